@@ -104,7 +104,7 @@ func (a *App) stopPost(ctx context.Context) error {
 }
 
 // RunDue does what is due in the spool, and waits until the deliveries under way are over. It happens by itself; who
-// holds the clock in his hand calls it after moving it.
+// moves a fake clock calls it afterwards.
 func (a *App) RunDue(ctx context.Context) error {
 	if a.post.Spool == nil {
 		return ErrNotServing

@@ -32,10 +32,10 @@ func TestVirusTable(t *testing.T) {
 				name := fmt.Sprintf("user%d-%d", c.perMinute, int(phase.Seconds()))
 				p.user(name)
 				m := p.mailer(name)
-				if err := m.send("hello", "friend@elsewhere.example"); err != nil { // starts his clock
+				if err := m.send("hello", "friend@elsewhere.example"); err != nil { // starts the clock
 					t.Fatal(err)
 				}
-				p.runs(2*time.Minute + phase) // and his credit is full again
+				p.runs(2*time.Minute + phase) // and the credit is full again
 				every := time.Minute / time.Duration(c.perMinute)
 				var victims []string
 				began, sent := p.clock.Now(), 0
@@ -52,7 +52,7 @@ func TestVirusTable(t *testing.T) {
 						t.Fatal("he is not stopped")
 					}
 				}
-				took := p.clock.Now().Sub(began) - every // the one before this stopped him
+				took := p.clock.Now().Sub(began) - every // the one before this stopped the user
 				reached := 0
 				for _, to := range victims {
 					reached += len(p.sink.to(to))

@@ -228,7 +228,7 @@ func TestStampedMail(t *testing.T) {
 	}
 }
 
-// TestForgedStamps puts a user on the invalid list who brings stamps that he did not solve.
+// TestForgedStamps puts a user on the invalid list who brings stamps that were never solved.
 func TestForgedStamps(t *testing.T) {
 	p := newPost(t, "rate: 1/m", "stamps: {work: 16 bits}", "")
 	p.user("ann")

@@ -35,12 +35,10 @@ func (b backend) Mail() console.Mail {
 
 func (d mailDeck) now() time.Time { return d.opts.Clock.Now() }
 
-// Queue returns mails, the oldest first.
 func (d mailDeck) Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error) {
 	return d.post.Queue(ctx, q, limit)
 }
 
-// ShowMail returns a mail, and its header.
 func (d mailDeck) ShowMail(ctx context.Context, id store.MailID) (store.Queued, string, error) {
 	q, err := d.post.Show(ctx, id)
 	if err != nil {
@@ -58,12 +56,10 @@ func (d mailDeck) ShowMail(ctx context.Context, id store.MailID) (store.Queued, 
 	return q, string(head), err
 }
 
-// Release lets mail go.
 func (d mailDeck) Release(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
 	return d.order(ctx, by, o, d.post.Release, d.post.ReleaseMails)
 }
 
-// Delete removes mail.
 func (d mailDeck) Delete(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
 	return d.order(ctx, by, o, d.post.Delete, d.post.DeleteMails)
 }
@@ -90,7 +86,6 @@ func (d mailDeck) order(ctx context.Context, by string, o console.MailOrder,
 	return r, nil
 }
 
-// note adds what became of one mail.
 func note(r *console.MailResult, id store.MailID, recipients int) {
 	if recipients == 0 {
 		r.Missing = append(r.Missing, id)
@@ -112,7 +107,6 @@ func (d mailDeck) count(ctx context.Context, user string) (int, error) {
 	return n, err
 }
 
-// Retry tries mail now that is to be tried later.
 func (d mailDeck) Retry(ctx context.Context, by string, ids []store.MailID) (r console.MailResult, err error) {
 	for _, id := range ids {
 		n, err := d.post.RetryMails(ctx, d.now(), []store.MailID{id})
@@ -124,7 +118,6 @@ func (d mailDeck) Retry(ctx context.Context, by string, ids []store.MailID) (r c
 	return r, nil
 }
 
-// Users returns a part of the users.
 func (d mailDeck) Users(ctx context.Context, q console.UserQuery) (p console.UserPage, err error) {
 	var names []string
 	if q.Stopped {
@@ -156,7 +149,6 @@ func (d mailDeck) Users(ctx context.Context, q console.UserQuery) (p console.Use
 	return p, nil
 }
 
-// User returns a user, and how he stands.
 func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, err error) {
 	name = userName(name) // as it was added, and as it logs in
 	v.User, err = d.post.User(ctx, name)
@@ -186,7 +178,6 @@ func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, er
 	return v, nil
 }
 
-// AddUser adds a user.
 func (d mailDeck) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
 	name := userName(n.Name)
 	hash, err := hashed(n.Password)
@@ -217,7 +208,6 @@ func hashed(password string) (string, error) {
 	return login.Hash(password)
 }
 
-// checkContact looks whether somebody can be told there.
 func (d mailDeck) checkContact(contact string) error {
 	switch {
 	case contact == "":
@@ -230,7 +220,6 @@ func (d mailDeck) checkContact(contact string) error {
 	return nil
 }
 
-// checkSenders looks whether somebody can send from there.
 func checkSenders(senders []string) error {
 	for _, s := range senders {
 		address := s
@@ -245,13 +234,12 @@ func checkSenders(senders []string) error {
 	return nil
 }
 
-// isAddress reports whether a text is an address and nothing else.
 func isAddress(text string) bool {
 	a, err := mail.ParseAddress(text)
 	return err == nil && a.Address == text
 }
 
-// setLimits gives a user limits of his own, by name; an empty one is as everybody's again.
+// setLimits gives a user own limits, by name; an empty value takes a limit back.
 func setLimits(u *store.User, given map[string]string) error {
 	l, err := limits.ParseLimits(u.Limits)
 	if err != nil {
@@ -269,7 +257,6 @@ func setLimits(u *store.User, given map[string]string) error {
 	return nil
 }
 
-// SetUser changes a user.
 func (d mailDeck) SetUser(ctx context.Context, by string, c console.UserChange) (console.UserView, error) {
 	c.Name = userName(c.Name)
 	if c.Contact != nil {
@@ -313,7 +300,6 @@ func (d mailDeck) SetUser(ctx context.Context, by string, c console.UserChange) 
 	return d.User(ctx, c.Name)
 }
 
-// Passwd gives a user a password.
 func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
 	hash, err := hashed(password)
 	if err != nil {
@@ -328,7 +314,6 @@ func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
 	})
 }
 
-// RemoveUser takes a user away.
 func (d mailDeck) RemoveUser(ctx context.Context, by, name string) error {
 	return d.post.RemoveUser(ctx, d.now(), by, userName(name))
 }
@@ -347,7 +332,6 @@ func (d mailDeck) StopUser(ctx context.Context, by, name, why string) (console.U
 	return d.User(ctx, name)
 }
 
-// ResumeUser lets a user send again.
 func (d mailDeck) ResumeUser(ctx context.Context, by, name string, slow bool) (console.UserView, error) {
 	name = userName(name)
 	switch u, err := d.User(ctx, name); {
@@ -365,12 +349,10 @@ func (d mailDeck) ResumeUser(ctx context.Context, by, name string, slow bool) (c
 	return d.User(ctx, name)
 }
 
-// Audit returns the audit log, the latest first.
 func (d mailDeck) Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error) {
 	return d.post.Audit(ctx, before, limit)
 }
 
-// Backup copies the store.
 func (d mailDeck) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
 	k := d.kept.Load()
 	if k == nil {
@@ -379,7 +361,7 @@ func (d mailDeck) Backup(ctx context.Context, folder string, progress func(done,
 	if err := k.store.Mail().Backup(ctx, folder, progress); err != nil {
 		return err
 	}
-	// Without the secret nobody could answer the notices that are out, and throttles would not know whom their users
+	// Without the secret no notice could be answered, and throttles would not know which recipients their users
 	// write to.
 	return writeSecret(filepath.Join(folder, secretFile), d.secret)
 }
@@ -406,5 +388,4 @@ func (b backend) mailStatus() *console.MailStatus {
 	return s
 }
 
-// statusPatience is how long a status waits for the store.
 const statusPatience = 2 * time.Second

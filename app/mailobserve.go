@@ -13,6 +13,7 @@ import (
 
 // A mailObserver writes what becomes of mail into the metrics, and into the counts of the mail throttles.
 type mailObserver struct {
+	spool.Nobody                           // of what is only in the audit log
 	app                                    *App
 	accepted, delivered, deferred, bounced atomic.Uint64
 }
@@ -29,7 +30,6 @@ func (o *mailObserver) of(name string) *observer {
 	return nil
 }
 
-// Accepted counts the recipients of a mail that was taken over.
 func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
 	o.accepted.Add(uint64(r.Passed + r.Delayed + r.Held + r.Withheld + r.Pooled))
 	if seen := o.of(gate); seen != nil {
@@ -47,7 +47,6 @@ func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
 	}
 }
 
-// Decided counts what was said about mail that another server keeps.
 func (o *mailObserver) Decided(gate string, v spool.Verdict, n int) {
 	link, ok := o.app.current.Load().mailCounts(gate)
 	if !ok {
@@ -68,7 +67,6 @@ func (o *mailObserver) Decided(gate string, v spool.Verdict, n int) {
 	}
 }
 
-// Delivered counts recipients whom the next hop has taken over.
 func (o *mailObserver) Delivered(gate string, n int, _ time.Duration) {
 	o.delivered.Add(uint64(n))
 	if seen := o.of(gate); seen != nil {
@@ -76,7 +74,6 @@ func (o *mailObserver) Delivered(gate string, n int, _ time.Duration) {
 	}
 }
 
-// Deferred counts tries that are to be made again.
 func (o *mailObserver) Deferred(gate string, n int) {
 	o.deferred.Add(uint64(n))
 	if seen := o.of(gate); seen != nil {
@@ -84,7 +81,6 @@ func (o *mailObserver) Deferred(gate string, n int) {
 	}
 }
 
-// Failed counts recipients that were given up.
 func (o *mailObserver) Failed(gate string, n int) {
 	o.bounced.Add(uint64(n))
 	if seen := o.of(gate); seen != nil {
@@ -92,23 +88,16 @@ func (o *mailObserver) Failed(gate string, n int) {
 	}
 }
 
-// Bounced is told of notifications; the recipients they are about are counted by Failed.
-func (o *mailObserver) Bounced(string) {}
-
-// Ambiguous counts recipients of whom nobody knows whether they were reached.
 func (o *mailObserver) Ambiguous(gate string, n int) {
 	if seen := o.of(gate); seen != nil {
 		seen.smtp.Ambiguous(n)
 	}
 }
 
-// Stopped counts users who are stopped.
 func (o *mailObserver) Stopped(throttle string) { o.app.metrics.UserStopped(throttle) }
 
-// Flagged counts users who are flagged.
 func (o *mailObserver) Flagged(throttle string) { o.app.metrics.UserFlagged(throttle) }
 
-// Reached counts the recipients of a mail that a reach throttle has judged.
 func (o *mailObserver) Reached(throttle string, v reach.Verdict, shadow bool) {
 	t := o.app.current.Load().throttle(throttle)
 	if t == nil {
@@ -122,13 +111,9 @@ func (o *mailObserver) Reached(throttle string, v reach.Verdict, shadow bool) {
 	counts[weir.Wait].Add(uint64(v.Held))
 	counts[weir.Refuse].Add(uint64(v.Refused))
 }
+func (o *mailObserver) Released(int) {}
+func (o *mailObserver) Deleted(int)  {}
 
-// Resumed, Released and Deleted are in the audit log.
-func (o *mailObserver) Resumed(string) {}
-func (o *mailObserver) Released(int)   {}
-func (o *mailObserver) Deleted(int)    {}
-
-// Bounded counts what did not fit into memory.
 func (o *mailObserver) Bounded(bound string) { o.app.metrics.BoundReached("spool_" + bound) }
 
 // A smtpObserver is an observer as a gate for mail knows it.
@@ -140,16 +125,13 @@ type smtpObserver struct {
 
 var _ smtpgate.Observer = smtpObserver{}
 
-// Sessions counts sessions that are open.
 func (o smtpObserver) Sessions(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.smtp.Sessions(delta)
 }
 
-// Waiting counts answers that are held back.
 func (o smtpObserver) Waiting(delta int) { o.waiting.Add(int64(delta)) }
 
-// LogIn counts log-ins.
 func (o smtpObserver) LogIn(how string) { o.smtp.LogIn(how) }
 
 // Mail counts what was not taken over; what was is counted by the spool.
@@ -161,13 +143,11 @@ func (o smtpObserver) Mail(how string, _ int64, recipients int) {
 	o.judged(how, recipients)
 }
 
-// Refused counts a sender or a recipient that was refused.
 func (o smtpObserver) Refused(how string) {
 	o.smtp.Refused(how, 1)
 	o.judged(how, 1)
 }
 
-// judged counts what the mail throttle refused.
 func (o smtpObserver) judged(how string, recipients int) {
 	if how != smtpgate.MailStopped {
 		return
@@ -177,7 +157,6 @@ func (o smtpObserver) judged(how string, recipients int) {
 	}
 }
 
-// Bounded counts what was turned away at a bound.
 func (o smtpObserver) Bounded(bound string) { o.smtp.Bounded(bound) }
 
 // A postfixObserver is an observer as a policy service knows it.
@@ -185,17 +164,13 @@ type postfixObserver struct{ *observer }
 
 var _ postfixgate.Observer = postfixObserver{}
 
-// Connections counts connections that are open.
 func (o postfixObserver) Connections(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.policy.Connections(delta)
 }
 
-// Answered counts an answer.
 func (o postfixObserver) Answered(action postfixgate.Action) { o.policy.Answered(string(action)) }
 
-// Failed counts a request that could not be judged.
 func (o postfixObserver) Failed() { o.policy.Answered("failed") }
 
-// Bounded counts what was turned away at a bound.
 func (o postfixObserver) Bounded(bound string) { o.all.BoundReached("postfix_" + bound) }

@@ -16,8 +16,7 @@ import (
 // mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.
 const mailKeyword = "X-WEIR-STAMP"
 
-// A mailDesk takes the stamps of a gate for mail, for as long as the gate lives. What is spent is not its own: the
-// spool keeps that, for all gates.
+// A mailDesk takes the stamps of a gate for mail, for as long as the gate lives. The spool keeps what is spent.
 type mailDesk struct {
 	*stamp.MailDesk
 	app  *App
@@ -64,7 +63,6 @@ func (a *App) keepMailKeys(g *generation) error {
 	return nil
 }
 
-// Announce writes the parameters in one line.
 func (d *mailDesk) Announce(now time.Time, load weir.Share) string {
 	d.Observe(now, load)
 	text, err := d.Params(now).MarshalJSON()
@@ -74,7 +72,6 @@ func (d *mailDesk) Announce(now time.Time, load weir.Share) string {
 	return mailKeyword + " " + string(text)
 }
 
-// Digest returns what makes the id of a body.
 func (d *mailDesk) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
 
 // Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing,

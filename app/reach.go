@@ -33,7 +33,6 @@ func newReachDesk(o reach.Options) (*reachDesk, error) {
 	return d, nil
 }
 
-// enter tells the desk who it is.
 func (d *reachDesk) enter(a *App, name string, shadow *atomic.Bool) {
 	d.app = a
 	of := *d.of.Load()
@@ -67,7 +66,7 @@ type letterOut struct {
 	message spool.Message
 }
 
-// messageOf reads whose message an event is, and to whom.
+// messageOf reads the sender and the recipients of a message.
 func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err error) {
 	if ev.Message == nil {
 		return m, false, nil
@@ -80,8 +79,7 @@ func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err e
 	return m, len(m.Recipients) > 0, err
 }
 
-// Judge says whether a message may be sent. What it refuses counts as tried; what it admits counts when it is settled
-// as done.
+// Judge says whether a message may be sent. A refused one counts as tried, an admitted one when it is settled as done.
 func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	m, err := d.judge(ctx, ev, a, true)
 	if err != nil || m == nil {
@@ -131,7 +129,6 @@ func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer, t
 	return &m, nil
 }
 
-// answer says what a verdict means.
 func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v reach.Verdict) {
 	f := figureOf(v)
 	a.Figures = append(a.Figures, f)
@@ -150,7 +147,6 @@ func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v re
 	}
 }
 
-// figureOf is how close a user is to being flagged.
 func figureOf(v reach.Verdict) weir.Figure {
 	limit := int64(v.Limit)
 	return weir.Figure{Rule: v.Window.String(), Unit: "new recipients", Limit: limit,
@@ -174,10 +170,8 @@ func (d *reachDesk) Settle(h weir.Hold, o weir.Outcome) {
 	}
 }
 
-// notePatience is how long a message that was sent may take to be noted.
 const notePatience = 10 * time.Second
 
-// Peek answers as Judge would, and counts nothing.
 func (d *reachDesk) Peek(ev *weir.Event, a *weir.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), notePatience)
 	defer cancel()
@@ -196,7 +190,6 @@ func (c *change) reachThrottle(names []string) (*spool.Reach, error) {
 	return nil, nil
 }
 
-// reaches are the reach throttles there are.
 func (g *generation) reaches() (all []*spool.Reach) {
 	for _, t := range g.throttles {
 		if d := t.reach(); d != nil {
@@ -206,7 +199,6 @@ func (g *generation) reaches() (all []*spool.Reach) {
 	return all
 }
 
-// hasReach reports whether a configuration counts recipients.
 func hasReach(c *config.Config) bool {
 	for _, t := range c.Throttles {
 		if t.Reach != nil {

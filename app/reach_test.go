@@ -36,7 +36,7 @@ func crowd(name string, n int) (all []string) {
 	return all
 }
 
-// flag makes a user write to more new people than he may.
+// flag makes a user write to more new people than allowed.
 func (m *mailer) flag() {
 	m.p.t.Helper()
 	for i, to := range crowd("friend", 5) {
@@ -89,7 +89,7 @@ func TestReachKnownOnly(t *testing.T) {
 		!strings.Contains(told[0].header("Subject"), "Flagged: ann") {
 		t.Errorf("the admin was told %d times", len(told))
 	}
-	// The user can always write to his own address.
+	// Users can always write to their own address.
 	if err := ann.send("note to self", "ann@private.example"); err != nil {
 		t.Errorf("his own address: %v", err)
 	}

@@ -49,7 +49,6 @@ func (d reachDeck) throttle(name string) (*spool.Reach, error) {
 	}
 }
 
-// Flagged returns who is flagged.
 func (d reachDeck) Flagged(ctx context.Context, limit int) ([]console.ReachView, error) {
 	found, err := d.post.FlaggedUsers(ctx, d.now(), limit)
 	return reachViews(found, ""), err
@@ -79,7 +78,6 @@ func reachView(s *spool.ReachStanding) console.ReachView {
 // rounded leaves as many digits as an estimate is worth.
 func rounded(v float64) float64 { return math.Round(v*100) / 100 }
 
-// ReachOf returns how a user stands.
 func (d reachDeck) ReachOf(ctx context.Context, user, throttle string) ([]console.ReachView, error) {
 	if throttle != "" {
 		if _, err := d.throttle(throttle); err != nil {
@@ -93,8 +91,7 @@ func (d reachDeck) ReachOf(ctx context.Context, user, throttle string) ([]consol
 	return list, err
 }
 
-// known finds a user by his name as it is written, which is how those have it who ask the decision API, or as it logs
-// in.
+// known finds a user by the name as written, which is how clients of the decision API have it, or as it logs in.
 func (d reachDeck) known(ctx context.Context, user, throttle string) (name string, list []console.ReachView,
 	err error) {
 	for _, name = range []string{user, userName(user)} {
@@ -106,7 +103,7 @@ func (d reachDeck) known(ctx context.Context, user, throttle string) (name strin
 	return name, nil, nil
 }
 
-// Flag flags a user. Somebody whom nobody knows is likely to be misspelt.
+// Flag flags a user. An unknown name is likely to be misspelt.
 func (d reachDeck) Flag(ctx context.Context, by, user, throttle string) (v console.ReachView, err error) {
 	of, err := d.throttle(throttle)
 	if err != nil {
@@ -138,7 +135,6 @@ func (d reachDeck) Flag(ctx context.Context, by, user, throttle string) (v conso
 	return d.after(ctx, of, name)
 }
 
-// Clear ends the flag of a user.
 func (d reachDeck) Clear(ctx context.Context, by, user, throttle string) (v console.ReachView, err error) {
 	of, err := d.throttle(throttle)
 	if err != nil {
@@ -157,7 +153,6 @@ func (d reachDeck) Clear(ctx context.Context, by, user, throttle string) (v cons
 	return d.after(ctx, of, v.User)
 }
 
-// after is how a user stands when something was done.
 func (d reachDeck) after(ctx context.Context, of *spool.Reach, user string) (v console.ReachView, err error) {
 	found, err := d.post.ReachStandings(ctx, d.now(), user)
 	if list := reachViews(found, of.Name); len(list) > 0 {
@@ -166,7 +161,6 @@ func (d reachDeck) after(ctx context.Context, of *spool.Reach, user string) (v c
 	return console.ReachView{Throttle: of.Name, User: user, Windows: []console.ReachWindow{}}, err
 }
 
-// Usual returns what a throttle has learnt.
 func (d reachDeck) Usual(_ context.Context, throttle string) (u console.ReachUsual, err error) {
 	of, err := d.throttle(throttle)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestOperatorsAndFlags(t *testing.T) {
 	_, err = p.control.ReachUser(ctx, "ann", "contact")
 	says(t, err, `there is no reach throttle "contact"`)
 
-	// Cleared, she begins anew; whom she knows she knows.
+	// Cleared, the user begins anew; known recipients stay known.
 	if v, err := p.control.ClearUser(ctx, "ann", "contacts"); err != nil || v.Flagged || v.Recipients != 5 ||
 		v.Windows[0].New != 0 {
 		t.Errorf("%+v, %v", v, err)
@@ -89,7 +89,7 @@ func TestOperatorsAndFlags(t *testing.T) {
 		t.Errorf("cleared: %v", err)
 	}
 
-	// Flagged by hand, bob stays so until he is cleared, and is refused at once.
+	// Flagged by hand, bob stays so until cleared, and is refused at once.
 	if v, err := p.control.FlagUser(ctx, "BOB", "contacts"); err != nil || v.User != "bob" || !v.Flagged ||
 		v.Why != "an operator flagged him" || v.Holds == "" {
 		t.Errorf("%+v, %v", v, err)
@@ -127,8 +127,8 @@ func says(t *testing.T, err error, want string) {
 	}
 }
 
-// TestFlagsThatCannotBe: a throttle in shadow flags nobody, and tells whom it would flag; nor is anybody flagged who is
-// exempt; where there is none, that is said.
+// TestFlagsThatCannotBe: a throttle in shadow flags nobody, and tells who would be flagged; nor is anybody flagged who
+// is exempt; where there is none, that is said.
 func TestFlagsThatCannotBe(t *testing.T) {
 	p := newPost(t, lenient, reachGate, "  contacts: {shadow: true, reach: {threshold: 5, exempt: [news]}}")
 	ctx := context.Background()

@@ -15,8 +15,7 @@ import (
 // nullSender is how a question says that a mail has no sender.
 const nullSender = "<>"
 
-// whyMail asks what a gate for mail would make of a mail: its chains, as they would be asked, and the throttles that
-// the spool runs.
+// whyMail asks what a gate for mail would make of a mail: its chains, and the throttles that the spool runs.
 func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, error) {
 	user := userName(q.User)
 	if user == "" || len(q.To) == 0 {

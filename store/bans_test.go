@@ -113,16 +113,8 @@ func TestABanAsJSON(t *testing.T) {
 	}
 }
 
-func TestSameKey(t *testing.T) {
+func TestCounterEnds(t *testing.T) {
 	a := Counter{Throttle: "t", Rule: "r", Account: "a", Period: time.Unix(1, 0), Used: 1}
-	b := a
-	b.Used, b.Until, b.Period = 2, time.Unix(9, 0), b.Period.UTC()
-	if !a.SameKey(&b) {
-		t.Error("they count the same")
-	}
-	if b.Period = time.Unix(2, 0); a.SameKey(&b) {
-		t.Error("they are of different periods")
-	}
 	if a.Until = time.Unix(5, 0); a.Counts(time.Unix(5, 0)) || !a.Counts(time.Unix(4, 0)) {
 		t.Error("it ends at that very moment")
 	}

@@ -12,8 +12,7 @@ type Counters interface {
 	// Save keeps counters. Of the same counter the one saved last counts, so that saving twice is harmless and an
 	// account that an operator has reset stays reset. A counter of nothing (Used 0) is forgotten.
 	Save(ctx context.Context, counters []Counter) error
-	// Load calls each with every counter that still counts at now, in no particular order. It ends with the first error
-	// of each.
+	// Load calls each with every counter that still counts at now, in no order, until each returns an error.
 	Load(ctx context.Context, now time.Time, each func(Counter) error) error
 	// Prune forgets the counters that no longer count at now, and returns how many.
 	Prune(ctx context.Context, now time.Time) (int, error)
@@ -45,13 +44,6 @@ type Counter struct {
 
 // Counts reports whether the counter matters at now.
 func (c *Counter) Counts(now time.Time) bool { return now.Before(c.Until) }
-
-// SameKey reports whether two counters count the same thing, whatever they have counted.
-func (c *Counter) SameKey(other *Counter) bool {
-	return c.Throttle == other.Throttle && c.Rule == other.Rule && c.Account == other.Account &&
-		c.Source == other.Source &&
-		c.Period.Equal(other.Period)
-}
 
 // Validate returns what is wrong with the counter: ErrInvalid or ErrTooLarge.
 func (c Counter) Validate() error {

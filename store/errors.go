@@ -18,7 +18,7 @@ var (
 	ErrInUse = errors.New("in use by another weir")
 	// ErrUnwritable: weir may not write there, or there is nowhere to write.
 	ErrUnwritable = errors.New("cannot be written")
-	// ErrFull: there is no room for more. What is stored is intact, and there is room again when something was removed.
+	// ErrFull: there is no space for more. What is stored is intact. Removals make space.
 	ErrFull = errors.New("no room to store more")
 	// ErrBusy: another program holds what is stored for longer than a write may wait.
 	ErrBusy = errors.New("another program keeps the store locked")

@@ -7,7 +7,7 @@ import (
 	"weir/store"
 )
 
-// A ban says who is not served, why, by whom and until when. What keeps it is in store/sqlite.
+// A ban says who is not served, why, who decided it and until when. What keeps it is in store/sqlite.
 func ExampleBan() {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	key, err := store.ParseBanKey("192.0.2.77/24")

@@ -15,7 +15,6 @@ type MailID uint64
 // idAlphabet leaves out what is easily mistaken for something else.
 const idAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// idLength is how many characters the text of an id has.
 const idLength = 13
 
 // String writes the id in 13 characters.
@@ -55,8 +54,7 @@ func ParseMailID(text string) (MailID, error) {
 	return id, nil
 }
 
-// MailIDs makes ids. The zero value is ready to use; give each process a Start of its own by chance. It is safe for
-// concurrent use.
+// MailIDs makes ids. Give each process a random Start. It is safe for concurrent use.
 type MailIDs struct {
 	Start [2]byte // any
 	count atomic.Uint32
@@ -95,10 +93,10 @@ const (
 	Ready State = iota + 1 // to be delivered, from Due on
 	// being delivered, until the lease ends at Due; what has been delivered already is not known
 	Sending
-	Delayed  // in the delay queue of his sender
-	Held     // his sender is stopped, or the mail is to be looked at
+	Delayed  // in the delay queue of the user
+	Held     // the user is stopped, or the mail is to be reviewed
 	Pooled   // without a stamp, until there is less to do
-	Withheld // new to his sender, whose account is flagged; until somebody has looked at it
+	Withheld // new to a flagged user; until a review
 )
 
 // States lists all of them.
@@ -127,7 +125,7 @@ func (s *State) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown state %.64q: %w", text, ErrInvalid)
 }
 
-// An Addressee is one recipient whom a mail still has to reach.
+// An Addressee is a recipient that a mail still has to reach.
 type Addressee struct {
 	Mail     MailID `json:"mail"`
 	Number   int    `json:"number"` // in the envelope, from 0
@@ -145,7 +143,7 @@ type Addressee struct {
 	Warned  bool      `json:"warned,omitempty"` // the sender was told that it takes longer
 }
 
-// Queued is a mail with those whom it still has to reach.
+// Queued is a mail with its addressees.
 type Queued struct {
 	Letter
 	To []Addressee `json:"to"`
@@ -161,10 +159,10 @@ type LetterQuery struct {
 // A User may send mail.
 type User struct {
 	Name     string    `json:"name"`
-	Password string    `json:"-"`                 // as package login writes it; empty: he cannot log in
-	Contact  string    `json:"contact,omitempty"` // where he is told
-	Senders  []string  `json:"senders,omitempty"` // the addresses that he may send from; none: any
-	Limits   string    `json:"limits,omitempty"`  // his own parameters of the throttle, as package mail writes them
+	Password string    `json:"-"`                 // as package login writes it; empty: no log-in
+	Contact  string    `json:"contact,omitempty"` // where notices go
+	Senders  []string  `json:"senders,omitempty"` // the addresses that the user may send from; none: any
+	Limits   string    `json:"limits,omitempty"`  // own limits, as package outbreak writes them
 	Disabled bool      `json:"disabled,omitempty"`
 	Made     time.Time `json:"made"`
 	Changed  time.Time `json:"changed"`
@@ -196,7 +194,7 @@ type Entry struct {
 	At   time.Time `json:"at"`
 	By   string    `json:"by"`             // an operator, a user, or weir
 	What string    `json:"what"`           // one word: stopped, released, deleted, resumed, ambiguous …
-	User string    `json:"user,omitempty"` // whom it concerns
+	User string    `json:"user,omitempty"` // that it concerns
 	Mail MailID    `json:"mail,omitempty"`
 	Text string    `json:"text,omitempty"`
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Mail is the spool as it is kept: users, what their throttles remember and know of them, mails, whom they still have
-// to reach, and what was done.
+// Mail is the spool as it is kept: users, what their throttles remember and know of them, mails, which recipients they
+// still have to reach, and what was done.
 type Mail interface {
 	// Update runs f in a transaction: all of it is safe when Update returns nil, and nothing of it has happened when it
 	// returns an error. f may be run more than once, and together with those of others, so it changes nothing but what
@@ -20,8 +20,7 @@ type Mail interface {
 	// View runs f over what is committed, all of one moment. What f writes is refused with ErrInvalid.
 	View(ctx context.Context, f func(MailTx) error) error
 
-	// Stage returns a place for the text of a mail that is coming in. What gets longer than MaxInline is written to a
-	// file.
+	// Stage takes the text of a mail that is coming in, in a file where it is longer than MaxInline.
 	Stage() Staged
 	// Open returns the text of a mail, or ErrNotFound.
 	Open(ctx context.Context, id MailID) (io.ReadCloser, error)
@@ -44,8 +43,7 @@ type Staged interface {
 	// Note says whose text it is. Where it is in a file, that is kept behind it, to bring the mail back should the row
 	// be lost. It may be left out, and comes before Seal, which uses what it was given.
 	Note(l *Letter, to []Addressee)
-	// Seal makes the text safe as far as it is in a file, and returns what PutLetter takes. Nothing may be written
-	// after it.
+	// Seal makes the text safe, and returns what PutLetter takes. Nothing may be written after it.
 	Seal() (Text, error)
 	// Discard removes what no mail has taken. It may be called at any time but while PutLetter is under way, and again;
 	// after PutLetter was committed it does nothing.
@@ -66,10 +64,10 @@ type MailTx interface {
 	User(name string) (User, error)
 	// Users returns up to limit users whose names come after one.
 	Users(after string, limit int) ([]User, error)
-	// PutUser adds a user, or replaces him.
+	// PutUser adds or replaces a user.
 	PutUser(User) error
-	// RemoveUser takes a user away, with what his throttles remember and know of him and his tickets. His mails stay.
-	// One that is not there is no error.
+	// RemoveUser removes a user, with the tickets and what throttles remember and know, if there is one. The mails
+	// stay.
 	RemoveUser(name string) error
 
 	// Remembered returns what a throttle remembers of a user, or ErrNotFound.
@@ -89,23 +87,20 @@ type MailTx interface {
 	Known(throttle, user string) ([]byte, error)
 	// PutSketch replaces what a reach throttle knows of a user. Without a State it is forgotten, with its known part.
 	PutSketch(Sketch) error
-	// PutKnown replaces the known part of a sketch that is there, or was put earlier in the transaction (else
-	// ErrNotFound). Empty: it is forgotten.
+	// PutKnown replaces the known part of a sketch, without which it is ErrNotFound. Empty: it is forgotten.
 	PutKnown(throttle, user string, known []byte) error
 	// Flagged returns up to limit sketches of flagged users, by throttle and user, after one of them.
 	Flagged(afterThrottle, afterUser string, limit int) ([]Sketch, error)
-	// Sketches returns what reach throttles know of a user, up to limit.
-	Sketches(user string, limit int) ([]Sketch, error)
 
-	// PutLetter adds a mail with those whom it has to reach, up to MaxAddressees; they need not say which mail they are
+	// PutLetter adds a mail with its addressees, up to MaxAddressees; they need not say which mail they are
 	// of. Its Size is that of the text. An id that is there gets ErrExists; a text in a file that was not sealed, or
 	// that another mail has, ErrInvalid.
 	PutLetter(Letter, Text, []Addressee) error
 	// Letter returns a mail without its text, or ErrNotFound.
 	Letter(id MailID) (Letter, error)
-	// Addressees returns those whom a mail still has to reach.
+	// Addressees returns the addressees of a mail.
 	Addressees(id MailID) ([]Addressee, error)
-	// Letters returns up to limit mails that match, with those whom they still have to reach.
+	// Letters returns up to limit mails that match, with their addressees.
 	Letters(q LetterQuery, limit int) ([]Queued, error)
 	// Count returns how many mails and addressees there are, by state.
 	Count() (letters int, addressees map[State]int, err error)
@@ -117,8 +112,7 @@ type MailTx interface {
 	NextDue() (time.Time, error)
 	// PutAddressees replaces addressees, by mail and number. One that is not there gets ErrNotFound.
 	PutAddressees(...Addressee) error
-	// RemoveAddressees takes addressees off a mail. The last one takes the mail and its text with it. One that is not
-	// there is no error.
+	// RemoveAddressees removes addressees of a mail, if they are there. The last takes the mail and its text with it.
 	RemoveAddressees(id MailID, numbers ...int) error
 
 	// PutTicket adds a ticket, or replaces it.
@@ -130,13 +124,11 @@ type MailTx interface {
 	// PruneTickets forgets tickets that are over at now, up to limit.
 	PruneTickets(now time.Time, limit int) error
 
-	// Spend notes that a mail stamp is used, and reports whether it had not been. One stamp more than most is not
-	// noted: ErrCrowded.
+	// Spend notes that a mail stamp is used, and reports whether it was fresh. More than most are ErrCrowded.
 	Spend(s Stamp, most int) (fresh bool, err error)
 	// Spent reports whether a mail stamp is used.
 	Spent(nonce StampNonce) (bool, error)
-	// PruneStamps forgets stamps that are over at now, up to limit, those that are over for longest first. It returns
-	// how many.
+	// PruneStamps forgets stamps that are over at now, up to limit, the oldest first, and returns how many.
 	PruneStamps(now time.Time, limit int) (int, error)
 
 	// Log adds to the audit log, at its end, and gives the entry its ID.

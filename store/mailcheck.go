@@ -18,7 +18,7 @@ const (
 	MaxUser          = 256       // the name of a user
 	MaxGate          = 128       // the name of a gate
 	MaxPassword      = 512       // of a user, hashed
-	MaxLimits        = 4096      // of a user, of his own
+	MaxLimits        = 4096      // own limits of a user
 	MaxSenders       = 128       // addresses that a user may send from
 	MaxMemory        = 2 << 20   // what a throttle remembers of a user
 	MaxSketch        = 512 << 10 // what a reach throttle knows of a user
@@ -45,7 +45,6 @@ type bounded struct {
 	needed     bool
 }
 
-// checkTexts returns the first mistake.
 func checkTexts(all ...bounded) error {
 	for i := range all {
 		t := &all[i]
@@ -81,8 +80,7 @@ func checkWhen(what string, t time.Time) error {
 // Validate returns what is wrong with the mail: ErrInvalid or ErrTooLarge.
 func (l *Letter) Validate() error {
 	if err := checkTexts(
-		bounded{"the name of a gate", l.Gate, MaxGate, true},
-		bounded{"the name of a user", l.User, MaxUser, false},
+		bounded{"the name of a gate", l.Gate, MaxGate, true}, bounded{"the name of a user", l.User, MaxUser, false},
 		bounded{"a subject", l.Subject, MaxSubject, false},
 		bounded{"the id of an envelope", l.Envelope, MaxEnvelope, false},
 	); err != nil {
@@ -111,10 +109,8 @@ func plainSource(a netip.Addr) bool { return a.Zone() == "" && !a.Is4In6() }
 func (a *Addressee) Validate() error {
 	if err := checkTexts(
 		bounded{"the address of an addressee", a.Address, MaxAddress, true},
-		bounded{"NOTIFY", a.Notify, MaxNotify, false},
-		bounded{"an original address", a.Original, MaxOriginal, false},
-		bounded{"the name of a process", a.Owner, MaxOwner, false},
-		bounded{"a status", a.Status, MaxStatus, false},
+		bounded{"NOTIFY", a.Notify, MaxNotify, false}, bounded{"an original address", a.Original, MaxOriginal, false},
+		bounded{"the name of a process", a.Owner, MaxOwner, false}, bounded{"a status", a.Status, MaxStatus, false},
 	); err != nil {
 		return err
 	}
@@ -177,8 +173,7 @@ func (t *Text) Validate() error {
 // Validate returns what is wrong with the user: ErrInvalid or ErrTooLarge.
 func (u *User) Validate() error {
 	if err := checkTexts(
-		bounded{"the name of a user", u.Name, MaxUser, true},
-		bounded{"a password", u.Password, MaxPassword, false},
+		bounded{"the name of a user", u.Name, MaxUser, true}, bounded{"a password", u.Password, MaxPassword, false},
 		bounded{"his limits", u.Limits, MaxLimits, false},
 	); err != nil {
 		return err
@@ -239,8 +234,7 @@ func (t *Ticket) Validate() error {
 // Validate returns what is wrong with the entry: ErrInvalid or ErrTooLarge.
 func (e *Entry) Validate() error {
 	if err := checkTexts(
-		bounded{"who did it", e.By, MaxUser, true},
-		bounded{"what was done", e.What, MaxWhat, true},
+		bounded{"who did it", e.By, MaxUser, true}, bounded{"what was done", e.What, MaxWhat, true},
 		bounded{"the name of a user", e.User, MaxUser, false},
 		bounded{"the text of an entry", e.Text, MaxEntryText, false},
 	); err != nil {

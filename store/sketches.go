@@ -2,7 +2,7 @@ package store
 
 import "fmt"
 
-// A Sketch is what a reach throttle knows of a user: whom he has written to, and how many of late. It is written with
+// A Sketch is what a reach throttle knows of a user: the known recipients, and how many are new. It is written with
 // each mail, so what is long and seldom changes, the known part, is stored by itself.
 type Sketch struct {
 	Throttle string

@@ -33,7 +33,6 @@ var (
 	latest   = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// checkTime returns ErrInvalid for a time that cannot be stored.
 func checkTime(what string, t time.Time) error {
 	if t.Before(earliest) || t.After(latest) {
 		return fmt.Errorf("%s %s lies outside of 1970 to 2262: %w", what, t.Format(time.RFC3339), ErrInvalid)
@@ -41,8 +40,7 @@ func checkTime(what string, t time.Time) error {
 	return nil
 }
 
-// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. It shows nothing of it: an id may be a
-// secret.
+// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. It does not show it: it may be secret.
 func checkText(what, text string, most int) error {
 	if len(text) > most {
 		return fmt.Errorf("%s of %d bytes, at most %d: %w", what, len(text), most, ErrTooLarge)

@@ -236,7 +236,11 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 
 func (r *rig) put(u store.User) {
 	r.t.Helper()
-	if err := r.spool.PutUser(context.Background(), epoch, "test", u); err != nil {
+	if err := r.spool.ChangeUser(context.Background(), epoch, "test", u.Name, func(now *store.User, _ bool) error {
+		u.Made = now.Made
+		*now = u
+		return nil
+	}); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -226,7 +226,7 @@ func TestPeoplesPace(t *testing.T) {
 	for now := time.Unix(1_000_000_000, 0); now.Before(time.Unix(1_000_003_600,
 		0)); now = now.Add(time.Duration(random.Int64N(int64(2 * time.Second)))) {
 		to := w.next(now)
-		keys, at, place := make([]uint64, len(to)), make([]int, len(to)), make([]outbreak.Placement, len(to))
+		keys, at, place := make([]uint64, len(to)), make([]int, len(to)), make([]outbreak.Fate, len(to))
 		for i, address := range to {
 			if numbers[address] == 0 {
 				numbers[address] = uint64(len(numbers) + 1)

@@ -150,7 +150,7 @@ func (c *columnRun) mails(words []uint64) {
 		c.tick(now)
 		d := c.s.Submit(&c.p, now, uint64(at), keys, nil, nil)
 		switch {
-		case d.Large:
+		case d.Held:
 			c.delayed()
 			c.t.large++
 		case d.Refused: // with this mail there would be more in the queue than any queue has room for

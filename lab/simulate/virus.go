@@ -193,7 +193,7 @@ func (v *outbreaker) outbreak(phase time.Duration, spent bool) VirusPoint {
 		for _, key := range v.keys[:d.Passed] {
 			one.pass(key)
 		}
-		if d.Large || d.Refused {
+		if d.Held || d.Refused {
 			held += len(v.keys)
 		}
 		if d.Stopped {

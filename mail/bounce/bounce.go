@@ -21,8 +21,7 @@ const (
 // A Kind is what a notification tells.
 type Kind uint8
 
-// A Report is what a notification is about. Nothing in it is trusted: control characters are left out, and what is too
-// long is cut.
+// A Report is what a notification is about. Nothing in it is trusted: it is cleaned and cut where it is written.
 type Report struct {
 	Kind       Kind
 	From       string // header From: the mail system
@@ -41,7 +40,7 @@ type Report struct {
 	Size       int64     // of the mail; 0: it is read ahead to know
 }
 
-// A Recipient is one to whom the mail was not delivered.
+// A Recipient is one that the mail was not delivered to.
 type Recipient struct {
 	Address  string
 	Original string // ORCPT with its type, decoded
@@ -101,7 +100,6 @@ func write(w io.Writer, r *Report, boundary string) error {
 	return p.err
 }
 
-// words are what the kinds are called.
 var words = [...]struct{ action, status, subject, people string }{
 	Failure: {"failed", "5.0.0", "Your mail could not be delivered",
 		"Your mail could not be delivered to the recipients below. It is not tried again."},
@@ -111,7 +109,6 @@ var words = [...]struct{ action, status, subject, people string }{
 		"Your mail was handed on for the recipients below, to a server that does not tell whether it arrives."},
 }
 
-// head writes the header of the notification.
 func (p *printer) head(r *Report, boundary string, o *original) {
 	p.field("From", "Mail Delivery System "+p.mailbox(cmp.Or(r.From, "MAILER-DAEMON"), r.Host))
 	p.field("To", p.mailbox(r.To, r.Host))
@@ -130,7 +127,6 @@ func (p *printer) head(r *Report, boundary string, o *original) {
 	p.line("This is a delivery status notification in MIME format.")
 }
 
-// people writes the part for them.
 func (p *printer) people(r *Report, o *original) {
 	p.field("Content-Description", "Notification")
 	switch wide := func(to Recipient) bool { return !ascii(to.Address) || !ascii(to.Text) }; {
@@ -180,7 +176,6 @@ func (p *printer) people(r *Report, o *original) {
 	p.paragraph("", returned)
 }
 
-// original writes the part that returns the mail, or its header.
 func (p *printer) original(o *original) {
 	kind := "text/rfc822-headers"
 	switch {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// stampHeader is what pays for a mail: nobody else is to see it.
+// stampHeader has what pays for a mail. It is never returned.
 const stampHeader = "X-Weir-Stamp"
 
 // An original is the mail as it is returned: read while it is written, with CRLF line ends, without stamps.
@@ -83,7 +83,6 @@ func (o *original) encoding() string {
 	return "7bit"
 }
 
-// Read returns what is returned of the mail.
 func (o *original) Read(b []byte) (int, error) {
 	for len(o.out) == 0 {
 		if err := o.next(); err != nil {
@@ -132,7 +131,6 @@ func isStamp(line []byte) bool {
 	return strings.EqualFold(string(bytes.TrimRight(name, " \t\r\n")), stampHeader)
 }
 
-// crlf makes every line end CRLF.
 type crlf struct {
 	in   io.Reader
 	cr   bool // the last byte was CR, and CRLF is written

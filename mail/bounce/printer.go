@@ -48,14 +48,12 @@ func (p *printer) delimiter(boundary string) {
 	p.line("--" + boundary)
 }
 
-// field writes a header field, folded.
 func (p *printer) field(name, value string) { p.fill(name+": ", " ", value) }
 
 // paragraph writes text for people, in lines.
 func (p *printer) paragraph(indent, text string) { p.fill(indent, indent, text) }
 
-// fill breaks text between words. Words longer than any line may be are broken too: they are no harm then, but no use
-// either.
+// fill breaks text between words, and words that are longer than a line may be.
 func (p *printer) fill(first, others, text string) {
 	line, empty := first, true
 	for word := range strings.FieldsSeq(text) {
@@ -226,7 +224,6 @@ func messageID(r *Report) string {
 	return left + "@" + right
 }
 
-// chance returns letters and digits that nobody can foresee.
 func chance() string { return "weir-" + rand.Text() }
 
 func ascii(text string) bool {

@@ -57,7 +57,6 @@ func (p *printer) recipient(r *Report, to *Recipient) {
 	}
 }
 
-// said is what a server said, or weir itself, on one line.
 func (p *printer) said(to *Recipient) string {
 	text := p.clean(to.Text, maxText)
 	if to.Code <= 0 {
@@ -84,8 +83,7 @@ func enhanced(status string, k Kind) string {
 	return status
 }
 
-// typed writes an address with its type. One with characters over 127 is of type utf-8, and written in ASCII where the
-// notification is (RFC 6533 section 3).
+// typed writes an address with its type: utf-8 for characters over 127, in ASCII where needed (RFC 6533 section 3).
 func (p *printer) typed(kind, address string) string {
 	plain := clean(address, maxAddress)
 	if ascii(plain) {

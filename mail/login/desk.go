@@ -82,14 +82,12 @@ func (d *Desk) Verify(ctx context.Context, name, stored, password string) error 
 	return nil
 }
 
-// Remembered reports whether a password was right for what is stored a short while ago. It costs next to nothing, so
-// that it can be asked of whoever comes.
+// Remembered reports whether a password was right a short while ago. It costs next to nothing.
 func (d *Desk) Remembered(name, stored, password string) bool {
 	return keepable(name, stored, password) && d.memory.knows(d.keys.key(name, stored, password), d.o.Clock.Now())
 }
 
-// Remember notes a password that somebody else has found to be right. stored is whatever the caller has in the place of
-// what is stored here.
+// Remember notes a password that another server has found right. stored is what the caller has instead of a hash.
 func (d *Desk) Remember(name, stored, password string) {
 	if keepable(name, stored, password) && !d.Remembered(name, stored, password) { // one place for each
 		d.memory.add(d.keys.key(name, stored, password), d.o.Clock.Now())

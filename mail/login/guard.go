@@ -16,8 +16,7 @@ var ErrGuessing = errors.New("login: too many wrong passwords, so that this one 
 // MaxInLine is how many guesses may wait for others with the same key. One more is turned away with ErrBusy.
 const MaxInLine = 256
 
-// A Limit is a throttle that counts wrong passwords. Guesses with the same key may share its units, and wait for each
-// other.
+// A Limit is a throttle that counts wrong passwords. Guesses with the same key share its units, and wait in line.
 type Limit struct {
 	Throttle weir.Throttle
 	Key      string
@@ -147,7 +146,6 @@ func (q *Guess) End(now time.Time, wrong bool) {
 	}
 }
 
-// settle ends the first n holds.
 func (q *Guess) settle(n int, now time.Time, done bool) {
 	for i := range n {
 		if !q.holds[i].IsZero() {

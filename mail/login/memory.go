@@ -14,7 +14,6 @@ import (
 // process's own secret, and a changed password has another one, so nothing has to be told to forget.
 type key [sha256.Size]byte
 
-// A keyer makes keys.
 type keyer struct {
 	pool sync.Pool // of *scratch: keys are made without garbage
 }

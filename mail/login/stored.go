@@ -20,8 +20,7 @@ const (
 	hashBytes  = 32
 )
 
-// Bounds of what is stored, as it may come from another program: whoever can write there must not be able to take all
-// memory, nor a worker for minutes.
+// Bounds of what is stored. It may come from another program, and must not take all memory, or a worker for minutes.
 const (
 	maxStored = 512     // characters
 	maxMemory = 1 << 17 // KiB: 128 MiB
@@ -35,7 +34,6 @@ const (
 
 var encoding = base64.RawStdEncoding.Strict()
 
-// A secret is what is stored of a password.
 type secret struct {
 	memory, passes uint32
 	lanes          uint8
@@ -62,13 +60,11 @@ func (s *secret) String() string {
 		encoding.EncodeToString(s.salt), encoding.EncodeToString(s.hash))
 }
 
-// derive is the slow part.
 func derive(password []byte, s *secret, length int) []byte {
 	return argon2.IDKey(password, s.salt, s.passes, s.memory, s.lanes, uint32(length))
 }
 
-// readStored reads what Hash writes, and what other programs write in the same form, within bounds. Its errors are
-// ErrStored and do not show what is stored.
+// readStored reads what Hash writes, also of other programs, within bounds. Its errors are ErrStored and show nothing.
 func readStored(text string) (*secret, error) {
 	wrong := func(why string) (*secret, error) { return nil, fmt.Errorf("%w: %s", ErrStored, why) }
 	if len(text) > maxStored {

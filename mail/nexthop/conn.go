@@ -14,11 +14,9 @@ const (
 	// window is how much of an envelope is sent before its answers are read: what both sides' sockets surely hold, so
 	// that neither waits for the other to read (RFC 2920 section 3.1).
 	window = 16 << 10
-	// grace is how long an answer after the final dot is waited for when the delivery is told to stop: it is nearly
-	// always on its way.
+	// grace is how long a delivery that is told to stop waits for the answer to the final dot.
 	grace = 5 * time.Second
-	// lastWords is how long a server that takes no more text has to say why, and one that was told QUIT to say
-	// good-bye.
+	// lastWords is how long a server has to say why it takes no more text, or to answer to QUIT.
 	lastWords = 2 * time.Second
 )
 
@@ -52,7 +50,6 @@ func newConn(nc net.Conn, s *server, limits *Timeouts) *conn {
 	return c
 }
 
-// wrap puts the buffers around a connection.
 func (c *conn) wrap(nc net.Conn) {
 	c.Conn = nc
 	c.in = bufio.NewReaderSize(nc, maxReplyLine)
@@ -67,7 +64,6 @@ func (d deadlined) Write(p []byte) (int, error) {
 	return d.c.Conn.Write(p)
 }
 
-// within gives what follows so much time.
 func (c *conn) within(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,14 +100,12 @@ func (c *conn) watch(ctx context.Context) (end func()) {
 	}
 }
 
-// dot notes that the final dot follows.
 func (c *conn) dot() {
 	c.mu.Lock()
 	c.dotted = true
 	c.mu.Unlock()
 }
 
-// read reads a reply, which may take so long.
 func (c *conn) read(d time.Duration, each func(line []byte)) (reply, error) {
 	c.within(d)
 	r, err := readReply(c.in, c.replyText, each)
@@ -119,7 +113,6 @@ func (c *conn) read(d time.Duration, each func(line []byte)) (reply, error) {
 	return r, err
 }
 
-// ask sends a command and reads the reply.
 func (c *conn) ask(each func(line []byte), words ...string) (reply, error) {
 	for _, word := range words {
 		c.out.WriteString(word)
@@ -131,7 +124,6 @@ func (c *conn) ask(each func(line []byte), words ...string) (reply, error) {
 	return c.read(c.limits.Command.Std(), each)
 }
 
-// quit ends the connection as it should be.
 func (c *conn) quit() {
 	defer c.Close()
 	if c.broken {

@@ -7,8 +7,7 @@ import (
 	"io"
 )
 
-// data sends the text, and takes the answer. A text that fits in the buffer goes with its dot in one write, after
-// Committed.
+// data sends the text, and takes the answer. A short text goes with its dot in one write, after Committed.
 func (t *transaction) data(ctx context.Context, text io.Reader) *trouble {
 	s := stuffer{w: t.out}
 	err := t.copy(&s, text)

@@ -61,7 +61,6 @@ func fill(results []Result, who []int, r Result) {
 	}
 }
 
-// enter waits for a place.
 func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Context, func(), error) {
 	c.mu.Lock()
 	if c.closed {
@@ -95,8 +94,7 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Conte
 	return ctx, out, nil
 }
 
-// hand gives a mail to the first server that takes it, for as many recipients as one transaction may have. It returns
-// those that want another one.
+// hand gives a mail to the first server that takes it, and returns the recipients that want another transaction.
 func (c *Client) hand(ctx context.Context, j *Job, part []int, results []Result) []int {
 	reason := Result{Outcome: Later, Status: statusNoAnswer, Text: "no server can be used"}
 	var probed *server // by somebody else
@@ -150,7 +148,6 @@ func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results
 	return rest, lost, false
 }
 
-// over gives a mail to a server over a connection.
 func (c *Client) over(ctx context.Context, k *conn, j *Job, part []int, results []Result) ([]int, *trouble) {
 	fresh := k.mails == 0
 	rest, lost := k.transact(ctx, j, part, results)

@@ -8,8 +8,7 @@ import (
 	"weir/internal/clock"
 )
 
-// An Env is what a client needs of its surroundings. The zero value keeps the machine's time, dials as usual and does
-// not log.
+// An Env is what a client needs of its surroundings. Zero: the machine's time, dials as usual, no log.
 type Env struct {
 	Clock clock.Clock
 	Log   *slog.Logger

@@ -7,14 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what goes into a command.
 const (
 	maxAddress  = 1000
 	maxEnvelope = 100 // RFC 3461 section 5.4
 	maxOriginal = 500 // RFC 3461 section 4.2
 )
 
-// mail writes the MAIL command.
 func (t *transaction) mail(w *bufio.Writer) {
 	j, e := t.job, &t.ext
 	w.WriteString("MAIL FROM:<")
@@ -43,7 +41,6 @@ func (t *transaction) mail(w *bufio.Writer) {
 	}
 }
 
-// rcpt writes a RCPT command.
 func (t *transaction) rcpt(w *bufio.Writer, to *Recipient) {
 	w.WriteString("RCPT TO:<")
 	w.WriteString(path(to.Address))
@@ -70,7 +67,6 @@ func (t *transaction) rcpt(w *bufio.Writer, to *Recipient) {
 	}
 }
 
-// isNotify reports whether a text can stand after NOTIFY=.
 func isNotify(text string) bool {
 	for word := range strings.SplitSeq(text, ",") {
 		switch word {
@@ -97,8 +93,7 @@ func xtext(w *bufio.Writer, text string) {
 	}
 }
 
-// unitext encodes an address with letters beyond ASCII (RFC 6533 section 3), which stay as they are where the server
-// knows them.
+// unitext encodes an address with letters beyond ASCII (RFC 6533 section 3), unless the server knows them as they are.
 func unitext(w *bufio.Writer, text string, asIs bool) {
 	for _, r := range text {
 		if r > ' ' && r < 0x7f && r != '+' && r != '=' && r != '\\' || r > 0x7f && asIs {
@@ -111,8 +106,7 @@ func unitext(w *bufio.Writer, text string, asIs bool) {
 	}
 }
 
-// path writes an address as it stands between < and >. Who took it off a command may have taken off the quotes of its
-// local part, too.
+// path writes an address as it stands between < and >. The quotes of its local part may be missing.
 func path(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	local, domain := address, ""
@@ -127,7 +121,6 @@ func path(address string) string {
 
 func isDotString(local string) bool { return !strings.ContainsAny(local, "()<>[]:;@\\,\" ") }
 
-// isQuoted reports whether a local part is a quoted string from end to end.
 func isQuoted(local string) bool {
 	if len(local) < 2 || local[0] != '"' {
 		return false

@@ -218,7 +218,7 @@ func TestOtherServer(t *testing.T) {
 	}
 }
 
-// TestOtherLMTP: by LMTP over a socket, each recipient has his own answer after the text.
+// TestOtherLMTP: by LMTP over a socket, each recipient has an own answer after the text.
 func TestOtherLMTP(t *testing.T) {
 	r := newReal(t, func(r *real) { r.lmtp, r.EnableDSN = true, false })
 	client := newClient(t, Env{}, nil, "lmtp:unix:"+r.address)

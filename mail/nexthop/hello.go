@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// extensions are what a server knows.
 type extensions struct {
 	pipelining, eightBit, utf8, dsn, startTLS bool
 
@@ -19,7 +18,6 @@ type extensions struct {
 	recipients   int   // of a mail, at most (RFC 9422); 0 where it does not say
 }
 
-// add reads a line of the answer to EHLO.
 func (e *extensions) add(line []byte) {
 	// AUTH=LOGIN is how old servers announce it to old clients.
 	fields := bytes.Fields(bytes.ToUpper(bytes.Replace(line, []byte("AUTH="), []byte("AUTH "), 1)))

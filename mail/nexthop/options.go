@@ -166,7 +166,6 @@ func (o *Options) validateLogin(targets []target, v *weir.Mistakes) {
 	}
 }
 
-// tlsFor returns whether STARTTLS is used with a server.
 func (o *Options) tlsFor(to target) TLS {
 	switch {
 	case to.network == "unix" || to.implicit:
@@ -181,7 +180,6 @@ func (o *Options) tlsFor(to target) TLS {
 	return TLSOpportunistic
 }
 
-// verifies returns whether certificates have to be valid.
 func (o *Options) verifies(mode TLS) bool {
 	if o.Verify != nil {
 		return *o.Verify

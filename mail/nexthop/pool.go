@@ -2,7 +2,6 @@ package nexthop
 
 import "time"
 
-// take returns an idle connection to a server, or nil.
 func (c *Client) take(s *server) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +33,6 @@ func (c *Client) put(k *conn) {
 	}
 }
 
-// gone counts a connection that was in use as closed.
 func (c *Client) gone(s *server) {
 	c.mu.Lock()
 	s.inUse--
@@ -69,7 +67,6 @@ func (c *Client) evict(s *server) *conn {
 	return k
 }
 
-// drop ends all idle connections to a server.
 func (c *Client) drop(s *server) {
 	c.mu.Lock()
 	idle := s.idle
@@ -81,7 +78,6 @@ func (c *Client) drop(s *server) {
 	}
 }
 
-// sweep ends connections that have been idle for too long.
 func (c *Client) sweep() {
 	var old []*conn
 	var next time.Duration

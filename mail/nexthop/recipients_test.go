@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRecipients: each one has his own answer.
+// TestRecipients: each one has an own answer.
 func TestRecipients(t *testing.T) {
 	three := []string{"a@example.net", "b@example.net", "c@example.net"}
 	envelope := []string{"< MAIL", "< RCPT TO:<a@", "< RCPT TO:<b@", "< RCPT TO:<c@", "< DATA", "> 250 ok"}

@@ -27,7 +27,6 @@ type reply struct {
 // maxStatus is the length of the longest enhanced code: 5.123.456.
 const maxStatus = 9
 
-// errReply tells that a server does not speak SMTP.
 var errReply = errors.New("the server talks nonsense")
 
 // readReply reads one reply of one or several lines, using buf for its text. Each line but the first is shown to each,
@@ -91,8 +90,7 @@ func parseReplyLine(line []byte) (code int, more bool, text []byte, ok bool) {
 	return code, line[3] == '-', line[4:], true
 }
 
-// cutStatus takes the enhanced code (RFC 2034) off a text. One that contradicts the code of the reply is text like any
-// other.
+// cutStatus takes the enhanced code (RFC 2034) off a text, unless it contradicts the code of the reply.
 func cutStatus(code int, text []byte) (status, rest []byte) {
 	word, rest, _ := bytes.Cut(text, []byte(" "))
 	if len(word) < 5 || len(word) > maxStatus || int(word[0]-'0') != code/100 || word[1] != '.' {
@@ -131,10 +129,8 @@ func (r *reply) add(text []byte) {
 	}
 }
 
-// class is the first digit of the code.
 func (r *reply) class() int { return r.code / 100 }
 
-// result is what the reply means for a recipient.
 func (r *reply) result(server string) Result {
 	res := Result{Code: r.code, Status: string(r.status[:r.length]), Text: strings.ToValidUTF8(string(r.text), "?"),
 		Server: server}

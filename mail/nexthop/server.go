@@ -12,7 +12,6 @@ const (
 	lastPause  = time.Minute
 )
 
-// A safety says how a connection is encrypted.
 type safety struct {
 	mode   TLS
 	config *tls.Config
@@ -71,7 +70,6 @@ func (c *Client) connect(ctx context.Context, s *server) (k *conn, why *trouble,
 	return k, why, false
 }
 
-// dial makes a connection, and logs in where there is a name.
 func (c *Client) dial(ctx context.Context, s *server, safe safety, user, password string) (*conn, *trouble) {
 	c.dials.Add(1)
 	within, cancel := context.WithTimeout(ctx, c.opts.Timeouts.Connect.Std())
@@ -118,7 +116,6 @@ func (c *Client) probed(ctx context.Context, s *server) bool {
 	return !s.paused
 }
 
-// down notes that a server cannot be used for now.
 func (c *Client) down(s *server, why Result) {
 	c.mu.Lock()
 	now := c.env.Clock.Now()

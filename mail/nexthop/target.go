@@ -13,7 +13,7 @@ import (
 // A target is a server as an operator writes it.
 type target struct {
 	network, address string // as net.Dial wants them
-	host             string // whom a certificate must name
+	host             string // that a certificate must name
 	lmtp             bool
 	implicit         bool // TLS from the start
 	local            bool // on this machine: nobody reads along

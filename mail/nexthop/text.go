@@ -7,8 +7,7 @@ import (
 	"io"
 )
 
-// errBareLine tells that a text has a CR or LF of its own: some servers take it for the end of a line, and what follows
-// for commands.
+// errBareLine: a bare CR or LF. Some servers take it for the end of a line, and what follows for commands.
 var errBareLine = errors.New("the text has a CR or LF that is not part of a CRLF")
 
 // A stuffer writes a text with its dots doubled at the beginning of lines (RFC 5321 section 4.5.2).
@@ -21,7 +20,6 @@ type stuffer struct {
 
 var dotByte = []byte(".")
 
-// Write takes the next part of the text.
 func (s *stuffer) Write(p []byte) (int, error) {
 	whole := len(p)
 	for len(p) > 0 {
@@ -72,7 +70,6 @@ func (s *stuffer) pass(p []byte) error {
 	return s.failed
 }
 
-// end completes the last line.
 func (s *stuffer) end() error {
 	if s.afterCR {
 		return errBareLine

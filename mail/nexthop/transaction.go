@@ -66,7 +66,7 @@ func (t *transaction) fill(who []int, r Result) {
 	}
 }
 
-// fail takes recipients out whom the server cannot be given.
+// fail takes recipients out that the server cannot be given.
 func (t *transaction) fail(who []int, status, text string) {
 	t.fill(who, Result{Outcome: Failed, Status: status, Text: text, Server: t.server.address})
 }

@@ -43,7 +43,6 @@ func (c *conn) insecure(what string) *trouble {
 	return &trouble{Result: Result{Outcome: Later, Status: statusSecurity, Text: clip(what), Server: c.server.address}}
 }
 
-// unreached tells that there is no connection.
 func (s *server) unreached(err error) *trouble {
 	return &trouble{Result: Result{Outcome: Later, Status: statusNoAnswer, Text: clip("no connection: " + plainly(err)),
 		Server: s.address}}
@@ -68,7 +67,6 @@ func plainly(err error) string {
 	return err.Error()
 }
 
-// clip keeps a text short and on one line.
 func clip(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

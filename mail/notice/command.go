@@ -30,8 +30,7 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("notice: %q: %s", e.Line, e.Msg)
 }
 
-// readCommands reads what stands above the quoted part, each line by itself. Lines that are no commands are skipped:
-// people greet.
+// readCommands reads what stands above the quoted part, line by line, and skips what is no command.
 func readCommands(text string) (Command, error) {
 	var c Command
 	lines, found := splitLines(text), false
@@ -83,14 +82,12 @@ func readCommands(text string) (Command, error) {
 	return c, nil
 }
 
-// isAbout reports whether what follows a command's word is meant to say which mails: it must be understood then, as in
-// "release all but 2".
+// isAbout reports whether what follows a command's word says which mails, as in "release all but 2".
 func isAbout(rest string) bool {
 	return strings.HasPrefix(rest, "all ") || strings.HasPrefix(rest, "all,") ||
 		strings.IndexByte("0123456789-#", rest[0]) >= 0
 }
 
-// contradiction reports what is to be released and deleted both.
 func (c *Command) contradiction() error {
 	which := ""
 	switch {

@@ -16,7 +16,6 @@ var hidden = map[string]bool{"style": true, "script": true, "head": true, "title
 // quotes are what mail programs call the element with the quoted mail.
 var quotes = []string{"gmail_quote", "yahoo_quoted", "moz-cite-prefix", "divrplyfwdmsg", "appendonsend"}
 
-// lineEnds are nothing but space in HTML.
 var lineEnds = strings.NewReplacer("\r", " ", "\n", " ")
 
 // stripTags makes text of HTML, simply, up to where a mail is quoted. It is not for showing: whoever wrote the HTML can

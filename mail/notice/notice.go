@@ -1,7 +1,7 @@
 // Package notice writes what mail users are told, and reads what they answer.
 //
 // Write makes the mails: a user is stopped or delayed, an admin is told, a command is answered. A Signer makes and
-// reads the tickets that let whoever got a notice act on what it lists, and ReadReply reads what he wrote.
+// reads the tickets that let whoever got a notice act on what it lists, and ReadReply reads their answers.
 package notice
 
 import (
@@ -21,14 +21,13 @@ const (
 	Admin               // the admin is told that a user is stopped
 	Answer              // to a command by mail
 	Review              // a mail of the user is held until somebody has looked at it
-	Barred              // an operator stopped the user, who cannot resume himself
+	Barred              // an operator stopped the user, who cannot resume
 
-	Flagged      // the user writes to many people he never wrote to, and Text says what holds now
+	Flagged      // the user writes to many new people, and Text says what holds now
 	AdminFlagged // the admin is told so
 )
 
-// A Notice is what a user is told. Write makes a mail of it. What comes from mails (subjects, recipients, Text) is made
-// harmless there.
+// A Notice is what a user is told. Write makes a mail of it, and what comes from mails harmless.
 type Notice struct {
 	Kind Kind
 	From string // header From, an address: the command address where there is one, else the postmaster's

@@ -85,7 +85,6 @@ type texts struct {
 	parts       int
 }
 
-// errDone ends the search.
 var errDone = errors.New("notice: found")
 
 // read looks through a part and what is inside, until it finds plain text.
@@ -132,8 +131,7 @@ func (t *texts) read(e *message.Entity, depth int) error {
 	return nil
 }
 
-// decoded reads bytes as UTF-8 where they are, and as Latin 1 otherwise: commands read the same in every charset that
-// people write mail in.
+// decoded reads bytes as UTF-8 where they are, and as Latin 1 otherwise: commands are ASCII in every charset.
 func decoded(text []byte) string {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if utf8.Valid(text) {
@@ -146,7 +144,6 @@ func decoded(text []byte) string {
 	return b.String()
 }
 
-// bounded reads so much and no more.
 type bounded struct {
 	r    io.Reader
 	left int

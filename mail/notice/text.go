@@ -11,7 +11,6 @@ import (
 // Mark stands above the text of a notice. However a mail program quotes, what is below it was not written by the user.
 const Mark = "write above this line"
 
-// subject is what the notice is about, before it is encoded.
 func (n *Notice) subject() string {
 	user, host := clean(n.User, maxName), clean(n.Host, maxName)
 	switch n.Kind {
@@ -40,7 +39,6 @@ func (n *Notice) subject() string {
 	return "Re: " + subject
 }
 
-// body is the text.
 func (n *Notice) body() string {
 	l := &lines{}
 	if n.ReplyTo != "" {
@@ -229,7 +227,6 @@ func (n *Notice) answer(l *lines) {
 // letters is how many mails are kept, listed or not.
 func (n *Notice) letters() int { return len(n.Letters) + max(n.More, 0) }
 
-// list writes what is held.
 func (n *Notice) list(l *lines) {
 	if n.letters() == 0 {
 		return
@@ -254,7 +251,6 @@ func (n *Notice) list(l *lines) {
 	l.line("")
 }
 
-// ways writes how to act.
 func (n *Notice) ways(l *lines) {
 	until := ""
 	if !n.Until.IsZero() {
@@ -309,7 +305,6 @@ func (n *Notice) commands() (all [][2]string) {
 	return all
 }
 
-// recipients names the first few.
 func recipients(to []string) string {
 	var names []string
 	for _, a := range to[:min(len(to), maxShown)] {
@@ -349,10 +344,8 @@ func isAre(n int) string {
 	return "are"
 }
 
-// clock writes a time as people read it, in the zone of now.
 func clock(t, now time.Time) string { return t.In(now.Location()).Format("Mon, 2 Jan 2006 15:04 MST") }
 
-// size writes a number of bytes as people read it.
 func size(n int64) string {
 	switch {
 	case n < 1000:

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// What a ticket's text is made of. 30 bytes are 48 letters and digits, without any left over: there is exactly one text
-// of a ticket.
+// What a ticket's text is made of. 30 bytes are exactly 48 letters and digits: a ticket has one text only.
 const (
 	nonceBytes = 10
 	untilBytes = 5 // of seconds
@@ -28,8 +27,7 @@ var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding
 // A Signer signs tickets. It is safe for concurrent use.
 type Signer struct{ secret []byte }
 
-// NewSigner returns one for a secret. Without a secret it takes one by chance: its tickets are good until the process
-// ends.
+// NewSigner returns one for a secret. Without one, tickets are good until the process ends.
 func NewSigner(secret []byte) *Signer {
 	if len(secret) == 0 {
 		secret = make([]byte, 32)
@@ -93,8 +91,7 @@ func NewNonce() string {
 	return letters.EncodeToString(b[:])
 }
 
-// Detail puts a ticket into the command address: weir@host becomes weir+TICKET@host. It is empty where command is no
-// address.
+// Detail puts a ticket into the command address: weir@host becomes weir+TICKET@host. Empty: command is no address.
 func Detail(command, ticket string) string {
 	at := strings.LastIndexByte(command, '@')
 	if at <= 0 {

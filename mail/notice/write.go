@@ -153,7 +153,6 @@ func ascii(text string) bool {
 	return strings.IndexFunc(text, func(c rune) bool { return c > 127 }) < 0
 }
 
-// lines are a text as it grows.
 type lines struct{ b bytes.Buffer }
 
 func (l *lines) line(text string) {
@@ -161,10 +160,8 @@ func (l *lines) line(text string) {
 	l.b.WriteString("\r\n")
 }
 
-// field writes a header field, folded.
 func (l *lines) field(name, value string) { l.fill(name+": ", " ", value) }
 
-// fill breaks text between words.
 func (l *lines) fill(first, others, text string) {
 	const width = 72
 	line, empty := first, true

@@ -5,47 +5,39 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 	"weir/throttle/reach"
 )
 
-// ErrQueue is returned by Accept where the delay queue of the user has no room for the mail: later it may.
-var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
-
-// handOver is how long addressees are left to the workers of the process that has handed them over. Should it be
-// longer, they are found in flight and left to them again.
-const handOver = 10 * time.Minute
-
-// Accept takes a mail over: when it returns nil the mail is safe, and its sender may be told so. Nothing of it is kept
-// otherwise.
+// Accept takes a mail over. When it returns nil the mail is safe, and its sender may be told so. Otherwise nothing of
+// it is kept.
 //
-// A recipient is not counted, and passes, who is free (see Free) or paid for, by a stamp that is spent in the same
-// transaction; a mail of the null sender to one is not counted with the others, and only so many pass (ErrNulls). Two
-// that differ in nothing but the case count as one. A mail is one to several if several are counted.
-func (s *Spool) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
-	r, err := s.accept(ctx, now, e, text)
+// A recipient passes uncounted who is free (see Free) or paid for by a stamp, which is spent in the same transaction. A
+// mail of the null sender to one recipient is not counted with the others, and only so many pass (ErrNulls). Addresses
+// that differ only in case count as one. A mail is to several if several of its recipients are counted.
+func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
+	r, err := q.accept(ctx, now, e, text)
 	if err != nil {
 		text.Discard()
 		return Receipt{}, err
 	}
-	s.tell.Accepted(e.Gate, r)
+	q.tell.Accepted(e.Gate, r)
 	return r, nil
 }
 
-func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
-	way := s.gates.Load().byName[e.Gate]
+func (q *queue) accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
+	way := q.gates.Load().byName[e.Gate]
 	switch {
 	case way == nil:
 		return Receipt{}, fmt.Errorf("%w: %q", ErrUnknown, e.Gate)
 	case len(e.To) > MaxRecipients:
-		s.tell.Bounded(BoundRecipients)
+		q.tell.Bounded(BoundRecipients)
 		return Receipt{}, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(e.To), MaxRecipients)
-	case s.halt.Err() != nil:
+	case q.halt.Err() != nil:
 		return Receipt{}, ErrClosing
 	}
-	in := incoming{s: s, now: now, gate: way.conf.Load(), e: e}
+	in := incoming{queue: q, now: now, gate: way.conf.Load(), e: e}
 	if text.Size() > store.MaxInline {
 		in.note(text)
 	}
@@ -54,78 +46,64 @@ func (s *Spool) accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		return Receipt{}, err
 	}
 	in.text, in.handed = sealed, way.reserve()
-	if err := s.update(ctx, in.store); err != nil {
+	if err := q.update(ctx, in.store); err != nil {
 		if in.handed {
 			way.unreserve()
 		}
 		return Receipt{}, err
 	}
-	s.settleReach(in.reached)
+	q.reach.settleReach(in.reached)
 	ready := in.forWorkers()
 	switch {
 	case in.handed && len(ready) > 0:
-		s.hand(&job{gate: way, letter: in.letter, to: ready, text: sealed.Inline})
+		q.delivery.hand(&job{gate: way, letter: in.letter, to: ready, text: sealed.Inline})
 	case in.handed:
 		way.unreserve()
 	case in.receipt.Passed > 0:
-		s.starve(way)
+		q.delivery.overflow(way)
 	}
 	if in.receipt.Pooled > 0 {
-		s.pooled.Store(true)
+		q.delivery.pooled.Store(true)
 	}
-	s.settle(in.result)
+	q.settle(in.result)
 	if in.ready || in.told {
-		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+		_ = q.delivery.handDue(ctx, now) // what fails is logged, and tried again
 	}
 	if in.refusal != nil {
 		if errors.Is(in.refusal, ErrWithheld) {
-			s.tell.Bounded(BoundWithheld)
+			q.tell.Bounded(BoundWithheld)
 		}
 		return Receipt{}, in.refusal
 	}
-	s.expect(in.soonest)
+	q.expect(in.soonest)
 	return in.receipt, nil
 }
 
-// incoming is a mail on its way into the store.
 type incoming struct {
-	s      *Spool
+	queue  *queue
 	now    time.Time
 	gate   *Gate
 	e      *Envelope
 	text   store.Text
-	handed bool // there is a place with the workers
+	handed bool // a slot with the workers is reserved
 
 	letter  store.Letter
 	to      []store.Addressee
-	paid    []bool // by recipient; nil: nobody is paid for
+	paid    []bool // by recipient; nil: none is
 	receipt Receipt
 	delayed bool // by the throttle
 	review  bool
 	late    bool      // the user was stopped before, and the mail is held all the same
-	soonest time.Time // when somebody gets ready who is not handed over
+	soonest time.Time // when a recipient gets ready who is not handed over
 	result
 
 	tx      store.MailTx
-	meeting *meeting    // with the reach throttle; nil: there is none
-	counts  *reachCount // … and whom it counts
+	reachTx *reachTx    // with the reach throttle; nil: there is none
+	counts  *reachCount // … and the recipients that it counts
 	refusal error       // by the reach throttle
 	putOff  error       // … unless the mail is held in any case
-	told    bool        // somebody is told of it
+	told    bool        // there is a notice to deliver
 	reached reached
-}
-
-// letter is the mail as it is stored, without its text.
-func (e *Envelope) letter(now time.Time) store.Letter {
-	return store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender,
-		Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
-		Received: now, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope}
-}
-
-// addressee is a recipient as stored, without a place.
-func (e *Envelope) addressee(i int) store.Addressee {
-	return store.Addressee{Mail: e.ID, Number: i, Address: e.To[i].Address, Notify: e.To[i].Notify,
-		Original: e.To[i].Original}
 }
 
 // note puts the envelope behind a text that is in a file.
@@ -153,21 +131,21 @@ func (in *incoming) store(tx store.MailTx) error {
 		return err
 	}
 	in.to = make([]store.Addressee, len(e.To))
-	places, t, err := in.places(tx)
+	fates, t, err := in.judge(tx)
 	if err != nil {
 		return err
 	}
-	if in.putOff != nil && !in.late { // he is not stopped any more
+	if in.putOff != nil && !in.late { // the user is not stopped any more
 		return in.putOff
 	}
 	for i := range e.To {
 		in.to[i] = e.addressee(i)
-		if in.counts.fate(i) == reach.Held {
+		if in.counts.fate(i) == reach.Hold {
 			in.to[i].State = store.Withheld
 			in.receipt.Withheld++
 			continue
 		}
-		in.put(i, places[i], t)
+		in.put(i, fates[i], t)
 	}
 	if err := tx.PutLetter(in.letter, in.text, in.to); err != nil {
 		return err
@@ -186,15 +164,15 @@ func (in *incoming) store(tx store.MailTx) error {
 	return nil
 }
 
-// put gives a recipient his place.
-func (in *incoming) put(i int, p outbreak.Placement, t *turn) {
+// put gives a recipient the state that its fate leads to (see Fate in package outbreak, and doc.go).
+func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 	a, to, now := &in.to[i], &in.e.To[i], in.now
 	a.Due = now
 	if to.After.After(now) {
 		a.Due = to.After
 	}
 	switch {
-	case p == outbreak.Review:
+	case p == outbreak.Hold:
 		a.State, in.review = store.Held, true
 		in.receipt.Held++
 	case p == outbreak.Delay && (in.late || t.stops()):
@@ -214,12 +192,12 @@ func (in *incoming) put(i int, p outbreak.Placement, t *turn) {
 		a.State, a.Since = store.Ready, now
 		in.receipt.Passed++
 		if in.handed {
-			a.Owner, a.Due = in.s.opts.Owner, now.Add(handOver)
+			a.Owner, a.Due = in.queue.opts.Owner, now.Add(handOver)
 		}
 	}
 }
 
-// forWorkers are those who go on at once.
+// forWorkers returns the addressees that go on at once.
 func (in *incoming) forWorkers() []store.Addressee {
 	if in.receipt.Passed == len(in.to) {
 		return in.to
@@ -233,39 +211,38 @@ func (in *incoming) forWorkers() []store.Addressee {
 	return ready
 }
 
-// places asks the throttle for a place for each recipient. Where nobody is counted it is not asked, and there is no
-// turn.
-func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error) {
-	places := make([]outbreak.Placement, len(in.e.To)) // Pass
+// judge asks the throttle about each recipient. Where nothing is counted it is not asked, and there is no userTx.
+func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
+	fates := make([]outbreak.Fate, len(in.e.To)) // Pass
 	g := in.gate
 	null := g.passesNull(in.e.User, in.e.Sender, len(in.e.To))
-	if g.Mail == nil && !in.s.Stopped(g.Name, in.e.User) { // whoever is stopped has no notifications to send either
-		return places, nil, nil
+	if g.Mail == nil && !in.queue.Stopped(g.Name, in.e.User) { // stopped users send no notifications either
+		return fates, nil, nil
 	}
-	t, err := in.s.begin(tx, in.now, g, in.e.User)
+	t, err := in.queue.openUser(tx, in.now, g, in.e.User)
 	if err != nil {
 		return nil, nil, err
 	}
 	if most := t.params.Recipients; most > 0 && len(in.e.To) > most {
-		in.s.tell.Bounded(BoundRecipients)
+		in.queue.tell.Bounded(BoundRecipients)
 		return nil, nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(in.e.To), most)
 	}
 	if in.e.Diverted && t.mem.stopped() && !t.shadow {
-		return in.hold(places, t)
+		return in.hold(fates, t)
 	}
-	c := in.s.count(g, &t.user, in.e.To, in.paid, in.counts)
+	c := in.queue.count(g, &t.user, in.e.To, in.paid, in.counts)
 	if t.was && !t.resumed && !t.shadow && c.due {
 		return nil, nil, ErrStopped
 	}
 	if null {
 		if c.due && !t.takeNull() {
 			if !t.shadow {
-				in.s.tell.Bounded(BoundNulls)
+				in.queue.tell.Bounded(BoundNulls)
 				return nil, nil, ErrNulls
 			}
 			in.receipt.Shadow, in.receipt.WouldRefuse = true, 1
 		}
-		return places, t, nil
+		return fates, t, nil
 	}
 	d, err := t.submit(uint64(in.e.ID), c)
 	if err != nil {
@@ -278,50 +255,48 @@ func (in *incoming) places(tx store.MailTx) ([]outbreak.Placement, *turn, error)
 			case of < 0:
 			case d.Refused:
 				in.receipt.WouldRefuse++
-			case c.place[of] != outbreak.Pass:
+			case c.fates[of] != outbreak.Pass:
 				in.receipt.WouldWait++
 			}
 		}
-		return places, t, nil
+		return fates, t, nil
 	}
 	for i, of := range c.of {
 		if of >= 0 {
-			places[i] = c.place[of]
+			fates[i] = c.fates[of]
 		}
 	}
-	return places, t, nil
+	return fates, t, nil
 }
 
-// hold keeps a mail of a stopped user that another server has taken already. Whom he reaches all the same it reaches,
-// and nobody else: also not those who are paid for.
-func (in *incoming) hold(places []outbreak.Placement, t *turn) ([]outbreak.Placement, *turn, error) {
-	c := in.s.count(in.gate, &t.user, in.e.To, nil, in.counts)
+// hold keeps a mail of a stopped user that another server has taken already. Only free recipients get it at once.
+func (in *incoming) hold(fates []outbreak.Fate, t *userTx) ([]outbreak.Fate, *userTx, error) {
+	c := in.queue.count(in.gate, &t.user, in.e.To, nil, in.counts)
 	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {
-		in.s.tell.Bounded(BoundWaiting)
+		in.queue.tell.Bounded(BoundWaiting)
 		return nil, nil, ErrQueue
 	}
 	in.late = true
 	for i, of := range c.of {
 		if of >= 0 {
-			places[i] = outbreak.Delay
+			fates[i] = outbreak.Delay
 		}
 	}
-	return places, t, nil
+	return fates, t, nil
 }
 
-// counted are those of a mail's recipients whom a throttle counts.
+// counted are the recipients of a mail that a throttle counts.
 type counted struct {
-	keys    []uint64
+	keyList
 	numbers []int // of the first with that address
-	of      []int // by recipient: which key is his; -1: not counted
-	place   []outbreak.Placement
-	due     bool // the mail is to somebody whom a stopped user does not reach
+	of      []int // by recipient: the index of the key; -1: not counted
+	fates   []outbreak.Fate
+	due     bool // a recipient is not free: a stopped user does not reach it
 }
 
-// count finds out who is counted: not those who are paid for, and not those whom a reach throttle withholds.
-func (s *Spool) count(g *Gate, user *store.User, to []To, paid []bool, reached *reachCount) *counted {
+// count finds out who is counted: not the recipients who are paid for, and not those that a reach throttle withholds.
+func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *reachCount) *counted {
 	c := &counted{of: make([]int, len(to))}
-	known := make(map[string]int, len(to))
 	for i := range to {
 		c.of[i] = -1
 		address := normal(to[i].Address)
@@ -332,51 +307,10 @@ func (s *Spool) count(g *Gate, user *store.User, to []To, paid []bool, reached *
 		if paid != nil && paid[i] || reached.fate(i) != reach.Pass {
 			continue
 		}
-		k, double := known[address]
-		if !double {
-			k = len(c.keys)
-			known[address] = k
-			c.keys = append(c.keys, s.keys.key(address))
+		if c.of[i] = c.add(q.keys, address); len(c.numbers) < len(c.keys) {
 			c.numbers = append(c.numbers, i)
 		}
-		c.of[i] = k
 	}
-	c.place = make([]outbreak.Placement, len(c.keys))
+	c.fates = make([]outbreak.Fate, len(c.keys))
 	return c
-}
-
-// submit puts a mail to the throttle: 0 for one that nobody keeps. In shadow nobody keeps it there.
-func (t *turn) submit(id uint64, c *counted) (outbreak.Decision, error) {
-	if t.shadow {
-		id = 0
-	}
-	d := t.mem.state.Submit(&t.params, t.now, id, c.keys, c.numbers, c.place)
-	switch {
-	case !d.Refused || t.shadow:
-		return d, nil
-	case d.Full:
-		t.s.tell.Bounded(BoundWaiting)
-		return d, ErrQueue
-	}
-	return d, ErrStopped
-}
-
-// takeNull takes a message without a sender that nobody counts otherwise, and reports whether it may go on. Where there
-// is no throttle it may.
-func (t *turn) takeNull() bool {
-	return t.gate.Mail == nil || t.mem.state.TakeNull(&t.params, t.now)
-}
-
-// stops reports whether the user has been stopped in this turn.
-func (t *turn) stops() bool {
-	_, stopped := t.mem.state.Stopped()
-	return stopped && (!t.was || t.resumed) && !t.shadow
-}
-
-// earlier is the earlier of two times; one that is missing does not count.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

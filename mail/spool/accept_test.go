@@ -35,7 +35,7 @@ func TestOneMailToForty(t *testing.T) {
 	}
 	r.pass(time.Hour)
 	r.wantDelivered(15)
-	// He is told, and so is the admin.
+	// The user is told, and so is the admin.
 	notices := r.carrier.to(contact)
 	if len(notices) != 1 || notices[0].sender != "" ||
 		!strings.Contains(notices[0].text, "Auto-Submitted: auto-generated") {
@@ -291,10 +291,10 @@ func TestOwnLimits(t *testing.T) {
 			t.Errorf("mail %d: %+v", i+1, receipt)
 		}
 	}
-	if err := r.SetLimits(t.Context(), r.now(), "op", "slow", "{nonsense"); err == nil {
+	if err := r.limits("slow", "{nonsense"); err == nil {
 		t.Error("nonsense is taken for limits")
 	}
-	if err := r.SetLimits(t.Context(), r.now(), "op", "nobody", ""); !errors.Is(err, store.ErrNotFound) {
+	if err := r.limits("nobody", ""); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("limits of nobody: %v", err)
 	}
 }
@@ -315,7 +315,7 @@ func TestShadow(t *testing.T) {
 	if !standing[0].Stopped || !standing[0].Shadow || r.Stopped(gateName, ann) || len(r.carrier.to(contact)) != 0 {
 		t.Errorf("in shadow: %+v", standing)
 	}
-	// In earnest again, he begins without what only would have been.
+	// Out of shadow, the user begins without what only would have been.
 	r.shadow = false
 	r.clock.Advance(time.Hour)
 	if receipt := r.sent(ann, "new@example.net"); receipt.Passed != 1 {
@@ -331,7 +331,7 @@ func TestShadow(t *testing.T) {
 	r.wantDelivered(122)
 }
 
-// Who is stopped in earnest stays so in shadow, as far as his mail is concerned that is held.
+// A user who was stopped before the shadow stays so in it, as far as held mail is concerned.
 func TestShadowAfterStop(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -549,7 +549,7 @@ func TestNullSenderOfTheStopped(t *testing.T) {
 			t.Errorf("%s: %v", user, err)
 		}
 		r.must(send("x@internal.example"))
-		// By the mail that shows that his time is over, nobody is counted again.
+		// The mail that shows that the time is over counts no recipient again.
 		r.clock.Advance(25 * time.Hour)
 		if v := ask(true, "y@example.net"); !v.Pass || r.Stopped(gateName, user) {
 			t.Errorf("%s: after his time: %+v", user, v)
@@ -580,7 +580,7 @@ func TestTenThousandWait(t *testing.T) {
 			t.Fatalf("receipt %+v", receipt)
 		}
 	}
-	r.sent(ann, "one@example.net") // his credit
+	r.sent(ann, "one@example.net") // the credit
 	if receipt := r.sent(ann, "more@example.net"); receipt.Held != 1 || !receipt.Stopped || !r.Stopped(gateName, ann) {
 		t.Fatalf("receipt %+v", receipt)
 	}
@@ -602,7 +602,7 @@ func TestFullQueue(t *testing.T) {
 		// As long as items get: each of another mail, and with the greatest number. The multiple recipients of a mail
 		// stand together.
 		m.state.Submit(&p, start, 1<<62+uint64(i), []uint64{uint64(i) << 20}, []int{outbreak.MaxRecipients - 1},
-			make([]outbreak.Placement, 1))
+			make([]outbreak.Fate, 1))
 	}
 	if len(m.state.Waiting()) != outbreak.MaxItems {
 		t.Fatalf("%d wait", len(m.state.Waiting()))

@@ -7,13 +7,12 @@ import (
 	"io"
 	"slices"
 	"time"
-
 	"weir/mail/bounce"
 	"weir/mail/nexthop"
 	"weir/store"
 )
 
-// An ownLetter is a mail that weir writes itself: it has no sender, and nobody is told should it fail.
+// An ownLetter is a mail that weir writes itself: it has no sender, and a failure is not reported.
 type ownLetter struct {
 	letter store.Letter
 	to     store.Addressee
@@ -21,9 +20,8 @@ type ownLetter struct {
 	staged store.Staged // nil where the text is in memory
 }
 
-// own addresses a mail of weir's.
-func (s *Spool) own(now time.Time, gate, user, subject, to string) *ownLetter {
-	id := s.NewID(now)
+func (e *env) own(now time.Time, gate, user, subject, to string) *ownLetter {
+	id := e.NewID(now)
 	return &ownLetter{
 		letter: store.Letter{ID: id, Gate: gate, User: user, Subject: cut(subject, store.MaxSubject), Received: now,
 			Own: true},
@@ -31,10 +29,9 @@ func (s *Spool) own(now time.Time, gate, user, subject, to string) *ownLetter {
 	}
 }
 
-// bounces writes what the sender of a mail is told, or who is told instead (see whom). A mail without a sender is never
-// answered (RFC 5321 section 6.1): where a server has refused it, the audit log tells, and where none was given it, it
-// is held.
-func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
+// bounces writes what the sender of a mail is told, or another address (see bounceTo). A mail without a sender is never
+// answered (RFC 5321 section 6.1): it is held where no server was given it, and the audit log notes it.
+func (d *delivery) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*ownLetter, err error) {
 	type report struct {
 		kind bounce.Kind
 		to   []bounce.Recipient
@@ -56,7 +53,7 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		return nil, nil
 	}
 	if j.tells == nil { // once, however often it has to be tried
-		if j.tells, err = s.whom(conf, &j.letter, len(reports), len(end.narrow) > 0, now); err != nil {
+		if j.tells, err = d.bounceTo(conf, &j.letter, len(reports), len(end.narrow) > 0, now); err != nil {
 			return nil, err
 		}
 	}
@@ -73,17 +70,17 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 		return nil, nil
 	}
 	for _, r := range reports {
-		text, err := s.store.Open(context.Background(), j.letter.ID)
-		if errors.Is(err, store.ErrNotFound) { // somebody has taken the mail away
+		text, err := d.store.Open(context.Background(), j.letter.ID)
+		if errors.Is(err, store.ErrNotFound) { // the mail was removed meanwhile
 			return all, nil
 		}
 		if err != nil {
 			return all, err
 		}
-		o := s.own(now, j.letter.Gate, j.letter.User, "Delivery status of "+j.letter.ID.String(), j.tells.to)
-		o.staged = s.store.Stage()
+		o := d.own(now, j.letter.Gate, j.letter.User, "Delivery status of "+j.letter.ID.String(), j.tells.to)
+		o.staged = d.store.Stage()
 		all = append(all, o)
-		err = s.bounce(conf, j, o, r.kind, r.to, text, now)
+		err = d.bounce(conf, j, o, r.kind, r.to, text, now)
 		text.Close()
 		if err != nil {
 			return all, err
@@ -92,13 +89,12 @@ func (s *Spool) bounces(conf *Gate, j *job, end *ending, now time.Time) (all []*
 	return all, nil
 }
 
-// bounce writes one of them. The text is returned, where it was asked for, only with what has failed: everything else
-// has arrived, or may.
-func (s *Spool) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader,
+// bounce writes one of them. The text is returned, where it was asked for, only with what has failed.
+func (d *delivery) bounce(conf *Gate, j *job, o *ownLetter, kind bounce.Kind, to []bounce.Recipient, text io.Reader,
 	now time.Time) error {
 	l := &j.letter
 	returned := l.Return
-	// Who knows no 8BITMIME would not take the mail in the notification either.
+	// A server without 8BITMIME would not take the mail in the notification either.
 	seven := slices.ContainsFunc(to, func(r bounce.Recipient) bool {
 		return r.Code == 0 &&
 			r.Status == nexthop.StatusEightBit

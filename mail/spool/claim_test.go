@@ -75,7 +75,7 @@ func TestClaimedByAnother(t *testing.T) {
 	}
 }
 
-// A mail whose text is in a file comes back without its row: the file knows whom it is for. Notifications do, too.
+// A mail whose text is in a file comes back without its row: the file knows the recipients. Notifications do, too.
 func TestEnvelopeIsInTheFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

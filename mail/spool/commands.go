@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-
 	"weir/mail/notice"
 	"weir/store"
 )
 
-// Errors of commands. Those of package notice say that a ticket is not genuine or too old, or that nobody wrote the
-// mail.
+// Errors of commands. Those of package notice say that a ticket is forged or too old, or that a program wrote the mail.
 var (
 	ErrSpent = errors.New("spool: this was done before")
 )
@@ -22,7 +20,7 @@ var (
 // maxHelp is how many replies to one notice get help that say nothing to do.
 const maxHelp = 5
 
-// An Action is what a user wants done with what is held of his.
+// An Action is what a user wants done with held mail.
 type Action struct {
 	Release, Delete []store.MailID
 	// All that is held, except what is named above.
@@ -41,19 +39,18 @@ func (a *Action) contradicts() bool {
 type Done struct {
 	Released, Deleted int // recipients
 	Resumed           bool
-	Refused           bool // he was not resumed, because an operator stopped him
+	Refused           bool // not resumed, because an operator stopped the user
 }
 
-// Command does what a user wrote to the command address of a gate: once for each notice, and with his own mail only. He
-// gets an answer at his registered address: what was done, or, where nothing was, why; of the latter only a few. A
-// ticket that is not genuine and a mail that no person wrote get nothing at all. The error says what became of it; nil
-// means done and answered.
-func (s *Spool) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
-	g := s.gates.Load().of(gate)
+// Command does what a user wrote to the command address of a gate: once for each notice, and with the user's own mail
+// only. The registered address gets an answer: what was done, or, a few times, why nothing was. A forged ticket and an
+// automatic reply get none. nil means done and answered.
+func (d *desk) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
+	g := d.gates.Load().of(gate)
 	if g == nil {
 		return fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
-	nonce, err := s.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // whether it is too old, its row says
+	nonce, err := d.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // whether it is too old, its row says
 	if err != nil {
 		return err
 	}
@@ -61,17 +58,16 @@ func (s *Spool) Command(ctx context.Context, now time.Time, gate, ticket string,
 	if errors.Is(unclear, notice.ErrAuto) {
 		return unclear
 	}
-	c := &command{s: s, now: now, gate: g, nonce: nonce, reply: r, unclear: unclear}
-	if err := s.update(ctx, c.run); err != nil {
+	c := &command{desk: d, now: now, gate: g, nonce: nonce, reply: r, unclear: unclear}
+	if err := d.update(ctx, c.run); err != nil {
 		return err
 	}
-	s.afterAction(ctx, now, c.done, c.results)
+	d.afterAction(ctx, now, c.done, c.results)
 	return c.outcome
 }
 
-// A command is one that came by mail.
 type command struct {
-	s     *Spool
+	desk  *desk
 	now   time.Time
 	gate  *Gate
 	nonce string
@@ -112,14 +108,13 @@ func (c *command) run(tx store.MailTx) error {
 	if err := tx.PutTicket(ticket); err != nil {
 		return err
 	}
-	if c.done, c.results, err = c.s.actFor(tx, c.now, ticket.User+", by mail", &ticket, user.Made, a); err != nil {
+	if c.done, c.results, err = c.desk.actFor(tx, c.now, ticket.User+", by mail", &ticket, user.Made, a); err != nil {
 		return err
 	}
 	return c.answer(tx, &ticket, c.done.text(missing))
 }
 
-// numbered translates the numbers of a notice. All means all that were held when the notice was written: nobody has
-// seen the others.
+// numbered translates the numbers of a notice. All means all that were held when the notice was written.
 func numbered(c *notice.Command, letters []store.MailID) (a *Action, missing []int) {
 	a = &Action{Resume: c.Resume}
 	pick := func(numbers []int) (ids []store.MailID) {
@@ -167,7 +162,7 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 			". Nothing was done."
 	}
 	if count.Letters[which] > most {
-		c.s.tell.Bounded(BoundHelp)
+		c.desk.tell.Bounded(BoundHelp)
 		return nil
 	}
 	count.Letters[which]++
@@ -180,12 +175,11 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	return c.answer(tx, ticket, text)
 }
 
-// usage is what may be written.
 const usage = "Write one of these in a line of its own, above everything else:\n\n" +
 	"  release all\n  release 1, 3-5\n  delete all\n  delete 2\n  resume\n\n" +
 	"The numbers are those of the notice."
 
-// answer writes to the registered address of the user, if he has one.
+// answer writes to the registered address of the user, if there is one.
 func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) error {
 	user, err := tx.User(ticket.User)
 	if errors.Is(err, store.ErrNotFound) || err == nil && user.Contact == "" {
@@ -195,15 +189,14 @@ func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) err
 		return err
 	}
 	g := c.gate
-	if known := c.s.gates.Load().of(ticket.Gate); known != nil {
+	if known := c.desk.gates.Load().of(ticket.Gate); known != nil {
 		g = known
 	}
 	c.results = append(c.results, result{ready: true})
-	return c.s.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
+	return c.desk.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
 		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, user.Contact)
 }
 
-// text tells what was done.
 func (d *Done) text(missing []int) string {
 	var b strings.Builder
 	say := func(n int, what string) {
@@ -229,16 +222,8 @@ func (d *Done) text(missing []int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
-}
-
-// actFor does what the holder of a ticket wants with what came since he is a user: what he named first, then all the
-// rest.
-func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
+// actFor does what the holder of a ticket wants with mail since the user was made: named mails first, then the rest.
+func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
 	a *Action) (done Done, results []result, err error) {
 	do := func(which Selection, v verb) int {
 		if err != nil || !which.All && len(which.Mails) == 0 {
@@ -247,7 +232,7 @@ func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.
 		var n int
 		var r []result
 		which.since = since
-		n, r, err = s.actIn(tx, now, by, ticket.User, which, v)
+		n, r, err = d.actIn(tx, now, by, ticket.User, which, v)
 		results = append(results, r...)
 		return n
 	}
@@ -258,11 +243,11 @@ func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.
 	if err != nil || !a.Resume {
 		return done, results, err
 	}
-	g := s.gates.Load().throttle(ticket.Throttle)
+	g := d.gates.Load().throttle(ticket.Throttle)
 	if g == nil {
 		return done, results, nil
 	}
-	t, err := s.begin(tx, now, g, ticket.User)
+	t, err := d.queue.openUser(tx, now, g, ticket.User)
 	if err != nil {
 		return done, results, err
 	}
@@ -279,8 +264,7 @@ func (s *Spool) actFor(tx store.MailTx, now time.Time, by string, ticket *store.
 	return done, append(results, t.result), err
 }
 
-// afterAction does what is left to do after an action.
-func (s *Spool) afterAction(ctx context.Context, now time.Time, done Done, results []result) {
-	s.acted(ctx, now, remove, done.Deleted, nil)
-	s.acted(ctx, now, release, done.Released, results)
+func (d *desk) afterAction(ctx context.Context, now time.Time, done Done, results []result) {
+	d.acted(ctx, now, remove, done.Deleted, nil)
+	d.acted(ctx, now, release, done.Released, results)
 }

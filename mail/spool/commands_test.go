@@ -335,8 +335,8 @@ func TestLongNotice(t *testing.T) {
 	}
 }
 
-// TestTicketsEndWithTheUser: what was sent to somebody is not for another who gets his name, nor for the address that
-// he had before.
+// TestTicketsEndWithTheUser: a ticket is not for another user who gets the same name, nor for the former
+// address.
 func TestTicketsEndWithTheUser(t *testing.T) {
 	t.Parallel()
 	void := func(r *rig, forMail, forPage string) {
@@ -365,7 +365,7 @@ func TestTicketsEndWithTheUser(t *testing.T) {
 	}
 	r.idle()
 	r.carrier.set(func(c *carrier) {
-		c.taken = slices.DeleteFunc(c.taken, func(d delivery) bool { return strings.HasPrefix(d.to, "n") })
+		c.taken = slices.DeleteFunc(c.taken, func(d handed) bool { return strings.HasPrefix(d.to, "n") })
 	})
 	void(r, forMail, forPage)
 	// And what the other had sent is not for the new one.
@@ -396,7 +396,7 @@ func TestTicketsEndWithTheUser(t *testing.T) {
 		t.Error("who is stopped was not told at the new address, or the admin twice")
 	}
 	r.carrier.set(func(c *carrier) {
-		c.taken = slices.DeleteFunc(c.taken, func(d delivery) bool { return d.to == "ann@elsewhere.example" })
+		c.taken = slices.DeleteFunc(c.taken, func(d handed) bool { return d.to == "ann@elsewhere.example" })
 	})
 	void(r, forMail, forPage)
 	r.user(store.User{Name: ann, Contact: contact}) // as it was before: it is another one all the same

@@ -5,159 +5,131 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 )
 
-// A Verdict is what Decide says about a mail that somebody else keeps.
+// A Verdict is what Decide says about a mail that another server keeps. doc.go says how it maps to other words.
 type Verdict struct {
-	Pass    bool // all recipients may go on
-	Delayed int  // how many would wait
-	// how many are new to the user, who is flagged, and are not to go on before somebody has looked at them
-	Withheld int
+	Pass     bool  // all recipients may go on
+	Delayed  int   // how many would wait
+	Withheld int   // how many are new to a flagged user, and wait for a review
 	Refused  bool  // the user is stopped, or flagged, or has sent too many messages without a sender
 	Why      error // flagged: ErrNewRecipient, ErrFlagged or ErrFlaggedLimit; without a sender: ErrNulls
 }
 
-// Decide judges a mail that another server keeps. With commit, what passes is charged; a mail that does not pass as a
-// whole is charged only where count says so: then its recipients count as waiting, though nobody keeps them. That may
-// stop the user.
-func (s *Spool) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
+// Decide judges a mail that another server keeps. With commit, what passes is charged, and with count also what does
+// not: its recipients count as waiting, though weir does not keep them. That may stop the user.
+func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
 	count bool) (Verdict, error) {
-	g := s.gates.Load().of(gate)
+	g := q.gates.Load().of(gate)
 	if g == nil {
 		return Verdict{}, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
 	null := g.passesNull(user, sender, len(recipients))
-	free := g.Mail == nil && !s.Stopped(gate, user) // whoever is stopped has no notifications to send either
+	free := g.Mail == nil && !q.Stopped(gate, user) // stopped users send no notifications either
 	reaches := g.countsReach(user, sender, len(recipients))
 	if free && !reaches {
 		return Verdict{Pass: true}, nil
 	}
 	if len(recipients) > MaxRecipients {
-		s.tell.Bounded(BoundRecipients)
+		q.tell.Bounded(BoundRecipients)
 		return Verdict{}, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(recipients), MaxRecipients)
 	}
-	to := make([]To, len(recipients))
-	for i := range to {
-		to[i].Address = recipients[i]
-	}
-	q := question{s: s, now: now, gate: g, user: user, to: to, count: count, null: null, free: free, reaches: reaches}
+	ask := question{queue: q, now: now, gate: g, user: user, to: addressed(recipients), count: count, null: null,
+		free: free, reaches: reaches}
 	if !commit {
-		err := s.store.View(ctx, q.peek)
-		return q.verdict, err
+		err := q.store.View(ctx, ask.peek)
+		return ask.verdict, err
 	}
-	if err := s.update(ctx, q.charge); err != nil {
+	if err := q.update(ctx, ask.charge); err != nil {
 		return Verdict{}, err
 	}
-	s.settle(q.result)
-	s.settleReach(q.reached)
-	if q.ready {
-		_ = s.handDue(ctx, now)
+	q.settle(ask.result)
+	q.reach.settleReach(ask.reached)
+	if ask.ready {
+		_ = q.delivery.handDue(ctx, now)
 	}
-	if q.verdict.Why == ErrNulls {
-		s.tell.Bounded(BoundNulls)
+	if ask.verdict.Why == ErrNulls {
+		q.tell.Bounded(BoundNulls)
 	}
-	s.tell.Decided(gate, q.verdict, len(recipients))
-	return q.verdict, nil
+	q.tell.Decided(gate, ask.verdict, len(recipients))
+	return ask.verdict, nil
 }
 
-// A question is whether a mail may go on.
+func addressed(addresses []string) []To {
+	to := make([]To, len(addresses))
+	for i := range to {
+		to[i].Address = addresses[i]
+	}
+	return to
+}
+
+// A question is a mail that another server keeps.
 type question struct {
-	s       *Spool
+	queue   *queue
 	now     time.Time
 	gate    *Gate
 	user    string
 	to      []To
 	count   bool
-	null    bool // nobody is counted, unless the user is stopped
+	null    bool // nothing is counted, unless the user is stopped
 	free    bool // the mail throttle has nothing to say
 	reaches bool // the reach throttle has
 	verdict Verdict
 	result
 
-	meeting *meeting
+	reachTx *reachTx
 	counts  *reachCount
 	reached reached
 }
 
-// reach puts the mail before the reach throttle. It reports whether the others are to be asked.
+// reach asks the reach throttle, and reports whether the mail throttle is to be asked, too.
 func (q *question) reach(tx store.MailTx) (more bool, err error) {
-	q.meeting, q.counts, q.reached = nil, nil, reached{}
+	q.reachTx, q.counts, q.reached = nil, nil, reached{}
 	if !q.reaches {
 		return true, nil
 	}
-	user, err := userOf(tx, q.user)
-	if err != nil {
-		return false, err
+	c, _, err := q.queue.reach.ask(tx, q.now, q.gate, q.user, q.to)
+	if err != nil || c == nil {
+		return err == nil, err
 	}
-	counts := q.s.countReach(q.gate, &user, q.to)
-	if len(counts.keys) == 0 {
-		return true, nil
-	}
-	c, err := q.s.meet(tx, q.now, q.gate.Reach, q.user)
-	if err != nil {
-		return false, err
-	}
-	c.judge(counts.keys, counts.fates)
-	q.meeting, q.counts = c, counts
-	if c.shadow {
-		clear(counts.fates)
-	} else if c.verdict.Refused > 0 {
+	q.reachTx, q.counts = c, c.counts
+	if !c.shadow && c.verdict.Refused > 0 {
 		q.verdict = Verdict{Refused: true, Why: refusal(c.verdict)}
 		return false, nil
 	}
 	return true, nil
 }
 
-// withheld is how many the reach throttle does not let go on.
-func (q *question) withheld() int {
-	if q.meeting == nil || q.meeting.shadow {
-		return 0
-	}
-	return q.meeting.verdict.Held
-}
-
 // keep takes the mail into the history of the user, as far as it was decided here.
-func (q *question) keep() error {
-	c := q.meeting
-	if c == nil {
-		return nil
-	}
+func (q *question) keep() (err error) {
+	c := q.reachTx
 	switch {
+	case c == nil:
+		return nil
 	case q.verdict.Why != nil:
 		q.counts.refuse()
-		c.commit(q.counts.keys, q.counts.fates)
-	case q.verdict.Refused:
-		return nil
-	case q.verdict.Pass || q.count:
-		c.commit(q.counts.keys, q.counts.fates)
-	default: // it is judged once more where it arrives
+	case q.verdict.Refused || !q.verdict.Pass && !q.count: // it is judged once more where it arrives
 		return nil
 	}
-	told, err := c.tell(q.gate, nil)
-	if err != nil {
-		return err
-	}
+	c.commit(q.counts)
+	told := false
+	q.reached, told, err = c.finish(q.gate, nil)
 	q.ready = q.ready || told
-	if err := c.store(); err != nil {
-		return err
-	}
-	q.reached = c.end()
-	return nil
+	return err
 }
 
-// ask says what the throttle would do.
-func (q *question) ask(t *turn) (*counted, error) {
-	c := q.s.count(q.gate, &t.user, q.to, nil, q.counts)
+// ask says what the mail throttle would do.
+func (q *question) ask(t *userTx) (*counted, error) {
+	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
 	if most := t.params.Recipients; most > 0 && len(q.to) > most {
-		q.s.tell.Bounded(BoundRecipients)
+		q.queue.tell.Bounded(BoundRecipients)
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(q.to), most)
 	}
-	d := t.mem.state.Peek(&t.params, q.now, c.keys, c.place)
-	q.verdict = Verdict{Pass: d.Delayed == 0 && !d.Refused && !d.Large, Delayed: d.Delayed, Refused: d.Refused &&
+	d := t.mem.state.Peek(&t.params, q.now, c.keys, c.fates)
+	q.verdict = Verdict{Pass: d.Delayed == 0 && !d.Refused && !d.Held, Delayed: d.Delayed, Refused: d.Refused &&
 		!d.Full}
-	if d.Large || d.Full {
+	if d.Held || d.Full {
 		q.verdict.Delayed = len(c.keys)
 	}
 	if t.shadow || q.null && !q.verdict.Refused {
@@ -169,14 +141,14 @@ func (q *question) ask(t *turn) (*counted, error) {
 	return c, nil
 }
 
-// withhold adds what the reach throttle says.
+// withhold adds the recipients that the reach throttle does not let go on.
 func (q *question) withhold() {
-	if n := q.withheld(); n > 0 {
-		q.verdict.Pass, q.verdict.Withheld = false, n
+	if c := q.reachTx; c != nil && !c.shadow && c.verdict.Held > 0 {
+		q.verdict.Pass, q.verdict.Withheld = false, c.verdict.Held
 	}
 }
 
-// peek answers without a trace.
+// peek answers, and writes nothing.
 func (q *question) peek(tx store.MailTx) error {
 	q.verdict = Verdict{Pass: true}
 	more, err := q.reach(tx)
@@ -184,7 +156,7 @@ func (q *question) peek(tx store.MailTx) error {
 		return err
 	}
 	if !q.free {
-		t, err := q.s.look(tx, q.now, q.gate, q.user)
+		t, err := q.queue.peekUser(tx, q.now, q.gate, q.user)
 		if err != nil {
 			return err
 		}
@@ -207,7 +179,7 @@ func (q *question) charge(tx store.MailTx) error {
 		q.withhold()
 		return q.keep()
 	}
-	t, err := q.s.begin(tx, q.now, q.gate, q.user)
+	t, err := q.queue.openUser(tx, q.now, q.gate, q.user)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
 	"weir/mail/nexthop"
 	"weir/store"
 )
@@ -18,7 +17,6 @@ import (
 // lease is how long a mail may be Sending. It is longer than anybody waits for the answer to a final dot.
 const lease = 30 * time.Minute
 
-// maxFinishes is how many deliveries may wait for their end to be stored.
 const maxFinishes = 512
 
 // What Committed returns: the attempt ends before the final dot, and nothing was sent.
@@ -27,17 +25,16 @@ var (
 	errHalting = errors.New("spool: stopping")
 )
 
-// A job is a mail for those of its recipients who go together, from when it is handed over until how it ended is
-// stored.
+// A job is a mail for the recipients that go together, from when it is handed over until how it ended is stored.
 type job struct {
 	gate   *gateway
 	letter store.Letter
 	to     []store.Addressee
-	text   []byte   // nil: the store has it
-	tells  *telling // who is told how it ended; nil: nobody had to be yet
+	text   []byte        // nil: the store has it
+	tells  *bounceTarget // who is told how it ended; nil: not needed yet
 
 	mu       sync.Mutex
-	claiming bool // being stored as Sending: it cannot be broken off, as nobody would take that back
+	claiming bool // being stored as Sending: it cannot be broken off
 	claimed  bool // stored as Sending: it cannot be broken off any more
 	broken   bool // broken off before that
 	gone     bool // not all addressees were there to be claimed
@@ -63,33 +60,33 @@ func (j *job) end() (claimed bool) {
 }
 
 // deliver hands a mail on. How it ended is stored beside the next one.
-func (s *Spool) deliver(j *job) {
+func (d *delivery) deliver(j *job) {
 	conf := j.gate.conf.Load()
-	ctx, cancel := context.WithCancel(s.base)
-	watched := context.AfterFunc(s.halt, func() {
+	ctx, cancel := context.WithCancel(d.base)
+	watched := context.AfterFunc(d.halt, func() {
 		if j.breakOff() {
 			cancel()
 		}
 	})
-	results := s.carry(ctx, conf.Carrier, j)
+	results := d.carry(ctx, conf.Carrier, j)
 	watched()
 	cancel()
 	j.gate.going.Add(-1)
-	s.lighten(j)
-	s.finishes <- struct{}{}
-	s.running.Go(func() {
-		defer func() { <-s.finishes }()
-		if s.finish(conf, j, results) != nil {
-			s.expect(s.clock.Now().Add(soon))
+	d.freeText(j)
+	d.finishes <- struct{}{}
+	d.running.Go(func() {
+		defer func() { <-d.finishes }()
+		if d.finish(conf, j, results) != nil {
+			d.expect(d.clock.Now().Add(soon))
 		}
 	})
 }
 
-// carry gives a mail to the carrier. A carrier that fails by a mistake takes no other mail with it.
-func (s *Spool) carry(ctx context.Context, c Carrier, j *job) (results []nexthop.Result) {
+// carry gives a mail to the carrier. A carrier that panics takes no other mail with it.
+func (d *delivery) carry(ctx context.Context, c Carrier, j *job) (results []nexthop.Result) {
 	defer func() {
 		if what := recover(); what != nil {
-			s.log.Error("a delivery failed by a mistake in weir", "mail", j.letter.ID, "panic", what, "stack",
+			d.log.Error("a delivery failed by a mistake in weir", "mail", j.letter.ID, "panic", what, "stack",
 				string(debug.Stack()))
 			results = nil
 		}
@@ -105,10 +102,8 @@ func (s *Spool) carry(ctx context.Context, c Carrier, j *job) (results []nexthop
 	}()
 	l := &j.letter
 	order := &nexthop.Job{ID: l.ID.String(), Sender: l.Sender, Size: l.Size, UTF8: l.UTF8, EightBit: l.EightBit,
-		Return: l.Return, Envelope: l.Envelope,
-		Recipients: make([]nexthop.Recipient, len(j.to)),
-		Open:       func() (io.ReadCloser, error) { return s.open(ctx, j) },
-		Committed:  func() error { return s.claim(j) },
+		Return: l.Return, Envelope: l.Envelope, Recipients: make([]nexthop.Recipient, len(j.to)),
+		Open: func() (io.ReadCloser, error) { return d.open(ctx, j) }, Committed: func() error { return d.claim(j) },
 	}
 	for i := range j.to {
 		order.Recipients[i] = nexthop.Recipient{Address: j.to[i].Address, Notify: j.to[i].Notify,
@@ -117,33 +112,33 @@ func (s *Spool) carry(ctx context.Context, c Carrier, j *job) (results []nexthop
 	return c.Deliver(ctx, order)
 }
 
-func (s *Spool) open(ctx context.Context, j *job) (io.ReadCloser, error) {
+func (d *delivery) open(ctx context.Context, j *job) (io.ReadCloser, error) {
 	if j.text != nil {
 		return io.NopCloser(bytes.NewReader(j.text)), nil
 	}
-	return s.store.Open(ctx, j.letter.ID)
+	return d.store.Open(ctx, j.letter.ID)
 }
 
-// claim stores that a mail is being sent: from now on nobody knows what the next server has, until it answers. Should
+// claim stores that a mail is being sent. From now on it is unknown what the next server has, until it answers. Should
 // weir end now, the next run sees it. A second call, for a further transaction with the same mail, finds it claimed.
-func (s *Spool) claim(j *job) error {
+func (d *delivery) claim(j *job) error {
 	j.mu.Lock()
 	claimed, broken := j.claimed, j.broken
 	j.claiming = !claimed && !broken
 	j.mu.Unlock()
 	if claimed || broken {
-		return choose(broken, errHalting)
+		return errIf(broken, errHalting)
 	}
-	now := s.clock.Now()
+	now := d.clock.Now()
 	rows := make([]store.Addressee, len(j.to))
-	err := s.update(s.base, func(tx store.MailTx) error {
+	err := d.update(d.base, func(tx store.MailTx) error {
 		there, err := tx.Addressees(j.letter.ID)
 		if err != nil {
 			return err
 		}
 		for i := range j.to {
 			k, found := find(there, j.to[i].Number)
-			if !found || there[k].State != store.Ready || there[k].Owner != s.opts.Owner {
+			if !found || there[k].State != store.Ready || there[k].Owner != d.opts.Owner {
 				return errGone
 			}
 			rows[i] = there[k]
@@ -157,15 +152,14 @@ func (s *Spool) claim(j *job) error {
 	j.claiming = false
 	if err != nil {
 		j.gone = errors.Is(err, errGone)
-		j.broken = s.halt.Err() != nil // nobody could say so meanwhile
+		j.broken = d.halt.Err() != nil // breakOff could not say so meanwhile
 		return err
 	}
 	j.to, j.claimed = rows, true
 	return nil
 }
 
-// choose returns an error if there is one.
-func choose(is bool, err error) error {
+func errIf(is bool, err error) error {
 	if is {
 		return err
 	}
@@ -177,14 +171,12 @@ func find(rows []store.Addressee, number int) (int, bool) {
 	return slices.BinarySearchFunc(rows, number, func(a store.Addressee, n int) int { return a.Number - n })
 }
 
-// parked are deliveries whose end could not be stored. They are as bounded as the queues: what is in flight keeps its
-// place.
+// parked are deliveries whose end could not be stored. They keep their slots, and are as bounded as the queues.
 type parked struct {
 	mu   sync.Mutex
 	list []ended
 }
 
-// ended is a delivery that has ended.
 type ended struct {
 	conf    *Gate
 	job     *job
@@ -192,62 +184,61 @@ type ended struct {
 }
 
 // finish stores how a delivery ended, and hands over what follows from it. What cannot be stored now is tried again by
-// RunDue; until then the mail is in flight, and nobody sends it again.
-func (s *Spool) finish(conf *Gate, j *job, results []nexthop.Result) error {
-	now := s.clock.Now()
+// RunDue; until then the mail is in flight, and is not sent again.
+func (d *delivery) finish(conf *Gate, j *job, results []nexthop.Result) error {
+	now := d.clock.Now()
 	end := conclude(conf, j, results, now)
-	own, err := s.bounces(conf, j, end, now)
+	own, err := d.bounces(conf, j, end, now)
 	if err == nil {
-		err = s.update(context.Background(), func(tx store.MailTx) error { return s.storeEnd(tx, j, end, own) })
+		err = d.update(context.Background(), func(tx store.MailTx) error { return d.storeEnd(tx, j, end, own) })
 	}
 	for _, o := range own {
 		o.staged.Discard() // nothing, where it was stored
 	}
 	if err != nil {
-		s.complain(&s.failing.ends, "how a delivery ended cannot be stored yet", "mail", j.letter.ID, "error", err)
-		s.parked.mu.Lock()
-		s.parked.list = append(s.parked.list, ended{conf, j, results})
-		s.parked.mu.Unlock()
-		s.under.done()
+		d.complain(&d.failing.ends, "how a delivery ended cannot be stored yet", "mail", j.letter.ID, "error", err)
+		d.parked.mu.Lock()
+		d.parked.list = append(d.parked.list, ended{conf, j, results})
+		d.parked.mu.Unlock()
+		d.under.done()
 		return err
 	}
 	if !end.void {
 		end.told = len(own) > 0
-		s.report(j, end, now)
+		d.report(j, end, now)
 	}
-	s.under.add() // until what follows is handed over
-	s.land(j)
+	d.under.add() // until what follows is handed over
+	d.finished(j)
 	if len(own) > 0 || end.again {
-		_ = s.handDue(context.Background(), now) // what fails is logged, and tried again
+		_ = d.handDue(context.Background(), now) // what fails is logged, and tried again
 	}
-	s.under.done()
-	s.expect(end.next)
-	s.vacant(j.gate)
+	d.under.done()
+	d.expect(end.next)
+	d.wakeIfFree(j.gate)
 	return nil
 }
 
 // unpark tries again to store how deliveries ended. The first that fails again goes behind the others, which are left
-// for the next time: most likely they would fail too.
-func (s *Spool) unpark() error {
-	s.parked.mu.Lock()
-	list := s.parked.list
-	s.parked.list = nil
-	s.parked.mu.Unlock()
+// for the next time, as most likely they would fail too.
+func (d *delivery) unpark() error {
+	d.parked.mu.Lock()
+	list := d.parked.list
+	d.parked.list = nil
+	d.parked.mu.Unlock()
 	for i, e := range list {
-		s.under.add()
-		if err := s.finish(e.conf, e.job, e.results); err != nil {
-			s.parked.mu.Lock()
-			defer s.parked.mu.Unlock()
-			s.parked.list = append(list[i+1:], s.parked.list...)
+		d.under.add()
+		if err := d.finish(e.conf, e.job, e.results); err != nil {
+			d.parked.mu.Lock()
+			defer d.parked.mu.Unlock()
+			d.parked.list = append(list[i+1:], d.parked.list...)
 			return fmt.Errorf("how deliveries ended: %w", err)
 		}
 	}
 	return nil
 }
 
-// storeEnd stores how a delivery ended, with what the sender is told. What somebody took away before the final dot is
-// left alone.
-func (s *Spool) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLetter) error {
+// storeEnd stores how a delivery ended, with the bounces. What was removed before the final dot is left alone.
+func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLetter) error {
 	end.void = false
 	if len(end.put) > 0 || !j.claimed {
 		there, err := tx.Addressees(j.letter.ID)
@@ -256,18 +247,14 @@ func (s *Spool) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLetter)
 		}
 		ours := func(number int) bool {
 			k, found := find(there, number)
-			return found && there[k].Owner == s.opts.Owner && (there[k].State == store.Sending) == j.claimed
+			return found && there[k].Owner == d.opts.Owner && (there[k].State == store.Sending) == j.claimed
 		}
 		if end.void = !slices.ContainsFunc(j.to, func(a store.Addressee) bool { return ours(a.Number) }); end.void {
 			return nil
 		}
-		for i := range end.put {
-			if !ours(end.put[i].Number) {
-				continue
-			}
-			if err := tx.PutAddressees(end.put[i]); err != nil {
-				return err
-			}
+		if _, err := changeRows(tx, end.put,
+			func(_ int, a *store.Addressee) bool { return ours(a.Number) }); err != nil {
+			return err
 		}
 	}
 	for _, o := range own {
@@ -275,51 +262,43 @@ func (s *Spool) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLetter)
 			return err
 		}
 	}
-	for _, e := range end.entries {
-		if err := tx.Log(e); err != nil {
-			return err
-		}
-	}
-	if len(end.remove) == 0 {
-		return nil
+	if err := logAll(tx, end.entries); err != nil || len(end.remove) == 0 {
+		return err
 	}
 	return tx.RemoveAddressees(j.letter.ID, end.remove...)
 }
 
-// report tells the observer and the log how a delivery ended.
-func (s *Spool) report(j *job, end *ending, now time.Time) {
+func (d *delivery) report(j *job, end *ending, now time.Time) {
 	gate := j.letter.Gate
 	if end.done > 0 {
-		s.tell.Delivered(gate, end.done, max(0, now.Sub(j.to[0].Since)))
+		d.tell.Delivered(gate, end.done, max(0, now.Sub(j.to[0].Since)))
 	}
 	if end.later > 0 {
-		s.tell.Deferred(gate, end.later)
+		d.tell.Deferred(gate, end.later)
 	}
 	if end.refused > 0 {
-		s.tell.Failed(gate, end.refused)
+		d.tell.Failed(gate, end.refused)
 		switch {
 		case j.letter.Own:
-			s.log.Warn("a notice or a bounce could not be delivered", "mail", j.letter.ID, "to", j.to[0].Address)
+			d.log.Warn("a notice or a bounce could not be delivered", "mail", j.letter.ID, "to", j.to[0].Address)
 		case j.letter.Sender == "":
-			s.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.letter.ID,
-				"user", j.letter.User,
-				"recipients", end.refused)
+			d.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.letter.ID,
+				"user", j.letter.User, "recipients", end.refused)
 		}
 	}
 	if len(end.failed) > 0 && end.told {
-		s.tell.Bounced(gate)
+		d.tell.Bounced(gate)
 	}
 	if end.kept > 0 {
-		s.log.Warn("a mail is held: the next hop knows no SMTPUTF8, and nobody can be told", "mail", j.letter.ID,
+		d.log.Warn("a mail is held: the next hop knows no SMTPUTF8, and nobody can be told", "mail", j.letter.ID,
 			"user", j.letter.User, "recipients", end.kept)
 	}
 	if end.ambiguous > 0 {
-		s.tell.Ambiguous(gate, end.ambiguous)
-		s.log.Warn("nobody knows whether a mail was delivered", "mail", j.letter.ID, "recipients", end.ambiguous)
+		d.tell.Ambiguous(gate, end.ambiguous)
+		d.log.Warn("nobody knows whether a mail was delivered", "mail", j.letter.ID, "recipients", end.ambiguous)
 	}
 }
 
-// status is what is shown of what a server said.
 func status(r *nexthop.Result) string {
 	text := r.Status + " " + r.Text
 	if r.Code > 0 {

@@ -163,7 +163,7 @@ func TestBounces(t *testing.T) {
 	}
 }
 
-// Some are taken, some refused, some later: each goes his own way.
+// Some are taken, some refused, some later: each goes its own way.
 func TestMixedResults(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -407,7 +407,7 @@ func TestQueueBound(t *testing.T) {
 	r.idle()
 	r.wantDelivered(2)
 	select {
-	case <-r.Wake():
+	case <-r.wake:
 	default:
 		t.Error("nobody was told that there is room again")
 	}

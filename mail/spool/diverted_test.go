@@ -10,8 +10,8 @@ import (
 	"weir/throttle/reach"
 )
 
-// TestDivertedMailOfTheStopped: what another server took before the user was stopped is held where he sees it, and is
-// gone when he has deleted it. Nothing is left with the other server, which would send it when he may send again.
+// TestDivertedMailOfTheStopped: what another server took before the user was stopped is held where they see it, and is
+// gone when they have deleted it. Nothing is left with the other server, which would send it when they may send again.
 func TestDivertedMailOfTheStopped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -89,7 +89,7 @@ func TestDivertedMailOfTheStoppedAndFlagged(t *testing.T) {
 		t.Errorf("flagged: %v", err)
 	}
 	// Somebody lets the user send again while the mail comes in: then there is nothing to hold it with.
-	r.Spool.stopped.set("outgoing", ann, true)
+	r.Spool.stopped.set(throttleUser{"outgoing", ann}, true)
 	if got, err := divert(); !errors.Is(err, ErrFlaggedLimit) {
 		t.Errorf("flagged, and not stopped any more: %+v, %v", got, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
 	"weir/mail/bounce"
 	"weir/mail/nexthop"
 	"weir/store"
@@ -17,16 +16,15 @@ type ending struct {
 	put     []store.Addressee
 	entries []store.Entry
 
-	failed, delayed, relayed []bounce.Recipient // of whom the sender is told
-	// those of failed whom the next server could not be given, as it knows no SMTPUTF8
-	narrow []store.Addressee
-	kept   int  // of narrow, because nobody could be told
-	told   bool // somebody is
+	failed, delayed, relayed []bounce.Recipient // of which the sender is told
+	narrow                   []store.Addressee  // of failed: the next server knows no SMTPUTF8
+	kept                     int                // of narrow, because the sender could not be told
+	told                     bool               // the sender is told
 
 	done, later, refused, ambiguous int
-	void                            bool      // somebody had taken the mail away
-	again                           bool      // somebody is to be tried again at once
-	next                            time.Time // when somebody is
+	void                            bool      // the mail was removed meanwhile
+	again                           bool      // a recipient is to be tried again at once
+	next                            time.Time // when a recipient is tried again
 }
 
 // conclude finds out what follows from what the next server said.
@@ -78,7 +76,6 @@ func conclude(conf *Gate, j *job, results []nexthop.Result, now time.Time) *endi
 	return end
 }
 
-// fail gives a recipient up.
 func (e *ending) fail(a *store.Addressee, r *nexthop.Result, now time.Time) {
 	e.refused++
 	e.remove = append(e.remove, a.Number)
@@ -91,8 +88,8 @@ func (e *ending) fail(a *store.Addressee, r *nexthop.Result, now time.Time) {
 	}
 }
 
-// keep holds what the next server could not be given where it cannot be given a word about it either: nothing is lost
-// that nobody is told of. why says what keeps the sender from being told.
+// keep holds what the next server could not be given where a bounce could not be given to it either: nothing is lost
+// unreported. why says what keeps the sender from being told.
 func (e *ending) keep(l *store.Letter, why string, now time.Time) {
 	for _, a := range e.narrow {
 		e.remove = slices.DeleteFunc(e.remove, func(number int) bool { return number == a.Number })
@@ -106,7 +103,7 @@ func (e *ending) keep(l *store.Letter, why string, now time.Time) {
 	e.refused -= e.kept
 }
 
-// retry says when a recipient is tried again: at the latest when it is given up.
+// retry sets when a recipient is tried again: at the latest when it is given up.
 func (e *ending) retry(conf *Gate, a *store.Addressee, now time.Time) {
 	e.later++
 	a.Due = now.Add(conf.Retries[min(max(a.Attempt, 1), len(conf.Retries))-1])
@@ -116,7 +113,7 @@ func (e *ending) retry(conf *Gate, a *store.Addressee, now time.Time) {
 	e.next = earlier(e.next, a.Due)
 }
 
-// doubt is what follows when nobody knows whether a recipient has the mail. What weir wrote itself may arrive twice.
+// doubt is what follows when it is unknown whether a recipient has the mail. What weir wrote itself may arrive twice.
 func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time.Time, why string) {
 	e.ambiguous++
 	what := "it is sent again"
@@ -134,8 +131,7 @@ func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time
 		fmt.Sprintf("%s, attempt %d: %s; %s", a.Address, a.Attempt, why, what)))
 }
 
-// wants reports whether a sender wants to be told of something (RFC 3461 section 4.1). Who has said nothing wants to
-// know of failures, and of delays.
+// wants reports whether a sender wants to be told (RFC 3461 section 4.1): by default of failures and delays.
 func wants(notify, what string) bool {
 	if notify == "" {
 		return what != "SUCCESS"
@@ -153,7 +149,6 @@ func told(a *store.Addressee, r *nexthop.Result, now time.Time) bounce.Recipient
 		Server: r.Server, Last: now}
 }
 
-// span writes how long somebody waited.
 func span(d time.Duration) string {
 	if days := d / (24 * time.Hour); days > 1 {
 		return fmt.Sprintf("%d days", days)
@@ -161,7 +156,7 @@ func span(d time.Duration) string {
 	return d.Round(time.Minute).String()
 }
 
-// toText leaves out what no text has.
+// toText replaces control characters and broken UTF-8.
 func toText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7F {

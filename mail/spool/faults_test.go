@@ -138,8 +138,8 @@ func TestNoErrorIsLost(t *testing.T) {
 		{"decide", func() error { return decide(true) }},
 		{"accept", func() error { _, err := r.send(ann, "a1@example.net"); return err }},
 		{"stop", func() error { return r.StopUser(ctx, r.now(), "op", ann, "") }},
-		{"whom", func() error {
-			_, err := r.whom(&r.gate, &store.Letter{User: ann, Sender: victim}, 1, false, r.now())
+		{"bounce to", func() error {
+			_, err := r.bounceTo(&r.gate, &store.Letter{User: ann, Sender: victim}, 1, false, r.now())
 			return err
 		}},
 		{"hand", func() error { return r.handDue(ctx, r.now()) }},

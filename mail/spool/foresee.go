@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir"
 	"weir/store"
 	"weir/throttle/outbreak"
@@ -21,34 +20,30 @@ type Forecast struct {
 	Figures  []weir.Figure // how the user stands with it
 }
 
-// Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail.
-// Nothing is charged, and what is due by the clock is reckoned with. Stamps are not known, and so nobody is paid for.
-func (s *Spool) Foresee(ctx context.Context, now time.Time, gate, user, sender string,
+// Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail now.
+// Nothing is charged. Stamps are not known: no recipient is paid for.
+func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender string,
 	recipients []string) (all []Forecast, err error) {
-	g := s.gates.Load().of(gate)
+	g := q.gates.Load().of(gate)
 	if g == nil {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
 	if len(recipients) > MaxRecipients {
 		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(recipients), MaxRecipients)
 	}
-	q := question{s: s, now: now, gate: g, user: user, to: make([]To, len(recipients)),
-		null:    g.passesNull(user, sender, len(recipients)),
-		reaches: g.countsReach(user, sender, len(recipients))}
-	for i := range q.to {
-		q.to[i].Address = recipients[i]
-	}
-	err = s.store.View(ctx, func(tx store.MailTx) error {
+	ask := question{queue: q, now: now, gate: g, user: user, to: addressed(recipients),
+		null: g.passesNull(user, sender, len(recipients)), reaches: g.countsReach(user, sender, len(recipients))}
+	err = q.store.View(ctx, func(tx store.MailTx) error {
 		all = nil
 		if g.Reach != nil {
-			f, err := q.foreseeReach(tx)
+			f, err := ask.foreseeReach(tx)
 			if err != nil {
 				return err
 			}
 			all = append(all, f)
 		}
-		if g.Mail != nil || s.Stopped(gate, user) {
-			f, err := q.foreseeMail(tx)
+		if g.Mail != nil || q.Stopped(gate, user) {
+			f, err := ask.foreseeMail(tx)
 			if err != nil {
 				return err
 			}
@@ -59,15 +54,14 @@ func (s *Spool) Foresee(ctx context.Context, now time.Time, gate, user, sender s
 	return all, err
 }
 
-// foreseeReach asks the reach throttle.
 func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 	f := Forecast{Throttle: q.gate.Reach.Name, Shadow: q.gate.Reach.inShadow(),
 		Text: "none of the recipients is counted"}
-	if _, err := q.reach(tx); err != nil || q.meeting == nil {
+	if _, err := q.reach(tx); err != nil || q.reachTx == nil {
 		return f, err
 	}
-	v, rules := q.meeting.verdict, q.meeting.of.Rules
-	for _, w := range q.meeting.sketch.state.Figures(rules, q.meeting.of.Population, q.now) {
+	v, rules := q.reachTx.verdict, q.reachTx.of.Rules
+	for _, w := range q.reachTx.sketch.state.Figures(rules, q.reachTx.of.Population, q.now) {
 		limit := int64(w.Limit)
 		f.Figures = append(f.Figures, weir.Figure{Rule: w.Window.String(), Unit: "new recipients", Limit: limit,
 			Remaining: max(0, limit-int64(w.New+0.5)), Window: weir.NewWindow(w.Window.Length(), weir.NoCalendar)})
@@ -94,7 +88,7 @@ func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 			f.Reason = weir.NewRecipient
 		}
 		f.Text += "; the mail would not be taken"
-	case q.meeting.sketch.withheld+v.Held > rules.Options().Withheld && v.Held > 0:
+	case q.reachTx.sketch.withheld+v.Held > rules.Options().Withheld && v.Held > 0:
 		f.Verdict, f.Reason = weir.Refuse, weir.LineFull
 		f.Text += "; as much of the user's mail is withheld as may be"
 	case v.Held > 0:
@@ -104,14 +98,14 @@ func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 	return f, nil
 }
 
-// foreseeMail asks the mail throttle. Whom reach withholds it does not count.
+// foreseeMail asks the mail throttle. It does not count recipients that reach withholds.
 func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
-	t, err := q.s.look(tx, q.now, q.gate, q.user)
+	t, err := q.queue.peekUser(tx, q.now, q.gate, q.user)
 	if err != nil {
 		return Forecast{}, err
 	}
 	f, st, p := Forecast{Throttle: t.gate.Throttle, Shadow: t.shadow}, &t.mem.state, &t.params
-	c := q.s.count(q.gate, &t.user, q.to, nil, q.counts)
+	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
 	waiting := len(st.Waiting())
 	slack, mSlack := st.Credit(p, q.now)
 	f.Figures = []weir.Figure{
@@ -123,7 +117,7 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 		f.refuse(weir.TooCostly, fmt.Sprintf("a mail to %d, and at most %d are allowed", len(q.to), most))
 		return f, nil
 	}
-	d := st.Peek(p, q.now, c.keys, c.place)
+	d := st.Peek(p, q.now, c.keys, c.fates)
 	since, stopped := st.Stopped()
 	switch {
 	case stopped && c.due:
@@ -140,7 +134,7 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 		f.refuse(weir.LineFull, "as many recipients of the user wait as may")
 	case d.Refused:
 		f.refuse(weir.OverLimit, "the user is stopped")
-	case d.Large:
+	case d.Held:
 		f.Verdict, f.Text = weir.Wait,
 			"the mail would be held until somebody has looked at it: it has more new recipients than the queue has "+
 				"room for"

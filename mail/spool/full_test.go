@@ -48,7 +48,7 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 	began := r.now()
 	for range rounds {
 		rest()
-		r.rouse()
+		r.wakeUp()
 		r.clock.Advance(failPause)
 	}
 	rest()
@@ -72,20 +72,20 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-// nearlyFull is a store that has so much room for new mail.
+// nearlyFull is a store that has so much space for new mail.
 type nearlyFull struct {
 	store.Mail
-	room   atomic.Int64
+	space  atomic.Int64
 	inside atomic.Int64
 	looked atomic.Int64
 }
 
-func (n *nearlyFull) Room() (disk, inside int64) {
+func (n *nearlyFull) Space() (disk, inside int64) {
 	n.looked.Add(1)
-	return n.room.Load(), n.inside.Load()
+	return n.space.Load(), n.inside.Load()
 }
 
-// Short mail goes where the store has room inside. Long mail, in a file, needs the disk, and takes it whole.
+// Short mail goes where the store has space inside. Long mail, in a file, needs the disk, and takes it whole.
 func TestRoomInside(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -102,11 +102,11 @@ func TestRoomInside(t *testing.T) {
 			bytes -= 1000
 		}
 		if (err != nil) != full || err != nil && !errors.Is(err, store.ErrFull) {
-			t.Errorf("%d bytes with %d on the disk and %d inside: %v", text.Size(), kept.room.Load(),
+			t.Errorf("%d bytes with %d on the disk and %d inside: %v", text.Size(), kept.space.Load(),
 				kept.inside.Load(), err)
 		}
 	}
-	kept.room.Store(-1)
+	kept.space.Store(-1)
 	writes(1, true)
 	if err := r.Full(); !errors.Is(err, store.ErrFull) {
 		t.Error(err)
@@ -117,17 +117,17 @@ func TestRoomInside(t *testing.T) {
 	if err := r.Full(); err != nil {
 		t.Error(err)
 	}
-	kept.room.Store(store.MaxInline)
+	kept.space.Store(store.MaxInline)
 	writes(store.MaxInline+1, true)
-	kept.room.Store(store.MaxInline + 1)
+	kept.space.Store(store.MaxInline + 1)
 	writes(store.MaxInline+1, false)
 	kept.inside.Store(0)
 	writes(store.MaxInline+1, true) // first as a short one, and then whole
-	kept.room.Store(3 * store.MaxInline)
+	kept.space.Store(3 * store.MaxInline)
 	writes(store.MaxInline+1, false)
 }
 
-// New mail leaves room for what becomes of the mail that is there.
+// New mail leaves space for what becomes of the mail that is there.
 func TestNoRoomForNewMail(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -140,7 +140,7 @@ func TestNoRoomForNewMail(t *testing.T) {
 		}
 	})
 	kept := &nearlyFull{Mail: r.store.Mail()}
-	kept.room.Store(100) // for three
+	kept.space.Store(100) // for three
 	r.Spool.store = kept
 	taken := 0
 	for range 10 {
@@ -159,7 +159,7 @@ func TestNoRoomForNewMail(t *testing.T) {
 	r.clock.Advance(lookEvery)
 	r.sent(ann, "a@internal.example")
 	r.idle()
-	kept.room.Store(-1)
+	kept.space.Store(-1)
 	r.clock.Advance(lookEvery)
 	text := r.Stage()
 	if _, err := text.Write([]byte("x")); !errors.Is(err, store.ErrFull) {
@@ -167,17 +167,17 @@ func TestNoRoomForNewMail(t *testing.T) {
 	}
 	text.Discard()
 	r.carrier.set(func(c *carrier) { c.answer = answers(nexthop.Failed, 550, "5.1.1", "no") })
-	r.pass(time.Minute) // its end, and the bounce, find room
+	r.pass(time.Minute) // its end, and the bounce, find space
 	r.wantStates(nil)
 	r.clock.Advance(lookEvery)
-	kept.room.Store(1000)
+	kept.space.Store(1000)
 	r.carrier.set(func(c *carrier) { c.answer = nil })
 	r.sent(ann, "b@internal.example")
 	r.idle()
 	r.wantDelivered(1)
 }
 
-// A disk that is full keeps no weir from starting. What the last one has left is taken over when there is room.
+// A disk that is full keeps no weir from starting. What the last one has left is taken over when there is space.
 func TestStartWithoutRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

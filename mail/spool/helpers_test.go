@@ -34,7 +34,7 @@ const (
 // A carrier takes mails like a server would, and notes them.
 type carrier struct {
 	mu     sync.Mutex
-	taken  []delivery
+	taken  []handed
 	tries  int
 	answer func(j *nexthop.Job, r nexthop.Recipient) nexthop.Result // nil: everything is taken
 	before func(ctx context.Context, j *nexthop.Job)                // is called before the final dot
@@ -42,7 +42,7 @@ type carrier struct {
 	done   chan struct{}                                            // gets something for each mail; nil: it does not
 }
 
-type delivery struct{ id, sender, to, text string }
+type handed struct{ id, sender, to, text string }
 
 func (c *carrier) Deliver(ctx context.Context, j *nexthop.Job) []nexthop.Result {
 	c.mu.Lock()
@@ -87,7 +87,7 @@ func (c *carrier) Deliver(ctx context.Context, j *nexthop.Job) []nexthop.Result 
 	c.mu.Lock()
 	for i, to := range j.Recipients {
 		if results[i].Outcome == nexthop.Done {
-			c.taken = append(c.taken, delivery{j.ID, j.Sender, to.Address, string(text)})
+			c.taken = append(c.taken, handed{j.ID, j.Sender, to.Address, string(text)})
 		}
 	}
 	done := c.done
@@ -105,7 +105,7 @@ func (c *carrier) set(f func(*carrier)) {
 }
 
 // to returns what was delivered to an address.
-func (c *carrier) to(address string) (list []delivery) {
+func (c *carrier) to(address string) (list []handed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.taken {
@@ -249,7 +249,7 @@ func (r *rig) open() {
 func (r *rig) again(owner string) {
 	r.Helper()
 	r.cut()
-	r.halted()
+	r.end()
 	r.running.Wait()
 	r.must(r.store.Close())
 	r.opts.Owner = owner
@@ -267,7 +267,22 @@ func (r *rig) now() time.Time { return r.clock.Now() }
 
 func (r *rig) user(u store.User) {
 	r.Helper()
-	r.must(r.PutUser(r.Context(), r.now(), "test", u))
+	r.must(r.ChangeUser(r.Context(), r.now(), "test", u.Name, func(now *store.User, _ bool) error {
+		u.Made = now.Made
+		*now = u
+		return nil
+	}))
+}
+
+// limits gives a user own limits.
+func (r *rig) limits(name, limits string) error {
+	return r.ChangeUser(r.Context(), r.now(), "op", name, func(u *store.User, isNew bool) error {
+		if isNew {
+			return store.ErrNotFound
+		}
+		u.Limits = limits
+		return nil
+	})
 }
 
 // send accepts a mail.

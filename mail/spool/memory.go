@@ -4,21 +4,17 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 )
 
 // A memory is what is stored of a user of a throttle: its state, and what the spool itself has to know.
 type memory struct {
-	state outbreak.State
-	told  time.Time // when the user was last told that his mail waits; to the second
-	// Mails were counted that passed all the same, because the throttle was in shadow.
-	shadow bool
-	// The user is stopped, or would be: it happened in shadow.
-	wouldStop bool
-	// The user is stopped because he is disabled, and goes on when he is not any more.
-	suspended bool
+	state     outbreak.State
+	told      time.Time // when the user was last told of waiting mail; to the second
+	shadow    bool      // mails were counted that passed all the same, in shadow
+	wouldStop bool      // the user would be stopped: it happened in shadow
+	suspended bool      // stopped because of being disabled, until enabled
 }
 
 // The layout: the version, flags, when the user was told (seconds, as a varint), and the state of the throttle.

@@ -13,7 +13,7 @@ import (
 func someMemory() *memory {
 	m := &memory{told: start, shadow: true}
 	p, _ := (&outbreak.Options{}).Params("", "")
-	m.state.Submit(&p, start, 7, []uint64{1, 2, 3}, nil, make([]outbreak.Placement, 3))
+	m.state.Submit(&p, start, 7, []uint64{1, 2, 3}, nil, make([]outbreak.Fate, 3))
 	m.state.Stop(start)
 	return m
 }
@@ -56,7 +56,7 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// What is damaged does not keep a user from sending, and what he has waiting is held for somebody to look at.
+// What is damaged does not keep a user from sending, and what waits is held for a review.
 func TestDamagedMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

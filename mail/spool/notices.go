@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
 	"weir/mail/notice"
 	"weir/store"
 )
@@ -13,17 +12,16 @@ import (
 // reviewEvery is how often a user is told of mails that are held for review.
 const reviewEvery = time.Hour
 
-// news are what a turn has brought.
+// news are what a userTx has brought.
 type news struct {
 	delayed bool   // something of this mail waits
 	review  bool   // this mail is held for review
 	moved   bool   // the user has another contact
-	by, why string // who stopped the user; nobody: his mail did
+	by, why string // who stopped the user; empty: the throttle
 }
 
-// inform tells the user, and on a stop the admin, if there is something to tell. It is part of the transaction: they
-// are told if it happened, and only then.
-func (t *turn) inform(n news) error {
+// inform tells the user, and on a stop the admin, if there is something to tell, within the transaction.
+func (t *userTx) inform(n news) error {
 	quiet := t.now.Sub(t.mem.told)
 	switch {
 	case t.stopped:
@@ -34,89 +32,99 @@ func (t *turn) inform(n news) error {
 		if err := t.noteBy(cmp.Or(n.by, weirItself), "stopped", 0, why); err != nil {
 			return err
 		}
-		if t.mem.suspended { // who disables somebody need not be told, and who is disabled has nothing to answer
+		if t.mem.suspended { // the admin did it, and a disabled user cannot answer
 			return nil
 		}
 		t.mem.told = t.now
 		if t.mem.state.ByOperator() {
-			return t.tellAll(notice.Barred, t.gate.Admin, cmp.Or(n.why, "stopped by "+n.by))
+			return t.tell(notice.Barred, t.gate.Admin, cmp.Or(n.why, "stopped by "+n.by))
 		}
-		return t.tellAll(notice.Stopped, t.gate.Admin, "")
-	case n.moved && t.mem.stopped() && !t.mem.suspended: // what he was told is void
+		return t.tell(notice.Stopped, t.gate.Admin, "")
+	case n.moved && t.mem.stopped() && !t.mem.suspended: // the ticket in the last notice is void
 		kind := notice.Stopped
 		if t.mem.state.ByOperator() {
 			kind = notice.Barred
 		}
-		return t.tellAll(kind, "", "")
+		return t.tell(kind, "", "")
 	case t.shadow || t.was || t.user.Contact == "":
 		return nil
 	case n.review && quiet >= min(reviewEvery, t.gate.NoticeEvery):
 		t.mem.told = t.now
-		return t.tellAll(notice.Review, "", "")
+		return t.tell(notice.Review, "", "")
 	case n.delayed && quiet >= t.gate.NoticeEvery && t.lasts() >= t.gate.TellAfter:
 		t.mem.told = t.now
-		return t.tellAll(notice.Delayed, "", "")
+		return t.tell(notice.Delayed, "", "")
 	}
 	return nil
 }
 
 // lasts is about how long the last one in the delay queue waits.
-func (t *turn) lasts() time.Duration {
+func (t *userTx) lasts() time.Duration {
 	return time.Duration(len(t.mem.state.Waiting())) * t.params.Every
 }
 
-// tellAll writes to the user, where there is an address, and to the admin that he is stopped.
-func (t *turn) tellAll(kind notice.Kind, admin, why string) error {
-	return t.tellOf(kind, notice.Admin, admin, true, why)
+// tell writes to the user, where there is an address, and to the admin that the user is stopped.
+func (t *userTx) tell(kind notice.Kind, admin, why string) error {
+	written, err := t.queue.notify(t.tx, t.now, t.gate, &t.user, notification{kind: kind, adminKind: notice.Admin,
+		user: true, admin: admin, why: why, limit: t.params.Stop})
+	t.ready = t.ready || written
+	return err
 }
 
-// tellOf writes to the user, if he is to be told and there is an address, and to the admin.
-func (t *turn) tellOf(kind, adminKind notice.Kind, admin string, user bool, why string) error {
-	user = user && t.user.Contact != ""
-	if !user && admin == "" {
-		return nil
+// A notification is what a user and an admin are told.
+type notification struct {
+	kind, adminKind notice.Kind
+	user            bool   // the user is told, where there is an address
+	admin           string // the address of the admin; empty: none
+	why             string
+	limit           int // how many recipients may wait
+}
+
+// notify writes to a user and to an admin, and reports whether it wrote anything.
+func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, m notification) (bool, error) {
+	m.user = m.user && user.Contact != ""
+	if !m.user && m.admin == "" {
+		return false, nil
 	}
-	t.ready = true
-	held, err := heldMail(t.tx, t.user.Name, t.user.Made, store.MaxTicketLetters)
+	held, err := heldMail(tx, user.Name, user.Made, store.MaxTicketLetters)
 	if err != nil {
-		return err
+		return false, err
 	}
-	n := notice.Notice{Kind: kind, Host: t.gate.Host, Now: t.now, User: t.user.Name, Waiting: waiting(held),
-		Limit: t.params.Stop, Letters: lines(held), Text: why}
-	if user {
+	n := notice.Notice{Kind: m.kind, Host: g.Host, Now: now, User: user.Name, Waiting: waiting(held), Limit: m.limit,
+		Letters: lines(held), Text: m.why}
+	if m.user {
 		told := n
-		if err := t.ticket(&told, held); err != nil {
-			return err
+		if err := e.ticket(tx, g, &told, held); err != nil {
+			return false, err
 		}
-		if err := t.s.write(t.tx, t.gate, &told, t.user.Contact); err != nil {
-			return err
+		if err := e.write(tx, g, &told, user.Contact); err != nil {
+			return false, err
 		}
 	}
-	if admin == "" {
-		return nil
+	if m.admin == "" {
+		return true, nil
 	}
-	n.Kind = adminKind
-	return t.s.write(t.tx, t.gate, &n, admin)
+	n.Kind = m.adminKind
+	return true, e.write(tx, g, &n, m.admin)
 }
 
 // ticket adds to a notice what the user can act with.
-func (t *turn) ticket(n *notice.Notice, held []store.Queued) error {
-	ticket := store.Ticket{Nonce: notice.NewNonce(), User: t.user.Name, Throttle: t.throttle, Gate: t.gate.Name,
-		Until: t.now.Add(t.gate.TicketsFor)}
+func (e *env) ticket(tx store.MailTx, g *Gate, n *notice.Notice, held []store.Queued) error {
+	ticket := store.Ticket{Nonce: notice.NewNonce(), User: n.User, Throttle: g.Throttle, Gate: g.Name,
+		Until: n.Now.Add(g.TicketsFor)}
 	for i := range held {
 		ticket.Letters = append(ticket.Letters, held[i].ID)
 	}
 	n.Until = ticket.Until
-	if t.gate.Command != "" {
-		n.ReplyTo = notice.Detail(t.gate.Command, t.s.opts.Signer.Sign(notice.ForMail, ticket.Nonce, ticket.Until))
+	if g.Command != "" {
+		n.ReplyTo = notice.Detail(g.Command, e.opts.Signer.Sign(notice.ForMail, ticket.Nonce, ticket.Until))
 	}
-	if t.gate.PageURL != nil {
-		n.Link = t.gate.PageURL(t.s.opts.Signer.Sign(notice.ForPage, ticket.Nonce, ticket.Until))
+	if g.PageURL != nil {
+		n.Link = g.PageURL(e.opts.Signer.Sign(notice.ForPage, ticket.Nonce, ticket.Until))
 	}
-	return t.tx.PutTicket(ticket)
+	return tx.PutTicket(ticket)
 }
 
-// subjects are what notices are called in lists of mail.
 var subjects = map[notice.Kind]string{
 	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review",
 	notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
@@ -125,16 +133,16 @@ var subjects = map[notice.Kind]string{
 }
 
 // write puts a notice into the store, to be delivered like any mail. It is kept short enough to need no file.
-func (s *Spool) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error {
-	o := s.own(n.Now, g.Name, n.User, subjects[n.Kind], to)
+func (e *env) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error {
+	o := e.own(n.Now, g.Name, n.User, subjects[n.Kind], to)
 	n.From, n.To, n.MessageID = cmp.Or(g.Command, g.Postmaster), to, o.letter.ID.String()+"@"+g.Host
 	all := n.Letters
 	for show := min(len(all), notice.MaxLines); ; show /= 2 {
 		n.Letters, n.More = all[:show], len(all)-show
 		var b bytes.Buffer
 		if err := notice.Write(&b, n); err != nil {
-			// No mail of the user's is refused because his address, or ours, is none.
-			s.log.Error("a notice cannot be written", "user", n.User, "to", to, "error", err)
+			// A contact that is no address must not refuse mail.
+			e.log.Error("a notice cannot be written", "user", n.User, "to", to, "error", err)
 			return nil
 		}
 		if b.Len() <= store.MaxInline || show == 0 {
@@ -148,8 +156,8 @@ func (s *Spool) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) err
 	return tx.PutLetter(o.letter, o.text, []store.Addressee{o.to})
 }
 
-// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself does not
-// belong to him, nor does what somebody sent who had his name before him: what came earlier than since is left out.
+// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself is left out,
+// and so is what came before since: a former user of the same name sent it.
 func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []store.Queued, err error) {
 	for _, state := range []store.State{store.Held, store.Delayed, store.Withheld} {
 		found, err := tx.Letters(store.LetterQuery{User: user, State: state}, limit)
@@ -169,7 +177,6 @@ func Waits(a *store.Addressee) bool {
 	return a.State == store.Held || a.State == store.Delayed || a.State == store.Withheld
 }
 
-// waiting counts recipients.
 func waiting(all []store.Queued) (n int) {
 	for i := range all {
 		for k := range all[i].To {

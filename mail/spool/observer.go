@@ -20,7 +20,7 @@ type Observer interface {
 	Failed(gate string, n int)
 	// Bounced tells that a sender was told about it.
 	Bounced(gate string)
-	// Ambiguous tells that nobody knows whether a mail was delivered.
+	// Ambiguous tells that it is unknown whether a mail was delivered.
 	Ambiguous(gate string, n int)
 	Stopped(throttle string)
 	Resumed(throttle string)
@@ -35,7 +35,7 @@ type Observer interface {
 }
 
 // What Observer.Bounded is told. No mail is lost at any of them: one that does not fit waits in the store, and a
-// stopped user who is not known in memory is refused by the store. Who is not told of a failure is in the audit log.
+// stopped user who is not known in memory is refused by the store. Failures that are not reported are in the audit log.
 const (
 	BoundQueue      = "queue"      // of mails that wait for a worker
 	BoundBytes      = "bytes"      // of texts in memory
@@ -52,8 +52,7 @@ const (
 
 // BoundNames lists what Observer.Bounded may be told.
 var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundWithheld, BoundRecipients,
-	BoundWaiting, BoundNulls, BoundHelp, BoundBounces,
-	BoundStamps}
+	BoundWaiting, BoundNulls, BoundHelp, BoundBounces, BoundStamps}
 
 // Nobody observes nothing. Embed it to observe a part.
 type Nobody struct{}

@@ -32,15 +32,14 @@ type Options struct {
 	Clock    clock.Clock  // nil: the machine's
 	Log      *slog.Logger // nil: none
 	Observer Observer     // nil: none
-	// What the hashes of recipients are made with. It has to stay the same, or throttles forget whom their users write
-	// to.
+	// What the hashes of recipients are made with. It has to stay the same, or throttles forget all recipients.
 	Secret []byte
 	// Signs what users answer with.
 	Signer *notice.Signer
 	// Names this run of the process, unlike any before: what another one was sending when it ended is ambiguous.
 	// Default: by chance.
 	Owner string
-	// How many mails of one gate may wait for a worker; others are found in the store when there is room. Default 4096.
+	// How many mails of one gate may wait for a worker; others are found in the store later. Default 4096.
 	Queue int
 	// How many bytes of mails that wait may be in memory; the texts of others are read again. Default 64 MiB.
 	Bytes int64
@@ -99,13 +98,13 @@ type Carrier interface {
 	Deliver(ctx context.Context, j *nexthop.Job) []nexthop.Result
 }
 
-// An Ambiguous says what is done with a mail of which nobody knows whether the next server took it.
+// An Ambiguous says what is done with a mail that the next server may or may not have taken.
 type Ambiguous string
 
 // What may be done.
 const (
 	Retry Ambiguous = "retry" // it is sent again, and may arrive twice
-	Hold  Ambiguous = "hold"  // it is held until somebody decides
+	Hold  Ambiguous = "hold"  // it is held until an operator decides
 )
 
 // A Gate is what the spool has to know of a gate whose mail it keeps.
@@ -121,15 +120,15 @@ type Gate struct {
 	Shadow func() bool
 	// The reach throttle; nil: there is none.
 	Reach *Reach
-	// Who hands its mails on.
+	// Hands its mails on.
 	Carrier Carrier
 	// How many mails are handed on at once. Default 20.
 	Connections int
 	// The name of this server, in Message-IDs.
 	Host string
-	// Whom bounces and notices are from. Default postmaster at Host.
+	// The sender of bounces and notices. Default postmaster at Host.
 	Postmaster string
-	// Who is told when a user is stopped; empty: nobody.
+	// The address that is told when a user is stopped; empty: none.
 	Admin string
 	// Where users answer notices to; the ticket is added to it: weir@example.com becomes weir+TICKET@example.com.
 	// Empty: they cannot.
@@ -147,8 +146,7 @@ type Gate struct {
 	WarnAfter time.Duration
 	// A user whose mail is merely delayed is told no more often than that. Default 24 hours.
 	NoticeEvery time.Duration
-	// … and only when his mail takes that long: of what arrives within minutes nobody needs to be told. Negative:
-	// always. Default 5 minutes.
+	// … and only when the mail takes that long. Negative: always. Default 5 minutes.
 	TellAfter time.Duration
 	// How long a user can answer. Default 7 days.
 	TicketsFor time.Duration
@@ -200,7 +198,7 @@ func (g Gate) validate() error {
 	return v.Err()
 }
 
-// params are what holds for a user. Without a throttle nobody is limited; an operator may stop him all the same.
+// params are what holds for a user. Without a throttle there is no limit, and an operator can stop a user all the same.
 func (g *Gate) params(u *store.User) (outbreak.Params, error) {
 	if g.Mail == nil {
 		return outbreak.Params{Exempt: true}, nil
@@ -208,5 +206,4 @@ func (g *Gate) params(u *store.User) (outbreak.Params, error) {
 	return g.Mail.Params(u.Name, u.Limits)
 }
 
-// inShadow reports whether the throttle lets everything pass.
 func (g *Gate) inShadow() bool { return g.Shadow != nil && g.Shadow() }

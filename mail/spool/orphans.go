@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 )
 
 // orphanBatch is how many delayed mails are looked at in one go.
 const orphanBatch = 500
 
-// holdAll holds everything of a user that waits in a delay queue, whichever throttle knows of it, and returns how many
-// recipients that is.
+// holdAll holds everything of a user that waits in a delay queue of any throttle, and returns how many recipients.
 func holdAll(tx store.MailTx, user string) (n int, err error) {
 	for after := store.MailID(0); ; {
 		page, err := tx.Letters(store.LetterQuery{User: user, State: store.Delayed, After: after}, orphanBatch)
@@ -34,27 +32,23 @@ func holdAll(tx store.MailTx, user string) (n int, err error) {
 	}
 }
 
-// hold holds those who are delayed, of a mail, and match.
-func hold(tx store.MailTx, rows []store.Addressee, match func(i int) bool) (n int, err error) {
-	for i := range rows {
-		if rows[i].State != store.Delayed || !match(i) {
-			continue
+// hold holds the addressees that are delayed and match.
+func hold(tx store.MailTx, rows []store.Addressee, match func(i int) bool) (int, error) {
+	return changeRows(tx, rows, func(i int, a *store.Addressee) bool {
+		is := a.State == store.Delayed && match(i)
+		if is {
+			a.State = store.Held
 		}
-		rows[i].State = store.Held
-		if err := tx.PutAddressees(rows[i]); err != nil {
-			return 0, err
-		}
-		n++
-	}
-	return n, nil
+		return is
+	})
 }
 
 // sweepDelayed holds what is delayed and in no delay queue, as nothing would ever let it go. That should not happen;
-// operators find it in the audit log. What it finds in a look is looked at again before it is changed.
-func (s *Spool) sweepDelayed(ctx context.Context, now time.Time) error {
+// operators find it in the audit log. What a view finds is looked at again before it is changed.
+func (q *queue) sweepDelayed(ctx context.Context, now time.Time) error {
 	for after, more := store.MailID(0), true; more; {
 		var suspects []store.MailID
-		err := s.store.View(ctx, func(tx store.MailTx) error {
+		err := q.store.View(ctx, func(tx store.MailTx) error {
 			page, err := tx.Letters(store.LetterQuery{State: store.Delayed, After: after}, orphanBatch)
 			if err != nil {
 				return err
@@ -79,7 +73,7 @@ func (s *Spool) sweepDelayed(ctx context.Context, now time.Time) error {
 		if len(suspects) == 0 {
 			continue
 		}
-		if err := s.update(ctx, func(tx store.MailTx) error { return holdOrphans(tx, now, suspects) }); err != nil {
+		if err := q.update(ctx, func(tx store.MailTx) error { return holdOrphans(tx, now, suspects) }); err != nil {
 			return err
 		}
 	}
@@ -120,10 +114,10 @@ func holdOrphans(tx store.MailTx, now time.Time, ids []store.MailID) error {
 	return nil
 }
 
-// queues are what is in the delay queues of users, by user and mail. nil: nobody can tell, as a newer weir wrote it.
-type queues map[string]map[store.MailID]those
+// queues are what is in the delay queues of users, by user and mail. nil: unknown, as a newer weir wrote it.
+type queues map[string]map[store.MailID]mailItems
 
-// leftOut says which addressees of a mail are delayed and in no delay queue.
+// leftOut returns the addressees of a mail that are delayed and in no delay queue.
 func (q queues) leftOut(tx store.MailTx, l *store.Queued) (map[int]bool, error) {
 	in, known := q[l.User]
 	if !known {
@@ -147,13 +141,12 @@ func (q queues) leftOut(tx store.MailTx, l *store.Queued) (map[int]bool, error) 
 	return left, nil
 }
 
-// queued reads what is in the delay queues of a user.
-func queued(tx store.MailTx, user string) (map[store.MailID]those, error) {
+func queued(tx store.MailTx, user string) (map[store.MailID]mailItems, error) {
 	memories, err := tx.Memories(user, maxMemories)
 	if err != nil {
 		return nil, err
 	}
-	all := map[store.MailID]those{}
+	all := map[store.MailID]mailItems{}
 	for i := range memories {
 		var m memory
 		switch err := m.read(memories[i].State); {

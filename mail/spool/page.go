@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/mail/notice"
 	"weir/store"
 )
@@ -18,10 +17,10 @@ type PageView struct {
 	User       string
 	Stopped    bool
 	Since      time.Time
-	ByOperator bool      // he cannot resume himself
+	ByOperator bool      // the user cannot resume
 	Waiting    int       // recipients
 	Limit      int       // how many may wait
-	Resume     time.Time // when he is tried again by itself
+	Resume     time.Time // when the user is tried again
 	Held       []store.Queued
 	More       bool         // there is more than is shown
 	Last       store.MailID // the latest that is shown: what All on this page is up to
@@ -29,12 +28,12 @@ type PageView struct {
 }
 
 // Page returns what a user sees behind the link of a notice, or notice.ErrForged or notice.ErrOld.
-func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageView, err error) {
-	nonce, err := s.opts.Signer.Read(notice.ForPage, ticket, now)
+func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (v PageView, err error) {
+	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {
 		return PageView{}, err
 	}
-	err = s.store.View(ctx, func(tx store.MailTx) error {
+	err = d.store.View(ctx, func(tx store.MailTx) error {
 		t, user, err := goodTicket(tx, nonce, now)
 		if err != nil {
 			return err
@@ -49,20 +48,20 @@ func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageV
 		if len(held) > 0 {
 			v.Last = held[len(held)-1].ID
 		}
-		g := s.gates.Load().throttle(t.Throttle)
+		g := d.gates.Load().throttle(t.Throttle)
 		if g == nil {
 			return nil
 		}
-		turn, err := s.look(tx, now, g, t.User)
+		stand, err := d.queue.peekUser(tx, now, g, t.User)
 		if err != nil {
 			return err
 		}
-		if turn.mem.stopped() {
-			v.Since, v.Stopped = turn.mem.state.Stopped()
-			v.ByOperator = turn.mem.state.ByOperator()
-			v.Resume = turn.mem.state.Due(&turn.params)
+		if stand.mem.stopped() {
+			v.Since, v.Stopped = stand.mem.state.Stopped()
+			v.ByOperator = stand.mem.state.ByOperator()
+			v.Resume = stand.mem.state.Due(&stand.params)
 		}
-		v.Limit = turn.params.Stop
+		v.Limit = stand.params.Stop
 		return nil
 	})
 	if err != nil {
@@ -71,8 +70,7 @@ func (s *Spool) Page(ctx context.Context, now time.Time, ticket string) (v PageV
 	return v, nil
 }
 
-// goodTicket returns a ticket that is still good, and its user. One that was used by mail is: the page shows what there
-// is now.
+// goodTicket returns a ticket that is still good, and its user. Use by mail does not end it for the page.
 func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
 	if t, err = tx.Ticket(nonce); err == nil {
 		user, err = tx.User(t.User)
@@ -83,14 +81,12 @@ func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, u
 	return t, user, err
 }
 
-// maxForm is how long the name of a form may be.
 const maxForm = 64
 
-// Act does what a user wants on the page behind a ticket, with his own mail only. form names the form that he sent, and
-// is good once: what was sent with it before gets ErrSpent, and nothing is done. That nobody else made it is for the
-// page to know.
-func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
-	nonce, err := s.opts.Signer.Read(notice.ForPage, ticket, now)
+// Act does what a user wants on the page behind a ticket, with the user's own mail only. form names the form, which is
+// good once: the second time it gets ErrSpent. The page has to know that the form is its own.
+func (d *desk) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
+	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {
 		return Done{}, err
 	}
@@ -101,7 +97,7 @@ func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a A
 		return Done{}, fmt.Errorf("%w: it contradicts itself", notice.ErrNothing)
 	}
 	var results []result
-	err = s.update(ctx, func(tx store.MailTx) error {
+	err = d.update(ctx, func(tx store.MailTx) error {
 		done, results = Done{}, nil
 		t, user, err := goodTicket(tx, nonce, now)
 		if err != nil {
@@ -117,12 +113,12 @@ func (s *Spool) Act(ctx context.Context, now time.Time, ticket, form string, a A
 		if err := tx.PutTicket(sent); err != nil {
 			return err
 		}
-		done, results, err = s.actFor(tx, now, t.User+", on the page", &t, user.Made, &a)
+		done, results, err = d.actFor(tx, now, t.User+", on the page", &t, user.Made, &a)
 		return err
 	})
 	if err != nil {
 		return Done{}, err
 	}
-	s.afterAction(ctx, now, done, results)
+	d.afterAction(ctx, now, done, results)
 	return done, nil
 }

@@ -42,7 +42,8 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	var wg sync.WaitGroup
 	for u := range users {
 		user := fmt.Sprintf("user%d", u)
-		r.user(store.User{Name: user, Senders: []string{user + "@example.org"}}) // or he is not told of everything
+		// or the user is not told of everything
+		r.user(store.User{Name: user, Senders: []string{user + "@example.org"}})
 		wg.Go(func() {
 			chance := rand.New(rand.NewPCG(uint64(u), 1))
 			for m := range mails {
@@ -123,7 +124,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 		t.Errorf("ambiguous: %v", r.audit("ambiguous"))
 	}
 	if n := r.flight.size(); n != 0 || r.bytes.Load() != 0 || r.Load(gateName) != 0 ||
-		r.gates.Load().byName[gateName].places.Load() != 0 {
+		r.gates.Load().byName[gateName].slots.Load() != 0 {
 		t.Errorf("%d are in flight, %d bytes, load %v", n, r.bytes.Load(), r.Load(gateName))
 	}
 }

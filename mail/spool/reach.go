@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/reach"
 )
@@ -16,15 +15,13 @@ var (
 	ErrNewRecipient = errors.New("spool: the recipient is new to the user, who is flagged")
 	// ErrFlagged is returned where nothing of the user's goes on.
 	ErrFlagged = errors.New("spool: the user is flagged, and blocked")
-	// ErrWithheld is returned where as much of the user's mail is withheld as may be: when somebody has looked at it he
-	// may send more.
+	// ErrWithheld is returned where as much of the user's mail is withheld as may be, until some is reviewed.
 	ErrWithheld = errors.New("spool: as much of the user's mail is withheld as may be")
-	// ErrFlaggedLimit is returned where the user has sent as many mails as he may while he is flagged: later he may
-	// send more.
+	// ErrFlaggedLimit is returned where a flagged user has sent as many mails as allowed, until later.
 	ErrFlaggedLimit = errors.New("spool: the user is flagged, and has sent as many mails as he may")
 )
 
-// A Reach is a reach throttle: at gates that have it, and for those who ask.
+// A Reach is a reach throttle.
 type Reach struct {
 	// The name that sketches are kept under: gates that name the same one share them.
 	Name string
@@ -41,7 +38,7 @@ func (r *Reach) inShadow() bool { return r.Shadow != nil && r.Shadow() }
 // A sketch is what is stored of a user of a reach throttle: its state, and what the spool itself has to know.
 type sketch struct {
 	state reach.State
-	told  time.Time // when the user was last told that mail of his is withheld; to the second
+	told  time.Time // when the user was last told of withheld mail; to the second
 	// The flag was raised in shadow, and has no consequences later.
 	shadow bool
 	// What of the user's is withheld: recipients, and bytes of mails with some.
@@ -105,9 +102,9 @@ func (k *sketch) read(b []byte) error {
 	return nil
 }
 
-// A meeting is what happens between one user and a reach throttle within one transaction.
-type meeting struct {
-	s      *Spool
+// A reachTx is what a reach throttle knows of one user, within one transaction.
+type reachTx struct {
+	reach  *reaches
 	tx     store.MailTx
 	now    time.Time
 	of     *Reach
@@ -118,13 +115,15 @@ type meeting struct {
 	was    bool // flagged in earnest, when it began
 	since  time.Time
 
+	counts  *reachCount // of the mail that is judged
 	verdict reach.Verdict
+	quiet   bool // the observer is not told the verdict
 	samples []reach.Sample
 }
 
-// meet begins a meeting, and reads what is stored.
-func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*meeting, error) {
-	c := &meeting{s: s, tx: tx, now: now, of: of, user: user, shadow: of.inShadow()}
+// open begins a reachTx, and reads what is stored.
+func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (*reachTx, error) {
+	c := &reachTx{reach: r, tx: tx, now: now, of: of, user: user, shadow: of.inShadow()}
 	kept, err := tx.Sketch(of.Name, user)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -136,7 +135,7 @@ func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*m
 	if err := c.read(kept.State); errors.Is(err, store.ErrNewer) {
 		return nil, err
 	} else if err != nil { // the user may send, and begins anew
-		s.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user",
+		r.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user",
 			user, "error", err)
 		c.sketch = sketch{}
 	}
@@ -149,8 +148,7 @@ func (s *Spool) meet(tx store.MailTx, now time.Time, of *Reach, user string) (*m
 	return c, nil
 }
 
-// read reads the state, and the known recipients where it has some.
-func (c *meeting) read(b []byte) error {
+func (c *reachTx) read(b []byte) error {
 	if err := c.sketch.read(b); err != nil || !c.sketch.state.NeedsKnown() {
 		return err
 	}
@@ -161,25 +159,25 @@ func (c *meeting) read(b []byte) error {
 	return c.sketch.state.SetKnown(known)
 }
 
-// judge says what becomes of recipients. Nobody who is exempt is judged; he is counted all the same, so that it is
-// known whom he writes to when he is not exempt any more.
-func (c *meeting) judge(keys []uint64, fates []reach.Fate) {
-	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, keys, fates)
+// judge says what becomes of recipients. An exempt user is not judged, and counted all the same: the recipients are
+// known when the user is not exempt any more.
+func (c *reachTx) judge(counts *reachCount) {
+	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, counts.keys, counts.fates)
 	if c.of.Rules.Exempt(c.user) {
 		c.verdict.Flagged, c.verdict.Now, c.verdict.Held, c.verdict.Refused, c.verdict.Cause = false, false, 0, 0,
 			reach.NoCause
-		clear(fates)
+		clear(counts.fates)
 	}
 }
 
 // commit takes recipients into the history, with what became of them.
-func (c *meeting) commit(keys []uint64, fates []reach.Fate) {
-	_, samples := c.sketch.state.Commit(c.of.Rules, c.of.Population, c.now, keys, fates)
+func (c *reachTx) commit(counts *reachCount) {
+	_, samples := c.sketch.state.Commit(c.of.Rules, c.of.Population, c.now, counts.keys, counts.fates)
 	c.samples = append(c.samples, samples...)
 }
 
-// store writes what the meeting has come to, and what changed into the audit log.
-func (c *meeting) store() error {
+// store writes what has changed, into the audit log too.
+func (c *reachTx) store() error {
 	since, by, flagged := c.sketch.state.Flagged()
 	if flagged && c.of.Rules.Exempt(c.user) {
 		c.sketch.state.Clear(c.now)
@@ -216,11 +214,10 @@ func (c *meeting) store() error {
 	return nil
 }
 
-func (c *meeting) note(by, what, text string) error {
+func (c *reachTx) note(by, what, text string) error {
 	return c.tx.Log(entry(c.now, by, what, c.user, 0, fmt.Sprintf("%s (throttle %s)", text, c.of.Name)))
 }
 
-// figureText says by what somebody was flagged.
 func figureText(f reach.Figure) string {
 	if f.Limit == 0 {
 		return "an operator flagged him"
@@ -236,49 +233,45 @@ func article(w reach.Window) string {
 	return "a"
 }
 
-// A reached is what is left to do when a transaction with a meeting is over.
+// A reached is what is left to do when a transaction with a reachTx is over.
 type reached struct {
 	of      *Reach
 	user    string
 	now     time.Time
-	changed bool // who is flagged
+	changed bool // whether the user is flagged
 	verdict reach.Verdict
 	shadow  bool
 	judged  bool
 	samples []reach.Sample
 }
 
-// end is what is left to do.
-func (c *meeting) end() reached {
+func (c *reachTx) end() reached {
 	_, _, flagged := c.sketch.state.Flagged()
 	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict,
-		shadow: c.shadow, judged: true,
-		samples: c.samples}
+		shadow: c.shadow, judged: !c.quiet, samples: c.samples}
 }
 
 // settleReach does what is left to do after a transaction.
-func (s *Spool) settleReach(r reached) {
-	if r.of == nil {
+func (r *reaches) settleReach(after reached) {
+	of, v := after.of, &after.verdict
+	if of == nil {
 		return
 	}
-	if len(r.samples) > 0 {
-		r.of.Population.Observe(r.now, r.samples)
+	if len(after.samples) > 0 {
+		of.Population.Observe(after.now, after.samples)
 	}
-	if r.changed {
-		s.refreshFlagged(r.of.Name, r.user)
+	if after.changed {
+		r.refresh(&r.flagged, of.Name, after.user)
 	}
-	if r.judged {
-		s.tell.Reached(r.of.Name, r.verdict, r.shadow)
+	if after.judged {
+		r.tell.Reached(of.Name, *v, after.shadow)
 	}
-	if r.verdict.Now && !r.shadow {
-		s.tell.Flagged(r.of.Name)
-	}
-	if r.verdict.Now && !r.shadow {
-		s.log.Warn("a user is flagged", "throttle", r.of.Name, "user", r.user, "why", figureText(r.verdict.Figure))
+	if v.Now && !after.shadow {
+		r.tell.Flagged(of.Name)
+		r.log.Warn("a user is flagged", "throttle", of.Name, "user", after.user, "why", figureText(v.Figure))
 	}
 }
 
-// refusal is the error for recipients that are refused.
 func refusal(v reach.Verdict) error {
 	switch v.Cause {
 	case reach.TooMany:

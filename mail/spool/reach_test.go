@@ -102,7 +102,7 @@ func TestReachRefusesAMailAsAWhole(t *testing.T) {
 	}
 }
 
-// Who is exempt writes to whom he likes, and nobody is withheld in shadow; both are counted.
+// Exempt users write to anybody, and nobody is withheld in shadow; both are counted.
 func TestReachExemptAndShadow(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.HoldNew, Exempt: []string{"bulk"}})
 	if got := r.sent("bulk", recipients("a", 20)...); got.Withheld != 0 || got.Passed != 20 {
@@ -190,7 +190,7 @@ func TestOperatorsFlagIsOneLineOfTheAuditLog(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	// A flag of weir's that an operator makes his own is a line, too, and does not end by itself.
+	// A flag of weir's that an operator confirms is a line, too, and does not end by itself.
 	r.sent("bob", recipients("b", 5)...)
 	if _, err := r.send("bob", "new@example.net"); !errors.Is(err, ErrFlagged) {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestReachAfterACrash(t *testing.T) {
 	}
 }
 
-// A removed user takes with him whom he wrote to.
+// With a user the known recipients are removed.
 func TestReachForgetsRemovedUsers(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.KnownOnly})
 	r.sent(ann, recipients("a", 5)...)

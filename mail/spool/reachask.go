@@ -3,83 +3,60 @@ package spool
 import (
 	"context"
 	"time"
-
 	"weir/store"
 	"weir/throttle/reach"
 )
 
-// A Message is one of any channel, whose recipients a reach throttle judges for somebody who asks.
+// A Message is one of any channel, whose recipients a reach throttle judges for a client that asks.
 type Message struct {
 	User       string
 	Recipients []string // as reach.Rules write them
 }
 
-// people are the keys of recipients, each once.
-func (s *Spool) people(recipients []string) *reachCount {
+func (r *reaches) people(recipients []string) *reachCount {
 	c := &reachCount{of: make([]int, len(recipients))}
-	known := make(map[string]int, len(recipients))
 	for i, person := range recipients {
-		k, double := known[person]
-		if !double {
-			k = len(c.keys)
-			known[person] = k
-			c.keys = append(c.keys, s.keys.key(person))
-		}
-		c.of[i] = k
+		c.of[i] = c.add(r.keys, person)
 	}
 	c.fates = make([]reach.Fate, len(c.keys))
 	return c
 }
 
 // LookReach says what would become of a message, as if the user's messages to those under way had been sent.
-func (s *Spool) LookReach(ctx context.Context, now time.Time, of *Reach, m Message, underWay []string) (v reach.Verdict,
+func (r *reaches) LookReach(ctx context.Context, now time.Time, of *Reach, m Message,
+	underWay []string) (v reach.Verdict,
 	err error) {
-	counts, before := s.people(m.Recipients), s.people(underWay)
-	err = s.store.View(ctx, func(tx store.MailTx) error {
-		c, err := s.meet(tx, now, of, m.User)
+	counts, before := r.people(m.Recipients), r.people(underWay)
+	err = r.store.View(ctx, func(tx store.MailTx) error {
+		c, err := r.open(tx, now, of, m.User)
 		if err != nil {
 			return err
 		}
 		if len(before.keys) > 0 { // nothing of it is stored
-			c.judge(before.keys, before.fates)
+			c.judge(before)
 			clear(before.fates)
-			c.commit(before.keys, before.fates)
+			c.commit(before)
 		}
-		c.judge(counts.keys, counts.fates)
+		c.judge(counts)
 		v = c.verdict
 		return nil
 	})
 	return v, err
 }
 
-// NoteReach takes a message into the history: one that was sent, or one that was turned away, whose new recipients
-// count as tried.
-func (s *Spool) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
-	counts := s.people(m.Recipients)
-	var r reached
-	err := s.update(ctx, func(tx store.MailTx) error {
-		r = reached{}
-		c, err := s.meet(tx, now, of, m.User)
-		if err != nil {
-			return err
-		}
-		c.judge(counts.keys, counts.fates)
+// NoteReach notes a message: one that was sent, or one that was refused, whose new recipients count as tried.
+func (r *reaches) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
+	counts := r.people(m.Recipients)
+	return r.change(ctx, now, of, m.User, func(c *reachTx) error {
+		c.judge(counts)
+		c.quiet = true // the caller counts it
 		if sent {
 			clear(counts.fates)
 			c.verdict.Held, c.verdict.Refused, c.verdict.Cause = 0, 0, reach.NoCause
 		} else {
 			counts.refuse()
 		}
-		c.commit(counts.keys, counts.fates)
-		if err := c.store(); err != nil {
-			return err
-		}
-		r = c.end()
-		r.judged = false // whoever asked counts it
+		c.commit(counts)
 		return nil
 	})
-	if err == nil {
-		s.settleReach(r)
-	}
-	return err
 }

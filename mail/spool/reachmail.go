@@ -5,23 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/mail/notice"
 	"weir/store"
 	"weir/throttle/reach"
 )
 
-// reachCount are those of a mail's recipients whom a reach throttle counts.
+// reachCount are the recipients of a mail that a reach throttle counts.
 type reachCount struct {
-	keys  []uint64
+	keyList
 	fates []reach.Fate
-	of    []int // by recipient: which key is his; -1: not counted
+	of    []int // by recipient: the index of the key; -1: not counted
 }
 
-// countReach finds out who is counted: each person once.
-func (s *Spool) countReach(g *Gate, user *store.User, to []To) *reachCount {
+// countReach finds out which recipients are counted: each person once.
+func (r *reaches) countReach(g *Gate, user *store.User, to []To) *reachCount {
 	c := &reachCount{of: make([]int, len(to))}
-	known := make(map[string]int, len(to))
 	for i := range to {
 		c.of[i] = -1
 		if g.free(user, to[i].Address, normal(to[i].Address)) {
@@ -31,19 +29,12 @@ func (s *Spool) countReach(g *Gate, user *store.User, to []To) *reachCount {
 		if !counted {
 			continue
 		}
-		k, double := known[person]
-		if !double {
-			k = len(c.keys)
-			known[person] = k
-			c.keys = append(c.keys, s.keys.key(person))
-		}
-		c.of[i] = k
+		c.of[i] = c.add(r.keys, person)
 	}
 	c.fates = make([]reach.Fate, len(c.keys))
 	return c
 }
 
-// fate is what becomes of a recipient.
 func (c *reachCount) fate(i int) reach.Fate {
 	if c == nil || c.of[i] < 0 {
 		return reach.Pass
@@ -51,7 +42,7 @@ func (c *reachCount) fate(i int) reach.Fate {
 	return c.fates[c.of[i]]
 }
 
-// refuse makes everybody of a mail that is not taken one who was tried, and nothing else.
+// refuse makes all recipients of a mail that is not taken count as tried only.
 func (c *reachCount) refuse() {
 	for i := range c.fates {
 		c.fates[i] = reach.Refuse
@@ -59,7 +50,7 @@ func (c *reachCount) refuse() {
 }
 
 // countsReach reports whether a mail is put before the reach throttle: not a notification, which has no sender and one
-// recipient, unless it is from somebody who may have stolen a password.
+// recipient, unless a user with a password sent it.
 func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	if g.Reach == nil {
 		return false
@@ -73,31 +64,18 @@ func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	return !byAddress(user)
 }
 
-// reach puts the mail before the reach throttle. Where recipients are refused, the mail is not taken as a whole: who
-// was tried is noted, and in.refusal says why.
+// reach asks the reach throttle. One refused recipient refuses the mail: all are noted as tried, in.refusal says why.
 func (in *incoming) reach(tx store.MailTx) error {
-	in.meeting, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
+	in.reachTx, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
 	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
 		return nil
 	}
-	user, err := userOf(tx, in.e.User)
-	if err != nil {
+	c, user, err := in.queue.reach.ask(tx, in.now, in.gate, in.e.User, in.e.To)
+	if err != nil || c == nil {
 		return err
 	}
-	counts := in.s.countReach(in.gate, &user, in.e.To)
-	if len(counts.keys) == 0 {
-		return nil
-	}
-	c, err := in.s.meet(tx, in.now, in.gate.Reach, in.e.User)
-	if err != nil {
-		return err
-	}
-	in.meeting, in.counts = c, counts
-	c.judge(counts.keys, counts.fates)
-	switch {
-	case c.shadow:
-		clear(counts.fates) // all of them go on
-	case c.verdict.Refused > 0:
+	in.reachTx, in.counts = c, c.counts
+	if !c.shadow && c.verdict.Refused > 0 {
 		return in.refuse(&user, refusal(c.verdict))
 	}
 	if n := c.verdict.Held; n > 0 && !c.shadow {
@@ -107,17 +85,17 @@ func (in *incoming) reach(tx store.MailTx) error {
 		}
 		c.sketch.withheld, c.sketch.bytes = c.sketch.withheld+n, c.sketch.bytes+in.text.Size
 	}
-	c.commit(counts.keys, counts.fates)
+	c.commit(c.counts)
 	return nil
 }
 
 // refuse counts everybody as tried. The mail is not taken; but what is refused for now another server would try again,
-// and where the user is stopped it is held with what he has in weir.
+// and where the user is stopped it is held with what weir has.
 func (in *incoming) refuse(user *store.User, why error) error {
 	in.counts.refuse()
-	in.meeting.commit(in.counts.keys, in.counts.fates)
+	in.reachTx.commit(in.counts)
 	forNow := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
-	if forNow && in.e.Diverted && in.s.Stopped(in.gate.Name, in.e.User) {
+	if forNow && in.e.Diverted && in.queue.Stopped(in.gate.Name, in.e.User) {
 		clear(in.counts.fates)
 		in.putOff = why
 		return nil
@@ -126,26 +104,54 @@ func (in *incoming) refuse(user *store.User, why error) error {
 	return in.tellFlagged(user)
 }
 
-// tellFlagged stores the meeting, and tells the admin, and the user, who was flagged or has mail withheld.
-func (in *incoming) tellFlagged(user *store.User) error {
-	if in.meeting == nil {
+// tellFlagged stores the reachTx, and tells the admin and the user that the user was flagged or has mail withheld.
+func (in *incoming) tellFlagged(user *store.User) (err error) {
+	if in.reachTx == nil {
 		return nil
 	}
-	told, err := in.meeting.tell(in.gate, user)
-	if err != nil {
-		return err
-	}
+	told := false
+	in.reached, told, err = in.reachTx.finish(in.gate, user)
 	in.told = in.told || told
-	if err := in.meeting.store(); err != nil {
-		return err
-	}
-	in.reached = in.meeting.end()
-	return nil
+	return err
 }
 
-// tell tells the admin, and the user, who was flagged or has mail withheld: once in a while, whoever is flagged again
-// and again. user may be nil. It reports whether there is something to deliver.
-func (c *meeting) tell(g *Gate, user *store.User) (bool, error) {
+// ask judges the recipients of a mail that the reach throttle of a gate counts. nil: it counts none.
+func (r *reaches) ask(tx store.MailTx, now time.Time, g *Gate, name string, to []To) (*reachTx, store.User, error) {
+	user, err := userOf(tx, name)
+	if err != nil {
+		return nil, user, err
+	}
+	counts := r.countReach(g, &user, to)
+	if len(counts.keys) == 0 {
+		return nil, user, nil
+	}
+	c, err := r.open(tx, now, g.Reach, name)
+	if err != nil {
+		return nil, user, err
+	}
+	c.counts = counts
+	c.judge(counts)
+	if c.shadow {
+		clear(counts.fates) // all of them go on
+	}
+	return c, user, nil
+}
+
+// finish tells the admin and the user what there is to tell, and stores what has changed. It reports whether there is a
+// notice to deliver.
+func (c *reachTx) finish(g *Gate, user *store.User) (after reached, told bool, err error) {
+	if told, err = c.tell(g, user); err == nil {
+		err = c.store()
+	}
+	if err != nil {
+		return reached{}, false, err
+	}
+	return c.end(), told, nil
+}
+
+// tell tells the admin and the user that the user was flagged or has mail withheld, once in a while. user may be nil.
+// It reports whether there is something to deliver.
+func (c *reachTx) tell(g *Gate, user *store.User) (bool, error) {
 	flagged := c.verdict.Now && !c.shadow
 	if c.shadow || !flagged && c.verdict.Held == 0 || !c.sketch.told.IsZero() &&
 		c.now.Sub(c.sketch.told).Abs() < g.NoticeEvery {
@@ -164,17 +170,10 @@ func (c *meeting) tell(g *Gate, user *store.User) (bool, error) {
 	}
 	c.sketch.told = c.now
 	action := c.of.Rules.Options().Over
-	t := &turn{s: c.s, tx: c.tx, now: c.now, gate: g, user: *user, result: result{throttle: g.Throttle, user: c.user}}
-	err := t.tellOf(notice.Flagged, notice.AdminFlagged, admin, action != reach.Flag, flaggedText(c, action))
-	return t.ready, err
+	return c.reach.notify(c.tx, c.now, g, user, notification{kind: notice.Flagged, adminKind: notice.AdminFlagged,
+		user: action != reach.Flag, admin: admin, why: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)})
 }
 
-// flaggedText says what happened, and what holds now.
-func flaggedText(c *meeting, action reach.Action) string {
-	return figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)
-}
-
-// holds says what holds for a flagged user.
 func holds(r *reach.Rules, action reach.Action) string {
 	switch action {
 	case reach.Limit:
@@ -189,7 +188,7 @@ func holds(r *reach.Rules, action reach.Action) string {
 	return "his mail goes on"
 }
 
-// userOf reads a user; only his name where the store has none.
+// userOf reads a user; only the name where the store has none.
 func userOf(tx store.MailTx, name string) (store.User, error) {
 	user, err := tx.User(name)
 	if isNotFound(err) {
@@ -200,17 +199,16 @@ func userOf(tx store.MailTx, name string) (store.User, error) {
 
 // A freed is what is not withheld any more of a gate's mail.
 type freed struct {
-	known      []string // who was let go
+	known      []string // released recipients
 	recipients int
 	bytes      int64
 	mail       store.MailID // whose bytes were noted last
 }
 
-// settleWithheld takes over what somebody has decided about withheld mail of a user: who was let go is known from now
-// on, by the gates that withheld them.
-func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
+// settleWithheld notes what was decided about withheld mail: released recipients are known to those gates from now on.
+func (r *reaches) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
 	for gate, f := range freed {
-		g := s.gates.Load().of(gate)
+		g := r.gates.Load().of(gate)
 		if g == nil || g.Reach == nil {
 			continue
 		}
@@ -222,11 +220,11 @@ func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, free
 		if err != nil {
 			return err
 		}
-		c, err := s.meet(tx, now, g.Reach, user)
+		c, err := r.open(tx, now, g.Reach, user)
 		if err != nil {
 			return err
 		}
-		c.sketch.state.Learn(g.Reach.Rules, now, s.countReach(g, &u, to).keys)
+		c.sketch.state.Learn(g.Reach.Rules, now, r.countReach(g, &u, to).keys)
 		c.sketch.withheld, c.sketch.bytes = max(0, c.sketch.withheld-f.recipients), max(0, c.sketch.bytes-f.bytes)
 		if err := c.store(); err != nil {
 			return err
@@ -236,74 +234,54 @@ func (s *Spool) settleWithheld(tx store.MailTx, now time.Time, user string, free
 }
 
 // Flagged reports whether a user of a gate may be flagged, from memory. In shadow nobody is.
-func (s *Spool) Flagged(gate, user string) bool {
-	g := s.gates.Load().of(gate)
-	return g != nil && g.Reach != nil && !g.Reach.inShadow() && s.flagged.has(g.Reach.Name, user)
+func (r *reaches) Flagged(gate, user string) bool {
+	g := r.gates.Load().of(gate)
+	return g != nil && g.Reach != nil && !g.Reach.inShadow() && r.flagged.has(g.Reach.Name, user)
 }
 
 // Reaches reports whether a user may write to a recipient, for gates that can refuse one by one: ErrNewRecipient,
-// ErrFlagged or ErrFlaggedLimit. It counts what it refuses. Whoever is not flagged may write to anybody, as far as this
-// goes.
-func (s *Spool) Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error {
-	if !s.Flagged(gate, user) {
+// ErrFlagged or ErrFlaggedLimit. It counts what it refuses. Users who are not flagged may write to anybody.
+func (r *reaches) Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error {
+	if !r.Flagged(gate, user) {
 		return nil
 	}
-	g := s.gates.Load().of(gate)
+	g := r.gates.Load().of(gate)
 	if g == nil || !g.countsReach(user, sender, 1) {
 		return nil
 	}
 	var refused error
-	told := false
-	try := func(tx store.MailTx, commit bool) (*meeting, error) {
-		u, err := userOf(tx, user)
-		if err != nil {
-			return nil, err
+	ask := func(tx store.MailTx) (*reachTx, store.User, error) {
+		c, u, err := r.ask(tx, now, g, user, []To{{Address: recipient}})
+		if refused = nil; c != nil && c.verdict.Refused > 0 && !c.shadow {
+			refused = refusal(c.verdict)
 		}
-		counts := s.countReach(g, &u, []To{{Address: recipient}})
-		if len(counts.keys) == 0 {
-			return nil, nil
-		}
-		c, err := s.meet(tx, now, g.Reach, user)
-		if err != nil {
-			return nil, err
-		}
-		c.judge(counts.keys, counts.fates)
-		refused = nil
-		if c.verdict.Refused == 0 || c.shadow {
-			return nil, nil
-		}
-		refused = refusal(c.verdict)
-		if !commit {
-			return c, nil
-		}
-		c.commit(counts.keys, counts.fates)
-		if told, err = c.tell(g, &u); err != nil {
-			return nil, err
-		}
-		return c, c.store()
+		return c, u, err
 	}
-	err := s.store.View(ctx, func(tx store.MailTx) error {
-		_, err := try(tx, false)
+	err := r.store.View(ctx, func(tx store.MailTx) error {
+		_, _, err := ask(tx)
 		return err
 	})
 	if err != nil || refused == nil {
 		return err
 	}
-	var r reached
-	err = s.update(ctx, func(tx store.MailTx) error {
-		r = reached{}
-		c, err := try(tx, true)
-		if c != nil {
-			r = c.end()
+	var after reached
+	told := false
+	err = r.update(ctx, func(tx store.MailTx) error {
+		after, told = reached{}, false
+		c, u, err := ask(tx)
+		if err != nil || refused == nil {
+			return err
 		}
+		c.commit(c.counts)
+		after, told, err = c.finish(g, &u)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.settleReach(r)
+	r.settleReach(after)
 	if told {
-		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+		_ = r.delivery.handDue(ctx, now) // what fails is logged, and tried again
 	}
 	return refused
 }

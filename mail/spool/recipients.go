@@ -7,7 +7,6 @@ import (
 	"hash"
 	"strings"
 	"sync"
-
 	"weir/identify"
 	"weir/mail/notice"
 	"weir/store"
@@ -41,8 +40,7 @@ func plain(address string) bool {
 	return at == 1
 }
 
-// A hasher makes keys of recipients, so that a store that is stolen does not tell whom people write to. It is safe for
-// concurrent use.
+// A hasher makes keys of recipients, so that a stolen store does not name them. It is safe for concurrent use.
 type hasher struct{ pool *sync.Pool }
 
 func newHasher(secret []byte) hasher {
@@ -59,15 +57,33 @@ func (h hasher) key(recipient string) uint64 {
 	return binary.BigEndian.Uint64(mac.Sum(sum[:0]))
 }
 
-// Free reports whether a recipient is never counted, and reached by stopped users too: internal, listed, the user's own
-// addresses.
-func (s *Spool) Free(gate string, user *store.User, recipient string) bool {
-	g := s.gates.Load().of(gate)
+// A keyList has the keys of recipients, each once.
+type keyList struct {
+	keys  []uint64
+	known map[string]int
+}
+
+// add adds a recipient that is not there yet, and returns the index of the key.
+func (l *keyList) add(h hasher, recipient string) int {
+	k, known := l.known[recipient]
+	if !known {
+		if l.known == nil {
+			l.known = map[string]int{}
+		}
+		k = len(l.keys)
+		l.known[recipient] = k
+		l.keys = append(l.keys, h.key(recipient))
+	}
+	return k
+}
+
+// Free reports whether a recipient is never counted, and reached by stopped users: internal, listed, or the user's own.
+func (q *queue) Free(gate string, user *store.User, recipient string) bool {
+	g := q.gates.Load().of(gate)
 	return g != nil && g.free(user, recipient, normal(recipient))
 }
 
-// free is Free for a recipient, as he was written and in his normal form. Whose address may be the way to somebody else
-// is nobody's own.
+// free is Free for a recipient, as written and in the normal form. An address that may be a route is nobody's own.
 func (g *Gate) free(user *store.User, written, recipient string) bool {
 	if outbreak.Routed(written) || outbreak.Routed(recipient) {
 		return g.Mail != nil && !g.Mail.Counted(written) && !g.Mail.Counted(recipient) // it is listed just so
@@ -93,15 +109,15 @@ func (g *Gate) free(user *store.User, written, recipient string) bool {
 	return false
 }
 
-// passesNull reports whether a mail is never counted because of its sender: a notification, which has one recipient and
-// no sender (RFC 5321 section 4.5.5), unless the throttle counts those too.
+// passesNull reports whether a mail is uncounted because of its sender: a notification has one recipient and no sender
+// (RFC 5321 section 4.5.5), unless the throttle counts those too.
 func (g *Gate) passesNull(user, sender string, recipients int) bool {
 	return sender == "" && recipients == 1 && (g.Mail == nil || !g.Mail.CountsNull(user))
 }
 
-// Commands reports whether an address is one for commands, of any gate: who is told there is never told.
-func (s *Spool) Commands(address string) bool {
-	for _, way := range s.gates.Load().list {
+// Commands reports whether an address is one for commands, of any gate. Such an address is never told anything.
+func (q *queue) Commands(address string) bool {
+	for _, way := range q.gates.Load().list {
 		if way.conf.Load().commands(normal(address)) {
 			return true
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 )
@@ -21,24 +20,23 @@ type Selection struct {
 	since time.Time // of those that came no earlier
 }
 
-// Release lets held and delayed mail of a user go at once, and returns how many recipients that was. A stopped user
-// stays stopped: resume him as well if he is to send again.
-func (s *Spool) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
+// Release lets held and delayed mail of a user go, and returns how many recipients. A stopped user stays stopped.
+func (d *desk) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
 	err error) {
-	return s.act(ctx, now, by, user, which, release)
+	return d.act(ctx, now, by, user, which, release)
 }
 
-// Delete removes held and delayed mail of a user, and returns how many recipients that was. Nobody is told.
-func (s *Spool) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
+// Delete removes held and delayed mail of a user, and returns how many recipients that was. Senders are not told.
+func (d *desk) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
 	err error) {
-	return s.act(ctx, now, by, user, which, remove)
+	return d.act(ctx, now, by, user, which, remove)
 }
 
-// A verb is what is done with a recipient who waits.
+// A verb is what is done with a recipient that waits.
 type verb struct {
 	name string
-	of   func(a *store.Addressee) bool // whom it can be done to
-	gone bool                          // he is taken off the mail; else he gets ready
+	of   func(a *store.Addressee) bool // which addressees it can be done to
+	gone bool                          // the addressee is removed; else it gets ready
 }
 
 var (
@@ -49,63 +47,57 @@ var (
 	removeAny  = verb{"deleted", func(a *store.Addressee) bool { return a.State != store.Sending }, true}
 )
 
-func (s *Spool) act(ctx context.Context, now time.Time, by, user string, which Selection, v verb) (n int, err error) {
+func (d *desk) act(ctx context.Context, now time.Time, by, user string, which Selection, v verb) (n int, err error) {
 	for {
 		var k int
 		var results []result
-		err = s.update(ctx, func(tx store.MailTx) (err error) {
-			k, results, err = s.actIn(tx, now, by, user, which, v)
+		err = d.update(ctx, func(tx store.MailTx) (err error) {
+			k, results, err = d.actIn(tx, now, by, user, which, v)
 			return err
 		})
 		if err != nil {
 			return n, err
 		}
-		s.acted(ctx, now, v, k, results)
+		d.acted(ctx, now, v, k, results)
 		if n += k; !which.All || k < maxAct { // each mail has a recipient: there are no more
 			return n, nil
 		}
 	}
 }
 
-// acted does what is left to do after something was done to mails.
-func (s *Spool) acted(ctx context.Context, now time.Time, v verb, n int, results []result) {
-	ready := n > 0 && !v.gone
-	for _, r := range results {
-		s.settle(r)
-		ready = ready || r.ready
-	}
+func (d *desk) acted(ctx context.Context, now time.Time, v verb, n int, results []result) {
+	ready := d.queue.settleAll(results) || n > 0 && !v.gone
 	if n > 0 && v.gone {
-		s.tell.Deleted(n)
+		d.tell.Deleted(n)
 	} else if n > 0 {
-		s.tell.Released(n)
+		d.tell.Released(n)
 	}
 	if ready {
-		_ = s.handDue(ctx, now) // what fails is logged, and tried again
+		_ = d.delivery.handDue(ctx, now) // what fails is logged, and tried again
 	}
 }
 
-// actIn does something to mails of a user within a transaction.
-func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int,
+func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int,
 	results []result, err error) {
 	chosen, err := choice(tx, user, which)
 	if err != nil {
 		return 0, nil, err
 	}
-	turns, err := s.turns(tx, now, user)
+	turns, err := d.userTxs(tx, now, user)
 	if err != nil {
 		return 0, nil, err
 	}
 	acted := map[uint64]bool{}
 	withheld := map[string]*freed{} // by gate
 	for i := range chosen {
-		k, err := s.actOn(tx, now, by, &chosen[i], v, withheld)
+		k, err := d.actOn(tx, now, by, &chosen[i], v, withheld)
 		if err != nil {
 			return 0, nil, err
 		}
 		n += k
 		acted[uint64(chosen[i].ID)] = true
 	}
-	if err := s.settleWithheld(tx, now, user, withheld); err != nil {
+	if err := d.reach.settleWithheld(tx, now, user, withheld); err != nil {
 		return 0, nil, err
 	}
 	for _, t := range turns {
@@ -118,7 +110,7 @@ func (s *Spool) actIn(tx store.MailTx, now time.Time, by, user string, which Sel
 	return n, results, nil
 }
 
-// choice returns the mails that are meant: the user's own, and no other's.
+// choice returns the mails that are meant, of this user only.
 func choice(tx store.MailTx, user string, which Selection) (list []store.Letter, err error) {
 	if which.All && user == "" {
 		return nil, fmt.Errorf("all mail of nobody: %w", store.ErrInvalid)
@@ -148,8 +140,8 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 	return list, nil
 }
 
-// turns begins a turn for each throttle that remembers the user, and may hold something of his mails back.
-func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn, err error) {
+// userTxs begins a userTx for each throttle that remembers the user, and may hold mail back.
+func (d *desk) userTxs(tx store.MailTx, now time.Time, user string) (list []*userTx, err error) {
 	if user == "" {
 		return nil, nil
 	}
@@ -157,13 +149,13 @@ func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn
 	if err != nil {
 		return nil, err
 	}
-	all := s.gates.Load()
+	all := d.gates.Load()
 	for i := range memories {
-		var t *turn
+		var t *userTx
 		if g := all.throttle(memories[i].Throttle); g != nil {
-			t, err = s.begin(tx, now, g, user)
+			t, err = d.queue.openUser(tx, now, g, user)
 		} else {
-			t, err = s.lost(tx, now, &memories[i])
+			t, err = d.queue.openLost(tx, now, &memories[i])
 		}
 		if err != nil {
 			return nil, err
@@ -173,8 +165,8 @@ func (s *Spool) turns(tx store.MailTx, now time.Time, user string) (list []*turn
 	return list, nil
 }
 
-// actOn does something to one mail. It notes what is not withheld any more.
-func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
+// actOn does something to one mail, and notes what is not withheld any more.
+func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
 	withheld map[string]*freed) (n int, err error) {
 	rows, err := tx.Addressees(l.ID)
 	if err != nil {
@@ -194,7 +186,7 @@ func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter
 			continue
 		}
 		a.Due = now
-		ripen(a, now)
+		makeReady(a, now)
 		if err := tx.PutAddressees(*a); err != nil {
 			return 0, err
 		}
@@ -214,8 +206,7 @@ func (s *Spool) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter
 	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, what))
 }
 
-// noteFreed notes that a recipient is not withheld any more. All of a mail that are withheld are acted on together, so
-// that its bytes are free, too.
+// noteFreed notes that a recipient is not withheld any more. All of a mail are freed together, with its bytes.
 func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb) {
 	f := withheld[l.Gate]
 	if f == nil {

@@ -192,17 +192,18 @@ func TestStoppedIsLearnt(t *testing.T) {
 
 func TestStoppedBound(t *testing.T) {
 	t.Parallel()
-	var u stoppedUsers
+	var u userSet
 	for i := range MaxStopped {
-		if !u.set("x", strconv.Itoa(i), true) {
+		if !u.set(throttleUser{"x", strconv.Itoa(i)}, true) {
 			t.Fatal("no room")
 		}
 	}
-	if u.set("x", "one more", true) || u.has("x", "one more") {
+	if u.set(throttleUser{"x", "one more"}, true) || u.has("x", "one more") {
 		t.Error("no bound")
 	}
-	if !u.set("x", "0", true) || !u.set("x", "one more", false) || !u.set("x", "0", false) ||
-		!u.set("x", "one more", true) {
+	if !u.set(throttleUser{"x", "0"}, true) || !u.set(throttleUser{"x", "one more"}, false) ||
+		!u.set(throttleUser{"x", "0"}, false) ||
+		!u.set(throttleUser{"x", "one more"}, true) {
 		t.Error("who is known has a place, and who leaves makes one")
 	}
 }
@@ -317,7 +318,7 @@ func TestLimitsChange(t *testing.T) {
 		r.sent(ann, to)
 	}
 	r.idle()
-	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, `{"exempt":true}`))
+	r.must(r.limits(ann, `{"exempt":true}`))
 	r.idle()
 	r.wantDelivered(5)
 	r.sent("bob", recipients("b", 40)...)

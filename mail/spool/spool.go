@@ -2,131 +2,36 @@ package spool
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
 	"weir"
-	"weir/internal/clock"
 	"weir/internal/loglimit"
 	"weir/store"
 )
 
-// Errors of Accept and Decide. What else they return comes from the store.
-var (
-	ErrStopped    = errors.New("spool: the user is stopped")
-	ErrRecipients = errors.New("spool: too many recipients")
-	ErrUnknown    = errors.New("spool: no such gate")
-	ErrClosing    = errors.New("spool: closing")
-	ErrNulls      = errors.New("spool: as many messages without a sender as may pass uncounted")
-	ErrUnpaid     = errors.New("spool: a stamp is required, and was spent before")
-)
-
-// An Envelope is a mail that a gate has received.
-type Envelope struct {
-	ID       store.MailID // from NewID
-	Gate     string
-	User     string // the authenticated name, or the address of the client where there is none
-	Sender   string
-	Subject  string
-	Source   netip.Addr
-	UTF8     bool
-	EightBit bool
-	Return   string
-	Envelope string
-	To       []To
-
-	// Another server has taken the mail, and would keep what is refused for now where the user does not see it: what a
-	// stopped user has sent is held.
-	Diverted bool
-}
-
-// To is one recipient of an envelope.
-type To struct {
-	Address  string
-	Notify   string
-	Original string
-	Stamp    Stamp     // that pays for this recipient; the zero value: nothing
-	Pooled   bool      // the gate is over its load: waits in the general pool unless paid for
-	Required bool      // the mail is refused unless this recipient is paid for
-	After    time.Time // another throttle lets it go on from then on; zero: now
-}
-
-// A Stamp is one that the gate has found good. Accept spends it with the mail. A recipient whose stamp another mail has
-// spent in the meantime is not paid for. Addresses that differ only in case share a stamp.
-type Stamp = store.Stamp
-
-// A Receipt says what became of a mail.
-type Receipt struct {
-	Paid    int // recipients whose stamps were spent
-	Passed  int // recipients that go on at once
-	Delayed int
-	Held    int
-	Pooled  int
-	Stopped bool // the user has just been stopped by it
-
-	// Recipients who are new to the user, who is flagged: they wait until somebody has looked at them.
-	Withheld int
-
-	Shadow      bool // the throttle only counts:
-	WouldWait   int  // so many recipients would wait
-	WouldRefuse int  // … or be refused
-	WouldStop   bool // … and the user would be stopped
-}
-
-// A Spool is the spool. It is safe for concurrent use; make it with New. The order is New, Configure, Start, everything
+// A Spool keeps mail. It is safe for concurrent use; make it with New. The order is New, Configure, Start, everything
 // else, Stop.
+//
+// It starts, runs and stops its parts, which know each other in one direction only: each part uses those above it in
+// this list.
 type Spool struct {
-	opts  Options
-	store store.Mail
-	clock clock.Clock
-	log   *slog.Logger
-	tell  Observer
-	keys  hasher
-	ids   store.MailIDs
+	*env      // what all parts share: store, clock, log, gates
+	*delivery // the workers, and what becomes of mail that is handed to them
+	*reaches  // what reach throttles know of users
+	*queue    // what is accepted and kept, and what the mail throttle knows of users
+	*desk     // what users and operators do
 
-	gates   atomic.Pointer[gates]
-	stopped stoppedUsers
-	flagged stoppedUsers // by reach throttles
-	reaches atomic.Pointer[[]*Reach]
-	flight  flight
-	bytes   atomic.Int64 // of texts in memory
-
-	// What is handed to workers ends in three steps: nothing new is begun once halt is over, what has not come to its
-	// final dot is broken off then too, and everything when base is over.
-	halt     context.Context
-	halted   context.CancelFunc
-	base     context.Context
-	cut      context.CancelFunc
-	running  sync.WaitGroup // workers and what they have begun
-	under    tally          // what is handed over and not finished
-	finishes chan struct{}  // bounds those that store how a delivery ended
+	end context.CancelFunc // of env.halt
 
 	mu      sync.Mutex // of Configure, Start and Stop
 	started bool
 	closed  bool
 
-	room       room
-	strangers  strangers
-	parked     parked
-	dispatch   single
-	wake       chan struct{}
-	next       atomic.Int64 // what RunDue last said, in nanoseconds; 0: nothing
-	pooled     atomic.Bool  // something may wait in the pool
-	changed    atomic.Bool  // the configuration has, and not everybody was looked at yet
-	heir       atomic.Bool  // what another run has left is taken over
-	unflagging struct {
-		sync.Mutex
-		at time.Time
-	}
-	keeping struct { // of what is done now and then
+	failing loglimit.Line // rounds of RunDue
+	keeping struct {      // of what is done now and then
 		sync.Mutex
 		at time.Time
 	}
@@ -135,9 +40,6 @@ type Spool struct {
 		latest time.Time // that it has shown
 		todo   bool      // what was stored meanwhile is to be corrected
 	}
-
-	began   time.Time
-	failing struct{ ends, hands, rounds, takes loglimit.Line } // what a store that fails would fill the log with
 }
 
 // New returns a spool that does nothing yet.
@@ -145,21 +47,13 @@ func New(o Options) (*Spool, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
-	s := &Spool{opts: o, store: o.Store, clock: o.Clock, log: o.Log, tell: o.Observer, keys: newHasher(o.Secret),
-		finishes: make(chan struct{}, maxFinishes), wake: make(chan struct{}, 1), began: o.Clock.Now()}
-	_, _ = rand.Read(s.ids.Start[:])
-	s.halt, s.halted = context.WithCancel(context.Background())
-	s.base, s.cut = context.WithCancel(context.Background())
-	s.gates.Store(&gates{})
+	s := &Spool{env: newEnv(o.withDefaults())}
+	s.halt, s.end = context.WithCancel(context.Background())
+	s.delivery = newDelivery(s.env)
+	s.reaches = &reaches{env: s.env, delivery: s.delivery, flagged: newFlagged()}
+	s.queue = &queue{env: s.env, delivery: s.delivery, reach: s.reaches}
+	s.desk = &desk{env: s.env, delivery: s.delivery, reach: s.reaches, queue: s.queue}
 	return s, nil
-}
-
-// newOwner names a run of the process.
-func newOwner() string {
-	var chance [8]byte
-	_, _ = rand.Read(chance[:])
-	return hex.EncodeToString(chance[:])
 }
 
 // Configure says which gates there are from now on: before Start, and again at a reload. It takes all of them or
@@ -195,7 +89,7 @@ func (s *Spool) Configure(list []Gate) error {
 	s.gates.Store(next)
 	s.changed.Store(true)
 	if s.started {
-		s.staff(next)
+		s.startWorkers(next)
 	}
 	for name, g := range before.byName {
 		if next.byName[name] == nil {
@@ -203,13 +97,13 @@ func (s *Spool) Configure(list []Gate) error {
 			s.log.Warn("a gate is gone; what is left of its mail goes out by the first gate there is", "gate", name)
 		}
 	}
-	s.tellLost()
-	s.rouse()
+	s.warnOfLost()
+	s.wakeUp()
 	return nil
 }
 
-// Start takes over what another run has left, learns who is stopped, and starts the workers. A disk that is full keeps
-// nobody from starting: what is left is taken over when there is room.
+// Start takes over what another run has left, learns which users are stopped, and starts the workers. It also starts on
+// a full disk: what is left is taken over when there is space.
 func (s *Spool) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,21 +114,21 @@ func (s *Spool) Start(ctx context.Context) error {
 		return nil
 	}
 	now := s.clock.Now()
-	for _, err := range []error{s.takeOver(ctx, now), s.straighten(ctx, now)} {
+	for _, err := range []error{s.takeOver(ctx, now), s.correctClock(ctx, now)} {
 		if err != nil && !errors.Is(err, store.ErrFull) {
 			return fmt.Errorf("taking over the spool: %w", err)
 		}
 	}
-	if err := errors.Join(s.learnPooled(ctx), s.learnStopped(ctx), s.learnFlagged(ctx)); err != nil {
+	if err := errors.Join(s.learnPooled(ctx), s.learn(ctx, &s.stopped), s.learn(ctx, &s.flagged)); err != nil {
 		return fmt.Errorf("taking over the spool: %w", err)
 	}
 	s.started = true
-	s.staff(s.gates.Load())
-	s.tellLost()
+	s.startWorkers(s.gates.Load())
+	s.warnOfLost()
 	return nil
 }
 
-// lastWait is how long a stop waits for those whose contexts are over.
+// lastWait is how long a stop waits for workers whose contexts are over.
 const lastWait = 5 * time.Second
 
 // Stop ends the workers: mails that have come to their final dot are brought to their end, all others stay for the next
@@ -243,7 +137,7 @@ func (s *Spool) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.halted()
+	s.end()
 	ended := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -270,47 +164,4 @@ func (s *Spool) Stop(ctx context.Context) error {
 		s.log.Error("mails are still under way after the stop")
 	}
 	return fmt.Errorf("mails under way were broken off: %w", ctx.Err())
-}
-
-// Idle waits until nothing is left that was handed to the workers.
-func (s *Spool) Idle(ctx context.Context) error { return s.under.wait(ctx) }
-
-// NewID returns an id for a mail that is coming in.
-func (s *Spool) NewID(now time.Time) store.MailID { return s.ids.Next(now) }
-
-// Stage returns a place for its text. Writing to it fails with store.ErrFull where there is no room for new mail.
-func (s *Spool) Stage() store.Staged { return incomingText{s.store.Stage(), s} }
-
-// update runs a transaction to its end. It is not broken off half-way when a caller leaves, as nobody could say then
-// what was stored.
-func (s *Spool) update(ctx context.Context, f func(store.MailTx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.store.Update(context.WithoutCancel(ctx), f)
-}
-
-// complain puts a line into the log, but not every time: a disk that is full is not to be filled with that.
-func (s *Spool) complain(line *loglimit.Line, message string, attrs ...any) {
-	if more, ok := line.Now(s.clock.Now().Sub(s.began)); ok {
-		s.log.Error(message, append(attrs, "unlogged_before", more)...)
-	}
-}
-
-// User returns a user of the store, or store.ErrNotFound.
-func (s *Spool) User(ctx context.Context, name string) (user store.User, err error) {
-	err = s.store.View(ctx, func(tx store.MailTx) error {
-		user, err = tx.User(name)
-		return err
-	})
-	return user, err
-}
-
-// Load is what there is to deliver at a gate, in proportion to what can be delivered at once.
-func (s *Spool) Load(gate string) float64 {
-	g := s.gates.Load().byName[gate]
-	if g == nil {
-		return 0
-	}
-	return g.load()
 }

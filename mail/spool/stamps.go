@@ -4,27 +4,21 @@ import (
 	"context"
 	"errors"
 	"time"
-
 	"weir/store"
 )
 
-// keepStamps is how long a spent stamp is remembered after its end: a clock that is set back by less makes none good
-// again.
+// keepStamps is how long a spent stamp is remembered after its end, should the clock be set back.
 const keepStamps = time.Hour
 
 // Spent reports whether a stamp is spent. Accept may find otherwise: another mail may come first.
-func (s *Spool) Spent(ctx context.Context, nonce store.StampNonce) (spent bool, err error) {
-	err = s.store.View(ctx, func(tx store.MailTx) error {
-		spent, err = tx.Spent(nonce)
-		return err
-	})
-	return spent, err
+func (q *queue) Spent(ctx context.Context, nonce store.StampNonce) (bool, error) {
+	return read(ctx, q.env, func(tx store.MailTx) (bool, error) { return tx.Spent(nonce) })
 }
 
-// spend spends the stamps of a mail, and notes whom they pay for. A mail that is not stored leaves them as they were.
+// spend spends the stamps of a mail, and notes the recipients that they pay for.
 func (in *incoming) spend(tx store.MailTx) error {
 	in.paid = nil
-	var known map[store.StampNonce]bool // those of this mail: who were fresh
+	var known map[store.StampNonce]bool // of this mail: whether it was fresh
 	var crowded error                   // no more can be noted
 	for i := range in.e.To {
 		to := &in.e.To[i]
@@ -37,7 +31,7 @@ func (in *incoming) spend(tx store.MailTx) error {
 		fresh, seen := known[to.Stamp.Nonce]
 		if !seen {
 			var err error
-			fresh, err = in.s.spend(tx, in.now, to.Stamp)
+			fresh, err = in.queue.spend(tx, in.now, to.Stamp)
 			if errors.Is(err, store.ErrCrowded) {
 				crowded = err
 			} else if err != nil {
@@ -61,9 +55,9 @@ func (in *incoming) spend(tx store.MailTx) error {
 	return nil
 }
 
-// spend spends one stamp. Where there are too many it looks for some that are over.
-func (s *Spool) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
-	fresh, err := tx.Spend(k, s.opts.Stamps)
+// spend spends one stamp. Where there are too many it removes some that are over.
+func (q *queue) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
+	fresh, err := tx.Spend(k, q.opts.Stamps)
 	if !errors.Is(err, store.ErrCrowded) {
 		return fresh, err
 	}
@@ -72,16 +66,15 @@ func (s *Spool) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
 	case failed != nil:
 		return false, failed
 	case n > 0:
-		return tx.Spend(k, s.opts.Stamps)
+		return tx.Spend(k, q.opts.Stamps)
 	}
-	s.tell.Bounded(BoundStamps)
+	q.tell.Bounded(BoundStamps)
 	return false, err
 }
 
-// pruneStamps forgets the spent stamps that are over.
-func (s *Spool) pruneStamps(ctx context.Context, now time.Time) error {
+func (q *queue) pruneStamps(ctx context.Context, now time.Time) error {
 	for removed := pruneBatch; removed == pruneBatch; { // few at a time, as mail waits meanwhile
-		if err := s.update(ctx, func(tx store.MailTx) (err error) {
+		if err := q.update(ctx, func(tx store.MailTx) (err error) {
 			removed, err = tx.PruneStamps(now.Add(-keepStamps), pruneBatch)
 			return err
 		}); err != nil {

@@ -40,7 +40,7 @@ func TestStopDuringClaim(t *testing.T) {
 			kept := &breakable{Mail: r.store.Mail()}
 			kept.fails.Store(fails)
 			r.Spool.store = hooked{kept, func() {
-				r.halted()
+				r.end()
 				if j.breakOff() {
 					t.Error("broken off in the middle of a claim")
 				}
@@ -49,7 +49,7 @@ func TestStopDuringClaim(t *testing.T) {
 				t.Errorf("claim says %v: claimed %v, broken %v", err, j.claimed, j.broken)
 			}
 			r.Spool.store = r.store.Mail()
-			way.places.Add(1)
+			way.slots.Add(1)
 			r.flight.add(j)
 			r.under.add()
 			r.finish(way.conf.Load(), j, []nexthop.Result{{Outcome: nexthop.Later}})
@@ -83,7 +83,7 @@ func TestStopOfNothing(t *testing.T) {
 	r.must(r.Stop(ctx))
 }
 
-// Who comes while somebody else hands over has his later time looked at.
+// A caller that comes while another hands over has its later time looked at.
 func TestHandDueAtTheLatestTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -21,7 +21,7 @@ func (r *rig) disable(name string, disabled bool) {
 	r.idle()
 }
 
-// TestDisabled: nothing of a disabled user goes on by itself, and everything as before when he is enabled.
+// TestDisabled: nothing of a disabled user goes on by itself, and everything as before when enabled.
 func TestDisabled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -47,10 +47,10 @@ func TestDisabled(t *testing.T) {
 	if err := r.ResumeUser(t.Context(), r.now(), "op", ann, false); !errors.Is(err, ErrDisabled) {
 		t.Errorf("resumed: %v", err)
 	}
-	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, `{"exempt":true}`))
+	r.must(r.limits(ann, `{"exempt":true}`))
 	r.idle()
 	r.wantDelivered(1)
-	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, ""))
+	r.must(r.limits(ann, ""))
 	r.again("second")
 	r.disable(ann, false)
 	r.wantStates(map[store.State]int{store.Delayed: 3})
@@ -67,7 +67,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// TestDisabledWhileStopped: who was stopped before he was disabled, or meanwhile, stays so.
+// TestDisabledWhileStopped: a user who was stopped before being disabled, or meanwhile, stays so.
 func TestDisabledWhileStopped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.gate.Mail.Resume = 24 * 3600e9 })
@@ -97,7 +97,7 @@ func TestDisabledWhileStopped(t *testing.T) {
 	}
 	r.wantStates(map[store.State]int{store.Held: 25})
 
-	// Whom no throttle knows yet.
+	// A user that no throttle knows yet.
 	r.user(store.User{Name: "bob", Disabled: true})
 	if _, err := r.send("bob", "x@example.net"); !errors.Is(err, ErrStopped) || !r.Stopped(gateName, "bob") {
 		t.Errorf("bob: %v", err)
@@ -110,7 +110,7 @@ func TestExemptIsLogged(t *testing.T) {
 	r := newRig(t)
 	r.sent(ann, recipients("r", 40)...)
 	r.idle()
-	r.must(r.SetLimits(t.Context(), r.now(), "op", ann, `{"exempt":true}`))
+	r.must(r.limits(ann, `{"exempt":true}`))
 	r.idle()
 	r.wantDelivered(40)
 	released, resumed := r.audit("released"), r.audit("resumed")
@@ -245,7 +245,7 @@ func TestOrphans(t *testing.T) {
 			return err
 		}
 		g := r.gates.Load().throttle("outgoing")
-		turn, err := r.begin(tx, r.now(), g, ann)
+		turn, err := r.openUser(tx, r.now(), g, ann)
 		if err != nil {
 			return err
 		}

@@ -7,15 +7,14 @@ import (
 	"slices"
 	"strings"
 	"time"
-
 	"weir/store"
 	"weir/throttle/outbreak"
 )
 
-// StopUser stops a user everywhere, and tells him. Nobody but an operator can let him go on.
-func (s *Spool) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
-	return s.everywhere(ctx, now, user, func(t *turn) error {
-		if t.was && t.mem.suspended { // he stays so when he is enabled again
+// StopUser stops a user at every throttle, and tells the user. Only an operator can resume.
+func (d *desk) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
+	return d.atEveryThrottle(ctx, now, user, func(t *userTx) error {
+		if t.was && t.mem.suspended { // stays stopped when enabled again
 			if err := t.noteBy(by, "stopped", 0, why); err != nil {
 				return err
 			}
@@ -26,13 +25,13 @@ func (s *Spool) StopUser(ctx context.Context, now time.Time, by, user, why strin
 	}, nil)
 }
 
-// ErrDisabled is returned by ResumeUser for who is disabled: nobody can resume him.
+// ErrDisabled is returned by ResumeUser for disabled users.
 var ErrDisabled = errors.New("spool: the user is disabled")
 
 // ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a
 // throttle held back that is gone goes at once.
-func (s *Spool) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
-	return s.everywhere(ctx, now, user, func(t *turn) error {
+func (d *desk) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
+	return d.atEveryThrottle(ctx, now, user, func(t *userTx) error {
 		if t.user.Disabled {
 			return ErrDisabled
 		}
@@ -40,16 +39,16 @@ func (s *Spool) ResumeUser(ctx context.Context, now time.Time, by, user string, 
 			return t.end(news{})
 		}
 		return t.resume(by, slow)
-	}, func(tx store.MailTx, m *store.Memory) (result, error) { return s.letGo(tx, now, by, m) })
+	}, func(tx store.MailTx, m *store.Memory) (result, error) { return d.releaseLost(tx, now, by, m) })
 }
 
-// letGo ends what a throttle that is gone remembers of a user, and lets go what it held back.
-func (s *Spool) letGo(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
-	t, err := s.lost(tx, now, m)
+// releaseLost ends what a throttle that is gone remembers of a user, and lets go what it held back.
+func (d *desk) releaseLost(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
+	t, err := d.queue.openLost(tx, now, m)
 	if err != nil {
 		return result{}, err
 	}
-	if err := t.leave(t.mem.state.Take(func(outbreak.Item) bool { return true })); err != nil {
+	if err := t.readyItems(t.mem.state.Take(func(outbreak.Item) bool { return true })); err != nil {
 		return result{}, err
 	}
 	if t.was || m.Stopped {
@@ -61,14 +60,13 @@ func (s *Spool) letGo(tx store.MailTx, now time.Time, by string, m *store.Memory
 	return t.result, tx.Remember(store.Memory{Throttle: m.Throttle, User: m.User})
 }
 
-// resume lets the user of a turn go on, and ends it.
-func (t *turn) resume(by string, slow bool) error {
+func (t *userTx) resume(by string, slow bool) error {
 	t.mem.state.Resume(&t.params, t.now, slow)
 	how := ""
 	if slow {
 		how = "in slow motion"
 	}
-	if err := t.goOn(by, how); err != nil {
+	if err := t.resumeMail(by, how); err != nil {
 		return err
 	}
 	return t.end(news{})
@@ -77,139 +75,89 @@ func (t *turn) resume(by string, slow bool) error {
 // maxMemories is how many throttles remember a user, at most: those that are gone included.
 const maxMemories = 1000
 
-// everywhere does something to a user at every throttle; lost, which may be nil, at those that are gone and remember
-// him.
-func (s *Spool) everywhere(ctx context.Context, now time.Time, user string, do func(*turn) error,
+// atEveryThrottle does something to a user at every throttle; lost, which may be nil, at those that are gone.
+func (d *desk) atEveryThrottle(ctx context.Context, now time.Time, user string, do func(*userTx) error,
 	lost func(store.MailTx, *store.Memory) (result, error)) error {
-	if _, err := s.firstGate(); err != nil {
+	if _, err := d.firstGate(); err != nil {
 		return err
 	}
-	var results []result
-	err := s.update(ctx, func(tx store.MailTx) error {
-		results = nil
-		for _, g := range s.gates.Load().throttles() {
-			t, err := s.begin(tx, now, g, user)
-			if err != nil {
-				return err
+	return d.queue.apply(ctx, now, func(tx store.MailTx) (results []result, err error) {
+		for _, g := range d.gates.Load().throttles() {
+			t, err := d.queue.openUser(tx, now, g, user)
+			if err == nil {
+				err = do(t)
 			}
-			if err := do(t); err != nil {
-				return err
+			if err != nil {
+				return nil, err
 			}
 			results = append(results, t.result)
 		}
 		if lost == nil {
-			return nil
+			return results, nil
 		}
-		memories, err := s.lostMemories(tx, user)
-		if err != nil {
-			return err
-		}
-		for i := range memories {
-			r, err := lost(tx, &memories[i])
-			if err != nil {
-				return err
-			}
+		memories, err := d.lostMemories(tx, user)
+		for i := 0; i < len(memories) && err == nil; i++ {
+			var r result
+			r, err = lost(tx, &memories[i])
 			results = append(results, r)
 		}
-		return nil
+		return results, err
 	})
-	if err != nil {
-		return err
-	}
-	ready := false
-	for _, r := range results {
-		s.settle(r)
-		ready = ready || r.ready || r.stopped
-	}
-	if ready { // what left the queue, and notices
-		_ = s.handDue(ctx, now)
-	}
-	return nil
 }
 
-// lostMemories are what throttles remember of a user that are gone.
-func (s *Spool) lostMemories(tx store.MailTx, user string) ([]store.Memory, error) {
+func (d *desk) lostMemories(tx store.MailTx, user string) ([]store.Memory, error) {
 	all, err := tx.Memories(user, maxMemories)
-	known := s.gates.Load()
+	known := d.gates.Load()
 	return slices.DeleteFunc(all, func(m store.Memory) bool { return known.throttle(m.Throttle) != nil }), err
 }
 
-// Users returns up to limit users whose names come after one.
-func (s *Spool) Users(ctx context.Context, after string, limit int) (list []store.User, err error) {
-	err = s.store.View(ctx, func(tx store.MailTx) error {
-		list, err = tx.Users(after, limit)
-		return err
-	})
-	return list, err
-}
-
-// ChangeUser changes a user, or makes one: change is given him as he is, or only with his name, and whether he is new.
-// It may be called more than once. Limits that cannot be read are refused; others hold at once, also for what waits.
-// What waits of a user who gets disabled is held until he is enabled. With another contact, his tickets are void, as
-// they were sent to the old one: whoever is stopped is told anew.
-func (s *Spool) ChangeUser(ctx context.Context, now time.Time, by, name string,
+// ChangeUser changes a user, or makes one: change is given the user as stored, or only with the name, and whether the
+// user is new. It may be called more than once. Limits that cannot be read are refused; others hold at once, also for
+// what waits. Waiting mail of a user who gets disabled is held until the user is enabled. Another contact voids the
+// tickets, as they were sent to the old one: a stopped user is told anew.
+func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	change func(u *store.User, isNew bool) error) error {
-	var results []result
-	err := s.update(ctx, func(tx store.MailTx) error {
-		results = nil
+	return d.queue.apply(ctx, now, func(tx store.MailTx) ([]result, error) {
 		u, err := tx.User(name)
-		isNew := errors.Is(err, store.ErrNotFound)
+		isNew, what := errors.Is(err, store.ErrNotFound), "changed"
 		if err != nil && !isNew {
-			return err
+			return nil, err
 		}
 		if isNew {
-			u = store.User{Name: name, Made: now}
+			u, what = store.User{Name: name, Made: now}, "added"
 		}
 		before := u
 		if err := change(&u, isNew); err != nil {
-			return err
+			return nil, err
 		}
 		u.Name, u.Changed = name, now
 		if err := validLimits(u.Limits); err != nil {
-			return err
+			return nil, err
 		}
 		if err := tx.PutUser(u); err != nil {
-			return err
-		}
-		what := "changed"
-		if isNew {
-			what = "added"
+			return nil, err
 		}
 		if err := tx.Log(entry(now, by, what, name, 0, differences(&before, &u))); err != nil {
-			return err
+			return nil, err
 		}
 		moved := before.Contact != u.Contact && !isNew
 		if moved {
 			if err := tx.RemoveTickets(name); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		results, err = s.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
-		return err
+		return d.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
 	})
-	if err != nil {
-		return err
-	}
-	ready := false
-	for _, r := range results {
-		s.settle(r)
-		ready = ready || r.ready
-	}
-	if ready {
-		_ = s.handDue(ctx, now) // what fails is logged, and tried again
-	}
-	return nil
 }
 
-// reconsider runs the clocks of a user whose limits may have changed, or who was disabled or enabled. Who is disabled
-// is stopped everywhere, whether a throttle knows him or not.
-func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result,
+// reconsider runs the clocks of a changed user. A disabled user is stopped at every throttle, known there or not.
+func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result,
 	err error) {
-	for _, g := range s.gates.Load().throttles() {
+	for _, g := range d.gates.Load().throttles() {
 		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) && !disabled {
 			continue
 		}
-		t, err := s.begin(tx, now, g, name)
+		t, err := d.queue.openUser(tx, now, g, name)
 		if err != nil {
 			return nil, err
 		}
@@ -218,19 +166,19 @@ func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, 
 		}
 		results = append(results, t.result)
 	}
-	lost, err := s.lostMemories(tx, name)
+	lost, err := d.lostMemories(tx, name)
 	if err != nil || disabled { // what is due there is held as soon as it is
 		return results, err
 	}
 	for i := range lost {
-		t, err := s.lost(tx, now, &lost[i])
+		t, err := d.queue.openLost(tx, now, &lost[i])
 		if err != nil {
 			return nil, err
 		}
 		if !t.mem.suspended {
 			continue
 		}
-		r, err := s.letGo(tx, now, n.by, &lost[i])
+		r, err := d.releaseLost(tx, now, n.by, &lost[i])
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +187,7 @@ func (s *Spool) reconsider(tx store.MailTx, now time.Time, name string, n news, 
 	return results, nil
 }
 
-// differences names what is different about a user. What his password is nobody is told.
+// differences names what is different about a user. The password itself is not told.
 func differences(a, b *store.User) string {
 	var all []string
 	for _, d := range []struct {
@@ -269,65 +217,38 @@ func validLimits(text string) error {
 	return nil
 }
 
-// PutUser adds or replaces a user.
-func (s *Spool) PutUser(ctx context.Context, now time.Time, by string, user store.User) error {
-	return s.ChangeUser(ctx, now, by, user.Name, func(u *store.User, isNew bool) error {
-		made := u.Made
-		*u = user
-		u.Made = made
-		return nil
-	})
-}
-
-// SetLimits gives a user limits of his own, as package mail writes them; empty: those of everybody. Who is not there
-// gets store.ErrNotFound.
-func (s *Spool) SetLimits(ctx context.Context, now time.Time, by, name, limits string) error {
-	return s.ChangeUser(ctx, now, by, name, func(u *store.User, isNew bool) error {
-		if isNew {
-			return fmt.Errorf("the user %s: %w", name, store.ErrNotFound)
-		}
-		u.Limits = limits
-		return nil
-	})
-}
-
-// RemoveUser takes a user away, and voids his tickets. His mail stays: what waited in his delay queues, of throttles
-// that are gone too, is held for operators to release or delete.
-func (s *Spool) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
-	var results []result
-	err := s.update(ctx, func(tx store.MailTx) error {
-		results = nil
+// RemoveUser removes a user, with the tickets. The mail stays: what waited in delay queues, of throttles that are gone
+// too, is held for operators to release or delete.
+func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
+	err := d.queue.apply(ctx, now, func(tx store.MailTx) (results []result, err error) {
 		if _, err := tx.User(name); err != nil {
-			return err
+			return nil, err
 		}
 		memories, err := tx.Memories(name, maxMemories)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, m := range memories {
 			results = append(results, result{throttle: m.Throttle, user: name, resumed: m.Stopped})
 		}
 		held, err := holdAll(tx, name)
-		if err != nil {
-			return err
+		if err == nil {
+			err = tx.RemoveUser(name)
 		}
-		if err := tx.RemoveUser(name); err != nil {
-			return err
+		if err != nil {
+			return nil, err
 		}
 		text := ""
 		if held > 0 {
 			text = fmt.Sprintf("%d recipient%s that waited %s held", held, plural(held), areOrIs(held))
 		}
-		return tx.Log(entry(now, by, "removed", name, 0, text))
+		return results, tx.Log(entry(now, by, "removed", name, 0, text))
 	})
 	if err != nil {
 		return err
 	}
-	for _, of := range s.reachThrottles() {
-		s.refreshFlagged(of.Name, name)
-	}
-	for _, r := range results {
-		s.settle(r)
+	for _, of := range d.reach.reachThrottles() {
+		d.refresh(&d.reach.flagged, of.Name, name)
 	}
 	return nil
 }
@@ -352,21 +273,21 @@ type Standing struct {
 	Slack      int       `json:"slack"`             // mails to new recipients that would pass now
 	MSlack     int       `json:"mslack"`            // recipients of mails to several that would
 	WorkingSet int       `json:"working_set"`       // recipients in it
-	Limits     string    `json:"limits"`            // what holds for him, everything filled in
-	Known      bool      `json:"-"`                 // the throttle remembers something of him
+	Limits     string    `json:"limits"`            // what holds for the user, everything filled in
+	Known      bool      `json:"-"`                 // the throttle remembers something
 	Exempt     bool      `json:"exempt,omitempty"`  // everything passes
-	Next       time.Time `json:"next,omitzero"`     // when somebody leaves the queue, or he is tried again
-	Resume     time.Time `json:"resume,omitzero"`   // when he is tried again
-	Told       time.Time `json:"told,omitzero"`     // when he was last told
+	Next       time.Time `json:"next,omitzero"`     // when a recipient leaves the queue, or the user is tried again
+	Resume     time.Time `json:"resume,omitzero"`   // when the user is tried again
+	Told       time.Time `json:"told,omitzero"`     // when the user was last told
 	Problem    string    `json:"problem,omitempty"` // what is wrong with what is stored
 }
 
 // Standing says how a user stands, throttle by throttle. Of those that are gone, only what they hold back is told.
-func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list []Standing, err error) {
-	err = s.store.View(ctx, func(tx store.MailTx) error {
+func (d *desk) Standing(ctx context.Context, now time.Time, user string) (list []Standing, err error) {
+	err = d.store.View(ctx, func(tx store.MailTx) error {
 		list = nil
-		for _, g := range s.gates.Load().throttles() {
-			t, err := s.look(tx, now, g, user)
+		for _, g := range d.gates.Load().throttles() {
+			t, err := d.queue.peekUser(tx, now, g, user)
 			if err != nil {
 				return err
 			}
@@ -390,7 +311,7 @@ func (s *Spool) Standing(ctx context.Context, now time.Time, user string) (list 
 			}
 			list = append(list, one)
 		}
-		lost, err := s.lostMemories(tx, user)
+		lost, err := d.lostMemories(tx, user)
 		for _, m := range lost {
 			if !m.Stopped {
 				continue // what waits leaves by itself

@@ -16,7 +16,6 @@ func (t *tx) Addressees(id store.MailID) (all []store.Addressee, err error) {
 	return all, err
 }
 
-// collect appends addressees as they are read.
 func collect(all *[]store.Addressee) func(row) error {
 	return func(r row) error {
 		a := store.Addressee{Mail: store.MailID(r.int(0)), Number: int(r.int(1)), Address: r.text(2), Notify: r.text(3),
@@ -74,12 +73,10 @@ func (t *tx) PutAddressees(all ...store.Addressee) error {
 	}
 	for i := range all {
 		a := &all[i]
-		n,
-			err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?, attempt = ?, owner = ?, status = ?,
+		n, err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?, attempt = ?, owner = ?, status = ?,
 			warned = ? WHERE mail = ? AND number = ?`,
 			a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt), a.Owner,
-			a.Status, a.Warned,
-			int64(a.Mail), int64(a.Number))
+			a.Status, a.Warned, int64(a.Mail), int64(a.Number))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("addressee %d of %s: %w", a.Number, a.Mail, store.ErrNotFound)
 		}
@@ -93,7 +90,6 @@ func (t *tx) PutAddressees(all ...store.Addressee) error {
 	return nil
 }
 
-// checkAll returns ErrTooLarge for too many, or the first mistake.
 func checkAll(all []store.Addressee) error {
 	if len(all) > store.MaxBatch {
 		return fmt.Errorf("%d addressees in one call, at most %d: %w", len(all), store.MaxBatch, store.ErrTooLarge)
@@ -131,8 +127,7 @@ func (t *tx) RemoveAddressees(id store.MailID, numbers ...int) error {
 
 // removeDone removes a mail that has reached everybody. Most have no file, and then one statement does.
 func (t *tx) removeDone(id store.MailID) error {
-	n,
-		err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`, key(id))
+	n, err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`, key(id))
 	if err != nil {
 		return t.spoil(err)
 	}

@@ -13,8 +13,7 @@ import (
 	"weir/store"
 )
 
-// adopt brings texts back that no row has: as held mail, or as files for somebody to look at. One that a row has goes
-// back where it was.
+// adopt brings back texts that no row has: as held mail, or as files. Other texts go back where they were.
 func (v *salvage) adopt() error {
 	err := v.unknown(func(path, name string) error {
 		v.done++
@@ -35,8 +34,7 @@ func (v *salvage) adopt() error {
 	return cmp.Or(err, v.syncFolders())
 }
 
-// unknown calls each with the texts in files that no row has, whether they were set aside or not. Those set aside that
-// a row has go back.
+// unknown calls each with the texts in files that no row has, set aside or not. Others that were set aside go back.
 func (v *salvage) unknown(each func(path, name string) error) error {
 	for _, at := range []string{v.texts.folder, v.texts.aside()} {
 		var paths []string
@@ -92,8 +90,7 @@ func (v *salvage) moveBack(path, name string) error {
 		ownAll(v.files.folder, v.texts.folder, filepath.Dir(to), to)))
 }
 
-// hold stores a mail for everybody whom it was for, as held. An id that another mail has is told apart by the next free
-// one.
+// hold stores a mail for all its recipients, as held. It gets another id where a mail has its own.
 func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string) error {
 	if err := v.moveBack(path, name); err != nil {
 		return err
@@ -127,7 +124,6 @@ func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string)
 	return v.to.exec("COMMIT")
 }
 
-// putLetter stores a mail whose text is in a file.
 func (v *salvage) putLetter(l *store.Letter, file string) error {
 	return v.to.exec(`INSERT INTO letters (`+letterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), l.Size, flagsOf(l),
@@ -167,7 +163,6 @@ func (v *salvage) export(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// syncFolders makes the names safe of what was moved.
 func (v *salvage) syncFolders() error {
 	for _, folder := range []string{v.files.folder, v.texts.folder, v.texts.aside()} {
 		if err := syncFolder(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {

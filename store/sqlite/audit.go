@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -10,46 +11,34 @@ import (
 )
 
 func (t *tx) PutTicket(k store.Ticket) error {
-	if err := t.writes(k.Validate()); err != nil {
-		return err
-	}
 	ids := make([]string, len(k.Letters))
 	for i, id := range k.Letters {
 		ids[i] = id.String()
 	}
-	_,
-		err := t.run(`INSERT OR REPLACE INTO tickets (nonce, user, throttle, gate, letters, until, used) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	return t.put(k.Validate(),
+		`INSERT OR REPLACE INTO tickets (nonce, user, throttle, gate, letters, until, used) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		k.Nonce, k.User, k.Throttle, k.Gate, strings.Join(ids, " "), nanos(k.Until), k.Used)
-	return err
 }
 
-func (t *tx) Ticket(nonce string) (k store.Ticket, err error) {
-	found := false
-	err = t.query(func(r row) error {
-		found = true
-		k = store.Ticket{Nonce: nonce, User: r.text(0), Throttle: r.text(1), Gate: r.text(2), Until: moment(r.int(4)),
+func (t *tx) Ticket(nonce string) (store.Ticket, error) {
+	return one(t, errNoTicket, func(r row) (store.Ticket, error) {
+		k := store.Ticket{Nonce: nonce, User: r.text(0), Throttle: r.text(1), Gate: r.text(2), Until: moment(r.int(4)),
 			Used: r.bool(5)}
 		for text := range strings.FieldsSeq(r.text(3)) {
 			id, err := store.ParseMailID(text)
 			if err != nil {
-				return corrupt(err)
+				return k, corrupt(err)
 			}
 			k.Letters = append(k.Letters, id)
 		}
-		return corrupt(k.Validate())
+		return k, corrupt(k.Validate())
 	}, `SELECT user, throttle, gate, letters, until, used FROM tickets WHERE nonce = ?`, nonce)
-	if err == nil && !found {
-		err = fmt.Errorf("a ticket: %w", store.ErrNotFound)
-	}
-	return k, err
 }
 
+var errNoTicket = fmt.Errorf("a ticket: %w", store.ErrNotFound)
+
 func (t *tx) RemoveTickets(user string) error {
-	if err := t.writes(nil); err != nil {
-		return err
-	}
-	_, err := t.run(`DELETE FROM tickets WHERE user = ?`, user)
-	return err
+	return t.put(nil, `DELETE FROM tickets WHERE user = ?`, user)
 }
 
 func (t *tx) PruneTickets(now time.Time, limit int) error {
@@ -65,25 +54,17 @@ func (t *tx) prune(query string, now time.Time, limit int) error {
 }
 
 func (t *tx) Log(e store.Entry) error {
-	if err := t.writes(e.Validate()); err != nil {
-		return err
-	}
-	_, err := t.run(`INSERT INTO entries (at, by, what, user, mail, text) VALUES (?, ?, ?, ?, ?, ?)`, nanos(e.At), e.By,
-		e.What, e.User, int64(e.Mail), e.Text)
-	return err
+	return t.put(e.Validate(), `INSERT INTO entries (at, by, what, user, mail, text) VALUES (?, ?, ?, ?, ?, ?)`,
+		nanos(e.At), e.By, e.What, e.User, int64(e.Mail), e.Text)
 }
 
-func (t *tx) Entries(before int64, limit int) (all []store.Entry, err error) {
-	if before == 0 {
-		before = math.MaxInt64
-	}
-	err = t.page(limit, func(r row) error {
+func (t *tx) Entries(before int64, limit int) ([]store.Entry, error) {
+	return list(t, limit, func(r row) (store.Entry, error) {
 		e := store.Entry{ID: r.int(0), At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4),
 			Mail: store.MailID(r.int(5)), Text: r.text(6)}
-		all = append(all, e)
-		return corrupt(e.Validate())
-	}, `SELECT id, at, by, what, user, mail, text FROM entries WHERE id < ? ORDER BY id DESC LIMIT ?`, before)
-	return all, err
+		return e, corrupt(e.Validate())
+	}, `SELECT id, at, by, what, user, mail, text FROM entries WHERE id < ? ORDER BY id DESC LIMIT ?`,
+		cmp.Or(before, math.MaxInt64))
 }
 
 func (t *tx) PruneEntries(before time.Time, limit int) error {

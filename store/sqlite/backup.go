@@ -79,7 +79,6 @@ func emptyFolder(path string) (remove func(), err error) {
 	}, nil
 }
 
-// A backup is a copy that is being made.
 type backup struct {
 	ctx         context.Context
 	from        *Store
@@ -130,7 +129,6 @@ func (b *backup) names(s *session) (names []string, err error) {
 	return names, b.from.files.explain(err)
 }
 
-// pages copies the file.
 func (b *backup) pages(conn driver.Conn) error {
 	to := url.URL{Scheme: "file", Path: filepath.ToSlash(b.to.db), RawQuery: "mode=rw"}
 	copying, err := conn.(interface {
@@ -152,7 +150,6 @@ func (b *backup) pages(conn driver.Conn) error {
 	return b.to.explain(err)
 }
 
-// texts copies the files of texts.
 func (b *backup) texts(names []string) error {
 	to := texts{folder: filepath.Join(b.to.folder, MailFolder)}
 	folders := map[string]bool{b.to.folder: true}
@@ -180,7 +177,6 @@ func (b *backup) texts(names []string) error {
 	return nil
 }
 
-// copyFile copies a file and makes it safe.
 func copyFile(from, to string) (n int64, err error) {
 	in, err := os.Open(from)
 	if err != nil {

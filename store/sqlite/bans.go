@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -20,48 +18,32 @@ type bans struct{ *Store }
 const banColumns = `client, network, reason, by, operator, since, until`
 
 func (b bans) List(ctx context.Context, now time.Time) (all []store.Ban, err error) {
-	done, err := b.read()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	rows, err := b.reading.QueryContext(ctx, `SELECT `+banColumns+` FROM bans WHERE until IS NULL OR until > ?`,
-		nanos(now))
-	if err != nil {
-		return nil, b.files.explain(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		ban, err := scanBan(rows.Scan)
-		if err != nil {
-			return nil, b.files.explain(err)
-		}
+	if err := b.query(ctx, func(r row) error {
+		ban, err := readBan(r)
 		all = append(all, ban)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, b.files.explain(err)
+		return err
+	}, `SELECT `+banColumns+` FROM bans WHERE until IS NULL OR until > ?`, nanos(now)); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
 	return all, nil
 }
 
-func (b bans) Get(ctx context.Context, key store.BanKey, now time.Time) (store.Ban, error) {
+func (b bans) Get(ctx context.Context, key store.BanKey, now time.Time) (ban store.Ban, err error) {
 	if err := key.Validate(); err != nil {
-		return store.Ban{}, err
+		return ban, err
 	}
-	done, err := b.read()
-	if err != nil {
-		return store.Ban{}, err
-	}
-	defer done()
-	row := b.reading.QueryRowContext(ctx,
-		`SELECT `+banColumns+` FROM bans WHERE client = ? AND network = ? AND (until IS NULL OR until > ?)`,
+	found := false
+	err = b.query(ctx, func(r row) error {
+		found = true
+		ban, err = readBan(r)
+		return err
+	}, `SELECT `+banColumns+` FROM bans WHERE client = ? AND network = ? AND (until IS NULL OR until > ?)`,
 		key.Client, network(key), nanos(now))
-	ban, err := scanBan(row.Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return ban, fmt.Errorf("%s: %w", key, store.ErrNotFound)
+	if err == nil && !found {
+		err = fmt.Errorf("%s: %w", key, store.ErrNotFound)
 	}
-	return ban, b.files.explain(err)
+	return ban, err
 }
 
 func (b bans) Put(ctx context.Context, all ...store.Ban) error {
@@ -108,7 +90,6 @@ func (b bans) Prune(ctx context.Context, now time.Time) (int, error) {
 	return b.prune(ctx, `DELETE FROM bans WHERE until <= ?`, now)
 }
 
-// network is how a network is stored.
 func network(key store.BanKey) string {
 	if key.Client != "" {
 		return ""
@@ -124,25 +105,13 @@ func optional(t time.Time) any {
 	return nanos(t)
 }
 
-func scanBan(scan func(...any) error) (b store.Ban, err error) {
-	var prefix string
-	var since, until sql.NullInt64
-	if err := scan(&b.Client, &prefix, &b.Reason, &b.By, &b.Operator, &since, &until); err != nil {
-		return b, err
-	}
-	if prefix != "" {
+func readBan(r row) (b store.Ban, err error) {
+	b = store.Ban{BanKey: store.BanKey{Client: r.text(0)}, Reason: r.text(2), By: r.text(3), Operator: r.bool(4),
+		Since: r.time(5), Until: r.time(6)}
+	if prefix := r.text(1); prefix != "" {
 		if b.Prefix, err = netip.ParsePrefix(prefix); err != nil {
-			return b, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+			return b, corrupt(err)
 		}
 	}
-	if since.Valid {
-		b.Since = moment(since.Int64)
-	}
-	if until.Valid {
-		b.Until = moment(until.Int64)
-	}
-	if err := b.Validate(); err != nil { // somebody else wrote it
-		return b, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
-	}
-	return b, nil
+	return b, corrupt(b.Validate())
 }

@@ -67,8 +67,7 @@ func Check(ctx context.Context, folder string, progress func(done, total int64))
 	return c, f.lookAround(ctx, &c, known)
 }
 
-// whole reports whether the database is there and can be used as it is. One that a newer weir has written is an error:
-// it may be whole.
+// whole reports whether the database can be used as it is. One of a newer weir is an error: it may be whole.
 func (f *files) whole(ctx context.Context) (bool, error) {
 	if _, err := os.Stat(f.db); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -115,7 +114,6 @@ func (f *files) look(ctx context.Context, c *Condition, known map[string]bool, p
 	return f.explain(err)
 }
 
-// beside are the files that SQLite has beside the database.
 func (f *files) beside() map[string]bool {
 	there := map[string]bool{}
 	for _, end := range []string{"-wal", "-shm"} {
@@ -172,7 +170,6 @@ func (f *files) inspect(s *session, c *Condition) error {
 		`SELECT count(*), count(file) FROM letters`)
 }
 
-// lookForTexts looks for the files of mails.
 func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, known map[string]bool,
 	progress func(done, total int64)) error {
 	if c.Version < 2 {

@@ -1,9 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -46,33 +45,22 @@ func (s *session) save(v *store.Counter) error {
 }
 
 func (c counters) Load(ctx context.Context, now time.Time, each func(store.Counter) error) error {
-	done, err := c.read()
-	if err != nil {
+	var enough error // says the caller
+	err := c.query(ctx, func(r row) error {
+		v, err := readCounter(r)
+		if err == nil {
+			enough = each(v)
+			err = enough
+		}
 		return err
-	}
-	defer done()
-	rows, err := c.reading.QueryContext(ctx, `SELECT `+counterColumns+` FROM counters WHERE until > ?`, nanos(now))
-	if err != nil {
-		return c.files.explain(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		v, err := scanCounter(rows.Scan)
-		if err != nil {
-			return c.files.explain(err)
-		}
-		if err := each(v); err != nil {
-			return err
-		}
-	}
-	return c.files.explain(rows.Err())
+	}, `SELECT `+counterColumns+` FROM counters WHERE until > ?`, nanos(now))
+	return cmp.Or(enough, err)
 }
 
 func (c counters) Prune(ctx context.Context, now time.Time) (int, error) {
 	return c.prune(ctx, `DELETE FROM counters WHERE until <= ?`, now)
 }
 
-// source is how an address is stored that may be missing.
 func source(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return ""
@@ -80,24 +68,13 @@ func source(addr netip.Addr) string {
 	return addr.String()
 }
 
-func scanCounter(scan func(...any) error) (c store.Counter, err error) {
-	var addr string
-	var period, until int64
-	var at sql.NullInt64
-	if err := scan(&c.Throttle, &c.Rule, &c.Account, &addr, &period, &c.Used, &at, &until); err != nil {
-		return c, err
-	}
-	if addr != "" {
+func readCounter(r row) (c store.Counter, err error) {
+	c = store.Counter{Throttle: r.text(0), Rule: r.text(1), Account: r.text(2), Period: moment(r.int(4)), Used: r.int(5),
+		At: r.time(6), Until: moment(r.int(7))}
+	if addr := r.text(3); addr != "" {
 		if c.Source, err = netip.ParseAddr(addr); err != nil {
-			return c, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+			return c, corrupt(err)
 		}
 	}
-	c.Period, c.Until = moment(period), moment(until)
-	if at.Valid {
-		c.At = moment(at.Int64)
-	}
-	if err := c.Validate(); err != nil {
-		return c, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
-	}
-	return c, nil
+	return c, corrupt(c.Validate())
 }

@@ -11,7 +11,6 @@ import (
 
 const letterColumns = `id, gate, user, sender, subject, source, received, size, flags, envelope, file`
 
-// Flags of a letter.
 const (
 	flagUTF8 = 1 << iota
 	flagEightBit
@@ -88,14 +87,9 @@ func checkLetter(l *store.Letter, text *store.Text, to []store.Addressee) error 
 	return store.CheckAddressees(l.ID, to)
 }
 
-func (t *tx) Letter(id store.MailID) (l store.Letter, err error) {
-	found := false
-	err = t.query(func(r row) error {
-		found = true
-		l, err = readLetter(r)
-		return err
-	}, `SELECT `+letterColumns+` FROM letters WHERE id = ?`, key(id))
-	if err == nil && !found {
+func (t *tx) Letter(id store.MailID) (store.Letter, error) {
+	l, err := one(t, store.ErrNotFound, readLetter, `SELECT `+letterColumns+` FROM letters WHERE id = ?`, key(id))
+	if err == store.ErrNotFound {
 		err = noMail(id)
 	}
 	return l, err

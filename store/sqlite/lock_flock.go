@@ -49,7 +49,6 @@ func holder(f *os.File) string {
 	return fmt.Sprintf(" (process %d)", pid)
 }
 
-// sign replaces what stands in the file.
 func (l *lock) sign(text string) error {
 	if err := l.file.Truncate(0); err != nil {
 		return err

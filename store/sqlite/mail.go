@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,6 @@ func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
 	return w.err
 }
 
-// View runs f on a connection of its own.
 func (m mail) View(ctx context.Context, f func(store.MailTx) error) error {
 	return m.view(ctx, func(s *session) error {
 		t := &tx{session: s, files: &m.files, texts: &m.texts}
@@ -85,8 +85,8 @@ func (m mail) View(ctx context.Context, f func(store.MailTx) error) error {
 }
 
 // view gives f a connection, and a moment that stays the same while it looks around.
-func (m mail) view(ctx context.Context, f func(*session) error) (err error) {
-	done, err := m.read()
+func (s *Store) view(ctx context.Context, f func(*session) error) (err error) {
+	done, err := s.read()
 	if err != nil {
 		return err
 	}
@@ -94,28 +94,67 @@ func (m mail) view(ctx context.Context, f func(*session) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var s *session
+	var v *session
 	select {
-	case s = <-m.views:
+	case v = <-s.views:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { m.views <- s }()
-	if s == nil {
-		if s, err = newSession(ctx, m.viewing); err != nil {
-			s = nil
-			return m.files.explain(err)
+	defer func() { s.views <- v }()
+	if v == nil {
+		if v, err = newSession(ctx, s.viewing); err != nil {
+			v = nil
+			return s.files.explain(err)
 		}
 	}
-	if err := s.exec("BEGIN"); err != nil {
-		return m.files.explain(err)
+	if err := v.exec("BEGIN"); err != nil {
+		return s.files.explain(err)
 	}
 	defer func() {
-		if end := s.exec("ROLLBACK"); err == nil { // there is nothing to commit
-			err = m.files.explain(end)
+		if end := v.exec("ROLLBACK"); err == nil { // there is nothing to commit
+			err = s.files.explain(end)
 		}
 	}()
-	return f(s)
+	return f(v)
+}
+
+// query calls each with the rows of a view, for as long as the caller waits for them.
+func (s *Store) query(ctx context.Context, each func(row) error, query string, args ...any) error {
+	return s.view(ctx, func(v *session) error {
+		return s.files.explain(v.query(func(r row) error { return cmp.Or(ctx.Err(), each(r)) }, query, args...))
+	})
+}
+
+// one reads the row that a query finds; missing is the error where there is none.
+func one[T any](t *tx, missing error, read func(row) (T, error), query string, args ...any) (v T, err error) {
+	found := false
+	if err = t.query(func(r row) (err error) {
+		found = true
+		v, err = read(r)
+		return err
+	}, query, args...); err == nil && !found {
+		err = missing
+	}
+	return v, err
+}
+
+// list reads up to limit rows.
+func list[T any](t *tx, limit int, read func(row) (T, error), query string, args ...any) (all []T, err error) {
+	err = t.page(limit, func(r row) error {
+		v, err := read(r)
+		all = append(all, v)
+		return err
+	}, query, args...)
+	return all, err
+}
+
+// put runs a statement that writes, unless there is a mistake in what is written.
+func (t *tx) put(mistake error, query string, args ...any) error {
+	err := t.writes(mistake)
+	if err == nil {
+		_, err = t.run(query, args...)
+	}
+	return err
 }
 
 // A tx is a transaction of mail. Its methods are in the files of what they are about.
@@ -147,14 +186,12 @@ func (t *tx) writes(mistake error) error {
 	return mistake
 }
 
-// run executes a statement that writes.
 func (t *tx) run(query string, args ...any) (int64, error) {
 	t.wrote = true
 	n, err := t.session.run(query, args...)
 	return n, t.fails(err)
 }
 
-// query reads.
 func (t *tx) query(each func(row) error, query string, args ...any) error {
 	if t.session == nil {
 		return errEnded
@@ -162,7 +199,6 @@ func (t *tx) query(each func(row) error, query string, args ...any) error {
 	return t.fails(t.session.query(each, query, args...))
 }
 
-// page is query for lists.
 func (t *tx) page(limit int, each func(row) error, query string, args ...any) error {
 	if err := store.CheckLimit(limit); err != nil || limit == 0 {
 		return err
@@ -214,7 +250,6 @@ func when(t time.Time) int64 {
 	return nanos(t)
 }
 
-// whenever reads what when wrote.
 func whenever(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}

@@ -160,7 +160,7 @@ func TestDamagedMail(t *testing.T) {
 		},
 		`UPDATE sketches SET throttle = ''`: func(tx store.MailTx) error {
 			_,
-				err := tx.Sketches("ann", 9)
+				err := tx.Flagged("", "", 9)
 			return err
 		},
 		`UPDATE known SET data = zeroblob(5000000)`: func(tx store.MailTx) error {
@@ -263,7 +263,6 @@ func everyCall(tx store.MailTx) error {
 	note(tx.Sketch("t", "u"))
 	note(tx.Known("t", "u"))
 	note(tx.Flagged("", "", 1))
-	note(tx.Sketches("u", 1))
 	note(nil, tx.PutSketch(store.Sketch{Throttle: "t", User: "u"}))
 	note(tx.Letter(1))
 	note(tx.Addressees(1))

@@ -45,7 +45,7 @@ func BenchmarkMail(b *testing.B) {
 	}
 }
 
-// cycle is the life of a mail to one whom it reaches at once.
+// cycle is the life of a mail to one that it reaches at once.
 func cycle(m store.Mail, id store.MailID, user string, text []byte) error {
 	ctx := context.Background()
 	to := store.Addressee{Mail: id, Address: "somebody@example.org", State: store.Ready, Due: epoch, Since: epoch}

@@ -20,7 +20,7 @@ import (
 )
 
 // Senders who write mail until they are killed. Mail n of a sender is accepted together with the number n in what is
-// remembered of him.
+// remembered of them.
 const senders = 6
 
 // mailOf is the id of a sender's mail.

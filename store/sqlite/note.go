@@ -13,9 +13,9 @@ import (
 	"weir/store"
 )
 
-// A note is the envelope of a mail, behind its text in the file: who is to get it can be told even where the row is
-// lost. It is written before the file is made safe, so that it takes no fsync of its own. Behind it come its length,
-// its checksum and noteMark.
+// A note is the envelope of a mail, behind its text in the file: it tells the recipients even where the row is lost. It
+// is written before the file is made safe, so that it takes no fsync of its own. Behind it come its length, its
+// checksum and noteMark.
 type note struct {
 	store.Letter
 	To []noted `json:"to"`
@@ -37,7 +37,6 @@ const (
 // errNoNote: a file is a text and nothing else. Before there were notes all were.
 var errNoNote = errors.New("no envelope behind the text")
 
-// appendNote appends a note to a file.
 func appendNote(w io.Writer, l *store.Letter, to []store.Addressee) error {
 	n := note{Letter: *l, To: make([]noted, len(to))}
 	for i, a := range to {
@@ -87,8 +86,7 @@ func readNote(path string) (n note, text int64, err error) {
 	return n, text - noteTail - size, nil
 }
 
-// held is the mail of a note, with everybody whom it was to reach: held, until somebody has looked at it. What has
-// reached them already is not known.
+// held is the mail of a note, with all recipients held for a review. It is unknown which of them have it already.
 func (n *note) held(size int64) (l store.Letter, to []store.Addressee, err error) {
 	l = n.Letter
 	l.Size = size
@@ -102,7 +100,6 @@ func (n *note) held(size int64) (l store.Letter, to []store.Addressee, err error
 	return l, to, nil
 }
 
-// A textFile is the text in a file, without what is behind it.
 type textFile struct {
 	io.Reader
 	file *os.File

@@ -34,7 +34,6 @@ type Store struct {
 	opts    Options
 	files   files
 	lock    *lock
-	reading *sql.DB
 	writer  *session
 	views   chan *session // of those who look at mail; nil for one that is not connected yet
 	viewing driver.Connector
@@ -52,7 +51,6 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// files are the places of a store.
 type files struct{ folder, db, lock string }
 
 // Open opens the store in a data folder, and makes it when there is none. ctx is for opening alone.
@@ -111,13 +109,9 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	if s.viewing, err = s.files.connector(o, true); err != nil {
 		return nil, err
 	}
-	s.reading = sql.OpenDB(s.viewing)
-	s.reading.SetMaxOpenConns(readers)
-	s.reading.SetMaxIdleConns(readers)
 	return s, nil
 }
 
-// update checks the file, and brings it up to date.
 func (f *files) update(ctx context.Context, to driver.Connector, steps []string) error {
 	db := sql.OpenDB(to)
 	defer db.Close()
@@ -147,8 +141,7 @@ func (f *files) prepare() error {
 	return nil
 }
 
-// beheaded returns ErrCorrupt for a log whose database is not there or empty: SQLite would remove it, with all that was
-// committed.
+// beheaded returns ErrCorrupt for a log without its database: SQLite would remove it, with all that was committed.
 func (f *files) beheaded() error {
 	if log, err := os.Stat(f.db + "-wal"); err != nil || log.Size() == 0 {
 		return nil
@@ -160,7 +153,6 @@ func (f *files) beheaded() error {
 		hints[store.ErrCorrupt])
 }
 
-// unwritable names an error of the file system.
 func unwritable(err error) error {
 	if errors.Is(err, store.ErrInUse) {
 		return err
@@ -222,8 +214,7 @@ func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 	return sqlite.NewConnector(name.String())
 }
 
-// check reads a file through that is not too large for that: damage is to be told at the start, and not when somebody
-// needs what is gone.
+// check reads a file through that is not too large for that: damage is to be reported at the start.
 func (f *files) check(ctx context.Context, conn *sql.Conn) error {
 	var mode string
 	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
@@ -246,8 +237,7 @@ func (f *files) check(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// Close makes everything safe that was asked for before, waits for those who read, and lets go of the files. A second
-// Close does nothing but tell the same.
+// Close commits everything that was asked for before, waits for readers, and closes the files. It may be called again.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.gate.Lock()
@@ -261,12 +251,8 @@ func (s *Store) Close() error {
 	return s.closingErr
 }
 
-// free lets go of what open has taken.
 func (s *Store) free() error {
 	var errs []error
-	if s.reading != nil {
-		errs = append(errs, s.reading.Close())
-	}
 	for range readers {
 		if view := <-s.views; view != nil {
 			errs = append(errs, view.close())
@@ -284,7 +270,6 @@ func (s *Store) free() error {
 // Path is where the file is.
 func (s *Store) Path() string { return s.files.db }
 
-// alive returns ErrClosed after Close.
 func (s *Store) alive() error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -305,8 +290,6 @@ func (s *Store) read() (done func(), err error) {
 	return s.reads.Done, nil
 }
 
-// nanos is how times are stored.
 func nanos(t time.Time) int64 { return t.UnixNano() }
 
-// moment reads what nanos wrote.
 func moment(n int64) time.Time { return time.Unix(0, n).UTC() }

@@ -132,7 +132,7 @@ func TestPragmas(t *testing.T) {
 			t.Errorf("%s is %q, want %q (%v)", pragma, got, want, err)
 		}
 	}
-	if _, err := s.reading.ExecContext(t.Context(), "DELETE FROM bans"); err == nil {
+	if err := s.view(t.Context(), func(v *session) error { return v.exec("DELETE FROM bans") }); err == nil {
 		t.Error("a reader can write")
 	}
 }

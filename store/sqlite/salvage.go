@@ -36,7 +36,7 @@ type Salvaged struct {
 	Tables   []SalvagedTable `json:"tables,omitempty"`   // that the old one had rows of
 	Held     int             `json:"held"`               // mails that came back by their texts in files, as held
 	Returned int             `json:"returned"`           // texts that a mail has and that were set aside
-	Unknown  int             `json:"unknown"`            // texts in Folder: nobody knows whom they are for
+	Unknown  int             `json:"unknown"`            // texts in Folder, whose recipients are unknown
 	Folder   string          `json:"folder,omitempty"`   // where those are
 	Lost     []LostMail      `json:"lost,omitempty"`     // mails whose text is gone, up to MaxLost
 	MoreLost int             `json:"more_lost,omitzero"` // … and so many more
@@ -62,8 +62,8 @@ type SalvagedTable struct {
 
 // Salvage brings back what is left of a store whose database is damaged or lost, and of which nobody has anything open.
 // The rows that can be read go into a new database; the old one is kept beside it. Texts in files that no row has are
-// held as mail, for everybody whom they were for, or put into SalvagedFolder where that is not known. A database that
-// is whole stays, and gets what texts there are besides.
+// held as mail for all their recipients, or put into SalvagedFolder where those are not known. A database that is whole
+// stays, and gets what texts there are besides.
 //
 // What comes from pages that belong to nothing any more may be out of date: such recipients are held, and such users
 // disabled.
@@ -123,7 +123,6 @@ func lockFolder(folder string) (f *files, release func(), err error) {
 	}, nil
 }
 
-// A salvage is one that is under way.
 type salvage struct {
 	ctx         context.Context
 	now         time.Time
@@ -141,7 +140,6 @@ type salvage struct {
 	failed   error
 }
 
-// measure finds out how much there is to read.
 func (v *salvage) measure() error {
 	for _, path := range []string{v.files.db, v.files.db + "-wal"} {
 		if info, err := os.Stat(path); err == nil {
@@ -229,7 +227,6 @@ func (v *salvage) begin(fresh *files) (driver.Connector, error) {
 	return to, fresh.update(v.ctx, to, migrations)
 }
 
-// sound reads the new database through, however large it is.
 func (f *files) sound(ctx context.Context, to driver.Connector) error {
 	db := sql.OpenDB(to)
 	defer db.Close()
@@ -321,7 +318,6 @@ func tablesOf(s *session) (map[string]*table, error) {
 	return tables, nil
 }
 
-// names are those of the columns.
 func (t *table) names() string {
 	names := make([]string, len(t.columns))
 	for i, c := range t.columns {
@@ -330,7 +326,6 @@ func (t *table) names() string {
 	return strings.Join(names, ", ")
 }
 
-// inspect tells of rows that make no sense.
 func (t *table) inspect(s *session, tell func(string)) error {
 	if t.check == nil {
 		return nil
@@ -343,7 +338,6 @@ func (t *table) inspect(s *session, tell func(string)) error {
 	}, "SELECT "+t.names()+" FROM "+t.name)
 }
 
-// fits reports whether a record may be a row of the table.
 func (t *table) fits(r record) bool {
 	if len(r.values) != len(t.columns) {
 		return false
@@ -493,8 +487,8 @@ func anys(values []driver.Value) []any {
 
 // checks say whether a row makes sense, by table: one that does not would keep all others from being read.
 var checks = map[string]func(row) error{
-	"bans":     func(r row) error { _, err := scanBan(r.scan); return err },
-	"counters": func(r row) error { _, err := scanCounter(r.scan); return err },
+	"bans":     func(r row) error { _, err := readBan(r); return err },
+	"counters": func(r row) error { _, err := readCounter(r); return err },
 	"users":    func(r row) error { _, err := readUser(r); return err },
 	"letters": func(r row) error {
 		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
@@ -518,25 +512,6 @@ var checks = map[string]func(row) error{
 			Mail: store.MailID(r.int(5)), Text: r.text(6)}
 		return e.Validate()
 	},
-}
-
-// scan gives the values of a row as those of database/sql are given.
-func (r row) scan(into ...any) error {
-	for i := range into {
-		switch to := into[i].(type) {
-		case *string:
-			*to = r.text(i)
-		case *int64:
-			*to = r.int(i)
-		case *bool:
-			*to = r.bool(i)
-		case *sql.NullInt64:
-			*to = sql.NullInt64{Int64: r.int(i), Valid: r[i] != nil}
-		default:
-			return fmt.Errorf("a value for a %T", to)
-		}
-	}
-	return nil
 }
 
 // mend makes whole again what the loss of single rows has torn apart.
@@ -581,8 +556,7 @@ func (v *salvage) mend() error {
 		v.to.exec("COMMIT"))
 }
 
-// notes puts letters back for the recipients in lost, where the file of a text knows the rest, and takes them off the
-// list.
+// notes puts letters back for the recipients in lost, where the file of a text knows the rest.
 func (v *salvage) notes(lost map[store.MailID][]string) error {
 	if len(lost) == 0 {
 		return nil
@@ -610,8 +584,7 @@ func (v *salvage) notes(lost map[store.MailID][]string) error {
 	})
 }
 
-// mendLetters sees to mails to nobody: a file may know whom they are for, and else they are put where somebody finds
-// them.
+// mendLetters removes mails without recipients. A file may know the recipients; otherwise the text is exported.
 func (v *salvage) mendLetters() error {
 	var alone []int64
 	if err := v.to.query(func(r row) error { alone = append(alone, r.int(0)); return nil },
@@ -638,7 +611,6 @@ func (v *salvage) mendLetters() error {
 	return nil
 }
 
-// log writes a line into the audit log.
 func (v *salvage) log(what, user string, id store.MailID, text string) error {
 	if len(text) > store.MaxEntryText {
 		text = strings.ToValidUTF8(text[:store.MaxEntryText], "")

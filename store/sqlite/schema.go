@@ -153,8 +153,7 @@ var migrations = []string{
 	INSERT INTO stamps_kept (n) VALUES (0);`,
 }
 
-// migrate brings the file up to date, each version in a transaction of its own, so that a failure leaves the last good
-// one.
+// migrate brings the file up to date, each version in a transaction: a failure leaves the last good one.
 func migrate(ctx context.Context, conn *sql.Conn, steps []string) error {
 	var id, version, tables int
 	for pragma, into := range map[string]*int{"PRAGMA application_id": &id, "PRAGMA user_version": &version,
@@ -178,7 +177,6 @@ func migrate(ctx context.Context, conn *sql.Conn, steps []string) error {
 	return nil
 }
 
-// step makes one version.
 func step(ctx context.Context, conn *sql.Conn, ddl string, version int) error {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {

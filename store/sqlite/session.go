@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
-// A session is a connection of one goroutine: the writer's, or that of somebody who looks. It speaks to the driver
-// itself, as database/sql costs as much as the statements that a mail takes.
+// A session is a connection of one goroutine: the writer's, or that of a view. It speaks to the driver itself, as
+// database/sql costs as much as the statements that a mail takes.
 type session struct {
 	conn       driver.Conn
 	statements map[string]statement
@@ -18,17 +19,15 @@ type session struct {
 	work       int                 // done so far: statements, and the pages that they take
 }
 
-// A statement is prepared once.
 type statement interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
-// forever is the context of what is written: it is for several callers, none of whom may break it off for the others.
+// forever is the context of what is written. It is for several callers, and none may break it off for the others.
 var forever = context.Background()
 
-// newSession connects.
 func newSession(ctx context.Context, to driver.Connector) (*session, error) {
 	conn, err := to.Connect(ctx)
 	if err != nil {
@@ -59,8 +58,7 @@ func (s *session) prepare(query string, args []any) (statement, []driver.NamedVa
 	return stmt, s.args, nil
 }
 
-// run executes a statement and returns how many rows it has changed. Arguments are of the types that the driver knows:
-// int64, string, []byte, bool and nil.
+// run executes a statement and returns how many rows it has changed. Arguments are int64, string, []byte, bool or nil.
 func (s *session) run(query string, args ...any) (int64, error) {
 	stmt, named, err := s.prepare(query, args)
 	if err != nil {
@@ -73,7 +71,6 @@ func (s *session) run(query string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// exec is run for those who do not want to know how many rows it was.
 func (s *session) exec(query string, args ...any) error {
 	_, err := s.run(query, args...)
 	return err
@@ -110,7 +107,6 @@ func (s *session) query(each func(row) error, query string, args ...any) error {
 	return err
 }
 
-// weigh adds what a long value takes to the work.
 func (s *session) weigh(bytes int) { s.work += bytes / pageSize }
 
 // A row is what a query returns. That columns have their type is the promise of STRICT tables.
@@ -127,6 +123,14 @@ func (r row) int(i int) int64 {
 }
 
 func (r row) bool(i int) bool { return r.int(i) != 0 }
+
+// time is a time that may be missing.
+func (r row) time(i int) time.Time {
+	if r[i] == nil {
+		return time.Time{}
+	}
+	return moment(r.int(i))
+}
 
 func (r row) bytes(i int) []byte {
 	v, _ := r[i].([]byte)

@@ -8,17 +8,11 @@ import (
 
 const sketchColumns = `throttle, user, state, flagged`
 
-func (t *tx) Sketch(throttle, user string) (k store.Sketch, err error) {
-	found := false
-	err = t.query(func(r row) error {
-		found = true
-		k = store.Sketch{Throttle: throttle, User: user, State: r.bytes(0), Flagged: r.bool(1)}
-		return corrupt(k.Validate())
+func (t *tx) Sketch(throttle, user string) (store.Sketch, error) {
+	return one(t, errNoSketch, func(r row) (store.Sketch, error) {
+		k := store.Sketch{Throttle: throttle, User: user, State: r.bytes(0), Flagged: r.bool(1)}
+		return k, corrupt(k.Validate())
 	}, `SELECT state, flagged FROM sketches WHERE user = ? AND throttle = ?`, user, throttle)
-	if err == nil && !found {
-		err = errNoSketch
-	}
-	return k, err
 }
 
 // What most lookups return for users who are new, and for those who have written to few.
@@ -27,17 +21,11 @@ var (
 	errNoKnown  = fmt.Errorf("the known part of a sketch: %w", store.ErrNotFound)
 )
 
-func (t *tx) Known(throttle, user string) (known []byte, err error) {
-	found := false
-	err = t.query(func(r row) error {
-		found = true
-		known = r.bytes(0)
-		return corrupt(store.CheckKnown(throttle, user, known))
+func (t *tx) Known(throttle, user string) ([]byte, error) {
+	return one(t, errNoKnown, func(r row) ([]byte, error) {
+		known := r.bytes(0)
+		return known, corrupt(store.CheckKnown(throttle, user, known))
 	}, `SELECT data FROM known WHERE user = ? AND throttle = ?`, user, throttle)
-	if err == nil && !found {
-		err = errNoKnown
-	}
-	return known, err
 }
 
 func (t *tx) PutSketch(k store.Sketch) error {
@@ -74,8 +62,7 @@ func (t *tx) PutKnown(throttle, user string, known []byte) error {
 		return err
 	}
 	t.session.weigh(len(known))
-	n,
-		err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches WHERE user = ? AND throttle = ?
+	n, err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches WHERE user = ? AND throttle = ?
 		ON CONFLICT DO UPDATE SET data = excluded.data`, known, user, throttle)
 	if err == nil && n == 0 {
 		err = errNoSketch
@@ -84,20 +71,10 @@ func (t *tx) PutKnown(throttle, user string, known []byte) error {
 }
 
 func (t *tx) Flagged(afterThrottle, afterUser string, limit int) ([]store.Sketch, error) {
-	return t.sketches(limit, `SELECT `+sketchColumns+
+	return list(t, limit, func(r row) (store.Sketch, error) {
+		k := store.Sketch{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Flagged: r.bool(3)}
+		return k, corrupt(k.Validate())
+	}, `SELECT `+sketchColumns+
 		` FROM sketches WHERE flagged = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
 		afterThrottle, afterUser)
-}
-
-func (t *tx) Sketches(user string, limit int) ([]store.Sketch, error) {
-	return t.sketches(limit, `SELECT `+sketchColumns+` FROM sketches WHERE user = ? ORDER BY throttle LIMIT ?`, user)
-}
-
-func (t *tx) sketches(limit int, query string, args ...any) (all []store.Sketch, err error) {
-	err = t.page(limit, func(r row) error {
-		k := store.Sketch{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Flagged: r.bool(3)}
-		all = append(all, k)
-		return corrupt(k.Validate())
-	}, query, args...)
-	return all, err
 }

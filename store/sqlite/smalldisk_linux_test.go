@@ -10,7 +10,7 @@ import (
 )
 
 // TestSmallDisk: on a disk of 24 MB that is full of mail, the log of the store is small, and all of the mail can be
-// delivered. Then there is room again for as much: what was deleted leaves it inside of the database.
+// delivered. Then there is space again for as much: what was deleted leaves it inside of the database.
 func TestSmallDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		needs.Skip(t, "a disk of its own takes root")
@@ -22,14 +22,14 @@ func TestSmallDisk(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Unmount(folder, syscall.MNT_DETACH) })
 	s := mustOpen(t, Options{Folder: folder})
 	text := make([]byte, store.MaxInline)
-	hasRoom := func() bool {
-		disk, inside := s.Mail().(mail).Room()
+	hasSpace := func() bool {
+		disk, inside := s.Mail().(mail).Space()
 		return max(disk, inside) > int64(len(text))
 	}
 	least := store.MailID(250)
 	for first := store.MailID(1); first < 2000; first += 1000 {
 		last := first
-		for ; hasRoom(); last++ {
+		for ; hasSpace(); last++ {
 			staged := s.Mail().Stage()
 			if _, err := staged.Write(text); err != nil {
 				t.Fatal(err)

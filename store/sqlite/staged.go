@@ -7,7 +7,6 @@ import (
 	"weir/store"
 )
 
-// Stage returns a place for the text of a mail that is coming in.
 func (m mail) Stage() store.Staged { return &staged{texts: &m.texts} }
 
 // A staged is the text of a mail that is coming in: in memory until it is too long for that.
@@ -55,7 +54,6 @@ func (s *staged) Write(p []byte) (n int, err error) {
 	return n, s.err
 }
 
-// Note keeps the envelope, for Seal.
 func (s *staged) Note(l *store.Letter, to []store.Addressee) { s.letter, s.to = l, to }
 
 func (s *staged) Seal() (store.Text, error) {

@@ -15,7 +15,6 @@ import (
 	"weir/store"
 )
 
-// Open returns the text of a mail.
 func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) {
 	for range 2 {
 		var text []byte
@@ -77,7 +76,6 @@ func (m mail) Sweep(ctx context.Context, before time.Time) (swept store.Swept, e
 	return swept, ctx.Err()
 }
 
-// sweep is Sweep of one folder.
 func (m mail) sweep(ctx context.Context, folder string, before time.Time, swept *store.Swept) error {
 	entries, err := os.ReadDir(filepath.Join(m.texts.folder, folder))
 	if err != nil {

@@ -51,7 +51,6 @@ func validName(name string) bool {
 	return true
 }
 
-// create makes a file for a mail that is coming in.
 func (t *texts) create() (name string, file *os.File, err error) {
 	name = rand.Text()
 	if err := t.expect(name); err != nil {
@@ -73,7 +72,6 @@ func (t *texts) create() (name string, file *os.File, err error) {
 	return name, file, nil
 }
 
-// expect notes that a file is coming in.
 func (t *texts) expect(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +105,6 @@ func (t *texts) makeFolder(path string) error {
 	return nil
 }
 
-// syncFolder makes the names in a folder safe.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -121,7 +118,6 @@ func syncFolder(path string) error {
 	return nil
 }
 
-// unwritten names an error of writing a file.
 func unwritten(err error) error {
 	switch {
 	case err == nil:
@@ -169,7 +165,6 @@ func (t *texts) forget(name string) bool {
 	return known
 }
 
-// committed is told what became of files in a commit.
 func (t *texts) committed(took, dropped []string) {
 	if len(took)+len(dropped) == 0 {
 		return
@@ -195,7 +190,6 @@ func (t *texts) remove(names []string) {
 	}
 }
 
-// hold keeps all files until release is called.
 func (t *texts) hold() (release func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,7 +205,6 @@ func (t *texts) hold() (release func()) {
 	}
 }
 
-// idle reports whether a file is not coming in.
 func (t *texts) idle(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -237,7 +230,6 @@ func (t *texts) setAside(name string, at time.Time) bool {
 	return os.Chtimes(t.path(name), at, at) == nil && os.Rename(t.path(name), to) == nil
 }
 
-// forgetAside removes the files that were set aside before a time.
 func (t *texts) forgetAside(before time.Time) (removed int) {
 	entries, err := os.ReadDir(t.aside())
 	if err != nil {
@@ -252,7 +244,6 @@ func (t *texts) forgetAside(before time.Time) (removed int) {
 	return removed
 }
 
-// removeNow removes a file unless a copy is being made.
 func (t *texts) removeNow(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -33,7 +33,7 @@ func filedMail(t *testing.T, s *Store, id store.MailID) (name string) {
 }
 
 // A disk that is full while a text comes in is told at once, and again by Seal.
-func TestNoRoomForAText(t *testing.T) {
+func TestNoSpaceForAText(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("there is no disk that is always full")

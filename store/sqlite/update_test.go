@@ -105,7 +105,7 @@ func TestAFunctionRunsOnce(t *testing.T) {
 	}
 }
 
-// Who leaves while he waits is not served. Who leaves later waits for the end, as his function may still run.
+// A caller who leaves while waiting is not served. One who leaves later waits for the end, as the function may run.
 func TestAnUpdateMayBeLeft(t *testing.T) {
 	s := stopped(t, Options{})
 	ctx, leave := context.WithCancel(t.Context())
@@ -168,8 +168,8 @@ func TestUpdatesAreNotTooMuchAtOnce(t *testing.T) {
 	}
 }
 
-// Where there is no room, an update fails whole, what is there stays, and mail can still be delivered, which makes
-// room.
+// Where there is no space, an update fails whole, what is there stays, and mail can still be delivered, which makes
+// space.
 func TestAFullDiskForMail(t *testing.T) {
 	s := mustOpen(t, Options{Folder: t.TempDir(), MaxBytes: 512 << 10})
 	m := s.Mail()

@@ -14,29 +14,15 @@ const (
 	memoryColumns = `throttle, user, state, due, stopped`
 )
 
-func (t *tx) User(name string) (u store.User, err error) {
-	found := false
-	err = t.query(func(r row) error {
-		found = true
-		u, err = readUser(r)
-		return err
-	}, `SELECT `+userColumns+` FROM users WHERE name = ?`, name)
-	if err == nil && !found {
-		err = errNoUser
-	}
-	return u, err
+func (t *tx) User(name string) (store.User, error) {
+	return one(t, errNoUser, readUser, `SELECT `+userColumns+` FROM users WHERE name = ?`, name)
 }
 
 // errNoUser is what most lookups return where clients are known by their addresses.
 var errNoUser = fmt.Errorf("a user: %w", store.ErrNotFound)
 
-func (t *tx) Users(after string, limit int) (all []store.User, err error) {
-	err = t.page(limit, func(r row) error {
-		u, err := readUser(r)
-		all = append(all, u)
-		return err
-	}, `SELECT `+userColumns+` FROM users WHERE name > ? ORDER BY name LIMIT ?`, after)
-	return all, err
+func (t *tx) Users(after string, limit int) ([]store.User, error) {
+	return list(t, limit, readUser, `SELECT `+userColumns+` FROM users WHERE name > ? ORDER BY name LIMIT ?`, after)
 }
 
 func readUser(r row) (store.User, error) {
@@ -49,13 +35,8 @@ func readUser(r row) (store.User, error) {
 }
 
 func (t *tx) PutUser(u store.User) error {
-	if err := t.writes(u.Validate()); err != nil {
-		return err
-	}
-	_, err := t.run(`INSERT OR REPLACE INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		u.Name, u.Password, u.Contact, strings.Join(u.Senders, "\n"), u.Limits, u.Disabled, when(u.Made),
-		when(u.Changed))
-	return err
+	return t.put(u.Validate(), `INSERT OR REPLACE INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, u.Name,
+		u.Password, u.Contact, strings.Join(u.Senders, "\n"), u.Limits, u.Disabled, when(u.Made), when(u.Changed))
 }
 
 func (t *tx) RemoveUser(name string) error {
@@ -76,20 +57,11 @@ func (t *tx) RemoveUser(name string) error {
 	return nil
 }
 
-func (t *tx) Remembered(throttle, user string) (m store.Memory, err error) {
-	found := false
-	err = t.query(func(r row) error {
-		found = true
-		m = store.Memory{Throttle: throttle, User: user, State: r.bytes(0), Stopped: r.bool(2)}
-		if r[1] != nil {
-			m.Due = moment(r.int(1))
-		}
-		return corrupt(m.Validate())
+func (t *tx) Remembered(throttle, user string) (store.Memory, error) {
+	return one(t, errNothing, func(r row) (store.Memory, error) {
+		m := store.Memory{Throttle: throttle, User: user, State: r.bytes(0), Due: r.time(1), Stopped: r.bool(2)}
+		return m, corrupt(m.Validate())
 	}, `SELECT state, due, stopped FROM memories WHERE user = ? AND throttle = ?`, user, throttle)
-	if err == nil && !found {
-		err = errNothing
-	}
-	return m, err
 }
 
 var errNothing = fmt.Errorf("what a throttle remembers: %w", store.ErrNotFound)
@@ -103,8 +75,7 @@ func (t *tx) Remember(m store.Memory) error {
 		return err
 	}
 	t.session.weigh(len(m.State))
-	_,
-		err := t.run(`INSERT INTO memories (`+memoryColumns+
+	_, err := t.run(`INSERT INTO memories (`+memoryColumns+
 		`) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, due = excluded.due, stopped = excluded.stopped`,
 		m.Throttle, m.User, m.State, optional(m.Due), m.Stopped)
 	return err
@@ -125,16 +96,11 @@ func (t *tx) Stopped(afterThrottle, afterUser string, limit int) ([]store.Memory
 		afterThrottle, afterUser)
 }
 
-func (t *tx) memories(limit int, query string, args ...any) (all []store.Memory, err error) {
-	err = t.page(limit, func(r row) error {
-		m := store.Memory{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Stopped: r.bool(4)}
-		if r[3] != nil {
-			m.Due = moment(r.int(3))
-		}
-		all = append(all, m)
-		return corrupt(m.Validate())
+func (t *tx) memories(limit int, query string, args ...any) ([]store.Memory, error) {
+	return list(t, limit, func(r row) (store.Memory, error) {
+		m := store.Memory{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Due: r.time(3), Stopped: r.bool(4)}
+		return m, corrupt(m.Validate())
 	}, query, args...)
-	return all, err
 }
 
 // bound is a time that others are compared with: it may lie where none can be stored.

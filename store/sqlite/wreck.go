@@ -10,9 +10,8 @@ import (
 	"os"
 )
 
-// A wreck is a database file that SQLite may refuse to read, as its own pages: https://www.sqlite.org/fileformat2.html.
-// What the write-ahead log has committed lies over it. Nothing is written, and whatever the file holds, nothing but
-// rows comes out.
+// A wreck is a database file that SQLite may refuse to read, page by page (https://www.sqlite.org/fileformat2.html),
+// below what the write-ahead log has committed. Nothing is written, and nothing but rows comes out.
 type wreck struct {
 	file, log *os.File // nil where there is none
 	pages     uint32
@@ -22,7 +21,6 @@ type wreck struct {
 	read      uint32
 }
 
-// Kinds of pages.
 const (
 	innerIndex = 0x02
 	innerTable = 0x05
@@ -77,8 +75,7 @@ func (w *wreck) close() {
 	}
 }
 
-// readLog finds what the log has committed: frames with the right salt and checksum, up to the last one that ends a
-// transaction.
+// readLog finds what the log has committed: frames with salt and checksum, up to the last end of a transaction.
 func (w *wreck) readLog(size int64) {
 	var head [logHeader]byte
 	if w.log == nil || size < logHeader {
@@ -146,13 +143,11 @@ func (w *wreck) page(n uint32) []byte {
 	return b
 }
 
-// A record is a row as it lies in a tree.
 type record struct {
 	id     int64 // of a row that is found by number
 	values []driver.Value
 }
 
-// walk calls each with every record of a tree that can be reached from its root. What is damaged is passed over.
 func (w *wreck) walk(root uint32, each func(record)) { w.descend(root, 0, each) }
 
 func (w *wreck) descend(n uint32, depth int, each func(record)) {
@@ -179,7 +174,6 @@ func (w *wreck) descend(n uint32, depth int, each func(record)) {
 	}
 }
 
-// see notes that a page was looked at.
 func (w *wreck) see(n uint32) {
 	w.seen[n] = true
 	w.read++
@@ -322,7 +316,6 @@ func (w *wreck) payload(cell []byte, size, most int) ([]byte, bool) {
 	return all, true
 }
 
-// values reads a record.
 func values(b []byte) (all []driver.Value, ok bool) {
 	size, rest, ok := varint(b)
 	used := len(b) - len(rest)
@@ -344,7 +337,6 @@ func values(b []byte) (all []driver.Value, ok bool) {
 	return all, len(body) == 0
 }
 
-// value reads one value of a record.
 func value(kind uint64, b []byte) (v driver.Value, rest []byte, ok bool) {
 	size := uint64(0)
 	switch {

@@ -42,7 +42,6 @@ func (w *write) end(err error) {
 	close(w.done)
 }
 
-// counts is what has been written since the store was opened.
 type counts struct{ writes, commits, failures, refused atomic.Uint64 }
 
 // Stats is the state of the writer.
@@ -167,8 +166,8 @@ func (s *Store) commit(group []*write) {
 }
 
 // commitFirst writes the first of a group in one transaction, and answers them; it returns how many they are. Where the
-// disk has no room for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is
-// tried alone: there may be room for the small ones, and a removal makes some.
+// disk has no space for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is
+// tried alone: there may be space for the small ones, and a removal makes some.
 func (s *Store) commitFirst(group []*write) int {
 	n, err := s.writer.transactAll(group)
 	if err != nil && meaning(err) == store.ErrFull && s.writer.exec("PRAGMA wal_checkpoint(PASSIVE)") == nil {
@@ -200,7 +199,6 @@ func (s *Store) commitFirst(group []*write) int {
 	return n
 }
 
-// prune deletes what is over, and returns how much that was.
 func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, error) {
 	gone := new(int64) // the caller may leave before it is known
 	err := s.write(ctx, 1, func(w *session) error {
@@ -217,7 +215,6 @@ func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, er
 // errAgain: an update has failed after it had written. Nobody pays for a savepoint until that happens.
 var errAgain = errors.New("again, with savepoints")
 
-// transactAll is transact, with savepoints where they are needed.
 func (s *session) transactAll(group []*write) (n int, err error) {
 	if n, err = s.transact(group, false); err == errAgain {
 		n, err = s.transact(group, true)
@@ -226,8 +223,7 @@ func (s *session) transactAll(group []*write) (n int, err error) {
 }
 
 // transact does the writes of a group in one transaction, as many as make sense, and returns how many. An error is
-// about all of them; what concerns one alone is in its err. With savepoints one can fail alone; without them errAgain
-// says that they are needed.
+// about all of them; what concerns one is in its err. errAgain says that savepoints are needed.
 func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	whole := false
 	defer func() {
@@ -281,8 +277,7 @@ func (s *session) apply(w *write) error {
 	return errors.Join(err, s.exec("RELEASE one"))
 }
 
-// applyUpdate runs the function of an update, all or nothing. What it says goes into err of the write; what is returned
-// concerns everybody.
+// applyUpdate runs the function of an update, all or nothing. Its error is in the write; the returned one is for all.
 func (s *session) applyUpdate(w *write, savepoint bool) error {
 	if savepoint {
 		if err := s.exec("SAVEPOINT one"); err != nil {

@@ -244,7 +244,7 @@ func TestAnotherProgramHoldsTheFile(t *testing.T) {
 	}
 }
 
-// Where there is no room, a call fails whole, what is stored stays, and after something was removed there is room
+// Where there is no space, a call fails whole, what is stored stays, and after something was removed there is space
 // again.
 func TestAFullDisk(t *testing.T) {
 	s := mustOpen(t, Options{Folder: t.TempDir(), MaxBytes: 384 << 10})
@@ -277,7 +277,7 @@ func TestAFullDisk(t *testing.T) {
 		t.Errorf("%d are there, %d were kept", len(got), len(kept))
 	}
 
-	// In one commit: one that is too large for what is left, and others for which there is room, or which make some.
+	// In one commit: one that is too large for what is left, and others for which there is space, or which make some.
 	var wg sync.WaitGroup
 	results := make([]error, 3)
 	wg.Go(func() { results[0] = s.Bans().Put(t.Context(), batch(900, 500)...) })

@@ -17,16 +17,15 @@ func mailTickets(t *testing.T, s *subject) {
 	other := store.Ticket{Nonce: "other", User: "bob", Until: epoch}
 	s.update(func(tx store.MailTx) error { return errors.Join(tx.PutTicket(ticket), tx.PutTicket(other)) })
 	s.reopen()
-	get := func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("nonce") }
-	s.same(look(s, get), ticket)
-	s.same(look(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("other") }), other)
-	misses(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("") })
+	s.same(get(s, store.MailTx.Ticket, "nonce"), ticket)
+	s.same(get(s, store.MailTx.Ticket, "other"), other)
+	lacks(s, store.MailTx.Ticket, "")
 
 	mine := store.Ticket{Nonce: "mine", User: "zoe", Until: epoch.Add(time.Hour)}
 	s.update(func(tx store.MailTx) error { return tx.PutTicket(mine) })
 	s.update(func(tx store.MailTx) error { return errors.Join(tx.RemoveTickets("zoe"), tx.RemoveTickets("nobody")) })
-	misses(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("mine") })
-	s.same(look(s, get), ticket)
+	lacks(s, store.MailTx.Ticket, "mine")
+	s.same(get(s, store.MailTx.Ticket, "nonce"), ticket)
 
 	// Of many who use it at once, one does.
 	used := errors.New("used")
@@ -35,7 +34,7 @@ func mailTickets(t *testing.T, s *subject) {
 	for range 20 {
 		wg.Go(func() {
 			err := s.mail.Update(t.Context(), func(tx store.MailTx) error {
-				k, err := get(tx)
+				k, err := tx.Ticket("nonce")
 				if err != nil {
 					return err
 				}
@@ -55,7 +54,7 @@ func mailTickets(t *testing.T, s *subject) {
 	wg.Wait()
 	s.same(served.Load(), int32(1))
 	ticket.Used = true
-	s.same(look(s, get), ticket)
+	s.same(get(s, store.MailTx.Ticket, "nonce"), ticket)
 
 	prune := func(now time.Time, limit int) {
 		s.Helper()
@@ -63,13 +62,13 @@ func mailTickets(t *testing.T, s *subject) {
 	}
 	prune(epoch.Add(-1), 9)
 	prune(epoch.Add(9*time.Hour), 0)
-	look(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("other") })
+	get(s, store.MailTx.Ticket, "other")
 	prune(epoch.Add(time.Hour), 1) // the one that is over for longest
-	misses(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket("other") })
+	lacks(s, store.MailTx.Ticket, "other")
 	prune(epoch.Add(time.Hour-1), 9)
-	look(s, get)
+	get(s, store.MailTx.Ticket, "nonce")
 	prune(epoch.Add(time.Hour), 9) // at that very moment
-	misses(s, get)
+	lacks(s, store.MailTx.Ticket, "nonce")
 }
 
 func mailEntries(_ *testing.T, s *subject) {
@@ -81,10 +80,7 @@ func mailEntries(_ *testing.T, s *subject) {
 		want = append([]store.Entry{e}, want...)
 	}
 	s.reopen()
-	entries := func(before int64, limit int) []store.Entry {
-		s.Helper()
-		return look(s, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(before, limit) })
-	}
+	entries := func(before int64, limit int) []store.Entry { return get2(s, store.MailTx.Entries, before, limit) }
 	got := entries(0, 9)
 	s.same(len(got), 5)
 	for i := range got {

@@ -45,8 +45,7 @@ func bansAreKept(_ *testing.T, s *subject) {
 	s.must(s.bans.Remove(ctx, all[1].BanKey, client("nobody"), all[6].BanKey, all[6].BanKey))
 	s.must(s.bans.Remove(ctx, all[1].BanKey))
 	s.must(s.bans.Remove(ctx))
-	_, err := s.bans.Get(ctx, all[1].BanKey, epoch)
-	s.fails(err, store.ErrNotFound)
+	s.fails(errorOf(s.bans.Get(ctx, all[1].BanKey, epoch)), store.ErrNotFound)
 	s.lists(epoch, slices.Delete(all[:6], 1, 2)...)
 }
 
@@ -57,8 +56,7 @@ func bansEnd(_ *testing.T, s *subject) {
 	s.must(s.bans.Put(ctx, short, hour, good))
 	s.lists(epoch, short, hour, good)
 	s.lists(short.Until, hour, good) // it ends at that very moment
-	_, err := s.bans.Get(ctx, short.BanKey, short.Until)
-	s.fails(err, store.ErrNotFound)
+	s.fails(errorOf(s.bans.Get(ctx, short.BanKey, short.Until)), store.ErrNotFound)
 	s.lists(epoch.Add(100*365*24*time.Hour), good)
 
 	prune := func(now time.Time, want int) {
@@ -108,7 +106,7 @@ func manyBans(n int) []store.Ban {
 
 func bansMistakes(_ *testing.T, s *subject) {
 	ctx := s.Context()
-	for what, change := range map[string]func(*store.Ban){
+	rejects(s, store.ErrInvalid, map[string]func(*store.Ban){
 		"nobody":              func(b *store.Ban) { b.BanKey = store.BanKey{} },
 		"both":                func(b *store.Ban) { b.Prefix = netip.MustParsePrefix("192.0.2.0/24") },
 		"host bits":           func(b *store.Ban) { b.BanKey = net("192.0.2.1/24") },
@@ -118,18 +116,9 @@ func bansMistakes(_ *testing.T, s *subject) {
 		"who is no UTF-8":     func(b *store.Ban) { b.By = "\xc3" },
 		"before the epoch":    func(b *store.Ban) { b.Since = time.Unix(-1, 0) },
 		"beyond all calendar": func(b *store.Ban) { b.Until = time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC) },
-	} {
-		b := banOf(client("a"))
-		change(&b)
-		if err := s.bans.Put(ctx, b); err == nil {
-			s.Errorf("%s: no error", what)
-		} else {
-			s.fails(err, store.ErrInvalid)
-		}
-	}
+	}, func() store.Ban { return banOf(client("a")) }, func(b store.Ban) error { return s.bans.Put(ctx, b) })
 	s.fails(s.bans.Remove(ctx, store.BanKey{}), store.ErrInvalid)
-	_, err := s.bans.Get(ctx, store.BanKey{}, epoch)
-	s.fails(err, store.ErrInvalid)
+	s.fails(errorOf(s.bans.Get(ctx, store.BanKey{}, epoch)), store.ErrInvalid)
 	s.lists(epoch)
 }
 
@@ -138,19 +127,11 @@ func bansBounds(_ *testing.T, s *subject) {
 	most := banOf(client(long(store.MaxClient)))
 	most.Reason, most.By = long(store.MaxReason), long(store.MaxBy)
 	s.must(s.bans.Put(ctx, most))
-	for what, change := range map[string]func(*store.Ban){
+	rejects(s, store.ErrTooLarge, map[string]func(*store.Ban){
 		"client": func(b *store.Ban) { b.Client = long(store.MaxClient + 1) },
 		"reason": func(b *store.Ban) { b.Reason = long(store.MaxReason + 1) },
 		"by":     func(b *store.Ban) { b.By = long(store.MaxBy + 1) },
-	} {
-		b := banOf(client("a"))
-		change(&b)
-		if err := s.bans.Put(ctx, b); err == nil {
-			s.Errorf("%s: no error", what)
-		} else {
-			s.fails(err, store.ErrTooLarge)
-		}
-	}
+	}, func() store.Ban { return banOf(client("a")) }, func(b store.Ban) error { return s.bans.Put(ctx, b) })
 	s.lists(epoch, most)
 	s.must(s.bans.Remove(ctx, most.BanKey))
 

@@ -74,6 +74,10 @@ func countersEnd(_ *testing.T, s *subject) {
 	s.counts(epoch)
 }
 
+func (s *subject) save(c store.Counter) error {
+	return s.counters.Save(s.Context(), []store.Counter{c})
+}
+
 func manyCounters(n int) []store.Counter {
 	all := make([]store.Counter, n)
 	for i := range all {
@@ -92,18 +96,16 @@ func countersAllOrNothing(_ *testing.T, s *subject) {
 }
 
 func countersMistakes(_ *testing.T, s *subject) {
-	for what, change := range map[string]func(*store.Counter){
+	rejects(s, store.ErrInvalid, map[string]func(*store.Counter){
 		"no throttle":             func(c *store.Counter) { c.Throttle = "" },
 		"no rule":                 func(c *store.Counter) { c.Rule = "" },
 		"nobody":                  func(c *store.Counter) { c.Account = "" },
 		"an account and a source": func(c *store.Counter) { c.Source = netip.MustParseAddr("192.0.2.1") },
 		"IPv4 in IPv6": func(c *store.Counter) {
-			c.Account, c.Source = "",
-				netip.MustParseAddr("::ffff:192.0.2.1")
+			c.Account, c.Source = "", netip.MustParseAddr("::ffff:192.0.2.1")
 		},
 		"a zone": func(c *store.Counter) {
-			c.Account, c.Source = "",
-				netip.MustParseAddr("fe80::1%eth0")
+			c.Account, c.Source = "", netip.MustParseAddr("fe80::1%eth0")
 		},
 		"below zero":             func(c *store.Counter) { c.Used = -1 },
 		"no period":              func(c *store.Counter) { c.Period = time.Time{} },
@@ -111,15 +113,7 @@ func countersMistakes(_ *testing.T, s *subject) {
 		"as of before the epoch": func(c *store.Counter) { c.At = time.Unix(-1, 0) },
 		"no UTF-8":               func(c *store.Counter) { c.Account = "\xff" },
 		"a zero byte":            func(c *store.Counter) { c.Rule = "\x00" },
-	} {
-		c := counterOf("a", 1)
-		change(&c)
-		if err := s.counters.Save(s.Context(), []store.Counter{c}); err == nil {
-			s.Errorf("%s: no error", what)
-		} else {
-			s.fails(err, store.ErrInvalid)
-		}
-	}
+	}, func() store.Counter { return counterOf("a", 1) }, s.save)
 	s.counts(epoch)
 }
 
@@ -128,19 +122,11 @@ func countersBounds(_ *testing.T, s *subject) {
 	most := counterOf(long(store.MaxAccount), 1<<63-1)
 	most.Throttle, most.Rule = long(store.MaxThrottle), long(store.MaxRule)
 	s.must(s.counters.Save(ctx, []store.Counter{most}))
-	for what, change := range map[string]func(*store.Counter){
+	rejects(s, store.ErrTooLarge, map[string]func(*store.Counter){
 		"throttle": func(c *store.Counter) { c.Throttle = long(store.MaxThrottle + 1) },
 		"rule":     func(c *store.Counter) { c.Rule = long(store.MaxRule + 1) },
 		"account":  func(c *store.Counter) { c.Account = long(store.MaxAccount + 1) },
-	} {
-		c := counterOf("a", 1)
-		change(&c)
-		if err := s.counters.Save(ctx, []store.Counter{c}); err == nil {
-			s.Errorf("%s: no error", what)
-		} else {
-			s.fails(err, store.ErrTooLarge)
-		}
-	}
+	}, func() store.Counter { return counterOf("a", 1) }, s.save)
 	s.counts(epoch, most)
 	batch := manyCounters(store.MaxBatch + 1)
 	s.fails(s.counters.Save(ctx, batch), store.ErrTooLarge)

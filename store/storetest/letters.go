@@ -17,16 +17,14 @@ func mailLetters(_ *testing.T, s *subject) {
 	s.put(bare, to(0))
 	mine[0].Address = "changed" // it is the caller's
 	s.reopen()
-	s.same(look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(1) }), sized(full))
-	s.same(look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(bare.ID) }), sized(bare))
-	s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(1) }),
+	s.same(get(s, store.MailTx.Letter, 1), sized(full))
+	s.same(get(s, store.MailTx.Letter, bare.ID), sized(bare))
+	s.same(get(s, store.MailTx.Addressees, 1),
 		of(1, store.Addressee{Number: 0, Address: "a", State: store.Held}, to(3), waiting))
 	for _, id := range []store.MailID{0, 2, 1 << 63, 1<<64 - 1} {
-		misses(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(id) })
-		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(id) }),
-			[]store.Addressee(nil))
-		_, err := s.mail.Open(s.Context(), id)
-		s.fails(err, store.ErrNotFound)
+		lacks(s, store.MailTx.Letter, id)
+		s.same(get(s, store.MailTx.Addressees, id), []store.Addressee(nil))
+		s.fails(errorOf(s.mail.Open(s.Context(), id)), store.ErrNotFound)
 	}
 	s.refuses(store.ErrExists,
 		func(tx store.MailTx) error { return tx.PutLetter(bare, inline("again"), []store.Addressee{to(0)}) })
@@ -38,11 +36,10 @@ func mailLetters(_ *testing.T, s *subject) {
 	}
 	remove(1, 3, 7, 99)
 	remove(1)
-	s.same(look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(1) }), sized(full))
+	s.same(get(s, store.MailTx.Letter, 1), sized(full))
 	remove(1, 0)
-	misses(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(1) })
-	_, err := s.mail.Open(s.Context(), 1)
-	s.fails(err, store.ErrNotFound)
+	lacks(s, store.MailTx.Letter, 1)
+	s.fails(errorOf(s.mail.Open(s.Context(), 1)), store.ErrNotFound)
 	remove(1, 0)
 	remove(0, 0)
 	s.view(func(tx store.MailTx) error {
@@ -97,12 +94,12 @@ func mailQueries(_ *testing.T, s *subject) {
 		{store.LetterQuery{State: store.Ready, User: "ann", After: 4}, 9, []store.MailID{5}},
 		{store.LetterQuery{State: store.Ready, User: "bob"}, 9, nil},
 	} {
-		got := look(s, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(test.q, test.limit) })
+		got := get2(s, store.MailTx.Letters, test.q, test.limit)
 		s.same(ids(got), test.want)
 		for i := range got { // all of their addressees, whatever was asked for
-			want := look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(got[i].ID) })
+			want := get(s, store.MailTx.Addressees, got[i].ID)
 			s.same(got[i].To, want)
-			s.same(got[i].Letter, look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(got[i].ID) }))
+			s.same(got[i].Letter, get(s, store.MailTx.Letter, got[i].ID))
 		}
 	}
 	s.view(func(tx store.MailTx) error {
@@ -123,10 +120,8 @@ func mailAddressees(_ *testing.T, s *subject) {
 	for _, state := range store.States {
 		changed.State = state
 		s.update(func(tx store.MailTx) error { return tx.PutAddressees(changed, of(2, in(state, 0, time.Time{}))[0]) })
-		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(1) }),
-			append(of(1, to(0)), changed))
-		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(2) }),
-			of(2, in(state, 0, time.Time{})))
+		s.same(get(s, store.MailTx.Addressees, 1), append(of(1, to(0)), changed))
+		s.same(get(s, store.MailTx.Addressees, 2), of(2, in(state, 0, time.Time{})))
 	}
 	s.update(func(tx store.MailTx) error { return tx.PutAddressees() })
 	s.refuses(store.ErrNotFound, func(tx store.MailTx) error { return tx.PutAddressees(of(1, to(2))...) })
@@ -134,15 +129,12 @@ func mailAddressees(_ *testing.T, s *subject) {
 	s.refuses(store.ErrNotFound, func(tx store.MailTx) error {
 		return tx.PutAddressees(append(of(1, in(store.Held, 0, epoch)), of(3, to(0))...)...)
 	})
-	s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(1) })[0], of(1, to(0))[0])
+	s.same(get(s, store.MailTx.Addressees, 1)[0], of(1, to(0))[0])
 }
 
 func mailReady(_ *testing.T, s *subject) {
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
-	next := func() time.Time {
-		s.Helper()
-		return look(s, func(tx store.MailTx) (time.Time, error) { return tx.NextDue() })
-	}
+	next := func() time.Time { return look(s, store.MailTx.NextDue) }
 	ready := func(now time.Time, pooled bool, limit int, want ...store.Addressee) {
 		s.Helper()
 		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Ready(now, pooled, limit) }), want)

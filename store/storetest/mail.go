@@ -9,25 +9,21 @@ import (
 	"weir/store"
 )
 
-// update runs f in a transaction that is to succeed.
 func (s *subject) update(f func(store.MailTx) error) {
 	s.Helper()
 	s.must(s.mail.Update(s.Context(), f))
 }
 
-// refuses wants an update to fail.
 func (s *subject) refuses(want error, f func(store.MailTx) error) {
 	s.Helper()
 	s.fails(s.mail.Update(s.Context(), f), want)
 }
 
-// view runs f over what is committed.
 func (s *subject) view(f func(store.MailTx) error) {
 	s.Helper()
 	s.must(s.mail.View(s.Context(), f))
 }
 
-// look returns what f returns in a view.
 func look[T any](s *subject, f func(store.MailTx) (T, error)) (v T) {
 	s.Helper()
 	s.view(func(tx store.MailTx) (err error) {
@@ -35,6 +31,27 @@ func look[T any](s *subject, f func(store.MailTx) (T, error)) (v T) {
 		return err
 	})
 	return v
+}
+
+// get is look for a method that takes one argument, and lacks is misses.
+func get[K, V any](s *subject, f func(store.MailTx, K) (V, error), key K) V {
+	s.Helper()
+	return look(s, func(tx store.MailTx) (V, error) { return f(tx, key) })
+}
+
+func get2[A, B, V any](s *subject, f func(store.MailTx, A, B) (V, error), a A, b B) V {
+	s.Helper()
+	return look(s, func(tx store.MailTx) (V, error) { return f(tx, a, b) })
+}
+
+func lacks2[A, B, V any](s *subject, f func(store.MailTx, A, B) (V, error), a A, b B) {
+	s.Helper()
+	misses(s, func(tx store.MailTx) (V, error) { return f(tx, a, b) })
+}
+
+func lacks[K, V any](s *subject, f func(store.MailTx, K) (V, error), key K) {
+	s.Helper()
+	misses(s, func(tx store.MailTx) (V, error) { return f(tx, key) })
 }
 
 // misses wants f to find nothing.
@@ -46,7 +63,6 @@ func misses[T any](s *subject, f func(store.MailTx) (T, error)) {
 	}), store.ErrNotFound)
 }
 
-// same wants two values to be deeply equal.
 func (s *subject) same(got, want any) {
 	s.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -63,7 +79,6 @@ func letterOf(id store.MailID) store.Letter {
 	}
 }
 
-// inline is a short text.
 func inline(text string) store.Text {
 	return store.Text{Inline: []byte(text), Size: int64(len(text))}
 }
@@ -81,7 +96,6 @@ func in(state store.State, number int, due time.Time) store.Addressee {
 	return a
 }
 
-// put adds a mail with a short text.
 func (s *subject) put(l store.Letter, to ...store.Addressee) {
 	s.Helper()
 	s.update(func(tx store.MailTx) error { return tx.PutLetter(l, inline("text"), to) })
@@ -101,7 +115,6 @@ func of(id store.MailID, all ...store.Addressee) []store.Addressee {
 	return all
 }
 
-// ids are those of mails.
 func ids(all []store.Queued) (ids []store.MailID) {
 	for i := range all {
 		ids = append(ids, all[i].ID)
@@ -115,9 +128,7 @@ func (s *subject) mailClosed() {
 	nothing := func(store.MailTx) error { s.Error("it runs"); return nil }
 	s.fails(s.mail.Update(s.Context(), nothing), store.ErrClosed)
 	s.fails(s.mail.View(s.Context(), nothing), store.ErrClosed)
-	_, err := s.mail.Open(s.Context(), 1)
-	s.fails(err, store.ErrClosed)
-	_, err = s.mail.Sweep(s.Context(), epoch)
-	s.fails(err, store.ErrClosed)
+	s.fails(errorOf(s.mail.Open(s.Context(), 1)), store.ErrClosed)
+	s.fails(errorOf(s.mail.Sweep(s.Context(), epoch)), store.ErrClosed)
 	s.fails(s.mail.Backup(s.Context(), "copy", nil), store.ErrClosed)
 }

@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"fmt"
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -10,61 +10,46 @@ import (
 	"weir/store"
 )
 
-// What may be wrong with what is put, by what it is.
-type (
-	letterChange = func(*store.Letter, *store.Text, *store.Addressee)
-	userChange   = func(*store.User)
-	memoryChange = func(*store.Memory)
-	sketchChange = func(*store.Sketch)
-	ticketChange = func(*store.Ticket)
-	stampChange  = func(*store.Stamp)
-	entryChange  = func(*store.Entry)
-	changes      = map[string]any // one of the above, by what is wrong
-)
+// A sample has one of everything that mail keeps.
+type sample struct {
+	letter store.Letter
+	text   store.Text
+	to     store.Addressee
+	user   store.User
+	memory store.Memory
+	sketch store.Sketch
+	ticket store.Ticket
+	stamp  store.Stamp
+	entry  store.Entry
+}
 
-// puts tries to put something that was changed, and wants an error.
-func (s *subject) puts(want error, all changes) {
+// puts tries to put samples that were changed, and wants an error for each.
+func (s *subject) puts(want error, all map[string]func(*sample)) {
 	s.Helper()
-	for what, change := range all {
-		err := s.mail.Update(s.Context(), func(tx store.MailTx) error {
-			switch change := change.(type) {
-			case letterChange:
-				l, text, a := letterOf(1), inline("text"), to(0)
-				change(&l, &text, &a)
-				return tx.PutLetter(l, text, []store.Addressee{a})
-			case userChange:
-				u := store.User{Name: "ann"}
-				change(&u)
-				return tx.PutUser(u)
-			case memoryChange:
-				m := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s")}
-				change(&m)
-				return tx.Remember(m)
-			case sketchChange:
-				k := store.Sketch{Throttle: "reach", User: "ann", State: []byte("s")}
-				change(&k)
-				return tx.PutSketch(k)
-			case ticketChange:
-				k := store.Ticket{Nonce: "n", User: "ann", Until: epoch}
-				change(&k)
-				return tx.PutTicket(k)
-			case stampChange:
-				k := stampOf(1)
-				change(&k)
-				return errorOf(tx.Spend(k, 9))
-			case entryChange:
-				e := store.Entry{At: epoch, By: "alice", What: "released"}
-				change(&e)
-				return tx.Log(e)
+	rejects(s, want, all, func() sample {
+		return sample{letter: letterOf(1), text: inline("text"), to: to(0), user: store.User{Name: "ann"},
+			memory: store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s")},
+			sketch: store.Sketch{Throttle: "reach", User: "ann", State: []byte("s")},
+			ticket: store.Ticket{Nonce: "n", User: "ann", Until: epoch}, stamp: stampOf(1),
+			entry: store.Entry{At: epoch, By: "alice", What: "released"}}
+	}, func(x sample) error {
+		return s.mail.Update(s.Context(), func(tx store.MailTx) error {
+			for _, put := range []func() error{
+				func() error { return tx.PutLetter(x.letter, x.text, []store.Addressee{x.to}) },
+				func() error { return tx.PutUser(x.user) },
+				func() error { return tx.Remember(x.memory) },
+				func() error { return tx.PutSketch(x.sketch) },
+				func() error { return tx.PutTicket(x.ticket) },
+				func() error { return errorOf(tx.Spend(x.stamp, 9)) },
+				func() error { return tx.Log(x.entry) },
+			} {
+				if err := put(); err != nil {
+					return err
+				}
 			}
-			panic(fmt.Sprintf("%s: %T", what, change))
+			return nil
 		})
-		if err == nil {
-			s.Errorf("%s: no error", what)
-		} else {
-			s.fails(err, want)
-		}
-	}
+	})
 	s.view(func(tx store.MailTx) error {
 		letters, _, err := tx.Count()
 		s.same(letters, 0)
@@ -74,99 +59,53 @@ func (s *subject) puts(want error, all changes) {
 
 func mailMistakes(_ *testing.T, s *subject) {
 	old, never := time.Unix(-1, 0), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)
-	s.puts(store.ErrInvalid, changes{
-		"no id":           letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.ID = 0 }),
-		"too large an id": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.ID = 1 << 63 }),
-		"no gate":         letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Gate = "" }),
-		"no UTF-8": letterChange(func(l *store.Letter, _ *store.Text,
-			_ *store.Addressee) {
-			l.Subject = "\xff"
-		}),
-		"a zero byte":  letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.User = "a\x00" }),
-		"a line break": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Sender = "a\r\nb" }),
-		"a zone": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) {
-			l.Source = netip.MustParseAddr("fe80::1%eth0")
-		}),
-		"IPv4 in IPv6": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) {
-			l.Source = netip.MustParseAddr("::ffff:192.0.2.1")
-		}),
-		"never received": letterChange(func(l *store.Letter, _ *store.Text,
-			_ *store.Addressee) {
-			l.Received = time.Time{}
-		}),
-		"RET": letterChange(func(l *store.Letter, _ *store.Text,
-			_ *store.Addressee) {
-			l.Return = "full"
-		}),
-		"a size below zero": letterChange(func(l *store.Letter, _ *store.Text, _ *store.Addressee) { l.Size = -1 }),
-		"a wrong size": letterChange(func(_ *store.Letter, text *store.Text,
-			_ *store.Addressee) {
-			text.Size++
-		}),
-		"two texts": letterChange(func(_ *store.Letter, text *store.Text,
-			_ *store.Addressee) {
-			text.File = "x"
-		}),
-		"no such file": letterChange(func(_ *store.Letter, text *store.Text,
-			_ *store.Addressee) {
-			*text = store.Text{File: "x", Size: 1}
-		}),
-		"no address": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Address = ""
-		}),
-		"a broken address": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Address = "a\nb"
-		}),
-		"no state": letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.State = 0 }),
-		"an unknown state": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.State = store.Withheld + 1
-		}),
-		"a number below zero": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Number = -1
-		}),
-		"too large a number": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Number = store.MaxAddressees
-		}),
-		"attempts below zero": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Attempt = -1
-		}),
-		"due before the epoch": letterChange(func(_ *store.Letter, _ *store.Text, a *store.Addressee) { a.Due = old }),
-		"due at the epoch": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Due = time.Unix(0, 0)
-		}),
-		"since never": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Since = never
-		}),
-		"no name":              userChange(func(u *store.User) { u.Name = "" }),
-		"no sender":            userChange(func(u *store.User) { u.Senders = []string{""} }),
-		"two senders in one":   userChange(func(u *store.User) { u.Senders = []string{"a\nb"} }),
-		"a broken contact":     userChange(func(u *store.User) { u.Contact = "a\rb" }),
-		"made before":          userChange(func(u *store.User) { u.Made = old }),
-		"changed never":        userChange(func(u *store.User) { u.Changed = never }),
-		"no throttle":          memoryChange(func(m *store.Memory) { m.Throttle = "" }),
-		"no user":              memoryChange(func(m *store.Memory) { m.User = "" }),
-		"remembered before":    memoryChange(func(m *store.Memory) { m.Due = old }),
-		"sketched by nothing":  sketchChange(func(k *store.Sketch) { k.Throttle = "" }),
-		"a sketch, no UTF-8":   sketchChange(func(k *store.Sketch) { k.User = "\xff" }),
-		"forgotten by nothing": sketchChange(func(k *store.Sketch) { *k = store.Sketch{} }),
-		"no nonce":             ticketChange(func(k *store.Ticket) { k.Nonce = "" }),
-		"no user of a ticket":  ticketChange(func(k *store.Ticket) { k.User = "" }),
-		"a ticket of no mail":  ticketChange(func(k *store.Ticket) { k.Letters = []store.MailID{0} }),
-		"a ticket for good":    ticketChange(func(k *store.Ticket) { k.Until = time.Time{} }),
-		"nobody":               entryChange(func(e *store.Entry) { e.By = "" }),
-		"nothing":              entryChange(func(e *store.Entry) { e.What = "" }),
-		"a stamp for good":     stampChange(func(k *store.Stamp) { k.Until = time.Time{} }),
-		"a stamp until never":  stampChange(func(k *store.Stamp) { k.Until = never }),
-		"at no time":           entryChange(func(e *store.Entry) { e.At = time.Time{} }),
-		"of no mail":           entryChange(func(e *store.Entry) { e.Mail = 1 << 63 }),
+	s.puts(store.ErrInvalid, map[string]func(*sample){
+		"no id":                func(x *sample) { x.letter.ID = 0 },
+		"too large an id":      func(x *sample) { x.letter.ID = 1 << 63 },
+		"no gate":              func(x *sample) { x.letter.Gate = "" },
+		"no UTF-8":             func(x *sample) { x.letter.Subject = "\xff" },
+		"a zero byte":          func(x *sample) { x.letter.User = "a\x00" },
+		"a line break":         func(x *sample) { x.letter.Sender = "a\r\nb" },
+		"a zone":               func(x *sample) { x.letter.Source = netip.MustParseAddr("fe80::1%eth0") },
+		"IPv4 in IPv6":         func(x *sample) { x.letter.Source = netip.MustParseAddr("::ffff:192.0.2.1") },
+		"never received":       func(x *sample) { x.letter.Received = time.Time{} },
+		"RET":                  func(x *sample) { x.letter.Return = "full" },
+		"a size below zero":    func(x *sample) { x.letter.Size = -1 },
+		"a wrong size":         func(x *sample) { x.text.Size++ },
+		"two texts":            func(x *sample) { x.text.File = "x" },
+		"no such file":         func(x *sample) { x.text = store.Text{File: "x", Size: 1} },
+		"no address":           func(x *sample) { x.to.Address = "" },
+		"a broken address":     func(x *sample) { x.to.Address = "a\nb" },
+		"no state":             func(x *sample) { x.to.State = 0 },
+		"an unknown state":     func(x *sample) { x.to.State = store.Withheld + 1 },
+		"a number below zero":  func(x *sample) { x.to.Number = -1 },
+		"too large a number":   func(x *sample) { x.to.Number = store.MaxAddressees },
+		"attempts below zero":  func(x *sample) { x.to.Attempt = -1 },
+		"due before the epoch": func(x *sample) { x.to.Due = old },
+		"due at the epoch":     func(x *sample) { x.to.Due = time.Unix(0, 0) },
+		"since never":          func(x *sample) { x.to.Since = never },
+		"no name":              func(x *sample) { x.user.Name = "" },
+		"no sender":            func(x *sample) { x.user.Senders = []string{""} },
+		"two senders in one":   func(x *sample) { x.user.Senders = []string{"a\nb"} },
+		"a broken contact":     func(x *sample) { x.user.Contact = "a\rb" },
+		"made before":          func(x *sample) { x.user.Made = old },
+		"changed never":        func(x *sample) { x.user.Changed = never },
+		"no throttle":          func(x *sample) { x.memory.Throttle = "" },
+		"no user":              func(x *sample) { x.memory.User = "" },
+		"remembered before":    func(x *sample) { x.memory.Due = old },
+		"sketched by nothing":  func(x *sample) { x.sketch.Throttle = "" },
+		"a sketch, no UTF-8":   func(x *sample) { x.sketch.User = "\xff" },
+		"forgotten by nothing": func(x *sample) { x.sketch = store.Sketch{} },
+		"no nonce":             func(x *sample) { x.ticket.Nonce = "" },
+		"no user of a ticket":  func(x *sample) { x.ticket.User = "" },
+		"a ticket of no mail":  func(x *sample) { x.ticket.Letters = []store.MailID{0} },
+		"a ticket for good":    func(x *sample) { x.ticket.Until = time.Time{} },
+		"nobody":               func(x *sample) { x.entry.By = "" },
+		"nothing":              func(x *sample) { x.entry.What = "" },
+		"a stamp for good":     func(x *sample) { x.stamp.Until = time.Time{} },
+		"a stamp until never":  func(x *sample) { x.stamp.Until = never },
+		"at no time":           func(x *sample) { x.entry.At = time.Time{} },
+		"of no mail":           func(x *sample) { x.entry.Mail = 1 << 63 },
 	})
 	s.refuses(store.ErrInvalid, func(tx store.MailTx) error { return tx.PutLetter(letterOf(1), inline("text"), nil) })
 	s.refuses(store.ErrInvalid, func(tx store.MailTx) error { return tx.PutAddressees(to(0)) }) // of no mail
@@ -174,106 +113,64 @@ func mailMistakes(_ *testing.T, s *subject) {
 		s.fails(s.mail.Update(s.Context(), f), store.ErrInvalid)
 	}
 	s.fails(s.mail.View(s.Context(), func(tx store.MailTx) error {
-		_, err := tx.Letters(store.LetterQuery{State: 9}, 1)
-		return err
+		return errorOf(tx.Letters(store.LetterQuery{State: 9}, 1))
 	}), store.ErrInvalid)
 }
 
 // limited is every call that has a limit.
 func (s *subject) limited(limit int) []func(store.MailTx) error {
 	return []func(store.MailTx) error{
-		func(tx store.MailTx) error { _, err := tx.Users("", limit); return err },
-		func(tx store.MailTx) error { _, err := tx.Memories("u", limit); return err },
-		func(tx store.MailTx) error { _, err := tx.Due(epoch, limit); return err },
-		func(tx store.MailTx) error { _, err := tx.Stopped("", "", limit); return err },
-		func(tx store.MailTx) error { _, err := tx.Flagged("", "", limit); return err },
-		func(tx store.MailTx) error { _, err := tx.Sketches("u", limit); return err },
-		func(tx store.MailTx) error { _, err := tx.Letters(store.LetterQuery{}, limit); return err },
-		func(tx store.MailTx) error {
-			_, err := tx.Letters(store.LetterQuery{After: 1 << 63}, limit)
-			return err
-		},
-		func(tx store.MailTx) error { _, err := tx.Ready(epoch, true, limit); return err },
-		func(tx store.MailTx) error { _, err := tx.Entries(0, limit); return err },
+		func(tx store.MailTx) error { return errorOf(tx.Users("", limit)) },
+		func(tx store.MailTx) error { return errorOf(tx.Memories("u", limit)) },
+		func(tx store.MailTx) error { return errorOf(tx.Due(epoch, limit)) },
+		func(tx store.MailTx) error { return errorOf(tx.Stopped("", "", limit)) },
+		func(tx store.MailTx) error { return errorOf(tx.Flagged("", "", limit)) },
+		func(tx store.MailTx) error { return errorOf(tx.Letters(store.LetterQuery{}, limit)) },
+		func(tx store.MailTx) error { return errorOf(tx.Letters(store.LetterQuery{After: 1 << 63}, limit)) },
+		func(tx store.MailTx) error { return errorOf(tx.Ready(epoch, true, limit)) },
+		func(tx store.MailTx) error { return errorOf(tx.Entries(0, limit)) },
 		func(tx store.MailTx) error { return tx.PruneTickets(epoch, limit) },
 		func(tx store.MailTx) error { return tx.PruneEntries(epoch, limit) },
-		func(tx store.MailTx) error { _, err := tx.PruneStamps(epoch, limit); return err },
+		func(tx store.MailTx) error { return errorOf(tx.PruneStamps(epoch, limit)) },
 	}
 }
 
 func mailBounds(_ *testing.T, s *subject) {
-	s.puts(store.ErrTooLarge, changes{
-		"gate": letterChange(func(l *store.Letter, _ *store.Text,
-			_ *store.Addressee) {
-			l.Gate = long(store.MaxGate + 1)
-		}),
-		"user": letterChange(func(l *store.Letter, _ *store.Text,
-			_ *store.Addressee) {
-			l.User = long(store.MaxUser + 1)
-		}),
-		"sender": letterChange(func(l *store.Letter, _ *store.Text,
-			_ *store.Addressee) {
-			l.Sender = long(store.MaxAddress + 1)
-		}),
-		"subject": letterChange(func(l *store.Letter, _ *store.Text,
-			_ *store.Addressee) {
-			l.Subject = long(store.MaxSubject + 1)
-		}),
-		"envelope": letterChange(func(l *store.Letter, _ *store.Text,
-			_ *store.Addressee) {
-			l.Envelope = long(store.MaxEnvelope + 1)
-		}),
-		"inline": letterChange(func(_ *store.Letter, text *store.Text,
-			_ *store.Addressee) {
-			*text = inline(long(store.MaxInline + 1))
-		}),
-		"address": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Address = long(store.MaxAddress + 1)
-		}),
-		"notify": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Notify = long(store.MaxNotify + 1)
-		}),
-		"original": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Original = long(store.MaxOriginal + 1)
-		}),
-		"owner": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Owner = long(store.MaxOwner + 1)
-		}),
-		"status": letterChange(func(_ *store.Letter, _ *store.Text,
-			a *store.Addressee) {
-			a.Status = long(store.MaxStatus + 1)
-		}),
-		"name":     userChange(func(u *store.User) { u.Name = long(store.MaxUser + 1) }),
-		"password": userChange(func(u *store.User) { u.Password = long(store.MaxPassword + 1) }),
-		"contact":  userChange(func(u *store.User) { u.Contact = long(store.MaxAddress + 1) }),
-		"limits":   userChange(func(u *store.User) { u.Limits = long(store.MaxLimits + 1) }),
-		"a sender": userChange(func(u *store.User) { u.Senders = []string{long(store.MaxAddress + 1)} }),
-		"senders": userChange(func(u *store.User) {
-			u.Senders = slices.Repeat([]string{"a"},
-				store.MaxSenders+1)
-		}),
-		"throttle":        memoryChange(func(m *store.Memory) { m.Throttle = long(store.MaxThrottle + 1) }),
-		"user of one":     memoryChange(func(m *store.Memory) { m.User = long(store.MaxUser + 1) }),
-		"memory":          memoryChange(func(m *store.Memory) { m.State = make([]byte, store.MaxMemory+1) }),
-		"sketch throttle": sketchChange(func(k *store.Sketch) { k.Throttle = long(store.MaxThrottle + 1) }),
-		"sketch user":     sketchChange(func(k *store.Sketch) { k.User = long(store.MaxUser + 1) }),
-		"sketch":          sketchChange(func(k *store.Sketch) { k.State = make([]byte, store.MaxSketch+1) }),
-		"nonce":           ticketChange(func(k *store.Ticket) { k.Nonce = long(store.MaxNonce + 1) }),
-		"ticket user":     ticketChange(func(k *store.Ticket) { k.User = long(store.MaxUser + 1) }),
-		"ticket throttle": ticketChange(func(k *store.Ticket) { k.Throttle = long(store.MaxThrottle + 1) }),
-		"ticket gate":     ticketChange(func(k *store.Ticket) { k.Gate = long(store.MaxGate + 1) }),
-		"ticket letters": ticketChange(func(k *store.Ticket) {
-			k.Letters = slices.Repeat([]store.MailID{1},
-				store.MaxTicketLetters+1)
-		}),
-		"by":         entryChange(func(e *store.Entry) { e.By = long(store.MaxUser + 1) }),
-		"what":       entryChange(func(e *store.Entry) { e.What = long(store.MaxWhat + 1) }),
-		"entry user": entryChange(func(e *store.Entry) { e.User = long(store.MaxUser + 1) }),
-		"entry text": entryChange(func(e *store.Entry) { e.Text = long(store.MaxEntryText + 1) }),
+	s.puts(store.ErrTooLarge, map[string]func(*sample){
+		"gate":            func(x *sample) { x.letter.Gate = long(store.MaxGate + 1) },
+		"user":            func(x *sample) { x.letter.User = long(store.MaxUser + 1) },
+		"sender":          func(x *sample) { x.letter.Sender = long(store.MaxAddress + 1) },
+		"subject":         func(x *sample) { x.letter.Subject = long(store.MaxSubject + 1) },
+		"envelope":        func(x *sample) { x.letter.Envelope = long(store.MaxEnvelope + 1) },
+		"inline":          func(x *sample) { x.text = inline(long(store.MaxInline + 1)) },
+		"address":         func(x *sample) { x.to.Address = long(store.MaxAddress + 1) },
+		"notify":          func(x *sample) { x.to.Notify = long(store.MaxNotify + 1) },
+		"original":        func(x *sample) { x.to.Original = long(store.MaxOriginal + 1) },
+		"owner":           func(x *sample) { x.to.Owner = long(store.MaxOwner + 1) },
+		"status":          func(x *sample) { x.to.Status = long(store.MaxStatus + 1) },
+		"name":            func(x *sample) { x.user.Name = long(store.MaxUser + 1) },
+		"password":        func(x *sample) { x.user.Password = long(store.MaxPassword + 1) },
+		"contact":         func(x *sample) { x.user.Contact = long(store.MaxAddress + 1) },
+		"limits":          func(x *sample) { x.user.Limits = long(store.MaxLimits + 1) },
+		"a sender":        func(x *sample) { x.user.Senders = []string{long(store.MaxAddress + 1)} },
+		"senders":         func(x *sample) { x.user.Senders = slices.Repeat([]string{"a"}, store.MaxSenders+1) },
+		"throttle":        func(x *sample) { x.memory.Throttle = long(store.MaxThrottle + 1) },
+		"user of one":     func(x *sample) { x.memory.User = long(store.MaxUser + 1) },
+		"memory":          func(x *sample) { x.memory.State = make([]byte, store.MaxMemory+1) },
+		"sketch throttle": func(x *sample) { x.sketch.Throttle = long(store.MaxThrottle + 1) },
+		"sketch user":     func(x *sample) { x.sketch.User = long(store.MaxUser + 1) },
+		"sketch":          func(x *sample) { x.sketch.State = make([]byte, store.MaxSketch+1) },
+		"nonce":           func(x *sample) { x.ticket.Nonce = long(store.MaxNonce + 1) },
+		"ticket user":     func(x *sample) { x.ticket.User = long(store.MaxUser + 1) },
+		"ticket throttle": func(x *sample) { x.ticket.Throttle = long(store.MaxThrottle + 1) },
+		"ticket gate":     func(x *sample) { x.ticket.Gate = long(store.MaxGate + 1) },
+		"ticket letters": func(x *sample) {
+			x.ticket.Letters = slices.Repeat([]store.MailID{1}, store.MaxTicketLetters+1)
+		},
+		"by":         func(x *sample) { x.entry.By = long(store.MaxUser + 1) },
+		"what":       func(x *sample) { x.entry.What = long(store.MaxWhat + 1) },
+		"entry user": func(x *sample) { x.entry.User = long(store.MaxUser + 1) },
+		"entry text": func(x *sample) { x.entry.Text = long(store.MaxEntryText + 1) },
 	})
 	for _, f := range s.limited(store.MaxBatch + 1) {
 		s.fails(s.mail.Update(s.Context(), f), store.ErrTooLarge)
@@ -326,10 +223,7 @@ func mailBounds(_ *testing.T, s *subject) {
 		entries, err5 := tx.Entries(0, 1)
 		e.ID = entries[0].ID
 		s.same(entries[0], e)
-		for _, err := range []error{err, err2, err3, err4, err5} {
-			s.must(err)
-		}
-		return nil
+		return errors.Join(err, err2, err3, err4, err5)
 	})
 	all = of(l.ID, all...)
 	s.refuses(store.ErrTooLarge,
@@ -340,5 +234,5 @@ func mailBounds(_ *testing.T, s *subject) {
 	}
 	s.refuses(store.ErrTooLarge, func(tx store.MailTx) error { return tx.RemoveAddressees(l.ID, numbers...) })
 	s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(l.ID, numbers[:store.MaxAddressees]...) })
-	misses(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(l.ID) })
+	lacks(s, store.MailTx.Letter, l.ID)
 }

@@ -12,8 +12,8 @@ import (
 	"weir/store"
 )
 
-// A place is an addressee by mail and number.
-type place struct {
+// An addresseeKey is a mail and the number of an addressee.
+type addresseeKey struct {
 	mail   store.MailID
 	number int
 }
@@ -30,7 +30,7 @@ func mailAnySequence(t *testing.T, s *subject) {
 			Due:     epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Minute)}
 	})
 	s.anySequence(t, func(rt *rapid.T) {
-		letters, people, now := map[store.MailID]store.Letter{}, map[place]store.Addressee{}, epoch
+		letters, people, now := map[store.MailID]store.Letter{}, map[addresseeKey]store.Addressee{}, epoch
 		s.update(func(tx store.MailTx) error { // what the case before has left
 			for id := range store.MailID(6) {
 				s.must(tx.RemoveAddressees(id, 0, 1, 2, 3))
@@ -62,22 +62,22 @@ func mailAnySequence(t *testing.T, s *subject) {
 				s.must(err)
 				letters[id] = sized(l)
 				for _, a := range of(id, all...) {
-					people[place{id, a.Number}] = a
+					people[addresseeKey{id, a.Number}] = a
 				}
 			case 4, 5, 6:
 				a := of(id, addressees.Draw(rt, "changed"))[0]
 				err := s.mail.Update(s.Context(), func(tx store.MailTx) error { return tx.PutAddressees(a) })
-				if _, there := people[place{id, a.Number}]; !there {
+				if _, there := people[addresseeKey{id, a.Number}]; !there {
 					s.fails(err, store.ErrNotFound)
 					continue
 				}
 				s.must(err)
-				people[place{id, a.Number}] = a
+				people[addresseeKey{id, a.Number}] = a
 			case 7, 8:
 				gone := rapid.SliceOfN(numbers, 0, 4).Draw(rt, "gone")
 				s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(id, gone...) })
 				for _, n := range gone {
-					delete(people, place{id, n})
+					delete(people, addresseeKey{id, n})
 				}
 				forget(id)
 			case 9:
@@ -95,7 +95,7 @@ func mailAnySequence(t *testing.T, s *subject) {
 }
 
 // holds wants the spool to be as the maps say.
-func (s *subject) holds(letters map[store.MailID]store.Letter, people map[place]store.Addressee, now time.Time,
+func (s *subject) holds(letters map[store.MailID]store.Letter, people map[addresseeKey]store.Addressee, now time.Time,
 	q store.LetterQuery) {
 	s.Helper()
 	all := slices.SortedFunc(maps.Values(people), func(a, b store.Addressee) int {

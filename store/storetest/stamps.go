@@ -10,7 +10,6 @@ import (
 	"weir/store"
 )
 
-// stampOf is a stamp of an hour.
 func stampOf(n byte) store.Stamp {
 	return store.Stamp{Nonce: store.StampNonce{n, 15: n}, Until: epoch.Add(time.Hour)}
 }
@@ -18,17 +17,15 @@ func stampOf(n byte) store.Stamp {
 // errorOf is the error of a call that returns something else, too.
 func errorOf[T any](_ T, err error) error { return err }
 
-// spend spends a stamp by itself.
 func (s *subject) spend(k store.Stamp, most int) (fresh bool) {
 	s.Helper()
 	s.update(func(tx store.MailTx) (err error) { fresh, err = tx.Spend(k, most); return err })
 	return fresh
 }
 
-// spent reports whether a stamp is used.
 func (s *subject) spent(k store.Stamp) bool {
 	s.Helper()
-	return look(s, func(tx store.MailTx) (bool, error) { return tx.Spent(k.Nonce) })
+	return get(s, store.MailTx.Spent, k.Nonce)
 }
 
 // prunes wants so many stamps to be forgotten.
@@ -83,7 +80,7 @@ func mailStamps(t *testing.T, s *subject) {
 		return errors.Join(err, tx.PutUser(store.User{Name: "ann"}))
 	})
 	s.same(s.spent(stampOf(4)), false)
-	look(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+	get(s, store.MailTx.User, "ann")
 	s.same(s.spend(stampOf(4), 4), true)
 
 	soon := stampOf(5)
@@ -97,7 +94,7 @@ func mailStamps(t *testing.T, s *subject) {
 	s.prunes(epoch.Add(time.Hour), 3, 3) // at that very moment
 	s.reopen()
 	s.prunes(epoch.Add(time.Hour), 9, 1)
-	for n := range byte(3) { // there is room again for as many
+	for n := range byte(3) { // there is space again for as many
 		s.same(s.spend(stampOf(n), 3), true)
 	}
 	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(9), 3)) }),
@@ -125,7 +122,7 @@ func mailStampsCommit(_ *testing.T, s *subject) {
 	s.must(accept(2, nil)) // what was not committed is not counted either
 	s.reopen()
 	s.same(s.spent(stampOf(1)), true)
-	look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(2) })
+	get(s, store.MailTx.Letter, 2)
 	// What is forgotten by a transaction that fails is not forgotten.
 	s.fails(s.mail.Update(s.Context(),
 		func(tx store.MailTx) error { return errors.Join(errorOf(tx.PruneStamps(epoch.Add(time.Hour), 9)), no) }), no)

@@ -75,10 +75,8 @@ func Run(t *testing.T, open Opener) {
 	}
 }
 
-// epoch is when the tests take place.
 var epoch = time.Date(2026, 3, 2, 12, 0, 0, 123456789, time.UTC)
 
-// tb is what tests and cases of rapid have in common.
 type tb interface {
 	Helper()
 	Error(...any)
@@ -88,7 +86,6 @@ type tb interface {
 	Context() context.Context
 }
 
-// A subject is a store being tried out.
 type subject struct {
 	tb
 	opener   func() (store.Store, error)
@@ -108,7 +105,6 @@ func (s *subject) open() {
 	s.bans, s.counters, s.mail = s.store.Bans(), s.store.Counters(), s.store.Mail()
 }
 
-// reopen closes the store and opens it again.
 func (s *subject) reopen() {
 	s.Helper()
 	s.must(s.store.Close())
@@ -136,6 +132,18 @@ func (s *subject) fails(err, want error) {
 	s.Helper()
 	if !errors.Is(err, want) {
 		s.Fatalf("%v, want %v", err, want)
+	}
+}
+
+// rejects wants each change of something to make it unfit to be put.
+func rejects[T any](s *subject, want error, changes map[string]func(*T), good func() T, put func(T) error) {
+	s.Helper()
+	for what, change := range changes {
+		changed := good()
+		change(&changed)
+		if err := put(changed); !errors.Is(err, want) {
+			s.Errorf("%s: %v, want %v", what, err, want)
+		}
 	}
 }
 
@@ -188,12 +196,10 @@ func client(id string) store.BanKey { return store.BanKey{Client: id} }
 
 func net(prefix string) store.BanKey { return store.BanKey{Prefix: netip.MustParsePrefix(prefix)} }
 
-// banOf is a ban of an hour.
 func banOf(key store.BanKey) store.Ban {
 	return store.Ban{BanKey: key, Reason: "forged stamp", By: "stamp", Since: epoch, Until: epoch.Add(time.Hour)}
 }
 
-// counterOf is what an account has used in the month.
 func counterOf(account string, used int64) store.Counter {
 	return store.Counter{
 		Throttle: "plans", Rule: "monthly requests fixed month UTC", Account: account, Used: used,
@@ -201,7 +207,6 @@ func counterOf(account string, used int64) store.Counter {
 	}
 }
 
-// long is a text of n bytes.
 func long(n int) string { return strings.Repeat("x", n) }
 
 // survives: what was written is there after the store was opened again, to the nanosecond.
@@ -229,17 +234,15 @@ func survives(_ *testing.T, s *subject) {
 	s.counts(epoch, month, nobody)
 }
 
-// callerLeaves: who has left before is not served.
+// callerLeaves: a caller that has left is not served.
 func callerLeaves(_ *testing.T, s *subject) {
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	s.fails(s.bans.Put(ctx, banOf(client("a"))), context.Canceled)
 	s.fails(s.bans.Remove(ctx, client("a")), context.Canceled)
 	s.fails(s.counters.Save(ctx, []store.Counter{counterOf("a", 1)}), context.Canceled)
-	_, err := s.bans.List(ctx, epoch)
-	s.fails(err, context.Canceled)
-	_, err = s.bans.Prune(ctx, epoch)
-	s.fails(err, context.Canceled)
+	s.fails(errorOf(s.bans.List(ctx, epoch)), context.Canceled)
+	s.fails(errorOf(s.bans.Prune(ctx, epoch)), context.Canceled)
 	s.fails(s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }), context.Canceled)
 	s.lists(epoch)
 	s.counts(epoch)
@@ -251,21 +254,17 @@ func closed(_ *testing.T, s *subject) {
 	s.must(s.bans.Put(ctx, banOf(client("a"))))
 	s.must(s.store.Close())
 	s.must(s.store.Close())
-	_, err := s.bans.List(ctx, epoch)
-	s.fails(err, store.ErrClosed)
-	_, err = s.bans.Get(ctx, client("a"), epoch)
-	s.fails(err, store.ErrClosed)
+	s.fails(errorOf(s.bans.List(ctx, epoch)), store.ErrClosed)
+	s.fails(errorOf(s.bans.Get(ctx, client("a"), epoch)), store.ErrClosed)
 	s.fails(s.bans.Put(ctx, banOf(client("b"))), store.ErrClosed)
 	s.fails(s.bans.Put(ctx), store.ErrClosed)
 	s.fails(s.bans.Remove(ctx, client("a")), store.ErrClosed)
 	s.fails(s.bans.Remove(ctx), store.ErrClosed)
-	_, err = s.bans.Prune(ctx, epoch)
-	s.fails(err, store.ErrClosed)
+	s.fails(errorOf(s.bans.Prune(ctx, epoch)), store.ErrClosed)
 	s.fails(s.counters.Save(ctx, []store.Counter{counterOf("a", 1)}), store.ErrClosed)
 	s.fails(s.counters.Save(ctx, nil), store.ErrClosed)
 	s.fails(s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }), store.ErrClosed)
-	_, err = s.counters.Prune(ctx, epoch)
-	s.fails(err, store.ErrClosed)
+	s.fails(errorOf(s.counters.Prune(ctx, epoch)), store.ErrClosed)
 	s.mailClosed()
 	s.open()
 	s.lists(epoch, banOf(client("a")))

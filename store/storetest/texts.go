@@ -19,7 +19,6 @@ func bytesOf(n int, seed uint64) []byte {
 	return text
 }
 
-// stage takes in a text, in pieces.
 func (s *subject) stage(text []byte, piece int) store.Staged {
 	s.Helper()
 	staged := s.mail.Stage()
@@ -32,7 +31,6 @@ func (s *subject) stage(text []byte, piece int) store.Staged {
 	return staged
 }
 
-// reads wants a mail to have a text.
 func (s *subject) reads(m store.Mail, id store.MailID, want []byte) {
 	s.Helper()
 	r, err := m.Open(s.Context(), id)
@@ -56,18 +54,15 @@ func mailTexts(_ *testing.T, s *subject) {
 		text, err := staged.Seal()
 		s.must(err)
 		s.same([]any{text.Size, text.File != ""}, []any{int64(size), size > store.MaxInline})
-		_, err = staged.Write([]byte("more"))
-		s.fails(err, store.ErrInvalid)
-		_, err = staged.Seal()
-		s.fails(err, store.ErrInvalid)
+		s.fails(errorOf(staged.Write([]byte("more"))), store.ErrInvalid)
+		s.fails(errorOf(staged.Seal()), store.ErrInvalid)
 		s.update(func(tx store.MailTx) error {
-			return tx.PutLetter(letterOf(id), text,
-				[]store.Addressee{to(0), to(1)})
+			return tx.PutLetter(letterOf(id), text, []store.Addressee{to(0), to(1)})
 		})
 		staged.Discard() // a mail has it
 		staged.Discard()
 		s.reads(s.mail, id, bytesOf(size, 1))
-		l := look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(id) })
+		l := get(s, store.MailTx.Letter, id)
 		s.same([]any{l.Size, l.Filed}, []any{int64(size), text.File})
 		if text.File != "" { // nobody else may have it
 			s.refuses(store.ErrInvalid,
@@ -89,8 +84,7 @@ func mailTexts(_ *testing.T, s *subject) {
 		got, err := io.ReadAll(r) // who has it open reads it to the end
 		s.must(errors.Join(err, r.Close()))
 		s.same(len(got), size)
-		_, err = s.mail.Open(s.Context(), id)
-		s.fails(err, store.ErrNotFound)
+		s.fails(errorOf(s.mail.Open(s.Context(), id)), store.ErrNotFound)
 	}
 	n, err = s.mail.Sweep(s.Context(), time.Now().Add(time.Hour))
 	s.must(err)
@@ -109,10 +103,8 @@ func mailDiscarded(_ *testing.T, s *subject) {
 	swept(future, 0) // there is nothing yet
 	discarded := s.stage(long, 1<<20)
 	discarded.Discard()
-	_, err := discarded.Write(long)
-	s.fails(err, store.ErrInvalid)
-	_, err = discarded.Seal()
-	s.fails(err, store.ErrInvalid)
+	s.fails(errorOf(discarded.Write(long)), store.ErrInvalid)
+	s.fails(errorOf(discarded.Seal()), store.ErrInvalid)
 
 	sealed := s.stage(long, 1<<20)
 	text, err := sealed.Seal()

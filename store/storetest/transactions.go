@@ -22,19 +22,18 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 			s.same([]any{letters, addressees}, []any{0, map[store.State]int{}})
 			return err
 		})
-		misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
-		misses(s, func(tx store.MailTx) (store.Sketch, error) { return tx.Sketch("reach", "ann") })
-		misses(s, func(tx store.MailTx) ([]byte, error) { return tx.Known("reach", "ann") })
-		misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
-		s.same(look(s, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(0, 9) }), []store.Entry(nil))
+		lacks2(s, store.MailTx.Remembered, "outgoing", "ann")
+		lacks2(s, store.MailTx.Sketch, "reach", "ann")
+		lacks2(s, store.MailTx.Known, "reach", "ann")
+		lacks(s, store.MailTx.User, "ann")
+		s.same(get2(s, store.MailTx.Entries, 0, 9), []store.Entry(nil))
 	}
 	everything := func(tx store.MailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}),
 			tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0)}),
 			tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state")}),
 			tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("sketch")}),
-			tx.PutKnown("reach", "ann", []byte("known")),
-			tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
+			tx.PutKnown("reach", "ann", []byte("known")), tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
 	}
 	if err := s.mail.Update(s.Context(),
 		func(tx store.MailTx) error { s.must(everything(tx)); return enough }); err != enough {
@@ -61,11 +60,9 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 			tx.PruneEntries(epoch.Add(1), 9))
 	})
 	nothing()
-	_, err := leaked.User("ann")
-	s.fails(err, store.ErrInvalid)
+	s.fails(errorOf(leaked.User("ann")), store.ErrInvalid)
 	s.fails(leaked.PutUser(store.User{Name: "ann"}), store.ErrInvalid)
-	_, err = leaked.Known("reach", "ann")
-	s.fails(err, store.ErrInvalid)
+	s.fails(errorOf(leaked.Known("reach", "ann")), store.ErrInvalid)
 	s.fails(leaked.PutKnown("reach", "ann", nil), store.ErrInvalid)
 
 	// A call that fails halfway takes the others with it, whatever the function makes of it.
@@ -80,7 +77,7 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 		s.fails(tx.PutAddressees(of(1, in(store.Held, 0, epoch), to(7))...), store.ErrNotFound)
 		return nil
 	})
-	s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Addressees(1) }), of(1, to(0), to(1)))
+	s.same(get(s, store.MailTx.Addressees, 1), of(1, to(0), to(1)))
 	s.update(func(tx store.MailTx) error { // what has done nothing takes nothing with it
 		s.fails(tx.PutLetter(letterOf(1), inline("other"), []store.Addressee{to(0)}), store.ErrExists)
 		s.fails(tx.PutAddressees(of(2, to(0))...), store.ErrNotFound)
@@ -120,7 +117,7 @@ func mailPanics(t *testing.T, s *subject) {
 		})
 	}
 	wg.Wait()
-	users := look(s, func(tx store.MailTx) ([]store.User, error) { return tx.Users("", 100) })
+	users := get2(s, store.MailTx.Users, "", 100)
 	if len(users) != 30 {
 		s.Errorf("%d users", len(users))
 	}
@@ -128,7 +125,7 @@ func mailPanics(t *testing.T, s *subject) {
 		defer func() { s.same(recover(), "oh, no") }()
 		s.view(func(store.MailTx) error { panic("oh, no") })
 	}()
-	s.same(len(look(s, func(tx store.MailTx) ([]store.User, error) { return tx.Users("", 100) })), 30)
+	s.same(len(get2(s, store.MailTx.Users, "", 100)), 30)
 }
 
 // mailNoLostUpdate: what a function reads is still true when it writes.
@@ -161,7 +158,7 @@ func mailNoLostUpdate(t *testing.T, s *subject) {
 	}
 	wg.Wait()
 	s.reopen()
-	m := look(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
+	m := get2(s, store.MailTx.Remembered, "outgoing", "ann")
 	s.same(string(m.State), strconv.Itoa(goroutines*each))
 }
 
@@ -176,7 +173,7 @@ func mailView(t *testing.T, s *subject) {
 		s.same(ids(all), []store.MailID{1})
 		return err
 	})
-	s.same(ids(look(s, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(store.LetterQuery{}, 9) })),
+	s.same(ids(get2(s, store.MailTx.Letters, store.LetterQuery{}, 9)),
 		[]store.MailID{2})
 	s.view(func(tx store.MailTx) error {
 		for _, err := range []error{
@@ -222,12 +219,10 @@ func mailCallerLeaves(_ *testing.T, s *subject) {
 	})
 	s.must(err)
 	s.same(ran, 1)
-	look(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
+	get(s, store.MailTx.User, "ann")
 	nothing := func(store.MailTx) error { s.Error("it runs"); return nil }
 	s.fails(s.mail.Update(ctx, nothing), context.Canceled)
 	s.fails(s.mail.View(ctx, nothing), context.Canceled)
-	_, err = s.mail.Open(ctx, 1)
-	s.fails(err, context.Canceled)
-	_, err = s.mail.Sweep(ctx, epoch)
-	s.fails(err, context.Canceled)
+	s.fails(errorOf(s.mail.Open(ctx, 1)), context.Canceled)
+	s.fails(errorOf(s.mail.Sweep(ctx, epoch)), context.Canceled)
 }

@@ -20,23 +20,20 @@ func mailUsers(_ *testing.T, s *subject) {
 		return nil
 	})
 	s.reopen()
-	users := func(after string, limit int) []store.User {
-		s.Helper()
-		return look(s, func(tx store.MailTx) ([]store.User, error) { return tx.Users(after, limit) })
-	}
+	users := func(after string, limit int) []store.User { return get2(s, store.MailTx.Users, after, limit) }
 	s.same(users("", 9), []store.User{zoe, ann, bob}) // by bytes
 	s.same(users("", 2), []store.User{zoe, ann})
 	s.same(users("ann", 9), []store.User{bob})
 	s.same(users("amy", 1), []store.User{ann})
 	s.same(users("bob", 9), []store.User(nil))
 	s.same(users("", 0), []store.User(nil))
-	s.same(look(s, func(tx store.MailTx) (store.User, error) { return tx.User(ann.Name) }), ann)
-	misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("Ann") })
-	misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("") })
+	s.same(get(s, store.MailTx.User, ann.Name), ann)
+	lacks(s, store.MailTx.User, "Ann")
+	lacks(s, store.MailTx.User, "")
 
 	ann.Senders, ann.Disabled, ann.Password = nil, false, ""
 	s.update(func(tx store.MailTx) error { return tx.PutUser(ann) })
-	s.same(look(s, func(tx store.MailTx) (store.User, error) { return tx.User(ann.Name) }), ann)
+	s.same(get(s, store.MailTx.User, ann.Name), ann)
 
 	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state"), Due: epoch, Stopped: true}
 	s.put(letterOf(1), to(0))
@@ -46,10 +43,10 @@ func mailUsers(_ *testing.T, s *subject) {
 		s.must(tx.RemoveUser("nobody"))
 		return tx.RemoveUser("ann")
 	})
-	misses(s, func(tx store.MailTx) (store.User, error) { return tx.User("ann") })
-	misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "ann") })
-	misses(s, func(tx store.MailTx) (store.Ticket, error) { return tx.Ticket(ticket.Nonce) })
-	look(s, func(tx store.MailTx) (store.Letter, error) { return tx.Letter(1) }) // his mails stay
+	lacks(s, store.MailTx.User, "ann")
+	lacks2(s, store.MailTx.Remembered, "outgoing", "ann")
+	lacks(s, store.MailTx.Ticket, ticket.Nonce)
+	get(s, store.MailTx.Letter, 1) // the mails stay
 }
 
 func mailMemories(_ *testing.T, s *subject) {
@@ -68,20 +65,14 @@ func mailMemories(_ *testing.T, s *subject) {
 	})
 	s.reopen()
 	for _, m := range []store.Memory{a, b, c, d, e} {
-		s.same(look(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered(m.Throttle, m.User) }), m)
+		s.same(get2(s, store.MailTx.Remembered, m.Throttle, m.User), m)
 	}
-	misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("bulk", "c") })
-	of := func(user string, limit int) []store.Memory {
-		s.Helper()
-		return look(s, func(tx store.MailTx) ([]store.Memory, error) { return tx.Memories(user, limit) })
-	}
+	lacks2(s, store.MailTx.Remembered, "bulk", "c")
+	of := func(user string, limit int) []store.Memory { return get2(s, store.MailTx.Memories, user, limit) }
 	s.same(of("b", 9), []store.Memory{d, b})
 	s.same(of("b", 1), []store.Memory{d})
 	s.same(of("nobody", 9), []store.Memory(nil))
-	due := func(now time.Time, limit int) []store.Memory {
-		s.Helper()
-		return look(s, func(tx store.MailTx) ([]store.Memory, error) { return tx.Due(now, limit) })
-	}
+	due := func(now time.Time, limit int) []store.Memory { return get2(s, store.MailTx.Due, now, limit) }
 	s.same(due(at(0), 9), []store.Memory(nil))
 	s.same(due(at(2), 9), []store.Memory{e, b, d}) // the longest due first, of two the one of the earlier user
 	s.same(due(at(9), 2), []store.Memory{e, b})
@@ -104,8 +95,8 @@ func mailMemories(_ *testing.T, s *subject) {
 		s.must(tx.Remember(store.Memory{Throttle: "outgoing", User: "nobody"}))
 		return tx.Remember(b)
 	})
-	misses(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "c") })
+	lacks2(s, store.MailTx.Remembered, "outgoing", "c")
 	s.same(stopped("", "", 9), []store.Memory{d})
 	s.same(due(at(9), 9), []store.Memory{e, d, a})
-	s.same(look(s, func(tx store.MailTx) (store.Memory, error) { return tx.Remembered("outgoing", "b") }), b)
+	s.same(get2(s, store.MailTx.Remembered, "outgoing", "b"), b)
 }

@@ -223,8 +223,8 @@ func (u *user) forgive() {
 func (w *play) send(u *user, now time.Time, keys ...uint64) {
 	w.tick(u)
 	w.mail++
-	place := make([]Placement, len(keys))
-	d := u.s.Submit(&w.p, now, w.mail, keys, nil, place)
+	fates := make([]Fate, len(keys))
+	d := u.s.Submit(&w.p, now, w.mail, keys, nil, fates)
 	single := len(keys) == 1
 	if u.stopped {
 		if !d.Refused {
@@ -240,18 +240,18 @@ func (w *play) send(u *user, now time.Time, keys ...uint64) {
 	if single && u.knows(&w.p, keys[0]) {
 		passes = 1
 	}
-	if !d.Large && (d.Refused || d.Passed < passes) {
+	if !d.Held && (d.Refused || d.Passed < passes) {
 		w.rt.Fatalf("%s: a mail of %s to %d with a credit of %v: %+v\n%s", w.now.Sub(epoch), u.name, len(keys),
 			u.credit, d, u.told())
 	}
-	if d.Large && (!w.p.HoldLarge || len(keys)-passes <= w.p.Stop) {
+	if d.Held && (!w.p.HoldLarge || len(keys)-passes <= w.p.Stop) {
 		w.rt.Fatalf("%s: a mail to %d is held: %+v", u.name, len(keys), d)
 	}
-	if d.Large || d.Refused {
+	if d.Held || d.Refused {
 		return
 	}
 	for i, key := range keys {
-		switch place[i] {
+		switch fates[i] {
 		case Pass:
 			known := single && u.knows(&w.p, key)
 			w.goesOn(u, sent{at: w.now, key: key, single: single, known: known})
@@ -368,7 +368,7 @@ func (w *play) goesOn(u *user, last sent) {
 	}
 }
 
-// knows reports whether a recipient is in the working set: one of the last to whom mails to one went on, or, by FIFO,
+// knows reports whether a recipient is in the working set: one of the last that mails to one went on to, or, by FIFO,
 // who came into it last.
 func (u *user) knows(p *Params, key uint64) bool {
 	var set []uint64 // the oldest first

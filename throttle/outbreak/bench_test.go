@@ -21,19 +21,19 @@ func BenchmarkSubmit(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			p, s, now := standard(), State{}, epoch
 			p.Stop = MaxStop
-			keys, place := make([]uint64, 1), make([]Placement, 1)
+			keys, fates := make([]uint64, 1), make([]Fate, 1)
 			var out []Item
 			for i := range 4 {
 				keys[0] = uint64(i)
 				now = now.Add(time.Hour)
-				s.Submit(&p, now, 1, keys, nil, place)
+				s.Submit(&p, now, 1, keys, nil, fates)
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				now = now.Add(c.gap)
 				keys[0] = c.next(i)
 				out = s.Tick(&p, now, out[:0])
-				s.Submit(&p, now, uint64(i), keys, nil, place)
+				s.Submit(&p, now, uint64(i), keys, nil, fates)
 				if len(s.queue) > 20 {
 					s.Take(func(Item) bool { return true })
 				}
@@ -89,7 +89,7 @@ func BenchmarkMarshal(b *testing.B) {
 	}
 }
 
-// BenchmarkParams resolves the parameters of a user with and without limits of his own.
+// BenchmarkParams resolves the parameters of a user with and without own limits.
 func BenchmarkParams(b *testing.B) {
 	o := Options{Exempt: []string{"bulk"}, Users: map[string]Limits{"ann": {Stop: new(50)}}}
 	for _, own := range []string{"", `{"rate":"5/m","stop":50}`} {

@@ -166,7 +166,6 @@ func (r *reader) state() (s State, ok bool) {
 		distinct(s.set)
 }
 
-// items reads n of them.
 func (r *reader) items(queue *[]Item, n int) bool {
 	for len(*queue) < n && !r.bad {
 		head := r.count(MaxItems<<1 | 1)
@@ -212,7 +211,6 @@ type reader struct {
 	bad bool
 }
 
-// take returns the next n bytes; nil where there are not so many.
 func (r *reader) take(n int) []byte {
 	if r.bad || len(r.b) < n {
 		r.bad, r.b = true, nil
@@ -251,7 +249,6 @@ func (r *reader) uvarint() uint64 {
 	return v
 }
 
-// count reads a number up to a bound.
 func (r *reader) count(most uint64) uint64 {
 	v := r.uvarint()
 	if v > most {

@@ -143,9 +143,9 @@ func FuzzState(f *testing.F) {
 			s.Due(&p)
 			s.Peek(&p, at, []uint64{9}, nil)
 			out += len(s.Tick(&p, at, nil))
-			place := make([]Placement, 3)
-			waiting += s.Submit(&p, at, 7, []uint64{1, 2, 3}, nil, place).Delayed
-			waiting += s.Submit(&p, at, 8, []uint64{4}, nil, place).Delayed
+			fates := make([]Fate, 3)
+			waiting += s.Submit(&p, at, 7, []uint64{1, 2, 3}, nil, fates).Delayed
+			waiting += s.Submit(&p, at, 8, []uint64{4}, nil, fates).Delayed
 			if i == 1 {
 				s.Resume(&p, at, later%2 == 0)
 			}

@@ -34,7 +34,6 @@ func align(last, now, every int64) int64 {
 	return now - (now-last)%every
 }
 
-// periods returns those of the two clocks.
 func (p *Params) periods(slow bool) (single, multi int64) {
 	single, multi = int64(p.Every), int64(p.MultiEvery)
 	if single <= 0 {
@@ -60,7 +59,6 @@ func stretch(d, times int64) int64 {
 	return d * times
 }
 
-// two reports whether there are two clocks.
 func (p *Params) two() bool {
 	single, multi := p.periods(false)
 	return single != multi
@@ -97,8 +95,7 @@ func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 	return out
 }
 
-// Due is when Tick has something to do next: something leaves the queue, or a stopped user is tried again. Zero for
-// never.
+// Due is when Tick has something to do next: something leaves the queue, or a stopped user is tried again; zero: never.
 func (s *State) Due(p *Params) time.Time {
 	at := int64(never)
 	switch single, multi := p.periods(s.slow); {
@@ -125,7 +122,6 @@ func (s *State) Due(p *Params) time.Time {
 	return time.Unix(0, at)
 }
 
-// again is when a stopped user is tried again.
 func (s *State) again(p *Params) int64 {
 	if s.operator || p.Resume <= 0 {
 		return never
@@ -133,9 +129,8 @@ func (s *State) again(p *Params) int64 {
 	return after(s.since, int64(p.Resume))
 }
 
-// wind makes the state fit the parameters, and the time. A clock that shows what is still far away was set back: nobody
-// waits for that time to come again. What lies a little in the future is left alone, because mails that come together
-// may bring their times in any order.
+// wind makes the state fit the parameters, and the time. A clock that shows what is far away was set back, and is not
+// waited for. A little is left alone: mails that come together may bring their times in any order.
 func (s *State) wind(p *Params, now int64) {
 	s.repace(p, now)
 	single, multi := p.periods(s.slow)
@@ -268,8 +263,7 @@ func (s *State) runTwo(p *Params, now int64, out []Item) []Item {
 	return out
 }
 
-// leftTwo takes out of the queue what has left: what is of a mail to one and stands before i, and what is not and
-// stands before j.
+// leftTwo takes out of the queue what has left: mails to one before i, and the others before j.
 func (s *State) leftTwo(i, j, left int) {
 	if left == len(s.queue) {
 		return
@@ -302,7 +296,6 @@ func (s *State) nextSingle(from int, every int64) int64 {
 	return never
 }
 
-// nextMulti is the same for the clock of mails to several.
 func (s *State) nextMulti(from int, every int64) int64 {
 	if s.next(from, false) < len(s.queue) || s.mSpent > 0 && !s.slow {
 		return after(s.multi, every)
@@ -310,7 +303,6 @@ func (s *State) nextMulti(from int, every int64) int64 {
 	return never
 }
 
-// leave returns somebody who leaves the queue.
 func (s *State) leave(p *Params, i int) Item {
 	it := s.queue[i]
 	if it.Single {

@@ -74,7 +74,7 @@ func TestClockBackwards(t *testing.T) {
 	r.due(61 * time.Minute)
 	r.wait(90 * time.Second)
 	r.waiting(1)
-	// A century forth and back again: he does not wait for a century.
+	// A century forth and back again: the user does not wait for a century.
 	r.wait(100 * 365 * 24 * time.Hour)
 	r.waiting(0)
 	r.fresh()
@@ -264,7 +264,7 @@ func TestTriedAgain(t *testing.T) {
 	r.wait(4 * time.Minute)
 	r.waiting(45)
 
-	// Whom an operator has stopped waits for an operator.
+	// A user that an operator has stopped waits for an operator.
 	r.s.Stop(r.now)
 	if !r.s.ByOperator() {
 		t.Error("not by an operator")
@@ -308,7 +308,7 @@ func TestTake(t *testing.T) {
 	r.due(time.Minute)
 	r.s.Take(func(Item) bool { return true })
 	r.due(-1)
-	// Who was released is not in the working set: nobody has looked at his mail on the way.
+	// A released recipient is not in the working set.
 	r.want("bob", r.send(bobs), delayed)
 }
 

@@ -17,8 +17,8 @@
 // A State is what is remembered of one user, and a pure state machine: time is passed in, nothing waits, nothing is
 // stored. Most callers want Tick, and then Submit for a mail, and keep the state with the mail in one transaction
 // (AppendBinary, UnmarshalBinary; some 55 bytes a user). Due says when to call Tick again. The clock of a user starts
-// with his first mail, and is run when somebody looks: a user who sends nothing costs nothing.
+// with the first mail, and is run when it is needed: a user who sends nothing costs nothing.
 //
-// Options are what operators write. Params are what holds for one user: his own Limits go before those that the options
-// have for him, which go before the general ones.
+// Options are what operators write. Params are what holds for one user: own Limits go before those that the options
+// have for the user, which go before the general ones.
 package outbreak

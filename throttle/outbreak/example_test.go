@@ -20,8 +20,8 @@ func Example() {
 	begin, passed := now, 0
 	for victim := uint64(1); ; victim++ {
 		passed += len(state.Tick(&p, now, nil)) // what leaves the delay queue is sent
-		place := make([]outbreak.Placement, 1)
-		d := state.Submit(&p, now, victim, []uint64{victim}, nil, place)
+		fates := make([]outbreak.Fate, 1)
+		d := state.Submit(&p, now, victim, []uint64{victim}, nil, fates)
 		passed += d.Passed
 		if d.Stopped {
 			break
@@ -42,7 +42,7 @@ func ExampleState_Tick() {
 	for i := range recipients {
 		recipients[i] = uint64(i)
 	}
-	d := state.Submit(&p, now, 1, recipients, nil, make([]outbreak.Placement, 18))
+	d := state.Submit(&p, now, 1, recipients, nil, make([]outbreak.Fate, 18))
 	fmt.Println(d.Passed, "now,", d.Delayed, "later")
 	for due := state.Due(&p); !due.IsZero(); due = state.Due(&p) {
 		for _, item := range state.Tick(&p, due, nil) {

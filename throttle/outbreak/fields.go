@@ -7,7 +7,6 @@ import (
 	"weir"
 )
 
-// A kind is what a limit is in JSON.
 type kind uint8
 
 const (
@@ -26,7 +25,6 @@ type field struct {
 	clear   func(l *Limits)
 }
 
-// fields are the limits in the order of the configuration.
 var fields = []field{
 	rateField("rate", "1/m", func(l *Limits) *weir.Rate { return &l.Rate }),
 	rateField("multi_rate", "1/m", func(l *Limits) *weir.Rate { return &l.MultiRate }),
@@ -80,7 +78,6 @@ var fields = []field{
 	},
 }
 
-// fieldOf returns a limit by its name.
 func fieldOf(name string) (*field, error) {
 	for i := range fields {
 		if fields[i].name == name {

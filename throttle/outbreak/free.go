@@ -6,9 +6,8 @@ import (
 	"unicode"
 )
 
-// Counted reports whether a recipient, as a normalised address, is counted: his domain is not internal, and he is not
-// listed as free. Upper and lower case are the same. One whose address is Routed is counted, unless it is listed just
-// so.
+// Counted reports whether a recipient, as a normalised address, is counted: neither internal nor listed as free, in any
+// case. A Routed address is counted, unless it is listed just so.
 func (o *Options) Counted(recipient string) bool {
 	for _, free := range o.Free {
 		if strings.EqualFold(free, recipient) {
@@ -46,7 +45,6 @@ func within(host, internal string) bool {
 	return deep && len(host) > len(internal) && strings.EqualFold(host[len(host)-len(internal):], internal)
 }
 
-// name returns what is wrong with the name of a user.
 func name(s string) (msg, hint string) {
 	switch {
 	case s == "":
@@ -59,7 +57,6 @@ func name(s string) (msg, hint string) {
 	return "", ""
 }
 
-// domain returns what is wrong with an internal domain.
 func domain(s string) (msg, hint string) {
 	const example = "write example.org, or .example.org for everything below it too"
 	switch bare := strings.TrimPrefix(s, "."); {
@@ -70,14 +67,12 @@ func domain(s string) (msg, hint string) {
 	case strings.HasPrefix(s, "*"):
 		return fmt.Sprintf("%.64q is not a domain", s), "write " + strings.TrimPrefix(s, "*")
 	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"),
-		strings.Contains(bare, ".."),
-		strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
+		strings.Contains(bare, ".."), strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
 		return fmt.Sprintf("%.64q is not a domain", s), example
 	}
 	return "", ""
 }
 
-// address returns what is wrong with a free address.
 func address(s string) (msg, hint string) {
 	const example = "write support@example.org"
 	at := strings.LastIndexByte(s, '@')

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a server took of a stopped user waits with what he had waiting, and leaves with it when he goes on. It costs
+// What a server took of a stopped user waits with what waited before, and leaves with it. It costs
 // nothing.
 func TestHold(t *testing.T) {
 	r := newRig(t, standard())
@@ -38,7 +38,7 @@ func TestHold(t *testing.T) {
 		t.Errorf("stopped %v, %d left", stopped, len(r.left))
 	}
 
-	// Somebody who never wrote, and whom an operator stopped.
+	// A user who never wrote, and was stopped by an operator.
 	var s State
 	s.Stop(r.now)
 	if !s.Hold(r.now, 1, r.many(1), nil) || len(reread(t, &s).Waiting()) != 1 {

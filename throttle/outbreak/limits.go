@@ -33,7 +33,7 @@ type Limits struct {
 	Recipients *int `yaml:"recipients"`
 	// What becomes of a single mail that is large enough to stop the user: stop or hold.
 	Large Large `yaml:"large"`
-	// After how long the user is tried again when he was stopped; 0: never.
+	// After how long a stopped user is tried again; 0: never.
 	Resume *weir.Duration `yaml:"resume"`
 	// How many times as long the clock takes in slow motion.
 	Slow *int `yaml:"slow"`
@@ -91,7 +91,6 @@ func ParseLimits(text string) (Limits, error) {
 	return l, nil
 }
 
-// decode sets one limit to a value of JSON.
 func (l *Limits) decode(name string, value json.Token) error {
 	f, err := fieldOf(name)
 	if err != nil {
@@ -193,7 +192,6 @@ func (l Limits) Validate() error {
 	return v.Err()
 }
 
-// apply makes the limits hold.
 func (l *Limits) apply(p *Params) {
 	if l.Rate != (weir.Rate{}) {
 		p.Every = every(l.Rate)
@@ -225,7 +223,6 @@ func replace[T any](what, with *T) {
 	}
 }
 
-// every is the time that a rate has for each.
 func every(r weir.Rate) time.Duration {
 	if r.Count <= 0 {
 		return 0

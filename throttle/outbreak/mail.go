@@ -53,24 +53,24 @@ func (p *Params) String() string {
 		weir.Duration(p.Every), multi, p.WorkingSet, replace, p.MaxSlack, p.MaxMSlack, p.Stop, p.Recipients)
 }
 
-// A Placement says what becomes of one recipient of a mail.
-type Placement uint8
+// A Fate says what becomes of one recipient of a mail.
+type Fate uint8
 
-// The placements.
+// The fates. Package spool says what becomes of a recipient of each.
 const (
-	Pass   Placement = iota // goes on now
-	Delay                   // waits in the delay queue
-	Review                  // the mail is held for review (HoldLarge)
+	Pass  Fate = iota // goes on now
+	Delay             // waits in the delay queue
+	Hold              // the mail is held for review (HoldLarge)
 )
 
-func (p Placement) String() string {
+func (p Fate) String() string {
 	switch p {
 	case Pass:
 		return "pass"
 	case Delay:
 		return "delay"
 	}
-	return "review"
+	return "hold"
 }
 
 // An Item is one recipient in the delay queue.
@@ -81,7 +81,7 @@ type Item struct {
 	Single bool   // of a mail to one
 }
 
-// A State is what the throttle remembers of one user. The zero value is a user who has never sent anything: his credit
+// A State is what the throttle remembers of one user. The zero value is a user who has never sent anything: the credit
 // is full. It is not safe for concurrent use.
 type State struct {
 	last  int64    // when the clock ticked last, in nanoseconds since 1970
@@ -108,7 +108,7 @@ func (s *State) Stopped() (since time.Time, stopped bool) {
 	return time.Unix(0, s.since), true
 }
 
-// ByOperator reports whether the user is stopped because an operator said so: then no clock lets him go on.
+// ByOperator reports whether the user is stopped because an operator said so: then no clock resumes.
 func (s *State) ByOperator() bool { return s.operator }
 
 // Slow reports whether the clock runs in slow motion.
@@ -123,7 +123,7 @@ func (s *State) Credit(p *Params, now time.Time) (slack, mSlack int) {
 // Known is how many recipients are in the working set.
 func (s *State) Known() int { return len(s.set) }
 
-// Stop stops the user, because an operator says so: exempt or not, and until somebody resumes him.
+// Stop stops the user, because an operator says so: exempt or not, and until Resume.
 func (s *State) Stop(now time.Time) {
 	s.stop(nanos(now))
 	s.operator = true
@@ -159,8 +159,7 @@ func (s *State) resume(p *Params, now int64, slow bool) {
 // Waiting is what waits, in order. It is not to be changed, and good until the state is changed.
 func (s *State) Waiting() []Item { return s.queue }
 
-// Take takes items out of the delay queue, as they were released or deleted, and returns them in order. Nobody's credit
-// changes.
+// Take takes items out of the delay queue that were released or deleted, and returns them. Credit does not change.
 func (s *State) Take(match func(Item) bool) (taken []Item) {
 	base, i := s.base, int32(-1)
 	kept := slices.DeleteFunc(s.queue, func(it Item) bool {
@@ -186,15 +185,12 @@ func (s *State) keep(kept []Item) {
 	}
 }
 
-// slack is what may pass of mails to one.
 func (s *State) slack(p *Params) int { return max(0, credit(p.MaxSlack)-int(s.spent)) }
 
-// mSlack is what may pass of mails to several.
 func (s *State) mSlack(p *Params) int { return max(0, credit(p.MaxMSlack)-int(s.mSpent)) }
 
 func credit(most int) int { return min(max(most, 0), MaxCredit) }
 
-// knows reports whether a recipient is in the working set.
 func (s *State) knows(p *Params, key uint64) bool {
 	return slices.Contains(s.set[:min(len(s.set), workingSet(p))], key)
 }

@@ -117,10 +117,10 @@ func (m *model) remember(key uint64) {
 	m.set = m.set[max(0, len(m.set)-m.p.WorkingSet):]
 }
 
-func (m *model) submit(mail uint64, keys []uint64) (d Decision, place []Placement) {
-	place = make([]Placement, len(keys))
+func (m *model) submit(mail uint64, keys []uint64) (d Decision, fates []Fate) {
+	fates = make([]Fate, len(keys))
 	if m.stopped {
-		return refused, place
+		return refused, fates
 	}
 	before := *m
 	before.queue, before.set = slices.Clone(m.queue), slices.Clone(m.set)
@@ -137,7 +137,7 @@ func (m *model) submit(mail uint64, keys []uint64) (d Decision, place []Placemen
 		case len(keys) > 1 && m.mSlack > 0:
 			m.mSlack--
 		default:
-			place[i] = Delay
+			fates[i] = Delay
 			m.queue = append(m.queue, waiting{Item{mail, i, key, len(keys) == 1}, false})
 			d.Delayed++
 			continue
@@ -146,10 +146,10 @@ func (m *model) submit(mail uint64, keys []uint64) (d Decision, place []Placemen
 	}
 	if m.p.HoldLarge && d.Delayed > m.p.Stop {
 		*m = before
-		for i := range place {
-			place[i] = Review
+		for i := range fates {
+			fates[i] = Hold
 		}
-		return Decision{Large: true}, place
+		return Decision{Held: true}, fates
 	}
 	lately := 0
 	for _, w := range m.queue {
@@ -161,7 +161,7 @@ func (m *model) submit(mail uint64, keys []uint64) (d Decision, place []Placemen
 		d.Stopped = true
 		m.stop()
 	}
-	return d, place
+	return d, fates
 }
 
 func (m *model) stop() {
@@ -248,13 +248,13 @@ func TestAgainstTheModel(t *testing.T) {
 					most = 12
 				}
 				keys := rapid.SliceOfN(rapid.Uint64Range(1, 9), 1, most).Draw(rt, "to")
-				place, peeked := make([]Placement, len(keys)), make([]Placement, len(keys))
+				fates, peeked := make([]Fate, len(keys)), make([]Fate, len(keys))
 				peek := s.Peek(&p, at(), keys, peeked)
-				d := s.Submit(&p, at(), uint64(mail), keys, nil, place)
+				d := s.Submit(&p, at(), uint64(mail), keys, nil, fates)
 				want, placed := m.submit(uint64(mail), keys)
 				same("decided", d, want)
 				same("peeked", peek, want)
-				same("placed", place, placed)
+				same("placed", fates, placed)
 				same("peeked places", peeked, placed)
 			case 8:
 				if slow := rapid.Bool().Draw(rt, "slowly"); rapid.Bool().Draw(rt, "resume") {

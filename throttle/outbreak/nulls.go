@@ -2,9 +2,8 @@ package outbreak
 
 import "time"
 
-// TakeNull takes one message without a sender that is not counted otherwise, and reports whether it may go on. It is a
-// bucket of its own: neither the working set nor the credit nor the delay queue knows of it, and nobody is stopped by
-// it.
+// TakeNull takes one message without a sender that is not counted otherwise, and reports whether it may go on. Its
+// bucket has nothing to do with the working set, the credit, the delay queue or the stop.
 func (s *State) TakeNull(p *Params, now time.Time) bool {
 	next, ok := s.null(p, now)
 	if ok && next != 0 {

@@ -78,28 +78,28 @@ type Options struct {
 	MultiRate weir.Rate `yaml:"multi_rate"`
 	// How many recent recipients a mail to one may always go to at once; 0 for none. Default 5.
 	WorkingSet *int `yaml:"working_set"`
-	// How the working set makes room for a new recipient: lru (the default), which drops whom the user has not written
-	// to for the longest time, or fifo, which drops who has been in it for the longest time.
+	// How the working set makes room for a new recipient: lru (the default), which drops the one that the user has not
+	// written to for the longest time, or fifo, which drops who has been in it for the longest time.
 	Replace Replace `yaml:"replace"`
 	// The most mails to new recipients that may pass at once, as credit for quiet times. Default 1.
 	MaxSlack *int `yaml:"max_slack"`
 	// The most recipients of mails to several that may pass at once. A mail to more is split: the others wait. Default
 	// 15.
 	MaxMSlack *int `yaml:"max_mslack"`
-	// How many recipients may wait. One more stops the user: his mail is refused, and what waits is held until somebody
-	// has looked at it. Default 20.
+	// How many recipients may wait. One more stops the user: their mail is refused, and what waits is held until
+	// somebody has looked at it. Default 20.
 	Stop *int `yaml:"stop"`
 	// How many recipients one mail may have. A mail to more is refused. Default 100.
 	Recipients int `yaml:"recipients"`
 	// What becomes of a single mail that is large enough to stop its user by itself: stop (the user; the default), or
 	// hold, which holds the mail for review and lets the user go on.
 	Large Large `yaml:"large"`
-	// After how long a stopped user is tried again, in slow motion, unless an operator stopped him. Default: never.
+	// After how long a stopped user is tried again, in slow motion, unless an operator stopped them. Default: never.
 	Resume weir.Duration `yaml:"resume"`
 	// In slow motion a period takes so many times as long, and no credit is earned, until nobody waits any more.
 	// Default 4.
 	Slow int `yaml:"slow"`
-	// Users of whom everything passes, such as bulk mailers.
+	// Users whose mail always passes, such as bulk mailers.
 	Exempt []string `yaml:"exempt"`
 	// Whose mail without a sender to one recipient, which is how servers write notifications, is never counted and
 	// passes: servers (the default; clients that are known by their address), free (users who log in, too) or counted
@@ -115,7 +115,7 @@ type Options struct {
 	Free []string `yaml:"free"`
 	// What holds for single users instead, by their name.
 	Users map[string]Limits `yaml:"users"`
-	// What holds instead for users whom a reach throttle of the same gate has flagged, exempt or not, as long as they
+	// What holds instead for users that a reach throttle of the same gate has flagged, exempt or not, as long as they
 	// are. Default: what holds for them anyway.
 	Flagged *Limits `yaml:"flagged"`
 }
@@ -153,7 +153,6 @@ func (o *Options) CountsNull(user string) bool {
 	return err != nil
 }
 
-// general are the limits of everybody.
 func (o *Options) general() Limits {
 	l := Limits{
 		Rate: o.Rate, MultiRate: o.MultiRate, WorkingSet: o.WorkingSet, Replace: o.Replace, MaxSlack: o.MaxSlack,
@@ -168,14 +167,13 @@ func (o *Options) general() Limits {
 	return l
 }
 
-// Params returns what holds for a user. own are limits of his own, as Limits writes them; they go before those under
-// users, which go before the general ones. Where own cannot be read, the error says so, and the others hold.
+// Params returns what holds for a user. own are the user's own limits, as Limits writes them; they go before those
+// under users, which go before the general ones. Where own cannot be read, the error says so, and the others hold.
 func (o *Options) Params(user, own string) (Params, error) {
 	p := Params{
 		Every: every(defaultRate), WorkingSet: DefaultWorkingSet, MaxSlack: DefaultMaxSlack,
 		MaxMSlack: DefaultMaxMSlack,
-		Stop:      DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow,
-		Exempt: slices.Contains(o.Exempt, user),
+		Stop:      DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow, Exempt: slices.Contains(o.Exempt, user),
 	}
 	nulls := cmp.Or(o.NullRate, defaultNullRate)
 	p.Nulls = Nulls{Per: nulls.Per, Every: every(nulls)}
@@ -197,7 +195,7 @@ func (o *Options) Params(user, own string) (Params, error) {
 	return p, err
 }
 
-// Flag returns what holds for a user, of whom p holds otherwise, while he is flagged.
+// Flag returns what holds instead of p for a user who is flagged.
 func (o *Options) Flag(p Params) Params {
 	if o.Flagged == nil {
 		return p
@@ -258,7 +256,6 @@ func (o Options) Validate() error {
 	return v.Err()
 }
 
-// mistakes collects field errors, also those that only this package knows.
 type mistakes struct{ weir.Mistakes }
 
 func (v *mistakes) oneOf(path, got string, known ...string) {
@@ -323,7 +320,6 @@ func (v *mistakes) list(path string, all []string, fold bool, check func(string)
 	}
 }
 
-// suggest hints at what was meant.
 func suggest(got string, known []string) string {
 	if near := weir.Nearest(got, known...); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

@@ -41,10 +41,10 @@ func (r *rig) wait(d time.Duration) *rig {
 func (r *rig) send(keys ...uint64) Decision {
 	r.wait(0)
 	r.mail++
-	place := make([]Placement, len(keys))
-	d := r.s.Submit(&r.p, r.now, r.mail, keys, nil, place)
+	fates := make([]Fate, len(keys))
+	d := r.s.Submit(&r.p, r.now, r.mail, keys, nil, fates)
 	passed, delayed := 0, 0
-	for _, p := range place {
+	for _, p := range fates {
 		switch p {
 		case Pass:
 			passed++
@@ -53,7 +53,7 @@ func (r *rig) send(keys ...uint64) Decision {
 		}
 	}
 	if !d.Refused && (passed != d.Passed || delayed != d.Delayed) {
-		r.t.Errorf("mail %d: %+v, but %v", r.mail, d, place)
+		r.t.Errorf("mail %d: %+v, but %v", r.mail, d, fates)
 	}
 	return d
 }

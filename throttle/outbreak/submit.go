@@ -9,25 +9,25 @@ import (
 type Decision struct {
 	Refused bool // the user is stopped: nothing of the mail is taken
 	Full    bool // … or not stopped, but MaxItems would be exceeded
-	Stopped bool // the user has just been stopped by this mail, whose recipients are placed all the same
-	Large   bool // the mail is held for review
+	Stopped bool // the user has just been stopped by this mail, whose recipients have their fates all the same
+	Held    bool // the mail is held for review
 	Passed  int
 	Delayed int
 }
 
-// Submit places each recipient of a mail: place[i] for keys[i], which is the recipient's keyed hash. It is one of
-// numbers[i] in the mail, or of i without numbers. mail names the mail in the Items of later; 0 keeps count of it and
-// nothing else. Recipients that are never counted are not given to it: a mail to one whom it counts is a mail to one.
-// Without any, it does nothing. Where the mail is refused, place is left alone.
+// Submit says what becomes of each recipient of a mail: fates[i] for keys[i], which is the recipient's keyed hash. It
+// is one of numbers[i] in the mail, or of i without numbers. mail names the mail in the Items of later; 0 keeps count
+// of it and nothing else. Recipients that are never counted are not given to it: a mail to one that it counts is a mail
+// to one. Without any, it does nothing. Where the mail is refused, fates is left alone.
 //
 // Call Tick with the same now first, and see to what leaves the queue. Submit does not do so by itself, because what
 // leaves would be lost: without Tick, what is due stays in the queue until the next one, and counts as waiting.
 func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, numbers []int,
-	place []Placement) Decision {
+	fates []Fate) Decision {
 	t := nanos(now)
 	s.settle(p, t)
-	d := s.judge(p, keys, place)
-	if len(keys) == 0 || p.Exempt || d.Refused || d.Large {
+	d := s.judge(p, keys, fates)
+	if len(keys) == 0 || p.Exempt || d.Refused || d.Held {
 		return d
 	}
 	if !s.started {
@@ -51,7 +51,7 @@ func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, num
 }
 
 // Hold puts recipients of a mail into the delay queue of a stopped user, whose server has taken it already: they wait
-// with what he had waiting when he was stopped, and nothing is charged. keys, numbers and mail are those of Submit. It
+// with what waited before the stop, and nothing is charged. keys, numbers and mail are those of Submit. It
 // reports whether there was room; the user must be stopped.
 func (s *State) Hold(now time.Time, mail uint64, keys []uint64, numbers []int) bool {
 	if !s.stopped || len(s.queue)+len(keys) > MaxItems {
@@ -65,7 +65,6 @@ func (s *State) Hold(now time.Time, mail uint64, keys []uint64, numbers []int) b
 	return true
 }
 
-// wait puts the recipients of a mail into the queue, from one on.
 func (s *State) wait(mail uint64, keys []uint64, numbers []int, from int) {
 	for i := from; i < len(keys); i++ {
 		number := i
@@ -77,9 +76,9 @@ func (s *State) wait(mail uint64, keys []uint64, numbers []int, from int) {
 }
 
 // Peek says what Submit would after a Tick, and changes nothing.
-func (s *State) Peek(p *Params, now time.Time, keys []uint64, place []Placement) Decision {
+func (s *State) Peek(p *Params, now time.Time, keys []uint64, fates []Fate) Decision {
 	c := s.at(p, now)
-	return c.judge(p, keys, place)
+	return c.judge(p, keys, fates)
 }
 
 // at returns the state as a Tick would make it, to be looked at.
@@ -96,7 +95,7 @@ func (s *State) at(p *Params, now time.Time) State {
 }
 
 // judge decides about a mail. Those that pass come first.
-func (s *State) judge(p *Params, keys []uint64, place []Placement) (d Decision) {
+func (s *State) judge(p *Params, keys []uint64, fates []Fate) (d Decision) {
 	n := len(keys)
 	switch {
 	case n == 0:
@@ -115,20 +114,20 @@ func (s *State) judge(p *Params, keys []uint64, place []Placement) (d Decision) 
 	switch {
 	case d.Delayed == 0:
 	case p.HoldLarge && d.Delayed > stop:
-		fill(place, n, Review)
-		return Decision{Large: true}
+		fill(fates, n, Hold)
+		return Decision{Held: true}
 	case len(s.queue)+d.Delayed > MaxItems:
 		return Decision{Refused: true, Full: true}
 	default:
 		d.Stopped = len(s.queue)+d.Delayed > int(s.base)+stop
 	}
-	fill(place, n, Delay)
-	fill(place, d.Passed, Pass)
+	fill(fates, n, Delay)
+	fill(fates, d.Passed, Pass)
 	return d
 }
 
-func fill(place []Placement, n int, with Placement) {
-	for i := range place[:min(n, len(place))] {
-		place[i] = with
+func fill(fates []Fate, n int, with Fate) {
+	for i := range fates[:min(n, len(fates))] {
+		fates[i] = with
 	}
 }

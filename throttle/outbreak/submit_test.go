@@ -49,7 +49,7 @@ func TestToOne(t *testing.T) {
 
 func TestToSeveral(t *testing.T) {
 	r := newRig(t, standard())
-	// Nobody to whom a mail to several goes gets into the working set, and the working set does not help.
+	// No recipient of a mail to several gets into the working set, and the working set does not help.
 	r.want("to three", r.send(anns, bobs, cleos), Decision{Passed: 3})
 	r.credit(1, 12)
 	r.want("to one of them", r.send(anns), passed)
@@ -57,10 +57,10 @@ func TestToSeveral(t *testing.T) {
 	r.want("to 14", r.send(append(r.many(13), anns)...), Decision{Passed: 12, Delayed: 2})
 	r.want("to one, behind them", r.send(dans), delayed)
 	r.want("to two, behind them", r.send(eves, bobs), Decision{Delayed: 2})
-	place := make([]Placement, 2)
-	if d := r.s.Submit(&r.p, r.now, 9, []uint64{7, 8}, []int{4, 6}, place); d.Delayed != 2 || place[0] != Delay ||
-		place[1] != Delay {
-		t.Error(d, place)
+	fates := make([]Fate, 2)
+	if d := r.s.Submit(&r.p, r.now, 9, []uint64{7, 8}, []int{4, 6}, fates); d.Delayed != 2 || fates[0] != Delay ||
+		fates[1] != Delay {
+		t.Error(d, fates)
 	}
 	r.wait(7 * time.Minute)
 	if got := fmt.Sprint(r.gone()); got != "[3/12 3/13 4/0 5/0 5/1 9/4 9/6]" {
@@ -76,10 +76,10 @@ func TestToSeveral(t *testing.T) {
 func TestOneMailToForty(t *testing.T) {
 	r := newRig(t, standard())
 	keys := r.many(40)
-	place := make([]Placement, 40)
-	d := r.s.Submit(&r.p, r.now, 7, keys, nil, place)
+	fates := make([]Fate, 40)
+	d := r.s.Submit(&r.p, r.now, 7, keys, nil, fates)
 	r.want("to 40", d, Decision{Stopped: true, Passed: 15, Delayed: 25})
-	for i, p := range place {
+	for i, p := range fates {
 		if want := Pass; (i < 15) != (p == want) {
 			t.Errorf("recipient %d: %s", i, p)
 		}
@@ -92,14 +92,14 @@ func TestOneMailToForty(t *testing.T) {
 	if since, _ := r.s.Stopped(); !since.Equal(epoch) {
 		t.Error(since)
 	}
-	// What is released leaves at once; only then does he go on.
+	// What is released leaves at once; only then does the user go on.
 	if n := len(r.s.Take(func(Item) bool { return true })); n != 25 {
 		t.Error(n)
 	}
 	r.stopped(true)
 	r.want("still stopped", r.fresh(), refused)
 	r.s.Resume(&r.p, r.now, false)
-	r.credit(1, 0) // of mails to one he had sent none
+	r.credit(1, 0) // there were no mails to one
 	r.want("resumed", r.fresh(), passed)
 }
 
@@ -123,11 +123,11 @@ func TestLargeMailsAreHeld(t *testing.T) {
 	r.p.HoldLarge = true
 	r.fresh()
 	before, _ := r.s.AppendBinary(nil)
-	place := make([]Placement, 36)
-	d := r.s.Submit(&r.p, r.now, 7, r.many(36), nil, place)
-	r.want("to 36", d, Decision{Large: true})
-	if slices.ContainsFunc(place, func(p Placement) bool { return p != Review }) {
-		t.Error(place)
+	fates := make([]Fate, 36)
+	d := r.s.Submit(&r.p, r.now, 7, r.many(36), nil, fates)
+	r.want("to 36", d, Decision{Held: true})
+	if slices.ContainsFunc(fates, func(p Fate) bool { return p != Hold }) {
+		t.Error(fates)
 	}
 	if after, _ := r.s.AppendBinary(nil); !bytes.Equal(before, after) {
 		t.Error("it was counted")
@@ -161,7 +161,7 @@ func TestExempt(t *testing.T) {
 	r.s.Resume(&r.p, r.now, false)
 	r.want("resumed", r.fresh(), passed)
 
-	// One who becomes exempt while his mail waits.
+	// A user who becomes exempt while mail waits.
 	r = newRig(t, standard())
 	r.send(r.many(40)...)
 	r.stopped(true)
@@ -272,16 +272,16 @@ func TestSubmitWithoutTick(t *testing.T) {
 
 func TestSubmitAllocatesNothing(t *testing.T) {
 	p, s := standard(), State{}
-	keys, several, place := []uint64{1}, []uint64{5, 6, 7}, make([]Placement, 3)
+	keys, several, fates := []uint64{1}, []uint64{5, 6, 7}, make([]Fate, 3)
 	now := epoch
-	s.Submit(&p, now, 1, keys, nil, place)
+	s.Submit(&p, now, 1, keys, nil, fates)
 	if n := testing.AllocsPerRun(1000, func() {
 		now = now.Add(5 * time.Minute)
 		keys[0]++
 		s.Tick(&p, now, nil)
-		s.Submit(&p, now, 1, keys, nil, place)
-		s.Submit(&p, now, 1, several, nil, place)
-		s.Peek(&p, now, keys, place)
+		s.Submit(&p, now, 1, keys, nil, fates)
+		s.Submit(&p, now, 1, several, nil, fates)
+		s.Peek(&p, now, keys, fates)
 		s.Due(&p)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

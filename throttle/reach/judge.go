@@ -56,14 +56,14 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 		case action == KnownOnly && fresh:
 			fate, j.Cause = Refuse, IsNew
 		case action == HoldNew && fresh:
-			fate, j.Cause = Held, IsNew
+			fate, j.Cause = Hold, IsNew
 		case action == Block:
 			fate, j.Cause = Refuse, AllBlocked
 		case spent:
 			fate, j.Cause = Refuse, TooMany
 		}
 		switch fate {
-		case Held:
+		case Hold:
 			j.Held++
 		case Refuse:
 			j.Refused++

@@ -65,7 +65,7 @@ func (g *rig) send(keys ...uint64) Verdict {
 		switch {
 		case judged[i] != done[i]:
 			g.t.Fatalf("recipient %d: judged %d, committed %d", i, judged[i], done[i])
-		case done[i] == Held:
+		case done[i] == Hold:
 			held++
 		case done[i] == Refuse:
 			refused++

@@ -15,7 +15,7 @@ type Fate uint8
 // The fates.
 const (
 	Pass   Fate = iota // goes on
-	Held               // hold-new: held until somebody has looked at it
+	Hold               // hold-new: held until somebody has looked at it
 	Refuse             // known-only, block, or over the limit
 )
 

@@ -12,7 +12,7 @@ import (
 
 const victim = "victim@elsewhere.example"
 
-// Who is told, and how much he gets, depends on whose address the sender is.
+// Who is told, and how much, depends on whose address the sender is.
 func TestWhomBouncesReach(t *testing.T) {
 	t.Parallel()
 	const text = "Hello." // in every mail of the rig
@@ -89,7 +89,7 @@ func TestWhomBouncesReach(t *testing.T) {
 	}
 }
 
-// What is sent to strangers has a bound, for each user and for all.
+// What is sent to unknown has a bound, for each user and for all.
 func TestStrangersAreToldLittle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -110,25 +110,25 @@ func TestStrangersAreToldLittle(t *testing.T) {
 		}
 		r.idle()
 	}
-	send(maxStrangers + 3)
-	if n := len(r.carrier.to(victim)); n != maxStrangers {
+	send(maxUnknown + 3)
+	if n := len(r.carrier.to(victim)); n != maxUnknown {
 		t.Errorf("told %d times", n)
 	}
 	if n := len(r.audit("not told")); n != 1 {
 		t.Errorf("noted %d times: %v", n, r.audit(""))
 	}
-	if n, m := r.seen.bound(BoundBounces), r.seen.get(&r.seen.bounced); n != 3 || m != maxStrangers {
+	if n, m := r.seen.bound(BoundBounces), r.seen.get(&r.seen.bounced); n != 3 || m != maxUnknown {
 		t.Errorf("%d were at the bound, and %d told", n, m)
 	}
-	r.clock.Advance(strangersEach)
+	r.clock.Advance(unknownEach)
 	send(1)
-	if n := len(r.carrier.to(victim)); n != maxStrangers+1 {
+	if n := len(r.carrier.to(victim)); n != maxUnknown+1 {
 		t.Errorf("told %d times after an hour", n)
 	}
 	r.wantStates(nil)
 }
 
-// A telling that cannot be stored at once counts once.
+// A bounceTarget that cannot be stored at once counts once.
 func TestTellingCountsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -146,7 +146,7 @@ func TestTellingCountsOnce(t *testing.T) {
 	_, _, err := r.mail(&Envelope{User: "bob", Sender: victim}, "no@internal.example")
 	r.must(err)
 	r.idle()
-	for range 2 * maxStrangers {
+	for range 2 * maxUnknown {
 		_, _ = r.RunDue(t.Context(), r.now())
 		r.idle()
 	}
@@ -159,16 +159,16 @@ func TestTellingCountsOnce(t *testing.T) {
 
 func TestStrangersBound(t *testing.T) {
 	t.Parallel()
-	var c strangers
-	for i := range maxEstranged {
+	var c unknown
+	for i := range maxUnknownUsers {
 		if ok, _ := c.take(fmt.Sprint(i), 1, start); !ok {
 			t.Fatalf("user %d is not told", i)
 		}
 	}
-	if ok, first := c.take("one more", 1, start); ok || first || len(c.told) != maxEstranged {
+	if ok, first := c.take("one more", 1, start); ok || first || len(c.told) != maxUnknownUsers {
 		t.Errorf("one more: %v, %v, and %d are known", ok, first, len(c.told))
 	}
-	if ok, _ := c.take("0", maxStrangers-1, start); !ok {
+	if ok, _ := c.take("0", maxUnknown-1, start); !ok {
 		t.Error("who is known has no more")
 	}
 	if ok, first := c.take("0", 1, start); ok || !first {
@@ -177,8 +177,8 @@ func TestStrangersBound(t *testing.T) {
 	if ok, first := c.take("0", 1, start); ok || first {
 		t.Errorf("over it again: %v, %v", ok, first)
 	}
-	for _, at := range []time.Time{start.Add(strangersEach), start} { // an hour later, and when the clock was set back
-		if ok, _ := c.take("one more", maxStrangers, at); !ok || len(c.told) != 1 {
+	for _, at := range []time.Time{start.Add(unknownEach), start} { // an hour later, and when the clock was set back
+		if ok, _ := c.take("one more", maxUnknown, at); !ok || len(c.told) != 1 {
 			t.Errorf("at %s nobody is told", at)
 		}
 	}
@@ -189,7 +189,7 @@ func TestStoppedWithoutThrottle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.gate.Mail = nil })
 	r.must(r.StopUser(t.Context(), r.now(), "op", "bob", "stolen"))
-	got, err := r.whom(r.gates.Load().of(gateName), &store.Letter{User: "bob", Sender: victim}, 1, false, r.now())
+	got, err := r.bounceTo(r.gates.Load().of(gateName), &store.Letter{User: "bob", Sender: victim}, 1, false, r.now())
 	if r.must(err); got.full || got.to != victim {
 		t.Errorf("%+v", got)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
 	"weir/store"
 )
 
@@ -15,9 +14,9 @@ const (
 	longTick = time.Hour
 )
 
-// straighten sees to what was stored while the clock was ahead, once after each start and each time the clock goes back
-// by a while: it would stand still until the clock gets there again. Where it fails it is done again the next time.
-func (s *Spool) straighten(ctx context.Context, now time.Time) error {
+// correctClock corrects what was stored while the clock was ahead, after each start and each time the clock goes back:
+// mail would wait for the clock to get there again. Where it fails it is done again the next time.
+func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
 	wall := now.Round(0) // only that can be set
 	s.ahead.Lock()
 	if s.ahead.latest.IsZero() || wall.Add(setBack).Before(s.ahead.latest) {
@@ -32,9 +31,9 @@ func (s *Spool) straighten(ctx context.Context, now time.Time) error {
 	if !todo {
 		return nil
 	}
-	moved, err := s.straightenMail(ctx, wall)
-	err = errors.Join(err, s.straightenUsers(ctx, wall))
-	s.changed.Store(true) // for those who are stopped
+	moved, err := s.correctMail(ctx, wall)
+	err = errors.Join(err, s.correctUsers(ctx, wall))
+	s.changed.Store(true) // for stopped users
 	if moved > 0 {
 		s.log.Warn("the clock was ahead: mail that was to go on much later does so now", "recipients", moved)
 	}
@@ -46,25 +45,16 @@ func (s *Spool) straighten(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// straightenMail corrects when mail is due, and returns for how many recipients.
-func (s *Spool) straightenMail(ctx context.Context, now time.Time) (moved int, err error) {
+func (d *delivery) correctMail(ctx context.Context, now time.Time) (moved int, err error) {
 	wrong := func(q *store.Queued) bool {
-		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return s.corrected(&q.Letter, &a, now) })
+		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.corrected(&q.Letter, &a, now) })
 	}
-	correct := func(tx store.MailTx, l *store.Letter, to []store.Addressee) (n int, err error) {
-		for i := range to {
-			if s.corrected(l, &to[i], now) {
-				n++
-				if err := tx.PutAddressees(to[i]); err != nil {
-					return n, err
-				}
-			}
-		}
-		return n, nil
+	correct := func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
+		return changeRows(tx, to, func(_ int, a *store.Addressee) bool { return d.corrected(l, a, now) })
 	}
 	later := new(store.MailIDs).Next(now) // the ids of what came while the clock was ahead are greater
 	for _, q := range []store.LetterQuery{{State: store.Ready}, {State: store.Sending}, {After: later}} {
-		n, err := s.each(ctx, q, wrong, correct)
+		n, err := d.eachMail(ctx, q, wrong, correct)
 		if moved += total(n); err != nil {
 			return moved, err
 		}
@@ -73,17 +63,17 @@ func (s *Spool) straightenMail(ctx context.Context, now time.Time) (moved int, e
 }
 
 // corrected corrects when an addressee is due, and reports whether that was wrong: further away than it can be.
-func (s *Spool) corrected(l *store.Letter, a *store.Addressee, now time.Time) bool {
+func (d *delivery) corrected(l *store.Letter, a *store.Addressee, now time.Time) bool {
 	due := a.Due
 	switch {
 	case !due.After(now):
 		return false
 	case a.State == store.Sending:
 		due = sooner(due, now.Add(lease))
-	case a.State == store.Ready && a.Owner == s.opts.Owner:
+	case a.State == store.Ready && a.Owner == d.opts.Owner:
 		due = sooner(due, now.Add(handOver))
 	case a.State == store.Ready && (a.Owner != "" || a.Attempt > 0):
-		if due.After(now.Add(s.longest(l.Gate))) {
+		if due.After(now.Add(d.longest(l.Gate))) {
 			due = now
 		}
 	case l.Received.After(now) && !due.Before(l.Received): // another throttle may have it wait
@@ -100,8 +90,8 @@ func (s *Spool) corrected(l *store.Letter, a *store.Addressee, now time.Time) bo
 }
 
 // longest is how long a mail of a gate waits at most to be tried again.
-func (s *Spool) longest(gate string) time.Duration {
-	conf := (&batch{}).policy(s.gates.Load().way(gate))
+func (d *delivery) longest(gate string) time.Duration {
+	conf := (&batch{}).policy(d.gates.Load().way(gate))
 	return max(slices.Max(conf.Retries), handOver, gonePause)
 }
 
@@ -112,8 +102,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// straightenUsers runs the clocks of those whose mail waits for one that was ahead. What they make of it is up to them.
-func (s *Spool) straightenUsers(ctx context.Context, now time.Time) error {
+// correctUsers runs the clocks of users whose mail waits for a clock that was ahead.
+func (q *queue) correctUsers(ctx context.Context, now time.Time) error {
 	seen := map[string]bool{}
 	results := map[string]result{}
 	fresh := func(q *store.Queued) bool { // one mail of each
@@ -122,7 +112,7 @@ func (s *Spool) straightenUsers(ctx context.Context, now time.Time) error {
 		return is
 	}
 	tick := func(tx store.MailTx, l *store.Letter, _ []store.Addressee) (int, error) {
-		for _, g := range s.gates.Load().throttles() {
+		for _, g := range q.gates.Load().throttles() {
 			m, err := tx.Remembered(g.Throttle, l.User)
 			if errors.Is(err, store.ErrNotFound) || err == nil && !m.Due.After(now.Add(longTick)) {
 				continue
@@ -130,7 +120,7 @@ func (s *Spool) straightenUsers(ctx context.Context, now time.Time) error {
 			if err != nil {
 				return 0, err
 			}
-			r, err := s.tickOne(tx, now, m)
+			r, err := q.tickOne(tx, now, m)
 			if err != nil {
 				return 0, err
 			}
@@ -138,9 +128,9 @@ func (s *Spool) straightenUsers(ctx context.Context, now time.Time) error {
 		}
 		return 0, nil
 	}
-	_, err := s.each(ctx, store.LetterQuery{State: store.Delayed}, fresh, tick)
+	_, err := q.delivery.eachMail(ctx, store.LetterQuery{State: store.Delayed}, fresh, tick)
 	for _, r := range results {
-		s.settle(r)
+		q.settle(r)
 	}
 	return err
 }

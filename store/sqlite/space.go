@@ -5,17 +5,17 @@ import (
 	"os"
 )
 
-// The room that is left free for what has to be written about mail that is there already: claims, how deliveries ended,
-// removals. Where all of it went to new mail, none of it could ever leave.
+// The space that is left free for what has to be written about mail that is there already: claims, how deliveries
+// ended, removals. Where all of it went to new mail, none of it could ever leave.
 const (
 	reserve      = 64 << 20
 	reserveShare = 50 // of the file system: a fiftieth, where that is less
 )
 
-// Room is how many bytes of the disk new mail may take before it gets to the reserve, less than 0 where it has; and how
-// many the database has inside, for texts that are not in files: what was deleted leaves its pages there. Where the
-// system does not tell there is always room.
-func (m mail) Room() (disk, inside int64) {
+// Space is how many bytes of the disk new mail may take before it gets to the reserve, less than 0 where it has; and
+// how many the database has inside, for texts that are not in files: what was deleted leaves its pages there. Where the
+// system does not tell there is always space.
+func (m mail) Space() (disk, inside int64) {
 	if m.opts.Reserve < 0 {
 		return math.MaxInt64, 0
 	}
@@ -36,7 +36,6 @@ func (m mail) Room() (disk, inside int64) {
 	return free - kept, inside
 }
 
-// freeInside is how many bytes of the database are free.
 func (m mail) freeInside() (bytes int64) {
 	_ = m.view(forever, func(s *session) error { // where it cannot be told there are none
 		return s.query(func(r row) error { bytes = r.int(0) * pageSize; return nil }, "PRAGMA freelist_count")

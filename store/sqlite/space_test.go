@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// New mail leaves room on the disk, unless nobody wants that.
-func TestRoom(t *testing.T) {
+// New mail leaves space on the disk, unless nobody wants that.
+func TestSpace(t *testing.T) {
 	folder := t.TempDir()
 	free, all, ok := diskSpace(folder)
 	if !ok {
@@ -22,7 +22,7 @@ func TestRoom(t *testing.T) {
 		1<<62 - 1: {math.MinInt64, -1},
 	} {
 		s := mustOpen(t, Options{Folder: folder, Reserve: want})
-		if got, _ := s.Mail().(mail).Room(); got < bytes[0] || got > bytes[1] {
+		if got, _ := s.Mail().(mail).Space(); got < bytes[0] || got > bytes[1] {
 			t.Errorf("with a reserve of %d there is room for %d, want %d to %d", want, got, bytes[0], bytes[1])
 		}
 		if err := s.Close(); err != nil {

@@ -1,0 +1,223 @@
+package spool
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"weir/internal/loglimit"
+	"weir/store"
+)
+
+// A delivery hands mail to the next hop: the workers of each gate, what they have, and how it ends.
+type delivery struct {
+	*env
+	flight   flight
+	bytes    atomic.Int64 // of texts in memory
+	parked   parked
+	dispatch single
+	pooled   atomic.Bool // something may wait in the pool
+	tookOver atomic.Bool // what another run has left is taken over
+	unknown  unknown
+	workers  sync.Mutex // of gateway.workers
+
+	// What is handed to workers ends in three steps: nothing new is begun once halt is over, what has not come to its
+	// final dot is broken off then too, and everything when base is over.
+	base     context.Context
+	cut      context.CancelFunc
+	running  sync.WaitGroup // workers and what they have begun
+	under    tally          // what is handed over and not finished
+	finishes chan struct{}  // bounds those that store how a delivery ended
+
+	failing struct{ ends, hands, takes loglimit.Line } // what a store that fails would fill the log with
+}
+
+func newDelivery(e *env) *delivery {
+	d := &delivery{env: e, finishes: make(chan struct{}, maxFinishes)}
+	d.base, d.cut = context.WithCancel(context.Background())
+	return d
+}
+
+// Load is what there is to deliver at a gate, in proportion to what can be delivered at once.
+func (d *delivery) Load(gate string) float64 {
+	g := d.gates.Load().byName[gate]
+	if g == nil {
+		return 0
+	}
+	return g.load()
+}
+
+// Idle waits until nothing is left that was handed to the workers.
+func (d *delivery) Idle(ctx context.Context) error { return d.under.wait(ctx) }
+
+// startWorkers gives each gate as many workers as it should have.
+func (d *delivery) startWorkers(all *gates) {
+	for _, g := range all.list {
+		want := g.conf.Load().Connections
+		g.want.Store(int64(want))
+		for ; g.workers < want; g.workers++ {
+			number := int64(g.workers)
+			d.running.Go(func() { d.work(g, number) })
+		}
+	}
+}
+
+// work is a worker. One that is not wanted any more leaves after its next mail.
+func (d *delivery) work(g *gateway, number int64) {
+	for {
+		select {
+		case <-d.halt.Done():
+			return
+		case <-g.quit:
+			d.drop(g)
+			return
+		case j := <-g.queue:
+			if d.halt.Err() != nil || g.gone() { // chance has chosen between two
+				d.forget(j)
+				continue
+			}
+			d.deliver(j)
+		}
+		if number >= g.want.Load() {
+			d.workers.Lock()
+			if number >= g.want.Load() && int64(g.workers) == number+1 {
+				g.workers--
+				d.workers.Unlock()
+				return
+			}
+			d.workers.Unlock()
+		}
+	}
+}
+
+// drop forgets the mails that wait at a gate that is gone.
+func (d *delivery) drop(g *gateway) {
+	for {
+		select {
+		case j := <-g.queue:
+			d.forget(j)
+		default:
+			return
+		}
+	}
+}
+
+// hand hands a mail over to the workers. Its slot was reserved before.
+func (d *delivery) hand(j *job) {
+	if j.text != nil && d.bytes.Add(int64(len(j.text))) > d.opts.Bytes {
+		d.bytes.Add(-int64(len(j.text)))
+		d.tell.Bounded(BoundBytes)
+		j.text = nil
+	}
+	d.flight.add(j)
+	d.under.add()
+	j.gate.going.Add(1)
+	j.gate.queue <- j
+	if j.gate.gone() { // its workers may have left already
+		d.drop(j.gate)
+	}
+}
+
+// forget ends a mail that is not delivered now. The store still has it.
+func (d *delivery) forget(j *job) {
+	j.gate.going.Add(-1)
+	d.freeText(j)
+	d.finished(j)
+}
+
+func (d *delivery) freeText(j *job) {
+	d.bytes.Add(-int64(len(j.text)))
+	j.text = nil
+}
+
+// finished ends what hand began.
+func (d *delivery) finished(j *job) {
+	d.flight.remove(j)
+	j.gate.unreserve()
+	d.under.done()
+}
+
+type addresseeKey struct {
+	mail   store.MailID
+	number int
+}
+
+// flight is what has been handed to workers. It is as bounded as their queues.
+type flight struct {
+	mu sync.Mutex
+	in map[addresseeKey]int // how often: one may be handed over again just before its end is noted here
+}
+
+func (f *flight) add(j *job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.in == nil {
+		f.in = map[addresseeKey]int{}
+	}
+	for i := range j.to {
+		f.in[addresseeKey{j.letter.ID, j.to[i].Number}]++
+	}
+}
+
+func (f *flight) remove(j *job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range j.to {
+		at := addresseeKey{j.letter.ID, j.to[i].Number}
+		if f.in[at]--; f.in[at] <= 0 {
+			delete(f.in, at)
+		}
+	}
+}
+
+func (f *flight) has(a *store.Addressee) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.in[addresseeKey{a.Mail, a.Number}] > 0
+}
+
+// A tally counts what is under way. The zero value is ready to use.
+type tally struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed when n gets 0; nil while there is no waiter
+}
+
+func (t *tally) add() {
+	t.mu.Lock()
+	t.n++
+	t.mu.Unlock()
+}
+
+func (t *tally) done() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n--; t.n == 0 && t.none != nil {
+		close(t.none)
+		t.none = nil
+	}
+}
+
+func (t *tally) busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n > 0
+}
+
+func (t *tally) wait(ctx context.Context) error {
+	t.mu.Lock()
+	if t.n == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.none == nil {
+		t.none = make(chan struct{})
+	}
+	none := t.none
+	t.mu.Unlock()
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

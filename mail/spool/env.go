@@ -1,0 +1,149 @@
+package spool
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"sync/atomic"
+	"time"
+	"weir/internal/clock"
+	"weir/internal/loglimit"
+	"weir/store"
+)
+
+// An env is what all parts of a spool share.
+type env struct {
+	opts  Options
+	store store.Mail
+	clock clock.Clock
+	log   *slog.Logger
+	tell  Observer
+	keys  hasher
+	ids   store.MailIDs
+	began time.Time
+	halt  context.Context // over once nothing new is begun
+
+	gates   atomic.Pointer[gates]
+	stopped userSet
+
+	wake chan struct{}
+	next atomic.Int64 // what RunDue last said, in nanoseconds; 0: nothing
+}
+
+func newEnv(o Options) *env {
+	e := &env{opts: o, store: o.Store, clock: o.Clock, log: o.Log, tell: o.Observer, keys: newHasher(o.Secret),
+		wake: make(chan struct{}, 1), began: o.Clock.Now(), stopped: newStopped()}
+	_, _ = rand.Read(e.ids.Start[:])
+	e.gates.Store(&gates{})
+	return e
+}
+
+func newOwner() string {
+	var chance [8]byte
+	_, _ = rand.Read(chance[:])
+	return hex.EncodeToString(chance[:])
+}
+
+// NewID returns an id for a mail that is coming in.
+func (e *env) NewID(now time.Time) store.MailID { return e.ids.Next(now) }
+
+// update runs a transaction to its end, also when the caller leaves: what was stored must be known.
+func (e *env) update(ctx context.Context, f func(store.MailTx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return e.store.Update(context.WithoutCancel(ctx), f)
+}
+
+// complain puts a line into the log, but not every time: it must not fill a disk that is full.
+func (e *env) complain(line *loglimit.Line, message string, attrs ...any) {
+	if more, ok := line.Now(e.clock.Now().Sub(e.began)); ok {
+		e.log.Error(message, append(attrs, "unlogged_before", more)...)
+	}
+}
+
+// read returns what f finds in the store.
+func read[T any](ctx context.Context, e *env, f func(store.MailTx) (T, error)) (v T, err error) {
+	err = e.store.View(ctx, func(tx store.MailTx) error {
+		v, err = f(tx)
+		return err
+	})
+	return v, err
+}
+
+// User returns a user of the store, or store.ErrNotFound.
+func (e *env) User(ctx context.Context, name string) (store.User, error) {
+	return read(ctx, e, func(tx store.MailTx) (store.User, error) { return tx.User(name) })
+}
+
+func (e *env) wakeUp() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// expect is told that something is due at a time; zero: nothing.
+func (e *env) expect(due time.Time) {
+	if due.IsZero() {
+		return
+	}
+	if next := e.next.Load(); next == 0 || due.UnixNano() < next {
+		e.wakeUp()
+	}
+}
+
+// earlier is the earlier of two times; zero times do not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// weirItself is in the audit log for what no person did.
+const weirItself = "weir"
+
+// changeRows stores the addressees of rows that f changes, and returns how many.
+func changeRows(tx store.MailTx, rows []store.Addressee, f func(i int, a *store.Addressee) bool) (int, error) {
+	var changed []store.Addressee
+	for i := range rows {
+		if f(i, &rows[i]) {
+			changed = append(changed, rows[i])
+		}
+	}
+	return len(changed), tx.PutAddressees(changed...)
+}
+
+func logAll(tx store.MailTx, entries []store.Entry) error {
+	for _, e := range entries {
+		if err := tx.Log(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func entry(now time.Time, by, what, user string, mail store.MailID, text string) store.Entry {
+	return store.Entry{At: now, By: cut(by, store.MaxUser), What: what, User: user, Mail: mail,
+		Text: cut(text, store.MaxEntryText)}
+}
+
+// cut shortens a text to so many bytes, without breaking a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && text[most]&0xC0 == 0x80 {
+		most--
+	}
+	return text[:most]
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}

@@ -1,0 +1,186 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"weir/store"
+)
+
+// A throttleUser is a user of one throttle.
+type throttleUser struct{ throttle, user string }
+
+// A userSet has users who are known without asking the store: the stopped, or the flagged. Whoever changes the store
+// asks it again, so that the last one to ask sees what all have changed.
+type userSet struct {
+	is    string // stopped or flagged, for the log
+	bound string // what Observer.Bounded is told when there are too many
+	read  func(tx store.MailTx, of throttleUser) (bool, error)
+	page  func(tx store.MailTx, after throttleUser, limit int) ([]throttleUser, error)
+
+	asking sync.Mutex
+	mu     sync.RWMutex
+	in     map[throttleUser]struct{}
+}
+
+func (u *userSet) has(throttle, user string) bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	_, in := u.in[throttleUser{throttle, user}]
+	return in
+}
+
+// all returns everybody in the set, in no order.
+func (u *userSet) all() []throttleUser {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return slices.Collect(maps.Keys(u.in))
+}
+
+func (u *userSet) len() int {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	return len(u.in)
+}
+
+// set notes whether a user is in the set. It reports false where there are too many.
+func (u *userSet) set(of throttleUser, is bool) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !is {
+		delete(u.in, of)
+		return true
+	}
+	if _, known := u.in[of]; !known && len(u.in) >= MaxStopped {
+		return false
+	}
+	if u.in == nil {
+		u.in = map[throttleUser]struct{}{}
+	}
+	u.in[of] = struct{}{}
+	return true
+}
+
+// each goes over everybody in the store, for as long as do returns true.
+func (u *userSet) each(tx store.MailTx, do func(throttleUser) (bool, error)) error {
+	const page = 1000
+	var last throttleUser
+	for {
+		list, err := u.page(tx, last, page)
+		if err != nil {
+			return err
+		}
+		for _, one := range list {
+			if more, err := do(one); err != nil || !more {
+				return err
+			}
+		}
+		if len(list) < page {
+			return nil
+		}
+		last = list[page-1]
+	}
+}
+
+// refresh learns from the store whether a user is in a set.
+func (e *env) refresh(u *userSet, throttle, user string) {
+	u.asking.Lock()
+	defer u.asking.Unlock()
+	of, is := throttleUser{throttle, user}, false
+	err := e.store.View(context.Background(), func(tx store.MailTx) (err error) {
+		if is, err = u.read(tx, of); errors.Is(err, store.ErrNotFound) {
+			is, err = false, nil
+		}
+		return err
+	})
+	if err != nil { // the next mail of the user is judged by the store all the same
+		e.log.Error("whether a user is "+u.is+" cannot be read", "user", user, "error", err)
+		return
+	}
+	if !u.set(of, is) {
+		e.tell.Bounded(u.bound)
+	}
+}
+
+// learn learns from the store who is in a set.
+func (e *env) learn(ctx context.Context, u *userSet) error {
+	return e.store.View(ctx, func(tx store.MailTx) error {
+		return u.each(tx, func(of throttleUser) (bool, error) {
+			ok := u.set(of, true)
+			if !ok {
+				e.tell.Bounded(u.bound)
+			}
+			return ok, nil
+		})
+	})
+}
+
+func newStopped() userSet {
+	return userSet{is: "stopped", bound: BoundStopped,
+		read: func(tx store.MailTx, of throttleUser) (bool, error) {
+			m, err := tx.Remembered(of.throttle, of.user)
+			return m.Stopped, err
+		},
+		page: func(tx store.MailTx, after throttleUser, limit int) (list []throttleUser, err error) {
+			page, err := tx.Stopped(after.throttle, after.user, limit)
+			for _, m := range page {
+				list = append(list, throttleUser{m.Throttle, m.User})
+			}
+			return list, err
+		}}
+}
+
+func newFlagged() userSet {
+	return userSet{is: "flagged", bound: BoundFlagged,
+		read: func(tx store.MailTx, of throttleUser) (bool, error) {
+			k, err := tx.Sketch(of.throttle, of.user)
+			return k.Flagged, err
+		},
+		page: func(tx store.MailTx, after throttleUser, limit int) (list []throttleUser, err error) {
+			page, err := tx.Flagged(after.throttle, after.user, limit)
+			for _, k := range page {
+				list = append(list, throttleUser{k.Throttle, k.User})
+			}
+			return list, err
+		}}
+}
+
+// Stopped reports whether a user of a gate is stopped, from memory. In shadow nobody is.
+func (e *env) Stopped(gate, user string) bool {
+	g := e.gates.Load().of(gate)
+	return g != nil && !g.inShadow() && e.stopped.has(g.Throttle, user)
+}
+
+// CountStopped is how many users are stopped, as far as they are known without asking the store.
+func (e *env) CountStopped() int { return e.stopped.len() }
+
+// StoppedUsers returns up to limit names of stopped users that come after one, in order.
+func (e *env) StoppedUsers(after string, limit int) []string {
+	var names []string
+	for _, u := range e.stopped.all() {
+		if u.user > after {
+			names = append(names, u.user)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), limit)]
+}
+
+// warnOfLost warns of users who are stopped by throttles that are gone: they may send, and what is held stays held.
+func (e *env) warnOfLost() {
+	known, lost := e.gates.Load(), map[string]int{}
+	for _, u := range e.stopped.all() {
+		lost[u.throttle]++
+	}
+	for _, throttle := range slices.Sorted(maps.Keys(lost)) {
+		if known.throttle(throttle) == nil {
+			e.log.Warn("users were stopped by a throttle that is gone: they may send again, what is held of theirs "+
+				"stays held (weir user list --stopped shows them, weir user resume lets it go)",
+				"throttle", throttle, "users", lost[throttle])
+		}
+	}
+}
