@@ -1,0 +1,52 @@
+package gate
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Accept gives every connection to take, one after the other, until the listener is closed or the gate stops.
+func Accept[C net.Conn](accept func() (C, error), stop <-chan struct{}, log *slog.Logger, take func(C)) {
+	var p Pause
+	for {
+		c, err := accept()
+		if err == nil {
+			p = 0
+			take(c)
+		} else if !p.After(err, "cannot accept connections for the moment", stop, log) {
+			return
+		}
+	}
+}
+
+// A Pause is made when the system has no room for more, such as when descriptors run out: a short one at first, longer
+// each time. It begins anew when set to zero.
+type Pause time.Duration
+
+const (
+	firstPause = Pause(5 * time.Millisecond)
+	maxPause   = Pause(time.Second)
+)
+
+// After logs what failed and pauses. It reports false when there is nothing to go on for: the socket is closed, or the
+// gate stops.
+func (p *Pause) After(err error, what string, stop <-chan struct{}, log *slog.Logger) bool {
+	if errors.Is(err, net.ErrClosed) {
+		return false
+	}
+	select {
+	case <-stop:
+		return false
+	default:
+	}
+	*p = min(max(2**p, firstPause), maxPause)
+	log.Warn(what, "error", err, "again_in", time.Duration(*p))
+	select {
+	case <-time.After(time.Duration(*p)):
+		return true
+	case <-stop:
+		return false
+	}
+}
