@@ -13,6 +13,7 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
+	skeleton "weir/gate"
 	"weir/gate/apigate"
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
@@ -104,6 +105,11 @@ func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer
 	}
 	rest, verdict := g.chain.Explain(ev)
 	return append(steps, rest...), verdict
+}
+
+// envOf is what every gate gets of its surroundings.
+func (a *App) envOf(listen string) skeleton.Env {
+	return skeleton.Env{Clock: a.opts.Clock, Log: a.opts.Log.With("gate", listen)}
 }
 
 // trusts says who is a trusted proxy.
@@ -283,8 +289,8 @@ func (c *change) prepareAuth(o authgate.Options) (*gate, error) {
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics}
-		env := authgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
-			Observer: authObserver{gt.seen, o.Listen}, Offend: c.app.offend}
+		env := authgate.Env{Env: c.app.envOf(o.Listen), Observer: authObserver{gt.seen, o.Listen},
+			Offend: c.app.offend}
 		if gt.auth, err = authgate.New(o, chain, env); err != nil {
 			return nil, err
 		}

@@ -19,10 +19,11 @@ func (k *Skeleton[S]) Enter(most int) bool {
 	return true
 }
 
-// Counted counts a connection until it is closed. It returns nil for one too many, which is closed at once, before
-// anything is read from it.
-func (k *Skeleton[S]) Counted(c net.Conn, most int) *Conn {
+// Counted counts a connection until it is closed. For one too many it calls bounded and returns nil; the connection is
+// closed at once, before anything is read from it.
+func (k *Skeleton[S]) Counted(c net.Conn, most int, bounded func()) *Conn {
 	if !k.Enter(most) {
+		bounded()
 		_ = c.Close()
 		return nil
 	}
