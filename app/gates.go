@@ -324,8 +324,7 @@ func (c *change) prepareAPI(o apigate.Options) (*gate, error) {
 	var err error
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics}
-		env := apigate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
-			Observer: apiObserver{gt.seen}}
+		env := apigate.Env{Env: c.app.envOf(o.Listen), Observer: apiObserver{gt.seen}}
 		if gt.api, err = apigate.New(o, chains, env); err != nil {
 			return nil, err
 		}
