@@ -35,8 +35,7 @@ func (c *change) prepareRLS(o rlsgate.Options) (*gate, error) {
 	if old == nil {
 		gt.seen, gt.limits = &observer{all: c.app.metrics}, &envoyLimits{app: c.app}
 		parts.Limit = gt.limits.link
-		env := rlsgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
-			Observer: rlsObserver{gt.seen, o.Listen}, Offend: c.app.offend}
+		env := rlsgate.Env{Env: c.app.envOf(o.Listen), Observer: rlsObserver{gt.seen, o.Listen}, Offend: c.app.offend}
 		if gt.rls, err = rlsgate.New(o, parts, env); err != nil {
 			return nil, err
 		}
