@@ -9,9 +9,10 @@
 //   - a setup: everything that a connection or a request needs to know of the options. It does not change.
 //   - an Env that embeds Env of this package, and an Observer.
 //   - a Gate that embeds a Skeleton of the setup. Its New makes the setup and calls New of this package with Hooks:
-//     how to open the socket, what to do with a connection, how to cut what is under way. A gate whose connections go
-//     to an http.Server, or to one that is like it, has the hook Server; the others start a goroutine for each
-//     connection with Skeleton.Go.
+//     how to open the socket and what to do with a connection. A gate whose connections go to an http.Server, or to
+//     one that is like it, has the hook Server; the others start a goroutine for each connection with Skeleton.Go. What
+//     is under way goes by two contexts: Serving, which ends when a stop begins, and Base, which ends when a stop has
+//     no more patience.
 //   - Prepare, which makes another setup of other options and returns what Skeleton.Replace returns.
 //
 // Then write the line for it in the table of package app. gatetest has what its tests need.

@@ -36,9 +36,7 @@ type Hooks[S any] struct {
 	Same   func(old, next *S) bool
 
 	Start func()                          // Start has been called, and nothing has been accepted yet
-	Hush  func()                          // nothing more is accepted: what waits for a client need not wait any longer
 	Drain func(ctx context.Context) error // waits for what neither UnderWay nor Server knows of
-	Cut   func()                          // ends what is under way, and does not end with Base
 	End   func()                          // the gate has stopped
 
 	Replaced func(old, next *S, serving bool) // a setup has taken the place of another one
@@ -50,7 +48,10 @@ type Skeleton[S any] struct {
 	Setup    atomic.Pointer[S] // the current one. What is under way keeps the one that it began with
 	Open     atomic.Int64      // connections
 	UnderWay atomic.Int64      // what a stop waits for
-	// Base is the context of everything that goes on at the gate. It ends when a stop has no more patience.
+	// Serving ends when the gate begins to stop: what waits for a client need not wait any longer.
+	Serving context.Context
+	// Base is the context of everything that goes on at the gate. It ends when a stop has no more patience: what is
+	// under way is cut off.
 	Base context.Context
 
 	env    Env
@@ -58,8 +59,8 @@ type Skeleton[S any] struct {
 	began  time.Time
 	panics loglimit.Line
 
+	stop      context.CancelFunc // ends Serving
 	cancel    context.CancelFunc // ends Base
-	stopping  chan struct{}      // closed when the gate stops
 	accepting chan struct{}      // closed when nothing more is accepted
 	over      chan struct{}      // closed when the stop is over
 
@@ -71,9 +72,9 @@ type Skeleton[S any] struct {
 
 // New returns the skeleton of a gate that listens nowhere yet.
 func New[S any](env Env, first *S, hooks Hooks[S]) *Skeleton[S] {
-	k := &Skeleton[S]{env: env.WithDefaults(), hooks: hooks, stopping: make(chan struct{}),
-		accepting: make(chan struct{}), over: make(chan struct{})}
+	k := &Skeleton[S]{env: env.WithDefaults(), hooks: hooks, accepting: make(chan struct{}), over: make(chan struct{})}
 	k.began = k.env.Clock.Now()
+	k.Serving, k.stop = context.WithCancel(context.Background())
 	k.Base, k.cancel = context.WithCancel(context.Background())
 	k.Setup.Store(first)
 	return k
@@ -124,7 +125,7 @@ func (k *Skeleton[S]) Start() {
 		defer close(k.accepting)
 		switch l := k.listener.(type) {
 		case net.Listener:
-			Accept(l.Accept, k.stopping, k.env.Log, k.take)
+			Accept(l.Accept, k.Serving.Done(), k.env.Log, k.take)
 		case interface{ Serve() }:
 			l.Serve()
 		}
@@ -175,9 +176,7 @@ const lastWait = 5 * time.Second
 func (k *Skeleton[S]) Stop(ctx context.Context) error {
 	k.mu.Lock()
 	first := !k.Stopping()
-	if first {
-		close(k.stopping)
-	}
+	k.stop()
 	listener, started, servers := k.listener, k.started, k.servers
 	k.mu.Unlock()
 	if !first {
@@ -190,7 +189,6 @@ func (k *Skeleton[S]) Stop(ctx context.Context) error {
 	if servers != nil {
 		servers.shut()
 	}
-	call(k.hooks.Hush)
 	if !started {
 		close(k.accepting)
 	}
@@ -199,7 +197,6 @@ func (k *Skeleton[S]) Stop(ctx context.Context) error {
 	if servers != nil {
 		servers.close()
 	}
-	call(k.hooks.Cut)
 	// Nothing holds up what is left. It must have settled before the throttles are taken down.
 	last, cancel := context.WithTimeout(context.Background(), lastWait)
 	defer cancel()
@@ -258,10 +255,7 @@ func (k *Skeleton[S]) idle(ctx context.Context) error {
 }
 
 // Stopping reports whether the gate stops.
-func (k *Skeleton[S]) Stopping() bool { return isClosed(k.stopping) }
-
-// Stopped is closed when the gate begins to stop.
-func (k *Skeleton[S]) Stopped() <-chan struct{} { return k.stopping }
+func (k *Skeleton[S]) Stopping() bool { return k.Serving.Err() != nil }
 
 // call calls a hook that may be missing.
 func call(hook func()) {

@@ -134,7 +134,7 @@ func TestStopDrains(t *testing.T) {
 	c.says("hello")
 	stopped := make(chan error, 2)
 	go func() { stopped <- g.Stop(context.Background()) }()
-	<-g.Stopped()
+	<-g.Serving.Done()
 	if err := g.Stop(gatetest.Ended()); !errors.Is(err, context.Canceled) {
 		t.Error("a second stop does not wait:", err)
 	}

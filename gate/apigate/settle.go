@@ -140,7 +140,7 @@ func (c *call) pause(called <-chan struct{}, patience time.Duration) *problem {
 	select {
 	case <-called:
 	case <-over:
-	case <-c.gate.Stopped():
+	case <-c.gate.Serving.Done():
 		return stopping()
 	case <-c.r.Context().Done():
 	}

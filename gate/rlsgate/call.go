@@ -108,15 +108,7 @@ func (v *visit) await(ctx context.Context, p *policy.Pass) error {
 	left := v.setup.opts.MaxWait.Std() - g.env.Clock.Now().Sub(v.now)
 	timer := g.env.Clock.AfterFunc(max(left, 0), cancel)
 	defer timer.Stop()
-	stopped := make(chan struct{})
-	defer close(stopped)
-	go func() {
-		select {
-		case <-g.Stopped():
-			cancel()
-		case <-stopped:
-		}
-	}()
+	defer context.AfterFunc(g.Serving, cancel)()
 	for p.Answer.Verdict == weir.Wait {
 		if p.Await(waiting, g.env.Clock.Now) != nil {
 			if err := ctx.Err(); err != nil {

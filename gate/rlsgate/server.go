@@ -88,13 +88,7 @@ func (s *server) Close() error {
 func (g *Gate) untilStop(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-g.Stopped():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(g.Serving, cancel)()
 	return handle(srv, &endingStream{stream, ctx})
 }
 
