@@ -29,7 +29,7 @@ func (c *change) preparePostfix(o postfixgate.Options) (*gate, error) {
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, policy: c.app.metrics.Policy(o.Listen)}
-		env := postfixgate.Env{Name: name, Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
+		env := postfixgate.Env{Env: c.app.envOf(o.Listen), Name: name,
 			Observer: postfixObserver{gt.seen},
 			Spool:    c.app.post, Secret: c.app.markSecret}
 		if gt.postfix, err = postfixgate.New(o, parts, env); err != nil {
