@@ -257,8 +257,7 @@ func (c *change) prepareTCP(o tcpgate.Options) (*gate, error) {
 	old := c.keep(gt.kind, gt.listen)
 	if old == nil {
 		gt.seen = &observer{all: c.app.metrics, tcp: c.app.metrics.TCP(o.Listen)}
-		env := tcpgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
-			Observer: tcpObserver{gt.seen}}
+		env := tcpgate.Env{Env: c.app.envOf(o.Listen), Observer: tcpObserver{gt.seen}}
 		if gt.tcp, err = tcpgate.New(o, accept, chain, env); err != nil {
 			return nil, err
 		}

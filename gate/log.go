@@ -8,8 +8,8 @@ import (
 	"weir/internal/loglimit"
 )
 
-// connectionFailed is logged with a panic.
-const connectionFailed = "a connection failed by a mistake in weir"
+// ConnectionFailed is what is logged with the panic that ended a connection.
+const ConnectionFailed = "a connection failed by a mistake in weir"
 
 // Go runs f on a goroutine of its own, for one connection. A stop waits for it. A panic of f is logged, and its
 // neighbours go on.
@@ -17,7 +17,7 @@ func (k *Skeleton[S]) Go(f func()) {
 	k.UnderWay.Add(1)
 	go func() {
 		defer k.UnderWay.Add(-1)
-		defer k.Recover(connectionFailed, nil)
+		defer k.Recover(ConnectionFailed, nil)
 		f()
 	}()
 }
@@ -30,20 +30,22 @@ func (k *Skeleton[S]) Recover(message string, then func(), attrs ...slog.Attr) {
 	}
 }
 
+// maxPanics is how many panics are logged in a second. A flood may find a way to cause one.
+const maxPanics = 10
+
 // Panicked logs a panic that has been recovered from.
 func (k *Skeleton[S]) Panicked(message string, what any, attrs ...slog.Attr) {
-	k.log(&k.panics, slog.LevelError, message,
-		append(attrs, slog.Any("panic", what), slog.String("stack", string(debug.Stack()))))
+	if !k.panics.Pass("", maxPanics, int64(k.Elapsed()/time.Second)) {
+		return
+	}
+	k.env.Log.LogAttrs(k.Base, slog.LevelError, message, append(attrs, slog.Any("panic", what),
+		slog.String("stack", string(debug.Stack())), slog.Int64("unlogged_before", k.panics.Hidden()[""]))...)
 }
 
 // Warn logs a warning, but not every time.
 func (k *Skeleton[S]) Warn(line *loglimit.Line, message string, attrs ...slog.Attr) {
-	k.log(line, slog.LevelWarn, message, attrs)
-}
-
-func (k *Skeleton[S]) log(line *loglimit.Line, level slog.Level, message string, attrs []slog.Attr) {
 	if more, ok := line.Now(k.Elapsed()); ok {
-		k.env.Log.LogAttrs(k.Base, level, message, append(attrs, slog.Int64("unlogged_before", more))...)
+		k.env.Log.LogAttrs(k.Base, slog.LevelWarn, message, append(attrs, slog.Int64("unlogged_before", more))...)
 	}
 }
 

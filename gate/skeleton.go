@@ -57,7 +57,7 @@ type Skeleton[S any] struct {
 	env    Env
 	hooks  Hooks[S]
 	began  time.Time
-	panics loglimit.Line
+	panics loglimit.Rates
 
 	stop      context.CancelFunc // ends Serving
 	cancel    context.CancelFunc // ends Base
@@ -134,7 +134,7 @@ func (k *Skeleton[S]) Start() {
 
 // take gives a connection to the gate. If that panics, the connection is closed and the gate goes on.
 func (k *Skeleton[S]) take(c net.Conn) {
-	defer k.Recover(connectionFailed, func() { _ = c.Close() })
+	defer k.Recover(ConnectionFailed, func() { _ = c.Close() })
 	k.hooks.Take(c)
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"weir/gate"
 	"weir/gate/gatetest"
+	"weir/internal/clock"
+	"weir/internal/loglimit"
 )
 
 // options of the gate of these tests, which are its setup too.
@@ -260,8 +262,31 @@ func TestPanic(t *testing.T) {
 	after.says("back")
 	_, _ = io.WriteString(neighbour, "still here\n")
 	neighbour.says("still here")
-	if n := strings.Count(g.log.String(), "a mistake in weir"); n != 1 {
-		t.Errorf("%d lines within the same ten seconds", n)
+}
+
+func TestPanicsAreLimited(t *testing.T) {
+	var log gatetest.Log
+	c := clock.NewFake(gatetest.Noon)
+	g := gate.New(gate.Env{Clock: c, Log: log.Text(slog.LevelInfo)}, &options{}, gate.Hooks[options]{})
+	panics := func(n int) {
+		for range n {
+			g.Panicked("failed", "why")
+		}
+	}
+	panics(11)
+	if n := strings.Count(log.String(), "msg=failed"); n != 10 {
+		t.Errorf("%d lines in a second", n)
+	}
+	c.Advance(time.Second)
+	panics(1)
+	if n := strings.Count(log.String(), "msg=failed"); n != 11 || !strings.Contains(log.String(), "unlogged_before=1") {
+		t.Error(log.String())
+	}
+	var line loglimit.Line
+	g.Warn(&line, "beware")
+	g.Warn(&line, "beware")
+	if n := strings.Count(log.String(), "msg=beware"); n != 1 {
+		t.Errorf("%d warnings", n)
 	}
 }
 
