@@ -140,7 +140,7 @@ func (c *change) mailParts(o smtpgate.Options, old *gate) (p smtpgate.Parts, gue
 // smtpEnv is what a gate for mail gets of its surroundings.
 func (a *App) smtpEnv(name string, o smtpgate.Options, seen *observer) smtpgate.Env {
 	return smtpgate.Env{
-		Name: name, Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Observer: smtpObserver{seen, a, name},
+		Env: a.envOf(o.Listen), Name: name, Observer: smtpObserver{seen, a, name},
 		Spool: a.post, Logins: a.post.logins, Guard: &a.post.guard,
 		Commands: func(ctx context.Context, now time.Time, ticket string, text io.Reader) error {
 			err := a.post.Command(ctx, now, name, ticket, text)
