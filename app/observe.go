@@ -168,7 +168,7 @@ func declareBounds(m *console.Metrics) {
 // gateEnv is what a gate gets of its surroundings.
 func (a *App) gateEnv(o httpgate.Options, c *config.Config, seen *observer) httpgate.Env {
 	return httpgate.Env{
-		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(c.Log.Access),
+		Env: a.envOf(o.Listen), Access: httpgate.AccessLog(c.Log.Access),
 		Observer: seen,
 		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Challenges: a.challenges,
 		Upstream: serversObserver{a, o.Listen},

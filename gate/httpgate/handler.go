@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 
 	"weir"
 	"weir/identify"
@@ -23,7 +22,7 @@ const statusLeft = 499
 // client that leaves with its body unread is then noticed late.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchanges.Get().(*exchange)
-	x.gate, x.setup, x.w, x.r, x.conn, x.ctx = g, g.setup.Load(), w, r, connOf(r.Context()), r.Context()
+	x.gate, x.setup, x.w, x.r, x.conn, x.ctx = g, g.Setup.Load(), w, r, connOf(r.Context()), r.Context()
 	x.event.Time, x.event.Kind = g.env.Clock.Now(), "http"
 	if x.conn != nil && x.conn.state != nil {
 		r.TLS = x.conn.state // net/http does not know of it
@@ -31,7 +30,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody // HTTP/2 has a reader even where there is nothing to read
 	}
-	underWay := g.requests.Add(1)
+	underWay := g.UnderWay.Add(1)
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
@@ -60,8 +59,7 @@ func (x *exchange) end() {
 	failure := recover()
 	aborted := failure == http.ErrAbortHandler
 	if failure != nil && !aborted {
-		g.env.Log.Error("a request ended in a panic", "id", x.event.ID, "panic", failure, "stack",
-			string(debug.Stack()))
+		g.Panicked("a request ended in a panic", failure, slog.String("id", x.event.ID))
 		failure = http.ErrAbortHandler
 	}
 	x.unwatch()
@@ -98,7 +96,7 @@ func (x *exchange) end() {
 	g.env.Observer.Served(verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
 	x.log(now)
 	g.env.Observer.InFlight(-1)
-	g.requests.Add(-1)
+	g.UnderWay.Add(-1)
 	if failure != nil {
 		panic(failure)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"weir"
 	"weir/admission"
+	"weir/gate"
 	"weir/identify"
 	"weir/policy"
 	behind "weir/upstream"
@@ -77,6 +78,27 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *setup) httpOptions() gate.HTTPOptions {
+	t := &s.opts.Timeouts
+	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header)}
+}
+
+// replaced ends what the old setup had and the next one does not use.
+func replaced(old, next *setup, serving bool) {
+	next.front.replaces(&old.front, serving)
+	if old.transport != next.transport {
+		old.transport.CloseIdleConnections()
+	}
+}
+
+// drop ends what a setup that will not be used has and the current one does not.
+func (s *setup) drop(current *setup) {
+	s.front.drop(current)
+	if s.transport != current.transport {
+		s.transport.CloseIdleConnections()
+	}
 }
 
 // services are the servers behind the gate.
