@@ -31,10 +31,8 @@ func newSetup(o Options, chain *policy.Chain) (*setup, error) {
 		chain, _ = policy.New(nil, nil)
 	}
 	s := &setup{opts: o, chain: chain}
-	for _, link := range chain.Links() {
-		if _, ok := link.Throttle.(policy.Till); ok && s.tillName == "" {
-			s.tillName = link.Name
-		}
+	if till := chain.TillLink(); till != nil {
+		s.tillName = till.Name
 	}
 	trusted := o.TrustedProxies
 	if network, _ := gate.Split(o.Listen); network == "unix" {

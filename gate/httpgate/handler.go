@@ -185,7 +185,7 @@ func (x *exchange) judge() bool {
 		x.challenge()
 	default:
 		// Whom a limit of its own refuses asks nothing of the upstream.
-		if x.setup.lanes != nil && (a.By == x.setup.tillName || a.By == x.setup.lanesName) {
+		if chain := x.setup.chain; x.setup.lanes != nil && (chain.ByTill(a) || chain.ByLanes(a)) {
 			x.setup.lanes.TurnedAway(&x.event)
 		}
 		x.refuse(a)
