@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/console"
 	"weir/gate/postfixgate"
 	"weir/gate/smtpgate"
 	"weir/mail/spool"
@@ -20,11 +21,11 @@ type mailObserver struct {
 
 var _ spool.Observer = (*mailObserver)(nil)
 
-// of returns the observer of a gate, or one for gates that are gone.
-func (o *mailObserver) of(name string) *observer {
+// of returns the metrics of a gate, or nil for gates that are gone.
+func (o *mailObserver) of(name string) *console.SMTPMetrics {
 	for _, gt := range o.app.current.Load().gates {
-		if gt.post != nil && gt.post.Name == name && gt.seen.smtp != nil {
-			return gt.seen
+		if s, ok := gt.state.(*smtpState); ok && gt.post.Name == name {
+			return s.metrics
 		}
 	}
 	return nil
@@ -33,7 +34,7 @@ func (o *mailObserver) of(name string) *observer {
 func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
 	o.accepted.Add(uint64(r.Passed + r.Delayed + r.Held + r.Withheld + r.Pooled))
 	if seen := o.of(gate); seen != nil {
-		seen.smtp.Accepted(r.Passed, r.Delayed, r.Held, r.Withheld, r.Pooled)
+		seen.Accepted(r.Passed, r.Delayed, r.Held, r.Withheld, r.Pooled)
 	}
 	if link, ok := o.app.current.Load().mailCounts(gate); ok {
 		if r.Shadow {
@@ -70,27 +71,27 @@ func (o *mailObserver) Decided(gate string, v spool.Verdict, n int) {
 func (o *mailObserver) Delivered(gate string, n int, _ time.Duration) {
 	o.delivered.Add(uint64(n))
 	if seen := o.of(gate); seen != nil {
-		seen.smtp.Delivered(n)
+		seen.Delivered(n)
 	}
 }
 
 func (o *mailObserver) Deferred(gate string, n int) {
 	o.deferred.Add(uint64(n))
 	if seen := o.of(gate); seen != nil {
-		seen.smtp.Deferred(n)
+		seen.Deferred(n)
 	}
 }
 
 func (o *mailObserver) Failed(gate string, n int) {
 	o.bounced.Add(uint64(n))
 	if seen := o.of(gate); seen != nil {
-		seen.smtp.Bounced(n)
+		seen.Bounced(n)
 	}
 }
 
 func (o *mailObserver) Ambiguous(gate string, n int) {
 	if seen := o.of(gate); seen != nil {
-		seen.smtp.Ambiguous(n)
+		seen.Ambiguous(n)
 	}
 }
 
@@ -116,9 +117,10 @@ func (o *mailObserver) Deleted(int)  {}
 
 func (o *mailObserver) Bounded(bound string) { o.app.metrics.BoundReached("spool_" + bound) }
 
-// A smtpObserver is an observer as a gate for mail knows it.
+// A smtpObserver writes what happens at a gate for mail into the metrics.
 type smtpObserver struct {
-	*observer
+	*traffic
+	smtp *console.SMTPMetrics
 	app  *App
 	name string
 }
@@ -129,8 +131,6 @@ func (o smtpObserver) Sessions(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.smtp.Sessions(delta)
 }
-
-func (o smtpObserver) Waiting(delta int) { o.waiting.Add(int64(delta)) }
 
 func (o smtpObserver) LogIn(how string) { o.smtp.LogIn(how) }
 
@@ -159,8 +159,12 @@ func (o smtpObserver) judged(how string, recipients int) {
 
 func (o smtpObserver) Bounded(bound string) { o.smtp.Bounded(bound) }
 
-// A postfixObserver is an observer as a policy service knows it.
-type postfixObserver struct{ *observer }
+// A postfixObserver writes what happens at a policy service into the metrics.
+type postfixObserver struct {
+	*traffic
+	policy *console.PolicyMetrics
+	all    *console.Metrics
+}
 
 var _ postfixgate.Observer = postfixObserver{}
 

@@ -10,102 +10,99 @@ import (
 	"weir/gate/apigate"
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
-	"weir/gate/postfixgate"
-	"weir/gate/rlsgate"
 	"weir/gate/tcpgate"
 	"weir/mail/spool"
 	"weir/throttle/stamp"
 	"weir/upstream"
 )
 
-// An observer writes what happens at one gate into the metrics.
-type observer struct {
-	all      *console.Metrics
-	http     *console.HTTPMetrics // one of these
-	tcp      *console.TCPMetrics
-	smtp     *console.SMTPMetrics
-	policy   *console.PolicyMetrics
-	waiting  atomic.Int64
-	inFlight atomic.Int64
+// traffic is what goes on at a gate, for the console. It stays when the gate is reloaded.
+type traffic struct {
+	inFlight atomic.Int64 // requests, connections, sessions or holds
+	waiting  atomic.Int64 // of them, those that are held back
 }
 
-var _ httpgate.Observer = (*observer)(nil)
+// Waiting counts what is held back.
+func (t *traffic) Waiting(delta int) { t.waiting.Add(int64(delta)) }
+
+// A httpObserver writes what happens at an HTTP gate into the metrics.
+type httpObserver struct {
+	*traffic
+	http *console.HTTPMetrics
+	all  *console.Metrics
+}
+
+var _ httpgate.Observer = httpObserver{}
 
 // Waiting counts requests that are held back.
-func (o *observer) Waiting(delta int) {
-	o.waiting.Add(int64(delta))
+func (o httpObserver) Waiting(delta int) {
+	o.traffic.Waiting(delta)
 	o.http.Waiting(delta)
 }
 
 // InFlight counts requests that are under way, those that wait included.
-func (o *observer) InFlight(delta int) {
+func (o httpObserver) InFlight(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.http.InFlight(delta)
 }
 
-// load is how many requests are under way, and how many of those wait.
-func (o *observer) load() (inFlight, waiting int64) { return o.inFlight.Load(), o.waiting.Load() }
-
 // Served counts a request that was answered.
-func (o *observer) Served(v weir.Verdict, status int, added, total time.Duration) {
+func (o httpObserver) Served(v weir.Verdict, status int, added, total time.Duration) {
 	o.http.Done(status, v, added, total)
 }
 
 // Bounded counts what was turned away at a bound.
-func (o *observer) Bounded(bound string) { o.all.BoundReached("http_" + bound) }
+func (o httpObserver) Bounded(bound string) { o.all.BoundReached("http_" + bound) }
 
-// A tcpObserver is an observer as a TCP gate knows it.
-type tcpObserver struct{ *observer }
+// A tcpObserver writes what happens at a TCP gate into the metrics. They count verdicts, bytes and what found no
+// upstream by themselves.
+type tcpObserver struct {
+	*traffic
+	*console.TCPMetrics
+	all *console.Metrics
+}
 
 var _ tcpgate.Observer = tcpObserver{}
 
 // Connections counts connections that are open.
 func (o tcpObserver) Connections(delta int) {
 	o.inFlight.Add(int64(delta))
-	o.tcp.Connections(delta)
+	o.TCPMetrics.Connections(delta)
 }
 
 // Waiting counts connections that are held back.
 func (o tcpObserver) Waiting(delta int) {
-	o.waiting.Add(int64(delta))
-	o.tcp.Waiting(delta)
+	o.traffic.Waiting(delta)
+	o.TCPMetrics.Waiting(delta)
 }
-
-// Judged counts verdicts on connections or packets.
-func (o tcpObserver) Judged(v weir.Verdict) { o.tcp.Judged(v) }
-
-// Passed counts bytes.
-func (o tcpObserver) Passed(in, out int64) { o.tcp.Passed(in, out) }
-
-// Unreached counts what found no upstream.
-func (o tcpObserver) Unreached() { o.tcp.Unreached() }
 
 // Bounded counts what was turned away at a bound.
 func (o tcpObserver) Bounded(bound string) { o.all.BoundReached("tcp_" + bound) }
 
-// An apiObserver is an observer as the decision API knows it.
-type apiObserver struct{ *observer }
+// An apiObserver writes what happens at the decision API into the metrics.
+type apiObserver struct {
+	*traffic
+	*console.Metrics
+}
 
 var _ apigate.Observer = apiObserver{}
-
-// Decided counts an answer.
-func (o apiObserver) Decided(policy string, v weir.Verdict) { o.all.Decided(policy, v) }
 
 // Holds counts holds that are open.
 func (o apiObserver) Holds(delta int) {
 	o.inFlight.Add(int64(delta))
-	o.all.Holds(delta)
+	o.Metrics.Holds(delta)
 }
 
 // Expired counts a hold that nobody settled.
-func (o apiObserver) Expired() { o.all.HoldExpired() }
+func (o apiObserver) Expired() { o.HoldExpired() }
 
 // Bounded counts what was turned away at a bound.
-func (o apiObserver) Bounded(bound string) { o.all.BoundReached("api_" + bound) }
+func (o apiObserver) Bounded(bound string) { o.BoundReached("api_" + bound) }
 
-// An authObserver is an observer as a gate for forward-auth knows it.
+// An authObserver writes what happens at a gate for forward-auth into the metrics.
 type authObserver struct {
-	*observer
+	*traffic
+	all  *console.Metrics
 	gate string
 }
 
@@ -113,9 +110,6 @@ var _ authgate.Observer = authObserver{}
 
 // Decided counts an answer.
 func (o authObserver) Decided(v weir.Verdict, _ time.Duration) { o.all.Answered(o.gate, v) }
-
-// Waiting counts answers that are held back.
-func (o authObserver) Waiting(delta int) { o.waiting.Add(int64(delta)) }
 
 // Bounded counts what was turned away at a bound.
 func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound) }
@@ -153,23 +147,22 @@ const boundLog = "log_lines"
 // declareBounds makes the series of every bound.
 func declareBounds(m *console.Metrics) {
 	m.DeclareBound(boundLog)
-	for kind, names := range map[string][]string{
-		"http": httpgate.BoundNames[:], "tcp": tcpgate.BoundNames[:], "api": apigate.BoundNames[:],
-		"postfix": postfixgate.BoundNames[:],
-		"auth":    authgate.BoundNames[:], "rls": rlsgate.BoundNames[:],
-		"spool": spool.BoundNames[:],
-	} {
+	declare := func(kind string, names []string) {
 		for _, name := range names {
 			m.DeclareBound(kind + "_" + name)
 		}
 	}
+	declare("spool", spool.BoundNames[:])
+	for _, kind := range gateKinds() {
+		declare(kind.name, kind.bounds)
+	}
 }
 
-// gateEnv is what a gate gets of its surroundings.
-func (a *App) gateEnv(o httpgate.Options, c *config.Config, seen *observer) httpgate.Env {
+// httpEnv is what an HTTP gate gets of its surroundings.
+func (a *App) httpEnv(o httpgate.Options, c *config.Config, seen *traffic) httpgate.Env {
 	return httpgate.Env{
-		Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Access: httpgate.AccessLog(c.Log.Access),
-		Observer: seen,
+		Env: a.envOf(o.Listen), Access: httpgate.AccessLog(c.Log.Access),
+		Observer: httpObserver{seen, a.metrics.HTTP(o.Listen), a.metrics},
 		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Challenges: a.challenges,
 		Upstream: serversObserver{a, o.Listen},
 	}

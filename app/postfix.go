@@ -6,49 +6,30 @@ import (
 	"weir/mail/spool"
 )
 
-// preparePostfix keeps the policy service whose address stays, or makes one.
-func (c *change) preparePostfix(o postfixgate.Options) (*gate, error) {
+func (c *change) planPostfix(o postfixgate.Options) (p *gatePlan, err error) {
 	o = o.WithDefaults()
 	name := c.postName(o.Listen)
-	chain, err := c.mailChain("throttles", o.Throttles)
+	p = c.planGate("postfix", o.Listen)
+	if p.chain, err = c.mailChain("throttles", o.Throttles); err != nil {
+		return nil, err
+	}
+	if p.each, err = c.chain("per_recipient", o.PerRecipient); err != nil {
+		return nil, err
+	}
+	p.trusts, p.status = trusts(nil), console.GateStatus{Throttles: o.Throttles}
+	p.post, err = c.keepPost(name, o.Throttles, o.NextHop,
+		spool.Gate{Host: c.app.post.host, Admin: o.Admin, Command: o.Command})
 	if err != nil {
 		return nil, err
 	}
-	each, err := c.chain("per_recipient", o.PerRecipient)
-	if err != nil {
-		return nil, err
-	}
-	parts := postfixgate.Parts{Throttles: chain, PerRecipient: each}
-	gt := &gate{kind: "postfix", listen: o.Listen, chain: chain, each: each, trusts: trusts(nil),
-		status: console.GateStatus{Throttles: o.Throttles}}
-	host := c.app.post.host
-	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{Host: host, Admin: o.Admin, Command: o.Command})
-	if err != nil {
-		return nil, err
-	}
-	old := c.keep(gt.kind, gt.listen)
-	if old == nil {
-		gt.seen = &observer{all: c.app.metrics, policy: c.app.metrics.Policy(o.Listen)}
-		env := postfixgate.Env{Name: name, Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
-			Observer: postfixObserver{gt.seen},
-			Spool:    c.app.post, Secret: c.app.markSecret}
-		if gt.postfix, err = postfixgate.New(o, parts, env); err != nil {
-			return nil, err
-		}
-	} else {
-		gt.postfix, gt.seen = old.postfix, old.seen
-		commit, abort, err := gt.postfix.Prepare(o, parts)
-		if err != nil {
-			return nil, err
-		}
-		c.reuse(commit, abort)
-	}
-	gt.server, gt.load = gt.postfix, gt.seen.load
-	gt.forget = func(m *console.Metrics) { m.ForgetPolicyService(o.Listen) }
-	if old == nil {
-		err = c.open(gt)
-	}
-	return gt, err
+	p.forget = func(m *console.Metrics) { m.ForgetPolicyService(o.Listen) }
+	parts := postfixgate.Parts{Throttles: p.chain, PerRecipient: p.each}
+	wire(p, func() (*postfixgate.Gate, error) {
+		return postfixgate.New(o, parts, postfixgate.Env{Env: c.app.envOf(o.Listen), Name: name,
+			Observer: postfixObserver{p.seen, c.app.metrics.Policy(o.Listen), c.app.metrics},
+			Spool:    c.app.post, Secret: c.app.markSecret})
+	}, func(g *postfixgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
+	return p, nil
 }
 
 // markSecret signs the marks by which a gate for mail knows whose mail Postfix diverts to it.

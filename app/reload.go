@@ -149,7 +149,9 @@ func (a *App) leaveBehind(c *change) {
 		doors.Wait()
 		for _, gt := range c.removed {
 			a.forget(gt)
-			gt.limits.retire()
+			if s, ok := gt.state.(interface{ retire() }); ok {
+				s.retire()
+			}
 		}
 		a.retire(c.retired)
 	})

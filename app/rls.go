@@ -12,49 +12,32 @@ import (
 	"weir/throttle/quota"
 )
 
-// prepareRLS keeps the gate for Envoy whose address stays, or makes one.
-func (c *change) prepareRLS(o rlsgate.Options) (*gate, error) {
+func (c *change) planRLS(o rlsgate.Options) (p *gatePlan, err error) {
 	o = o.WithDefaults()
-	parts := rlsgate.Parts{Domains: map[string]*policy.Chain{}}
-	var err error
-	for _, name := range slices.Sorted(maps.Keys(o.Domains)) {
+	p = c.planGate("rls", o.Listen)
+	names := slices.Sorted(maps.Keys(o.Domains))
+	p.status = console.GateStatus{Policies: names}
+	if p.old == nil {
+		p.state = &envoyLimits{app: c.app}
+	}
+	parts := rlsgate.Parts{Domains: map[string]*policy.Chain{}, Limit: p.state.(*envoyLimits).link}
+	for _, name := range names {
 		if parts.Domains[name], err = c.chain("domains."+name+".throttles", o.Domains[name].Throttles); err != nil {
 			return nil, err
 		}
 	}
-	gt := &gate{kind: "rls", listen: o.Listen,
-		status: console.GateStatus{Policies: slices.Sorted(maps.Keys(o.Domains))}}
-	if o.Authz != nil {
-		if parts.Authz, err = c.chain("authz.throttles", o.Authz.Throttles); err != nil {
+	if a := o.Authz; a != nil {
+		if parts.Authz, err = c.chain("authz.throttles", a.Throttles); err != nil {
 			return nil, err
 		}
-		gt.chain, gt.trusts, gt.account, gt.status.Throttles = parts.Authz, trusts(o.Authz.TrustedProxies),
-			o.Authz.Account, o.Authz.Throttles
+		p.chain, p.trusts, p.account, p.status.Throttles = parts.Authz, trusts(a.TrustedProxies), a.Account, a.Throttles
 	}
-	old := c.keep(gt.kind, gt.listen)
-	if old == nil {
-		gt.seen, gt.limits = &observer{all: c.app.metrics}, &envoyLimits{app: c.app}
-		parts.Limit = gt.limits.link
-		env := rlsgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log.With("gate", o.Listen),
-			Observer: rlsObserver{gt.seen, o.Listen}, Offend: c.app.offend}
-		if gt.rls, err = rlsgate.New(o, parts, env); err != nil {
-			return nil, err
-		}
-	} else {
-		gt.rls, gt.seen, gt.limits = old.rls, old.seen, old.limits
-		parts.Limit = gt.limits.link
-		commit, abort, err := gt.rls.Prepare(o, parts)
-		if err != nil {
-			return nil, err
-		}
-		c.reuse(commit, abort)
-	}
-	gt.server, gt.load = gt.rls, gt.seen.load
-	gt.forget = func(m *console.Metrics) { m.ForgetRLS(o.Listen) }
-	if old == nil {
-		err = c.open(gt)
-	}
-	return gt, err
+	p.forget = func(m *console.Metrics) { m.ForgetRLS(o.Listen) }
+	wire(p, func() (*rlsgate.Gate, error) {
+		return rlsgate.New(o, parts, rlsgate.Env{Env: c.app.envOf(o.Listen),
+			Observer: rlsObserver{c.app.metrics, o.Listen}, Offend: c.app.offend})
+	}, func(g *rlsgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
+	return p, nil
 }
 
 // envoyAccounts is how many values are counted apart for rules of one unit. Those beyond share limits.
@@ -116,9 +99,6 @@ func (l *envoyLimits) link(r rlsgate.Rule) (*policy.Link, error) {
 
 // retire ends the quotas.
 func (l *envoyLimits) retire() {
-	if l == nil {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, unit := range l.units {
@@ -127,9 +107,9 @@ func (l *envoyLimits) retire() {
 	l.units = nil
 }
 
-// A rlsObserver is an observer as a gate for Envoy knows it.
+// A rlsObserver writes what happens at a gate for Envoy into the metrics.
 type rlsObserver struct {
-	*observer
+	all  *console.Metrics
 	gate string
 }
 

@@ -38,58 +38,72 @@ func userName(name string) string {
 	return name
 }
 
-// prepareSMTP keeps the gate for mail whose address stays, or makes one.
-func (c *change) prepareSMTP(o smtpgate.Options) (*gate, error) {
-	o.Hostname = c.app.hostName(o)
-	o = o.WithDefaults()
-	name := c.postName(o.Listen)
-	old := c.keep("smtp", o.Listen)
-	parts, guessed, err := c.mailParts(o, old)
+// smtpState is what a gate for mail keeps from one generation to the next.
+type smtpState struct {
+	metrics *console.SMTPMetrics
+	guesses *bloom.Limiter // wrong passwords
+}
+
+// newSMTPState makes what a new gate for mail keeps.
+func (c *change) newSMTPState(listen string) (*smtpState, error) {
+	limiter, err := bloom.New(guesses, c.app.opts.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	gt := &gate{kind: "smtp", listen: o.Listen, accept: parts.Accept, chain: parts.Throttles, each: parts.PerRecipient,
-		guesses: guessed, trusts: trusts(nil),
-		status: console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept,
-			Throttles: o.Throttles}}
-	gt.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
+	c.app.pace.start(limiter)
+	s := &smtpState{c.app.metrics.SMTP(listen), limiter}
+	for _, bound := range smtpgate.BoundNames {
+		s.metrics.DeclareBound(bound)
+	}
+	return s, nil
+}
+
+func (c *change) planSMTP(o smtpgate.Options) (p *gatePlan, err error) {
+	o.Hostname = c.app.hostName(o)
+	o = o.WithDefaults()
+	name := c.postName(o.Listen)
+	p = c.planGate("smtp", o.Listen)
+	if p.accept, err = c.chain("accept", o.Accept); err != nil {
+		return nil, err
+	}
+	if p.chain, err = c.mailChain("throttles", o.Throttles); err != nil {
+		return nil, err
+	}
+	if p.each, err = c.chain("per_recipient", o.PerRecipient); err != nil {
+		return nil, err
+	}
+	if p.old == nil {
+		if p.state, err = c.newSMTPState(o.Listen); err != nil {
+			return nil, err
+		}
+	}
+	p.trusts = trusts(nil)
+	p.status = console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept,
+		Throttles: o.Throttles}
+	p.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
 		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command,
 		Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
 	})
 	if err != nil {
 		return nil, err
 	}
+	state := p.state.(*smtpState)
+	parts := smtpgate.Parts{Accept: p.accept, Throttles: p.chain, PerRecipient: p.each,
+		Guesses: state.guesses.Throttle(), UserGuesses: c.app.post.accounts}
 	if o.Stamps != nil {
-		if gt.stamps, err = c.mailStamps(*o.Stamps, old); err != nil {
+		if p.stamps, err = c.mailStamps(*o.Stamps, p.old); err != nil {
 			return nil, weir.Under("stamps", err)
 		}
-		parts.Stamps = gt.stamps
+		parts.Stamps = p.stamps
 	}
 	if o.Auth == smtpgate.AuthNextHop {
-		parts.Relay = nextHopLogins{gt.post.Carrier.(*nexthop.Client)}
+		parts.Relay = nextHopLogins{p.post.Carrier.(*nexthop.Client)}
 	}
-	if old == nil {
-		gt.seen = &observer{all: c.app.metrics, smtp: c.app.metrics.SMTP(o.Listen)}
-		for _, bound := range smtpgate.BoundNames {
-			gt.seen.smtp.DeclareBound(bound)
-		}
-		if gt.smtp, err = smtpgate.New(o, parts, c.app.smtpEnv(name, o, gt.seen)); err != nil {
-			return nil, err
-		}
-	} else {
-		gt.smtp, gt.seen = old.smtp, old.seen
-		commit, abort, err := gt.smtp.Prepare(o, parts)
-		if err != nil {
-			return nil, err
-		}
-		c.reuse(commit, abort)
-	}
-	gt.server, gt.load = gt.smtp, gt.seen.load
-	gt.forget = func(m *console.Metrics) { m.ForgetSMTP(o.Listen) }
-	if old == nil {
-		err = c.open(gt)
-	}
-	return gt, err
+	p.forget = func(m *console.Metrics) { m.ForgetSMTP(o.Listen) }
+	wire(p, func() (*smtpgate.Gate, error) {
+		return smtpgate.New(o, parts, c.app.smtpEnv(name, o, smtpObserver{p.seen, state.metrics, c.app, name}))
+	}, func(g *smtpgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
+	return p, nil
 }
 
 // nextHopLogins asks the next hop about passwords.
@@ -114,33 +128,10 @@ func poolBelow(s *smtpgate.Stamping) float64 {
 	return float64(s.FromLoad)
 }
 
-// mailParts makes what a gate for mail is wired with. Wrong passwords are still known after a reload.
-func (c *change) mailParts(o smtpgate.Options, old *gate) (p smtpgate.Parts, guessed *bloom.Limiter, err error) {
-	if p.Accept, err = c.chain("accept", o.Accept); err != nil {
-		return p, nil, err
-	}
-	if p.Throttles, err = c.mailChain("throttles", o.Throttles); err != nil {
-		return p, nil, err
-	}
-	if p.PerRecipient, err = c.chain("per_recipient", o.PerRecipient); err != nil {
-		return p, nil, err
-	}
-	if old != nil {
-		guessed = old.guesses
-	} else {
-		if guessed, err = bloom.New(guesses, c.app.opts.Clock.Now()); err != nil {
-			return p, nil, err
-		}
-		c.app.pace.start(guessed)
-	}
-	p.Guesses, p.UserGuesses = guessed.Throttle(), c.app.post.accounts
-	return p, guessed, nil
-}
-
 // smtpEnv is what a gate for mail gets of its surroundings.
-func (a *App) smtpEnv(name string, o smtpgate.Options, seen *observer) smtpgate.Env {
+func (a *App) smtpEnv(name string, o smtpgate.Options, seen smtpgate.Observer) smtpgate.Env {
 	return smtpgate.Env{
-		Name: name, Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Observer: smtpObserver{seen, a, name},
+		Env: a.envOf(o.Listen), Name: name, Observer: seen,
 		Spool: a.post, Logins: a.post.logins, Guard: &a.post.guard,
 		Commands: func(ctx context.Context, now time.Time, ticket string, text io.Reader) error {
 			err := a.post.Command(ctx, now, name, ticket, text)

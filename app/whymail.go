@@ -38,7 +38,7 @@ func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, err
 		Time: b.opts.Clock.Now(), Source: source, Account: user, Plan: q.Plan, Kind: smtpgate.KindMail, Cost: 1,
 		Message: &weir.Message{User: user, Recipients: q.To},
 	}
-	if gt.smtp != nil {
+	if gt.kind == "smtp" {
 		ev.Client = smtpgate.ClientMark + user
 	}
 	steps, verdict := gt.explain(&ev)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"weir"
@@ -31,6 +32,14 @@ func (p *Pass) Ask(most int64, whole bool, now time.Time) (granted int64, again 
 		}
 	}
 	return granted, again
+}
+
+// Meters reports whether a throttle of the chain counts bytes.
+func (c *Chain) Meters() bool {
+	return slices.ContainsFunc(c.links, func(link *Link) bool {
+		_, ok := link.Throttle.(weir.Meter)
+		return ok
+	})
 }
 
 // Rations reports whether a throttle of the chain that is not in shadow has a limit on bytes.

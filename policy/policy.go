@@ -53,6 +53,8 @@ func NewLink(name string, t weir.Throttle, onError OnError) *Link {
 // A Chain is an ordered list of throttles. It is safe for concurrent use and does not change.
 type Chain struct {
 	links   []*Link
+	till    *Link // nil where no stamps are taken
+	lanes   *Link // nil where the capacity is not limited
 	failed  func(link string, err error)
 	answers sync.Pool // of *weir.Answer, for what throttles say: a pass may be held for long and should be small
 }
@@ -66,6 +68,7 @@ func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
 		failed = func(string, error) {}
 	}
 	c := &Chain{links: links, failed: failed}
+	c.assign()
 	c.answers.New = func() any { return new(weir.Answer) }
 	return c, nil
 }

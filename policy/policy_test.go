@@ -301,7 +301,7 @@ func TestExplain(t *testing.T) {
 }
 
 func TestTooManyLinks(t *testing.T) {
-	links := make([]*Link, MaxLinks+1)
+	links := slices.Repeat([]*Link{NewLink("a", &script{}, Closed)}, MaxLinks+1)
 	if _, err := New(links, nil); !errors.Is(err, ErrTooManyLinks) {
 		t.Errorf("got %v", err)
 	}

@@ -18,12 +18,40 @@ type Till interface {
 	Terms() weir.Terms
 }
 
-// Till returns the first throttle of the chain that takes stamps, or nil.
-func (c *Chain) Till() Till {
+// Lanes are the throttle of a chain that limits how much its upstream has to do at once. It comes last.
+type Lanes interface {
+	weir.ConcurrencyLimiter
+	// TurnedAway is told of an event that wanted a place at the upstream and was turned away before it could have one.
+	TurnedAway(ev *weir.Event)
+}
+
+// assign finds the links that have a role in the chain beside judging: the first till, and the lanes.
+func (c *Chain) assign() {
 	for _, link := range c.links {
-		if t, ok := link.Throttle.(Till); ok {
-			return t
+		switch link.Throttle.(type) {
+		case Till:
+			if c.till == nil {
+				c.till = link
+			}
+		case Lanes:
+			c.lanes = link
 		}
 	}
-	return nil
 }
+
+// Till returns the first throttle of the chain that takes stamps, or nil.
+func (c *Chain) Till() Till {
+	if c.till == nil {
+		return nil
+	}
+	return c.till.Throttle.(Till)
+}
+
+// TillLink is the link of the till, and LanesLink that of the lanes; nil where the chain has none.
+func (c *Chain) TillLink() *Link  { return c.till }
+func (c *Chain) LanesLink() *Link { return c.lanes }
+
+// ByTill reports whether the till gave an answer, and ByLanes whether the lanes did. Those are limits of the server; an
+// answer by neither is about a limit of the client's own.
+func (c *Chain) ByTill(a *weir.Answer) bool  { return c.till != nil && a.By == c.till.Name }
+func (c *Chain) ByLanes(a *weir.Answer) bool { return c.lanes != nil && a.By == c.lanes.Name }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"weir"
-	"weir/internal/clock"
 	"weir/throttle/quota"
 )
 
@@ -33,7 +32,7 @@ func BenchmarkDecide(b *testing.B) {
 				b.Fatal(err)
 			}
 			chains := policies{"web": chainOf(b, q)}
-			g, err := New(options(Options{}, chains), chains, Env{Clock: clock.System})
+			g, err := New(options(Options{}, chains), chains, Env{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -93,7 +93,7 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 			return till.Receive(ctx, ev, q.Stamp, q.Message)
 		})
 	}
-	defer g.survive("judging a question", func() {
+	defer g.Recover("a panic while judging a question", func() {
 		h.pass.Settle(weir.Outcome{Time: now}) // what the throttles before the one that failed have taken
 		wrong = failure()
 	})
@@ -141,7 +141,7 @@ func (c *call) hold(h *hold, q *question, d *decision, now time.Time) *problem {
 		return nil
 	}
 	h.pass.Settle(weir.Outcome{Time: now})
-	if c.gate.stopping() {
+	if c.gate.Stopping() {
 		return stopping()
 	}
 	return full(BoundHolds, "open holds", o.Max)

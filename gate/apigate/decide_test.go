@@ -297,7 +297,7 @@ func TestPanicInTheHandler(t *testing.T) {
 		if failure := recover(); failure != http.ErrAbortHandler {
 			t.Error(failure)
 		}
-		if n := r.requests.Load(); n != 0 {
+		if n := r.UnderWay.Load(); n != 0 {
 			t.Errorf("%d requests under way", n)
 		}
 	}()

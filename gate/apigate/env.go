@@ -1,17 +1,14 @@
 package apigate
 
 import (
-	"log/slog"
-
 	"weir"
-	"weir/internal/clock"
+	"weir/gate"
 )
 
 // An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
 // observes.
 type Env struct {
-	Clock    clock.Clock
-	Log      *slog.Logger
+	gate.Env
 	Observer Observer
 }
 
@@ -41,12 +38,7 @@ const (
 var BoundNames = [...]string{BoundConnections, BoundRequests, BoundBody, BoundBatch, BoundRecipients, BoundHolds}
 
 func (e Env) withDefaults() Env {
-	if e.Clock == nil {
-		e.Clock = clock.System
-	}
-	if e.Log == nil {
-		e.Log = slog.New(slog.DiscardHandler)
-	}
+	e.Env = e.Env.WithDefaults()
 	if e.Observer == nil {
 		e.Observer = nobody{}
 	}

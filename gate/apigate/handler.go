@@ -47,10 +47,10 @@ var endpoints = map[string]endpoint{
 
 // ServeHTTP answers one request. It may be called without a listener, for tests and for embedding.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{gate: g, setup: g.setup.Load(), w: w, r: r}
-	underWay := g.requests.Add(1)
-	defer g.requests.Add(-1)
-	defer g.survive("answering a request", c.broken)
+	c := &call{gate: g, setup: g.Setup.Load(), w: w, r: r}
+	underWay := g.UnderWay.Add(1)
+	defer g.UnderWay.Add(-1)
+	defer g.Recover("a panic while answering a request", c.broken)
 	if r.Body != nil && r.Body != http.NoBody {
 		// Also for a body that is not wanted, as net/http reads on for the sake of the connection.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.setup.opts.Timeouts.Header.Std()))

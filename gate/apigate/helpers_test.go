@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/quota"
@@ -144,7 +145,7 @@ func start(t testing.TB, o Options, c *fakeClock, chains policies) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: c, seen: newObserver(), log: new(syncBuffer)}
 	g, err := New(options(o, chains), chains,
-		Env{Clock: c, Observer: r.seen, Log: slog.New(slog.NewTextHandler(r.log, nil))})
+		Env{Env: gate.Env{Clock: c, Log: slog.New(slog.NewTextHandler(r.log, nil))}, Observer: r.seen})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func start(t testing.TB, o Options, c *fakeClock, chains policies) *rig {
 		if n := r.seen.open(); n != 0 {
 			t.Errorf("%d holds are open after the stop", n)
 		}
-		if n := r.open.Load(); n != 0 {
+		if n := r.Open.Load(); n != 0 {
 			t.Errorf("%d connections are open after the stop", n)
 		}
 	})

@@ -54,7 +54,8 @@ func (h *hold) follow(g *Gate) <-chan struct{} {
 
 // wait takes the pass to its final verdict, or until ctx ends.
 func (h *hold) wait(ctx context.Context, g *Gate) {
-	defer g.survive("awaiting a turn", func() { h.tell(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure}) })
+	defer g.Recover("a panic while awaiting a turn",
+		func() { h.tell(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure}) })
 	for h.pass.Answer.Verdict == weir.Wait {
 		if h.pass.Await(ctx, g.env.Clock.Now) != nil {
 			return
@@ -91,7 +92,7 @@ func (h *hold) settle(g *Gate, bytes int64, o weir.Outcome) {
 		cancel()
 		<-called
 	}
-	defer g.survive("settling a hold", nil)
+	defer g.Recover("a panic while settling a hold", nil)
 	o.Time = g.env.Clock.Now()
 	end(&h.pass, bytes, o)
 }

@@ -24,7 +24,7 @@ func (g *Gate) findHold(id string) (*hold, *problem) {
 
 // abandon settles a hold that nobody has settled.
 func (g *Gate) abandon(h *hold) {
-	h.settle(g, 0, weir.Outcome{Done: g.setup.Load().opts.Holds.Expired == ExpiredDone})
+	h.settle(g, 0, weir.Outcome{Done: g.Setup.Load().opts.Holds.Expired == ExpiredDone})
 }
 
 // settle ends holds as their clients say.
@@ -140,7 +140,7 @@ func (c *call) pause(called <-chan struct{}, patience time.Duration) *problem {
 	select {
 	case <-called:
 	case <-over:
-	case <-c.gate.stop:
+	case <-c.gate.Serving.Done():
 		return stopping()
 	case <-c.r.Context().Done():
 	}

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/policy"
 )
 
@@ -81,9 +81,10 @@ func (s *setup) policy(name string) (string, *policy.Chain, *problem) {
 	return "", nil, invalid("policy", fmt.Sprintf("there is no policy %s", quoted(name)), hint)
 }
 
-// serverOptions are those that net/http takes once and for all.
-type serverOptions struct{ header, idle time.Duration }
+// maxHeader is the most that net/http reads of a request's line and headers. A token needs no more.
+const maxHeader = 8 << 10
 
-func (s *setup) serverOptions() serverOptions {
-	return serverOptions{s.opts.Timeouts.Header.Std(), s.opts.Timeouts.Idle.Std()}
+func (s *setup) httpOptions() gate.HTTPOptions {
+	t := &s.opts.Timeouts
+	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: maxHeader}
 }

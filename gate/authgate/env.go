@@ -1,18 +1,16 @@
 package authgate
 
 import (
-	"log/slog"
 	"time"
 
 	"weir"
-	"weir/internal/clock"
+	"weir/gate"
 )
 
 // An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
 // observes.
 type Env struct {
-	Clock    clock.Clock
-	Log      *slog.Logger
+	gate.Env
 	Observer Observer
 	// Offend is told of whoever belongs on the invalid list.
 	Offend func(ev *weir.Event, a *weir.Answer)
@@ -45,12 +43,7 @@ var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, Boun
 	BoundAccount}
 
 func (e Env) withDefaults() Env {
-	if e.Clock == nil {
-		e.Clock = clock.System
-	}
-	if e.Log == nil {
-		e.Log = slog.New(slog.DiscardHandler)
-	}
+	e.Env = e.Env.WithDefaults()
 	if e.Observer == nil {
 		e.Observer = nobody{}
 	}

@@ -2,16 +2,15 @@ package authgate
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"runtime/debug"
 	"time"
 
 	"weir"
 	"weir/gate/refusal"
 	"weir/identify"
-	"weir/internal/loglimit"
 	"weir/policy"
 )
 
@@ -38,15 +37,15 @@ type visit struct {
 // ServeHTTP answers one question. It may be called without a listener, for tests and for embedding.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := g.visits.Get().(*visit)
-	v.gate, v.setup, v.w, v.r, v.dialect = g, g.setup.Load(), w, r, HAProxy
-	underWay := g.requests.Add(1)
-	defer g.requests.Add(-1)
+	v.gate, v.setup, v.w, v.r, v.dialect = g, g.Setup.Load(), w, r, HAProxy
+	underWay := g.UnderWay.Add(1)
+	defer g.UnderWay.Add(-1)
 	defer v.end()
 	v.leaveBody()
 	peer, ok := v.peer()
 	if !ok {
 		g.env.Observer.Bounded(BoundStranger)
-		g.warn(&g.strange, "somebody asks who is no trusted proxy", "peer", r.RemoteAddr)
+		g.Warn(&g.strange, "somebody asks who is no trusted proxy", slog.String("peer", r.RemoteAddr))
 		v.problem(http.StatusForbidden, "Only a trusted proxy may ask here.")
 		return
 	}
@@ -67,7 +66,7 @@ func (v *visit) end() {
 		if failure == http.ErrAbortHandler {
 			panic(failure)
 		}
-		g.env.Log.Error("a panic while answering a question", "panic", failure, "stack", string(debug.Stack()))
+		g.Panicked("a panic while answering a question", failure)
 		v.pass.Settle(weir.Outcome{Time: v.event.Time}) // what the throttles before the one that failed have taken
 		if v.answered {
 			panic(http.ErrAbortHandler)
@@ -117,7 +116,8 @@ func (v *visit) understand(peer netip.Addr) bool {
 	}
 	if err != nil {
 		v.gate.env.Observer.Bounded(BoundMalformed)
-		v.gate.warn(&v.gate.malformed, "a question cannot be answered", "why", err, "peer", v.r.RemoteAddr)
+		v.gate.Warn(&v.gate.malformed, "a question cannot be answered", slog.Any("why", err),
+			slog.String("peer", v.r.RemoteAddr))
 		v.problem(http.StatusBadRequest, refusal.Sentence(err))
 		return false
 	}
@@ -201,11 +201,4 @@ func (v *visit) refuseAtBound(bound, unit string, limit int64) {
 	v.gate.env.Observer.Bounded(bound)
 	v.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Overload,
 		Figure: weir.Figure{By: gateName, Rule: "bounds." + bound, Unit: unit, Limit: limit}})
-}
-
-// warn logs what somebody should look at, but not each time.
-func (g *Gate) warn(line *loglimit.Line, what string, attrs ...any) {
-	if hidden, ok := line.Now(g.env.Clock.Now().Sub(g.began)); ok {
-		g.env.Log.Warn(what, append(attrs, "left_out", hidden)...)
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/gate/refusal"
 	"weir/internal/clock"
 	"weir/policy"
@@ -87,8 +88,9 @@ func start(t testing.TB, o Options, c *clock.Fake, chain *policy.Chain) *rig {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	g, err := New(o, chain, Env{Clock: c, Observer: r.seen, Log: slog.New(slog.NewTextHandler(r.log, nil)),
-		Offend: func(ev *weir.Event, _ *weir.Answer) { r.banned <- ev.Source.String() + " " + ev.ID }})
+	g, err := New(o, chain, Env{Env: gate.Env{Clock: c, Log: slog.New(slog.NewTextHandler(r.log, nil))},
+		Observer: r.seen,
+		Offend:   func(ev *weir.Event, _ *weir.Answer) { r.banned <- ev.Source.String() + " " + ev.ID }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func start(t testing.TB, o Options, c *clock.Fake, chain *policy.Chain) *rig {
 	t.Cleanup(func() {
 		r.client.CloseIdleConnections()
 		r.end()
-		if n := r.open.Load(); n != 0 {
+		if n := r.Open.Load(); n != 0 {
 			t.Errorf("%d connections are open after the stop", n)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
-	"weir/internal/doorway"
 )
 
 // Options configure one gate for forward-auth: a proxy asks it about each request, and lets pass what it admits.
@@ -99,7 +99,7 @@ const (
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:9003")
-	if network, _ := doorway.Split(o.Listen); network == "unix" {
+	if network, _ := gate.Split(o.Listen); network == "unix" {
 		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
 	} else if len(o.TrustedProxies) == 0 {
 		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -150,7 +150,7 @@ func (o Options) Validate() error {
 }
 
 func (o *Options) validateListen(v *weir.Mistakes) {
-	network, address := doorway.Split(o.Listen)
+	network, address := gate.Split(o.Listen)
 	switch {
 	case o.Listen == "": // it has a default
 	case network == "unix" && !filepath.IsAbs(address):

@@ -301,7 +301,7 @@ func TestNginxFailsOpen(t *testing.T) {
 func TestNginxWaits(t *testing.T) {
 	f, _ := nginxFront(t, Options{})
 	turns := make(chan *weir.Turn, 1)
-	commit, _, err := f.gate.Prepare(Options{TrustedProxies: f.gate.setup.Load().opts.TrustedProxies},
+	commit, _, err := f.gate.Prepare(Options{TrustedProxies: f.gate.Setup.Load().opts.TrustedProxies},
 		chainOf(t, lineOf(turns, time.Time{})))
 	if err != nil {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ func TestStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.Stop(ctx) }()
-	receive(t, r.stop)
+	receive(t, r.Serving.Done())
 	cancel()
 	if err := receive(t, stopped); !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -128,7 +128,7 @@ func TestStop(t *testing.T) {
 	waiting = r.asking(t.Context(), byNginx()...)
 	r.untilWaiting(1)
 	go func() { stopped <- r.Stop(context.Background()) }()
-	receive(t, r.stop)
+	receive(t, r.Serving.Done())
 	receive(t, turns) // of the one that was cut off
 	receive(t, turns).Grant()
 	if a := receive(t, waiting); a.status != 200 {

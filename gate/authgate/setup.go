@@ -2,10 +2,9 @@ package authgate
 
 import (
 	"net/netip"
-	"time"
 
+	"weir/gate"
 	"weir/identify"
-	"weir/internal/doorway"
 	"weir/policy"
 )
 
@@ -32,7 +31,7 @@ func newSetup(o Options, chain *policy.Chain) (*setup, error) {
 	}
 	s := &setup{opts: o, chain: chain}
 	trusted := o.TrustedProxies
-	if network, _ := doorway.Split(o.Listen); network == "unix" {
+	if network, _ := gate.Split(o.Listen); network == "unix" {
 		s.socket, trusted = true, append([]netip.Prefix{netip.PrefixFrom(onSocket, 32)}, trusted...)
 	}
 	// Forwarded is what a client wrote: none of the proxies writes it.
@@ -42,12 +41,11 @@ func newSetup(o Options, chain *policy.Chain) (*setup, error) {
 	return s, nil
 }
 
-// serverOptions are those that net/http takes once and for all.
-type serverOptions struct {
-	header, idle time.Duration
-	headerBytes  int
-}
+// readAhead is how much more than its bound net/http takes for a request's head.
+const readAhead = 4 << 10
 
-func (s *setup) serverOptions() serverOptions {
-	return serverOptions{s.opts.Timeouts.Header.Std(), s.opts.Timeouts.Idle.Std(), int(s.opts.Bounds.Header)}
+func (s *setup) httpOptions() gate.HTTPOptions {
+	t := &s.opts.Timeouts
+	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(),
+		HeaderBytes: int(s.opts.Bounds.Header) - readAhead}
 }

@@ -107,7 +107,7 @@ func (g *Gate) sumUp() {
 	g.summing.Store(false)
 	hidden := g.lines.Hidden()
 	for _, name := range slices.Sorted(maps.Keys(hidden)) {
-		g.env.Log.LogAttrs(g.base, slog.LevelInfo, "more requests", slog.String("of", name),
+		g.env.Log.LogAttrs(g.Base, slog.LevelInfo, "more requests", slog.String("of", name),
 			slog.Int64("requests", hidden[name]))
 	}
 }

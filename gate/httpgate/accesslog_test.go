@@ -16,7 +16,7 @@ func TestRefusalsAreSummedUp(t *testing.T) {
 				t.Fatal(res.Status)
 			}
 		}
-		eventually(t, "all are over", func() bool { return g.requests.Load() == 0 })
+		eventually(t, "all are over", func() bool { return g.UnderWay.Load() == 0 })
 		g.clock.Advance(time.Second)
 		eventually(t, "summed up", func() bool { return !g.summing.Load() })
 	}

@@ -74,13 +74,13 @@ func TestACME(t *testing.T) {
 	}
 
 	next := s.options(t, func(a *ACME) { a.Domains = append(a.Domains, "shop.example.com") })
-	account := g.setup.Load().account()
+	account := g.Setup.Load().account()
 	commit, _, err := g.Prepare(next, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	commit()
-	if _, err := s.served(g, "shop.example.com"); err != nil || g.setup.Load().account() != account {
+	if _, err := s.served(g, "shop.example.com"); err != nil || g.Setup.Load().account() != account {
 		t.Errorf("%v", err)
 	}
 	if again, err := s.served(g, "www.example.com"); again != first || err != nil {

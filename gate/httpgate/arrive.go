@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"golang.org/x/crypto/acme"
@@ -17,7 +16,7 @@ import (
 // counted and no more: a scan of the network would fill the log.
 func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 	timeout := s.opts.Timeouts.Handshake.Std()
-	ctx, cancel := context.WithTimeout(g.welcome, timeout)
+	ctx, cancel := context.WithTimeout(g.Serving, timeout)
 	defer cancel()
 	_ = c.SetDeadline(time.Now().Add(timeout))
 	if header {
@@ -48,18 +47,13 @@ func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 
 // nowhere notes that a connection got nowhere, unless it is the gate that stops.
 func (g *Gate) nowhere(c *conn, bound string, err error) {
-	if g.stopping() {
+	if g.Stopping() {
 		return
 	}
 	g.env.Observer.Bounded(bound)
-	g.env.Log.LogAttrs(g.base, slog.LevelDebug, "a connection got nowhere",
+	g.env.Log.LogAttrs(g.Base, slog.LevelDebug, "a connection got nowhere",
 		slog.String("peer", c.RemoteAddr().String()),
 		slog.String("bound", bound), slog.Any("error", err))
-}
-
-func (g *Gate) panicked(c *conn, what any) {
-	g.env.Log.Error("a connection ended in a panic", "peer", c.RemoteAddr().String(), "panic", what, "stack",
-		string(debug.Stack()))
 }
 
 // resetting makes the close that follows one without ceremony.

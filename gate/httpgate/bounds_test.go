@@ -26,8 +26,8 @@ func TestConnectionsBound(t *testing.T) {
 		t.Error("the one too many was served")
 	}
 	eventually(t, "one turned away", func() bool { return g.seen.bounds(BoundConnections) == 1 })
-	if g.open.Load() != 2 {
-		t.Errorf("%d open", g.open.Load())
+	if g.Open.Load() != 2 {
+		t.Errorf("%d open", g.Open.Load())
 	}
 }
 
@@ -40,7 +40,7 @@ func TestConnectionPlaceIsGivenBack(t *testing.T) {
 			t.Fatal(res.Status)
 		}
 		_ = c.Close()
-		eventually(t, "place free", func() bool { return g.open.Load() == 0 })
+		eventually(t, "place free", func() bool { return g.Open.Load() == 0 })
 	}
 }
 
@@ -153,9 +153,9 @@ func TestSlowClients(t *testing.T) {
 		c := g.dial()
 		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		receive(t, asked)
-		eventually(t, "cut off", func() bool { return g.requests.Load() == 0 })
+		eventually(t, "cut off", func() bool { return g.UnderWay.Load() == 0 })
 	})
-	eventually(t, "all closed", func() bool { return g.open.Load() == 0 })
+	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }
 
 // A request that waits in line may wait longer than any progress timeout.
@@ -207,5 +207,5 @@ func TestRefusedUpload(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "all closed", func() bool { return g.requests.Load() == 0 })
+	eventually(t, "all closed", func() bool { return g.UnderWay.Load() == 0 })
 }

@@ -40,7 +40,7 @@ func (x *exchange) payer() string {
 // Take reports whether the general pool takes the request, of which a stamp is asked. A browser that would have to wait
 // gets the page instead, which pays by itself and tells its person how it stands.
 func (x *exchange) Take() bool {
-	if x.setup.shadowed.Load() { // nothing is asked, so nobody needs a place for it
+	if x.setup.chain.TillLink().Shadow.Load() { // nothing is asked, so nobody needs a place for it
 		return false
 	}
 	s, ok := x.setup.lanes.Take(&x.event,
@@ -58,14 +58,14 @@ func (x *exchange) Take() bool {
 // pooled reports whether whoever does not pay may wait instead. That is so where the load is what makes it dear, and
 // not a limit of the client's own.
 func (x *exchange) pooled() bool {
-	return x.setup.lanes != nil && x.pass.Answer.By == x.setup.tillName
+	return x.setup.lanes != nil && x.setup.chain.ByTill(&x.pass.Answer)
 }
 
 // dropped reports whether the general pool took the request and could not keep it after all. It is then asked for a
 // stamp.
 func (x *exchange) dropped() bool {
 	a := &x.pass.Answer
-	return x.event.Place.Held && a.By == x.setup.lanesName &&
+	return x.event.Place.Held && x.setup.chain.ByLanes(a) &&
 		(a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong || a.Reason == weir.TooMany)
 }
 

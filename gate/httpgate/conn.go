@@ -141,7 +141,7 @@ func (c *conn) Write(p []byte) (written int, err error) {
 func (c *conn) Close() error {
 	var err error
 	c.closed.Do(func() {
-		if c.linger.Load() && !c.gate.stopping() && c.endWriting() == nil {
+		if c.linger.Load() && !c.gate.Stopping() && c.endWriting() == nil {
 			go c.drain()
 			return
 		}
@@ -163,7 +163,7 @@ func (c *conn) drain() {
 }
 
 func (c *conn) shut() error {
-	c.gate.open.Add(-1)
+	c.gate.Open.Add(-1)
 	if c.state != nil {
 		return c.tls.Close()
 	}

@@ -3,11 +3,10 @@ package httpgate
 import (
 	"crypto/rand"
 	"crypto/x509"
-	"log/slog"
 	"time"
 
 	"weir"
-	"weir/internal/clock"
+	"weir/gate"
 	behind "weir/upstream"
 )
 
@@ -24,8 +23,7 @@ const (
 // An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
 // observes.
 type Env struct {
-	Clock    clock.Clock
-	Log      *slog.Logger
+	gate.Env
 	Access   AccessLog // AccessAll unless given; see Gate.SetAccess
 	Observer Observer
 	// Upstream is told how the servers behind the gate do; nil for nobody.
@@ -83,12 +81,7 @@ var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, Boun
 	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCertificate}
 
 func (e Env) withDefaults() Env {
-	if e.Clock == nil {
-		e.Clock = clock.System
-	}
-	if e.Log == nil {
-		e.Log = slog.New(slog.DiscardHandler)
-	}
+	e.Env = e.Env.WithDefaults()
 	if e.Access == "" {
 		e.Access = AccessAll
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/gate"
 
 	"weir"
 )
@@ -138,7 +139,7 @@ func TestAccessLevels(t *testing.T) {
 					return overLimit(ev, a)
 				}
 				return nil
-			})), Env{Access: level, Log: slog.New(slog.NewJSONHandler(&log, nil))})
+			})), Env{Env: gate.Env{Log: slog.New(slog.NewJSONHandler(&log, nil))}, Access: level})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +255,7 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			if o := receive(t, l.settled); o.Done {
 				t.Error("charged for nothing")
 			}
-			eventually(t, "gone", func() bool { return g.requests.Load() == 0 && g.open.Load() == 0 })
+			eventually(t, "gone", func() bool { return g.UnderWay.Load() == 0 && g.Open.Load() == 0 })
 		})
 	}
 }

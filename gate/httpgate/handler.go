@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 
 	"weir"
 	"weir/gate/refusal"
@@ -24,7 +23,7 @@ const statusLeft = 499
 // client that leaves with its body unread is then noticed late.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchanges.Get().(*exchange)
-	x.gate, x.setup, x.w, x.r, x.conn, x.ctx = g, g.setup.Load(), w, r, connOf(r.Context()), r.Context()
+	x.gate, x.setup, x.w, x.r, x.conn, x.ctx = g, g.Setup.Load(), w, r, connOf(r.Context()), r.Context()
 	x.event.Time, x.event.Kind = g.env.Clock.Now(), "http"
 	if x.conn != nil && x.conn.state != nil {
 		r.TLS = x.conn.state // net/http does not know of it
@@ -32,7 +31,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody // HTTP/2 has a reader even where there is nothing to read
 	}
-	underWay := g.requests.Add(1)
+	underWay := g.UnderWay.Add(1)
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
@@ -61,8 +60,7 @@ func (x *exchange) end() {
 	failure := recover()
 	aborted := failure == http.ErrAbortHandler
 	if failure != nil && !aborted {
-		g.env.Log.Error("a request ended in a panic", "id", x.event.ID, "panic", failure, "stack",
-			string(debug.Stack()))
+		g.Panicked("a request ended in a panic", failure, slog.String("id", x.event.ID))
 		failure = http.ErrAbortHandler
 	}
 	x.unwatch()
@@ -99,7 +97,7 @@ func (x *exchange) end() {
 	g.env.Observer.Served(verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
 	x.log(now)
 	g.env.Observer.InFlight(-1)
-	g.requests.Add(-1)
+	g.UnderWay.Add(-1)
 	if failure != nil {
 		panic(failure)
 	}
@@ -188,7 +186,7 @@ func (x *exchange) judge() bool {
 		x.challenge()
 	default:
 		// Whom a limit of its own refuses asks nothing of the upstream.
-		if x.setup.lanes != nil && (a.By == x.setup.tillName || a.By == x.setup.lanesName) {
+		if chain := x.setup.chain; x.setup.lanes != nil && (chain.ByTill(a) || chain.ByLanes(a)) {
 			x.setup.lanes.TurnedAway(&x.event)
 		}
 		x.refuse(a)

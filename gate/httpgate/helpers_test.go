@@ -192,7 +192,7 @@ func startIn(t testing.TB, env Env, o Options, throttles ...weir.Throttle) *rig 
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_ = g.Stop(ctx)
-		if n := g.requests.Load(); n != 0 {
+		if n := g.UnderWay.Load(); n != 0 {
 			t.Errorf("%d requests under way after the stop", n)
 		}
 	})

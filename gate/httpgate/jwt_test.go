@@ -97,7 +97,7 @@ func TestJWT(t *testing.T) {
 	if status, _, _ := ask(next); status != 200 || g.seen.bounds(BoundCertificate) != 1 {
 		t.Errorf("%d after the file broke", status)
 	}
-	if _, _, err := g.Prepare(g.setup.Load().opts, nil, nil); err == nil {
+	if _, _, err := g.Prepare(g.Setup.Load().opts, nil, nil); err == nil {
 		t.Error("a reload without keys")
 	}
 }

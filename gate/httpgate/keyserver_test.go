@@ -134,7 +134,7 @@ func (r *tokenRig) bad(token string) {
 }
 
 // server is what fetches the keys now.
-func (r *tokenRig) server() *keyServer { return r.setup.Load().tokens.remote }
+func (r *tokenRig) server() *keyServer { return r.Setup.Load().tokens.remote }
 
 // fetched waits until nothing is being fetched, and so many fetches in all have come to the provider.
 func (r *tokenRig) fetched(p *provider, want int64) {
@@ -316,7 +316,7 @@ func TestProviderIsDown(t *testing.T) {
 		t.Errorf("%d failures, log: %s", g.seen.bounds(BoundCertificate), log)
 	}
 	// Other options can be changed meanwhile.
-	o := g.setup.Load().opts
+	o := g.Setup.Load().opts
 	with := func(change func(*token.Options)) Options {
 		next, jwt := o, *o.JWT
 		change(&jwt)
@@ -465,7 +465,7 @@ func TestFetchingEndsWithTheGate(t *testing.T) {
 	under, over := hang()
 	g.clock.Advance(fetchEvery)
 	receive(t, under)
-	without := g.setup.Load().opts
+	without := g.Setup.Load().opts
 	without.JWT, without.Account = nil, nil
 	g.swap(without)
 	receive(t, over)

@@ -1,21 +1,21 @@
 package httpgate
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 )
 
 // receive lets a connection in. The one too many is closed at once, before anything is read from it.
 func (g *Gate) receive(accepted net.Conn) {
-	s, sock := g.setup.Load(), accepted.(socket)
+	s, sock := g.Setup.Load(), accepted.(socket)
 	peer := peerOf(sock)
 	header := s.wantsHeader(peer)
 	if !header && !g.admits(s, peer) {
 		reset(sock)
 		return
 	}
-	if g.open.Add(1) > int64(s.opts.Bounds.Connections) {
-		g.open.Add(-1)
+	if !g.Enter(s.opts.Bounds.Connections) {
 		_ = sock.Close()
 		g.env.Observer.Bounded(BoundConnections)
 		return
@@ -35,14 +35,12 @@ func (g *Gate) receive(accepted net.Conn) {
 	g.arrivals.Go(func() {
 		in := false
 		defer func() {
-			if what := recover(); what != nil {
-				g.panicked(c, what)
-			}
 			g.arriving.Add(-1)
 			if !in {
 				_ = c.Close()
 			}
 		}()
+		defer g.Recover("a connection ended in a panic", nil, slog.String("peer", c.RemoteAddr().String()))
 		in = g.arrive(s, c, header)
 	})
 }
@@ -51,15 +49,4 @@ func (g *Gate) receive(accepted net.Conn) {
 // is counted there.
 func (g *Gate) admits(s *setup, peer netip.Addr) bool {
 	return s.door == nil || !peer.IsValid() || s.door.Admit(peer, g.env.Clock.Now())
-}
-
-// hand gives a connection to the server of the hour. A closed doorway means that its successor is in place, or that the
-// gate stops.
-func (g *Gate) hand(c *conn) {
-	for !g.server.Load().doorway.Hand(c) {
-		if g.stopping() {
-			_ = c.Close()
-			return
-		}
-	}
 }

@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
-	"weir/internal/doorway"
 )
 
 // A Socket is a file, and has an owner and a mode like any other.
@@ -25,13 +25,13 @@ type Socket struct {
 	Trusted bool `yaml:"trusted"`
 }
 
-func (s *Socket) doorway() doorway.Socket {
-	return doorway.Socket{Mode: s.Mode, Owner: s.Owner, Group: s.Group}
+func (s *Socket) rights() gate.Socket {
+	return gate.Socket{Mode: s.Mode, Owner: s.Owner, Group: s.Group}
 }
 
 // validateListen finds mistakes in where the gate listens, and in what it speaks before HTTP.
 func (o *Options) validateListen(v *weir.Mistakes) {
-	network, address := doorway.Split(o.Listen)
+	network, address := gate.Split(o.Listen)
 	if o.Listen == "" {
 		v.Add("listen", "the gate has no address to listen on", `write listen: ":8080"`)
 	} else if network == "unix" {

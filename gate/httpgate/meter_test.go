@@ -81,7 +81,7 @@ func TestLeavingWhilePaused(t *testing.T) {
 	eventually(t, "a pause", func() bool { return g.clock.Pending() == 1 })
 	_ = c.Close()
 	receive(t, m.settled)
-	eventually(t, "gone", func() bool { return g.requests.Load() == 0 && g.clock.Pending() == 0 })
+	eventually(t, "gone", func() bool { return g.UnderWay.Load() == 0 && g.clock.Pending() == 0 })
 }
 
 type zeros struct{}

@@ -8,9 +8,9 @@ import (
 
 	"weir"
 	"weir/admission"
+	"weir/gate"
 	"weir/identify"
 	"weir/identify/token"
-	"weir/internal/doorway"
 	behind "weir/upstream"
 )
 
@@ -104,7 +104,7 @@ const (
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
 	o.ForwardedHeader = cmp.Or(o.ForwardedHeader, identify.XForwardedFor)
-	if network, _ := doorway.Split(o.Listen); network == "unix" {
+	if network, _ := gate.Split(o.Listen); network == "unix" {
 		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
 	}
 	o.TLS = o.TLS.withDefaults()

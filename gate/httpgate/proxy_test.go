@@ -301,8 +301,8 @@ func TestUpgrade(t *testing.T) {
 	if _, err := io.ReadFull(br, got); err != nil || string(got) != noHTTP {
 		t.Errorf("%q %v", got, err)
 	}
-	if g.requests.Load() != 1 || admit.held.Load() != 1 {
-		t.Errorf("%d requests, %d held", g.requests.Load(), admit.held.Load())
+	if g.UnderWay.Load() != 1 || admit.held.Load() != 1 {
+		t.Errorf("%d requests, %d held", g.UnderWay.Load(), admit.held.Load())
 	}
 	_ = c.Close()
 	if o := receive(t, admit.settled); !o.Done || o.Status != 101 {

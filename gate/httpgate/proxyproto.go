@@ -1,13 +1,11 @@
 package httpgate
 
 import (
-	"bufio"
 	"context"
 	"net/netip"
 	"time"
 
-	"github.com/pires/go-proxyproto"
-
+	"weir/gate"
 	"weir/identify"
 )
 
@@ -33,27 +31,19 @@ func (f *front) wantsHeader(peer netip.Addr) bool {
 	return false
 }
 
-// headerRoom is what a header is read into: a line of version 1, which must come in one piece, has at most 107 bytes.
-// What is read beyond the header is kept, so that more room would be no use.
-const headerRoom = 256
-
 // readHeader reads the PROXY header that a connection begins with, and takes the client that it names for the peer. It
 // reports whether the proxy speaks for itself: without addresses, as in a health check, it stays the peer.
 func (c *conn) readHeader(ctx context.Context) (local bool, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.wire.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	room := bufio.NewReaderSize(c.wire.socket, headerRoom)
-	header, err := proxyproto.Read(room)
+	header, err := gate.ReadProxyHeader(c.wire.socket)
 	if err != nil {
 		return false, err
 	}
-	if n := room.Buffered(); n > 0 {
-		c.wire.ahead, _ = room.Peek(n)
-	}
-	from, _, ok := header.TCPAddrs()
-	if !ok || header.Command.IsLocal() {
+	c.wire.ahead = header.Ahead
+	if header.From == nil {
 		return true, nil
 	}
-	c.peer, c.remote, c.trusted = identify.Plain(from.AddrPort().Addr()), from, false
+	c.peer, c.remote, c.trusted = identify.Plain(header.From.AddrPort().Addr()), header.From, false
 	return false, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/clock"
 )
 
@@ -103,7 +104,7 @@ func TestProxyProtocolForged(t *testing.T) {
 		})
 	}
 	eventually(t, "all counted", func() bool { return g.seen.bounds(BoundProxyHeader) == len(forged) })
-	eventually(t, "all closed", func() bool { return g.open.Load() == 0 && g.arriving.Load() == 0 })
+	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 && g.arriving.Load() == 0 })
 
 	stranger := start(t, Options{Upstream: to(teller(t)),
 		ProxyProtocol: ProxyProtocol{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
@@ -153,19 +154,21 @@ func TestDoorBehindProxyProtocol(t *testing.T) {
 		return nil
 	})
 	var log bytes.Buffer
-	gate,
-		err := New(Options{Listen: "127.0.0.1:0", Upstream: to(echo(t).URL),
+	env := Env{Env: gate.Env{Clock: clock.NewFake(epoch), Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	g := &rig{t: t}
+	var err error
+	g.Gate, err = New(Options{Listen: "127.0.0.1:0", Upstream: to(echo(t).URL),
 		ProxyProtocol: ProxyProtocol{From: loopback}}, chainOf(t, door), nil,
-		Env{Clock: clock.NewFake(epoch), Log: slog.New(slog.NewTextHandler(&log, nil))})
+		env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gate.Listen(); err != nil {
+	if err := g.Listen(); err != nil {
 		t.Fatal(err)
 	}
-	gate.Start()
-	defer gate.Stop(t.Context())
-	g := &rig{Gate: gate, t: t, addr: gate.Addr().String()}
+	g.Start()
+	defer g.Stop(t.Context())
+	g.addr = g.Addr().String()
 	if got := talk(g, header(t, 2, "198.51.100.65:1")+plainGet); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
 		t.Errorf("%q", got)
 	}
@@ -175,7 +178,7 @@ func TestDoorBehindProxyProtocol(t *testing.T) {
 	if got := talk(g, "PROXY UNKNOWN\r\n"+plainGet); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
 		t.Errorf("%q", got)
 	}
-	eventually(t, "all closed", func() bool { return gate.open.Load() == 0 })
+	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }
 
 // bytesSocket is a connection that brings some bytes.

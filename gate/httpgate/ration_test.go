@@ -175,7 +175,7 @@ func TestUpgradedInPieces(t *testing.T) {
 				f.clock.Advance(100 * time.Millisecond)
 				select {
 				case <-done:
-					return f.requests.Load() == 0
+					return f.UnderWay.Load() == 0
 				default:
 					return false
 				}
@@ -222,7 +222,7 @@ func TestUploadAfterTheAnswer(t *testing.T) {
 				eventually(t, "answered or held", func() bool {
 					select {
 					case <-answered:
-						return g.requests.Load() == 0
+						return g.UnderWay.Load() == 0
 					default:
 						held = g.clock.Pending() > 0 || g.waits()
 						return held
@@ -304,7 +304,7 @@ func TestParallelRequests(t *testing.T) {
 				throttle.(weir.Clocked).Advance(f.clock.Now())
 				select {
 				case <-done:
-					return f.requests.Load() == 0
+					return f.UnderWay.Load() == 0
 				default:
 					return false
 				}

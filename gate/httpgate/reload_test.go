@@ -74,7 +74,7 @@ func TestReloadServer(t *testing.T) {
 	turn := receive(t, l.turns)
 	fresh := g.dial() // connected, and silent so far
 	g.send(fresh, "GET / HT")
-	eventually(t, "two connections", func() bool { return g.open.Load() == 2 })
+	eventually(t, "two connections", func() bool { return g.Open.Load() == 2 })
 
 	var load sync.WaitGroup
 	stop := make(chan bool)

@@ -137,7 +137,7 @@ func (w *reply) frame() {
 			}
 		}
 	}
-	w.close = w.close || hasWord(h["Connection"], "close") || w.session.gate.stopping()
+	w.close = w.close || hasWord(h["Connection"], "close") || w.session.gate.Stopping()
 	delete(h, "Connection")
 	if w.left < 0 && !w.bodiless {
 		if w.request.ProtoMinor == 1 {

@@ -39,7 +39,7 @@ func TestServerDies(t *testing.T) {
 	if len(seen) != 3 || seen["0"] > 20 {
 		t.Errorf("%v", seen)
 	}
-	stats := g.setup.Load().transport.Stats()
+	stats := g.Setup.Load().transport.Stats()
 	if stats[0].Well || !stats[1].Well || !stats[2].Well {
 		t.Errorf("%+v", stats)
 	}
@@ -53,12 +53,12 @@ func TestReloadKeepsServers(t *testing.T) {
 		t.Fatal(body)
 	}
 	g.reload(Options{Upstream: behind.To(b, a)})
-	if stats := g.setup.Load().transport.Stats(); len(stats) != 2 || stats[1].Requests != 1 || stats[1].Idle != 1 {
+	if stats := g.Setup.Load().transport.Stats(); len(stats) != 2 || stats[1].Requests != 1 || stats[1].Idle != 1 {
 		t.Errorf("%+v", stats)
 	}
-	kept := g.setup.Load().transport
+	kept := g.Setup.Load().transport
 	g.reload(Options{Upstream: behind.To(b, a), Bounds: Bounds{Waiting: 5}})
-	if g.setup.Load().transport != kept {
+	if g.Setup.Load().transport != kept {
 		t.Error("nothing changed for the servers, and they did")
 	}
 }
@@ -104,7 +104,7 @@ func TestLeavingWhileTheUpstreamThinks(t *testing.T) {
 			t.Error("given back, and it had arrived")
 		}
 	}
-	eventually(t, "closed", func() bool { return g.open.Load() == 0 })
+	eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
 }
 
 // An informational answer of the upstream is passed on before the final one, without the gate's own headers.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +59,7 @@ type sessions struct {
 // is no watch for clients that leave, net/http does both.
 func (g *Gate) take(c *conn) {
 	if !watchesHangups || c.framing.speaks == onlyHTTP2 {
-		g.hand(c)
+		g.Hand(c)
 	} else {
 		g.speak(c)
 	}
@@ -68,7 +68,7 @@ func (g *Gate) take(c *conn) {
 // speak serves a connection, in a goroutine of its own.
 func (g *Gate) speak(c *conn) {
 	s := &session{gate: g, conn: c, remote: c.RemoteAddr().String()}
-	s.blank = new(http.Request).WithContext(withConn(g.base, c))
+	s.blank = new(http.Request).WithContext(withConn(g.Base, c))
 	c.alone = true
 	s.reply.session = s
 	s.body.session = s
@@ -140,13 +140,8 @@ var past = time.Unix(1, 0)
 // run serves one request after the other. It reports whether the connection is to be closed; if not, somebody else has
 // it now.
 func (s *session) run() (ours bool) {
-	defer func() {
-		if what := recover(); what != nil { // no panic of a handler comes so far
-			s.gate.env.Log.Error("a connection ended in a panic", "peer", s.remote, "panic", what, "stack",
-				string(debug.Stack()))
-			ours = true
-		}
-	}()
+	// No panic of a handler comes so far.
+	defer s.gate.Recover("a connection ended in a panic", func() { ours = true }, slog.String("peer", s.remote))
 	for {
 		head, again := s.readHead()
 		if head == nil {
@@ -155,7 +150,7 @@ func (s *session) run() (ours bool) {
 				s.leaveRoom()
 				_ = s.conn.SetReadDeadline(time.Time{})
 				s.conn.alone = false
-				s.gate.hand(s.conn) // HTTP/2
+				s.gate.Hand(s.conn) // HTTP/2
 				return false
 			}
 			s.leaveRoom()
@@ -171,7 +166,7 @@ func (s *session) run() (ours bool) {
 		if !s.answer(r) {
 			return !s.reply.hijacked
 		}
-		if s.gate.stopping() || !s.state.CompareAndSwap(sessionBusy, sessionIdle) {
+		if s.gate.Stopping() || !s.state.CompareAndSwap(sessionBusy, sessionIdle) {
 			return true
 		}
 	}
@@ -220,7 +215,7 @@ func (s *session) read() error {
 // readHead reads until there is a head, with the empty line at its end. Without one, the connection has ended, or what
 // came is HTTP/2.
 func (s *session) readHead() (head []byte, again bool) {
-	o := &s.gate.setup.Load().opts
+	o := &s.gate.Setup.Load().opts
 	began, timed, seen := len(s.in) > 0, false, 0
 	if began && !s.begin() {
 		return nil, true
@@ -317,8 +312,7 @@ func (s *session) answer(r *http.Request) (again bool) {
 func (s *session) handle(w *reply, r *http.Request) (whole bool) {
 	defer func() {
 		if what := recover(); what != nil && what != http.ErrAbortHandler {
-			s.gate.env.Log.Error("a request ended in a panic", "peer", s.remote, "panic", what, "stack",
-				string(debug.Stack()))
+			s.gate.Panicked("a request ended in a panic", what, slog.String("peer", s.remote))
 		}
 	}()
 	if expects := r.Header["Expect"]; len(expects) > 0 && !hasWord(expects, "100-continue") {

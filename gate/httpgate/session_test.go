@@ -176,7 +176,7 @@ func TestSessionTimeouts(t *testing.T) {
 		if _, err := io.ReadAll(c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		eventually(t, "closed", func() bool { return g.open.Load() == 0 })
+		eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
 	}
 }
 

@@ -5,10 +5,9 @@ import (
 	"net"
 	"reflect"
 	"sync"
-	"sync/atomic"
 
-	"weir"
 	"weir/admission"
+	"weir/gate"
 	"weir/identify"
 	"weir/policy"
 	behind "weir/upstream"
@@ -23,7 +22,6 @@ type setup struct {
 	metered   bool             // a throttle of the chain counts bytes
 	till      policy.Till      // nil where no stamps are taken
 	lanes     *admission.Lanes // nil where the capacity is not limited
-	shadowed  *atomic.Bool     // the till asks nobody
 	tillName  string           // of the throttles
 	lanesName string
 	clients   *identify.Clients // sign what clients are given
@@ -44,7 +42,8 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
-	s := &setup{opts: o, chain: chain, proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
+	s := &setup{opts: o, chain: chain, metered: chain.Meters(),
+		proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
 	s.accounts, _ = identify.ParseAccounts(o.Account)
 	tokens := ""
 	if o.JWT != nil {
@@ -58,18 +57,12 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if accept != nil {
 		s.door = policy.NewDoor(accept, s.proxies.Trusts)
 	}
-	for _, link := range chain.Links() {
-		if _, ok := link.Throttle.(weir.Meter); ok {
-			s.metered = true
-		}
-		switch t := link.Throttle.(type) {
-		case *admission.Lanes:
-			s.lanes, s.lanesName = t, link.Name
-		case policy.Till:
-			if s.till == nil {
-				s.till, s.tillName, s.shadowed = t, link.Name, link.Shadow
-			}
-		}
+	if link := chain.TillLink(); link != nil {
+		s.till, s.tillName = chain.Till(), link.Name
+	}
+	if link := chain.LanesLink(); link != nil {
+		s.lanes, _ = link.Throttle.(*admission.Lanes)
+		s.lanesName = link.Name
 	}
 	s.sign(env)
 	if s.transport, err = newServices(o, env, before); err != nil {
@@ -77,6 +70,27 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *setup) httpOptions() gate.HTTPOptions {
+	t := &s.opts.Timeouts
+	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header)}
+}
+
+// replaced ends what the old setup had and the next one does not use.
+func replaced(old, next *setup, serving bool) {
+	next.front.replaces(&old.front, serving)
+	if old.transport != next.transport {
+		old.transport.CloseIdleConnections()
+	}
+}
+
+// drop ends what a setup that will not be used has and the current one does not.
+func (s *setup) drop(current *setup) {
+	s.front.drop(current)
+	if s.transport != current.transport {
+		s.transport.CloseIdleConnections()
+	}
 }
 
 // services are the servers behind the gate.

@@ -183,5 +183,5 @@ func TestHeaderBound(t *testing.T) {
 	if g.seen.bounds(BoundHeader) != 2 {
 		t.Errorf("%d counted", g.seen.bounds(BoundHeader))
 	}
-	eventually(t, "all closed", func() bool { return g.open.Load() == 0 })
+	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }

@@ -86,5 +86,5 @@ func TestSocketLeavesAndProxyProtocol(t *testing.T) {
 	if got, _ := io.ReadAll(c); !strings.Contains(string(got), "X-Forwarded-For: 198.51.100.8\r\n") {
 		t.Errorf("%s", got)
 	}
-	eventually(t, "all closed", func() bool { return g.open.Load() == 0 })
+	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }

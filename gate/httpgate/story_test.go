@@ -64,7 +64,7 @@ func TestStopMeetsANewConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newConn(g.Gate, accepted.(socket), peerOf(accepted.(socket)), 32<<10)
-		g.open.Add(1)
+		g.Open.Add(1)
 		g.speak(c)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // less than a connection may be idle
 		if err := g.sessions.drain(ctx); err != nil {

@@ -107,8 +107,8 @@ func TestWebSocketOverTLS(t *testing.T) {
 		if op, got, err := readFrame(br); op != 1 || string(got) != text || err != nil {
 			t.Fatalf("%d %q %v", op, got, err)
 		}
-		if admit.held.Load() != 1 || g.requests.Load() != 1 {
-			t.Errorf("%d held, %d under way", admit.held.Load(), g.requests.Load())
+		if admit.held.Load() != 1 || g.UnderWay.Load() != 1 {
+			t.Errorf("%d held, %d under way", admit.held.Load(), g.UnderWay.Load())
 		}
 	}
 	_, _ = c.Write(frameOf(8, "bye"))
@@ -119,7 +119,7 @@ func TestWebSocketOverTLS(t *testing.T) {
 	if o := receive(t, admit.settled); !o.Done {
 		t.Error("not counted")
 	}
-	eventually(t, "over", func() bool { return g.requests.Load() == 0 && admit.held.Load() == 0 && g.open.Load() == 0 })
+	eventually(t, "over", func() bool { return g.UnderWay.Load() == 0 && admit.held.Load() == 0 && g.Open.Load() == 0 })
 	line := g.accessLine(res.Header.Get("X-Request-Id"))
 	if line["in"].(float64) < 30 || line["out"].(float64) < 30 {
 		t.Errorf("%v", line)

@@ -143,7 +143,7 @@ func TestCertificateChanges(t *testing.T) {
 		t.Errorf("told %d times: %s", n, g.log)
 	}
 	// A reload says so.
-	o := g.setup.Load().opts
+	o := g.Setup.Load().opts
 	if _, _, err := g.Prepare(o, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "tls: cannot use the certificate") {
 		t.Error(err)
@@ -224,8 +224,8 @@ func TestBadHandshakes(t *testing.T) {
 	_, _ = io.ReadAll(hasty.dial()) // says nothing
 	eventually(t, "counted", func() bool { return hasty.seen.bounds(BoundHandshake) == 1 })
 	eventually(t, "all closed", func() bool {
-		return g.open.Load() == 0 && g.arriving.Load() == 0 &&
-			hasty.open.Load() == 0
+		return g.Open.Load() == 0 && g.arriving.Load() == 0 &&
+			hasty.Open.Load() == 0
 	})
 	if strings.Contains(g.log.String(), `"level":"ERROR"`) || strings.Contains(g.log.String(), `"level":"WARN"`) {
 		t.Error(g.log)
@@ -243,7 +243,7 @@ func TestHandshakesBound(t *testing.T) {
 	eventually(t, "one turned away", func() bool { return g.seen.bounds(BoundHandshakes) == 1 })
 	_ = one.Close()
 	_ = two.Close()
-	eventually(t, "places free", func() bool { return g.arriving.Load() == 0 && g.open.Load() == 0 })
+	eventually(t, "places free", func() bool { return g.arriving.Load() == 0 && g.Open.Load() == 0 })
 	if res, _ := do(t, a.transport(true, nil), g.request("GET", "/", nil)); res.StatusCode != 200 {
 		t.Error(res.Status)
 	}
@@ -277,7 +277,7 @@ func TestHangupBelowTLS(t *testing.T) {
 	if o := receive(t, l.settled); o.Done {
 		t.Error("charged")
 	}
-	eventually(t, "gone", func() bool { return g.requests.Load() == 0 })
+	eventually(t, "gone", func() bool { return g.UnderWay.Load() == 0 })
 }
 
 // A client that takes nothing is cut off; one that is slow is not, although TLS cannot go on after a deadline.
@@ -298,7 +298,7 @@ func TestSlowReadersBelowTLS(t *testing.T) {
 	c := g.dialTLS(a)
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, asked)
-	eventually(t, "cut off", func() bool { return g.requests.Load() == 0 })
+	eventually(t, "cut off", func() bool { return g.UnderWay.Load() == 0 })
 
 	slow := g.dialTLS(a)
 	_, _ = io.WriteString(slow, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -328,14 +328,14 @@ func TestTLSByReload(t *testing.T) {
 	}
 	files := a.server("www.example.com")
 	g.reload(Options{Upstream: to(up), TLS: &TLS{Cert: files.Cert, Key: files.Key}})
-	front := g.setup.Load().front.tls
+	front := g.Setup.Load().front.tls
 	g.url = "https://" + g.addr
 	tr := a.transport(true, nil)
 	if res, _ := do(t, tr, g.request("GET", "/", nil)); res.StatusCode != 200 {
 		t.Error(res.Status)
 	}
 	g.reload(Options{Upstream: to(up), TLS: &TLS{Cert: files.Cert, Key: files.Key}, Bounds: Bounds{Waiting: 7}})
-	if g.setup.Load().front.tls != front {
+	if g.Setup.Load().front.tls != front {
 		t.Error("sessions are forgotten without need")
 	}
 }

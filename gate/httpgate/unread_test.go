@@ -53,7 +53,7 @@ func TestAnsweredBeforeTheBody(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	eventually(t, "all closed", func() bool { return g.open.Load() == 0 })
+	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }
 
 // TestRefusedWithASmallBody: a small body is read to its end after the refusal, in however many pieces it comes, and
@@ -86,5 +86,5 @@ func TestRefusedWithASmallBody(t *testing.T) {
 		refused()
 		_ = c.Close()
 	}
-	eventually(t, "all closed", func() bool { return g.open.Load() == 0 })
+	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }

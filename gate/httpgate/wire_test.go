@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weir/gate"
 
 	"weir"
 )
@@ -23,8 +24,8 @@ func (pipeSocket) SyscallConn() (syscall.RawConn, error) { return nil, errors.Er
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const progress = 8 * time.Second
-		gate := &Gate{}
-		gate.setup.Store(&setup{opts: Options{Timeouts: Timeouts{Progress: weir.Duration(progress)}}})
+		s := &setup{opts: Options{Timeouts: Timeouts{Progress: weir.Duration(progress)}}}
+		g := &Gate{Skeleton: gate.New(gate.Env{}, s, gate.Hooks[setup]{})}
 		for name, c := range map[string]struct {
 			takes []time.Duration // a byte each time
 			cut   time.Duration
@@ -36,7 +37,7 @@ func TestProgress(t *testing.T) {
 				28 * time.Second},
 		} {
 			ours, theirs := net.Pipe()
-			w := &wire{socket: pipeSocket{ours}, gate: gate}
+			w := &wire{socket: pipeSocket{ours}, gate: g}
 			go func() {
 				for _, d := range c.takes {
 					time.Sleep(d)

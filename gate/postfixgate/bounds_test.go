@@ -165,9 +165,9 @@ func TestGarbage(t *testing.T) {
 	}
 	// One that leaves in the middle is no offence, and who says nothing is closed in the end.
 	r = start(t, Options{}, Parts{})
-	hasty := *r.setup.Load()
+	hasty := *r.Setup.Load()
 	hasty.opts.Timeouts.Idle = weir.Duration(time.Nanosecond)
-	r.setup.Store(&hasty)
+	r.Setup.Store(&hasty)
 	r.dial().closed()
 	eventually(t, "it is counted", func() bool { return r.seen.bounds(BoundIdle) == 1 })
 }

@@ -19,25 +19,17 @@ const writeWait = 10 * time.Second
 
 // receive lets a connection in unless it is one too many or from somebody who may not ask.
 func (g *Gate) receive(raw net.Conn) {
-	s := g.setup.Load()
+	s := g.Setup.Load()
 	if peer, ok := raw.RemoteAddr().(*net.TCPAddr); ok && !s.clients.Trusts(peer.AddrPort().Addr()) {
 		g.env.Observer.Bounded(BoundClients)
-		g.warn(&g.misled, "somebody asks who may not: name his network under clients, if he may",
+		g.Warn(&g.misled, "somebody asks who may not: name his network under clients, if he may",
 			slog.String("from", peer.String()))
 		_ = raw.Close()
 		return
 	}
-	c := &conn{Conn: raw, gate: g, in: newReader(raw)}
-	g.mu.Lock()
-	in := !g.stopped && len(g.conns) < s.opts.Bounds.Connections
-	if in {
-		g.conns[c] = struct{}{}
-		g.running.Go(c.serve)
-	}
-	g.mu.Unlock()
-	if !in {
-		g.env.Observer.Bounded(BoundConnections)
-		_ = raw.Close()
+	bounded := func() { g.env.Observer.Bounded(BoundConnections) }
+	if counted := g.Counted(raw, s.opts.Bounds.Connections, bounded); counted != nil {
+		g.Go((&conn{Conn: counted, gate: g, in: newReader(counted)}).serve)
 	}
 }
 
@@ -58,16 +50,11 @@ func (c *conn) wake() { _ = c.SetReadDeadline(time.Unix(1, 0)) }
 func (c *conn) serve() {
 	g := c.gate
 	g.env.Observer.Connections(1)
-	defer func() {
-		if what := recover(); what != nil {
-			g.panicked(what)
-		}
-		_ = c.Close()
-		g.mu.Lock()
-		delete(g.conns, c)
-		g.mu.Unlock()
-		g.env.Observer.Connections(-1)
-	}()
+	defer g.env.Observer.Connections(-1)
+	defer c.Close()
+	defer context.AfterFunc(g.Serving, c.wake)()
+	defer context.AfterFunc(g.Base, func() { _ = c.Close() })()
+	defer g.Recover("a request failed by a mistake in weir", nil)
 	for c.await() {
 		a := c.answer()
 		c.out = a.append(c.out[:0])
@@ -82,15 +69,15 @@ func (c *conn) serve() {
 // await reads the next request. It reports false when there is none, or none that could be understood.
 func (c *conn) await() bool {
 	g := c.gate
-	_ = c.SetReadDeadline(time.Now().Add(g.setup.Load().opts.Timeouts.Idle.Std()))
-	if g.stopping() { // after the deadline, which would undo that of a stop
+	_ = c.SetReadDeadline(time.Now().Add(g.Setup.Load().opts.Timeouts.Idle.Std()))
+	if g.Stopping() { // after the deadline, which would undo that of a stop
 		return false
 	}
 	err := c.in.next(&c.req)
 	switch {
 	case err == nil:
 		return true
-	case g.stopping(), err == io.EOF:
+	case g.Stopping(), err == io.EOF:
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		g.env.Observer.Bounded(BoundIdle)
 	case errors.Is(err, errRequest), errors.Is(err, errLine), errors.Is(err, errAttributes):
@@ -105,7 +92,7 @@ func (c *conn) await() bool {
 }
 
 func (c *conn) garbled(err error) {
-	c.gate.warn(&c.gate.garbled, "a connection is closed: it does not speak the policy protocol of Postfix",
+	c.gate.Warn(&c.gate.garbled, "a connection is closed: it does not speak the policy protocol of Postfix",
 		slog.String("from", c.RemoteAddr().String()), slog.Any("error", err))
 }
 
@@ -113,14 +100,14 @@ func (c *conn) garbled(err error) {
 func (c *conn) answer() answer {
 	g, q := c.gate, &c.req
 	c.turn()
-	t := &turn{gate: g, setup: g.setup.Load(), req: q, now: g.env.Clock.Now()}
+	t := &turn{gate: g, setup: g.Setup.Load(), req: q, now: g.env.Clock.Now()}
 	// Most questions are answered from memory; a context with an end costs more than they do.
 	t.ctx = func() (context.Context, context.CancelFunc) {
-		return context.WithTimeout(g.base, t.setup.opts.Timeouts.Answer.Std())
+		return context.WithTimeout(g.Base, t.setup.opts.Timeouts.Answer.Std())
 	}
 	a := t.judge()
-	if a.action != ActionDunno && g.env.Log.Enabled(g.base, slog.LevelDebug) {
-		g.env.Log.LogAttrs(g.base, slog.LevelDebug, "policy", slog.String("queue_id", string(q.queue)),
+	if a.action != ActionDunno && g.env.Log.Enabled(g.Base, slog.LevelDebug) {
+		g.env.Log.LogAttrs(g.Base, slog.LevelDebug, "policy", slog.String("queue_id", string(q.queue)),
 			slog.String("instance", string(q.instance)),
 			slog.String("state", string(q.state)), slog.String("user", t.user), slog.String("action", string(a.action)))
 	}
@@ -135,7 +122,7 @@ func (c *conn) turn() {
 	if len(c.latest) > 0 {
 		if later, found := c.gate.mails.forget(c.latest); found && later.action == ActionFilter {
 			c.gate.env.Observer.Bounded(BoundUnmarked)
-			c.gate.warn(&c.gate.misled,
+			c.gate.Warn(&c.gate.misled,
 				"a mail was marked at DATA and not asked about at its end: either its sender left, "+
 					"or smtpd_end_of_data_restrictions lacks the check_policy_service",
 				slog.String("instance", string(c.latest)))

@@ -258,7 +258,7 @@ func (t *turn) whole(recipients []string, end, found bool) (now, later answer) {
 		return answer{ActionPrepend, identify.MarkHeader + ": " + mark}, t.setup.over
 	}
 	t.gate.env.Observer.Bounded(BoundUnmarked)
-	t.gate.warn(&t.gate.misled,
+	t.gate.Warn(&t.gate.misled,
 		"a mail cannot be diverted because it was not asked about at DATA: smtpd_data_restrictions lacks the "+
 			"check_policy_service",
 		slog.String("instance", string(t.req.instance)), slog.String("user", t.user))
@@ -282,7 +282,7 @@ func (t *turn) bound(err error) answer {
 	bound := boundOf(err)
 	t.gate.env.Observer.Bounded(bound)
 	if bound == BoundUnseen {
-		t.gate.warn(&t.gate.misled,
+		t.gate.Warn(&t.gate.misled,
 			"a mail has recipients that were not asked about: smtpd_recipient_restrictions lacks the "+
 				"check_policy_service, "+
 				"or permits before it", slog.String("instance", string(t.req.instance)),
@@ -294,6 +294,6 @@ func (t *turn) bound(err error) answer {
 // fail answers where a mail cannot be judged.
 func (t *turn) fail(err error) answer {
 	t.gate.env.Observer.Failed()
-	t.gate.warn(&t.gate.failing, "a mail cannot be judged", slog.String("user", t.user), slog.Any("error", err))
+	t.gate.Warn(&t.gate.failing, "a mail cannot be judged", slog.String("user", t.user), slog.Any("error", err))
 	return t.setup.failed
 }

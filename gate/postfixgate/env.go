@@ -4,10 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"log/slog"
 	"time"
 
-	"weir/internal/clock"
+	"weir/gate"
 	"weir/mail/spool"
 	"weir/policy"
 	"weir/store"
@@ -34,9 +33,8 @@ var _ Spool = (*spool.Spool)(nil)
 // An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed. The zero value
 // of the others keeps the machine's time, and neither logs nor observes.
 type Env struct {
+	gate.Env
 	Name     string // by which the spool knows the gate
-	Clock    clock.Clock
-	Log      *slog.Logger
 	Observer Observer
 	Spool    Spool
 	// Secret signs the marks of mails that are diverted. It is asked for with each of them. Default: a random one,
@@ -86,12 +84,7 @@ func (e Env) withDefaults() (Env, error) {
 	if e.Name == "" || e.Spool == nil {
 		return e, errors.New("a policy service needs a name and a spool")
 	}
-	if e.Clock == nil {
-		e.Clock = clock.System
-	}
-	if e.Log == nil {
-		e.Log = slog.New(slog.DiscardHandler)
-	}
+	e.Env = e.Env.WithDefaults()
 	if e.Observer == nil {
 		e.Observer = nobody{}
 	}

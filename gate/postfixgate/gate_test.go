@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
 	"weir/mail/spool"
 )
@@ -304,6 +306,7 @@ func TestThrottles(t *testing.T) {
 // TestSocket: the same over a socket of this machine, with its rights; and one that was left behind is no obstacle.
 func TestSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy")
+	listen := func(o *Options) (net.Listener, error) { return gate.Listen(o.Listen, gate.Socket(o.Socket)) }
 	o := Options{Listen: "unix:" + path, Socket: Socket{Mode: "0600"}}
 	r := start(t, o, Parts{})
 	want(t, r.dial().ask(data+"instance=1 recipient=bob@example.net recipient_count=1"), "DUNNO")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/mail/spool"
 	"weir/policy"
@@ -165,9 +166,9 @@ func start(t testing.TB, o Options, p Parts) *rig {
 		o.Listen = "127.0.0.1:0"
 	}
 	before := runtime.NumGoroutine()
-	g, err := New(o, p, Env{Name: "postfix", Spool: r.desk, Clock: r.clock, Observer: r.seen,
-		Secret: func() []byte { return theSecret },
-		Log:    slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	g, err := New(o, p, Env{Env: gate.Env{Clock: r.clock, Log: log}, Name: "postfix", Spool: r.desk, Observer: r.seen,
+		Secret: func() []byte { return theSecret }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func start(t testing.TB, o Options, p Parts) *rig {
 	r.Gate = g
 	t.Cleanup(func() {
 		_ = g.Stop(ended())
-		if n, o := len(g.conns), r.seen.connections.Load(); n != 0 || o != 0 {
+		if n, o := g.Open.Load(), r.seen.connections.Load(); n != 0 || o != 0 {
 			t.Errorf("%d open (%d observed) after the stop", n, o)
 		}
 		eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })

@@ -19,6 +19,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
+	"weir/gate"
 	"weir/identify"
 	"weir/internal/clock"
 	"weir/internal/needs"
@@ -61,9 +62,9 @@ func open(t *testing.T, o Options) *office {
 	}
 	var err error
 	o.Throttles = []string{"outbreak"}
-	of.gate, err = New(o, Parts{}, Env{Name: "postfix", Spool: of.spool, Clock: of.clock, Observer: of.seen,
-		Secret: func() []byte { return theSecret },
-		Log:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	of.gate, err = New(o, Parts{}, Env{Env: gate.Env{Clock: of.clock, Log: log}, Name: "postfix", Spool: of.spool,
+		Observer: of.seen, Secret: func() []byte { return theSecret }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
 	"weir/internal/clock"
 	"weir/internal/readers"
@@ -74,7 +75,7 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 		o := guarded(place)
 		o.Listen = "127.0.0.1:0"
 		g, err := New(o, Parts{Authz: newChain(t, policy.NewLink("plans", paid, policy.Closed))},
-			Env{Clock: clock.NewFake(noon)})
+			Env{Env: gate.Env{Clock: clock.NewFake(noon)}})
 		if err != nil {
 			t.Fatal(err)
 		}

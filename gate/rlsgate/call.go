@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
-	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -32,8 +32,8 @@ type visit struct {
 // enter begins a call, or says why there is no room for it. What it returns must be ended by leave.
 func (g *Gate) enter(ctx context.Context) (*visit, error) {
 	v := g.visits.Get().(*visit)
-	v.gate, v.setup, v.now = g, g.setup.Load(), g.env.Clock.Now()
-	if g.requests.Add(1) > int64(v.setup.opts.Bounds.Requests) {
+	v.gate, v.setup, v.now = g, g.Setup.Load(), g.env.Clock.Now()
+	if g.UnderWay.Add(1) > int64(v.setup.opts.Bounds.Requests) {
 		g.env.Observer.Bounded(BoundRequests)
 		return v, status.Errorf(codes.ResourceExhausted, "there are as many requests under way as the gate takes: %d",
 			v.setup.opts.Bounds.Requests)
@@ -49,7 +49,7 @@ func (g *Gate) enter(ctx context.Context) (*visit, error) {
 func (v *visit) leave(service string, code *string, err *error) {
 	g := v.gate
 	if failure := recover(); failure != nil {
-		g.env.Log.Error("a call ended in a panic", "service", service, "panic", failure, "stack", string(debug.Stack()))
+		g.Panicked("a call ended in a panic", failure, slog.String("service", service))
 		*err = status.Error(codes.Internal, "the call could not be judged")
 	}
 	v.settle(false) // where it has been settled, nothing happens
@@ -60,7 +60,7 @@ func (v *visit) leave(service string, code *string, err *error) {
 	clear(v.items)
 	*v = visit{answer: weir.Answer{Figures: v.answer.Figures[:0]}, key: v.key[:0], items: v.items[:0], passes: v.passes}
 	g.visits.Put(v)
-	g.requests.Add(-1)
+	g.UnderWay.Add(-1)
 }
 
 // codeOf is what the observer is told of an error.
@@ -108,15 +108,7 @@ func (v *visit) await(ctx context.Context, p *policy.Pass) error {
 	left := v.setup.opts.MaxWait.Std() - g.env.Clock.Now().Sub(v.now)
 	timer := g.env.Clock.AfterFunc(max(left, 0), cancel)
 	defer timer.Stop()
-	stopped := make(chan struct{})
-	defer close(stopped)
-	go func() {
-		select {
-		case <-g.stop:
-			cancel()
-		case <-stopped:
-		}
-	}()
+	defer context.AfterFunc(g.Serving, cancel)()
 	for p.Answer.Verdict == weir.Wait {
 		if p.Await(waiting, g.env.Clock.Now) != nil {
 			if err := ctx.Err(); err != nil {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/quota"
@@ -136,7 +137,7 @@ func startRig(t testing.TB, o Options, quotas map[string]quota.Options, clk cloc
 	}
 	var err error
 	r.Gate, err = New(o, r.parts(o, quotas),
-		Env{Clock: clk, Log: slog.New(slog.NewTextHandler(r.log, nil)), Observer: r.seen})
+		Env{Env: gate.Env{Clock: clk, Log: slog.New(slog.NewTextHandler(r.log, nil))}, Observer: r.seen})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
-	"weir/internal/doorway"
 )
 
 // Options configure one gate for Envoy: its rate limit service and its external authorization, over gRPC.
@@ -148,7 +148,7 @@ const (
 
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
-	if network, _ := doorway.Split(o.Listen); network == "unix" {
+	if network, _ := gate.Split(o.Listen); network == "unix" {
 		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
 	}
 	if o.Authz != nil {
@@ -224,7 +224,7 @@ func (v *mistakes) duration(path string, d weir.Duration) {
 }
 
 func (v *mistakes) listen(o *Options) {
-	network, address := doorway.Split(o.Listen)
+	network, address := gate.Split(o.Listen)
 	switch {
 	case o.Listen == "":
 		v.Add("listen", "the gate has no address to listen on",

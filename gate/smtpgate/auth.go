@@ -112,14 +112,14 @@ func (s *session) logIn(name, password string) {
 	name = identify.LogInName(given, s.setup.opts.Realm)
 	user, how, cause := s.verify(name, given, password)
 	s.gate.env.Observer.LogIn(how)
-	if log := s.gate.env.Log; log.Enabled(s.gate.base, slog.LevelInfo) {
+	if log := s.gate.env.Log; log.Enabled(s.gate.Base, slog.LevelInfo) {
 		attrs := []slog.Attr{slog.String("session", s.conn.id), slog.String("source", s.conn.source.String()),
 			slog.String("user", oneLine(name, 64)),
 			slog.String("how", how)}
 		if cause != nil {
 			attrs = append(attrs, slog.Any("error", cause))
 		}
-		log.LogAttrs(s.gate.base, slog.LevelInfo, "log-in", attrs...)
+		log.LogAttrs(s.gate.Base, slog.LevelInfo, "log-in", attrs...)
 	}
 	if how == LogInRight {
 		s.who = identity{name: name, authenticated: true, user: user, asked: s.now()}
@@ -147,7 +147,7 @@ var errUnknown = errors.New("the password is right, but weir does not know the u
 
 // verify finds out whether a password is right, for a user by his name here, and as it was given.
 func (s *session) verify(name, given, password string) (user store.User, how string, cause error) {
-	ctx := s.gate.base
+	ctx := s.gate.Base
 	if name == "" || len(name) > maxName ||
 		strings.ContainsFunc(given, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
 		guess, err := s.guess("", func() bool { return false })
@@ -223,7 +223,7 @@ func (s *session) guess(name string, known func() bool) (*login.Guess, error) {
 	if t := s.setup.parts.UserGuesses; t != nil && name != "" {
 		limits = append(limits, login.Limit{Throttle: t, Key: "user " + name})
 	}
-	return s.gate.env.Guard.Take(s.gate.base, limits, func() weir.Event {
+	return s.gate.env.Guard.Take(s.gate.Base, limits, func() weir.Event {
 		return weir.Event{Time: s.now(), Source: s.conn.source, Account: name, Kind: KindLogIn, ID: s.conn.id, Cost: 1}
 	}, known)
 }

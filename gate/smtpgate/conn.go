@@ -102,7 +102,7 @@ func (c *conn) arm(start time.Time) *end {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.gate.stopping() && !receiving:
+	case c.gate.Stopping() && !receiving:
 		return endStop
 	case !now.Before(over):
 		return reason

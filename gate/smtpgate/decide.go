@@ -25,7 +25,7 @@ func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
 	if n := d.judgeMail(); n != nil && !(n.reply.code < 500 && d.isHeld()) {
 		return receipt, n
 	}
-	if receipt, err = d.gate.env.Spool.Accept(d.gate.base, d.now(), d.envelope(), d.staged); err != nil {
+	if receipt, err = d.gate.env.Spool.Accept(d.gate.Base, d.now(), d.envelope(), d.staged); err != nil {
 		return receipt, notTaken(err, &d.tx.who)
 	}
 	now := d.now()
@@ -55,7 +55,7 @@ func (d *delivery) run() *no {
 	if d.tx.sender.local == "" { // a bounce, which may quote what was written
 		return refuse(MailStranger, 550, 571, "commands are written by people")
 	}
-	err := d.gate.env.Commands(d.gate.base, d.now(), d.tx.ticket, bytes.NewReader(d.spare.Bytes()))
+	err := d.gate.env.Commands(d.gate.Base, d.now(), d.tx.ticket, bytes.NewReader(d.spare.Bytes()))
 	switch {
 	case err == nil:
 		return nil
@@ -124,7 +124,7 @@ func (d *delivery) pay() *no {
 				normal = append(normal, r)
 			}
 		}
-		got, forged, late := stamps.Verify(d.gate.base, d.now(), load, d.stamps, d.digest.ID(), normal)
+		got, forged, late := stamps.Verify(d.gate.Base, d.now(), load, d.stamps, d.digest.ID(), normal)
 		for i := range min(len(got), len(normal)) {
 			good[normal[i]] = got[i]
 		}

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"time"
 
 	"weir"
-	"weir/internal/clock"
+	"weir/gate"
 	"weir/mail/login"
 	"weir/mail/spool"
 	"weir/policy"
@@ -18,9 +17,8 @@ import (
 // An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed, and Logins where
 // weir knows the passwords. The zero value of the others keeps the machine's time, and neither logs nor observes.
 type Env struct {
+	gate.Env
 	Name     string // by which the spool knows the gate
-	Clock    clock.Clock
-	Log      *slog.Logger
 	Observer Observer
 	Spool    Spool
 	Logins   Logins
@@ -179,12 +177,7 @@ func (e Env) withDefaults() (Env, error) {
 	if e.Name == "" || e.Spool == nil {
 		return e, errors.New("a gate for mail needs a name and a spool")
 	}
-	if e.Clock == nil {
-		e.Clock = clock.System
-	}
-	if e.Log == nil {
-		e.Log = slog.New(slog.DiscardHandler)
-	}
+	e.Env = e.Env.WithDefaults()
 	if e.Observer == nil {
 		e.Observer = nobody{}
 	}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/mail/login"
 	"weir/mail/nexthop"
@@ -188,7 +189,7 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 	r.spool = &watched{Spool: s}
 	r.opts = Options{Listen: "127.0.0.1:0", Hostname: "mail.example.org",
 		NextHop: nexthop.Options{Servers: []string{"127.0.0.1:1"}}}
-	r.env = Env{Name: gateName, Clock: r.clock, Spool: r.spool, Logins: r.logins, Observer: r.seen,
+	r.env = Env{Env: gate.Env{Clock: r.clock}, Name: gateName, Spool: r.spool, Logins: r.logins, Observer: r.seen,
 		TakeStamps: stamp.TakeMail}
 	r.rules = outbreak.Options{Internal: []string{"inside.example.org"}, Free: []string{"support@example.org"}}
 	if change != nil {
@@ -220,7 +221,7 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 		t.Fatal(err)
 	}
 	if r.Gate = g; r.hasty != nil {
-		r.hasty(&g.setup.Load().opts.Timeouts)
+		r.hasty(&g.Setup.Load().opts.Timeouts)
 	}
 	if err := g.Listen(); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 )
 
 // receive lets a connection in, unless the door turns it away or it is one too many.
-func (g *Gate) receive(tcp *net.TCPConn) {
-	s := g.setup.Load()
+func (g *Gate) receive(c net.Conn) {
+	s, tcp := g.Setup.Load(), c.(*net.TCPConn)
 	source := identify.Plain(tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
 	if !s.door.Admit(source, g.env.Clock.Now()) {
 		// A reset leaves nothing behind on this side: no state that waits for packets of somebody who floods.
@@ -20,13 +20,13 @@ func (g *Gate) receive(tcp *net.TCPConn) {
 		_ = tcp.Close()
 		return
 	}
-	c := newConn(g, s, tcp, source)
-	if bound := g.join(c); bound != "" {
+	session := newConn(g, s, tcp, source)
+	if bound := g.join(session); bound != "" {
 		g.env.Observer.Bounded(bound)
 		turnAway(s, tcp)
 		return
 	}
-	go g.serve(c)
+	g.Go(func() { g.serve(session) })
 }
 
 // turnAway tells a client that there are too many. Nobody waits for it: what cannot be said at once is not said.
@@ -45,7 +45,7 @@ func (g *Gate) join(c *conn) (bound string) {
 	b := &c.setup.opts.Bounds
 	c.guest = c.setup.freeUser(c.source) == "" && !g.regulars.knows(c.group, g.env.Clock.Now())
 	switch {
-	case g.stopped, len(g.sessions) >= b.Sessions, c.guest && g.guests >= b.Sessions-b.Sessions/kept:
+	case g.Stopping(), len(g.sessions) >= b.Sessions, c.guest && g.guests >= b.Sessions-b.Sessions/kept:
 		return BoundSessions
 	case g.bySource[c.group] >= b.PerSource:
 		return BoundPerSource
@@ -74,7 +74,6 @@ func (g *Gate) quit(c *conn) {
 		g.guests--
 	}
 	g.env.Observer.Sessions(-1)
-	g.emptyLocked()
 }
 
 // groupOf is what counts as one source: an address, and of IPv6 the network that one customer has.

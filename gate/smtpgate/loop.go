@@ -1,11 +1,11 @@
 package smtpgate
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -13,6 +13,8 @@ import (
 // serve speaks with a client until one of the two ends it. A mistake of ours ends this session, and no other.
 func (g *Gate) serve(c *conn) {
 	defer g.quit(c)
+	defer context.AfterFunc(g.Serving, c.wake)() // who is not sending a mail is told good-bye
+	defer context.AfterFunc(g.Base, c.cut)()
 	s := &session{gate: g, setup: c.setup, conn: c, top: c, wire: newWire(c)}
 	s.begins()
 	if !g.survives(s.run) {
@@ -24,11 +26,7 @@ func (g *Gate) serve(c *conn) {
 
 // survives runs a function, and reports whether it came to its end.
 func (g *Gate) survives(f func()) (ended bool) {
-	defer func() {
-		if what := recover(); what != nil {
-			g.panicked(fmt.Sprintf("%v\n%s", what, debug.Stack()))
-		}
-	}()
+	defer g.Recover("a session failed by a mistake in weir", nil)
 	f()
 	return true
 }
@@ -176,7 +174,7 @@ func (s *session) encrypt() bool {
 	encrypted := tls.Server(s.conn, s.setup.tls)
 	s.wire = newWire(encrypted)
 	if err := encrypted.Handshake(); err != nil {
-		if log := s.gate.env.Log; log.Enabled(s.gate.base, slog.LevelDebug) {
+		if log := s.gate.env.Log; log.Enabled(s.gate.Base, slog.LevelDebug) {
 			log.Debug("a session ended early", "session", s.conn.id, "source", s.conn.source.String(), "error", err)
 		}
 		return false

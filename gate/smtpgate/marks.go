@@ -47,7 +47,7 @@ func (d *delivery) recognize(text []byte) ([]byte, *no) {
 			cause: err}
 	}
 	env := &d.gate.env
-	user, err := env.Spool.User(context.WithoutCancel(d.gate.base), name)
+	user, err := env.Spool.User(context.WithoutCancel(d.gate.Base), name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		user = store.User{Name: name}

@@ -51,8 +51,8 @@ func (s *session) refuse(n *no) {
 	if s.who.name == "" {
 		level = slog.LevelDebug // strangers must not fill the log
 	}
-	if log := s.gate.env.Log; log.Enabled(s.gate.base, level) {
-		log.LogAttrs(s.gate.base, level, "refused", slog.String("session", s.conn.id),
+	if log := s.gate.env.Log; log.Enabled(s.gate.Base, level) {
+		log.LogAttrs(s.gate.Base, level, "refused", slog.String("session", s.conn.id),
 			slog.String("source", s.conn.source.String()),
 			slog.String("user", s.who.name), slog.String("refused", n.how), slog.Int("code", n.reply.code),
 			slog.String("why", n.reply.text))
@@ -65,10 +65,9 @@ func (s *session) deny(n *no) {
 	if n.bound != "" {
 		s.gate.env.Observer.Bounded(n.bound)
 	}
-	if g := s.gate; n.cause != nil && g.env.Log.Enabled(g.base, slog.LevelWarn) {
-		if more, ok := g.untaken.Now(s.now().Sub(g.began)); ok { // a full disk fails every mail
-			g.env.Log.Warn("mail could not be taken", "session", s.conn.id, "error", n.cause, "unlogged_before", more)
-		}
+	if n.cause != nil { // a full disk fails every mail
+		s.gate.Warn(&s.gate.untaken, "mail could not be taken", slog.String("session", s.conn.id),
+			slog.Any("error", n.cause))
 	}
 	s.errors++
 	switch {

@@ -29,7 +29,7 @@ type setup struct {
 	postmaster string  // whom mail goes to that is to postmaster, without a domain
 }
 
-func newSetup(g *Gate, o Options, p Parts) (*setup, error) {
+func newSetup(env Env, o Options, p Parts) (*setup, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func newSetup(g *Gate, o Options, p Parts) (*setup, error) {
 	listen, _, _ := net.SplitHostPort(o.Listen)
 	s.clear = loopback(listen)
 	switch {
-	case o.Auth == AuthUsers && g.env.Logins == nil:
+	case o.Auth == AuthUsers && env.Logins == nil:
 		return nil, errors.New("there is nobody to verify passwords")
 	case o.Auth == AuthNextHop && p.Relay == nil:
 		return nil, errors.New("there is nobody to ask the next hop about passwords")

@@ -94,7 +94,7 @@ func (s *session) begin(arg string) (*transaction, *no) {
 	if s.who.name == "" { // only for the command address
 		return tx, nil
 	}
-	if n := s.refresh(s.gate.base); n != nil {
+	if n := s.refresh(s.gate.Base); n != nil {
 		return nil, n
 	}
 	if !s.maySend(tx.sender) {
@@ -195,7 +195,7 @@ func (s *session) add(tx *transaction, arg string) *no {
 			return isStopped(&tx.who)
 		}
 		if env.Spool.Flagged(env.Name, tx.who.name) {
-			if err := env.Spool.Reaches(s.gate.base, s.now(), env.Name, tx.who.name, tx.sender.String(),
+			if err := env.Spool.Reaches(s.gate.Base, s.now(), env.Name, tx.who.name, tx.sender.String(),
 				r.Address); err != nil {
 				return notTaken(err, &tx.who)
 			}
@@ -229,7 +229,7 @@ func (s *session) judgeRecipient(tx *transaction, r *recipient) *no {
 // judge puts an event before a chain and waits where it must. Where it may go on at once, or from a time on, the pass
 // is to be settled; otherwise it has been. what is what a chain counts as requests, in words of mail.
 func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass, what string) (after time.Time, n *no) {
-	chain.Judge(s.gate.base, ev, pass)
+	chain.Judge(s.gate.Base, ev, pass)
 	if pass.Answer.Verdict == weir.Wait {
 		after, n = s.wait(pass, what)
 	}
@@ -255,7 +255,7 @@ func (s *session) wait(pass *policy.Pass, what string) (after time.Time, n *no) 
 	_ = s.conn.flush() // what was pipelined before is not to wait
 	env.Observer.Waiting(1)
 	defer env.Observer.Waiting(-1)
-	ctx, cancel := context.WithCancel(s.gate.base)
+	ctx, cancel := context.WithCancel(s.gate.Base)
 	defer cancel()
 	defer env.Clock.AfterFunc(s.setup.opts.Timeouts.Wait.Std(), cancel).Stop()
 	for pass.Answer.Verdict == weir.Wait {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
 	"weir/policy"
 )
@@ -84,7 +85,7 @@ func newConn(g *Gate, s *setup, tcp *net.TCPConn, source netip.Addr) *conn {
 	c.client.stream = tcp
 	c.event = weir.Event{Time: g.env.Clock.Now(), Source: source, Kind: KindTCP, ID: newID(), Cost: 1}
 	c.idle.gate = g
-	c.ctx, c.cut = context.WithCancelCause(g.base)
+	c.ctx, c.cut = context.WithCancelCause(g.Base)
 	c.spare = context.AfterFunc(c.ctx, c.close)
 	return c
 }
@@ -96,6 +97,7 @@ func newID() string { return strconv.FormatUint(rand.Uint64N(1<<40), 32) }
 func (c *conn) serve() {
 	c.gate.env.Observer.Connections(1)
 	defer c.end()
+	defer c.gate.Recover(gate.ConnectionFailed, nil, slog.String("id", c.event.ID))
 	if !c.identify() {
 		return
 	}
@@ -112,7 +114,7 @@ func (c *conn) identify() bool {
 		return true
 	}
 	_ = c.client.SetReadDeadline(time.Now().Add(s.opts.Timeouts.Header.Std()))
-	header, ahead, err := readHeader(c.client.stream)
+	header, err := gate.ReadProxyHeader(c.client.stream)
 	if err != nil {
 		if c.ctx.Err() == nil {
 			c.gate.env.Observer.Bounded(BoundHeader)
@@ -121,11 +123,10 @@ func (c *conn) identify() bool {
 		return false
 	}
 	_ = c.client.SetReadDeadline(time.Time{})
-	c.ahead = ahead
-	// Without addresses, as in a health check, the proxy speaks for itself.
-	if from, to, ok := header.TCPAddrs(); ok {
-		c.from, c.to = from, to
-		c.event.Source = identify.Plain(from.AddrPort().Addr())
+	c.ahead = header.Ahead
+	if header.From != nil {
+		c.from, c.to = header.From, header.To
+		c.event.Source = identify.Plain(header.From.AddrPort().Addr())
 	}
 	c.event.Time = c.gate.env.Clock.Now() // throttles are given no time that has passed
 	return true
@@ -223,16 +224,13 @@ func (c *conn) settle() {
 // end is deferred: it leaves nothing behind, whatever happened.
 func (c *conn) end() {
 	g := c.gate
-	if what := recover(); what != nil {
-		g.panicked(c.event.ID, what)
-	}
 	why := context.Cause(c.ctx)
 	c.spare()
 	c.close()
 	c.cut(nil)
-	g.open.Add(-1)
+	g.Open.Add(-1)
 	g.env.Observer.Connections(-1)
-	if !g.env.Log.Enabled(g.base, slog.LevelDebug) {
+	if !g.env.Log.Enabled(g.Base, slog.LevelDebug) {
 		return
 	}
 	a := &c.pass.Answer
@@ -243,5 +241,5 @@ func (c *conn) end() {
 	if why != nil {
 		attrs = append(attrs, slog.String("cut", why.Error()))
 	}
-	g.env.Log.LogAttrs(g.base, slog.LevelDebug, "connection", attrs...)
+	g.env.Log.LogAttrs(g.Base, slog.LevelDebug, "connection", attrs...)
 }

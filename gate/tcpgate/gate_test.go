@@ -49,7 +49,7 @@ func TestAdmit(t *testing.T) {
 			if o := receive(t, admit.settled); !o.Done || !o.Time.Equal(epoch) {
 				t.Errorf("settled %+v", o)
 			}
-			eventually(t, "closed", func() bool { return g.open.Load() == 0 })
+			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
 			if in, out := g.seen.in.Load(), g.seen.out.Load(); in != 4 || out != 4 || g.seen.verdicts(weir.Admit) != 1 {
 				t.Errorf("%d in, %d out, %d admitted", in, out, g.seen.verdicts(weir.Admit))
 			}
@@ -194,7 +194,7 @@ func TestHalfClose(t *testing.T) {
 				expect(t, up, "really")
 				expectEnd(t, up)
 			})
-			eventually(t, "closed", func() bool { return g.open.Load() == 0 })
+			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
 		})
 	}
 }
@@ -218,7 +218,7 @@ func TestReset(t *testing.T) {
 			expect(t, up, "half")
 			reset(client)
 			expectCut(t, up)
-			eventually(t, "closed", func() bool { return g.open.Load() == 0 })
+			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
 		})
 	}
 }
@@ -235,7 +235,7 @@ func TestSlowReader(t *testing.T) {
 			client := g.dial()
 			_ = client.CloseWrite()
 			eventually(t, "the gate is done",
-				func() bool { return g.seen.verdicts(weir.Admit) == 1 && g.open.Load() == 0 })
+				func() bool { return g.seen.verdicts(weir.Admit) == 1 && g.Open.Load() == 0 })
 			if n, err := io.Copy(io.Discard, client); n != size || err != nil {
 				t.Errorf("%d bytes, %v", n, err)
 			}

@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"weir/gate"
 
 	"github.com/pires/go-proxyproto"
 
@@ -124,7 +126,7 @@ func TestHeaderIn(t *testing.T) {
 			expect(t, client, "answer")
 			_ = client.Close()
 			_ = up.Close()
-			eventually(t, "closed", func() bool { return g.open.Load() == 0 })
+			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
 			if g.seen.in.Load() != int64(len(c.arrives)) {
 				t.Errorf("%d bytes in", g.seen.in.Load())
 			}
@@ -174,7 +176,7 @@ func TestHeaderStop(t *testing.T) {
 		ProxyProtocol: ProxyProtocol{In: ProxyInRequired}})
 	c := g.dialFrom("127.0.0.9")
 	send(t, c, "PRO")
-	eventually(t, "let in", func() bool { return g.open.Load() == 1 })
+	eventually(t, "let in", func() bool { return g.Open.Load() == 1 })
 	if err := g.Stop(ended()); err == nil {
 		t.Error("no error")
 	}
@@ -192,21 +194,20 @@ func FuzzReadHeader(f *testing.F) {
 	f.Add([]byte("\r\n\r\n\x00\r\nQUIT\n\x21\x31\x00\xd8"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r := bytes.NewReader(text)
-		h, ahead, err := readHeader(r)
+		h, err := gate.ReadProxyHeader(r)
 		if err != nil {
 			return
 		}
 		rest, _ := io.ReadAll(r)
-		if !bytes.HasSuffix(text, append(ahead[:len(ahead):len(ahead)], rest...)) {
-			t.Errorf("%q and %q do not end %q", ahead, rest, text)
+		if !bytes.HasSuffix(text, append(slices.Clip(h.Ahead), rest...)) {
+			t.Errorf("%q and %q do not end %q", h.Ahead, rest, text)
 		}
-		from, to, ok := h.TCPAddrs()
-		if !ok {
+		if h.From == nil {
 			return
 		}
 		for _, version := range []ProxyOut{ProxyOutV1, ProxyOutV2} {
 			var out bytes.Buffer
-			if err := writeHeader(&out, version, from, to); err != nil {
+			if err := writeHeader(&out, version, h.From, h.To); err != nil {
 				t.Errorf("%v cannot be told on: %v", h, err)
 			}
 			if _, err := proxyproto.Read(bufio.NewReader(&out)); err != nil {

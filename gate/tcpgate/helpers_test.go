@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/quota"
@@ -183,8 +184,8 @@ func startWith(t testing.TB, o Options, accept, chain *policy.Chain) *rig {
 		level = slog.LevelWarn
 	}
 	before := runtime.NumGoroutine()
-	g, err := New(o, accept, chain, Env{Clock: r.clock, Observer: r.seen,
-		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: level}))})
+	log := slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: level}))
+	g, err := New(o, accept, chain, Env{Env: gate.Env{Clock: r.clock, Log: log}, Observer: r.seen})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func startWith(t testing.TB, o Options, accept, chain *policy.Chain) *rig {
 	r.Gate, r.addr = g, g.Addr().String()
 	t.Cleanup(func() {
 		_ = g.Stop(ended())
-		if n, w, o := g.open.Load(), g.waiting.Load(), r.seen.connections.Load(); n != 0 || w != 0 || o != 0 {
+		if n, w, o := g.Open.Load(), g.waiting.Load(), r.seen.connections.Load(); n != 0 || w != 0 || o != 0 {
 			t.Errorf("%d open (%d observed), %d waiting after the stop", n, o, w)
 		}
 		eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })

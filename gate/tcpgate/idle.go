@@ -14,7 +14,7 @@ type idler struct {
 	patience time.Duration
 	expired  func()
 
-	moved  atomic.Int64 // when something last moved, as Gate.elapsed says
+	moved  atomic.Int64 // when something last moved, as Gate.Elapsed says
 	paused atomic.Int32 // what throttles hold up is not idle
 
 	mu    sync.Mutex
@@ -29,14 +29,14 @@ func (i *idler) start() {
 }
 
 // touch tells that something moves.
-func (i *idler) touch() { i.moved.Store(int64(i.gate.elapsed())) }
+func (i *idler) touch() { i.moved.Store(int64(i.gate.Elapsed())) }
 
 // left is how much longer nothing may move.
 func (i *idler) left() time.Duration {
 	if i.paused.Load() > 0 {
 		return i.patience
 	}
-	return time.Duration(i.moved.Load()) + i.patience - i.gate.elapsed()
+	return time.Duration(i.moved.Load()) + i.patience - i.gate.Elapsed()
 }
 
 func (i *idler) look() {

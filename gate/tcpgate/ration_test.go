@@ -95,7 +95,7 @@ func TestParallelConnections(t *testing.T) {
 				switch {
 				case flowed > most:
 					t.Fatalf("%d bytes after %s, want at most %d", flowed, now.Sub(epoch), most)
-				case int64(g.clock.Pending()) > g.open.Load() || g.waiting.Load() > 0: // somebody waits for the clock
+				case int64(g.clock.Pending()) > g.Open.Load() || g.waiting.Load() > 0: // somebody waits for the clock
 					g.clock.Advance(10 * time.Millisecond)
 					throttle.(weir.Clocked).Advance(g.clock.Now())
 					late = time.Now().Add(time.Minute)
@@ -150,7 +150,7 @@ func TestLeavingWhileRationed(t *testing.T) {
 			send(t, c, strings.Repeat("x", 50_000))
 			eventually(t, "a pause", func() bool { return g.clock.Pending() > 1 && g.seen.in.Load() > 0 })
 			reset(c)
-			eventually(t, "gone", func() bool { g.clock.Advance(100 * time.Millisecond); return g.open.Load() == 0 })
+			eventually(t, "gone", func() bool { g.clock.Advance(100 * time.Millisecond); return g.Open.Load() == 0 })
 			other := g.dial()
 			send(t, other, "ping")
 			got := make(chan error, 1)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/gate"
 )
 
 const (
@@ -60,12 +63,7 @@ type direction struct {
 
 // forward passes on what one side says, and that it has said all. ahead has been read from it already.
 func (d *direction) forward(ahead []byte) {
-	defer func() {
-		if what := recover(); what != nil {
-			d.gate.panicked(d.event.ID, what)
-			d.cut(errPanic)
-		}
-	}()
+	defer d.gate.Recover(gate.ConnectionFailed, func() { d.cut(errPanic) }, slog.String("id", d.event.ID))
 	err := d.put(ahead)
 	if err == nil {
 		err = d.run()

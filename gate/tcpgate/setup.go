@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strconv"
 
-	"weir"
 	"weir/identify"
 	"weir/policy"
 )
@@ -33,15 +32,10 @@ func newSetup(o Options, accept, chain *policy.Chain) (*setup, error) {
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
-	s := &setup{opts: o, chain: chain, proxies: identify.NewProxies(o.TrustedProxies, "")}
+	s := &setup{opts: o, chain: chain, metered: chain.Meters(), proxies: identify.NewProxies(o.TrustedProxies, "")}
 	s.network, s.address = splitUpstream(o.Upstream)
 	if accept != nil {
 		s.door = policy.NewDoor(accept, s.proxies.Trusts)
-	}
-	for _, link := range chain.Links() {
-		if _, ok := link.Throttle.(weir.Meter); ok {
-			s.metered = true
-		}
 	}
 	return s, nil
 }

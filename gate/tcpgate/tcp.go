@@ -7,29 +7,24 @@ import (
 )
 
 // receive lets a connection in unless it is one too many or the door turns it away.
-func (g *Gate) receive(tcp *net.TCPConn) {
+func (g *Gate) receive(c net.Conn) {
+	s := g.Setup.Load()
+	if !g.Enter(s.opts.Bounds.Connections) {
+		g.env.Observer.Bounded(BoundConnections)
+		reset(c)
+		return
+	}
 	in := false
 	defer func() {
-		if what := recover(); what != nil {
-			g.panicked("", what)
-		}
 		if !in {
-			g.open.Add(-1)
-			reset(tcp)
+			g.Open.Add(-1)
+			reset(c)
 		}
 	}()
-	s := g.setup.Load()
-	if g.open.Add(1) > int64(s.opts.Bounds.Connections) {
-		g.env.Observer.Bounded(BoundConnections)
-		return
+	source := identify.Plain(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	if in = s.door.Admit(source, g.env.Clock.Now()); in {
+		g.Go(newConn(g, s, c.(*net.TCPConn), source).serve)
 	}
-	peer := tcp.RemoteAddr().(*net.TCPAddr)
-	source := identify.Plain(peer.AddrPort().Addr())
-	if !s.door.Admit(source, g.env.Clock.Now()) {
-		return
-	}
-	g.running.Go(newConn(g, s, tcp, source).serve)
-	in = true
 }
 
 // reset closes a connection at once, and tells the peer that this is no proper end.

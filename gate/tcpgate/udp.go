@@ -2,14 +2,15 @@ package tcpgate
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
-	"weir/internal/doorway"
 )
 
 const (
@@ -37,16 +38,22 @@ func newForwarder(g *Gate, socket *net.UDPConn) *forwarder {
 	return &forwarder{gate: g, socket: socket, sessions: map[netip.AddrPort]*session{}, newcomer: new(session)}
 }
 
-// receive takes packets until the gate stops.
-func (u *forwarder) receive() {
-	context.AfterFunc(u.gate.base, u.cut)
+// Addr is where packets come in.
+func (u *forwarder) Addr() net.Addr { return u.socket.LocalAddr() }
+
+// Close makes the forwarder take no more packets. Its socket stays open for replies.
+func (u *forwarder) Close() error { return u.socket.SetReadDeadline(time.Unix(1, 0)) }
+
+// Serve takes packets until the gate stops.
+func (u *forwarder) Serve() {
+	context.AfterFunc(u.gate.Base, u.cut)
 	defer u.dismiss()
 	buf := make([]byte, maxPacket+1)
-	var pause doorway.Pause
+	var pause gate.Pause
 	for {
 		n, client, err := u.socket.ReadFromUDPAddrPort(buf)
 		if err != nil {
-			if !pause.After(err, "cannot take packets for the moment", u.gate.stop, u.gate.env.Log) {
+			if !pause.After(err, "cannot take packets for the moment", u.gate.Serving.Done(), u.gate.env.Log) {
 				return
 			}
 			continue
@@ -59,14 +66,10 @@ func (u *forwarder) receive() {
 // take deals with one packet.
 func (u *forwarder) take(p []byte, client netip.AddrPort) {
 	g := u.gate
-	defer func() {
-		if what := recover(); what != nil {
-			g.panicked("", what)
-		}
-	}()
+	defer g.Recover(gate.ConnectionFailed, nil)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := g.setup.Load()
+	s := g.Setup.Load()
 	if len(p) > int(s.opts.Bounds.Packet) {
 		g.env.Observer.Bounded(BoundPacket)
 		return
@@ -81,7 +84,7 @@ func (u *forwarder) take(p []byte, client netip.AddrPort) {
 	}
 	u.event = weir.Event{Time: g.env.Clock.Now(), Source: identify.Plain(client.Addr()), Kind: KindUDP, ID: ss.id,
 		Cost: 1, Bytes: int64(len(p))}
-	verdict := ss.judge(g.base, s.chain, &u.event)
+	verdict := ss.judge(g.Base, s.chain, &u.event)
 	g.env.Observer.Judged(verdict)
 	if verdict != weir.Admit {
 		return
@@ -111,18 +114,19 @@ func (u *forwarder) open(ss *session, s *setup, client netip.AddrPort) error {
 	ss.idle.gate, ss.idle.patience = u.gate, s.opts.Timeouts.Idle.Std()
 	ss.idle.expired = func() { u.expire(ss) }
 	u.sessions[client], u.newcomer = ss, new(session)
-	u.gate.open.Add(1)
+	u.gate.Open.Add(1)
 	u.gate.env.Observer.Connections(1)
 	ss.idle.start()
-	u.gate.running.Go(func() { u.replies(ss) })
+	u.gate.Go(func() { u.replies(ss) })
 	return nil
 }
 
 // replies sends what comes back from the upstream to the client, until the session is over.
 func (u *forwarder) replies(ss *session) {
 	defer u.end(ss)
+	defer u.gate.Recover(gate.ConnectionFailed, nil, slog.String("id", ss.id))
 	for wait := awaitReadable(ss.upstream); wait() == nil; {
-		if !u.reply(ss) || u.gate.stopping() {
+		if !u.reply(ss) || u.gate.Stopping() {
 			return
 		}
 	}
@@ -171,9 +175,6 @@ func (u *forwarder) expire(ss *session) {
 // end is deferred: it leaves nothing of a session behind, whatever happened.
 func (u *forwarder) end(ss *session) {
 	g := u.gate
-	if what := recover(); what != nil {
-		g.panicked(ss.id, what)
-	}
 	u.mu.Lock()
 	if u.sessions[ss.client] == ss { // an expired session may have a successor
 		delete(u.sessions, ss.client)
@@ -181,18 +182,11 @@ func (u *forwarder) end(ss *session) {
 	u.mu.Unlock()
 	ss.idle.stop()
 	_ = ss.upstream.Close()
-	g.open.Add(-1)
+	g.Open.Add(-1)
 	g.env.Observer.Connections(-1)
-	defer func() {
-		if what := recover(); what != nil {
-			g.panicked(ss.id, what)
-		}
-	}()
+	defer g.Recover(gate.ConnectionFailed, nil, slog.String("id", ss.id))
 	ss.over(g.env.Clock.Now())
 }
-
-// hush makes the forwarder take no more packets. Its socket stays open for replies.
-func (u *forwarder) hush() { _ = u.socket.SetReadDeadline(time.Unix(1, 0)) }
 
 // dismiss ends the sessions that wait for no reply, and the others soon.
 func (u *forwarder) dismiss() {

@@ -208,7 +208,7 @@ func TestUDPConcurrent(t *testing.T) {
 	send(t, two, "c")
 	g.judged(weir.Refuse, 1)
 	g.clock.Advance(time.Minute)
-	eventually(t, "expired", func() bool { return g.open.Load() == 0 })
+	eventually(t, "expired", func() bool { return g.Open.Load() == 0 })
 	says(t, two, "d")
 }
 
@@ -225,7 +225,7 @@ func TestUDPClientsBound(t *testing.T) {
 	send(t, three, "3")
 	awaitBound(t, g.seen, BoundClients, 2)
 	g.clock.Advance(40 * time.Second) // the second one has been idle for more than a minute, the first one has not
-	eventually(t, "one expired", func() bool { return g.open.Load() == 1 })
+	eventually(t, "one expired", func() bool { return g.Open.Load() == 1 })
 	says(t, three, "3")
 	says(t, one, "1")
 	send(t, two, "2")
@@ -271,8 +271,8 @@ func TestUDPUnreachable(t *testing.T) {
 		send(t, c, "hello")
 		eventually(t, "noticed", func() bool { return g.seen.unreached.Load() == int64(i+1) })
 	}
-	if n := strings.Count(g.log.String(), "cannot be reached"); n != 1 || g.open.Load() != 1 {
-		t.Errorf("%d lines, %d sessions", n, g.open.Load())
+	if n := strings.Count(g.log.String(), "cannot be reached"); n != 1 || g.Open.Load() != 1 {
+		t.Errorf("%d lines, %d sessions", n, g.Open.Load())
 	}
 	_ = taken.Close()
 	back, err := net.ListenUDP("udp", at)
@@ -347,15 +347,15 @@ func TestUDPSuccessor(t *testing.T) {
 	g.clock.Advance(time.Minute)
 	send(t, c, "two")
 	hears(t, c, "7 bytes")
-	if n := g.open.Load(); n != 2 {
+	if n := g.Open.Load(); n != 2 {
 		t.Errorf("%d sessions, one of them about to end", n)
 	}
 	close(release)
 	hears(t, c, "7 bytes")
-	eventually(t, "the old one has ended", func() bool { return g.open.Load() == 1 })
+	eventually(t, "the old one has ended", func() bool { return g.Open.Load() == 1 })
 	send(t, c, "three")
 	hears(t, c, "7 bytes")
-	if n := g.open.Load(); n != 1 {
+	if n := g.Open.Load(); n != 1 {
 		t.Errorf("%d sessions", n)
 	}
 }
@@ -387,7 +387,7 @@ func TestUDPPanic(t *testing.T) {
 	send(t, c, "333")
 	says(t, c, "1")
 	send(t, c, "more")
-	eventually(t, "the session is over", func() bool { return g.open.Load() == 0 })
+	eventually(t, "the session is over", func() bool { return g.Open.Load() == 0 })
 	says(t, c, "next")
 	eventually(t, "logged", func() bool { return strings.Count(g.log.String(), `"panic"`) == 3 })
 }
@@ -443,7 +443,7 @@ func TestUDPStop(t *testing.T) {
 	receive(t, asked)
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(context.Background()) }()
-	eventually(t, "the other is gone", func() bool { return g.open.Load() == 1 })
+	eventually(t, "the other is gone", func() bool { return g.Open.Load() == 1 })
 	close(answer)
 	hears(t, c, "slow")
 	if err := receive(t, stopped); err != nil {
@@ -454,7 +454,7 @@ func TestUDPStop(t *testing.T) {
 func TestUDPStopCuts(t *testing.T) {
 	g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return nil })})
 	send(t, g.client(), "no answer")
-	eventually(t, "a session", func() bool { return g.open.Load() == 1 })
+	eventually(t, "a session", func() bool { return g.Open.Load() == 1 })
 	if err := g.Stop(ended()); err == nil {
 		t.Error("no error")
 	}
@@ -464,8 +464,8 @@ func TestUDPStopCuts(t *testing.T) {
 func TestUDPName(t *testing.T) {
 	_, port, _ := net.SplitHostPort(echoUDP(t))
 	g := start(t, Options{Protocol: UDP, Upstream: "localhost:" + port})
-	if !g.setup.Load().remote.AddrPort().Addr().IsLoopback() {
-		t.Error(g.setup.Load().remote)
+	if !g.Setup.Load().remote.AddrPort().Addr().IsLoopback() {
+		t.Error(g.Setup.Load().remote)
 	}
 	o := Options{Protocol: UDP, Upstream: "no.such.host.invalid:1",
 		Timeouts: Timeouts{Connect: weir.Duration(time.Second)}}

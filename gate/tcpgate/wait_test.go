@@ -53,7 +53,7 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			if o := receive(t, l.settled); o.Done || l.away.Load() != 0 {
 				t.Errorf("settled %+v, %d away", o, l.away.Load())
 			}
-			eventually(t, "gone", func() bool { return g.open.Load() == 0 && g.waiting.Load() == 0 })
+			eventually(t, "gone", func() bool { return g.Open.Load() == 0 && g.waiting.Load() == 0 })
 		})
 	}
 }
@@ -102,7 +102,7 @@ func TestConnectionsBound(t *testing.T) {
 	g.turnsAway("")
 	g.seen.await(t, BoundConnections)
 	_ = one.Close()
-	eventually(t, "a place is free", func() bool { return g.open.Load() == 1 })
+	eventually(t, "a place is free", func() bool { return g.Open.Load() == 1 })
 	passes(t, g.dial())
 	passes(t, two)
 }
@@ -118,7 +118,7 @@ func TestStop(t *testing.T) {
 	turn := receive(t, l.turns)
 	stopped := make(chan error, 2)
 	go func() { stopped <- g.Stop(context.Background()) }()
-	<-g.stop
+	<-g.Serving.Done()
 	go func() { stopped <- g.Stop(context.Background()) }()
 	eventually(t, "nobody is let in", func() bool {
 		c, err := g.try("")
@@ -223,7 +223,7 @@ func TestIdleWhileStuck(t *testing.T) {
 			}
 			// Nobody can tell when the buffers of the system are full; until they are, each look finds that something
 			// has moved.
-			eventually(t, "cut", func() bool { g.clock.Advance(2 * time.Minute); return g.open.Load() == 0 })
+			eventually(t, "cut", func() bool { g.clock.Advance(2 * time.Minute); return g.Open.Load() == 0 })
 			receive(t, ended)
 			receive(t, ended)
 		})

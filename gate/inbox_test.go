@@ -1,4 +1,4 @@
-package doorway
+package gate
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-func TestDoorway(t *testing.T) {
+func TestInbox(t *testing.T) {
 	addr := &net.TCPAddr{Port: 25}
-	d := New(addr)
+	d := newInbox(addr)
 	if d.Addr() != addr {
 		t.Errorf("it stands at %v", d.Addr())
 	}
@@ -21,7 +21,7 @@ func TestDoorway(t *testing.T) {
 	defer here.Close()
 	defer there.Close()
 	taken := make(chan bool)
-	go func() { taken <- d.Hand(here) }()
+	go func() { taken <- d.put(here) }()
 	if c, err := d.Accept(); c != here || err != nil || !<-taken {
 		t.Errorf("%v, %v", c, err)
 	}
@@ -30,11 +30,11 @@ func TestDoorway(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if d.Hand(here) {
-		t.Error("taken at a closed doorway")
+	if d.put(here) {
+		t.Error("taken at a closed inbox")
 	}
 	if _, err := d.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("accepted at a closed doorway: %v", err)
+		t.Errorf("accepted at a closed inbox: %v", err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package doorway
+package gate
 
 import (
 	"errors"

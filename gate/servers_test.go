@@ -1,4 +1,4 @@
-package doorway
+package gate
 
 import (
 	"bufio"
@@ -15,26 +15,26 @@ import (
 // patience bounds how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
-// serving opens a socket whose connections go to servers.
-func serving(t *testing.T, first *http.Server) (*Servers, net.Listener) {
+// serve opens a socket whose connections go to servers.
+func serve(t *testing.T, first *http.Server) (*servers, net.Listener) {
 	t.Helper()
 	l, err := Listen("127.0.0.1:0", Socket{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewServers(l.Addr())
-	s.Put(first)
+	s := newServers(l.Addr())
+	s.put(first)
 	stop, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		Accept(l.Accept, stop, slog.New(slog.DiscardHandler), s.Hand)
+		Accept(l.Accept, stop, slog.New(slog.DiscardHandler), s.hand)
 	}()
 	t.Cleanup(func() {
 		close(stop)
 		_ = l.Close()
-		s.Shut()
+		s.shut()
 		<-over
-		s.Close()
+		s.close()
 	})
 	return s, l
 }
@@ -92,7 +92,7 @@ func TestServers(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, "one")
 		})}
-	s, l := serving(t, slow)
+	s, l := serve(t, slow)
 	idle, fresh, under := dial(t, l), dial(t, l), dial(t, l)
 	if word := idle.get(t); word != "one" {
 		t.Error(word)
@@ -100,7 +100,7 @@ func TestServers(t *testing.T) {
 	_, _ = io.WriteString(fresh, "GET / HT")
 	_, _ = io.WriteString(under, "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-arrived
-	s.Put(says("two"))
+	s.put(says("two"))
 	if word := dial(t, l).get(t); word != "two" {
 		t.Error("a new connection gets", word)
 	}
@@ -119,7 +119,7 @@ func TestServers(t *testing.T) {
 
 func TestServersEnd(t *testing.T) {
 	arrived, release := make(chan struct{}, 2), make(chan struct{})
-	s, l := serving(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s, l := serve(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		select {
 		case <-release:
@@ -129,25 +129,25 @@ func TestServersEnd(t *testing.T) {
 	under := dial(t, l)
 	_, _ = io.WriteString(under, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-arrived
-	s.Shut()
-	s.Shut()
-	s.Put(says("too late"))
+	s.shut()
+	s.shut()
+	s.put(says("too late"))
 	late, there := net.Pipe()
 	defer there.Close()
-	s.Hand(late)
+	s.hand(late)
 	if _, err := late.Write([]byte("x")); err == nil {
 		t.Error("a connection is taken after the end")
 	}
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Shutdown(gone); !errors.Is(err, context.Canceled) {
+	if err := s.shutdown(gone); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	s.Close() // what is under way is cut off
+	s.close() // what is under way is cut off
 	if _, err := under.br.ReadByte(); err == nil {
 		t.Error("answered")
 	}
-	if err := s.Shutdown(context.Background()); err != nil {
+	if err := s.shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}
 }
