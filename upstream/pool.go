@@ -168,10 +168,16 @@ func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
 		if n > 0 {
 			p.env.Observer.Retried(s.to.name)
 		}
-		res, err := s.do(p, r, by)
+		s.requests.Add(1)
+		s.active.Add(1)
+		res, err := s.give(p, r, by, s.ownClient)
 		if err == nil {
+			if s.trouble.Load() {
+				s.answered(p)
+			}
 			return res, nil
 		}
+		s.active.Add(-1)
 		failure, ok := errors.AsType[*Error](err)
 		if !ok {
 			return nil, err // the client's own

@@ -16,9 +16,9 @@ func (x *exchange) refuse(a *weir.Answer) { x.answer(x.document(a)) }
 
 // document tells the verdict. A client without an account learns how to name one.
 func (x *exchange) document(a *weir.Answer) refusal.Refusal {
-	own := a.By != "" && (a.By == x.setup.tillName || a.By == x.setup.lanesName) ||
-		a.Verdict == weir.Challenge && x.setup.till == nil // there is no way to pay
-	doc := refusal.Of(a, x.onward, own)
+	chain := x.setup.chain
+	unpayable := a.Verdict == weir.Challenge && x.setup.till == nil
+	doc := refusal.Of(a, x.onward, unpayable || chain.ByTill(a) || chain.ByLanes(a))
 	if doc.Status == http.StatusUnauthorized {
 		for _, challenge := range x.setup.accounts.Challenges() {
 			x.w.Header().Add("WWW-Authenticate", challenge)

@@ -17,38 +17,41 @@ func (g *Gate) serve(c *conn) {
 	defer context.AfterFunc(g.Base, c.cut)()
 	s := &session{gate: g, setup: c.setup, conn: c, top: c, wire: newWire(c)}
 	s.begins()
-	if !g.survives(s.run) {
+	if !s.run() {
 		s.answer(reply(421, 430, "a mistake of this server has ended the session, try again later"))
 	}
 	g.survives(s.reset) // throttles have everything back before the session is off the books
 	g.survives(s.close)
 }
 
-// survives runs a function, and reports whether it came to its end.
-func (g *Gate) survives(f func()) (ended bool) {
-	defer g.Recover("a session failed by a mistake in weir", nil)
+const sessionFailed = "a session failed by a mistake in weir"
+
+// survives runs a function whose panic must not keep the rest from being done.
+func (g *Gate) survives(f func()) {
+	defer g.Recover(sessionFailed, nil)
 	f()
-	return true
 }
 
-// run reads commands and obeys them, one after the other.
-func (s *session) run() {
+// run reads commands and obeys them, one after the other. It reports false if a mistake of ours has ended it.
+func (s *session) run() (ended bool) {
+	defer s.gate.Recover(sessionFailed, nil)
 	if s.setup.opts.TLS.Mode == TLSImplicit && !s.encrypt() {
-		return
+		return true
 	}
 	s.write("220 " + s.setup.host + " ESMTP\r\n")
 	for !s.over {
 		line, err := s.wire.line(int(s.setup.opts.Bounds.Line))
 		if err != nil {
 			s.broken(err)
-			return
+			return true
 		}
 		if s.commands++; s.commands > s.setup.opts.Bounds.Commands {
 			s.answer(s.last(BoundCommands, "too many commands in one session"))
-			return
+			return true
 		}
 		s.obey(parseCommand(line))
 	}
+	return true
 }
 
 // foreign are the first words of other protocols. What follows them may be a form that a browser was made to send.

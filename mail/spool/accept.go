@@ -16,17 +16,14 @@ import (
 // A recipient passes uncounted who is free (see Free) or paid for by a stamp, which is spent in the same transaction. A
 // mail of the null sender to one recipient is not counted with the others, and only so many pass (ErrNulls). Addresses
 // that differ only in case count as one. A mail is to several if several of its recipients are counted.
-func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
-	r, err := q.accept(ctx, now, e, text)
-	if err != nil {
-		text.Discard()
-		return Receipt{}, err
-	}
-	q.tell.Accepted(e.Gate, r)
-	return r, nil
-}
-
-func (q *queue) accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (Receipt, error) {
+func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (r Receipt, err error) {
+	defer func() {
+		if err != nil {
+			text.Discard()
+		} else {
+			q.tell.Accepted(e.Gate, r)
+		}
+	}()
 	way := q.gates.Load().byName[e.Gate]
 	switch {
 	case way == nil:

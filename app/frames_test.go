@@ -1,0 +1,84 @@
+package app_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// maxFrames is how deep our own calls may be where a message is stored and where a request is written to the upstream.
+// docs/architecture.md lists them.
+const maxFrames = 12
+
+// ownFrames waits until a goroutine is inside these functions, and returns ours on its stack, the innermost first.
+func ownFrames(t *testing.T, inside ...string) (frames []string) {
+	t.Helper()
+	dump := make([]byte, 16<<20)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for goroutine := range strings.SplitSeq(string(dump[:runtime.Stack(dump, true)]), "\n\n") {
+			missing := func(name string) bool { return !strings.Contains(goroutine, "\n"+name) }
+			if slices.ContainsFunc(inside, missing) {
+				continue
+			}
+			for line := range strings.SplitSeq(goroutine, "\n") {
+				if name, own := strings.CutPrefix(line, "weir/"); own && !strings.HasPrefix(name, "app_test.") {
+					frames = append(frames, name[:strings.LastIndexByte(name, '(')])
+				}
+			}
+			return frames
+		}
+	}
+	t.Fatalf("nobody is in %s", inside)
+	return nil
+}
+
+func wantFrames(t *testing.T, what string, frames []string) {
+	t.Helper()
+	t.Logf("%s: %d frames of our own\n\t%s", what, len(frames), strings.Join(frames, "\n\t"))
+	if len(frames) > maxFrames {
+		t.Errorf("%s: %d frames of our own, at most %d", what, len(frames), maxFrames)
+	}
+}
+
+// meanwhile repeats something in the background until the function it returns is called.
+func meanwhile(again func(i int)) (end func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				again(i)
+			}
+		}
+	}()
+	return func() { close(stop); <-ended }
+}
+
+// TestFramesOfAMessage counts our frames between the socket and the store.
+func TestFramesOfAMessage(t *testing.T) {
+	p := newPost(t, "rate: 1000/s", "", "")
+	p.user("ann", "ann@example.org")
+	m := p.mailer("ann")
+	end := meanwhile(func(i int) { _ = m.send(fmt.Sprint(i), fmt.Sprintf("r%d@example.net", i)) })
+	frames := ownFrames(t, "weir/store/sqlite.mail.Update", "weir/gate/smtpgate.")
+	end()
+	wantFrames(t, "a message commits", frames)
+}
+
+// TestFramesOfARequest counts our frames between the socket and the upstream.
+func TestFramesOfARequest(t *testing.T) {
+	s := newSite(t, one(`{name: a, limit: 1000000000, period: 1h}`))
+	end := meanwhile(func(int) {
+		s.get("acme", "/").want(200)
+		<-s.arrived
+	})
+	frames := ownFrames(t, "internal/poll.(*FD).Write(", "weir/upstream.", "weir/gate/httpgate.")
+	end()
+	wantFrames(t, "a request is written", frames)
+}

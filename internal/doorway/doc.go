@@ -1,2 +1,0 @@
-// Package doorway says what a client that asks over HTTP is told of limits.
-package doorway
