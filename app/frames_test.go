@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,6 +41,13 @@ func wantFrames(t *testing.T, what string, frames []string) {
 	t.Logf("%s: %d frames of our own\n\t%s", what, len(frames), strings.Join(frames, "\n\t"))
 	if len(frames) > maxFrames {
 		t.Errorf("%s: %d frames of our own, at most %d", what, len(frames), maxFrames)
+	}
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := "    " + strings.Join(frames, "\n    ") + "\n"; !strings.Contains(string(page), list) {
+		t.Errorf("%s: docs/architecture.md does not list these frames:\n%s", what, list)
 	}
 }
 
