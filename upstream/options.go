@@ -55,7 +55,7 @@ type Options struct {
 	// For http:// and unix: alone. Default: not.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// How many connections to each server are kept open for the next request. Default 4096.
-	Idle int `yaml:"idle"`
+	Idle int `yaml:"-"`
 	// How long they are kept. Less than the servers themselves wait is best. Default 1m.
 	IdleTime weir.Duration `yaml:"idle_time"`
 	// How long servers are waited for. The gate says it.

@@ -59,11 +59,11 @@ type Bounds struct {
 	// Requests under way, those that await a turn included. One more gets 503. Default 10000.
 	Requests int `yaml:"requests"`
 	// The body of a request. More gets 413. Default 1MiB.
-	Body weir.Size `yaml:"body"`
+	Body weir.Size `yaml:"-"`
 	// Questions in one batch. More gets 413. Default 1000.
-	Batch int `yaml:"batch"`
+	Batch int `yaml:"-"`
 	// Recipients of one message. More gets 400. Default 1000.
-	Recipients int `yaml:"recipients"`
+	Recipients int `yaml:"-"`
 }
 
 // Timeouts for clients.

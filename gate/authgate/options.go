@@ -75,15 +75,15 @@ type Bounds struct {
 	// Questions under way and waiting. One more is refused with 503. Default 10000.
 	Requests int `yaml:"requests"`
 	// Answers that a throttle may hold back at a time. One more is refused with 503. Default 5000.
-	Waiting int `yaml:"waiting"`
+	Waiting int `yaml:"-"`
 	// Request line and headers, those of the client included. More gets 431. Default 64KiB.
-	Header weir.Size `yaml:"header"`
+	Header weir.Size `yaml:"-"`
 }
 
 // Timeouts for proxies.
 type Timeouts struct {
 	// For request line and headers. Default 10s.
-	Header weir.Duration `yaml:"header"`
+	Header weir.Duration `yaml:"-"`
 	// Between two questions on a connection. It should be longer than the proxy keeps its own connections. Default 2m.
 	Idle weir.Duration `yaml:"idle"`
 }

@@ -66,7 +66,7 @@ type Bounds struct {
 	// Open connections. One more is closed at once. Default 20000.
 	Connections int `yaml:"connections"`
 	// Connections whose PROXY header or TLS handshake is under way. One more is closed at once. Default 2000.
-	Handshakes int `yaml:"handshakes"`
+	Handshakes int `yaml:"-"`
 	// Requests under way and waiting. One more gets 503. Default 20000.
 	Requests int `yaml:"requests"`
 	// Requests that a throttle may hold back at a time. One more gets 503. Default 10000.

@@ -109,22 +109,22 @@ type Bounds struct {
 	// Open connections. One more is closed at once. Default 1000; each smtpd of Postfix has one.
 	Connections int `yaml:"connections"`
 	// Mails whose recipients are being collected. Default 10000.
-	Mails int `yaml:"mails"`
+	Mails int `yaml:"-"`
 	// Recipients of a mail. Default 1000.
 	Recipients int `yaml:"recipients"`
 	// What the recipients of all these mails may take. Default 64MiB.
-	Memory weir.Size `yaml:"memory"`
+	Memory weir.Size `yaml:"-"`
 }
 
 // Timeouts against silent clients and a slow store.
 type Timeouts struct {
 	// Without a request; the connection is closed. Postfix closes it first, after 5 minutes, and keeps none for more
 	// than 17. Default 20m.
-	Idle weir.Duration `yaml:"idle"`
+	Idle weir.Duration `yaml:"-"`
 	// For an answer. Postfix waits for 100 seconds. Default 30s.
 	Answer weir.Duration `yaml:"answer"`
 	// Without a word about a mail; its recipients are forgotten. Default 1h.
-	Mail weir.Duration `yaml:"mail"`
+	Mail weir.Duration `yaml:"-"`
 }
 
 // Bounds of the bounds.

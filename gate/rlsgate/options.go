@@ -43,7 +43,7 @@ type Options struct {
 	// Bounds on what callers may take of the gate.
 	Bounds Bounds `yaml:"bounds"`
 	// How long the gate waits for callers.
-	Timeouts Timeouts `yaml:"timeouts"`
+	Timeouts Timeouts `yaml:"-"`
 }
 
 // A Domain is one of the rate limit service's, in weir's own way: each descriptor that names an account is judged by
@@ -109,17 +109,17 @@ type Bounds struct {
 	// Requests under way, those that are held included. One more is answered by RESOURCE_EXHAUSTED. Default 10000.
 	Requests int `yaml:"requests"`
 	// Requests at once on one connection. One more waits with its caller. Default 1000.
-	Streams int `yaml:"streams"`
+	Streams int `yaml:"-"`
 	// A message. A larger one is answered by RESOURCE_EXHAUSTED. Default 1MiB.
-	Message weir.Size `yaml:"message"`
+	Message weir.Size `yaml:"-"`
 	// Descriptors of a request. More is answered by INVALID_ARGUMENT. Default 100.
-	Descriptors int `yaml:"descriptors"`
+	Descriptors int `yaml:"-"`
 	// Entries of a descriptor. More is answered by INVALID_ARGUMENT. Default 64.
-	Entries int `yaml:"entries"`
+	Entries int `yaml:"-"`
 	// A key or a value of an entry. A descriptor with a longer one is over the limit. Default 16KiB.
-	Value weir.Size `yaml:"value"`
+	Value weir.Size `yaml:"-"`
 	// Different limits that descriptors bring with them. One more is answered by RESOURCE_EXHAUSTED. Default 256.
-	Overrides int `yaml:"overrides"`
+	Overrides int `yaml:"-"`
 }
 
 // Timeouts for callers.

@@ -198,18 +198,18 @@ type Bounds struct {
 	// The size of a mail. Default 50MiB.
 	Message weir.Size `yaml:"message"`
 	// The size of its header. Default 256KiB.
-	Header weir.Size `yaml:"header"`
+	Header weir.Size `yaml:"-"`
 	// The length of a command, and of a line in a mail. Default 2000B.
-	Line weir.Size `yaml:"line"`
+	Line weir.Size `yaml:"-"`
 	// Received fields that a mail may bring: with more it is going round in a circle. Default 50.
-	ReceivedHops int `yaml:"received_hops"`
+	ReceivedHops int `yaml:"-"`
 	// Answers of a session that say no; then it is closed. What was pipelined behind a refused command does not count.
 	// Default 100.
-	Errors int `yaml:"errors"`
+	Errors int `yaml:"-"`
 	// Failed log-ins of a session; then it is closed. Default 5.
 	Logins int `yaml:"logins"`
 	// Commands of a session; then it is closed. Default 100000.
-	Commands int `yaml:"commands"`
+	Commands int `yaml:"-"`
 }
 
 // Timeouts against slow clients.
@@ -219,9 +219,9 @@ type Timeouts struct {
 	// For the text of a mail as a whole. Default 10m.
 	Data weir.Duration `yaml:"data"`
 	// Until somebody has logged in, or a client of your networks has sent a mail. Default 1m.
-	Login weir.Duration `yaml:"login"`
+	Login weir.Duration `yaml:"-"`
 	// For a session as a whole; a mail that is coming in is taken to its end. Default 1h.
-	Session weir.Duration `yaml:"session"`
+	Session weir.Duration `yaml:"-"`
 	// How long a client may be kept waiting for an answer when a throttle makes a mail stand in line; then it is told
 	// to come back. Default 30s.
 	Wait weir.Duration `yaml:"wait"`

@@ -86,7 +86,7 @@ type Bounds struct {
 	// long enough. Default 10000.
 	Clients int `yaml:"clients"`
 	// The size of a packet or a reply, for udp. A larger one is dropped. Default 65507B.
-	Packet weir.Size `yaml:"packet"`
+	Packet weir.Size `yaml:"-"`
 }
 
 // Timeouts against slow clients and a slow upstream.

@@ -37,7 +37,7 @@ type Options struct {
 	// The claim that names the plan of the account. Default: none does.
 	Plan string `yaml:"plan"`
 	// How many verified tokens are remembered. Default 10000.
-	Remember int `yaml:"remember"`
+	Remember int `yaml:"-"`
 }
 
 const (

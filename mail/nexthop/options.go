@@ -54,13 +54,13 @@ type Options struct {
 	// How many connections there are at once. Default 20.
 	Connections int `yaml:"connections"`
 	// How many mails go over a connection before it is closed. Default 100.
-	Reuse int `yaml:"reuse"`
+	Reuse int `yaml:"-"`
 	// How long a connection is kept open for the next mail. Default 30s.
-	Idle weir.Duration `yaml:"idle"`
+	Idle weir.Duration `yaml:"-"`
 	// How many recipients a mail may have; one with more is sent several times. Default 100.
 	Recipients int `yaml:"recipients"`
 	// How long servers are waited for.
-	Timeouts Timeouts `yaml:"timeouts"`
+	Timeouts Timeouts `yaml:"-"`
 }
 
 // Short is the key that may stand for all of them: next_hop: 127.0.0.1:25.

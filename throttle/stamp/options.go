@@ -98,9 +98,9 @@ type Options struct {
 	// expired. Default 1000000.
 	MaxSpent int `yaml:"max_spent"`
 	// How many argon2id stamps are verified at once, 2 MiB each. Default: half the cores.
-	Verifiers int `yaml:"verifiers"`
+	Verifiers int `yaml:"-"`
 	// How many more argon2id stamps may wait to be verified; one more is told to come again. 0 for none. Default 64.
-	VerifyQueue *int `yaml:"verify_queue"`
+	VerifyQueue *int `yaml:"-"`
 }
 
 // A Step says how much work is asked for from a load on.
