@@ -25,7 +25,7 @@ type write struct {
 	rows   int // how many statements it is
 	do     func(*session) error
 	update *update      // of mail, instead of do
-	place  atomic.Int32 // waiting, taken or left
+	state  atomic.Int32 // waiting, taken or left
 	err    error
 	done   chan struct{} // closed when err is final
 	over   bool          // it is; for the writer alone
@@ -163,7 +163,7 @@ func (s *Store) gather(w *write) (group []*write) {
 	for more := true; more; {
 		if err := w.ctx.Err(); err != nil {
 			w.end(err)
-		} else if w.place.CompareAndSwap(waiting, taken) {
+		} else if w.state.CompareAndSwap(waiting, taken) {
 			group = append(group, w)
 			rows += w.rows
 		}
