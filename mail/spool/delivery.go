@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
 	"weir/internal/loglimit"
 	"weir/store"
 )

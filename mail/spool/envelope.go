@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"time"
+
 	"weir/store"
 )
 

@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"time"
+
 	"weir/store"
 )
 

@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"sync/atomic"
+
 	"weir/store"
 )
 

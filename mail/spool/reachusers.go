@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
 	"weir/store"
 	"weir/throttle/reach"
 )

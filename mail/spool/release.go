@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
 	"weir/store"
 	"weir/throttle/outbreak"
 )
@@ -83,7 +84,7 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 	if err != nil {
 		return 0, nil, err
 	}
-	turns, err := d.userTxs(tx, now, user)
+	txs, err := d.userTxs(tx, now, user)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -100,7 +101,7 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 	if err := d.reach.settleWithheld(tx, now, user, withheld); err != nil {
 		return 0, nil, err
 	}
-	for _, t := range turns {
+	for _, t := range txs {
 		t.mem.state.Take(func(it outbreak.Item) bool { return acted[it.Mail] })
 		if err := t.end(news{}); err != nil {
 			return 0, nil, err
