@@ -172,8 +172,8 @@ func (o *Options) general() Limits {
 func (o *Options) Params(user, own string) (Params, error) {
 	p := Params{
 		Every: every(defaultRate), WorkingSet: DefaultWorkingSet, MaxSlack: DefaultMaxSlack,
-		MaxMSlack: DefaultMaxMSlack,
-		Stop:      DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow, Exempt: slices.Contains(o.Exempt, user),
+		MaxMSlack: DefaultMaxMSlack, Stop: DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow,
+		Exempt: slices.Contains(o.Exempt, user),
 	}
 	nulls := cmp.Or(o.NullRate, defaultNullRate)
 	p.Nulls = Nulls{Per: nulls.Per, Every: every(nulls)}
