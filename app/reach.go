@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -71,10 +72,7 @@ func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err e
 	if ev.Message == nil {
 		return m, false, nil
 	}
-	m.User = ev.Message.User
-	if m.User == "" {
-		m.User = ev.Account
-	}
+	m.User = cmp.Or(ev.Message.User, ev.Account)
 	m.Recipients, err = of.Rules.Recipients(ev.Kind, ev.Message)
 	return m, len(m.Recipients) > 0, err
 }

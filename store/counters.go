@@ -24,12 +24,12 @@ type Counters interface {
 // How a rule counts decides what it saves:
 //
 //	fixed window    one counter: Period is the start of the period, Used what was charged in it, Until its end
-//	… of bytes      one counter: Period is the epoch, Used what was charged or was still owed in the period that starts At, Until when
-//	                all of it is paid off
-//	sliding window  one counter for each part of the window that is not empty: Period is the start of the part, Until when it leaves
-//	                the window
-//	steady rate     one counter: Period is the epoch, Used the nanoseconds since the epoch at which all that was charged is paid off,
-//	                Until that same time
+//	… of bytes      one counter: Period is the epoch, Used what was charged or still owed in the period that starts At,
+//	                Until when all of it is paid off
+//	sliding window  one counter for each part of the window that is not empty: Period is the start of the part, Until
+//	                when it leaves the window
+//	steady rate     one counter: Period is the epoch, Used the nanoseconds since the epoch at which all that was
+//	                charged is paid off, Until that same time
 type Counter struct {
 	Throttle string `json:"throttle"` // its name in the configuration
 	// what it counts: another one that counts something else must have another text

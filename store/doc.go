@@ -13,11 +13,11 @@
 //
 // What every part promises:
 //
-//   - A call that returned nil is safe: it is there after the process is killed, and after the machine loses power as far as the
-//     disk tells the truth.
+//   - A call that returned nil is safe: it is there after the process is killed, and after the machine loses power as
+//     far as the disk tells the truth.
 //   - One call is all or nothing, whatever its size. Calls of several goroutines may be made safe together.
-//   - Writing the same ban or counter twice is as good as writing it once. So whoever does not know whether a write was done writes again.
-//     An Update knows, as long as the disk does.
+//   - Writing the same ban or counter twice is as good as writing it once. Where it is unknown whether a write was
+//     done, write again. An Update knows, as long as the disk does.
 //   - Every value and every batch has a bound. What is over it gets ErrTooLarge, and nothing of its call is kept.
 //   - Time is passed in; a store reads no clock. Times come back in UTC, to the nanosecond.
 //   - An error is one of those named here, as errors.Is sees it, or the context's, or something that the machine said.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -79,14 +80,11 @@ func checkWhen(what string, t time.Time) error {
 
 // Validate returns what is wrong with the mail: ErrInvalid or ErrTooLarge.
 func (l *Letter) Validate() error {
-	if err := checkTexts(
+	if err := cmp.Or(checkTexts(
 		bounded{"the name of a gate", l.Gate, MaxGate, true}, bounded{"the name of a user", l.User, MaxUser, false},
 		bounded{"a subject", l.Subject, MaxSubject, false},
 		bounded{"the id of an envelope", l.Envelope, MaxEnvelope, false},
-	); err != nil {
-		return err
-	}
-	if err := checkLine("the address of a sender", l.Sender, MaxAddress); err != nil {
+	), checkLine("the address of a sender", l.Sender, MaxAddress)); err != nil {
 		return err
 	}
 	switch {
@@ -126,17 +124,7 @@ func (a *Addressee) Validate() error {
 	case a.Attempt < 0:
 		return fmt.Errorf("attempt %d: %w", a.Attempt, ErrInvalid)
 	}
-	if err := checkWhen("due", a.Due); err != nil {
-		return err
-	}
-	return checkWhen("since", a.Since)
-}
-
-// Equal reports whether two addressees say the same.
-func (a *Addressee) Equal(b *Addressee) bool {
-	x, y := *a, *b
-	x.Due, x.Since, y.Due, y.Since = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	return x == y && a.Due.Equal(b.Due) && a.Since.Equal(b.Since)
+	return cmp.Or(checkWhen("due", a.Due), checkWhen("since", a.Since))
 }
 
 // CheckAddressees returns ErrInvalid where a mail is to nobody, ErrTooLarge where it is to more than MaxAddressees, and
@@ -172,13 +160,10 @@ func (t *Text) Validate() error {
 
 // Validate returns what is wrong with the user: ErrInvalid or ErrTooLarge.
 func (u *User) Validate() error {
-	if err := checkTexts(
+	if err := cmp.Or(checkTexts(
 		bounded{"the name of a user", u.Name, MaxUser, true}, bounded{"a password", u.Password, MaxPassword, false},
 		bounded{"his limits", u.Limits, MaxLimits, false},
-	); err != nil {
-		return err
-	}
-	if err := checkLine("the contact of a user", u.Contact, MaxAddress); err != nil {
+	), checkLine("the contact of a user", u.Contact, MaxAddress)); err != nil {
 		return err
 	}
 	if len(u.Senders) > MaxSenders {
@@ -192,34 +177,20 @@ func (u *User) Validate() error {
 			return err
 		}
 	}
-	if err := checkWhen("made", u.Made); err != nil {
-		return err
-	}
-	return checkWhen("changed", u.Changed)
+	return cmp.Or(checkWhen("made", u.Made), checkWhen("changed", u.Changed))
 }
 
 // Validate returns what is wrong with the memory: ErrInvalid or ErrTooLarge.
 func (m *Memory) Validate() error {
-	if err := checkTexts(bounded{"the name of a throttle", m.Throttle, MaxThrottle, true},
-		bounded{"the name of a user", m.User, MaxUser, true}); err != nil {
-		return err
-	}
 	if len(m.State) > MaxMemory {
 		return fmt.Errorf("%d bytes to remember of a user, at most %d: %w", len(m.State), MaxMemory, ErrTooLarge)
 	}
-	return checkWhen("due", m.Due)
+	return cmp.Or(checkTexts(bounded{"the name of a throttle", m.Throttle, MaxThrottle, true},
+		bounded{"the name of a user", m.User, MaxUser, true}), checkWhen("due", m.Due))
 }
 
 // Validate returns what is wrong with the ticket: ErrInvalid or ErrTooLarge.
 func (t *Ticket) Validate() error {
-	if err := checkTexts(
-		bounded{"the nonce of a ticket", t.Nonce, MaxNonce, true},
-		bounded{"the name of a user", t.User, MaxUser, true},
-		bounded{"the name of a throttle", t.Throttle, MaxThrottle, false},
-		bounded{"the name of a gate", t.Gate, MaxGate, false},
-	); err != nil {
-		return err
-	}
 	if len(t.Letters) > MaxTicketLetters {
 		return fmt.Errorf("a ticket about %d mails, at most %d: %w", len(t.Letters), MaxTicketLetters, ErrTooLarge)
 	}
@@ -228,22 +199,23 @@ func (t *Ticket) Validate() error {
 			return fmt.Errorf("%s is no id of a mail: %w", id, ErrInvalid)
 		}
 	}
-	return checkTime("until", t.Until)
+	return cmp.Or(checkTexts(
+		bounded{"the nonce of a ticket", t.Nonce, MaxNonce, true}, bounded{"the name of a user", t.User, MaxUser, true},
+		bounded{"the name of a throttle", t.Throttle, MaxThrottle, false},
+		bounded{"the name of a gate", t.Gate, MaxGate, false},
+	), checkTime("until", t.Until))
 }
 
 // Validate returns what is wrong with the entry: ErrInvalid or ErrTooLarge.
 func (e *Entry) Validate() error {
-	if err := checkTexts(
-		bounded{"who did it", e.By, MaxUser, true}, bounded{"what was done", e.What, MaxWhat, true},
-		bounded{"the name of a user", e.User, MaxUser, false},
-		bounded{"the text of an entry", e.Text, MaxEntryText, false},
-	); err != nil {
-		return err
-	}
 	if e.Mail != 0 && !e.Mail.Valid() {
 		return fmt.Errorf("%s is no id of a mail: %w", e.Mail, ErrInvalid)
 	}
-	return checkTime("at", e.At)
+	return cmp.Or(checkTexts(
+		bounded{"who did it", e.By, MaxUser, true}, bounded{"what was done", e.What, MaxWhat, true},
+		bounded{"the name of a user", e.User, MaxUser, false},
+		bounded{"the text of an entry", e.Text, MaxEntryText, false},
+	), checkTime("at", e.At))
 }
 
 // CheckLimit returns ErrInvalid for a limit below zero and ErrTooLarge for one of more than MaxBatch.

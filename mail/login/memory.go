@@ -87,7 +87,7 @@ func (m *memory) add(k key, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i, ok := m.at[k]; ok {
-		delete(m.at, m.ring[i].key) // its place is overwritten in its turn
+		delete(m.at, m.ring[i].key) // its slot is overwritten later
 	}
 	if len(m.ring) < m.most {
 		m.at[k] = len(m.ring)

@@ -16,8 +16,8 @@ var (
 // maxLogIn is the length of a name or a password that is passed on.
 const maxLogIn = 1024
 
-// logInsPerPlace is how many log-ins may wait for each that is under way.
-const logInsPerPlace = 10
+// logInsPerSlot is how many log-ins may wait for each that is under way.
+const logInsPerSlot = 10
 
 // Auth asks the next hop whether a password is right, by logging in on a connection of its own, encrypted as for our
 // own password. As many are asked at once as there may be connections for mail; ten times as many wait, and one more
@@ -27,7 +27,7 @@ func (c *Client) Auth(ctx context.Context, name, password string) error {
 		return ErrWrong // AUTH PLAIN separates with NUL
 	}
 	defer c.asking.Add(-1)
-	if c.asking.Add(1) > int64((1+logInsPerPlace)*c.opts.Connections) {
+	if c.asking.Add(1) > int64((1+logInsPerSlot)*c.opts.Connections) {
 		return ErrBusy
 	}
 	ctx, leave, err := c.enter(ctx, c.logIns)

@@ -61,7 +61,7 @@ func fill(results []Result, who []int, r Result) {
 	}
 }
 
-func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Context, func(), error) {
+func (c *Client) enter(ctx context.Context, slots chan struct{}) (context.Context, func(), error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -78,13 +78,13 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) (context.Conte
 		c.active.Done()
 	}
 	select {
-	case places <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-ctx.Done():
 		leave()
 		return nil, nil, errStopped
 	}
 	out := func() {
-		<-places
+		<-slots
 		leave()
 	}
 	if ctx.Err() != nil || whole.Err() != nil { // both came at once

@@ -40,8 +40,8 @@ func (c *Client) gone(s *server) {
 	c.mu.Unlock()
 }
 
-// makeRoom takes an idle connection away where there would be more than allowed. It is called with the lock held.
-func (c *Client) makeRoom() *conn {
+// evictOldest closes an idle connection where there would be more than allowed. It is called with the lock held.
+func (c *Client) evictOldest() *conn {
 	if c.open < c.opts.Connections {
 		return nil
 	}

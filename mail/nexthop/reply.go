@@ -116,7 +116,7 @@ func cutStatus(code int, text []byte) (status, rest []byte) {
 	return word, rest
 }
 
-// add puts the text of a further line behind what is there, as far as there is room.
+// add puts the text of a further line behind what is there, up to the bound.
 func (r *reply) add(text []byte) {
 	if len(r.text) > 0 && len(text) > 0 && len(r.text) < maxReplyText {
 		r.text = append(r.text, ' ')

@@ -44,7 +44,7 @@ func (c *Client) connect(ctx context.Context, s *server) (k *conn, why *trouble,
 		s.probe = make(chan struct{})
 	}
 	s.inUse++
-	victim := c.makeRoom()
+	victim := c.evictOldest()
 	c.open++
 	c.mu.Unlock()
 	if victim != nil {

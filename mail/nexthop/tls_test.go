@@ -248,7 +248,7 @@ func TestAuthBusy(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var wg sync.WaitGroup
-		for range 2 * (1 + logInsPerPlace) {
+		for range 2 * (1 + logInsPerSlot) {
 			wg.Go(func() {
 				if err := client.Auth(ctx, "weir", "x"); !errors.Is(err, errStopped) {
 					t.Error(err)

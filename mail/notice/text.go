@@ -11,23 +11,24 @@ import (
 // Mark stands above the text of a notice. However a mail program quotes, what is below it was not written by the user.
 const Mark = "write above this line"
 
+// subjects have places for the user and the host.
+var subjects = map[Kind]string{
+	Stopped:      "Your mail is on hold: %s at %s",
+	Delayed:      "Your mail is delayed: %s at %s",
+	Review:       "A mail of yours is held for review: %s at %s",
+	Barred:       "Your account was stopped: %s at %s",
+	Flagged:      "Your mail goes to many new people: %s at %s",
+	AdminFlagged: "Flagged: %s at %s writes to many new people",
+	Admin:        "Stopped: %s at %s",
+}
+
 func (n *Notice) subject() string {
-	user, host := clean(n.User, maxName), clean(n.Host, maxName)
-	switch n.Kind {
-	case Stopped:
-		return fmt.Sprintf("Your mail is on hold: %s at %s", user, host)
-	case Delayed:
-		return fmt.Sprintf("Your mail is delayed: %s at %s", user, host)
-	case Review:
-		return fmt.Sprintf("A mail of yours is held for review: %s at %s", user, host)
-	case Barred:
-		return fmt.Sprintf("Your account was stopped: %s at %s", user, host)
-	case Flagged:
-		return fmt.Sprintf("Your mail goes to many new people: %s at %s", user, host)
-	case AdminFlagged:
-		return fmt.Sprintf("Flagged: %s at %s writes to many new people", user, host)
-	case Admin:
-		return fmt.Sprintf("Stopped: %s at %s, %s waiting", user, host, count(n.Waiting, "recipient"))
+	if n.Kind != Answer {
+		text := fmt.Sprintf(subjects[n.Kind], clean(n.User, maxName), clean(n.Host, maxName))
+		if n.Kind == Admin {
+			text += ", " + count(n.Waiting, "recipient") + " waiting"
+		}
+		return text
 	}
 	subject := cite(n.Subject, maxSubject)
 	if subject == "" {
@@ -39,177 +40,132 @@ func (n *Notice) subject() string {
 	return "Re: " + subject
 }
 
+var bodies = map[Kind]func(*Notice, *lines){
+	Stopped: (*Notice).stopped, Delayed: (*Notice).delayed, Admin: (*Notice).admin, Answer: (*Notice).answer,
+	Review: (*Notice).review, Barred: (*Notice).barred, Flagged: (*Notice).flagged,
+	AdminFlagged: (*Notice).adminFlagged,
+}
+
 func (n *Notice) body() string {
 	l := &lines{}
 	if n.ReplyTo != "" {
 		l.line("---- To act by mail, " + Mark + " ----")
 		l.line("")
 	}
-	switch n.Kind {
-	case Stopped:
-		n.stopped(l)
-	case Delayed:
-		n.delayed(l)
-	case Admin:
-		n.admin(l)
-	case Answer:
-		n.answer(l)
-	case Review:
-		n.review(l)
-	case Barred:
-		n.barred(l)
-	case Flagged:
-		n.flagged(l)
-	case AdminFlagged:
-		n.adminFlagged(l)
-	}
+	bodies[n.Kind](n, l)
 	n.list(l)
 	n.ways(l)
 	return l.b.String()
 }
 
+// paragraph writes text, broken between words, and an empty line.
+func (l *lines) paragraph(format string, args ...any) {
+	l.fill("", "", fmt.Sprintf(format, args...))
+	l.line("")
+}
+
+// account names the user and the host.
+func (n *Notice) account() string { return quoted(n.User) + " at " + clean(n.Host, maxName) }
+
+// kept says how many mails are kept.
+func (n *Notice) kept() string {
+	return fmt.Sprintf("Nothing is lost. %s with %s %s kept", count(n.letters(), "mail"), count(n.Waiting, "recipient"),
+		isAre(n.letters()))
+}
+
 func (n *Notice) stopped(l *lines) {
-	l.fill("", "",
-		fmt.Sprintf("Your account %s at %s has sent mail to many new addresses in a short time. That is how it looks "+
-			"when somebody "+
-			"has stolen a password, so the server has stopped sending your mail.", quoted(n.User),
-			clean(n.Host, maxName)))
-	l.line("")
-	l.fill("", "",
-		fmt.Sprintf("Nothing is lost. %s with %s %s kept, and you decide what happens next. Until you do, the server "+
-			"takes no "+
-			"new mail from this account.", count(n.letters(), "mail"), count(n.Waiting, "recipient"),
-			isAre(n.letters())))
-	l.line("")
-	l.fill("", "",
-		"IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that you "+
-			"trust, then delete "+
-			"the mails, and only then let your account send again. Tell those who run your mail.")
-	l.line("")
-	l.fill("", "", "If you did write them, release them. They leave at once.")
-	l.line("")
+	l.paragraph("Your account %s has sent mail to many new addresses in a short time. That is how it looks when "+
+		"somebody has stolen a password, so the server has stopped sending your mail.", n.account())
+	l.paragraph("%s, and you decide what happens next. Until you do, the server takes no new mail from this account.",
+		n.kept())
+	l.paragraph("IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that " +
+		"you trust, then delete the mails, and only then let your account send again. Tell those who run your mail.")
+	l.paragraph("If you did write them, release them. They leave at once.")
 }
 
 func (n *Notice) delayed(l *lines) {
-	l.fill("", "",
-		fmt.Sprintf("Your account %s at %s has sent mail to many new addresses in a short time. The server now sends "+
-			"it slowly, to one "+
-			"recipient after the other: %s waiting.", quoted(n.User), clean(n.Host, maxName),
-			countIs(n.Waiting, "recipient")))
-	l.line("")
-	text := "Nothing is lost, and you need not do anything: your mail arrives, a little later."
+	l.paragraph("Your account %s has sent mail to many new addresses in a short time. The server now sends it slowly, "+
+		"to one recipient after the other: %s waiting.", n.account(), countIs(n.Waiting, "recipient"))
+	limit := ""
 	if n.Limit > 0 {
-		text += fmt.Sprintf(" If more than %s wait, the server stops sending for this account and asks you.",
+		limit = fmt.Sprintf(" If more than %s wait, the server stops sending for this account and asks you.",
 			count(n.Limit, "recipient"))
 	}
-	l.fill("", "", text)
-	l.line("")
-	l.fill("", "",
-		"IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that you "+
-			"trust, and delete the "+
-			"mails. Tell those who run your mail.")
-	l.line("")
+	l.paragraph("Nothing is lost, and you need not do anything: your mail arrives, a little later.%s", limit)
+	l.paragraph("IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that " +
+		"you trust, and delete the mails. Tell those who run your mail.")
 }
 
 func (n *Notice) review(l *lines) {
-	text := fmt.Sprintf("Your account %s at %s has sent a mail to so many people at once that it is held until "+
-		"somebody has looked at it.",
-		quoted(n.User), clean(n.Host, maxName))
+	limit := ""
 	if n.Limit > 0 {
-		text += fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
+		limit = fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
 	}
-	l.fill("", "", text)
-	l.line("")
-	l.fill("", "",
-		"Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run the "+
-			"mail server do.")
-	l.line("")
-	l.fill("", "",
-		"IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and "+
-			"delete the mail. Tell "+
-			"those who run your mail.")
-	l.line("")
+	l.paragraph("Your account %s has sent a mail to so many people at once that it is held until somebody has looked "+
+		"at it.%s", n.account(), limit)
+	l.paragraph("Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run " +
+		"the mail server do.")
+	l.paragraph("IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, " +
+		"and delete the mail. Tell those who run your mail.")
 }
 
 func (n *Notice) barred(l *lines) {
-	l.fill("", "",
-		fmt.Sprintf("Those who run the mail server have stopped your account %s at %s: it takes no new mail from you.",
-			quoted(n.User), clean(n.Host, maxName)))
-	l.line("")
+	l.paragraph("Those who run the mail server have stopped your account %s: it takes no new mail from you.",
+		n.account())
 	if n.Text != "" {
-		l.fill("", "", "They write: "+clean(n.Text, 1000))
-		l.line("")
+		l.paragraph("They write: %s", clean(n.Text, 1000))
 	}
-	l.fill("", "", "Only they can let it send again. Please ask them.")
-	l.line("")
+	l.paragraph("Only they can let it send again. Please ask them.")
 }
 
 func (n *Notice) flagged(l *lines) {
-	l.fill("", "",
-		fmt.Sprintf("Your account %s at %s has written to many people it never wrote to before, in a short time. "+
-			"That is how it looks "+
-			"when somebody has stolen a password, so the server is careful with it until there are fewer of them again.", quoted(n.User), clean(n.Host, maxName)))
-	l.line("")
+	l.paragraph("Your account %s has written to many people it never wrote to before, in a short time. That is how it "+
+		"looks when somebody has stolen a password, so the server is careful with it until there are fewer of them "+
+		"again.", n.account())
 	if n.letters() > 0 {
-		l.fill("", "",
-			fmt.Sprintf("Nothing is lost. %s with %s %s kept until you release them, or those who run the mail "+
-				"server do. Mail to people you "+
-				"have written to before goes on.", count(n.letters(), "mail"), count(n.Waiting, "recipient"),
-				isAre(n.letters())))
+		l.paragraph("%s until you release them, or those who run the mail server do. Mail to people you have written "+
+			"to before goes on.", n.kept())
 	} else {
-		l.fill("", "", "Mail that the server does not take, your mail program tells you.")
+		l.paragraph("Mail that the server does not take, your mail program tells you.")
 	}
-	l.line("")
-	l.fill("", "",
-		"IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you trust, "+
-			"and delete the mails. "+
-			"Tell those who run your mail.")
-	l.line("")
+	l.paragraph("IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you " +
+		"trust, and delete the mails. Tell those who run your mail.")
 }
 
 func (n *Notice) adminFlagged(l *lines) {
-	l.fill("", "",
-		fmt.Sprintf("The account %s at %s is flagged: it writes to many people it never wrote to. Perhaps somebody "+
-			"has stolen the password; "+
-			"ask the user before you release anything.", quoted(n.User), clean(n.Host, maxName)))
-	l.line("")
+	l.paragraph("The account %s is flagged: it writes to many people it never wrote to. Perhaps somebody has stolen "+
+		"the password; ask the user before you release anything.", n.account())
 	if n.Text != "" {
-		l.fill("", "", "Why: "+clean(n.Text, 1000)+".")
-		l.line("")
+		l.paragraph("Why: %s.", clean(n.Text, 1000))
 	}
-	if name := n.User; isWord(name) {
-		l.line("On the server:")
-		l.line("")
-		for _, c := range []string{"weir reach show " + name, "weir queue list", "weir user passwd " + name,
-			"weir reach clear " + name} {
-			l.line("    " + c)
-		}
-		l.line("")
-	}
+	n.onServer(l, "weir reach show "+n.User, "weir queue list", "weir user passwd "+n.User, "weir reach clear "+n.User)
 }
 
 func (n *Notice) admin(l *lines) {
-	text := fmt.Sprintf("The account %s at %s is stopped: %s waiting", quoted(n.User), clean(n.Host, maxName),
-		countIs(n.Waiting, "recipient"))
+	limit := ""
 	if n.Limit > 0 {
-		text += fmt.Sprintf(", and %d may", n.Limit)
+		limit = fmt.Sprintf(", and %d may", n.Limit)
 	}
-	l.fill("", "", text+
-		". Its mail is kept, new mail from it is refused, and the user was told where a contact is known. Perhaps "+
-		"somebody has stolen the password; ask the user before you release anything.")
-	l.line("")
+	l.paragraph("The account %s is stopped: %s waiting%s. Its mail is kept, new mail from it is refused, and the user "+
+		"was told where a contact is known. Perhaps somebody has stolen the password; ask the user before you release "+
+		"anything.", n.account(), countIs(n.Waiting, "recipient"), limit)
 	if n.Text != "" {
-		l.fill("", "", "Why: "+clean(n.Text, 1000))
-		l.line("")
+		l.paragraph("Why: %s", clean(n.Text, 1000))
 	}
-	if name := n.User; isWord(name) {
-		l.line("On the server:")
-		l.line("")
-		for _, c := range []string{"weir queue list", "weir user passwd " + name, "weir user resume " + name} {
-			l.line("    " + c)
-		}
-		l.line("")
+	n.onServer(l, "weir queue list", "weir user passwd "+n.User, "weir user resume "+n.User)
+}
+
+// onServer lists commands for the admin, where the name of the user can be typed into a shell as it is.
+func (n *Notice) onServer(l *lines, commands ...string) {
+	if !isWord(n.User) {
+		return
 	}
+	l.line("On the server:")
+	l.line("")
+	for _, c := range commands {
+		l.line("    " + c)
+	}
+	l.line("")
 }
 
 func (n *Notice) answer(l *lines) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
 	"weir/store"
 	"weir/throttle/outbreak"
 	"weir/throttle/reach"
@@ -29,8 +30,7 @@ func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text sto
 	case way == nil:
 		return Receipt{}, fmt.Errorf("%w: %q", ErrUnknown, e.Gate)
 	case len(e.To) > MaxRecipients:
-		q.tell.Bounded(BoundRecipients)
-		return Receipt{}, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(e.To), MaxRecipients)
+		return Receipt{}, q.tooMany(len(e.To), MaxRecipients)
 	case q.halt.Err() != nil:
 		return Receipt{}, ErrClosing
 	}
@@ -221,8 +221,7 @@ func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
 		return nil, nil, err
 	}
 	if most := t.params.Recipients; most > 0 && len(in.e.To) > most {
-		in.queue.tell.Bounded(BoundRecipients)
-		return nil, nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(in.e.To), most)
+		return nil, nil, in.queue.tooMany(len(in.e.To), most)
 	}
 	if in.e.Diverted && t.mem.stopped() && !t.shadow {
 		return in.hold(fates, t)
@@ -310,4 +309,10 @@ func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *
 	}
 	c.fates = make([]outbreak.Fate, len(c.keys))
 	return c
+}
+
+// tooMany is the error for a mail with too many recipients.
+func (q *queue) tooMany(n, most int) error {
+	q.tell.Bounded(BoundRecipients)
+	return fmt.Errorf("%w: %d, at most %d", ErrRecipients, n, most)
 }

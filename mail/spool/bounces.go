@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"time"
+
 	"weir/mail/bounce"
 	"weir/mail/nexthop"
 	"weir/store"

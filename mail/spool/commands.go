@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+
 	"weir/mail/notice"
 	"weir/store"
 )

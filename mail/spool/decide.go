@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
 	"weir/store"
 )
 
@@ -32,8 +33,7 @@ func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender st
 		return Verdict{Pass: true}, nil
 	}
 	if len(recipients) > MaxRecipients {
-		q.tell.Bounded(BoundRecipients)
-		return Verdict{}, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(recipients), MaxRecipients)
+		return Verdict{}, q.tooMany(len(recipients), MaxRecipients)
 	}
 	ask := question{queue: q, now: now, gate: g, user: user, to: addressed(recipients), count: count, null: null,
 		free: free, reaches: reaches}
@@ -123,8 +123,7 @@ func (q *question) keep() (err error) {
 func (q *question) ask(t *userTx) (*counted, error) {
 	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
 	if most := t.params.Recipients; most > 0 && len(q.to) > most {
-		q.queue.tell.Bounded(BoundRecipients)
-		return nil, fmt.Errorf("%w: %d, at most %d", ErrRecipients, len(q.to), most)
+		return nil, q.queue.tooMany(len(q.to), most)
 	}
 	d := t.mem.state.Peek(&t.params, q.now, c.keys, c.fates)
 	q.verdict = Verdict{Pass: d.Delayed == 0 && !d.Refused && !d.Held, Delayed: d.Delayed, Refused: d.Refused &&

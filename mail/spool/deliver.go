@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+
 	"weir/mail/nexthop"
 	"weir/store"
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
 	"weir/internal/loglimit"
 	"weir/store"
 )
@@ -11,14 +12,14 @@ import (
 // A delivery hands mail to the next hop: the workers of each gate, what they have, and how it ends.
 type delivery struct {
 	*env
-	flight   flight
-	bytes    atomic.Int64 // of texts in memory
-	parked   parked
-	dispatch single
-	pooled   atomic.Bool // something may wait in the pool
-	tookOver atomic.Bool // what another run has left is taken over
-	unknown  unknown
-	workers  sync.Mutex // of gateway.workers
+	flight    flight
+	bytes     atomic.Int64 // of texts in memory
+	parked    parked
+	dispatch  single
+	pooled    atomic.Bool // something may wait in the pool
+	tookOver  atomic.Bool // what another run has left is taken over
+	unknown   unknown
+	workersMu sync.Mutex // of gateway.workers
 
 	// What is handed to workers ends in three steps: nothing new is begun once halt is over, what has not come to its
 	// final dot is broken off then too, and everything when base is over.
@@ -51,6 +52,8 @@ func (d *delivery) Idle(ctx context.Context) error { return d.under.wait(ctx) }
 
 // startWorkers gives each gate as many workers as it should have.
 func (d *delivery) startWorkers(all *gates) {
+	d.workersMu.Lock()
+	defer d.workersMu.Unlock()
 	for _, g := range all.list {
 		want := g.conf.Load().Connections
 		g.want.Store(int64(want))
@@ -78,13 +81,13 @@ func (d *delivery) work(g *gateway, number int64) {
 			d.deliver(j)
 		}
 		if number >= g.want.Load() {
-			d.workers.Lock()
+			d.workersMu.Lock()
 			if number >= g.want.Load() && int64(g.workers) == number+1 {
 				g.workers--
-				d.workers.Unlock()
+				d.workersMu.Unlock()
 				return
 			}
-			d.workers.Unlock()
+			d.workersMu.Unlock()
 		}
 	}
 }

@@ -16,7 +16,7 @@
 //	   ^                                              ^                                  |
 //	   |  resumed / stopped                           +--------- not taken: later -------+-- refused: bounced, gone
 //	   v                                              |                                  |
-//	  Held ------------ released ---------------------+   after a crash: ambiguous: Ready or Held, and in the audit log
+//	  Held ------------ released ---------------------+   after a crash: ambiguous: Ready or Held, and in the log
 //
 // A Ready recipient with an Owner has been handed to the workers of that process, and is left to them until Due.
 // Nothing was sent yet: should the process die, the next one takes it over. A mail is Sending only while it is unknown

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"time"
+
 	"weir/store"
 )
 

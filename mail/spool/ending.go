@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+
 	"weir/mail/bounce"
 	"weir/mail/nexthop"
 	"weir/store"

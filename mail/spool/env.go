@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
 	"weir/internal/clock"
 	"weir/internal/loglimit"
 	"weir/store"

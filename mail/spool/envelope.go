@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"time"
+
 	"weir/store"
 )
 
@@ -17,7 +18,7 @@ var (
 	ErrUnpaid     = errors.New("spool: a stamp is required, and was spent before")
 )
 
-// ErrQueue is returned by Accept where the delay queue of the user has no room for the mail: later it may.
+// ErrQueue is returned by Accept where the delay queue of the user is full: later it may not be.
 var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
 
 // An Envelope is a mail that a gate has received.

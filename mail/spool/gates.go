@@ -67,7 +67,7 @@ type gateway struct {
 	queue   chan *job
 	slots   atomic.Int64 // in the queue, taken or reserved, until how it ended is stored
 	going   atomic.Int64 // mails that wait for a worker or have one
-	workers int          // workers there are; under Spool.mu
+	workers int          // workers there are; under delivery.workersMu
 	want    atomic.Int64 // workers there should be
 	quit    chan struct{}
 	// Something did not fit, and is left in the store.
@@ -78,7 +78,7 @@ func newGateway(queue int) *gateway {
 	return &gateway{queue: make(chan *job, queue), quit: make(chan struct{})}
 }
 
-// reserve takes a place in the queue, if there is one.
+// reserve takes a slot in the queue, if there is one.
 func (g *gateway) reserve() bool {
 	if g.slots.Add(1) <= int64(cap(g.queue)) {
 		return true

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
 	"weir/store"
 	"weir/throttle/outbreak"
 )

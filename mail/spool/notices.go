@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
 	"weir/mail/notice"
 	"weir/store"
 )

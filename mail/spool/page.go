@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
 	"weir/mail/notice"
 	"weir/store"
 )

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"strings"
 	"sync"
+
 	"weir/identify"
 	"weir/mail/notice"
 	"weir/store"

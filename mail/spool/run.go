@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"time"
+
 	"weir"
 	"weir/store"
 )
@@ -13,7 +14,7 @@ const (
 	handBatch  = 256              // addressees per transaction
 	soon       = time.Second      // when something is looked at again that sends no signal
 	failPause  = 10 * time.Second // at most, when the store fails again and again
-	fullPause  = 15 * time.Second // for mail of a gate whose queue is full, where others have room
+	fullPause  = 15 * time.Second // for mail of a gate whose queue is full, where others are not
 	gonePause  = 15 * time.Minute // for mail of a gate that is gone
 	lostPause  = time.Hour        // for users of a throttle that is gone
 	keepEvery  = time.Hour
@@ -35,7 +36,7 @@ func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err 
 	if left != nil || s.pooled.Load() {
 		next = earlier(next, now.Add(soon))
 	}
-	if !next.IsZero() && !next.After(now) { // no room with the workers, or the store failed
+	if !next.IsZero() && !next.After(now) { // the workers are busy, or the store failed
 		next = now.Add(soon)
 	}
 	if !next.IsZero() {

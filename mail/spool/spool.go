@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+
 	"weir"
 	"weir/internal/loglimit"
 	"weir/store"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"time"
+
 	"weir/store"
 )
 

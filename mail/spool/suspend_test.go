@@ -245,12 +245,12 @@ func TestOrphans(t *testing.T) {
 			return err
 		}
 		g := r.gates.Load().throttle("outgoing")
-		turn, err := r.openUser(tx, r.now(), g, ann)
+		user, err := r.openUser(tx, r.now(), g, ann)
 		if err != nil {
 			return err
 		}
-		turn.mem.state.Take(func(it outbreak.Item) bool { return it.Mail == uint64(orphan) })
-		return turn.end(news{})
+		user.mem.state.Take(func(it outbreak.Item) bool { return it.Mail == uint64(orphan) })
+		return user.end(news{})
 	}))
 	r.must(r.sweepDelayed(t.Context(), r.now()))
 	r.wantStates(map[store.State]int{store.Delayed: 4, store.Held: 5})

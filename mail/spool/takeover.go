@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"time"
+
 	"weir/store"
 )
 

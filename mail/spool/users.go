@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+
 	"weir/store"
 	"weir/throttle/outbreak"
 )

@@ -38,25 +38,20 @@ func (v *salvage) adopt() error {
 func (v *salvage) unknown(each func(path, name string) error) error {
 	for _, at := range []string{v.texts.folder, v.texts.aside()} {
 		var paths []string
-		err := filepath.WalkDir(at, func(path string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err == nil && d.Type().IsRegular() && validName(d.Name()) {
+		if err := walk(at, func(path string, d fs.DirEntry) {
+			if d.Type().IsRegular() && validName(d.Name()) {
 				paths = append(paths, path)
 			}
-			return err
-		})
-		if err != nil {
+		}); err != nil {
 			return err
 		}
 		for _, path := range paths {
 			if err := v.ctx.Err(); err != nil {
 				return err
 			}
-			name, used := filepath.Base(path), false
-			if err := v.to.query(func(row) error { used = true; return nil }, `SELECT 1 FROM letters WHERE file = ?`,
-				name); err != nil {
+			name := filepath.Base(path)
+			used, err := v.to.has(`SELECT 1 FROM letters WHERE file = ?`, name)
+			if err != nil {
 				return err
 			}
 			if used {
@@ -95,14 +90,11 @@ func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string)
 	if err := v.moveBack(path, name); err != nil {
 		return err
 	}
-	for taken := true; taken; {
-		taken = false
-		if err := v.to.query(func(row) error { taken = true; return nil }, `SELECT 1 FROM letters WHERE id = ?`,
-			int64(l.ID)); err != nil {
+	for ; ; l.ID++ {
+		if taken, err := v.to.has(`SELECT 1 FROM letters WHERE id = ?`, int64(l.ID)); err != nil {
 			return err
-		}
-		if taken {
-			l.ID++
+		} else if !taken {
+			break
 		}
 	}
 	if err := v.to.exec("BEGIN"); err != nil {

@@ -47,42 +47,15 @@ func (b bans) Get(ctx context.Context, key store.BanKey, now time.Time) (ban sto
 }
 
 func (b bans) Put(ctx context.Context, all ...store.Ban) error {
-	if err := store.CheckBatch(all); err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		return b.alive()
-	}
-	all = slices.Clone(all) // the caller may leave before it is written
-	return b.write(ctx, len(all), func(s *session) error {
-		for i := range all {
-			v := &all[i]
-			if err := s.exec(`INSERT OR REPLACE INTO bans (`+banColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-				v.Client, network(v.BanKey), v.Reason, v.By, v.Operator, optional(v.Since),
-				optional(v.Until)); err != nil {
-				return err
-			}
-		}
-		return nil
+	return writeAll(ctx, b.Store, all, func(s *session, v *store.Ban) error {
+		return s.exec(`INSERT OR REPLACE INTO bans (`+banColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`, v.Client,
+			network(v.BanKey), v.Reason, v.By, v.Operator, optional(v.Since), optional(v.Until))
 	})
 }
 
 func (b bans) Remove(ctx context.Context, keys ...store.BanKey) error {
-	if err := store.CheckBatch(keys); err != nil {
-		return err
-	}
-	if len(keys) == 0 {
-		return b.alive()
-	}
-	keys = slices.Clone(keys)
-	return b.write(ctx, len(keys), func(s *session) error {
-		for _, key := range keys {
-			if err := s.exec(`DELETE FROM bans WHERE client = ? AND network = ?`, key.Client,
-				network(key)); err != nil {
-				return err
-			}
-		}
-		return nil
+	return writeAll(ctx, b.Store, keys, func(s *session, key *store.BanKey) error {
+		return s.exec(`DELETE FROM bans WHERE client = ? AND network = ?`, key.Client, network(*key))
 	})
 }
 

@@ -201,13 +201,9 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 func (f *files) lookAround(ctx context.Context, c *Condition, known map[string]bool) error {
 	at := texts{folder: filepath.Join(f.folder, MailFolder)}
 	for _, folder := range []string{at.folder, at.aside()} {
-		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err := walk(folder, func(_ string, d fs.DirEntry) {
 			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				return nil
-			case err != nil:
-				return err
-			case d.IsDir() || !validName(strings.TrimSuffix(d.Name(), unsealed)):
+			case !validName(strings.TrimSuffix(d.Name(), unsealed)):
 			case strings.HasSuffix(d.Name(), unsealed):
 				c.Partial++
 			case folder == at.aside():
@@ -215,11 +211,22 @@ func (f *files) lookAround(ctx context.Context, c *Condition, known map[string]b
 			case !known[d.Name()] && len(c.Damage) == 0:
 				c.Unknown++
 			}
-			return ctx.Err()
-		})
-		if err != nil {
+		}); err != nil {
 			return err
 		}
 	}
-	return nil
+	return ctx.Err()
+}
+
+// walk calls each with everything below a folder, if there is one, but folders.
+func walk(folder string, each func(path string, d fs.DirEntry)) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !d.IsDir() {
+			each(path, d)
+		}
+		return err
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
-	"slices"
 	"time"
 
 	"weir/store"
@@ -18,21 +17,7 @@ type counters struct{ *Store }
 const counterColumns = `throttle, rule, account, source, period, used, at, until`
 
 func (c counters) Save(ctx context.Context, all []store.Counter) error {
-	if err := store.CheckBatch(all); err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		return c.alive()
-	}
-	all = slices.Clone(all)
-	return c.write(ctx, len(all), func(s *session) error {
-		for i := range all {
-			if err := s.save(&all[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return writeAll(ctx, c.Store, all, (*session).save)
 }
 
 func (s *session) save(v *store.Counter) error {

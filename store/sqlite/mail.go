@@ -65,7 +65,7 @@ func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		if w.place.CompareAndSwap(waiting, left) {
+		if w.state.CompareAndSwap(waiting, left) {
 			return ctx.Err()
 		}
 		<-w.done

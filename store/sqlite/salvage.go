@@ -147,16 +147,7 @@ func (v *salvage) measure() error {
 		}
 	}
 	for _, at := range []string{v.texts.folder, v.texts.aside()} {
-		err := filepath.WalkDir(at, func(_ string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err == nil && !d.IsDir() {
-				v.total++
-			}
-			return err
-		})
-		if err != nil {
+		if err := walk(at, func(string, fs.DirEntry) { v.total++ }); err != nil {
 			return err
 		}
 	}

@@ -76,6 +76,12 @@ func (s *session) exec(query string, args ...any) error {
 	return err
 }
 
+// has reports whether a query finds something.
+func (s *session) has(query string, args ...any) (found bool, err error) {
+	err = s.query(func(row) error { found = true; return nil }, query, args...)
+	return found, err
+}
+
 // query calls each with every row of the result. The row is valid until each returns, and each runs no query itself.
 func (s *session) query(each func(row) error, query string, args ...any) error {
 	stmt, named, err := s.prepare(query, args)

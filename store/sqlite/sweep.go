@@ -94,9 +94,8 @@ func (m mail) sweep(ctx context.Context, folder string, before time.Time, swept 
 	}
 	return m.view(ctx, func(s *session) error {
 		for _, name := range old {
-			used := false
-			if err := s.query(func(row) error { used = true; return nil }, `SELECT 1 FROM letters WHERE file = ?`,
-				name); err != nil {
+			used, err := s.has(`SELECT 1 FROM letters WHERE file = ?`, name)
+			if err != nil {
 				return m.files.explain(err)
 			}
 			switch {

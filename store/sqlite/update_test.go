@@ -132,7 +132,7 @@ func TestAnUpdateMayBeLeft(t *testing.T) {
 	if group := s.gather(left); len(group) != 0 {
 		t.Error("the first one is served after all")
 	}
-	w.place.Store(taken)
+	w.state.Store(taken)
 	leave()
 	for range 100 {
 		runtime.Gosched()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,7 @@ type write struct {
 	rows   int // how many statements it is
 	do     func(*session) error
 	update *update      // of mail, instead of do
-	place  atomic.Int32 // waiting, taken or left
+	state  atomic.Int32 // waiting, taken or left
 	err    error
 	done   chan struct{} // closed when err is final
 	over   bool          // it is; for the writer alone
@@ -75,6 +76,26 @@ func (s *Store) write(ctx context.Context, rows int, do func(*session) error) er
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// writeAll writes a batch, all or nothing.
+func writeAll[T interface{ Validate() error }](ctx context.Context, s *Store, all []T,
+	one func(*session, *T) error) error {
+	if err := store.CheckBatch(all); err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return s.alive()
+	}
+	all = slices.Clone(all) // the caller may leave before it is written
+	return s.write(ctx, len(all), func(v *session) error {
+		for i := range all {
+			if err := one(v, &all[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (s *Store) enqueue(w *write) error {
@@ -142,7 +163,7 @@ func (s *Store) gather(w *write) (group []*write) {
 	for more := true; more; {
 		if err := w.ctx.Err(); err != nil {
 			w.end(err)
-		} else if w.place.CompareAndSwap(waiting, taken) {
+		} else if w.state.CompareAndSwap(waiting, taken) {
 			group = append(group, w)
 			rows += w.rows
 		}

@@ -258,7 +258,7 @@ func (r *reader) count(most uint64) uint64 {
 	return v
 }
 
-// sized reads how many things follow, each of at least so many bytes: nothing is made room for that is not there.
+// sized reads how many things follow, each of at least so many bytes: no memory is taken for what is not there.
 func (r *reader) sized(most uint64, each int) int {
 	n := int(r.count(most))
 	if n > len(r.b)/each {

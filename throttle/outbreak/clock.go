@@ -280,7 +280,7 @@ func (s *State) leftTwo(i, j, left int) {
 	s.keep(kept)
 }
 
-// next is where the first of a kind waits, from a place on.
+// next is where the first of a kind waits, from an index on.
 func (s *State) next(from int, single bool) int {
 	for from < len(s.queue) && s.queue[from].Single != single {
 		from++

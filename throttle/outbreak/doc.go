@@ -6,13 +6,13 @@
 //	                   | no
 //	             slack > 0? -yes-> now, slack - 1, into the working set
 //	                   | no
-//	             delay queue                                          more than stop waiting? -yes-> the user is stopped
+//	             delay queue                     more than stop waiting? -yes-> the user is stopped
 //
 //	to several:  as many as mSlack go now, mSlack - 1 for each
-//	             the others: delay queue                              more than stop waiting? -yes-> the user is stopped
+//	             the others: delay queue         more than stop waiting? -yes-> the user is stopped
 //
-//	each period: somebody waits?    -yes-> the first recipient leaves the queue, into the working set if the mail was to one
-//	             nobody waits?      -yes-> slack + 1, mSlack + 1, up to their maxima
+//	each period: somebody waits? -yes-> the first recipient leaves the queue, of a mail to one into the working set
+//	             nobody waits?   -yes-> slack + 1, mSlack + 1, up to their maxima
 //
 // A State is what is remembered of one user, and a pure state machine: time is passed in, nothing waits, nothing is
 // stored. Most callers want Tick, and then Submit for a mail, and keep the state with the mail in one transaction

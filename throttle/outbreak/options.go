@@ -12,13 +12,13 @@ import (
 	"weir"
 )
 
-// Bounds on what an operator may write. The queue of a user has room for what may wait and one mail more.
+// Bounds on what an operator may write. The queue of a user takes what may wait and one mail more.
 const (
 	MaxStop       = 10_000
 	MaxRecipients = 10_000
 	MaxSlow       = 1_000
 	MaxListed     = 1_000  // names under exempt, domains under internal, addresses under free
-	MaxUsers      = 10_000 // under users; the store has room for more
+	MaxUsers      = 10_000 // under users; the store takes more
 	MaxName       = 320    // bytes, of a user, a domain or an address
 	MinPeriod     = time.Millisecond
 	MaxPeriod     = 365 * 24 * time.Hour
@@ -172,8 +172,8 @@ func (o *Options) general() Limits {
 func (o *Options) Params(user, own string) (Params, error) {
 	p := Params{
 		Every: every(defaultRate), WorkingSet: DefaultWorkingSet, MaxSlack: DefaultMaxSlack,
-		MaxMSlack: DefaultMaxMSlack,
-		Stop:      DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow, Exempt: slices.Contains(o.Exempt, user),
+		MaxMSlack: DefaultMaxMSlack, Stop: DefaultStop, Recipients: DefaultRecipients, Slow: DefaultSlow,
+		Exempt: slices.Contains(o.Exempt, user),
 	}
 	nulls := cmp.Or(o.NullRate, defaultNullRate)
 	p.Nulls = Nulls{Per: nulls.Per, Every: every(nulls)}

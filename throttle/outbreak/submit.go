@@ -52,7 +52,7 @@ func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, num
 
 // Hold puts recipients of a mail into the delay queue of a stopped user, whose server has taken it already: they wait
 // with what waited before the stop, and nothing is charged. keys, numbers and mail are those of Submit. It
-// reports whether there was room; the user must be stopped.
+// reports whether it fitted; the user must be stopped.
 func (s *State) Hold(now time.Time, mail uint64, keys []uint64, numbers []int) bool {
 	if !s.stopped || len(s.queue)+len(keys) > MaxItems {
 		return false
