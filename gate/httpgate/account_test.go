@@ -32,7 +32,7 @@ type charged struct {
 
 func newCharged() *charged {
 	c := &charged{throttle: newThrottle(nil)}
-	c.judge = func(ev *weir.Event, _ *weir.Answer) error {
+	c.Answer = func(ev *weir.Event, _ *weir.Answer) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.last = ev.Account
