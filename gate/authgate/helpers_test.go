@@ -88,7 +88,7 @@ type rig struct {
 	clock  *clock.Fake
 	seen   *observer
 	log    *gatetest.Log
-	banned chan string // whom Env.Offend was told of
+	banned chan string // what Env.Offend was told
 	client *http.Client
 	url    string
 }

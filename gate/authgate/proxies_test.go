@@ -374,8 +374,8 @@ func TestHAProxyScriptFails(t *testing.T) {
 }
 
 // asTraefik does to requests what Traefik's ForwardAuth and Caddy's forward_auth are documented to do: they ask with
-// GET and all headers of the client, their own X-Forwarded-… in the place of his, go on after any 2xx, and otherwise
-// hand weir's answer to the client as it is. They are not in Debian, so that this stands in for them.
+// GET and all headers of the client, their own X-Forwarded-… in the place of the client's, go on after any 2xx, and
+// otherwise hand weir's answer to the client as it is. They are not in Debian, so that this stands in for them.
 func (f *front) asTraefik(app string, keepHost bool) http.Handler {
 	on := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: app})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

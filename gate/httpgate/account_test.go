@@ -23,7 +23,7 @@ import (
 	taker "weir/internal/recorder"
 )
 
-// A charged is a throttle that admits everything and tells whom it charged last.
+// A charged is a throttle that admits everything and tells which account it charged last.
 type charged struct {
 	*throttle
 	mu   sync.Mutex

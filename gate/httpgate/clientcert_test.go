@@ -32,7 +32,7 @@ func TestClientCertificates(t *testing.T) {
 	a, clients, strangers := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "strangers")
 	with := func(cert *tls.Certificate) func(*tls.Config) {
 		return func(c *tls.Config) {
-			if cert != nil { // whatever the server says whom it trusts
+			if cert != nil { // whichever authorities the server says that it trusts
 				c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 					return cert,
 						nil

@@ -45,8 +45,8 @@ func (g *Gate) receive(accepted net.Conn) {
 	})
 }
 
-// admits reports whether the door lets a connection in. Nobody has an address on a socket of this machine, and nobody
-// is counted there.
+// admits reports whether the door lets a connection in. Clients on a socket of this machine have no address, and are
+// not counted.
 func (g *Gate) admits(s *setup, peer netip.Addr) bool {
 	return s.door == nil || !peer.IsValid() || s.door.Admit(peer, g.env.Clock.Now())
 }

@@ -118,8 +118,8 @@ func (c *conn) arm(start time.Time) *end {
 	return nil
 }
 
-// receive begins to wait for a text, until received is called. Those whom nobody knows have no more time for it than
-// for logging in.
+// receive begins to wait for a text, until received is called. Unknown clients have no more time for it than for
+// logging in.
 func (c *conn) receive() {
 	c.dataEnd = time.Now().Add(c.setup.opts.Timeouts.Data.Std())
 	if last := c.patience(); last.Before(c.dataEnd) {

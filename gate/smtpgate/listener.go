@@ -29,7 +29,8 @@ func (g *Gate) receive(c net.Conn) {
 	g.Go(func() { g.serve(session) })
 }
 
-// turnAway tells a client that there are too many. Nobody waits for it: what cannot be said at once is not said.
+// turnAway tells a client that there are too many sessions. It does not wait for the client: what cannot be said at
+// once is not said.
 func turnAway(s *setup, tcp *net.TCPConn) {
 	if s.opts.TLS.Mode != TLSImplicit {
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))

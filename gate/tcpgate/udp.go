@@ -153,7 +153,7 @@ func (u *forwarder) reply(ss *session) bool {
 		g.env.Observer.Judged(weir.Refuse)
 		return true
 	}
-	// A client that cannot be written to has no other way to be told.
+	// There is no other way to tell a client that cannot be written to.
 	if _, err := u.socket.WriteToUDPAddrPort(buf[:n], ss.client); err == nil {
 		g.env.Observer.Passed(0, int64(n))
 	}
