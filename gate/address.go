@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 
@@ -41,6 +42,19 @@ func (a *Address) Validate(v *weir.Mistakes) {
 	if a.Socket.Mode != "" {
 		if mode, err := strconv.ParseUint(a.Socket.Mode, 8, 32); err != nil || mode > 0o777 {
 			v.Add("socket.mode", fmt.Sprintf("%q is not a mode", a.Socket.Mode), "write 0660")
+		}
+	}
+}
+
+// ValidateProxies adds the mistakes in a list of networks whose proxies are to be believed.
+func ValidateProxies(v *weir.Mistakes, path string, all []netip.Prefix) {
+	for i, prefix := range all {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !prefix.IsValid() {
+			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
+		} else if prefix.Bits() == 0 {
+			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
+				"name the networks of your proxies")
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"weir/gate"
 )
 
 // receive lets a connection in. The one too many is closed at once, before anything is read from it.
@@ -12,7 +13,7 @@ func (g *Gate) receive(accepted net.Conn) {
 	peer := peerOf(sock)
 	header := s.wantsHeader(peer)
 	if !header && !g.admits(s, peer) {
-		reset(sock)
+		gate.Reset(sock)
 		return
 	}
 	if !g.Enter(s.opts.Bounds.Connections) {

@@ -260,15 +260,7 @@ func (a *Authz) validate() error {
 		v.Add("account", "neither tokens nor certificates are checked at this gate",
 			"name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
 	}
-	for i, prefix := range a.TrustedProxies {
-		at := fmt.Sprintf("trusted_proxies[%d]", i)
-		if !prefix.IsValid() {
-			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
-		} else if prefix.Bits() == 0 {
-			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
-				"name the networks of your proxies")
-		}
-	}
+	gate.ValidateProxies(&v, "trusted_proxies", a.TrustedProxies)
 	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor),
 		string(identify.ForwardedHeader),
 		string(identify.EitherHeader))

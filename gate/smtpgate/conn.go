@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"weir/gate"
 )
 
 // A conn is a client's connection below TLS. It sends answers when the client is next listened to, so that those to
@@ -44,7 +45,7 @@ const (
 
 func newConn(g *Gate, s *setup, tcp *net.TCPConn, source netip.Addr) *conn {
 	now, t := time.Now(), &s.opts.Timeouts
-	return &conn{Conn: tcp, gate: g, setup: s, id: newID(), source: source, group: groupOf(source),
+	return &conn{Conn: tcp, gate: g, setup: s, id: gate.NewID(), source: source, group: groupOf(source),
 		until: now.Add(t.Session.Std()), logIn: now.Add(t.Login.Std())}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/loglimit"
 	"weir/throttle/quota"
 )
@@ -209,14 +210,14 @@ func TestReset(t *testing.T) {
 			up := receive(t, conns)
 			send(t, up, "half")
 			expect(t, client, "half")
-			reset(up)
+			gate.Reset(up)
 			expectCut(t, client)
 
 			client = g.dial()
 			up = receive(t, conns)
 			send(t, client, "half")
 			expect(t, up, "half")
-			reset(client)
+			gate.Reset(client)
 			expectCut(t, up)
 			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
 		})

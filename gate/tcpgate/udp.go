@@ -110,7 +110,7 @@ func (u *forwarder) open(ss *session, s *setup, client netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	ss.id, ss.client, ss.upstream, ss.setup = newID(), client, upstream, s
+	ss.id, ss.client, ss.upstream, ss.setup = gate.NewID(), client, upstream, s
 	ss.idle.gate, ss.idle.patience = u.gate, s.opts.Timeouts.Idle.Std()
 	ss.idle.expired = func() { u.expire(ss) }
 	u.sessions[client], u.newcomer = ss, new(session)
