@@ -33,7 +33,7 @@ func startWith(t testing.TB, o Options, env Env) *rig {
 }
 
 func (s *acmeServer) options(t testing.TB, change func(*ACME)) Options {
-	a := &ACME{Domains: []string{"www.example.com"}, Directory: s.at("/directory"), DirectoryCA: s.File,
+	a := &ACME{Domains: []string{"www.example.com"}, Directory: s.at("/directory"), DirectoryCA: s.file,
 		Email: "admin@example.com", Agree: true}
 	if change != nil {
 		change(a)

@@ -53,8 +53,8 @@ func newACMEServer(t testing.TB, challenges ...string) *acmeServer {
 	s := &acmeServer{authority: newAuthority(t, "acme"), t: t, challenges: challenges, nonces: map[string]bool{}}
 	s.http = httptest.NewTLSServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.http.Close)
-	s.File = filepath.Join(s.Dir, "directory.pem")
-	s.Write(s.File, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw}))
+	s.file = filepath.Join(s.Dir, "directory.pem")
+	s.Write(s.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw}))
 	return s
 }
 

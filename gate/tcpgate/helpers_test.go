@@ -21,10 +21,7 @@ import (
 )
 
 // What the tests of all gates share.
-type (
-	throttle = gatetest.Throttle
-	line     = gatetest.Line
-)
+type throttle = gatetest.Throttle
 
 var (
 	newThrottle = gatetest.NewThrottle
