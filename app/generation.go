@@ -79,75 +79,66 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	return c, nil
 }
 
-// prepareConsole keeps the console where its address stays, as nobody can bind it twice.
-func (c *change) prepareConsole() error {
-	old, o := c.old.console, c.next.cfg.Console
-	if old != nil && o.Enabled() && o.Listen == c.old.cfg.Console.Listen {
-		c.next.console = old
-		c.commit = append(c.commit, func() { old.Configure(o) })
-		return nil
-	}
-	if old != nil {
-		c.closed = append(c.closed, old)
-	}
-	if !o.Enabled() {
-		return nil
-	}
-	s := console.New(o, backend{c.app}, c.app.metrics, c.app.opts.Log)
-	if c.live {
-		if err := s.Listen(); err != nil {
-			return err
-		}
-		c.undo.add(func() { s.Stop(ended()) })
-		c.commit = append(c.commit, s.Start)
-	}
-	c.next.console = s
-	return nil
+// A part is the console, the pages of mail users, or the control socket.
+type part interface {
+	comparable
+	stopper
+	Listen() error
+	Start()
 }
 
-// preparePages keeps the pages of mail users where their address stays.
-func (c *change) preparePages() error {
-	old, o := c.old.pages, c.next.cfg.SelfService
-	if old != nil && o.Enabled() && o.Listen == c.old.cfg.SelfService.Listen {
-		c.next.pages = old
-		c.commit = append(c.commit, func() { old.Configure(o) })
-		return nil
-	}
-	if old != nil {
+// keepPart keeps a part that stays, as nobody can bind its address twice. Otherwise the old one is closed, and another
+// one made if there is to be one.
+func keepPart[P part](c *change, old P, stays, wanted bool, make func() P) (next P, err error) {
+	var none P
+	switch {
+	case stays && wanted && old != none:
+		return old, nil
+	case old != none:
 		c.closed = append(c.closed, old)
 	}
-	if !o.Enabled() {
-		return nil
+	if !wanted {
+		return none, nil
 	}
-	s := console.NewSelfService(o, selfService{c.app}, newSecret(), c.app.metrics, c.app.opts.Log)
+	next = make()
 	if c.live {
-		if err := s.Listen(); err != nil {
-			return err
+		if err := next.Listen(); err != nil {
+			return none, err
 		}
-		c.undo.add(func() { s.Stop(ended()) })
-		c.commit = append(c.commit, s.Start)
+		c.undo.add(func() { next.Stop(ended()) })
+		c.commit = append(c.commit, next.Start)
 	}
-	c.next.pages = s
-	return nil
+	return next, nil
 }
 
-func (c *change) prepareControl() error {
-	old, path := c.old.control, c.next.cfg.Control
-	if old != nil && old.Path() == path {
-		c.next.control = old
-		return nil
+func (c *change) prepareConsole() (err error) {
+	old, o, a := c.old.console, c.next.cfg.Console, c.app
+	stays := old != nil && o.Listen == c.old.cfg.Console.Listen
+	c.next.console, err = keepPart(c, old, stays, o.Enabled(), func() *console.Server {
+		return console.New(o, backend{a}, a.metrics, a.opts.Log)
+	})
+	if stays && o.Enabled() {
+		c.commit = append(c.commit, func() { old.Configure(o) })
 	}
-	if old != nil {
-		c.closed = append(c.closed, old)
+	return err
+}
+
+func (c *change) preparePages() (err error) {
+	old, o, a := c.old.pages, c.next.cfg.SelfService, c.app
+	stays := old != nil && o.Listen == c.old.cfg.SelfService.Listen
+	c.next.pages, err = keepPart(c, old, stays, o.Enabled(), func() *console.SelfService {
+		return console.NewSelfService(o, selfService{a}, newSecret(), a.metrics, a.opts.Log)
+	})
+	if stays && o.Enabled() {
+		c.commit = append(c.commit, func() { old.Configure(o) })
 	}
-	s := console.NewControl(path, backend{c.app}, c.app.metrics, c.app.opts.Log)
-	if c.live {
-		if err := s.Listen(); err != nil {
-			return err
-		}
-		c.undo.add(func() { s.Stop(ended()) })
-		c.commit = append(c.commit, s.Start)
-	}
-	c.next.control = s
-	return nil
+	return err
+}
+
+func (c *change) prepareControl() (err error) {
+	old, path, a := c.old.control, c.next.cfg.Control, c.app
+	c.next.control, err = keepPart(c, old, old != nil && old.Path() == path, true, func() *console.Control {
+		return console.NewControl(path, backend{a}, a.metrics, a.opts.Log)
+	})
+	return err
 }

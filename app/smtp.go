@@ -25,13 +25,13 @@ import (
 var guesses = bloom.Options{Rate: weir.Rate{Count: 10, Per: time.Minute}, Burst: 20, Attackers: 1000,
 	MaxMemory: 1 << 20}
 
-// accountGuesses is how many wrong passwords may come for one user, from wherever. Whose log-in is remembered does not
-// notice.
+// accountGuesses is how many wrong passwords may come for one user, from wherever. Users whose log-in is remembered do
+// not notice.
 var accountGuesses = quota.Options{Policies: []quota.Policy{
 	{Name: "wrong-passwords", Limit: quota.Count(20), Period: weir.Period{Length: 10 * time.Minute}},
 }}
 
-// userName is the name of a user as gates know him: in lower case, and of a client that sends without logging in what
+// userName is the name of a user as gates know it: in lower case, and of a client that sends without logging in what
 // identify makes of its address.
 func userName(name string) string {
 	name, _ = identify.ParseAddressUser(strings.ToLower(name))

@@ -10,6 +10,7 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
+	skeleton "weir/gate"
 	"weir/gate/xdpgate"
 	"weir/policy"
 	"weir/throttle/bloom"
@@ -129,7 +130,7 @@ func (c *change) newPackets(o xdpgate.Options, off *packets) (*packets, error) {
 	}
 	p.link.Shadow.Store(o.Shadow)
 	var err error
-	p.gate, err = xdpgate.New(o, xdpgate.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log})
+	p.gate, err = xdpgate.New(o, xdpgate.Env{Env: skeleton.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log}})
 	if err != nil || !c.live {
 		return p, err
 	}

@@ -21,8 +21,8 @@ func Accept[C net.Conn](accept func() (C, error), stop <-chan struct{}, log *slo
 	}
 }
 
-// A Pause is made when the system has no room for more, such as when descriptors run out: a short one at first, longer
-// each time. It begins anew when set to zero.
+// A Pause is made when the system can take no more, such as when descriptors run out. The first one is short, and each
+// of the next is longer. The zero value begins anew.
 type Pause time.Duration
 
 const (
@@ -30,8 +30,7 @@ const (
 	maxPause   = Pause(time.Second)
 )
 
-// After logs what failed and pauses. It reports false when there is nothing to go on for: the socket is closed, or the
-// gate stops.
+// After logs what failed and pauses. It reports false when the socket is closed or the gate stops.
 func (p *Pause) After(err error, what string, stop <-chan struct{}, log *slog.Logger) bool {
 	if errors.Is(err, net.ErrClosed) {
 		return false

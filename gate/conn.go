@@ -3,8 +3,10 @@ package gate
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -51,6 +53,18 @@ func (c *Conn) CloseWrite() error {
 	}
 	return nil
 }
+
+// Reset closes a connection at once, and tells the peer that this is no proper end. It leaves nothing behind on this
+// side: no state that waits for packets of a client that floods.
+func Reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+// NewID returns an id for a connection: enough to find its lines in a log.
+func NewID() string { return strconv.FormatUint(rand.Uint64N(1<<40), 32) }
 
 // HTTPOptions are those that net/http takes once and for all.
 type HTTPOptions struct {

@@ -13,7 +13,7 @@
 //     one that is like it, has the hook Server; the others start a goroutine for each connection with Skeleton.Go. What
 //     is under way goes by two contexts: Serving, which ends when a stop begins, and Base, which ends when a stop has
 //     no more patience.
-//   - Prepare, which makes another setup of other options and returns what Skeleton.Replace returns.
+//   - Prepare, which makes a setup of other options and ends with Skeleton.Replace.
 //
 // Then write the line for it in the table of package app. gatetest has what its tests need.
 //

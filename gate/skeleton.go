@@ -141,9 +141,12 @@ func (k *Skeleton[S]) take(c net.Conn) {
 // Hand gives a connection to the current server. It belongs to Hooks.Take, or to what that has started.
 func (k *Skeleton[S]) Hand(c net.Conn) { k.servers.hand(c) }
 
-// Replace returns the two ways in which Prepare can end, for a gate whose next setup has been made: commit, which puts
-// it in the place of the current one, and abort. One of them must be called; neither can fail.
-func (k *Skeleton[S]) Replace(next *S) (commit, abort func()) {
+// Replace is how Prepare ends, once the next setup has been made, or could not be made. It returns commit, which puts
+// the setup in the place of the current one, and abort. One of them must be called; neither can fail.
+func (k *Skeleton[S]) Replace(next *S, wrong error) (commit, abort func(), err error) {
+	if wrong != nil {
+		return nil, nil, wrong
+	}
 	var once sync.Once
 	commit = func() { once.Do(func() { k.replace(next) }) }
 	abort = func() {
@@ -153,7 +156,7 @@ func (k *Skeleton[S]) Replace(next *S) (commit, abort func()) {
 			}
 		})
 	}
-	return commit, abort
+	return commit, abort, nil
 }
 
 func (k *Skeleton[S]) replace(next *S) {

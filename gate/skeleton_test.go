@@ -193,19 +193,20 @@ func TestLastWait(t *testing.T) {
 }
 
 func TestReplace(t *testing.T) {
+	wrong := errors.New("wrong")
 	g := newEcho(options{word: "one", bound: 10})
 	gatetest.Run(t, g)
 	defer gatetest.Stop(t, g)
 	old := g.talk(t)
 	defer old.Close()
 	old.says("one")
-	commit, abort := g.Replace(&options{word: "two", bound: 10})
+	commit, abort, _ := g.Replace(&options{word: "two", bound: 10}, nil)
 	abort()
 	commit() // too late
 	if g.dropped.Load() != 1 || g.Setup.Load().word != "one" {
 		t.Error("an aborted change took place")
 	}
-	commit, abort = g.Replace(&options{word: "three", bound: 10})
+	commit, abort, _ = g.Replace(&options{word: "three", bound: 10}, nil)
 	commit()
 	abort() // too late
 	c := g.talk(t)
@@ -213,8 +214,8 @@ func TestReplace(t *testing.T) {
 	c.says("three")
 	_, _ = io.WriteString(old, "still here\n")
 	old.says("still here")
-	if g.dropped.Load() != 1 {
-		t.Error("a change was committed and dropped")
+	if _, _, err := g.Replace(nil, wrong); err != wrong || g.dropped.Load() != 1 {
+		t.Errorf("%v, and %d changes dropped", err, g.dropped.Load())
 	}
 }
 
@@ -252,10 +253,10 @@ func TestPanic(t *testing.T) {
 		return strings.Contains(g.log.String(), "a mistake in weir") && strings.Contains(g.log.String(), "as told") &&
 			strings.Contains(g.log.String(), "skeleton_test.go")
 	})
-	commit, _ := g.Replace(&options{word: "take panics"})
+	commit, _, _ := g.Replace(&options{word: "take panics"}, nil)
 	commit()
 	g.talk(t).isClosed()
-	commit, _ = g.Replace(&options{word: "back", bound: 10})
+	commit, _, _ = g.Replace(&options{word: "back", bound: 10}, nil)
 	commit()
 	after := g.talk(t)
 	defer after.Close()
@@ -340,7 +341,7 @@ func TestServerReplaced(t *testing.T) {
 		{options{word: "two", timeout: time.Minute}, "one"},
 		{options{word: "three", timeout: time.Hour}, "three"},
 	} {
-		commit, _ := g.Replace(&step.next)
+		commit, _, _ := g.Replace(&step.next, nil)
 		commit()
 		if got := get(t, g); got != step.want {
 			t.Errorf("%q, want %q", got, step.want)

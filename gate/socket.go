@@ -29,7 +29,7 @@ func Split(listen string) (network, address string) {
 	return "tcp", listen
 }
 
-// Listen binds an address, or makes a socket. One that was left behind by somebody who was killed is taken over.
+// Listen binds an address, or makes a socket. A socket that a killed process left behind is taken over.
 func Listen(listen string, s Socket) (net.Listener, error) {
 	network, address := Split(listen)
 	if network == "unix" {
@@ -70,15 +70,15 @@ func clearSocket(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case !errors.Is(err, syscall.ECONNREFUSED):
-		// Only a refused connection proves that nobody listens: a busy server has no room, and others have no right to
-		// be asked.
+		// Only a refused connection proves that nobody listens. A busy server may have no room for another connection,
+		// and the right to ask may be missing.
 		return fmt.Errorf("cannot listen on %s: somebody may already: %w", path, err)
 	}
 	return os.Remove(path)
 }
 
-// open lets those use a socket who may. Until then, it is for its owner alone as long as the umask takes the right to
-// write from everybody else, as it usually does.
+// open sets owner, group and mode of a socket. Until then only its owner can use it, as long as the umask takes the
+// right to write from everybody else, as it usually does.
 func (s *Socket) open(path string) error {
 	uid, gid := -1, -1
 	if s.Owner != "" {

@@ -116,7 +116,7 @@ func TestPolicyIsNamedWhereThereAreSeveral(t *testing.T) {
 	}
 }
 
-// The status tells the verdict to whoever wants that, and does not stand in line for him.
+// The status tells the verdict to whoever wants that, and does not stand in line for them.
 func TestVerdictByStatus(t *testing.T) {
 	r, _ := startQuota(t, Options{}, perMinute(1))
 	if a := r.post("/v1/decide?http=1", `{"account":"acme"}`); a.status != 200 || a.Verdict != weir.Admit {

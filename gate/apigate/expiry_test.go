@@ -55,7 +55,7 @@ func TestExpiryOfAWait(t *testing.T) {
 	}
 }
 
-// Somebody who awaits a place that nobody knows when it will be free keeps his hold by awaiting it.
+// A hold stays as long as its client awaits it, also where nobody knows when a place will be free.
 func TestAwaitKeepsAlive(t *testing.T) {
 	r, _ := startQuota(t, Options{Holds: Holds{TTL: weir.Duration(10 * time.Second)}}, delayed(atOnce(1)))
 	other := r.decide(`{"account":"acme","hold":true}`, weir.Admit)

@@ -50,12 +50,7 @@ func New(o Options, chains map[string]*policy.Chain, env Env) (*Gate, error) {
 // ignored, it takes another gate.
 func (g *Gate) Prepare(o Options, chains map[string]*policy.Chain) (commit, abort func(), err error) {
 	o.Listen = g.Setup.Load().opts.Listen
-	next, err := newSetup(o, chains)
-	if err != nil {
-		return nil, nil, err
-	}
-	commit, abort = g.Replace(next)
-	return commit, abort, nil
+	return g.Replace(newSetup(o, chains))
 }
 
 // receive lets a connection in, unless it is one too many.

@@ -1,7 +1,6 @@
 package apigate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -15,16 +14,30 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/quota"
 )
 
-// noon is where the clock of these tests stands: on the border of a period.
-var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+// What the tests of all gates share.
+var (
+	noon      = gatetest.Noon
+	chainOf   = gatetest.Plans
+	perMinute = gatetest.PerMinute
+	atOnce    = gatetest.AtOnce
+	delayed   = gatetest.Delayed
+)
 
-// patience bounds how long a test waits for something that must happen. It is never waited out by a test that passes.
-const patience = 20 * time.Second
+const patience = gatetest.Patience
+
+func receive[T any](t testing.TB, from <-chan T) T { t.Helper(); return gatetest.Receive(t, from) }
+
+// end stops the gate.
+func (r *rig) end() { r.t.Helper(); gatetest.Stop(r.t, r) }
+
+// dial opens a connection of its own.
+func (r *rig) dial() net.Conn { r.t.Helper(); return gatetest.Dial(r.t, r.Addr()) }
 
 const token = "0123456789abcdef"
 
@@ -114,7 +127,7 @@ type rig struct {
 	t      testing.TB
 	clock  *fakeClock
 	seen   *observer
-	log    *syncBuffer
+	log    *gatetest.Log
 	client *http.Client
 	url    string
 }
@@ -143,16 +156,13 @@ func options(o Options, chains policies) Options {
 // start starts a gate. The clock is the one that the chains' throttles go by.
 func start(t testing.TB, o Options, c *fakeClock, chains policies) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: c, seen: newObserver(), log: new(syncBuffer)}
+	r := &rig{t: t, clock: c, seen: newObserver(), log: new(gatetest.Log)}
 	g, err := New(options(o, chains), chains,
-		Env{Env: gate.Env{Clock: c, Log: slog.New(slog.NewTextHandler(r.log, nil))}, Observer: r.seen})
+		Env{Env: gate.Env{Clock: c, Log: r.log.Text(slog.LevelInfo)}, Observer: r.seen})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	g.Start()
+	gatetest.Run(t, g)
 	r.Gate, r.url = g, "http://"+g.Addr().String()
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}, Timeout: patience}
 	t.Cleanup(func() {
@@ -168,45 +178,10 @@ func start(t testing.TB, o Options, c *fakeClock, chains policies) *rig {
 	return r
 }
 
-// end stops the gate.
-func (r *rig) end() {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := r.Stop(ctx); err != nil {
-		r.t.Error(err)
-	}
-}
-
 // newQuota returns a quota that moves with the clock.
 func newQuota(t testing.TB, c *fakeClock, rules ...quota.Policy) *quota.Quota {
 	t.Helper()
-	q, err := quota.New(quota.Options{Policies: rules})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var alarm func(due time.Time)
-	alarm = func(due time.Time) {
-		if !due.IsZero() {
-			c.Fake.AfterFunc(max(due.Sub(c.Now()), 0), func() { alarm(q.Advance(c.Now())) })
-		}
-	}
-	q.Alarm(alarm)
-	return q
-}
-
-// chainOf returns a chain of throttles, called plans, edge and so on.
-func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
-	t.Helper()
-	var links []*policy.Link
-	for i, th := range throttles {
-		links = append(links, policy.NewLink([]string{"plans", "edge", "third"}[i], th, policy.Closed))
-	}
-	c, err := policy.New(links, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return gatetest.Quota(t, c.Fake, quota.Options{Policies: rules})
 }
 
 // startQuota starts a gate with one policy, web, of one quota with these rules.
@@ -217,23 +192,8 @@ func startQuota(t testing.TB, o Options, rules ...quota.Policy) (*rig, *quota.Qu
 	return start(t, o, c, policies{"web": chainOf(t, q)}), q
 }
 
-// Rules that tests use.
-func perMinute(n int64) quota.Policy {
-	return quota.Policy{Name: "per-minute", Limit: quota.Count(n), Period: weir.Period{Length: time.Minute}}
-}
-
 func perHour(n int64) quota.Policy {
 	return quota.Policy{Name: "per-hour", Limit: quota.Count(n), Period: weir.Period{Length: time.Hour}}
-}
-
-// delayed makes a rule let others wait.
-func delayed(p quota.Policy) quota.Policy {
-	p.Over, p.Delay = quota.OverDelay, quota.Delay{Max: 1000, MaxWait: weir.Duration(time.Hour)}
-	return p
-}
-
-func atOnce(n int64) quota.Policy {
-	return quota.Policy{Name: "at-once", Kind: quota.Concurrent, Limit: quota.Count(n)}
 }
 
 // An answer is any answer of the API.
@@ -338,41 +298,6 @@ func (r *rig) account(q *quota.Quota, account string) quota.AccountState {
 	}
 	return state
 }
-
-func (r *rig) dial() net.Conn {
-	r.t.Helper()
-	c, err := net.Dial("tcp", r.Addr().String())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	_ = c.SetDeadline(time.Now().Add(patience))
-	r.t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-func receive[T any](t testing.TB, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatal("nothing came")
-		panic("unreachable")
-	}
-}
-
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
 
 // A probe is a throttle that does what a test says, for what no real one does on demand.
 type probe struct {

@@ -109,7 +109,7 @@ func TestHeaderBound(t *testing.T) {
 	}
 }
 
-// Who is no trusted proxy is not answered, whatever he writes.
+// Only trusted proxies are answered, whatever others write.
 func TestStranger(t *testing.T) {
 	p := newProbe(nil)
 	r := start(t, Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}}, clock.NewFake(noon),

@@ -1,5 +1,5 @@
-// Package authgate is the edge for those who have a proxy and keep it: nginx (auth_request), Traefik (ForwardAuth),
-// Caddy (forward_auth) and HAProxy ask it about each request, and let pass what it admits. It listens, reads from the
+// Package authgate is the gate for those who keep their proxy: nginx (auth_request), Traefik (ForwardAuth), Caddy
+// (forward_auth) and HAProxy ask it about each request, and let pass what it admits. It listens, reads from the
 // headers what the request was and where it came from, puts an event before its chain of throttles, and answers with a
 // status and headers.
 //

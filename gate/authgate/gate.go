@@ -47,12 +47,7 @@ func New(o Options, chain *policy.Chain, env Env) (*Gate, error) {
 func (g *Gate) Prepare(o Options, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen, o.Socket = now.opts.Listen, now.opts.Socket
-	next, err := newSetup(o, chain)
-	if err != nil {
-		return nil, nil, err
-	}
-	commit, abort = g.Replace(next)
-	return commit, abort, nil
+	return g.Replace(newSetup(o, chain))
 }
 
 // receive lets a connection in, unless it is one too many.

@@ -81,7 +81,7 @@ func (v *visit) end() {
 	g.visits.Put(v)
 }
 
-// peer returns who asks, and whether he may.
+// peer returns the address that asks, and whether it may.
 func (v *visit) peer() (netip.Addr, bool) {
 	if v.setup.socket {
 		return onSocket, true
@@ -90,8 +90,8 @@ func (v *visit) peer() (netip.Addr, bool) {
 	return from.Addr(), err == nil && v.setup.proxies.Trusts(from.Addr())
 }
 
-// leaveBody sees to it that a body, which nobody wants, holds nothing up. It may have been announced and never come:
-// then what comes next on the connection would be taken for it, so that this connection ends with the answer.
+// leaveBody keeps a body, which is not needed, from holding anything up. A body may be announced and never come. Then
+// what comes next on the connection would be taken for it, so that the connection ends with the answer.
 func (v *visit) leaveBody() {
 	if v.r.ContentLength == 0 {
 		return
@@ -157,7 +157,7 @@ func (v *visit) judge() {
 }
 
 // wait holds the answer back until the turn comes or is called off. It reports false when the question has been
-// answered already, or nobody is there to be answered.
+// answered already, or the client has left.
 func (v *visit) wait() bool {
 	g, a, now := v.gate, &v.pass.Answer, v.gate.env.Clock.Now
 	most := v.setup.opts.MaxWait.Std()

@@ -1,7 +1,6 @@
 package authgate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -15,17 +14,31 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/gate/gatetest"
 	"weir/gate/refusal"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/quota"
 )
 
-// noon is where the clock of these tests stands: on the border of a period.
-var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+// What the tests of all gates share.
+var (
+	noon      = gatetest.Noon
+	chainOf   = gatetest.Plans
+	perMinute = gatetest.PerMinute
+	atOnce    = gatetest.AtOnce
+	delayed   = gatetest.Delayed
+)
 
-// patience bounds how long a test waits for something that must happen. It is never waited out by a test that passes.
-const patience = 20 * time.Second
+const patience = gatetest.Patience
+
+func receive[T any](t testing.TB, from <-chan T) T { t.Helper(); return gatetest.Receive(t, from) }
+
+// end stops the gate.
+func (r *rig) end() { r.t.Helper(); gatetest.Stop(r.t, r) }
+
+// dial opens a connection of its own.
+func (r *rig) dial() net.Conn { r.t.Helper(); return gatetest.Dial(r.t, r.Addr()) }
 
 // An observer counts what it is told.
 type observer struct {
@@ -75,8 +88,8 @@ type rig struct {
 	t      testing.TB
 	clock  *clock.Fake
 	seen   *observer
-	log    *syncBuffer
-	banned chan string // whom Env.Offend was told of
+	log    *gatetest.Log
+	banned chan string // what Env.Offend was told
 	client *http.Client
 	url    string
 }
@@ -84,20 +97,17 @@ type rig struct {
 // start starts a gate. The clock is the one that the chain's throttles go by.
 func start(t testing.TB, o Options, c *clock.Fake, chain *policy.Chain) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: c, seen: newObserver(), log: new(syncBuffer), banned: make(chan string, 100)}
+	r := &rig{t: t, clock: c, seen: newObserver(), log: new(gatetest.Log), banned: make(chan string, 100)}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	g, err := New(o, chain, Env{Env: gate.Env{Clock: c, Log: slog.New(slog.NewTextHandler(r.log, nil))},
+	g, err := New(o, chain, Env{Env: gate.Env{Clock: c, Log: r.log.Text(slog.LevelInfo)},
 		Observer: r.seen,
 		Offend:   func(ev *weir.Event, _ *weir.Answer) { r.banned <- ev.Source.String() + " " + ev.ID }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	g.Start()
+	gatetest.Run(t, g)
 	r.Gate, r.url = g, "http://"+g.Addr().String()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, g.Addr().Network(), g.Addr().String())
@@ -116,68 +126,12 @@ func start(t testing.TB, o Options, c *clock.Fake, chain *policy.Chain) *rig {
 	return r
 }
 
-// end stops the gate.
-func (r *rig) end() {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := r.Stop(ctx); err != nil {
-		r.t.Error(err)
-	}
-}
-
-// newQuota returns a quota that moves with the clock.
-func newQuota(t testing.TB, c *clock.Fake, o quota.Options) *quota.Quota {
-	t.Helper()
-	q, err := quota.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var alarm func(due time.Time)
-	alarm = func(due time.Time) {
-		if !due.IsZero() {
-			c.AfterFunc(max(due.Sub(c.Now()), 0), func() { alarm(q.Advance(c.Now())) })
-		}
-	}
-	q.Alarm(alarm)
-	return q
-}
-
-// chainOf returns a chain of throttles, called plans, edge and so on.
-func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
-	t.Helper()
-	var links []*policy.Link
-	for i, th := range throttles {
-		links = append(links, policy.NewLink([]string{"plans", "edge", "third"}[i], th, policy.Closed))
-	}
-	c, err := policy.New(links, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // startQuota starts a gate with one quota.
 func startQuota(t testing.TB, o Options, rules ...quota.Policy) (*rig, *quota.Quota) {
 	t.Helper()
 	c := clock.NewFake(noon)
-	q := newQuota(t, c, quota.Options{Policies: rules})
+	q := gatetest.Quota(t, c, quota.Options{Policies: rules})
 	return start(t, o, c, chainOf(t, q)), q
-}
-
-// Rules that tests use.
-func perMinute(n int64) quota.Policy {
-	return quota.Policy{Name: "per-minute", Limit: quota.Count(n), Period: weir.Period{Length: time.Minute}}
-}
-
-// delayed makes a rule let others wait.
-func delayed(p quota.Policy) quota.Policy {
-	p.Over, p.Delay = quota.OverDelay, quota.Delay{Max: 1000, MaxWait: weir.Duration(time.Hour)}
-	return p
-}
-
-func atOnce(n int64) quota.Policy {
-	return quota.Policy{Name: "at-once", Kind: quota.Concurrent, Limit: quota.Count(n)}
 }
 
 // A probe is a throttle whose answers a test makes, and which remembers what it was asked.
@@ -320,46 +274,9 @@ func byTraefik(more ...string) []string {
 		"X-Forwarded-Uri", "/v1/users?key=k1", "X-Forwarded-For", "192.0.2.1"}, more...)
 }
 
-// receive waits for something that must come.
-func receive[T any](t testing.TB, from <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatal("nothing came")
-		panic("unreachable")
-	}
-}
-
 // waiting waits until so many answers are held back.
 func (r *rig) untilWaiting(n int) {
 	r.t.Helper()
 	for receive(r.t, r.seen.waits) != n {
 	}
 }
-
-// dial opens a connection of its own.
-func (r *rig) dial() net.Conn {
-	r.t.Helper()
-	c, err := net.Dial(r.Addr().Network(), r.Addr().String())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
-	return c
-}
-
-// A syncBuffer is a log that several goroutines write.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-func (b *syncBuffer) String() string { b.mu.Lock(); defer b.mu.Unlock(); return b.b.String() }

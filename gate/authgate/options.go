@@ -3,10 +3,7 @@ package authgate
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/netip"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"weir"
@@ -119,7 +116,9 @@ func (o Options) WithDefaults() Options {
 // to say.
 func (o Options) Validate() error {
 	var v weir.Mistakes
-	o.validateListen(&v)
+	listen := gate.Address{Listen: o.Listen, Socket: gate.Socket(o.Socket), Default: true, TCP: "127.0.0.1:9003",
+		Unix: "unix:/run/weir/auth"}
+	listen.Validate(&v)
 	v.OneOf("for", string(o.For), string(Auto), string(Nginx), string(Traefik), string(Caddy), string(HAProxy))
 	for i, prefix := range o.TrustedProxies {
 		at := fmt.Sprintf("trusted_proxies[%d]", i)
@@ -147,32 +146,4 @@ func (o Options) Validate() error {
 	v.Timeout("timeouts.header", o.Timeouts.Header)
 	v.Timeout("timeouts.idle", o.Timeouts.Idle)
 	return v.Err()
-}
-
-func (o *Options) validateListen(v *weir.Mistakes) {
-	network, address := gate.Split(o.Listen)
-	switch {
-	case o.Listen == "": // it has a default
-	case network == "unix" && !filepath.IsAbs(address):
-		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen),
-			"write unix:/run/weir/auth")
-	case network == "tcp":
-		_, port, err := net.SplitHostPort(address)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		if err != nil {
-			v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen),
-				"write 127.0.0.1:9003, or unix:/run/weir/auth")
-		}
-	}
-	if o.Socket != (Socket{}) && network != "unix" {
-		v.Add("socket", "the gate does not listen on a socket of this machine",
-			"leave it out, or write listen: unix:/run/weir/auth")
-	}
-	if m := o.Socket.Mode; m != "" {
-		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
-			v.Add("socket.mode", fmt.Sprintf("%q is not a mode", m), "write 0660")
-		}
-	}
 }

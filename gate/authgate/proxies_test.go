@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/internal/needs"
 	"weir/throttle/quota"
@@ -35,7 +36,7 @@ type front struct {
 	gate    *rig
 	address string
 	app     *httptest.Server
-	log     *syncBuffer
+	log     *gatetest.Log
 	silent  bool // it cannot tell clients of limits that let them pass
 }
 
@@ -72,7 +73,7 @@ func limits(t testing.TB, c *clock.Fake) (*quota.Quota, *probe) {
 			a.Verdict, a.Reason = weir.Refuse, weir.Banned
 		}
 	})
-	q := newQuota(t, c, quota.Options{Policies: []quota.Policy{perMinute(3)}, OnMissing: quota.MissingRefuse})
+	q := gatetest.Quota(t, c, quota.Options{Policies: []quota.Policy{perMinute(3)}, OnMissing: quota.MissingRefuse})
 	return q, banned
 }
 
@@ -84,7 +85,7 @@ func newFront(t *testing.T, o Options) (f *front, asked *probe, app string) {
 	o.Account = []string{"header:X-Api-Key"}
 	// the clients of these tests are the rest of this machine
 	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
-	f = &front{t: t, gate: start(t, o, c, chainOf(t, banned, q)), log: new(syncBuffer)}
+	f = &front{t: t, gate: start(t, o, c, chainOf(t, banned, q)), log: new(gatetest.Log)}
 	f.app = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s %s", r.Method, r.RequestURI, body)
@@ -373,8 +374,8 @@ func TestHAProxyScriptFails(t *testing.T) {
 }
 
 // asTraefik does to requests what Traefik's ForwardAuth and Caddy's forward_auth are documented to do: they ask with
-// GET and all headers of the client, their own X-Forwarded-… in the place of his, go on after any 2xx, and otherwise
-// hand weir's answer to the client as it is. They are not in Debian, so that this stands in for them.
+// GET and all headers of the client, their own X-Forwarded-… in the place of the client's, go on after any 2xx, and
+// otherwise hand weir's answer to the client as it is. They are not in Debian, so that this stands in for them.
 func (f *front) asTraefik(app string, keepHost bool) http.Handler {
 	on := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: app})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/throttle/quota"
 )
 
 func (r *rig) reload(o Options, rules ...quota.Policy) {
 	r.t.Helper()
-	commit, _, err := r.Prepare(o, chainOf(r.t, newQuota(r.t, r.clock, quota.Options{Policies: rules})))
+	commit, _, err := r.Prepare(o, chainOf(r.t, gatetest.Quota(r.t, r.clock, quota.Options{Policies: rules})))
 	if err != nil {
 		r.t.Fatal(err)
 	}

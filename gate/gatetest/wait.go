@@ -108,29 +108,3 @@ func (l *Log) Text(level slog.Level) *slog.Logger {
 func (l *Log) JSON(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: level}))
 }
-
-// Counts are what an observer was told, by name. The zero value is empty.
-type Counts struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-// Note counts something.
-func (c *Counts) Note(what string) { c.Add(what, 1) }
-
-// Add adds to a count.
-func (c *Counts) Add(what string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[string]int{}
-	}
-	c.of[what] += n
-}
-
-// Count returns a count.
-func (c *Counts) Count(what string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.of[what]
-}

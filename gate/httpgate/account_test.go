@@ -23,7 +23,7 @@ import (
 	taker "weir/internal/recorder"
 )
 
-// A charged is a throttle that admits everything and tells whom it charged last.
+// A charged is a throttle that admits everything and tells which account it charged last.
 type charged struct {
 	*throttle
 	mu   sync.Mutex
@@ -32,7 +32,7 @@ type charged struct {
 
 func newCharged() *charged {
 	c := &charged{throttle: newThrottle(nil)}
-	c.judge = func(ev *weir.Event, _ *weir.Answer) error {
+	c.Answer = func(ev *weir.Event, _ *weir.Answer) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.last = ev.Account

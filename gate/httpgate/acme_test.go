@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 )
 
 // startWith is start with an environment of the test's own.
 func startWith(t testing.TB, o Options, env Env) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(syncBuffer), seen: new(observer)}
+	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(gatetest.Log), seen: new(observer)}
 	env.Clock, env.Observer, env.Log = r.clock, r.seen,
 		slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	g, err := New(o, nil, nil, env)
@@ -42,7 +43,7 @@ func (s *acmeServer) options(t testing.TB, change func(*ACME)) Options {
 
 // served returns the name and the serial number of the certificate that a client gets.
 func (s *acmeServer) served(r *rig, name string) (string, error) {
-	c := tls.Client(r.dial(), &tls.Config{RootCAs: s.pool, ServerName: name, NextProtos: []string{"h2"}})
+	c := tls.Client(r.dial(), &tls.Config{RootCAs: s.Pool, ServerName: name, NextProtos: []string{"h2"}})
 	if err := c.Handshake(); err != nil {
 		return "", err
 	}

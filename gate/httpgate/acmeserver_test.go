@@ -53,8 +53,8 @@ func newACMEServer(t testing.TB, challenges ...string) *acmeServer {
 	s := &acmeServer{authority: newAuthority(t, "acme"), t: t, challenges: challenges, nonces: map[string]bool{}}
 	s.http = httptest.NewTLSServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.http.Close)
-	s.file = filepath.Join(s.dir, "directory.pem")
-	s.write(s.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw}))
+	s.file = filepath.Join(s.Dir, "directory.pem")
+	s.Write(s.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw}))
 	return s
 }
 
@@ -222,11 +222,11 @@ func (s *acmeServer) finalize(w http.ResponseWriter, n int, payload []byte) {
 		w.WriteHeader(403)
 		return
 	}
-	template := s.template(o.domain)
+	template := s.Template(o.domain)
 	template.DNSNames, template.ExtKeyUsage = csr.DNSNames, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	der, err := x509.CreateCertificate(rand.Reader, template, s.cert, csr.PublicKey, s.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, s.Cert, csr.PublicKey, s.Key)
 	if err != nil {
-		s.t.Error(err)
+		s.T.Error(err)
 	}
 	o.status, o.cert = "valid", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	w.Header().Set("Location", s.at("/order/%d", n))

@@ -197,7 +197,7 @@ func TestAnswerProbes(t *testing.T) {
 			}
 			odd := startOdd(t, &tls.Config{Certificates: []tls.Certificate{pair}})
 			_, port, _ := net.SplitHostPort(odd.Addr().String())
-			probeAnswers(t, odd, startIn(t, Env{Roots: a.pool},
+			probeAnswers(t, odd, startIn(t, Env{Roots: a.Pool},
 				Options{Upstream: to("https://localhost:" + port)}).addr)
 		})
 	case "nginx":

@@ -49,7 +49,7 @@ func TestRequestsBound(t *testing.T) {
 	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Requests: 1}}, l)
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	res, body := g.do(g.request("GET", "/", nil))
 	if doc := problemOf(t, body); res.StatusCode != 503 || doc["reason"] != "overload" ||
 		doc["policy"] != "bounds.requests" || res.Header.Get("Retry-After") != "1" {
@@ -69,13 +69,13 @@ func TestWaitingBound(t *testing.T) {
 	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Waiting: 1}}, l)
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
 	res, body := g.do(g.request("GET", "/", nil))
 	if doc := problemOf(t, body); res.StatusCode != 503 || doc["policy"] != "bounds.waiting" {
 		t.Errorf("%v %s", res.Status, body)
 	}
-	if o := receive(t, l.settled); o.Done {
+	if o := receive(t, l.Settled); o.Done {
 		t.Error("charged")
 	}
 	turn.Grant()
@@ -166,7 +166,7 @@ func TestWaitingIsNotSlow(t *testing.T) {
 		Timeouts: Timeouts{Header: weir.Duration(timeout), Progress: weir.Duration(timeout)}}, l)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	passed := make(chan bool)
 	time.AfterFunc(timeout*5/4, func() { close(passed) }) // in real time
 	<-passed

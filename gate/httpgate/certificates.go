@@ -143,7 +143,7 @@ func (x *certIndex) has(name string) bool {
 	return len(x.byName[name]) > 0 || len(x.byName["*."+above]) > 0
 }
 
-// A clientCA is whom clients' certificates are to be signed by.
+// A clientCA signs the certificates of clients.
 type clientCA struct {
 	env  Env
 	look glance

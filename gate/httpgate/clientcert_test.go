@@ -32,7 +32,7 @@ func TestClientCertificates(t *testing.T) {
 	a, clients, strangers := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "strangers")
 	with := func(cert *tls.Certificate) func(*tls.Config) {
 		return func(c *tls.Config) {
-			if cert != nil { // whatever the server says whom it trusts
+			if cert != nil { // whichever authorities the server says that it trusts
 				c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 					return cert,
 						nil
@@ -47,7 +47,7 @@ func TestClientCertificates(t *testing.T) {
 		for place, want := range map[string]string{"cert": "shop/", "cert:san": "shop.example.org/"} {
 			judge, asked := accountant()
 			g := startTLS(t, a, Options{Upstream: to(echo(t).URL), Account: []string{place},
-				TLS: &TLS{ClientCA: clients.file, ClientCerts: ask}}, judge)
+				TLS: &TLS{ClientCA: clients.File, ClientCerts: ask}}, judge)
 			for _, h2 := range []bool{false, true} {
 				res, _ := do(t, a.transport(h2, with(&shop)), g.request("GET", "/", nil))
 				if got := receive(t, asked); res.StatusCode != 200 || got != want {
@@ -74,7 +74,7 @@ func TestClientCertificates(t *testing.T) {
 func TestClientCAChanges(t *testing.T) {
 	a, clients, others := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "others")
 	g := startTLS(t, a, Options{Upstream: to(echo(t).URL),
-		TLS: &TLS{ClientCA: clients.file, ClientCerts: RequireCerts}})
+		TLS: &TLS{ClientCA: clients.File, ClientCerts: RequireCerts}})
 	cache := tls.NewLRUClientSessionCache(10)
 	ask := func(cert tls.Certificate, sessions tls.ClientSessionCache) error {
 		tr := a.transport(false, func(c *tls.Config) {
@@ -94,12 +94,12 @@ func TestClientCAChanges(t *testing.T) {
 	if err := ask(other, nil); err == nil {
 		t.Error("another authority's client was let in")
 	}
-	text, err := os.ReadFile(others.file)
+	text, err := os.ReadFile(others.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.write(clients.file, text)
-	if err := os.Chtimes(clients.file, epoch, epoch); err != nil {
+	a.Write(clients.File, text)
+	if err := os.Chtimes(clients.File, epoch, epoch); err != nil {
 		t.Fatal(err)
 	}
 	g.clock.Advance(fileEvery)
@@ -109,7 +109,7 @@ func TestClientCAChanges(t *testing.T) {
 	if err := ask(other, nil); err != nil {
 		t.Error(err)
 	}
-	a.write(clients.file, []byte("nothing"))
+	a.Write(clients.File, []byte("nothing"))
 	g.clock.Advance(fileEvery)
 	if err := ask(other, nil); err != nil || g.seen.bounds(BoundCertificate) != 1 {
 		t.Errorf("%v", err)

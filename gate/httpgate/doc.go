@@ -1,4 +1,4 @@
-// Package httpgate is the edge where HTTP requests pass through: it listens, finds out who asks, puts each request
+// Package httpgate is the gate for HTTP requests: it listens, finds out who asks, puts each request
 // before its chain of throttles, and acts on the verdict. An admitted request is proxied to the upstream; one that must
 // wait is held with its body unread until its turn comes or the client leaves; a refused one is answered with its
 // reason, its figures and when to come back.

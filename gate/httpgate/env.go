@@ -35,8 +35,8 @@ type Env struct {
 	Secrets func(throttles []string) [][]byte
 	// Scripts are served under /.weir/ where stamps are taken: the solver and its like, by name.
 	Scripts map[string][]byte
-	// Roots are whom the certificates of servers must be signed by, of those behind the gate and of those from which
-	// keys of tokens are fetched; nil for those that the system trusts.
+	// Roots sign the certificates of servers: of those behind the gate, and of those from which keys of tokens are
+	// fetched. nil stands for the authorities that the system trusts.
 	Roots *x509.CertPool
 	// Data is the folder below which certificates are kept that gates get by themselves; empty for none.
 	Data string

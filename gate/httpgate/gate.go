@@ -101,12 +101,7 @@ func (g *Gate) newServer(o gate.HTTPOptions) *http.Server {
 func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen = now.opts.Listen
-	next, err := newSetup(o, accept, chain, g.env, now)
-	if err != nil {
-		return nil, nil, err
-	}
-	commit, abort = g.Replace(next)
-	return commit, abort, nil
+	return g.Replace(newSetup(o, accept, chain, g.env, now))
 }
 
 // drain waits for the sessions. Whoever has just arrived is turned away.

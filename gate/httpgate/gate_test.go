@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 	"weir/gate"
+	"weir/gate/gatetest"
 
 	"weir"
 )
@@ -45,8 +46,8 @@ func TestAdmit(t *testing.T) {
 		`"per-second";r=4;t=1, "at-once";r=9, "odd\"one";r=9;t=1`; got != want {
 		t.Errorf("RateLimit %s", got)
 	}
-	if o := receive(t, admit.settled); !o.Done || admit.held.Load() != 0 {
-		t.Errorf("settled %+v, held %d", o, admit.held.Load())
+	if o := receive(t, admit.Settled); !o.Done || admit.Held.Load() != 0 {
+		t.Errorf("settled %+v, held %d", o, admit.Held.Load())
 	}
 	line := g.accessLine(res.Header.Get("X-Request-Id"))
 	if line["verdict"] != "admit" || line["status"] != 200.0 || line["in"] != 5.0 || line["out"] != 5.0 {
@@ -132,7 +133,7 @@ func TestProblemGolden(t *testing.T) {
 
 func TestAccessLevels(t *testing.T) {
 	for level, want := range map[AccessLog]string{AccessAll: "200 429 400", AccessRefused: "429 400", AccessOff: ""} {
-		var log syncBuffer
+		var log gatetest.Log
 		g, err := New(Options{Listen: "127.0.0.1:0", Upstream: to(echo(t).URL), Account: []string{"path:2"}}, nil,
 			chainOf(t, newThrottle(func(ev *weir.Event, a *weir.Answer) error {
 				if ev.Account == "secret" {
@@ -217,7 +218,7 @@ func TestWaitAndGo(t *testing.T) {
 			answers <- got
 		}()
 	}
-	first, second := receive(t, l.turns), receive(t, l.turns)
+	first, second := receive(t, l.Turns), receive(t, l.Turns)
 	eventually(t, "two waiting", func() bool { return g.waiting.Load() == 2 })
 	first.Grant()
 	receive(t, answers)
@@ -228,10 +229,10 @@ func TestWaitAndGo(t *testing.T) {
 	if doc := problemOf(t, receive(t, answers)); doc["reason"] != "wait-too-long" || doc["status"] != 429.0 {
 		t.Errorf("%v", doc)
 	}
-	receive(t, l.settled)
-	receive(t, l.settled)
-	if l.done.Load() != 1 || l.undone.Load() != 1 {
-		t.Errorf("done %d, undone %d", l.done.Load(), l.undone.Load())
+	receive(t, l.Settled)
+	receive(t, l.Settled)
+	if l.Done.Load() != 1 || l.Undone.Load() != 1 {
+		t.Errorf("done %d, undone %d", l.Done.Load(), l.Undone.Load())
 	}
 }
 
@@ -249,10 +250,10 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			g := start(t, Options{Upstream: to(echo(t).URL)}, l)
 			c := g.dial()
 			g.send(c, head)
-			receive(t, l.turns)
+			receive(t, l.Turns)
 			eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
 			_ = c.Close()
-			if o := receive(t, l.settled); o.Done {
+			if o := receive(t, l.Settled); o.Done {
 				t.Error("charged for nothing")
 			}
 			eventually(t, "gone", func() bool { return g.UnderWay.Load() == 0 && g.Open.Load() == 0 })
@@ -265,7 +266,7 @@ func TestExpectContinueAfterWait(t *testing.T) {
 	g := start(t, Options{Upstream: to(echo(t).URL)}, l)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
-	receive(t, l.turns).Grant()
+	receive(t, l.Turns).Grant()
 	br := bufio.NewReader(c)
 	if line, _ := br.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
 		t.Fatalf("%q", line)
@@ -289,7 +290,7 @@ func TestPanicInThrottle(t *testing.T) {
 	if _, err := client().Do(g.request("GET", "/wild", nil)); err == nil {
 		t.Error("answered")
 	}
-	if o := receive(t, calm.settled); o.Done {
+	if o := receive(t, calm.Settled); o.Done {
 		t.Error("not given back")
 	}
 	eventually(t, "a line in the log", func() bool { return strings.Contains(g.log.String(), "ended in a panic") })
@@ -309,7 +310,7 @@ func TestStop(t *testing.T) {
 	g := start(t, Options{Upstream: to(up.URL)}, l)
 	answers := make(chan string, 1)
 	go func() { _, body := g.do(g.request("GET", "/", nil)); answers <- body }()
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(context.Background()) }()
 	eventually(t, "refused connections", func() bool {
@@ -339,14 +340,14 @@ func TestStopWithoutPatience(t *testing.T) {
 	for _, head := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"} {
 		g.send(g.dial(), head)
-		receive(t, l.turns)
+		receive(t, l.Turns)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := g.Stop(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	if l.held.Load() != 0 || l.undone.Load() != 2 {
-		t.Errorf("held %d, undone %d", l.held.Load(), l.undone.Load())
+	if l.Held.Load() != 0 || l.Undone.Load() != 2 {
+		t.Errorf("held %d, undone %d", l.Held.Load(), l.Undone.Load())
 	}
 }

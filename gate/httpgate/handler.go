@@ -185,7 +185,7 @@ func (x *exchange) judge() bool {
 	case a.Verdict == weir.Challenge && x.setup.till != nil:
 		x.challenge()
 	default:
-		// Whom a limit of its own refuses asks nothing of the upstream.
+		// A client that is refused by a limit of its own asks nothing of the upstream.
 		if chain := x.setup.chain; x.setup.lanes != nil && (chain.ByTill(a) || chain.ByLanes(a)) {
 			x.setup.lanes.TurnedAway(&x.event)
 		}

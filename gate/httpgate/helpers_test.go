@@ -2,7 +2,6 @@ package httpgate
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -12,55 +11,28 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
-	"weir/policy"
 	behind "weir/upstream"
 )
 
+// What the tests of all gates share.
+type throttle = gatetest.Throttle
+
+var (
+	newThrottle = gatetest.NewThrottle
+	newLine     = gatetest.NewLine
+	chainOf     = gatetest.Chain
+	eventually  = gatetest.Eventually
+)
+
+func receive[T any](t testing.TB, from <-chan T) T { t.Helper(); return gatetest.Receive(t, from) }
+
 var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
-
-// throttle is one that does what a test says. It counts what it holds.
-type throttle struct {
-	judge   func(ev *weir.Event, a *weir.Answer) error
-	held    atomic.Int64
-	done    atomic.Int64
-	undone  atomic.Int64
-	settled chan weir.Outcome
-}
-
-func newThrottle(judge func(ev *weir.Event, a *weir.Answer) error) *throttle {
-	return &throttle{judge: judge, settled: make(chan weir.Outcome, 1000)}
-}
-
-func (t *throttle) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
-	if t.judge != nil {
-		if err := t.judge(ev, a); err != nil {
-			return err
-		}
-	}
-	if a.Verdict <= weir.Wait {
-		a.Hold = weir.Hold{Ref: t, N: 1}
-		t.held.Add(1)
-	}
-	return nil
-}
-
-func (t *throttle) Settle(_ weir.Hold, o weir.Outcome) {
-	t.held.Add(-1)
-	if o.Done {
-		t.done.Add(1)
-	} else {
-		t.undone.Add(1)
-	}
-	t.settled <- o
-}
-
-func (t *throttle) Peek(*weir.Event, *weir.Answer) {}
 
 // meter is a throttle that also counts bytes.
 type meter struct {
@@ -69,23 +41,6 @@ type meter struct {
 }
 
 func (m *meter) Flow(_ weir.Hold, n int64, now time.Time) time.Time { return m.flow(n, now) }
-
-// line is a throttle that makes everybody wait, and lets the test call the turns.
-type line struct {
-	*throttle
-	turns chan *weir.Turn
-}
-
-func newLine() *line {
-	l := &line{turns: make(chan *weir.Turn, 1000)}
-	l.throttle = newThrottle(func(_ *weir.Event, a *weir.Answer) error {
-		a.Verdict, a.Reason, a.Turn = weir.Wait, weir.OverLimit, weir.NewTurn()
-		a.Figure = weir.Figure{Rule: "line", Unit: "requests", Limit: 1}
-		l.turns <- a.Turn
-		return nil
-	})
-	return l
-}
 
 func overLimit(ev *weir.Event, a *weir.Answer) error {
 	a.Verdict, a.Reason = weir.Refuse, weir.OverLimit
@@ -98,19 +53,6 @@ func overLimit(ev *weir.Event, a *weir.Answer) error {
 
 // to is a service with one server.
 func to(url string) behind.Options { return behind.To(url) }
-
-func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
-	t.Helper()
-	var links []*policy.Link
-	for i, th := range throttles {
-		links = append(links, policy.NewLink("t"+string(rune('0'+i)), th, policy.Closed))
-	}
-	c, err := policy.New(links, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 // observer counts what it is told.
 type observer struct {
@@ -141,19 +83,6 @@ func (o *observer) Bounded(b string) {
 }
 func (o *observer) bounds(b string) int { o.mu.Lock(); defer o.mu.Unlock(); return o.bounded[b] }
 
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
-
 // rig is a gate on a real socket, with everything around it in the test's hand.
 type rig struct {
 	*Gate
@@ -161,7 +90,7 @@ type rig struct {
 	url   string
 	addr  string
 	clock *clock.Fake
-	log   *syncBuffer
+	log   *gatetest.Log
 	seen  *observer
 }
 
@@ -173,20 +102,17 @@ func start(t testing.TB, o Options, throttles ...weir.Throttle) *rig {
 // startIn is start in surroundings of which the rest is filled in.
 func startIn(t testing.TB, env Env, o Options, throttles ...weir.Throttle) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(syncBuffer), seen: new(observer)}
+	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(gatetest.Log), seen: new(observer)}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
 	env.Clock, env.Observer = r.clock, r.seen
-	env.Log = slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	env.Log = r.log.JSON(slog.LevelDebug)
 	g, err := New(o, nil, chainOf(t, throttles...), env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	g.Start()
+	gatetest.Run(t, g)
 	r.Gate, r.addr, r.url = g, g.Addr().String(), "http://"+g.Addr().String()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -222,13 +148,7 @@ func upstream(t testing.TB, h http.HandlerFunc) *httptest.Server {
 // dial connects to the gate; the connection has a generous deadline so that a failing test ends.
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
-	c, err := net.Dial("tcp", r.addr)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	r.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return gatetest.Dial(r.t, r.Addr())
 }
 
 func (r *rig) send(c net.Conn, text string) {
@@ -280,27 +200,6 @@ func (r *rig) request(method, path string, body io.Reader, header ...string) *ht
 		req.Header.Add(header[i], header[i+1])
 	}
 	return req
-}
-
-// eventually polls for a fact that no channel tells of.
-func eventually(t testing.TB, what string, fact func() bool) {
-	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !fact(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
-
-func receive[T any](t testing.TB, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(15 * time.Second):
-		t.Fatal("nothing came")
-		panic("unreachable")
-	}
 }
 
 func problemOf(t testing.TB, body string) map[string]any {

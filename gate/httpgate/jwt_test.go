@@ -102,7 +102,7 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// TestTokenBySpelling: a token counts however servers let it be written, so that no spelling hides whom to charge
+// TestTokenBySpelling: a token counts however servers let it be written, so that no spelling hides who is charged
 // from the gate alone.
 func TestTokenBySpelling(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")

@@ -31,7 +31,7 @@ type provider struct {
 }
 
 func (a *authority) provider() *provider {
-	a.t.Helper()
+	a.T.Helper()
 	p := &provider{}
 	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.asked.Add(1)
@@ -40,12 +40,12 @@ func (a *authority) provider() *provider {
 	files := a.server("www.example.com", "localhost")
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
-		a.t.Fatal(err)
+		a.T.Fatal(err)
 	}
 	p.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	p.StartTLS()
-	a.t.Cleanup(p.Close)
+	a.T.Cleanup(p.Close)
 	return p
 }
 
@@ -95,7 +95,7 @@ type tokenRig struct {
 func startRemote(t testing.TB, a *authority, o token.Options) *tokenRig {
 	t.Helper()
 	judge, asked := accountant()
-	return &tokenRig{startIn(t, Env{Roots: a.pool},
+	return &tokenRig{startIn(t, Env{Roots: a.Pool},
 		Options{Upstream: to(echo(t).URL), Account: []string{"jwt:sub"}, JWT: &o}, judge), judge, asked}
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"weir/gate"
 )
 
 // receive lets a connection in. The one too many is closed at once, before anything is read from it.
@@ -12,7 +13,7 @@ func (g *Gate) receive(accepted net.Conn) {
 	peer := peerOf(sock)
 	header := s.wantsHeader(peer)
 	if !header && !g.admits(s, peer) {
-		reset(sock)
+		gate.Reset(sock)
 		return
 	}
 	if !g.Enter(s.opts.Bounds.Connections) {
@@ -45,8 +46,8 @@ func (g *Gate) receive(accepted net.Conn) {
 	})
 }
 
-// admits reports whether the door lets a connection in. Nobody has an address on a socket of this machine, and nobody
-// is counted there.
+// admits reports whether the door lets a connection in. Clients on a socket of this machine have no address, and are
+// not counted.
 func (g *Gate) admits(s *setup, peer netip.Addr) bool {
 	return s.door == nil || !peer.IsValid() || s.door.Admit(peer, g.env.Clock.Now())
 }

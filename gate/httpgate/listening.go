@@ -3,7 +3,6 @@ package httpgate
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"strconv"
 
@@ -57,23 +56,10 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 	if o.TLS != nil {
 		v.Under("tls", o.TLS.validate())
 	}
-	validateProxies(v, "proxy_protocol.from", o.ProxyProtocol.From)
+	gate.ValidateProxies(v, "proxy_protocol.from", o.ProxyProtocol.From)
 	if o.ProxyProtocol.Socket && network != "unix" {
 		v.Add("proxy_protocol.socket", "the gate does not listen on a socket of this machine",
 			"leave it out; from names the networks of proxies")
-	}
-}
-
-// validateProxies finds mistakes in the networks of proxies that are to be believed.
-func validateProxies(v *weir.Mistakes, path string, all []netip.Prefix) {
-	for i, prefix := range all {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !prefix.IsValid() {
-			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
-		} else if prefix.Bits() == 0 {
-			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
-				"name the networks of your proxies")
-		}
 	}
 }
 

@@ -52,7 +52,7 @@ func TestMeterPausesResponse(t *testing.T) {
 	if rest, err := io.ReadAll(res.Body); string(rest) != "67890" || err != nil {
 		t.Errorf("%q %v", rest, err)
 	}
-	if o := receive(t, m.settled); !o.Done || total.Load() != 10 || !o.Time.Equal(epoch.Add(time.Second)) {
+	if o := receive(t, m.Settled); !o.Done || total.Load() != 10 || !o.Time.Equal(epoch.Add(time.Second)) {
 		t.Errorf("%v, %d bytes charged", o, total.Load())
 	}
 }
@@ -80,7 +80,7 @@ func TestLeavingWhilePaused(t *testing.T) {
 	eventually(t, "five bytes", func() bool { return total.Load() == 5 })
 	eventually(t, "a pause", func() bool { return g.clock.Pending() == 1 })
 	_ = c.Close()
-	receive(t, m.settled)
+	receive(t, m.Settled)
 	eventually(t, "gone", func() bool { return g.UnderWay.Load() == 0 && g.clock.Pending() == 0 })
 }
 

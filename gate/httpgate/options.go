@@ -137,7 +137,7 @@ func (o Options) Validate() error {
 	var v weir.Mistakes
 	o.validateListen(&v)
 	v.Under("upstream", o.Upstream.Validate())
-	validateProxies(&v, "trusted_proxies", o.TrustedProxies)
+	gate.ValidateProxies(&v, "trusted_proxies", o.TrustedProxies)
 	switch o.ForwardedHeader {
 	case "", identify.EitherHeader, identify.XForwardedFor, identify.ForwardedHeader:
 	default:

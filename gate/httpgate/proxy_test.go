@@ -76,7 +76,7 @@ func TestFailingUpstream(t *testing.T) {
 				if res.StatusCode != c.status || doc["request_id"] != res.Header.Get("X-Request-Id") {
 					t.Errorf("%v %s", res.Status, text)
 				}
-				if o := receive(t, admit.settled); o.Done != c.charged {
+				if o := receive(t, admit.Settled); o.Done != c.charged {
 					t.Errorf("charged %v", o.Done)
 				}
 				if line := g.accessLine(doc["request_id"].(string)); line["status"] != float64(c.status) {
@@ -104,7 +104,7 @@ func TestUpstreamDiesInTheMiddle(t *testing.T) {
 					t.Errorf("a clean end after %q", body)
 				}
 				res.Body.Close()
-				if o := receive(t, admit.settled); !o.Done {
+				if o := receive(t, admit.Settled); !o.Done {
 					t.Error("given back")
 				}
 			}
@@ -139,7 +139,7 @@ func TestHTTP2Leaving(t *testing.T) {
 	pr, pw := io.Pipe()
 	defer pw.Close()
 	go func() {
-		receive(t, l.turns)
+		receive(t, l.Turns)
 		c.CloseIdleConnections()
 	}()
 	req := g.request("POST", "/", pr)
@@ -149,7 +149,7 @@ func TestHTTP2Leaving(t *testing.T) {
 	eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
 	cancel()
 	receive(t, failed)
-	if o := receive(t, l.settled); o.Done {
+	if o := receive(t, l.Settled); o.Done {
 		t.Error("charged")
 	}
 }
@@ -264,7 +264,7 @@ func TestOutcomeHasTheStatusOfTheUpstream(t *testing.T) {
 		c := g.dial()
 		g.send(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 		_, _ = io.Copy(io.Discard, c)
-		if o := receive(t, admit.settled); o.Done != want.Done || o.Status != want.Status {
+		if o := receive(t, admit.Settled); o.Done != want.Done || o.Status != want.Status {
 			t.Errorf("%s: %+v, want %+v", path, o, want)
 		}
 	}
@@ -272,7 +272,7 @@ func TestOutcomeHasTheStatusOfTheUpstream(t *testing.T) {
 	c := g.dial()
 	g.send(c, "GET /200 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	_, _ = io.Copy(io.Discard, c)
-	if o := receive(t, admit.settled); o.Done || o.Status != 0 {
+	if o := receive(t, admit.Settled); o.Done || o.Status != 0 {
 		t.Errorf("nobody is there: %+v", o)
 	}
 }
@@ -301,11 +301,11 @@ func TestUpgrade(t *testing.T) {
 	if _, err := io.ReadFull(br, got); err != nil || string(got) != noHTTP {
 		t.Errorf("%q %v", got, err)
 	}
-	if g.UnderWay.Load() != 1 || admit.held.Load() != 1 {
-		t.Errorf("%d requests, %d held", g.UnderWay.Load(), admit.held.Load())
+	if g.UnderWay.Load() != 1 || admit.Held.Load() != 1 {
+		t.Errorf("%d requests, %d held", g.UnderWay.Load(), admit.Held.Load())
 	}
 	_ = c.Close()
-	if o := receive(t, admit.settled); !o.Done || o.Status != 101 {
+	if o := receive(t, admit.Settled); !o.Done || o.Status != 101 {
 		t.Errorf("%+v", o)
 	}
 	line := g.accessLine(res.Header.Get("X-Request-Id"))

@@ -121,7 +121,7 @@ func TestProxyProtocolBeforeTLS(t *testing.T) {
 	a := newAuthority(t, "ca")
 	g := startTLS(t, a, Options{Upstream: to(teller(t)), ProxyProtocol: ProxyProtocol{From: loopback}})
 	c := tls.Client(&prefixed{Conn: g.dial(), first: header(t, 2, "198.51.100.9:1")},
-		&tls.Config{RootCAs: a.pool, ServerName: "www.example.com"})
+		&tls.Config{RootCAs: a.Pool, ServerName: "www.example.com"})
 	_, err := io.WriteString(c, plainGet)
 	got, _ := io.ReadAll(c)
 	if err != nil || !strings.Contains(string(got), "X-Forwarded-For: 198.51.100.9\r\n") {

@@ -32,7 +32,7 @@ func TestReloadKeepsRequests(t *testing.T) {
 	g := start(t, Options{Upstream: to(named(t, "old"))}, l)
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	g.reload(Options{Upstream: to(named(t, "new"))})
 	if _, body := g.do(g.request("GET", "/", nil)); body != "new" {
 		t.Errorf("a new request got %q", body)
@@ -71,7 +71,7 @@ func TestReloadServer(t *testing.T) {
 	g := start(t, Options{Upstream: to(up)}, l)
 	held := g.dial()
 	g.send(held, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	fresh := g.dial() // connected, and silent so far
 	g.send(fresh, "GET / HT")
 	eventually(t, "two connections", func() bool { return g.Open.Load() == 2 })
@@ -96,7 +96,7 @@ func TestReloadServer(t *testing.T) {
 		})
 	}
 	go func() {
-		for turn := range l.turns {
+		for turn := range l.Turns {
 			turn.Grant()
 		}
 	}()
@@ -123,7 +123,7 @@ func TestReloadServer(t *testing.T) {
 	if err := g.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
-	close(l.turns)
+	close(l.Turns)
 }
 
 func TestListenErrors(t *testing.T) {

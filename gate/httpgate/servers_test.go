@@ -97,10 +97,10 @@ func TestLeavingWhileTheUpstreamThinks(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"} {
 		c := g.dial()
 		g.send(c, say)
-		eventually(t, "under way", func() bool { return admit.held.Load() == 1 })
+		eventually(t, "under way", func() bool { return admit.Held.Load() == 1 })
 		_ = c.Close()
 		receive(t, gone)
-		if o := receive(t, admit.settled); !o.Done {
+		if o := receive(t, admit.Settled); !o.Done {
 			t.Error("given back, and it had arrived")
 		}
 	}

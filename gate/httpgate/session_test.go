@@ -140,13 +140,13 @@ func TestSessionStop(t *testing.T) {
 	g := start(t, Options{Upstream: to(answers(t))}, l)
 	idle, busy := g.dial(), g.dial()
 	g.send(idle, "GET /sized HTTP/1.1\r\nHost: a\r\n\r\n")
-	receive(t, l.turns).Grant()
+	receive(t, l.Turns).Grant()
 	br := bufio.NewReader(idle)
 	if res, _ := g.answer(br); res.StatusCode != 200 {
 		t.Fatal(res.Status)
 	}
 	g.send(busy, "GET /sized HTTP/1.1\r\nHost: a\r\n\r\n")
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(context.Background()) }()
 	if _, err := br.ReadByte(); err != io.EOF {

@@ -73,16 +73,16 @@ func TestSocketLeavesAndProxyProtocol(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(c, header(t, 1, "198.51.100.7:1")+"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
-	receive(t, l.turns)
+	receive(t, l.Turns)
 	_ = c.Close()
-	if o := receive(t, l.settled); o.Done {
+	if o := receive(t, l.Settled); o.Done {
 		t.Error("charged")
 	}
 	if c, err = net.Dial("unix", path); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(c, header(t, 2, "198.51.100.8:1")+plainGet)
-	receive(t, l.turns).Grant()
+	receive(t, l.Turns).Grant()
 	if got, _ := io.ReadAll(c); !strings.Contains(string(got), "X-Forwarded-For: 198.51.100.8\r\n") {
 		t.Errorf("%s", got)
 	}

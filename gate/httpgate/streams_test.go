@@ -107,8 +107,8 @@ func TestWebSocketOverTLS(t *testing.T) {
 		if op, got, err := readFrame(br); op != 1 || string(got) != text || err != nil {
 			t.Fatalf("%d %q %v", op, got, err)
 		}
-		if admit.held.Load() != 1 || g.UnderWay.Load() != 1 {
-			t.Errorf("%d held, %d under way", admit.held.Load(), g.UnderWay.Load())
+		if admit.Held.Load() != 1 || g.UnderWay.Load() != 1 {
+			t.Errorf("%d held, %d under way", admit.Held.Load(), g.UnderWay.Load())
 		}
 	}
 	_, _ = c.Write(frameOf(8, "bye"))
@@ -116,10 +116,10 @@ func TestWebSocketOverTLS(t *testing.T) {
 		t.Errorf("%d, %v", op, err)
 	}
 	_ = c.Close()
-	if o := receive(t, admit.settled); !o.Done {
+	if o := receive(t, admit.Settled); !o.Done {
 		t.Error("not counted")
 	}
-	eventually(t, "over", func() bool { return g.UnderWay.Load() == 0 && admit.held.Load() == 0 && g.Open.Load() == 0 })
+	eventually(t, "over", func() bool { return g.UnderWay.Load() == 0 && admit.Held.Load() == 0 && g.Open.Load() == 0 })
 	line := g.accessLine(res.Header.Get("X-Request-Id"))
 	if line["in"].(float64) < 30 || line["out"].(float64) < 30 {
 		t.Errorf("%v", line)
@@ -170,7 +170,7 @@ func TestGRPC(t *testing.T) {
 	a := newAuthority(t, "ca")
 	for name, creds := range map[string]credentials.TransportCredentials{
 		"h2c": insecure.NewCredentials(),
-		"tls": credentials.NewTLS(&tls.Config{RootCAs: a.pool, ServerName: "www.example.com"}),
+		"tls": credentials.NewTLS(&tls.Config{RootCAs: a.Pool, ServerName: "www.example.com"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			admit := newThrottle(nil)
@@ -219,7 +219,7 @@ func TestGRPC(t *testing.T) {
 				strings.Join(stream.Trailer()["x-trailer"], "") != "of the stream" {
 				t.Errorf("%v, %v", err, stream.Trailer())
 			}
-			eventually(t, "all settled", func() bool { return admit.done.Load() == 3 && admit.held.Load() == 0 })
+			eventually(t, "all settled", func() bool { return admit.Done.Load() == 3 && admit.Held.Load() == 0 })
 		})
 	}
 }

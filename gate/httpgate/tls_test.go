@@ -131,7 +131,7 @@ func TestCertificateChanges(t *testing.T) {
 	if after == before {
 		t.Error("the new certificate was not taken")
 	}
-	a.write(files.Cert, []byte("half a"))
+	a.Write(files.Cert, []byte("half a"))
 	for range 2 {
 		g.clock.Advance(fileEvery)
 		if serial() != after {
@@ -272,9 +272,9 @@ func TestHangupBelowTLS(t *testing.T) {
 	g := startTLS(t, a, Options{Upstream: to(echo(t).URL)}, l)
 	c := g.dialTLS(a)
 	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
-	receive(t, l.turns)
+	receive(t, l.Turns)
 	_ = c.Close()
-	if o := receive(t, l.settled); o.Done {
+	if o := receive(t, l.Settled); o.Done {
 		t.Error("charged")
 	}
 	eventually(t, "gone", func() bool { return g.UnderWay.Load() == 0 })

@@ -2,109 +2,41 @@ package httpgate
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net/http"
 	"os"
-	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
+	"weir/gate/gatetest"
 
 	"weir"
 )
 
 // An authority signs certificates for tests.
 type authority struct {
-	t    testing.TB
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
-	file string
+	*gatetest.Authority
+	signed int
 }
 
-var serials atomic.Int64
+var newKey = gatetest.NewKey
 
 func newAuthority(t testing.TB, name string) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir(), pool: x509.NewCertPool()}
-	a.key = newKey(t)
-	template := a.template(name)
-	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.cert, _ = x509.ParseCertificate(der)
-	a.pool.AddCert(a.cert)
-	a.file = filepath.Join(a.dir, "ca.pem")
-	a.write(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	return a
-}
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func (a *authority) template(name string) *x509.Certificate {
-	return &x509.Certificate{
-		SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC),
-	}
-}
-
-// sign makes a certificate with its key, in PEM.
-func (a *authority) sign(template *x509.Certificate) (cert, key []byte) {
-	a.t.Helper()
-	k := newKey(a.t)
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	raw, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
-}
-
-func (a *authority) write(path string, text []byte) {
-	a.t.Helper()
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		a.t.Fatal(err)
-	}
+	return &authority{Authority: gatetest.NewAuthority(t, name)}
 }
 
 // server makes files with a certificate for names.
-func (a *authority) server(names ...string) Certificate {
-	a.t.Helper()
-	template := a.template(names[0])
-	template.DNSNames = names
-	cert, key := a.sign(template)
-	files := Certificate{filepath.Join(a.dir, names[0]+".pem"), filepath.Join(a.dir, names[0]+".key")}
-	a.write(files.Cert, cert)
-	a.write(files.Key, key)
+func (a *authority) server(names ...string) (files Certificate) {
+	a.T.Helper()
+	files.Cert, files.Key = a.Server(names...)
 	// Two writes within one tick of the file system's clock would look the same.
-	at := epoch.Add(time.Duration(serials.Add(1)) * time.Second)
+	a.signed++
+	at := epoch.Add(time.Duration(a.signed) * time.Second)
 	for _, path := range []string{files.Cert, files.Key} {
 		if err := os.Chtimes(path, at, at); err != nil {
-			a.t.Fatal(err)
+			a.T.Fatal(err)
 		}
 	}
 	return files
@@ -112,13 +44,13 @@ func (a *authority) server(names ...string) Certificate {
 
 // client makes a certificate for a client.
 func (a *authority) client(change func(*x509.Certificate)) tls.Certificate {
-	a.t.Helper()
-	template := a.template("someone")
+	a.T.Helper()
+	template := a.Template("someone")
 	change(template)
-	cert, key := a.sign(template)
+	cert, key := a.Sign(template)
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		a.t.Fatal(err)
+		a.T.Fatal(err)
 	}
 	return pair
 }
@@ -140,14 +72,14 @@ func startTLS(t testing.TB, a *authority, o Options, throttles ...weir.Throttle)
 
 // transport speaks to a gate by HTTPS. What it keeps open is closed with the test.
 func (a *authority) transport(h2 bool, change func(*tls.Config)) *http.Transport {
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool, ServerName: "www.example.com"},
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.Pool, ServerName: "www.example.com"},
 		Protocols: new(http.Protocols)}
 	tr.Protocols.SetHTTP1(!h2)
 	tr.Protocols.SetHTTP2(h2)
 	if change != nil {
 		change(tr.TLSClientConfig)
 	}
-	a.t.Cleanup(tr.CloseIdleConnections)
+	a.T.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
 
@@ -173,7 +105,7 @@ func try(tr http.RoundTripper, req *http.Request) (*http.Response, string, error
 // dialTLS connects to the gate by hand.
 func (r *rig) dialTLS(a *authority, protocols ...string) *tls.Conn {
 	r.t.Helper()
-	c := tls.Client(r.dial(), &tls.Config{RootCAs: a.pool, ServerName: "www.example.com", NextProtos: protocols})
+	c := tls.Client(r.dial(), &tls.Config{RootCAs: a.Pool, ServerName: "www.example.com", NextProtos: protocols})
 	if err := c.Handshake(); err != nil {
 		r.t.Fatal(err)
 	}

@@ -27,15 +27,6 @@ func peerOf(s socket) netip.Addr {
 	return netip.Addr{}
 }
 
-// reset closes a connection and leaves nothing behind on this side: no state that waits for packets of somebody who
-// floods.
-func reset(s socket) {
-	if tcp, ok := s.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = s.Close()
-}
-
 // A wire is what lies below HTTP, and below TLS where there is any. It cuts off a client that takes nothing of what is
 // written for too long; TLS could not go on after a deadline in the middle of a record, so that this is none of its
 // business.

@@ -217,7 +217,7 @@ func TestReload(t *testing.T) {
 	want(t, r.dial().ask(data+mail), "REJECT")
 }
 
-// TestStop: who is idle is closed at once, who is being answered gets his answer, and whoever takes too long is cut
+// TestStop: idle connections are closed at once, a request under way is answered, and one that takes too long is cut
 // off.
 func TestStop(t *testing.T) {
 	r := start(t, Options{}, Parts{})

@@ -57,6 +57,9 @@ func (c *conn) serve() {
 	defer g.Recover("a request failed by a mistake in weir", nil)
 	for c.await() {
 		a := c.answer()
+		if g.Base.Err() != nil { // cut off: what could not be judged in time is not answered
+			return
+		}
 		c.out = a.append(c.out[:0])
 		_ = c.SetWriteDeadline(time.Now().Add(writeWait))
 		if _, err := c.Write(c.out); err != nil {

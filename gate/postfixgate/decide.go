@@ -58,8 +58,8 @@ func (t *turn) judge() answer {
 
 var errUser = errors.New("the name of the user is too long, or not text")
 
-// identify finds out whose mail it is. It reports whether it is that of a user at all, and whether he can be known by
-// his name.
+// identify finds out whose mail it is. It reports whether it is that of a user at all, and whether the
+// user can be known by name.
 func (t *turn) identify() (ours, ok bool) {
 	t.source = sourceOf(t.req.client)
 	if len(t.req.user) > 0 {
@@ -110,7 +110,7 @@ func (t *turn) recipient() answer {
 	return dunno
 }
 
-// reaches asks whether a flagged user may write to the recipient. The answer is empty where he may.
+// reaches asks whether a flagged user may write to the recipient. The answer is empty if so.
 func (t *turn) reaches() (answer, error) {
 	ctx, cancel := t.ctx()
 	defer cancel()
@@ -164,7 +164,7 @@ func (t *turn) throttle(ctx context.Context, chain *policy.Chain, recipients []s
 	if a.Verdict == weir.Admit {
 		return settle, answer{}
 	}
-	settle(false) // nobody keeps Postfix waiting: who comes back later finds his turn
+	settle(false) // Postfix is not kept waiting: a client that comes back later finds its turn
 	switch {
 	case a.Reason == weir.Failure:
 		return nil, failed

@@ -1,4 +1,4 @@
-// Package postfixgate is the edge for those who keep their Postfix: its policy service (SMTPD_POLICY_README,
+// Package postfixgate is the gate for those who keep their Postfix: its policy service (SMTPD_POLICY_README,
 // check_policy_service). Postfix asks about each recipient and each mail, and does what it is told.
 //
 // Most callers want New, Listen, Start and Stop; Prepare takes new options while Postfix goes on asking.

@@ -20,10 +20,11 @@ type Spool interface {
 		count bool) (spool.Verdict, error)
 	// Stopped reports whether a user is stopped, from memory.
 	Stopped(gate, user string) bool
-	// Flagged reports whether a user may be flagged, from memory, and Reaches whether he may write to a recipient then.
+	// Flagged reports whether a user may be flagged, from memory, and Reaches whether a flagged one may write to a
+	// recipient.
 	Flagged(gate, user string) bool
 	Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error
-	// User returns a user, or store.ErrNotFound, and Free whether a recipient of his is one whom nobody counts.
+	// User returns a user, or store.ErrNotFound, and Free whether a recipient is exempt for that user.
 	User(ctx context.Context, name string) (store.User, error)
 	Free(gate string, user *store.User, recipient string) bool
 }

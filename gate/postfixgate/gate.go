@@ -44,10 +44,5 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen, o.Socket = now.opts.Listen, now.opts.Socket
-	next, err := newSetup(o, p)
-	if err != nil {
-		return nil, nil, err
-	}
-	commit, abort = g.Replace(next)
-	return commit, abort, nil
+	return g.Replace(newSetup(o, p))
 }

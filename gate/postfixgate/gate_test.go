@@ -190,7 +190,7 @@ func TestFilter(t *testing.T) {
 	want(t, c.ask(eom+"instance=11 recipient=bob@example.net recipient_count=1"), "DUNNO")
 }
 
-// TestStopped: a stopped user is refused at RCPT, except for recipients that he reaches all the same.
+// TestStopped: a stopped user is refused at RCPT, except for recipients that are reached all the same.
 func TestStopped(t *testing.T) {
 	for refusal, begin := range map[Refusal]string{"": "REJECT 5.7.1", Reject: "REJECT 5.7.1", Defer: "DEFER 4.7.1"} {
 		r := start(t, Options{Stopped: refusal}, Parts{})

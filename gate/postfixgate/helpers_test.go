@@ -2,7 +2,6 @@ package postfixgate
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,10 +16,17 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/mail/spool"
-	"weir/policy"
 	"weir/store"
+)
+
+// What the tests of all gates share.
+var (
+	chainOf    = gatetest.Chain
+	ended      = gatetest.Ended
+	eventually = gatetest.Eventually
 )
 
 var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -133,26 +139,13 @@ func (o *observer) answers(a Action) int {
 	return o.answered[a]
 }
 
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
-
 // rig is a gate on a real socket, with everything around it in the test's hand.
 type rig struct {
 	*Gate
 	t     testing.TB
 	desk  *desk
 	clock *clock.Fake
-	log   *syncBuffer
+	log   *gatetest.Log
 	seen  *observer
 }
 
@@ -160,22 +153,19 @@ var theSecret = []byte("the secret of these tests")
 
 func start(t testing.TB, o Options, p Parts) *rig {
 	t.Helper()
-	r := &rig{t: t, desk: new(desk), clock: clock.NewFake(epoch), log: new(syncBuffer),
+	r := &rig{t: t, desk: new(desk), clock: clock.NewFake(epoch), log: new(gatetest.Log),
 		seen: &observer{answered: map[Action]int{}, bounded: map[string]int{}}}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
 	before := runtime.NumGoroutine()
-	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	g, err := New(o, p, Env{Env: gate.Env{Clock: r.clock, Log: log}, Name: "postfix", Spool: r.desk, Observer: r.seen,
+	g, err := New(o, p, Env{Env: gate.Env{Clock: r.clock, Log: r.log.Text(slog.LevelDebug)}, Name: "postfix",
+		Spool: r.desk, Observer: r.seen,
 		Secret: func() []byte { return theSecret }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	g.Start()
+	gatetest.Run(t, g)
 	r.Gate = g
 	t.Cleanup(func() {
 		_ = g.Stop(ended())
@@ -187,22 +177,6 @@ func start(t testing.TB, o Options, p Parts) *rig {
 	return r
 }
 
-// ended is a context that is over.
-func ended() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // client is an smtpd that asks.
 type client struct {
 	t testing.TB
@@ -212,13 +186,7 @@ type client struct {
 
 func (r *rig) dial() *client {
 	r.t.Helper()
-	addr := r.Addr()
-	c, err := net.Dial(addr.Network(), addr.String())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	c := gatetest.Dial(r.t, r.Addr())
 	return &client{r.t, c, bufio.NewReader(c)}
 }
 
@@ -313,16 +281,3 @@ func (t *throttle) Flow(_ weir.Hold, n int64, _ time.Time) time.Time {
 }
 
 func (t *throttle) Peek(*weir.Event, *weir.Answer) {}
-
-func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
-	t.Helper()
-	var links []*policy.Link
-	for i, th := range throttles {
-		links = append(links, policy.NewLink(fmt.Sprintf("t%d", i), th, policy.Closed))
-	}
-	c, err := policy.New(links, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}

@@ -3,14 +3,12 @@ package postfixgate
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/netip"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
 	"weir/mail/nexthop"
 )
@@ -141,7 +139,7 @@ var thisMachine = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.Mus
 
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
-	if network, _ := splitListen(o.Listen); network == "unix" {
+	if network, _ := gate.Split(o.Listen); network == "unix" {
 		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
 	} else if len(o.Clients) == 0 {
 		o.Clients = thisMachine
@@ -221,32 +219,10 @@ func (o Options) Validate() error {
 }
 
 func (o *Options) validateListen(v *weir.Mistakes) {
-	network, address := splitListen(o.Listen)
-	switch {
-	case o.Listen == "":
-		v.Add("listen", "the gate has no address to listen on",
-			"write listen: 127.0.0.1:10040, or unix:/var/spool/postfix/weir/policy")
-	case network == "unix" && !filepath.IsAbs(address):
-		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen),
-			"write unix:/var/spool/postfix/weir/policy")
-	case network == "tcp":
-		_, port, err := net.SplitHostPort(address)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		if err != nil {
-			v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), "write 127.0.0.1:10040")
-		}
-	}
-	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
-		v.Add("socket", "the gate does not listen on a socket of this machine",
-			"leave it out, or write listen: unix:/var/spool/postfix/weir/policy")
-	}
-	if m := o.Socket.Mode; m != "" {
-		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
-			v.Add("socket.mode", fmt.Sprintf("%q is not a mode", m), "write 0660")
-		}
-	}
+	listen := gate.Address{Listen: o.Listen, Socket: gate.Socket(o.Socket), TCP: "127.0.0.1:10040",
+		Unix: "unix:/var/spool/postfix/weir/policy"}
+	listen.Validate(v)
+	network, _ := gate.Split(o.Listen)
 	if len(o.Clients) > 0 && network == "unix" {
 		v.Add("clients", "nobody has an address on a socket of this machine",
 			"leave it out; socket.mode and socket.group say who may ask")
@@ -271,14 +247,6 @@ func (o *Options) validateNetworks(v *weir.Mistakes) {
 			}
 		}
 	}
-}
-
-// splitListen returns the network and the address of where the gate listens, as net.Listen wants them.
-func splitListen(listen string) (network, address string) {
-	if path, found := strings.CutPrefix(listen, "unix:"); found {
-		return "unix", path
-	}
-	return "tcp", listen
 }
 
 // isFilter reports whether a text is a transport of Postfix with a next hop, and nothing that would end the line of an

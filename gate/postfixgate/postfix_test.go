@@ -155,7 +155,7 @@ func (of *office) must(user string, to ...string) {
 	}
 }
 
-// arrived waits until so many mails are out in the world, and returns to whom they went.
+// arrived waits until so many mails are out in the world, and returns where they went.
 func (of *office) arrived(n int) []string {
 	of.t.Helper()
 	var all []string
@@ -186,7 +186,7 @@ func (of *office) minute() {
 }
 
 // TestPostfixFilter: a bulk sender's mail is diverted, delayed, handed back and arrives once, while another user's mail
-// passes; and when he goes on he is stopped, and what he had sent arrives when it is released.
+// passes; and when the user goes on they are stopped, and what they had sent arrives when it is released.
 func TestPostfixFilter(t *testing.T) {
 	of := open(t, Options{Listen: "127.0.0.1:0", Over: OverFilter})
 	of.must("ann", "one@example.net") // her credit
@@ -225,7 +225,7 @@ func TestPostfixFilter(t *testing.T) {
 		t.Errorf("arrived at %d, %d wait", len(got), of.waiting())
 	}
 
-	// He goes on.
+	// The user goes on.
 	var refused error
 	for i := 0; i < 40 && refused == nil; i++ {
 		if refused = of.send("ann", fmt.Sprintf("new%d@example.net", i)); refused == nil {
@@ -278,7 +278,7 @@ func TestPostfixHold(t *testing.T) {
 		of.mta.Queued("hold") != 21 {
 		t.Errorf("arrived at %s, %d held", got, of.mta.Queued("hold"))
 	}
-	// A user who logged in nowhere is not judged: he is refused by Postfix itself.
+	// A user who logged in nowhere is not judged: Postfix itself refuses them.
 	if err := gosmtp.SendMail(of.mta.Addr, nil, "eve@example.org", []string{"x@example.net"},
 		[]byte("Subject: x\r\n\r\n")); err == nil || !strings.HasPrefix(err.Error(), "554") {
 		t.Errorf("a stranger: %v", err)

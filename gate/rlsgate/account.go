@@ -20,7 +20,7 @@ const (
 	keyAddress = "remote_address" // as Envoy's own action calls it
 )
 
-// event fills in an event from a descriptor, and reports whether it names whom to charge.
+// event fills in an event from a descriptor, and reports whether it names an account to charge.
 func (d *Domain) event(ev *weir.Event, entries []*common.RateLimitDescriptor_Entry) bool {
 	for _, e := range entries {
 		if d.Plan != "" && e.Key == d.Plan {
@@ -82,7 +82,7 @@ func (d *Domain) name(entries []*common.RateLimitDescriptor_Entry) (string, bool
 		if i > 0 {
 			b.WriteByte('/')
 		}
-		// Nobody gets at another's account by a slash in his name.
+		// A slash in a name must not lead to the account of another.
 		if strings.ContainsAny(v, `/\`) {
 			v = escape.Replace(v)
 		}

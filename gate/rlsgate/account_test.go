@@ -22,7 +22,7 @@ import (
 	"weir/throttle/quota"
 )
 
-// A cashier admits everything and remembers whom it charged last.
+// A cashier admits everything and remembers which account it charged last.
 type cashier struct {
 	mu   sync.Mutex
 	last string

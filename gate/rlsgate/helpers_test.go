@@ -1,7 +1,6 @@
 package rlsgate
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -22,16 +21,19 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/quota"
 )
 
-// noon is where the clock of these tests stands: on the border of a period.
-var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+// What the tests of all gates share.
+var (
+	noon     = gatetest.Noon
+	newChain = gatetest.ChainOf
+)
 
-// patience bounds how long a test waits for something that must happen. It is never waited out by a test that passes.
-const patience = 20 * time.Second
+const patience = gatetest.Patience
 
 // An observer counts what it is told.
 type observer struct {
@@ -52,24 +54,6 @@ func (o *observer) count(what string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.seen[what]
-}
-
-// A syncBuffer is a log that several may write to.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // limits counts rules as app does: one quota for each unit, with a plan for each limit.
@@ -114,7 +98,7 @@ type rig struct {
 	t      testing.TB
 	clock  *clock.Fake
 	seen   *observer
-	log    *syncBuffer
+	log    *gatetest.Log
 	limits *limits
 	conn   *grpc.ClientConn
 	rls    rls.RateLimitServiceClient
@@ -130,28 +114,19 @@ func newRig(t testing.TB, o Options, quotas map[string]quota.Options) *rig {
 
 func startRig(t testing.TB, o Options, quotas map[string]quota.Options, clk clock.Clock, fake *clock.Fake) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: fake, seen: &observer{seen: map[string]int{}}, log: &syncBuffer{},
+	r := &rig{t: t, clock: fake, seen: &observer{seen: map[string]int{}}, log: new(gatetest.Log),
 		limits: newLimits(clk.Now)}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
 	var err error
 	r.Gate, err = New(o, r.parts(o, quotas),
-		Env{Env: gate.Env{Clock: clk, Log: slog.New(slog.NewTextHandler(r.log, nil))}, Observer: r.seen})
+		Env{Env: gate.Env{Clock: clk, Log: r.log.Text(slog.LevelInfo)}, Observer: r.seen})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	r.Start()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := r.Stop(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	gatetest.Run(t, r)
+	t.Cleanup(func() { gatetest.Stop(t, r) })
 	r.conn = r.dial()
 	r.rls, r.auth = rls.NewRateLimitServiceClient(r.conn), auth.NewAuthorizationClient(r.conn)
 	return r
@@ -186,15 +161,6 @@ func (r *rig) parts(o Options, quotas map[string]quota.Options) Parts {
 		p.Authz = chain(o.Authz.Throttles)
 	}
 	return p
-}
-
-func newChain(t testing.TB, links ...*policy.Link) *policy.Chain {
-	t.Helper()
-	c, err := policy.New(links, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // dial returns a client of the gate.

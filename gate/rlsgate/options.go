@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -176,7 +173,9 @@ func (o Options) WithDefaults() Options {
 // to say, and what the imported files say, for Read.
 func (o Options) Validate() error {
 	var v mistakes
-	v.listen(&o)
+	listen := gate.Address{Listen: o.Listen, Socket: gate.Socket(o.Socket), TCP: `"127.0.0.1:8081"`,
+		Unix: "unix:/run/weir/envoy"}
+	listen.Validate(&v.Mistakes)
 	v.domains(o.Domains)
 	if o.Authz != nil {
 		v.Under("authz", o.Authz.validate())
@@ -223,35 +222,6 @@ func (v *mistakes) duration(path string, d weir.Duration) {
 	}
 }
 
-func (v *mistakes) listen(o *Options) {
-	network, address := gate.Split(o.Listen)
-	switch {
-	case o.Listen == "":
-		v.Add("listen", "the gate has no address to listen on",
-			`write listen: "127.0.0.1:8081", or unix:/run/weir/envoy`)
-	case network == "unix" && !filepath.IsAbs(address):
-		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen),
-			"write unix:/run/weir/envoy")
-	case network == "tcp":
-		_, port, err := net.SplitHostPort(address)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		if err != nil {
-			v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write "127.0.0.1:8081"`)
-		}
-	}
-	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
-		v.Add("socket", "the gate does not listen on a socket of this machine",
-			"leave it out, or write listen: unix:/run/weir/envoy")
-	}
-	if m := o.Socket.Mode; m != "" {
-		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
-			v.Add("socket.mode", fmt.Sprintf("%q is not a mode", m), "write 0660")
-		}
-	}
-}
-
 func (v *mistakes) domains(all map[string]Domain) {
 	if n := len(all); n > maxDomains {
 		v.Add("domains", fmt.Sprintf("%d domains are too many", n), fmt.Sprintf("at most %d", maxDomains))
@@ -290,15 +260,7 @@ func (a *Authz) validate() error {
 		v.Add("account", "neither tokens nor certificates are checked at this gate",
 			"name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
 	}
-	for i, prefix := range a.TrustedProxies {
-		at := fmt.Sprintf("trusted_proxies[%d]", i)
-		if !prefix.IsValid() {
-			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
-		} else if prefix.Bits() == 0 {
-			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
-				"name the networks of your proxies")
-		}
-	}
+	gate.ValidateProxies(&v, "trusted_proxies", a.TrustedProxies)
 	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor),
 		string(identify.ForwardedHeader),
 		string(identify.EitherHeader))

@@ -145,7 +145,7 @@ func (s *session) logIn(name, password string) {
 
 var errUnknown = errors.New("the password is right, but weir does not know the user: see weir user")
 
-// verify finds out whether a password is right, for a user by his name here, and as it was given.
+// verify finds out whether a password is right, for a user by the name here, and as it was given.
 func (s *session) verify(name, given, password string) (user store.User, how string, cause error) {
 	ctx := s.gate.Base
 	if name == "" || len(name) > maxName ||
@@ -170,7 +170,7 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 	case known:
 		stored = user.Password
 	}
-	// Who logged in with this of late does not guess, whatever others do from there, or in his name.
+	// A client that logged in with this of late does not guess, whatever others do from there or in the same name.
 	guess, err := s.guess(name, func() bool { return logins != nil && logins.Remembered(name, stored, password) })
 	if err != nil {
 		return user, notLooked(err), nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"weir/gate"
 )
 
 // A conn is a client's connection below TLS. It sends answers when the client is next listened to, so that those to
@@ -44,7 +45,7 @@ const (
 
 func newConn(g *Gate, s *setup, tcp *net.TCPConn, source netip.Addr) *conn {
 	now, t := time.Now(), &s.opts.Timeouts
-	return &conn{Conn: tcp, gate: g, setup: s, id: newID(), source: source, group: groupOf(source),
+	return &conn{Conn: tcp, gate: g, setup: s, id: gate.NewID(), source: source, group: groupOf(source),
 		until: now.Add(t.Session.Std()), logIn: now.Add(t.Login.Std())}
 }
 
@@ -118,8 +119,8 @@ func (c *conn) arm(start time.Time) *end {
 	return nil
 }
 
-// receive begins to wait for a text, until received is called. Those whom nobody knows have no more time for it than
-// for logging in.
+// receive begins to wait for a text, until received is called. Unknown clients have no more time for it than for
+// logging in.
 func (c *conn) receive() {
 	c.dataEnd = time.Now().Add(c.setup.opts.Timeouts.Data.Std())
 	if last := c.patience(); last.Before(c.dataEnd) {

@@ -71,7 +71,7 @@ func (d *delivery) run() *no {
 	return notTaken(err, &d.tx.who)
 }
 
-// judgeMail puts the mail before the chain. Whom nobody counts needs no leave.
+// judgeMail puts the mail before the chain. Uncounted users are not judged.
 func (d *delivery) judgeMail() *no {
 	chain := d.setup.parts.Throttles
 	if chain == nil || len(chain.Links()) == 0 {

@@ -1,4 +1,4 @@
-// Package smtpgate is the edge where mail comes in: a submission server that authenticates its users, puts each mail
+// Package smtpgate is the gate for mail: a submission server that authenticates its users, puts each mail
 // and each recipient before the throttles, and hands what it takes to the spool, which answers for it from then on.
 //
 // Most callers want New, Listen, Start and Stop; Prepare takes new options while sessions are under way. A session

@@ -55,7 +55,8 @@ type Spool interface {
 	Stage() store.Staged
 	Accept(ctx context.Context, now time.Time, e *spool.Envelope, text store.Staged) (spool.Receipt, error)
 	Stopped(gate, user string) bool
-	// Flagged reports whether a user may be flagged, from memory, and Reaches whether he may write to a recipient then.
+	// Flagged reports whether a user may be flagged, from memory, and Reaches whether a flagged one may write to a
+	// recipient.
 	Flagged(gate, user string) bool
 	Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error
 	Free(gate string, user *store.User, recipient string) bool
@@ -135,7 +136,7 @@ const (
 	MailCommand   = "command"   // to the command address, and seen to
 	MailThrottled = "throttled" // a throttle said no
 	MailStopped   = "stopped"   // the user is
-	MailFlagged   = "flagged"   // the user is, and the recipient is new to him, or he is blocked
+	MailFlagged   = "flagged"   // the user is, and the recipient is new to them, or they are blocked
 	MailStranger  = "stranger"  // nobody who may send
 	MailSender    = "sender"    // not an address that the user may send from
 	MailMalformed = "malformed"

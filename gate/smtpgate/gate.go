@@ -55,12 +55,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 // that they began with. The listener is kept: a changed listen address is ignored, it takes another gate.
 func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	o.Listen = g.Setup.Load().opts.Listen
-	next, err := newSetup(g.env, o, p)
-	if err != nil {
-		return nil, nil, err
-	}
-	commit, abort = g.Replace(next)
-	return commit, abort, nil
+	return g.Replace(newSetup(g.env, o, p))
 }
 
 // load is how much there is to deliver, for throttles that want to know.

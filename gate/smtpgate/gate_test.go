@@ -357,7 +357,7 @@ func TestStoppedInSession(t *testing.T) {
 	if reached != 15+3 || r.seen.count("refused stopped") != 1 {
 		t.Errorf("%d reached, %v", reached, r.seen.counts)
 	}
-	r.as("ann").cmd("MAIL FROM:<ann@example.org>", "250 ") // refuse-mail: he may log in
+	r.as("ann").cmd("MAIL FROM:<ann@example.org>", "250 ") // refuse-mail: logging in is allowed
 }
 
 // TestStopWhileSending: a user who is stopped between RCPT and the end of the mail.

@@ -3,41 +3,36 @@ package smtpgate
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"weir"
 	"weir/gate"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/mail/login"
 	"weir/mail/nexthop"
 	"weir/mail/notice"
 	"weir/mail/spool"
-	"weir/policy"
 	"weir/store"
 	"weir/store/sqlite"
 	"weir/throttle/outbreak"
 	"weir/throttle/stamp"
 )
 
-var epoch = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+// What the tests of all gates share.
+var (
+	epoch      = gatetest.Noon
+	chainOf    = gatetest.Chain
+	eventually = gatetest.Eventually
+)
 
 const gateName = "test"
 
@@ -223,15 +218,8 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 	if r.Gate = g; r.hasty != nil {
 		r.hasty(&g.Setup.Load().opts.Timeouts)
 	}
-	if err := g.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	g.Start()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = g.Stop(ctx)
-	})
+	gatetest.Run(t, g)
+	t.Cleanup(func() { _ = g.Stop(gatetest.Ended()) })
 	return r
 }
 
@@ -412,64 +400,12 @@ func (o *observer) Mail(how string, _ int64, _ int) { o.note("mail " + how) }
 func (o *observer) Refused(how string)              { o.note("refused " + how) }
 func (o *observer) Bounded(bound string)            { o.note("bound " + bound) }
 
-// eventually waits for something that another goroutine is about to do.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: never", what)
-		}
-	}
-}
-
-func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
-	t.Helper()
-	var links []*policy.Link
-	for i, th := range throttles {
-		links = append(links, policy.NewLink("t"+string(rune('0'+i)), th, policy.Closed))
-	}
-	c, err := policy.New(links, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// certificate makes one for localhost, and returns its files and who trusts it.
+// certificate makes one for mail.example.org, and returns its files and who trusts it.
 func certificate(t testing.TB) (certFile, keyFile string, trust *tls.Config) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail.example.org"},
-		DNSNames:  []string{"mail.example.org"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
-		BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	certFile, keyFile = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	write := func(name, kind string, data []byte) {
-		if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(certFile, "CERTIFICATE", der)
-	write(keyFile, "PRIVATE KEY", secret)
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return certFile, keyFile, &tls.Config{RootCAs: pool, ServerName: "mail.example.org"}
+	a := gatetest.NewAuthority(t, "authority")
+	certFile, keyFile = a.Server("mail.example.org")
+	return certFile, keyFile, &tls.Config{RootCAs: a.Pool, ServerName: "mail.example.org"}
 }
 
 // encrypt begins TLS on a connection.

@@ -1,12 +1,11 @@
 package smtpgate
 
 import (
-	"math/rand/v2"
 	"net"
 	"net/netip"
-	"strconv"
 	"time"
 
+	"weir/gate"
 	"weir/identify"
 )
 
@@ -15,9 +14,7 @@ func (g *Gate) receive(c net.Conn) {
 	s, tcp := g.Setup.Load(), c.(*net.TCPConn)
 	source := identify.Plain(tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
 	if !s.door.Admit(source, g.env.Clock.Now()) {
-		// A reset leaves nothing behind on this side: no state that waits for packets of somebody who floods.
-		_ = tcp.SetLinger(0)
-		_ = tcp.Close()
+		gate.Reset(tcp)
 		return
 	}
 	session := newConn(g, s, tcp, source)
@@ -29,7 +26,8 @@ func (g *Gate) receive(c net.Conn) {
 	g.Go(func() { g.serve(session) })
 }
 
-// turnAway tells a client that there are too many. Nobody waits for it: what cannot be said at once is not said.
+// turnAway tells a client that there are too many sessions. It does not wait for the client: what cannot be said at
+// once is not said.
 func turnAway(s *setup, tcp *net.TCPConn) {
 	if s.opts.TLS.Mode != TLSImplicit {
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
@@ -83,6 +81,3 @@ func groupOf(source netip.Addr) netip.Addr {
 	}
 	return source
 }
-
-// newID returns an id for a session: enough to find its lines in a log.
-func newID() string { return strconv.FormatUint(rand.Uint64N(1<<40), 32) }

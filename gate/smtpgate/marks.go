@@ -10,8 +10,8 @@ import (
 	"weir/store"
 )
 
-// marked reports whether who sends a mail is known by a mark alone: it was diverted by another server, which has seen
-// him log in.
+// marked reports whether the sender of a mail is known by a mark alone: another server, at which the sender logged in,
+// diverted it.
 func (s *session) marked(tx *transaction) bool {
 	return s.setup.opts.Marks && tx.who.name != "" && !tx.who.authenticated
 }

@@ -8,8 +8,8 @@ import (
 // kept is which part of the sessions there may be is kept for those who are known: one in so many.
 const kept = 10
 
-// welcome notes that somebody in a session is known: he has logged in, or sent a mail as one who may send freely. He
-// has as much time as others then, and where he comes from is remembered.
+// welcome notes that the client of a session is known: it has logged in, or sent a message from a network that may send
+// without. It has as much time as others then, and its source is remembered.
 func (g *Gate) welcome(c *conn) {
 	if c.known {
 		return

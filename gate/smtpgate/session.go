@@ -131,7 +131,7 @@ func (s *session) refresh(ctx context.Context) *no {
 	return nil
 }
 
-// clients are those known by their addresses of whom the store was asked of late.
+// clients are those known by their addresses that the store was asked about of late.
 type clients struct {
 	mu   sync.Mutex
 	seen map[string]identity
@@ -189,7 +189,7 @@ const ClientMark = "mail:"
 
 // event is what the throttles are asked about.
 func (s *session) event(tx *transaction, recipients []string) weir.Event {
-	// On the invalid list a user is a client, so that he can be put there without those who share his address.
+	// On the invalid list a user is a client, so that one can be put there without those who share the address.
 	return weir.Event{Time: s.now(), Source: s.conn.source, Account: tx.who.name, Client: ClientMark + tx.who.name,
 		Kind: KindMail, ID: s.conn.id, Cost: 1, Load: s.gate.load(),
 		Message: &weir.Message{User: tx.who.name, Recipients: recipients}}

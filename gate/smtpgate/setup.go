@@ -26,7 +26,7 @@ type setup struct {
 	clear bool // passwords may come in clear text: nobody but this machine can connect
 
 	command    address // where there is one
-	postmaster string  // whom mail goes to that is to postmaster, without a domain
+	postmaster string  // where mail to postmaster, without a domain, goes
 }
 
 func newSetup(env Env, o Options, p Parts) (*setup, error) {

@@ -132,7 +132,7 @@ func TestSharedLimit(t *testing.T) {
 	}
 }
 
-// TestRecipients: what is held for a recipient is settled with his mail: done when it is safe, given back otherwise.
+// TestRecipients: what is held for a recipient is settled with the mail: done when it is safe, given back otherwise.
 func TestRecipients(t *testing.T) {
 	th := &throttle{judge: func(ev *weir.Event, a *weir.Answer) error {
 		switch to := ev.Message.Recipients[0]; to {
@@ -503,8 +503,8 @@ func TestStamps(t *testing.T) {
 }
 
 // TestDivertedMailOfTheStopped: a mark tells whose mail another server has taken. Of a stopped user it is held, also
-// where a quota would put it off: that server would send it again when he may send. Of others a quota puts it off, as
-// ever.
+// where a quota would put it off: that server would send it again when the user may send. Of others a quota puts it
+// off, as ever.
 func TestDivertedMailOfTheStopped(t *testing.T) {
 	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(1),
 		Period: weir.Period{Length: time.Hour}})

@@ -29,12 +29,12 @@ type transaction struct {
 	ticket  string
 }
 
-// A recipient is one whom the mail goes to.
+// A recipient is one of those that the mail goes to.
 type recipient struct {
 	spool.To
 	normal string
-	free   bool         // nobody counts him
-	pass   *policy.Pass // what throttles hold for him; nil: nothing
+	free   bool         // exempt: not counted
+	pass   *policy.Pass // what throttles hold for the recipient; nil: nothing
 }
 
 // settle ends what throttles hold. A second call does nothing.
@@ -210,7 +210,7 @@ func (s *session) add(tx *transaction, arg string) *no {
 	return nil
 }
 
-// judgeRecipient puts a recipient before his chain.
+// judgeRecipient puts a recipient before its chain.
 func (s *session) judgeRecipient(tx *transaction, r *recipient) *no {
 	chain := s.setup.parts.PerRecipient
 	if chain == nil || len(chain.Links()) == 0 {

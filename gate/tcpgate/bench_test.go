@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/throttle/quota"
 )
 
@@ -77,7 +78,7 @@ func BenchmarkConnections(b *testing.B) {
 			if _, err := io.ReadFull(c, word); err != nil {
 				b.Fatal(err)
 			}
-			reset(c)
+			gate.Reset(c)
 		}
 	}
 	b.Run("direct", func(b *testing.B) { connect(b, upstream) })

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/netip"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -51,7 +49,7 @@ func (s *side) close() {
 	if s.told.Load() {
 		_ = s.Close()
 	} else {
-		reset(s.stream)
+		gate.Reset(s.stream)
 	}
 }
 
@@ -83,15 +81,12 @@ type conn struct {
 func newConn(g *Gate, s *setup, tcp *net.TCPConn, source netip.Addr) *conn {
 	c := &conn{gate: g, setup: s, from: tcp.RemoteAddr(), to: tcp.LocalAddr()}
 	c.client.stream = tcp
-	c.event = weir.Event{Time: g.env.Clock.Now(), Source: source, Kind: KindTCP, ID: newID(), Cost: 1}
+	c.event = weir.Event{Time: g.env.Clock.Now(), Source: source, Kind: KindTCP, ID: gate.NewID(), Cost: 1}
 	c.idle.gate = g
 	c.ctx, c.cut = context.WithCancelCause(g.Base)
 	c.spare = context.AfterFunc(c.ctx, c.close)
 	return c
 }
-
-// newID returns an id for a connection: enough to find its lines in a log.
-func newID() string { return strconv.FormatUint(rand.Uint64N(1<<40), 32) }
 
 // serve is the life of the connection.
 func (c *conn) serve() {

@@ -1,5 +1,5 @@
-// Package tcpgate is the edge where connections and packets pass through whatever is spoken on them: it listens, puts
-// each new TCP connection, or each UDP packet, before its chain of throttles, and acts on the verdict.
+// Package tcpgate is the gate for connections and packets of any protocol: it listens, puts each new TCP connection, or
+// each UDP packet, before its chain of throttles, and acts on the verdict.
 //
 // Most callers want New, Listen, Start and Stop; Prepare takes new options while connections are under way.
 //
@@ -7,8 +7,8 @@
 // joined to one to the upstream; one that must wait is held unread until its turn comes or the client leaves (or ends
 // its half, which looks the same); any other is turned away. It is settled exactly once, at its end: done when a
 // connection to the upstream stood, given back when none did. Byte limits pace a connection and never cut it: the gate
-// stops reading, and TCP tells the sender. Either side may end its half and go on listening. Whoever has not been told
-// a proper end is sent a reset, so that nobody takes a half for the whole.
+// stops reading, and TCP tells the sender. Either side may end its half and go on listening. A side that has not been
+// told a proper end is sent a reset, so that a half is not taken for the whole.
 //
 // Turned away means reset, too. A polite close would leave the gate with the remains of every connection for a minute
 // (TIME-WAIT), and a flood is made of connections that are turned away; nor is there anything to be said on a

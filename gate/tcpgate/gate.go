@@ -84,8 +84,7 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 			return nil, nil, &weir.FieldError{Path: "upstream", Msg: err.Error()}
 		}
 	}
-	commit, abort = g.Replace(next)
-	return commit, abort, nil
+	return g.Replace(next, nil)
 }
 
 // unreached notes that the upstream cannot be reached.

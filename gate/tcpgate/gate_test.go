@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/loglimit"
 	"weir/throttle/quota"
 )
@@ -41,12 +42,12 @@ func TestAdmit(t *testing.T) {
 			g := start(t, Options{Upstream: echo(t)}, throttles...)
 			c := g.dial()
 			passes(t, c)
-			if admit.held.Load() != 1 || g.seen.connections.Load() != 1 {
-				t.Errorf("%d held, %d connections", admit.held.Load(), g.seen.connections.Load())
+			if admit.Held.Load() != 1 || g.seen.connections.Load() != 1 {
+				t.Errorf("%d held, %d connections", admit.Held.Load(), g.seen.connections.Load())
 			}
 			_ = c.CloseWrite()
 			expectEnd(t, c)
-			if o := receive(t, admit.settled); !o.Done || !o.Time.Equal(epoch) {
+			if o := receive(t, admit.Settled); !o.Done || !o.Time.Equal(epoch) {
 				t.Errorf("settled %+v", o)
 			}
 			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
@@ -94,7 +95,7 @@ func TestTurnedAway(t *testing.T) {
 			neighbour := g.dialFrom("127.0.0.2")
 			passes(t, neighbour)
 			g.turnsAway("")
-			if o := receive(t, before.settled); o.Done {
+			if o := receive(t, before.Settled); o.Done {
 				t.Error("what was taken before is not given back")
 			}
 			passes(t, neighbour)
@@ -120,7 +121,7 @@ func TestPanicLater(t *testing.T) {
 	if _, err := io.ReadAll(c); err == nil {
 		t.Error("a proper end")
 	}
-	if o := receive(t, m.settled); !o.Done {
+	if o := receive(t, m.Settled); !o.Done {
 		t.Error("given back")
 	}
 	passes(t, neighbour)
@@ -140,7 +141,7 @@ func TestDoor(t *testing.T) {
 	}
 	g.clock.Advance(time.Second)
 	passes(t, g.dial())
-	if n := inner.held.Load(); n != 6 {
+	if n := inner.Held.Load(); n != 6 {
 		t.Errorf("%d got past the door", n)
 	}
 }
@@ -209,14 +210,14 @@ func TestReset(t *testing.T) {
 			up := receive(t, conns)
 			send(t, up, "half")
 			expect(t, client, "half")
-			reset(up)
+			gate.Reset(up)
 			expectCut(t, client)
 
 			client = g.dial()
 			up = receive(t, conns)
 			send(t, client, "half")
 			expect(t, up, "half")
-			reset(client)
+			gate.Reset(client)
 			expectCut(t, up)
 			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
 		})
@@ -281,7 +282,7 @@ func TestUnreachable(t *testing.T) {
 	const many = 20
 	for range many {
 		g.turnsAway("")
-		if o := receive(t, admit.settled); o.Done {
+		if o := receive(t, admit.Settled); o.Done {
 			t.Error("charged")
 		}
 	}

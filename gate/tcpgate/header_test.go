@@ -149,7 +149,7 @@ func TestHeaderMissing(t *testing.T) {
 	silent := g.dialFrom("127.0.0.9")
 	_ = silent.Close()
 	awaitBound(t, g.seen, BoundHeader, 5)
-	if len(judge.settled) != 0 || judge.held.Load() != 0 {
+	if len(judge.Settled) != 0 || judge.Held.Load() != 0 {
 		t.Error("judged")
 	}
 	passes(t, g.dial())

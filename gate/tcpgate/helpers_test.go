@@ -1,8 +1,6 @@
 package tcpgate
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,47 +14,26 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/quota"
 )
 
+// What the tests of all gates share.
+type throttle = gatetest.Throttle
+
+var (
+	newThrottle = gatetest.NewThrottle
+	newLine     = gatetest.NewLine
+	chainOf     = gatetest.Chain
+	ended       = gatetest.Ended
+	eventually  = gatetest.Eventually
+)
+
+func receive[T any](t testing.TB, from <-chan T) T { t.Helper(); return gatetest.Receive(t, from) }
+
 var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
-
-// throttle is one that does what a test says, for what no real one can be made to do at the right moment. It counts
-// what it holds.
-type throttle struct {
-	judge   func(ev *weir.Event, a *weir.Answer) error
-	held    atomic.Int64
-	away    atomic.Int64
-	settled chan weir.Outcome
-}
-
-func newThrottle(judge func(ev *weir.Event, a *weir.Answer) error) *throttle {
-	return &throttle{judge: judge, settled: make(chan weir.Outcome, 10_000)}
-}
-
-func (t *throttle) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
-	if t.judge != nil {
-		if err := t.judge(ev, a); err != nil {
-			return err
-		}
-	}
-	if a.Verdict <= weir.Wait {
-		a.Hold = weir.Hold{Ref: t, N: 1}
-		t.held.Add(1)
-	}
-	return nil
-}
-
-func (t *throttle) Settle(_ weir.Hold, o weir.Outcome) {
-	t.held.Add(-1)
-	t.settled <- o
-}
-
-func (t *throttle) Away(weir.Hold, time.Time) { t.away.Add(1) }
-
-func (t *throttle) Peek(*weir.Event, *weir.Answer) {}
 
 // meter is a throttle that also counts bytes.
 type meter struct {
@@ -72,22 +49,6 @@ func counter() (*meter, *atomic.Int64) {
 	return &meter{newThrottle(nil), func(n int64, _ time.Time) time.Time { total.Add(n); return time.Time{} }}, total
 }
 
-// line is a throttle that makes everybody wait, and lets the test call the turns.
-type line struct {
-	*throttle
-	turns chan *weir.Turn
-}
-
-func newLine() *line {
-	l := &line{turns: make(chan *weir.Turn, 1000)}
-	l.throttle = newThrottle(func(_ *weir.Event, a *weir.Answer) error {
-		a.Verdict, a.Reason, a.Turn = weir.Wait, weir.OverLimit, weir.NewTurn()
-		l.turns <- a.Turn
-		return nil
-	})
-	return l
-}
-
 func newQuota(t testing.TB, policies ...quota.Policy) *quota.Quota {
 	t.Helper()
 	q, err := quota.New(quota.Options{Policies: policies})
@@ -95,19 +56,6 @@ func newQuota(t testing.TB, policies ...quota.Policy) *quota.Quota {
 		t.Fatal(err)
 	}
 	return q
-}
-
-func chainOf(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
-	t.Helper()
-	var links []*policy.Link
-	for i, th := range throttles {
-		links = append(links, policy.NewLink("t"+string(rune('0'+i)), th, policy.Closed))
-	}
-	c, err := policy.New(links, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // observer counts what it is told.
@@ -145,26 +93,13 @@ func awaitBound(t testing.TB, o *observer, b string, n int) {
 	eventually(t, "turned away at "+b, func() bool { return o.bounds(b) == n })
 }
 
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
-
 // rig is a gate on a real socket, with everything around it in the test's hand.
 type rig struct {
 	*Gate
 	t     testing.TB
 	addr  string
 	clock *clock.Fake
-	log   *syncBuffer
+	log   *gatetest.Log
 	seen  *observer
 }
 
@@ -175,7 +110,7 @@ func start(t testing.TB, o Options, throttles ...weir.Throttle) *rig {
 
 func startWith(t testing.TB, o Options, accept, chain *policy.Chain) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(syncBuffer), seen: new(observer)}
+	r := &rig{t: t, clock: clock.NewFake(epoch), log: new(gatetest.Log), seen: new(observer)}
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
@@ -184,15 +119,11 @@ func startWith(t testing.TB, o Options, accept, chain *policy.Chain) *rig {
 		level = slog.LevelWarn
 	}
 	before := runtime.NumGoroutine()
-	log := slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: level}))
-	g, err := New(o, accept, chain, Env{Env: gate.Env{Clock: r.clock, Log: log}, Observer: r.seen})
+	g, err := New(o, accept, chain, Env{Env: gate.Env{Clock: r.clock, Log: r.log.JSON(level)}, Observer: r.seen})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	g.Start()
+	gatetest.Run(t, g)
 	r.Gate, r.addr = g, g.Addr().String()
 	t.Cleanup(func() {
 		_ = g.Stop(ended())
@@ -214,12 +145,6 @@ func (r *rig) reload(o Options, throttles ...weir.Throttle) {
 		r.t.Fatal(err)
 	}
 	commit()
-}
-
-func ended() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
 }
 
 // serve is an upstream that deals with each connection as told, and closes it then.
@@ -364,25 +289,4 @@ func passes(t testing.TB, c net.Conn) {
 	t.Helper()
 	send(t, c, "ping")
 	expect(t, c, "ping")
-}
-
-// eventually polls for a fact that no channel tells of.
-func eventually(t testing.TB, what string, fact func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !fact(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
-
-func receive[T any](t testing.TB, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(20 * time.Second):
-		t.Fatal("nothing came")
-		panic("unreachable")
-	}
 }

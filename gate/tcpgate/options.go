@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"weir/gate"
 
 	"weir"
 )
@@ -134,15 +135,7 @@ func (o Options) Validate() error {
 	if o.Protocol == UDP {
 		o.validateUDP(&v)
 	}
-	for i, prefix := range o.TrustedProxies {
-		at := fmt.Sprintf("trusted_proxies[%d]", i)
-		if !prefix.IsValid() {
-			v.Add(at, "not a network", "write 10.0.0.0/8 or 2001:db8::/32")
-		} else if prefix.Bits() == 0 {
-			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
-				"name the networks of your proxies")
-		}
-	}
+	gate.ValidateProxies(&v, "trusted_proxies", o.TrustedProxies)
 	v.OneOf("proxy_protocol.in", string(o.ProxyProtocol.In), string(ProxyInOff), string(ProxyInRequired))
 	if o.ProxyProtocol.In == ProxyInRequired && len(o.TrustedProxies) == 0 {
 		v.Add("proxy_protocol.in", "no proxy is trusted to name a source",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/throttle/bloom"
 	"weir/throttle/quota"
 )
@@ -149,7 +150,7 @@ func TestLeavingWhileRationed(t *testing.T) {
 			c := g.dial()
 			send(t, c, strings.Repeat("x", 50_000))
 			eventually(t, "a pause", func() bool { return g.clock.Pending() > 1 && g.seen.in.Load() > 0 })
-			reset(c)
+			gate.Reset(c)
 			eventually(t, "gone", func() bool { g.clock.Advance(100 * time.Millisecond); return g.Open.Load() == 0 })
 			other := g.dial()
 			send(t, other, "ping")

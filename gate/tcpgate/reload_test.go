@@ -26,10 +26,10 @@ func TestReloadKeepsConnections(t *testing.T) {
 	l := newLine()
 	g := start(t, Options{Upstream: named(t, "old")}, l)
 	under := g.dial()
-	receive(t, l.turns).Grant()
+	receive(t, l.Turns).Grant()
 	expect(t, under, "old")
 	waiting := g.dial()
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	g.reload(Options{Upstream: named(t, "new")})
 	after := g.dial()
 	expect(t, after, "new")
@@ -135,6 +135,6 @@ func TestReloadUnderTraffic(t *testing.T) {
 	close(stop)
 	load.Wait()
 	for i, c := range chains {
-		eventually(t, fmt.Sprintf("chain %d is free", i), func() bool { return c.held.Load() == 0 })
+		eventually(t, fmt.Sprintf("chain %d is free", i), func() bool { return c.Held.Load() == 0 })
 	}
 }

@@ -110,7 +110,7 @@ func (u *forwarder) open(ss *session, s *setup, client netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	ss.id, ss.client, ss.upstream, ss.setup = newID(), client, upstream, s
+	ss.id, ss.client, ss.upstream, ss.setup = gate.NewID(), client, upstream, s
 	ss.idle.gate, ss.idle.patience = u.gate, s.opts.Timeouts.Idle.Std()
 	ss.idle.expired = func() { u.expire(ss) }
 	u.sessions[client], u.newcomer = ss, new(session)
@@ -153,7 +153,7 @@ func (u *forwarder) reply(ss *session) bool {
 		g.env.Observer.Judged(weir.Refuse)
 		return true
 	}
-	// A client that cannot be written to has no other way to be told.
+	// There is no other way to tell a client that cannot be written to.
 	if _, err := u.socket.WriteToUDPAddrPort(buf[:n], ss.client); err == nil {
 		g.env.Observer.Passed(0, int64(n))
 	}

@@ -112,12 +112,12 @@ func TestUDP(t *testing.T) {
 			if g.seen.verdicts(weir.Admit) != 10 || g.seen.connections.Load() != 1 {
 				t.Errorf("%d packets, %d sessions", g.seen.verdicts(weir.Admit), g.seen.connections.Load())
 			}
-			if admit.held.Load() != 1 || len(admit.settled) != 9 {
-				t.Errorf("%d held, %d settled", admit.held.Load(), len(admit.settled))
+			if admit.Held.Load() != 1 || len(admit.Settled) != 9 {
+				t.Errorf("%d held, %d settled", admit.Held.Load(), len(admit.Settled))
 			}
 			g.clock.Advance(time.Minute)
 			for range 10 {
-				if o := receive(t, admit.settled); !o.Done {
+				if o := receive(t, admit.Settled); !o.Done {
 					t.Error("given back")
 				}
 			}
@@ -317,7 +317,7 @@ func TestUDPUnsendable(t *testing.T) {
 		admit)
 	c := g.client()
 	send(t, c, strings.Repeat("x", 65_520))
-	if o := receive(t, admit.settled); o.Done {
+	if o := receive(t, admit.Settled); o.Done {
 		t.Error("charged")
 	}
 	eventually(t, "noted", func() bool { return g.seen.unreached.Load() == 1 })
@@ -363,7 +363,7 @@ func TestUDPSuccessor(t *testing.T) {
 // A throttle that panics costs a packet, or a session.
 func TestUDPPanic(t *testing.T) {
 	m, _ := counter()
-	m.judge = func(ev *weir.Event, _ *weir.Answer) error {
+	m.Answer = func(ev *weir.Event, _ *weir.Answer) error {
 		if ev.Bytes == 3 {
 			panic("three")
 		}

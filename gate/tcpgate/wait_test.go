@@ -14,17 +14,17 @@ func TestWait(t *testing.T) {
 	l := newLine()
 	g := start(t, Options{Upstream: echo(t)}, l)
 	c := g.dial()
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	send(t, c, "early")
 	eventually(t, "waiting", func() bool { return g.seen.waiting.Load() == 1 })
-	if l.away.Load() != 0 || g.seen.verdicts(weir.Wait) != 0 {
+	if l.GoneOn.Load() != 0 || g.seen.verdicts(weir.Wait) != 0 {
 		t.Error("went on")
 	}
 	turn.Grant()
 	expect(t, c, "early")
 	passes(t, c)
-	if l.away.Load() != 1 || g.seen.waiting.Load() != 0 || g.seen.verdicts(weir.Wait) != 1 {
-		t.Errorf("%d away, %d waiting", l.away.Load(), g.seen.waiting.Load())
+	if l.GoneOn.Load() != 1 || g.seen.waiting.Load() != 0 || g.seen.verdicts(weir.Wait) != 1 {
+		t.Errorf("%d away, %d waiting", l.GoneOn.Load(), g.seen.waiting.Load())
 	}
 }
 
@@ -32,9 +32,9 @@ func TestWaitCalledOff(t *testing.T) {
 	l := newLine()
 	g := start(t, Options{Upstream: echo(t)}, l)
 	c := g.dial()
-	receive(t, l.turns).Refuse(weir.WaitTooLong)
+	receive(t, l.Turns).Refuse(weir.WaitTooLong)
 	expectCut(t, c)
-	if o := receive(t, l.settled); o.Done {
+	if o := receive(t, l.Settled); o.Done {
 		t.Error("charged")
 	}
 	eventually(t, "judged", func() bool { return g.seen.verdicts(weir.Refuse) == 1 })
@@ -47,11 +47,11 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			l := newLine()
 			g := start(t, Options{Upstream: echo(t)}, l)
 			c := g.dial()
-			receive(t, l.turns)
+			receive(t, l.Turns)
 			send(t, c, said)
 			_ = c.Close()
-			if o := receive(t, l.settled); o.Done || l.away.Load() != 0 {
-				t.Errorf("settled %+v, %d away", o, l.away.Load())
+			if o := receive(t, l.Settled); o.Done || l.GoneOn.Load() != 0 {
+				t.Errorf("settled %+v, %d away", o, l.GoneOn.Load())
 			}
 			eventually(t, "gone", func() bool { return g.Open.Load() == 0 && g.waiting.Load() == 0 })
 		})
@@ -83,11 +83,11 @@ func TestWaitingBound(t *testing.T) {
 	l := newLine()
 	g := start(t, Options{Upstream: echo(t), Bounds: Bounds{Waiting: 1}}, l)
 	c := g.dial()
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	eventually(t, "waiting", func() bool { return g.seen.waiting.Load() == 1 })
 	g.turnsAway("")
 	g.seen.await(t, BoundWaiting)
-	if o := receive(t, l.settled); o.Done {
+	if o := receive(t, l.Settled); o.Done {
 		t.Error("charged")
 	}
 	turn.Grant()
@@ -112,10 +112,10 @@ func TestStop(t *testing.T) {
 	l := newLine()
 	g := start(t, Options{Upstream: echo(t)}, l)
 	under := g.dial()
-	receive(t, l.turns).Grant()
+	receive(t, l.Turns).Grant()
 	passes(t, under)
 	waiting := g.dial()
-	turn := receive(t, l.turns)
+	turn := receive(t, l.Turns)
 	stopped := make(chan error, 2)
 	go func() { stopped <- g.Stop(context.Background()) }()
 	<-g.Serving.Done()
@@ -143,8 +143,8 @@ func TestStop(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if l.held.Load() != 0 {
-		t.Errorf("%d held", l.held.Load())
+	if l.Held.Load() != 0 {
+		t.Errorf("%d held", l.Held.Load())
 	}
 }
 
@@ -153,17 +153,17 @@ func TestStopCuts(t *testing.T) {
 	l := newLine()
 	g := start(t, Options{Upstream: echo(t)}, l)
 	under := g.dial()
-	receive(t, l.turns).Grant()
+	receive(t, l.Turns).Grant()
 	passes(t, under)
 	waiting := g.dial()
-	receive(t, l.turns)
+	receive(t, l.Turns)
 	if err := g.Stop(ended()); err == nil {
 		t.Error("no error")
 	}
 	expectCut(t, under)
 	expectCut(t, waiting)
-	if l.held.Load() != 0 {
-		t.Errorf("%d held", l.held.Load())
+	if l.Held.Load() != 0 {
+		t.Errorf("%d held", l.Held.Load())
 	}
 	if err := g.Stop(context.Background()); err != nil {
 		t.Error(err)

@@ -1,17 +1,14 @@
 package xdpgate
 
 import (
-	"log/slog"
-
-	"weir/internal/clock"
+	"weir/gate"
 	"weir/throttle/bloom"
 )
 
 // An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
 // observes.
 type Env struct {
-	Clock    clock.Clock // when the tables are cared for; packets are judged by the kernel's own clock
-	Log      *slog.Logger
+	gate.Env // its clock says when the tables are cared for; packets are judged by the kernel's own clock
 	Observer Observer
 }
 
@@ -23,12 +20,7 @@ type Observer interface {
 }
 
 func (e Env) withDefaults() Env {
-	if e.Clock == nil {
-		e.Clock = clock.System
-	}
-	if e.Log == nil {
-		e.Log = slog.New(slog.DiscardHandler)
-	}
+	e.Env = e.Env.WithDefaults()
 	if e.Observer == nil {
 		e.Observer = nobody{}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/internal/netlab"
 	"weir/throttle/bloom"
@@ -231,7 +232,7 @@ func TestNotElsewhere(t *testing.T) {
 	o := slow()
 	o.Pin = bpffs(t)
 	var said bytes.Buffer
-	g := attached(t, o, Env{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	g := attached(t, o, Env{Env: gate.Env{Log: slog.New(slog.NewTextHandler(&said, nil))}})
 	if got := g.granted(t, syn4("")); got != 10 {
 		t.Fatalf("%d granted", got)
 	}
@@ -255,7 +256,7 @@ func TestGeneric(t *testing.T) {
 	o := slow()
 	o.Pin = bpffs(t)
 	var said bytes.Buffer
-	g := attached(t, o, Env{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	g := attached(t, o, Env{Env: gate.Env{Log: slog.New(slog.NewTextHandler(&said, nil))}})
 	if mode(t, g) != Generic || !strings.Contains(said.String(), "level=WARN") ||
 		!strings.Contains(said.String(), "SLOWER") {
 		t.Errorf("attached %s, said %s", mode(t, g), said.String())

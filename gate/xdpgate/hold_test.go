@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/internal/netlab"
 )
@@ -257,7 +258,7 @@ func TestNoPacketsAreLimited(t *testing.T) {
 		o.Interface, o.Pin = netlab.Host, filepath.Join(netlab.BPF(t), "weir")
 		var said bytes.Buffer
 		fake := clock.NewFake(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC))
-		g := attached(t, o, Env{Clock: fake, Log: slog.New(slog.NewTextHandler(&said, nil))})
+		g := attached(t, o, Env{Env: gate.Env{Clock: fake, Log: slog.New(slog.NewTextHandler(&said, nil))}})
 		if err := g.Ban(netip.MustParsePrefix("198.18.67.0/24"), time.Time{}); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,6 @@ var floors = map[string]int{
 	"store":             1, // contract of the durable state
 	"internal/tabular":  1, // for commands and the demo
 	"internal/clock":    1, // for packages that act; a mechanism is given the time
-	"internal/doorway":  1, // what clients are told of limits
 	"internal/loglimit": 1, // for logs
 	"internal/shown":    1, // for pages and notices
 	"internal/plot":     1, // for pages and reports
