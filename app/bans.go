@@ -214,7 +214,7 @@ func (b backend) whyNotBanned(err error) error {
 	return console.Invalid(plainly(err))
 }
 
-// Unban takes somebody off the list, whoever put him there.
+// Unban takes somebody off the list, whoever put them there.
 func (b backend) Unban(ctx context.Context, who, by string) (r console.BanResult, err error) {
 	key, err := store.ParseBanKey(who)
 	if err != nil {
@@ -235,7 +235,7 @@ func (b backend) Unban(ctx context.Context, who, by string) (r console.BanResult
 	return r, nil
 }
 
-// notBanned says that somebody is not on the list, and under which name he is.
+// notBanned says that somebody is not on the list, and under which name they are.
 func (b backend) notBanned(key store.BanKey, now time.Time) error {
 	msg := fmt.Sprintf("%s is not banned", key)
 	if key.Client == "" {
@@ -287,7 +287,7 @@ func (b backend) keepNow(ctx context.Context, r *console.BanResult, otherwise st
 	}
 }
 
-// logged is somebody as the log shows him: the id of a client is for the list alone.
+// logged is somebody as the log shows them: the id of a client is for the list alone.
 func logged(key store.BanKey) string {
 	if key.Client != "" {
 		return "client:" + identify.Mask(key.Client)

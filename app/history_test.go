@@ -53,7 +53,7 @@ func TestHistory(t *testing.T) {
 	if !first.At.Equal(noon.Add(time.Second)) || !second.At.Equal(noon.Add(2*time.Second)) {
 		t.Errorf("at %s and %s", first.At, second.At)
 	}
-	// Those of whom nothing is asked go with those who paid.
+	// Clients that are asked nothing go with those who paid.
 	if got := first.Stamped + first.Pool; got != 3 || first.TurnedAway != 0 {
 		t.Errorf("three were let in: %+v", first)
 	}

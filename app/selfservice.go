@@ -69,7 +69,7 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 	return p, nil
 }
 
-// Act does what a user wants with his own mail, once for each form.
+// Act does what a user wants with their own mail, once for each form.
 func (s selfService) Act(ctx context.Context, ticket, form string, c console.Command) (console.Outcome, error) {
 	done, err := s.post.Act(ctx, s.opts.Clock.Now(), ticket, form,
 		spool.Action{Release: c.Release, Delete: c.Delete, ReleaseAll: c.ReleaseAll, DeleteAll: c.DeleteAll,
@@ -85,7 +85,7 @@ func (s selfService) Act(ctx context.Context, ticket, form string, c console.Com
 	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed}, nil
 }
 
-// whoever returns the user of a ticket whose password is right. Wrong ones are limited for each user, in his name.
+// whoever returns the user of a ticket whose password is right. Wrong ones are limited for each user, in their name.
 func (s selfService) whoever(ctx context.Context, ticket, password string) (u store.User, err error) {
 	v, err := s.post.Page(ctx, s.opts.Clock.Now(), ticket)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s selfService) ChangePassword(ctx context.Context, ticket, old, new string
 	return mailDeck(s).Passwd(ctx, byPage(u), u.Name, new)
 }
 
-// ChangeContact gives a user another address at which he is told.
+// ChangeContact gives a user another address for notices.
 func (s selfService) ChangeContact(ctx context.Context, ticket, password, contact string) error {
 	u, err := s.whoever(ctx, ticket, password)
 	if err != nil {

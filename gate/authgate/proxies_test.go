@@ -262,7 +262,7 @@ func TestNginx(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, asked := nginxFront(t, o)
 			f.behave(asked)
-			// Who writes the headers of another kind of proxy harms himself, or nobody.
+			// A client that writes the headers of another kind of proxy harms itself, or nobody.
 			want := map[Dialect]int{"": 400, Nginx: 200}[o.For]
 			if a := f.get("127.0.0.4", "/", "X-Api-Key", "third", "X-Forwarded-Uri", "/free"); a.status != want {
 				t.Error(a.status, a.body)

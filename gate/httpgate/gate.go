@@ -21,7 +21,7 @@ type Gate struct {
 	env    Env
 	watch  *hangups
 	assets *assets
-	frames frames
+	frames preparedRooms
 
 	access   atomic.Pointer[AccessLog]
 	arriving atomic.Int64   // connections whose PROXY header or TLS handshake is under way
@@ -74,7 +74,7 @@ func (g *Gate) Listen() error {
 	if err := g.Skeleton.Listen(); err != nil {
 		return err
 	}
-	g.Setup.Load().front.tokens.await()
+	g.Setup.Load().clientSide.tokens.await()
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (g *Gate) begin() {
 	signed := *g.Setup.Load()
 	signed.sign(g.env)
 	g.Setup.Store(&signed)
-	signed.front.begin()
+	signed.clientSide.begin()
 }
 
 func (g *Gate) newServer(o gate.HTTPOptions) *http.Server {
@@ -125,7 +125,7 @@ func (g *Gate) end() {
 	g.sumUp()
 	g.watch.close()
 	s := g.Setup.Load()
-	s.front.end()
+	s.clientSide.end()
 	s.transport.CloseIdleConnections()
 }
 

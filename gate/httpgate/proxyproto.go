@@ -19,7 +19,7 @@ type ProxyProtocol struct {
 }
 
 // wantsHeader reports whether a connection from a peer must begin with a PROXY header.
-func (f *front) wantsHeader(peer netip.Addr) bool {
+func (f *clientSide) wantsHeader(peer netip.Addr) bool {
 	if !peer.IsValid() {
 		return f.headerOnSocket
 	}

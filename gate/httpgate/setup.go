@@ -26,7 +26,7 @@ type setup struct {
 	lanesName string
 	clients   *identify.Clients // sign what clients are given
 	tickets   *admission.Tickets
-	front
+	clientSide
 	proxies   identify.Proxies
 	accounts  identify.Accounts
 	transport *services
@@ -51,7 +51,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	}
 	s.accounts = s.accounts.By(o.AccountConflict, tokens)
 	var err error
-	if s.front, err = newFront(&o, &s.accounts, env, before); err != nil {
+	if s.clientSide, err = newFront(&o, &s.accounts, env, before); err != nil {
 		return nil, err
 	}
 	if accept != nil {
@@ -66,7 +66,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	}
 	s.sign(env)
 	if s.transport, err = newServices(o, env, before); err != nil {
-		s.front.drop(before)
+		s.clientSide.drop(before)
 		return nil, err
 	}
 	return s, nil
@@ -79,7 +79,7 @@ func (s *setup) httpOptions() gate.HTTPOptions {
 
 // replaced ends what the old setup had and the next one does not use.
 func replaced(old, next *setup, serving bool) {
-	next.front.replaces(&old.front, serving)
+	next.clientSide.replaces(&old.clientSide, serving)
 	if old.transport != next.transport {
 		old.transport.CloseIdleConnections()
 	}
@@ -87,7 +87,7 @@ func replaced(old, next *setup, serving bool) {
 
 // drop ends what a setup that will not be used has and the current one does not.
 func (s *setup) drop(current *setup) {
-	s.front.drop(current)
+	s.clientSide.drop(current)
 	if s.transport != current.transport {
 		s.transport.CloseIdleConnections()
 	}

@@ -328,14 +328,14 @@ func TestTLSByReload(t *testing.T) {
 	}
 	files := a.server("www.example.com")
 	g.reload(Options{Upstream: to(up), TLS: &TLS{Cert: files.Cert, Key: files.Key}})
-	front := g.Setup.Load().front.tls
+	front := g.Setup.Load().clientSide.tls
 	g.url = "https://" + g.addr
 	tr := a.transport(true, nil)
 	if res, _ := do(t, tr, g.request("GET", "/", nil)); res.StatusCode != 200 {
 		t.Error(res.Status)
 	}
 	g.reload(Options{Upstream: to(up), TLS: &TLS{Cert: files.Cert, Key: files.Key}, Bounds: Bounds{Waiting: 7}})
-	if g.Setup.Load().front.tls != front {
+	if g.Setup.Load().clientSide.tls != front {
 		t.Error("sessions are forgotten without need")
 	}
 }

@@ -103,7 +103,7 @@ func (c *conn) garbled(err error) {
 func (c *conn) answer() answer {
 	g, q := c.gate, &c.req
 	c.turn()
-	t := &turn{gate: g, setup: g.Setup.Load(), req: q, now: g.env.Clock.Now()}
+	t := &inquiry{gate: g, setup: g.Setup.Load(), req: q, now: g.env.Clock.Now()}
 	// Most questions are answered from memory; a context with an end costs more than they do.
 	t.ctx = func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(g.Base, t.setup.opts.Timeouts.Answer.Std())

@@ -21,8 +21,8 @@ import (
 // (maximal_queue_lifetime).
 const markFor = 6 * 24 * time.Hour
 
-// A turn is one request on its way to its answer.
-type turn struct {
+// A inquiry is one request on its way to its answer.
+type inquiry struct {
 	gate  *Gate
 	setup *setup
 	req   *request
@@ -34,7 +34,7 @@ type turn struct {
 }
 
 // judge returns the answer to the request.
-func (t *turn) judge() answer {
+func (t *inquiry) judge() answer {
 	var of func() answer
 	switch string(t.req.state) {
 	case "RCPT":
@@ -60,7 +60,7 @@ var errUser = errors.New("the name of the user is too long, or not text")
 
 // identify finds out whose mail it is. It reports whether it is that of a user at all, and whether the
 // user can be known by name.
-func (t *turn) identify() (ours, ok bool) {
+func (t *inquiry) identify() (ours, ok bool) {
 	t.source = sourceOf(t.req.client)
 	if len(t.req.user) > 0 {
 		ok = utf8.Valid(t.req.user) && !bytes.ContainsFunc(t.req.user, unicode.IsControl)
@@ -75,7 +75,7 @@ func (t *turn) identify() (ours, ok bool) {
 }
 
 // recipient judges one recipient, and remembers it for the mail.
-func (t *turn) recipient() answer {
+func (t *inquiry) recipient() answer {
 	g, q := t.gate, t.req
 	if g.mails.asked(q.instance, q.recipient) {
 		return dunno
@@ -111,7 +111,7 @@ func (t *turn) recipient() answer {
 }
 
 // reaches asks whether a flagged user may write to the recipient. The answer is empty if so.
-func (t *turn) reaches() (answer, error) {
+func (t *inquiry) reaches() (answer, error) {
 	ctx, cancel := t.ctx()
 	defer cancel()
 	err := t.gate.env.Spool.Reaches(ctx, t.now, t.gate.env.Name, t.user, string(t.req.sender), string(t.req.recipient))
@@ -122,7 +122,7 @@ func (t *turn) reaches() (answer, error) {
 }
 
 // perRecipient puts the recipient before the throttles, unless nobody counts it.
-func (t *turn) perRecipient() (settle func(done bool), refusal answer) {
+func (t *inquiry) perRecipient() (settle func(done bool), refusal answer) {
 	if t.setup.parts.PerRecipient == nil {
 		return settled, answer{}
 	}
@@ -147,7 +147,7 @@ func settled(bool) {}
 
 // throttle puts the mail, or one recipient of it, before a chain. It returns the answer where that refuses, and else
 // how to settle.
-func (t *turn) throttle(ctx context.Context, chain *policy.Chain, recipients []string) (settle func(done bool),
+func (t *inquiry) throttle(ctx context.Context, chain *policy.Chain, recipients []string) (settle func(done bool),
 	refusal answer) {
 	ev := weir.Event{Time: t.now, Source: t.source, Account: t.user, Kind: KindMail, ID: string(t.req.instance),
 		Cost: 1, Bytes: int64(t.req.size),
@@ -175,7 +175,7 @@ func (t *turn) throttle(ctx context.Context, chain *policy.Chain, recipients []s
 }
 
 // mail judges a mail, once. What is answered at its end may follow from what was found at DATA.
-func (t *turn) mail(end bool) answer {
+func (t *inquiry) mail(end bool) answer {
 	g, q := t.gate, t.req
 	if len(q.instance) == 0 {
 		if recipients := t.recipients(nil); recipients != nil {
@@ -211,7 +211,7 @@ var errUnseen = errors.New("a recipient that the gate was not asked about")
 
 // recipients returns those of the mail, or nil where not all of them are known. Where one was refused by somebody else
 // after the gate was asked, it is among them: Postfix does not tell.
-func (t *turn) recipients(l *letter) []string {
+func (t *inquiry) recipients(l *letter) []string {
 	if len(t.req.recipient) > 0 && t.req.count <= 1 {
 		return []string{string(t.req.recipient)}
 	}
@@ -223,7 +223,7 @@ func (t *turn) recipients(l *letter) []string {
 
 // whole judges a mail. It returns what is answered now, and what at the end of the mail. A mail that cannot be found
 // again cannot be answered later.
-func (t *turn) whole(recipients []string, end, found bool) (now, later answer) {
+func (t *inquiry) whole(recipients []string, end, found bool) (now, later answer) {
 	filter := t.setup.over.action == ActionFilter
 	settle := settled
 	if chain := t.setup.parts.Throttles; chain != nil {
@@ -271,14 +271,14 @@ func markable(instance []byte) string {
 }
 
 // decide asks the spool.
-func (t *turn) decide(recipients []string, commit, count bool) (spool.Verdict, error) {
+func (t *inquiry) decide(recipients []string, commit, count bool) (spool.Verdict, error) {
 	ctx, cancel := t.ctx()
 	defer cancel()
 	return t.gate.env.Spool.Decide(ctx, t.now, t.gate.env.Name, t.user, string(t.req.sender), recipients, commit, count)
 }
 
 // bound answers where a bound was reached.
-func (t *turn) bound(err error) answer {
+func (t *inquiry) bound(err error) answer {
 	bound := boundOf(err)
 	t.gate.env.Observer.Bounded(bound)
 	if bound == BoundUnseen {
@@ -292,7 +292,7 @@ func (t *turn) bound(err error) answer {
 }
 
 // fail answers where a mail cannot be judged.
-func (t *turn) fail(err error) answer {
+func (t *inquiry) fail(err error) answer {
 	t.gate.env.Observer.Failed()
 	t.gate.Warn(&t.gate.failing, "a mail cannot be judged", slog.String("user", t.user), slog.Any("error", err))
 	return t.setup.failed

@@ -29,8 +29,8 @@ type Refusal string
 
 // The two of them.
 const (
-	Reject Refusal = "reject" // for good: his program tells him at once
-	Defer  Refusal = "defer"  // for now: a server that sends for him tries again
+	Reject Refusal = "reject" // permanently: the program tells its user at once
+	Defer  Refusal = "defer"  // for now: a server that sends for the user tries again
 )
 
 // A Doubt says what is answered where the gate cannot judge.
@@ -51,7 +51,7 @@ type Options struct {
 	Socket Socket `yaml:"socket"`
 	// The networks from which Postfix may ask. Anybody else could spend what users are allowed. Default: this machine.
 	Clients []netip.Prefix `yaml:"clients"`
-	// What makes one user of several ways to write the name by which he logged in to Postfix: keep (the default:
+	// What makes one user of several ways to write the name of a login at Postfix: keep (the default:
 	// nothing but the case) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user
 	// ann@example.org.
 	Realm string `yaml:"realm"`
@@ -61,8 +61,8 @@ type Options struct {
 	// The throttles that judge each mail, in order. One of them may be a mail throttle, which judges it last. How large
 	// a mail is they are told if the client has said so, or if Postfix asks at its end alone.
 	Throttles []string `yaml:"throttles"`
-	// The throttles that judge each recipient, in order. Recipients whom nobody counts (internal, support, the user
-	// himself) are not judged.
+	// The throttles that judge each recipient, in order. Recipients that are not counted (internal, support, the
+	// users themselves) are not judged.
 	PerRecipient []string `yaml:"per_recipient"`
 	// What becomes of a mail that may not go on at once: filter (the default where filter is given), defer (the default
 	// elsewhere), hold or reject. All but filter act on the whole mail, and count it as waiting, so that who goes on

@@ -44,7 +44,7 @@ type Senders string
 
 // Which they may write.
 const (
-	SendersAny   Senders = "any"   // any, unless the user has a list of his own
+	SendersAny   Senders = "any"   // any, unless the user has a list
 	SendersBound Senders = "bound" // those of the user's list, and none without a list
 )
 
@@ -89,28 +89,28 @@ type Options struct {
 	NextHop nexthop.Options `yaml:"next_hop"`
 	// Who knows the users' passwords: users (weir's own, the default), next_hop (the next hop's AUTH is asked) or none.
 	Auth Auth `yaml:"auth"`
-	// What makes one user of several ways to write his name, with auth: next_hop: keep (the default: nothing but the
+	// What makes one user of several ways to write a name, with auth: next_hop: keep (the default: nothing but the
 	// case) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org. The
 	// next hop is asked with the name as it was given.
 	Realm string `yaml:"realm"`
-	// Whether only users whom weir knows (see weir user) may log in, with auth: next_hop. Without it whatever name the
-	// next hop takes is a user, with credit of his own: where it takes one account under many names, list your users
+	// Whether only users that weir knows (see weir user) may log in, with auth: next_hop. Without it whatever name the
+	// next hop takes is a user, with credit of its own: where it takes one account under many names, list your users
 	// here.
 	KnownOnly bool `yaml:"known_only"`
 	// Networks whose clients may send without AUTH: [10.0.0.0/8]. Each address is a user of its own, and of IPv6 each
 	// /64. Only your own networks: public ones up to a /16 (IPv6: /32). Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
 	// Whether clients of these networks are servers that hand on the mail of others: Postfix, with a policy service of
-	// this weir and filter. Each mail is then charged to the user whom the mark names that the policy service put on
-	// it; mail without a genuine mark is put off (451).
+	// this weir and filter. Each mail is then charged to the user that the mark of the policy service
+	// names; mail without a genuine mark is put off (451).
 	Marks bool `yaml:"marks"`
 	// The throttles that judge each connection before anything is read from it, in order.
 	Accept []string `yaml:"accept"`
 	// The throttles that judge each mail when it is complete, in order. One of them may be a mail throttle, which
 	// judges it last.
 	Throttles []string `yaml:"throttles"`
-	// The throttles that judge each recipient, in order. Recipients whom nobody counts (internal, support, the user
-	// himself) are not judged.
+	// The throttles that judge each recipient, in order. Recipients that are not counted (internal, support, the
+	// users themselves) are not judged.
 	PerRecipient []string `yaml:"per_recipient"`
 	// The address to which users reply with commands about held mail: weir@mail.example.org. Mail to it is taken from
 	// everybody, and goes no further. Default: no commands by mail.

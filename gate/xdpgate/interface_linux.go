@@ -128,8 +128,8 @@ func occupied(iface string, id uint32) error {
 	return e
 }
 
-// A place is where a link runs its program.
-type place struct {
+// A attachPoint is where a link runs its program.
+type attachPoint struct {
 	index int        // of the interface, in its own network namespace; 0: nowhere
 	prog  uint32     // the program's id
 	here  bool       // the interface is in this namespace
@@ -138,7 +138,7 @@ type place struct {
 
 // whereIs tells where a link runs its program. Namespaces number their interfaces alike, so the number alone says
 // little: the interface here with that number must run the link's program, whose id is unique.
-func whereIs(l link.Link) (p place, err error) {
+func whereIs(l link.Link) (p attachPoint, err error) {
 	info, err := l.Info()
 	if err != nil {
 		return p, err

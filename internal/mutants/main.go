@@ -39,7 +39,7 @@ var targets = []target{
 	{"throttle/stamp", nil, [][]string{{"./throttle/stamp"}, {"./throttle/stamp/payer"}, {"-run", "Stamp", "./app"}}},
 	{"gate/smtpgate", []string{"wire", "command", "params", "loop", "data", "transaction", "address", "reply"},
 		[][]string{{"./gate/smtpgate"}}},
-	{"gate/httpgate", []string{"frame", "framing", "body", "clientbody", "fields", "wire", "request", "headers"},
+	{"gate/httpgate", []string{"framing", "body", "clientbody", "fields", "wire", "request", "headers"},
 		[][]string{{"-run", "Fram|Smuggl|Unambig|Header|Progress|Proxy", "./gate/httpgate"},
 			{"-skip", "Browser|ACME", "./gate/httpgate"}}},
 	{"upstream", []string{"head", "body", "answer", "request"},

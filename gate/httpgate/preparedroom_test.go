@@ -8,7 +8,7 @@ import (
 
 // TestFrame: a page that is put together is the page that the template makes.
 func TestFrame(t *testing.T) {
-	assets, pages := newAssets(nil), new(frames)
+	assets, pages := newAssets(nil), new(preparedRooms)
 	rooms := []room{
 		{Puzzle: "AQH-_x", RequestID: "m7f5zmqs8jxh0zq8", Cookie: "weir-stamp", CookiePath: "/", CookieAge: 300,
 			Reload: 5 * time.Second, Takes: time.Second, Assets: assets},
@@ -41,7 +41,7 @@ func BenchmarkRoom(b *testing.B) {
 		CookieAge: 300, Reload: 5 * time.Second, Takes: 66 * time.Millisecond, Assets: newAssets(nil)}
 	b.Run("frame", func(b *testing.B) {
 		b.ReportAllocs()
-		var pages frames
+		var pages preparedRooms
 		for b.Loop() {
 			pages.render(r)
 		}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A frame is the page of the waiting room for somebody who came for the first time, without what is theirs alone. A
+// A preparedRoom is the page of the waiting room for somebody who came for the first time, without what is theirs alone. A
 // flood gets that page over and over: it must not cost the template's time.
-type frame struct {
+type preparedRoom struct {
 	look   look
 	pieces [3][]byte // before the id of the request, between it and the puzzle, behind that
 }
@@ -24,12 +24,12 @@ type look struct {
 	assets                     *assets
 }
 
-// frames make pages. They keep the frame that was used last; under a flood one does, as the price changes once a
+// preparedRooms make pages. They keep the one that was used last; under a flood one does, as the price changes once a
 // second. The zero value is ready to use.
-type frames struct{ last atomic.Pointer[frame] }
+type preparedRooms struct{ last atomic.Pointer[preparedRoom] }
 
 // render returns the page, as renderRoom does.
-func (f *frames) render(r *room) []byte {
+func (f *preparedRooms) render(r *room) []byte {
 	if in := f.of(r); in != nil {
 		return in.fill(r)
 	}
@@ -43,7 +43,7 @@ const (
 )
 
 // of returns the frame of a page, or nil when the page has to be made whole.
-func (f *frames) of(r *room) *frame {
+func (f *preparedRooms) of(r *room) *preparedRoom {
 	if r.InLine || r.Post || r.Lost != "" || r.Puzzle == "" || !plain(r.Puzzle) || !plain(r.RequestID) {
 		return nil
 	}
@@ -59,13 +59,13 @@ func (f *frames) of(r *room) *frame {
 	if !found || !also {
 		return nil
 	}
-	made := &frame{l, [3][]byte{before, between, behind}}
+	made := &preparedRoom{l, [3][]byte{before, between, behind}}
 	f.last.Store(made)
 	return made
 }
 
 // fill puts in what differs.
-func (f *frame) fill(r *room) []byte {
+func (f *preparedRoom) fill(r *room) []byte {
 	return bytes.Join([][]byte{f.pieces[0], []byte(r.RequestID), f.pieces[1], []byte(r.Puzzle), f.pieces[2]}, nil)
 }
 

@@ -6,8 +6,8 @@ import (
 	"weir/identify"
 )
 
-// A front is what the options say about the side that faces the clients.
-type front struct {
+// A clientSide is what the options say about the side that faces the clients.
+type clientSide struct {
 	tls            *tlsFront // nil without TLS
 	headerFrom     []netip.Prefix
 	headerOnSocket bool
@@ -17,10 +17,10 @@ type front struct {
 }
 
 // newFront reads the files that the options name. What came before, if anything, is kept where nothing changed for it.
-func newFront(o *Options, accounts *identify.Accounts, env Env, before *setup) (f front, err error) {
-	var old front
+func newFront(o *Options, accounts *identify.Accounts, env Env, before *setup) (f clientSide, err error) {
+	var old clientSide
 	if before != nil {
-		old = before.front
+		old = before.clientSide
 	}
 	for _, prefix := range o.ProxyProtocol.From {
 		f.headerFrom = append(f.headerFrom, identify.PlainPrefix(prefix))
@@ -37,14 +37,14 @@ func newFront(o *Options, accounts *identify.Accounts, env Env, before *setup) (
 }
 
 // begin starts what goes on in the background.
-func (f *front) begin() {
+func (f *clientSide) begin() {
 	if f.tls != nil && f.tls.orders != nil {
 		f.tls.orders.begin()
 	}
 }
 
-// replaces ends what the front before did and this one does not.
-func (f *front) replaces(old *front, running bool) {
+// replaces ends what the one before did and this one does not.
+func (f *clientSide) replaces(old *clientSide, running bool) {
 	if running {
 		f.begin()
 	}
@@ -56,24 +56,24 @@ func (f *front) replaces(old *front, running bool) {
 	}
 }
 
-// drop ends what the front before did not do either: this one is not to be.
-func (f *front) drop(before *setup) {
+// drop ends what the one before did not do either: this one is not to be.
+func (f *clientSide) drop(before *setup) {
 	if before == nil {
 		f.end()
 		return
 	}
-	before.front.replaces(f, false)
+	before.clientSide.replaces(f, false)
 }
 
 // end ends what goes on in the background.
-func (f *front) end() {
+func (f *clientSide) end() {
 	if account := f.account(); account != nil {
 		account.stop()
 	}
 	f.tokens.end()
 }
 
-func (f *front) account() *acmeAccount {
+func (f *clientSide) account() *acmeAccount {
 	if f.tls == nil || f.tls.orders == nil {
 		return nil
 	}
