@@ -23,8 +23,8 @@ type ConcurrencyLimiter interface {
 	Enter(h *Hold, now time.Time, a *Answer)
 }
 
-// An Sequencer calls those who wait one after the other: the next one when the one before it is on its way, so that they
-// arrive in order. It does not wait for ever for somebody who does not move.
+// An Sequencer calls those who wait one after the other: the next one when the one before it is on its way, so that
+// they arrive in order. It does not wait for ever for somebody who does not move.
 type Sequencer interface {
 	// Away tells that an event whose turn was called is on its way. Settle tells it too.
 	Away(h Hold, now time.Time)

@@ -136,5 +136,6 @@ func appendMillis(b []byte, at time.Time) []byte {
 }
 
 func millis(b []byte) time.Time {
-	return time.UnixMilli(int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5]))
+	return time.UnixMilli(int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 |
+		int64(b[5]))
 }

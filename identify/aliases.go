@@ -29,7 +29,8 @@ type AliasRule struct {
 	As string `yaml:"as"`
 }
 
-// builtIn are the rules of large providers. An operator's rule for one domain of a provider replaces all of that provider's.
+// builtIn are the rules of large providers. An operator's rule for one domain of a provider replaces all of that
+// provider's.
 var builtIn = []AliasRule{
 	{Domains: []string{"gmail.com", "googlemail.com"}, Tags: "+", Dots: true, As: "gmail.com"},
 	{Domains: []string{"outlook.com", "hotmail.com", "live.com"}, Tags: "+"},

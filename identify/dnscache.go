@@ -52,9 +52,9 @@ type answer struct {
 	until int64 // in nanoseconds since the epoch
 }
 
-// A dnsCache holds answers of DNS. Those that confirm a bot are kept apart from those that do not: there may be any number
-// of pretenders, and they must not push out the real ones. When a half is full, the answer that ends soonest of a few at
-// random is dropped: nobody can aim at a certain one, and there is no order to be kept.
+// A dnsCache holds answers of DNS. Those that confirm a bot are kept apart from those that do not: there may be any
+// number of pretenders, and they must not push out the real ones. When a half is full, the answer that ends soonest of
+// a few at random is dropped: nobody can aim at a certain one, and there is no order to be kept.
 type dnsCache struct {
 	mu      sync.RWMutex
 	yes, no map[netip.Addr]answer
@@ -71,9 +71,9 @@ func newDNSCache() *dnsCache {
 }
 
 // Unsure registers the function that is told an address whose names are wanted: once, until there is an answer. It is
-// called while a request waits and must not block. It has DNS asked for the names of the address and for the addresses of
-// these names, and then Confirm called with the names that lead back. When DNS fails, Confirm is not called: what is known
-// holds until it expires, and after a minute the address may be asked about again.
+// called while a request waits and must not block. It has DNS asked for the names of the address and for the addresses
+// of these names, and then Confirm called with the names that lead back. When DNS fails, Confirm is not called: what is
+// known holds until it expires, and after a minute the address may be asked about again.
 func (g *Exempt) Unsure(tell func(addr netip.Addr)) { g.unsure.Store(&tell) }
 
 // Unanswered says that an address could not be asked about. What is known holds, and its next request may ask.
@@ -86,8 +86,8 @@ func (g *Exempt) Unanswered(addr netip.Addr) {
 	delete(g.dns.pending, asked(addr))
 }
 
-// Inherit takes over what was set up before a reload: the function of Unsure and, if the bots have the same domains, what
-// was learnt from DNS. It must be called before anything else.
+// Inherit takes over what was set up before a reload: the function of Unsure and, if the bots have the same domains,
+// what was learnt from DNS. It must be called before anything else.
 func (g *Exempt) Inherit(old *Exempt) {
 	if old == nil {
 		return
@@ -104,8 +104,8 @@ func (g *Exempt) Inherit(old *Exempt) {
 	g.dns = old.dns
 }
 
-// Confirm tells the names of an address that lead back to it, nil when there are none. A bot is known for a day; about any
-// other address DNS is not asked again for ten minutes.
+// Confirm tells the names of an address that lead back to it, nil when there are none. A bot is known for a day; about
+// any other address DNS is not asked again for ten minutes.
 func (g *Exempt) Confirm(addr netip.Addr, names []string, now time.Time) {
 	if g == nil || g.dns == nil {
 		return

@@ -45,7 +45,10 @@ const (
 	maxOut    = 64 << 10 // of what is kept
 )
 
-var bufferPool = sync.Pool{New: func() any { return &buffers{in: make([]byte, bufferIn), out: make([]byte, 0, bufferOut)} }}
+var bufferPool = sync.Pool{New: func() any {
+	return &buffers{in: make([]byte, bufferIn),
+		out: make([]byte, 0, bufferOut)}
+}}
 
 // grace is how long an answer is waited for without watching the client. Most answers come sooner.
 const grace = 20 * time.Millisecond

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A preparedRoom is the page of the waiting room for somebody who came for the first time, without what is theirs alone. A
-// flood gets that page over and over: it must not cost the template's time.
+// A preparedRoom is the page of the waiting room for somebody who came for the first time, without what is theirs
+// alone. A flood gets that page over and over: it must not cost the template's time.
 type preparedRoom struct {
 	look   look
 	pieces [3][]byte // before the id of the request, between it and the puzzle, behind that

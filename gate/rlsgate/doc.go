@@ -10,16 +10,20 @@
 // original, request by request. What nobody has configured is let through, as there.
 //
 // The answers differ from the original's in this:
-//   - Beyond a limit nothing more is remembered than that it was passed. Where two limits count the same thing, the figures of the higher one
-//     are then those at which the lower one stopped. That takes an override (the limit that a descriptor brings) which differs from the rule
-//     for the same values, or descriptors whose keys and values run together to the same text: (a, b_c) and (a_b, c).
-//   - Limits of different units never share a counter. Those of the original do while both windows begin at the same moment.
-//   - Hits that are to be given back (is_negative_hits) charge nothing here, where the original adds them. The unit_multiplier of an override
-//     is left out of account by both.
+//   - Beyond a limit nothing more is remembered than that it was passed. Where two limits count the same thing, the
+//     figures of the higher one are then those at which the lower one stopped. That takes an override (the limit that a
+//     descriptor brings) which differs from the rule for the same values, or descriptors whose keys and values run
+//     together to the same text: (a, b_c) and (a_b, c).
+//   - Limits of different units never share a counter. Those of the original do while both windows begin at the same
+//     moment.
+//   - Hits that are to be given back (is_negative_hits) charge nothing here, where the original adds them. The
+//     unit_multiplier of an override is left out of account by both.
 //   - A descriptor with a key or value over bounds.value is over the limit, and counted nowhere.
-//   - What only concerns its statistics (detailed_metric, value_to_metric), its cache of what is over the limit and the jitter of its
-//     expiry has no meaning here. A key that stands where it has no meaning is a mistake, where the original passes over it.
-//   - Errors have gRPC codes that fit, where the original knows Unknown alone; whoever asks sees an error in both cases.
+//   - What only concerns its statistics (detailed_metric, value_to_metric), its cache of what is over the limit and the
+//     jitter of its expiry has no meaning here. A key that stands where it has no meaning is a mistake, where the
+//     original passes over it.
+//   - Errors have gRPC codes that fit, where the original knows Unknown alone; whoever asks sees an error in both
+//     cases.
 //
 // An answer that is an error makes an Envoy go on, unless it was told otherwise (failure_mode_deny). So what a client
 // can bring about by what it sends is never answered by an error: it is counted, or over the limit.

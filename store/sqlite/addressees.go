@@ -73,7 +73,8 @@ func (t *tx) PutAddressees(all ...store.Addressee) error {
 	}
 	for i := range all {
 		a := &all[i]
-		n, err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?, attempt = ?, owner = ?, status = ?,
+		n,
+			err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?, attempt = ?, owner = ?, status = ?,
 			warned = ? WHERE mail = ? AND number = ?`,
 			a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt), a.Owner,
 			a.Status, a.Warned, int64(a.Mail), int64(a.Number))
@@ -127,7 +128,8 @@ func (t *tx) RemoveAddressees(id store.MailID, numbers ...int) error {
 
 // removeDone removes a mail that has reached everybody. Most have no file, and then one statement does.
 func (t *tx) removeDone(id store.MailID) error {
-	n, err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`, key(id))
+	n,
+		err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`, key(id))
 	if err != nil {
 		return t.spoil(err)
 	}

@@ -54,8 +54,9 @@ func source(addr netip.Addr) string {
 }
 
 func readCounter(r row) (c store.Counter, err error) {
-	c = store.Counter{Throttle: r.text(0), Rule: r.text(1), Account: r.text(2), Period: moment(r.int(4)), Used: r.int(5),
-		At: r.time(6), Until: moment(r.int(7))}
+	c = store.Counter{Throttle: r.text(0), Rule: r.text(1), Account: r.text(2), Period: moment(r.int(4)),
+		Used: r.int(5),
+		At:   r.time(6), Until: moment(r.int(7))}
 	if addr := r.text(3); addr != "" {
 		if c.Source, err = netip.ParseAddr(addr); err != nil {
 			return c, corrupt(err)

@@ -62,7 +62,8 @@ func (t *tx) PutKnown(throttle, user string, known []byte) error {
 		return err
 	}
 	t.session.weigh(len(known))
-	n, err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches WHERE user = ? AND throttle = ?
+	n,
+		err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches WHERE user = ? AND throttle = ?
 		ON CONFLICT DO UPDATE SET data = excluded.data`, known, user, throttle)
 	if err == nil && n == 0 {
 		err = errNoSketch

@@ -9,7 +9,8 @@ import (
 )
 
 func TestAllow(t *testing.T) {
-	for name, addr := range map[string]string{"IPv4": "192.0.2.1", "mapped": "::ffff:192.0.2.1", "IPv6": "2001:db8::1"} {
+	for name, addr := range map[string]string{"IPv4": "192.0.2.1", "mapped": "::ffff:192.0.2.1",
+		"IPv6": "2001:db8::1"} {
 		l, err := New(Options{Rate: weir.Rate{Count: 1, Per: time.Second}, Burst: 5}, start)
 		if err != nil {
 			t.Fatal(err)

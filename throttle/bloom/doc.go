@@ -12,7 +12,7 @@
 // has come due since is taken off by whoever looks. So a grant mostly reads one line and writes one word. A line is
 // filled, and its time set, when its limiters could not count further otherwise.
 //
-// Most programs want New and Allow. The Limiter has prefixes at several levels, groups, exemptions, keys that rotate, and
-// an estimate of the damage. A Table is one structure for those who hash and keep time themselves, such as the program
-// in the kernel, which has the same lines and the same hash.
+// Most programs want New and Allow. The Limiter has prefixes at several levels, groups, exemptions, keys that rotate,
+// and an estimate of the damage. A Table is one structure for those who hash and keep time themselves, such as the
+// program in the kernel, which has the same lines and the same hash.
 package bloom

@@ -177,7 +177,8 @@ func (o Options) validateRanges(v *weir.Mistakes) {
 		v.Networks("groups."+name, ranges)
 		for i, p := range ranges {
 			if other, twice := taken[p.Masked()]; twice && p.IsValid() {
-				v.Add(fmt.Sprintf("groups.%s[%d]", name, i), fmt.Sprintf("%s is in the group %q already", p, other), "an address is in one group")
+				v.Add(fmt.Sprintf("groups.%s[%d]", name, i), fmt.Sprintf("%s is in the group %q already", p, other),
+					"an address is in one group")
 			}
 			taken[p.Masked()] = name
 		}

@@ -47,7 +47,8 @@ func TestAllow(t *testing.T) {
 }
 
 func TestAllowN(t *testing.T) {
-	q, allow := allowing(t, perSecond(5), Policy{Name: "minute", Limit: Count(7), Period: weir.Period{Length: time.Minute}})
+	q, allow := allowing(t, perSecond(5),
+		Policy{Name: "minute", Limit: Count(7), Period: weir.Period{Length: time.Minute}})
 	if q.AllowN(epoch, "acme", 6) {
 		t.Error("6 allowed, the limit is 5")
 	}

@@ -198,8 +198,8 @@ func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at,
 	})
 }
 
-// admit gives a stranger that the upstream accepted an entry of its own, on probation, or returns nil when there is none.
-// What may have been pushed out begins with what its set of strangers has used: it has used no more than that.
+// admit gives a stranger that the upstream accepted an entry of its own, on probation, or returns nil when there is
+// none. What may have been pushed out begins with what its set of strangers has used: it has used no more than that.
 func (t *table) admit(rs *rules, g *stranger, now int64) *account {
 	s := g.shard
 	if !t.bringers.fits(rs, acceptedKeys, g.from, now) || !t.freeEntry(rs, s, now, true) {

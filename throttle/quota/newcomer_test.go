@@ -269,7 +269,8 @@ func TestAGuestEarnsAPlace(t *testing.T) {
 			r.send("second", v4(1), 401)
 			set := func(name string) *account { return r.q.table.stranger(r.q.table.hash(name, netip.Addr{})) }
 			stranger := "stranger"
-			for set(stranger) == set("first") || set(stranger) == set("second") { // one of them is pushed out, and goes there
+			// one of them is pushed out, and goes there
+			for set(stranger) == set("first") || set(stranger) == set("second") {
 				stranger += "x"
 			}
 			e, f := r.judge(weir.Event{Account: stranger, Source: v4(1)}),

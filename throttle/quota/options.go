@@ -386,7 +386,8 @@ func (v *mistakes) overrides(path string, overrides map[string]Override, policie
 		at := path + "." + name
 		o := overrides[name]
 		if !known {
-			v.Add(at, fmt.Sprintf("there is no policy %q", name), weir.Suggest(name, slices.Sorted(maps.Keys(policies))...))
+			v.Add(at, fmt.Sprintf("there is no policy %q", name),
+				weir.Suggest(name, slices.Sorted(maps.Keys(policies))...))
 			continue
 		}
 		if o.Limit.Set {

@@ -236,8 +236,9 @@ func TestRecipient(t *testing.T) {
 	r := rules(t, Options{
 		Domains:  []string{"gmail.com", ".Big.example", "münchen.example", "other.example"},
 		Internal: []string{".in.big.example"},
-		Same:     []identify.AliasRule{{Domains: []string{"other.example", "alias.example"}, Tags: "-", As: "one.example"}},
-		Exempt:   []string{"bulk"},
+		Same: []identify.AliasRule{{Domains: []string{"other.example", "alias.example"}, Tags: "-",
+			As: "one.example"}},
+		Exempt: []string{"bulk"},
 	})
 	for address, want := range map[string]struct {
 		normal  string

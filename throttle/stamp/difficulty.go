@@ -10,10 +10,11 @@ import (
 // A Difficulty decides how much work is asked for. It is pure: what it needs to remember is in the State that goes in
 // and comes out. There are three, and Options.Difficulty makes the one that is configured:
 //
-//   - steered (the default): every second by the delay that stamped requests meet in their lane. Up fast, down by a third, nothing
-//     at all when the load is gone, never more than a phone can bear.
+//   - steered (the default): every second by the delay that stamped requests meet in their lane. Up fast, down by a
+//     third, nothing at all when the load is gone, never more than a phone can bear.
 //   - in steps: a list of loads and works.
-//   - doubling: nothing until a set load, then the first work, doubled after every interval at whose end the load is still there.
+//   - doubling: nothing until a set load, then the first work, doubled after every interval at whose end the load is
+//     still there.
 type Difficulty struct {
 	steps    []Step
 	interval time.Duration // of doubling; zero: steered, unless there are steps

@@ -21,12 +21,12 @@
 //
 // Work is the expected number of basic operations, and means the same for each algorithm but one:
 //
-//   - sha256-k: a hash. It takes one HMAC to issue, and an HMAC and 16 hashes to verify. Attackers gain by hardware made
-//     for hashing: one data-centre GPU does 15.6 G/s, a browser's thread 3 M/s. At 20 bits a browser pays 0.35 s; the GPU
-//     makes 14,800 stamps a second.
-//   - dlog: a product modulo 768 bits. It takes about 100 products to issue and 2 HMACs to verify. Attackers gain little:
-//     0.89 of the declared work at best (interleaved baby steps and giant steps), and that needs memory; kangaroos take
-//     1.33 and more.
+//   - sha256-k: a hash. It takes one HMAC to issue, and an HMAC and 16 hashes to verify. Attackers gain by hardware
+//     made for hashing: one data-centre GPU does 15.6 G/s, a browser's thread 3 M/s. At 20 bits a browser pays 0.35 s;
+//     the GPU makes 14,800 stamps a second.
+//   - dlog: a product modulo 768 bits. It takes about 100 products to issue and 2 HMACs to verify. Attackers gain
+//     little: 0.89 of the declared work at best (interleaved baby steps and giant steps), and that needs memory;
+//     kangaroos take 1.33 and more.
 //   - argon2id: a block of 1 KiB filled. It takes one HMAC to issue, and an HMAC and 8 × 2 MiB to verify, in a pool.
 //     Memory bandwidth is the bound: that GPU could try at most 0.7 M/s of the 2 MiB puzzles.
 //   - dlog-classic: a possibility. It takes a prime to issue and a power to verify. Attackers gain almost everything:

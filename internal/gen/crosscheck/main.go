@@ -32,7 +32,8 @@ func check(root, target string) (n int, err error) {
 	system, arch, _ := strings.Cut(target, "/")
 	all, err := packages.Load(&packages.Config{
 		Dir: root,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes |
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedDeps | packages.NeedTypes |
 			packages.NeedSyntax | packages.NeedTypesSizes | packages.NeedModule,
 		Env: append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0"),
 		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
