@@ -334,9 +334,9 @@ func TestExamples(t *testing.T) {
 			}
 			defer conn.Close()
 			for i := range 11 {
-				r, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
-					&rls.RateLimitRequest{Domain: "edge",
-						Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "acme"}}}}})
+				entries := []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "acme"}}
+				r, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+					Domain: "edge", Descriptors: []*common.RateLimitDescriptor{{Entries: entries}}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -239,7 +239,8 @@ func TestInnocentEnvoy(t *testing.T) {
 						}
 						h.HeaderMap.Headers = append(h.HeaderMap.Headers, value)
 					}
-					source := &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "192.0.2.1"}}}
+					socket := &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "192.0.2.1"}}
+					source := &core.Address{Address: socket}
 					resp, err := client.Check(within(t), &auth.CheckRequest{Attributes: &auth.AttributeContext{
 						Source:  &auth.AttributeContext_Peer{Address: source},
 						Request: &auth.AttributeContext_Request{Http: h}}})

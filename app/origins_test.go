@@ -89,7 +89,8 @@ func (b *bench) askers() map[string]asker {
 				}
 				h.Headers[name] = value
 			}
-			peer := &auth.AttributeContext_Peer{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "127.0.0.1"}}}}
+			address := &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "127.0.0.1"}}
+			peer := &auth.AttributeContext_Peer{Address: &core.Address{Address: address}}
 			ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 			defer cancel()
 			r, err := auth.NewAuthorizationClient(conn).Check(ctx,

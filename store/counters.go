@@ -24,7 +24,7 @@ type Counters interface {
 // How a rule counts decides what it saves:
 //
 //	fixed window    one counter: Period is the start of the period, Used what was charged in it, Until its end
-//	… of bytes      one counter: Period is the epoch, Used what was charged or still owed in the period that starts At,
+//	… of bytes      one counter: Period is the epoch, Used what was charged or owed in the period that starts At,
 //	                Until when all of it is paid off
 //	sliding window  one counter for each part of the window that is not empty: Period is the start of the part, Until
 //	                when it leaves the window

@@ -55,7 +55,8 @@ func TestDefaults(t *testing.T) {
 		len(socket.TrustedProxies) != 0 {
 		t.Errorf("%+v", socket)
 	}
-	if kept := (Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}).WithDefaults(); len(kept.TrustedProxies) != 1 {
+	own := Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	if kept := own.WithDefaults(); len(kept.TrustedProxies) != 1 {
 		t.Errorf("%+v", kept)
 	}
 	if slices.Contains(BoundNames[:], "") {

@@ -6,8 +6,8 @@
 // Only the mail of users is judged: of those who logged in, and of clients in networks that may send without.
 // Everything else, such as mail that comes in, is none of the gate's business, and the answer is DUNNO.
 //
-//	RCPT            a stopped user is refused at once; the throttles judge the recipient; the gate remembers it for its mail
-//	DATA            the mail is judged as a whole, once; with over: filter, one that must wait is marked with its user (PREPEND)
+//	RCPT            a stopped user is refused at once; the throttles judge the recipient; the gate remembers it
+//	DATA            the mail is judged as a whole, once; with over: filter, one that must wait is marked (PREPEND)
 //	END-OF-MESSAGE  the same where DATA was not asked about; with over: filter, a marked mail is diverted (FILTER)
 //
 // Whether a mail has one recipient or several is known at DATA only, and Postfix then names the recipient of a mail to

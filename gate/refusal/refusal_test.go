@@ -69,20 +69,31 @@ func TestDetail(t *testing.T) {
 		t.Errorf("%d sentences", len(seen))
 	}
 	for want, a := range map[string]weir.Answer{
-		"The limit is used up.":                        {},
-		"The limit of 5 requests per hour is used up.": {Reason: weir.OverLimit, Figure: figure},
+		"The limit is used up.": {},
+		"The limit of 5 requests per hour is used up.": {
+			Reason: weir.OverLimit, Figure: figure},
 		"The limit of 1KiB per 2m is used up.": {Reason: weir.OverLimit,
 			Figure: weir.Figure{Unit: "bytes", Limit: 1024, Window: weir.Window(2 * time.Minute)}},
-		"The limit of 5 requests per hour is used up. Accounts that are new to the server share it. Try again soon.": {Reason: weir.SharedLimit, Figure: figure},
-		"The limit of 3 per month is used up.":                                                         {Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: weir.NewWindow(30*24*time.Hour, weir.Month)}},
-		"The limit of 3 per 30d is used up.":                                                           {Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: weir.Window(30 * 24 * time.Hour)}},
-		"The limit of 2 per day is used up.":                                                           {Reason: weir.OverLimit, Figure: weir.Figure{Limit: 2, Window: weir.NewWindow(23*time.Hour, weir.Day)}},
-		"The limit of 3 per day is used up.":                                                           {Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: weir.Window(24 * time.Hour)}},
-		"The server is busy. Requests with a stamp go first.":                                          {Reason: weir.Unpaid, Figure: weir.Figure{Unit: "operations"}},
-		"The limit of 5 at once is used up. With a stamp the request goes on.":                         {Reason: weir.Unpaid, Figure: weir.Figure{Unit: "at once", Limit: 5}},
-		"The server is busy, and as many requests as may wait are waiting, or have waited too long.":   {Reason: weir.LineFull, Figure: weir.Figure{Unit: "waiting", Limit: 9}},
-		"The limit of 5 requests per minute is used up, and the wait would be too long.":               {Reason: weir.WaitTooLong, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Minute)}},
-		"The limit of 5 requests per second is used up, and as many requests as may wait are waiting.": {Reason: weir.LineFull, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Second)}},
+		"The limit of 5 requests per hour is used up. Accounts that are new to the server share it. Try again soon.": {
+			Reason: weir.SharedLimit, Figure: figure},
+		"The limit of 3 per month is used up.": {
+			Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: weir.NewWindow(30*24*time.Hour, weir.Month)}},
+		"The limit of 3 per 30d is used up.": {
+			Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: weir.Window(30 * 24 * time.Hour)}},
+		"The limit of 2 per day is used up.": {
+			Reason: weir.OverLimit, Figure: weir.Figure{Limit: 2, Window: weir.NewWindow(23*time.Hour, weir.Day)}},
+		"The limit of 3 per day is used up.": {
+			Reason: weir.OverLimit, Figure: weir.Figure{Limit: 3, Window: weir.Window(24 * time.Hour)}},
+		"The server is busy. Requests with a stamp go first.": {
+			Reason: weir.Unpaid, Figure: weir.Figure{Unit: "operations"}},
+		"The limit of 5 at once is used up. With a stamp the request goes on.": {
+			Reason: weir.Unpaid, Figure: weir.Figure{Unit: "at once", Limit: 5}},
+		"The server is busy, and as many requests as may wait are waiting, or have waited too long.": {
+			Reason: weir.LineFull, Figure: weir.Figure{Unit: "waiting", Limit: 9}},
+		"The limit of 5 requests per minute is used up, and the wait would be too long.": {
+			Reason: weir.WaitTooLong, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Minute)}},
+		"The limit of 5 requests per second is used up, and as many requests as may wait are waiting.": {
+			Reason: weir.LineFull, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Second)}},
 	} {
 		if got := Detail(&a); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -34,7 +34,8 @@ func check(method, host, path, source string, headers ...string) *auth.CheckRequ
 }
 
 func peerOf(source string) *auth.AttributeContext_Peer {
-	return &auth.AttributeContext_Peer{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: source}}}}
+	address := &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: source}}
+	return &auth.AttributeContext_Peer{Address: &core.Address{Address: address}}
 }
 
 func (r *rig) check(req *auth.CheckRequest) *auth.CheckResponse {

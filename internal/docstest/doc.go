@@ -5,7 +5,7 @@
 //
 //	yaml             a whole configuration, which must be valid and without warnings
 //	yaml fragment    a piece of one, which must be YAML
-//	console, sh      lines that begin with "$ weir" (or "weir", in sh) are commands, whose flags and arguments must exist
+//	console, sh      lines that begin with "$ weir" (or "weir", in sh) are commands; flags and arguments must exist
 //	go               a whole file, which must compile
 //
 // Indented lines that begin with "weir" are commands too.

@@ -8,7 +8,7 @@
 //	callers -> queue (bounded) -> one writer -> BEGIN … all that is waiting … COMMIT -> each caller gets its answer
 //	readers -> connections of their own, which see what is committed
 //
-//	text of a mail -> memory, or a file in the folder mail, with its envelope (fsync of the file, and of its folder) -> the row, by the writer
+//	text of a mail -> memory, or a file in the folder mail, with its envelope (fsync of file and folder) -> the row
 //
 // There is one writer. While it waits for the disk, others queue up, and the next commit takes all of them: with many
 // callers a commit costs each of them a small part of the time that the disk needs to make it safe. Nothing waits to be

@@ -83,7 +83,8 @@ type undocumented struct {
 }
 
 func TestAFieldWithoutACommentIsRefused(t *testing.T) {
-	s := &source{packages: map[string]*packageDocs{reflect.TypeFor[undocumented]().PkgPath(): {types: map[string]string{"undocumented": "Some."}}}}
+	docs := &packageDocs{types: map[string]string{"undocumented": "Some."}}
+	s := &source{packages: map[string]*packageDocs{reflect.TypeFor[undocumented]().PkgPath(): docs}}
 	w := walker{source: s, seen: map[reflect.Type]bool{}}
 	if err := w.visit("", reflect.TypeFor[undocumented]()); err == nil ||
 		!strings.Contains(err.Error(), "has no comment") {
