@@ -118,8 +118,7 @@ const checkBytes = 64 << 10
 func (p *Pool) ask(ctx context.Context, s *server) bool {
 	path, query, _ := cut(p.opts.Health.Path)
 	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: s.to.host,
-		Close:  true,
-		Header: http.Header{"User-Agent": {"weir"}}}).WithContext(ctx)
+		Close: true, Header: http.Header{"User-Agent": {"weir"}}}).WithContext(ctx)
 	s.active.Add(1) // given back with the answer
 	res, err := s.give(p, r, nil, func(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 		c, err := s.dial(ctx, &p.opts, by, false)
