@@ -191,7 +191,6 @@ func parseLength(s string) (n int64, ok bool) {
 	return n, true
 }
 
-// hasWord looks for a word in a list of them, whatever its case.
 func hasWord(list, word string) bool {
 	if strings.EqualFold(list, word) {
 		return true

@@ -18,7 +18,6 @@ type health struct {
 	until    time.Time // without checks: when a request is tried on it again
 }
 
-// well reports whether a server should get requests.
 func (s *server) well(now time.Time) bool {
 	if !s.trouble.Load() {
 		return true
@@ -96,7 +95,6 @@ func (p *Pool) nextCheck(i int) {
 	})
 }
 
-// check asks a server how it is, on a connection of its own.
 func (p *Pool) check(s *server) {
 	ctx, cancel := context.WithTimeout(p.base, p.opts.Health.Timeout.Std())
 	defer cancel()

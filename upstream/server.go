@@ -169,7 +169,6 @@ func (s *server) dial(ctx context.Context, o *Options, by Caller, only1 bool) (*
 	return newConn(s, nc), nil
 }
 
-// do gives a request to the server, on an idle connection or a new one.
 func (s *server) do(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 	s.requests.Add(1)
 	s.active.Add(1)

@@ -291,7 +291,6 @@ func (k *Keeper) putBack(t task, failed bool) {
 	l.dueBy(k.retry)
 }
 
-// wrote notes that the store has what was to be written.
 func (k *Keeper) wrote() {
 	k.list.mu.Lock()
 	failing := k.failing

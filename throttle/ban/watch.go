@@ -96,7 +96,6 @@ func (l *List) Alarm(f func(due time.Time)) {
 	}
 }
 
-// dueBy says that there is something to do at a time.
 func (l *List) dueBy(at int64) {
 	if at < l.due {
 		l.due = at

@@ -296,7 +296,6 @@ func (a *asked) now(of string) Work {
 	return 0
 }
 
-// step brings the work asked for up to date and returns it.
 func (a *asked) step(d *Difficulty, load weir.Load, now time.Time) Work {
 	at := (*a.all())[load.Of]
 	if at == nil {
