@@ -11,8 +11,8 @@ import (
 	"weir"
 )
 
-// A Quota is a throttle with limits of each account. Most programs want Allow. Make it with New; goroutines may share
-// it.
+// A Quota is a throttle that keeps the limits of each account. Most programs want Allow; gates want Judge. The zero value
+// cannot be used: make one with New. Goroutines may share it.
 type Quota struct {
 	rules   atomic.Pointer[rules]
 	table   *table

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A cell is five bits, six to a word. With an index of p bits, the rest of a hash gives 1 to 33-p: leading zeroes and
-// one.
+// A cell is five bits, six to a word. With an index of p bits, the rest of a hash gives 1 to 33-p: leading zeroes plus
+// one. An empty cell is 0.
 const (
 	cellBits  = 5
 	cellsWord = 6

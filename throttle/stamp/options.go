@@ -39,7 +39,7 @@ const (
 type Fate string
 
 const (
-	FateDrop Fate = "drop" // turned away; who forged goes on the invalid list
+	FateDrop Fate = "drop" // turned away; a forger goes on the block list
 	FatePool Fate = "pool" // as if it had brought none: it is asked for one, and may wait in the general pool
 )
 

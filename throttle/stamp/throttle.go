@@ -12,10 +12,11 @@ import (
 	"weir/identify"
 )
 
-// A Throttle asks for stamps under load, and takes them for all throttles of its chain. Goroutines may share it.
+// A Throttle asks for stamps under load, and takes them for all throttles of its chain. Make one with NewThrottle;
+// goroutines may share it.
 //
 //	dormant, paid, free, or taken by the general pool ──> admit
-//	forged ──> refuse, and the invalid list; a stamp for one request that comes twice ──> refuse
+//	forged ──> refuse, and the block list; a stamp for one request that comes twice ──> refuse
 //	nothing paid ──> challenge; of one that keeps coming with neither stamp nor ticket ──> refuse
 type Throttle struct {
 	setup atomic.Pointer[setup]
