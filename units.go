@@ -169,7 +169,6 @@ func (w Window) Calendar() Calendar { return Calendar(w & calendarBits) }
 // String returns month, 1h, 30d.
 func (w Window) String() string { return Period{Length: w.Length(), Calendar: w.Calendar()}.String() }
 
-// MarshalText writes the window as people read it.
 func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // Bounds returns the start and the end of the period that t lies in. loc matters for calendar periods only.

@@ -26,7 +26,6 @@ func (v Verdict) String() string { return Name(verdictNames[:], v, "verdict") }
 
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
 func (v *Verdict) UnmarshalText(text []byte) error { return named(v, verdictNames[:], text, "verdict") }
 
 // A Reason says why an event does not go on at once.
@@ -63,7 +62,6 @@ func (r Reason) String() string { return Name(reasonNames[:], r, "reason") }
 
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
 func (r *Reason) UnmarshalText(text []byte) error { return named(r, reasonNames[:], text, "reason") }
 
 // Name returns the i-th of some names, or what(i) where there is none.

@@ -41,7 +41,6 @@ func (a *accepted) find(who client, account string) (set *[acceptedWays]acceptan
 	return &a.table[at%acceptedSets], max(1, maphash.String(a.seed, account)^at)
 }
 
-// has reports whether the upstream accepted an account from a network of late.
 func (a *accepted) has(who client, account string, at int64) bool {
 	if !a.any.Load() || who.family == 0 {
 		return false

@@ -9,7 +9,6 @@ type commons struct {
 	last   int // which round had the last turn
 }
 
-// The rounds.
 const (
 	heldRound   = 0
 	calledRound = 1

@@ -516,7 +516,6 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 	return l.instant(l.due)
 }
 
-// nextDue is when something falls due by itself.
 func (l *Lanes) nextDue() int64 {
 	due := int64(never)
 	for _, w := range [...]*waiter{l.commons.oldest(), l.payers.age.first()} {

@@ -60,7 +60,6 @@ func (r *learner) bound(least, most, begin int) {
 	r.limit = max(r.least, min(r.limit, r.most))
 }
 
-// capacity is how many are let through now.
 func (r *learner) capacity() int {
 	if r.probe > 0 {
 		return r.probe

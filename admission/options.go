@@ -84,8 +84,7 @@ func (o Options) Validate() error {
 		v.Add("least", fmt.Sprintf("%d is more than the most, %d", full.Least, full.Most), "least is the smaller one")
 	case o.Learn && (full.Concurrent < full.Least || full.Concurrent > full.Most):
 		v.Add("concurrent", fmt.Sprintf("learning begins at %d, which is not between %d and %d", full.Concurrent,
-			full.Least, full.Most),
-			"between least and most")
+			full.Least, full.Most), "between least and most")
 	case !o.Learn && o.Concurrent == 0:
 		v.Add("concurrent", "nobody said what the upstream can do", "write concurrent: 64, or learn: true")
 	case !o.Learn && o.Least != 0:

@@ -68,7 +68,6 @@ func (r *ranking[T]) Pop() any {
 	return x
 }
 
-// sooner reports whether one waiter goes before another.
 func sooner(a, b *waiter) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
 
 // A queue keeps things in the order in which they joined; any of them may leave. The zero value is empty.

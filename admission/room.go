@@ -271,7 +271,6 @@ func (r *room) needs(at int64) float64 {
 	return max(1, needs)
 }
 
-// takeOut takes somebody out of line who is there or was called.
 func (l *Lanes) takeOut(p *entry) {
 	r := &l.room
 	if p.called {

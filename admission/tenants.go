@@ -44,7 +44,6 @@ func (t *tenants) get() *tenancy {
 	return &tenancy{own: true}
 }
 
-// begin notes that somebody has a place.
 func (t *tenants) begin(p *tenancy, in lane, holder weir.Holder, at int64) {
 	own := p.own
 	*p = tenancy{lane: in, since: at, seen: at, own: own}

@@ -2,6 +2,9 @@ package identify
 
 import (
 	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -200,7 +203,6 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 		Hint: hint(word, spec)}
 }
 
-// hint suggests the nearest known word.
 func hint(word, spec string) string {
 	if best := weir.Nearest(word, extractorNames[:]...); best != "" {
 		return "did you mean " + best + strings.TrimPrefix(spec, word) + "?"
@@ -332,4 +334,21 @@ func check(id string) error {
 // IsBlank reports whether some server trims a character away.
 func IsBlank(r rune) bool {
 	return unicode.IsSpace(r) || r >= '\u200b' && r <= '\u200d' || r == '\u2060' || r == '\ufeff'
+}
+
+// maskKey makes fingerprints useless to somebody with the log and a list of likely ids. It lives with the process.
+var maskKey = func() (key [32]byte) {
+	_, _ = rand.Read(key[:]) // never fails: crypto/rand
+	return key
+}()
+
+// Mask returns a short fingerprint of an account id, to be logged in its place: the same for the same id as long as the
+// process lives, and nothing that could be turned back. An empty id has an empty one.
+func Mask(id string) string {
+	if id == "" {
+		return ""
+	}
+	var array [len(maskKey) + MaxAccount]byte
+	sum := sha256.Sum256(append(append(array[:0], maskKey[:]...), id...))
+	return hex.EncodeToString(sum[:4])
 }

@@ -287,8 +287,7 @@ func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt
 		networks, fault := readList(name, read)
 		if count += len(networks); fault == nil && count > MaxExemptNetworks {
 			fault = &weir.FieldError{Msg: fmt.Sprintf("with %s there are more than %d networks", name,
-				MaxExemptNetworks),
-				Hint: "leave some out, or write wider ones"}
+				MaxExemptNetworks), Hint: "leave some out, or write wider ones"}
 		}
 		switch {
 		case fault != nil:

@@ -36,7 +36,6 @@ func tooWide(p netip.Prefix) *weir.FieldError {
 		Hint: fmt.Sprintf("/%d is the widest", least)}
 }
 
-// readList reads a file of networks.
 func readList(name string, read func(string) ([]byte, error)) ([]netip.Prefix, *weir.FieldError) {
 	data, err := read(name)
 	if err != nil {

@@ -117,7 +117,6 @@ func withoutOrigin(target string) string {
 	return withoutAuthority(rest)
 }
 
-// withoutAuthority returns what comes after the host.
 func withoutAuthority(rest string) string {
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
 		return rest[i:]

@@ -57,8 +57,7 @@ func (c *conn) answer(r *http.Request, h *head) (*http.Response, error) {
 
 func fillResponse(res *http.Response, r *http.Request, h *head) {
 	*res = http.Response{Status: h.reason, StatusCode: h.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: h.minor,
-		Header:        h.header,
-		ContentLength: h.length, Request: r}
+		Header: h.header, ContentLength: h.length, Request: r}
 	if h.minor == 0 {
 		res.Proto = "HTTP/1.0"
 	}

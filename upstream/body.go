@@ -176,7 +176,6 @@ func (b *Body) line(most int) ([]byte, error) {
 	}
 }
 
-// nextChunk reads the end of a chunk and the size of the next.
 func (b *Body) nextChunk() error {
 	if b.inChunks {
 		line, err := b.line(2)

@@ -124,7 +124,6 @@ func (c *conn) ask(r *http.Request, by Caller) (*http.Response, error) {
 	}
 }
 
-// fail ends an exchange and the connection with it, and says whose fault it was.
 func (c *conn) fail(err error) error {
 	server, seen, sender := c.server.to.name, c.seen, c.sender
 	c.end()

@@ -130,8 +130,7 @@ func (h *head) statusLine(line string) error {
 		return malformedError("the answer is not HTTP/1")
 	}
 	if len(rest) < 3 || len(rest) > 3 && rest[3] != ' ' || rest[0] < '1' || rest[0] > '9' || rest[1] < '0' ||
-		rest[1] > '9' ||
-		rest[2] < '0' || rest[2] > '9' || !isValue(rest) {
+		rest[1] > '9' || rest[2] < '0' || rest[2] > '9' || !isValue(rest) {
 		return malformedError("malformed status line")
 	}
 	h.status = int(rest[0]-'0')*100 + int(rest[1]-'0')*10 + int(rest[2]-'0')
@@ -192,7 +191,6 @@ func parseLength(s string) (n int64, ok bool) {
 	return n, true
 }
 
-// hasWord looks for a word in a list of them, whatever its case.
 func hasWord(list, word string) bool {
 	if strings.EqualFold(list, word) {
 		return true

@@ -18,7 +18,6 @@ type health struct {
 	until    time.Time // without checks: when a request is tried on it again
 }
 
-// well reports whether a server should get requests.
 func (s *server) well(now time.Time) bool {
 	if !s.trouble.Load() {
 		return true
@@ -96,7 +95,6 @@ func (p *Pool) nextCheck(i int) {
 	})
 }
 
-// check asks a server how it is, on a connection of its own.
 func (p *Pool) check(s *server) {
 	ctx, cancel := context.WithTimeout(p.base, p.opts.Health.Timeout.Std())
 	defer cancel()
@@ -118,8 +116,7 @@ const checkBytes = 64 << 10
 func (p *Pool) ask(ctx context.Context, s *server) bool {
 	path, query, _ := cut(p.opts.Health.Path)
 	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: s.to.host,
-		Close:  true,
-		Header: http.Header{"User-Agent": {"weir"}}}).WithContext(ctx)
+		Close: true, Header: http.Header{"User-Agent": {"weir"}}}).WithContext(ctx)
 	s.active.Add(1) // given back with the answer
 	res, err := s.give(p, r, nil, func(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
 		c, err := s.dial(ctx, &p.opts, by, false)

@@ -97,9 +97,7 @@ func (l *List) attach(k *Keeper) error {
 		return ErrKept
 	}
 	l.keeper = k
-	note := func(i *item) { k.note(Change{Added, i.ban}) }
-	l.networks.each(note)
-	l.clients.each(note)
+	l.each(func(i *item) { k.note(Change{Added, i.ban}) })
 	return nil
 }
 
@@ -124,11 +122,7 @@ func (l *List) load(stored []store.Ban, now time.Time) {
 		if b.Validate() != nil {
 			continue // no store that keeps the contract has such a one
 		}
-		old := l.item(b.BanKey)
-		if old != nil && !old.holds(l.seen) {
-			l.drop(old, Expired)
-			old = nil
-		}
+		old := l.current(b.BanKey)
 		switch {
 		case !b.Holds(now):
 		case old == nil:
@@ -257,13 +251,11 @@ func (k *Keeper) next() task {
 	k.prune = false
 	if k.whole {
 		k.whole, t.all = false, true
-		note := func(i *item) {
+		l.each(func(i *item) {
 			if i.holds(l.seen) {
 				t.whole = append(t.whole, i)
 			}
-		}
-		l.networks.each(note)
-		l.clients.each(note)
+		})
 		return t
 	}
 	if len(k.batch) == 0 {
@@ -291,7 +283,6 @@ func (k *Keeper) putBack(t task, failed bool) {
 	l.dueBy(k.retry)
 }
 
-// wrote notes that the store has what was to be written.
 func (k *Keeper) wrote() {
 	k.list.mu.Lock()
 	failing := k.failing
@@ -312,12 +303,11 @@ func (t *task) do(ctx context.Context, s store.Bans) error {
 	if err := write(ctx, s, t.batch); err != nil {
 		return err
 	}
-	if t.prune {
-		if _, err := s.Prune(ctx, t.now); err != nil {
-			return err
-		}
+	if !t.prune {
+		return nil
 	}
-	return nil
+	_, err := s.Prune(ctx, t.now)
+	return err
 }
 
 // write writes what becomes of the bans of at most store.MaxBatch records. Bans that hold come first: none is missing.
@@ -368,12 +358,10 @@ func (t *task) compare(ctx context.Context, s store.Bans) error {
 	for key := range known {
 		records = append(records, record{key: key})
 	}
-	for len(records) > 0 {
-		n := min(len(records), store.MaxBatch)
-		if err := write(ctx, s, records[:n]); err != nil {
+	for batch := range slices.Chunk(records, store.MaxBatch) {
+		if err := write(ctx, s, batch); err != nil {
 			return err
 		}
-		records = records[n:]
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // ErrFull is returned when the list is full of operators' bans.
 var ErrFull = errors.New("the invalid list is full of operators' bans")
 
-// A List is the invalid list. Make one with New. It is safe for concurrent use.
+// A List is the block list. Make one with New. It is safe for concurrent use.
 type List struct {
 	setup    atomic.Pointer[setup]
 	clients  *table[string]
@@ -187,13 +187,16 @@ func (l *List) item(key store.BanKey) *item {
 // Each calls f with every ban that holds at now, networks first, in no order. It takes no lock: changes may be missed.
 func (l *List) Each(now time.Time, f func(store.Ban)) {
 	at := now.UnixNano()
-	each := func(i *item) {
+	l.each(func(i *item) {
 		if i.holds(at) {
 			f(i.ban)
 		}
-	}
-	l.networks.each(each)
-	l.clients.each(each)
+	})
+}
+
+func (l *List) each(f func(*item)) {
+	l.networks.each(f)
+	l.clients.each(f)
 }
 
 // All returns the bans that hold at now, in the order of store.BanKey.Compare.
@@ -252,23 +255,41 @@ func (l *List) Add(b store.Ban, now time.Time) error {
 
 // add puts a ban on the list that makes sense. l.mu is held.
 func (l *List) add(b store.Ban) error {
-	old := l.item(b.BanKey)
-	if old != nil && !old.holds(l.seen) {
-		l.drop(old, Expired)
-		old = nil
+	old := l.current(b.BanKey)
+	switch {
+	case old == nil:
+		return l.enter(b, true)
+	case b.Operator:
+	case old.ban.Operator, end(b) <= old.until:
+		return nil
+	default:
+		b.Since = old.ban.Since
 	}
-	if old != nil {
-		switch {
-		case b.Operator:
-		case old.ban.Operator, end(b) <= old.until:
-			return nil
-		default:
-			b.Since = old.ban.Since
-		}
-		l.replace(old, b)
+	l.replace(old, b)
+	return nil
+}
+
+// current returns what stands on the list for a key and is not over, or nil. l.mu is held.
+func (l *List) current(key store.BanKey) *item {
+	i := l.item(key)
+	if i != nil && !i.holds(l.seen) {
+		l.drop(i, Expired)
 		return nil
 	}
-	return l.enter(b, true)
+	return i
+}
+
+// put makes an item of a ban, in the order in which they end, and puts it into its table.
+func (l *List) put(b store.Ban) {
+	l.added++
+	i := &item{ban: b, until: end(b), heapIndex: -1, order: l.added}
+	l.heap(i).add(i)
+	if b.Client != "" {
+		l.clients.put(b.Client, i)
+	} else {
+		l.networks.put(networkOfPrefix(b.Prefix), i)
+	}
+	l.dueBy(i.until)
 }
 
 // enter puts a ban on the list that is not there, and drops another one for it.
@@ -277,36 +298,19 @@ func (l *List) enter(b store.Ban, store bool) error {
 		l.counts.refused.Add(1)
 		return ErrFull
 	}
-	i := l.rank(b)
-	if b.Client != "" {
-		l.clients.put(b.Client, i)
-		l.counts.clients.Add(1)
-	} else {
-		l.networks.put(networkOfPrefix(b.Prefix), i)
-		l.counts.networks.Add(1)
-		l.length(b.Prefix, 1)
-	}
-	if b.Operator {
-		l.counts.operators.Add(1)
-	}
+	l.put(b)
+	l.count(b, 1)
 	l.counts.added.Add(1)
-	l.dueBy(i.until)
 	l.tell(Change{Added, b}, store)
 	return nil
 }
 
 func (l *List) replace(old *item, b store.Ban) {
 	l.heap(old).remove(old)
-	i := l.rank(b)
-	if b.Client != "" {
-		l.clients.put(b.Client, i)
-	} else {
-		l.networks.put(networkOfPrefix(b.Prefix), i)
-	}
+	l.put(b)
 	if b.Operator && !old.ban.Operator {
 		l.counts.operators.Add(1)
 	}
-	l.dueBy(i.until)
 	l.tell(Change{Changed, b}, true)
 }
 
@@ -314,15 +318,10 @@ func (l *List) drop(i *item, why What) {
 	l.heap(i).remove(i)
 	if i.ban.Client != "" {
 		l.clients.remove(i.ban.Client)
-		l.counts.clients.Add(-1)
 	} else {
 		l.networks.remove(networkOfPrefix(i.ban.Prefix))
-		l.counts.networks.Add(-1)
-		l.length(i.ban.Prefix, -1)
 	}
-	if i.ban.Operator {
-		l.counts.operators.Add(-1)
-	}
+	l.count(i.ban, -1)
 	switch why {
 	case Removed:
 		l.counts.removed.Add(1)
@@ -351,11 +350,17 @@ func (l *List) evict() bool {
 	return true
 }
 
-func (l *List) rank(b store.Ban) *item {
-	l.added++
-	i := &item{ban: b, until: end(b), heapIndex: -1, order: l.added}
-	l.heap(i).add(i)
-	return i
+// count counts a ban that joins the list (1) or leaves it (-1).
+func (l *List) count(b store.Ban, n int) {
+	if b.Client != "" {
+		l.counts.clients.Add(int64(n))
+	} else {
+		l.counts.networks.Add(int64(n))
+		l.length(b.Prefix, n)
+	}
+	if b.Operator {
+		l.counts.operators.Add(int64(n))
+	}
 }
 
 func (l *List) heap(i *item) *ending {
@@ -393,11 +398,7 @@ func (l *List) Remove(key store.BanKey, now time.Time) error {
 	if key.Client == "" {
 		l.suspects.forget(key.Prefix)
 	}
-	i := l.item(key)
-	if i != nil && !i.holds(l.seen) {
-		l.drop(i, Expired)
-		i = nil
-	}
+	i := l.current(key)
 	if i == nil {
 		return fmt.Errorf("%s: %w", key, store.ErrNotFound)
 	}

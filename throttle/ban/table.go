@@ -99,7 +99,6 @@ func (t *table[K]) chain(chains []atomic.Pointer[node[K]], key K) *atomic.Pointe
 	return &chains[maphash.Comparable(t.seed, key)&uint64(len(chains)-1)]
 }
 
-// put adds an item, or replaces the one of the same key.
 func (t *table[K]) put(key K, i *item) {
 	if t.find(key) == nil {
 		t.count++
@@ -209,7 +208,6 @@ func (e ending) soonest() int64 {
 	return e[0].until
 }
 
-// instant turns nanoseconds into a time, and forGood into none.
 func instant(ns int64) time.Time {
 	if ns == forGood {
 		return time.Time{}

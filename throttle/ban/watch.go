@@ -38,9 +38,7 @@ type watcher struct{ told func(Change) }
 func (l *List) Watch(told func(Change)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := func(i *item) { told(Change{Added, i.ban}) }
-	l.networks.each(all)
-	l.clients.each(all)
+	l.each(func(i *item) { told(Change{Added, i.ban}) })
 	w := &watcher{told}
 	l.watchers = append(l.watchers, w)
 	return func() {
@@ -96,7 +94,6 @@ func (l *List) Alarm(f func(due time.Time)) {
 	}
 }
 
-// dueBy says that there is something to do at a time.
 func (l *List) dueBy(at int64) {
 	if at < l.due {
 		l.due = at

@@ -71,7 +71,6 @@ func (l *Limiter) Alarm(f func(time.Time)) {
 	f(l.born.Add(l.tendEvery()))
 }
 
-// begin starts with fresh tables.
 func (l *Limiter) begin(o Options, shapes []Shape, now time.Duration) {
 	s := &setup{opts: o, nets: newNetworks(o)}
 	for i, shape := range shapes {

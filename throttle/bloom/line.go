@@ -103,7 +103,6 @@ func (ls *lines) keep(n Network, line []standing) {
 	}
 }
 
-// full reports whether nobody else can join.
 func (ls *lines) full(n Network) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -31,7 +31,6 @@ const (
 // A Count says what is counted.
 type Count string
 
-// What may be counted.
 const (
 	Events Count = "events"
 	Bytes  Count = "bytes"

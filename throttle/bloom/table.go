@@ -385,7 +385,6 @@ func (t *Table) claim(words *[lineWords]uint64, last, unit, due uint64) bool {
 		t.fill(last&^(timeMask<<timeShift), due)|unit<<timeShift)
 }
 
-// fillRest refills the limiters in the other words of a line.
 func (t *Table) fillRest(words *[lineWords]uint64, due uint64) {
 	for i := range lineWords - 1 {
 		for {

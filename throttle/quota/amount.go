@@ -28,7 +28,6 @@ func (a Amount) String() string {
 	return strconv.FormatInt(a.N, 10)
 }
 
-// MarshalText writes the amount as people write it.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 func (a *Amount) UnmarshalText(text []byte) error {

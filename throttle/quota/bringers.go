@@ -119,7 +119,6 @@ func (b *bringers) fit(rs *rules, p pool, o origin, now int64, take bool) bool {
 // owes is what a slot owes. A clock that was set back adds nothing to it.
 func (b *bringers) owes(at uint64, now, most int64) int64 { return min(max(0, b.table[at]-now), most) }
 
-// give gives an account back that an origin was charged with.
 func (b *bringers) give(rs *rules, p pool, o origin) {
 	who, n := p.who(rs, o)
 	if n == 0 {

@@ -184,52 +184,41 @@ func (q *Quota) Restore(c store.Counter, now time.Time) error {
 		return err
 	}
 	rs, at := q.rules.Load(), nanos(now)
-	if Accepted(&c) {
-		return q.restoreAccepted(rs, &c, at)
-	}
-	r := rs.restores(&c)
-	if r == nil {
-		return fmt.Errorf("%q: %w", c.Rule, ErrNoPolicy)
-	}
-	if err := r.useful(&c, at); err != nil {
+	r, err := rs.restores(&c, at)
+	if err != nil {
 		return fmt.Errorf("%q: %w", c.Rule, err)
 	}
 	a, _ := q.table.get(rs, c.Account, c.Source, netip.Addr{}, at, restore)
 	defer a.shard.mu.Unlock()
-	if a.index < 0 {
+	switch {
+	case a.index < 0:
 		return fmt.Errorf("%q: %w", c.Rule, ErrTableFull)
+	case r == nil:
+		a.accept()
+	default:
+		r.restore(&c, a.state(r), a.terms(rs, r), a.shard.clock(at))
 	}
-	r.restore(&c, a.state(r), a.terms(rs, r), a.shard.clock(at))
 	return nil
 }
 
-func (q *Quota) restoreAccepted(rs *rules, c *store.Counter, now int64) error {
-	if rs.keeps == 0 {
-		return fmt.Errorf("%q: %w", c.Rule, ErrNoPolicy)
-	}
-	if !c.Counts(time.Unix(0, now)) {
-		return fmt.Errorf("%q: %w", c.Rule, ErrOver)
-	}
-	a, _ := q.table.get(rs, c.Account, netip.Addr{}, netip.Addr{}, now, restore)
-	defer a.shard.mu.Unlock()
-	if a.index < 0 {
-		return fmt.Errorf("%q: %w", c.Rule, ErrTableFull)
-	}
-	a.accept()
-	return nil
-}
-
-// restores returns the rule that a counter is of, or nil.
-func (rs *rules) restores(c *store.Counter) *rule {
-	if c.Account == "" && (rs.OnMissing == MissingRefuse || sourceOf(rs, c.Source) != c.Source) {
-		return nil
+// restores returns the rule that a counter is of, nil for one that says that an account was accepted, or why it is of
+// no use at now.
+func (rs *rules) restores(c *store.Counter, now int64) (*rule, error) {
+	switch {
+	case Accepted(c) && rs.keeps > 0:
+		if !c.Counts(time.Unix(0, now)) {
+			return nil, ErrOver
+		}
+		return nil, nil
+	case c.Account == "" && (rs.OnMissing == MissingRefuse || sourceOf(rs, c.Source) != c.Source):
+		return nil, ErrNoPolicy
 	}
 	for _, r := range rs.list {
 		if r.kept && r.texts.of(c.Account, c.Source) == c.Rule {
-			return r
+			return r, r.useful(c, now)
 		}
 	}
-	return nil
+	return nil, ErrNoPolicy
 }
 
 // useful returns why a counter is of no use at now.

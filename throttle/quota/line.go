@@ -34,7 +34,6 @@ func (a *account) waits() bool {
 	return l != nil && l.first != nil
 }
 
-// callDue calls those whose turn it is at now, if anybody waits.
 func (a *account) callDue(rs *rules, now int64) {
 	if l := a.line(); l != nil && l.due != never {
 		l.call(rs, now)

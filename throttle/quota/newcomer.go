@@ -234,7 +234,6 @@ func (st *state) copy() state {
 	return c
 }
 
-// remember sees to it that a store is told of the account.
 func (a *account) remember(rs *rules) {
 	if i := slices.IndexFunc(rs.list, func(r *rule) bool { return r.kept }); i >= 0 {
 		a.mark(rs.list[i])

@@ -24,7 +24,6 @@ const (
 // A Kind says what a policy counts.
 type Kind string
 
-// The four kinds.
 const (
 	Requests   Kind = "requests"   // requests per period
 	Concurrent Kind = "concurrent" // requests under way at once
@@ -35,7 +34,6 @@ const (
 // A WindowKind says how requests and bytes are counted over time.
 type WindowKind string
 
-// The three windows.
 const (
 	Fixed   WindowKind = "fixed"   // counters start again at zero every period
 	Sliding WindowKind = "sliding" // never more than the limit in any stretch of one period
@@ -45,7 +43,6 @@ const (
 // An Over says what happens to an event over the limit.
 type Over string
 
-// What may happen.
 const (
 	OverRefuse Over = "refuse"
 	OverDelay  Over = "delay"
@@ -55,7 +52,6 @@ const (
 // A Missing says what happens to an event that names no account.
 type Missing string
 
-// What may happen.
 const (
 	MissingSource Missing = "source"
 	MissingRefuse Missing = "refuse"

@@ -169,7 +169,6 @@ func (p *pushed) has(hash uint64, now int64) bool {
 	return true
 }
 
-// mark remembers an account until a time.
 func (p *pushed) mark(hash uint64, until int64) {
 	second := uint32(min(until/1e9+1, math.MaxUint32))
 	for i := range uint64(pushedLooks) {

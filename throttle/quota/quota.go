@@ -11,8 +11,8 @@ import (
 	"weir"
 )
 
-// A Quota is a throttle with limits of each account. Most programs want Allow. Make it with New; goroutines may share
-// it.
+// A Quota is a throttle that keeps the limits of each account. Most programs want Allow; gates want Judge. The zero value
+// cannot be used: make one with New. Goroutines may share it.
 type Quota struct {
 	rules   atomic.Pointer[rules]
 	table   *table
@@ -128,7 +128,6 @@ func (r *rule) grant(rs *rules, a *account, cost, now int64, answer *weir.Answer
 	return true
 }
 
-// begin notes that an event of an account on probation has begun.
 func (q *Quota) begin(rs *rules, a *account, ev *weir.Event, answer *weir.Answer) {
 	if a.onProbation() {
 		a.begin()
@@ -357,7 +356,6 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 	}
 }
 
-// hold holds the event against one rule.
 func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	st := b.account.state(r)
 	r.roll(st, t, b.now)
@@ -430,7 +428,6 @@ func (b *bill) short(a *weir.Answer) {
 	}
 }
 
-// decide makes the rule last looked at the one that decides.
 func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
 	b.until = until
 	a.Figure = a.Figures[len(a.Figures)-1]
@@ -475,7 +472,6 @@ func (b *bill) take(a *weir.Answer) {
 	a.Hold.B, a.Hold.Enter = returns, b.levels != 0
 }
 
-// wait puts the event in line.
 func (b *bill) wait(a *weir.Answer) {
 	w := &waiter{turn: weir.NewTurn(), stranger: b.stranger, version: b.rules.version, mask: b.mask, delayed: b.delayed,
 		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline, patience: b.deadline - b.now}
@@ -513,3 +509,34 @@ func takenBy(h *weir.Hold, rs *rules) (mask uint64, at int64) {
 
 // nanos is the time as the rules count it. There is nothing before the epoch.
 func nanos(t time.Time) int64 { return max(0, t.UnixNano()) }
+
+// Allow reports whether one event of an account may go on now, and charges it if so. It is AllowN(now, account, 1).
+//
+// Most programs want Allow or AllowN and nothing else of a Quota. Judge is for those that also want to know why and
+// until when an event is refused, to let it wait, to give it back, or to hold a place of kind concurrent.
+func (q *Quota) Allow(now time.Time, account string) bool { return q.AllowN(now, account, 1) }
+
+// AllowN reports whether an event that costs n requests may go on now, and charges every policy if so. A refusal charges
+// none. What is allowed counts as done: it cannot be given back. An n below 1 counts as 1.
+//
+// Nobody waits and nobody pays: an event that Judge would delay or challenge is refused. A policy of kind concurrent
+// refuses when events of Judge hold all its places; AllowN holds none. Events have no method, host or path to match.
+//
+// AllowN is safe for concurrent use. It allocates nothing for an account that is known, under policies that do not delay.
+func (q *Quota) AllowN(now time.Time, account string, n int64) bool {
+	a, _ := q.answers.Get().(*weir.Answer)
+	if a == nil {
+		a = new(weir.Answer)
+	}
+	_ = q.Judge(context.Background(), &weir.Event{Time: now, Account: account, Cost: n}, a) // it never fails
+	if a.Hold.Enter && a.Verdict == weir.Admit {
+		q.Enter(&a.Hold, now, a)
+	}
+	allowed := a.Verdict == weir.Admit
+	if !a.Hold.IsZero() {
+		q.Settle(a.Hold, weir.Outcome{Time: now, Done: allowed})
+	}
+	a.Clear()
+	q.answers.Put(a)
+	return allowed
+}

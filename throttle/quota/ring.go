@@ -25,7 +25,6 @@ func (g *ring) set(slot, n int64) {
 	}
 }
 
-// copy returns a ring of which a store knows nothing.
 func (g *ring) copy() *ring {
 	c := *g
 	c.changed = 1<<len(c.low) - 1

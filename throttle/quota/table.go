@@ -80,7 +80,6 @@ func newAccount(s *shard, name string, source netip.Addr) *account {
 	return a
 }
 
-// source is where an account without a name comes from.
 func (a *account) source() netip.Addr {
 	p := a.profile()
 	if p == nil {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A cell is five bits, six to a word. With an index of p bits, the rest of a hash gives 1 to 33-p: leading zeroes and
-// one.
+// A cell is five bits, six to a word. With an index of p bits, the rest of a hash gives 1 to 33-p: leading zeroes plus
+// one. An empty cell is 0.
 const (
 	cellBits  = 5
 	cellsWord = 6
@@ -23,7 +23,6 @@ func cell(words []uint32, i uint32) uint32 {
 	return words[i/cellsWord] >> (i % cellsWord * cellBits) & cellMask
 }
 
-// setCell changes a cell from one value to another.
 func setCell(words []uint32, i, old, v uint32) {
 	words[i/cellsWord] ^= (old ^ v) << (i % cellsWord * cellBits)
 }
@@ -60,7 +59,6 @@ func compareCells(a, b []uint32) (greater, smaller bool) {
 	return greater, smaller
 }
 
-// maxCells sets each cell to the greater one.
 func maxCells(words, other []uint32) {
 	for i := range words {
 		var w uint32

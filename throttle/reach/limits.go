@@ -26,7 +26,6 @@ func (m *meter) figures(x *measure, out []Figure) []Figure {
 	return out
 }
 
-// limit is how many new recipients in a window are the most.
 func (m *meter) limit(x *measure, w Window, fresh float64) float64 {
 	o := &x.r.o
 	if o.Threshold.Count > 0 {

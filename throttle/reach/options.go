@@ -11,7 +11,6 @@ import (
 // An Action is what holds for a user over the threshold.
 type Action string
 
-// The actions.
 const (
 	Flag      Action = "flag"
 	Limit     Action = "limit"
@@ -23,7 +22,6 @@ const (
 // A Structure is what the history of a user is kept in.
 type Structure string
 
-// The structures.
 const (
 	HyperLogLog Structure = "hyperloglog"
 	Bloom       Structure = "bloom"
@@ -32,7 +30,6 @@ const (
 // A Counting is how new recipients are counted.
 type Counting string
 
-// The ways.
 const (
 	InverseProbability Counting = "inverse-probability" // a change of a cell counts as often as such a change is rare
 	Changes            Counting = "changes"             // the source's counter: every change counts as one
@@ -43,7 +40,6 @@ const (
 // Against is what a threshold in percent is a share of.
 type Against string
 
-// What it may be.
 const (
 	AgainstHistory  Against = "history"  // all recipients before the window
 	AgainstPrevious Against = "previous" // the new recipients of the window before
@@ -52,7 +48,6 @@ const (
 // Learning is where a dynamic threshold comes from.
 type Learning string
 
-// Where from.
 const (
 	FromCohort  Learning = "cohort"  // a high quantile of users of about the same age and size
 	FromAverage Learning = "average" // the source's: the average of all users
@@ -61,7 +56,6 @@ const (
 // An Identifier is what tells recipients apart.
 type Identifier string
 
-// The identifiers.
 const (
 	ByAddress Identifier = "address"
 	ByName    Identifier = "name"

@@ -146,7 +146,6 @@ type cursor struct {
 	next uint64 // the smallest that the next value can be
 }
 
-// all returns a cursor before the first value.
 func (p *packed) all() *cursor {
 	c := &cursor{packed: *p}
 	if len(c.highs) > 0 {

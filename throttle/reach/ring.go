@@ -62,7 +62,6 @@ func (g *ring) forget() {
 	}
 }
 
-// add counts recipients now.
 func (g *ring) add(n float64) {
 	units := uint64(min(n, math.MaxUint32/fraction)*fraction + 0.5)
 	for i := range shapes {

@@ -12,7 +12,6 @@ var ErrNoKnown = errors.New("reach: the settled part of the known recipients is 
 // A Fate is what becomes of one recipient.
 type Fate uint8
 
-// The fates.
 const (
 	Pass   Fate = iota // goes on
 	Hold               // hold-new: held until somebody has looked at it
@@ -22,7 +21,6 @@ const (
 // A Cause says why a recipient does not go on.
 type Cause uint8
 
-// The causes.
 const (
 	NoCause    Cause = iota
 	IsNew            // the user is flagged, and the recipient is new to them

@@ -203,8 +203,7 @@ func domain(s string) (form, msg, hint string) {
 	case strings.HasPrefix(s, "*"):
 		return "", fmt.Sprintf("%.64q is not a domain", s), "write " + strings.TrimPrefix(s, "*")
 	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"),
-		strings.Contains(bare, ".."),
-		strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
+		strings.Contains(bare, ".."), strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
 		return "", fmt.Sprintf("%.64q is not a domain", s), example
 	}
 	form = identify.Domain(bare)

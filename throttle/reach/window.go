@@ -10,7 +10,6 @@ import (
 // A Window is a stretch of time up to now in which new recipients are counted.
 type Window uint8
 
-// The windows.
 const (
 	Hour Window = iota
 	Day

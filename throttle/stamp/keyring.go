@@ -77,7 +77,6 @@ func (r *Keyring) honour(old *Keyring) {
 	}
 }
 
-// derive makes a key for one purpose from another key.
 func derive(from []byte, purpose string, n int64) (to [sha256.Size]byte) {
 	h := hmac.New(sha256.New, from)
 	h.Write([]byte(purpose))

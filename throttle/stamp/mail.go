@@ -345,8 +345,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 		return Receipt{}, err
 	}
 	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: time.Unix(m.hour*3600, 0),
-		Expires: c.Expires,
-		Client:  l.Recipient, Message: l.Message, Uses: uses, Covers: 1}, nil
+		Expires: c.Expires, Client: l.Recipient, Message: l.Message, Uses: uses, Covers: 1}, nil
 }
 
 // challenge makes the puzzle anew and reports whether the stamp is for it, and made with a seed of ours.

@@ -99,8 +99,7 @@ func (o MailOptions) difficulty() *Difficulty {
 		return nil
 	}
 	return Options{Algorithm: o.Algorithm, FromLoad: &o.FromLoad, First: o.First, Schedule: slices.Clone(o.Schedule),
-		DoubleEvery: &o.DoubleEvery,
-		Doubles:     o.Doubles, MaxTime: weir.Duration(MaxMailTime)}.Difficulty()
+		DoubleEvery: &o.DoubleEvery, Doubles: o.Doubles, MaxTime: weir.Duration(MaxMailTime)}.Difficulty()
 }
 
 // A mailPrice is the work asked for a mail stamp, and what was asked in the last minutes. It is for one goroutine.

@@ -273,7 +273,6 @@ func (c *Counts) outcomes() [11]outcome {
 		{ErrReplayed, &c.Replayed}, {ErrWrong, &c.Wrong}, {ErrFull, &c.Full}, {ErrBusy, &c.Busy}}
 }
 
-// add goes on from what an office before this one has done.
 func (c *Counts) add(old *Counts) {
 	c.Issued.Add(old.Issued.Load())
 	before := old.outcomes()

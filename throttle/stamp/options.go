@@ -30,7 +30,6 @@ const (
 // Doubles says what is doubled.
 type Doubles string
 
-// What may be doubled.
 const (
 	DoubleBits Doubles = "bits" // 16 bits, 32 bits: the source's way
 	DoubleWork Doubles = "work" // 16 bits, 17 bits
@@ -39,9 +38,8 @@ const (
 // A Fate is what becomes of a request whose stamp is worth nothing.
 type Fate string
 
-// The fates.
 const (
-	FateDrop Fate = "drop" // turned away; who forged goes on the invalid list
+	FateDrop Fate = "drop" // turned away; a forger goes on the block list
 	FatePool Fate = "pool" // as if it had brought none: it is asked for one, and may wait in the general pool
 )
 
@@ -205,7 +203,6 @@ func (o Options) Validate() error {
 	return v.Err()
 }
 
-// validateWork looks at how difficulty is configured.
 func (o Options) validateWork(v *weir.Mistakes) {
 	full := o.WithDefaults()
 	most := Bearable(full.Algorithm, full.MaxTime.Std())

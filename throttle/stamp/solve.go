@@ -50,7 +50,6 @@ type search struct {
 	telling  sync.Mutex
 }
 
-// add counts operations, and tells.
 func (s *search) add(n uint64) {
 	done := s.done.Add(n)
 	if s.progress != nil && s.telling.TryLock() {

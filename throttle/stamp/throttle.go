@@ -12,10 +12,11 @@ import (
 	"weir/identify"
 )
 
-// A Throttle asks for stamps under load, and takes them for all throttles of its chain. Goroutines may share it.
+// A Throttle asks for stamps under load, and takes them for all throttles of its chain. Make one with NewThrottle;
+// goroutines may share it.
 //
 //	dormant, paid, free, or taken by the general pool ──> admit
-//	forged ──> refuse, and the invalid list; a stamp for one request that comes twice ──> refuse
+//	forged ──> refuse, and the block list; a stamp for one request that comes twice ──> refuse
 //	nothing paid ──> challenge; of one that keeps coming with neither stamp nor ticket ──> refuse
 type Throttle struct {
 	setup atomic.Pointer[setup]
@@ -296,7 +297,6 @@ func (a *asked) now(of string) Work {
 	return 0
 }
 
-// step brings the work asked for up to date and returns it.
 func (a *asked) step(d *Difficulty, load weir.Load, now time.Time) Work {
 	at := (*a.all())[load.Of]
 	if at == nil {
