@@ -91,8 +91,7 @@ func (c *Config) oddities() []*weir.FieldError {
 	open := func(kind string, i int, lists ...[]string) {
 		if len(slices.Concat(lists...)) == 0 {
 			all = append(all, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", kind, i),
-				Msg:  "the gate has no throttles: everything passes",
-				Hint: "list some: throttles: [name]"})
+				Msg: "the gate has no throttles: everything passes", Hint: "list some: throttles: [name]"})
 		}
 	}
 	for i, g := range c.HTTP {
@@ -402,8 +401,7 @@ func (f *findings) interfaces(all []xdpgate.Options) {
 		at := fmt.Sprintf("xdp[%d]", i)
 		f.options(at, o)
 		if slices.ContainsFunc(all[:i], func(other xdpgate.Options) bool {
-			return other.Interface == o.Interface &&
-				o.Interface != ""
+			return other.Interface == o.Interface && o.Interface != ""
 		}) {
 			f.add(at+".interface", fmt.Sprintf("the packets of %s are limited already", o.Interface),
 				"an interface has one limiter")

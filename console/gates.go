@@ -73,8 +73,7 @@ func newGateMetrics() gateMetrics {
 
 func (m *gateMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided,
-		m.authDecided, m.rlsAnswered, m.upFailed, m.upRetried, m.upWell,
-		m.apiHolds, m.apiExpired}
+		m.authDecided, m.rlsAnswered, m.upFailed, m.upRetried, m.upWell, m.apiHolds, m.apiExpired}
 }
 
 // TCPMetrics are the series of one TCP or UDP gate. Safe for concurrent use; nothing here allocates.

@@ -194,12 +194,10 @@ func verb(n int, one, many string) string {
 type mailCollector struct{ backend Backend }
 
 var (
-	descLetters = prometheus.NewDesc("weir_mail_letters",
-		"Mails in the spool now.", nil, nil)
-	descQueue = prometheus.NewDesc("weir_mail_queue",
+	descLetters = prometheus.NewDesc("weir_mail_letters", "Mails in the spool now.", nil, nil)
+	descQueue   = prometheus.NewDesc("weir_mail_queue",
 		"Recipients whom mails in the spool still have to reach, by what they wait for.", []string{"state"}, nil)
-	descStopped = prometheus.NewDesc("weir_mail_stopped_users",
-		"Users who may not send mail now.", nil, nil)
+	descStopped = prometheus.NewDesc("weir_mail_stopped_users", "Users who may not send mail now.", nil, nil)
 	descFlagged = prometheus.NewDesc("weir_reach_flagged_users",
 		"Users who are flagged now, since they write to too many new people.", nil, nil)
 	descOldest = prometheus.NewDesc("weir_mail_oldest_timestamp_seconds",

@@ -60,8 +60,7 @@ func newMailMetrics() mailMetrics {
 
 func (m *mailMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.sessions, m.logins, m.bounded, m.accepted, m.refused, m.delivered, m.deferred,
-		m.bounced, m.ambiguous,
-		m.stops, m.flags, m.asking, m.asked, m.pages}
+		m.bounced, m.ambiguous, m.stops, m.flags, m.asking, m.asked, m.pages}
 }
 
 // logIns is what log-ins come to, in the words of the gate.

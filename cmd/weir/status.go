@@ -68,8 +68,7 @@ func (t *terminal) status(s *console.Status) {
 			accounts, probation, waiting = number(h.Accounts), number(h.Probation), number(h.Waiting)
 		}
 		throttles.row(text(h.Throttle), text(h.Kind), mode(h.Shadow), number(v["admit"]), number(v["wait"]),
-			number(v["challenge"]),
-			number(v["refuse"]), number(h.Errors), accounts, probation, waiting)
+			number(v["challenge"]), number(v["refuse"]), number(h.Errors), accounts, probation, waiting)
 	}
 	t.write(&throttles)
 
@@ -118,8 +117,7 @@ func (t *terminal) stamps(all []console.ThrottleStatus) {
 				asked = number(most)
 			}
 			rows.row(text(h.Throttle), text(s.Algorithm), asked, number(s.Challenged), number(s.Paid),
-				number(s.Called+s.Held), number(s.Free),
-				number(s.Forged), number(s.Replayed), number(s.NotPaying))
+				number(s.Called+s.Held), number(s.Free), number(s.Forged), number(s.Replayed), number(s.NotPaying))
 		}
 	}
 	if len(rows.rows) > 0 {
@@ -137,8 +135,7 @@ func (t *terminal) packets(all []console.XDPStatus) {
 			runs = cell{text: "not at all", tint: tabular.Bad}
 		}
 		rows.row(text(x.Interface), text(x.Mode), runs, mode(x.Shadow), number(x.Packets["passed"]),
-			number(x.Packets["limited"]),
-			number(x.Packets["banned"]), number(x.Bans))
+			number(x.Packets["limited"]), number(x.Packets["banned"]), number(x.Bans))
 	}
 	t.write(&rows)
 	for _, x := range all {

@@ -122,8 +122,7 @@ func (t *terminal) users(all *console.UserPage, stopped bool) {
 			changed = moment(u.Changed)
 		}
 		rows.row(text(u.Name), cell{text: state, tint: tint}, number(waiting), text(u.Contact),
-			text(strings.Join(u.Senders, ", ")),
-			text(u.Limits), text(changed))
+			text(strings.Join(u.Senders, ", ")), text(u.Limits), text(changed))
 	}
 	t.write(&rows)
 	if all.Next != "" {
@@ -280,8 +279,7 @@ func (c *userRemoveCommand) Run(t *terminal) error {
 	if c.JSON {
 		return t.json(map[string]string{"removed": c.Name})
 	}
-	_,
-		err = fmt.Fprintf(t.out,
+	_, err = fmt.Fprintf(t.out,
 		"%s is no user any more; what waited in his delay queue is held (weir queue list --user %s)\n",
 		printable(c.Name), printable(c.Name))
 	return err

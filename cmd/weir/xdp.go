@@ -49,8 +49,7 @@ func (c *xdpStatusCommand) Run(t *terminal) error {
 		}
 		n := p.Counters
 		rows.row(text(p.Interface), runs, mode(p.Shadow), number(n.Passed), number(n.Limited), number(n.Banned),
-			number(n.Allowed), number(n.Exempt),
-			number(n.Malformed), number(p.Bans), size(p.Bytes))
+			number(n.Allowed), number(n.Exempt), number(n.Malformed), number(p.Bans), size(p.Bytes))
 	}
 	t.write(&rows)
 	return nil

@@ -23,8 +23,7 @@ func steering(o options) ([]figure, error) {
 	}
 	return []figure{
 		{fmt.Sprintf("ten-fold step of paying load: stamped lane back at its target of 200ms (work rose to 2^%.1f)",
-			peak.Bits()), "≤ 5 s",
-			fmt.Sprintf("%.1f s", back.Seconds()), back <= 5*time.Second},
+			peak.Bits()), "≤ 5 s", fmt.Sprintf("%.1f s", back.Seconds()), back <= 5*time.Second},
 		{"… nothing is asked any more, after its end", "≤ 60 s", fmt.Sprintf("%.1f s", dormant.Seconds()),
 			dormant <= 60*time.Second},
 	}, nil

@@ -86,8 +86,7 @@ func bloomScene() Scene {
 					return bloomRest/2 + rand.N(bloomRest)
 				}},
 			{Name: "next door", Role: Flood, Workers: bloomAskers, Networks: networksOf(next),
-				Pause: func(Result) time.Duration { return bloomAskRest },
-				Enter: attempts(bloomTogether, bloomWants,
+				Pause: func(Result) time.Duration { return bloomAskRest }, Enter: attempts(bloomTogether, bloomWants,
 					func(s *Stage) (*crowd, *login) { return next(s), s.Props.(*bloomCast).login })},
 		},
 		Try: func(s *Stage) []string {

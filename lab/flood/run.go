@@ -15,8 +15,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	r := Report{Machine: machine.Describe(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o),
-		Floods: []Flood{},
-		Scenes: []Played{}, LeftOut: []LeftOut{}}
+		Floods: []Flood{}, Scenes: []Played{}, LeftOut: []LeftOut{}}
 	var list []found
 	for _, f := range fronts() {
 		if !slices.Contains(o.Fronts, f.name) {

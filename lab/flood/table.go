@@ -18,8 +18,7 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 			fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people,",
 				number(s.Capacity), s.Concurrent, duration(s.WorkMS), number(s.People)),
 			fmt.Sprintf("%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Without),
-				number(s.Flood),
-				number(s.Flood/s.Capacity)), "")
+				number(s.Flood), number(s.Flood/s.Capacity)), "")
 	}
 	wide := noteWidth
 	if width > 0 {
@@ -141,8 +140,7 @@ func (r *Report) notes() []string {
 			if one.Flood.Unsent > 0 {
 				all = append(all,
 					fmt.Sprintf("%s, flood from %s sources: this machine sent only %s of what the flood asks for.",
-						one.Title,
-						number(float64(r.Floods[i].Sources)),
+						one.Title, number(float64(r.Floods[i].Sources)),
 						percent(1-float64(one.Flood.Unsent)/float64(one.Flood.Offered))))
 			}
 		}

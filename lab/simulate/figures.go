@@ -201,8 +201,7 @@ func (r *Replay) worst() []UserStudy {
 	}
 	slices.SortFunc(noticed, func(a, b *replayUser) int {
 		return cmp.Or(cmp.Compare(b.stops, a.stops), cmp.Compare(b.delayed, a.delayed),
-			cmp.Compare(b.longest, a.longest),
-			cmp.Compare(a.name, b.name))
+			cmp.Compare(b.longest, a.longest), cmp.Compare(a.name, b.name))
 	})
 	all := []UserStudy{}
 	for _, u := range noticed[:min(len(noticed), MaxWorst)] {

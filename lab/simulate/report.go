@@ -128,9 +128,8 @@ func (s *Study) tiles() []tile {
 		{count(s.MostWaiting), "most waiting at once", "recipients of all users"},
 	}
 	if r := s.Reach; r != nil {
-		all = append(all,
-			tile{count(r.Flags), "reach flags",
-				"of " + plural(r.FlaggedUsers, "user") + "; " + perMonth(r.FlagsMonthly, r.FlagsRange)},
+		all = append(all, tile{count(r.Flags), "reach flags",
+			"of " + plural(r.FlaggedUsers, "user") + "; " + perMonth(r.FlagsMonthly, r.FlagsRange)},
 			tile{count(r.Held), "recipients held by reach", "if new ones of flagged users are held"})
 	}
 	return all

@@ -257,8 +257,7 @@ func (r VirusReport) figures() []*plot.Plot {
 
 func documentTable(rows []VirusRow) plot.Table {
 	t := plot.Table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir",
-		"stopped: document",
-		"reference", "weir"}}
+		"stopped: document", "reference", "weir"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
 			decimal(r.Rate), r.What, count(r.DocumentPassed),
