@@ -129,7 +129,6 @@ func (c *Config) oddities() []*weir.FieldError {
 	return all
 }
 
-// findings collects mistakes.
 type findings struct{ all []error }
 
 func (f *findings) add(path, msg, hint string) {
@@ -210,7 +209,6 @@ type use struct {
 	asked  bool // they judge for those who ask, about anything
 }
 
-// uses returns every list of throttles.
 func (c *Config) uses() (all []use) {
 	for i, g := range c.HTTP {
 		at := fmt.Sprintf("http[%d]", i)

@@ -118,7 +118,6 @@ type BanResult struct {
 	Warnings []string `json:"warnings,omitempty"` // what the operator should know
 }
 
-// banHandlers adds what commands ask of the invalid list.
 func (c *Control) banHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/bans", answer(func(r *http.Request, _ *none) (any, error) {
 		q := r.URL.Query()

@@ -54,7 +54,6 @@ type Mail interface {
 // errNoMail is what commands hear that have nothing to act on.
 var errNoMail = NotFound("there is no mail gate (smtp: in the configuration makes one)")
 
-// mail returns the mail side.
 func (c *Control) mail() (Mail, error) {
 	if m := c.backend.Mail(); m != nil {
 		return m, nil
@@ -62,7 +61,6 @@ func (c *Control) mail() (Mail, error) {
 	return nil, errNoMail
 }
 
-// mailHandlers adds what commands ask of the mail side.
 func (c *Control) mailHandlers(mux *http.ServeMux) {
 	c.queueHandlers(mux)
 	c.userHandlers(mux)

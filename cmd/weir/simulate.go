@@ -77,7 +77,6 @@ func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttl
 	return found[names[0]], nil
 }
 
-// mail finds the mail throttle that is meant.
 func (r rule) mail() (outbreak.Options, error) {
 	cfg, err := r.load()
 	if err != nil {
@@ -190,7 +189,6 @@ func rateOf(every time.Duration) string {
 	return weir.Rate{Count: 1, Per: every}.String()
 }
 
-// virusText says what became of a virus.
 func virusText(r simulate.VirusRange) (passed, held, stopped string) {
 	return between(fmt.Sprint(r.Best.Passed), fmt.Sprint(r.Worst.Passed)),
 		between(fmt.Sprint(min(r.Best.Held, r.Worst.Held)), fmt.Sprint(max(r.Best.Held, r.Worst.Held))),

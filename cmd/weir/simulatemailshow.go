@@ -8,7 +8,6 @@ import (
 	"weir/lab/simulate"
 )
 
-// logLine says what a log was.
 func (t *terminal) logLine(l simulate.LogInfo) {
 	days := l.To.Sub(l.From).Hours() / 24
 	long := fmt.Sprintf("%.0f days", days)
@@ -26,7 +25,6 @@ func (t *terminal) logLine(l simulate.LogInfo) {
 	}
 }
 
-// mailStudy shows a study to people.
 func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	t.logLine(s.Log)
 	fmt.Fprintf(t.out, "%s.\n\n", capital(paramsLine(s.Params.Mail)))

@@ -31,7 +31,6 @@ var reportRates = []weir.Rate{
 	{Count: 60, Per: time.Minute}, {Count: 120, Per: time.Minute}, {Count: 455, Per: time.Minute},
 }
 
-// viruses are those that are tried.
 func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
 	rates := c.Rate
 	if len(rates) == 0 {
@@ -147,7 +146,6 @@ func (c *simulateVirusCommand) recipients() string {
 	return "to somebody new"
 }
 
-// table shows the document's table.
 func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simulate.VirusRow) error {
 	if c.JSON {
 		return t.json(rows)

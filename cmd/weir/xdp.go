@@ -15,7 +15,6 @@ type xdpCommand struct {
 	Detach xdpDetachCommand `cmd:"" help:"Stop limiting the packets of interfaces, and remove everything from the kernel."`
 }
 
-// xdpPin says where the limiters are pinned.
 type xdpPin struct {
 	Pin string `default:"/sys/fs/bpf/weir" placeholder:"PATH" help:"Where programs and maps are pinned, as in the configuration. Default ${default}."`
 }

@@ -33,7 +33,6 @@ throttles:
 console: {listen: "off"}
 `
 
-// relays are what is measured in M1.
 type relays struct {
 	source  string // smtp-source
 	sink    *smtpSink

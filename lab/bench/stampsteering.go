@@ -58,7 +58,6 @@ type lane struct {
 	came    int
 }
 
-// tenfold runs the scene.
 func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
 	s := &lane{now: when}
 	if s.lanes, err = admission.New(admission.Options{Concurrent: places, PerClient: 10_000}, when); err != nil {
@@ -111,7 +110,6 @@ func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
 	return max(over.Sub(begin), 0), max(quiet.Sub(end), 0), peak, nil
 }
 
-// backwards goes from the last to the first.
 func backwards(all []stamp.Work) func(func(int, stamp.Work) bool) {
 	return func(yield func(int, stamp.Work) bool) {
 		for i := range all {

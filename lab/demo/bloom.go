@@ -51,7 +51,6 @@ const (
 	bloomPeopleFrom = 201 << 8
 )
 
-// bloomCast is who comes in one play of the scene.
 type bloomCast struct {
 	people, flood, attempts *crowd
 	login                   *login

@@ -88,7 +88,6 @@ type aside struct {
 	out    io.Writer
 }
 
-// Write implements io.Writer.
 func (a *aside) Write(text []byte) (int, error) {
 	s := a.screen
 	s.mu.Lock()

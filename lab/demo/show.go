@@ -32,7 +32,6 @@ func newShow(o Options) (show, io.Writer) {
 	return &plain{out: o.Out, colour: o.Colour, width: func() int { return 0 }}, o.Err
 }
 
-// silence shows nothing.
 type silence struct{}
 
 func (silence) skip(*Scene, error)         {}

@@ -149,7 +149,6 @@ func settingsOf(o Options) Settings {
 	}
 }
 
-// report sums a round up.
 func (t *tally) report(o Options) Round {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -112,7 +112,6 @@ func (t *rounds) scene(ctx context.Context, s Scene) (Played, error) {
 	return played, nil
 }
 
-// against plays one round.
 func against(ctx context.Context, f front, kind Kind, o Options, watch func(time.Duration)) (Round, error) {
 	if err := ctx.Err(); err != nil {
 		return Round{}, err

@@ -6,7 +6,6 @@ import (
 	"weir/internal/tabular"
 )
 
-// heading says what a scene is.
 func (p *Played) heading() string {
 	switch p.Scene {
 	case AfterFlood:

@@ -43,7 +43,6 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 	return lines
 }
 
-// heading says what a flood was.
 func (r *Report) heading(f *Flood) string {
 	return fmt.Sprintf("Flood from %s sources, %s requests/s each", number(float64(f.Sources)),
 		number(r.Settings.Flood/float64(f.Sources)))

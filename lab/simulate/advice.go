@@ -142,7 +142,6 @@ func (s *Study) loudest() string {
 	return ""
 }
 
-// virusSentence says what becomes of a virus.
 func virusSentence(o VirusOptions, v VirusPoint) string {
 	who := fmt.Sprintf("A virus that sends %g mails a minute, each to somebody new,", o.Rate)
 	if o.Recipients > 1 {

@@ -62,7 +62,6 @@ func fineSeconds(slot int) uint64 {
 	return uint64(slot-octave*64) << octave
 }
 
-// add takes in what another worker counted.
 func (t *tally) add(o *tally) {
 	t.delayed += o.delayed
 	t.stops += o.stops
@@ -214,7 +213,6 @@ func (r *Replay) worst() []UserStudy {
 	return all
 }
 
-// paramsInfo says what a throttle was run with.
 func paramsInfo(p outbreak.Params) ParamsInfo {
 	info := ParamsInfo{
 		Period: weir.Duration(p.Every).String(), WorkingSet: p.WorkingSet, MaxSlack: p.MaxSlack, MaxMSlack: p.MaxMSlack,

@@ -82,7 +82,6 @@ func (p *person) day(log []Entry, day, days int) []Entry {
 	return log
 }
 
-// to chooses the recipients of a mail.
 func (p *person) to() (to []string) {
 	r, some := p.r, 1
 	if r.IntN(6) == 0 {

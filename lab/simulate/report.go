@@ -25,7 +25,6 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 	"interval": func(i Interval) string { return i.text(decimal) },
 }).Parse(reportHTML))
 
-// A tile is a key figure.
 type tile struct{ Value, Name, Note string }
 
 // shownUsers is how many of the users who would notice most stand in the open; the others are a click away.
@@ -116,7 +115,6 @@ func (s *Study) verdict() (said []string) {
 	return append(said, stopped+".")
 }
 
-// tiles are the key figures.
 func (s *Study) tiles() []tile {
 	all := []tile{
 		{share(s.DelayedShare), "mails delayed", count(s.Delayed) + " of " + count(s.Mails)},

@@ -29,7 +29,6 @@ type sheet struct {
 	Names    string // what the page gives away
 }
 
-// A section is a part of a sheet.
 type section struct {
 	ID, Title, Note string
 	Text            []string
