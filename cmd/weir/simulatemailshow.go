@@ -40,7 +40,7 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	}
 	b.row(text("stops"), number(s.Stops), right(""),
 		text(fmt.Sprintf("of %s; each user %s (exact Poisson, 95%%: %s)", count(s.StoppedUsers, "user"),
-			howOften(s.StopsMonthly), between(howOften(s.StopsRange[0]), howOften(s.StopsRange[1])))))
+			howOften(s.StopsMonthly), simulate.Between(howOften(s.StopsRange[0]), howOften(s.StopsRange[1])))))
 	together := "at most, of all users together"
 	if s.QueueEvery > 1 {
 		together += "; looked at every " + seconds(float64(s.QueueEvery)) + " only"

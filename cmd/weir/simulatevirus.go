@@ -161,9 +161,9 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 			mark = cell{text: "worse than the reference", tint: tabular.Bad}
 		}
 		b.row(right(fmt.Sprint(r.Rate)), text(r.What), number(r.DocumentPassed),
-			right(between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
+			right(simulate.Between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
 			right(passed), right(seconds(r.DocumentStopped)),
-			right(between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped), mark)
+			right(simulate.Between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped), mark)
 	}
 	t.write(b)
 	whose := "With weir's defaults"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"weir/internal/tabular"
 )
@@ -33,12 +32,12 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 	for i := range r.Scenes {
 		p := &r.Scenes[i]
 		lines = append(lines, ink.Paint(tabular.Head, p.heading()))
-		lines = append(lines, wrap(p.about(), wide)...)
+		lines = append(lines, tabular.Wrap(p.about(), wide)...)
 		lines = append(lines, p.table(s.Seconds).Lines(width, ink)...)
 		lines = append(lines, "")
 	}
 	for _, note := range r.notes() {
-		lines = append(lines, wrap(note, wide)...)
+		lines = append(lines, tabular.Wrap(note, wide)...)
 	}
 	return lines
 }
@@ -167,18 +166,6 @@ const disturbed = 0.1
 // noteWidth is how wide notes are.
 const noteWidth = 100
 
-// wrap breaks a text into lines.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
-}
-
 // percent writes a share. What is not all is never written as all, and what is not nothing never as nothing.
 func percent(share float64) string {
 	p := math.Round(1000*share) / 10
@@ -207,9 +194,5 @@ func number(n float64) string {
 	if n < 9.95 {
 		return strconv.FormatFloat(math.Round(10*n)/10, 'f', -1, 64)
 	}
-	digits := strconv.FormatInt(int64(math.Round(n)), 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
+	return tabular.Grouped(int64(math.Round(n)))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	"weir/internal/plot"
+	"weir/internal/tabular"
 
 	"weir"
 )
@@ -170,7 +171,7 @@ func (p ParamsInfo) Rate() string {
 	if err != nil {
 		return p.Period
 	}
-	return rateText(every.Std())
+	return RateText(every.Std())
 }
 
 // EachTo is how many recipients each mail of a virus has.
@@ -184,14 +185,7 @@ func (a *Advice) EachTo(virus int) int {
 // nobody is what stands where a figure is no number.
 const nobody = "–"
 
-// count writes a number with its thousands apart.
-func count(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func count(n int) string { return tabular.Grouped(int64(n)) }
 
 func plural(n int, what string) string {
 	if n != 1 {

@@ -260,16 +260,17 @@ func documentTable(rows []VirusRow) plot.Table {
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
 			decimal(r.Rate), r.What, count(r.DocumentPassed),
-			between(count(r.ReferencePassed[0]), count(r.ReferencePassed[1])),
-			between(count(r.Ours.Best.Passed), count(r.Ours.Worst.Passed)), span(r.DocumentStopped),
-			between(span(r.ReferenceStopped[0]), span(r.ReferenceStopped[1])),
-			between(stoppedText(r.Ours.Best.StoppedAfter), stoppedText(r.Ours.Worst.StoppedAfter)),
+			Between(count(r.ReferencePassed[0]), count(r.ReferencePassed[1])),
+			Between(count(r.Ours.Best.Passed), count(r.Ours.Worst.Passed)), span(r.DocumentStopped),
+			Between(span(r.ReferenceStopped[0]), span(r.ReferenceStopped[1])),
+			Between(stoppedText(r.Ours.Best.StoppedAfter), stoppedText(r.Ours.Worst.StoppedAfter)),
 		})
 	}
 	return t
 }
 
-func between(from, to string) string {
+// Between writes a range of figures, or one where both are the same.
+func Between(from, to string) string {
 	if from == to {
 		return from
 	}
