@@ -1,8 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/lab/simulate"
 	"weir/throttle/outbreak"
@@ -19,14 +21,16 @@ func TestAdviceIsAConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for e := range simulate.GenerateLog(20, 5) {
+	begin := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	for i := range 2000 { // 20 users write to somebody new now and then
+		to := fmt.Sprintf("p%d@example.org", i%7*(i/500+1))
+		e := simulate.Entry{At: begin.Add(time.Duration(i) * time.Minute), User: fmt.Sprint("user", i%20), To: []string{to}}
 		if err := r.Add(e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	advice := r.Study().Advice
-	c,
-		err := Parse("advice.yaml",
+	c, err := Parse("advice.yaml",
 		[]byte("smtp: [{listen: '127.0.0.1:2525', next_hop: 127.0.0.1:25, throttles: [outgoing]}]\n"+advice.Config))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, advice.Config)

@@ -91,8 +91,7 @@ func (c *Config) oddities() []*weir.FieldError {
 	open := func(kind string, i int, lists ...[]string) {
 		if len(slices.Concat(lists...)) == 0 {
 			all = append(all, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", kind, i),
-				Msg:  "the gate has no throttles: everything passes",
-				Hint: "list some: throttles: [name]"})
+				Msg: "the gate has no throttles: everything passes", Hint: "list some: throttles: [name]"})
 		}
 	}
 	for i, g := range c.HTTP {
@@ -130,7 +129,6 @@ func (c *Config) oddities() []*weir.FieldError {
 	return all
 }
 
-// findings collects mistakes.
 type findings struct{ all []error }
 
 func (f *findings) add(path, msg, hint string) {
@@ -211,7 +209,6 @@ type use struct {
 	asked  bool // they judge for those who ask, about anything
 }
 
-// uses returns every list of throttles.
 func (c *Config) uses() (all []use) {
 	for i, g := range c.HTTP {
 		at := fmt.Sprintf("http[%d]", i)
@@ -402,8 +399,7 @@ func (f *findings) interfaces(all []xdpgate.Options) {
 		at := fmt.Sprintf("xdp[%d]", i)
 		f.options(at, o)
 		if slices.ContainsFunc(all[:i], func(other xdpgate.Options) bool {
-			return other.Interface == o.Interface &&
-				o.Interface != ""
+			return other.Interface == o.Interface && o.Interface != ""
 		}) {
 			f.add(at+".interface", fmt.Sprintf("the packets of %s are limited already", o.Interface),
 				"an interface has one limiter")

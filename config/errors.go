@@ -108,8 +108,7 @@ func (e Errors) tidy() Errors {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Msg, b.Msg))
 	})
 	e = slices.CompactFunc(e, func(a, b *Error) bool {
-		return a.Line == b.Line && a.Column == b.Column &&
-			a.Msg == b.Msg
+		return a.Line == b.Line && a.Column == b.Column && a.Msg == b.Msg
 	})
 	if more := len(e) - MaxErrors; more > 0 {
 		last := *e[MaxErrors]

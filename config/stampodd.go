@@ -93,7 +93,6 @@ func (c *Config) oddExemptOf(odd *odds, at string, names, sources []string) {
 	}
 }
 
-// oddStamp looks at the options of one throttle.
 func oddStamp(odd *odds, at string, written stamp.Options) {
 	o := written.WithDefaults()
 	if o.Algorithm == stamp.DLogClassic {

@@ -17,7 +17,6 @@ type AuditPage struct {
 	Next    int64         `json:"next,omitempty"` // before which to go on; left out when that was all
 }
 
-// auditHandlers adds what commands ask of the audit log.
 func (c *Control) auditHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/audit", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
 		limit, err := limitOf(r, MaxAuditPage)

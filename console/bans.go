@@ -118,7 +118,6 @@ type BanResult struct {
 	Warnings []string `json:"warnings,omitempty"` // what the operator should know
 }
 
-// banHandlers adds what commands ask of the invalid list.
 func (c *Control) banHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/bans", answer(func(r *http.Request, _ *none) (any, error) {
 		q := r.URL.Query()
@@ -180,10 +179,8 @@ func operator(r *http.Request) string {
 type banCollector struct{ backend Backend }
 
 var (
-	descListed = prometheus.NewDesc("weir_bans",
-		"Who is on the invalid list now.", []string{"kind"}, nil)
-	descListMax = prometheus.NewDesc("weir_bans_max",
-		"How many the invalid list holds, at most.", nil, nil)
+	descListed    = prometheus.NewDesc("weir_bans", "Who is on the invalid list now.", []string{"kind"}, nil)
+	descListMax   = prometheus.NewDesc("weir_bans_max", "How many the invalid list holds, at most.", nil, nil)
 	descListAdded = prometheus.NewDesc("weir_bans_added_total",
 		"Bans put on the invalid list, those that were loaded at the start included.", nil, nil)
 	descListGone = prometheus.NewDesc("weir_bans_gone_total",
@@ -191,8 +188,7 @@ var (
 		[]string{"why"}, nil)
 	descListRefused = prometheus.NewDesc("weir_bans_refused_total",
 		"Bans for which the invalid list had no room, as it is full of operators' bans.", nil, nil)
-	descOffences = prometheus.NewDesc("weir_bans_offences_total",
-		"Offences that throttles told of.", nil, nil)
+	descOffences  = prometheus.NewDesc("weir_bans_offences_total", "Offences that throttles told of.", nil, nil)
 	descAddresses = prometheus.NewDesc("weir_bans_addresses_total",
 		"Addresses banned for the number of banned clients that they had.", nil, nil)
 	descStoreWrites = prometheus.NewDesc("weir_store_writes_total",

@@ -54,8 +54,7 @@ var (
 
 func (c throttleCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting,
-		descStrangers,
-		descKnownAccounts, descProbation, descPushedOut,
+		descStrangers, descKnownAccounts, descProbation, descPushedOut,
 		descCollateral, descDrained, descAttackers, descBytes, descRotations, descPackets, descAttached, descBans,
 		descLeftOut} {
 		ch <- d

@@ -32,7 +32,6 @@ func NewControl(path string, b Backend, m *Metrics, log *slog.Logger) *Control {
 	return c
 }
 
-// Path is where the socket is.
 func (c *Control) Path() string { return c.path }
 
 // Listen makes the socket. It fails with ErrRunning when another weir has it.
@@ -101,7 +100,6 @@ func answer[T any](f func(*http.Request, *T) (any, error)) http.HandlerFunc {
 	}
 }
 
-// readBody reads the body of a request.
 func readBody[T any](w http.ResponseWriter, r *http.Request) (*T, error) {
 	body := new(T)
 	if _, empty := any(body).(*none); empty {

@@ -23,58 +23,32 @@ type gateMetrics struct {
 	apiExpired   prometheus.Counter
 }
 
-func newGateMetrics() gateMetrics {
+func newGateMetrics(s series) gateMetrics {
 	return gateMetrics{
-		tcpOpen: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_tcp_connections", Help: "Connections open at a TCP gate now; sessions at a UDP gate.",
-		}, []string{"gate"}),
-		tcpWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_tcp_waiting", Help: "Connections held back by a throttle now.",
-		}, []string{"gate"}),
-		tcpJudged: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_tcp_judged_total", Help: "Connections, or UDP packets, by verdict.",
-		}, []string{"gate", "verdict"}),
-		tcpBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_tcp_bytes_total", Help: "Bytes that went on: in from the client, out to it.",
-		}, []string{"gate", "direction"}),
-		tcpUnreached: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_tcp_unreached_total",
-			Help: "Connections or packets for which the upstream could not be reached.",
-		}, []string{"gate"}),
-		upFailed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_http_upstream_failures_total",
-			Help: "Requests that a server behind an HTTP gate did not answer, or not as it should, by reason.",
-		}, []string{"gate", "server", "reason"}),
-		upRetried: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_http_upstream_retries_total",
-			Help: "Requests that failed elsewhere and were given to this server.",
-		}, []string{"gate", "server"}),
-		upWell: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_http_upstream_well",
-			Help: "Whether a server behind an HTTP gate that has failed is well again (1) or not yet (0).",
-		}, []string{"gate", "server"}),
-		rlsAnswered: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_rls_answers_total", Help: "Questions of Envoy, by gate, service (ratelimit, authz) and answer.",
-		}, []string{"gate", "service", "code"}),
-		authDecided: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_auth_decisions_total", Help: "Questions of proxies about requests, by gate and verdict.",
-		}, []string{"gate", "verdict"}),
-		apiDecided: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_api_decisions_total", Help: "Questions to the decision API, by policy and verdict.",
-		}, []string{"policy", "verdict"}),
-		apiHolds: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "weir_api_holds", Help: "Holds of the decision API that are open now.",
-		}),
-		apiExpired: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weir_api_expired_holds_total", Help: "Holds that nobody settled in time.",
-		}),
+		tcpOpen: s.gauge("weir_tcp_connections", "Connections open at a TCP gate now; sessions at a UDP gate.",
+			"gate"),
+		tcpWaiting: s.gauge("weir_tcp_waiting", "Connections held back by a throttle now.", "gate"),
+		tcpJudged:  s.counter("weir_tcp_judged_total", "Connections, or UDP packets, by verdict.", "gate", "verdict"),
+		tcpBytes: s.counter("weir_tcp_bytes_total",
+			"Bytes that went on: in from the client, out to it.", "gate", "direction"),
+		tcpUnreached: s.counter("weir_tcp_unreached_total",
+			"Connections or packets for which the upstream could not be reached.", "gate"),
+		upFailed: s.counter("weir_http_upstream_failures_total",
+			"Requests that a server behind an HTTP gate did not answer, or not as it should, by reason.", "gate",
+			"server", "reason"),
+		upRetried: s.counter("weir_http_upstream_retries_total",
+			"Requests that failed elsewhere and were given to this server.", "gate", "server"),
+		upWell: s.gauge("weir_http_upstream_well",
+			"Whether a server behind an HTTP gate that has failed is well again (1) or not yet (0).", "gate", "server"),
+		rlsAnswered: s.counter("weir_rls_answers_total",
+			"Questions of Envoy, by gate, service (ratelimit, authz) and answer.", "gate", "service", "code"),
+		authDecided: s.counter("weir_auth_decisions_total",
+			"Questions of proxies about requests, by gate and verdict.", "gate", "verdict"),
+		apiDecided: s.counter("weir_api_decisions_total",
+			"Questions to the decision API, by policy and verdict.", "policy", "verdict"),
+		apiHolds:   s.gauge("weir_api_holds", "Holds of the decision API that are open now.").WithLabelValues(),
+		apiExpired: s.counter("weir_api_expired_holds_total", "Holds that nobody settled in time.").WithLabelValues(),
 	}
-}
-
-func (m *gateMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.tcpOpen, m.tcpWaiting, m.tcpJudged, m.tcpBytes, m.tcpUnreached, m.apiDecided,
-		m.authDecided, m.rlsAnswered, m.upFailed, m.upRetried, m.upWell,
-		m.apiHolds, m.apiExpired}
 }
 
 // TCPMetrics are the series of one TCP or UDP gate. Safe for concurrent use; nothing here allocates.
@@ -99,12 +73,7 @@ func (m *Metrics) TCP(gate string) *TCPMetrics {
 
 // ForgetTCP drops the series of a gate that is no more.
 func (m *Metrics) ForgetTCP(gate string) {
-	labels := prometheus.Labels{"gate": gate}
-	m.gates.tcpOpen.DeletePartialMatch(labels)
-	m.gates.tcpWaiting.DeletePartialMatch(labels)
-	m.gates.tcpJudged.DeletePartialMatch(labels)
-	m.gates.tcpBytes.DeletePartialMatch(labels)
-	m.gates.tcpUnreached.DeletePartialMatch(labels)
+	forget(gate, m.gates.tcpOpen, m.gates.tcpWaiting, m.gates.tcpJudged, m.gates.tcpBytes, m.gates.tcpUnreached)
 }
 
 // Connections counts connections that begin (1) or end (-1).
@@ -137,7 +106,7 @@ func (m *Metrics) EnvoyAnswered(gate, service, code string) {
 
 // ForgetRLS drops the series of a gate that is no more.
 func (m *Metrics) ForgetRLS(gate string) {
-	m.gates.rlsAnswered.DeletePartialMatch(prometheus.Labels{"gate": gate})
+	forget(gate, m.gates.rlsAnswered)
 }
 
 // UpstreamFailed counts a failure of a server that is configured. The reason must come from a small set.
@@ -161,15 +130,12 @@ func (m *Metrics) UpstreamTurned(gate, server string, well bool) {
 
 // forgetUpstream drops the series of the servers behind a gate that is no more.
 func (m *Metrics) forgetUpstream(gate string) {
-	of := prometheus.Labels{"gate": gate}
-	m.gates.upFailed.DeletePartialMatch(of)
-	m.gates.upRetried.DeletePartialMatch(of)
-	m.gates.upWell.DeletePartialMatch(of)
+	forget(gate, m.gates.upFailed, m.gates.upRetried, m.gates.upWell)
 }
 
 // ForgetAuth drops the series of a gate that is no more.
 func (m *Metrics) ForgetAuth(gate string) {
-	m.gates.authDecided.DeletePartialMatch(prometheus.Labels{"gate": gate})
+	forget(gate, m.gates.authDecided)
 }
 
 // Decided counts an answer of the decision API. The policy must be one that is configured.

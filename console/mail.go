@@ -54,7 +54,6 @@ type Mail interface {
 // errNoMail is what commands hear that have nothing to act on.
 var errNoMail = NotFound("there is no mail gate (smtp: in the configuration makes one)")
 
-// mail returns the mail side.
 func (c *Control) mail() (Mail, error) {
 	if m := c.backend.Mail(); m != nil {
 		return m, nil
@@ -62,7 +61,6 @@ func (c *Control) mail() (Mail, error) {
 	return nil, errNoMail
 }
 
-// mailHandlers adds what commands ask of the mail side.
 func (c *Control) mailHandlers(mux *http.ServeMux) {
 	c.queueHandlers(mux)
 	c.userHandlers(mux)
@@ -194,12 +192,10 @@ func verb(n int, one, many string) string {
 type mailCollector struct{ backend Backend }
 
 var (
-	descLetters = prometheus.NewDesc("weir_mail_letters",
-		"Mails in the spool now.", nil, nil)
-	descQueue = prometheus.NewDesc("weir_mail_queue",
+	descLetters = prometheus.NewDesc("weir_mail_letters", "Mails in the spool now.", nil, nil)
+	descQueue   = prometheus.NewDesc("weir_mail_queue",
 		"Recipients whom mails in the spool still have to reach, by what they wait for.", []string{"state"}, nil)
-	descStopped = prometheus.NewDesc("weir_mail_stopped_users",
-		"Users who may not send mail now.", nil, nil)
+	descStopped = prometheus.NewDesc("weir_mail_stopped_users", "Users who may not send mail now.", nil, nil)
 	descFlagged = prometheus.NewDesc("weir_reach_flagged_users",
 		"Users who are flagged now, since they write to too many new people.", nil, nil)
 	descOldest = prometheus.NewDesc("weir_mail_oldest_timestamp_seconds",

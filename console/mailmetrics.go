@@ -20,48 +20,31 @@ type mailMetrics struct {
 	pages     *prometheus.CounterVec
 }
 
-func newMailMetrics() mailMetrics {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
-			append([]string{"gate"}, labels...))
-	}
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"gate"})
-	}
+func newMailMetrics(s series) mailMetrics {
 	return mailMetrics{
-		sessions: gauge("weir_smtp_sessions", "SMTP sessions open now."),
-		logins:   counter("weir_smtp_logins_total", "Log-ins by result.", "result"),
-		bounded: counter("weir_smtp_bounded_total", "What an SMTP gate turned away because a bound was reached.",
-			"bound"),
-		accepted: counter("weir_mail_accepted_total",
+		sessions: s.gauge("weir_smtp_sessions", "SMTP sessions open now.", "gate"),
+		logins:   s.counter("weir_smtp_logins_total", "Log-ins by result.", "gate", "result"),
+		bounded: s.counter("weir_smtp_bounded_total", "What an SMTP gate turned away because a bound was reached.",
+			"gate", "bound"),
+		accepted: s.counter("weir_mail_accepted_total",
 			"Recipients of mail that was taken over, by what became of them: passed, delayed, held, withheld, pooled.",
-			"result"),
-		refused:   counter("weir_mail_refused_total", "Recipients that were refused, or put off, by reason.", "reason"),
-		delivered: counter("weir_mail_delivered_total", "Recipients whom the next hop has taken over."),
-		deferred:  counter("weir_mail_deferred_total", "Tries to deliver to a recipient that are to be made again."),
-		bounced:   counter("weir_mail_bounced_total", "Recipients given up, whose sender was told."),
-		ambiguous: counter("weir_mail_ambiguous_total",
-			"Recipients of whom nobody knows whether the next hop has taken them over."),
-		stops: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_mail_stops_total", Help: "How often a user was stopped, by throttle.",
-		}, []string{"throttle"}),
-		flags: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_reach_flags_total", Help: "How often a user was flagged, by throttle.",
-		}, []string{"throttle"}),
-		asking: gauge("weir_policy_connections", "Connections to a policy service open now."),
-		asked: counter("weir_policy_requests_total", "Questions to a policy service, by the action that was answered.",
-			"action"),
-		pages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_selfservice_requests_total",
-			Help: "Requests for the pages of mail users: shown, done, refused, failed.",
-		}, []string{"result"}),
+			"gate", "result"),
+		refused: s.counter("weir_mail_refused_total", "Recipients that were refused, or put off, by reason.", "gate",
+			"reason"),
+		delivered: s.counter("weir_mail_delivered_total", "Recipients whom the next hop has taken over.", "gate"),
+		deferred: s.counter("weir_mail_deferred_total", "Tries to deliver to a recipient that are to be made again.",
+			"gate"),
+		bounced: s.counter("weir_mail_bounced_total", "Recipients given up, whose sender was told.", "gate"),
+		ambiguous: s.counter("weir_mail_ambiguous_total",
+			"Recipients of whom nobody knows whether the next hop has taken them over.", "gate"),
+		stops:  s.counter("weir_mail_stops_total", "How often a user was stopped, by throttle.", "throttle"),
+		flags:  s.counter("weir_reach_flags_total", "How often a user was flagged, by throttle.", "throttle"),
+		asking: s.gauge("weir_policy_connections", "Connections to a policy service open now.", "gate"),
+		asked: s.counter("weir_policy_requests_total",
+			"Questions to a policy service, by the action that was answered.", "gate", "action"),
+		pages: s.counter("weir_selfservice_requests_total",
+			"Requests for the pages of mail users: shown, done, refused, failed.", "result"),
 	}
-}
-
-func (m *mailMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.sessions, m.logins, m.bounded, m.accepted, m.refused, m.delivered, m.deferred,
-		m.bounced, m.ambiguous,
-		m.stops, m.flags, m.asking, m.asked, m.pages}
 }
 
 // logIns is what log-ins come to, in the words of the gate.
@@ -98,13 +81,8 @@ func (m *Metrics) SMTP(gate string) *SMTPMetrics {
 
 // ForgetSMTP drops the series of a gate that is no more.
 func (m *Metrics) ForgetSMTP(gate string) {
-	of := prometheus.Labels{"gate": gate}
-	m.mail.sessions.DeletePartialMatch(of)
-	for _, c := range []*prometheus.CounterVec{m.mail.logins, m.mail.bounded, m.mail.accepted, m.mail.refused,
-		m.mail.delivered, m.mail.deferred,
-		m.mail.bounced, m.mail.ambiguous} {
-		c.DeletePartialMatch(of)
-	}
+	forget(gate, m.mail.sessions, m.mail.logins, m.mail.bounded, m.mail.accepted, m.mail.refused, m.mail.delivered,
+		m.mail.deferred, m.mail.bounced, m.mail.ambiguous)
 }
 
 // Sessions counts sessions that begin (1) or end (-1).
@@ -165,9 +143,7 @@ func (m *Metrics) Policy(gate string) *PolicyMetrics {
 
 // ForgetPolicyService drops the series of a policy service that is no more.
 func (m *Metrics) ForgetPolicyService(gate string) {
-	of := prometheus.Labels{"gate": gate}
-	m.mail.asking.DeletePartialMatch(of)
-	m.mail.asked.DeletePartialMatch(of)
+	forget(gate, m.mail.asking, m.mail.asked)
 }
 
 // Connections counts connections that begin (1) or end (-1).

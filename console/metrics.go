@@ -31,49 +31,63 @@ type Metrics struct {
 	mail     mailMetrics
 }
 
+// series makes metrics that are registered.
+type series struct{ *prometheus.Registry }
+
+func (s series) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	s.MustRegister(c)
+	return c
+}
+
+func (s series) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	s.MustRegister(g)
+	return g
+}
+
+// seconds is a histogram of waits at gates.
+func (s series) seconds(name, help string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: waits}, []string{"gate"})
+	s.MustRegister(h)
+	return h
+}
+
+// forget drops what is known of a gate that is no more.
+func forget(gate string, from ...interface{ DeletePartialMatch(prometheus.Labels) int }) {
+	for _, vec := range from {
+		vec.DeletePartialMatch(prometheus.Labels{"gate": gate})
+	}
+}
+
 // liveHeap is what was in use after the last collection of garbage: go_gc_heap_live_bytes. A leak shows there first,
 // since the size of the heap goes up and down with the garbage.
 var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
 
 // NewMetrics returns metrics in a registry of their own.
 func NewMetrics(version string) *Metrics {
+	s := series{prometheus.NewRegistry()}
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		gates:    newGateMetrics(),
-		mail:     newMailMetrics(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_http_requests_total", Help: "Requests answered, by gate, class of the status code and verdict.",
-		}, []string{"gate", "code", "verdict"}),
-		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_http_waiting", Help: "Requests held back by a throttle now.",
-		}, []string{"gate"}),
-		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_http_in_flight", Help: "Requests under way now, those that wait included.",
-		}, []string{"gate"}),
-		added: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "weir_http_added_seconds", Help: "Latency that throttling added to a request.", Buckets: waits,
-		}, []string{"gate"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "weir_http_duration_seconds", Help: "From the request's headers to the end of the response.",
-			Buckets: waits,
-		}, []string{"gate"}),
-		bounds: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_bound_reached_total", Help: "How often something was turned away because a bound was reached.",
-		}, []string{"bound"}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_reloads_total",
-			Help: "Reloads of the configuration, by result: ok, or failed (nothing was changed).",
-		}, []string{"result"}),
+		registry: s.Registry,
+		gates:    newGateMetrics(s),
+		mail:     newMailMetrics(s),
+		requests: s.counter("weir_http_requests_total",
+			"Requests answered, by gate, class of the status code and verdict.", "gate", "code", "verdict"),
+		waiting:  s.gauge("weir_http_waiting", "Requests held back by a throttle now.", "gate"),
+		inFlight: s.gauge("weir_http_in_flight", "Requests under way now, those that wait included.", "gate"),
+		added:    s.seconds("weir_http_added_seconds", "Latency that throttling added to a request."),
+		duration: s.seconds("weir_http_duration_seconds", "From the request's headers to the end of the response."),
+		bounds: s.counter("weir_bound_reached_total",
+			"How often something was turned away because a bound was reached.", "bound"),
+		reloads: s.counter("weir_reloads_total",
+			"Reloads of the configuration, by result: ok, or failed (nothing was changed).", "result"),
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weir_build_info", Help: "Always 1; the labels say what is running.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
-	m.registry.MustRegister(m.requests, m.waiting, m.inFlight, m.added, m.duration, m.bounds, m.reloads, build,
-		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
+	m.registry.MustRegister(build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.registry.MustRegister(m.gates.all()...)
-	m.registry.MustRegister(m.mail.all()...)
 	for _, result := range []bool{true, false} {
 		m.reloads.WithLabelValues(resultName(result))
 	}
@@ -137,12 +151,7 @@ func (m *Metrics) HTTP(gate string) *HTTPMetrics {
 
 // Forget drops the series of a gate that is no more.
 func (m *Metrics) Forget(gate string) {
-	labels := prometheus.Labels{"gate": gate}
-	m.requests.DeletePartialMatch(labels)
-	m.waiting.DeletePartialMatch(labels)
-	m.inFlight.DeletePartialMatch(labels)
-	m.added.DeletePartialMatch(labels)
-	m.duration.DeletePartialMatch(labels)
+	forget(gate, m.requests, m.waiting, m.inFlight, m.added, m.duration)
 	m.forgetUpstream(gate)
 }
 

@@ -15,7 +15,6 @@ const (
 	plotGap     = 2.5 // seconds without a sample that a line does not bridge
 )
 
-// gatePlots are the pictures of one gate.
 type gatePlots struct {
 	Gate, Address string
 	Plots         []*gatePlot

@@ -42,7 +42,6 @@ type MailOrder struct {
 	All   bool           `json:"all,omitempty"` // of the user, whatever is held or delayed
 }
 
-// check returns what makes no sense about an order.
 func (o *MailOrder) check() error {
 	switch {
 	case o.All && len(o.Mails) > 0:
@@ -67,7 +66,6 @@ type MailResult struct {
 	Missing []store.MailID `json:"missing,omitempty"`
 }
 
-// queueHandlers adds what commands ask of the queue.
 func (c *Control) queueHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/mail", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
 		q, err := queryOf(r.URL.Query())
@@ -108,7 +106,6 @@ func (c *Control) queueHandlers(mux *http.ServeMux) {
 	}
 }
 
-// queryOf reads which mails are wanted.
 func queryOf(v url.Values) (q store.LetterQuery, err error) {
 	q.User = v.Get("user")
 	if err := checkLine("user", q.User, store.MaxAccount, true); err != nil {
@@ -143,7 +140,6 @@ func pageOf(found []store.Queued, limit int) MailPage {
 	return p
 }
 
-// cut leaves out recipients over a bound.
 func cut(q store.Queued, most int) MailLine {
 	line := MailLine{Queued: q}
 	if len(q.To) > most {

@@ -101,7 +101,6 @@ func reachAnswer[T any](c *Control, f func(*http.Request, Reach, *T) (any, error
 	})
 }
 
-// check returns what makes no sense about an order.
 func (o *ReachOrder) check() error {
 	if err := checkName(o.User); err != nil {
 		return err
@@ -111,7 +110,6 @@ func (o *ReachOrder) check() error {
 
 func checkThrottle(name string) error { return checkLine("throttle", name, store.MaxThrottle, true) }
 
-// reachHandlers adds what commands ask of reach throttles.
 func (c *Control) reachHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/reach", reachAnswer(c, func(r *http.Request, reach Reach, _ *none) (any, error) {
 		limit, err := limitOf(r, MaxReachPage)
@@ -161,7 +159,6 @@ func (c *Client) ReachUser(ctx context.Context, user, throttle string) (ReachUse
 		nil)
 }
 
-// FlagUser flags a user.
 func (c *Client) FlagUser(ctx context.Context, user, throttle string) (ReachView, error) {
 	return fetch[ReachView](ctx, c, http.MethodPost, "/v1/reach/flag", ReachOrder{User: user, Throttle: throttle})
 }

@@ -141,7 +141,6 @@ func (s *SelfService) Configure(o SelfServiceOptions) {
 	s.options.Store(&o)
 }
 
-// Listen binds the address.
 func (s *SelfService) Listen() error {
 	l, err := net.Listen("tcp", s.listen)
 	if err != nil {

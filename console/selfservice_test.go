@@ -637,57 +637,6 @@ func TestSelfServiceConfigure(t *testing.T) {
 	}
 }
 
-func TestSelfServiceOptions(t *testing.T) {
-	for _, test := range []struct {
-		o    SelfServiceOptions
-		want string
-	}{
-		{SelfServiceOptions{}, ""},
-		{SelfServiceOptions{URL: "https://mail.example.org"}, ""},
-		{SelfServiceOptions{URL: "https://mail.example.org/"}, ""},
-		{SelfServiceOptions{URL: "https://mail.example.org/weir/", Listen: ":9001"}, ""},
-		{SelfServiceOptions{URL: "http://127.0.0.1:9001"}, ""},
-		{SelfServiceOptions{URL: "http://[::1]:9001/x"}, ""},
-		{SelfServiceOptions{Listen: "9001"},
-			"listen: \"9001\" is not an address: missing port in address (write 127.0.0.1:9001)\n" +
-				"url: people cannot be sent to a page without an address (write url: https://mail.example.org/weir, " +
-				"or leave listen out)"},
-		{SelfServiceOptions{URL: "mail.example.org"},
-			`url: "mail.example.org" is not the address of a page (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://"},
-			`url: "https://" is not the address of a page (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://u@mail.example.org/"},
-			`url: "https://u@mail.example.org/" has more than a host and a path (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://mail.example.org/?a"},
-			`url: "https://mail.example.org/?a" has more than a host and a path (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://mail.example.org/a/../b"},
-			`url: "https://mail.example.org/a/../b" has a path that is not plain (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "https://mail.example.org//"},
-			`url: "https://mail.example.org//" has a path that is not plain (write https://mail.example.org/weir)`},
-		{SelfServiceOptions{URL: "http://mail.example.org/"},
-			`url: passwords and links would go over the network for everybody to read (write https:// and put a web server with TLS in front)`},
-	} {
-		got := ""
-		if err := test.o.Validate(); err != nil {
-			got = err.Error()
-		}
-		if got != test.want {
-			t.Errorf("%+v:\n got %s\nwant %s", test.o, got, test.want)
-		}
-		if err := test.o.WithDefaults().Validate(); test.want == "" && err != nil {
-			t.Errorf("%+v with defaults: %v", test.o, err)
-		}
-	}
-	o := SelfServiceOptions{URL: "https://mail.example.org/weir/"}
-	if o.Link("abc") != "https://mail.example.org/weir/t/abc" || !o.Enabled() ||
-		o.WithDefaults().Listen != DefaultSelfServiceListen {
-		t.Errorf("%+v", o.WithDefaults())
-	}
-	if none := (SelfServiceOptions{}); none.Link("abc") != "" || none.Enabled() {
-		t.Error("a link to nowhere")
-	}
-}
-
 func TestStampParamsArePublished(t *testing.T) {
 	d := newDesk()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})

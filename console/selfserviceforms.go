@@ -38,7 +38,6 @@ func (f forms) sign(purpose, ticket string, texts ...string) string {
 // A form is what makes one genuine.
 type form struct{ Nonce, Token string }
 
-// fresh makes a form.
 func (f forms) fresh(ticket string) form {
 	nonce := rand.Text()
 	return form{nonce, f.sign("form", ticket, nonce)}
@@ -153,7 +152,6 @@ type ask struct {
 // errForm is returned for what no form of ours sends.
 var errForm = errors.New("the form makes no sense")
 
-// readAsk reads a form.
 func readAsk(v url.Values) (a ask, err error) {
 	a = ask{
 		do: v.Get("do"), form: form{v.Get("form"), v.Get("token")},

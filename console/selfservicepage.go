@@ -95,7 +95,6 @@ func ticketLike(text string) bool {
 	return text != "" && len(text) <= maxTicket
 }
 
-// show is the page of a user.
 func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 	ticket := r.PathValue("ticket")
 	if !ticketLike(ticket) {

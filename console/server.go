@@ -47,7 +47,6 @@ func (s *Server) Configure(o Options) {
 	s.guard.Store(&guard{allow: o.Allow, hosts: o.Hosts})
 }
 
-// Listen binds the address.
 func (s *Server) Listen() error {
 	l, err := net.Listen("tcp", s.listen)
 	if err != nil {

@@ -49,12 +49,10 @@ var (
 		"Work asked for now, in operations; 0 while nothing is asked.", []string{"throttle", "gate"}, nil)
 	descStamps = prometheus.NewDesc("weir_stamp_requests_total",
 		"Requests while stamps were asked for, by what became of them.", []string{"throttle", "result"}, nil)
-	descIssued = prometheus.NewDesc("weir_stamp_challenges_total",
-		"Challenges issued.", []string{"throttle"}, nil)
+	descIssued   = prometheus.NewDesc("weir_stamp_challenges_total", "Challenges issued.", []string{"throttle"}, nil)
 	descAccepted = prometheus.NewDesc("weir_stamp_accepted_total",
 		"Uses of stamps that were accepted.", []string{"throttle"}, nil)
-	descSpent = prometheus.NewDesc("weir_stamp_spent",
-		"Stamps that are remembered as used.", []string{"throttle"}, nil)
+	descSpent    = prometheus.NewDesc("weir_stamp_spent", "Stamps that are remembered as used.", []string{"throttle"}, nil)
 	descCapacity = prometheus.NewDesc("weir_capacity",
 		"How much the upstream does at once, as configured or learnt.", []string{"gate"}, nil)
 	descInUse = prometheus.NewDesc("weir_capacity_in_use",
@@ -75,8 +73,7 @@ var (
 
 // stampDescs are the series of stamps and capacities.
 var stampDescs = []*prometheus.Desc{descWork, descStamps, descIssued, descAccepted, descSpent, descCapacity, descInUse,
-	descLoad, descDelay,
-	descLane, descLetIn, descLaneRefused, descTurnedAway}
+	descLoad, descDelay, descLane, descLetIn, descLaneRefused, descTurnedAway}
 
 func (s *Stamp) collect(name string, ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {

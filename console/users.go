@@ -137,7 +137,6 @@ func checkPassword(password string) error {
 // noUser is said where a user is not there.
 func noUser(err error, name string) error { return missing(err, "there is no user %q", name) }
 
-// userHandlers adds what commands ask about users.
 func (c *Control) userHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/users", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
 		limit, err := limitOf(r, MaxUserPage)
@@ -237,7 +236,6 @@ func (c *Client) User(ctx context.Context, name string) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodGet, "/v1/user?name="+url.QueryEscape(name), nil)
 }
 
-// AddUser adds a user.
 func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/users", n)
 }
@@ -257,7 +255,6 @@ func (c *Client) RemoveUser(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/user?name="+url.QueryEscape(name), nil, nil)
 }
 
-// StopUser stops a user.
 func (c *Client) StopUser(ctx context.Context, name, why string) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/stop", UserOrder{Name: name, Why: why})
 }

@@ -12,7 +12,6 @@ type accountCommand struct {
 	Reset accountResetCommand `cmd:"" help:"Forget what an account has used. Who waits may go; places at once stay taken."`
 }
 
-// accountFlags are common to both.
 type accountFlags struct {
 	target
 	JSON bool   `name:"json" help:"Print the account as JSON."`

@@ -22,7 +22,6 @@ func (c *auditCommand) Validate() error {
 	return nil
 }
 
-// Run shows the audit log, page by page.
 func (c *auditCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.AuditPage, err error) {
 		all.Entries, err = pages(c.Limit, console.MaxAuditPage, func(n int) ([]store.Entry, bool, error) {

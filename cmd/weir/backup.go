@@ -21,7 +21,6 @@ func (c *backupCommand) Validate() error {
 	return nil
 }
 
-// Run makes a backup, and shows how far it is.
 func (c *backupCommand) Run(t *terminal) error {
 	client, err := c.client()
 	if err != nil {

@@ -35,7 +35,6 @@ func (c *banListCommand) Validate() error {
 	return nil
 }
 
-// Run lists the bans, page by page.
 func (c *banListCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.BanPage, err error) {
 		q := console.BanQuery{Filter: c.Filter}
@@ -156,7 +155,6 @@ func (c *banAddCommand) Run(t *terminal) error {
 	return c.tell(t, r, fmt.Sprintf("%s is banned %s", printable(r.Ban.Who), until))
 }
 
-// has reports whether an address would be banned.
 func (c *banWho) has(addr netip.Addr) bool {
 	key, err := store.ParseBanKey(c.Who)
 	return err == nil && addr.IsValid() && key.Prefix.IsValid() && key.Prefix.Contains(addr)

@@ -95,7 +95,6 @@ func (c *benchFloodCommand) Run(t *terminal) error {
 	return nil
 }
 
-// show prints the report, and writes the page.
 func (c *benchFloodCommand) show(t *terminal, r *flood.Report) error {
 	if c.JSON {
 		if err := t.json(r); err != nil {
@@ -123,7 +122,6 @@ func widthOf(out io.Writer) int {
 	return 0
 }
 
-// progressBar shows how far a comparison is.
 func progressBar(p flood.Progress, width int) string {
 	part := min(p.Elapsed.Seconds()/p.Expected.Seconds(), 1)
 	full := int(float64(width) * (float64(p.Round-1) + part) / float64(p.Rounds))

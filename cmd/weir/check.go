@@ -123,7 +123,6 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// gates counts the gates of every kind.
 func gates(c *config.Config) int {
 	n := len(c.HTTP) + len(c.TCP) + len(c.SMTP) + len(c.Postfix) + len(c.Auth) + len(c.RLS) + len(c.XDP)
 	if c.API != nil {

@@ -86,7 +86,6 @@ func run(args []string, t *terminal) int {
 	return exitFailed
 }
 
-// newParser returns what reads the arguments.
 func newParser(t *terminal) (*kong.Kong, error) {
 	return kong.New(&cli{},
 		kong.Name("weir"),

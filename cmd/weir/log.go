@@ -35,10 +35,8 @@ func newLog(to io.Writer, tty bool) *logger {
 	return l
 }
 
-// close writes what has not been written yet.
 func (l *logger) close() { l.outlet.Close(logPatience) }
 
-// configure takes what the configuration says about the log.
 func (l *logger) configure(c config.Log) {
 	switch c.Level {
 	case config.LevelDebug:

@@ -50,7 +50,6 @@ func (c *queueListCommand) state() (s store.State, err error) {
 	return s, nil
 }
 
-// Run lists the queue, page by page.
 func (c *queueListCommand) Run(t *terminal) error {
 	q := store.LetterQuery{User: c.User}
 	q.State, _ = c.state()
@@ -94,7 +93,6 @@ func recipients(m console.MailLine) string {
 	}
 }
 
-// statesOf sums up what recipients wait for.
 func statesOf(to []store.Addressee) (string, tabular.Tint) {
 	var of [16]int
 	for _, a := range to {
@@ -201,7 +199,6 @@ func shown(line string) string {
 	return strings.Join(parts, "\t")
 }
 
-// mailID reads the name of a mail.
 func mailID(text string) (store.MailID, error) {
 	id, err := store.ParseMailID(text)
 	if err != nil {
@@ -210,7 +207,6 @@ func mailID(text string) (store.MailID, error) {
 	return id, nil
 }
 
-// mail shows the mail side in the status.
 func (t *terminal) mail(m *console.MailStatus) {
 	if m == nil {
 		return

@@ -10,7 +10,6 @@ import (
 	"weir/store"
 )
 
-// mailFlags name mails.
 type mailFlags struct {
 	target
 	JSON bool     `name:"json" help:"Print what was done as JSON."`
@@ -35,7 +34,6 @@ func (c *mailFlags) ids() (ids []store.MailID) {
 	return ids
 }
 
-// allFlags name mails, or all of a user.
 type allFlags struct {
 	mailFlags
 	User string `placeholder:"NAME" help:"The user whose mail is meant, with --all."`

@@ -18,14 +18,12 @@ type reachCommand struct {
 	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learnt: how many new people users usually write to."`
 }
 
-// reachFlags name a reach throttle.
 type reachFlags struct {
 	target
 	Throttle string `placeholder:"NAME" help:"Which reach throttle. Default: the only one."`
 	JSON     bool   `name:"json" help:"Print the result as JSON."`
 }
 
-// reachUserFlags name a user of a reach throttle.
 type reachUserFlags struct {
 	reachFlags
 	Name string `arg:"" name:"user" help:"The user: his log-in name, the address of a client that sends without one, or whom the decision API was asked about."`

@@ -26,7 +26,6 @@ func (f reportFlag) validate(read ...string) error {
 	return folderOf("report", f.Report)
 }
 
-// write writes the page, where one is wanted.
 func (f reportFlag) write(to func(io.Writer) error) error {
 	if f.Report == "" {
 		return nil
@@ -38,7 +37,6 @@ func (f reportFlag) write(to func(io.Writer) error) error {
 	return replaceFile(f.Report, page.Bytes())
 }
 
-// told says where the page is.
 func (f reportFlag) told(t *terminal) {
 	if f.Report != "" {
 		fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(f.Report))

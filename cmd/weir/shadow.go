@@ -12,7 +12,6 @@ type shadowCommand struct {
 	Off shadowOffCommand `cmd:"" help:"Act on verdicts again."`
 }
 
-// shadowFlags are common to both.
 type shadowFlags struct {
 	target
 	All       bool     `help:"All throttles: the emergency switch."`

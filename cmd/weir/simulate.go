@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"weir"
 	"weir/config"
+	"weir/internal/tabular"
 	"weir/lab/simulate"
 	"weir/throttle/outbreak"
 )
@@ -77,7 +77,6 @@ func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttl
 	return found[names[0]], nil
 }
 
-// mail finds the mail throttle that is meant.
 func (r rule) mail() (outbreak.Options, error) {
 	cfg, err := r.load()
 	if err != nil {
@@ -162,39 +161,20 @@ func seconds(s float64) string {
 	return weir.Duration(time.Duration(s * 1e9).Round(time.Minute)).String()
 }
 
-// between is a range of figures, or one where both are the same.
-func between(from, to string) string {
-	if from == to {
-		return from
-	}
-	return from + " – " + to
-}
-
 // paramsLine says in one line what a mail throttle was run with.
 func paramsLine(p outbreak.Params) string {
-	rate := rateOf(p.Every)
+	rate := simulate.RateText(p.Every)
 	if p.MultiEvery != p.Every {
-		rate += " (to several " + rateOf(p.MultiEvery) + ")"
+		rate += " (to several " + simulate.RateText(p.MultiEvery) + ")"
 	}
 	return fmt.Sprintf("rate %s, working set %d, max slack %d, max mslack %d, stop %d", rate, p.WorkingSet, p.MaxSlack,
 		p.MaxMSlack, p.Stop)
 }
 
-// rateOf is a period as a rate.
-func rateOf(every time.Duration) string {
-	for _, per := range []time.Duration{time.Minute, time.Second} {
-		if every > 0 && every <= per && per%every == 0 {
-			return weir.Rate{Count: int64(per / every), Per: per}.String()
-		}
-	}
-	return weir.Rate{Count: 1, Per: every}.String()
-}
-
-// virusText says what became of a virus.
 func virusText(r simulate.VirusRange) (passed, held, stopped string) {
-	return between(fmt.Sprint(r.Best.Passed), fmt.Sprint(r.Worst.Passed)),
-		between(fmt.Sprint(min(r.Best.Held, r.Worst.Held)), fmt.Sprint(max(r.Best.Held, r.Worst.Held))),
-		between(seconds(r.Best.StoppedAfter), seconds(r.Worst.StoppedAfter))
+	return simulate.Between(fmt.Sprint(r.Best.Passed), fmt.Sprint(r.Worst.Passed)),
+		simulate.Between(fmt.Sprint(min(r.Best.Held, r.Worst.Held)), fmt.Sprint(max(r.Best.Held, r.Worst.Held))),
+		simulate.Between(seconds(r.Best.StoppedAfter), seconds(r.Worst.StoppedAfter))
 }
 
 // capital begins a sentence.
@@ -206,20 +186,7 @@ func (t *terminal) paragraph(text string) {
 	if w := widthOf(t.out); w > 0 {
 		width = max(min(w, 100), 20)
 	}
-	used := 0
-	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case used == 0:
-		case used+1+n > width:
-			fmt.Fprintln(t.out)
-			used = 0
-		default:
-			fmt.Fprint(t.out, " ")
-			used++
-		}
-		fmt.Fprint(t.out, word)
-		used += n
+	for _, line := range tabular.Wrap(text, width) {
+		fmt.Fprintln(t.out, line)
 	}
-	fmt.Fprintln(t.out)
 }

@@ -51,7 +51,6 @@ type simulateFloodCommand struct {
 // hashes are so many in a second, as people write them: 8M, 15.6G, or any rate.
 type hashes float64
 
-// UnmarshalText reads them.
 func (h *hashes) UnmarshalText(text []byte) error {
 	if strings.Contains(string(text), "/") {
 		r, err := weir.ParseRate(string(text))
@@ -63,7 +62,6 @@ func (h *hashes) UnmarshalText(text []byte) error {
 	return err
 }
 
-// aSecond is a rate as a number.
 func aSecond(r weir.Rate) float64 {
 	if r.Per <= 0 {
 		return 0
@@ -212,7 +210,6 @@ var crowdNames = map[string]string{
 	simulate.CrowdFlood: "flood", simulate.CrowdPaying: "flood that pays",
 }
 
-// flood shows a study to people.
 func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
 	fmt.Fprintf(t.out, "The service can do %.4g requests a second: %d at once, %s each.\n", s.Capacity, s.Concurrent,
 		seconds(s.Service))

@@ -14,7 +14,6 @@ import (
 	"weir/throttle/stamp"
 )
 
-// A mailLog is a log that is read.
 type mailLog struct {
 	Log    []string       `required:"" sep:"none" placeholder:"FILE" help:"The mail log: CSV with time,user,recipients, a Postfix maillog or JSON lines; gzip too. May be repeated, for rotated ones."`
 	Format string         `enum:",csv,postfix,json" default:"" placeholder:"FORMAT" help:"How it is written: csv, postfix or json. Default: as it looks."`
@@ -146,7 +145,6 @@ func (c *simulateMailCommand) Run(t *terminal) error {
 	return nil
 }
 
-// study holds the log against the throttle.
 func (c *simulateMailCommand) study(t *terminal, o outbreak.Options) (*simulate.Study, error) {
 	p, err := o.Params("", "")
 	if err != nil {

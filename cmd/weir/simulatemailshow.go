@@ -8,7 +8,6 @@ import (
 	"weir/lab/simulate"
 )
 
-// logLine says what a log was.
 func (t *terminal) logLine(l simulate.LogInfo) {
 	days := l.To.Sub(l.From).Hours() / 24
 	long := fmt.Sprintf("%.0f days", days)
@@ -26,7 +25,6 @@ func (t *terminal) logLine(l simulate.LogInfo) {
 	}
 }
 
-// mailStudy shows a study to people.
 func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	t.logLine(s.Log)
 	fmt.Fprintf(t.out, "%s.\n\n", capital(paramsLine(s.Params.Mail)))
@@ -42,8 +40,7 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	}
 	b.row(text("stops"), number(s.Stops), right(""),
 		text(fmt.Sprintf("of %s; each user %s (exact Poisson, 95%%: %s)", count(s.StoppedUsers, "user"),
-			howOften(s.StopsMonthly),
-			between(howOften(s.StopsRange[0]), howOften(s.StopsRange[1])))))
+			howOften(s.StopsMonthly), simulate.Between(howOften(s.StopsRange[0]), howOften(s.StopsRange[1])))))
 	together := "at most, of all users together"
 	if s.QueueEvery > 1 {
 		together += "; looked at every " + seconds(float64(s.QueueEvery)) + " only"

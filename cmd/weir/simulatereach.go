@@ -23,7 +23,6 @@ type simulateReachCommand struct {
 	JSON bool `name:"json" help:"Print the figures as JSON."`
 }
 
-// thefts are the accounts that are stolen.
 func (c *simulateReachCommand) thefts() (all []simulate.Theft) {
 	rates := c.Steal
 	if len(rates) == 0 {
@@ -98,7 +97,6 @@ func reachLine(o reach.Options) string {
 		o.Floor, o.Over)
 }
 
-// reach finds the reach throttle that is meant.
 func (r rule) reach() (reach.Options, error) {
 	cfg, err := r.load()
 	if err != nil || cfg == nil {
@@ -111,7 +109,6 @@ func (r rule) reach() (reach.Options, error) {
 	return o.WithDefaults(), nil
 }
 
-// reachStudy shows a study to people.
 func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	b := &table{heads: []string{"what would have been", "", ""}}
 	b.row(text("flags"), number(s.Flags),

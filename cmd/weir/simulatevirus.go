@@ -31,7 +31,6 @@ var reportRates = []weir.Rate{
 	{Count: 60, Per: time.Minute}, {Count: 120, Per: time.Minute}, {Count: 455, Per: time.Minute},
 }
 
-// viruses are those that are tried.
 func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
 	rates := c.Rate
 	if len(rates) == 0 {
@@ -147,7 +146,6 @@ func (c *simulateVirusCommand) recipients() string {
 	return "to somebody new"
 }
 
-// table shows the document's table.
 func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simulate.VirusRow) error {
 	if c.JSON {
 		return t.json(rows)
@@ -163,9 +161,9 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 			mark = cell{text: "worse than the reference", tint: tabular.Bad}
 		}
 		b.row(right(fmt.Sprint(r.Rate)), text(r.What), number(r.DocumentPassed),
-			right(between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
+			right(simulate.Between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
 			right(passed), right(seconds(r.DocumentStopped)),
-			right(between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped), mark)
+			right(simulate.Between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped), mark)
 	}
 	t.write(b)
 	whose := "With weir's defaults"

@@ -63,7 +63,6 @@ func (c *stampSolveCommand) Validate() error {
 	return nil
 }
 
-// headers reads --header.
 func (c *stampSolveCommand) headers() (http.Header, error) {
 	all := http.Header{"User-Agent": {"weir/" + versionOf().Version}}
 	given := map[string]bool{}
@@ -146,7 +145,6 @@ func interruptible() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }
 
-// notPaid says why there is no stamp.
 func notPaid(err error) error {
 	dear, ok := errors.AsType[*payer.TooDearError](err)
 	switch {
@@ -230,7 +228,6 @@ func (c *stampSolveCommand) fetch(t *terminal) error {
 	return fmt.Errorf("%s answered %s", c.URL, resp.Status)
 }
 
-// notFetched says why nothing came.
 func (c *stampSolveCommand) notFetched(err error) error {
 	switch {
 	case errors.Is(err, payer.ErrTooDear):

@@ -44,7 +44,6 @@ const (
 	barAfter = 300 * time.Millisecond
 )
 
-// show draws how much is done.
 func (b *bar) show(done, expected stamp.Work) {
 	if b == nil {
 		return
@@ -80,7 +79,6 @@ func (b *bar) line(share float64, passed time.Duration) string {
 	return fmt.Sprintf("%s [%s%s]%s", b.what, strings.Repeat("=", full), strings.Repeat(" ", width-full), text)
 }
 
-// clear takes the bar away.
 func (b *bar) clear() {
 	if b == nil {
 		return

@@ -75,7 +75,6 @@ func (c *stampMailCommand) Run(t *terminal) error {
 	return nil
 }
 
-// params reads the published parameters.
 func (c *stampMailCommand) params(ctx context.Context) (stamp.MailParams, error) {
 	if !strings.HasPrefix(c.Params, "http://") && !strings.HasPrefix(c.Params, "https://") {
 		f, err := os.Open(c.Params)

@@ -68,8 +68,7 @@ func (t *terminal) status(s *console.Status) {
 			accounts, probation, waiting = number(h.Accounts), number(h.Probation), number(h.Waiting)
 		}
 		throttles.row(text(h.Throttle), text(h.Kind), mode(h.Shadow), number(v["admit"]), number(v["wait"]),
-			number(v["challenge"]),
-			number(v["refuse"]), number(h.Errors), accounts, probation, waiting)
+			number(v["challenge"]), number(v["refuse"]), number(h.Errors), accounts, probation, waiting)
 	}
 	t.write(&throttles)
 
@@ -89,7 +88,6 @@ func (t *terminal) status(s *console.Status) {
 	t.mail(s.Mail)
 }
 
-// capacities shows the lanes in front of upstreams.
 func (t *terminal) capacities(gates []console.GateStatus) {
 	rows := table{heads: []string{"capacity of", "in use", "of", "load", "stamped wait", "stamped", "pool", "in line",
 		"turned away", "mode"}}
@@ -107,7 +105,6 @@ func (t *terminal) capacities(gates []console.GateStatus) {
 	}
 }
 
-// stamps shows what is asked for and what was paid.
 func (t *terminal) stamps(all []console.ThrottleStatus) {
 	rows := table{heads: []string{"stamps", "algorithm", "work asked", "asked", "paid", "from the pool", "free",
 		"forged", "replayed", "not paying"}}
@@ -118,8 +115,7 @@ func (t *terminal) stamps(all []console.ThrottleStatus) {
 				asked = number(most)
 			}
 			rows.row(text(h.Throttle), text(s.Algorithm), asked, number(s.Challenged), number(s.Paid),
-				number(s.Called+s.Held), number(s.Free),
-				number(s.Forged), number(s.Replayed), number(s.NotPaying))
+				number(s.Called+s.Held), number(s.Free), number(s.Forged), number(s.Replayed), number(s.NotPaying))
 		}
 	}
 	if len(rows.rows) > 0 {
@@ -128,7 +124,6 @@ func (t *terminal) stamps(all []console.ThrottleStatus) {
 	}
 }
 
-// packets shows the limiters of network interfaces.
 func (t *terminal) packets(all []console.XDPStatus) {
 	rows := table{heads: []string{"interface", "counts", "runs", "mode", "passed", "limited", "banned", "bans"}}
 	for _, x := range all {
@@ -137,8 +132,7 @@ func (t *terminal) packets(all []console.XDPStatus) {
 			runs = cell{text: "not at all", tint: tabular.Bad}
 		}
 		rows.row(text(x.Interface), text(x.Mode), runs, mode(x.Shadow), number(x.Packets["passed"]),
-			number(x.Packets["limited"]),
-			number(x.Packets["banned"]), number(x.Bans))
+			number(x.Packets["limited"]), number(x.Packets["banned"]), number(x.Bans))
 	}
 	t.write(&rows)
 	for _, x := range all {
@@ -151,10 +145,8 @@ func (t *terminal) packets(all []console.XDPStatus) {
 // share is a share that was estimated.
 func share(v float64) cell { return cell{text: fmt.Sprintf("%.2f%%", 100*v), right: true} }
 
-// size is an amount of memory.
 func size(n int64) cell { return cell{text: fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)), right: true} }
 
-// mode says whether a throttle is in shadow.
 func mode(shadow bool) cell {
 	if shadow {
 		return cell{text: "shadow", tint: tabular.Warn}

@@ -73,7 +73,6 @@ func (c *storeCheckCommand) Run(t *terminal) error {
 	return err
 }
 
-// condition shows what was found in a data folder.
 func (t *terminal) condition(c *sqlite.Condition, folder string) {
 	rows := table{heads: []string{"count", "what", "found"}}
 	line := func(what, found string, bad bool, n int) {
@@ -152,7 +151,6 @@ func (c *storeSalvageCommand) Run(t *terminal) error {
 	return nil
 }
 
-// salvaged shows what was brought back.
 func (t *terminal) salvaged(s *sqlite.Salvaged) {
 	rows := table{heads: []string{"brought back", "rows", "in doubt", "spoilt"}}
 	for _, k := range s.Tables {

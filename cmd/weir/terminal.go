@@ -38,12 +38,10 @@ func (t *terminal) json(v any) error {
 	return e.Encode(v)
 }
 
-// paint colours text on a terminal that has colours.
 func (t *terminal) paint(c tabular.Tint, text string) string {
 	return tabular.Ink(t.colour).Paint(c, text)
 }
 
-// A cell of a table.
 type cell struct {
 	text  string
 	tint  tabular.Tint
@@ -55,7 +53,6 @@ func number[T int | int64 | uint64](n T) cell {
 	return cell{text: strconv.FormatInt(int64(n), 10), right: true}
 }
 
-// A table is written with aligned columns.
 type table struct {
 	heads []string
 	rows  [][]cell

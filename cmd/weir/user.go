@@ -21,7 +21,6 @@ type userCommand struct {
 	Remove userRemoveCommand `cmd:"" help:"Remove a user. What waits of his mail is held."`
 }
 
-// userFlags name a user.
 type userFlags struct {
 	target
 	JSON bool   `name:"json" help:"Print the result as JSON."`
@@ -35,14 +34,12 @@ func (c *userFlags) Validate() error {
 	return nil
 }
 
-// change changes a user, and says what was done.
 func (c *userFlags) change(t *terminal, call func(*console.Client, context.Context) (console.UserView, error),
 	done string) error {
 	return ask(t, c.target, c.JSON, call,
 		func(*console.UserView) { fmt.Fprintf(t.out, "%s %s\n", printable(c.Name), done) })
 }
 
-// passwordFlags say where a password comes from.
 type passwordFlags struct {
 	PasswordFile string `placeholder:"FILE" help:"Read the password from a file. Default: ask for it on a terminal, else read it from standard input."`
 }
@@ -88,7 +85,6 @@ func (c *userListCommand) Validate() error {
 	return nil
 }
 
-// Run lists the users, page by page.
 func (c *userListCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.UserPage, err error) {
 		all.Users, err = pages(c.Limit, console.MaxUserPage, func(n int) ([]console.UserView, bool, error) {
@@ -122,8 +118,7 @@ func (t *terminal) users(all *console.UserPage, stopped bool) {
 			changed = moment(u.Changed)
 		}
 		rows.row(text(u.Name), cell{text: state, tint: tint}, number(waiting), text(u.Contact),
-			text(strings.Join(u.Senders, ", ")),
-			text(u.Limits), text(changed))
+			text(strings.Join(u.Senders, ", ")), text(u.Limits), text(changed))
 	}
 	t.write(&rows)
 	if all.Next != "" {
@@ -280,8 +275,7 @@ func (c *userRemoveCommand) Run(t *terminal) error {
 	if c.JSON {
 		return t.json(map[string]string{"removed": c.Name})
 	}
-	_,
-		err = fmt.Fprintf(t.out,
+	_, err = fmt.Fprintf(t.out,
 		"%s is no user any more; what waited in his delay queue is held (weir queue list --user %s)\n",
 		printable(c.Name), printable(c.Name))
 	return err

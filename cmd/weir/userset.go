@@ -32,7 +32,6 @@ func (c *userSetCommand) Run(t *terminal) error {
 	}, t.user)
 }
 
-// changeOf reads changes as they are typed.
 func changeOf(name string, changes []string) (console.UserChange, error) {
 	u := console.UserChange{Name: name}
 	seen := map[string]bool{}

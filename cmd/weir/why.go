@@ -66,7 +66,6 @@ func (c *whyCommand) question() (console.Question, error) {
 	}, nil
 }
 
-// Run asks and shows what every throttle would say.
 func (c *whyCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (e console.Explanation, err error) {
 		q, err := c.question()

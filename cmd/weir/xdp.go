@@ -15,7 +15,6 @@ type xdpCommand struct {
 	Detach xdpDetachCommand `cmd:"" help:"Stop limiting the packets of interfaces, and remove everything from the kernel."`
 }
 
-// xdpPin says where the limiters are pinned.
 type xdpPin struct {
 	Pin string `default:"/sys/fs/bpf/weir" placeholder:"PATH" help:"Where programs and maps are pinned, as in the configuration. Default ${default}."`
 }
@@ -49,8 +48,7 @@ func (c *xdpStatusCommand) Run(t *terminal) error {
 		}
 		n := p.Counters
 		rows.row(text(p.Interface), runs, mode(p.Shadow), number(n.Passed), number(n.Limited), number(n.Banned),
-			number(n.Allowed), number(n.Exempt),
-			number(n.Malformed), number(p.Bans), size(p.Bytes))
+			number(n.Allowed), number(n.Exempt), number(n.Malformed), number(p.Bans), size(p.Bytes))
 	}
 	t.write(&rows)
 	return nil

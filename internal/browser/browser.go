@@ -319,7 +319,6 @@ type Screen struct {
 // Screens are those that every page is made for.
 var Screens = []Screen{{"phone", 360, 640, true}, {"desktop", 1280, 800, false}}
 
-// Show sets the screen.
 func (p *Page) Show(s Screen) {
 	p.t.Helper()
 	options := []chromedp.EmulateViewportOption{func(m *emulation.SetDeviceMetricsOverrideParams,

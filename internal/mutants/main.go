@@ -239,8 +239,7 @@ func (r *round) note(t target, m *mutant, became int) {
 // report prints the table and the survivors. One that is not explained is an error.
 func (r *round) report(chosen []target, explained map[string]string) error {
 	table := tabular.Table{Columns: []tabular.Column{{Head: "package"}, {Head: "compiled", Right: true},
-		{Head: "killed", Right: true},
-		{Head: "survived", Right: true}, {Head: "not compiled", Right: true}}}
+		{Head: "killed", Right: true}, {Head: "survived", Right: true}, {Head: "not compiled", Right: true}}}
 	row := func(name string, c [3]int) {
 		cells := []tabular.Cell{tabular.Text(name)}
 		for _, n := range []int{c[killed] + c[survived], c[killed], c[survived], c[broken]} {

@@ -46,7 +46,6 @@ var spared = map[string]bool{
 	"Debug": true, "Info": true, "Warn": true, "Error": true, "Log": true, "LogAttrs": true,
 }
 
-// A breeder makes the mutants of a file.
 type breeder struct {
 	path     string
 	source   []byte
@@ -147,7 +146,6 @@ func leaves(body *ast.BlockStmt) bool {
 // plain tells a mere variable, which is rarely assigned without being needed: without it, little else works.
 func plain(e ast.Expr) bool { _, ok := e.(*ast.Ident); return ok }
 
-// leaveOut makes a mutant without a call.
 func (b *breeder) leaveOut(n ast.Node, e ast.Expr) {
 	call, ok := e.(*ast.CallExpr)
 	if !ok {

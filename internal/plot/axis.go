@@ -37,7 +37,6 @@ func RoundUp(v float64) float64 {
 	return 10 * tens
 }
 
-// ticks divides an axis at round numbers.
 func ticks(a Axis, most int) (all []Tick) {
 	if a.Log {
 		for _, of := range [][]float64{{1, 2, 5}, {1}} {

@@ -164,7 +164,6 @@ func (p *Plot) Draw() *Plot {
 	return p
 }
 
-// SVG returns the picture.
 func (p *Plot) SVG() (template.HTML, error) { return render("svg", p) }
 
 // Key shows in a legend what the series looks like.

@@ -66,7 +66,6 @@ func newSink(t testing.TB, utf8 bool) *Sink {
 	return s
 }
 
-// Addr is where it listens.
 func (s *Sink) Addr() string { return s.addr }
 
 // Mails returns what it has taken, in order.

@@ -16,8 +16,7 @@ func Any(t *rapid.T, place string) (query string, all []Line) {
 	switch kind {
 	case "query":
 		key := rapid.SampledFrom([]string{name, name, strings.ToUpper(name), "%6bey", "%256bey", name + "[]",
-			name + "[0]", name + "%5b%5d", "%20" + name, "+" + name,
-			name + "%00", "other", "keys", "my" + name, ""})
+			name + "[0]", name + "%5b%5d", "%20" + name, "+" + name, name + "%00", "other", "keys", "my" + name, ""})
 		for range rapid.IntRange(0, 4).Draw(t, "pairs") {
 			query += key.Draw(t, "key") + "=" + strings.ReplaceAll(value.Draw(t, "value"), " ", "%20") +
 				rapid.SampledFrom([]string{"&", "&", "&", ";", "&amp;"}).Draw(t, "and")

@@ -68,7 +68,6 @@ func (u *Upstream) end() {
 	}
 }
 
-// Addr is where it listens.
 func (u *Upstream) Addr() string { return u.listener.Addr().String() }
 
 // URL is where it listens, as an upstream is written.

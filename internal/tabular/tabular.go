@@ -45,7 +45,6 @@ type Column struct {
 	Rank  int
 }
 
-// A Cell of a table.
 type Cell struct {
 	Text string
 	Tint Tint

@@ -22,7 +22,6 @@ type Options struct {
 	Second    string // hint for a second document
 }
 
-// Kind is what a Node is.
 type Kind uint8
 
 const (
@@ -42,7 +41,6 @@ type Node struct {
 	Items []*Node
 }
 
-// A Pair is a key and its value.
 type Pair struct {
 	Key    string
 	At     Position // of the key

@@ -99,7 +99,6 @@ func sum(all []int64) (n float64) {
 	return n
 }
 
-// A bucket is an exact token bucket.
 type bucket struct {
 	tokens float64
 	last   time.Duration

@@ -34,7 +34,6 @@ type askers struct {
 	checked  int // answers that were read in full
 }
 
-// An asker is one connection.
 type asker struct {
 	file   *os.File
 	fd     int
@@ -240,7 +239,6 @@ func (a *askers) serve(end time.Time) (now time.Time, err error) {
 	return now, nil
 }
 
-// ask asks about the next key.
 func (a *askers) ask(c *asker, now time.Time) {
 	request := a.requests[a.next]
 	if a.next++; a.next == len(a.requests) {

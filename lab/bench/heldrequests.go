@@ -134,8 +134,7 @@ func (r *running) get(path string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_,
-		err = fmt.Fprintf(c,
+	_, err = fmt.Fprintf(c,
 		"GET %s HTTP/1.1\r\nHost: bench\r\nUser-Agent: weir-bench\r\nAccept: */*\r\nX-Api-Key: acme\r\n\r\n", path)
 	return c, err
 }

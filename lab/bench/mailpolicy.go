@@ -231,8 +231,7 @@ func startPostfwd(ctx context.Context, folder string) (addr string, stop func(),
 	out, err := exec.CommandContext(ctx, program, "--daemon", "--file", rules, "--interface", "127.0.0.1", "--port",
 		port, "--user", "nobody", "--group", "nogroup",
 		"--pidfile", pidFile, "--cache_socket", "unix::"+filepath.Join(folder, "cache"), "--nodns", "--no-rulelog",
-		"--min_servers", servers,
-		"--max_spare_servers", servers).CombinedOutput()
+		"--min_servers", servers, "--max_spare_servers", servers).CombinedOutput()
 	if err != nil {
 		return "", nil, fmt.Errorf("postfwd: %w: %s", err, out)
 	}

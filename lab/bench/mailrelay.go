@@ -33,7 +33,6 @@ throttles:
 console: {listen: "off"}
 `
 
-// relays are what is measured in M1.
 type relays struct {
 	source  string // smtp-source
 	sink    *smtpSink
@@ -103,8 +102,7 @@ func startRelays(peer bool, prepare func(folder string) error) (_ *relays, err e
 func (r *relays) send(address string, mails int, flags ...string) func() {
 	return r.round(mails, func() error {
 		args := append([]string{"-s", strconv.Itoa(mailSessions), "-l", strconv.Itoa(mailBytes), "-m",
-			strconv.Itoa(mails), "-f", "ann@example.com",
-			"-t", "bob@example.org"}, append(flags, address)...)
+			strconv.Itoa(mails), "-f", "ann@example.com", "-t", "bob@example.org"}, append(flags, address)...)
 		if out, err := exec.Command(r.source, args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("smtp-source: %w: %s", err, out)
 		}

@@ -38,8 +38,7 @@ func addUsers(folder string, n int, passwords func(int) string, state []byte) (e
 			for i := at; i < min(at+batch, n); i++ {
 				name := userName(i)
 				err := tx.PutUser(store.User{Name: name, Password: passwords(i), Contact: name + "@example.com",
-					Senders: []string{name + "@example.com"},
-					Made:    when, Changed: when})
+					Senders: []string{name + "@example.com"}, Made: when, Changed: when})
 				if err == nil && state != nil {
 					err = tx.Remember(store.Memory{Throttle: "outgoing", User: name, State: state})
 				}

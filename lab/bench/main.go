@@ -27,7 +27,6 @@ type row struct {
 	run func(options) ([]figure, error)
 }
 
-// options say how to run.
 type options struct {
 	quick bool // everything once and briefly
 	write bool // into files

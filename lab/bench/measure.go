@@ -84,7 +84,6 @@ func processTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// allocations returns how many objects f allocates.
 func allocations(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.GC()

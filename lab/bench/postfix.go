@@ -119,7 +119,6 @@ func (p *postfix) stop() {
 	}
 }
 
-// greets reports whether a mail server answers.
 func greets(address string) bool {
 	c, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {

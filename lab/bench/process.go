@@ -33,7 +33,6 @@ func startWeir(folder, config string) (*running, error) {
 	return runWeir(folder, config, os.Stderr, binary)
 }
 
-// buildWeir builds weir into a folder.
 func buildWeir(folder string) (binary string, err error) {
 	binary = filepath.Join(folder, "weir")
 	if out, err := exec.Command("go", "build", "-o", binary, "weir/cmd/weir").CombinedOutput(); err != nil {

@@ -118,8 +118,7 @@ func sketchError(o options) (figures []figure, err error) {
 		one, two := math.Sqrt(squares/float64(users)), math.Sqrt(merged/float64(users))
 		figures = append(figures,
 			figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users / of two halves merged", n,
-				users), target,
-				fmt.Sprintf("%.2f %% / %.2f %%", 100*one, 100*two), one <= limit && two <= limit})
+				users), target, fmt.Sprintf("%.2f %% / %.2f %%", 100*one, 100*two), one <= limit && two <= limit})
 	}
 	return figures, nil
 }

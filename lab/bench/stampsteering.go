@@ -23,8 +23,7 @@ func steering(o options) ([]figure, error) {
 	}
 	return []figure{
 		{fmt.Sprintf("ten-fold step of paying load: stamped lane back at its target of 200ms (work rose to 2^%.1f)",
-			peak.Bits()), "≤ 5 s",
-			fmt.Sprintf("%.1f s", back.Seconds()), back <= 5*time.Second},
+			peak.Bits()), "≤ 5 s", fmt.Sprintf("%.1f s", back.Seconds()), back <= 5*time.Second},
 		{"… nothing is asked any more, after its end", "≤ 60 s", fmt.Sprintf("%.1f s", dormant.Seconds()),
 			dormant <= 60*time.Second},
 	}, nil
@@ -59,7 +58,6 @@ type lane struct {
 	came    int
 }
 
-// tenfold runs the scene.
 func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
 	s := &lane{now: when}
 	if s.lanes, err = admission.New(admission.Options{Concurrent: places, PerClient: 10_000}, when); err != nil {
@@ -112,7 +110,6 @@ func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
 	return max(over.Sub(begin), 0), max(quiet.Sub(end), 0), peak, nil
 }
 
-// backwards goes from the last to the first.
 func backwards(all []stamp.Work) func(func(int, stamp.Work) bool) {
 	return func(yield func(int, stamp.Work) bool) {
 		for i := range all {

@@ -54,7 +54,6 @@ func peopleUnderSYNs(o options) ([]figure, error) {
 // A peopleRound is what one part of the benchmark has measured, by unit.
 type peopleRound map[string]float64
 
-// peopleRounds reads the output of the benchmark, by part.
 func peopleRounds(out string) map[string]peopleRound {
 	all := map[string]peopleRound{}
 	for line := range strings.Lines(out) {

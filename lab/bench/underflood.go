@@ -33,8 +33,7 @@ func underFlood(o options) ([]figure, error) {
 			what := fmt.Sprintf("10 × unstamped flood from %d sources, %s in front: people served / without "+
 				"JavaScript / flood", f.Sources, one.Title)
 			got := fmt.Sprintf("%.1f %% (p95 %s) / %.1f %% (p95 %s) / %.0f/s", 100*one.People.Share, one.People.Most(),
-				100*one.Without.Share, one.Without.Most(),
-				float64(one.Flood.Served)/r.Settings.Seconds)
+				100*one.Without.Share, one.Without.Most(), float64(one.Flood.Served)/r.Settings.Seconds)
 			if one.Front == "weir" {
 				figures = append(figures, figure{what, "≥ 95 % / ≥ 10 % of capacity, or all", got, one.Target.Met()})
 				continue

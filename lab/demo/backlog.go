@@ -15,7 +15,6 @@ type backlog struct {
 	known   bool
 }
 
-// look notes how it is.
 func (w *backlog) look(status *console.Status, now time.Time) {
 	m := status.Mail
 	if m == nil {
@@ -25,7 +24,6 @@ func (w *backlog) look(status *console.Status, now time.Time) {
 	w.queue.add(float64(m.Recipients[store.Delayed]+m.Recipients[store.Held]+m.Recipients[store.Withheld]), now)
 }
 
-// dials shows how it is.
 func (w *backlog) dials(began, now time.Time) []dial {
 	if !w.known {
 		return nil

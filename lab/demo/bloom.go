@@ -51,7 +51,6 @@ const (
 	bloomPeopleFrom = 201 << 8
 )
 
-// bloomCast is who comes in one play of the scene.
 type bloomCast struct {
 	people, flood, attempts *crowd
 	login                   *login
@@ -86,8 +85,7 @@ func bloomScene() Scene {
 					return bloomRest/2 + rand.N(bloomRest)
 				}},
 			{Name: "next door", Role: Flood, Workers: bloomAskers, Networks: networksOf(next),
-				Pause: func(Result) time.Duration { return bloomAskRest },
-				Enter: attempts(bloomTogether, bloomWants,
+				Pause: func(Result) time.Duration { return bloomAskRest }, Enter: attempts(bloomTogether, bloomWants,
 					func(s *Stage) (*crowd, *login) { return next(s), s.Props.(*bloomCast).login })},
 		},
 		Try: func(s *Stage) []string {

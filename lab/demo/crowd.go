@@ -29,7 +29,6 @@ type crowd struct {
 	ever   atomic.Int64 // networks that came
 }
 
-// A crowdPlan says how a crowd comes.
 type crowdPlan struct {
 	first uint16 // the first network: the second and third byte of its addresses
 	size  int    // how many networks there are

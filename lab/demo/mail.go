@@ -53,15 +53,13 @@ func mailScene() Scene {
 		Expects:        []string{"a user is stopped"},
 		Cast: []Actor{
 			{Name: "people", Role: People, Workers: mailWriters, Enter: enter(at, (*post).chat),
-				Later: later(at, forPeople),
-				Pause: rest(100*time.Millisecond, 300*time.Millisecond)},
+				Later: later(at, forPeople), Pause: rest(100*time.Millisecond, 300*time.Millisecond)},
 			{Name: "newsletter", Role: People, Workers: 1, Enter: enter(at, (*post).publish), Later: later(at, forNews),
 				Pause: rest(60*time.Millisecond, 60*time.Millisecond)},
 			{Name: "owner", Role: People, Workers: 1, Enter: enter(at, (*post).own), Later: later(at, forOwner),
 				Pause: rest(20*time.Millisecond, 10*time.Millisecond)},
 			{Name: "thief", Role: Flood, Workers: mailThieves, Enter: enterLast(at, (*post).spam),
-				Later: later(at, forThief), Turn: thiefTurn,
-				Pause: rest(thief*8/10, thief*2/10)},
+				Later: later(at, forThief), Turn: thiefTurn, Pause: rest(thief*8/10, thief*2/10)},
 		},
 		Try: func(s *Stage) []string {
 			return []string{
@@ -144,9 +142,8 @@ func checkMail(r SceneReport) []Check {
 	if m.Stopped == nil {
 		return all // so short a time that the story has not come to that
 	}
-	return append(all,
-		Check{fmt.Sprintf("what the owner released has arrived once: %d of %d", m.Arrived, m.Released),
-			m.Arrived >= m.Released && m.Again == 0},
+	return append(all, Check{fmt.Sprintf("what the owner released has arrived once: %d of %d", m.Arrived, m.Released),
+		m.Arrived >= m.Released && m.Again == 0},
 		Check{"the owner can send again, and the thief cannot", m.Resumed && m.Shut},
 	)
 }

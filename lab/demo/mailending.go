@@ -99,7 +99,6 @@ func (p *post) deeds(t *theft) (d deeds) {
 // maxEntries is how much of the audit log is looked at: more than one theft leaves there.
 const maxEntries = 200
 
-// report sums a half up.
 func (p *post) report() *Mail {
 	p.mu.Lock()
 	t, m := p.theft, &Mail{Late: p.late.Load(), Thefts: int64(p.thefts), SpamOut: p.worst}

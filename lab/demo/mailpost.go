@@ -173,7 +173,6 @@ func (p *post) read(to string, m *mail.Message) {
 	}
 }
 
-// current returns the theft under way, or nil.
 func (p *post) current() *theft {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,7 +211,6 @@ func (p *post) close() {
 // A frontDoor is the web server in front of the pages: whoever is sent there comes to weir's.
 type frontDoor struct{ at atomic.Pointer[url.URL] }
 
-// ServeHTTP hands a request on.
 func (d *frontDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to := d.at.Load()
 	if to == nil {

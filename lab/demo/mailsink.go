@@ -43,8 +43,7 @@ func (k *sink) serve(s *Stage) (addr string, err error) {
 		return "", err
 	}
 	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
-		return &delivery{sink: k},
-			nil
+		return &delivery{sink: k}, nil
 	}))
 	server.Domain, server.MaxMessageBytes, server.MaxRecipients = "sink.example", maxLetter, 100
 	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)

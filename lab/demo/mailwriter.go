@@ -39,7 +39,6 @@ type letter struct {
 	to                []string
 }
 
-// String returns the mail.
 func (l *letter) String() string {
 	return fmt.Sprintf("From: <%s>\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s>\r\n\r\n%s\r\n",
 		l.from, strings.Join(l.to, ", "), l.subject, time.Now().Format(time.RFC1123Z), l.id,

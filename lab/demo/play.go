@@ -12,7 +12,6 @@ import (
 // redraw is how often whoever watches is shown something new.
 const redraw = 200 * time.Millisecond
 
-// A play is one scene being played.
 type play struct {
 	scene  *Scene
 	stage  *Stage
@@ -44,7 +43,6 @@ func (p parts) total() time.Duration {
 	return p.without + p.with
 }
 
-// perform plays both halves.
 func (p *play) perform(ctx context.Context) (r SceneReport, err error) {
 	r = SceneReport{Name: p.scene.Name, LimitPerSecond: p.scene.LimitPerSecond}
 	for i := range p.scene.Cast {
@@ -123,7 +121,6 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	return h, err
 }
 
-// look asks weir how it is.
 func (p *play) look() error {
 	status, err := p.stage.status()
 	if err != nil {

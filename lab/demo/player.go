@@ -8,7 +8,6 @@ import (
 // round is how long a half with an open end goes on before it begins anew, for actors who do not come all the time.
 const round = 30 * time.Second
 
-// A player is an actor at work.
 type player struct {
 	Actor
 	tally tally
@@ -30,7 +29,6 @@ func newHalfTime(began time.Time, length time.Duration) halfTime {
 	return halfTime{began, length, false}
 }
 
-// begin starts a half.
 func (a *player) begin(on bool, half halfTime) {
 	a.tally.begin()
 	a.half = half

@@ -36,7 +36,7 @@ func render(v view, width int, colour bool) []string {
 		lines = append(lines, ink.Paint(tabular.Faint, note))
 	}
 	for i := range lines {
-		lines[i] = clip(lines[i], width)
+		lines[i] = tabular.Clip(lines[i], width)
 	}
 	return lines
 }
@@ -118,8 +118,8 @@ func liveTable(v view, spark int) *tabular.Table {
 // dialLine shows a value, how it went, and what it is if there is room for that.
 func dialLine(d dial, width int, ink tabular.Ink) string {
 	head := fmt.Sprintf("%s  %8s  ", d.name, d.value)
-	curve, unit := sparkline(d.history, min(max(width-visible(head), sparkLeast), sparkMost)), "  "+d.unit
-	if d.unit == "" || visible(head+curve+unit) > width {
+	curve, unit := sparkline(d.history, min(max(width-tabular.Visible(head), sparkLeast), sparkMost)), "  "+d.unit
+	if d.unit == "" || tabular.Visible(head+curve+unit) > width {
 		curve, unit = strings.TrimRight(curve, " "), ""
 	}
 	return ink.Paint(tabular.Head, head) + ink.Paint(tabular.Warn, curve) + unit

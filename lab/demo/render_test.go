@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"weir/console"
+	"weir/internal/tabular"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -117,7 +118,7 @@ func TestRenderColour(t *testing.T) {
 	}
 	for i := range plain {
 		var bare strings.Builder
-		for part, escape := range glyphs(painted[i]) {
+		for part, escape := range tabular.Glyphs(painted[i]) {
 			if !escape {
 				bare.WriteString(part)
 			}
@@ -138,7 +139,7 @@ func TestRenderFits(t *testing.T) {
 				t.Fatalf("width %d: %d lines", width, len(lines))
 			}
 			for _, line := range lines {
-				if n := visible(line); n > width {
+				if n := tabular.Visible(line); n > width {
 					t.Errorf("width %d: %d columns: %q", width, n, line)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"weir/internal/tabular"
 )
 
 // A screen draws lines in place: each frame over the one before, in one write, so that nothing flickers. Safe for
@@ -74,7 +75,7 @@ func (s *screen) frame(lines []string) string {
 func (s *screen) home() string {
 	up, width := 0, max(s.width(), 1)
 	for _, line := range s.lines {
-		up += max(1, (visible(line)+width-1)/width)
+		up += max(1, (tabular.Visible(line)+width-1)/width)
 	}
 	if up == 0 {
 		return ""
@@ -88,7 +89,6 @@ type aside struct {
 	out    io.Writer
 }
 
-// Write implements io.Writer.
 func (a *aside) Write(text []byte) (int, error) {
 	s := a.screen
 	s.mu.Lock()

@@ -18,7 +18,6 @@ func newService(places, line int, work time.Duration) *service {
 	return &service{work: work, inside: make(chan struct{}, places+line), places: make(chan struct{}, places)}
 }
 
-// ServeHTTP answers one request.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.do(r) {
 		http.Error(w, "the service is overrun", http.StatusServiceUnavailable)

@@ -32,7 +32,6 @@ func newShow(o Options) (show, io.Writer) {
 	return &plain{out: o.Out, colour: o.Colour, width: func() int { return 0 }}, o.Err
 }
 
-// silence shows nothing.
 type silence struct{}
 
 func (silence) skip(*Scene, error)         {}
@@ -68,7 +67,7 @@ func (p *plain) skip(scene *Scene, why error) {
 // heading writes a line, or several where it does not fit into one.
 func (p *plain) heading(text string) {
 	lines := []string{text}
-	if width := p.width(); width > 0 && visible(text) > width {
+	if width := p.width(); width > 0 && tabular.Visible(text) > width {
 		lines = wrap(text, width)
 	}
 	for _, line := range lines {

@@ -81,7 +81,6 @@ func (s *Stage) build(scene *Scene, log *slog.Logger, version string) error {
 	return nil
 }
 
-// close takes the stage down.
 func (s *Stage) close() {
 	for i := len(s.strike) - 1; i >= 0; i-- {
 		s.strike[i]()
@@ -113,16 +112,12 @@ func (s *Stage) Front() string {
 // MailAddr returns where the first gate for mail listens.
 func (s *Stage) MailAddr() string { return s.weir.SMTPAddr(0).String() }
 
-// GateURL returns the address of the i-th HTTP gate.
 func (s *Stage) GateURL(i int) string { return "http://" + s.GateAddr(i) + "/" }
 
-// GateAddr returns where the i-th HTTP gate listens.
 func (s *Stage) GateAddr(i int) string { return s.weir.HTTPAddr(i).String() }
 
-// MetricsURL returns where the metrics are.
 func (s *Stage) MetricsURL() string { return "http://" + s.weir.ConsoleAddr().String() + "/metrics" }
 
-// ControlPath returns where the control socket is.
 func (s *Stage) ControlPath() string { return s.weir.ControlPath() }
 
 // AtWork reports whether the throttles are at work in this half, and not in shadow.
@@ -165,12 +160,10 @@ type hush struct {
 	expects []string // what a scene tells itself
 }
 
-// Enabled implements slog.Handler.
 func (h hush) Enabled(ctx context.Context, l slog.Level) bool {
 	return !h.quiet.Load() && h.Handler.Enabled(ctx, l)
 }
 
-// Handle implements slog.Handler.
 func (h hush) Handle(ctx context.Context, r slog.Record) error {
 	if slices.Contains(h.expects, r.Message) {
 		return nil
@@ -178,12 +171,10 @@ func (h hush) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler.
 func (h hush) WithAttrs(a []slog.Attr) slog.Handler {
 	return hush{h.Handler.WithAttrs(a), h.quiet, h.expects}
 }
 
-// WithGroup implements slog.Handler.
 func (h hush) WithGroup(name string) slog.Handler {
 	return hush{h.Handler.WithGroup(name), h.quiet, h.expects}
 }

@@ -177,7 +177,6 @@ func tellStamps(r SceneReport) []string {
 	return append(told, tellCalm(h))
 }
 
-// tellCalm says how it ended.
 func tellCalm(h *Stamps) string {
 	switch {
 	case h.Dormant != nil:

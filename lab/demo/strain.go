@@ -23,13 +23,11 @@ type strain struct {
 // counters are what a gate with stamps has counted since the start.
 type counters struct{ asked, stamped, pool uint64 }
 
-// begin starts a half, with what was seen last.
 func (s *strain) begin() {
 	s.first, s.left = s.last, time.Time{}
 	s.half = Stamps{}
 }
 
-// look notes how it is.
 func (s *strain) look(status *console.Status, flooded bool, now time.Time) {
 	load, work, ok := s.read(status)
 	if !ok {

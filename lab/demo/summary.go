@@ -118,14 +118,7 @@ func mebibytes(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) + " s" }
 
-// grouped writes a number with a comma at every third digit.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func grouped(n int64) string { return tabular.Grouped(n) }
 
 // wrap breaks a text into lines. Without a width, lines are of a length that can be read.
 func wrap(text string, width int) []string {
@@ -133,17 +126,5 @@ func wrap(text string, width int) []string {
 	if width <= 0 || width > readable {
 		width = readable
 	}
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && visible(line)+1+visible(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
+	return tabular.Wrap(text, width)
 }

@@ -25,7 +25,6 @@ type dial struct {
 	history           []float64 // in each of the last seconds, oldest first
 }
 
-// A row of the live table.
 type row struct {
 	name string
 	role Role
@@ -36,7 +35,6 @@ type row struct {
 	history  []float64 // served in each of the last seconds, oldest first
 }
 
-// view looks at the scene.
 func (p *play) view(now time.Time) view {
 	v := view{scene: p.scene.Name, story: p.scene.Story, on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
 		rule: p.scene.Rule, bloom: p.seen.bloom,

@@ -23,7 +23,6 @@ type front struct {
 	start func(ctx context.Context, site site) (*standing, error)
 }
 
-// A site is where a front is put.
 type site struct {
 	Options
 	service string // the address of the service

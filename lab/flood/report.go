@@ -149,7 +149,6 @@ func settingsOf(o Options) Settings {
 	}
 }
 
-// report sums a round up.
 func (t *tally) report(o Options) Round {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,9 +156,8 @@ func (t *tally) report(o Options) Round {
 		Stamps: stampsOf(t.paid)}
 	r.Target = Target{
 		People: r.People.Offered > 0 && r.People.Share >= peopleTarget,
-		Without: r.Without.Offered > 0 &&
-			(r.Without.Served == r.Without.Offered ||
-				float64(r.Without.Served) >= withoutTarget*o.Capacity()*o.For.Seconds()),
+		Without: r.Without.Offered > 0 && (r.Without.Served == r.Without.Offered ||
+			float64(r.Without.Served) >= withoutTarget*o.Capacity()*o.For.Seconds()),
 	}
 	// A second that the window ends in, or begins in, would be only a part of one.
 	warm := int(math.Round(o.WarmUp.Seconds()))
@@ -192,8 +190,7 @@ func stampsOf(all []payment) *Stamps {
 		work, here, phone = append(work, p.work), append(here, p.took), append(phone, p.phone)
 	}
 	return &Stamps{Paid: len(all), Work: quantile(work, 0.5), Most: quantile(work, 1),
-		HereMS:  milliseconds(quantile(here, 0.5)),
-		PhoneMS: milliseconds(quantile(phone, 0.5))}
+		HereMS: milliseconds(quantile(here, 0.5)), PhoneMS: milliseconds(quantile(phone, 0.5))}
 }
 
 // milliseconds keeps two decimals.

@@ -126,7 +126,6 @@ func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages in
 	}
 }
 
-// look lets a visitor look at a page.
 func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration, counts bool) {
 	if counts {
 		r.waits.Add(1)

@@ -15,8 +15,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	r := Report{Machine: machine.Describe(), Began: time.Now().Truncate(time.Second), Settings: settingsOf(o),
-		Floods: []Flood{},
-		Scenes: []Played{}, LeftOut: []LeftOut{}}
+		Floods: []Flood{}, Scenes: []Played{}, LeftOut: []LeftOut{}}
 	var list []found
 	for _, f := range fronts() {
 		if !slices.Contains(o.Fronts, f.name) {
@@ -113,7 +112,6 @@ func (t *rounds) scene(ctx context.Context, s Scene) (Played, error) {
 	return played, nil
 }
 
-// against plays one round.
 func against(ctx context.Context, f front, kind Kind, o Options, watch func(time.Duration)) (Round, error) {
 	if err := ctx.Err(); err != nil {
 		return Round{}, err

@@ -97,7 +97,6 @@ func (s Scene) judge(one *SceneRound) {
 	one.Met = first.Clients.Share > 0.5 && beside.Clients.Share > 0.5 && beside.Times <= pageTarget
 }
 
-// part plays one round.
 func (s Scene) part(ctx context.Context, f front, o Options, p part, watch func(time.Duration)) (Part, error) {
 	if err := ctx.Err(); err != nil {
 		return Part{}, err
@@ -149,7 +148,6 @@ func (s Scene) part(ctx context.Context, f front, o Options, p part, watch func(
 	return got, nil
 }
 
-// swarm lets a flood come.
 func (r *round) swarm(s *swarm) actor {
 	return func(ctx context.Context, _ *crowd) {
 		s.front, s.wait = r.front, r.o.hurried(swarmPatience)

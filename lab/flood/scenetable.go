@@ -6,7 +6,6 @@ import (
 	"weir/internal/tabular"
 )
 
-// heading says what a scene is.
 func (p *Played) heading() string {
 	switch p.Scene {
 	case AfterFlood:
@@ -123,8 +122,7 @@ func (p *Played) notes() (all []string) {
 			if st := part.Stamps; st != nil {
 				all = append(all,
 					fmt.Sprintf("%s: people paid %s stamps, of %s operations as a rule; as a rule that took %s here.",
-						where,
-						number(float64(st.Paid)), number(float64(st.Work)), duration(st.HereMS)))
+						where, number(float64(st.Paid)), number(float64(st.Work)), duration(st.HereMS)))
 			}
 			if st := part.AttackPaid; st != nil {
 				all = append(all, fmt.Sprintf("%s: the attacker paid %s stamps, of %s operations as a rule.", where,

@@ -26,7 +26,6 @@ func newService(o Options) *service {
 		places: make(chan struct{}, o.Concurrent)}
 }
 
-// startService opens a service on a port of loopback.
 func startService(o Options) (*service, error) {
 	l, err := net.Listen("tcp", loopback)
 	if err != nil {
@@ -44,7 +43,6 @@ func (s *service) address() string { return s.listener.Addr().String() }
 // stop closes the service. Nobody is there any more who waits for an answer.
 func (s *service) stop() { s.server.Close() }
 
-// ServeHTTP answers one request.
 func (s *service) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	select {
 	case s.inside <- struct{}{}:

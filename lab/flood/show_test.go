@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+	"weir/internal/tabular"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -187,7 +188,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%g is %q, want %q", n, got, want)
 		}
 	}
-	for _, line := range wrap(strings.Repeat("word, and ", 50), 30) {
+	for _, line := range tabular.Wrap(strings.Repeat("word, and ", 50), 30) {
 		if utf8.RuneCountInString(line) > 30 {
 			t.Errorf("too long: %q", line)
 		}

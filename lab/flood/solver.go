@@ -55,7 +55,6 @@ type elsewhere struct {
 // errSolver is what is said when the process that makes stamps is gone.
 var errSolver = errors.New("the solver has ended")
 
-// startSolver starts a weir that makes stamps.
 func startSolver(program string) (*elsewhere, error) {
 	p, err := machine.Start(machine.Task{Program: program, Args: []string{"bench", "solver"}, Talks: true, Last: true})
 	if err != nil {

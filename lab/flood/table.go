@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"weir/internal/tabular"
 )
@@ -18,8 +17,7 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 			fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people,",
 				number(s.Capacity), s.Concurrent, duration(s.WorkMS), number(s.People)),
 			fmt.Sprintf("%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Without),
-				number(s.Flood),
-				number(s.Flood/s.Capacity)), "")
+				number(s.Flood), number(s.Flood/s.Capacity)), "")
 	}
 	wide := noteWidth
 	if width > 0 {
@@ -34,17 +32,16 @@ func (r *Report) Lines(width int, ink tabular.Ink) []string {
 	for i := range r.Scenes {
 		p := &r.Scenes[i]
 		lines = append(lines, ink.Paint(tabular.Head, p.heading()))
-		lines = append(lines, wrap(p.about(), wide)...)
+		lines = append(lines, tabular.Wrap(p.about(), wide)...)
 		lines = append(lines, p.table(s.Seconds).Lines(width, ink)...)
 		lines = append(lines, "")
 	}
 	for _, note := range r.notes() {
-		lines = append(lines, wrap(note, wide)...)
+		lines = append(lines, tabular.Wrap(note, wide)...)
 	}
 	return lines
 }
 
-// heading says what a flood was.
 func (r *Report) heading(f *Flood) string {
 	return fmt.Sprintf("Flood from %s sources, %s requests/s each", number(float64(f.Sources)),
 		number(r.Settings.Flood/float64(f.Sources)))
@@ -141,8 +138,7 @@ func (r *Report) notes() []string {
 			if one.Flood.Unsent > 0 {
 				all = append(all,
 					fmt.Sprintf("%s, flood from %s sources: this machine sent only %s of what the flood asks for.",
-						one.Title,
-						number(float64(r.Floods[i].Sources)),
+						one.Title, number(float64(r.Floods[i].Sources)),
 						percent(1-float64(one.Flood.Unsent)/float64(one.Flood.Offered))))
 			}
 		}
@@ -169,18 +165,6 @@ const disturbed = 0.1
 
 // noteWidth is how wide notes are.
 const noteWidth = 100
-
-// wrap breaks a text into lines.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
-}
 
 // percent writes a share. What is not all is never written as all, and what is not nothing never as nothing.
 func percent(share float64) string {
@@ -210,9 +194,5 @@ func number(n float64) string {
 	if n < 9.95 {
 		return strconv.FormatFloat(math.Round(10*n)/10, 'f', -1, 64)
 	}
-	digits := strconv.FormatInt(int64(math.Round(n)), 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
+	return tabular.Grouped(int64(math.Round(n)))
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// A group of visitors.
 type group int
 
 const (
@@ -38,7 +37,6 @@ type tally struct {
 	paid    []payment
 }
 
-// A second is what happened in one.
 type second struct {
 	came   [groups]int64 // in this second
 	got    [groups]int64 // of those, how many were served at last
@@ -95,7 +93,6 @@ func (t *tally) pay(at time.Duration, p payment) {
 	t.paid = append(t.paid, p)
 }
 
-// of sums a group up.
 func (t *tally) of(g group) Figures {
 	t.mu.Lock()
 	defer t.mu.Unlock()

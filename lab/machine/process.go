@@ -135,7 +135,6 @@ type lastWords struct {
 	text []byte
 }
 
-// Write implements io.Writer.
 func (w *lastWords) Write(text []byte) (int, error) {
 	const most = 2 << 10
 	w.mu.Lock()

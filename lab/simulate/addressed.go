@@ -17,7 +17,6 @@ type addressed struct {
 // fewRecipients are looked through: emptying a map that was large once takes long, and most mails have one recipient.
 const fewRecipients = 32
 
-// begin begins a mail that names so many.
 func (a *addressed) begin(named int) {
 	a.keys, a.seen = a.keys[:0], nil
 	if named <= fewRecipients {

@@ -98,7 +98,7 @@ func passedOf(p outbreak.Params, known map[outbreak.Params]int) (passed int) {
 // sentences say it to an operator.
 func (a *Advice) sentences() []string {
 	p, f := a.Params.Mail, a.Figures
-	with := fmt.Sprintf("rate %s, working_set %d, max_mslack %d and stop %d", rateText(p.Every), p.WorkingSet,
+	with := fmt.Sprintf("rate %s, working_set %d, max_mslack %d and stop %d", RateText(p.Every), p.WorkingSet,
 		p.MaxMSlack, p.Stop)
 	var all []string
 	if a.Met {
@@ -142,7 +142,6 @@ func (s *Study) loudest() string {
 	return ""
 }
 
-// virusSentence says what becomes of a virus.
 func virusSentence(o VirusOptions, v VirusPoint) string {
 	who := fmt.Sprintf("A virus that sends %g mails a minute, each to somebody new,", o.Rate)
 	if o.Recipients > 1 {
@@ -184,8 +183,8 @@ func monthsText(months float64) string {
 	return counted(int(math.Round(months)), "month")
 }
 
-// rateText writes a period as a rate.
-func rateText(every time.Duration) string {
+// RateText writes a period as a rate.
+func RateText(every time.Duration) string {
 	for _, per := range []time.Duration{time.Minute, time.Second} {
 		if every > 0 && every <= per && per%every == 0 {
 			return weir.Rate{Count: int64(per / every), Per: per}.String()
@@ -199,9 +198,9 @@ func configOf(p outbreak.Params) string {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "      %s: %v\n", key, value) }
 	b.WriteString("throttles:\n  outgoing:\n    mail:\n")
-	line("rate", rateText(p.Every))
+	line("rate", RateText(p.Every))
 	if p.MultiEvery != p.Every {
-		line("multi_rate", rateText(p.MultiEvery))
+		line("multi_rate", RateText(p.MultiEvery))
 	}
 	line("working_set", p.WorkingSet)
 	if p.FIFO {

@@ -98,13 +98,13 @@ func TestAdviceConfig(t *testing.T) {
 
 func TestAdviceText(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{rateText(time.Minute), "1/m"},
-		{rateText(20 * time.Second), "3/m"},
-		{rateText(time.Second), "60/m"},
-		{rateText(500 * time.Microsecond), "120000/m"},
-		{rateText(time.Hour), "1/h"},
-		{rateText(5 * time.Minute), "1/5m"},
-		{rateText(7 * time.Second), "1/7s"},
+		{RateText(time.Minute), "1/m"},
+		{RateText(20 * time.Second), "3/m"},
+		{RateText(time.Second), "60/m"},
+		{RateText(500 * time.Microsecond), "120000/m"},
+		{RateText(time.Hour), "1/h"},
+		{RateText(5 * time.Minute), "1/5m"},
+		{RateText(7 * time.Second), "1/7s"},
 		{spanText(2.901), "2.9s"},
 		{spanText(144.4), "2m24s"},
 		{monthsText(0.01), "1 day"},

@@ -62,7 +62,6 @@ func fineSeconds(slot int) uint64 {
 	return uint64(slot-octave*64) << octave
 }
 
-// add takes in what another worker counted.
 func (t *tally) add(o *tally) {
 	t.delayed += o.delayed
 	t.stops += o.stops
@@ -201,8 +200,7 @@ func (r *Replay) worst() []UserStudy {
 	}
 	slices.SortFunc(noticed, func(a, b *replayUser) int {
 		return cmp.Or(cmp.Compare(b.stops, a.stops), cmp.Compare(b.delayed, a.delayed),
-			cmp.Compare(b.longest, a.longest),
-			cmp.Compare(a.name, b.name))
+			cmp.Compare(b.longest, a.longest), cmp.Compare(a.name, b.name))
 	})
 	all := []UserStudy{}
 	for _, u := range noticed[:min(len(noticed), MaxWorst)] {
@@ -215,7 +213,6 @@ func (r *Replay) worst() []UserStudy {
 	return all
 }
 
-// paramsInfo says what a throttle was run with.
 func paramsInfo(p outbreak.Params) ParamsInfo {
 	info := ParamsInfo{
 		Period: weir.Duration(p.Every).String(), WorkingSet: p.WorkingSet, MaxSlack: p.MaxSlack, MaxMSlack: p.MaxMSlack,

@@ -146,8 +146,7 @@ func (o FloodOptions) Validate() error {
 	}
 	if o.Until <= o.From || o.From < 0 || o.Until > o.For {
 		all.Add("until", fmt.Sprintf("a flood from %s until %s is not within %s", weir.Duration(o.From),
-			weir.Duration(o.Until), weir.Duration(o.For)),
-			"from is before until, and until not after the end")
+			weir.Duration(o.Until), weir.Duration(o.For)), "from is before until, and until not after the end")
 	}
 	all.Count("sources", o.Sources, MaxFloodSources)
 	all.Count("queue", o.Queue, MaxFloodLine)
@@ -237,8 +236,7 @@ func Flood(o FloodOptions) (*FloodStudy, error) {
 	}
 	o = o.WithDefaults()
 	study := &FloodStudy{Capacity: o.Capacity(), Concurrent: o.Concurrent, Service: o.Service.Seconds(),
-		For:  o.For.Seconds(),
-		From: o.From.Seconds(), Until: o.Until.Seconds(), Dormant: -1}
+		For: o.For.Seconds(), From: o.From.Seconds(), Until: o.Until.Seconds(), Dormant: -1}
 	with, err := newFloodGate(o)
 	if err != nil {
 		return nil, err

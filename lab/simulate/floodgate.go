@@ -141,7 +141,6 @@ func (g *floodGate) asked(v *visit, work stamp.Work, reload time.Duration) {
 	}
 }
 
-// make lets somebody work on a stamp.
 func (g *floodGate) make(c *crowd, work stamp.Work, then func(*bought)) {
 	issued, counts := g.now, g.counting()
 	took := secondsFor(work, g.o.Stamps.Algorithm, c.speed) * g.chance()

@@ -163,7 +163,6 @@ func (p *play) next(c *crowd) {
 	})
 }
 
-// lose is the end of somebody's patience.
 func (p *play) lose(v *visit) {
 	if v.over {
 		return

@@ -25,7 +25,7 @@ func defaultParams(t testing.TB) outbreak.Params {
 // TestGeneratedLog holds the study of a log that is made up, the same on every machine, against what was written down.
 func TestGeneratedLog(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteCSV(&b, GenerateLog(generatedUsers, generatedDays)); err != nil {
+	if err := writeCSV(&b, generateLog(generatedUsers, generatedDays)); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 200_000 {
@@ -33,7 +33,7 @@ func TestGeneratedLog(t *testing.T) {
 	}
 	golden(t, "generated.csv", b.Bytes())
 	study := run(t, ReplayOptions{Params: defaultParams(t), Sweeps: DefaultSweeps(), Share: DefaultShare},
-		GenerateLog(generatedUsers, generatedDays))
+		generateLog(generatedUsers, generatedDays))
 	half := study.Queue[:0:0]
 	for _, q := range study.Queue {
 		if q.Minute%30 == 0 {
@@ -48,15 +48,15 @@ func TestGeneratedLog(t *testing.T) {
 func TestGeneratedFile(t *testing.T) {
 	log, _ := readLog(t, LogOptions{}, "testdata/generated.csv")
 	o := ReplayOptions{Params: defaultParams(t)}
-	read, made := run(t, o, slices.Values(log)), run(t, o, GenerateLog(generatedUsers, generatedDays))
+	read, made := run(t, o, slices.Values(log)), run(t, o, generateLog(generatedUsers, generatedDays))
 	if read.Figures != made.Figures {
 		t.Errorf("%+v, want %+v", read.Figures, made.Figures)
 	}
 }
 
 func TestGeneratedInOrder(t *testing.T) {
-	last, n := GeneratedStart, 0
-	for e := range GenerateLog(12, 10) {
+	last, n := generatedStart, 0
+	for e := range generateLog(12, 10) {
 		if e.At.Before(last) || len(e.To) == 0 {
 			t.Fatal(e, last)
 		}
@@ -82,7 +82,7 @@ func (f *full) Write(b []byte) (int, error) {
 
 func TestWriteCSVFull(t *testing.T) {
 	for _, room := range []full{5, 100} {
-		if err := WriteCSV(&room, GenerateLog(12, 10)); err == nil || err.Error() != "full" {
+		if err := writeCSV(&room, generateLog(12, 10)); err == nil || err.Error() != "full" {
 			t.Error(err)
 		}
 	}

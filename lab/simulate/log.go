@@ -301,7 +301,6 @@ var why = [reasons]string{
 	gaveUp:         fmt.Sprintf("of mail given up, with more than %d under way", MaxLogOpen),
 }
 
-// skip counts the line that is read as skipped.
 func (l *Log) skip(r reason) { l.skipAt(r, l.info.Lines) }
 
 func (l *Log) skipAt(r reason, line int) {

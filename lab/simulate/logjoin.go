@@ -169,8 +169,7 @@ func (j *joiner) told(m *joined, p postfixLine) {
 
 func begins(text []byte, with ...string) bool {
 	return slices.ContainsFunc(with, func(one string) bool {
-		return len(text) >= len(one) &&
-			string(text[:len(one)]) == one
+		return len(text) >= len(one) && string(text[:len(one)]) == one
 	})
 }
 

@@ -26,7 +26,6 @@ func (m *jsonMail) read(line []byte) bool {
 	return json.Unmarshal(line, m) == nil
 }
 
-// time returns the time as a text, without quotes.
 func (m *jsonMail) time() []byte { return bytes.Trim(m.Time, `"`) }
 
 func (j *jsonReader) file(*logFile) {}

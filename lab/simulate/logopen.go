@@ -19,7 +19,6 @@ const (
 	lookBytes = 4 << 20
 )
 
-// A logFile is one file of a log.
 type logFile struct {
 	path    string
 	size    int64     // 0 where that is not known

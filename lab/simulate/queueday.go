@@ -70,7 +70,6 @@ func (l *timeline) merge() {
 	l.changes = kept
 }
 
-// coarsen makes moments longer.
 func (l *timeline) coarsen(shift uint) {
 	for i := range l.changes {
 		l.changes[i].at >>= shift - l.shift

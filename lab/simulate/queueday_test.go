@@ -82,7 +82,7 @@ func TestTimelineRoom(t *testing.T) {
 
 // However long the moments are, the mean stays what it is.
 func TestTimelineCoarse(t *testing.T) {
-	start := GeneratedStart
+	start := generatedStart
 	line, r, sum := timeline{}, rand.New(rand.NewPCG(6, 3)), 0
 	for i := range 10 * maxChanges {
 		at, stay := start.Add(time.Duration(8*i+r.IntN(128))*time.Second), 30+r.IntN(300)

@@ -199,7 +199,6 @@ func (r *ReachReplay) Add(e Entry) error {
 	return r.commit(u, r.to, keys)
 }
 
-// user returns the one of a name.
 func (r *ReachReplay) user(name string) (*reachUser, error) {
 	if u := r.users[name]; u != nil {
 		return u, nil
@@ -319,7 +318,6 @@ func (u *reachUser) noted(r *ReachReplay, at time.Time) {
 	}
 }
 
-// cloned returns a copy of a state.
 func cloned(s *reach.State) (*reach.State, error) {
 	state, err := s.AppendBinary(nil)
 	if err != nil {

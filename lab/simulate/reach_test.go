@@ -141,7 +141,7 @@ func TestReachSharesStates(t *testing.T) {
 	t.Parallel()
 	thresholds := append(Thresholds(), reach.Threshold{Count: 20}, reach.Threshold{Count: 1000})
 	base := reach.Options{Floor: 10, Newcomers: 40}
-	log := func() iter.Seq[Entry] { return GenerateLog(60, 21) }
+	log := func() iter.Seq[Entry] { return generateLog(60, 21) }
 	s := reached(t, ReachOptions{Reach: base, Thresholds: thresholds}, log())
 	flags := map[int]bool{}
 	for i, threshold := range thresholds {
@@ -174,9 +174,9 @@ func TestReachSharesStates(t *testing.T) {
 func TestReachGeneratedLog(t *testing.T) {
 	t.Parallel()
 	o := ReachOptions{Steal: []Theft{{PerHour: 30}, {PerHour: 300}, {User: "u3", PerHour: 60, After: 15 * day}}}
-	s := reached(t, o, GenerateLog(40, 24))
+	s := reached(t, o, generateLog(40, 24))
 	first, _ := json.Marshal(s)
-	second, _ := json.Marshal(reached(t, o, GenerateLog(40, 24)))
+	second, _ := json.Marshal(reached(t, o, generateLog(40, 24)))
 	if string(first) != string(second) {
 		t.Errorf("%s\n%s", first, second)
 	}
@@ -197,7 +197,7 @@ func TestReachGeneratedLog(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.User, c.Day, c.Sum)
 		}
 	}
-	without := reached(t, ReachOptions{}, GenerateLog(40, 24))
+	without := reached(t, ReachOptions{}, generateLog(40, 24))
 	s.Stolen, without.Stolen = nil, nil
 	for i := range s.Thresholds {
 		s.Thresholds[i].FoundAfter, without.Thresholds[i].FoundAfter = nil, nil
@@ -212,7 +212,7 @@ func TestReachGeneratedLog(t *testing.T) {
 func few(days int, to func(day int) []string) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for n := range days {
-			if !yield(Entry{At: GeneratedStart.AddDate(0, 0, n), User: "ann", To: to(n)}) {
+			if !yield(Entry{At: generatedStart.AddDate(0, 0, n), User: "ann", To: to(n)}) {
 				return
 			}
 		}
@@ -232,7 +232,7 @@ func TestReachCounts(t *testing.T) {
 	// Recipients that were not let through are new whenever they are written to, and yet the same person.
 	retried := func(yield func(Entry) bool) {
 		for i := range 12 {
-			if !yield(Entry{At: GeneratedStart.Add(time.Duration(i) * 2 * time.Hour), User: "ann", To: many(0, 64)}) {
+			if !yield(Entry{At: generatedStart.Add(time.Duration(i) * 2 * time.Hour), User: "ann", To: many(0, 64)}) {
 				return
 			}
 		}
@@ -300,7 +300,7 @@ func TestReachTheftOfFlagged(t *testing.T) {
 					if n == 19 && user != "ann" {
 						to = many(1000, 60)
 					}
-					if !yield(Entry{At: GeneratedStart.AddDate(0, 0, n), User: user, To: to}) {
+					if !yield(Entry{At: generatedStart.AddDate(0, 0, n), User: user, To: to}) {
 						return
 					}
 				}
@@ -347,7 +347,7 @@ func TestReachRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.most = 2
-	at := GeneratedStart
+	at := generatedStart
 	for _, c := range []struct {
 		e    Entry
 		want error
@@ -381,7 +381,7 @@ func TestReachRefuses(t *testing.T) {
 func TestReachAgainstPrevious(t *testing.T) {
 	o := ReachOptions{Reach: reach.Options{Threshold: reach.Threshold{Share: 2}, Against: reach.AgainstPrevious,
 		Floor: 10, Newcomers: 40}}
-	log := func() iter.Seq[Entry] { return GenerateLog(60, 21) }
+	log := func() iter.Seq[Entry] { return generateLog(60, 21) }
 	s := reached(t, o, log())
 	if want, _, _ := plainReach(t, o.Reach, log()); s.Flags != want.Flags || s.Flags == 0 {
 		t.Errorf("%d flags, by itself %d", s.Flags, want.Flags)
@@ -434,7 +434,7 @@ func TestReachCurve(t *testing.T) {
 }
 
 func BenchmarkReachReplay(b *testing.B) {
-	log := slices.Collect(GenerateLog(1000, 30))
+	log := slices.Collect(generateLog(1000, 30))
 	b.ReportAllocs()
 	for b.Loop() {
 		reached(b, ReachOptions{}, slices.Values(log))

@@ -41,7 +41,6 @@ type theft struct {
 	problem string // why it says nothing when it is found
 }
 
-// steal lets the thieves write until a time.
 func (r *ReachReplay) steal(until time.Time) error {
 	for _, t := range r.thefts {
 		if t.user == nil && !t.ended && t.After > 0 {
@@ -56,7 +55,6 @@ func (r *ReachReplay) steal(until time.Time) error {
 	return nil
 }
 
-// start steals the account.
 func (t *theft) start(r *ReachReplay, begin time.Time) error {
 	t.found = slices.Repeat([]int{-1}, len(r.columns))
 	u := r.users[t.User]
@@ -151,7 +149,6 @@ func (r *ReachReplay) victim(t *theft, begin time.Time) (*reachUser, error) {
 	return old[(2*int(t.number)+1)*len(old)/(2*len(r.thefts))], nil
 }
 
-// run sends the mails that are due.
 func (t *theft) run(r *ReachReplay, until time.Time) {
 	every, watched := time.Duration(float64(time.Hour)/t.PerHour), r.theftTime()
 	for t.user != nil && !t.ended {

@@ -213,7 +213,6 @@ func (r *Replay) addressees(to []string) (people int, counted []uint64) {
 	return len(r.people.keys), r.counted
 }
 
-// user returns the one of a name.
 func (r *Replay) user(name string) (*replayUser, error) {
 	if u := r.users[name]; u != nil {
 		return u, nil

@@ -137,7 +137,7 @@ func plainReplay(p outbreak.Params, log []Entry) (all plain) {
 // Whatever the parameters are, a replay is what the throttle would do tick by tick; and a value of a sweep is what it
 // would be by itself.
 func TestReplayProperty(t *testing.T) {
-	log := slices.Collect(GenerateLog(12, 12))
+	log := slices.Collect(generateLog(12, 12))
 	r := rand.New(rand.NewPCG(6, 1))
 	for range 3 {
 		p := outbreak.Params{
@@ -192,7 +192,7 @@ func TestReplayWorkers(t *testing.T) {
 	var want *Study
 	for _, workers := range []int{1, 4, 7} {
 		o := ReplayOptions{Params: DocumentParams(), Sweeps: DefaultSweeps(), Share: DefaultShare, Workers: workers}
-		got := run(t, o, GenerateLog(20, 6))
+		got := run(t, o, generateLog(20, 6))
 		if want == nil {
 			want = got
 		}
@@ -207,7 +207,7 @@ func TestReplayWorkers(t *testing.T) {
 
 // at is a mail so many seconds after nine.
 func at(seconds float64, user string, to ...string) Entry {
-	return Entry{GeneratedStart.Add(9*time.Hour + time.Duration(seconds*float64(time.Second))), user, to}
+	return Entry{generatedStart.Add(9*time.Hour + time.Duration(seconds*float64(time.Second))), user, to}
 }
 
 // people are so many recipients that nobody has written to.
@@ -458,7 +458,7 @@ func TestReplayOptions(t *testing.T) {
 }
 
 func BenchmarkReplay(b *testing.B) {
-	log := slices.Collect(GenerateLog(400, 10))
+	log := slices.Collect(generateLog(400, 10))
 	for b.Loop() {
 		s := run(b, ReplayOptions{Params: DocumentParams(), Sweeps: DefaultSweeps(), Share: DefaultShare},
 			slices.Values(log))

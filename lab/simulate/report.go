@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	"weir/internal/plot"
+	"weir/internal/tabular"
 
 	"weir"
 )
@@ -25,7 +26,6 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 	"interval": func(i Interval) string { return i.text(decimal) },
 }).Parse(reportHTML))
 
-// A tile is a key figure.
 type tile struct{ Value, Name, Note string }
 
 // shownUsers is how many of the users who would notice most stand in the open; the others are a click away.
@@ -116,7 +116,6 @@ func (s *Study) verdict() (said []string) {
 	return append(said, stopped+".")
 }
 
-// tiles are the key figures.
 func (s *Study) tiles() []tile {
 	all := []tile{
 		{share(s.DelayedShare), "mails delayed", count(s.Delayed) + " of " + count(s.Mails)},
@@ -128,9 +127,8 @@ func (s *Study) tiles() []tile {
 		{count(s.MostWaiting), "most waiting at once", "recipients of all users"},
 	}
 	if r := s.Reach; r != nil {
-		all = append(all,
-			tile{count(r.Flags), "reach flags",
-				"of " + plural(r.FlaggedUsers, "user") + "; " + perMonth(r.FlagsMonthly, r.FlagsRange)},
+		all = append(all, tile{count(r.Flags), "reach flags",
+			"of " + plural(r.FlaggedUsers, "user") + "; " + perMonth(r.FlagsMonthly, r.FlagsRange)},
 			tile{count(r.Held), "recipients held by reach", "if new ones of flagged users are held"})
 	}
 	return all
@@ -173,7 +171,7 @@ func (p ParamsInfo) Rate() string {
 	if err != nil {
 		return p.Period
 	}
-	return rateText(every.Std())
+	return RateText(every.Std())
 }
 
 // EachTo is how many recipients each mail of a virus has.
@@ -187,14 +185,7 @@ func (a *Advice) EachTo(virus int) int {
 // nobody is what stands where a figure is no number.
 const nobody = "–"
 
-// count writes a number with its thousands apart.
-func count(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func count(n int) string { return tabular.Grouped(int64(n)) }
 
 func plural(n int, what string) string {
 	if n != 1 {

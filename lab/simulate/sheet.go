@@ -29,7 +29,6 @@ type sheet struct {
 	Names    string // what the page gives away
 }
 
-// A section is a part of a sheet.
 type section struct {
 	ID, Title, Note string
 	Text            []string
@@ -257,21 +256,21 @@ func (r VirusReport) figures() []*plot.Plot {
 
 func documentTable(rows []VirusRow) plot.Table {
 	t := plot.Table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir",
-		"stopped: document",
-		"reference", "weir"}}
+		"stopped: document", "reference", "weir"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
 			decimal(r.Rate), r.What, count(r.DocumentPassed),
-			between(count(r.ReferencePassed[0]), count(r.ReferencePassed[1])),
-			between(count(r.Ours.Best.Passed), count(r.Ours.Worst.Passed)), span(r.DocumentStopped),
-			between(span(r.ReferenceStopped[0]), span(r.ReferenceStopped[1])),
-			between(stoppedText(r.Ours.Best.StoppedAfter), stoppedText(r.Ours.Worst.StoppedAfter)),
+			Between(count(r.ReferencePassed[0]), count(r.ReferencePassed[1])),
+			Between(count(r.Ours.Best.Passed), count(r.Ours.Worst.Passed)), span(r.DocumentStopped),
+			Between(span(r.ReferenceStopped[0]), span(r.ReferenceStopped[1])),
+			Between(stoppedText(r.Ours.Best.StoppedAfter), stoppedText(r.Ours.Worst.StoppedAfter)),
 		})
 	}
 	return t
 }
 
-func between(from, to string) string {
+// Between writes a range of figures, or one where both are the same.
+func Between(from, to string) string {
 	if from == to {
 		return from
 	}

@@ -114,9 +114,8 @@ func (s *FloodStudy) course() []*plot.Plot {
 		for n, at := range s.Points {
 			row := []string{count(at.Second)}
 			for i, v := range of(at) {
-				lines[i].Points = append(lines[i].Points,
-					plot.Point{X: float64(at.Second), Y: v,
-						Text: fmt.Sprintf("%s, second %d: %s", names[i], at.Second, decimal(v))})
+				lines[i].Points = append(lines[i].Points, plot.Point{X: float64(at.Second), Y: v,
+					Text: fmt.Sprintf("%s, second %d: %s", names[i], at.Second, decimal(v))})
 				row = append(row, decimal(v))
 			}
 			if n%thin == 0 || n == len(s.Points)-1 {
@@ -134,8 +133,7 @@ func (s *FloodStudy) course() []*plot.Plot {
 	}
 	return []*plot.Plot{
 		draw("served", "People who are served", "people served in a second",
-			"People served in each second, with weir and with nothing but a queue.",
-			[]string{"with weir", "without"},
+			"People served in each second, with weir and with nothing but a queue.", []string{"with weir", "without"},
 			func(p FloodPoint) []float64 { return []float64{served(p.Served), served(p.Without)} }),
 		draw("price", "What a stamp takes", "seconds for a stamp",
 			"How long a stamp takes on a phone and on another computer; nothing is asked where it is 0.",
@@ -145,8 +143,7 @@ func (s *FloodStudy) course() []*plot.Plot {
 			"How much is asked of the service, for all that it can do.",
 			[]string{"load"}, func(p FloodPoint) []float64 { return []float64{p.Load} }),
 		draw("waiting", "Who waits", "requests waiting",
-			"Who waits after paying, in the pool, and in the waiting room.",
-			[]string{"paid", "pool", "waiting room"},
+			"Who waits after paying, in the pool, and in the waiting room.", []string{"paid", "pool", "waiting room"},
 			func(p FloodPoint) []float64 { return []float64{float64(p.Stamped), float64(p.Pool), float64(p.InLine)} }),
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// page writes the reference for people.
 func page(sections []*section, example string) []byte {
 	var b bytes.Buffer
 	b.WriteString(intro)
@@ -129,7 +128,6 @@ func (p preset) markdown() string {
 	return cell(p.text)
 }
 
-// cell makes text fit into a table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(s)
 }

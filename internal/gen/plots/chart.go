@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/internal/plot"
+	"weir/internal/tabular"
 	"weir/throttle/bloom"
 )
 
@@ -28,7 +29,7 @@ func draw(points []point) ([]byte, error) {
 			{Value: 0.001, Text: "0.1 %"}, {Value: 0.01, Text: "1 %"}, {Value: 0.1, Text: "10 %"}}},
 	}
 	for n := 0; n <= mostAttackers; n += everyOther {
-		p.X.Ticks = append(p.X.Ticks, plot.Tick{Value: float64(n), Text: thousands(n)})
+		p.X.Ticks = append(p.X.Ticks, plot.Tick{Value: float64(n), Text: tabular.Grouped(int64(n))})
 	}
 	var measured []plot.Series
 	for _, at := range points {
@@ -76,13 +77,6 @@ func curve(k int) (points []plot.Point) {
 		}
 	}
 	return points
-}
-
-func thousands(n int) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
 // The colours are those of the other pictures in docs/img.

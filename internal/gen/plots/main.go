@@ -31,7 +31,6 @@ func run() error {
 	return os.WriteFile(filepath.Join(root, plotFile), plot, 0o644)
 }
 
-// generate returns the plot of the points in a file.
 func generate(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

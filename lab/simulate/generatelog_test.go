@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// GeneratedStart is when a generated log begins.
-var GeneratedStart = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+// generatedStart is when a generated log begins.
+var generatedStart = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
-// GenerateLog makes up a log of people who write in bursts, mostly to people they know; one of them sends a newsletter
+// generateLog makes up a log of people who write in bursts, mostly to people they know; one of them sends a newsletter
 // every week, and the account of another is stolen after two thirds of the days. It takes whole numbers only, so that
 // every machine gets the same. It makes a day at a time, in order.
-func GenerateLog(users, days int) iter.Seq[Entry] {
+func generateLog(users, days int) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		people := make([]*person, users)
 		for u := range people {
@@ -50,7 +50,7 @@ func (p *person) name(n int) string { return fmt.Sprint("p", p.number, "-", n) }
 
 // day appends the mails of one day. They end at midnight: a day is sorted for itself.
 func (p *person) day(log []Entry, day, days int) []Entry {
-	r, midnight := p.r, GeneratedStart.AddDate(0, 0, day+1)
+	r, midnight := p.r, generatedStart.AddDate(0, 0, day+1)
 	at := midnight.AddDate(0, 0, -1).Add(8*time.Hour + time.Duration(r.IntN(3600))*time.Second)
 	user := fmt.Sprint("u", p.number)
 	for range r.IntN(12 + p.number%7) {
@@ -82,7 +82,6 @@ func (p *person) day(log []Entry, day, days int) []Entry {
 	return log
 }
 
-// to chooses the recipients of a mail.
 func (p *person) to() (to []string) {
 	r, some := p.r, 1
 	if r.IntN(6) == 0 {
@@ -105,9 +104,9 @@ func (p *person) to() (to []string) {
 	return to
 }
 
-// WriteCSV writes a log in the form that is read best: the time in seconds from the first mail, the user, and the
+// writeCSV writes a log in the form that is read best: the time in seconds from the first mail, the user, and the
 // recipients.
-func WriteCSV(w io.Writer, log iter.Seq[Entry]) error {
+func writeCSV(w io.Writer, log iter.Seq[Entry]) error {
 	if _, err := io.WriteString(w, "time,user,recipients\n"); err != nil {
 		return err
 	}
