@@ -24,7 +24,8 @@ func TestAdviceIsAConfiguration(t *testing.T) {
 	begin := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	for i := range 2000 { // 20 users write to somebody new now and then
 		to := fmt.Sprintf("p%d@example.org", i%7*(i/500+1))
-		e := simulate.Entry{At: begin.Add(time.Duration(i) * time.Minute), User: fmt.Sprint("user", i%20), To: []string{to}}
+		e := simulate.Entry{At: begin.Add(time.Duration(i) * time.Minute), User: fmt.Sprint("user", i%20),
+			To: []string{to}}
 		if err := r.Add(e); err != nil {
 			t.Fatal(err)
 		}

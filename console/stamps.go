@@ -52,7 +52,8 @@ var (
 	descIssued   = prometheus.NewDesc("weir_stamp_challenges_total", "Challenges issued.", []string{"throttle"}, nil)
 	descAccepted = prometheus.NewDesc("weir_stamp_accepted_total",
 		"Uses of stamps that were accepted.", []string{"throttle"}, nil)
-	descSpent    = prometheus.NewDesc("weir_stamp_spent", "Stamps that are remembered as used.", []string{"throttle"}, nil)
+	descSpent = prometheus.NewDesc("weir_stamp_spent", "Stamps that are remembered as used.", []string{"throttle"},
+		nil)
 	descCapacity = prometheus.NewDesc("weir_capacity",
 		"How much the upstream does at once, as configured or learnt.", []string{"gate"}, nil)
 	descInUse = prometheus.NewDesc("weir_capacity_in_use",

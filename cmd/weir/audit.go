@@ -23,7 +23,8 @@ func (c *auditCommand) Validate() error {
 }
 
 func (c *auditCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.AuditPage, err error) {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.AuditPage,
+		err error) {
 		all.Entries, err = pages(c.Limit, console.MaxAuditPage, func(n int) ([]store.Entry, bool, error) {
 			page, err := client.Audit(ctx, all.Next, n)
 			all.Next = page.Next

@@ -53,7 +53,8 @@ func (c *queueListCommand) state() (s store.State, err error) {
 func (c *queueListCommand) Run(t *terminal) error {
 	q := store.LetterQuery{User: c.User}
 	q.State, _ = c.state()
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.MailPage, err error) {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.MailPage,
+		err error) {
 		all.Mails, err = pages(c.Limit, console.MaxMailPage, func(n int) ([]console.MailLine, bool, error) {
 			page, err := client.Queue(ctx, q, n)
 			all.Next, q.After = page.Next, page.Next

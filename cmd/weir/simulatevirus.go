@@ -163,7 +163,8 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 		b.row(right(fmt.Sprint(r.Rate)), text(r.What), number(r.DocumentPassed),
 			right(simulate.Between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
 			right(passed), right(seconds(r.DocumentStopped)),
-			right(simulate.Between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped), mark)
+			right(simulate.Between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped),
+			mark)
 	}
 	t.write(b)
 	whose := "With weir's defaults"

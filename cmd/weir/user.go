@@ -86,7 +86,8 @@ func (c *userListCommand) Validate() error {
 }
 
 func (c *userListCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.UserPage, err error) {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.UserPage,
+		err error) {
 		all.Users, err = pages(c.Limit, console.MaxUserPage, func(n int) ([]console.UserView, bool, error) {
 			page, err := client.Users(ctx, console.UserQuery{After: all.Next, Stopped: c.Stopped, Limit: n})
 			all.Next = page.Next

@@ -67,7 +67,8 @@ func (c *whyCommand) question() (console.Question, error) {
 }
 
 func (c *whyCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (e console.Explanation, err error) {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (e console.Explanation,
+		err error) {
 		q, err := c.question()
 		if err != nil {
 			return e, err

@@ -91,7 +91,8 @@ func TestDetail(t *testing.T) {
 		"The server is busy, and as many requests as may wait are waiting, or have waited too long.": {
 			Reason: weir.LineFull, Figure: weir.Figure{Unit: "waiting", Limit: 9}},
 		"The limit of 5 requests per minute is used up, and the wait would be too long.": {
-			Reason: weir.WaitTooLong, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Minute)}},
+			Reason: weir.WaitTooLong, Figure: weir.Figure{Unit: "requests", Limit: 5,
+				Window: weir.Window(time.Minute)}},
 		"The limit of 5 requests per second is used up, and as many requests as may wait are waiting.": {
 			Reason: weir.LineFull, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Second)}},
 	} {

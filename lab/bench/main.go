@@ -6,7 +6,7 @@
 //	go run ./lab/bench            the whole table
 //	go run ./lab/bench -quick     everything once, to see that it works; the figures mean little
 //	go run ./lab/bench -only Q1   one row
-//	go run ./lab/bench -write     the whole table, also into lab/bench/RESULTS.md, and points for plots into files beside it
+//	go run ./lab/bench -write     the whole table, also into lab/bench/RESULTS.md, and points for plots
 package main
 
 import (

@@ -45,7 +45,7 @@ type peer struct {
 	run         func(config, folder string) (args []string)
 }
 
-func nginx() front {
+func nginx() contender {
 	return peer{
 		name: "nginx", title: "nginx", version: []string{"-v"}, number: regexp.MustCompile(`nginx/(\S+)`),
 		template: peers.Nginx,
@@ -53,7 +53,7 @@ func nginx() front {
 	}.front()
 }
 
-func haproxy() front {
+func haproxy() contender {
 	return peer{
 		name: "haproxy", title: "HAProxy", version: []string{"-v"},
 		number: regexp.MustCompile(`(?i)haproxy version ([^\s-]+)`), template: peers.HAProxy,
@@ -61,8 +61,8 @@ func haproxy() front {
 	}.front()
 }
 
-func (p peer) front() front {
-	return front{
+func (p peer) front() contender {
+	return contender{
 		name: p.name, title: p.title,
 		find: func(Options) (string, error) {
 			program, err := machine.Find(p.name)

@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 // A found front is one that is here.
 type found struct {
-	front
+	contender
 	version string
 }
 
@@ -82,7 +82,7 @@ func (t *rounds) floods(ctx context.Context) ([]Flood, error) {
 	for _, kind := range t.Kinds {
 		one := Flood{Kind: kind, Sources: t.sources(kind), Rounds: []Round{}}
 		for _, f := range t.list {
-			got, err := against(ctx, f.front, kind, t.Options, t.next(f, UnderFlood, kind, t.WarmUp+t.For))
+			got, err := against(ctx, f.contender, kind, t.Options, t.next(f, UnderFlood, kind, t.WarmUp+t.For))
 			if err != nil {
 				if len(one.Rounds) > 0 {
 					all = append(all, one)
@@ -102,7 +102,8 @@ func (t *rounds) scene(ctx context.Context, s Scene) (Played, error) {
 	played := Played{Scene: s}
 	for _, f := range t.list {
 		expected := s.options(t.Options).WarmUp + t.For
-		one, err := s.show(ctx, f.front, t.Options, func() func(time.Duration) { return t.next(f, s, "", expected) })
+		one, err := s.show(ctx, f.contender, t.Options,
+			func() func(time.Duration) { return t.next(f, s, "", expected) })
 		if err != nil {
 			return played, err
 		}
@@ -112,7 +113,7 @@ func (t *rounds) scene(ctx context.Context, s Scene) (Played, error) {
 	return played, nil
 }
 
-func against(ctx context.Context, f front, kind Kind, o Options, watch func(time.Duration)) (Round, error) {
+func against(ctx context.Context, f contender, kind Kind, o Options, watch func(time.Duration)) (Round, error) {
 	if err := ctx.Err(); err != nil {
 		return Round{}, err
 	}

@@ -62,7 +62,7 @@ func (s Scene) options(o Options) Options {
 func (o Options) hurried(d time.Duration) time.Duration { return time.Duration(float64(d) / o.Haste) }
 
 // show plays a scene with one front. next is called before each round.
-func (s Scene) show(ctx context.Context, f front, o Options, next func() func(time.Duration)) (SceneRound, error) {
+func (s Scene) show(ctx context.Context, f contender, o Options, next func() func(time.Duration)) (SceneRound, error) {
 	one := SceneRound{Front: f.name, Title: f.title}
 	before := machine.Busy()
 	for _, p := range s.parts() {
@@ -97,7 +97,7 @@ func (s Scene) judge(one *SceneRound) {
 	one.Met = first.Clients.Share > 0.5 && beside.Clients.Share > 0.5 && beside.Times <= pageTarget
 }
 
-func (s Scene) part(ctx context.Context, f front, o Options, p part, watch func(time.Duration)) (Part, error) {
+func (s Scene) part(ctx context.Context, f contender, o Options, p part, watch func(time.Duration)) (Part, error) {
 	if err := ctx.Err(); err != nil {
 		return Part{}, err
 	}

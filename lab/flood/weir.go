@@ -11,8 +11,8 @@ import (
 )
 
 // ours is weir as one would run it: stamps with their defaults, and the capacity of the service.
-func ours() front {
-	return front{name: "weir", title: "weir", find: func(o Options) (string, error) { return o.Version, nil },
+func ours() contender {
+	return contender{name: "weir", title: "weir", find: func(o Options) (string, error) { return o.Version, nil },
 		start: startWeir}
 }
 

@@ -20,7 +20,8 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Listens(t.Context(), "tcp", address); err == nil || !strings.Contains(err.Error(), "these are my last words") {
+	if err := p.Listens(t.Context(), "tcp", address); err == nil ||
+		!strings.Contains(err.Error(), "these are my last words") {
 		t.Error(err)
 	}
 	p.Stop()

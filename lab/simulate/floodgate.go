@@ -32,7 +32,7 @@ func newFloodGate(o FloodOptions) (*floodGate, error) {
 		return nil, err
 	}
 	g := &floodGate{play: newPlay(o), lanes: lanes, till: till}
-	g.front = g
+	g.defence = g
 	lanes.Alarm(func(due time.Time) {
 		if g.due.IsZero() || due.Before(g.due) {
 			g.due = due
@@ -271,7 +271,7 @@ type floodQueue struct{ *play }
 func newFloodQueue(o FloodOptions) *floodQueue {
 	q := &floodQueue{newPlay(o)}
 	q.timeout = o.Timeout
-	q.front = q
+	q.defence = q
 	return q
 }
 

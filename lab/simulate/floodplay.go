@@ -66,8 +66,8 @@ type visit struct {
 	turn   *weir.Turn // while waiting in a lane
 }
 
-// A front is what stands before the service.
-type front interface {
+// A defence is what stands before the service.
+type defence interface {
 	arrive(*visit)                       // somebody comes, or comes again
 	leave(*visit)                        // somebody's patience is over
 	done(*visit)                         // the service has done its work
@@ -76,7 +76,7 @@ type front interface {
 
 // A play lets crowds come to a service, in the order of time.
 type play struct {
-	front
+	defence
 	o      FloodOptions
 	now    time.Duration
 	agenda agenda

@@ -11,8 +11,8 @@ import (
 	"weir"
 )
 
-// A Quota is a throttle that keeps the limits of each account. Most programs want Allow; gates want Judge. The zero value
-// cannot be used: make one with New. Goroutines may share it.
+// A Quota is a throttle that keeps the limits of each account. Most programs want Allow; gates want Judge. The zero
+// value cannot be used: make one with New. Goroutines may share it.
 type Quota struct {
 	rules   atomic.Pointer[rules]
 	table   *table
@@ -516,13 +516,14 @@ func nanos(t time.Time) int64 { return max(0, t.UnixNano()) }
 // until when an event is refused, to let it wait, to give it back, or to hold a place of kind concurrent.
 func (q *Quota) Allow(now time.Time, account string) bool { return q.AllowN(now, account, 1) }
 
-// AllowN reports whether an event that costs n requests may go on now, and charges every policy if so. A refusal charges
-// none. What is allowed counts as done: it cannot be given back. An n below 1 counts as 1.
+// AllowN reports whether an event that costs n requests may go on now, and charges every policy if so. A refusal
+// charges none. What is allowed counts as done: it cannot be given back. An n below 1 counts as 1.
 //
 // Nobody waits and nobody pays: an event that Judge would delay or challenge is refused. A policy of kind concurrent
 // refuses when events of Judge hold all its places; AllowN holds none. Events have no method, host or path to match.
 //
-// AllowN is safe for concurrent use. It allocates nothing for an account that is known, under policies that do not delay.
+// AllowN is safe for concurrent use. It allocates nothing for an account that is known, under policies that do not
+// delay.
 func (q *Quota) AllowN(now time.Time, account string, n int64) bool {
 	a, _ := q.answers.Get().(*weir.Answer)
 	if a == nil {

@@ -13,8 +13,8 @@ const loopback = "127.0.0.1:0"
 // farewell bounds how long taking something down may take.
 const farewell = 5 * time.Second
 
-// A front is what stands in front of the service.
-type front struct {
+// A contender is what stands in contender of the service.
+type contender struct {
 	name  string // as people write it
 	title string // as it is shown
 	// find says whether it is here, by its version, or why it is not.
@@ -30,7 +30,7 @@ type site struct {
 	folder  string // for whatever the front writes; it is removed at the end
 }
 
-// A standing front takes requests.
+// A standing contender takes requests.
 type standing struct {
 	address string
 	stop    func()
@@ -48,7 +48,7 @@ type Gauge struct {
 }
 
 // fronts are all that are compared, in the order in which they are shown.
-func fronts() []front { return []front{nothing(), nginx(), haproxy(), ours()} }
+func fronts() []contender { return []contender{nothing(), nginx(), haproxy(), ours()} }
 
 // Fronts lists the names of what can be compared.
 func Fronts() (names []string) {
@@ -59,8 +59,8 @@ func Fronts() (names []string) {
 }
 
 // nothing leaves the service alone.
-func nothing() front {
-	return front{
+func nothing() contender {
+	return contender{
 		name: "none", title: "nothing",
 		find: func(Options) (string, error) { return "", nil },
 		start: func(_ context.Context, p site) (*standing, error) {
@@ -78,7 +78,7 @@ type stage struct {
 }
 
 // build builds a stage up, where clients may have keys. A failed one leaves nothing behind.
-func build(ctx context.Context, f front, o Options, keyed bool) (*stage, error) {
+func build(ctx context.Context, f contender, o Options, keyed bool) (*stage, error) {
 	s := &stage{}
 	if err := s.build(ctx, f, o, keyed); err != nil {
 		s.strike()
@@ -87,7 +87,7 @@ func build(ctx context.Context, f front, o Options, keyed bool) (*stage, error) 
 	return s, nil
 }
 
-func (s *stage) build(ctx context.Context, f front, o Options, keyed bool) error {
+func (s *stage) build(ctx context.Context, f contender, o Options, keyed bool) error {
 	folder, err := os.MkdirTemp("", "weir-flood-")
 	if err != nil {
 		return err
