@@ -8,7 +8,7 @@ import (
 
 // A postfixLine is one line of a maillog that is about a mail:
 //
-//	Jan  2 15:04:05 mx postfix/smtpd[1234]: 4XyZ12bcdfz: client=a.example[192.0.2.7], sasl_method=PLAIN, sasl_username=ann
+//	Jan  2 15:04:05 mx postfix/smtpd[12]: 4XyZ12bcd: client=a[192.0.2.7], sasl_method=PLAIN, sasl_username=ann
 type postfixLine struct {
 	at     time.Time
 	daemon []byte // smtpd
