@@ -65,7 +65,7 @@ func TestHistory(t *testing.T) {
 	}
 	code, page := b.page("/")
 	for _, want := range []string{"Load of " + h.Address + " over the last 5 minutes: now 0%",
-		"6 bits, about 64µs on a phone", `class="line stamped" d="M299`} {
+		"6 bits, about 64µs on a phone", `class="line stamped" d="M99.67`} {
 		if code != 200 || !strings.Contains(page, want) {
 			t.Errorf("%d: no %q in %s", code, want, page)
 		}
