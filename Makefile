@@ -53,8 +53,8 @@ ALONE := ./admission ./identify/... ./internal/... ./lab/simulate ./throttle/out
 # Else every program that is built with it takes a second to end.
 export GORACE := atexit_sleep_ms=0
 
-# Tests also wait, so that three packages more are under way than there are processors. Vetting is for lint.
-TEST = $(GO) test $$race -shuffle=on -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 3))
+# Tests also wait, so that one package more is under way than there are processors. Vetting is for lint.
+TEST = $(GO) test $$race -shuffle=on -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
 .PHONY: help demo run build setup test long mutants race lint arch generate generated fuzz bench crosscheck cross cover check clean
 
