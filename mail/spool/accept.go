@@ -21,8 +21,6 @@ func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text sto
 	defer func() {
 		if err != nil {
 			text.Discard()
-		} else {
-			q.tell.Accepted(e.Gate, r)
 		}
 	}()
 	way := q.gates.Load().byName[e.Gate]
@@ -73,6 +71,7 @@ func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		return Receipt{}, in.refusal
 	}
 	q.expect(in.soonest)
+	q.tell.Accepted(e.Gate, in.receipt)
 	return in.receipt, nil
 }
 
