@@ -16,25 +16,29 @@ import (
 // docs/architecture.md lists them.
 const maxFrames = 12
 
-// ownFrames waits until a goroutine is inside these functions, and returns ours on its stack, the innermost first.
-func ownFrames(t *testing.T, inside ...string) (frames []string) {
+// ownFrames waits for a goroutine whose innermost function of ours is the one named and whose stack has the others too.
+// It returns our functions on that stack, the innermost first.
+func ownFrames(t *testing.T, innermost string, others ...string) []string {
 	t.Helper()
 	dump := make([]byte, 16<<20)
 	for end := time.Now().Add(6 * patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for goroutine := range strings.SplitSeq(string(dump[:runtime.Stack(dump, true)]), "\n\n") {
 			missing := func(name string) bool { return !strings.Contains(goroutine, "\n"+name) }
-			if slices.ContainsFunc(inside, missing) {
+			if slices.ContainsFunc(others, missing) {
 				continue
 			}
+			var frames []string
 			for line := range strings.SplitSeq(goroutine, "\n") {
 				if name, own := strings.CutPrefix(line, "weir/"); own && !strings.HasPrefix(name, "app_test.") {
 					frames = append(frames, name[:strings.LastIndexByte(name, '(')])
 				}
 			}
-			return frames
+			if len(frames) > 0 && frames[0] == innermost {
+				return frames
+			}
 		}
 	}
-	t.Fatalf("nobody is in %s", inside)
+	t.Fatalf("nobody is in %s", innermost)
 	return nil
 }
 
@@ -76,7 +80,7 @@ func TestFramesOfAMessage(t *testing.T) {
 	p.user("ann", "ann@example.org")
 	m := p.mailer("ann")
 	end := meanwhile(func(i int) { _ = m.send(fmt.Sprint(i), fmt.Sprintf("r%d@example.net", i)) })
-	frames := ownFrames(t, "weir/store/sqlite.mail.Update", "weir/gate/smtpgate.")
+	frames := ownFrames(t, "store/sqlite.mail.Update", "weir/gate/smtpgate.")
 	end()
 	wantFrames(t, "a message commits", frames)
 }
@@ -97,7 +101,7 @@ func TestFramesOfARequest(t *testing.T) {
 			}
 		}))
 	}
-	frames := ownFrames(t, "internal/poll.(*FD).Write(", "weir/upstream.", "weir/gate/httpgate.")
+	frames := ownFrames(t, "upstream.(*conn).write", "internal/poll.(*FD).Write(", "weir/gate/httpgate.")
 	for _, end := range ends {
 		end()
 	}
