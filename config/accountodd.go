@@ -1,20 +1,21 @@
 package config
 
 import (
-	"fmt"
+	"iter"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
 )
 
 // accountOddities returns gates where a client may name its account in several places, which may disagree.
 func (c *Config) accountOddities() []*weir.FieldError {
 	var odd odds
-	look := func(at string, sources []string, conflict identify.Conflict) {
-		accounts, err := identify.ParseAccounts(sources)
+	for at, g := range c.clients() {
+		accounts, err := identify.ParseAccounts(g.Account)
 		switch {
 		case err != nil || !accounts.Several():
-		case conflict == identify.ConflictFirst:
+		case g.Conflict == identify.ConflictFirst:
 			odd.add(at+".account",
 				"a client may name its account in several places: the first counts, and the service behind the gate "+
 					"may read another",
@@ -25,16 +26,20 @@ func (c *Config) accountOddities() []*weir.FieldError {
 				"keep the one place that the service reads, or list one gate for each")
 		}
 	}
-	for i, g := range c.HTTP {
-		look(fmt.Sprintf("http[%d]", i), g.Account, g.AccountConflict)
-	}
-	for i, g := range c.Auth {
-		look(fmt.Sprintf("auth[%d]", i), g.Account, g.AccountConflict)
-	}
-	for i, g := range c.RLS {
-		if g.Authz != nil {
-			look(fmt.Sprintf("rls[%d].authz", i), g.Authz.Account, g.Authz.AccountConflict)
+	return odd
+}
+
+// clients returns how each gate tells its clients apart, with the path at which that stands.
+func (c *Config) clients() iter.Seq2[string, gate.Clients] {
+	return func(yield func(string, gate.Clients) bool) {
+		for path, o := range c.Gates() {
+			clients := o.Facts().Clients
+			if clients.Under != "" {
+				path += "." + clients.Under
+			}
+			if !yield(path, clients) {
+				return
+			}
 		}
 	}
-	return odd
 }

@@ -12,29 +12,23 @@ import (
 // gate hears of the beginning of a request, and never of its end.
 func (c *Config) authOddities() []*weir.FieldError {
 	var odd odds
-	look := func(at string, names []string) {
-		for j, name := range names {
+	for at, g := range c.clients() {
+		if !g.Asked {
+			continue
+		}
+		for j, name := range g.Throttles {
 			at, t := fmt.Sprintf("%s.throttles[%d]", at, j), c.Throttles[name]
 			switch {
 			case t.Quota != nil && slices.ContainsFunc(t.Quota.Policies,
 				func(p quota.Policy) bool { return p.Kind == quota.Concurrent || p.Kind == quota.Volume }):
 				odd.add(at,
-					fmt.Sprintf("%q limits what is under way or flows, which a gate that is only asked cannot see",
-						name),
+					fmt.Sprintf("%q limits what is under way or flows, which a gate that is only asked cannot see", name),
 					"list it in an HTTP gate, or leave the concurrent and volume policies out")
 			case t.Stamp != nil:
 				odd.add(at,
 					fmt.Sprintf("%q asks for stamps, and a gate that is only asked has no page to ask with: who "+
 						"should pay is refused", name), "list it in an HTTP gate")
 			}
-		}
-	}
-	for i, g := range c.Auth {
-		look(fmt.Sprintf("auth[%d]", i), g.Throttles)
-	}
-	for i, g := range c.RLS {
-		if g.Authz != nil {
-			look(fmt.Sprintf("rls[%d].authz", i), g.Authz.Throttles)
 		}
 	}
 	return odd

@@ -6,13 +6,12 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"weir"
-	"weir/gate/tcpgate"
+	"weir/gate"
 	"weir/gate/xdpgate"
 	"weir/policy"
 	"weir/throttle/bloom"
@@ -33,33 +32,16 @@ func (c *Config) Validate() error { return c.validate(true) }
 // validate is Validate. Where nothing is to listen, no gate is missing.
 func (c *Config) validate(listens bool) error {
 	var f findings
-	if listens && len(c.HTTP)+len(c.TCP)+len(c.SMTP)+len(c.Postfix)+len(c.Auth)+len(c.RLS)+len(c.XDP) == 0 &&
-		c.API == nil {
+	gates := len(c.XDP)
+	for path, o := range c.Gates() {
+		gates++
+		f.options(path, o)
+	}
+	if listens && gates == 0 {
 		f.add("http", "there is no gate: nothing would listen",
 			`add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
 	f.logs(c.Log)
-	for i, g := range c.HTTP {
-		f.options(fmt.Sprintf("http[%d]", i), g)
-	}
-	for i, g := range c.TCP {
-		f.options(fmt.Sprintf("tcp[%d]", i), g)
-	}
-	for i, g := range c.SMTP {
-		f.options(fmt.Sprintf("smtp[%d]", i), g)
-	}
-	for i, g := range c.Postfix {
-		f.options(fmt.Sprintf("postfix[%d]", i), g)
-	}
-	for i, g := range c.Auth {
-		f.options(fmt.Sprintf("auth[%d]", i), g)
-	}
-	for i, g := range c.RLS {
-		f.options(fmt.Sprintf("rls[%d]", i), g)
-	}
-	if c.API != nil {
-		f.options("api", *c.API)
-	}
 	f.options("bans", c.Bans)
 	f.interfaces(c.XDP)
 	f.options("console", c.Console)
@@ -88,33 +70,20 @@ func (c *Config) validate(listens bool) error {
 func (c *Config) oddities() []*weir.FieldError {
 	used := map[string]bool{}
 	var all []*weir.FieldError
-	open := func(kind string, i int, lists ...[]string) {
-		if len(slices.Concat(lists...)) == 0 {
-			all = append(all, &weir.FieldError{Path: fmt.Sprintf("%s[%d]", kind, i),
-				Msg: "the gate has no throttles: everything passes", Hint: "list some: throttles: [name]"})
+	for path, o := range c.Gates() {
+		// Lists below another key are for gates that may have rules of another kind beside them.
+		listed := func(l gate.List) bool { return len(l.Names) > 0 || strings.Contains(l.Key, ".") }
+		if lists := o.Facts().Lists; len(lists) > 0 && !slices.ContainsFunc(lists, listed) {
+			all = append(all, &weir.FieldError{Path: path, Msg: "the gate has no throttles: everything passes",
+				Hint: "list some: throttles: [name]"})
 		}
-	}
-	for i, g := range c.HTTP {
-		open("http", i, g.Accept, g.Throttles)
-	}
-	for i, g := range c.TCP {
-		open("tcp", i, g.Accept, g.Throttles)
-	}
-	for i, g := range c.SMTP {
-		open("smtp", i, g.Accept, g.Throttles, g.PerRecipient)
-	}
-	for i, g := range c.Postfix {
-		open("postfix", i, g.Throttles, g.PerRecipient)
-	}
-	for i, g := range c.Auth {
-		open("auth", i, g.Throttles)
 	}
 	all = append(all, c.authOddities()...)
 	all = append(all, c.accountOddities()...)
 	all = append(all, c.mailOddities()...)
 	all = append(all, c.openDoors()...)
 	for _, u := range c.uses() {
-		for _, name := range u.names {
+		for _, name := range u.Names {
 			used[name] = true
 		}
 	}
@@ -177,16 +146,11 @@ func (f *findings) throttle(name string, t Throttle) {
 	}
 	oneOf(f, path+".on_error", t.OnError, policy.Open, policy.Closed)
 	var known, given []string
-	v := reflect.ValueOf(t)
-	for _, m := range fieldsOf(v.Type()) {
-		// The mechanisms are the fields that may be absent.
-		if m.t.Kind() != reflect.Pointer {
-			continue
-		}
-		known = append(known, m.name)
-		if !v.Field(m.index).IsNil() {
-			given = append(given, m.name)
-			f.options(path+"."+m.name, v.Field(m.index).Interface().(interface{ Validate() error }))
+	for key, o := range t.mechanisms() {
+		known = append(known, key)
+		if o != nil {
+			given = append(given, key)
+			f.options(path+"."+key, o)
 		}
 	}
 	switch {
@@ -200,53 +164,14 @@ func (f *findings) throttle(name string, t Throttle) {
 
 // A use is a list of throttles somewhere in the configuration.
 type use struct {
-	path   string
-	names  []string
-	accept bool // they judge connections, of which nothing but the source is known
-	tcp    bool // they judge connections that cannot be asked anything
-	mail   bool // they judge mails, which cannot be asked anything either; one of them may be a mail throttle
-	each   bool // they judge single recipients of mails
-	asked  bool // they judge for those who ask, about anything
+	gate.List
+	path string
 }
 
 func (c *Config) uses() (all []use) {
-	for i, g := range c.HTTP {
-		at := fmt.Sprintf("http[%d]", i)
-		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true},
-			use{path: at + ".throttles", names: g.Throttles})
-	}
-	for i, g := range c.TCP {
-		at := fmt.Sprintf("tcp[%d]", i)
-		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true},
-			use{path: at + ".throttles", names: g.Throttles, tcp: true})
-	}
-	for i, g := range c.SMTP {
-		at := fmt.Sprintf("smtp[%d]", i)
-		all = append(all, use{path: at + ".accept", names: g.Accept, accept: true},
-			use{path: at + ".throttles", names: g.Throttles, mail: true},
-			use{path: at + ".per_recipient", names: g.PerRecipient, mail: true, each: true})
-	}
-	for i, g := range c.Postfix {
-		at := fmt.Sprintf("postfix[%d]", i)
-		all = append(all, use{path: at + ".throttles", names: g.Throttles, mail: true},
-			use{path: at + ".per_recipient", names: g.PerRecipient, mail: true, each: true})
-	}
-	for i, g := range c.Auth {
-		all = append(all, use{path: fmt.Sprintf("auth[%d].throttles", i), names: g.Throttles})
-	}
-	for i, g := range c.RLS {
-		at := fmt.Sprintf("rls[%d]", i)
-		for _, name := range slices.Sorted(maps.Keys(g.Domains)) {
-			all = append(all, use{path: at + ".domains." + name + ".throttles", names: g.Domains[name].Throttles,
-				tcp: true})
-		}
-		if g.Authz != nil {
-			all = append(all, use{path: at + ".authz.throttles", names: g.Authz.Throttles})
-		}
-	}
-	if c.API != nil {
-		for _, name := range slices.Sorted(maps.Keys(c.API.Policies)) {
-			all = append(all, use{path: "api.policies." + name, names: c.API.Policies[name], asked: true})
+	for path, o := range c.Gates() {
+		for _, l := range o.Facts().Lists {
+			all = append(all, use{l, path + "." + l.Key})
 		}
 	}
 	return all
@@ -256,13 +181,13 @@ func (c *Config) uses() (all []use) {
 func (f *findings) lists(c *Config) {
 	names := slices.Sorted(maps.Keys(c.Throttles))
 	for _, u := range c.uses() {
-		if len(u.names) > policy.MaxListed {
-			f.add(u.path, fmt.Sprintf("%d throttles are too many", len(u.names)),
+		if len(u.Names) > policy.MaxListed {
+			f.add(u.path, fmt.Sprintf("%d throttles are too many", len(u.Names)),
 				fmt.Sprintf("at most %d", policy.MaxListed))
 		}
-		for j, name := range u.names {
+		for j, name := range u.Names {
 			at := fmt.Sprintf("%s[%d]", u.path, j)
-			if slices.Contains(u.names[:j], name) {
+			if slices.Contains(u.Names[:j], name) {
 				f.add(at, fmt.Sprintf("the throttle %q is listed twice", name), "it would count everything twice")
 			}
 			if name == Bans {
@@ -270,12 +195,12 @@ func (f *findings) lists(c *Config) {
 				continue
 			}
 			if t, known := c.Throttles[name]; known {
-				if u.accept && t.Bloom == nil {
+				if u.Judges == gate.Arrivals && t.Bloom == nil {
 					f.add(at,
 						fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source",
 							name),
 						"list a bloom throttle here, and this one under throttles")
-				} else if u.accept && t.Bloom.Count == bloom.Bytes {
+				} else if u.Judges == gate.Arrivals && t.Bloom.Count == bloom.Bytes {
 					f.add(at, fmt.Sprintf("the throttle %q counts bytes, and a connection has none yet", name),
 						"list it under throttles")
 				}
@@ -299,20 +224,20 @@ func (f *findings) lists(c *Config) {
 func (f *findings) payment(c *Config, u use, at, name string) {
 	t := c.Throttles[name]
 	switch asks := asksStamps(t.Quota); {
-	case u.accept || t.Stamp == nil && !asks:
-	case u.tcp:
+	case u.Judges == gate.Arrivals || t.Stamp == nil && !asks:
+	case u.Judges == gate.Connections:
 		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot be asked anything", name),
 			"list it in an HTTP gate")
-	case u.mail:
+	case u.Judges.OfMail():
 		f.add(at, fmt.Sprintf("the throttle %q asks for stamps as HTTP clients make them", name),
 			"stamps: {} in the gate takes those of mail")
 	case asks:
-		if !slices.ContainsFunc(u.names, func(other string) bool { return c.Throttles[other].Stamp != nil }) {
+		if !slices.ContainsFunc(u.Names, func(other string) bool { return c.Throttles[other].Stamp != nil }) {
 			f.add(at, fmt.Sprintf("the throttle %q lets go on for a stamp, and nothing in the list takes any", name),
 				"list a throttle with stamp: {…} beside it")
 		}
 	default:
-		for _, other := range u.names[:slices.Index(u.names, name)] {
+		for _, other := range u.Names[:slices.Index(u.Names, name)] {
 			if c.Throttles[other].Stamp != nil {
 				f.add(at, fmt.Sprintf("%q takes stamps already", other),
 					"one throttle of a list asks for stamps, for all of them")
@@ -333,44 +258,13 @@ func (f *findings) addresses(c *Config) {
 		udp                 bool
 	}
 	var given, all []listener
-	for i, g := range c.HTTP {
-		if strings.HasPrefix(g.Listen, "unix:") {
-			continue
-		}
-		given = append(given, listener{fmt.Sprintf("http[%d].listen", i), fmt.Sprintf("the gate http[%d]", i), g.Listen,
-			false})
-	}
-	for i, g := range c.TCP {
-		given = append(given, listener{fmt.Sprintf("tcp[%d].listen", i), fmt.Sprintf("the gate tcp[%d]", i), g.Listen,
-			g.Protocol == tcpgate.UDP})
-	}
-	for i, g := range c.SMTP {
-		given = append(given, listener{fmt.Sprintf("smtp[%d].listen", i), fmt.Sprintf("the gate smtp[%d]", i), g.Listen,
-			false})
-	}
-	for i, g := range c.Postfix {
-		if !strings.HasPrefix(g.Listen, "unix:") {
-			given = append(given, listener{fmt.Sprintf("postfix[%d].listen", i), fmt.Sprintf("the gate postfix[%d]", i),
-				g.Listen, false})
-		}
-	}
-	for i, g := range c.Auth {
-		if g = g.WithDefaults(); !strings.HasPrefix(g.Listen, "unix:") {
-			given = append(given, listener{fmt.Sprintf("auth[%d].listen", i), fmt.Sprintf("the gate auth[%d]", i),
-				g.Listen, false})
-		}
-	}
-	for i, g := range c.RLS {
-		if !strings.HasPrefix(g.Listen, "unix:") {
-			given = append(given, listener{fmt.Sprintf("rls[%d].listen", i), fmt.Sprintf("the gate rls[%d]", i),
-				g.Listen, false})
+	for path, o := range c.Gates() {
+		if g := o.Facts(); !strings.HasPrefix(g.Listen, "unix:") {
+			given = append(given, listener{path + ".listen", "the gate " + path, g.Listen, g.UDP})
 		}
 	}
 	if o := c.SelfService.WithDefaults(); o.Enabled() {
 		given = append(given, listener{"self_service.listen", "the pages of mail users", o.Listen, false})
-	}
-	if c.API != nil {
-		given = append(given, listener{"api.listen", "the decision API", c.API.Listen, false})
 	}
 	if o := c.Console.WithDefaults(); o.Enabled() {
 		all = append(all, listener{"console.listen", "the console", o.Listen, false})

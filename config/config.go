@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"reflect"
 
 	"weir/console"
 	"weir/gate/apigate"
@@ -128,50 +129,18 @@ const DefaultData = "/var/lib/weir"
 func (c Config) WithDefaults() Config {
 	fill(&c.Data, DefaultData)
 	fill(&c.Control, filepath.Join(c.Data, "weir.sock"))
-	c.Bans = c.Bans.WithDefaults()
-	c.Console = c.Console.WithDefaults()
-	c.SelfService = c.SelfService.WithDefaults()
 	fill(&c.Log.Level, LevelInfo)
 	fill(&c.Log.Format, FormatAuto)
 	fill(&c.Log.Access, AccessAll)
-	c.HTTP = allCompleted(c.HTTP)
-	c.TCP = allCompleted(c.TCP)
-	c.SMTP = allCompleted(c.SMTP)
-	c.Postfix = allCompleted(c.Postfix)
-	c.Auth = allCompleted(c.Auth)
-	c.RLS = allCompleted(c.RLS)
-	c.API = completed(c.API)
-	c.XDP = allCompleted(c.XDP)
+	complete(reflect.ValueOf(&c).Elem())
 	throttles := make(map[string]Throttle, len(c.Throttles))
 	for name, t := range c.Throttles {
-		t.Bloom = completed(t.Bloom)
-		t.Quota = completed(t.Quota)
-		t.Stamp = completed(t.Stamp)
-		t.Mail = completed(t.Mail)
-		t.Reach = completed(t.Reach)
+		complete(reflect.ValueOf(&t).Elem())
 		fill(&t.OnError, policy.Closed)
 		throttles[name] = t
 	}
 	c.Throttles = throttles
 	return c
-}
-
-// completed returns options with everything filled in, or nil when there are none.
-func completed[T interface{ WithDefaults() T }](o *T) *T {
-	if o == nil {
-		return nil
-	}
-	full := (*o).WithDefaults()
-	return &full
-}
-
-// allCompleted returns a copy of options with everything filled in.
-func allCompleted[T interface{ WithDefaults() T }](all []T) []T {
-	full := make([]T, len(all))
-	for i, o := range all {
-		full[i] = o.WithDefaults()
-	}
-	return full
 }
 
 func fill[T comparable](v *T, value T) {

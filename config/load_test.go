@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// gate and plans are the least that a configuration needs.
+// httpGate and plans are the least that a configuration needs.
 const (
-	gate  = "http: [{listen: '127.0.0.1:8080', upstream: 'http://127.0.0.1:3000', throttles: [plans]}]\n"
-	plans = "throttles: {plans: {quota: {policies: [{name: a, limit: 5, period: 1s}]}}}\n"
+	httpGate = "http: [{listen: '127.0.0.1:8080', upstream: 'http://127.0.0.1:3000', throttles: [plans]}]\n"
+	plans    = "throttles: {plans: {quota: {policies: [{name: a, limit: 5, period: 1s}]}}}\n"
 )
 
 func TestLoadSaysWhyAFileCannotBeRead(t *testing.T) {
@@ -32,7 +32,7 @@ func TestLoadSaysWhyAFileCannotBeRead(t *testing.T) {
 }
 
 func TestFileAtItsBounds(t *testing.T) {
-	fits := gate + plans + "#"
+	fits := httpGate + plans + "#"
 	fits += strings.Repeat("x", MaxFile-len(fits))
 	if _, err := Parse("weir.yaml", []byte(fits)); err != nil {
 		t.Error(err)
@@ -53,7 +53,7 @@ func TestFileAtItsBounds(t *testing.T) {
 func TestKeysAtTheirBound(t *testing.T) {
 	members := func(keys int) []byte {
 		var b strings.Builder
-		b.WriteString(gate + "throttles: {plans: {quota: {policies: [{name: a, limit: 5, period: 1s}], members: {")
+		b.WriteString(httpGate + "throttles: {plans: {quota: {policies: [{name: a, limit: 5, period: 1s}], members: {")
 		keys -= strings.Count(b.String(), ": ")
 		for i := range keys {
 			fmt.Fprintf(&b, "m%d: gold,", i)
@@ -72,7 +72,7 @@ func TestKeysAtTheirBound(t *testing.T) {
 
 func TestDepthAtItsBound(t *testing.T) {
 	nested := func(levels int) string {
-		return gate + plans + "colour: " + strings.Repeat("[", levels) + strings.Repeat("]", levels) + "\n"
+		return httpGate + plans + "colour: " + strings.Repeat("[", levels) + strings.Repeat("]", levels) + "\n"
 	}
 	// The mapping at the top is a level too.
 	if _, err := Parse("weir.yaml", []byte(nested(MaxDepth-1))); err == nil || strings.Contains(err.Error(), "deeper") {
@@ -87,7 +87,7 @@ func TestDepthAtItsBound(t *testing.T) {
 func TestMistakesAtTheirBound(t *testing.T) {
 	file := func(mistakes int) []byte {
 		var b strings.Builder
-		b.WriteString(gate + plans)
+		b.WriteString(httpGate + plans)
 		for i := range mistakes {
 			fmt.Fprintf(&b, "strange%d: 1\n", i)
 		}
@@ -104,7 +104,7 @@ func TestMistakesAtTheirBound(t *testing.T) {
 }
 
 func TestMistakesCanBeTakenApart(t *testing.T) {
-	_, err := Parse("weir.yaml", []byte(gate+plans+"colour: blue\nlog: {levl: info}\n"))
+	_, err := Parse("weir.yaml", []byte(httpGate+plans+"colour: blue\nlog: {levl: info}\n"))
 	one, ok := errors.AsType[*Error](err)
 	if !ok || one.File != "weir.yaml" || one.Line != 3 || one.Column != 1 || one.Msg != `unknown key "colour"` {
 		t.Errorf("%+v", one)

@@ -11,25 +11,26 @@ import (
 	"strings"
 
 	"weir"
+	"weir/gate"
 	"weir/gate/smtpgate"
 	"weir/throttle/stamp"
 )
 
 // mailThrottle checks that a mail throttle stands where it can work: it judges whole mails, and keeps them.
 func (f *findings) mailThrottle(c *Config, u use, at, name string) {
-	if u.accept || c.Throttles[name].Mail == nil {
+	if u.Judges == gate.Arrivals || c.Throttles[name].Mail == nil {
 		return
 	}
 	switch {
-	case !u.mail:
+	case !u.Judges.OfMail():
 		f.add(at, fmt.Sprintf("the throttle %q judges mail", name),
 			"list it under throttles of a gate under smtp or postfix")
-	case u.each:
+	case u.Judges == gate.Recipients:
 		f.add(at,
 			fmt.Sprintf("the throttle %q judges whole mails: whether one has several recipients is known at its end",
 				name), "list it under throttles")
 	default:
-		for _, other := range u.names[:slices.Index(u.names, name)] {
+		for _, other := range u.Names[:slices.Index(u.Names, name)] {
 			if c.Throttles[other].Mail != nil {
 				f.add(at, fmt.Sprintf("%q is a mail throttle already", other), "a mail waits in one delay queue")
 			}

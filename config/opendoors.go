@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -42,33 +41,11 @@ func reachable(listen string) bool {
 	return err != nil || !addr.Unmap().IsLoopback()
 }
 
-// usual is how many connections a gate is taken to have at a time where nobody has said how many it may: its bound is
-// far above that.
-const usual = 1000
-
 // Connections is how many connections the gates may have open at a time as far as the configuration says so, to clients
 // and behind them.
 func (c *Config) Connections() (n int) {
-	for _, g := range c.HTTP {
-		n += 2 * cmp.Or(g.Bounds.Connections, usual)
-	}
-	for _, g := range c.TCP {
-		n += 2*cmp.Or(g.Bounds.Connections, usual) + g.Bounds.Clients
-	}
-	for _, g := range c.SMTP {
-		n += cmp.Or(g.Bounds.Sessions, usual)
-	}
-	for _, g := range c.Postfix {
-		n += cmp.Or(g.Bounds.Connections, usual)
-	}
-	for _, g := range c.Auth {
-		n += cmp.Or(g.Bounds.Connections, usual)
-	}
-	for _, g := range c.RLS {
-		n += cmp.Or(g.Bounds.Connections, usual)
-	}
-	if c.API != nil {
-		n += cmp.Or(c.API.Bounds.Connections, usual)
+	for _, o := range c.Gates() {
+		n += o.Facts().Sockets
 	}
 	return n
 }

@@ -11,41 +11,30 @@ import (
 	"strings"
 
 	"weir"
+	"weir/gate"
 	"weir/identify"
 )
 
 // trusting is a gate that takes the word of proxies for where requests came from.
 type trusting struct {
-	at        string
-	proxies   []netip.Prefix
-	throttles []string // that judge what comes through them
-	header    identify.Header
+	gate.Clients
+	at string
 }
 
 // trusting returns the gates that trust proxies.
 func (c *Config) trusting() (all []trusting) {
-	for i, g := range c.HTTP {
-		all = append(all, trusting{fmt.Sprintf("http[%d]", i), g.TrustedProxies, g.Throttles, g.ForwardedHeader})
-	}
-	for i, g := range c.TCP {
-		all = append(all, trusting{fmt.Sprintf("tcp[%d]", i), g.TrustedProxies, g.Throttles, ""})
-	}
-	for i, g := range c.Auth {
-		all = append(all, trusting{fmt.Sprintf("auth[%d]", i), g.WithDefaults().TrustedProxies, g.Throttles, ""})
-	}
-	for i, g := range c.RLS {
-		if g.Authz != nil {
-			all = append(all, trusting{fmt.Sprintf("rls[%d].authz", i), g.Authz.TrustedProxies, g.Authz.Throttles,
-				g.Authz.ForwardedHeader})
+	for at, g := range c.clients() {
+		if len(g.Proxies) > 0 {
+			all = append(all, trusting{g, at})
 		}
 	}
-	return slices.DeleteFunc(all, func(t trusting) bool { return len(t.proxies) == 0 })
+	return all
 }
 
 // TrustedProxies returns the networks of the proxies that some gate trusts.
 func (c *Config) TrustedProxies() (all []netip.Prefix) {
 	for _, t := range c.trusting() {
-		for _, p := range t.proxies {
+		for _, p := range t.Proxies {
 			all = append(all, identify.PlainPrefix(p))
 		}
 	}
@@ -56,11 +45,11 @@ func (c *Config) TrustedProxies() (all []netip.Prefix) {
 // overlap returns the proxy with which a network has addresses in common.
 func (t *trusting) overlap(p netip.Prefix) (proxy netip.Prefix, found bool) {
 	p = identify.PlainPrefix(p)
-	i := slices.IndexFunc(t.proxies, func(proxy netip.Prefix) bool { return identify.PlainPrefix(proxy).Overlaps(p) })
+	i := slices.IndexFunc(t.Proxies, func(proxy netip.Prefix) bool { return identify.PlainPrefix(proxy).Overlaps(p) })
 	if i < 0 {
 		return proxy, false
 	}
-	return t.proxies[i], true
+	return t.Proxies[i], true
 }
 
 // proxyOddities finds lists that free a trusted proxy from something, and gates that believe either header. Of each
@@ -69,7 +58,7 @@ func (c *Config) proxyOddities() []*weir.FieldError {
 	var odd odds
 	all := c.trusting()
 	for _, t := range all {
-		if t.header == identify.EitherHeader {
+		if t.Header == identify.EitherHeader {
 			odd.add(t.at+".forwarded_header",
 				"with either, a client can write the other header and so choose the address that is charged",
 				"name the header that they maintain: x-forwarded-for or forwarded")
@@ -141,7 +130,7 @@ func readAbsolute(path string) ([]byte, error) {
 // usersOf returns the gates whose requests a throttle judges.
 func usersOf(all []trusting, throttle string) (users []trusting) {
 	for _, t := range all {
-		if slices.Contains(t.throttles, throttle) {
+		if slices.Contains(t.Throttles, throttle) {
 			users = append(users, t)
 		}
 	}

@@ -4,22 +4,24 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"weir/gate"
 )
 
 // reachThrottle checks that a reach throttle stands where messages are judged.
 func (f *findings) reachThrottle(c *Config, u use, at, name string) {
-	if u.accept || c.Throttles[name].Reach == nil {
+	if u.Judges == gate.Arrivals || c.Throttles[name].Reach == nil {
 		return
 	}
 	switch {
-	case u.each:
+	case u.Judges == gate.Recipients:
 		f.add(at, fmt.Sprintf("the throttle %q judges whole mails, recipient by recipient", name),
 			"list it under throttles")
-	case !u.mail && !u.asked:
+	case !u.Judges.OfMail() && u.Judges != gate.Questions:
 		f.add(at, fmt.Sprintf("the throttle %q judges messages by their recipients", name),
 			"list it under throttles of a gate under smtp or postfix, or in a policy of the api")
 	default:
-		for _, other := range u.names[:slices.Index(u.names, name)] {
+		for _, other := range u.Names[:slices.Index(u.Names, name)] {
 			if c.Throttles[other].Reach != nil {
 				f.add(at, fmt.Sprintf("%q is a reach throttle already", other),
 					"one counts the recipients of a message")
@@ -36,7 +38,7 @@ func (f *findings) flaggedLimits(c *Config) {
 			continue
 		}
 		flags := slices.ContainsFunc(c.uses(), func(u use) bool {
-			return u.mail && !u.each && slices.Contains(u.names, name) && c.reachThrottleOf(u.names) != ""
+			return u.Judges == gate.Messages && slices.Contains(u.Names, name) && c.reachThrottleOf(u.Names) != ""
 		})
 		if !flags {
 			f.add("throttles."+name+".mail.flagged", "nobody is flagged where this throttle stands",

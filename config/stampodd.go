@@ -30,12 +30,11 @@ func (c *Config) stampOddities() []*weir.FieldError {
 			oddExempt(&odd, at, name, o, g.Account, g.JWT != nil && g.JWT.Plan != "")
 		}
 	}
-	for i, g := range c.Auth {
-		c.oddExemptOf(&odd, fmt.Sprintf("auth[%d]", i), g.Throttles, g.Account)
-	}
-	for i, g := range c.RLS {
-		if g.Authz != nil {
-			c.oddExemptOf(&odd, fmt.Sprintf("rls[%d].authz", i), g.Authz.Throttles, g.Authz.Account)
+	for at, g := range c.clients() {
+		for _, name := range g.Throttles {
+			if o := c.Throttles[name].Stamp; o != nil && g.Asked {
+				oddExempt(&odd, at, name, o, g.Account, false)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
@@ -81,15 +80,6 @@ func oddExempt(odd *odds, at, name string, o *stamp.Options, sources []string, p
 	if len(o.NeverAsk.Plans) > 0 && !plan {
 		odd.add(at, fmt.Sprintf("%q never asks some plans, and no plan is known here", name),
 			"write jwt: {plan: plan, …} in an HTTP gate, or list accounts")
-	}
-}
-
-// oddExemptOf looks at a gate that is only asked, by a proxy.
-func (c *Config) oddExemptOf(odd *odds, at string, names, sources []string) {
-	for _, name := range names {
-		if o := c.Throttles[name].Stamp; o != nil {
-			oddExempt(odd, at, name, o, sources, false)
-		}
 	}
 }
 

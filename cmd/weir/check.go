@@ -124,8 +124,8 @@ func count(n int, what string) string {
 }
 
 func gates(c *config.Config) int {
-	n := len(c.HTTP) + len(c.TCP) + len(c.SMTP) + len(c.Postfix) + len(c.Auth) + len(c.RLS) + len(c.XDP)
-	if c.API != nil {
+	n := len(c.XDP)
+	for range c.Gates() {
 		n++
 	}
 	return n
