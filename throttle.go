@@ -55,3 +55,14 @@ type Clocked interface {
 	// Alarm registers the function that is told when something falls due earlier than Advance said. It must not block.
 	Alarm(func(due time.Time))
 }
+
+// A Maker is the options of a throttle that is made of nothing else. A field of config.Throttle that points to a Maker
+// is a mechanism that can be configured.
+type Maker interface {
+	Validate() error
+	Make(now time.Time) (Throttle, error)
+	// Renew gives these options to a throttle that others of the same type made, which keeps what it has counted. On an
+	// error the throttle goes on as before. A throttle that must let go of those who wait in it when it is no longer
+	// used has a method Retire(now time.Time).
+	Renew(t Throttle, now time.Time) error
+}

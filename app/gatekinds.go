@@ -3,98 +3,115 @@ package app
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
+	"strings"
 
 	"weir"
-	"weir/config"
+	skeleton "weir/gate"
 	"weir/gate/apigate"
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/postfixgate"
 	"weir/gate/rlsgate"
-	"weir/gate/smtpgate"
 	"weir/gate/tcpgate"
+	"weir/policy"
 )
 
-// A gateKind is one kind of gate: how it is called in the configuration and in the names of bounds, which bounds it
-// reports, and what it makes of the options that it finds there.
+// A gateKind is what app adds to one kind of gate: the names of the bounds that its gates report, and how they are made
+// of parts of weir. The configuration has the kinds; one whose options are a skeleton.Maker needs no row here.
 type gateKind struct {
 	name   string
 	bounds []string // nil where they are not counted for all gates together
-	plans  func(c *change) iter.Seq2[string, func() (*gatePlan, error)]
+	plan   func(*change, *gatePlan, skeleton.Options) error
 }
 
-// gateKinds are all kinds of gates, in the order in which their gates are shown. A new kind is one more line.
+// gateKinds are the kinds of gates that need parts of weir besides their chains.
 func gateKinds() []gateKind {
 	return []gateKind{
-		{"http", httpgate.BoundNames[:],
-			several(func(c *config.Config) []httpgate.Options { return c.HTTP }, (*change).planHTTP)},
-		{"tcp", tcpgate.BoundNames[:],
-			several(func(c *config.Config) []tcpgate.Options { return c.TCP }, (*change).planTCP)},
-		{"smtp", nil, several(func(c *config.Config) []smtpgate.Options { return c.SMTP }, (*change).planSMTP)},
-		{"postfix", postfixgate.BoundNames[:],
-			several(func(c *config.Config) []postfixgate.Options { return c.Postfix }, (*change).planPostfix)},
-		{"auth", authgate.BoundNames[:],
-			several(func(c *config.Config) []authgate.Options { return c.Auth }, (*change).planAuth)},
-		{"rls", rlsgate.BoundNames[:],
-			several(func(c *config.Config) []rlsgate.Options { return c.RLS }, (*change).planRLS)},
-		{"api", apigate.BoundNames[:],
-			atMostOne(func(c *config.Config) *apigate.Options { return c.API }, (*change).planAPI)},
+		{"http", httpgate.BoundNames[:], planned((*change).planHTTP)},
+		{"tcp", tcpgate.BoundNames[:], planned((*change).planTCP)},
+		{"smtp", nil, planned((*change).planSMTP)},
+		{"postfix", postfixgate.BoundNames[:], planned((*change).planPostfix)},
+		{"auth", authgate.BoundNames[:], planned((*change).planAuth)},
+		{"rls", rlsgate.BoundNames[:], planned((*change).planRLS)},
+		{"api", apigate.BoundNames[:], planned((*change).planAPI)},
 	}
 }
 
-// several are the plans of a kind of which there may be a list. They are named by their index in it.
-func several[O any](options func(*config.Config) []O, plan func(*change, O) (*gatePlan, error),
-) func(*change) iter.Seq2[string, func() (*gatePlan, error)] {
-	return func(c *change) iter.Seq2[string, func() (*gatePlan, error)] {
-		return func(yield func(string, func() (*gatePlan, error)) bool) {
-			for i, o := range options(c.next.cfg) {
-				if !yield(fmt.Sprintf("[%d]", i), func() (*gatePlan, error) { return plan(c, o) }) {
-					return
-				}
-			}
-		}
-	}
+// planned is the plan of a kind by options of its own type.
+func planned[O skeleton.Options](plan func(*change, *gatePlan, O) error,
+) func(*change, *gatePlan, skeleton.Options) error {
+	return func(c *change, p *gatePlan, o skeleton.Options) error { return plan(c, p, o.(O)) }
 }
 
-// atMostOne is the plan of a kind of which there is one, or none.
-func atMostOne[O any](options func(*config.Config) *O, plan func(*change, O) (*gatePlan, error),
-) func(*change) iter.Seq2[string, func() (*gatePlan, error)] {
-	return func(c *change) iter.Seq2[string, func() (*gatePlan, error)] {
-		return func(yield func(string, func() (*gatePlan, error)) bool) {
-			if o := options(c.next.cfg); o != nil {
-				yield("", func() (*gatePlan, error) { return plan(c, *o) })
-			}
-		}
+// planMade is the plan of a gate that needs nothing but its chains.
+func (c *change) planMade(p *gatePlan, o skeleton.Maker) error {
+	chains, err := c.chains(p, o)
+	if err != nil {
+		return err
 	}
+	wire(p, func() (skeleton.Made, error) { return o.Make(chains, c.app.envOf(p.listen)) },
+		func(g skeleton.Made) (func(), func(), error) { return g.Prepare(o, chains) })
+	return nil
 }
 
 // A gatePlan is a gate on its way into the next generation.
 type gatePlan struct {
 	*gate
 	old   *gate // the one of the old generation that goes on; nil for a new gate
-	make  func() (server, error)
+	make  func() (skeleton.Gate, error)
 	renew func() (commit, abort func(), err error)
 }
 
 // planGate begins a plan, with what stays of the gate of the old generation. That is the one of the same kind and
 // address. With port 0 several may have the same address; then they are matched in order.
-func (c *change) planGate(kind, listen string) *gatePlan {
-	p := &gatePlan{gate: &gate{kind: kind, listen: listen, seen: new(traffic)}}
-	at := slices.IndexFunc(c.removed, func(g *gate) bool { return g.kind == kind && g.listen == listen })
+func (c *change) planGate(kind string, facts skeleton.Facts) *gatePlan {
+	if facts.UDP {
+		kind = "udp"
+	}
+	p := &gatePlan{gate: &gate{kind: kind, listen: facts.Listen, seen: new(traffic), account: facts.Clients.Account,
+		trusts: trusts(facts.Clients.Proxies)}}
+	at := slices.IndexFunc(c.removed, func(g *gate) bool { return g.kind == kind && g.listen == p.listen })
 	if at >= 0 {
 		p.old = c.removed[at]
 		c.removed = slices.Delete(c.removed, at, at+1)
-		p.server, p.seen, p.state = p.old.server, p.old.seen, p.old.state
+		p.Gate, p.seen, p.state = p.old.Gate, p.old.seen, p.old.state
 	}
 	return p
 }
 
+// chains makes the chains of a gate, by the keys of their lists. What comes last is asked after all throttles that
+// judge requests. What the spool asks itself is left out of those that judge messages.
+func (c *change) chains(p *gatePlan, o skeleton.Options, last ...*policy.Link) (map[string]*policy.Chain, error) {
+	all := map[string]*policy.Chain{}
+	for _, l := range o.Facts().Lists {
+		var err error
+		switch l.Judges {
+		case skeleton.Messages:
+			all[l.Key], err = c.mailChain(l.Key, l.Names)
+		case skeleton.Requests:
+			all[l.Key], err = c.chain(l.Key, l.Names, last...)
+		default:
+			all[l.Key], err = c.chain(l.Key, l.Names)
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch l.Key {
+		case "accept":
+			p.status.Accept = l.Names
+		case "throttles":
+			p.status.Throttles = l.Names
+		}
+	}
+	p.accept, p.chain, p.each = all["accept"], all["throttles"], all["per_recipient"]
+	return all, nil
+}
+
 // wire says how the gate of a plan is made, or goes on with other options.
-func wire[G server](p *gatePlan, make func() (G, error), renew func(G) (commit, abort func(), err error)) {
-	p.make = func() (server, error) { return make() }
-	p.renew = func() (commit, abort func(), err error) { return renew(p.old.server.(G)) }
+func wire[G skeleton.Gate](p *gatePlan, make func() (G, error), renew func(G) (commit, abort func(), err error)) {
+	p.make = func() (skeleton.Gate, error) { return make() }
+	p.renew = func() (commit, abort func(), err error) { return renew(p.old.Gate.(G)) }
 }
 
 // prepareGates keeps the gates whose kind and listen address stay, makes those that are new, and leaves the others
@@ -102,19 +119,29 @@ func wire[G server](p *gatePlan, make func() (G, error), renew func(G) (commit, 
 func (c *change) prepareGates() error {
 	c.removed = slices.Clone(c.old.gates)
 	var errs []error
+	kinds := map[string]gateKind{}
 	for _, kind := range gateKinds() {
-		for index, plan := range kind.plans(c) {
-			if err := c.prepareGate(plan); err != nil {
-				errs = append(errs, weir.Under(kind.name+index, err))
-			}
+		kinds[kind.name] = kind
+	}
+	for path, o := range c.next.cfg.Gates() {
+		name, _, _ := strings.Cut(path, "[")
+		if err := c.prepareGate(kinds[name], name, o); err != nil {
+			errs = append(errs, weir.Under(path, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // prepareGate makes a plan and carries it out.
-func (c *change) prepareGate(plan func() (*gatePlan, error)) error {
-	p, err := plan()
+func (c *change) prepareGate(kind gateKind, name string, o skeleton.Options) (err error) {
+	p := c.planGate(name, o.Facts())
+	if kind.plan != nil {
+		err = kind.plan(c, p, o)
+	} else if maker, ok := o.(skeleton.Maker); ok {
+		err = c.planMade(p, maker)
+	} else {
+		err = fmt.Errorf("no way is known to make a gate of %T", o)
+	}
 	if err != nil {
 		return err
 	}
@@ -126,7 +153,7 @@ func (c *change) prepareGate(plan func() (*gatePlan, error)) error {
 		c.undo.add(abort)
 		c.commit = append(c.commit, commit)
 	} else {
-		if p.server, err = p.make(); err != nil {
+		if p.Gate, err = p.make(); err != nil {
 			return err
 		}
 		if err := c.open(p.gate); err != nil {

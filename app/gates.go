@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -22,17 +21,9 @@ import (
 	"weir/policy"
 )
 
-// A server is what every kind of gate can do.
-type server interface {
-	Listen() error
-	Addr() net.Addr
-	Start()
-	Stop(context.Context) error
-}
-
 // A gate is one gate of a generation.
 type gate struct {
-	server
+	skeleton.Gate
 	kind   string // http, tcp, udp, smtp, postfix, auth, rls, api
 	listen string // as configured
 	status console.GateStatus
@@ -132,27 +123,14 @@ func (c *change) cannotListen(gt *gate, err error) error {
 	return e
 }
 
-// chains makes the chains of a gate: for connections and for what comes over them. What comes last is asked after all
-// throttles.
-func (c *change) chains(accept, throttles []string, last ...*policy.Link) (*policy.Chain, *policy.Chain, error) {
-	door, err := c.chain("accept", accept)
-	if err != nil {
-		return nil, nil, err
-	}
-	chain, err := c.chain("throttles", throttles, last...)
-	return door, chain, err
-}
-
-func (c *change) planHTTP(o httpgate.Options) (p *gatePlan, err error) {
-	p = c.planGate("http", o.Listen)
+func (c *change) planHTTP(p *gatePlan, o httpgate.Options) (err error) {
 	if p.lanes, err = c.prepareLanes(o, p.old); err != nil {
-		return nil, err
+		return err
 	}
-	if p.accept, p.chain, err = c.chains(o.Accept, o.Throttles, p.lanes.links()...); err != nil {
-		return nil, err
+	if _, err = c.chains(p, o, p.lanes.links()...); err != nil {
+		return err
 	}
-	p.trusts, p.account = trusts(o.TrustedProxies), o.Account
-	p.status = console.GateStatus{Upstream: o.Upstream.String(), Accept: o.Accept, Throttles: o.Throttles}
+	p.status.Upstream = o.Upstream.String()
 	p.forget = func(m *console.Metrics) { m.Forget(o.Listen) }
 	wire(p, func() (*httpgate.Gate, error) {
 		return httpgate.New(o, p.accept, p.chain, c.app.httpEnv(o, c.next.cfg, p.seen))
@@ -160,50 +138,45 @@ func (c *change) planHTTP(o httpgate.Options) (p *gatePlan, err error) {
 		commit, abort, err := g.Prepare(o, p.accept, p.chain)
 		return func() { commit(); g.SetAccess(httpgate.AccessLog(c.next.cfg.Log.Access)) }, abort, err
 	})
-	return p, nil
+	return nil
 }
 
-func (c *change) planTCP(o tcpgate.Options) (p *gatePlan, err error) {
-	p = c.planGate(string(o.Protocol), o.Listen)
-	if p.accept, p.chain, err = c.chains(o.Accept, o.Throttles); err != nil {
-		return nil, err
+func (c *change) planTCP(p *gatePlan, o tcpgate.Options) error {
+	if _, err := c.chains(p, o); err != nil {
+		return err
 	}
-	p.trusts = trusts(o.TrustedProxies)
-	p.status = console.GateStatus{Upstream: o.Upstream, Accept: o.Accept, Throttles: o.Throttles}
+	p.status.Upstream = o.Upstream
 	p.forget = func(m *console.Metrics) { m.ForgetTCP(o.Listen) }
 	wire(p, func() (*tcpgate.Gate, error) {
 		return tcpgate.New(o, p.accept, p.chain, tcpgate.Env{Env: c.app.envOf(o.Listen),
 			Observer: tcpObserver{p.seen, c.app.metrics.TCP(o.Listen), c.app.metrics}})
 	}, func(g *tcpgate.Gate) (func(), func(), error) { return g.Prepare(o, p.accept, p.chain) })
-	return p, nil
+	return nil
 }
 
-func (c *change) planAuth(o authgate.Options) (p *gatePlan, err error) {
-	o = o.WithDefaults()
-	p = c.planGate("auth", o.Listen)
-	if p.chain, err = c.chain("throttles", o.Throttles); err != nil {
-		return nil, err
+func (c *change) planAuth(p *gatePlan, o authgate.Options) error {
+	if _, err := c.chains(p, o); err != nil {
+		return err
 	}
-	p.trusts, p.account = trusts(o.TrustedProxies), o.Account
-	p.status = console.GateStatus{Throttles: o.Throttles}
 	p.forget = func(m *console.Metrics) { m.ForgetAuth(o.Listen) }
 	wire(p, func() (*authgate.Gate, error) {
 		return authgate.New(o, p.chain, authgate.Env{Env: c.app.envOf(o.Listen),
 			Observer: authObserver{p.seen, c.app.metrics, o.Listen}, Offend: c.app.offend})
 	}, func(g *authgate.Gate) (func(), func(), error) { return g.Prepare(o, p.chain) })
-	return p, nil
+	return nil
 }
 
-func (c *change) planAPI(o apigate.Options) (p *gatePlan, err error) {
-	p = c.planGate("api", o.Listen)
-	names := slices.Sorted(maps.Keys(o.Policies))
-	chains := map[string]*policy.Chain{}
-	for _, name := range names {
-		if chains[name], err = c.chain("policies."+name, o.Policies[name]); err != nil {
-			return nil, err
-		}
+func (c *change) planAPI(p *gatePlan, o apigate.Options) error {
+	all, err := c.chains(p, o)
+	if err != nil {
+		return err
 	}
-	p.status = console.GateStatus{Policies: names}
+	chains := map[string]*policy.Chain{}
+	for name := range o.Policies {
+		chains[name] = all["policies."+name]
+	}
+	names := slices.Sorted(maps.Keys(o.Policies))
+	p.status.Policies = names
 	p.forget = func(m *console.Metrics) {
 		for _, name := range names {
 			m.ForgetPolicy(name)
@@ -223,5 +196,5 @@ func (c *change) planAPI(o apigate.Options) (p *gatePlan, err error) {
 			}
 		}, abort, err
 	})
-	return p, nil
+	return nil
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -23,61 +24,59 @@ type mechanism struct {
 	show      func(c config.Throttle, v *console.Throttle)   // fills in what the console shows of it
 }
 
-// options are those of a mechanism.
-type options interface{ Validate() error }
-
-// A kind is one row of the table of mechanisms.
+// A kind is what app adds to one mechanism.
 type kind struct {
-	name    string
-	options func(config.Throttle) options // nil where the entry is of another kind
-	build   func(config.Throttle, time.Time) (*mechanism, error)
-	fits    func(old, next config.Throttle) bool // whether a mechanism can take other options; nil: it always can
+	name  string
+	build func(config.Options, time.Time) (*mechanism, error)
+	fits  func(old, next config.Throttle) bool // whether a mechanism can take other options; nil: it always can
 }
 
-// kinds is the table of mechanisms. A new one is a folder below throttle, a field of config.Throttle and a row here.
+// kinds are the mechanisms that need more of app than to be made. The configuration has all of them; one whose options
+// are a weir.Maker needs no row here.
 func kinds() []kind {
 	return []kind{
-		of("bloom", func(c config.Throttle) *bloom.Options { return c.Bloom }, newBloom).when(sameCount),
-		of("quota", func(c config.Throttle) *quota.Options { return c.Quota }, newQuota),
-		of("stamp", func(c config.Throttle) *stamp.Options { return c.Stamp }, newStamp),
-		of("mail", func(c config.Throttle) *outbreak.Options { return c.Mail }, newMail),
-		of("reach", func(c config.Throttle) *reach.Options { return c.Reach }, newReach),
+		{"bloom", of(newBloom), sameCount},
+		{"quota", of(newQuota), nil},
+		{"stamp", of(newStamp), nil},
+		{"mail", of(newMail), nil},
+		{"reach", of(newReach), nil},
 	}
 }
 
-// of makes a row of the table.
-func of[O any, P interface {
-	*O
-	options
-}](name string, get func(config.Throttle) P, build func(O, time.Time) (*mechanism, error)) kind {
-	return kind{name: name,
-		options: func(c config.Throttle) options {
-			if o := get(c); o != nil {
-				return o
-			}
-			return nil
-		},
-		build: func(c config.Throttle, now time.Time) (*mechanism, error) {
-			m, err := build(*get(c), now)
-			return m, weir.Under(name, err)
-		}}
+// of builds a mechanism by options of its own type.
+func of[O any](build func(O, time.Time) (*mechanism, error)) func(config.Options, time.Time) (*mechanism, error) {
+	return func(o config.Options, now time.Time) (*mechanism, error) { return build(*any(o).(*O), now) }
 }
 
-func (k kind) when(fits func(old, next config.Throttle) bool) kind {
-	k.fits = fits
-	return k
+// made builds a mechanism that needs nothing but its options.
+func made(o config.Options, now time.Time) (*mechanism, error) {
+	maker, ok := o.(weir.Maker)
+	if !ok {
+		return nil, fmt.Errorf("no way is known to make a throttle of %T", o)
+	}
+	t, err := maker.Make(now)
+	if err != nil {
+		return nil, err
+	}
+	m := &mechanism{judge: t, configure: func(c config.Throttle, now time.Time) error {
+		_, o := c.Mechanism()
+		return o.(weir.Maker).Renew(t, now)
+	}}
+	if r, ok := t.(interface{ Retire(time.Time) }); ok {
+		m.retire = r.Retire
+	}
+	return m, nil
 }
 
-// kindOf returns the row of an entry.
-func kindOf(c config.Throttle) kind {
+// kindOf returns the kind of an entry, and its options.
+func kindOf(c config.Throttle) (kind, config.Options) {
+	name, o := c.Mechanism()
 	for _, k := range kinds() {
-		if k.options(c) != nil {
-			return k
+		if k.name == name {
+			return k, o
 		}
 	}
-	none := &weir.FieldError{Msg: "no mechanism is named",
-		Hint: "add bloom: {…}, quota: {…}, stamp: {…}, mail: {…} or reach: {…}"}
-	return kind{build: func(config.Throttle, time.Time) (*mechanism, error) { return nil, none }}
+	return kind{name: name, build: made}, o
 }
 
 func newBloom(o bloom.Options, now time.Time) (*mechanism, error) {
@@ -118,18 +117,17 @@ func (a *App) noticed(throttle string) func(bloom.Notice) {
 	}
 }
 
-func newQuota(o quota.Options, _ time.Time) (*mechanism, error) {
-	q, err := quota.New(o)
+func newQuota(o quota.Options, now time.Time) (*mechanism, error) {
+	m, err := made(&o, now)
 	if err != nil {
 		return nil, err
 	}
-	return &mechanism{judge: q, retire: q.Retire,
-		configure: func(c config.Throttle, now time.Time) error { return q.Configure(*c.Quota, now) },
-		show: func(_ config.Throttle, v *console.Throttle) {
-			s := q.Stats()
-			v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting,
-				Strangers: s.Strangers, PushedOut: s.PushedOut}
-		}}, nil
+	m.show = func(_ config.Throttle, v *console.Throttle) {
+		s := m.judge.(*quota.Quota).Stats()
+		v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting,
+			Strangers: s.Strangers, PushedOut: s.PushedOut}
+	}
+	return m, nil
 }
 
 func newStamp(o stamp.Options, now time.Time) (*mechanism, error) {

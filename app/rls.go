@@ -12,32 +12,30 @@ import (
 	"weir/throttle/quota"
 )
 
-func (c *change) planRLS(o rlsgate.Options) (p *gatePlan, err error) {
-	o = o.WithDefaults()
-	p = c.planGate("rls", o.Listen)
-	names := slices.Sorted(maps.Keys(o.Domains))
-	p.status = console.GateStatus{Policies: names}
+func (c *change) planRLS(p *gatePlan, o rlsgate.Options) error {
+	chains, err := c.chains(p, o)
+	if err != nil {
+		return err
+	}
 	if p.old == nil {
 		p.state = &envoyLimits{app: c.app}
 	}
+	names := slices.Sorted(maps.Keys(o.Domains))
+	p.status.Policies = names
 	parts := rlsgate.Parts{Domains: map[string]*policy.Chain{}, Limit: p.state.(*envoyLimits).link}
 	for _, name := range names {
-		if parts.Domains[name], err = c.chain("domains."+name+".throttles", o.Domains[name].Throttles); err != nil {
-			return nil, err
-		}
+		parts.Domains[name] = chains["domains."+name+".throttles"]
 	}
-	if a := o.Authz; a != nil {
-		if parts.Authz, err = c.chain("authz.throttles", a.Throttles); err != nil {
-			return nil, err
-		}
-		p.chain, p.trusts, p.account, p.status.Throttles = parts.Authz, trusts(a.TrustedProxies), a.Account, a.Throttles
+	parts.Authz = chains["authz.throttles"]
+	if p.chain = parts.Authz; o.Authz != nil {
+		p.status.Throttles = o.Authz.Throttles
 	}
 	p.forget = func(m *console.Metrics) { m.ForgetRLS(o.Listen) }
 	wire(p, func() (*rlsgate.Gate, error) {
 		return rlsgate.New(o, parts, rlsgate.Env{Env: c.app.envOf(o.Listen),
 			Observer: rlsObserver{c.app.metrics, o.Listen}, Offend: c.app.offend})
 	}, func(g *rlsgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
-	return p, nil
+	return nil
 }
 
 // envoyAccounts is how many values are counted apart for rules of one unit. Those beyond share limits.

@@ -58,41 +58,32 @@ func (c *change) newSMTPState(listen string) (*smtpState, error) {
 	return s, nil
 }
 
-func (c *change) planSMTP(o smtpgate.Options) (p *gatePlan, err error) {
+func (c *change) planSMTP(p *gatePlan, o smtpgate.Options) error {
 	o.Hostname = c.app.hostName(o)
-	o = o.WithDefaults()
 	name := c.postName(o.Listen)
-	p = c.planGate("smtp", o.Listen)
-	if p.accept, err = c.chain("accept", o.Accept); err != nil {
-		return nil, err
-	}
-	if p.chain, err = c.mailChain("throttles", o.Throttles); err != nil {
-		return nil, err
-	}
-	if p.each, err = c.chain("per_recipient", o.PerRecipient); err != nil {
-		return nil, err
+	_, err := c.chains(p, o)
+	if err != nil {
+		return err
 	}
 	if p.old == nil {
 		if p.state, err = c.newSMTPState(o.Listen); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	p.trusts = trusts(nil)
-	p.status = console.GateStatus{Upstream: strings.Join(o.NextHop.Servers, ", "), Accept: o.Accept,
-		Throttles: o.Throttles}
+	p.status.Upstream = strings.Join(o.NextHop.Servers, ", ")
 	p.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
 		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command,
 		Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	state := p.state.(*smtpState)
 	parts := smtpgate.Parts{Accept: p.accept, Throttles: p.chain, PerRecipient: p.each,
 		Guesses: state.guesses.Throttle(), UserGuesses: c.app.post.accounts}
 	if o.Stamps != nil {
 		if p.stamps, err = c.mailStamps(*o.Stamps, p.old); err != nil {
-			return nil, weir.Under("stamps", err)
+			return weir.Under("stamps", err)
 		}
 		parts.Stamps = p.stamps
 	}
@@ -103,7 +94,7 @@ func (c *change) planSMTP(o smtpgate.Options) (p *gatePlan, err error) {
 	wire(p, func() (*smtpgate.Gate, error) {
 		return smtpgate.New(o, parts, c.app.smtpEnv(name, o, smtpObserver{p.seen, state.metrics, c.app, name}))
 	}, func(g *smtpgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
-	return p, nil
+	return nil
 }
 
 // nextHopLogins asks the next hop about passwords.

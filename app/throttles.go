@@ -45,25 +45,21 @@ func (t *throttle) reach() *reachDesk {
 // judgesMail reports whether the spool runs the throttle itself.
 func (t *throttle) judgesMail() bool { return t.reach() != nil || t.config.Mail != nil }
 
-// validate checks the options of a mechanism that is kept.
-func validate(c config.Throttle) error {
-	k := kindOf(c)
-	return weir.Under(k.name, k.options(c).Validate())
-}
-
 // sameMechanism reports whether the mechanism of one entry can take the options of another.
 func sameMechanism(a, b config.Throttle) bool {
-	k := kindOf(a)
-	return k.name == kindOf(b).name && (k.fits == nil || k.fits(a, b))
+	k, _ := kindOf(a)
+	other, _ := kindOf(b)
+	return k.name == other.name && (k.fits == nil || k.fits(a, b))
 }
 
 // sameOptions reports whether two entries of one kind have the same options. What stands in files may have changed.
 func sameOptions(a, b config.Throttle) bool {
-	k := kindOf(b)
-	if o, ok := k.options(b).(interface{ ReadsFiles() bool }); ok && o.ReadsFiles() {
+	_, old := a.Mechanism()
+	_, next := b.Mechanism()
+	if o, ok := next.(interface{ ReadsFiles() bool }); ok && o.ReadsFiles() {
 		return false
 	}
-	return reflect.DeepEqual(k.options(a), k.options(b))
+	return reflect.DeepEqual(old, next)
 }
 
 // view is the throttle as the console sees it.
@@ -97,9 +93,13 @@ func (c *change) prepareThrottles() error {
 func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, error) {
 	cfg = c.app.signed(name, cfg)
 	old := c.old.throttle(name)
+	k, o := kindOf(cfg)
+	if o == nil {
+		return nil, &weir.FieldError{Msg: "no mechanism is named"}
+	}
 	if old != nil && sameMechanism(old.config, cfg) {
-		if err := validate(cfg); err != nil {
-			return nil, err
+		if err := o.Validate(); err != nil {
+			return nil, weir.Under(k.name, err)
 		}
 		t := *old
 		link := *old.link // in-flight requests still hold the old one: what changes goes into a copy
@@ -111,13 +111,13 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 		c.shadow(old, &t)
 		return &t, nil
 	}
-	m, err := kindOf(cfg).build(cfg, c.app.opts.Clock.Now())
+	m, err := k.build(o, c.app.opts.Clock.Now())
 	if err != nil {
-		return nil, err
+		return nil, weir.Under(k.name, err)
 	}
 	link := policy.NewLink(name, m.judge, cfg.OnError)
 	link.Shadow.Store(cfg.Shadow)
-	t := &throttle{name: name, kind: kindOf(cfg).name, link: link, config: cfg, mechanism: m}
+	t := &throttle{name: name, kind: k.name, link: link, config: cfg, mechanism: m}
 	if old != nil { // another mechanism under the same name: its series go on
 		link.Counts, link.Shadow = old.link.Counts, old.link.Shadow
 		c.shadow(old, t)

@@ -5,7 +5,7 @@
 // is New, Listen, Start, any number of Prepare, Stop; all of them may be called from several goroutines.
 //
 // To add a gate, make a folder beside the others with:
-//   - Options, with WithDefaults and Validate. A Listen in it is opened by Listen of this package.
+//   - Options, with WithDefaults, Validate and Facts. A Listen in it is opened by Listen of this package.
 //   - a setup: everything that a connection or a request needs to know of the options. It does not change.
 //   - an Env that embeds Env of this package, and an Observer.
 //   - a Gate that embeds a Skeleton of the setup. Its New makes the setup and calls New of this package with Hooks:
@@ -15,7 +15,8 @@
 //     no more patience.
 //   - Prepare, which makes a setup of other options and ends with Skeleton.Replace.
 //
-// Then write the line for it in the table of package app. gatetest has what its tests need.
+// Then add a field for its options to config.Config. Options that are a Maker need nothing else; a gate that needs more
+// of weir than its chains has a row in the table of package app. gatetest has what its tests need.
 //
 // Time comes from Env.Clock, with one exception: deadlines of sockets are kept by the operating system in real time.
 package gate

@@ -400,3 +400,9 @@ func (v *mistakes) overrides(path string, overrides map[string]Override, policie
 		}
 	}
 }
+
+// Make implements weir.Maker.
+func (o Options) Make(time.Time) (weir.Throttle, error) { return New(o) }
+
+// Renew implements weir.Maker.
+func (o Options) Renew(t weir.Throttle, now time.Time) error { return t.(*Quota).Configure(o, now) }
