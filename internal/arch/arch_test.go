@@ -167,7 +167,7 @@ func gatesKnowNoMechanism(p pkg, floor int) (wrong []string) {
 	}
 	for _, imp := range p.Imports {
 		below := inside(imp)
-		if slices.Contains(mechanisms, below) && halves[p.path] != below {
+		if isMechanism(below) && halves[p.path] != below {
 			wrong = append(wrong, fmt.Sprintf("is a gate and imports the mechanism %s: ask a policy", below))
 		}
 		if dir := path.Dir(below); dir == "store" || dir == "farm" {
@@ -258,7 +258,7 @@ func TestSource(t *testing.T) {
 			if file.Doc != nil && wellDocumented(p, file.Doc.Text()) {
 				documented = true
 			}
-			for _, wrong := range inFile(fset, file, slices.Contains(timeless, p.path)) {
+			for _, wrong := range inFile(fset, file, isTimeless(p.path)) {
 				t.Error(wrong)
 			}
 		}

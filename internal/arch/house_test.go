@@ -2,6 +2,7 @@ package arch
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -66,13 +67,13 @@ var floors = map[string]int{
 	"internal/gen/*":    exempt,
 }
 
-// mechanisms decide and never act.
-var mechanisms = []string{
-	"throttle/ban", "throttle/bloom", "throttle/outbreak", "throttle/quota", "throttle/reach", "throttle/stamp",
-}
+// isMechanism reports whether a package decides, and so never acts.
+func isMechanism(pkg string) bool { return path.Dir(pkg) == "throttle" }
 
-// timeless packages are given the time and never wait.
-var timeless = append([]string{"weir", "identify", "policy", "admission"}, mechanisms...)
+// isTimeless reports whether a package is given the time and never waits.
+func isTimeless(pkg string) bool {
+	return isMechanism(pkg) || slices.Contains([]string{"weir", "identify", "policy", "admission"}, pkg)
+}
 
 // acting packages stand below those who decide, and act all the same: they keep deadlines.
 var acting = []string{"mail/nexthop"}
