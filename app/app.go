@@ -231,8 +231,8 @@ func (a *App) announce(g *generation) {
 func (a *App) Stop(ctx context.Context) error {
 	a.stop.Do(func() {
 		a.state.Store(stopping)
-		// Whoever is starting or reloading finishes first. The lock is not kept: a command that waits for it is to be
-		// told that weir is stopping, not to be waited for.
+		// A start or reload under way finishes first. The lock is released again: a command that waits for it is told
+		// that weir is stopping.
 		a.work.Lock()
 		running := a.running
 		a.work.Unlock()
@@ -272,7 +272,7 @@ func (a *App) takeDown(ctx context.Context) error {
 	return err
 }
 
-// closePackets ends the care for network interfaces. The limits stay in the kernel, so that a restart forgets nothing.
+// closePackets lets go of the network interfaces. The limits stay in the kernel, so that a restart forgets nothing.
 func closePackets(g *generation) {
 	for _, p := range g.packets {
 		p.feed.stop()

@@ -24,8 +24,7 @@ var _ console.Backend = backend{}
 // patienceWithLog is how long a line of the log may take to be written before weir is not ready any more.
 const patienceWithLog = 10 * time.Second
 
-// Ready says whether every gate serves, whether somebody takes the log, and whether there is room for mail, where mail
-// comes in.
+// Ready reports whether every gate serves, the log is read, and there is room for mail where mail comes in.
 func (b backend) Ready() error {
 	if s := b.state.Load(); s != serving {
 		return errors.New(stateNames[s])
@@ -43,7 +42,7 @@ func (b backend) Ready() error {
 	return nil
 }
 
-// Status sums the App up.
+// Status is a summary of the App.
 func (b backend) Status() console.Status {
 	g, state := b.current.Load(), b.state.Load()
 	b.look(g)
@@ -90,8 +89,7 @@ func (b backend) Throttles() []console.Throttle {
 	return all
 }
 
-// Account asks every throttle that keeps accounts. The name is shown to whoever asked and to nobody else; it is never
-// logged.
+// Account asks every throttle that keeps accounts. The name goes only to the caller; it is never logged.
 func (b backend) Account(name string) (console.Account, error) {
 	if name == "" {
 		return console.Account{}, console.Invalid("which account?")
@@ -272,7 +270,7 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 	return states, nil
 }
 
-// Reload reads the configuration again. What is wrong with it is told with its lines.
+// Reload reads the configuration again. Its errors have line numbers.
 func (b backend) Reload(context.Context) error {
 	err := b.Reread()
 	if err == nil {

@@ -71,8 +71,8 @@ var offences = map[weir.Reason]string{
 	weir.NotPaying: "keeps coming without a stamp",
 }
 
-// offend puts whoever did something that must not be done on the invalid list. A gate calls it for an answer that says
-// so.
+// offend counts an offence of a client, which may put it on the invalid list. Gates call it for answers that report
+// one.
 //
 // The address of a trusted proxy is never banned. It is the source where nobody knows who is behind the proxy.
 func (a *App) offend(ev *weir.Event, answer *weir.Answer) {
@@ -97,7 +97,7 @@ func (a *App) offend(ev *weir.Event, answer *weir.Answer) {
 // boundBans is what the bound of the invalid list is called in the metrics.
 const boundBans = "bans"
 
-// BanStatus sums the invalid list up.
+// BanStatus is a summary of the invalid list.
 func (b backend) BanStatus() console.BanStatus {
 	s := b.bans.list.Stats()
 	return console.BanStatus{Clients: s.Clients, Networks: s.Networks, Operators: s.Operators,

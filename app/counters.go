@@ -14,9 +14,9 @@ import (
 
 // How often, and how long.
 const (
-	saveEvery    = 5 * time.Second // so much of what was used is forgotten when weir is killed
+	saveEvery    = 5 * time.Second // at most this much is forgotten when weir is killed
 	saveFirst    = 200 * time.Millisecond
-	savePatience = 30 * time.Second // for one batch, behind everybody's back
+	savePatience = 30 * time.Second // for one batch, in the background
 	pruneEvery   = 10 * time.Minute // what no longer counts
 )
 
@@ -27,11 +27,11 @@ type counters struct {
 	app    *App
 	store  store.Counters
 	health *storeHealth
-	ctx    context.Context // of what is saved behind everybody's back
+	ctx    context.Context // of what is saved in the background
 	giveUp context.CancelFunc
 
 	saving sync.Mutex      // one at a time
-	batch  []store.Counter // being saved; what is left of a save that failed, which comes before anything else
+	batch  []store.Counter // being saved; what is left of a failed save, which is written first
 	pruned time.Time
 	began  time.Time
 
@@ -55,7 +55,7 @@ func (a *App) startCounters(ctx context.Context, s store.Counters, health *store
 	return c, nil
 }
 
-// schedule has everything saved every few seconds, if there is something to keep in throttles.
+// schedule saves everything every few seconds if the throttles have something to keep.
 func (c *counters) schedule(all []*throttle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +71,7 @@ func (c *counters) set() {
 	}
 }
 
-// restore gives throttles back what accounts have used of them. Of a throttle that is not among them, it stays in the
-// store.
+// restore gives throttles back what accounts have used. Counters of other throttles stay in the store.
 func (c *counters) restore(ctx context.Context, all []*throttle) error {
 	into := map[string]*quota.Quota{}
 	for _, t := range all {
@@ -86,7 +85,7 @@ func (c *counters) restore(ctx context.Context, all []*throttle) error {
 	now := c.app.opts.Clock.Now()
 	restored, noRoom, passedOver := 0, 0, 0
 	var err error
-	for _, accepted := range []bool{true, false} { // those first that nobody may push out
+	for _, accepted := range []bool{true, false} { // first those that cannot be pushed out
 		err = c.store.Load(ctx, now, func(v store.Counter) error {
 			q := into[v.Throttle]
 			if q == nil || quota.Accepted(&v) != accepted {

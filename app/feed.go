@@ -39,13 +39,13 @@ func (a *App) kernelRules(cfg *config.Config) kernelRules {
 		shadow: a.bans.link.Shadow.Load()}
 }
 
-// takes reports whether a ban of a network is for the kernel. One that takes in a single address that must not be
-// dropped is not.
+// takes reports whether a ban of a network is for the kernel. A ban is not for the kernel if it contains one address
+// that must not be dropped.
 func (r *kernelRules) takes(b *store.Ban) bool {
 	return !r.shadow && !r.proxies.overlap(b.Prefix) && (b.Operator || !r.exempt.overlap(b.Prefix))
 }
 
-// networks are networks of which none has another, in the order of their addresses.
+// networks do not contain each other, and are sorted by address.
 type networks []netip.Prefix
 
 func newNetworks(all []netip.Prefix) (n networks) {
@@ -71,11 +71,11 @@ func (n networks) overlap(p netip.Prefix) bool {
 }
 
 // A feed keeps the ban list of a network interface as the invalid list is: whoever is banned by address is dropped in
-// the kernel, until the ban is over. It works behind the list's back, as the kernel may take its time. A nil feed does
+// the kernel, until the ban is over. It works in the background, as the kernel may be slow. A nil feed does
 // nothing.
 //
-// It is level-triggered: what it is told is which networks to look at again, and never what became of them. So nothing
-// is lost when it is told too much, too little, or in the wrong order.
+// It is level-triggered: it is told which networks to check again, not what happened to them. So nothing is lost when
+// it is told too much, too little, or in the wrong order.
 type feed struct {
 	list    *ban.List
 	kernel  kernelList
@@ -141,7 +141,7 @@ func (f *feed) stop() {
 	<-f.done
 }
 
-// look has a network looked at. It is called under the list's lock.
+// look marks a network to be checked. It is called under the list's lock.
 func (f *feed) look(p netip.Prefix) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,7 +158,7 @@ func (f *feed) look(p netip.Prefix) {
 	f.call()
 }
 
-// configure gives the feed its rules, and has everything looked at: the kernel's list may have changed as well.
+// configure gives the feed its rules and checks everything again: the kernel's list may have changed as well.
 func (f *feed) configure(r kernelRules) {
 	if f == nil {
 		return
@@ -177,7 +177,7 @@ func (f *feed) call() {
 	}
 }
 
-// flush returns when the kernel has what was on the list when it was called, or when nobody has patience any more.
+// flush returns when the kernel has what was on the list at the call, or when ctx ends.
 func (f *feed) flush(ctx context.Context) {
 	if f == nil {
 		return
@@ -270,7 +270,7 @@ func (f *feed) put(b store.Ban) {
 	}
 }
 
-// take lets a network pass again.
+// take removes a network's ban from the kernel.
 func (f *feed) take(p netip.Prefix) {
 	delete(f.leftOut, p)
 	if _, known := f.fed[p]; !known {

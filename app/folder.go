@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// makeFolder makes the data folder, for weir's eyes only, unless it is there.
+// makeFolder makes the data folder, readable by weir only, unless it exists.
 func makeFolder(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("data: %w", err)
@@ -16,7 +16,7 @@ func makeFolder(path string) error {
 	return ownFolder(path)
 }
 
-// ownFolder refuses a data folder that others can write: whoever can put a file there can have weir believe it.
+// ownFolder refuses a data folder that others can write: weir trusts the files in it.
 func ownFolder(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

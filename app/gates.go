@@ -70,7 +70,7 @@ func (g *gate) view(now time.Time) console.GateStatus {
 }
 
 // explain asks every throttle of the gate what it would say: those that judge the connection, when it is known where it
-// would come from, and those that judge what comes over it. Who does not get in is asked nothing more.
+// would come from, and those that judge what comes over it. A refused connection is judged no further.
 func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer) {
 	if g.accept != nil && ev.Source.IsValid() && !g.trusts(ev.Source) {
 		connection := *ev
@@ -109,8 +109,8 @@ func (c *change) open(gt *gate) error {
 	return nil
 }
 
-// cannotListen says why a new gate cannot have its address. It may be weir itself that has it: the address of a gate
-// that is to go is free only after the reload, which fails without it.
+// cannotListen says why a new gate cannot have its address. The address may belong to a gate of this weir that the
+// reload removes: it becomes free only after the reload.
 func (c *change) cannotListen(gt *gate, err error) error {
 	e := &weir.FieldError{Path: "listen", Msg: err.Error()}
 	_, port, _ := net.SplitHostPort(gt.listen)

@@ -9,8 +9,8 @@ import (
 	"weir/console"
 )
 
-// A generation is everything that one configuration made. Once it is in effect it does not change, so that whoever
-// looks at it sees one configuration and not half of two.
+// A generation is everything that one configuration made. It does not change once it is in effect, so that readers
+// never see half of two configurations.
 type generation struct {
 	cfg       *config.Config
 	throttles []*throttle // by name

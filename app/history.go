@@ -12,9 +12,8 @@ import (
 	"weir/throttle/stamp"
 )
 
-// A history remembers how the gates with a capacity fared over the last minutes, for the plots of the console. One
-// timer looks after all of them, and only while there is one. The past of a gate without a capacity, or of one that is
-// no more, is forgotten.
+// A history keeps samples of the gates with a capacity over the last minutes, for the plots of the console. One timer
+// serves all of them, and runs only while there is such a gate. Samples of other gates are dropped.
 type history struct {
 	clock clock.Clock
 	now   func() *generation
@@ -94,7 +93,7 @@ func (h *history) record(gt *gate) *record {
 	return h.records[i]
 }
 
-// sample adds how a gate fares now.
+// sample adds the present state of a gate.
 func (r *record) sample(g *generation, gt *gate, now time.Time) {
 	before, counts, passed := r.counts, gt.lanes.Stats(now), now.Sub(r.at).Seconds()
 	r.counts, r.at = counts, now

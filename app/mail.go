@@ -59,7 +59,7 @@ func (a *App) derive(purpose string) []byte {
 	return h.Sum(nil)
 }
 
-// startPost takes the mail over that is in the store, and goes on with it.
+// startPost takes over the mail in the store and goes on delivering it.
 func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 	s, err := spool.New(spool.Options{
 		Store: k.store.Mail(), Clock: a.opts.Clock, Log: a.opts.Log, Observer: a.post.seen,
@@ -82,7 +82,7 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 	return nil
 }
 
-// goOn lets what is due be done from now on. A weir without mail has nothing to wait for.
+// goOn starts doing what is due. A weir without mail never needs it.
 func (p *post) goOn() {
 	p.once.Do(func() {
 		run, cancel := context.WithCancel(context.Background())
@@ -103,8 +103,8 @@ func (a *App) stopPost(ctx context.Context) error {
 	return a.post.Stop(ctx)
 }
 
-// RunDue does what is due in the spool, and waits until the deliveries under way are over. It happens by itself; who
-// moves a fake clock calls it afterwards.
+// RunDue does what is due in the spool, and waits until the deliveries under way are over. It happens by itself; a test
+// that moves a fake clock calls it afterwards.
 func (a *App) RunDue(ctx context.Context) error {
 	if a.post.Spool == nil {
 		return ErrNotServing
@@ -123,8 +123,8 @@ func (g *generation) posts() (all []spool.Gate) {
 	return all
 }
 
-// postName is the name under which the mail of a gate is kept: where it listens. Of several with port 0 the later ones
-// are numbered.
+// postName is the name under which the mail of a gate is kept: where it listens. Where several have port 0, the later
+// ones are numbered.
 func (c *change) postName(listen string) string {
 	name := listen
 	for i := 2; slices.ContainsFunc(c.next.gates,

@@ -19,7 +19,7 @@ import (
 type mechanism struct {
 	judge     weir.Throttle
 	configure func(c config.Throttle, now time.Time) error   // never nil; on an error it keeps the options that it has
-	retire    func(now time.Time)                            // lets everybody go who waits in it
+	retire    func(now time.Time)                            // releases those who wait in it
 	enter     func(a *App, name string, shadow *atomic.Bool) // tells it, once, about its throttle
 	show      func(c config.Throttle, v *console.Throttle)   // fills in what the console shows of it
 }

@@ -58,7 +58,7 @@ func (a *App) Reread() error {
 	return a.Reload(cfg)
 }
 
-// Reload changes the configuration of an App that serves. It takes whole or changes nothing: what can fail is done
+// Reload changes the configuration of an App that serves. It applies completely or not at all: what can fail is done
 // first, and undone when something else fails. Requests under way are not disturbed; the counters of throttles that
 // keep their name stay.
 func (a *App) Reload(cfg *config.Config) error {
@@ -107,8 +107,8 @@ func (a *App) reload(cfg *config.Config) error {
 	return nil
 }
 
-// configureThrottles gives new options to the throttles that are kept. They were checked before, so that a failure here
-// is a surprise; even then those that took theirs get the old ones back.
+// configureThrottles gives new options to the throttles that are kept. They were checked before, so a failure is
+// unexpected; the throttles that were changed already then get their old options back.
 func (c *change) configureThrottles(now time.Time) error {
 	for i, r := range c.configure {
 		err := r.configure(r.next, now)
@@ -126,8 +126,8 @@ func (c *change) configureThrottles(now time.Time) error {
 	return nil
 }
 
-// leaveBehind takes down what the new generation has no use for, without keeping the reload waiting: requests may be
-// under way in a gate for long, and the reload itself may have come in by the control socket that is to be closed.
+// leaveBehind takes down what the new generation does not use, in the background: requests may be under way in a gate
+// for long, and the reload itself may have come through the control socket that is to be closed.
 func (a *App) leaveBehind(c *change) {
 	if len(c.removed)+len(c.retired)+len(c.closed) == 0 {
 		return
@@ -165,7 +165,7 @@ func (a *App) retire(all []*throttle) {
 	}
 }
 
-// forget drops the series of a gate, unless one of the same name has come since.
+// forget drops the series of a gate, unless there is a new one of the same name.
 func (a *App) forget(gone *gate) {
 	for _, gt := range a.current.Load().gates {
 		if gt.kind == gone.kind && gt.listen == gone.listen {

@@ -24,8 +24,8 @@ func newSecret() []byte {
 	return secret
 }
 
-// keepSecret reads the secret from the data folder, or puts it there, so that a restart costs nobody a stamp or a place
-// in line.
+// keepSecret reads the secret from the data folder, or puts it there, so that stamps and places in line survive a
+// restart.
 func (a *App) keepSecret(g *generation) error {
 	secret, err := readSecret(filepath.Join(g.cfg.Data, secretFile), a.secret)
 	if err != nil {
@@ -61,7 +61,7 @@ func readSecret(path string, fresh []byte) ([]byte, error) {
 	return secret, nil
 }
 
-// writeSecret writes the secret whole or not at all.
+// writeSecret writes the secret completely or not at all.
 func writeSecret(path string, secret []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), secretFile+".*") // for the owner only
 	if err != nil {

@@ -29,8 +29,7 @@ func stampView(t *stamp.Throttle, o *stamp.Options) *console.Stamp {
 	return v
 }
 
-// look brings the difficulty of stamps up to date at gates that nobody comes to, so that what is shown is what would be
-// asked.
+// look updates the difficulty of stamps at gates without traffic, so that the status shows what would be asked.
 func (a *App) look(g *generation) {
 	now := a.opts.Clock.Now()
 	for _, gt := range g.gates {
@@ -52,8 +51,8 @@ const (
 	lookupTimeout = 5 * time.Second
 )
 
-// meet has the names of those looked up who say that they are good bots: the address must have a name, and the name
-// that address. There are never more questions open than MaxUnsure allows.
+// meet verifies clients that claim to be a known bot: the address must have a name that resolves to the same address.
+// At most MaxUnsure lookups are open.
 func (a *App) meet(t *stamp.Throttle) {
 	t.Exempt().Unsure(func(addr netip.Addr) {
 		a.background.Go(func() {
@@ -84,8 +83,7 @@ type resolver interface {
 // maxNames is how many names of one address are looked at.
 const maxNames = 4
 
-// confirmed returns the names of an address that lead back to it. That there are none is an answer; that nobody could
-// tell is an error.
+// confirmed returns the names of an address that lead back to it. No name is an answer; a failed lookup is an error.
 func confirmed(ctx context.Context, r resolver, addr netip.Addr) (names []string, err error) {
 	found, err := r.LookupAddr(ctx, addr.String())
 	if err != nil && !notFound(err) {

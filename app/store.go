@@ -37,8 +37,7 @@ type kept struct {
 	health   *storeHealth
 }
 
-// openStore opens what is kept in the data folder, and puts it to use: who was banned is banned again, and what was
-// used is used.
+// openStore opens the data folder's files and restores bans and counters.
 func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
@@ -60,7 +59,7 @@ func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error)
 	return k, nil
 }
 
-// explainStore says what to do about a store that cannot be had.
+// explainStore adds what to do about a store that cannot be opened.
 func explainStore(err error) error {
 	for _, known := range []struct {
 		is   error
@@ -86,8 +85,8 @@ func (k *kept) flushBans(ctx context.Context) error {
 	return k.bans.Flush(ctx)
 }
 
-// close makes everything safe and lets go of the files. It has a deadline of its own: who is in a hurry to stop does
-// not want to lose what was written a moment ago, and a disk that does not answer must not keep weir from stopping.
+// close writes everything and closes the files. It has a deadline of its own: a quick stop must not lose what was
+// written a moment ago, and a disk that hangs must not keep weir from stopping.
 func (k *kept) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closePatience)
 	defer cancel()
@@ -117,7 +116,7 @@ func (a *App) closeStore(ctx context.Context) error {
 	return nil
 }
 
-// StoreStatus says how the files in the data folder fare.
+// StoreStatus is the state of the files in the data folder.
 func (b backend) StoreStatus() console.StoreStatus {
 	s := console.StoreStatus{Parts: []console.StorePart{}}
 	k := b.kept.Load()
@@ -132,7 +131,7 @@ func (b backend) StoreStatus() console.StoreStatus {
 	return s
 }
 
-// prepareFolder refuses to move what is kept while it is in use: half of it would be written here, half there.
+// prepareFolder refuses another data folder while one is in use: data would be split between the two.
 func (c *change) prepareFolder() error {
 	if c.old.cfg == nil || filepath.Clean(c.next.cfg.Data) == filepath.Clean(c.old.cfg.Data) {
 		return nil
@@ -141,7 +140,7 @@ func (c *change) prepareFolder() error {
 		Hint: "stop weir, move the folder, and start it again"}
 }
 
-// storeHealth notes how the store fares, and logs it without letting a disk that is full fill up what is left of it.
+// storeHealth notes failures of the store, and logs them rarely enough not to fill the rest of a full disk.
 type storeHealth struct {
 	clock clock.Clock
 	log   *slog.Logger
@@ -150,7 +149,7 @@ type storeHealth struct {
 	parts map[string]*partHealth
 }
 
-// partHealth is how one part fares.
+// partHealth is the state of one part.
 type partHealth struct {
 	failures uint64
 	err      error // nil: it works

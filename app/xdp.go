@@ -28,8 +28,8 @@ type packets struct {
 // name is what the limiter is called beside the throttles. No throttle has a colon in its name.
 func (p *packets) name() string { return "xdp:" + p.options.Interface }
 
-// attach puts the program on its interface, and who is banned into its list. Where this process or this system cannot
-// limit packets, weir says what is missing and does the rest of its work.
+// attach puts the program on its interface and the bans into its list. Where this process or system cannot limit
+// packets, weir logs what is missing and runs without it.
 func (a *App) attach(p *packets, cfg *config.Config) error {
 	err := p.gate.Attach()
 	_, nowhere := errors.AsType[*xdpgate.NoFileSystem](err)
@@ -47,7 +47,7 @@ func (a *App) attach(p *packets, cfg *config.Config) error {
 }
 
 // attachPackets attaches every limiter of a generation, removes what an earlier weir has left of interfaces that are
-// gone, and tells of the limiters that it has left running.
+// gone, and logs the limiters that it has left running.
 func (a *App) attachPackets(g *generation) error {
 	pins := map[string][]string{}
 	for i, p := range g.packets {
@@ -121,8 +121,7 @@ func (c *change) preparePackets() error {
 	return errors.Join(errs...)
 }
 
-// newPackets makes a limiter. It goes on with the shadow of one that never limited packets, unless the configuration
-// says something else than before.
+// newPackets makes a limiter. It keeps the shadow of the limiter before it, unless the configuration changed it.
 func (c *change) newPackets(o xdpgate.Options, off *packets) (*packets, error) {
 	p := &packets{options: o, link: policy.NewLink("xdp:"+o.Interface, nil, policy.Closed)}
 	if off != nil && o.Shadow == off.options.Shadow {
@@ -141,8 +140,7 @@ func (c *change) newPackets(o xdpgate.Options, off *packets) (*packets, error) {
 	return p, nil
 }
 
-// keepPackets gives a limiter new options. What an operator has switched since stays, unless the configuration says
-// something else than before.
+// keepPackets gives a limiter new options. What an operator switched stays, unless the configuration changed it.
 func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) {
 	p := *old
 	p.options = o
@@ -168,7 +166,7 @@ func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) 
 	return &p, nil
 }
 
-// detach ends a limiter that is no longer configured: in the kernel, too.
+// detach ends a limiter that is no longer configured, in the kernel too.
 func (a *App) detach(p *packets) {
 	p.feed.stop()
 	p.gate.Close()
