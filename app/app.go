@@ -168,17 +168,11 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	undo.add(func() { a.stopPost(ended()) })
-	if g.pages != nil {
-		if err := g.pages.Listen(); err != nil {
+	for _, p := range g.parts() {
+		if err := p.Listen(); err != nil {
 			return err
 		}
-		undo.add(func() { g.pages.Stop(ended()) })
-	}
-	if g.console != nil {
-		if err := g.console.Listen(); err != nil {
-			return err
-		}
-		undo.add(func() { g.console.Stop(ended()) })
+		undo.add(func() { p.Stop(ended()) })
 	}
 	for _, gt := range g.gates {
 		undo.add(func() { gt.Stop(ended()) })
@@ -191,11 +185,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	g.control.Start()
-	if g.console != nil {
-		g.console.Start()
-	}
-	if g.pages != nil {
-		g.pages.Start()
+	for _, p := range g.parts() {
+		p.Start()
 	}
 	for _, gt := range g.gates {
 		gt.Start()
@@ -254,11 +245,8 @@ func (a *App) takeDown(ctx context.Context) error {
 	release := context.AfterFunc(ctx, a.giveUp)
 	a.background.Wait()
 	release()
-	if g.console != nil {
-		errs = append(errs, g.console.Stop(ctx))
-	}
-	if g.pages != nil {
-		errs = append(errs, g.pages.Stop(ctx))
+	for _, p := range g.parts() {
+		errs = append(errs, p.Stop(ctx))
 	}
 	errs = append(errs, g.control.Stop(ctx), a.stopPost(ctx))
 	g.closeCarriers(ctx)
@@ -295,18 +283,6 @@ func stopGates(ctx context.Context, gates []*gate) []error {
 	return errs
 }
 
-// HTTPAddr returns the address of the i-th HTTP gate, or nil.
-func (a *App) HTTPAddr(i int) net.Addr { return a.addr("http", i) }
-
-// TCPAddr returns the address of the i-th TCP gate, or nil.
-func (a *App) TCPAddr(i int) net.Addr { return a.addr("tcp", i) }
-
-// SMTPAddr returns the address of the i-th gate for mail, or nil.
-func (a *App) SMTPAddr(i int) net.Addr { return a.addr("smtp", i) }
-
-// PostfixAddr returns the address of the i-th policy service, or nil.
-func (a *App) PostfixAddr(i int) net.Addr { return a.addr("postfix", i) }
-
 // PagesAddr returns the address of the pages of mail users, or nil.
 func (a *App) PagesAddr() net.Addr {
 	if p := a.current.Load().pages; p != nil {
@@ -315,17 +291,8 @@ func (a *App) PagesAddr() net.Addr {
 	return nil
 }
 
-// AuthAddr returns the address of the i-th gate for forward-auth, or nil.
-func (a *App) AuthAddr(i int) net.Addr { return a.addr("auth", i) }
-
-// RLSAddr returns the address of the i-th gate for Envoy, or nil.
-func (a *App) RLSAddr(i int) net.Addr { return a.addr("rls", i) }
-
-// APIAddr returns the address of the decision API, or nil.
-func (a *App) APIAddr() net.Addr { return a.addr("api", 0) }
-
-// addr returns the address of the i-th gate of a kind, or nil.
-func (a *App) addr(kind string, i int) net.Addr {
+// Addr returns the address of the i-th gate of a kind, such as "http", or nil.
+func (a *App) Addr(kind string, i int) net.Addr {
 	for _, gt := range a.current.Load().gates {
 		if gt.kind != kind {
 			continue

@@ -57,7 +57,7 @@ func TestReadyAndStop(t *testing.T) {
 	b.wants("ready", fmt.Sprint(code, body), "200{\"ready\":true}\n")
 
 	answered := make(chan int, 1)
-	addr := b.HTTPAddr(0).String()
+	addr := b.Addr("http", 0).String()
 	go func() {
 		code, _ := ask(addr, "acme")
 		answered <- code
@@ -106,7 +106,7 @@ func TestStopWithoutPatience(t *testing.T) {
 		close(arrived)
 		<-r.Context().Done()
 	})
-	addr := b.HTTPAddr(0).String()
+	addr := b.Addr("http", 0).String()
 	answered := make(chan error, 1)
 	go func() {
 		_, err := ask(addr, "acme")
@@ -204,7 +204,7 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wants("state", s.State, "serving")
-	b.wants("gate", s.Gates[0].Address, b.HTTPAddr(0))
+	b.wants("gate", s.Gates[0].Address, b.Addr("http", 0))
 	b.wants("throttles", s.Gates[0].Throttles, []string{"plans"})
 	b.wants("admitted", s.Throttles[0].Verdicts["admit"], 1)
 	b.wants("accounts", s.Throttles[0].Accounts, 1)

@@ -13,7 +13,7 @@ func TestForwardAuth(t *testing.T) {
 auth: [{listen: "127.0.0.1:0", account: ["header:X-Api-Key"], throttles: [plans]}]`)
 	ask := func(key string) *http.Response {
 		t.Helper()
-		q, err := http.NewRequest(http.MethodGet, "http://"+p.app.AuthAddr(0).String()+"/", nil)
+		q, err := http.NewRequest(http.MethodGet, "http://"+p.app.Addr("auth", 0).String()+"/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

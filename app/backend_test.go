@@ -48,7 +48,7 @@ func TestWhy(t *testing.T) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	ask.Gate = b.HTTPAddr(0).String()
+	ask.Gate = b.Addr("http", 0).String()
 	if _, err := b.client.Why(t.Context(), ask); err != nil {
 		t.Errorf("by the bound address: %v", err)
 	}

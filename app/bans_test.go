@@ -46,7 +46,7 @@ func startGuarded(t *testing.T, also string) *bench {
 // from asks the first gate as somebody behind the proxy.
 func (b *bench) from(source string) int {
 	b.t.Helper()
-	req, err := http.NewRequest("GET", "http://"+b.HTTPAddr(0).String()+"/", nil)
+	req, err := http.NewRequest("GET", "http://"+b.Addr("http", 0).String()+"/", nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func (b *bench) from(source string) int {
 // connects reports whether the second gate, which trusts no proxy, answers this machine.
 func (b *bench) connects() bool {
 	b.t.Helper()
-	code, err := ask(b.HTTPAddr(1).String(), "any")
+	code, err := ask(b.Addr("http", 1).String(), "any")
 	return err == nil && code == 200
 }
 
@@ -185,7 +185,7 @@ func TestBannedEverywhere(t *testing.T) {
 // TestBannedWhileConnected: a connection that was open before its client was banned gets no further request through.
 func TestBannedWhileConnected(t *testing.T) {
 	b := startGuarded(t, "")
-	c, err := net.Dial("tcp", b.HTTPAddr(1).String())
+	c, err := net.Dial("tcp", b.Addr("http", 1).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestOffences(t *testing.T) {
 		got.Reason != "3 clients: a forged or wrongly solved stamp" || !got.Until.Equal(noon.Add(10*time.Minute)) {
 		t.Errorf("%+v", got)
 	}
-	e, err := b.client.Why(t.Context(), console.Question{Gate: b.HTTPAddr(1).String(), Client: "a", Path: "/",
+	e, err := b.client.Why(t.Context(), console.Question{Gate: b.Addr("http", 1).String(), Client: "a", Path: "/",
 		Method: "GET"})
 	if err != nil || e.By != "bans" || e.Steps[0].Rule != "client" {
 		t.Errorf("%+v, %v", e, err)

@@ -77,7 +77,7 @@ func (b *bench) config(text string) *config.Config {
 // get asks the i-th gate as an account, and returns the status.
 func (b *bench) get(i int, account string) int {
 	b.t.Helper()
-	code, err := ask(b.HTTPAddr(i).String(), account)
+	code, err := ask(b.Addr("http", i).String(), account)
 	if err != nil {
 		b.t.Fatal(err)
 	}

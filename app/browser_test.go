@@ -49,7 +49,7 @@ two € "</textarea></label><button>Send</button></form>`)
 	}
 	s.app, s.control = a, console.NewClient(a.ControlPath())
 	t.Cleanup(func() { s.end(a) })
-	return s, "http://" + a.HTTPAddr(0).String()
+	return s, "http://" + a.Addr("http", 0).String()
 }
 
 const (

@@ -93,7 +93,7 @@ func TestFramesOfARequest(t *testing.T) {
 		client := &http.Client{Transport: &http.Transport{}}
 		t.Cleanup(client.CloseIdleConnections)
 		ends = append(ends, meanwhile(func(int) {
-			res, err := client.Get("http://" + s.app.HTTPAddr(0).String() + "/")
+			res, err := client.Get("http://" + s.app.Addr("http", 0).String() + "/")
 			if err == nil {
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()

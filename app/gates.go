@@ -39,7 +39,7 @@ type gate struct {
 	// Gates for mail only.
 	post   *spool.Gate
 	each   *policy.Chain // judges every recipient
-	stamps *mailDesk     // nil where none are taken
+	stamps *mailTill     // nil where none are taken
 
 	// state is what only gates of this kind have, and keep from one generation to the next. If it has a method
 	// retire(), that is called when the gate is gone.

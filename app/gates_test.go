@@ -43,7 +43,7 @@ func startEveryGate(t *testing.T) *bench {
 // decide asks the decision API and returns the verdict and the whole answer.
 func (b *bench) decide(body string) (string, map[string]any) {
 	b.t.Helper()
-	req, _ := http.NewRequest("POST", "http://"+b.APIAddr().String()+"/v1/decide", strings.NewReader(body))
+	req, _ := http.NewRequest("POST", "http://"+b.Addr("api", 0).String()+"/v1/decide", strings.NewReader(body))
 	req.Header.Set("Authorization", "Bearer sesame-sesame-sesame")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *bench) decide(body string) (string, map[string]any) {
 // echoes reports whether what is sent over the TCP gate comes back.
 func (b *bench) echoes() bool {
 	b.t.Helper()
-	c, err := net.Dial("tcp", b.TCPAddr(0).String())
+	c, err := net.Dial("tcp", b.Addr("tcp", 0).String())
 	if err != nil {
 		return false // the reset came before the dial was over
 	}
@@ -96,11 +96,11 @@ func TestEveryGate(t *testing.T) {
 		b.wants(fmt.Sprint("connection ", i), b.echoes(), want)
 	}
 
-	why, err := b.client.Why(t.Context(), console.Question{Gate: b.TCPAddr(0).String(), Source: "127.0.0.1"})
+	why, err := b.client.Why(t.Context(), console.Question{Gate: b.Addr("tcp", 0).String(), Source: "127.0.0.1"})
 	if err != nil || why.Verdict != weir.Refuse || why.By != "edge" || len(why.Steps) != 2 {
 		t.Errorf("%+v, %v", why, err)
 	}
-	why, err = b.client.Why(t.Context(), console.Question{Gate: b.TCPAddr(0).String(), Source: "192.0.2.1"})
+	why, err = b.client.Why(t.Context(), console.Question{Gate: b.Addr("tcp", 0).String(), Source: "192.0.2.1"})
 	// The key is drawn by chance: the two may share one of their limiters.
 	if err != nil || why.Verdict != weir.Admit || why.Steps[0].Throttle != "edge" ||
 		why.Steps[0].Rules[0].Remaining < 1 {
@@ -145,13 +145,13 @@ func TestEveryGateReloads(t *testing.T) {
 	b.decide(`{"policy":"network","source":"192.0.2.1"}`)
 	upstream := b.current.Load().cfg.TCP[0].Upstream
 	text := strings.ReplaceAll(everyGate, "TCPUPSTREAM", upstream)
-	api, tcp := b.APIAddr().String(), b.TCPAddr(0).String()
+	api, tcp := b.Addr("api", 0).String(), b.Addr("tcp", 0).String()
 	if err := b.Reload(b.config(strings.Replace(text, "asked:   {bloom: {rate: 2/h, burst: 2",
 		"asked:   {bloom: {rate: 3/h, burst: 4", 1))); err != nil {
 		t.Fatal(err)
 	}
-	b.wants("the API's address", b.APIAddr().String(), api)
-	b.wants("the TCP gate's address", b.TCPAddr(0).String(), tcp)
+	b.wants("the API's address", b.Addr("api", 0).String(), api)
+	b.wants("the TCP gate's address", b.Addr("tcp", 0).String(), tcp)
 	b.wants("a third connection after the reload", b.echoes(), false)
 	granted := 0
 	for range 6 {
@@ -169,7 +169,7 @@ console: {listen: "127.0.0.1:0"}
 `)); err != nil {
 		t.Fatal(err)
 	}
-	if b.APIAddr() != nil || b.TCPAddr(0) != nil {
+	if b.Addr("api", 0) != nil || b.Addr("tcp", 0) != nil {
 		t.Error("gates that are gone have an address")
 	}
 	b.background.Wait()

@@ -81,15 +81,28 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 
 // A part is the console, the pages of mail users, or the control socket.
 type part interface {
-	comparable
 	stopper
 	Listen() error
 	Start()
 }
 
+// parts are the console and the pages, where there are any.
+func (g *generation) parts() (all []part) {
+	if g.console != nil {
+		all = append(all, g.console)
+	}
+	if g.pages != nil {
+		all = append(all, g.pages)
+	}
+	return all
+}
+
 // keepPart keeps a part that stays, as nobody can bind its address twice. Otherwise the old one is closed, and another
 // one made if there is to be one.
-func keepPart[P part](c *change, old P, stays, wanted bool, make func() P) (next P, err error) {
+func keepPart[P interface {
+	comparable
+	part
+}](c *change, old P, stays, wanted bool, make func() P) (next P, err error) {
 	var none P
 	switch {
 	case stays && wanted && old != none:

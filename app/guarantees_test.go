@@ -131,7 +131,7 @@ func TestWhoStandsStillLosesThePlace(t *testing.T) {
 					fmt.Fprint(w, "hello")
 				}
 			})
-			stands, err := net.Dial("tcp", s.app.HTTPAddr(0).String())
+			stands, err := net.Dial("tcp", s.app.Addr("http", 0).String())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ func (p *post) logInsAtOnce(n int, as func(i int) (name, password string)) map[i
 	ready.Add(n)
 	for i := range n {
 		all.Go(func() {
-			c, err := smtp.Dial(p.app.SMTPAddr(0).String())
+			c, err := smtp.Dial(p.app.Addr("smtp", 0).String())
 			if err == nil {
 				defer c.Close()
 				err = c.Hello("client.example")

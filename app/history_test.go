@@ -36,7 +36,7 @@ func (b *bench) past(i int) console.GateHistory {
 
 func TestHistory(t *testing.T) {
 	b := start(t, limited)
-	if h := b.past(0); h.Gate != "127.0.0.1:0" || h.Address != b.HTTPAddr(0).String() || h.Stamps != "stamps" ||
+	if h := b.past(0); h.Gate != "127.0.0.1:0" || h.Address != b.Addr("http", 0).String() || h.Stamps != "stamps" ||
 		len(h.Samples) != 0 {
 		t.Errorf("at the start: %+v", h)
 	}

@@ -80,7 +80,7 @@ console: {listen: "off"}
 	client := &http.Client{Transport: transport}
 	get := func(claims jwt.MapClaims, key []byte) int {
 		t.Helper()
-		q, err := http.NewRequest(http.MethodGet, "https://"+a.HTTPAddr(0).String()+"/", nil)
+		q, err := http.NewRequest(http.MethodGet, "https://"+a.Addr("http", 0).String()+"/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,7 +120,7 @@ func (s *shop) gate(t *testing.T, i int, secure bool) *way {
 	if secure {
 		scheme = "https://"
 	}
-	return &way{t: t, base: scheme + s.app.HTTPAddr(i).String(), folder: s.folder, roots: s.roots}
+	return &way{t: t, base: scheme + s.app.Addr("http", i).String(), folder: s.folder, roots: s.roots}
 }
 
 // gateAdds are the header lines that a gate writes itself.

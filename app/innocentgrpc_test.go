@@ -105,7 +105,7 @@ func TestInnocentGRPC(t *testing.T) {
 				if secure {
 					creds = credentials.NewClientTLSFromCert(s.roots, "")
 				}
-				client := grpc_health_v1.NewHealthClient(dial(t, s.app.HTTPAddr(2*i+k).String(), creds))
+				client := grpc_health_v1.NewHealthClient(dial(t, s.app.Addr("http", 2*i+k).String(), creds))
 				account := place.key + "/" + overWhat(secure) + "=="
 				call := func(account string) error {
 					// A list of two, and bytes that gRPC writes as base64.
@@ -184,7 +184,7 @@ func TestInnocentEnvoy(t *testing.T) {
 	s := openShop(t, nil, calls+more.String())
 
 	t.Run("rate limit service", func(t *testing.T) {
-		client := rls.NewRateLimitServiceClient(dial(t, s.app.RLSAddr(0).String(), insecure.NewCredentials()))
+		client := rls.NewRateLimitServiceClient(dial(t, s.app.Addr("rls", 0).String(), insecure.NewCredentials()))
 		ask := func(account string) rls.RateLimitResponse_Code {
 			t.Helper()
 			r, err := client.ShouldRateLimit(within(t),
@@ -211,7 +211,7 @@ func TestInnocentEnvoy(t *testing.T) {
 	})
 
 	for i, p := range places {
-		client := auth.NewAuthorizationClient(dial(t, s.app.RLSAddr(i).String(), insecure.NewCredentials()))
+		client := auth.NewAuthorizationClient(dial(t, s.app.Addr("rls", i).String(), insecure.NewCredentials()))
 		for _, encoding := range []string{"headers", "header_map", "raw header_map"} {
 			t.Run("ext_authz/"+p.name+"/"+encoding, func(t *testing.T) {
 				ask := func(account string) uint32 {

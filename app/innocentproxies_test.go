@@ -136,7 +136,7 @@ func TestInnocentsBehindProxies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openShop(t,
 				[]string{`upstream: UPSTREAM, account: ["header:X-Api-Key", source], trusted_proxies: [127.0.0.1/32], throttles: [plans]`}, "")
-			proxy := start(t, s.app.HTTPAddr(0).String())
+			proxy := start(t, s.app.Addr("http", 0).String())
 			check := func(from, account, header, forwarded string) {
 				t.Helper()
 				head := "GET /app/%C3%BC/list?q=a;b&x=%C3%BC&empty= HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: " +
@@ -198,7 +198,7 @@ func TestInnocentForwardAuth(t *testing.T) {
 				ask := func(account string) int {
 					t.Helper()
 					q := asked(p.name, account)
-					return raw(t, "127.0.0.1", s.app.AuthAddr(i).String(),
+					return raw(t, "127.0.0.1", s.app.Addr("auth", i).String(),
 						"GET /auth HTTP/1.1\r\nHost: a\r\n"+strings.ReplaceAll(its.words, "TARGET", q.path)+
 							"Accept-Encoding: gzip\r\nAccept-Encoding: br\r\n"+q.name+": "+q.value+"\r\n\r\n")
 				}

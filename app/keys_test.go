@@ -58,7 +58,7 @@ console: {listen: "off"}
 	}
 	get := func(i int) int {
 		t.Helper()
-		req, err := http.NewRequest("GET", "http://"+b.HTTPAddr(i).String()+"/", nil)
+		req, err := http.NewRequest("GET", "http://"+b.Addr("http", i).String()+"/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

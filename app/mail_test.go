@@ -219,7 +219,7 @@ func TestRestart(t *testing.T) {
 // TestLogInAtTheNextHop asks the next hop about passwords, and never learns any.
 func TestLogInAtTheNextHop(t *testing.T) {
 	p := newPost(t, "rate: 1/m", "auth: next_hop", "")
-	c, err := smtp.Dial(p.app.SMTPAddr(0).String())
+	c, err := smtp.Dial(p.app.Addr("smtp", 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestPasswordsCannotBeGuessed(t *testing.T) {
 	p.user("ann")
 	codes := map[int]int{}
 	for range 30 {
-		c, err := smtp.Dial(p.app.SMTPAddr(0).String())
+		c, err := smtp.Dial(p.app.Addr("smtp", 0).String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestOneUsersPasswordCannotBeGuessed(t *testing.T) {
 	p.user("bob")
 	p.mailer("ann")
 	log := func(name, password string) int {
-		c, err := smtp.Dial(p.app.SMTPAddr(0).String())
+		c, err := smtp.Dial(p.app.Addr("smtp", 0).String())
 		if err != nil {
 			t.Fatal(err)
 		}

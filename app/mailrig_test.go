@@ -230,7 +230,7 @@ type mailer struct {
 // mailer connects, and logs in unless the name is empty.
 func (p *post) mailer(name string) *mailer {
 	p.t.Helper()
-	c, err := smtp.Dial(p.app.SMTPAddr(0).String())
+	c, err := smtp.Dial(p.app.Addr("smtp", 0).String())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func (p *post) arrived(n int, to []string) {
 // dialogue writes everything at once, and returns the answers until the gate closes the connection.
 func (p *post) dialogue(script string) (answers []string) {
 	p.t.Helper()
-	conn, err := net.Dial("tcp", p.app.SMTPAddr(0).String())
+	conn, err := net.Dial("tcp", p.app.Addr("smtp", 0).String())
 	if err != nil {
 		p.t.Fatal(err)
 	}

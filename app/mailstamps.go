@@ -16,22 +16,22 @@ import (
 // mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.
 const mailKeyword = "X-WEIR-STAMP"
 
-// A mailDesk takes the stamps of a gate for mail, for as long as the gate lives. The spool keeps what is spent.
-type mailDesk struct {
+// A mailTill takes the stamps of a gate for mail, for as long as the gate lives. The spool keeps what is spent.
+type mailTill struct {
 	*stamp.MailDesk
 	app  *App
 	opts stamp.MailOptions
 }
 
-var _ smtpgate.Stamps = (*mailDesk)(nil)
+var _ smtpgate.Stamps = (*mailTill)(nil)
 
-// mailStamps keeps the desk of a gate, or makes one.
-func (c *change) mailStamps(s smtpgate.Stamping, old *gate) (*mailDesk, error) {
+// mailStamps keeps the till of a gate, or makes one.
+func (c *change) mailStamps(s smtpgate.Stamping, old *gate) (*mailTill, error) {
 	o, err := config.MailStamps(s)
 	if err != nil {
 		return nil, err
 	}
-	d := &mailDesk{app: c.app, opts: o}
+	d := &mailTill{app: c.app, opts: o}
 	if old == nil || old.stamps == nil {
 		d.MailDesk, err = stamp.NewMailDesk(o, c.app.mailKeys(), nil, nil)
 		return d, err
@@ -50,7 +50,7 @@ func (a *App) mailKeys() *stamp.Keyring {
 	return stamp.NewKeyring(time.Hour, a.derive("stamps of mail"))
 }
 
-// keepMailKeys gives the desks of a generation the keys of the secret that Start has read.
+// keepMailKeys gives the tills of a generation the keys of the secret that Start has read.
 func (a *App) keepMailKeys(g *generation) error {
 	keys := a.mailKeys()
 	for _, gt := range g.gates {
@@ -63,7 +63,7 @@ func (a *App) keepMailKeys(g *generation) error {
 	return nil
 }
 
-func (d *mailDesk) Announce(now time.Time, load weir.Share) string {
+func (d *mailTill) Announce(now time.Time, load weir.Share) string {
 	d.Observe(now, load)
 	text, err := d.Params(now).MarshalJSON()
 	if err != nil {
@@ -72,11 +72,11 @@ func (d *mailDesk) Announce(now time.Time, load weir.Share) string {
 	return mailKeyword + " " + string(text)
 }
 
-func (d *mailDesk) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
+func (d *mailTill) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
 
 // Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing,
 // but no forgery: servers on the way change bodies, and clients send again what they got no answer for.
-func (d *mailDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
+func (d *mailTill) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
 	recipients []string) (good []spool.Stamp, forged, busy bool) {
 	d.Observe(now, load)
 	spent := func(ctx context.Context, n stamp.Nonce) (bool, error) {

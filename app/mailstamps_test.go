@@ -77,7 +77,7 @@ func TestAStampIsWorthOneAtAllGates(t *testing.T) {
   stamps: {work: 6 bits}
   throttles: [outgoing]`, p.sink.address, certs)))
 	submission := p.spendsSlack()
-	c, err := smtp.DialTLS(p.app.SMTPAddr(1).String(), &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"})
+	c, err := smtp.DialTLS(p.app.Addr("smtp", 1).String(), &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func newMail(o outbreak.Options, _ time.Time) (*mechanism, error) {
 
 // newReach makes what watches users' recipients. The spool runs it too, where it judges mail.
 func newReach(o reach.Options, _ time.Time) (*mechanism, error) {
-	d, err := newReachDesk(o)
+	d, err := newReachJudge(o)
 	return &mechanism{judge: d, enter: func(a *App, name string, shadow *atomic.Bool) { d.enter(a, name, shadow) },
 		configure: func(c config.Throttle, _ time.Time) error { return d.configure(*c.Reach) }}, err
 }

@@ -102,7 +102,7 @@ func (b *bench) exactly(addr, key, from string, left int) {
 // or the options name the customer; also after a restart.
 func TestANewCustomerAmongInventedKeys(t *testing.T) {
 	b := startBefore(t, newcomers, knowsKeys)
-	web := b.HTTPAddr(0).String()
+	web := b.Addr("http", 0).String()
 	b.exactly(web, "customer-early", "192.0.2.1", 3)
 	flood := func(name string, from int) {
 		for i := range 200 {
@@ -117,8 +117,8 @@ func TestANewCustomerAmongInventedKeys(t *testing.T) {
 	b.exactly(web, "customer-new", "192.0.2.2", 3)
 	flood("broken-", 2)
 	b.exactly(web, "customer-newer", "192.0.2.3", 3)
-	b.exactly(b.AuthAddr(0).String(), "member", "192.0.2.4", 5)
-	b.exactly(b.AuthAddr(0).String(), "customer-early", "192.0.2.1", 0)
+	b.exactly(b.Addr("auth", 0).String(), "member", "192.0.2.4", 5)
+	b.exactly(b.Addr("auth", 0).String(), "customer-early", "192.0.2.1", 0)
 	for _, key := range []string{"customer-new", "member"} {
 		if verdict, told := b.decide(`{"policy": "asked", "account": "` + key + `"}`); verdict != "refuse" ||
 			told["reason"] != "over-limit" {
@@ -130,7 +130,7 @@ func TestANewCustomerAmongInventedKeys(t *testing.T) {
 		t.Errorf("%+v", table)
 	}
 	b.again(nil)
-	web = b.HTTPAddr(0).String()
+	web = b.Addr("http", 0).String()
 	if table := b.table(); table.Accounts-table.Probation != 4 {
 		t.Errorf("after a restart: %+v", table)
 	}
@@ -145,7 +145,7 @@ func TestANewCustomerAmongInventedKeys(t *testing.T) {
 func TestKeysBeyondTheBoundShare(t *testing.T) {
 	b := startBefore(t, strings.Replace(newcomers, "max_accounts: 100", "max_accounts: 20\n      new_accounts: 4/h", 1),
 		knowsKeys)
-	asked := b.AuthAddr(0).String()
+	asked := b.Addr("auth", 0).String()
 	for i := range 10 { // half of the table
 		b.exactly(asked, fmt.Sprint("early-", i), "192.0.2.1", 3)
 	}
@@ -174,7 +174,7 @@ func TestKeysBeyondTheBoundShare(t *testing.T) {
 func TestASettlementTellsTheStatus(t *testing.T) {
 	b := startBefore(t, newcomers, knowsKeys)
 	settle := func(hold any, status string) (int, string) {
-		req, _ := http.NewRequest("POST", "http://"+b.APIAddr().String()+"/v1/settle",
+		req, _ := http.NewRequest("POST", "http://"+b.Addr("api", 0).String()+"/v1/settle",
 			strings.NewReader(fmt.Sprintf(`{"hold": %q%s}`, hold, status)))
 		req.Header.Set("Authorization", "Bearer sesame-sesame-sesame")
 		resp, err := http.DefaultClient.Do(req)

@@ -22,7 +22,6 @@ type traffic struct {
 	waiting  atomic.Int64 // of them, those that are held back
 }
 
-// Waiting counts what is held back.
 func (t *traffic) Waiting(delta int) { t.waiting.Add(int64(delta)) }
 
 // A httpObserver writes what happens at an HTTP gate into the metrics.
@@ -34,24 +33,20 @@ type httpObserver struct {
 
 var _ httpgate.Observer = httpObserver{}
 
-// Waiting counts requests that are held back.
 func (o httpObserver) Waiting(delta int) {
 	o.traffic.Waiting(delta)
 	o.http.Waiting(delta)
 }
 
-// InFlight counts requests that are under way, those that wait included.
 func (o httpObserver) InFlight(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.http.InFlight(delta)
 }
 
-// Served counts a request that was answered.
 func (o httpObserver) Served(v weir.Verdict, status int, added, total time.Duration) {
 	o.http.Done(status, v, added, total)
 }
 
-// Bounded counts what was turned away at a bound.
 func (o httpObserver) Bounded(bound string) { o.all.BoundReached("http_" + bound) }
 
 // A tcpObserver writes what happens at a TCP gate into the metrics. They count verdicts, bytes and what found no
@@ -64,19 +59,16 @@ type tcpObserver struct {
 
 var _ tcpgate.Observer = tcpObserver{}
 
-// Connections counts connections that are open.
 func (o tcpObserver) Connections(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.TCPMetrics.Connections(delta)
 }
 
-// Waiting counts connections that are held back.
 func (o tcpObserver) Waiting(delta int) {
 	o.traffic.Waiting(delta)
 	o.TCPMetrics.Waiting(delta)
 }
 
-// Bounded counts what was turned away at a bound.
 func (o tcpObserver) Bounded(bound string) { o.all.BoundReached("tcp_" + bound) }
 
 // An apiObserver writes what happens at the decision API into the metrics.
@@ -87,16 +79,13 @@ type apiObserver struct {
 
 var _ apigate.Observer = apiObserver{}
 
-// Holds counts holds that are open.
 func (o apiObserver) Holds(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.Metrics.Holds(delta)
 }
 
-// Expired counts a hold that nobody settled.
 func (o apiObserver) Expired() { o.HoldExpired() }
 
-// Bounded counts what was turned away at a bound.
 func (o apiObserver) Bounded(bound string) { o.BoundReached("api_" + bound) }
 
 // An authObserver writes what happens at a gate for forward-auth into the metrics.
@@ -108,10 +97,8 @@ type authObserver struct {
 
 var _ authgate.Observer = authObserver{}
 
-// Decided counts an answer.
 func (o authObserver) Decided(v weir.Verdict, _ time.Duration) { o.all.Answered(o.gate, v) }
 
-// Bounded counts what was turned away at a bound.
 func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound) }
 
 // A serversObserver is told how the servers behind an HTTP gate do.
@@ -122,15 +109,12 @@ type serversObserver struct {
 
 var _ upstream.Observer = serversObserver{}
 
-// Failed counts a request that was not answered.
 func (o serversObserver) Failed(server, why string) {
 	o.app.metrics.UpstreamFailed(o.gate, server, why)
 }
 
-// Retried counts a request that another server did not answer.
 func (o serversObserver) Retried(server string) { o.app.metrics.UpstreamRetried(o.gate, server) }
 
-// Turned logs that a server is well again, or not any more.
 func (o serversObserver) Turned(server string, well bool) {
 	o.app.metrics.UpstreamTurned(o.gate, server, well)
 	log := o.app.opts.Log.With("gate", o.gate, "server", server)

@@ -47,7 +47,7 @@ type asker func(lines []string) int
 
 // askers are the ways into the gates, by name.
 func (b *bench) askers() map[string]asker {
-	conn, err := grpc.NewClient(b.RLSAddr(0).String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(b.Addr("rls", 0).String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -56,9 +56,9 @@ func (b *bench) askers() map[string]asker {
 	h2.Protocols.SetUnencryptedHTTP2(true)
 	b.t.Cleanup(h2.CloseIdleConnections)
 	return map[string]asker{
-		"limits over HTTP/1": func(lines []string) int { return b.raw(b.HTTPAddr(0), "Host: a", lines) },
+		"limits over HTTP/1": func(lines []string) int { return b.raw(b.Addr("http", 0), "Host: a", lines) },
 		"limits over HTTP/2": func(lines []string) int {
-			req, err := http.NewRequestWithContext(b.t.Context(), "GET", "http://"+b.HTTPAddr(0).String()+"/", nil)
+			req, err := http.NewRequestWithContext(b.t.Context(), "GET", "http://"+b.Addr("http", 0).String()+"/", nil)
 			if err != nil {
 				b.t.Fatal(err)
 			}
@@ -73,10 +73,10 @@ func (b *bench) askers() map[string]asker {
 			resp.Body.Close()
 			return resp.StatusCode
 		},
-		"stamps": func(lines []string) int { return b.raw(b.HTTPAddr(1), "Host: a", lines) },
-		"plans":  func(lines []string) int { return b.raw(b.HTTPAddr(2), "Host: a", lines) },
+		"stamps": func(lines []string) int { return b.raw(b.Addr("http", 1), "Host: a", lines) },
+		"plans":  func(lines []string) int { return b.raw(b.Addr("http", 2), "Host: a", lines) },
 		"forward-auth": func(lines []string) int {
-			return b.raw(b.AuthAddr(0),
+			return b.raw(b.Addr("auth", 0),
 				"Host: a\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /\r\nX-Forwarded-Host: a", lines)
 		},
 		"ext_authz": func(lines []string) int {

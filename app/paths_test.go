@@ -96,7 +96,7 @@ console: {listen: "off"}
 		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "shop.example"}}
 	c.h2 = transport
 	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
-	if c.envoy, err = grpc.NewClient(c.app.RLSAddr(0).String(), plain); err != nil {
+	if c.envoy, err = grpc.NewClient(c.app.Addr("rls", 0).String(), plain); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -148,7 +148,7 @@ func (c *crossing) ways() map[string]entrance {
 
 func (c *crossing) http1(account, method, target string, headers ...string) int {
 	c.t.Helper()
-	conn, err := net.Dial("tcp", c.app.HTTPAddr(0).String())
+	conn, err := net.Dial("tcp", c.app.Addr("http", 0).String())
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func (c *crossing) http1(account, method, target string, headers ...string) int 
 func (c *crossing) http2(account, method, path string, headers ...string) int {
 	c.t.Helper()
 	q := &http.Request{Method: method, Header: http.Header{},
-		URL: &url.URL{Scheme: "https", Host: c.app.HTTPAddr(1).String(), Opaque: path}}
+		URL: &url.URL{Scheme: "https", Host: c.app.Addr("http", 1).String(), Opaque: path}}
 	q.Header.Set("X-Api-Key", account)
 	if strings.HasPrefix(path, "//") { // as an opaque URL it would begin with a host
 		q.URL.Opaque, q.URL.Path = "", path
@@ -180,7 +180,7 @@ func (c *crossing) http2(account, method, path string, headers ...string) int {
 
 func (c *crossing) forwardAuth(account string, headers ...string) int {
 	c.t.Helper()
-	q, err := http.NewRequest(http.MethodGet, "http://"+c.app.AuthAddr(0).String()+"/", nil)
+	q, err := http.NewRequest(http.MethodGet, "http://"+c.app.Addr("auth", 0).String()+"/", nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func (c *crossing) decide(account string, route any) int {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	target := "http://" + c.app.APIAddr().String() + "/v1/decide"
+	target := "http://" + c.app.Addr("api", 0).String() + "/v1/decide"
 	q, err := http.NewRequest(http.MethodPost, target, strings.NewReader(string(body)))
 	if err != nil {
 		c.t.Fatal(err)
@@ -285,7 +285,7 @@ func TestNoSpellingDodgesALimit(t *testing.T) {
 				t.Errorf("%s: %.60s has a limit of its own: %d", gate, path, got)
 			}
 			why, err := control.Why(t.Context(), console.Question{
-				Gate: c.app.HTTPAddr(0).String(), Method: "GET", Path: path, Account: account})
+				Gate: c.app.Addr("http", 0).String(), Method: "GET", Path: path, Account: account})
 			if err != nil || why.Verdict != weir.Refuse {
 				t.Errorf("why %.60s: %+v, %v", path, why, err)
 			}

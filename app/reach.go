@@ -12,37 +12,37 @@ import (
 	"weir/throttle/reach"
 )
 
-// A reachDesk is a reach throttle. It judges messages for those who ask; mail is judged by the spool, in the
+// A reachJudge is a reach throttle. It judges messages for those who ask; mail is judged by the spool, in the
 // transaction that keeps it. What it knows of users is in the store.
-type reachDesk struct {
+type reachJudge struct {
 	app        *App
 	population reach.Population
 	of         atomic.Pointer[spool.Reach]
 	underWay   *underWay
 }
 
-var _ weir.Throttle = (*reachDesk)(nil)
+var _ weir.Throttle = (*reachJudge)(nil)
 
-// newReachDesk makes a desk. It works once enter has told it where it stands.
-func newReachDesk(o reach.Options) (*reachDesk, error) {
+// newReachJudge makes a judge. It works once enter has told it its throttle.
+func newReachJudge(o reach.Options) (*reachJudge, error) {
 	rules, err := o.Rules()
 	if err != nil {
 		return nil, err
 	}
-	d := &reachDesk{underWay: newUnderWay()}
+	d := &reachJudge{underWay: newUnderWay()}
 	d.of.Store(&spool.Reach{Rules: rules, Population: &d.population})
 	return d, nil
 }
 
-func (d *reachDesk) enter(a *App, name string, shadow *atomic.Bool) {
+func (d *reachJudge) enter(a *App, name string, shadow *atomic.Bool) {
 	d.app = a
 	of := *d.of.Load()
 	of.Name, of.Shadow = name, shadow.Load
 	d.of.Store(&of)
 }
 
-// configure gives the desk new rules. What was learnt stays.
-func (d *reachDesk) configure(o reach.Options) error {
+// configure gives the judge new rules. What was learnt stays.
+func (d *reachJudge) configure(o reach.Options) error {
 	rules, err := o.Rules()
 	if err != nil {
 		return err
@@ -54,15 +54,15 @@ func (d *reachDesk) configure(o reach.Options) error {
 }
 
 // with returns what the spool will run when options hold that were checked.
-func (d *reachDesk) with(o reach.Options) (*spool.Reach, error) {
+func (d *reachJudge) with(o reach.Options) (*spool.Reach, error) {
 	rules, err := o.Rules()
 	of := *d.of.Load()
 	of.Rules = rules
 	return &of, err
 }
 
-// A letterOut is a message that may be sent, until it is known whether it was.
-type letterOut struct {
+// A messageOut is a message that may be sent, until it is known whether it was.
+type messageOut struct {
 	of      *spool.Reach
 	message spool.Message
 }
@@ -78,21 +78,21 @@ func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err e
 }
 
 // Judge says whether a message may be sent. A refused one counts as tried, an admitted one when it is settled as done.
-func (d *reachDesk) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
+func (d *reachJudge) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	m, err := d.judge(ctx, ev, a, true)
 	if err != nil || m == nil {
 		return err
 	}
 	of := d.of.Load()
 	if a.Verdict == weir.Admit {
-		a.Hold = weir.Hold{Ref: &letterOut{of, *m}, At: ev.Time.UnixNano()}
+		a.Hold = weir.Hold{Ref: &messageOut{of, *m}, At: ev.Time.UnixNano()}
 		return nil
 	}
 	return d.app.post.NoteReach(ctx, ev.Time, of, *m, of.Shadow()) // in shadow it is sent
 }
 
 // judge judges a message. Where it may be sent, and take says so, its recipients are under way from now on.
-func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer, take bool) (*spool.Message, error) {
+func (d *reachJudge) judge(ctx context.Context, ev *weir.Event, a *weir.Answer, take bool) (*spool.Message, error) {
 	of := d.of.Load()
 	m, any, err := messageOf(of, ev)
 	if err != nil {
@@ -127,7 +127,7 @@ func (d *reachDesk) judge(ctx context.Context, ev *weir.Event, a *weir.Answer, t
 	return &m, nil
 }
 
-func (d *reachDesk) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v reach.Verdict) {
+func (d *reachJudge) answer(of *spool.Reach, ev *weir.Event, a *weir.Answer, v reach.Verdict) {
 	f := figureOf(v)
 	a.Figures = append(a.Figures, f)
 	if v.Held+v.Refused == 0 {
@@ -152,8 +152,8 @@ func figureOf(v reach.Verdict) weir.Figure {
 }
 
 // Settle takes a message into the history of its user that was sent.
-func (d *reachDesk) Settle(h weir.Hold, o weir.Outcome) {
-	out, ok := h.Ref.(*letterOut)
+func (d *reachJudge) Settle(h weir.Hold, o weir.Outcome) {
+	out, ok := h.Ref.(*messageOut)
 	if !ok {
 		return
 	}
@@ -170,7 +170,7 @@ func (d *reachDesk) Settle(h weir.Hold, o weir.Outcome) {
 
 const notePatience = 10 * time.Second
 
-func (d *reachDesk) Peek(ev *weir.Event, a *weir.Answer) {
+func (d *reachJudge) Peek(ev *weir.Event, a *weir.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), notePatience)
 	defer cancel()
 	if _, err := d.judge(ctx, ev, a, false); err != nil {

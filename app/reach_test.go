@@ -337,7 +337,7 @@ func TestReachForOtherChannels(t *testing.T) {
 	p.user("ann")
 	ask := func(body string) string {
 		t.Helper()
-		q, err := http.NewRequest(http.MethodPost, "http://"+p.app.APIAddr().String()+"/v1/decide",
+		q, err := http.NewRequest(http.MethodPost, "http://"+p.app.Addr("api", 0).String()+"/v1/decide",
 			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -398,7 +398,7 @@ func TestReachInParallel(t *testing.T) {
 		for i := range 40 {
 			all.Go(func() {
 				body := fmt.Sprintf(`{"user":%q,"kind":"sms","recipients":["+491715550%03d"],"hold":%t}`, user, i, hold)
-				q, err := http.NewRequest(http.MethodPost, "http://"+p.app.APIAddr().String()+"/v1/decide",
+				q, err := http.NewRequest(http.MethodPost, "http://"+p.app.Addr("api", 0).String()+"/v1/decide",
 					strings.NewReader(body))
 				if err != nil {
 					t.Error(err)

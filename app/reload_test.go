@@ -17,13 +17,13 @@ import (
 
 func TestReloadKeepsCounters(t *testing.T) {
 	b := start(t, twoPerHour)
-	addr := b.HTTPAddr(0)
+	addr := b.Addr("http", 0)
 	b.get(0, "acme")
 	b.get(0, "acme")
 	if err := b.Reload(b.config(strings.Replace(twoPerHour, "limit: 2", "limit: 3", 1))); err != nil {
 		t.Fatal(err)
 	}
-	b.wants("address", b.HTTPAddr(0), addr)
+	b.wants("address", b.Addr("http", 0), addr)
 	b.wants("third", b.get(0, "acme"), 200)
 	b.wants("fourth", b.get(0, "acme"), 429)
 	s := backend{b.App}.Status()
@@ -41,7 +41,7 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 	}
 	defer taken.Close()
 	b := start(t, twoPerHour)
-	gate, page, control := b.HTTPAddr(0), b.ConsoleAddr(), b.ControlPath()
+	gate, page, control := b.Addr("http", 0), b.ConsoleAddr(), b.ControlPath()
 	b.get(0, "acme")
 	// Everything else in it could be done.
 	broken := fmt.Sprintf(`
@@ -58,7 +58,7 @@ console: {listen: "127.0.0.2:0"}
 	if err := b.Reload(b.config(broken)); err == nil || !strings.Contains(err.Error(), "http[1]") {
 		t.Fatalf("reload: %v", err)
 	}
-	b.wants("gate", b.HTTPAddr(0), gate)
+	b.wants("gate", b.Addr("http", 0), gate)
 	b.wants("console", b.ConsoleAddr(), page)
 	b.wants("control", b.ControlPath(), control)
 	b.wants("second", b.get(0, "acme"), 200)
@@ -83,7 +83,7 @@ console: {listen: "127.0.0.2:0"}
 
 func TestReloadThatAGateCannotTake(t *testing.T) {
 	b := start(t, twoPerHour)
-	taken := b.HTTPAddr(0).String()
+	taken := b.Addr("http", 0).String()
 	if err := b.Reload(b.config(strings.Replace(twoPerHour, "127.0.0.1:0", taken, 1))); err == nil ||
 		!strings.Contains(err.Error(), "http[0].listen") {
 		t.Errorf("its own address: %v", err)
@@ -93,14 +93,14 @@ func TestReloadThatAGateCannotTake(t *testing.T) {
 
 func TestReloadGatesComeAndGo(t *testing.T) {
 	b := start(t, twoPerHour)
-	first := b.HTTPAddr(0).String()
+	first := b.Addr("http", 0).String()
 	more := strings.Replace(twoPerHour, "throttles:\n",
 		`- {listen: "127.0.0.2:0", upstream: UPSTREAM}`+"\nthrottles:\n", 1)
 	if err := b.Reload(b.config(more)); err != nil {
 		t.Fatal(err)
 	}
-	b.wants("first", b.HTTPAddr(0), first)
-	second := b.HTTPAddr(1).String()
+	b.wants("first", b.Addr("http", 0), first)
+	second := b.Addr("http", 1).String()
 	for range 5 {
 		b.wants("second", b.get(1, "acme"), 200)
 	}
@@ -109,7 +109,7 @@ func TestReloadGatesComeAndGo(t *testing.T) {
 	if err := b.Reload(b.config(less)); err != nil {
 		t.Fatal(err)
 	}
-	b.wants("second", b.HTTPAddr(0), second)
+	b.wants("second", b.Addr("http", 0), second)
 	b.background.Wait()
 	if c, err := net.Dial("tcp", first); err == nil {
 		c.Close()
@@ -166,7 +166,7 @@ func TestReloadDoesNotDisturbWhoWaits(t *testing.T) {
 // later sends a request that is expected to wait.
 func (b *bench) later(account string) <-chan int {
 	answered := make(chan int, 1)
-	addr := b.HTTPAddr(0).String()
+	addr := b.Addr("http", 0).String()
 	go func() {
 		code, _ := ask(addr, account)
 		answered <- code

@@ -135,7 +135,7 @@ type call struct {
 // send writes one request on a connection of its own, and reads the answer in the background.
 func (s *site) send(request string) *call {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.app.HTTPAddr(0).String())
+	conn, err := net.Dial("tcp", s.app.Addr("http", 0).String())
 	if err != nil {
 		s.t.Fatal(err)
 	}

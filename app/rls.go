@@ -113,8 +113,6 @@ type rlsObserver struct {
 
 var _ rlsgate.Observer = rlsObserver{}
 
-// Answered counts an answer.
 func (o rlsObserver) Answered(service, code string) { o.all.EnvoyAnswered(o.gate, service, code) }
 
-// Bounded counts what was turned away at a bound.
 func (o rlsObserver) Bounded(bound string) { o.all.BoundReached("rls_" + bound) }

@@ -24,7 +24,7 @@ func TestEnvoyAsks(t *testing.T) {
 	write("domain: legacy\ndescriptors:\n- key: path\n  rate_limit: {unit: hour, requests_per_unit: 3}\n")
 	p := newPost(t, lenient, "", `  plans: {quota: {policies: [{name: few, limit: 2, period: 1h}]}}
 rls: [{listen: "127.0.0.1:0", config: `+file+`, domains: {shop: {throttles: [plans], account: [user]}}}]`)
-	conn, err := grpc.NewClient(p.app.RLSAddr(0).String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(p.app.Addr("rls", 0).String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (s selfService) ChangePassword(ctx context.Context, ticket, old, new string
 	if err != nil {
 		return err
 	}
-	return mailDeck(s).Passwd(ctx, byPage(u), u.Name, new)
+	return mailOps(s).Passwd(ctx, byPage(u), u.Name, new)
 }
 
 // ChangeContact gives a user another address for notices.
@@ -127,7 +127,7 @@ func (s selfService) ChangeContact(ctx context.Context, ticket, password, contac
 	if err != nil {
 		return err
 	}
-	_, err = mailDeck(s).SetUser(ctx, byPage(u), console.UserChange{Name: u.Name, Contact: &contact})
+	_, err = mailOps(s).SetUser(ctx, byPage(u), console.UserChange{Name: u.Name, Contact: &contact})
 	return err
 }
 

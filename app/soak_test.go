@@ -61,7 +61,7 @@ log: {access: "off"}
 	if err := a.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	address := a.HTTPAddr(0).String()
+	address := a.Addr("http", 0).String()
 	accounts := []string{"a", "b", "c"}
 	var clients sync.WaitGroup
 	for i := range 24 {

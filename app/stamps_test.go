@@ -129,7 +129,7 @@ func (p *person) do(method, path, body string, header ...string) *reply {
 // try asks, and returns nil when the connection broke.
 func (p *person) try(method, path, body string, header ...string) *reply {
 	p.s.t.Helper()
-	r, err := http.NewRequest(method, "http://"+p.s.app.HTTPAddr(0).String()+path, strings.NewReader(body))
+	r, err := http.NewRequest(method, "http://"+p.s.app.Addr("http", 0).String()+path, strings.NewReader(body))
 	if err != nil {
 		p.s.t.Fatal(err)
 	}
@@ -446,7 +446,7 @@ func TestTheUpstreamSeesNothingOfIt(t *testing.T) {
 	s.does(func(w http.ResponseWriter, r *http.Request) { seen = r.Header.Clone() })
 	p := s.person("192.0.2.1")
 	good := solve(t, p.look("/").header.Get("Stamp-Challenge"))
-	u, _ := url.Parse("http://" + s.app.HTTPAddr(0).String())
+	u, _ := url.Parse("http://" + s.app.Addr("http", 0).String())
 	p.client.Jar.SetCookies(u, []*http.Cookie{{Name: "session", Value: "mine"}, {Name: "weir-stamp", Value: good},
 		{Name: "weirdo", Value: "yes"}})
 	p.get("/").want(200, "")
@@ -511,7 +511,7 @@ func TestARestartForgetsNothing(t *testing.T) {
 	rehost := func(p *person, cookies []string) {
 		for _, c := range cookies {
 			name, value, _ := strings.Cut(strings.SplitN(c, ";", 2)[0], "=")
-			u, _ := url.Parse("http://" + s.app.HTTPAddr(0).String())
+			u, _ := url.Parse("http://" + s.app.Addr("http", 0).String())
 			p.client.Jar.SetCookies(u, []*http.Cookie{{Name: name, Value: value}})
 		}
 	}
@@ -537,12 +537,12 @@ func cookieOf(t *testing.T, page string) string {
 }
 
 func (p *person) keeps(name, value string) {
-	u, _ := url.Parse("http://" + p.s.app.HTTPAddr(0).String())
+	u, _ := url.Parse("http://" + p.s.app.Addr("http", 0).String())
 	p.client.Jar.SetCookies(u, []*http.Cookie{{Name: name, Value: value, Path: "/"}})
 }
 
 func (p *person) drops(name string) {
-	u, _ := url.Parse("http://" + p.s.app.HTTPAddr(0).String())
+	u, _ := url.Parse("http://" + p.s.app.Addr("http", 0).String())
 	p.client.Jar.SetCookies(u, []*http.Cookie{{Name: name, Path: "/", MaxAge: -1}})
 }
 
@@ -620,7 +620,7 @@ func TestAForm(t *testing.T) {
 		t.Errorf("just small enough: %d", r.status)
 	}
 	// What another site sends must not come from this one the next time.
-	home := "http://" + s.app.HTTPAddr(0).String()
+	home := "http://" + s.app.Addr("http", 0).String()
 	for _, c := range []struct {
 		header []string
 		own    bool

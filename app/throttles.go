@@ -37,8 +37,8 @@ func (t *throttle) stamps() *stamp.Throttle {
 }
 
 // reach returns what watches users' recipients behind a throttle, or nil.
-func (t *throttle) reach() *reachDesk {
-	d, _ := t.judge.(*reachDesk)
+func (t *throttle) reach() *reachJudge {
+	d, _ := t.judge.(*reachJudge)
 	return d
 }
 

@@ -27,7 +27,7 @@ func attempts(networks, times int, of func(*Stage) (*crowd, *login)) func(*Stage
 	return func(s *Stage) (func(context.Context) Result, func()) {
 		c, l := of(s)
 		c.begin(s.AtWork())
-		url := "http://" + s.weir.APIAddr().String() + "/v1/decide"
+		url := "http://" + s.weir.Addr("api", 0).String() + "/v1/decide"
 		return func(ctx context.Context) Result {
 			var body bytes.Buffer
 			for i := range networks {

@@ -103,18 +103,18 @@ func (s *Stage) Serve(h http.Handler) (url string, err error) {
 
 // Front returns the address of the first gate, for people.
 func (s *Stage) Front() string {
-	if s.weir.HTTPAddr(0) != nil {
+	if s.weir.Addr("http", 0) != nil {
 		return s.GateURL(0)
 	}
 	return "smtp://" + s.MailAddr()
 }
 
 // MailAddr returns where the first gate for mail listens.
-func (s *Stage) MailAddr() string { return s.weir.SMTPAddr(0).String() }
+func (s *Stage) MailAddr() string { return s.weir.Addr("smtp", 0).String() }
 
 func (s *Stage) GateURL(i int) string { return "http://" + s.GateAddr(i) + "/" }
 
-func (s *Stage) GateAddr(i int) string { return s.weir.HTTPAddr(i).String() }
+func (s *Stage) GateAddr(i int) string { return s.weir.Addr("http", i).String() }
 
 func (s *Stage) MetricsURL() string { return "http://" + s.weir.ConsoleAddr().String() + "/metrics" }
 

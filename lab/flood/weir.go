@@ -91,5 +91,5 @@ func startWeir(ctx context.Context, at site) (*standing, error) {
 		}
 		return g, nil
 	}
-	return &standing{address: a.HTTPAddr(0).String(), stop: stop, gauge: gauge}, nil
+	return &standing{address: a.Addr("http", 0).String(), stop: stop, gauge: gauge}, nil
 }

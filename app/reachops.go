@@ -14,23 +14,23 @@ import (
 	"weir/store"
 )
 
-// A reachDeck is the reach throttles as operators work them.
-type reachDeck struct{ *App }
+// A reachOps is the reach throttles as operators work them.
+type reachOps struct{ *App }
 
-var _ console.Reach = reachDeck{}
+var _ console.Reach = reachOps{}
 
 // Reach returns the reach throttles, or nil where there are none.
 func (b backend) Reach() console.Reach {
 	if b.post.Spool == nil || !hasReach(b.current.Load().cfg) {
 		return nil
 	}
-	return reachDeck(b)
+	return reachOps(b)
 }
 
-func (d reachDeck) now() time.Time { return d.opts.Clock.Now() }
+func (d reachOps) now() time.Time { return d.opts.Clock.Now() }
 
 // throttle finds a reach throttle by its name. Without one, there must be only one.
-func (d reachDeck) throttle(name string) (*spool.Reach, error) {
+func (d reachOps) throttle(name string) (*spool.Reach, error) {
 	all := d.current.Load().reaches()
 	var names []string
 	for _, of := range all {
@@ -49,7 +49,7 @@ func (d reachDeck) throttle(name string) (*spool.Reach, error) {
 	}
 }
 
-func (d reachDeck) Flagged(ctx context.Context, limit int) ([]console.ReachView, error) {
+func (d reachOps) Flagged(ctx context.Context, limit int) ([]console.ReachView, error) {
 	found, err := d.post.FlaggedUsers(ctx, d.now(), limit)
 	return reachViews(found, ""), err
 }
@@ -78,7 +78,7 @@ func reachView(s *spool.ReachStanding) console.ReachView {
 // rounded leaves as many digits as an estimate is worth.
 func rounded(v float64) float64 { return math.Round(v*100) / 100 }
 
-func (d reachDeck) ReachOf(ctx context.Context, user, throttle string) ([]console.ReachView, error) {
+func (d reachOps) ReachOf(ctx context.Context, user, throttle string) ([]console.ReachView, error) {
 	if throttle != "" {
 		if _, err := d.throttle(throttle); err != nil {
 			return nil, err
@@ -92,7 +92,7 @@ func (d reachDeck) ReachOf(ctx context.Context, user, throttle string) ([]consol
 }
 
 // known finds a user by the name as written, which is how clients of the decision API have it, or as it logs in.
-func (d reachDeck) known(ctx context.Context, user, throttle string) (name string, list []console.ReachView,
+func (d reachOps) known(ctx context.Context, user, throttle string) (name string, list []console.ReachView,
 	err error) {
 	for _, name = range []string{user, userName(user)} {
 		found, err := d.post.ReachStandings(ctx, d.now(), name)
@@ -104,7 +104,7 @@ func (d reachDeck) known(ctx context.Context, user, throttle string) (name strin
 }
 
 // Flag flags a user. An unknown name is likely to be misspelt.
-func (d reachDeck) Flag(ctx context.Context, by, user, throttle string) (v console.ReachView, err error) {
+func (d reachOps) Flag(ctx context.Context, by, user, throttle string) (v console.ReachView, err error) {
 	of, err := d.throttle(throttle)
 	if err != nil {
 		return v, err
@@ -135,7 +135,7 @@ func (d reachDeck) Flag(ctx context.Context, by, user, throttle string) (v conso
 	return d.after(ctx, of, name)
 }
 
-func (d reachDeck) Clear(ctx context.Context, by, user, throttle string) (v console.ReachView, err error) {
+func (d reachOps) Clear(ctx context.Context, by, user, throttle string) (v console.ReachView, err error) {
 	of, err := d.throttle(throttle)
 	if err != nil {
 		return v, err
@@ -153,7 +153,7 @@ func (d reachDeck) Clear(ctx context.Context, by, user, throttle string) (v cons
 	return d.after(ctx, of, v.User)
 }
 
-func (d reachDeck) after(ctx context.Context, of *spool.Reach, user string) (v console.ReachView, err error) {
+func (d reachOps) after(ctx context.Context, of *spool.Reach, user string) (v console.ReachView, err error) {
 	found, err := d.post.ReachStandings(ctx, d.now(), user)
 	if list := reachViews(found, of.Name); len(list) > 0 {
 		return list[0], err
@@ -161,7 +161,7 @@ func (d reachDeck) after(ctx context.Context, of *spool.Reach, user string) (v c
 	return console.ReachView{Throttle: of.Name, User: user, Windows: []console.ReachWindow{}}, err
 }
 
-func (d reachDeck) Usual(_ context.Context, throttle string) (u console.ReachUsual, err error) {
+func (d reachOps) Usual(_ context.Context, throttle string) (u console.ReachUsual, err error) {
 	of, err := d.throttle(throttle)
 	if err != nil {
 		return u, err

@@ -20,26 +20,26 @@ import (
 	limits "weir/throttle/outbreak"
 )
 
-// A mailDeck is the mail side as operators work it.
-type mailDeck struct{ *App }
+// A mailOps is the mail side as operators work it.
+type mailOps struct{ *App }
 
-var _ console.Mail = mailDeck{}
+var _ console.Mail = mailOps{}
 
 // Mail returns the mail side, or nil where there is no gate for mail.
 func (b backend) Mail() console.Mail {
 	if b.post.Spool == nil || !hasMail(b.current.Load().cfg) {
 		return nil
 	}
-	return mailDeck(b)
+	return mailOps(b)
 }
 
-func (d mailDeck) now() time.Time { return d.opts.Clock.Now() }
+func (d mailOps) now() time.Time { return d.opts.Clock.Now() }
 
-func (d mailDeck) Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error) {
+func (d mailOps) Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error) {
 	return d.post.Queue(ctx, q, limit)
 }
 
-func (d mailDeck) ShowMail(ctx context.Context, id store.MailID) (store.Queued, string, error) {
+func (d mailOps) ShowMail(ctx context.Context, id store.MailID) (store.Queued, string, error) {
 	q, err := d.post.Show(ctx, id)
 	if err != nil {
 		return q, "", err
@@ -56,15 +56,15 @@ func (d mailDeck) ShowMail(ctx context.Context, id store.MailID) (store.Queued, 
 	return q, string(head), err
 }
 
-func (d mailDeck) Release(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
+func (d mailOps) Release(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
 	return d.order(ctx, by, o, d.post.Release, d.post.ReleaseMails)
 }
 
-func (d mailDeck) Delete(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
+func (d mailOps) Delete(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
 	return d.order(ctx, by, o, d.post.Delete, d.post.DeleteMails)
 }
 
-func (d mailDeck) order(ctx context.Context, by string, o console.MailOrder,
+func (d mailOps) order(ctx context.Context, by string, o console.MailOrder,
 	ofUser func(context.Context, time.Time, string, string, spool.Selection) (int, error),
 	mails func(context.Context, time.Time, string, []store.MailID) (int, error)) (r console.MailResult, err error) {
 	if o.All {
@@ -96,7 +96,7 @@ func note(r *console.MailResult, id store.MailID, recipients int) {
 }
 
 // count is how many mails of a user wait, up to a bound.
-func (d mailDeck) count(ctx context.Context, user string) (int, error) {
+func (d mailOps) count(ctx context.Context, user string) (int, error) {
 	list, err := d.post.Queue(ctx, store.LetterQuery{User: user}, console.MaxMailPage)
 	n := 0
 	for i := range list {
@@ -107,7 +107,7 @@ func (d mailDeck) count(ctx context.Context, user string) (int, error) {
 	return n, err
 }
 
-func (d mailDeck) Retry(ctx context.Context, by string, ids []store.MailID) (r console.MailResult, err error) {
+func (d mailOps) Retry(ctx context.Context, by string, ids []store.MailID) (r console.MailResult, err error) {
 	for _, id := range ids {
 		n, err := d.post.RetryMails(ctx, d.now(), []store.MailID{id})
 		if err != nil {
@@ -118,7 +118,7 @@ func (d mailDeck) Retry(ctx context.Context, by string, ids []store.MailID) (r c
 	return r, nil
 }
 
-func (d mailDeck) Users(ctx context.Context, q console.UserQuery) (p console.UserPage, err error) {
+func (d mailOps) Users(ctx context.Context, q console.UserQuery) (p console.UserPage, err error) {
 	var names []string
 	if q.Stopped {
 		names = d.post.StoppedUsers(q.After, q.Limit+1)
@@ -149,7 +149,7 @@ func (d mailDeck) Users(ctx context.Context, q console.UserQuery) (p console.Use
 	return p, nil
 }
 
-func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, err error) {
+func (d mailOps) User(ctx context.Context, name string) (v console.UserView, err error) {
 	name = userName(name) // as it was added, and as it logs in
 	v.User, err = d.post.User(ctx, name)
 	unknown := errors.Is(err, store.ErrNotFound)
@@ -178,7 +178,7 @@ func (d mailDeck) User(ctx context.Context, name string) (v console.UserView, er
 	return v, nil
 }
 
-func (d mailDeck) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
+func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
 	name := userName(n.Name)
 	hash, err := hashed(n.Password)
 	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders)); err != nil {
@@ -208,7 +208,7 @@ func hashed(password string) (string, error) {
 	return login.Hash(password)
 }
 
-func (d mailDeck) checkContact(contact string) error {
+func (d mailOps) checkContact(contact string) error {
 	switch {
 	case contact == "":
 	case !isAddress(contact):
@@ -257,7 +257,7 @@ func setLimits(u *store.User, given map[string]string) error {
 	return nil
 }
 
-func (d mailDeck) SetUser(ctx context.Context, by string, c console.UserChange) (console.UserView, error) {
+func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (console.UserView, error) {
 	c.Name = userName(c.Name)
 	if c.Contact != nil {
 		if err := d.checkContact(*c.Contact); err != nil {
@@ -300,7 +300,7 @@ func (d mailDeck) SetUser(ctx context.Context, by string, c console.UserChange) 
 	return d.User(ctx, c.Name)
 }
 
-func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
+func (d mailOps) Passwd(ctx context.Context, by, name, password string) error {
 	hash, err := hashed(password)
 	if err != nil {
 		return err
@@ -314,12 +314,12 @@ func (d mailDeck) Passwd(ctx context.Context, by, name, password string) error {
 	})
 }
 
-func (d mailDeck) RemoveUser(ctx context.Context, by, name string) error {
+func (d mailOps) RemoveUser(ctx context.Context, by, name string) error {
 	return d.post.RemoveUser(ctx, d.now(), by, userName(name))
 }
 
 // StopUser stops a user, or a client that is known by its address.
-func (d mailDeck) StopUser(ctx context.Context, by, name, why string) (console.UserView, error) {
+func (d mailOps) StopUser(ctx context.Context, by, name, why string) (console.UserView, error) {
 	name = userName(name)
 	if _, ok := identify.ParseAddressUser(name); !ok {
 		if _, err := d.User(ctx, name); err != nil {
@@ -332,7 +332,7 @@ func (d mailDeck) StopUser(ctx context.Context, by, name, why string) (console.U
 	return d.User(ctx, name)
 }
 
-func (d mailDeck) ResumeUser(ctx context.Context, by, name string, slow bool) (console.UserView, error) {
+func (d mailOps) ResumeUser(ctx context.Context, by, name string, slow bool) (console.UserView, error) {
 	name = userName(name)
 	switch u, err := d.User(ctx, name); {
 	case err != nil:
@@ -349,11 +349,11 @@ func (d mailDeck) ResumeUser(ctx context.Context, by, name string, slow bool) (c
 	return d.User(ctx, name)
 }
 
-func (d mailDeck) Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error) {
+func (d mailOps) Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error) {
 	return d.post.Audit(ctx, before, limit)
 }
 
-func (d mailDeck) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
+func (d mailOps) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
 	k := d.kept.Load()
 	if k == nil {
 		return ErrNotServing
