@@ -122,7 +122,7 @@ func TestInnocentOddities(t *testing.T) {
 			account := fmt.Sprintf("odd-%d", i)
 			at := slices.IndexFunc(places,
 				func(p struct{ name, account, throttle string }) bool { return p.name == o.place })
-			to := s.app.Addr("http", 2 * at).String()
+			to := s.app.Addr("http", 2*at).String()
 			head := strings.ReplaceAll("GET "+o.target+" HTTP/1.1\r\nHost: "+to+"\r\nUser-Agent: odd\r\n"+o.header+
 				"\r\n", "ACCOUNT", account)
 			for _, spelled := range []string{"Jürg-", "J%C3%BCrg-"} {
