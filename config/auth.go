@@ -22,7 +22,8 @@ func (c *Config) authOddities() []*weir.FieldError {
 			case t.Quota != nil && slices.ContainsFunc(t.Quota.Policies,
 				func(p quota.Policy) bool { return p.Kind == quota.Concurrent || p.Kind == quota.Volume }):
 				odd.add(at,
-					fmt.Sprintf("%q limits what is under way or flows, which a gate that is only asked cannot see", name),
+					fmt.Sprintf("%q limits what is under way or flows, which a gate that is only asked cannot see",
+						name),
 					"list it in an HTTP gate, or leave the concurrent and volume policies out")
 			case t.Stamp != nil:
 				odd.add(at,

@@ -220,7 +220,7 @@ func (f *findings) lists(c *Config) {
 	}
 }
 
-// payment checks that whoever is asked for a stamp can pay, and in one place only.
+// payment checks that clients can pay where a list asks for stamps, and that only one throttle of the list asks.
 func (f *findings) payment(c *Config, u use, at, name string) {
 	t := c.Throttles[name]
 	switch asks := asksStamps(t.Quota); {
@@ -246,12 +246,12 @@ func (f *findings) payment(c *Config, u use, at, name string) {
 	}
 }
 
-// asksStamps reports whether a quota lets go on for a stamp.
+// asksStamps reports whether a quota lets clients pay with a stamp when it is used up.
 func asksStamps(o *quota.Options) bool {
 	return o != nil && slices.ContainsFunc(o.Policies, func(p quota.Policy) bool { return p.Over == quota.OverStamp })
 }
 
-// addresses finds listeners that would take each other's place.
+// addresses finds listeners that want the same address.
 func (f *findings) addresses(c *Config) {
 	type listener struct {
 		path, what, address string
@@ -301,8 +301,8 @@ func (f *findings) interfaces(all []xdpgate.Options) {
 	}
 }
 
-// collide reports whether two listeners cannot both be had. An address that stands for every address of the machine
-// collides with each of them.
+// collide reports whether two listeners exclude each other. The unspecified address collides with every address of its
+// port.
 func collide(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)

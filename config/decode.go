@@ -18,7 +18,7 @@ type decoder struct {
 	secrets secrets
 	left    int // how many values may still be read, so that aliases cannot unfold without end
 	errs    Errors
-	failed  map[*yamltree.Node]bool // whose mistakes are told: what follows from them is not worth telling
+	failed  map[*yamltree.Node]bool // whose mistakes are reported: what follows from them is not
 	secret  map[*yamltree.Node]bool // whose text came from elsewhere
 }
 
@@ -98,7 +98,7 @@ func (d *decoder) text(n *yamltree.Node, t reflect.Type) (string, bool) {
 	return text, true
 }
 
-// inWords says what a type is to people.
+// inWords is how messages call a type.
 func inWords(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[weir.Duration]():
@@ -291,16 +291,29 @@ func (d *decoder) fields(n *yamltree.Node, v reflect.Value) {
 	}
 	for _, i := range strange {
 		p := &n.Pairs[i]
+		if isFixed(p.Key, v.Type()) {
+			d.errs = append(d.errs, mistake(p.At, fmt.Sprintf("%q cannot be set: weir has a fixed value for it", p.Key),
+				"leave it out"))
+			continue
+		}
 		close := weir.Nearest(p.Key, names...)
 		d.errs = append(d.errs, mistake(p.At, fmt.Sprintf("unknown key %q", p.Key), keyHint(p.Key, close, known)))
 		if _, taken := seen[close]; close != "" && !taken {
-			// Go on as though it had been written right: what stands below is checked too, and nothing is said to be
+			// Continue as if it had been written correctly: what is below is checked too, and nothing is reported as
 			// missing.
 			seen[close] = p.At
 			p.As = close
 			d.field(*p, known, v)
 		}
 	}
+}
+
+// isFixed reports whether a key names an option that programs may set and configurations may not: a field without a key.
+func isFixed(key string, t reflect.Type) bool {
+	f, found := t.FieldByNameFunc(func(name string) bool {
+		return strings.EqualFold(name, strings.ReplaceAll(key, "_", ""))
+	})
+	return found && f.Tag.Get("yaml") == "-" && t != reflect.TypeFor[Config]()
 }
 
 func keyHint(key, close string, known []field) string {
@@ -325,7 +338,7 @@ func (d *decoder) field(p yamltree.Pair, known []field, v reflect.Value) {
 		name = p.As
 	}
 	if p.Value.Kind == yamltree.Null {
-		return // a key without a value is as good as left out
+		return // a key without a value counts as left out
 	}
 	i := slices.IndexFunc(known, func(f field) bool { return f.name == name })
 	d.value(p.Value, v.Field(known[i].index))

@@ -18,7 +18,7 @@ type Error struct {
 
 	source string // the line that it stands on
 	cause  error
-	final  bool // there is no use in reading on
+	final  bool // reading on is useless
 }
 
 // Error returns it on one line, as in: weir.yaml:12:7: unknown key "lmit" (did you mean "limit"?)
@@ -102,7 +102,7 @@ func (e Errors) Unwrap() []error {
 // MaxErrors is how many mistakes are reported; the rest is only counted.
 const MaxErrors = 200
 
-// tidy sorts the mistakes by position, drops what was said twice and keeps the number bearable.
+// tidy sorts the mistakes by position, drops repetitions and bounds their number.
 func (e Errors) tidy() Errors {
 	slices.SortStableFunc(e, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Msg, b.Msg))

@@ -35,8 +35,8 @@ func Load(path string) (*Config, error) {
 	return parse(path, data, forHere)
 }
 
-// LoadStudy reads the configuration of something that is looked at and not run: it needs no gate, and the files that it
-// names need not be here. Otherwise it is Load.
+// LoadStudy is Load for a configuration that is examined and not run: it needs no gate, and the files that it names
+// need not exist.
 func LoadStudy(path string) (*Config, error) {
 	data, err := readFile(path)
 	if err != nil {

@@ -71,9 +71,9 @@ func MailStamps(s smtpgate.Stamping) (o stamp.MailOptions, err error) {
 		o.Schedule = append(o.Schedule, stamp.Step{Load: step.Load,
 			Work: work(fmt.Sprintf("schedule[%d].work", i), cmp.Or(step.Work, "0"))})
 	}
-	o.FromLoad = max(s.FromLoad, 0) // what is below, the gate has found
+	o.FromLoad = max(s.FromLoad, 0) // the gate reports what is below
 	o.DoubleEvery, o.Doubles = s.DoubleEvery, stamp.Doubles(s.Doubles)
-	if len(all) == 0 { // what cannot be read would be found wanting once more
+	if len(all) == 0 { // what cannot be read is reported already
 		all = append(all, o.Validate())
 	}
 	return o, errors.Join(all...)
@@ -116,7 +116,7 @@ func hopAddress(server string) string {
 	return server
 }
 
-// reaches reports whether who connects to an address comes to a listener. Which other addresses this machine has is not
+// reaches reports whether a connection to an address arrives at a listener. The other addresses of this machine are not
 // known.
 func reaches(address, listen string) bool {
 	to, port, err := net.SplitHostPort(address)
@@ -137,7 +137,7 @@ func reaches(address, listen string) bool {
 var ownNames = []string{"corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private",
 	"test"}
 
-// internals finds domains that are called internal and are everybody's.
+// internals finds internal domains that belong to everybody.
 func (f *findings) internals(c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		if c.Throttles[name].Mail == nil {

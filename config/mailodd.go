@@ -88,8 +88,8 @@ func (c *Config) isNear(g smtpgate.Options) bool {
 	return t.Mail != nil && !t.Mail.Counted("anybody@"+domain)
 }
 
-// missingFiles returns the files without which weir would not start. Where a path leads that is not from the root on
-// depends on where it is started.
+// missingFiles returns the files without which weir would not start. Relative paths are not checked: they depend on
+// where weir is started.
 func (c *Config) missingFiles() []*weir.FieldError {
 	var odd odds
 	for i, g := range c.SMTP {
@@ -125,7 +125,7 @@ func (c *Config) missingFiles() []*weir.FieldError {
 	return odd
 }
 
-// strayUsers finds names of clients under which nobody sends: of IPv6 they are known by their networks.
+// strayUsers finds IPv6 addresses as names of users: such clients are known by their networks.
 func (c *Config) strayUsers(odd *odds) {
 	stray := func(path, name string) {
 		if _, err := netip.ParseAddr(name); err != nil {

@@ -9,7 +9,7 @@ import (
 	"weir"
 )
 
-// openDoors finds listeners that other machines can reach and that ask nobody for a name or a password.
+// openDoors finds listeners that other machines can reach and that need no name or password.
 func (c *Config) openDoors() (all []*weir.FieldError) {
 	warn := func(path, listen, msg, hint string) {
 		if listen != "" && reachable(listen) {

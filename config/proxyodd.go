@@ -53,7 +53,7 @@ func (t *trusting) overlap(p netip.Prefix) (proxy netip.Prefix, found bool) {
 }
 
 // proxyOddities finds lists that free a trusted proxy from something, and gates that believe either header. Of each
-// list the first network that overlaps is told, as a list may have thousands.
+// list only the first overlapping network is reported, as a list may have thousands.
 func (c *Config) proxyOddities() []*weir.FieldError {
 	var odd odds
 	all := c.trusting()
@@ -95,8 +95,8 @@ func (c *Config) proxyOddities() []*weir.FieldError {
 	return odd
 }
 
-// proxiesInFiles does the same for lists of exempt clients in files. Where a path leads that is not from the root on
-// depends on where weir is started. What is wrong with a file is said when weir starts.
+// proxiesInFiles does the same for lists of exempt clients in files. Relative paths are not checked: they depend on
+// where weir is started. Errors in a file are reported when weir starts.
 func (c *Config) proxiesInFiles() []*weir.FieldError {
 	var odd odds
 	all := c.trusting()
@@ -145,7 +145,7 @@ func oddList(odd *odds, users []trusting, at string, list []netip.Prefix) {
 	}
 }
 
-// oddNetwork tells of a network that has a trusted proxy in it, and reports whether it did.
+// oddNetwork warns of a network that contains a trusted proxy, and reports whether it did.
 func oddNetwork(odd *odds, users []trusting, at string, p netip.Prefix) bool {
 	if !p.IsValid() {
 		return false

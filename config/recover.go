@@ -10,8 +10,8 @@ import (
 const maxBroken = 5
 
 // sections reads text as tree does. Where the syntax is broken it takes the section out that the mistake stands in, the
-// lines from one key at the left margin to the next, and reads the others: so that a forgotten quote hides no mistake
-// elsewhere.
+// lines from one key at the left margin to the next, and reads the others: so that a missing quote does not hide
+// mistakes elsewhere.
 func sections(text string) (root *yamltree.Node, size int, broken Errors) {
 	root, size, err := tree(text)
 	lines := strings.SplitAfter(text, "\n")
