@@ -17,9 +17,7 @@ const (
 	MaxStop       = 10_000
 	MaxRecipients = 10_000
 	MaxSlow       = 1_000
-	MaxListed     = 1_000  // names under exempt, domains under internal, addresses under free
 	MaxUsers      = 10_000 // under users; the store takes more
-	MaxName       = 320    // bytes, of a user, a domain or an address
 	MinPeriod     = time.Millisecond
 	MaxPeriod     = 365 * 24 * time.Hour
 	MinResume     = time.Minute
@@ -219,11 +217,11 @@ func (o Options) Validate() error {
 			v.Add("flagged.exempt", "nobody is exempt while he is flagged", "leave it out")
 		}
 	}
-	v.oneOf("null_sender", string(o.NullSender), "", string(NullServers), string(NullFree), string(NullCounted))
+	v.OneOf("null_sender", string(o.NullSender), string(NullServers), string(NullFree), string(NullCounted))
 	v.nullRate(o.NullRate)
-	v.list("exempt", o.Exempt, false, name)
-	v.list("internal", o.Internal, true, domain)
-	v.list("free", o.Free, true, address)
+	v.Names("exempt", o.Exempt)
+	v.Domains("internal", o.Internal, "single addresses stand under free", strings.ToLower)
+	v.List("free", o.Free, strings.ToLower, address)
 	for i, domain := range o.Internal {
 		if base, below := strings.CutPrefix(domain, "."); !below &&
 			slices.ContainsFunc(o.Internal, func(other string) bool {
@@ -238,7 +236,7 @@ func (o Options) Validate() error {
 	}
 	for _, user := range slices.Sorted(maps.Keys(o.Users)) {
 		at, l := "users."+user, o.Users[user]
-		if msg, hint := name(user); msg != "" {
+		if msg, hint := weir.BadName(user); msg != "" {
 			v.Add(at, msg, hint)
 		}
 		v.Under(at, l.Validate())
@@ -257,12 +255,6 @@ func (o Options) Validate() error {
 }
 
 type mistakes struct{ weir.Mistakes }
-
-func (v *mistakes) oneOf(path, got string, known ...string) {
-	if !slices.Contains(known, got) {
-		v.Add(path, fmt.Sprintf("unknown %s %.64q", path, got), suggest(got, known[1:]))
-	}
-}
 
 func (v *mistakes) between(path string, got *int, least, most int) {
 	if got != nil && (*got < least || *got > most) {
@@ -294,35 +286,4 @@ func (v *mistakes) nullRate(r weir.Rate) {
 		v.Add("null_rate", fmt.Sprintf("%s is too slow", r),
 			fmt.Sprintf("the longest period is %s", weir.Duration(MaxPeriod)))
 	}
-}
-
-// list looks at a list of names, domains or addresses. check returns what is wrong with one.
-func (v *mistakes) list(path string, all []string, fold bool, check func(string) (msg, hint string)) {
-	if len(all) > MaxListed {
-		v.Add(path, fmt.Sprintf("%d are too many", len(all)), fmt.Sprintf("at most %d", MaxListed))
-		return
-	}
-	first := map[string]int{}
-	for i, one := range all {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if msg, hint := check(one); msg != "" {
-			v.Add(at, msg, hint)
-			continue
-		}
-		if fold {
-			one = strings.ToLower(one)
-		}
-		if before, double := first[one]; double {
-			v.Add(at, fmt.Sprintf("%q stands there twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
-			continue
-		}
-		first[one] = i
-	}
-}
-
-func suggest(got string, known []string) string {
-	if near := weir.Nearest(got, known...); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return "one of " + strings.Join(known, ", ")
 }
