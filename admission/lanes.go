@@ -487,7 +487,7 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
-	for _, oldest := range [...]func() *waiter{l.commons.oldest, l.payers.age.first} {
+	for _, oldest := range [...]func() *waiter{l.commons.oldest, l.payers.age.First} {
 		for w := oldest(); w != nil && w.since+int64(l.o.MaxWait) <= at; w = oldest() {
 			l.leave(w)
 			l.counts.expired[w.lane]++
@@ -518,7 +518,7 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 
 func (l *Lanes) nextDue() int64 {
 	due := int64(never)
-	for _, w := range [...]*waiter{l.commons.oldest(), l.payers.age.first()} {
+	for _, w := range [...]*waiter{l.commons.oldest(), l.payers.age.First()} {
 		if w != nil {
 			due = min(due, w.since+int64(l.o.MaxWait))
 		}
@@ -527,7 +527,7 @@ func (l *Lanes) nextDue() int64 {
 	if l.commons.len() > 0 && l.reserve(l.at) > 0 {
 		due = min(due, l.asked+int64(askedFor))
 	}
-	if p := l.room.seen.first(); p != nil {
+	if p := l.room.seen.First(); p != nil {
 		due = min(due, p.seen+l.patience(l.at))
 	}
 	if l.learner.probe > 0 {

@@ -132,7 +132,7 @@ func (l *Lanes) delay(at int64, let int) int64 {
 	case before == 0:
 		return 0
 	case let == 0 || l.service.n == 0: // nothing moves, or nobody knows how fast
-		return at - l.payers.age.first().since
+		return at - l.payers.age.First().since
 	}
 	return int64(float64(before) * l.service.mean / l.paidPlaces())
 }

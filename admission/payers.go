@@ -1,6 +1,6 @@
 package admission
 
-import "container/heap"
+import "weir/internal/queue"
 
 // payers is where those wait who paid. They take turns after the manner of start-time fair queueing (Goyal, Vin and
 // Cheng 1996): a request begins a turn after the one before it of the same client, or now; the first few of a client,
@@ -9,9 +9,9 @@ import "container/heap"
 // old or cheap stamps up, and nobody gets more turns for more work. Nobody grows older: a lane that is too full
 // serves those who pay what is asked, and the others are told to pay again.
 type payers struct {
-	next   ranking[waiter] // the one who is due first
-	worst  ranking[waiter] // the one who is due last
-	age    queue[waiter]
+	next   queue.Ranked[waiter] // the one who is due first
+	worst  queue.Ranked[waiter] // the one who is due last
+	age    queue.Listed[waiter]
 	behind map[client]*tab
 	now    float64 // where the last one began who was let in
 }
@@ -32,9 +32,9 @@ func rank(price, work uint64, uses int) float64 {
 
 func newPayers() payers {
 	return payers{
-		next: ranking[waiter]{before: sooner, position: func(w *waiter) *int { return &w.index }},
-		worst: ranking[waiter]{before: func(a, b *waiter) bool { return sooner(b, a) },
-			position: func(w *waiter) *int { return &w.worst }},
+		next: queue.NewRanked(sooner, func(w *waiter) *int { return &w.index }),
+		worst: queue.NewRanked(func(a, b *waiter) bool { return sooner(b, a) },
+			func(w *waiter) *int { return &w.worst }),
 		behind: map[client]*tab{},
 	}
 }
@@ -55,9 +55,9 @@ func (p *payers) join(w *waiter, rank float64) {
 			t.end = w.begins + 1.0/pageful
 		}
 	}
-	heap.Push(&p.next, w)
-	heap.Push(&p.worst, w)
-	p.age.push(&w.age, w)
+	p.next.Add(w)
+	p.worst.Add(w)
+	p.age.Add(&w.age, w)
 }
 
 // begins is where a request of a client begins that joins now.
@@ -69,9 +69,9 @@ func (p *payers) begins(who client) float64 {
 }
 
 func (p *payers) leave(w *waiter) {
-	heap.Remove(&p.next, w.index)
-	heap.Remove(&p.worst, w.worst)
-	p.age.remove(&w.age)
+	p.next.Remove(w)
+	p.worst.Remove(w)
+	p.age.Remove(&w.age)
 	if t := p.behind[w.client]; t != nil {
 		if t.n--; t.n == 0 {
 			delete(p.behind, w.client)
@@ -83,7 +83,7 @@ func (p *payers) leave(w *waiter) {
 }
 
 func (p *payers) take() *waiter {
-	w := p.next.first()
+	w := p.next.First()
 	p.now = max(p.now, w.begins)
 	p.leave(w)
 	return w
@@ -91,8 +91,8 @@ func (p *payers) take() *waiter {
 
 // least is who is due last, if that is later than a time; nil otherwise.
 func (p *payers) least(due float64) *waiter {
-	if p.len() > 0 && p.worst.first().due > due {
-		return p.worst.first()
+	if p.len() > 0 && p.worst.First().due > due {
+		return p.worst.First()
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (p *payers) before(due float64) int { return p.until(0, due) }
 
 // until counts those below a position in the heap who are due by a time. It looks at those and their children.
 func (p *payers) until(i int, due float64) int {
-	if i >= p.len() || p.next.items[i].due > due {
+	if i >= p.len() || p.next.Items()[i].due > due {
 		return 0
 	}
 	return 1 + p.until(2*i+1, due) + p.until(2*i+2, due)

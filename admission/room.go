@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/queue"
 )
 
 const (
@@ -53,9 +54,9 @@ type Standing struct {
 type entry struct {
 	number uint64
 	client client
-	called bool        // and so not in the order any more
-	seen   int64       // when it was last shown
-	age    node[entry] // in the order in which they were last seen
+	called bool              // and so not in the order any more
+	seen   int64             // when it was last shown
+	age    queue.Node[entry] // in the order in which they were last seen
 
 	left, right *entry // in the order of numbers
 	size        int
@@ -76,9 +77,9 @@ type arrival struct {
 
 // A room is the waiting room.
 type room struct {
-	entries map[uint64]*entry // in line or called
-	order   order             // in line
-	seen    queue[entry]      // all of them; who was not seen for longest comes first
+	entries map[uint64]*entry   // in line or called
+	order   order               // in line
+	seen    queue.Listed[entry] // all of them; who was not seen for longest comes first
 	called  int
 
 	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two
@@ -174,10 +175,10 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		r.order.add(p)
 		l.clients.add(who)
 	} else {
-		r.seen.remove(&p.age)
+		r.seen.Remove(&p.age)
 	}
 	p.seen = at
-	r.seen.push(&p.age, p)
+	r.seen.Add(&p.age, p)
 	l.call(at)
 	if !p.called {
 		s.Ahead = r.order.ahead(number)
@@ -200,7 +201,7 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		s.State = Full
 		l.counts.lineFull++
 	}
-	l.alert(r.seen.first().seen + l.patience(at))
+	l.alert(r.seen.First().seen + l.patience(at))
 	if speed := r.arrived.per(at); speed > 0 && at-r.arrived.since >= int64(l.o.Reload) {
 		s.Known = true
 		s.Estimate = time.Duration(min(float64(s.Ahead+1)/speed, float64(math.MaxInt64/2)))
@@ -246,7 +247,7 @@ func (l *Lanes) ahead(at int64) int {
 	}
 	// Nobody is called who would be held for longer than one may be.
 	reload := min(float64(l.o.Reload), float64(l.o.MaxWait)/2)
-	if w := l.commons.rounds[calledRound].age.first(); w != nil && float64(at-w.since) > reload {
+	if w := l.commons.rounds[calledRound].age.First(); w != nil && float64(at-w.since) > reload {
 		return 0
 	}
 	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))
@@ -278,7 +279,7 @@ func (l *Lanes) takeOut(p *entry) {
 	} else {
 		r.order.remove(p)
 	}
-	r.seen.remove(&p.age)
+	r.seen.Remove(&p.age)
 	delete(r.entries, p.number)
 	l.clients.remove(p.client)
 }
@@ -287,7 +288,7 @@ func (l *Lanes) takeOut(p *entry) {
 func (l *Lanes) expire(at int64, most int) (more bool) {
 	patience := l.patience(at)
 	for range most {
-		p := l.room.seen.first()
+		p := l.room.seen.First()
 		if p == nil || p.seen+patience > at {
 			return false
 		}

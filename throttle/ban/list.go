@@ -76,7 +76,8 @@ func New(o Options) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &List{clients: newTable[string](), networks: newTable[network](), alarm: func(time.Time) {}, due: forGood}
+	l := &List{clients: newTable[string](), networks: newTable[network](), operators: newEnding(),
+		others: newEnding(), alarm: func(time.Time) {}, due: forGood}
 	l.setup.Store(s)
 	l.lengths.Store(&lengths{})
 	l.suspects.reset()
@@ -282,8 +283,10 @@ func (l *List) current(key store.BanKey) *item {
 // put makes an item of a ban, in the order in which they end, and puts it into its table.
 func (l *List) put(b store.Ban) {
 	l.added++
-	i := &item{ban: b, until: end(b), heapIndex: -1, order: l.added}
-	l.heap(i).add(i)
+	i := &item{ban: b, until: end(b), order: l.added}
+	if i.until != forGood {
+		l.heap(i).Add(i)
+	}
 	if b.Client != "" {
 		l.clients.put(b.Client, i)
 	} else {
@@ -306,7 +309,7 @@ func (l *List) enter(b store.Ban, store bool) error {
 }
 
 func (l *List) replace(old *item, b store.Ban) {
-	l.heap(old).remove(old)
+	l.heap(old).Remove(old)
 	l.put(b)
 	if b.Operator && !old.ban.Operator {
 		l.counts.operators.Add(1)
@@ -315,7 +318,7 @@ func (l *List) replace(old *item, b store.Ban) {
 }
 
 func (l *List) drop(i *item, why What) {
-	l.heap(i).remove(i)
+	l.heap(i).Remove(i)
 	if i.ban.Client != "" {
 		l.clients.remove(i.ban.Client)
 	} else {
@@ -335,18 +338,19 @@ func (l *List) drop(i *item, why What) {
 
 // evict drops the ban of a mechanism that ends soonest, if there is one.
 func (l *List) evict() bool {
-	if op := l.operators.soonest(); op <= l.seen { // one that is over is not missed
-		l.drop(l.operators[0], Expired)
+	if soonest(&l.operators) <= l.seen { // one that is over is not missed
+		l.drop(l.operators.First(), Expired)
 		return true
 	}
-	if len(l.others) == 0 {
+	i := l.others.First()
+	if i == nil {
 		return false
 	}
 	why := Evicted
-	if l.others[0].until <= l.seen {
+	if !i.holds(l.seen) {
 		why = Expired
 	}
-	l.drop(l.others[0], why)
+	l.drop(i, why)
 	return true
 }
 

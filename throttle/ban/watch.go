@@ -68,13 +68,13 @@ func (l *List) Advance(now time.Time) time.Time {
 	l.seen = now.UnixNano()
 	gone := false
 	for _, e := range []*ending{&l.operators, &l.others} {
-		for e.soonest() <= l.seen {
-			l.drop((*e)[0], Expired)
+		for soonest(e) <= l.seen {
+			l.drop(e.First(), Expired)
 			gone = true
 		}
 	}
 	l.suspects.expire(l.seen - int64(l.setup.Load().Window))
-	l.due = min(l.operators.soonest(), l.others.soonest())
+	l.due = min(soonest(&l.operators), soonest(&l.others))
 	if l.keeper != nil {
 		l.due = min(l.due, l.keeper.advance(l.seen, gone))
 	}

@@ -181,20 +181,18 @@ func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at,
 	if g.pushed {
 		return // its set of strangers goes on counting it
 	}
-	each(taken, func(slot int) {
-		r := rs.slots[slot].rule
+	g.each(rs, taken, func(r *rule, t *terms, st *state) {
 		if r.way == level {
 			return
 		}
-		terms, st := g.terms(rs, r), g.state(r)
-		r.roll(st, terms, now)
-		r.give(st, terms, at, r.price(cost), now)
-		terms, st = a.terms(rs, r), a.state(r)
-		r.roll(st, terms, now)
+		r.roll(st, t, now)
+		r.give(st, t, at, r.price(cost), now)
+		t, st = a.terms(rs, r), a.state(r)
+		r.roll(st, t, now)
 		if r.way == inPeriods && at < st.start {
 			return // it was charged in a period that is over
 		}
-		a.charge(r, st, terms, now, r.price(cost))
+		a.charge(r, st, t, now, r.price(cost))
 	})
 }
 

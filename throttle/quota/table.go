@@ -9,6 +9,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/queue"
 )
 
 const (
@@ -119,11 +120,11 @@ type shard struct {
 	pushHand uint32
 
 	pushed  pushed
-	due     dueHeap
+	due     queue.Ranked[line]
 	table   *table
 	waiting atomic.Int64
 
-	_ [56]byte // to the end of a cache line
+	_ [40]byte // to the end of a cache line
 }
 
 // maxLate is how late after reading the clock an event may be judged. A later one has a clock that was set back.
@@ -158,6 +159,8 @@ func newTable() *table {
 	t.bringers.seed = maphash.MakeSeed()
 	for i := range t.shards {
 		t.shards[i].table = t
+		t.shards[i].due = queue.NewRanked(func(a, b *line) bool { return a.due < b.due },
+			func(l *line) *int { return &l.position })
 	}
 	for i := range t.strangers {
 		t.strangers[i] = newAccount(&t.shards[i%shards], "", netip.Addr{})

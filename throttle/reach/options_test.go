@@ -131,7 +131,8 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	if errs := weir.FieldErrors(bad.Validate()); len(errs) != 6 {
 		t.Errorf("%d mistakes, want 6: %v", len(errs), errs)
 	}
-	good := Options{Exempt: many[:weir.MaxListed], Domains: many[:weir.MaxListed], Internal: many[:weir.MaxListed], Country: "+49",
+	good := Options{Exempt: many[:weir.MaxListed], Domains: many[:weir.MaxListed], Internal: many[:weir.MaxListed],
+		Country:    "+49",
 		Identifier: []Identifier{ByName, ByPhone}}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
