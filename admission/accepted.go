@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"net/netip"
 	"sync"
@@ -34,10 +33,7 @@ type acceptance struct {
 }
 
 func (a *accepted) find(who client, account string) (set *[acceptedWays]acceptance, tag uint64) {
-	var key [9]byte
-	binary.BigEndian.PutUint64(key[:], who.id)
-	key[8] = who.family
-	at := maphash.Bytes(a.seed, key[:])
+	at := who.hash(a.seed)
 	return &a.table[at%acceptedSets], max(1, maphash.String(a.seed, account)^at)
 }
 

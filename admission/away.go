@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"time"
 
@@ -30,10 +29,7 @@ type away struct {
 const awayIn = 1 << 20 // it has come in since
 
 func (a *away) find(who client) (set *[awayWays]uint64, tag uint64) {
-	var key [9]byte
-	binary.BigEndian.PutUint64(key[:], who.id)
-	key[8] = who.family
-	h := maphash.Bytes(a.seed, key[:])
+	h := who.hash(a.seed)
 	return &a.table[h%awaySets], h >> 24 << 24
 }
 
@@ -93,7 +89,7 @@ func (l *Lanes) TurnedAway(ev *weir.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(ev.Time)
-	l.counts.turnedAway++
+	l.counts.TurnedAway++
 	if l.away.note(who, at) {
 		l.window.current().away++
 	}

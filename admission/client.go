@@ -32,6 +32,13 @@ func clientOf(source netip.Addr) client {
 	}
 }
 
+func (c client) hash(seed maphash.Seed) uint64 {
+	var key [9]byte
+	binary.BigEndian.PutUint64(key[:], c.id)
+	key[8] = c.family
+	return maphash.Bytes(seed, key[:])
+}
+
 // client is who an event is from. An account counts only where the upstream has accepted it: anybody can write a name.
 func (l *Lanes) client(ev *weir.Event) client {
 	who := clientOf(ev.Source)

@@ -57,11 +57,12 @@ type Lanes struct {
 	paying  float64 // how many with a stamp were under way or held, in the last second
 	looked  int64   // when that was worked out
 
-	clients  clients
-	away     away
-	accepted accepted
-	room     room
-	counts   counts
+	clients    clients
+	away       away
+	accepted   accepted
+	room       room
+	counts     Stats // what has happened since the start
+	laneCounts [lanes]LaneStats
 }
 
 var (
@@ -131,7 +132,18 @@ func (l *Lanes) means() int {
 	return l.o.Concurrent
 }
 
-func (l *Lanes) free() int { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
+// used is how many are at the upstream.
+func (l *Lanes) used() int { return l.inUse[pool] + l.inUse[stamped] }
+
+func (l *Lanes) free() int { return l.capacity() - l.used() }
+
+// inLane is how many are held in a lane.
+func (l *Lanes) inLane(in lane) int {
+	if in == stamped {
+		return l.payers.len()
+	}
+	return l.commons.len()
+}
 
 // tick brings everything up to a time, and returns it as a number that never runs backwards, as clocks may.
 func (l *Lanes) tick(now time.Time) int64 {
@@ -247,20 +259,15 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		h.Ref, a.Turn = w, w.turn
 	default:
 		if a.Reason == weir.TooMany {
-			l.counts.tooMany++
+			l.counts.TooMany++
 		} else {
-			l.counts.laneFull[r.lane]++
+			l.laneCounts[r.lane].Full++
 		}
 	}
 }
 
 // full reports whether as many are held in a lane as may be.
-func (l *Lanes) full(in lane) bool {
-	if in == stamped {
-		return l.payers.len() >= l.o.Waiting
-	}
-	return l.commons.len() >= l.o.Waiting
-}
+func (l *Lanes) full(in lane) bool { return l.inLane(in) >= l.o.Waiting }
 
 // instead is who leaves a full lane for the sake of a request; nil where nobody does. In the pool it is the newest
 // request of the client that holds most, in the stamped lane whoever would go last.
@@ -274,7 +281,7 @@ func (l *Lanes) instead(r request) *waiter {
 // drop sends somebody away who waits, for the sake of another client.
 func (l *Lanes) drop(w *waiter) {
 	l.leave(w)
-	l.counts.laneFull[w.lane]++
+	l.laneCounts[w.lane].Full++
 	w.turn.Refuse(weir.LineFull)
 }
 
@@ -304,10 +311,6 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	if r.lane == stamped && l.free() > 0 || r.lane == pool && l.poolOpen(at) {
 		return
 	}
-	waiting := l.payers.len()
-	if r.lane == pool {
-		waiting = l.commons.len()
-	}
 	switch {
 	case l.full(r.lane) && l.instead(r) == nil:
 		a.Verdict, a.Reason = weir.Refuse, weir.LineFull
@@ -319,7 +322,7 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Wait, weir.Overload
 	}
 	a.Figure = weir.Figure{Rule: RuleWaiting, Unit: "waiting", Limit: int64(l.o.Waiting),
-		Remaining: int64(max(0, l.o.Waiting-waiting))}
+		Remaining: int64(max(0, l.o.Waiting-l.inLane(r.lane)))}
 	if l.service.n > 0 {
 		if wait := min(l.expect(r, at), float64(l.o.MaxWait)); wait > 0 {
 			a.Until = l.instant(at + int64(wait))
@@ -401,8 +404,8 @@ func (l *Lanes) letIn(p *tenancy, who client, in lane, holder weir.Holder, at in
 	}
 	l.tenants.begin(p, in, holder, at)
 	l.inUse[in]++
-	l.counts.letIn[in]++
-	l.learner.used(l.inUse[pool] + l.inUse[stamped])
+	l.laneCounts[in].LetIn++
+	l.learner.used(l.used())
 }
 
 // let gives the places that are free to those who wait.
@@ -467,7 +470,7 @@ func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
 	l.service.add(at-since, at)
 	if l.o.Learn {
 		before := l.learner.capacity()
-		l.learner.learn(since, at, l.inUse[pool]+l.inUse[stamped])
+		l.learner.learn(since, at, l.used())
 		l.learnt(before)
 	}
 }
@@ -490,7 +493,7 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 	for _, oldest := range [...]func() *waiter{l.commons.oldest, l.payers.age.First} {
 		for w := oldest(); w != nil && w.since+int64(l.o.MaxWait) <= at; w = oldest() {
 			l.leave(w)
-			l.counts.expired[w.lane]++
+			l.laneCounts[w.lane].Expired++
 			w.turn.Refuse(weir.WaitTooLong)
 		}
 	}
@@ -501,7 +504,7 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 	if r := &l.learner; r.probe > 0 && at >= r.until {
 		// Too few are done in time, such as where many requests last for minutes. Nobody waits for that any longer.
 		before := r.probe
-		r.end(at, l.inUse[pool]+l.inUse[stamped])
+		r.end(at, l.used())
 		l.learnt(before)
 		l.let(at)
 	}

@@ -159,11 +159,11 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		switch {
 		case r.order.len()+r.called >= l.o.Line:
 			s.State = Full
-			l.counts.lineFull++
+			l.counts.LineFull++
 			return s
 		case l.clients.of(who) >= l.o.PerClient:
 			s.State = TooMany
-			l.counts.tooMany++
+			l.counts.TooMany++
 			return s
 		}
 		p = &entry{number: number, client: who, weight: rand.Uint64()}
@@ -193,13 +193,13 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		if len(r.recent) < enoughRecent {
 			r.recent = append(r.recent, arrival{number, at})
 		}
-		l.counts.admitted++
+		l.counts.Admitted++
 		s.State, s.Ahead, s.Until = Called, 0, l.instant(at+int64(Stay))
 		l.call(at)
 		return s
 	case next: // it could not be remembered, and would come in again and again
 		s.State = Full
-		l.counts.lineFull++
+		l.counts.LineFull++
 	}
 	l.alert(r.seen.First().seen + l.patience(at))
 	if speed := r.arrived.per(at); speed > 0 && at-r.arrived.since >= int64(l.o.Reload) {
@@ -293,7 +293,7 @@ func (l *Lanes) expire(at int64, most int) (more bool) {
 			return false
 		}
 		l.takeOut(p)
-		l.counts.noShows++
+		l.counts.NoShows++
 	}
 	return true
 }

@@ -88,7 +88,7 @@ func (l *Lanes) evict(at int64) {
 			p.moved, p.seen = moved, at
 		} else if at-p.seen >= stall {
 			p.lost = true
-			l.counts.lost++
+			l.counts.Lost++
 			p.holder.Lose()
 		}
 	}

@@ -64,6 +64,14 @@ type bringer struct {
 	cost  int64 // nanoseconds; all together they must not cost more than the period of new_accounts
 }
 
+// different returns the slots, which may be one and the same.
+func (w *bringer) different() []uint64 {
+	if w.slots[0] == w.slots[1] {
+		return w.slots[:1]
+	}
+	return w.slots[:]
+}
+
 // who returns the bringers that an origin counts as; n says how many they are.
 func (p pool) who(rs *rules, o origin) (who [2]bringer, n int) {
 	for i, hash := range [2]uint32{o.source(), o.site()} {
@@ -81,16 +89,9 @@ func (p pool) who(rs *rules, o origin) (who [2]bringer, n int) {
 	return who, n
 }
 
-// take charges an origin with an account, and reports whether it may bring it. What has no source is not bounded.
-func (b *bringers) take(rs *rules, p pool, o origin, now int64) bool {
-	return b.fit(rs, p, o, now, true)
-}
-
-func (b *bringers) fits(rs *rules, p pool, o origin, now int64) bool {
-	return b.fit(rs, p, o, now, false)
-}
-
-func (b *bringers) fit(rs *rules, p pool, o origin, now int64, take bool) bool {
+// fits reports whether an origin may bring an account, and charges it with the account if it is to take one. What has
+// no source is not bounded.
+func (b *bringers) fits(rs *rules, p pool, o origin, now int64, take bool) bool {
 	who, n := p.who(rs, o)
 	if n == 0 {
 		return true
@@ -107,8 +108,8 @@ func (b *bringers) fit(rs *rules, p pool, o origin, now int64, take bool) bool {
 		}
 	}
 	for _, w := range who[:n] {
-		for i, at := range w.slots {
-			if take && (i == 0 || at != w.slots[0]) {
+		for _, at := range w.different() {
+			if take {
 				b.table[at] = now + min(b.owes(at, now, most)+w.cost, most)
 			}
 		}
@@ -130,10 +131,8 @@ func (b *bringers) give(rs *rules, p pool, o origin) {
 		return
 	}
 	for _, w := range who[:n] {
-		for i, at := range w.slots {
-			if i == 0 || at != w.slots[0] {
-				b.table[at] -= w.cost
-			}
+		for _, at := range w.different() {
+			b.table[at] -= w.cost
 		}
 	}
 }

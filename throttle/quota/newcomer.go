@@ -142,7 +142,7 @@ func (t *table) origin(rs *rules, a *account, from netip.Addr) origin {
 
 // approve takes in that the upstream accepted an account on probation, brought from an origin. Its shard is locked.
 func (t *table) approve(rs *rules, a *account, from origin, now int64) {
-	if a.index < 0 || a.name == "" || !a.onProbation() || !t.bringers.take(rs, acceptedKeys, from, now) {
+	if a.index < 0 || a.name == "" || !a.onProbation() || !t.bringers.fits(rs, acceptedKeys, from, now, true) {
 		return
 	}
 	if a.has(charged) {
@@ -200,7 +200,7 @@ func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at,
 // none. What may have been pushed out begins with what its set of strangers has used: it has used no more than that.
 func (t *table) admit(rs *rules, g *stranger, now int64) *account {
 	s := g.shard
-	if !t.bringers.fits(rs, acceptedKeys, g.from, now) || !t.freeEntry(rs, s, now, true) {
+	if !t.bringers.fits(rs, acceptedKeys, g.from, now, false) || !t.freeEntry(rs, s, now, true) {
 		return nil
 	}
 	if a := s.accounts.get(g.hash); a != nil { // somebody else was faster

@@ -247,7 +247,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		by = t.bringers.of(rs, from)
 		marked := s.pushed.has(hash, now)
 		charge = !marked && t.crowded(rs)
-		if marked || charge && !t.bringers.take(rs, newKeys, by, now) {
+		if marked || charge && !t.bringers.fits(rs, newKeys, by, now, true) {
 			return t.share(stranger{hash: hash, name: name, from: by, pushed: marked})
 		}
 		if !t.freeEntry(rs, s, now, true) {
@@ -276,7 +276,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 
 // welcome reports whether enrol would give an account an entry of its own.
 func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now int64) bool {
-	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now) {
+	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now, false) {
 		return false
 	}
 	return t.count.Load() < int64(rs.MaxAccounts) || t.newcomers() > 0
@@ -471,6 +471,7 @@ func (a *account) plan(rs *rules) string {
 	return rs.DefaultPlan
 }
 
+// terms is short, so that it is inlined for the accounts that are like all others.
 func (a *account) terms(rs *rules, r *rule) *terms {
 	if a.rest == nil {
 		return &r.base
@@ -501,18 +502,14 @@ func (a *account) state(r *rule) *state {
 func (a *account) another(r *rule) *state {
 	st := &a.first
 	if r.slot > 0 {
-		st = a.behind(r.slot)
+		own := a.own()
+		if missing := r.slot - len(own.states); missing > 0 {
+			own.states = append(own.states, make([]state, missing)...)
+		}
+		st = &own.states[r.slot-1]
 	}
 	if st.since != r.since {
 		*st = state{since: r.since}
 	}
 	return st
-}
-
-func (a *account) behind(slot int) *state {
-	own := a.own()
-	if missing := slot - len(own.states); missing > 0 {
-		own.states = append(own.states, make([]state, missing)...)
-	}
-	return &own.states[slot-1]
 }
