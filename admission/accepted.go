@@ -18,8 +18,8 @@ const (
 	acceptedFor = int64(10 * time.Minute)
 )
 
-// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed, and a good
-// entry is never pushed out: an account without one is known by the address. Goroutines may share it.
+// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed. A fresh
+// entry is never pushed out: an account that finds no room is known by its address. Goroutines may share it.
 type accepted struct {
 	seed  maphash.Seed
 	any   atomic.Bool // there are entries
@@ -52,7 +52,7 @@ func (a *accepted) has(who client, account string, at int64) bool {
 	return false
 }
 
-// fresh reports whether an entry still counts. One from far ahead is of a clock that was set back.
+// fresh reports whether an entry still counts. The clock was set back since an entry from the future was made.
 func fresh(last, at int64) bool { return at-last < acceptedFor && last-at < acceptedFor }
 
 func (a *accepted) note(who client, account string, good bool, at int64) {
@@ -84,7 +84,7 @@ func (a *accepted) note(who client, account string, good bool, at int64) {
 	}
 }
 
-// Accepted tells whether the upstream accepted a request of an account (2xx) or turned it away (401, 403). An account
+// Accepted notes whether the upstream accepted a request of an account (2xx) or turned it away (401, 403). An account
 // that was accepted from a network is a client of its own there, for ten minutes or until it is turned away.
 func (l *Lanes) Accepted(source netip.Addr, account string, good bool, now time.Time) {
 	if account != "" {

@@ -10,7 +10,7 @@ import (
 )
 
 // A client is who takes turns with others: an account that the upstream has accepted, else an IPv4 address, or an
-// IPv6 /64. The zero value is nobody in particular, who is not counted.
+// IPv6 /64. The zero value is unknown and not counted.
 type client struct {
 	id     uint64
 	family uint8 // 4 or 6; byAccount; 0 for nobody

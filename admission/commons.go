@@ -2,8 +2,9 @@ package admission
 
 import "weir/internal/queue"
 
-// commons is where those wait who did not pay, in two rounds that take turns: requests that are held, and people who
-// were called from the waiting room. In each round clients take turns: whoever sends more only waits longer.
+// commons has those who wait and did not pay. There are two rounds, which take turns: requests that are held, and
+// people who were called from the waiting room. In each round clients take turns: a client that sends more waits
+// longer.
 type commons struct {
 	rounds [rounds]round
 	last   int // which round had the last turn
@@ -30,7 +31,6 @@ func (c *commons) join(w *waiter) { c.rounds[w.round].join(w) }
 
 func (c *commons) leave(w *waiter) { c.rounds[w.round].leave(w) }
 
-// take takes the next one out.
 func (c *commons) take() *waiter {
 	next := 1 - c.last
 	if c.rounds[next].total == 0 {
@@ -56,7 +56,7 @@ func (c *commons) oldest() *waiter {
 	return a
 }
 
-// before is about how many are let in before somebody who joins the held ones now.
+// before is about how many are let in before a request that is held from now on.
 func (c *commons) before(who client) int {
 	h := &c.rounds[heldRound]
 	own := 0

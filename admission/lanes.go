@@ -269,8 +269,8 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 // full reports whether as many are held in a lane as may be.
 func (l *Lanes) full(in lane) bool { return l.inLane(in) >= l.o.Waiting }
 
-// instead is who leaves a full lane for the sake of a request; nil where nobody does. In the pool it is the newest
-// request of the client that holds most, in the stamped lane whoever would go last.
+// instead returns the waiter that leaves a full lane to make room for a request, or nil. In the pool it is the newest
+// request of the client that has most waiting. In the stamped lane it is the one that would go last.
 func (l *Lanes) instead(r request) *waiter {
 	if r.lane == stamped {
 		return l.payers.least(l.payers.begins(r.client) + r.rank)
@@ -278,7 +278,7 @@ func (l *Lanes) instead(r request) *waiter {
 	return l.commons.rounds[heldRound].greediest(r.client)
 }
 
-// drop sends somebody away who waits, for the sake of another client.
+// drop refuses a request that waits, to make room for another client.
 func (l *Lanes) drop(w *waiter) {
 	l.leave(w)
 	l.laneCounts[w.lane].Full++
@@ -293,17 +293,16 @@ func (l *Lanes) reserve(at int64) int {
 	return 0
 }
 
-// asking reports whether stamps are asked for: of late somebody was asked.
+// asking reports whether somebody was asked for a stamp within askedFor.
 func (l *Lanes) asking(at int64) bool { return l.asked != 0 && at-l.asked < int64(askedFor) }
 
-// askedFor is how long stamps count as asked for after the last time somebody was asked.
 const askedFor = time.Second
 
 func (l *Lanes) poolMay(at int64) bool {
 	return l.free() > 0 && l.inUse[pool] < l.capacity()-l.reserve(at)
 }
 
-// poolOpen reports whether somebody of the pool who comes now finds a place.
+// poolOpen reports whether a request of the pool that comes now finds a place.
 func (l *Lanes) poolOpen(at int64) bool { return l.commons.len() == 0 && l.poolMay(at) }
 
 // decide says what happens to a request. Nobody waits while there is a place, so a request that finds one is next.
@@ -330,7 +329,7 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	}
 }
 
-// expect is about how long somebody waits who joins a lane now; 0 when nobody can tell.
+// expect is about how long a request waits that joins a lane now; 0 when that is not known.
 func (l *Lanes) expect(r request, at int64) float64 {
 	var before int
 	var places float64
@@ -365,7 +364,7 @@ func (l *Lanes) paidPlaces() float64 {
 	return all
 }
 
-// Asked tells what a stamp costs now: how long those wait who pay is measured for somebody who pays that.
+// Asked notes what a stamp costs now. The delay in Load is that of a client who pays this price.
 func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
 func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
@@ -397,7 +396,7 @@ func (l *Lanes) leave(w *waiter) {
 	w.state = gone
 }
 
-// letIn takes a place. If its client was turned away before, the demand that it was counted as is now here.
+// letIn takes a place. A client that was turned away before is no longer counted as demand from outside.
 func (l *Lanes) letIn(p *tenancy, who client, in lane, holder weir.Holder, at int64) {
 	if l.away.back(who, at) {
 		l.window.current().back++
@@ -502,7 +501,7 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 		l.let(at)
 	}
 	if r := &l.learner; r.probe > 0 && at >= r.until {
-		// Too few are done in time, such as where many requests last for minutes. Nobody waits for that any longer.
+		// Too few requests end in time, such as where many last for minutes. The probe is given up.
 		before := r.probe
 		r.end(at, l.used())
 		l.learnt(before)
@@ -539,7 +538,7 @@ func (l *Lanes) nextDue() int64 {
 	return due
 }
 
-// schedule tells when something is due, if that is earlier than was said.
+// schedule sets the alarm, if something is due earlier than was said.
 func (l *Lanes) schedule() { l.alert(l.nextDue()) }
 
 func (l *Lanes) alert(due int64) {
@@ -552,10 +551,10 @@ func (l *Lanes) alert(due int64) {
 	}
 }
 
-// Alarm registers the function that is told when something falls due earlier than Advance said.
+// Alarm registers the function that is called when something falls due earlier than Advance said.
 func (l *Lanes) Alarm(f func(due time.Time)) { l.alarm.Store(&f) }
 
-// Retire lets everybody go who waits, and everybody who comes: for lanes that are no longer in use.
+// Retire lets in all who wait and all who come. It is for lanes that are no longer in use.
 func (l *Lanes) Retire(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

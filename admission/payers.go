@@ -3,17 +3,17 @@ package admission
 import "weir/internal/queue"
 
 // payers is where those wait who paid. They take turns after the manner of start-time fair queueing (Goyal, Vin and
-// Cheng 1996): a request begins a turn after the one before it of the same client, or now; the first few of a client,
-// a page, share a turn. It is due the later, the less its use of the stamp cost in proportion to what is asked now:
-// the tenth use cost a tenth of the work. So clients take turns, whoever pays what is asked goes before whoever uses
-// old or cheap stamps up, and nobody gets more turns for more work. Nobody grows older: a lane that is too full
+// Cheng 1996): a request begins a turn after the one before it of the same client, or now; the first few of a client, a
+// page, share a turn. It is due the later, the less its use of the stamp cost in proportion to what is asked now: the
+// tenth use cost a tenth of the work. So clients take turns, whoever pays what is asked goes before whoever uses old or
+// cheap stamps up, and nobody gets more turns for more work. Waiting does not improve a rank: a lane that is full
 // serves those who pay what is asked, and the others are told to pay again.
 type payers struct {
 	next   queue.Ranked[waiter] // the one who is due first
 	worst  queue.Ranked[waiter] // the one who is due last
 	age    queue.Listed[waiter]
 	behind map[client]*tab
-	now    float64 // where the last one began who was let in
+	now    float64 // where the last one began that was let in
 }
 
 // A tab is what one client has waiting.
@@ -89,7 +89,7 @@ func (p *payers) take() *waiter {
 	return w
 }
 
-// least is who is due last, if that is later than a time; nil otherwise.
+// least returns the one that is due last, if that is later than a time; nil otherwise.
 func (p *payers) least(due float64) *waiter {
 	if p.len() > 0 && p.worst.First().due > due {
 		return p.worst.First()
@@ -108,5 +108,5 @@ func (p *payers) until(i int, due float64) int {
 	return 1 + p.until(2*i+1, due) + p.until(2*i+2, due)
 }
 
-// newcomer is how many are let in before somebody who pays now what is asked.
+// newcomer is how many are let in before a client that pays now what is asked.
 func (p *payers) newcomer() int { return p.before(p.now + rank(1, 1, 1)) }

@@ -44,8 +44,8 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 type Standing struct {
 	State    State
 	Ahead    int           // in line before it
-	Known    bool          // whether anybody can tell how long it takes
-	Estimate time.Duration // until it is called, by how many were let in of late
+	Known    bool          // whether Estimate is known
+	Estimate time.Duration // until it is called, by how many were let in recently
 	Reload   time.Duration // when to come again
 	Until    time.Time     // Called: the ticket is worth something until then
 }
@@ -63,7 +63,7 @@ type entry struct {
 	weight      uint64 // by chance
 }
 
-// A visit is what is left of a ticket of somebody who was let in.
+// A visit is what is left of a ticket that was let in.
 type visit struct {
 	until int64
 	uses  int
@@ -79,7 +79,7 @@ type arrival struct {
 type room struct {
 	entries map[uint64]*entry   // in line or called
 	order   order               // in line
-	seen    queue.Listed[entry] // all of them; who was not seen for longest comes first
+	seen    queue.Listed[entry] // all of them; the one seen longest ago comes first
 	called  int
 
 	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two
@@ -104,7 +104,7 @@ func newRoom(at int64) room {
 		arrived: rate{since: at}, used: rate{since: at}}
 }
 
-// bePatient keeps the places of those who were told to reload less often than they will be from now on.
+// bePatient keeps the places of those who were told to reload less often than is asked from now on.
 func (l *Lanes) bePatient(at int64) {
 	l.room.patient = l.patience(at)
 	l.room.patientUntil = max(l.room.patientUntil, at+int64(patienceFor(l.o.Reload.Std())))
@@ -219,8 +219,8 @@ func (l *Lanes) Refund(number uint64) {
 	}
 }
 
-// call calls as many ahead as can be let in until they next show up, in the order of their numbers: they are away
-// between two reloads, and a place at the upstream must not wait for them.
+// call calls as many as can be let in until they next show up, in the order of their numbers. They are away between two
+// reloads, and a place at the upstream must not wait for them.
 func (l *Lanes) call(at int64) {
 	r := &l.room
 	if r.order.root == nil {

@@ -10,7 +10,7 @@ import (
 const (
 	// moves is how many bytes are progress. Whoever takes a byte now and then makes none.
 	moves = 4 << 10
-	// An unpaid exchange without progress loses its place after eight times the mean, and this at least and at most.
+	// An unpaid exchange without progress loses its place after eight times the mean, within these bounds.
 	leastStall, mostStall = int64(5 * time.Second), int64(30 * time.Second)
 	lookAgain             = int64(time.Second)
 )

@@ -41,7 +41,7 @@ type Ticket struct {
 	Client string
 }
 
-// Tickets sign tickets and tell genuine ones. Nothing about a ticket is stored:
+// Tickets sign and verify tickets. Nothing about a ticket is stored:
 //
 //	version 1 | number 8 | issued 6 | by 6 | 1+client | tag 16
 //

@@ -28,7 +28,7 @@ const (
 	Closed OnError = "closed" // refuse
 )
 
-// A Link is one throttle of a chain, and what is known of it elsewhere. It may stand in several chains.
+// A Link is one throttle of a chain, with its counters and its shadow switch. It may be in several chains.
 type Link struct {
 	Name     string
 	Throttle weir.Throttle
@@ -59,7 +59,7 @@ type Chain struct {
 	answers sync.Pool // of *weir.Answer, for what throttles say: a pass may be held for long and should be small
 }
 
-// New returns a chain of links. failed, which may be nil, is told of every throttle that failed.
+// New returns a chain of links. failed, which may be nil, is called for every throttle that fails.
 func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
 	if len(links) > MaxLinks {
 		return nil, ErrTooManyLinks
@@ -251,8 +251,8 @@ func (p *Pass) callOff(i int, why weir.Reason) {
 	p.decide(&a)
 }
 
-// Away tells the throttles that made the event wait that it is on its way, so that they can call the next one. An event
-// that is never said to be away holds up those behind it for a moment.
+// Away says that the event is on its way. The throttles that made it wait can then call the next one; without Away they
+// do so a moment later.
 func (p *Pass) Away(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

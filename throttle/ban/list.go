@@ -48,7 +48,7 @@ type lengths [2][]lengthCount
 
 type lengthCount struct{ bits, n int }
 
-// counts are what Stats tells.
+// counts are the figures behind Stats.
 type counts struct {
 	clients, networks, operators                                     atomic.Int64
 	added, removed, expired, evicted, refused, offences, byThreshold atomic.Uint64
@@ -59,13 +59,13 @@ type Stats struct {
 	Clients   int    `json:"clients"`
 	Networks  int    `json:"networks"`
 	Operators int    `json:"operators"` // of both, what operators added
-	Suspects  int    `json:"suspects"`  // addresses from which clients were banned of late
+	Suspects  int    `json:"suspects"`  // addresses from which clients were banned recently
 	Added     uint64 `json:"added"`
 	Removed   uint64 `json:"removed"` // by operators
 	Expired   uint64 `json:"expired"`
 	Evicted   uint64 `json:"evicted"`   // pushed out by others
 	Refused   uint64 `json:"refused"`   // bans that the full list did not take
-	Offences  uint64 `json:"offences"`  // told by mechanisms
+	Offences  uint64 `json:"offences"`  // reported by mechanisms
 	Addresses uint64 `json:"addresses"` // banned for their clients
 	Unsaved   int    `json:"unsaved"`   // changes that the store does not have yet
 }
@@ -119,7 +119,7 @@ func (l *List) Find(client string, source netip.Addr, now time.Time) (store.Ban,
 	return store.Ban{}, false
 }
 
-// find returns the ban of an event's client, or else of a network that has its source by either reading.
+// find returns the ban of an event's client, or else of a network that contains its source by either reading.
 func (l *List) find(ev *weir.Event) *item {
 	at := ev.Time.UnixNano()
 	if ev.Client != "" && l.counts.clients.Load() > 0 {
@@ -136,7 +136,7 @@ func (l *List) find(ev *weir.Event) *item {
 	return l.findNetwork(ev, ev.OtherSource, at)
 }
 
-// findNetwork returns the ban of the narrowest network that has one source of an event.
+// findNetwork returns the ban of the narrowest network that contains a source of an event.
 func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
 	if !source.IsValid() {
 		return nil
@@ -177,7 +177,7 @@ func (l *List) Get(key store.BanKey, now time.Time) (store.Ban, bool) {
 	return store.Ban{}, false
 }
 
-// item returns what stands on the list for a key that makes sense, or nil.
+// item returns what is on the list for a valid key, or nil.
 func (l *List) item(key store.BanKey) *item {
 	if key.Client != "" {
 		return l.clients.find(key.Client)
@@ -237,7 +237,7 @@ func (l *List) Add(b store.Ban, now time.Time) error {
 	if b.Until.IsZero() && !b.Operator {
 		b.Until = now.Add(l.setup.Load().TTL.Std())
 	}
-	// without the machine's own clock, which no other one understands
+	// Round drops the reading of the monotonic clock, which means nothing to another machine.
 	b.Since, b.Until = b.Since.Round(0), b.Until.Round(0)
 	if err := b.Validate(); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (l *List) Add(b store.Ban, now time.Time) error {
 	return l.add(b)
 }
 
-// add puts a ban on the list that makes sense. l.mu is held.
+// add puts a valid ban on the list. l.mu is held.
 func (l *List) add(b store.Ban) error {
 	old := l.current(b.BanKey)
 	switch {
@@ -270,7 +270,7 @@ func (l *List) add(b store.Ban) error {
 	return nil
 }
 
-// current returns what stands on the list for a key and is not over, or nil. l.mu is held.
+// current returns what is on the list for a key and is not over, or nil. l.mu is held.
 func (l *List) current(key store.BanKey) *item {
 	i := l.item(key)
 	if i != nil && !i.holds(l.seen) {
@@ -295,7 +295,7 @@ func (l *List) put(b store.Ban) {
 	l.dueBy(i.until)
 }
 
-// enter puts a ban on the list that is not there, and drops another one for it.
+// enter puts a ban on the list that is not there. A full list drops another one.
 func (l *List) enter(b store.Ban, store bool) error {
 	if l.size() >= l.setup.Load().Max && !l.evict() {
 		l.counts.refused.Add(1)
@@ -338,7 +338,7 @@ func (l *List) drop(i *item, why What) {
 
 // evict drops the ban of a mechanism that ends soonest, if there is one.
 func (l *List) evict() bool {
-	if soonest(&l.operators) <= l.seen { // one that is over is not missed
+	if soonest(&l.operators) <= l.seen { // it is over
 		l.drop(l.operators.First(), Expired)
 		return true
 	}

@@ -82,11 +82,11 @@ func clip(text string, n int) string {
 	return text[:n]
 }
 
-// suspects are addresses from which clients were banned of late, at most as many as the list has entries.
+// suspects are addresses from which clients were banned recently, at most as many as the list has entries.
 type suspects struct {
 	seed  maphash.Seed
 	by    map[netip.Prefix]*list.Element
-	order *list.List // of *suspect; the one heard of last in front
+	order *list.List // of *suspect; the latest first
 }
 
 type suspect struct {
@@ -133,7 +133,7 @@ func (s *suspects) forget(address netip.Prefix) {
 	}
 }
 
-// expire forgets addresses of which nothing was heard since a time.
+// expire forgets addresses without a banned client since a time.
 func (s *suspects) expire(since int64) {
 	for e := s.order.Back(); e != nil; e = s.order.Back() {
 		who := e.Value.(*suspect)

@@ -119,7 +119,7 @@ func (t *table[K]) remove(key K) {
 	c.Store(c.Load().without(key))
 }
 
-// without is the chain without a key. What stands before the key is copied, as somebody may be walking over it.
+// without is the chain without a key. What comes before the key is copied, because readers may be walking over it.
 func (n *node[K]) without(key K) *node[K] {
 	switch {
 	case n == nil:
@@ -134,7 +134,7 @@ func (n *node[K]) without(key K) *node[K] {
 	return &node[K]{n.key, n.item, rest}
 }
 
-// grow doubles the chains. Who is reading goes on with the old ones.
+// grow doubles the chains. Readers go on with the old ones.
 func (t *table[K]) grow() {
 	old := *t.chains.Load()
 	chains := make([]atomic.Pointer[node[K]], 2*len(old))

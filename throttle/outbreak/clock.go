@@ -1,6 +1,7 @@
 package outbreak
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -34,19 +35,12 @@ func align(last, now, every int64) int64 {
 	return now - (now-last)%every
 }
 
+// periods returns the periods of the two clocks. Parameters without any get the defaults.
 func (p *Params) periods(slow bool) (single, multi int64) {
-	single, multi = int64(p.Every), int64(p.MultiEvery)
-	if single <= 0 {
-		single = int64(time.Minute)
-	}
-	if multi <= 0 {
-		multi = single
-	}
+	single = cmp.Or(max(0, int64(p.Every)), int64(time.Minute))
+	multi = cmp.Or(max(0, int64(p.MultiEvery)), single)
 	if slow {
-		times := int64(p.Slow)
-		if times <= 0 {
-			times = DefaultSlow
-		}
+		times := cmp.Or(max(0, int64(p.Slow)), DefaultSlow)
 		single, multi = stretch(single, times), stretch(multi, times)
 	}
 	return single, multi
@@ -190,10 +184,10 @@ func (s *State) settle(p *Params, now int64) {
 		s.mSpent, s.multi = earn(s.mSpent, s.multi, now, multi)
 	case single == multi:
 	default:
-		if s.nextSingle(0, single) == never {
+		if s.tick(0, true, single) == never {
 			s.last = align(s.last, now, single)
 		}
-		if s.nextMulti(0, multi) == never {
+		if s.tick(0, false, multi) == never {
 			s.multi = align(s.multi, now, multi)
 		}
 	}
@@ -227,7 +221,7 @@ func (s *State) runTwo(p *Params, now int64, out []Item) []Item {
 	i, j, left := 0, 0, len(s.queue) // the first that still wait, of either kind
 	for left > 0 {
 		i, j = s.next(i, true), s.next(j, false)
-		atSingle, atMulti := s.nextSingle(i, single), s.nextMulti(j, multi)
+		atSingle, atMulti := s.tick(i, true, single), s.tick(j, false, multi)
 		at := min(atSingle, atMulti)
 		if at > now {
 			break
@@ -288,17 +282,14 @@ func (s *State) next(from int, single bool) int {
 	return from
 }
 
-// nextSingle is when the clock of mails to one changes something: somebody leaves, or credit is earned.
-func (s *State) nextSingle(from int, every int64) int64 {
-	if s.next(from, true) < len(s.queue) || s.spent > 0 && !s.slow {
-		return after(s.last, every)
+// tick is when the clock of a kind changes something: somebody leaves, or credit is earned; never where it does not.
+func (s *State) tick(from int, single bool, every int64) int64 {
+	last, spent := s.multi, s.mSpent
+	if single {
+		last, spent = s.last, s.spent
 	}
-	return never
-}
-
-func (s *State) nextMulti(from int, every int64) int64 {
-	if s.next(from, false) < len(s.queue) || s.mSpent > 0 && !s.slow {
-		return after(s.multi, every)
+	if s.next(from, single) < len(s.queue) || spent > 0 && !s.slow {
+		return after(last, every)
 	}
 	return never
 }

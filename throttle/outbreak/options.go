@@ -41,7 +41,6 @@ var (
 // Replace says who leaves the working set when somebody new comes.
 type Replace string
 
-// The two ways.
 const (
 	LRU  Replace = "lru"  // who was written to the longest ago
 	FIFO Replace = "fifo" // who was put in the longest ago
@@ -50,7 +49,6 @@ const (
 // NullSender says what becomes of mail without a sender.
 type NullSender string
 
-// What may become of it.
 const (
 	NullServers NullSender = "servers"
 	NullFree    NullSender = "free"
@@ -60,7 +58,6 @@ const (
 // Large says what becomes of a single mail that is large enough to stop its user.
 type Large string
 
-// What may become of it.
 const (
 	LargeStop Large = "stop"
 	LargeHold Large = "hold"
@@ -263,27 +260,24 @@ func (v *mistakes) between(path string, got *int, least, most int) {
 }
 
 func (v *mistakes) rate(path string, r weir.Rate) {
-	switch {
-	case r == weir.Rate{}:
-	case r.Count <= 0 || r.Per <= 0:
-		v.Add(path, "at this rate what waits never leaves", "write 1/m")
-	case every(r) < MinPeriod:
-		v.Add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; a user whom nothing should limit is exempt")
-	case every(r) > MaxPeriod:
-		v.Add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf("1/%s is the least", weir.Duration(MaxPeriod)))
-	}
+	v.pace(path, r, every(r), "at this rate what waits never leaves", "write 1/m",
+		"a user whom nothing should limit is exempt", "1/%s is the least")
 }
 
 func (v *mistakes) nullRate(r weir.Rate) {
+	v.pace("null_rate", r, r.Per, "at this rate no message without a sender goes on",
+		"write 60/h, or null_sender: counted", "a server that nothing should limit is exempt", "the longest period is %s")
+}
+
+// pace wants a rate between 1000/s and one with a period of MaxPeriod.
+func (v *mistakes) pace(path string, r weir.Rate, period time.Duration, none, write, fast, slow string) {
 	switch {
 	case r == weir.Rate{}:
 	case r.Count <= 0 || r.Per <= 0:
-		v.Add("null_rate", "at this rate no message without a sender goes on", "write 60/h, or null_sender: counted")
+		v.Add(path, none, write)
 	case every(r) < MinPeriod:
-		v.Add("null_rate", fmt.Sprintf("%s is too fast", r),
-			"1000/s is the most; a server that nothing should limit is exempt")
-	case r.Per > MaxPeriod:
-		v.Add("null_rate", fmt.Sprintf("%s is too slow", r),
-			fmt.Sprintf("the longest period is %s", weir.Duration(MaxPeriod)))
+		v.Add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; "+fast)
+	case period > MaxPeriod:
+		v.Add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf(slow, weir.Duration(MaxPeriod)))
 	}
 }

@@ -66,14 +66,21 @@ func inLayer(words []uint64, key uint64, layer int) bool {
 	return true
 }
 
+// lastFull reports whether the last layer takes nobody any more, and isFull whether the filter does not.
+func (f *Filter) lastFull() bool {
+	return float64(f.set) >= layerFull*float64(64*len(f.layer(f.layers()-1)))
+}
+
+func (f *Filter) isFull() bool { return f.layers() == maxLayers && f.lastFull() }
+
 // Add adds a recipient, and reports whether anything changed.
 func (f *Filter) Add(key uint64) bool {
 	if f.Has(key) {
 		return false
 	}
 	last := f.layers() - 1
-	if last < 0 || float64(f.set) >= layerFull*float64(64*len(f.layer(last))) {
-		if last+1 == maxLayers {
+	if last < 0 || f.lastFull() {
+		if f.isFull() {
 			return false
 		}
 		if last >= 0 {

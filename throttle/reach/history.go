@@ -111,11 +111,6 @@ func (h *history) try(key uint64) {
 	h.tried = append(slices.Clip(h.tried[from:]), uint32(key>>32))
 }
 
-func (f *Filter) isFull() bool {
-	last := f.layers() - 1
-	return last+1 == maxLayers && float64(f.set) >= layerFull*float64(64*len(f.layer(last)))
-}
-
 // A scale weighs recipients of a message against the history.
 type scale struct {
 	*history

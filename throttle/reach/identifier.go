@@ -21,23 +21,16 @@ func (r *Rules) identifiers(kind string) []Identifier {
 	if len(r.o.Identifier) > 0 {
 		return r.o.Identifier
 	}
-	switch kind {
-	case "sms", "mms":
-		return phoneOnly
-	case "social":
-		return nameOnly
-	case "device":
-		return deviceOnly
+	if ids, known := byKind[kind]; known {
+		return ids
 	}
-	return addressOnly
+	return byKind["mail"]
 }
 
-var (
-	addressOnly = []Identifier{ByAddress}
-	phoneOnly   = []Identifier{ByPhone}
-	nameOnly    = []Identifier{ByName}
-	deviceOnly  = []Identifier{ByDevice}
-)
+// byKind has what tells recipients apart where the options do not say it.
+var byKind = map[string][]Identifier{
+	"mail": {ByAddress}, "sms": {ByPhone}, "mms": {ByPhone}, "social": {ByName}, "device": {ByDevice},
+}
 
 // Recipients returns the forms by which the recipients of a message of any kind are counted, those that are, each once.
 // A message that has nothing of what tells recipients apart is an error, which says what is missing.

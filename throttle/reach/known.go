@@ -74,7 +74,7 @@ func (k *Known) mostRecent() int { return max(minRecent, min(k.n/recentShare, ma
 
 // settle packs the recent ones into the newest generation that is not full. One may get a few more than its size.
 func (k *Known) settle() {
-	sets := openSettled(k.settled)
+	sets, _, _ := openSettled(k.settled)
 	g := max(len(sets)-1, 0)
 	if len(sets) > 0 && int(sets[g].n) >= generations[g].size && g+1 < len(generations) {
 		g++
@@ -125,7 +125,9 @@ func (k *Known) Merge(o *Known) error {
 	merged := *k
 	merged.recent = nil
 	if len(o.settled) > 0 && (len(k.settled) == 0 || !bytes.Equal(k.settled[settledHead:], o.settled[settledHead:])) {
-		sets, n, err := mergeSettled(openSettled(k.settled), openSettled(o.settled))
+		mine, _, _ := openSettled(k.settled)
+		others, _, _ := openSettled(o.settled)
+		sets, n, err := mergeSettled(mine, others)
 		if err != nil {
 			return err
 		}

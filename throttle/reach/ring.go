@@ -70,21 +70,11 @@ func (g *ring) add(n float64) {
 	}
 }
 
-// sum is how many were counted in a window, and previous in the one before it.
-func (g *ring) sum(w Window) float64 {
-	s := w.shape()
-	return total(g.slots[s.from : s.from+s.slots])
-}
+// sum is how many were counted in a window, previous in the one before it, and latest in its latest slots.
+func (g *ring) sum(w Window) float64      { return total(g.of(int(w))[:w.shape().slots]) }
+func (g *ring) previous(w Window) float64 { return total(g.of(int(w))[w.shape().slots:]) }
 
-func (g *ring) previous(w Window) float64 {
-	s := w.shape()
-	return total(g.slots[s.from+s.slots : s.from+2*s.slots])
-}
-
-func (g *ring) latest(w Window, slots int64) float64 {
-	from := w.shape().from
-	return total(g.slots[from : from+int(slots)])
-}
+func (g *ring) latest(w Window, slots int64) float64 { return total(g.of(int(w))[:slots]) }
 
 func total(slots []uint32) float64 {
 	sum := uint64(0)
