@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Mistakes collects those in options, as FieldErrors. The zero value has none. What was left out ("", 0) is never a
-// mistake by OneOf, Count, Size, Timeout, Within and Lasts: it has a default.
+// Mistakes collects mistakes in options, as FieldErrors. The zero value has none. A value that was left out ("", 0) is
+// no mistake for OneOf, Count, Size, Timeout, Within, Lasts and Between: it has a default.
 type Mistakes []error
 
 // Add notes a mistake.
@@ -19,7 +19,7 @@ func (m *Mistakes) Add(path, msg, hint string) {
 	*m = append(*m, &FieldError{Path: path, Msg: msg, Hint: hint})
 }
 
-// Under notes the mistakes in options that stand inside others, below a path.
+// Under notes the mistakes in options inside others, below a path.
 func (m *Mistakes) Under(path string, err error) {
 	if err != nil {
 		*m = append(*m, Under(path, err))

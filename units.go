@@ -150,7 +150,7 @@ func ParsePeriod(text string) (Period, error) {
 // the lowest bits of the nanoseconds are the calendar's.
 type Window int64
 
-// calendarBits are the bits of a Window that tell the calendar.
+// calendarBits are the bits of a Window that hold the calendar.
 const calendarBits = 7
 
 // NewWindow returns a window of a length, which is a period of the calendar or NoCalendar.
@@ -449,7 +449,7 @@ func isNumber(s string) bool {
 	return ok
 }
 
-// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip.
+// decimal reads digits with at most one point. The other forms that strconv reads (inf, 1e9, 0x1p4) are mostly slips.
 func decimal(s string) (float64, bool) {
 	if strings.Trim(s, "0123456789.") != "" {
 		return 0, false

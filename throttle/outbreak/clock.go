@@ -9,7 +9,7 @@ import (
 // never is later than everything. Times are in nanoseconds since 1970, from 0 up to just before it.
 const never = math.MaxInt64
 
-// nanos returns a time as the state keeps it. What lies before 1970 or after 2262 is as good as the border.
+// nanos returns a time as the state keeps it. Times before 1970 or after 2262 become the nearest that it can keep.
 func nanos(t time.Time) int64 {
 	switch sec := t.Unix(); {
 	case sec < 0:
@@ -27,7 +27,7 @@ func after(t, d int64) int64 {
 	return t + d
 }
 
-// align lets a clock tick until now without anything happening. Its phase stays.
+// align lets a clock tick until now while nothing happens. Its phase stays.
 func align(last, now, every int64) int64 {
 	if now <= last {
 		return last
@@ -60,7 +60,7 @@ func (p *Params) two() bool {
 
 // Tick lets the clock run until now, and appends what leaves the delay queue by it, in order, to out. Every tick until
 // now counts, at the pace that p says; how long ago the last call was costs nothing. A stopped user is tried again if
-// it is time. Of a user who has become exempt everything leaves.
+// it is time. If the user has become exempt, everything leaves.
 func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 	if !s.started {
 		return out
@@ -123,8 +123,8 @@ func (s *State) again(p *Params) int64 {
 	return after(s.since, int64(p.Resume))
 }
 
-// wind makes the state fit the parameters, and the time. A clock that shows what is far away was set back, and is not
-// waited for. A little is left alone: mails that come together may bring their times in any order.
+// wind makes the state fit the parameters, and the time. A clock that is far ahead of now was set back, and is not
+// waited for. A little is left alone: messages that come together may bring their times in any order.
 func (s *State) wind(p *Params, now int64) {
 	s.repace(p, now)
 	single, multi := p.periods(s.slow)
@@ -144,7 +144,7 @@ func (s *State) wind(p *Params, now int64) {
 }
 
 // repace lets the clocks go on at another pace when the parameters have changed: credit is earned at the old one until
-// now, and what is left of an old period is no more than one of the new ones. Else all that waits could leave at once.
+// now, and what is left of an old period is no more than one of the new ones: else all that waits could leave at once.
 func (s *State) repace(p *Params, now int64) {
 	single, multi := p.periods(false)
 	if every := [2]int64{single, multi}; s.started && s.every != every {
@@ -159,7 +159,7 @@ func (s *State) repace(p *Params, now int64) {
 	}
 }
 
-// idle lets both clocks run until now without anything happening, at the normal pace.
+// idle lets both clocks run until now while nothing happens, at the normal pace.
 func (s *State) idle(p *Params, now int64) {
 	if !s.started {
 		return

@@ -42,8 +42,8 @@ var (
 type Replace string
 
 const (
-	LRU  Replace = "lru"  // who was written to the longest ago
-	FIFO Replace = "fifo" // who was put in the longest ago
+	LRU  Replace = "lru"  // the one written to the longest ago
+	FIFO Replace = "fifo" // the one put in the longest ago
 )
 
 // NullSender says what becomes of mail without a sender.
@@ -266,7 +266,8 @@ func (v *mistakes) rate(path string, r weir.Rate) {
 
 func (v *mistakes) nullRate(r weir.Rate) {
 	v.pace("null_rate", r, r.Per, "at this rate no message without a sender goes on",
-		"write 60/h, or null_sender: counted", "a server that nothing should limit is exempt", "the longest period is %s")
+		"write 60/h, or null_sender: counted", "a server that nothing should limit is exempt",
+		"the longest period is %s")
 }
 
 // pace wants a rate between 1000/s and one with a period of MaxPeriod.

@@ -25,8 +25,8 @@ const (
 	siteFactor   = 16
 )
 
-// A pool is what a source uses up: by accounts that are new, or by new accounts that the upstream has accepted. Were
-// those not bounded at all, one source could fill the table by way of a page that the upstream gives to everybody.
+// A pool is what a source uses up: by accounts that are new, or by new accounts that the upstream has accepted.
+// Accepted ones are bounded too: else one source could fill the table by a page that the upstream gives to everybody.
 type pool struct {
 	factor int64  // how many times new_accounts it is
 	salt   uint64 // spreads the slots
@@ -37,7 +37,8 @@ var (
 	acceptedKeys = pool{10, 0xd6e8feb86659fd93}
 )
 
-// An origin is where an event comes from, as bringers count it: a bit, 31 bits of source, 32 of its site; 0 is none.
+// An origin is where an event comes from, as bringers count it: a bit that is set, 31 bits of the source and 32 of its
+// site. 0 is none.
 type origin uint64
 
 const counted origin = 1 // the only bit of an origin without a source

@@ -14,7 +14,7 @@ type line struct {
 	waiting  int
 	delaying uint64  // rules that somebody in line waits, or waited, for
 	deadline int64   // not after the earliest deadline in line
-	due      int64   // when call is worth while
+	due      int64   // when call has something to do
 	called   *waiter // the one that was called last and is not yet on its way
 	held     int64   // until when it holds up those behind it
 	position int     // in shard.due
@@ -122,7 +122,7 @@ func (l *line) call(rs *rules, now int64) {
 		over, ready := w.over(rs, now)
 		turn, deadline := over == 0 && w.mask&blocked == 0, w.deadline
 		if turn && l.called != nil && now < l.held && l.held-now <= int64(holdUp) {
-			// Not before the one ahead of it is on its way, and nobody behind it either.
+			// The one ahead is not on its way yet. Nobody behind this one goes either.
 			turn, blocked = false, ^uint64(0)
 			due = min(due, l.held)
 			deadline = max(deadline, l.held)
@@ -159,7 +159,7 @@ func (l *line) call(rs *rules, now int64) {
 	l.schedule(min(due, l.deadline))
 }
 
-// rebase takes in that the clock was set back: nobody waits longer for that.
+// rebase moves the deadlines when the clock was set back: nobody waits longer because of it.
 func (l *line) rebase(now int64) {
 	l.deadline = never
 	for w := l.waiters.First(); w != nil; w = w.node.Next() {
@@ -172,7 +172,7 @@ const (
 	// catchUp is how late a call may come without putting off the next one. Clocks tick in milliseconds, and high
 	// limits are to be used up all the same. The least gap of kind idle is never cut short.
 	catchUp = time.Millisecond
-	// holdUp is how long somebody whose turn was called may keep the next one from being called.
+	// holdUp is how long an event whose turn was called may keep the next one waiting.
 	holdUp = 100 * time.Millisecond
 	// leastApart is how far apart events must be to be kept in order. Above 5,000 a second that costs too much.
 	leastApart = int64(100 * time.Microsecond)
@@ -263,7 +263,7 @@ func (r *rule) price(cost int64) int64 {
 	return cost
 }
 
-// schedule says when call is worth while again.
+// schedule sets when call has something to do next.
 func (l *line) schedule(due int64) {
 	if due == l.due {
 		return

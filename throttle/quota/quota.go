@@ -79,8 +79,8 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 	return nil
 }
 
-// judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to
-// open the event's purse; the account is then pinned, so that nobody forgets it meanwhile.
+// judge decides about an event with the account's shard locked, and unlocks it. It reports whether the event's purse
+// should be opened. The account is then pinned, so that it is not forgotten meanwhile.
 func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
 	open bool,
 ) {
@@ -274,13 +274,13 @@ func (q *Quota) Advance(now time.Time) time.Time {
 	return instant(next)
 }
 
-// Alarm registers the function that is told when somebody's turn comes earlier than Advance said.
+// Alarm registers the function that is called when a turn comes earlier than Advance said.
 func (q *Quota) Alarm(f func(due time.Time)) {
 	alarm := func(ns int64) { f(time.Unix(0, ns)) }
 	q.table.alarm.Store(&alarm)
 }
 
-// Retire lets everybody go who waits: for a quota that is no longer in use.
+// Retire lets everybody in line go. It is for a quota that is no longer in use.
 func (q *Quota) Retire(now time.Time) {
 	rs := q.rules.Load()
 	for i := range q.table.shards {
@@ -313,9 +313,9 @@ type bill struct {
 
 	paid   bool // rules that take stamps do not hold it
 	before int  // the figures that were there
-	// those behind, by their position, of which it takes nothing: they count bytes, or it passes for its stamp
+	// which figures it takes nothing of, by position: they count bytes, or it passes for its stamp
 	free   uint64
-	places uint64 // and those that count places
+	places uint64 // which figures count places
 
 	charged uint64 // Enter: what it was charged to before
 	at      int64  // Enter: and when
@@ -409,7 +409,7 @@ func (b *bill) refuse(a *weir.Answer, why weir.Reason, until int64) {
 	b.deny(a, weir.Refuse, why, until)
 }
 
-// deny makes the answer what the rule last looked at says, unless another says something worse, or the same for longer.
+// deny makes the answer that of the rule last looked at, unless another rule's is worse, or the same for longer.
 func (b *bill) deny(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
 	b.short(a)
 	if v > a.Verdict || v == a.Verdict && until > b.until {

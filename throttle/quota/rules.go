@@ -28,7 +28,7 @@ type rule struct {
 	bytes  bool  // counts bytes, not requests
 	delay  bool  // over the limit, events wait
 	stamp  bool  // over the limit, events may pay
-	kept   bool  // its counters are worth more than a restart
+	kept   bool  // its counters are kept over a restart
 	from   int64 // steady: when this version of the options came; what was taken before was taken at another rate
 	texts  texts
 	about  atomic.Pointer[span]
@@ -56,7 +56,7 @@ type terms struct {
 	exempt               bool
 }
 
-// priced fills in what a steady rule would else work out for every event.
+// priced fills in what a steady rule would otherwise compute for every event.
 func (t terms) priced() terms {
 	if t.limit > 0 {
 		t.one, t.whole = t.time(1), t.time(t.burst)
@@ -229,8 +229,8 @@ func (rs *rules) known(account string) bool {
 	return override || member
 }
 
-// doubts reports whether an event is charged to an address that the options exempt from something, and may have come
-// from another one. It is then counted by its source, as if the options said nothing about it.
+// doubts reports whether an event is charged to an address that the options exempt from something, but may have come
+// from another one. It is then counted by its source, without the exemption.
 func (rs *rules) doubts(ev *weir.Event) bool {
 	if !ev.OtherSource.IsValid() && !ev.SourceUnknown || !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
 		return false

@@ -38,7 +38,7 @@ func (s *State) KnownChanged() bool {
 	return !s.missing && (s.unstored || s.known != nil && s.known.Generation() != s.stored)
 }
 
-// KnownStored tells the state that what AppendKnown appends is stored.
+// KnownStored notes that what AppendKnown appends is stored.
 func (s *State) KnownStored() {
 	s.unstored, s.stored = false, 0
 	if s.known != nil {

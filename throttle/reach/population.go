@@ -53,7 +53,7 @@ func cohort(age time.Duration, size float64) int {
 }
 
 const (
-	enough      = 100     // samples of a cohort tell something
+	enough      = 100     // samples of a cohort are enough to judge by
 	maxSamples  = 100_000 // of a cohort: then all count for half, so that older ones fade
 	perSample   = 1 << 4  // so that halves can be counted
 	buckets     = 98      // none, and up to 2^24 by four for each doubling
@@ -218,7 +218,7 @@ type Cohort struct {
 	Size    string  `json:"size"`
 	Samples int     `json:"samples"`
 	Usual   float64 `json:"usual"` // the quantile, or the average
-	Limit   float64 `json:"limit"` // for them; 0 while nobody can tell
+	Limit   float64 `json:"limit"` // for them; 0 while it is not known
 }
 
 // Cohorts lists those that have samples.
