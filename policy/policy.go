@@ -50,6 +50,14 @@ func NewLink(name string, t weir.Throttle, onError OnError) *Link {
 	return &Link{Name: name, Throttle: t, OnError: onError, Shadow: new(atomic.Bool), Counts: new(Counts)}
 }
 
+// sign puts the link's name into an answer of its throttle.
+func (l *Link) sign(a *weir.Answer) {
+	a.By = l.Name
+	for i := range a.Figures {
+		a.Figures[i].By = l.Name
+	}
+}
+
 // A Chain is an ordered list of throttles. It is safe for concurrent use and does not change.
 type Chain struct {
 	links   []*Link
@@ -151,10 +159,7 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 		}
 		return true
 	}
-	a.By = link.Name
-	for f := range a.Figures {
-		a.Figures[f].By = link.Name
-	}
+	link.sign(a)
 	p.Answer.Figures = append(p.Answer.Figures, a.Figures...)
 	switch {
 	case a.Verdict >= weir.Challenge:
@@ -298,10 +303,7 @@ func (c *Chain) Explain(ev *weir.Event) (steps []Step, verdict weir.Answer) {
 	for _, link := range c.links {
 		s := Step{Throttle: link.Name, Shadow: link.Shadow.Load()}
 		link.Throttle.Peek(ev, &s.Answer)
-		s.Answer.By = link.Name
-		for f := range s.Answer.Figures {
-			s.Answer.Figures[f].By = link.Name
-		}
+		link.sign(&s.Answer)
 		steps = append(steps, s)
 		if s.Shadow || verdict.Verdict >= weir.Challenge {
 			continue

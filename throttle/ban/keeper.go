@@ -173,7 +173,6 @@ func (k *Keeper) call() {
 
 // advance tries the store again when that is due, and returns when it is due next. list.mu is held.
 func (k *Keeper) advance(now int64, expired bool) (due int64) {
-	due = forGood
 	if expired && abs(now-k.pruned) >= pruneEvery {
 		k.prune, k.pruned = true, now
 	}
@@ -187,7 +186,7 @@ func (k *Keeper) advance(now int64, expired bool) (due int64) {
 	if k.prune {
 		k.call()
 	}
-	return due
+	return forGood
 }
 
 func abs(n int64) int64 { return max(n, -n) }

@@ -3,6 +3,7 @@ package ban
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"sync"
@@ -80,7 +81,7 @@ func New(o Options) (*List, error) {
 		others: newEnding(), alarm: func(time.Time) {}, due: forGood}
 	l.setup.Store(s)
 	l.lengths.Store(&lengths{})
-	l.suspects.reset()
+	l.suspects = suspects{seed: maphash.MakeSeed(), by: map[netip.Prefix]*suspect{}}
 	return l, nil
 }
 
@@ -216,7 +217,7 @@ func (l *List) Stats() Stats {
 		Refused: c.refused.Load(), Offences: c.offences.Load(), Addresses: c.byThreshold.Load()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.Suspects = l.suspects.len()
+	s.Suspects = len(l.suspects.by)
 	if l.keeper != nil {
 		s.Unsaved = l.keeper.unsaved()
 	}
