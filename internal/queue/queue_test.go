@@ -16,7 +16,7 @@ func TestRanked(t *testing.T) {
 	q := NewRanked(func(a, b *thing) bool { return a.rank < b.rank }, func(x *thing) *int { return &x.at })
 	rng := rand.New(rand.NewPCG(1, 2))
 	var in []*thing
-	for range 20_000 {
+	for range 2_000 {
 		switch n := rng.IntN(4); {
 		case n < 2 || len(in) == 0:
 			x := &thing{rank: rng.IntN(50)}
