@@ -39,7 +39,7 @@ func FieldErrors(err error) []*FieldError {
 	if fe, ok := err.(*FieldError); ok {
 		return []*FieldError{fe}
 	}
-	// What wraps a mistake says less well where it stands than the mistake itself.
+	// A mistake knows its path better than what wraps it.
 	if inner := errors.Unwrap(err); inner != nil {
 		if _, inside := errors.AsType[*FieldError](inner); inside {
 			return FieldErrors(inner)
@@ -48,7 +48,7 @@ func FieldErrors(err error) []*FieldError {
 	return []*FieldError{{Msg: err.Error()}}
 }
 
-// Under puts a field's mistakes below a path, for options that stand inside other options.
+// Under puts the mistakes of options below a path, for options inside other options.
 func Under(path string, err error) error {
 	var all []error
 	for _, fe := range FieldErrors(err) {

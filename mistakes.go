@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -9,8 +10,8 @@ import (
 	"time"
 )
 
-// Mistakes collects those in options, as FieldErrors. The zero value has none. What was left out ("", 0) is never a
-// mistake by OneOf, Count, Size, Timeout, Within and Lasts: it has a default.
+// Mistakes collects mistakes in options, as FieldErrors. The zero value has none. A value that was left out ("", 0) is
+// no mistake for OneOf, Count, Size, Timeout, Within, Lasts and Between: it has a default.
 type Mistakes []error
 
 // Add notes a mistake.
@@ -18,7 +19,7 @@ func (m *Mistakes) Add(path, msg, hint string) {
 	*m = append(*m, &FieldError{Path: path, Msg: msg, Hint: hint})
 }
 
-// Under notes the mistakes in options that stand inside others, below a path.
+// Under notes the mistakes in options inside others, below a path.
 func (m *Mistakes) Under(path string, err error) {
 	if err != nil {
 		*m = append(*m, Under(path, err))
@@ -30,22 +31,14 @@ func (m *Mistakes) OneOf(path, got string, known ...string) {
 	if got == "" || slices.Contains(known, got) {
 		return
 	}
-	m.Add(path, fmt.Sprintf("unknown %s %q", path[strings.LastIndex(path, ".")+1:], got), Suggest(got, known...))
+	m.Add(path, fmt.Sprintf("unknown %s %.64q", path[strings.LastIndex(path, ".")+1:], got), Suggest(got, known...))
 }
 
 // Count wants a number to be positive and not over the most.
-func (m *Mistakes) Count(path string, got, most int) {
-	if got < 0 || got > most {
-		m.Add(path, fmt.Sprintf("%d is out of bounds", got), fmt.Sprintf("between 1 and %d", most))
-	}
-}
+func (m *Mistakes) Count(path string, got, most int) { Between(m, path, got, 1, most) }
 
 // Size wants a size to lie between two others.
-func (m *Mistakes) Size(path string, got, least, most Size) {
-	if got != 0 && (got < least || got > most) {
-		m.Add(path, fmt.Sprintf("%s is out of bounds", got), fmt.Sprintf("between %s and %s", least, most))
-	}
-}
+func (m *Mistakes) Size(path string, got, least, most Size) { Between(m, path, got, least, most) }
 
 // Timeout wants a duration not to be negative.
 func (m *Mistakes) Timeout(path string, got Duration) {
@@ -56,15 +49,23 @@ func (m *Mistakes) Timeout(path string, got Duration) {
 
 // Within wants a number to lie between two others.
 func (m *Mistakes) Within(path string, got, least, most int64) {
-	if got != 0 && (got < least || got > most) {
-		m.Add(path, fmt.Sprintf("%d is out of bounds", got), fmt.Sprintf("%d to %d", least, most))
-	}
+	bound(m, path, got, least, most, "%v to %v")
 }
 
 // Lasts wants a duration to lie between two others.
 func (m *Mistakes) Lasts(path string, got Duration, least, most time.Duration) {
-	if got != 0 && (got.Std() < least || got.Std() > most) {
-		m.Add(path, fmt.Sprintf("%s is out of bounds", got), fmt.Sprintf("%s to %s", Duration(least), Duration(most)))
+	bound(m, path, got, Duration(least), Duration(most), "%v to %v")
+}
+
+// Between wants a value to lie between two others, unless it was left out.
+func Between[T cmp.Ordered](m *Mistakes, path string, got, least, most T) {
+	bound(m, path, got, least, most, "between %v and %v")
+}
+
+func bound[T cmp.Ordered](m *Mistakes, path string, got, least, most T, hint string) {
+	var none T
+	if got != none && !(got >= least && got <= most) { // what is not a number is wrong, too
+		m.Add(path, fmt.Sprintf("%v is out of bounds", got), fmt.Sprintf(hint, least, most))
 	}
 }
 

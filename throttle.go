@@ -23,10 +23,10 @@ type ConcurrencyLimiter interface {
 	Enter(h *Hold, now time.Time, a *Answer)
 }
 
-// An Sequencer calls those who wait one after the other: the next one when the one before it is on its way, so that
-// they arrive in order. It does not wait for ever for somebody who does not move.
+// A Sequencer calls those who wait one after the other: the next one when the one before it is on its way, so that they
+// arrive in order. It does not wait for ever for an event that does not go on.
 type Sequencer interface {
-	// Away tells that an event whose turn was called is on its way. Settle tells it too.
+	// Away says that an event whose turn was called is on its way. Settle says so too.
 	Away(h Hold, now time.Time)
 }
 
@@ -52,7 +52,8 @@ type Rationer interface {
 type Clocked interface {
 	// Advance does what is due at now and returns when something is due next; zero means nothing is.
 	Advance(now time.Time) time.Time
-	// Alarm registers the function that is told when something falls due earlier than Advance said. It must not block.
+	// Alarm registers the function that is called when something falls due earlier than Advance said. It must not
+	// block.
 	Alarm(func(due time.Time))
 }
 

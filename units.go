@@ -3,6 +3,7 @@ package weir
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,13 +51,12 @@ func ParseDuration(text string) (Duration, error) {
 		return 0, &FieldError{Msg: "a duration is missing", Hint: "write 200ms, 5s, 1m or 1d"}
 	}
 	if isNumber(s) && s != "0" {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s),
-			Hint: fmt.Sprintf("did you mean %ss or %sms?", s, s)}
+		return 0, mistake(s, "has no unit", fmt.Sprintf("did you mean %ss or %sms?", s, s))
 	}
-	wrong := &FieldError{Msg: fmt.Sprintf("%q is not a duration", s), Hint: "write 200ms, 5s, 1m or 1d"}
-	long := &FieldError{Msg: fmt.Sprintf("%q is too long", s), Hint: "292 years is the longest"}
+	wrong := mistake(s, "is not a duration", "write 200ms, 5s, 1m or 1d")
+	long := mistake(s, "is too long", "292 years is the longest")
 	if strings.HasPrefix(s, "-") {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is below zero", s), Hint: wrong.Hint}
+		return 0, mistake(s, "is below zero", wrong.Hint)
 	}
 	var total time.Duration
 	rest := s
@@ -127,10 +127,8 @@ func (p *Period) UnmarshalText(text []byte) error { return ReadText(p, text, Par
 // ParsePeriod reads a duration above zero, or day, week, month, year.
 func ParsePeriod(text string) (Period, error) {
 	s := strings.TrimSpace(text)
-	for i, name := range calendarNames {
-		if i > 0 && s == name {
-			return Period{Calendar: Calendar(i)}, nil
-		}
+	if i := slices.Index(calendarNames[:], s); i > 0 {
+		return Period{Calendar: Calendar(i)}, nil
 	}
 	d, err := ParseDuration(s)
 	if err != nil {
@@ -152,7 +150,7 @@ func ParsePeriod(text string) (Period, error) {
 // the lowest bits of the nanoseconds are the calendar's.
 type Window int64
 
-// calendarBits are the bits of a Window that tell the calendar.
+// calendarBits are the bits of a Window that hold the calendar.
 const calendarBits = 7
 
 // NewWindow returns a window of a length, which is a period of the calendar or NoCalendar.
@@ -229,13 +227,11 @@ type Rate struct {
 }
 
 func (r Rate) String() string {
-	for unit, length := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour,
-		"d": 24 * time.Hour} {
-		if r.Per == length {
-			return fmt.Sprintf("%d/%s", r.Count, unit)
-		}
+	per := Duration(r.Per).String()
+	if len(per) == 2 { // 1s is written s
+		per = strings.TrimPrefix(per, "1")
 	}
-	return fmt.Sprintf("%d/%s", r.Count, Duration(r.Per))
+	return fmt.Sprintf("%d/%s", r.Count, per)
 }
 
 func (r Rate) MarshalText() ([]byte, error)     { return []byte(r.String()), nil }
@@ -244,15 +240,14 @@ func (r *Rate) UnmarshalText(text []byte) error { return ReadText(r, text, Parse
 // ParseRate reads a rate.
 func ParseRate(text string) (Rate, error) {
 	s := strings.TrimSpace(text)
+	wrong := mistake(s, "is not a rate", "write 100/s, 5/m or 3/10s")
 	count, per, found := strings.Cut(s, "/")
 	if !found {
 		if isNumber(s) {
-			return Rate{}, &FieldError{Msg: fmt.Sprintf("%q does not say per what", s),
-				Hint: fmt.Sprintf("did you mean %s/s or %s/m?", s, s)}
+			return Rate{}, mistake(s, "does not say per what", fmt.Sprintf("did you mean %s/s or %s/m?", s, s))
 		}
-		return Rate{}, &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
+		return Rate{}, wrong
 	}
-	wrong := &FieldError{Msg: fmt.Sprintf("%q is not a rate", s), Hint: "write 100/s, 5/m or 3/10s"}
 	per = strings.TrimSpace(per)
 	if per != "" && (per[0] < '0' || per[0] > '9') {
 		per = "1" + per
@@ -309,8 +304,7 @@ func ParseSize(text string) (Size, error) {
 		if s == "0" {
 			return 0, nil
 		}
-		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s),
-			Hint: fmt.Sprintf("did you mean %sB, %sKB or %sMB?", s, s, s)}
+		return 0, mistake(s, "has no unit", fmt.Sprintf("did you mean %sB, %sKB or %sMB?", s, s, s))
 	}
 	for _, unit := range sizeUnits {
 		number, found := strings.CutSuffix(s, unit.sign)
@@ -322,7 +316,7 @@ func ParseSize(text string) (Size, error) {
 		if !ok {
 			break
 		}
-		large := &FieldError{Msg: fmt.Sprintf("%q is too large", s), Hint: "8388607TiB is the largest"}
+		large := mistake(s, "is too large", "8388607TiB is the largest")
 		if whole, err := strconv.ParseInt(number, 10, 64); err == nil {
 			// Floating point would lose the last digits of a large number.
 			if whole > math.MaxInt64/unit.bytes {
@@ -334,12 +328,11 @@ func ParseSize(text string) (Size, error) {
 			return 0, large
 		}
 		if n > 0 && n < 1 || unit.bytes == 1 {
-			return 0, &FieldError{Msg: fmt.Sprintf("%q is a part of a byte", s),
-				Hint: "write 512B, 64KiB, 10MB or 1GiB"}
+			return 0, mistake(s, "is a part of a byte", "write 512B, 64KiB, 10MB or 1GiB")
 		}
 		return Size(math.Round(n)), nil
 	}
-	return 0, &FieldError{Msg: fmt.Sprintf("%q is not a size", s), Hint: "write 512B, 64KiB, 10MB or 1GiB"}
+	return 0, mistake(s, "is not a size", "write 512B, 64KiB, 10MB or 1GiB")
 }
 
 // A Number of events, or of bytes, as people write it: 200, 1e6, 64KiB.
@@ -357,8 +350,8 @@ func ParseNumber(text string) (Number, error) {
 	}
 	size, err := ParseSize(text)
 	if err != nil {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is neither a number nor a size", strings.TrimSpace(text)),
-			Hint: "write 200, 1e6, or 64KiB where bytes are counted"}
+		return 0, mistake(strings.TrimSpace(text), "is neither a number nor a size",
+			"write 200, 1e6, or 64KiB where bytes are counted")
 	}
 	return Number(size), nil
 }
@@ -369,9 +362,9 @@ var countUnits = map[byte]int{'k': 3, 'K': 3, 'M': 6, 'G': 9, 'T': 12}
 // ParseCount reads a whole number from zero up, as people write large ones: 1000000, 1_000_000, 1e6, 2.5e6, 1M.
 func ParseCount(text string) (int64, error) {
 	s := strings.TrimSpace(text)
-	wrong := &FieldError{Msg: fmt.Sprintf("%q is not a number", s), Hint: "write 20, 1e6 or 1M"}
+	wrong := mistake(s, "is not a number", "write 20, 1e6 or 1M")
 	if strings.HasPrefix(s, "-") && isNumber(s) {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is below zero", s), Hint: "write 0 or more"}
+		return 0, mistake(s, "is below zero", "write 0 or more")
 	}
 	digits, exponent := s, 0
 	if n := len(s); n > 0 && countUnits[s[n-1]] > 0 {
@@ -391,12 +384,11 @@ func ParseCount(text string) (int64, error) {
 	whole, part, _ := strings.Cut(digits, ".")
 	part = strings.TrimRight(part, "0")
 	if len(part) > exponent {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is not a whole number", s), Hint: wrong.Hint}
+		return 0, mistake(s, "is not a whole number", wrong.Hint)
 	}
 	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", exponent-len(part)), 10, 64)
 	if err != nil {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s),
-			Hint: fmt.Sprintf("%d is the largest", int64(math.MaxInt64))}
+		return 0, mistake(s, "is too large", fmt.Sprintf("%d is the largest", int64(math.MaxInt64)))
 	}
 	return n, nil
 }
@@ -431,15 +423,14 @@ func ParseShare(text string) (Share, error) {
 		if n, ok := decimal(s); ok && n < 1 { // a part of 1, as mathematicians write it
 			hint = fmt.Sprintf("did you mean %s, or %s%%?", Share(n), s)
 		}
-		return 0, &FieldError{Msg: fmt.Sprintf("%q has no unit", s), Hint: hint}
+		return 0, mistake(s, "has no unit", hint)
 	}
 	n, ok := decimal(strings.TrimSpace(number))
 	if !found || !ok {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is not a share", s), Hint: "write 10% or 0.5%"}
+		return 0, mistake(s, "is not a share", "write 10% or 0.5%")
 	}
 	if n > maxShare {
-		return 0, &FieldError{Msg: fmt.Sprintf("%q is too large", s),
-			Hint: fmt.Sprintf("%d%% is the largest", int64(maxShare))}
+		return 0, mistake(s, "is too large", fmt.Sprintf("%d%% is the largest", int64(maxShare)))
 	}
 	return Share(n / 100), nil
 }
@@ -447,13 +438,18 @@ func ParseShare(text string) (Share, error) {
 // maxShare is the largest share that can be written, in percent.
 const maxShare = 1e9
 
+// mistake is what is wrong with a text.
+func mistake(text, what, hint string) *FieldError {
+	return &FieldError{Msg: fmt.Sprintf("%q %s", text, what), Hint: hint}
+}
+
 // isNumber reports whether s is a number as people write one, with a sign perhaps.
 func isNumber(s string) bool {
 	_, ok := decimal(strings.TrimPrefix(s, "-"))
 	return ok
 }
 
-// decimal reads digits with at most one point. What else strconv reads (inf, 1e9, 0x1p4) is more often a slip.
+// decimal reads digits with at most one point. The other forms that strconv reads (inf, 1e9, 0x1p4) are mostly slips.
 func decimal(s string) (float64, bool) {
 	if strings.Trim(s, "0123456789.") != "" {
 		return 0, false

@@ -90,7 +90,7 @@ type Figure struct {
 	Limit     int64     `json:"limit"`     // how much is allowed
 	Remaining int64     `json:"remaining"` // how much is left, never negative
 	Window    Window    `json:"window"`    // per how long; 0 for a level
-	Reset     time.Time `json:"reset"`     // when something is left again; zero when nobody can tell
+	Reset     time.Time `json:"reset"`     // when something is left again; zero when that is not known
 }
 
 // An Answer is what a throttle, or a whole policy, says about an event. It carries numbers; text is rendered only when
@@ -99,7 +99,7 @@ type Answer struct {
 	Verdict Verdict
 	Reason  Reason
 	Figure  // the rule that decided, where one did
-	// Wait: when the turn is expected. Refuse: not worth coming back before. Zero when nobody can tell.
+	// Wait: when the turn is expected. Refuse: not worth coming back before. Zero when that is not known.
 	Until   time.Time
 	Turn    *Turn    // Wait: the place in line
 	Ban     bool     // Refuse: the client belongs on the block list

@@ -63,12 +63,12 @@ type Route struct {
 	AlsoMethods []string // other methods that servers may take it for; nil where there is one
 }
 
-// Any stands in Route.Also and Route.AlsoMethods for every path and every method: too many readings to be listed.
+// Any in Route.Also and Route.AlsoMethods means every path and every method: there are too many readings to list.
 const Any = "*"
 
 // A Load says how busy what is behind a gate is.
 type Load struct {
-	Of    string        // which gate, for throttles that stand in several
+	Of    string        // which gate, for throttles in several
 	Share Share         // what is asked of it, in proportion to what it can do; above 1 when that is too much
 	Delay time.Duration // how long those wait who paid
 }

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"net/netip"
 	"sync"
@@ -19,8 +18,8 @@ const (
 	acceptedFor = int64(10 * time.Minute)
 )
 
-// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed, and a good
-// entry is never pushed out: an account without one is known by the address. Goroutines may share it.
+// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed. A fresh
+// entry is never pushed out: an account that finds no room is known by its address. Goroutines may share it.
 type accepted struct {
 	seed  maphash.Seed
 	any   atomic.Bool // there are entries
@@ -34,10 +33,7 @@ type acceptance struct {
 }
 
 func (a *accepted) find(who client, account string) (set *[acceptedWays]acceptance, tag uint64) {
-	var key [9]byte
-	binary.BigEndian.PutUint64(key[:], who.id)
-	key[8] = who.family
-	at := maphash.Bytes(a.seed, key[:])
+	at := who.hash(a.seed)
 	return &a.table[at%acceptedSets], max(1, maphash.String(a.seed, account)^at)
 }
 
@@ -56,7 +52,7 @@ func (a *accepted) has(who client, account string, at int64) bool {
 	return false
 }
 
-// fresh reports whether an entry still counts. One from far ahead is of a clock that was set back.
+// fresh reports whether an entry still counts. The clock was set back since an entry from the future was made.
 func fresh(last, at int64) bool { return at-last < acceptedFor && last-at < acceptedFor }
 
 func (a *accepted) note(who client, account string, good bool, at int64) {
@@ -88,7 +84,7 @@ func (a *accepted) note(who client, account string, good bool, at int64) {
 	}
 }
 
-// Accepted tells whether the upstream accepted a request of an account (2xx) or turned it away (401, 403). An account
+// Accepted notes whether the upstream accepted a request of an account (2xx) or turned it away (401, 403). An account
 // that was accepted from a network is a client of its own there, for ten minutes or until it is turned away.
 func (l *Lanes) Accepted(source netip.Addr, account string, good bool, now time.Time) {
 	if account != "" {

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"time"
 
@@ -18,9 +17,9 @@ const (
 	awayMask = 1<<20 - 1
 )
 
-// away remembers who was turned away: a retry is no new demand, and neither is the paid return of somebody who was
-// challenged. An entry is 40 bits of the client's hash, the second in which it was last seen, and whether it has come
-// in since. The oldest entry of a set is forgotten when a fifth client comes.
+// away remembers which clients were turned away. A retry is no new demand, and a client that was challenged and comes
+// back with a stamp is none either. An entry is 40 bits of the client's hash, the second in which it was last seen, and
+// whether it has come in since. The oldest entry of a set is forgotten when a fifth client comes.
 type away struct {
 	seed  maphash.Seed
 	table *[awaySets][awayWays]uint64
@@ -30,14 +29,11 @@ type away struct {
 const awayIn = 1 << 20 // it has come in since
 
 func (a *away) find(who client) (set *[awayWays]uint64, tag uint64) {
-	var key [9]byte
-	binary.BigEndian.PutUint64(key[:], who.id)
-	key[8] = who.family
-	h := maphash.Bytes(a.seed, key[:])
+	h := who.hash(a.seed)
 	return &a.table[h%awaySets], h >> 24 << 24
 }
 
-// age is how many seconds ago an entry was last seen; a clock never runs backwards here.
+// age is how many seconds ago an entry was last seen. Times come from tick and never run backwards.
 func age(e uint64, second int64) int64 { return (second - int64(e&awayMask)) & awayMask }
 
 // note notes that a client was turned away, and reports whether it is new demand: its first try since it was let in.
@@ -85,15 +81,15 @@ func (a *away) back(who client, at int64) bool {
 	return false
 }
 
-// TurnedAway notes that an event was not let through for the load: it was challenged or refused, and has no ticket in
-// line. It is demand, too, but each client only once until it has been let in: a retry asks for nothing new. The gate
-// tells of all of them, also of those that Enter refused.
+// TurnedAway notes that an event was challenged or refused because of the load, and has no ticket in line. It counts as
+// demand, once for each client until it has been let in: a retry asks for nothing new. The gate calls it for all such
+// events, also for those that Enter refused.
 func (l *Lanes) TurnedAway(ev *weir.Event) {
 	who := l.client(ev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(ev.Time)
-	l.counts.turnedAway++
+	l.counts.TurnedAway++
 	if l.away.note(who, at) {
 		l.window.current().away++
 	}

@@ -76,7 +76,7 @@ func BenchmarkThroughTheLine(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.now = r.now.Add(time.Millisecond)
-		next, other := r.l.payers.next.first(), r.l.commons.rounds[heldRound].ring.first().waiting.first()
+		next, other := r.l.payers.next.First(), r.l.commons.rounds[heldRound].ring.First().waiting.First()
 		r.l.Settle(under, weir.Outcome{Time: r.now, Done: true})
 		if next.state != letIn {
 			next = other

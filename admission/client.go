@@ -10,7 +10,7 @@ import (
 )
 
 // A client is who takes turns with others: an account that the upstream has accepted, else an IPv4 address, or an
-// IPv6 /64. The zero value is nobody in particular, who is not counted.
+// IPv6 /64. The zero value is unknown and not counted.
 type client struct {
 	id     uint64
 	family uint8 // 4 or 6; byAccount; 0 for nobody
@@ -30,6 +30,13 @@ func clientOf(source netip.Addr) client {
 		b := source.As16()
 		return client{binary.BigEndian.Uint64(b[:]), 6}
 	}
+}
+
+func (c client) hash(seed maphash.Seed) uint64 {
+	var key [9]byte
+	binary.BigEndian.PutUint64(key[:], c.id)
+	key[8] = c.family
+	return maphash.Bytes(seed, key[:])
 }
 
 // client is who an event is from. An account counts only where the upstream has accepted it: anybody can write a name.

@@ -1,9 +1,10 @@
 package admission
 
-import "container/heap"
+import "weir/internal/queue"
 
-// commons is where those wait who did not pay, in two rounds that take turns: requests that are held, and people who
-// were called from the waiting room. In each round clients take turns: whoever sends more only waits longer.
+// commons has those who wait and did not pay. There are two rounds, which take turns: requests that are held, and
+// people who were called from the waiting room. In each round clients take turns: a client that sends more waits
+// longer.
 type commons struct {
 	rounds [rounds]round
 	last   int // which round had the last turn
@@ -18,8 +19,8 @@ const (
 func newCommons() (c commons) {
 	for i := range c.rounds {
 		c.rounds[i].lines = map[client]*line{}
-		c.rounds[i].most = ranking[line]{before: func(a, b *line) bool { return a.n > b.n },
-			position: func(l *line) *int { return &l.index }}
+		c.rounds[i].most = queue.NewRanked(func(a, b *line) bool { return a.n > b.n },
+			func(l *line) *int { return &l.index })
 	}
 	return c
 }
@@ -30,7 +31,6 @@ func (c *commons) join(w *waiter) { c.rounds[w.round].join(w) }
 
 func (c *commons) leave(w *waiter) { c.rounds[w.round].leave(w) }
 
-// take takes the next one out.
 func (c *commons) take() *waiter {
 	next := 1 - c.last
 	if c.rounds[next].total == 0 {
@@ -38,25 +38,25 @@ func (c *commons) take() *waiter {
 	}
 	c.last = next
 	r := &c.rounds[next]
-	l := r.ring.first()
-	w := l.waiting.first()
+	l := r.ring.First()
+	w := l.waiting.First()
 	r.leave(w)
 	if l.n > 0 { // its next turn comes after all others had theirs
-		r.ring.remove(&l.turn)
-		r.ring.push(&l.turn, l)
+		r.ring.Remove(&l.turn)
+		r.ring.Add(&l.turn, l)
 	}
 	return w
 }
 
 func (c *commons) oldest() *waiter {
-	a, b := c.rounds[heldRound].age.first(), c.rounds[calledRound].age.first()
+	a, b := c.rounds[heldRound].age.First(), c.rounds[calledRound].age.First()
 	if a == nil || b != nil && b.since < a.since {
 		return b
 	}
 	return a
 }
 
-// before is about how many are let in before somebody who joins the held ones now.
+// before is about how many are let in before a request that is held from now on.
 func (c *commons) before(who client) int {
 	h := &c.rounds[heldRound]
 	own := 0
@@ -70,19 +70,19 @@ func (c *commons) before(who client) int {
 // A round is one in which clients take turns.
 type round struct {
 	lines map[client]*line
-	ring  queue[line]   // whose turn is next
-	age   queue[waiter] // who came first
-	most  ranking[line] // who has most waiting
+	ring  queue.Listed[line]   // whose turn is next
+	age   queue.Listed[waiter] // who came first
+	most  queue.Ranked[line]   // who has most waiting
 	total int
 }
 
 // A line is what one client has waiting.
 type line struct {
 	client  client
-	waiting queue[waiter]
+	waiting queue.Listed[waiter]
 	n       int
 	index   int // in the heap
-	turn    node[line]
+	turn    queue.Node[line]
 }
 
 func (r *round) join(w *waiter) {
@@ -90,29 +90,29 @@ func (r *round) join(w *waiter) {
 	if l == nil {
 		l = &line{client: w.client}
 		r.lines[w.client] = l
-		r.ring.push(&l.turn, l)
-		heap.Push(&r.most, l)
+		r.ring.Add(&l.turn, l)
+		r.most.Add(l)
 	}
-	l.waiting.push(&w.spot, w)
+	l.waiting.Add(&w.spot, w)
 	l.n++
 	r.total++
-	heap.Fix(&r.most, l.index)
+	r.most.Fix(l)
 	w.line = l
-	r.age.push(&w.age, w)
+	r.age.Add(&w.age, w)
 }
 
 func (r *round) leave(w *waiter) {
 	l := w.line
-	l.waiting.remove(&w.spot)
-	r.age.remove(&w.age)
+	l.waiting.Remove(&w.spot)
+	r.age.Remove(&w.age)
 	l.n--
 	r.total--
 	if l.n > 0 {
-		heap.Fix(&r.most, l.index)
+		r.most.Fix(l)
 		return
 	}
-	heap.Remove(&r.most, l.index)
-	r.ring.remove(&l.turn)
+	r.most.Remove(l)
+	r.ring.Remove(&l.turn)
 	delete(r.lines, l.client)
 }
 
@@ -125,8 +125,8 @@ func (r *round) greediest(other client) *waiter {
 	if l := r.lines[other]; l != nil {
 		own = l.n
 	}
-	if top := r.most.first(); top.n > own+1 {
-		return top.waiting.last()
+	if top := r.most.First(); top.n > own+1 {
+		return top.waiting.Last()
 	}
 	return nil
 }

@@ -57,11 +57,12 @@ type Lanes struct {
 	paying  float64 // how many with a stamp were under way or held, in the last second
 	looked  int64   // when that was worked out
 
-	clients  clients
-	away     away
-	accepted accepted
-	room     room
-	counts   counts
+	clients    clients
+	away       away
+	accepted   accepted
+	room       room
+	counts     Stats // what has happened since the start
+	laneCounts [lanes]LaneStats
 }
 
 var (
@@ -131,7 +132,18 @@ func (l *Lanes) means() int {
 	return l.o.Concurrent
 }
 
-func (l *Lanes) free() int { return l.capacity() - l.inUse[pool] - l.inUse[stamped] }
+// used is how many are at the upstream.
+func (l *Lanes) used() int { return l.inUse[pool] + l.inUse[stamped] }
+
+func (l *Lanes) free() int { return l.capacity() - l.used() }
+
+// inLane is how many are held in a lane.
+func (l *Lanes) inLane(in lane) int {
+	if in == stamped {
+		return l.payers.len()
+	}
+	return l.commons.len()
+}
 
 // tick brings everything up to a time, and returns it as a number that never runs backwards, as clocks may.
 func (l *Lanes) tick(now time.Time) int64 {
@@ -247,23 +259,18 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		h.Ref, a.Turn = w, w.turn
 	default:
 		if a.Reason == weir.TooMany {
-			l.counts.tooMany++
+			l.counts.TooMany++
 		} else {
-			l.counts.laneFull[r.lane]++
+			l.laneCounts[r.lane].Full++
 		}
 	}
 }
 
 // full reports whether as many are held in a lane as may be.
-func (l *Lanes) full(in lane) bool {
-	if in == stamped {
-		return l.payers.len() >= l.o.Waiting
-	}
-	return l.commons.len() >= l.o.Waiting
-}
+func (l *Lanes) full(in lane) bool { return l.inLane(in) >= l.o.Waiting }
 
-// instead is who leaves a full lane for the sake of a request; nil where nobody does. In the pool it is the newest
-// request of the client that holds most, in the stamped lane whoever would go last.
+// instead returns the waiter that leaves a full lane to make room for a request, or nil. In the pool it is the newest
+// request of the client that has most waiting. In the stamped lane it is the one that would go last.
 func (l *Lanes) instead(r request) *waiter {
 	if r.lane == stamped {
 		return l.payers.least(l.payers.begins(r.client) + r.rank)
@@ -271,10 +278,10 @@ func (l *Lanes) instead(r request) *waiter {
 	return l.commons.rounds[heldRound].greediest(r.client)
 }
 
-// drop sends somebody away who waits, for the sake of another client.
+// drop refuses a request that waits, to make room for another client.
 func (l *Lanes) drop(w *waiter) {
 	l.leave(w)
-	l.counts.laneFull[w.lane]++
+	l.laneCounts[w.lane].Full++
 	w.turn.Refuse(weir.LineFull)
 }
 
@@ -286,27 +293,22 @@ func (l *Lanes) reserve(at int64) int {
 	return 0
 }
 
-// asking reports whether stamps are asked for: of late somebody was asked.
+// asking reports whether somebody was asked for a stamp within askedFor.
 func (l *Lanes) asking(at int64) bool { return l.asked != 0 && at-l.asked < int64(askedFor) }
 
-// askedFor is how long stamps count as asked for after the last time somebody was asked.
 const askedFor = time.Second
 
 func (l *Lanes) poolMay(at int64) bool {
 	return l.free() > 0 && l.inUse[pool] < l.capacity()-l.reserve(at)
 }
 
-// poolOpen reports whether somebody of the pool who comes now finds a place.
+// poolOpen reports whether a request of the pool that comes now finds a place.
 func (l *Lanes) poolOpen(at int64) bool { return l.commons.len() == 0 && l.poolMay(at) }
 
 // decide says what happens to a request. Nobody waits while there is a place, so a request that finds one is next.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	if r.lane == stamped && l.free() > 0 || r.lane == pool && l.poolOpen(at) {
 		return
-	}
-	waiting := l.payers.len()
-	if r.lane == pool {
-		waiting = l.commons.len()
 	}
 	switch {
 	case l.full(r.lane) && l.instead(r) == nil:
@@ -319,7 +321,7 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Wait, weir.Overload
 	}
 	a.Figure = weir.Figure{Rule: RuleWaiting, Unit: "waiting", Limit: int64(l.o.Waiting),
-		Remaining: int64(max(0, l.o.Waiting-waiting))}
+		Remaining: int64(max(0, l.o.Waiting-l.inLane(r.lane)))}
 	if l.service.n > 0 {
 		if wait := min(l.expect(r, at), float64(l.o.MaxWait)); wait > 0 {
 			a.Until = l.instant(at + int64(wait))
@@ -327,7 +329,7 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	}
 }
 
-// expect is about how long somebody waits who joins a lane now; 0 when nobody can tell.
+// expect is about how long a request waits that joins a lane now; 0 when that is not known.
 func (l *Lanes) expect(r request, at int64) float64 {
 	var before int
 	var places float64
@@ -362,7 +364,7 @@ func (l *Lanes) paidPlaces() float64 {
 	return all
 }
 
-// Asked tells what a stamp costs now: how long those wait who pay is measured for somebody who pays that.
+// Asked notes what a stamp costs now. The delay in Load is that of a client who pays this price.
 func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
 func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
@@ -394,15 +396,15 @@ func (l *Lanes) leave(w *waiter) {
 	w.state = gone
 }
 
-// letIn takes a place. If its client was turned away before, the demand that it was counted as is now here.
+// letIn takes a place. A client that was turned away before is no longer counted as demand from outside.
 func (l *Lanes) letIn(p *tenancy, who client, in lane, holder weir.Holder, at int64) {
 	if l.away.back(who, at) {
 		l.window.current().back++
 	}
 	l.tenants.begin(p, in, holder, at)
 	l.inUse[in]++
-	l.counts.letIn[in]++
-	l.learner.used(l.inUse[pool] + l.inUse[stamped])
+	l.laneCounts[in].LetIn++
+	l.learner.used(l.used())
 }
 
 // let gives the places that are free to those who wait.
@@ -467,7 +469,7 @@ func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
 	l.service.add(at-since, at)
 	if l.o.Learn {
 		before := l.learner.capacity()
-		l.learner.learn(since, at, l.inUse[pool]+l.inUse[stamped])
+		l.learner.learn(since, at, l.used())
 		l.learnt(before)
 	}
 }
@@ -487,10 +489,10 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
-	for _, oldest := range [...]func() *waiter{l.commons.oldest, l.payers.age.first} {
+	for _, oldest := range [...]func() *waiter{l.commons.oldest, l.payers.age.First} {
 		for w := oldest(); w != nil && w.since+int64(l.o.MaxWait) <= at; w = oldest() {
 			l.leave(w)
-			l.counts.expired[w.lane]++
+			l.laneCounts[w.lane].Expired++
 			w.turn.Refuse(weir.WaitTooLong)
 		}
 	}
@@ -499,9 +501,9 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 		l.let(at)
 	}
 	if r := &l.learner; r.probe > 0 && at >= r.until {
-		// Too few are done in time, such as where many requests last for minutes. Nobody waits for that any longer.
+		// Too few requests end in time, such as where many last for minutes. The probe is given up.
 		before := r.probe
-		r.end(at, l.inUse[pool]+l.inUse[stamped])
+		r.end(at, l.used())
 		l.learnt(before)
 		l.let(at)
 	}
@@ -518,7 +520,7 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 
 func (l *Lanes) nextDue() int64 {
 	due := int64(never)
-	for _, w := range [...]*waiter{l.commons.oldest(), l.payers.age.first()} {
+	for _, w := range [...]*waiter{l.commons.oldest(), l.payers.age.First()} {
 		if w != nil {
 			due = min(due, w.since+int64(l.o.MaxWait))
 		}
@@ -527,7 +529,7 @@ func (l *Lanes) nextDue() int64 {
 	if l.commons.len() > 0 && l.reserve(l.at) > 0 {
 		due = min(due, l.asked+int64(askedFor))
 	}
-	if p := l.room.seen.first(); p != nil {
+	if p := l.room.seen.First(); p != nil {
 		due = min(due, p.seen+l.patience(l.at))
 	}
 	if l.learner.probe > 0 {
@@ -536,7 +538,7 @@ func (l *Lanes) nextDue() int64 {
 	return due
 }
 
-// schedule tells when something is due, if that is earlier than was said.
+// schedule sets the alarm, if something is due earlier than was said.
 func (l *Lanes) schedule() { l.alert(l.nextDue()) }
 
 func (l *Lanes) alert(due int64) {
@@ -549,10 +551,10 @@ func (l *Lanes) alert(due int64) {
 	}
 }
 
-// Alarm registers the function that is told when something falls due earlier than Advance said.
+// Alarm registers the function that is called when something falls due earlier than Advance said.
 func (l *Lanes) Alarm(f func(due time.Time)) { l.alarm.Store(&f) }
 
-// Retire lets everybody go who waits, and everybody who comes: for lanes that are no longer in use.
+// Retire lets in all who wait and all who come. It is for lanes that are no longer in use.
 func (l *Lanes) Retire(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,8 +29,9 @@ const (
 // hundred requests. As long as a request takes about as long as by itself, more are let through, by the square root of
 // the limit; when it takes longer, fewer, in proportion. Nothing is learnt while less than half is in use.
 //
-// How long a request takes by itself is the least mean seen of late. When it has not been seen for a while, since the
-// upstream was busy, half as many are let through for a moment (a probe). If as much is done then, it was far too many.
+// How long a request takes by itself is the least mean seen recently. When it has not been seen for a while, because
+// the upstream was busy, half as many are let through for a moment (a probe). If as much is done then, it was far too
+// many.
 //
 // Means are geometric: overload makes all requests slower by a factor; a download of an hour is one among many.
 type learner struct {

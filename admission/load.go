@@ -102,9 +102,9 @@ func (p *pulse) orGuess() float64 {
 
 // Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in
 // use, requests held, and what the clients would need who were turned away, each of them once. Above 1 it is too
-// much. It also says how long somebody waits who pays now: as many are due before them, at the pace of the upstream.
-// (Not how long the oldest has waited, nor how many wait: those who paid little wait long where others pay more, and
-// whoever sends too much is in nobody's way but their own.) It is cheap, and worked out anew every 50 ms.
+// much. It also says how long a client waits that pays now: by how many are due before it, at the pace of the upstream.
+// (Neither how long the oldest has waited nor how many wait would do: those who paid little wait long where others pay
+// more, and a client that sends too much delays only itself.) It is cheap: the figures are renewed every 50 ms.
 func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 	at := nanos(now)
 	if age := at - l.measured.at.Load(); age <= -bucket || age >= bucket {
@@ -125,14 +125,15 @@ func (l *Lanes) measure(at int64) {
 	l.measured.delay.Store(l.delay(at, let))
 }
 
-// delay is how long somebody waits who comes now and pays what is asked, if so many were let in in the last second.
+// delay is how long a client waits that comes now and pays what is asked. let is how many were let in in the last
+// second.
 func (l *Lanes) delay(at int64, let int) int64 {
 	before := l.payers.newcomer()
 	switch {
 	case before == 0:
 		return 0
 	case let == 0 || l.service.n == 0: // nothing moves, or nobody knows how fast
-		return at - l.payers.age.first().since
+		return at - l.payers.age.First().since
 	}
 	return int64(float64(before) * l.service.mean / l.paidPlaces())
 }

@@ -6,7 +6,7 @@ type order struct{ root *entry }
 
 func (o *order) len() int { return o.root.count() }
 
-// count is how many stand in the part of the line below a place.
+// count is how many there are in the part of the line below an entry.
 func (p *entry) count() int {
 	if p == nil {
 		return 0
@@ -14,7 +14,7 @@ func (p *entry) count() int {
 	return p.size
 }
 
-// first is who has the smallest number; nil when nobody is in line.
+// first returns the entry with the smallest number, or nil.
 func (o *order) first() *entry {
 	p := o.root
 	for p != nil && p.left != nil {
@@ -23,7 +23,7 @@ func (o *order) first() *entry {
 	return p
 }
 
-// ahead is how many have a smaller number.
+// ahead is how many entries have a smaller number.
 func (o *order) ahead(number uint64) (n int) {
 	for p := o.root; p != nil; {
 		if number <= p.number {
@@ -36,7 +36,7 @@ func (o *order) ahead(number uint64) (n int) {
 	return n
 }
 
-// add puts somebody in line whose number is not there.
+// add puts an entry in line. Its number must not be there.
 func (o *order) add(p *entry) {
 	p.left, p.right, p.size = nil, nil, 1
 	o.root = o.root.insert(p)

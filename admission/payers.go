@@ -1,19 +1,19 @@
 package admission
 
-import "container/heap"
+import "weir/internal/queue"
 
 // payers is where those wait who paid. They take turns after the manner of start-time fair queueing (Goyal, Vin and
-// Cheng 1996): a request begins a turn after the one before it of the same client, or now; the first few of a client,
-// a page, share a turn. It is due the later, the less its use of the stamp cost in proportion to what is asked now:
-// the tenth use cost a tenth of the work. So clients take turns, whoever pays what is asked goes before whoever uses
-// old or cheap stamps up, and nobody gets more turns for more work. Nobody grows older: a lane that is too full
+// Cheng 1996): a request begins a turn after the one before it of the same client, or now; the first few of a client, a
+// page, share a turn. It is due the later, the less its use of the stamp cost in proportion to what is asked now: the
+// tenth use cost a tenth of the work. So clients take turns, whoever pays what is asked goes before whoever uses old or
+// cheap stamps up, and nobody gets more turns for more work. Waiting does not improve a rank: a lane that is full
 // serves those who pay what is asked, and the others are told to pay again.
 type payers struct {
-	next   ranking[waiter] // the one who is due first
-	worst  ranking[waiter] // the one who is due last
-	age    queue[waiter]
+	next   queue.Ranked[waiter] // the one who is due first
+	worst  queue.Ranked[waiter] // the one who is due last
+	age    queue.Listed[waiter]
 	behind map[client]*tab
-	now    float64 // where the last one began who was let in
+	now    float64 // where the last one began that was let in
 }
 
 // A tab is what one client has waiting.
@@ -32,9 +32,9 @@ func rank(price, work uint64, uses int) float64 {
 
 func newPayers() payers {
 	return payers{
-		next: ranking[waiter]{before: sooner, position: func(w *waiter) *int { return &w.index }},
-		worst: ranking[waiter]{before: func(a, b *waiter) bool { return sooner(b, a) },
-			position: func(w *waiter) *int { return &w.worst }},
+		next: queue.NewRanked(sooner, func(w *waiter) *int { return &w.index }),
+		worst: queue.NewRanked(func(a, b *waiter) bool { return sooner(b, a) },
+			func(w *waiter) *int { return &w.worst }),
 		behind: map[client]*tab{},
 	}
 }
@@ -55,9 +55,9 @@ func (p *payers) join(w *waiter, rank float64) {
 			t.end = w.begins + 1.0/pageful
 		}
 	}
-	heap.Push(&p.next, w)
-	heap.Push(&p.worst, w)
-	p.age.push(&w.age, w)
+	p.next.Add(w)
+	p.worst.Add(w)
+	p.age.Add(&w.age, w)
 }
 
 // begins is where a request of a client begins that joins now.
@@ -69,9 +69,9 @@ func (p *payers) begins(who client) float64 {
 }
 
 func (p *payers) leave(w *waiter) {
-	heap.Remove(&p.next, w.index)
-	heap.Remove(&p.worst, w.worst)
-	p.age.remove(&w.age)
+	p.next.Remove(w)
+	p.worst.Remove(w)
+	p.age.Remove(&w.age)
 	if t := p.behind[w.client]; t != nil {
 		if t.n--; t.n == 0 {
 			delete(p.behind, w.client)
@@ -83,16 +83,16 @@ func (p *payers) leave(w *waiter) {
 }
 
 func (p *payers) take() *waiter {
-	w := p.next.first()
+	w := p.next.First()
 	p.now = max(p.now, w.begins)
 	p.leave(w)
 	return w
 }
 
-// least is who is due last, if that is later than a time; nil otherwise.
+// least returns the one that is due last, if that is later than a time; nil otherwise.
 func (p *payers) least(due float64) *waiter {
-	if p.len() > 0 && p.worst.first().due > due {
-		return p.worst.first()
+	if p.len() > 0 && p.worst.First().due > due {
+		return p.worst.First()
 	}
 	return nil
 }
@@ -102,11 +102,11 @@ func (p *payers) before(due float64) int { return p.until(0, due) }
 
 // until counts those below a position in the heap who are due by a time. It looks at those and their children.
 func (p *payers) until(i int, due float64) int {
-	if i >= p.len() || p.next.items[i].due > due {
+	if i >= p.len() || p.next.Items()[i].due > due {
 		return 0
 	}
 	return 1 + p.until(2*i+1, due) + p.until(2*i+2, due)
 }
 
-// newcomer is how many are let in before somebody who pays now what is asked.
+// newcomer is how many are let in before a client that pays now what is asked.
 func (p *payers) newcomer() int { return p.before(p.now + rank(1, 1, 1)) }

@@ -216,7 +216,7 @@ func (r *rig) empty() {
 	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.entries), l.room.order.len(), l.room.called,
 		l.tenants.n, len(l.payers.behind), len(l.commons.rounds[heldRound].lines),
 		len(l.commons.rounds[calledRound].lines),
-		l.room.seen.head); left != "[0 0] 0 0 0 0 0 0 0 0 0 <nil>" {
+		l.room.seen.First()); left != "[0 0] 0 0 0 0 0 0 0 0 0 <nil>" {
 		r.t.Errorf("something is left: %s", left)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/queue"
 )
 
 const (
@@ -43,8 +44,8 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 type Standing struct {
 	State    State
 	Ahead    int           // in line before it
-	Known    bool          // whether anybody can tell how long it takes
-	Estimate time.Duration // until it is called, by how many were let in of late
+	Known    bool          // whether Estimate is known
+	Estimate time.Duration // until it is called, by how many were let in recently
 	Reload   time.Duration // when to come again
 	Until    time.Time     // Called: the ticket is worth something until then
 }
@@ -53,16 +54,16 @@ type Standing struct {
 type entry struct {
 	number uint64
 	client client
-	called bool        // and so not in the order any more
-	seen   int64       // when it was last shown
-	age    node[entry] // in the order in which they were last seen
+	called bool              // and so not in the order any more
+	seen   int64             // when it was last shown
+	age    queue.Node[entry] // in the order in which they were last seen
 
 	left, right *entry // in the order of numbers
 	size        int
 	weight      uint64 // by chance
 }
 
-// A visit is what is left of a ticket of somebody who was let in.
+// A visit is what is left of a ticket that was let in.
 type visit struct {
 	until int64
 	uses  int
@@ -76,9 +77,9 @@ type arrival struct {
 
 // A room is the waiting room.
 type room struct {
-	entries map[uint64]*entry // in line or called
-	order   order             // in line
-	seen    queue[entry]      // all of them; who was not seen for longest comes first
+	entries map[uint64]*entry   // in line or called
+	order   order               // in line
+	seen    queue.Listed[entry] // all of them; the one seen longest ago comes first
 	called  int
 
 	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two
@@ -103,7 +104,7 @@ func newRoom(at int64) room {
 		arrived: rate{since: at}, used: rate{since: at}}
 }
 
-// bePatient keeps the places of those who were told to reload less often than they will be from now on.
+// bePatient keeps the places of those who were told to reload less often than is asked from now on.
 func (l *Lanes) bePatient(at int64) {
 	l.room.patient = l.patience(at)
 	l.room.patientUntil = max(l.room.patientUntil, at+int64(patienceFor(l.o.Reload.Std())))
@@ -158,11 +159,11 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		switch {
 		case r.order.len()+r.called >= l.o.Line:
 			s.State = Full
-			l.counts.lineFull++
+			l.counts.LineFull++
 			return s
 		case l.clients.of(who) >= l.o.PerClient:
 			s.State = TooMany
-			l.counts.tooMany++
+			l.counts.TooMany++
 			return s
 		}
 		p = &entry{number: number, client: who, weight: rand.Uint64()}
@@ -174,10 +175,10 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		r.order.add(p)
 		l.clients.add(who)
 	} else {
-		r.seen.remove(&p.age)
+		r.seen.Remove(&p.age)
 	}
 	p.seen = at
-	r.seen.push(&p.age, p)
+	r.seen.Add(&p.age, p)
 	l.call(at)
 	if !p.called {
 		s.Ahead = r.order.ahead(number)
@@ -192,15 +193,15 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 		if len(r.recent) < enoughRecent {
 			r.recent = append(r.recent, arrival{number, at})
 		}
-		l.counts.admitted++
+		l.counts.Admitted++
 		s.State, s.Ahead, s.Until = Called, 0, l.instant(at+int64(Stay))
 		l.call(at)
 		return s
 	case next: // it could not be remembered, and would come in again and again
 		s.State = Full
-		l.counts.lineFull++
+		l.counts.LineFull++
 	}
-	l.alert(r.seen.first().seen + l.patience(at))
+	l.alert(r.seen.First().seen + l.patience(at))
 	if speed := r.arrived.per(at); speed > 0 && at-r.arrived.since >= int64(l.o.Reload) {
 		s.Known = true
 		s.Estimate = time.Duration(min(float64(s.Ahead+1)/speed, float64(math.MaxInt64/2)))
@@ -218,8 +219,8 @@ func (l *Lanes) Refund(number uint64) {
 	}
 }
 
-// call calls as many ahead as can be let in until they next show up, in the order of their numbers: they are away
-// between two reloads, and a place at the upstream must not wait for them.
+// call calls as many as can be let in until they next show up, in the order of their numbers. They are away between two
+// reloads, and a place at the upstream must not wait for them.
 func (l *Lanes) call(at int64) {
 	r := &l.room
 	if r.order.root == nil {
@@ -246,7 +247,7 @@ func (l *Lanes) ahead(at int64) int {
 	}
 	// Nobody is called who would be held for longer than one may be.
 	reload := min(float64(l.o.Reload), float64(l.o.MaxWait)/2)
-	if w := l.commons.rounds[calledRound].age.first(); w != nil && float64(at-w.since) > reload {
+	if w := l.commons.rounds[calledRound].age.First(); w != nil && float64(at-w.since) > reload {
 		return 0
 	}
 	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))
@@ -278,7 +279,7 @@ func (l *Lanes) takeOut(p *entry) {
 	} else {
 		r.order.remove(p)
 	}
-	r.seen.remove(&p.age)
+	r.seen.Remove(&p.age)
 	delete(r.entries, p.number)
 	l.clients.remove(p.client)
 }
@@ -287,12 +288,12 @@ func (l *Lanes) takeOut(p *entry) {
 func (l *Lanes) expire(at int64, most int) (more bool) {
 	patience := l.patience(at)
 	for range most {
-		p := l.room.seen.first()
+		p := l.room.seen.First()
 		if p == nil || p.seen+patience > at {
 			return false
 		}
 		l.takeOut(p)
-		l.counts.noShows++
+		l.counts.NoShows++
 	}
 	return true
 }

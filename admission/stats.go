@@ -6,12 +6,6 @@ import (
 	"weir"
 )
 
-// counts are what happened since the start.
-type counts struct {
-	letIn, expired, laneFull                               [lanes]uint64
-	tooMany, lineFull, admitted, noShows, turnedAway, lost uint64
-}
-
 // Stats are the figures of lanes for those who watch. Counters run since the start.
 type Stats struct {
 	Capacity   int           `json:"capacity"` // written, or learnt so far
@@ -47,18 +41,12 @@ func (l *Lanes) Stats(now time.Time) Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tick(now)
-	each := func(i lane) LaneStats {
-		waiting := l.payers.len()
-		if i == pool {
-			waiting = l.commons.len()
-		}
-		return LaneStats{l.inUse[i], waiting, l.counts.letIn[i], l.counts.expired[i], l.counts.laneFull[i]}
+	s := l.counts
+	s.Capacity, s.InUse, s.Load, s.Delay = l.means(), l.used(), share.Rounded(), weir.Duration(delay)
+	s.InLine, s.Called = l.room.order.len(), l.room.called
+	for in, into := range map[lane]*LaneStats{stamped: &s.Stamped, pool: &s.Pool} {
+		*into = l.laneCounts[in]
+		into.InUse, into.Waiting = l.inUse[in], l.inLane(in)
 	}
-	return Stats{
-		Capacity: l.means(), InUse: l.inUse[pool] + l.inUse[stamped], Load: share.Rounded(),
-		Delay:   weir.Duration(delay),
-		Stamped: each(stamped), Pool: each(pool),
-		InLine: l.room.order.len(), Called: l.room.called, Admitted: l.counts.admitted, NoShows: l.counts.noShows,
-		TurnedAway: l.counts.turnedAway, LineFull: l.counts.lineFull, TooMany: l.counts.tooMany, Lost: l.counts.lost,
-	}
+	return s
 }

@@ -35,7 +35,7 @@ func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
 		return s, false
 	}
 	ev.Place.Held = true
-	if p := l.room.entries[ev.Place.Number]; p != nil { // it is here, and need not stand in line as well
+	if p := l.room.entries[ev.Place.Number]; p != nil { // it is held, and leaves the line
 		l.takeOut(p)
 	}
 	return s, true

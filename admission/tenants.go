@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/queue"
 )
 
 const (
 	// moves is how many bytes are progress. Whoever takes a byte now and then makes none.
 	moves = 4 << 10
-	// An unpaid exchange without progress loses its place after eight times the mean, and this at least and at most.
+	// An unpaid exchange without progress loses its place after eight times the mean, within these bounds.
 	leastStall, mostStall = int64(5 * time.Second), int64(30 * time.Second)
 	lookAgain             = int64(time.Second)
 )
@@ -23,12 +24,12 @@ type tenancy struct {
 	seen   int64       // and when that was
 	lost   bool
 	own    bool // it is part of no waiter, and may be used again
-	listed node[tenancy]
+	listed queue.Node[tenancy]
 }
 
 // tenants are those without a stamp who have a place and can be asked how they get on.
 type tenants struct {
-	all    queue[tenancy]
+	all    queue.Listed[tenancy]
 	n      int
 	looked int64      // when they were last looked at
 	spare  []*tenancy // to be used again; as many as there were at once
@@ -49,7 +50,7 @@ func (t *tenants) begin(p *tenancy, in lane, holder weir.Holder, at int64) {
 	*p = tenancy{lane: in, since: at, seen: at, own: own}
 	if in == pool && holder != nil {
 		p.holder = holder
-		t.all.push(&p.listed, p)
+		t.all.Add(&p.listed, p)
 		t.n++
 	}
 }
@@ -57,7 +58,7 @@ func (t *tenants) begin(p *tenancy, in lane, holder weir.Holder, at int64) {
 // end notes that the place is given back.
 func (t *tenants) end(p *tenancy) {
 	if p.holder != nil {
-		t.all.remove(&p.listed)
+		t.all.Remove(&p.listed)
 		t.n--
 		p.holder = nil
 	}
@@ -79,8 +80,7 @@ func (l *Lanes) evict(at int64) {
 	}
 	t.looked = at
 	stall := l.stall()
-	for n := t.all.head; n != nil; n = n.next {
-		p := n.of
+	for p := t.all.First(); p != nil; p = p.listed.Next() {
 		if p.lost {
 			continue
 		}
@@ -88,7 +88,7 @@ func (l *Lanes) evict(at int64) {
 			p.moved, p.seen = moved, at
 		} else if at-p.seen >= stall {
 			p.lost = true
-			l.counts.lost++
+			l.counts.Lost++
 			p.holder.Lose()
 		}
 	}

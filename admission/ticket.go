@@ -7,9 +7,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"hash"
-	"sync"
 	"time"
+
+	"weir/internal/hmackey"
 )
 
 // What is wrong with a ticket; match it with errors.Is.
@@ -41,20 +41,12 @@ type Ticket struct {
 	Client string
 }
 
-// Tickets sign tickets and tell genuine ones. Nothing about a ticket is stored:
+// Tickets sign and verify tickets. Nothing about a ticket is stored:
 //
 //	version 1 | number 8 | issued 6 | by 6 | 1+client | tag 16
 //
 // Times are in milliseconds, numbers big-endian. As text it is base64url without padding. Goroutines may share them.
-type Tickets struct {
-	tags sync.Pool // of *tagger
-}
-
-// A tagger is a keyed hash that is used again, so that the key is not hashed anew every time.
-type tagger struct {
-	hash.Hash
-	sum [sha256.Size]byte
-}
+type Tickets struct{ key *hmackey.Key }
 
 // NewTickets returns a signer with a key derived from a secret. Without one it is random and ends with the process.
 func NewTickets(key []byte) *Tickets {
@@ -65,10 +57,7 @@ func NewTickets(key []byte) *Tickets {
 	// A key of its own: what is signed under the same secret for another purpose is never a ticket.
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte("weir admission ticket"))
-	own := h.Sum(nil)
-	t := &Tickets{}
-	t.tags.New = func() any { return &tagger{Hash: hmac.New(sha256.New, own)} }
-	return t
+	return &Tickets{hmackey.New(h.Sum(nil))}
 }
 
 // ticketText is strict, so that no two texts mean the same ticket.
@@ -84,8 +73,8 @@ func (t *Tickets) Sign(k Ticket) string {
 	b = binary.BigEndian.AppendUint64(b, k.Number)
 	b = appendMillis(appendMillis(b, k.Issued), k.By)
 	b = append(append(b, byte(len(k.Client))), k.Client...)
-	tag := t.tag(b)
-	return ticketText.EncodeToString(append(b, tag[:]...))
+	tag := t.key.Sum(b)
+	return ticketText.EncodeToString(append(b, tag[:ticketTag]...))
 }
 
 // Parse reads a ticket that a client shows at a time. Only a genuine one of that client, not lapsed, has no error.
@@ -106,9 +95,9 @@ func (t *Tickets) Parse(text, client string, now time.Time) (Ticket, error) {
 	if len(id) != int(signed[ticketFixed]) {
 		return Ticket{}, ErrTicketMalformed
 	}
-	genuine := t.tag(signed)
+	genuine := t.key.Sum(signed)
 	switch k := (Ticket{binary.BigEndian.Uint64(signed[1:]), millis(signed[9:]), millis(signed[15:]), client}); {
-	case !hmac.Equal(genuine[:], tag):
+	case !hmac.Equal(genuine[:ticketTag], tag):
 		return Ticket{}, ErrTicketForged
 	case string(id) != client:
 		return Ticket{}, ErrTicketForeign
@@ -117,16 +106,6 @@ func (t *Tickets) Parse(text, client string, now time.Time) (Ticket, error) {
 	default:
 		return k, nil
 	}
-}
-
-func (t *Tickets) tag(b []byte) (tag [ticketTag]byte) {
-	h := t.tags.Get().(*tagger)
-	h.Reset()
-	h.Write(b)
-	h.Sum(h.sum[:0])
-	copy(tag[:], h.sum[:])
-	t.tags.Put(h)
-	return tag
 }
 
 // appendMillis writes a time in six bytes, which last for 8,900 years. There is nothing before the epoch.

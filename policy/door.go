@@ -33,9 +33,6 @@ func NewDoor(c *Chain, trusts func(netip.Addr) bool) *Door {
 	return d
 }
 
-// Chain is the chain that the door asks.
-func (d *Door) Chain() *Chain { return d.chain }
-
 // Admit reports whether a connection from source may come in. Nobody waits or pays at a door: such verdicts turn a
 // connection away, as nothing can be said to a client before it has said something.
 func (d *Door) Admit(source netip.Addr, now time.Time) bool {

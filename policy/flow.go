@@ -8,8 +8,8 @@ import (
 )
 
 // Ask asks every throttle that rations bytes for up to most of them before they flow, and returns how many may. Where
-// it is none, again is when to ask again. The whole is granted or not, and nobody waits for it. Flow is told of what
-// has flowed, and Return of what has not. Throttles in shadow are not asked; Flow charges them.
+// it is none, again is when to ask again. The whole is granted or not, and nobody waits for it. Call Flow for what has
+// flowed, and Return for what has not. Throttles in shadow are not asked; Flow charges them.
 func (p *Pass) Ask(most int64, whole bool, now time.Time) (granted int64, again time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 	Closed OnError = "closed" // refuse
 )
 
-// A Link is one throttle of a chain, and what is known of it elsewhere. It may stand in several chains.
+// A Link is one throttle of a chain, with its counters and its shadow switch. It may be in several chains.
 type Link struct {
 	Name     string
 	Throttle weir.Throttle
@@ -50,6 +50,14 @@ func NewLink(name string, t weir.Throttle, onError OnError) *Link {
 	return &Link{Name: name, Throttle: t, OnError: onError, Shadow: new(atomic.Bool), Counts: new(Counts)}
 }
 
+// sign puts the link's name into an answer of its throttle.
+func (l *Link) sign(a *weir.Answer) {
+	a.By = l.Name
+	for i := range a.Figures {
+		a.Figures[i].By = l.Name
+	}
+}
+
 // A Chain is an ordered list of throttles. It is safe for concurrent use and does not change.
 type Chain struct {
 	links   []*Link
@@ -59,7 +67,7 @@ type Chain struct {
 	answers sync.Pool // of *weir.Answer, for what throttles say: a pass may be held for long and should be small
 }
 
-// New returns a chain of links. failed, which may be nil, is told of every throttle that failed.
+// New returns a chain of links. failed, which may be nil, is called for every throttle that fails.
 func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
 	if len(links) > MaxLinks {
 		return nil, ErrTooManyLinks
@@ -151,10 +159,7 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 		}
 		return true
 	}
-	a.By = link.Name
-	for f := range a.Figures {
-		a.Figures[f].By = link.Name
-	}
+	link.sign(a)
 	p.Answer.Figures = append(p.Answer.Figures, a.Figures...)
 	switch {
 	case a.Verdict >= weir.Challenge:
@@ -251,8 +256,8 @@ func (p *Pass) callOff(i int, why weir.Reason) {
 	p.decide(&a)
 }
 
-// Away tells the throttles that made the event wait that it is on its way, so that they can call the next one. An event
-// that is never said to be away holds up those behind it for a moment.
+// Away says that the event is on its way. The throttles that made it wait can then call the next one; without Away they
+// do so a moment later.
 func (p *Pass) Away(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -298,10 +303,7 @@ func (c *Chain) Explain(ev *weir.Event) (steps []Step, verdict weir.Answer) {
 	for _, link := range c.links {
 		s := Step{Throttle: link.Name, Shadow: link.Shadow.Load()}
 		link.Throttle.Peek(ev, &s.Answer)
-		s.Answer.By = link.Name
-		for f := range s.Answer.Figures {
-			s.Answer.Figures[f].By = link.Name
-		}
+		link.sign(&s.Answer)
 		steps = append(steps, s)
 		if s.Shadow || verdict.Verdict >= weir.Challenge {
 			continue

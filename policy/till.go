@@ -21,7 +21,7 @@ type Till interface {
 // Lanes are the throttle of a chain that limits how much its upstream has to do at once. It comes last.
 type Lanes interface {
 	weir.ConcurrencyLimiter
-	// TurnedAway is told of an event that wanted a place at the upstream and was turned away before it could have one.
+	// TurnedAway is called for an event that wanted a place at the upstream and was turned away before it had one.
 	TurnedAway(ev *weir.Event)
 }
 
@@ -51,7 +51,7 @@ func (c *Chain) Till() Till {
 func (c *Chain) TillLink() *Link  { return c.till }
 func (c *Chain) LanesLink() *Link { return c.lanes }
 
-// ByTill reports whether the till gave an answer, and ByLanes whether the lanes did. Those are limits of the server; an
-// answer by neither is about a limit of the client's own.
+// ByTill reports whether an answer is the till's, and ByLanes whether it is the lanes'. Both stand for limits of the
+// server. Any other answer is about a limit of the client.
 func (c *Chain) ByTill(a *weir.Answer) bool  { return c.till != nil && a.By == c.till.Name }
 func (c *Chain) ByLanes(a *weir.Answer) bool { return c.lanes != nil && a.By == c.lanes.Name }

@@ -19,6 +19,9 @@ var floors = map[string]int{
 	"internal/tabular":  1, // for commands and the demo
 	"internal/clock":    1, // for packages that act; a mechanism is given the time
 	"internal/loglimit": 1, // for logs
+	"internal/hmackey":  1, // for tickets and stamps
+	"internal/stored":   1, // for what stores keep
+	"internal/queue":    1, // for those who wait
 	"internal/shown":    1, // for pages and notices
 	"internal/plot":     1, // for pages and reports
 	"internal/yamltree": 1, // for files that people write

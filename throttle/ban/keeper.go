@@ -53,14 +53,14 @@ type record struct {
 	ban *store.Ban // nil: it is gone
 }
 
-// asked is somebody who waits until everything is written.
+// asked is a call of Flush that waits until everything is written.
 type asked struct {
 	ctx  context.Context
 	done chan error
 }
 
 // Keep puts what a store holds on the list, and from then on writes every change of the list into the store. Bans that
-// are on the list already stay; the store gets them too. failed, which may be nil, is told when the store fails, at
+// are on the list already stay; the store gets them too. failed, which may be nil, is called when the store fails, at
 // most about once a second, and with nil when it works again. It is called from the keeper's goroutine, under no lock.
 //
 // While the store fails, it is tried again by Advance. Close the keeper before the store.
@@ -109,18 +109,19 @@ func (l *List) detach(k *Keeper) {
 	}
 }
 
-// load puts stored bans on the list, operators' first. What was said since counts more, but not against an operator.
+// load puts stored bans on the list, operators' first. Bans that were added since go before stored ones, but not before
+// an operator's.
 func (l *List) load(stored []store.Ban, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = now.UnixNano()
 	slices.SortStableFunc(stored, func(a, b store.Ban) int {
-		// so that those that end soonest are dropped
+		// those that end soonest come first and are dropped first
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(end(a), end(b)))
 	})
 	for _, b := range stored {
 		if b.Validate() != nil {
-			continue // no store that keeps the contract has such a one
+			continue // a store that keeps the contract has none
 		}
 		old := l.current(b.BanKey)
 		switch {
@@ -134,7 +135,7 @@ func (l *List) load(stored []store.Ban, now time.Time) {
 	}
 }
 
-// rank puts operators first.
+// rank puts bans of operators first.
 func rank(b store.Ban) int {
 	if b.Operator {
 		return 0
@@ -142,7 +143,7 @@ func rank(b store.Ban) int {
 	return 1
 }
 
-// note takes a change down. list.mu is held.
+// note notes a change that is to be written. list.mu is held.
 func (k *Keeper) note(c Change) {
 	if c.What == Expired {
 		return // the store knows when it ends
@@ -166,13 +167,12 @@ func (k *Keeper) note(c Change) {
 func (k *Keeper) call() {
 	select {
 	case k.wake <- struct{}{}:
-	default: // it is about to look anyway
+	default: // it has been woken already
 	}
 }
 
-// advance has the store tried again when it is time to, and says when it will be. list.mu is held.
+// advance tries the store again when that is due, and returns when it is due next. list.mu is held.
 func (k *Keeper) advance(now int64, expired bool) (due int64) {
-	due = forGood
 	if expired && abs(now-k.pruned) >= pruneEvery {
 		k.prune, k.pruned = true, now
 	}
@@ -186,7 +186,7 @@ func (k *Keeper) advance(now int64, expired bool) (due int64) {
 	if k.prune {
 		k.call()
 	}
-	return due
+	return forGood
 }
 
 func abs(n int64) int64 { return max(n, -n) }
@@ -242,7 +242,6 @@ type task struct {
 
 func (t *task) nothing() bool { return len(t.batch) == 0 && !t.all && !t.prune }
 
-// next takes what is to be written next.
 func (k *Keeper) next() task {
 	l := k.list
 	l.mu.Lock()
@@ -266,7 +265,8 @@ func (k *Keeper) next() task {
 	return t
 }
 
-// putBack puts back what was to be written. When the store failed, and not the caller left, it is tried again later.
+// putBack puts back what was to be written. It is tried again later if the store failed, and at once if only the caller
+// gave up.
 func (k *Keeper) putBack(t task, failed bool) {
 	l := k.list
 	l.mu.Lock()
@@ -310,7 +310,8 @@ func (t *task) do(ctx context.Context, s store.Bans) error {
 	return err
 }
 
-// write writes what becomes of the bans of at most store.MaxBatch records. Bans that hold come first: none is missing.
+// write writes the outcome of at most store.MaxBatch records. It adds before it removes, so that no ban is ever
+// missing.
 func write(ctx context.Context, s store.Bans, records []record) error {
 	last := make(map[store.BanKey]int, len(records))
 	for i, r := range records {
@@ -338,7 +339,7 @@ func write(ctx context.Context, s store.Bans, records []record) error {
 	return nil
 }
 
-// compare makes the store hold what the list held.
+// compare makes the store hold what is on the list.
 func (t *task) compare(ctx context.Context, s store.Bans) error {
 	stored, err := s.List(ctx, t.now)
 	if err != nil {

@@ -3,6 +3,7 @@ package ban
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"sync"
@@ -48,7 +49,7 @@ type lengths [2][]lengthCount
 
 type lengthCount struct{ bits, n int }
 
-// counts are what Stats tells.
+// counts are the figures behind Stats.
 type counts struct {
 	clients, networks, operators                                     atomic.Int64
 	added, removed, expired, evicted, refused, offences, byThreshold atomic.Uint64
@@ -59,13 +60,13 @@ type Stats struct {
 	Clients   int    `json:"clients"`
 	Networks  int    `json:"networks"`
 	Operators int    `json:"operators"` // of both, what operators added
-	Suspects  int    `json:"suspects"`  // addresses from which clients were banned of late
+	Suspects  int    `json:"suspects"`  // addresses from which clients were banned recently
 	Added     uint64 `json:"added"`
 	Removed   uint64 `json:"removed"` // by operators
 	Expired   uint64 `json:"expired"`
 	Evicted   uint64 `json:"evicted"`   // pushed out by others
 	Refused   uint64 `json:"refused"`   // bans that the full list did not take
-	Offences  uint64 `json:"offences"`  // told by mechanisms
+	Offences  uint64 `json:"offences"`  // reported by mechanisms
 	Addresses uint64 `json:"addresses"` // banned for their clients
 	Unsaved   int    `json:"unsaved"`   // changes that the store does not have yet
 }
@@ -76,10 +77,11 @@ func New(o Options) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &List{clients: newTable[string](), networks: newTable[network](), alarm: func(time.Time) {}, due: forGood}
+	l := &List{clients: newTable[string](), networks: newTable[network](), operators: newEnding(),
+		others: newEnding(), alarm: func(time.Time) {}, due: forGood}
 	l.setup.Store(s)
 	l.lengths.Store(&lengths{})
-	l.suspects.reset()
+	l.suspects = suspects{seed: maphash.MakeSeed(), by: map[netip.Prefix]*suspect{}}
 	return l, nil
 }
 
@@ -118,7 +120,7 @@ func (l *List) Find(client string, source netip.Addr, now time.Time) (store.Ban,
 	return store.Ban{}, false
 }
 
-// find returns the ban of an event's client, or else of a network that has its source by either reading.
+// find returns the ban of an event's client, or else of a network that contains its source by either reading.
 func (l *List) find(ev *weir.Event) *item {
 	at := ev.Time.UnixNano()
 	if ev.Client != "" && l.counts.clients.Load() > 0 {
@@ -135,7 +137,7 @@ func (l *List) find(ev *weir.Event) *item {
 	return l.findNetwork(ev, ev.OtherSource, at)
 }
 
-// findNetwork returns the ban of the narrowest network that has one source of an event.
+// findNetwork returns the ban of the narrowest network that contains a source of an event.
 func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
 	if !source.IsValid() {
 		return nil
@@ -176,7 +178,7 @@ func (l *List) Get(key store.BanKey, now time.Time) (store.Ban, bool) {
 	return store.Ban{}, false
 }
 
-// item returns what stands on the list for a key that makes sense, or nil.
+// item returns what is on the list for a valid key, or nil.
 func (l *List) item(key store.BanKey) *item {
 	if key.Client != "" {
 		return l.clients.find(key.Client)
@@ -215,7 +217,7 @@ func (l *List) Stats() Stats {
 		Refused: c.refused.Load(), Offences: c.offences.Load(), Addresses: c.byThreshold.Load()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.Suspects = l.suspects.len()
+	s.Suspects = len(l.suspects.by)
 	if l.keeper != nil {
 		s.Unsaved = l.keeper.unsaved()
 	}
@@ -236,7 +238,7 @@ func (l *List) Add(b store.Ban, now time.Time) error {
 	if b.Until.IsZero() && !b.Operator {
 		b.Until = now.Add(l.setup.Load().TTL.Std())
 	}
-	// without the machine's own clock, which no other one understands
+	// Round drops the reading of the monotonic clock, which means nothing to another machine.
 	b.Since, b.Until = b.Since.Round(0), b.Until.Round(0)
 	if err := b.Validate(); err != nil {
 		return err
@@ -253,7 +255,7 @@ func (l *List) Add(b store.Ban, now time.Time) error {
 	return l.add(b)
 }
 
-// add puts a ban on the list that makes sense. l.mu is held.
+// add puts a valid ban on the list. l.mu is held.
 func (l *List) add(b store.Ban) error {
 	old := l.current(b.BanKey)
 	switch {
@@ -269,7 +271,7 @@ func (l *List) add(b store.Ban) error {
 	return nil
 }
 
-// current returns what stands on the list for a key and is not over, or nil. l.mu is held.
+// current returns what is on the list for a key and is not over, or nil. l.mu is held.
 func (l *List) current(key store.BanKey) *item {
 	i := l.item(key)
 	if i != nil && !i.holds(l.seen) {
@@ -282,8 +284,10 @@ func (l *List) current(key store.BanKey) *item {
 // put makes an item of a ban, in the order in which they end, and puts it into its table.
 func (l *List) put(b store.Ban) {
 	l.added++
-	i := &item{ban: b, until: end(b), heapIndex: -1, order: l.added}
-	l.heap(i).add(i)
+	i := &item{ban: b, until: end(b), order: l.added}
+	if i.until != forGood {
+		l.heap(i).Add(i)
+	}
 	if b.Client != "" {
 		l.clients.put(b.Client, i)
 	} else {
@@ -292,7 +296,7 @@ func (l *List) put(b store.Ban) {
 	l.dueBy(i.until)
 }
 
-// enter puts a ban on the list that is not there, and drops another one for it.
+// enter puts a ban on the list that is not there. A full list drops another one.
 func (l *List) enter(b store.Ban, store bool) error {
 	if l.size() >= l.setup.Load().Max && !l.evict() {
 		l.counts.refused.Add(1)
@@ -306,7 +310,7 @@ func (l *List) enter(b store.Ban, store bool) error {
 }
 
 func (l *List) replace(old *item, b store.Ban) {
-	l.heap(old).remove(old)
+	l.heap(old).Remove(old)
 	l.put(b)
 	if b.Operator && !old.ban.Operator {
 		l.counts.operators.Add(1)
@@ -315,7 +319,7 @@ func (l *List) replace(old *item, b store.Ban) {
 }
 
 func (l *List) drop(i *item, why What) {
-	l.heap(i).remove(i)
+	l.heap(i).Remove(i)
 	if i.ban.Client != "" {
 		l.clients.remove(i.ban.Client)
 	} else {
@@ -335,18 +339,19 @@ func (l *List) drop(i *item, why What) {
 
 // evict drops the ban of a mechanism that ends soonest, if there is one.
 func (l *List) evict() bool {
-	if op := l.operators.soonest(); op <= l.seen { // one that is over is not missed
-		l.drop(l.operators[0], Expired)
+	if soonest(&l.operators) <= l.seen { // it is over
+		l.drop(l.operators.First(), Expired)
 		return true
 	}
-	if len(l.others) == 0 {
+	i := l.others.First()
+	if i == nil {
 		return false
 	}
 	why := Evicted
-	if l.others[0].until <= l.seen {
+	if !i.holds(l.seen) {
 		why = Expired
 	}
-	l.drop(l.others[0], why)
+	l.drop(i, why)
 	return true
 }
 

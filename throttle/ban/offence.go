@@ -1,14 +1,15 @@
 package ban
 
 import (
-	"container/list"
 	"fmt"
 	"hash/maphash"
 	"net/netip"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"weir/identify"
+	"weir/internal/queue"
 	"weir/store"
 )
 
@@ -82,16 +83,17 @@ func clip(text string, n int) string {
 	return text[:n]
 }
 
-// suspects are addresses from which clients were banned of late, at most as many as the list has entries.
+// suspects are addresses from which clients were banned recently, at most as many as the list has entries.
 type suspects struct {
 	seed  maphash.Seed
-	by    map[netip.Prefix]*list.Element
-	order *list.List // of *suspect; the one heard of last in front
+	by    map[netip.Prefix]*suspect
+	order queue.Listed[suspect] // the latest last
 }
 
 type suspect struct {
 	address netip.Prefix
 	marks   []mark
+	node    queue.Node[suspect]
 }
 
 // A mark is one banned client.
@@ -100,46 +102,34 @@ type mark struct {
 	at     int64
 }
 
-func (s *suspects) reset() {
-	*s = suspects{maphash.MakeSeed(), map[netip.Prefix]*list.Element{}, list.New()}
-}
-
-func (s *suspects) len() int { return len(s.by) }
-
 // note counts a client, and returns how many different ones there were since a time.
 func (s *suspects) note(address netip.Prefix, client string, now, since int64) int {
-	e := s.by[address]
-	if e == nil {
-		e = s.order.PushFront(&suspect{address: address})
-		s.by[address] = e
+	who := s.by[address]
+	if who == nil {
+		who = &suspect{address: address}
+		s.by[address] = who
+	} else {
+		s.order.Remove(&who.node)
 	}
-	s.order.MoveToFront(e)
-	who := e.Value.(*suspect)
-	kept := who.marks[:0]
+	s.order.Add(&who.node, who)
 	hash := maphash.String(s.seed, client)
-	for _, m := range who.marks {
-		if m.at > since && (m.client != hash || client == "") {
-			kept = append(kept, m)
-		}
-	}
-	who.marks = append(kept, mark{hash, now})
+	who.marks = slices.DeleteFunc(who.marks, func(m mark) bool {
+		return m.at <= since || m.client == hash && client != ""
+	})
+	who.marks = append(who.marks, mark{hash, now})
 	return len(who.marks)
 }
 
 func (s *suspects) forget(address netip.Prefix) {
-	if e := s.by[address]; e != nil {
-		s.order.Remove(e)
+	if who := s.by[address]; who != nil {
+		s.order.Remove(&who.node)
 		delete(s.by, address)
 	}
 }
 
-// expire forgets addresses of which nothing was heard since a time.
+// expire forgets addresses without a banned client since a time.
 func (s *suspects) expire(since int64) {
-	for e := s.order.Back(); e != nil; e = s.order.Back() {
-		who := e.Value.(*suspect)
-		if who.marks[len(who.marks)-1].at > since {
-			return
-		}
+	for who := s.order.First(); who != nil && who.marks[len(who.marks)-1].at <= since; who = s.order.First() {
 		s.forget(who.address)
 	}
 }
@@ -147,6 +137,6 @@ func (s *suspects) expire(since int64) {
 // shrink forgets addresses until there are no more than most.
 func (s *suspects) shrink(most int) {
 	for len(s.by) > most {
-		s.forget(s.order.Back().Value.(*suspect).address)
+		s.forget(s.order.First().address)
 	}
 }

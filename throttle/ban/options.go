@@ -19,7 +19,7 @@ const (
 	maxWindow = 30 * 24 * time.Hour
 )
 
-// Options configure the invalid list.
+// Options configure the block list.
 type Options struct {
 	// How long a client stays banned that a mechanism bans, such as one that forges stamps. Default 1h.
 	TTL weir.Duration `yaml:"ttl"`

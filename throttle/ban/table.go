@@ -1,7 +1,6 @@
 package ban
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"hash/maphash"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/queue"
 	"weir/store"
 )
 
@@ -17,10 +17,10 @@ const forGood = math.MaxInt64
 
 // An item is a ban on the list. What a reader looks at never changes.
 type item struct {
-	ban       store.Ban
-	until     int64  // in nanoseconds since the epoch
-	heapIndex int    // in its heap; of no concern to readers
-	order     uint64 // in which order items came; likewise
+	ban      store.Ban
+	until    int64  // in nanoseconds since the epoch
+	position int    // among those that end; not for readers
+	order    uint64 // the order in which items came; not for readers
 }
 
 func end(b store.Ban) int64 {
@@ -119,7 +119,7 @@ func (t *table[K]) remove(key K) {
 	c.Store(c.Load().without(key))
 }
 
-// without is the chain without a key. What stands before the key is copied, as somebody may be walking over it.
+// without is the chain without a key. What comes before the key is copied, because readers may be walking over it.
 func (n *node[K]) without(key K) *node[K] {
 	switch {
 	case n == nil:
@@ -134,7 +134,7 @@ func (n *node[K]) without(key K) *node[K] {
 	return &node[K]{n.key, n.item, rest}
 }
 
-// grow doubles the chains. Who is reading goes on with the old ones.
+// grow doubles the chains. Readers go on with the old ones.
 func (t *table[K]) grow() {
 	old := *t.chains.Load()
 	chains := make([]atomic.Pointer[node[K]], 2*len(old))
@@ -157,55 +157,21 @@ func (t *table[K]) each(f func(*item)) {
 	}
 }
 
-// ending holds items that end, the one that ends soonest on top. It is a heap.Interface.
-type ending []*item
+// An ending is the bans that end, the one that ends soonest first.
+type ending = queue.Ranked[item]
 
-func (e ending) Len() int { return len(e) }
-
-func (e ending) Less(i, j int) bool {
-	if e[i].until != e[j].until {
-		return e[i].until < e[j].until
-	}
-	return e[i].order < e[j].order
-}
-
-func (e ending) Swap(i, j int) {
-	e[i], e[j] = e[j], e[i]
-	e[i].heapIndex, e[j].heapIndex = i, j
-}
-
-func (e *ending) Push(x any) {
-	i := x.(*item)
-	i.heapIndex = len(*e)
-	*e = append(*e, i)
-}
-
-func (e *ending) Pop() any {
-	last := len(*e) - 1
-	i := (*e)[last]
-	(*e)[last], *e = nil, (*e)[:last]
-	i.heapIndex = -1
-	return i
-}
-
-func (e *ending) add(i *item) {
-	if i.until != forGood {
-		heap.Push(e, i)
-	}
-}
-
-func (e *ending) remove(i *item) {
-	if i.heapIndex >= 0 {
-		heap.Remove(e, i.heapIndex)
-	}
+func newEnding() ending {
+	return queue.NewRanked(func(a, b *item) bool {
+		return a.until < b.until || a.until == b.until && a.order < b.order
+	}, func(i *item) *int { return &i.position })
 }
 
 // soonest is when the first of them ends; forGood when none does.
-func (e ending) soonest() int64 {
-	if len(e) == 0 {
+func soonest(e *ending) int64 {
+	if e.Len() == 0 {
 		return forGood
 	}
-	return e[0].until
+	return e.First().until
 }
 
 func instant(ns int64) time.Time {

@@ -13,10 +13,9 @@ var _ weir.Clocked = (*List)(nil)
 // What has become of a ban.
 type What string
 
-// What may become of it.
 const (
 	Added   What = "added"
-	Changed What = "changed" // it ends at another time, or somebody else stands behind it
+	Changed What = "changed" // it ends at another time, or somebody else added it
 	Removed What = "removed" // by an operator
 	Expired What = "expired"
 	Evicted What = "evicted" // pushed out by others
@@ -33,8 +32,8 @@ func (c Change) Holds() bool { return c.What == Added || c.What == Changed }
 
 type watcher struct{ told func(Change) }
 
-// Watch registers a function that is told of every change, in order, and at first of every ban on the list. It is
-// called under a lock: it must not block for long, nor call back. Calling stop ends it.
+// Watch registers a function that is called for every ban on the list, and then for every change, in order. It is
+// called under a lock: it must not block for long, nor call back. stop ends it.
 func (l *List) Watch(told func(Change)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +47,7 @@ func (l *List) Watch(told func(Change)) (stop func()) {
 	}
 }
 
-// tell tells everybody of a change, and the keeper of one that the store does not know.
+// tell passes a change on to all watchers, and to the keeper if the store does not know of it.
 func (l *List) tell(c Change, store bool) {
 	if l.keeper != nil && store {
 		l.keeper.note(c)
@@ -58,7 +57,7 @@ func (l *List) tell(c Change, store bool) {
 	}
 }
 
-// rest is the least time between two rounds of Advance: a ban that is over is not found anyway.
+// rest is the least time between two rounds of Advance. Bans that are over are not found in between either.
 const rest = time.Second
 
 // Advance takes bans off the list that are over, and has the store tried again. It returns when there is more to do.
@@ -68,13 +67,13 @@ func (l *List) Advance(now time.Time) time.Time {
 	l.seen = now.UnixNano()
 	gone := false
 	for _, e := range []*ending{&l.operators, &l.others} {
-		for e.soonest() <= l.seen {
-			l.drop((*e)[0], Expired)
+		for soonest(e) <= l.seen {
+			l.drop(e.First(), Expired)
 			gone = true
 		}
 	}
 	l.suspects.expire(l.seen - int64(l.setup.Load().Window))
-	l.due = min(l.operators.soonest(), l.others.soonest())
+	l.due = min(soonest(&l.operators), soonest(&l.others))
 	if l.keeper != nil {
 		l.due = min(l.due, l.keeper.advance(l.seen, gone))
 	}
@@ -84,7 +83,7 @@ func (l *List) Advance(now time.Time) time.Time {
 	return instant(l.due)
 }
 
-// Alarm registers the one function that is told when Advance is due earlier than it said. It is called under a lock.
+// Alarm registers the one function that is called when Advance is due earlier than it said, under a lock.
 func (l *List) Alarm(f func(due time.Time)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

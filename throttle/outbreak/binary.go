@@ -4,7 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+
+	"weir/internal/stored"
 )
 
 // Errors of UnmarshalBinary.
@@ -31,9 +34,14 @@ const (
 
 // AppendBinary appends the state as bytes that UnmarshalBinary reads. There is no error.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
-	flags := flagIf(s.started, flagStarted) | flagIf(s.stopped, flagStopped) | flagIf(s.operator, flagOperator) |
-		flagIf(s.slow, flagSlow) | flagIf(s.multi != s.last, flagMulti) | flagIf(s.nulls != 0, flagNulls) |
-		flagIf(s.every[0] != 0, flagEvery)
+	var flags byte
+	for i, set := range []bool{ // in the order of the flags
+		s.started, s.stopped, s.operator, s.slow, s.multi != s.last, s.nulls != 0, s.every[0] != 0,
+	} {
+		if set {
+			flags |= 1 << i
+		}
+	}
 	b = append(b, version, flags)
 	if s.started {
 		b = binary.BigEndian.AppendUint64(b, uint64(s.last))
@@ -81,13 +89,6 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-func flagIf(set bool, flag byte) byte {
-	if set {
-		return flag
-	}
-	return 0
-}
-
 // run is how many at the head of a queue are of one mail.
 func run(queue []Item) int {
 	for i, it := range queue {
@@ -106,9 +107,9 @@ func (s *State) UnmarshalBinary(b []byte) error {
 	if len(b) > 0 && b[0] != version {
 		return fmt.Errorf("%w: %d instead of %d", ErrVersion, b[0], version)
 	}
-	r := reader{b: b}
+	r := reader{stored.Reader{Left: b}}
 	read, ok := r.state()
-	if !ok || r.bad || len(r.b) > 0 {
+	if !ok || r.Bad || len(r.Left) > 0 {
 		return fmt.Errorf("%w (%d bytes)", ErrFormat, len(b))
 	}
 	*s = read
@@ -117,11 +118,8 @@ func (s *State) UnmarshalBinary(b []byte) error {
 
 // state reads a state. What no state can be is not ok.
 func (r *reader) state() (s State, ok bool) {
-	r.take(1)
-	flags := byte(0)
-	if head := r.take(1); head != nil {
-		flags = head[0]
-	}
+	r.Take(1) // the version
+	flags := r.Byte()
 	s.started, s.stopped = flags&flagStarted != 0, flags&flagStopped != 0
 	s.operator, s.slow = flags&flagOperator != 0, flags&flagSlow != 0
 	if s.started {
@@ -142,21 +140,21 @@ func (r *reader) state() (s State, ok bool) {
 		ok = ok && s.nulls != 0
 	}
 	if flags&flagEvery != 0 {
-		s.every = [2]int64{int64(r.count(never)), int64(r.count(never))}
+		s.every = [2]int64{int64(r.Count(never)), int64(r.Count(never))}
 		ok = ok && s.started && s.every[0] != 0 && s.every[0] != s.every[1]
 		if s.every[1] == 0 {
 			s.every[1] = s.every[0]
 		}
 	}
-	s.spent, s.mSpent = int32(r.count(MaxCredit)), int32(r.count(MaxCredit))
+	s.spent, s.mSpent = int32(r.Count(MaxCredit)), int32(r.Count(MaxCredit))
 	if n := r.sized(MaxWorkingSet, 8); n > 0 {
 		s.set = make([]uint64, n)
 		for i := range s.set {
-			s.set[i] = r.uint64()
+			s.set[i] = r.Uint64()
 		}
 	}
 	if n := r.sized(MaxItems, 9); n > 0 {
-		s.base = int32(r.count(uint64(n)))
+		s.base = int32(r.Count(uint64(n)))
 		s.queue = make([]Item, 0, n)
 		ok = r.items(&s.queue, n) && ok
 	}
@@ -167,9 +165,9 @@ func (r *reader) state() (s State, ok bool) {
 }
 
 func (r *reader) items(queue *[]Item, n int) bool {
-	for len(*queue) < n && !r.bad {
-		head := r.count(MaxItems<<1 | 1)
-		it := Item{Mail: r.uint64(), Single: head&1 != 0}
+	for len(*queue) < n && !r.Bad {
+		head := r.Count(MaxItems<<1 | 1)
+		it := Item{Mail: r.Uint64(), Single: head&1 != 0}
 		in, end := int(head>>1), len(*queue)
 		if in == 0 || in > n-end {
 			return false
@@ -179,15 +177,15 @@ func (r *reader) items(queue *[]Item, n int) bool {
 			return false
 		}
 		for range in {
-			number := int64(r.uvarint())
-			it.Number, it.Key = int(number), r.uint64()
-			if r.bad || int64(it.Number) != number {
+			number := int64(r.Count(math.MaxUint64))
+			it.Number, it.Key = int(number), r.Uint64()
+			if r.Bad || int64(it.Number) != number {
 				return false
 			}
 			*queue = append(*queue, it)
 		}
 	}
-	return !r.bad
+	return !r.Bad
 }
 
 // distinct reports whether nobody is in a working set twice.
@@ -205,65 +203,25 @@ func distinct(set []uint64) bool {
 	return len(slices.Compact(sorted)) == len(set)
 }
 
-// A reader reads bytes until something is wrong, and nothing but zeroes from then on.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) take(n int) []byte {
-	if r.bad || len(r.b) < n {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	taken := r.b[:n]
-	r.b = r.b[n:]
-	return taken
-}
-
-func (r *reader) uint64() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
-}
+// A reader reads a state.
+type reader struct{ stored.Reader }
 
 // time reads a time that nanos could have made.
 func (r *reader) time() int64 {
-	t := r.uint64()
+	t := r.Uint64()
 	if t >= never {
-		r.bad = true
+		r.Fail()
 		return 0
 	}
 	return int64(t)
 }
 
-// uvarint reads a number in as few bytes as it takes.
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || n > 1 && r.b[n-1] == 0 {
-		r.take(len(r.b) + 1)
-		return 0
-	}
-	r.take(n)
-	return v
-}
-
-func (r *reader) count(most uint64) uint64 {
-	v := r.uvarint()
-	if v > most {
-		r.bad = true
-		return 0
-	}
-	return v
-}
-
 // sized reads how many things follow, each of at least so many bytes: no memory is taken for what is not there.
-func (r *reader) sized(most uint64, each int) int {
-	n := int(r.count(most))
-	if n > len(r.b)/each {
-		r.bad = true
+func (r *reader) sized(most, each uint64) int {
+	n := r.Count(most)
+	if n > uint64(len(r.Left))/each {
+		r.Fail()
 		return 0
 	}
-	return n
+	return int(n)
 }

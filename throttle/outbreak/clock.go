@@ -1,6 +1,7 @@
 package outbreak
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -8,7 +9,7 @@ import (
 // never is later than everything. Times are in nanoseconds since 1970, from 0 up to just before it.
 const never = math.MaxInt64
 
-// nanos returns a time as the state keeps it. What lies before 1970 or after 2262 is as good as the border.
+// nanos returns a time as the state keeps it. Times before 1970 or after 2262 become the nearest that it can keep.
 func nanos(t time.Time) int64 {
 	switch sec := t.Unix(); {
 	case sec < 0:
@@ -26,7 +27,7 @@ func after(t, d int64) int64 {
 	return t + d
 }
 
-// align lets a clock tick until now without anything happening. Its phase stays.
+// align lets a clock tick until now while nothing happens. Its phase stays.
 func align(last, now, every int64) int64 {
 	if now <= last {
 		return last
@@ -34,19 +35,12 @@ func align(last, now, every int64) int64 {
 	return now - (now-last)%every
 }
 
+// periods returns the periods of the two clocks. Parameters without any get the defaults.
 func (p *Params) periods(slow bool) (single, multi int64) {
-	single, multi = int64(p.Every), int64(p.MultiEvery)
-	if single <= 0 {
-		single = int64(time.Minute)
-	}
-	if multi <= 0 {
-		multi = single
-	}
+	single = cmp.Or(max(0, int64(p.Every)), int64(time.Minute))
+	multi = cmp.Or(max(0, int64(p.MultiEvery)), single)
 	if slow {
-		times := int64(p.Slow)
-		if times <= 0 {
-			times = DefaultSlow
-		}
+		times := cmp.Or(max(0, int64(p.Slow)), DefaultSlow)
 		single, multi = stretch(single, times), stretch(multi, times)
 	}
 	return single, multi
@@ -66,7 +60,7 @@ func (p *Params) two() bool {
 
 // Tick lets the clock run until now, and appends what leaves the delay queue by it, in order, to out. Every tick until
 // now counts, at the pace that p says; how long ago the last call was costs nothing. A stopped user is tried again if
-// it is time. Of a user who has become exempt everything leaves.
+// it is time. If the user has become exempt, everything leaves.
 func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 	if !s.started {
 		return out
@@ -129,8 +123,8 @@ func (s *State) again(p *Params) int64 {
 	return after(s.since, int64(p.Resume))
 }
 
-// wind makes the state fit the parameters, and the time. A clock that shows what is far away was set back, and is not
-// waited for. A little is left alone: mails that come together may bring their times in any order.
+// wind makes the state fit the parameters, and the time. A clock that is far ahead of now was set back, and is not
+// waited for. A little is left alone: messages that come together may bring their times in any order.
 func (s *State) wind(p *Params, now int64) {
 	s.repace(p, now)
 	single, multi := p.periods(s.slow)
@@ -150,7 +144,7 @@ func (s *State) wind(p *Params, now int64) {
 }
 
 // repace lets the clocks go on at another pace when the parameters have changed: credit is earned at the old one until
-// now, and what is left of an old period is no more than one of the new ones. Else all that waits could leave at once.
+// now, and what is left of an old period is no more than one of the new ones: else all that waits could leave at once.
 func (s *State) repace(p *Params, now int64) {
 	single, multi := p.periods(false)
 	if every := [2]int64{single, multi}; s.started && s.every != every {
@@ -165,7 +159,7 @@ func (s *State) repace(p *Params, now int64) {
 	}
 }
 
-// idle lets both clocks run until now without anything happening, at the normal pace.
+// idle lets both clocks run until now while nothing happens, at the normal pace.
 func (s *State) idle(p *Params, now int64) {
 	if !s.started {
 		return
@@ -190,10 +184,10 @@ func (s *State) settle(p *Params, now int64) {
 		s.mSpent, s.multi = earn(s.mSpent, s.multi, now, multi)
 	case single == multi:
 	default:
-		if s.nextSingle(0, single) == never {
+		if s.tick(0, true, single) == never {
 			s.last = align(s.last, now, single)
 		}
-		if s.nextMulti(0, multi) == never {
+		if s.tick(0, false, multi) == never {
 			s.multi = align(s.multi, now, multi)
 		}
 	}
@@ -227,7 +221,7 @@ func (s *State) runTwo(p *Params, now int64, out []Item) []Item {
 	i, j, left := 0, 0, len(s.queue) // the first that still wait, of either kind
 	for left > 0 {
 		i, j = s.next(i, true), s.next(j, false)
-		atSingle, atMulti := s.nextSingle(i, single), s.nextMulti(j, multi)
+		atSingle, atMulti := s.tick(i, true, single), s.tick(j, false, multi)
 		at := min(atSingle, atMulti)
 		if at > now {
 			break
@@ -288,17 +282,14 @@ func (s *State) next(from int, single bool) int {
 	return from
 }
 
-// nextSingle is when the clock of mails to one changes something: somebody leaves, or credit is earned.
-func (s *State) nextSingle(from int, every int64) int64 {
-	if s.next(from, true) < len(s.queue) || s.spent > 0 && !s.slow {
-		return after(s.last, every)
+// tick is when the clock of a kind changes something: somebody leaves, or credit is earned; never where it does not.
+func (s *State) tick(from int, single bool, every int64) int64 {
+	last, spent := s.multi, s.mSpent
+	if single {
+		last, spent = s.last, s.spent
 	}
-	return never
-}
-
-func (s *State) nextMulti(from int, every int64) int64 {
-	if s.next(from, false) < len(s.queue) || s.mSpent > 0 && !s.slow {
-		return after(s.multi, every)
+	if s.next(from, single) < len(s.queue) || spent > 0 && !s.slow {
+		return after(last, every)
 	}
 	return never
 }

@@ -3,7 +3,8 @@ package outbreak
 import (
 	"fmt"
 	"strings"
-	"unicode"
+
+	"weir"
 )
 
 // Counted reports whether a recipient, as a normalised address, is counted: neither internal nor listed as free, in any
@@ -45,34 +46,6 @@ func within(host, internal string) bool {
 	return deep && len(host) > len(internal) && strings.EqualFold(host[len(host)-len(internal):], internal)
 }
 
-func name(s string) (msg, hint string) {
-	switch {
-	case s == "":
-		return "a name is missing", ""
-	case len(s) > MaxName:
-		return fmt.Sprintf("%.64q… is too long", s), fmt.Sprintf("at most %d bytes", MaxName)
-	case strings.ContainsFunc(s, unprintable):
-		return fmt.Sprintf("%q is not a name", s), "names have no spaces"
-	}
-	return "", ""
-}
-
-func domain(s string) (msg, hint string) {
-	const example = "write example.org, or .example.org for everything below it too"
-	switch bare := strings.TrimPrefix(s, "."); {
-	case bare == "":
-		return "a domain is missing", example
-	case strings.Contains(s, "@"):
-		return fmt.Sprintf("%.64q is an address", s), "single addresses stand under free"
-	case strings.HasPrefix(s, "*"):
-		return fmt.Sprintf("%.64q is not a domain", s), "write " + strings.TrimPrefix(s, "*")
-	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"),
-		strings.Contains(bare, ".."), strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
-		return fmt.Sprintf("%.64q is not a domain", s), example
-	}
-	return "", ""
-}
-
 func address(s string) (msg, hint string) {
 	const example = "write support@example.org"
 	at := strings.LastIndexByte(s, '@')
@@ -81,11 +54,8 @@ func address(s string) (msg, hint string) {
 		return "an address is missing", example
 	case at < 0:
 		return fmt.Sprintf("%.64q is not an address", s), example + "; whole domains stand under internal"
-	case at == 0 || at == len(s)-1 || len(s) > MaxName || strings.ContainsFunc(s, unprintable) ||
-		strings.ContainsAny(s[at:], ",;<>*"):
+	case at == 0 || at == len(s)-1 || weir.Unfit(s) || strings.ContainsAny(s[at:], ",;<>*"):
 		return fmt.Sprintf("%.64q is not an address", s), example
 	}
 	return "", ""
 }
-
-func unprintable(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }

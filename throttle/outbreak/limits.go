@@ -1,11 +1,12 @@
 package outbreak
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,160 +17,185 @@ import (
 // Limits are what holds for one user instead of what holds for all. What is left out is not changed.
 type Limits struct {
 	// One recipient per time.
-	Rate weir.Rate `yaml:"rate"`
+	Rate weir.Rate `yaml:"rate" example:"1/m"`
 	// The same for mails to several recipients.
-	MultiRate weir.Rate `yaml:"multi_rate"`
+	MultiRate weir.Rate `yaml:"multi_rate" example:"1/m"`
 	// How many recipients the working set has room for.
-	WorkingSet *int `yaml:"working_set"`
+	WorkingSet *int `yaml:"working_set" example:"5"`
 	// How the working set makes room: lru or fifo.
-	Replace Replace `yaml:"replace"`
+	Replace Replace `yaml:"replace" example:"lru"`
 	// The most mails to new recipients that may pass at once.
-	MaxSlack *int `yaml:"max_slack"`
+	MaxSlack *int `yaml:"max_slack" example:"1"`
 	// The most recipients of mails to several that may pass at once.
-	MaxMSlack *int `yaml:"max_mslack"`
+	MaxMSlack *int `yaml:"max_mslack" example:"15"`
 	// How many recipients may wait; one more stops the user.
-	Stop *int `yaml:"stop"`
+	Stop *int `yaml:"stop" example:"20"`
 	// How many recipients one mail may have.
-	Recipients *int `yaml:"recipients"`
+	Recipients *int `yaml:"recipients" example:"100"`
 	// What becomes of a single mail that is large enough to stop the user: stop or hold.
-	Large Large `yaml:"large"`
+	Large Large `yaml:"large" example:"hold"`
 	// After how long a stopped user is tried again; 0: never.
-	Resume *weir.Duration `yaml:"resume"`
+	Resume *weir.Duration `yaml:"resume" example:"24h"`
 	// How many times as long the clock takes in slow motion.
-	Slow *int `yaml:"slow"`
+	Slow *int `yaml:"slow" example:"4"`
 	// Whether everything passes, for bulk mailers.
-	Exempt *bool `yaml:"exempt"`
+	Exempt *bool `yaml:"exempt" example:"true"`
 }
 
 // MaxLimitsText is the longest text of limits that ParseLimits reads.
 const MaxLimitsText = 1024
 
 // ParseLimits reads what String writes: a JSON object with the keys of the configuration, as in
-// {"rate":"5/m","stop":50}. No text at all changes nothing. Mistakes are weir.FieldErrors.
+// {"rate":"5/m","stop":50}. An empty text changes nothing. Mistakes are weir.FieldErrors.
 func ParseLimits(text string) (Limits, error) {
-	var l Limits
 	if strings.TrimSpace(text) == "" {
-		return l, nil
+		return Limits{}, nil
 	}
 	if len(text) > MaxLimitsText {
-		return l, &weir.FieldError{
-			Msg:  fmt.Sprintf("%d bytes are too long for limits", len(text)),
-			Hint: fmt.Sprintf("at most %d", MaxLimitsText),
-		}
+		return Limits{}, &weir.FieldError{Msg: fmt.Sprintf("%d bytes are too long for limits", len(text)),
+			Hint: fmt.Sprintf("at most %d", MaxLimitsText)}
 	}
 	wrong := &weir.FieldError{Msg: "not limits", Hint: `write {"rate": "5/m", "stop": 50}`}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return l, wrong
+	if open, _ := d.Token(); open != json.Delim('{') {
+		return Limits{}, wrong
 	}
-	seen := map[string]bool{}
+	var l Limits
 	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return Limits{}, wrong
-		}
-		name := key.(string) // a decoder returns nothing else here
+		key, _ := d.Token()
+		name, ok := key.(string)
 		value, err := d.Token()
-		if err != nil {
+		if !ok || err != nil {
 			return Limits{}, wrong
 		}
-		if seen[name] {
-			return Limits{}, &weir.FieldError{Path: name, Msg: "is there twice"}
-		}
-		seen[name] = true
 		if err := l.decode(name, value); err != nil {
 			return Limits{}, err
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return Limits{}, wrong
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	_, err := d.Token()
+	if _, end := d.Token(); err != nil || !errors.Is(end, io.EOF) {
 		return Limits{}, wrong
 	}
 	return l, nil
 }
 
-func (l *Limits) decode(name string, value json.Token) error {
-	f, err := fieldOf(name)
+func (l *Limits) decode(name string, token json.Token) error {
+	value, example, err := l.limit(name)
 	if err != nil {
 		return err
 	}
-	var text string
-	fits := false
-	switch v := value.(type) {
-	case string:
-		text, fits = v, f.kind == textual
-	case json.Number:
-		text, fits = v.String(), f.kind == numeric
-	case bool:
-		text, fits = strconv.FormatBool(v), f.kind == truth
+	if !value.IsZero() {
+		return &weir.FieldError{Path: name, Msg: "is there twice"}
+	}
+	var fits bool
+	switch value.Interface().(type) {
+	case *int:
+		_, fits = token.(json.Number)
+	case *bool:
+		_, fits = token.(bool)
+	default:
+		_, fits = token.(string)
+		example = strconv.Quote(example)
 	}
 	if !fits {
-		example := f.example
-		if f.kind == textual {
-			example = strconv.Quote(example)
-		}
 		return &weir.FieldError{Path: name, Msg: "not a value of its kind",
 			Hint: fmt.Sprintf("write {%q: %s}", name, example)}
 	}
-	return l.set(f, text)
+	return l.set(name, fmt.Sprint(token))
 }
 
 // Set changes one limit as people write it on a command line: "stop=50". Without a value, "stop=", or as
 // "stop=default", the limit is taken back. A mistake, which is a weir.FieldError, changes nothing.
 func (l *Limits) Set(pair string) error {
-	name, value, found := strings.Cut(pair, "=")
-	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-	f, err := fieldOf(name)
+	name, text, found := strings.Cut(pair, "=")
+	name, text = strings.TrimSpace(name), strings.TrimSpace(text)
+	value, example, err := l.limit(name)
 	if err != nil {
 		return err
 	}
 	if !found {
 		return &weir.FieldError{Path: name, Msg: "no value",
-			Hint: fmt.Sprintf("write %s=%s; %s= takes it back", name, f.example, name)}
+			Hint: fmt.Sprintf("write %s=%s; %s= takes it back", name, example, name)}
 	}
-	if value == "" || value == "default" {
-		f.clear(l)
+	if text == "" || text == "default" {
+		value.SetZero()
 		return nil
 	}
-	return l.set(f, value)
+	return l.set(name, text)
 }
 
-func (l *Limits) set(f *field, text string) error {
-	changed := *l
-	if err := f.set(&changed, text); err != nil {
-		return weir.Under(f.name, err)
+// limit returns the field of a limit, by the name that the configuration has for it, and an example of a value.
+func (l *Limits) limit(name string) (value reflect.Value, example string, err error) {
+	var known []string
+	for field, value := range reflect.ValueOf(l).Elem().Fields() {
+		if known = append(known, field.Tag.Get("yaml")); known[len(known)-1] == name {
+			return value, field.Tag.Get("example"), nil
+		}
 	}
-	// What was there before has been looked at before.
-	only := Limits{}
-	_ = f.set(&only, text)
+	return value, "", &weir.FieldError{Msg: fmt.Sprintf("there is no limit %.64q", name),
+		Hint: weir.Suggest(name, known...)}
+}
+
+// set changes a limit that exists. It validates only that one: the others were validated when they were set.
+func (l *Limits) set(name, text string) error {
+	var only Limits
+	value, example, _ := only.limit(name)
+	if err := read(value, text, example); err != nil {
+		return weir.Under(name, err)
+	}
 	if err := only.Validate(); err != nil {
 		return err
 	}
-	*l = changed
+	into, _, _ := l.limit(name)
+	into.Set(value)
 	return nil
 }
 
-// String writes the limits as JSON, in the order of the configuration; nothing at all where there are none.
-func (l Limits) String() string {
-	var b bytes.Buffer
-	for i := range fields {
-		value := fields[i].get(&l)
-		if value == nil {
-			continue
+func read(into reflect.Value, text, example string) (err error) {
+	switch p := into.Addr().Interface().(type) {
+	case *weir.Rate:
+		*p, err = weir.ParseRate(text)
+	case **weir.Duration:
+		if text == "never" {
+			text = "0"
 		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
+		*p = new(weir.Duration)
+		**p, err = weir.ParseDuration(text)
+	case **int:
+		*p = new(int)
+		if **p, err = strconv.Atoi(text); err != nil {
+			return &weir.FieldError{Msg: fmt.Sprintf("%.64q is not a whole number", text), Hint: "as in " + example}
 		}
-		text, _ := json.Marshal(value) // a string, a number or a truth value
-		fmt.Fprintf(&b, "%q:%s", fields[i].name, text)
+	case **bool:
+		at := slices.Index([]string{"false", "no", "true", "yes"}, text)
+		if at < 0 {
+			return &weir.FieldError{Msg: fmt.Sprintf("%.64q is neither true nor false", text),
+				Hint: "write true or false"}
+		}
+		*p = new(at >= 2)
+	default: // a word
+		if text == "" {
+			return &weir.FieldError{Msg: "no value", Hint: "as in " + example}
+		}
+		into.SetString(text)
 	}
-	if b.Len() == 0 {
+	return err
+}
+
+// String writes the limits as JSON, in the order of the configuration. It is empty where there are none.
+func (l Limits) String() string {
+	var all []string
+	for field, value := range reflect.ValueOf(l).Fields() {
+		if !value.IsZero() {
+			text, _ := json.Marshal(value.Interface()) // a string, a number or a truth value
+			all = append(all, fmt.Sprintf("%q:%s", field.Tag.Get("yaml"), text))
+		}
+	}
+	if all == nil {
 		return ""
 	}
-	return "{" + b.String() + "}"
+	return "{" + strings.Join(all, ",") + "}"
 }
 
 // Validate returns every mistake in the limits, as joined weir.FieldErrors.
@@ -178,12 +204,12 @@ func (l Limits) Validate() error {
 	v.rate("rate", l.Rate)
 	v.rate("multi_rate", l.MultiRate)
 	v.between("working_set", l.WorkingSet, 0, MaxWorkingSet)
-	v.oneOf("replace", string(l.Replace), "", string(LRU), string(FIFO))
+	v.OneOf("replace", string(l.Replace), string(LRU), string(FIFO))
 	v.between("max_slack", l.MaxSlack, 0, MaxCredit)
 	v.between("max_mslack", l.MaxMSlack, 0, MaxCredit)
 	v.between("stop", l.Stop, 0, MaxStop)
 	v.between("recipients", l.Recipients, 1, MaxRecipients)
-	v.oneOf("large", string(l.Large), "", string(LargeStop), string(LargeHold))
+	v.OneOf("large", string(l.Large), string(LargeStop), string(LargeHold))
 	if r := l.Resume; r != nil && *r != 0 && (r.Std() < MinResume || r.Std() > MaxPeriod) {
 		v.Add("resume", fmt.Sprintf("%s is out of bounds", *r),
 			fmt.Sprintf("between %s and %s, or 0 for never", weir.Duration(MinResume), weir.Duration(MaxPeriod)))

@@ -18,7 +18,7 @@ const (
 // Params are what holds for one user, everything filled in. Options make them.
 type Params struct {
 	Every      time.Duration // one recipient per so long
-	MultiEvery time.Duration // … of mails to several; the same as Every where nobody said otherwise
+	MultiEvery time.Duration // the same for mails to several; it is Every unless the options say otherwise
 	WorkingSet int
 	FIFO       bool // replacement; LRU otherwise
 	MaxSlack   int
@@ -85,7 +85,7 @@ type Item struct {
 // is full. It is not safe for concurrent use.
 type State struct {
 	last  int64    // when the clock ticked last, in nanoseconds since 1970
-	multi int64    // … the one of mails to several; the same where there is one clock for both
+	multi int64    // when the clock of mails to several did; the same where there is one clock for both
 	since int64    // when the user was stopped
 	every [2]int64 // the periods of the two clocks; 0 where they are not known
 	set   []uint64 // the working set, the latest first
@@ -96,7 +96,7 @@ type State struct {
 	spent, mSpent int32 // what is missing of slack and mSlack: nothing at first, whatever their maxima are
 	started       bool  // the clock runs
 	stopped       bool
-	operator      bool // … by an operator
+	operator      bool // stopped by an operator
 	slow          bool // slow motion; somebody waits
 }
 
@@ -138,7 +138,7 @@ func (s *State) stop(now int64) {
 
 // Resume lets a stopped user go on. What waits goes on waiting, at the normal pace or in slow motion: until the queue
 // is empty, the clock takes longer and no credit is earned. What waits now is forgiven: only more than Stop others stop
-// the user again. For one who is not stopped, it changes the pace.
+// the user again. If the user is not stopped, it changes the pace.
 func (s *State) Resume(p *Params, now time.Time, slow bool) {
 	t := nanos(now)
 	s.wind(p, t)

@@ -17,9 +17,7 @@ const (
 	MaxStop       = 10_000
 	MaxRecipients = 10_000
 	MaxSlow       = 1_000
-	MaxListed     = 1_000  // names under exempt, domains under internal, addresses under free
 	MaxUsers      = 10_000 // under users; the store takes more
-	MaxName       = 320    // bytes, of a user, a domain or an address
 	MinPeriod     = time.Millisecond
 	MaxPeriod     = 365 * 24 * time.Hour
 	MinResume     = time.Minute
@@ -43,16 +41,14 @@ var (
 // Replace says who leaves the working set when somebody new comes.
 type Replace string
 
-// The two ways.
 const (
-	LRU  Replace = "lru"  // who was written to the longest ago
-	FIFO Replace = "fifo" // who was put in the longest ago
+	LRU  Replace = "lru"  // the one written to the longest ago
+	FIFO Replace = "fifo" // the one put in the longest ago
 )
 
 // NullSender says what becomes of mail without a sender.
 type NullSender string
 
-// What may become of it.
 const (
 	NullServers NullSender = "servers"
 	NullFree    NullSender = "free"
@@ -62,7 +58,6 @@ const (
 // Large says what becomes of a single mail that is large enough to stop its user.
 type Large string
 
-// What may become of it.
 const (
 	LargeStop Large = "stop"
 	LargeHold Large = "hold"
@@ -219,11 +214,11 @@ func (o Options) Validate() error {
 			v.Add("flagged.exempt", "nobody is exempt while he is flagged", "leave it out")
 		}
 	}
-	v.oneOf("null_sender", string(o.NullSender), "", string(NullServers), string(NullFree), string(NullCounted))
+	v.OneOf("null_sender", string(o.NullSender), string(NullServers), string(NullFree), string(NullCounted))
 	v.nullRate(o.NullRate)
-	v.list("exempt", o.Exempt, false, name)
-	v.list("internal", o.Internal, true, domain)
-	v.list("free", o.Free, true, address)
+	v.Names("exempt", o.Exempt)
+	v.Domains("internal", o.Internal, "single addresses stand under free", strings.ToLower)
+	v.List("free", o.Free, strings.ToLower, address)
 	for i, domain := range o.Internal {
 		if base, below := strings.CutPrefix(domain, "."); !below &&
 			slices.ContainsFunc(o.Internal, func(other string) bool {
@@ -238,7 +233,7 @@ func (o Options) Validate() error {
 	}
 	for _, user := range slices.Sorted(maps.Keys(o.Users)) {
 		at, l := "users."+user, o.Users[user]
-		if msg, hint := name(user); msg != "" {
+		if msg, hint := weir.BadName(user); msg != "" {
 			v.Add(at, msg, hint)
 		}
 		v.Under(at, l.Validate())
@@ -258,12 +253,6 @@ func (o Options) Validate() error {
 
 type mistakes struct{ weir.Mistakes }
 
-func (v *mistakes) oneOf(path, got string, known ...string) {
-	if !slices.Contains(known, got) {
-		v.Add(path, fmt.Sprintf("unknown %s %.64q", path, got), suggest(got, known[1:]))
-	}
-}
-
 func (v *mistakes) between(path string, got *int, least, most int) {
 	if got != nil && (*got < least || *got > most) {
 		v.Add(path, fmt.Sprintf("%d is out of bounds", *got), fmt.Sprintf("between %d and %d", least, most))
@@ -271,58 +260,25 @@ func (v *mistakes) between(path string, got *int, least, most int) {
 }
 
 func (v *mistakes) rate(path string, r weir.Rate) {
-	switch {
-	case r == weir.Rate{}:
-	case r.Count <= 0 || r.Per <= 0:
-		v.Add(path, "at this rate what waits never leaves", "write 1/m")
-	case every(r) < MinPeriod:
-		v.Add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; a user whom nothing should limit is exempt")
-	case every(r) > MaxPeriod:
-		v.Add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf("1/%s is the least", weir.Duration(MaxPeriod)))
-	}
+	v.pace(path, r, every(r), "at this rate what waits never leaves", "write 1/m",
+		"a user whom nothing should limit is exempt", "1/%s is the least")
 }
 
 func (v *mistakes) nullRate(r weir.Rate) {
+	v.pace("null_rate", r, r.Per, "at this rate no message without a sender goes on",
+		"write 60/h, or null_sender: counted", "a server that nothing should limit is exempt",
+		"the longest period is %s")
+}
+
+// pace wants a rate between 1000/s and one with a period of MaxPeriod.
+func (v *mistakes) pace(path string, r weir.Rate, period time.Duration, none, write, fast, slow string) {
 	switch {
 	case r == weir.Rate{}:
 	case r.Count <= 0 || r.Per <= 0:
-		v.Add("null_rate", "at this rate no message without a sender goes on", "write 60/h, or null_sender: counted")
+		v.Add(path, none, write)
 	case every(r) < MinPeriod:
-		v.Add("null_rate", fmt.Sprintf("%s is too fast", r),
-			"1000/s is the most; a server that nothing should limit is exempt")
-	case r.Per > MaxPeriod:
-		v.Add("null_rate", fmt.Sprintf("%s is too slow", r),
-			fmt.Sprintf("the longest period is %s", weir.Duration(MaxPeriod)))
+		v.Add(path, fmt.Sprintf("%s is too fast", r), "1000/s is the most; "+fast)
+	case period > MaxPeriod:
+		v.Add(path, fmt.Sprintf("%s is too slow", r), fmt.Sprintf(slow, weir.Duration(MaxPeriod)))
 	}
-}
-
-// list looks at a list of names, domains or addresses. check returns what is wrong with one.
-func (v *mistakes) list(path string, all []string, fold bool, check func(string) (msg, hint string)) {
-	if len(all) > MaxListed {
-		v.Add(path, fmt.Sprintf("%d are too many", len(all)), fmt.Sprintf("at most %d", MaxListed))
-		return
-	}
-	first := map[string]int{}
-	for i, one := range all {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if msg, hint := check(one); msg != "" {
-			v.Add(at, msg, hint)
-			continue
-		}
-		if fold {
-			one = strings.ToLower(one)
-		}
-		if before, double := first[one]; double {
-			v.Add(at, fmt.Sprintf("%q stands there twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
-			continue
-		}
-		first[one] = i
-	}
-}
-
-func suggest(got string, known []string) string {
-	if near := weir.Nearest(got, known...); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return "one of " + strings.Join(known, ", ")
 }

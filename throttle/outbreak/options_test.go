@@ -89,7 +89,7 @@ func TestWhatGoesBefore(t *testing.T) {
 }
 
 func TestValidateNamesEveryMistake(t *testing.T) {
-	many := make([]string, MaxListed+1)
+	many := make([]string, weir.MaxListed+1)
 	users := map[string]Limits{}
 	for i := range many {
 		many[i] = fmt.Sprint("d", i, ".example")
@@ -132,14 +132,14 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{Options{Internal: []string{"*.example.org"}},
 			`internal[0]: "*.example.org" is not a domain (write .example.org)`},
 		{Options{Internal: []string{"example.org."}}, `internal[0]: "example.org." is not a domain`},
-		{Options{Internal: []string{"example.org", "EXAMPLE.org"}}, `internal[1]: "example.org" stands there twice`},
+		{Options{Internal: []string{"example.org", "EXAMPLE.org"}}, `internal[1]: "EXAMPLE.org" stands there twice`},
 		{Options{Internal: []string{"example.org", ".Example.org"}},
 			`internal[0]: "example.org" is in ".example.org" already`},
 		{Options{Free: []string{"support"}},
 			`free[0]: "support" is not an address (write support@example.org; whole domains stand under internal)`},
 		{Options{Free: []string{"@example.org"}}, `free[0]: "@example.org" is not an address`},
 		{Options{Free: []string{""}}, "free[0]: an address is missing"},
-		{Options{Free: []string{"a@b.example", "A@B.example"}}, `free[1]: "a@b.example" stands there twice`},
+		{Options{Free: []string{"a@b.example", "A@B.example"}}, `free[1]: "A@B.example" stands there twice`},
 		{user(Limits{Stop: new(-1)}), "users.ann.stop: -1 is out of bounds"},
 		{user(Limits{Stop: new(1), Exempt: new(true)}), "users.ann: is exempt: no other limit of his is ever used"},
 		{Options{Exempt: []string{"ann"}, Users: user(Limits{Slow: new(2)}).Users}, "users.ann: is exempt"},
@@ -157,7 +157,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		t.Errorf("%d mistakes, want 5: %v", len(errs), errs)
 	}
 	good := Options{
-		Exempt: many[:MaxListed], Internal: many[:MaxListed],
+		Exempt: many[:weir.MaxListed], Internal: many[:weir.MaxListed],
 		Free:  []string{"support@example.org", "grüße@bücher.example"},
 		Users: map[string]Limits{"ann": {}, "192.0.2.1": {Stop: new(5)}, "ann@example.org": {Exempt: new(true)}},
 	}

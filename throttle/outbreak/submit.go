@@ -8,7 +8,7 @@ import (
 // A Decision is what Submit says about a mail as a whole.
 type Decision struct {
 	Refused bool // the user is stopped: nothing of the mail is taken
-	Full    bool // … or not stopped, but MaxItems would be exceeded
+	Full    bool // refused because MaxItems would be exceeded
 	Stopped bool // the user has just been stopped by this mail, whose recipients have their fates all the same
 	Held    bool // the mail is held for review
 	Passed  int

@@ -25,8 +25,8 @@ const (
 	siteFactor   = 16
 )
 
-// A pool is what a source uses up: by accounts that are new, or by new accounts that the upstream has accepted. Were
-// those not bounded at all, one source could fill the table by way of a page that the upstream gives to everybody.
+// A pool is what a source uses up: by accounts that are new, or by new accounts that the upstream has accepted.
+// Accepted ones are bounded too: else one source could fill the table by a page that the upstream gives to everybody.
 type pool struct {
 	factor int64  // how many times new_accounts it is
 	salt   uint64 // spreads the slots
@@ -37,7 +37,8 @@ var (
 	acceptedKeys = pool{10, 0xd6e8feb86659fd93}
 )
 
-// An origin is where an event comes from, as bringers count it: a bit, 31 bits of source, 32 of its site; 0 is none.
+// An origin is where an event comes from, as bringers count it: a bit that is set, 31 bits of the source and 32 of its
+// site. 0 is none.
 type origin uint64
 
 const counted origin = 1 // the only bit of an origin without a source
@@ -64,6 +65,14 @@ type bringer struct {
 	cost  int64 // nanoseconds; all together they must not cost more than the period of new_accounts
 }
 
+// different returns the slots, which may be one and the same.
+func (w *bringer) different() []uint64 {
+	if w.slots[0] == w.slots[1] {
+		return w.slots[:1]
+	}
+	return w.slots[:]
+}
+
 // who returns the bringers that an origin counts as; n says how many they are.
 func (p pool) who(rs *rules, o origin) (who [2]bringer, n int) {
 	for i, hash := range [2]uint32{o.source(), o.site()} {
@@ -81,16 +90,9 @@ func (p pool) who(rs *rules, o origin) (who [2]bringer, n int) {
 	return who, n
 }
 
-// take charges an origin with an account, and reports whether it may bring it. What has no source is not bounded.
-func (b *bringers) take(rs *rules, p pool, o origin, now int64) bool {
-	return b.fit(rs, p, o, now, true)
-}
-
-func (b *bringers) fits(rs *rules, p pool, o origin, now int64) bool {
-	return b.fit(rs, p, o, now, false)
-}
-
-func (b *bringers) fit(rs *rules, p pool, o origin, now int64, take bool) bool {
+// fits reports whether an origin may bring an account, and charges it with the account if it is to take one. What has
+// no source is not bounded.
+func (b *bringers) fits(rs *rules, p pool, o origin, now int64, take bool) bool {
 	who, n := p.who(rs, o)
 	if n == 0 {
 		return true
@@ -107,8 +109,8 @@ func (b *bringers) fit(rs *rules, p pool, o origin, now int64, take bool) bool {
 		}
 	}
 	for _, w := range who[:n] {
-		for i, at := range w.slots {
-			if take && (i == 0 || at != w.slots[0]) {
+		for _, at := range w.different() {
+			if take {
 				b.table[at] = now + min(b.owes(at, now, most)+w.cost, most)
 			}
 		}
@@ -130,10 +132,8 @@ func (b *bringers) give(rs *rules, p pool, o origin) {
 		return
 	}
 	for _, w := range who[:n] {
-		for i, at := range w.slots {
-			if i == 0 || at != w.slots[0] {
-				b.table[at] -= w.cost
-			}
+		for _, at := range w.different() {
+			b.table[at] -= w.cost
 		}
 	}
 }

@@ -16,10 +16,11 @@ type Tally struct {
 	Total   int64
 }
 
-// Report registers the one function that is told of every charge, as this node's own running total. It is called under
-// locks: it must not block, nor call back. What is given back is not reported, which errs on the side of the limit.
+// Report registers the one function that is called for every charge, with this node's own running total. It is called
+// under locks: it must not block, nor call back. What is given back is not reported: others then count a little too
+// much.
 //
-// Report and Others are where a farm joins in. On a single node nobody calls them.
+// Report and Others are for a farm. On a single node nobody calls them.
 func (q *Quota) Report(f func(Tally)) { q.table.report.Store(&f) }
 
 // Others takes in what all other nodes together have charged to an account. It ignores a tally of another period than

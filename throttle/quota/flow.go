@@ -7,14 +7,15 @@ import (
 )
 
 // Rations reports whether a policy counts bytes.
-func (q *Quota) Rations() bool {
-	rs := q.rules.Load()
-	for i := range rs.slots {
-		if r := rs.slots[i].rule; r != nil && r.bytes {
-			return true
-		}
-	}
-	return false
+func (q *Quota) Rations() bool { return q.rules.Load().volume != 0 }
+
+// flowing locks the account of a hold, and returns the rules of the hold that count bytes.
+func (q *Quota) flowing(h *weir.Hold) (acc *account, rs *rules, taken uint64) {
+	acc, _ = ownerOf(h)
+	acc.shard.mu.Lock()
+	rs = q.rules.Load()
+	taken, _ = takenBy(h, rs)
+	return acc, rs, taken & rs.volume
 }
 
 // Ask grants bytes before they flow, as far as the volume policies that delay have room, and charges them to every
@@ -24,20 +25,13 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	if h.B == 0 {
 		return most, again // under no policy that counts bytes
 	}
-	acc, _ := ownerOf(&h)
-	acc.shard.mu.Lock()
+	acc, rs, taken := q.flowing(&h)
 	defer acc.shard.mu.Unlock()
-	rs, at := q.rules.Load(), acc.shard.clock(nanos(now))
-	taken, _ := takenBy(&h, rs)
+	at := acc.shard.clock(nanos(now))
 	granted = most
 	var wait int64
-	each(taken, func(slot int) {
-		r := rs.slots[slot].rule
-		if !r.bytes || !r.delay && !whole {
-			return
-		}
-		t, st := acc.terms(rs, r), acc.state(r)
-		if t.exempt {
+	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
+		if t.exempt || !r.delay && !whole {
 			return
 		}
 		r.roll(st, t, at)
@@ -60,13 +54,10 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	case wait > 0:
 		return 0, time.Unix(0, wait)
 	}
-	each(taken, func(slot int) {
-		if r := rs.slots[slot].rule; r.bytes {
-			t, st := acc.terms(rs, r), acc.state(r)
-			r.roll(st, t, at)
-			r.charge(st, t, at, granted)
-			acc.mark(r)
-		}
+	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
+		r.roll(st, t, at)
+		r.charge(st, t, at, granted)
+		acc.mark(r)
 	})
 	return granted, again
 }
@@ -76,48 +67,35 @@ func (q *Quota) Return(h weir.Hold, n int64, asked, now time.Time) {
 	if h.B == 0 {
 		return
 	}
-	acc, _ := ownerOf(&h)
-	acc.shard.mu.Lock()
+	acc, rs, taken := q.flowing(&h)
 	defer acc.shard.mu.Unlock()
-	rs, at := q.rules.Load(), nanos(asked)
-	taken, _ := takenBy(&h, rs)
-	each(taken, func(slot int) {
-		if r := rs.slots[slot].rule; r.bytes {
-			// A nanosecond is kept: what a part takes up is rounded up, as the whole was.
-			r.give(acc.state(r), acc.terms(rs, r), at, n, max(at+1, nanos(now)))
-			acc.mark(r)
-		}
+	at := nanos(asked)
+	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
+		// A nanosecond is kept: what a part takes up is rounded up, as the whole was.
+		r.give(st, t, at, n, max(at+1, nanos(now)))
+		acc.mark(r)
 	})
 }
 
 // worth is how much is worth waiting for where room comes byte by byte.
 func (r *rule) worth(t *terms) int64 {
+	const payload = 1400 // of a packet, about
 	if r.way == steady {
-		return max(1, min(t.burst/8, worthwhile))
+		return max(1, min(t.burst/8, payload))
 	}
 	return 1
 }
-
-// worthwhile is about the payload of a packet.
-const worthwhile = 1400
 
 // Flow charges bytes to the volume policies that the event met, and says until when to pause where they delay.
 func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 	if h.B == 0 {
 		return time.Time{} // under no policy that counts bytes
 	}
-	acc, _ := ownerOf(&h)
-	acc.shard.mu.Lock()
+	acc, rs, taken := q.flowing(&h)
 	defer acc.shard.mu.Unlock()
-	rs, at := q.rules.Load(), acc.shard.clock(nanos(now))
-	taken, _ := takenBy(&h, rs)
+	at := acc.shard.clock(nanos(now))
 	var until int64
-	each(taken, func(slot int) {
-		r := rs.slots[slot].rule
-		if !r.bytes {
-			return
-		}
-		t, st := acc.terms(rs, r), acc.state(r)
+	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
 		r.roll(st, t, at)
 		r.charge(st, t, at, n)
 		acc.mark(r)

@@ -16,7 +16,7 @@ import (
 // KeptAbove is how long a policy's period must be for its counters to survive a restart. Shorter ones are soon over.
 const KeptAbove = time.Hour
 
-// Why Restore passes a counter over. What makes no sense gets store.ErrInvalid or store.ErrTooLarge.
+// Why Restore ignores a counter. One that is not valid gets store.ErrInvalid or store.ErrTooLarge.
 var (
 	ErrNoPolicy  = errors.New("no policy counts that any more")
 	ErrOver      = errors.New("its period is over, or has not begun")
@@ -27,17 +27,17 @@ var (
 // all policies whose period is longer than KeptAbove. It stops where the batch would exceed store.MaxBatch, and says
 // that there is more for the next call. Accounts that share limits for want of an entry are not kept.
 //
-// The counters are totals, and of the same one the last counts: so they are saved in the order in which they were
-// handed out, and whoever fails to save a batch saves the same one again before asking for more. What has not been
-// saved when the process is killed is lost: the requests of the seconds since the last save are then not counted.
+// Counters are totals, and the last one counts. So batches are saved in the order in which they were handed out, and a
+// batch that could not be saved is saved again before the next is asked for. When the process is killed, the requests
+// since the last save are lost.
 //
-// It holds each lock for a handful of accounts only. throttle is the name by which the counters are kept.
+// It holds each lock for a few accounts only. throttle is the name by which the counters are kept.
 func (q *Quota) Dirty(batch []store.Counter, throttle string, now time.Time) (_ []store.Counter, more bool) {
 	k := &q.table.keeping
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.on.Store(true)
-	for range shards + 1 { // where it begins in the middle of a shard it ends with the rest of it
+	for range shards + 1 { // the shard in which it begins may come twice
 		for s := &q.table.shards[k.shard]; k.word >= 0; {
 			if batch, more = q.collect(s, batch, throttle, nanos(now)); more {
 				return batch, true
@@ -93,7 +93,7 @@ func (q *Quota) collect(s *shard, batch []store.Counter, throttle string, now in
 // counters appends what is to be kept of an account.
 func (a *account) counters(rs *rules, batch []store.Counter, throttle string, now int64) []store.Counter {
 	if a.invented() {
-		return batch // it got nothing that a store had to remember
+		return batch // it was never served
 	}
 	before := len(batch)
 	for _, r := range rs.list {
@@ -125,11 +125,10 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 // earned reports whether the account was accepted, and not because the options name it.
 func (a *account) earned(rs *rules) bool { return !a.onProbation() && !rs.known(a.name) }
 
-// acceptedText stands for a rule where a store is told that an account was accepted. No rule's text is one word.
+// acceptedText is the rule of a counter that says that an account was accepted. The text of a rule has several words.
 const acceptedText = "accepted"
 
-// Accepted reports whether a counter only says that an account was accepted. Those are restored first, for their
-// entries.
+// Accepted reports whether a counter only says that an account was accepted. Restore those first: they need entries.
 func Accepted(c *store.Counter) bool { return c.Rule == acceptedText && c.Account != "" }
 
 // save appends the counters of a state, as store.Counter describes them. The state has been rolled to now.
@@ -162,7 +161,7 @@ func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms,
 	return append(batch, c)
 }
 
-// settled is when a debt of bytes is paid off. Where the limit is nothing it never is, and does not matter.
+// settled is when a debt of bytes is paid off. With a limit of 0 it never is, and that does not matter.
 func (r *rule) settled(st *state, t *terms) int64 {
 	if t.limit == 0 || st.used <= t.limit {
 		return st.end
@@ -170,7 +169,7 @@ func (r *rule) settled(st *state, t *terms) int64 {
 	return r.later(st.end, (st.used-1)/t.limit)
 }
 
-// farthest is the last moment that a store can tell: the beginning of 2262.
+// farthest is the last moment that a store can keep: the beginning of 2262.
 const farthest = 9_214_646_400_000_000_000
 
 // moment is a time as a store has it.
@@ -253,7 +252,7 @@ func (r *rule) useful(c *store.Counter, now int64) error {
 }
 
 func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
-	n := min(c.Used, max(0, MaxLimit-st.used)) // more than that is as good as that
+	n := min(c.Used, max(0, MaxLimit-st.used)) // more makes no difference
 	switch {
 	case n == 0:
 	case r.way == steady:
@@ -269,7 +268,7 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 		}
 	case r.bytes:
 		start, end := r.bounds(c.At.UnixNano())
-		if st.used == 0 { // what is paid off since then is up to the plan, which the first event may tell
+		if st.used == 0 { // how much is paid off since then depends on the plan, which the first event may bring
 			st.start, st.end, st.used = start, end, n
 			return
 		}
@@ -278,13 +277,13 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 		r.roll(st, t, now)
 		st.used += old.used
 	default:
-		if r.roll(st, t, now); c.Period.UnixNano() >= st.start { // or somebody is in the next period already
+		if r.roll(st, t, now); c.Period.UnixNano() >= st.start { // or the next period has begun already
 			st.used += n
 		}
 	}
 }
 
-// long reports whether what the rule counts is worth more than a restart.
+// long reports whether the counters of the rule are kept over a restart.
 func (r *rule) long() bool {
 	switch r.way {
 	case level:
@@ -295,8 +294,8 @@ func (r *rule) long() bool {
 	return r.Period.Calendar != weir.NoCalendar || r.base.period > int64(KeptAbove)
 }
 
-// texts are how a store tells rules apart: those that count another thing have another text. Where sources are counted,
-// how much of an address counts as one is part of that.
+// texts identify a rule in a store. Rules that count different things have different texts. Where sources are counted,
+// the length of the prefix is part of the text.
 type texts struct{ account, v4, v6 string }
 
 func (r *rule) written(v4, v6 int) texts {

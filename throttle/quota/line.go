@@ -1,29 +1,29 @@
 package quota
 
 import (
-	"container/heap"
 	"time"
 
 	"weir"
+	"weir/internal/queue"
 )
 
 // A line is those of one account who wait. It is made when somebody waits for the first time.
 type line struct {
-	account     *account
-	first, last *waiter
-	waiting     int
-	delaying    uint64  // rules that somebody in line waits, or waited, for
-	deadline    int64   // not after the earliest deadline in line
-	due         int64   // when call is worth while
-	called      *waiter // the one that was called last and is not yet on its way
-	held        int64   // until when it holds up those behind it
-	heapIndex   int     // in shard.due; -1 when nothing is due
+	account  *account
+	waiters  queue.Listed[waiter]
+	waiting  int
+	delaying uint64  // rules that somebody in line waits, or waited, for
+	deadline int64   // not after the earliest deadline in line
+	due      int64   // when call has something to do
+	called   *waiter // the one that was called last and is not yet on its way
+	held     int64   // until when it holds up those behind it
+	position int     // in shard.due
 }
 
 func (a *account) queue() *line {
 	own := a.own()
 	if own.line == nil {
-		own.line = &line{account: a, deadline: never, due: never, heapIndex: -1}
+		own.line = &line{account: a, deadline: never, due: never}
 	}
 	return own.line
 }
@@ -31,7 +31,7 @@ func (a *account) queue() *line {
 // waits reports whether somebody is in the account's line.
 func (a *account) waits() bool {
 	l := a.line()
-	return l != nil && l.first != nil
+	return l != nil && l.waiting > 0
 }
 
 func (a *account) callDue(rs *rules, now int64) {
@@ -42,38 +42,36 @@ func (a *account) callDue(rs *rules, now int64) {
 
 // A waiter is an event in its account's line. It is called when every rule in its mask has room for it.
 type waiter struct {
-	prev, next *waiter
-	account    *account
-	turn       *weir.Turn
-	stranger   *stranger // whose event it is, where that has no account of its own
-	version    uint32    // of the rules that mask, delayed and charged speak of
-	mask       uint64    // what it will be charged to
-	delayed    uint64    // because of which rules it waits, and is counted as waiting
-	charged    uint64    // what it has been charged to
-	cost       int64
-	at         int64 // when it was charged
-	deadline   int64
-	patience   int64 // how long after joining the deadline is
-	inLine     bool
+	node     queue.Node[waiter]
+	account  *account
+	turn     *weir.Turn
+	stranger *stranger // whose event it is, where that has no account of its own
+	version  uint32    // of the rules that mask, delayed and charged speak of
+	mask     uint64    // what it will be charged to
+	delayed  uint64    // because of which rules it waits, and is counted as waiting
+	charged  uint64    // what it has been charged to
+	cost     int64
+	at       int64 // when it was charged
+	deadline int64
+	patience int64 // how long after joining the deadline is
+	inLine   bool
+}
+
+// each calls f for those of the waiter's rules in a mask that still count the same.
+func (w *waiter) each(rs *rules, mask uint64, f func(*rule, *terms, *state)) {
+	w.account.each(rs, rs.still(mask, w.version), f)
 }
 
 func (l *line) join(rs *rules, w *waiter) {
-	w.account, w.inLine = l.account, true
-	if w.prev = l.last; w.prev == nil {
-		l.first = w
-		l.deadline = w.deadline
-	} else {
-		w.prev.next = w
-		l.deadline = min(l.deadline, w.deadline)
+	if l.waiting == 0 {
+		l.deadline = never
 	}
-	l.last = w
+	l.deadline = min(l.deadline, w.deadline)
+	l.waiters.Add(&w.node, w)
+	w.account, w.inLine = l.account, true
 	delayed := w.delayed
 	w.delayed = 0
-	each(w.mask, func(at int) {
-		if r := rs.valid(at, w.version); r != nil {
-			l.account.state(r).ahead += r.price(w.cost)
-		}
-	})
+	w.each(rs, w.mask, func(r *rule, _ *terms, st *state) { st.ahead += r.price(w.cost) })
 	w.delay(rs, delayed)
 	l.waiting++
 	l.account.shard.waiting.Add(1)
@@ -84,38 +82,22 @@ func (w *waiter) delay(rs *rules, more uint64) {
 	more &^= w.delayed
 	w.delayed |= more
 	w.account.line().delaying |= more
-	each(more, func(at int) {
-		if r := rs.valid(at, w.version); r != nil {
-			w.account.state(r).waiting++
-		}
-	})
+	w.each(rs, more, func(_ *rule, _ *terms, st *state) { st.waiting++ })
 }
 
 func (w *waiter) leave(rs *rules) {
 	l := w.account.line()
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		l.first = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		l.last = w.prev
-	}
-	w.prev, w.next, w.inLine = nil, nil, false
-	each(w.mask, func(at int) {
-		if r := rs.valid(at, w.version); r != nil {
-			st := w.account.state(r)
-			st.ahead -= r.price(w.cost)
-			if w.delayed&r.bit != 0 {
-				st.waiting--
-			}
+	l.waiters.Remove(&w.node)
+	w.inLine = false
+	w.each(rs, w.mask, func(r *rule, _ *terms, st *state) {
+		st.ahead -= r.price(w.cost)
+		if w.delayed&r.bit != 0 {
+			st.waiting--
 		}
 	})
 	l.waiting--
 	w.account.shard.waiting.Add(-1)
-	if l.first == nil {
+	if l.waiting == 0 {
 		l.delaying = 0
 	}
 }
@@ -123,7 +105,7 @@ func (w *waiter) leave(rs *rules) {
 // call lets everybody go whose turn it is at now, in order, and says when the next turn may come. A waiter never
 // overtakes another that waits because of a rule that both are under.
 func (l *line) call(rs *rules, now int64) {
-	if l.first == nil {
+	if l.waiting == 0 {
 		l.schedule(never)
 		return
 	}
@@ -135,12 +117,12 @@ func (l *line) call(rs *rules, now int64) {
 	if expire {
 		l.deadline = never
 	}
-	for w := l.first; w != nil; {
-		next := w.next
+	for w := l.waiters.First(); w != nil; {
+		next := w.node.Next()
 		over, ready := w.over(rs, now)
 		turn, deadline := over == 0 && w.mask&blocked == 0, w.deadline
 		if turn && l.called != nil && now < l.held && l.held-now <= int64(holdUp) {
-			// Not before the one ahead of it is on its way, and nobody behind it either.
+			// The one ahead is not on its way yet. Nobody behind this one goes either.
 			turn, blocked = false, ^uint64(0)
 			due = min(due, l.held)
 			deadline = max(deadline, l.held)
@@ -171,16 +153,16 @@ func (l *line) call(rs *rules, now int64) {
 		}
 		w = next
 	}
-	if l.first == nil {
+	if l.waiting == 0 {
 		l.deadline = never
 	}
 	l.schedule(min(due, l.deadline))
 }
 
-// rebase takes in that the clock was set back: nobody waits longer for that.
+// rebase moves the deadlines when the clock was set back: nobody waits longer because of it.
 func (l *line) rebase(now int64) {
 	l.deadline = never
-	for w := l.first; w != nil; w = w.next {
+	for w := l.waiters.First(); w != nil; w = w.node.Next() {
 		w.deadline = min(w.deadline, now+w.patience)
 		l.deadline = min(l.deadline, w.deadline)
 	}
@@ -190,7 +172,7 @@ const (
 	// catchUp is how late a call may come without putting off the next one. Clocks tick in milliseconds, and high
 	// limits are to be used up all the same. The least gap of kind idle is never cut short.
 	catchUp = time.Millisecond
-	// holdUp is how long somebody whose turn was called may keep the next one from being called.
+	// holdUp is how long an event whose turn was called may keep the next one waiting.
 	holdUp = 100 * time.Millisecond
 	// leastApart is how far apart events must be to be kept in order. Above 5,000 a second that costs too much.
 	leastApart = int64(100 * time.Microsecond)
@@ -202,12 +184,8 @@ func (w *waiter) away(rs *rules, now int64) {
 		return
 	}
 	l.called = nil
-	each(w.delayed, func(at int) {
-		// If this one was slow to start, the next one must not follow at once.
-		if r := rs.valid(at, w.version); r != nil {
-			st := w.account.state(r)
-			st.pace = max(st.pace, now+r.gap(w.account.terms(rs, r))/2)
-		}
+	w.each(rs, w.delayed, func(r *rule, t *terms, st *state) {
+		st.pace = max(st.pace, now+r.gap(t)/2) // this one was slow to start, and the next must not follow at once
 	})
 	w.account.callDue(rs, now)
 }
@@ -215,14 +193,13 @@ func (w *waiter) away(rs *rules, now int64) {
 // apart is how far apart the rules that a waiter waited for let events go.
 func (w *waiter) apart(rs *rules) int64 {
 	apart := int64(never)
-	each(w.delayed, func(at int) {
-		if r := rs.valid(at, w.version); r != nil && r.way != level {
-			t := w.account.terms(rs, r)
-			if r.way == steady {
-				apart = min(apart, cost(1, t))
-			} else {
-				apart = min(apart, r.gap(t))
-			}
+	w.each(rs, w.delayed, func(r *rule, t *terms, _ *state) {
+		switch r.way {
+		case level:
+		case steady:
+			apart = min(apart, cost(1, t))
+		default:
+			apart = min(apart, r.gap(t))
 		}
 	})
 	return apart
@@ -231,16 +208,10 @@ func (w *waiter) apart(rs *rules) int64 {
 // over returns the rules that have no room for the waiter at now, and when all of them may have.
 func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 	ready = now
-	each(w.mask, func(at int) {
-		r := rs.valid(at, w.version)
-		if r == nil {
-			return
-		}
-		t := w.account.terms(rs, r)
+	w.each(rs, w.mask, func(r *rule, t *terms, st *state) {
 		if t.exempt {
 			return
 		}
-		st := w.account.state(r)
 		r.roll(st, t, now)
 		when := r.when(st, t, now, r.need(w.cost, t))
 		if w.delayed&r.bit != 0 && st.pace-now <= int64(maxGap) {
@@ -255,13 +226,7 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 }
 
 func (w *waiter) charge(rs *rules, now int64) {
-	each(w.mask, func(at int) {
-		r := rs.valid(at, w.version)
-		if r == nil {
-			return
-		}
-		t := w.account.terms(rs, r)
-		st := w.account.state(r)
+	w.each(rs, w.mask, func(r *rule, t *terms, st *state) {
 		charged := now
 		if r.way == steady && r.Kind != Idle {
 			charged -= int64(catchUp)
@@ -278,18 +243,16 @@ func (w *waiter) charge(rs *rules, now int64) {
 	w.at = now
 }
 
-// need is what must fit before an event of this cost goes on, price what it is charged then. Bytes are charged as they
-// flow: nobody is let in who would then wait for the first of them behind others. A place is a place.
+// need is what must fit before an event of this cost goes on. Bytes are charged as they flow: an event is not let in if
+// it would then wait behind others for the first of them.
 func (r *rule) need(cost int64, t *terms) int64 {
-	switch {
-	case r.bytes:
+	if r.bytes {
 		return r.worth(t)
-	case r.way == level:
-		return 1
 	}
-	return cost
+	return r.price(cost)
 }
 
+// price is what an event of this cost is charged when it goes on.
 func (r *rule) price(cost int64) int64 {
 	switch {
 	case r.bytes:
@@ -300,7 +263,7 @@ func (r *rule) price(cost int64) int64 {
 	return cost
 }
 
-// schedule says when call is worth while again.
+// schedule sets when call has something to do next.
 func (l *line) schedule(due int64) {
 	if due == l.due {
 		return
@@ -308,41 +271,16 @@ func (l *line) schedule(due int64) {
 	l.due = due
 	s := l.account.shard
 	switch {
-	case due == never && l.heapIndex >= 0:
-		heap.Remove(&s.due, l.heapIndex)
-	case l.heapIndex >= 0:
-		heap.Fix(&s.due, l.heapIndex)
-	case due != never:
-		heap.Push(&s.due, l)
+	case due == never:
+		s.due.Remove(l)
+	case l.position > 0:
+		s.due.Fix(l)
+	default:
+		s.due.Add(l)
 	}
-	if len(s.due) > 0 && s.due[0] == l {
+	if s.due.First() == l {
 		if alarm := s.table.alarm.Load(); alarm != nil {
 			(*alarm)(due)
 		}
 	}
-}
-
-// dueHeap orders lines by when they are due.
-type dueHeap []*line
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].heapIndex, h[j].heapIndex = i, j
-}
-
-func (h *dueHeap) Push(x any) {
-	l := x.(*line)
-	l.heapIndex = len(*h)
-	*h = append(*h, l)
-}
-
-func (h *dueHeap) Pop() any {
-	old := *h
-	l := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	l.heapIndex = -1
-	return l
 }

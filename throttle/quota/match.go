@@ -11,8 +11,8 @@ func (m *Match) always() bool {
 	return len(m.Methods) == 0 && len(m.Hosts) == 0 && len(m.Paths) == 0 && len(m.Plans) == 0
 }
 
-// matches reports whether the policy is about an event of this route and plan: by any reading of its path and method,
-// as servers behind the gate may read them differently and nobody is to dodge a limit by that.
+// matches reports whether the policy is about an event of this route and plan. Any reading of the path and the method
+// will do: servers read them differently, and nobody must dodge a limit by that.
 func (m *Match) matches(r *weir.Route, plan string) bool {
 	return anyReading(m.Methods, r.Method, r.AlsoMethods, strings.EqualFold) &&
 		anyOf(m.Hosts, r.Host, matchHost) &&

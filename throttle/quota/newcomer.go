@@ -65,7 +65,7 @@ func (t *traits) end(o opinion) {
 // events is how many events the account was charged, up to maxEvents.
 func (t *traits) events() uint32 { return t.word / oneEvent % (maxEvents + 1) }
 
-// tell notes until when a store knows that the account was accepted, and reports whether that is news.
+// tell notes until when a store knows that the account was accepted, and reports whether the store must be told.
 func (t *traits) tell(until int64) bool {
 	day := uint32(until/86400%maxEvents + 1)
 	if t.events() == day {
@@ -79,7 +79,7 @@ func (t *traits) tell(until int64) bool {
 // idling reports whether no event of the account is under way, as far as they are counted.
 func (t *traits) idling() bool { return t.word/oneBegun == t.ended.Load()/oneEnded }
 
-// invented reports whether all that the account ever got is to be turned away.
+// invented reports whether the upstream turned away all events of the account.
 func (t *traits) invented() bool {
 	return t.idling() && !t.has(accepted) && t.ended.Load()&(turnedAway|unanswered) == turnedAway
 }
@@ -104,7 +104,7 @@ const (
 	rejects                // it turned the account away
 )
 
-// opinionOf says what an outcome tells about an account. Answers that may come before a login say nothing.
+// opinionOf says what an outcome means for an account. Answers that may come before a login mean nothing.
 func opinionOf(o *weir.Outcome) opinion {
 	switch s := o.Status; {
 	case !o.Done:
@@ -122,7 +122,7 @@ func opinionOf(o *weir.Outcome) opinion {
 	return none
 }
 
-// A stranger is an event of an account that has no entry in the table: who it is, so that it may earn one.
+// A stranger is an event of an account without an entry in the table. It says whose it is, so that it may earn one.
 type stranger struct {
 	*account        // the set of strangers that it is charged to
 	pushed   bool   // it may have been pushed out
@@ -132,7 +132,7 @@ type stranger struct {
 	from     origin
 }
 
-// origin is where an event of an account comes from, in so far as it matters when the event ends.
+// origin is where an event of an account comes from, if that matters when the event ends.
 func (t *table) origin(rs *rules, a *account, from netip.Addr) origin {
 	if a.onProbation() && a.name != "" && t.crowded(rs) {
 		return t.bringers.of(rs, from)
@@ -142,7 +142,7 @@ func (t *table) origin(rs *rules, a *account, from netip.Addr) origin {
 
 // approve takes in that the upstream accepted an account on probation, brought from an origin. Its shard is locked.
 func (t *table) approve(rs *rules, a *account, from origin, now int64) {
-	if a.index < 0 || a.name == "" || !a.onProbation() || !t.bringers.take(rs, acceptedKeys, from, now) {
+	if a.index < 0 || a.name == "" || !a.onProbation() || !t.bringers.fits(rs, acceptedKeys, from, now, true) {
 		return
 	}
 	if a.has(charged) {
@@ -153,7 +153,7 @@ func (t *table) approve(rs *rules, a *account, from origin, now int64) {
 }
 
 // accept lets an account keep its entry for as long as it is limited. Its shard is locked. A source stays on
-// probation: an address is nobody's account, and who has many of them must not fill the table.
+// probation: an attacker who has many addresses must not fill the table.
 func (a *account) accept() {
 	if a.index < 0 || a.name == "" || !a.onProbation() {
 		return
@@ -181,20 +181,18 @@ func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at,
 	if g.pushed {
 		return // its set of strangers goes on counting it
 	}
-	each(taken, func(slot int) {
-		r := rs.slots[slot].rule
+	g.each(rs, taken, func(r *rule, t *terms, st *state) {
 		if r.way == level {
 			return
 		}
-		terms, st := g.terms(rs, r), g.state(r)
-		r.roll(st, terms, now)
-		r.give(st, terms, at, r.price(cost), now)
-		terms, st = a.terms(rs, r), a.state(r)
-		r.roll(st, terms, now)
+		r.roll(st, t, now)
+		r.give(st, t, at, r.price(cost), now)
+		t, st = a.terms(rs, r), a.state(r)
+		r.roll(st, t, now)
 		if r.way == inPeriods && at < st.start {
 			return // it was charged in a period that is over
 		}
-		a.charge(r, st, terms, now, r.price(cost))
+		a.charge(r, st, t, now, r.price(cost))
 	})
 }
 
@@ -202,10 +200,10 @@ func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at,
 // none. What may have been pushed out begins with what its set of strangers has used: it has used no more than that.
 func (t *table) admit(rs *rules, g *stranger, now int64) *account {
 	s := g.shard
-	if !t.bringers.fits(rs, acceptedKeys, g.from, now) || !t.freeEntry(rs, s, now, true) {
+	if !t.bringers.fits(rs, acceptedKeys, g.from, now, false) || !t.freeEntry(rs, s, now, true) {
 		return nil
 	}
-	if a := s.accounts.get(g.hash); a != nil { // somebody else was faster
+	if a := s.accounts.get(g.hash); a != nil { // another event was faster
 		t.count.Add(-1)
 		return a
 	}

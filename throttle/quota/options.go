@@ -144,25 +144,13 @@ type Override struct {
 	Exempt bool `yaml:"exempt"`
 }
 
-var defaultNewAccounts = weir.Rate{Count: 100, Per: time.Hour}
-
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
-	if o.OnMissing == "" {
-		o.OnMissing = MissingSource
-	}
-	if o.SourceV4 == 0 {
-		o.SourceV4 = 32
-	}
-	if o.SourceV6 == 0 {
-		o.SourceV6 = 64
-	}
-	if o.MaxAccounts == 0 {
-		o.MaxAccounts = 100_000
-	}
-	if o.NewAccounts == (weir.Rate{}) {
-		o.NewAccounts = defaultNewAccounts
-	}
+	o.OnMissing = cmp.Or(o.OnMissing, MissingSource)
+	o.SourceV4 = cmp.Or(o.SourceV4, 32)
+	o.SourceV6 = cmp.Or(o.SourceV6, 64)
+	o.MaxAccounts = cmp.Or(o.MaxAccounts, 100_000)
+	o.NewAccounts = cmp.Or(o.NewAccounts, weir.Rate{Count: 100, Per: time.Hour})
 	o.Policies = slices.Clone(o.Policies)
 	for i := range o.Policies {
 		p := &o.Policies[i]
@@ -221,26 +209,15 @@ func (o Options) Validate() error {
 			}
 		}
 	}
-	for _, plan := range slices.Sorted(maps.Keys(o.Plans)) {
-		v.overrides("plans."+plan, o.Plans[plan], byName)
-	}
-	for _, account := range slices.Sorted(maps.Keys(o.Overrides)) {
-		v.overrides("overrides."+account, o.Overrides[account], byName)
-	}
+	v.overrides("plans", o.Plans, byName)
+	v.overrides("overrides", o.Overrides, byName)
 	return v.Err()
 }
 
 // knowsPlan reports whether anybody can be on a plan. Gates may bring plans of their own, which Plans must then name.
 func (o *Options) knowsPlan(plan string) bool {
-	if _, ok := o.Plans[plan]; ok || plan == o.DefaultPlan {
-		return true
-	}
-	for _, p := range o.Members {
-		if p == plan {
-			return true
-		}
-	}
-	return false
+	_, ok := o.Plans[plan]
+	return ok || plan == o.DefaultPlan || slices.Contains(slices.Collect(maps.Values(o.Members)), plan)
 }
 
 func (p Policy) validate() error {
@@ -274,13 +251,12 @@ func (p Policy) validate() error {
 	case p.Period.Calendar == weir.NoCalendar && !p.Period.IsZero() && p.Period.Length < time.Millisecond:
 		v.Add("period", fmt.Sprintf("%s is too short a period", p.Period), "1ms is the shortest")
 	}
-	switch p.Window {
-	case Fixed, Sliding, GCRA:
-		if p.Window != Fixed && p.Period.Calendar != weir.NoCalendar {
+	if p.Window == Sliding || p.Window == GCRA {
+		if p.Period.Calendar != weir.NoCalendar {
 			v.Add("window", fmt.Sprintf("a period of the calendar needs window fixed, not %s", p.Window),
 				"or write a length, as in 30d")
 		}
-		if p.Window != Fixed && (p.Kind == Concurrent || p.Kind == Idle) {
+		if p.Kind == Concurrent || p.Kind == Idle {
 			v.Add("window", fmt.Sprintf("kind %s has no window", p.Kind), "")
 		}
 	}
@@ -376,27 +352,29 @@ func (v *mistakes) limit(path string, a Amount, kind Kind) {
 	}
 }
 
-func (v *mistakes) overrides(path string, overrides map[string]Override, policies map[string]Policy) {
-	for _, name := range slices.Sorted(maps.Keys(overrides)) {
-		p, known := policies[name]
-		at := path + "." + name
-		o := overrides[name]
-		if !known {
-			v.Add(at, fmt.Sprintf("there is no policy %q", name),
-				weir.Suggest(name, slices.Sorted(maps.Keys(policies))...))
-			continue
-		}
-		if o.Limit.Set {
-			v.limit(at+".limit", o.Limit, p.Kind)
-		}
-		if o.Burst.Set && p.Window != GCRA {
-			v.Add(at+".burst", "only window gcra has a burst", "")
-		}
-		if o.Gap != 0 && (p.Kind != Idle || o.Gap < 0) {
-			v.Add(at+".gap", "only kind idle has a gap", "")
-		}
-		if o.Exempt && (o.Limit.Set || o.Burst.Set || o.Gap != 0) {
-			v.Add(at+".exempt", "exempt goes with no other figure", "")
+// overrides looks at what accounts or plans get instead, by their names and the policies'.
+func (v *mistakes) overrides(path string, all map[string]map[string]Override, policies map[string]Policy) {
+	for _, who := range slices.Sorted(maps.Keys(all)) {
+		for _, name := range slices.Sorted(maps.Keys(all[who])) {
+			at, o := path+"."+who+"."+name, all[who][name]
+			p, known := policies[name]
+			if !known {
+				v.Add(at, fmt.Sprintf("there is no policy %q", name),
+					weir.Suggest(name, slices.Sorted(maps.Keys(policies))...))
+				continue
+			}
+			if o.Limit.Set {
+				v.limit(at+".limit", o.Limit, p.Kind)
+			}
+			if o.Burst.Set && p.Window != GCRA {
+				v.Add(at+".burst", "only window gcra has a burst", "")
+			}
+			if o.Gap != 0 && (p.Kind != Idle || o.Gap < 0) {
+				v.Add(at+".gap", "only kind idle has a gap", "")
+			}
+			if o.Exempt && (o.Limit.Set || o.Burst.Set || o.Gap != 0) {
+				v.Add(at+".exempt", "exempt goes with no other figure", "")
+			}
 		}
 	}
 }

@@ -4,13 +4,12 @@ import "math"
 
 // pushOut drops the one of a few accounts on probation that is worth least, and reports whether there was one.
 //
-// What that one has used is not forgotten: it goes to its set of strangers, which counts it from then on. So nobody
-// gets more than a limit by being pushed out. A key that was only turned away gets no more than that when it comes back
-// either: it is remembered only while that costs newcomers nothing, see crowded.
+// What it has used goes to its set of strangers, which counts it from then on. So nobody gets more than a limit by
+// being pushed out. A key that was only turned away is remembered only while that costs newcomers nothing, see crowded.
 func (t *table) pushOut(rs *rules, now int64) bool {
 	var from *shard
 	least, looked := uint32(math.MaxUint32), 0
-	t.hand.Add(1) // so that a whole round begins somewhere else than the last one
+	t.hand.Add(1) // so that each round begins somewhere else
 	for i := 0; i < shards && looked < 2*looks && least > 1; i++ {
 		s := &t.shards[t.hand.Add(1)%shards]
 		if s.newcomer.Load() == 0 {
@@ -177,8 +176,8 @@ func (p *pushed) mark(hash uint64, until int64) {
 	}
 }
 
-// crowded reports whether one more account had better not be remembered: one cell of 16 is taken. So keys that were
-// turned away take one cell in ten or so, and one newcomer in 10,000 is mistaken for them.
+// crowded reports whether the filter is too full to remember a key that was turned away: one cell of 16 is taken. So
+// such keys take about one cell in ten, and one newcomer in 10,000 is mistaken for one of them.
 func (p *pushed) crowded(hash uint64, now int64) bool {
 	for i := range uint64(16) {
 		if int64(*p.cell(hash, pushedLooks+i)) > now/1e9 {

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,7 +55,7 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 	for i := range q.table.shards {
 		s := &q.table.shards[i]
 		s.mu.Lock()
-		for _, l := range slices.Clone(s.due) {
+		for _, l := range slices.Clone(s.due.Items()) {
 			l.account.update(rs)
 			l.call(rs, s.clock(now.UnixNano()))
 		}
@@ -80,8 +79,8 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 	return nil
 }
 
-// judge decides about an event with the account's shard locked, and unlocks it. It reports whether it is worth while to
-// open the event's purse; the account is then pinned, so that nobody forgets it meanwhile.
+// judge decides about an event with the account's shard locked, and unlocks it. It reports whether the event's purse
+// should be opened. The account is then pinned, so that it is not forgotten meanwhile.
 func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
 	open bool,
 ) {
@@ -161,9 +160,9 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	b.charged, b.at = takenBy(h, rs)
 	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
-	each(h.B, func(slot int) {
-		if r := rs.valid(slot, h.V); r != nil && r.way == level {
-			b.hold(r, acc.terms(rs, r), a)
+	acc.each(rs, rs.still(h.B, h.V), func(r *rule, t *terms, _ *state) {
+		if r.way == level {
+			b.hold(r, t, a)
 		}
 	})
 	a.Figures = figures
@@ -178,7 +177,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		}
 		return
 	case a.Verdict == weir.Admit:
-		each(b.mask, func(slot int) { acc.state(rs.slots[slot].rule).used++ })
+		acc.each(rs, b.mask, func(_ *rule, _ *terms, st *state) { st.used++ })
 		b.charged |= b.mask
 	}
 	if waited {
@@ -221,12 +220,10 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		w.away(rs, now)
 	}
 	taken, at := takenBy(&h, rs)
-	each(taken, func(slot int) {
-		r := rs.slots[slot].rule
+	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
 		if o.Done && r.way != level {
 			return
 		}
-		t, st := acc.terms(rs, r), acc.state(r)
 		r.roll(st, t, now)
 		r.give(st, t, at, r.price(h.N), now)
 		acc.mark(r)
@@ -259,39 +256,38 @@ func (q *Quota) Advance(now time.Time) time.Time {
 		rs := q.rules.Load()
 		if setBack {
 			s.latest = at // Advance is called in order: it is never late itself
-			for _, l := range slices.Clone(s.due) {
+			for _, l := range slices.Clone(s.due.Items()) {
 				l.rebase(at)
 				l.call(rs, at)
 			}
 		}
 		at := s.clock(at)
-		for len(s.due) > 0 && s.due[0].due <= at {
-			s.due[0].call(rs, at)
-		}
-		if len(s.due) > 0 {
-			next = min(next, s.due[0].due)
+		for l := s.due.First(); l != nil; l = s.due.First() {
+			if l.due > at {
+				next = min(next, l.due)
+				break
+			}
+			l.call(rs, at)
 		}
 		s.mu.Unlock()
 	}
 	return instant(next)
 }
 
-// Alarm registers the function that is told when somebody's turn comes earlier than Advance said.
+// Alarm registers the function that is called when a turn comes earlier than Advance said.
 func (q *Quota) Alarm(f func(due time.Time)) {
 	alarm := func(ns int64) { f(time.Unix(0, ns)) }
 	q.table.alarm.Store(&alarm)
 }
 
-// Retire lets everybody go who waits: for a quota that is no longer in use.
+// Retire lets everybody in line go. It is for a quota that is no longer in use.
 func (q *Quota) Retire(now time.Time) {
 	rs := q.rules.Load()
 	for i := range q.table.shards {
 		s := &q.table.shards[i]
 		s.mu.Lock()
-		for len(s.due) > 0 {
-			l := s.due[0]
-			for l.first != nil {
-				w := l.first
+		for l := s.due.First(); l != nil; l = s.due.First() {
+			for w := l.waiters.First(); w != nil; w = l.waiters.First() {
 				w.leave(rs)
 				w.turn.Grant()
 			}
@@ -317,9 +313,9 @@ type bill struct {
 
 	paid   bool // rules that take stamps do not hold it
 	before int  // the figures that were there
-	// those behind, by their position, of which it takes nothing: they count bytes, or it passes for its stamp
+	// which figures it takes nothing of, by position: they count bytes, or it passes for its stamp
 	free   uint64
-	places uint64 // and those that count places
+	places uint64 // which figures count places
 
 	charged uint64 // Enter: what it was charged to before
 	at      int64  // Enter: and when
@@ -413,7 +409,7 @@ func (b *bill) refuse(a *weir.Answer, why weir.Reason, until int64) {
 	b.deny(a, weir.Refuse, why, until)
 }
 
-// deny makes the answer what the rule last looked at says, unless another says something worse, or the same for longer.
+// deny makes the answer that of the rule last looked at, unless another rule's is worse, or the same for longer.
 func (b *bill) deny(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
 	b.short(a)
 	if v > a.Verdict || v == a.Verdict && until > b.until {
@@ -459,10 +455,7 @@ func (b *bill) take(a *weir.Answer) {
 		if a.Verdict != weir.Admit { // only places are missing, and those are waited for in Enter
 			*a = weir.Answer{Figures: a.Figures}
 		}
-		for mask := b.mask; mask != 0; mask &= mask - 1 {
-			r := b.rules.slots[bits.TrailingZeros64(mask)].rule
-			acc.charge(r, acc.state(r), acc.terms(b.rules, r), b.now, r.price(b.cost))
-		}
+		acc.each(b.rules, b.mask, func(r *rule, t *terms, st *state) { acc.charge(r, st, t, b.now, r.price(b.cost)) })
 		a.Hold.A = b.mask
 		if a.Hold.Ref = acc; b.stranger != nil {
 			a.Hold.Ref = b.stranger
@@ -494,17 +487,10 @@ func ownerOf(h *weir.Hold) (*account, *stranger) {
 
 // takenBy returns what a hold was charged to, of the rules that still count the same, and when. The shard is locked.
 func takenBy(h *weir.Hold, rs *rules) (mask uint64, at int64) {
-	taken, version := h.A, h.V
-	at = h.At
 	if w, ok := h.Ref.(*waiter); ok {
-		taken, version, at = w.charged, w.version, w.at
+		return rs.still(w.charged, w.version), w.at
 	}
-	each(taken, func(slot int) {
-		if rs.valid(slot, version) != nil {
-			mask |= 1 << slot
-		}
-	})
-	return mask, at
+	return rs.still(h.A, h.V), h.At
 }
 
 // nanos is the time as the rules count it. There is nothing before the epoch.

@@ -28,7 +28,7 @@ type rule struct {
 	bytes  bool  // counts bytes, not requests
 	delay  bool  // over the limit, events wait
 	stamp  bool  // over the limit, events may pay
-	kept   bool  // its counters are worth more than a restart
+	kept   bool  // its counters are kept over a restart
 	from   int64 // steady: when this version of the options came; what was taken before was taken at another rate
 	texts  texts
 	about  atomic.Pointer[span]
@@ -56,7 +56,7 @@ type terms struct {
 	exempt               bool
 }
 
-// priced fills in what a steady rule would else work out for every event.
+// priced fills in what a steady rule would otherwise compute for every event.
 func (t terms) priced() terms {
 	if t.limit > 0 {
 		t.one, t.whole = t.time(1), t.time(t.burst)
@@ -229,8 +229,8 @@ func (rs *rules) known(account string) bool {
 	return override || member
 }
 
-// doubts reports whether an event is charged to an address that the options exempt from something, and may have come
-// from another one. It is then counted by its source, as if the options said nothing about it.
+// doubts reports whether an event is charged to an address that the options exempt from something, but may have come
+// from another one. It is then counted by its source, without the exemption.
 func (rs *rules) doubts(ev *weir.Event) bool {
 	if !ev.OtherSource.IsValid() && !ev.SourceUnknown || !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
 		return false
@@ -245,12 +245,14 @@ func (rs *rules) doubts(ev *weir.Event) bool {
 	return false
 }
 
-// valid returns the rule in a slot as an older version of the options knew it, or nil when it is another by now.
-func (rs *rules) valid(at int, version uint32) *rule {
-	if s := &rs.slots[at]; s.rule != nil && s.since <= version {
-		return s.rule
+// still returns the rules of a mask that count the same as they did under an older version of the options.
+func (rs *rules) still(mask uint64, version uint32) (still uint64) {
+	for ; mask != 0; mask &= mask - 1 {
+		if r := rs.slots[bits.TrailingZeros64(mask)].rule; r != nil && r.since <= version {
+			still |= r.bit
+		}
 	}
-	return nil
+	return still
 }
 
 // bounds returns start and end of the period that now lies in.
@@ -271,9 +273,10 @@ func (r *rule) bounds(now int64) (start, end int64) {
 	return s.start, s.end
 }
 
-// each calls f for every set bit of a mask, from the lowest.
-func each(mask uint64, f func(slot int)) {
+// each calls f with every rule of a mask, with the account's figures and its state. The shard is locked.
+func (a *account) each(rs *rules, mask uint64, f func(*rule, *terms, *state)) {
 	for ; mask != 0; mask &= mask - 1 {
-		f(bits.TrailingZeros64(mask))
+		r := rs.slots[bits.TrailingZeros64(mask)].rule
+		f(r, a.terms(rs, r), a.state(r))
 	}
 }

@@ -9,13 +9,14 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/queue"
 )
 
 const (
 	shards    = 256  // so that two events rarely want the same lock
 	strangers = 1024 // limits shared by the accounts that have no entry in the table; a multiple of shards
 	looks     = 8    // how many accounts are looked at to find one to forget
-	pushes    = 4    // how often somebody is pushed out for an entry, as another may take it
+	pushes    = 4    // how often an account is pushed out for an entry, as another event may take it
 )
 
 // An account is what is known of one account, of one source without an account, or of a set of strangers. With many
@@ -119,18 +120,18 @@ type shard struct {
 	pushHand uint32
 
 	pushed  pushed
-	due     dueHeap
+	due     queue.Ranked[line]
 	table   *table
 	waiting atomic.Int64
 
-	_ [56]byte // to the end of a cache line
+	_ [40]byte // to the end of a cache line
 }
 
 // maxLate is how late after reading the clock an event may be judged. A later one has a clock that was set back.
 const maxLate = int64(time.Minute)
 
-// clock returns when something happens in the shard. Somebody who read the clock before others and comes after them
-// gets the time of those: no period that is over begins again, and nothing is charged to the past. The shard is locked.
+// clock returns the time of an event in the shard. An event that read the clock before others and comes after them gets
+// their time: no period begins again, and nothing is charged to the past. The shard is locked.
 func (s *shard) clock(now int64) int64 {
 	if behind := s.latest - now; behind > 0 && behind <= maxLate {
 		return s.latest
@@ -158,6 +159,8 @@ func newTable() *table {
 	t.bringers.seed = maphash.MakeSeed()
 	for i := range t.shards {
 		t.shards[i].table = t
+		t.shards[i].due = queue.NewRanked(func(a, b *line) bool { return a.due < b.due },
+			func(l *line) *int { return &l.position })
 	}
 	for i := range t.strangers {
 		t.strangers[i] = newAccount(&t.shards[i%shards], "", netip.Addr{})
@@ -244,7 +247,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		by = t.bringers.of(rs, from)
 		marked := s.pushed.has(hash, now)
 		charge = !marked && t.crowded(rs)
-		if marked || charge && !t.bringers.take(rs, newKeys, by, now) {
+		if marked || charge && !t.bringers.fits(rs, newKeys, by, now, true) {
 			return t.share(stranger{hash: hash, name: name, from: by, pushed: marked})
 		}
 		if !t.freeEntry(rs, s, now, true) {
@@ -273,7 +276,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 
 // welcome reports whether enrol would give an account an entry of its own.
 func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now int64) bool {
-	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now) {
+	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now, false) {
 		return false
 	}
 	return t.count.Load() < int64(rs.MaxAccounts) || t.newcomers() > 0
@@ -291,7 +294,7 @@ func (t *table) newcomers() (n int) {
 }
 
 // freeEntry takes an entry for an account of a shard, and reports whether there was one. The shard is locked before and
-// after, not always in between. An account that is as good as new goes first; with push, one on probation follows.
+// after, not always in between. It drops an account without use, or with push one on probation.
 func (t *table) freeEntry(rs *rules, s *shard, now int64, push bool) bool {
 	if t.take(rs) {
 		return true
@@ -348,7 +351,7 @@ func (t *table) share(g stranger) (*account, *stranger) {
 	return a, &g
 }
 
-// stranger is the set of strangers of an account. It stands in the same shard, so that the same lock protects both.
+// stranger is the set of strangers of an account. It is in the same shard, so that the same lock protects both.
 func (t *table) stranger(hash uint64) *account {
 	return t.strangers[hash%shards+shards*(hash>>40%(strangers/shards))]
 }
@@ -380,7 +383,7 @@ func (s *shard) swap(i, j int) {
 	}
 }
 
-// forget looks at a few accounts and drops those that are as good as new, never one that is still limited.
+// forget looks at a few accounts and drops those that have used nothing, never one that is still limited.
 func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) {
 	now = s.clock(now)
 	for range min(looks, len(s.ring)) {
@@ -437,7 +440,7 @@ func (a *account) counts(r *rule) bool {
 	return r.slot == 0 || a.rest != nil && r.slot <= len(a.rest.states)
 }
 
-// update takes from the rules of the day what they say about the account.
+// update takes from the current rules what they say about the account.
 func (a *account) update(rs *rules) {
 	a.version = rs.version
 	known := a.name != "" && rs.known(a.name)
@@ -468,6 +471,7 @@ func (a *account) plan(rs *rules) string {
 	return rs.DefaultPlan
 }
 
+// terms is short, so that it is inlined for the accounts that are like all others.
 func (a *account) terms(rs *rules, r *rule) *terms {
 	if a.rest == nil {
 		return &r.base
@@ -498,18 +502,14 @@ func (a *account) state(r *rule) *state {
 func (a *account) another(r *rule) *state {
 	st := &a.first
 	if r.slot > 0 {
-		st = a.behind(r.slot)
+		own := a.own()
+		if missing := r.slot - len(own.states); missing > 0 {
+			own.states = append(own.states, make([]state, missing)...)
+		}
+		st = &own.states[r.slot-1]
 	}
 	if st.since != r.since {
 		*st = state{since: r.since}
 	}
 	return st
-}
-
-func (a *account) behind(slot int) *state {
-	own := a.own()
-	if missing := slot - len(own.states); missing > 0 {
-		own.states = append(own.states, make([]state, missing)...)
-	}
-	return &own.states[slot-1]
 }

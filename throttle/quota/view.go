@@ -54,7 +54,7 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 }
 
 // Reset forgets what an account has used and calls those of it who wait. Places at once stay taken until they are given
-// back. Dirty tells of it. It reports false when nothing is known of the account.
+// back. Dirty reports it. It returns false when nothing is known of the account.
 func (q *Quota) Reset(name string, now time.Time) bool {
 	rs := q.rules.Load()
 	a := q.table.known(rs, name)

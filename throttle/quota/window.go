@@ -13,7 +13,7 @@ import (
 // charge is remembered for at most 1/16 of the period too long.
 const buckets = 16
 
-// never is when something happens that never does.
+// never is later than everything.
 const never = math.MaxInt64
 
 // state is what one account has used of one rule. The zero state is fresh.
@@ -41,8 +41,8 @@ func (st *state) reset() {
 	*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
 }
 
-// roll brings a state up to now. A clock that runs backwards a little changes nothing; one that is set back by more
-// than a period starts the count again, or an account would be shut out until the clock is where it was.
+// roll brings a state up to now. A clock that runs backwards a little changes nothing. One that is set back by more
+// than a period starts the count again: else an account would be shut out until the clock is where it was.
 func (r *rule) roll(st *state, t *terms, now int64) {
 	switch r.way {
 	case inPeriods:
@@ -76,8 +76,8 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		}
 	case steady:
 		st.rescale(t, now)
-		// Requests never owe more than a burst; bytes may, so that nobody can tell a debt from a clock. Whoever is late
-		// must not be taken for a clock that was set back.
+		// Requests never owe more than a burst, so more means that the clock was set back. Bytes may owe more. A late
+		// event must not be taken for a clock that was set back.
 		if !r.bytes && st.start-now > add(t.whole, t.period) {
 			st.start = add(now, t.whole)
 		}
@@ -117,7 +117,7 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	return paid
 }
 
-// ringSlot is where a bucket stands in the ring. Just after the epoch, buckets have numbers below zero.
+// ringSlot is the slot of a bucket. Just after the epoch, buckets have numbers below zero.
 func ringSlot(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 
 // begin makes the bucket that now lies in the current one of a ring that is empty.
@@ -188,7 +188,7 @@ func (r *rule) later(start, n int64) int64 {
 	if r.Period.Calendar == weir.NoCalendar {
 		return add(start, mul(n, r.base.period))
 	}
-	// Nobody waits for years, so nobody needs to know exactly when they are over.
+	// Nobody waits for years, so an approximate end will do.
 	for ; n > 0 && start < math.MaxInt64/2; n-- {
 		_, end := r.Period.Bounds(time.Unix(0, start), r.loc)
 		if n > 100 {
@@ -199,7 +199,7 @@ func (r *rule) later(start, n int64) int64 {
 	return start
 }
 
-// estimate returns when somebody who joins the line now can expect to be called.
+// estimate returns when an event that joins the line now can expect to be called.
 func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	gap := r.gap(t)
 	at := max(now, st.pace)
@@ -245,7 +245,7 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		st.used = max(0, st.used-n)
 	case r.way == steady:
 		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
-		// How much of it was paid off at another rate nobody knows.
+		// How much was paid off at another rate is not known.
 		if at >= r.from {
 			st.start -= max(0, cost(n, t)-max(0, now-at))
 		}
@@ -297,7 +297,7 @@ func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	return st.end + buckets*r.bucket
 }
 
-// idle reports whether the state is as good as fresh at now.
+// idle reports whether nothing that the state has counted counts at now.
 func (r *rule) idle(st *state, t *terms, now int64) bool {
 	r.roll(st, t, now)
 	if r.way == steady {

@@ -19,8 +19,8 @@ const (
 	layerFull   = 0.46473857148100998 // of the bits are set: 1 - e^(-10/16)
 )
 
-// A Filter is a Bloom filter that grows: the source's other structure. It counts different recipients, and tells who is
-// known. Those beyond the first million stay new. The zero value is empty. It is not safe for concurrent use.
+// A Filter is a Bloom filter that grows: the source's other structure. It counts different recipients, and knows them.
+// Those beyond the first million stay new. The zero value is empty. It is not safe for concurrent use.
 type Filter struct {
 	words []uint64 // all layers, one after the other
 	set   int      // bits of the last layer
@@ -34,7 +34,7 @@ func (f *Filter) layer(i int) []uint64 {
 	return f.words[from : from+firstLayer<<i]
 }
 
-// hash gives the first place of a key in a layer, and how far it is to the next.
+// hash returns the first bit of a key in a layer, and the distance to the next.
 func hash(key uint64, layer int) (at, step uint32) {
 	x := key + uint64(layer+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -43,7 +43,7 @@ func hash(key uint64, layer int) (at, step uint32) {
 	return uint32(x >> 32), uint32(x) | 1
 }
 
-// Has reports whether a recipient was added; one in a hundred who was not seems to have been.
+// Has reports whether a recipient was added. It is wrong for one in a hundred that were not.
 func (f *Filter) Has(key uint64) bool {
 	for i := f.layers() - 1; i >= 0; i-- {
 		if inLayer(f.layer(i), key, i) {
@@ -61,10 +61,17 @@ func inLayer(words []uint64, key uint64, layer int) bool {
 			return false
 		}
 		at += step
-		step += i // without it, keys would share more places than by chance
+		step += i // without it, keys would share more bits than by chance
 	}
 	return true
 }
+
+// lastFull reports whether the last layer takes nobody any more, and isFull whether the filter does not.
+func (f *Filter) lastFull() bool {
+	return float64(f.set) >= layerFull*float64(64*len(f.layer(f.layers()-1)))
+}
+
+func (f *Filter) isFull() bool { return f.layers() == maxLayers && f.lastFull() }
 
 // Add adds a recipient, and reports whether anything changed.
 func (f *Filter) Add(key uint64) bool {
@@ -72,8 +79,8 @@ func (f *Filter) Add(key uint64) bool {
 		return false
 	}
 	last := f.layers() - 1
-	if last < 0 || float64(f.set) >= layerFull*float64(64*len(f.layer(last))) {
-		if last+1 == maxLayers {
+	if last < 0 || f.lastFull() {
+		if f.isFull() {
 			return false
 		}
 		if last >= 0 {

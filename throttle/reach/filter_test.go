@@ -79,9 +79,10 @@ func TestFilterIsStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := drawKeys(t, "keys", 300)
 		f := filterOf(keys)
-		b := stored(f)
+		b := storedBytes(f)
 		var read Filter
-		if err := read.UnmarshalBinary(b); err != nil || !bytes.Equal(stored(&read), b) || read.Count() != f.Count() {
+		if err := read.UnmarshalBinary(b); err != nil || !bytes.Equal(storedBytes(&read), b) ||
+			read.Count() != f.Count() {
 			t.Fatalf("%v: %f was stored, %f read", err, f.Count(), read.Count())
 		}
 		for _, key := range append(keys, drawKeys(t, "more", 100)...) {
@@ -109,12 +110,13 @@ func TestFilterMerges(t *testing.T) {
 		ab, ba := *a, *b
 		errA, errB := ab.Merge(b), ba.Merge(a)
 		if errA != nil || errB != nil {
-			if !errors.Is(errA, ErrFull) || !errors.Is(errB, ErrFull) || !bytes.Equal(stored(&ab), stored(a)) {
+			if !errors.Is(errA, ErrFull) || !errors.Is(errB, ErrFull) ||
+				!bytes.Equal(storedBytes(&ab), storedBytes(a)) {
 				t.Fatal(errA, errB)
 			}
 			return
 		}
-		if !bytes.Equal(stored(&ab), stored(&ba)) {
+		if !bytes.Equal(storedBytes(&ab), storedBytes(&ba)) {
 			t.Fatal("the order matters")
 		}
 		for _, key := range slices.Concat(x, y) {
@@ -122,7 +124,7 @@ func TestFilterMerges(t *testing.T) {
 				t.Fatal("forgotten")
 			}
 		}
-		if again := ab; again.Merge(a) != nil || !bytes.Equal(stored(&again), stored(&ab)) {
+		if again := ab; again.Merge(a) != nil || !bytes.Equal(storedBytes(&again), storedBytes(&ab)) {
 			t.Fatal("merging again changed it")
 		}
 	})
@@ -133,7 +135,7 @@ func TestFilterMerges(t *testing.T) {
 
 func FuzzFilter(f *testing.F) {
 	for _, n := range []int{0, 1, 100} {
-		f.Add(stored(filterOf(someKeys(1, n))))
+		f.Add(storedBytes(filterOf(someKeys(1, n))))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s Filter
@@ -143,8 +145,8 @@ func FuzzFilter(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.Equal(stored(&s), b) {
-			t.Errorf("%x was read, %x is stored", b, stored(&s))
+		if !bytes.Equal(storedBytes(&s), b) {
+			t.Errorf("%x was read, %x is stored", b, storedBytes(&s))
 		}
 		for _, key := range someKeys(uint64(len(b)), 100) {
 			if s.Add(key); !s.Has(key) {

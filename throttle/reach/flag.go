@@ -9,7 +9,7 @@ type flag struct {
 	ended     int64 // when the last one ended
 	sentSince int64 // when the period of the limit began
 	sent      int   // messages that passed in it, also before the flag: only where a limit is what holds
-	before    int   // … and in the period before it, where no flag held then
+	before    int   // messages in the period before it, where no flag held then
 }
 
 // maxSent is how far messages are counted. A limit is lower.
@@ -25,7 +25,7 @@ func (f *flag) lower(now int64) {
 }
 
 // spent reports whether a user has sent as many messages as a flagged user may, and lets the period of the limit pass.
-// Until the flag, the period before counts, too: else a flag at the end of a period would begin anew.
+// Before the flag, the previous period counts too: else a user flagged at the end of a period could send again at once.
 func (f *flag) spent(r *Rules, now int64) bool {
 	switch past := now - f.sentSince; {
 	case past < r.per:

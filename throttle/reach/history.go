@@ -9,13 +9,13 @@ import (
 
 // A history is what is known of a user's recipients. It keeps what it was begun with: where rules ask for another
 // structure, or for a set of known recipients, that is begun beside it, and from then on all of them are kept. So
-// nobody who was known gets new by a change of the configuration. A sketch keeps its number of cells.
+// no known recipient becomes new by a change of the configuration. A sketch keeps its number of cells.
 type history struct {
 	sketch *Sketch
 	known  *Known
 	filter *Filter
 
-	tried []uint32 // who was held or refused lately, of a flagged user: who is tried again counts once
+	tried []uint32 // recipients of a flagged user that were held or refused lately: each counts once
 
 	late     bool // the sketch was begun after the filter, and does not know everybody
 	knownBy  begun
@@ -23,7 +23,7 @@ type history struct {
 
 	filtered bool   // there is a filter
 	settled  bool   // there is a settled part, or a filter
-	missing  bool   // … which SetKnown has not given yet
+	missing  bool   // SetKnown has not given that part yet
 	stored   uint64 // the generation that is stored
 	unstored bool   // the filter has changed since it was stored
 }
@@ -35,7 +35,8 @@ type begun struct {
 }
 
 // A set that was begun late is believed with a twentieth more than there were; with a twentieth less after a week,
-// since a sketch may have counted too many; and after 90 days whatever it has: whoever is not in it is new again.
+// since a sketch may have counted too many; and after 90 days whatever it has: a recipient that is not in it is new
+// again.
 const (
 	soonLate = 7 * secDay
 	maxLate  = 90 * secDay
@@ -96,7 +97,7 @@ func (h *history) count() float64 {
 	return 0
 }
 
-// maxTried is how many are remembered who were held or refused. Those before them count again.
+// maxTried is how many of those are remembered. Earlier ones count again.
 const maxTried = 256
 
 // wasTried reports whether a recipient was held or refused lately.
@@ -111,15 +112,10 @@ func (h *history) try(key uint64) {
 	h.tried = append(slices.Clip(h.tried[from:]), uint32(key>>32))
 }
 
-func (f *Filter) isFull() bool {
-	last := f.layers() - 1
-	return last+1 == maxLayers && float64(f.set) >= layerFull*float64(64*len(f.layer(last)))
-}
-
 // A scale weighs recipients of a message against the history.
 type scale struct {
 	*history
-	sure  bool     // who is in no set is new
+	sure  bool     // a recipient in no set is new
 	count Counting // by the sketch, where that was asked for
 }
 
@@ -159,7 +155,7 @@ func (s *scale) weigh(key uint64) (known, fresh bool, weight float64) {
 		return false, true, 1
 	}
 	if s.sketch == nil {
-		return false, true, 0 // the filter is full, and nobody can tell
+		return false, true, 0 // the filter is full: it is not known
 	}
 	weight = s.sketch.Weigh(key)
 	fresh = s.sure || weight > 0

@@ -10,37 +10,30 @@ import (
 	"weir/identify"
 )
 
-// ErrNobody is returned for a message that has nothing of what tells recipients apart.
+// ErrNobody is returned for a message without anything that identifies a recipient.
 var ErrNobody = errors.New("reach: nobody to count")
 
-// together joins what tells recipients apart by several: no form has it in it.
+// together joins several identifiers of a recipient. No form contains it.
 const together = "\x00"
 
-// identifiers are what tells the recipients of a kind of message apart.
+// identifiers are what identifies the recipients of a kind of message.
 func (r *Rules) identifiers(kind string) []Identifier {
 	if len(r.o.Identifier) > 0 {
 		return r.o.Identifier
 	}
-	switch kind {
-	case "sms", "mms":
-		return phoneOnly
-	case "social":
-		return nameOnly
-	case "device":
-		return deviceOnly
+	if ids, known := byKind[kind]; known {
+		return ids
 	}
-	return addressOnly
+	return byKind["mail"]
 }
 
-var (
-	addressOnly = []Identifier{ByAddress}
-	phoneOnly   = []Identifier{ByPhone}
-	nameOnly    = []Identifier{ByName}
-	deviceOnly  = []Identifier{ByDevice}
-)
+// byKind has what identifies recipients where the options do not say it.
+var byKind = map[string][]Identifier{
+	"mail": {ByAddress}, "sms": {ByPhone}, "mms": {ByPhone}, "social": {ByName}, "device": {ByDevice},
+}
 
 // Recipients returns the forms by which the recipients of a message of any kind are counted, those that are, each once.
-// A message that has nothing of what tells recipients apart is an error, which says what is missing.
+// A message without anything that identifies a recipient is an error, which says what is missing.
 //
 // Addresses and devices are the recipients of the message; its name and phone are those of a single recipient, and its
 // recipients are names or phones too, by the kind of the message, or where it has neither. What is no address or device
@@ -96,7 +89,7 @@ func (r *Rules) Recipients(kind string, m *weir.Message) (normal []string, err e
 	return normal, nil
 }
 
-// form returns the one form of what tells recipients apart, and whether it is counted. What is no phone is an error.
+// form returns the normal form of an identifier, and whether it is counted. A text that is no phone is an error.
 func (r *Rules) form(id Identifier, text string) (normal string, counted bool, err error) {
 	switch id {
 	case ByName:

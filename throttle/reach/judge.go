@@ -23,13 +23,13 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 	}
 	j := judgement{count: scale.count}
 	action := x.r.o.Over
-	// What was sent before the flag counts, too: a thief has had it.
+	// What was sent before the flag counts too: the thief sent it.
 	limited := action == Limit && len(keys) > 0
 	spent, passes := limited && m.spent(x.r, m.at), false
 	for i, key := range keys {
 		known, fresh, weight := scale.weigh(key)
 		if m.flagged && weight > 0 && h.wasTried(key) && (action != Limit || spent) {
-			weight = 0 // who was tried is counted already, until the message gets through
+			weight = 0 // it was counted when it was tried, until the message gets through
 		}
 		if known && i < 64*len(j.known) {
 			j.known[i/64] |= 1 << (i % 64)

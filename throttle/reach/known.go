@@ -13,7 +13,7 @@ const MaxKnown = 1 << 20
 // generations say how the settled part is cut: the first recipients make up the first generation, and so on. What is
 // settled has lost most of its hash, so later ones, of which there are more, are told apart by more. The number of
 // values over their bound is the share of strangers who seem to be known: 0.95% in all generations together. Each bound
-// is a multiple of the one before, so that a value of a later generation also tells the one of an earlier.
+// is a multiple of the one before, so that a value of a later generation also gives the one of an earlier.
 var generations = [...]struct {
 	size  int    // how many it is for
 	bound uint32 // hashes are made values below it
@@ -74,7 +74,7 @@ func (k *Known) mostRecent() int { return max(minRecent, min(k.n/recentShare, ma
 
 // settle packs the recent ones into the newest generation that is not full. One may get a few more than its size.
 func (k *Known) settle() {
-	sets := openSettled(k.settled)
+	sets, _, _ := openSettled(k.settled)
 	g := max(len(sets)-1, 0)
 	if len(sets) > 0 && int(sets[g].n) >= generations[g].size && g+1 < len(generations) {
 		g++
@@ -88,7 +88,7 @@ func (k *Known) settle() {
 	k.times++
 	sets[g] = *w.pack()
 	k.settled = appendSettled(k.times, sets)
-	k.recent = nil // they are many only for as long as they are
+	k.recent = nil // frees the memory
 }
 
 func merge(w *packer, c *cursor, recent []uint32) {
@@ -125,7 +125,9 @@ func (k *Known) Merge(o *Known) error {
 	merged := *k
 	merged.recent = nil
 	if len(o.settled) > 0 && (len(k.settled) == 0 || !bytes.Equal(k.settled[settledHead:], o.settled[settledHead:])) {
-		sets, n, err := mergeSettled(openSettled(k.settled), openSettled(o.settled))
+		mine, _, _ := openSettled(k.settled)
+		others, _, _ := openSettled(o.settled)
+		sets, n, err := mergeSettled(mine, others)
 		if err != nil {
 			return err
 		}

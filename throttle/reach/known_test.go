@@ -144,8 +144,8 @@ func TestKnownManyForgetsNobody(t *testing.T) {
 			t.Fatalf("%d of %d is forgotten", i, len(keys))
 		}
 	}
-	if n := len(openSettled(k.settled)); n != 2 || k.Len() < 25_800 {
-		t.Errorf("%d generations, %d", n, k.Len())
+	if sets, _, _ := openSettled(k.settled); len(sets) != 2 || k.Len() < 25_800 {
+		t.Errorf("%d generations, %d", len(sets), k.Len())
 	}
 }
 

@@ -29,44 +29,29 @@ func (k *Known) SetSettled(b []byte) error {
 	if err := checkVersion("settled recipients", b, settledVersion); err != nil {
 		return err
 	}
-	if len(b) < settledHead || binary.LittleEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], checksums) {
-		return corrupt("settled recipients", b)
-	}
-	n, ok := checkSettled(b)
-	if !ok {
+	_, n, ok := openSettled(b)
+	if !ok || binary.LittleEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], checksums) {
 		return corrupt("settled recipients", b)
 	}
 	k.settled, k.n, k.times = b[:len(b):len(b)], n, binary.LittleEndian.Uint64(b[8:])
 	return nil
 }
 
-// checkSettled looks at all that a look-up relies on, and counts.
-func checkSettled(b []byte) (n int, ok bool) {
+// openSettled returns the generations, the first one first, and how many recipients they have. It looks at all that a
+// look-up relies on.
+func openSettled(b []byte) (sets []packed, n int, ok bool) {
 	if len(b) < settledHead || b[1] == 0 || int(b[1]) > len(generations) || b[2] != 0 || b[3] != 0 {
-		return 0, false
+		return nil, 0, false
 	}
-	rest := b[settledHead:]
-	for g := int(b[1]) - 1; g >= 0; g-- {
-		var p packed
-		if rest, ok = p.open(rest, generations[g].bound); !ok {
-			return 0, false
-		}
-		n += int(p.n)
-	}
-	return n, len(rest) == 0 && n <= MaxKnown
-}
-
-// openSettled returns the generations, the first one first.
-func openSettled(b []byte) []packed {
-	if len(b) == 0 {
-		return nil
-	}
-	sets := make([]packed, b[1])
+	sets = make([]packed, b[1])
 	rest := b[settledHead:]
 	for g := len(sets) - 1; g >= 0; g-- {
-		rest, _ = sets[g].open(rest, generations[g].bound)
+		if rest, ok = sets[g].open(rest, generations[g].bound); !ok {
+			return nil, 0, false
+		}
+		n += int(sets[g].n)
 	}
-	return sets
+	return sets, n, len(rest) == 0 && n <= MaxKnown
 }
 
 // inSettled looks in all generations. It first finds out where to look in each, and then waits for memory once.

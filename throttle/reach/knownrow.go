@@ -38,7 +38,7 @@ func (s *State) KnownChanged() bool {
 	return !s.missing && (s.unstored || s.known != nil && s.known.Generation() != s.stored)
 }
 
-// KnownStored tells the state that what AppendKnown appends is stored.
+// KnownStored notes that what AppendKnown appends is stored.
 func (s *State) KnownStored() {
 	s.unstored, s.stored = false, 0
 	if s.known != nil {
@@ -63,29 +63,24 @@ func (s *State) SetKnown(b []byte) error {
 	if err != nil {
 		return err
 	}
-	has := r.byte()
+	has := r.Byte()
 	if has == 0 || has > rowFilter|rowSettled {
-		r.fail()
+		r.Fail()
 	}
 	var filter *Filter
 	if has&rowFilter != 0 {
 		filter = new(Filter)
-		if part := r.take(uint64(r.uint32())); r.err == nil {
-			r.keep(filter.UnmarshalBinary(part))
-		}
+		r.part(uint64(r.Uint32()), filter.UnmarshalBinary)
 	}
 	known := new(Known)
 	if s.known != nil {
 		*known = *s.known
 	}
 	if has&rowSettled != 0 {
-		settled := r.take(uint64(len(r.b)))
-		if len(settled) == 0 {
-			r.fail()
+		if len(r.Left) == 0 {
+			r.Fail()
 		}
-		if r.err == nil {
-			r.keep(known.SetSettled(settled))
-		}
+		r.part(uint64(len(r.Left)), known.SetSettled)
 	}
 	if err := r.end(); err != nil {
 		return err

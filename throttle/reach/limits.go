@@ -32,7 +32,7 @@ func (m *meter) limit(x *measure, w Window, fresh float64) float64 {
 		return float64(max(o.Floor, o.Threshold.Count))
 	}
 	limit := max(m.threshold(x, w, fresh), float64(o.Floor))
-	// A sketch that is not exact any more counts by chance. Three times its usual error is more than chance.
+	// A sketch that is not exact any more is wrong by chance. Three times its usual error is not chance.
 	if x.blur > 0 {
 		limit += 3 * math.Sqrt(limit*x.blur)
 	}

@@ -144,21 +144,12 @@ type Dynamic struct {
 	Learn weir.Duration `yaml:"learn"`
 }
 
-// What holds where nobody said otherwise.
+// What holds where nobody said otherwise, as far as others need to know.
 const (
-	DefaultFloor     = 50
-	DefaultNewcomers = 10_000
-	DefaultWithheld  = 500
-	DefaultSize      = weir.Size(50_000_000) // of what is withheld
-	DefaultCells     = 4096
-	DefaultQuantile  = weir.Share(0.999)
-	DefaultTimes     = Times(2)
-	DefaultUntil     = weir.Share(0.5)
-	DefaultFor       = weir.Duration(time.Hour)
-	DefaultLearn     = weir.Duration(7 * 24 * time.Hour)
+	DefaultFloor = 50
+	DefaultCells = 4096
+	DefaultFor   = weir.Duration(time.Hour)
 )
-
-var defaultLimit = weir.Rate{Count: 10, Per: time.Hour}
 
 // WithDefaults returns the options with everything filled in, except an identifier that follows the kind of message.
 func (o Options) WithDefaults() Options {
@@ -177,16 +168,16 @@ func (o Options) WithDefaults() Options {
 		}
 	}
 	o.Dynamic.From = cmp.Or(o.Dynamic.From, FromCohort)
-	o.Dynamic.Quantile = cmp.Or(o.Dynamic.Quantile, DefaultQuantile)
-	o.Dynamic.Times = cmp.Or(o.Dynamic.Times, DefaultTimes)
-	o.Dynamic.Learn = cmp.Or(o.Dynamic.Learn, DefaultLearn)
-	o.Newcomers = cmp.Or(o.Newcomers, DefaultNewcomers)
+	o.Dynamic.Quantile = cmp.Or(o.Dynamic.Quantile, 0.999)
+	o.Dynamic.Times = cmp.Or(o.Dynamic.Times, 2)
+	o.Dynamic.Learn = cmp.Or(o.Dynamic.Learn, weir.Duration(7*24*time.Hour))
+	o.Newcomers = cmp.Or(o.Newcomers, 10_000)
 	o.Over = cmp.Or(o.Over, HoldNew)
-	o.Withheld = cmp.Or(o.Withheld, DefaultWithheld)
-	o.WithheldSize = cmp.Or(o.WithheldSize, DefaultSize)
-	o.Limit = cmp.Or(o.Limit, defaultLimit)
+	o.Withheld = cmp.Or(o.Withheld, 500)
+	o.WithheldSize = cmp.Or(o.WithheldSize, 50_000_000)
+	o.Limit = cmp.Or(o.Limit, weir.Rate{Count: 10, Per: time.Hour})
 	o.For = cmp.Or(o.For, DefaultFor)
-	o.Until = cmp.Or(o.Until, DefaultUntil)
+	o.Until = cmp.Or(o.Until, 0.5)
 	o.Structure = cmp.Or(o.Structure, HyperLogLog)
 	o.Cells = cmp.Or(o.Cells, DefaultCells)
 	o.Count = cmp.Or(o.Count, InverseProbability)

@@ -55,7 +55,7 @@ func TestNeedsKnown(t *testing.T) {
 }
 
 func TestValidateNamesEveryMistake(t *testing.T) {
-	many := make([]string, MaxListed+1)
+	many := make([]string, weir.MaxListed+1)
 	for i := range many {
 		many[i] = fmt.Sprint("d", i, ".example")
 	}
@@ -111,7 +111,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{Options{Internal: many}, "internal: 1001 are too many"},
 		{Options{Exempt: []string{""}}, "exempt[0]: a name is missing"},
 		{Options{Exempt: []string{"ann smith"}}, `exempt[0]: "ann smith" is not a name`},
-		{Options{Exempt: []string{strings.Repeat("a", MaxName+1)}}, "is too long (at most 320 bytes)"},
+		{Options{Exempt: []string{strings.Repeat("a", weir.MaxName+1)}}, "is too long (at most 320 bytes)"},
 		{Options{Exempt: many}, "exempt: 1001 are too many"},
 		{Options{Structure: "set"}, `structure: unknown structure "set" (one of hyperloglog, bloom)`},
 		{Options{Cells: 1000}, "cells: 1000 is not a number of cells (a power of two between 256 and 65536)"},
@@ -131,7 +131,8 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	if errs := weir.FieldErrors(bad.Validate()); len(errs) != 6 {
 		t.Errorf("%d mistakes, want 6: %v", len(errs), errs)
 	}
-	good := Options{Exempt: many[:MaxListed], Domains: many[:MaxListed], Internal: many[:MaxListed], Country: "+49",
+	good := Options{Exempt: many[:weir.MaxListed], Domains: many[:weir.MaxListed], Internal: many[:weir.MaxListed],
+		Country:    "+49",
 		Identifier: []Identifier{ByName, ByPhone}}
 	if err := good.Validate(); err != nil {
 		t.Error(err)

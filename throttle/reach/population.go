@@ -53,7 +53,7 @@ func cohort(age time.Duration, size float64) int {
 }
 
 const (
-	enough      = 100     // samples of a cohort tell something
+	enough      = 100     // samples of a cohort are enough to judge by
 	maxSamples  = 100_000 // of a cohort: then all count for half, so that older ones fade
 	perSample   = 1 << 4  // so that halves can be counted
 	buckets     = 98      // none, and up to 2^24 by four for each doubling
@@ -218,7 +218,7 @@ type Cohort struct {
 	Size    string  `json:"size"`
 	Samples int     `json:"samples"`
 	Usual   float64 `json:"usual"` // the quantile, or the average
-	Limit   float64 `json:"limit"` // for them; 0 while nobody can tell
+	Limit   float64 `json:"limit"` // for them; 0 while it is not known
 }
 
 // Cohorts lists those that have samples.
@@ -295,7 +295,7 @@ func (p *Population) UnmarshalBinary(b []byte) error {
 	if err != nil {
 		return err
 	}
-	since := int64(r.count(maxTime))
+	since := int64(r.Count(maxTime))
 	var read [len(Windows)][cohorts]histogram
 	for w := range read {
 		for c := range read[w] {
@@ -313,19 +313,19 @@ func (p *Population) UnmarshalBinary(b []byte) error {
 }
 
 func (h *histogram) read(r *reader) {
-	full := int(r.count(buckets))
+	full := int(r.Count(buckets))
 	if full == 0 {
 		return
 	}
-	h.sum = math.Float64frombits(r.uint64())
+	h.sum = math.Float64frombits(r.Uint64())
 	if !(h.sum >= 0 && h.sum <= 2*maxSamples*upper(buckets-1)) {
-		r.fail()
+		r.Fail()
 	}
-	for at := 0; full > 0 && r.err == nil; full-- {
-		at += int(r.count(buckets))
-		n := uint32(r.count((maxSamples + 1) * perSample))
+	for at := 0; full > 0 && !r.Bad; full-- {
+		at += int(r.Count(buckets))
+		n := uint32(r.Count((maxSamples + 1) * perSample))
 		if at >= buckets || n == 0 {
-			r.fail()
+			r.Fail()
 			return
 		}
 		h.counts[at] = n
@@ -333,6 +333,6 @@ func (h *histogram) read(r *reader) {
 		at++
 	}
 	if h.samples > (maxSamples+1)*perSample {
-		r.fail()
+		r.Fail()
 	}
 }

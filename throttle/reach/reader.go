@@ -1,13 +1,13 @@
 package reach
 
-import "encoding/binary"
+import "weir/internal/stored"
 
-// A reader reads what was stored until something is wrong, and nothing but zeroes from then on.
+// A reader reads what was stored, and knows what that is.
 type reader struct {
+	stored.Reader
 	what string
 	all  []byte
-	b    []byte // what is left
-	err  error
+	err  error // of a part
 }
 
 // newReader looks at the first byte, which is the version.
@@ -15,62 +15,28 @@ func newReader(what string, b []byte, version byte) (*reader, error) {
 	if err := checkVersion(what, b, version); err != nil {
 		return nil, err
 	}
-	return &reader{what: what, all: b, b: b[1:]}, nil
+	return &reader{Reader: stored.Reader{Left: b[1:]}, what: what, all: b}, nil
 }
 
-func (r *reader) fail() {
-	if r.err == nil {
-		r.err = corrupt(r.what, r.all)
+// part reads a part of so many bytes.
+func (r *reader) part(n uint64, read func([]byte) error) {
+	b := r.Take(n)
+	if r.Bad {
+		return
 	}
-	r.b = nil
-}
-
-// keep notes what was wrong with a part.
-func (r *reader) keep(err error) {
-	if err != nil && r.err == nil {
-		r.err, r.b = err, nil
+	if err := read(b); err != nil {
+		r.err = err
+		r.Fail()
 	}
 }
 
 // end returns what was wrong. Something left is wrong, too.
 func (r *reader) end() error {
-	if len(r.b) > 0 {
-		r.fail()
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.Bad || len(r.Left) > 0:
+		return corrupt(r.what, r.all)
 	}
-	return r.err
-}
-
-// take returns the next n bytes; nil where there are not so many.
-func (r *reader) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	taken := r.b[:n:n]
-	r.b = r.b[n:]
-	return taken
-}
-
-func (r *reader) byte() byte     { return byte(r.number(1)) }
-func (r *reader) uint16() uint16 { return uint16(r.number(2)) }
-func (r *reader) uint32() uint32 { return uint32(r.number(4)) }
-func (r *reader) uint64() uint64 { return r.number(8) }
-
-// number reads a number of so many bytes, big-endian.
-func (r *reader) number(bytes uint64) (n uint64) {
-	for _, b := range r.take(bytes) {
-		n = n<<8 | uint64(b)
-	}
-	return n
-}
-
-// count reads a number up to a bound, in as few bytes as it takes.
-func (r *reader) count(most uint64) uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || n > 1 && r.b[n-1] == 0 || v > most {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
+	return nil
 }

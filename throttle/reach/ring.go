@@ -14,12 +14,12 @@ type ring struct {
 	slots [ringSlots]uint32
 }
 
-// maxTime is far away enough for everybody.
+// maxTime is the latest time that is kept.
 const maxTime = math.MaxInt32 << 8
 
 func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), maxTime) }
 
-// lost is a time before which a clock has lost its own: machines without one begin there. It then stands still.
+// lost is a time before which a clock is not believed: machines without a battery begin there. Time then stands still.
 const lost = 50 * 365 * secDay
 
 func instant(at int64) time.Time { return time.Unix(at, 0).UTC() }
@@ -55,7 +55,7 @@ func (g *ring) move(now int64) {
 // of are the slots of a window and the one before it.
 func (g *ring) of(i int) []uint32 { return g.slots[shapes[i].from : shapes[i].from+2*shapes[i].slots] }
 
-// forget leaves only the windows themselves: what a flagged user tried in those before is nothing to go by.
+// forget clears the windows before the current ones: what a flagged user tried there is not usual.
 func (g *ring) forget() {
 	for i := range shapes {
 		clear(g.of(i)[shapes[i].slots:])
@@ -70,21 +70,11 @@ func (g *ring) add(n float64) {
 	}
 }
 
-// sum is how many were counted in a window, and previous in the one before it.
-func (g *ring) sum(w Window) float64 {
-	s := w.shape()
-	return total(g.slots[s.from : s.from+s.slots])
-}
+// sum is how many were counted in a window, previous in the one before it, and latest in its latest slots.
+func (g *ring) sum(w Window) float64      { return total(g.of(int(w))[:w.shape().slots]) }
+func (g *ring) previous(w Window) float64 { return total(g.of(int(w))[w.shape().slots:]) }
 
-func (g *ring) previous(w Window) float64 {
-	s := w.shape()
-	return total(g.slots[s.from+s.slots : s.from+2*s.slots])
-}
-
-func (g *ring) latest(w Window, slots int64) float64 {
-	from := w.shape().from
-	return total(g.slots[from : from+int(slots)])
-}
+func (g *ring) latest(w Window, slots int64) float64 { return total(g.of(int(w))[:slots]) }
 
 func total(slots []uint32) float64 {
 	sum := uint64(0)

@@ -270,7 +270,7 @@ func TestSketchMerges(t *testing.T) {
 		if err := errors.Join(ab.Merge(b), ba.Merge(a)); err != nil {
 			t.Fatal(err)
 		}
-		first, second := stored(ab), stored(ba)
+		first, second := storedBytes(ab), storedBytes(ba)
 		if !bytes.Equal(first, second) {
 			t.Fatalf("the order matters: %v and %v", ab.Count(), ba.Count())
 		}
@@ -279,11 +279,11 @@ func TestSketchMerges(t *testing.T) {
 			t.Fatalf("no union: %v and %v, together %v", a.Count(), b.Count(), both.Count())
 		}
 		for _, o := range []*Sketch{a, b, ab} {
-			if err := ab.Merge(o.Clone()); err != nil || !bytes.Equal(stored(ab), first) {
+			if err := ab.Merge(o.Clone()); err != nil || !bytes.Equal(storedBytes(ab), first) {
 				t.Fatalf("merging again changed it: %v", err)
 			}
 		}
-		if !bytes.Equal(stored(a), stored(make(x))) || !bytes.Equal(stored(b), stored(make(y))) {
+		if !bytes.Equal(storedBytes(a), storedBytes(make(x))) || !bytes.Equal(storedBytes(b), storedBytes(make(y))) {
 			t.Fatal("what was merged has changed")
 		}
 		// The count goes on from there.
@@ -294,7 +294,7 @@ func TestSketchMerges(t *testing.T) {
 	})
 }
 
-func stored(s interface {
+func storedBytes(s interface {
 	AppendBinary([]byte) ([]byte, error)
 }) []byte {
 	b, err := s.AppendBinary(nil)
@@ -311,11 +311,11 @@ func TestSketchIsStored(t *testing.T) {
 			s.Add(key)
 		}
 		var read Sketch
-		b := stored(s)
+		b := storedBytes(s)
 		if err := read.UnmarshalBinary(b); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(stored(&read), b) || read.Count() != s.Count() || read.Changes() != s.Changes() ||
+		if !bytes.Equal(storedBytes(&read), b) || read.Count() != s.Count() || read.Changes() != s.Changes() ||
 			read.chances != s.chances {
 			t.Fatalf("%v was stored, %v read", s.Count(), read.Count())
 		}
@@ -330,7 +330,7 @@ func TestSketchIsStored(t *testing.T) {
 // What is no sketch is refused, wherever it is cut off, and changes nothing.
 func TestSketchRefuses(t *testing.T) {
 	for _, n := range []int{0, 10, 1000} {
-		b := stored(sketchOf(someKeys(1, n)))
+		b := storedBytes(sketchOf(someKeys(1, n)))
 		s := sketchOf(someKeys(2, 3))
 		for cut := range min(len(b), 200) {
 			if err := s.UnmarshalBinary(b[:cut]); !errors.Is(err, ErrCorrupt) {
@@ -352,13 +352,13 @@ func TestSketchRefuses(t *testing.T) {
 
 func FuzzSketch(f *testing.F) {
 	for _, n := range []int{0, 1, 10, 1000} {
-		f.Add(stored(sketchOf(someKeys(1, n))))
+		f.Add(storedBytes(sketchOf(someKeys(1, n))))
 	}
 	small, _ := NewSketch(256)
 	for _, key := range someKeys(1, 100) {
 		small.Add(key)
 	}
-	f.Add(stored(small))
+	f.Add(storedBytes(small))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s Sketch
 		if err := s.UnmarshalBinary(b); err != nil {
@@ -367,8 +367,8 @@ func FuzzSketch(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.Equal(stored(&s), b) {
-			t.Errorf("%x was read, %x is stored", b, stored(&s))
+		if !bytes.Equal(storedBytes(&s), b) {
+			t.Errorf("%x was read, %x is stored", b, storedBytes(&s))
 		}
 		for _, key := range someKeys(uint64(len(b)), 100) {
 			if w := s.Weigh(key); w != s.Add(key) || w < 0 || math.IsInf(w, 0) || math.IsNaN(w) {

@@ -31,9 +31,9 @@ const (
 // A Verdict is what Judge says about a message as a whole.
 type Verdict struct {
 	Flagged bool  // the user is flagged, before this message or by it
-	Now     bool  // … by it
-	New     int   // how many of the recipients are new to the user, as far as one can tell
-	Known   int   // … and how many are not
+	Now     bool  // by this message
+	New     int   // how many of the recipients are new to the user, as far as is known
+	Known   int   // how many are not
 	Held    int   // how many are held
 	Refused int   // how many are refused
 	Cause   Cause // why, where some are
@@ -67,8 +67,8 @@ func (s *State) Judge(r *Rules, p *Population, now time.Time, keys []uint64, fat
 }
 
 // Commit takes a judged message into the history that is accepted, or turned away. fates are what became of its
-// recipients: who passed is known from now on; who was held or refused counts as an attempt, and does not become known.
-// nil: what Judge says. It returns the verdict as Judge does, and what the population learns from.
+// recipients: one that passed is known from now on; one that was held or refused counts as an attempt and stays
+// unknown. nil: what Judge says. It returns the verdict as Judge does, and what the population learns from.
 func (s *State) Commit(r *Rules, p *Population, now time.Time, keys []uint64, fates []Fate) (Verdict, []Sample) {
 	var samples []Sample
 	x := s.measure(r, p, now, &s.meter, &samples)
@@ -135,7 +135,7 @@ func (s *State) Advance(r *Rules, p *Population, now time.Time) (ended bool, sam
 	return flagged && !s.flagged, samples
 }
 
-// Clear ends a flag because an operator says so, and begins to count anew: who is known stays known.
+// Clear ends a flag because an operator says so, and begins to count anew. Known recipients stay known.
 func (s *State) Clear(now time.Time) {
 	s.pass(seconds(now), s.count(), nil)
 	clear(s.slots[:])
@@ -162,7 +162,7 @@ func (s *State) Flagged() (since time.Time, by Figure, flagged bool) {
 	return instant(s.flagSince), s.by, true
 }
 
-// Count is how many different recipients the user has written to, as far as one can tell.
+// Count is how many different recipients the user has written to, as far as is known.
 func (s *State) Count() float64 { return s.count() }
 
 // Since is when the first message was committed. It is zero where none was.

@@ -30,21 +30,17 @@ const (
 	hasAll     = hasPending<<len(Windows) - 1
 )
 
-func bit(set bool, b uint16) uint16 {
-	if set {
-		return b
-	}
-	return 0
-}
-
 // AppendBinary appends the state, without the settled part of the known recipients. It is versioned. There is no error.
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
-	has := bit(s.started, hasStarted) | bit(s.flagged, hasFlag) | bit(s.operator, hasOperator) | bit(s.sketch != nil,
-		hasSketch) |
-		bit(s.late, hasLate) | bit(s.known != nil, hasKnown) | bit(s.filtered, hasFilter) | bit(s.settled, hasSettled) |
-		bit(s.seen != [len(Windows)]uint8{}, hasUsual) | bit(s.ended != 0, hasEnded) | bit(s.sent+s.before != 0,
-		hasSent) |
-		bit(s.knownBy.gap != 0, hasKnownGap) | bit(s.filterBy.gap != 0, hasFilterGap) | uint16(s.pending)*hasPending
+	has := uint16(s.pending) * hasPending
+	for i, there := range []bool{ // in the order of the bits
+		s.started, s.flagged, s.operator, s.sketch != nil, s.late, s.known != nil, s.filtered, s.settled,
+		s.seen != [len(Windows)]uint8{}, s.ended != 0, s.sent+s.before != 0, s.knownBy.gap != 0, s.filterBy.gap != 0,
+	} {
+		if there {
+			has |= 1 << i
+		}
+	}
 	b = append(b, stateVersion)
 	b = binary.BigEndian.AppendUint16(b, has)
 	b = binary.AppendUvarint(b, uint64(s.at))
@@ -130,11 +126,11 @@ func (s *State) UnmarshalBinary(b []byte) error {
 		return err
 	}
 	var read State
-	has := r.uint16()
+	has := r.Uint16()
 	if has&^hasAll != 0 || contradictory(has) {
-		r.fail()
+		r.Fail()
 	}
-	read.at = int64(r.count(maxTime))
+	read.at = int64(r.Count(maxTime))
 	read.readMeter(r, has)
 	read.readHistory(r, has)
 	if err := r.end(); err != nil {
@@ -159,7 +155,7 @@ func contradictory(has uint16) bool {
 }
 
 func (m *meter) readMeter(r *reader, has uint16) {
-	ago := func() int64 { return m.at - int64(r.count(uint64(m.at))) }
+	ago := func() int64 { return m.at - int64(r.Count(uint64(m.at))) }
 	m.started, m.pending = has&hasStarted != 0, uint8(has/hasPending)
 	if m.started {
 		m.since = ago()
@@ -167,43 +163,43 @@ func (m *meter) readMeter(r *reader, has uint16) {
 	if has&hasUsual != 0 {
 		some := false
 		for i := range m.usual {
-			v := r.count(math.MaxUint32*(usualOf+1) + usualOf)
+			v := r.Count(math.MaxUint32*(usualOf+1) + usualOf)
 			m.usual[i], m.seen[i] = uint32(v/(usualOf+1)), uint8(v%(usualOf+1))
 			some = some || m.seen[i] > 0
 			if m.seen[i] == 0 && v != 0 {
-				r.fail()
+				r.Fail()
 			}
 		}
 		if !some {
-			r.fail()
+			r.Fail()
 		}
 	}
 	if m.flagged = has&hasFlag != 0; m.flagged {
 		m.operator = has&hasOperator != 0
-		m.flagSince, m.by.Window = ago(), Window(r.byte())
-		m.by.New, m.by.Limit = float64(r.count(maxParts))/fraction, float64(r.count(maxParts))/fraction
+		m.flagSince, m.by.Window = ago(), Window(r.Byte())
+		m.by.New, m.by.Limit = float64(r.Count(maxParts))/fraction, float64(r.Count(maxParts))/fraction
 		if int(m.by.Window) >= len(Windows) {
-			r.fail()
+			r.Fail()
 		}
 	}
 	if has&hasEnded != 0 {
 		if m.ended = ago(); m.ended == 0 {
-			r.fail()
+			r.Fail()
 		}
 	}
 	if has&hasSent != 0 {
 		m.sentSince = ago()
-		sent := r.count((maxSent+1)*(maxSent+1) - 1)
+		sent := r.Count((maxSent+1)*(maxSent+1) - 1)
 		if m.sent, m.before = int(sent%(maxSent+1)), int(sent/(maxSent+1)); sent == 0 {
-			r.fail()
+			r.Fail()
 		}
 	}
 }
 
 func (s *State) readHistory(r *reader, has uint16) {
 	if has&hasFlag != 0 {
-		for range r.count(maxTried) {
-			s.tried = append(s.tried, uint32(r.count(math.MaxUint32)))
+		for range r.Count(maxTried) {
+			s.tried = append(s.tried, uint32(r.Count(math.MaxUint32)))
 		}
 	}
 	for _, one := range []struct {
@@ -213,9 +209,9 @@ func (s *State) readHistory(r *reader, has uint16) {
 		if has&one.bit == 0 {
 			continue
 		}
-		one.at = s.at - int64(r.count(uint64(s.at)))
-		if one.gap = uint32(r.count(math.MaxUint32)); one.gap == 0 {
-			r.fail()
+		one.at = s.at - int64(r.Count(uint64(s.at)))
+		if one.gap = uint32(r.Count(math.MaxUint32)); one.gap == 0 {
+			r.Fail()
 		}
 	}
 	s.readSlots(r)
@@ -224,28 +220,26 @@ func (s *State) readHistory(r *reader, has uint16) {
 	s.missing = s.settled
 	if has&hasSketch != 0 {
 		s.sketch = new(Sketch)
-		if b := r.take(uint64(r.uint16())); r.err == nil {
-			r.keep(s.sketch.UnmarshalBinary(b))
-		}
+		r.part(uint64(r.Uint16()), s.sketch.UnmarshalBinary)
 	}
 	if has&hasKnown != 0 {
 		s.known = new(Known)
-		r.keep(s.known.SetRecent(r.take(uint64(len(r.b)))))
+		r.part(uint64(len(r.Left)), s.known.SetRecent)
 	}
 }
 
 func (g *ring) readSlots(r *reader) {
 	for i := range shapes {
 		slots := g.of(i)
-		full := r.count(1<<len(slots) - 1)
+		full := r.Count(1<<len(slots) - 1)
 		for ; full != 0; full &= full - 1 {
-			v := r.count(math.MaxUint32<<1 | 1)
+			v := r.Count(math.MaxUint32<<1 | 1)
 			whole := v&1 == 0
 			if v >>= 1; whole {
 				v *= fraction
 			}
 			if v == 0 || v > math.MaxUint32 || whole != (v%fraction == 0) {
-				r.fail()
+				r.Fail()
 			}
 			slots[bits.TrailingZeros64(full)] = uint32(v)
 		}

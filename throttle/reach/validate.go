@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"weir"
 	"weir/identify"
@@ -23,11 +22,9 @@ const (
 	MaxTimes    = Times(1000)
 	MinQuantile = weir.Share(0.5)
 	MaxQuantile = weir.Share(0.9999)
-	MinLearn    = time.Hour
-	MinFor      = time.Minute
-	MaxPeriod   = 365 * 24 * time.Hour
-	MaxListed   = 1_000 // domains, internal ones, and names under exempt
-	MaxName     = 320   // bytes, of a user or a domain
+	MinLearn    = weir.Duration(time.Hour)
+	MinFor      = weir.Duration(time.Minute)
+	MaxPeriod   = weir.Duration(365 * 24 * time.Hour)
 	MinCells    = 256
 	MaxCells    = 65_536
 )
@@ -43,7 +40,7 @@ func (o Options) Validate() error {
 	v.Count("withheld", o.Withheld, MaxWithheld)
 	v.Size("withheld_size", o.WithheldSize, 0, MaxWithheldSize)
 	v.rate("limit", o.Limit)
-	v.between("for", o.For, MinFor)
+	weir.Between(&v.Mistakes, "for", o.For, MinFor, MaxPeriod)
 	if o.Until < 0 || o.Until > 1 {
 		v.Add("until", fmt.Sprintf("%s is out of bounds", o.Until), "between 1% and 100% of the threshold")
 	}
@@ -55,9 +52,9 @@ func (o Options) Validate() error {
 			v.Add("country", fmt.Sprintf("%.16q is not the code of a country", o.Country), "write +49")
 		}
 	}
-	v.list("domains", o.Domains, domain)
-	v.list("internal", o.Internal, domain)
-	v.list("exempt", o.Exempt, name)
+	v.Domains("domains", o.Domains, "", domainForm)
+	v.Domains("internal", o.Internal, "", domainForm)
+	v.Names("exempt", o.Exempt)
 	v.structure(&o)
 	return v.Err()
 }
@@ -99,22 +96,9 @@ func (v *mistakes) threshold(o *Options) {
 
 func (v *mistakes) dynamic(d *Dynamic) {
 	v.OneOf("dynamic.from", string(d.From), string(FromCohort), string(FromAverage))
-	if d.Quantile != 0 && (d.Quantile < MinQuantile || d.Quantile > MaxQuantile) {
-		v.Add("dynamic.quantile", fmt.Sprintf("%s is out of bounds", d.Quantile),
-			fmt.Sprintf("between %s and %s", MinQuantile, MaxQuantile))
-	}
-	if d.Times != 0 && !(d.Times >= 1 && d.Times <= MaxTimes) {
-		v.Add("dynamic.times", fmt.Sprintf("%s is out of bounds", d.Times), fmt.Sprintf("between 1 and %s", MaxTimes))
-	}
-	v.between("dynamic.learn", d.Learn, MinLearn)
-}
-
-// between wants a length of time to be between the least and a year, or left out.
-func (v *mistakes) between(path string, got weir.Duration, least time.Duration) {
-	if got != 0 && (got.Std() < least || got.Std() > MaxPeriod) {
-		v.Add(path, fmt.Sprintf("%s is out of bounds", got),
-			fmt.Sprintf("between %s and %s", weir.Duration(least), weir.Duration(MaxPeriod)))
-	}
+	weir.Between(&v.Mistakes, "dynamic.quantile", d.Quantile, MinQuantile, MaxQuantile)
+	weir.Between(&v.Mistakes, "dynamic.times", d.Times, 1, MaxTimes)
+	weir.Between(&v.Mistakes, "dynamic.learn", d.Learn, MinLearn, MaxPeriod)
 }
 
 func (v *mistakes) rate(path string, r weir.Rate) {
@@ -124,9 +108,9 @@ func (v *mistakes) rate(path string, r weir.Rate) {
 		v.Add(path, "at this rate no message goes on", "write 10/h, or over: block")
 	case r.Count > MaxThreshold:
 		v.Add(path, fmt.Sprintf("%s is too fast", r), fmt.Sprintf("at most %d messages", MaxThreshold))
-	case r.Per < time.Second || r.Per > MaxPeriod:
+	case r.Per < time.Second || r.Per > MaxPeriod.Std():
 		v.Add(path, fmt.Sprintf("%s is out of bounds", r),
-			fmt.Sprintf("messages per 1s to %s", weir.Duration(MaxPeriod)))
+			fmt.Sprintf("messages per 1s to %s", MaxPeriod))
 	}
 }
 
@@ -159,58 +143,11 @@ func (v *mistakes) structure(o *Options) {
 	}
 }
 
-// list looks at a list of names or domains. check returns what is wrong with one, and the form in which it is compared.
-func (v *mistakes) list(path string, all []string, check func(string) (form, msg, hint string)) {
-	if !v.AtMost(path, "", len(all), MaxListed) {
-		return
-	}
-	first := map[string]int{}
-	for i, one := range all {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		form, msg, hint := check(one)
-		if msg != "" {
-			v.Add(at, msg, hint)
-			continue
-		}
-		if before, double := first[form]; double {
-			v.Add(at, fmt.Sprintf("%q stands there twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
-			continue
-		}
-		first[form] = i
-	}
-}
-
-func name(s string) (form, msg, hint string) {
-	switch {
-	case s == "":
-		return "", "a name is missing", ""
-	case len(s) > MaxName:
-		return "", fmt.Sprintf("%.64q… is too long", s), fmt.Sprintf("at most %d bytes", MaxName)
-	case strings.ContainsFunc(s, unprintable):
-		return "", fmt.Sprintf("%q is not a name", s), "names have no spaces"
-	}
-	return s, "", ""
-}
-
-func domain(s string) (form, msg, hint string) {
-	const example = "write example.org, or .example.org for everything below it too"
+// domainForm is the form in which domains are compared.
+func domainForm(s string) string {
 	bare, below := strings.CutPrefix(s, ".")
-	switch {
-	case bare == "":
-		return "", "a domain is missing", example
-	case strings.Contains(s, "@"):
-		return "", fmt.Sprintf("%.64q is an address", s), example
-	case strings.HasPrefix(s, "*"):
-		return "", fmt.Sprintf("%.64q is not a domain", s), "write " + strings.TrimPrefix(s, "*")
-	case len(s) > MaxName, strings.ContainsFunc(s, unprintable), strings.ContainsAny(s, "*/:,;<>()"),
-		strings.Contains(bare, ".."), strings.HasPrefix(bare, "."), strings.HasSuffix(s, "."):
-		return "", fmt.Sprintf("%.64q is not a domain", s), example
-	}
-	form = identify.Domain(bare)
 	if below {
-		form = "." + form
+		return "." + identify.Domain(bare)
 	}
-	return form, "", ""
+	return identify.Domain(bare)
 }
-
-func unprintable(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }

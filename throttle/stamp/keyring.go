@@ -5,11 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"hash"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/hmackey"
 )
 
 // A Keyring knows the keys under which challenges are issued. Keys follow from a secret and the time, in periods
@@ -36,14 +37,8 @@ type keys struct {
 // A key tags challenges and draws secret exponents.
 type key struct {
 	id   uint64
-	tags sync.Pool // of *tagger
+	tags *hmackey.Key
 	draw [sha256.Size]byte
-}
-
-// A tagger is a keyed hash that is used again, so that the key is not hashed anew every time.
-type tagger struct {
-	hash.Hash
-	sum [sha256.Size]byte
 }
 
 // NewKeyring makes a keyring whose keys change every so often. Challenges must not live longer than that. The first
@@ -98,11 +93,9 @@ func (r *Keyring) at(now time.Time) *keys {
 	ks := &keys{period: period}
 	for _, s := range r.secrets {
 		for _, n := range [...]int64{period, period - 1, period + 1} {
-			k := &key{id: uint64(s.id)<<32 | uint64(uint32(n))}
 			tag := derive(s.value[:], "weir stamp tag", n)
-			k.tags.New = func() any { return &tagger{Hash: hmac.New(sha256.New, tag[:])} }
-			k.draw = derive(s.value[:], "weir stamp draw", n)
-			ks.all = append(ks.all, k)
+			ks.all = append(ks.all, &key{id: uint64(s.id)<<32 | uint64(uint32(n)), tags: hmackey.New(tag[:]),
+				draw: derive(s.value[:], "weir stamp draw", n)})
 		}
 	}
 	r.current.Store(ks)
@@ -118,14 +111,9 @@ func (ks *keys) find(id uint64) *key {
 	return nil
 }
 
-func (k *key) sum(b []byte) (tag [tagBytes]byte) {
-	t := k.tags.Get().(*tagger)
-	t.Reset()
-	t.Write(b)
-	t.Hash.Sum(t.sum[:0])
-	copy(tag[:], t.sum[:])
-	k.tags.Put(t)
-	return tag
+func (k *key) sum(b []byte) [tagBytes]byte {
+	sum := k.tags.Sum(b)
+	return [tagBytes]byte(sum[:])
 }
 
 // floorDiv divides and rounds down, below zero too.
