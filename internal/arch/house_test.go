@@ -18,7 +18,7 @@ var floors = map[string]int{
 	"internal/tabular":  1, // for commands and the demo
 	"internal/clock":    1, // for packages that act; a mechanism is given the time
 	"internal/loglimit": 1, // for logs
-	"internal/shown":    1, // for pages and notices
+	"internal/shown":    1, // for pages, notices and bounces
 	"internal/plot":     1, // for pages and reports
 	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log

@@ -1,11 +1,14 @@
 package bounce
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"weir/internal/shown"
 )
 
-// status writes the part for machines (RFC 3464 section 2).
+// status writes the part for programs (RFC 3464 section 2).
 func (p *printer) status(r *Report) {
 	p.field("Content-Description", "Delivery report")
 	if p.utf8 {
@@ -18,7 +21,7 @@ func (p *printer) status(r *Report) {
 	if id := p.clean(r.Envelope, maxName); id != "" {
 		p.field("Original-Envelope-Id", id)
 	}
-	p.field("Reporting-MTA", "dns; "+p.name(r.Host, "unknown"))
+	p.field("Reporting-MTA", "dns; "+cmp.Or(p.name(r.Host), "unknown"))
 	if id := p.clean(r.ID, maxName); id != "" {
 		p.field("X-Weir-ID", id)
 	}
@@ -32,14 +35,14 @@ func (p *printer) status(r *Report) {
 }
 
 func (p *printer) recipient(r *Report, to *Recipient) {
-	if kind, address, typed := strings.Cut(to.Original, ";"); typed && p.name(kind, "") != "" &&
-		p.clean(address, maxAddress) != "" {
-		p.field("Original-Recipient", p.typed(p.name(kind, ""), address))
+	kind, address, _ := strings.Cut(to.Original, ";")
+	if kind = p.name(kind); kind != "" && p.clean(address, maxAddress) != "" {
+		p.field("Original-Recipient", p.typed(kind, address))
 	}
 	p.field("Final-Recipient", p.typed("rfc822", to.Address))
 	p.field("Action", words[r.Kind].action)
 	p.field("Status", enhanced(to.Status, r.Kind))
-	if server := p.name(to.Server, ""); server != "" {
+	if server := p.name(to.Server); server != "" {
 		p.field("Remote-MTA", "dns; "+server)
 	}
 	if said := p.said(to); said != "" {
@@ -69,7 +72,7 @@ func (p *printer) said(to *Recipient) string {
 	return strings.TrimSpace(said + " " + text)
 }
 
-// enhanced returns a status (RFC 3463), or what the kind has in its place.
+// enhanced returns a status (RFC 3463), or that of the kind if it is none.
 func enhanced(status string, k Kind) string {
 	parts := strings.Split(status, ".")
 	if len(parts) != 3 || !strings.Contains("245", parts[0]) || len(parts[0]) != 1 {
@@ -83,10 +86,10 @@ func enhanced(status string, k Kind) string {
 	return status
 }
 
-// typed writes an address with its type: utf-8 for characters over 127, in ASCII where needed (RFC 6533 section 3).
+// typed writes an address with its type: utf-8 for characters over 127, in ASCII if necessary (RFC 6533 section 3).
 func (p *printer) typed(kind, address string) string {
-	plain := clean(address, maxAddress)
-	if ascii(plain) {
+	plain := shown.Line(address, maxAddress, "")
+	if shown.ASCII(plain) {
 		return kind + "; " + plain
 	}
 	if p.utf8 {

@@ -6,23 +6,23 @@ import (
 	"sync/atomic"
 )
 
-// A Desk verifies passwords. It is safe for concurrent use; make it with New.
+// A Desk verifies passwords. It is safe for concurrent use. New makes one.
 type Desk struct {
 	o       Options
 	keys    *keyer
 	memory  *memory
 	workers chan struct{}
-	inside  atomic.Int64 // those who wait, and those at work
-	nobody  *secret      // what is verified where there is no such user
+	inside  atomic.Int64 // logins that wait or are being verified
+	nobody  *secret      // verified where there is no such user, so that it takes as long
 
-	derive func(password []byte, s *secret, length int) []byte
+	derive func(password []byte, s *secret, length int) []byte // tests count the calls
 
 	verified, remembered, wrong, busy atomic.Uint64
 }
 
-// New returns a desk. What Validate would not let pass is put within its bounds.
+// New returns a desk.
 func New(o Options) *Desk {
-	o = o.bounded()
+	o = o.withDefaults()
 	return &Desk{
 		o:       o,
 		keys:    newKeyer(),
@@ -34,11 +34,10 @@ func New(o Options) *Desk {
 	}
 }
 
-// Verify returns nil where a password is right for what is stored. stored may be empty (no such user): it then takes as
-// long as otherwise, and fails. What was right a short while ago is remembered, keyed, so that it costs next to nothing
-// the next time.
+// Verify returns nil if a password is right for what is stored. If stored is empty, there is no such user: it takes as
+// long as usual, and fails. A right password is remembered for a while, and costs next to nothing the next time.
 //
-// Other errors are ErrWrong, ErrBusy, ErrStored, and the context's where it ends while others are at work.
+// Its errors are ErrWrong, ErrBusy, ErrStored, and that of a context that ends during the wait.
 func (d *Desk) Verify(ctx context.Context, name, stored, password string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -67,7 +66,7 @@ func (d *Desk) Verify(ctx context.Context, name, stored, password string) error 
 		return err
 	}
 	defer d.leave()
-	if known && d.knows(k) { // the same user has logged in several times at once
+	if known && d.knows(k) { // another login of the same user was verified during the wait
 		return nil
 	}
 	text := []byte(password)
@@ -82,14 +81,14 @@ func (d *Desk) Verify(ctx context.Context, name, stored, password string) error 
 	return nil
 }
 
-// Remembered reports whether a password was right a short while ago. It costs next to nothing.
+// Remembered reports whether a password was right a short while ago, at next to no cost.
 func (d *Desk) Remembered(name, stored, password string) bool {
 	return keepable(name, stored, password) && d.memory.knows(d.keys.key(name, stored, password), d.o.Clock.Now())
 }
 
 // Remember notes a password that another server has found right. stored is what the caller has instead of a hash.
 func (d *Desk) Remember(name, stored, password string) {
-	if keepable(name, stored, password) && !d.Remembered(name, stored, password) { // one place for each
+	if keepable(name, stored, password) && !d.Remembered(name, stored, password) { // one slot for each
 		d.memory.add(d.keys.key(name, stored, password), d.o.Clock.Now())
 	}
 }
@@ -106,7 +105,6 @@ func (d *Desk) knows(k key) bool {
 	return true
 }
 
-// enter waits for a worker, behind those who came before.
 func (d *Desk) enter(ctx context.Context) error {
 	if d.inside.Add(1) > int64(d.o.Workers+d.o.Waiting) {
 		d.inside.Add(-1)
@@ -129,17 +127,16 @@ func (d *Desk) leave() {
 
 // Stats are what a desk has done so far.
 type Stats struct {
-	Verified   uint64 // right, by work
-	Remembered uint64 // right, by memory
+	Verified   uint64 // right, and hashed to find out
+	Remembered uint64 // right, and remembered
 	Wrong      uint64
-	Busy       uint64 // turned away
-	Inside     int    // who wait or are at work now
-	Kept       int    // log-ins remembered now
+	Busy       uint64 // ErrBusy
+	Inside     int    // wait or are being verified now
+	Kept       int    // logins remembered now
 }
 
-// Stats returns them.
+// Stats returns the counters.
 func (d *Desk) Stats() Stats {
 	return Stats{Verified: d.verified.Load(), Remembered: d.remembered.Load(), Wrong: d.wrong.Load(),
-		Busy:   d.busy.Load(),
-		Inside: int(d.inside.Load()), Kept: d.memory.len()}
+		Busy: d.busy.Load(), Inside: int(d.inside.Load()), Kept: d.memory.len()}
 }

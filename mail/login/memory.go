@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A key stands for a name, what is stored for it and a password. It says nothing about them to whoever has not the
-// process's own secret, and a changed password has another one, so nothing has to be told to forget.
+// A key stands for a name, its stored hash and a password. Without the secret of the process it says nothing about
+// them. A changed password has another key, so that nothing has to be forgotten.
 type key [sha256.Size]byte
 
 type keyer struct {
@@ -39,14 +39,14 @@ func (k *keyer) key(name, stored, password string) key {
 	}
 	s.mac.Reset()
 	s.mac.Write(s.text)
-	clear(s.text) // the password need not lie around
+	clear(s.text) // the password must not stay in memory
 	s.mac.Sum(s.key[:0])
 	made := s.key
 	k.pool.Put(s)
 	return made
 }
 
-// A memory keeps the keys of log-ins that were right, up to a number and for a time. The oldest goes first.
+// A memory keeps the keys of right logins, up to a number and for a time. The oldest goes first.
 type memory struct {
 	keep time.Duration
 
