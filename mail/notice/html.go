@@ -2,24 +2,23 @@ package notice
 
 import (
 	"html"
+	"slices"
 	"strings"
 )
 
-// breaks are tags at which a line ends.
-var breaks = map[string]bool{"br": true, "p": true, "div": true, "li": true, "tr": true, "table": true, "ul": true,
-	"ol": true, "hr": true,
-	"h1": true, "h2": true, "h3": true, "h4": true, "pre": true, "body": true}
+// breaks are the tags that end a line.
+var breaks = []string{"br", "p", "div", "li", "tr", "table", "ul", "ol", "hr", "h1", "h2", "h3", "h4", "pre", "body"}
 
-// hidden are elements whose text nobody sees.
-var hidden = map[string]bool{"style": true, "script": true, "head": true, "title": true}
+// hidden are the elements whose text does not show.
+var hidden = []string{"style", "script", "head", "title"}
 
-// quotes are what mail programs call the element with the quoted mail.
+// quotes are the names that mail programs give to the element with the quoted message.
 var quotes = []string{"gmail_quote", "yahoo_quoted", "moz-cite-prefix", "divrplyfwdmsg", "appendonsend"}
 
 var lineEnds = strings.NewReplacer("\r", " ", "\n", " ")
 
-// stripTags makes text of HTML, simply, up to where a mail is quoted. It is not for showing: whoever wrote the HTML can
-// make it say anything, and might as well have said it plainly.
+// stripTags returns the text of HTML up to the quoted message. It is not for showing, and need not be exact: whoever
+// wrote the HTML could have written any text.
 func stripTags(page string) string {
 	var b strings.Builder
 	for page != "" {
@@ -39,29 +38,20 @@ func stripTags(page string) string {
 		if i := strings.IndexAny(name, " \t\r\n/"); i >= 0 {
 			name = name[:i]
 		}
-		if name == "blockquote" || isQuote(tag) {
+		if name == "blockquote" || slices.ContainsFunc(quotes, func(q string) bool { return strings.Contains(tag, q) }) {
 			break
 		}
-		if breaks[name] {
+		if slices.Contains(breaks, name) {
 			b.WriteByte('\n')
 		}
-		if hidden[name] && !ends {
+		if slices.Contains(hidden, name) && !ends {
 			page = after(page, "</"+name)
 		}
 	}
 	return html.UnescapeString(b.String())
 }
 
-func isQuote(tag string) bool {
-	for _, q := range quotes {
-		if strings.Contains(tag, q) {
-			return true
-		}
-	}
-	return false
-}
-
-// after returns what stands from an end tag on, in either case of letters; nothing where there is none.
+// after returns the page from an end tag on, in upper or lower case. It is empty if there is no such tag.
 func after(page, end string) string {
 	for i := 0; ; i++ {
 		next := strings.IndexByte(page[i:], '<')

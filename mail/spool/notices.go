@@ -92,7 +92,7 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 		return false, err
 	}
 	n := notice.Notice{Kind: m.kind, Host: g.Host, Now: now, User: user.Name, Waiting: waiting(held), Limit: m.limit,
-		Letters: lines(held), Text: m.why}
+		Held: lines(held), Text: m.why}
 	if m.user {
 		told := n
 		if err := e.ticket(tx, g, &told, held); err != nil {
@@ -137,9 +137,9 @@ var subjects = map[notice.Kind]string{
 func (e *env) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error {
 	o := e.own(n.Now, g.Name, n.User, subjects[n.Kind], to)
 	n.From, n.To, n.MessageID = cmp.Or(g.Command, g.Postmaster), to, o.letter.ID.String()+"@"+g.Host
-	all := n.Letters
+	all := n.Held
 	for show := min(len(all), notice.MaxLines); ; show /= 2 {
-		n.Letters, n.More = all[:show], len(all)-show
+		n.Held, n.More = all[:show], len(all)-show
 		var b bytes.Buffer
 		if err := notice.Write(&b, n); err != nil {
 			// A contact that is no address must not refuse mail.
