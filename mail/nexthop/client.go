@@ -1,6 +1,7 @@
 package nexthop
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,22 +14,22 @@ import (
 	"weir/internal/clock"
 )
 
-// A Client hands mails to one next hop, which may be several servers. It is safe for concurrent use; make it with New.
+// A Client hands messages to one next hop, which may be several servers. It is safe for concurrent use. New makes one.
 type Client struct {
 	opts    Options // with defaults
 	env     Env
-	name    string // by which it greets
+	name    string // in EHLO
 	servers []*server
 	slots   chan struct{} // one for each delivery under way
-	logIns  chan struct{} // one for each log-in under way
-	quits   chan struct{} // one for each connection that says good-bye
+	logIns  chan struct{} // one for each login under way
+	quits   chan struct{} // one for each connection that sends QUIT
 
-	life   context.Context // ends when deliveries are to be given up
+	life   context.Context // ends when deliveries are given up
 	end    context.CancelFunc
 	active sync.WaitGroup
 	bye    sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows, and the state of the servers
+	mu     sync.Mutex // guards the following fields, and the state of the servers
 	closed bool
 	open   int // connections
 	sweeps clock.Timer
@@ -38,18 +39,15 @@ type Client struct {
 	lost, ambiguous, restarts atomic.Uint64
 }
 
-// New returns a client. Connections are made when they are needed.
+// New returns a client. It connects when a message comes.
 func New(o Options, env Env) (*Client, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	c := &Client{opts: o, env: env.withDefaults(), name: o.Hello,
+	c := &Client{opts: o, env: env.withDefaults(), name: cmp.Or(o.Hello, machineName()),
 		slots: make(chan struct{}, o.Connections), logIns: make(chan struct{}, o.Connections),
 		quits: make(chan struct{}, o.Connections)}
-	if c.name == "" {
-		c.name = machineName()
-	}
 	var roots *x509.CertPool
 	if o.CA != "" {
 		var err error
@@ -63,7 +61,7 @@ func New(o Options, env Env) (*Client, error) {
 			return nil, err
 		}
 		trusting := o
-		trusting.User = "somebody" // for the passwords of others as much is asked as for our own
+		trusting.User = "somebody" // passwords of users are as safe as our own
 		c.servers = append(c.servers, &server{target: to, mail: o.safety(to, roots), login: trusting.safety(to, roots)})
 	}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -81,7 +79,7 @@ func (o *Options) safety(to target, roots *x509.CertPool) safety {
 	}}
 }
 
-// machineName is how this machine is called, or a name that can stand in a greeting.
+// machineName is the name of this machine, if that can be used in EHLO.
 func machineName() string {
 	if name, err := os.Hostname(); err == nil && isHostName(name) {
 		return name
@@ -102,8 +100,8 @@ func readCA(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// Close takes no more mail, waits for what is under way, and closes the connections. When ctx ends before that,
-// deliveries are given up: before the final dot at once, after it when the server has not answered within 5 seconds.
+// Close takes no more messages, waits for deliveries under way, and closes the connections. When ctx ends first,
+// deliveries are given up: at once before the final dot, and 5 seconds later after it.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// outBuffer is how much is written at once. Most mails fit in.
+	// outBuffer is how much is written at once. Most messages fit.
 	outBuffer = 32 << 10
-	// window is how much of an envelope is sent before its answers are read: what both sides' sockets surely hold, so
-	// that neither waits for the other to read (RFC 2920 section 3.1).
+	// window is how much of an envelope is sent before its answers are read. The buffers of both sockets hold that
+	// much, so that neither side waits for the other (RFC 2920 section 3.1).
 	window = 16 << 10
 	// grace is how long a delivery that is told to stop waits for the answer to the final dot.
 	grace = 5 * time.Second
-	// lastWords is how long a server has to say why it takes no more text, or to answer to QUIT.
+	// lastWords is how long a server has to say why it takes no more text, or to answer QUIT.
 	lastWords = 2 * time.Second
 )
 
@@ -30,10 +30,10 @@ type conn struct {
 	ext    extensions
 	secure bool // encrypted, or on this machine
 
-	mails     int       // how many transactions there were
-	dirty     bool      // a transaction has been left open: RSET first
-	broken    bool      // nothing more may be sent
-	idleSince time.Time // when it was put aside
+	mails     int  // transactions so far
+	dirty     bool // a transaction is open: RSET first
+	broken    bool // nothing more may be sent
+	idleSince time.Time
 
 	replyText []byte // reused
 	accepted  []int  // reused
@@ -82,7 +82,7 @@ func (c *conn) last() time.Time {
 	return c.stopped
 }
 
-// watch stops what is under way when a context ends. What it returns ends the watch.
+// watch stops a delivery when its context ends. The function that it returns ends the watch.
 func (c *conn) watch(ctx context.Context) (end func()) {
 	c.mu.Lock()
 	c.stopped, c.dotted = time.Time{}, false
@@ -113,11 +113,16 @@ func (c *conn) read(d time.Duration, each func(line []byte)) (reply, error) {
 	return r, err
 }
 
-func (c *conn) ask(each func(line []byte), words ...string) (reply, error) {
-	for _, word := range words {
-		c.out.WriteString(word)
+// say writes texts without a flush. bufio keeps an error for Flush.
+func (c *conn) say(texts ...string) {
+	for _, text := range texts {
+		c.out.WriteString(text)
 	}
-	c.out.WriteString("\r\n")
+}
+
+func (c *conn) ask(each func(line []byte), words ...string) (reply, error) {
+	c.say(words...)
+	c.say("\r\n")
 	if err := c.out.Flush(); err != nil {
 		return reply{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// data sends the text, and takes the answer. A short text goes with its dot in one write, after Committed.
+// data sends the text, and reads the answer. A short text and its dot are one write, after Committed.
 func (t *transaction) data(ctx context.Context, text io.Reader) *trouble {
 	s := stuffer{w: t.out}
 	err := t.copy(&s, text)
@@ -36,7 +36,7 @@ func (t *transaction) data(ctx context.Context, text io.Reader) *trouble {
 	t.dot()
 	t.out.WriteString(".\r\n")
 	if err := t.out.Flush(); err != nil {
-		return t.cutOff(err) // a write that fails has not given everything away: the dot, its last line, is not out
+		return t.cutOff(err) // the write was not complete, and the dot is at its end
 	}
 	return t.final()
 }
@@ -51,7 +51,7 @@ func (t *transaction) copy(s *stuffer, text io.Reader) error {
 	return s.end()
 }
 
-// cutOff tells that the server did not take all of the text. It may have said why.
+// cutOff is for a server that did not take all of the text. It may have said why.
 func (t *transaction) cutOff(err error) *trouble {
 	t.broken = true
 	r, silent := t.read(lastWords, nil)
@@ -61,11 +61,11 @@ func (t *transaction) cutOff(err error) *trouble {
 	if r.code == 421 {
 		return t.declined("the server closes the connection", r)
 	}
-	t.fill(t.accepted, r.result(t.server.address))
+	fill(t.results, t.accepted, r.result(t.server.address))
 	return nil
 }
 
-// final takes the answer to the final dot; by LMTP, one for each recipient that was accepted.
+// final reads the answer to the final dot: by LMTP, one for each recipient that was accepted.
 func (t *transaction) final() *trouble {
 	answers := 1
 	if t.server.lmtp {
@@ -92,17 +92,17 @@ func (t *transaction) final() *trouble {
 		if t.server.lmtp {
 			who = t.accepted[n : n+1]
 		}
-		t.fill(who, res)
+		fill(t.results, who, res)
 	}
 	t.dirty = false
-	// A server that says more than it was asked would be misunderstood from now on.
+	// With an extra reply in the buffer, the next one would be taken for the answer to another command.
 	t.broken = t.broken || t.in.Buffered() > 0
 	return nil
 }
 
-// ambiguous tells that only the server knows what became of the mail.
+// ambiguous is for recipients of whom only the server knows whether they have the message.
 func (t *transaction) ambiguous(who []int, err error) {
 	t.broken = true
-	t.fill(who, Result{Outcome: Ambiguous, Status: statusConnection, Server: t.server.address,
+	fill(t.results, who, Result{Outcome: Ambiguous, Status: statusConnection, Server: t.server.address,
 		Text: clip("no answer after the end of the text: " + plainly(err))})
 }

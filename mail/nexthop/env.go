@@ -8,7 +8,7 @@ import (
 	"weir/internal/clock"
 )
 
-// An Env is what a client needs of its surroundings. Zero: the machine's time, dials as usual, no log.
+// An Env is what a client needs of its surroundings. The zero value has the machine's time, net.Dialer and no log.
 type Env struct {
 	Clock clock.Clock
 	Log   *slog.Logger

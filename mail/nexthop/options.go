@@ -22,7 +22,7 @@ const (
 // A TLS says whether connections are encrypted by STARTTLS.
 type TLS string
 
-// What may be asked for.
+// The values of TLS.
 const (
 	TLSOpportunistic TLS = "opportunistic"
 	TLSRequire       TLS = "require"
@@ -77,8 +77,8 @@ type Timeouts struct {
 	Data weir.Duration `yaml:"data"`
 }
 
-// WithDefaults returns the options with everything filled in that was left out. What depends on the server (tls,
-// verify) or on the machine (hello) stays as it is.
+// WithDefaults fills in what was left out, except for what depends on the server (tls, verify) or on the machine
+// (hello).
 func (o Options) WithDefaults() Options {
 	o.Connections = cmp.Or(o.Connections, 20)
 	o.Reuse = cmp.Or(o.Reuse, 100)
@@ -90,15 +90,9 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the servers can be reached is not
-// looked at.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. It does not connect to the servers.
 func (o Options) Validate() error {
 	var v weir.Mistakes
-	lasts := func(path string, d weir.Duration) {
-		if d < 0 || d.Std() > maxTime || d > 0 && d.Std() < time.Second {
-			v.Add(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("1s to %s", weir.Duration(maxTime)))
-		}
-	}
 	targets := o.validateServers(&v)
 	v.OneOf("tls", string(o.TLS), string(TLSOpportunistic), string(TLSRequire), string(TLSOff))
 	if o.CA != "" && o.Verify != nil && !*o.Verify {
@@ -111,19 +105,18 @@ func (o Options) Validate() error {
 	v.Count("connections", o.Connections, MaxConnections)
 	v.Count("reuse", o.Reuse, MaxReuse)
 	v.Count("recipients", o.Recipients, MaxRecipients)
-	lasts("idle", o.Idle)
-	lasts("timeouts.connect", o.Timeouts.Connect)
-	lasts("timeouts.command", o.Timeouts.Command)
-	lasts("timeouts.data", o.Timeouts.Data)
+	v.Lasts("idle", o.Idle, time.Second, maxTime)
+	v.Lasts("timeouts.connect", o.Timeouts.Connect, time.Second, maxTime)
+	v.Lasts("timeouts.command", o.Timeouts.Command, time.Second, maxTime)
+	v.Lasts("timeouts.data", o.Timeouts.Data, time.Second, maxTime)
 	return v.Err()
 }
 
 func (o *Options) validateServers(v *weir.Mistakes) []target {
-	switch {
-	case len(o.Servers) == 0:
+	if len(o.Servers) == 0 {
 		v.Add("servers", "there is no server to hand mail to", `write servers: ["127.0.0.1:25"]`)
-	case len(o.Servers) > MaxServers:
-		v.Add("servers", fmt.Sprintf("%d servers are too many", len(o.Servers)), fmt.Sprintf("at most %d", MaxServers))
+	}
+	if !v.AtMost("servers", "servers", len(o.Servers), MaxServers) {
 		return nil
 	}
 	var targets []target
@@ -187,7 +180,7 @@ func (o *Options) verifies(mode TLS) bool {
 	return mode != TLSOpportunistic || o.User != ""
 }
 
-// isHostName reports whether a name can stand in a greeting: a domain or an address in brackets.
+// isHostName reports whether a name can be used in EHLO: a domain, or an address in brackets.
 func isHostName(name string) bool {
 	return len(name) <= 255 && name != "" &&
 		strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-._[]:") == ""

@@ -16,7 +16,7 @@ type target struct {
 	host             string // that a certificate must name
 	lmtp             bool
 	implicit         bool // TLS from the start
-	local            bool // on this machine: nobody reads along
+	local            bool // on this machine, so that nobody can listen in
 }
 
 const targetHint = `write "127.0.0.1:25", "smtps://mx.example.org:465", "lmtp://127.0.0.1:24" or "lmtp:unix:/run/lmtp.sock"`

@@ -9,25 +9,29 @@ import (
 	"syscall"
 )
 
-// A trouble is why a server could not be used. Nothing has happened to the mail: another server may be tried.
+// A trouble is why a server could not be used. Nothing has happened to the message: another server may be tried.
 type trouble struct {
 	Result
-	early bool // the server has not answered to anything of this mail
+	early bool // the server has not answered any command of this message
 	busy  bool // the server is there, but wants no further connection
 }
 
-// lost tells that a connection has ended, or cannot be used any more.
+// trouble is one of our own, not a reply.
+func (s *server) trouble(status, text string) *trouble {
+	return &trouble{Result: Result{Outcome: Later, Status: status, Text: clip(text), Server: s.address}}
+}
+
+// lost is for a connection that has ended, or cannot be used any more.
 func (c *conn) lost(doing string, err error) *trouble {
 	c.broken = true
 	status := statusConnection
 	if errors.Is(err, errReply) {
 		status = statusProtocol
 	}
-	return &trouble{Result: Result{Outcome: Later, Status: status, Text: clip(doing + ": " + plainly(err)),
-		Server: c.server.address}}
+	return c.server.trouble(status, doing+": "+plainly(err))
 }
 
-// declined tells that a server does not want the connection. That is never the mail's fault: a 5xx is no failure.
+// declined is for a server that does not want the connection. The message is not at fault, so a 5xx is no failure.
 func (c *conn) declined(what string, r reply) *trouble {
 	c.broken = true
 	res := r.result(c.server.address)
@@ -40,12 +44,7 @@ func (c *conn) declined(what string, r reply) *trouble {
 
 func (c *conn) insecure(what string) *trouble {
 	c.broken = true
-	return &trouble{Result: Result{Outcome: Later, Status: statusSecurity, Text: clip(what), Server: c.server.address}}
-}
-
-func (s *server) unreached(err error) *trouble {
-	return &trouble{Result: Result{Outcome: Later, Status: statusNoAnswer, Text: clip("no connection: " + plainly(err)),
-		Server: s.address}}
+	return c.server.trouble(statusSecurity, what)
 }
 
 // plainly says in short what went wrong with a connection.
