@@ -5,41 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
+	"weir/internal/shown"
 	"weir/store"
 )
 
-// Bounds of what is sent to unknown senders: addresses in envelopes that are not known to be the user's.
+// Bounds of bounces to unknown senders: addresses in envelopes that are not known to be the user's.
 const (
-	maxUnknown      = 10     // notifications an hour for each user
-	maxUnknownUsers = 10_000 // users with such notifications in an hour
+	maxUnknown      = 10     // bounces an hour for each user
+	maxUnknownUsers = 10_000 // users with such bounces in an hour
 	unknownEach     = time.Hour
 )
 
-// A bounceTarget is the address that is told what became of a mail.
+// A bounceTarget is the address that gets the bounces of a message.
 type bounceTarget struct {
 	to     string // empty: no address
 	full   bool   // the text may be returned
-	reason string // why there is no address, where it is to be noted
+	reason string // why there is no address, for the audit log
 	mute   bool   // the next server takes no address that could be told
 }
 
-// bounceTo decides who is told what became of a mail. Anybody can write any sender into an envelope, and what weir
-// writes itself is not counted. Users must not be able to send what they like to anybody in that way, least of all when
-// they are stopped. So
+// bounceTo decides who gets the bounces of a message. Users can write any sender into an envelope, and bounces are not
+// counted. So bounces must not let users send anything to anybody, least of all when they are stopped:
 //
-//   - a client that is known by its address is trusted with its senders, and so is everybody where nothing is counted;
-//   - an address that the user reaches without being counted is told: the user's own, and internal ones;
-//   - for other addresses the user is told, at the registered contact, as it is the user's mail;
-//   - without a contact such an address is told a little: the header, and no more than 10 times an hour.
+//   - a client that is known by its address is trusted with its senders, and so is everybody if nothing is counted;
+//   - an address that the user reaches uncounted gets the bounce: the user's own, and internal ones;
+//   - instead of any other address, the user's registered contact gets it;
+//   - without a contact such an address gets only the header, and no more than 10 times an hour.
 //
-// plain passes over addresses that the next server does not take, as it knows no SMTPUTF8.
-func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool, now time.Time) (*bounceTarget,
-	error) {
-	taken := func(address string) bool { return !plain || ascii(address) }
+// plain skips addresses that need SMTPUTF8, since the next server does not have it.
+func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool,
+	now time.Time) (*bounceTarget, error) {
+	taken := func(address string) bool { return !plain || shown.ASCII(address) }
 	if byAddress(l.User) || conf.Mail == nil && !d.Stopped(conf.Name, l.User) {
 		if !taken(l.Sender) {
 			return &bounceTarget{mute: true}, nil
@@ -64,16 +63,11 @@ func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool
 	}
 	d.tell.Bounded(BoundBounces)
 	t := &bounceTarget{}
-	if first { // or they would fill the log
+	if first { // one entry an hour
 		t.reason = fmt.Sprintf("%s is not known to be the user's, and was told %d times within an hour; nor is "+
-			"anybody of further ones in it",
-			l.Sender, maxUnknown)
+			"anybody of further ones in it", l.Sender, maxUnknown)
 	}
 	return t, nil
-}
-
-func ascii(address string) bool {
-	return !strings.ContainsFunc(address, func(r rune) bool { return r > 127 })
 }
 
 // byAddress reports whether a user is a client that is known by its address, or by its network.
@@ -85,15 +79,14 @@ func byAddress(user string) bool {
 	return err == nil
 }
 
-// unknown counts what is sent to unknown senders, in fixed hours. The zero value is ready to use.
+// unknown counts bounces to unknown senders, in fixed hours. The zero value is ready to use.
 type unknown struct {
 	mu    sync.Mutex
 	since time.Time
-	told  map[string]int // by user; more than maxUnknown: it is noted already
+	told  map[string]int // by user; more than maxUnknown: it is in the audit log
 }
 
-// take reports whether a user may have n more notifications sent, or else whether this is the first refusal of the
-// hour.
+// take reports whether n more bounces may be sent for a user, and if not, whether this is the first time in the hour.
 func (c *unknown) take(user string, n int, now time.Time) (ok, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	setBack = time.Minute // a clock that goes back by less is not worth looking at everybody
-	// a user whose clock has nothing to do for so long is looked at: it may be that of a clock that was ahead
-	longTick = time.Hour
+	setBack  = time.Minute // a clock that goes back by less is ignored
+	longTick = time.Hour   // users with nothing due for longer are looked at
 )
 
-// correctClock corrects what was stored while the clock was ahead, after each start and each time the clock goes back:
-// mail would wait for the clock to get there again. Where it fails it is done again the next time.
+// correctClock corrects times that were stored while the clock was ahead. Otherwise messages would wait until the clock
+// is there again. It runs after each start and each time the clock goes back, and again after an error.
 func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
-	wall := now.Round(0) // only that can be set
+	wall := now.Round(0) // without the monotonic clock, which cannot be set
 	s.ahead.Lock()
 	if s.ahead.latest.IsZero() || wall.Add(setBack).Before(s.ahead.latest) {
 		s.ahead.todo = true
@@ -53,7 +52,7 @@ func (d *delivery) correctMail(ctx context.Context, now time.Time) (moved int, e
 	correct := func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
 		return changeRows(tx, to, func(_ int, a *store.Addressee) bool { return d.corrected(l, a, now) })
 	}
-	later := new(store.MailIDs).Next(now) // the ids of what came while the clock was ahead are greater
+	later := new(store.MailIDs).Next(now) // messages from while the clock was ahead have greater ids
 	for _, q := range []store.LetterQuery{{State: store.Ready}, {State: store.Sending}, {After: later}} {
 		n, err := d.eachMail(ctx, q, wrong, correct)
 		if moved += total(n); err != nil {
@@ -63,21 +62,21 @@ func (d *delivery) correctMail(ctx context.Context, now time.Time) (moved int, e
 	return moved, nil
 }
 
-// corrected corrects when an addressee is due, and reports whether that was wrong: further away than it can be.
+// corrected corrects a due time that is further away than it can be, and reports whether it did.
 func (d *delivery) corrected(l *store.Letter, a *store.Addressee, now time.Time) bool {
 	due := a.Due
 	switch {
 	case !due.After(now):
 		return false
 	case a.State == store.Sending:
-		due = sooner(due, now.Add(lease))
+		due = earlier(due, now.Add(lease))
 	case a.State == store.Ready && a.Owner == d.opts.Owner:
-		due = sooner(due, now.Add(handOver))
+		due = earlier(due, now.Add(handOver))
 	case a.State == store.Ready && (a.Owner != "" || a.Attempt > 0):
-		if due.After(now.Add(d.longest(l.Gate))) {
+		if longest := max(slices.Max(d.gates.Load().out(l.Gate).Retries), handOver, gonePause); due.After(now.Add(longest)) {
 			due = now
 		}
-	case l.Received.After(now) && !due.Before(l.Received): // another throttle may have it wait
+	case l.Received.After(now) && !due.Before(l.Received): // it waits for another throttle
 		due = now.Add(due.Sub(l.Received))
 	}
 	if due.Equal(a.Due) {
@@ -90,24 +89,11 @@ func (d *delivery) corrected(l *store.Letter, a *store.Addressee, now time.Time)
 	return true
 }
 
-// longest is how long a mail of a gate waits at most to be tried again.
-func (d *delivery) longest(gate string) time.Duration {
-	conf := (&batch{}).policy(d.gates.Load().way(gate))
-	return max(slices.Max(conf.Retries), handOver, gonePause)
-}
-
-func sooner(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// correctUsers runs the clocks of users whose mail waits for a clock that was ahead.
+// correctUsers runs the clocks of users whose messages wait for a clock that was ahead.
 func (q *queue) correctUsers(ctx context.Context, now time.Time) error {
 	seen := map[string]bool{}
 	results := map[string]result{}
-	fresh := func(q *store.Queued) bool { // one mail of each
+	fresh := func(q *store.Queued) bool { // one message of each user
 		is := !seen[q.User]
 		seen[q.User] = true
 		return is

@@ -13,45 +13,43 @@ import (
 	"weir/store"
 )
 
-// Errors of commands. Those of package notice say that a ticket is forged or too old, or that a program wrote the mail.
-var (
-	ErrSpent = errors.New("spool: this was done before")
-)
+// ErrSpent is returned for a command or a form that was used before.
+var ErrSpent = errors.New("spool: this was done before")
 
-// maxHelp is how many replies to one notice get help that say nothing to do.
+// maxHelp is how many replies without a command to one notice are answered.
 const maxHelp = 5
 
-// An Action is what a user wants done with held mail.
+// An Action is what a user wants done with held messages.
 type Action struct {
-	Release, Delete []store.MailID
-	// All that is held, except what is named above.
-	ReleaseAll, DeleteAll bool
-	UpTo                  store.MailID // All: of those that came no later than this one; 0: all there are
+	Release, Delete       []store.MailID
+	ReleaseAll, DeleteAll bool         // all that are held, except those above
+	UpTo                  store.MailID // All: up to this message; 0: all there are
 	Resume                bool
 }
 
-// contradicts reports whether an action wants two things at once.
+// contradicts reports whether an action would release and delete the same message.
 func (a *Action) contradicts() bool {
 	return a.ReleaseAll && a.DeleteAll ||
 		slices.ContainsFunc(a.Release, func(id store.MailID) bool { return slices.Contains(a.Delete, id) })
 }
 
-// A Done is what an action came to.
+// A Done is what an action has done.
 type Done struct {
 	Released, Deleted int // recipients
 	Resumed           bool
 	Refused           bool // not resumed, because an operator stopped the user
 }
 
-// Command does what a user wrote to the command address of a gate: once for each notice, and with the user's own mail
-// only. The registered address gets an answer: what was done, or, a few times, why nothing was. A forged ticket and an
-// automatic reply get none. nil means done and answered.
+// Command does what a user wrote to the command address of a gate: once for each notice, and only with the user's own
+// messages. The registered contact gets an answer: what was done, or, a few times, why nothing was. A forged ticket and
+// an automatic reply get none. nil means done and answered. Errors of package notice say that a ticket is forged or too
+// old, or that a program wrote the message.
 func (d *desk) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
 	g := d.gates.Load().of(gate)
 	if g == nil {
 		return fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
-	nonce, err := d.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // whether it is too old, its row says
+	nonce, err := d.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // the store says whether it is too old
 	if err != nil {
 		return err
 	}
@@ -80,7 +78,7 @@ type command struct {
 	results []result
 }
 
-// run does it, in one transaction with the answer. It may be run again.
+// run carries the command out and writes the answer, in one transaction. It may be run again.
 func (c *command) run(tx store.MailTx) error {
 	c.outcome, c.done, c.results = nil, Done{}, nil
 	ticket, err := tx.Ticket(c.nonce)
@@ -115,32 +113,32 @@ func (c *command) run(tx store.MailTx) error {
 	return c.answer(tx, &ticket, c.done.text(missing))
 }
 
-// numbered translates the numbers of a notice. All means all that were held when the notice was written.
-func numbered(c *notice.Command, letters []store.MailID) (a *Action, missing []int) {
+// numbered translates the numbers of a notice. All means all messages that were held when the notice was written.
+func numbered(c *notice.Command, held []store.MailID) (a *Action, missing []int) {
 	a = &Action{Resume: c.Resume}
 	pick := func(numbers []int) (ids []store.MailID) {
 		for _, n := range numbers {
-			if n < 1 || n > len(letters) {
+			if n < 1 || n > len(held) {
 				missing = append(missing, n)
 				continue
 			}
-			ids = append(ids, letters[n-1])
+			ids = append(ids, held[n-1])
 		}
 		return ids
 	}
 	a.Release, a.Delete = pick(c.Release), pick(c.Delete)
-	if c.ReleaseAll { // package notice lets no mail pass that wants two things with one
-		a.Release = letters
+	if c.ReleaseAll { // package notice has refused contradictions
+		a.Release = held
 	}
 	if c.DeleteAll {
-		a.Delete = letters
+		a.Delete = held
 	}
 	return a, missing
 }
 
-// explain answers a mail by which nothing was done: a few times where it said nothing, once where it came too late.
+// explain answers a message that changed nothing: a few times if it had no command, and once if it came too late.
 func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
-	// Beside each ticket there may be another that counts the answers: as ids of mails, which are never 0.
+	// Another ticket counts the answers: as ids of messages, which are never 0.
 	const help, late = 0, 1
 	count := store.Ticket{Nonce: c.nonce + ".answers", User: ticket.User, Until: ticket.Until, Used: true,
 		Letters: []store.MailID{1, 1}}
@@ -180,7 +178,7 @@ const usage = "Write one of these in a line of its own, above everything else:\n
 	"  release all\n  release 1, 3-5\n  delete all\n  delete 2\n  resume\n\n" +
 	"The numbers are those of the notice."
 
-// answer writes to the registered address of the user, if there is one.
+// answer writes to the registered contact of the user, if there is one.
 func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) error {
 	user, err := tx.User(ticket.User)
 	if errors.Is(err, store.ErrNotFound) || err == nil && user.Contact == "" {
@@ -202,7 +200,7 @@ func (d *Done) text(missing []int) string {
 	var b strings.Builder
 	say := func(n int, what string) {
 		if n > 0 {
-			fmt.Fprintf(&b, "%s for %d recipient%s.\n", what, n, plural(n))
+			fmt.Fprintf(&b, "%s for %s.\n", what, recipientsText(n))
 		}
 	}
 	say(d.Released, "Mail was released")
@@ -223,7 +221,7 @@ func (d *Done) text(missing []int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// actFor does what the holder of a ticket wants with mail since the user was made: named mails first, then the rest.
+// actFor does what the holder of a ticket wants with messages since the user was made: named ones first, then all.
 func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
 	a *Action) (done Done, results []result, err error) {
 	do := func(which Selection, v verb) int {

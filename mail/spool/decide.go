@@ -9,7 +9,7 @@ import (
 	"weir/store"
 )
 
-// A Verdict is what Decide says about a mail that another server keeps. doc.go says how it maps to other words.
+// A Verdict is what Decide says about a message that another server keeps. doc.go has the words of other packages.
 type Verdict struct {
 	Pass     bool  // all recipients may go on
 	Delayed  int   // how many would wait
@@ -18,8 +18,8 @@ type Verdict struct {
 	Why      error // flagged: ErrNewRecipient, ErrFlagged or ErrFlaggedLimit; without a sender: ErrNulls
 }
 
-// Decide judges a mail that another server keeps. With commit, what passes is charged, and with count also what does
-// not: its recipients count as waiting, though weir does not keep them. That may stop the user.
+// Decide judges a message that another server keeps. With commit, a message that passes is charged. With count too, one
+// that does not pass is charged as well: its recipients count as waiting, which may stop the user.
 func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
 	count bool) (Verdict, error) {
 	g := q.gates.Load().of(gate)
@@ -45,9 +45,9 @@ func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender st
 		return Verdict{}, err
 	}
 	q.settle(ask.result)
-	q.reach.settleReach(ask.reached)
+	q.reach.settleReach(ask.reachTx)
 	if ask.ready {
-		_ = q.delivery.handDue(ctx, now)
+		_ = q.delivery.handDue(ctx, now) // an error is logged, and it is tried again
 	}
 	if ask.verdict.Why == ErrNulls {
 		q.tell.Bounded(BoundNulls)
@@ -64,7 +64,7 @@ func addressed(addresses []string) []To {
 	return to
 }
 
-// A question is a mail that another server keeps.
+// A question is a message that another server keeps.
 type question struct {
 	queue   *queue
 	now     time.Time
@@ -73,55 +73,51 @@ type question struct {
 	to      []To
 	count   bool
 	null    bool // nothing is counted, unless the user is stopped
-	free    bool // the mail throttle has nothing to say
-	reaches bool // the reach throttle has
+	free    bool // the mail throttle does not judge it
+	reaches bool // the reach throttle does
 	verdict Verdict
 	result
 
-	reachTx *reachTx
-	counts  *reachCount
-	reached reached
+	reachTx *reachTx // of the reach throttle; nil: it counts nobody
 }
 
-// reach asks the reach throttle, and reports whether the mail throttle is to be asked, too.
+// reach asks the reach throttle, and reports whether the mail throttle is asked, too.
 func (q *question) reach(tx store.MailTx) (more bool, err error) {
-	q.reachTx, q.counts, q.reached = nil, nil, reached{}
+	q.reachTx = nil
 	if !q.reaches {
 		return true, nil
 	}
-	c, _, err := q.queue.reach.ask(tx, q.now, q.gate, q.user, q.to)
-	if err != nil || c == nil {
-		return err == nil, err
+	if q.reachTx, err = q.queue.reach.ask(tx, q.now, q.gate, q.user, q.to); err != nil {
+		return false, err
 	}
-	q.reachTx, q.counts = c, c.counts
-	if !c.shadow && c.verdict.Refused > 0 {
-		q.verdict = Verdict{Refused: true, Why: refusal(c.verdict)}
-		return false, nil
+	why := q.reachTx.refused()
+	if why != nil {
+		q.verdict = Verdict{Refused: true, Why: why}
 	}
-	return true, nil
+	return why == nil, nil
 }
 
-// keep takes the mail into the history of the user, as far as it was decided here.
-func (q *question) keep() (err error) {
+// keep takes the message into the history of the user, if it was decided here.
+func (q *question) keep() error {
 	c := q.reachTx
 	switch {
 	case c == nil:
 		return nil
 	case q.verdict.Why != nil:
-		q.counts.refuse()
+		c.counts.refuse()
 	case q.verdict.Refused || !q.verdict.Pass && !q.count: // it is judged once more where it arrives
+		q.reachTx = nil
 		return nil
 	}
-	c.commit(q.counts)
-	told := false
-	q.reached, told, err = c.finish(q.gate, nil)
+	c.commit(c.counts)
+	told, err := c.finish()
 	q.ready = q.ready || told
 	return err
 }
 
 // ask says what the mail throttle would do.
 func (q *question) ask(t *userTx) (*counted, error) {
-	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
+	c := q.queue.count(q.gate, &t.user, q.to, nil, q.reachTx)
 	if most := t.params.Recipients; most > 0 && len(q.to) > most {
 		return nil, q.queue.tooMany(len(q.to), most)
 	}
@@ -147,7 +143,7 @@ func (q *question) withhold() {
 	}
 }
 
-// peek answers, and writes nothing.
+// peek decides, and writes nothing.
 func (q *question) peek(tx store.MailTx) error {
 	q.verdict = Verdict{Pass: true}
 	more, err := q.reach(tx)
@@ -167,7 +163,7 @@ func (q *question) peek(tx store.MailTx) error {
 	return nil
 }
 
-// charge answers, and charges for it.
+// charge decides, and charges for it.
 func (q *question) charge(tx store.MailTx) error {
 	q.verdict, q.result = Verdict{Pass: true}, result{}
 	more, err := q.reach(tx)

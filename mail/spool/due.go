@@ -9,8 +9,8 @@ import (
 	"weir/store"
 )
 
-// reconsiderStopped runs the clocks of all stopped users when the configuration has changed. Nothing else is due for
-// them that would show that they are to be tried again now.
+// reconsiderStopped runs the clocks of all stopped users after a change of the configuration, which may let them try
+// again. Nothing else is due for them.
 func (q *queue) reconsiderStopped(ctx context.Context, now time.Time) error {
 	if !q.changed.Swap(false) {
 		return nil
@@ -30,8 +30,8 @@ func (q *queue) reconsiderStopped(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// tickAll runs the clocks of users, as many in one transaction as next returns, until there are fewer than dueBatch.
-// next is given what it noted of the page before, and returns how many it found.
+// tickAll runs the clocks of users in pages, one transaction each, until next finds fewer than dueBatch. next is given
+// what it noted of the page before, and returns the users and how many it found.
 func (q *queue) tickAll(ctx context.Context, now time.Time,
 	next func(tx store.MailTx, last *store.Memory) (page []store.Memory, found int, err error)) error {
 	var last store.Memory
@@ -68,31 +68,20 @@ func (q *queue) tickDue(ctx context.Context, now time.Time) error {
 
 func (q *queue) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result, error) {
 	gate := q.gates.Load().throttle(m.Throttle)
-	if gate == nil {
-		return q.tickLost(tx, now, m)
+	if gate == nil { // nothing waits any more, but messages of stopped users stay held
+		gate = &Gate{Throttle: m.Throttle}
+		if m.Stopped {
+			m.Due = now.Add(lostPause)
+			return result{}, tx.Remember(m)
+		}
 	}
 	t, err := q.openUser(tx, now, gate, m.User)
-	if errors.Is(err, store.ErrNewer) { // others are not to wait for it
+	if errors.Is(err, store.ErrNewer) { // others must not wait for it
 		q.log.Error("what the throttle remembers of a user was written by a newer weir", "throttle", m.Throttle, "user",
 			m.User)
 		m.Due = now.Add(lostPause)
 		return result{}, tx.Remember(m)
 	}
-	if err != nil {
-		return result{}, err
-	}
-	err = t.end(news{})
-	return t.result, err
-}
-
-// tickLost is for users of a throttle that is gone. Their mail is not held back any more, unless they are stopped: then
-// it is held until the throttle is there again, or it is released.
-func (q *queue) tickLost(tx store.MailTx, now time.Time, m store.Memory) (result, error) {
-	if m.Stopped {
-		m.Due = now.Add(lostPause)
-		return result{}, tx.Remember(m)
-	}
-	t, err := q.openUser(tx, now, &Gate{Throttle: m.Throttle}, m.User)
 	if err != nil {
 		return result{}, err
 	}

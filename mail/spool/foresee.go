@@ -2,29 +2,28 @@ package spool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"weir"
 	"weir/store"
-	"weir/throttle/outbreak"
+	"weir/throttle/reach"
 )
 
-// A Forecast is what one throttle would make of a mail now.
+// A Forecast is what one throttle would decide about a message now.
 type Forecast struct {
 	Throttle string
-	Shadow   bool // the mail goes on all the same
+	Shadow   bool // the message goes on all the same
 	Verdict  weir.Verdict
 	Reason   weir.Reason
 	Text     string        // in a sentence
 	Figures  []weir.Figure // how the user stands with it
 }
 
-// Foresee says what the reach throttle and the mail throttle of a gate, where it has them, would make of a mail now.
-// Nothing is charged. Stamps are not known: no recipient is paid for.
+// Foresee says what the reach throttle and the mail throttle of a gate would decide about a message now. Nothing is
+// charged. Stamps are not known: no recipient is paid for.
 func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender string,
-	recipients []string) (all []Forecast, err error) {
+	recipients []string) ([]Forecast, error) {
 	g := q.gates.Load().of(gate)
 	if g == nil {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, gate)
@@ -34,25 +33,18 @@ func (q *queue) Foresee(ctx context.Context, now time.Time, gate, user, sender s
 	}
 	ask := question{queue: q, now: now, gate: g, user: user, to: addressed(recipients),
 		null: g.passesNull(user, sender, len(recipients)), reaches: g.countsReach(user, sender, len(recipients))}
-	err = q.store.View(ctx, func(tx store.MailTx) error {
-		all = nil
+	return read(ctx, q.env, func(tx store.MailTx) (all []Forecast, err error) {
+		var f Forecast
 		if g.Reach != nil {
-			f, err := ask.foreseeReach(tx)
-			if err != nil {
-				return err
-			}
+			f, err = ask.foreseeReach(tx)
 			all = append(all, f)
 		}
-		if g.Mail != nil || q.Stopped(gate, user) {
-			f, err := ask.foreseeMail(tx)
-			if err != nil {
-				return err
-			}
+		if err == nil && (g.Mail != nil || q.Stopped(gate, user)) {
+			f, err = ask.foreseeMail(tx)
 			all = append(all, f)
 		}
-		return nil
+		return all, err
 	})
-	return all, err
 }
 
 func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
@@ -79,14 +71,12 @@ func (q *question) foreseeReach(tx store.MailTx) (Forecast, error) {
 	}
 	switch {
 	case v.Refused > 0:
-		f.Verdict = weir.Refuse
-		switch err := refusal(v); {
-		case errors.Is(err, ErrFlaggedLimit):
+		f.Verdict, f.Reason = weir.Refuse, weir.NewRecipient
+		switch v.Cause {
+		case reach.TooMany:
 			f.Reason = weir.OverLimit
-		case errors.Is(err, ErrFlagged):
+		case reach.AllBlocked:
 			f.Reason = weir.Flagged
-		default:
-			f.Reason = weir.NewRecipient
 		}
 		f.Text += "; the mail would not be taken"
 	case q.reachTx.sketch.withheld+v.Held > rules.Options().Withheld && v.Held > 0:
@@ -106,7 +96,7 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 		return Forecast{}, err
 	}
 	f, st, p := Forecast{Throttle: t.gate.Throttle, Shadow: t.shadow}, &t.mem.state, &t.params
-	c := q.queue.count(q.gate, &t.user, q.to, nil, q.counts)
+	c := q.queue.count(q.gate, &t.user, q.to, nil, q.reachTx)
 	waiting := len(st.Waiting())
 	slack, mSlack := st.Credit(p, q.now)
 	f.Figures = []weir.Figure{
@@ -119,6 +109,10 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 		return f, nil
 	}
 	d := st.Peek(p, q.now, c.keys, c.fates)
+	every := p.Every
+	if len(c.keys) > 1 {
+		every = p.MultiEvery
+	}
 	since, stopped := st.Stopped()
 	switch {
 	case stopped && c.due:
@@ -142,7 +136,7 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 	case d.Delayed > 0:
 		f.Verdict, f.Reason = weir.Wait, weir.OverLimit
 		f.Text = fmt.Sprintf("%d of %s would wait, behind %d; one leaves per %s", d.Delayed,
-			recipientsText(len(c.keys)), waiting, weir.Duration(every(p, len(c.keys))))
+			recipientsText(len(c.keys)), waiting, weir.Duration(every))
 		if d.Stopped {
 			f.Text += fmt.Sprintf("; more than %d would wait, and the user would be stopped", p.Stop)
 		}
@@ -152,21 +146,6 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 	return f, nil
 }
 
-// every is how often a recipient of such a mail leaves the queue.
-func every(p *outbreak.Params, recipients int) time.Duration {
-	if recipients > 1 {
-		return p.MultiEvery
-	}
-	return p.Every
-}
-
 func (f *Forecast) refuse(why weir.Reason, text string) {
 	f.Verdict, f.Reason, f.Text = weir.Refuse, why, text
-}
-
-func recipientsText(n int) string {
-	if n == 1 {
-		return "1 recipient"
-	}
-	return fmt.Sprintf("%d recipients", n)
 }

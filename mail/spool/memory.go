@@ -9,12 +9,12 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// A memory is what is stored of a user of a throttle: its state, and what the spool itself has to know.
+// A memory is what is stored of a user of a mail throttle: its state, and the fields that the spool needs.
 type memory struct {
 	state     outbreak.State
-	told      time.Time // when the user was last told of waiting mail; to the second
-	shadow    bool      // mails were counted that passed all the same, in shadow
-	wouldStop bool      // the user would be stopped: it happened in shadow
+	told      time.Time // when the user was last told of waiting messages; to the second
+	shadow    bool      // messages were counted in shadow, and passed
+	wouldStop bool      // the user was stopped in shadow, and is not
 	suspended bool      // stopped because of being disabled, until enabled
 }
 
@@ -30,21 +30,27 @@ const (
 
 func (m *memory) append(b []byte) ([]byte, error) {
 	var flags byte
-	if m.shadow {
-		flags |= flagShadow
+	for i, is := range [...]bool{m.shadow, m.wouldStop, m.suspended} {
+		if is {
+			flags |= 1 << i
+		}
 	}
-	if m.wouldStop {
-		flags |= flagWouldStop
+	return m.state.AppendBinary(appendTold(append(b, memoryVersion, flags), m.told))
+}
+
+// appendTold writes when a user was told: seconds, or 0 for never.
+func appendTold(b []byte, told time.Time) []byte {
+	if told.IsZero() {
+		return binary.AppendUvarint(b, 0)
 	}
-	if m.suspended {
-		flags |= flagSuspended
+	return binary.AppendUvarint(b, uint64(max(told.Unix(), 0)))
+}
+
+func toldAt(seconds uint64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
 	}
-	b = append(b, memoryVersion, flags)
-	var told uint64
-	if !m.told.IsZero() {
-		told = uint64(max(m.told.Unix(), 0))
-	}
-	return m.state.AppendBinary(binary.AppendUvarint(b, told))
+	return time.Unix(int64(seconds), 0)
 }
 
 func (m *memory) read(b []byte) error {
@@ -61,10 +67,8 @@ func (m *memory) read(b []byte) error {
 	if n <= 0 || told > maxTold {
 		return fmt.Errorf("what a mail throttle remembers: no time: %w", store.ErrCorrupt)
 	}
-	next := memory{shadow: b[1]&flagShadow != 0, wouldStop: b[1]&flagWouldStop != 0, suspended: b[1]&flagSuspended != 0}
-	if told > 0 {
-		next.told = time.Unix(int64(told), 0)
-	}
+	next := memory{told: toldAt(told), shadow: b[1]&flagShadow != 0, wouldStop: b[1]&flagWouldStop != 0,
+		suspended: b[1]&flagSuspended != 0}
 	if err := next.state.UnmarshalBinary(b[2+n:]); err != nil {
 		return fmt.Errorf("what a mail throttle remembers: %w: %w", err, store.ErrCorrupt)
 	}
@@ -75,7 +79,7 @@ func (m *memory) read(b []byte) error {
 // maxTold is in the year 2262.
 const maxTold = 9_214_646_400
 
-// stopped reports whether the user is stopped in earnest.
+// stopped reports whether the user is stopped, and not only in shadow.
 func (m *memory) stopped() bool {
 	_, stopped := m.state.Stopped()
 	return stopped && !m.wouldStop

@@ -10,7 +10,7 @@ import (
 	"weir/store"
 )
 
-// maxPage is how many mails a page shows.
+// maxPage is how many messages a page shows.
 const maxPage = 500
 
 // A PageView is what the holder of a link sees.
@@ -24,24 +24,24 @@ type PageView struct {
 	Resume     time.Time // when the user is tried again
 	Held       []store.Queued
 	More       bool         // there is more than is shown
-	Last       store.MailID // the latest that is shown: what All on this page is up to
+	Last       store.MailID // the latest that is shown: All on this page goes up to it
 	Until      time.Time    // until when the link is good
 }
 
 // Page returns what a user sees behind the link of a notice, or notice.ErrForged or notice.ErrOld.
-func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (v PageView, err error) {
+func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (PageView, error) {
 	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {
 		return PageView{}, err
 	}
-	err = d.store.View(ctx, func(tx store.MailTx) error {
+	return read(ctx, d.env, func(tx store.MailTx) (v PageView, err error) {
 		t, user, err := goodTicket(tx, nonce, now)
 		if err != nil {
-			return err
+			return v, err
 		}
 		held, err := heldMail(tx, t.User, user.Made, maxPage+1)
 		if err != nil {
-			return err
+			return v, err
 		}
 		v = PageView{User: t.User, Until: t.Until, More: len(held) > maxPage}
 		held = held[:min(len(held), maxPage)]
@@ -51,11 +51,11 @@ func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (v PageVi
 		}
 		g := d.gates.Load().throttle(t.Throttle)
 		if g == nil {
-			return nil
+			return v, nil
 		}
 		stand, err := d.queue.peekUser(tx, now, g, t.User)
 		if err != nil {
-			return err
+			return PageView{}, err
 		}
 		if stand.mem.stopped() {
 			v.Since, v.Stopped = stand.mem.state.Stopped()
@@ -63,15 +63,11 @@ func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (v PageVi
 			v.Resume = stand.mem.state.Due(&stand.params)
 		}
 		v.Limit = stand.params.Stop
-		return nil
+		return v, nil
 	})
-	if err != nil {
-		return PageView{}, err
-	}
-	return v, nil
 }
 
-// goodTicket returns a ticket that is still good, and its user. Use by mail does not end it for the page.
+// goodTicket returns a ticket that is still good, and its user. A command by mail does not end it for the page.
 func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
 	if t, err = tx.Ticket(nonce); err == nil {
 		user, err = tx.User(t.User)
@@ -84,8 +80,8 @@ func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, u
 
 const maxForm = 64
 
-// Act does what a user wants on the page behind a ticket, with the user's own mail only. form names the form, which is
-// good once: the second time it gets ErrSpent. The page has to know that the form is its own.
+// Act does what a user wants on the page behind a ticket, only with the user's own messages. form names the form, which
+// is good once: the second time it returns ErrSpent. The page has to make sure that the form is its own.
 func (d *desk) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
 	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 const (
 	dueBatch   = 64               // users per transaction
 	handBatch  = 256              // addressees per transaction
-	soon       = time.Second      // when something is looked at again that sends no signal
-	failPause  = 10 * time.Second // at most, when the store fails again and again
-	fullPause  = 15 * time.Second // for mail of a gate whose queue is full, where others are not
-	gonePause  = 15 * time.Minute // for mail of a gate that is gone
+	soon       = time.Second      // until something is looked at again that sends no signal
+	failPause  = 10 * time.Second // at most, while the store fails
+	fullPause  = 15 * time.Second // for messages of a gate whose queue is full, if others are not
+	gonePause  = 15 * time.Minute // for messages of a gate that is gone
 	lostPause  = time.Hour        // for users of a throttle that is gone
 	keepEvery  = time.Hour
-	keepUsed   = 7 * 24 * time.Hour // tickets that are over are known for so long
+	keepUsed   = 7 * 24 * time.Hour // how long old tickets are kept
 	pruneBatch = 1000
 )
 
-// RunDue does everything that is due at now, and returns when something is due next (zero: nothing known). It does not
-// wait for deliveries, which it hands to the workers. An error does not keep it from doing the rest.
+// RunDue does everything that is due at now, and returns when something is due next (zero: nothing known). It hands
+// messages to the workers without waiting for them. After an error it does the rest all the same.
 func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.next.Store(0)
 	left := s.unpark()
@@ -55,7 +55,7 @@ func (s *Spool) Run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			failures = 0
 		} else {
-			// Whatever happens meanwhile would most likely fail too.
+			// Whatever becomes due during the pause would most likely fail too.
 			s.complain(&s.failing, "what is due in the spool could not all be done", "error", err)
 			pause := make(chan struct{})
 			s.await(ctx, min(soon<<min(failures, 10), failPause), pause, func() { close(pause) })
@@ -72,7 +72,7 @@ func (s *Spool) Run(ctx context.Context) {
 	}
 }
 
-// await waits until it is woken, which the clock does after a time, or everything ends.
+// await waits until it is woken, at the latest by the clock, or until ctx or the spool ends.
 func (s *Spool) await(ctx context.Context, wait time.Duration, woken <-chan struct{}, wake func()) {
 	timer := s.clock.AfterFunc(wait, wake)
 	defer timer.Stop()
@@ -83,7 +83,7 @@ func (s *Spool) await(ctx context.Context, wait time.Duration, woken <-chan stru
 	}
 }
 
-// housekeep does now and then what need not be done at once.
+// housekeep does hourly work.
 func (s *Spool) housekeep(ctx context.Context, now time.Time) error {
 	s.keeping.Lock()
 	due := s.keeping.at.IsZero() || now.Sub(s.keeping.at) >= keepEvery || now.Before(s.keeping.at)
@@ -102,9 +102,8 @@ func (s *Spool) housekeep(ctx context.Context, now time.Time) error {
 	})
 	swept, failed := s.store.Sweep(ctx, now.Add(-keepEvery))
 	if swept.SetAside > 0 {
-		s.opts.Log.Warn("texts of mail that the store does not know were set aside in the data folder", "texts",
-			swept.SetAside,
-			"folder", store.AsideFolder, "kept", weir.Duration(store.KeepAside))
+		s.log.Warn("texts of mail that the store does not know were set aside in the data folder", "texts",
+			swept.SetAside, "folder", store.AsideFolder, "kept", weir.Duration(store.KeepAside))
 	}
 	return errors.Join(err, failed, s.pruneStamps(ctx, now), s.sweepDelayed(ctx, now), s.savePopulations(ctx))
 }

@@ -8,8 +8,8 @@ import (
 	"weir/store"
 )
 
-// takeOver takes over what another run has left, once: what it was sending is ambiguous, and what its workers had is
-// free again. RunDue tries again; until then leases and hand-overs end by themselves.
+// takeOver takes over, once, the messages that another run has left: those that it was sending are ambiguous, and those
+// of its workers are free again. RunDue tries again after an error. Until then leases and hand-overs end by themselves.
 func (d *delivery) takeOver(ctx context.Context, now time.Time) error {
 	if d.tookOver.Load() {
 		return nil
@@ -51,7 +51,6 @@ func (d *delivery) left(state store.State, a *store.Addressee) bool {
 
 func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l *store.Letter,
 	to []store.Addressee) (taken int, err error) {
-	b, way := batch{delivery: d}, d.gates.Load().way(l.Gate)
 	var end ending
 	for _, a := range to {
 		switch {
@@ -61,13 +60,13 @@ func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l 
 			a.Owner, a.Due = "", now
 			end.put = append(end.put, a)
 		default:
-			end.doubt(b.policy(way), l, &a, now, "weir ended while it was sent")
+			end.doubt(d.gates.Load().out(l.Gate), l, &a, now, "weir ended while it was sent")
 		}
 		taken++
 	}
 	for i := range end.put {
 		if state == store.Sending && end.put[i].State == store.Ready {
-			end.put[i].Due = now // the next server has done nothing wrong
+			end.put[i].Due = now // the next server is not at fault
 		}
 	}
 	if err := tx.PutAddressees(end.put...); err != nil {
@@ -76,8 +75,8 @@ func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l 
 	return taken, logAll(tx, end.entries)
 }
 
-// eachMail does something to all mails that match, some at a time, with their remaining addressees. It returns the sums
-// by gate of what is returned for each, also with an error.
+// eachMail calls do for all messages that match, some in each transaction, with their remaining addressees. It returns
+// the sums of the results by gate, also with an error.
 func (d *delivery) eachMail(ctx context.Context, q store.LetterQuery, match func(*store.Queued) bool,
 	do func(store.MailTx, *store.Letter, []store.Addressee) (int, error)) (map[string]int, error) {
 	const page = 500
@@ -96,7 +95,7 @@ func (d *delivery) eachMail(ctx context.Context, q store.LetterQuery, match func
 		err = d.update(ctx, func(tx store.MailTx) error {
 			done = map[string]int{}
 			for i := range found {
-				to, err := tx.Addressees(found[i].ID) // others go on meanwhile
+				to, err := tx.Addressees(found[i].ID) // they may have changed since the view
 				if err != nil {
 					return err
 				}
