@@ -11,8 +11,8 @@ const KindMail = "mail"
 // A Gate is one policy service with its throttles and the spool that it asks.
 type Gate struct {
 	*gate.Skeleton[setup]
-	env   Env
-	mails mails
+	env      Env
+	arriving arriving
 
 	garbled, failing, misled loglimit.Line
 }

@@ -8,8 +8,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another
-// one in its place, and a request keeps the one that it began with.
+// A setup is what requests need to know of the options. It does not change. A reload replaces it, and a request keeps
+// the one that it began with.
 type setup struct {
 	opts     Options // with defaults
 	parts    Parts   // none of the chains is empty
@@ -48,13 +48,15 @@ func newSetup(o Options, p Parts) (*setup, error) {
 	case OverReject:
 		s.over = overReject
 	}
-	s.stopped = o.Stopped.answer()
+	if s.stopped = stopReject; o.Stopped == Defer {
+		s.stopped = stopDefer
+	}
 	s.failed = o.OnError.or(failed)
 	s.bounded = o.OnBound.or(bounded)
 	return s, nil
 }
 
-// within reports whether an address belongs to somebody who may send without logging in.
+// within reports whether clients at an address send without a login.
 func (s *setup) within(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
