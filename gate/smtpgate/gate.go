@@ -20,15 +20,15 @@ const (
 type Gate struct {
 	*gate.Skeleton[setup]
 	env     Env
-	untaken loglimit.Line // mails that could not be taken
+	untaken loglimit.Line // messages that could not be accepted
 
 	clients clients
 
-	mu       sync.Mutex
-	sessions map[*conn]struct{}
-	bySource map[netip.Addr]int
-	guests   int // sessions of sources that nobody knows
-	regulars regulars
+	mu        sync.Mutex
+	sessions  map[*conn]struct{}
+	bySource  map[netip.Addr]int
+	strangers int // sessions of unknown sources
+	regulars  regulars
 }
 
 // New returns a gate that listens nowhere yet.
@@ -58,7 +58,7 @@ func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	return g.Replace(newSetup(g.env, o, p))
 }
 
-// load is how much there is to deliver, for throttles that want to know.
+// load is how much there is to deliver.
 func (g *Gate) load() weir.Load {
 	return weir.Load{Of: g.env.Name, Share: weir.Share(g.env.Spool.Load(g.env.Name))}
 }

@@ -26,8 +26,7 @@ func (g *Gate) receive(c net.Conn) {
 	g.Go(func() { g.serve(session) })
 }
 
-// turnAway tells a client that there are too many sessions. It does not wait for the client: what cannot be said at
-// once is not said.
+// turnAway tells a client that there are too many sessions, if that can be sent without a wait.
 func turnAway(s *setup, tcp *net.TCPConn) {
 	if s.opts.TLS.Mode != TLSImplicit {
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
@@ -41,23 +40,23 @@ func (g *Gate) join(c *conn) (bound string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &c.setup.opts.Bounds
-	c.guest = c.setup.freeUser(c.source) == "" && !g.regulars.knows(c.group, g.env.Clock.Now())
+	c.stranger = c.setup.freeUser(c.source) == "" && !g.regulars.knows(c.group, g.env.Clock.Now())
 	switch {
-	case g.Stopping(), len(g.sessions) >= b.Sessions, c.guest && g.guests >= b.Sessions-b.Sessions/kept:
+	case g.Stopping(), len(g.sessions) >= b.Sessions, c.stranger && g.strangers >= b.Sessions-b.Sessions/kept:
 		return BoundSessions
 	case g.bySource[c.group] >= b.PerSource:
 		return BoundPerSource
 	}
 	g.sessions[c] = struct{}{}
 	g.bySource[c.group]++
-	if c.guest {
-		g.guests++
+	if c.stranger {
+		g.strangers++
 	}
 	g.env.Observer.Sessions(1)
 	return ""
 }
 
-// quit takes a session off the books.
+// quit ends what join began.
 func (g *Gate) quit(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,13 +67,13 @@ func (g *Gate) quit(c *conn) {
 	if g.bySource[c.group]--; g.bySource[c.group] == 0 {
 		delete(g.bySource, c.group)
 	}
-	if c.guest {
-		g.guests--
+	if c.stranger {
+		g.strangers--
 	}
 	g.env.Observer.Sessions(-1)
 }
 
-// groupOf is what counts as one source: an address, and of IPv6 the network that one customer has.
+// groupOf is what counts as one source: an address, or an IPv6 /64, which one customer has.
 func groupOf(source netip.Addr) netip.Addr {
 	if source.Is6() {
 		return identify.Network(source, 32, 64).Addr()

@@ -10,14 +10,14 @@ import (
 	"weir/store"
 )
 
-// marked reports whether the sender of a mail is known by a mark alone: another server, at which the sender logged in,
+// marked reports whether the user of a message is known by a mark alone: another server, where the user logged in, has
 // diverted it.
 func (s *session) marked(tx *transaction) bool {
 	return s.setup.opts.Marks && tx.who.name != "" && !tx.who.authenticated
 }
 
-// readMark takes the marks out of a header, and who is meant by the first field. What stands further down the sender
-// may have written.
+// readMark returns the mark in the first field, and the header without marks. The user may have written those further
+// down.
 func readMark(text []byte) (mark string, rest []byte) {
 	rest = make([]byte, 0, len(text))
 	for at := 0; at < len(text); {
@@ -34,8 +34,8 @@ func readMark(text []byte) (mark string, rest []byte) {
 	return mark, rest
 }
 
-// recognize finds out from its mark who sends the mail. The server that hands it over keeps it when there is no
-// telling.
+// recognize reads from the mark who sends the message. Without a valid mark the answer is temporary, and the other
+// server keeps the message.
 func (d *delivery) recognize(text []byte) ([]byte, *no) {
 	mark, rest := readMark(text)
 	if mark == "" {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// kept is which part of the sessions there may be is kept for those who are known: one in so many.
+// kept is the part of the sessions that is kept for known sources: one in ten.
 const kept = 10
 
 // welcome notes that the client of a session is known: it has logged in, or sent a message from a network that may send
-// without. It has as much time as others then, and its source is remembered.
+// without. It then has as much time as others, and its source is remembered.
 func (g *Gate) welcome(c *conn) {
 	if c.known {
 		return
@@ -19,14 +19,13 @@ func (g *Gate) welcome(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.regulars.add(c.group, now)
-	if _, in := g.sessions[c]; in && c.guest {
-		c.guest = false
-		g.guests--
+	if _, in := g.sessions[c]; in && c.stranger {
+		c.stranger = false
+		g.strangers--
 	}
 }
 
-// regulars are the sources of sessions in which somebody was known. When strangers take what sessions there are, those
-// can still come in.
+// regulars are the sources of sessions with a known client. When strangers take all other sessions, they still get one.
 type regulars map[netip.Addr]time.Time
 
 const (

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"weir"
@@ -14,8 +15,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a session needs to know of the gate's options. It does not change; a reload puts another
-// one in its place, and a session keeps the one that it began with.
+// A setup is what sessions need to know of the options. It does not change. A reload replaces it, and a session keeps
+// the one that it began with.
 type setup struct {
 	opts  Options // with defaults
 	parts Parts
@@ -23,10 +24,10 @@ type setup struct {
 	door  *policy.Door
 	tls   *tls.Config // nil: none
 
-	clear bool // passwords may come in clear text: nobody but this machine can connect
+	clear bool // passwords may come in clear text: only this machine can connect
 
-	command    address // where there is one
-	postmaster string  // where mail to postmaster, without a domain, goes
+	command    address // empty: there is none
+	postmaster string  // gets the mail to postmaster without a domain
 }
 
 func newSetup(env Env, o Options, p Parts) (*setup, error) {
@@ -69,20 +70,14 @@ func (s *setup) loadTLS() error {
 		return &weir.FieldError{Path: "tls", Msg: fmt.Sprintf("cannot use the certificate: %v", err),
 			Hint: "cert and key are files in PEM that belong together"}
 	}
-	s.tls = &tls.Config{
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil },
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     nil, // mail clients send none, and an unknown one is no reason to fail
-	}
+	s.tls = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	return nil
 }
 
-// freeUser is the user that a client is who may send without AUTH; empty for others.
+// freeUser is the user of a client that may send without AUTH. It is empty for others.
 func (s *setup) freeUser(source netip.Addr) string {
-	for _, p := range s.opts.Networks {
-		if p.Contains(source) {
-			return identify.AddressUser(source)
-		}
+	if slices.ContainsFunc(s.opts.Networks, func(p netip.Prefix) bool { return p.Contains(source) }) {
+		return identify.AddressUser(source)
 	}
 	return ""
 }
