@@ -2,7 +2,7 @@ package smtpgate
 
 import (
 	"errors"
-	"slices"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -43,21 +43,12 @@ func parseAddress(text string, wide bool) (address, error) {
 	return a, nil
 }
 
-// isDomain reports whether a text can be the part behind the @: a name, or an address in brackets.
-func isDomain(domain string) bool {
-	if literal, ok := strings.CutPrefix(domain, "["); ok {
-		literal, ok = strings.CutSuffix(literal, "]")
-		return ok && literal != "" && !strings.ContainsFunc(literal, func(r rune) bool { return !isAlnum(r, ".:-") })
-	}
-	return !slices.ContainsFunc(strings.Split(domain, "."), func(label string) bool {
-		return label == "" || strings.ContainsFunc(label, func(r rune) bool { return r < 0x80 && !isAlnum(r, "-_") })
-	})
-}
+const labelForm = `[a-zA-Z0-9_\x{80}-\x{10ffff}-]+`
 
-// isAlnum reports whether a character is a letter or a digit of ASCII, or one of others.
-func isAlnum(r rune, others string) bool {
-	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune(others, r)
-}
+var domainForm = regexp.MustCompile(`^(\[[a-zA-Z0-9.:-]+\]|` + labelForm + `(\.` + labelForm + `)*)$`)
+
+// isDomain reports whether a text can be the part behind the @: a name, or an address in brackets.
+func isDomain(text string) bool { return domainForm.MatchString(text) }
 
 // String writes the address as in a command, with quotes if it needs them.
 func (a address) String() string {

@@ -173,12 +173,6 @@ func (c *cut) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (d *delivery) discard() {
-	if d.staged != nil {
-		d.staged.Discard()
-	}
-}
-
 // begin returns the header that is stored for the one that came.
 func (d *delivery) begin(text []byte) ([]byte, *no) {
 	if d.marked(d.tx) && !d.tx.command {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 
@@ -140,13 +141,10 @@ func (t *trace) appendMissing(b []byte, h *header) []byte {
 	return b
 }
 
-// plainHelo keeps of the name in EHLO the characters that may be in a header field.
+var unfit = regexp.MustCompile(`[^a-zA-Z0-9._:[\]-]+`)
+
+// plainHelo removes characters from the name in EHLO that must not be in a header field.
 func plainHelo(helo string) string {
-	clean := strings.Map(func(r rune) rune {
-		if isAlnum(r, ".-_:[]") {
-			return r
-		}
-		return -1
-	}, helo)
+	clean := unfit.ReplaceAllString(helo, "")
 	return cmp.Or(clean[:min(len(clean), maxHostname)], "unknown")
 }

@@ -201,8 +201,8 @@ func (s *session) settle() {
 	s.conn.received()
 	arrival, tx := s.arrival, s.tx
 	s.arrival, s.tx = nil, nil
-	if arrival != nil {
-		arrival.discard()
+	if arrival != nil && arrival.staged != nil {
+		arrival.staged.Discard()
 	}
 	if tx != nil {
 		tx.settle(s.now(), false)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime/quotedprintable"
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 
@@ -137,21 +138,12 @@ func (p *printer) domain(text string) string {
 	return text
 }
 
+const atom = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~\\x{80}-\\x{10ffff}-]+"
+
+var dotAtom = regexp.MustCompile(`^` + atom + `(\.` + atom + `)*$`)
+
 // isDotAtom reports whether a part of an address needs no quotes (RFC 5322 section 3.2.3, RFC 6532).
-func isDotAtom(text string) bool {
-	for part := range strings.SplitSeq(text, ".") {
-		if part == "" {
-			return false
-		}
-		for _, c := range part {
-			if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c > 127 ||
-				strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", c)) {
-				return false
-			}
-		}
-	}
-	return true
-}
+func isDotAtom(text string) bool { return dotAtom.MatchString(text) }
 
 // messageID returns that of the report, or a random one.
 func messageID(r *Report) string {

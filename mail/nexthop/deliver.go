@@ -3,6 +3,7 @@ package nexthop
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 var (
@@ -152,21 +153,16 @@ func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results
 func (c *Client) over(ctx context.Context, k *conn, j *Job, part []int, results []Result) ([]int, *trouble) {
 	fresh := k.mails == 0
 	rest, lost := k.transact(ctx, j, part, results)
-	var silent *Result
-	for _, i := range part {
-		if lost == nil && results[i].Outcome == Ambiguous {
-			silent = &results[i]
-		}
-	}
+	silent := slices.IndexFunc(part, func(i int) bool { return results[i].Outcome == Ambiguous })
 	switch {
 	case lost != nil && ctx.Err() == nil && (fresh || !lost.early):
 		c.lost.Add(1)
 		c.down(k.server, lost.Result)
 		c.env.Log.Info("connection to the next hop lost", "mail", j.ID, "server", k.server.address, "reason", lost.Text)
-	case silent != nil:
+	case lost == nil && silent >= 0:
 		c.ambiguous.Add(1)
 		if ctx.Err() == nil {
-			c.down(k.server, *silent)
+			c.down(k.server, results[part[silent]])
 		}
 		c.env.Log.Warn("the next hop did not answer after the end of a mail", "mail", j.ID, "server", k.server.address)
 	case lost == nil:

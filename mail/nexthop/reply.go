@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -24,6 +25,8 @@ type reply struct {
 	status [maxStatus]byte
 	length int // of the status; 0 where there is none
 }
+
+var statusForm = regexp.MustCompile(`^[2-5]\.\d{1,3}\.\d{1,3}$`)
 
 // maxStatus is the length of the longest enhanced code: 5.123.456.
 const maxStatus = 9
@@ -83,24 +86,7 @@ func parseReplyLine(line []byte) (code int, more bool, text []byte, ok bool) {
 // cutStatus cuts the enhanced code (RFC 2034) off a text, unless it contradicts the code of the reply.
 func cutStatus(code int, text []byte) (status, rest []byte) {
 	word, rest, _ := bytes.Cut(text, []byte(" "))
-	if len(word) < 5 || len(word) > maxStatus || int(word[0]-'0') != code/100 || word[1] != '.' {
-		return nil, text
-	}
-	digits, dots := 0, 0
-	for _, c := range word[2:] {
-		switch {
-		case c >= '0' && c <= '9':
-			digits++
-		case c == '.' && digits > 0:
-			digits, dots = 0, dots+1
-		default:
-			return nil, text
-		}
-		if digits > 3 {
-			return nil, text
-		}
-	}
-	if dots != 1 || digits == 0 {
+	if !statusForm.Match(word) || int(word[0]-'0') != code/100 {
 		return nil, text
 	}
 	return word, rest

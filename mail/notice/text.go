@@ -3,6 +3,7 @@ package notice
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -157,7 +158,7 @@ func (n *Notice) admin(l *lines) {
 
 // onServer lists commands for the admin, if the name of the user can be typed into a shell as it is.
 func (n *Notice) onServer(l *lines, commands ...string) {
-	if !isWord(n.User) {
+	if len(n.User) > maxName || !shellWord.MatchString(n.User) {
 		return
 	}
 	l.line("On the server:")
@@ -272,13 +273,8 @@ func recipients(to []string) string {
 	return text
 }
 
-// isWord reports whether a name can be typed into a shell as it is.
-func isWord(name string) bool {
-	return name != "" && len(name) <= maxName && name[0] != '-' && strings.IndexFunc(name, func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-			strings.ContainsRune("@._+-", c))
-	}) < 0
-}
+// shellWord is a name that can be typed into a shell as it is.
+var shellWord = regexp.MustCompile(`^[a-zA-Z0-9@._+][a-zA-Z0-9@._+-]*$`)
 
 func count(n int, what string) string {
 	if n == 1 {

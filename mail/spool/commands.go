@@ -73,6 +73,7 @@ type command struct {
 	reply notice.Reply
 
 	unclear error // what it says cannot be done
+	user    store.User
 	outcome error
 	done    Done
 	results []result
@@ -82,9 +83,8 @@ type command struct {
 func (c *command) run(tx store.MailTx) error {
 	c.outcome, c.done, c.results = nil, Done{}, nil
 	ticket, err := tx.Ticket(c.nonce)
-	var user store.User
 	if err == nil {
-		user, err = tx.User(ticket.User)
+		c.user, err = tx.User(ticket.User)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -107,7 +107,8 @@ func (c *command) run(tx store.MailTx) error {
 	if err := tx.PutTicket(ticket); err != nil {
 		return err
 	}
-	if c.done, c.results, err = c.desk.actFor(tx, c.now, ticket.User+", by mail", &ticket, user.Made, a); err != nil {
+	c.done, c.results, err = c.desk.actFor(tx, c.now, ticket.User+", by mail", &ticket, c.user.Made, a)
+	if err != nil {
 		return err
 	}
 	return c.answer(tx, &ticket, c.done.text(missing))
@@ -180,12 +181,8 @@ const usage = "Write one of these in a line of its own, above everything else:\n
 
 // answer writes to the registered contact of the user, if there is one.
 func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) error {
-	user, err := tx.User(ticket.User)
-	if errors.Is(err, store.ErrNotFound) || err == nil && user.Contact == "" {
+	if c.user.Contact == "" {
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	g := c.gate
 	if known := c.desk.gates.Load().of(ticket.Gate); known != nil {
@@ -193,7 +190,7 @@ func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) err
 	}
 	c.results = append(c.results, result{ready: true})
 	return c.desk.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
-		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, user.Contact)
+		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, c.user.Contact)
 }
 
 func (d *Done) text(missing []int) string {
@@ -266,4 +263,114 @@ func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.T
 func (d *desk) afterAction(ctx context.Context, now time.Time, done Done, results []result) {
 	d.acted(ctx, now, remove, done.Deleted, nil)
 	d.acted(ctx, now, release, done.Released, results)
+}
+
+// maxPage is how many messages a page shows.
+const maxPage = 500
+
+// A PageView is what the holder of a link sees.
+type PageView struct {
+	User       string
+	Stopped    bool
+	Since      time.Time
+	ByOperator bool      // the user cannot resume
+	Waiting    int       // recipients
+	Limit      int       // how many may wait
+	Resume     time.Time // when the user is tried again
+	Held       []store.Queued
+	More       bool         // there is more than is shown
+	Last       store.MailID // the latest that is shown: All on this page goes up to it
+	Until      time.Time    // until when the link is good
+}
+
+// Page returns what a user sees behind the link of a notice, or notice.ErrForged or notice.ErrOld.
+func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (PageView, error) {
+	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
+	if err != nil {
+		return PageView{}, err
+	}
+	return read(ctx, d.env, func(tx store.MailTx) (v PageView, err error) {
+		t, user, err := goodTicket(tx, nonce, now)
+		if err != nil {
+			return v, err
+		}
+		held, err := heldMail(tx, t.User, user.Made, maxPage+1)
+		if err != nil {
+			return v, err
+		}
+		v = PageView{User: t.User, Until: t.Until, More: len(held) > maxPage}
+		held = held[:min(len(held), maxPage)]
+		v.Held, v.Waiting = held, waiting(held)
+		if len(held) > 0 {
+			v.Last = held[len(held)-1].ID
+		}
+		g := d.gates.Load().throttle(t.Throttle)
+		if g == nil {
+			return v, nil
+		}
+		stand, err := d.queue.peekUser(tx, now, g, t.User)
+		if err != nil {
+			return PageView{}, err
+		}
+		if stand.mem.stopped() {
+			v.Since, v.Stopped = stand.mem.state.Stopped()
+			v.ByOperator = stand.mem.state.ByOperator()
+			v.Resume = stand.mem.state.Due(&stand.params)
+		}
+		v.Limit = stand.params.Stop
+		return v, nil
+	})
+}
+
+// goodTicket returns a ticket that is still good, and its user. A command by mail does not end it for the page.
+func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
+	if t, err = tx.Ticket(nonce); err == nil {
+		user, err = tx.User(t.User)
+	}
+	if errors.Is(err, store.ErrNotFound) || err == nil && now.After(t.Until) {
+		err = notice.ErrOld
+	}
+	return t, user, err
+}
+
+const maxForm = 64
+
+// Act does what a user wants on the page behind a ticket, only with the user's own messages. form names the form, which
+// is good once: the second time it returns ErrSpent. The page has to make sure that the form is its own.
+func (d *desk) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
+	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
+	if err != nil {
+		return Done{}, err
+	}
+	if form == "" || len(form) > maxForm {
+		return Done{}, notice.ErrForged
+	}
+	if a.contradicts() {
+		return Done{}, fmt.Errorf("%w: it contradicts itself", notice.ErrNothing)
+	}
+	var results []result
+	err = d.update(ctx, func(tx store.MailTx) error {
+		done, results = Done{}, nil
+		t, user, err := goodTicket(tx, nonce, now)
+		if err != nil {
+			return err
+		}
+		sent := store.Ticket{Nonce: "form." + nonce + "." + form, User: t.User, Until: t.Until, Used: true}
+		switch _, err := tx.Ticket(sent.Nonce); {
+		case err == nil:
+			return ErrSpent
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+		if err := tx.PutTicket(sent); err != nil {
+			return err
+		}
+		done, results, err = d.actFor(tx, now, t.User+", on the page", &t, user.Made, &a)
+		return err
+	})
+	if err != nil {
+		return Done{}, err
+	}
+	d.afterAction(ctx, now, done, results)
+	return done, nil
 }
