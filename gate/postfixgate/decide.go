@@ -2,6 +2,7 @@ package postfixgate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -269,7 +270,7 @@ func (t *inquiry) decide(recipients []string, commit, count bool) (spool.Verdict
 
 // bound is the answer when a bound is reached.
 func (t *inquiry) bound(err error) answer {
-	bound := boundOf(err)
+	bound := cmp.Or(bounds[err], BoundUnseen)
 	t.gate.env.Observer.Bounded(bound)
 	if bound == BoundUnseen {
 		t.gate.Warn(&t.gate.misled,

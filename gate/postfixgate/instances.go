@@ -15,18 +15,8 @@ var (
 	errDeciding   = errors.New("two questions about the same mail at once")
 )
 
-// boundOf names the bound of an error of arriving.
-func boundOf(err error) string {
-	switch err {
-	case errMails:
-		return BoundMails
-	case errRecipients:
-		return BoundRecipients
-	case errMemory:
-		return BoundMemory
-	}
-	return BoundUnseen
-}
+// bounds are those of the errors. The others are BoundUnseen.
+var bounds = map[error]string{errMails: BoundMails, errRecipients: BoundRecipients, errMemory: BoundMemory}
 
 // limits of arriving.
 type limits struct {

@@ -60,9 +60,6 @@ func (g *Gate) join(c *conn) (bound string) {
 func (g *Gate) quit(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, in := g.sessions[c]; !in {
-		return
-	}
 	delete(g.sessions, c)
 	if g.bySource[c.group]--; g.bySource[c.group] == 0 {
 		delete(g.bySource, c.group)

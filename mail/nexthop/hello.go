@@ -24,17 +24,12 @@ func (e *extensions) add(line []byte) {
 	if len(fields) == 0 {
 		return
 	}
+	flags := map[string]*bool{"PIPELINING": &e.pipelining, "8BITMIME": &e.eightBit, "SMTPUTF8": &e.utf8, "DSN": &e.dsn,
+		"STARTTLS": &e.startTLS}
+	if flag := flags[string(fields[0])]; flag != nil {
+		*flag = true
+	}
 	switch string(fields[0]) {
-	case "PIPELINING":
-		e.pipelining = true
-	case "8BITMIME":
-		e.eightBit = true
-	case "SMTPUTF8":
-		e.utf8 = true
-	case "DSN":
-		e.dsn = true
-	case "STARTTLS":
-		e.startTLS = true
 	case "AUTH":
 		for _, f := range fields[1:] {
 			e.plain = e.plain || string(f) == "PLAIN"

@@ -22,22 +22,18 @@ func Write(w io.Writer, n *Notice) error {
 	if err != nil {
 		return err
 	}
-	body := n.body()
-	if plain(body) {
-		h.field("Content-Transfer-Encoding", "7bit")
-		h.line("")
-		h.b.WriteString(body)
-	} else {
-		h.field("Content-Transfer-Encoding", "quoted-printable")
-		h.line("")
-		q := quotedprintable.NewWriter(&h.b)
-		if _, err = io.WriteString(q, body); err == nil {
-			err = q.Close()
-		}
-		if err != nil {
-			return err
-		}
+	body, encoding := n.body(), "7bit"
+	if !plain(body) {
+		encoding = "quoted-printable"
+		var b strings.Builder // its writes never fail
+		q := quotedprintable.NewWriter(&b)
+		_, _ = io.WriteString(q, body)
+		_ = q.Close()
+		body = b.String()
 	}
+	h.field("Content-Transfer-Encoding", encoding)
+	h.line("")
+	h.b.WriteString(body)
 	_, err = w.Write(h.b.Bytes())
 	return err
 }

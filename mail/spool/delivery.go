@@ -200,12 +200,6 @@ func (t *tally) done() {
 	}
 }
 
-func (t *tally) busy() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.n > 0
-}
-
 func (t *tally) wait(ctx context.Context) error {
 	t.mu.Lock()
 	if t.n == 0 {

@@ -152,7 +152,7 @@ func (s *Spool) Stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	busy := s.under.busy()
+	busy := s.under.wait(ctx) != nil // ctx has ended: it does not wait
 	s.cut()
 	select {
 	case <-ended:
