@@ -169,7 +169,7 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 	case known:
 		stored = user.Password
 	}
-	// A client that logged in with this password of late does not guess, even if others guess from there or by this name.
+	// A client that logged in with this password of late does not guess, even if others guess from there or this name.
 	guess, err := s.guess(name, func() bool { return logins != nil && logins.Remembered(name, stored, password) })
 	if err != nil {
 		return user, notLooked(err), nil

@@ -48,7 +48,7 @@ type Guess struct {
 }
 
 // Take takes a unit of each limit, all of them or none. event returns what is judged. known reports whether the
-// password was right a short while ago: then nothing is taken, and the guess is nil. Both are called again after a wait.
+// password was right a short while ago: then nothing is taken, and the guess is nil. A wait calls both again.
 //
 // Its errors are ErrGuessing, ErrBusy, that of the context, and those of the throttles.
 func (g *Guard) Take(ctx context.Context, limits []Limit, event func() weir.Event, known func() bool) (*Guess, error) {

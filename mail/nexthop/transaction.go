@@ -333,7 +333,7 @@ func (t *transaction) final() *trouble {
 	return nil
 }
 
-// ambiguous is for recipients of whom only the server knows whether they have the message.
+// ambiguous is for recipients that may or may not have the message: only the server knows.
 func (t *transaction) ambiguous(who []int, err error) {
 	t.broken = true
 	fill(t.results, who, Result{Outcome: Ambiguous, Status: statusConnection, Server: t.server.address,

@@ -205,7 +205,8 @@ func stripTags(page string) string {
 		if i := strings.IndexAny(name, " \t\r\n/"); i >= 0 {
 			name = name[:i]
 		}
-		if name == "blockquote" || slices.ContainsFunc(quotes, func(q string) bool { return strings.Contains(tag, q) }) {
+		quote := func(q string) bool { return strings.Contains(tag, q) }
+		if name == "blockquote" || slices.ContainsFunc(quotes, quote) {
 			break
 		}
 		if slices.Contains(breaks, name) {

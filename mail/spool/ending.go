@@ -113,7 +113,7 @@ func (e *ending) retry(conf *Gate, a *store.Addressee, now time.Time) {
 	e.next = earlier(e.next, a.Due)
 }
 
-// doubt is for a recipient of whom it is unknown whether they have the message. Messages of weir itself are sent again.
+// doubt is for a recipient that may or may not have the message. Messages of weir itself are sent again.
 func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time.Time, why string) {
 	e.ambiguous++
 	what := "it is sent again"

@@ -190,7 +190,8 @@ func (d *delivery) corrected(l *store.Letter, a *store.Addressee, now time.Time)
 	case a.State == store.Ready && a.Owner == d.opts.Owner:
 		due = earlier(due, now.Add(handOver))
 	case a.State == store.Ready && (a.Owner != "" || a.Attempt > 0):
-		if longest := max(slices.Max(d.gates.Load().out(l.Gate).Retries), handOver, gonePause); due.After(now.Add(longest)) {
+		longest := slices.Max(d.gates.Load().out(l.Gate).Retries)
+		if due.After(now.Add(max(longest, handOver, gonePause))) {
 			due = now
 		}
 	case l.Received.After(now) && !due.Before(l.Received): // it waits for another throttle
