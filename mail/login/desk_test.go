@@ -294,7 +294,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%d workers on %d processors: passwords take more than half of them", n, cores)
 	}
 	bad := Options{Workers: -1, Waiting: MaxWaiting + 1, Remember: MaxRemember + 1, Remembered: -5}
-	within := Options{Workers: 1, Waiting: MaxWaiting, Remember: MaxRemember, Remembered: 1, Clock: clock.System}
+	within := Options{Workers: 1, Waiting: MaxWaiting, Remember: MaxRemember, Remembered: 1, Clock: systemClock{}}
 	if got := bad.withDefaults(); got != within {
 		t.Errorf("%+v", got)
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"runtime"
 	"time"
-
-	"weir/internal/clock"
 )
 
 // Bounds of the options.
@@ -28,14 +26,21 @@ type Options struct {
 	// How many logins are remembered. One more pushes out the oldest. Default 10000.
 	Remembered int
 	// Default: the machine's clock.
-	Clock clock.Clock
+	Clock Clock
 }
+
+// A Clock tells the time.
+type Clock interface{ Now() time.Time }
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
 
 func (o Options) withDefaults() Options {
 	o.Workers = min(max(cmp.Or(o.Workers, runtime.NumCPU()/2), 1), MaxWorkers)
 	o.Waiting = min(max(cmp.Or(o.Waiting, 64), 1), MaxWaiting)
 	o.Remember = min(cmp.Or(o.Remember, 10*time.Minute), MaxRemember)
 	o.Remembered = min(max(cmp.Or(o.Remembered, 10_000), 1), MaxRemembered)
-	o.Clock = cmp.Or(o.Clock, clock.System)
+	o.Clock = cmp.Or[Clock](o.Clock, systemClock{})
 	return o
 }
