@@ -16,7 +16,7 @@ const (
 	ActionFilter  Action = "FILTER"          // divert
 	ActionHold    Action = "HOLD"            // keep
 	ActionDefer   Action = "DEFER"           // refuse for now
-	ActionDoubt   Action = "DEFER_IF_PERMIT" // refuse for now, unless somebody else refuses for good
+	ActionDoubt   Action = "DEFER_IF_PERMIT" // refuse for now, unless another restriction refuses permanently
 	ActionReject  Action = "REJECT"          // refuse
 )
 
@@ -38,12 +38,12 @@ func (a answer) append(b []byte) []byte {
 	return append(b, "\n\n"...)
 }
 
-// ends reports whether nothing more is asked about a mail after the answer.
+// ends reports whether Postfix asks nothing more about a message after the answer.
 func (a answer) ends() bool {
 	return a.action == ActionDefer || a.action == ActionReject || a.action == ActionDoubt
 }
 
-// The answers. What Postfix' clients read says what happened and what to do.
+// The answers. Their texts tell clients of Postfix what happened and what to do.
 var (
 	dunno      = answer{action: ActionDunno}
 	held       = answer{ActionHold, "is held: more new recipients than this user may reach for now"}
@@ -68,8 +68,7 @@ var (
 	bounded = answer{ActionDoubt, "4.5.3 Too many mails or recipients at a time; try again later"}
 )
 
-// flaggedAnswer is how a flagged user is refused, and one with too many messages without a sender: empty where the
-// error is about something else.
+// flaggedAnswer refuses a flagged user, and one with too many messages without a sender. It is empty for other errors.
 func flaggedAnswer(err error) answer {
 	switch {
 	case errors.Is(err, spool.ErrNewRecipient):
@@ -84,15 +83,7 @@ func flaggedAnswer(err error) answer {
 	return answer{}
 }
 
-// refusal is how a stopped user is refused.
-func (r Refusal) answer() answer {
-	if r == Defer {
-		return stopDefer
-	}
-	return stopReject
-}
-
-// or returns an answer where doubt defers, and lets pass where it does not.
+// or returns an answer if doubt defers, and else lets pass.
 func (d Doubt) or(a answer) answer {
 	if d == DoubtPass {
 		return dunno

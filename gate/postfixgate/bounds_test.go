@@ -40,7 +40,7 @@ func TestBounds(t *testing.T) {
 		want(t, second.ask(data+"instance=2 recipient=bob@example.net recipient_count=1"), "DUNNO")
 		r.check("ann <ann@example.org> to bob@example.net, commit true, count true")
 	}
-	size := letterSize + 2*1 + recipientSize + len("bob@example.net")
+	size := messageSize + 2*1 + recipientSize + len("bob@example.net")
 	for more, begin := range map[int]string{0: "DUNNO", -1: "DEFER_IF_PERMIT 4.5.3"} {
 		r := start(t, Options{Bounds: Bounds{Memory: weir.Size(size + more)}}, Parts{})
 		want(t, r.dial().ask(rcpt+"instance=1 recipient=bob@example.net"), begin)
@@ -82,19 +82,19 @@ func TestForgotten(t *testing.T) {
 	for i := range 100 {
 		want(t, c.ask(rcpt+fmt.Sprintf("instance=%d recipient=bob@example.net", i)), "DUNNO")
 	}
-	if n := len(r.mails.known); n != 1 {
+	if n := len(r.arriving.known); n != 1 {
 		t.Errorf("%d mails of one smtpd are remembered", n)
 	}
 	left := r.dial() // as an smtpd that ended
 	want(t, left.ask(rcpt+"instance=a recipient=bob@example.net"), "DUNNO")
 	r.clock.Advance(time.Hour)
 	want(t, r.dial().ask(rcpt+"instance=b recipient=bob@example.net"), "DUNNO")
-	if n := len(r.mails.known); n != 3 {
+	if n := len(r.arriving.known); n != 3 {
 		t.Errorf("%d mails are remembered within the hour, want 3", n)
 	}
 	r.clock.Advance(time.Second)
 	want(t, r.dial().ask(rcpt+"instance=c recipient=bob@example.net"), "DUNNO")
-	if n := len(r.mails.known); n != 2 {
+	if n := len(r.arriving.known); n != 2 {
 		t.Errorf("%d mails are remembered after it, want 2", n)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // writeWait is how long a client may take to read an answer.
 const writeWait = 10 * time.Second
 
-// receive lets a connection in unless it is one too many or from somebody who may not ask.
+// receive lets a connection in, unless it is one too many or not from an allowed client.
 func (g *Gate) receive(raw net.Conn) {
 	s := g.Setup.Load()
 	if peer, ok := raw.RemoteAddr().(*net.TCPAddr); ok && !s.clients.Trusts(peer.AddrPort().Addr()) {
@@ -37,10 +37,10 @@ func (g *Gate) receive(raw net.Conn) {
 type conn struct {
 	net.Conn
 	gate   *Gate
-	in     *reader
+	in     reader
 	req    request
 	out    []byte
-	latest []byte // the instance of the mail that was spoken of last
+	latest []byte // the instance of the last request
 }
 
 // wake ends the wait for a request. It may be called from any goroutine.
@@ -57,7 +57,7 @@ func (c *conn) serve() {
 	defer g.Recover("a request failed by a mistake in weir", nil)
 	for c.await() {
 		a := c.answer()
-		if g.Base.Err() != nil { // cut off: what could not be judged in time is not answered
+		if g.Base.Err() != nil { // a stop has cut off the judgement
 			return
 		}
 		c.out = a.append(c.out[:0])
@@ -69,11 +69,11 @@ func (c *conn) serve() {
 	}
 }
 
-// await reads the next request. It reports false when there is none, or none that could be understood.
+// await reads the next request. It reports false if there is none, or if it is malformed.
 func (c *conn) await() bool {
 	g := c.gate
 	_ = c.SetReadDeadline(time.Now().Add(g.Setup.Load().opts.Timeouts.Idle.Std()))
-	if g.Stopping() { // after the deadline, which would undo that of a stop
+	if g.Stopping() { // wake may have come before this deadline
 		return false
 	}
 	err := c.in.next(&c.req)
@@ -102,28 +102,24 @@ func (c *conn) garbled(err error) {
 // answer judges the request that was read.
 func (c *conn) answer() answer {
 	g, q := c.gate, &c.req
-	c.turn()
+	c.forgetLatest()
 	t := &inquiry{gate: g, setup: g.Setup.Load(), req: q, now: g.env.Clock.Now()}
-	// Most questions are answered from memory; a context with an end costs more than they do.
-	t.ctx = func() (context.Context, context.CancelFunc) {
-		return context.WithTimeout(g.Base, t.setup.opts.Timeouts.Answer.Std())
-	}
 	a := t.judge()
 	if a.action != ActionDunno && g.env.Log.Enabled(g.Base, slog.LevelDebug) {
 		g.env.Log.LogAttrs(g.Base, slog.LevelDebug, "policy", slog.String("queue_id", string(q.queue)),
-			slog.String("instance", string(q.instance)),
-			slog.String("state", string(q.state)), slog.String("user", t.user), slog.String("action", string(a.action)))
+			slog.String("instance", string(q.instance)), slog.String("state", string(q.state)),
+			slog.String("user", t.user), slog.String("action", string(a.action)))
 	}
 	return a
 }
 
-// turn forgets the mail before when another one is spoken of: whoever asks handles one at a time.
-func (c *conn) turn() {
+// forgetLatest forgets the last message when the request is about another one: an smtpd handles one at a time.
+func (c *conn) forgetLatest() {
 	if len(c.req.instance) == 0 || bytes.Equal(c.req.instance, c.latest) {
 		return
 	}
 	if len(c.latest) > 0 {
-		if later, found := c.gate.mails.forget(c.latest); found && later.action == ActionFilter {
+		if later, found := c.gate.arriving.forget(c.latest); found && later.action == ActionFilter {
 			c.gate.env.Observer.Bounded(BoundUnmarked)
 			c.gate.Warn(&c.gate.misled,
 				"a mail was marked at DATA and not asked about at its end: either its sender left, "+
@@ -134,7 +130,7 @@ func (c *conn) turn() {
 	c.latest = append(c.latest[:0], c.req.instance...)
 }
 
-// sourceOf reads an address as Postfix writes it; "unknown" is none.
+// sourceOf reads an address as Postfix writes it, which may be "unknown".
 func sourceOf(text []byte) netip.Addr {
 	addr, err := netip.ParseAddr(string(text))
 	if err != nil {

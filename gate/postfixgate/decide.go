@@ -2,6 +2,7 @@ package postfixgate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,32 +18,31 @@ import (
 	"weir/store"
 )
 
-// markFor is how long a mail that is diverted may take to arrive: Postfix gives up after five days
-// (maximal_queue_lifetime).
+// markFor is how long a diverted message may take to arrive. Postfix gives up after five days (maximal_queue_lifetime).
 const markFor = 6 * 24 * time.Hour
 
-// A inquiry is one request on its way to its answer.
+// An inquiry is one request that is being answered.
 type inquiry struct {
 	gate  *Gate
 	setup *setup
 	req   *request
 	now   time.Time
-	ctx   func() (context.Context, context.CancelFunc)
 
 	user   string
 	source netip.Addr
 }
 
+// ctx has the deadline for the answer. It is made only when the store is asked: most answers come from memory, and cost
+// less than a context.
+func (t *inquiry) ctx() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.gate.Base, t.setup.opts.Timeouts.Answer.Std())
+}
+
 // judge returns the answer to the request.
 func (t *inquiry) judge() answer {
-	var of func() answer
-	switch string(t.req.state) {
-	case "RCPT":
-		of = t.recipient
-	case "DATA", "BDAT":
-		of = func() answer { return t.mail(false) }
-	case "END-OF-MESSAGE":
-		of = func() answer { return t.mail(true) }
+	state := string(t.req.state)
+	switch state {
+	case "RCPT", "DATA", "BDAT", "END-OF-MESSAGE":
 	default:
 		return dunno
 	}
@@ -52,14 +52,15 @@ func (t *inquiry) judge() answer {
 		return dunno
 	case !ok:
 		return t.fail(errUser)
+	case state == "RCPT":
+		return t.recipient()
 	}
-	return of()
+	return t.message(state == "END-OF-MESSAGE")
 }
 
 var errUser = errors.New("the name of the user is too long, or not text")
 
-// identify finds out whose mail it is. It reports whether it is that of a user at all, and whether the
-// user can be known by name.
+// identify sets the user. It reports whether the message is that of a user at all, and whether the name is valid.
 func (t *inquiry) identify() (ours, ok bool) {
 	t.source = sourceOf(t.req.client)
 	if len(t.req.user) > 0 {
@@ -74,14 +75,14 @@ func (t *inquiry) identify() (ours, ok bool) {
 	return true, true
 }
 
-// recipient judges one recipient, and remembers it for the mail.
+// recipient judges one recipient, and remembers it for the message.
 func (t *inquiry) recipient() answer {
 	g, q := t.gate, t.req
-	if g.mails.asked(q.instance, q.recipient) {
+	if g.arriving.asked(q.instance, q.recipient) {
 		return dunno
 	}
 	if g.env.Spool.Stopped(g.env.Name, t.user) {
-		// There are recipients that a stopped user reaches too.
+		// A stopped user still reaches exempt recipients.
 		if v, err := t.decide([]string{string(q.recipient)}, false, false); err != nil {
 			return t.fail(err)
 		} else if v.Refused {
@@ -99,9 +100,9 @@ func (t *inquiry) recipient() answer {
 	if refusal.action != "" {
 		return refusal
 	}
-	// A mail without an instance cannot be found again; one to a single recipient is judged all the same.
+	// A message without an instance cannot be found again. One to a single recipient is judged all the same.
 	if len(q.instance) > 0 {
-		if err := g.mails.add(q.instance, q.recipient, t.now, &t.setup.limits); err != nil {
+		if err := g.arriving.add(q.instance, q.recipient, t.now, &t.setup.limits); err != nil {
 			settle(false)
 			return t.bound(err)
 		}
@@ -121,7 +122,7 @@ func (t *inquiry) reaches() (answer, error) {
 	return answer{}, err
 }
 
-// perRecipient puts the recipient before the throttles, unless nobody counts it.
+// perRecipient puts the recipient before the throttles, unless it is exempt.
 func (t *inquiry) perRecipient() (settle func(done bool), refusal answer) {
 	if t.setup.parts.PerRecipient == nil {
 		return settled, answer{}
@@ -142,11 +143,11 @@ func (t *inquiry) perRecipient() (settle func(done bool), refusal answer) {
 	return t.throttle(ctx, t.setup.parts.PerRecipient, []string{recipient})
 }
 
-// settled is how nothing is settled.
+// settled settles nothing.
 func settled(bool) {}
 
-// throttle puts the mail, or one recipient of it, before a chain. It returns the answer where that refuses, and else
-// how to settle.
+// throttle puts the message, or one recipient of it, before a chain. It returns the answer if that refuses, and else
+// the function that settles.
 func (t *inquiry) throttle(ctx context.Context, chain *policy.Chain, recipients []string) (settle func(done bool),
 	refusal answer) {
 	ev := weir.Event{Time: t.now, Source: t.source, Account: t.user, Kind: KindMail, ID: string(t.req.instance),
@@ -164,7 +165,7 @@ func (t *inquiry) throttle(ctx context.Context, chain *policy.Chain, recipients 
 	if a.Verdict == weir.Admit {
 		return settle, answer{}
 	}
-	settle(false) // Postfix is not kept waiting: a client that comes back later finds its turn
+	settle(false) // Postfix must not wait: a client that comes back later gets its turn
 	switch {
 	case a.Reason == weir.Failure:
 		return nil, failed
@@ -174,8 +175,8 @@ func (t *inquiry) throttle(ctx context.Context, chain *policy.Chain, recipients 
 	return nil, limited
 }
 
-// mail judges a mail, once. What is answered at its end may follow from what was found at DATA.
-func (t *inquiry) mail(end bool) answer {
+// message judges a message, once. The answer at its end may follow from the one at DATA.
+func (t *inquiry) message(end bool) answer {
 	g, q := t.gate, t.req
 	if len(q.instance) == 0 {
 		if recipients := t.recipients(nil); recipients != nil {
@@ -184,45 +185,40 @@ func (t *inquiry) mail(end bool) answer {
 		}
 		return t.bound(errUnseen)
 	}
-	l, a, err := g.mails.decide(q.instance, end, t.now, &t.setup.limits)
+	m, a, err := g.arriving.decide(q.instance, end, t.now, &t.setup.limits)
 	switch {
 	case err != nil:
 		return t.bound(err)
-	case l == nil:
+	case m == nil:
 		return a
 	}
-	over := false
-	defer func() {
-		if !over { // whatever happened
-			g.mails.settle(l, true, answer{})
-		}
-	}()
-	recipients := t.recipients(l)
+	forget, later := true, answer{} // also after a panic
+	defer func() { g.arriving.settle(m, forget, later) }()
+	recipients := t.recipients(m)
 	if recipients == nil {
 		return t.bound(errUnseen)
 	}
-	a, later := t.whole(recipients, end, true)
-	g.mails.settle(l, end || a.ends(), later)
-	over = true
+	a, later = t.whole(recipients, end, true)
+	forget = end || a.ends()
 	return a
 }
 
 var errUnseen = errors.New("a recipient that the gate was not asked about")
 
-// recipients returns those of the mail, or nil where not all of them are known. Where one was refused by somebody else
-// after the gate was asked, it is among them: Postfix does not tell.
-func (t *inquiry) recipients(l *letter) []string {
+// recipients returns those of the message, or nil if not all of them are known. One that another restriction of Postfix
+// has refused may be among them: Postfix does not tell.
+func (t *inquiry) recipients(m *message) []string {
 	if len(t.req.recipient) > 0 && t.req.count <= 1 {
 		return []string{string(t.req.recipient)}
 	}
-	if l == nil || l.partial || len(l.recipients) == 0 || len(l.recipients) < t.req.count {
+	if m == nil || m.partial || len(m.recipients) == 0 || len(m.recipients) < t.req.count {
 		return nil
 	}
-	return l.recipients
+	return m.recipients
 }
 
-// whole judges a mail. It returns what is answered now, and what at the end of the mail. A mail that cannot be found
-// again cannot be answered later.
+// whole judges a message. It returns the answer for now, and the one at the end of the message. found is false for a
+// message that cannot be found again at its end.
 func (t *inquiry) whole(recipients []string, end, found bool) (now, later answer) {
 	filter := t.setup.over.action == ActionFilter
 	settle := settled
@@ -235,7 +231,7 @@ func (t *inquiry) whole(recipients []string, end, found bool) (now, later answer
 		}
 	}
 	v, err := t.decide(recipients, true, !filter)
-	// What is diverted is judged once more where it arrives, and charged there.
+	// A diverted message is judged once more where it arrives, and charged there.
 	settle(err == nil && !v.Refused && (v.Pass || t.setup.over.action == ActionHold))
 	switch {
 	case errors.Is(err, spool.ErrRecipients):
@@ -253,8 +249,9 @@ func (t *inquiry) whole(recipients []string, end, found bool) (now, later answer
 	case !filter:
 		return t.setup.over, dunno
 	}
-	if mark := identify.Mark(t.gate.env.Secret(), t.user, markable(t.req.instance), t.now.Add(markFor)); found &&
-		!end && mark != "" {
+	instance := string(t.req.instance[:min(len(t.req.instance), identify.MaxMarkedMail)])
+	mark := identify.Mark(t.gate.env.Secret(), t.user, instance, t.now.Add(markFor))
+	if found && !end && mark != "" {
 		return answer{ActionPrepend, identify.MarkHeader + ": " + mark}, t.setup.over
 	}
 	t.gate.env.Observer.Bounded(BoundUnmarked)
@@ -265,33 +262,26 @@ func (t *inquiry) whole(recipients []string, end, found bool) (now, later answer
 	return overDefer, dunno
 }
 
-// markable returns what a mark may say of an instance.
-func markable(instance []byte) string {
-	return string(instance[:min(len(instance), identify.MaxMarkedMail)])
-}
-
-// decide asks the spool.
 func (t *inquiry) decide(recipients []string, commit, count bool) (spool.Verdict, error) {
 	ctx, cancel := t.ctx()
 	defer cancel()
 	return t.gate.env.Spool.Decide(ctx, t.now, t.gate.env.Name, t.user, string(t.req.sender), recipients, commit, count)
 }
 
-// bound answers where a bound was reached.
+// bound is the answer when a bound is reached.
 func (t *inquiry) bound(err error) answer {
-	bound := boundOf(err)
+	bound := cmp.Or(bounds[err], BoundUnseen)
 	t.gate.env.Observer.Bounded(bound)
 	if bound == BoundUnseen {
 		t.gate.Warn(&t.gate.misled,
 			"a mail has recipients that were not asked about: smtpd_recipient_restrictions lacks the "+
-				"check_policy_service, "+
-				"or permits before it", slog.String("instance", string(t.req.instance)),
+				"check_policy_service, or permits before it", slog.String("instance", string(t.req.instance)),
 			slog.Int("recipients", t.req.count), slog.String("user", t.user))
 	}
 	return t.setup.bounded
 }
 
-// fail answers where a mail cannot be judged.
+// fail is the answer when a message cannot be judged.
 func (t *inquiry) fail(err error) answer {
 	t.gate.env.Observer.Failed()
 	t.gate.Warn(&t.gate.failing, "a mail cannot be judged", slog.String("user", t.user), slog.Any("error", err))

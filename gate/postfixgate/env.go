@@ -12,10 +12,9 @@ import (
 	"weir/store"
 )
 
-// A Spool judges mails that Postfix keeps. *spool.Spool is one.
+// A Spool judges messages that Postfix keeps. *spool.Spool is one.
 type Spool interface {
-	// Decide judges a mail. With commit, what passes is charged; what does not pass is charged, as waiting, only with
-	// count too.
+	// Decide judges a message. With commit, one that passes is charged, and with count too, one that does not.
 	Decide(ctx context.Context, now time.Time, gate, user, sender string, recipients []string, commit,
 		count bool) (spool.Verdict, error)
 	// Stopped reports whether a user is stopped, from memory.
@@ -24,7 +23,7 @@ type Spool interface {
 	// recipient.
 	Flagged(gate, user string) bool
 	Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error
-	// User returns a user, or store.ErrNotFound, and Free whether a recipient is exempt for that user.
+	// User returns a user, or store.ErrNotFound. Free reports whether a recipient is exempt for that user.
 	User(ctx context.Context, name string) (store.User, error)
 	Free(gate string, user *store.User, recipient string) bool
 }
@@ -38,48 +37,46 @@ type Env struct {
 	Name     string // by which the spool knows the gate
 	Observer Observer
 	Spool    Spool
-	// Secret signs the marks of mails that are diverted. It is asked for with each of them. Default: a random one,
-	// which only tests can do with.
+	// Secret returns the secret that signs the marks of diverted messages. It is called for each of them. Default: a
+	// random one, for tests.
 	Secret func() []byte
 }
 
-// Parts are what a gate is wired with, which may be others after a reload. What is nil admits everything.
+// Parts are what a gate is wired with. A reload may replace them. A nil chain admits everything.
 type Parts struct {
-	Throttles    *policy.Chain // judges each mail, before the spool does
+	Throttles    *policy.Chain // judges each message, before the spool does
 	PerRecipient *policy.Chain // judges each recipient
 }
 
 // An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
 type Observer interface {
-	// Connections tells that so many more, or fewer, connections are open.
+	// Connections: so many more, or fewer, are open.
 	Connections(delta int)
-	// Answered tells that a request was answered.
+	// Answered: a request was answered.
 	Answered(action Action)
-	// Failed tells that a request could not be judged, and was answered as on_error says.
+	// Failed: a request could not be judged, and was answered as on_error says.
 	Failed()
-	// Bounded tells that something was turned away at a bound, one of the Bound names.
+	// Bounded: something was turned away at a bound, one of the Bound names.
 	Bounded(bound string)
 }
 
-// What Observer.Bounded is told.
+// The bounds.
 const (
 	BoundConnections = "connections"
-	BoundClients     = "clients"    // somebody asked who may not
-	BoundMalformed   = "malformed"  // a request that is none; the connection was closed
+	BoundClients     = "clients"    // a client that is not allowed to ask
+	BoundMalformed   = "malformed"  // a malformed request; the connection was closed
 	BoundRequest     = "request"    // a request that is too long; the connection was closed
 	BoundIdle        = "idle"       // a connection that was silent for too long
-	BoundMails       = "mails"      // one more mail than can be remembered at a time
-	BoundRecipients  = "recipients" // one more recipient than a mail may have
-	BoundMemory      = "memory"     // more than the recipients of all mails may take
-	BoundUnseen      = "unseen"     // a mail with recipients that the gate was not asked about
-	// a mail that should be diverted and could not be marked, or was marked and then not diverted
-	BoundUnmarked = "unmarked"
+	BoundMails       = "mails"      // one more message than can be remembered at a time
+	BoundRecipients  = "recipients" // one more recipient than a message may have
+	BoundMemory      = "memory"     // more than the recipients of all messages may take
+	BoundUnseen      = "unseen"     // a message with recipients that the gate was not asked about
+	BoundUnmarked    = "unmarked"   // a message to divert that could not be marked, or was marked and not diverted
 )
 
-// BoundNames lists what Observer.Bounded may be told.
+// BoundNames lists the bounds.
 var BoundNames = [...]string{BoundConnections, BoundClients, BoundMalformed, BoundRequest, BoundIdle, BoundMails,
-	BoundRecipients, BoundMemory,
-	BoundUnseen, BoundUnmarked}
+	BoundRecipients, BoundMemory, BoundUnseen, BoundUnmarked}
 
 func (e Env) withDefaults() (Env, error) {
 	if e.Name == "" || e.Spool == nil {
@@ -90,8 +87,7 @@ func (e Env) withDefaults() (Env, error) {
 		e.Observer = nobody{}
 	}
 	if e.Secret == nil {
-		secret := make([]byte, 32)
-		rand.Read(secret)
+		secret := []byte(rand.Text())
 		e.Secret = func() []byte { return secret }
 	}
 	return e, nil

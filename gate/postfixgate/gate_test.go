@@ -55,8 +55,8 @@ func TestOneAndSeveral(t *testing.T) {
 	r.check("ann <ann@example.org> to bob@example.net eve@example.net joe@example.net, commit true, count true")
 	want(t, c.ask(eom+"instance=2 recipient= recipient_count=3"), "DUNNO")
 	r.check()
-	if n := len(r.mails.known); n != 0 || r.mails.memory != 0 {
-		t.Errorf("%d mails are remembered, %d bytes", n, r.mails.memory)
+	if n := len(r.arriving.known); n != 0 || r.arriving.memory != 0 {
+		t.Errorf("%d mails are remembered, %d bytes", n, r.arriving.memory)
 	}
 
 	// One that somebody else refused later on: the mail is to one after all.

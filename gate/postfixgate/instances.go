@@ -1,12 +1,13 @@
 package postfixgate
 
 import (
+	"container/list"
 	"errors"
 	"sync"
 	"time"
 )
 
-// Errors of mails.
+// Errors of arriving.
 var (
 	errMails      = errors.New("as many mails as can be remembered at a time")
 	errRecipients = errors.New("as many recipients as a mail may have")
@@ -14,20 +15,10 @@ var (
 	errDeciding   = errors.New("two questions about the same mail at once")
 )
 
-// boundOf names the bound that an error of mails is about.
-func boundOf(err error) string {
-	switch err {
-	case errMails:
-		return BoundMails
-	case errRecipients:
-		return BoundRecipients
-	case errMemory:
-		return BoundMemory
-	}
-	return BoundUnseen
-}
+// bounds are those of the errors. The others are BoundUnseen.
+var bounds = map[error]string{errMails: BoundMails, errRecipients: BoundRecipients, errMemory: BoundMemory}
 
-// limits of mails.
+// limits of arriving.
 type limits struct {
 	mails      int
 	recipients int
@@ -35,102 +26,80 @@ type limits struct {
 	age        time.Duration
 }
 
-// A letter is a mail that Postfix is receiving. What is in it belongs to its mails.
-type letter struct {
+// A message that Postfix is receiving. Its fields are guarded by arriving, except for those that deciding reads.
+type message struct {
 	instance   string
 	recipients []string
 	partial    bool      // not all recipients are here
-	deciding   bool      // somebody asks the spool
-	decided    bool      // nobody has to ask any more
-	later      answer    // decided: what is answered at the end of the mail
-	used       time.Time // the last time that it was spoken of
+	deciding   bool      // the spool is being asked
+	decided    bool      // the spool need not be asked any more
+	later      answer    // decided: the answer at the end of the message
+	used       time.Time // the last request about it
 	size       int64
-	older      *letter // in the order in which they were spoken of
-	newer      *letter
+	element    *list.Element // in arriving.order
 }
 
-// mails are the mails that Postfix is receiving, by instance. It is safe for concurrent use.
-type mails struct {
+// arriving are the messages that Postfix is receiving, by instance. It is safe for concurrent use.
+type arriving struct {
 	mu     sync.Mutex
-	known  map[string]*letter
-	oldest *letter
-	newest *letter
+	known  map[string]*message
+	order  list.List // of *message, by the last request; the oldest first
 	memory int64
 }
 
-// What a mail and a recipient take beside their texts.
+// The size of a message and of a recipient, without their texts.
 const (
-	letterSize    = 256
+	messageSize   = 256
 	recipientSize = 16
 )
 
-// get returns the mail of an instance, or a new one. Under mu.
-func (m *mails) get(instance []byte, now time.Time, l *limits) (*letter, error) {
-	for m.oldest != nil && now.Sub(m.oldest.used) > l.age && !m.oldest.deciding {
-		m.remove(m.oldest)
+// get returns the message of an instance, or a new one. Under mu.
+func (m *arriving) get(instance []byte, now time.Time, l *limits) (*message, error) {
+	for first := m.order.Front(); first != nil; first = m.order.Front() {
+		oldest := first.Value.(*message)
+		if now.Sub(oldest.used) <= l.age || oldest.deciding {
+			break
+		}
+		m.remove(oldest)
 	}
-	if p := m.known[string(instance)]; p != nil {
-		m.unlink(p)
-		m.link(p, now)
-		return p, nil
+	p := m.known[string(instance)]
+	if p == nil {
+		size := int64(messageSize + 2*len(instance))
+		switch {
+		case len(m.known) >= l.mails:
+			return nil, errMails
+		case m.memory+size > l.memory:
+			return nil, errMemory
+		}
+		p = &message{instance: string(instance), size: size}
+		if m.known == nil {
+			m.known = map[string]*message{}
+		}
+		m.known[p.instance] = p
+		m.memory += size
+		p.element = m.order.PushBack(p)
 	}
-	size := int64(letterSize + 2*len(instance))
-	switch {
-	case len(m.known) >= l.mails:
-		return nil, errMails
-	case m.memory+size > l.memory:
-		return nil, errMemory
-	}
-	p := &letter{instance: string(instance), size: size}
-	if m.known == nil {
-		m.known = map[string]*letter{}
-	}
-	m.known[p.instance] = p
-	m.memory += size
-	m.link(p, now)
+	p.used = now
+	m.order.MoveToBack(p.element)
 	return p, nil
 }
 
-func (m *mails) link(p *letter, now time.Time) {
-	p.used = now
-	if p.older = m.newest; p.older != nil {
-		p.older.newer = p
-	} else {
-		m.oldest = p
-	}
-	m.newest = p
-}
-
-func (m *mails) unlink(p *letter) {
-	if p.older != nil {
-		p.older.newer = p.newer
-	} else {
-		m.oldest = p.newer
-	}
-	if p.newer != nil {
-		p.newer.older = p.older
-	} else {
-		m.newest = p.older
-	}
-	p.older, p.newer = nil, nil
-}
-
-func (m *mails) remove(p *letter) {
-	m.unlink(p)
+func (m *arriving) remove(p *message) {
+	m.order.Remove(p.element)
 	delete(m.known, p.instance)
 	m.memory -= p.size
 }
 
-// asked reports whether a recipient is the last one that a mail was given: Postfix may be told to ask twice.
-func (m *mails) asked(instance, recipient []byte) bool {
+// asked reports whether a recipient is the last one of a message: Postfix may be configured to ask twice.
+func (m *arriving) asked(instance, recipient []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.known[string(instance)]
 	return p != nil && len(p.recipients) > 0 && p.recipients[len(p.recipients)-1] == string(recipient)
 }
 
-// add gives a mail one more recipient. After an error not all of its recipients are known.
-func (m *mails) add(instance, recipient []byte, now time.Time, l *limits) error {
+// add gives a message one more recipient. After an error not all of its recipients are known.
+func (m *arriving) add(instance, recipient []byte, now time.Time, l *limits) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, err := m.get(instance, now, l)
@@ -153,9 +122,9 @@ func (m *mails) add(instance, recipient []byte, now time.Time, l *limits) error 
 	return err
 }
 
-// decide returns the mail of an instance to be decided about; settle must be called for it. Where that was done before,
-// it returns nil and what is answered now; at its end the mail is forgotten.
-func (m *mails) decide(instance []byte, end bool, now time.Time, l *limits) (*letter, answer, error) {
+// decide returns the message of an instance to be decided about. settle must be called for it. If it was decided
+// before, decide returns nil and the answer, and forgets the message at its end.
+func (m *arriving) decide(instance []byte, end bool, now time.Time, l *limits) (*message, answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, err := m.get(instance, now, l)
@@ -174,23 +143,22 @@ func (m *mails) decide(instance []byte, end bool, now time.Time, l *limits) (*le
 	return p, answer{}, nil
 }
 
-// settle ends what decide began. Where no more is asked about the mail, it is forgotten; else later is what will be
-// answered at its end.
-func (m *mails) settle(p *letter, over bool, later answer) {
+// settle ends what decide began. It forgets the message, or remembers the answer at its end.
+func (m *arriving) settle(p *message, forget bool, later answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p.deciding = false
-	if over {
+	if forget {
 		m.remove(p)
 		return
 	}
 	p.decided, p.later = true, later
-	m.memory -= p.size - letterSize
-	p.recipients, p.size = nil, letterSize
+	m.memory -= p.size - messageSize
+	p.recipients, p.size = nil, messageSize
 }
 
-// forget ends a mail that was spoken of, if it is still there. It returns what would have been answered at its end.
-func (m *mails) forget(instance []byte) (later answer, found bool) {
+// forget ends a message, if it is still there. It returns the answer that it would have had at its end.
+func (m *arriving) forget(instance []byte) (later answer, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.known[string(instance)]

@@ -1,13 +1,14 @@
 package postfixgate
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 )
 
-// Bounds of a request. Postfix' are about 700 bytes in 30 lines.
+// Bounds of a request. One of Postfix has about 700 bytes in 30 lines.
 const (
 	maxRequest    = 64 << 10
 	maxLine       = 8 << 10
@@ -15,7 +16,7 @@ const (
 	firstRead     = 4 << 10
 )
 
-// Errors of requests that are none. After them nobody knows where the next one begins.
+// Errors of malformed requests. After them it is unknown where the next one begins.
 var (
 	errRequest    = fmt.Errorf("a request of more than %d bytes", maxRequest)
 	errLine       = fmt.Errorf("a line of more than %d bytes", maxLine)
@@ -27,22 +28,30 @@ var (
 	errCut        = errors.New("a request that ends in the middle")
 )
 
-// kind is what a request must say it is.
+// kind is the value of the attribute request.
 const kind = "smtpd_access_policy"
 
-// A request is what Postfix says about a mail, as far as the gate wants to know. Its values are good until the next one
-// is read; those that are missing are empty.
+// A request of Postfix has the attributes that the gate uses. Its values are valid until the next one is read. Those
+// that are missing are empty.
 type request struct {
 	kind, state, instance, queue, sender, recipient, user, client []byte
 
 	count int // of recipients; 0 before DATA
-	size  int // of the mail; 0 where it is not known
+	size  int // of the message; 0: unknown
 }
 
 // parse reads the lines of a request, without the empty one at its end.
 func (q *request) parse(text []byte) error {
 	*q = request{}
 	var counted, sized []byte
+	fields := [...]struct {
+		name  string
+		value *[]byte
+	}{
+		{"request", &q.kind}, {"protocol_state", &q.state}, {"instance", &q.instance}, {"queue_id", &q.queue},
+		{"sender", &q.sender}, {"recipient", &q.recipient}, {"sasl_username", &q.user}, {"client_address", &q.client},
+		{"recipient_count", &counted}, {"size", &sized},
+	}
 	for n := 0; len(text) > 0; n++ {
 		line, rest, _ := bytes.Cut(text, newline)
 		text = rest
@@ -56,35 +65,15 @@ func (q *request) parse(text []byte) error {
 		if !found || len(name) == 0 {
 			return errNoPair
 		}
-		var field *[]byte
-		switch string(name) {
-		case "request":
-			field = &q.kind
-		case "protocol_state":
-			field = &q.state
-		case "instance":
-			field = &q.instance
-		case "queue_id":
-			field = &q.queue
-		case "sender":
-			field = &q.sender
-		case "recipient":
-			field = &q.recipient
-		case "sasl_username":
-			field = &q.user
-		case "client_address":
-			field = &q.client
-		case "recipient_count":
-			field = &counted
-		case "size":
-			field = &sized
-		default:
-			continue
+		for _, f := range fields {
+			if string(name) != f.name {
+				continue
+			}
+			if *f.value != nil {
+				return errTwice
+			}
+			*f.value = value
 		}
-		if *field != nil {
-			return errTwice
-		}
-		*field = value
 	}
 	if string(q.kind) != kind {
 		return errKind
@@ -100,7 +89,7 @@ func (q *request) parse(text []byte) error {
 
 var newline, equals, blank = []byte("\n"), []byte("="), []byte("\n\n")
 
-// number reads digits; none are 0.
+// number reads digits. Without any it is 0.
 func number(digits []byte) (n int, ok bool) {
 	if len(digits) > 18 {
 		return 0, false
@@ -114,63 +103,38 @@ func number(digits []byte) (n int, ok bool) {
 	return n, true
 }
 
-// A reader takes requests from a connection, and allocates nothing for those of a usual size.
-type reader struct {
-	from io.Reader
-	buf  []byte // what was read; those of begin:end are not yet parsed
-	// The texts of the request before are before begin.
-	begin, end int
+// A reader reads requests from a connection, and allocates nothing for those of a usual size.
+type reader struct{ *bufio.Scanner }
+
+func newReader(from io.Reader) reader {
+	s := bufio.NewScanner(from)
+	s.Buffer(make([]byte, firstRead), maxRequest)
+	s.Split(func(data []byte, atEOF bool) (advance int, text []byte, err error) {
+		at := bytes.Index(data, blank)
+		switch {
+		case len(data) > 0 && data[0] == '\n':
+			return 0, nil, errNoPair // an empty request
+		case at >= 0:
+			return at + len(blank), data[:at], nil
+		case atEOF && len(data) > 0:
+			return 0, nil, errCut
+		}
+		return 0, nil, nil
+	})
+	return reader{s}
 }
-
-func newReader(from io.Reader) *reader { return &reader{from: from, buf: make([]byte, firstRead)} }
-
-// buffered reports whether a part of the next request is there.
-func (r *reader) buffered() bool { return r.begin < r.end }
 
 // next reads a request. io.EOF means that there are no more.
-func (r *reader) next(q *request) error {
-	seen := 0 // of begin:end, without the end of the request
-	for {
-		if r.end > r.begin && r.buf[r.begin] == '\n' {
-			return errNoPair // an empty request
-		}
-		if at := bytes.Index(r.buf[r.begin+seen:r.end], blank); at >= 0 {
-			text := r.buf[r.begin : r.begin+seen+at]
-			r.begin += seen + at + len(blank)
-			return q.parse(text)
-		}
-		seen = max(r.end-r.begin-1, 0) // the last byte may be the first of the two
-		if err := r.more(); err != nil {
-			if errors.Is(err, io.EOF) && r.buffered() {
-				return errCut
-			}
-			return err
-		}
+func (r reader) next(q *request) error {
+	if r.Scan() {
+		return q.parse(r.Bytes())
 	}
-}
-
-// more reads something, and makes room first if there is none.
-func (r *reader) more() error {
-	switch {
-	case r.begin == r.end:
-		r.begin, r.end = 0, 0
-	case r.end == len(r.buf) && r.begin > 0:
-		r.end = copy(r.buf, r.buf[r.begin:r.end])
-		r.begin = 0
+	switch err := r.Err(); {
+	case err == nil:
+		return io.EOF
+	case errors.Is(err, bufio.ErrTooLong):
+		return errRequest
+	default:
+		return err
 	}
-	if r.end == len(r.buf) {
-		if len(r.buf) >= maxRequest {
-			return errRequest
-		}
-		r.buf = append(r.buf, make([]byte, len(r.buf))...)
-	}
-	n, err := r.from.Read(r.buf[r.end:])
-	r.end += n
-	if n > 0 {
-		return nil
-	}
-	if err == nil {
-		err = io.ErrNoProgress
-	}
-	return err
 }

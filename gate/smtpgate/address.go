@@ -2,13 +2,14 @@ package smtpgate
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"weir/identify"
 )
 
-// An address is one of the envelope, taken apart, without quotes.
+// An address of the envelope, without quotes.
 type address struct {
 	local, domain string
 }
@@ -18,8 +19,8 @@ var (
 	errUTF8    = errors.New("an address with letters beyond ASCII needs SMTPUTF8")
 )
 
-// parseAddress takes apart an address that parsePath has read from a command. The quotes are off by now, and what is
-// written into another command later must still be the same address. wide allows letters beyond ASCII.
+// parseAddress parses an address that parsePath has read from a command. String must be able to write it into another
+// command as the same address. wide allows characters beyond ASCII.
 func parseAddress(text string, wide bool) (address, error) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at == len(text)-1 || len(text) > identify.MaxRecipient || !utf8.ValidString(text) {
@@ -42,27 +43,14 @@ func parseAddress(text string, wide bool) (address, error) {
 	return a, nil
 }
 
-// isDomain reports whether a text can be the part behind the @: a name, or an address in brackets.
-func isDomain(domain string) bool {
-	if literal, ok := strings.CutPrefix(domain, "["); ok {
-		literal, ok = strings.CutSuffix(literal, "]")
-		return ok && literal != "" && !strings.ContainsFunc(literal, func(r rune) bool {
-			return r != '.' && r != ':' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') &&
-				(r < 'A' || r > 'Z')
-		})
-	}
-	for label := range strings.SplitSeq(domain, ".") {
-		if label == "" || strings.ContainsFunc(label, func(r rune) bool {
-			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') &&
-				r < 0x80
-		}) {
-			return false
-		}
-	}
-	return true
-}
+const labelForm = `[a-zA-Z0-9_\x{80}-\x{10ffff}-]+`
 
-// String writes the address as it stands in a command, with quotes where it needs them.
+var domainForm = regexp.MustCompile(`^(\[[a-zA-Z0-9.:-]+\]|` + labelForm + `(\.` + labelForm + `)*)$`)
+
+// isDomain reports whether a text can be the part behind the @: a name, or an address in brackets.
+func isDomain(text string) bool { return domainForm.MatchString(text) }
+
+// String writes the address as in a command, with quotes if it needs them.
 func (a address) String() string {
 	if a.local == "" {
 		return ""
@@ -74,8 +62,8 @@ func (a address) String() string {
 	return a.local + "@" + a.domain
 }
 
-// sameAddress reports whether two addresses, as String writes them, are one in any case: what stands before the @ is
-// for its server to read, which may tell Ann from ann.
+// sameAddress reports whether two addresses, as String writes them, are the same to every server. A server may tell Ann
+// from ann in the part before the @.
 func sameAddress(a, b string) bool {
 	at := strings.LastIndexByte(a, '@')
 	return at >= 0 && len(a) == len(b) && a[:at] == b[:at] && strings.EqualFold(a[at:], b[at:])

@@ -48,7 +48,7 @@ func (s *session) auth(arg string) {
 	s.deny(n)
 }
 
-// plain is the mechanism of RFC 4616: on whose behalf, the name and the password in one.
+// plain is the mechanism of RFC 4616: on whose behalf, the name and the password in one response.
 func (s *session) plain(first string) {
 	response, ok := s.ask("", first)
 	if !ok {
@@ -65,7 +65,7 @@ func (s *session) plain(first string) {
 	}
 }
 
-// login is a mechanism that old clients have: first the name, then the password.
+// login is a mechanism of old clients: first the name, then the password.
 func (s *session) login(first string) {
 	name, ok := s.ask("Username:", first)
 	if !ok {
@@ -76,8 +76,8 @@ func (s *session) login(first string) {
 	}
 }
 
-// ask returns what the client sends when it is asked for something, unless it has sent it with the command. Where there
-// is nothing to go on with, it has been answered.
+// ask returns the response of the client, which may have sent it with the command. If there is none, the client has
+// been answered.
 func (s *session) ask(what, given string) (response string, ok bool) {
 	if given == "" {
 		s.answer(reply(334, 0, base64.StdEncoding.EncodeToString([]byte(what))))
@@ -106,7 +106,7 @@ func (s *session) unreadable() {
 	s.deny(refuse(MailMalformed, 501, 552, "cannot read what came for AUTH"))
 }
 
-// logIn verifies a password. What it takes, and what is said, is the same for users who are not there.
+// logIn verifies a password. Time and answer are the same if there is no such user.
 func (s *session) logIn(name, password string) {
 	given := strings.ToLower(strings.TrimSpace(name))
 	name = identify.LogInName(given, s.setup.opts.Realm)
@@ -114,8 +114,7 @@ func (s *session) logIn(name, password string) {
 	s.gate.env.Observer.LogIn(how)
 	if log := s.gate.env.Log; log.Enabled(s.gate.Base, slog.LevelInfo) {
 		attrs := []slog.Attr{slog.String("session", s.conn.id), slog.String("source", s.conn.source.String()),
-			slog.String("user", oneLine(name, 64)),
-			slog.String("how", how)}
+			slog.String("user", oneLine(name, 64)), slog.String("how", how)}
 		if cause != nil {
 			attrs = append(attrs, slog.Any("error", cause))
 		}
@@ -145,7 +144,7 @@ func (s *session) logIn(name, password string) {
 
 var errUnknown = errors.New("the password is right, but weir does not know the user: see weir user")
 
-// verify finds out whether a password is right, for a user by the name here, and as it was given.
+// verify verifies a password, for a user by the name here, and as the client gave it.
 func (s *session) verify(name, given, password string) (user store.User, how string, cause error) {
 	ctx := s.gate.Base
 	if name == "" || len(name) > maxName ||
@@ -166,18 +165,18 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 	elsewhere := s.setup.opts.Auth == AuthNextHop
 	switch {
 	case elsewhere:
-		stored = "at the next hop of " + s.gate.env.Name // whatever it is, it is not known here
+		stored = "at the next hop of " + s.gate.env.Name // stands for a hash that weir does not have
 	case known:
 		stored = user.Password
 	}
-	// A client that logged in with this of late does not guess, whatever others do from there or in the same name.
+	// A client that logged in with this password of late does not guess, even if others guess from there or this name.
 	guess, err := s.guess(name, func() bool { return logins != nil && logins.Remembered(name, stored, password) })
 	if err != nil {
 		return user, notLooked(err), nil
 	}
-	wrong := true // unless something else is found out
+	wrong := true // also after a panic
 	defer func() {
-		if guess == nil && wrong { // it was right a short while ago
+		if guess == nil && wrong { // it was right a short while ago, and nothing was taken
 			guess, _ = s.guess(name, func() bool { return false })
 		}
 		guess.End(s.now(), wrong)
@@ -213,7 +212,7 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 	return user, LogInRight, nil
 }
 
-// guess takes what a wrong password costs, before it is looked at. What is no name is nobody's.
+// guess takes what a wrong password costs, before it is verified. An invalid name, which is empty, has no user's limit.
 func (s *session) guess(name string, known func() bool) (*login.Guess, error) {
 	var limits []login.Limit
 	if t := s.setup.parts.Guesses; t != nil {
@@ -228,7 +227,7 @@ func (s *session) guess(name string, known func() bool) (*login.Guess, error) {
 	}, known)
 }
 
-// neighbourhood is who may share a unit of Parts.Guesses, at most: as wide a network as it counts.
+// neighbourhood is the widest network whose clients may share a unit of Parts.Guesses.
 func neighbourhood(source netip.Addr) string {
 	source = source.Unmap()
 	bits := 48
@@ -239,7 +238,7 @@ func neighbourhood(source netip.Addr) string {
 	return prefix.String()
 }
 
-// notLooked is how a log-in ends whose password was not looked at.
+// notLooked is the result of a login whose password was not verified.
 func notLooked(err error) string {
 	switch {
 	case errors.Is(err, login.ErrGuessing):

@@ -165,30 +165,30 @@ func TestSessionBounds(t *testing.T) {
 // TestRegulars: strangers take most of the sessions, and not all. Who has logged in before still comes in.
 func TestRegulars(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Sessions = 10 })
-	var guests []*client
+	var strangers []*client
 	for range 9 {
-		guests = append(guests, r.dial())
+		strangers = append(strangers, r.dial())
 	}
 	tenth := r.connect()
 	tenth.expect("421 4.7.0 mail.example.org too many sessions")
 	if tenth.ended(); r.seen.count("bound sessions") != 1 {
 		t.Error(r.seen.counts)
 	}
-	guests[0].cmd("EHLO x", "250 ")
+	strangers[0].cmd("EHLO x", "250 ")
 	// makes room for one more, and is from where all the others are
-	guests[0].cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ")
+	strangers[0].cmd("AUTH PLAIN "+plain("ann", "correct horse"), "235 ")
 	r.dial()
 	eleventh := r.connect()
 	eleventh.expect("421 4.7.0 mail.example.org too many sessions")
-	for _, c := range guests {
+	for _, c := range strangers {
 		c.conn.Close()
 	}
 	eventually(t, "they leave", func() bool { return r.seen.sessions.Load() == 1 })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.guests != 0 || !r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now()) ||
+	if r.strangers != 0 || !r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now()) ||
 		r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now().Add(regularFor)) {
-		t.Errorf("%d guests, %v", r.guests, r.regulars)
+		t.Errorf("%d strangers, %v", r.strangers, r.regulars)
 	}
 	for i := range maxRegulars {
 		r.regulars.add(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), r.clock.Now())
@@ -327,12 +327,16 @@ func TestTime(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for c := range r.sessions {
-			if !c.known || !c.patience().Equal(forever) {
+			if !c.known {
 				t.Error("nobody is known")
 			}
 			if c.logIn = time.Unix(0, 1); c.arm(time.Now()) != nil {
 				t.Error("the session ends")
 			}
+			if c.receive(); !c.dataEnd.After(time.Now()) {
+				t.Error("there is no time for a text")
+			}
+			c.received()
 		}
 	})
 	t.Run("half a mail", func(t *testing.T) {

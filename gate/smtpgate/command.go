@@ -3,15 +3,16 @@ package smtpgate
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// maxVerb is longer than any verb that is known.
+// maxVerb is longer than any known verb.
 const maxVerb = 16
 
-// parseCommand takes a line apart: the verb in upper case, and what stands behind it, without the spaces around. A line
-// that cannot be a command has no verb.
+// parseCommand returns the verb of a line in upper case, and its argument without spaces around it. A line that cannot
+// be a command has no verb.
 func parseCommand(line []byte) (verb, arg string) {
 	if bytes.IndexByte(line, 0) >= 0 {
 		return "", ""
@@ -28,15 +29,14 @@ func parseCommand(line []byte) (verb, arg string) {
 	return strings.ToUpper(head), strings.Trim(rest, " \t")
 }
 
-// errSyntax is what is wrong with a command that is not written as it should be.
 var errSyntax = errors.New("not written as it should be")
 
 // postmaster is the one recipient that needs no domain (RFC 5321 section 4.1.1.3).
 const postmaster = "postmaster"
 
-// parsePath reads what follows MAIL or RCPT: the keyword, an address, and its parameters, which are returned as they
-// are. The address comes back without quotes, and is empty for <>. Software of old leaves the brackets out, or puts a
-// space before them; a route in front of the address is left out (RFC 5321 appendix C).
+// parsePath reads the argument of MAIL or RCPT: the keyword, an address, and parameters, which it returns as they are.
+// It returns the address without quotes, and empty for <>. Old software leaves the brackets out, or puts a space before
+// them. A route in front of the address is ignored (RFC 5321 appendix C).
 func parsePath(arg, keyword string) (path, params string, err error) {
 	if len(arg) < len(keyword) || !strings.EqualFold(arg[:len(keyword)], keyword) {
 		return "", "", errSyntax
@@ -59,10 +59,7 @@ func parsePath(arg, keyword string) (path, params string, err error) {
 	}
 	path = local
 	if strings.HasPrefix(rest, "@") {
-		end := strings.IndexAny(rest, " \t<>")
-		if end < 0 {
-			end = len(rest)
-		}
+		end := indexAny(rest, " \t<>")
 		if end == 1 {
 			return "", "", errSyntax
 		}
@@ -78,7 +75,15 @@ func parsePath(arg, keyword string) (path, params string, err error) {
 	return path, rest, spaced(rest)
 }
 
-// spaced wants a space between an address and its parameters.
+// indexAny returns where the first of the characters is, or the end of the text.
+func indexAny(text, chars string) int {
+	if at := strings.IndexAny(text, chars); at >= 0 {
+		return at
+	}
+	return len(text)
+}
+
+// spaced checks that there is a space between an address and its parameters.
 func spaced(params string) error {
 	if params != "" && params[0] != ' ' {
 		return errSyntax
@@ -88,16 +93,13 @@ func spaced(params string) error {
 
 // isRoute reports whether a text is a list of domains, each with an @ before it.
 func isRoute(text string) bool {
-	for hop := range strings.SplitSeq(text, ",") {
+	return !slices.ContainsFunc(strings.Split(text, ","), func(hop string) bool {
 		domain, ok := strings.CutPrefix(hop, "@")
-		if !ok || !isDomain(domain) {
-			return false
-		}
-	}
-	return true
+		return !ok || !isDomain(domain)
+	})
 }
 
-// cutLocal cuts off what stands before the @, without quotes. It is never empty.
+// cutLocal cuts off the part before the @, without quotes. It is never empty.
 func cutLocal(text string) (local, rest string, ok bool) {
 	if quoted, is := strings.CutPrefix(text, `"`); is {
 		var b strings.Builder
@@ -114,15 +116,12 @@ func cutLocal(text string) (local, rest string, ok bool) {
 		}
 		return "", "", false
 	}
-	end := strings.IndexAny(text, "@()<>[]:;\\,\" \t")
-	if end < 0 {
-		end = len(text)
-	}
+	end := indexAny(text, "@()<>[]:;\\,\" \t")
 	return text[:end], text[end:], end > 0
 }
 
-// parseChunk reads what follows BDAT. Where the size can be read and nothing else, the size is returned with the error:
-// as much is to come.
+// parseChunk reads the argument of BDAT. If only the size can be read, it returns the size with the error: that many
+// bytes follow.
 func parseChunk(arg string) (size int64, last bool, err error) {
 	words := strings.Fields(arg)
 	if len(words) == 0 || !isDigits(words[0]) {
@@ -140,11 +139,4 @@ func parseChunk(arg string) (size int64, last bool, err error) {
 	return size, false, errSyntax
 }
 
-func isDigits(text string) bool {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
-		}
-	}
-	return text != ""
-}
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }

@@ -3,18 +3,18 @@ package smtpgate
 import (
 	"errors"
 	"io"
-	"math"
 	"net"
 	"net/netip"
 	"os"
 	"sync"
 	"time"
+
 	"weir/gate"
 )
 
-// A conn is a client's connection below TLS. It sends answers when the client is next listened to, so that those to
-// pipelined commands leave together, and it keeps the deadlines. It belongs to the goroutine of its session; others may
-// call wake and cut.
+// A conn is the connection of a client, below TLS. It keeps answers until the next read, so that answers to pipelined
+// commands leave together, and it keeps the deadlines. It belongs to the goroutine of its session. Others may call wake
+// and cut.
 type conn struct {
 	net.Conn // TCP
 	gate     *Gate
@@ -22,15 +22,15 @@ type conn struct {
 	id       string
 	source   netip.Addr
 	group    netip.Addr
-	until    time.Time // the session's end
-	logIn    time.Time // the end of a session in which nobody is known by then
-	guest    bool      // of a source that nobody knows; guarded by the gate
+	until    time.Time // the end of the session
+	logIn    time.Time // its end if no user is known by then
+	stranger bool      // the source is unknown; guarded by the gate
 
-	known   bool      // somebody has logged in, or sent a mail as one who may send freely
+	known   bool      // a user has logged in, or sent a message without AUTH
 	free    bool      // the client may send without AUTH
-	dataEnd time.Time // a text is coming in, until this time at most; zero: none is
-	hurried bool      // nothing more is of interest: the client has a moment to come to an end
-	seen    bool      // the client has ended its half
+	dataEnd time.Time // until when the text may come; zero: there is none
+	hurried bool      // the rest is ignored, and the client has a moment to end
+	seen    bool      // the client has closed its half
 	closed  bool
 	out     []byte
 
@@ -39,7 +39,7 @@ type conn struct {
 
 const (
 	maxOut = 16 << 10
-	// hurry is how long a client may be silent whose mail is broken: nobody knows where it ends.
+	// hurry is how long a client may be silent whose text is malformed: it is unknown where the text ends.
 	hurry = 3 * time.Second
 )
 
@@ -49,10 +49,9 @@ func newConn(g *Gate, s *setup, tcp *net.TCPConn, source netip.Addr) *conn {
 		until: now.Add(t.Session.Std()), logIn: now.Add(t.Login.Std())}
 }
 
-// An end is the error with which a session is closed from this side, and what the client is told.
+// An end is the error of a session that this side ends, with the last answer.
 type end struct{ bound, says string }
 
-// Error says what the client is told.
 func (e *end) Error() string { return "the session was ended: " + e.says }
 
 var (
@@ -64,7 +63,7 @@ var (
 	endSilent  = &end{}
 )
 
-// Read returns what the client says, after the answers have been sent. The error is an *end where the session is over.
+// Read sends the answers, and reads from the client. The error is an *end if this side ends the session.
 func (c *conn) Read(p []byte) (int, error) {
 	if err := c.flush(); err != nil {
 		return 0, err
@@ -119,35 +118,25 @@ func (c *conn) arm(start time.Time) *end {
 	return nil
 }
 
-// receive begins to wait for a text, until received is called. Unknown clients have no more time for it than for
-// logging in.
+// receive begins to wait for a text, until received is called. Unknown clients have no more time for it than for a
+// login.
 func (c *conn) receive() {
 	c.dataEnd = time.Now().Add(c.setup.opts.Timeouts.Data.Std())
-	if last := c.patience(); last.Before(c.dataEnd) {
-		c.dataEnd = last
+	if !c.known && !c.free && c.logIn.Before(c.dataEnd) {
+		c.dataEnd = c.logIn
 	}
 }
 
 func (c *conn) received() { c.dataEnd = time.Time{} }
 
-// patience is until when a text may come at the latest.
-func (c *conn) patience() time.Time {
-	if c.known || c.free {
-		return forever
-	}
-	return c.logIn
-}
-
-var forever = time.Unix(0, math.MaxInt64)
-
-// wake makes a session that waits for its client look around: the gate stops.
+// wake ends the wait for the client when the gate stops.
 func (c *conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// Write keeps an answer until the client is listened to.
+// Write keeps an answer until the next read.
 func (c *conn) Write(p []byte) (int, error) {
 	c.out = append(c.out, p...)
 	if len(c.out) >= maxOut {
@@ -156,7 +145,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush sends what has been answered.
+// flush sends the answers.
 func (c *conn) flush() error {
 	if len(c.out) == 0 {
 		return nil
@@ -169,14 +158,14 @@ func (c *conn) flush() error {
 	return err
 }
 
-// Bounds on how much is read from a client that sends on after its last answer, and for how long. A reset must not
-// overtake the answer.
+// How much is read from a client that still sends after its last answer, and for how long. A reset must not overtake
+// the answer.
 const (
 	drainBytes = 256 << 10
 	drainTime  = time.Second
 )
 
-// Close sends what has been answered and ends the connection.
+// Close sends the answers and ends the connection.
 func (c *conn) Close() error {
 	if c.closed {
 		return nil
@@ -190,10 +179,10 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// cut ends the connection at once. The session finds out by itself.
+// cut ends the connection at once. The session gets an error.
 func (c *conn) cut() { _ = c.Conn.Close() }
 
-// SetDeadline, SetReadDeadline and SetWriteDeadline do nothing: deadlines are kept here.
+// SetDeadline, SetReadDeadline and SetWriteDeadline do nothing, since conn sets the deadlines itself.
 func (c *conn) SetDeadline(time.Time) error      { return nil }
 func (c *conn) SetReadDeadline(time.Time) error  { return nil }
 func (c *conn) SetWriteDeadline(time.Time) error { return nil }

@@ -12,10 +12,10 @@ import (
 	"weir/store"
 )
 
-// maxCommand is how much of a mail to the command address is read: what is above the quoted notice, and more.
+// maxCommand is how much of a message to the command address is read. Its commands are at the top.
 const maxCommand = 256 << 10
 
-// A delivery is a mail whose text is coming in.
+// A delivery is a message whose text is coming in.
 type delivery struct {
 	*session
 	tx     *transaction
@@ -29,15 +29,15 @@ type delivery struct {
 	digest Digest
 }
 
-// errAborted is why a mail broke off that the client has given up.
+// errAborted is for a text that the client has given up.
 var errAborted = errors.New("given up")
 
-// data takes the text of a mail that ends with a dot.
+// data takes a text that ends with a dot.
 func (s *session) data(arg string) {
 	if arg != "" || !s.ready() {
-		// Nothing may follow DATA before it is answered (RFC 2920 section 3.1). If something does, it is a text, of a
-		// client that did not wait, and no more of it is read as commands than of one that was taken. It may also be on
-		// its way: a text begins with the name of a header, which is no command, and with that the session ends.
+		// Nothing may follow DATA before it is answered (RFC 2920 section 3.1). If something does, it is the text of a
+		// client that did not wait, and must not be read as commands. It may also come later: a text begins with the
+		// name of a header field, which is no command, and then the session ends.
 		if s.texts = true; s.wire.pending() {
 			s.over = true
 		}
@@ -53,16 +53,16 @@ func (s *session) data(arg string) {
 	s.complete(s.wire.text(func(p []byte) {
 		s.arrival.text.write(p)
 		if s.arrival.text.endless {
-			// Who ends lines otherwise may mean another end of the mail, too, and wait for an answer.
+			// A client with other line ends may also mean another end of the text, and wait for an answer.
 			s.conn.hurried, s.over = true, true
 		}
 	}))
 }
 
-// ready reports whether a mail is under way that has recipients and no text.
+// ready reports whether there is a transaction with recipients and no text.
 func (s *session) ready() bool { return s.tx != nil && s.tx.named > 0 && s.arrival == nil }
 
-// missing is what has to come before a text, or instead of it.
+// missing says why ready is false.
 func (s *session) missing() string {
 	switch {
 	case s.tx == nil:
@@ -73,9 +73,8 @@ func (s *session) missing() string {
 	return "there is no recipient"
 }
 
-// bdat takes a chunk of a text. One that is not taken is read all the same, so that nothing in it is taken for a
-// command, and the mail with it is given up (RFC 3030 section 4.2). Where nobody can say how long it is, the session
-// ends.
+// bdat takes a chunk of a text. A refused chunk is read all the same, so that nothing in it is taken for a command, and
+// the message is given up (RFC 3030 section 4.2). If its length is unknown, the session ends.
 func (s *session) bdat(arg string) {
 	size, last, err := parseChunk(arg)
 	if size < 0 {
@@ -107,7 +106,7 @@ func (s *session) bdat(arg string) {
 	s.complete(err)
 }
 
-// drop reads a chunk that is not taken, gives up the mail, and says so.
+// drop reads a refused chunk, gives up the message, and answers.
 func (s *session) drop(size int64, n *no) {
 	if s.arrival == nil {
 		s.conn.receive()
@@ -126,7 +125,7 @@ func (s *session) drop(size int64, n *no) {
 	}
 }
 
-// complete answers a text that is over: err is why it broke off, or nil.
+// complete answers a text that is over. err says why it broke off, or is nil.
 func (s *session) complete(err error) {
 	d := s.arrival
 	if err == nil {
@@ -148,7 +147,7 @@ func (s *session) complete(err error) {
 	s.answer(reply(250, 200, "OK: queued as "+d.id.String()))
 }
 
-// deliver makes ready for a text.
+// deliver prepares for a text.
 func (s *session) deliver() {
 	now, tx := s.now(), s.tx
 	d := &delivery{session: s, tx: tx, id: s.gate.env.Spool.NewID(now), at: now}
@@ -163,7 +162,7 @@ func (s *session) deliver() {
 	s.conn.receive()
 }
 
-// A cut writer takes a beginning, and drops what follows.
+// A cut writer keeps a beginning, and drops the rest.
 type cut struct {
 	b    *bytes.Buffer
 	most int
@@ -174,13 +173,7 @@ func (c *cut) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (d *delivery) discard() {
-	if d.staged != nil {
-		d.staged.Discard()
-	}
-}
-
-// begin makes of the header that came the one that goes on.
+// begin returns the header that is stored for the one that came.
 func (d *delivery) begin(text []byte) ([]byte, *no) {
 	if d.marked(d.tx) && !d.tx.command {
 		var n *no
@@ -210,7 +203,7 @@ func (d *delivery) begin(text []byte) ([]byte, *no) {
 	return append(top, d.head.text...), nil
 }
 
-// finish decides about a mail whose text is over, and tells those who want to know. err is why it broke off, or nil.
+// finish decides about a message whose text is over, and tells log and observer. err says why it broke off, or is nil.
 func (d *delivery) finish(err error) *no {
 	receipt, n := d.decide(err)
 	d.log(receipt, n)
@@ -227,7 +220,6 @@ func (d *delivery) finish(err error) *no {
 	return n
 }
 
-// log writes a line about the mail.
 func (d *delivery) log(r spool.Receipt, n *no) {
 	log := d.gate.env.Log
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
@@ -235,16 +227,15 @@ func (d *delivery) log(r spool.Receipt, n *no) {
 	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("session", d.conn.id), slog.String("mail", d.id.String()),
-		slog.String("source", d.conn.source.String()),
-		slog.String("user", d.tx.who.name), slog.String("sender", d.tx.sender.String()),
-		slog.Int("recipients", len(d.tx.to)), slog.Int64("bytes", d.text.size))
+		slog.String("source", d.conn.source.String()), slog.String("user", d.tx.who.name),
+		slog.String("sender", d.tx.sender.String()), slog.Int("recipients", len(d.tx.to)),
+		slog.Int64("bytes", d.text.size))
 	if n != nil {
 		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.code),
 			slog.String("why", n.reply.text))
 	} else {
 		attrs = append(attrs, slog.Int("passed", r.Passed), slog.Int("delayed", r.Delayed), slog.Int("held", r.Held),
-			slog.Int("withheld", r.Withheld), slog.Int("pooled", r.Pooled),
-			slog.Int("paid", r.Paid),
+			slog.Int("withheld", r.Withheld), slog.Int("pooled", r.Pooled), slog.Int("paid", r.Paid),
 			slog.Bool("stopped", r.Stopped))
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "mail", attrs...)

@@ -2,16 +2,18 @@ package smtpgate
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"slices"
+	"strings"
 
 	"weir"
+	"weir/identify"
 	"weir/mail/notice"
 	"weir/mail/spool"
-	"weir/policy"
+	"weir/store"
 )
 
-// decide says what becomes of a mail whose text is over: err is why it broke off, or nil.
+// decide decides about a message whose text is over. err says why it broke off, or is nil.
 func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
 	if n := d.wrong(err); n != nil {
 		return receipt, n
@@ -30,14 +32,13 @@ func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
 	}
 	now := d.now()
 	if d.tx.pass != nil {
-		// after the fact, as with any bytes: whoever is over the limit waits with the next mail
-		d.tx.pass.Flow(d.text.size, now)
+		d.tx.pass.Flow(d.text.size, now) // bytes over the limit make the next message wait
 	}
 	d.tx.settle(now, true)
 	return receipt, nil
 }
 
-// wrong is what is wrong with the text, or with how it came.
+// wrong returns what is wrong with the text, or nil.
 func (d *delivery) wrong(err error) *no {
 	switch n := d.text.no; {
 	case n != nil && n.reply == nil:
@@ -50,16 +51,16 @@ func (d *delivery) wrong(err error) *no {
 	return nil
 }
 
-// run gives a command to those who know what to do with it.
+// run carries out a command.
 func (d *delivery) run() *no {
-	if d.tx.sender.local == "" { // a bounce, which may quote what was written
+	if d.tx.sender.local == "" { // a bounce, which may quote a command
 		return refuse(MailStranger, 550, 571, "commands are written by people")
 	}
 	err := d.gate.env.Commands(d.gate.Base, d.now(), d.tx.ticket, bytes.NewReader(d.spare.Bytes()))
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, notice.ErrForged): // nobody guesses one, so that it is no reason to keep others from logging in
+	case errors.Is(err, notice.ErrForged): // tickets cannot be guessed, so that this is not limited like passwords
 		return refuse(MailStranger, 550, 571, "the command is not genuine")
 	case errors.Is(err, notice.ErrOld), errors.Is(err, spool.ErrSpent):
 		return refuse(MailStranger, 550, 571, "the command is out of date, or was used before")
@@ -71,25 +72,15 @@ func (d *delivery) run() *no {
 	return notTaken(err, &d.tx.who)
 }
 
-// judgeMail puts the mail before the chain. Uncounted users are not judged.
+// judgeMail puts the message before the chain, unless all recipients are exempt.
 func (d *delivery) judgeMail() *no {
-	chain := d.setup.parts.Throttles
-	if chain == nil || len(chain.Links()) == 0 {
-		return nil
-	}
-	var counted []string
-	for i := range d.tx.to {
-		if r := &d.tx.to[i]; !r.free && !slices.Contains(counted, r.normal) {
-			counted = append(counted, r.normal)
-		}
-	}
+	counted := d.tx.recipients(func(r *recipient) bool { return !r.free })
 	if len(counted) == 0 {
 		return nil
 	}
 	ev := d.event(d.tx, counted)
 	ev.ID, ev.Bytes = d.id.String(), d.text.size
-	pass := new(policy.Pass)
-	after, n := d.judge(chain, &ev, pass, "mails")
+	after, pass, n := d.judge(d.setup.parts.Throttles, &ev, "mails")
 	if n != nil {
 		return n
 	}
@@ -102,14 +93,14 @@ func (d *delivery) judgeMail() *no {
 	return nil
 }
 
-// isHeld reports whether a mail is held by the spool in any case: another server has taken it, of a user who has been
-// stopped since. It is not left to that server, which would send it again when the user may send.
+// isHeld reports whether the spool holds a message anyway: another server has taken it, and its user has been stopped
+// since. If it were refused, that server would send it again when the user may send.
 func (d *delivery) isHeld() bool {
 	env := &d.gate.env
 	return d.marked(d.tx) && env.Spool.Stopped(env.Name, d.tx.who.name)
 }
 
-// pay looks at the stamps of the mail. They are spent when the spool takes it.
+// pay verifies the stamps of the message. They are spent when the spool takes it.
 func (d *delivery) pay() *no {
 	o, stamps := d.setup.opts.Stamps, d.setup.parts.Stamps
 	if stamps == nil {
@@ -118,12 +109,7 @@ func (d *delivery) pay() *no {
 	load := d.gate.load().Share
 	good, busy := map[string]spool.Stamp{}, false
 	if len(d.stamps) > 0 {
-		var normal []string
-		for i := range d.tx.to {
-			if r := d.tx.to[i].normal; !slices.Contains(normal, r) {
-				normal = append(normal, r)
-			}
-		}
+		normal := d.tx.recipients(func(*recipient) bool { return true })
 		got, forged, late := stamps.Verify(d.gate.Base, d.now(), load, d.stamps, d.digest.ID(), normal)
 		for i := range min(len(got), len(normal)) {
 			good[normal[i]] = got[i]
@@ -142,7 +128,7 @@ func (d *delivery) pay() *no {
 			continue
 		}
 		if o.Required && r.Stamp == (spool.Stamp{}) {
-			if busy { // it may be good
+			if busy { // it may be valid
 				return refuse(MailFailed, 451, 430, "too many stamps are being verified, try again later")
 			}
 			return unpaid()
@@ -160,12 +146,63 @@ func unpaid() *no {
 // envelope is what the spool is given.
 func (d *delivery) envelope() *spool.Envelope {
 	e := &spool.Envelope{ID: d.id, Gate: d.gate.env.Name, User: d.tx.who.name, Sender: d.tx.sender.String(),
-		Subject: d.head.subject, Source: d.conn.source,
-		UTF8: d.tx.utf8, EightBit: d.tx.eightBit || d.text.eightBit, Return: d.tx.ret, Envelope: d.tx.envelope,
-		To:       make([]spool.To, len(d.tx.to)),
-		Diverted: d.marked(d.tx)}
+		Subject: d.head.subject, Source: d.conn.source, UTF8: d.tx.utf8, EightBit: d.tx.eightBit || d.text.eightBit,
+		Return: d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to)), Diverted: d.marked(d.tx)}
 	for i := range d.tx.to {
 		e.To[i] = d.tx.to[i].To
 	}
 	return e
+}
+
+// marked reports whether the user of a message is known by a mark alone: another server, where the user logged in, has
+// diverted it.
+func (s *session) marked(tx *transaction) bool {
+	return s.setup.opts.Marks && tx.who.name != "" && !tx.who.authenticated
+}
+
+// readMark returns the mark in the first field, and the header without marks. The user may have written those further
+// down.
+func readMark(text []byte) (mark string, rest []byte) {
+	rest = make([]byte, 0, len(text))
+	for at := 0; at < len(text); {
+		end := fieldEnd(text, at)
+		field := text[at:end]
+		if !fold(fieldName(field), strings.ToLower(identify.MarkHeader)) {
+			rest = append(rest, field...)
+		} else if at == 0 {
+			_, value, _ := bytes.Cut(field, []byte(":"))
+			mark = string(bytes.TrimSpace(value))
+		}
+		at = end
+	}
+	return mark, rest
+}
+
+// recognize reads from the mark who sends the message. Without a valid mark the answer is temporary, and the other
+// server keeps the message.
+func (d *delivery) recognize(text []byte) ([]byte, *no) {
+	mark, rest := readMark(text)
+	if mark == "" {
+		return nil, refuse(MailStranger, 451, 471, "there is no mark that tells whose mail this is")
+	}
+	name, _, err := identify.ReadMark(mark, d.now(), d.gate.env.Marks()...)
+	if err != nil {
+		return nil, &no{how: MailStranger, reply: reply(451, 471, "the mark does not tell whose mail this is"),
+			cause: err}
+	}
+	env := &d.gate.env
+	user, err := env.Spool.User(context.WithoutCancel(d.gate.Base), name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		user = store.User{Name: name}
+	case err != nil:
+		return nil, &no{how: MailFailed, reply: reply(451, 430, "the user cannot be looked up, try again later"),
+			cause: err}
+	}
+	d.tx.who = identity{name: name, user: user, asked: d.now()}
+	for i := range d.tx.to {
+		r := &d.tx.to[i]
+		r.free = env.Spool.Free(env.Name, &d.tx.who.user, r.normal)
+	}
+	return rest, nil
 }

@@ -1,20 +1,20 @@
-// Package smtpgate is the gate for mail: a submission server that authenticates its users, puts each mail
-// and each recipient before the throttles, and hands what it takes to the spool, which answers for it from then on.
+// Package smtpgate is the gate for mail: a submission server that authenticates its users, puts each message and each
+// recipient before the throttles, and hands what it accepts to the spool.
 //
-// Most callers want New, Listen, Start and Stop; Prepare takes new options while sessions are under way. A session
-// keeps the options that it began with; who is stopped, and who may log in, holds at once.
+// Most callers want New, Listen, Start and Stop. Prepare takes new options during sessions. A session keeps the options
+// that it began with. Whether a user is stopped or may log in holds at once.
 //
-// The one who is charged is the authenticated user; in a network that may send without, the address of the client;
-// never the sender address. Whoever is neither may write to the command address and to nobody else. No options that
-// Validate lets pass make an open relay.
+// Messages are charged to the authenticated user, or to the address of a client in a network that may send without
+// AUTH, but never to the sender address. All other clients can write only to the command address. Options that Validate
+// accepts never make an open relay.
 //
-// A mail is answered by 250 when the spool has it safe, and not before. Its text is taken as strictly as SMTP is
-// written (RFC 5321 section 2.3.8): a bare CR or LF, where servers may disagree about the end of a mail, is refused,
-// and the session with it.
+// A message is answered by 250 only when it is safe in the spool. The text must end its lines with CR LF (RFC 5321
+// section 2.3.8). A bare CR or LF, with which servers may disagree about the end of a message, is refused, and the
+// session ends.
 //
-// A session is read by one goroutine, in serve: a wire gives it lines, texts and chunks, and nothing of a text is ever
-// read as a command, whether the text is taken or not. A chunk that is refused is read to its end; where nobody can say
-// where a text ends, the session ends.
+// One goroutine reads a session, in serve. A wire gives it lines, texts and chunks. No part of a text is read as a
+// command, even if the text is refused. A refused chunk is read to its end. If the end of a text is unknown, the
+// session ends.
 //
-// Time comes from Env.Clock, with one exception: deadlines of sockets are kept by the operating system in real time.
+// Time comes from Env.Clock, with one exception: the operating system keeps the deadlines of sockets in real time.
 package smtpgate

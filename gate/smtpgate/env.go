@@ -14,39 +14,36 @@ import (
 	"weir/store"
 )
 
-// An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed, and Logins where
-// weir knows the passwords. The zero value of the others keeps the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed, and Logins if
+// weir has the passwords. The zero value of the others keeps the machine's time, and neither logs nor observes.
 type Env struct {
 	gate.Env
 	Name     string // by which the spool knows the gate
 	Observer Observer
 	Spool    Spool
 	Logins   Logins
-	// Guard makes those wait for each other who guess passwords. Gates that share Parts.UserGuesses share it; one of
-	// its own where it is nil.
+	// Guard limits wrong passwords. Gates that share Parts.UserGuesses share it. Default: one of its own.
 	Guard *login.Guard
-	// Commands is given the mails that come to the command address: the detail of the address, and the beginning of the
-	// text. A nil error means that it has been seen to. nil: there are no commands by mail.
+	// Commands carries out a message to the command address: the detail of the address, and the beginning of the text.
+	// nil: there are no commands by mail.
 	Commands func(ctx context.Context, now time.Time, ticket string, text io.Reader) error
-	// TakeStamps takes the stamps out of a header: they would tell who was in Bcc, so they go where stamps are off,
-	// too.
+	// TakeStamps removes the stamps from a header, even if stamps are off: they would reveal recipients in Bcc.
 	TakeStamps func(header []byte) (stamps []string, rest []byte)
-	// Marks returns the secrets with which marks are made, for a gate that takes them.
+	// Marks returns the secrets of marks, for a gate that takes them.
 	Marks func() [][]byte
-	// Offend is told of whoever belongs on the invalid list.
+	// Offend is told of clients that belong on the block list.
 	Offend func(ev *weir.Event, a *weir.Answer)
 }
 
-// Parts are what a gate is wired with, which may be others after a reload. What is nil is off.
+// Parts are what a gate is wired with. A reload may replace them. What is nil is off.
 type Parts struct {
 	Accept       *policy.Chain // judges each connection before anything is read from it
-	Throttles    *policy.Chain // judges each mail
+	Throttles    *policy.Chain // judges each message
 	PerRecipient *policy.Chain // judges each recipient
-	// limits wrong passwords by source: charged before one is verified, and given back where it was right
-	Guesses     weir.Throttle
-	UserGuesses weir.Throttle // the same by user, from wherever they come
-	Relay       Relay         // knows the passwords, with auth: next_hop
-	Stamps      Stamps
+	Guesses      weir.Throttle // limits wrong passwords by source; see login.Guard
+	UserGuesses  weir.Throttle // limits wrong passwords by user, from all sources
+	Relay        Relay         // has the passwords, with auth: next_hop
+	Stamps       Stamps
 }
 
 // A Spool keeps mail. *spool.Spool is one.
@@ -69,28 +66,28 @@ var _ Spool = (*spool.Spool)(nil)
 // Logins verify passwords. *login.Desk does.
 type Logins interface {
 	Verify(ctx context.Context, name, stored, password string) error
-	// Remembered reports, at next to no cost, whether a password was right of late, and Remember notes one that
-	// somebody else verified.
+	// Remembered reports, at next to no cost, whether a password was right of late. Remember notes one that the next
+	// hop has verified.
 	Remembered(name, stored, password string) bool
 	Remember(name, stored, password string)
 }
 
 var _ Logins = (*login.Desk)(nil)
 
-// A Relay asks the next hop whether a password is right. It returns login.ErrWrong, login.ErrBusy, or what went wrong.
+// A Relay asks the next hop whether a password is right. It returns login.ErrWrong, login.ErrBusy or another error.
 type Relay interface {
 	Auth(ctx context.Context, name, password string) error
 }
 
-// Stamps are what mail is paid with.
+// Stamps pay for messages.
 type Stamps interface {
-	// Announce returns a line for the answer to EHLO: how a stamp is to be made now, under a load.
+	// Announce returns a line for the answer to EHLO: how a stamp is made now, under a load.
 	Announce(now time.Time, load weir.Share) string
-	// Digest returns what makes the id of a body that stamps are bound to.
+	// Digest returns a digest that makes the id of a body, to which stamps are bound.
 	Digest() Digest
-	// Verify looks for a good stamp for each recipient, given as identify.Recipient writes them: the zero value where
-	// there is none. It spends nothing; the spool does, with the mail. forged tells that one was not genuine, or
-	// wrongly solved, and busy that nobody had the time to look at one.
+	// Verify looks for a valid stamp for each recipient, in the form of identify.Recipient. Without one it is the zero
+	// value. It spends nothing: the spool does, with the message. forged tells that a stamp was not genuine or wrongly
+	// solved, and busy that one could not be verified in time.
 	Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
 		recipients []string) (good []spool.Stamp, forged, busy bool)
 }
@@ -101,54 +98,53 @@ type Digest interface {
 	ID() string
 }
 
-// An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block. What a
-// door turns away is in the counts of its throttles.
+// An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
+// Connections that a door turns away are counted by its throttles.
 type Observer interface {
-	// Sessions tells that so many more, or fewer, sessions are open.
+	// Sessions: so many more, or fewer, are open.
 	Sessions(delta int)
-	// Waiting tells that so many more, or fewer, answers are held back because a throttle makes a mail stand in line.
+	// Waiting: so many more, or fewer, answers are held back because a throttle makes a message wait in line.
 	Waiting(delta int)
-	// LogIn tells how a log-in ended, by one of the LogIn names.
+	// LogIn: a login ended, with one of the LogIn names.
 	LogIn(how string)
-	// Mail tells what became of a mail whose text came in, by one of the Mail names, how large it was, and how many
-	// recipients it had.
+	// Mail: a message whose text came in got one of the Mail names.
 	Mail(how string, bytes int64, recipients int)
-	// Refused tells that a sender or a recipient was refused, by one of the Mail names.
+	// Refused: a sender or a recipient was refused, with one of the Mail names.
 	Refused(how string)
-	// Bounded tells that something was turned away at a bound, one of the Bound names.
+	// Bounded: something was turned away at a bound, one of the Bound names.
 	Bounded(bound string)
 }
 
-// What Observer.LogIn is told.
+// Results of logins.
 const (
 	LogInRight    = "right"
 	LogInWrong    = "wrong"
-	LogInBusy     = "busy"     // as many as can be verified at once are being verified
-	LogInGuessing = "guessing" // not verified: too many wrong ones came from there, or for this user
+	LogInBusy     = "busy"     // too many are being verified
+	LogInGuessing = "guessing" // not verified: too many wrong ones from this network, or for this user
 	LogInStopped  = "stopped"
 	LogInDisabled = "disabled"
-	LogInFailed   = "failed" // nobody could say
+	LogInFailed   = "failed" // it could not be verified
 )
 
-// What Observer.Mail and Observer.Refused are told.
+// What becomes of messages, senders and recipients.
 const (
 	MailAccepted  = "accepted"
-	MailCommand   = "command"   // to the command address, and seen to
-	MailThrottled = "throttled" // a throttle said no
-	MailStopped   = "stopped"   // the user is
-	MailFlagged   = "flagged"   // the user is, and the recipient is new to them, or they are blocked
-	MailStranger  = "stranger"  // nobody who may send
-	MailSender    = "sender"    // not an address that the user may send from
+	MailCommand   = "command"   // to the command address, and carried out
+	MailThrottled = "throttled" // a throttle refused it
+	MailStopped   = "stopped"   // the user is stopped
+	MailFlagged   = "flagged"   // the user is flagged, and the recipient new or the user blocked
+	MailStranger  = "stranger"  // the client may not send
+	MailSender    = "sender"    // the user may not send from this address
 	MailMalformed = "malformed"
 	MailTooLarge  = "too-large"
 	MailLoop      = "loop"   // it goes round in a circle
-	MailStamp     = "stamp"  // its stamps are forged, or missing where they are required
-	MailFull      = "full"   // there is no room to store it
-	MailFailed    = "failed" // it could not be stored, or nobody could say
+	MailStamp     = "stamp"  // its stamps are forged, or missing although required
+	MailFull      = "full"   // there is no space to store it
+	MailFailed    = "failed" // it could not be judged or stored
 	MailAborted   = "aborted"
 )
 
-// What Observer.Bounded is told.
+// The bounds.
 const (
 	BoundSessions   = "sessions"
 	BoundPerSource  = "per-source"
@@ -167,11 +163,9 @@ const (
 var (
 	LogInNames = [...]string{LogInRight, LogInWrong, LogInBusy, LogInGuessing, LogInStopped, LogInDisabled, LogInFailed}
 	MailNames  = [...]string{MailAccepted, MailCommand, MailThrottled, MailStopped, MailFlagged, MailStranger,
-		MailSender, MailMalformed, MailTooLarge, MailLoop,
-		MailStamp, MailFull, MailFailed, MailAborted}
+		MailSender, MailMalformed, MailTooLarge, MailLoop, MailStamp, MailFull, MailFailed, MailAborted}
 	BoundNames = [...]string{BoundSessions, BoundPerSource, BoundRecipients, BoundMessage, BoundHeader, BoundLine,
-		BoundErrors, BoundLogins, BoundCommands,
-		BoundTime, BoundWait}
+		BoundErrors, BoundLogins, BoundCommands, BoundTime, BoundWait}
 )
 
 func (e Env) withDefaults() (Env, error) {

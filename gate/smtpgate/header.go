@@ -2,16 +2,18 @@ package smtpgate
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"mime"
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"weir/store"
 )
 
-// A header is what the gate wants to know of the header of a mail.
+// A header is what the gate needs to know of the header of a message.
 type header struct {
 	subject  string
 	received int
@@ -46,7 +48,7 @@ func readHeader(text []byte) (h header) {
 	return h
 }
 
-// fieldEnd is where the field ends that begins at a place.
+// fieldEnd is the end of the field that begins at a position.
 func fieldEnd(text []byte, at int) int {
 	for {
 		i := bytes.IndexByte(text[at:], '\n')
@@ -63,14 +65,13 @@ func fold(name []byte, want string) bool {
 	return len(name) == len(want) && strings.EqualFold(string(name), want)
 }
 
-// subjects reads subjects that are written in the ways of old.
+// subjects decodes encoded words (RFC 2047).
 var subjects mime.WordDecoder
 
-// subjectOf is the subject that a field gives, as one line of bounded length. What cannot be read is shown as it was
-// written.
+// subjectOf is the subject of a field, as one line of bounded length. One that cannot be decoded stays as it is.
 func subjectOf(field []byte) string {
 	_, value, _ := bytes.Cut(field[:min(len(field), 8*store.MaxSubject)], []byte(":"))
-	raw := strings.NewReplacer("\r\n", "").Replace(string(bytes.TrimSpace(value)))
+	raw := strings.ReplaceAll(string(bytes.TrimSpace(value)), "\r\n", "")
 	text, err := subjects.DecodeHeader(raw)
 	if err != nil {
 		text = raw
@@ -81,17 +82,11 @@ func subjectOf(field []byte) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "?"))
-	if len(text) > store.MaxSubject {
-		end := store.MaxSubject
-		for !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end]
-	}
-	return strings.TrimSpace(text)
+	// The cut may leave a part of a character.
+	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), store.MaxSubject)], ""))
 }
 
-// A trace is what a server writes before a mail (RFC 5321 section 4.4).
+// A trace is what a server writes before a message (RFC 5321 section 4.4).
 type trace struct {
 	helo      string
 	source    netip.Addr
@@ -99,33 +94,28 @@ type trace struct {
 	id        store.MailID
 	tls, auth bool
 	utf8      bool
-	recipient string // the only one; empty where there are several: they need not know of each other
+	recipient string // the only one; empty if there are several, which must not be revealed
 	at        time.Time
 }
 
-// dateForm is how mails write dates (RFC 5322 section 3.3).
-const dateForm = "Mon, 02 Jan 2006 15:04:05 -0700"
+// date is in the form of RFC 5322 section 3.3.
+func (t *trace) date() string { return t.at.UTC().Format(time.RFC1123Z) }
 
 // appendTo appends the Received field.
 func (t *trace) appendTo(b []byte) []byte {
-	b = append(b, "Received: from "...)
-	b = append(b, plainHelo(t.helo)...)
-	b = append(b, " (["...)
+	v6 := ""
 	if t.source.Is6() {
-		b = append(b, "IPv6:"...)
+		v6 = "IPv6:"
 	}
-	b = append(t.source.AppendTo(b), "])\r\n\tby "...)
-	b = append(append(b, t.host...), " with "...)
-	b = append(append(b, t.protocol()...), " id "...)
-	b = append(b, t.id.String()...)
+	b = fmt.Appendf(b, "Received: from %s ([%s%s])\r\n\tby %s with %s id %s", plainHelo(t.helo), v6, t.source, t.host,
+		t.protocol(), t.id)
 	if t.recipient != "" {
-		b = append(append(append(b, "\r\n\tfor <"...), t.recipient...), '>')
+		b = fmt.Appendf(b, "\r\n\tfor <%s>", t.recipient)
 	}
-	b = append(b, ";\r\n\t"...)
-	return append(t.at.UTC().AppendFormat(b, dateForm), "\r\n"...)
+	return fmt.Appendf(b, ";\r\n\t%s\r\n", t.date())
 }
 
-// protocol is how the mail came in (RFC 3848, RFC 6531 section 4.3).
+// protocol is how the message came in (RFC 3848, RFC 6531 section 4.3).
 func (t *trace) protocol() string {
 	name := "ESMTP"
 	if t.utf8 {
@@ -140,31 +130,21 @@ func (t *trace) protocol() string {
 	return name
 }
 
-// appendMissing appends the fields that every mail has and a submitted one may lack (RFC 6409 section 8).
+// appendMissing appends required fields that a submitted message may lack (RFC 6409 section 8).
 func (t *trace) appendMissing(b []byte, h *header) []byte {
 	if !h.date {
-		b = append(b, "Date: "...)
-		b = append(t.at.UTC().AppendFormat(b, dateForm), "\r\n"...)
+		b = fmt.Appendf(b, "Date: %s\r\n", t.date())
 	}
 	if !h.id {
-		b = append(b, "Message-ID: <"...)
-		b = append(append(b, t.id.String()...), '@')
-		b = append(append(b, t.host...), ">\r\n"...)
+		b = fmt.Appendf(b, "Message-ID: <%s@%s>\r\n", t.id, t.host)
 	}
 	return b
 }
 
-// plainHelo is what a client calls itself, as far as it can stand in a header field.
+var unfit = regexp.MustCompile(`[^a-zA-Z0-9._:[\]-]+`)
+
+// plainHelo removes characters from the name in EHLO that must not be in a header field.
 func plainHelo(helo string) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', strings.ContainsRune(".-_:[]", r):
-			return r
-		}
-		return -1
-	}, helo)
-	if clean == "" {
-		return "unknown"
-	}
-	return clean[:min(len(clean), maxHostname)]
+	clean := unfit.ReplaceAllString(helo, "")
+	return cmp.Or(clean[:min(len(clean), maxHostname)], "unknown")
 }

@@ -5,28 +5,29 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"weir/internal/shown"
 )
 
-// An intake reads the text of a mail: it checks that it is written as SMTP wants it, takes the header apart, and passes
-// the text on with what has to stand before it. It keeps the header in memory, and nothing else. After the first
-// mistake it drops what comes.
+// An intake reads the text of a message, checks its form, and writes it with a new header. It keeps only the header in
+// memory. After the first mistake it ignores the rest.
 type intake struct {
 	bounds *Bounds
-	// begin is given the header, once it is complete, and returns what is written in its place, or what is wrong.
+	// begin is given the complete header, and returns the new one, or what is wrong.
 	begin func(header []byte) ([]byte, *no)
-	out   io.Writer // the text as it is kept
-	body  io.Writer // the body alone; nil: nobody wants it
+	out   io.Writer // the text as it is stored
+	body  io.Writer // the body alone; nil: not needed
 
 	no      *no
-	endless bool // nobody can say where the text ends
+	endless bool // it is unknown where the text ends
 	size    int64
 
-	line     int  // how long the line under way is
+	line     int  // length of the current line
 	cr       bool // the last byte was a CR
 	eightBit bool
 
 	header  []byte
-	scanned int // of header: complete lines that belong to it
+	scanned int // bytes of complete lines in header that belong to it
 	inBody  bool
 }
 
@@ -66,14 +67,13 @@ func (t *intake) close() {
 	}
 }
 
-// bare is what is said of a CR or LF alone. Servers do not agree on what it means, so that one would see two mails
-// where another sees one.
+// bare refuses a CR or LF alone. Servers disagree on its meaning, so that one would see two messages and another one.
 func (t *intake) bare() *no {
 	t.endless = true
 	return refuse(MailMalformed, 554, 560, "a bare CR or LF is not allowed: lines end with CR LF")
 }
 
-// check reports the first mistake in how the text is written.
+// check returns the first mistake in the form of the text.
 func (t *intake) check(p []byte) *no {
 	if !t.eightBit {
 		t.eightBit = beyondASCII(p)
@@ -123,15 +123,10 @@ func beyondASCII(p []byte) bool {
 			return true
 		}
 	}
-	for _, c := range p {
-		if c >= 0x80 {
-			return true
-		}
-	}
-	return false
+	return !shown.ASCII(p)
 }
 
-// pass keeps what belongs to the header and writes what does not.
+// pass keeps the header and writes the body.
 func (t *intake) pass(p []byte) {
 	if t.inBody {
 		t.write1(t.out, p)
@@ -158,16 +153,15 @@ func (t *intake) pass(p []byte) {
 				return
 			}
 		case t.scanned == 0 && bytes.HasPrefix(line, mboxLine):
-			// the line that begins a mail in a mailbox is none of a mail on its way
-			t.header = t.header[len(line):]
-		default: // no header goes on like this: it is the body, and the line between is missing
+			t.header = t.header[len(line):] // it belongs to a mailbox file, not to a message
+		default: // it is the body, and the empty line before it is missing
 			t.endHeader(t.scanned, t.scanned)
 			return
 		}
 	}
 }
 
-// endHeader writes the header, which ends at a place in what has come so far, and what has come of the body.
+// endHeader writes the header, which ends at a position in t.header, and the beginning of the body.
 func (t *intake) endHeader(end, body int) {
 	t.inBody = true
 	header, rest := t.header[:end], t.header[body:]
@@ -183,13 +177,13 @@ func (t *intake) endHeader(end, body int) {
 	t.header = nil
 }
 
-// write1 writes to one of those who want the text. A store that cannot take it is no reason to stop listening.
+// write1 writes to out or body. After an error of the store the rest of the text is still read.
 func (t *intake) write1(w io.Writer, p []byte) {
 	if t.no != nil {
 		return
 	}
 	if _, err := w.Write(p); err != nil {
-		t.no = &no{cause: err} // what it means is for others to say
+		t.no = &no{cause: err} // without a reply: see notTaken
 	}
 }
 

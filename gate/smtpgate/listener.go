@@ -26,8 +26,7 @@ func (g *Gate) receive(c net.Conn) {
 	g.Go(func() { g.serve(session) })
 }
 
-// turnAway tells a client that there are too many sessions. It does not wait for the client: what cannot be said at
-// once is not said.
+// turnAway tells a client that there are too many sessions, if that can be sent without a wait.
 func turnAway(s *setup, tcp *net.TCPConn) {
 	if s.opts.TLS.Mode != TLSImplicit {
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
@@ -41,43 +40,81 @@ func (g *Gate) join(c *conn) (bound string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := &c.setup.opts.Bounds
-	c.guest = c.setup.freeUser(c.source) == "" && !g.regulars.knows(c.group, g.env.Clock.Now())
+	c.stranger = c.setup.freeUser(c.source) == "" && !g.regulars.knows(c.group, g.env.Clock.Now())
 	switch {
-	case g.Stopping(), len(g.sessions) >= b.Sessions, c.guest && g.guests >= b.Sessions-b.Sessions/kept:
+	case g.Stopping(), len(g.sessions) >= b.Sessions, c.stranger && g.strangers >= b.Sessions-b.Sessions/kept:
 		return BoundSessions
 	case g.bySource[c.group] >= b.PerSource:
 		return BoundPerSource
 	}
 	g.sessions[c] = struct{}{}
 	g.bySource[c.group]++
-	if c.guest {
-		g.guests++
+	if c.stranger {
+		g.strangers++
 	}
 	g.env.Observer.Sessions(1)
 	return ""
 }
 
-// quit takes a session off the books.
+// quit ends what join began.
 func (g *Gate) quit(c *conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, in := g.sessions[c]; !in {
-		return
-	}
 	delete(g.sessions, c)
 	if g.bySource[c.group]--; g.bySource[c.group] == 0 {
 		delete(g.bySource, c.group)
 	}
-	if c.guest {
-		g.guests--
+	if c.stranger {
+		g.strangers--
 	}
 	g.env.Observer.Sessions(-1)
 }
 
-// groupOf is what counts as one source: an address, and of IPv6 the network that one customer has.
+// groupOf is what counts as one source: an address, or an IPv6 /64, which one customer has.
 func groupOf(source netip.Addr) netip.Addr {
 	if source.Is6() {
 		return identify.Network(source, 32, 64).Addr()
 	}
 	return source
+}
+
+// kept is the part of the sessions that is kept for known sources: one in ten.
+const kept = 10
+
+// welcome notes that the client of a session is known: it has logged in, or sent a message from a network that may send
+// without. It then has as much time as others, and its source is remembered.
+func (g *Gate) welcome(c *conn) {
+	if c.known {
+		return
+	}
+	c.known = true
+	now := g.env.Clock.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.regulars.add(c.group, now)
+	if _, in := g.sessions[c]; in && c.stranger {
+		c.stranger = false
+		g.strangers--
+	}
+}
+
+// regulars are the sources of sessions with a known client. When strangers take all other sessions, they still get one.
+type regulars map[netip.Addr]time.Time
+
+const (
+	// maxRegulars is how many are remembered; then all are forgotten.
+	maxRegulars = 10_000
+	regularFor  = 24 * time.Hour
+)
+
+func (r regulars) knows(group netip.Addr, now time.Time) bool {
+	last, ok := r[group]
+	return ok && now.Sub(last).Abs() < regularFor
+}
+
+func (r regulars) add(group netip.Addr, now time.Time) {
+	if _, in := r[group]; !in && len(r) >= maxRegulars {
+		clear(r)
+	}
+	r[group] = now
 }

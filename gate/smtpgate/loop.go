@@ -10,29 +10,29 @@ import (
 	"strings"
 )
 
-// serve speaks with a client until one of the two ends it. A mistake of ours ends this session, and no other.
+// serve runs a session. A panic ends this session, and no other.
 func (g *Gate) serve(c *conn) {
 	defer g.quit(c)
-	defer context.AfterFunc(g.Serving, c.wake)() // who is not sending a mail is told good-bye
+	defer context.AfterFunc(g.Serving, c.wake)() // ends sessions without a text under way
 	defer context.AfterFunc(g.Base, c.cut)()
 	s := &session{gate: g, setup: c.setup, conn: c, top: c, wire: newWire(c)}
 	s.begins()
 	if !s.run() {
 		s.answer(reply(421, 430, "a mistake of this server has ended the session, try again later"))
 	}
-	g.survives(s.reset) // throttles have everything back before the session is off the books
+	g.survives(s.reset) // throttles get everything back before quit
 	g.survives(s.close)
 }
 
 const sessionFailed = "a session failed by a mistake in weir"
 
-// survives runs a function whose panic must not keep the rest from being done.
+// survives runs a function, and recovers from a panic.
 func (g *Gate) survives(f func()) {
 	defer g.Recover(sessionFailed, nil)
 	f()
 }
 
-// run reads commands and obeys them, one after the other. It reports false if a mistake of ours has ended it.
+// run reads commands and obeys them, one after the other. It reports false after a panic.
 func (s *session) run() (ended bool) {
 	defer s.gate.Recover(sessionFailed, nil)
 	if s.setup.opts.TLS.Mode == TLSImplicit && !s.encrypt() {
@@ -54,10 +54,10 @@ func (s *session) run() (ended bool) {
 	return true
 }
 
-// foreign are the first words of other protocols. What follows them may be a form that a browser was made to send.
+// foreign are the first words of HTTP. A form that a browser was made to send may follow.
 var foreign = []string{"GET", "POST", "PUT", "HEAD", "OPTIONS", "PATCH", "DELETE", "CONNECT", "TRACE"}
 
-// obey does what a command says, and answers it once.
+// obey carries out a command, and answers it once.
 func (s *session) obey(verb, arg string) {
 	bare := func(f func()) {
 		if arg != "" {
@@ -105,7 +105,7 @@ func (s *session) obey(verb, arg string) {
 	}
 }
 
-// begins makes the client a new one: at first, and once it is encrypted.
+// begins forgets what is known of the client: at first, and again under TLS.
 func (s *session) begins() {
 	s.helo, s.who = "", identity{name: s.setup.freeUser(s.conn.source)}
 	s.conn.free = s.who.name != ""
@@ -120,22 +120,17 @@ func (s *session) hello(arg string, extended bool) {
 	}
 	s.reset()
 	s.helo = name
-	lines := []string{s.setup.host}
+	last := s.setup.host
 	if extended {
-		lines = append(lines, s.offers()...)
-	}
-	var b strings.Builder
-	for i, line := range lines {
-		mark := "-"
-		if i == len(lines)-1 {
-			mark = " "
+		for _, line := range s.offers() {
+			s.write("250-" + last + "\r\n")
+			last = line
 		}
-		b.WriteString("250" + mark + line + "\r\n")
 	}
-	s.write(b.String())
+	s.write("250 " + last + "\r\n")
 }
 
-// offers are the extensions that a client may use now. The parameters of stamps follow the way to log in.
+// offers are the extensions that a client may use now. The parameters of stamps follow AUTH.
 func (s *session) offers() []string {
 	all := []string{"PIPELINING", "8BITMIME", "ENHANCEDSTATUSCODES", "CHUNKING"}
 	if s.setup.opts.TLS.Mode == TLSStart && !s.tls {
@@ -154,7 +149,8 @@ func (s *session) offers() []string {
 		fmt.Sprintf("LIMITS RCPTMAX=%d", b.Recipients))
 }
 
-// startTLS encrypts. What came in clear text, before or behind the command, is forgotten (RFC 3207 sections 4.2 and 6).
+// startTLS encrypts. Everything that came before is forgotten, and what was pipelined behind the command is dropped
+// (RFC 3207 sections 4.2 and 6).
 func (s *session) startTLS() {
 	switch {
 	case s.tls:
@@ -170,8 +166,7 @@ func (s *session) startTLS() {
 	}
 }
 
-// encrypt makes TLS of the connection, and reports whether both sides agree on it. In the middle of it nothing can be
-// said.
+// encrypt does the TLS handshake, and reports whether it succeeded. After a failure nothing can be written.
 func (s *session) encrypt() bool {
 	s.top = nil
 	encrypted := tls.Server(s.conn, s.setup.tls)
@@ -212,17 +207,16 @@ func (s *session) farewell(why *end) {
 	}
 }
 
-// answer says something in a line.
 func (s *session) answer(a *answer) { s.write(a.String() + "\r\n") }
 
-// write sends lines, once the client is listened to. Whether it still listens is found out then.
+// write keeps lines until the next read. That returns the error if they cannot be sent.
 func (s *session) write(lines string) {
 	if s.top != nil {
 		_, _ = s.top.Write([]byte(lines))
 	}
 }
 
-// close sends what has been said and ends the connection.
+// close sends the answers and ends the connection.
 func (s *session) close() {
 	if s.top != nil {
 		_ = s.top.Close()

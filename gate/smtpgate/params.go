@@ -30,7 +30,7 @@ type rcptParams struct {
 	original string // with its type, as a bounce shows it
 }
 
-// eachParam gives the parameters to take, each at most once. known is what may be there.
+// eachParam calls take for each parameter. They must be known, and come only once.
 func eachParam(text string, known []string, take func(key, value string) *no) *no {
 	var seen []string
 	for word := range strings.SplitSeq(strings.Trim(text, " "), " ") {
@@ -116,7 +116,7 @@ func readRcptParams(text string) (p rcptParams, n *no) {
 	return p, n
 }
 
-// parseSize reads a number of bytes. One that is larger than any mail is not wrong, only too large.
+// parseSize reads a number of bytes. One that is larger than an int64 is too large for any message, but not malformed.
 func parseSize(text string) (int64, bool) {
 	if !isDigits(text) || len(text) > maxDigits {
 		return 0, false
@@ -162,7 +162,7 @@ func parseOriginal(text string) (string, bool) {
 	return kind + ";" + original, true
 }
 
-// decodeXtext reads a text in which +2B stands for a plus (RFC 3461 section 4). It is printable ASCII, and not empty.
+// decodeXtext reads a text in which +2B is a plus (RFC 3461 section 4). It is printable ASCII, and not empty.
 func decodeXtext(text string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -185,7 +185,7 @@ func decodeXtext(text string) (string, bool) {
 	return b.String(), b.Len() > 0
 }
 
-// decodeUTF8 reads a text in which \x{FC} stands for a letter (RFC 6533 section 3). It may have the letter itself.
+// decodeUTF8 reads a text in which \x{FC} is a character (RFC 6533 section 3). It may also have the character itself.
 func decodeUTF8(text string) (string, bool) {
 	if !utf8.ValidString(text) {
 		return "", false

@@ -11,27 +11,26 @@ import (
 	"weir/store"
 )
 
-// A no is an answer that refuses something, and what an observer is told of it.
+// A no is an answer that refuses something.
 type no struct {
-	how   string
+	how   string // one of the Mail names, for the observer
 	reply *answer
-	bound string // at which it was refused, if at one
+	bound string // at which it was refused, or empty
 	cause error  // for the log
 }
 
-// at says at which bound it was.
 func (n *no) at(bound string) *no {
 	n.bound = bound
 	return n
 }
 
-// An answer is what is said in one line: a code of RFC 5321, one of RFC 3463, and words.
+// An answer is one line: a code of RFC 5321, one of RFC 3463, and a text.
 type answer struct {
 	code, enhanced int
 	text           string
 }
 
-// reply makes an answer: 550 and 571 are "550 5.7.1", 523 and 5710 "523 5.7.10". Without the second there is none.
+// reply makes an answer: 550 and 571 are "550 5.7.1", 523 and 5710 are "523 5.7.10". 0 is no enhanced code.
 func reply(code, enhanced int, text string) *answer { return &answer{code, enhanced, text} }
 
 // String is the line, without its end.
@@ -50,7 +49,7 @@ func refuse(how string, code, enhanced int, text string) *no {
 	return &no{how: how, reply: reply(code, enhanced, text)}
 }
 
-// throttled is what is said when a throttle does not let a mail or a recipient go on.
+// throttled refuses a message or a recipient that a throttle does not admit.
 func throttled(a *weir.Answer, what string, now time.Time) *no {
 	code, enhanced := 450, 471
 	switch a.Reason {
@@ -62,17 +61,13 @@ func throttled(a *weir.Answer, what string, now time.Time) *no {
 	return refuse(MailThrottled, code, enhanced, explain(a, what, now, code/100 == 5))
 }
 
-// ofNewcomers says whose limit it is where that is not the client's own.
-func ofNewcomers(a *weir.Answer) string {
-	if a.Reason == weir.SharedLimit {
-		return " shared by new accounts,"
-	}
-	return ""
-}
-
-// explain says in a line what a mail ran into. what is counted where a throttle counts requests.
+// explain says in a line which limit a message has reached. what is the word for requests.
 func explain(a *weir.Answer, what string, now time.Time, never bool) string {
 	var b strings.Builder
+	shared := ""
+	if a.Reason == weir.SharedLimit {
+		shared = " shared by new accounts,"
+	}
 	switch {
 	case a.Verdict == weir.Challenge:
 		b.WriteString("a stamp is asked for")
@@ -83,13 +78,13 @@ func explain(a *weir.Answer, what string, now time.Time, never bool) string {
 	case a.Reason == weir.Overload:
 		b.WriteString("the server has no room for this right now")
 	case a.Limit > 0 && a.Unit == "bytes":
-		fmt.Fprintf(&b, "over the limit%s of %s", ofNewcomers(a), weir.Size(a.Limit))
+		fmt.Fprintf(&b, "over the limit%s of %s", shared, weir.Size(a.Limit))
 	case a.Limit > 0:
 		unit := a.Unit
 		if unit == "requests" {
 			unit = what
 		}
-		fmt.Fprintf(&b, "over the limit%s of %d %s", ofNewcomers(a), a.Limit, unit)
+		fmt.Fprintf(&b, "over the limit%s of %d %s", shared, a.Limit, unit)
 	default:
 		b.WriteString("over a limit")
 	}
@@ -105,7 +100,7 @@ func explain(a *weir.Answer, what string, now time.Time, never bool) string {
 	return oneLine(b.String(), 400)
 }
 
-// oneLine keeps a text from being more than a line of an answer: ASCII, and not too long.
+// oneLine makes a text fit into an answer: printable ASCII, and not too long.
 func oneLine(text string, most int) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -116,7 +111,7 @@ func oneLine(text string, most int) string {
 	return clean[:min(len(clean), most)]
 }
 
-// notTaken is what is said when the spool did not take a mail.
+// notTaken refuses a message that the spool did not accept.
 func notTaken(err error, who *identity) *no {
 	var n *no
 	switch {
@@ -156,8 +151,8 @@ func notTaken(err error, who *identity) *no {
 	return n
 }
 
-// isStopped is what stopped users are told. A client that is known by its address may be a server that would return the
-// mail for good.
+// isStopped refuses a stopped user. A client that is known by its address may be a server that would return the message
+// after a permanent refusal.
 func isStopped(who *identity) *no {
 	const text = "sending is stopped for this account: see the mail about it, or ask support"
 	if !who.authenticated {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,32 +20,31 @@ type session struct {
 	gate    *Gate
 	setup   *setup
 	conn    *conn
-	top     net.Conn // what is spoken on: the connection, or TLS over it; nil while they agree on it
+	top     net.Conn // the connection, or TLS over it; nil during the handshake
 	wire    *wire
 	tls     bool
-	helo    string // what the client calls itself; empty before EHLO
+	helo    string // the name in EHLO; empty before
 	who     identity
-	tx      *transaction // nil: none is under way
+	tx      *transaction // nil: there is none
 	arrival *delivery    // the text of tx; nil: it has not begun
 	over    bool         // the last answer has been given
 	texts   bool         // a DATA was refused, and its text may come all the same
 
-	commands, errors, logins int // how many there were
+	commands, errors, logins int // so far
 }
 
-// An identity is who sends: an authenticated user, or a client that may send without, by its address. The zero value is
-// a stranger.
+// An identity is an authenticated user, or a client that may send without AUTH, by its address. The zero value is a
+// stranger.
 type identity struct {
 	name          string
 	authenticated bool
-	user          store.User // of the store, where it has one
+	user          store.User // as stored, or only a name
 	asked         time.Time  // when the store was asked
 }
 
-// now is the time by the gate's clock.
 func (s *session) now() time.Time { return s.gate.env.Clock.Now() }
 
-// refuse says that a sender or a recipient is not taken, and tells those who want to know.
+// refuse refuses a sender or a recipient, and tells log and observer.
 func (s *session) refuse(n *no) {
 	s.gate.env.Observer.Refused(n.how)
 	level := slog.LevelInfo
@@ -53,19 +53,18 @@ func (s *session) refuse(n *no) {
 	}
 	if log := s.gate.env.Log; log.Enabled(s.gate.Base, level) {
 		log.LogAttrs(s.gate.Base, level, "refused", slog.String("session", s.conn.id),
-			slog.String("source", s.conn.source.String()),
-			slog.String("user", s.who.name), slog.String("refused", n.how), slog.Int("code", n.reply.code),
-			slog.String("why", n.reply.text))
+			slog.String("source", s.conn.source.String()), slog.String("user", s.who.name),
+			slog.String("refused", n.how), slog.Int("code", n.reply.code), slog.String("why", n.reply.text))
 	}
 	s.deny(n)
 }
 
-// deny says no. After too many of these, or on a last word, the session ends.
+// deny sends a refusal. After too many, or after a 421, the session ends.
 func (s *session) deny(n *no) {
 	if n.bound != "" {
 		s.gate.env.Observer.Bounded(n.bound)
 	}
-	if n.cause != nil { // a full disk fails every mail
+	if n.cause != nil { // a full disk would fill the log
 		s.gate.Warn(&s.gate.untaken, "mail could not be taken", slog.String("session", s.conn.id),
 			slog.Any("error", n.cause))
 	}
@@ -88,15 +87,15 @@ func (s *session) last(bound, text string) *answer {
 	return reply(421, 470, text)
 }
 
-// early answers a command that comes before another one was taken. It does not count as an error: clients that pipeline
-// have sent it before they could know (RFC 2920 section 3.1).
+// early answers a command that depends on one that was refused. It does not count as an error, since clients pipeline
+// (RFC 2920 section 3.1).
 func (s *session) early(text string) { s.answer(reply(503, 551, text)) }
 
-// fresh is how old what is known of a user may be: a user who is disabled, or bound to other senders, feels it in open
-// sessions, too.
+// fresh is how long a user of the store is remembered. A change, such as disabling the user, then also holds in open
+// sessions.
 const fresh = 10 * time.Second
 
-// refresh asks the store about who sends. The identity must be somebody's.
+// refresh asks the store about the user, who must not be a stranger.
 func (s *session) refresh(ctx context.Context) *no {
 	now := s.now()
 	if !s.who.asked.IsZero() && now.Sub(s.who.asked) < fresh {
@@ -117,7 +116,7 @@ func (s *session) refresh(ctx context.Context) *no {
 		user = store.User{Name: s.who.name}
 	}
 	if s.who.authenticated && s.setup.opts.Auth == AuthUsers && user.Password != s.who.user.Password {
-		s.who = identity{} // who logged in with the old one may be who made it necessary
+		s.who = identity{} // the old password may have been stolen
 		return refuse(MailStranger, 421, 470, "the password was changed: log in again")
 	}
 	s.who.user, s.who.asked = user, now
@@ -131,16 +130,16 @@ func (s *session) refresh(ctx context.Context) *no {
 	return nil
 }
 
-// clients are those known by their addresses that the store was asked about of late.
+// clients are those that are known by their addresses, and that the store was asked about of late.
 type clients struct {
 	mu   sync.Mutex
 	seen map[string]identity
 }
 
-// maxClients is how many are remembered; then all are forgotten, and asked about again.
+// maxClients is how many are remembered. Then all are forgotten.
 const maxClients = 4096
 
-// find completes an identity by what is known, and reports whether something is.
+// find completes an identity, and reports whether it is remembered.
 func (c *clients) find(who *identity, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +159,7 @@ func (c *clients) add(who *identity) {
 	c.seen[who.name] = *who
 }
 
-// maySend reports whether who sends may write a sender address.
+// maySend reports whether the user may send from an address.
 func (s *session) maySend(from address) bool {
 	list := s.who.user.Senders
 	if len(list) == 0 {
@@ -169,33 +168,26 @@ func (s *session) maySend(from address) bool {
 	if from.local == "" {
 		return false
 	}
-	normal := from.normal()
-	for _, sender := range list {
+	return slices.ContainsFunc(list, func(sender string) bool {
 		if domain, all := strings.CutPrefix(sender, "@"); all {
-			if strings.EqualFold(domain, from.domain) {
-				return true
-			}
-			continue
+			return strings.EqualFold(domain, from.domain)
 		}
-		if r, err := identify.Recipient(sender); err == nil && r == normal {
-			return true
-		}
-	}
-	return false
+		r, err := identify.Recipient(sender)
+		return err == nil && r == from.normal()
+	})
 }
 
-// ClientMark stands before the name of a user where clients of other gates have ids too.
+// ClientMark is before the name of a user, to tell it from the ids of clients of other gates.
 const ClientMark = "mail:"
 
-// event is what the throttles are asked about.
 func (s *session) event(tx *transaction, recipients []string) weir.Event {
-	// On the invalid list a user is a client, so that one can be put there without those who share the address.
+	// On the block list a user is a client, so that one can be banned without others at the same address.
 	return weir.Event{Time: s.now(), Source: s.conn.source, Account: tx.who.name, Client: ClientMark + tx.who.name,
 		Kind: KindMail, ID: s.conn.id, Cost: 1, Load: s.gate.load(),
 		Message: &weir.Message{User: tx.who.name, Recipients: recipients}}
 }
 
-// reset gives up the mail under way.
+// reset gives up the transaction.
 func (s *session) reset() {
 	if s.arrival != nil {
 		s.arrival.finish(errAborted)
@@ -203,14 +195,14 @@ func (s *session) reset() {
 	s.settle()
 }
 
-// settle ends what the mail under way has taken, except for what went on with it.
+// settle ends the transaction, and gives back what throttles hold for it.
 func (s *session) settle() {
 	s.texts = false
 	s.conn.received()
 	arrival, tx := s.arrival, s.tx
 	s.arrival, s.tx = nil, nil
-	if arrival != nil {
-		arrival.discard()
+	if arrival != nil && arrival.staged != nil {
+		arrival.staged.Discard()
 	}
 	if tx != nil {
 		tx.settle(s.now(), false)

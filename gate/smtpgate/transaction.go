@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,24 +13,21 @@ import (
 	"weir/policy"
 )
 
-// A transaction is one mail, from MAIL to its end.
+// A transaction is one message, from MAIL to its end.
 type transaction struct {
-	who      identity // as it was at MAIL
-	helo     string
-	sender   address
-	utf8     bool
-	eightBit bool
-	ret      string
-	envelope string
+	who    identity // as it was at MAIL
+	helo   string
+	sender address
+	mailParams
 
-	pass    *policy.Pass // what throttles hold for the mail as a whole; nil: nothing
+	pass    *policy.Pass // what throttles hold for the message as a whole; nil: nothing
 	to      []recipient
-	named   int  // how many recipients were taken, some of them more than once
-	command bool // it is to the command address, and to nobody else
+	named   int  // accepted RCPT commands, some of them for the same recipient
+	command bool // it is to the command address alone
 	ticket  string
 }
 
-// A recipient is one of those that the mail goes to.
+// A recipient of a transaction.
 type recipient struct {
 	spool.To
 	normal string
@@ -49,6 +47,16 @@ func (tx *transaction) settle(now time.Time, done bool) {
 			tx.to[i].pass = nil
 		}
 	}
+}
+
+// recipients returns those that match, each once, in the form in which they are compared.
+func (tx *transaction) recipients(match func(*recipient) bool) (list []string) {
+	for i := range tx.to {
+		if r := &tx.to[i]; match(r) && !slices.Contains(list, r.normal) {
+			list = append(list, r.normal)
+		}
+	}
+	return list
 }
 
 // mail begins a transaction.
@@ -85,7 +93,7 @@ func (s *session) begin(arg string) (*transaction, *no) {
 	if p.size > int64(s.setup.opts.Bounds.Message) {
 		return nil, tooLarge(&s.setup.opts.Bounds)
 	}
-	tx := &transaction{helo: s.helo, utf8: p.utf8, eightBit: p.eightBit, ret: p.ret, envelope: p.envelope}
+	tx := &transaction{helo: s.helo, mailParams: p}
 	if from != "" {
 		if tx.sender, err = parseAddress(from, p.utf8); err != nil {
 			return nil, badAddress(err, 517)
@@ -104,7 +112,7 @@ func (s *session) begin(arg string) (*transaction, *no) {
 	return tx, nil
 }
 
-// stranger is what those are told who may not send.
+// stranger refuses a client that may not send.
 func (s *session) stranger() *no {
 	text := "authentication required"
 	if s.setup.opts.Auth == AuthNone {
@@ -129,7 +137,7 @@ func (s *session) rcpt(arg string) {
 		s.early(s.missing())
 		return
 	}
-	// not an error: it is how a client finds out (RFC 5321 section 4.5.3.1.10)
+	// This is not counted as an error: it is how a client learns of the limit (RFC 5321 section 4.5.3.1.10).
 	if s.tx.named >= s.setup.opts.Bounds.Recipients {
 		s.gate.env.Observer.Bounded(BoundRecipients)
 		s.answer(reply(452, 453, fmt.Sprintf("a mail has %d recipients at most: send the others separately",
@@ -165,8 +173,8 @@ func (s *session) add(tx *transaction, arg string) *no {
 	switch {
 	case isCommand && s.gate.env.Commands == nil:
 		return refuse(MailStranger, 550, 511, "no commands are taken by mail")
-	case isCommand && (len(tx.to) > 0 || tx.command && tx.ticket != ticket), !isCommand && tx.command &&
-		tx.who.name != "":
+	case isCommand && (len(tx.to) > 0 || tx.command && tx.ticket != ticket),
+		!isCommand && tx.command && tx.who.name != "":
 		return refuse(MailMalformed, 452, 453, another)
 	case isCommand:
 		tx.command, tx.ticket = true, ticket
@@ -175,7 +183,7 @@ func (s *session) add(tx *transaction, arg string) *no {
 		return s.stranger()
 	}
 	r := recipient{To: spool.To{Address: a.String(), Notify: p.notify, Original: p.original}, normal: a.normal()}
-	var like *recipient // the same, for those who count
+	var like *recipient // counts as the same
 	for i := range tx.to {
 		switch {
 		case sameAddress(tx.to[i].Address, r.Address):
@@ -184,7 +192,7 @@ func (s *session) add(tx *transaction, arg string) *no {
 			like = &tx.to[i]
 		}
 	}
-	if s.marked(tx) { // whose mail it is, its text will tell; and who diverted it has asked the throttles
+	if s.marked(tx) { // the user is in the text, and the other server has asked the throttles
 		tx.to = append(tx.to, r)
 		return nil
 	}
@@ -211,24 +219,19 @@ func (s *session) add(tx *transaction, arg string) *no {
 }
 
 // judgeRecipient puts a recipient before its chain.
-func (s *session) judgeRecipient(tx *transaction, r *recipient) *no {
-	chain := s.setup.parts.PerRecipient
-	if chain == nil || len(chain.Links()) == 0 {
-		return nil
-	}
+func (s *session) judgeRecipient(tx *transaction, r *recipient) (n *no) {
 	ev := s.event(tx, []string{r.normal})
-	pass := new(policy.Pass)
-	after, n := s.judge(chain, &ev, pass, "recipients")
-	if n != nil {
-		return n
-	}
-	r.After, r.pass = after, pass
-	return nil
+	r.After, r.pass, n = s.judge(s.setup.parts.PerRecipient, &ev, "recipients")
+	return n
 }
 
-// judge puts an event before a chain and waits where it must. Where it may go on at once, or from a time on, the pass
-// is to be settled; otherwise it has been. what is what a chain counts as requests, in words of mail.
-func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass, what string) (after time.Time, n *no) {
+// judge puts an event before a chain, and waits if it must. If the event may go on, at once or after a time, the pass
+// must be settled. It is nil if the chain is empty. what is the word for requests.
+func (s *session) judge(chain *policy.Chain, ev *weir.Event, what string) (after time.Time, pass *policy.Pass, n *no) {
+	if chain == nil || len(chain.Links()) == 0 {
+		return time.Time{}, nil, nil
+	}
+	pass = new(policy.Pass)
 	chain.Judge(s.gate.Base, ev, pass)
 	if pass.Answer.Verdict == weir.Wait {
 		after, n = s.wait(pass, what)
@@ -242,17 +245,17 @@ func (s *session) judge(chain *policy.Chain, ev *weir.Event, pass *policy.Pass, 
 	}
 	if n != nil {
 		pass.Settle(weir.Outcome{Time: now})
-		return time.Time{}, n
+		return time.Time{}, nil, n
 	}
 	pass.Away(now)
-	return after, nil
+	return after, pass, nil
 }
 
-// wait holds the answer back until the turn comes. Where there is no line to stand in, only a time, the mail is taken,
-// and goes on then.
+// wait holds the answer back until the turn comes. If there is no line but only a time, the message is accepted, and
+// goes on after that time.
 func (s *session) wait(pass *policy.Pass, what string) (after time.Time, n *no) {
 	env := &s.gate.env
-	_ = s.conn.flush() // what was pipelined before is not to wait
+	_ = s.conn.flush() // answers to earlier commands need not wait
 	env.Observer.Waiting(1)
 	defer env.Observer.Waiting(-1)
 	ctx, cancel := context.WithCancel(s.gate.Base)
@@ -276,13 +279,13 @@ func (s *session) wait(pass *policy.Pass, what string) (after time.Time, n *no) 
 	return after, nil
 }
 
-// A lineWatch is a context that notices whether somebody waits on it: there was a turn to wait for.
+// A lineWatch is a context that notices a call of Done: then there was a turn to wait for.
 type lineWatch struct {
 	context.Context
 	stood bool
 }
 
-// Done is asked for by those who wait.
+// Done notes the call.
 func (l *lineWatch) Done() <-chan struct{} {
 	l.stood = true
 	return l.Context.Done()

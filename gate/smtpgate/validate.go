@@ -11,6 +11,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/shown"
 	"weir/mail/notice"
 )
 
@@ -24,12 +25,12 @@ const (
 	maxLine       = 1 << 20
 	maxHostname   = 255
 	leastTimeout  = weir.Duration(time.Second)
-	// maxCommandName leaves room for a ticket in the part before the @, which has 64 characters.
+	// maxCommandName leaves space for a ticket in the part before the @, which has 64 characters.
 	maxCommandName = 64 - 1 - notice.MaxTicket
 )
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors: above all, whatever would make the gate an
-// open relay or send passwords over the network in clear text. Whether the throttles exist is for others to say.
+// open relay or send passwords over the network in clear text. Package config checks whether the throttles exist.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	host, ok := o.validateListen(&v)
@@ -88,7 +89,7 @@ func (o Options) Validate() error {
 	return v.Err()
 }
 
-// takesFrom reports whether the command address would take what is written to another.
+// takesFrom reports whether messages to another address would be taken for commands.
 func (o *Options) takesFrom(other string) bool {
 	at := strings.LastIndexByte(other, '@')
 	if o.Command == "" || at < 0 {
@@ -98,7 +99,6 @@ func (o *Options) takesFrom(other string) bool {
 	return strings.EqualFold(local+other[at:], o.Command)
 }
 
-// validateRealm wants what makes names of users to be used.
 func (o *Options) validateRealm(v *weir.Mistakes) {
 	const hint = "write auth: next_hop, or leave it out"
 	if o.Auth != AuthNextHop && o.Realm != "" {
@@ -111,7 +111,7 @@ func (o *Options) validateRealm(v *weir.Mistakes) {
 	}
 }
 
-// validateListen returns the host to listen on, where there is one to be found.
+// validateListen returns the host to listen on, if it is valid.
 func (o *Options) validateListen(v *weir.Mistakes) (host string, ok bool) {
 	if o.Listen == "" {
 		v.Add("listen", "the gate has no address to listen on", `write listen: ":587"`)
@@ -168,10 +168,9 @@ func (o *Options) validateBounds(v *weir.Mistakes) {
 	}
 }
 
-// plainHost reports whether a name can stand in answers and header fields.
+// plainHost reports whether a name can be in answers and header fields.
 func plainHost(name string) bool {
-	return len(name) <= maxHostname && isDomain(name) && name[0] != '[' &&
-		strings.IndexFunc(name, func(r rune) bool { return r >= 0x80 }) < 0
+	return len(name) <= maxHostname && isDomain(name) && name[0] != '[' && shown.ASCII(name)
 }
 
 // loopback reports whether only the machine itself can connect to a host to listen on.
@@ -180,7 +179,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && identify.Plain(addr).IsLoopback()
 }
 
-// How wide public networks may be: nobody's own are wider, and spread over all addresses they would let everybody send.
+// How wide public networks may be. Wider ones are not an operator's own, and many of them would let everybody send.
 const (
 	widestV4 = 16
 	widestV6 = 32
@@ -189,21 +188,21 @@ const (
 )
 
 // disguised networks are addresses of IPv4 as IPv6: NAT64, mapped ones, 6to4 and Teredo.
-var disguised = []netip.Prefix{
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("::ffff:0:0/96"),
-	netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
+var disguised = parsePrefixes("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0/96", "2002::/16", "2001::/32")
+
+// private networks are not reachable from outside. The addresses that providers share among their customers
+// (100.64.0.0/10) are not among them.
+var private = parsePrefixes("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "::1/128",
+	"fc00::/7", "fe80::/10")
+
+func parsePrefixes(texts ...string) (list []netip.Prefix) {
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
 }
 
-// private networks are nobody else's: there is no way from outside to send from one. The addresses that providers share
-// among their customers (100.64.0.0/10) are not among them.
-var private = []netip.Prefix{
-	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
-	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
-}
-
-// validateNetworks refuses what would let strangers send.
+// validateNetworks reports networks that would let strangers send.
 func validateNetworks(v *weir.Mistakes, networks []netip.Prefix) {
 	const hint = "name your own networks, as narrow as they are"
 	var v4, v6 uint64
@@ -237,10 +236,7 @@ func validateNetworks(v *weir.Mistakes, networks []netip.Prefix) {
 }
 
 func isPrivate(p netip.Prefix) bool {
-	for _, q := range private {
-		if q.Bits() <= p.Bits() && q.Contains(p.Addr()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(private, func(q netip.Prefix) bool {
+		return q.Bits() <= p.Bits() && q.Contains(p.Addr())
+	})
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A wire is what a client sends, as the session reads it: commands line by line, and texts piece by piece. Nothing is
-// read as a command that belongs to a text: whoever reads takes exactly what is theirs. It is for one goroutine.
+// A wire reads from a client: commands line by line, and texts piece by piece. It reads exactly to the end of a line or
+// a text, so that no part of a text is read as a command. It is for one goroutine.
 type wire struct {
 	src  io.Reader
 	buf  []byte
@@ -20,15 +20,15 @@ var (
 	errBareLine = errors.New("lines end with CR LF")
 )
 
-// readSize is how much is kept for each session; larger pieces are for those who send a text.
+// readSize is the buffer of each session. Texts have a larger one.
 const readSize = 4 << 10
 
-// pieces are the buffers through which texts come in.
+// pieces are the buffers for texts.
 var pieces = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 func newWire(src io.Reader) *wire { return &wire{src: src, buf: make([]byte, readSize)} }
 
-// fill waits for more. There must be room in the buffer once what has been read is dropped.
+// fill reads more into the buffer, which must not be full of unread bytes.
 func (w *wire) fill() error {
 	if w.r > 0 {
 		w.w = copy(w.buf, w.buf[w.r:w.w])
@@ -44,8 +44,8 @@ func (w *wire) fill() error {
 	return err
 }
 
-// line returns the next line without its CR LF. It is good until the next call of any method. A line of more than most
-// bytes with its end is errLongLine; a CR or LF alone is errBareLine. After either there is no telling where the next
+// line returns the next line without its CR LF. It is valid until the next call of any method. A line of more than most
+// bytes with its end is errLongLine, and a CR or LF alone is errBareLine. After either it is unknown where the next
 // line begins.
 func (w *wire) line(most int) ([]byte, error) {
 	for seen := 0; ; {
@@ -66,38 +66,18 @@ func (w *wire) line(most int) ([]byte, error) {
 			return nil, errLongLine
 		}
 		if seen = len(got); seen == len(w.buf) {
-			w.grow(min(2*len(w.buf), most))
+			w.buf = append(got, make([]byte, min(seen, most-seen))...)
 		}
 		if err := w.fill(); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// grow makes room for a line, whose length has a bound.
-func (w *wire) grow(size int) {
-	next := make([]byte, size)
-	w.w = copy(next, w.buf[w.r:w.w])
-	w.buf, w.r = next, 0
-}
-
-// next returns what has come, at least a byte and at most so many, and waits for it where nothing has. It is good until
-// the next call of any method.
-func (w *wire) next(most int64) ([]byte, error) {
-	if w.r == w.w {
-		if err := w.fill(); err != nil {
-			return nil, err
-		}
-	}
-	p := w.buf[w.r : w.r+int(min(most, int64(w.w-w.r)))]
-	w.r += len(p)
-	return p, nil
 }
 
 // pending reports whether something has come that is not read yet.
 func (w *wire) pending() bool { return w.r < w.w }
 
-// widen reads in larger pieces until the function is called that it returns.
+// widen takes a larger buffer. The function that it returns gives it back.
 func (w *wire) widen() (narrow func()) {
 	small, large := w.buf, pieces.Get().(*[32 << 10]byte)
 	if len(small) > len(large) { // a line has made it larger than that
@@ -116,8 +96,8 @@ func (w *wire) widen() (narrow func()) {
 	}
 }
 
-// text gives everything up to the end of a DATA text to take, without the dots that were added for the way (RFC 5321
-// section 4.5.2). It ends at CR LF, a dot and CR LF, and nowhere else.
+// text calls take with everything up to the end of a DATA text, without the doubled dots (RFC 5321 section 4.5.2). It
+// ends at CR LF, a dot and CR LF, and nowhere else.
 func (w *wire) text(take func([]byte)) error {
 	defer w.widen()()
 	d := dots{begins: true}
@@ -136,23 +116,26 @@ func (w *wire) text(take func([]byte)) error {
 	}
 }
 
-// chunk gives as many bytes to take, whatever they are (RFC 3030 section 2).
+// chunk calls take with that many bytes (RFC 3030 section 2).
 func (w *wire) chunk(size int64, take func([]byte)) error {
 	if size > readSize {
 		defer w.widen()()
 	}
 	for size > 0 {
-		p, err := w.next(size)
-		if err != nil {
-			return err
+		if w.r == w.w {
+			if err := w.fill(); err != nil {
+				return err
+			}
 		}
+		p := w.buf[w.r : w.r+int(min(size, int64(w.w-w.r)))]
+		w.r += len(p)
 		take(p)
 		size -= int64(len(p))
 	}
 	return nil
 }
 
-// dots take the added dots off a text, however it is cut, and find its end.
+// dots remove doubled dots from a text that comes in pieces, and find its end.
 type dots struct {
 	begins bool // what comes next begins a line
 	cr     bool // what came last is a CR
@@ -160,8 +143,8 @@ type dots struct {
 
 var textEnd = []byte(".\r\n")
 
-// take returns the text that p brings, in p itself, how much of p is done with, and whether the text ends there. What
-// is left of p, where it does not, is to come again with more behind it.
+// take returns the text of p, in p itself, how many bytes of p were used, and whether the text ends there. If it does
+// not, the rest of p must come again with more behind it.
 func (d *dots) take(p []byte) (text []byte, used int, ended bool) {
 	kept, at := 0, 0
 	for at < len(p) {

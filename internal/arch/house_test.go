@@ -22,7 +22,7 @@ var floors = map[string]int{
 	"internal/hmackey":  1, // for tickets and stamps
 	"internal/stored":   1, // for what stores keep
 	"internal/queue":    1, // for those who wait
-	"internal/shown":    1, // for pages and notices
+	"internal/shown":    1, // for pages, notices and bounces
 	"internal/plot":     1, // for pages and reports
 	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log

@@ -1,6 +1,9 @@
 package shown
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
@@ -13,6 +16,37 @@ func TestText(t *testing.T) {
 		"tag \U000e0041\U000e007f": "tag ⟨U+E0041⟩⟨U+E007F⟩",
 	} {
 		if got := Text(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                    "",
+		" a\r\n\tb\x00c ":     "a b c",
+		"e\u202evil\x1b[31m!": "evil[31m!",
+		"1234567890":          "1234567890",
+		"123456789 0":         "123456789…",
+		"12345678901":         "1234567890…",
+	} {
+		if got := Line(in, 10, "…"); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestFill(t *testing.T) {
+	for in, want := range map[string]string{
+		"":              "To:",
+		"a bc d ef ghi": "To: a bc d|  ef ghi",
+		"ä öü ß éß ghi": "To: ä öü ß|  éß ghi",
+		"a " + strings.Repeat("x", longest) + "y": "To: a|  " + strings.Repeat("x", longest) + "|  y",
+		strings.Repeat("ü", longest/2) + "ü b":    "To: " + strings.Repeat("ü", longest/2) + "|  ü b",
+	} {
+		var got []string
+		Fill(func(line string) { got = append(got, line) }, 10, "To: ", "  ", in)
+		if strings.Join(got, "|") != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}

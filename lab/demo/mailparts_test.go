@@ -27,7 +27,7 @@ func aNotice(t *testing.T, kind notice.Kind, subjects ...string) *mail.Message {
 		Host: mailHost, Now: time.Unix(1_000_000_000, 0), User: "gina",
 		Link: "http://127.0.0.1:9001/t/ticket", Waiting: len(subjects), Limit: 20, Text: "Done."}
 	for _, subject := range subjects {
-		n.Letters = append(n.Letters, notice.Line{At: n.Now, To: []string{"a@there.example"}, Subject: subject,
+		n.Held = append(n.Held, notice.Line{At: n.Now, To: []string{"a@there.example"}, Subject: subject,
 			Size: 300})
 	}
 	var b bytes.Buffer

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/emersion/go-message"
+	"weir/internal/shown"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -226,7 +227,7 @@ func TestNotificationsInASCII(t *testing.T) {
 			Text: "schöne Grüße"}}
 		text := written(t, r)
 		all := parts(t, text)
-		if over127([]byte(text)) != c.eight {
+		if !shown.ASCII([]byte(text)) != c.eight {
 			t.Errorf("%+v:\n%s", c, text)
 		}
 		if all[2].kind != c.kind || strings.TrimSpace(all[2].body) != strings.TrimSpace(c.want) {

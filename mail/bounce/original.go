@@ -5,41 +5,42 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"strings"
+
+	"weir/internal/shown"
 )
 
-// stampHeader has what pays for a mail. It is never returned.
+// stampHeader is the field that pays for a message. It is never returned.
 const stampHeader = "X-Weir-Stamp"
 
-// An original is the mail as it is returned: read while it is written, with CRLF line ends, without stamps.
+// An original reads the message as it is returned: with CRLF line ends, without stamps.
 type original struct {
 	in     *bufio.Reader // of lines that end in CRLF
 	full   bool
 	eight  bool // it may have bytes over 127
-	coded  bool // which are encoded (RFC 6522 section 3, RFC 6533 section 4)
-	global bool // it is of the types of RFC 6533
-	left   int  // how much may come
-	header bool // still in it
-	start  bool // of a line
-	skip   bool // a field that is left out
+	coded  bool // they are encoded (RFC 6522 section 3, RFC 6533 section 4)
+	global bool // its type is one of RFC 6533
+	left   int  // bytes that may follow
+	header bool // the next line is in the header
+	start  bool // the next piece begins a line
+	skip   bool // the field is left out
 	out    []byte
 }
 
-// readOriginal decides what of the mail is returned. A header is read at once: it is not long.
+// readOriginal decides how much of the message is returned. A header, which is short, is read at once.
 func readOriginal(r *Report) (*original, error) {
 	in, size := r.Original, r.Size
 	if in == nil {
 		in = strings.NewReader("")
 	}
 	full := strings.EqualFold(r.Return, "FULL")
-	eight := true // as long as it is not known; it is always allowed to be said
+	eight := true // unless it is known: 8bit is always allowed
 	if full && size <= 0 {
 		ahead, err := io.ReadAll(io.LimitReader(in, MaxOriginal+1))
 		if err != nil {
 			return nil, err
 		}
-		size, in, eight = int64(len(ahead)), bytes.NewReader(ahead), over127(ahead)
+		size, in, eight = int64(len(ahead)), bytes.NewReader(ahead), !shown.ASCII(ahead)
 	}
 	full = full && size <= MaxOriginal
 	o := &original{in: bufio.NewReader(&crlf{in: in}), full: full, left: 2 * MaxOriginal, header: true, start: true}
@@ -56,14 +57,10 @@ func readOriginal(r *Report) (*original, error) {
 		text = text[:lastField(text)]
 	}
 	return &original{in: bufio.NewReader(bytes.NewReader(text)), left: len(text), header: true, start: true,
-		eight: over127(text)}, nil
+		eight: !shown.ASCII(text)}, nil
 }
 
-func over127(text []byte) bool {
-	return slices.ContainsFunc(text, func(c byte) bool { return c > 127 })
-}
-
-// lastField returns where the last field begins, which is cut off somewhere.
+// lastField returns where the last field begins. That field is incomplete.
 func lastField(text []byte) int {
 	for i := len(text) - 2; i > 0; i-- {
 		if text[i-1] == '\n' && text[i] != ' ' && text[i] != '\t' {
@@ -94,7 +91,7 @@ func (o *original) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// next takes a line, or a piece of a long one.
+// next reads a line, or a piece of a long one.
 func (o *original) next() error {
 	if o.left <= 0 {
 		return io.EOF
@@ -131,9 +128,10 @@ func isStamp(line []byte) bool {
 	return strings.EqualFold(string(bytes.TrimRight(name, " \t\r\n")), stampHeader)
 }
 
+// A crlf reads a text with CR, LF or CRLF as its line ends, and returns it with CRLF.
 type crlf struct {
 	in   io.Reader
-	cr   bool // the last byte was CR, and CRLF is written
+	cr   bool // the last byte was a CR
 	buf  [2048]byte
 	out  [2 * 2048]byte // each byte may become two
 	rest []byte         // of out

@@ -5,17 +5,14 @@ import (
 	"io"
 	"mime/quotedprintable"
 	"net/netip"
+	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+	"time"
+
+	"weir/internal/shown"
 )
 
-const (
-	date = "Mon, 02 Jan 2006 15:04:05 -0700"
-
-	width   = 76  // of lines, where words allow it
-	longest = 900 // bytes of a line in any case; SMTP ends at 998
-)
+const date = time.RFC1123Z
 
 // A printer writes lines, and remembers the first error.
 type printer struct {
@@ -30,7 +27,7 @@ func (p *printer) line(text string) {
 	}
 }
 
-// coded writes in quoted-printable, in which all characters may stand, until the function is called that it returns.
+// coded begins quoted-printable, which may have all characters. The function that it returns ends it.
 func (p *printer) coded() (end func()) {
 	was := *p
 	q := quotedprintable.NewWriter(p.w)
@@ -48,45 +45,15 @@ func (p *printer) delimiter(boundary string) {
 	p.line("--" + boundary)
 }
 
-func (p *printer) field(name, value string) { p.fill(name+": ", " ", value) }
+const width = 76 // of lines
 
-// paragraph writes text for people, in lines.
-func (p *printer) paragraph(indent, text string) { p.fill(indent, indent, text) }
+func (p *printer) field(name, value string) { shown.Fill(p.line, width, name+": ", " ", value) }
 
-// fill breaks text between words, and words that are longer than a line may be.
-func (p *printer) fill(first, others, text string) {
-	line, empty := first, true
-	for word := range strings.FieldsSeq(text) {
-		for len(word) > longest {
-			cut := longest
-			for cut > 1 && !utf8.RuneStart(word[cut]) {
-				cut--
-			}
-			if !empty {
-				p.line(line)
-				line = others
-			}
-			p.line(line + word[:cut])
-			line, empty, word = others, true, word[cut:]
-		}
-		if !empty && len(line)+1+len(word) > width {
-			p.line(line)
-			line, empty = others, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
-	}
-	if !empty || line == first {
-		p.line(strings.TrimRight(line, " "))
-	}
-}
+func (p *printer) paragraph(indent, text string) { shown.Fill(p.line, width, indent, indent, text) }
 
-// clean makes text from outside harmless: one line, no control characters and nothing that turns the direction of
-// writing, not longer than most characters, and in ASCII where the notification is.
+// clean makes text from outside harmless, and ASCII if the notification is.
 func (p *printer) clean(text string, most int) string {
-	text = clean(text, most)
+	text = shown.Line(text, most, "")
 	if p.utf8 {
 		return text
 	}
@@ -98,44 +65,17 @@ func (p *printer) clean(text string, most int) string {
 	}, text)
 }
 
-func clean(text string, most int) string {
-	var b strings.Builder
-	n, space := 0, false
-	for _, c := range text {
-		switch {
-		case unicode.IsSpace(c) || c == 0: // no words grow together
-			space = n > 0
-			continue
-		case !unicode.IsPrint(c):
-			continue
-		}
-		if n++; n > most {
-			break
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
-// name cleans the name of a server, or of a type, to what stands in such names.
-func (p *printer) name(text, instead string) string {
-	text = strings.Map(func(c rune) rune {
-		if c == ';' || c == '(' || c == ')' || c == '<' || c == '>' || c == '"' || c == '\\' || c == ' ' {
+// name keeps of a text what may be in the name of a server or a type.
+func (p *printer) name(text string) string {
+	return strings.Map(func(c rune) rune {
+		if strings.ContainsRune(`;()<>"\ `, c) {
 			return -1
 		}
 		return c
 	}, p.clean(text, maxName))
-	if text == "" {
-		return instead
-	}
-	return text
 }
 
-// mailbox writes an address for a header, quoted where it must be.
+// mailbox writes an address for a header, quoted if necessary.
 func (p *printer) mailbox(address, host string) string {
 	address = p.clean(strings.Trim(address, "<>"), maxAddress)
 	at := strings.LastIndexByte(address, '@')
@@ -152,7 +92,7 @@ func (p *printer) mailbox(address, host string) string {
 	return "<" + local + "@" + domain + ">"
 }
 
-// quote writes a local part as a quoted string, also where it is one already.
+// quote writes a local part, which may be quoted already, as a quoted string.
 func quote(local string) string {
 	quoted := len(local) >= 2 && local[0] == '"' && local[len(local)-1] == '"'
 	if quoted {
@@ -176,7 +116,7 @@ func quote(local string) string {
 	return b.String()
 }
 
-// domain keeps of a domain what can stand there.
+// domain keeps of a text what may be in a domain.
 func (p *printer) domain(text string) string {
 	if inner, ok := strings.CutPrefix(text, "["); ok {
 		inner = strings.TrimSuffix(inner, "]")
@@ -186,8 +126,8 @@ func (p *printer) domain(text string) string {
 	}
 	text = strings.Map(func(c rune) rune {
 		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_', c > 127 &&
-			p.utf8:
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune("-._", c),
+			c > 127 && p.utf8:
 			return c
 		}
 		return -1
@@ -198,34 +138,21 @@ func (p *printer) domain(text string) string {
 	return text
 }
 
-// isDotAtom reports whether text stands in an address as it is (RFC 5322 section 3.2.3, RFC 6532).
-func isDotAtom(text string) bool {
-	for part := range strings.SplitSeq(text, ".") {
-		if part == "" {
-			return false
-		}
-		for _, c := range part {
-			if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c > 127 ||
-				strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", c)) {
-				return false
-			}
-		}
-	}
-	return true
-}
+const atom = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~\\x{80}-\\x{10ffff}-]+"
 
-// messageID returns the report's, or one by chance.
+var dotAtom = regexp.MustCompile(`^` + atom + `(\.` + atom + `)*$`)
+
+// isDotAtom reports whether a part of an address needs no quotes (RFC 5322 section 3.2.3, RFC 6532).
+func isDotAtom(text string) bool { return dotAtom.MatchString(text) }
+
+// messageID returns that of the report, or a random one.
 func messageID(r *Report) string {
-	p := printer{}
 	left, right, _ := strings.Cut(strings.Trim(r.MessageID, "<>"), "@")
-	if !ascii(r.MessageID) || !isDotAtom(left) || len(left) > maxName || !isDotAtom(right) || len(right) > maxName {
-		left, right = chance(), p.domain(r.Host)
+	if !shown.ASCII(r.MessageID) || !isDotAtom(left) || len(left) > maxName || !isDotAtom(right) ||
+		len(right) > maxName {
+		left, right = random(), new(printer).domain(r.Host)
 	}
 	return left + "@" + right
 }
 
-func chance() string { return "weir-" + rand.Text() }
-
-func ascii(text string) bool {
-	return strings.IndexFunc(text, func(c rune) bool { return c > 127 }) < 0
-}
+func random() string { return "weir-" + rand.Text() }

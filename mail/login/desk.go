@@ -2,27 +2,34 @@ package login
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
+	"hash"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// A Desk verifies passwords. It is safe for concurrent use; make it with New.
+// A Desk verifies passwords. It is safe for concurrent use. New makes one.
 type Desk struct {
 	o       Options
 	keys    *keyer
 	memory  *memory
 	workers chan struct{}
-	inside  atomic.Int64 // those who wait, and those at work
-	nobody  *secret      // what is verified where there is no such user
+	inside  atomic.Int64 // logins that wait or are being verified
+	nobody  *secret      // verified where there is no such user, so that it takes as long
 
-	derive func(password []byte, s *secret, length int) []byte
+	derive func(password []byte, s *secret, length int) []byte // tests count the calls
 
 	verified, remembered, wrong, busy atomic.Uint64
 }
 
-// New returns a desk. What Validate would not let pass is put within its bounds.
+// New returns a desk.
 func New(o Options) *Desk {
-	o = o.bounded()
+	o = o.withDefaults()
 	return &Desk{
 		o:       o,
 		keys:    newKeyer(),
@@ -34,11 +41,10 @@ func New(o Options) *Desk {
 	}
 }
 
-// Verify returns nil where a password is right for what is stored. stored may be empty (no such user): it then takes as
-// long as otherwise, and fails. What was right a short while ago is remembered, keyed, so that it costs next to nothing
-// the next time.
+// Verify returns nil if a password is right for what is stored. If stored is empty, there is no such user: it takes as
+// long as usual, and fails. A right password is remembered for a while, and costs next to nothing the next time.
 //
-// Other errors are ErrWrong, ErrBusy, ErrStored, and the context's where it ends while others are at work.
+// Its errors are ErrWrong, ErrBusy, ErrStored, and that of a context that ends during the wait.
 func (d *Desk) Verify(ctx context.Context, name, stored, password string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -67,7 +73,7 @@ func (d *Desk) Verify(ctx context.Context, name, stored, password string) error 
 		return err
 	}
 	defer d.leave()
-	if known && d.knows(k) { // the same user has logged in several times at once
+	if known && d.knows(k) { // another login of the same user was verified during the wait
 		return nil
 	}
 	text := []byte(password)
@@ -82,14 +88,14 @@ func (d *Desk) Verify(ctx context.Context, name, stored, password string) error 
 	return nil
 }
 
-// Remembered reports whether a password was right a short while ago. It costs next to nothing.
+// Remembered reports whether a password was right a short while ago, at next to no cost.
 func (d *Desk) Remembered(name, stored, password string) bool {
 	return keepable(name, stored, password) && d.memory.knows(d.keys.key(name, stored, password), d.o.Clock.Now())
 }
 
 // Remember notes a password that another server has found right. stored is what the caller has instead of a hash.
 func (d *Desk) Remember(name, stored, password string) {
-	if keepable(name, stored, password) && !d.Remembered(name, stored, password) { // one place for each
+	if keepable(name, stored, password) && !d.Remembered(name, stored, password) { // one slot for each
 		d.memory.add(d.keys.key(name, stored, password), d.o.Clock.Now())
 	}
 }
@@ -106,7 +112,6 @@ func (d *Desk) knows(k key) bool {
 	return true
 }
 
-// enter waits for a worker, behind those who came before.
 func (d *Desk) enter(ctx context.Context) error {
 	if d.inside.Add(1) > int64(d.o.Workers+d.o.Waiting) {
 		d.inside.Add(-1)
@@ -129,17 +134,114 @@ func (d *Desk) leave() {
 
 // Stats are what a desk has done so far.
 type Stats struct {
-	Verified   uint64 // right, by work
-	Remembered uint64 // right, by memory
+	Verified   uint64 // right, and hashed to find out
+	Remembered uint64 // right, and remembered
 	Wrong      uint64
-	Busy       uint64 // turned away
-	Inside     int    // who wait or are at work now
-	Kept       int    // log-ins remembered now
+	Busy       uint64 // ErrBusy
+	Inside     int    // wait or are being verified now
+	Kept       int    // logins remembered now
 }
 
-// Stats returns them.
+// Stats returns the counters.
 func (d *Desk) Stats() Stats {
 	return Stats{Verified: d.verified.Load(), Remembered: d.remembered.Load(), Wrong: d.wrong.Load(),
-		Busy:   d.busy.Load(),
-		Inside: int(d.inside.Load()), Kept: d.memory.len()}
+		Busy: d.busy.Load(), Inside: int(d.inside.Load()), Kept: d.memory.len()}
+}
+
+// A key stands for a name, its stored hash and a password. Without the secret of the process it says nothing about
+// them. A changed password has another key, so that nothing has to be forgotten.
+type key [sha256.Size]byte
+
+type keyer struct {
+	pool sync.Pool // of *scratch: keys are made without garbage
+}
+
+type scratch struct {
+	mac  hash.Hash
+	text []byte
+	key  key
+}
+
+func newKeyer() *keyer {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails
+	return &keyer{sync.Pool{New: func() any { return &scratch{mac: hmac.New(sha256.New, secret)} }}}
+}
+
+func (k *keyer) key(name, stored, password string) key {
+	s := k.pool.Get().(*scratch)
+	s.text = s.text[:0]
+	for _, part := range [...]string{name, stored, password} {
+		// no two triples are written alike
+		s.text = append(binary.BigEndian.AppendUint32(s.text, uint32(len(part))), part...)
+	}
+	s.mac.Reset()
+	s.mac.Write(s.text)
+	clear(s.text) // the password must not stay in memory
+	s.mac.Sum(s.key[:0])
+	made := s.key
+	k.pool.Put(s)
+	return made
+}
+
+// A memory keeps the keys of right logins, up to a number and for a time. The oldest goes first.
+type memory struct {
+	keep time.Duration
+
+	mu   sync.Mutex
+	at   map[key]int // where in the ring
+	ring []kept
+	most int
+	next int
+}
+
+type kept struct {
+	key  key
+	made time.Time
+}
+
+func newMemory(keep time.Duration, most int) *memory {
+	return &memory{keep: keep, at: map[key]int{}, most: most}
+}
+
+func (m *memory) knows(k key, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, ok := m.at[k]
+	if !ok {
+		return false
+	}
+	if now.Sub(m.ring[i].made).Abs() < m.keep { // a caller may have read the clock just before it was made
+		return true
+	}
+	delete(m.at, k) // also where the clock was set back
+	return false
+}
+
+func (m *memory) add(k key, now time.Time) {
+	if m.keep <= 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i, ok := m.at[k]; ok {
+		delete(m.at, m.ring[i].key) // its slot is overwritten later
+	}
+	if len(m.ring) < m.most {
+		m.at[k] = len(m.ring)
+		m.ring = append(m.ring, kept{k, now})
+		return
+	}
+	if old := m.ring[m.next].key; m.at[old] == m.next {
+		delete(m.at, old)
+	}
+	m.ring[m.next] = kept{k, now}
+	m.at[k] = m.next
+	m.next = (m.next + 1) % m.most
+}
+
+func (m *memory) len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.at)
 }

@@ -10,10 +10,10 @@ import (
 	"weir"
 )
 
-// ErrGuessing is returned by Guard.Take where nothing is left.
+// ErrGuessing is returned by Guard.Take when nothing is left of a limit.
 var ErrGuessing = errors.New("login: too many wrong passwords, so that this one is not looked at")
 
-// MaxInLine is how many guesses may wait for others with the same key. One more is turned away with ErrBusy.
+// MaxInLine is how many guesses may wait for others with the same key. One more gets ErrBusy.
 const MaxInLine = 256
 
 // A Limit is a throttle that counts wrong passwords. Guesses with the same key share its units, and wait in line.
@@ -22,44 +22,42 @@ type Limit struct {
 	Key      string
 }
 
-// A Guard limits wrong passwords. Checking and charging are one step: a guess takes its units before the password is
-// verified, and a right password gives them back. So guesses that come at once are no more than guesses that come one
-// after the other.
+// A Guard limits wrong passwords. A guess takes its units before the password is verified, and a right password gives
+// them back. So parallel guesses get no further than guesses one after the other.
 //
-// What others take while they are being verified is no reason to turn somebody away, as they may give it back: whoever
-// finds no unit left waits for them. Many users of one network who log in at once therefore all get in.
+// A guess that finds no unit left waits for those that are being verified, since they may give theirs back. So all
+// users of a network who log in at once get in.
 //
 // It is safe for concurrent use. All who share a throttle share a Guard. The zero value is ready.
 type Guard struct {
 	mu    sync.Mutex
-	lines map[string]*line // only those with somebody in them
+	lines map[string]*line // no empty ones
 }
 
-// A line is who has units under a key, and who waits for one.
+// A line has the guesses with one key.
 type line struct {
 	inside  int // being verified
 	waiting []chan struct{}
 }
 
-// A Guess is a password that is being verified. End must be called once. nil is one that takes nothing.
+// A Guess is a password that is being verified. End must be called once. A nil Guess has taken nothing.
 type Guess struct {
 	guard  *Guard
 	limits []Limit
 	holds  []weir.Hold
 }
 
-// Take takes a unit of each limit, all of them or none. event tells what is judged, at its time; known reports whether
-// the password was right a short while ago, in which case nothing is taken and the guess is nil. Both are asked again
-// after a wait.
+// Take takes a unit of each limit, all of them or none. event returns what is judged. known reports whether the
+// password was right a short while ago: then nothing is taken, and the guess is nil. A wait calls both again.
 //
-// Errors are ErrGuessing where nothing is left, ErrBusy, the context's, and those of the throttles.
+// Its errors are ErrGuessing, ErrBusy, that of the context, and those of the throttles.
 func (g *Guard) Take(ctx context.Context, limits []Limit, event func() weir.Event, known func() bool) (*Guess, error) {
 	called := "" // the key of the line that this one was called from
 	for {
 		if known() {
-			if called != "" {
-				g.handOn(called)
-			}
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.call(called) // nothing is taken of what was free
 			return nil, nil
 		}
 		guess, turn, key, err := g.try(ctx, limits, event(), called)
@@ -76,7 +74,7 @@ func (g *Guard) Take(ctx context.Context, limits []Limit, event func() weir.Even
 	}
 }
 
-// try takes the units, or a place in line: then turn is closed when it is worth while to try again.
+// try takes the units, or joins a line: turn is then closed when trying again is worthwhile.
 func (g *Guard) try(ctx context.Context, limits []Limit, ev weir.Event, called string) (guess *Guess,
 	turn chan struct{}, key string, err error) {
 	g.mu.Lock()
@@ -91,7 +89,7 @@ func (g *Guard) try(ctx context.Context, limits []Limit, ev weir.Event, called s
 		}
 		guess.settle(i+1, ev.Time, false)
 		if called != l.Key || err != nil {
-			g.call(called) // it had no use for what is left there
+			g.call(called) // what is free there was of no use
 		}
 		if err != nil {
 			return nil, nil, "", err
@@ -105,25 +103,24 @@ func (g *Guard) try(ctx context.Context, limits []Limit, ev weir.Event, called s
 	return guess, nil, "", nil
 }
 
-// stand takes a place in line, at the front for whoever was called already. g.mu is held.
+// stand joins a line: at the front if the guess was called before. g.mu is held.
 func (g *Guard) stand(key string, front bool) (chan struct{}, error) {
 	n := g.lines[key]
 	switch {
 	case n == nil || n.inside == 0:
-		return nil, ErrGuessing // nobody gives anything back
+		return nil, ErrGuessing // nothing can be given back
 	case len(n.waiting) >= MaxInLine && !front:
 		return nil, ErrBusy
 	}
-	turn := make(chan struct{})
+	turn, at := make(chan struct{}), len(n.waiting)
 	if front {
-		n.waiting = slices.Insert(n.waiting, 0, turn)
-	} else {
-		n.waiting = append(n.waiting, turn)
+		at = 0
 	}
+	n.waiting = slices.Insert(n.waiting, at, turn)
 	return turn, nil
 }
 
-// End settles a guess. A wrong one stays charged; one that was right, or that nobody verified, gives back what it took.
+// End settles a guess. A wrong one stays charged. One that was right, or not verified, gives back what it took.
 func (q *Guess) End(now time.Time, wrong bool) {
 	if q == nil {
 		return
@@ -135,7 +132,7 @@ func (q *Guess) End(now time.Time, wrong bool) {
 		n := q.guard.line(l.Key)
 		n.inside--
 		switch {
-		case n.inside == 0: // nobody is left who could call the others
+		case n.inside == 0: // no other guess will call them
 			for range len(n.waiting) {
 				q.guard.call(l.Key)
 			}
@@ -181,14 +178,7 @@ func (g *Guard) clean(key string) {
 	}
 }
 
-// handOn calls the next where somebody who was called takes nothing.
-func (g *Guard) handOn(called string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.call(called)
-}
-
-// giveUp leaves a line. Whoever was called just then calls the next.
+// giveUp leaves a line. A guess that has just been called calls the next one.
 func (g *Guard) giveUp(key string, turn chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

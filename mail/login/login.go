@@ -1,9 +1,8 @@
-// Package login keeps passwords: it hashes them, and verifies them without becoming the bottleneck.
+// Package login hashes passwords, and verifies them without becoming the bottleneck.
 //
-// Hash makes of a password what is stored; a Desk verifies. A hash is slow and takes 19 MiB on purpose, so a Desk
-// works on a few at once, lets some wait, turns the others away (ErrBusy), and remembers for a while what was right. A
-// Guard limits wrong passwords: by throttles that are charged before a password is verified, so that many guesses at
-// once are no more than one after the other.
+// Hash turns a password into what is stored, and a Desk verifies it. A hash is slow and takes 19 MiB on purpose. So a
+// Desk works on a few at once, lets some wait, turns the others away (ErrBusy), and remembers right passwords for a
+// while. A Guard limits wrong passwords by throttles that are charged before a password is verified.
 package login
 
 import (
@@ -16,7 +15,7 @@ import (
 var (
 	ErrWrong = errors.New("login: wrong name or password")
 	ErrBusy  = errors.New("login: too many log-ins at once")
-	// the operator's trouble, not the user's
+	// ErrStored is for the operator to see to, not for the user.
 	ErrStored = errors.New("login: what is stored is no password that this program reads")
 )
 
@@ -34,7 +33,7 @@ const (
 	MaxName     = 1024 // bytes
 )
 
-// Check says whether a password that somebody sets is one: ErrShort, ErrLong, ErrChars or nil.
+// Check returns ErrShort, ErrLong or ErrChars for a new password that is not allowed.
 func Check(password string) error {
 	switch {
 	case len(password) > MaxPassword:

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// What new passwords are hashed with: the least that OWASP asks for. More memory means fewer at once.
+// How new passwords are hashed: the least that OWASP recommends. More memory means fewer at once.
 const (
 	hashMemory = 19456 // KiB
 	hashPasses = 2
@@ -20,7 +20,7 @@ const (
 	hashBytes  = 32
 )
 
-// Bounds of what is stored. It may come from another program, and must not take all memory, or a worker for minutes.
+// Bounds of stored hashes. One of another program must not take all memory, nor a worker for minutes.
 const (
 	maxStored = 512     // characters
 	maxMemory = 1 << 17 // KiB: 128 MiB
@@ -40,8 +40,8 @@ type secret struct {
 	salt, hash     []byte
 }
 
-// Hash makes of a password what is stored: argon2id with its parameters and a salt, in the usual text form. It takes
-// any password that is neither empty nor longer than MaxPassword; what people choose goes through Check before.
+// Hash returns what is stored for a password: argon2id with its parameters and a salt, in the usual text form. The
+// password must not be empty nor longer than MaxPassword. Check is for passwords that people choose.
 func Hash(password string) (string, error) {
 	switch {
 	case password == "":
@@ -64,7 +64,7 @@ func derive(password []byte, s *secret, length int) []byte {
 	return argon2.IDKey(password, s.salt, s.passes, s.memory, s.lanes, uint32(length))
 }
 
-// readStored reads what Hash writes, also of other programs, within bounds. Its errors are ErrStored and show nothing.
+// readStored reads what Hash or another program wrote. Its errors are ErrStored, and show nothing of it.
 func readStored(text string) (*secret, error) {
 	wrong := func(why string) (*secret, error) { return nil, fmt.Errorf("%w: %s", ErrStored, why) }
 	if len(text) > maxStored {

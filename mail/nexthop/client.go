@@ -1,11 +1,16 @@
 package nexthop
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -13,22 +18,22 @@ import (
 	"weir/internal/clock"
 )
 
-// A Client hands mails to one next hop, which may be several servers. It is safe for concurrent use; make it with New.
+// A Client hands messages to one next hop, which may be several servers. It is safe for concurrent use. New makes one.
 type Client struct {
 	opts    Options // with defaults
 	env     Env
-	name    string // by which it greets
+	name    string // in EHLO
 	servers []*server
 	slots   chan struct{} // one for each delivery under way
-	logIns  chan struct{} // one for each log-in under way
-	quits   chan struct{} // one for each connection that says good-bye
+	logIns  chan struct{} // one for each login under way
+	quits   chan struct{} // one for each connection that sends QUIT
 
-	life   context.Context // ends when deliveries are to be given up
+	life   context.Context // ends when deliveries are given up
 	end    context.CancelFunc
 	active sync.WaitGroup
 	bye    sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows, and the state of the servers
+	mu     sync.Mutex // guards the following fields, and the state of the servers
 	closed bool
 	open   int // connections
 	sweeps clock.Timer
@@ -38,18 +43,15 @@ type Client struct {
 	lost, ambiguous, restarts atomic.Uint64
 }
 
-// New returns a client. Connections are made when they are needed.
+// New returns a client. It connects when a message comes.
 func New(o Options, env Env) (*Client, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	c := &Client{opts: o, env: env.withDefaults(), name: o.Hello,
+	c := &Client{opts: o, env: env.withDefaults(), name: cmp.Or(o.Hello, machineName()),
 		slots: make(chan struct{}, o.Connections), logIns: make(chan struct{}, o.Connections),
 		quits: make(chan struct{}, o.Connections)}
-	if c.name == "" {
-		c.name = machineName()
-	}
 	var roots *x509.CertPool
 	if o.CA != "" {
 		var err error
@@ -63,7 +65,7 @@ func New(o Options, env Env) (*Client, error) {
 			return nil, err
 		}
 		trusting := o
-		trusting.User = "somebody" // for the passwords of others as much is asked as for our own
+		trusting.User = "somebody" // passwords of users are as safe as our own
 		c.servers = append(c.servers, &server{target: to, mail: o.safety(to, roots), login: trusting.safety(to, roots)})
 	}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -81,7 +83,7 @@ func (o *Options) safety(to target, roots *x509.CertPool) safety {
 	}}
 }
 
-// machineName is how this machine is called, or a name that can stand in a greeting.
+// machineName is the name of this machine, if that can be used in EHLO.
 func machineName() string {
 	if name, err := os.Hostname(); err == nil && isHostName(name) {
 		return name
@@ -102,8 +104,8 @@ func readCA(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// Close takes no more mail, waits for what is under way, and closes the connections. When ctx ends before that,
-// deliveries are given up: before the final dot at once, after it when the server has not answered within 5 seconds.
+// Close takes no more messages, waits for deliveries under way, and closes the connections. When ctx ends first,
+// deliveries are given up: at once before the final dot, and 5 seconds later after it.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -133,4 +135,80 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.bye.Wait()
 	return err
+}
+
+// An Env is what a client needs of its surroundings. The zero value has the machine's time, net.Dialer and no log.
+type Env struct {
+	Clock clock.Clock
+	Log   *slog.Logger
+	// Dial makes a connection, as net.Dialer.DialContext does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func (e Env) withDefaults() Env {
+	if e.Clock == nil {
+		e.Clock = clock.System
+	}
+	if e.Log == nil {
+		e.Log = slog.New(slog.DiscardHandler)
+	}
+	if e.Dial == nil {
+		e.Dial = new(net.Dialer).DialContext
+	}
+	return e
+}
+
+// Errors of Auth. Any other error says why no server could be asked.
+var (
+	ErrWrong = errors.New("nexthop: wrong name or password")
+	ErrBusy  = errors.New("nexthop: too many log-ins at once")
+)
+
+const (
+	maxLogIn      = 1024 // bytes of a name or a password that is passed on
+	logInsPerSlot = 10   // logins that may wait for each that is under way
+)
+
+// Auth asks the next hop whether a password is right, by a login on a connection of its own. It is encrypted as for our
+// own password. As many are under way at once as there may be connections for mail. Ten times as many wait, and one
+// more gets ErrBusy.
+func (c *Client) Auth(ctx context.Context, name, password string) error {
+	if name == "" || len(name) > maxLogIn || len(password) > maxLogIn || strings.ContainsRune(name+password, 0) {
+		return ErrWrong // AUTH PLAIN separates with NUL
+	}
+	defer c.asking.Add(-1)
+	if c.asking.Add(1) > int64((1+logInsPerSlot)*c.opts.Connections) {
+		return ErrBusy
+	}
+	ctx, leave, err := c.enter(ctx, c.logIns)
+	if err != nil {
+		return fmt.Errorf("nexthop: %w", err)
+	}
+	defer leave()
+	reason := Result{Text: "no server can be used"}
+	for _, s := range c.servers {
+		c.mu.Lock()
+		pausing := s.paused && c.env.Clock.Now().Before(s.until)
+		if pausing {
+			reason = s.reason
+		}
+		c.mu.Unlock()
+		if pausing {
+			continue
+		}
+		k, why := c.dial(ctx, s, s.login, name, password)
+		switch {
+		case why == nil:
+			c.goodbye(k)
+			return nil
+		case why.Code == 535:
+			return ErrWrong
+		case ctx.Err() != nil:
+			return fmt.Errorf("nexthop: %w", errStopped)
+		case why.Status == statusNoAnswer:
+			c.down(s, why.Result)
+		}
+		reason = why.Result
+	}
+	return fmt.Errorf("nexthop: %s: %s", reason.Server, reason.Text)
 }

@@ -3,20 +3,25 @@ package nexthop
 import (
 	"bufio"
 	"context"
+	"errors"
+	"io"
 	"net"
+	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
 const (
-	// outBuffer is how much is written at once. Most mails fit in.
+	// outBuffer is how much is written at once. Most messages fit.
 	outBuffer = 32 << 10
-	// window is how much of an envelope is sent before its answers are read: what both sides' sockets surely hold, so
-	// that neither waits for the other to read (RFC 2920 section 3.1).
+	// window is how much of an envelope is sent before its answers are read. The buffers of both sockets hold that
+	// much, so that neither side waits for the other (RFC 2920 section 3.1).
 	window = 16 << 10
 	// grace is how long a delivery that is told to stop waits for the answer to the final dot.
 	grace = 5 * time.Second
-	// lastWords is how long a server has to say why it takes no more text, or to answer to QUIT.
+	// lastWords is how long a server has to say why it takes no more text, or to answer QUIT.
 	lastWords = 2 * time.Second
 )
 
@@ -30,10 +35,10 @@ type conn struct {
 	ext    extensions
 	secure bool // encrypted, or on this machine
 
-	mails     int       // how many transactions there were
-	dirty     bool      // a transaction has been left open: RSET first
-	broken    bool      // nothing more may be sent
-	idleSince time.Time // when it was put aside
+	mails     int  // transactions so far
+	dirty     bool // a transaction is open: RSET first
+	broken    bool // nothing more may be sent
+	idleSince time.Time
 
 	replyText []byte // reused
 	accepted  []int  // reused
@@ -82,7 +87,7 @@ func (c *conn) last() time.Time {
 	return c.stopped
 }
 
-// watch stops what is under way when a context ends. What it returns ends the watch.
+// watch stops a delivery when its context ends. The function that it returns ends the watch.
 func (c *conn) watch(ctx context.Context) (end func()) {
 	c.mu.Lock()
 	c.stopped, c.dotted = time.Time{}, false
@@ -113,11 +118,16 @@ func (c *conn) read(d time.Duration, each func(line []byte)) (reply, error) {
 	return r, err
 }
 
-func (c *conn) ask(each func(line []byte), words ...string) (reply, error) {
-	for _, word := range words {
-		c.out.WriteString(word)
+// say writes texts without a flush. bufio keeps an error for Flush.
+func (c *conn) say(texts ...string) {
+	for _, text := range texts {
+		c.out.WriteString(text)
 	}
-	c.out.WriteString("\r\n")
+}
+
+func (c *conn) ask(each func(line []byte), words ...string) (reply, error) {
+	c.say(words...)
+	c.say("\r\n")
 	if err := c.out.Flush(); err != nil {
 		return reply{}, err
 	}
@@ -133,4 +143,71 @@ func (c *conn) quit() {
 	if _, err := c.Write([]byte("QUIT\r\n")); err == nil {
 		readReply(c.in, c.replyText, nil)
 	}
+}
+
+// A trouble is why a server could not be used. Nothing has happened to the message: another server may be tried.
+type trouble struct {
+	Result
+	early bool // the server has not answered any command of this message
+	busy  bool // the server is there, but wants no further connection
+}
+
+// trouble is one of our own, not a reply.
+func (s *server) trouble(status, text string) *trouble {
+	return &trouble{Result: Result{Outcome: Later, Status: status, Text: clip(text), Server: s.address}}
+}
+
+// lost is for a connection that has ended, or cannot be used any more.
+func (c *conn) lost(doing string, err error) *trouble {
+	c.broken = true
+	status := statusConnection
+	if errors.Is(err, errReply) {
+		status = statusProtocol
+	}
+	return c.server.trouble(status, doing+": "+plainly(err))
+}
+
+// declined is for a server that does not want the connection. The message is not at fault, so a 5xx is no failure.
+func (c *conn) declined(what string, r reply) *trouble {
+	c.broken = true
+	res := r.result(c.server.address)
+	res.Outcome, res.Text = Later, clip(what+": "+res.Text)
+	if !strings.HasPrefix(res.Status, "4.") {
+		res.Status = "4" + res.Status[1:]
+	}
+	return &trouble{Result: res}
+}
+
+func (c *conn) insecure(what string) *trouble {
+	c.broken = true
+	return c.server.trouble(statusSecurity, what)
+}
+
+// plainly says in short what went wrong with a connection.
+func plainly(err error) string {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the server hung up in the middle of a line"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
+		return "the server hung up"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "the server took too long"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		if call, ok := errors.AsType[*os.SyscallError](op.Err); ok {
+			return call.Err.Error()
+		}
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+func clip(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+	return strings.ToValidUTF8(text[:min(len(text), maxReplyText)], "?")
 }

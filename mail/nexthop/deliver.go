@@ -3,6 +3,7 @@ package nexthop
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 var (
@@ -10,9 +11,9 @@ var (
 	errStopped = errors.New("the delivery was stopped")
 )
 
-// Deliver tries to hand a mail to the first server that takes connections, and returns a result for each recipient, in
-// order. It never fails otherwise. It may wait for a connection to become free. When ctx ends, what has not come to the
-// final dot is to be tried Later; after it, the answer is waited for a little longer.
+// Deliver hands a message to the first server that takes connections, and returns a result for each recipient, in
+// order. It may wait for a free connection. When ctx ends before the final dot, the results are Later. After the dot it
+// waits for the answer for 5 more seconds.
 func (c *Client) Deliver(ctx context.Context, j *Job) []Result {
 	results := make([]Result, len(j.Recipients))
 	todo := addressed(j, results)
@@ -37,7 +38,7 @@ func (c *Client) Deliver(ctx context.Context, j *Job) []Result {
 	return results
 }
 
-// addressed returns the recipients that can be named; the others have failed.
+// addressed returns the recipients with valid addresses. The others have failed.
 func addressed(j *Job, results []Result) []int {
 	todo := make([]int, 0, len(j.Recipients))
 	sender := j.Sender == "" || isAddress(j.Sender)
@@ -61,6 +62,7 @@ func fill(results []Result, who []int, r Result) {
 	}
 }
 
+// enter waits for a slot. The function that it returns gives the slot back.
 func (c *Client) enter(ctx context.Context, slots chan struct{}) (context.Context, func(), error) {
 	c.mu.Lock()
 	if c.closed {
@@ -69,7 +71,7 @@ func (c *Client) enter(ctx context.Context, slots chan struct{}) (context.Contex
 	}
 	c.active.Add(1)
 	c.mu.Unlock()
-	whole := ctx // it may have ended for everybody who waits, and nobody have been told yet
+	whole := ctx // it may have ended, and its children not yet
 	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(c.life, cancel)
 	leave := func() {
@@ -87,17 +89,17 @@ func (c *Client) enter(ctx context.Context, slots chan struct{}) (context.Contex
 		<-slots
 		leave()
 	}
-	if ctx.Err() != nil || whole.Err() != nil { // both came at once
+	if ctx.Err() != nil || whole.Err() != nil { // select chose at random
 		out()
 		return nil, nil, errStopped
 	}
 	return ctx, out, nil
 }
 
-// hand gives a mail to the first server that takes it, and returns the recipients that want another transaction.
+// hand gives a message to the first server that takes it, and returns the recipients that need another transaction.
 func (c *Client) hand(ctx context.Context, j *Job, part []int, results []Result) []int {
 	reason := Result{Outcome: Later, Status: statusNoAnswer, Text: "no server can be used"}
-	var probed *server // by somebody else
+	var probed *server // by another delivery
 	for _, s := range c.servers {
 		rest, why, busy := c.try(ctx, s, j, part, results)
 		if why == nil {
@@ -125,7 +127,7 @@ func (c *Client) hand(ctx context.Context, j *Job, part []int, results []Result)
 	return nil
 }
 
-// try gives a mail to a server. probed tells that somebody else is just finding out whether it can be used again.
+// try gives a message to a server. probed tells that another delivery is finding out whether the server can be used.
 func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results []Result) (rest []int, lost *trouble,
 	probed bool) {
 	if k := c.take(s); k != nil {
@@ -136,7 +138,7 @@ func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results
 		if !lost.early || ctx.Err() != nil {
 			return nil, lost, false
 		}
-		// It may have been dead for a while, and so may be the others.
+		// The server may have closed all idle connections long ago.
 		c.restarts.Add(1)
 		c.drop(s)
 	}
@@ -151,21 +153,16 @@ func (c *Client) try(ctx context.Context, s *server, j *Job, part []int, results
 func (c *Client) over(ctx context.Context, k *conn, j *Job, part []int, results []Result) ([]int, *trouble) {
 	fresh := k.mails == 0
 	rest, lost := k.transact(ctx, j, part, results)
-	var silent *Result
-	for _, i := range part {
-		if lost == nil && results[i].Outcome == Ambiguous {
-			silent = &results[i]
-		}
-	}
+	silent := slices.IndexFunc(part, func(i int) bool { return results[i].Outcome == Ambiguous })
 	switch {
 	case lost != nil && ctx.Err() == nil && (fresh || !lost.early):
 		c.lost.Add(1)
 		c.down(k.server, lost.Result)
 		c.env.Log.Info("connection to the next hop lost", "mail", j.ID, "server", k.server.address, "reason", lost.Text)
-	case silent != nil:
+	case lost == nil && silent >= 0:
 		c.ambiguous.Add(1)
 		if ctx.Err() == nil {
-			c.down(k.server, *silent)
+			c.down(k.server, results[part[silent]])
 		}
 		c.env.Log.Warn("the next hop did not answer after the end of a mail", "mail", j.ID, "server", k.server.address)
 	case lost == nil:

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"weir/internal/shown"
 )
 
 const (
@@ -13,57 +15,48 @@ const (
 	maxOriginal = 500 // RFC 3461 section 4.2
 )
 
-func (t *transaction) mail(w *bufio.Writer) {
+func (t *transaction) mail() {
 	j, e := t.job, &t.ext
-	w.WriteString("MAIL FROM:<")
-	w.WriteString(path(j.Sender))
-	w.WriteByte('>')
+	t.say("MAIL FROM:<", path(j.Sender), ">")
 	if e.sized && j.Size > 0 {
-		w.WriteString(" SIZE=")
-		w.WriteString(strconv.FormatInt(j.Size, 10))
+		t.say(" SIZE=", strconv.FormatInt(j.Size, 10))
 	}
 	if e.eightBit && j.EightBit {
-		w.WriteString(" BODY=8BITMIME")
+		t.say(" BODY=8BITMIME")
 	}
 	if e.utf8 && t.utf8 {
-		w.WriteString(" SMTPUTF8")
+		t.say(" SMTPUTF8")
 	}
 	if !e.dsn {
 		return
 	}
 	if j.Return == "FULL" || j.Return == "HDRS" {
-		w.WriteString(" RET=")
-		w.WriteString(j.Return)
+		t.say(" RET=", j.Return)
 	}
 	if j.Envelope != "" && len(j.Envelope) <= maxEnvelope {
-		w.WriteString(" ENVID=")
-		xtext(w, j.Envelope)
+		t.say(" ENVID=")
+		xtext(t.out, j.Envelope)
 	}
 }
 
-func (t *transaction) rcpt(w *bufio.Writer, to *Recipient) {
-	w.WriteString("RCPT TO:<")
-	w.WriteString(path(to.Address))
-	w.WriteByte('>')
+func (t *transaction) rcpt(to *Recipient) {
+	t.say("RCPT TO:<", path(to.Address), ">")
 	if !t.ext.dsn {
 		return
 	}
 	if to.Notify != "" && isNotify(to.Notify) {
-		w.WriteString(" NOTIFY=")
-		w.WriteString(to.Notify)
+		t.say(" NOTIFY=", to.Notify)
 	}
 	kind, original, _ := strings.Cut(to.Original, ";")
 	switch {
 	case original == "" || len(original) > maxOriginal ||
 		strings.Trim(strings.ToLower(kind), "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
 	case strings.EqualFold(kind, "utf-8"):
-		w.WriteString(" ORCPT=utf-8;")
-		unitext(w, original, t.ext.utf8 && t.utf8)
-	case isASCII(original):
-		w.WriteString(" ORCPT=")
-		w.WriteString(kind)
-		w.WriteByte(';')
-		xtext(w, original)
+		t.say(" ORCPT=utf-8;")
+		unitext(t.out, original, t.ext.utf8 && t.utf8)
+	case shown.ASCII(original):
+		t.say(" ORCPT=", kind, ";")
+		xtext(t.out, original)
 	}
 }
 
@@ -82,7 +75,7 @@ func isNotify(text string) bool {
 
 const upperHex = "0123456789ABCDEF"
 
-// xtext encodes what may not stand in a command (RFC 3461 section 4).
+// xtext encodes characters that are not allowed in a command (RFC 3461 section 4).
 func xtext(w *bufio.Writer, text string) {
 	for _, c := range []byte(text) {
 		if c > ' ' && c < 0x7f && c != '+' && c != '=' {
@@ -93,7 +86,7 @@ func xtext(w *bufio.Writer, text string) {
 	}
 }
 
-// unitext encodes an address with letters beyond ASCII (RFC 6533 section 3), unless the server knows them as they are.
+// unitext encodes an address with characters beyond ASCII (RFC 6533 section 3). asIs leaves them as they are.
 func unitext(w *bufio.Writer, text string, asIs bool) {
 	for _, r := range text {
 		if r > ' ' && r < 0x7f && r != '+' && r != '=' && r != '\\' || r > 0x7f && asIs {
@@ -106,7 +99,7 @@ func unitext(w *bufio.Writer, text string, asIs bool) {
 	}
 }
 
-// path writes an address as it stands between < and >. The quotes of its local part may be missing.
+// path writes an address as it is between < and >. The quotes of its local part may be missing.
 func path(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	local, domain := address, ""
@@ -136,28 +129,15 @@ func isQuoted(local string) bool {
 	return false
 }
 
-// isAddress reports whether an address can stand in a command without becoming another command, or another address.
+// isAddress reports whether an address can be put into a command without becoming another command or address.
 func isAddress(address string) bool {
-	if address == "" || len(address) > maxAddress || !utf8.ValidString(address) {
+	if address == "" || len(address) > maxAddress || !utf8.ValidString(address) ||
+		strings.ContainsFunc(address, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return false
-	}
-	for _, c := range []byte(address) {
-		if c < ' ' || c == 0x7f {
-			return false
-		}
 	}
 	at := strings.LastIndexByte(address, '@')
 	if at < 0 {
 		return isDotString(address) // <postmaster> (RFC 5321 section 4.1.1.3)
 	}
 	return at > 0 && at < len(address)-1 && !strings.ContainsAny(address[at:], " <>\"\\,;()")
-}
-
-func isASCII(text string) bool {
-	for i := range len(text) {
-		if text[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
 }

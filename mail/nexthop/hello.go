@@ -12,29 +12,24 @@ import (
 type extensions struct {
 	pipelining, eightBit, utf8, dsn, startTLS bool
 
-	plain, login bool  // ways to log in
-	size         int64 // of a mail, at most; 0 where it does not say
-	sized        bool  // it wants to be told the size
-	recipients   int   // of a mail, at most (RFC 9422); 0 where it does not say
+	plain, login bool  // mechanisms of AUTH
+	size         int64 // largest message; 0: unknown
+	sized        bool  // MAIL may have SIZE
+	recipients   int   // most recipients of a message (RFC 9422); 0: unknown
 }
 
 func (e *extensions) add(line []byte) {
-	// AUTH=LOGIN is how old servers announce it to old clients.
+	// Old servers write AUTH=LOGIN.
 	fields := bytes.Fields(bytes.ToUpper(bytes.Replace(line, []byte("AUTH="), []byte("AUTH "), 1)))
 	if len(fields) == 0 {
 		return
 	}
+	flags := map[string]*bool{"PIPELINING": &e.pipelining, "8BITMIME": &e.eightBit, "SMTPUTF8": &e.utf8, "DSN": &e.dsn,
+		"STARTTLS": &e.startTLS}
+	if flag := flags[string(fields[0])]; flag != nil {
+		*flag = true
+	}
 	switch string(fields[0]) {
-	case "PIPELINING":
-		e.pipelining = true
-	case "8BITMIME":
-		e.eightBit = true
-	case "SMTPUTF8":
-		e.utf8 = true
-	case "DSN":
-		e.dsn = true
-	case "STARTTLS":
-		e.startTLS = true
 	case "AUTH":
 		for _, f := range fields[1:] {
 			e.plain = e.plain || string(f) == "PLAIN"
@@ -58,7 +53,7 @@ func (e *extensions) add(line []byte) {
 	}
 }
 
-// open greets the server, and encrypts the connection as far as it has to be.
+// open greets the server, and encrypts the connection as the mode says.
 func (c *conn) open(ctx context.Context, hello string, s safety) *trouble {
 	if c.server.implicit {
 		if t := c.encrypt(ctx, s); t != nil {
@@ -91,7 +86,7 @@ func (c *conn) hello(name string) *trouble {
 	c.ext = extensions{}
 	r, err := c.ask(c.ext.add, word, name)
 	if err == nil && r.class() == 5 && !c.server.lmtp {
-		// It may be that old.
+		// It may be too old for EHLO.
 		c.ext = extensions{}
 		r, err = c.ask(nil, "HELO ", name)
 	}
@@ -122,7 +117,7 @@ func (c *conn) startTLS(ctx context.Context, hello string, s safety) *trouble {
 		return nil
 	}
 	if c.in.Buffered() > 0 {
-		// Somebody in between might have put in what seems to be said under TLS.
+		// Somebody in between may have inserted what would be taken for an answer under TLS.
 		return c.insecure("the server says more before TLS begins than it should")
 	}
 	if t := c.encrypt(ctx, s); t != nil {
@@ -142,7 +137,7 @@ func (c *conn) encrypt(ctx context.Context, s safety) *trouble {
 	return nil
 }
 
-// logIn proves who somebody is (RFC 4954).
+// logIn sends a name and a password (RFC 4954).
 func (c *conn) logIn(user, password string) *trouble {
 	if !c.secure {
 		return c.insecure("no TLS, and the password is not for everybody to read")

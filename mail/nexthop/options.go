@@ -3,7 +3,10 @@ package nexthop
 import (
 	"cmp"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +25,7 @@ const (
 // A TLS says whether connections are encrypted by STARTTLS.
 type TLS string
 
-// What may be asked for.
+// The values of TLS.
 const (
 	TLSOpportunistic TLS = "opportunistic"
 	TLSRequire       TLS = "require"
@@ -77,8 +80,8 @@ type Timeouts struct {
 	Data weir.Duration `yaml:"data"`
 }
 
-// WithDefaults returns the options with everything filled in that was left out. What depends on the server (tls,
-// verify) or on the machine (hello) stays as it is.
+// WithDefaults fills in what was left out, except for what depends on the server (tls, verify) or on the machine
+// (hello).
 func (o Options) WithDefaults() Options {
 	o.Connections = cmp.Or(o.Connections, 20)
 	o.Reuse = cmp.Or(o.Reuse, 100)
@@ -90,15 +93,9 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the servers can be reached is not
-// looked at.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. It does not connect to the servers.
 func (o Options) Validate() error {
 	var v weir.Mistakes
-	lasts := func(path string, d weir.Duration) {
-		if d < 0 || d.Std() > maxTime || d > 0 && d.Std() < time.Second {
-			v.Add(path, fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("1s to %s", weir.Duration(maxTime)))
-		}
-	}
 	targets := o.validateServers(&v)
 	v.OneOf("tls", string(o.TLS), string(TLSOpportunistic), string(TLSRequire), string(TLSOff))
 	if o.CA != "" && o.Verify != nil && !*o.Verify {
@@ -111,19 +108,18 @@ func (o Options) Validate() error {
 	v.Count("connections", o.Connections, MaxConnections)
 	v.Count("reuse", o.Reuse, MaxReuse)
 	v.Count("recipients", o.Recipients, MaxRecipients)
-	lasts("idle", o.Idle)
-	lasts("timeouts.connect", o.Timeouts.Connect)
-	lasts("timeouts.command", o.Timeouts.Command)
-	lasts("timeouts.data", o.Timeouts.Data)
+	v.Lasts("idle", o.Idle, time.Second, maxTime)
+	v.Lasts("timeouts.connect", o.Timeouts.Connect, time.Second, maxTime)
+	v.Lasts("timeouts.command", o.Timeouts.Command, time.Second, maxTime)
+	v.Lasts("timeouts.data", o.Timeouts.Data, time.Second, maxTime)
 	return v.Err()
 }
 
 func (o *Options) validateServers(v *weir.Mistakes) []target {
-	switch {
-	case len(o.Servers) == 0:
+	if len(o.Servers) == 0 {
 		v.Add("servers", "there is no server to hand mail to", `write servers: ["127.0.0.1:25"]`)
-	case len(o.Servers) > MaxServers:
-		v.Add("servers", fmt.Sprintf("%d servers are too many", len(o.Servers)), fmt.Sprintf("at most %d", MaxServers))
+	}
+	if !v.AtMost("servers", "servers", len(o.Servers), MaxServers) {
 		return nil
 	}
 	var targets []target
@@ -187,8 +183,68 @@ func (o *Options) verifies(mode TLS) bool {
 	return mode != TLSOpportunistic || o.User != ""
 }
 
-// isHostName reports whether a name can stand in a greeting: a domain or an address in brackets.
+// isHostName reports whether a name can be used in EHLO: a domain, or an address in brackets.
 func isHostName(name string) bool {
 	return len(name) <= 255 && name != "" &&
 		strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-._[]:") == ""
+}
+
+// A target is a server as an operator writes it.
+type target struct {
+	network, address string // as net.Dial wants them
+	host             string // that a certificate must name
+	lmtp             bool
+	implicit         bool // TLS from the start
+	local            bool // on this machine, so that nobody can listen in
+}
+
+const targetHint = `write "127.0.0.1:25", "smtps://mx.example.org:465", "lmtp://127.0.0.1:24" or "lmtp:unix:/run/lmtp.sock"`
+
+func parseTarget(text string) (target, error) {
+	to := target{network: "tcp"}
+	rest, port := text, ""
+	if path, found := strings.CutPrefix(strings.TrimPrefix(text, "lmtp:"), "unix:"); found {
+		if !strings.HasPrefix(path, "/") {
+			return to, &weir.FieldError{Msg: fmt.Sprintf("%.100q does not name a socket", text),
+				Hint: "write lmtp:unix:/run/lmtp.sock"}
+		}
+		return target{network: "unix", address: path, lmtp: strings.HasPrefix(text, "lmtp:"), local: true}, nil
+	}
+	if scheme, tail, found := strings.Cut(text, "://"); found {
+		switch scheme {
+		case "smtp":
+			port = "25"
+		case "smtps":
+			port, to.implicit = "465", true
+		case "lmtp":
+			port, to.lmtp = "24", true
+		default:
+			hint := targetHint
+			if near := weir.Nearest(scheme, "smtp", "smtps", "lmtp"); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			return to, &weir.FieldError{Msg: fmt.Sprintf("unknown protocol %.100q", scheme), Hint: hint}
+		}
+		rest = strings.TrimSuffix(tail, "/")
+	}
+	host, given, err := net.SplitHostPort(rest)
+	if err != nil && port != "" {
+		host, given, err = net.SplitHostPort(rest + ":" + port)
+	}
+	n, notPort := strconv.ParseUint(given, 10, 16)
+	if err != nil || notPort != nil || n == 0 || !isHost(host) {
+		return to, &weir.FieldError{Msg: fmt.Sprintf("%.100q is not a host with a port", text), Hint: targetHint}
+	}
+	addr, err := netip.ParseAddr(host)
+	to.host, to.address = host, net.JoinHostPort(host, given)
+	to.local = host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+	return to, nil
+}
+
+func isHost(host string) bool {
+	if strings.Contains(host, ":") {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	}
+	return isHostName(host) && !strings.ContainsAny(host, "[]")
 }

@@ -1,22 +1,24 @@
 package nexthop
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 func (c *Client) take(s *server) *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := len(s.idle) - 1
 	if last < 0 || c.env.Clock.Now().Sub(s.idle[last].idleSince) >= c.opts.Idle.Std() {
-		return nil // the sweep takes care of those
+		return nil // the sweep closes them
 	}
 	k := s.idle[last]
-	s.idle[last] = nil
-	s.idle = s.idle[:last]
+	s.idle = slices.Delete(s.idle, last, last+1)
 	s.inUse++
 	return k
 }
 
-// put lays a connection aside for the next mail, or ends it.
+// put keeps a connection for the next message, or ends it.
 func (c *Client) put(k *conn) {
 	if k.broken || k.mails >= c.opts.Reuse {
 		c.gone(k.server)
@@ -40,7 +42,7 @@ func (c *Client) gone(s *server) {
 	c.mu.Unlock()
 }
 
-// evictOldest closes an idle connection where there would be more than allowed. It is called with the lock held.
+// evictOldest takes an idle connection away if there are as many as allowed. It is called with the lock held.
 func (c *Client) evictOldest() *conn {
 	if c.open < c.opts.Connections {
 		return nil
@@ -60,9 +62,7 @@ func (c *Client) evictOldest() *conn {
 // evict takes away the connection that has been idle for the longest time. It is called with the lock held.
 func (c *Client) evict(s *server) *conn {
 	k := s.idle[0]
-	copy(s.idle, s.idle[1:])
-	s.idle[len(s.idle)-1] = nil
-	s.idle = s.idle[:len(s.idle)-1]
+	s.idle = slices.Delete(s.idle, 0, 1)
 	c.open--
 	return k
 }
@@ -111,7 +111,7 @@ func (c *Client) sweep() {
 	}
 }
 
-// goodbye ends a connection without waiting for it. Few wait for a server that does not answer to QUIT.
+// goodbye ends a connection without waiting. How many wait for an answer to QUIT is bounded.
 func (c *Client) goodbye(k *conn) {
 	if k.broken {
 		k.Close()

@@ -6,17 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
-// Bounds on what a server may say. RFC 5321 section 4.5.3.1.5 gives a line 512 bytes.
+// Bounds of replies. A line has 512 bytes by RFC 5321 section 4.5.3.1.5.
 const (
 	maxReplyLine  = 4096
 	maxReplyLines = 128
-	maxReplyText  = 512 // of all lines together, as it is kept
+	maxReplyText  = 512 // bytes that are kept of all lines together
 )
 
-// A reply is what a server says. Its text belongs to who read it.
+// A reply of a server. Its text is overwritten by the next one of the connection.
 type reply struct {
 	code   int
 	text   []byte // in one line, without code and status
@@ -24,13 +26,15 @@ type reply struct {
 	length int // of the status; 0 where there is none
 }
 
+var statusForm = regexp.MustCompile(`^[2-5]\.\d{1,3}\.\d{1,3}$`)
+
 // maxStatus is the length of the longest enhanced code: 5.123.456.
 const maxStatus = 9
 
 var errReply = errors.New("the server talks nonsense")
 
-// readReply reads one reply of one or several lines, using buf for its text. Each line but the first is shown to each,
-// if that is not nil. It reads no more than a reply may have.
+// readReply reads a reply of one or several lines, using buf for its text. It calls each, unless that is nil, with each
+// line but the first.
 func readReply(r *bufio.Reader, buf []byte, each func(line []byte)) (reply, error) {
 	var all reply
 	all.text = buf[:0]
@@ -67,56 +71,28 @@ func readReply(r *bufio.Reader, buf []byte, each func(line []byte)) (reply, erro
 	}
 }
 
-// parseReplyLine takes a line apart: 250-PIPELINING.
+// parseReplyLine parses a line such as 250-PIPELINING.
 func parseReplyLine(line []byte) (code int, more bool, text []byte, ok bool) {
-	if len(line) < 3 {
+	code, err := strconv.Atoi(string(line[:min(len(line), 3)]))
+	switch {
+	case err != nil || code < 200 || code > 599 || len(line) > 3 && line[3] != ' ' && line[3] != '-':
 		return 0, false, nil, false
-	}
-	for _, digit := range line[:3] {
-		if digit < '0' || digit > '9' {
-			return 0, false, nil, false
-		}
-		code = code*10 + int(digit-'0')
-	}
-	if code < 200 || code > 599 {
-		return 0, false, nil, false
-	}
-	if len(line) == 3 {
+	case len(line) == 3:
 		return code, false, nil, true
-	}
-	if line[3] != ' ' && line[3] != '-' {
-		return 0, false, nil, false
 	}
 	return code, line[3] == '-', line[4:], true
 }
 
-// cutStatus takes the enhanced code (RFC 2034) off a text, unless it contradicts the code of the reply.
+// cutStatus cuts the enhanced code (RFC 2034) off a text, unless it contradicts the code of the reply.
 func cutStatus(code int, text []byte) (status, rest []byte) {
 	word, rest, _ := bytes.Cut(text, []byte(" "))
-	if len(word) < 5 || len(word) > maxStatus || int(word[0]-'0') != code/100 || word[1] != '.' {
-		return nil, text
-	}
-	digits, dots := 0, 0
-	for _, c := range word[2:] {
-		switch {
-		case c >= '0' && c <= '9':
-			digits++
-		case c == '.' && digits > 0:
-			digits, dots = 0, dots+1
-		default:
-			return nil, text
-		}
-		if digits > 3 {
-			return nil, text
-		}
-	}
-	if dots != 1 || digits == 0 {
+	if !statusForm.Match(word) || int(word[0]-'0') != code/100 {
 		return nil, text
 	}
 	return word, rest
 }
 
-// add puts the text of a further line behind what is there, up to the bound.
+// add appends the text of a further line, up to the bound.
 func (r *reply) add(text []byte) {
 	if len(r.text) > 0 && len(text) > 0 && len(r.text) < maxReplyText {
 		r.text = append(r.text, ' ')

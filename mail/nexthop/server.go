@@ -17,11 +17,11 @@ type safety struct {
 	config *tls.Config
 }
 
-// A server is one of the next hop. What is below login is guarded by the client.
+// A server of the next hop. Client.mu guards the fields below login.
 type server struct {
 	target
-	mail  safety // of connections for mail
-	login safety // of connections for the passwords of others
+	mail  safety // of connections for messages
+	login safety // of connections for the passwords of users
 
 	idle     []*conn // the one used last is at the end
 	inUse    int
@@ -29,10 +29,10 @@ type server struct {
 	paused   bool          // it is left alone
 	until    time.Time     // when it may be tried again
 	reason   Result        // why it could not be used
-	probe    chan struct{} // closed when somebody has tried it again
+	probe    chan struct{} // closed when a delivery has tried it again
 }
 
-// connect makes a connection, unless the server is to be left alone. probed tells that somebody else is trying it.
+// connect makes a connection, unless the server is left alone. probed tells that another delivery is trying it.
 func (c *Client) connect(ctx context.Context, s *server) (k *conn, why *trouble, probed bool) {
 	c.mu.Lock()
 	if s.paused && (s.probe != nil || c.env.Clock.Now().Before(s.until)) {
@@ -76,7 +76,7 @@ func (c *Client) dial(ctx context.Context, s *server, safe safety, user, passwor
 	nc, err := c.env.Dial(within, s.network, s.address)
 	cancel()
 	if err != nil {
-		return nil, s.unreached(err)
+		return nil, s.trouble(statusNoAnswer, "no connection: "+plainly(err))
 	}
 	k := newConn(nc, s, &c.opts.Timeouts)
 	end := k.watch(ctx)
@@ -92,14 +92,14 @@ func (c *Client) dial(ctx context.Context, s *server, safe safety, user, passwor
 	return k, nil
 }
 
-// serves reports whether there are other connections to a server, which then has no fault but its bound on connections.
+// serves reports whether there are other connections to a server. Then it works, and has only reached its bound.
 func (c *Client) serves(s *server) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return s.inUse+len(s.idle) > 0
 }
 
-// probed waits until somebody else has found out whether a server can be used again, and reports whether that was so.
+// probed waits until another delivery has tried a server, and reports whether the server can be used again.
 func (c *Client) probed(ctx context.Context, s *server) bool {
 	c.mu.Lock()
 	probe := s.probe
@@ -126,14 +126,14 @@ func (c *Client) down(s *server, why Result) {
 		s.until = now.Add(min(firstPause<<min(s.failures-1, 10), lastPause))
 	}
 	s.reason = why
-	s.reason.Outcome = Later // for the mails that are not sent meanwhile, whatever became of this one
+	s.reason.Outcome = Later // for messages during the pause, whatever became of this one
 	c.mu.Unlock()
 	if first {
 		c.env.Log.Warn("the next hop cannot be used", "server", s.address, "reason", why.Text)
 	}
 }
 
-// up notes that a server has taken a mail, or refused it in order.
+// up notes that a server has taken a message, or refused it properly.
 func (c *Client) up(s *server) {
 	c.mu.Lock()
 	again := s.failures > 0

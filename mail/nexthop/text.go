@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// errBareLine: a bare CR or LF. Some servers take it for the end of a line, and what follows for commands.
+// errBareLine is for a bare CR or LF. Some servers take it for the end of a line, and the rest for commands.
 var errBareLine = errors.New("the text has a CR or LF that is not part of a CRLF")
 
-// A stuffer writes a text with its dots doubled at the beginning of lines (RFC 5321 section 4.5.2).
+// A stuffer writes a text with doubled dots at the beginning of lines (RFC 5321 section 4.5.2).
 type stuffer struct {
 	w       *bufio.Writer
 	inLine  bool // the last line has begun

@@ -2,25 +2,30 @@ package nexthop
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
+
+	"weir/internal/shown"
 )
 
-// A transaction is one mail on its way over a connection, to some of its recipients.
+// A transaction hands one message over a connection, for some of its recipients.
 type transaction struct {
 	*conn
 	job     *Job
 	part    []int    // which of its recipients
 	results []Result // of all of its recipients
-	rest    []int    // those that want another transaction
+	rest    []int    // those that need another transaction
 	utf8    bool     // it needs SMTPUTF8
 
-	refused bool   // the sender is
+	refused bool   // the server refuses the sender
 	refusal Result // of the sender
 	goAhead bool   // the server waits for the text
 }
 
-// transact hands a mail over. It returns the recipients that want another transaction, or why the connection could not
-// be used: then nothing has happened, and what stands in the results for these recipients means nothing.
+// transact hands a message over. It returns the recipients that need another transaction, or why the connection could
+// not be used: then nothing has happened, and the results of these recipients mean nothing.
 func (c *conn) transact(ctx context.Context, j *Job, part []int, results []Result) (rest []int, lost *trouble) {
 	t := &transaction{conn: c, job: j, part: part, results: results}
 	c.accepted = c.accepted[:0]
@@ -55,23 +60,16 @@ func (c *conn) transact(ctx context.Context, j *Job, part []int, results []Resul
 	return t.rest, t.data(ctx, text)
 }
 
-// ours gives recipients the result of something that went wrong on our side, where no other server helps.
+// ours is the result of a failure on our side, for which no other server is tried.
 func (t *transaction) ours(who []int, err error) {
-	t.fill(who, Result{Outcome: Later, Status: statusOurs, Text: clip(err.Error())})
+	fill(t.results, who, Result{Outcome: Later, Status: statusOurs, Text: clip(err.Error())})
 }
 
-func (t *transaction) fill(who []int, r Result) {
-	for _, i := range who {
-		t.results[i] = r
-	}
-}
-
-// fail takes recipients out that the server cannot be given.
 func (t *transaction) fail(who []int, status, text string) {
-	t.fill(who, Result{Outcome: Failed, Status: status, Text: text, Server: t.server.address})
+	fill(t.results, who, Result{Outcome: Failed, Status: status, Text: text, Server: t.server.address})
 }
 
-// fit compares the mail with what the server knows. What does not fit has failed.
+// fit fails the recipients, or all of them, that the server cannot take for lack of an extension.
 func (t *transaction) fit() error {
 	j, e := t.job, &t.ext
 	if e.size > 0 && j.Size > e.size {
@@ -79,13 +77,17 @@ func (t *transaction) fit() error {
 		t.part = nil
 		return nil
 	}
-	t.utf8 = j.UTF8 || !isASCII(j.Sender)
-	if !e.utf8 {
-		t.part = t.withoutUTF8(t.part)
+	wide := func(i int) bool { return !shown.ASCII(j.Sender) || !shown.ASCII(j.Recipients[i].Address) }
+	if !e.utf8 && slices.ContainsFunc(t.part, wide) {
+		t.part = slices.DeleteFunc(slices.Clone(t.part), func(i int) bool {
+			if !wide(i) {
+				return false
+			}
+			t.fail([]int{i}, StatusUTF8, "the address needs SMTPUTF8, which the server does not know")
+			return true
+		})
 	}
-	for _, i := range t.part {
-		t.utf8 = t.utf8 || !isASCII(j.Recipients[i].Address)
-	}
+	t.utf8 = j.UTF8 || slices.ContainsFunc(t.part, wide)
 	if e.utf8 && e.eightBit || !j.UTF8 && !j.EightBit || len(t.part) == 0 {
 		return nil
 	}
@@ -103,36 +105,28 @@ func (t *transaction) fit() error {
 	return nil
 }
 
-// withoutUTF8 returns the recipients that can be named without SMTPUTF8; the others have failed.
-func (t *transaction) withoutUTF8(part []int) []int {
-	var fit []int
-	for k, i := range part {
-		named := isASCII(t.job.Sender) && isASCII(t.job.Recipients[i].Address)
-		if !named && fit == nil {
-			fit = append(make([]int, 0, len(part)), part[:k]...)
-		}
-		switch {
-		case !named:
-			t.fail(part[k:k+1], StatusUTF8, "the address needs SMTPUTF8, which the server does not know")
-		case fit != nil:
-			fit = append(fit, i)
-		}
-	}
-	if fit == nil {
-		return part
-	}
-	return fit
-}
-
-// The commands of an envelope, by number: RSET where the last transaction was left open, MAIL, a RCPT for each
-// recipient, DATA.
+// The commands of an envelope, by number: RSET if the last transaction was left open, MAIL, a RCPT for each recipient,
+// DATA.
 const (
 	cmdRset = iota
 	cmdMail
 	cmdRcpt
 )
 
-// envelope sends everything up to DATA, in one piece where the server takes it so, and reads the answers.
+// verb is the name of a command.
+func verb(cmd, data int) string {
+	switch cmd {
+	case cmdRset:
+		return "RSET"
+	case cmdMail:
+		return "MAIL"
+	case data:
+		return "DATA"
+	}
+	return "RCPT"
+}
+
+// envelope sends everything up to DATA, in one piece if the server has PIPELINING, and reads the answers.
 func (t *transaction) envelope() *trouble {
 	data := cmdRcpt + len(t.part)
 	next := cmdMail
@@ -166,16 +160,14 @@ func (t *transaction) envelope() *trouble {
 
 func (t *transaction) command(cmd, data int) {
 	switch cmd {
-	case cmdRset:
-		t.out.WriteString("RSET")
 	case cmdMail:
-		t.mail(t.out)
-	case data:
-		t.out.WriteString("DATA")
+		t.mail()
+	case cmdRset, data:
+		t.say(verb(cmd, data))
 	default:
-		t.rcpt(t.out, &t.job.Recipients[t.part[cmd-cmdRcpt]])
+		t.rcpt(&t.job.Recipients[t.part[cmd-cmdRcpt]])
 	}
-	t.out.WriteString("\r\n")
+	t.say("\r\n")
 }
 
 // A closing is the reply of a server that closes the connection.
@@ -197,7 +189,7 @@ func (t *transaction) answered(cmd, data int, r reply) error {
 		}
 	case cmd == data:
 		if t.goAhead = class == 3; !t.goAhead {
-			t.fill(t.accepted, r.result(t.server.address))
+			fill(t.results, t.accepted, r.result(t.server.address))
 		}
 	default:
 		t.answeredRcpt(t.part[cmd-cmdRcpt], r)
@@ -218,22 +210,13 @@ func (t *transaction) answeredRcpt(i int, r reply) {
 	t.results[i] = res
 }
 
-// lostAt tells that the connection ended before a command was answered.
+// lostAt is for a connection that ended before a command was answered.
 func (t *transaction) lostAt(cmd, data int, err error) *trouble {
 	var lost *trouble
 	if c, ok := err.(closing); ok {
 		lost = t.declined("the server closes the connection", c.reply)
 	} else {
-		word := "RCPT"
-		switch cmd {
-		case cmdRset:
-			word = "RSET"
-		case cmdMail:
-			word = "MAIL"
-		case data:
-			word = "DATA"
-		}
-		lost = t.lost("waiting for the answer to "+word, err)
+		lost = t.lost("waiting for the answer to "+verb(cmd, data), err)
 	}
 	lost.early = cmd <= cmdMail
 	return lost
@@ -242,7 +225,7 @@ func (t *transaction) lostAt(cmd, data int, err error) *trouble {
 // turnBack ends a transaction that has no sender or no recipient.
 func (t *transaction) turnBack() {
 	if t.refused {
-		t.fill(t.part, t.refusal)
+		fill(t.results, t.part, t.refusal)
 	}
 	if !t.goAhead {
 		return
@@ -255,4 +238,104 @@ func (t *transaction) turnBack() {
 	if _, err := t.ask(nil, "."); err != nil {
 		t.broken = true
 	}
+}
+
+// data sends the text, and reads the answer. A short text and its dot are one write, after Committed.
+func (t *transaction) data(ctx context.Context, text io.Reader) *trouble {
+	s := stuffer{w: t.out}
+	err := t.copy(&s, text)
+	switch {
+	case err == nil && ctx.Err() != nil:
+		return t.lost("sending the text", ctx.Err())
+	case err == nil:
+	case s.failed != nil:
+		return t.cutOff(err)
+	case errors.Is(err, errBareLine):
+		t.broken = true
+		t.fail(t.accepted, statusBadText, err.Error())
+		return nil
+	default:
+		t.broken = true
+		t.ours(t.accepted, fmt.Errorf("the text cannot be read: %w", err))
+		return nil
+	}
+	if t.job.Committed != nil {
+		if err := t.job.Committed(); err != nil {
+			t.broken = true
+			t.ours(t.accepted, err)
+			return nil
+		}
+	}
+	t.dot()
+	t.out.WriteString(".\r\n")
+	if err := t.out.Flush(); err != nil {
+		return t.cutOff(err) // the write was not complete, and the dot is at its end
+	}
+	return t.final()
+}
+
+func (t *transaction) copy(s *stuffer, text io.Reader) error {
+	if _, whole := text.(io.WriterTo); !whole && t.copyBuf == nil {
+		t.copyBuf = make([]byte, outBuffer)
+	}
+	if _, err := io.CopyBuffer(s, text, t.copyBuf); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// cutOff is for a server that did not take all of the text. It may have said why.
+func (t *transaction) cutOff(err error) *trouble {
+	t.broken = true
+	r, silent := t.read(lastWords, nil)
+	if silent != nil || r.class() < 4 {
+		return t.lost("sending the text", err)
+	}
+	if r.code == 421 {
+		return t.declined("the server closes the connection", r)
+	}
+	fill(t.results, t.accepted, r.result(t.server.address))
+	return nil
+}
+
+// final reads the answer to the final dot: by LMTP, one for each recipient that was accepted.
+func (t *transaction) final() *trouble {
+	answers := 1
+	if t.server.lmtp {
+		answers = len(t.accepted)
+	}
+	for n := range answers {
+		r, err := t.read(t.limits.Data.Std(), nil)
+		if err == nil && r.class() == 3 {
+			err = fmt.Errorf("%w: %d %.64q", errReply, r.code, r.text)
+		}
+		if err != nil {
+			t.ambiguous(t.accepted[n:], err)
+			return nil
+		}
+		if r.code == 421 {
+			t.broken = true
+			if !t.server.lmtp {
+				return t.declined("the server closes the connection", r)
+			}
+		}
+		res := r.result(t.server.address)
+		res.Relayed = res.Outcome == Done && !t.ext.dsn
+		who := t.accepted
+		if t.server.lmtp {
+			who = t.accepted[n : n+1]
+		}
+		fill(t.results, who, res)
+	}
+	t.dirty = false
+	// With an extra reply in the buffer, the next one would be taken for the answer to another command.
+	t.broken = t.broken || t.in.Buffered() > 0
+	return nil
+}
+
+// ambiguous is for recipients that may or may not have the message: only the server knows.
+func (t *transaction) ambiguous(who []int, err error) {
+	t.broken = true
+	fill(t.results, who, Result{Outcome: Ambiguous, Status: statusConnection, Server: t.server.address,
+		Text: clip("no answer after the end of the text: " + plainly(err))})
 }

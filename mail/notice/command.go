@@ -17,9 +17,9 @@ type Command struct {
 	Resume     bool
 }
 
-// A CommandError is a command that cannot be followed. Nothing of the mail is to be done then.
+// A CommandError is a command that cannot be carried out. Nothing else in the message is carried out then.
 type CommandError struct {
-	Line string // as it was written; empty where it is about several
+	Line string // as it was written; empty if the error is about several
 	Msg  string
 }
 
@@ -30,11 +30,11 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("notice: %q: %s", e.Line, e.Msg)
 }
 
-// readCommands reads what stands above the quoted part, line by line, and skips what is no command.
+// readCommands reads the lines above the quoted part, and skips those that are no commands.
 func readCommands(text string) (Command, error) {
 	var c Command
 	lines, found := splitLines(text), false
-	var open *[]int // what a line of nothing but numbers adds to: mail programs break long lines
+	var open *[]int // where a line of numbers alone is added: mail programs break long lines
 	for i, line := range lines {
 		if quoteBegins(lines[i:]) {
 			break
@@ -82,7 +82,7 @@ func readCommands(text string) (Command, error) {
 	return c, nil
 }
 
-// isAbout reports whether what follows a command's word says which mails, as in "release all but 2".
+// isAbout reports whether the text after a verb says which messages, as in "release all but 2".
 func isAbout(rest string) bool {
 	return strings.HasPrefix(rest, "all ") || strings.HasPrefix(rest, "all,") ||
 		strings.IndexByte("0123456789-#", rest[0]) >= 0
@@ -98,18 +98,17 @@ func (c *Command) contradiction() error {
 	case c.DeleteAll && len(c.Release) > 0:
 		which = "mail " + strconv.Itoa(c.Release[0])
 	}
-	for _, n := range c.Release {
-		if which == "" && slices.Contains(c.Delete, n) {
-			which = "mail " + strconv.Itoa(n)
-		}
-	}
-	if which == "" {
+	both := slices.IndexFunc(c.Release, func(n int) bool { return slices.Contains(c.Delete, n) })
+	switch {
+	case which == "" && both < 0:
 		return nil
+	case which == "":
+		which = "mail " + strconv.Itoa(c.Release[both])
 	}
 	return &CommandError{Msg: which + " is to be released and deleted both"}
 }
 
-// split returns the first word of a line and the rest, in lower case and without what people put around commands.
+// split returns the first word of a line and the rest, in lower case and without the signs people put around commands.
 func split(line string) (verb, rest string) {
 	line = strings.ToLower(strings.Trim(line, " .!,;:*\"'`•“”"))
 	line = strings.TrimLeft(strings.TrimPrefix(line, "- "), " ")
@@ -117,7 +116,7 @@ func split(line string) (verb, rest string) {
 	return strings.TrimRight(verb, ",:"), strings.TrimSpace(rest)
 }
 
-// readNumbers reads 1 3, 1,3, 1-3 and 1 and 3. The list is in order, each number once.
+// readNumbers reads "1 3", "1,3", "1-3" and "1 and 3". The list is in order, each number once.
 func readNumbers(text string) ([]int, error) {
 	var in [MaxLines + 1]bool
 	text = strings.NewReplacer("–", "-", "—", "-", ",", " ", ";", " ", "#", " ", "&", " ").Replace(text)
@@ -168,47 +167,33 @@ func readNumber(text string) (int, error) {
 	return n, nil
 }
 
-// splitLines returns a text line by line, each tidy.
 func splitLines(text string) []string {
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n", "\v", "\n", "\f",
-		"\n").Replace(text)
-	lines := strings.Split(text, "\n")
+	ends := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n", "\v", "\n", "\f", "\n")
+	lines := strings.Split(ends.Replace(text), "\n")
 	for i, line := range lines {
 		lines[i] = clean(line, maxLine)
 	}
 	return lines
 }
 
-// maxLine is how much of a line is read, in characters: all of the numbers that there are fit well.
+// maxLine is how many characters of a line are read. All numbers that there are fit.
 const maxLine = 1000
 
-// froms are how the block of header fields begins that some mail programs put in place of a quote.
+// froms begin the block of header fields that some mail programs write in place of a quote.
 var froms = []string{"from:", "von:", "de:", "da:", "van:", "från:", "fra:"}
 
-// quoteBegins reports whether the first of the lines is where the quoted mail begins, or a signature.
+// quoteBegins reports whether the quoted message, or a signature, begins with the first of the lines.
 func quoteBegins(lines []string) bool {
 	line := strings.ToLower(lines[0])
-	bare := strings.TrimLeft(line, "* ")
+	is := func(from string) bool { return strings.HasPrefix(strings.TrimLeft(line, "* "), from) }
 	switch {
 	case strings.HasPrefix(line, ">"), line == "--", strings.Contains(line, Mark),
-		strings.HasPrefix(line, "-----"), strings.HasPrefix(line, "_____"):
+		strings.HasPrefix(line, "-----"), strings.HasPrefix(line, "_____"), slices.ContainsFunc(froms, is),
+		strings.HasSuffix(line, " wrote:"), strings.HasSuffix(line, " schrieb:"):
 		return true
 	}
-	for _, from := range froms {
-		if strings.HasPrefix(bare, from) {
-			return true
-		}
-	}
-	if strings.HasSuffix(line, " wrote:") || strings.HasSuffix(line, " schrieb:") {
-		return true
-	}
-	if !strings.HasPrefix(line, "on ") {
-		return false
-	}
-	for _, next := range lines[1:min(len(lines), 4)] { // the line may be broken
-		if next = strings.ToLower(next); next == "wrote:" || strings.HasSuffix(next, " wrote:") {
-			return true
-		}
-	}
-	return false
+	// The line "On Monday Ann wrote:" may be broken.
+	return strings.HasPrefix(line, "on ") && slices.ContainsFunc(lines[1:min(len(lines), 4)], func(next string) bool {
+		return strings.HasSuffix(" "+strings.ToLower(next), " wrote:")
+	})
 }

@@ -1,7 +1,7 @@
-// Package notice writes what mail users are told, and reads what they answer.
+// Package notice writes notices to mail users, and reads their replies.
 //
-// Write makes the mails: a user is stopped or delayed, an admin is told, a command is answered. A Signer makes and
-// reads the tickets that let whoever got a notice act on what it lists, and ReadReply reads their answers.
+// Write writes a notice: a user is stopped or delayed, an admin is told, a command is answered. A Signer makes and
+// reads the tickets with which the recipient of a notice can act on what it lists. ReadReply reads replies.
 package notice
 
 import (
@@ -17,40 +17,39 @@ type Kind uint8
 // The kinds.
 const (
 	Stopped Kind = iota // the user is stopped
-	Delayed             // mail of the user waits in the delay queue
-	Admin               // the admin is told that a user is stopped
+	Delayed             // messages of the user wait in the delay queue
+	Admin               // tells the admin that a user is stopped
 	Answer              // to a command by mail
-	Review              // a mail of the user is held until somebody has looked at it
+	Review              // a message of the user is held until somebody has looked at it
 	Barred              // an operator stopped the user, who cannot resume
 
-	Flagged      // the user writes to many new people, and Text says what holds now
-	AdminFlagged // the admin is told so
+	Flagged      // the user writes to many new people; Text says what happened
+	AdminFlagged // tells the admin that a user is flagged
 )
 
-// A Notice is what a user is told. Write makes a mail of it, and what comes from mails harmless.
+// A Notice is what a user is told. Write cleans the texts in it that come from messages.
 type Notice struct {
-	Kind Kind
-	From string // header From, an address: the command address where there is one, else the postmaster's
-	// where a command is sent: the command address with the ticket in it; empty: commands by mail are off
-	ReplyTo   string
+	Kind      Kind
+	From      string // header From, an address: the command address, or the postmaster's if there is none
+	ReplyTo   string // the command address with the ticket in it; empty: there are no commands by mail
 	To        string
 	Host      string
-	MessageID string // without angle brackets; empty: one by chance
+	MessageID string // without angle brackets; empty: a random one
 	InReplyTo string
-	Subject   string // Answer: of the mail that is answered; empty: our own
+	Subject   string // Answer: of the message that is answered; empty: our own
 	Now       time.Time
 	User      string
 	Link      string    // to the page; empty: there is none
 	Until     time.Time // until when ticket and link are good
 	Waiting   int       // recipients
 	Limit     int       // how many may wait; 0: not told
-	Letters   []Line    // what is held, numbered from 1 in this order; at most MaxLines are shown
-	More      int       // how many there are besides
-	// Answer: what was done; Barred and Admin: why, in the words of the operator who did it; Flagged: what happened
+	Held      []Line    // numbered from 1 in this order; at most MaxLines are shown
+	More      int       // how many are held besides
+	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
 	Text string
 }
 
-// A Line is one held mail.
+// A Line is one held message.
 type Line struct {
 	ID      store.MailID
 	At      time.Time
@@ -61,9 +60,9 @@ type Line struct {
 
 // Bounds.
 const (
-	MaxLines = 100 // mails that a notice lists
+	MaxLines = 100 // messages that a notice lists
 
-	maxShown   = 3    // recipients of a mail that are named
+	maxShown   = 3    // recipients of a message that are named
 	maxSubject = 100  // characters
 	maxAddress = 80   // characters of a recipient
 	maxName    = 255  // characters of users, hosts and ids
@@ -81,5 +80,5 @@ var (
 	ErrMail    = errors.New("notice: not a mail that can be read")
 )
 
-// ErrInvalid is what Write says of a notice that would be no mail.
+// ErrInvalid is returned by Write for a notice that cannot be sent.
 var ErrInvalid = errors.New("notice: cannot be written")

@@ -3,15 +3,16 @@ package notice
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Mark stands above the text of a notice. However a mail program quotes, what is below it was not written by the user.
+// Mark is above the text of a notice. However a mail program quotes, the user did not write what is below it.
 const Mark = "write above this line"
 
-// subjects have places for the user and the host.
+// subjects are formats for the user and the host.
 var subjects = map[Kind]string{
 	Stopped:      "Your mail is on hold: %s at %s",
 	Delayed:      "Your mail is delayed: %s at %s",
@@ -58,19 +59,19 @@ func (n *Notice) body() string {
 	return l.b.String()
 }
 
-// paragraph writes text, broken between words, and an empty line.
 func (l *lines) paragraph(format string, args ...any) {
 	l.fill("", "", fmt.Sprintf(format, args...))
 	l.line("")
 }
 
 // account names the user and the host.
-func (n *Notice) account() string { return quoted(n.User) + " at " + clean(n.Host, maxName) }
+func (n *Notice) account() string {
+	return `"` + cite(n.User, maxName) + `" at ` + clean(n.Host, maxName)
+}
 
-// kept says how many mails are kept.
 func (n *Notice) kept() string {
-	return fmt.Sprintf("Nothing is lost. %s with %s %s kept", count(n.letters(), "mail"), count(n.Waiting, "recipient"),
-		isAre(n.letters()))
+	return fmt.Sprintf("Nothing is lost. %s with %s %s kept", count(n.held(), "mail"), count(n.Waiting, "recipient"),
+		isAre(n.held()))
 }
 
 func (n *Notice) stopped(l *lines) {
@@ -122,7 +123,7 @@ func (n *Notice) flagged(l *lines) {
 	l.paragraph("Your account %s has written to many people it never wrote to before, in a short time. That is how it "+
 		"looks when somebody has stolen a password, so the server is careful with it until there are fewer of them "+
 		"again.", n.account())
-	if n.letters() > 0 {
+	if n.held() > 0 {
 		l.paragraph("%s until you release them, or those who run the mail server do. Mail to people you have written "+
 			"to before goes on.", n.kept())
 	} else {
@@ -155,9 +156,9 @@ func (n *Notice) admin(l *lines) {
 	n.onServer(l, "weir queue list", "weir user passwd "+n.User, "weir user resume "+n.User)
 }
 
-// onServer lists commands for the admin, where the name of the user can be typed into a shell as it is.
+// onServer lists commands for the admin, if the name of the user can be typed into a shell as it is.
 func (n *Notice) onServer(l *lines, commands ...string) {
-	if !isWord(n.User) {
+	if len(n.User) > maxName || !shellWord.MatchString(n.User) {
 		return
 	}
 	l.line("On the server:")
@@ -180,28 +181,27 @@ func (n *Notice) answer(l *lines) {
 	l.line("")
 }
 
-// letters is how many mails are kept, listed or not.
-func (n *Notice) letters() int { return len(n.Letters) + max(n.More, 0) }
+// held is how many messages are held, listed or not.
+func (n *Notice) held() int { return len(n.Held) + max(n.More, 0) }
 
 func (n *Notice) list(l *lines) {
-	if n.letters() == 0 {
+	if n.held() == 0 {
 		return
 	}
 	l.line("What is waiting:")
 	l.line("")
-	shown := n.Letters[:min(len(n.Letters), MaxLines)]
+	shown := n.Held[:min(len(n.Held), MaxLines)]
 	for i, m := range shown {
 		about := clock(m.At, n.Now) + ", " + size(m.Size)
 		if n.Kind == Admin || n.Kind == AdminFlagged {
 			about += ", " + m.ID.String()
 		}
-		number := fmt.Sprintf("%3d. ", i+1)
-		indent := strings.Repeat(" ", len(number))
-		l.line(number + about)
-		l.line(indent + "To: " + recipients(m.To)) // never broken: no line begins with words from a mail
-		l.line(indent + "Subject: " + cmp.Or(cite(m.Subject, maxSubject), "(none)"))
+		// Lines with words of a message are never broken: no line begins with such a word.
+		l.line(fmt.Sprintf("%3d. %s", i+1, about))
+		l.line("     To: " + recipients(m.To))
+		l.line("     Subject: " + cmp.Or(cite(m.Subject, maxSubject), "(none)"))
 	}
-	if more := n.letters() - len(shown); more > 0 {
+	if more := n.held() - len(shown); more > 0 {
 		l.line(fmt.Sprintf("     and %s more that %s not listed here", count(more, "mail"), isAre(more)))
 	}
 	l.line("")
@@ -219,8 +219,8 @@ func (n *Notice) ways(l *lines) {
 		l.line("")
 	}
 	if n.ReplyTo == "" {
-		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review || n.Kind == Flagged &&
-			n.letters() > 0) {
+		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review ||
+			n.Kind == Flagged && n.held() > 0) {
 			l.fill("", "", "Those who run the mail server can release the mails, or delete them.")
 		}
 		return
@@ -235,10 +235,10 @@ func (n *Notice) ways(l *lines) {
 	l.fill("", "", "Do not pass this mail on: whoever has it can do the same.")
 }
 
-// commands returns examples that make sense for what is listed.
+// commands returns examples that fit what is listed.
 func (n *Notice) commands() (all [][2]string) {
 	add := func(command, does string) { all = append(all, [2]string{command, "(" + does + ")"}) }
-	listed, several := min(len(n.Letters), MaxLines), n.letters() > 1
+	listed, several := min(len(n.Held), MaxLines), n.held() > 1
 	if several {
 		add("release all", "sends all of them")
 	}
@@ -273,16 +273,8 @@ func recipients(to []string) string {
 	return text
 }
 
-// quoted sets a name apart from the words around it.
-func quoted(name string) string { return `"` + cite(name, maxName) + `"` }
-
-// isWord reports whether a name can be typed into a shell as it is.
-func isWord(name string) bool {
-	return name != "" && len(name) <= maxName && name[0] != '-' && strings.IndexFunc(name, func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-			strings.ContainsRune("@._+-", c))
-	}) < 0
-}
+// shellWord is a name that can be typed into a shell as it is.
+var shellWord = regexp.MustCompile(`^[a-zA-Z0-9@._+][a-zA-Z0-9@._+-]*$`)
 
 func count(n int, what string) string {
 	if n == 1 {

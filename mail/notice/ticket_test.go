@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/shown"
 )
 
 func TestTickets(t *testing.T) {
@@ -143,7 +145,7 @@ func FuzzSplitDetail(f *testing.F) {
 			}
 			return
 		}
-		if again := Detail(command, ticket); ascii(address) && ticket != "" && !strings.EqualFold(again, address) {
+		if again := Detail(command, ticket); shown.ASCII(address) && ticket != "" && !strings.EqualFold(again, address) {
 			t.Fatalf("%q of %q is %q, which is %q", address, command, ticket, again)
 		}
 	})

@@ -2,6 +2,7 @@ package notice
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -11,35 +12,33 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"weir/internal/shown"
 )
 
-// Write writes the notice as a mail, with CRLF line ends. It is in ASCII but for addresses that are not.
+// Write writes the notice as a message, with CRLF line ends. Everything but addresses is in ASCII.
 func Write(w io.Writer, n *Notice) error {
 	h, err := n.header()
 	if err != nil {
 		return err
 	}
-	body := n.body()
-	if plain(body) {
-		h.field("Content-Transfer-Encoding", "7bit")
-		h.line("")
-		h.b.WriteString(body)
-	} else {
-		h.field("Content-Transfer-Encoding", "quoted-printable")
-		h.line("")
-		q := quotedprintable.NewWriter(&h.b)
-		if _, err = io.WriteString(q, body); err == nil {
-			err = q.Close()
-		}
-		if err != nil {
-			return err
-		}
+	body, encoding := n.body(), "7bit"
+	if !plain(body) {
+		encoding = "quoted-printable"
+		var b strings.Builder // its writes never fail
+		q := quotedprintable.NewWriter(&b)
+		_, _ = io.WriteString(q, body)
+		_ = q.Close()
+		body = b.String()
 	}
+	h.field("Content-Transfer-Encoding", encoding)
+	h.line("")
+	h.b.WriteString(body)
 	_, err = w.Write(h.b.Bytes())
 	return err
 }
 
-// header checks what comes from the configuration, and writes all of the header that does not depend on the text.
+// header writes the header up to Content-Transfer-Encoding, which depends on the text.
 func (n *Notice) header() (*lines, error) {
 	h := &lines{}
 	if n.Kind > AdminFlagged {
@@ -59,11 +58,7 @@ func (n *Notice) header() (*lines, error) {
 	if id == "" && n.MessageID != "" {
 		return nil, fmt.Errorf("%w: %.64q is no id", ErrInvalid, n.MessageID)
 	}
-	if id == "" {
-		if id = messageID(NewNonce() + "@" + n.Host); id == "" {
-			id = NewNonce() + "@" + "invalid"
-		}
-	}
+	id = cmp.Or(id, messageID(NewNonce()+"@"+n.Host), NewNonce()+"@invalid")
 	h.field("From", "Mail service "+from)
 	h.field("To", to)
 	if reply != "" {
@@ -76,18 +71,18 @@ func (n *Notice) header() (*lines, error) {
 		h.field("In-Reply-To", "<"+answered+">")
 		h.field("References", "<"+answered+">")
 	}
+	auto := "auto-generated"
 	if n.Kind == Answer {
-		h.field("Auto-Submitted", "auto-replied")
-	} else {
-		h.field("Auto-Submitted", "auto-generated")
+		auto = "auto-replied"
 	}
+	h.field("Auto-Submitted", auto)
 	h.field("X-Auto-Response-Suppress", "All") // no holiday answers to the command address
 	h.field("MIME-Version", "1.0")
 	h.field("Content-Type", "text/plain; charset=utf-8")
 	return h, nil
 }
 
-// mailbox writes an address for a header; empty where it is none.
+// mailbox writes an address for a header. It is empty if the text is no address.
 func mailbox(address string) string {
 	if len(address) > 320 || clean(address, 320) != address {
 		return ""
@@ -99,7 +94,7 @@ func mailbox(address string) string {
 	return a.String()
 }
 
-// messageID returns an id without angle brackets; empty where it is none.
+// messageID returns an id without angle brackets. It is empty if the text is no id.
 func messageID(id string) string {
 	id = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(id), "<"), ">")
 	left, right, ok := strings.Cut(id, "@")
@@ -117,16 +112,15 @@ func messageID(id string) string {
 func isLink(link string) bool {
 	u, err := url.Parse(link)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && len(link) <= maxLink &&
-		clean(link, maxLink) == link &&
-		!strings.ContainsAny(link, " <>\"") && ascii(link)
+		clean(link, maxLink) == link && !strings.ContainsAny(link, " <>\"") && shown.ASCII(link)
 }
 
-// encodeWords writes text for a header (RFC 2047). ASCII stays as it is, unless it pretends to be encoded.
+// encodeWords writes text for a header (RFC 2047). ASCII stays as it is, unless it looks like encoded words.
 func encodeWords(text string) string {
-	if ascii(text) && !strings.Contains(text, "=?") {
+	if shown.ASCII(text) && !strings.Contains(text, "=?") {
 		return text
 	}
-	const most = 39 // bytes: a word of them and the longest name of a field make a line
+	const most = 39 // bytes: encoded, with the longest name of a field, they are a line
 	var words []string
 	for len(text) > 0 {
 		cut := min(most, len(text))
@@ -139,18 +133,14 @@ func encodeWords(text string) string {
 	return strings.Join(words, " ")
 }
 
-// plain reports whether a text can stand in a mail as it is.
+// plain reports whether a text can be sent without an encoding.
 func plain(text string) bool {
 	for line := range strings.SplitSeq(text, "\r\n") {
 		if len(line) > 78 || strings.HasPrefix(line, "From ") || strings.HasSuffix(line, " ") {
 			return false
 		}
 	}
-	return ascii(text)
-}
-
-func ascii(text string) bool {
-	return strings.IndexFunc(text, func(c rune) bool { return c > 127 }) < 0
+	return shown.ASCII(text)
 }
 
 type lines struct{ b bytes.Buffer }
@@ -162,18 +152,10 @@ func (l *lines) line(text string) {
 
 func (l *lines) field(name, value string) { l.fill(name+": ", " ", value) }
 
-func (l *lines) fill(first, others, text string) {
-	const width = 72
-	line, empty := first, true
-	for word := range strings.FieldsSeq(text) {
-		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			l.line(line)
-			line, empty = others, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
-	}
-	l.line(strings.TrimRight(line, " "))
-}
+func (l *lines) fill(first, others, text string) { shown.Fill(l.line, 72, first, others, text) }
+
+// cite is clean for text that people are to recognise: characters that do not show are written as what they are.
+func cite(text string, most int) string { return clean(shown.Text(text), most) }
+
+// clean makes text from outside harmless.
+func clean(text string, most int) string { return shown.Line(text, most, "…") }

@@ -32,7 +32,7 @@ func sample(kind Kind) *Notice {
 		MessageID: "1@mail.example.org", Now: start, User: "ann", Link: "https://mail.example.org/held?t=" + ticket,
 		Until:   start.AddDate(0, 0, 7),
 		Waiting: 26, Limit: 20,
-		Letters: []Line{
+		Held: []Line{
 			{ID: 1 << 60, At: start.Add(-3 * time.Minute), To: many(40), Subject: "Minutes of the meeting",
 				Size: 12_345},
 			{ID: 1<<60 + 1, At: start.Add(-2 * time.Minute), To: many(1),
@@ -70,15 +70,15 @@ func TestGolden(t *testing.T) {
 		case "answer":
 			n.Subject, n.InReplyTo, n.Text = "Re: Grüße", "<42@laptop>",
 				"Released: mails 1 and 3.\nDeleted: mail 2.\n\nYour account sends again."
-			n.Letters, n.More, n.ReplyTo, n.Link = nil, 0, "", ""
+			n.Held, n.More, n.ReplyTo, n.Link = nil, 0, "", ""
 		case "short":
-			n.ReplyTo, n.Link, n.Letters, n.More, n.Limit = "", "", n.Letters[:1], 0, 0
+			n.ReplyTo, n.Link, n.Held, n.More, n.Limit = "", "", n.Held[:1], 0, 0
 		case "review":
-			n.Letters, n.More, n.Waiting = n.Letters[:1], 0, 40
+			n.Held, n.More, n.Waiting = n.Held[:1], 0, 40
 		case "barred":
-			n.Letters, n.More, n.ReplyTo, n.Link, n.Text = nil, 0, "", "", "your computer sends spam, call us"
+			n.Held, n.More, n.ReplyTo, n.Link, n.Text = nil, 0, "", "", "your computer sends spam, call us"
 		case "single":
-			n.Letters, n.More, n.Waiting = n.Letters[1:2], 0, 1
+			n.Held, n.More, n.Waiting = n.Held[1:2], 0, 1
 		}
 		got := written(t, n)
 		read(t, got)
@@ -156,7 +156,7 @@ func TestNothingFromMailsGetsOut(t *testing.T) {
 		"all\n=?utf-8?q?=0D=0ABcc:_eve?= \xff" + strings.Repeat("ø", 5000)
 	n := sample(Answer)
 	n.User, n.Host, n.Subject, n.InReplyTo, n.Text = evil, evil, evil, evil, evil
-	n.Letters = []Line{{To: []string{evil, evil, evil, evil}, Subject: evil, Size: -1}}
+	n.Held = []Line{{To: []string{evil, evil, evil, evil}, Subject: evil, Size: -1}}
 	for n.Kind = Stopped; n.Kind <= Answer; n.Kind++ {
 		text := written(t, n)
 		h, body := read(t, text)
@@ -202,9 +202,9 @@ func TestWhatCannotBeWritten(t *testing.T) {
 
 func TestListIsBounded(t *testing.T) {
 	n := sample(Stopped)
-	n.Letters, n.More = nil, 5
+	n.Held, n.More = nil, 5
 	for i := range MaxLines + 1 {
-		n.Letters = append(n.Letters, Line{ID: store.MailID(i), At: start, To: []string{"bob@example.net"},
+		n.Held = append(n.Held, Line{ID: store.MailID(i), At: start, To: []string{"bob@example.net"},
 			Subject: "x"})
 	}
 	_, body := read(t, written(t, n))
@@ -226,7 +226,7 @@ func TestCommandsFitTheList(t *testing.T) {
 		{2, 0, "release all, release 1, delete 2, delete all, resume"},
 		{3, 0, "release all, release 1 3, delete 2, delete all, resume"},
 	} {
-		n := Notice{Letters: sample(Stopped).Letters[:c.listed], More: c.more}
+		n := Notice{Held: sample(Stopped).Held[:c.listed], More: c.more}
 		var got []string
 		for _, command := range n.commands() {
 			got = append(got, command[0])
@@ -261,7 +261,7 @@ func FuzzWrite(f *testing.F) {
 		n := sample(Kind(kind % 4))
 		n.To, n.User, n.Host, n.Subject, n.Text, n.InReplyTo, n.Link = to, user, host, text, text, id, link
 		n.Waiting, n.Limit, n.More = size, size, size
-		n.Letters = append(n.Letters, Line{To: []string{to, user, text}, Subject: text, Size: int64(size)})
+		n.Held = append(n.Held, Line{To: []string{to, user, text}, Subject: text, Size: int64(size)})
 		var b bytes.Buffer
 		if err := Write(&b, n); err != nil {
 			if !errors.Is(err, ErrInvalid) || b.Len() > 0 {

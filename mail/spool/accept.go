@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	"weir/store"
@@ -11,12 +13,12 @@ import (
 	"weir/throttle/reach"
 )
 
-// Accept takes a mail over. When it returns nil the mail is safe, and its sender may be told so. Otherwise nothing of
-// it is kept.
+// Accept takes a message over. When it returns nil the message is safe, and its sender may be told so. Otherwise
+// nothing of it is kept.
 //
-// A recipient passes uncounted who is free (see Free) or paid for by a stamp, which is spent in the same transaction. A
-// mail of the null sender to one recipient is not counted with the others, and only so many pass (ErrNulls). Addresses
-// that differ only in case count as one. A mail is to several if several of its recipients are counted.
+// A recipient is not counted if it is free (see Free), or paid for by a stamp, which is spent in the same transaction.
+// A message of the null sender to one recipient is not counted with the others, and has a limit of its own (ErrNulls).
+// Addresses that differ only in case count as one. A message is to several if several of its recipients are counted.
 func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text store.Staged) (r Receipt, err error) {
 	defer func() {
 		if err != nil {
@@ -33,8 +35,9 @@ func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		return Receipt{}, ErrClosing
 	}
 	in := incoming{queue: q, now: now, gate: way.conf.Load(), e: e}
-	if text.Size() > store.MaxInline {
-		in.note(text)
+	if text.Size() > store.MaxInline { // it is in a file, and the envelope goes behind it
+		m := e.message(now)
+		text.Note(&m, e.addressees())
 	}
 	sealed, err := text.Seal()
 	if err != nil {
@@ -47,11 +50,11 @@ func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		}
 		return Receipt{}, err
 	}
-	q.reach.settleReach(in.reached)
+	q.reach.settleReach(in.reachTx)
 	ready := in.forWorkers()
 	switch {
 	case in.handed && len(ready) > 0:
-		q.delivery.hand(&job{gate: way, letter: in.letter, to: ready, text: sealed.Inline})
+		q.delivery.hand(&job{gate: way, message: in.message, to: ready, text: sealed.Inline})
 	case in.handed:
 		way.unreserve()
 	case in.receipt.Passed > 0:
@@ -62,7 +65,7 @@ func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text sto
 	}
 	q.settle(in.result)
 	if in.ready || in.told {
-		_ = q.delivery.handDue(ctx, now) // what fails is logged, and tried again
+		_ = q.delivery.handDue(ctx, now) // an error is logged, and it is tried again
 	}
 	if in.refusal != nil {
 		if errors.Is(in.refusal, ErrWithheld) {
@@ -83,50 +86,37 @@ type incoming struct {
 	text   store.Text
 	handed bool // a slot with the workers is reserved
 
-	letter  store.Letter
+	attempt
+}
+
+// An attempt is what one run of the transaction finds out.
+type attempt struct {
+	message store.Letter
 	to      []store.Addressee
 	paid    []bool // by recipient; nil: none is
 	receipt Receipt
 	delayed bool // by the throttle
 	review  bool
-	late    bool      // the user was stopped before, and the mail is held all the same
-	soonest time.Time // when a recipient gets ready who is not handed over
+	late    bool      // the user was stopped before, and the message is held instead of refused
+	soonest time.Time // when a recipient gets ready that is not handed over
 	result
 
-	tx      store.MailTx
-	reachTx *reachTx    // with the reach throttle; nil: there is none
-	counts  *reachCount // … and the recipients that it counts
-	refusal error       // by the reach throttle
-	putOff  error       // … unless the mail is held in any case
-	told    bool        // there is a notice to deliver
-	reached reached
+	reachTx *reachTx // of the reach throttle; nil: it counts nobody
+	refusal error    // by the reach throttle
+	putOff  error    // the same, unless the message is held anyway
+	told    bool     // there is a notice to deliver
 }
 
-// note puts the envelope behind a text that is in a file.
-func (in *incoming) note(text store.Staged) {
-	l, to := in.e.letter(in.now), make([]store.Addressee, len(in.e.To))
-	for i := range to {
-		to[i] = in.e.addressee(i)
-	}
-	text.Note(&l, to)
-}
-
-// store does everything that is done in the transaction. It may be run again.
+// store is the transaction. It may be run again.
 func (in *incoming) store(tx store.MailTx) error {
-	e, now := in.e, in.now
-	in.letter = e.letter(now)
-	in.letter.Size, in.letter.Filed = in.text.Size, in.text.File
-	in.receipt, in.delayed, in.review, in.late, in.soonest, in.result = Receipt{}, false, false, false, time.Time{},
-		result{}
-	in.to, in.told, in.reached = nil, false, reached{}
-	in.tx = tx
+	in.attempt = attempt{message: in.e.message(in.now)}
+	in.message.Size, in.message.Filed = in.text.Size, in.text.File
 	if err := in.reach(tx); err != nil || in.refusal != nil {
 		return err
 	}
 	if err := in.spend(tx); err != nil {
 		return err
 	}
-	in.to = make([]store.Addressee, len(e.To))
 	fates, t, err := in.judge(tx)
 	if err != nil {
 		return err
@@ -134,19 +124,19 @@ func (in *incoming) store(tx store.MailTx) error {
 	if in.putOff != nil && !in.late { // the user is not stopped any more
 		return in.putOff
 	}
-	for i := range e.To {
-		in.to[i] = e.addressee(i)
-		if in.counts.fate(i) == reach.Hold {
+	in.to = in.e.addressees()
+	for i := range in.to {
+		if in.reachTx.fate(i) == reach.Hold {
 			in.to[i].State = store.Withheld
 			in.receipt.Withheld++
 			continue
 		}
 		in.put(i, fates[i], t)
 	}
-	if err := tx.PutLetter(in.letter, in.text, in.to); err != nil {
+	if err := tx.PutLetter(in.message, in.text, in.to); err != nil {
 		return err
 	}
-	if err := in.tellFlagged(nil); err != nil {
+	if err := in.endReach(); err != nil {
 		return err
 	}
 	if t == nil {
@@ -160,7 +150,7 @@ func (in *incoming) store(tx store.MailTx) error {
 	return nil
 }
 
-// put gives a recipient the state that its fate leads to (see Fate in package outbreak, and doc.go).
+// put gives a recipient the state for its fate (see doc.go).
 func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 	a, to, now := &in.to[i], &in.e.To[i], in.now
 	a.Due = now
@@ -195,19 +185,10 @@ func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 
 // forWorkers returns the addressees that go on at once.
 func (in *incoming) forWorkers() []store.Addressee {
-	if in.receipt.Passed == len(in.to) {
-		return in.to
-	}
-	ready := make([]store.Addressee, 0, in.receipt.Passed)
-	for _, a := range in.to {
-		if a.State == store.Ready && a.Owner != "" {
-			ready = append(ready, a)
-		}
-	}
-	return ready
+	return slices.DeleteFunc(in.to, func(a store.Addressee) bool { return a.State != store.Ready || a.Owner == "" })
 }
 
-// judge asks the throttle about each recipient. Where nothing is counted it is not asked, and there is no userTx.
+// judge asks the mail throttle about each recipient. If nothing is counted, it is not asked, and there is no userTx.
 func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
 	fates := make([]outbreak.Fate, len(in.e.To)) // Pass
 	g := in.gate
@@ -225,7 +206,7 @@ func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
 	if in.e.Diverted && t.mem.stopped() && !t.shadow {
 		return in.hold(fates, t)
 	}
-	c := in.queue.count(g, &t.user, in.e.To, in.paid, in.counts)
+	c := in.queue.count(g, &t.user, in.e.To, in.paid, in.reachTx)
 	if t.was && !t.resumed && !t.shadow && c.due {
 		return nil, nil, ErrStopped
 	}
@@ -264,9 +245,9 @@ func (in *incoming) judge(tx store.MailTx) ([]outbreak.Fate, *userTx, error) {
 	return fates, t, nil
 }
 
-// hold keeps a mail of a stopped user that another server has taken already. Only free recipients get it at once.
+// hold holds a message of a stopped user that another server has taken already. Only free recipients get it at once.
 func (in *incoming) hold(fates []outbreak.Fate, t *userTx) ([]outbreak.Fate, *userTx, error) {
-	c := in.queue.count(in.gate, &t.user, in.e.To, nil, in.counts)
+	c := in.queue.count(in.gate, &t.user, in.e.To, nil, in.reachTx)
 	if !t.mem.state.Hold(in.now, uint64(in.e.ID), c.keys, c.numbers) {
 		in.queue.tell.Bounded(BoundWaiting)
 		return nil, nil, ErrQueue
@@ -280,7 +261,7 @@ func (in *incoming) hold(fates []outbreak.Fate, t *userTx) ([]outbreak.Fate, *us
 	return fates, t, nil
 }
 
-// counted are the recipients of a mail that a throttle counts.
+// counted are the recipients of a message that a mail throttle counts.
 type counted struct {
 	keyList
 	numbers []int // of the first with that address
@@ -289,8 +270,8 @@ type counted struct {
 	due     bool // a recipient is not free: a stopped user does not reach it
 }
 
-// count finds out who is counted: not the recipients who are paid for, and not those that a reach throttle withholds.
-func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *reachCount) *counted {
+// count returns the recipients that are counted. Those that are paid for or withheld by a reach throttle are not.
+func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *reachTx) *counted {
 	c := &counted{of: make([]int, len(to))}
 	for i := range to {
 		c.of[i] = -1
@@ -310,8 +291,84 @@ func (q *queue) count(g *Gate, user *store.User, to []To, paid []bool, reached *
 	return c
 }
 
-// tooMany is the error for a mail with too many recipients.
 func (q *queue) tooMany(n, most int) error {
 	q.tell.Bounded(BoundRecipients)
 	return fmt.Errorf("%w: %d, at most %d", ErrRecipients, n, most)
+}
+
+// Errors of Accept and Decide. Others come from the store.
+var (
+	ErrStopped    = errors.New("spool: the user is stopped")
+	ErrRecipients = errors.New("spool: too many recipients")
+	ErrUnknown    = errors.New("spool: no such gate")
+	ErrClosing    = errors.New("spool: closing")
+	ErrNulls      = errors.New("spool: as many messages without a sender as may pass uncounted")
+	ErrUnpaid     = errors.New("spool: a stamp is required, and was spent before")
+)
+
+// ErrQueue is returned by Accept if the delay queue of the user is full. It is worth trying again later.
+var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
+
+// An Envelope is a message that a gate has received.
+type Envelope struct {
+	ID       store.MailID // from NewID
+	Gate     string
+	User     string // the authenticated name, or else the address of the client
+	Sender   string
+	Subject  string
+	Source   netip.Addr
+	UTF8     bool
+	EightBit bool
+	Return   string
+	Envelope string
+	To       []To
+
+	// Another server has taken the message, and would keep it if it were refused: that of a stopped user is held.
+	Diverted bool
+}
+
+// To is one recipient of an envelope.
+type To struct {
+	Address  string
+	Notify   string
+	Original string
+	Stamp    Stamp     // pays for this recipient; the zero value: none
+	Pooled   bool      // the gate is over its load: waits in the general pool unless paid for
+	Required bool      // the message is refused unless this recipient is paid for
+	After    time.Time // when another throttle lets it go on; zero: now
+}
+
+// A Stamp is one that the gate has found valid. Accept spends it with the message. If another message has spent it in
+// the meantime, the recipient is not paid for. Addresses that differ only in case share a stamp.
+type Stamp = store.Stamp
+
+// A Receipt says what became of a message.
+type Receipt struct {
+	Paid    int // recipients whose stamps were spent
+	Passed  int // recipients that go on at once
+	Delayed int
+	Held    int
+	Pooled  int
+	Stopped bool // the user has just been stopped by it
+
+	Withheld int // new to a flagged user: they wait for a review
+
+	Shadow      bool // the throttle only counts
+	WouldWait   int  // recipients that would wait
+	WouldRefuse int  // recipients that would be refused
+	WouldStop   bool // the user would be stopped
+}
+
+func (e *Envelope) message(now time.Time) store.Letter {
+	return store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender,
+		Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
+		Received: now, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope}
+}
+
+func (e *Envelope) addressees() []store.Addressee {
+	all := make([]store.Addressee, len(e.To))
+	for i, to := range e.To {
+		all[i] = store.Addressee{Mail: e.ID, Number: i, Address: to.Address, Notify: to.Notify, Original: to.Original}
+	}
+	return all
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/shown"
 	"weir/mail/nexthop"
 	"weir/store"
 )
@@ -219,7 +220,7 @@ func TestWithoutSMTPUTF8(t *testing.T) {
 			}
 			r.carrier.set(func(cr *carrier) {
 				cr.answer = func(j *nexthop.Job, to nexthop.Recipient) nexthop.Result {
-					if j.UTF8 || !ascii(j.Sender) || !ascii(to.Address) {
+					if j.UTF8 || !shown.ASCII(j.Sender) || !shown.ASCII(to.Address) {
 						return nexthop.Result{Outcome: nexthop.Failed, Status: nexthop.StatusUTF8, Text: "no SMTPUTF8"}
 					}
 					return nexthop.Result{}

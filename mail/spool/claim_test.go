@@ -109,7 +109,7 @@ func TestEnvelopeIsInTheFile(t *testing.T) {
 	r.open()
 	q, err := r.Show(t.Context(), sent.ID)
 	r.must(err)
-	want := sent.letter(start)
+	want := sent.message(start)
 	want.Size, want.Filed = text.Size(), q.Filed
 	if q.Letter != want || len(q.To) != 3 || q.To[0].Notify != "FAILURE" ||
 		q.To[1].Original != "rfc822;bob@example.org" || q.To[2].Address != "no@internal.example" {

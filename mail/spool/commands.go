@@ -13,45 +13,43 @@ import (
 	"weir/store"
 )
 
-// Errors of commands. Those of package notice say that a ticket is forged or too old, or that a program wrote the mail.
-var (
-	ErrSpent = errors.New("spool: this was done before")
-)
+// ErrSpent is returned for a command or a form that was used before.
+var ErrSpent = errors.New("spool: this was done before")
 
-// maxHelp is how many replies to one notice get help that say nothing to do.
+// maxHelp is how many replies without a command to one notice are answered.
 const maxHelp = 5
 
-// An Action is what a user wants done with held mail.
+// An Action is what a user wants done with held messages.
 type Action struct {
-	Release, Delete []store.MailID
-	// All that is held, except what is named above.
-	ReleaseAll, DeleteAll bool
-	UpTo                  store.MailID // All: of those that came no later than this one; 0: all there are
+	Release, Delete       []store.MailID
+	ReleaseAll, DeleteAll bool         // all that are held, except those above
+	UpTo                  store.MailID // All: up to this message; 0: all there are
 	Resume                bool
 }
 
-// contradicts reports whether an action wants two things at once.
+// contradicts reports whether an action would release and delete the same message.
 func (a *Action) contradicts() bool {
 	return a.ReleaseAll && a.DeleteAll ||
 		slices.ContainsFunc(a.Release, func(id store.MailID) bool { return slices.Contains(a.Delete, id) })
 }
 
-// A Done is what an action came to.
+// A Done is what an action has done.
 type Done struct {
 	Released, Deleted int // recipients
 	Resumed           bool
 	Refused           bool // not resumed, because an operator stopped the user
 }
 
-// Command does what a user wrote to the command address of a gate: once for each notice, and with the user's own mail
-// only. The registered address gets an answer: what was done, or, a few times, why nothing was. A forged ticket and an
-// automatic reply get none. nil means done and answered.
+// Command does what a user wrote to the command address of a gate: once for each notice, and only with the user's own
+// messages. The registered contact gets an answer: what was done, or, a few times, why nothing was. A forged ticket and
+// an automatic reply get none. nil means done and answered. Errors of package notice say that a ticket is forged or too
+// old, or that a program wrote the message.
 func (d *desk) Command(ctx context.Context, now time.Time, gate, ticket string, reply io.Reader) error {
 	g := d.gates.Load().of(gate)
 	if g == nil {
 		return fmt.Errorf("%w: %q", ErrUnknown, gate)
 	}
-	nonce, err := d.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // whether it is too old, its row says
+	nonce, err := d.opts.Signer.Read(notice.ForMail, ticket, time.Unix(0, 0)) // the store says whether it is too old
 	if err != nil {
 		return err
 	}
@@ -75,18 +73,18 @@ type command struct {
 	reply notice.Reply
 
 	unclear error // what it says cannot be done
+	user    store.User
 	outcome error
 	done    Done
 	results []result
 }
 
-// run does it, in one transaction with the answer. It may be run again.
+// run carries the command out and writes the answer, in one transaction. It may be run again.
 func (c *command) run(tx store.MailTx) error {
 	c.outcome, c.done, c.results = nil, Done{}, nil
 	ticket, err := tx.Ticket(c.nonce)
-	var user store.User
 	if err == nil {
-		user, err = tx.User(ticket.User)
+		c.user, err = tx.User(ticket.User)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -109,38 +107,39 @@ func (c *command) run(tx store.MailTx) error {
 	if err := tx.PutTicket(ticket); err != nil {
 		return err
 	}
-	if c.done, c.results, err = c.desk.actFor(tx, c.now, ticket.User+", by mail", &ticket, user.Made, a); err != nil {
+	c.done, c.results, err = c.desk.actFor(tx, c.now, ticket.User+", by mail", &ticket, c.user.Made, a)
+	if err != nil {
 		return err
 	}
 	return c.answer(tx, &ticket, c.done.text(missing))
 }
 
-// numbered translates the numbers of a notice. All means all that were held when the notice was written.
-func numbered(c *notice.Command, letters []store.MailID) (a *Action, missing []int) {
+// numbered translates the numbers of a notice. All means all messages that were held when the notice was written.
+func numbered(c *notice.Command, held []store.MailID) (a *Action, missing []int) {
 	a = &Action{Resume: c.Resume}
 	pick := func(numbers []int) (ids []store.MailID) {
 		for _, n := range numbers {
-			if n < 1 || n > len(letters) {
+			if n < 1 || n > len(held) {
 				missing = append(missing, n)
 				continue
 			}
-			ids = append(ids, letters[n-1])
+			ids = append(ids, held[n-1])
 		}
 		return ids
 	}
 	a.Release, a.Delete = pick(c.Release), pick(c.Delete)
-	if c.ReleaseAll { // package notice lets no mail pass that wants two things with one
-		a.Release = letters
+	if c.ReleaseAll { // package notice has refused contradictions
+		a.Release = held
 	}
 	if c.DeleteAll {
-		a.Delete = letters
+		a.Delete = held
 	}
 	return a, missing
 }
 
-// explain answers a mail by which nothing was done: a few times where it said nothing, once where it came too late.
+// explain answers a message that changed nothing: a few times if it had no command, and once if it came too late.
 func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
-	// Beside each ticket there may be another that counts the answers: as ids of mails, which are never 0.
+	// Another ticket counts the answers: as ids of messages, which are never 0.
 	const help, late = 0, 1
 	count := store.Ticket{Nonce: c.nonce + ".answers", User: ticket.User, Until: ticket.Until, Used: true,
 		Letters: []store.MailID{1, 1}}
@@ -180,14 +179,10 @@ const usage = "Write one of these in a line of its own, above everything else:\n
 	"  release all\n  release 1, 3-5\n  delete all\n  delete 2\n  resume\n\n" +
 	"The numbers are those of the notice."
 
-// answer writes to the registered address of the user, if there is one.
+// answer writes to the registered contact of the user, if there is one.
 func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) error {
-	user, err := tx.User(ticket.User)
-	if errors.Is(err, store.ErrNotFound) || err == nil && user.Contact == "" {
+	if c.user.Contact == "" {
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	g := c.gate
 	if known := c.desk.gates.Load().of(ticket.Gate); known != nil {
@@ -195,14 +190,14 @@ func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) err
 	}
 	c.results = append(c.results, result{ready: true})
 	return c.desk.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
-		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, user.Contact)
+		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, c.user.Contact)
 }
 
 func (d *Done) text(missing []int) string {
 	var b strings.Builder
 	say := func(n int, what string) {
 		if n > 0 {
-			fmt.Fprintf(&b, "%s for %d recipient%s.\n", what, n, plural(n))
+			fmt.Fprintf(&b, "%s for %s.\n", what, recipientsText(n))
 		}
 	}
 	say(d.Released, "Mail was released")
@@ -223,7 +218,7 @@ func (d *Done) text(missing []int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// actFor does what the holder of a ticket wants with mail since the user was made: named mails first, then the rest.
+// actFor does what the holder of a ticket wants with messages since the user was made: named ones first, then all.
 func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.Ticket, since time.Time,
 	a *Action) (done Done, results []result, err error) {
 	do := func(which Selection, v verb) int {
@@ -268,4 +263,114 @@ func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.T
 func (d *desk) afterAction(ctx context.Context, now time.Time, done Done, results []result) {
 	d.acted(ctx, now, remove, done.Deleted, nil)
 	d.acted(ctx, now, release, done.Released, results)
+}
+
+// maxPage is how many messages a page shows.
+const maxPage = 500
+
+// A PageView is what the holder of a link sees.
+type PageView struct {
+	User       string
+	Stopped    bool
+	Since      time.Time
+	ByOperator bool      // the user cannot resume
+	Waiting    int       // recipients
+	Limit      int       // how many may wait
+	Resume     time.Time // when the user is tried again
+	Held       []store.Queued
+	More       bool         // there is more than is shown
+	Last       store.MailID // the latest that is shown: All on this page goes up to it
+	Until      time.Time    // until when the link is good
+}
+
+// Page returns what a user sees behind the link of a notice, or notice.ErrForged or notice.ErrOld.
+func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (PageView, error) {
+	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
+	if err != nil {
+		return PageView{}, err
+	}
+	return read(ctx, d.env, func(tx store.MailTx) (v PageView, err error) {
+		t, user, err := goodTicket(tx, nonce, now)
+		if err != nil {
+			return v, err
+		}
+		held, err := heldMail(tx, t.User, user.Made, maxPage+1)
+		if err != nil {
+			return v, err
+		}
+		v = PageView{User: t.User, Until: t.Until, More: len(held) > maxPage}
+		held = held[:min(len(held), maxPage)]
+		v.Held, v.Waiting = held, waiting(held)
+		if len(held) > 0 {
+			v.Last = held[len(held)-1].ID
+		}
+		g := d.gates.Load().throttle(t.Throttle)
+		if g == nil {
+			return v, nil
+		}
+		stand, err := d.queue.peekUser(tx, now, g, t.User)
+		if err != nil {
+			return PageView{}, err
+		}
+		if stand.mem.stopped() {
+			v.Since, v.Stopped = stand.mem.state.Stopped()
+			v.ByOperator = stand.mem.state.ByOperator()
+			v.Resume = stand.mem.state.Due(&stand.params)
+		}
+		v.Limit = stand.params.Stop
+		return v, nil
+	})
+}
+
+// goodTicket returns a ticket that is still good, and its user. A command by mail does not end it for the page.
+func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
+	if t, err = tx.Ticket(nonce); err == nil {
+		user, err = tx.User(t.User)
+	}
+	if errors.Is(err, store.ErrNotFound) || err == nil && now.After(t.Until) {
+		err = notice.ErrOld
+	}
+	return t, user, err
+}
+
+const maxForm = 64
+
+// Act does what a user wants on the page behind a ticket, only with the user's own messages. form names the form, which
+// is good once: the second time it returns ErrSpent. The page has to make sure that the form is its own.
+func (d *desk) Act(ctx context.Context, now time.Time, ticket, form string, a Action) (done Done, err error) {
+	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
+	if err != nil {
+		return Done{}, err
+	}
+	if form == "" || len(form) > maxForm {
+		return Done{}, notice.ErrForged
+	}
+	if a.contradicts() {
+		return Done{}, fmt.Errorf("%w: it contradicts itself", notice.ErrNothing)
+	}
+	var results []result
+	err = d.update(ctx, func(tx store.MailTx) error {
+		done, results = Done{}, nil
+		t, user, err := goodTicket(tx, nonce, now)
+		if err != nil {
+			return err
+		}
+		sent := store.Ticket{Nonce: "form." + nonce + "." + form, User: t.User, Until: t.Until, Used: true}
+		switch _, err := tx.Ticket(sent.Nonce); {
+		case err == nil:
+			return ErrSpent
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+		if err := tx.PutTicket(sent); err != nil {
+			return err
+		}
+		done, results, err = d.actFor(tx, now, t.User+", on the page", &t, user.Made, &a)
+		return err
+	})
+	if err != nil {
+		return Done{}, err
+	}
+	d.afterAction(ctx, now, done, results)
+	return done, nil
 }

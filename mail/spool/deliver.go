@@ -15,44 +15,47 @@ import (
 	"weir/store"
 )
 
-// lease is how long a mail may be Sending. It is longer than anybody waits for the answer to a final dot.
+// lease is how long a message may be Sending. It is longer than any wait for the answer to a final dot.
 const lease = 30 * time.Minute
 
 const maxFinishes = 512
 
-// What Committed returns: the attempt ends before the final dot, and nothing was sent.
+// Errors of Committed: the attempt ends before the final dot, and nothing was sent.
 var (
 	errGone    = errors.New("spool: somebody has taken the mail away")
 	errHalting = errors.New("spool: stopping")
 )
 
-// A job is a mail for the recipients that go together, from when it is handed over until how it ended is stored.
+// A job is a message and the recipients that it is delivered to, from the hand-over until the end is stored.
 type job struct {
-	gate   *gateway
-	letter store.Letter
-	to     []store.Addressee
-	text   []byte        // nil: the store has it
-	tells  *bounceTarget // who is told how it ended; nil: not needed yet
+	gate    *gateway
+	message store.Letter
+	to      []store.Addressee
+	text    []byte        // nil: it is in the store
+	tells   *bounceTarget // nil: not needed yet
+
+	conf    *Gate // of the delivery
+	results []nexthop.Result
 
 	mu       sync.Mutex
 	claiming bool // being stored as Sending: it cannot be broken off
 	claimed  bool // stored as Sending: it cannot be broken off any more
 	broken   bool // broken off before that
 	gone     bool // not all addressees were there to be claimed
-	over     bool // the carrier is done with it: nothing above changes any more
+	over     bool // the carrier is done: nothing above changes any more
 }
 
-// breakOff ends a mail that has not come to its final dot, and reports whether it did.
+// breakOff ends a delivery before the final dot, and reports whether it did.
 func (j *job) breakOff() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.claiming && !j.claimed && !j.over {
-		j.broken = true // and never later: how it ended is read without the lock
+		j.broken = true // never after over, since finish reads it without the lock
 	}
 	return j.broken
 }
 
-// end notes that the carrier is done, and reports whether the mail was claimed.
+// end notes that the carrier is done, and reports whether the message was claimed.
 func (j *job) end() (claimed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -60,16 +63,16 @@ func (j *job) end() (claimed bool) {
 	return j.claimed
 }
 
-// deliver hands a mail on. How it ended is stored beside the next one.
+// deliver hands a message on. The end is stored while the worker has the next one.
 func (d *delivery) deliver(j *job) {
-	conf := j.gate.conf.Load()
+	j.conf = j.gate.conf.Load()
 	ctx, cancel := context.WithCancel(d.base)
 	watched := context.AfterFunc(d.halt, func() {
 		if j.breakOff() {
 			cancel()
 		}
 	})
-	results := d.carry(ctx, conf.Carrier, j)
+	j.results = d.carry(ctx, j)
 	watched()
 	cancel()
 	j.gate.going.Add(-1)
@@ -77,17 +80,17 @@ func (d *delivery) deliver(j *job) {
 	d.finishes <- struct{}{}
 	d.running.Go(func() {
 		defer func() { <-d.finishes }()
-		if d.finish(conf, j, results) != nil {
+		if d.finish(j) != nil {
 			d.expect(d.clock.Now().Add(soon))
 		}
 	})
 }
 
-// carry gives a mail to the carrier. A carrier that panics takes no other mail with it.
-func (d *delivery) carry(ctx context.Context, c Carrier, j *job) (results []nexthop.Result) {
+// carry gives a message to the carrier. A panic of the carrier affects no other message.
+func (d *delivery) carry(ctx context.Context, j *job) (results []nexthop.Result) {
 	defer func() {
 		if what := recover(); what != nil {
-			d.log.Error("a delivery failed by a mistake in weir", "mail", j.letter.ID, "panic", what, "stack",
+			d.log.Error("a delivery failed by a mistake in weir", "mail", j.message.ID, "panic", what, "stack",
 				string(debug.Stack()))
 			results = nil
 		}
@@ -101,7 +104,7 @@ func (d *delivery) carry(ctx context.Context, c Carrier, j *job) (results []next
 		}
 		results = slices.Repeat([]nexthop.Result{lost}, len(j.to))
 	}()
-	l := &j.letter
+	l := &j.message
 	order := &nexthop.Job{ID: l.ID.String(), Sender: l.Sender, Size: l.Size, UTF8: l.UTF8, EightBit: l.EightBit,
 		Return: l.Return, Envelope: l.Envelope, Recipients: make([]nexthop.Recipient, len(j.to)),
 		Open: func() (io.ReadCloser, error) { return d.open(ctx, j) }, Committed: func() error { return d.claim(j) },
@@ -110,30 +113,33 @@ func (d *delivery) carry(ctx context.Context, c Carrier, j *job) (results []next
 		order.Recipients[i] = nexthop.Recipient{Address: j.to[i].Address, Notify: j.to[i].Notify,
 			Original: j.to[i].Original}
 	}
-	return c.Deliver(ctx, order)
+	return j.conf.Carrier.Deliver(ctx, order)
 }
 
 func (d *delivery) open(ctx context.Context, j *job) (io.ReadCloser, error) {
 	if j.text != nil {
 		return io.NopCloser(bytes.NewReader(j.text)), nil
 	}
-	return d.store.Open(ctx, j.letter.ID)
+	return d.store.Open(ctx, j.message.ID)
 }
 
-// claim stores that a mail is being sent. From now on it is unknown what the next server has, until it answers. Should
-// weir end now, the next run sees it. A second call, for a further transaction with the same mail, finds it claimed.
+// claim stores that a message is being sent. From now on it is unknown what the next server has, until it answers. If
+// weir ends now, the next run sees that. A second call, for a further transaction of the same job, finds it claimed.
 func (d *delivery) claim(j *job) error {
 	j.mu.Lock()
 	claimed, broken := j.claimed, j.broken
 	j.claiming = !claimed && !broken
 	j.mu.Unlock()
-	if claimed || broken {
-		return errIf(broken, errHalting)
+	switch {
+	case broken:
+		return errHalting
+	case claimed:
+		return nil
 	}
 	now := d.clock.Now()
 	rows := make([]store.Addressee, len(j.to))
 	err := d.update(d.base, func(tx store.MailTx) error {
-		there, err := tx.Addressees(j.letter.ID)
+		there, err := tx.Addressees(j.message.ID)
 		if err != nil {
 			return err
 		}
@@ -160,13 +166,6 @@ func (d *delivery) claim(j *job) error {
 	return nil
 }
 
-func errIf(is bool, err error) error {
-	if is {
-		return err
-	}
-	return nil
-}
-
 // find finds an addressee by number, in rows that are in that order.
 func find(rows []store.Addressee, number int) (int, bool) {
 	return slices.BinarySearchFunc(rows, number, func(a store.Addressee, n int) int { return a.Number - n })
@@ -175,21 +174,15 @@ func find(rows []store.Addressee, number int) (int, bool) {
 // parked are deliveries whose end could not be stored. They keep their slots, and are as bounded as the queues.
 type parked struct {
 	mu   sync.Mutex
-	list []ended
+	list []*job
 }
 
-type ended struct {
-	conf    *Gate
-	job     *job
-	results []nexthop.Result
-}
-
-// finish stores how a delivery ended, and hands over what follows from it. What cannot be stored now is tried again by
-// RunDue; until then the mail is in flight, and is not sent again.
-func (d *delivery) finish(conf *Gate, j *job, results []nexthop.Result) error {
+// finish stores the end of a delivery, and hands over what follows from it. After an error RunDue tries again. Until
+// then the message is in flight, and is not sent again.
+func (d *delivery) finish(j *job) error {
 	now := d.clock.Now()
-	end := conclude(conf, j, results, now)
-	own, err := d.bounces(conf, j, end, now)
+	end := conclude(j, now)
+	own, err := d.bounces(j, end, now)
 	if err == nil {
 		err = d.update(context.Background(), func(tx store.MailTx) error { return d.storeEnd(tx, j, end, own) })
 	}
@@ -197,9 +190,9 @@ func (d *delivery) finish(conf *Gate, j *job, results []nexthop.Result) error {
 		o.staged.Discard() // nothing, where it was stored
 	}
 	if err != nil {
-		d.complain(&d.failing.ends, "how a delivery ended cannot be stored yet", "mail", j.letter.ID, "error", err)
+		d.complain(&d.failing.ends, "how a delivery ended cannot be stored yet", "mail", j.message.ID, "error", err)
 		d.parked.mu.Lock()
-		d.parked.list = append(d.parked.list, ended{conf, j, results})
+		d.parked.list = append(d.parked.list, j)
 		d.parked.mu.Unlock()
 		d.under.done()
 		return err
@@ -211,7 +204,7 @@ func (d *delivery) finish(conf *Gate, j *job, results []nexthop.Result) error {
 	d.under.add() // until what follows is handed over
 	d.finished(j)
 	if len(own) > 0 || end.again {
-		_ = d.handDue(context.Background(), now) // what fails is logged, and tried again
+		_ = d.handDue(context.Background(), now) // an error is logged, and it is tried again
 	}
 	d.under.done()
 	d.expect(end.next)
@@ -219,16 +212,16 @@ func (d *delivery) finish(conf *Gate, j *job, results []nexthop.Result) error {
 	return nil
 }
 
-// unpark tries again to store how deliveries ended. The first that fails again goes behind the others, which are left
-// for the next time, as most likely they would fail too.
+// unpark tries again to store the ends of deliveries. At the first error the others, which most likely would fail too,
+// are left for the next time, in front of the one that failed.
 func (d *delivery) unpark() error {
 	d.parked.mu.Lock()
 	list := d.parked.list
 	d.parked.list = nil
 	d.parked.mu.Unlock()
-	for i, e := range list {
+	for i, j := range list {
 		d.under.add()
-		if err := d.finish(e.conf, e.job, e.results); err != nil {
+		if err := d.finish(j); err != nil {
 			d.parked.mu.Lock()
 			defer d.parked.mu.Unlock()
 			d.parked.list = append(list[i+1:], d.parked.list...)
@@ -238,11 +231,11 @@ func (d *delivery) unpark() error {
 	return nil
 }
 
-// storeEnd stores how a delivery ended, with the bounces. What was removed before the final dot is left alone.
-func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLetter) error {
+// storeEnd stores the end of a delivery, with the bounces. Recipients that were removed before the final dot stay so.
+func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownMessage) error {
 	end.void = false
 	if len(end.put) > 0 || !j.claimed {
-		there, err := tx.Addressees(j.letter.ID)
+		there, err := tx.Addressees(j.message.ID)
 		if err != nil {
 			return err
 		}
@@ -259,18 +252,18 @@ func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownLett
 		}
 	}
 	for _, o := range own {
-		if err := tx.PutLetter(o.letter, o.text, []store.Addressee{o.to}); err != nil {
+		if err := tx.PutLetter(o.message, o.text, []store.Addressee{o.to}); err != nil {
 			return err
 		}
 	}
 	if err := logAll(tx, end.entries); err != nil || len(end.remove) == 0 {
 		return err
 	}
-	return tx.RemoveAddressees(j.letter.ID, end.remove...)
+	return tx.RemoveAddressees(j.message.ID, end.remove...)
 }
 
 func (d *delivery) report(j *job, end *ending, now time.Time) {
-	gate := j.letter.Gate
+	gate := j.message.Gate
 	if end.done > 0 {
 		d.tell.Delivered(gate, end.done, max(0, now.Sub(j.to[0].Since)))
 	}
@@ -280,23 +273,23 @@ func (d *delivery) report(j *job, end *ending, now time.Time) {
 	if end.refused > 0 {
 		d.tell.Failed(gate, end.refused)
 		switch {
-		case j.letter.Own:
-			d.log.Warn("a notice or a bounce could not be delivered", "mail", j.letter.ID, "to", j.to[0].Address)
-		case j.letter.Sender == "":
-			d.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.letter.ID,
-				"user", j.letter.User, "recipients", end.refused)
+		case j.message.Own:
+			d.log.Warn("a notice or a bounce could not be delivered", "mail", j.message.ID, "to", j.to[0].Address)
+		case j.message.Sender == "":
+			d.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.message.ID,
+				"user", j.message.User, "recipients", end.refused)
 		}
 	}
 	if len(end.failed) > 0 && end.told {
 		d.tell.Bounced(gate)
 	}
 	if end.kept > 0 {
-		d.log.Warn("a mail is held: the next hop knows no SMTPUTF8, and nobody can be told", "mail", j.letter.ID,
-			"user", j.letter.User, "recipients", end.kept)
+		d.log.Warn("a mail is held: the next hop knows no SMTPUTF8, and nobody can be told", "mail", j.message.ID,
+			"user", j.message.User, "recipients", end.kept)
 	}
 	if end.ambiguous > 0 {
 		d.tell.Ambiguous(gate, end.ambiguous)
-		d.log.Warn("nobody knows whether a mail was delivered", "mail", j.letter.ID, "recipients", end.ambiguous)
+		d.log.Warn("nobody knows whether a mail was delivered", "mail", j.message.ID, "recipients", end.ambiguous)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"weir/store"
 )
 
-// A delivery hands mail to the next hop: the workers of each gate, what they have, and how it ends.
+// A delivery hands messages to the next hop. It has the workers of each gate and their jobs.
 type delivery struct {
 	*env
 	flight    flight
@@ -21,15 +21,15 @@ type delivery struct {
 	unknown   unknown
 	workersMu sync.Mutex // of gateway.workers
 
-	// What is handed to workers ends in three steps: nothing new is begun once halt is over, what has not come to its
-	// final dot is broken off then too, and everything when base is over.
+	// When halt ends, nothing new is begun, and deliveries before their final dot are broken off. When base ends, all
+	// of them are.
 	base     context.Context
 	cut      context.CancelFunc
 	running  sync.WaitGroup // workers and what they have begun
 	under    tally          // what is handed over and not finished
-	finishes chan struct{}  // bounds those that store how a delivery ended
+	finishes chan struct{}  // bounds how many ends are being stored
 
-	failing struct{ ends, hands, takes loglimit.Line } // what a store that fails would fill the log with
+	failing struct{ ends, hands, takes loglimit.Line } // errors of the store
 }
 
 func newDelivery(e *env) *delivery {
@@ -38,7 +38,7 @@ func newDelivery(e *env) *delivery {
 	return d
 }
 
-// Load is what there is to deliver at a gate, in proportion to what can be delivered at once.
+// Load is how many messages there are to deliver at a gate, in proportion to how many can be delivered at once.
 func (d *delivery) Load(gate string) float64 {
 	g := d.gates.Load().byName[gate]
 	if g == nil {
@@ -64,7 +64,7 @@ func (d *delivery) startWorkers(all *gates) {
 	}
 }
 
-// work is a worker. One that is not wanted any more leaves after its next mail.
+// work is a worker. One that is not wanted any more ends after its next message.
 func (d *delivery) work(g *gateway, number int64) {
 	for {
 		select {
@@ -74,7 +74,7 @@ func (d *delivery) work(g *gateway, number int64) {
 			d.drop(g)
 			return
 		case j := <-g.queue:
-			if d.halt.Err() != nil || g.gone() { // chance has chosen between two
+			if d.halt.Err() != nil || g.gone() { // select chose at random
 				d.forget(j)
 				continue
 			}
@@ -92,7 +92,7 @@ func (d *delivery) work(g *gateway, number int64) {
 	}
 }
 
-// drop forgets the mails that wait at a gate that is gone.
+// drop forgets the messages that wait at a gate that is gone.
 func (d *delivery) drop(g *gateway) {
 	for {
 		select {
@@ -104,7 +104,7 @@ func (d *delivery) drop(g *gateway) {
 	}
 }
 
-// hand hands a mail over to the workers. Its slot was reserved before.
+// hand hands a message over to the workers. Its slot was reserved before.
 func (d *delivery) hand(j *job) {
 	if j.text != nil && d.bytes.Add(int64(len(j.text))) > d.opts.Bytes {
 		d.bytes.Add(-int64(len(j.text)))
@@ -115,12 +115,12 @@ func (d *delivery) hand(j *job) {
 	d.under.add()
 	j.gate.going.Add(1)
 	j.gate.queue <- j
-	if j.gate.gone() { // its workers may have left already
+	if j.gate.gone() { // its workers may have ended already
 		d.drop(j.gate)
 	}
 }
 
-// forget ends a mail that is not delivered now. The store still has it.
+// forget ends a job that is not delivered now. The store still has the message.
 func (d *delivery) forget(j *job) {
 	j.gate.going.Add(-1)
 	d.freeText(j)
@@ -144,10 +144,10 @@ type addresseeKey struct {
 	number int
 }
 
-// flight is what has been handed to workers. It is as bounded as their queues.
+// flight has the addressees that have been handed to workers. It is as bounded as their queues.
 type flight struct {
 	mu sync.Mutex
-	in map[addresseeKey]int // how often: one may be handed over again just before its end is noted here
+	in map[addresseeKey]int // how often: one may be handed over again just before it is removed here
 }
 
 func (f *flight) add(j *job) {
@@ -157,7 +157,7 @@ func (f *flight) add(j *job) {
 		f.in = map[addresseeKey]int{}
 	}
 	for i := range j.to {
-		f.in[addresseeKey{j.letter.ID, j.to[i].Number}]++
+		f.in[addresseeKey{j.message.ID, j.to[i].Number}]++
 	}
 }
 
@@ -165,7 +165,7 @@ func (f *flight) remove(j *job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range j.to {
-		at := addresseeKey{j.letter.ID, j.to[i].Number}
+		at := addresseeKey{j.message.ID, j.to[i].Number}
 		if f.in[at]--; f.in[at] <= 0 {
 			delete(f.in, at)
 		}
@@ -182,7 +182,7 @@ func (f *flight) has(a *store.Addressee) bool {
 type tally struct {
 	mu   sync.Mutex
 	n    int
-	none chan struct{} // closed when n gets 0; nil while there is no waiter
+	none chan struct{} // closed when n gets 0; nil if nobody waits
 }
 
 func (t *tally) add() {
@@ -198,12 +198,6 @@ func (t *tally) done() {
 		close(t.none)
 		t.none = nil
 	}
-}
-
-func (t *tally) busy() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.n > 0
 }
 
 func (t *tally) wait(ctx context.Context) error {

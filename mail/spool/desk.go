@@ -2,15 +2,16 @@ package spool
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"weir/store"
 	"weir/throttle/outbreak"
 )
 
-// A desk does what users and operators want done: with their mail, with users, and with tickets.
+// A desk does what users and operators ask for.
 type desk struct {
 	*env
 	delivery *delivery
@@ -18,26 +19,24 @@ type desk struct {
 	queue    *queue
 }
 
-// maxAct is how many mails one transaction is about, at most.
+// maxAct is how many messages one transaction may change.
 const maxAct = 5000
 
-// A Selection says which held mails an action is about.
+// A Selection says which held messages an action is about.
 type Selection struct {
 	All   bool
-	UpTo  store.MailID // All: of those that came no later than this one; 0: all there are
+	UpTo  store.MailID // All: up to this message; 0: all there are
 	Mails []store.MailID
-	since time.Time // of those that came no earlier
+	since time.Time // only messages that came no earlier
 }
 
-// Release lets held and delayed mail of a user go, and returns how many recipients. A stopped user stays stopped.
-func (d *desk) Release(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
-	err error) {
+// Release releases held and delayed messages of a user, and returns how many recipients. A stopped user stays stopped.
+func (d *desk) Release(ctx context.Context, now time.Time, by, user string, which Selection) (int, error) {
 	return d.act(ctx, now, by, user, which, release)
 }
 
-// Delete removes held and delayed mail of a user, and returns how many recipients that was. Senders are not told.
-func (d *desk) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (recipients int,
-	err error) {
+// Delete removes held and delayed messages of a user, and returns how many recipients. Senders are not told.
+func (d *desk) Delete(ctx context.Context, now time.Time, by, user string, which Selection) (int, error) {
 	return d.act(ctx, now, by, user, which, remove)
 }
 
@@ -82,12 +81,12 @@ func (d *desk) acted(ctx context.Context, now time.Time, v verb, n int, results 
 		d.tell.Released(n)
 	}
 	if ready {
-		_ = d.delivery.handDue(ctx, now) // what fails is logged, and tried again
+		_ = d.delivery.handDue(ctx, now) // an error is logged, and it is tried again
 	}
 }
 
-func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Selection, v verb) (n int,
-	results []result, err error) {
+func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Selection,
+	v verb) (n int, results []result, err error) {
 	chosen, err := choice(tx, user, which)
 	if err != nil {
 		return 0, nil, err
@@ -119,37 +118,44 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 	return n, results, nil
 }
 
-// choice returns the mails that are meant, of this user only.
+// choice returns the selected messages of a user.
 func choice(tx store.MailTx, user string, which Selection) (list []store.Letter, err error) {
-	if which.All && user == "" {
+	if !which.All {
+		list, err = messages(tx, which.Mails)
+		return slices.DeleteFunc(list, func(l store.Letter) bool {
+			return l.User != user || l.Received.Before(which.since)
+		}), err
+	}
+	if user == "" {
 		return nil, fmt.Errorf("all mail of nobody: %w", store.ErrInvalid)
 	}
-	if which.All {
-		all, err := heldMail(tx, user, which.since, maxAct)
-		for i := range all {
-			if which.UpTo == 0 || all[i].ID <= which.UpTo {
-				list = append(list, all[i].Letter)
-			}
+	all, err := heldMail(tx, user, which.since, maxAct)
+	for i := range all {
+		if which.UpTo == 0 || all[i].ID <= which.UpTo {
+			list = append(list, all[i].Letter)
 		}
-		return list, err
 	}
-	if len(which.Mails) > maxAct {
-		return nil, fmt.Errorf("%d mails at once, at most %d: %w", len(which.Mails), maxAct, store.ErrTooLarge)
+	return list, err
+}
+
+// messages returns those with the ids that exist.
+func messages(tx store.MailTx, ids []store.MailID) (list []store.Letter, err error) {
+	if len(ids) > maxAct {
+		return nil, fmt.Errorf("%d mails at once, at most %d: %w", len(ids), maxAct, store.ErrTooLarge)
 	}
-	for _, id := range which.Mails {
+	for _, id := range ids {
 		l, err := tx.Letter(id)
-		if errors.Is(err, store.ErrNotFound) || err == nil && (l.User != user || l.Received.Before(which.since)) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			list = append(list, l)
+		case !isNotFound(err):
 			return nil, err
 		}
-		list = append(list, l)
 	}
 	return list, nil
 }
 
-// userTxs begins a userTx for each throttle that remembers the user, and may hold mail back.
+// userTxs begins a userTx for each throttle that remembers the user, and may hold messages back.
 func (d *desk) userTxs(tx store.MailTx, now time.Time, user string) (list []*userTx, err error) {
 	if user == "" {
 		return nil, nil
@@ -174,7 +180,7 @@ func (d *desk) userTxs(tx store.MailTx, now time.Time, user string) (list []*use
 	return list, nil
 }
 
-// actOn does something to one mail, and notes what is not withheld any more.
+// actOn does something to one message, and notes what is not withheld any more.
 func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
 	withheld map[string]*freed) (n int, err error) {
 	rows, err := tx.Addressees(l.ID)
@@ -208,14 +214,10 @@ func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter,
 			return 0, err
 		}
 	}
-	what := "1 recipient"
-	if len(numbers) > 1 {
-		what = fmt.Sprintf("%d recipients", len(numbers))
-	}
-	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, what))
+	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, recipientsText(len(numbers))))
 }
 
-// noteFreed notes that a recipient is not withheld any more. All of a mail are freed together, with its bytes.
+// noteFreed notes that a recipient is not withheld any more. All of a message are freed together, with its bytes.
 func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb) {
 	f := withheld[l.Gate]
 	if f == nil {
@@ -232,15 +234,14 @@ func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, 
 	}
 }
 
-// ReleaseMails lets mails of any user go, and returns how many recipients that was. What is not there is left out.
-func (d *desk) ReleaseMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int,
-	err error) {
+// ReleaseMails releases messages of any user, and returns how many recipients. Unknown ids are ignored.
+func (d *desk) ReleaseMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (int, error) {
 	return d.actOnAll(ctx, now, by, ids, releaseAny)
 }
 
-// DeleteMails removes mails of any user that are not being sent, and returns how many recipients. Senders are not told.
-func (d *desk) DeleteMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (recipients int,
-	err error) {
+// DeleteMails removes messages of any user that are not being sent, and returns how many recipients. Senders are not
+// told.
+func (d *desk) DeleteMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (int, error) {
 	return d.actOnAll(ctx, now, by, ids, removeAny)
 }
 
@@ -248,11 +249,15 @@ func (d *desk) actOnAll(ctx context.Context, now time.Time, by string, ids []sto
 	var results []result
 	err = d.update(ctx, func(tx store.MailTx) error {
 		n, results = 0, nil
-		byUser, users, err := whose(tx, ids)
+		all, err := messages(tx, ids)
 		if err != nil {
 			return err
 		}
-		for _, user := range users {
+		byUser := map[string][]store.MailID{}
+		for _, l := range all {
+			byUser[l.User] = append(byUser[l.User], l.ID)
+		}
+		for _, user := range slices.Sorted(maps.Keys(byUser)) {
 			k, r, err := d.actIn(tx, now, by, user, Selection{Mails: byUser[user]}, v)
 			if err != nil {
 				return err
@@ -269,30 +274,8 @@ func (d *desk) actOnAll(ctx context.Context, now time.Time, by string, ids []sto
 	return n, nil
 }
 
-func whose(tx store.MailTx, ids []store.MailID) (byUser map[string][]store.MailID, users []string, err error) {
-	if len(ids) > maxAct {
-		return nil, nil, fmt.Errorf("%d mails at once, at most %d: %w", len(ids), maxAct, store.ErrTooLarge)
-	}
-	byUser = map[string][]store.MailID{}
-	for _, id := range ids {
-		l, err := tx.Letter(id)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if byUser[l.User] == nil {
-			users = append(users, l.User)
-		}
-		byUser[l.User] = append(byUser[l.User], id)
-	}
-	return byUser, users, nil
-}
-
-// RetryMails tries mails now, or all up to a bound without ids, and returns how many recipients that was.
-func (d *desk) RetryMails(ctx context.Context, now time.Time, ids []store.MailID) (recipients int, err error) {
-	n := 0
+// RetryMails tries messages now, or without ids all up to a bound, and returns how many recipients.
+func (d *desk) RetryMails(ctx context.Context, now time.Time, ids []store.MailID) (n int, err error) {
 	err = d.update(ctx, func(tx store.MailTx) error {
 		n = 0
 		list := ids

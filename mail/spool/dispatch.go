@@ -2,16 +2,17 @@ package spool
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"weir/store"
 )
 
-// handOver is how long addressees are left to the workers of this process, and again where they are in flight then.
+// handOver is how long addressees are left to the workers of this process. It begins again if they are still in flight.
 const handOver = 10 * time.Minute
 
-// handDue hands everything to the workers that is due and fits, and resolves mail whose lease is over.
+// handDue hands messages that are due to the workers, as many as fit, and resolves those whose lease is over.
 func (d *delivery) handDue(ctx context.Context, now time.Time) error {
 	d.under.add()
 	defer d.under.done()
@@ -42,12 +43,12 @@ type batch struct {
 	all        *gates
 	jobs       []*job
 	overflowed map[*gateway]bool
-	lost       map[string]int // mails of gates that are gone
+	lost       map[string]int // messages of gates that are gone
 	ambiguous  map[string]int // recipients
 	more       bool
 }
 
-// giveBack gives back the slots that are not used.
+// giveBack gives back the reserved slots.
 func (b *batch) giveBack() {
 	for _, j := range b.jobs {
 		j.gate.unreserve()
@@ -71,7 +72,7 @@ func (b *batch) pick(tx store.MailTx) error {
 			continue
 		}
 		seen[id] = true
-		n, err := b.mail(tx, id)
+		n, err := b.pickOne(tx, id)
 		if err != nil {
 			return err
 		}
@@ -81,23 +82,18 @@ func (b *batch) pick(tx store.MailTx) error {
 	return nil
 }
 
-// mail looks at one mail, and returns how many of its addressees are not due any more.
-func (b *batch) mail(tx store.MailTx, id store.MailID) (changed int, err error) {
-	l, err := tx.Letter(id)
-	if err != nil {
-		return 0, err
-	}
-	rows, err := tx.Addressees(id)
+// pickOne looks at one message, and returns how many of its addressees are not due any more.
+func (b *batch) pickOne(tx store.MailTx, id store.MailID) (changed int, err error) {
+	m, err := readMail(tx, id)
 	if err != nil {
 		return 0, err
 	}
 	var ready, put []store.Addressee
 	var end ending
-	way := b.all.way(l.Gate)
-	for _, a := range rows {
+	for _, a := range m.To {
 		switch {
 		case a.State != store.Ready && a.State != store.Sending || a.Due.After(b.now):
-		case a.Owner == b.delivery.opts.Owner && b.delivery.flight.has(&a): // a worker has it, and it takes long
+		case a.Owner == b.delivery.opts.Owner && b.delivery.flight.has(&a): // a worker still has it
 			if a.State == store.Sending {
 				a.Due = b.now.Add(lease)
 			} else {
@@ -105,63 +101,45 @@ func (b *batch) mail(tx store.MailTx, id store.MailID) (changed int, err error) 
 			}
 			put = append(put, a)
 		case a.State == store.Sending:
-			end.doubt(b.policy(way), &l, &a, b.now, "its lease is over")
+			end.doubt(b.all.out(m.Gate), &m.Letter, &a, b.now, "its lease is over")
 		default:
 			ready = append(ready, a)
 		}
 	}
 	if end.ambiguous > 0 {
-		b.ambiguous[l.Gate] += end.ambiguous
+		b.ambiguous[m.Gate] += end.ambiguous
 		put = append(put, end.put...)
 		if err := logAll(tx, end.entries); err != nil {
 			return 0, err
 		}
 	}
-	put = append(put, b.assign(way, &l, ready)...)
+	put = append(put, b.assign(&m.Letter, ready)...)
 	return len(put), tx.PutAddressees(put...)
 }
 
-// assign reserves a slot for a mail, and returns its addressees as they are to be stored: none where it has to wait.
-func (b *batch) assign(way *gateway, l *store.Letter, ready []store.Addressee) []store.Addressee {
+// assign reserves a slot for a message, and returns its addressees as they are to be stored: none if it has to wait.
+func (b *batch) assign(m *store.Letter, ready []store.Addressee) []store.Addressee {
 	if len(ready) == 0 {
 		return nil
 	}
-	due, owner := b.now.Add(handOver), b.delivery.opts.Owner
+	due, owner, way := b.now.Add(handOver), b.delivery.opts.Owner, b.all.way(m.Gate)
 	switch {
 	case way == nil:
-		b.lost[l.Gate]++
+		b.lost[m.Gate]++
 		due, owner = b.now.Add(gonePause), ""
 	case way.reserve():
-		b.jobs = append(b.jobs, &job{gate: way, letter: *l, to: ready})
+		b.jobs = append(b.jobs, &job{gate: way, message: *m, to: ready})
 	default:
 		b.overflowed[way] = true
-		if b.allFull() {
+		if !slices.ContainsFunc(b.all.list, func(way *gateway) bool { return !way.full() }) {
 			return nil
 		}
-		due, owner = b.now.Add(fullPause), "" // or others would not be found behind it
+		due, owner = b.now.Add(fullPause), "" // or it would hide messages of other gates
 	}
 	for i := range ready {
 		ready[i].Due, ready[i].Owner = due, owner
 	}
 	return ready
-}
-
-func (b *batch) allFull() bool {
-	for _, way := range b.all.list {
-		if !way.full() {
-			return false
-		}
-	}
-	return true
-}
-
-// policy is how a gate is configured; one that is gone sends again.
-func (b *batch) policy(way *gateway) *Gate {
-	if way == nil {
-		g := Gate{}.withDefaults()
-		return &g
-	}
-	return way.conf.Load()
 }
 
 func (b *batch) hand() {
@@ -180,7 +158,7 @@ func (b *batch) hand() {
 	}
 }
 
-// wakeIfFree wakes Run where a gate has free slots again, for what did not fit and for what waits in the pool.
+// wakeIfFree wakes Run if a gate has free slots again, for messages that did not fit or wait in the pool.
 func (d *delivery) wakeIfFree(g *gateway) {
 	if g.overflowed.Load() && g.slots.Load() <= int64(cap(g.queue)/2) && g.overflowed.CompareAndSwap(true, false) {
 		d.wakeUp()
@@ -194,48 +172,42 @@ func (d *delivery) wakeIfFree(g *gateway) {
 func (d *delivery) overflow(g *gateway) {
 	d.tell.Bounded(BoundQueue)
 	g.overflowed.Store(true)
-	d.wakeIfFree(g) // which may have been so just now
+	d.wakeIfFree(g) // a slot may have become free just now
 }
 
-// single lets one goroutine do something; those that come meanwhile have it done again by that one.
+// A single lets one goroutine run a function. Callers in the meantime have it run once more by that goroutine.
 type single struct {
-	mu   sync.Mutex // of the one that runs
-	ask  sync.Mutex // of what follows
-	want bool
-	at   time.Time // the latest that was asked for
+	mu      sync.Mutex
+	running bool
+	want    bool
+	at      time.Time // the latest time that a caller wants
 }
 
-// do runs f, or has it run, as of now or later. In either case what is due for the last caller is found.
+// do runs f, or has it run, as of now or later. Either way it finds what is due for the last caller.
 func (o *single) do(now time.Time, f func(now time.Time) error) (err error) {
-	o.ask.Lock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if !o.want || now.After(o.at) {
 		o.at = now
 	}
 	o.want = true
-	o.ask.Unlock()
-	for o.wanted() && o.mu.TryLock() {
-		for at, want := o.take(); want; at, want = o.take() {
-			err = f(at)
-		}
-		o.mu.Unlock()
+	if o.running {
+		return nil
 	}
+	for o.running = true; o.want; {
+		at := o.at
+		o.want = false
+		func() {
+			o.mu.Unlock()
+			defer o.mu.Lock()
+			err = f(at)
+		}()
+	}
+	o.running = false
 	return err
 }
 
-func (o *single) wanted() bool {
-	o.ask.Lock()
-	defer o.ask.Unlock()
-	return o.want
-}
-
-func (o *single) take() (at time.Time, want bool) {
-	o.ask.Lock()
-	defer o.ask.Unlock()
-	at, want, o.want = o.at, o.want, false
-	return at, want
-}
-
-// learnPooled learns whether something waits in the pool.
+// learnPooled reads whether something waits in the pool.
 func (d *delivery) learnPooled(ctx context.Context) error {
 	return d.store.View(ctx, func(tx store.MailTx) error {
 		_, states, err := tx.Count()
@@ -244,7 +216,7 @@ func (d *delivery) learnPooled(ctx context.Context) error {
 	})
 }
 
-// drainPool lets mail without stamps go where there is little to do.
+// drainPool lets messages without stamps go on at gates with little to do.
 func (d *delivery) drainPool(ctx context.Context, now time.Time) error {
 	if !d.pooled.Load() {
 		return nil

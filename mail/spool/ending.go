@@ -17,22 +17,22 @@ type ending struct {
 	put     []store.Addressee
 	entries []store.Entry
 
-	failed, delayed, relayed []bounce.Recipient // of which the sender is told
-	narrow                   []store.Addressee  // of failed: the next server knows no SMTPUTF8
-	kept                     int                // of narrow, because the sender could not be told
+	failed, delayed, relayed []bounce.Recipient // for the sender to know
+	narrow                   []store.Addressee  // of failed: the next server has no SMTPUTF8
+	kept                     int                // of narrow: held, because the sender could not be told
 	told                     bool               // the sender is told
 
 	done, later, refused, ambiguous int
-	void                            bool      // the mail was removed meanwhile
-	again                           bool      // a recipient is to be tried again at once
+	void                            bool      // the message was removed in the meantime
+	again                           bool      // a recipient is tried again at once
 	next                            time.Time // when a recipient is tried again
 }
 
-// conclude finds out what follows from what the next server said.
-func conclude(conf *Gate, j *job, results []nexthop.Result, now time.Time) *ending {
-	end := &ending{}
+// conclude returns what follows from the results of a delivery.
+func conclude(j *job, now time.Time) *ending {
+	end, conf := &ending{}, j.conf
 	for i := range j.to {
-		a, r := j.to[i], &results[i]
+		a, r := j.to[i], &j.results[i]
 		if r.Outcome == nexthop.Done {
 			end.done++
 			end.remove = append(end.remove, a.Number)
@@ -43,8 +43,7 @@ func conclude(conf *Gate, j *job, results []nexthop.Result, now time.Time) *endi
 		}
 		a.State, a.Owner = store.Ready, ""
 		if (j.gone || j.broken) && r.Outcome != nexthop.Failed {
-			// Nothing was tried.
-			a.Due = now
+			a.Due = now // nothing was tried
 			end.again = end.again || !j.broken
 			end.put = append(end.put, a)
 			continue
@@ -57,7 +56,7 @@ func conclude(conf *Gate, j *job, results []nexthop.Result, now time.Time) *endi
 		case r.Outcome == nexthop.Failed:
 			end.fail(&a, r, now)
 		case r.Outcome == nexthop.Ambiguous:
-			end.doubt(conf, &j.letter, &a, now, "the next server did not answer")
+			end.doubt(conf, &j.message, &a, now, "the next server did not answer")
 		case !now.Before(a.Since.Add(conf.GiveUp)):
 			given := *r
 			given.Status = "4.4.7"
@@ -89,8 +88,8 @@ func (e *ending) fail(a *store.Addressee, r *nexthop.Result, now time.Time) {
 	}
 }
 
-// keep holds what the next server could not be given where a bounce could not be given to it either: nothing is lost
-// unreported. why says what keeps the sender from being told.
+// keep holds the recipients that need SMTPUTF8, if the bounce cannot be delivered either. why says why the sender
+// cannot be told.
 func (e *ending) keep(l *store.Letter, why string, now time.Time) {
 	for _, a := range e.narrow {
 		e.remove = slices.DeleteFunc(e.remove, func(number int) bool { return number == a.Number })
@@ -104,7 +103,7 @@ func (e *ending) keep(l *store.Letter, why string, now time.Time) {
 	e.refused -= e.kept
 }
 
-// retry sets when a recipient is tried again: at the latest when it is given up.
+// retry sets when a recipient is tried again. The last time is when it is given up.
 func (e *ending) retry(conf *Gate, a *store.Addressee, now time.Time) {
 	e.later++
 	a.Due = now.Add(conf.Retries[min(max(a.Attempt, 1), len(conf.Retries))-1])
@@ -114,7 +113,7 @@ func (e *ending) retry(conf *Gate, a *store.Addressee, now time.Time) {
 	e.next = earlier(e.next, a.Due)
 }
 
-// doubt is what follows when it is unknown whether a recipient has the mail. What weir wrote itself may arrive twice.
+// doubt is for a recipient that may or may not have the message. Messages of weir itself are sent again.
 func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time.Time, why string) {
 	e.ambiguous++
 	what := "it is sent again"
@@ -132,17 +131,13 @@ func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time
 		fmt.Sprintf("%s, attempt %d: %s; %s", a.Address, a.Attempt, why, what)))
 }
 
-// wants reports whether a sender wants to be told (RFC 3461 section 4.1): by default of failures and delays.
+// wants reports whether a sender wants to know of something (RFC 3461 section 4.1): by default of failures and delays.
 func wants(notify, what string) bool {
 	if notify == "" {
 		return what != "SUCCESS"
 	}
-	for word := range strings.SplitSeq(notify, ",") {
-		if strings.EqualFold(strings.TrimSpace(word), what) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(notify, ","),
+		func(word string) bool { return strings.EqualFold(strings.TrimSpace(word), what) })
 }
 
 func told(a *store.Addressee, r *nexthop.Result, now time.Time) bounce.Recipient {

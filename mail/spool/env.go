@@ -3,7 +3,7 @@ package spool
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -23,13 +23,13 @@ type env struct {
 	keys  hasher
 	ids   store.MailIDs
 	began time.Time
-	halt  context.Context // over once nothing new is begun
+	halt  context.Context // ends when nothing new is begun any more
 
 	gates   atomic.Pointer[gates]
 	stopped userSet
 
 	wake chan struct{}
-	next atomic.Int64 // what RunDue last said, in nanoseconds; 0: nothing
+	next atomic.Int64 // when RunDue last said that something is due, in nanoseconds; 0: never
 }
 
 func newEnv(o Options) *env {
@@ -40,16 +40,10 @@ func newEnv(o Options) *env {
 	return e
 }
 
-func newOwner() string {
-	var chance [8]byte
-	_, _ = rand.Read(chance[:])
-	return hex.EncodeToString(chance[:])
-}
-
-// NewID returns an id for a mail that is coming in.
+// NewID returns an id for a new message.
 func (e *env) NewID(now time.Time) store.MailID { return e.ids.Next(now) }
 
-// update runs a transaction to its end, also when the caller leaves: what was stored must be known.
+// update runs a transaction to its end, even if ctx ends: the caller has to know what was stored.
 func (e *env) update(ctx context.Context, f func(store.MailTx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -57,7 +51,7 @@ func (e *env) update(ctx context.Context, f func(store.MailTx) error) error {
 	return e.store.Update(context.WithoutCancel(ctx), f)
 }
 
-// complain puts a line into the log, but not every time: it must not fill a disk that is full.
+// complain logs an error, but not every time: the log must not fill the disk.
 func (e *env) complain(line *loglimit.Line, message string, attrs ...any) {
 	if more, ok := line.Now(e.clock.Now().Sub(e.began)); ok {
 		e.log.Error(message, append(attrs, "unlogged_before", more)...)
@@ -85,7 +79,7 @@ func (e *env) wakeUp() {
 	}
 }
 
-// expect is told that something is due at a time; zero: nothing.
+// expect wakes Run if something is due before the next round. The zero time is never.
 func (e *env) expect(due time.Time) {
 	if due.IsZero() {
 		return
@@ -95,7 +89,7 @@ func (e *env) expect(due time.Time) {
 	}
 }
 
-// earlier is the earlier of two times; zero times do not count.
+// earlier is the earlier of two times. Zero times do not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -103,7 +97,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// weirItself is in the audit log for what no person did.
+// weirItself is in entries of the audit log that no person has caused.
 const weirItself = "weir"
 
 // changeRows stores the addressees of rows that f changes, and returns how many.
@@ -142,9 +136,9 @@ func cut(text string, most int) string {
 	return text[:most]
 }
 
-func plural(n int) string {
+func recipientsText(n int) string {
 	if n == 1 {
-		return ""
+		return "1 recipient"
 	}
-	return "s"
+	return fmt.Sprintf("%d recipients", n)
 }

@@ -2,17 +2,16 @@ package spool
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
-// gates are the gates there are.
 type gates struct {
 	list   []*gateway
 	byName map[string]*gateway
 }
 
-// of returns how a gate is configured, or nil.
+// of returns the configuration of a gate, or nil.
 func (g *gates) of(name string) *Gate {
 	if way := g.byName[name]; way != nil {
 		return way.conf.Load()
@@ -20,7 +19,7 @@ func (g *gates) of(name string) *Gate {
 	return nil
 }
 
-// way is where the mail of a gate goes out: of one that is gone, where that of the first one does. nil: there is none.
+// way is where the messages of a gate go out: the first gate for one that is gone. nil: there is no gate.
 func (g *gates) way(name string) *gateway {
 	if way := g.byName[name]; way != nil || len(g.list) == 0 {
 		return way
@@ -28,22 +27,29 @@ func (g *gates) way(name string) *gateway {
 	return g.list[0]
 }
 
+// out is the configuration of way, or the defaults.
+func (g *gates) out(name string) *Gate {
+	if way := g.way(name); way != nil {
+		return way.conf.Load()
+	}
+	conf := Gate{}.withDefaults()
+	return &conf
+}
+
 // throttle returns the first gate with a throttle, or nil.
 func (g *gates) throttle(name string) *Gate {
-	for _, way := range g.list {
-		if conf := way.conf.Load(); conf.Throttle == name {
-			return conf
-		}
+	all := g.throttles()
+	if i := slices.IndexFunc(all, func(conf *Gate) bool { return conf.Throttle == name }); i >= 0 {
+		return all[i]
 	}
 	return nil
 }
 
-// throttles returns one gate for each throttle there is.
+// throttles returns one gate for each throttle.
 func (g *gates) throttles() (list []*Gate) {
-	known := map[string]bool{}
 	for _, way := range g.list {
-		if conf := way.conf.Load(); !known[conf.Throttle] {
-			known[conf.Throttle] = true
+		conf := way.conf.Load()
+		if !slices.ContainsFunc(list, func(other *Gate) bool { return other.Throttle == conf.Throttle }) {
 			list = append(list, conf)
 		}
 	}
@@ -52,26 +58,16 @@ func (g *gates) throttles() (list []*Gate) {
 
 var errNoGate = errors.New("spool: there is no gate yet")
 
-// firstGate is the gate in whose name something is told that concerns no other.
-func (e *env) firstGate() (*Gate, error) {
-	all := e.gates.Load()
-	if len(all.list) == 0 {
-		return nil, fmt.Errorf("%w", errNoGate)
-	}
-	return all.list[0].conf.Load(), nil
-}
-
-// A gateway is where the mail of one gate goes out.
+// A gateway is where the messages of one gate go out.
 type gateway struct {
-	conf    atomic.Pointer[Gate]
-	queue   chan *job
-	slots   atomic.Int64 // in the queue, taken or reserved, until how it ended is stored
-	going   atomic.Int64 // mails that wait for a worker or have one
-	workers int          // workers there are; under delivery.workersMu
-	want    atomic.Int64 // workers there should be
-	quit    chan struct{}
-	// Something did not fit, and is left in the store.
-	overflowed atomic.Bool
+	conf       atomic.Pointer[Gate]
+	queue      chan *job
+	slots      atomic.Int64 // in the queue, taken or reserved, until the end of the delivery is stored
+	going      atomic.Int64 // messages that wait for a worker or have one
+	workers    int          // workers there are; under delivery.workersMu
+	want       atomic.Int64 // workers there should be
+	quit       chan struct{}
+	overflowed atomic.Bool // a message did not fit, and is left in the store
 }
 
 func newGateway(queue int) *gateway {
@@ -103,15 +99,15 @@ func (g *gateway) full() bool { return g.slots.Load() >= int64(cap(g.queue)) }
 
 func (g *gateway) load() float64 { return float64(g.going.Load()) / float64(g.conf.Load().Connections) }
 
-// poolable is how many mails without stamps may go on: none while anything waits for a worker.
+// poolable is how many messages without stamps may go on: none while a message waits for a worker.
 func (g *gateway) poolable() int {
 	if g == nil || len(g.queue) > 0 {
 		return 0
 	}
-	conf := g.conf.Load()
-	going := int(g.going.Load())
+	conf, going := g.conf.Load(), int(g.going.Load())
+	most := int(conf.PoolBelow * float64(conf.Connections))
 	if going == 0 {
-		return max(1, int(conf.PoolBelow*float64(conf.Connections)))
+		return max(1, most)
 	}
-	return int(conf.PoolBelow*float64(conf.Connections)) - going
+	return most - going
 }

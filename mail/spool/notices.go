@@ -6,22 +6,23 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/shown"
 	"weir/mail/notice"
 	"weir/store"
 )
 
-// reviewEvery is how often a user is told of mails that are held for review.
+// reviewEvery is how often a user is told of messages that are held for review.
 const reviewEvery = time.Hour
 
-// news are what a userTx has brought.
+// news are what a user may be told at the end of a userTx.
 type news struct {
-	delayed bool   // something of this mail waits
-	review  bool   // this mail is held for review
+	delayed bool   // a recipient of this message waits
+	review  bool   // this message is held for review
 	moved   bool   // the user has another contact
-	by, why string // who stopped the user; empty: the throttle
+	by, why string // who stopped the user, and why; empty: the throttle
 }
 
-// inform tells the user, and on a stop the admin, if there is something to tell, within the transaction.
+// inform tells the user, and on a stop the admin, within the transaction.
 func (t *userTx) inform(n news) error {
 	quiet := t.now.Sub(t.mem.told)
 	switch {
@@ -30,7 +31,7 @@ func (t *userTx) inform(n news) error {
 		if t.mem.suspended {
 			why = "disabled"
 		}
-		if err := t.noteBy(cmp.Or(n.by, weirItself), "stopped", 0, why); err != nil {
+		if err := t.note(cmp.Or(n.by, weirItself), "stopped", why); err != nil {
 			return err
 		}
 		if t.mem.suspended { // the admin did it, and a disabled user cannot answer
@@ -92,7 +93,7 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 		return false, err
 	}
 	n := notice.Notice{Kind: m.kind, Host: g.Host, Now: now, User: user.Name, Waiting: waiting(held), Limit: m.limit,
-		Letters: lines(held), Text: m.why}
+		Held: lines(held), Text: m.why}
 	if m.user {
 		told := n
 		if err := e.ticket(tx, g, &told, held); err != nil {
@@ -133,32 +134,31 @@ var subjects = map[notice.Kind]string{
 	notice.Answer: "Notice: answer",
 }
 
-// write puts a notice into the store, to be delivered like any mail. It is kept short enough to need no file.
+// write puts a notice into the store, to be delivered like any message. It is short enough to need no file.
 func (e *env) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error {
 	o := e.own(n.Now, g.Name, n.User, subjects[n.Kind], to)
-	n.From, n.To, n.MessageID = cmp.Or(g.Command, g.Postmaster), to, o.letter.ID.String()+"@"+g.Host
-	all := n.Letters
+	n.From, n.To, n.MessageID = cmp.Or(g.Command, g.Postmaster), to, o.message.ID.String()+"@"+g.Host
+	all := n.Held
 	for show := min(len(all), notice.MaxLines); ; show /= 2 {
-		n.Letters, n.More = all[:show], len(all)-show
+		n.Held, n.More = all[:show], len(all)-show
 		var b bytes.Buffer
 		if err := notice.Write(&b, n); err != nil {
-			// A contact that is no address must not refuse mail.
+			// An invalid contact must not be the reason to refuse a message.
 			e.log.Error("a notice cannot be written", "user", n.User, "to", to, "error", err)
 			return nil
 		}
 		if b.Len() <= store.MaxInline || show == 0 {
 			o.text = store.Text{Inline: b.Bytes(), Size: int64(b.Len())}
-			o.letter.Size = o.text.Size
+			o.message.Size = o.text.Size
 			break
 		}
 	}
-	o.letter.EightBit = slices.ContainsFunc(o.text.Inline, func(c byte) bool { return c > 127 })
-	o.letter.UTF8 = slices.ContainsFunc([]byte(to), func(c byte) bool { return c > 127 })
-	return tx.PutLetter(o.letter, o.text, []store.Addressee{o.to})
+	o.message.EightBit, o.message.UTF8 = !shown.ASCII(o.text.Inline), !shown.ASCII(to)
+	return tx.PutLetter(o.message, o.text, []store.Addressee{o.to})
 }
 
-// heldMail returns what is held, withheld or delayed of a user, the oldest first. What weir wrote itself is left out,
-// and so is what came before since: a former user of the same name sent it.
+// heldMail returns the held, withheld or delayed messages of a user, the oldest first. Messages of weir itself are left
+// out, and so are those from before since: a former user of the same name sent them.
 func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []store.Queued, err error) {
 	for _, state := range []store.State{store.Held, store.Delayed, store.Withheld} {
 		found, err := tx.Letters(store.LetterQuery{User: user, State: state}, limit)
@@ -189,7 +189,7 @@ func waiting(all []store.Queued) (n int) {
 	return n
 }
 
-// lines are mails as notices and pages show them.
+// lines are messages as notices show them.
 func lines(all []store.Queued) []notice.Line {
 	list := make([]notice.Line, len(all))
 	for i := range all {

@@ -3,6 +3,7 @@ package spool
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -32,18 +33,18 @@ type Options struct {
 	Clock    clock.Clock  // nil: the machine's
 	Log      *slog.Logger // nil: none
 	Observer Observer     // nil: none
-	// What the hashes of recipients are made with. It has to stay the same, or throttles forget all recipients.
+	// The key of the hashes of recipients. With another key, throttles forget all recipients.
 	Secret []byte
-	// Signs what users answer with.
+	// Signs the tickets of users.
 	Signer *notice.Signer
-	// Names this run of the process, unlike any before: what another one was sending when it ended is ambiguous.
-	// Default: by chance.
+	// Names this run of the process, unlike any run before: what another run was sending when it ended is ambiguous.
+	// Default: random.
 	Owner string
-	// How many mails of one gate may wait for a worker; others are found in the store later. Default 4096.
+	// How many messages of one gate may wait for a worker. Others are found in the store later. Default 4096.
 	Queue int
-	// How many bytes of mails that wait may be in memory; the texts of others are read again. Default 64 MiB.
+	// How many bytes of waiting messages may be in memory. The texts of others are read again. Default 64 MiB.
 	Bytes int64
-	// How many spent stamps are remembered. While there are so many, no recipient is paid for. Default 1000000.
+	// How many spent stamps are remembered. At this number, no recipient is paid for. Default 1000000.
 	Stamps int
 	// How long the audit log goes back. Default 90 days.
 	AuditFor time.Duration
@@ -59,7 +60,7 @@ func (o Options) withDefaults() Options {
 	if o.Observer == nil {
 		o.Observer = Nobody{}
 	}
-	o.Owner = cmp.Or(o.Owner, newOwner())
+	o.Owner = cmp.Or(o.Owner, rand.Text())
 	o.Queue = cmp.Or(o.Queue, 4096)
 	o.Bytes = cmp.Or(o.Bytes, 64<<20)
 	o.Stamps = cmp.Or(o.Stamps, 1_000_000)
@@ -78,12 +79,8 @@ func (o Options) validate() error {
 	if o.Signer == nil {
 		v.Add("signer", "there is no signer", "")
 	}
-	if o.Queue < 0 || o.Queue > maxQueue {
-		v.Add("queue", fmt.Sprintf("%d is out of bounds", o.Queue), fmt.Sprintf("1 to %d", maxQueue))
-	}
-	if o.Stamps < 0 || o.Stamps > MaxStamps {
-		v.Add("stamps", fmt.Sprintf("%d is out of bounds", o.Stamps), fmt.Sprintf("1 to %d", MaxStamps))
-	}
+	v.Within("queue", int64(o.Queue), 1, maxQueue)
+	v.Within("stamps", int64(o.Stamps), 1, MaxStamps)
 	if o.Bytes < 0 {
 		v.Add("bytes", "must not be negative", "")
 	}
@@ -93,36 +90,36 @@ func (o Options) validate() error {
 	return v.Err()
 }
 
-// A Carrier hands mails on. *nexthop.Client is one.
+// A Carrier hands messages on. *nexthop.Client is one.
 type Carrier interface {
 	Deliver(ctx context.Context, j *nexthop.Job) []nexthop.Result
 }
 
-// An Ambiguous says what is done with a mail that the next server may or may not have taken.
+// An Ambiguous says what is done with a message that the next server may or may not have taken.
 type Ambiguous string
 
-// What may be done.
+// The values of Ambiguous.
 const (
 	Retry Ambiguous = "retry" // it is sent again, and may arrive twice
 	Hold  Ambiguous = "hold"  // it is held until an operator decides
 )
 
-// A Gate is what the spool has to know of a gate whose mail it keeps.
+// A Gate is what the spool has to know of a gate whose messages it keeps.
 type Gate struct {
-	// The name that its letters are kept under. Mail of a gate that is gone goes out by the first.
+	// The name that its messages are kept under. Messages of a gate that is gone go out by the first.
 	Name string
-	// The name of the mail throttle, under which its memory is kept: gates that name the same one share it. Default:
-	// the gate's.
+	// The name of the mail throttle, under which its memory is kept. Gates with the same one share it. Default: the
+	// name of the gate.
 	Throttle string
-	// What the throttle lets each user do; nil: nothing waits.
+	// The mail throttle; nil: nothing waits.
 	Mail *outbreak.Options
-	// Whether the throttle is in shadow: it counts, and everything passes. nil: it never is.
+	// Whether the mail throttle is in shadow: it counts, and everything passes. nil: never.
 	Shadow func() bool
 	// The reach throttle; nil: there is none.
 	Reach *Reach
-	// Hands its mails on.
+	// Hands its messages on.
 	Carrier Carrier
-	// How many mails are handed on at once. Default 20.
+	// How many messages are handed on at once. Default 20.
 	Connections int
 	// The name of this server, in Message-IDs.
 	Host string
@@ -130,31 +127,29 @@ type Gate struct {
 	Postmaster string
 	// The address that is told when a user is stopped; empty: none.
 	Admin string
-	// Where users answer notices to; the ticket is added to it: weir@example.com becomes weir+TICKET@example.com.
-	// Empty: they cannot.
+	// The address for replies to notices. The ticket is added: weir@example.com becomes weir+TICKET@example.com. Empty:
+	// there are no replies.
 	Command string
-	// The address of the page on which a user sees what is held, for a ticket; nil: there is none.
+	// The page of a ticket, which shows the user what is held; nil: there is none.
 	PageURL func(ticket string) string
-	// What is done with mail that may have been delivered. Default retry.
+	// What is done with a message that may have been delivered. Default retry.
 	Ambiguous Ambiguous
-	// After how long a mail that was not taken is tried again, by attempt; the last one repeats. Default 1, 5, 15, 30
-	// minutes.
+	// When a message that was not taken is tried again, by attempt. The last one repeats. Default 1, 5, 15, 30 minutes.
 	Retries []time.Duration
-	// After how long it is given up. Default 5 days.
+	// When it is given up. Default 5 days.
 	GiveUp time.Duration
-	// After how long its sender is told that it takes longer; negative: never. Default 4 hours.
+	// When its sender is told that it takes longer; negative: never. Default 4 hours.
 	WarnAfter time.Duration
-	// A user whose mail is merely delayed is told no more often than that. Default 24 hours.
+	// How often a user is told of delayed messages, at most. Default 24 hours.
 	NoticeEvery time.Duration
-	// … and only when the mail takes that long. Negative: always. Default 5 minutes.
+	// Only of messages that are delayed for at least this long; negative: of all. Default 5 minutes.
 	TellAfter time.Duration
-	// How long a user can answer. Default 7 days.
+	// How long a ticket is valid. Default 7 days.
 	TicketsFor time.Duration
-	// Below which load mail without stamps goes on. Default 0.9.
+	// The load below which messages without stamps go on. Default 0.9.
 	PoolBelow float64
 }
 
-// defaultRetries are after how long a mail is tried again.
 var defaultRetries = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 
 func (g Gate) withDefaults() Gate {
@@ -183,9 +178,7 @@ func (g Gate) validate() error {
 	if g.Carrier == nil {
 		v.Add("carrier", "nobody hands its mail on", "")
 	}
-	if g.Connections < 1 || g.Connections > MaxConnections {
-		v.Add("connections", fmt.Sprintf("%d is out of bounds", g.Connections), fmt.Sprintf("1 to %d", MaxConnections))
-	}
+	v.Within("connections", int64(g.Connections), 1, MaxConnections)
 	if g.Ambiguous != Retry && g.Ambiguous != Hold {
 		v.Add("ambiguous", fmt.Sprintf("unknown %q", g.Ambiguous), "retry or hold")
 	}
@@ -198,7 +191,7 @@ func (g Gate) validate() error {
 	return v.Err()
 }
 
-// params are what holds for a user. Without a throttle there is no limit, and an operator can stop a user all the same.
+// params are the limits of a user. Without a throttle there are none, but an operator can still stop the user.
 func (g *Gate) params(u *store.User) (outbreak.Params, error) {
 	if g.Mail == nil {
 		return outbreak.Params{Exempt: true}, nil

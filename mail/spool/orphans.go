@@ -3,16 +3,17 @@ package spool
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"weir/store"
 )
 
-// orphanBatch is how many delayed mails are looked at in one go.
+// orphanBatch is how many delayed messages are looked at in one transaction.
 const orphanBatch = 500
 
-// holdAll holds everything of a user that waits in a delay queue of any throttle, and returns how many recipients.
+// holdAll holds all messages of a user in delay queues of any throttle, and returns how many recipients.
 func holdAll(tx store.MailTx, user string) (n int, err error) {
 	for after := store.MailID(0); ; {
 		page, err := tx.Letters(store.LetterQuery{User: user, State: store.Delayed, After: after}, orphanBatch)
@@ -20,7 +21,7 @@ func holdAll(tx store.MailTx, user string) (n int, err error) {
 			return 0, err
 		}
 		for i := range page {
-			k, err := hold(tx, page[i].To, func(int) bool { return true })
+			k, err := hold(tx, page[i].To, nil)
 			if err != nil {
 				return 0, err
 			}
@@ -33,113 +34,85 @@ func holdAll(tx store.MailTx, user string) (n int, err error) {
 	}
 }
 
-// hold holds the addressees that are delayed and match.
-func hold(tx store.MailTx, rows []store.Addressee, match func(i int) bool) (int, error) {
+// hold holds the delayed addressees, except for those that are kept, by index.
+func hold(tx store.MailTx, rows []store.Addressee, kept []bool) (int, error) {
 	return changeRows(tx, rows, func(i int, a *store.Addressee) bool {
-		is := a.State == store.Delayed && match(i)
-		if is {
-			a.State = store.Held
-		}
-		return is
+		return (kept == nil || !kept[i]) && move(a, store.Delayed, store.Held)
 	})
 }
 
-// sweepDelayed holds what is delayed and in no delay queue, as nothing would ever let it go. That should not happen;
-// operators find it in the audit log. What a view finds is looked at again before it is changed.
+// sweepDelayed holds recipients that are delayed and in no delay queue, since nothing would ever let them go. That
+// should not happen, and is in the audit log. What a view finds is looked at again before it is changed.
 func (q *queue) sweepDelayed(ctx context.Context, now time.Time) error {
 	for after, more := store.MailID(0), true; more; {
-		var suspects []store.MailID
-		err := q.store.View(ctx, func(tx store.MailTx) error {
+		suspects, err := read(ctx, q.env, func(tx store.MailTx) (suspects []store.MailID, err error) {
 			page, err := tx.Letters(store.LetterQuery{State: store.Delayed, After: after}, orphanBatch)
-			if err != nil {
-				return err
-			}
 			known := queues{}
-			for i := range page {
-				left, err := known.leftOut(tx, &page[i])
-				if err != nil {
-					return err
-				}
-				if len(left) > 0 {
+			for i := 0; i < len(page) && err == nil; i++ {
+				var waiting []bool
+				if waiting, err = known.waiting(tx, &page[i]); slices.Contains(waiting, false) {
 					suspects = append(suspects, page[i].ID)
 				}
 				after = page[i].ID
 			}
 			more = len(page) == orphanBatch
-			return nil
+			return suspects, err
 		})
+		if err == nil && len(suspects) > 0 {
+			err = q.update(ctx, func(tx store.MailTx) error { return holdOrphans(tx, now, suspects) })
+		}
 		if err != nil {
-			return err
-		}
-		if len(suspects) == 0 {
-			continue
-		}
-		if err := q.update(ctx, func(tx store.MailTx) error { return holdOrphans(tx, now, suspects) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// holdOrphans holds what is delayed of these mails and in no delay queue.
+// holdOrphans holds recipients of these messages that are delayed and in no delay queue.
 func holdOrphans(tx store.MailTx, now time.Time, ids []store.MailID) error {
 	known := queues{}
 	for _, id := range ids {
-		l, err := tx.Letter(id)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // it has left meanwhile
+		m, err := readMail(tx, id)
+		if isNotFound(err) {
+			continue // it has left in the meantime
 		}
 		if err != nil {
 			return err
 		}
-		q := store.Queued{Letter: l}
-		if q.To, err = tx.Addressees(id); err != nil {
-			return err
-		}
-		left, err := known.leftOut(tx, &q)
+		waiting, err := known.waiting(tx, &m)
 		if err != nil {
 			return err
 		}
-		n, err := hold(tx, q.To, func(i int) bool { return left[i] })
+		n, err := hold(tx, m.To, waiting)
+		if err == nil && n > 0 {
+			err = tx.Log(entry(now, weirItself, "held", m.User, id, recipientsText(n)+": in no delay queue"))
+		}
 		if err != nil {
-			return err
-		}
-		if n == 0 {
-			continue
-		}
-		if err := tx.Log(entry(now, weirItself, "held", l.User, id,
-			fmt.Sprintf("%d recipient%s: in no delay queue", n, plural(n)))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// queues are what is in the delay queues of users, by user and mail. nil: unknown, as a newer weir wrote it.
+// queues are the delay queues of users, by user and message. nil: unknown, since a newer weir wrote it.
 type queues map[string]map[store.MailID]mailItems
 
-// leftOut returns the addressees of a mail that are delayed and in no delay queue.
-func (q queues) leftOut(tx store.MailTx, l *store.Queued) (map[int]bool, error) {
-	in, known := q[l.User]
+// waiting reports for each addressee of a message whether it is in a delay queue, or need not be.
+func (q queues) waiting(tx store.MailTx, m *store.Queued) ([]bool, error) {
+	in, known := q[m.User]
 	if !known {
 		var err error
-		if in, err = queued(tx, l.User); err != nil {
+		if in, err = queued(tx, m.User); err != nil {
 			return nil, err
 		}
-		q[l.User] = in
+		q[m.User] = in
 	}
-	if in == nil {
-		return nil, nil
+	one := in[m.ID]
+	waiting := one.among(m.To)
+	for i := range m.To {
+		waiting[i] = waiting[i] || in == nil || m.To[i].State != store.Delayed
 	}
-	one := in[l.ID]
-	waiting := one.among(l.To)
-	left := map[int]bool{}
-	for i := range l.To {
-		if l.To[i].State == store.Delayed && !waiting[i] {
-			left[i] = true
-		}
-	}
-	return left, nil
+	return waiting, nil
 }
 
 func queued(tx store.MailTx, user string) (map[store.MailID]mailItems, error) {
@@ -154,14 +127,10 @@ func queued(tx store.MailTx, user string) (map[store.MailID]mailItems, error) {
 		case errors.Is(err, store.ErrNewer):
 			return nil, nil
 		case err != nil:
-			continue // it is begun anew
+			continue // it begins anew
 		}
 		for _, one := range byMail(m.state.Waiting()) {
-			if before, ok := all[one.mail]; ok {
-				for number := range before.numbers {
-					one.numbers[number] = true
-				}
-			}
+			maps.Copy(one.numbers, all[one.mail].numbers)
 			all[one.mail] = one
 		}
 	}

@@ -10,33 +10,33 @@ import (
 	"weir/store"
 )
 
-// A queue takes mail over and keeps it, judges it in the transaction that stores it, and runs the clocks of users.
+// A queue accepts messages, judges them in the transaction that stores them, and runs the clocks of users.
 type queue struct {
 	*env
 	delivery *delivery
 	reach    *reaches
 	space    space
-	changed  atomic.Bool // the configuration has, and not everybody was looked at yet
+	changed  atomic.Bool // the configuration has changed, and not all users were looked at
 }
 
-// Stage returns where the text of a mail is written to. Writing fails with store.ErrFull where the disk is too full.
+// Stage returns a writer for the text of a message. It returns store.ErrFull if the disk is too full.
 func (q *queue) Stage() store.Staged { return incomingText{q.store.Stage(), q} }
 
-// Queue returns up to limit mails that match, with their remaining addressees.
+// Queue returns up to limit messages that match, with their remaining addressees.
 func (q *queue) Queue(ctx context.Context, query store.LetterQuery, limit int) ([]store.Queued, error) {
 	return read(ctx, q.env, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(query, limit) })
 }
 
-// Count returns how many mails and addressees there are, by state.
-func (q *queue) Count(ctx context.Context) (letters int, addressees map[store.State]int, err error) {
+// Count returns how many messages there are, and how many addressees by state.
+func (q *queue) Count(ctx context.Context) (messages int, addressees map[store.State]int, err error) {
 	err = q.store.View(ctx, func(tx store.MailTx) error {
-		letters, addressees, err = tx.Count()
+		messages, addressees, err = tx.Count()
 		return err
 	})
-	return letters, addressees, err
+	return messages, addressees, err
 }
 
-// Show returns a mail with its remaining addressees, or store.ErrNotFound.
+// Show returns a message with its remaining addressees, or store.ErrNotFound.
 func (q *queue) Show(ctx context.Context, id store.MailID) (store.Queued, error) {
 	return read(ctx, q.env, func(tx store.MailTx) (store.Queued, error) { return readMail(tx, id) })
 }
@@ -62,20 +62,20 @@ func (q *queue) Users(ctx context.Context, after string, limit int) ([]store.Use
 // lookEvery is how often a store is asked how much space it has.
 const lookEvery = time.Second
 
-// spacious is a store that knows how many bytes new mail may take, so that there is always space for what becomes of
-// the mail it has: of the disk, and of what it has free inside, where texts go that are not in files.
+// spacious is a store that knows how many bytes new messages may take: on the disk, and in the free part of its own
+// file, for texts without a file. The rest is for changes of the messages that it has.
 type spacious interface {
 	Space() (disk, inside int64)
 }
 
-// space is how much new mail the store may take.
+// space is how many bytes new messages may take.
 type space struct {
 	mu           sync.Mutex
 	at           time.Time // when the store was asked
 	disk, inside int64
 }
 
-// take takes space for new mail, or says that there is none: store.ErrFull.
+// take takes space for a new message, or returns store.ErrFull.
 func (q *queue) take(bytes int, filed bool) error {
 	kept, ok := q.store.(spacious)
 	if !ok {
@@ -98,10 +98,10 @@ func (q *queue) take(bytes int, filed bool) error {
 	return nil
 }
 
-// Full returns store.ErrFull where there is no space for new mail, however short.
+// Full returns store.ErrFull if there is no space for any new message.
 func (q *queue) Full() error { return q.take(0, false) }
 
-// incomingText is the text of a new mail. Those that weir writes itself always find space, as long as there is any.
+// incomingText is the text of a new message. Messages of weir itself may use the rest of the space.
 type incomingText struct {
 	store.Staged
 	queue *queue

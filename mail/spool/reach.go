@@ -24,31 +24,25 @@ var (
 
 // A Reach is a reach throttle.
 type Reach struct {
-	// The name that sketches are kept under: gates that name the same one share them.
-	Name string
-	// What holds.
-	Rules *reach.Rules
-	// What is usual among users. It outlives changes of the rules.
-	Population *reach.Population
-	// Whether it is in shadow: it counts, and everything passes. nil: it never is.
-	Shadow func() bool
+	Name       string // of its sketches: gates with the same name share them
+	Rules      *reach.Rules
+	Population *reach.Population // what is usual among users; a change of the rules keeps it
+	Shadow     func() bool       // whether it is in shadow: it counts, and everything passes; nil: never
 }
 
 func (r *Reach) inShadow() bool { return r.Shadow != nil && r.Shadow() }
 
-// A sketch is what is stored of a user of a reach throttle: its state, and what the spool itself has to know.
+// A sketch is what is stored of a user of a reach throttle: its state, and the fields that the spool needs.
 type sketch struct {
-	state reach.State
-	told  time.Time // when the user was last told of withheld mail; to the second
-	// The flag was raised in shadow, and has no consequences later.
-	shadow bool
-	// What of the user's is withheld: recipients, and bytes of mails with some.
-	withheld int
-	bytes    int64
+	state    reach.State
+	told     time.Time // when the user was last told of withheld messages; to the second
+	shadow   bool      // the flag was set in shadow, and has no consequences later
+	withheld int       // recipients
+	bytes    int64     // of messages with such recipients
 }
 
-// The layout: the version, flags, when the user was told (seconds), what is withheld (recipients, bytes), all as
-// varints, and the state.
+// The layout: the version, flags, when the user was told (seconds), withheld recipients and bytes, all as varints, and
+// the state.
 const (
 	sketchVersion = 1
 	sketchShadow  = 1
@@ -59,12 +53,7 @@ func (k *sketch) append(b []byte) ([]byte, error) {
 	if k.shadow {
 		flags |= sketchShadow
 	}
-	b = append(b, sketchVersion, flags)
-	var told uint64
-	if !k.told.IsZero() {
-		told = uint64(max(k.told.Unix(), 0))
-	}
-	b = binary.AppendUvarint(b, told)
+	b = appendTold(append(b, sketchVersion, flags), k.told)
 	b = binary.AppendUvarint(b, uint64(max(k.withheld, 0)))
 	return k.state.AppendBinary(binary.AppendUvarint(b, uint64(max(k.bytes, 0))))
 }
@@ -85,14 +74,11 @@ func (k *sketch) read(b []byte) error {
 		}
 		numbers[i], rest = v, rest[n:]
 	}
-	told := numbers[0]
-	if b[1]&^sketchShadow != 0 || told > maxTold {
+	if b[1]&^sketchShadow != 0 || numbers[0] > maxTold {
 		return fmt.Errorf("a sketch: no flags or no time: %w", store.ErrCorrupt)
 	}
-	next := sketch{shadow: b[1]&sketchShadow != 0, withheld: int(numbers[1]), bytes: int64(numbers[2])}
-	if told > 0 {
-		next.told = time.Unix(int64(told), 0)
-	}
+	next := sketch{shadow: b[1]&sketchShadow != 0, told: toldAt(numbers[0]), withheld: int(numbers[1]),
+		bytes: int64(numbers[2])}
 	switch err := next.state.UnmarshalBinary(rest); {
 	case errors.Is(err, reach.ErrNewer):
 		return fmt.Errorf("a sketch: %w: %w", err, store.ErrNewer)
@@ -113,16 +99,18 @@ type reachTx struct {
 	shadow bool
 	sketch sketch
 	stored bool // flagged, as it is stored: in shadow, too
-	was    bool // flagged in earnest, when it began
+	was    bool // flagged, and not in shadow, when the transaction began
 	since  time.Time
 
-	counts  *reachCount // of the mail that is judged
+	gate    *Gate       // of the message that is judged
+	account store.User  // its user
+	counts  *reachCount // its recipients
 	verdict reach.Verdict
 	quiet   bool // the observer is not told the verdict
 	samples []reach.Sample
 }
 
-// open begins a reachTx, and reads what is stored.
+// open begins a reachTx, and reads the sketch.
 func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (*reachTx, error) {
 	c := &reachTx{reach: r, tx: tx, now: now, of: of, user: user, shadow: of.inShadow()}
 	kept, err := tx.Sketch(of.Name, user)
@@ -140,7 +128,7 @@ func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (
 			user, "error", err)
 		c.sketch = sketch{}
 	}
-	if c.sketch.shadow && !c.shadow { // what was counted in shadow has no consequences later
+	if c.sketch.shadow && !c.shadow { // a flag of the time in shadow has no consequences
 		c.sketch.shadow = false
 		c.sketch.state.Clear(now)
 	}
@@ -160,24 +148,37 @@ func (c *reachTx) read(b []byte) error {
 	return c.sketch.state.SetKnown(known)
 }
 
-// judge says what becomes of recipients. An exempt user is not judged, and counted all the same: the recipients are
-// known when the user is not exempt any more.
+// judge decides about recipients. The recipients of an exempt user are counted all the same: they are known when the
+// user is not exempt any more.
 func (c *reachTx) judge(counts *reachCount) {
 	c.verdict = c.sketch.state.Judge(c.of.Rules, c.of.Population, c.now, counts.keys, counts.fates)
 	if c.of.Rules.Exempt(c.user) {
-		c.verdict.Flagged, c.verdict.Now, c.verdict.Held, c.verdict.Refused, c.verdict.Cause = false, false, 0, 0,
-			reach.NoCause
+		c.verdict.Flagged, c.verdict.Now = false, false
+		c.verdict.Held, c.verdict.Refused, c.verdict.Cause = 0, 0, reach.NoCause
 		clear(counts.fates)
 	}
 }
 
-// commit takes recipients into the history, with what became of them.
+// refused returns the error of a refused message, or nil.
+func (c *reachTx) refused() error {
+	switch {
+	case c == nil || c.shadow || c.verdict.Refused == 0:
+		return nil
+	case c.verdict.Cause == reach.TooMany:
+		return ErrFlaggedLimit
+	case c.verdict.Cause == reach.AllBlocked:
+		return ErrFlagged
+	}
+	return ErrNewRecipient
+}
+
+// commit takes recipients and their fates into the history.
 func (c *reachTx) commit(counts *reachCount) {
 	_, samples := c.sketch.state.Commit(c.of.Rules, c.of.Population, c.now, counts.keys, counts.fates)
 	c.samples = append(c.samples, samples...)
 }
 
-// store writes what has changed, into the audit log too.
+// store writes the sketch, and changes of the flag into the audit log.
 func (c *reachTx) store() error {
 	since, by, flagged := c.sketch.state.Flagged()
 	if flagged && c.of.Rules.Exempt(c.user) {
@@ -223,62 +224,29 @@ func figureText(f reach.Figure) string {
 	if f.Limit == 0 {
 		return "an operator flagged him"
 	}
-	return fmt.Sprintf("%.0f new recipients within %s %s, the limit is %.0f", f.New, article(f.Window), f.Window,
-		f.Limit)
-}
-
-func article(w reach.Window) string {
-	if w == reach.Hour {
-		return "an"
+	article := "a"
+	if f.Window == reach.Hour {
+		article = "an"
 	}
-	return "a"
+	return fmt.Sprintf("%.0f new recipients within %s %s, the limit is %.0f", f.New, article, f.Window, f.Limit)
 }
 
-// A reached is what is left to do when a transaction with a reachTx is over.
-type reached struct {
-	of      *Reach
-	user    string
-	now     time.Time
-	changed bool // whether the user is flagged
-	verdict reach.Verdict
-	shadow  bool
-	judged  bool
-	samples []reach.Sample
-}
-
-func (c *reachTx) end() reached {
-	_, _, flagged := c.sketch.state.Flagged()
-	return reached{of: c.of, user: c.user, now: c.now, changed: c.stored != flagged, verdict: c.verdict,
-		shadow: c.shadow, judged: !c.quiet, samples: c.samples}
-}
-
-// settleReach does what is left to do after a transaction.
-func (r *reaches) settleReach(after reached) {
-	of, v := after.of, &after.verdict
-	if of == nil {
+// settleReach does after a transaction what follows from a reachTx that was stored. nil: nothing.
+func (r *reaches) settleReach(c *reachTx) {
+	if c == nil {
 		return
 	}
-	if len(after.samples) > 0 {
-		of.Population.Observe(after.now, after.samples)
+	if len(c.samples) > 0 {
+		c.of.Population.Observe(c.now, c.samples)
 	}
-	if after.changed {
-		r.refresh(&r.flagged, of.Name, after.user)
+	if _, _, flagged := c.sketch.state.Flagged(); flagged != c.stored {
+		r.refresh(&r.flagged, c.of.Name, c.user)
 	}
-	if after.judged {
-		r.tell.Reached(of.Name, *v, after.shadow)
+	if !c.quiet {
+		r.tell.Reached(c.of.Name, c.verdict, c.shadow)
 	}
-	if v.Now && !after.shadow {
-		r.tell.Flagged(of.Name)
-		r.log.Warn("a user is flagged", "throttle", of.Name, "user", after.user, "why", figureText(v.Figure))
+	if c.verdict.Now && !c.shadow {
+		r.tell.Flagged(c.of.Name)
+		r.log.Warn("a user is flagged", "throttle", c.of.Name, "user", c.user, "why", figureText(c.verdict.Figure))
 	}
-}
-
-func refusal(v reach.Verdict) error {
-	switch v.Cause {
-	case reach.TooMany:
-		return ErrFlaggedLimit
-	case reach.AllBlocked:
-		return ErrFlagged
-	}
-	return ErrNewRecipient
 }

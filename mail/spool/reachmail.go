@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/mail/notice"
@@ -11,14 +12,14 @@ import (
 	"weir/throttle/reach"
 )
 
-// reachCount are the recipients of a mail that a reach throttle counts.
+// reachCount are the recipients of a message that a reach throttle counts.
 type reachCount struct {
 	keyList
 	fates []reach.Fate
 	of    []int // by recipient: the index of the key; -1: not counted
 }
 
-// countReach finds out which recipients are counted: each person once.
+// countReach returns the recipients that are counted: each person once.
 func (r *reaches) countReach(g *Gate, user *store.User, to []To) *reachCount {
 	c := &reachCount{of: make([]int, len(to))}
 	for i := range to {
@@ -26,32 +27,27 @@ func (r *reaches) countReach(g *Gate, user *store.User, to []To) *reachCount {
 		if g.free(user, to[i].Address, normal(to[i].Address)) {
 			continue
 		}
-		person, counted := g.Reach.Rules.Recipient(to[i].Address)
-		if !counted {
-			continue
+		if person, counted := g.Reach.Rules.Recipient(to[i].Address); counted {
+			c.of[i] = c.add(r.keys, person)
 		}
-		c.of[i] = c.add(r.keys, person)
 	}
 	c.fates = make([]reach.Fate, len(c.keys))
 	return c
 }
 
-func (c *reachCount) fate(i int) reach.Fate {
-	if c == nil || c.of[i] < 0 {
+// fate is that of a recipient. A nil reachTx has judged nobody.
+func (c *reachTx) fate(i int) reach.Fate {
+	if c == nil || c.counts.of[i] < 0 {
 		return reach.Pass
 	}
-	return c.fates[c.of[i]]
+	return c.counts.fates[c.counts.of[i]]
 }
 
-// refuse makes all recipients of a mail that is not taken count as tried only.
-func (c *reachCount) refuse() {
-	for i := range c.fates {
-		c.fates[i] = reach.Refuse
-	}
-}
+// refuse makes all recipients of a message that is not taken count as tried only.
+func (c *reachCount) refuse() { c.fates = slices.Repeat([]reach.Fate{reach.Refuse}, len(c.fates)) }
 
-// countsReach reports whether a mail is put before the reach throttle: not a notification, which has no sender and one
-// recipient, unless a user with a password sent it.
+// countsReach reports whether the reach throttle judges a message. It does not judge a notification, which has no
+// sender and one recipient, unless a user with a password sent it.
 func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	if g.Reach == nil {
 		return false
@@ -65,24 +61,25 @@ func (g *Gate) countsReach(user, sender string, recipients int) bool {
 	return !byAddress(user)
 }
 
-// reach asks the reach throttle. One refused recipient refuses the mail: all are noted as tried, in.refusal says why.
-func (in *incoming) reach(tx store.MailTx) error {
-	in.reachTx, in.counts, in.refusal, in.putOff = nil, nil, nil, nil
+// reach asks the reach throttle. If it refuses a recipient, the message is refused: all recipients count as tried, and
+// in.refusal says why.
+func (in *incoming) reach(tx store.MailTx) (err error) {
+	in.reachTx, in.refusal, in.putOff = nil, nil, nil
 	if !in.gate.countsReach(in.e.User, in.e.Sender, len(in.e.To)) {
 		return nil
 	}
-	c, user, err := in.queue.reach.ask(tx, in.now, in.gate, in.e.User, in.e.To)
+	in.reachTx, err = in.queue.reach.ask(tx, in.now, in.gate, in.e.User, in.e.To)
+	c := in.reachTx
 	if err != nil || c == nil {
 		return err
 	}
-	in.reachTx, in.counts = c, c.counts
-	if !c.shadow && c.verdict.Refused > 0 {
-		return in.refuse(&user, refusal(c.verdict))
+	if why := c.refused(); why != nil {
+		return in.refuse(why)
 	}
 	if n := c.verdict.Held; n > 0 && !c.shadow {
 		o := c.of.Rules.Options()
 		if c.sketch.withheld+n > o.Withheld || c.sketch.bytes+in.text.Size > int64(o.WithheldSize) {
-			return in.refuse(&user, ErrWithheld)
+			return in.refuse(ErrWithheld)
 		}
 		c.sketch.withheld, c.sketch.bytes = c.sketch.withheld+n, c.sketch.bytes+in.text.Size
 	}
@@ -90,89 +87,77 @@ func (in *incoming) reach(tx store.MailTx) error {
 	return nil
 }
 
-// refuse counts everybody as tried. The mail is not taken; but what is refused for now another server would try again,
-// and where the user is stopped it is held with what weir has.
-func (in *incoming) refuse(user *store.User, why error) error {
-	in.counts.refuse()
-	in.reachTx.commit(in.counts)
-	forNow := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
-	if forNow && in.e.Diverted && in.queue.Stopped(in.gate.Name, in.e.User) {
-		clear(in.counts.fates)
+// refuse counts all recipients as tried. The message is not taken, with one exception: a temporary refusal of a
+// diverted message would make the other server try again. If the user is stopped, the message is held instead.
+func (in *incoming) refuse(why error) error {
+	counts := in.reachTx.counts
+	counts.refuse()
+	in.reachTx.commit(counts)
+	temporary := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
+	if temporary && in.e.Diverted && in.queue.Stopped(in.gate.Name, in.e.User) {
+		clear(counts.fates)
 		in.putOff = why
 		return nil
 	}
 	in.refusal = why
-	return in.tellFlagged(user)
+	return in.endReach()
 }
 
-// tellFlagged stores the reachTx, and tells the admin and the user that the user was flagged or has mail withheld.
-func (in *incoming) tellFlagged(user *store.User) (err error) {
-	if in.reachTx == nil {
-		return nil
+// endReach stores the reachTx with its notices.
+func (in *incoming) endReach() (err error) {
+	if in.reachTx != nil {
+		in.told, err = in.reachTx.finish()
 	}
-	told := false
-	in.reached, told, err = in.reachTx.finish(in.gate, user)
-	in.told = in.told || told
 	return err
 }
 
-// ask judges the recipients of a mail that the reach throttle of a gate counts. nil: it counts none.
-func (r *reaches) ask(tx store.MailTx, now time.Time, g *Gate, name string, to []To) (*reachTx, store.User, error) {
+// ask judges the recipients of a message that the reach throttle of a gate counts. It returns nil if it counts none.
+func (r *reaches) ask(tx store.MailTx, now time.Time, g *Gate, name string, to []To) (*reachTx, error) {
 	user, err := userOf(tx, name)
 	if err != nil {
-		return nil, user, err
+		return nil, err
 	}
 	counts := r.countReach(g, &user, to)
 	if len(counts.keys) == 0 {
-		return nil, user, nil
+		return nil, nil
 	}
 	c, err := r.open(tx, now, g.Reach, name)
 	if err != nil {
-		return nil, user, err
+		return nil, err
 	}
-	c.counts = counts
+	c.gate, c.account, c.counts = g, user, counts
 	c.judge(counts)
 	if c.shadow {
 		clear(counts.fates) // all of them go on
 	}
-	return c, user, nil
+	return c, nil
 }
 
-// finish tells the admin and the user what there is to tell, and stores what has changed. It reports whether there is a
-// notice to deliver.
-func (c *reachTx) finish(g *Gate, user *store.User) (after reached, told bool, err error) {
-	if told, err = c.tell(g, user); err == nil {
+// finish writes notices and stores the sketch. It reports whether there is a notice to deliver.
+func (c *reachTx) finish() (told bool, err error) {
+	if told, err = c.tell(); err == nil {
 		err = c.store()
 	}
-	if err != nil {
-		return reached{}, false, err
-	}
-	return c.end(), told, nil
+	return told, err
 }
 
-// tell tells the admin and the user that the user was flagged or has mail withheld, once in a while. user may be nil.
-// It reports whether there is something to deliver.
-func (c *reachTx) tell(g *Gate, user *store.User) (bool, error) {
+// tell tells the admin and the user that the user was flagged or has messages withheld, at most once per NoticeEvery.
+// It reports whether there is a notice to deliver.
+func (c *reachTx) tell() (bool, error) {
 	flagged := c.verdict.Now && !c.shadow
 	if c.shadow || !flagged && c.verdict.Held == 0 || !c.sketch.told.IsZero() &&
-		c.now.Sub(c.sketch.told).Abs() < g.NoticeEvery {
+		c.now.Sub(c.sketch.told).Abs() < c.gate.NoticeEvery {
 		return false, nil
-	}
-	if user == nil {
-		u, err := userOf(c.tx, c.user)
-		if err != nil {
-			return false, err
-		}
-		user = &u
 	}
 	admin := ""
 	if flagged {
-		admin = g.Admin
+		admin = c.gate.Admin
 	}
 	c.sketch.told = c.now
 	action := c.of.Rules.Options().Over
-	return c.reach.notify(c.tx, c.now, g, user, notification{kind: notice.Flagged, adminKind: notice.AdminFlagged,
-		user: action != reach.Flag, admin: admin, why: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)})
+	return c.reach.notify(c.tx, c.now, c.gate, &c.account, notification{kind: notice.Flagged,
+		adminKind: notice.AdminFlagged, user: action != reach.Flag, admin: admin,
+		why: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)})
 }
 
 func holds(r *reach.Rules, action reach.Action) string {
@@ -189,7 +174,7 @@ func holds(r *reach.Rules, action reach.Action) string {
 	return "his mail goes on"
 }
 
-// userOf reads a user; only the name where the store has none.
+// userOf reads a user. One that the store does not have has only a name.
 func userOf(tx store.MailTx, name string) (store.User, error) {
 	user, err := tx.User(name)
 	if isNotFound(err) {
@@ -198,24 +183,20 @@ func userOf(tx store.MailTx, name string) (store.User, error) {
 	return user, err
 }
 
-// A freed is what is not withheld any more of a gate's mail.
+// A freed is what is not withheld any more of the mail of a gate.
 type freed struct {
 	known      []string // released recipients
 	recipients int
 	bytes      int64
-	mail       store.MailID // whose bytes were noted last
+	mail       store.MailID // whose bytes were added last
 }
 
-// settleWithheld notes what was decided about withheld mail: released recipients are known to those gates from now on.
+// settleWithheld notes what was decided about withheld messages: the gates know released recipients from now on.
 func (r *reaches) settleWithheld(tx store.MailTx, now time.Time, user string, freed map[string]*freed) error {
 	for gate, f := range freed {
 		g := r.gates.Load().of(gate)
 		if g == nil || g.Reach == nil {
 			continue
-		}
-		to := make([]To, len(f.known))
-		for i := range to {
-			to[i].Address = f.known[i]
 		}
 		u, err := userOf(tx, user)
 		if err != nil {
@@ -225,7 +206,7 @@ func (r *reaches) settleWithheld(tx store.MailTx, now time.Time, user string, fr
 		if err != nil {
 			return err
 		}
-		c.sketch.state.Learn(g.Reach.Rules, now, r.countReach(g, &u, to).keys)
+		c.sketch.state.Learn(g.Reach.Rules, now, r.countReach(g, &u, addressed(f.known)).keys)
 		c.sketch.withheld, c.sketch.bytes = max(0, c.sketch.withheld-f.recipients), max(0, c.sketch.bytes-f.bytes)
 		if err := c.store(); err != nil {
 			return err
@@ -240,8 +221,9 @@ func (r *reaches) Flagged(gate, user string) bool {
 	return g != nil && g.Reach != nil && !g.Reach.inShadow() && r.flagged.has(g.Reach.Name, user)
 }
 
-// Reaches reports whether a user may write to a recipient, for gates that can refuse one by one: ErrNewRecipient,
-// ErrFlagged or ErrFlaggedLimit. It counts what it refuses. Users who are not flagged may write to anybody.
+// Reaches is for gates that can refuse single recipients. It returns nil if a user may write to a recipient, and else
+// ErrNewRecipient, ErrFlagged or ErrFlaggedLimit. It counts what it refuses. Users who are not flagged may write to
+// anybody.
 func (r *reaches) Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error {
 	if !r.Flagged(gate, user) {
 		return nil
@@ -250,39 +232,27 @@ func (r *reaches) Reaches(ctx context.Context, now time.Time, gate, user, sender
 	if g == nil || !g.countsReach(user, sender, 1) {
 		return nil
 	}
-	var refused error
-	ask := func(tx store.MailTx) (*reachTx, store.User, error) {
-		c, u, err := r.ask(tx, now, g, user, []To{{Address: recipient}})
-		if refused = nil; c != nil && c.verdict.Refused > 0 && !c.shadow {
-			refused = refusal(c.verdict)
-		}
-		return c, u, err
-	}
-	err := r.store.View(ctx, func(tx store.MailTx) error {
-		_, _, err := ask(tx)
-		return err
-	})
-	if err != nil || refused == nil {
+	ask := func(tx store.MailTx) (*reachTx, error) { return r.ask(tx, now, g, user, []To{{Address: recipient}}) }
+	c, err := read(ctx, r.env, ask)
+	if err != nil || c.refused() == nil {
 		return err
 	}
-	var after reached
 	told := false
-	err = r.update(ctx, func(tx store.MailTx) error {
-		after, told = reached{}, false
-		c, u, err := ask(tx)
-		if err != nil || refused == nil {
+	err = r.update(ctx, func(tx store.MailTx) (err error) {
+		told = false
+		if c, err = ask(tx); err != nil || c.refused() == nil {
 			return err
 		}
 		c.commit(c.counts)
-		after, told, err = c.finish(g, &u)
+		told, err = c.finish()
 		return err
 	})
-	if err != nil {
+	if err != nil || c.refused() == nil {
 		return err
 	}
-	r.settleReach(after)
+	r.settleReach(c)
 	if told {
-		_ = r.delivery.handDue(ctx, now) // what fails is logged, and tried again
+		_ = r.delivery.handDue(ctx, now) // an error is logged, and it is tried again
 	}
-	return refused
+	return c.refused()
 }

@@ -13,7 +13,7 @@ import (
 	"weir/throttle/reach"
 )
 
-// A reaches is what reach throttles know of users, those at gates and those that are only asked.
+// A reaches is what reach throttles know of users: throttles of gates, and those that clients of the API ask.
 type reaches struct {
 	*env
 	delivery   *delivery
@@ -25,7 +25,7 @@ type reaches struct {
 	}
 }
 
-// ConfigureReach says which reach throttles there are from now on. New ones read what they have learnt.
+// ConfigureReach says which reach throttles there are from now on. New ones read the population that they have learnt.
 func (r *reaches) ConfigureReach(ctx context.Context, list []*Reach) error {
 	for _, of := range list {
 		if !slices.ContainsFunc(r.reachThrottles(), func(old *Reach) bool { return old.Population == of.Population }) {
@@ -55,7 +55,18 @@ func (r *reaches) reachNamed(name string) *Reach {
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// CountFlagged is how many users are known in memory to be flagged, by throttles that are there and not in shadow.
+// flaggedNow reports whether a user is flagged at a time. Nothing is stored.
+func (r *reaches) flaggedNow(tx store.MailTx, now time.Time, of *Reach, user string) (bool, error) {
+	c, err := r.open(tx, now, of, user)
+	if err != nil {
+		return false, err
+	}
+	c.sketch.state.Advance(of.Rules, of.Population, now)
+	_, _, flagged := c.sketch.state.Flagged()
+	return flagged, nil
+}
+
+// CountFlagged is how many users in memory are flagged by throttles that exist and are not in shadow.
 func (r *reaches) CountFlagged() (n int) {
 	for _, u := range r.flagged.all() {
 		if of := r.reachNamed(u.throttle); of != nil && !of.inShadow() {
@@ -65,7 +76,7 @@ func (r *reaches) CountFlagged() (n int) {
 	return n
 }
 
-// unflagEvery is how often flags that are over are ended. They refuse nothing in the meantime.
+// unflagEvery is how often flags that are over are removed. They refuse nothing in the meantime.
 const unflagEvery = time.Minute
 
 func (r *reaches) unflagDue(ctx context.Context, now time.Time) error {
@@ -75,24 +86,17 @@ func (r *reaches) unflagDue(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	r.unflagging.at = now
-	var over []throttleUser
-	err := r.store.View(ctx, func(tx store.MailTx) error {
-		over = nil
-		return r.flagged.each(tx, func(k throttleUser) (bool, error) {
-			of := r.reachNamed(k.throttle)
-			if of == nil {
-				return true, nil
+	over, err := read(ctx, r.env, func(tx store.MailTx) (over []throttleUser, err error) {
+		err = r.flagged.each(tx, func(k throttleUser) bool {
+			// A damaged sketch must not hold up the others.
+			if of := r.reachNamed(k.throttle); of != nil {
+				if flagged, err := r.flaggedNow(tx, now, of, k.user); err == nil && !flagged {
+					over = append(over, k)
+				}
 			}
-			c, err := r.open(tx, now, of, k.user)
-			if err != nil {
-				return true, nil // others are not to wait for it
-			}
-			c.sketch.state.Advance(of.Rules, of.Population, now)
-			if _, _, flagged := c.sketch.state.Flagged(); !flagged {
-				over = append(over, k)
-			}
-			return len(over) < dueBatch, nil
+			return len(over) < dueBatch
 		})
+		return over, err
 	})
 	if err != nil {
 		return err
@@ -108,50 +112,42 @@ func (r *reaches) unflagDue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// change does something to what a reach throttle knows of a user, and stores it.
+// change changes what a reach throttle knows of a user. The observer is not told a verdict.
 func (r *reaches) change(ctx context.Context, now time.Time, of *Reach, user string, do func(*reachTx) error) error {
-	var after reached
-	err := r.update(ctx, func(tx store.MailTx) error {
-		after = reached{}
-		c, err := r.open(tx, now, of, user)
-		if err != nil {
+	var c *reachTx
+	err := r.update(ctx, func(tx store.MailTx) (err error) {
+		if c, err = r.open(tx, now, of, user); err != nil {
 			return err
 		}
+		c.quiet = true
 		if err := do(c); err != nil {
 			return err
 		}
-		if err := c.store(); err != nil {
-			return err
-		}
-		after = c.end()
-		return nil
+		return c.store()
 	})
 	if err == nil {
-		r.settleReach(after)
+		r.settleReach(c)
 	}
 	return err
 }
 
-// setFlag changes the flag of a user of a throttle, which is named.
+// setFlag changes the flag of a user of a named throttle.
 func (r *reaches) setFlag(ctx context.Context, now time.Time, throttle, user string, do func(*reachTx) error) error {
 	of := r.reachNamed(throttle)
 	if of == nil {
 		return fmt.Errorf("there is no reach throttle %q: %w", throttle, ErrUnknown)
 	}
-	return r.change(ctx, now, of, user, func(c *reachTx) error {
-		c.quiet = true
-		return do(c)
-	})
+	return r.change(ctx, now, of, user, do)
 }
 
-// ClearReach ends the flag of a user for an operator, and counts anew. Known recipients and withheld mail stay.
+// ClearReach removes the flag of a user for an operator, and counts anew. Known recipients and withheld messages stay.
 func (r *reaches) ClearReach(ctx context.Context, now time.Time, by, throttle, user string) error {
 	return r.setFlag(ctx, now, throttle, user, func(c *reachTx) error {
 		c.sketch.state.Clear(now)
 		if !c.was {
 			return nil
 		}
-		c.was = false // it is noted here
+		c.was = false // store logs no second entry
 		return c.note(by, "unflagged", "cleared")
 	})
 }
@@ -163,7 +159,7 @@ func (r *reaches) FlagReach(ctx context.Context, now time.Time, by, throttle, us
 		if c.was {
 			return c.note(by, "flagged", "by hand, beside the flag that holds: it stays until somebody clears it")
 		}
-		c.was = true // it is noted here
+		c.was = true // store logs no second entry
 		// A state keeps whole seconds, and its clock may be ahead of this one.
 		c.since, _, _ = c.sketch.state.Flagged()
 		return c.note(by, "flagged", "by hand")
@@ -175,15 +171,15 @@ type ReachStanding struct {
 	Throttle string         `json:"throttle"`
 	User     string         `json:"user"`
 	Flagged  bool           `json:"flagged"`
-	Shadow   bool           `json:"shadow,omitempty"` // only would be
+	Shadow   bool           `json:"shadow,omitempty"` // the flag has no consequences
 	Since    time.Time      `json:"since,omitzero"`   // flagged
 	Why      string         `json:"why,omitempty"`
-	Holds    string         `json:"holds,omitempty"` // what holds for the user
+	Holds    string         `json:"holds,omitempty"` // what the flag does
 	Exempt   bool           `json:"exempt,omitempty"`
-	Count    float64        `json:"recipients"` // different ones, as far as one can tell
+	Count    float64        `json:"recipients"` // different ones, estimated
 	First    time.Time      `json:"first,omitzero"`
 	Figures  []reach.Figure `json:"windows"`
-	Bytes    int            `json:"bytes"` // that are kept of the user
+	Bytes    int            `json:"bytes"` // of the sketch
 	Problem  string         `json:"problem,omitempty"`
 }
 
@@ -201,45 +197,42 @@ func (r *reaches) reachStanding(tx store.MailTx, now time.Time, of *Reach, user 
 	if one.Flagged {
 		one.Why, one.Holds = figureText(by), holds(of.Rules, of.Rules.Options().Over)
 	}
-	one.Count, one.First, one.Figures, one.Bytes = st.Count(), st.Since(), st.Figures(of.Rules, of.Population, now),
-		st.Bytes()
+	one.Count, one.First, one.Bytes = st.Count(), st.Since(), st.Bytes()
+	one.Figures = st.Figures(of.Rules, of.Population, now)
 	return one
 }
 
 // ReachStandings says how a user stands with each reach throttle that has a sketch of the user.
-func (r *reaches) ReachStandings(ctx context.Context, now time.Time, user string) (list []ReachStanding, err error) {
-	err = r.store.View(ctx, func(tx store.MailTx) error {
-		list = nil
+func (r *reaches) ReachStandings(ctx context.Context, now time.Time, user string) ([]ReachStanding, error) {
+	return read(ctx, r.env, func(tx store.MailTx) (list []ReachStanding, err error) {
 		for _, of := range r.reachThrottles() {
-			if _, err := tx.Sketch(of.Name, user); isNotFound(err) {
-				continue
-			} else if err != nil {
-				return err
+			switch _, err := tx.Sketch(of.Name, user); {
+			case err == nil:
+				list = append(list, r.reachStanding(tx, now, of, user))
+			case !isNotFound(err):
+				return nil, err
 			}
-			list = append(list, r.reachStanding(tx, now, of, user))
 		}
-		return nil
+		return list, nil
 	})
-	return list, err
 }
 
 // FlaggedUsers lists users who are flagged, or would be if the throttle were not in shadow, up to limit.
-func (r *reaches) FlaggedUsers(ctx context.Context, now time.Time, limit int) (list []ReachStanding, err error) {
-	err = r.store.View(ctx, func(tx store.MailTx) error {
-		list = nil
-		return r.flagged.each(tx, func(k throttleUser) (bool, error) {
+func (r *reaches) FlaggedUsers(ctx context.Context, now time.Time, limit int) ([]ReachStanding, error) {
+	return read(ctx, r.env, func(tx store.MailTx) (list []ReachStanding, err error) {
+		err = r.flagged.each(tx, func(k throttleUser) bool {
 			if of := r.reachNamed(k.throttle); of != nil {
 				if one := r.reachStanding(tx, now, of, k.user); one.Flagged || one.Problem != "" {
 					list = append(list, one)
 				}
 			}
-			return len(list) < limit, nil
+			return len(list) < limit
 		})
+		return list, err
 	})
-	return list, err
 }
 
-// loadPopulation reads what a reach throttle has learnt of all its users together. What cannot be read is learnt anew.
+// loadPopulation reads what a reach throttle has learnt of all its users together. A damaged one is learnt anew.
 func (r *reaches) loadPopulation(ctx context.Context, of *Reach) error {
 	return r.store.View(ctx, func(tx store.MailTx) error {
 		k, err := tx.Sketch(of.Name, "")
@@ -291,34 +284,30 @@ func (r *reaches) people(recipients []string) *reachCount {
 	return c
 }
 
-// LookReach says what would become of a message, as if the user's messages to those under way had been sent.
+// LookReach judges a message as if the messages of the user to those under way had been sent. Nothing is stored.
 func (r *reaches) LookReach(ctx context.Context, now time.Time, of *Reach, m Message,
-	underWay []string) (v reach.Verdict,
-	err error) {
+	underWay []string) (reach.Verdict, error) {
 	counts, before := r.people(m.Recipients), r.people(underWay)
-	err = r.store.View(ctx, func(tx store.MailTx) error {
+	return read(ctx, r.env, func(tx store.MailTx) (reach.Verdict, error) {
 		c, err := r.open(tx, now, of, m.User)
 		if err != nil {
-			return err
+			return reach.Verdict{}, err
 		}
-		if len(before.keys) > 0 { // nothing of it is stored
+		if len(before.keys) > 0 {
 			c.judge(before)
 			clear(before.fates)
 			c.commit(before)
 		}
 		c.judge(counts)
-		v = c.verdict
-		return nil
+		return c.verdict, nil
 	})
-	return v, err
 }
 
-// NoteReach notes a message: one that was sent, or one that was refused, whose new recipients count as tried.
+// NoteReach takes a message into the history. The recipients of one that was not sent count as tried.
 func (r *reaches) NoteReach(ctx context.Context, now time.Time, of *Reach, m Message, sent bool) error {
 	counts := r.people(m.Recipients)
 	return r.change(ctx, now, of, m.User, func(c *reachTx) error {
 		c.judge(counts)
-		c.quiet = true // the caller counts it
 		if sent {
 			clear(counts.fates)
 			c.verdict.Held, c.verdict.Refused, c.verdict.Cause = 0, 0, reach.NoCause

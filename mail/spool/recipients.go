@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,7 +15,7 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// normal is how recipients are compared and counted. What is no address is compared as it is.
+// normal is the form in which recipients are compared and counted. A text that is no address is put in lower case.
 func normal(address string) string {
 	if plain(address) {
 		return strings.ToLower(address)
@@ -25,15 +26,14 @@ func normal(address string) string {
 	return strings.ToLower(address)
 }
 
-// plain reports whether an address has nothing in it that could be written in another way.
+// plain reports whether an address could not be written in another way, except for upper and lower case.
 func plain(address string) bool {
 	at := 0
 	for i := range len(address) {
 		switch c := address[i]; {
 		case c == '@':
 			at++
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' &&
-			c <= '9', c == '.', c == '-', c == '_', c == '+', c == '=':
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(".-_+=", c) >= 0:
 		default:
 			return false
 		}
@@ -41,7 +41,7 @@ func plain(address string) bool {
 	return at == 1
 }
 
-// A hasher makes keys of recipients, so that a stolen store does not name them. It is safe for concurrent use.
+// A hasher hashes recipients, so that a stolen store does not name them. It is safe for concurrent use.
 type hasher struct{ pool *sync.Pool }
 
 func newHasher(secret []byte) hasher {
@@ -84,46 +84,29 @@ func (q *queue) Free(gate string, user *store.User, recipient string) bool {
 	return g != nil && g.free(user, recipient, normal(recipient))
 }
 
-// free is Free for a recipient, as written and in the normal form. An address that may be a route is nobody's own.
+// free is Free for a recipient as written and in the normal form. An address that may be a route is not the user's own.
 func (g *Gate) free(user *store.User, written, recipient string) bool {
 	if outbreak.Routed(written) || outbreak.Routed(recipient) {
-		return g.Mail != nil && !g.Mail.Counted(written) && !g.Mail.Counted(recipient) // it is listed just so
+		return g.Mail != nil && !g.Mail.Counted(written) && !g.Mail.Counted(recipient) // it is listed as written
 	}
-	if g.Mail != nil && !g.Mail.Counted(recipient) || recipient == "postmaster" || recipient == normal(g.Postmaster) ||
+	is := func(own string) bool { return own != "" && recipient == normal(own) }
+	if g.Mail != nil && !g.Mail.Counted(recipient) || recipient == "postmaster" || is(g.Postmaster) || is(g.Admin) ||
 		g.commands(recipient) {
 		return true
 	}
-	if g.Admin != "" && recipient == normal(g.Admin) {
-		return true
-	}
-	if user == nil {
-		return false
-	}
-	if user.Contact != "" && recipient == normal(user.Contact) {
-		return true
-	}
-	for _, sender := range user.Senders {
-		if recipient == normal(sender) {
-			return true
-		}
-	}
-	return false
+	return user != nil && (is(user.Contact) || slices.ContainsFunc(user.Senders, is))
 }
 
-// passesNull reports whether a mail is uncounted because of its sender: a notification has one recipient and no sender
+// passesNull reports whether a message is not counted because it is a notification: with one recipient and no sender
 // (RFC 5321 section 4.5.5), unless the throttle counts those too.
 func (g *Gate) passesNull(user, sender string, recipients int) bool {
 	return sender == "" && recipients == 1 && (g.Mail == nil || !g.Mail.CountsNull(user))
 }
 
-// Commands reports whether an address is one for commands, of any gate. Such an address is never told anything.
+// Commands reports whether an address is the command address of a gate. Such an address gets no notices.
 func (q *queue) Commands(address string) bool {
-	for _, way := range q.gates.Load().list {
-		if way.conf.Load().commands(normal(address)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.gates.Load().list,
+		func(way *gateway) bool { return way.conf.Load().commands(normal(address)) })
 }
 
 // commands reports whether an address is the one for commands, with a ticket or without.

@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"weir"
@@ -12,27 +13,25 @@ import (
 const (
 	dueBatch   = 64               // users per transaction
 	handBatch  = 256              // addressees per transaction
-	soon       = time.Second      // when something is looked at again that sends no signal
-	failPause  = 10 * time.Second // at most, when the store fails again and again
-	fullPause  = 15 * time.Second // for mail of a gate whose queue is full, where others are not
-	gonePause  = 15 * time.Minute // for mail of a gate that is gone
+	soon       = time.Second      // until something is looked at again that sends no signal
+	failPause  = 10 * time.Second // at most, while the store fails
+	fullPause  = 15 * time.Second // for messages of a gate whose queue is full, if others are not
+	gonePause  = 15 * time.Minute // for messages of a gate that is gone
 	lostPause  = time.Hour        // for users of a throttle that is gone
 	keepEvery  = time.Hour
-	keepUsed   = 7 * 24 * time.Hour // tickets that are over are known for so long
+	keepUsed   = 7 * 24 * time.Hour // how long old tickets are kept
 	pruneBatch = 1000
 )
 
-// RunDue does everything that is due at now, and returns when something is due next (zero: nothing known). It does not
-// wait for deliveries, which it hands to the workers. An error does not keep it from doing the rest.
+// RunDue does everything that is due at now, and returns when something is due next (zero: nothing known). It hands
+// messages to the workers without waiting for them. After an error it does the rest all the same.
 func (s *Spool) RunDue(ctx context.Context, now time.Time) (next time.Time, err error) {
 	s.next.Store(0)
 	left := s.unpark()
 	errs := []error{left, s.takeOver(ctx, now), s.correctClock(ctx, now), s.reconsiderStopped(ctx, now),
 		s.unflagDue(ctx, now), s.tickDue(ctx, now), s.handDue(ctx, now), s.drainPool(ctx, now), s.housekeep(ctx, now)}
-	errs = append(errs, s.store.View(ctx, func(tx store.MailTx) error {
-		next, err = tx.NextDue()
-		return err
-	}))
+	next, err = read(ctx, s.env, store.MailTx.NextDue)
+	errs = append(errs, err)
 	if left != nil || s.pooled.Load() {
 		next = earlier(next, now.Add(soon))
 	}
@@ -55,7 +54,7 @@ func (s *Spool) Run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			failures = 0
 		} else {
-			// Whatever happens meanwhile would most likely fail too.
+			// Whatever becomes due during the pause would most likely fail too.
 			s.complain(&s.failing, "what is due in the spool could not all be done", "error", err)
 			pause := make(chan struct{})
 			s.await(ctx, min(soon<<min(failures, 10), failPause), pause, func() { close(pause) })
@@ -72,7 +71,7 @@ func (s *Spool) Run(ctx context.Context) {
 	}
 }
 
-// await waits until it is woken, which the clock does after a time, or everything ends.
+// await waits until it is woken, at the latest by the clock, or until ctx or the spool ends.
 func (s *Spool) await(ctx context.Context, wait time.Duration, woken <-chan struct{}, wake func()) {
 	timer := s.clock.AfterFunc(wait, wake)
 	defer timer.Stop()
@@ -83,7 +82,7 @@ func (s *Spool) await(ctx context.Context, wait time.Duration, woken <-chan stru
 	}
 }
 
-// housekeep does now and then what need not be done at once.
+// housekeep does hourly work.
 func (s *Spool) housekeep(ctx context.Context, now time.Time) error {
 	s.keeping.Lock()
 	due := s.keeping.at.IsZero() || now.Sub(s.keeping.at) >= keepEvery || now.Before(s.keeping.at)
@@ -102,9 +101,88 @@ func (s *Spool) housekeep(ctx context.Context, now time.Time) error {
 	})
 	swept, failed := s.store.Sweep(ctx, now.Add(-keepEvery))
 	if swept.SetAside > 0 {
-		s.opts.Log.Warn("texts of mail that the store does not know were set aside in the data folder", "texts",
-			swept.SetAside,
-			"folder", store.AsideFolder, "kept", weir.Duration(store.KeepAside))
+		s.log.Warn("texts of mail that the store does not know were set aside in the data folder", "texts",
+			swept.SetAside, "folder", store.AsideFolder, "kept", weir.Duration(store.KeepAside))
 	}
 	return errors.Join(err, failed, s.pruneStamps(ctx, now), s.sweepDelayed(ctx, now), s.savePopulations(ctx))
+}
+
+// reconsiderStopped runs the clocks of all stopped users after a change of the configuration, which may let them try
+// again. Nothing else is due for them.
+func (q *queue) reconsiderStopped(ctx context.Context, now time.Time) error {
+	if !q.changed.Swap(false) {
+		return nil
+	}
+	err := q.tickAll(ctx, now, func(tx store.MailTx, last *store.Memory) ([]store.Memory, int, error) {
+		page, err := tx.Stopped(last.Throttle, last.User, dueBatch)
+		n := len(page)
+		if n > 0 {
+			*last = page[n-1]
+		}
+		known := q.gates.Load()
+		return slices.DeleteFunc(page, func(m store.Memory) bool { return known.throttle(m.Throttle) == nil }), n, err
+	})
+	if err != nil {
+		q.changed.Store(true)
+	}
+	return err
+}
+
+// tickAll runs the clocks of users in pages, one transaction each, until next finds fewer than dueBatch. next is given
+// what it noted of the page before, and returns the users and how many it found.
+func (q *queue) tickAll(ctx context.Context, now time.Time,
+	next func(tx store.MailTx, last *store.Memory) (page []store.Memory, found int, err error)) error {
+	var last store.Memory
+	for found := dueBatch; found == dueBatch; {
+		var results []result
+		noted := last
+		err := q.update(ctx, func(tx store.MailTx) error {
+			results, noted = nil, last
+			page, n, err := next(tx, &noted)
+			found = n
+			for i := 0; i < len(page) && err == nil; i++ {
+				var r result
+				r, err = q.tickOne(tx, now, page[i])
+				results = append(results, r)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		last = noted
+		q.settleAll(results)
+	}
+	return nil
+}
+
+// tickDue runs the clocks that are due.
+func (q *queue) tickDue(ctx context.Context, now time.Time) error {
+	return q.tickAll(ctx, now, func(tx store.MailTx, _ *store.Memory) ([]store.Memory, int, error) {
+		due, err := tx.Due(now, dueBatch)
+		return due, len(due), err
+	})
+}
+
+func (q *queue) tickOne(tx store.MailTx, now time.Time, m store.Memory) (result, error) {
+	gate := q.gates.Load().throttle(m.Throttle)
+	if gate == nil { // nothing waits any more, but messages of stopped users stay held
+		gate = &Gate{Throttle: m.Throttle}
+		if m.Stopped {
+			m.Due = now.Add(lostPause)
+			return result{}, tx.Remember(m)
+		}
+	}
+	t, err := q.openUser(tx, now, gate, m.User)
+	if errors.Is(err, store.ErrNewer) { // others must not wait for it
+		q.log.Error("what the throttle remembers of a user was written by a newer weir", "throttle", m.Throttle, "user",
+			m.User)
+		m.Due = now.Add(lostPause)
+		return result{}, tx.Remember(m)
+	}
+	if err != nil {
+		return result{}, err
+	}
+	err = t.end(news{})
+	return t.result, err
 }

@@ -13,16 +13,14 @@ import (
 	"weir/store"
 )
 
-// A Spool keeps mail. It is safe for concurrent use; make it with New. The order is New, Configure, Start, everything
-// else, Stop.
+// A Spool keeps mail. It is safe for concurrent use. The order is New, Configure, Start, everything else, Stop.
 //
-// It starts, runs and stops its parts, which know each other in one direction only: each part uses those above it in
-// this list.
+// It starts, runs and stops its parts. Each part uses only those above it in this list.
 type Spool struct {
 	*env      // what all parts share: store, clock, log, gates
-	*delivery // the workers, and what becomes of mail that is handed to them
+	*delivery // the workers, and the end of their deliveries
 	*reaches  // what reach throttles know of users
-	*queue    // what is accepted and kept, and what the mail throttle knows of users
+	*queue    // accepting and keeping, and what the mail throttle knows of users
 	*desk     // what users and operators do
 
 	end context.CancelFunc // of env.halt
@@ -32,14 +30,14 @@ type Spool struct {
 	closed  bool
 
 	failing loglimit.Line // rounds of RunDue
-	keeping struct {      // of what is done now and then
+	keeping struct {      // of housekeep
 		sync.Mutex
 		at time.Time
 	}
-	ahead struct { // of a clock that may have been
+	ahead struct { // of correctClock
 		sync.Mutex
-		latest time.Time // that it has shown
-		todo   bool      // what was stored meanwhile is to be corrected
+		latest time.Time // of the clock
+		todo   bool      // times in the store are to be corrected
 	}
 }
 
@@ -57,8 +55,8 @@ func New(o Options) (*Spool, error) {
 	return s, nil
 }
 
-// Configure says which gates there are from now on: before Start, and again at a reload. It takes all of them or
-// changes nothing. Mail under way is delivered as it began. Mail of a gate that is gone goes out by the first one.
+// Configure says which gates there are from now on: before Start, and again at a reload. After an error nothing has
+// changed. Messages under way are delivered as they began. Messages of a gate that is gone go out by the first one.
 func (s *Spool) Configure(list []Gate) error {
 	next := &gates{byName: map[string]*gateway{}}
 	confs := make([]Gate, len(list))
@@ -103,8 +101,8 @@ func (s *Spool) Configure(list []Gate) error {
 	return nil
 }
 
-// Start takes over what another run has left, learns which users are stopped, and starts the workers. It also starts on
-// a full disk: what is left is taken over when there is space.
+// Start takes over what another run has left, reads which users are stopped, and starts the workers. On a full disk it
+// starts, too, and takes over when there is space.
 func (s *Spool) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,11 +127,11 @@ func (s *Spool) Start(ctx context.Context) error {
 	return nil
 }
 
-// lastWait is how long a stop waits for workers whose contexts are over.
+// lastWait is how long a stop waits for workers whose contexts have ended.
 const lastWait = 5 * time.Second
 
-// Stop ends the workers: mails that have come to their final dot are brought to their end, all others stay for the next
-// run. When ctx ends first everything is broken off, and the error of ctx returned.
+// Stop ends the workers. Deliveries after their final dot are brought to their end, and all others are left for the
+// next run. When ctx ends first, everything is broken off and the error of ctx returned.
 func (s *Spool) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -142,7 +140,7 @@ func (s *Spool) Stop(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		s.running.Wait()
-		_ = s.unpark() // what fails is logged, and for the next run
+		_ = s.unpark() // an error is logged, and the next run takes over
 		if err := s.savePopulations(context.Background()); err != nil {
 			s.log.Error("what reach throttles have learnt lately is not stored", "error", err)
 		}
@@ -154,7 +152,7 @@ func (s *Spool) Stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	busy := s.under.busy()
+	busy := s.under.wait(ctx) != nil // ctx has ended: it does not wait
 	s.cut()
 	select {
 	case <-ended:

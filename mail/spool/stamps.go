@@ -8,18 +8,18 @@ import (
 	"weir/store"
 )
 
-// keepStamps is how long a spent stamp is remembered after its end, should the clock be set back.
+// keepStamps is how long a spent stamp is remembered after its end, in case the clock is set back.
 const keepStamps = time.Hour
 
-// Spent reports whether a stamp is spent. Accept may find otherwise: another mail may come first.
+// Spent reports whether a stamp is spent. Another message may spend it before Accept does.
 func (q *queue) Spent(ctx context.Context, nonce store.StampNonce) (bool, error) {
 	return read(ctx, q.env, func(tx store.MailTx) (bool, error) { return tx.Spent(nonce) })
 }
 
-// spend spends the stamps of a mail, and notes the recipients that they pay for.
+// spend spends the stamps of a message, and notes the recipients that they pay for.
 func (in *incoming) spend(tx store.MailTx) error {
 	in.paid = nil
-	var known map[store.StampNonce]bool // of this mail: whether it was fresh
+	var known map[store.StampNonce]bool // stamps of this message, and whether they were fresh
 	var crowded error                   // no more can be noted
 	for i := range in.e.To {
 		to := &in.e.To[i]
@@ -56,7 +56,7 @@ func (in *incoming) spend(tx store.MailTx) error {
 	return nil
 }
 
-// spend spends one stamp. Where there are too many it removes some that are over.
+// spend spends one stamp. If there are too many it removes old ones.
 func (q *queue) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
 	fresh, err := tx.Spend(k, q.opts.Stamps)
 	if !errors.Is(err, store.ErrCrowded) {
@@ -74,7 +74,7 @@ func (q *queue) spend(tx store.MailTx, now time.Time, k Stamp) (bool, error) {
 }
 
 func (q *queue) pruneStamps(ctx context.Context, now time.Time) error {
-	for removed := pruneBatch; removed == pruneBatch; { // few at a time, as mail waits meanwhile
+	for removed := pruneBatch; removed == pruneBatch; { // few at a time, since messages wait
 		if err := q.update(ctx, func(tx store.MailTx) (err error) {
 			removed, err = tx.PruneStamps(now.Add(-keepStamps), pruneBatch)
 			return err

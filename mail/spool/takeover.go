@@ -2,14 +2,15 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"weir/store"
 )
 
-// takeOver takes over what another run has left, once: what it was sending is ambiguous, and what its workers had is
-// free again. RunDue tries again; until then leases and hand-overs end by themselves.
+// takeOver takes over, once, the messages that another run has left: those that it was sending are ambiguous, and those
+// of its workers are free again. RunDue tries again after an error. Until then leases and hand-overs end by themselves.
 func (d *delivery) takeOver(ctx context.Context, now time.Time) error {
 	if d.tookOver.Load() {
 		return nil
@@ -51,7 +52,6 @@ func (d *delivery) left(state store.State, a *store.Addressee) bool {
 
 func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l *store.Letter,
 	to []store.Addressee) (taken int, err error) {
-	b, way := batch{delivery: d}, d.gates.Load().way(l.Gate)
 	var end ending
 	for _, a := range to {
 		switch {
@@ -61,13 +61,13 @@ func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l 
 			a.Owner, a.Due = "", now
 			end.put = append(end.put, a)
 		default:
-			end.doubt(b.policy(way), l, &a, now, "weir ended while it was sent")
+			end.doubt(d.gates.Load().out(l.Gate), l, &a, now, "weir ended while it was sent")
 		}
 		taken++
 	}
 	for i := range end.put {
 		if state == store.Sending && end.put[i].State == store.Ready {
-			end.put[i].Due = now // the next server has done nothing wrong
+			end.put[i].Due = now // the next server is not at fault
 		}
 	}
 	if err := tx.PutAddressees(end.put...); err != nil {
@@ -76,8 +76,8 @@ func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l 
 	return taken, logAll(tx, end.entries)
 }
 
-// eachMail does something to all mails that match, some at a time, with their remaining addressees. It returns the sums
-// by gate of what is returned for each, also with an error.
+// eachMail calls do for all messages that match, some in each transaction, with their remaining addressees. It returns
+// the sums of the results by gate, also with an error.
 func (d *delivery) eachMail(ctx context.Context, q store.LetterQuery, match func(*store.Queued) bool,
 	do func(store.MailTx, *store.Letter, []store.Addressee) (int, error)) (map[string]int, error) {
 	const page = 500
@@ -96,7 +96,7 @@ func (d *delivery) eachMail(ctx context.Context, q store.LetterQuery, match func
 		err = d.update(ctx, func(tx store.MailTx) error {
 			done = map[string]int{}
 			for i := range found {
-				to, err := tx.Addressees(found[i].ID) // others go on meanwhile
+				to, err := tx.Addressees(found[i].ID) // they may have changed since the view
 				if err != nil {
 					return err
 				}
@@ -124,4 +124,118 @@ func total(of map[string]int) (n int) {
 		n += k
 	}
 	return n
+}
+
+const (
+	setBack  = time.Minute // a clock that goes back by less is ignored
+	longTick = time.Hour   // users with nothing due for longer are looked at
+)
+
+// correctClock corrects times that were stored while the clock was ahead. Otherwise messages would wait until the clock
+// is there again. It runs after each start and each time the clock goes back, and again after an error.
+func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
+	wall := now.Round(0) // without the monotonic clock, which cannot be set
+	s.ahead.Lock()
+	if s.ahead.latest.IsZero() || wall.Add(setBack).Before(s.ahead.latest) {
+		s.ahead.todo = true
+		s.ahead.latest = wall
+	} else if wall.After(s.ahead.latest) {
+		s.ahead.latest = wall
+	}
+	todo := s.ahead.todo
+	s.ahead.todo = false
+	s.ahead.Unlock()
+	if !todo {
+		return nil
+	}
+	moved, err := s.correctMail(ctx, wall)
+	err = errors.Join(err, s.correctUsers(ctx, wall))
+	s.changed.Store(true) // for stopped users
+	if moved > 0 {
+		s.log.Warn("the clock was ahead: mail that was to go on much later does so now", "recipients", moved)
+	}
+	if err != nil {
+		s.ahead.Lock()
+		s.ahead.todo = true
+		s.ahead.Unlock()
+	}
+	return err
+}
+
+func (d *delivery) correctMail(ctx context.Context, now time.Time) (moved int, err error) {
+	wrong := func(q *store.Queued) bool {
+		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.corrected(&q.Letter, &a, now) })
+	}
+	correct := func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
+		return changeRows(tx, to, func(_ int, a *store.Addressee) bool { return d.corrected(l, a, now) })
+	}
+	later := new(store.MailIDs).Next(now) // messages from while the clock was ahead have greater ids
+	for _, q := range []store.LetterQuery{{State: store.Ready}, {State: store.Sending}, {After: later}} {
+		n, err := d.eachMail(ctx, q, wrong, correct)
+		if moved += total(n); err != nil {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// corrected corrects a due time that is further away than it can be, and reports whether it did.
+func (d *delivery) corrected(l *store.Letter, a *store.Addressee, now time.Time) bool {
+	due := a.Due
+	switch {
+	case !due.After(now):
+		return false
+	case a.State == store.Sending:
+		due = earlier(due, now.Add(lease))
+	case a.State == store.Ready && a.Owner == d.opts.Owner:
+		due = earlier(due, now.Add(handOver))
+	case a.State == store.Ready && (a.Owner != "" || a.Attempt > 0):
+		longest := slices.Max(d.gates.Load().out(l.Gate).Retries)
+		if due.After(now.Add(max(longest, handOver, gonePause))) {
+			due = now
+		}
+	case l.Received.After(now) && !due.Before(l.Received): // it waits for another throttle
+		due = now.Add(due.Sub(l.Received))
+	}
+	if due.Equal(a.Due) {
+		return false
+	}
+	a.Due = due
+	if a.Since.After(due) {
+		a.Since = due
+	}
+	return true
+}
+
+// correctUsers runs the clocks of users whose messages wait for a clock that was ahead.
+func (q *queue) correctUsers(ctx context.Context, now time.Time) error {
+	seen := map[string]bool{}
+	results := map[string]result{}
+	fresh := func(q *store.Queued) bool { // one message of each user
+		is := !seen[q.User]
+		seen[q.User] = true
+		return is
+	}
+	tick := func(tx store.MailTx, l *store.Letter, _ []store.Addressee) (int, error) {
+		for _, g := range q.gates.Load().throttles() {
+			m, err := tx.Remembered(g.Throttle, l.User)
+			if errors.Is(err, store.ErrNotFound) || err == nil && !m.Due.After(now.Add(longTick)) {
+				continue
+			}
+			if err != nil {
+				return 0, err
+			}
+			r, err := q.tickOne(tx, now, m)
+			if err != nil {
+				return 0, err
+			}
+			results[g.Throttle+" "+l.User] = r
+		}
+		return 0, nil
+	}
+	_, err := q.delivery.eachMail(ctx, store.LetterQuery{State: store.Delayed}, fresh, tick)
+	for _, r := range results {
+		q.settle(r)
+	}
+	return err
 }

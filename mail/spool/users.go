@@ -12,11 +12,11 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// StopUser stops a user at every throttle, and tells the user. Only an operator can resume.
+// StopUser stops a user at every throttle, and tells the user. Only an operator can resume them.
 func (d *desk) StopUser(ctx context.Context, now time.Time, by, user, why string) error {
 	return d.atEveryThrottle(ctx, now, user, func(t *userTx) error {
 		if t.was && t.mem.suspended { // stays stopped when enabled again
-			if err := t.noteBy(by, "stopped", 0, why); err != nil {
+			if err := t.note(by, "stopped", why); err != nil {
 				return err
 			}
 		}
@@ -29,8 +29,8 @@ func (d *desk) StopUser(ctx context.Context, now time.Time, by, user, why string
 // ErrDisabled is returned by ResumeUser for disabled users.
 var ErrDisabled = errors.New("spool: the user is disabled")
 
-// ResumeUser lets a stopped user send again. What waits goes on waiting, at the normal pace or in slow motion. What a
-// throttle held back that is gone goes at once.
+// ResumeUser lets a stopped user send again. Waiting messages leave at the normal pace or in slow motion. Those that a
+// throttle held back that is gone leave at once.
 func (d *desk) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
 	return d.atEveryThrottle(ctx, now, user, func(t *userTx) error {
 		if t.user.Disabled {
@@ -43,7 +43,7 @@ func (d *desk) ResumeUser(ctx context.Context, now time.Time, by, user string, s
 	}, func(tx store.MailTx, m *store.Memory) (result, error) { return d.releaseLost(tx, now, by, m) })
 }
 
-// releaseLost ends what a throttle that is gone remembers of a user, and lets go what it held back.
+// releaseLost removes the memory that a throttle that is gone has of a user, and releases what it held back.
 func (d *desk) releaseLost(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
 	t, err := d.queue.openLost(tx, now, m)
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *desk) releaseLost(tx store.MailTx, now time.Time, by string, m *store.M
 	}
 	if t.was || m.Stopped {
 		t.resumed = true
-		if err := t.noteBy(by, "resumed", 0, fmt.Sprintf("the throttle %s is gone", t.throttle)); err != nil {
+		if err := t.note(by, "resumed", fmt.Sprintf("the throttle %s is gone", t.throttle)); err != nil {
 			return result{}, err
 		}
 	}
@@ -73,14 +73,14 @@ func (t *userTx) resume(by string, slow bool) error {
 	return t.end(news{})
 }
 
-// maxMemories is how many throttles remember a user, at most: those that are gone included.
+// maxMemories is how many throttles may remember a user, including those that are gone.
 const maxMemories = 1000
 
-// atEveryThrottle does something to a user at every throttle; lost, which may be nil, at those that are gone.
+// atEveryThrottle calls do for every throttle, and lost, unless it is nil, for every throttle that is gone.
 func (d *desk) atEveryThrottle(ctx context.Context, now time.Time, user string, do func(*userTx) error,
 	lost func(store.MailTx, *store.Memory) (result, error)) error {
-	if _, err := d.firstGate(); err != nil {
-		return err
+	if len(d.gates.Load().list) == 0 {
+		return errNoGate
 	}
 	return d.queue.apply(ctx, now, func(tx store.MailTx) (results []result, err error) {
 		for _, g := range d.gates.Load().throttles() {
@@ -112,10 +112,10 @@ func (d *desk) lostMemories(tx store.MailTx, user string) ([]store.Memory, error
 	return slices.DeleteFunc(all, func(m store.Memory) bool { return known.throttle(m.Throttle) != nil }), err
 }
 
-// ChangeUser changes a user, or makes one: change is given the user as stored, or only with the name, and whether the
-// user is new. It may be called more than once. Limits that cannot be read are refused; others hold at once, also for
-// what waits. Waiting mail of a user who gets disabled is held until the user is enabled. Another contact voids the
-// tickets, as they were sent to the old one: a stopped user is told anew.
+// ChangeUser changes or adds a user. change is given the user as stored, or with only the name, and whether the user is
+// new. It may be called more than once. Limits that cannot be read are an error. Valid ones hold at once, also for what
+// waits. Waiting messages of a disabled user are held until the user is enabled. Another contact voids the tickets,
+// since they were sent to the old one. A stopped user is told again.
 func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	change func(u *store.User, isNew bool) error) error {
 	return d.queue.apply(ctx, now, func(tx store.MailTx) ([]result, error) {
@@ -152,8 +152,8 @@ func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 }
 
 // reconsider runs the clocks of a changed user. A disabled user is stopped at every throttle, known there or not.
-func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, disabled bool) (results []result,
-	err error) {
+func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news,
+	disabled bool) (results []result, err error) {
 	for _, g := range d.gates.Load().throttles() {
 		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) && !disabled {
 			continue
@@ -168,7 +168,7 @@ func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, d
 		results = append(results, t.result)
 	}
 	lost, err := d.lostMemories(tx, name)
-	if err != nil || disabled { // what is due there is held as soon as it is
+	if err != nil || disabled { // the clock of a lost throttle suspends the user when it is due
 		return results, err
 	}
 	for i := range lost {
@@ -188,7 +188,7 @@ func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news, d
 	return results, nil
 }
 
-// differences names what is different about a user. The password itself is not told.
+// differences names the fields of a user that have changed.
 func differences(a, b *store.User) string {
 	var all []string
 	for _, d := range []struct {
@@ -218,8 +218,8 @@ func validLimits(text string) error {
 	return nil
 }
 
-// RemoveUser removes a user, with the tickets. The mail stays: what waited in delay queues, of throttles that are gone
-// too, is held for operators to release or delete.
+// RemoveUser removes a user, with the tickets. The messages stay. Those in delay queues, also of throttles that are
+// gone, are held for operators to release or delete.
 func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) error {
 	err := d.queue.apply(ctx, now, func(tx store.MailTx) (results []result, err error) {
 		if _, err := tx.User(name); err != nil {
@@ -240,8 +240,11 @@ func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) e
 			return nil, err
 		}
 		text := ""
-		if held > 0 {
-			text = fmt.Sprintf("%d recipient%s that waited %s held", held, plural(held), areOrIs(held))
+		switch {
+		case held == 1:
+			text = "1 recipient that waited is held"
+		case held > 1:
+			text = fmt.Sprintf("%d recipients that waited are held", held)
 		}
 		return results, tx.Log(entry(now, by, "removed", name, 0, text))
 	})
@@ -254,58 +257,45 @@ func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) e
 	return nil
 }
 
-func areOrIs(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
-
 // A Standing is how a user stands with one throttle.
 type Standing struct {
 	Throttle   string    `json:"throttle"`
 	Stopped    bool      `json:"stopped"`
 	Since      time.Time `json:"since,omitzero"`
 	ByOperator bool      `json:"by_operator,omitempty"`
-	Shadow     bool      `json:"shadow,omitempty"`  // it only would be so
+	Shadow     bool      `json:"shadow,omitempty"`  // stopped in shadow, without consequences
 	Slow       bool      `json:"slow,omitempty"`    // in slow motion
 	Waiting    int       `json:"waiting"`           // recipients in the delay queue
 	Limit      int       `json:"limit"`             // how many may wait
-	Slack      int       `json:"slack"`             // mails to new recipients that would pass now
-	MSlack     int       `json:"mslack"`            // recipients of mails to several that would
+	Slack      int       `json:"slack"`             // messages to new recipients that would pass now
+	MSlack     int       `json:"mslack"`            // new recipients of messages to several that would pass now
 	WorkingSet int       `json:"working_set"`       // recipients in it
-	Limits     string    `json:"limits"`            // what holds for the user, everything filled in
-	Known      bool      `json:"-"`                 // the throttle remembers something
+	Limits     string    `json:"limits"`            // of the user, with defaults
+	Known      bool      `json:"-"`                 // the throttle remembers the user
 	Exempt     bool      `json:"exempt,omitempty"`  // everything passes
 	Next       time.Time `json:"next,omitzero"`     // when a recipient leaves the queue, or the user is tried again
 	Resume     time.Time `json:"resume,omitzero"`   // when the user is tried again
 	Told       time.Time `json:"told,omitzero"`     // when the user was last told
-	Problem    string    `json:"problem,omitempty"` // what is wrong with what is stored
+	Problem    string    `json:"problem,omitempty"` // damage of what is stored
 }
 
-// Standing says how a user stands, throttle by throttle. Of those that are gone, only what they hold back is told.
-func (d *desk) Standing(ctx context.Context, now time.Time, user string) (list []Standing, err error) {
-	err = d.store.View(ctx, func(tx store.MailTx) error {
-		list = nil
+// Standing says how a user stands with each throttle. Of a throttle that is gone, it says only what that holds back.
+func (d *desk) Standing(ctx context.Context, now time.Time, user string) ([]Standing, error) {
+	return read(ctx, d.env, func(tx store.MailTx) (list []Standing, err error) {
 		for _, g := range d.gates.Load().throttles() {
 			t, err := d.queue.peekUser(tx, now, g, user)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			st := &t.mem.state
 			since, stopped := st.Stopped()
 			one := Standing{Throttle: g.Throttle, Stopped: stopped, Since: since, ByOperator: st.ByOperator(),
-				Shadow: t.mem.wouldStop,
-				Slow:   st.Slow(), Waiting: len(st.Waiting()), Limit: t.params.Stop, Exempt: t.params.Exempt,
-				Next: st.Due(&t.params), Told: t.mem.told}
+				Shadow: t.mem.wouldStop, Slow: st.Slow(), Waiting: len(st.Waiting()), Limit: t.params.Stop,
+				Exempt: t.params.Exempt, Next: st.Due(&t.params), Told: t.mem.told, Known: t.known}
 			one.Slack, one.MSlack = st.Credit(&t.params, now)
 			one.WorkingSet, one.Limits = st.Known(), t.params.String()
 			if stopped {
 				one.Resume = one.Next
-			}
-			_, err = tx.Remembered(g.Throttle, user)
-			if one.Known = err == nil; err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
 			}
 			if t.damage != nil {
 				one.Problem = t.damage.Error()
@@ -326,7 +316,6 @@ func (d *desk) Standing(ctx context.Context, now time.Time, user string) (list [
 			one.ByOperator, one.Waiting = mem.state.ByOperator(), len(mem.state.Waiting())
 			list = append(list, one)
 		}
-		return err
+		return list, err
 	})
-	return list, err
 }

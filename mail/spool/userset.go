@@ -13,8 +13,8 @@ import (
 // A throttleUser is a user of one throttle.
 type throttleUser struct{ throttle, user string }
 
-// A userSet has users who are known without asking the store: the stopped, or the flagged. Whoever changes the store
-// asks it again, so that the last one to ask sees what all have changed.
+// A userSet has the stopped or the flagged users in memory, so that the store need not be asked. Whoever changes one in
+// the store calls refresh, which reads the store, so that the last reader sees all changes.
 type userSet struct {
 	is    string // stopped or flagged, for the log
 	bound string // what Observer.Bounded is told when there are too many
@@ -46,7 +46,7 @@ func (u *userSet) len() int {
 	return len(u.in)
 }
 
-// set notes whether a user is in the set. It reports false where there are too many.
+// set adds or removes a user. It reports false if there are too many.
 func (u *userSet) set(of throttleUser, is bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -64,8 +64,8 @@ func (u *userSet) set(of throttleUser, is bool) bool {
 	return true
 }
 
-// each goes over everybody in the store, for as long as do returns true.
-func (u *userSet) each(tx store.MailTx, do func(throttleUser) (bool, error)) error {
+// each calls do for all users of the set in the store, until it returns false.
+func (u *userSet) each(tx store.MailTx, do func(throttleUser) bool) error {
 	const page = 1000
 	var last throttleUser
 	for {
@@ -74,8 +74,8 @@ func (u *userSet) each(tx store.MailTx, do func(throttleUser) (bool, error)) err
 			return err
 		}
 		for _, one := range list {
-			if more, err := do(one); err != nil || !more {
-				return err
+			if !do(one) {
+				return nil
 			}
 		}
 		if len(list) < page {
@@ -108,12 +108,12 @@ func (e *env) refresh(u *userSet, throttle, user string) {
 // learn learns from the store who is in a set.
 func (e *env) learn(ctx context.Context, u *userSet) error {
 	return e.store.View(ctx, func(tx store.MailTx) error {
-		return u.each(tx, func(of throttleUser) (bool, error) {
+		return u.each(tx, func(of throttleUser) bool {
 			ok := u.set(of, true)
 			if !ok {
 				e.tell.Bounded(u.bound)
 			}
-			return ok, nil
+			return ok
 		})
 	})
 }

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -10,20 +11,21 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// A userTx is what a mail throttle knows of one user, within one transaction: the clock is run, something is done, and
-// end writes what has changed, with everything that follows from it.
+// A userTx is what a mail throttle knows of one user, within one transaction. openUser runs the clock, then something
+// is done, and end writes what has changed, with everything that follows from it.
 type userTx struct {
 	queue   *queue
 	tx      store.MailTx
 	now     time.Time
 	gate    *Gate // whose rules hold, and in whose name the user is told
 	shadow  bool
-	user    store.User // only its name where the store has none
+	user    store.User // only its name if the store has none
 	params  outbreak.Params
 	mem     memory
+	known   bool  // the throttle remembers the user; only in views
 	was     bool  // stopped, when the userTx began
 	earnest bool  // an operator stops the user: also in shadow
-	damage  error // of what was stored; only where nothing is written
+	damage  error // of what was stored; only in views
 	result
 }
 
@@ -32,97 +34,90 @@ type result struct {
 	throttle, user string
 	ready          bool      // a recipient became ready and is not handed over yet
 	stopped        bool      // the user was stopped
-	resumed        bool      // … or goes on
-	due            time.Time // when the memory is due
+	resumed        bool      // the user goes on
+	due            time.Time // when the clock of the user has something to do
 }
 
 // openUser begins a userTx, and runs the clock until now.
 func (q *queue) openUser(tx store.MailTx, now time.Time, gate *Gate, name string) (*userTx, error) {
-	t := &userTx{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
-		result: result{throttle: gate.Throttle, user: name}}
-	if err := t.load(name); err != nil {
+	t, err := q.newUserTx(tx, now, gate, name)
+	if err != nil {
 		return nil, err
 	}
 	kept, err := tx.Remembered(gate.Throttle, name)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-	case err != nil:
+	if err == nil {
+		err = t.decode(kept.State)
+	} else if isNotFound(err) {
+		err = nil
+	}
+	if err != nil {
 		return nil, err
-	default:
-		if err := t.decode(kept.State); err != nil {
-			return nil, err
-		}
 	}
 	return t, t.tick()
 }
 
 // openLost begins a userTx at a throttle that is gone, whose clock does not run any more.
 func (q *queue) openLost(tx store.MailTx, now time.Time, m *store.Memory) (*userTx, error) {
-	t := &userTx{queue: q, tx: tx, now: now, gate: &Gate{Throttle: m.Throttle},
-		result: result{throttle: m.Throttle, user: m.User}}
-	if err := t.load(m.User); err != nil {
+	t, err := q.newUserTx(tx, now, &Gate{Throttle: m.Throttle}, m.User)
+	if err != nil {
 		return nil, err
 	}
 	return t, t.decode(m.State)
 }
 
-// peekUser is openUser for views. The state is as of when the clock was last run.
+// peekUser is openUser for views. The clock is not run.
 func (q *queue) peekUser(tx store.MailTx, now time.Time, gate *Gate, name string) (*userTx, error) {
-	t := &userTx{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(),
-		result: result{throttle: gate.Throttle, user: name}}
-	if err := t.load(name); err != nil {
-		return nil, err
-	}
-	kept, err := tx.Remembered(gate.Throttle, name)
-	if errors.Is(err, store.ErrNotFound) {
-		t.suspend()
-		return t, nil
-	}
+	t, err := q.newUserTx(tx, now, gate, name)
 	if err != nil {
 		return nil, err
 	}
-	if t.damage = t.mem.read(kept.State); t.damage == nil && !t.shadow {
-		err = t.syncShadow() // which writes nothing then
+	kept, err := tx.Remembered(gate.Throttle, name)
+	switch {
+	case isNotFound(err):
+		err = nil
+	case err != nil:
+		return nil, err
+	default:
+		t.known = true
+		if t.damage = t.mem.read(kept.State); t.damage == nil && !t.shadow {
+			err = t.syncShadow() // writes nothing out of shadow
+		}
 	}
 	t.suspend()
 	return t, err
 }
 
-func (t *userTx) load(name string) (err error) {
-	if t.user, err = t.tx.User(name); errors.Is(err, store.ErrNotFound) {
-		t.user, err = store.User{Name: name}, nil
-	}
+// newUserTx reads the user, and the limits that hold.
+func (q *queue) newUserTx(tx store.MailTx, now time.Time, gate *Gate, name string) (*userTx, error) {
+	user, err := userOf(tx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if t.params, err = t.gate.params(&t.user); err != nil { // the general ones hold
-		t.queue.log.Error("the limits of a user cannot be read; those of everybody hold", "user", name, "error", err)
+	t := &userTx{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(), user: user,
+		result: result{throttle: gate.Throttle, user: name}}
+	if t.params, err = gate.params(&t.user); err != nil { // they are the general ones
+		q.log.Error("the limits of a user cannot be read; those of everybody hold", "user", name, "error", err)
 	}
 	if t.flagged() {
-		t.params = t.gate.Mail.Flag(t.params)
+		t.params = gate.Mail.Flag(t.params)
 	}
 	if t.user.Disabled { // nothing goes on by itself
 		t.params.Resume, t.params.Exempt = 0, false
 	}
-	return nil
+	return t, nil
 }
 
-// flagged reports whether the reach throttle of the gate has flagged the user, where that makes a difference.
+// flagged reports whether the reach throttle of the gate has flagged the user, if that makes a difference.
 func (t *userTx) flagged() bool {
 	g := t.gate
 	if g.Mail == nil || g.Mail.Flagged == nil || g.Reach == nil || !t.queue.reach.Flagged(g.Name, t.user.Name) {
 		return false
 	}
-	c, err := t.queue.reach.open(t.tx, t.now, g.Reach, t.user.Name)
-	if err != nil {
-		return true // unknown, and it was so
-	}
-	c.sketch.state.Advance(g.Reach.Rules, g.Reach.Population, t.now) // nothing of it is stored
-	_, _, flagged := c.sketch.state.Flagged()
-	return flagged
+	flagged, err := t.queue.reach.flaggedNow(t.tx, t.now, g.Reach, t.user.Name)
+	return flagged || err != nil // in doubt it still is
 }
 
-// suspend stops a disabled user as an operator does, so that only an operator can resume.
+// suspend stops a disabled user as an operator does, so that only an operator can resume the user.
 func (t *userTx) suspend() {
 	if t.user.Disabled && !t.mem.stopped() {
 		t.mem.state.Stop(t.now)
@@ -130,7 +125,7 @@ func (t *userTx) suspend() {
 	}
 }
 
-// unsuspend resumes a user who is enabled again, unless something else has stopped the user meanwhile.
+// unsuspend resumes a user who is enabled again, unless something else has stopped them in the meantime.
 func (t *userTx) unsuspend() error {
 	if t.user.Disabled || !t.mem.suspended {
 		return nil
@@ -140,7 +135,8 @@ func (t *userTx) unsuspend() error {
 	return t.resumeMail(weirItself, "enabled")
 }
 
-// decode reads what was stored. What is damaged begins anew: the user may send, and what waited is held.
+// decode reads what was stored. If it is damaged, the user begins anew: they may send, and messages that waited are
+// held.
 func (t *userTx) decode(b []byte) error {
 	err := t.mem.read(b)
 	if err == nil || errors.Is(err, store.ErrNewer) {
@@ -148,23 +144,22 @@ func (t *userTx) decode(b []byte) error {
 		return err
 	}
 	t.queue.log.Error("what the throttle remembers of a user is damaged; it begins anew", "throttle", t.throttle,
-		"user",
-		t.user.Name, "error", err)
+		"user", t.user.Name, "error", err)
 	t.mem = memory{}
 	lost, err := t.tx.Letters(store.LetterQuery{User: t.user.Name, State: store.Delayed}, maxAct)
 	if err != nil {
 		return err
 	}
 	for _, l := range lost {
-		if _, err := hold(t.tx, l.To, func(int) bool { return true }); err != nil {
+		if _, err := hold(t.tx, l.To, nil); err != nil {
 			return err
 		}
 	}
-	return t.note("damaged", 0, fmt.Sprintf("what throttle %s remembered cannot be read; %d mails are held", t.throttle,
-		len(lost)))
+	return t.note(weirItself, "damaged", fmt.Sprintf("what throttle %s remembered cannot be read; %d mails are held",
+		t.throttle, len(lost)))
 }
 
-// tick runs the clock, and makes ready what leaves the queue by it.
+// tick runs the clock, and makes ready the recipients that leave the queue.
 func (t *userTx) tick() error {
 	if err := t.syncShadow(); err != nil {
 		return err
@@ -208,11 +203,11 @@ func (t *userTx) noteExempt(left []outbreak.Item) error {
 	if n == 0 || !t.params.Exempt {
 		return nil
 	}
-	return t.note("released", 0, fmt.Sprintf("%s: %d recipient%s", t.why(), n, plural(n)))
+	return t.note(weirItself, "released", t.why()+": "+recipientsText(n))
 }
 
-// syncShadow makes sure that what was counted in shadow has no consequences later, and that nothing waits that no
-// throttle holds back. Users who were stopped not in shadow stay so: what is held stays held until it is released.
+// syncShadow makes sure that what was counted in shadow has no consequences later, and that nothing waits for a
+// throttle in shadow. Users who were stopped before stay stopped, and their held messages stay held.
 func (t *userTx) syncShadow() error {
 	m := &t.mem
 	switch {
@@ -232,7 +227,7 @@ func (t *userTx) syncShadow() error {
 	return nil
 }
 
-// submit puts a mail to the throttle: 0 for one that weir does not keep. In shadow the throttle keeps none.
+// submit puts a message to the throttle. id is 0 for one that weir does not keep, as is every one in shadow.
 func (t *userTx) submit(id uint64, c *counted) (outbreak.Decision, error) {
 	if t.shadow {
 		id = 0
@@ -269,7 +264,7 @@ func (t *userTx) resumeMail(by, how string) error {
 	if err := t.markWaiting(store.Held, store.Delayed); err != nil {
 		return err
 	}
-	return t.noteBy(by, "resumed", 0, how)
+	return t.note(by, "resumed", how)
 }
 
 // readyItems makes ready what has left the queue.
@@ -310,16 +305,19 @@ func makeReady(a *store.Addressee, now time.Time) {
 
 // markWaiting gives everything in the delay queue another state.
 func (t *userTx) markWaiting(from, to store.State) error {
-	return t.changeItems(t.mem.state.Waiting(), func(a *store.Addressee) bool {
-		is := a.State == from
-		if is {
-			a.State = to
-		}
-		return is
-	})
+	return t.changeItems(t.mem.state.Waiting(), func(a *store.Addressee) bool { return move(a, from, to) })
 }
 
-// end writes what has changed. A user who was stopped is told, and what waits is held.
+// move changes the state of an addressee that is in another, and reports whether it was.
+func move(a *store.Addressee, from, to store.State) bool {
+	is := a.State == from
+	if is {
+		a.State = to
+	}
+	return is
+}
+
+// end writes what has changed. A user who was stopped is told, and waiting messages are held.
 func (t *userTx) end(n news) error {
 	_, stopped := t.mem.state.Stopped()
 	switch {
@@ -346,18 +344,15 @@ func (t *userTx) save() error {
 		return err
 	}
 	if t.due = t.mem.state.Due(&t.params); !t.due.IsZero() && !t.due.After(t.now) {
-		t.due = t.now.Add(soon) // or nothing else would ever be done
+		t.due = t.now.Add(soon) // or it would be due again and again
 	}
 	return t.tx.Remember(store.Memory{Throttle: t.throttle, User: t.user.Name, State: state, Due: t.due,
 		Stopped: t.mem.stopped()})
 }
 
-func (t *userTx) note(what string, mail store.MailID, text string) error {
-	return t.noteBy(weirItself, what, mail, text)
-}
-
-func (t *userTx) noteBy(by, what string, mail store.MailID, text string) error {
-	return t.tx.Log(entry(t.now, by, what, t.user.Name, mail, text))
+// note writes an entry of the audit log.
+func (t *userTx) note(by, what, text string) error {
+	return t.tx.Log(entry(t.now, by, what, t.user.Name, 0, text))
 }
 
 // settle does what is left to do after a transaction.
@@ -393,7 +388,7 @@ func (q *queue) apply(ctx context.Context, now time.Time, f func(store.MailTx) (
 		return err
 	})
 	if err == nil && q.settleAll(results) {
-		_ = q.delivery.handDue(ctx, now) // what fails is logged, and tried again
+		_ = q.delivery.handDue(ctx, now) // an error is logged, and it is tried again
 	}
 	return err
 }
@@ -403,7 +398,7 @@ type mailItems struct {
 	numbers map[int]bool
 }
 
-// byMail groups items by mail, in order. Items of mail that weir does not keep are left out.
+// byMail groups items by message, in order. Items of messages that weir does not keep are left out.
 func byMail(items []outbreak.Item) (list []mailItems) {
 	at := map[uint64]int{}
 	for _, it := range items {
@@ -435,4 +430,80 @@ func (o *mailItems) among(rows []store.Addressee) []bool {
 		meant[i] = meant[i] || addresses[normal(rows[i].Address)]
 	}
 	return meant
+}
+
+// A memory is what is stored of a user of a mail throttle: its state, and the fields that the spool needs.
+type memory struct {
+	state     outbreak.State
+	told      time.Time // when the user was last told of waiting messages; to the second
+	shadow    bool      // messages were counted in shadow, and passed
+	wouldStop bool      // the user was stopped in shadow, and is not
+	suspended bool      // stopped because of being disabled, until enabled
+}
+
+// The layout: the version, flags, when the user was told (seconds, as a varint), and the state of the throttle.
+const memoryVersion = 1
+
+const (
+	flagShadow = 1 << iota
+	flagWouldStop
+	flagSuspended
+	flagsKnown = flagShadow | flagWouldStop | flagSuspended
+)
+
+func (m *memory) append(b []byte) ([]byte, error) {
+	var flags byte
+	for i, is := range [...]bool{m.shadow, m.wouldStop, m.suspended} {
+		if is {
+			flags |= 1 << i
+		}
+	}
+	return m.state.AppendBinary(appendTold(append(b, memoryVersion, flags), m.told))
+}
+
+// appendTold writes when a user was told: seconds, or 0 for never.
+func appendTold(b []byte, told time.Time) []byte {
+	if told.IsZero() {
+		return binary.AppendUvarint(b, 0)
+	}
+	return binary.AppendUvarint(b, uint64(max(told.Unix(), 0)))
+}
+
+func toldAt(seconds uint64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
+}
+
+func (m *memory) read(b []byte) error {
+	if len(b) < 2 {
+		return fmt.Errorf("what a mail throttle remembers: %d bytes: %w", len(b), store.ErrCorrupt)
+	}
+	if b[0] != memoryVersion {
+		return fmt.Errorf("what a mail throttle remembers, version %d: %w", b[0], store.ErrNewer)
+	}
+	if b[1]&^flagsKnown != 0 {
+		return fmt.Errorf("what a mail throttle remembers: unknown flags %#x: %w", b[1], store.ErrCorrupt)
+	}
+	told, n := binary.Uvarint(b[2:])
+	if n <= 0 || told > maxTold {
+		return fmt.Errorf("what a mail throttle remembers: no time: %w", store.ErrCorrupt)
+	}
+	next := memory{told: toldAt(told), shadow: b[1]&flagShadow != 0, wouldStop: b[1]&flagWouldStop != 0,
+		suspended: b[1]&flagSuspended != 0}
+	if err := next.state.UnmarshalBinary(b[2+n:]); err != nil {
+		return fmt.Errorf("what a mail throttle remembers: %w: %w", err, store.ErrCorrupt)
+	}
+	*m = next
+	return nil
+}
+
+// maxTold is in the year 2262.
+const maxTold = 9_214_646_400
+
+// stopped reports whether the user is stopped, and not only in shadow.
+func (m *memory) stopped() bool {
+	_, stopped := m.state.Stopped()
+	return stopped && !m.wouldStop
 }
