@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/crypto/acme"
+	"weir/gate/httpgate/keys"
 )
 
 // arrive takes a connection through what comes before HTTP, in a goroutine of its own: the PROXY header and the TLS
@@ -31,12 +31,12 @@ func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 			return false
 		}
 	}
-	if s.tls != nil {
-		if err := c.shakeHands(ctx, s.tls.current(g.env.Clock.Now())); err != nil {
+	if config := s.keys.Config(g.env.Clock.Now()); config != nil {
+		if err := c.shakeHands(ctx, config); err != nil {
 			g.nowhere(c, BoundHandshake, err)
 			return false
 		}
-		if c.state.NegotiatedProtocol == acme.ALPNProto {
+		if c.state.NegotiatedProtocol == keys.ProofProtocol {
 			return false // the authority has seen what it came for
 		}
 	}

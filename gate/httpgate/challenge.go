@@ -7,6 +7,7 @@ import (
 
 	"weir"
 	"weir/admission"
+	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
 	"weir/identify"
 )
@@ -16,9 +17,9 @@ const clientAge = 30 * 24 * time.Hour
 
 // ticket reads the ticket that the request brought, and notes the place that it stands for.
 func (x *exchange) ticket() {
-	text := x.r.Header.Get(ticketHeader)
+	text := x.r.Header.Get(pages.TicketHeader)
 	if text == "" {
-		if text = x.brought(ticketCookie); text == "" {
+		if text = pages.Brought(x.r, pages.TicketCookie); text == "" {
 			return
 		}
 	}
@@ -44,7 +45,7 @@ func (x *exchange) Take() bool {
 		return false
 	}
 	s, ok := x.setup.lanes.Take(&x.event,
-		admission.Taking{Covers: x.terms.Covers, AtOnce: wantsPage(x.r), Always: x.terms.Always})
+		admission.Taking{Covers: x.terms.Covers, AtOnce: pages.WantsPage(x.r), Always: x.terms.Always})
 	x.standing = s
 	if x.event.Place.Number == 0 { // there was none, or it is used up
 		x.place = admission.Ticket{}
@@ -84,23 +85,23 @@ type demand struct {
 // challenge asks for a stamp, and gives a ticket for the general pool to those who cannot pay.
 func (x *exchange) challenge() {
 	a := &x.pass.Answer
-	page := wantsPage(x.r)
+	page := pages.WantsPage(x.r)
 	if x.pooled() && x.event.Place.Number == 0 {
 		x.setup.lanes.TurnedAway(&x.event)
 	}
 	if page && !x.terms.Address && x.event.Client == "" {
 		id, cookie := x.setup.clients.New(x.event.Time)
 		x.event.Client = id
-		x.give(clientCookie, cookie, clientAge)
+		x.give(pages.ClientCookie, cookie, clientAge)
 	}
 	message := ""
 	if x.terms.Binds {
 		message = x.message()
 	}
-	var fields []formField
-	form, lost := false, ""
+	var form *pages.Form
+	lost := ""
 	if page {
-		fields, form, lost = x.repeatable()
+		form, lost = x.repeatable()
 	}
 	if err := x.bodyErr.Load(); err != nil {
 		x.failedByClient(*err)
@@ -118,23 +119,23 @@ func (x *exchange) challenge() {
 	ticket := x.renewTicket()
 	doc := x.document(a)
 	if x.pooled() {
-		doc.RetryAfter = seconds(x.standing.Reload)
+		doc.RetryAfter = refusal.WholeSeconds(x.standing.Reload)
 	}
 	h := x.w.Header()
 	h.Set("X-Robots-Tag", "noindex")
-	h.Set(challengeHeader, puzzle.Text)
+	h.Set(pages.ChallengeHeader, puzzle.Text)
 	if ticket != "" {
-		h.Set(ticketHeader, ticket)
+		h.Set(pages.TicketHeader, ticket)
 	}
 	doc.RequestID = x.event.ID
 	if page {
-		x.answerPage(&doc, roomPolicy, x.gate.frames.render(x.room(&puzzle, message, fields, form, lost)))
+		x.answerPage(&doc, pages.RoomPolicy, x.gate.rooms.Render(x.room(&puzzle, message, form, lost)))
 		return
 	}
 	out := demand{Refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work,
 		TakesMS: puzzle.Takes.Milliseconds(), Ticket: ticket}
 	if x.standing.State == admission.InLine && x.event.Place.Number != 0 {
-		out.Ahead, out.WaitS = &x.standing.Ahead, seconds(x.standing.Estimate)
+		out.Ahead, out.WaitS = &x.standing.Ahead, refusal.WholeSeconds(x.standing.Estimate)
 	}
 	body, _ := json.Marshal(&out)
 	x.answerBytes(&out.Refusal, "application/problem+json", append(body, '\n'))
@@ -159,77 +160,58 @@ func (x *exchange) renewTicket() string {
 		t.By = t.By.Add(formPatience) // somebody has to press a button
 	}
 	text := x.setup.tickets.Sign(t)
-	x.give(ticketCookie, text, t.By.Sub(x.event.Time))
+	x.give(pages.TicketCookie, text, t.By.Sub(x.event.Time))
 	return text
 }
 
 // keepTicket gives the ticket to a client that was let in, for the requests that it still covers.
 func (x *exchange) keepTicket() {
-	x.give(ticketCookie, x.setup.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
+	x.give(pages.TicketCookie, x.setup.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
 }
 
 // formPatience is how much longer a place is kept for somebody who sends a form by hand.
 const formPatience = time.Minute
 
-// repeatable says whether the page can send the request again as it was; if not, why.
-func (x *exchange) repeatable() (fields []formField, form bool, lost string) {
+// repeatable returns the form that the page can send again as it was, if any. If something else was sent, it says why
+// that cannot be sent again.
+func (x *exchange) repeatable() (form *pages.Form, lost string) {
 	switch x.r.Method {
 	case http.MethodGet, http.MethodHead:
-		return nil, false, ""
+		return nil, ""
 	case http.MethodPost:
-		// Sent again from here, it would come from the site itself, with cookies that other sites cannot send. That
-		// would undo what SameSite and the check of an Origin are for.
-		if new(http.CrossOriginProtection).Check(x.r) != nil {
-			return nil, false, "What you sent came from another site, and can only be sent again from there."
-		}
-		body := x.keep()
-		if !x.keptAll {
-			return nil, false, "What you sent is too large to be kept here."
-		}
-		if len(body) == 0 {
-			return nil, true, ""
-		}
-		if fields, ok := formFields(x.r, body); ok {
-			return fields, true, ""
-		}
-		return nil, false, "What you sent is not a simple form, and was not kept."
+	default:
+		return nil, "What you sent was not kept."
 	}
-	return nil, false, "What you sent was not kept."
+	// Sent again from here, it would come from the site itself, with cookies that other sites cannot send. That would
+	// undo the protection by SameSite and by checks of Origin.
+	if new(http.CrossOriginProtection).Check(x.r) != nil {
+		return nil, "What you sent came from another site, and can only be sent again from there."
+	}
+	body := x.keep()
+	if !x.keptAll {
+		return nil, "What you sent is too large to be kept here."
+	}
+	fields, ok := pages.FormFields(x.r, body)
+	if !ok && len(body) > 0 {
+		return nil, "What you sent is not a simple form, and was not kept."
+	}
+	return &pages.Form{Action: x.r.URL.RequestURI(), Fields: fields}, ""
 }
 
 // room is the page for a challenge.
-func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form bool, lost string) *room {
-	name, path := stampCookie, "/"
+func (x *exchange) room(p *weir.Puzzle, message string, form *pages.Form, lost string) *pages.Room {
+	cookie, limit, s := pages.StampCookie, "", x.standing
 	if x.terms.Binds {
-		name = messageCookie(message)
+		cookie = pages.MessageCookie(message)
 	}
-	s, limit := x.standing, ""
 	if !x.pooled() {
 		limit = refusal.Detail(&x.pass.Answer)
 	}
-	return &room{
-		Limit:  limit,
-		Puzzle: p.Text, Algorithm: p.Algorithm, Work: p.Work, Takes: p.Takes,
-		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
-		Cross:  x.crosses(),
-		InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead, Estimate: s.Estimate,
-		Reload: s.Reload,
-		Full:   s.State == admission.Full, TooMany: s.State == admission.TooMany,
-		Fields: fields, Post: form, Action: x.r.URL.RequestURI(), Lost: lost, RequestID: x.event.ID,
+	return &pages.Room{
+		Limit: limit, Puzzle: p.Text, Takes: p.Takes, Form: form, Lost: lost, RequestID: x.event.ID,
+		Cookie: cookie, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
+		Cross: pages.Crosses(x.r), InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead,
+		Estimate: s.Estimate, Reload: s.Reload, Full: s.State == admission.Full, TooMany: s.State == admission.TooMany,
 		Assets: x.gate.assets,
 	}
-}
-
-// seconds rounds up: whoever comes back then is not early.
-func seconds(d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	return int64((d + time.Second - 1) / time.Second)
-}
-
-// asset serves a file of the gate's own. Nothing is asked for it: without it nobody could pay.
-func (x *exchange) asset(f *file) {
-	x.answered = true
-	f.serve(x, x.r)
 }

@@ -195,10 +195,10 @@ func (b *clientBody) leave(again bool) bool {
 		return false
 	}
 	b.session.deadline(time.Now().Add(b.session.gate.progress()))
-	buf := buffers.Get()
+	buf := buffers.Get().(*buffer)
 	defer buffers.Put(buf)
 	for n := 0; n <= leftOver; {
-		k, err := b.read(buf)
+		k, err := b.read(buf[:])
 		if n += k; err == io.EOF {
 			return true
 		}

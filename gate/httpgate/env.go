@@ -7,6 +7,7 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/gate/httpgate/keys"
 	behind "weir/upstream"
 )
 
@@ -40,8 +41,8 @@ type Env struct {
 	Roots *x509.CertPool
 	// Data is the folder below which certificates are kept that gates get by themselves; empty for none.
 	Data string
-	// Challenges are shared by all gates, so that those without TLS can answer for the others; nil for none.
-	Challenges *Challenges
+	// Proofs are shared by all gates, so that those without TLS can answer for the others; nil for none.
+	Proofs *keys.Proofs
 }
 
 // An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.

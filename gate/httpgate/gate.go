@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/gate"
+	"weir/gate/httpgate/pages"
 	"weir/internal/loglimit"
 	"weir/policy"
 )
@@ -20,8 +21,8 @@ type Gate struct {
 	*gate.Skeleton[setup]
 	env    Env
 	watch  *hangups
-	assets *assets
-	frames preparedRooms
+	assets *pages.Assets
+	rooms  pages.Rooms
 
 	access   atomic.Pointer[AccessLog]
 	arriving atomic.Int64   // connections whose PROXY header or TLS handshake is under way
@@ -44,20 +45,25 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, watch: newHangups(), assets: newAssets(env.Scripts), upgraded: map[net.Conn]struct{}{}}
+	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts), upgraded: map[net.Conn]struct{}{}}
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "requests",
 		Open: func(s *setup) (gate.Listener, error) {
 			return gate.Listen(s.opts.Listen, s.opts.Socket.rights())
 		},
-		Take:     g.receive,
-		Server:   func(s *setup) gate.Server { return g.newServer(s.httpOptions()) },
-		Same:     func(old, next *setup) bool { return old.httpOptions() == next.httpOptions() },
-		Start:    g.begin,
-		Drain:    g.drain,
-		End:      g.end,
-		Replaced: replaced,
-		Dropped:  func(next *setup) { next.drop(g.Setup.Load()) },
+		Take:    g.receive,
+		Server:  func(s *setup) gate.Server { return g.newServer(s.httpOptions()) },
+		Same:    func(old, next *setup) bool { return old.httpOptions() == next.httpOptions() },
+		Start:   g.begin,
+		Drain:   g.drain,
+		End:     g.end,
+		Dropped: func(next *setup) { next.end(g.Setup.Load()) },
+		Replaced: func(old, next *setup, serving bool) {
+			if serving {
+				next.keys.Begin()
+			}
+			old.end(next)
+		},
 	})
 	context.AfterFunc(g.Base, g.cut)
 	g.SetAccess(env.Access)
@@ -74,7 +80,7 @@ func (g *Gate) Listen() error {
 	if err := g.Skeleton.Listen(); err != nil {
 		return err
 	}
-	g.Setup.Load().clientSide.tokens.await()
+	g.Setup.Load().keys.Await()
 	return nil
 }
 
@@ -83,7 +89,7 @@ func (g *Gate) begin() {
 	signed := *g.Setup.Load()
 	signed.sign(g.env)
 	g.Setup.Store(&signed)
-	signed.clientSide.begin()
+	signed.keys.Begin()
 }
 
 func (g *Gate) newServer(o gate.HTTPOptions) *http.Server {
@@ -124,9 +130,7 @@ func (g *Gate) cut() {
 func (g *Gate) end() {
 	g.sumUp()
 	g.watch.close()
-	s := g.Setup.Load()
-	s.clientSide.end()
-	s.transport.CloseIdleConnections()
+	g.Setup.Load().end(&setup{})
 }
 
 func (g *Gate) progress() time.Duration { return g.Setup.Load().opts.Timeouts.Progress.Std() }

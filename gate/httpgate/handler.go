@@ -35,11 +35,11 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
-	if f, ok := g.assets.find(r.URL.Path); ok && x.setup.till != nil {
-		x.asset(f)
+	if x.setup.till != nil && g.assets.Serve(x, r) { // free: without them nobody could pay
+		x.answered = true
 		return
 	}
-	if r.TLS == nil && g.env.Challenges != nil && x.authority() {
+	if r.TLS == nil && x.proof() {
 		return
 	}
 	if n := int64(x.setup.opts.Bounds.Requests); underWay > n {
@@ -151,7 +151,7 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
 	default:
 		var err error
-		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.origin.Addr, x.said())
+		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.origin.Addr, x.claims())
 		if err == nil {
 			return false
 		}
@@ -159,6 +159,30 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusBadRequest, refusal.Sentence(err))
 	}
 	return true
+}
+
+// proof answers an authority that comes to see whether a domain belongs to this weir, and reports whether it did.
+func (x *exchange) proof() bool {
+	text := x.gate.env.Proofs.Answer(x.r)
+	if text == nil {
+		return false
+	}
+	x.answered = true
+	x.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = x.Write(text)
+	return true
+}
+
+// claims returns what the request's token says, and takes the plan from there. A token that is not good says nothing.
+func (x *exchange) claims() identify.Claims {
+	claims, plan, err := x.setup.keys.Claims(x.r.Header, x.event.Time)
+	if err != nil {
+		x.gate.env.Observer.Bounded(BoundToken)
+		x.gate.env.Log.Debug("a token is not good", "id", x.event.ID, "error", err)
+		return nil
+	}
+	x.event.Plan = plan
+	return claims
 }
 
 // judge puts the event before the chain and waits where it must. It reports whether the request goes on; if not, it has

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+
 	"weir/gate"
 )
 
@@ -23,7 +24,7 @@ func (g *Gate) receive(accepted net.Conn) {
 	}
 	c := newConn(g, sock, peer, int(s.opts.Bounds.Header))
 	c.trusted = s.opts.Socket.Trusted && !peer.IsValid()
-	if !header && s.tls == nil {
+	if !header && s.opts.TLS == nil {
 		g.take(c)
 		return
 	}

@@ -54,7 +54,7 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 		}
 	}
 	if o.TLS != nil {
-		v.Under("tls", o.TLS.validate())
+		v.Under("tls", o.TLS.Validate())
 	}
 	gate.ValidateProxies(v, "proxy_protocol.from", o.ProxyProtocol.From)
 	if o.ProxyProtocol.Socket && network != "unix" {

@@ -6,28 +6,15 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"weir"
 	"weir/admission"
+	"weir/gate/httpgate/pages"
 	"weir/identify"
-)
-
-// What a client pays with, and what it is given. Cookies are for browsers, headers for everybody else.
-const (
-	stampHeader     = "Stamp"
-	challengeHeader = "Stamp-Challenge"
-	ticketHeader    = "Stamp-Ticket"
-	clientCookie    = "weir-client"
-	stampCookie     = "weir-stamp"
-	ticketCookie    = "weir-ticket"
-	cookiePrefix    = "weir-"
-	crossSuffix     = "-cross" // of a cookie that also goes where those of the site itself do not: see crosses
 )
 
 // maxKept is how much of a request's body the gate reads itself: to know it again where a stamp pays for that very
@@ -61,7 +48,7 @@ func (x *exchange) known() {
 	x.payment = &payment{terms: s.till.Terms()}
 	if x.terms.Address {
 		x.event.Client = identify.AddressID(x.event.Source)
-	} else if id := x.brought(clientCookie); id != "" {
+	} else if id := pages.Brought(x.r, pages.ClientCookie); id != "" {
 		x.event.Client, _ = x.setup.clients.Read(id, x.event.Time)
 	}
 	x.event.Purse = weir.NewPurse(x.pay)
@@ -83,22 +70,18 @@ func (x *exchange) accepted(status int) {
 
 // pay puts down what the request brought. It is called when a throttle asks for it.
 func (x *exchange) pay(ctx context.Context, ev *weir.Event) (weir.Paid, func()) {
-	stamp := x.r.Header.Get(stampHeader)
-	name, message := stampCookie, ""
-	if x.terms.Binds && (stamp != "" || strings.Contains(strings.Join(x.r.Header["Cookie"], ";"), stampCookie)) {
+	stamp := x.r.Header.Get(pages.StampHeader)
+	name, message := pages.StampCookie, ""
+	if x.terms.Binds && (stamp != "" || strings.Contains(strings.Join(x.r.Header["Cookie"], ";"), pages.StampCookie)) {
 		message = x.message()
-		name = messageCookie(message)
+		name = pages.MessageCookie(message)
 	}
 	if stamp == "" {
-		stamp = x.brought(name)
+		stamp = pages.Brought(x.r, name)
 		x.spentCookie = x.terms.Binds && stamp != ""
 	}
 	return x.setup.till.Receive(ctx, ev, stamp, message)
 }
-
-// messageCookie is the cookie for a stamp that pays for one message only, so that two tabs do not overwrite each
-// other's.
-func messageCookie(message string) string { return stampCookie + "-" + message[:12] }
 
 // message is the id of what is asked: method, URL and body. A single space more makes another one. Of a form it is the
 // fields that count and not how they are escaped, as a browser that sends a form again may escape it in its own way. A
@@ -118,7 +101,7 @@ func (x *exchange) message() string {
 	part([]byte(x.event.Route.Host))
 	part([]byte(r.URL.RequestURI()))
 	body := x.keep()
-	if fields, ok := formFields(r, body); ok && x.keptAll {
+	if fields, ok := pages.FormFields(r, body); ok && x.keptAll {
 		for _, f := range fields {
 			part([]byte(f.Name))
 			part([]byte(f.Value))
@@ -163,45 +146,11 @@ type keptBody struct {
 	io.Closer
 }
 
-// formFields returns the fields of a form, in order, if the body is one that a browser would send again as it was.
-// Browsers leave out fields without a name.
-func formFields(r *http.Request, body []byte) ([]formField, bool) {
-	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if r.Method != http.MethodPost || !strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
-		return nil, false
-	}
-	var fields []formField
-	for pair := range strings.SplitSeq(string(body), "&") {
-		if pair == "" {
-			continue
-		}
-		name, value, _ := strings.Cut(pair, "=")
-		f := formField{}
-		var errs [2]error
-		f.Name, errs[0] = url.QueryUnescape(name)
-		f.Value, errs[1] = url.QueryUnescape(value)
-		if errors.Join(errs[:]...) != nil || !sendable(f.Name) || !sendable(f.Value) || f.Name == "" {
-			return nil, false
-		}
-		fields = append(fields, f)
-	}
-	return fields, true
-}
-
-// sendable reports whether a browser sends a text again just as it is: it must be without zeros, and break lines as
-// forms do. Which charset it is in does not matter: see formField.
-func sendable(s string) bool {
-	if strings.IndexByte(s, 0) >= 0 {
-		return false
-	}
-	return strings.Count(s, "\r") == strings.Count(s, "\r\n") && strings.Count(s, "\n") == strings.Count(s, "\r\n")
-}
-
 // paymentHeaders go with every answer: a cookie whose stamp is used is taken back, and a ticket that was renewed is
 // given.
 func (x *exchange) paymentHeaders() {
 	if x.spentCookie {
-		x.give(messageCookie(x.messageID), "", -time.Second)
+		x.give(pages.MessageCookie(x.messageID), "", -time.Second)
 	}
 	if x.renewed {
 		x.keepTicket()
@@ -215,64 +164,5 @@ func (x *exchange) secure() bool {
 
 // give sets a cookie of the gate's own.
 func (x *exchange) give(name, value string, age time.Duration) {
-	c := http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, Secure: x.secure()}
-	http.SetCookie(x.w, &c)
-	if x.crosses() {
-		c.Name, c.SameSite, c.Secure, c.Partitioned = name+crossSuffix, http.SameSiteNoneMode, true, true
-		http.SetCookie(x.w, &c)
-	}
-}
-
-// brought is the value of a cookie of the gate's own, or empty.
-func (x *exchange) brought(name string) string {
-	for _, name := range []string{name, name + crossSuffix} {
-		if c, err := x.r.Cookie(name); err == nil {
-			return c.Value
-		}
-	}
-	return ""
-}
-
-// crosses reports whether cookies that are SameSite=Lax may be of no use to the request: in a frame, which another site
-// may show, and with a form that another site sends. Then each has a twin that is partitioned (CHIPS). The twin has a
-// name of its own, as a browser that has use for both would send two of the same name. Without TLS there are no such
-// cookies, and browsers say nothing of frames and sites.
-func (x *exchange) crosses() bool {
-	switch x.r.Header.Get("Sec-Fetch-Dest") {
-	case "iframe", "frame", "embed", "object":
-		return true
-	}
-	return x.r.Method == http.MethodPost && x.r.Header.Get("Sec-Fetch-Site") == "cross-site" && wantsPage(x.r)
-}
-
-// withoutOurs takes out of a request what concerns the gate alone.
-func withoutOurs(h http.Header) {
-	h.Del(stampHeader)
-	h.Del(ticketHeader)
-	lines := h["Cookie"]
-	if len(lines) == 0 || !strings.Contains(strings.Join(lines, ";"), cookiePrefix) {
-		return
-	}
-	var kept []string
-	for _, line := range lines {
-		for c := range strings.SplitSeq(line, ";") {
-			if c = strings.TrimSpace(c); c != "" && !ours(c) {
-				kept = append(kept, c)
-			}
-		}
-	}
-	if len(kept) == 0 {
-		h.Del("Cookie")
-		return
-	}
-	h["Cookie"] = []string{strings.Join(kept, "; ")}
-}
-
-// ours reports whether a cookie is one that the gate gave.
-func ours(c string) bool {
-	name, _, _ := strings.Cut(c, "=")
-	name = strings.TrimSuffix(name, crossSuffix)
-	return name == clientCookie || name == ticketCookie || name == stampCookie ||
-		strings.HasPrefix(name, stampCookie+"-")
+	pages.Give(x.w, x.r, x.secure(), name, value, age)
 }

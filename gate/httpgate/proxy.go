@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"weir/gate/httpgate/pages"
 	"weir/identify"
 )
 
@@ -57,7 +58,7 @@ func (x *exchange) forward() {
 		out = out.WithContext(x.ctx) // a copy, which outlives this function
 		x.wrapBody(out)
 	}
-	res, err := x.setup.transport.Do(out, x)
+	res, err := x.setup.servers.Do(out, x)
 	if !x.hasBody() {
 		defer o.free()
 	}
@@ -102,7 +103,7 @@ func (x *exchange) makeOnward(o *onward) {
 		o.header["Connection"], o.header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
 	}
 	if s.till != nil {
-		withoutOurs(o.header)
+		pages.Strip(o.header)
 	}
 	x.forwardHeaders(in, o)
 	o.set("X-Request-Id", x.event.ID)

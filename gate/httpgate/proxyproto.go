@@ -3,6 +3,7 @@ package httpgate
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"weir/gate"
@@ -19,16 +20,11 @@ type ProxyProtocol struct {
 }
 
 // wantsHeader reports whether a connection from a peer must begin with a PROXY header.
-func (f *clientSide) wantsHeader(peer netip.Addr) bool {
+func (s *setup) wantsHeader(peer netip.Addr) bool {
 	if !peer.IsValid() {
-		return f.headerOnSocket
+		return s.opts.ProxyProtocol.Socket
 	}
-	for _, prefix := range f.headerFrom {
-		if prefix.Contains(peer) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.headerFrom, func(from netip.Prefix) bool { return from.Contains(peer) })
 }
 
 // readHeader reads the PROXY header that a connection begins with, and takes the client that it names for the peer. It

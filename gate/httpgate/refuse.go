@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"weir"
+	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
 )
 
@@ -33,8 +33,8 @@ func (x *exchange) problem(status int, detail string) { x.answer(refusal.Problem
 // answer writes the refusal in the form that the client can read best.
 func (x *exchange) answer(doc refusal.Refusal) {
 	doc.RequestID = x.event.ID
-	if wantsPage(x.r) {
-		x.answerPage(&doc, pagePolicy, renderPage(&doc))
+	if pages.WantsPage(x.r) {
+		x.answerPage(&doc, pages.RefusalPolicy, pages.Refusal(&doc))
 		return
 	}
 	var buffer [768]byte
@@ -104,32 +104,4 @@ func (x *exchange) leaveBody() {
 	if x.conn != nil {
 		x.conn.hangUp()
 	}
-}
-
-// wantsPage reports whether a person looks at the answer: a browser's navigation, by its own word where it gives one,
-// else by preferring HTML to JSON.
-func wantsPage(r *http.Request) bool {
-	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
-		// What a link saves (<a download>) nobody looks at.
-		return mode == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "empty"
-	}
-	html, other := 0.0, 0.0
-	for _, line := range r.Header["Accept"] {
-		for element := range strings.SplitSeq(line, ",") {
-			kind, params, _ := strings.Cut(element, ";")
-			q := 1.0
-			for param := range strings.SplitSeq(params, ";") {
-				if v, ok := strings.CutPrefix(strings.TrimSpace(param), "q="); ok {
-					q, _ = strconv.ParseFloat(v, 64)
-				}
-			}
-			switch strings.ToLower(strings.TrimSpace(kind)) {
-			case "text/html", "application/xhtml+xml":
-				html = max(html, q)
-			case "application/json", "application/problem+json":
-				other = max(other, q)
-			}
-		}
-	}
-	return html > 0 && html > other
 }

@@ -68,10 +68,10 @@ func (x *exchange) copyBody(res *http.Response) error {
 	} else if n, all := own.Buffered(); n == 0 && !all {
 		x.headLater()
 	}
-	buf := buffers.Get()
+	buf := buffers.Get().(*buffer)
 	defer buffers.Put(buf)
 	for {
-		n, err := res.Body.Read(buf)
+		n, err := res.Body.Read(buf[:])
 		if n > 0 {
 			if _, err := x.piece(buf[:n], err == io.EOF); err != nil {
 				return err

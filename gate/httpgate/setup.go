@@ -3,11 +3,13 @@ package httpgate
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"reflect"
 	"sync"
 
 	"weir/admission"
 	"weir/gate"
+	"weir/gate/httpgate/keys"
 	"weir/identify"
 	"weir/policy"
 	behind "weir/upstream"
@@ -26,14 +28,17 @@ type setup struct {
 	lanesName string
 	clients   *identify.Clients // sign what clients are given
 	tickets   *admission.Tickets
-	clientSide
+	keys      *keys.Keys
 	proxies   identify.Proxies
 	accounts  identify.Accounts
-	transport *services
+	servers   *behind.Pool // behind the gate
+
+	headerFrom        []netip.Prefix // of proxies whose connections begin with a PROXY header
+	request, response rules          // for headers
 }
 
-// newSetup checks the options. Connections to the servers that the setup before, if any, has in common with this one
-// are used on.
+// newSetup checks the options. Connections and keys that the setup before, if any, has in common with this one are
+// kept.
 func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*setup, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -50,10 +55,10 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 		tokens = o.JWT.Header
 	}
 	s.accounts = s.accounts.By(o.AccountConflict, tokens)
-	var err error
-	if s.clientSide, err = newFront(&o, &s.accounts, env, before); err != nil {
-		return nil, err
+	for _, prefix := range o.ProxyProtocol.From {
+		s.headerFrom = append(s.headerFrom, identify.PlainPrefix(prefix))
 	}
+	s.request, s.response = o.Headers.Request.ready(), o.Headers.Response.ready()
 	if accept != nil {
 		s.door = policy.NewDoor(accept, s.proxies.Trusts)
 	}
@@ -65,8 +70,18 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 		s.lanesName = link.Name
 	}
 	s.sign(env)
-	if s.transport, err = newServices(o, env, before); err != nil {
-		s.clientSide.drop(before)
+	var oldKeys *keys.Keys
+	if before != nil {
+		oldKeys = before.keys
+	}
+	var err error
+	s.keys, err = keys.New(o.TLS, o.JWT, s.accounts.Claims(), keys.Env{Clock: env.Clock, Log: env.Log, Roots: env.Roots,
+		Data: env.Data, Proofs: env.Proofs, Unusable: func() { env.Observer.Bounded(BoundCertificate) }}, oldKeys)
+	if err != nil {
+		return nil, err
+	}
+	if s.servers, err = newServers(&o, env, before); err != nil {
+		s.keys.End(oldKeys)
 		return nil, err
 	}
 	return s, nil
@@ -77,40 +92,23 @@ func (s *setup) httpOptions() gate.HTTPOptions {
 	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header)}
 }
 
-// replaced ends what the old setup had and the next one does not use.
-func replaced(old, next *setup, serving bool) {
-	next.clientSide.replaces(&old.clientSide, serving)
-	if old.transport != next.transport {
-		old.transport.CloseIdleConnections()
+// end ends what goes on in the background, except for what kept uses too. Requests under way go on.
+func (s *setup) end(kept *setup) {
+	s.keys.End(kept.keys)
+	if s.servers != kept.servers {
+		s.servers.Close()
 	}
 }
 
-// drop ends what a setup that will not be used has and the current one does not.
-func (s *setup) drop(current *setup) {
-	s.clientSide.drop(current)
-	if s.transport != current.transport {
-		s.transport.CloseIdleConnections()
+func newServers(o *Options, env Env, before *setup) (*behind.Pool, error) {
+	next := o.upstream()
+	switch {
+	case before == nil:
+		return behind.New(next, behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots})
+	case reflect.DeepEqual(next, before.opts.upstream()):
+		return before.servers, nil
 	}
-}
-
-// services are the servers behind the gate.
-type services struct{ *behind.Pool }
-
-func newServices(o Options, env Env, before *setup) (*services, error) {
-	if before != nil && reflect.DeepEqual(o.upstream(), before.opts.upstream()) {
-		return before.transport, nil
-	}
-	var p *behind.Pool
-	var err error
-	if before != nil {
-		p, err = before.transport.Configure(o.upstream())
-	} else {
-		p, err = behind.New(o.upstream(), behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &services{p}, nil
+	return before.servers.Configure(next)
 }
 
 // upstream is what the pool of servers is told: the gate's timeouts are for it too.
@@ -119,9 +117,6 @@ func (o *Options) upstream() behind.Options {
 	u.Timeouts = behind.Timeouts{Connect: o.Timeouts.Connect, Response: o.Timeouts.Response}
 	return u
 }
-
-// CloseIdleConnections ends what is not used any more. Requests under way go on.
-func (s *services) CloseIdleConnections() { s.Close() }
 
 // sign makes what signs ids and tickets.
 func (s *setup) sign(env Env) {
@@ -135,22 +130,7 @@ func timedOut(err error) bool {
 	return ok && ne.Timeout()
 }
 
+type buffer [32 << 10]byte
+
 // buffers are those through which bodies are copied.
-var buffers bufferPool
-
-type bufferPool struct{ pool sync.Pool }
-
-const bufferSize = 32 << 10
-
-func (b *bufferPool) Get() []byte {
-	if p, ok := b.pool.Get().(*[bufferSize]byte); ok {
-		return p[:]
-	}
-	return make([]byte, bufferSize)
-}
-
-func (b *bufferPool) Put(p []byte) {
-	if len(p) == bufferSize {
-		b.pool.Put((*[bufferSize]byte)(p))
-	}
-}
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
