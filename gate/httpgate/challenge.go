@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -15,33 +16,28 @@ import (
 // clientAge is how long a browser keeps the id that it was given.
 const clientAge = 30 * 24 * time.Hour
 
-// ticket reads the ticket that the request brought, and notes the place that it stands for.
+// ticket reads the ticket that the request brought.
 func (x *exchange) ticket() {
-	text := x.r.Header.Get(pages.TicketHeader)
+	text := cmp.Or(x.r.Header.Get(pages.TicketHeader), pages.Brought(x.r, pages.TicketCookie))
 	if text == "" {
-		if text = pages.Brought(x.r, pages.TicketCookie); text == "" {
-			return
-		}
+		return
 	}
 	t, err := x.setup.tickets.Parse(text, x.payer(), x.event.Time)
 	if err != nil {
-		return // it is asked for a stamp, and given another one
+		return // the client is asked for a stamp, and gets a new ticket
 	}
 	x.place, x.event.Place.Number = t, t.Number
 }
 
-// payer is by what the client is known: the id that it was given, or its address.
+// payer identifies the client: the id that it was given, or its address.
 func (x *exchange) payer() string {
-	if x.event.Client != "" {
-		return x.event.Client
-	}
-	return identify.AddressID(x.event.Source)
+	return cmp.Or(x.event.Client, identify.AddressID(x.event.Source))
 }
 
-// Take reports whether the general pool takes the request, of which a stamp is asked. A browser that would have to wait
-// gets the page instead, which pays by itself and tells its person how it stands.
+// Take reports whether the general pool takes a request that a stamp is asked of. A browser that would have to wait
+// gets the page instead, which pays by itself and shows the place in line.
 func (x *exchange) Take() bool {
-	if x.setup.chain.TillLink().Shadow.Load() { // nothing is asked, so nobody needs a place for it
+	if x.setup.chain.TillLink().Shadow.Load() { // nothing is asked
 		return false
 	}
 	s, ok := x.setup.lanes.Take(&x.event,
@@ -51,26 +47,25 @@ func (x *exchange) Take() bool {
 		x.place = admission.Ticket{}
 	}
 	if x.event.Place.Called && x.place.By.Before(s.Until) {
-		x.place.By, x.renewed = s.Until, true // whoever is in stays in for a while, for what the page loads
+		x.place.By, x.renewed = s.Until, true // for what the page loads
 	}
 	return ok
 }
 
-// pooled reports whether whoever does not pay may wait instead. That is so where the load is what makes it dear, and
-// not a limit of the client's own.
+// pooled reports whether a client that does not pay may wait instead: if the stamp is asked because of the load, and
+// not because of a limit of the client's own.
 func (x *exchange) pooled() bool {
 	return x.setup.lanes != nil && x.setup.chain.ByTill(&x.pass.Answer)
 }
 
-// dropped reports whether the general pool took the request and could not keep it after all. It is then asked for a
-// stamp.
+// dropped reports whether the general pool took the request and could not keep it. It is then asked for a stamp.
 func (x *exchange) dropped() bool {
 	a := &x.pass.Answer
 	return x.event.Place.Held && x.setup.chain.ByLanes(a) &&
 		(a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong || a.Reason == weir.TooMany)
 }
 
-// A demand is what is asked of a client: a problem with a puzzle.
+// A demand is a problem document with a puzzle.
 type demand struct {
 	refusal.Refusal
 	Challenge string `json:"challenge"`
@@ -153,20 +148,13 @@ func (x *exchange) renewTicket() string {
 		t.Client = x.payer()
 		t = x.setup.lanes.Renew(t, x.event.Time)
 	}
-	if x.standing.Reload == 0 {
-		x.standing.Reload = x.setup.opts.Capacity.Reload.Std()
-	}
+	x.standing.Reload = cmp.Or(x.standing.Reload, x.setup.opts.Capacity.Reload.Std())
 	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
 		t.By = t.By.Add(formPatience) // somebody has to press a button
 	}
 	text := x.setup.tickets.Sign(t)
 	x.give(pages.TicketCookie, text, t.By.Sub(x.event.Time))
 	return text
-}
-
-// keepTicket gives the ticket to a client that was let in, for the requests that it still covers.
-func (x *exchange) keepTicket() {
-	x.give(pages.TicketCookie, x.setup.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
 }
 
 // formPatience is how much longer a place is kept for somebody who sends a form by hand.

@@ -15,8 +15,7 @@ import (
 	"weir/policy"
 )
 
-// A Gate is one HTTP listener with its upstream and its chain of throttles. What is under way at it are requests, those
-// that wait included.
+// A Gate is one HTTP listener with its upstream and its chain of throttles.
 type Gate struct {
 	*gate.Skeleton[setup]
 	env    Env
@@ -30,7 +29,7 @@ type Gate struct {
 	waiting  atomic.Int64
 
 	lines   loglimit.Rates // of the log
-	summing atomic.Bool    // those left out are about to be told of
+	summing atomic.Bool    // lines left out are about to be reported
 
 	sessions sessions
 	mu       sync.Mutex
@@ -46,6 +45,7 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts), upgraded: map[net.Conn]struct{}{}}
+	g.sessions.all = map[*session]struct{}{}
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "requests",
 		Open: func(s *setup) (gate.Listener, error) {
@@ -74,8 +74,7 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 func (g *Gate) SetAccess(which AccessLog) { g.access.Store(&which) }
 
 // Listen binds the address, or makes the socket. Port 0 takes a free one; see Addr. Where keys of tokens are being
-// fetched, it then waits for the first try, ten seconds at most, so that nobody's token is turned away for being
-// early.
+// fetched, it then waits for the first try, ten seconds at most, so that tokens count from the first request on.
 func (g *Gate) Listen() error {
 	if err := g.Skeleton.Listen(); err != nil {
 		return err
@@ -101,16 +100,16 @@ func (g *Gate) newServer(o gate.HTTPOptions) *http.Server {
 	return s
 }
 
-// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either
-// commit, which cannot fail, or abort must be called. Requests under way keep the options and the chain that they began
-// with. The listener is kept: a changed listen address is ignored, it takes another gate.
+// Prepare prepares a reload with other options and chains. Everything that can fail happens here; then either commit,
+// which cannot fail, or abort must be called. Requests under way keep the options and the chain that they began with.
+// The listener is kept, and a changed listen address ignored.
 func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen = now.opts.Listen
 	return g.Replace(newSetup(o, accept, chain, g.env, now))
 }
 
-// drain waits for the sessions. Whoever has just arrived is turned away.
+// drain waits for the sessions.
 func (g *Gate) drain(ctx context.Context) error {
 	g.arrivals.Wait()
 	return g.sessions.drain(ctx)
@@ -135,14 +134,14 @@ func (g *Gate) end() {
 
 func (g *Gate) progress() time.Duration { return g.Setup.Load().opts.Timeouts.Progress.Std() }
 
-// malformed notes that a connection brought something that is not read on.
+// malformed counts and logs bytes that are not a request.
 func (g *Gate) malformed(c *conn) {
 	bound := BoundMalformed
 	if c.framing.state == tooLarge {
 		bound = BoundHeader
 	}
 	g.env.Observer.Bounded(bound)
-	if *g.access.Load() != AccessOff && g.mayLog(lineName{"malformed", maxRefused}, g.env.Clock.Now()) {
+	if *g.access.Load() != AccessOff && g.mayLog("malformed", g.env.Clock.Now()) {
 		g.env.Log.LogAttrs(g.Base, slog.LevelInfo, "malformed request",
 			slog.String("peer", c.RemoteAddr().String()), slog.String("why", c.framing.why))
 	}

@@ -2,7 +2,6 @@ package httpgate
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -139,12 +138,8 @@ func (o Options) Validate() error {
 	o.validateListen(&v)
 	v.Under("upstream", o.Upstream.Validate())
 	gate.ValidateProxies(&v, "trusted_proxies", o.TrustedProxies)
-	switch o.ForwardedHeader {
-	case "", identify.EitherHeader, identify.XForwardedFor, identify.ForwardedHeader:
-	default:
-		v.Add("forwarded_header", fmt.Sprintf("unknown header %q", o.ForwardedHeader),
-			"one of x-forwarded-for, forwarded, either")
-	}
+	v.OneOf("forwarded_header", string(o.ForwardedHeader), string(identify.XForwardedFor),
+		string(identify.ForwardedHeader), string(identify.EitherHeader))
 	if o.Capacity != nil {
 		v.Under("capacity", o.Capacity.Validate())
 	}

@@ -17,24 +17,23 @@ import (
 	"weir/identify"
 )
 
-// maxKept is how much of a request's body the gate reads itself: to know it again where a stamp pays for that very
-// request, and to have a form sent again.
+// maxKept is how much of a request's body the gate keeps: to recognize a request that a stamp was made for, and to have
+// a form sent again.
 const maxKept = 64 << 10
 
-// A payment is what an exchange knows where stamps are taken.
+// A payment is the part of an exchange for gates that take stamps.
 type payment struct {
 	terms       weir.Terms
 	place       admission.Ticket // the ticket that it brought, if that is good
 	standing    admission.Standing
 	renewed     bool // the ticket has been renewed, and goes with the answer
 	messageID   string
-	kept        []byte // of the body: what was read of it to know it again
-	keptAll     bool   // and that is all of it
+	kept        []byte // the beginning of the body
+	keptAll     bool   // it is all of the body
 	spentCookie bool   // the stamp came in a cookie that is good for this request only
 }
 
-// known fills in what the event has to say where stamps are taken: the id that the client was given, the load, what it
-// pays with.
+// known fills in the load, and where stamps are taken the id that the client was given and what it pays with.
 func (x *exchange) known() {
 	s := x.setup
 	if s.lanes != nil {
@@ -59,7 +58,7 @@ func (x *exchange) known() {
 	}
 }
 
-// accepted tells the lanes what the upstream thinks of an account. A redirect may be one to a login, and an error says
+// accepted tells the lanes whether the upstream accepts an account. A redirect may lead to a login, and an error says
 // nothing.
 func (x *exchange) accepted(status int) {
 	good := status >= 200 && status < 300 || status == http.StatusNotModified
@@ -68,7 +67,7 @@ func (x *exchange) accepted(status int) {
 	}
 }
 
-// pay puts down what the request brought. It is called when a throttle asks for it.
+// pay is called when a throttle asks for payment.
 func (x *exchange) pay(ctx context.Context, ev *weir.Event) (weir.Paid, func()) {
 	stamp := x.r.Header.Get(pages.StampHeader)
 	name, message := pages.StampCookie, ""
@@ -83,9 +82,9 @@ func (x *exchange) pay(ctx context.Context, ev *weir.Event) (weir.Paid, func()) 
 	return x.setup.till.Receive(ctx, ev, stamp, message)
 }
 
-// message is the id of what is asked: method, URL and body. A single space more makes another one. Of a form it is the
-// fields that count and not how they are escaped, as a browser that sends a form again may escape it in its own way. A
-// body of which only the beginning is read is known by that, and by its length.
+// message is the id of a request: a hash of method, URL and body. Of a form the fields count and not how they are
+// escaped, as a browser that sends a form again may escape it differently. Of a large body the beginning and the length
+// count.
 func (x *exchange) message() string {
 	if x.messageID != "" {
 		return x.messageID
@@ -116,7 +115,7 @@ func (x *exchange) message() string {
 	return x.messageID
 }
 
-// keep reads the body, or its beginning where it is large, and puts it back for whoever reads it next.
+// keep reads the body, or the beginning of a large one, and puts it back for the next reader.
 func (x *exchange) keep() []byte {
 	if x.kept != nil || !x.hasBody() {
 		x.keptAll = x.keptAll || !x.hasBody()
@@ -124,7 +123,7 @@ func (x *exchange) keep() []byte {
 	}
 	r := x.r
 	x.readDeadline(time.Now().Add(x.setup.opts.Timeouts.Progress.Std()))
-	// The buffer grows with what comes, not with what is announced: who sends nothing costs nothing.
+	// The buffer grows with what comes, not with what is announced.
 	b := bytes.NewBuffer(make([]byte, 0, bytes.MinRead))
 	n, err := io.Copy(b, io.LimitReader(r.Body, maxKept+1))
 	x.kept = b.Bytes()
@@ -136,24 +135,20 @@ func (x *exchange) keep() []byte {
 		x.bodyRead.Store(true)
 		x.readDeadline(time.Time{})
 	}
-	r.Body = &keptBody{io.MultiReader(bytes.NewReader(x.kept), r.Body), r.Body}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(x.kept), r.Body), r.Body}
 	return x.kept
 }
 
-// A keptBody is a body that begins with what was read of it already.
-type keptBody struct {
-	io.Reader
-	io.Closer
-}
-
-// paymentHeaders go with every answer: a cookie whose stamp is used is taken back, and a ticket that was renewed is
-// given.
+// paymentHeaders are added to every answer: a cookie whose stamp is used is deleted, a renewed ticket is given.
 func (x *exchange) paymentHeaders() {
 	if x.spentCookie {
 		x.give(pages.MessageCookie(x.messageID), "", -time.Second)
 	}
 	if x.renewed {
-		x.keepTicket()
+		x.give(pages.TicketCookie, x.setup.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
 	}
 }
 

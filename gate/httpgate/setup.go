@@ -15,23 +15,21 @@ import (
 	behind "weir/upstream"
 )
 
-// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another
-// one in its place, and a request keeps the one that it began with.
+// A setup is everything that a request needs to know of the gate's options. It does not change: a reload replaces it,
+// and a request keeps the one that it began with.
 type setup struct {
-	opts      Options // with defaults
-	door      *policy.Door
-	chain     *policy.Chain
-	metered   bool             // a throttle of the chain counts bytes
-	till      policy.Till      // nil where no stamps are taken
-	lanes     *admission.Lanes // nil where the capacity is not limited
-	tillName  string           // of the throttles
-	lanesName string
-	clients   *identify.Clients // sign what clients are given
-	tickets   *admission.Tickets
-	keys      *keys.Keys
-	proxies   identify.Proxies
-	accounts  identify.Accounts
-	servers   *behind.Pool // behind the gate
+	opts     Options // with defaults
+	door     *policy.Door
+	chain    *policy.Chain
+	metered  bool              // a throttle of the chain counts bytes
+	till     policy.Till       // nil where no stamps are taken
+	lanes    *admission.Lanes  // nil where the capacity is not limited
+	clients  *identify.Clients // sign what clients are given
+	tickets  *admission.Tickets
+	keys     *keys.Keys
+	proxies  identify.Proxies
+	accounts identify.Accounts
+	servers  *behind.Pool // behind the gate
 
 	headerFrom        []netip.Prefix // of proxies whose connections begin with a PROXY header
 	request, response rules          // for headers
@@ -47,7 +45,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
-	s := &setup{opts: o, chain: chain, metered: chain.Meters(),
+	s := &setup{opts: o, chain: chain, metered: chain.Meters(), till: chain.Till(),
 		proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
 	s.accounts, _ = identify.ParseAccounts(o.Account)
 	tokens := ""
@@ -62,12 +60,8 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if accept != nil {
 		s.door = policy.NewDoor(accept, s.proxies.Trusts)
 	}
-	if link := chain.TillLink(); link != nil {
-		s.till, s.tillName = chain.Till(), link.Name
-	}
 	if link := chain.LanesLink(); link != nil {
 		s.lanes, _ = link.Throttle.(*admission.Lanes)
-		s.lanesName = link.Name
 	}
 	s.sign(env)
 	var oldKeys *keys.Keys
@@ -111,20 +105,18 @@ func newServers(o *Options, env Env, before *setup) (*behind.Pool, error) {
 	return before.servers.Configure(next)
 }
 
-// upstream is what the pool of servers is told: the gate's timeouts are for it too.
+// upstream are the options of the servers, with the gate's timeouts.
 func (o *Options) upstream() behind.Options {
 	u := o.Upstream
 	u.Timeouts = behind.Timeouts{Connect: o.Timeouts.Connect, Response: o.Timeouts.Response}
 	return u
 }
 
-// sign makes what signs ids and tickets.
 func (s *setup) sign(env Env) {
 	secrets := env.Secrets(s.opts.Throttles)
 	s.clients, s.tickets = identify.NewClients(secrets[0], secrets[1:]...), admission.NewTickets(secrets[0])
 }
 
-// timedOut reports whether an error says that somebody took too long.
 func timedOut(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Timeout()

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// tunnel copies in both directions until one of them ends, or the gate stops. A side that has no more to say is not yet
-// one that has left.
+// tunnel copies in both directions until both have ended, one has failed, or the gate stops.
 func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
 	defer context.AfterFunc(x.ctx, func() {
 		_ = server.Close()
@@ -35,7 +34,7 @@ func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
 	<-copied
 }
 
-// hijack takes the connection over for an upgrade. From here on its bytes are not HTTP any more.
+// hijack takes the connection over for an upgrade.
 func (x *exchange) hijack() (*upgraded, *bufio.ReadWriter, error) {
 	c, rw, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
@@ -80,11 +79,8 @@ func (u *upgraded) Read(p []byte) (int, error) {
 		n, err = u.Conn.Read(p)
 	}
 	u.x.in.Add(int64(n))
-	if n > 0 && u.x.setup.metered {
-		var failed error
-		if u.inAfter, failed = u.x.ration(int64(n)); failed != nil {
-			return 0, failed
-		}
+	if failed := u.x.ration(n, &u.inAfter); failed != nil {
+		return 0, failed
 	}
 	return n, err
 }
@@ -95,10 +91,8 @@ func (u *upgraded) Write(p []byte) (sent int, err error) {
 			return sent, err
 		}
 		piece := u.x.bite(p[sent:])
-		if len(piece) > 0 && u.x.setup.metered {
-			if u.outAfter, err = u.x.ration(int64(len(piece))); err != nil {
-				return sent, err
-			}
+		if err := u.x.ration(len(piece), &u.outAfter); err != nil {
+			return sent, err
 		}
 		n, err := u.Conn.Write(piece)
 		sent += n
@@ -110,7 +104,7 @@ func (u *upgraded) Write(p []byte) (sent int, err error) {
 	}
 }
 
-// CloseWrite passes on that one side has no more to say.
+// CloseWrite passes on the end of one direction.
 func (u *upgraded) CloseWrite() error {
 	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()

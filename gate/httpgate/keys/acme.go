@@ -169,7 +169,7 @@ func newAccount(o ACME, env Env) (*account, error) {
 		cancel()
 		transport.CloseIdleConnections()
 	}
-	a.reasons = &reasons{RoundTripper: transport, stopped: stopped}
+	a.reasons = &reasons{RoundTripper: transport, stopped: stopped, of: map[string]string{}}
 	a.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, // agree says so
 		Cache:  autocert.DirCache(cache),

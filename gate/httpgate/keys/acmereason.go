@@ -74,9 +74,6 @@ func (s *reasons) note(text []byte) {
 	if len(all) == 0 || len(s.of) >= maxDomains && s.of[doc.Identifier.Value] == "" {
 		return
 	}
-	if s.of == nil {
-		s.of = map[string]string{}
-	}
 	why := strings.ToValidUTF8(strings.Join(all, "; "), "?")
 	s.of[doc.Identifier.Value] = why[:min(len(why), maxReason)]
 }
