@@ -32,9 +32,7 @@ func (x *exchange) log(now time.Time) {
 	if a.Verdict == weir.Admit && x.waited { // the line says what it waited for
 		by, rule, reason = x.waitedBy, x.waitedFor, weir.OverLimit
 	}
-	attrs := make([]slog.Attr, 0, 20)
-	attrs = append(attrs,
-		slog.String("id", x.event.ID),
+	attrs := append(make([]slog.Attr, 0, 20), slog.String("id", x.event.ID),
 		slog.String("source", x.event.Source.String()))
 	if x.event.Account != "" {
 		attrs = append(attrs, slog.String("account", identify.Mask(x.event.Account)))
@@ -57,8 +55,7 @@ func (x *exchange) log(now time.Time) {
 	if x.waited {
 		waited = x.onward.Sub(x.event.Time)
 	}
-	attrs = append(attrs,
-		slog.Float64("waited_ms", milliseconds(waited)),
+	attrs = append(attrs, slog.Float64("waited_ms", milliseconds(waited)),
 		slog.Float64("total_ms", milliseconds(now.Sub(x.event.Time))))
 	g.env.Log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
 }

@@ -71,7 +71,7 @@ func (g *Gate) admits(s *setup, peer netip.Addr) bool {
 
 // arrive takes a connection through what comes before HTTP, in a goroutine of its own: the PROXY header and the TLS
 // handshake. It reports whether the connection was handed on; if not, the caller closes it. Clients that fail are
-// counted but not logged: a scan of the network would fill the log.
+// counted, and logged only for debugging: a scan of the network would fill the log.
 func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 	timeout := s.opts.Timeouts.Handshake.Std()
 	ctx, cancel := context.WithTimeout(g.Serving, timeout)

@@ -25,7 +25,7 @@ type conn struct {
 
 	framing framing
 	pending []byte   // what framing let through and nobody has read yet
-	room    *scanned // for pending and the line under way; nil while there is neither
+	scanned *scanned // for pending and the line under way; nil while there is neither
 
 	alone  bool        // a session has it: nobody reads ahead while a request is under way
 	deaf   atomic.Bool // nothing more is read: the answer is the last one
@@ -46,7 +46,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		if len(c.pending) > 0 {
 			n := copy(p, c.pending)
 			c.pending = c.pending[n:]
-			c.giveRoomBack()
+			c.release()
 			return n, nil
 		}
 		if c.deaf.Load() || c.framing.noPreface() {
@@ -79,9 +79,12 @@ func (c *conn) Read(p []byte) (int, error) {
 		if n == 0 {
 			return 0, err
 		}
-		c.takeRoom()
-		c.room.out = c.framing.scan(p[:n], c.room.out[:0])
-		if c.pending = c.room.out; c.framing.noPreface() {
+		if c.scanned == nil {
+			c.scanned = scans.Get().(*scanned)
+			c.framing.line = c.scanned.line[:0]
+		}
+		c.scanned.out = c.framing.scan(p[:n], c.scanned.out[:0])
+		if c.pending = c.scanned.out; c.framing.noPreface() {
 			c.pending = nil
 		}
 		if c.framing.why != "" {
@@ -95,27 +98,21 @@ func (c *conn) Read(p []byte) (int, error) {
 // that many share a few.
 type scanned struct{ line, out []byte }
 
-var scannedRooms = sync.Pool{New: func() any { return &scanned{make([]byte, 0, 256), make([]byte, 0, 1024)} }}
+var scans = sync.Pool{New: func() any { return &scanned{make([]byte, 0, 256), make([]byte, 0, 1024)} }}
 
 // maxScanned is how large the memory may be that is kept.
 const maxScanned = 8 << 10
 
-func (c *conn) takeRoom() {
-	if c.room == nil {
-		c.room = scannedRooms.Get().(*scanned)
-		c.framing.line = c.room.line[:0]
-	}
-}
-
-func (c *conn) giveRoomBack() {
-	if c.room == nil || len(c.pending) > 0 || len(c.framing.line) > 0 {
+// release gives the memory back when there is nothing in it.
+func (c *conn) release() {
+	if c.scanned == nil || len(c.pending) > 0 || len(c.framing.line) > 0 {
 		return
 	}
-	c.room.line = c.framing.line[:0]
-	if cap(c.room.line) <= maxScanned && cap(c.room.out) <= maxScanned {
-		scannedRooms.Put(c.room)
+	c.scanned.line = c.framing.line[:0]
+	if cap(c.scanned.line) <= maxScanned && cap(c.scanned.out) <= maxScanned {
+		scans.Put(c.scanned)
 	}
-	c.room, c.pending, c.framing.line = nil, nil, nil
+	c.scanned, c.pending, c.framing.line = nil, nil, nil
 }
 
 func (c *conn) read(p []byte) (int, error) {
@@ -171,9 +168,6 @@ func (c *conn) hangUp() {
 	c.linger.Store(true)
 	c.deaf.Store(true)
 }
-
-// unframed lets everything through from here on. No read may be under way.
-func (c *conn) unframed() { c.framing.state = raw }
 
 // CloseWrite tells the client that nothing more comes, inside TLS and below.
 func (c *conn) CloseWrite() error {

@@ -31,9 +31,9 @@ type Gate struct {
 	lines   loglimit.Rates // of the log
 	summing atomic.Bool    // lines left out are about to be reported
 
-	sessions sessions
-	mu       sync.Mutex
-	upgraded map[net.Conn]struct{}
+	sessions sync.Map       // of *session
+	speaking sync.WaitGroup // the same
+	upgraded sync.Map       // of net.Conn
 }
 
 // New returns a gate that listens nowhere yet. The chain accept judges every connection, the other one every request;
@@ -44,8 +44,7 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts), upgraded: map[net.Conn]struct{}{}}
-	g.sessions.all = map[*session]struct{}{}
+	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts)}
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "requests",
 		Open: func(s *setup) (gate.Listener, error) {
@@ -109,19 +108,13 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 	return g.Replace(newSetup(o, accept, chain, g.env, now))
 }
 
-// drain waits for the sessions.
-func (g *Gate) drain(ctx context.Context) error {
-	g.arrivals.Wait()
-	return g.sessions.drain(ctx)
-}
-
 // cut closes the connections that net/http does not know of.
 func (g *Gate) cut() {
-	g.sessions.cut()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for c := range g.upgraded {
-		_ = c.Close()
+	for s := range g.sessions.Range {
+		_ = s.(*session).conn.wire.Close()
+	}
+	for c := range g.upgraded.Range {
+		_ = c.(net.Conn).Close()
 	}
 }
 

@@ -93,8 +93,7 @@ func (x *exchange) end() {
 	if x.onward.IsZero() {
 		x.onward = now
 	}
-	verdict := x.pass.Answer.Verdict
-	g.env.Observer.Served(verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
+	g.env.Observer.Served(x.pass.Answer.Verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
 	x.log(now)
 	g.env.Observer.InFlight(-1)
 	g.UnderWay.Add(-1)

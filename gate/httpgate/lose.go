@@ -10,9 +10,6 @@ import (
 // errLost is why a request's context ended when it lost its place at the upstream.
 var errLost = errors.New("the place at the upstream was lost")
 
-// RuleProgress is what answers name where a request lost its place.
-const RuleProgress = "progress"
-
 // smallPiece is how much is written at a time to a client that may lose its place: progress shows after each piece.
 const smallPiece = 8 << 10
 
@@ -43,5 +40,5 @@ func (x *exchange) stopWriting() {
 
 // lostPlace answers a request that lost its place before its answer had begun.
 func (x *exchange) lostPlace() {
-	x.refuseOverload(weir.Figure{By: x.setup.chain.LanesLink().Name, Rule: RuleProgress})
+	x.refuseOverload(weir.Figure{By: x.setup.chain.LanesLink().Name, Rule: "progress"})
 }

@@ -91,9 +91,7 @@ func (x *exchange) message() string {
 	}
 	r, h := x.r, sha256.New()
 	part := func(b []byte) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
-		h.Write(n[:])
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
 		h.Write(b)
 	}
 	part([]byte(r.Method))

@@ -84,10 +84,8 @@ func (s *session) parse(head []byte) (*http.Request, int) {
 	} else if connection != nil {
 		r.Close = httpguts.HeaderValuesContainsToken(connection, "close")
 	}
-	if names := r.Header["Trailer"]; names != nil && chunked {
-		if !announceTrailers(r, names) {
-			return nil, http.StatusBadRequest
-		}
+	if names := r.Header["Trailer"]; names != nil && chunked && !announceTrailers(r, names) {
+		return nil, http.StatusBadRequest
 	}
 	r.ContentLength = length
 	if chunked {

@@ -52,13 +52,6 @@ type block [4 << 10]byte
 
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// sessions are those of a gate.
-type sessions struct {
-	mu    sync.Mutex
-	all   map[*session]struct{}
-	under sync.WaitGroup
-}
-
 // take serves HTTP/1 in a session, and gives HTTP/2 to net/http. On systems without a watch for clients that leave,
 // net/http does both.
 func (g *Gate) take(c *conn) {
@@ -75,37 +68,26 @@ func (g *Gate) speak(c *conn) {
 	s.blank = new(http.Request).WithContext(withConn(g.Base, c))
 	c.alone = true
 	s.reply.session = s
-	g.sessions.mu.Lock()
-	g.sessions.all[s] = struct{}{}
-	g.sessions.under.Add(1)
-	g.sessions.mu.Unlock()
-	go func() {
-		defer g.sessions.remove(s)
+	g.sessions.Store(s, nil)
+	g.speaking.Go(func() {
+		defer g.sessions.Delete(s)
 		if s.run() {
 			_ = c.Close()
 		}
-	}()
-}
-
-func (a *sessions) remove(s *session) {
-	a.mu.Lock()
-	delete(a.all, s)
-	a.mu.Unlock()
-	a.under.Done()
+	})
 }
 
 // drain closes sessions that wait for a request, and waits until the others have answered theirs, or ctx ends.
-func (a *sessions) drain(ctx context.Context) error {
-	a.mu.Lock()
-	for s := range a.all {
-		if s.state.CompareAndSwap(sessionIdle, sessionClosing) {
+func (g *Gate) drain(ctx context.Context) error {
+	g.arrivals.Wait()
+	for one := range g.sessions.Range {
+		if s := one.(*session); s.state.CompareAndSwap(sessionIdle, sessionClosing) {
 			_ = s.conn.SetReadDeadline(past)
 		}
 	}
-	a.mu.Unlock()
 	over := make(chan struct{})
 	go func() {
-		a.under.Wait()
+		g.speaking.Wait()
 		close(over)
 	}()
 	select {
@@ -124,34 +106,24 @@ func (a *sessions) drain(ctx context.Context) error {
 // idleEnds is how long idle connections may take to notice that it is over.
 const idleEnds = 100 * time.Millisecond
 
-// cut closes all.
-func (a *sessions) cut() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for s := range a.all {
-		_ = s.conn.wire.Close()
-	}
-}
-
 // past ends a read that is under way.
 var past = time.Unix(1, 0)
 
 // run serves one request after the other. It reports whether the connection is to be closed; if not, somebody else has
 // it now.
 func (s *session) run() (ours bool) {
-	// No panic of a handler comes so far.
 	defer s.gate.Recover("a connection ended in a panic", func() { ours = true }, slog.String("peer", s.remote))
 	for {
-		head, again := s.readHead()
+		head := s.readHead()
+		if head == nil && s.conn.framing.state == raw { // HTTP/2
+			s.conn.pending = bytes.Clone(s.in)
+			s.release()
+			_ = s.conn.SetReadDeadline(time.Time{})
+			s.conn.alone = false
+			s.gate.Hand(s.conn)
+			return false
+		}
 		if head == nil {
-			if !again && s.conn.framing.state == raw && s.conn.framing.first {
-				s.conn.pending = append([]byte(nil), s.in...)
-				s.release()
-				_ = s.conn.SetReadDeadline(time.Time{})
-				s.conn.alone = false
-				s.gate.Hand(s.conn) // HTTP/2
-				return false
-			}
 			s.release()
 			return true
 		}
@@ -204,52 +176,40 @@ func (s *session) release() {
 	}
 }
 
-// readHead reads until there is a head, with the empty line at its end. It returns none when the connection has ended,
-// or when again is false and HTTP/2 has begun.
-func (s *session) readHead() (head []byte, again bool) {
-	o := &s.gate.Setup.Load().opts
-	began, timed, seen := len(s.in) > 0, false, 0
-	if began && !s.begin() {
-		return nil, true
-	}
+// readHead reads until there is a head, with the empty line at its end. It returns nil when the connection has ended, or
+// HTTP/2 has begun.
+func (s *session) readHead() []byte {
+	o := &s.gate.Setup.Load().opts.Timeouts
+	timed, seen := false, 0
 	for {
+		if len(s.in) > 0 && !s.state.CompareAndSwap(sessionIdle, sessionBusy) && s.state.Load() != sessionBusy {
+			return nil // the gate has just stopped
+		}
 		if s.conn.framing.state == raw {
-			return nil, false
+			return nil
 		}
 		if end := headEnd(s.in, seen); end > 0 {
-			return s.in[:end], true
+			return s.in[:end]
 		}
 		if s.conn.framing.state == tooLarge {
 			s.misread(http.StatusRequestHeaderFieldsTooLarge)
-			return nil, true
+			return nil
 		}
 		seen = len(s.in)
-		if now := time.Now(); began {
-			if !timed {
-				timed = true
-				s.deadline(now.Add(o.Timeouts.Header.Std()))
-			}
-		} else if idle := o.Timeouts.Idle.Std(); s.due.Sub(now) < idle {
-			// an eighth more, so that it is set now and then
-			s.deadline(now.Add(idle + idle/8))
+		switch now, idle := time.Now(), o.Idle.Std(); {
+		case seen > 0 && !timed:
+			timed = true
+			s.deadline(now.Add(o.Header.Std()))
+		case seen == 0 && s.due.Sub(now) < idle:
+			s.deadline(now.Add(idle + idle/8)) // an eighth more, so that it is not set for every request
 		}
-		if s.state.Load() == sessionClosing { // it may have been told so before the deadline was set
-			return nil, true
+		if s.state.Load() == sessionClosing { // drain may have set its deadline before this one
+			return nil
 		}
-		if err := s.read(); err != nil {
-			return nil, true
-		}
-		if !began {
-			if began = true; !s.begin() {
-				return nil, true
-			}
+		if s.read() != nil {
+			return nil
 		}
 	}
-}
-
-// begin notes that a request has begun, unless the gate has just stopped.
-func (s *session) begin() bool {
-	return s.state.CompareAndSwap(sessionIdle, sessionBusy) || s.state.Load() == sessionBusy
 }
 
 func (s *session) deadline(t time.Time) {

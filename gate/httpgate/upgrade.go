@@ -13,10 +13,11 @@ import (
 
 // tunnel copies in both directions until both have ended, one has failed, or the gate stops.
 func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
-	defer context.AfterFunc(x.ctx, func() {
+	end := func() {
 		_ = server.Close()
 		_ = client.Conn.Close()
-	})()
+	}
+	defer context.AfterFunc(x.ctx, end)()
 	copied := make(chan bool, 2) // whether the other direction may go on
 	copyTo := func(to io.Writer, from io.Reader) {
 		_, err := io.Copy(to, from)
@@ -29,8 +30,7 @@ func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
 		<-copied
 		return
 	}
-	_ = server.Close()
-	_ = client.Conn.Close()
+	end()
 	<-copied
 }
 
@@ -46,12 +46,10 @@ func (x *exchange) hijack() (*upgraded, *bufio.ReadWriter, error) {
 		x.finalHeaders()
 	}
 	if own, ok := c.(*conn); ok {
-		own.unframed()
+		own.framing.state = raw // from here on it is not HTTP; no read is under way
 	}
 	up := &upgraded{Conn: c, x: x, ahead: rw.Reader}
-	x.gate.mu.Lock()
-	x.gate.upgraded[c] = struct{}{}
-	x.gate.mu.Unlock()
+	x.gate.upgraded.Store(c, nil)
 	return up, rw, nil
 }
 
@@ -114,10 +112,7 @@ func (u *upgraded) CloseWrite() error {
 
 func (u *upgraded) Close() error {
 	u.closed.Do(func() {
-		g := u.x.gate
-		g.mu.Lock()
-		delete(g.upgraded, u.Conn)
-		g.mu.Unlock()
+		u.x.gate.upgraded.Delete(u.Conn)
 		u.x.out += u.written.Load()
 	})
 	return u.Conn.Close()
