@@ -77,7 +77,7 @@ type demand struct {
 	WaitS     int64  `json:"wait_s,omitempty"` // the estimate for the place in line
 }
 
-// challenge asks for a stamp, and gives a ticket for the general pool to those who cannot pay.
+// challenge asks for a stamp, and gives a ticket for the general pool to clients that cannot pay.
 func (x *exchange) challenge() {
 	a := &x.pass.Answer
 	page := pages.WantsPage(x.r)

@@ -9,7 +9,7 @@ import (
 
 // hangups notices clients that leave while nobody reads from their connections: a request that waits has its body
 // unread, and a session never reads ahead. One goroutine waits for the hang-up of all watched sockets, with an epoll
-// instance of its own, as the runtime's does not report a hang-up to somebody who does not read.
+// instance of its own, as the runtime's reports a hang-up only to a reader.
 type hangups struct {
 	mu      sync.Mutex
 	epoll   int // 0 before the first watch

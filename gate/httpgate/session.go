@@ -176,8 +176,8 @@ func (s *session) release() {
 	}
 }
 
-// readHead reads until there is a head, with the empty line at its end. It returns nil when the connection has ended, or
-// HTTP/2 has begun.
+// readHead reads until there is a head, with the empty line at its end. It returns nil when the connection has ended,
+// or HTTP/2 has begun.
 func (s *session) readHead() []byte {
 	o := &s.gate.Setup.Load().opts.Timeouts
 	timed, seen := false, 0
