@@ -173,7 +173,10 @@ func (w *reply) field(name string, values []string) {
 	for _, v := range values {
 		w.add(name)
 		w.add(": ")
-		w.add(oneLine.Replace(v)) // a line end in a value would begin another header
+		if strings.IndexByte(v, '\n') >= 0 || strings.IndexByte(v, '\r') >= 0 || strings.IndexByte(v, 0) >= 0 {
+			v = oneLine.Replace(v) // a line end in a value would begin another header
+		}
+		w.add(v)
 		w.add("\r\n")
 	}
 }

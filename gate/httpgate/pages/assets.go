@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"iter"
 	"mime"
 	"net/http"
 	"path"
@@ -126,12 +125,14 @@ func known(lines []string, version string) bool {
 // takesGzip reports whether a client can unpack gzip (RFC 9110, 12.5.3).
 func takesGzip(lines []string) bool {
 	others := false
-	for name, q := range weighted(lines) {
-		switch name {
-		case "gzip", "x-gzip":
-			return q > 0
-		case "*":
-			others = q > 0
+	for _, line := range lines {
+		for element := range strings.SplitSeq(line, ",") {
+			switch name, q := weight(element); name {
+			case "gzip", "x-gzip":
+				return q > 0
+			case "*":
+				others = q > 0
+			}
 		}
 	}
 	return others
@@ -145,33 +146,27 @@ func WantsPage(r *http.Request) bool {
 		return mode == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "empty"
 	}
 	html, other := 0.0, 0.0
-	for kind, q := range weighted(r.Header["Accept"]) {
-		switch kind {
-		case "text/html", "application/xhtml+xml":
-			html = max(html, q)
-		case "application/json", "application/problem+json":
-			other = max(other, q)
+	for _, line := range r.Header["Accept"] {
+		for element := range strings.SplitSeq(line, ",") {
+			switch kind, q := weight(element); kind {
+			case "text/html", "application/xhtml+xml":
+				html = max(html, q)
+			case "application/json", "application/problem+json":
+				other = max(other, q)
+			}
 		}
 	}
 	return html > 0 && html > other
 }
 
-// weighted are the elements of a list, in lower case, with their weights (RFC 9110, 12.4.2).
-func weighted(lines []string) iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		for _, line := range lines {
-			for element := range strings.SplitSeq(line, ",") {
-				name, params, _ := strings.Cut(element, ";")
-				q := 1.0
-				for param := range strings.SplitSeq(params, ";") {
-					if v, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(param)), "q="); ok {
-						q, _ = strconv.ParseFloat(v, 64)
-					}
-				}
-				if !yield(strings.ToLower(strings.TrimSpace(name)), q) {
-					return
-				}
-			}
+// weight returns an element of a list, in lower case, and its weight (RFC 9110, 12.4.2).
+func weight(element string) (name string, q float64) {
+	name, params, _ := strings.Cut(element, ";")
+	q = 1
+	for param := range strings.SplitSeq(params, ";") {
+		if v, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(param)), "q="); ok {
+			q, _ = strconv.ParseFloat(v, 64)
 		}
 	}
+	return strings.ToLower(strings.TrimSpace(name)), q
 }
