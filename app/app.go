@@ -13,7 +13,7 @@ import (
 
 	"weir/config"
 	"weir/console"
-	"weir/gate/httpgate"
+	"weir/gate/httpgate/keys"
 	"weir/internal/clock"
 	"weir/internal/outlet"
 )
@@ -65,8 +65,8 @@ type App struct {
 	secret   []byte               // signs what clients are given; read by Start
 	lookups  chan struct{}        // of names, under way
 	// What HTTP gates have promised to show to those who give out certificates.
-	challenges *httpgate.Challenges
-	coming     *config.Config // what is being prepared or started; work is held
+	proofs keys.Proofs
+	coming *config.Config // what is being prepared or started; work is held
 
 	work    sync.Mutex // Start, Reload and Stop wait for each other
 	reading sync.Mutex // as do those who read the configuration again
@@ -100,7 +100,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	}
 	a := &App{opts: o, metrics: console.NewMetrics(o.Version), pace: &pace{clock: o.Clock},
 		failures: &failures{clock: o.Clock, log: o.Log, last: map[string]*failure{}}}
-	a.secret, a.lookups, a.challenges = newSecret(), make(chan struct{}, maxLookups), httpgate.NewChallenges()
+	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	a.history = &history{clock: o.Clock, now: a.current.Load}

@@ -147,7 +147,7 @@ func (a *App) httpEnv(o httpgate.Options, c *config.Config, seen *traffic) httpg
 	return httpgate.Env{
 		Env: a.envOf(o.Listen), Access: httpgate.AccessLog(c.Log.Access),
 		Observer: httpObserver{seen, a.metrics.HTTP(o.Listen), a.metrics},
-		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Challenges: a.challenges,
+		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Proofs: &a.proofs,
 		Upstream: serversObserver{a, o.Listen},
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"weir/identify"
 )
 
-// log writes the line of the access log. The path is logged without the query, which may hold secrets, and the account
-// only as a fingerprint. The id is the one that the client was shown.
+// log writes the line of the access log. The query is left out, as it may hold secrets, and the account is a
+// fingerprint. The id is the one that the client was shown.
 func (x *exchange) log(now time.Time) {
 	g, a := x.gate, &x.pass.Answer
 	switch *g.access.Load() {
@@ -25,20 +25,14 @@ func (x *exchange) log(now time.Time) {
 		}
 	}
 	ctx := context.WithoutCancel(x.ctx)
-	if !g.env.Log.Enabled(ctx, slog.LevelInfo) {
-		return
-	}
-	if !g.mayLog(x.lineName(), now) {
+	if !g.env.Log.Enabled(ctx, slog.LevelInfo) || !g.mayLog(x.lineName(), now) {
 		return
 	}
 	by, rule, reason := a.By, a.Rule, a.Reason
-	if a.Verdict == weir.Admit && x.waited { // of interest is what it waited for
+	if a.Verdict == weir.Admit && x.waited { // the line says what it waited for
 		by, rule, reason = x.waitedBy, x.waitedFor, weir.OverLimit
 	}
-	path := maskSegments(x.r.URL.Path, x.event.Account)
-	attrs := make([]slog.Attr, 0, 20)
-	attrs = append(attrs,
-		slog.String("id", x.event.ID),
+	attrs := append(make([]slog.Attr, 0, 20), slog.String("id", x.event.ID),
 		slog.String("source", x.event.Source.String()))
 	if x.event.Account != "" {
 		attrs = append(attrs, slog.String("account", identify.Mask(x.event.Account)))
@@ -46,7 +40,7 @@ func (x *exchange) log(now time.Time) {
 	attrs = append(attrs,
 		slog.String("method", x.r.Method),
 		slog.String("host", x.event.Route.Host),
-		slog.String("path", path),
+		slog.String("path", maskSegments(x.r.URL.Path, x.event.Account)),
 		slog.Int("status", x.status),
 		slog.Int64("in", x.in.Load()),
 		slog.Int64("out", x.out),
@@ -61,8 +55,7 @@ func (x *exchange) log(now time.Time) {
 	if x.waited {
 		waited = x.onward.Sub(x.event.Time)
 	}
-	attrs = append(attrs,
-		slog.Float64("waited_ms", milliseconds(waited)),
+	attrs = append(attrs, slog.Float64("waited_ms", milliseconds(waited)),
 		slog.Float64("total_ms", milliseconds(now.Sub(x.event.Time))))
 	g.env.Log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
 }
@@ -72,28 +65,27 @@ func (x *exchange) log(now time.Time) {
 const (
 	maxRefused = 10
 	maxPassed  = 1000
+	passed     = "passed"
 )
 
-// A lineName is what lines have in common of which only so many are written in a second.
-type lineName struct {
-	name string
-	most int
-}
-
-// lineName is the one of this request's line.
-func (x *exchange) lineName() lineName {
+// lineName is what the request's line has in common with others.
+func (x *exchange) lineName() string {
 	switch a := &x.pass.Answer; {
 	case x.judged && a.Verdict != weir.Admit:
-		return lineName{strings.Trim(a.By+"/"+a.Rule, "/"), maxRefused}
+		return strings.Trim(a.By+"/"+a.Rule, "/")
 	case x.answered:
-		return lineName{"answered by the gate", maxRefused}
+		return "answered by the gate"
 	}
-	return lineName{"passed", maxPassed}
+	return passed
 }
 
-// mayLog reports whether a line may be written. What may not is counted, and told of once a second.
-func (g *Gate) mayLog(line lineName, now time.Time) bool {
-	if g.lines.Pass(line.name, line.most, now.Unix()) {
+// mayLog reports whether a line with such a name may be written. Others are counted, and reported once a second.
+func (g *Gate) mayLog(name string, now time.Time) bool {
+	most := maxRefused
+	if name == passed {
+		most = maxPassed
+	}
+	if g.lines.Pass(name, most, now.Unix()) {
 		return true
 	}
 	if g.summing.CompareAndSwap(false, true) {
@@ -102,7 +94,7 @@ func (g *Gate) mayLog(line lineName, now time.Time) bool {
 	return false
 }
 
-// sumUp tells of lines that were left out.
+// sumUp reports the lines that were left out.
 func (g *Gate) sumUp() {
 	g.summing.Store(false)
 	hidden := g.lines.Hidden()
@@ -112,7 +104,7 @@ func (g *Gate) sumUp() {
 	}
 }
 
-// maskSegments hides an account that is a segment of the path.
+// maskSegments replaces an account that is a segment of the path by its fingerprint.
 func maskSegments(path, account string) string {
 	if account == "" || !strings.Contains(path, account) {
 		return path

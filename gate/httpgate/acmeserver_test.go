@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/crypto/acme"
@@ -39,6 +40,7 @@ type acmeServer struct {
 	challenges []string
 	nonces     map[string]bool
 	account    *ecdsa.PublicKey
+	registered atomic.Int32 // how often
 	thumbprint string
 	orders     []*acmeOrder
 	seen       []string // challenges that were met, or not
@@ -148,6 +150,7 @@ func (s *acmeServer) answer(w http.ResponseWriter, path string, payload []byte) 
 	var challenge string
 	switch {
 	case path == "/account":
+		s.registered.Add(1)
 		w.Header().Set("Location", s.at("/account/1"))
 		s.say(w, 201, map[string]any{"status": "valid"})
 	case path == "/order":
@@ -255,7 +258,7 @@ func (s *acmeServer) visit(challenge, domain, token string) error {
 		}
 		return fmt.Errorf("no proof in the certificate")
 	case "http-01":
-		req, _ := http.NewRequest("GET", "http://"+s.clear+challengePath+token, nil)
+		req, _ := http.NewRequest("GET", "http://"+s.clear+"/.well-known/acme-challenge/"+token, nil)
 		req.Host = domain
 		res, err := client().Do(req)
 		if err != nil {

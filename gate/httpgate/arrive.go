@@ -6,14 +6,72 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
 	"time"
 
-	"golang.org/x/crypto/acme"
+	"weir/gate"
+	"weir/gate/httpgate/keys"
+	"weir/identify"
 )
 
+// receive lets a connection in. One too many is closed at once, before anything is read from it.
+func (g *Gate) receive(accepted net.Conn) {
+	s, sock := g.Setup.Load(), accepted.(socket)
+	peer := peerOf(sock)
+	header := s.wantsHeader(peer)
+	if !header && !g.admits(s, peer) {
+		gate.Reset(sock)
+		return
+	}
+	if !g.Enter(s.opts.Bounds.Connections) {
+		_ = sock.Close()
+		g.env.Observer.Bounded(BoundConnections)
+		return
+	}
+	c := newConn(g, sock, peer, int(s.opts.Bounds.Header))
+	c.trusted = s.opts.Socket.Trusted && !peer.IsValid()
+	if !header && s.opts.TLS == nil {
+		g.take(c)
+		return
+	}
+	if g.arriving.Add(1) > int64(s.opts.Bounds.Handshakes) {
+		g.arriving.Add(-1)
+		_ = c.Close()
+		g.env.Observer.Bounded(BoundHandshakes)
+		return
+	}
+	g.arrivals.Go(func() {
+		in := false
+		defer func() {
+			g.arriving.Add(-1)
+			if !in {
+				_ = c.Close()
+			}
+		}()
+		defer g.Recover("a connection ended in a panic", nil, slog.String("peer", c.RemoteAddr().String()))
+		in = g.arrive(s, c, header)
+	})
+}
+
+// wantsHeader reports whether a connection from a peer must begin with a PROXY header.
+func (s *setup) wantsHeader(peer netip.Addr) bool {
+	if !peer.IsValid() {
+		return s.opts.ProxyProtocol.Socket
+	}
+	return slices.ContainsFunc(s.headerFrom, func(from netip.Prefix) bool { return from.Contains(peer) })
+}
+
+// admits reports whether the door lets a connection in. Clients on a socket of this machine have no address and are not
+// counted.
+func (g *Gate) admits(s *setup, peer netip.Addr) bool {
+	return s.door == nil || !peer.IsValid() || s.door.Admit(peer, g.env.Clock.Now())
+}
+
 // arrive takes a connection through what comes before HTTP, in a goroutine of its own: the PROXY header and the TLS
-// handshake. It reports whether the connection was handed on; if not, it is to be closed. Clients that get nowhere are
-// counted and no more: a scan of the network would fill the log.
+// handshake. It reports whether the connection was handed on; if not, the caller closes it. Clients that fail are
+// counted, and logged only for debugging: a scan of the network would fill the log.
 func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 	timeout := s.opts.Timeouts.Handshake.Std()
 	ctx, cancel := context.WithTimeout(g.Serving, timeout)
@@ -25,18 +83,20 @@ func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 			g.nowhere(c, BoundProxyHeader, err)
 			return false
 		}
-		// What a proxy says for itself, such as a health check, is nothing to be counted.
+		// A proxy that speaks for itself, as for a health check, is not counted.
 		if !local && !g.admits(s, c.peer) {
-			c.resetting()
+			if tcp, ok := c.socket.(interface{ SetLinger(int) error }); ok {
+				_ = tcp.SetLinger(0) // the close that follows is a reset
+			}
 			return false
 		}
 	}
-	if s.tls != nil {
-		if err := c.shakeHands(ctx, s.tls.current(g.env.Clock.Now())); err != nil {
+	if config := s.keys.Config(g.env.Clock.Now()); config != nil {
+		if err := c.shakeHands(ctx, config); err != nil {
 			g.nowhere(c, BoundHandshake, err)
 			return false
 		}
-		if c.state.NegotiatedProtocol == acme.ALPNProto {
+		if c.state.NegotiatedProtocol == keys.ProofProtocol {
 			return false // the authority has seen what it came for
 		}
 	}
@@ -45,7 +105,24 @@ func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 	return true
 }
 
-// nowhere notes that a connection got nowhere, unless it is the gate that stops.
+// readHeader reads the PROXY header that a connection begins with. The client that it names becomes the peer. It
+// reports whether the proxy speaks for itself, without addresses, as for a health check; then it stays the peer.
+func (c *conn) readHeader(ctx context.Context) (local bool, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(past) })
+	defer stop()
+	header, err := gate.ReadProxyHeader(c.socket)
+	if err != nil {
+		return false, err
+	}
+	c.ahead = header.Ahead
+	if header.From == nil {
+		return true, nil
+	}
+	c.peer, c.remote, c.trusted = identify.Plain(header.From.AddrPort().Addr()), header.From, false
+	return false, nil
+}
+
+// nowhere counts a connection that got nowhere, unless the gate stops.
 func (g *Gate) nowhere(c *conn, bound string, err error) {
 	if g.Stopping() {
 		return
@@ -54,13 +131,6 @@ func (g *Gate) nowhere(c *conn, bound string, err error) {
 	g.env.Log.LogAttrs(g.Base, slog.LevelDebug, "a connection got nowhere",
 		slog.String("peer", c.RemoteAddr().String()),
 		slog.String("bound", bound), slog.Any("error", err))
-}
-
-// resetting makes the close that follows one without ceremony.
-func (c *conn) resetting() {
-	if tcp, ok := c.wire.socket.(interface{ SetLinger(int) error }); ok {
-		_ = tcp.SetLinger(0)
-	}
 }
 
 // shakeHands puts TLS between the wire and HTTP.
@@ -83,14 +153,10 @@ func (c *conn) shakeHands(ctx context.Context, config *tls.Config) error {
 	return nil
 }
 
-// clearText is for those who forgot the s of https.
+// clearText is for clients that speak HTTP to the port for HTTPS.
 const clearText = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: " +
 	"close\r\n\r\nThis port speaks HTTPS.\n"
 
 func looksLikeHTTP(header [5]byte) bool {
-	switch string(header[:]) {
-	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH"}, string(header[:]))
 }

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// errBodyTooLarge is what the transport gets to see of a body above its bound.
 var errBodyTooLarge = errors.New("the request's body is too large")
 
-// A requestBody is the body of a request as the transport reads it: bounded, counted, metered, and cut off when the
-// client makes no progress. The transport may read on for a moment after the request has ended.
+// A requestBody is the body of a request as the upstream's sender reads it: bounded, counted, metered, and cut off when
+// the client makes no progress. The sender may read on for a moment after the request has ended.
 type requestBody struct {
 	x       *exchange
 	src     io.ReadCloser
@@ -33,15 +32,12 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if b.bound > 0 && total > b.bound {
 		return 0, b.fail(errBodyTooLarge)
 	}
-	if x.setup.metered && n > 0 {
-		var failed error
-		if b.after, failed = x.ration(int64(n)); failed != nil {
-			return 0, b.fail(failed)
-		}
+	if failed := x.ration(n, &b.after); failed != nil {
+		return 0, b.fail(failed)
 	}
 	switch {
 	case err == io.EOF:
-		// net/http reads ahead from here on, to notice that the client leaves; a deadline would look like that.
+		// net/http reads ahead from here on. To it, a deadline would look as if the client had left.
 		x.readDeadline(time.Time{})
 		x.bodyRead.Store(true)
 		b.fillTrailer()
@@ -51,17 +47,16 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the client's side alone: net/http closes it when the request ends.
+// Close does nothing: the client's side is closed when the request ends.
 func (b *requestBody) Close() error { return nil }
 
-// fail keeps what went wrong with the client's body, so that the upstream is not blamed for it.
+// fail notes that the client's body failed, so that the upstream is not blamed for it.
 func (b *requestBody) fail(err error) error {
 	b.x.bodyErr.CompareAndSwap(nil, &err)
 	return err
 }
 
-// renew moves the deadline on, not with every read but often enough: the client is cut off between once and 9/8 times
-// the timeout after its last byte.
+// renew moves the deadline on now and then: the client is cut off 1 to 9/8 timeouts after its last byte.
 func (b *requestBody) renew() {
 	progress := b.x.setup.opts.Timeouts.Progress.Std()
 	if now := time.Now(); now.Sub(b.renewed) > progress/8 {
@@ -70,8 +65,7 @@ func (b *requestBody) renew() {
 	}
 }
 
-// fillTrailer passes the trailers on that the client announced. Their values are known only after the body, when the
-// proxy's copy of the request has long been made.
+// fillTrailer passes the trailers on that the client announced. Their values are known only after the body.
 func (b *requestBody) fillTrailer() {
 	for name := range b.trailer {
 		if values := b.x.r.Trailer[name]; len(values) > 0 {

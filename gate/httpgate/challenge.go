@@ -1,12 +1,14 @@
 package httpgate
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"time"
 
 	"weir"
 	"weir/admission"
+	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
 	"weir/identify"
 )
@@ -14,62 +16,56 @@ import (
 // clientAge is how long a browser keeps the id that it was given.
 const clientAge = 30 * 24 * time.Hour
 
-// ticket reads the ticket that the request brought, and notes the place that it stands for.
+// ticket reads the ticket that the request brought.
 func (x *exchange) ticket() {
-	text := x.r.Header.Get(ticketHeader)
+	text := cmp.Or(x.r.Header.Get(pages.TicketHeader), pages.Brought(x.r, pages.TicketCookie))
 	if text == "" {
-		if text = x.brought(ticketCookie); text == "" {
-			return
-		}
+		return
 	}
 	t, err := x.setup.tickets.Parse(text, x.payer(), x.event.Time)
 	if err != nil {
-		return // it is asked for a stamp, and given another one
+		return // the client is asked for a stamp, and gets a new ticket
 	}
 	x.place, x.event.Place.Number = t, t.Number
 }
 
-// payer is by what the client is known: the id that it was given, or its address.
+// payer identifies the client: the id that it was given, or its address.
 func (x *exchange) payer() string {
-	if x.event.Client != "" {
-		return x.event.Client
-	}
-	return identify.AddressID(x.event.Source)
+	return cmp.Or(x.event.Client, identify.AddressID(x.event.Source))
 }
 
-// Take reports whether the general pool takes the request, of which a stamp is asked. A browser that would have to wait
-// gets the page instead, which pays by itself and tells its person how it stands.
+// Take reports whether the general pool takes a request that a stamp is asked of. A browser that would have to wait
+// gets the page instead, which pays by itself and shows the place in line.
 func (x *exchange) Take() bool {
-	if x.setup.chain.TillLink().Shadow.Load() { // nothing is asked, so nobody needs a place for it
+	if x.setup.chain.TillLink().Shadow.Load() { // nothing is asked
 		return false
 	}
 	s, ok := x.setup.lanes.Take(&x.event,
-		admission.Taking{Covers: x.terms.Covers, AtOnce: wantsPage(x.r), Always: x.terms.Always})
+		admission.Taking{Covers: x.terms.Covers, AtOnce: pages.WantsPage(x.r), Always: x.terms.Always})
 	x.standing = s
 	if x.event.Place.Number == 0 { // there was none, or it is used up
 		x.place = admission.Ticket{}
 	}
 	if x.event.Place.Called && x.place.By.Before(s.Until) {
-		x.place.By, x.renewed = s.Until, true // whoever is in stays in for a while, for what the page loads
+		x.place.By, x.renewed = s.Until, true // for what the page loads
 	}
 	return ok
 }
 
-// pooled reports whether whoever does not pay may wait instead. That is so where the load is what makes it dear, and
-// not a limit of the client's own.
+// pooled reports whether a client that does not pay may wait instead: if the stamp is asked because of the load, and
+// not because of a limit of the client's own.
 func (x *exchange) pooled() bool {
 	return x.setup.lanes != nil && x.setup.chain.ByTill(&x.pass.Answer)
 }
 
-// dropped reports whether the general pool took the request and could not keep it after all. It is then asked for a
-// stamp.
+// dropped reports whether the general pool took the request and could not keep it. It is then asked for a stamp.
 func (x *exchange) dropped() bool {
 	a := &x.pass.Answer
 	return x.event.Place.Held && x.setup.chain.ByLanes(a) &&
 		(a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong || a.Reason == weir.TooMany)
 }
 
-// A demand is what is asked of a client: a problem with a puzzle.
+// A demand is a problem document with a puzzle.
 type demand struct {
 	refusal.Refusal
 	Challenge string `json:"challenge"`
@@ -81,26 +77,26 @@ type demand struct {
 	WaitS     int64  `json:"wait_s,omitempty"` // the estimate for the place in line
 }
 
-// challenge asks for a stamp, and gives a ticket for the general pool to those who cannot pay.
+// challenge asks for a stamp, and gives a ticket for the general pool to clients that cannot pay.
 func (x *exchange) challenge() {
 	a := &x.pass.Answer
-	page := wantsPage(x.r)
+	page := pages.WantsPage(x.r)
 	if x.pooled() && x.event.Place.Number == 0 {
 		x.setup.lanes.TurnedAway(&x.event)
 	}
 	if page && !x.terms.Address && x.event.Client == "" {
 		id, cookie := x.setup.clients.New(x.event.Time)
 		x.event.Client = id
-		x.give(clientCookie, cookie, clientAge)
+		x.give(pages.ClientCookie, cookie, clientAge)
 	}
 	message := ""
 	if x.terms.Binds {
 		message = x.message()
 	}
-	var fields []formField
-	form, lost := false, ""
+	var form *pages.Form
+	lost := ""
 	if page {
-		fields, form, lost = x.repeatable()
+		form, lost = x.repeatable()
 	}
 	if err := x.bodyErr.Load(); err != nil {
 		x.failedByClient(*err)
@@ -118,23 +114,23 @@ func (x *exchange) challenge() {
 	ticket := x.renewTicket()
 	doc := x.document(a)
 	if x.pooled() {
-		doc.RetryAfter = seconds(x.standing.Reload)
+		doc.RetryAfter = refusal.WholeSeconds(x.standing.Reload)
 	}
 	h := x.w.Header()
 	h.Set("X-Robots-Tag", "noindex")
-	h.Set(challengeHeader, puzzle.Text)
+	h.Set(pages.ChallengeHeader, puzzle.Text)
 	if ticket != "" {
-		h.Set(ticketHeader, ticket)
+		h.Set(pages.TicketHeader, ticket)
 	}
 	doc.RequestID = x.event.ID
 	if page {
-		x.answerPage(&doc, roomPolicy, x.gate.frames.render(x.room(&puzzle, message, fields, form, lost)))
+		x.answerPage(&doc, pages.RoomPolicy, x.gate.rooms.Render(x.room(&puzzle, message, form, lost)))
 		return
 	}
 	out := demand{Refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work,
 		TakesMS: puzzle.Takes.Milliseconds(), Ticket: ticket}
 	if x.standing.State == admission.InLine && x.event.Place.Number != 0 {
-		out.Ahead, out.WaitS = &x.standing.Ahead, seconds(x.standing.Estimate)
+		out.Ahead, out.WaitS = &x.standing.Ahead, refusal.WholeSeconds(x.standing.Estimate)
 	}
 	body, _ := json.Marshal(&out)
 	x.answerBytes(&out.Refusal, "application/problem+json", append(body, '\n'))
@@ -152,84 +148,58 @@ func (x *exchange) renewTicket() string {
 		t.Client = x.payer()
 		t = x.setup.lanes.Renew(t, x.event.Time)
 	}
-	if x.standing.Reload == 0 {
-		x.standing.Reload = x.setup.opts.Capacity.Reload.Std()
-	}
+	x.standing.Reload = cmp.Or(x.standing.Reload, x.setup.opts.Capacity.Reload.Std())
 	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
 		t.By = t.By.Add(formPatience) // somebody has to press a button
 	}
 	text := x.setup.tickets.Sign(t)
-	x.give(ticketCookie, text, t.By.Sub(x.event.Time))
+	x.give(pages.TicketCookie, text, t.By.Sub(x.event.Time))
 	return text
-}
-
-// keepTicket gives the ticket to a client that was let in, for the requests that it still covers.
-func (x *exchange) keepTicket() {
-	x.give(ticketCookie, x.setup.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
 }
 
 // formPatience is how much longer a place is kept for somebody who sends a form by hand.
 const formPatience = time.Minute
 
-// repeatable says whether the page can send the request again as it was; if not, why.
-func (x *exchange) repeatable() (fields []formField, form bool, lost string) {
+// repeatable returns the form that the page can send again as it was, if any. If something else was sent, it says why
+// that cannot be sent again.
+func (x *exchange) repeatable() (form *pages.Form, lost string) {
 	switch x.r.Method {
 	case http.MethodGet, http.MethodHead:
-		return nil, false, ""
+		return nil, ""
 	case http.MethodPost:
-		// Sent again from here, it would come from the site itself, with cookies that other sites cannot send. That
-		// would undo what SameSite and the check of an Origin are for.
-		if new(http.CrossOriginProtection).Check(x.r) != nil {
-			return nil, false, "What you sent came from another site, and can only be sent again from there."
-		}
-		body := x.keep()
-		if !x.keptAll {
-			return nil, false, "What you sent is too large to be kept here."
-		}
-		if len(body) == 0 {
-			return nil, true, ""
-		}
-		if fields, ok := formFields(x.r, body); ok {
-			return fields, true, ""
-		}
-		return nil, false, "What you sent is not a simple form, and was not kept."
+	default:
+		return nil, "What you sent was not kept."
 	}
-	return nil, false, "What you sent was not kept."
+	// Sent again from here, it would come from the site itself, with cookies that other sites cannot send. That would
+	// undo the protection by SameSite and by checks of Origin.
+	if new(http.CrossOriginProtection).Check(x.r) != nil {
+		return nil, "What you sent came from another site, and can only be sent again from there."
+	}
+	body := x.keep()
+	if !x.keptAll {
+		return nil, "What you sent is too large to be kept here."
+	}
+	fields, ok := pages.FormFields(x.r, body)
+	if !ok && len(body) > 0 {
+		return nil, "What you sent is not a simple form, and was not kept."
+	}
+	return &pages.Form{Action: x.r.URL.RequestURI(), Fields: fields}, ""
 }
 
 // room is the page for a challenge.
-func (x *exchange) room(p *weir.Puzzle, message string, fields []formField, form bool, lost string) *room {
-	name, path := stampCookie, "/"
+func (x *exchange) room(p *weir.Puzzle, message string, form *pages.Form, lost string) *pages.Room {
+	cookie, limit, s := pages.StampCookie, "", x.standing
 	if x.terms.Binds {
-		name = messageCookie(message)
+		cookie = pages.MessageCookie(message)
 	}
-	s, limit := x.standing, ""
 	if !x.pooled() {
 		limit = refusal.Detail(&x.pass.Answer)
 	}
-	return &room{
-		Limit:  limit,
-		Puzzle: p.Text, Algorithm: p.Algorithm, Work: p.Work, Takes: p.Takes,
-		Cookie: name, CookiePath: path, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
-		Cross:  x.crosses(),
-		InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead, Estimate: s.Estimate,
-		Reload: s.Reload,
-		Full:   s.State == admission.Full, TooMany: s.State == admission.TooMany,
-		Fields: fields, Post: form, Action: x.r.URL.RequestURI(), Lost: lost, RequestID: x.event.ID,
+	return &pages.Room{
+		Limit: limit, Puzzle: p.Text, Takes: p.Takes, Form: form, Lost: lost, RequestID: x.event.ID,
+		Cookie: cookie, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
+		Cross: pages.Crosses(x.r), InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead,
+		Estimate: s.Estimate, Reload: s.Reload, Full: s.State == admission.Full, TooMany: s.State == admission.TooMany,
 		Assets: x.gate.assets,
 	}
-}
-
-// seconds rounds up: whoever comes back then is not early.
-func seconds(d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	return int64((d + time.Second - 1) / time.Second)
-}
-
-// asset serves a file of the gate's own. Nothing is asked for it: without it nobody could pay.
-func (x *exchange) asset(f *file) {
-	x.answered = true
-	f.serve(x, x.r)
 }

@@ -2,21 +2,23 @@ package httpgate
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
-// A clientBody is the body of a request as a session reads it. Whoever sends it on to the upstream may still be reading
-// when the request has been answered.
+// A clientBody is the body of a request as a session reads it. The upstream's sender may still be reading when the
+// request has been answered.
 type clientBody struct {
 	session *session
 
 	mu       sync.Mutex
-	gen      uint64 // which request it belongs to
 	request  *http.Request
 	chunked  bool
 	inChunks bool
@@ -28,41 +30,28 @@ type clientBody struct {
 	reading atomic.Bool
 }
 
-// A bodyOf is the body of one request. The session has one clientBody for all of them.
-type bodyOf struct {
-	b   *clientBody
-	gen uint64
-}
-
-// begin makes ready for the body of a request.
-func (b *clientBody) begin(r *http.Request, chunked bool) {
-	b.gen++
-	b.request, b.chunked, b.inChunks, b.left, b.err = r, chunked, false, max(r.ContentLength, 0), nil
-	b.ended = !chunked && b.left == 0
-	b.expects = !b.ended && r.ProtoMinor == 1 && hasWord(r.Header["Expect"], "100-continue")
-	if b.ended {
-		r.Body = http.NoBody
-		return
+// beginBody makes ready for the body of a request.
+func (s *session) beginBody(r *http.Request, chunked bool) {
+	s.body, r.Body = nil, http.NoBody
+	if chunked || r.ContentLength > 0 {
+		s.body = &clientBody{session: s, request: r, chunked: chunked, left: max(r.ContentLength, 0),
+			expects: r.ProtoMinor == 1 && httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue")}
+		r.Body = s.body
 	}
-	r.Body = &bodyOf{b, b.gen}
 }
 
-func (o *bodyOf) Close() error { return nil } // the session looks after the rest
+// Close does nothing: the session calls leave.
+func (b *clientBody) Close() error { return nil }
 
-func (o *bodyOf) Read(p []byte) (int, error) {
-	b := o.b
+func (b *clientBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if o.gen != b.gen {
-		return 0, http.ErrBodyReadAfterClose
-	}
-	if b.err != nil {
+	switch {
+	case b.err != nil:
 		return 0, b.err
-	}
-	if b.ended {
+	case b.ended:
 		return 0, io.EOF
-	}
-	if len(p) == 0 {
+	case len(p) == 0:
 		return 0, nil
 	}
 	if b.expects {
@@ -109,7 +98,7 @@ func (b *clientBody) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line returns the next line of what frames the chunks. The framing has seen to its bounds.
+// line returns the next line between the chunks. The framing has checked its bounds.
 func (b *clientBody) line() ([]byte, error) {
 	s := b.session
 	for {
@@ -124,7 +113,8 @@ func (b *clientBody) line() ([]byte, error) {
 	}
 }
 
-// nextChunk reads the end of a chunk and the size of the next; after the last one, the trailers, and it is io.EOF.
+// nextChunk reads the end of a chunk and the size of the next one. After the last chunk it reads the trailers and
+// returns io.EOF.
 func (b *clientBody) nextChunk() error {
 	if b.inChunks {
 		if line, err := b.line(); err != nil {
@@ -170,35 +160,33 @@ func (b *clientBody) nextChunk() error {
 	}
 }
 
-const errBrokenChunk = bodyError("a chunk of the request's body is malformed")
+var errBrokenChunk = errors.New("a chunk of the request's body is malformed")
 
-type bodyError string
-
-func (e bodyError) Error() string { return string(e) }
-
-// leftOver is how much of a body that nobody wanted is read for the sake of the connection, as net/http does.
+// leftOver is how much of an unread body is read to keep the connection, as in net/http.
 const leftOver = 256 << 10
 
-// leave ends the body of a request that has been answered. It reports whether the next request can be read: what is
-// left of a small body is read first, unless the answer was the last one anyway.
+// leave ends the body of a request that has been answered. It reports whether the next request can be read. For that it
+// reads the rest of a small body, unless the answer was the last one anyway.
 func (b *clientBody) leave(again bool) bool {
 	if b.reading.Load() || !b.mu.TryLock() {
 		return false // the connection is closed, which ends that read too
 	}
 	defer b.mu.Unlock()
-	b.gen++
+	failed := b.err != nil
+	b.err = http.ErrBodyReadAfterClose
 	if b.ended {
 		return true
 	}
-	if !again || b.err != nil || b.expects || !b.chunked && b.left > leftOver {
-		b.session.conn.linger.Store(true)
+	s := b.session
+	if !again || failed || b.expects || !b.chunked && b.left > leftOver {
+		s.conn.linger.Store(true)
 		return false
 	}
-	b.session.deadline(time.Now().Add(b.session.gate.progress()))
-	buf := buffers.Get()
+	s.deadline(time.Now().Add(s.gate.progress()))
+	buf := buffers.Get().(*buffer)
 	defer buffers.Put(buf)
 	for n := 0; n <= leftOver; {
-		k, err := b.read(buf)
+		k, err := b.read(buf[:])
 		if n += k; err == io.EOF {
 			return true
 		}
@@ -206,6 +194,6 @@ func (b *clientBody) leave(again bool) bool {
 			return false
 		}
 	}
-	b.session.conn.linger.Store(true)
+	s.conn.linger.Store(true)
 	return false
 }

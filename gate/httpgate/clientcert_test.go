@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/httpgate/keys"
 )
 
 // accountant tells which account and plan it was asked about, and insists on an account.
@@ -43,11 +44,11 @@ func TestClientCertificates(t *testing.T) {
 	shop, stranger := clients.client(named2("shop", "shop.example.org")),
 		strangers.client(named2("shop", "shop.example.org"))
 	old := clients.client(func(c *x509.Certificate) { c.NotAfter = epoch.Add(-time.Hour) })
-	for _, ask := range []ClientCerts{RequestCerts, RequireCerts} {
+	for _, ask := range []keys.ClientCerts{keys.RequestCerts, keys.RequireCerts} {
 		for place, want := range map[string]string{"cert": "shop/", "cert:san": "shop.example.org/"} {
 			judge, asked := accountant()
 			g := startTLS(t, a, Options{Upstream: to(echo(t).URL), Account: []string{place},
-				TLS: &TLS{ClientCA: clients.File, ClientCerts: ask}}, judge)
+				TLS: &keys.TLS{ClientCA: clients.File, ClientCerts: ask}}, judge)
 			for _, h2 := range []bool{false, true} {
 				res, _ := do(t, a.transport(h2, with(&shop)), g.request("GET", "/", nil))
 				if got := receive(t, asked); res.StatusCode != 200 || got != want {
@@ -56,9 +57,9 @@ func TestClientCertificates(t *testing.T) {
 			}
 			res, _, err := try(a.transport(true, with(nil)), g.request("GET", "/", nil))
 			switch {
-			case ask == RequireCerts && err == nil:
+			case ask == keys.RequireCerts && err == nil:
 				t.Errorf("served without a certificate: %s", res.Status)
-			case ask == RequestCerts && (err != nil || res.StatusCode != 401 || receive(t, asked) != "/"):
+			case ask == keys.RequestCerts && (err != nil || res.StatusCode != 401 || receive(t, asked) != "/"):
 				t.Errorf("without a certificate: %v, %v", res, err)
 			}
 			for name, bad := range map[string]*tls.Certificate{"stranger": &stranger, "expired": &old} {
@@ -74,7 +75,7 @@ func TestClientCertificates(t *testing.T) {
 func TestClientCAChanges(t *testing.T) {
 	a, clients, others := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "others")
 	g := startTLS(t, a, Options{Upstream: to(echo(t).URL),
-		TLS: &TLS{ClientCA: clients.File, ClientCerts: RequireCerts}})
+		TLS: &keys.TLS{ClientCA: clients.File, ClientCerts: keys.RequireCerts}})
 	cache := tls.NewLRUClientSessionCache(10)
 	ask := func(cert tls.Certificate, sessions tls.ClientSessionCache) error {
 		tr := a.transport(false, func(c *tls.Config) {

@@ -7,19 +7,16 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
 // A conn is a client's connection as net/http sees it. It reads strictly (framing), inside TLS as well, cuts off a
-// client that takes nothing of a response for too long, and gives its place back when it is closed. Reads and writes
-// may go on at the same time, as net/http does; two reads may not.
+// client that takes nothing of a response for too long, and is counted until it is closed. A read and a write may go on
+// at the same time, two reads may not.
 //
-// net/http does not know of TLS below: the gate has shaken hands before (arrive.go), and requests are told of it by
-// ServeHTTP.
+// net/http does not know of TLS: the gate has done the handshake (arrive.go), and ServeHTTP tells requests of it.
 type conn struct {
-	wire    wire
-	gate    *Gate
+	wire
 	peer    netip.Addr           // unmapped, without a zone; invalid on a socket of this machine
 	trusted bool                 // the peer has no address, and is a proxy all the same
 	remote  net.Addr             // as a PROXY header says; nil without one
@@ -28,7 +25,7 @@ type conn struct {
 
 	framing framing
 	pending []byte   // what framing let through and nobody has read yet
-	room    *scanned // for pending and the line under way; nil while there is neither
+	scanned *scanned // for pending and the line under way; nil while there is neither
 
 	alone  bool        // a session has it: nobody reads ahead while a request is under way
 	deaf   atomic.Bool // nothing more is read: the answer is the last one
@@ -37,11 +34,10 @@ type conn struct {
 }
 
 func newConn(g *Gate, s socket, peer netip.Addr, headerBound int) *conn {
-	return &conn{wire: wire{socket: s, gate: g}, gate: g, peer: peer, framing: newFraming(headerBound)}
+	return &conn{wire: wire{socket: s, gate: g}, peer: peer, framing: newFraming(headerBound)}
 }
 
-// Read returns what net/http may see. An error of the connection, such as a deadline, spoils nothing: the next call
-// goes on.
+// Read returns what net/http may see. After an error of the connection, such as a deadline, the next call goes on.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -50,7 +46,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		if len(c.pending) > 0 {
 			n := copy(p, c.pending)
 			c.pending = c.pending[n:]
-			c.giveRoomBack()
+			c.release()
 			return n, nil
 		}
 		if c.deaf.Load() || c.framing.noPreface() {
@@ -60,8 +56,8 @@ func (c *conn) Read(p []byte) (int, error) {
 		case raw:
 			return c.read(p)
 		case broken:
-			// net/http has got all that it needs to refuse. Until it comes to that, it reads ahead to notice that the
-			// client leaves; an end of the stream would look like that to a request before the broken one.
+			// net/http has got all that it needs to refuse. Until then it reads ahead to notice that the client leaves.
+			// To a request before the broken one, an end of the stream would look as if the client had left.
 			if _, err := c.read(p); err != nil {
 				return 0, err
 			}
@@ -83,9 +79,12 @@ func (c *conn) Read(p []byte) (int, error) {
 		if n == 0 {
 			return 0, err
 		}
-		c.takeRoom()
-		c.room.out = c.framing.scan(p[:n], c.room.out[:0])
-		if c.pending = c.room.out; c.framing.noPreface() {
+		if c.scanned == nil {
+			c.scanned = scans.Get().(*scanned)
+			c.framing.line = c.scanned.line[:0]
+		}
+		c.scanned.out = c.framing.scan(p[:n], c.scanned.out[:0])
+		if c.pending = c.scanned.out; c.framing.noPreface() {
 			c.pending = nil
 		}
 		if c.framing.why != "" {
@@ -95,31 +94,25 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// scanned is the room that reading a head takes. A connection needs none while its request is under way or waits, so
+// scanned is the memory that reading a head takes. A connection needs none while its request is under way or waits, so
 // that many share a few.
 type scanned struct{ line, out []byte }
 
-var scannedRooms = sync.Pool{New: func() any { return &scanned{make([]byte, 0, 256), make([]byte, 0, 1024)} }}
+var scans = sync.Pool{New: func() any { return &scanned{make([]byte, 0, 256), make([]byte, 0, 1024)} }}
 
-// maxScanned is how large a room may be that is kept.
+// maxScanned is how large the memory may be that is kept.
 const maxScanned = 8 << 10
 
-func (c *conn) takeRoom() {
-	if c.room == nil {
-		c.room = scannedRooms.Get().(*scanned)
-		c.framing.line = c.room.line[:0]
-	}
-}
-
-func (c *conn) giveRoomBack() {
-	if c.room == nil || len(c.pending) > 0 || len(c.framing.line) > 0 {
+// release gives the memory back when there is nothing in it.
+func (c *conn) release() {
+	if c.scanned == nil || len(c.pending) > 0 || len(c.framing.line) > 0 {
 		return
 	}
-	c.room.line = c.framing.line[:0]
-	if cap(c.room.line) <= maxScanned && cap(c.room.out) <= maxScanned {
-		scannedRooms.Put(c.room)
+	c.scanned.line = c.framing.line[:0]
+	if cap(c.scanned.line) <= maxScanned && cap(c.scanned.out) <= maxScanned {
+		scans.Put(c.scanned)
 	}
-	c.room, c.pending, c.framing.line = nil, nil, nil
+	c.scanned, c.pending, c.framing.line = nil, nil, nil
 }
 
 func (c *conn) read(p []byte) (int, error) {
@@ -137,11 +130,11 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	return c.wire.Write(p)
 }
 
-// Close closes the connection. When the client may still be sending, it is first given the chance to read the answer.
+// Close closes the connection. A client that may still be sending is first given the chance to read the answer.
 func (c *conn) Close() error {
 	var err error
 	c.closed.Do(func() {
-		if c.linger.Load() && !c.gate.Stopping() && c.endWriting() == nil {
+		if c.linger.Load() && !c.gate.Stopping() && c.CloseWrite() == nil {
 			go c.drain()
 			return
 		}
@@ -157,8 +150,8 @@ const (
 )
 
 func (c *conn) drain() {
-	_ = c.wire.SetReadDeadline(time.Now().Add(drainTime))
-	_, _ = io.CopyN(io.Discard, c.wire.socket, drainBytes)
+	_ = c.SetReadDeadline(time.Now().Add(drainTime))
+	_, _ = io.CopyN(io.Discard, c.socket, drainBytes)
 	_ = c.shut()
 }
 
@@ -170,20 +163,14 @@ func (c *conn) shut() error {
 	return c.wire.Close()
 }
 
-// hangUp makes the answer under way the last one: what the client has yet to send is not waited for.
+// hangUp makes the answer under way the last one. What the client has yet to send is not read.
 func (c *conn) hangUp() {
 	c.linger.Store(true)
 	c.deaf.Store(true)
 }
 
-// unframed lets everything through from here on. No read may be under way.
-func (c *conn) unframed() { c.framing.state = raw }
-
-// CloseWrite is how net/http says that no more will be written.
-func (c *conn) CloseWrite() error { return c.endWriting() }
-
-// endWriting tells the client that nothing more comes, inside TLS and below.
-func (c *conn) endWriting() error {
+// CloseWrite tells the client that nothing more comes, inside TLS and below.
+func (c *conn) CloseWrite() error {
 	if c.tls != nil {
 		if err := c.tls.CloseWrite(); err != nil {
 			return err
@@ -192,9 +179,6 @@ func (c *conn) endWriting() error {
 	return c.wire.CloseWrite()
 }
 
-// LocalAddr is where the client came to.
-func (c *conn) LocalAddr() net.Addr { return c.wire.LocalAddr() }
-
 // RemoteAddr is where the client is, by the word of the proxy in front where there is one.
 func (c *conn) RemoteAddr() net.Addr {
 	if c.remote != nil {
@@ -202,10 +186,3 @@ func (c *conn) RemoteAddr() net.Addr {
 	}
 	return c.wire.RemoteAddr()
 }
-
-func (c *conn) SetDeadline(t time.Time) error      { return c.wire.SetDeadline(t) }
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.wire.SetReadDeadline(t) }
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.wire.SetWriteDeadline(t) }
-
-// SyscallConn gives access to the socket below, for the hang-up watch.
-func (c *conn) SyscallConn() (syscall.RawConn, error) { return c.wire.SyscallConn() }

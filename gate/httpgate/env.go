@@ -7,6 +7,7 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/gate/httpgate/keys"
 	behind "weir/upstream"
 )
 
@@ -20,7 +21,7 @@ const (
 	AccessOff     AccessLog = "off"     // none
 )
 
-// An Env is what a gate needs of its surroundings. The zero value keeps the machine's time, and neither logs nor
+// An Env is what a gate needs of its surroundings. The zero value uses the system's clock, and neither logs nor
 // observes.
 type Env struct {
 	gate.Env
@@ -28,7 +29,7 @@ type Env struct {
 	Observer Observer
 	// Upstream is told how the servers behind the gate do; nil for nobody.
 	Upstream behind.Observer
-	// Offend is told of whoever belongs on the invalid list.
+	// Offend is told of clients that belong on the block list.
 	Offend func(ev *weir.Event, a *weir.Answer)
 	// Secrets sign the ids and tickets that clients are given, at a gate with these throttles: the first one does, all
 	// are honoured. They are asked for with each set of options, and when the gate starts. Default: a random one.
@@ -38,10 +39,10 @@ type Env struct {
 	// Roots sign the certificates of servers: of those behind the gate, and of those from which keys of tokens are
 	// fetched. nil stands for the authorities that the system trusts.
 	Roots *x509.CertPool
-	// Data is the folder below which certificates are kept that gates get by themselves; empty for none.
+	// Data is the folder below which ordered certificates are kept; empty for none.
 	Data string
-	// Challenges are shared by all gates, so that those without TLS can answer for the others; nil for none.
-	Challenges *Challenges
+	// Proofs are shared by all gates, so that those without TLS can answer for the others; nil for none.
+	Proofs *keys.Proofs
 }
 
 // An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.

@@ -48,7 +48,7 @@ type exchange struct {
 	writeErr  error        // the client could not be written to
 	in        atomic.Int64 // bytes of the request's body; read by the transport's goroutine
 	out       int64        // bytes of the response's body
-	sent      atomic.Int64 // the same, for whoever asks how it gets on
+	sent      atomic.Int64 // the same, for Moved
 	begun     atomic.Bool  // the upstream's answer is being passed on
 	lost      atomic.Bool  // it has lost its place
 	bodyErr   atomic.Pointer[error]
@@ -56,8 +56,7 @@ type exchange struct {
 	outAfter  time.Time   // the response's body pauses until then
 	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
 
-	values  [4]string   // of headers of the response
-	used    int         // of values
+	headers singles     // of the response
 	length  int64       // of the response's body; without end where it is not known
 	head    *time.Timer // sends the head off when the body is late
 	writing sync.Mutex  // the response is written by the request's goroutine, and by that timer
@@ -70,8 +69,8 @@ type exchange struct {
 // exchanges are those that may be used again, with the memory of their passes.
 var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pass)} }}
 
-// recycle makes a plain exchange fit for the next request. One that somebody else may still look at is left alone: the
-// sender of a body, a timer, a watch, or whoever embeds the gate and looks at headers afterwards.
+// recycle makes an exchange ready for the next request, unless somebody else may still look at it: the sender of a
+// body, a timer, a watch, or a program that embeds the gate.
 func (x *exchange) recycle() {
 	if x.conn == nil || x.r.ProtoMajor != 1 || x.hasBody() || x.cancel != nil || x.head != nil || x.waited ||
 		x.hijacked || x.payment != nil {
@@ -96,19 +95,17 @@ func (x *exchange) breakable() {
 	}
 }
 
-// hasBody reports whether the request has a body that somebody has yet to read. Without one, net/http reads ahead and
-// notices by itself that the client leaves.
 func (x *exchange) hasBody() bool { return x.r.Body != nil && x.r.Body != http.NoBody }
 
-// alone reports whether nobody reads from the client's connection while its request is under way, so that it takes a
-// watch to notice that it leaves. net/http reads ahead by itself once there is no body to be read.
+// alone reports whether nobody reads from the client's connection while its request is under way, so that only a watch
+// notices that the client leaves. net/http reads ahead when there is no body to be read.
 func (x *exchange) alone() bool { return x.conn != nil && x.conn.alone || x.hasBody() }
 
-// parsedHere reports whether a session has read the request. What net/http has read has been looked at less closely.
+// parsedHere reports whether a session has read the request. net/http is less strict.
 func (x *exchange) parsedHere() bool { return x.r.ProtoMajor == 1 && x.conn != nil && x.conn.alone }
 
-// watchLeaving makes x.ctx end when the client of an HTTP/1 connection leaves, even while nobody reads from it. HTTP/2
-// reads always and needs no help. It may be called from several goroutines, once x.ctx is breakable.
+// watchLeaving makes x.ctx end when the client of an HTTP/1 connection leaves, even while nobody reads from it. Several
+// goroutines may call it, once x.ctx is breakable.
 func (x *exchange) watchLeaving() {
 	x.unhook.Do(func() {
 		if x.r.ProtoMajor == 1 && x.conn != nil && x.cancel != nil {
@@ -117,7 +114,7 @@ func (x *exchange) watchLeaving() {
 	})
 }
 
-// unwatch ends the watch, if there is one, and keeps a late reader of the body from starting one.
+// unwatch ends the watch, and keeps a late reader of the body from starting one.
 func (x *exchange) unwatch() {
 	x.unhook.Do(func() {})
 	if x.remove != nil {
@@ -158,11 +155,10 @@ func (x *exchange) Header() http.Header { return x.w.Header() }
 // Unwrap lets http.ResponseController find what is below.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 
-// WriteHeader writes status and headers. The gate's own headers join a final status here and not earlier: an
-// informational one must not have them.
+// WriteHeader writes status and headers. The gate's own headers are added to the final status only.
 func (x *exchange) WriteHeader(status int) {
 	if status == http.StatusContinue {
-		return // net/http says it when the body is first read; the upstream's would be a second one
+		return // net/http sends its own when the body is first read
 	}
 	if x.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		x.status = status
@@ -175,7 +171,7 @@ func (x *exchange) WriteHeader(status int) {
 // headDelay is how long the head of a response may wait for the first piece of its body, to leave together with it.
 const headDelay = 5 * time.Millisecond
 
-// headLater sends the head of a response off by itself when its body is late.
+// headLater sends the head of a response without its body when that is late.
 func (x *exchange) headLater() {
 	x.head = time.AfterFunc(headDelay, func() {
 		x.writing.Lock()
@@ -197,21 +193,26 @@ func (x *exchange) endStream() {
 	x.writing.Unlock()
 }
 
-// set sets a header of the response to one value, whose slice is part of the exchange while there is room.
-func (x *exchange) set(h http.Header, name, value string) {
-	if x.used == len(x.values) {
+// singles are the values of headers that have one, in memory of their owner while that suffices.
+type singles struct {
+	values [6]string
+	used   int
+}
+
+func (s *singles) set(h http.Header, name, value string) {
+	if s.used == len(s.values) {
 		h[name] = []string{value}
 		return
 	}
-	x.values[x.used] = value
-	h[name] = x.values[x.used : x.used+1 : x.used+1]
-	x.used++
+	s.values[s.used] = value
+	h[name] = s.values[s.used : s.used+1 : s.used+1]
+	s.used++
 }
 
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
 	x.setup.response.apply(h)
-	x.set(h, "X-Request-Id", x.event.ID)
+	x.headers.set(h, "X-Request-Id", x.event.ID)
 	if x.payment != nil {
 		x.paymentHeaders()
 	}
@@ -232,20 +233,18 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return x.piece(p, true)
 }
 
-// piece writes a piece of the response's body, as far and as soon as meters grant it, and after the pause that one
-// asked for with the piece before. It is sent off at once unless it is the last one, which net/http does.
+// piece writes a piece of the response's body, as soon as meters grant it and after the pause that they asked for. All
+// but the last piece are sent off at once; the end of the request sends that.
 func (x *exchange) piece(p []byte, last bool) (sent int, err error) {
 	for {
-		n := len(p) - sent
-		if n, err = x.mayWrite(n); err != nil {
-			x.writeErr = err
-			return sent, err
-		}
-		x.renewWrite()
-		n, err = x.sendAll(p[sent:sent+n], last && sent+n == len(p))
-		sent += n
-		if x.setup.metered && x.judged {
-			x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
+		var n int
+		if n, err = x.mayWrite(len(p) - sent); err == nil {
+			x.renewWrite()
+			n, err = x.sendAll(p[sent:sent+n], last && sent+n == len(p))
+			sent += n
+			if x.setup.metered && x.judged {
+				x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
+			}
 		}
 		if err != nil {
 			x.writeErr = err
@@ -276,11 +275,10 @@ func (x *exchange) mayWrite(n int) (int, error) {
 	}
 }
 
-// maxBite is how much is taken in hand at a time where bytes are metered: what is in hand waits until all of it is
-// granted.
+// maxBite is how much is read or written at a time where bytes are metered: it waits until all of it is granted.
 const maxBite = 4 << 10
 
-// bite is as much of a buffer as is to be filled, or written, at a time.
+// bite is the part of a buffer that is filled, or written, at a time.
 func (x *exchange) bite(p []byte) []byte {
 	if x.setup.metered {
 		return p[:min(len(p), maxBite)]
@@ -288,29 +286,32 @@ func (x *exchange) bite(p []byte) []byte {
 	return p
 }
 
-// ration waits until n bytes that were read are granted, however long that takes, and notes that they flow. It returns
-// until when the next ones should pause.
-func (x *exchange) ration(n int64) (until time.Time, err error) {
+// ration waits until n bytes are granted where bytes are metered, however long that takes, and notes that they flow. It
+// sets the time until which the next ones should pause.
+func (x *exchange) ration(n int, after *time.Time) error {
+	if !x.setup.metered || n == 0 {
+		return nil
+	}
 	clock := x.gate.env.Clock
-	for rest := n; rest > 0; {
+	for rest := int64(n); rest > 0; {
 		granted, again := x.pass.Ask(rest, false, clock.Now())
 		rest -= granted
 		if granted == 0 {
 			if err := x.pause(again); err != nil {
-				return until, err
+				return err
 			}
 		}
 	}
-	until = x.pass.Flow(n, clock.Now())
+	*after = x.pass.Flow(int64(n), clock.Now())
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
-		return until, errOver // it may have been settled before it was asked, and nobody was charged
+		return errOver // it may have been settled before it asked, and then nobody was charged
 	}
-	return until, nil
+	return nil
 }
 
-// sendAll sends a piece, in small ones where somebody asks how it gets on.
+// sendAll sends a piece. Where the request may lose its place, it does so in small ones.
 func (x *exchange) sendAll(p []byte, last bool) (sent int, err error) {
 	if x.event.Holder == nil || x.event.Purse.Paid().First() {
 		return x.send(p, last)
@@ -333,13 +334,13 @@ func (x *exchange) send(p []byte, last bool) (int, error) {
 	}
 	n, err := x.w.Write(p)
 	if x.out += int64(n); err == nil && !last && x.out < x.length {
-		// Whoever is gone shows with the next piece; an embedding server may not be able to flush at all.
+		// An error shows with the next piece, and an embedding server may not be able to flush.
 		_ = http.NewResponseController(x.w).Flush()
 	}
 	return n, err
 }
 
-// renewWrite gives an HTTP/2 stream more time. For HTTP/1, conn.Write does it.
+// renewWrite gives an HTTP/2 stream more time. For HTTP/1, wire.Write does it.
 func (x *exchange) renewWrite() {
 	if x.r.ProtoMajor < 2 {
 		return

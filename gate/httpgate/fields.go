@@ -2,10 +2,9 @@ package httpgate
 
 import (
 	"bytes"
-	"strings"
 )
 
-// requestLine judges the first line of a request (RFC 9112, 3): three parts with one space between them.
+// requestLine checks the first line of a request (RFC 9112, 3): three parts with one space between them.
 func requestLine(line []byte) (version11 bool, why string) {
 	method, rest, ok1 := bytes.Cut(line, []byte(" "))
 	target, version, ok2 := bytes.Cut(rest, []byte(" "))
@@ -26,7 +25,8 @@ func requestLine(line []byte) (version11 bool, why string) {
 	return false, "malformed HTTP version"
 }
 
-// trailer judges one line after the last chunk. What frames or routes a message has no place there (RFC 9110, 6.5.1).
+// trailer checks one line after the last chunk. Fields that frame or route a message may not be there (RFC 9110,
+// 6.5.1).
 func trailer(line []byte) (why string) {
 	name, _, why := field(line)
 	if why != "" {
@@ -40,7 +40,7 @@ func trailer(line []byte) (why string) {
 	return ""
 }
 
-// field takes a header line apart; the value comes without the white space around it.
+// field splits a header line. The value comes without the white space around it.
 func field(line []byte) (name, value []byte, why string) {
 	if line[0] == ' ' || line[0] == '\t' {
 		return nil, nil, "folded header line"
@@ -58,35 +58,28 @@ func field(line []byte) (name, value []byte, why string) {
 }
 
 // tokenBytes are the bytes of a token (RFC 9110, 5.6.2).
-var tokenBytes = func() (set [256]bool) {
-	for c := range set {
-		set[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-			c < 0x80 && strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0
+var tokenBytes = byteSet("!#$%&'*+-.^_`|~")
+
+// byteSet has letters, digits and others.
+func byteSet(others string) (set [256]bool) {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	for _, c := range []byte(letters + others) {
+		set[c] = true
 	}
 	return set
-}()
+}
 
-func isToken(s []byte) bool {
-	for _, c := range s {
-		if !tokenBytes[c] {
+func isToken[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if !tokenBytes[s[i]] {
 			return false
 		}
 	}
 	return len(s) > 0
 }
 
-// foldedEqual reports whether s is the lower-case ASCII word, in any case.
+// foldedEqual reports whether s is a word of ASCII, in any case.
 func foldedEqual(s []byte, word string) bool {
-	if len(s) != len(word) {
-		return false
-	}
-	for i, c := range s {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != word[i] {
-			return false
-		}
-	}
-	return true
+	// Letters outside ASCII that fold to one inside are longer than it.
+	return len(s) == len(word) && bytes.EqualFold(s, []byte(word))
 }

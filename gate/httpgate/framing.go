@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// A framing reads along the bytes that a client sends and sees to it that nobody can take them apart in two ways.
-// net/http alone is more lenient than many servers: it takes a bare LF for a line's end, unfolds folded lines, drops a
-// Content-Length beside a Transfer-Encoding and lets repeated lengths pass. What one server takes for the end of a
-// request may be its middle for another; a request smuggled through such a gap would pass no throttle.
+// A framing checks the bytes that a client sends, so that no two servers can split them into different requests.
+// net/http is more lenient than many servers: it takes a bare LF for a line end, unfolds folded lines, drops a
+// Content-Length beside a Transfer-Encoding and accepts repeated lengths. A request that is smuggled through such a gap
+// would pass no throttle.
 //
-// The bytes go on to net/http as they come, except that a line's end is kept back until the line is found good. On the
-// first violation, bytes that net/http is sure to refuse take the place of the offending ones and no more follow:
-// requests before it are answered in order, then comes 400, or 431 for a head above its bound, and the connection is
-// closed.
+// The bytes go on to net/http as they come, but a line end is kept back until the line has been checked. In place of
+// the first bytes that are wrong, net/http gets bytes that it is sure to refuse, and nothing after them: requests
+// before are answered in order, then comes 400, or 431 for a head above its bound, and the connection is closed.
 //
-// Bodies are counted, not read: by Content-Length, or chunk by chunk. Chunk extensions are left out.
+// Bodies are counted, by Content-Length or chunk by chunk. Chunk extensions are left out.
 type framing struct {
 	bound int // on the bytes of a head, or of trailers
 
@@ -33,7 +32,7 @@ type framing struct {
 	why       string // what was wrong, once the state is broken or tooLarge
 }
 
-// A protocol is what may be spoken on a connection. Where TLS has settled it, nothing else may.
+// A protocol is what may be spoken on a connection. TLS may have settled it.
 type protocol uint8
 
 const (
@@ -52,9 +51,9 @@ const (
 	inChunk     // left bytes of it are to come
 	inChunkEnd  // the line end after a chunk
 	inTrailer
-	raw      // HTTP/2, or an upgraded connection: nothing to be looked at
+	raw      // HTTP/2, or an upgraded connection: not checked
 	broken   // net/http has got, or will get, bytes that it refuses
-	tooLarge // net/http gets more header until it gives up
+	tooLarge // net/http gets more header until it refuses
 )
 
 // Bounds on chunk framing: a size line with its extensions, and all extensions of one body.
@@ -65,7 +64,7 @@ const (
 	maxLengthDigits = 18
 )
 
-// What net/http refuses for certain: a header line without a colon, a chunk size or chunk end that is none. The line is
+// What net/http is sure to refuse: a header line without a colon, a malformed chunk size or chunk end. The line is
 // longer than the preface of HTTP/2, which net/http waits for at the start of a connection.
 const (
 	badLine  = "\x00\r\n\r\n" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
@@ -74,7 +73,7 @@ const (
 
 func newFraming(bound int) framing { return framing{bound: bound, first: true} }
 
-// counting reports how many of the next bytes are body and need not be looked at.
+// counting reports how many of the next bytes are body and need no check.
 func (f *framing) counting() int64 {
 	if f.state == inBody || f.state == inChunk {
 		return f.left
@@ -82,7 +81,7 @@ func (f *framing) counting() int64 {
 	return 0
 }
 
-// counted notes that n bytes of body have gone by.
+// counted notes that n bytes of body have been read.
 func (f *framing) counted(n int) {
 	if f.left -= int64(n); f.left > 0 {
 		return
@@ -99,7 +98,7 @@ func (f *framing) startHead() {
 	f.lengths, f.codings, f.excess, f.first = 0, 0, 0, false
 }
 
-// scan reads what came and appends what may go on to out.
+// scan checks in, and appends to out what may go on.
 func (f *framing) scan(in, out []byte) []byte {
 	for len(in) > 0 {
 		switch f.state {
@@ -153,13 +152,13 @@ func (f *framing) overflow(out []byte) []byte {
 	}
 }
 
-// noPreface reports whether what came where HTTP/2 was settled is something else. It is not answered: what could be
-// said in HTTP/1 would be misread (RFC 9113, section 3.4).
+// noPreface reports whether a client that settled on HTTP/2 sent something else. It is not answered, as it would
+// misread an answer of HTTP/1 (RFC 9113, section 3.4).
 func (f *framing) noPreface() bool {
 	return f.speaks == onlyHTTP2 && (f.state == broken || f.state == tooLarge)
 }
 
-// pass lets the line so far go on, but for a CR at its end, which may belong to the line's end. Lines of chunk framing
+// pass lets the line so far go on, except for a CR at its end, which may belong to the line end. Lines of chunk framing
 // are kept back whole, and so is the first one of HTTP/2.
 func (f *framing) pass(out []byte) []byte {
 	if f.state == inChunkSize || f.state == inChunkEnd || f.speaks == onlyHTTP2 {
@@ -176,7 +175,7 @@ func (f *framing) pass(out []byte) []byte {
 	return out
 }
 
-// fail puts what net/http refuses in place of the rest of the line.
+// fail replaces the rest of the line by bytes that net/http refuses.
 func (f *framing) fail(out []byte, why string) []byte {
 	switch f.state {
 	case inChunkSize, inChunkEnd:
@@ -191,7 +190,7 @@ func (f *framing) fail(out []byte, why string) []byte {
 	return out
 }
 
-// endLine judges a whole line and lets its end go on when it is good.
+// endLine checks a whole line and lets its end go on.
 func (f *framing) endLine(out []byte) []byte {
 	line, crlf := bytes.CutSuffix(f.line, []byte("\r"))
 	if !crlf {
@@ -251,9 +250,7 @@ func (f *framing) endLine(out []byte) []byte {
 		return f.fail(out, why)
 	}
 	out = append(append(out, f.line[f.sent:]...), '\n')
-	ended := f.state
-	f.state, f.line, f.sent = next, f.line[:0], 0
-	if ended == inTrailer && next == inRequestLine || ended == inHeader && next == inRequestLine {
+	if f.state, f.line, f.sent = next, f.line[:0], 0; next == inRequestLine {
 		f.startHead()
 	}
 	return out
@@ -274,7 +271,7 @@ func (f *framing) endHead() (next framingState, why string) {
 	}
 }
 
-// header judges one line of the head and takes note of what frames the body.
+// header checks one line of the head and notes what frames the body.
 func (f *framing) header(line []byte) (why string) {
 	name, value, why := field(line)
 	if why != "" {
@@ -309,7 +306,7 @@ func (f *framing) header(line []byte) (why string) {
 	return ""
 }
 
-// chunkSize reads the line before a chunk and reports how many digits its size has.
+// chunkSize reads the line before a chunk and returns how many digits its size has.
 func (f *framing) chunkSize(line []byte) (digits int, why string) {
 	f.left = 0
 	for digits < len(line) {

@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"weir/gate"
+	"weir/gate/httpgate/pages"
 	"weir/internal/loglimit"
 	"weir/policy"
 )
 
-// A Gate is one HTTP listener with its upstream and its chain of throttles. What is under way at it are requests, those
-// that wait included.
+// A Gate is one HTTP listener with its upstream and its chain of throttles.
 type Gate struct {
 	*gate.Skeleton[setup]
 	env    Env
 	watch  *hangups
-	assets *assets
-	frames preparedRooms
+	assets *pages.Assets
+	rooms  pages.Rooms
 
 	access   atomic.Pointer[AccessLog]
 	arriving atomic.Int64   // connections whose PROXY header or TLS handshake is under way
@@ -29,11 +29,11 @@ type Gate struct {
 	waiting  atomic.Int64
 
 	lines   loglimit.Rates // of the log
-	summing atomic.Bool    // those left out are about to be told of
+	summing atomic.Bool    // lines left out are about to be reported
 
-	sessions sessions
-	mu       sync.Mutex
-	upgraded map[net.Conn]struct{}
+	sessions sync.Map       // of *session
+	speaking sync.WaitGroup // the same
+	upgraded sync.Map       // of net.Conn
 }
 
 // New returns a gate that listens nowhere yet. The chain accept judges every connection, the other one every request;
@@ -44,20 +44,25 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, watch: newHangups(), assets: newAssets(env.Scripts), upgraded: map[net.Conn]struct{}{}}
+	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts)}
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "requests",
 		Open: func(s *setup) (gate.Listener, error) {
 			return gate.Listen(s.opts.Listen, s.opts.Socket.rights())
 		},
-		Take:     g.receive,
-		Server:   func(s *setup) gate.Server { return g.newServer(s.httpOptions()) },
-		Same:     func(old, next *setup) bool { return old.httpOptions() == next.httpOptions() },
-		Start:    g.begin,
-		Drain:    g.drain,
-		End:      g.end,
-		Replaced: replaced,
-		Dropped:  func(next *setup) { next.drop(g.Setup.Load()) },
+		Take:    g.receive,
+		Server:  func(s *setup) gate.Server { return g.newServer(s.httpOptions()) },
+		Same:    func(old, next *setup) bool { return old.httpOptions() == next.httpOptions() },
+		Start:   g.begin,
+		Drain:   g.drain,
+		End:     g.end,
+		Dropped: func(next *setup) { next.end(g.Setup.Load()) },
+		Replaced: func(old, next *setup, serving bool) {
+			if serving {
+				next.keys.Begin()
+			}
+			old.end(next)
+		},
 	})
 	context.AfterFunc(g.Base, g.cut)
 	g.SetAccess(env.Access)
@@ -68,13 +73,12 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 func (g *Gate) SetAccess(which AccessLog) { g.access.Store(&which) }
 
 // Listen binds the address, or makes the socket. Port 0 takes a free one; see Addr. Where keys of tokens are being
-// fetched, it then waits for the first try, ten seconds at most, so that nobody's token is turned away for being
-// early.
+// fetched, it then waits for the first try, ten seconds at most, so that tokens count from the first request on.
 func (g *Gate) Listen() error {
 	if err := g.Skeleton.Listen(); err != nil {
 		return err
 	}
-	g.Setup.Load().clientSide.tokens.await()
+	g.Setup.Load().keys.Await()
 	return nil
 }
 
@@ -83,7 +87,7 @@ func (g *Gate) begin() {
 	signed := *g.Setup.Load()
 	signed.sign(g.env)
 	g.Setup.Store(&signed)
-	signed.clientSide.begin()
+	signed.keys.Begin()
 }
 
 func (g *Gate) newServer(o gate.HTTPOptions) *http.Server {
@@ -95,28 +99,22 @@ func (g *Gate) newServer(o gate.HTTPOptions) *http.Server {
 	return s
 }
 
-// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either
-// commit, which cannot fail, or abort must be called. Requests under way keep the options and the chain that they began
-// with. The listener is kept: a changed listen address is ignored, it takes another gate.
+// Prepare prepares a reload with other options and chains. Everything that can fail happens here; then either commit,
+// which cannot fail, or abort must be called. Requests under way keep the options and the chain that they began with.
+// The listener is kept, and a changed listen address ignored.
 func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen = now.opts.Listen
 	return g.Replace(newSetup(o, accept, chain, g.env, now))
 }
 
-// drain waits for the sessions. Whoever has just arrived is turned away.
-func (g *Gate) drain(ctx context.Context) error {
-	g.arrivals.Wait()
-	return g.sessions.drain(ctx)
-}
-
 // cut closes the connections that net/http does not know of.
 func (g *Gate) cut() {
-	g.sessions.cut()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for c := range g.upgraded {
-		_ = c.Close()
+	for s := range g.sessions.Range {
+		_ = s.(*session).conn.wire.Close()
+	}
+	for c := range g.upgraded.Range {
+		_ = c.(net.Conn).Close()
 	}
 }
 
@@ -124,21 +122,19 @@ func (g *Gate) cut() {
 func (g *Gate) end() {
 	g.sumUp()
 	g.watch.close()
-	s := g.Setup.Load()
-	s.clientSide.end()
-	s.transport.CloseIdleConnections()
+	g.Setup.Load().end(&setup{})
 }
 
 func (g *Gate) progress() time.Duration { return g.Setup.Load().opts.Timeouts.Progress.Std() }
 
-// malformed notes that a connection brought something that is not read on.
+// malformed counts and logs bytes that are not a request.
 func (g *Gate) malformed(c *conn) {
 	bound := BoundMalformed
 	if c.framing.state == tooLarge {
 		bound = BoundHeader
 	}
 	g.env.Observer.Bounded(bound)
-	if *g.access.Load() != AccessOff && g.mayLog(lineName{"malformed", maxRefused}, g.env.Clock.Now()) {
+	if *g.access.Load() != AccessOff && g.mayLog("malformed", g.env.Clock.Now()) {
 		g.env.Log.LogAttrs(g.Base, slog.LevelInfo, "malformed request",
 			slog.String("peer", c.RemoteAddr().String()), slog.String("why", c.framing.why))
 	}

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,14 +17,14 @@ import (
 	"weir/gate/refusal"
 )
 
-// isGRPC reports whether a request is a call of gRPC, or of gRPC-Web. Such clients read a status of HTTP's own as
-// "unavailable", which many of them try again at once.
+// isGRPC reports whether a request is a call of gRPC, or of gRPC-Web. Such clients take every HTTP status but 200 for
+// "unavailable", and many of them try again at once.
 func isGRPC(r *http.Request) bool {
 	kind, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
 	return ok && (kind == "" || strings.IndexByte("+;-", kind[0]) >= 0)
 }
 
-// answerGRPC says in gRPC's words what a refusal says: an answer of headers only, whose HTTP status is 200.
+// answerGRPC writes a refusal as gRPC has it: headers only, with the HTTP status 200.
 func (x *exchange) answerGRPC(doc *refusal.Refusal) {
 	h := x.w.Header()
 	state := &status.Status{Code: int32(refusal.Code(doc.Status)), Message: doc.Detail}
@@ -45,15 +46,12 @@ func (x *exchange) answerGRPC(doc *refusal.Refusal) {
 	x.WriteHeader(http.StatusOK)
 }
 
-// grpcMessage escapes what a message may not have as it is.
+// grpcMessage escapes what a message of gRPC may not contain.
 func grpcMessage(s string) string {
-	const digits = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '%' {
-			b.WriteByte('%')
-			b.WriteByte(digits[c>>4])
-			b.WriteByte(digits[c&15])
+			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
 		}

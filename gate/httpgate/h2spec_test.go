@@ -19,6 +19,8 @@ import (
 	"github.com/summerwind/h2spec/hpack"
 	"github.com/summerwind/h2spec/http2"
 	"github.com/summerwind/h2spec/spec"
+
+	"weir/gate/httpgate/keys"
 )
 
 // The cases of h2spec that net/http's server fails, each on purpose or because RFC 9113 has changed what RFC 7540 asked
@@ -87,8 +89,8 @@ func TestH2Spec(t *testing.T) {
 	theirs.EnableHTTP2, theirs.Config.ErrorLog = true, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	theirs.StartTLS()
 	defer theirs.Close()
-	certificates := []Certificate{newAuthority(t, "authority").server("localhost")}
-	g := start(t, Options{Upstream: to(upstream(t, hello).URL), TLS: &TLS{Certificates: certificates}})
+	certificates := []keys.Certificate{newAuthority(t, "authority").server("localhost")}
+	g := start(t, Options{Upstream: to(upstream(t, hello).URL), TLS: &keys.TLS{Certificates: certificates}})
 	var all sync.WaitGroup
 	few := make(chan struct{}, 8) // most of the time goes by with waiting for what must not come
 	cases := h2cases()

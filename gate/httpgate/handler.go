@@ -19,7 +19,7 @@ const gateName = "gate"
 // statusLeft is what the log shows for a client that left before it was answered. No client ever sees it.
 const statusLeft = 499
 
-// ServeHTTP takes one request through the gate. It may be called without a listener, for tests and for embedding; a
+// ServeHTTP takes one request through the gate. It may be called without a listener, for tests and for embedding. A
 // client that leaves with its body unread is then noticed late.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchanges.Get().(*exchange)
@@ -35,11 +35,11 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
-	if f, ok := g.assets.find(r.URL.Path); ok && x.setup.till != nil {
-		x.asset(f)
+	if x.setup.till != nil && g.assets.Serve(x, r) { // free: without them nobody could pay
+		x.answered = true
 		return
 	}
-	if r.TLS == nil && g.env.Challenges != nil && x.authority() {
+	if r.TLS == nil && x.proof() {
 		return
 	}
 	if n := int64(x.setup.opts.Bounds.Requests); underWay > n {
@@ -54,7 +54,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.forward()
 }
 
-// end settles and accounts for the exchange, whatever became of it.
+// end settles and counts the exchange, whatever happened to it.
 func (x *exchange) end() {
 	g := x.gate
 	failure := recover()
@@ -86,15 +86,14 @@ func (x *exchange) end() {
 	if x.status == 0 && aborted && left {
 		x.status = statusLeft
 	}
-	if aborted && !left && x.reached && g.mayLog(lineName{"the upstream broke off", maxRefused}, now) {
+	if aborted && !left && x.reached && g.mayLog("the upstream broke off", now) {
 		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.event.ID, "host",
 			x.event.Route.Host, "path", x.event.Route.Path)
 	}
 	if x.onward.IsZero() {
 		x.onward = now
 	}
-	verdict := x.pass.Answer.Verdict
-	g.env.Observer.Served(verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
+	g.env.Observer.Served(x.pass.Answer.Verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
 	x.log(now)
 	g.env.Observer.InFlight(-1)
 	g.UnderWay.Add(-1)
@@ -104,19 +103,13 @@ func (x *exchange) end() {
 	x.recycle()
 }
 
-// identify fills in the event but for the account.
+// identify fills in the event, except for the account.
 func (x *exchange) identify() {
 	r := x.r
-	var peer netip.Addr
-	if x.conn != nil {
-		peer = x.conn.peer
-	} else if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		peer = ap.Addr()
-	}
 	if x.conn != nil && x.conn.trusted {
-		x.origin = x.setup.proxies.Told(peer, r.Header)
+		x.origin = x.setup.proxies.Told(x.peer(), r.Header)
 	} else {
-		x.origin = x.setup.proxies.Source(peer, r.Header)
+		x.origin = x.setup.proxies.Source(x.peer(), r.Header)
 	}
 	id := ""
 	if x.origin.Proxied {
@@ -131,7 +124,16 @@ func (x *exchange) identify() {
 	x.known()
 }
 
-// misfit answers requests that no throttle needs to see, and reports whether it did.
+// peer is the address at the other end of the connection; invalid where there is none.
+func (x *exchange) peer() netip.Addr {
+	if x.conn != nil {
+		return x.conn.peer
+	}
+	ap, _ := netip.ParseAddrPort(x.r.RemoteAddr)
+	return ap.Addr().Unmap()
+}
+
+// misfit answers requests that no throttle needs to judge, and reports whether it did.
 func (x *exchange) misfit() bool {
 	r, o := x.r, &x.setup.opts
 	switch {
@@ -143,7 +145,7 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusMethodNotAllowed,
 			"The gate passes on requests for something, not for the server as a whole.")
 	case r.ProtoMajor >= 2 && headSize(r) > int64(o.Bounds.Header):
-		// For HTTP/1 the connection has seen to it.
+		// For HTTP/1 the framing has checked it.
 		x.gate.env.Observer.Bounded(BoundHeader)
 		x.problem(http.StatusRequestHeaderFieldsTooLarge, "The headers of the request are too large.")
 	case o.Bounds.Body > 0 && r.ContentLength > int64(o.Bounds.Body):
@@ -151,7 +153,7 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
 	default:
 		var err error
-		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.origin.Addr, x.said())
+		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.origin.Addr, x.claims())
 		if err == nil {
 			return false
 		}
@@ -161,7 +163,31 @@ func (x *exchange) misfit() bool {
 	return true
 }
 
-// judge puts the event before the chain and waits where it must. It reports whether the request goes on; if not, it has
+// proof answers an authority that comes to see whether a domain belongs to this weir, and reports whether it did.
+func (x *exchange) proof() bool {
+	text := x.gate.env.Proofs.Answer(x.r)
+	if text == nil {
+		return false
+	}
+	x.answered = true
+	x.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = x.Write(text)
+	return true
+}
+
+// claims returns what the request's token says, and takes the plan from there. A token that is not good says nothing.
+func (x *exchange) claims() identify.Claims {
+	claims, plan, err := x.setup.keys.Claims(x.r.Header, x.event.Time)
+	if err != nil {
+		x.gate.env.Observer.Bounded(BoundToken)
+		x.gate.env.Log.Debug("a token is not good", "id", x.event.ID, "error", err)
+		return nil
+	}
+	x.event.Plan = plan
+	return claims
+}
+
+// judge puts the event before the chain and waits if it must. It reports whether the request goes on; if not, it has
 // been answered.
 func (x *exchange) judge() bool {
 	g := x.gate
@@ -179,23 +205,23 @@ func (x *exchange) judge() bool {
 		g.env.Offend(&x.event, a)
 	}
 	if a.Verdict == weir.Refuse && x.payment != nil && x.dropped() {
-		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid, weir.Figure{By: x.setup.tillName, Rule: a.Rule}
+		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid,
+			weir.Figure{By: x.setup.chain.TillLink().Name, Rule: a.Rule}
 	}
-	switch {
-	case a.Verdict == weir.Challenge && x.setup.till != nil:
+	if a.Verdict == weir.Challenge && x.setup.till != nil {
 		x.challenge()
-	default:
-		// A client that is refused by a limit of its own asks nothing of the upstream.
-		if chain := x.setup.chain; x.setup.lanes != nil && (chain.ByTill(a) || chain.ByLanes(a)) {
-			x.setup.lanes.TurnedAway(&x.event)
-		}
-		x.refuse(a)
+		return false
 	}
+	// A client that is refused by a limit of its own asks nothing of the upstream.
+	if chain := x.setup.chain; x.setup.lanes != nil && (chain.ByTill(a) || chain.ByLanes(a)) {
+		x.setup.lanes.TurnedAway(&x.event)
+	}
+	x.refuse(a)
 	return false
 }
 
-// wait holds the request, its body unread, until its turn comes or is called off. It reports false when it has been
-// answered already, or nobody is there to be answered.
+// wait holds the request, its body unread, until its turn comes or it is refused. It reports false when too many wait,
+// and the request has been answered.
 func (x *exchange) wait() bool {
 	g := x.gate
 	x.waited, x.waitedBy, x.waitedFor = true, x.pass.Answer.By, x.pass.Answer.Rule
@@ -214,20 +240,22 @@ func (x *exchange) wait() bool {
 	}
 	for x.pass.Answer.Verdict == weir.Wait {
 		if err := x.pass.Await(x.ctx, g.env.Clock.Now); err != nil {
-			// Nobody is there to be answered; the connection is of no more use.
 			panic(http.ErrAbortHandler)
 		}
 	}
 	return true
 }
 
-// refuseAtBound turns a request away because the gate itself has no room.
+// refuseAtBound refuses a request because of a bound of the gate itself.
 func (x *exchange) refuseAtBound(bound, unit string, limit int64) {
 	x.gate.env.Observer.Bounded(bound)
 	x.onward = x.gate.env.Clock.Now()
-	figures := x.pass.Answer.Figures
-	x.pass.Answer = weir.Answer{Verdict: weir.Refuse, Reason: weir.Overload, Figures: figures,
-		Figure: weir.Figure{By: gateName, Rule: "bounds." + bound, Unit: unit, Limit: limit}}
+	x.refuseOverload(weir.Figure{By: gateName, Rule: "bounds." + bound, Unit: unit, Limit: limit})
+}
+
+// refuseOverload refuses a request for a limit that is not the client's. The figures of limits that it met stay.
+func (x *exchange) refuseOverload(by weir.Figure) {
+	x.pass.Answer = weir.Answer{Verdict: weir.Refuse, Reason: weir.Overload, Figures: x.pass.Answer.Figures, Figure: by}
 	x.refuse(&x.pass.Answer)
 }
 
@@ -257,7 +285,7 @@ func (x *exchange) failed(err error) {
 		x.reached = false
 		detail = "The service behind the gate cannot be reached."
 	}
-	if g := x.gate; g.mayLog(lineName{"the upstream failed", maxRefused}, g.env.Clock.Now()) {
+	if g := x.gate; g.mayLog("the upstream failed", g.env.Clock.Now()) {
 		g.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "the upstream failed", slog.String("id", x.event.ID),
 			slog.Any("error", err))
 	}
@@ -270,7 +298,7 @@ func (x *exchange) failedByClient(err error) {
 	case errors.Is(err, errBodyTooLarge):
 		x.gate.env.Observer.Bounded(BoundBody)
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
-	case timedOut(err): // for net/http, such a client has left; it may still be listening
+	case timedOut(err): // the client may still be reading
 		x.problem(http.StatusRequestTimeout, "The body of the request did not come.")
 	case x.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 		panic(http.ErrAbortHandler)

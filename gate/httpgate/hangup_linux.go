@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hangups notices clients that leave while nobody reads from their connections. net/http reads ahead only when a
-// request has no body or the body has been read; while a request waits with its body unread, nobody would see the
-// client go. One goroutine waits for the hang-up of all watched sockets, with an epoll instance of its own: the
-// runtime's knows no hang-up without reading.
+// hangups notices clients that leave while nobody reads from their connections: a request that waits has its body
+// unread, and a session never reads ahead. One goroutine waits for the hang-up of all watched sockets, with an epoll
+// instance of its own, as the runtime's reports a hang-up only to a reader.
 type hangups struct {
 	mu      sync.Mutex
 	epoll   int // 0 before the first watch
@@ -29,9 +28,7 @@ func newHangups() *hangups { return &hangups{watched: map[uint64]func(){}} }
 // add calls gone, once, when the peer of a connection hangs up. A connection is watched once at a time. The function
 // returned ends the watch; it must be called before the connection serves another request. It is nil when the
 // connection cannot be watched.
-func (h *hangups) add(c interface {
-	SyscallConn() (syscall.RawConn, error)
-}, gone func()) (remove func()) {
+func (h *hangups) add(c syscall.Conn, gone func()) (remove func()) {
 	rc, err := c.SyscallConn()
 	if err != nil {
 		return nil

@@ -13,10 +13,6 @@ const watchesHangups = false
 
 func newHangups() *hangups { return &hangups{} }
 
-func (*hangups) add(interface {
-	SyscallConn() (syscall.RawConn, error)
-}, func()) (remove func()) {
-	return nil
-}
+func (*hangups) add(syscall.Conn, func()) (remove func()) { return nil }
 
 func (*hangups) close() {}

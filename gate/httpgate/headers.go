@@ -29,7 +29,7 @@ type HeaderRules struct {
 // maxRules is how many headers may be set or removed each way.
 const maxRules = 100
 
-// framed are headers on which hangs where a message begins and ends, or where it goes: no rule may touch them.
+// framed are headers that say where a message begins, ends or goes to. No rule may touch them.
 var framed = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade"}
 
@@ -40,7 +40,7 @@ func (h *HeaderRules) validate() error {
 	}
 	name := func(at, s string) {
 		switch {
-		case !isToken([]byte(s)):
+		case !isToken(s):
 			v.Add(at, fmt.Sprintf("%q names no header", s), "write X-Powered-By")
 		case slices.Contains(framed, http.CanonicalHeaderKey(s)):
 			v.Add(at, fmt.Sprintf("%s says where a message begins, ends or goes to", s), "leave it to the gate")
@@ -61,21 +61,16 @@ func (h *HeaderRules) validate() error {
 // rules are header rules made ready. The zero value changes nothing. They are safe for concurrent use.
 type rules struct {
 	remove []string
-	set    []headerLine
+	set    http.Header // the values are shared by all messages: appending to one makes a copy
 }
 
-type headerLine struct {
-	name  string
-	value []string // has no room to be appended to: it is shared by all messages
-}
-
-func (h *HeaderRules) ready() (r rules) {
+func (h *HeaderRules) ready() rules {
+	r := rules{set: http.Header{}}
 	for _, name := range h.Remove {
 		r.remove = append(r.remove, http.CanonicalHeaderKey(name))
 	}
-	for _, name := range slices.Sorted(maps.Keys(h.Set)) {
-		value := []string{h.Set[name]}
-		r.set = append(r.set, headerLine{http.CanonicalHeaderKey(name), value[:1:1]})
+	for _, name := range slices.Sorted(maps.Keys(h.Set)) { // of two spellings, the later one counts
+		r.set[http.CanonicalHeaderKey(name)] = []string{h.Set[name]}
 	}
 	return r
 }
@@ -85,7 +80,5 @@ func (r *rules) apply(h http.Header) {
 	for _, name := range r.remove {
 		delete(h, name)
 	}
-	for _, line := range r.set {
-		h[line.name] = line.value
-	}
+	maps.Copy(h, r.set)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/httpgate/keys"
 	"weir/internal/needs"
 )
 
@@ -53,11 +54,11 @@ func TestIdleConnections(t *testing.T) {
 	forever := Timeouts{Idle: weir.Duration(time.Hour), Header: weir.Duration(time.Minute)}
 	for _, c := range []struct {
 		name string
-		tls  *TLS
+		tls  *keys.TLS
 		n    int
 		kb   uint64
 	}{
-		{"plain", nil, n, 24}, {"TLS", &TLS{Cert: files.Cert, Key: files.Key}, 200, 48},
+		{"plain", nil, n, 24}, {"TLS", &keys.TLS{Cert: files.Cert, Key: files.Key}, 200, 48},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, Options{Upstream: to(up.URL), TLS: c.tls, Timeouts: forever})

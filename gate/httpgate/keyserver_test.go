@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -133,18 +134,11 @@ func (r *tokenRig) bad(token string) {
 	}
 }
 
-// server is what fetches the keys now.
-func (r *tokenRig) server() *keyServer { return r.Setup.Load().tokens.remote }
-
 // fetched waits until nothing is being fetched, and so many fetches in all have come to the provider.
 func (r *tokenRig) fetched(p *provider, want int64) {
 	r.t.Helper()
-	s := r.server()
-	eventually(r.t, fmt.Sprintf("%d fetches", want), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return !s.busy && p.asked.Load() >= want
-	})
+	eventually(r.t, fmt.Sprintf("%d fetches", want), func() bool { return p.asked.Load() >= want })
+	r.Setup.Load().keys.Await()
 	if n := p.asked.Load(); n != want {
 		r.t.Errorf("fetched %d times, want %d", n, want)
 	}
@@ -395,21 +389,13 @@ func TestProviderMustBeGenuine(t *testing.T) {
 	}
 }
 
-// By http a provider is asked on this machine only, whatever its name resolves to.
+// By http a provider is asked on this machine. keys.TestNoOtherMachine shows that no other is.
 func TestProviderOnThisMachine(t *testing.T) {
 	one := newKey(t)
 	set := setOf(t, map[string]*ecdsa.PrivateKey{"1": one})
 	p := upstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) })
 	g := startRemote(t, newAuthority(t, "ca"), token.Options{JWKS: p.URL + "/keys"})
 	g.good(tokenBy(t, "1", one, about("ann")), "ann")
-	// As a name of another machine would.
-	r, err := http.NewRequest("GET", "http://192.0.2.1/keys", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res, err := g.server().client.Do(r); err == nil || !strings.Contains(err.Error(), errNotHere.Error()) {
-		t.Errorf("%v, %v", res, err)
-	}
 }
 
 // A key in a file and a set that is fetched are good beside each other, and each changes by itself.
@@ -485,7 +471,11 @@ func TestFetchingEndsWithTheGate(t *testing.T) {
 	if n := g.clock.Pending(); n != 0 {
 		t.Errorf("%d timers after the stop", n)
 	}
-	g.server().want(g.clock.Now().Add(time.Hour))
+	unknown := http.Header{"Authorization": {"Bearer " + tokenBy(t, "2", newKey(t), about("bob"))}}
+	if _, _, err := g.Setup.Load().keys.Claims(unknown, g.clock.Now().Add(time.Hour)); !errors.Is(err,
+		token.ErrUnknownKey) {
+		t.Error(err)
+	}
 	if n := p.asked.Load(); n != 4 || g.clock.Pending() != 0 {
 		t.Errorf("%d fetches", n)
 	}

@@ -2,9 +2,7 @@ package httpgate
 
 import (
 	"fmt"
-	"net"
-	"path/filepath"
-	"strconv"
+	"net/netip"
 
 	"weir"
 	"weir/gate"
@@ -28,39 +26,32 @@ func (s *Socket) rights() gate.Socket {
 	return gate.Socket{Mode: s.Mode, Owner: s.Owner, Group: s.Group}
 }
 
+// A ProxyProtocol says which proxies name the source of a connection by a PROXY header in front of everything else.
+type ProxyProtocol struct {
+	// The networks of proxies that do. Each of their connections begins with a PROXY header of version 1 or 2, or is
+	// closed. What others send is never taken for one. Default: none.
+	From []netip.Prefix `yaml:"from"`
+	// Whether those who use the socket do, where listen is one. Default false.
+	Socket bool `yaml:"socket"`
+}
+
 // validateListen finds mistakes in where the gate listens, and in what it speaks before HTTP.
 func (o *Options) validateListen(v *weir.Mistakes) {
-	network, address := gate.Split(o.Listen)
-	if o.Listen == "" {
-		v.Add("listen", "the gate has no address to listen on", `write listen: ":8080"`)
-	} else if network == "unix" {
-		if !filepath.IsAbs(address) {
-			v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", o.Listen),
-				"write unix:/run/weir/http")
+	where := gate.Address{Listen: o.Listen, Socket: o.Socket.rights(), TCP: `":8080"`, Unix: "unix:/run/weir/http"}
+	where.Validate(v)
+	if network, _ := gate.Split(o.Listen); network != "unix" && o.Listen != "" {
+		const missing = "the gate does not listen on a socket of this machine"
+		if o.Socket == (Socket{Trusted: true}) {
+			v.Add("socket", missing, "leave it out, or write listen: unix:/run/weir/http")
 		}
-	} else if _, port, err := net.SplitHostPort(o.Listen); err != nil {
-		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen),
-			`write ":8080" or "127.0.0.1:8080", or unix:/run/weir/http`)
-	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		v.Add("listen", fmt.Sprintf("%q is not a port", port), "a number up to 65535")
-	}
-	if o.Socket != (Socket{}) && network != "unix" && o.Listen != "" {
-		v.Add("socket", "the gate does not listen on a socket of this machine",
-			"leave it out, or write listen: unix:/run/weir/http")
-	}
-	if m := o.Socket.Mode; m != "" {
-		if mode, err := strconv.ParseUint(m, 8, 32); err != nil || mode > 0o777 {
-			v.Add("socket.mode", fmt.Sprintf("%q is not a mode", m), "write 0660")
+		if o.ProxyProtocol.Socket {
+			v.Add("proxy_protocol.socket", missing, "leave it out; from names the networks of proxies")
 		}
 	}
 	if o.TLS != nil {
-		v.Under("tls", o.TLS.validate())
+		v.Under("tls", o.TLS.Validate())
 	}
 	gate.ValidateProxies(v, "proxy_protocol.from", o.ProxyProtocol.From)
-	if o.ProxyProtocol.Socket && network != "unix" {
-		v.Add("proxy_protocol.socket", "the gate does not listen on a socket of this machine",
-			"leave it out; from names the networks of proxies")
-	}
 }
 
 // validateIdentity finds mistakes in how clients are known by what they have, and in the rules for headers.
@@ -81,4 +72,32 @@ func (o *Options) validateIdentity(v *weir.Mistakes, accounts *identify.Accounts
 	}
 	v.Under("headers.request", o.Headers.Request.validate())
 	v.Under("headers.response", o.Headers.Response.validate())
+}
+
+// A File is one that options name, and the field that does.
+type File struct{ Field, Path string }
+
+// Files are those that options name, and without which a gate does not start.
+func (o *Options) Files() (all []File) {
+	add := func(field, path string) {
+		if path != "" {
+			all = append(all, File{field, path})
+		}
+	}
+	if t := o.TLS; t != nil {
+		add("tls.cert", t.Cert)
+		add("tls.key", t.Key)
+		for i, c := range t.Certificates {
+			add(fmt.Sprintf("tls.certificates[%d].cert", i), c.Cert)
+			add(fmt.Sprintf("tls.certificates[%d].key", i), c.Key)
+		}
+		add("tls.client_ca", t.ClientCA)
+	}
+	if j := o.JWT; j != nil {
+		add("jwt.key", j.Key)
+		if !j.Remote() {
+			add("jwt.jwks", j.JWKS)
+		}
+	}
+	return all
 }

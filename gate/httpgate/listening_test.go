@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"weir"
+	"weir/gate/httpgate/keys"
 	"weir/identify/token"
 )
 
 func TestValidateListening(t *testing.T) {
 	good := Options{Listen: "unix:/run/weir/http", Socket: Socket{Trusted: true},
 		ProxyProtocol: ProxyProtocol{Socket: true}, Upstream: to("http://127.0.0.1:1"),
-		TLS: &TLS{Cert: "c", Key: "k", ClientCA: "ca"}, Account: []string{"cert", "jwt:sub"},
+		TLS: &keys.TLS{Cert: "c", Key: "k", ClientCA: "ca"}, Account: []string{"cert", "jwt:sub"},
 		JWT: &token.Options{Key: "k"}}
 	for _, o := range []Options{good, good.WithDefaults()} {
 		if err := o.Validate(); err != nil {
@@ -21,12 +22,12 @@ func TestValidateListening(t *testing.T) {
 		}
 	}
 	if full := good.WithDefaults(); full.Socket.Mode != "0660" || full.TLS.MinVersion != "1.2" ||
-		full.TLS.ClientCerts != RequestCerts || good.TLS.MinVersion != "" {
+		full.TLS.ClientCerts != keys.RequestCerts || good.TLS.MinVersion != "" {
 		t.Errorf("%+v", full)
 	}
-	many := make([]Certificate, maxCertificates+1)
+	many := make([]keys.Certificate, maxCertificates+1)
 	for i := range many {
-		many[i] = Certificate{"c", "k"}
+		many[i] = keys.Certificate{Cert: "c", Key: "k"}
 	}
 	for _, c := range []struct {
 		change func(*Options)
@@ -39,11 +40,11 @@ func TestValidateListening(t *testing.T) {
 		{func(o *Options) { o.ProxyProtocol.From = []netip.Prefix{{}, netip.MustParsePrefix("::/0")} },
 			"proxy_protocol.from[0] proxy_protocol.from[1]"},
 		{func(o *Options) { o.TLS.Key = "" }, "tls.key"},
-		{func(o *Options) { o.TLS.Certificates = []Certificate{{Key: "k"}} }, "tls.certificates[0].cert"},
+		{func(o *Options) { o.TLS.Certificates = []keys.Certificate{{Key: "k"}} }, "tls.certificates[0].cert"},
 		{func(o *Options) { o.TLS.Certificates = many }, "tls.certificates"},
-		{func(o *Options) { *o.TLS = TLS{ClientCA: "ca"} }, "tls.cert"},
+		{func(o *Options) { *o.TLS = keys.TLS{ClientCA: "ca"} }, "tls.cert"},
 		{func(o *Options) { o.TLS.MinVersion = "1.1" }, "tls.min_version"},
-		{func(o *Options) { o.TLS.ClientCA, o.TLS.ClientCerts = "", RequireCerts }, "tls.client_ca account"},
+		{func(o *Options) { o.TLS.ClientCA, o.TLS.ClientCerts = "", keys.RequireCerts }, "tls.client_ca account"},
 		{func(o *Options) { o.TLS.ClientCerts = "maybe" }, "tls.client_certs"},
 		{func(o *Options) { o.TLS = nil }, "account"},
 		{func(o *Options) { o.JWT = nil }, "account"},

@@ -2,13 +2,13 @@ package httpgate
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"time"
 
 	"weir"
 	"weir/admission"
 	"weir/gate"
+	"weir/gate/httpgate/keys"
 	"weir/identify"
 	"weir/identify/token"
 	behind "weir/upstream"
@@ -21,7 +21,7 @@ type Options struct {
 	// Who may use the socket, where listen is one.
 	Socket Socket `yaml:"socket"`
 	// How HTTPS is spoken. Default: it is not.
-	TLS *TLS `yaml:"tls"`
+	TLS *keys.TLS `yaml:"tls"`
 	// Which proxies in front of the gate name the source of a connection, as load balancers for TCP do. Default: none.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// The service behind the gate: the address of its server, http://127.0.0.1:3000, or a list of them, or a mapping
@@ -107,7 +107,7 @@ func (o Options) WithDefaults() Options {
 	if network, _ := gate.Split(o.Listen); network == "unix" {
 		o.Socket.Mode = cmp.Or(o.Socket.Mode, "0660")
 	}
-	o.TLS = o.TLS.withDefaults()
+	o.TLS = o.TLS.WithDefaults()
 	if o.JWT != nil {
 		full := o.JWT.WithDefaults()
 		o.JWT = &full
@@ -138,12 +138,8 @@ func (o Options) Validate() error {
 	o.validateListen(&v)
 	v.Under("upstream", o.Upstream.Validate())
 	gate.ValidateProxies(&v, "trusted_proxies", o.TrustedProxies)
-	switch o.ForwardedHeader {
-	case "", identify.EitherHeader, identify.XForwardedFor, identify.ForwardedHeader:
-	default:
-		v.Add("forwarded_header", fmt.Sprintf("unknown header %q", o.ForwardedHeader),
-			"one of x-forwarded-for, forwarded, either")
-	}
+	v.OneOf("forwarded_header", string(o.ForwardedHeader), string(identify.XForwardedFor),
+		string(identify.ForwardedHeader), string(identify.EitherHeader))
 	if o.Capacity != nil {
 		v.Under("capacity", o.Capacity.Validate())
 	}

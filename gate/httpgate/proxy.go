@@ -9,30 +9,23 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/net/http/httpguts"
+
+	"weir/gate/httpgate/pages"
 	"weir/identify"
 )
 
-// An onward is the request that goes to the upstream. It is used again and again: its memory is a good part of what
-// passing a request on costs. One with a body is not, as its sender may look at it for a moment longer.
+// An onward is the request that goes to the upstream. Its memory is used again, except for a request with a body, whose
+// sender may look at it for a moment longer.
 type onward struct {
 	request http.Request
 	header  http.Header
-	values  [6]string // of the headers that the gate adds
-	used    int
+	added   singles // by the gate
 }
 
 var onwards = sync.Pool{New: func() any { return &onward{header: http.Header{}} }}
 
-// set sets a header that has one value.
-func (o *onward) set(name, value string) {
-	if o.used == len(o.values) {
-		o.header[name] = []string{value}
-		return
-	}
-	o.values[o.used] = value
-	o.header[name] = o.values[o.used : o.used+1 : o.used+1]
-	o.used++
-}
+func (o *onward) set(name, value string) { o.added.set(o.header, name, value) }
 
 func (o *onward) free() {
 	clear(o.header)
@@ -42,22 +35,18 @@ func (o *onward) free() {
 
 // forward passes the request on and its answer back.
 func (x *exchange) forward() {
-	in := x.r
 	if x.hasBody() {
-		x.breakable() // while nobody reads the body, net/http does not notice that the client leaves
+		x.breakable() // only a watch notices that the client leaves while nobody reads the body
 	}
 	o := onwards.Get().(*onward)
 	x.makeOnward(o)
-	upgrade := ""
-	if o.header["Upgrade"] != nil {
-		upgrade = o.header["Upgrade"][0]
-	}
+	upgrade := o.header.Get("Upgrade")
 	out := &o.request
 	if x.hasBody() {
 		out = out.WithContext(x.ctx) // a copy, which outlives this function
 		x.wrapBody(out)
 	}
-	res, err := x.setup.transport.Do(out, x)
+	res, err := x.setup.servers.Do(out, x)
 	if !x.hasBody() {
 		defer o.free()
 	}
@@ -70,11 +59,10 @@ func (x *exchange) forward() {
 		x.upgrade(res, upgrade)
 		return
 	}
-	x.respond(res, in.Method)
+	x.respond(res, x.r.Method)
 }
 
-// makeOnward writes the request that goes to the upstream: without what concerns one connection only, with what the
-// gate has to say.
+// makeOnward makes the request that goes to the upstream: without headers about one connection, with those of the gate.
 func (x *exchange) makeOnward(o *onward) {
 	in, s := x.r, x.setup
 	o.request = *in
@@ -95,14 +83,14 @@ func (x *exchange) makeOnward(o *onward) {
 			delete(o.header, "Cookie")
 		}
 	}
-	if hasWord(in.Header["Te"], "trailers") {
+	if httpguts.HeaderValuesContainsToken(in.Header["Te"], "trailers") {
 		o.set("Te", "trailers")
 	}
 	if upgrade != "" && !dangerousUpgrade(upgrade) {
 		o.header["Connection"], o.header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
 	}
 	if s.till != nil {
-		withoutOurs(o.header)
+		pages.Strip(o.header)
 	}
 	x.forwardHeaders(in, o)
 	o.set("X-Request-Id", x.event.ID)
@@ -127,8 +115,8 @@ func (x *exchange) wrapBody(out *http.Request) {
 	out.Body = b
 }
 
-// believed reports whether a field about the origin may go on as it came. A trusted proxy that does not write
-// X-Real-IP hands on what its client wrote, so that must say what the gate goes by.
+// believed reports whether a field about the origin may go on as it came. A trusted proxy that does not write X-Real-IP
+// passes on what its client wrote, so that it must name the source that the gate found.
 func (x *exchange) believed(name string) bool {
 	if !x.origin.Proxied || isRewritten(name) {
 		return false
@@ -141,8 +129,8 @@ func (x *exchange) believed(name string) bool {
 	return err == nil && len(values) == 1 && identify.Plain(addr) == x.origin.Addr
 }
 
-// isRewritten reports whether a field is one that the gate always writes itself, or has signs in its name that some
-// servers take for '-'.
+// isRewritten reports whether the gate always writes a field itself, or its name has signs that some servers take for
+// '-'.
 func isRewritten(name string) bool {
 	switch name {
 	case "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Request-Id":
@@ -154,9 +142,8 @@ func isRewritten(name string) bool {
 // signs may stand in the name of a field, besides '-' (RFC 9110, 5.6.2).
 const signs = "!#$%&'*+.^_`|~"
 
-// aboutOrigin reports whether a field says where a request came from, or is one that some servers take for such a
-// field, as they know no difference between two signs. Only trusted proxies may say more of it than the gate does, and
-// in a proper way.
+// aboutOrigin reports whether a field says where a request came from, or some servers take it for such a field, as they
+// do not tell two signs apart. Only trusted proxies may add such fields.
 func aboutOrigin(name string) bool {
 	const more = "X-Forwarded-"
 	if len(name) < len("Forwarded") || name[0] != 'X' && name[0] != 'F' {
@@ -166,20 +153,19 @@ func aboutOrigin(name string) bool {
 		len(name) > len(more) && identify.Alike(name[:len(more)], more)
 }
 
-// framesByAnotherName reports whether a field is one to many servers on which hangs where a message ends.
+// framesByAnotherName reports whether many servers take a field for one that says where a message ends.
 func framesByAnotherName(name string) bool {
 	return name != "Content-Length" && identify.Alike(name, "Content-Length") || name != "Transfer-Encoding" &&
 		identify.Alike(name, "Transfer-Encoding")
 }
 
-// rewritesTarget reports whether a field tells some servers that the request is for another path than its target
-// says, past every rule.
+// rewritesTarget reports whether a field names another path than the target to some servers, past every rule.
 func rewritesTarget(name string) bool {
 	return identify.Alike(name, "X-Original-Url") || identify.Alike(name, "X-Rewrite-Url")
 }
 
-// trails reports whether a field may come behind the body of a request: not one that says where the request came
-// from, who sends it, what it is for or where it ends, as servers may take trailers for headers.
+// trails reports whether a field may be a trailer. Servers may take trailers for headers, so that none may say where
+// the request came from, who sends it, what it is for or where it ends.
 func (x *exchange) trails(name string) bool {
 	if x.setup.accounts.Names(name) || rewritesTarget(name) {
 		return false
@@ -221,7 +207,7 @@ func (x *exchange) Early(status int, header http.Header) error {
 	return nil
 }
 
-// Waits tells that the answer takes its time. From now on somebody watches whether the client leaves.
+// Waits is called when the answer takes its time. From now on there is a watch for a client that leaves.
 func (x *exchange) Waits() context.Context {
 	if x.alone() {
 		x.breakable()
@@ -230,16 +216,15 @@ func (x *exchange) Waits() context.Context {
 	return x.ctx
 }
 
-// Sent tells that the request has been written. Those who wait go one after the other: the next one when this one has
-// been written. A body may take its time, so that the headers must do where there is one.
+// Sent is called when the request has been written, or its headers if it has a body. Only then does the next of those
+// that waited go on.
 func (x *exchange) Sent() {
 	if x.waited {
 		x.pass.Away(x.gate.env.Clock.Now())
 	}
 }
 
-// hopByHop reports whether a header is about one connection and not about the message (RFC 9110, section 7.6.1, and
-// what came before it).
+// hopByHop reports whether a header is about one connection (RFC 9110, section 7.6.1, and its predecessors).
 func hopByHop(name string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
@@ -249,7 +234,7 @@ func hopByHop(name string) bool {
 	return false
 }
 
-// copyEndToEnd adds the headers of a message that are passed on. The values are shared, and not changed by anybody.
+// copyEndToEnd adds the headers of a message that are passed on. The values are shared and must not be changed.
 func copyEndToEnd(to, from http.Header) {
 	for name, values := range from {
 		if !hopByHop(name) {
@@ -268,28 +253,15 @@ func copyEndToEnd(to, from http.Header) {
 	}
 }
 
-// upgradeOf is what a message wants to turn its connection into, if anything.
+// upgradeOf is the protocol that a message wants its connection to switch to, or empty.
 func upgradeOf(h http.Header) string {
-	if u := h["Upgrade"]; len(u) > 0 && hasWord(h["Connection"], "upgrade") {
+	if u := h["Upgrade"]; len(u) > 0 && httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade") {
 		return u[0]
 	}
 	return ""
 }
 
-// hasWord looks for a word in lists of them, whatever its case.
-func hasWord(lists []string, word string) bool {
-	for _, list := range lists {
-		for part := range strings.SplitSeq(list, ",") {
-			if strings.EqualFold(textproto.TrimString(part), word) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// dangerousUpgrade reports whether an upgrade would turn the connection into one for more HTTP, whose requests would
-// reach the upstream without passing a throttle.
+// dangerousUpgrade reports whether an upgrade leads to more HTTP, whose requests would pass no throttle.
 func dangerousUpgrade(protocols string) bool {
 	for protocol := range strings.SplitSeq(strings.ToLower(protocols), ",") {
 		protocol = strings.TrimSpace(protocol)
@@ -301,15 +273,9 @@ func dangerousUpgrade(protocols string) bool {
 	return false
 }
 
-// forwardHeaders tells the upstream where the request came from. What the peer says is passed on only where it is
-// believed; anything else is replaced, so that nobody can tell the upstream another story than the gate goes by.
+// forwardHeaders tells the upstream where the request came from. What the peer says is passed on only if the gate
+// believes it, so that gate and upstream go by the same source.
 func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
-	peer := x.origin.Addr
-	if x.conn != nil {
-		peer = x.conn.peer
-	} else if ap, err := netip.ParseAddrPort(in.RemoteAddr); err == nil {
-		peer = ap.Addr().Unmap()
-	}
 	spoken, host := "http", in.Host
 	if in.TLS != nil {
 		spoken = "https"
@@ -329,11 +295,11 @@ func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
 	case x.origin.Forwarded && identify.WellForwarded(in.Header["Forwarded"]):
 		b = append(append(b, strings.Join(in.Header["Forwarded"], ", ")...), ", "...)
 	case x.origin.Forwarded:
-		// A client broke the grammar left of what the proxies wrote. The upstream is told what the gate made of it.
+		// A client broke the grammar left of what the proxies wrote. The upstream gets the source that the gate found.
 		b, _, _ = appendFor(b, x.origin.Addr)
 		b = append(b, ", "...)
 	}
-	b, from, to := appendFor(b, peer)
+	b, from, to := appendFor(b, x.peer())
 	if in.Host != "" { // HTTP/1.0 may have none
 		b = appendHost(append(b, ";host="...), in.Host)
 	}
@@ -359,31 +325,25 @@ func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
 // appendFor writes an address as the "for" of an element (RFC 7239, 6), and returns where the bare address stands.
 func appendFor(b []byte, addr netip.Addr) (_ []byte, from, to int) {
 	b = append(b, "for="...)
-	switch {
-	case addr.Is6():
+	if !addr.IsValid() { // on a socket of this machine
+		return append(b, "unknown"...), 0, 0
+	}
+	if addr.Is6() {
 		b = append(b, `"[`...)
-		from = len(b)
-		b = addr.AppendTo(b)
-		to = len(b)
+	}
+	from = len(b)
+	b = addr.AppendTo(b)
+	to = len(b)
+	if addr.Is6() {
 		b = append(b, `]"`...)
-	case addr.IsValid():
-		from = len(b)
-		b = addr.AppendTo(b)
-		to = len(b)
-	default: // on a socket of this machine
-		b = append(b, "unknown"...)
 	}
 	return b, from, to
 }
 
-// appendHost writes a host as a token where it is one, and else as a quoted string. Hosts that net/http lets through
-// have neither quotes nor backslashes that would need an escape, but a proxy should not count on that.
+// appendHost writes a host as a token if it is one, and else as a quoted string. net/http lets no quotes and
+// backslashes through, but a proxy should not count on that.
 func appendHost(b []byte, host string) []byte {
-	token := host != ""
-	for i := range len(host) {
-		token = token && tokenBytes[host[i]]
-	}
-	if token {
+	if isToken(host) {
 		return append(b, host...)
 	}
 	b = append(b, '"')

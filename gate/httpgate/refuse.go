@@ -4,17 +4,17 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"weir"
+	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
 )
 
-// refuse answers as the verdict wants it.
+// refuse answers a verdict.
 func (x *exchange) refuse(a *weir.Answer) { x.answer(x.document(a)) }
 
-// document tells the verdict. A client without an account learns how to name one.
+// document describes the verdict. A client without an account is told how to name one.
 func (x *exchange) document(a *weir.Answer) refusal.Refusal {
 	chain := x.setup.chain
 	unpayable := a.Verdict == weir.Challenge && x.setup.till == nil
@@ -30,11 +30,11 @@ func (x *exchange) document(a *weir.Answer) refusal.Refusal {
 // problem answers a request that no throttle refused.
 func (x *exchange) problem(status int, detail string) { x.answer(refusal.Problem(status, detail)) }
 
-// answer writes the refusal in the form that the client can read best.
+// answer writes the refusal as a page for people, and as a problem document for programs.
 func (x *exchange) answer(doc refusal.Refusal) {
 	doc.RequestID = x.event.ID
-	if wantsPage(x.r) {
-		x.answerPage(&doc, pagePolicy, renderPage(&doc))
+	if pages.WantsPage(x.r) {
+		x.answerPage(&doc, pages.RefusalPolicy, pages.Refusal(&doc))
 		return
 	}
 	var buffer [768]byte
@@ -59,21 +59,21 @@ func (x *exchange) answerBytes(doc *refusal.Refusal, kind string, body []byte) {
 	x.answered = true
 	h := x.w.Header()
 	if doc.RetryAfter > 0 {
-		x.set(h, "Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
+		x.headers.set(h, "Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
 	}
 	h["Cache-Control"], h["X-Content-Type-Options"] = noStore, noSniff
 	if isGRPC(x.r) {
 		x.answerGRPC(doc)
 		return
 	}
-	// Whoever keeps answers must keep those for browsers and for programs apart.
+	// Caches must keep answers for browsers and for programs apart.
 	if h["Vary"] == nil {
 		h["Vary"] = byAccept
 	} else {
 		h["Vary"] = append(slices.Clip(h["Vary"]), "Accept")
 	}
-	x.set(h, "Content-Type", kind)
-	x.set(h, "Content-Length", strconv.Itoa(len(body)))
+	x.headers.set(h, "Content-Type", kind)
+	x.headers.set(h, "Content-Length", strconv.Itoa(len(body)))
 	x.leaveBody()
 	x.WriteHeader(doc.Status)
 	if x.r.Method != http.MethodHead {
@@ -85,11 +85,11 @@ func (x *exchange) answerBytes(doc *refusal.Refusal, kind string, body []byte) {
 	}
 }
 
-// smallBody is how much of a refused request's body is read for the sake of its connection.
+// smallBody is how much of a refused request's body is read to keep its connection.
 const smallBody = 16 << 10
 
-// leaveBody sees to it that a request which is answered before its body has been read does not make the gate read it
-// all. A small body is read, so that a client with more to ask may keep its connection.
+// leaveBody is called before a request is answered whose body has not been read. A small body will be read, so that the
+// client may keep its connection. With a larger one, the answer is the last.
 func (x *exchange) leaveBody() {
 	r := x.r
 	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || x.bodyRead.Load() {
@@ -104,32 +104,4 @@ func (x *exchange) leaveBody() {
 	if x.conn != nil {
 		x.conn.hangUp()
 	}
-}
-
-// wantsPage reports whether a person looks at the answer: a browser's navigation, by its own word where it gives one,
-// else by preferring HTML to JSON.
-func wantsPage(r *http.Request) bool {
-	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
-		// What a link saves (<a download>) nobody looks at.
-		return mode == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "empty"
-	}
-	html, other := 0.0, 0.0
-	for _, line := range r.Header["Accept"] {
-		for element := range strings.SplitSeq(line, ",") {
-			kind, params, _ := strings.Cut(element, ";")
-			q := 1.0
-			for param := range strings.SplitSeq(params, ";") {
-				if v, ok := strings.CutPrefix(strings.TrimSpace(param), "q="); ok {
-					q, _ = strconv.ParseFloat(v, 64)
-				}
-			}
-			switch strings.ToLower(strings.TrimSpace(kind)) {
-			case "text/html", "application/xhtml+xml":
-				html = max(html, q)
-			case "application/json", "application/problem+json":
-				other = max(other, q)
-			}
-		}
-	}
-	return html > 0 && html > other
 }

@@ -13,18 +13,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
-// A reply writes the answer to a request on a session. It is the session's for all its requests. What it writes is
-// gathered and sent off when there is enough of it, when somebody says so, and at the end.
+// A reply writes the answers of a session, one after the other. What it writes is gathered, and sent off when there is
+// enough of it, on Flush, and at the end.
 type reply struct {
 	session *session
 	header  http.Header
 
-	mu       sync.Mutex // the body's sender asks for it with 100 Continue, a timer sends heads off
+	mu       sync.Mutex // the body's sender writes 100 Continue, and a timer sends heads off
 	request  *http.Request
-	out      []byte // what is to be sent; in room
-	room     *replyRoom
+	out      []byte // what is to be sent; in block
+	block    *block
 	status   int   // 0 before the final head has been written
 	left     int64 // of the length that was announced; -1 where none was
 	chunked  bool
@@ -36,11 +38,6 @@ type reply struct {
 	trailers []string // that were announced
 }
 
-type replyRoom [4 << 10]byte
-
-var replyRooms = sync.Pool{New: func() any { return new(replyRoom) }}
-
-// begin makes ready for the answer to a request.
 func (w *reply) begin(r *http.Request) {
 	if w.header == nil {
 		w.header = make(http.Header, 8)
@@ -52,13 +49,15 @@ func (w *reply) begin(r *http.Request) {
 	w.trailers = w.trailers[:0]
 }
 
-// end forgets the answer.
 func (w *reply) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over, w.request = true, nil
 	clear(w.header)
-	w.leaveRoom()
+	if w.block != nil {
+		blocks.Put(w.block)
+		w.block, w.out = nil, nil
+	}
 }
 
 // abandon ends an answer that will not be completed.
@@ -66,19 +65,12 @@ func (w *reply) abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.hijacked {
-		_ = w.flush() // what is there is true, and no more follows
+		_ = w.flush()
 	}
 	w.over = true
 }
 
-func (w *reply) leaveRoom() {
-	if w.room != nil {
-		replyRooms.Put(w.room)
-		w.room, w.out = nil, nil
-	}
-}
-
-// Header returns the headers of the answer; after WriteHeader, only those that are trailers count.
+// Header returns the headers of the answer. After WriteHeader, only trailers count.
 func (w *reply) Header() http.Header { return w.header }
 
 // WriteHeader writes the head. An informational one is sent off at once; the final one counts once.
@@ -130,14 +122,12 @@ func (w *reply) frame() {
 		}
 	}
 	delete(h, "Transfer-Encoding")
-	if names := h["Trailer"]; names != nil {
-		for _, list := range names {
-			for name := range strings.SplitSeq(list, ",") {
-				w.trailers = append(w.trailers, headerName(strings.TrimSpace(name)))
-			}
+	for _, list := range h["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			w.trailers = append(w.trailers, http.CanonicalHeaderKey(strings.TrimSpace(name)))
 		}
 	}
-	w.close = w.close || hasWord(h["Connection"], "close") || w.session.gate.Stopping()
+	w.close = w.close || httpguts.HeaderValuesContainsToken(h["Connection"], "close") || w.session.gate.Stopping()
 	delete(h, "Connection")
 	if w.left < 0 && !w.bodiless {
 		if w.request.ProtoMinor == 1 {
@@ -160,7 +150,7 @@ func (w *reply) frame() {
 	}
 }
 
-// fields writes the headers, in their order.
+// fields writes the headers, sorted by name.
 func (w *reply) fields(early bool) {
 	var room [32]string
 	names := room[:0]
@@ -177,16 +167,14 @@ func (w *reply) fields(early bool) {
 }
 
 func (w *reply) field(name string, values []string) {
-	for i := range len(name) {
-		if !tokenBytes[name[i]] {
-			return
-		}
+	if !isToken(name) {
+		return
 	}
 	for _, v := range values {
 		w.add(name)
 		w.add(": ")
 		if strings.IndexByte(v, '\n') >= 0 || strings.IndexByte(v, '\r') >= 0 || strings.IndexByte(v, 0) >= 0 {
-			v = oneLine.Replace(v) // a line's end in a value would begin another header
+			v = oneLine.Replace(v) // a line end in a value would begin another header
 		}
 		w.add(v)
 		w.add("\r\n")
@@ -195,11 +183,10 @@ func (w *reply) field(name string, values []string) {
 
 var oneLine = strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ")
 
-// add gathers what is to be sent.
 func (w *reply) add(s string) {
-	if w.room == nil {
-		w.room = replyRooms.Get().(*replyRoom)
-		w.out = w.room[:0]
+	if w.block == nil {
+		w.block = blocks.Get().(*block)
+		w.out = w.block[:0]
 	}
 	w.out = append(w.out, s...)
 }
@@ -215,7 +202,7 @@ func (w *reply) Write(p []byte) (int, error) {
 	case w.hijacked:
 		return 0, http.ErrHijacked
 	case w.over:
-		return 0, errSessionOver
+		return 0, errOver
 	case w.err != nil:
 		return 0, w.err
 	case len(p) == 0:
@@ -235,7 +222,7 @@ func (w *reply) Write(p []byte) (int, error) {
 		w.out = strconv.AppendUint(w.out, uint64(len(p)), 16)
 		w.add("\r\n")
 	}
-	if len(w.out)+len(p) <= len(replyRoom{}) {
+	if len(w.out)+len(p) <= len(block{}) {
 		w.add("")
 		w.out = append(w.out, p...)
 	} else {
@@ -269,7 +256,7 @@ func (w *reply) FlushError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over || w.hijacked {
-		return errSessionOver
+		return errOver
 	}
 	return w.flush()
 }
@@ -277,18 +264,18 @@ func (w *reply) FlushError() error {
 // Flush sends off what has been written.
 func (w *reply) Flush() { _ = w.FlushError() }
 
-// goOn asks the client for the body that it holds back, unless the answer has begun.
+// goOn writes 100 Continue, unless the answer has begun.
 func (w *reply) goOn() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.status != 0 || w.over || w.hijacked {
-		return errSessionOver
+		return errOver
 	}
 	w.add("HTTP/1.1 100 Continue\r\n\r\n")
 	return w.flush()
 }
 
-// finish writes the end of the answer and sends it off. An answer that is shorter than was announced is an error.
+// finish writes the end of the answer and sends it off. An answer that is shorter than announced is an error.
 func (w *reply) finish() error {
 	if w.status == 0 {
 		w.header["Content-Length"] = []string{"0"}
@@ -322,9 +309,6 @@ func (w *reply) SetReadDeadline(t time.Time) error {
 	return w.session.conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline is for http.ResponseController.
-func (w *reply) SetWriteDeadline(t time.Time) error { return w.session.conn.SetWriteDeadline(t) }
-
 // Hijack hands the connection over.
 func (w *reply) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.mu.Lock()
@@ -333,7 +317,7 @@ func (w *reply) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, http.ErrHijacked
 	}
 	s := w.session
-	if !s.body.ended {
+	if s.body != nil && !s.body.ended {
 		return nil, nil, errors.New("the request has a body that has not been read")
 	}
 	w.hijacked = true
@@ -347,22 +331,20 @@ func (w *reply) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return s.conn, bufio.NewReadWriter(r, bufio.NewWriter(s.conn)), nil
 }
 
-// date is the last Date header that was made, and for which second.
-var date atomic.Pointer[struct {
+// A date is a Date header, and the second that it is for.
+type date struct {
 	second int64
 	text   string
-}]
+}
+
+var lastDate atomic.Pointer[date]
 
 // today is the time as a Date header has it.
 func today(now time.Time) string {
-	second := now.Unix()
-	if d := date.Load(); d != nil && d.second == second {
-		return d.text
+	d := lastDate.Load()
+	if d == nil || d.second != now.Unix() {
+		d = &date{now.Unix(), now.UTC().Format(http.TimeFormat)}
+		lastDate.Store(d)
 	}
-	d := &struct {
-		second int64
-		text   string
-	}{second, now.UTC().Format(http.TimeFormat)}
-	date.Store(d)
 	return d.text
 }

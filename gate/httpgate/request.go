@@ -5,12 +5,14 @@ import (
 	"net/textproto"
 	"net/url"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
-// parse makes a request of a head whose lines the framing has found good. What net/http's server would refuse is
-// refused here too, with the status that is returned.
+// parse makes a request of a head that the framing has checked. What net/http's server would refuse is refused here
+// too, with the status that is returned.
 func (s *session) parse(head []byte) (*http.Request, int) {
-	text := string(head) // one piece of memory for all of it
+	text := string(head) // one allocation for all of it
 	line, rest, _ := strings.Cut(text, "\r\n")
 	method, target, ok1 := strings.Cut(line, " ")
 	target, version, ok2 := strings.Cut(target, " ")
@@ -48,7 +50,7 @@ func (s *session) parse(head []byte) (*http.Request, int) {
 		if colon <= 0 || line[0] == ' ' || line[0] == '\t' {
 			return nil, http.StatusBadRequest
 		}
-		name, value := headerName(line[:colon]), strings.Trim(line[colon+1:], " \t")
+		name, value := textproto.CanonicalMIMEHeaderKey(line[:colon]), strings.Trim(line[colon+1:], " \t")
 		switch name {
 		case "Host":
 			hosts++
@@ -72,38 +74,36 @@ func (s *session) parse(head []byte) (*http.Request, int) {
 	if hosts > 1 || r.Host == "" && r.ProtoMinor == 1 && method != http.MethodConnect || !validHost(r.Host) {
 		return nil, http.StatusBadRequest
 	}
-	if r.URL.Host != "" { // RFC 9112, section 3.2.2: what the target says counts
+	if r.URL.Host != "" { // RFC 9112, section 3.2.2: the target overrides Host
 		if r.Host = r.URL.Host; !validHost(r.Host) {
 			return nil, http.StatusBadRequest
 		}
 	}
 	if connection := r.Header["Connection"]; r.ProtoMinor == 0 {
-		r.Close = !hasWord(connection, "keep-alive")
+		r.Close = !httpguts.HeaderValuesContainsToken(connection, "keep-alive")
 	} else if connection != nil {
-		r.Close = hasWord(connection, "close")
+		r.Close = httpguts.HeaderValuesContainsToken(connection, "close")
 	}
-	if names := r.Header["Trailer"]; names != nil && chunked {
-		if !announceTrailers(r, names) {
-			return nil, http.StatusBadRequest
-		}
+	if names := r.Header["Trailer"]; names != nil && chunked && !announceTrailers(r, names) {
+		return nil, http.StatusBadRequest
 	}
 	r.ContentLength = length
 	if chunked {
 		r.ContentLength, r.TransferEncoding = -1, chunkedCoding
 		delete(r.Header, "Content-Length")
 	}
-	if chunked || length > 0 { // whoever sends the body on may look at the request for a moment longer
+	if chunked || length > 0 { // the sender of the body may look at the request for a moment longer
 		own, u := *r, *r.URL
 		own.URL = &u
 		r, s.header, s.values = &own, nil, nil
 	}
-	s.body.begin(r, chunked)
+	s.beginBody(r, chunked)
 	return r, 0
 }
 
 var chunkedCoding = []string{"chunked"}
 
-// announceTrailers moves the names of trailers to where their values will be.
+// announceTrailers moves the names of trailers to r.Trailer. It reports false for one that frames the request.
 func announceTrailers(r *http.Request, lists []string) bool {
 	delete(r.Header, "Trailer")
 	for _, list := range lists {
@@ -124,7 +124,7 @@ func announceTrailers(r *http.Request, lists []string) bool {
 	return true
 }
 
-// parseTarget reads what a request is for. A plain path, as most are, needs no more than a look, and goes into u.
+// parseTarget reads the target of a request. A plain path, as most are, goes into u without an allocation.
 func parseTarget(u *url.URL, method, target string) *url.URL {
 	path, query, asked := strings.Cut(target, "?")
 	plain := len(path) > 0 && path[0] == '/'
@@ -162,23 +162,10 @@ func validTarget(u *url.URL) bool {
 // plainPath are the bytes that stand for themselves in a path, escaped or not.
 var plainPath = byteSet("$&+,/:;=@-_.~")
 
-// hostBytes may stand in a Host header, as net/http has it.
-var hostBytes = byteSet("!$%&'()*+,-.:;=[]_~")
-
-func byteSet(others string) (set [256]bool) {
-	for c := range set {
-		set[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c < 0x80 &&
-			strings.IndexByte(others, byte(c)) >= 0
-	}
-	return set
-}
-
-// validHost reports whether host is one, with a port or without. An empty one is: HTTP/1.0 has none.
+// validHost reports whether host is one, with a port or without. HTTP/1.0 may have an empty one.
 func validHost(host string) bool {
-	for i := range len(host) {
-		if !hostBytes[host[i]] {
-			return false
-		}
+	if !httpguts.ValidHostHeader(host) {
+		return false
 	}
 	name, port := host, ""
 	if at := strings.LastIndexByte(host, ':'); at >= 0 && strings.IndexByte(host[at:], ']') < 0 {
@@ -192,29 +179,4 @@ func validHost(host string) bool {
 		return ok && inside != "" && !strings.ContainsAny(inside, "[]")
 	}
 	return !strings.ContainsAny(name, "[]:")
-}
-
-// headerNames need not be made anew for each request.
-var headerNames = func() map[string]string {
-	m := map[string]string{}
-	for name := range strings.FieldsSeq("Accept Accept-Charset Accept-Encoding Accept-Language Authorization " +
-		"Cache-Control Connection Content-Encoding " +
-		"Content-Length Content-Type Cookie Dnt Expect Forwarded Host If-Match If-Modified-Since If-None-Match " +
-		"If-Range Keep-Alive Origin Pragma Priority " +
-		"Range Referer Sec-Ch-Ua Sec-Ch-Ua-Mobile Sec-Ch-Ua-Platform Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site " +
-		"Sec-Fetch-User Te Trailer " +
-		"Transfer-Encoding Upgrade Upgrade-Insecure-Requests User-Agent Via X-Api-Key X-Forwarded-For " +
-		"X-Forwarded-Host X-Forwarded-Proto " +
-		"X-Real-Ip X-Request-Id X-Requested-With Sec-Websocket-Key Sec-Websocket-Version Sec-Websocket-Extensions " +
-		"Sec-Websocket-Protocol") {
-		m[name], m[strings.ToLower(name)] = name, name
-	}
-	return m
-}()
-
-func headerName(name string) string {
-	if known, ok := headerNames[name]; ok {
-		return known
-	}
-	return textproto.CanonicalMIMEHeaderKey(name)
 }

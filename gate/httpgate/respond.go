@@ -3,8 +3,10 @@ package httpgate
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 
 	behind "weir/upstream"
@@ -21,11 +23,7 @@ func (x *exchange) respond(res *http.Response, method string) {
 			delete(h, "Content-Length") // in HTTP/1 only a body without a length has trailers
 			res.ContentLength = -1
 		}
-		names := make([]string, 0, announced)
-		for name := range res.Trailer {
-			names = append(names, name)
-		}
-		h["Trailer"] = append(h["Trailer"], strings.Join(names, ", "))
+		h["Trailer"] = append(h["Trailer"], strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
 	}
 	if x.payment != nil {
 		x.accepted(res.StatusCode)
@@ -62,16 +60,18 @@ func (x *exchange) copyBody(res *http.Response) error {
 	if x.length == 0 {
 		return nil
 	}
-	own, _ := res.Body.(*behind.Body)
-	if own == nil {
-		x.headLater()
-	} else if n, all := own.Buffered(); n == 0 && !all {
+	late := true
+	if own, ok := res.Body.(*behind.Body); ok {
+		n, all := own.Buffered()
+		late = n == 0 && !all
+	}
+	if late {
 		x.headLater()
 	}
-	buf := buffers.Get()
+	buf := buffers.Get().(*buffer)
 	defer buffers.Put(buf)
 	for {
-		n, err := res.Body.Read(buf)
+		n, err := res.Body.Read(buf[:])
 		if n > 0 {
 			if _, err := x.piece(buf[:n], err == io.EOF); err != nil {
 				return err
@@ -79,14 +79,13 @@ func (x *exchange) copyBody(res *http.Response) error {
 		}
 		if err == io.EOF {
 			return nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
 	}
 }
 
-// upgrade turns the connections to both sides into a tunnel, after the upstream has switched to what the client wanted.
+// upgrade joins the connections to both sides, after the upstream has switched to the protocol that the client wanted.
 func (x *exchange) upgrade(res *http.Response, wanted string) {
 	got := upgradeOf(res.Header)
 	server, ok := res.Body.(io.ReadWriteCloser)

@@ -39,7 +39,7 @@ func TestServerDies(t *testing.T) {
 	if len(seen) != 3 || seen["0"] > 20 {
 		t.Errorf("%v", seen)
 	}
-	stats := g.Setup.Load().transport.Stats()
+	stats := g.Setup.Load().servers.Stats()
 	if stats[0].Well || !stats[1].Well || !stats[2].Well {
 		t.Errorf("%+v", stats)
 	}
@@ -53,12 +53,12 @@ func TestReloadKeepsServers(t *testing.T) {
 		t.Fatal(body)
 	}
 	g.reload(Options{Upstream: behind.To(b, a)})
-	if stats := g.Setup.Load().transport.Stats(); len(stats) != 2 || stats[1].Requests != 1 || stats[1].Idle != 1 {
+	if stats := g.Setup.Load().servers.Stats(); len(stats) != 2 || stats[1].Requests != 1 || stats[1].Idle != 1 {
 		t.Errorf("%+v", stats)
 	}
-	kept := g.Setup.Load().transport
+	kept := g.Setup.Load().servers
 	g.reload(Options{Upstream: behind.To(b, a), Bounds: Bounds{Waiting: 5}})
-	if g.Setup.Load().transport != kept {
+	if g.Setup.Load().servers != kept {
 		t.Error("nothing changed for the servers, and they did")
 	}
 }

@@ -1,20 +1,24 @@
 package httpgate
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // A session is one client's connection on which HTTP/1 is spoken. One goroutine reads the requests, takes each through
-// the gate and writes the answer; nobody reads ahead while a request is under way, and whether the client has left is
-// asked for only where an answer takes its time (exchange.Waits). HTTP/2 is left to net/http.
+// the gate and writes the answer. It does not read ahead: whether the client has left is watched only where an answer
+// takes its time (exchange.Waits). HTTP/2 is left to net/http.
 type session struct {
 	gate   *Gate
 	conn   *conn
@@ -22,17 +26,17 @@ type session struct {
 	remote string
 	state  atomic.Int32
 
-	in   []byte       // what has been read and not been used
-	room *sessionRoom // where that is; nil while there is nothing
-	due  time.Time    // the deadline for reading; zero when it has to be set anew
+	in    []byte    // what has been read and not been used
+	block *block    // where that is; nil while there is nothing
+	due   time.Time // the deadline for reading; zero when it has to be set anew
 
-	// A request without a body is over when it has been answered, and its memory serves the next one.
+	// A request without a body is over when it has been answered. The next one uses the same memory.
 	request http.Request
 	url     url.URL
 	header  http.Header
 	values  []string // of header
 
-	body  clientBody
+	body  *clientBody // of the request under way; nil where it has none
 	reply reply
 }
 
@@ -43,20 +47,13 @@ const (
 	sessionClosing               // the gate stops
 )
 
-// sessionRoom is where heads are read, and the beginnings of bodies.
-type sessionRoom [4 << 10]byte
+// A block is memory that a session uses while it reads or writes, and gives back when it waits.
+type block [4 << 10]byte
 
-var sessionRooms = sync.Pool{New: func() any { return new(sessionRoom) }}
+var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// sessions are those of a gate. The zero value is ready to use.
-type sessions struct {
-	mu    sync.Mutex
-	all   map[*session]struct{}
-	under sync.WaitGroup
-}
-
-// take gives a connection to those who speak what is spoken on it: HTTP/1 the gate itself, HTTP/2 net/http. Where there
-// is no watch for clients that leave, net/http does both.
+// take serves HTTP/1 in a session, and gives HTTP/2 to net/http. On systems without a watch for clients that leave,
+// net/http does both.
 func (g *Gate) take(c *conn) {
 	if !watchesHangups || c.framing.speaks == onlyHTTP2 {
 		g.Hand(c)
@@ -71,42 +68,26 @@ func (g *Gate) speak(c *conn) {
 	s.blank = new(http.Request).WithContext(withConn(g.Base, c))
 	c.alone = true
 	s.reply.session = s
-	s.body.session = s
-	g.sessions.mu.Lock()
-	if g.sessions.all == nil {
-		g.sessions.all = map[*session]struct{}{}
-	}
-	g.sessions.all[s] = struct{}{}
-	g.sessions.under.Add(1)
-	g.sessions.mu.Unlock()
-	go func() {
-		defer g.sessions.remove(s)
+	g.sessions.Store(s, nil)
+	g.speaking.Go(func() {
+		defer g.sessions.Delete(s)
 		if s.run() {
 			_ = c.Close()
 		}
-	}()
+	})
 }
 
-func (a *sessions) remove(s *session) {
-	a.mu.Lock()
-	delete(a.all, s)
-	a.mu.Unlock()
-	a.under.Done()
-}
-
-// drain closes those that wait for a request, and waits until the others have answered theirs. When ctx ends first, all
-// are closed.
-func (a *sessions) drain(ctx context.Context) error {
-	a.mu.Lock()
-	for s := range a.all {
-		if s.state.CompareAndSwap(sessionIdle, sessionClosing) {
+// drain closes sessions that wait for a request, and waits until the others have answered theirs, or ctx ends.
+func (g *Gate) drain(ctx context.Context) error {
+	g.arrivals.Wait()
+	for one := range g.sessions.Range {
+		if s := one.(*session); s.state.CompareAndSwap(sessionIdle, sessionClosing) {
 			_ = s.conn.SetReadDeadline(past)
 		}
 	}
-	a.mu.Unlock()
 	over := make(chan struct{})
 	go func() {
-		a.under.Wait()
+		g.speaking.Wait()
 		close(over)
 	}()
 	select {
@@ -114,7 +95,7 @@ func (a *sessions) drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	select { // those that are idle end at once, whatever the patience
+	select { // idle ones end at once, even if ctx has ended
 	case <-over:
 		return nil
 	case <-time.After(idleEnds):
@@ -125,35 +106,25 @@ func (a *sessions) drain(ctx context.Context) error {
 // idleEnds is how long idle connections may take to notice that it is over.
 const idleEnds = 100 * time.Millisecond
 
-// cut closes all.
-func (a *sessions) cut() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for s := range a.all {
-		_ = s.conn.wire.Close()
-	}
-}
-
 // past ends a read that is under way.
 var past = time.Unix(1, 0)
 
 // run serves one request after the other. It reports whether the connection is to be closed; if not, somebody else has
 // it now.
 func (s *session) run() (ours bool) {
-	// No panic of a handler comes so far.
 	defer s.gate.Recover("a connection ended in a panic", func() { ours = true }, slog.String("peer", s.remote))
 	for {
-		head, again := s.readHead()
+		head := s.readHead()
+		if head == nil && s.conn.framing.state == raw { // HTTP/2
+			s.conn.pending = bytes.Clone(s.in)
+			s.release()
+			_ = s.conn.SetReadDeadline(time.Time{})
+			s.conn.alone = false
+			s.gate.Hand(s.conn)
+			return false
+		}
 		if head == nil {
-			if !again && s.conn.framing.state == raw && s.conn.framing.first {
-				s.conn.pending = append([]byte(nil), s.in...)
-				s.leaveRoom()
-				_ = s.conn.SetReadDeadline(time.Time{})
-				s.conn.alone = false
-				s.gate.Hand(s.conn) // HTTP/2
-				return false
-			}
-			s.leaveRoom()
+			s.release()
 			return true
 		}
 		r, mistake := s.parse(head)
@@ -162,7 +133,7 @@ func (s *session) run() (ours bool) {
 			return true
 		}
 		s.in = s.in[len(head):]
-		s.leaveRoom()
+		s.release()
 		if !s.answer(r) {
 			return !s.reply.hijacked
 		}
@@ -172,36 +143,20 @@ func (s *session) run() (ours bool) {
 	}
 }
 
-// enterRoom makes sure that there is room to read into.
-func (s *session) enterRoom() []byte {
-	if s.room == nil {
-		s.room = sessionRooms.Get().(*sessionRoom)
-		s.in = s.room[:0]
+// read reads more of what the client sends. A head larger than a block is bounded by the framing.
+func (s *session) read() error {
+	if s.block == nil {
+		s.block = blocks.Get().(*block)
+		s.in = s.block[:0]
 	}
 	if len(s.in) == cap(s.in) {
-		if n := copy(s.room[:], s.in); n < len(s.room) && cap(s.in) <= len(s.room) {
-			s.in = s.room[:n]
+		if n := copy(s.block[:], s.in); n < len(s.block) && cap(s.in) <= len(s.block) {
+			s.in = s.block[:n]
 		} else {
-			larger := make([]byte, len(s.in), 2*len(s.in)+len(s.room)) // a head is bounded by the framing
-			copy(larger, s.in)
-			s.in = larger
+			s.in = slices.Grow(s.in, len(s.in)+len(s.block))
 		}
 	}
-	return s.in[len(s.in):cap(s.in)]
-}
-
-// leaveRoom gives the room back when there is nothing in it: a request that waits, or a body that has been read, needs
-// none.
-func (s *session) leaveRoom() {
-	if s.room != nil && len(s.in) == 0 {
-		sessionRooms.Put(s.room)
-		s.room, s.in = nil, nil
-	}
-}
-
-// read reads more into the room.
-func (s *session) read() error {
-	n, err := s.conn.Read(s.enterRoom())
+	n, err := s.conn.Read(s.in[len(s.in):cap(s.in)])
 	s.in = s.in[:len(s.in)+n]
 	if n > 0 {
 		return nil
@@ -212,52 +167,49 @@ func (s *session) read() error {
 	return err
 }
 
-// readHead reads until there is a head, with the empty line at its end. Without one, the connection has ended, or what
-// came is HTTP/2.
-func (s *session) readHead() (head []byte, again bool) {
-	o := &s.gate.Setup.Load().opts
-	began, timed, seen := len(s.in) > 0, false, 0
-	if began && !s.begin() {
-		return nil, true
-	}
-	for {
-		if s.conn.framing.state == raw {
-			return nil, false
-		}
-		if end := headEnd(s.in, seen); end > 0 {
-			return s.in[:end], true
-		}
-		if s.conn.framing.state == tooLarge {
-			s.misread(http.StatusRequestHeaderFieldsTooLarge)
-			return nil, true
-		}
-		seen = len(s.in)
-		if now := time.Now(); began {
-			if !timed {
-				timed = true
-				s.deadline(now.Add(o.Timeouts.Header.Std()))
-			}
-		} else if idle := o.Timeouts.Idle.Std(); s.due.Sub(now) < idle {
-			// an eighth more, so that it is set now and then
-			s.deadline(now.Add(idle + idle/8))
-		}
-		if s.state.Load() == sessionClosing { // it may have been told so before the deadline was set
-			return nil, true
-		}
-		if err := s.read(); err != nil {
-			return nil, true
-		}
-		if !began {
-			if began = true; !s.begin() {
-				return nil, true
-			}
-		}
+// release gives the block back when there is nothing in it: a request that waits, or a body that has been read, needs
+// none.
+func (s *session) release() {
+	if s.block != nil && len(s.in) == 0 {
+		blocks.Put(s.block)
+		s.block, s.in = nil, nil
 	}
 }
 
-// begin notes that a request has begun, unless the gate has just stopped.
-func (s *session) begin() bool {
-	return s.state.CompareAndSwap(sessionIdle, sessionBusy) || s.state.Load() == sessionBusy
+// readHead reads until there is a head, with the empty line at its end. It returns nil when the connection has ended,
+// or HTTP/2 has begun.
+func (s *session) readHead() []byte {
+	o := &s.gate.Setup.Load().opts.Timeouts
+	timed, seen := false, 0
+	for {
+		if len(s.in) > 0 && !s.state.CompareAndSwap(sessionIdle, sessionBusy) && s.state.Load() != sessionBusy {
+			return nil // the gate has just stopped
+		}
+		if s.conn.framing.state == raw {
+			return nil
+		}
+		if end := headEnd(s.in, seen); end > 0 {
+			return s.in[:end]
+		}
+		if s.conn.framing.state == tooLarge {
+			s.misread(http.StatusRequestHeaderFieldsTooLarge)
+			return nil
+		}
+		seen = len(s.in)
+		switch now, idle := time.Now(), o.Idle.Std(); {
+		case seen > 0 && !timed:
+			timed = true
+			s.deadline(now.Add(o.Header.Std()))
+		case seen == 0 && s.due.Sub(now) < idle:
+			s.deadline(now.Add(idle + idle/8)) // an eighth more, so that it is not set for every request
+		}
+		if s.state.Load() == sessionClosing { // drain may have set its deadline before this one
+			return nil
+		}
+		if s.read() != nil {
+			return nil
+		}
+	}
 }
 
 func (s *session) deadline(t time.Time) {
@@ -266,29 +218,21 @@ func (s *session) deadline(t time.Time) {
 }
 
 // headEnd returns the length of a head in b, with the empty line that ends it, or 0. The first seen bytes have been
-// looked at before.
+// searched before.
 func headEnd(b []byte, seen int) int {
-	for i := max(seen-3, 0); i+3 < len(b); i++ {
-		if b[i+3] == '\n' {
-			if b[i+2] == '\r' && b[i+1] == '\n' && b[i] == '\r' {
-				return i + 4
-			}
-		}
+	from := max(seen-3, 0)
+	if i := bytes.Index(b[from:], []byte("\r\n\r\n")); i >= 0 {
+		return from + i + 4
 	}
 	return 0
 }
 
-// misread answers what is no request. It is the last answer.
+// misread answers bytes that are not a request. It is the last answer.
 func (s *session) misread(status int) {
-	text := http.StatusText(status)
-	line := itoa3(status) + " " + text
+	line := strconv.Itoa(status) + " " + http.StatusText(status)
 	_, _ = io.WriteString(s.conn, "HTTP/1.1 "+line+
 		"\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+line)
 	s.conn.linger.Store(true)
-}
-
-func itoa3(n int) string {
-	return string([]byte{byte('0' + n/100), byte('0' + n/10%10), byte('0' + n%10)})
 }
 
 // answer takes a request through the gate and reports whether the connection can be used on.
@@ -303,7 +247,7 @@ func (s *session) answer(r *http.Request) (again bool) {
 		return false
 	}
 	again = w.finish() == nil && !w.close
-	again = s.body.leave(again) && again
+	again = (s.body == nil || s.body.leave(again)) && again
 	w.end()
 	return again && !s.conn.deaf.Load()
 }
@@ -315,7 +259,7 @@ func (s *session) handle(w *reply, r *http.Request) (whole bool) {
 			s.gate.Panicked("a request ended in a panic", what, slog.String("peer", s.remote))
 		}
 	}()
-	if expects := r.Header["Expect"]; len(expects) > 0 && !hasWord(expects, "100-continue") {
+	if expects := r.Header["Expect"]; len(expects) > 0 && !httpguts.HeaderValuesContainsToken(expects, "100-continue") {
 		w.Header()["Connection"] = []string{"close"}
 		w.WriteHeader(http.StatusExpectationFailed)
 		return true
@@ -323,5 +267,3 @@ func (s *session) handle(w *reply, r *http.Request) (whole bool) {
 	s.gate.ServeHTTP(w, r)
 	return true
 }
-
-var errSessionOver = errors.New("the request is over")

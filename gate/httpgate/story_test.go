@@ -67,7 +67,7 @@ func TestStopMeetsANewConnection(t *testing.T) {
 		g.Open.Add(1)
 		g.speak(c)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // less than a connection may be idle
-		if err := g.sessions.drain(ctx); err != nil {
+		if err := g.drain(ctx); err != nil {
 			t.Errorf("the stop waits for an idle connection: %v", err)
 		}
 		cancel()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/httpgate/keys"
 )
 
 // Both protocols go over TLS, and the upstream is told.
@@ -41,7 +42,7 @@ func TestTLSVersions(t *testing.T) {
 		{"", tls.VersionTLS11, false}, {"", tls.VersionTLS12, true}, {"1.2", tls.VersionTLS12, true},
 		{"1.3", tls.VersionTLS12, false}, {"1.3", tls.VersionTLS13, true},
 	} {
-		g := startTLS(t, a, Options{Upstream: to(echo(t).URL), TLS: &TLS{MinVersion: c.least}})
+		g := startTLS(t, a, Options{Upstream: to(echo(t).URL), TLS: &keys.TLS{MinVersion: c.least}})
 		tr := a.transport(true, func(config *tls.Config) {
 			config.MinVersion, config.MaxVersion = tls.VersionTLS10,
 				c.client
@@ -95,7 +96,7 @@ func TestSNI(t *testing.T) {
 	first, second, wild := a.server("one.example.com"), a.server("two.example.com", "zwei.example.com"),
 		a.server("*.example.org")
 	g := startTLS(t, a, Options{Upstream: to(echo(t).URL),
-		TLS: &TLS{Cert: first.Cert, Key: first.Key, Certificates: []Certificate{second, wild}}})
+		TLS: &keys.TLS{Cert: first.Cert, Key: first.Key, Certificates: []keys.Certificate{second, wild}}})
 	for asked, want := range map[string]string{
 		"one.example.com": "one.example.com", "TWO.example.com": "two.example.com",
 		"zwei.example.com": "two.example.com",
@@ -327,15 +328,15 @@ func TestTLSByReload(t *testing.T) {
 		t.Error(res.Status)
 	}
 	files := a.server("www.example.com")
-	g.reload(Options{Upstream: to(up), TLS: &TLS{Cert: files.Cert, Key: files.Key}})
-	front := g.Setup.Load().clientSide.tls
+	g.reload(Options{Upstream: to(up), TLS: &keys.TLS{Cert: files.Cert, Key: files.Key}})
+	front := g.Setup.Load().keys.Config(g.clock.Now())
 	g.url = "https://" + g.addr
 	tr := a.transport(true, nil)
 	if res, _ := do(t, tr, g.request("GET", "/", nil)); res.StatusCode != 200 {
 		t.Error(res.Status)
 	}
-	g.reload(Options{Upstream: to(up), TLS: &TLS{Cert: files.Cert, Key: files.Key}, Bounds: Bounds{Waiting: 7}})
-	if g.Setup.Load().clientSide.tls != front {
+	g.reload(Options{Upstream: to(up), TLS: &keys.TLS{Cert: files.Cert, Key: files.Key}, Bounds: Bounds{Waiting: 7}})
+	if g.Setup.Load().keys.Config(g.clock.Now()) != front {
 		t.Error("sessions are forgotten without need")
 	}
 }

@@ -9,9 +9,22 @@ import (
 	"os"
 	"testing"
 	"time"
-	"weir/gate/gatetest"
 
 	"weir"
+	"weir/gate/gatetest"
+	"weir/gate/httpgate/keys"
+)
+
+// Figures of package keys that the documentation names.
+const (
+	fileEvery       = 5 * time.Second
+	fetchEvery      = 10 * time.Minute
+	fetchSoonest    = 30 * time.Second
+	maxSet          = 1 << 20
+	maxRedirects    = 3
+	maxDomains      = 100
+	maxPlan         = 64
+	maxCertificates = 1000
 )
 
 // An authority signs certificates for tests.
@@ -28,7 +41,7 @@ func newAuthority(t testing.TB, name string) *authority {
 }
 
 // server makes files with a certificate for names.
-func (a *authority) server(names ...string) (files Certificate) {
+func (a *authority) server(names ...string) (files keys.Certificate) {
 	a.T.Helper()
 	files.Cert, files.Key = a.Server(names...)
 	// Two writes within one tick of the file system's clock would look the same.
@@ -59,7 +72,7 @@ func (a *authority) client(change func(*x509.Certificate)) tls.Certificate {
 func startTLS(t testing.TB, a *authority, o Options, throttles ...weir.Throttle) *rig {
 	t.Helper()
 	if o.TLS == nil {
-		o.TLS = &TLS{}
+		o.TLS = &keys.TLS{}
 	}
 	if o.TLS.Cert == "" && o.TLS.ACME == nil {
 		files := a.server("www.example.com")

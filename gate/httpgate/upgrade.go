@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// tunnel copies in both directions until one of them ends, or the gate stops. A side that has no more to say is not yet
-// one that has left.
+// tunnel copies in both directions until both have ended, one has failed, or the gate stops.
 func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
-	defer context.AfterFunc(x.ctx, func() {
+	end := func() {
 		_ = server.Close()
 		_ = client.Conn.Close()
-	})()
+	}
+	defer context.AfterFunc(x.ctx, end)()
 	copied := make(chan bool, 2) // whether the other direction may go on
 	copyTo := func(to io.Writer, from io.Reader) {
 		_, err := io.Copy(to, from)
@@ -30,12 +30,11 @@ func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
 		<-copied
 		return
 	}
-	_ = server.Close()
-	_ = client.Conn.Close()
+	end()
 	<-copied
 }
 
-// hijack takes the connection over for an upgrade. From here on its bytes are not HTTP any more.
+// hijack takes the connection over for an upgrade.
 func (x *exchange) hijack() (*upgraded, *bufio.ReadWriter, error) {
 	c, rw, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
@@ -47,12 +46,10 @@ func (x *exchange) hijack() (*upgraded, *bufio.ReadWriter, error) {
 		x.finalHeaders()
 	}
 	if own, ok := c.(*conn); ok {
-		own.unframed()
+		own.framing.state = raw // from here on it is not HTTP; no read is under way
 	}
 	up := &upgraded{Conn: c, x: x, ahead: rw.Reader}
-	x.gate.mu.Lock()
-	x.gate.upgraded[c] = struct{}{}
-	x.gate.mu.Unlock()
+	x.gate.upgraded.Store(c, nil)
 	return up, rw, nil
 }
 
@@ -80,11 +77,8 @@ func (u *upgraded) Read(p []byte) (int, error) {
 		n, err = u.Conn.Read(p)
 	}
 	u.x.in.Add(int64(n))
-	if n > 0 && u.x.setup.metered {
-		var failed error
-		if u.inAfter, failed = u.x.ration(int64(n)); failed != nil {
-			return 0, failed
-		}
+	if failed := u.x.ration(n, &u.inAfter); failed != nil {
+		return 0, failed
 	}
 	return n, err
 }
@@ -95,10 +89,8 @@ func (u *upgraded) Write(p []byte) (sent int, err error) {
 			return sent, err
 		}
 		piece := u.x.bite(p[sent:])
-		if len(piece) > 0 && u.x.setup.metered {
-			if u.outAfter, err = u.x.ration(int64(len(piece))); err != nil {
-				return sent, err
-			}
+		if err := u.x.ration(len(piece), &u.outAfter); err != nil {
+			return sent, err
 		}
 		n, err := u.Conn.Write(piece)
 		sent += n
@@ -110,7 +102,7 @@ func (u *upgraded) Write(p []byte) (sent int, err error) {
 	}
 }
 
-// CloseWrite passes on that one side has no more to say.
+// CloseWrite passes on the end of one direction.
 func (u *upgraded) CloseWrite() error {
 	if c, ok := u.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
@@ -120,10 +112,7 @@ func (u *upgraded) CloseWrite() error {
 
 func (u *upgraded) Close() error {
 	u.closed.Do(func() {
-		g := u.x.gate
-		g.mu.Lock()
-		delete(g.upgraded, u.Conn)
-		g.mu.Unlock()
+		u.x.gate.upgraded.Delete(u.Conn)
 		u.x.out += u.written.Load()
 	})
 	return u.Conn.Close()

@@ -12,14 +12,14 @@ import (
 	"weir/identify"
 )
 
-// A socket is a client's connection as the system knows it, TCP or one of this machine.
+// A socket is a client's connection: TCP, or a socket of this machine.
 type socket interface {
 	net.Conn
 	CloseWrite() error
 	SyscallConn() (syscall.RawConn, error)
 }
 
-// peerOf is the address at the other end. Nobody has one on a socket of this machine.
+// peerOf is the address at the other end; invalid on a socket of this machine.
 func peerOf(s socket) netip.Addr {
 	if addr, ok := s.RemoteAddr().(*net.TCPAddr); ok {
 		return identify.Plain(addr.AddrPort().Addr())
@@ -27,13 +27,12 @@ func peerOf(s socket) netip.Addr {
 	return netip.Addr{}
 }
 
-// A wire is what lies below HTTP, and below TLS where there is any. It cuts off a client that takes nothing of what is
-// written for too long; TLS could not go on after a deadline in the middle of a record, so that this is none of its
-// business.
+// A wire is what lies below HTTP and TLS. It cuts off a client that takes nothing of what is written for too long. TLS
+// cannot do that, as it cannot go on after a deadline in the middle of a record.
 type wire struct {
 	socket
 	gate  *Gate
-	ahead []byte       // what was read behind a PROXY header and is still to be read
+	ahead []byte       // what was read with the PROXY header and is still to be read
 	until atomic.Int64 // when writing ends whatever the progress, in Unix nanoseconds; 0 for never
 
 	renewed    atomic.Int64 // when the deadline for writing was last moved on, in Unix nanoseconds
@@ -51,8 +50,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.socket.Read(p)
 }
 
-// Write writes all of p. A client that takes none of it within the progress timeout is cut off; one that is merely slow
-// is not. What the system takes at first tells nothing about when, so that it is asked again in parts of the timeout.
+// Write writes all of p. A client that takes none of it within the progress timeout is cut off, a slow one is not. The
+// system does not say when the client took something, so that it is asked again in parts of the timeout.
 func (w *wire) Write(p []byte) (written int, err error) {
 	var took time.Time // when a part of the timeout ended in which the client took something
 	for {
@@ -71,11 +70,10 @@ func (w *wire) Write(p []byte) (written int, err error) {
 	}
 }
 
-// progressParts are the parts of the progress timeout after each of which a client that takes nothing is looked at.
+// progressParts is how many times in a progress timeout a client that takes nothing is checked.
 const progressParts = 8
 
-// renew moves the deadline on, not with every write but often enough: a client is looked at after between one and two
-// parts of the timeout.
+// renew moves the deadline on now and then: a client is checked after one to two parts of the timeout.
 func (w *wire) renew() {
 	now, progress := time.Now(), w.gate.progress()
 	until := w.until.Load()
@@ -93,7 +91,7 @@ func (w *wire) renew() {
 	_ = w.socket.SetWriteDeadline(deadline)
 }
 
-// SetWriteDeadline ends writing at a time, and what is being written now.
+// SetWriteDeadline also ends a write that is under way.
 func (w *wire) SetWriteDeadline(t time.Time) error {
 	w.renewed.Store(0)
 	if t.IsZero() {
@@ -104,7 +102,6 @@ func (w *wire) SetWriteDeadline(t time.Time) error {
 	return w.socket.SetWriteDeadline(t)
 }
 
-// SetDeadline ends reading and writing at a time.
 func (w *wire) SetDeadline(t time.Time) error {
 	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
 }

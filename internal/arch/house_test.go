@@ -40,9 +40,10 @@ var floors = map[string]int{
 	"admission":            3,
 	"mail/spool":           3,
 	"upstream":             3, // the services behind a gate: connections, health, retries
+	"gate/refusal":         3, // what clients are told
 
-	"gate":         4, // what all gates share
-	"gate/refusal": 4, // what clients are told
+	"gate":            4, // what all gates share
+	"gate/httpgate/*": 4, // parts of that gate
 
 	"gate/*":            5,
 	"gate/xdpgate/peer": 5, // to be measured against

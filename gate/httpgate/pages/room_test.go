@@ -1,4 +1,4 @@
-package httpgate
+package pages
 
 import (
 	"bytes"
@@ -21,19 +21,21 @@ import (
 	"weir/throttle/stamp"
 )
 
+var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
+
 // A door is a page behind the room, without a gate around it: whoever has a stamp sees it, all others see the room.
 type door struct {
 	t      *testing.T
 	url    string
 	office *stamp.Office
-	assets *assets
+	assets *Assets
 	policy string
 
 	mu     sync.Mutex
 	ask    stamp.Ask
 	visits []string // method, URI and body of each request that is not for an asset
 	// dress changes the room before it is shown, for the nth time.
-	dress func(n int, r *room)
+	dress func(n int, r *Room)
 	// sends is where a form that was let in leads to, if anywhere.
 	sends string
 	// stays has a browser that is let in stay where it is, as for a download.
@@ -44,9 +46,9 @@ type door struct {
 
 // newDoor opens a door on 127.0.0.1.
 func newDoor(t *testing.T) *door {
-	d := &door{t: t, office: stamp.NewOffice(stamp.Parts{}), assets: newAssets(stamp.Scripts()), policy: roomPolicy,
+	d := &door{t: t, office: stamp.NewOffice(stamp.Parts{}), assets: NewAssets(stamp.Scripts()), policy: RoomPolicy,
 		ask:   stamp.Ask{Work: 1 << 12, Lifetime: time.Minute, Client: "somebody"},
-		dress: func(int, *room) {}, opens: func(_ int, paid bool) bool { return paid }}
+		dress: func(int, *Room) {}, opens: func(_ int, paid bool) bool { return paid }}
 	server := httptest.NewServer(d)
 	t.Cleanup(server.Close)
 	d.url = server.URL
@@ -54,8 +56,7 @@ func newDoor(t *testing.T) *door {
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f, ok := d.assets.find(r.URL.Path); ok {
-		f.serve(w, r)
+	if d.assets.Serve(w, r) {
 		return
 	}
 	if r.URL.Path == "/form" {
@@ -74,15 +75,15 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.visits = append(d.visits, r.Method+" "+r.URL.RequestURI()+" "+string(body))
 	n := len(d.visits)
 	paid := false
-	page := &room{Cookie: stampCookie, CookiePath: "/", CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second,
-		Action: r.URL.RequestURI(), RequestID: "0000-id", Assets: d.assets}
+	page := &Room{Cookie: StampCookie, CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second,
+		RequestID: "0000-id", Assets: d.assets}
 	if r.Method == http.MethodPost {
-		page.Post = true
+		page.Form = &Form{Action: r.URL.RequestURI()}
 		for pair := range strings.SplitSeq(string(body), "&") {
 			name, value, _ := strings.Cut(pair, "=")
 			name, _ = url.QueryUnescape(name)
 			value, _ = url.QueryUnescape(value)
-			page.Fields = append(page.Fields, formField{name, value})
+			page.Form.Fields = append(page.Form.Fields, FormField{name, value})
 		}
 	}
 	d.dress(n, page)
@@ -152,7 +153,7 @@ func TestRoomPays(t *testing.T) {
 		})
 		address := d.url + "/a/page?of=" + a.Algorithm.String() + "#part"
 		status, header := p.Visit(address)
-		if status != 503 || header.Get("Content-Security-Policy") != roomPolicy {
+		if status != 503 || header.Get("Content-Security-Policy") != RoomPolicy {
 			t.Errorf("%s: %d %v", a.Algorithm, status, header)
 		}
 		p.Wait(isIn)
@@ -225,7 +226,7 @@ func TestRoomForm(t *testing.T) {
 func TestRoomLost(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.dress = func(_ int, r *room) { r.Lost, r.Fields = "What you sent is too large to be kept here.", nil }
+	d.dress = func(_ int, r *Room) { r.Lost, r.Form = "What you sent is too large to be kept here.", nil }
 	p := browser.Open(t)
 	p.Visit(d.url + "/form")
 	p.Click("button")
@@ -303,7 +304,7 @@ func TestRoomWithoutCookies(t *testing.T) {
 func TestRoomWaits(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
-	d.dress = func(n int, r *room) {
+	d.dress = func(n int, r *Room) {
 		r.InLine, r.Ahead, r.Estimate = n > 1, 12, 2*time.Minute
 	}
 	calls := make(chan bool, 1)
@@ -367,7 +368,7 @@ func TestRoomTwoTabs(t *testing.T) {
 	}
 	d.change(func() {
 		d.visits, d.ask.Work = nil, 1<<40
-		d.dress = func(_ int, r *room) { r.Cookie = stampCookie + "-message" }
+		d.dress = func(_ int, r *Room) { r.Cookie = StampCookie + "-message" }
 	})
 	p.Visit(d.url + "/one")
 	p.Wait("document.querySelector('#work')?.checkVisibility()")
@@ -386,7 +387,7 @@ func TestRoomExpired(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	d.ask.Work, d.ask.Lifetime = 1<<40, time.Millisecond
-	d.dress = func(n int, r *room) {
+	d.dress = func(n int, r *Room) {
 		if n == 2 {
 			d.ask.Work, d.ask.Lifetime = 16, time.Minute
 		}
@@ -406,15 +407,15 @@ func TestRoomCannotWork(t *testing.T) {
 		spoil    func(d *door)
 		tolerate string
 	}{
-		"no solver": {func(d *door) { d.assets = newAssets(nil) }, "solver.js"},
-		"old browser": {func(d *door) { d.assets = newAssets(map[string][]byte{"solver.js": []byte("let let = 1n")}) },
+		"no solver": {func(d *door) { d.assets = NewAssets(nil) }, "solver.js"},
+		"old browser": {func(d *door) { d.assets = NewAssets(map[string][]byte{"solver.js": []byte("let let = 1n")}) },
 			"SyntaxError"},
 		"no workers": {func(d *door) {
-			d.policy = strings.Replace(roomPolicy, "worker-src 'self'", "worker-src 'none'",
+			d.policy = strings.Replace(RoomPolicy, "worker-src 'self'", "worker-src 'none'",
 				1)
 		}, "worker"},
 		"broken worker": {func(d *door) {
-			d.assets = newAssets(map[string][]byte{"solver.js": bytes.Replace(stamp.Scripts()["solver.js"],
+			d.assets = NewAssets(map[string][]byte{"solver.js": bytes.Replace(stamp.Scripts()["solver.js"],
 				[]byte("const job = e.data;"), []byte("throw 0;"), 1)})
 		}, "Uncaught"},
 		"nothing to do": {func(d *door) { d.ask.Work = 0 }, "none"},
@@ -423,7 +424,7 @@ func TestRoomCannotWork(t *testing.T) {
 			t.Parallel()
 			d := newDoor(t)
 			c.spoil(d)
-			d.dress = func(n int, r *room) { r.InLine, r.Ahead = n > 1, 1 }
+			d.dress = func(n int, r *Room) { r.InLine, r.Ahead = n > 1, 1 }
 			calls := make(chan bool, 1)
 			d.opens = func(n int, _ bool) bool { return n > 1 && len(calls) > 0 }
 			p := browser.Open(t)
@@ -444,28 +445,33 @@ var states = map[string]struct {
 	work    stamp.Work
 	scripts bool
 	post    bool
-	dress   func(r *room)
+	dress   func(r *Room)
 	words   []string
 }{
-	"solving": {1 << 40, true, false, func(*room) {},
+	"solving": {1 << 40, true, false, func(*Room) {},
 		[]string{"very busy", "doing a little work", "Work done", "quote the request 0000-id"}},
-	"form": {1 << 40, true, true, func(*room) {}, []string{"the page opens by itself"}},
-	"lost": {1 << 40, true, true, func(r *room) { r.Lost = "What you sent is not a simple form, and was not kept." },
+	"form": {1 << 40, true, true, func(*Room) {}, []string{"the page opens by itself"}},
+	"lost": {1 << 40, true, true, func(r *Room) {
+		r.Lost, r.Form = "What you sent is not a simple form, and was not kept.", nil
+	},
 		[]string{"was not kept. You will have to send it again."}},
-	"line": {0, true, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 1234, 11*time.Minute },
+	"line": {0, true, false, func(r *Room) { r.InLine, r.Ahead, r.Estimate = true, 1234, 11*time.Minute },
 		[]string{"1234 people are before you, about 11 minutes."}},
-	"full": {0, true, false, func(r *room) { r.Full = true },
+	"full": {0, true, false, func(r *Room) { r.Full = true },
 		[]string{"The line is full right now.", "tries again every 10 minutes"}},
-	"no-line": {0, true, false, func(r *room) { r.Reload = 0 },
+	"no-line": {0, true, false, func(r *Room) { r.Reload = 0 },
 		[]string{"There is no line to wait in.", "Try again"}},
-	"off-first": {1 << 40, false, false, func(*room) {},
+	"off-first": {1 << 40, false, false, func(*Room) {},
 		[]string{"You are being put in line.", "With JavaScript", "open it in its own tab",
 			"A download starts by itself."}},
-	"off-line": {1 << 40, false, false, func(r *room) { r.InLine, r.Ahead, r.Estimate = true, 0, 0 },
+	"off-line": {1 << 40, false, false, func(r *Room) { r.InLine, r.Ahead, r.Estimate = true, 0, 0 },
 		[]string{"You are next. Nobody can tell"}},
-	"off-form": {1 << 40, false, true, func(r *room) { r.InLine, r.Ahead = true, 3 },
+	"off-form": {1 << 40, false, true, func(r *Room) { r.InLine, r.Ahead = true, 3 },
 		[]string{"kept in this page", "Try again now"}},
-	"off-lost": {1 << 40, false, true, func(r *room) { r.Lost, r.TooMany = "What you sent was not kept.", true },
+	"off-lost": {1 << 40, false, true, func(r *Room) {
+		r.Lost, r.Form, r.TooMany = "What you sent was not kept.", nil,
+			true
+	},
 		[]string{"Too many in your network", "Please go back in 10 minutes"}},
 }
 
@@ -474,8 +480,10 @@ func (d *door) inState(p *browser.Page, name string) {
 	s := states[name]
 	d.change(func() {
 		d.ask.Work = s.work
-		d.dress = func(_ int, r *room) {
-			r.Reload, r.Post = 10*time.Minute, s.post
+		d.dress = func(_ int, r *Room) {
+			if r.Reload = 10 * time.Minute; s.post {
+				r.Form = &Form{}
+			}
 			s.dress(r)
 		}
 	})
@@ -542,15 +550,15 @@ func TestRoomForEverybody(t *testing.T) {
 
 // TestRoomIsSmall: all that a browser loads before it can begin has at most 15 KB.
 func TestRoomIsSmall(t *testing.T) {
-	a := newAssets(stamp.Scripts())
+	a := NewAssets(stamp.Scripts())
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	_, _ = z.Write(renderRoom(&room{Puzzle: strings.Repeat("x", stamp.MaxChallenge), Reload: time.Second, Assets: a}))
+	_, _ = z.Write(renderRoom(&Room{Puzzle: strings.Repeat("x", stamp.MaxChallenge), Reload: time.Second, Assets: a}))
 	_ = z.Close()
 	size := b.Len()
 	for _, name := range []string{"room.js", "solver.js"} {
-		f, ok := a.find(assetPath + name)
-		if !ok {
+		f := a.files[assetPath+name]
+		if f == nil {
 			t.Fatalf("no %s", name)
 		}
 		size += len(f.packed)
@@ -564,12 +572,12 @@ func TestRoomIsSmall(t *testing.T) {
 // TestRoomEscapes: what the client sent cannot break out of the page.
 func TestRoomEscapes(t *testing.T) {
 	const evil = `"><script>alert(1)</script>'`
-	page := string(renderRoom(&room{Puzzle: evil, Cookie: evil, CookiePath: evil, Post: true, Action: evil,
-		RequestID: evil, Fields: []formField{{evil, evil}}}))
-	if strings.Contains(page, "<script>") || strings.Count(page, "alert(1)") < 6 {
+	page := string(renderRoom(&Room{Puzzle: evil, Cookie: evil, Form: &Form{evil,
+		[]FormField{{evil, evil}}}, RequestID: evil}))
+	if strings.Contains(page, "<script>") || strings.Count(page, "alert(1)") < 5 {
 		t.Errorf("%s", page)
 	}
-	if page := string(renderRoom(&room{Post: true, Action: "javascript:alert(1)"})); strings.Contains(page,
+	if page := string(renderRoom(&Room{Form: &Form{Action: "javascript:alert(1)"}})); strings.Contains(page,
 		"javascript:") {
 		t.Errorf("%s", page)
 	}
@@ -577,8 +585,8 @@ func TestRoomEscapes(t *testing.T) {
 
 func TestAssets(t *testing.T) {
 	content := []byte("let x = 1; " + strings.Repeat("// and on, and on\n", 100))
-	a := newAssets(map[string][]byte{"solver.js": content})
-	if _, ok := a.find("/.weir/"); ok {
+	a := NewAssets(map[string][]byte{"solver.js": content})
+	if a.Serve(httptest.NewRecorder(), httptest.NewRequest("GET", "/.weir/", nil)) {
 		t.Error("the folder is served")
 	}
 	address, err := url.Parse(a.address("solver.js"))
@@ -588,14 +596,15 @@ func TestAssets(t *testing.T) {
 	if got := a.address("unknown.js"); got != "/.weir/unknown.js" {
 		t.Errorf("unknown: %q", got)
 	}
-	f, _ := a.find(address.Path)
 	get := func(method, target string, header ...string) *http.Response {
 		r := httptest.NewRequest(method, target, nil)
 		for i := 0; i < len(header); i += 2 {
 			r.Header.Add(header[i], header[i+1])
 		}
 		w := httptest.NewRecorder()
-		f.serve(w, r)
+		if !a.Serve(w, r) {
+			t.Errorf("%s is not served", target)
+		}
 		return w.Result()
 	}
 	plain := get("GET", "/.weir/solver.js")
@@ -654,7 +663,7 @@ func TestAssets(t *testing.T) {
 
 // TestRoomWords: everybody reads where they are and what to do.
 func TestRoomWords(t *testing.T) {
-	for want, r := range map[string]room{
+	for want, r := range map[string]Room{
 		"You are being put in line. This page looks every second whether it is your turn, by itself. Please leave it " +
 			"open.": {Reload: time.Second},
 		"You are next. Nobody can tell how long it will take. This page looks every 5 seconds whether it is your " +
@@ -668,13 +677,12 @@ func TestRoomWords(t *testing.T) {
 		"Too many in your network are in line already. This":  {Reload: time.Second, TooMany: true},
 		"There is no line to wait in. Please try again after": {InLine: true},
 		"You are being put in line. What you sent is kept in this page. Please try again in 1 second: your place is " +
-			"kept until then, and a while": {Reload: time.Second, Post: true},
+			"kept until then, and a while": {Reload: time.Second, Form: &Form{}},
 		"The line is full right now. What you sent is kept in this page. Please try again in 1 second: there may be " +
-			"room by then.": {Reload: time.Second, Post: true, Full: true},
-		"You are being put in line. Please go back in 1 second, and send it again: your place is kept": {Reload: time.Second, Post: true, Lost: "x"},
-		"The line is full right now. Please go back in 1 second, and send it again: there may be room": {Reload: time.Second, Post: true, Lost: "x", Full: true},
-		"There is no line to wait in. Please go back after a while, and send it again.": {Post: true,
-			Lost: "x"},
+			"room by then.": {Reload: time.Second, Form: &Form{}, Full: true},
+		"You are being put in line. Please go back in 1 second, and send it again: your place is kept": {Reload: time.Second, Lost: "x"},
+		"The line is full right now. Please go back in 1 second, and send it again: there may be room": {Reload: time.Second, Lost: "x", Full: true},
+		"There is no line to wait in. Please go back after a while, and send it again.":                {Lost: "x"},
 	} {
 		if got := r.Place() + " " + r.Next(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)

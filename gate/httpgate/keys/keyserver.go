@@ -1,4 +1,4 @@
-package httpgate
+package keys
 
 import (
 	"context"
@@ -35,8 +35,8 @@ var (
 	errNotHere  = errors.New("the address is not one of this machine, and http is good for no other")
 )
 
-// A keyServer fetches a set of keys from an identity provider, now and then and in the background. What it got last
-// stays good while there is nothing better. It is safe for concurrent use. It works from newKeyServer until end.
+// A keyServer fetches a set of keys from an identity provider, now and then and in the background, from newKeyServer
+// until end. The last good set stays while a try fails. It is safe for concurrent use.
 type keyServer struct {
 	address string
 	env     Env
@@ -45,16 +45,13 @@ type keyServer struct {
 
 	stopped context.Context
 	cancel  context.CancelFunc
-	running sync.WaitGroup
-	first   chan struct{} // closed when the first try is over
 
 	mu    sync.Mutex
-	set   []byte      // the last good one; nil before
-	last  time.Time   // when the last try began
-	busy  bool        // one is under way
-	ended bool        // there are no more
-	timer clock.Timer // of the next one
-	wrong string      // why the last try failed
+	set   []byte        // the last good one; nil before
+	last  time.Time     // when the last try began
+	under chan struct{} // closed when the try under way is over; nil when there is none
+	timer clock.Timer   // of the next one
+	wrong string        // why the last try failed
 }
 
 // newKeyServer begins to fetch. Where the server before, if any, is the same, its set and its time are taken over.
@@ -63,8 +60,7 @@ func newKeyServer(address string, env Env, take func([]byte) error, before *keyS
 	if err != nil {
 		return nil, err
 	}
-	s := &keyServer{address: address, env: env, client: newKeyClient(u, env.Roots), take: take,
-		first: make(chan struct{})}
+	s := &keyServer{address: address, env: env, client: newKeyClient(u, env.Roots), take: take}
 	if before != nil {
 		before.mu.Lock()
 		s.set, s.last = before.set, before.last
@@ -82,7 +78,6 @@ func newKeyServer(address string, env Env, take func([]byte) error, before *keyS
 		s.launch()
 		return s, nil
 	}
-	close(s.first)
 	s.timer = env.Clock.AfterFunc(max(0, fetchEvery-env.Clock.Now().Sub(s.last)), s.fetch)
 	return s, nil
 }
@@ -131,33 +126,29 @@ func (s *keyServer) fetch() {
 
 // launch begins a try. s.mu is held.
 func (s *keyServer) launch() {
-	if s.busy || s.ended {
+	if s.under != nil || s.stopped.Err() != nil {
 		return
 	}
-	s.busy, s.last = true, s.env.Clock.Now()
+	s.under, s.last = make(chan struct{}), s.env.Clock.Now()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.running.Go(func() {
+	go func() {
 		set, err := s.get()
 		if err == nil {
 			err = s.take(set)
 		}
 		s.finish(set, err)
-	})
+	}()
 }
 
 // finish notes how a try ended, and sets the time of the next one.
 func (s *keyServer) finish(set []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.busy = false
-	select {
-	case <-s.first:
-	default:
-		defer close(s.first)
-	}
-	if s.ended {
+	close(s.under)
+	s.under = nil
+	if s.stopped.Err() != nil {
 		return
 	}
 	next := fetchEvery
@@ -172,7 +163,7 @@ func (s *keyServer) finish(set []byte, err error) {
 
 // failed counts a try that failed, and logs it unless the one before failed in the same way.
 func (s *keyServer) failed(err error) {
-	s.env.Observer.Bounded(BoundCertificate)
+	s.env.Unusable()
 	text := err.Error()
 	if text == s.wrong {
 		return
@@ -208,9 +199,9 @@ func (s *keyServer) get() ([]byte, error) {
 	return set, err
 }
 
-// await waits until the first try is over, at most fetchTimeout, and reports why there are no keys.
+// await waits until no try is under way, at most fetchTimeout, and reports why there are no keys.
 func (s *keyServer) await() error {
-	<-s.first
+	s.wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.set != nil {
@@ -219,14 +210,22 @@ func (s *keyServer) await() error {
 	return fmt.Errorf("jwt: cannot fetch the keys: %s", s.wrong)
 }
 
+func (s *keyServer) wait() {
+	s.mu.Lock()
+	under := s.under
+	s.mu.Unlock()
+	if under != nil {
+		<-under
+	}
+}
+
 // end stops fetching. Nothing is under way afterwards.
 func (s *keyServer) end() {
 	s.mu.Lock()
-	s.ended = true
+	s.cancel()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 	s.mu.Unlock()
-	s.cancel()
-	s.running.Wait()
+	s.wait()
 }

@@ -1,11 +1,13 @@
-package httpgate
+package keys
 
 import (
+	"cmp"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/crypto/acme"
 
@@ -54,22 +56,26 @@ const (
 // maxCertificates is how many files of certificates a gate has.
 const maxCertificates = 1000
 
-func (t *TLS) withDefaults() *TLS {
+// WithDefaults returns the options with everything filled in that was left out; nil stays nil.
+func (t *TLS) WithDefaults() *TLS {
 	if t == nil {
 		return nil
 	}
 	full := *t
-	if full.MinVersion == "" {
-		full.MinVersion = "1.2"
-	}
+	full.MinVersion = cmp.Or(full.MinVersion, "1.2")
 	if full.ClientCA != "" && full.ClientCerts == "" {
 		full.ClientCerts = RequestCerts
 	}
-	full.ACME = full.ACME.withDefaults()
+	if t.ACME != nil {
+		ordered := *t.ACME
+		ordered.Directory = cmp.Or(ordered.Directory, acme.LetsEncryptURL)
+		full.ACME = &ordered
+	}
 	return &full
 }
 
-func (t *TLS) validate() error {
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (t *TLS) Validate() error {
 	var v weir.Mistakes
 	const hint = "write cert: /etc/weir/cert.pem and key: /etc/weir/key.pem"
 	pair := func(at string, c Certificate) {
@@ -113,32 +119,40 @@ func (t *TLS) all() []Certificate {
 	return append([]Certificate{{t.Cert, t.Key}}, t.Certificates...)
 }
 
-// A tlsFront is TLS as the options want it. It is safe for concurrent use.
-type tlsFront struct {
+// A server is TLS as the options want it. It is safe for concurrent use.
+type server struct {
 	opts   TLS
 	env    Env
 	certs  *certificates
-	orders *orders   // nil without ACME
-	ca     *clientCA // nil where clients are asked for no certificate
+	orders *orders                // nil without ACME
+	ca     *watch[*x509.CertPool] // signs clients' certificates; nil where clients are asked for none
 	config atomic.Pointer[tls.Config]
 }
 
-// newTLS reads all files. What came before is kept where nothing changed for it, with the sessions that clients can
-// resume.
-func newTLS(o *TLS, env Env, before *tlsFront) (*tlsFront, error) {
+// newServer keeps the server before, if any, where nothing changed, with the sessions that clients can resume.
+func newServer(o *TLS, env Env, before *server) (*server, error) {
 	if o == nil {
 		return nil, nil
 	}
 	if before != nil && reflect.DeepEqual(before.opts, *o) {
-		return before, before.check()
+		if before.ca != nil {
+			if err := before.ca.check(); err != nil {
+				return nil, err
+			}
+		}
+		return before, before.certs.check()
 	}
-	f := &tlsFront{opts: *o, env: env}
+	s := &server{opts: *o, env: env}
 	var err error
-	if f.certs, err = newCertificates(o.all(), env); err != nil {
+	if s.certs, err = newCertificates(o.all(), env); err != nil {
 		return nil, err
 	}
-	if o.ClientCA != "" {
-		if f.ca, err = newClientCA(o.ClientCA, env); err != nil {
+	if o.ClientCA == "" {
+		s.config.Store(s.newConfig(nil))
+	} else {
+		s.ca = &watch[*x509.CertPool]{clock: env.Clock, noted: s.noted, all: []*files[*x509.CertPool]{{
+			what: "tls: cannot use client_ca " + o.ClientCA, paths: []string{o.ClientCA}, parse: parsePool}}}
+		if err := s.ca.check(); err != nil {
 			return nil, err
 		}
 	}
@@ -147,72 +161,66 @@ func newTLS(o *TLS, env Env, before *tlsFront) (*tlsFront, error) {
 		if before != nil {
 			old = before.orders
 		}
-		if f.orders, err = newOrders(o.ACME, env, old); err != nil {
+		if s.orders, err = newOrders(o.ACME, env, old); err != nil {
 			return nil, err
 		}
 	}
-	f.config.Store(f.newConfig())
-	return f, nil
+	return s, nil
 }
 
-// check looks at all files now.
-func (f *tlsFront) check() error {
-	if f.ca != nil {
-		anew, err := f.ca.check()
-		if err != nil {
-			return err
-		}
-		if anew {
-			f.config.Store(f.newConfig())
-		}
+func parsePool(contents [][]byte) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(contents[0]) {
+		return nil, errors.New("there is no certificate in it")
 	}
-	return f.certs.check()
+	return pool, nil
 }
 
-// current is what the next handshake goes by.
-func (f *tlsFront) current(now time.Time) *tls.Config {
-	if f.ca != nil && f.ca.passBy(now) {
-		f.config.Store(f.newConfig())
+// noted takes new authorities of clients.
+func (s *server) noted(f *files[*x509.CertPool], first bool, err error) {
+	switch {
+	case err == nil:
+		s.config.Store(s.newConfig(f.value))
+	case !first:
+		s.env.Unusable()
+		s.env.Log.Error("the new client_ca cannot be used; the old one stays", "file", f.paths[0], "error", err)
 	}
-	return f.config.Load()
 }
 
-// newConfig makes a configuration with keys of its own for resumed sessions: who has been let in by another client_ca
-// begins anew.
-func (f *tlsFront) newConfig() *tls.Config {
+// newConfig makes a configuration with keys of its own for resumed sessions: clients that were let in by another
+// client_ca must shake hands again.
+func (s *server) newConfig(clients *x509.CertPool) *tls.Config {
 	c := &tls.Config{
-		Time:           f.env.Clock.Now,
+		Time:           s.env.Clock.Now,
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: f.certificate,
-		// Of version 1.2 only what HTTP/2 allows (RFC 9113, 9.2.2): forward secrecy, and encryption that nobody can
-		// tamper with.
+		GetCertificate: s.certificate,
+		// Of version 1.2 only what HTTP/2 allows (RFC 9113, 9.2.2): forward secrecy, and authenticated encryption.
 		CipherSuites: []uint16{
 			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 		},
 	}
-	if f.opts.MinVersion == "1.3" {
+	if s.opts.MinVersion == "1.3" {
 		c.MinVersion = tls.VersionTLS13
 	}
-	if f.orders != nil {
-		c.NextProtos = append(c.NextProtos, acme.ALPNProto)
+	if s.opts.ACME != nil {
+		c.NextProtos = append(c.NextProtos, ProofProtocol)
 	}
-	if f.ca != nil {
-		c.ClientCAs = f.ca.pool()
-		c.ClientAuth = tls.VerifyClientCertIfGiven
-		if f.opts.ClientCerts == RequireCerts {
+	if clients != nil {
+		c.ClientCAs, c.ClientAuth = clients, tls.VerifyClientCertIfGiven
+		if s.opts.ClientCerts == RequireCerts {
 			c.ClientAuth = tls.RequireAndVerifyClientCert
 		}
 	}
 	return c
 }
 
-// certificate finds the one for a client: from a file where there is one for the name, else by ACME.
-func (f *tlsFront) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if f.orders != nil && f.orders.concerns(hello, f.certs) {
-		return f.orders.get(hello)
+// certificate finds the one for a client: from a file if there is one for the name, else by ACME.
+func (s *server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if s.orders != nil && s.orders.concerns(hello, s.certs) {
+		return s.orders.get(hello)
 	}
-	return f.certs.get(hello)
+	return s.certs.get(hello)
 }

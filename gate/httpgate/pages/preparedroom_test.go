@@ -1,4 +1,4 @@
-package httpgate
+package pages
 
 import (
 	"bytes"
@@ -8,27 +8,27 @@ import (
 
 // TestFrame: a page that is put together is the page that the template makes.
 func TestFrame(t *testing.T) {
-	assets, pages := newAssets(nil), new(preparedRooms)
-	rooms := []room{
-		{Puzzle: "AQH-_x", RequestID: "m7f5zmqs8jxh0zq8", Cookie: "weir-stamp", CookiePath: "/", CookieAge: 300,
+	assets, pages := NewAssets(nil), new(Rooms)
+	rooms := []Room{
+		{Puzzle: "AQH-_x", RequestID: "m7f5zmqs8jxh0zq8", Cookie: "weir-stamp", CookieAge: 300,
 			Reload: 5 * time.Second, Takes: time.Second, Assets: assets},
-		{Puzzle: "other", RequestID: "x", Cookie: "weir-stamp", CookiePath: "/", CookieAge: 300,
+		{Puzzle: "other", RequestID: "x", Cookie: "weir-stamp", CookieAge: 300,
 			Reload: 5 * time.Second, Takes: time.Second, Assets: assets},
-		{Puzzle: "AQH", RequestID: "y", Cookie: "weir-stamp-abc", CookiePath: "/", CookieAge: 60, Reload: time.Second,
+		{Puzzle: "AQH", RequestID: "y", Cookie: "weir-stamp-abc", CookieAge: 60, Reload: time.Second,
 			Takes: time.Minute, Secure: true, Assets: assets},
-		{Puzzle: "AQH", RequestID: "y", Cookie: "weir-stamp-abc", CookiePath: "/", CookieAge: 60, Reload: time.Second,
+		{Puzzle: "AQH", RequestID: "y", Cookie: "weir-stamp-abc", CookieAge: 60, Reload: time.Second,
 			Takes: time.Minute, Secure: true, Cross: true, Assets: assets},
 		{Puzzle: "AQH", RequestID: "z", Cookie: "weir-stamp", Limit: "The limit <b> is used up.", Full: true},
 		{Puzzle: "AQH", RequestID: "z", Cookie: "weir-stamp", TooMany: true, Reload: time.Second},
 		{Puzzle: `"><script>`, RequestID: "<i>", Cookie: "weir-stamp"},
 		{RequestID: "z", Cookie: "weir-stamp", Reload: time.Second},
 		{Puzzle: "AQH", RequestID: "z", InLine: true, Ahead: 3, Reload: time.Second},
-		{Puzzle: "AQH", RequestID: "z", Post: true, Fields: []formField{{"a", "b"}}, Action: "/x"},
+		{Puzzle: "AQH", RequestID: "z", Form: &Form{"/x", []FormField{{"a", "b"}}}},
 		{Puzzle: "AQH", RequestID: "z", Lost: "It was not kept."},
 	}
 	for range 2 {
 		for i := range rooms {
-			if got, want := pages.render(&rooms[i]), renderRoom(&rooms[i]); !bytes.Equal(got, want) {
+			if got, want := pages.Render(&rooms[i]), renderRoom(&rooms[i]); !bytes.Equal(got, want) {
 				t.Errorf("%+v:\n%s\nwant\n%s", rooms[i], got, want)
 			}
 		}
@@ -36,14 +36,14 @@ func TestFrame(t *testing.T) {
 }
 
 func BenchmarkRoom(b *testing.B) {
-	r := &room{Puzzle: "AQHDIYV6AAebaAGh3mRm2QAEk-AAAAAAAAEAAOkqB5xcqr_wxtbyoNWwquQ", RequestID: "m7f5zmqs8jxh0zq8",
-		Cookie: "weir-stamp", CookiePath: "/",
-		CookieAge: 300, Reload: 5 * time.Second, Takes: 66 * time.Millisecond, Assets: newAssets(nil)}
+	r := &Room{Puzzle: "AQHDIYV6AAebaAGh3mRm2QAEk-AAAAAAAAEAAOkqB5xcqr_wxtbyoNWwquQ", RequestID: "m7f5zmqs8jxh0zq8",
+		Cookie:    "weir-stamp",
+		CookieAge: 300, Reload: 5 * time.Second, Takes: 66 * time.Millisecond, Assets: NewAssets(nil)}
 	b.Run("frame", func(b *testing.B) {
 		b.ReportAllocs()
-		var pages preparedRooms
+		var pages Rooms
 		for b.Loop() {
-			pages.render(r)
+			pages.Render(r)
 		}
 	})
 	b.Run("template", func(b *testing.B) {

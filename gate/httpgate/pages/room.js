@@ -60,7 +60,7 @@ function cookie() {
 
 // setCookie also sets the twin, where the page may be within another site's.
 function setCookie(name, value, age) {
-  const rest = '=' + value + '; Path=' + d.path + '; Max-Age=' + age + ('secure' in d ? '; Secure' : '');
+  const rest = '=' + value + '; Path=/; Max-Age=' + age + ('secure' in d ? '; Secure' : '');
   document.cookie = name + rest + '; SameSite=Lax';
   if ('cross' in d) document.cookie = name + CROSS + rest + '; SameSite=None; Secure; Partitioned';
 }

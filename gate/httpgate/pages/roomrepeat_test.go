@@ -1,4 +1,4 @@
-package httpgate
+package pages
 
 import (
 	"slices"
@@ -51,16 +51,16 @@ func TestRoomEveryByte(t *testing.T) {
 		}
 	}
 	d := newDoor(t)
-	d.dress = func(_ int, r *room) {
-		r.Post, r.Fields = true, []formField{{string(every), "\r\n" + string(every)}, {"_charset_", "koi8-r"},
-			{"_CharSet_", ""}}
+	d.dress = func(_ int, r *Room) {
+		r.Form = &Form{Action: "/", Fields: []FormField{{string(every), "\r\n" + string(every)},
+			{"_charset_", "koi8-r"}, {"_CharSet_", ""}}}
 	}
 	p := browser.Open(t)
 	p.Visit(d.url + "/")
 	p.Wait(isIn)
 	sent, _ := strings.CutPrefix(d.seen()[1], "POST / ")
-	fields, ok := formFields(post(formKind, sent), []byte(sent))
-	if want := []formField{{string(every), "\r\n" + string(every)}, {"_charset_", "koi8-r"}, {"_CharSet_", ""}}; !ok ||
+	fields, ok := FormFields(post(formKind, sent), []byte(sent))
+	if want := []FormField{{string(every), "\r\n" + string(every)}, {"_charset_", "koi8-r"}, {"_CharSet_", ""}}; !ok ||
 		!slices.Equal(fields, want) {
 		t.Errorf("%q, want %q", fields, want)
 	}
@@ -71,7 +71,7 @@ func TestRoomLostAndExpired(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	d.ask.Work, d.ask.Lifetime = 1<<40, time.Millisecond
-	d.dress = func(_ int, r *room) { r.Lost, r.Fields = "What you sent was not kept.", nil }
+	d.dress = func(_ int, r *Room) { r.Lost, r.Form = "What you sent was not kept.", nil }
 	p := browser.Open(t)
 	p.Visit(d.url + "/form")
 	p.Click("button")

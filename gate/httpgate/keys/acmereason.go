@@ -1,7 +1,8 @@
-package httpgate
+package keys
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,23 +11,27 @@ import (
 	"sync"
 )
 
-// reasons reads along what an authority answers, and keeps why it did not believe that a name is ours: the ACME client
-// says no more than that it did not. It is safe for concurrent use.
+// reasons is the transport to an authority. It reads along and keeps why the authority did not believe that a name is
+// ours: the ACME client only says that it did not. It is safe for concurrent use.
 type reasons struct {
 	http.RoundTripper
+	stopped context.Context // nothing is asked after its end
 
 	mu sync.Mutex
 	of map[string]string // by name; at most maxDomains
 }
 
-// maxReason bounds what is read along of an answer, and how much of a reason is kept.
+// Bounds on what is read along of an answer, and on what is kept of a reason.
 const (
 	maxAuthorization = 64 << 10
 	maxReason        = 500
 )
 
-// RoundTrip reads along.
+// RoundTrip is for http.Client.
 func (s *reasons) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := s.stopped.Err(); err != nil {
+		return nil, err
+	}
 	res, err := s.RoundTripper.RoundTrip(r)
 	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
 		return res, err
@@ -68,9 +73,6 @@ func (s *reasons) note(text []byte) {
 	defer s.mu.Unlock()
 	if len(all) == 0 || len(s.of) >= maxDomains && s.of[doc.Identifier.Value] == "" {
 		return
-	}
-	if s.of == nil {
-		s.of = map[string]string{}
 	}
 	why := strings.ToValidUTF8(strings.Join(all, "; "), "?")
 	s.of[doc.Identifier.Value] = why[:min(len(why), maxReason)]

@@ -1,4 +1,4 @@
-package httpgate
+package pages
 
 import (
 	"net/http"
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestWithoutOurs(t *testing.T) {
+func TestStrip(t *testing.T) {
 	for given, want := range map[string]string{
 		"":                                "",
 		"a=1":                             "a=1",
@@ -26,7 +26,7 @@ func TestWithoutOurs(t *testing.T) {
 		if given != "" {
 			h.Set("Cookie", given)
 		}
-		withoutOurs(h)
+		Strip(h)
 		if got := h.Get("Cookie"); got != want || (want == "") != (len(h["Cookie"]) == 0) {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}
@@ -35,7 +35,7 @@ func TestWithoutOurs(t *testing.T) {
 		}
 	}
 	two := http.Header{"Cookie": {"a=1; weir-client=x", "b=2"}}
-	if withoutOurs(two); !slices.Equal(two["Cookie"], []string{"a=1; b=2"}) {
+	if Strip(two); !slices.Equal(two["Cookie"], []string{"a=1; b=2"}) {
 		t.Errorf("%q", two["Cookie"])
 	}
 }
@@ -66,8 +66,7 @@ func TestCookiesThatCross(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 		}
-		x := &exchange{r: r, w: w}
-		x.give("weir-ticket", "abc", time.Minute)
+		Give(w, r, false, "weir-ticket", "abc", time.Minute)
 		want := []string{"weir-ticket=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax"}
 		if c.want {
 			want = append(want,
@@ -81,7 +80,7 @@ func TestCookiesThatCross(t *testing.T) {
 		"weir-ticket-cross=b; weir-ticket=a": "a"} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Cookie", cookies)
-		if got := (&exchange{r: r}).brought("weir-ticket"); got != want {
+		if got := Brought(r, "weir-ticket"); got != want {
 			t.Errorf("%q: %q, want %q", cookies, got, want)
 		}
 	}
@@ -96,7 +95,7 @@ func post(kind, body string) *http.Request {
 const formKind = "application/x-www-form-urlencoded"
 
 func TestFormFields(t *testing.T) {
-	for body, want := range map[string][]formField{
+	for body, want := range map[string][]FormField{
 		"":                    nil,
 		"a=1&b=2":             {{"a", "1"}, {"b", "2"}},
 		"a=1&&a=2&":           {{"a", "1"}, {"a", "2"}},
@@ -107,7 +106,7 @@ func TestFormFields(t *testing.T) {
 		"n%E4me=%83A%80":      {{"n\xe4me", "\x83A\x80"}},
 		"_charset_=shift_jis": {{"_charset_", "shift_jis"}},
 	} {
-		if got, ok := formFields(post(formKind+"; charset=UTF-8", body), []byte(body)); !ok ||
+		if got, ok := FormFields(post(formKind+"; charset=UTF-8", body), []byte(body)); !ok ||
 			!slices.Equal(got, want) {
 			t.Errorf("%q: %q %t, want %q", body, got, ok, want)
 		}
@@ -120,13 +119,13 @@ func TestFormFields(t *testing.T) {
 	} {
 		b := make([]byte, 64)
 		n, _ := r.Body.Read(b)
-		if _, ok := formFields(r, b[:n]); ok {
+		if _, ok := FormFields(r, b[:n]); ok {
 			t.Errorf("%s is a form that can be sent again", name)
 		}
 	}
 	put := post(formKind, "a=1")
 	put.Method = "PUT"
-	if _, ok := formFields(put, []byte("a=1")); ok {
+	if _, ok := FormFields(put, []byte("a=1")); ok {
 		t.Error("a browser does not PUT")
 	}
 }
@@ -138,7 +137,7 @@ func FuzzFormFields(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		fields, ok := formFields(post(formKind, ""), []byte(body))
+		fields, ok := FormFields(post(formKind, ""), []byte(body))
 		if !ok {
 			return
 		}
@@ -146,21 +145,21 @@ func FuzzFormFields(f *testing.F) {
 		for _, f := range fields {
 			again = append(again, url.QueryEscape(f.Name)+"="+url.QueryEscape(f.Value))
 		}
-		back, ok := formFields(post(formKind, ""), []byte(strings.Join(again, "&")))
+		back, ok := FormFields(post(formKind, ""), []byte(strings.Join(again, "&")))
 		if !ok || !slices.Equal(back, fields) {
 			t.Errorf("%q became %q", fields, back)
 		}
 	})
 }
 
-// FuzzWithoutOurs: whatever cookies say, the upstream gets all of them but ours.
-func FuzzWithoutOurs(f *testing.F) {
+// FuzzStrip: whatever cookies say, the upstream gets all of them but ours.
+func FuzzStrip(f *testing.F) {
 	for _, seed := range []string{"", "a=1; weir-client=x", "weir-stamp-abc=; ;;weir-ticket", "weir-\x00=1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		h := http.Header{"Cookie": {line}}
-		withoutOurs(h)
+		Strip(h)
 		for _, kept := range h["Cookie"] {
 			for c := range strings.SplitSeq(kept, ";") {
 				if ours(strings.TrimSpace(c)) {

@@ -1,10 +1,8 @@
-package httpgate
+package keys
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +10,7 @@ import (
 	"net/mail"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -49,15 +48,6 @@ type ACME struct {
 
 // maxDomains is how many names a gate gets certificates for.
 const maxDomains = 100
-
-func (a *ACME) withDefaults() *ACME {
-	if a == nil {
-		return nil
-	}
-	full := *a
-	full.Directory = cmp.Or(full.Directory, acme.LetsEncryptURL)
-	return &full
-}
 
 func (a *ACME) validate() error {
 	var v weir.Mistakes
@@ -108,24 +98,24 @@ func domainName(s string) (string, error) {
 // orders are the certificates that the gate gets by itself.
 type orders struct {
 	domains []string
-	*acmeAccount
+	*account
 }
 
-// An acmeAccount is one at an authority, with what was ordered there. It outlives a reload that asks for other names.
-// It is safe for concurrent use.
-type acmeAccount struct {
-	opts    ACME // but for the domains
+// An account is one at an authority, with what was ordered there. It outlives a reload that asks for other names. It is
+// safe for concurrent use.
+type account struct {
+	opts    ACME // without the domains
 	env     Env
 	manager *autocert.Manager
 	reasons *reasons
-	stop    func() // no more is asked of the authority
 	stopped context.Context
+	stop    func() // the authority is not asked any more
 
 	mu    sync.Mutex
 	order map[string]*order // at most maxDomains for each set of options
 }
 
-// An order is for the first certificate of a name; those after it are the manager's business. acmeAccount.mu guards it.
+// An order is for the first certificate of a name. The manager orders the next ones. account.mu guards it.
 type order struct {
 	done     chan struct{} // closed when the order under way has ended; nil when there is none
 	had      bool
@@ -134,33 +124,25 @@ type order struct {
 	again    time.Time // an order that failed is not made again before
 }
 
-// newOrders keeps the account of what came before where it is the same.
+// newOrders keeps the account of the orders before, if any, where it is the same.
 func newOrders(o *ACME, env Env, before *orders) (*orders, error) {
 	next := &orders{}
 	for _, d := range o.Domains {
-		name, err := domainName(d)
-		if err != nil {
-			return nil, err
-		}
+		name, _ := domainName(d) // Validate has seen the error
 		next.domains = append(next.domains, name)
 	}
 	opts := *o
 	opts.Domains = nil
-	if before != nil && opts.equal(&before.opts) {
-		next.acmeAccount = before.acmeAccount
+	if before != nil && reflect.DeepEqual(opts, before.opts) {
+		next.account = before.account
 		return next, nil
 	}
 	var err error
-	next.acmeAccount, err = newACMEAccount(opts, env)
+	next.account, err = newAccount(opts, env)
 	return next, err
 }
 
-func (a *ACME) equal(b *ACME) bool {
-	return a.Directory == b.Directory && a.DirectoryCA == b.DirectoryCA && a.Email == b.Email && a.HTTP01 == b.HTTP01 &&
-		a.Cache == b.Cache
-}
-
-func newACMEAccount(o ACME, env Env) (*acmeAccount, error) {
+func newAccount(o ACME, env Env) (*account, error) {
 	cache := o.Cache
 	if cache == "" {
 		if env.Data == "" {
@@ -171,23 +153,23 @@ func newACMEAccount(o ACME, env Env) (*acmeAccount, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if o.DirectoryCA != "" {
-		text, err := readBounded(o.DirectoryCA)
+		text, err := readFile(o.DirectoryCA)
 		if err != nil {
 			return nil, fmt.Errorf("tls.acme: cannot read directory_ca: %w", err)
 		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(text) {
+		roots, err := parsePool([][]byte{text})
+		if err != nil {
 			return nil, fmt.Errorf("tls.acme: there is no certificate in directory_ca %s", o.DirectoryCA)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	}
-	a := &acmeAccount{opts: o, env: env, order: map[string]*order{}}
+	a := &account{opts: o, env: env, order: map[string]*order{}}
 	stopped, cancel := context.WithCancel(context.Background())
 	a.stopped, a.stop = stopped, func() {
 		cancel()
 		transport.CloseIdleConnections()
 	}
-	a.reasons = &reasons{RoundTripper: &stoppable{transport, a.stopped}}
+	a.reasons = &reasons{RoundTripper: transport, stopped: stopped, of: map[string]string{}}
 	a.manager = &autocert.Manager{
 		Prompt: autocert.AcceptTOS, // agree says so
 		Cache:  autocert.DirCache(cache),
@@ -195,35 +177,15 @@ func newACMEAccount(o ACME, env Env) (*acmeAccount, error) {
 		Client: &acme.Client{DirectoryURL: o.Directory, UserAgent: "weir",
 			HTTPClient: &http.Client{Transport: a.reasons, Timeout: 30 * time.Second}},
 	}
-	if o.HTTP01 && env.Challenges != nil {
-		env.Challenges.add(a)
+	if o.HTTP01 && env.Proofs != nil {
+		env.Proofs.add(a)
 	}
 	return a, nil
 }
 
-// A stoppable transport asks nothing more once its gate has stopped.
-type stoppable struct {
-	http.RoundTripper
-	stopped context.Context
-}
-
-func (s *stoppable) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := s.stopped.Err(); err != nil {
-		return nil, err
-	}
-	return s.RoundTripper.RoundTrip(r)
-}
-
-// begin orders what is not there yet, so that no client has to wait for it.
-func (o *orders) begin() {
-	for _, d := range o.domains {
-		o.start(d)
-	}
-}
-
 // start makes an order unless there was one. It returns the channel that is closed at its end, or nil when the
-// certificate is there or the last order failed a moment ago.
-func (a *acmeAccount) start(domain string) (done <-chan struct{}, err error) {
+// certificate is there. The error of an order that failed is returned until the next one may be made.
+func (a *account) start(domain string) (done <-chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	o := a.order[domain]
@@ -252,7 +214,7 @@ const (
 	maxOrderPause   = 4 * time.Hour
 )
 
-func (a *acmeAccount) run(domain string, o *order) {
+func (a *account) run(domain string, o *order) {
 	cert, err := a.manager.GetCertificate(modernHello(domain))
 	if why := a.reasons.take(domain); why != "" && err != nil {
 		err = fmt.Errorf("the authority says: %s (%w)", why, err)
@@ -272,45 +234,38 @@ func (a *acmeAccount) run(domain string, o *order) {
 	pause := min(firstOrderPause<<min(o.failures, 10), maxOrderPause)
 	o.failures++
 	o.again = a.env.Clock.Now().Add(pause)
-	a.env.Observer.Bounded(BoundCertificate)
+	a.env.Unusable()
 	a.env.Log.Error("a certificate cannot be had", "domain", domain, "error", err, "again_in", pause)
 	a.env.Clock.AfterFunc(pause, func() { _, _ = a.start(domain) })
 }
 
-// modernHello is what a client says that knows elliptic curves, as all do. Certificates for others would have to be
-// ordered twice.
+// modernHello is the hello of a client that knows elliptic curves. For others the manager would order a second
+// certificate.
 func modernHello(domain string) *tls.ClientHelloInfo {
 	return &tls.ClientHelloInfo{ServerName: domain, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
 }
 
 // concerns reports whether a client asks for a name whose certificate is not in a file.
 func (o *orders) concerns(hello *tls.ClientHelloInfo, files *certificates) bool {
-	if isChallenge(hello) {
+	if isProof(hello) {
 		return true
 	}
-	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
-	if slices.Contains(o.domains, name) {
-		return !files.index.Load().has(name)
+	if name := nameIn(hello); slices.Contains(o.domains, name) {
+		return len(files.index.Load().find(name)) == 0
 	}
-	return len(files.pairs) == 0
+	return len(files.all) == 0
 }
 
-// isChallenge reports whether it is the authority that comes to see.
-func isChallenge(hello *tls.ClientHelloInfo) bool {
-	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.ALPNProto
-}
-
-// get returns the certificate for a client. Where it is still on order, the client waits, as long as its handshake may
-// take.
+// get returns the certificate for a client. If it is on order, the client waits for as long as its handshake may take.
 func (o *orders) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	name := strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
+	name := nameIn(hello)
 	if name == "" && len(o.domains) > 0 {
 		name = o.domains[0]
 	}
 	if !slices.Contains(o.domains, name) {
 		return nil, errNoCertificate
 	}
-	if isChallenge(hello) {
+	if isProof(hello) {
 		return o.manager.GetCertificate(hello)
 	}
 	for {

@@ -1,0 +1,172 @@
+package pages
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// assetPath is where the gate's own files are.
+const assetPath = "/.weir/"
+
+//go:embed room.js
+var roomScript []byte
+
+// Assets are the gate's own files, by path. They do not change.
+type Assets struct{ files map[string]*file }
+
+// A file is served as it is.
+type file struct {
+	kind    string
+	version string // of the content
+	plain   []byte
+	packed  []byte
+}
+
+// NewAssets takes the script of the waiting room, and other scripts by name.
+func NewAssets(scripts map[string][]byte) *Assets {
+	a := &Assets{files: map[string]*file{}}
+	a.add("room.js", roomScript)
+	for name, script := range scripts {
+		a.add(name, script)
+	}
+	return a
+}
+
+func (a *Assets) add(name string, content []byte) {
+	sum := sha256.Sum256(content)
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	_, _ = z.Write(content)
+	_ = z.Close()
+	kind := "text/javascript; charset=utf-8"
+	if ext := path.Ext(name); ext != ".js" {
+		kind = mime.TypeByExtension(ext)
+	}
+	a.files[assetPath+name] = &file{kind, base64.RawURLEncoding.EncodeToString(sum[:9]), content, b.Bytes()}
+}
+
+// address is where a page finds a file. It names the version, so that a browser may keep the file permanently.
+func (a *Assets) address(name string) string {
+	if a != nil {
+		if f := a.files[assetPath+name]; f != nil {
+			return assetPath + name + "?v=" + f.version
+		}
+	}
+	return assetPath + name
+}
+
+// How long a file may be kept: permanently if its address names the version, else for a while, as an update may change
+// it.
+const (
+	keepForGood = "public, max-age=31536000, immutable"
+	keepAWhile  = "public, max-age=300"
+)
+
+// Serve answers a request for one of the files. It reports false, and does nothing, when there is none at its path.
+func (a *Assets) Serve(w http.ResponseWriter, r *http.Request) bool {
+	f := a.files[r.URL.Path]
+	if f == nil {
+		return false
+	}
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		h.Set("Content-Length", "0")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return true
+	}
+	// A weak tag is right for both, packed or not: they unpack to the same.
+	h.Set("ETag", `W/"`+f.version+`"`)
+	h.Add("Vary", "Accept-Encoding")
+	h.Set("Cache-Control", keepAWhile)
+	if r.URL.RawQuery == "v="+f.version {
+		h.Set("Cache-Control", keepForGood)
+	}
+	if known(r.Header["If-None-Match"], f.version) {
+		w.WriteHeader(http.StatusNotModified)
+		return true
+	}
+	body := f.plain
+	if takesGzip(r.Header["Accept-Encoding"]) {
+		body = f.packed
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Type", f.kind)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body)
+	}
+	return true
+}
+
+// known reports whether a client has the version already (RFC 9110, 13.1.2).
+func known(lines []string, version string) bool {
+	for _, line := range lines {
+		for tag := range strings.SplitSeq(line, ",") {
+			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+			if tag == "*" || tag == `"`+version+`"` {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takesGzip reports whether a client can unpack gzip (RFC 9110, 12.5.3).
+func takesGzip(lines []string) bool {
+	others := false
+	for _, line := range lines {
+		for element := range strings.SplitSeq(line, ",") {
+			switch name, q := weight(element); name {
+			case "gzip", "x-gzip":
+				return q > 0
+			case "*":
+				others = q > 0
+			}
+		}
+	}
+	return others
+}
+
+// WantsPage reports whether a person looks at the answer: a browser says so when it navigates. Other clients prefer
+// HTML to JSON.
+func WantsPage(r *http.Request) bool {
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+		// Nobody looks at what a link saves (<a download>).
+		return mode == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "empty"
+	}
+	html, other := 0.0, 0.0
+	for _, line := range r.Header["Accept"] {
+		for element := range strings.SplitSeq(line, ",") {
+			switch kind, q := weight(element); kind {
+			case "text/html", "application/xhtml+xml":
+				html = max(html, q)
+			case "application/json", "application/problem+json":
+				other = max(other, q)
+			}
+		}
+	}
+	return html > 0 && html > other
+}
+
+// weight returns an element of a list, in lower case, and its weight (RFC 9110, 12.4.2).
+func weight(element string) (name string, q float64) {
+	name, params, _ := strings.Cut(element, ";")
+	q = 1
+	for param := range strings.SplitSeq(params, ";") {
+		if v, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(param)), "q="); ok {
+			q, _ = strconv.ParseFloat(v, 64)
+		}
+	}
+	return strings.ToLower(strings.TrimSpace(name)), q
+}
