@@ -142,9 +142,8 @@ func (t Throttle) Status() ThrottleStatus {
 	if s.OnError == "" {
 		s.OnError = policy.Closed
 	}
-	for i, v := range weir.Verdicts {
-		s.Verdicts[v.String()] = t.Link.Counts.Verdicts[i].Load()
-		s.Shadowed[v.String()] = t.Link.Counts.Shadowed[i].Load()
+	for _, v := range weir.Verdicts {
+		s.Verdicts[v.String()], s.Shadowed[v.String()] = t.Link.Counts.Total(v)
 	}
 	return s
 }

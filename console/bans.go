@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"weir"
 )
 
@@ -173,69 +171,4 @@ func operator(r *http.Request) string {
 		}
 	}
 	return anOperator
-}
-
-// banCollector reads the state of the invalid list and of the store when somebody scrapes.
-type banCollector struct{ backend Backend }
-
-var (
-	descListed    = prometheus.NewDesc("weir_bans", "Who is on the invalid list now.", []string{"kind"}, nil)
-	descListMax   = prometheus.NewDesc("weir_bans_max", "How many the invalid list holds, at most.", nil, nil)
-	descListAdded = prometheus.NewDesc("weir_bans_added_total",
-		"Bans put on the invalid list, those that were loaded at the start included.", nil, nil)
-	descListGone = prometheus.NewDesc("weir_bans_gone_total",
-		"Bans that left the invalid list: removed by operators, expired, or evicted by others when it was full.",
-		[]string{"why"}, nil)
-	descListRefused = prometheus.NewDesc("weir_bans_refused_total",
-		"Bans for which the invalid list had no room, as it is full of operators' bans.", nil, nil)
-	descOffences  = prometheus.NewDesc("weir_bans_offences_total", "Offences that throttles told of.", nil, nil)
-	descAddresses = prometheus.NewDesc("weir_bans_addresses_total",
-		"Addresses banned for the number of banned clients that they had.", nil, nil)
-	descStoreWrites = prometheus.NewDesc("weir_store_writes_total",
-		"Writes to the data folder that are safe.", nil, nil)
-	descStoreFailures = prometheus.NewDesc("weir_store_failures_total",
-		"How often something could not be written to the data folder.", []string{"part"}, nil)
-	descStoreFailing = prometheus.NewDesc("weir_store_failing",
-		"1 while something cannot be written to the data folder: a restart would forget it.", []string{"part"}, nil)
-	descStoreUnsaved = prometheus.NewDesc("weir_store_unsaved",
-		"Changes that are in memory only so far.", []string{"part"}, nil)
-)
-
-func (c banCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descListed, descListMax, descListAdded, descListGone, descListRefused,
-		descOffences, descAddresses,
-		descStoreWrites, descStoreFailures, descStoreFailing, descStoreUnsaved} {
-		ch <- d
-	}
-}
-
-func (c banCollector) Collect(ch chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
-	gauge := func(d *prometheus.Desc, n int, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
-	}
-	b := c.backend.BanStatus()
-	gauge(descListed, b.Clients, "client")
-	gauge(descListed, b.Networks, "network")
-	gauge(descListMax, b.Max)
-	counter(descListAdded, b.Added)
-	counter(descListGone, b.Removed, "removed")
-	counter(descListGone, b.Expired, "expired")
-	counter(descListGone, b.Evicted, "evicted")
-	counter(descListRefused, b.Refused)
-	counter(descOffences, b.Offences)
-	counter(descAddresses, b.Addresses)
-	s := c.backend.StoreStatus()
-	counter(descStoreWrites, s.Writes)
-	for _, p := range s.Parts {
-		counter(descStoreFailures, p.Failures, p.Part)
-		gauge(descStoreUnsaved, p.Unsaved, p.Part)
-		failing := 0
-		if p.Error != "" {
-			failing = 1
-		}
-		gauge(descStoreFailing, failing, p.Part)
-	}
 }

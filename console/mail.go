@@ -11,8 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"weir/store"
 )
 
@@ -186,44 +184,4 @@ func verb(n int, one, many string) string {
 		return one
 	}
 	return many
-}
-
-// mailCollector reads the queue when somebody scrapes.
-type mailCollector struct{ backend Backend }
-
-var (
-	descLetters = prometheus.NewDesc("weir_mail_letters", "Mails in the spool now.", nil, nil)
-	descQueue   = prometheus.NewDesc("weir_mail_queue",
-		"Recipients whom mails in the spool still have to reach, by what they wait for.", []string{"state"}, nil)
-	descStopped = prometheus.NewDesc("weir_mail_stopped_users", "Users who may not send mail now.", nil, nil)
-	descFlagged = prometheus.NewDesc("weir_reach_flagged_users",
-		"Users who are flagged now, since they write to too many new people.", nil, nil)
-	descOldest = prometheus.NewDesc("weir_mail_oldest_timestamp_seconds",
-		"When the mail came in that has been in the spool the longest, since the epoch; left out while there is none.",
-		nil, nil)
-)
-
-func (c mailCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLetters, descQueue, descStopped, descFlagged, descOldest} {
-		ch <- d
-	}
-}
-
-func (c mailCollector) Collect(ch chan<- prometheus.Metric) {
-	m := c.backend.Status().Mail
-	if m == nil {
-		return
-	}
-	gauge := func(d *prometheus.Desc, n float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
-	}
-	gauge(descLetters, float64(m.Letters))
-	for _, s := range store.States {
-		gauge(descQueue, float64(m.Recipients[s]), s.String())
-	}
-	gauge(descStopped, float64(m.Stopped))
-	gauge(descFlagged, float64(m.Flagged))
-	if !m.Oldest.IsZero() {
-		gauge(descOldest, float64(m.Oldest.UnixMilli())/1000)
-	}
 }

@@ -236,7 +236,7 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, s.wrongOf(r, err))
 			return
 		}
-		s.metrics.mail.pages.WithLabelValues("done").Inc()
+		s.metrics.counter("weir_self_service_requests_total", "done").Inc()
 		// with which the link has ended: whoever has the old address must not act any more
 		if said.Code == saidContact {
 			s.write(w, http.StatusOK, "wrong", contactChanged)

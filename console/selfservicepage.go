@@ -106,7 +106,7 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, s.wrongOf(r, err))
 		return
 	}
-	s.metrics.mail.pages.WithLabelValues("shown").Inc()
+	s.metrics.counter("weir_self_service_requests_total", "shown").Inc()
 	v.bound()
 	isNew, other := v.waits()
 	page := struct {
@@ -175,7 +175,7 @@ func (s *SelfService) confirm(w http.ResponseWriter, r *http.Request, ticket str
 		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
-	s.metrics.mail.pages.WithLabelValues("shown").Inc()
+	s.metrics.counter("weir_self_service_requests_total", "shown").Inc()
 	s.write(w, http.StatusOK, "confirm", struct {
 		PageView
 		Rows []mailRow
@@ -237,7 +237,7 @@ func (s *SelfService) fail(w http.ResponseWriter, p wrong) {
 		what = "failed"
 		w.Header().Set("Retry-After", "60")
 	}
-	s.metrics.mail.pages.WithLabelValues(what).Inc()
+	s.metrics.counter("weir_self_service_requests_total", what).Inc()
 	s.write(w, p.Code, "wrong", p)
 }
 

@@ -121,7 +121,7 @@ type Observer interface {
 
 // What Observer.LogIn is told.
 const (
-	LogInRight    = "right"
+	LogInRight    = "ok"
 	LogInWrong    = "wrong"
 	LogInBusy     = "busy"     // as many as can be verified at once are being verified
 	LogInGuessing = "guessing" // not verified: too many wrong ones came from there, or for this user
