@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"weir"
@@ -118,11 +117,11 @@ type BanResult struct {
 
 func (c *Control) banHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/bans", answer(func(r *http.Request, _ *none) (any, error) {
-		q := r.URL.Query()
-		limit, err := strconv.Atoi(q.Get("limit"))
-		if q.Has("limit") && (err != nil || limit < 1 || limit > MaxBanPage) {
-			return nil, Invalid("limit: 1 to " + strconv.Itoa(MaxBanPage))
+		limit, err := limitOf(r, MaxBanPage)
+		if err != nil {
+			return nil, err
 		}
+		q := r.URL.Query()
 		return c.backend.Bans(BanQuery{Filter: q.Get("filter"), After: q.Get("after"), Limit: limit})
 	}))
 	mux.HandleFunc("POST /v1/bans", answer(func(r *http.Request, o *BanOrder) (any, error) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync/atomic"
 )
@@ -40,9 +39,7 @@ func (c *Control) Listen() error {
 	if err != nil {
 		return err
 	}
-	c.listener = &boundedListener{
-		Listener: l, max: maxControlConnections, known: func(net.Addr) bool { return true }, reached: c.reached,
-	}
+	c.bind(l, maxControlConnections, nil, c.reached)
 	return nil
 }
 

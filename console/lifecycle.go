@@ -31,6 +31,23 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
+// bind bounds the connections of a listener. Peers that are not known may take an eighth of the places only, so that
+// they cannot lock the others out; known may be nil where everybody is.
+func (l *lifecycle) bind(listener net.Listener, max int, known func(net.Addr) bool, reached func()) {
+	if known == nil {
+		known = func(net.Addr) bool { return true }
+	}
+	l.listener = &boundedListener{Listener: listener, max: max, known: known, reached: reached}
+}
+
+// protect sets the headers that every page has.
+func protect(h http.Header, policy string) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer") // the address of a page may be a secret
+	h.Set("Content-Security-Policy", policy+"; img-src data:; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Cache-Control", "no-store")
+}
+
 // Addr is the address that was bound, or nil.
 func (l *lifecycle) Addr() net.Addr {
 	if l.listener == nil {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -31,10 +32,7 @@ type gatePlot struct {
 
 // plotsOf draws the pictures of a gate: what is asked of it, what it asks for, and what became of those who came.
 func plotsOf(h GateHistory) gatePlots {
-	name := h.Gate
-	if h.Address != "" {
-		name = h.Address
-	}
+	name := cmp.Or(h.Address, h.Gate)
 	g := gatePlots{Gate: h.Gate, Address: h.Address, Plots: []*gatePlot{loadPlot(h, name)}}
 	if h.Stamps != "" {
 		g.Plots = append(g.Plots, workPlot(h, name))

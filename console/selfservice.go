@@ -146,10 +146,7 @@ func (s *SelfService) Listen() error {
 	if err != nil {
 		return fmt.Errorf("pages of mail users: %w", err)
 	}
-	s.listener = &boundedListener{
-		Listener: l, max: maxPageConnections, known: func(net.Addr) bool { return true },
-		reached: func() { s.metrics.BoundReached(boundPages) },
-	}
+	s.bind(l, maxPageConnections, nil, func() { s.metrics.BoundReached(boundPages) })
 	return nil
 }
 
@@ -173,15 +170,10 @@ func (s *SelfService) handler() http.Handler {
 	mux.HandleFunc("GET /t/{ticket}", s.show)
 	mux.HandleFunc("POST /t/{ticket}", s.submit)
 	mux.HandleFunc("GET "+StampPath, s.stamps)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, nothingHere)
-	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, nothingHere) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer") // the address is a secret
-		h.Set("Content-Security-Policy", pagePolicy)
-		h.Set("Cache-Control", "no-store")
+		protect(h, pagePolicy)
 		h.Set("X-Robots-Tag", "noindex, nofollow, noarchive")
 		select {
 		case s.slots <- struct{}{}:

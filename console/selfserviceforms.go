@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,6 +72,17 @@ const (
 	saidText     = "text"
 )
 
+// sentences are the results in words, where those are always the same.
+var sentences = map[string]string{
+	saidResumed:  "You can send mail again.",
+	saidPassword: "Your password is changed. Enter the new one in your mail program.",
+	saidTwice:    "This was done already, and was not done again. Here is how things stand now.",
+	saidNothing:  "No mail was selected, so nothing was changed.",
+	saidWrong:    "The current password is not right, so nothing was changed.",
+	saidLate:     "There were too many wrong passwords, so nothing was changed. Please try again later.",
+	saidUnequal:  "The new password was not the same both times, so nothing was changed.",
+}
+
 // maxSaid bounds the text of a result in an address.
 const maxSaid = 1024
 
@@ -110,33 +123,17 @@ func (r *result) Bad() bool {
 
 // Say is the result in words.
 func (r *result) Say() string {
-	switch r.Code {
-	case saidReleased:
-		if r.N == 0 {
-			return "There was nothing left to release."
-		}
+	switch {
+	case r.Code == saidReleased && r.N == 0:
+		return "There was nothing left to release."
+	case r.Code == saidReleased:
 		return "Released: the mail to " + several(r.N, "recipient") + " is on its way."
-	case saidDeleted:
-		if r.N == 0 {
-			return "There was nothing left to delete."
-		}
+	case r.Code == saidDeleted && r.N == 0:
+		return "There was nothing left to delete."
+	case r.Code == saidDeleted:
 		return "Deleted: the mail to " + several(r.N, "recipient") + " will not be sent."
-	case saidResumed:
-		return "You can send mail again."
-	case saidPassword:
-		return "Your password is changed. Enter the new one in your mail program."
-	case saidTwice:
-		return "This was done already, and was not done again. Here is how things stand now."
-	case saidNothing:
-		return "No mail was selected, so nothing was changed."
-	case saidWrong:
-		return "The current password is not right, so nothing was changed."
-	case saidLate:
-		return "There were too many wrong passwords, so nothing was changed. Please try again later."
-	case saidUnequal:
-		return "The new password was not the same both times, so nothing was changed."
 	}
-	return r.Text
+	return cmp.Or(sentences[r.Code], r.Text)
 }
 
 // An ask is what a user sent.
@@ -163,14 +160,12 @@ func readAsk(v url.Values) (a ask, err error) {
 			return a, errForm
 		}
 	}
-	seen := map[store.MailID]bool{}
 	for _, text := range v["mail"] {
 		id, err := store.ParseMailID(text)
 		if err != nil || len(a.mails) >= MaxMailOrder {
 			return a, errForm
 		}
-		if !seen[id] {
-			seen[id] = true
+		if !slices.Contains(a.mails, id) { // there are few: a form is short
 			a.mails = append(a.mails, id)
 		}
 	}
@@ -214,17 +209,14 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.fail(w, tooLong)
-		} else {
-			s.fail(w, noSense)
-		}
+	err := r.ParseForm()
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		s.fail(w, tooLong)
 		return
 	}
-	a, err := readAsk(r.PostForm)
+	a, wrong := readAsk(r.PostForm)
 	switch {
-	case err != nil:
+	case err != nil || wrong != nil:
 		s.fail(w, noSense)
 	case !s.forms.genuine(ticket, a.form):
 		s.fail(w, formNotGenuine)
@@ -236,15 +228,13 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, s.wrongOf(r, err))
 			return
 		}
-		s.metrics.counter("weir_self_service_requests_total", "done").Inc()
+		s.count("done")
 		// with which the link has ended: whoever has the old address must not act any more
 		if said.Code == saidContact {
 			s.write(w, http.StatusOK, "wrong", contactChanged)
 			return
 		}
-		// To the page by the same address, whatever a web server in front made of it.
-		w.Header().Set("Location", "?said="+url.QueryEscape(s.forms.write(ticket, said)))
-		w.WriteHeader(http.StatusSeeOther)
+		s.sendBack(w, ticket, said)
 	}
 }
 

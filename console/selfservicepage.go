@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -34,8 +35,7 @@ var pages = template.Must(template.New("selfservice").Funcs(template.FuncMap{
 var pagePolicy = func() string {
 	sum := sha256.Sum256([]byte(pageCSS))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; img-src data:; form-action 'self'; " +
-		"frame-ancestors 'none'; base-uri 'none'"
+		"'; form-action 'self'"
 }()
 
 // bytesOf writes a size as mail programs do.
@@ -101,13 +101,11 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, notGenuine)
 		return
 	}
-	v, err := s.desk.Page(r.Context(), ticket)
-	if err != nil {
-		s.fail(w, s.wrongOf(r, err))
+	v, ok := s.view(w, r, ticket)
+	if !ok {
 		return
 	}
-	s.metrics.counter("weir_self_service_requests_total", "shown").Inc()
-	v.bound()
+	s.count("shown")
 	isNew, other := v.waits()
 	page := struct {
 		PageView
@@ -123,6 +121,27 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 		page.Title = page.Said.Say() // which is what those hear first who do not see the page
 	}
 	s.write(w, http.StatusOK, "page", page)
+}
+
+// view returns what the holder of a ticket sees, within the bounds of a page, or answers that it cannot be shown.
+func (s *SelfService) view(w http.ResponseWriter, r *http.Request, ticket string) (PageView, bool) {
+	v, err := s.desk.Page(r.Context(), ticket)
+	if err != nil {
+		s.fail(w, s.wrongOf(r, err))
+		return v, false
+	}
+	v.bound()
+	return v, true
+}
+
+func (s *SelfService) count(result string) {
+	s.metrics.counter("weir_self_service_requests_total", result).Inc()
+}
+
+// sendBack sends the user to their page by the same address, whatever a web server in front made of it.
+func (s *SelfService) sendBack(w http.ResponseWriter, ticket string, said result) {
+	w.Header().Set("Location", "?said="+url.QueryEscape(s.forms.write(ticket, said)))
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 // bound leaves out what is over the bounds of a page.
@@ -153,29 +172,22 @@ func (v *PageView) last() (id store.MailID) {
 
 // confirm asks whether mail is really to be deleted. Nothing is done by it.
 func (s *SelfService) confirm(w http.ResponseWriter, r *http.Request, ticket string, a ask) {
-	v, err := s.desk.Page(r.Context(), ticket)
-	if err != nil {
-		s.fail(w, s.wrongOf(r, err))
+	v, ok := s.view(w, r, ticket)
+	if !ok {
 		return
 	}
-	v.bound()
 	all := a.do == "ask-delete-all"
-	wanted := map[store.MailID]bool{}
-	for _, id := range a.mails {
-		wanted[id] = true
-	}
 	var chosen []PageMail
 	for _, m := range v.Mails {
-		if all && (a.upTo == 0 || m.ID <= a.upTo) || wanted[m.ID] {
+		if all && (a.upTo == 0 || m.ID <= a.upTo) || slices.Contains(a.mails, m.ID) {
 			chosen = append(chosen, m)
 		}
 	}
 	if len(chosen) == 0 {
-		w.Header().Set("Location", "?said="+s.forms.write(ticket, result{Code: saidNothing}))
-		w.WriteHeader(http.StatusSeeOther)
+		s.sendBack(w, ticket, result{Code: saidNothing})
 		return
 	}
-	s.metrics.counter("weir_self_service_requests_total", "shown").Inc()
+	s.count("shown")
 	s.write(w, http.StatusOK, "confirm", struct {
 		PageView
 		Rows []mailRow
@@ -237,7 +249,7 @@ func (s *SelfService) fail(w http.ResponseWriter, p wrong) {
 		what = "failed"
 		w.Header().Set("Retry-After", "60")
 	}
-	s.metrics.counter("weir_self_service_requests_total", what).Inc()
+	s.count(what)
 	s.write(w, p.Code, "wrong", p)
 }
 

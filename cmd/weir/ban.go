@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,10 +60,7 @@ func (t *terminal) bans(all *console.BanPage, filter string, now time.Time) {
 	}
 	rows := table{heads: []string{"who", "why", "by", "since", "until", "left"}}
 	for _, b := range all.Bans {
-		until := "for good"
-		if !b.Until.IsZero() {
-			until = moment(b.Until)
-		}
+		until := cmp.Or(moment(b.Until), "for good")
 		rows.row(text(b.Who), text(b.Reason), text(b.By), text(moment(b.Since)), text(until), text(left(b.Until, now)))
 	}
 	t.write(&rows)
@@ -95,10 +93,7 @@ func left(until, now time.Time) string {
 			d -= n * unit.of
 		}
 	}
-	if b.Len() == 0 {
-		return "0s"
-	}
-	return b.String()
+	return cmp.Or(b.String(), "0s")
 }
 
 // banWho names who is meant.
@@ -136,23 +131,18 @@ func (c *banAddCommand) Run(t *terminal) error {
 		return fmt.Errorf("%s has the address that you are logged in from, %s: you might lock yourself out (--force "+
 			"does it all the same)", c.Who, home)
 	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
 	order := console.BanOrder{Who: c.Who, Reason: c.Reason}
 	if c.For != nil {
 		order.For = *c.For
 	}
-	r, err := client.Ban(context.Background(), order)
-	if err != nil {
-		return err
-	}
-	until := "for good"
-	if !r.Ban.Until.IsZero() {
-		until = "until " + moment(r.Ban.Until)
-	}
-	return c.tell(t, r, fmt.Sprintf("%s is banned %s", printable(r.Ban.Who), until))
+	return c.do(t, func(client *console.Client, ctx context.Context) (console.BanResult, error) {
+		return client.Ban(ctx, order)
+	}, func(b console.Ban) string {
+		if b.Until.IsZero() {
+			return "banned for good"
+		}
+		return "banned until " + moment(b.Until)
+	})
 }
 
 func (c *banWho) has(addr netip.Addr) bool {
@@ -170,27 +160,20 @@ func loggedInFrom() netip.Addr {
 type banRemoveCommand struct{ banWho }
 
 func (c *banRemoveCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	r, err := client.Unban(context.Background(), c.Who)
-	if err != nil {
-		return err
-	}
-	return c.tell(t, r, fmt.Sprintf("%s is no longer banned", printable(r.Ban.Who)))
+	return c.do(t, func(client *console.Client, ctx context.Context) (console.BanResult, error) {
+		return client.Unban(ctx, c.Who)
+	}, func(console.Ban) string { return "no longer banned" })
 }
 
-// tell says what was done, and what the operator should know about it.
-func (c *banWho) tell(t *terminal, r console.BanResult, done string) error {
-	if c.JSON {
-		return t.json(r)
-	}
-	for _, w := range r.Warnings {
-		fmt.Fprintf(t.err, "%s %s\n", "warning:", printable(w))
-	}
-	_, err := fmt.Fprintln(t.out, done)
-	return err
+// do changes the list, prints the warnings and says what is now true of the ban.
+func (c *banWho) do(t *terminal, call func(*console.Client, context.Context) (console.BanResult, error),
+	now func(console.Ban) string) error {
+	return ask(t, c.target, c.JSON, call, func(r *console.BanResult) {
+		for _, w := range r.Warnings {
+			fmt.Fprintln(t.err, "warning:", printable(w))
+		}
+		fmt.Fprintf(t.out, "%s is %s\n", printable(r.Ban.Who), now(r.Ban))
+	})
 }
 
 // invalid shows the invalid list, and whether it is safe, in the status.

@@ -38,16 +38,9 @@ func newLog(to io.Writer, tty bool) *logger {
 func (l *logger) close() { l.outlet.Close(logPatience) }
 
 func (l *logger) configure(c config.Log) {
-	switch c.Level {
-	case config.LevelDebug:
-		l.level.Set(slog.LevelDebug)
-	case config.LevelWarn:
-		l.level.Set(slog.LevelWarn)
-	case config.LevelError:
-		l.level.Set(slog.LevelError)
-	default:
-		l.level.Set(slog.LevelInfo)
-	}
+	levels := map[config.Level]slog.Level{config.LevelDebug: slog.LevelDebug, config.LevelWarn: slog.LevelWarn,
+		config.LevelError: slog.LevelError}
+	l.level.Set(levels[c.Level]) // info is the zero value
 	l.json.Store(c.Format == config.FormatJSON || c.Format != config.FormatText && !l.tty)
 }
 

@@ -117,16 +117,11 @@ a limiter takes %s.
 		fmt.Fprintf(t.out, "Where the burst is small, half of all this is enough: --burst tells.\n")
 	}
 
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head,
-		fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers)))
-	t.write(otherK(p, o))
+	t.section(fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers), otherK(p, o))
 
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "What other memory would do"))
-	t.write(otherMemory(p, o))
+	t.section("What other memory would do", otherMemory(p, o))
 
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head,
-		fmt.Sprintf("What an innocent network can expect while %d attack", o.Attackers)))
-	t.write(neighbours(p, o))
+	t.section(fmt.Sprintf("What an innocent network can expect while %d attack", o.Attackers), neighbours(p, o))
 	fmt.Fprintf(t.out, `
 Attackers drain some of its %d limiters, and what those would have given is
 gone. Who asks for little is refused only when all are drained; who uses much

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -29,11 +29,8 @@ type queueListCommand struct {
 }
 
 func (c *queueListCommand) Validate() error {
-	if c.Limit < 0 {
-		return errors.New("--limit: at least 0")
-	}
 	_, err := c.state()
-	return err
+	return cmp.Or(checkLimit(c.Limit), err)
 }
 
 func (c *queueListCommand) state() (s store.State, err error) {
@@ -158,11 +155,7 @@ func (t *terminal) showMail(m *console.MailView) {
 	}
 	line("mail", m.ID.String())
 	line("user", m.Letter.User)
-	sender := m.Sender
-	if sender == "" {
-		sender = "nobody (the null sender)"
-	}
-	line("sender", sender)
+	line("sender", cmp.Or(m.Sender, "nobody (the null sender)"))
 	line("subject", m.Subject)
 	line("gate", m.Gate)
 	if m.Source.IsValid() {
@@ -174,7 +167,7 @@ func (t *terminal) showMail(m *console.MailView) {
 	rows := table{heads: []string{"recipient", "state", "due", "tries", "said last"}}
 	for _, a := range m.To {
 		due := ""
-		if !a.Due.IsZero() && (a.State == store.Ready || a.State == store.Sending) {
+		if a.State == store.Ready || a.State == store.Sending {
 			due = moment(a.Due)
 		}
 		rows.row(text(a.Address), text(a.State.String()), text(due), number(a.Attempt), text(a.Status))

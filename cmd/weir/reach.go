@@ -62,10 +62,7 @@ func (t *terminal) flagged(p *console.ReachPage) {
 	}
 	rows := table{heads: []string{"user", "throttle", "since", "why", "what holds"}}
 	for _, v := range p.Users {
-		since, why := "", text(v.Why)
-		if !v.Since.IsZero() {
-			since = moment(v.Since)
-		}
+		why := text(v.Why)
 		if v.Problem != "" {
 			why = cell{text: v.Problem, tint: tabular.Bad}
 		}
@@ -73,7 +70,7 @@ func (t *terminal) flagged(p *console.ReachPage) {
 		if v.Shadow {
 			holds = "nothing (shadow)"
 		}
-		rows.row(text(v.User), text(v.Throttle), text(since), why, text(holds))
+		rows.row(text(v.User), text(v.Throttle), text(moment(v.Since)), why, text(holds))
 	}
 	t.write(&rows)
 	if p.More {

@@ -14,6 +14,7 @@ import (
 	"weir/internal/tabular"
 	"weir/lab/simulate"
 	"weir/throttle/outbreak"
+	"weir/throttle/reach"
 )
 
 type simulateCommand struct {
@@ -77,19 +78,33 @@ func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttl
 	return found[names[0]], nil
 }
 
-func (r rule) mail() (outbreak.Options, error) {
+// chosen returns the options of the throttle that is meant; those of weir where there is no configuration.
+func chosen[T interface{ WithDefaults() T }](r rule, kind string, of func(config.Throttle) *T) (T, error) {
+	o := new(T)
 	cfg, err := r.load()
+	if err == nil && cfg != nil {
+		o, err = pick(r, cfg, kind, of)
+	}
 	if err != nil {
-		return outbreak.Options{}, err
+		return *new(T), err
 	}
-	if cfg == nil {
-		return outbreak.Options{}.WithDefaults(), nil
+	return (*o).WithDefaults(), nil
+}
+
+func (r rule) mail() (outbreak.Options, error) {
+	return chosen(r, "mail", func(t config.Throttle) *outbreak.Options { return t.Mail })
+}
+
+func (r rule) reach() (reach.Options, error) {
+	return chosen(r, "reach", func(t config.Throttle) *reach.Options { return t.Reach })
+}
+
+// checkUsers checks how many users are to be listed.
+func checkUsers(n int) error {
+	if n < 0 || n > simulate.MaxWorst {
+		return fmt.Errorf("--users: %d is out of bounds (0 to %d)", n, simulate.MaxWorst)
 	}
-	o, err := pick(r, cfg, "mail", func(t config.Throttle) *outbreak.Options { return t.Mail })
-	if err != nil {
-		return outbreak.Options{}, err
-	}
-	return o.WithDefaults(), nil
+	return nil
 }
 
 // A mailLimits are parameters of a mail throttle that are tried instead of what is configured.

@@ -252,7 +252,7 @@ func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
 	t.paragraph(fmt.Sprintf("Stamps were asked for during %s, at most 2^%.1f hashes: %s on a phone. %s",
 		seconds(s.Asked), s.Peak.Bits(), seconds(s.PeakPhone), after))
 	if width := widthOf(t.out); width > 0 {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "What a stamp took a phone"))
+		t.section("What a stamp took a phone", nil)
 		for _, line := range pricePlot(s.Points, width) {
 			fmt.Fprintln(t.out, line)
 		}

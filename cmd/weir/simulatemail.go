@@ -11,7 +11,6 @@ import (
 	"weir/lab/simulate"
 	"weir/throttle/outbreak"
 	"weir/throttle/reach"
-	"weir/throttle/stamp"
 )
 
 type mailLog struct {
@@ -43,7 +42,7 @@ func (l mailLog) read(t *terminal, take func(simulate.Entry) error) (simulate.Lo
 		}
 		if mails++; mails%4096 == 0 {
 			if done, total := log.Progress(); total > 0 { // a pipe does not say how much there is
-				b.show(stamp.Work(done), stamp.Work(total))
+				b.bytes(done, total)
 			}
 		}
 		if err := take(e); err != nil {
@@ -119,9 +118,7 @@ func (c *simulateMailCommand) Validate() error {
 	if !(c.DelayedAtMost >= 0 && c.DelayedAtMost <= 1) {
 		all = append(all, fmt.Errorf("--delayed-at-most: %s is no share of the mails (0%% to 100%%)", c.DelayedAtMost))
 	}
-	if c.Users < 0 || c.Users > simulate.MaxWorst {
-		all = append(all, fmt.Errorf("--users: %d is out of bounds (0 to %d)", c.Users, simulate.MaxWorst))
-	}
+	all = append(all, checkUsers(c.Users))
 	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)
 }
 

@@ -171,13 +171,12 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 	if c.Config != "" {
 		whose = "As configured"
 	}
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, whose+": "+paramsLine(p)))
 	b = &table{heads: []string{"a minute", "passed", "held", "stopped after"}}
 	for _, r := range rows {
 		passed, held, stopped := virusText(r.Given)
 		b.row(right(fmt.Sprint(r.Rate)), right(passed), right(held), right(stopped))
 	}
-	t.write(b)
+	t.section(whose+": "+paramsLine(p), b)
 	fmt.Fprint(t.out,
 		"\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had "+
 			"spent his slack.\n")

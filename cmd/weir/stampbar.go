@@ -61,6 +61,9 @@ func (b *bar) show(done, expected stamp.Work) {
 	fmt.Fprintf(b.t.err, "\r\x1b[K%s", b.line(float64(done)/max(float64(expected), 1), now.Sub(b.began)))
 }
 
+// bytes shows progress that is told as so many of a total.
+func (b *bar) bytes(done, total int64) { b.show(stamp.Work(max(done, 0)), stamp.Work(max(total, 0))) }
+
 // line is the bar as text. Luck decides how much there is to do: what is over the expected is nearly done.
 func (b *bar) line(share float64, passed time.Duration) string {
 	left := "any moment now"

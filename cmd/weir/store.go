@@ -10,7 +10,6 @@ import (
 	"weir/internal/tabular"
 	"weir/store"
 	"weir/store/sqlite"
-	"weir/throttle/stamp"
 )
 
 type storeCommand struct {
@@ -54,7 +53,7 @@ func (c *storeCheckCommand) Run(t *terminal) error {
 	ctx, release := interruptible()
 	defer release()
 	b := t.bar("check")
-	found, err := sqlite.Check(ctx, folder, func(done, total int64) { b.show(stamp.Work(done), stamp.Work(total)) })
+	found, err := sqlite.Check(ctx, folder, b.bytes)
 	b.clear()
 	if err != nil {
 		return offline(err)
@@ -135,8 +134,7 @@ func (c *storeSalvageCommand) Run(t *terminal) error {
 	ctx, release := interruptible()
 	defer release()
 	b := t.bar("salvage")
-	done, err := sqlite.Salvage(ctx, folder, time.Now(),
-		func(done, total int64) { b.show(stamp.Work(done), stamp.Work(total)) })
+	done, err := sqlite.Salvage(ctx, folder, time.Now(), b.bytes)
 	b.clear()
 	if ctx.Err() != nil {
 		return errors.New("interrupted: " + sqlite.File + " is as it was")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"weir/config"
@@ -48,6 +49,14 @@ func ask[T any](t *terminal, to target, asJSON bool, call func(*console.Client, 
 		return t.json(answer)
 	}
 	show(&answer)
+	return nil
+}
+
+// checkLimit checks a --limit for which 0 means all.
+func checkLimit(limit int) error {
+	if limit < 0 {
+		return errors.New("--limit: at least 0")
+	}
 	return nil
 }
 

@@ -79,6 +79,14 @@ func (t *terminal) write(b *table) {
 	}
 }
 
+// section writes a heading and what is below it.
+func (t *terminal) section(head string, b *table) {
+	io.WriteString(t.out, "\n"+t.paint(tabular.Head, head)+"\n")
+	if b != nil {
+		t.write(b)
+	}
+}
+
 // printable shows what a terminal would obey: names come from clients.
 func printable(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(s) {
