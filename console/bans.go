@@ -14,20 +14,19 @@ import (
 // MaxBanPage is how many bans one answer holds, so that an answer is never larger than a client reads.
 const MaxBanPage = 10_000
 
-// Bans is the invalid list as commands work it. All of it is safe for concurrent use.
+// Bans is the block list, for commands. It is safe for concurrent use.
 type Bans interface {
-	// BanStatus sums the list up.
 	BanStatus() BanStatus
 	// Bans returns a part of the list.
 	Bans(BanQuery) (BanPage, error)
-	// Ban puts somebody on the list, for an operator. It returns when the ban is kept over restarts, or with a warning
-	// that it is not.
+	// Ban adds a ban for an operator. It returns when a restart would keep the ban, or with a warning that it would
+	// not.
 	Ban(ctx context.Context, o BanOrder, by string) (BanResult, error)
-	// Unban takes somebody off the list, and returns what the ban was.
+	// Unban removes a ban and returns it.
 	Unban(ctx context.Context, who, by string) (BanResult, error)
 }
 
-// A Ban says who is not served, as people write it.
+// A Ban is an entry of the block list, in the form that operators write.
 type Ban struct {
 	Who      string    `json:"who"`              // an address, a network, or client: and an id
 	Reason   string    `json:"reason,omitempty"` // why
@@ -37,7 +36,7 @@ type Ban struct {
 	Until    time.Time `json:"until,omitzero"` // left out: for good
 }
 
-// BanStatus is the invalid list at a glance.
+// BanStatus sums up the block list.
 type BanStatus struct {
 	Clients   int    `json:"clients"`
 	Networks  int    `json:"networks"`
@@ -86,7 +85,7 @@ type StorePart struct {
 	Error    string `json:"error,omitempty"` // why it cannot be written; empty when it can
 }
 
-// A BanQuery asks for a part of the invalid list.
+// A BanQuery asks for a part of the block list.
 type BanQuery struct {
 	// a text in who, why or by; an address or a network also finds the networks that have it, and those in it
 	Filter string
@@ -94,7 +93,7 @@ type BanQuery struct {
 	Limit  int    // at most MaxBanPage, which is the default
 }
 
-// A BanPage is a part of the invalid list, in order: networks by address, then clients by id.
+// A BanPage is a part of the block list, in order: networks by address, then clients by id.
 type BanPage struct {
 	Bans  []Ban  `json:"bans"`
 	Total int    `json:"total"`          // how many the filter finds, over all pages
@@ -108,7 +107,7 @@ type BanOrder struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
-// A BanResult is what became of a ban.
+// A BanResult is the result of a BanOrder.
 type BanResult struct {
 	Ban      Ban      `json:"ban"`
 	Kept     bool     `json:"kept"`               // it is safe: a restart changes nothing
@@ -132,18 +131,18 @@ func (c *Control) banHandlers(mux *http.ServeMux) {
 	}))
 }
 
-// Bans returns a part of the invalid list.
+// Bans returns a part of the block list.
 func (c *Client) Bans(ctx context.Context, q BanQuery) (BanPage, error) {
 	return fetch[BanPage](ctx, c, http.MethodGet,
 		withQuery("/v1/bans", "filter", q.Filter, "after", q.After, "limit", ifSet(q.Limit)), nil)
 }
 
-// Ban puts somebody on the invalid list.
+// Ban adds a ban to the block list.
 func (c *Client) Ban(ctx context.Context, o BanOrder) (BanResult, error) {
 	return fetch[BanResult](ctx, c, http.MethodPost, "/v1/bans", o)
 }
 
-// Unban takes somebody off the invalid list, and returns what the ban was.
+// Unban removes a ban from the block list and returns it.
 func (c *Client) Unban(ctx context.Context, who string) (BanResult, error) {
 	return fetch[BanResult](ctx, c, http.MethodDelete, "/v1/bans?who="+url.QueryEscape(who), nil)
 }
@@ -153,12 +152,12 @@ const anOperator = "operator"
 
 type connKey struct{}
 
-// withConn lets handlers see the connection, and so who is at its other end.
+// withConn gives handlers the connection, which knows the user at its other end.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// operator is the name of the user who asks.
+// operator is the name of the user who sent a request.
 func operator(r *http.Request) string {
 	c, _ := r.Context().Value(connKey{}).(net.Conn)
 	if b, ok := c.(*boundedConn); ok {

@@ -9,8 +9,8 @@ import (
 	"weir/store"
 )
 
-// observed are the metrics that are read from the backend when somebody scrapes. Throttles count with plain atomics, so
-// that judging an event costs no more than it must. Names that end in _total are counters, all others gauges.
+// observed are the metrics that are read from the backend at each scrape. Throttles count with plain atomics: judging
+// an event must stay cheap. Names that end in _total are counters, all others gauges.
 var observed = []struct{ name, help, labels string }{
 	{"weir_throttle_verdicts_total", "Verdicts by throttle and by the rule that decided; policy is empty for " +
 		"admissions and where no rule is named. Mode shadow counts what was not acted upon.",
@@ -102,13 +102,13 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// A scrape is what one scrape is told.
+// A scrape takes the values of one scrape.
 type scrape struct {
 	descs map[string]*prometheus.Desc
 	out   chan<- prometheus.Metric
 }
 
-// put tells the value of one series.
+// put adds the value of one series.
 func put[N int | int64 | uint64 | float64](s scrape, name string, n N, labels ...string) {
 	kind := prometheus.GaugeValue
 	if strings.HasSuffix(name, "_total") {
@@ -117,7 +117,6 @@ func put[N int | int64 | uint64 | float64](s scrape, name string, n N, labels ..
 	s.out <- prometheus.MustNewConstMetric(s.descs[name], kind, float64(n), labels...)
 }
 
-// oneIf is 1 where something holds.
 func oneIf(holds bool) float64 {
 	if holds {
 		return 1

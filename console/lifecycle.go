@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// lifecycle is what the servers of this package share. New, Listen, Start and Stop are called in this order, by one
+// lifecycle is shared by the servers of this package. New, Listen, Start and Stop are called in this order, by one
 // goroutine.
 type lifecycle struct {
 	http     *http.Server
@@ -18,7 +18,7 @@ type lifecycle struct {
 	served   sync.WaitGroup
 }
 
-// newHTTPServer returns a server with bounds that suit small questions and short answers.
+// newHTTPServer returns a server with bounds for small requests and short answers.
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -101,7 +101,7 @@ func NewMetrics(version string) *Metrics {
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// A rate over a series that appears with its first event misses that event: what is known beforehand is declared.
+	// A rate over a series that appears with its first event misses that event. So known series are declared.
 	m.counter("weir_reloads_total", resultName(true))
 	m.counter("weir_reloads_total", resultName(false))
 	m.counter("weir_api_expired_holds_total")
@@ -136,7 +136,7 @@ func (m *Metrics) forget(kind, gate string) {
 	}
 }
 
-// Watch adds what is read from a backend. It is called once.
+// Watch adds the metrics that are read from a backend. It is called once.
 func (m *Metrics) Watch(b Backend) { m.registry.MustRegister(newCollector(b)) }
 
 // Handler answers a scrape.

@@ -22,7 +22,7 @@ const (
 	boundControl = "control_connections"
 )
 
-// A Server is the TCP side of the console: it shows and changes nothing. New, Listen, Start and Stop are called in this
+// A Server is the TCP side of the console. It changes nothing. New, Listen, Start and Stop are called in this
 // order, by one goroutine; Configure at any time.
 type Server struct {
 	listen  string
@@ -41,7 +41,7 @@ func New(o Options, b Backend, m *Metrics, log *slog.Logger) *Server {
 	return s
 }
 
-// Configure changes who may connect, and by which names. The address stays what it was.
+// Configure changes who may connect, and by which names. The address stays the same.
 func (s *Server) Configure(o Options) {
 	o = o.WithDefaults()
 	s.guard.Store(&guard{allow: o.Allow, hosts: o.Hosts})

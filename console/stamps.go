@@ -1,6 +1,6 @@
 package console
 
-// A Stamp is what a throttle asks for and takes.
+// A Stamp is the state of a throttle that asks for stamps.
 type Stamp struct {
 	Algorithm  string            `json:"algorithm"`
 	Work       map[string]uint64 `json:"work"` // asked for now, in operations, by gate; 0 while nothing is asked
@@ -19,7 +19,7 @@ type Stamp struct {
 	Busy       uint64            `json:"busy"`  // stamps not looked at, as too many costly ones are (verify_queue)
 }
 
-// Most is the work asked for at the gate where most is asked.
+// Most is the highest work that any gate asks for.
 func (s *Stamp) Most() (most uint64) {
 	for _, w := range s.Work {
 		most = max(most, w)

@@ -13,7 +13,7 @@ import (
 	"weir/store"
 )
 
-// Bounds of what is said about users.
+// Bounds of the fields of users.
 const (
 	MaxUserPage = 1000
 	MaxPassword = 1024 // bytes
@@ -62,7 +62,7 @@ type UserPage struct {
 	Next  string     `json:"next,omitempty"` // what to go on after; empty when that was all
 }
 
-// A NewUser is a user who is to be added.
+// A NewUser is a user to add.
 type NewUser struct {
 	Name     string   `json:"name"`
 	Password string   `json:"password,omitempty"` // none: they cannot log in
@@ -72,7 +72,7 @@ type NewUser struct {
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
-// A UserChange says what is to be different about a user. What is left out stays.
+// A UserChange changes a user. Fields that are left out stay as they are.
 type UserChange struct {
 	Name          string            `json:"name"`
 	Contact       *string           `json:"contact,omitempty"`
@@ -83,7 +83,7 @@ type UserChange struct {
 	Disabled      *bool             `json:"disabled,omitempty"`
 }
 
-// A UserOrder asks for something to be done about a user.
+// A UserOrder changes the password of a user, stops or resumes them.
 type UserOrder struct {
 	Name     string `json:"name"`
 	Password string `json:"password,omitempty"`
@@ -91,7 +91,7 @@ type UserOrder struct {
 	Slow     bool   `json:"slow,omitempty"`
 }
 
-// checkUser returns what makes no sense about what is said of a user.
+// checkUser returns the first error in the fields of a user.
 func checkUser(name string, contact *string, limits map[string]string, senders ...[]string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -134,7 +134,7 @@ func checkPassword(password string) error {
 	return nil
 }
 
-// noUser is said where a user is not there.
+// noUser is missing for a user.
 func noUser(err error, name string) error { return missing(err, "there is no user %q", name) }
 
 func (c *Control) userHandlers(mux *http.ServeMux) {
@@ -231,7 +231,7 @@ func (c *Client) Users(ctx context.Context, q UserQuery) (UserPage, error) {
 		withQuery("/v1/users", "after", q.After, "stopped", stopped, "limit", ifSet(q.Limit)), nil)
 }
 
-// User returns a user, and how they stand.
+// User returns a user and their state.
 func (c *Client) User(ctx context.Context, name string) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodGet, "/v1/user?name="+url.QueryEscape(name), nil)
 }
@@ -240,17 +240,17 @@ func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/users", n)
 }
 
-// SetUser changes what is given about a user.
+// SetUser changes the given fields of a user.
 func (c *Client) SetUser(ctx context.Context, change UserChange) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/set", change)
 }
 
-// Passwd gives a user another password.
+// Passwd changes the password of a user.
 func (c *Client) Passwd(ctx context.Context, name, password string) error {
 	return c.call(ctx, http.MethodPost, "/v1/user/passwd", UserOrder{Name: name, Password: password}, nil)
 }
 
-// RemoveUser takes a user away.
+// RemoveUser removes a user.
 func (c *Client) RemoveUser(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/user?name="+url.QueryEscape(name), nil, nil)
 }
@@ -259,7 +259,7 @@ func (c *Client) StopUser(ctx context.Context, name, why string) (UserView, erro
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/stop", UserOrder{Name: name, Why: why})
 }
 
-// ResumeUser lets a stopped user go on.
+// ResumeUser lets a stopped user send again.
 func (c *Client) ResumeUser(ctx context.Context, name string, slow bool) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/resume", UserOrder{Name: name, Slow: slow})
 }

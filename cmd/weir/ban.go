@@ -69,7 +69,7 @@ func (t *terminal) bans(all *console.BanPage, filter string, now time.Time) {
 	}
 }
 
-// left is how long it is until a time, in two units at most; empty where there is no end.
+// left is the time that remains, in at most two units; empty for a ban without an end.
 func left(until, now time.Time) string {
 	if until.IsZero() {
 		return ""
@@ -96,7 +96,6 @@ func left(until, now time.Time) string {
 	return cmp.Or(b.String(), "0s")
 }
 
-// banWho names who is meant.
 type banWho struct {
 	target
 	JSON bool   `name:"json" help:"Print the ban as JSON."`
@@ -150,7 +149,7 @@ func (c *banWho) has(addr netip.Addr) bool {
 	return err == nil && addr.IsValid() && key.Prefix.IsValid() && key.Prefix.Contains(addr)
 }
 
-// loggedInFrom is where an operator sits who came by ssh, as far as ssh tells.
+// loggedInFrom is the address that the operator came from by ssh; invalid where ssh does not say.
 func loggedInFrom() netip.Addr {
 	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ")
 	addr, _ := netip.ParseAddr(from)
@@ -176,7 +175,7 @@ func (c *banWho) do(t *terminal, call func(*console.Client, context.Context) (co
 	})
 }
 
-// invalid shows the invalid list, and whether it is safe, in the status.
+// invalid is the part of the status about the block list, and about parts of the store that cannot be written.
 func (t *terminal) invalid(s *console.Status) {
 	b := s.Bans
 	fmt.Fprintf(t.out, "bans: %s, %s", count(b.Clients, "client"), count(b.Networks, "network"))

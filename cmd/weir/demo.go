@@ -30,7 +30,7 @@ func (c *demoCommand) Run(t *terminal) error {
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer release()
 	defer context.AfterFunc(ctx, release)()
-	// Whoever read the output may go. That ends the demo as well, and what it made is cleaned up behind it.
+	// The reader of the output may close it. That ends the demo too, and its files are removed.
 	ctx, quit := signal.NotifyContext(ctx, syscall.SIGPIPE)
 	defer quit()
 	o := demo.Options{For: c.For, JSON: c.JSON, Out: t.out, Err: t.err, Colour: t.colour, Version: versionOf().Version}

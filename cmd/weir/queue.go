@@ -79,7 +79,7 @@ func (t *terminal) queue(all *console.MailPage) {
 	}
 }
 
-// recipients names those that a mail still has to reach, in a few words.
+// recipients names the first recipient that is not delivered yet, and says how many more there are.
 func recipients(m console.MailLine) string {
 	switch n := len(m.To) + m.More; {
 	case n == 0:
@@ -118,7 +118,6 @@ func tries(to []store.Addressee) (most int) {
 	return most
 }
 
-// bytesOf writes a size as people read it.
 func bytesOf(n int64) string {
 	switch {
 	case n < 1000:
@@ -184,7 +183,7 @@ func (t *terminal) showMail(m *console.MailView) {
 	}
 }
 
-// shown is a line of a header as a terminal may have it: a tab is common there and does no harm.
+// shown makes a header line safe for a terminal. Tabs stay: they are common and harmless.
 func shown(line string) string {
 	parts := strings.Split(line, "\t")
 	for i, p := range parts {

@@ -88,7 +88,7 @@ func (c *queueRetryCommand) Run(t *terminal) error {
 	return c.run(t, "to be tried now", (*console.Client).Retry, console.MailOrder{Mails: c.ids()})
 }
 
-// run gives an order and says what was done. That some mails were not there is told; that none was is a failure.
+// run gives an order and prints what was done. Messages that are missing are listed, and make the command fail.
 func (c *mailFlags) run(t *terminal, done string,
 	do func(*console.Client, context.Context, console.MailOrder) (console.MailResult, error),
 	o console.MailOrder) error {

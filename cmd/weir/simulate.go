@@ -38,7 +38,7 @@ func (r rule) validate() error {
 	return nil
 }
 
-// load reads the configuration, which needs no gate; nil where there is none.
+// load reads the configuration, which needs no gate. It returns nil if none is given.
 func (r rule) load() (*config.Config, error) {
 	if r.Config == "" {
 		return nil, nil
@@ -51,7 +51,7 @@ func (r rule) load() (*config.Config, error) {
 	return &full, nil
 }
 
-// pick finds the throttle that is meant, among those of a kind.
+// pick finds the throttle that the flags mean, among those of one kind.
 func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttle) *T) (*T, error) {
 	found := map[string]*T{}
 	for name, t := range cfg.Throttles {
@@ -78,7 +78,7 @@ func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttl
 	return found[names[0]], nil
 }
 
-// chosen returns the options of the throttle that is meant; those of weir where there is no configuration.
+// chosen returns the options of the throttle that the flags mean, or weir's defaults without a configuration.
 func chosen[T interface{ WithDefaults() T }](r rule, kind string, of func(config.Throttle) *T) (T, error) {
 	o := new(T)
 	cfg, err := r.load()
@@ -107,7 +107,7 @@ func checkUsers(n int) error {
 	return nil
 }
 
-// A mailLimits are parameters of a mail throttle that are tried instead of what is configured.
+// mailLimits are parameters of a mail throttle that replace those of the configuration.
 type mailLimits struct {
 	WorkingSet *int       `placeholder:"N" help:"Try this size of the working set."`
 	Rate       *weir.Rate `placeholder:"RATE" help:"Try this rate, such as 2/m, for mails to one and to several."`
@@ -116,7 +116,6 @@ type mailLimits struct {
 	Stop       *int       `placeholder:"N" help:"Try this number of waiting recipients, above which a user is stopped."`
 }
 
-// limits are the parameters as a configuration has them.
 func (l mailLimits) limits() outbreak.Limits {
 	out := outbreak.Limits{WorkingSet: l.WorkingSet, MaxSlack: l.MaxSlack, MaxMSlack: l.MaxMSlack, Stop: l.Stop}
 	if l.Rate != nil {
@@ -133,7 +132,7 @@ func (l mailLimits) validate() error {
 	return asFlags(l.limits().Validate())
 }
 
-// over puts the parameters into options. Users who have limits of their own keep them.
+// over puts the parameters into options. Users with limits of their own keep those.
 func (l mailLimits) over(o outbreak.Options) outbreak.Options {
 	if l.Rate != nil {
 		o.Rate, o.MultiRate = *l.Rate, weir.Rate{}
@@ -148,7 +147,7 @@ func (l mailLimits) over(o outbreak.Options) outbreak.Options {
 	return o
 }
 
-// asFlags says mistakes in fields as mistakes in the flags of the same names.
+// asFlags turns errors about fields into errors about the flags of the same names.
 func asFlags(err error) error {
 	var all []error
 	for _, mistake := range weir.FieldErrors(err) {
@@ -159,7 +158,7 @@ func asFlags(err error) error {
 	return errors.Join(all...)
 }
 
-// seconds is a time for people, in as much detail as matters to them; for ever where it is below zero.
+// seconds writes a time with few digits; below zero it means never.
 func seconds(s float64) string {
 	switch {
 	case s < 0:
@@ -176,7 +175,7 @@ func seconds(s float64) string {
 	return weir.Duration(time.Duration(s * 1e9).Round(time.Minute)).String()
 }
 
-// paramsLine says in one line what a mail throttle was run with.
+// paramsLine is one line with the parameters of a mail throttle.
 func paramsLine(p outbreak.Params) string {
 	rate := simulate.RateText(p.Every)
 	if p.MultiEvery != p.Every {
@@ -195,7 +194,7 @@ func virusText(r simulate.VirusRange) (passed, held, stopped string) {
 // capital begins a sentence.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// paragraph writes sentences in lines that are easy to read.
+// paragraph writes text in lines of readable width.
 func (t *terminal) paragraph(text string) {
 	width := 80
 	if w := widthOf(t.out); w > 0 {

@@ -25,7 +25,7 @@ func (l mailLog) options() simulate.LogOptions {
 	return simulate.LogOptions{Format: simulate.LogFormat(l.Format), Year: l.Year, Clients: l.Client, Local: l.Local}
 }
 
-// read reads the log from end to end, and shows how far it is. What take does not take is left out, and counted.
+// read reads the whole log and shows progress. Messages for which take returns an error are left out and counted.
 func (l mailLog) read(t *terminal, take func(simulate.Entry) error) (simulate.LogInfo, error) {
 	log, err := simulate.OpenLog(l.Log, l.options())
 	if err != nil {
@@ -57,7 +57,7 @@ func (l mailLog) read(t *terminal, take func(simulate.Entry) error) (simulate.Lo
 	return info, nil
 }
 
-// leftOut counts a mail that was not taken, by the kind of error.
+// leftOut counts a message that was not accepted, by the kind of error.
 func leftOut(all []simulate.Reason, err error, mail int) []simulate.Reason {
 	why, _, _ := strings.Cut(err.Error(), ": ")
 	for i := range all {
@@ -80,7 +80,7 @@ type simulateMailCommand struct {
 	JSON bool `name:"json" help:"Print the figures as JSON."`
 }
 
-// sweeps are what is to be swept; all that a report shows, where there is to be one and nothing else was asked for.
+// sweeps returns the sweeps to run. A report without --sweep has the default ones.
 func (c *simulateMailCommand) sweeps() (all []simulate.SweepSpec, err error) {
 	for _, text := range c.Sweep {
 		s, err := simulate.ParseSweep(text)
@@ -95,7 +95,7 @@ func (c *simulateMailCommand) sweeps() (all []simulate.SweepSpec, err error) {
 	return all, nil
 }
 
-// asSweep says mistakes in sweeps as such in the flag.
+// asSweep turns errors about sweeps into errors about --sweep.
 func asSweep(err error) error {
 	var all []error
 	for _, mistake := range weir.FieldErrors(err) {
@@ -183,8 +183,8 @@ func (c *simulateMailCommand) study(t *terminal, o outbreak.Options) (*simulate.
 	return study, err
 }
 
-// reached holds the same log against reach: the only such throttle of the configuration, or the defaults where there is
-// none. Which of several is meant nobody said, and weir simulate reach can be asked.
+// reached replays the same log against reach: the only reach throttle of the configuration, or the defaults if there is
+// none. With several it returns nil: weir simulate reach has a flag to choose one.
 func (c *simulateMailCommand) reached() (*simulate.ReachReplay, error) {
 	cfg, err := c.rule.load()
 	if err != nil {

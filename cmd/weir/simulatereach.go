@@ -83,7 +83,7 @@ type reachFigures struct {
 	Log simulate.LogInfo `json:"log"`
 }
 
-// reachLine says in one line what a reach throttle was run with.
+// reachLine is one line with the options of a reach throttle.
 func reachLine(o reach.Options) string {
 	var windows []string
 	for _, w := range o.Windows {
@@ -155,5 +155,4 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	}
 }
 
-// interval is one for people.
 func interval(i simulate.Interval) string { return fmt.Sprintf("%.2g to %.2g", i[0], i[1]) }

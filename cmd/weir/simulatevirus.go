@@ -24,7 +24,7 @@ type simulateVirusCommand struct {
 	JSON bool `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
 }
 
-// reportRates are those that a report shows where nothing else was asked for.
+// reportRates are the rates of a report without --rate.
 var reportRates = []weir.Rate{
 	{Count: 1, Per: time.Minute}, {Count: 2, Per: time.Minute}, {Count: 5, Per: time.Minute},
 	{Count: 10, Per: time.Minute}, {Count: 20, Per: time.Minute},
@@ -135,7 +135,6 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 	return nil
 }
 
-// recipients says who each mail goes to.
 func (c *simulateVirusCommand) recipients() string {
 	switch {
 	case c.Known > 0:

@@ -17,7 +17,7 @@ type storeCommand struct {
 	Salvage storeSalvageCommand `cmd:"" help:"Bring back what is left of a damaged or lost store, of a weir that is stopped. The old file is kept."`
 }
 
-// A dataFolder is where a weir that is stopped has its data.
+// A dataFolder names the data folder of a weir that is stopped.
 type dataFolder struct {
 	Config string `short:"c" placeholder:"FILE" help:"The configuration of that weir, to find its data folder."`
 	JSON   bool   `name:"json" help:"Print the result as JSON."`
@@ -35,7 +35,7 @@ func (d *dataFolder) path() (string, error) {
 	return cfg.WithDefaults().Data, nil
 }
 
-// offline says what to do about a store that cannot be looked at.
+// offline adds what to do if a running weir uses the store.
 func offline(err error) error {
 	if errors.Is(err, store.ErrInUse) {
 		return fmt.Errorf("%w (stop that weir first; or make a copy with weir backup, and check that)", err)

@@ -15,7 +15,7 @@ type target struct {
 	Config  string `short:"c" placeholder:"FILE" help:"The configuration of the weir to speak to, to find its control socket."`
 }
 
-// client finds the control socket: what was typed goes before the environment.
+// client finds the control socket. Flags win over the environment.
 func (t target) client() (*console.Client, error) {
 	path := t.Control
 	if path == "" && t.Config == "" {
@@ -34,7 +34,7 @@ func (t target) client() (*console.Client, error) {
 	return console.NewClient(path), nil
 }
 
-// ask calls a running weir, and prints the answer: as JSON, or as show does.
+// ask calls a running weir and prints the answer, as JSON or by show.
 func ask[T any](t *terminal, to target, asJSON bool, call func(*console.Client, context.Context) (T, error),
 	show func(*T)) error {
 	client, err := to.client()
@@ -60,7 +60,7 @@ func checkLimit(limit int) error {
 	return nil
 }
 
-// pages collects pages until there are limit items, or all of them if it is 0. next is given how many are wanted.
+// pages collects pages until there are limit items, or all of them if limit is 0. next is told how many to return.
 func pages[T any](limit, most int, next func(n int) (page []T, more bool, err error)) ([]T, error) {
 	all := []T{}
 	for {

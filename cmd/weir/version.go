@@ -21,7 +21,7 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
-// versionOf looks at what the compiler noted.
+// versionOf reads the build information.
 func versionOf() versionInfo {
 	v := versionInfo{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
