@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"weir"
@@ -56,20 +57,14 @@ func (b BanStatus) Summary() string {
 	if b.Clients+b.Networks == 0 {
 		return "Nobody is banned."
 	}
-	count := func(n int, what string) string {
-		if n != 1 {
-			what += "s"
-		}
-		return fmt.Sprintf("%d %s", n, what)
-	}
-	text := fmt.Sprintf("Banned are %s and %s", count(b.Clients, "client"), count(b.Networks, "network"))
+	text := "Banned are " + several(b.Clients, "client") + " and " + several(b.Networks, "network")
 	if b.Operators > 0 {
 		text += fmt.Sprintf(", %d of them by operators", b.Operators)
 	}
 	return text + "."
 }
 
-// StoreStatus is how the files in the data folder fare.
+// StoreStatus says whether the data folder can be written.
 type StoreStatus struct {
 	Path     string      `json:"path,omitempty"`
 	Writes   uint64      `json:"writes"` // that are safe
@@ -77,7 +72,7 @@ type StoreStatus struct {
 	Parts    []StorePart `json:"parts"`
 }
 
-// A StorePart is one of the things that are kept.
+// A StorePart is one kind of data in the folder.
 type StorePart struct {
 	Part     string `json:"part"`            // bans, counters
 	Unsaved  int    `json:"unsaved"`         // changes that are in memory only
@@ -116,11 +111,11 @@ type BanResult struct {
 
 func (c *Control) banHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/bans", answer(func(r *http.Request, _ *none) (any, error) {
-		limit, err := limitOf(r, MaxBanPage)
-		if err != nil {
-			return nil, err
-		}
 		q := r.URL.Query()
+		limit, err := strconv.Atoi(q.Get("limit"))
+		if q.Has("limit") && (err != nil || limit < 1 || limit > MaxBanPage) {
+			return nil, Invalid("limit: 1 to " + strconv.Itoa(MaxBanPage))
+		}
 		return c.backend.Bans(BanQuery{Filter: q.Get("filter"), After: q.Get("after"), Limit: limit})
 	}))
 	mux.HandleFunc("POST /v1/bans", answer(func(r *http.Request, o *BanOrder) (any, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -36,12 +37,7 @@ func (c *demoCommand) Run(t *terminal) error {
 	o := demo.Options{For: c.For, JSON: c.JSON, Out: t.out, Err: t.err, Colour: t.colour, Version: versionOf().Version}
 	if f, ok := t.out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
 		o.Terminal = true
-		o.Width = func() int {
-			if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-				return width
-			}
-			return 80
-		}
+		o.Width = func() int { return cmp.Or(widthOf(f), 80) }
 	}
 	_, err := demo.Run(ctx, o)
 	return err

@@ -26,6 +26,25 @@ func (f reportFlag) validate(read ...string) error {
 	return folderOf("report", f.Report)
 }
 
+// finish writes the report, and then the figures: as JSON, or by show.
+func (f reportFlag) finish(t *terminal, page func(io.Writer) error, asJSON bool, figures any, show func()) error {
+	if err := f.write(page); err != nil {
+		return err
+	}
+	if asJSON {
+		return t.json(figures)
+	}
+	show()
+	f.told(t)
+	return nil
+}
+
+func (f reportFlag) told(t *terminal) {
+	if f.Report != "" {
+		fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(f.Report))
+	}
+}
+
 func (f reportFlag) write(to func(io.Writer) error) error {
 	if f.Report == "" {
 		return nil
@@ -35,12 +54,6 @@ func (f reportFlag) write(to func(io.Writer) error) error {
 		return err
 	}
 	return replaceFile(f.Report, page.Bytes())
-}
-
-func (f reportFlag) told(t *terminal) {
-	if f.Report != "" {
-		fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(f.Report))
-	}
 }
 
 // sameFile reports whether two names are of the same file, which exists.

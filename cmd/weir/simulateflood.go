@@ -193,15 +193,8 @@ func (c *simulateFloodCommand) Run(t *terminal) error {
 	if err != nil {
 		return asFlags(err)
 	}
-	if err := c.reportFlag.write(func(w io.Writer) error { return study.WriteReport(w, o) }); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(study)
-	}
-	t.flood(study, o)
-	c.reportFlag.told(t)
-	return nil
+	page := func(w io.Writer) error { return study.WriteReport(w, o) }
+	return c.finish(t, page, c.JSON, study, func() { t.flood(study, o) })
 }
 
 // crowdNames are the names of crowds in the table.

@@ -131,15 +131,7 @@ func (c *simulateMailCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := c.reportFlag.write(study.WriteReport); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(study)
-	}
-	t.mailStudy(study, c.Users)
-	c.reportFlag.told(t)
-	return nil
+	return c.finish(t, study.WriteReport, c.JSON, study, func() { t.mailStudy(study, c.Users) })
 }
 
 func (c *simulateMailCommand) study(t *terminal, o outbreak.Options) (*simulate.Study, error) {

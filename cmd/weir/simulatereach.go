@@ -63,18 +63,13 @@ func (c *simulateReachCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := c.reportFlag.write(simulate.ReachReport{ReachStudy: study, Log: info,
-		Rule: capital(reachLine(o)) + "."}.WriteReport); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(reachFigures{study, info})
-	}
-	t.logLine(info)
-	fmt.Fprintf(t.out, "%s.\n\n", capital(reachLine(o)))
-	t.reachStudy(study, c.Users)
-	c.reportFlag.told(t)
-	return nil
+	how := capital(reachLine(o)) + "."
+	report := simulate.ReachReport{ReachStudy: study, Log: info, Rule: how}
+	return c.finish(t, report.WriteReport, c.JSON, reachFigures{study, info}, func() {
+		t.logLine(info)
+		fmt.Fprintf(t.out, "%s\n\n", how)
+		t.reachStudy(study, c.Users)
+	})
 }
 
 // reachFigures is what --json prints.

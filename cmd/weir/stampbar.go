@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"weir"
 	"weir/throttle/stamp"
@@ -29,13 +28,7 @@ func (t *terminal) bar(what string) *bar {
 	if !t.errTTY || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	b := &bar{t: t, what: what, width: 80}
-	if f, ok := t.err.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-			b.width = width
-		}
-	}
-	return b
+	return &bar{t: t, what: what, width: cmp.Or(widthOf(t.err), 80)}
 }
 
 // How often a bar is drawn, and how long work takes before it is shown at all.
