@@ -67,10 +67,11 @@ func (c *Counts) Declare(rules []string) {
 // Of returns the tally of a verdict by a rule. Admissions have no rule, and rules that are not declared share one
 // tally.
 func (c *Counts) Of(rule string, v weir.Verdict) *Tally {
-	if r := c.rules.Load(); r != nil && v != weir.Admit {
-		if t := r.named[rule]; t != nil {
-			return t
-		}
+	if v == weir.Admit {
+		return &c.Tally
+	}
+	if r := c.rules.Load(); r != nil && r.named[rule] != nil {
+		return r.named[rule]
 	}
 	return &c.Tally
 }
