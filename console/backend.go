@@ -111,9 +111,9 @@ type XDPStatus struct {
 	Error     string            `json:"error,omitempty"` // why it does not
 	Shadow    bool              `json:"shadow"`
 	Bans      int               `json:"bans"`
-	LeftOut   int               `json:"bans_left_out"` // networks on the invalid list for which the kernel has no room
+	LeftOut   int               `json:"bans_left_out"` // networks of the block list that do not fit into the kernel
 	Allows    int               `json:"allows"`
-	Packets   map[string]uint64 `json:"packets"` // by what became of them
+	Packets   map[string]uint64 `json:"packets"` // by result
 }
 
 // ThrottleStatus is one throttle.

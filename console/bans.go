@@ -29,12 +29,12 @@ type Bans interface {
 
 // A Ban is an entry of the block list, in the form that operators write.
 type Ban struct {
-	Who      string    `json:"who"`              // an address, a network, or client: and an id
+	Who      string    `json:"who"`              // an address, a network, or client:ID
 	Reason   string    `json:"reason,omitempty"` // why
 	By       string    `json:"by,omitempty"`     // the operator, or the throttle
 	Operator bool      `json:"operator"`         // an operator did it
 	Since    time.Time `json:"since,omitzero"`
-	Until    time.Time `json:"until,omitzero"` // left out: for good
+	Until    time.Time `json:"until,omitzero"` // left out: permanent
 }
 
 // BanStatus sums up the block list.
@@ -82,9 +82,9 @@ type StorePart struct {
 
 // A BanQuery asks for a part of the block list.
 type BanQuery struct {
-	// a text in who, why or by; an address or a network also finds the networks that have it, and those in it
+	// a text in who, reason or by; an address or a network also finds the networks around and within it
 	Filter string
-	After  string // the last one that is known already: they come in order
+	After  string // the Next of the page before
 	Limit  int    // at most MaxBanPage, which is the default
 }
 
@@ -92,20 +92,20 @@ type BanQuery struct {
 type BanPage struct {
 	Bans  []Ban  `json:"bans"`
 	Total int    `json:"total"`          // how many the filter finds, over all pages
-	Next  string `json:"next,omitempty"` // what to go on after; empty when that was all
+	Next  string `json:"next,omitempty"` // where the next page begins; empty on the last one
 }
 
 // A BanOrder asks for a ban.
 type BanOrder struct {
 	Who    string        `json:"who"`
-	For    weir.Duration `json:"for,omitzero"` // 0: for good
+	For    weir.Duration `json:"for,omitzero"` // 0: permanent
 	Reason string        `json:"reason,omitempty"`
 }
 
 // A BanResult is the result of a BanOrder.
 type BanResult struct {
 	Ban      Ban      `json:"ban"`
-	Kept     bool     `json:"kept"`               // it is safe: a restart changes nothing
+	Kept     bool     `json:"kept"`               // a restart does not lose it
 	Warnings []string `json:"warnings,omitempty"` // what the operator should know
 }
 

@@ -129,11 +129,11 @@ func checkLine(what, text string, most int, empty bool) error {
 
 // MailStatus sums up the mail side. Totals count recipients since the start.
 type MailStatus struct {
-	Letters    int                 `json:"letters"`         // mails in the spool
-	Recipients map[store.State]int `json:"recipients"`      // that they still have to reach, by what they wait for
+	Letters    int                 `json:"letters"`         // messages in the queue
+	Recipients map[store.State]int `json:"recipients"`      // not delivered yet, by state
 	Stopped    int                 `json:"stopped_users"`   // who may not send
 	Flagged    int                 `json:"flagged_users"`   // who write to too many new people, by a reach throttle
-	Oldest     time.Time           `json:"oldest,omitzero"` // when the mail came in that has been here the longest
+	Oldest     time.Time           `json:"oldest,omitzero"` // when the oldest message was accepted
 	Accepted   uint64              `json:"accepted"`        // taken over from clients
 	Delivered  uint64              `json:"delivered"`       // taken over by the next hop
 	Deferred   uint64              `json:"deferred"`        // tries that are to be made again

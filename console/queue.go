@@ -26,7 +26,7 @@ type MailLine struct {
 // A MailPage is a part of the queue, the oldest message first.
 type MailPage struct {
 	Mails []MailLine   `json:"mails"`
-	Next  store.MailID `json:"next,omitempty"` // what to go on after; left out when that was all
+	Next  store.MailID `json:"next,omitempty"` // where the next page begins; left out on the last one
 }
 
 // A MailView is a message with its header.
@@ -62,7 +62,7 @@ func (o *MailOrder) check() error {
 type MailResult struct {
 	Mails      int `json:"mails"`      // that it was done to
 	Recipients int `json:"recipients"` // of them
-	// are not in the queue, or not in a state to which this can be done
+	// not in the queue, or in a state in which this cannot be done
 	Missing []store.MailID `json:"missing,omitempty"`
 }
 

@@ -22,7 +22,7 @@ const (
 	maxLimit    = 256 // bytes of a limit's name or value
 )
 
-// A UserView is a user, and how they stand.
+// A UserView is a user and their state.
 type UserView struct {
 	store.User
 	LogIn     bool       `json:"log_in"`    // they have a password
@@ -34,7 +34,7 @@ func (u *UserView) Stopped() bool {
 	return slices.ContainsFunc(u.Throttles, func(s Standing) bool { return s.Stopped })
 }
 
-// A Standing is how a user stands with one throttle.
+// A Standing is the state of a user in one throttle.
 type Standing struct {
 	Throttle   string    `json:"throttle"`
 	Shadow     bool      `json:"shadow,omitempty"` // it counts, and lets everything pass
@@ -52,14 +52,14 @@ type Standing struct {
 // A UserQuery asks for a part of the users.
 type UserQuery struct {
 	After   string // the Next of the page before
-	Stopped bool   // only those who are stopped, those who are no users of the store included
+	Stopped bool   // only stopped ones, including clients that are not users of the store
 	Limit   int    // at most MaxUserPage, which is the default
 }
 
 // A UserPage is a part of the users.
 type UserPage struct {
 	Users []UserView `json:"users"`
-	Next  string     `json:"next,omitempty"` // what to go on after; empty when that was all
+	Next  string     `json:"next,omitempty"` // where the next page begins; empty on the last one
 }
 
 // A NewUser is a user to add.
@@ -68,7 +68,7 @@ type NewUser struct {
 	Password string   `json:"password,omitempty"` // none: they cannot log in
 	Contact  string   `json:"contact,omitempty"`
 	Senders  []string `json:"senders,omitempty"`
-	// their own, by their names in the configuration of the throttle
+	// the user's own limits, by their names in the configuration of the throttle
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
@@ -79,7 +79,7 @@ type UserChange struct {
 	Senders       *[]string         `json:"senders,omitempty"` // all of them
 	AddSenders    []string          `json:"add_senders,omitempty"`
 	RemoveSenders []string          `json:"remove_senders,omitempty"`
-	Limits        map[string]string `json:"limits,omitempty"` // by name; an empty one: as everybody's again
+	Limits        map[string]string `json:"limits,omitempty"` // by name; an empty value removes the limit
 	Disabled      *bool             `json:"disabled,omitempty"`
 }
 

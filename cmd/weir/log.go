@@ -21,11 +21,11 @@ type logger struct {
 }
 
 const (
-	logBound    = 4 << 20     // bytes that wait for whoever reads the log
-	logPatience = time.Second // with whoever reads it, at the end
+	logBound    = 4 << 20     // bytes that wait for the reader of the log
+	logPatience = time.Second // how long the end waits for the reader
 )
 
-// newLog returns a logger for a configuration that says nothing.
+// newLog returns a logger with the default level and format.
 func newLog(to io.Writer, tty bool) *logger {
 	w := outlet.New(to, logBound)
 	l := &logger{outlet: w, level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
@@ -44,8 +44,8 @@ func (l *logger) configure(c config.Log) {
 	l.json.Store(c.Format == config.FormatJSON || c.Format != config.FormatText && !l.tty)
 }
 
-// formats writes a record in one of two formats. Both are kept with all their attributes, so that the choice can be
-// made for each record.
+// formats writes each record in one of two formats. Both handlers get all attributes, so that the format can change at
+// any record.
 type formats struct {
 	text, json slog.Handler
 	asJSON     *atomic.Bool

@@ -86,7 +86,6 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	}
 }
 
-// part is n of all.
 func part(n, all int) float64 {
 	if all == 0 {
 		return 0
@@ -94,7 +93,7 @@ func part(n, all int) float64 {
 	return float64(n) / float64(all)
 }
 
-// howOften says how often something happens to a user, from how often in 30 days.
+// howOften puts a number of times in 30 days into words.
 func howOften(monthly float64) string {
 	switch {
 	case monthly <= 0:

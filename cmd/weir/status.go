@@ -139,7 +139,6 @@ func (t *terminal) packets(all []console.XDPStatus) {
 	}
 }
 
-// share is a share that was estimated.
 func share(v float64) cell { return cell{text: fmt.Sprintf("%.2f%%", 100*v), right: true} }
 
 func size(n int64) cell { return cell{text: fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)), right: true} }

@@ -9,7 +9,7 @@ import (
 	"weir/console"
 )
 
-// A target is the running weir that a command speaks to.
+// A target is the running weir that a command talks to.
 type target struct {
 	Control string `placeholder:"PATH" help:"The control socket of the weir to speak to. Default: $$WEIR_CONTROL, else as in the configuration."`
 	Config  string `short:"c" placeholder:"FILE" help:"The configuration of the weir to speak to, to find its control socket."`

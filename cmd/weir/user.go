@@ -119,7 +119,7 @@ func (t *terminal) users(all *console.UserPage, stopped bool) {
 	}
 }
 
-// stateOf says in a word how a user stands.
+// stateOf is the state of a user in a few words.
 func stateOf(u *console.UserView) (string, tabular.Tint) {
 	if u.Disabled {
 		return "disabled: what waits is held", tabular.Warn
