@@ -27,12 +27,12 @@ func TestServe(t *testing.T) {
 
 	code, body := b.page("/metrics")
 	for _, want := range []string{
-		`weir_throttle_verdicts_total{mode="enforce",throttle="plans",verdict="admit"} 4`,
-		`weir_throttle_verdicts_total{mode="enforce",throttle="plans",verdict="refuse"} 1`,
+		`weir_throttle_verdicts_total{mode="enforce",policy="",throttle="plans",verdict="admit"} 4`,
+		`weir_throttle_verdicts_total{mode="enforce",policy="per-hour",throttle="plans",verdict="refuse"} 1`,
 		`weir_quota_accounts{throttle="plans"} 2`,
 		`weir_http_requests_total{code="4xx",gate="127.0.0.1:0",verdict="refuse"} 1`,
 		`weir_http_requests_total{code="2xx",gate="127.0.0.1:0",verdict="admit"} 4`,
-		`weir_http_added_seconds_count{gate="127.0.0.1:0"} 5`,
+		`weir_http_throttle_delay_seconds_count{gate="127.0.0.1:0"} 5`,
 		`weir_build_info{goversion=`,
 	} {
 		if !strings.Contains(body, want) {

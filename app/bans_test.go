@@ -173,9 +173,13 @@ func TestBannedEverywhere(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	_, body := b.page("/metrics")
-	for _, want := range []string{`weir_bans{kind="network"} 0`, `weir_bans_gone_total{why="expired"} 2`,
+	for _, want := range []string{`weir_bans_listed{kind="network"} 0`, `weir_bans_removed_total{reason="expired"} 2`,
 		`weir_store_failures_total{part="bans"} 0`,
-		`weir_bound_reached_total{bound="bans"} 0`, `weir_throttle_shadow{throttle="bans"} 0`} {
+		`weir_bound_reached_total{bound="bans"} 0`, `weir_throttle_shadow{throttle="bans"} 0`,
+		`weir_throttle_verdicts_total{mode="enforce",policy="client",throttle="bans",verdict="refuse"} 0`,
+		`weir_throttle_verdicts_total{mode="enforce",policy="",throttle="bans",verdict="refuse"} 0`,
+		fmt.Sprintf(`weir_throttle_verdicts_total{mode="enforce",policy="network",throttle="bans",verdict="refuse"} %d`,
+			s.Throttles[1].Verdicts["refuse"])} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s", want)
 		}

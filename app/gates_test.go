@@ -123,9 +123,9 @@ func TestEveryGate(t *testing.T) {
 	}
 	_, body := b.page("/metrics")
 	for _, want := range []string{
-		`weir_throttle_verdicts_total{mode="enforce",throttle="edge",verdict="refuse"} 2`,
-		`weir_throttle_verdicts_total{mode="enforce",throttle="each",verdict="refuse"} 2`,
-		`weir_tcp_judged_total{gate="127.0.0.1:0",verdict="admit"} 2`,
+		`weir_throttle_verdicts_total{mode="enforce",policy="v4/32",throttle="edge",verdict="refuse"} 2`,
+		`weir_throttle_verdicts_total{mode="enforce",policy="v4/32",throttle="each",verdict="refuse"} 2`,
+		`weir_tcp_verdicts_total{gate="127.0.0.1:0",verdict="admit"} 2`,
 		`weir_api_decisions_total{policy="login",verdict="refuse"} 1`,
 		`weir_bloom_collateral_ratio{throttle="edge"} 0`,
 		`weir_bound_reached_total{bound="tcp_connections"} 0`,
@@ -180,7 +180,7 @@ console: {listen: "127.0.0.1:0"}
 		}
 	}
 	_, body := b.page("/metrics")
-	for _, gone := range []string{"weir_tcp_judged_total{", `throttle="edge"`, `policy="login"`} {
+	for _, gone := range []string{"weir_tcp_verdicts_total{", `throttle="edge"`, `policy="login"`} {
 		if strings.Contains(body, gone) {
 			t.Errorf("metrics still have %s", gone)
 		}

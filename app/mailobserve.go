@@ -104,13 +104,17 @@ func (o *mailObserver) Reached(throttle string, v reach.Verdict, shadow bool) {
 	if t == nil {
 		return
 	}
-	counts := &t.link.Counts.Verdicts
-	if shadow {
-		counts = &t.link.Counts.Shadowed
+	count := func(verdict weir.Verdict, recipients int) {
+		counts := t.link.Counts.Of(v.Window.String(), verdict)
+		if shadow {
+			counts.Shadowed[verdict].Add(uint64(recipients))
+		} else {
+			counts.Verdicts[verdict].Add(uint64(recipients))
+		}
 	}
-	counts[weir.Admit].Add(uint64(max(0, v.New+v.Known-v.Held-v.Refused)))
-	counts[weir.Wait].Add(uint64(v.Held))
-	counts[weir.Refuse].Add(uint64(v.Refused))
+	count(weir.Admit, max(0, v.New+v.Known-v.Held-v.Refused))
+	count(weir.Wait, v.Held)
+	count(weir.Refuse, v.Refused)
 }
 func (o *mailObserver) Released(int) {}
 func (o *mailObserver) Deleted(int)  {}

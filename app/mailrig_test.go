@@ -187,7 +187,7 @@ smtp:
   command: weir@mail.example.org
   admin: admin@example.org
   %s
-console: {listen: "off"}
+console: {listen: "127.0.0.1:0"}
 throttles:
   outgoing: {mail: {%s}}
 %s`, p.folder, p.sink.address, gate, mail, p.extra)))

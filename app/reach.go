@@ -151,6 +151,15 @@ func figureOf(v reach.Verdict) weir.Figure {
 		Remaining: max(0, limit-int64(v.Figure.New+0.5)), Window: weir.NewWindow(v.Window.Length(), weir.NoCalendar)}
 }
 
+// Rules lists the rules that answers name: the windows, and the throttle itself where no window decides.
+func (*reachDesk) Rules() []string {
+	rules := []string{"reach"}
+	for _, w := range reach.Windows {
+		rules = append(rules, w.String())
+	}
+	return rules
+}
+
 // Settle takes a message into the history of its user that was sent.
 func (d *reachJudge) Settle(h weir.Hold, o weir.Outcome) {
 	out, ok := h.Ref.(*messageOut)

@@ -277,6 +277,12 @@ func TestReachShadow(t *testing.T) {
 	if counts.Shadowed["refuse"] == 0 || counts.Verdicts["refuse"] != 0 {
 		t.Errorf("%+v", counts)
 	}
+	series := fmt.Sprintf(
+		`weir_throttle_verdicts_total{mode="shadow",policy="hour",throttle="contacts",verdict="refuse"} %d`,
+		counts.Shadowed["refuse"])
+	if body := scraped(t, p.app); !strings.Contains(body, series) {
+		t.Errorf("no %s", series)
+	}
 	p.extra = reachOf("known-only")
 	if err := p.app.Reload(p.config(lenient, reachGate)); err != nil {
 		t.Fatal(err)

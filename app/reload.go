@@ -90,6 +90,9 @@ func (a *App) reload(cfg *config.Config) error {
 		c.undo.run()
 		return err
 	}
+	for _, t := range c.next.throttles {
+		t.link.DeclareRules()
+	}
 	for _, f := range c.commit {
 		f()
 	}

@@ -34,6 +34,27 @@ func TestReloadKeepsCounters(t *testing.T) {
 	}
 }
 
+// TestReloadRenamesAPolicy: a rule that a reload brings is counted apart, and what the old one refused stays in the
+// totals.
+func TestReloadRenamesAPolicy(t *testing.T) {
+	b := start(t, twoPerHour)
+	for range 3 {
+		b.get(0, "acme")
+	}
+	if err := b.Reload(b.config(strings.Replace(twoPerHour, "name: per-hour", "name: hourly", 1))); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		b.get(0, "other")
+	}
+	b.wants("refused over both", backend{b.App}.Status().Throttles[0].Verdicts["refuse"], 2)
+	_, body := b.page("/metrics")
+	const series = `weir_throttle_verdicts_total{mode="enforce",policy="hourly",throttle="plans",verdict="refuse"} 1`
+	if !strings.Contains(body, series) || strings.Contains(body, `policy="per-hour"`) {
+		t.Error(body)
+	}
+}
+
 func TestFailedReloadChangesNothing(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

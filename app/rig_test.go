@@ -273,3 +273,18 @@ func (s *site) until(what string, happened func() bool) {
 func one(policies ...string) string {
 	return "  plans:\n    quota:\n      policies:\n      - " + strings.Join(policies, "\n      - ") + "\n"
 }
+
+// scraped returns the page of metrics.
+func scraped(t *testing.T, a *app.App) string {
+	t.Helper()
+	resp, err := http.Get("http://" + a.ConsoleAddr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}

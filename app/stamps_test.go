@@ -39,7 +39,7 @@ func (s *site) stampConfig(gate, options string) *config.Config {
 data: %s
 http:
 - {listen: "127.0.0.1:0", upstream: %q, trusted_proxies: [127.0.0.0/8], account: ["header:X-Api-Key"], %s}
-console: {listen: "off"}
+console: {listen: "127.0.0.1:0"}
 bans: {address_from: 3}
 throttles:
   stamps: {stamp: {%s}}
@@ -436,6 +436,10 @@ func TestShadowAsksNobody(t *testing.T) {
 	p.get("/", "Stamp", "nonsense").want(200, "")
 	if n := s.stamps().Shadowed["challenge"]; n != 2 {
 		t.Errorf("%d challenges counted in shadow, want 2", n)
+	}
+	const series = `weir_throttle_verdicts_total{mode="shadow",policy="stamp",throttle="stamps",verdict="challenge"} 2`
+	if body := scraped(t, s.app); !strings.Contains(body, series) {
+		t.Errorf("no %s", series)
 	}
 }
 

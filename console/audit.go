@@ -14,7 +14,7 @@ const MaxAuditPage = 2000
 // An AuditPage is a part of the audit log, the latest first.
 type AuditPage struct {
 	Entries []store.Entry `json:"entries"`
-	Next    int64         `json:"next,omitempty"` // before which to go on; left out when that was all
+	Next    int64         `json:"next,omitempty"` // where the next page begins; left out on the last one
 }
 
 func (c *Control) auditHandlers(mux *http.ServeMux) {

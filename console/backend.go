@@ -9,15 +9,15 @@ import (
 	"weir/policy"
 )
 
-// A Backend is what the console shows and works: the running weir. It is safe for concurrent use. Errors that the
-// caller should understand are *Error; any other one counts as weir's own failure.
+// A Backend is the running weir. It is safe for concurrent use. Errors that are the caller's are *Error; any other
+// error counts as a failure of weir.
 type Backend interface {
-	// Ready is nil while every gate serves, and otherwise says why not.
+	// Ready returns nil while every gate serves, and otherwise why not.
 	Ready() error
 	Status() Status
-	// History returns how the gates with a limited capacity fared over the last minutes, in the order of Status.
+	// History returns the last minutes of the gates with a limited capacity, in the order of Status.
 	History() []GateHistory
-	// Throttles returns what is configured now, in order of their names.
+	// Throttles returns the configured throttles, by name.
 	Throttles() []Throttle
 	// XDP returns the limiters of network interfaces.
 	XDP() []XDPStatus
@@ -30,9 +30,9 @@ type Backend interface {
 	Mail() Mail
 	// Reach is nil where there is no reach throttle.
 	Reach() Reach
-	// StoreStatus says how the files in the data folder fare.
+	// StoreStatus says whether the data folder can be written.
 	StoreStatus() StoreStatus
-	// Reload reads the configuration again; it takes whole or changes nothing.
+	// Reload reads the configuration again. It applies completely or not at all.
 	Reload(ctx context.Context) error
 }
 
@@ -63,7 +63,7 @@ type Table struct {
 	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
 }
 
-// Status is the whole of weir at a glance.
+// Status sums up a running weir.
 type Status struct {
 	Version   string           `json:"version"`
 	State     string           `json:"state"` // starting, serving or stopping
@@ -80,7 +80,7 @@ type Status struct {
 	Control   string           `json:"control"`           // the path of the control socket
 }
 
-// ConfigStatus says which configuration is in effect.
+// ConfigStatus is about the configuration in effect.
 type ConfigStatus struct {
 	Path      string    `json:"path,omitempty"`
 	Loaded    time.Time `json:"loaded"`  // when it took effect
@@ -111,9 +111,9 @@ type XDPStatus struct {
 	Error     string            `json:"error,omitempty"` // why it does not
 	Shadow    bool              `json:"shadow"`
 	Bans      int               `json:"bans"`
-	LeftOut   int               `json:"bans_left_out"` // networks on the invalid list for which the kernel has no room
+	LeftOut   int               `json:"bans_left_out"` // networks of the block list that do not fit into the kernel
 	Allows    int               `json:"allows"`
-	Packets   map[string]uint64 `json:"packets"` // by what became of them
+	Packets   map[string]uint64 `json:"packets"` // by result
 }
 
 // ThrottleStatus is one throttle.
@@ -131,7 +131,6 @@ type ThrottleStatus struct {
 	Stamp *Stamp `json:"stamp,omitempty"`
 }
 
-// Status sums the throttle up.
 func (t Throttle) Status() ThrottleStatus {
 	s := ThrottleStatus{
 		Throttle: t.Link.Name, Kind: t.Kind, Shadow: t.Link.Shadow.Load(), OnError: t.Link.OnError,
@@ -142,9 +141,8 @@ func (t Throttle) Status() ThrottleStatus {
 	if s.OnError == "" {
 		s.OnError = policy.Closed
 	}
-	for i, v := range weir.Verdicts {
-		s.Verdicts[v.String()] = t.Link.Counts.Verdicts[i].Load()
-		s.Shadowed[v.String()] = t.Link.Counts.Shadowed[i].Load()
+	for _, v := range weir.Verdicts {
+		s.Verdicts[v.String()], s.Shadowed[v.String()] = t.Link.Counts.Total(v)
 	}
 	return s
 }
@@ -192,7 +190,7 @@ func Rules(figures []weir.Figure) []Rule {
 	return rules
 }
 
-// A Question asks what would happen to a request now, or to a mail where it has recipients.
+// A Question asks what would happen to a request now, or to a message if it has recipients.
 type Question struct {
 	Gate    string `json:"gate,omitempty"` // by its listen address; may be left out when there is one
 	Method  string `json:"method"`
@@ -203,7 +201,7 @@ type Question struct {
 	Account string `json:"account,omitempty"`
 	Plan    string `json:"plan,omitempty"`
 
-	// Of a mail.
+	// Of a message.
 	User   string   `json:"user,omitempty"`
 	Sender string   `json:"sender,omitempty"` // <> for none; empty: an address of the user's
 	To     []string `json:"to,omitempty"`
@@ -218,7 +216,7 @@ type Explanation struct {
 	Steps   []Step       `json:"steps"`
 }
 
-// A Step is what one throttle would say.
+// A Step is the answer of one throttle.
 type Step struct {
 	Throttle string       `json:"throttle"`
 	Shadow   bool         `json:"shadow"` // what it says is not acted upon
@@ -243,7 +241,7 @@ type ShadowState struct {
 	Shadow   bool   `json:"shadow"`
 }
 
-// An Error is a failure that the caller can understand, with the HTTP status it has on the control socket.
+// An Error is an error that the caller can act on, with its HTTP status on the control socket.
 type Error struct {
 	Code int    `json:"-"`
 	Msg  string `json:"error"`

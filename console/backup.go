@@ -23,12 +23,10 @@ type BackupProgress struct {
 	Error string `json:"error,omitempty"` // why there is none
 }
 
-// backupLines is how many lines tell of the progress, about: few enough never to fill a socket whose other end does not
-// read.
+// backupLines is about how many lines report progress: few enough never to fill a socket whose other end does not read.
 const backupLines = 100
 
-// backup makes a copy of the store and tells how far it is, line by line. It ends when the client leaves, or weir is
-// stopped.
+// backup copies the store and reports progress line by line. It ends when the client leaves or weir stops.
 func (c *Control) backup(w http.ResponseWriter, r *http.Request) {
 	order, err := readBody[BackupOrder](w, r)
 	if err != nil {
@@ -48,7 +46,7 @@ func (c *Control) backup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.copying.Store(false)
-	// It takes as long as it takes; a deadline to read would end the context, too.
+	// A backup may take long. A read deadline would end the context, too.
 	conn := http.NewResponseController(w)
 	conn.SetReadDeadline(time.Time{})
 	conn.SetWriteDeadline(time.Time{})
@@ -80,7 +78,7 @@ func (c *Control) backup(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Backup makes weir write a copy of its store to a folder, and tells how far it is.
+// Backup makes weir copy its store to a folder, and reports progress.
 func (c *Client) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
 	patient := *c.http
 	patient.Timeout = 0

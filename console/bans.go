@@ -9,38 +9,35 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"weir"
 )
 
 // MaxBanPage is how many bans one answer holds, so that an answer is never larger than a client reads.
 const MaxBanPage = 10_000
 
-// Bans is the invalid list as commands work it. All of it is safe for concurrent use.
+// Bans is the block list, for commands. It is safe for concurrent use.
 type Bans interface {
-	// BanStatus sums the list up.
 	BanStatus() BanStatus
 	// Bans returns a part of the list.
 	Bans(BanQuery) (BanPage, error)
-	// Ban puts somebody on the list, for an operator. It returns when the ban is kept over restarts, or with a warning
-	// that it is not.
+	// Ban adds a ban for an operator. It returns when a restart would keep the ban, or with a warning that it would
+	// not.
 	Ban(ctx context.Context, o BanOrder, by string) (BanResult, error)
-	// Unban takes somebody off the list, and returns what the ban was.
+	// Unban removes a ban and returns it.
 	Unban(ctx context.Context, who, by string) (BanResult, error)
 }
 
-// A Ban says who is not served, as people write it.
+// A Ban is an entry of the block list, in the form that operators write.
 type Ban struct {
-	Who      string    `json:"who"`              // an address, a network, or client: and an id
+	Who      string    `json:"who"`              // an address, a network, or client:ID
 	Reason   string    `json:"reason,omitempty"` // why
 	By       string    `json:"by,omitempty"`     // the operator, or the throttle
 	Operator bool      `json:"operator"`         // an operator did it
 	Since    time.Time `json:"since,omitzero"`
-	Until    time.Time `json:"until,omitzero"` // left out: for good
+	Until    time.Time `json:"until,omitzero"` // left out: permanent
 }
 
-// BanStatus is the invalid list at a glance.
+// BanStatus sums up the block list.
 type BanStatus struct {
 	Clients   int    `json:"clients"`
 	Networks  int    `json:"networks"`
@@ -60,20 +57,14 @@ func (b BanStatus) Summary() string {
 	if b.Clients+b.Networks == 0 {
 		return "Nobody is banned."
 	}
-	count := func(n int, what string) string {
-		if n != 1 {
-			what += "s"
-		}
-		return fmt.Sprintf("%d %s", n, what)
-	}
-	text := fmt.Sprintf("Banned are %s and %s", count(b.Clients, "client"), count(b.Networks, "network"))
+	text := "Banned are " + several(b.Clients, "client") + " and " + several(b.Networks, "network")
 	if b.Operators > 0 {
 		text += fmt.Sprintf(", %d of them by operators", b.Operators)
 	}
 	return text + "."
 }
 
-// StoreStatus is how the files in the data folder fare.
+// StoreStatus says whether the data folder can be written.
 type StoreStatus struct {
 	Path     string      `json:"path,omitempty"`
 	Writes   uint64      `json:"writes"` // that are safe
@@ -81,7 +72,7 @@ type StoreStatus struct {
 	Parts    []StorePart `json:"parts"`
 }
 
-// A StorePart is one of the things that are kept.
+// A StorePart is one kind of data in the folder.
 type StorePart struct {
 	Part     string `json:"part"`            // bans, counters
 	Unsaved  int    `json:"unsaved"`         // changes that are in memory only
@@ -89,32 +80,32 @@ type StorePart struct {
 	Error    string `json:"error,omitempty"` // why it cannot be written; empty when it can
 }
 
-// A BanQuery asks for a part of the invalid list.
+// A BanQuery asks for a part of the block list.
 type BanQuery struct {
-	// a text in who, why or by; an address or a network also finds the networks that have it, and those in it
+	// a text in who, reason or by; an address or a network also finds the networks around and within it
 	Filter string
-	After  string // the last one that is known already: they come in order
+	After  string // the Next of the page before
 	Limit  int    // at most MaxBanPage, which is the default
 }
 
-// A BanPage is a part of the invalid list, in order: networks by address, then clients by id.
+// A BanPage is a part of the block list, in order: networks by address, then clients by id.
 type BanPage struct {
 	Bans  []Ban  `json:"bans"`
 	Total int    `json:"total"`          // how many the filter finds, over all pages
-	Next  string `json:"next,omitempty"` // what to go on after; empty when that was all
+	Next  string `json:"next,omitempty"` // where the next page begins; empty on the last one
 }
 
 // A BanOrder asks for a ban.
 type BanOrder struct {
 	Who    string        `json:"who"`
-	For    weir.Duration `json:"for,omitzero"` // 0: for good
+	For    weir.Duration `json:"for,omitzero"` // 0: permanent
 	Reason string        `json:"reason,omitempty"`
 }
 
-// A BanResult is what became of a ban.
+// A BanResult is the result of a BanOrder.
 type BanResult struct {
 	Ban      Ban      `json:"ban"`
-	Kept     bool     `json:"kept"`               // it is safe: a restart changes nothing
+	Kept     bool     `json:"kept"`               // a restart does not lose it
 	Warnings []string `json:"warnings,omitempty"` // what the operator should know
 }
 
@@ -135,18 +126,18 @@ func (c *Control) banHandlers(mux *http.ServeMux) {
 	}))
 }
 
-// Bans returns a part of the invalid list.
+// Bans returns a part of the block list.
 func (c *Client) Bans(ctx context.Context, q BanQuery) (BanPage, error) {
 	return fetch[BanPage](ctx, c, http.MethodGet,
 		withQuery("/v1/bans", "filter", q.Filter, "after", q.After, "limit", ifSet(q.Limit)), nil)
 }
 
-// Ban puts somebody on the invalid list.
+// Ban adds a ban to the block list.
 func (c *Client) Ban(ctx context.Context, o BanOrder) (BanResult, error) {
 	return fetch[BanResult](ctx, c, http.MethodPost, "/v1/bans", o)
 }
 
-// Unban takes somebody off the invalid list, and returns what the ban was.
+// Unban removes a ban from the block list and returns it.
 func (c *Client) Unban(ctx context.Context, who string) (BanResult, error) {
 	return fetch[BanResult](ctx, c, http.MethodDelete, "/v1/bans?who="+url.QueryEscape(who), nil)
 }
@@ -156,12 +147,12 @@ const anOperator = "operator"
 
 type connKey struct{}
 
-// withConn lets handlers see the connection, and so who is at its other end.
+// withConn gives handlers the connection, which knows the user at its other end.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// operator is the name of the user who asks.
+// operator is the name of the user who sent a request.
 func operator(r *http.Request) string {
 	c, _ := r.Context().Value(connKey{}).(net.Conn)
 	if b, ok := c.(*boundedConn); ok {
@@ -173,69 +164,4 @@ func operator(r *http.Request) string {
 		}
 	}
 	return anOperator
-}
-
-// banCollector reads the state of the invalid list and of the store when somebody scrapes.
-type banCollector struct{ backend Backend }
-
-var (
-	descListed    = prometheus.NewDesc("weir_bans", "Who is on the invalid list now.", []string{"kind"}, nil)
-	descListMax   = prometheus.NewDesc("weir_bans_max", "How many the invalid list holds, at most.", nil, nil)
-	descListAdded = prometheus.NewDesc("weir_bans_added_total",
-		"Bans put on the invalid list, those that were loaded at the start included.", nil, nil)
-	descListGone = prometheus.NewDesc("weir_bans_gone_total",
-		"Bans that left the invalid list: removed by operators, expired, or evicted by others when it was full.",
-		[]string{"why"}, nil)
-	descListRefused = prometheus.NewDesc("weir_bans_refused_total",
-		"Bans for which the invalid list had no room, as it is full of operators' bans.", nil, nil)
-	descOffences  = prometheus.NewDesc("weir_bans_offences_total", "Offences that throttles told of.", nil, nil)
-	descAddresses = prometheus.NewDesc("weir_bans_addresses_total",
-		"Addresses banned for the number of banned clients that they had.", nil, nil)
-	descStoreWrites = prometheus.NewDesc("weir_store_writes_total",
-		"Writes to the data folder that are safe.", nil, nil)
-	descStoreFailures = prometheus.NewDesc("weir_store_failures_total",
-		"How often something could not be written to the data folder.", []string{"part"}, nil)
-	descStoreFailing = prometheus.NewDesc("weir_store_failing",
-		"1 while something cannot be written to the data folder: a restart would forget it.", []string{"part"}, nil)
-	descStoreUnsaved = prometheus.NewDesc("weir_store_unsaved",
-		"Changes that are in memory only so far.", []string{"part"}, nil)
-)
-
-func (c banCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descListed, descListMax, descListAdded, descListGone, descListRefused,
-		descOffences, descAddresses,
-		descStoreWrites, descStoreFailures, descStoreFailing, descStoreUnsaved} {
-		ch <- d
-	}
-}
-
-func (c banCollector) Collect(ch chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-	}
-	gauge := func(d *prometheus.Desc, n int, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
-	}
-	b := c.backend.BanStatus()
-	gauge(descListed, b.Clients, "client")
-	gauge(descListed, b.Networks, "network")
-	gauge(descListMax, b.Max)
-	counter(descListAdded, b.Added)
-	counter(descListGone, b.Removed, "removed")
-	counter(descListGone, b.Expired, "expired")
-	counter(descListGone, b.Evicted, "evicted")
-	counter(descListRefused, b.Refused)
-	counter(descOffences, b.Offences)
-	counter(descAddresses, b.Addresses)
-	s := c.backend.StoreStatus()
-	counter(descStoreWrites, s.Writes)
-	for _, p := range s.Parts {
-		counter(descStoreFailures, p.Failures, p.Part)
-		gauge(descStoreUnsaved, p.Unsaved, p.Part)
-		failing := 0
-		if p.Error != "" {
-			failing = 1
-		}
-		gauge(descStoreFailing, failing, p.Part)
-	}
 }

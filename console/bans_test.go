@@ -112,13 +112,14 @@ func TestBanMetrics(t *testing.T) {
 	url, _ := serve(t, Options{}, b)
 	_, body, _ := get(t, "GET", url+"/metrics", "")
 	for _, want := range []string{
-		`weir_bans{kind="client"} 3`, `weir_bans{kind="network"} 2`, `weir_bans_max 10`, `weir_bans_added_total 11`,
-		`weir_bans_gone_total{why="removed"} 1`, `weir_bans_gone_total{why="expired"} 4`,
-		`weir_bans_gone_total{why="evicted"} 5`,
+		`weir_bans_listed{kind="client"} 3`, `weir_bans_listed{kind="network"} 2`, `weir_bans_limit 10`,
+		`weir_bans_added_total 11`,
+		`weir_bans_removed_total{reason="removed"} 1`, `weir_bans_removed_total{reason="expired"} 4`,
+		`weir_bans_removed_total{reason="evicted"} 5`,
 		`weir_bans_refused_total 6`, `weir_bans_offences_total 7`, `weir_bans_addresses_total 8`,
 		`weir_store_writes_total 9`, `weir_store_unsaved{part="bans"} 12`, `weir_store_failures_total{part="bans"} 13`,
 		`weir_store_failing{part="bans"} 1`, `weir_store_failing{part="counters"} 0`,
-		`weir_xdp_bans_left_out{interface="eth0"} 14`,
+		`weir_xdp_bans_omitted{interface="eth0"} 14`,
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s", want)

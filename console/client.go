@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// ErrNotRunning is returned when nobody answers on the control socket.
+// ErrNotRunning is returned when no weir answers on the control socket.
 var ErrNotRunning = errors.New("no weir is running")
 
 // maxAnswer bounds what a client reads.
 const maxAnswer = 16 << 20
 
-// A Client speaks to a running weir over its control socket. Safe for concurrent use.
+// A Client talks to a running weir over its control socket. It is safe for concurrent use.
 type Client struct {
 	path string
 	http *http.Client
@@ -43,7 +43,6 @@ func NewClient(path string) *Client {
 	}}
 }
 
-// Status returns the whole at a glance.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return fetch[Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
@@ -58,7 +57,7 @@ func (c *Client) Account(ctx context.Context, name string) (Account, error) {
 	return fetch[Account](ctx, c, http.MethodGet, "/v1/account?name="+url.QueryEscape(name), nil)
 }
 
-// ResetAccount forgets what an account has used, and returns what is known afterwards.
+// ResetAccount forgets what an account has used, and returns its new state.
 func (c *Client) ResetAccount(ctx context.Context, name string) (Account, error) {
 	return fetch[Account](ctx, c, http.MethodDelete, "/v1/account?name="+url.QueryEscape(name), nil)
 }
@@ -68,14 +67,14 @@ func (c *Client) Why(ctx context.Context, q Question) (Explanation, error) {
 	return fetch[Explanation](ctx, c, http.MethodPost, "/v1/why", q)
 }
 
-// SetShadow takes throttles into shadow or out of it, and returns how all of them stand.
+// SetShadow takes throttles into shadow or out of it, and returns the state of all of them.
 func (c *Client) SetShadow(ctx context.Context, s Shadow) ([]ShadowState, error) {
 	var r ShadowResult
 	err := c.call(ctx, http.MethodPost, "/v1/shadow", s, &r)
 	return r.Throttles, err
 }
 
-// fetch is call for what has an answer.
+// fetch is call with a typed answer.
 func fetch[T any](ctx context.Context, c *Client, method, path string, in any) (out T, err error) {
 	err = c.call(ctx, method, path, in, &out)
 	return out, err
@@ -100,7 +99,7 @@ func ifSet[T int | int64](n T) string {
 	return strconv.FormatInt(int64(n), 10)
 }
 
-// call sends in as JSON and reads the answer into out. What weir itself answers as a failure is an *Error.
+// call sends in as JSON and reads the answer into out. An error that weir answers with is an *Error.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	return c.exchange(ctx, c.http, method, path, in, func(d *json.Decoder) error {
 		if out == nil {
@@ -147,7 +146,7 @@ func (c *Client) exchange(ctx context.Context, via *http.Client, method, path st
 	return nil
 }
 
-// explain says what a failed connection means to somebody who typed a command.
+// explain turns a failed connection into an error for the user of a command.
 func (c *Client) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):

@@ -1,128 +1,251 @@
 package console
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weir"
+	"weir/store"
 )
 
-// throttleCollector reads the counters of the throttles when somebody scrapes: they are plain atomics, so that judging
-// an event costs no more than it must.
-type throttleCollector struct{ backend Backend }
+// observed are the metrics that are read from the backend at each scrape. Throttles count with plain atomics: judging
+// an event must stay cheap. Names that end in _total are counters, all others gauges.
+var observed = []struct{ name, help, labels string }{
+	{"weir_throttle_verdicts_total", "Verdicts by throttle and by the rule that decided; policy is empty for " +
+		"admissions and where no rule is named. Mode shadow counts what was not acted upon.",
+		"throttle policy verdict mode"},
+	{"weir_throttle_errors_total", "How often a throttle failed to judge.", "throttle"},
+	{"weir_throttle_expired_waits_total", "Waits that ended without a turn.", "throttle"},
+	{"weir_throttle_shadow", "1 while the throttle judges and counts, but admits everything.", "throttle"},
 
-var (
-	descVerdicts = prometheus.NewDesc("weir_throttle_verdicts_total",
-		"Verdicts by throttle; mode shadow counts what was not acted upon.", []string{"throttle", "verdict", "mode"},
-		nil)
-	descErrors = prometheus.NewDesc("weir_throttle_errors_total",
-		"How often a throttle failed to judge.", []string{"throttle"}, nil)
-	descExpired = prometheus.NewDesc("weir_throttle_expired_waits_total",
-		"Waits that ended without a turn.", []string{"throttle"}, nil)
-	descShadow = prometheus.NewDesc("weir_throttle_shadow",
-		"1 while the throttle judges and counts, but lets everything pass.", []string{"throttle"}, nil)
-	descAccounts = prometheus.NewDesc("weir_quota_accounts",
-		"Accounts that a quota keeps apart now.", []string{"throttle"}, nil)
-	descWaiting = prometheus.NewDesc("weir_quota_waiting",
-		"Events that wait in a quota's lines now.", []string{"throttle"}, nil)
-	descStrangers = prometheus.NewDesc("weir_quota_strangers_total",
-		"Events of accounts without a place in a quota's table, which share limits.", []string{"throttle"}, nil)
-	descKnownAccounts = prometheus.NewDesc("weir_quota_accepted_accounts",
-		"Accounts of a quota's table that the upstream has accepted, or the options name.", []string{"throttle"}, nil)
-	descProbation = prometheus.NewDesc("weir_quota_probation_accounts",
-		"Accounts and sources of a quota's table that no upstream has accepted yet.", []string{"throttle"}, nil)
-	descPushedOut = prometheus.NewDesc("weir_quota_pushed_out_total",
-		"Accounts on probation that made room for others in a quota's table.", []string{"throttle"}, nil)
-	descPackets = prometheus.NewDesc("weir_xdp_packets_total",
-		"Packets by what became of them, in the kernel.", []string{"interface", "result"}, nil)
-	descAttached = prometheus.NewDesc("weir_xdp_attached",
-		"1 while the packets of an interface are limited.", []string{"interface"}, nil)
-	descBans = prometheus.NewDesc("weir_xdp_bans",
-		"Networks on the ban list of an interface.", []string{"interface"}, nil)
-	descLeftOut = prometheus.NewDesc("weir_xdp_bans_left_out",
-		"Networks on the invalid list for which the ban list of an interface has no room.", []string{"interface"}, nil)
-	descCollateral = prometheus.NewDesc("weir_bloom_collateral_ratio",
-		"Share of innocent networks that a Bloom limiter refuses now, as estimated.", []string{"throttle"}, nil)
-	descDrained = prometheus.NewDesc("weir_bloom_drained_ratio",
-		"Share of a Bloom limiter's limiters that have nothing left.", []string{"throttle"}, nil)
-	descAttackers = prometheus.NewDesc("weir_bloom_attackers",
-		"Networks far over their limit, as estimated.", []string{"throttle"}, nil)
-	descBytes = prometheus.NewDesc("weir_bloom_bytes",
-		"Memory of a Bloom limiter's tables, both of a rotation.", []string{"throttle"}, nil)
-	descRotations = prometheus.NewDesc("weir_bloom_rotations_total",
-		"How often a Bloom limiter has changed its key.", []string{"throttle"}, nil)
-)
+	{"weir_quota_accounts", "Accounts in a quota's table.", "throttle"},
+	{"weir_quota_waiting", "Events that wait in a quota's lines now.", "throttle"},
+	{"weir_quota_overflow_total", "Events of accounts that share limits because a quota's table is full.", "throttle"},
+	{"weir_quota_accepted_accounts", "Accounts in a quota's table that the upstream has accepted, or that the " +
+		"configuration names.", "throttle"},
+	{"weir_quota_probation_accounts", "Accounts and sources in a quota's table that no upstream has accepted yet.",
+		"throttle"},
+	{"weir_quota_pushed_out_total", "Accounts on probation that were removed from a quota's table to make room.",
+		"throttle"},
 
-func (c throttleCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descVerdicts, descErrors, descExpired, descShadow, descAccounts, descWaiting,
-		descStrangers, descKnownAccounts, descProbation, descPushedOut,
-		descCollateral, descDrained, descAttackers, descBytes, descRotations, descPackets, descAttached, descBans,
-		descLeftOut} {
-		ch <- d
+	{"weir_bloom_collateral_ratio", "Estimated share of innocent networks that a Bloom limiter refuses now.",
+		"throttle"},
+	{"weir_bloom_drained_ratio", "Share of a Bloom limiter's counters that have nothing left.", "throttle"},
+	{"weir_bloom_attackers", "Estimated number of networks that are far over their limit.", "throttle"},
+	{"weir_bloom_bytes", "Memory of a Bloom limiter's tables, both of a rotation.", "throttle"},
+	{"weir_bloom_rotations_total", "How often a Bloom limiter has changed its key.", "throttle"},
+
+	{"weir_stamp_work", "Work that a stamp must contain now, in operations; 0 while no stamps are asked for.",
+		"throttle gate"},
+	{"weir_stamp_requests_total", "Requests while stamps were asked for, by result.", "throttle result"},
+	{"weir_stamp_challenges_total", "Challenges issued.", "throttle"},
+	{"weir_stamp_accepted_total", "Uses of stamps that were accepted.", "throttle"},
+	{"weir_stamp_spent", "Stamps that are remembered as used.", "throttle"},
+
+	{"weir_capacity_limit", "Requests that the upstream can work on at once, as configured or learnt.", "gate"},
+	{"weir_capacity_in_use", "Requests that the upstream works on now.", "gate"},
+	{"weir_capacity_load_ratio", "Demand on the upstream, in proportion to what it can do.", "gate"},
+	{"weir_capacity_delay_seconds", "How long requests with a stamp wait.", "gate"},
+	{"weir_capacity_waiting", "Requests that wait, by lane; line counts tickets of the waiting room.", "gate lane"},
+	{"weir_capacity_admitted_total", "Requests that were given a place at the upstream, by lane.", "gate lane"},
+	{"weir_capacity_refused_total", "Requests that a lane did not take, by reason.", "gate reason"},
+	{"weir_capacity_turned_away_total", "Requests that were challenged or refused before they reached the lanes.",
+		"gate"},
+
+	{"weir_xdp_packets_total", "Packets in the kernel, by result.", "interface result"},
+	{"weir_xdp_attached", "1 while the packets of an interface are limited.", "interface"},
+	{"weir_xdp_bans", "Networks on the ban list of an interface.", "interface"},
+	{"weir_xdp_bans_omitted", "Networks on the block list that do not fit on the ban list of an interface.",
+		"interface"},
+
+	{"weir_bans_listed", "Entries of the block list now.", "kind"},
+	{"weir_bans_limit", "How many entries the block list can hold.", ""},
+	{"weir_bans_added_total", "Bans added to the block list, including those loaded at the start.", ""},
+	{"weir_bans_removed_total",
+		"Bans that left the block list, by reason: removed by an operator, expired, or evicted " +
+			"to make room.", "reason"},
+	{"weir_bans_refused_total", "Bans that were not added because the block list is full of operators' bans.", ""},
+	{"weir_bans_offences_total", "Offences that throttles reported.", ""},
+	{"weir_bans_addresses_total", "Addresses banned because many of their clients are.", ""},
+
+	{"weir_store_writes_total", "Writes to the data folder that are on the disk.", ""},
+	{"weir_store_failures_total", "Writes to the data folder that failed.", "part"},
+	{"weir_store_failing", "1 while writes to the data folder fail; a restart would lose the latest changes.", "part"},
+	{"weir_store_unsaved", "Changes that are only in memory so far.", "part"},
+
+	{"weir_mail_messages", "Messages in the queue.", ""},
+	{"weir_mail_queue_recipients", "Recipients of queued messages that are not delivered yet, by state.", "state"},
+	{"weir_mail_stopped_users", "Users who may not send mail now.", ""},
+	{"weir_reach_flagged_users", "Users who are flagged now because they write to too many new recipients.", ""},
+	{"weir_mail_oldest_message_timestamp_seconds", "When the oldest queued message was accepted, as a Unix time; " +
+		"absent while the queue is empty.", ""},
+}
+
+// A collector reads the metrics of a backend.
+type collector struct {
+	backend Backend
+	descs   map[string]*prometheus.Desc
+}
+
+func newCollector(b Backend) collector {
+	c := collector{b, map[string]*prometheus.Desc{}}
+	for _, o := range observed {
+		c.descs[o.name] = prometheus.NewDesc(o.name, o.help, strings.Fields(o.labels), nil)
 	}
-	for _, d := range stampDescs {
+	return c
+}
+
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
 		ch <- d
 	}
 }
 
-func (c throttleCollector) Collect(ch chan<- prometheus.Metric) {
-	c.collectXDP(ch)
+// A scrape takes the values of one scrape.
+type scrape struct {
+	descs map[string]*prometheus.Desc
+	out   chan<- prometheus.Metric
+}
+
+// put adds the value of one series.
+func put[N int | int64 | uint64 | float64](s scrape, name string, n N, labels ...string) {
+	kind := prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
+	}
+	s.out <- prometheus.MustNewConstMetric(s.descs[name], kind, float64(n), labels...)
+}
+
+func oneIf(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	s := scrape{c.descs, ch}
 	for _, t := range c.backend.Throttles() {
-		name, counts := t.Link.Name, t.Link.Counts
-		counter := func(d *prometheus.Desc, n uint64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n),
-				append([]string{name}, labels...)...)
-		}
-		gauge := func(d *prometheus.Desc, n float64) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, name)
-		}
-		for i, v := range weir.Verdicts {
-			counter(descVerdicts, counts.Verdicts[i].Load(), v.String(), "enforce")
-			counter(descVerdicts, counts.Shadowed[i].Load(), v.String(), "shadow")
-		}
-		counter(descErrors, counts.Errors.Load())
-		counter(descExpired, counts.Expired.Load())
-		shadow := 0.
-		if t.Link.Shadow.Load() {
-			shadow = 1
-		}
-		gauge(descShadow, shadow)
-		if t.Table != nil {
-			gauge(descAccounts, float64(t.Table.Accounts))
-			gauge(descWaiting, float64(t.Table.Waiting))
-			counter(descStrangers, t.Table.Strangers)
-			gauge(descKnownAccounts, float64(t.Table.Accounts-t.Table.Probation))
-			gauge(descProbation, float64(t.Table.Probation))
-			counter(descPushedOut, t.Table.PushedOut)
-		}
-		if b := t.Bloom; b != nil {
-			gauge(descCollateral, b.Collateral)
-			gauge(descDrained, b.Drained)
-			gauge(descAttackers, float64(b.Attackers))
-			gauge(descBytes, float64(b.Bytes))
-			counter(descRotations, b.Rotations)
-		}
-		if t.Stamp != nil {
-			t.Stamp.collect(name, ch)
-		}
+		t.collect(s)
 	}
-	for _, g := range c.backend.Status().Gates {
+	status := c.backend.Status()
+	for _, g := range status.Gates {
 		if g.Capacity != nil {
-			g.Capacity.collect(g.Gate, ch)
+			g.Capacity.collect(s, g.Gate)
 		}
 	}
-}
-
-func (c throttleCollector) collectXDP(ch chan<- prometheus.Metric) {
 	for _, x := range c.backend.XDP() {
 		for result, n := range x.Packets {
-			ch <- prometheus.MustNewConstMetric(descPackets, prometheus.CounterValue, float64(n), x.Interface, result)
+			put(s, "weir_xdp_packets_total", n, x.Interface, result)
 		}
-		attached := 0.
-		if x.Attach != "" {
-			attached = 1
+		put(s, "weir_xdp_attached", oneIf(x.Attach != ""), x.Interface)
+		put(s, "weir_xdp_bans", x.Bans, x.Interface)
+		put(s, "weir_xdp_bans_omitted", x.LeftOut, x.Interface)
+	}
+	c.backend.BanStatus().collect(s)
+	c.backend.StoreStatus().collect(s)
+	if status.Mail != nil {
+		status.Mail.collect(s)
+	}
+}
+
+func (t Throttle) collect(s scrape) {
+	name, counts := t.Link.Name, t.Link.Counts
+	for v, verdict := range weir.Verdicts {
+		put(s, "weir_throttle_verdicts_total", counts.Verdicts[v].Load(), name, "", verdict.String(), "enforce")
+		put(s, "weir_throttle_verdicts_total", counts.Shadowed[v].Load(), name, "", verdict.String(), "shadow")
+	}
+	for rule, tally := range counts.ByRule() {
+		for _, v := range weir.Verdicts[weir.Wait:] {
+			put(s, "weir_throttle_verdicts_total", tally.Verdicts[v].Load(), name, rule, v.String(), "enforce")
+			put(s, "weir_throttle_verdicts_total", tally.Shadowed[v].Load(), name, rule, v.String(), "shadow")
 		}
-		ch <- prometheus.MustNewConstMetric(descAttached, prometheus.GaugeValue, attached, x.Interface)
-		ch <- prometheus.MustNewConstMetric(descBans, prometheus.GaugeValue, float64(x.Bans), x.Interface)
-		ch <- prometheus.MustNewConstMetric(descLeftOut, prometheus.GaugeValue, float64(x.LeftOut), x.Interface)
+	}
+	put(s, "weir_throttle_errors_total", counts.Errors.Load(), name)
+	put(s, "weir_throttle_expired_waits_total", counts.Expired.Load(), name)
+	put(s, "weir_throttle_shadow", oneIf(t.Link.Shadow.Load()), name)
+	if q := t.Table; q != nil {
+		put(s, "weir_quota_accounts", q.Accounts, name)
+		put(s, "weir_quota_waiting", q.Waiting, name)
+		put(s, "weir_quota_overflow_total", q.Strangers, name)
+		put(s, "weir_quota_accepted_accounts", q.Accounts-q.Probation, name)
+		put(s, "weir_quota_probation_accounts", q.Probation, name)
+		put(s, "weir_quota_pushed_out_total", q.PushedOut, name)
+	}
+	if b := t.Bloom; b != nil {
+		put(s, "weir_bloom_collateral_ratio", b.Collateral, name)
+		put(s, "weir_bloom_drained_ratio", b.Drained, name)
+		put(s, "weir_bloom_attackers", b.Attackers, name)
+		put(s, "weir_bloom_bytes", b.Bytes, name)
+		put(s, "weir_bloom_rotations_total", b.Rotations, name)
+	}
+	if t.Stamp != nil {
+		t.Stamp.collect(s, name)
+	}
+}
+
+func (p *Stamp) collect(s scrape, throttle string) {
+	for gate, work := range p.Work {
+		put(s, "weir_stamp_work", work, throttle, gate)
+	}
+	put(s, "weir_stamp_spent", p.Spent, throttle)
+	put(s, "weir_stamp_challenges_total", p.Issued, throttle)
+	put(s, "weir_stamp_accepted_total", p.Accepted, throttle)
+	for result, n := range map[string]uint64{"paid": p.Paid, "free": p.Free, "called": p.Called, "held": p.Held,
+		"challenged": p.Challenged, "forged": p.Forged,
+		"replayed": p.Replayed, "not-paying": p.NotPaying, "full": p.Full, "busy": p.Busy} {
+		put(s, "weir_stamp_requests_total", n, throttle, result)
+	}
+}
+
+func (c *Capacity) collect(s scrape, gate string) {
+	put(s, "weir_capacity_limit", c.Concurrent, gate)
+	put(s, "weir_capacity_in_use", c.InUse, gate)
+	put(s, "weir_capacity_load_ratio", c.Load, gate)
+	put(s, "weir_capacity_delay_seconds", c.Delay/1000, gate)
+	put(s, "weir_capacity_waiting", c.Stamped, gate, "stamped")
+	put(s, "weir_capacity_waiting", c.Pool, gate, "pool")
+	put(s, "weir_capacity_waiting", c.InLine, gate, "line")
+	for lane, n := range c.LetIn {
+		put(s, "weir_capacity_admitted_total", n, gate, lane)
+	}
+	for reason, n := range c.Refused {
+		put(s, "weir_capacity_refused_total", n, gate, reason)
+	}
+	put(s, "weir_capacity_turned_away_total", c.TurnedAway, gate)
+}
+
+func (b BanStatus) collect(s scrape) {
+	put(s, "weir_bans_listed", b.Clients, "client")
+	put(s, "weir_bans_listed", b.Networks, "network")
+	put(s, "weir_bans_limit", b.Max)
+	put(s, "weir_bans_added_total", b.Added)
+	put(s, "weir_bans_removed_total", b.Removed, "removed")
+	put(s, "weir_bans_removed_total", b.Expired, "expired")
+	put(s, "weir_bans_removed_total", b.Evicted, "evicted")
+	put(s, "weir_bans_refused_total", b.Refused)
+	put(s, "weir_bans_offences_total", b.Offences)
+	put(s, "weir_bans_addresses_total", b.Addresses)
+}
+
+func (w StoreStatus) collect(s scrape) {
+	put(s, "weir_store_writes_total", w.Writes)
+	for _, p := range w.Parts {
+		put(s, "weir_store_failures_total", p.Failures, p.Part)
+		put(s, "weir_store_failing", oneIf(p.Error != ""), p.Part)
+		put(s, "weir_store_unsaved", p.Unsaved, p.Part)
+	}
+}
+
+func (m *MailStatus) collect(s scrape) {
+	put(s, "weir_mail_messages", m.Letters)
+	for _, state := range store.States {
+		put(s, "weir_mail_queue_recipients", m.Recipients[state], state.String())
+	}
+	put(s, "weir_mail_stopped_users", m.Stopped)
+	put(s, "weir_reach_flagged_users", m.Flagged)
+	if !m.Oldest.IsZero() {
+		put(s, "weir_mail_oldest_message_timestamp_seconds", float64(m.Oldest.UnixMilli())/1000)
 	}
 }

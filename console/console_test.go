@@ -56,7 +56,9 @@ func (b *backend) Reload(context.Context) error { return b.reload }
 
 func newBackend() *backend {
 	link := policy.NewLink("plans", nil, policy.Open)
-	link.Counts.Verdicts[weir.Refuse].Add(3)
+	link.Counts.Declare([]string{"per-hour"})
+	link.Counts.Verdicts[weir.Refuse].Add(2)
+	link.Counts.Of("per-hour", weir.Refuse).Verdicts[weir.Refuse].Add(1)
 	link.Counts.Shadowed[weir.Wait].Add(2)
 	link.Counts.Errors.Add(1)
 	link.Counts.Expired.Add(4)

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync/atomic"
 )
 
-// A Control is the socket for the commands that act on a running weir. Whoever can open it may do everything; that is
-// weir's own user. NewControl, Listen, Start and Stop are called in this order, by one goroutine.
+// A Control is the socket for commands that act on a running weir. Every process that can open it may do everything;
+// only weir's own user can. NewControl, Listen, Start and Stop are called in this order, by one goroutine.
 type Control struct {
 	path     string
 	backend  Backend
@@ -40,9 +39,7 @@ func (c *Control) Listen() error {
 	if err != nil {
 		return err
 	}
-	c.listener = &boundedListener{
-		Listener: l, max: maxControlConnections, known: func(net.Addr) bool { return true }, reached: c.reached,
-	}
+	c.bind(l, maxControlConnections, nil, c.reached)
 	return nil
 }
 
@@ -51,7 +48,7 @@ func (c *Control) handler() http.Handler {
 	mux.HandleFunc("GET /v1/status",
 		answer(func(_ *http.Request, _ *none) (any, error) { return c.backend.Status(), nil }))
 	mux.HandleFunc("POST /v1/reload", answer(func(r *http.Request, _ *none) (any, error) {
-		// A client that leaves must not leave a reload half way.
+		// A client that leaves must not interrupt a reload.
 		if err := c.backend.Reload(context.WithoutCancel(r.Context())); err != nil {
 			return nil, err
 		}
@@ -83,7 +80,7 @@ type ShadowResult struct {
 // none is the body of a request that has none.
 type none struct{}
 
-// answer turns a function over a request and its body into a handler.
+// answer makes a handler of a function that takes the request and its decoded body.
 func answer[T any](f func(*http.Request, *T) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := readBody[T](w, r)
@@ -117,7 +114,7 @@ func readBody[T any](w http.ResponseWriter, r *http.Request) (*T, error) {
 	return body, nil
 }
 
-// writeError answers with an error; one that the caller cannot understand is weir's own failure.
+// writeError answers with an error. One that is not an *Error is a failure of weir.
 func writeError(w http.ResponseWriter, err error) {
 	e, known := errors.AsType[*Error](err)
 	if !known {

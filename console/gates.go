@@ -1,54 +1,72 @@
 package console
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weir"
 )
 
-// gateMetrics are the series of gates that are not HTTP.
-type gateMetrics struct {
-	tcpOpen      *prometheus.GaugeVec
-	tcpWaiting   *prometheus.GaugeVec
-	tcpJudged    *prometheus.CounterVec
-	tcpBytes     *prometheus.CounterVec
-	tcpUnreached *prometheus.CounterVec
-	apiDecided   *prometheus.CounterVec
-	authDecided  *prometheus.CounterVec
-	rlsAnswered  *prometheus.CounterVec
-	upFailed     *prometheus.CounterVec
-	upRetried    *prometheus.CounterVec
-	upWell       *prometheus.GaugeVec
-	apiHolds     prometheus.Gauge
-	apiExpired   prometheus.Counter
+// classes are the status codes that a gate can answer with, by their first digit. All others are counted as "other".
+var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// HTTPMetrics are the series of one HTTP gate. Safe for concurrent use; nothing here allocates.
+type HTTPMetrics struct {
+	requests          [len(classes)][len(weir.Verdicts)]prometheus.Counter
+	waiting, inFlight prometheus.Gauge
+	added, duration   prometheus.Observer
 }
 
-func newGateMetrics(s series) gateMetrics {
-	return gateMetrics{
-		tcpOpen: s.gauge("weir_tcp_connections", "Connections open at a TCP gate now; sessions at a UDP gate.",
-			"gate"),
-		tcpWaiting: s.gauge("weir_tcp_waiting", "Connections held back by a throttle now.", "gate"),
-		tcpJudged:  s.counter("weir_tcp_judged_total", "Connections, or UDP packets, by verdict.", "gate", "verdict"),
-		tcpBytes: s.counter("weir_tcp_bytes_total",
-			"Bytes that went on: in from the client, out to it.", "gate", "direction"),
-		tcpUnreached: s.counter("weir_tcp_unreached_total",
-			"Connections or packets for which the upstream could not be reached.", "gate"),
-		upFailed: s.counter("weir_http_upstream_failures_total",
-			"Requests that a server behind an HTTP gate did not answer, or not as it should, by reason.", "gate",
-			"server", "reason"),
-		upRetried: s.counter("weir_http_upstream_retries_total",
-			"Requests that failed elsewhere and were given to this server.", "gate", "server"),
-		upWell: s.gauge("weir_http_upstream_well",
-			"Whether a server behind an HTTP gate that has failed is well again (1) or not yet (0).", "gate", "server"),
-		rlsAnswered: s.counter("weir_rls_answers_total",
-			"Questions of Envoy, by gate, service (ratelimit, authz) and answer.", "gate", "service", "code"),
-		authDecided: s.counter("weir_auth_decisions_total",
-			"Questions of proxies about requests, by gate and verdict.", "gate", "verdict"),
-		apiDecided: s.counter("weir_api_decisions_total",
-			"Questions to the decision API, by policy and verdict.", "policy", "verdict"),
-		apiHolds:   s.gauge("weir_api_holds", "Holds of the decision API that are open now.").WithLabelValues(),
-		apiExpired: s.counter("weir_api_expired_holds_total", "Holds that nobody settled in time.").WithLabelValues(),
+// HTTP returns the series of one gate, looked up once so that counting a request does not.
+func (m *Metrics) HTTP(gate string) *HTTPMetrics {
+	h := &HTTPMetrics{
+		waiting:  m.gauge("weir_http_requests_waiting", gate),
+		inFlight: m.gauge("weir_http_requests_in_flight", gate),
+		added:    m.histograms["weir_http_throttle_delay_seconds"].WithLabelValues(gate),
+		duration: m.histograms["weir_http_request_duration_seconds"].WithLabelValues(gate),
 	}
+	for c, class := range classes {
+		for _, v := range weir.Verdicts {
+			h.requests[c][v] = m.counter("weir_http_requests_total", gate, class, v.String())
+		}
+	}
+	return h
+}
+
+// Forget drops the series of an HTTP gate that is no more, and those of its servers.
+func (m *Metrics) Forget(gate string) { m.forget("http", gate) }
+
+// Waiting counts requests that begin (1) or cease (-1) to wait.
+func (h *HTTPMetrics) Waiting(delta int) { h.waiting.Add(float64(delta)) }
+
+// InFlight counts requests that begin (1) or end (-1).
+func (h *HTTPMetrics) InFlight(delta int) { h.inFlight.Add(float64(delta)) }
+
+// Done counts a request that has ended: its status code, the verdict, the latency that throttling added and the whole.
+func (h *HTTPMetrics) Done(code int, v weir.Verdict, added, took time.Duration) {
+	class := code / 100
+	if class < 1 || class >= len(classes) {
+		class = 0
+	}
+	h.requests[class][min(v, weir.Refuse)].Inc()
+	h.added.Observe(added.Seconds())
+	h.duration.Observe(took.Seconds())
+}
+
+// UpstreamFailed counts a failure of a server that is configured. The reason must come from a small set.
+func (m *Metrics) UpstreamFailed(gate, server, reason string) {
+	m.counter("weir_http_upstream_failures_total", gate, server, reason).Inc()
+}
+
+// UpstreamRetried counts a request that a server got because another failed.
+func (m *Metrics) UpstreamRetried(gate, server string) {
+	m.counter("weir_http_upstream_retries_total", gate, server).Inc()
+}
+
+// UpstreamTurned notes whether a server is healthy.
+func (m *Metrics) UpstreamTurned(gate, server string, healthy bool) {
+	m.gauge("weir_http_upstream_healthy", gate, server).Set(oneIf(healthy))
 }
 
 // TCPMetrics are the series of one TCP or UDP gate. Safe for concurrent use; nothing here allocates.
@@ -61,20 +79,20 @@ type TCPMetrics struct {
 // TCP returns the series of one gate, looked up once so that counting does not.
 func (m *Metrics) TCP(gate string) *TCPMetrics {
 	t := &TCPMetrics{
-		open: m.gates.tcpOpen.WithLabelValues(gate), waiting: m.gates.tcpWaiting.WithLabelValues(gate),
-		in: m.gates.tcpBytes.WithLabelValues(gate, "in"), out: m.gates.tcpBytes.WithLabelValues(gate, "out"),
-		unreached: m.gates.tcpUnreached.WithLabelValues(gate),
+		open:      m.gauge("weir_tcp_connections", gate),
+		waiting:   m.gauge("weir_tcp_connections_waiting", gate),
+		in:        m.counter("weir_tcp_bytes_total", gate, "in"),
+		out:       m.counter("weir_tcp_bytes_total", gate, "out"),
+		unreached: m.counter("weir_tcp_upstream_failures_total", gate),
 	}
 	for _, v := range weir.Verdicts {
-		t.judged[v] = m.gates.tcpJudged.WithLabelValues(gate, v.String())
+		t.judged[v] = m.counter("weir_tcp_verdicts_total", gate, v.String())
 	}
 	return t
 }
 
-// ForgetTCP drops the series of a gate that is no more.
-func (m *Metrics) ForgetTCP(gate string) {
-	forget(gate, m.gates.tcpOpen, m.gates.tcpWaiting, m.gates.tcpJudged, m.gates.tcpBytes, m.gates.tcpUnreached)
-}
+// ForgetTCP drops the series of a TCP or UDP gate that is no more.
+func (m *Metrics) ForgetTCP(gate string) { m.forget("tcp", gate) }
 
 // Connections counts connections that begin (1) or end (-1).
 func (t *TCPMetrics) Connections(delta int) { t.open.Add(float64(delta)) }
@@ -96,60 +114,32 @@ func (t *TCPMetrics) Unreached() { t.unreached.Inc() }
 
 // Answered counts an answer to a proxy that asks about requests.
 func (m *Metrics) Answered(gate string, v weir.Verdict) {
-	m.gates.authDecided.WithLabelValues(gate, v.String()).Inc()
+	m.counter("weir_auth_decisions_total", gate, v.String()).Inc()
 }
+
+// ForgetAuth drops the series of a gate for forward-auth that is no more.
+func (m *Metrics) ForgetAuth(gate string) { m.forget("auth", gate) }
 
 // EnvoyAnswered counts an answer to Envoy. Service and code must come from small sets.
 func (m *Metrics) EnvoyAnswered(gate, service, code string) {
-	m.gates.rlsAnswered.WithLabelValues(gate, service, code).Inc()
+	m.counter("weir_rls_answers_total", gate, service, code).Inc()
 }
 
-// ForgetRLS drops the series of a gate that is no more.
-func (m *Metrics) ForgetRLS(gate string) {
-	forget(gate, m.gates.rlsAnswered)
-}
-
-// UpstreamFailed counts a failure of a server that is configured. The reason must come from a small set.
-func (m *Metrics) UpstreamFailed(gate, server, reason string) {
-	m.gates.upFailed.WithLabelValues(gate, server, reason).Inc()
-}
-
-// UpstreamRetried counts a request that a server got because another failed.
-func (m *Metrics) UpstreamRetried(gate, server string) {
-	m.gates.upRetried.WithLabelValues(gate, server).Inc()
-}
-
-// UpstreamTurned tells whether a server is well.
-func (m *Metrics) UpstreamTurned(gate, server string, well bool) {
-	n := 0.0
-	if well {
-		n = 1
-	}
-	m.gates.upWell.WithLabelValues(gate, server).Set(n)
-}
-
-// forgetUpstream drops the series of the servers behind a gate that is no more.
-func (m *Metrics) forgetUpstream(gate string) {
-	forget(gate, m.gates.upFailed, m.gates.upRetried, m.gates.upWell)
-}
-
-// ForgetAuth drops the series of a gate that is no more.
-func (m *Metrics) ForgetAuth(gate string) {
-	forget(gate, m.gates.authDecided)
-}
+// ForgetRLS drops the series of a gate for Envoy that is no more.
+func (m *Metrics) ForgetRLS(gate string) { m.forget("rls", gate) }
 
 // Decided counts an answer of the decision API. The policy must be one that is configured.
 func (m *Metrics) Decided(policy string, v weir.Verdict) {
-	m.gates.apiDecided.WithLabelValues(policy, v.String()).Inc()
+	m.counter("weir_api_decisions_total", policy, v.String()).Inc()
 }
 
 // Holds counts holds that are opened (1) or settled (-1).
-func (m *Metrics) Holds(delta int) { m.gates.apiHolds.Add(float64(delta)) }
+func (m *Metrics) Holds(delta int) { m.gauge("weir_api_holds").Add(float64(delta)) }
 
-// HoldExpired counts a hold that nobody settled.
-func (m *Metrics) HoldExpired() { m.gates.apiExpired.Inc() }
+// HoldExpired counts a hold that was not settled in time.
+func (m *Metrics) HoldExpired() { m.counter("weir_api_expired_holds_total").Inc() }
 
-// ForgetPolicy drops the series of a policy that is no more.
+// ForgetPolicy drops the series of a policy of the decision API that is no more.
 func (m *Metrics) ForgetPolicy(policy string) {
-	m.gates.apiDecided.DeletePartialMatch(prometheus.Labels{"policy": policy})
+	m.counters["weir_api_decisions_total"].DeletePartialMatch(prometheus.Labels{"policy": policy})
 }

@@ -26,9 +26,8 @@ func (g *guard) admitsAddr(addr netip.Addr) bool {
 	return slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// check returns why a request is turned away, or "". The connection's own address counts: headers say whatever their
-// sender likes. The name counts because a web page can make its own name resolve to this machine and read the answer as
-// its own.
+// check returns why a request is refused, or "". The address is that of the connection: headers can be forged. The host
+// name is checked because a web page can make its own name resolve to this machine and then read the answer.
 func (g *guard) check(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !g.admitsAddr(peer.Addr()) {

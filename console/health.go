@@ -11,12 +11,12 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"` // why not
 }
 
-// healthz says that the process is alive: it answers. Nothing that a restart would not mend is looked at here.
+// healthz says that the process is alive. It checks nothing that a restart would not repair.
 func healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
 }
 
-// readyz says whether a load balancer should send anybody here.
+// readyz says whether a load balancer should send requests here.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if err := s.backend.Ready(); err != nil {
 		writeJSON(w, http.StatusServiceUnavailable, Readiness{Reason: err.Error()})

@@ -8,7 +8,7 @@ const (
 	HistoryLength = 300         // samples of a gate
 )
 
-// A GateHistory is how a gate with a limited capacity fared over the last minutes.
+// A GateHistory has the last minutes of a gate with a limited capacity.
 type GateHistory struct {
 	Gate    string   // as configured
 	Address string   // as bound
@@ -16,7 +16,7 @@ type GateHistory struct {
 	Samples []Sample // the oldest first; at most HistoryLength
 }
 
-// A Sample is how a gate fared at one time, and over the second or so before it.
+// A Sample is the state of a gate at one time, and its rates over the second or so before.
 type Sample struct {
 	At         time.Time
 	Load       float64       // what is asked of the upstream, in proportion to what it can do

@@ -31,13 +31,12 @@ func style(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, plot.CSS+styleCSS)
 }
 
-// live is the script that keeps the page up to date.
 func live(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 	w.Write(liveJS)
 }
 
-// index is the page for people: what runs, and where to look further.
+// index is the page for people.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
 	page := struct {
 		Status

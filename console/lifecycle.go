@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// lifecycle is what the servers of this package share. New, Listen, Start and Stop are called in this order, by one
+// lifecycle is shared by the servers of this package. New, Listen, Start and Stop are called in this order, by one
 // goroutine.
 type lifecycle struct {
 	http     *http.Server
@@ -18,7 +18,7 @@ type lifecycle struct {
 	served   sync.WaitGroup
 }
 
-// newHTTPServer returns a server with bounds that suit small questions and short answers.
+// newHTTPServer returns a server with bounds for small requests and short answers.
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -29,6 +29,23 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+}
+
+// bind bounds the connections of a listener. Peers that are not known may take an eighth of the places only, so that
+// they cannot lock the others out; known may be nil where everybody is.
+func (l *lifecycle) bind(listener net.Listener, max int, known func(net.Addr) bool, reached func()) {
+	if known == nil {
+		known = func(net.Addr) bool { return true }
+	}
+	l.listener = &boundedListener{Listener: listener, max: max, known: known, reached: reached}
+}
+
+// protect sets the headers that every page has.
+func protect(h http.Header, policy string) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer") // the address of a page may be a secret
+	h.Set("Content-Security-Policy", policy+"; img-src data:; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Cache-Control", "no-store")
 }
 
 // Addr is the address that was bound, or nil.

@@ -5,11 +5,10 @@ import (
 	"sync"
 )
 
-// boundedListener closes connections beyond a bound at once, instead of letting them queue behind those that are open.
+// boundedListener closes connections beyond a bound at once. They do not queue behind those that are open.
 type boundedListener struct {
 	net.Listener
-	max int
-	// who may take every place; others may take an eighth, so that they cannot lock the door
+	max     int
 	known   func(net.Addr) bool
 	reached func()
 

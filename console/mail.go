@@ -11,20 +11,17 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"weir/store"
 )
 
-// Mail is the mail side of a running weir, as commands work it. All of it is safe for concurrent use. by is the
-// operator who asks. Besides *Error, what the store says is understood: store.ErrNotFound, ErrExists, ErrInvalid and
-// ErrTooLarge.
+// Mail is the mail side of a running weir, for commands. It is safe for concurrent use. by is the operator who asks.
+// Besides *Error it may return these errors of the store: store.ErrNotFound, ErrExists, ErrInvalid and ErrTooLarge.
 type Mail interface {
-	// Queue returns up to limit mails that match, the oldest first.
+	// Queue returns up to limit messages that match, the oldest first.
 	Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error)
-	// ShowMail returns a mail, and up to MaxHeader bytes of its header.
+	// ShowMail returns a message, and up to MaxHeader bytes of its header.
 	ShowMail(ctx context.Context, id store.MailID) (mail store.Queued, header string, err error)
-	// Release lets held and delayed mail go at once, Delete removes it, and Retry tries mail now that is to be tried
+	// Release sends held and delayed messages at once, Delete removes them, and Retry repeats a delivery now instead of
 	// later.
 	Release(ctx context.Context, by string, o MailOrder) (MailResult, error)
 	Delete(ctx context.Context, by string, o MailOrder) (MailResult, error)
@@ -32,26 +29,24 @@ type Mail interface {
 
 	// Users returns a part of the users, in order.
 	Users(ctx context.Context, q UserQuery) (UserPage, error)
-	// User returns a user, and how they stand with the throttles. Somebody who is no user of the store but is
-	// remembered by a throttle, as an address is, has no time Made.
+	// User returns a user and their state in the throttles. A client that is not a user of the store but is known to a
+	// throttle, such as an address, has a zero time Made.
 	User(ctx context.Context, name string) (UserView, error)
 	AddUser(ctx context.Context, by string, u NewUser) (UserView, error)
-	// SetUser changes what is given, all of it or nothing.
+	// SetUser changes the given fields, all of them or none.
 	SetUser(ctx context.Context, by string, c UserChange) (UserView, error)
 	Passwd(ctx context.Context, by, name, password string) error
-	// RemoveUser takes a user away. Their mails stay.
+	// RemoveUser removes a user. Their messages stay.
 	RemoveUser(ctx context.Context, by, name string) error
 	StopUser(ctx context.Context, by, name, why string) (UserView, error)
 	ResumeUser(ctx context.Context, by, name string, slow bool) (UserView, error)
 
 	// Audit returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).
 	Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error)
-	// Backup writes a copy of the store to a folder that is empty or not there, and tells how far it is as often as it
-	// likes.
+	// Backup copies the store to a folder that is empty or missing, and reports progress now and then.
 	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
 }
 
-// errNoMail is what commands hear that have nothing to act on.
 var errNoMail = NotFound("there is no mail gate (smtp: in the configuration makes one)")
 
 func (c *Control) mail() (Mail, error) {
@@ -68,7 +63,7 @@ func (c *Control) mailHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/backup", c.backup)
 }
 
-// mailAnswer is answer for what needs the mail side.
+// mailAnswer is answer for handlers that need the mail side.
 func mailAnswer[T any](c *Control, f func(*http.Request, Mail, *T) (any, error)) http.HandlerFunc {
 	return answer(func(r *http.Request, body *T) (any, error) {
 		m, err := c.mail()
@@ -80,20 +75,20 @@ func mailAnswer[T any](c *Control, f func(*http.Request, Mail, *T) (any, error))
 	})
 }
 
-// understood gives what the store says the code that it has on the control socket.
+// understood gives errors of the store their status on the control socket.
 func understood(err error) error {
 	for known, as := range map[error]func(string) *Error{
 		store.ErrNotFound: NotFound, store.ErrExists: Rejected, store.ErrInvalid: Invalid, store.ErrTooLarge: Invalid,
 	} {
 		if errors.Is(err, known) {
-			// which has been said in better words before it
+			// the text before it says the same in better words
 			return as(strings.TrimSuffix(err.Error(), ": "+known.Error()))
 		}
 	}
 	return err
 }
 
-// missing says in better words what the store did not find.
+// missing replaces store.ErrNotFound by a better text.
 func missing(err error, format string, a ...any) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return NotFound(fmt.Sprintf(format, a...))
@@ -101,7 +96,7 @@ func missing(err error, format string, a ...any) error {
 	return err
 }
 
-// limitOf reads how many are wanted at most; bound where nothing is said.
+// limitOf reads the parameter limit; it is bound by default.
 func limitOf(r *http.Request, bound int) (int, error) {
 	text := r.URL.Query().Get("limit")
 	if text == "" {
@@ -132,20 +127,20 @@ func checkLine(what, text string, most int, empty bool) error {
 	return nil
 }
 
-// MailStatus is the mail side at a glance. Totals count recipients, since the start.
+// MailStatus sums up the mail side. Totals count recipients since the start.
 type MailStatus struct {
-	Letters    int                 `json:"letters"`         // mails in the spool
-	Recipients map[store.State]int `json:"recipients"`      // that they still have to reach, by what they wait for
+	Letters    int                 `json:"letters"`         // messages in the queue
+	Recipients map[store.State]int `json:"recipients"`      // not delivered yet, by state
 	Stopped    int                 `json:"stopped_users"`   // who may not send
 	Flagged    int                 `json:"flagged_users"`   // who write to too many new people, by a reach throttle
-	Oldest     time.Time           `json:"oldest,omitzero"` // when the mail came in that has been here the longest
+	Oldest     time.Time           `json:"oldest,omitzero"` // when the oldest message was accepted
 	Accepted   uint64              `json:"accepted"`        // taken over from clients
 	Delivered  uint64              `json:"delivered"`       // taken over by the next hop
 	Deferred   uint64              `json:"deferred"`        // tries that are to be made again
 	Bounced    uint64              `json:"bounced"`         // given up, and the sender told
 }
 
-// Summary says in a sentence how the queue stands.
+// Summary describes the queue in a sentence.
 func (m *MailStatus) Summary() string {
 	if m.Letters == 0 {
 		return "No mail waits."
@@ -154,12 +149,10 @@ func (m *MailStatus) Summary() string {
 		m.Oldest.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// StoppedUsers says who is stopped.
 func (m *MailStatus) StoppedUsers() string {
 	return several(m.Stopped, "user") + " " + verb(m.Stopped, "is", "are") + " stopped"
 }
 
-// FlaggedUsers says who is flagged.
 func (m *MailStatus) FlaggedUsers() string {
 	return several(m.Flagged, "user") + " " + verb(m.Flagged, "is", "are") + " flagged"
 }
@@ -173,7 +166,6 @@ func (m *MailStatus) In(state string) int {
 	return m.Recipients[s]
 }
 
-// several counts things.
 func several(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -186,44 +178,4 @@ func verb(n int, one, many string) string {
 		return one
 	}
 	return many
-}
-
-// mailCollector reads the queue when somebody scrapes.
-type mailCollector struct{ backend Backend }
-
-var (
-	descLetters = prometheus.NewDesc("weir_mail_letters", "Mails in the spool now.", nil, nil)
-	descQueue   = prometheus.NewDesc("weir_mail_queue",
-		"Recipients whom mails in the spool still have to reach, by what they wait for.", []string{"state"}, nil)
-	descStopped = prometheus.NewDesc("weir_mail_stopped_users", "Users who may not send mail now.", nil, nil)
-	descFlagged = prometheus.NewDesc("weir_reach_flagged_users",
-		"Users who are flagged now, since they write to too many new people.", nil, nil)
-	descOldest = prometheus.NewDesc("weir_mail_oldest_timestamp_seconds",
-		"When the mail came in that has been in the spool the longest, since the epoch; left out while there is none.",
-		nil, nil)
-)
-
-func (c mailCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLetters, descQueue, descStopped, descFlagged, descOldest} {
-		ch <- d
-	}
-}
-
-func (c mailCollector) Collect(ch chan<- prometheus.Metric) {
-	m := c.backend.Status().Mail
-	if m == nil {
-		return
-	}
-	gauge := func(d *prometheus.Desc, n float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
-	}
-	gauge(descLetters, float64(m.Letters))
-	for _, s := range store.States {
-		gauge(descQueue, float64(m.Recipients[s]), s.String())
-	}
-	gauge(descStopped, float64(m.Stopped))
-	gauge(descFlagged, float64(m.Flagged))
-	if !m.Oldest.IsZero() {
-		gauge(descOldest, float64(m.Oldest.UnixMilli())/1000)
-	}
 }

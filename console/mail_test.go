@@ -441,7 +441,7 @@ func TestMailStatusShown(t *testing.T) {
 		strings.Contains(body, "weir queue") {
 		t.Error("mail is shown where there is none")
 	}
-	if _, body, _ := get(t, "GET", site+"/metrics", ""); strings.Contains(body, "weir_mail_queue") {
+	if _, body, _ := get(t, "GET", site+"/metrics", ""); strings.Contains(body, "weir_mail_queue_recipients") {
 		t.Error("mail is counted where there is none")
 	}
 	m.status = &MailStatus{Letters: 3, Recipients: map[store.State]int{store.Held: 25, store.Delayed: 4,
@@ -456,9 +456,10 @@ func TestMailStatusShown(t *testing.T) {
 	}
 	_, body, _ = get(t, "GET", site+"/metrics", "")
 	for _, want := range []string{
-		"weir_mail_letters 3", `weir_mail_queue{state="held"} 25`, `weir_mail_queue{state="ready"} 0`,
+		"weir_mail_messages 3", `weir_mail_queue_recipients{state="held"} 25`,
+		`weir_mail_queue_recipients{state="ready"} 0`,
 		"weir_mail_stopped_users 1", "weir_reach_flagged_users 2",
-		`weir_mail_queue{state="withheld"} 31`, "weir_mail_oldest_timestamp_seconds 1e+09",
+		`weir_mail_queue_recipients{state="withheld"} 31`, "weir_mail_oldest_message_timestamp_seconds 1e+09",
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s", want)
@@ -512,9 +513,9 @@ func TestMailMetrics(t *testing.T) {
 	_, body, _ := get(t, "GET", site+"/metrics", "")
 	for _, want := range []string{
 		`weir_smtp_sessions{gate=":587"} 1`, `weir_smtp_logins_total{gate=":587",result="wrong"} 1`,
-		`weir_smtp_logins_total{gate=":587",result="right"} 0`,
-		`weir_smtp_bounded_total{bound="recipients",gate=":587"} 1`,
-		`weir_smtp_bounded_total{bound="sessions",gate=":587"} 0`,
+		`weir_smtp_logins_total{gate=":587",result="ok"} 0`,
+		`weir_smtp_bound_reached_total{bound="recipients",gate=":587"} 1`,
+		`weir_smtp_bound_reached_total{bound="sessions",gate=":587"} 0`,
 		`weir_mail_accepted_total{gate=":587",result="passed"} 15`,
 		`weir_mail_accepted_total{gate=":587",result="delayed"} 25`,
 		`weir_mail_accepted_total{gate=":587",result="held"} 3`,
@@ -525,8 +526,8 @@ func TestMailMetrics(t *testing.T) {
 		`weir_mail_bounced_total{gate=":587"} 7`, `weir_mail_ambiguous_total{gate=":587"} 8`,
 		`weir_mail_stops_total{throttle="outgoing"} 1`,
 		`weir_reach_flags_total{throttle="contacts"} 1`,
-		`weir_policy_connections{gate="127.0.0.1:10040"} 1`,
-		`weir_policy_requests_total{action="DUNNO",gate="127.0.0.1:10040"} 1`,
+		`weir_postfix_connections{gate="127.0.0.1:10040"} 1`,
+		`weir_postfix_requests_total{action="DUNNO",gate="127.0.0.1:10040"} 1`,
 		`weir_bound_reached_total{bound="selfservice_requests"} 0`,
 	} {
 		if !strings.Contains(body, want+"\n") {

@@ -4,60 +4,72 @@ import (
 	"net/http"
 	"regexp"
 	"runtime"
-	"time"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"weir"
 )
 
-// waits are the buckets for time that people notice: from a millisecond, which throttling should not cost, to the
+// written are the metrics that are written while weir works. Names that end in _total are counters, in _seconds
+// histograms, all others gauges.
+var written = []struct{ name, help, labels string }{
+	{"weir_http_requests_total", "Requests answered, by class of the status code and verdict.", "gate code verdict"},
+	{"weir_http_requests_waiting", "Requests that wait for a throttle now.", "gate"},
+	{"weir_http_requests_in_flight", "Requests under way now, including those that wait.", "gate"},
+	{"weir_http_throttle_delay_seconds", "Latency that throttling added to a request.", "gate"},
+	{"weir_http_request_duration_seconds", "Time from the request's header to the end of the response.", "gate"},
+	{"weir_http_upstream_failures_total", "Requests that a server behind an HTTP gate did not answer as it should, " +
+		"by reason.", "gate server reason"},
+	{"weir_http_upstream_retries_total", "Requests that failed at another server and were sent to this one.",
+		"gate server"},
+	{"weir_http_upstream_healthy", "Whether a server that has failed is healthy again (1) or not yet (0).",
+		"gate server"},
+
+	{"weir_tcp_connections", "Connections open at a TCP gate now; sessions at a UDP gate.", "gate"},
+	{"weir_tcp_connections_waiting", "Connections that wait for a throttle now.", "gate"},
+	{"weir_tcp_verdicts_total", "Connections, or UDP packets, by verdict.", "gate verdict"},
+	{"weir_tcp_bytes_total", "Bytes passed on: in from the client, out to the client.", "gate direction"},
+	{"weir_tcp_upstream_failures_total", "Connections or packets for which the upstream could not be reached.", "gate"},
+
+	{"weir_rls_answers_total", "Answers to Envoy, by service (ratelimit, authz) and code.", "gate service code"},
+	{"weir_auth_decisions_total", "Answers to proxies that ask about a request, by verdict.", "gate verdict"},
+	{"weir_api_decisions_total", "Answers of the decision API, by policy and verdict.", "policy verdict"},
+	{"weir_api_holds", "Holds of the decision API that are open now.", ""},
+	{"weir_api_expired_holds_total", "Holds that were not settled in time.", ""},
+
+	{"weir_smtp_sessions", "SMTP sessions open now.", "gate"},
+	{"weir_smtp_logins_total", "Logins by result.", "gate result"},
+	{"weir_smtp_bound_reached_total", "What an SMTP gate turned away because a bound was reached.", "gate bound"},
+	{"weir_mail_accepted_total", "Recipients of accepted messages, by result: passed, delayed, held, withheld, pooled.",
+		"gate result"},
+	{"weir_mail_refused_total", "Recipients that were refused for now or permanently, by reason.", "gate reason"},
+	{"weir_mail_delivered_total", "Recipients that the next hop has accepted.", "gate"},
+	{"weir_mail_deferred_total", "Delivery attempts that will be repeated, by recipient.", "gate"},
+	{"weir_mail_bounced_total", "Recipients given up; the sender was told.", "gate"},
+	{"weir_mail_ambiguous_total", "Recipients that the next hop may or may not have accepted.", "gate"},
+	{"weir_mail_stops_total", "How often a user was stopped.", "throttle"},
+	{"weir_reach_flags_total", "How often a user was flagged.", "throttle"},
+	{"weir_postfix_connections", "Connections of Postfix to a policy service open now.", "gate"},
+	{"weir_postfix_requests_total", "Requests of Postfix to a policy service, by the action of the answer.",
+		"gate action"},
+	{"weir_self_service_requests_total", "Requests for the pages of mail users: shown, done, refused, failed.",
+		"result"},
+
+	{"weir_bound_reached_total", "How often something was turned away because a bound was reached.", "bound"},
+	{"weir_reloads_total", "Reloads of the configuration, by result: ok, or failed (nothing was changed).", "result"},
+}
+
+// waits are the buckets for time that people notice: from half a millisecond, which throttling should not cost, to the
 // minute that a patient client waits.
 var waits = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 // Metrics are the series that are written while weir works. They are kept over reloads. Safe for concurrent use.
 type Metrics struct {
-	registry *prometheus.Registry
-	requests *prometheus.CounterVec
-	waiting  *prometheus.GaugeVec
-	inFlight *prometheus.GaugeVec
-	added    *prometheus.HistogramVec
-	duration *prometheus.HistogramVec
-	bounds   *prometheus.CounterVec
-	reloads  *prometheus.CounterVec
-	gates    gateMetrics
-	mail     mailMetrics
-}
-
-// series makes metrics that are registered.
-type series struct{ *prometheus.Registry }
-
-func (s series) counter(name, help string, labels ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	s.MustRegister(c)
-	return c
-}
-
-func (s series) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	s.MustRegister(g)
-	return g
-}
-
-// seconds is a histogram of waits at gates.
-func (s series) seconds(name, help string) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: waits}, []string{"gate"})
-	s.MustRegister(h)
-	return h
-}
-
-// forget drops what is known of a gate that is no more.
-func forget(gate string, from ...interface{ DeletePartialMatch(prometheus.Labels) int }) {
-	for _, vec := range from {
-		vec.DeletePartialMatch(prometheus.Labels{"gate": gate})
-	}
+	registry   *prometheus.Registry
+	counters   map[string]*prometheus.CounterVec
+	gauges     map[string]*prometheus.GaugeVec
+	histograms map[string]*prometheus.HistogramVec
 }
 
 // liveHeap is what was in use after the last collection of garbage: go_gc_heap_live_bytes. A leak shows there first,
@@ -66,21 +78,22 @@ var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc
 
 // NewMetrics returns metrics in a registry of their own.
 func NewMetrics(version string) *Metrics {
-	s := series{prometheus.NewRegistry()}
-	m := &Metrics{
-		registry: s.Registry,
-		gates:    newGateMetrics(s),
-		mail:     newMailMetrics(s),
-		requests: s.counter("weir_http_requests_total",
-			"Requests answered, by gate, class of the status code and verdict.", "gate", "code", "verdict"),
-		waiting:  s.gauge("weir_http_waiting", "Requests held back by a throttle now.", "gate"),
-		inFlight: s.gauge("weir_http_in_flight", "Requests under way now, those that wait included.", "gate"),
-		added:    s.seconds("weir_http_added_seconds", "Latency that throttling added to a request."),
-		duration: s.seconds("weir_http_duration_seconds", "From the request's headers to the end of the response."),
-		bounds: s.counter("weir_bound_reached_total",
-			"How often something was turned away because a bound was reached.", "bound"),
-		reloads: s.counter("weir_reloads_total",
-			"Reloads of the configuration, by result: ok, or failed (nothing was changed).", "result"),
+	m := &Metrics{registry: prometheus.NewRegistry(), counters: map[string]*prometheus.CounterVec{},
+		gauges: map[string]*prometheus.GaugeVec{}, histograms: map[string]*prometheus.HistogramVec{}}
+	for _, w := range written {
+		labels := strings.Fields(w.labels)
+		switch {
+		case strings.HasSuffix(w.name, "_total"):
+			m.counters[w.name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: w.name, Help: w.help}, labels)
+			m.registry.MustRegister(m.counters[w.name])
+		case strings.HasSuffix(w.name, "_seconds"):
+			m.histograms[w.name] = prometheus.NewHistogramVec(
+				prometheus.HistogramOpts{Name: w.name, Help: w.help, Buckets: waits}, labels)
+			m.registry.MustRegister(m.histograms[w.name])
+		default:
+			m.gauges[w.name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: w.name, Help: w.help}, labels)
+			m.registry.MustRegister(m.gauges[w.name])
+		}
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weir_build_info", Help: "Always 1; the labels say what is running.",
@@ -88,21 +101,43 @@ func NewMetrics(version string) *Metrics {
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, result := range []bool{true, false} {
-		m.reloads.WithLabelValues(resultName(result))
+	// A rate over a series that appears with its first event misses that event. So known series are declared.
+	m.counter("weir_reloads_total", resultName(true))
+	m.counter("weir_reloads_total", resultName(false))
+	m.counter("weir_api_expired_holds_total")
+	m.gauge("weir_api_holds")
+	for _, bound := range []string{boundConsole, boundControl, boundPages, boundPageRequests} {
+		m.DeclareBound(bound)
 	}
-	m.DeclareBound(boundConsole)
-	m.DeclareBound(boundControl)
-	m.DeclareBound(boundPages)
-	m.DeclareBound(boundPageRequests)
 	return m
 }
 
-// Watch adds the counters of a backend's throttles, of its invalid list, of its mail and of its store. It is called
-// once.
-func (m *Metrics) Watch(b Backend) {
-	m.registry.MustRegister(throttleCollector{b}, banCollector{b}, mailCollector{b})
+func (m *Metrics) counter(name string, labels ...string) prometheus.Counter {
+	return m.counters[name].WithLabelValues(labels...)
 }
+
+func (m *Metrics) gauge(name string, labels ...string) prometheus.Gauge {
+	return m.gauges[name].WithLabelValues(labels...)
+}
+
+// forget drops the series of a gate that is no more from the metrics of one kind, as in weir_KIND_requests_total.
+func (m *Metrics) forget(kind, gate string) {
+	prefix, of := "weir_"+kind+"_", prometheus.Labels{"gate": gate}
+	for _, w := range written {
+		switch name := w.name; {
+		case !strings.HasPrefix(name, prefix):
+		case m.counters[name] != nil:
+			m.counters[name].DeletePartialMatch(of)
+		case m.gauges[name] != nil:
+			m.gauges[name].DeletePartialMatch(of)
+		default:
+			m.histograms[name].DeletePartialMatch(of)
+		}
+	}
+}
+
+// Watch adds the metrics that are read from a backend. It is called once.
+func (m *Metrics) Watch(b Backend) { m.registry.MustRegister(newCollector(b)) }
 
 // Handler answers a scrape.
 func (m *Metrics) Handler() http.Handler {
@@ -114,69 +149,18 @@ func (m *Metrics) Handler() http.Handler {
 // maxScrapes is how many scrapes run at a time; one more gets 503.
 const maxScrapes = 4
 
-// DeclareBound makes the series of a bound that has not been reached yet. A rate over a series that appears with its
-// first event misses that event.
-func (m *Metrics) DeclareBound(bound string) { m.bounds.WithLabelValues(bound) }
+// DeclareBound makes the series of a bound that has not been reached yet.
+func (m *Metrics) DeclareBound(bound string) { m.counter("weir_bound_reached_total", bound) }
 
 // BoundReached counts something that was turned away at a bound. The name must come from a small set.
-func (m *Metrics) BoundReached(bound string) { m.bounds.WithLabelValues(bound).Inc() }
+func (m *Metrics) BoundReached(bound string) { m.counter("weir_bound_reached_total", bound).Inc() }
 
 // Reloaded counts a reload.
-func (m *Metrics) Reloaded(ok bool) { m.reloads.WithLabelValues(resultName(ok)).Inc() }
+func (m *Metrics) Reloaded(ok bool) { m.counter("weir_reloads_total", resultName(ok)).Inc() }
 
 func resultName(ok bool) string {
 	if ok {
 		return "ok"
 	}
 	return "failed"
-}
-
-// classes are the status codes that a gate can answer with, by their first digit. Whatever else comes is counted as
-// "other".
-var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
-
-// HTTP returns the series of one gate, looked up once so that counting a request does not.
-func (m *Metrics) HTTP(gate string) *HTTPMetrics {
-	h := &HTTPMetrics{
-		waiting: m.waiting.WithLabelValues(gate), inFlight: m.inFlight.WithLabelValues(gate),
-		added: m.added.WithLabelValues(gate), duration: m.duration.WithLabelValues(gate),
-	}
-	for c, class := range classes {
-		for _, v := range weir.Verdicts {
-			h.requests[c][v] = m.requests.WithLabelValues(gate, class, v.String())
-		}
-	}
-	return h
-}
-
-// Forget drops the series of a gate that is no more.
-func (m *Metrics) Forget(gate string) {
-	forget(gate, m.requests, m.waiting, m.inFlight, m.added, m.duration)
-	m.forgetUpstream(gate)
-}
-
-// HTTPMetrics are the series of one HTTP gate. Safe for concurrent use; nothing here allocates.
-type HTTPMetrics struct {
-	requests [len(classes)][len(weir.Verdicts)]prometheus.Counter
-	waiting  prometheus.Gauge
-	inFlight prometheus.Gauge
-	added    prometheus.Observer
-	duration prometheus.Observer
-}
-
-// Waiting counts requests that begin (1) or cease (-1) to wait.
-func (h *HTTPMetrics) Waiting(delta int) { h.waiting.Add(float64(delta)) }
-
-// InFlight counts requests that begin (1) or end (-1).
-func (h *HTTPMetrics) InFlight(delta int) { h.inFlight.Add(float64(delta)) }
-
-// Done counts a request that has ended: its status code, the verdict, the latency that throttling added and the whole.
-func (h *HTTPMetrics) Done(code int, v weir.Verdict, added, took time.Duration) {
-	class := code / 100
-	if class < 1 || class >= len(classes) {
-		class = 0
-	}
-	h.requests[class][min(v, weir.Refuse)].Inc()
-	h.added.Observe(added.Seconds())
-	h.duration.Observe(took.Seconds())
 }

@@ -11,10 +11,10 @@ import (
 	"weir"
 )
 
-// DefaultListen is where the console listens when nothing is said.
+// DefaultListen is where the console listens by default.
 const DefaultListen = "127.0.0.1:9000"
 
-// Off is the listen address of a console that is not wanted.
+// Off as the listen address turns the console off.
 const Off = "off"
 
 // Options configure the console: metrics and health.
@@ -28,10 +28,10 @@ type Options struct {
 	Hosts []string `yaml:"hosts"`
 }
 
-// loopback is who may connect when nothing is said.
+// loopback may connect by default.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// WithDefaults returns the options with everything filled in that was left out.
+// WithDefaults returns the options with the defaults filled in.
 func (o Options) WithDefaults() Options {
 	if o.Listen == "" {
 		o.Listen = DefaultListen
@@ -42,10 +42,10 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Enabled reports whether there is to be a console at all.
+// Enabled reports whether there is a console.
 func (o Options) Enabled() bool { return o.Listen != Off }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors.
+// Validate returns every error in the options, as joined weir.FieldErrors.
 func (o Options) Validate() error {
 	var all []error
 	add := func(path, msg, hint string) {

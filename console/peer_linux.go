@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// peerName is the user at the other end of a socket, as the kernel knows them: by name, or by number where there is no
-// name. Empty when the kernel does not tell.
+// peerName is the user at the other end of a socket, from the kernel: the name, or the number if there is no name. It
+// is empty if the kernel does not say.
 func peerName(c *net.UnixConn) string {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -20,7 +21,7 @@ type gatePlots struct {
 	Plots         []*gatePlot
 }
 
-// A gatePlot shows one thing over the last minutes.
+// A gatePlot shows one quantity over the last minutes.
 type gatePlot struct {
 	plot.Plot
 	Unit string   // what its height means
@@ -29,12 +30,9 @@ type gatePlot struct {
 	Each []string // the latest value of each series, where there are several
 }
 
-// plotsOf draws the pictures of a gate: what is asked of it, what it asks for, and what became of those who came.
+// plotsOf draws the plots of a gate: its load, the work that it asks for, and the requests admitted and turned away.
 func plotsOf(h GateHistory) gatePlots {
-	name := h.Gate
-	if h.Address != "" {
-		name = h.Address
-	}
+	name := cmp.Or(h.Address, h.Gate)
 	g := gatePlots{Gate: h.Gate, Address: h.Address, Plots: []*gatePlot{loadPlot(h, name)}}
 	if h.Stamps != "" {
 		g.Plots = append(g.Plots, workPlot(h, name))
@@ -48,7 +46,7 @@ func plotsOf(h GateHistory) gatePlots {
 	return g
 }
 
-// draw makes a picture of values from 0 to top.
+// draw makes a plot of values from 0 to top.
 func draw(title, unit, says string, top float64, ticks []plot.Tick, lines ...plot.Series) *gatePlot {
 	p := &gatePlot{Unit: unit, Plot: plot.Plot{
 		Title: title, Says: says, Series: lines,
@@ -65,7 +63,7 @@ func draw(title, unit, says string, top float64, ticks []plot.Tick, lines ...plo
 	return p
 }
 
-// line is a series of a picture. Samples that are too old, or from before the clock ran back, are left out.
+// line is a series of a plot. Samples that are too old, or from before the clock was set back, are left out.
 func line(h GateHistory, class string, of func(Sample) float64) plot.Series {
 	s := plot.Series{Class: class, Sign: plot.None, Area: true, Gap: plotGap}
 	last, before := h.Last().At, math.Inf(-1)
@@ -96,8 +94,7 @@ func loadPlot(h GateHistory, name string) *gatePlot {
 	return p
 }
 
-// lowest is the work at the foot of the picture of work, as time on a phone: everything from nothing to that stands
-// there.
+// lowest is the work at the bottom of the plot of work, as time on a phone. Less work than that is drawn there, too.
 const lowest = 100 * time.Microsecond
 
 func workPlot(h GateHistory, name string) *gatePlot {
@@ -107,7 +104,7 @@ func workPlot(h GateHistory, name string) *gatePlot {
 		if s.Work == 0 {
 			return 0
 		}
-		// What is asked is never nothing, however little it is.
+		// Work that is asked for is always visible, however little it is.
 		return max(math.Log10(float64(max(s.Takes, 1))/float64(lowest)), 0.2)
 	})
 	work.Steps = true
@@ -170,7 +167,7 @@ func rateTicks(top float64) []plot.Tick {
 	return []plot.Tick{{Value: top, Text: rate(top)}, {Value: top / 2, Text: rate(top / 2)}, {Text: "0"}}
 }
 
-// number writes a figure in one digit behind the point.
+// number writes a figure with at most one decimal.
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
 func percent(share float64) string { return weir.Share(math.Round(share*100) / 100).String() }
@@ -182,7 +179,6 @@ func rate(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// asked says what is asked for.
 func asked(work uint64, takes time.Duration) string {
 	if work == 0 || takes == 0 {
 		return bits(work)
@@ -197,7 +193,7 @@ func bits(work uint64) string {
 	return number(math.Log2(float64(work))) + " bits"
 }
 
-// about writes a duration in as many digits as an estimate is worth.
+// about writes an estimated duration with two digits.
 func about(d time.Duration) string {
 	unit := time.Duration(1)
 	for d/unit >= 100 {

@@ -9,7 +9,7 @@ import (
 	"weir/store"
 )
 
-// Bounds of what is said about the queue, so that an answer is never larger than a client reads.
+// Bounds of answers about the queue, so that a client can always read them.
 const (
 	MaxMailPage       = 1000     // mails in one answer
 	MaxMailRecipients = 10_000   // recipients in one answer
@@ -17,25 +17,25 @@ const (
 	MaxHeader         = 64 << 10 // bytes of a mail's header
 )
 
-// A MailLine is a mail in a list.
+// A MailLine is a message in a list.
 type MailLine struct {
 	store.Queued
 	More int `json:"more,omitempty"` // recipients that are left out, as there are too many
 }
 
-// A MailPage is a part of the queue, the oldest mail first.
+// A MailPage is a part of the queue, the oldest message first.
 type MailPage struct {
 	Mails []MailLine   `json:"mails"`
-	Next  store.MailID `json:"next,omitempty"` // what to go on after; left out when that was all
+	Next  store.MailID `json:"next,omitempty"` // where the next page begins; left out on the last one
 }
 
-// A MailView is a mail with its header.
+// A MailView is a message with its header.
 type MailView struct {
 	MailLine
 	Header string `json:"header"` // as it is stored, up to MaxHeader
 }
 
-// A MailOrder says which mails are meant: some, or all of a user.
+// A MailOrder names messages: by their ids, or all of a user.
 type MailOrder struct {
 	Mails []store.MailID `json:"mails,omitempty"`
 	User  string         `json:"user,omitempty"`
@@ -58,11 +58,11 @@ func (o *MailOrder) check() error {
 	return nil
 }
 
-// A MailResult is what became of an order.
+// A MailResult is the result of a MailOrder.
 type MailResult struct {
 	Mails      int `json:"mails"`      // that it was done to
 	Recipients int `json:"recipients"` // of them
-	// are not in the queue, or not in a state to which this can be done
+	// not in the queue, or in a state in which this cannot be done
 	Missing []store.MailID `json:"missing,omitempty"`
 }
 
@@ -122,7 +122,7 @@ func queryOf(v url.Values) (q store.LetterQuery, err error) {
 	return q, err
 }
 
-// pageOf makes a page of what was found, as far as it fits.
+// pageOf makes a page of the messages that fit.
 func pageOf(found []store.Queued, limit int) MailPage {
 	p := MailPage{Mails: []MailLine{}}
 	left := MaxMailRecipients
@@ -161,27 +161,27 @@ func (c *Client) Queue(ctx context.Context, q store.LetterQuery, limit int) (Mai
 		withQuery("/v1/mail", "user", q.User, "state", state, "after", after, "limit", ifSet(limit)), nil)
 }
 
-// ShowMail returns a mail with its header.
+// ShowMail returns a message with its header.
 func (c *Client) ShowMail(ctx context.Context, id store.MailID) (MailView, error) {
 	return fetch[MailView](ctx, c, http.MethodGet, "/v1/mail/show?id="+id.String(), nil)
 }
 
-// Release lets held and delayed mail go at once.
+// Release sends held and delayed messages at once.
 func (c *Client) Release(ctx context.Context, o MailOrder) (MailResult, error) {
 	return c.order(ctx, "release", o)
 }
 
-// Delete removes held and delayed mail.
+// Delete removes held and delayed messages.
 func (c *Client) Delete(ctx context.Context, o MailOrder) (MailResult, error) {
 	return c.order(ctx, "delete", o)
 }
 
-// Retry tries mail now that is to be tried later.
+// Retry repeats deliveries now instead of later.
 func (c *Client) Retry(ctx context.Context, o MailOrder) (MailResult, error) {
 	return c.order(ctx, "retry", o)
 }
 
-// order gives an order, in as many parts as it takes.
+// order sends an order in parts of at most MaxMailOrder messages.
 func (c *Client) order(ctx context.Context, what string, o MailOrder) (all MailResult, err error) {
 	for first := true; first || len(o.Mails) > 0; first = false {
 		part := o

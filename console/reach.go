@@ -12,22 +12,22 @@ import (
 // MaxReachPage is how many flagged users one answer holds.
 const MaxReachPage = 1000
 
-// Reach is what reach throttles know of their users, as commands work it. All of it is safe for concurrent use. by is
-// the operator who asks. A throttle need not be named where there is only one.
+// Reach is what reach throttles know of their users, for commands. It is safe for concurrent use. by is the operator
+// who asks. The throttle may be empty if there is only one.
 type Reach interface {
 	// Flagged returns up to limit users who are flagged, by throttle and name.
 	Flagged(ctx context.Context, limit int) ([]ReachView, error)
-	// ReachOf returns how a user stands with the throttles that know them: all of them, where none is named.
+	// ReachOf returns the state of a user in a throttle, or in all throttles that know them.
 	ReachOf(ctx context.Context, user, throttle string) ([]ReachView, error)
-	// Flag flags a user until somebody clears it.
+	// Flag flags a user until an operator clears the flag.
 	Flag(ctx context.Context, by, user, throttle string) (ReachView, error)
-	// Clear ends a flag, and begins to count anew.
+	// Clear ends a flag and resets the counts.
 	Clear(ctx context.Context, by, user, throttle string) (ReachView, error)
 	// Usual returns what a throttle has learnt of all its users together.
 	Usual(ctx context.Context, throttle string) (ReachUsual, error)
 }
 
-// A ReachView is how a user stands with a reach throttle.
+// A ReachView is the state of a user in a reach throttle.
 type ReachView struct {
 	Throttle   string        `json:"throttle"`
 	User       string        `json:"user"`
@@ -44,26 +44,26 @@ type ReachView struct {
 	Problem    string        `json:"problem,omitempty"` // why nothing is known
 }
 
-// A ReachWindow is how a user stands in a window.
+// A ReachWindow is the state of a user in a window.
 type ReachWindow struct {
 	Window string  `json:"window"` // hour, day or week
 	New    float64 `json:"new"`    // recipients new to them, as far as one can tell
 	Limit  float64 `json:"limit"`  // with more than that they are flagged; 0: nobody can tell yet
 }
 
-// A ReachPage is who is flagged.
+// A ReachPage lists flagged users.
 type ReachPage struct {
 	Users []ReachView `json:"users"`
 	More  bool        `json:"more,omitempty"` // there are more than the limit
 }
 
-// A ReachUser is how a user stands with the reach throttles that know them.
+// A ReachUser is the state of a user in the reach throttles that know them.
 type ReachUser struct {
 	User      string      `json:"user"`
 	Throttles []ReachView `json:"throttles"`
 }
 
-// A ReachOrder asks for something to be done about a user.
+// A ReachOrder names the user to flag or clear.
 type ReachOrder struct {
 	User     string `json:"user"`
 	Throttle string `json:"throttle,omitempty"`
@@ -76,7 +76,7 @@ type ReachUsual struct {
 	Cohorts   []ReachCohort `json:"cohorts"`
 }
 
-// A ReachCohort is what is usual among users of about the same age and size.
+// A ReachCohort is what is usual for users of about the same age and size.
 type ReachCohort struct {
 	Window  string  `json:"window"`
 	Age     string  `json:"age"`     // of the account
@@ -86,10 +86,9 @@ type ReachCohort struct {
 	Limit   float64 `json:"limit"`   // for them; 0 while nobody can tell
 }
 
-// errNoReach is what commands hear that have nothing to act on.
 var errNoReach = NotFound("there is no reach throttle (throttles: {NAME: {reach: {}}} makes one)")
 
-// reachAnswer is answer for what needs a reach throttle.
+// reachAnswer is answer for handlers that need a reach throttle.
 func reachAnswer[T any](c *Control, f func(*http.Request, Reach, *T) (any, error)) http.HandlerFunc {
 	return answer(func(r *http.Request, body *T) (any, error) {
 		reach := c.backend.Reach()
@@ -148,12 +147,12 @@ func (c *Control) reachHandlers(mux *http.ServeMux) {
 	}))
 }
 
-// FlaggedUsers returns who is flagged; limit 0 is MaxReachPage.
+// FlaggedUsers returns the flagged users; limit 0 means MaxReachPage.
 func (c *Client) FlaggedUsers(ctx context.Context, limit int) (ReachPage, error) {
 	return fetch[ReachPage](ctx, c, http.MethodGet, withQuery("/v1/reach", "limit", ifSet(limit)), nil)
 }
 
-// ReachUser returns how a user stands with a throttle, or with all that know them.
+// ReachUser returns the state of a user in a throttle, or in all that know them.
 func (c *Client) ReachUser(ctx context.Context, user, throttle string) (ReachUser, error) {
 	return fetch[ReachUser](ctx, c, http.MethodGet, withQuery("/v1/reach/user", "name", user, "throttle", throttle),
 		nil)

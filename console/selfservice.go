@@ -23,7 +23,7 @@ const (
 	boundPageRequests  = "selfservice_requests"
 )
 
-// DefaultSelfServiceListen is where the pages of mail users are served when nothing is said.
+// DefaultSelfServiceListen is where the pages of mail users are served by default.
 const DefaultSelfServiceListen = "127.0.0.1:9001"
 
 // SelfServiceOptions configure the pages on which mail users act on their own held mail. A link to the page is in every
@@ -36,8 +36,7 @@ type SelfServiceOptions struct {
 	URL string `yaml:"url"`
 }
 
-// WithDefaults returns the options with everything filled in that was left out. Without pages there is nothing to fill
-// in.
+// WithDefaults returns the options with the defaults filled in. Without pages there are none.
 func (o SelfServiceOptions) WithDefaults() SelfServiceOptions {
 	if o.Listen == "" && o.Enabled() {
 		o.Listen = DefaultSelfServiceListen
@@ -45,10 +44,10 @@ func (o SelfServiceOptions) WithDefaults() SelfServiceOptions {
 	return o
 }
 
-// Enabled reports whether there are to be pages at all.
+// Enabled reports whether there are pages.
 func (o SelfServiceOptions) Enabled() bool { return o.URL != "" }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors.
+// Validate returns every error in the options, as joined weir.FieldErrors.
 func (o SelfServiceOptions) Validate() error {
 	var all []error
 	add := func(path, msg, hint string) {
@@ -71,7 +70,7 @@ func (o SelfServiceOptions) Validate() error {
 	return errors.Join(all...)
 }
 
-// checkURL returns what is wrong with the address of the pages.
+// checkURL returns the error in the address of the pages, if any.
 func checkURL(text string) (msg, hint string) {
 	const example = "write https://mail.example.org/weir"
 	u, err := url.Parse(text)
@@ -94,7 +93,7 @@ func isLocal(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Link is the address of the page of a ticket; empty where there are no pages.
+// Link is the address of the page of a ticket; empty if there are no pages.
 func (o SelfServiceOptions) Link(ticket string) string {
 	if o.URL == "" {
 		return ""
@@ -124,7 +123,7 @@ type SelfService struct {
 	lifecycle
 }
 
-// NewSelfService returns a server that has bound nothing yet. Whoever has the secret can forge forms.
+// NewSelfService returns a server that has bound nothing yet. The secret signs forms.
 func NewSelfService(o SelfServiceOptions, d Desk, secret []byte, m *Metrics, log *slog.Logger) *SelfService {
 	s := &SelfService{
 		listen: o.WithDefaults().Listen, desk: d, metrics: m, log: log, forms: newForms(secret),
@@ -135,7 +134,7 @@ func NewSelfService(o SelfServiceOptions, d Desk, secret []byte, m *Metrics, log
 	return s
 }
 
-// Configure changes the address under which people see the pages. The address that is listened on stays what it was.
+// Configure changes the public address of the pages. The address to listen on stays the same.
 func (s *SelfService) Configure(o SelfServiceOptions) {
 	o = o.WithDefaults()
 	s.options.Store(&o)
@@ -146,10 +145,7 @@ func (s *SelfService) Listen() error {
 	if err != nil {
 		return fmt.Errorf("pages of mail users: %w", err)
 	}
-	s.listener = &boundedListener{
-		Listener: l, max: maxPageConnections, known: func(net.Addr) bool { return true },
-		reached: func() { s.metrics.BoundReached(boundPages) },
-	}
+	s.bind(l, maxPageConnections, nil, func() { s.metrics.BoundReached(boundPages) })
 	return nil
 }
 
@@ -169,19 +165,14 @@ func (s *SelfService) stamps(w http.ResponseWriter, _ *http.Request) {
 
 func (s *SelfService) handler() http.Handler {
 	mux := http.NewServeMux()
-	// and HEAD: programs that look into mail follow links, so nothing is done by it
+	// GET and HEAD change nothing: programs that scan mail follow links
 	mux.HandleFunc("GET /t/{ticket}", s.show)
 	mux.HandleFunc("POST /t/{ticket}", s.submit)
 	mux.HandleFunc("GET "+StampPath, s.stamps)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, nothingHere)
-	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, nothingHere) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer") // the address is a secret
-		h.Set("Content-Security-Policy", pagePolicy)
-		h.Set("Cache-Control", "no-store")
+		protect(h, pagePolicy)
 		h.Set("X-Robots-Tag", "noindex, nofollow, noarchive")
 		select {
 		case s.slots <- struct{}{}:
@@ -193,7 +184,7 @@ func (s *SelfService) handler() http.Handler {
 				http.StatusServiceUnavailable)
 			return
 		}
-		// A web server in front may hand on the whole path, or what comes after its own.
+		// A web server in front may pass on the whole path, or strip its own prefix.
 		o := s.options.Load()
 		if !o.Enabled() {
 			s.fail(w, nothingHere)

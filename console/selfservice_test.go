@@ -347,7 +347,7 @@ func TestSelfServiceStrangers(t *testing.T) {
 	console.Start()
 	defer console.Stop(context.Background())
 	if _, body, _ := get(t, "GET", "http://"+console.Addr().String()+"/metrics", ""); !strings.Contains(body,
-		`weir_selfservice_requests_total{result="failed"} 2`) {
+		`weir_self_service_requests_total{result="failed"} 2`) {
 		t.Error("failures are not counted")
 	}
 }

@@ -8,20 +8,19 @@ import (
 	"weir/store"
 )
 
-// A Desk is what mail users see of their mail and may do with it. It is safe for concurrent use. A ticket is the secret
-// part of a link; one that is not genuine is found out before anything costly is done. Besides the errors below it may
-// return an *Error, whose text the user reads.
+// A Desk lets mail users see and act on their own mail. It is safe for concurrent use. A ticket is the secret part of a
+// link; a forged one is rejected before any costly work. Besides the errors below a Desk may return an *Error, whose
+// text the user reads.
 type Desk interface {
-	// Page returns what the holder of a ticket sees: at most MaxPageMails mails of their own, the oldest first.
+	// Page returns what the holder of a ticket sees: at most MaxPageMails messages of their own, the oldest first.
 	Page(ctx context.Context, ticket string) (PageView, error)
-	// Act does what the user wants, all of it or nothing, and once for each form: ErrTwice where something was done by
-	// this form before. The form is the one of the PageView that they saw. Mails that are not theirs, or are gone, are
-	// passed over.
+	// Act carries out a command, all of it or nothing, and once for each form: it returns ErrTwice for a form that was
+	// used before. Messages that are gone, or of other users, are skipped.
 	Act(ctx context.Context, ticket, form string, c Command) (Outcome, error)
 	// ChangePassword and ChangeContact return ErrPassword where the current password is wrong.
 	ChangePassword(ctx context.Context, ticket, old, new string) error
 	ChangeContact(ctx context.Context, ticket, password, contact string) error
-	// StampParams is how stamps for mail are made now, as programs read it; nil where no gate takes any.
+	// StampParams returns the parameters of mail stamps, as programs read them; nil if no gate takes stamps.
 	StampParams() []byte
 }
 
@@ -34,7 +33,7 @@ var (
 	ErrLate     = errors.New("too many wrong passwords: not looked at")
 )
 
-// MaxPageMails is how many mails a page lists.
+// MaxPageMails is how many messages a page lists.
 const MaxPageMails = 500
 
 // A PageView is what a user sees.
@@ -54,7 +53,7 @@ type PageView struct {
 	ByOperator bool // an operator stopped them, who alone can let them go on
 }
 
-// A PageMail is a mail that waits.
+// A PageMail is a message that waits.
 type PageMail struct {
 	ID      store.MailID
 	At      time.Time
@@ -63,14 +62,14 @@ type PageMail struct {
 	Subject string
 	Size    int64
 	Held    bool // until somebody releases it
-	// it is withheld from somebody new to the user, until somebody releases it; delayed where it is neither
+	// a recipient is new to the user, and it is withheld until it is released; it is delayed if neither is true
 	New bool
 }
 
-// MaxPageRecipients is how many recipients of a mail a page lists.
+// MaxPageRecipients is how many recipients of a message a page lists.
 const MaxPageRecipients = 100
 
-// A Command is what a user wants done.
+// A Command is an order of a mail user.
 type Command struct {
 	ReleaseAll bool
 	DeleteAll  bool
@@ -80,7 +79,7 @@ type Command struct {
 	Delete     []store.MailID
 }
 
-// An Outcome is what was done.
+// An Outcome is the result of a Command.
 type Outcome struct {
 	Released int  // recipients whose mail is on its way
 	Deleted  int  // recipients who will not get it

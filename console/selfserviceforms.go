@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,13 +11,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"weir/store"
 )
 
-// forms makes forms that can be told from those that somebody else made.
+// forms signs forms, so that forms of others are recognised.
 type forms struct{ key []byte }
 
 func newForms(secret []byte) forms {
@@ -35,7 +37,7 @@ func (f forms) sign(purpose, ticket string, texts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil)[:16])
 }
 
-// A form is what makes one genuine.
+// A form is what identifies a genuine form.
 type form struct{ Nonce, Token string }
 
 func (f forms) fresh(ticket string) form {
@@ -48,7 +50,7 @@ func (f forms) genuine(ticket string, sent form) bool {
 	return len(sent.Nonce) <= maxTicket && hmac.Equal([]byte(sent.Token), []byte(f.sign("form", ticket, sent.Nonce)))
 }
 
-// A result is what a user is told after they did something.
+// A result is what a user is told after an action.
 type result struct {
 	Code string
 	N    int
@@ -70,11 +72,22 @@ const (
 	saidText     = "text"
 )
 
+// sentences are the results in words, where those are always the same.
+var sentences = map[string]string{
+	saidResumed:  "You can send mail again.",
+	saidPassword: "Your password is changed. Enter the new one in your mail program.",
+	saidTwice:    "This was done already, and was not done again. Here is how things stand now.",
+	saidNothing:  "No mail was selected, so nothing was changed.",
+	saidWrong:    "The current password is not right, so nothing was changed.",
+	saidLate:     "There were too many wrong passwords, so nothing was changed. Please try again later.",
+	saidUnequal:  "The new password was not the same both times, so nothing was changed.",
+}
+
 // maxSaid bounds the text of a result in an address.
 const maxSaid = 1024
 
-// write makes a result part of an address, so that the page that is shown after a form can be loaded again. It is
-// signed: nobody can send a user to their own page with something that we did not say.
+// write makes a result part of an address, so that the page after a form can be reloaded. It is signed: otherwise a
+// link could show a user any text on their own page.
 func (f forms) write(ticket string, r result) string {
 	text := r.Text[:min(len(r.Text), maxSaid/2)]
 	said := r.Code + "." + strconv.Itoa(r.N) + "." + base64.RawURLEncoding.EncodeToString([]byte(text))
@@ -99,7 +112,7 @@ func (f forms) read(ticket, text string) *result {
 	return &result{parts[0], n, strings.ToValidUTF8(string(said), "")}
 }
 
-// Bad reports whether something did not go as it was meant.
+// Bad reports whether the action failed.
 func (r *result) Bad() bool {
 	switch r.Code {
 	case saidReleased, saidDeleted, saidResumed, saidPassword:
@@ -110,36 +123,20 @@ func (r *result) Bad() bool {
 
 // Say is the result in words.
 func (r *result) Say() string {
-	switch r.Code {
-	case saidReleased:
-		if r.N == 0 {
-			return "There was nothing left to release."
-		}
+	switch {
+	case r.Code == saidReleased && r.N == 0:
+		return "There was nothing left to release."
+	case r.Code == saidReleased:
 		return "Released: the mail to " + several(r.N, "recipient") + " is on its way."
-	case saidDeleted:
-		if r.N == 0 {
-			return "There was nothing left to delete."
-		}
+	case r.Code == saidDeleted && r.N == 0:
+		return "There was nothing left to delete."
+	case r.Code == saidDeleted:
 		return "Deleted: the mail to " + several(r.N, "recipient") + " will not be sent."
-	case saidResumed:
-		return "You can send mail again."
-	case saidPassword:
-		return "Your password is changed. Enter the new one in your mail program."
-	case saidTwice:
-		return "This was done already, and was not done again. Here is how things stand now."
-	case saidNothing:
-		return "No mail was selected, so nothing was changed."
-	case saidWrong:
-		return "The current password is not right, so nothing was changed."
-	case saidLate:
-		return "There were too many wrong passwords, so nothing was changed. Please try again later."
-	case saidUnequal:
-		return "The new password was not the same both times, so nothing was changed."
 	}
-	return r.Text
+	return cmp.Or(sentences[r.Code], r.Text)
 }
 
-// An ask is what a user sent.
+// An ask is a form that a user sent.
 type ask struct {
 	do                     string
 	form                   form
@@ -149,7 +146,7 @@ type ask struct {
 	contact                string
 }
 
-// errForm is returned for what no form of ours sends.
+// errForm is returned for values that no form of ours sends.
 var errForm = errors.New("the form makes no sense")
 
 func readAsk(v url.Values) (a ask, err error) {
@@ -163,22 +160,20 @@ func readAsk(v url.Values) (a ask, err error) {
 			return a, errForm
 		}
 	}
-	seen := map[store.MailID]bool{}
 	for _, text := range v["mail"] {
 		id, err := store.ParseMailID(text)
 		if err != nil || len(a.mails) >= MaxMailOrder {
 			return a, errForm
 		}
-		if !seen[id] {
-			seen[id] = true
+		if !slices.Contains(a.mails, id) { // there are few: a form is short
 			a.mails = append(a.mails, id)
 		}
 	}
 	return a, nil
 }
 
-// fromElsewhere reports whether a page of another site sent a form. A browser that keeps the address to itself, as we
-// ask it to, says null for where a form came from; that it is ours is then shown by its token alone.
+// fromElsewhere reports whether a page of another site sent a form. Our Referrer-Policy makes browsers send the origin
+// null. Then the token alone shows that the form is ours.
 func fromElsewhere(r *http.Request, base string) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
@@ -202,7 +197,7 @@ func fromElsewhere(r *http.Request, base string) bool {
 // maxForm is how long a form may be.
 const maxForm = 64 << 10
 
-// submit does what a form says, and sends the user back to their page.
+// submit carries out a form and sends the user back to their page.
 func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 	ticket := r.PathValue("ticket")
 	if !ticketLike(ticket) {
@@ -214,17 +209,14 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			s.fail(w, tooLong)
-		} else {
-			s.fail(w, noSense)
-		}
+	err := r.ParseForm()
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		s.fail(w, tooLong)
 		return
 	}
-	a, err := readAsk(r.PostForm)
+	a, wrong := readAsk(r.PostForm)
 	switch {
-	case err != nil:
+	case err != nil || wrong != nil:
 		s.fail(w, noSense)
 	case !s.forms.genuine(ticket, a.form):
 		s.fail(w, formNotGenuine)
@@ -236,19 +228,17 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, s.wrongOf(r, err))
 			return
 		}
-		s.metrics.mail.pages.WithLabelValues("done").Inc()
-		// with which the link has ended: whoever has the old address must not act any more
+		s.count("done")
+		// The link ends with the change: the holder of the old address must not act any more.
 		if said.Code == saidContact {
 			s.write(w, http.StatusOK, "wrong", contactChanged)
 			return
 		}
-		// To the page by the same address, whatever a web server in front made of it.
-		w.Header().Set("Location", "?said="+url.QueryEscape(s.forms.write(ticket, said)))
-		w.WriteHeader(http.StatusSeeOther)
+		s.sendBack(w, ticket, said)
 	}
 }
 
-// do does what a genuine form says, and returns what the user is told.
+// do carries out a genuine form, and returns what the user is told.
 func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, err error) {
 	ctx := r.Context()
 	var c Command
@@ -301,7 +291,7 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 	return told(said, err)
 }
 
-// told turns the errors that a user can do something about into something that they are told.
+// told turns errors that a user can act on into results.
 func told(done result, err error) (result, error) {
 	if e, known := errors.AsType[*Error](err); known {
 		return result{Code: saidText, Text: e.Msg}, nil

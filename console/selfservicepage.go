@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -29,13 +30,12 @@ var pages = template.Must(template.New("selfservice").Funcs(template.FuncMap{
 	"bytes":   bytesOf,
 }).Parse(pageHTML))
 
-// pagePolicy lets a page show itself, and send its forms home. The style is in the page, known by its hash, so that a
-// page looks the same whatever a web server in front makes of the paths.
+// pagePolicy allows the inline style, by its hash, and forms to the same site. The style is inline so that it works
+// under any path of a web server in front.
 var pagePolicy = func() string {
 	sum := sha256.Sum256([]byte(pageCSS))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; img-src data:; form-action 'self'; " +
-		"frame-ancestors 'none'; base-uri 'none'"
+		"'; form-action 'self'"
 }()
 
 // bytesOf writes a size as mail programs do.
@@ -49,19 +49,19 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// shownRecipients is how many recipients of a mail are seen at once; the others unfold.
+// shownRecipients is how many recipients of a message are shown at first; the others unfold.
 const shownRecipients = 3
 
-// A mailRow is a mail as the page shows it.
+// A mailRow is a message as the page shows it.
 type mailRow struct {
 	PageMail
 	First, Rest []string
 }
 
-// Others is how many recipients unfold, and are left out.
+// Others is how many recipients are hidden or left out.
 func (m mailRow) Others() int { return len(m.Rest) + m.More }
 
-// State says in a word or two what a mail waits for.
+// State says in a word or two why a message waits.
 func (m mailRow) State() string {
 	switch {
 	case m.Held && m.New:
@@ -78,7 +78,7 @@ func rowsOf(mails []PageMail) (rows []mailRow) {
 	for _, m := range mails {
 		n := min(len(m.To), shownRecipients)
 		if len(m.To) == n+1 {
-			n++ // one more is shown sooner than said
+			n++ // "1 more" would be no shorter
 		}
 		rows = append(rows, mailRow{PageMail: m, First: m.To[:n], Rest: m.To[n:]})
 	}
@@ -101,13 +101,11 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, notGenuine)
 		return
 	}
-	v, err := s.desk.Page(r.Context(), ticket)
-	if err != nil {
-		s.fail(w, s.wrongOf(r, err))
+	v, ok := s.view(w, r, ticket)
+	if !ok {
 		return
 	}
-	s.metrics.mail.pages.WithLabelValues("shown").Inc()
-	v.bound()
+	s.count("shown")
 	isNew, other := v.waits()
 	page := struct {
 		PageView
@@ -120,12 +118,33 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 	}{v, "Your held mail", rowsOf(v.Mails), isNew, other, s.forms.fresh(ticket), v.last(),
 		s.forms.read(ticket, r.URL.Query().Get("said"))}
 	if page.Said != nil {
-		page.Title = page.Said.Say() // which is what those hear first who do not see the page
+		page.Title = page.Said.Say() // screen readers read the title first
 	}
 	s.write(w, http.StatusOK, "page", page)
 }
 
-// bound leaves out what is over the bounds of a page.
+// view returns what the holder of a ticket sees, within the bounds of a page, or answers that it cannot be shown.
+func (s *SelfService) view(w http.ResponseWriter, r *http.Request, ticket string) (PageView, bool) {
+	v, err := s.desk.Page(r.Context(), ticket)
+	if err != nil {
+		s.fail(w, s.wrongOf(r, err))
+		return v, false
+	}
+	v.bound()
+	return v, true
+}
+
+func (s *SelfService) count(result string) {
+	s.metrics.counter("weir_self_service_requests_total", result).Inc()
+}
+
+// sendBack redirects the user to their page. The address is relative: a web server in front may have changed the path.
+func (s *SelfService) sendBack(w http.ResponseWriter, ticket string, said result) {
+	w.Header().Set("Location", "?said="+url.QueryEscape(s.forms.write(ticket, said)))
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// bound cuts the view to the bounds of a page.
 func (v *PageView) bound() {
 	if n := len(v.Mails) - MaxPageMails; n > 0 {
 		v.Mails, v.More = v.Mails[:MaxPageMails:MaxPageMails], v.More+n
@@ -137,13 +156,13 @@ func (v *PageView) bound() {
 	}
 }
 
-// waits reports why mail waits: since it goes to people who are new to the user, and for another reason.
+// waits reports whether mail waits because its recipients are new to the user, and whether for another reason.
 func (v *PageView) waits() (isNew, other bool) {
 	isNew = slices.ContainsFunc(v.Mails, func(m PageMail) bool { return m.New })
 	return isNew, slices.ContainsFunc(v.Mails, func(m PageMail) bool { return m.Held || !m.New })
 }
 
-// last is the latest mail that is listed.
+// last is the latest message on the page.
 func (v *PageView) last() (id store.MailID) {
 	for _, m := range v.Mails {
 		id = max(id, m.ID)
@@ -151,31 +170,24 @@ func (v *PageView) last() (id store.MailID) {
 	return id
 }
 
-// confirm asks whether mail is really to be deleted. Nothing is done by it.
+// confirm asks the user to confirm a deletion. It changes nothing.
 func (s *SelfService) confirm(w http.ResponseWriter, r *http.Request, ticket string, a ask) {
-	v, err := s.desk.Page(r.Context(), ticket)
-	if err != nil {
-		s.fail(w, s.wrongOf(r, err))
+	v, ok := s.view(w, r, ticket)
+	if !ok {
 		return
 	}
-	v.bound()
 	all := a.do == "ask-delete-all"
-	wanted := map[store.MailID]bool{}
-	for _, id := range a.mails {
-		wanted[id] = true
-	}
 	var chosen []PageMail
 	for _, m := range v.Mails {
-		if all && (a.upTo == 0 || m.ID <= a.upTo) || wanted[m.ID] {
+		if all && (a.upTo == 0 || m.ID <= a.upTo) || slices.Contains(a.mails, m.ID) {
 			chosen = append(chosen, m)
 		}
 	}
 	if len(chosen) == 0 {
-		w.Header().Set("Location", "?said="+s.forms.write(ticket, result{Code: saidNothing}))
-		w.WriteHeader(http.StatusSeeOther)
+		s.sendBack(w, ticket, result{Code: saidNothing})
 		return
 	}
-	s.metrics.mail.pages.WithLabelValues("shown").Inc()
+	s.count("shown")
 	s.write(w, http.StatusOK, "confirm", struct {
 		PageView
 		Rows []mailRow
@@ -185,7 +197,7 @@ func (s *SelfService) confirm(w http.ResponseWriter, r *http.Request, ticket str
 	}{v, rowsOf(chosen), all, a.upTo, s.forms.fresh(ticket)})
 }
 
-// A wrong is a page that says what is wrong, in words that tell a stranger nothing.
+// A wrong is an error page. Its text reveals nothing to strangers.
 type wrong struct {
 	Code        int
 	Title, Text string
@@ -215,7 +227,7 @@ var (
 		"Nothing was changed. Please try again in a few minutes."}
 )
 
-// wrongOf is the page for an error. What only the operator can mend is in the log.
+// wrongOf is the page for an error. Errors that only the operator can fix are logged.
 func (s *SelfService) wrongOf(r *http.Request, err error) wrong {
 	switch {
 	case errors.Is(err, ErrForged):
@@ -237,7 +249,7 @@ func (s *SelfService) fail(w http.ResponseWriter, p wrong) {
 		what = "failed"
 		w.Header().Set("Retry-After", "60")
 	}
-	s.metrics.mail.pages.WithLabelValues(what).Inc()
+	s.count(what)
 	s.write(w, p.Code, "wrong", p)
 }
 

@@ -22,7 +22,7 @@ const (
 	boundControl = "control_connections"
 )
 
-// A Server is the TCP side of the console: it shows and changes nothing. New, Listen, Start and Stop are called in this
+// A Server is the TCP side of the console. It changes nothing. New, Listen, Start and Stop are called in this
 // order, by one goroutine; Configure at any time.
 type Server struct {
 	listen  string
@@ -41,7 +41,7 @@ func New(o Options, b Backend, m *Metrics, log *slog.Logger) *Server {
 	return s
 }
 
-// Configure changes who may connect, and by which names. The address stays what it was.
+// Configure changes who may connect, and by which names. The address stays the same.
 func (s *Server) Configure(o Options) {
 	o = o.WithDefaults()
 	s.guard.Store(&guard{allow: o.Allow, hosts: o.Hosts})
@@ -52,11 +52,8 @@ func (s *Server) Listen() error {
 	if err != nil {
 		return fmt.Errorf("console: %w", err)
 	}
-	s.listener = &boundedListener{
-		Listener: l, max: maxConnections,
-		known:   func(a net.Addr) bool { return s.guard.Load().admits(a) },
-		reached: func() { s.metrics.BoundReached(boundConsole) },
-	}
+	s.bind(l, maxConnections, func(a net.Addr) bool { return s.guard.Load().admits(a) },
+		func() { s.metrics.BoundReached(boundConsole) })
 	return nil
 }
 
@@ -70,12 +67,7 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("/metrics", s.metrics.Handler())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy",
-			"default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; "+
-				"frame-ancestors 'none'; base-uri 'none'")
-		h.Set("Cache-Control", "no-store")
+		protect(h, "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'")
 		if why := s.guard.Load().check(r); why != "" {
 			h.Set("Connection", "close")
 			writeJSON(w, http.StatusForbidden, &Error{Msg: why})

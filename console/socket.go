@@ -12,14 +12,13 @@ import (
 	"time"
 )
 
-// ErrRunning is returned when another weir holds the control socket.
+// ErrRunning is returned when another weir uses the control socket.
 var ErrRunning = errors.New("another weir is running here")
 
-// maxSocketPath is what fits into a socket's address on every system that has them.
+// maxSocketPath is what fits into the address of a unix socket on every system.
 const maxSocketPath = 103
 
-// listenSocket binds a unix socket that only this user can open. A socket that a dead weir left behind is replaced, one
-// that somebody answers on is not.
+// listenSocket binds a unix socket that only this user can open. It replaces a socket that a dead weir left behind.
 func listenSocket(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("control: %s is %d bytes long; the path of a socket has at most %d", path, len(path),
@@ -43,7 +42,7 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// clearSocket removes a socket on which nobody listens any more.
+// clearSocket removes a socket that no process listens on any more.
 func clearSocket(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -58,7 +57,7 @@ func clearSocket(path string) error {
 	if err == nil {
 		c.Close()
 	}
-	// Only a refused connection proves that nobody listens: a busy weir may time out.
+	// Only a refused connection proves that no process listens: a busy weir may time out.
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("control: %w: %s answers", ErrRunning, path)
 	}

@@ -33,10 +33,10 @@ type stampRow struct {
 	Asked []askedAt // where something is asked
 }
 
-// askedAt is what is asked for at a gate, whose name is left out where there is but one.
+// askedAt is the work that a gate asks for. The name is empty if there is only one gate.
 type askedAt struct{ Gate, Work string }
 
-// stampRows takes what is asked for from the latest sample where there is one, so that tables and plots say the same.
+// stampRows takes the work from the latest sample if there is one, so that tables and plots agree.
 func stampRows(throttles []ThrottleStatus, past []GateHistory) (rows []stampRow) {
 	type key struct{ throttle, gate string }
 	latest := map[key]Sample{}

@@ -13,7 +13,7 @@ import (
 	"weir/store"
 )
 
-// Bounds of what is said about users.
+// Bounds of the fields of users.
 const (
 	MaxUserPage = 1000
 	MaxPassword = 1024 // bytes
@@ -22,7 +22,7 @@ const (
 	maxLimit    = 256 // bytes of a limit's name or value
 )
 
-// A UserView is a user, and how they stand.
+// A UserView is a user and their state.
 type UserView struct {
 	store.User
 	LogIn     bool       `json:"log_in"`    // they have a password
@@ -34,7 +34,7 @@ func (u *UserView) Stopped() bool {
 	return slices.ContainsFunc(u.Throttles, func(s Standing) bool { return s.Stopped })
 }
 
-// A Standing is how a user stands with one throttle.
+// A Standing is the state of a user in one throttle.
 type Standing struct {
 	Throttle   string    `json:"throttle"`
 	Shadow     bool      `json:"shadow,omitempty"` // it counts, and lets everything pass
@@ -52,38 +52,38 @@ type Standing struct {
 // A UserQuery asks for a part of the users.
 type UserQuery struct {
 	After   string // the Next of the page before
-	Stopped bool   // only those who are stopped, those who are no users of the store included
+	Stopped bool   // only stopped ones, including clients that are not users of the store
 	Limit   int    // at most MaxUserPage, which is the default
 }
 
 // A UserPage is a part of the users.
 type UserPage struct {
 	Users []UserView `json:"users"`
-	Next  string     `json:"next,omitempty"` // what to go on after; empty when that was all
+	Next  string     `json:"next,omitempty"` // where the next page begins; empty on the last one
 }
 
-// A NewUser is a user who is to be added.
+// A NewUser is a user to add.
 type NewUser struct {
 	Name     string   `json:"name"`
 	Password string   `json:"password,omitempty"` // none: they cannot log in
 	Contact  string   `json:"contact,omitempty"`
 	Senders  []string `json:"senders,omitempty"`
-	// their own, by their names in the configuration of the throttle
+	// the user's own limits, by their names in the configuration of the throttle
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
-// A UserChange says what is to be different about a user. What is left out stays.
+// A UserChange changes a user. Fields that are left out stay as they are.
 type UserChange struct {
 	Name          string            `json:"name"`
 	Contact       *string           `json:"contact,omitempty"`
 	Senders       *[]string         `json:"senders,omitempty"` // all of them
 	AddSenders    []string          `json:"add_senders,omitempty"`
 	RemoveSenders []string          `json:"remove_senders,omitempty"`
-	Limits        map[string]string `json:"limits,omitempty"` // by name; an empty one: as everybody's again
+	Limits        map[string]string `json:"limits,omitempty"` // by name; an empty value removes the limit
 	Disabled      *bool             `json:"disabled,omitempty"`
 }
 
-// A UserOrder asks for something to be done about a user.
+// A UserOrder changes the password of a user, stops or resumes them.
 type UserOrder struct {
 	Name     string `json:"name"`
 	Password string `json:"password,omitempty"`
@@ -91,7 +91,7 @@ type UserOrder struct {
 	Slow     bool   `json:"slow,omitempty"`
 }
 
-// checkUser returns what makes no sense about what is said of a user.
+// checkUser returns the first error in the fields of a user.
 func checkUser(name string, contact *string, limits map[string]string, senders ...[]string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -134,7 +134,7 @@ func checkPassword(password string) error {
 	return nil
 }
 
-// noUser is said where a user is not there.
+// noUser is missing for a user.
 func noUser(err error, name string) error { return missing(err, "there is no user %q", name) }
 
 func (c *Control) userHandlers(mux *http.ServeMux) {
@@ -231,7 +231,7 @@ func (c *Client) Users(ctx context.Context, q UserQuery) (UserPage, error) {
 		withQuery("/v1/users", "after", q.After, "stopped", stopped, "limit", ifSet(q.Limit)), nil)
 }
 
-// User returns a user, and how they stand.
+// User returns a user and their state.
 func (c *Client) User(ctx context.Context, name string) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodGet, "/v1/user?name="+url.QueryEscape(name), nil)
 }
@@ -240,17 +240,17 @@ func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/users", n)
 }
 
-// SetUser changes what is given about a user.
+// SetUser changes the given fields of a user.
 func (c *Client) SetUser(ctx context.Context, change UserChange) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/set", change)
 }
 
-// Passwd gives a user another password.
+// Passwd changes the password of a user.
 func (c *Client) Passwd(ctx context.Context, name, password string) error {
 	return c.call(ctx, http.MethodPost, "/v1/user/passwd", UserOrder{Name: name, Password: password}, nil)
 }
 
-// RemoveUser takes a user away.
+// RemoveUser removes a user.
 func (c *Client) RemoveUser(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/user?name="+url.QueryEscape(name), nil, nil)
 }
@@ -259,7 +259,7 @@ func (c *Client) StopUser(ctx context.Context, name, why string) (UserView, erro
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/stop", UserOrder{Name: name, Why: why})
 }
 
-// ResumeUser lets a stopped user go on.
+// ResumeUser lets a stopped user send again.
 func (c *Client) ResumeUser(ctx context.Context, name string, slow bool) (UserView, error) {
 	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/resume", UserOrder{Name: name, Slow: slow})
 }

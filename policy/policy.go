@@ -37,17 +37,20 @@ type Link struct {
 	Counts   *Counts
 }
 
-// Counts are the verdicts that a throttle has given since the start.
-type Counts struct {
-	Verdicts [len(weir.Verdicts)]atomic.Uint64 // by verdict, as acted upon
-	Shadowed [len(weir.Verdicts)]atomic.Uint64 // by verdict, in shadow: nothing was done
-	Errors   atomic.Uint64
-	Expired  atomic.Uint64 // waits that ended without a turn
-}
-
 // NewLink returns a link with counters of its own, not in shadow.
 func NewLink(name string, t weir.Throttle, onError OnError) *Link {
-	return &Link{Name: name, Throttle: t, OnError: onError, Shadow: new(atomic.Bool), Counts: new(Counts)}
+	l := &Link{Name: name, Throttle: t, OnError: onError, Shadow: new(atomic.Bool), Counts: new(Counts)}
+	l.DeclareRules()
+	return l
+}
+
+// DeclareRules makes the counts follow the rules that the throttle has now. It is called after a reload.
+func (l *Link) DeclareRules() {
+	var rules []string
+	if r, ok := l.Throttle.(Ruled); ok {
+		rules = r.Rules()
+	}
+	l.Counts.Declare(rules)
 }
 
 // sign puts the link's name into an answer of its throttle.
@@ -151,7 +154,7 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 	h, link := &p.held[i], p.chain.links[i]
 	h.hold, h.turn = a.Hold, a.Turn
 	if a.Verdict != weir.Admit || !a.Hold.Enter {
-		h.count(link, a.Verdict)
+		h.count(link, a.Rule, a.Verdict)
 	}
 	if link.Shadow.Load() {
 		if a.Verdict != weir.Admit {
@@ -176,15 +179,16 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 }
 
 // count puts the throttle's verdict on this event into its counters, once.
-func (h *held) count(link *Link, v weir.Verdict) {
+func (h *held) count(link *Link, rule string, v weir.Verdict) {
 	if h.counted {
 		return
 	}
 	h.counted = true
+	tally := link.Counts.Of(rule, v)
 	if link.Shadow.Load() {
-		link.Counts.Shadowed[v].Add(1)
+		tally.Shadowed[v].Add(1)
 	} else {
-		link.Counts.Verdicts[v].Add(1)
+		tally.Verdicts[v].Add(1)
 	}
 }
 
@@ -213,7 +217,7 @@ func (p *Pass) enter(now time.Time) {
 		if p.Answer.Verdict == weir.Wait { // nobody occupies a place while waiting for another one
 			return
 		}
-		h.count(link, weir.Admit)
+		h.count(link, "", weir.Admit)
 	}
 }
 
@@ -286,7 +290,7 @@ func (p *Pass) give(i int, o weir.Outcome) {
 	h.hold, h.turn = weir.Hold{}, nil
 	p.mu.Unlock()
 	if !hold.IsZero() {
-		h.count(link, weir.Admit)
+		h.count(link, "", weir.Admit)
 		link.Throttle.Settle(hold, o)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"weir/console"
 )
 
-// confirm asks whether something is really to be done. Where there is nobody to ask, it is not.
+// confirm asks the operator to confirm. Without a terminal it returns an error.
 func (t *terminal) confirm(question string) error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return errors.New("there is no terminal to ask on (--yes does it without asking)")
@@ -31,7 +31,8 @@ func (t *terminal) confirm(question string) error {
 	return errors.New("nothing was done")
 }
 
-// read reads a password from where it is to come from. It is never an argument: everybody can read those.
+// read reads a password from the file, the terminal or standard input. It is never an argument: every user of the
+// machine can read those.
 func (c *passwordFlags) read(t *terminal, name string) (string, error) {
 	switch {
 	case c.PasswordFile != "":
@@ -47,7 +48,7 @@ func (c *passwordFlags) read(t *terminal, name string) (string, error) {
 	return passwordIn(os.Stdin)
 }
 
-// passwordIn reads a password that is all there is, but for the end of its line.
+// passwordIn reads a password of one line. The end of the line is not part of it.
 func passwordIn(r io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(r, console.MaxPassword+3))
 	if err != nil {
@@ -65,7 +66,7 @@ func passwordIn(r io.Reader) (string, error) {
 	return password, nil
 }
 
-// askPassword asks for a password twice, and shows nothing of it.
+// askPassword asks for a password twice and does not show it.
 func (t *terminal) askPassword(name string) (string, error) {
 	first, err := t.hidden("new password of " + printable(name) + ": ")
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"weir/console"
@@ -15,12 +14,7 @@ type auditCommand struct {
 	JSON  bool `name:"json" help:"Print the entries as JSON."`
 }
 
-func (c *auditCommand) Validate() error {
-	if c.Limit < 0 {
-		return errors.New("--limit: at least 0")
-	}
-	return nil
-}
+func (c *auditCommand) Validate() error { return checkLimit(c.Limit) }
 
 func (c *auditCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.AuditPage,

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-
-	"weir/throttle/stamp"
 )
 
 type backupCommand struct {
@@ -33,10 +31,7 @@ func (c *backupCommand) Run(t *terminal) error {
 	ctx, release := interruptible()
 	defer release()
 	b := t.bar("backup")
-	err = client.Backup(ctx, folder, func(done,
-		total int64) {
-		b.show(stamp.Work(max(done, 0)), stamp.Work(max(total, 0)))
-	})
+	err = client.Backup(ctx, folder, b.bytes)
 	b.clear()
 	if ctx.Err() != nil {
 		return errors.New("interrupted: there is no backup")

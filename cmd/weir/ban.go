@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,10 +60,7 @@ func (t *terminal) bans(all *console.BanPage, filter string, now time.Time) {
 	}
 	rows := table{heads: []string{"who", "why", "by", "since", "until", "left"}}
 	for _, b := range all.Bans {
-		until := "for good"
-		if !b.Until.IsZero() {
-			until = moment(b.Until)
-		}
+		until := cmp.Or(moment(b.Until), "for good")
 		rows.row(text(b.Who), text(b.Reason), text(b.By), text(moment(b.Since)), text(until), text(left(b.Until, now)))
 	}
 	t.write(&rows)
@@ -71,7 +69,7 @@ func (t *terminal) bans(all *console.BanPage, filter string, now time.Time) {
 	}
 }
 
-// left is how long it is until a time, in two units at most; empty where there is no end.
+// left is the time that remains, in at most two units; empty for a ban without an end.
 func left(until, now time.Time) string {
 	if until.IsZero() {
 		return ""
@@ -95,13 +93,9 @@ func left(until, now time.Time) string {
 			d -= n * unit.of
 		}
 	}
-	if b.Len() == 0 {
-		return "0s"
-	}
-	return b.String()
+	return cmp.Or(b.String(), "0s")
 }
 
-// banWho names who is meant.
 type banWho struct {
 	target
 	JSON bool   `name:"json" help:"Print the ban as JSON."`
@@ -136,23 +130,18 @@ func (c *banAddCommand) Run(t *terminal) error {
 		return fmt.Errorf("%s has the address that you are logged in from, %s: you might lock yourself out (--force "+
 			"does it all the same)", c.Who, home)
 	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
 	order := console.BanOrder{Who: c.Who, Reason: c.Reason}
 	if c.For != nil {
 		order.For = *c.For
 	}
-	r, err := client.Ban(context.Background(), order)
-	if err != nil {
-		return err
-	}
-	until := "for good"
-	if !r.Ban.Until.IsZero() {
-		until = "until " + moment(r.Ban.Until)
-	}
-	return c.tell(t, r, fmt.Sprintf("%s is banned %s", printable(r.Ban.Who), until))
+	return c.do(t, func(client *console.Client, ctx context.Context) (console.BanResult, error) {
+		return client.Ban(ctx, order)
+	}, func(b console.Ban) string {
+		if b.Until.IsZero() {
+			return "banned for good"
+		}
+		return "banned until " + moment(b.Until)
+	})
 }
 
 func (c *banWho) has(addr netip.Addr) bool {
@@ -160,7 +149,7 @@ func (c *banWho) has(addr netip.Addr) bool {
 	return err == nil && addr.IsValid() && key.Prefix.IsValid() && key.Prefix.Contains(addr)
 }
 
-// loggedInFrom is where an operator sits who came by ssh, as far as ssh tells.
+// loggedInFrom is the address that the operator came from by ssh; invalid where ssh does not say.
 func loggedInFrom() netip.Addr {
 	from, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ")
 	addr, _ := netip.ParseAddr(from)
@@ -170,30 +159,23 @@ func loggedInFrom() netip.Addr {
 type banRemoveCommand struct{ banWho }
 
 func (c *banRemoveCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	r, err := client.Unban(context.Background(), c.Who)
-	if err != nil {
-		return err
-	}
-	return c.tell(t, r, fmt.Sprintf("%s is no longer banned", printable(r.Ban.Who)))
+	return c.do(t, func(client *console.Client, ctx context.Context) (console.BanResult, error) {
+		return client.Unban(ctx, c.Who)
+	}, func(console.Ban) string { return "no longer banned" })
 }
 
-// tell says what was done, and what the operator should know about it.
-func (c *banWho) tell(t *terminal, r console.BanResult, done string) error {
-	if c.JSON {
-		return t.json(r)
-	}
-	for _, w := range r.Warnings {
-		fmt.Fprintf(t.err, "%s %s\n", "warning:", printable(w))
-	}
-	_, err := fmt.Fprintln(t.out, done)
-	return err
+// do changes the list, prints the warnings and says what is now true of the ban.
+func (c *banWho) do(t *terminal, call func(*console.Client, context.Context) (console.BanResult, error),
+	now func(console.Ban) string) error {
+	return ask(t, c.target, c.JSON, call, func(r *console.BanResult) {
+		for _, w := range r.Warnings {
+			fmt.Fprintln(t.err, "warning:", printable(w))
+		}
+		fmt.Fprintf(t.out, "%s is %s\n", printable(r.Ban.Who), now(r.Ban))
+	})
 }
 
-// invalid shows the invalid list, and whether it is safe, in the status.
+// invalid is the part of the status about the block list, and about parts of the store that cannot be written.
 func (t *terminal) invalid(s *console.Status) {
 	b := s.Bans
 	fmt.Fprintf(t.out, "bans: %s, %s", count(b.Clients, "client"), count(b.Networks, "network"))

@@ -67,7 +67,7 @@ func (c *benchFloodCommand) Validate() error {
 	return errors.Join(append(all, c.reportFlag.validate())...)
 }
 
-// Run compares. A signal ends it early, with what is finished; a second one ends it at once.
+// Run compares. A first signal ends it early and reports what is finished; a second one ends it at once.
 func (c *benchFloodCommand) Run(t *terminal) error {
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer release()
@@ -112,7 +112,7 @@ func (c *benchFloodCommand) show(t *terminal, r *flood.Report) error {
 	return nil
 }
 
-// widthOf returns how wide a terminal is; 0 for whatever is none.
+// widthOf returns the width of a terminal; 0 where out is not a terminal.
 func widthOf(out io.Writer) int {
 	if f, ok := out.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {

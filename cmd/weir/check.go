@@ -83,7 +83,7 @@ func (c *checkCommand) Run(t *terminal) error {
 	return nil
 }
 
-// load reads a configuration, and builds what it asks for as weir serve would: a file that is named may not be there.
+// load reads a configuration and builds everything in it as weir serve would: a file that it names may be missing.
 func load(file string) (*config.Config, error) {
 	cfg, err := config.Load(file)
 	if err != nil {
@@ -94,10 +94,10 @@ func load(file string) (*config.Config, error) {
 	return cfg, err
 }
 
-// otherFiles are those that weir has open besides connections: listeners, the store, mail that comes in.
+// otherFiles is how many files weir has open besides connections: listeners, the store, incoming messages.
 const otherFiles = 200
 
-// tooFewFiles warns where the system lets weir have fewer files open than its gates' bounds need.
+// tooFewFiles warns where the system allows fewer open files than the bounds of the gates need.
 func tooFewFiles(cfg *config.Config, file string, limit uint64) config.Errors {
 	needed := uint64(cfg.Connections() + otherFiles)
 	if limit == 0 || limit >= needed {

@@ -45,7 +45,7 @@ type cli struct {
 	Version  versionCommand  `cmd:"" help:"Show the version."`
 }
 
-// countFlag reads every flag that is a whole number, so that 1e6 is taken wherever one is.
+// countFlag reads every flag that is a whole number, so that all of them accept 1e6.
 func countFlag(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("number", &text); err != nil {
@@ -61,7 +61,7 @@ func countFlag(ctx *kong.DecodeContext, target reflect.Value) error {
 	return err
 }
 
-// errTold is returned by a command that has said itself what is wrong.
+// errTold is returned by a command that has printed its error itself.
 var errTold = errors.New("told")
 
 // run parses the arguments, runs the command and returns its exit code.
@@ -99,7 +99,7 @@ func newParser(t *terminal) (*kong.Kong, error) {
 	)
 }
 
-// fail tells what went wrong; of a configuration every mistake, with its line.
+// fail prints an error; for a configuration, every error with its line.
 func (t *terminal) fail(err error) {
 	if mistakes, ok := errors.AsType[config.Errors](err); ok {
 		fmt.Fprint(t.err, mistakes.Explain())

@@ -10,9 +10,9 @@ import (
 // roomyHeap is how large the heap may grow before garbage is collected, however little of it is in use.
 const roomyHeap = 64 << 20
 
-// collectRarely lets the garbage of a small heap lie for a while. A weir that keeps little in memory and answers much
-// would else collect it dozens of times a second, and every hundredth request would have to wait for that. A larger
-// heap is left to the usual rule, and all of it to whoever sets GOGC.
+// collectRarely makes garbage collections of a small heap rare. Otherwise a weir that keeps little in memory and
+// answers many requests would collect dozens of times a second, and every hundredth request would wait for that. A
+// larger heap follows the usual rule. If GOGC is set, nothing is changed.
 func collectRarely() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -22,7 +22,8 @@ func collectRarely() {
 	c.adjust()
 }
 
-// A collection belongs to nobody, so that each collection of garbage finds it, and it can look at what was left.
+// A collection is referenced by nothing, so that its finalizer runs at every garbage collection and adjusts the next
+// one.
 type collection struct {
 	percent int              // as GOGC
 	sizes   []metrics.Sample // which together make 100 percent, the live heap first

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -30,18 +31,13 @@ func (c *demoCommand) Run(t *terminal) error {
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer release()
 	defer context.AfterFunc(ctx, release)()
-	// Whoever read the output may go. That ends the demo as well, and what it made is cleaned up behind it.
+	// The reader of the output may close it. That ends the demo too, and its files are removed.
 	ctx, quit := signal.NotifyContext(ctx, syscall.SIGPIPE)
 	defer quit()
 	o := demo.Options{For: c.For, JSON: c.JSON, Out: t.out, Err: t.err, Colour: t.colour, Version: versionOf().Version}
 	if f, ok := t.out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
 		o.Terminal = true
-		o.Width = func() int {
-			if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-				return width
-			}
-			return 80
-		}
+		o.Width = func() int { return cmp.Or(widthOf(f), 80) }
 	}
 	_, err := demo.Run(ctx, o)
 	return err

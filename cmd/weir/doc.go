@@ -1,7 +1,6 @@
-// Command weir throttles: it stands in front of a service and makes what is too much wait or go away, by the rules of
+// Command weir is a throttle: it stands in front of a service, and delays or refuses requests that exceed the limits of
 // its configuration.
 //
-// weir serve runs it. The other commands check a configuration, or speak to a running weir over its control socket.
-// Each command is a struct in a file of its own and a field of cli; each returns 0 when it did what it should, 1 when
-// it failed and 2 when it was not understood.
+// weir serve runs it. The other commands check a configuration, or talk to a running weir over its control socket.
+// Each command is a struct and a field of cli. The exit code is 0 on success, 1 on failure and 2 on wrong usage.
 package main

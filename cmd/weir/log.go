@@ -21,11 +21,11 @@ type logger struct {
 }
 
 const (
-	logBound    = 4 << 20     // bytes that wait for whoever reads the log
-	logPatience = time.Second // with whoever reads it, at the end
+	logBound    = 4 << 20     // bytes that wait for the reader of the log
+	logPatience = time.Second // how long the end waits for the reader
 )
 
-// newLog returns a logger for a configuration that says nothing.
+// newLog returns a logger with the default level and format.
 func newLog(to io.Writer, tty bool) *logger {
 	w := outlet.New(to, logBound)
 	l := &logger{outlet: w, level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
@@ -38,21 +38,14 @@ func newLog(to io.Writer, tty bool) *logger {
 func (l *logger) close() { l.outlet.Close(logPatience) }
 
 func (l *logger) configure(c config.Log) {
-	switch c.Level {
-	case config.LevelDebug:
-		l.level.Set(slog.LevelDebug)
-	case config.LevelWarn:
-		l.level.Set(slog.LevelWarn)
-	case config.LevelError:
-		l.level.Set(slog.LevelError)
-	default:
-		l.level.Set(slog.LevelInfo)
-	}
+	levels := map[config.Level]slog.Level{config.LevelDebug: slog.LevelDebug, config.LevelWarn: slog.LevelWarn,
+		config.LevelError: slog.LevelError}
+	l.level.Set(levels[c.Level]) // info is the zero value
 	l.json.Store(c.Format == config.FormatJSON || c.Format != config.FormatText && !l.tty)
 }
 
-// formats writes a record in one of two formats. Both are kept with all their attributes, so that the choice can be
-// made for each record.
+// formats writes each record in one of two formats. Both handlers get all attributes, so that the format can change at
+// any record.
 type formats struct {
 	text, json slog.Handler
 	asJSON     *atomic.Bool

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// notify tells the service manager how weir stands, where one listens: sd_notify(3).
+// notify tells the service manager the state of weir, if there is one: sd_notify(3).
 func notify(log *slog.Logger, state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

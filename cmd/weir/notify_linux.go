@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic is the time stamp that a service manager wants with RELOADING=1, to know which reload is meant.
+// monotonic is the timestamp that sd_notify(3) asks for with RELOADING=1.
 func monotonic() string {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// openFiles is how many files weir may have open, once Go has raised its own limit as far as it may.
+// openFiles is how many files weir may have open, after Go has raised the soft limit.
 func openFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

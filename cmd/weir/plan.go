@@ -14,7 +14,7 @@ type planCommand struct {
 	Bloom planBloomCommand `cmd:"" help:"How much memory a Bloom limiter needs for a flood, and what the flood does to everybody else."`
 }
 
-// planBloomCommand is weir plan bloom. What is left out is as in a configuration that leaves it out.
+// planBloomCommand is weir plan bloom. Flags that are left out have the defaults of the configuration.
 type planBloomCommand struct {
 	Attackers  *int64      `xor:"size" placeholder:"N" help:"How many networks are far over their limit at the same time. Default: 100000."`
 	Collateral *weir.Share `placeholder:"SHARE" help:"The share of innocent networks that may be refused meanwhile. Default: 1%."`
@@ -47,10 +47,10 @@ func (c *planBloomCommand) Run(t *terminal) error {
 	return nil
 }
 
-// plan answers the question, as the configuration would: the options say for what.
+// plan works out the plan, and returns the options that it is for.
 func (c *planBloomCommand) plan() (bloomPlan, bloom.Options, error) {
 	o := bloom.Options{}.WithDefaults()
-	// What was typed counts, even where the configuration takes a zero for nothing.
+	// A zero that was typed counts, even where the configuration reads 0 as not set.
 	set(&o.Attackers, c.Attackers)
 	set(&o.Collateral, c.Collateral)
 	set(&o.K, c.K)
@@ -117,16 +117,11 @@ a limiter takes %s.
 		fmt.Fprintf(t.out, "Where the burst is small, half of all this is enough: --burst tells.\n")
 	}
 
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head,
-		fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers)))
-	t.write(otherK(p, o))
+	t.section(fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers), otherK(p, o))
 
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "What other memory would do"))
-	t.write(otherMemory(p, o))
+	t.section("What other memory would do", otherMemory(p, o))
 
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head,
-		fmt.Sprintf("What an innocent network can expect while %d attack", o.Attackers)))
-	t.write(neighbours(p, o))
+	t.section(fmt.Sprintf("What an innocent network can expect while %d attack", o.Attackers), neighbours(p, o))
 	fmt.Fprintf(t.out, `
 Attackers drain some of its %d limiters, and what those would have given is
 gone. Who asks for little is refused only when all are drained; who uses much

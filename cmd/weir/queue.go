@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -29,11 +29,8 @@ type queueListCommand struct {
 }
 
 func (c *queueListCommand) Validate() error {
-	if c.Limit < 0 {
-		return errors.New("--limit: at least 0")
-	}
 	_, err := c.state()
-	return err
+	return cmp.Or(checkLimit(c.Limit), err)
 }
 
 func (c *queueListCommand) state() (s store.State, err error) {
@@ -82,7 +79,7 @@ func (t *terminal) queue(all *console.MailPage) {
 	}
 }
 
-// recipients names those that a mail still has to reach, in a few words.
+// recipients names the first recipient that is not delivered yet, and says how many more there are.
 func recipients(m console.MailLine) string {
 	switch n := len(m.To) + m.More; {
 	case n == 0:
@@ -121,7 +118,6 @@ func tries(to []store.Addressee) (most int) {
 	return most
 }
 
-// bytesOf writes a size as people read it.
 func bytesOf(n int64) string {
 	switch {
 	case n < 1000:
@@ -158,11 +154,7 @@ func (t *terminal) showMail(m *console.MailView) {
 	}
 	line("mail", m.ID.String())
 	line("user", m.Letter.User)
-	sender := m.Sender
-	if sender == "" {
-		sender = "nobody (the null sender)"
-	}
-	line("sender", sender)
+	line("sender", cmp.Or(m.Sender, "nobody (the null sender)"))
 	line("subject", m.Subject)
 	line("gate", m.Gate)
 	if m.Source.IsValid() {
@@ -174,7 +166,7 @@ func (t *terminal) showMail(m *console.MailView) {
 	rows := table{heads: []string{"recipient", "state", "due", "tries", "said last"}}
 	for _, a := range m.To {
 		due := ""
-		if !a.Due.IsZero() && (a.State == store.Ready || a.State == store.Sending) {
+		if a.State == store.Ready || a.State == store.Sending {
 			due = moment(a.Due)
 		}
 		rows.row(text(a.Address), text(a.State.String()), text(due), number(a.Attempt), text(a.Status))
@@ -191,7 +183,7 @@ func (t *terminal) showMail(m *console.MailView) {
 	}
 }
 
-// shown is a line of a header as a terminal may have it: a tab is common there and does no harm.
+// shown makes a header line safe for a terminal. Tabs stay: they are common and harmless.
 func shown(line string) string {
 	parts := strings.Split(line, "\t")
 	for i, p := range parts {

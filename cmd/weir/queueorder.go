@@ -88,30 +88,23 @@ func (c *queueRetryCommand) Run(t *terminal) error {
 	return c.run(t, "to be tried now", (*console.Client).Retry, console.MailOrder{Mails: c.ids()})
 }
 
-// run gives an order and says what was done. That some mails were not there is told; that none was is a failure.
+// run gives an order and prints what was done. Messages that are missing are listed, and make the command fail.
 func (c *mailFlags) run(t *terminal, done string,
 	do func(*console.Client, context.Context, console.MailOrder) (console.MailResult, error),
 	o console.MailOrder) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	r, err := do(client, context.Background(), o)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		if err := t.json(r); err != nil {
-			return err
-		}
-	} else {
+	var missing []store.MailID
+	err := ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.MailResult, error) {
+		r, err := do(client, ctx, o)
+		missing = r.Missing
+		return r, err
+	}, func(r *console.MailResult) {
 		fmt.Fprintf(t.out, "%s: %s to %s\n", done, count(r.Mails, "mail"), count(r.Recipients, "recipient"))
+	})
+	if err != nil || len(missing) == 0 {
+		return err
 	}
-	for _, id := range r.Missing {
+	for _, id := range missing {
 		fmt.Fprintf(t.err, "weir: %s is not in the queue, or there is nothing of it to which this could be done\n", id)
 	}
-	if len(r.Missing) > 0 {
-		return errTold
-	}
-	return nil
+	return errTold
 }

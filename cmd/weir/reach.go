@@ -62,10 +62,7 @@ func (t *terminal) flagged(p *console.ReachPage) {
 	}
 	rows := table{heads: []string{"user", "throttle", "since", "why", "what holds"}}
 	for _, v := range p.Users {
-		since, why := "", text(v.Why)
-		if !v.Since.IsZero() {
-			since = moment(v.Since)
-		}
+		why := text(v.Why)
 		if v.Problem != "" {
 			why = cell{text: v.Problem, tint: tabular.Bad}
 		}
@@ -73,7 +70,7 @@ func (t *terminal) flagged(p *console.ReachPage) {
 		if v.Shadow {
 			holds = "nothing (shadow)"
 		}
-		rows.row(text(v.User), text(v.Throttle), text(since), why, text(holds))
+		rows.row(text(v.User), text(v.Throttle), text(moment(v.Since)), why, text(holds))
 	}
 	t.write(&rows)
 	if p.More {
@@ -137,7 +134,7 @@ func (t *terminal) reached(v *console.ReachView) {
 	t.write(&rows)
 }
 
-// flagOf says in a word how a user stands.
+// flagOf is the state of a flag in a few words.
 func flagOf(v *console.ReachView) (string, tabular.Tint) {
 	since := ""
 	if !v.Since.IsZero() {
@@ -154,10 +151,9 @@ func flagOf(v *console.ReachView) (string, tabular.Tint) {
 	return "not flagged", tabular.Plain
 }
 
-// amount is an estimate.
 func amount(v float64) cell { return cell{text: fmt.Sprintf("%.0f", v), right: true} }
 
-// gauge draws how much of a limit is reached.
+// gauge draws the share of a limit that is used.
 func gauge(share float64) cell {
 	const width = 20
 	full := int(min(max(share, 0), 1) * width)
@@ -183,7 +179,7 @@ func (c *reachFlagCommand) Run(t *terminal) error {
 	return c.act(t, (*console.Client).FlagUser, "is flagged")
 }
 
-// act does something about a user, and says what was done.
+// act flags or clears a user, and prints what was done.
 func (c *reachUserFlags) act(t *terminal,
 	do func(*console.Client, context.Context, string, string) (console.ReachView, error), done string) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachView, error) {

@@ -11,7 +11,6 @@ type reloadCommand struct {
 	JSON bool `name:"json" help:"Print the result as JSON."`
 }
 
-// Run reloads; what is wrong with the configuration is told as weir check does.
 func (c *reloadCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]bool, error) {
 		return map[string]bool{"reloaded": true}, client.Reload(ctx)

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 )
 
-// A reportFlag is the page that every study can be written to.
+// A reportFlag names the page that a study is written to.
 type reportFlag struct {
 	Report string `placeholder:"FILE" help:"Also write a page with plots, which stands by itself."`
 }
 
-// validate finds a report that would be written over what it is made from, or that cannot be written. read are names of
-// files, or empty.
+// validate checks that the report can be written and does not overwrite a file that is read. Empty names in read are
+// skipped.
 func (f reportFlag) validate(read ...string) error {
 	for _, file := range read {
 		if f.Report != "" && file != "" && sameFile(f.Report, file) {
@@ -24,6 +24,25 @@ func (f reportFlag) validate(read ...string) error {
 		}
 	}
 	return folderOf("report", f.Report)
+}
+
+// finish writes the report, and then the figures: as JSON, or by show.
+func (f reportFlag) finish(t *terminal, page func(io.Writer) error, asJSON bool, figures any, show func()) error {
+	if err := f.write(page); err != nil {
+		return err
+	}
+	if asJSON {
+		return t.json(figures)
+	}
+	show()
+	f.told(t)
+	return nil
+}
+
+func (f reportFlag) told(t *terminal) {
+	if f.Report != "" {
+		fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(f.Report))
+	}
 }
 
 func (f reportFlag) write(to func(io.Writer) error) error {
@@ -37,12 +56,6 @@ func (f reportFlag) write(to func(io.Writer) error) error {
 	return replaceFile(f.Report, page.Bytes())
 }
 
-func (f reportFlag) told(t *terminal) {
-	if f.Report != "" {
-		fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(f.Report))
-	}
-}
-
 // sameFile reports whether two names are of the same file, which exists.
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
@@ -53,7 +66,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// folderOf finds a file that cannot be written before it takes a while to find what to write.
+// folderOf checks that a file can be written, before the work that fills it.
 func folderOf(flag, file string) error {
 	if file == "" {
 		return nil
@@ -67,8 +80,8 @@ func folderOf(flag, file string) error {
 	return nil
 }
 
-// replaceFile writes a file as a whole: whatever goes wrong, the one that was there stays. What is no file, such as
-// /dev/stdout, is written to as it is.
+// replaceFile replaces a file completely or not at all. Anything that is not a regular file, such as /dev/stdout, is
+// written to directly.
 func replaceFile(name string, data []byte) (err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real // the link stays one

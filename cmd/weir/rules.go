@@ -6,7 +6,7 @@ import (
 	"weir/internal/tabular"
 )
 
-// rules is a table of how much of each limit is left.
+// rules is a table of limits and how much is left of them.
 type rules struct{ table }
 
 func ruleTable() *rules {

@@ -61,7 +61,7 @@ func (c *serveCommand) Run(t *terminal) error {
 	return c.stop(a, signals)
 }
 
-// stop drains until the deadline, or until somebody is impatient.
+// stop drains until the deadline or the next signal.
 func (c *serveCommand) stop(a *app.App, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Drain)
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 	"weir/internal/tabular"
 	"weir/lab/simulate"
 	"weir/throttle/outbreak"
+	"weir/throttle/reach"
 )
 
 type simulateCommand struct {
@@ -37,7 +38,7 @@ func (r rule) validate() error {
 	return nil
 }
 
-// load reads the configuration, which needs no gate; nil where there is none.
+// load reads the configuration, which needs no gate. It returns nil if none is given.
 func (r rule) load() (*config.Config, error) {
 	if r.Config == "" {
 		return nil, nil
@@ -50,7 +51,7 @@ func (r rule) load() (*config.Config, error) {
 	return &full, nil
 }
 
-// pick finds the throttle that is meant, among those of a kind.
+// pick finds the throttle that the flags mean, among those of one kind.
 func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttle) *T) (*T, error) {
 	found := map[string]*T{}
 	for name, t := range cfg.Throttles {
@@ -77,22 +78,36 @@ func pick[T any](r rule, cfg *config.Config, kind string, of func(config.Throttl
 	return found[names[0]], nil
 }
 
-func (r rule) mail() (outbreak.Options, error) {
+// chosen returns the options of the throttle that the flags mean, or weir's defaults without a configuration.
+func chosen[T interface{ WithDefaults() T }](r rule, kind string, of func(config.Throttle) *T) (T, error) {
+	o := new(T)
 	cfg, err := r.load()
+	if err == nil && cfg != nil {
+		o, err = pick(r, cfg, kind, of)
+	}
 	if err != nil {
-		return outbreak.Options{}, err
+		return *new(T), err
 	}
-	if cfg == nil {
-		return outbreak.Options{}.WithDefaults(), nil
-	}
-	o, err := pick(r, cfg, "mail", func(t config.Throttle) *outbreak.Options { return t.Mail })
-	if err != nil {
-		return outbreak.Options{}, err
-	}
-	return o.WithDefaults(), nil
+	return (*o).WithDefaults(), nil
 }
 
-// A mailLimits are parameters of a mail throttle that are tried instead of what is configured.
+func (r rule) mail() (outbreak.Options, error) {
+	return chosen(r, "mail", func(t config.Throttle) *outbreak.Options { return t.Mail })
+}
+
+func (r rule) reach() (reach.Options, error) {
+	return chosen(r, "reach", func(t config.Throttle) *reach.Options { return t.Reach })
+}
+
+// checkUsers checks how many users are to be listed.
+func checkUsers(n int) error {
+	if n < 0 || n > simulate.MaxWorst {
+		return fmt.Errorf("--users: %d is out of bounds (0 to %d)", n, simulate.MaxWorst)
+	}
+	return nil
+}
+
+// mailLimits are parameters of a mail throttle that replace those of the configuration.
 type mailLimits struct {
 	WorkingSet *int       `placeholder:"N" help:"Try this size of the working set."`
 	Rate       *weir.Rate `placeholder:"RATE" help:"Try this rate, such as 2/m, for mails to one and to several."`
@@ -101,7 +116,6 @@ type mailLimits struct {
 	Stop       *int       `placeholder:"N" help:"Try this number of waiting recipients, above which a user is stopped."`
 }
 
-// limits are the parameters as a configuration has them.
 func (l mailLimits) limits() outbreak.Limits {
 	out := outbreak.Limits{WorkingSet: l.WorkingSet, MaxSlack: l.MaxSlack, MaxMSlack: l.MaxMSlack, Stop: l.Stop}
 	if l.Rate != nil {
@@ -118,7 +132,7 @@ func (l mailLimits) validate() error {
 	return asFlags(l.limits().Validate())
 }
 
-// over puts the parameters into options. Users who have limits of their own keep them.
+// over puts the parameters into options. Users with limits of their own keep those.
 func (l mailLimits) over(o outbreak.Options) outbreak.Options {
 	if l.Rate != nil {
 		o.Rate, o.MultiRate = *l.Rate, weir.Rate{}
@@ -133,7 +147,7 @@ func (l mailLimits) over(o outbreak.Options) outbreak.Options {
 	return o
 }
 
-// asFlags says mistakes in fields as mistakes in the flags of the same names.
+// asFlags turns errors about fields into errors about the flags of the same names.
 func asFlags(err error) error {
 	var all []error
 	for _, mistake := range weir.FieldErrors(err) {
@@ -144,7 +158,7 @@ func asFlags(err error) error {
 	return errors.Join(all...)
 }
 
-// seconds is a time for people, in as much detail as matters to them; for ever where it is below zero.
+// seconds writes a time with few digits; below zero it means never.
 func seconds(s float64) string {
 	switch {
 	case s < 0:
@@ -161,7 +175,7 @@ func seconds(s float64) string {
 	return weir.Duration(time.Duration(s * 1e9).Round(time.Minute)).String()
 }
 
-// paramsLine says in one line what a mail throttle was run with.
+// paramsLine is one line with the parameters of a mail throttle.
 func paramsLine(p outbreak.Params) string {
 	rate := simulate.RateText(p.Every)
 	if p.MultiEvery != p.Every {
@@ -180,7 +194,7 @@ func virusText(r simulate.VirusRange) (passed, held, stopped string) {
 // capital begins a sentence.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// paragraph writes sentences in lines that are easy to read.
+// paragraph writes text in lines of readable width.
 func (t *terminal) paragraph(text string) {
 	width := 80
 	if w := widthOf(t.out); w > 0 {

@@ -48,7 +48,7 @@ type simulateFloodCommand struct {
 	JSON bool `name:"json" help:"Print the figures as JSON, second by second too."`
 }
 
-// hashes are so many in a second, as people write them: 8M, 15.6G, or any rate.
+// hashes are hashes per second, written as 8M, 15.6G, or any rate.
 type hashes float64
 
 func (h *hashes) UnmarshalText(text []byte) error {
@@ -86,7 +86,7 @@ func (c *simulateFloodCommand) Validate() error {
 	return asFlags(o.Validate())
 }
 
-// options puts the flags together with a gate of the configuration, and its stamps. Both may be nil.
+// options combines the flags with a gate of the configuration and its stamps. Both may be nil.
 func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Options) (simulate.FloodOptions, error) {
 	o := simulate.FloodOptions{
 		People: aSecond(c.People), Phones: c.Phones, Without: c.Without, Phone: float64(c.Phone),
@@ -140,8 +140,8 @@ func (c *simulateFloodCommand) options(gate *httpgate.Options, stamps *stamp.Opt
 	return o, nil
 }
 
-// gate finds the HTTP gate that is meant, and its stamps. Without a gate that has a capacity, flags say what the
-// service can do.
+// gate finds the HTTP gate that the flags mean, and its stamps. If no gate has a capacity, the flags describe the
+// service.
 func (c *simulateFloodCommand) gate(cfg *config.Config) (*httpgate.Options, *stamp.Options, error) {
 	var gates []*httpgate.Options
 	var names []string
@@ -193,18 +193,11 @@ func (c *simulateFloodCommand) Run(t *terminal) error {
 	if err != nil {
 		return asFlags(err)
 	}
-	if err := c.reportFlag.write(func(w io.Writer) error { return study.WriteReport(w, o) }); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(study)
-	}
-	t.flood(study, o)
-	c.reportFlag.told(t)
-	return nil
+	page := func(w io.Writer) error { return study.WriteReport(w, o) }
+	return c.finish(t, page, c.JSON, study, func() { t.flood(study, o) })
 }
 
-// crowdNames are what crowds are called before people.
+// crowdNames are the names of crowds in the table.
 var crowdNames = map[string]string{
 	simulate.CrowdDesktop: "people", simulate.CrowdPhone: "… on phones", simulate.CrowdWithout: "… without scripts",
 	simulate.CrowdFlood: "flood", simulate.CrowdPaying: "flood that pays",
@@ -252,17 +245,17 @@ func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
 	t.paragraph(fmt.Sprintf("Stamps were asked for during %s, at most 2^%.1f hashes: %s on a phone. %s",
 		seconds(s.Asked), s.Peak.Bits(), seconds(s.PeakPhone), after))
 	if width := widthOf(t.out); width > 0 {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "What a stamp took a phone"))
+		t.section("What a stamp took a phone", nil)
 		for _, line := range pricePlot(s.Points, width) {
 			fmt.Fprintln(t.out, line)
 		}
 	}
 }
 
-// plotRows is how high a plot is.
+// plotRows is the height of a plot in lines.
 const plotRows = 6
 
-// pricePlot draws what a stamp took a phone, second by second, on a scale of doublings.
+// pricePlot draws how long a stamp took on a phone, second by second, on a logarithmic scale.
 func pricePlot(points []simulate.FloodPoint, width int) (lines []string) {
 	const label = 8
 	columns := min(len(points), width-label-2, 120)

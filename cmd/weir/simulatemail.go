@@ -11,7 +11,6 @@ import (
 	"weir/lab/simulate"
 	"weir/throttle/outbreak"
 	"weir/throttle/reach"
-	"weir/throttle/stamp"
 )
 
 type mailLog struct {
@@ -26,7 +25,7 @@ func (l mailLog) options() simulate.LogOptions {
 	return simulate.LogOptions{Format: simulate.LogFormat(l.Format), Year: l.Year, Clients: l.Client, Local: l.Local}
 }
 
-// read reads the log from end to end, and shows how far it is. What take does not take is left out, and counted.
+// read reads the whole log and shows progress. Messages for which take returns an error are left out and counted.
 func (l mailLog) read(t *terminal, take func(simulate.Entry) error) (simulate.LogInfo, error) {
 	log, err := simulate.OpenLog(l.Log, l.options())
 	if err != nil {
@@ -43,7 +42,7 @@ func (l mailLog) read(t *terminal, take func(simulate.Entry) error) (simulate.Lo
 		}
 		if mails++; mails%4096 == 0 {
 			if done, total := log.Progress(); total > 0 { // a pipe does not say how much there is
-				b.show(stamp.Work(done), stamp.Work(total))
+				b.bytes(done, total)
 			}
 		}
 		if err := take(e); err != nil {
@@ -58,7 +57,7 @@ func (l mailLog) read(t *terminal, take func(simulate.Entry) error) (simulate.Lo
 	return info, nil
 }
 
-// leftOut counts a mail that was not taken, by the kind of error.
+// leftOut counts a message that was not accepted, by the kind of error.
 func leftOut(all []simulate.Reason, err error, mail int) []simulate.Reason {
 	why, _, _ := strings.Cut(err.Error(), ": ")
 	for i := range all {
@@ -81,7 +80,7 @@ type simulateMailCommand struct {
 	JSON bool `name:"json" help:"Print the figures as JSON."`
 }
 
-// sweeps are what is to be swept; all that a report shows, where there is to be one and nothing else was asked for.
+// sweeps returns the sweeps to run. A report without --sweep has the default ones.
 func (c *simulateMailCommand) sweeps() (all []simulate.SweepSpec, err error) {
 	for _, text := range c.Sweep {
 		s, err := simulate.ParseSweep(text)
@@ -96,7 +95,7 @@ func (c *simulateMailCommand) sweeps() (all []simulate.SweepSpec, err error) {
 	return all, nil
 }
 
-// asSweep says mistakes in sweeps as such in the flag.
+// asSweep turns errors about sweeps into errors about --sweep.
 func asSweep(err error) error {
 	var all []error
 	for _, mistake := range weir.FieldErrors(err) {
@@ -119,9 +118,7 @@ func (c *simulateMailCommand) Validate() error {
 	if !(c.DelayedAtMost >= 0 && c.DelayedAtMost <= 1) {
 		all = append(all, fmt.Errorf("--delayed-at-most: %s is no share of the mails (0%% to 100%%)", c.DelayedAtMost))
 	}
-	if c.Users < 0 || c.Users > simulate.MaxWorst {
-		all = append(all, fmt.Errorf("--users: %d is out of bounds (0 to %d)", c.Users, simulate.MaxWorst))
-	}
+	all = append(all, checkUsers(c.Users))
 	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)
 }
 
@@ -134,15 +131,7 @@ func (c *simulateMailCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := c.reportFlag.write(study.WriteReport); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(study)
-	}
-	t.mailStudy(study, c.Users)
-	c.reportFlag.told(t)
-	return nil
+	return c.finish(t, study.WriteReport, c.JSON, study, func() { t.mailStudy(study, c.Users) })
 }
 
 func (c *simulateMailCommand) study(t *terminal, o outbreak.Options) (*simulate.Study, error) {
@@ -186,8 +175,8 @@ func (c *simulateMailCommand) study(t *terminal, o outbreak.Options) (*simulate.
 	return study, err
 }
 
-// reached holds the same log against reach: the only such throttle of the configuration, or the defaults where there is
-// none. Which of several is meant nobody said, and weir simulate reach can be asked.
+// reached replays the same log against reach: the only reach throttle of the configuration, or the defaults if there is
+// none. With several it returns nil: weir simulate reach has a flag to choose one.
 func (c *simulateMailCommand) reached() (*simulate.ReachReplay, error) {
 	cfg, err := c.rule.load()
 	if err != nil {

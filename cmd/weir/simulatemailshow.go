@@ -48,16 +48,15 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	b.row(text("waiting at once"), number(s.MostWaiting), right(""), text(together))
 	t.write(b)
 	if n := min(users, len(s.Worst)); n > 0 {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who would notice most"))
 		b := &table{heads: []string{"user", "mails", "delayed", "stops", "mean delay", "longest", "most waiting"}}
 		for _, u := range s.Worst[:n] {
 			b.row(text(u.User), number(u.Mails), number(u.Delayed), number(u.Stops), right(seconds(u.MeanDelay)),
 				right(seconds(u.MaxDelay)), number(u.Most))
 		}
-		t.write(b)
+		t.section("Who would notice most", b)
 	}
 	if r := s.Reach; r != nil {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Reach"))
+		t.section("Reach", nil)
 		said := "Nobody would have been flagged for writing to too many new people."
 		if r.Flags > 0 {
 			said = fmt.Sprintf("For writing to too many new people, %s would have been flagged, %s in all: %.2g for "+
@@ -67,20 +66,19 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 		t.paragraph(said + " weir simulate reach tells more.")
 	}
 	for _, w := range s.Sweeps {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "With another "+w.Parameter))
 		b := &table{heads: []string{w.Parameter, "delayed", "share", "stops", "mean delay", "most waiting"}}
 		for _, p := range w.Points {
 			b.row(right(p.Value), number(p.Delayed), right(percent(p.DelayedShare)), number(p.Stops),
 				right(seconds(p.MeanDelay)), number(p.MostWaiting))
 		}
-		t.write(b)
+		t.section("With another "+w.Parameter, b)
 	}
 	if len(s.Sweeps) > 0 {
 		fmt.Fprintln(t.out)
 		t.paragraph(simulate.InSample)
 	}
 	if a := s.Advice; a != nil {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Advice"))
+		t.section("Advice", nil)
 		t.paragraph(strings.Join(a.Text, " ") + " " + simulate.InSample)
 		if a.Config != "" {
 			fmt.Fprintf(t.out, "\n%s", a.Config)
@@ -88,7 +86,6 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	}
 }
 
-// part is n of all.
 func part(n, all int) float64 {
 	if all == 0 {
 		return 0
@@ -96,7 +93,7 @@ func part(n, all int) float64 {
 	return float64(n) / float64(all)
 }
 
-// howOften says how often something happens to a user, from how often in 30 days.
+// howOften puts a number of times in 30 days into words.
 func howOften(monthly float64) string {
 	switch {
 	case monthly <= 0:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"weir"
-	"weir/config"
 	"weir/internal/tabular"
 	"weir/lab/simulate"
 	"weir/throttle/reach"
@@ -35,7 +34,7 @@ func (c *simulateReachCommand) thefts() (all []simulate.Theft) {
 }
 
 func (c *simulateReachCommand) Validate() error {
-	all := []error{asFlags(c.mailLog.options().Validate()), c.rule.validate()}
+	all := []error{asFlags(c.mailLog.options().Validate()), c.rule.validate(), checkUsers(c.Users)}
 	for _, mistake := range weir.FieldErrors(simulate.ReachOptions{Steal: c.thefts()}.Validate()) {
 		flag := *mistake
 		if strings.HasPrefix(flag.Path, "steal") {
@@ -43,9 +42,6 @@ func (c *simulateReachCommand) Validate() error {
 				strings.Replace(flag.Msg, " is out of bounds", " new people an hour are out of bounds", 1)
 		}
 		all = append(all, fmt.Errorf("--%w", &flag))
-	}
-	if c.Users < 0 || c.Users > simulate.MaxWorst {
-		all = append(all, fmt.Errorf("--users: %d is out of bounds (0 to %d)", c.Users, simulate.MaxWorst))
 	}
 	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)
 }
@@ -67,18 +63,13 @@ func (c *simulateReachCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := c.reportFlag.write(simulate.ReachReport{ReachStudy: study, Log: info,
-		Rule: capital(reachLine(o)) + "."}.WriteReport); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(reachFigures{study, info})
-	}
-	t.logLine(info)
-	fmt.Fprintf(t.out, "%s.\n\n", capital(reachLine(o)))
-	t.reachStudy(study, c.Users)
-	c.reportFlag.told(t)
-	return nil
+	how := capital(reachLine(o)) + "."
+	report := simulate.ReachReport{ReachStudy: study, Log: info, Rule: how}
+	return c.finish(t, report.WriteReport, c.JSON, reachFigures{study, info}, func() {
+		t.logLine(info)
+		fmt.Fprintf(t.out, "%s\n\n", how)
+		t.reachStudy(study, c.Users)
+	})
 }
 
 // reachFigures is what --json prints.
@@ -87,7 +78,7 @@ type reachFigures struct {
 	Log simulate.LogInfo `json:"log"`
 }
 
-// reachLine says in one line what a reach throttle was run with.
+// reachLine is one line with the options of a reach throttle.
 func reachLine(o reach.Options) string {
 	var windows []string
 	for _, w := range o.Windows {
@@ -95,18 +86,6 @@ func reachLine(o reach.Options) string {
 	}
 	return fmt.Sprintf("threshold %s by the %s, floor %d, over: %s", o.Threshold, strings.Join(windows, " and the "),
 		o.Floor, o.Over)
-}
-
-func (r rule) reach() (reach.Options, error) {
-	cfg, err := r.load()
-	if err != nil || cfg == nil {
-		return reach.Options{}.WithDefaults(), err
-	}
-	o, err := pick(r, cfg, "reach", func(t config.Throttle) *reach.Options { return t.Reach })
-	if err != nil {
-		return reach.Options{}, err
-	}
-	return o.WithDefaults(), nil
 }
 
 func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
@@ -117,7 +96,6 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	b.row(text("recipients held or refused"), number(s.Held), text(""))
 	t.write(b)
 	if n := min(users, len(s.Users)); n > 0 {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Who writes to the most people"))
 		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags",
 			"held"}}
 		for _, u := range s.Users[:n] {
@@ -125,12 +103,11 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay),
 				number(u.Flags), number(u.Held))
 		}
-		t.write(b)
+		t.section("Who writes to the most people", b)
 		fmt.Fprintln(t.out)
 		t.paragraph(simulate.ReachReading)
 	}
 	if len(s.Stolen) > 0 {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "Stolen accounts"))
 		b := &table{heads: []string{"user", "new people an hour", "found after", "recipients", ""}}
 		for _, a := range s.Stolen {
 			after, n := cell{text: "never", tint: tabular.Bad, right: true}, right("-")
@@ -142,10 +119,9 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 			}
 			b.row(text(a.User), right(fmt.Sprint(a.PerHour)), after, n, text(a.Problem))
 		}
-		t.write(b)
+		t.section("Stolen accounts", b)
 	}
 	if len(s.Thresholds) > 0 {
-		fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, "With another threshold"))
 		heads := []string{"threshold", "flags", "100 users a month", "95%"}
 		for _, a := range s.Stolen {
 			heads = append(heads, fmt.Sprintf("%g/h found after", a.PerHour))
@@ -168,11 +144,10 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 			}
 			b.row(row...)
 		}
-		t.write(b)
+		t.section("With another threshold", b)
 		fmt.Fprintln(t.out)
 		t.paragraph(simulate.InSample + " " + simulate.IntervalReading)
 	}
 }
 
-// interval is one for people.
 func interval(i simulate.Interval) string { return fmt.Sprintf("%.2g to %.2g", i[0], i[1]) }

@@ -24,7 +24,7 @@ type simulateVirusCommand struct {
 	JSON bool `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
 }
 
-// reportRates are those that a report shows where nothing else was asked for.
+// reportRates are the rates of a report without --rate.
 var reportRates = []weir.Rate{
 	{Count: 1, Per: time.Minute}, {Count: 2, Per: time.Minute}, {Count: 5, Per: time.Minute},
 	{Count: 10, Per: time.Minute}, {Count: 20, Per: time.Minute},
@@ -103,10 +103,7 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 		for _, r := range report.Table {
 			report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: r.Rate, VirusRange: r.Given})
 		}
-		if err := c.reportFlag.write(report.WriteReport); err != nil {
-			return err
-		}
-		return c.table(t, p, report.Table)
+		return c.finish(t, report.WriteReport, c.JSON, report.Table, func() { c.table(t, p, report.Table) })
 	}
 	figures := []virusFigures{}
 	b := &table{heads: []string{"mails a minute", "passed", "held", "stopped after"}}
@@ -122,20 +119,13 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 		passed, held, stopped := virusText(r)
 		b.row(right(fmt.Sprint(v.Rate)), right(passed), right(held), right(stopped))
 	}
-	if err := c.reportFlag.write(report.WriteReport); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(figures)
-	}
-	fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", c.recipients(), t.paint(tabular.Faint, capital(paramsLine(p))))
-	t.write(b)
-	fmt.Fprint(t.out, "\nRecipients, from the best to the worst moment of the user's clock for it to begin.\n")
-	c.reportFlag.told(t)
-	return nil
+	return c.finish(t, report.WriteReport, c.JSON, figures, func() {
+		fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", c.recipients(), t.paint(tabular.Faint, capital(paramsLine(p))))
+		t.write(b)
+		fmt.Fprint(t.out, "\nRecipients, from the best to the worst moment of the user's clock for it to begin.\n")
+	})
 }
 
-// recipients says who each mail goes to.
 func (c *simulateVirusCommand) recipients() string {
 	switch {
 	case c.Known > 0:
@@ -146,10 +136,7 @@ func (c *simulateVirusCommand) recipients() string {
 	return "to somebody new"
 }
 
-func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simulate.VirusRow) error {
-	if c.JSON {
-		return t.json(rows)
-	}
+func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simulate.VirusRow) {
 	fmt.Fprintf(t.out, "%s\n", t.paint(tabular.Head,
 		"With the document's parameters: "+paramsLine(simulate.DocumentParams())))
 	b := &table{heads: []string{"a minute", "virus", "passed", "reference", "weir", "stopped after", "reference",
@@ -171,16 +158,13 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 	if c.Config != "" {
 		whose = "As configured"
 	}
-	fmt.Fprintf(t.out, "\n%s\n", t.paint(tabular.Head, whose+": "+paramsLine(p)))
 	b = &table{heads: []string{"a minute", "passed", "held", "stopped after"}}
 	for _, r := range rows {
 		passed, held, stopped := virusText(r.Given)
 		b.row(right(fmt.Sprint(r.Rate)), right(passed), right(held), right(stopped))
 	}
-	t.write(b)
+	t.section(whose+": "+paramsLine(p), b)
 	fmt.Fprint(t.out,
 		"\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had "+
 			"spent his slack.\n")
-	c.reportFlag.told(t)
-	return nil
 }

@@ -106,7 +106,7 @@ func (c *stampSolveCommand) Run(t *terminal) error {
 	}
 	text := c.Challenge
 	if text == "" {
-		// The longest challenge is shorter; what is longer is none.
+		// No challenge is longer than that.
 		line, err := bufio.NewReader(io.LimitReader(os.Stdin, 4096)).ReadString('\n')
 		if err != nil && err != io.EOF {
 			return err
@@ -171,7 +171,7 @@ type fetchReport struct {
 	Paid   []paidReport `json:"paid"`
 }
 
-// fetch gets a URL, pays what is asked, and prints what comes.
+// fetch gets a URL, pays if it is challenged, and writes the response.
 func (c *stampSolveCommand) fetch(t *terminal) error {
 	ctx, release := interruptible()
 	defer release()
@@ -240,7 +240,7 @@ func (c *stampSolveCommand) notFetched(err error) error {
 	return err
 }
 
-// save writes what comes to where it should go. A file is made only when something comes.
+// save writes the response. The file is created only when there is a response.
 func (c *stampSolveCommand) save(out io.Writer, body io.Reader) (n int64, err error) {
 	if c.Output == "" {
 		return io.Copy(out, body)
@@ -253,7 +253,7 @@ func (c *stampSolveCommand) save(out io.Writer, body io.Reader) (n int64, err er
 	return n, errors.Join(err, f.Close())
 }
 
-// plainTransport is for commands: nobody there waits for ever.
+// plainTransport has timeouts for every step, so that a command always ends.
 func plainTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,

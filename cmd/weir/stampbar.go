@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"weir"
 	"weir/throttle/stamp"
@@ -24,21 +23,15 @@ type bar struct {
 	last  time.Time
 }
 
-// bar begins to show progress, if there is somebody to see it.
+// bar returns a bar, or nil if standard error is not a terminal.
 func (t *terminal) bar(what string) *bar {
 	if !t.errTTY || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	b := &bar{t: t, what: what, width: 80}
-	if f, ok := t.err.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-			b.width = width
-		}
-	}
-	return b
+	return &bar{t: t, what: what, width: cmp.Or(widthOf(t.err), 80)}
 }
 
-// Of a bar: how often it is drawn, and what is short enough not to be shown at all.
+// How often a bar is drawn, and how long work takes before it is shown at all.
 const (
 	barEvery = 100 * time.Millisecond
 	barAfter = 300 * time.Millisecond
@@ -61,7 +54,10 @@ func (b *bar) show(done, expected stamp.Work) {
 	fmt.Fprintf(b.t.err, "\r\x1b[K%s", b.line(float64(done)/max(float64(expected), 1), now.Sub(b.began)))
 }
 
-// line is the bar as text. Luck decides how much there is to do: what is over the expected is nearly done.
+// bytes is show for bytes.
+func (b *bar) bytes(done, total int64) { b.show(stamp.Work(max(done, 0)), stamp.Work(max(total, 0))) }
+
+// line is the bar as text. How much work there is depends on luck: beyond the expected amount it may end any moment.
 func (b *bar) line(share float64, passed time.Duration) string {
 	left := "any moment now"
 	if rest := passed.Seconds() * (1 - share) / max(share, 1e-9); rest > 24*3600 {

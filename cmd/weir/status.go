@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -33,11 +34,7 @@ func (t *terminal) status(s *console.Status) {
 		fmt.Fprintf(t.out, "\n%s", t.paint(tabular.Bad,
 			"the last reload failed and changed nothing: "+strings.ReplaceAll(s.Config.LastError, "\n", "\n  ")))
 	}
-	addr := s.Console
-	if addr == "" {
-		addr = "off"
-	}
-	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n", addr, printable(s.Control))
+	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n", cmp.Or(s.Console, "off"), printable(s.Control))
 	t.invalid(s)
 	fmt.Fprintln(t.out)
 
@@ -142,7 +139,6 @@ func (t *terminal) packets(all []console.XDPStatus) {
 	}
 }
 
-// share is a share that was estimated.
 func share(v float64) cell { return cell{text: fmt.Sprintf("%.2f%%", 100*v), right: true} }
 
 func size(n int64) cell { return cell{text: fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)), right: true} }
@@ -154,4 +150,10 @@ func mode(shadow bool) cell {
 	return text("enforce")
 }
 
-func moment(at time.Time) string { return at.Local().Format("2006-01-02 15:04:05") }
+// moment is a time for people; empty where there is none.
+func moment(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Local().Format("2006-01-02 15:04:05")
+}

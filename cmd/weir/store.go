@@ -10,7 +10,6 @@ import (
 	"weir/internal/tabular"
 	"weir/store"
 	"weir/store/sqlite"
-	"weir/throttle/stamp"
 )
 
 type storeCommand struct {
@@ -18,7 +17,7 @@ type storeCommand struct {
 	Salvage storeSalvageCommand `cmd:"" help:"Bring back what is left of a damaged or lost store, of a weir that is stopped. The old file is kept."`
 }
 
-// A dataFolder is where a weir that is stopped has its data.
+// A dataFolder names the data folder of a weir that is stopped.
 type dataFolder struct {
 	Config string `short:"c" placeholder:"FILE" help:"The configuration of that weir, to find its data folder."`
 	JSON   bool   `name:"json" help:"Print the result as JSON."`
@@ -36,7 +35,7 @@ func (d *dataFolder) path() (string, error) {
 	return cfg.WithDefaults().Data, nil
 }
 
-// offline says what to do about a store that cannot be looked at.
+// offline adds what to do if a running weir uses the store.
 func offline(err error) error {
 	if errors.Is(err, store.ErrInUse) {
 		return fmt.Errorf("%w (stop that weir first; or make a copy with weir backup, and check that)", err)
@@ -54,7 +53,7 @@ func (c *storeCheckCommand) Run(t *terminal) error {
 	ctx, release := interruptible()
 	defer release()
 	b := t.bar("check")
-	found, err := sqlite.Check(ctx, folder, func(done, total int64) { b.show(stamp.Work(done), stamp.Work(total)) })
+	found, err := sqlite.Check(ctx, folder, b.bytes)
 	b.clear()
 	if err != nil {
 		return offline(err)
@@ -135,8 +134,7 @@ func (c *storeSalvageCommand) Run(t *terminal) error {
 	ctx, release := interruptible()
 	defer release()
 	b := t.bar("salvage")
-	done, err := sqlite.Salvage(ctx, folder, time.Now(),
-		func(done, total int64) { b.show(stamp.Work(done), stamp.Work(total)) })
+	done, err := sqlite.Salvage(ctx, folder, time.Now(), b.bytes)
 	b.clear()
 	if ctx.Err() != nil {
 		return errors.New("interrupted: " + sqlite.File + " is as it was")

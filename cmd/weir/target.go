@@ -2,19 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"weir/config"
 	"weir/console"
 )
 
-// A target is the running weir that a command speaks to.
+// A target is the running weir that a command talks to.
 type target struct {
 	Control string `placeholder:"PATH" help:"The control socket of the weir to speak to. Default: $$WEIR_CONTROL, else as in the configuration."`
 	Config  string `short:"c" placeholder:"FILE" help:"The configuration of the weir to speak to, to find its control socket."`
 }
 
-// client finds the control socket: what was typed goes before the environment.
+// client finds the control socket. Flags win over the environment.
 func (t target) client() (*console.Client, error) {
 	path := t.Control
 	if path == "" && t.Config == "" {
@@ -33,7 +34,7 @@ func (t target) client() (*console.Client, error) {
 	return console.NewClient(path), nil
 }
 
-// ask calls a running weir, and prints the answer: as JSON, or as show does.
+// ask calls a running weir and prints the answer, as JSON or by show.
 func ask[T any](t *terminal, to target, asJSON bool, call func(*console.Client, context.Context) (T, error),
 	show func(*T)) error {
 	client, err := to.client()
@@ -51,7 +52,15 @@ func ask[T any](t *terminal, to target, asJSON bool, call func(*console.Client, 
 	return nil
 }
 
-// pages collects pages until there are limit items, or all of them if it is 0. next is given how many are wanted.
+// checkLimit checks a --limit for which 0 means all.
+func checkLimit(limit int) error {
+	if limit < 0 {
+		return errors.New("--limit: at least 0")
+	}
+	return nil
+}
+
+// pages collects pages until there are limit items, or all of them if limit is 0. next is told how many to return.
 func pages[T any](limit, most int, next func(n int) (page []T, more bool, err error)) ([]T, error) {
 	all := []T{}
 	for {

@@ -21,7 +21,7 @@ type terminal struct {
 	errTTY   bool // err is a terminal
 }
 
-// newTerminal looks at where the output goes: colour is for people (https://no-color.org).
+// newTerminal uses colour only on terminals (https://no-color.org).
 func newTerminal(out, err *os.File) *terminal {
 	return &terminal{
 		out: out, err: err,
@@ -30,7 +30,6 @@ func newTerminal(out, err *os.File) *terminal {
 	}
 }
 
-// json writes v for scripts.
 func (t *terminal) json(v any) error {
 	e := json.NewEncoder(t.out)
 	e.SetIndent("", "  ")
@@ -60,7 +59,7 @@ type table struct {
 
 func (b *table) row(cells ...cell) { b.rows = append(b.rows, cells) }
 
-// write writes the table; columns of numbers stand to the right.
+// write writes the table. Columns of numbers are aligned to the right.
 func (t *terminal) write(b *table) {
 	var aligned tabular.Table
 	for i, h := range b.heads {
@@ -79,7 +78,15 @@ func (t *terminal) write(b *table) {
 	}
 }
 
-// printable shows what a terminal would obey: names come from clients.
+// section writes a heading, and a table below it unless that is nil.
+func (t *terminal) section(head string, b *table) {
+	io.WriteString(t.out, "\n"+t.paint(tabular.Head, head)+"\n")
+	if b != nil {
+		t.write(b)
+	}
+}
+
+// printable quotes control characters, which a terminal would obey: names come from clients.
 func printable(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(s) {
 		return s

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,12 +79,7 @@ type userListCommand struct {
 	JSON    bool `name:"json" help:"Print them as JSON."`
 }
 
-func (c *userListCommand) Validate() error {
-	if c.Limit < 0 {
-		return errors.New("--limit: at least 0")
-	}
-	return nil
-}
+func (c *userListCommand) Validate() error { return checkLimit(c.Limit) }
 
 func (c *userListCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.UserPage,
@@ -114,12 +110,8 @@ func (t *terminal) users(all *console.UserPage, stopped bool) {
 		for _, s := range u.Throttles {
 			waiting += s.Waiting
 		}
-		changed := ""
-		if !u.Changed.IsZero() {
-			changed = moment(u.Changed)
-		}
 		rows.row(text(u.Name), cell{text: state, tint: tint}, number(waiting), text(u.Contact),
-			text(strings.Join(u.Senders, ", ")), text(u.Limits), text(changed))
+			text(strings.Join(u.Senders, ", ")), text(u.Limits), text(moment(u.Changed)))
 	}
 	t.write(&rows)
 	if all.Next != "" {
@@ -127,7 +119,7 @@ func (t *terminal) users(all *console.UserPage, stopped bool) {
 	}
 }
 
-// stateOf says in a word how a user stands.
+// stateOf is the state of a user in a few words.
 func stateOf(u *console.UserView) (string, tabular.Tint) {
 	if u.Disabled {
 		return "disabled: what waits is held", tabular.Warn
@@ -167,19 +159,9 @@ func (t *terminal) user(u *console.UserView) {
 	line("user", printable(u.Name))
 	line("state", t.paint(tint, state))
 	if !u.Made.IsZero() {
-		contact, senders, limits := u.Contact, strings.Join(u.Senders, ", "), u.Limits
-		if contact == "" {
-			contact = "none: nobody is told when he is stopped"
-		}
-		if senders == "" {
-			senders = "any"
-		}
-		if limits == "" {
-			limits = "none"
-		}
-		line("contact", printable(contact))
-		line("senders", printable(senders))
-		line("own limits", printable(limits))
+		line("contact", printable(cmp.Or(u.Contact, "none: nobody is told when he is stopped")))
+		line("senders", printable(cmp.Or(strings.Join(u.Senders, ", "), "any")))
+		line("own limits", printable(cmp.Or(u.Limits, "none")))
 		line("added", moment(u.Made))
 		line("changed", moment(u.Changed))
 	}
@@ -237,22 +219,13 @@ type userPasswdCommand struct {
 }
 
 func (c *userPasswdCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	password, err := c.read(t, c.Name)
-	if err != nil {
-		return err
-	}
-	if err := client.Passwd(context.Background(), c.Name, password); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(map[string]string{"changed": c.Name})
-	}
-	_, err = fmt.Fprintf(t.out, "the password of %s is changed\n", printable(c.Name))
-	return err
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]string, error) {
+		password, err := c.read(t, c.Name)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]string{"changed": c.Name}, client.Passwd(ctx, c.Name, password)
+	}, func(*map[string]string) { fmt.Fprintf(t.out, "the password of %s is changed\n", printable(c.Name)) })
 }
 
 type userRemoveCommand struct {
@@ -261,23 +234,16 @@ type userRemoveCommand struct {
 }
 
 func (c *userRemoveCommand) Run(t *terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	if !c.Yes {
-		if err := t.confirm("remove the user " + printable(c.Name) + "?"); err != nil {
-			return err
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]string, error) {
+		if !c.Yes {
+			if err := t.confirm("remove the user " + printable(c.Name) + "?"); err != nil {
+				return nil, err
+			}
 		}
-	}
-	if err := client.RemoveUser(context.Background(), c.Name); err != nil {
-		return err
-	}
-	if c.JSON {
-		return t.json(map[string]string{"removed": c.Name})
-	}
-	_, err = fmt.Fprintf(t.out,
-		"%s is no user any more; what waited in his delay queue is held (weir queue list --user %s)\n",
-		printable(c.Name), printable(c.Name))
-	return err
+		return map[string]string{"removed": c.Name}, client.RemoveUser(ctx, c.Name)
+	}, func(*map[string]string) {
+		fmt.Fprintf(t.out,
+			"%s is no user any more; what waited in his delay queue is held (weir queue list --user %[1]s)\n",
+			printable(c.Name))
+	})
 }

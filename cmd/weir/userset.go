@@ -76,7 +76,7 @@ func changeOf(name string, changes []string) (console.UserChange, error) {
 	return u, nil
 }
 
-// listOf reads a list with commas.
+// listOf splits a list at commas.
 func listOf(text string) []string {
 	list := []string{}
 	for s := range strings.SplitSeq(text, ",") {

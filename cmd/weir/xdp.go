@@ -9,7 +9,7 @@ import (
 	"weir/internal/tabular"
 )
 
-// xdpCommand is weir xdp. It speaks to the kernel, where the limits stay when no weir runs.
+// xdpCommand is weir xdp. It talks to the kernel directly: the limits stay there when no weir runs.
 type xdpCommand struct {
 	Status xdpStatusCommand `cmd:"" help:"Show which interfaces have their packets limited, whether a weir runs or not."`
 	Detach xdpDetachCommand `cmd:"" help:"Stop limiting the packets of interfaces, and remove everything from the kernel."`
@@ -61,7 +61,6 @@ type xdpDetachCommand struct {
 	JSON       bool     `name:"json" help:"Print what was detached as JSON."`
 }
 
-// Validate wants to know which ones.
 func (c *xdpDetachCommand) Validate() error {
 	switch {
 	case c.All && len(c.Interfaces) > 0:
@@ -72,7 +71,7 @@ func (c *xdpDetachCommand) Validate() error {
 	return nil
 }
 
-// Run removes them from the kernel: all that it can, and it says which ones it could not.
+// Run detaches as many as it can and reports the others.
 func (c *xdpDetachCommand) Run(t *terminal) error {
 	names := c.Interfaces
 	if c.All {

@@ -117,7 +117,7 @@ type Observer interface {
 
 // Results of logins.
 const (
-	LogInRight    = "right"
+	LogInRight    = "ok"
 	LogInWrong    = "wrong"
 	LogInBusy     = "busy"     // too many are being verified
 	LogInGuessing = "guessing" // not verified: too many wrong ones from this network, or for this user

@@ -252,7 +252,7 @@ func follow(from, to string, anchors map[string]map[string]bool) error {
 	return nil
 }
 
-var metricName = regexp.MustCompile(`\bweir_(?:throttle|auth|quota|bloom|stamp|capacity|bans|store|http|tcp|api|mail|smtp|policy|selfservice|reach|xdp|rls|bound|reloads|build)[a-z_]*`)
+var metricName = regexp.MustCompile(`\bweir_(?:throttle|auth|quota|bloom|stamp|capacity|bans|store|http|tcp|api|mail|smtp|postfix|self_service|reach|xdp|rls|bound|reloads|build)[a-z_]*`)
 
 // TestMetrics: the table of metrics is complete, and nothing else is promised anywhere.
 func TestMetrics(t *testing.T) {
@@ -277,7 +277,11 @@ func TestMetrics(t *testing.T) {
 	table := map[string]bool{}
 	for _, p := range pages(t) {
 		for _, l := range p.prose {
-			for _, name := range metricName.FindAllString(l.text, -1) {
+			text := l.text
+			if p.path == "CHANGELOG.md" && strings.HasPrefix(text, "| `weir_") { // renamed: the old name comes first
+				_, text, _ = strings.Cut(text[len("| "):], "|")
+			}
+			for _, name := range metricName.FindAllString(text, -1) {
 				if !slices.Contains(real, name) {
 					t.Errorf("%s:%d: there is no metric %s", p.path, l.number, name)
 				}

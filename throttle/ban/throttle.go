@@ -14,6 +14,9 @@ const (
 	RuleNetwork = "network"
 )
 
+// Rules lists the rules that answers name.
+func (*List) Rules() []string { return []string{RuleClient, RuleNetwork} }
+
 // Judge refuses the events of clients and networks that are on the list, until their ban is over. Where there is no
 // client, as at a door, the source alone decides. Where the source has two readings, a ban of either one refuses.
 func (l *List) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {

@@ -38,6 +38,16 @@ func New(o Options, now time.Time) (*Limiter, error) {
 	return l, nil
 }
 
+// Rules lists the rules that answers name: one for each width of a network, and one for each group.
+func (l *Limiter) Rules() []string {
+	s := l.setup.Load()
+	rules := append([]string{s.nets.ruleV4}, s.nets.ruleV6...)
+	for name := range s.opts.Groups {
+		rules = append(rules, groupRule(name))
+	}
+	return rules
+}
+
 // Throttle returns the limiter as a throttle for what its options count: events, or bytes, also metered as they flow.
 func (l *Limiter) Throttle() weir.Throttle {
 	if l.setup.Load().opts.Count == Bytes {

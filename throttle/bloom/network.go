@@ -62,13 +62,15 @@ func newNetworks(o Options) networks {
 		names[groupNumber(name)] = name
 	}
 	for _, r := range o.Ranges() {
-		n.ranges.Add(r.Prefix, said{r.Exempt, r.Group, "group " + names[r.Group]})
+		n.ranges.Add(r.Prefix, said{r.Exempt, r.Group, groupRule(names[r.Group])})
 	}
 	for _, bits := range o.V6 {
 		n.ruleV6 = append(n.ruleV6, fmt.Sprintf("v6/%d", bits))
 	}
 	return n
 }
+
+func groupRule(name string) string { return "group " + name }
 
 // of returns the networks of an event's source, from the narrowest to the widest: none when it is exempt. group is the
 // rule of the group that it is in, if it is in one. A source that is exempt by one of two readings is limited.

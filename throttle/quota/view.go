@@ -75,6 +75,14 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 	return true
 }
 
+// Rules lists the names of the policies, as answers have them.
+func (q *Quota) Rules() (names []string) {
+	for _, r := range q.rules.Load().list {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
 // Stats returns the size of the table.
 func (q *Quota) Stats() Stats {
 	s := Stats{Accounts: int(q.table.count.Load()), Probation: q.table.newcomers(), Strangers: q.table.strange.Load(),

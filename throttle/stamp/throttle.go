@@ -130,6 +130,9 @@ func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a 
 // rule is what answers of the throttle name.
 const rule = "stamp"
 
+// Rules lists the rules that answers name.
+func (*Throttle) Rules() []string { return []string{rule} }
+
 func refuse(a *weir.Answer, why weir.Reason, ban bool) {
 	a.Verdict, a.Reason, a.Rule, a.Ban = weir.Refuse, why, rule, ban
 }
