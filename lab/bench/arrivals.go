@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arrivals is an upstream that writes down in which order requests reached this machine. One thread does everything, in
-// the order in which the kernel says that something has come: a server with a goroutine for each connection would add
-// an order of its own.
+// arrivals is an upstream that notes in which order requests reached this machine. One thread does everything, in the
+// order in which the kernel reports events: a server with a goroutine for each connection would add an order of its
+// own.
 type arrivals struct {
 	address netip.AddrPort
 	epoll   int
@@ -29,31 +29,23 @@ type arrivals struct {
 
 const greeting = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
-func newArrivals() (*arrivals, error) {
+func (t *trial) newArrivals() *arrivals {
 	a := &arrivals{done: make(chan struct{})}
-	var err error
-	if a.listen, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
-		return nil, err
-	}
-	if err = unix.Bind(a.listen, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return nil, err
-	}
-	if err = unix.Listen(a.listen, 4096); err != nil {
-		return nil, err
-	}
-	name, err := unix.Getsockname(a.listen)
-	if err != nil {
-		return nil, err
-	}
-	a.address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(name.(*unix.SockaddrInet4).Port))
-	if a.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, err
-	}
-	if err = a.watch(a.listen); err != nil {
-		return nil, err
-	}
+	a.listen = try(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0))
+	check(unix.Bind(a.listen, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	check(unix.Listen(a.listen, 4096))
+	port := try(unix.Getsockname(a.listen)).(*unix.SockaddrInet4).Port
+	a.address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
+	a.epoll = try(unix.EpollCreate1(unix.EPOLL_CLOEXEC))
+	check(a.watch(a.listen))
 	go a.serve()
-	return a, nil
+	t.cleanup(func() {
+		_ = unix.Shutdown(a.listen, unix.SHUT_RDWR)
+		<-a.done
+		_ = unix.Close(a.epoll)
+		_ = unix.Close(a.listen)
+	})
+	return a
 }
 
 func (a *arrivals) watch(fd int) error {
@@ -84,7 +76,7 @@ func (a *arrivals) serve() {
 				if err != nil {
 					break
 				}
-				// What came with the connection was there before anything that is looked at after it.
+				// A request that came with the connection was there before all that is read after it.
 				a.read(conn, buffer)
 				_ = a.watch(conn)
 			}
@@ -110,36 +102,26 @@ func (a *arrivals) read(fd int, buffer []byte) {
 	_, _ = unix.Write(fd, []byte(greeting))
 }
 
-func (a *arrivals) stop() {
-	_ = unix.Shutdown(a.listen, unix.SHUT_RDWR)
-	<-a.done
-	_ = unix.Close(a.epoll)
-	_ = unix.Close(a.listen)
-}
-
 func (a *arrivals) clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.paths = nil
 }
 
-// inversions counts those who came after somebody who should have come after them. All n must have come.
-func (a *arrivals) inversions(n int) (inverted int, err error) {
+// inversions counts the requests that came after one that should have come later. All n must have come.
+func (a *arrivals) inversions(n int) (inverted int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.paths) != n {
-		return 0, fmt.Errorf("%d requests reached the upstream, want %d", len(a.paths), n)
+		check(fmt.Errorf("%d requests reached the upstream, want %d", len(a.paths), n))
 	}
 	last := -1
 	for _, path := range a.paths {
-		i, err := strconv.Atoi(path[1:])
-		if err != nil {
-			return 0, err
-		}
+		i := try(strconv.Atoi(path[1:]))
 		if i < last {
 			inverted++
 		}
 		last = max(last, i)
 	}
-	return inverted, nil
+	return inverted
 }

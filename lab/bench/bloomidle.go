@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -14,20 +13,15 @@ import (
 )
 
 // idleTables is B8: the processor time that a limiter takes by itself, as a share of a core. A thousand networks have
-// asked, and then nobody does for an hour. For comparison, a thousand networks that ask once a second each for ten
-// minutes: what the limiter takes beside judging them. Time is passed in; what is measured is what the calls that are
-// due in it take.
-func idleTables(o options) ([]figure, error) {
-	var figures []figure
+// asked, and then none does for an hour. For comparison, a thousand networks that ask once a second each for ten
+// minutes: what the limiter takes beside judging them. Time is passed in; only the calls that are due are measured.
+func idleTables(t *trial) (figures []figure) {
 	for _, attackers := range []int64{million, 10 * million} {
-		if o.quick {
+		if t.quick {
 			attackers /= 100
 		}
-		l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 100, Per: time.Second}, Burst: 200,
-			Attackers: attackers}, begin)
-		if err != nil {
-			return nil, err
-		}
+		l := try(bloom.New(bloom.Options{Rate: weir.Rate{Count: 100, Per: time.Second}, Burst: 200,
+			Attackers: attackers}, begin))
 		now, due := begin, begin
 		// pass lets time pass and returns the processor time of what is due in it.
 		pass := func(d time.Duration) (spent time.Duration) {
@@ -45,32 +39,23 @@ func idleTables(o options) ([]figure, error) {
 		}
 		var ev weir.Event
 		var a weir.Answer
-		ask := func() (refused error) {
+		var busy time.Duration
+		for range 600 {
 			for i := range 1000 {
 				a.Clear()
 				ev.Time, ev.Source = now, netip.AddrFrom4(network(i))
 				if err := l.Judge(context.Background(), &ev, &a); err != nil || a.Verdict != weir.Admit {
-					refused = errors.New("a source that keeps to its limit was refused")
+					noneRefused(1)
 				}
-			}
-			return refused
-		}
-		var busy time.Duration
-		for range 600 {
-			if err := ask(); err != nil {
-				return nil, err
 			}
 			busy += pass(time.Second)
 		}
 		idle := pass(time.Hour)
 		share := idle.Seconds() / time.Hour.Seconds()
-		figures = append(figures, figure{
-			what:   fmt.Sprintf("processor time of a limiter for %d attackers that nobody asks for an hour", attackers),
-			target: "≤ 0.1 % of a core",
-			got: fmt.Sprintf("%.4f %% (with 1,000 networks that ask once a second: %.2f %%)", 100*share,
-				100*busy.Seconds()/600),
-			met: share <= 0.001,
-		})
+		figures = append(figures,
+			figure{fmt.Sprintf("processor time of a limiter for %d attackers that nobody asks for an hour", attackers),
+				"≤ 0.1 % of a core", fmt.Sprintf("%.4f %% (with 1,000 networks that ask once a second: %.2f %%)",
+					100*share, 100*busy.Seconds()/600), share <= 0.001})
 	}
-	return figures, nil
+	return figures
 }

@@ -12,14 +12,13 @@ import (
 )
 
 // rotation is B6: more sources than there is memory for, which ask one after the other and begin again, each at ten
-// times its limit. What is granted is held against an exact token bucket for each source.
+// times its limit. What is granted is compared with an exact token bucket for each source.
 //
 // It is a simulation in Go of all three sides, with a clock and a key that are fixed: a table of 8 MiB; a map of token
-// buckets bounded to the same memory that forgets who has not asked for longest, as BPF_MAP_TYPE_LRU_HASH does; and the
-// exact buckets. By the time that a source comes back the map has forgotten it, and gives it a new burst. The table
-// does not forget; it has too few limiters for so many attackers, who therefore get less than their limit, together
-// with everybody else.
-func rotation(o options) ([]figure, error) {
+// buckets bounded to the same memory that forgets the least recently used source, as BPF_MAP_TYPE_LRU_HASH does; and
+// the exact buckets. When a source comes back the map has forgotten it, and gives it a new burst. The table does not
+// forget. It has too few limiters for so many attackers, so that all sources get less than their limit.
+func rotation(t *trial) []figure {
 	const (
 		memory = 8 << 20
 		k      = 5
@@ -32,13 +31,10 @@ func rotation(o options) ([]figure, error) {
 		few  = unit / 5  // laps are enough for the map, in which every lap is the same
 	)
 	n, lines := 2_600_000, memory/bloom.LineBytes
-	if o.quick {
+	if t.quick {
 		n, lines = n/20, lines/20
 	}
-	s, err := bloom.Fit(weir.Rate{Count: rate, Per: time.Second}, burst, k, 1)
-	if err != nil {
-		return nil, err
-	}
+	s := try(bloom.Fit(weir.Rate{Count: rate, Per: time.Second}, burst, k, 1))
 	s.Lines = lines
 	table := bloom.NewTable(s, bloom.Key{1, 2})
 	forgetful := newForgetful(rate, burst, lines*bloom.LineBytes/forgetfulBytes)
@@ -74,22 +70,13 @@ func rotation(o options) ([]figure, error) {
 	later := sum(granted.table[unit:]) / sum(granted.exact[unit:])
 	worst := float64(slices.Max(each)) / (ideal / float64(n))
 	return []figure{
-		{
-			what: fmt.Sprintf("granted to %d rotating sources at %d × their limit in %d KiB, against an exact "+
-				"bucket for each", n, times, lines*bloom.LineBytes>>10),
-			target: "≤ 1.5 ×",
-			got: fmt.Sprintf("%.2f × with their first bursts, %.2f × after them (LRU map of the same memory, %d "+
-				"bytes an entry: %.1f ×)",
-				total, later, forgetfulBytes, times*float64(forgotten)/float64(few*n)),
-			met: max(total, later) <= 1.5,
-		},
-		{
-			what:   "… to the source that got the most",
-			target: "≤ 1.5 ×",
-			got:    fmt.Sprintf("%.2f ×", worst),
-			met:    worst <= 1.5,
-		},
-	}, nil
+		{fmt.Sprintf("granted to %d rotating sources at %d × their limit in %d KiB, against an exact bucket for each",
+			n, times, lines*bloom.LineBytes>>10), "≤ 1.5 ×",
+			fmt.Sprintf("%.2f × with their first bursts, %.2f × after them (LRU map of the same memory, %d bytes an "+
+				"entry: %.1f ×)", total, later, forgetfulBytes, times*float64(forgotten)/float64(few*n)),
+			max(total, later) <= 1.5},
+		{"… to the source that got the most", "≤ 1.5 ×", fmt.Sprintf("%.2f ×", worst), worst <= 1.5},
+	}
 }
 
 func sum(all []int64) (n float64) {
@@ -114,8 +101,8 @@ func (b *bucket) take(now time.Duration, rate, burst float64) bool {
 	return true
 }
 
-// forgetfulBytes is what an entry of a forgetful map takes. No real one has so little: the source, the tokens and the
-// time (16), the neighbours in the order (8), a slot of the hash table (8).
+// forgetfulBytes is the size of an entry of a forgetful map. Real ones are larger than this: the source, the tokens and
+// the time (16), the neighbours in the order (8), a slot of the hash table (8).
 const forgetfulBytes = 32
 
 // forgetful is a map of buckets of bounded size. When it is full, the one that was not used for longest goes.

@@ -22,8 +22,8 @@ import (
 )
 
 // askers ask a rate limit service as Envoys do, over several connections of HTTP/2 at once. They share the machine with
-// what they measure, so they cost as little as can be: one thread, messages and headers that were encoded before, and
-// frames that are read where they stand.
+// what they measure, so they cost as little as possible: one thread, requests that were encoded before, and frames that
+// are read in place.
 type askers struct {
 	poll     int
 	conns    []*asker
@@ -44,54 +44,41 @@ type asker struct {
 	open   []asked
 }
 
-// An asked is a stream that is open.
+// An asked is an open stream.
 type asked struct {
 	stream   uint32
 	begun    time.Time
 	answered bool
 }
 
-// dialEnvoy opens connections to a service, and makes ready what is asked.
-func dialEnvoy(address string, connections, streams, keys int) (_ *askers, err error) {
-	a := &askers{streams: streams}
-	if a.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			a.close()
-		}
-	}()
+// dialEnvoy opens connections to a service, and encodes the requests.
+func (t *trial) dialEnvoy(address string, connections, streams, keys int) *askers {
+	a := &askers{streams: streams, poll: try(unix.EpollCreate1(unix.EPOLL_CLOEXEC))}
+	t.cleanup(func() { _ = unix.Close(a.poll) })
 	first, later := envoyHeaders(address)
+	var message []byte
 	for i := range keys {
-		message, err := proto.Marshal(&rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{{
+		message = try(proto.Marshal(&rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{{
 			Entries: []*common.RateLimitDescriptor_Entry{{Key: "remote_address",
-				Value: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)}}}}})
-		if err != nil {
-			return nil, err
-		}
+				Value: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)}}}}}))
 		a.requests = append(a.requests, envoyRequest(later, message))
 	}
-	for range connections {
-		c, err := dialAsker(address)
-		if err != nil {
-			return nil, err
-		}
+	for i := range connections {
+		c := dialAsker(address)
+		t.cleanup(func() { _ = c.file.Close() })
 		a.conns = append(a.conns, c)
-		if err := unix.EpollCtl(a.poll, unix.EPOLL_CTL_ADD, c.fd,
-			&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(len(a.conns) - 1)}); err != nil {
-			return nil, err
-		}
+		check(unix.EpollCtl(a.poll, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)}))
 		// The first headers of a connection fill the table that all others refer to.
-		c.queue(envoyRequest(first, a.requests[0][len(a.requests[0])-messageSize(a.requests[0]):]), time.Now())
-		if err := c.flush(); err != nil {
-			return nil, err
-		}
+		c.queue(envoyRequest(first, message), time.Now())
+		c.flush()
 	}
-	return a, a.drain()
+	for a.open() {
+		a.serve(time.Time{})
+	}
+	return a
 }
 
-// envoyHeaders are those of a question, for the first request of a connection and for all others.
+// envoyHeaders are the headers of the first request of a connection, and of all others.
 func envoyHeaders(address string) (first, later []byte) {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
@@ -108,13 +95,13 @@ func envoyHeaders(address string) (first, later []byte) {
 	return first, encode()
 }
 
-// Of frames (RFC 9113, 4.1) and messages of gRPC.
+// Sizes of the heads of HTTP/2 frames (RFC 9113, 4.1) and gRPC messages.
 const (
 	frameHead   = 9
 	messageHead = 5
 )
 
-// envoyRequest is a request on stream 0, which is to be overwritten.
+// envoyRequest is a request on stream 0; queue overwrites the stream.
 func envoyRequest(headers, message []byte) []byte {
 	out := appendFrame(nil, http2.FrameHeaders, http2.FlagHeadersEndHeaders, headers)
 	body := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
@@ -129,27 +116,14 @@ func appendFrame(out []byte, kind http2.FrameType, flags http2.Flags, payload []
 
 func frameSize(b []byte) int { return int(b[0])<<16 | int(b[1])<<8 | int(b[2]) }
 
-// messageSize is how long the message at the end of a request is.
-func messageSize(request []byte) int {
-	return frameSize(request[frameHead+frameSize(request):]) - messageHead
-}
-
-// dialAsker opens a connection. It takes as much as the service can send, so that nobody has to be told of it again.
-func dialAsker(address string) (*asker, error) {
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		return nil, err
-	}
+// dialAsker opens a connection. Its windows are so large that the service never waits for an update of them.
+func dialAsker(address string) *asker {
+	conn := try(net.Dial("tcp", address))
 	file, err := conn.(*net.TCPConn).File()
 	_ = conn.Close()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	c := &asker{file: file, fd: int(file.Fd()), in: make([]byte, 1<<16), stream: 1}
-	if err := unix.SetNonblock(c.fd, true); err != nil {
-		_ = file.Close()
-		return nil, err
-	}
+	check(unix.SetNonblock(c.fd, true))
 	var hello bytes.Buffer
 	hello.WriteString(http2.ClientPreface)
 	f := http2.NewFramer(&hello, nil)
@@ -157,63 +131,43 @@ func dialAsker(address string) (*asker, error) {
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0})
 	_ = f.WriteWindowUpdate(0, math.MaxInt32-65535)
 	c.out = append(c.out, hello.Bytes()...)
-	return c, nil
+	return c
 }
 
-func (a *askers) close() {
-	for _, c := range a.conns {
-		_ = c.file.Close()
-	}
-	_ = unix.Close(a.poll)
+// open reports whether a request is not answered yet.
+func (a *askers) open() bool {
+	return slices.ContainsFunc(a.conns, func(c *asker) bool { return len(c.open) > 0 })
 }
 
-// run asks for a time, and returns how many requests were answered in a second, and how long the slowest of a hundred
+// run asks for a time. It returns how many requests were answered in a second, and the 99th percentile of how long one
 // took.
-func (a *askers) run(d time.Duration) (rate float64, p99 time.Duration, err error) {
+func (a *askers) run(d time.Duration) (rate float64, p99 time.Duration) {
 	a.late = a.late[:0]
 	start := time.Now()
-	end := start.Add(d)
 	for _, c := range a.conns {
 		for range a.streams {
 			a.ask(c, start)
 		}
-		if err := c.flush(); err != nil {
-			return 0, 0, err
-		}
+		c.flush()
 	}
-	var last time.Time
-	for open := true; open; {
-		if last, err = a.serve(end); err != nil {
-			return 0, 0, err
-		}
-		open = slices.ContainsFunc(a.conns, func(c *asker) bool { return len(c.open) > 0 })
+	last := start
+	for a.open() {
+		last = a.serve(start.Add(d))
 	}
 	slices.Sort(a.late)
-	return float64(len(a.late)) / last.Sub(start).Seconds(), a.late[len(a.late)*99/100], nil
+	return float64(len(a.late)) / last.Sub(start).Seconds(), a.late[len(a.late)*99/100]
 }
 
-// drain takes what is still to come.
-func (a *askers) drain() error {
-	for slices.ContainsFunc(a.conns, func(c *asker) bool { return len(c.open) > 0 }) {
-		if _, err := a.serve(time.Time{}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// serve serves all connections that have something to read. Until end, whoever is answered asks again.
-func (a *askers) serve(end time.Time) (now time.Time, err error) {
+// serve serves all connections that have something to read. Until end, every answer is followed by another request.
+func (a *askers) serve(end time.Time) (now time.Time) {
 	var events [envoyConnections]unix.EpollEvent
 	n, err := unix.EpollWait(a.poll, events[:], 10_000)
 	if err == unix.EINTR {
-		return time.Now(), nil
+		return time.Now()
 	}
-	if err == nil && n == 0 {
-		err = errors.New("no answer within 10 s")
-	}
-	if err != nil {
-		return now, err
+	check(err)
+	if n == 0 {
+		check(errors.New("no answer within 10 s"))
 	}
 	for _, e := range events[:n] {
 		c := a.conns[e.Fd]
@@ -221,22 +175,16 @@ func (a *askers) serve(end time.Time) (now time.Time, err error) {
 		if err == unix.EAGAIN {
 			continue
 		}
-		if err == nil && got == 0 {
-			err = errors.New("the service has hung up")
-		}
-		if err != nil {
-			return now, err
+		check(err)
+		if got == 0 {
+			check(errors.New("the service has hung up"))
 		}
 		c.filled += got
 		now = time.Now()
-		if err := a.read(c, now, now.Before(end)); err != nil {
-			return now, err
-		}
-		if err := c.flush(); err != nil {
-			return now, err
-		}
+		a.read(c, now, now.Before(end))
+		c.flush()
 	}
-	return now, nil
+	return now
 }
 
 func (a *askers) ask(c *asker, now time.Time) {
@@ -257,31 +205,28 @@ func (c *asker) queue(request []byte, now time.Time) {
 	c.stream += 2
 }
 
-// find returns where the question of a stream stands in open.
-func (c *asker) find(stream uint32) (int, error) {
-	for i := range c.open {
-		if c.open[i].stream == stream {
-			return i, nil
-		}
+// find returns where the request of a stream stands in open.
+func (c *asker) find(stream uint32) int {
+	i := slices.IndexFunc(c.open, func(a asked) bool { return a.stream == stream })
+	if i < 0 {
+		check(fmt.Errorf("the service answers on stream %d, where nothing was asked", stream))
 	}
-	return 0, fmt.Errorf("the service answers on stream %d, where nothing was asked", stream)
+	return i
 }
 
 // flush sends what is ready. It is little, and always has room in the socket.
-func (c *asker) flush() error {
+func (c *asker) flush() {
 	if len(c.out) == 0 {
-		return nil
+		return
 	}
-	n, err := unix.Write(c.fd, c.out)
-	if err == nil && n < len(c.out) {
-		err = errors.New("the service does not read")
+	if try(unix.Write(c.fd, c.out)) < len(c.out) {
+		check(errors.New("the service does not read"))
 	}
 	c.out = c.out[:0]
-	return err
 }
 
-// read takes the frames that have come in, and asks again for each answer while again is true.
-func (a *askers) read(c *asker, now time.Time, again bool) error {
+// read takes the frames that have come in. While again is true, every answer is followed by another request.
+func (a *askers) read(c *asker, now time.Time, again bool) {
 	b := c.in[:c.filled]
 	for len(b) >= frameHead && len(b) >= frameHead+frameSize(b) {
 		frame := b[:frameHead+frameSize(b)]
@@ -290,21 +235,13 @@ func (a *askers) read(c *asker, now time.Time, again bool) error {
 			binary.BigEndian.Uint32(frame[5:]), frame[frameHead:]
 		switch {
 		case kind == http2.FrameData:
-			i, err := c.find(stream)
-			if err == nil {
-				err = a.check(payload)
-			}
-			if err != nil {
-				return err
-			}
+			i := c.find(stream)
+			a.check(payload)
 			c.open[i].answered = true
 		case kind == http2.FrameHeaders && flags.Has(http2.FlagHeadersEndStream):
-			i, err := c.find(stream)
-			if err == nil && !c.open[i].answered {
-				err = fmt.Errorf("stream %d ended without an answer: %q", stream, payload)
-			}
-			if err != nil {
-				return err
+			i := c.find(stream)
+			if !c.open[i].answered {
+				check(fmt.Errorf("stream %d ended without an answer: %q", stream, payload))
 			}
 			a.late = append(a.late, now.Sub(c.open[i].begun))
 			c.open[i] = c.open[len(c.open)-1]
@@ -317,31 +254,26 @@ func (a *askers) read(c *asker, now time.Time, again bool) error {
 		case kind == http2.FramePing && !flags.Has(http2.FlagPingAck):
 			c.out = appendFrame(c.out, http2.FramePing, http2.FlagPingAck, payload)
 		case kind == http2.FrameRSTStream, kind == http2.FrameGoAway:
-			return fmt.Errorf("the service sent %s: %x", kind, payload)
+			check(fmt.Errorf("the service sent %s: %x", kind, payload))
 		}
 	}
 	c.filled = copy(c.in, b)
-	return nil
 }
 
-// check wants an answer to be OK. The first ones are read in full, of the others what they begin with: overall_code,
-// which is 1.
-func (a *askers) check(payload []byte) error {
+// check requires an answer to be OK. The first ones are read in full; the others must begin with overall_code 1.
+func (a *askers) check(payload []byte) {
 	if len(payload) < messageHead+2 || payload[0] != 0 ||
 		!bytes.HasPrefix(payload[messageHead:], []byte{0x08, byte(rls.RateLimitResponse_OK)}) {
-		return fmt.Errorf("the service answers %x", payload)
+		check(fmt.Errorf("the service answers %x", payload))
 	}
 	if a.checked == len(a.requests) {
-		return nil
+		return
 	}
 	a.checked++
 	var answer rls.RateLimitResponse
-	if err := proto.Unmarshal(payload[messageHead:], &answer); err != nil {
-		return err
-	}
+	check(proto.Unmarshal(payload[messageHead:], &answer))
 	if s := answer.Statuses; len(s) != 1 || s[0].CurrentLimit.GetRequestsPerUnit() != 1_000_000 ||
 		s[0].LimitRemaining == 0 || s[0].LimitRemaining >= 1_000_000 {
-		return fmt.Errorf("the service answers %v", &answer)
+		check(fmt.Errorf("the service answers %v", &answer))
 	}
-	return nil
 }

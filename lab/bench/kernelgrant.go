@@ -5,8 +5,6 @@ package main
 import (
 	"fmt"
 	"io/fs"
-	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,95 +17,65 @@ import (
 // inKernel is B5: the program in the kernel on a SYN, by test run, with a million made-up sources: within their limit,
 // and over it. The peer is a token bucket for each source in an LRU hash of a million entries. Tables of two sizes: the
 // default, and one of 2 MB.
-func inKernel(o options) ([]figure, error) {
+func inKernel(t *trial) (figures []figure) {
 	const sources = 1 << 20
 	// long enough that a slice is not mostly about what the others left in the caches
 	slice, rounds := uint32(1_000_000), 11
-	if o.quick {
+	if t.quick {
 		slice, rounds = 10_000, 1
 	}
 	syn := synPacket()
-	type contestant struct {
-		run   func([]byte, uint32) (time.Duration, error)
-		times []time.Duration
-	}
-	var all []*contestant
-	add := func(run func([]byte, uint32) (time.Duration, error)) { all = append(all, &contestant{run: run}) }
-
+	var runs []func([]byte, uint32) (time.Duration, error)
 	for _, burst := range []uint64{1_000_000, 1} { // within the limit, over it
-		p, err := peer.New(0, burst, sources)
-		if err != nil {
-			return nil, err
-		}
+		p := try(peer.New(0, burst, sources))
 		defer p.Close()
-		if _, err := p.Run(syn, 2*sources); err != nil { // every source has been there
-			return nil, err
-		}
-		add(p.Run)
+		try(p.Run(syn, 2*sources)) // every source has been there
+		runs = append(runs, p.Run)
 	}
 	tables := []int64{100_000, 200_000}
 	var sizes []weir.Size
 	for _, attackers := range tables {
 		limit := bloom.Options{Rate: weir.Rate{Count: 100, Per: 24 * time.Hour}, Burst: 1000, Attackers: attackers}
-		shapes, err := limit.Shapes()
-		if err != nil {
-			return nil, err
-		}
-		sizes = append(sizes, weir.Size(shapes[0].Bytes()/1000*1000))
+		sizes = append(sizes, weir.Size(try(limit.Shapes())[0].Bytes()/1000*1000))
 		for _, drained := range []bool{false, true} {
-			t, err := xdpgate.NewTrial(xdpgate.Options{Interface: "lo", Bloom: limit}, sources)
-			if err != nil {
-				return nil, err
-			}
-			defer t.Close()
+			ours := try(xdpgate.NewTrial(xdpgate.Options{Interface: "lo", Bloom: limit}, sources))
+			defer ours.Close()
 			if drained {
-				t.Drain()
+				ours.Drain()
 			}
-			add(t.Run)
+			runs = append(runs, ours.Run)
 		}
 	}
-	for round := range rounds + 1 {
-		for _, c := range all {
-			each, err := c.run(syn, slice)
-			if err != nil {
-				return nil, err
-			}
-			if round > 0 || o.quick { // the first one fills the caches
-				c.times = append(c.times, each)
-			}
+	all := make([][]time.Duration, rounds+1)
+	for i := range all {
+		for _, run := range runs {
+			all[i] = append(all[i], try(run(syn, slice)))
 		}
 	}
-	var figures []figure
+	times := medians(all[1:]) // the first round fills the caches
 	for i := range tables {
 		for j, what := range []string{"grant", "drop"} {
-			ours, theirs := median(all[2+2*i+j].times), median(all[j].times)
+			ours, theirs := times[2+2*i+j], times[j]
 			ratio, least := theirs.Seconds()/ours.Seconds(), []float64{8, 6}[j]
-			figures = append(figures, figure{
-				what:   fmt.Sprintf("XDP %s, 1 M sources, table of %s: LRU hash / ours", what, sizes[i]),
-				target: fmt.Sprintf("≥ %g ×", least),
-				got:    fmt.Sprintf("%.1f × (%d / %d ns)", ratio, theirs.Nanoseconds(), ours.Nanoseconds()),
-				met:    ratio >= least,
-			})
+			figures = append(figures,
+				figure{fmt.Sprintf("XDP %s, 1 M sources, table of %s: LRU hash / ours", what, sizes[i]),
+					fmt.Sprintf("≥ %g ×", least),
+					fmt.Sprintf("%.1f × (%d / %d ns)", ratio, theirs.Nanoseconds(), ours.Nanoseconds()),
+					ratio >= least})
 		}
 	}
-	return figures, nil
+	return figures
 }
 
-// sameAnswers is B7: the test that puts a million packets before the kernel's program and the Go code.
-func sameAnswers(o options) ([]figure, error) {
-	args := []string{"test", "-count=1", "-run", "^TestSameAnswers$", "-v", "./gate/xdpgate"}
-	if o.quick {
-		args = slices.Insert(args, 1, "-short")
+// sameAnswers is B7: the test that gives a million packets to the kernel's program and to the Go code.
+func sameAnswers(t *trial) []figure {
+	out, err := t.goTest("./gate/xdpgate", "-run", "^TestSameAnswers$", "-v")
+	got := "0"
+	if err != nil {
+		got = "they differ"
+	} else if strings.Contains(out, "--- SKIP") {
+		check(fmt.Errorf("%w: %s", fs.ErrPermission, out))
 	}
-	out, err := exec.Command("go", args...).CombinedOutput()
-	f := figure{what: "the kernel and Go asked about the same packets: answers that differ", target: "0 of 10⁶"}
-	switch {
-	case err != nil:
-		f.got = "they differ"
-	case strings.Contains(string(out), "--- SKIP"):
-		return nil, fmt.Errorf("%w: %s", fs.ErrPermission, out)
-	default:
-		f.got, f.met = "0", true
-	}
-	return []figure{f}, nil
+	return []figure{{"the kernel and Go asked about the same packets: answers that differ", "0 of 10⁶", got,
+		err == nil}}
 }

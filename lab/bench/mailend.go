@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -19,7 +20,7 @@ import (
 	"weir/store"
 )
 
-// signedText is a mail whose subject ends with a sum of its body, up to and with the final dot.
+// signedText is a mail with a checksum of its body in the header, up to and with the final dot.
 func signedText(subject string, n int, chance *rand.Rand) []byte {
 	var body bytes.Buffer
 	for body.Len() < n {
@@ -31,7 +32,7 @@ func signedText(subject string, n int, chance *rand.Rand) []byte {
 	return b.Bytes()
 }
 
-// whole reports whether a text is as signedText has made it, and its subject.
+// whole returns the subject of a text, and whether the text is as signedText made it.
 func whole(text []byte) (subject string, is bool) {
 	head, body, _ := bytes.Cut(text, []byte("\r\n\r\n"))
 	sum := ""
@@ -46,45 +47,33 @@ func whole(text []byte) (subject string, is bool) {
 	return subject, sum == fmt.Sprintf("%08x", crc32.ChecksumIEEE(body))
 }
 
-// An end is where mails arrive. It notes what it takes before it says so, and lets whoever waits for the answer wait a
-// little.
+// An end is a mail server that notes every mail before it acknowledges it, after a short delay.
 type end struct {
 	address string
-	server  *smtp.Server
-	ended   chan struct{}
 
 	mu      sync.Mutex
-	arrived map[string][]string // by subject: under which ids of weir
+	arrived map[string][]string // by subject: the ids that weir gave it
 	damaged []string
 	count   atomic.Int64
 }
 
-func startEnd() (*end, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	e := &end{address: l.Addr().String(), ended: make(chan struct{}), arrived: map[string][]string{}}
-	e.server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return arriving{e}, nil }))
-	e.server.Domain = "end.example.org"
-	e.server.ErrorLog = quiet{}
+func (t *trial) startEnd() *end {
+	l := try(net.Listen("tcp", "127.0.0.1:0"))
+	e := &end{address: l.Addr().String(), arrived: map[string][]string{}}
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return arriving{e}, nil }))
+	server.Domain = "end.example.org"
+	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // connections are meant to break
+	ended := make(chan struct{})
 	go func() {
-		defer close(e.ended)
-		_ = e.server.Serve(l)
+		defer close(ended)
+		_ = server.Serve(l)
 	}()
-	return e, nil
+	t.cleanup(func() {
+		_ = server.Close()
+		<-ended
+	})
+	return e
 }
-
-func (e *end) stop() {
-	_ = e.server.Close()
-	<-e.ended
-}
-
-// quiet says nothing of connections that break: they are meant to.
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-func (quiet) Println(...any)        {}
 
 type arriving struct{ *end }
 
@@ -98,7 +87,7 @@ func (a arriving) Data(r io.Reader) error {
 		return err
 	}
 	a.take(text)
-	time.Sleep(2 * time.Millisecond) // so that some are killed just then
+	time.Sleep(2 * time.Millisecond) // some kills come just then
 	return nil
 }
 

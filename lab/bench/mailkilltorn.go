@@ -17,32 +17,29 @@ import (
 	"weir/store/sqlite"
 )
 
-// tear copies a store that was left by a kill, spoils the end of its log, and opens it: as it would be after a power
-// failure, when only a part of what was last written has come to the disk. What was written before is there, whole.
-func (k *killed) tear(data, folder string, chance *rand.Rand) error {
-	log, err := os.ReadFile(filepath.Join(data, sqlite.File+"-wal"))
-	if err != nil {
-		return err
-	}
-	all, problem := k.look(data, folder, log, true)
+// tear copies a store that was left by a kill, spoils the end of its log, and opens it. A power failure can leave such
+// a store, when only a part of what was last written is on the disk. What was written before must be there, whole.
+func (k *killed) tear(data, folder string, chance *rand.Rand) {
+	log := try(os.ReadFile(filepath.Join(data, sqlite.File+"-wal")))
+	all, problem := look(data, folder, log, true)
 	if problem != nil {
 		k.wanting = append(k.wanting, "a log that was not torn: "+problem.Error())
-		return nil
+		return
 	}
 	noise := make([]byte, 24+4096)
 	for i := range noise {
 		noise[i] = byte(chance.Uint32())
 	}
-	// Something follows that was begun and never finished: nothing is missing.
+	// A record that was begun and never finished follows: nothing is missing.
 	valid := validLog(log)
 	k.torn++
-	if there, problem := k.look(data, folder, append(slices.Clone(log[:valid]), noise[:chance.IntN(len(noise))]...),
+	if there, problem := look(data, folder, append(slices.Clone(log[:valid]), noise[:chance.IntN(len(noise))]...),
 		true); problem != nil || !maps.Equal(there, all) {
 		k.wanting = append(k.wanting, fmt.Sprintf("a log that goes on: %d mails instead of %d, %v", len(there),
 			len(all), problem))
 	}
 	if valid/(24+4096) >= 4000 {
-		return nil // some of it may have been carried over, and would not have been had it not been safe
+		return // a part may have been checkpointed, which SQLite does only when it is safe
 	}
 	for range 4 {
 		at := 32 + chance.IntN(max(1, valid-32))
@@ -52,14 +49,13 @@ func (k *killed) tear(data, folder string, chance *rand.Rand) error {
 			copy(torn[at:], noise[:min(len(noise), len(torn)-at, 512)])
 		}
 		k.torn++
-		if _, problem := k.look(data, folder, torn, false); problem != nil {
+		if _, problem := look(data, folder, torn, false); problem != nil {
 			k.wanting = append(k.wanting, fmt.Sprintf("a log of %d bytes torn at %d: %v", len(log), at, problem))
 		}
 	}
-	return nil
 }
 
-// validLog is how much of a write-ahead log belongs to what it was last begun for;
+// validLog is how much of a write-ahead log belongs to its latest generation;
 // https://www.sqlite.org/fileformat2.html section 4.
 func validLog(log []byte) int {
 	const header, frame = 32, 24 + 4096
@@ -70,39 +66,30 @@ func validLog(log []byte) int {
 	return min(at, len(log))
 }
 
-// look opens a copy of a store with another log, and returns the mails in it. With files, those that are too long for
-// the store must be there too: an older log may name files that are gone since.
-func (k *killed) look(data, folder string, log []byte, files bool) (map[store.MailID]string, error) {
-	copied, err := os.MkdirTemp(folder, "torn")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(copied)
-	db, err := os.ReadFile(filepath.Join(data, sqlite.File))
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(copied, sqlite.File), db, 0o600); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(copied, sqlite.File+"-wal"), log, 0o600); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(data, sqlite.MailFolder)); err == nil {
-		if err := os.CopyFS(filepath.Join(copied, sqlite.MailFolder),
-			os.DirFS(filepath.Join(data, sqlite.MailFolder))); err != nil {
-			return nil, err
+// look opens a copy of a store with another log, and returns the mails in it. With files, the mails that are too long
+// for the store must be there too: an older log may name files that are gone since.
+func look(data, folder string, log []byte, files bool) (all map[store.MailID]string, problem error) {
+	problem = attempt(func() {
+		copied := try(os.MkdirTemp(folder, "torn"))
+		defer os.RemoveAll(copied)
+		db := try(os.ReadFile(filepath.Join(data, sqlite.File)))
+		check(os.WriteFile(filepath.Join(copied, sqlite.File), db, 0o600))
+		check(os.WriteFile(filepath.Join(copied, sqlite.File+"-wal"), log, 0o600))
+		if _, err := os.Stat(filepath.Join(data, sqlite.MailFolder)); err == nil {
+			check(os.CopyFS(filepath.Join(copied, sqlite.MailFolder),
+				os.DirFS(filepath.Join(data, sqlite.MailFolder))))
 		}
-	}
+		all = mailsIn(copied, files)
+	})
+	return all, problem
+}
+
+func mailsIn(folder string, files bool) map[store.MailID]string {
 	ctx := context.Background()
-	s, err := sqlite.Open(ctx, sqlite.Options{Folder: copied}) // which checks the file
-	if err != nil {
-		return nil, err
-	}
+	s := try(sqlite.Open(ctx, sqlite.Options{Folder: folder})) // which checks the file
 	defer s.Close()
-	all := map[store.MailID]string{}
-	filed := map[store.MailID]bool{}
-	err = s.Mail().View(ctx, func(tx store.MailTx) error {
+	all, filed := map[store.MailID]string{}, map[store.MailID]bool{}
+	check(s.Mail().View(ctx, func(tx store.MailTx) error {
 		for q := (store.LetterQuery{}); ; {
 			page, err := tx.Letters(q, 1000)
 			if err != nil || len(page) == 0 {
@@ -115,26 +102,18 @@ func (k *killed) look(data, folder string, log []byte, files bool) (map[store.Ma
 				}
 			}
 		}
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	for id, subject := range all {
 		if filed[id] && !files {
 			continue
 		}
-		text, err := s.Mail().Open(ctx, id)
-		if err != nil {
-			return nil, err
-		}
+		text := try(s.Mail().Open(ctx, id))
 		b, err := io.ReadAll(text)
 		text.Close()
-		if err != nil {
-			return nil, err
-		}
+		check(err)
 		if is, intact := whole(b); is != subject || !intact {
-			return nil, fmt.Errorf("%s is damaged", subject)
+			check(fmt.Errorf("%s is damaged", subject))
 		}
 	}
-	return all, nil
+	return all
 }

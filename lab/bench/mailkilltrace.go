@@ -3,52 +3,38 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"weir/store"
 	"weir/store/sqlite"
 )
 
-// traceAcknowledged sends mails to a weir whose system calls are traced, and returns what was wrong with those that
-// were acknowledged too early: before the log that has the mail was synced, and where the text is in a file, before the
-// file and its folder were.
-func traceAcknowledged(binary, folder string, mails int) (early []string, err error) {
-	strace, err := program("strace")
-	if err != nil {
-		return nil, err
+// traceAcknowledged sends mails to a weir whose system calls are traced, and returns the mails that were acknowledged
+// too early: before the log that has the mail was synced or, where the text is in a file, before the file and its
+// folder were.
+func (t *trial) traceAcknowledged(binary, folder string, mails int) (early []string) {
+	strace := program("strace")
+	data, file, end := subfolder(folder, "traced"), filepath.Join(folder, "trace"), t.startEnd()
+	var w *running
+	// -D makes weir the child; -yy writes what descriptors stand for.
+	err := attempt(func() {
+		w = t.runWeir(data, fmt.Sprintf(killConfig, data, "127.0.0.1:0", end.address), os.Stderr,
+			strace, "-D", "-f", "-yy", "-s", "8192", "-e", "trace=write,pwrite64,fsync,fdatasync", "-e", "signal=none",
+			"-o", file, binary)
+	})
+	if out, _ := os.ReadFile(file); err != nil && len(out) == 0 {
+		err = errors.Join(errors.ErrUnsupported, err) // tracing is forbidden here
 	}
-	data, file := filepath.Join(folder, "traced"), filepath.Join(folder, "trace")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		return nil, err
-	}
-	end, err := startEnd()
-	if err != nil {
-		return nil, err
-	}
-	defer end.stop()
-	// -D lets weir be the child; -yy writes what descriptors stand for.
-	w, err := runWeir(data, fmt.Sprintf(killConfig, data, "127.0.0.1:0", end.address), os.Stderr,
-		strace, "-D", "-f", "-yy", "-s", "8192", "-e", "trace=write,pwrite64,fsync,fdatasync", "-e", "signal=none",
-		"-o", file, binary)
-	if err != nil {
-		if out, _ := os.ReadFile(file); len(out) == 0 {
-			return nil, errors.Join(errors.ErrUnsupported, err) // nobody may trace here
-		}
-		return nil, err
-	}
-	defer w.Stop()
-	c, err := dialMail(w.address, "")
-	if err != nil {
-		return nil, err
-	}
+	check(err)
+	c := try(dialMail(w.address, ""))
 	defer c.Close()
 	chance := rand.New(rand.NewPCG(1, 1))
 	type sent struct {
@@ -62,41 +48,33 @@ func traceAcknowledged(binary, folder string, mails int) (early []string, err er
 		if one.filed {
 			size = 2 * store.MaxInline
 		}
-		if err := c.send("ann@example.com", "bob@example.org", signedText(one.subject, size, chance)); err != nil {
-			return nil, err
-		}
+		check(c.send("ann@example.com", "bob@example.org", signedText(one.subject, size, chance)))
 		_, one.id, _ = strings.Cut(string(c.last), "queued as ")
 		all = append(all, one)
 	}
-	if err := w.emptied(); err != nil {
-		return nil, err
-	}
+	w.emptied()
 	w.Stop()
-	calls, err := readTrace(file)
-	if err != nil {
-		return nil, err
-	}
-	from := 0 // after the mail before
+	calls := readTrace(file)
 	for _, m := range all {
-		at := find(calls, from, len(calls),
-			func(c *call) bool { return c.name == "write" && strings.Contains(c.args, "queued as "+m.id) })
+		at := slices.IndexFunc(calls,
+			func(c call) bool { return c.name == "write" && strings.Contains(c.args, "queued as "+m.id) })
 		if at < 0 || m.id == "" {
-			return nil, fmt.Errorf("%s was acknowledged, but the trace does not show it", m.subject)
+			check(fmt.Errorf("%s was acknowledged, but the trace does not show it", m.subject))
 		}
-		if why := tooEarly(calls[from:at], calls[at].begun, m.subject, m.filed); why != "" {
+		if why := tooEarly(calls[:at], calls[at].begun, m.subject, m.filed); why != "" {
 			early = append(early, m.subject+" was acknowledged, and "+why)
 		}
-		from = at + 1
+		calls = calls[at+1:]
 	}
-	return early, nil
+	return early
 }
 
 // tooEarly says what is missing among the calls before an acknowledgement.
 func tooEarly(calls []call, acknowledged int, subject string, filed bool) string {
 	log := sqlite.File + "-wal>"
-	// synced finds a sync that began after something and was complete before something else.
+	// synced finds a sync that began after one line and was complete before another.
 	synced := func(after, before int, path *regexp.Regexp) *call {
-		i := find(calls, 0, len(calls), func(c *call) bool {
+		i := slices.IndexFunc(calls, func(c call) bool {
 			return strings.HasSuffix(c.name, "sync") && path.MatchString(c.args) && c.begun > after &&
 				c.done < before && c.result == "0"
 		})
@@ -105,7 +83,7 @@ func tooEarly(calls []call, acknowledged int, subject string, filed bool) string
 		}
 		return &calls[i]
 	}
-	written := find(calls, 0, len(calls), func(c *call) bool {
+	written := slices.IndexFunc(calls, func(c call) bool {
 		return c.name == "pwrite64" && strings.Contains(c.args, log) && strings.Contains(c.args, subject)
 	})
 	if written < 0 {
@@ -129,22 +107,13 @@ func tooEarly(calls []call, acknowledged int, subject string, filed bool) string
 	return ""
 }
 
-// A call is a system call in a trace, begun and done at lines of it.
+// A call is a system call in a trace. It began and ended on lines of it.
 type call struct {
 	name, args, result string
 	begun, done        int
 }
 
-func find(calls []call, from, to int, match func(*call) bool) int {
-	for i := from; i < to; i++ {
-		if match(&calls[i]) {
-			return i
-		}
-	}
-	return -1
-}
-
-// How strace writes a call, one that somebody else's comes in between, and its end.
+// How strace writes a call, the beginning of one that another thread interrupts, and its end.
 var (
 	traceWhole   = regexp.MustCompile(`^(\d+) +(\w+)\((.*)\) += (\S+)`)
 	traceBegun   = regexp.MustCompile(`^(\d+) +(\w+)\((.*) <unfinished \.\.\.>$`)
@@ -152,28 +121,16 @@ var (
 )
 
 // readTrace reads a trace, in the order in which the calls began.
-func readTrace(file string) (calls []call, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
+func readTrace(file string) (calls []call) {
 	open := map[string]int{} // by thread
-	in := bufio.NewReader(f)
-	for line := 0; ; line++ {
-		text, err := in.ReadString('\n')
-		if err == io.EOF {
-			return calls, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	line := 0
+	for text := range strings.Lines(string(try(os.ReadFile(file)))) {
 		text = strings.TrimSuffix(text, "\n")
 		if m := traceWhole.FindStringSubmatch(text); m != nil {
 			calls = append(calls, call{m[2], m[3], m[4], line, line})
 		} else if m := traceBegun.FindStringSubmatch(text); m != nil {
 			open[m[1]] = len(calls)
-			calls = append(calls, call{m[2], m[3], "", line, int(^uint(0) >> 1)})
+			calls = append(calls, call{m[2], m[3], "", line, math.MaxInt})
 		} else if m := traceResumed.FindStringSubmatch(text); m != nil {
 			if i, ok := open[m[1]]; ok && calls[i].name == m[2] {
 				calls[i].args += m[3]
@@ -181,5 +138,7 @@ func readTrace(file string) (calls []call, err error) {
 				delete(open, m[1])
 			}
 		}
+		line++
 	}
+	return calls
 }

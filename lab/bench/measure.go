@@ -12,69 +12,70 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/lab/machine"
 )
 
-// interleaved runs several sides in turns, so that what else the machine does hits all of them, and returns the median
+// inTurns runs every side once and returns how long each took.
+func inTurns(sides []func()) (times []time.Duration) {
+	for _, side := range sides {
+		start := time.Now()
+		side()
+		times = append(times, time.Since(start))
+	}
+	return times
+}
+
+// interleaved runs the sides in turns, so that whatever else the machine does slows all of them, and returns the median
 // time of each.
 func interleaved(rounds int, sides ...func()) []time.Duration {
-	times := make([][]time.Duration, len(sides))
+	var all [][]time.Duration
 	for range rounds {
-		for i, side := range sides {
-			start := time.Now()
-			side()
-			times[i] = append(times[i], time.Since(start))
+		all = append(all, inTurns(sides))
+	}
+	return medians(all)
+}
+
+// undisturbed is interleaved for measurements that a neighbour on the other core would slow down: see quietRounds.
+func undisturbed(rounds int, sides ...func()) (times []time.Duration, busy string) {
+	all, busy := quietRounds(rounds, 2*time.Minute, nil, func() []time.Duration { return inTurns(sides) })
+	return medians(all), busy
+}
+
+// quietRounds plays rounds, and counts only those in which all processes but this one and pids had less than a
+// twentieth of the machine together. Where there are too few of these in the given time, or a single round is asked
+// for, every round counts, and busy says so.
+func quietRounds[T any](rounds int, within time.Duration, pids []int, play func() T) (counted []T, busy string) {
+	var all []T
+	for end := time.Now().Add(within); len(counted) < rounds; {
+		before := machine.Busy(pids...)
+		one := play()
+		all = append(all, one)
+		if machine.Busy(pids...).Others(before) < 1./20 {
+			counted = append(counted, one)
+		} else if len(all) >= rounds && (rounds == 1 || time.Now().After(end)) {
+			return all, ", on a busy machine"
 		}
 	}
-	medians := make([]time.Duration, len(sides))
-	for i, t := range times {
-		medians[i] = median(t)
+	return counted, ""
+}
+
+// medians returns the median of every column of some rows.
+func medians[T cmp.Ordered](rows [][]T) (all []T) {
+	for i := range rows[0] {
+		var column []T
+		for _, row := range rows {
+			column = append(column, row[i])
+		}
+		all = append(all, median(column))
 	}
-	return medians
+	return all
 }
 
 // median sorts the values.
 func median[T cmp.Ordered](all []T) T {
 	slices.Sort(all)
 	return all[len(all)/2]
-}
-
-// undisturbed is interleaved for what a neighbour on the other core would slow down: a round counts only when everybody
-// else together had less than a twentieth of the machine. When there are not enough of these within two minutes, all
-// rounds count, and busy says so.
-func undisturbed(rounds int, sides ...func()) (medians []time.Duration, busy string) {
-	good, all := make([][]time.Duration, len(sides)), make([][]time.Duration, len(sides))
-	for end := time.Now().Add(2 * time.Minute); len(good[0]) < rounds; {
-		start, idle, ours := time.Now(), idleTime(), processTime()
-		times := make([]time.Duration, len(sides))
-		for i, side := range sides {
-			begin := time.Now()
-			side()
-			times[i] = time.Since(begin)
-			all[i] = append(all[i], times[i])
-		}
-		whole := time.Since(start) * time.Duration(runtime.NumCPU())
-		if others := whole - (idleTime() - idle) - (processTime() - ours); others < whole/20 {
-			for i, t := range times {
-				good[i] = append(good[i], t)
-			}
-		}
-		if time.Now().After(end) && len(all[0]) >= rounds {
-			good, busy = all, ", on a busy machine"
-		}
-	}
-	for _, t := range good {
-		medians = append(medians, median(t))
-	}
-	return medians, busy
-}
-
-// idleTime is how long the cores of this machine have had nothing to do, together; proc_stat(5).
-func idleTime() time.Duration {
-	var user, nice, system, idle, wait int64
-	if stat, err := os.ReadFile("/proc/stat"); err == nil {
-		_, _ = fmt.Sscanf(string(stat), "cpu %d %d %d %d %d", &user, &nice, &system, &idle, &wait)
-	}
-	return time.Duration(idle+wait) * 10 * time.Millisecond
 }
 
 // processTime is how long this process has been running on any core.
@@ -93,20 +94,13 @@ func allocations(f func()) uint64 {
 	return after.Mallocs - before.Mallocs
 }
 
-// residentKB is the memory that a process has in use.
-func residentKB(pid int) (int64, error) { return memoryKB(pid, "VmRSS") }
-
-// memoryKB is a figure about the memory of a process; proc_pid_status(5).
-func memoryKB(pid int, name string) (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		var kb int64
+// memoryKB is a figure about the memory of a process: VmRSS is what it uses now, VmHWM the most that it ever used;
+// proc_pid_status(5).
+func memoryKB(pid int, name string) (kb int64) {
+	for line := range strings.Lines(string(try(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))))) {
 		if n, _ := fmt.Sscanf(line, name+": %d kB", &kb); n == 1 {
-			return kb, nil
+			return kb
 		}
 	}
-	return 0, fmt.Errorf("process %d does not say its %s", pid, name)
+	panic(failure{fmt.Errorf("process %d does not report its %s", pid, name)})
 }

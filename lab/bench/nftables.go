@@ -16,51 +16,36 @@ import (
 )
 
 // nftablesSet is B6 against nftables in the kernel: a set with a limit for each /24, as its manual has it, of 65,536
-// elements, and a flood of SYNs from twice as many networks, each of which sends twice its burst. Whoever finds the set
-// full is not limited at all. It needs root, ip and nft; the networks that it makes lead nowhere.
-func nftablesSet(o options) ([]figure, error) {
+// elements, and a flood of SYNs from twice as many networks, each of which sends twice its burst. A network that finds
+// the set full is not limited at all. It needs root, ip and nft; the networks that it makes lead nowhere.
+func nftablesSet(t *trial) []figure {
 	const burst, elements = 10, 65536
 	networks := 2 * elements
-	if o.quick {
+	if t.quick {
 		networks = elements + 1000
 	}
-	granted, err := floodNftables(elements, burst, networks, 2*burst)
-	if err != nil {
-		return nil, errors.Join(errors.ErrUnsupported, err) // a peer that is not there is left out
+	passed := 0
+	if err := attempt(func() { passed = t.floodNftables(elements, burst, networks, 2*burst) }); err != nil {
+		check(errors.Join(errors.ErrUnsupported, err)) // a peer that is not there is left out
 	}
-	return []figure{{
-		what: fmt.Sprintf("for comparison, nftables: a set of %d limits under a flood of %d networks, SYNs passed "+
-			"/ allowed", elements, networks),
-		target: "–",
-		got:    fmt.Sprintf("%.2f ×", float64(granted)/float64(networks*burst)),
-		met:    true,
-	}}, nil
+	return []figure{{fmt.Sprintf("for comparison, nftables: a set of %d limits under a flood of %d networks, SYNs "+
+		"passed "+
+		"/ allowed", elements, networks), "–", fmt.Sprintf("%.2f ×", float64(passed)/float64(networks*burst)), true}}
 }
 
-func floodNftables(elements, burst, networks, each int) (passed int, err error) {
+func (t *trial) floodNftables(elements, burst, networks, each int) (passed int) {
 	name := fmt.Sprintf("weirbench%d", os.Getpid())
-	run := func(command string) {
-		if err != nil {
-			return
-		}
+	run := func(command string) string {
 		args := strings.Fields(command)
-		if out, failed := exec.Command(args[0], args[1:]...).CombinedOutput(); failed != nil {
-			err = fmt.Errorf("%s: %w: %s", command, failed, out)
-		}
+		return output(exec.Command(args[0], args[1:]...))
 	}
 	run("ip netns add " + name)
-	if err != nil {
-		return 0, err
-	}
-	defer exec.Command("ip", "netns", "del", name).Run()
+	t.cleanup(func() { exec.Command("ip", "netns", "del", name).Run() })
 	in := "ip netns exec " + name + " "
 	run(in + "ip link add host0 type veth peer name wire0")
 	run(in + "ip addr add 198.18.0.1/15 dev host0")
 	run(in + "ip link set host0 up")
 	run(in + "ip link set wire0 up")
-	if err != nil {
-		return 0, err
-	}
 	rules := exec.Command("ip", "netns", "exec", name, "nft", "-f", "-")
 	rules.Stdin = strings.NewReader(fmt.Sprintf(`table netdev weir {
 	set flood { type ipv4_addr; size %d; flags dynamic; }
@@ -73,25 +58,16 @@ func floodNftables(elements, burst, networks, each int) (passed int, err error) 
 	}
 }
 `, elements, burst))
-	if out, failed := rules.CombinedOutput(); failed != nil {
-		return 0, fmt.Errorf("nft: %w: %s", failed, out)
-	}
-	if err := sendSYNs("/var/run/netns/"+name, networks, each); err != nil {
-		return 0, err
-	}
-	out, err := exec.Command("ip", "netns", "exec", name, "nft", "list", "chain", "netdev", "weir",
-		"in").CombinedOutput()
-	if err != nil {
-		return 0, fmt.Errorf("nft: %w: %s", err, out)
-	}
-	for line := range strings.Lines(string(out)) {
+	output(rules)
+	check(sendSYNs("/var/run/netns/"+name, networks, each))
+	for line := range strings.Lines(run(in + "nft list chain netdev weir in")) {
 		if _, rest, found := strings.Cut(line, "counter packets "); found {
 			n := 0
 			fmt.Sscanf(rest, "%d", &n)
 			passed += n
 		}
 	}
-	return passed, nil
+	return passed
 }
 
 // sendSYNs sends so many SYNs from each of so many /24 networks over wire0 in a network namespace.
@@ -100,47 +76,28 @@ func sendSYNs(namespace string, networks, each int) error {
 	go func() {
 		// The thread ends with the goroutine, so that no other goroutine runs in the namespace.
 		runtime.LockOSThread()
-		done <- func() error {
-			ns, err := os.Open(namespace)
-			if err != nil {
-				return err
-			}
+		done <- attempt(func() {
+			ns := try(os.Open(namespace))
 			defer ns.Close()
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-				return err
-			}
-			iface, err := net.InterfaceByName("wire0")
-			if err != nil {
-				return err
-			}
-			fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-			if err != nil {
-				return err
-			}
+			check(unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET))
+			iface := try(net.InterfaceByName("wire0"))
+			fd := try(unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0))
 			defer unix.Close(fd)
 			to, frame := &unix.SockaddrLinklayer{Ifindex: iface.Index, Halen: 6}, synPacket()
-			for range each {
-				for i := range networks {
-					binary.BigEndian.PutUint32(frame[26:], 10<<24+uint32(i)<<8+1)
-					for {
-						err := unix.Sendto(fd, frame, 0, to)
-						if err == nil {
-							break
-						}
-						if !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR) {
-							return err
-						}
-					}
+			for n := range each * networks {
+				binary.BigEndian.PutUint32(frame[26:], 10<<24+uint32(n%networks)<<8+1)
+				err := unix.Sendto(fd, frame, 0, to)
+				for errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EINTR) {
+					err = unix.Sendto(fd, frame, 0, to)
 				}
+				check(err)
 			}
-			return nil
-		}()
+		})
 	}()
 	return <-done
 }
 
-// synPacket is an Ethernet frame with a TCP SYN to port 443. Its source is made up anew for each run, its sums nobody
-// looks at.
+// synPacket is an Ethernet frame with a TCP SYN to port 443. Senders set its source. It has no checksums.
 func synPacket() []byte {
 	frame := make([]byte, 14+20+20)
 	binary.BigEndian.PutUint16(frame[12:], 0x0800)

@@ -4,14 +4,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"weir/console"
 	"weir/lab/machine"
@@ -25,34 +22,25 @@ type running struct {
 }
 
 // startWeir builds weir and runs it with a configuration that has one gate and keeps its data in the folder.
-func startWeir(folder, config string) (*running, error) {
-	binary, err := buildWeir(folder)
-	if err != nil {
-		return nil, err
-	}
-	return runWeir(folder, config, os.Stderr, binary)
+func (t *trial) startWeir(folder, config string) *running {
+	return t.runWeir(folder, config, os.Stderr, buildWeir(folder))
 }
 
-func buildWeir(folder string) (binary string, err error) {
+func buildWeir(folder string) (binary string) {
 	binary = filepath.Join(folder, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, "weir/cmd/weir").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return binary, nil
+	output(exec.Command("go", "build", "-o", binary, "weir/cmd/weir"))
+	return binary
 }
 
-// runWeir runs a weir, and returns when its gate is open. The command may have another program in front that runs it.
-func runWeir(folder, config string, log io.Writer, command ...string) (*running, error) {
+// runWeir runs a weir until the trial ends, and returns when its gate is open. The command may begin with another
+// program that runs weir.
+func (t *trial) runWeir(folder, config string, log io.Writer, command ...string) *running {
 	file := filepath.Join(folder, "weir.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		return nil, err
-	}
-	p, err := machine.Start(machine.Task{Program: command[0], Args: append(command[1:], "serve", "-c", file), Log: log})
-	if err != nil {
-		return nil, err
-	}
+	check(os.WriteFile(file, []byte(config), 0o600))
+	p := try(machine.Start(machine.Task{Program: command[0], Args: append(command[1:], "serve", "-c", file), Log: log}))
+	t.cleanup(p.Stop)
 	r := &running{Process: p, control: console.NewClient(filepath.Join(folder, "weir.sock"))}
-	err = p.Await(context.Background(), func() bool {
+	err := p.Await(context.Background(), func() bool {
 		s, err := r.control.Status(context.Background())
 		if err != nil || len(s.Gates) != 1 {
 			return false
@@ -61,33 +49,14 @@ func runWeir(folder, config string, log io.Writer, command ...string) (*running,
 		return true
 	})
 	if err != nil {
-		p.Stop()
-		return nil, fmt.Errorf("weir: %w", err)
+		check(fmt.Errorf("weir: %w", err))
 	}
-	return r, nil
+	return r
 }
 
-// onDisk makes a folder on a real disk, where fsync means something, that others may enter.
-func onDisk() (string, error) {
-	for _, parent := range []string{os.TempDir(), "/var/tmp"} {
-		var fs unix.Statfs_t
-		if err := unix.Statfs(parent, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
-			continue
-		}
-		folder, err := os.MkdirTemp(parent, "weir-bench")
-		if err != nil {
-			return "", err
-		}
-		return folder, os.Chmod(folder, 0o755)
-	}
-	return "", fmt.Errorf("there is no folder for temporary files on a disk (TMPDIR): %w", errors.ErrUnsupported)
-}
-
-// program finds a program of a peer; one that is not there is left out.
-func program(name string) (string, error) {
-	path, err := machine.Find(name)
-	if err != nil {
-		return "", fmt.Errorf("there is no program %s: %w", name, errors.ErrUnsupported)
-	}
-	return path, nil
+// subfolder makes a folder in another one.
+func subfolder(folder, name string) string {
+	path := filepath.Join(folder, name)
+	check(os.Mkdir(path, 0o700))
+	return path
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"weir"
@@ -16,17 +17,14 @@ import (
 // steering is S7: the load becomes ten-fold at once, from clients that pay whatever is asked as long as their
 // processors can. Simulated in steps of a millisecond, with the real throttle and the real lanes: how long until the
 // stamped lane is back at its target, and how long after the end nothing is asked any more.
-func steering(o options) ([]figure, error) {
-	back, dormant, peak, err := tenfold()
-	if err != nil {
-		return nil, err
-	}
+func steering(*trial) []figure {
+	back, dormant, peak := tenfold()
 	return []figure{
 		{fmt.Sprintf("ten-fold step of paying load: stamped lane back at its target of 200ms (work rose to 2^%.1f)",
 			peak.Bits()), "≤ 5 s", fmt.Sprintf("%.1f s", back.Seconds()), back <= 5*time.Second},
 		{"… nothing is asked any more, after its end", "≤ 60 s", fmt.Sprintf("%.1f s", dormant.Seconds()),
 			dormant <= 60*time.Second},
-	}, nil
+	}
 }
 
 // The scene of S7.
@@ -58,15 +56,10 @@ type lane struct {
 	came    int
 }
 
-func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
-	s := &lane{now: when}
-	if s.lanes, err = admission.New(admission.Options{Concurrent: places, PerClient: 10_000}, when); err != nil {
-		return
-	}
+func tenfold() (back, dormant time.Duration, peak stamp.Work) {
+	s := &lane{now: when, lanes: try(admission.New(admission.Options{Concurrent: places, PerClient: 10_000}, when)),
+		till: try(stamp.NewThrottle(stamp.Options{}, when, nil))}
 	s.lanes.Alarm(func(time.Time) {})
-	if s.till, err = stamp.NewThrottle(stamp.Options{}, when, nil); err != nil {
-		return
-	}
 	capacity := float64(places) / service.Seconds()
 	first := float64(stamp.Options{}.WithDefaults().First)
 	budget := 10 * capacity * first // hashes a second: ten times what can be done, at the first price
@@ -83,10 +76,11 @@ func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
 		peak = max(peak, work)
 		rate, paid := people, work
 		if s.now.After(begin) && s.now.Before(end) {
-			// Who comes now pays what was asked when it began to solve.
+			// A client that comes now pays what was asked when it began to solve.
 			asked := 0.0
-			for ago, w := range backwards(works) {
-				if time.Duration(ago)*step >= time.Duration(float64(w)/browser*float64(time.Second)) {
+			for i, w := range slices.Backward(works) {
+				if ago := len(works) - 1 - i; time.Duration(ago)*step >=
+					time.Duration(float64(w)/browser*float64(time.Second)) {
 					asked, paid = float64(w), w
 					break
 				}
@@ -97,44 +91,27 @@ func tenfold() (back, dormant time.Duration, peak stamp.Work, err error) {
 			}
 		}
 		for s.owed += rate * step.Seconds(); s.owed >= 1; s.owed-- {
-			if err = s.arrive(paid); err != nil {
-				return
-			}
+			s.arrive(paid)
 		}
-		if s.now.After(end) {
-			if work > 0 {
-				quiet = s.now
-			}
+		if s.now.After(end) && work > 0 {
+			quiet = s.now
 		}
 	}
-	return max(over.Sub(begin), 0), max(quiet.Sub(end), 0), peak, nil
+	return max(over.Sub(begin), 0), max(quiet.Sub(end), 0), peak
 }
 
-func backwards(all []stamp.Work) func(func(int, stamp.Work) bool) {
-	return func(yield func(int, stamp.Work) bool) {
-		for i := range all {
-			if !yield(i, all[len(all)-1-i]) {
-				return
-			}
-		}
-	}
-}
-
-// arrive lets a request in that has paid what was asked. Where nothing is asked, it has paid nothing, and goes to the
+// arrive lets a request in that has paid what was asked. Where nothing is asked, it has paid nothing and goes to the
 // general pool.
-func (s *lane) arrive(work stamp.Work) error {
-	s.came++ // each from a network of its own: of one client, nobody else would notice anything
+func (s *lane) arrive(work stamp.Work) {
+	s.came++ // each is from a network of its own: one client alone would not affect the others
 	ev := weir.Event{Time: s.now,
 		Source: netip.AddrFrom4([4]byte{10, byte(s.came >> 16), byte(s.came >> 8), byte(s.came)})}
-	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid,
-		func()) {
+	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
 		return weir.Paid{Work: uint64(work)}, nil
 	})
 	ev.Purse.Open(context.Background(), &ev)
 	var a weir.Answer
-	if err := s.lanes.Judge(context.Background(), &ev, &a); err != nil {
-		return err
-	}
+	check(s.lanes.Judge(context.Background(), &ev, &a))
 	j := &journey{hold: a.Hold}
 	a.Clear()
 	s.lanes.Enter(&j.hold, s.now, &a)
@@ -148,7 +125,6 @@ func (s *lane) arrive(work stamp.Work) error {
 	default:
 		s.lanes.Settle(j.hold, weir.Outcome{Time: s.now})
 	}
-	return nil
 }
 
 // settle ends what is done, and begins what was called.

@@ -5,21 +5,24 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// A Busyness is how much the processors have worked: for everybody, and for us and our processes that have ended.
+// A Busyness is how long the processors have worked: for everybody, and for us.
 type Busyness struct {
 	at        time.Time
 	all, ours time.Duration
 }
 
-// userHZ is in what part of a second Linux tells times to processes, whatever it counts in itself.
+// userHZ is the unit in which Linux reports times to processes, as a part of a second.
 const userHZ = 100
 
-// Busy returns it up to now. It returns nothing where it cannot be known.
-func Busy() (b Busyness) {
+// Busy returns how long the processors have worked until now. This process counts as ours, with its children that have
+// ended and the processes with the given ids. The result is empty where the system does not report it.
+func Busy(pids ...int) (b Busyness) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return b
@@ -31,7 +34,7 @@ func Busy() (b Busyness) {
 		name != "cpu" {
 		return b
 	}
-	var ours time.Duration
+	ours := timeOf(pids)
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var use syscall.Rusage
 		if syscall.Getrusage(who, &use) != nil {
@@ -42,7 +45,24 @@ func Busy() (b Busyness) {
 	return Busyness{at: time.Now(), all: time.Duration(user+nice+system+irq+soft) * time.Second / userHZ, ours: ours}
 }
 
-// Others returns which share of the machine others had since before, as far as that can be known.
+// timeOf is how long processes have been running on any core, together; proc_pid_stat(5).
+func timeOf(pids []int) (sum time.Duration) {
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		_, after, _ := strings.Cut(string(stat), ") ") // the name may have blanks
+		if f := strings.Fields(after); len(f) > 12 {
+			user, _ := strconv.ParseInt(f[11], 10, 64)
+			system, _ := strconv.ParseInt(f[12], 10, 64)
+			sum += time.Duration(user+system) * time.Second / userHZ
+		}
+	}
+	return sum
+}
+
+// Others returns which share of the machine others had since before, or 0 where that is not known.
 func (b Busyness) Others(before Busyness) float64 {
 	if b.at.IsZero() || before.at.IsZero() {
 		return 0

@@ -1,0 +1,127 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/lab/machine"
+)
+
+// A trial is one run of a row. Like a testing.T it cleans up what it started, and a failed check ends it.
+type trial struct {
+	quick bool // everything once and briefly
+	write bool // also into files
+	undo  []func()
+}
+
+// cleanup has f called when the trial ends. The last one is called first.
+func (t *trial) cleanup(f func()) { t.undo = append(t.undo, f) }
+
+// end calls the cleanups. A panic in one of them does not skip the others.
+func (t *trial) end() {
+	for _, f := range t.undo {
+		defer f()
+	}
+	t.undo = nil
+}
+
+// A failure is the panic of check.
+type failure struct{ error }
+
+// check ends the row, or the enclosing attempt, with an error. It must be called on their goroutine.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// try returns the value of a call whose error is checked.
+func try[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// attempt runs f and returns the error that a check in it failed with.
+func attempt(f func()) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.error
+		default:
+			panic(p)
+		}
+	}()
+	f()
+	return nil
+}
+
+// context ends when bench is interrupted. Whoever uses it can clean up before bench ends.
+func (t *trial) context() context.Context {
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	t.cleanup(release)
+	return ctx
+}
+
+// folder makes a temporary folder.
+func (t *trial) folder() string { return t.folderIn("") }
+
+func (t *trial) folderIn(parent string) string {
+	folder := try(os.MkdirTemp(parent, "weir-bench"))
+	t.cleanup(func() { os.RemoveAll(folder) })
+	return folder
+}
+
+// folderOnDisk makes a temporary folder on a real disk, where fsync means something. Other users may enter it.
+func (t *trial) folderOnDisk() string {
+	for _, parent := range []string{os.TempDir(), "/var/tmp"} {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(parent, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
+			continue
+		}
+		folder := t.folderIn(parent)
+		check(os.Chmod(folder, 0o755))
+		return folder
+	}
+	panic(failure{fmt.Errorf("there is no folder for temporary files on a disk (TMPDIR): %w", errors.ErrUnsupported)})
+}
+
+// program finds a program of a peer. A row without its peer is left out.
+func program(name string) string {
+	path, err := machine.Find(name)
+	if err != nil {
+		check(fmt.Errorf("there is no program %s: %w", name, errors.ErrUnsupported))
+	}
+	return path
+}
+
+// output runs a program to its end and returns what it printed.
+func output(cmd *exec.Cmd) string {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		check(fmt.Errorf("%s: %w: %s", cmd.Args[0], err, out))
+	}
+	return string(out)
+}
+
+// patience is how long a peer may take to start, to stop, or to do the work of a round.
+const patience = 3 * time.Minute
+
+// until waits until something has happened, and fails with late when that takes too long.
+func until(happened func() bool, late func() error) {
+	for end := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			check(late())
+		}
+	}
+}
