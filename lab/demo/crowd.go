@@ -76,8 +76,8 @@ func (c *crowd) network(i int) int {
 	return c.base + (round+lane*c.volley/c.lanes)/c.volley*c.lanes + lane
 }
 
-// knock returns how a crowd enters: a new connection to the first gate for every request, each from where the crowd is
-// then.
+// knock returns how a crowd enters: with a new connection to the first gate for every request, from the crowd's current
+// network.
 func knock(of func(*Stage) *crowd) func(*Stage) (func(context.Context) Result, func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
 		c, gate, reset := of(s), s.GateAddr(0), Failed
@@ -103,7 +103,7 @@ func amongOthers(of func(*Stage) *crowd) func(*Stage) Networks {
 }
 
 // request connects from an address of this machine, asks for one page and hangs up. A gate that turns a connection away
-// resets it, which is seen when it is made, when it is written to or when it is read.
+// resets it, which shows when it is made, written to or read.
 func request(ctx context.Context, from netip.Addr, gate string, reset Result) Result {
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), Timeout: patience}
 	conn, err := d.DialContext(ctx, "tcp4", gate)
@@ -121,13 +121,13 @@ func request(ctx context.Context, from netip.Addr, gate string, reset Result) Re
 	if err != nil {
 		return lost(err, reset)
 	}
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)); err != nil {
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return lost(err, reset)
 	}
-	return answered(resp.StatusCode)
+	return answered(resp.StatusCode, nil)
 }
 
-// lost says what a connection that failed means.
+// lost says what the error of a connection means.
 func lost(err error, reset Result) Result {
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return reset

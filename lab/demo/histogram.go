@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A histogram of durations in buckets that grow by a fiftieth, so that a quantile is right to a hundredth however long
+// A histogram of durations has buckets that grow by a fiftieth, so that a quantile is right to a hundredth however long
 // the demo runs. The zero value is empty.
 type histogram struct {
 	n       int64

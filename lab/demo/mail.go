@@ -15,8 +15,8 @@ import (
 
 // The figures of the scene.
 //
-// The throttle has its default figures, but a minute takes ten seconds: that is long enough to see the stolen account
-// being stopped, and short enough to see all of the story. The thief is as fast as a real virus was, by the same clock.
+// The throttle has its default figures, but a minute takes ten seconds: long enough to see the stolen account being
+// stopped, and short enough to see the whole story. The thief is as fast as a real virus was, by the same clock.
 const (
 	mailPeriod = 10 * time.Second // stands for a minute
 	mailSpam   = 455              // mails of the thief in it
@@ -27,7 +27,7 @@ const (
 	mailOwn     = 2 // mails of the owner that are caught among the others
 	mailOwnAt   = 5 // when the thief has sent so many
 
-	mailLate = time.Second // what somebody notices
+	mailLate = time.Second // what people notice
 )
 
 // mailScene: mail of each user reaches different recipients only so fast. A stolen account is slowed at once and
@@ -58,7 +58,7 @@ func mailScene() Scene {
 				Pause: rest(60*time.Millisecond, 60*time.Millisecond)},
 			{Name: "owner", Role: People, Workers: 1, Enter: enter(at, (*post).own), Later: later(at, forOwner),
 				Pause: rest(20*time.Millisecond, 10*time.Millisecond)},
-			{Name: "thief", Role: Flood, Workers: mailThieves, Enter: enterLast(at, (*post).spam),
+			{Name: "thief", Role: Flood, Workers: mailThieves, Enter: enterThief,
 				Later: later(at, forThief), Turn: thiefTurn, Pause: rest(thief*8/10, thief*2/10)},
 		},
 		Try: func(s *Stage) []string {
@@ -76,8 +76,8 @@ func mailScene() Scene {
 // thiefTurn: people are there first.
 func thiefTurn(_ bool, half time.Duration) Span { return Span{half * 15 / 100, half} }
 
-// mailAllows: for each account that was stolen a credit of one, and one in each period that was touched. Visitors may
-// let out more.
+// mailAllows: for each stolen account a credit of one, and one for each period that the half touches. Visitors may
+// release more.
 func mailAllows(h Half) int64 {
 	if h.Mail == nil {
 		return 0
@@ -109,8 +109,7 @@ func setUpMail(s *Stage) (config.Config, error) {
 	}, nil
 }
 
-// A Mail is what became of mail in one half. What is said about a stolen account is about the last one, where there
-// were several.
+// A Mail is what became of mail in one half. Where several accounts were stolen, the figures are about the last one.
 type Mail struct {
 	Late     int64 `json:"late"`      // mails of people that took longer than a second
 	Thefts   int64 `json:"thefts"`    // accounts that were stolen
@@ -140,7 +139,7 @@ func checkMail(r SceneReport) []Check {
 		{"the thief got out no more than the limit allows", r.Flood.Served <= r.FloodLimit},
 	}
 	if m.Stopped == nil {
-		return all // so short a time that the story has not come to that
+		return all // there was no time for the rest of the story
 	}
 	return append(all, Check{fmt.Sprintf("what the owner released has arrived once: %d of %d", m.Arrived, m.Released),
 		m.Arrived >= m.Released && m.Again == 0},
@@ -150,9 +149,6 @@ func checkMail(r SceneReport) []Check {
 
 func tellMail(r SceneReport) []string {
 	m := r.Mail
-	if m == nil || r.Flood.Sent == 0 {
-		return []string{"The scene was stopped before the throttle was at work."}
-	}
 	var told []string
 	if without := r.Without; without.Flood.Sent > 0 {
 		told = append(told,

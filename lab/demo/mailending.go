@@ -18,7 +18,7 @@ func (p *post) finish() {
 	}
 }
 
-// finishStory does what the time was too short for, if the account was stopped.
+// finishStory does what there was no time for, if the account was stopped.
 func (p *post) finishStory(t *theft) {
 	ctx := context.Background()
 	if !t.is(func(t *theft) bool { return t.stopped > 0 }) || !t.will(func(t *theft) bool { return t.notice != nil }) {
@@ -34,7 +34,7 @@ func (p *post) finishStory(t *theft) {
 	}
 }
 
-// will waits until something is so.
+// will waits until something is so, as long as patience lasts.
 func (t *theft) will(so func(*theft) bool) bool { return until(func() bool { return t.is(so) }) }
 
 // calm waits until all mail has gone that may go.
@@ -55,15 +55,14 @@ func until(so func() bool) bool {
 	return true
 }
 
-// arrived returns how many of the owner's mails have arrived, and how often one has once more.
+// arrived returns how many of the owner's mails have arrived, and how many arrived again.
 func (p *post) arrived(t *theft) (arrived, again int) {
 	t.mu.Lock()
 	own := t.own
 	t.mu.Unlock()
 	for _, l := range own {
 		n, more := p.sink.copies(l.id)
-		arrived += n
-		again += more
+		arrived, again = arrived+n, again+more
 	}
 	return arrived, again
 }

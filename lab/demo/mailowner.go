@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -12,8 +11,8 @@ import (
 	"time"
 )
 
-// How long the owner takes to read a notice: some of the half, or long enough for a visitor to look at the page where
-// the end is open.
+// How long the owner takes to read a notice: a part of the half or, where its end is open, long enough for a visitor to
+// look at the page.
 const (
 	readLeast = 100 * time.Millisecond
 	readMost  = 2 * time.Second
@@ -35,31 +34,14 @@ func (p *post) own(ctx context.Context) Result {
 		return Nothing
 	}
 	switch {
-	case t.isHisTurn():
+	case t.is(func(t *theft) bool { return t.taken >= mailOwnAt && !t.wrote }):
 		return p.writeOwn(ctx, t)
-	case t.toldFor(time.Now()) > p.reading():
+	case t.is(func(t *theft) bool { return t.notice != nil && !t.acted && time.Since(t.told) > p.reading() }):
 		p.act(ctx, t)
 	case t.is(func(t *theft) bool { return t.answered && !t.over }):
 		p.conclude(t)
 	}
 	return Nothing
-}
-
-// isHisTurn reports whether the owner writes now.
-func (t *theft) isHisTurn() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.taken >= mailOwnAt && !t.wrote
-}
-
-// toldFor returns how long the owner has known, while they have done nothing yet.
-func (t *theft) toldFor(now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.notice == nil || t.acted {
-		return 0
-	}
-	return now.Sub(t.told)
 }
 
 // subjects of what the owner writes.
@@ -132,40 +114,18 @@ func changePassword(ctx context.Context, page, old, fresh string) error {
 	client := &http.Client{Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
-	_, text, err := fetch(ctx, client, page, nil)
+	_, _, text, err := ask(ctx, client, http.MethodGet, page, http.Header{}, nil)
 	if err != nil {
 		return err
 	}
 	form := url.Values{"do": {"password"}, "password": {old}, "new": {fresh}, "again": {fresh}}
-	for _, field := range hidden.FindAllStringSubmatch(text, -1) {
+	for _, field := range hidden.FindAllStringSubmatch(string(text), -1) {
 		form.Set(field[1], field[2])
 	}
-	status, _, err := fetch(ctx, client, page, form)
+	status, _, _, err := ask(ctx, client, http.MethodPost, page,
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, strings.NewReader(form.Encode()))
 	if err == nil && status != http.StatusSeeOther {
 		err = fmt.Errorf("status %d", status)
 	}
 	return err
-}
-
-// fetch asks for a page, with a form or without.
-func fetch(ctx context.Context, client *http.Client, page string, form url.Values) (status int, text string,
-	err error) {
-	method := http.MethodGet
-	if form != nil {
-		method = http.MethodPost
-	}
-	req, err := http.NewRequestWithContext(ctx, method, page, strings.NewReader(form.Encode()))
-	if err != nil {
-		return 0, "", err
-	}
-	if form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxLetter))
-	return resp.StatusCode, string(body), err
 }

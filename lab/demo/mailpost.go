@@ -98,19 +98,16 @@ func enter(at func(*Stage) *post, act func(*post, context.Context) Result) func(
 	}
 }
 
-// enterLast is enter for the one in whose wake everything comes to its end.
-func enterLast(at func(*Stage) *post, act func(*post,
-	context.Context) Result) func(*Stage) (func(context.Context) Result, func()) {
-	return func(s *Stage) (func(context.Context) Result, func()) {
-		p := at(s)
-		p.late.Store(0)
-		p.visitors.Store(0)
-		p.mu.Lock()
-		p.close()
-		p.thefts, p.worst = 0, 0
-		p.mu.Unlock()
-		return func(ctx context.Context) Result { return act(p, ctx) }, p.finish
-	}
+// enterThief begins the half: the thief enters last. When the thief leaves, everything is brought to its end.
+func enterThief(s *Stage) (func(context.Context) Result, func()) {
+	p := s.Props.(*post)
+	p.late.Store(0)
+	p.visitors.Store(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.close()
+	p.thefts, p.worst = 0, 0
+	return p.spam, p.finish
 }
 
 // newLetter returns a mail that nobody has written before.
@@ -164,7 +161,7 @@ func (p *post) timely(tell telling) telling {
 	}
 }
 
-// read is given what nobody in the scene has written: what weir tells owners.
+// read is given the mails that no actor has written: weir's notices to owners.
 func (p *post) read(to string, m *mail.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,15 +180,17 @@ func (p *post) current() *theft {
 func (p *post) steal(now time.Time) *theft {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.theft != nil && !p.theft.past(now) {
+	// In a half with an open end, one account is stolen in each round.
+	if p.theft != nil && !p.theft.is(func(t *theft) bool { return t.over && now.Sub(t.began) > round*8/10 }) {
 		return p.theft
 	}
 	p.close()
-	p.theft = newTheft(p.owners[p.ever%len(p.owners)], now)
+	owner := p.owners[p.ever%len(p.owners)]
+	p.theft = &theft{owner: owner, stolen: *owner, began: now}
 	p.thefts++
 	p.ever++
 	p.stage.Note(fmt.Sprintf("The password of %s is stolen. Somebody sends to a new address with it, again and again.",
-		p.theft.owner.name))
+		owner.name))
 	return p.theft
 }
 
@@ -201,14 +200,13 @@ func (p *post) close() {
 		return
 	}
 	p.sink.drop(p.theft)
-	p.theft.is(func(t *theft) bool {
-		p.worst = max(p.worst, t.out)
-		return true
-	})
+	p.theft.mu.Lock()
+	p.worst = max(p.worst, p.theft.out)
+	p.theft.mu.Unlock()
 	p.theft = nil
 }
 
-// A frontDoor is the web server in front of the pages: whoever is sent there comes to weir's.
+// A frontDoor is the web server in front of weir's pages.
 type frontDoor struct{ at atomic.Pointer[url.URL] }
 
 func (d *frontDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {

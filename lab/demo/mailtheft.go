@@ -31,17 +31,6 @@ type theft struct {
 	over     bool          // and all of it was told
 }
 
-func newTheft(owner *writer, now time.Time) *theft {
-	return &theft{owner: owner, stolen: *owner, began: now}
-}
-
-// past reports whether another account may be stolen: in a half with an open end, one in each round.
-func (t *theft) past(now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.over && now.Sub(t.began) > round*8/10
-}
-
 // receive is called with each mail of weir's to the owner, and returns what is worth telling about it.
 func (t *theft) receive(m *mail.Message, now time.Time) (notes []string) {
 	t.mu.Lock()
@@ -78,30 +67,19 @@ func (p *post) spam(ctx context.Context) Result {
 func (p *post) try(ctx context.Context, t *theft) Result {
 	t.trying.RLock()
 	defer t.trying.RUnlock()
-	if !t.mayTry() {
+	// The thief gives up when the password is wrong. Between its mails the owner, who knows nothing, writes some too.
+	if !t.is(func(t *theft) bool { return !t.shut && (t.taken < mailOwnAt || t.wrote) }) {
 		return Nothing
 	}
 	l, tell := p.newLetter(&t.stolen, "You have won", "Click here.", p.stranger("target")), p.tell[forThief]
 	r, err := p.send(ctx, &t.stolen, l, &awaited{theft: t, tell: func(r Result, took time.Duration, at time.Time) {
-		t.gotOut()
+		t.mu.Lock()
+		t.out++
+		t.mu.Unlock()
 		tell(r, took, at)
 	}})
 	p.stage.Note(t.heard(r, code(err), time.Now())...)
 	return r
-}
-
-// mayTry reports whether the thief goes on. They give up when the password is wrong. The owner, who knows of nothing,
-// writes some mails in between, before it is too late for that.
-func (t *theft) mayTry() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.shut && (t.taken < mailOwnAt || t.wrote)
-}
-
-func (t *theft) gotOut() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.out++
 }
 
 // heard notes what the thief was told, and returns what is worth telling about it.

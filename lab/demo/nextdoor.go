@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// A login is a service next door that lets weir decide who it talks to: it asks the decision API about each attempt.
+// A login is a service next door that asks the decision API of weir about each attempt.
 type login struct {
 	token  string
 	client *http.Client
@@ -42,21 +42,12 @@ func attempts(networks, times int, of func(*Stage) (*crowd, *login)) func(*Stage
 	}
 }
 
-// ask asks so many questions. What is refused once counts as refused.
+// ask asks so many questions. One refusal among the answers counts as refused.
 func (l *login) ask(ctx context.Context, url string, body io.Reader, questions int) Result {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
-	if err != nil {
-		return Failed
-	}
-	req.Header.Set("Authorization", "Bearer "+l.token)
-	resp, err := l.client.Do(req)
-	if err != nil {
-		return Failed
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	status, _, answer, err := ask(ctx, l.client, http.MethodPost, url,
+		http.Header{"Authorization": {"Bearer " + l.token}}, body)
 	switch {
-	case err != nil || resp.StatusCode != http.StatusOK:
+	case err != nil || status != http.StatusOK:
 		return Failed
 	case bytes.Contains(answer, []byte(`"verdict":"refuse"`)):
 		return Refused

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/netip"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/lab/machine"
 	"weir/throttle/stamp/payer"
 )
 
@@ -28,7 +28,7 @@ type person struct {
 // doing is what a person does when a page says that the site is busy, before they try again.
 type doing func(ctx context.Context, p *person, h http.Header) error
 
-// people returns how people enter: to each visit somebody new comes, from 198.18.0.0/16 or 198.19.0.0/16, and does what
+// people returns how people enter. Each visit is by another person, from 198.18.0.0/16 or 198.19.0.0/16. busy is what
 // they do when the page says that the site is busy.
 func people(second byte, busy doing) func(*Stage) (func(context.Context) Result, func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
@@ -52,12 +52,12 @@ func (p *person) visit(ctx context.Context, busy doing) Result {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		status, header, err := ask(ctx, p.client, p.page.String(), p.from, "text/html")
+		status, header, err := get(ctx, p.client, p.page.String(), from(p.from, "text/html"))
 		switch {
 		case err != nil:
 			return Failed
 		case header.Get(payer.ChallengeHeader) == "":
-			return answered(status)
+			return answered(status, nil)
 		}
 		if busy(ctx, p, header) != nil {
 			return Refused
@@ -72,7 +72,8 @@ func pays(ctx context.Context, p *person, h http.Header) error {
 		return err
 	}
 	p.client.Jar.SetCookies(p.page, []*http.Cookie{{Name: stampCookie, Value: paid.Stamp, Path: "/"}})
-	return sleep(ctx, asPhone(paid, p.paid))
+	machine.Sleep(ctx, asPhone(paid, p.paid))
+	return ctx.Err()
 }
 
 // asPhone returns how much longer a phone would have worked, and adds up how long in all.
@@ -89,35 +90,11 @@ func waits(ctx context.Context, _ *person, h http.Header) error {
 	if err != nil {
 		return err
 	}
-	return sleep(ctx, time.Duration(seconds)*time.Second)
+	machine.Sleep(ctx, time.Duration(seconds)*time.Second)
+	return ctx.Err()
 }
 
-// sleep waits for a while, unless ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// ask sends one request, as from an address.
-func ask(ctx context.Context, client *http.Client, page string, from netip.Addr, accept string) (status int,
-	h http.Header, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("X-Forwarded-For", from.String())
-	req.Header.Set("Accept", accept)
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
-	return resp.StatusCode, resp.Header, err
+// from are the headers of a client with an address, behind a proxy.
+func from(source netip.Addr, accept string) http.Header {
+	return http.Header{"X-Forwarded-For": {source.String()}, "Accept": {accept}}
 }

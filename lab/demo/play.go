@@ -146,7 +146,7 @@ func (p *play) flooded(now time.Time) bool {
 
 // tell shows what has happened since.
 func (p *play) tell() {
-	for _, text := range p.stage.notes.take() {
+	for _, text := range p.stage.noted() {
 		p.show.note(text)
 	}
 }

@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"time"
+
+	"weir/lab/machine"
 )
 
 // round is how long a half with an open end goes on before it begins anew, for actors who do not come all the time.
@@ -64,40 +66,21 @@ func (a *player) networks(s *Stage) Networks {
 	return a.Networks(s)
 }
 
-// work rests and acts until ctx ends: people do not all come at the stroke of the clock, and not before the flood. What
-// is under way at the end is finished all the same.
+// work rests and acts until ctx ends. It rests first, so that people do not all come at once, and not before the flood.
+// What is under way at the end is finished.
 func (a *player) work(ctx context.Context, act func(context.Context) Result) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	rest := func(d time.Duration) {
-		if d <= 0 {
-			return
-		}
-		timer.Reset(d)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
 	whole := context.WithoutCancel(ctx)
 	result := Served
-	for {
-		rest(a.Pause(result))
-		wait := a.away(time.Now())
-		if ctx.Err() != nil {
-			return
-		}
-		if wait > 0 {
-			rest(wait)
+	for machine.Sleep(ctx, a.Pause(result)) {
+		if wait := a.away(time.Now()); wait > 0 {
+			machine.Sleep(ctx, wait)
 			result = Served
 			continue
 		}
 		began := time.Now()
 		result = act(whole)
-		now := time.Now()
-		if result == Nothing {
-			continue
+		if now := time.Now(); result != Nothing {
+			a.tally.add(result, now.Sub(began), now)
 		}
-		a.tally.add(result, now.Sub(began), now)
 	}
 }

@@ -71,7 +71,7 @@ func quotaScene() Scene {
 }
 
 func setUpQuota(s *Stage) (config.Config, error) {
-	upstream, err := s.Serve(newService(quotaPlaces, quotaLine, quotaWork))
+	upstream, err := s.serveFlooded(quotaPlaces, quotaLine, quotaWork)
 	if err != nil {
 		return config.Config{}, err
 	}
@@ -96,9 +96,6 @@ func setUpQuota(s *Stage) (config.Config, error) {
 
 func tellQuota(r SceneReport) []string {
 	people, flood := names(r.Actors, People), names(r.Actors, Flood)
-	if r.Flood.Sent == 0 {
-		return []string{"The scene was stopped before the throttle was at work."}
-	}
 	without, with := r.Without.People, r.People
 	told := []string{
 		fmt.Sprintf("Without the throttle, the %s requests of %s left %s %s; %s failed.",

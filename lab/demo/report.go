@@ -130,18 +130,14 @@ func halfOf(cast []*player, stage *Stage, took time.Duration) Half {
 			if p.Role != role {
 				continue
 			}
-			f, l := p.tally.figures()
-			sum.sent += f.Sent
-			sum.served += f.Served
-			sum.refused += f.Refused
-			sum.failed += f.Failed
-			sum.held += f.Held
+			half, l := p.tally.sums()
+			sum.plus(half)
 			latency.merge(&l)
 		}
 		*into = figuresOf(sum, &latency)
 	}
 	for _, p := range cast {
-		f, _ := p.tally.figures()
+		f := p.tally.figures()
 		one := ActorReport{Name: p.Name, Role: p.Role, Networks: p.networks(stage).Half, Figures: f}
 		if p.Actor.Work != nil {
 			one.Work = tenths(p.Actor.Work(stage))

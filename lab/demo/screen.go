@@ -43,16 +43,18 @@ func (s *screen) clear() {
 	}
 }
 
-// above writes something that stays, above the lines.
-func (s *screen) above(text string) {
+// above calls write for text that stays, above the lines.
+func (s *screen) above(write func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lines := s.lines
 	if lines == nil {
-		io.WriteString(s.out, text)
+		write()
 		return
 	}
-	io.WriteString(s.out, s.frame(nil)+text+s.frame(lines))
+	io.WriteString(s.out, s.frame(nil))
+	write()
+	io.WriteString(s.out, s.frame(lines))
 }
 
 // frame returns what turns the lines on the terminal into others.
@@ -89,16 +91,7 @@ type aside struct {
 	out    io.Writer
 }
 
-func (a *aside) Write(text []byte) (int, error) {
-	s := a.screen
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	lines := s.lines
-	if lines == nil {
-		return a.out.Write(text)
-	}
-	io.WriteString(s.out, s.frame(nil))
-	n, err := a.out.Write(text)
-	io.WriteString(s.out, s.frame(lines))
+func (a *aside) Write(text []byte) (n int, err error) {
+	a.screen.above(func() { n, err = a.out.Write(text) })
 	return n, err
 }

@@ -24,23 +24,13 @@ type show interface {
 func newShow(o Options) (show, io.Writer) {
 	switch {
 	case o.JSON:
-		return silence{}, o.Err
+		return &plain{out: io.Discard, width: o.Width}, o.Err
 	case o.Terminal:
 		s := &screen{out: o.Out, width: o.Width}
 		return &live{plain: plain{out: o.Out, colour: o.Colour, width: o.Width}, screen: s}, &aside{s, o.Err}
 	}
 	return &plain{out: o.Out, colour: o.Colour, width: func() int { return 0 }}, o.Err
 }
-
-type silence struct{}
-
-func (silence) skip(*Scene, error)         {}
-func (silence) open(*Scene, *Stage)        {}
-func (silence) half(bool, time.Duration)   {}
-func (silence) draw(view)                  {}
-func (silence) note(string)                {}
-func (silence) close(*Scene, *SceneReport) {}
-func (silence) restore()                   {}
 
 // plain writes a few lines, one after the other.
 type plain struct {
@@ -146,7 +136,7 @@ func (l *live) draw(v view) {
 }
 
 func (l *live) note(text string) {
-	l.screen.above(noted(text, l.width()))
+	l.screen.above(func() { l.plain.note(text) })
 	l.noted = true
 }
 

@@ -101,30 +101,20 @@ func tenths(d time.Duration) float64 { return math.Round(d.Seconds()*10) / 10 }
 // A gauge remembers the most of something in each of the last seconds. The zero value is empty.
 type gauge struct {
 	now  float64
-	ring [ringSeconds]struct {
-		unix int64
-		most float64
-	}
+	most ring[float64]
 }
 
 func (g *gauge) add(v float64, at time.Time) {
 	g.now = v
-	s := &g.ring[at.Unix()%ringSeconds]
-	if s.unix != at.Unix() {
-		s.unix, s.most = at.Unix(), 0
-	}
-	s.most = max(s.most, v)
+	most := g.most.at(at.Unix())
+	*most = max(*most, v)
 }
 
 // history returns the last seconds since began, oldest first, and the one that is under way.
 func (g *gauge) history(began, now time.Time) []float64 {
 	var h []float64
 	for at := max(began.Unix(), now.Unix()-sparkMost+1); at <= now.Unix(); at++ {
-		s := g.ring[at%ringSeconds]
-		if s.unix != at {
-			s.most = 0
-		}
-		h = append(h, s.most)
+		h = append(h, g.most.of(at))
 	}
 	return h
 }

@@ -52,7 +52,7 @@ func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
 	}
 	ink := tabular.Ink(colour)
 	lines := append(t.Lines(width, ink), "")
-	for _, told := range scene.Tell(*r) {
+	for _, told := range scene.tell(*r) {
 		lines = append(lines, wrap(told, width)...)
 	}
 	for i, c := range r.Checks {

@@ -11,7 +11,7 @@ type tally struct {
 	number  int // of the half
 	half    counts
 	latency histogram // of what was served in this half
-	ring    [ringSeconds]second
+	ring    ring[counts]
 }
 
 // counts are results by kind.
@@ -36,13 +36,40 @@ func (c *counts) become(r Result) {
 	}
 }
 
+// plus adds other counts.
+func (c *counts) plus(o counts) {
+	c.sent += o.sent
+	c.served += o.served
+	c.refused += o.refused
+	c.failed += o.failed
+	c.held += o.held
+}
+
 // ringSeconds is how many seconds are remembered one by one.
 const ringSeconds = 64
 
-// A second of the clock and what happened in it.
-type second struct {
+// A ring remembers something for each of the last seconds of the clock. The zero value is empty.
+type ring[T any] [ringSeconds]struct {
 	unix int64
-	counts
+	of   T
+}
+
+// at returns what is remembered for a second, to be changed.
+func (r *ring[T]) at(unix int64) *T {
+	s := &r[unix%ringSeconds]
+	if s.unix != unix {
+		var none T
+		s.unix, s.of = unix, none
+	}
+	return &s.of
+}
+
+// of returns what is remembered for a second.
+func (r *ring[T]) of(unix int64) (v T) {
+	if s := &r[unix%ringSeconds]; s.unix == unix {
+		v = s.of
+	}
+	return v
 }
 
 // add counts one result that took so long, at the time it came.
@@ -53,20 +80,10 @@ func (t *tally) add(r Result, took time.Duration, at time.Time) {
 	if r == Served {
 		t.latency.add(took)
 	}
-	t.second(at).add(r)
+	t.ring.at(at.Unix()).add(r)
 }
 
-// second returns what is counted in a second of the clock.
-func (t *tally) second(at time.Time) *counts {
-	s := &t.ring[at.Unix()%ringSeconds]
-	if s.unix != at.Unix() {
-		*s = second{unix: at.Unix()}
-	}
-	return &s.counts
-}
-
-// later returns how to count what became of something that was held. What belongs to another half is not counted any
-// more.
+// later returns how to count what became of something that was held. It counts only until the half ends.
 func (t *tally) later() func(Result, time.Duration, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +96,7 @@ func (t *tally) later() func(Result, time.Duration, time.Time) {
 		}
 		t.half.held--
 		t.half.become(r)
-		t.second(at).become(r)
+		t.ring.at(at.Unix()).become(r)
 		if r == Served {
 			t.latency.add(took)
 		}
@@ -94,21 +111,23 @@ func (t *tally) begin() {
 	t.half, t.latency = counts{}, histogram{}
 }
 
-// figures sums the half up.
-func (t *tally) figures() (Figures, histogram) {
+// sums returns the counts and latencies of the half.
+func (t *tally) sums() (counts, histogram) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return figuresOf(t.half, &t.latency), t.latency
+	return t.half, t.latency
+}
+
+func (t *tally) figures() Figures {
+	half, latency := t.sums()
+	return figuresOf(half, &latency)
 }
 
 // at returns what happened in a second of the clock.
 func (t *tally) at(unix int64) counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.ring[unix%ringSeconds]; s.unix == unix {
-		return s.counts
-	}
-	return counts{}
+	return t.ring.of(unix)
 }
 
 // rates returns results per second: over the last whole seconds of the half, two at most, or while there is none over
@@ -122,17 +141,11 @@ func (t *tally) rates(began, now time.Time) rates {
 	var sum counts
 	from, to := max(first, now.Unix()-last), now.Unix()
 	if from >= to {
-		t.mu.Lock()
-		sum = t.half
-		t.mu.Unlock()
+		sum, _ = t.sums()
 		return sum.per(now.Sub(began).Seconds())
 	}
 	for s := from; s < to; s++ {
-		c := t.at(s)
-		sum.sent += c.sent
-		sum.served += c.served
-		sum.refused += c.refused
-		sum.failed += c.failed
+		sum.plus(t.at(s))
 	}
 	return sum.per(float64(to - from))
 }

@@ -43,7 +43,7 @@ func (p *play) view(now time.Time) view {
 		v.left = max(p.parts.without-now.Sub(p.halved), 0)
 	}
 	for _, a := range p.cast {
-		f, _ := a.tally.figures()
+		f := a.tally.figures()
 		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now),
 			held: max(f.Held, 0), networks: a.networks(p.stage).Half,
 			p50: f.P50, p99: f.P99, history: a.tally.history(p.began, now)})

@@ -5,13 +5,12 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"weir/lab/machine"
 )
 
 // patience is how long an actor waits for an answer.
 const patience = 10 * time.Second
-
-// maxAnswer bounds what an actor reads of an answer.
-const maxAnswer = 64 << 10
 
 // visit returns how an account enters: as an HTTP client of the first gate that keeps its connections, one for each
 // worker.
@@ -20,35 +19,35 @@ func visit(account string, workers int) func(*Stage) (func(context.Context) Resu
 		// and no proxy: it is loopback
 		transport := &http.Transport{MaxIdleConnsPerHost: workers, DisableCompression: true}
 		client := &http.Client{Transport: transport, Timeout: patience}
-		url := s.GateURL(0)
-		return func(ctx context.Context) Result { return get(ctx, client, url, account) },
-			transport.CloseIdleConnections
+		return func(ctx context.Context) Result {
+			status, _, err := get(ctx, client, s.GateURL(0), http.Header{accountHeader: {account}})
+			return answered(status, err)
+		}, transport.CloseIdleConnections
 	}
 }
 
-func get(ctx context.Context, client *http.Client, url, account string) Result {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// get asks for a page.
+func get(ctx context.Context, client *http.Client, url string, h http.Header) (int, http.Header, error) {
+	status, h, _, err := ask(ctx, client, http.MethodGet, url, h, nil)
+	return status, h, err
+}
+
+func ask(ctx context.Context, client *http.Client, method, url string, h http.Header, body io.Reader) (int, http.Header,
+	[]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		return Failed
+		return 0, nil, nil, err
 	}
-	req.Header.Set(accountHeader, account)
-	resp, err := client.Do(req)
-	if err != nil {
-		return Failed
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)); err != nil {
-		return Failed
-	}
-	return answered(resp.StatusCode)
+	req.Header = h
+	return machine.Ask(client.Do, req)
 }
 
 // answered says what the status of an answer means.
-func answered(status int) Result {
-	switch status {
-	case http.StatusOK:
+func answered(status int, err error) Result {
+	switch {
+	case err == nil && status == http.StatusOK:
 		return Served
-	case http.StatusTooManyRequests:
+	case err == nil && status == http.StatusTooManyRequests:
 		return Refused
 	}
 	return Failed

@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"weir/lab/machine"
 )
 
-// A caller is a program, as curl or the library of an API: it neither pays nor keeps cookies and tickets, nor takes
-// pages.
+// A caller is a program such as curl or the client library of an API. It neither pays nor keeps cookies and tickets, and
+// asks for no pages.
 type caller struct {
 	front  string
 	proxy  http.RoundTripper
@@ -19,10 +21,10 @@ type caller struct {
 	wait   time.Duration // for an answer
 }
 
-// call asks until it is served or has tried often enough. It returns what became of the last try.
+// call asks until it is served or has tried often enough. It returns the result of the last try.
 func (c *caller) call(ctx context.Context) result {
 	for n := 1; ; n++ {
-		if res := c.try(ctx); res == served || n >= c.tries || !sleep(ctx, c.pause) {
+		if res := c.try(ctx); res == served || n >= c.tries || !machine.Sleep(ctx, c.pause) {
 			return res
 		}
 	}
@@ -38,11 +40,6 @@ func (c *caller) try(ctx context.Context) result {
 	if c.key != "" {
 		req.Header.Set(keyHeader, c.key)
 	}
-	switch status, _, err := send(c.proxy, req); {
-	case err != nil:
-		return failed
-	case status == http.StatusOK:
-		return served
-	}
-	return refused
+	status, _, _, err := machine.Ask(c.proxy.RoundTrip, req)
+	return resultOf(status, err)
 }

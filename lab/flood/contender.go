@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
+
+	"weir/lab/machine"
 )
 
 // loopback is where everything listens: a port that the system chooses, out of reach from outside.
@@ -13,7 +16,7 @@ const loopback = "127.0.0.1:0"
 // farewell bounds how long taking something down may take.
 const farewell = 5 * time.Second
 
-// A contender is what stands in contender of the service.
+// A contender is what stands in front of the service.
 type contender struct {
 	name  string // as people write it
 	title string // as it is shown
@@ -27,7 +30,7 @@ type site struct {
 	Options
 	service string // the address of the service
 	keyed   bool   // clients have keys
-	folder  string // for whatever the front writes; it is removed at the end
+	folder  string // for what the front writes; it is removed at the end
 }
 
 // A standing contender takes requests.
@@ -71,7 +74,7 @@ func nothing() contender {
 
 // A stage is everything that a round needs.
 type stage struct {
-	service *service
+	service *machine.Service
 	front   *standing
 	solver  solver
 	undo    []func()
@@ -93,12 +96,15 @@ func (s *stage) build(ctx context.Context, f contender, o Options, keyed bool) e
 		return err
 	}
 	s.undo = append(s.undo, func() { os.RemoveAll(folder) })
-	if s.service, err = startService(o); err != nil {
+	s.service = machine.NewService("<!doctype html><title>The service</title><p>Hello from the service.\n", o.Concurrent,
+		o.Queue, o.Work, false)
+	address, stop, err := machine.Serve(s.service)
+	if err != nil {
 		return err
 	}
-	s.undo = append(s.undo, s.service.stop)
-	if s.front,
-		err = f.start(ctx, site{Options: o, service: s.service.address(), keyed: keyed, folder: folder}); err != nil {
+	s.undo = append(s.undo, stop)
+	s.front, err = f.start(ctx, site{Options: o, service: address, keyed: keyed, folder: folder})
+	if err != nil {
 		return err
 	}
 	s.undo = append(s.undo, s.front.stop)
@@ -121,8 +127,8 @@ func (s *stage) addSolver(o Options) (solver, error) {
 
 // strike takes the stage down.
 func (s *stage) strike() {
-	for i := len(s.undo) - 1; i >= 0; i-- {
-		s.undo[i]()
+	for _, undo := range slices.Backward(s.undo) {
+		undo()
 	}
 	s.undo = nil
 }

@@ -6,8 +6,10 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"weir/lab/machine"
 	"weir/throttle/stamp"
 )
 
@@ -23,9 +25,8 @@ const (
 	payerSolves   = time.Minute            // how long a stamp may take
 )
 
-// A payer is an attacker who pays: one core makes one stamp after the other, as fast as it can, and all connections use
-// them. While nothing is asked they send without. Each stamp is for a new id, so that nothing but the addresses tells
-// that it is one attacker.
+// A payer is an attacker who pays: one core makes stamps as fast as it can, and all connections use them. While nothing
+// is asked they send without. Each stamp is for a new id, so that only the addresses show that it is one attacker.
 type payer struct {
 	front   string
 	proxy   http.RoundTripper
@@ -33,12 +34,12 @@ type payer struct {
 	sources int // addresses
 	tally   *tally
 	begin   time.Time
+	next    atomic.Int64 // the address that is used next
 
 	mu     sync.Mutex
 	change sync.Cond // of what follows
 	asked  bool      // stamps are asked for
 	purse  []*bought // the newest is the last
-	next   int       // the address that is used next
 }
 
 // A bought stamp.
@@ -59,7 +60,7 @@ type demand struct {
 func (p *payer) run(ctx context.Context) {
 	p.change.L = &p.mu
 	defer context.AfterFunc(ctx, func() {
-		p.mu.Lock() // nobody is between looking at ctx and waiting
+		p.mu.Lock() // no worker is between looking at ctx and waiting
 		defer p.mu.Unlock()
 		p.change.Broadcast()
 	})()
@@ -87,7 +88,7 @@ func (p *payer) ask(ctx context.Context, puzzles chan<- demand) {
 			if status == http.StatusOK {
 				p.isAsked(false)
 			}
-			sleep(ctx, payerPause)
+			machine.Sleep(ctx, payerPause)
 			continue
 		}
 		p.isAsked(true)
@@ -138,15 +139,9 @@ func (p *payer) use(ctx context.Context) {
 		if b == nil {
 			return
 		}
-		at, res := time.Since(p.begin), failed
+		at := time.Since(p.begin)
 		status, h, err := p.send(ctx, acceptAny, b)
-		switch {
-		case err != nil:
-		case status == http.StatusOK:
-			res = served
-		default:
-			res = refused
-		}
+		res := resultOf(status, err)
 		p.tally.add(flood, at, time.Since(p.begin)-at, res)
 		if res == served {
 			continue
@@ -158,7 +153,7 @@ func (p *payer) use(ctx context.Context) {
 		case b.stamp != "" && res == refused:
 			p.back(b, !asked)
 		}
-		sleep(ctx, payerPause)
+		machine.Sleep(ctx, payerPause)
 	}
 }
 
@@ -175,16 +170,12 @@ func (p *payer) send(ctx context.Context, accept string, b *bought) (int, http.H
 	if b.id != "" {
 		req.AddCookie(&http.Cookie{Name: clientCookie, Value: b.id})
 	}
-	return send(p.proxy, req)
+	status, h, _, err := machine.Ask(p.proxy.RoundTrip, req)
+	return status, h, err
 }
 
 // source returns the addresses in turns. They are in networks of their own.
-func (p *payer) source() netip.Addr {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.next++
-	return payerSource(p.next % p.sources)
-}
+func (p *payer) source() netip.Addr { return payerSource(int(p.next.Add(1)) % p.sources) }
 
 // payerSource returns an address of a payer: one in each /24 of 10.0.0.0/8.
 func payerSource(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}) }
@@ -222,8 +213,7 @@ func (p *payer) take(ctx context.Context) *bought {
 			p.purse = p.purse[:len(p.purse)-1]
 		}
 		if !p.asked {
-			p.next++
-			return &bought{source: payerSource(p.next % p.sources)}
+			return &bought{source: p.source()}
 		}
 		p.change.Wait()
 	}

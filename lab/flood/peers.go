@@ -88,13 +88,13 @@ func (p peer) start(ctx context.Context, at site) (*standing, error) {
 	if err != nil {
 		return nil, err
 	}
+	var s *standing
 	for range 3 {
-		var s *standing
 		if s, err = p.once(ctx, program, at); err == nil || ctx.Err() != nil {
-			return s, err
+			break
 		}
 	}
-	return nil, err
+	return s, err
 }
 
 func (p peer) once(ctx context.Context, program string, at site) (*standing, error) {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"weir/lab/machine"
 )
 
 // A round is one flood against one front.
@@ -91,7 +93,7 @@ func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patien
 		if !r.tally.takes(at) {
 			over()
 		}
-		if !sleep(ctx, time.Until(r.begin.Add(at))) {
+		if !machine.Sleep(ctx, time.Until(r.begin.Add(at))) {
 			return
 		}
 		session := rand.New(rand.NewPCG(uint64(g), uint64(10+n)))
@@ -117,7 +119,7 @@ func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages in
 			over()
 		}
 		if at >= 0 { // else it was before the beginning
-			if !sleep(ctx, time.Until(r.begin.Add(at))) {
+			if !machine.Sleep(ctx, time.Until(r.begin.Add(at))) {
 				return
 			}
 			r.look(ctx, v, at, patience, counts)
@@ -127,18 +129,25 @@ func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages in
 }
 
 func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration, counts bool) {
-	if counts {
-		r.waits.Add(1)
-	}
-	r.workers.Go(func() {
-		// Patience begins when they should have come: what this machine is late by is no excuse.
+	r.visit(v.group, at, counts, func() result {
+		// Patience begins when they should have come, even where this machine is late.
 		patient, cancel := context.WithDeadline(ctx, r.begin.Add(at+patience))
 		defer cancel()
-		res := v.view(patient, at)
-		if counts {
-			r.tally.add(v.group, at, time.Since(r.begin)-at, res)
-			r.waits.Done()
-		}
+		return v.view(patient, at)
+	})
+}
+
+// visit runs a visit that should begin at a time, beside all others, and counts its result if it counts.
+func (r *round) visit(g group, at time.Duration, counts bool, do func() result) {
+	if !counts {
+		r.workers.Go(func() { do() })
+		return
+	}
+	r.waits.Add(1)
+	r.workers.Go(func() {
+		defer r.waits.Done()
+		res := do()
+		r.tally.add(g, at, time.Since(r.begin)-at, res)
 	})
 }
 
@@ -152,19 +161,10 @@ func (r *round) come(ctx context.Context, first time.Duration, gap func() time.D
 		if !counts {
 			over()
 		}
-		if !sleep(ctx, time.Until(r.begin.Add(at))) {
+		if !machine.Sleep(ctx, time.Until(r.begin.Add(at))) {
 			return
 		}
-		if counts {
-			r.waits.Add(1)
-		}
-		r.workers.Go(func() {
-			res := visit(ctx, n, at)
-			if counts {
-				r.tally.add(people, at, time.Since(r.begin)-at, res)
-				r.waits.Done()
-			}
-		})
+		r.visit(people, at, counts, func() result { return visit(ctx, n, at) })
 	}
 }
 

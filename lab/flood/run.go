@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"time"
+
 	"weir/lab/machine"
 )
 
@@ -124,7 +125,7 @@ func against(ctx context.Context, f contender, kind Kind, o Options, watch func(
 	}
 	standing := stage.front
 	t := newTally(o)
-	meter := meter{service: stage.service, from: o.WarmUp, to: t.end}
+	meter := meter{done: stage.service.Done, from: o.WarmUp, to: t.end}
 	var gauges []Gauge
 	next := time.Duration(0)
 	err = (&round{o: o, kind: kind, front: standing.address, solver: stage.solver, tally: t}).play(ctx,
@@ -148,9 +149,9 @@ func against(ctx context.Context, f contender, kind Kind, o Options, watch func(
 	return one, nil
 }
 
-// A meter measures how much a service did between two times, as well as somebody can who looks now and then.
+// A meter measures how much a service did between two times, from a look now and then.
 type meter struct {
-	service  *service
+	done     func() int64 // by the service
 	from, to time.Duration
 
 	began, ended time.Duration // the first and the last look
@@ -161,7 +162,7 @@ func (m *meter) look(now time.Duration) {
 	if now < m.from || now > m.to && m.ended > m.began {
 		return
 	}
-	done := m.service.done.Load()
+	done := m.done()
 	if m.began == 0 {
 		m.began, m.first = now, done
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+
 	"weir/lab/machine"
 )
 

@@ -149,13 +149,7 @@ func (c *connection) get(source netip.Addr, key int) result {
 	if err != nil || resp.Close {
 		c.close()
 	}
-	switch {
-	case err != nil:
-		return failed
-	case resp.StatusCode == http.StatusOK:
-		return served
-	}
-	return refused
+	return resultOf(resp.StatusCode, err)
 }
 
 func (c *connection) close() {

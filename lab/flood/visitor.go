@@ -3,7 +3,6 @@ package flood
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/lab/machine"
 	"weir/throttle/stamp"
 )
 
@@ -35,9 +35,6 @@ const (
 
 // clientCookie is the id that a front gives to browsers.
 const clientCookie = "weir-client"
-
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 256 << 10
 
 // A crowd is people: each with an address, cookies and stamps of their own, all of them over the connections of one
 // proxy.
@@ -91,10 +88,10 @@ func (v *visitor) view(ctx context.Context, at time.Duration) result {
 		if res == served {
 			return served
 		}
-		if ctx.Err() == nil { // what was cut off says less than what came before
+		if ctx.Err() == nil { // a try that was cut off says less than the one before
 			last = res
 		}
-		if !sleep(ctx, again) {
+		if !machine.Sleep(ctx, again) {
 			return last
 		}
 	}
@@ -113,27 +110,22 @@ func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again 
 	if paid != "" {
 		req.Header.Set(stampHeader, paid)
 	}
-	resp, err := v.client.Do(req)
-	if err != nil {
+	status, h, body, err := machine.Ask(v.client.Do, req)
+	switch res := resultOf(status, err); {
+	case res == failed:
 		return failed, v.reload
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	switch {
-	case err != nil:
-		return failed, v.reload
-	case resp.StatusCode == http.StatusOK:
+	case res == served:
 		return served, 0
 	}
-	if challenge := resp.Header.Get(challengeHeader); v.group == people && challenge != "" {
+	if challenge := h.Get(challengeHeader); v.group == people && challenge != "" {
 		if err := v.pay(ctx, at, challenge, paid); err == nil {
 			return refused, 0
 		}
 	}
-	return refused, pause(resp.Header, body, v.reload)
+	return refused, pause(h, body, v.reload)
 }
 
-// request asks for the page of a service, as somebody with an address.
+// request returns a request for the page of a service, from an address.
 func request(ctx context.Context, front, accept string, source netip.Addr) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+front+"/", nil)
 	if err != nil {
@@ -146,15 +138,15 @@ func request(ctx context.Context, front, accept string, source netip.Addr) (*htt
 	return req, nil
 }
 
-// send asks, and reads the answer through, so that its connection can be used again.
-func send(by http.RoundTripper, req *http.Request) (status int, h http.Header, err error) {
-	resp, err := by.RoundTrip(req)
-	if err != nil {
-		return 0, nil, err
+// resultOf says what an answer means.
+func resultOf(status int, err error) result {
+	switch {
+	case err != nil:
+		return failed
+	case status == http.StatusOK:
+		return served
 	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
-	return resp.StatusCode, resp.Header, err
+	return refused
 }
 
 // purse returns the visitor's stamp, when none is being made.
@@ -213,19 +205,4 @@ func pause(h http.Header, body []byte, otherwise time.Duration) time.Duration {
 		}
 	}
 	return otherwise
-}
-
-// sleep waits for a while. It reports whether there was time for it.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"weir/app"
 	"weir/config"
@@ -16,7 +17,7 @@ func ours() contender {
 		start: startWeir}
 }
 
-// ourConfig is what somebody would write who knows the capacity of the service and nothing else.
+// ourConfig is what an operator would write who knows the capacity of the service and nothing else.
 const ourConfig = `
 data: %q
 http:
@@ -31,30 +32,20 @@ console: {listen: "off"}
 log: {level: error, access: "off"}
 `
 
-// keyedConfig is that of the README: each key has its limit, and clients without one are counted by address.
-const keyedConfig = `
-data: %q
-http:
-- listen: %s
-  upstream: http://%s
-  capacity: {concurrent: %d}
-  trusted_proxies: [127.0.0.0/8]
-  account: ["header:` + keyHeader + `"]
+// keyed turns ourConfig into that of the README: each key has its limit, and clients without one are counted by address.
+var keyed = strings.NewReplacer("  throttles: [stamps]\n", `  account: ["header:`+keyHeader+`"]
   throttles: [plans, stamps]
-throttles:
+`, "throttles:\n  stamps", `throttles:
   plans:
     quota:
       policies:
       - {name: per-second, limit: 5, period: 1s}
-  stamps: {stamp: {}}
-console: {listen: "off"}
-log: {level: error, access: "off"}
-`
+  stamps`)
 
 func startWeir(ctx context.Context, at site) (*standing, error) {
 	text := ourConfig
 	if at.keyed {
-		text = keyedConfig
+		text = keyed.Replace(text)
 	}
 	text = fmt.Sprintf(text, filepath.Join(at.folder, "weir"), loopback, at.service, at.Concurrent)
 	cfg, err := config.Parse("weir.yaml", []byte(text))

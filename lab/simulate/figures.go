@@ -19,29 +19,45 @@ type tally struct {
 	delayed, stops, waited     int
 	delayedUsers, stoppedUsers int
 	large                      int
-	leftCount, leftSum         int64 // who left by the clock, and their delays in milliseconds
-	longest                    int64
+	left                       delaySum
 	fine                       []uint32 // delays by their second, roughly
 	line                       timeline
 }
 
 // A userTally is the same for one user.
 type userTally struct {
-	delayed, stops, most        int
-	leftCount, leftSum, longest int64
+	delayed, stops, most int
+	left                 delaySum
 }
 
-// left counts a delay.
-func (t *tally) left(d time.Duration) {
-	ms := d.Milliseconds()
-	t.leftCount++
-	t.leftSum += ms
-	t.longest = max(t.longest, ms)
-	slot := fineSlot(uint64(ms / 1000))
-	if slot >= len(t.fine) {
-		t.fine = append(t.fine, make([]uint32, slot+1-len(t.fine))...)
+// A delaySum adds up the delays of recipients who left by the clock, in milliseconds.
+type delaySum struct{ count, sum, longest int64 }
+
+func (s *delaySum) add(o delaySum) {
+	s.count, s.sum, s.longest = s.count+o.count, s.sum+o.sum, max(s.longest, o.longest)
+}
+
+// mean is in seconds.
+func (s *delaySum) mean() float64 {
+	if s.count == 0 {
+		return 0
 	}
+	return rounded(float64(s.sum)/1000/float64(s.count), 1e3)
+}
+
+// leaves counts a delay.
+func (t *tally) leaves(ms int64) {
+	t.left.add(delaySum{1, ms, ms})
+	slot := fineSlot(uint64(ms / 1000))
+	t.grow(slot + 1)
 	t.fine[slot]++
+}
+
+// grow makes room for so many slots.
+func (t *tally) grow(slots int) {
+	if slots > len(t.fine) {
+		t.fine = append(t.fine, make([]uint32, slots-len(t.fine))...)
+	}
 }
 
 // fineSlot is where a number of seconds is counted: each has its own slot up to 128, and then 64 share an octave.
@@ -69,12 +85,8 @@ func (t *tally) add(o *tally) {
 	t.delayedUsers += o.delayedUsers
 	t.stoppedUsers += o.stoppedUsers
 	t.large += o.large
-	t.leftCount += o.leftCount
-	t.leftSum += o.leftSum
-	t.longest = max(t.longest, o.longest)
-	if len(o.fine) > len(t.fine) {
-		t.fine = append(t.fine, make([]uint32, len(o.fine)-len(t.fine))...)
-	}
+	t.left.add(o.left)
+	t.grow(len(o.fine))
 	for i, n := range o.fine {
 		t.fine[i] += n
 	}
@@ -86,7 +98,7 @@ func (t *tally) add(o *tally) {
 func (t *tally) median() float64 {
 	seen := int64(0)
 	for slot, n := range t.fine {
-		if seen += int64(n); 2*seen >= t.leftCount && seen > 0 {
+		if seen += int64(n); 2*seen >= t.left.count && seen > 0 {
 			return float64(fineSeconds(slot))
 		}
 	}
@@ -108,7 +120,7 @@ func (r *Replay) found() *Study {
 	}
 	s := &Study{
 		Figures: figures[0], Params: paramsInfo(r.general), Worst: r.worst(), Delays: sums[0].delays(),
-		Log:   LogInfo{From: r.from, To: r.to, Mails: r.mails, Users: len(r.order)},
+		Log:   LogInfo{From: r.from, To: r.to, Mails: r.mails, Users: len(r.users.order)},
 		Queue: sums[0].line.overDay(r.from, r.to), QueueEvery: sums[0].line.every(),
 	}
 	for i, spec := range r.o.Sweeps {
@@ -134,17 +146,17 @@ func (r *Replay) found() *Study {
 // figures returns what a column comes to.
 func (r *Replay) figures(t *tally) Figures {
 	f := Figures{
-		Mails: r.mails, Delayed: t.delayed, Stops: t.stops, Users: len(r.order), Recipients: r.recipients,
+		Mails: r.mails, Delayed: t.delayed, Stops: t.stops, Users: len(r.users.order), Recipients: r.recipients,
 		Waited:      t.waited,
-		MedianDelay: t.median(), MaxDelay: seconds(t.longest), MostWaiting: t.line.most(),
-		StoppedUsers: t.stoppedUsers, DelayedUsers: t.delayedUsers, Large: t.large, Left: int(t.leftCount),
+		MedianDelay: t.median(), MaxDelay: seconds(t.left.longest), MostWaiting: t.line.most(),
+		StoppedUsers: t.stoppedUsers, DelayedUsers: t.delayedUsers, Large: t.large, Left: int(t.left.count),
 	}
 	if r.mails > 0 {
 		f.DelayedShare = rounded(float64(t.delayed)/float64(r.mails), 1e6)
 	}
-	f.MeanDelay = meanSeconds(t.leftSum, t.leftCount)
-	if len(r.order) > 0 {
-		each := 1 / float64(len(r.order)) / monthsBetween(r.from, r.to)
+	f.MeanDelay = t.left.mean()
+	if len(r.users.order) > 0 {
+		each := 1 / float64(len(r.users.order)) / monthsBetween(r.from, r.to)
 		f.StopsMonthly = rounded(float64(t.stops)*each, 1e6)
 		f.StopsRange = monthly(t.stops, each, 1e6)
 	}
@@ -164,13 +176,6 @@ func monthly(n int, each, digits float64) Interval {
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
-func meanSeconds(ms, n int64) float64 {
-	if n == 0 {
-		return 0
-	}
-	return rounded(float64(ms)/1000/float64(n), 1e3)
-}
-
 // maxDelayPoints is how many points the distribution of delays has at most, about.
 const maxDelayPoints = 100
 
@@ -178,14 +183,14 @@ const maxDelayPoints = 100
 func (t *tally) delays() (all []DelayPoint) {
 	seen, shown := int64(0), int64(0)
 	for slot, n := range t.fine {
-		if seen += int64(n); n == 0 || seen < t.leftCount && maxDelayPoints*(seen-shown) < t.leftCount {
+		if seen += int64(n); n == 0 || seen < t.left.count && maxDelayPoints*(seen-shown) < t.left.count {
 			continue
 		}
 		shown = seen
-		all = append(all, DelayPoint{float64(fineSeconds(slot)), rounded(float64(seen)/float64(t.leftCount), 1e4)})
+		all = append(all, DelayPoint{float64(fineSeconds(slot)), rounded(float64(seen)/float64(t.left.count), 1e4)})
 	}
 	if n := len(all); n > 0 {
-		all[n-1] = DelayPoint{seconds(t.longest), 1}
+		all[n-1] = DelayPoint{seconds(t.left.longest), 1}
 	}
 	return all
 }
@@ -193,21 +198,20 @@ func (t *tally) delays() (all []DelayPoint) {
 // worst are the users who would notice most: stops first, then delayed mails, then the longest delay.
 func (r *Replay) worst() []UserStudy {
 	noticed := []*replayUser{}
-	for _, u := range r.order {
+	for _, u := range r.users.order {
 		if u.delayed > 0 {
 			noticed = append(noticed, u)
 		}
 	}
 	slices.SortFunc(noticed, func(a, b *replayUser) int {
 		return cmp.Or(cmp.Compare(b.stops, a.stops), cmp.Compare(b.delayed, a.delayed),
-			cmp.Compare(b.longest, a.longest), cmp.Compare(a.name, b.name))
+			cmp.Compare(b.left.longest, a.left.longest), cmp.Compare(a.name, b.name))
 	})
 	all := []UserStudy{}
 	for _, u := range noticed[:min(len(noticed), MaxWorst)] {
 		all = append(all, UserStudy{
 			User: u.name, Mails: u.mails, Delayed: u.delayed, Stops: u.stops,
-			MeanDelay: meanSeconds(u.leftSum, u.leftCount),
-			MaxDelay:  seconds(u.longest), Most: u.most,
+			MeanDelay: u.left.mean(), MaxDelay: seconds(u.left.longest), Most: u.most,
 		})
 	}
 	return all

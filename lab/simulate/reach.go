@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"time"
 
 	"weir"
@@ -18,12 +17,12 @@ const (
 	MaxTheftRate  = 100_000 // new recipients in an hour
 )
 
-// Thresholds are what a log is held against where nobody says otherwise.
+// Thresholds are tried on a log by default.
 func Thresholds() []reach.Threshold {
 	return []reach.Threshold{{}, {Share: 2}, {Share: 1}, {Count: 50}, {Count: 100}}
 }
 
-// ReachOptions say what a log is held against.
+// ReachOptions say what is tried on a log.
 type ReachOptions struct {
 	Reach      reach.Options     // the figures are about its threshold
 	Thresholds []reach.Threshold // that are tried beside it; nil: Thresholds
@@ -68,7 +67,7 @@ func (o ReachOptions) with(t reach.Threshold) reach.Options {
 	return r
 }
 
-// A ReachReplay holds a mail log against a reach throttle, under several thresholds at once: Add takes it entry by
+// A ReachReplay runs a mail log through a reach throttle, under several thresholds at once: Add takes it entry by
 // entry, in order, Study tells what would have happened. What is held is never let go, and so does not become known;
 // flags end by themselves. A state of each user is kept, and another one for each threshold that ever flagged them. It
 // is not safe for concurrent use.
@@ -76,14 +75,12 @@ type ReachReplay struct {
 	o       ReachOptions
 	columns []*reachColumn // the threshold of the options first
 	all     *reach.Rules   // for the figures of an hour and a day, whatever the rules look at; nobody is held by them
-	users   map[string]*reachUser
-	order   []*reachUser
-	most    int // users
+	users   users[reachUser]
 	thefts  []*theft
 
-	people   addressed // of a mail
-	from, to time.Time
-	study    *ReachStudy
+	people addressed // of a mail
+	logSpan
+	study *ReachStudy
 }
 
 // A reachColumn is what one threshold does to the log.
@@ -127,7 +124,7 @@ func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &ReachReplay{o: o, users: map[string]*reachUser{}, most: MaxLogUsers}
+	r := &ReachReplay{o: o, users: newUsers[reachUser]()}
 	if o.Thresholds == nil {
 		o.Thresholds = Thresholds()
 	}
@@ -155,26 +152,14 @@ func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
 
 // Add takes the next mail of the log.
 func (r *ReachReplay) Add(e Entry) error {
-	switch {
-	case r.study != nil:
-		return ErrEnded
-	case e.At.Before(earliest) || e.At.After(latest):
-		return fmt.Errorf("%w: %s", ErrTime, e.At.Format(time.RFC3339))
-	case len(e.To) > MaxMailRecipients:
-		return fmt.Errorf("%w: %d", ErrRecipients, len(e.To))
-	case r.to.Sub(e.At) > MaxBackwards:
-		return fmt.Errorf("%w: from %s to %s", ErrOrder, r.to.Format(time.RFC3339), e.At.Format(time.RFC3339))
+	if err := r.check(e, r.study != nil); err != nil {
+		return err
 	}
-	u, err := r.user(e.User)
+	u, err := r.users.find(e.User, func(name string) *reachUser { return &reachUser{name: name} })
 	if err != nil {
 		return err
 	}
-	if r.from.IsZero() || e.At.Before(r.from) {
-		r.from = e.At
-	}
-	if e.At.After(r.to) {
-		r.to = e.At
-	}
+	r.extend(e.At)
 	if err := r.steal(r.to); err != nil {
 		return err
 	}
@@ -197,19 +182,6 @@ func (r *ReachReplay) Add(e Entry) error {
 		}
 	}
 	return r.commit(u, r.to, keys)
-}
-
-func (r *ReachReplay) user(name string) (*reachUser, error) {
-	if u := r.users[name]; u != nil {
-		return u, nil
-	}
-	if len(r.order) >= r.most {
-		return nil, ErrUsers
-	}
-	u := &reachUser{name: strings.Clone(name)} // not the whole line that it may be a part of
-	r.users[u.name] = u
-	r.order = append(r.order, u)
-	return u, nil
 }
 
 // recipients returns the keys of those who are counted, each once.

@@ -57,7 +57,7 @@ func (r *ReachReplay) steal(until time.Time) error {
 
 func (t *theft) start(r *ReachReplay, begin time.Time) error {
 	t.found = slices.Repeat([]int{-1}, len(r.columns))
-	u := r.users[t.User]
+	u := r.users.byName[t.User]
 	if t.User == "" {
 		var err error
 		if u, err = r.victim(t, begin); err != nil {
@@ -126,7 +126,7 @@ func (r *ReachReplay) victim(t *theft, begin time.Time) (*reachUser, error) {
 	learn := r.all.Options().Dynamic.Learn.Std() + r.theftTime()
 	var old []*reachUser
 	t.problem = "nobody had written for long enough by then"
-	for _, u := range r.order {
+	for _, u := range r.users.order {
 		s := u.state(0)
 		if s == nil || begin.Sub(s.Since()) <= learn || r.all.Exempt(u.name) {
 			continue

@@ -51,10 +51,10 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 
 // each is what a flag stands for: so many for 100 users in 30 days.
 func (r *ReachReplay) each() float64 {
-	if len(r.order) == 0 {
+	if len(r.users.order) == 0 {
 		return 0
 	}
-	return 100 / float64(len(r.order)) / monthsBetween(r.from, r.to)
+	return 100 / float64(len(r.users.order)) / monthsBetween(r.from, r.to)
 }
 
 func (r *ReachReplay) monthly(flags int) float64 { return rounded(float64(flags)*r.each(), 1e4) }
@@ -72,7 +72,7 @@ func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 	byCount := func(a, b *reachUser) int {
 		return cmp.Or(cmp.Compare(count(b), count(a)), strings.Compare(a.name, b.name))
 	}
-	all := slices.SortedFunc(slices.Values(r.order), byCount)
+	all := slices.SortedFunc(slices.Values(r.users.order), byCount)
 	for _, u := range all[:min(len(all), maxCurves)] {
 		curves = append(curves, u.curve.drawn(u.name, r.to.Sub(r.from), count(u)))
 	}

@@ -40,7 +40,58 @@ var (
 	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// ReplayOptions say what a log is held against.
+// A logSpan is the time of the entries so far.
+type logSpan struct{ from, to time.Time }
+
+// check returns why an entry cannot be the next.
+func (s *logSpan) check(e Entry, ended bool) error {
+	switch {
+	case ended:
+		return ErrEnded
+	case e.At.Before(earliest) || e.At.After(latest):
+		return fmt.Errorf("%w: %s", ErrTime, e.At.Format(time.RFC3339))
+	case len(e.To) > MaxMailRecipients:
+		return fmt.Errorf("%w: %d", ErrRecipients, len(e.To))
+	case s.to.Sub(e.At) > MaxBackwards:
+		return fmt.Errorf("%w: from %s to %s", ErrOrder, s.to.Format(time.RFC3339), e.At.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (s *logSpan) extend(at time.Time) {
+	if s.from.IsZero() || at.Before(s.from) {
+		s.from = at
+	}
+	if at.After(s.to) {
+		s.to = at
+	}
+}
+
+// users are those of a log, in order of their first mail.
+type users[U any] struct {
+	byName map[string]*U
+	order  []*U
+	most   int
+}
+
+func newUsers[U any]() users[U] { return users[U]{byName: map[string]*U{}, most: MaxLogUsers} }
+
+// find returns a user, who is made at their first mail.
+func (u *users[U]) find(name string, make func(name string) *U) (*U, error) {
+	if one := u.byName[name]; one != nil {
+		return one, nil
+	}
+	if len(u.order) >= u.most {
+		return nil, ErrUsers
+	}
+	name = strings.Clone(name) // not the whole line that it may be a part of
+	one := make(name)
+	u.byName[name] = one
+	u.order = append(u.order, one)
+	return one, nil
+}
+
+// ReplayOptions say what is tried on a log.
 type ReplayOptions struct {
 	Params  outbreak.Params                   // of everybody
 	Of      func(user string) outbreak.Params // of users who have their own; nil: nobody has
@@ -69,8 +120,8 @@ func (o ReplayOptions) Validate() error {
 	return m.Err()
 }
 
-// A Replay holds a mail log against the mail throttle: Add takes it entry by entry, in order, Study tells what would
-// have happened. Each user's clock starts with their first mail, and a stopped user releases all that is held and goes
+// A Replay runs a mail log through the mail throttle: Add takes it entry by entry, in order, Study tells what would have
+// happened. Each user's clock starts with their first mail, and a stopped user releases all that is held and goes
 // on. Every swept value has a state of its own for each user. It is not safe for concurrent use; inside, users are
 // spread over several processors, and the result is the same for any number of them.
 type Replay struct {
@@ -81,18 +132,17 @@ type Replay struct {
 	grid    []int             // … of what the advice chooses from
 
 	seed    maphash.Seed
-	users   map[string]*replayUser
-	order   []*replayUser
+	users   users[replayUser]
 	states  int
-	most    struct{ users, states int }
+	most    int // states
 	spare   chan []uint64
 	workers []*replayWorker
 	running sync.WaitGroup
 	people  addressed // of a mail
 	counted []uint64
 
+	logSpan
 	mails, recipients int
-	from, to          time.Time
 	ended             bool
 	study             *Study
 }
@@ -119,10 +169,9 @@ func NewReplay(o ReplayOptions) (*Replay, error) {
 	}
 	o.Workers = cmp.Or(o.Workers, min(runtime.GOMAXPROCS(0), maxWorkers))
 	r := &Replay{
-		o: o, general: filled(o.Params), seed: maphash.MakeSeed(), users: map[string]*replayUser{},
+		o: o, general: filled(o.Params), seed: maphash.MakeSeed(), users: newUsers[replayUser](), most: MaxStates,
 		spare: make(chan []uint64, 4*o.Workers),
 	}
-	r.most.users, r.most.states = MaxLogUsers, MaxStates
 	r.column(r.general)
 	for _, s := range o.Sweeps {
 		var at []int
@@ -157,17 +206,10 @@ func (r *Replay) column(p outbreak.Params) int {
 
 // Add takes the next mail of the log.
 func (r *Replay) Add(e Entry) error {
-	switch {
-	case r.ended:
-		return ErrEnded
-	case e.At.Before(earliest) || e.At.After(latest):
-		return fmt.Errorf("%w: %s", ErrTime, e.At.Format(time.RFC3339))
-	case len(e.To) > MaxMailRecipients:
-		return fmt.Errorf("%w: %d", ErrRecipients, len(e.To))
-	case r.to.Sub(e.At) > MaxBackwards:
-		return fmt.Errorf("%w: from %s to %s", ErrOrder, r.to.Format(time.RFC3339), e.At.Format(time.RFC3339))
+	if err := r.check(e, r.ended); err != nil {
+		return err
 	}
-	u, err := r.user(e.User)
+	u, err := r.users.find(e.User, r.newUser)
 	if err != nil {
 		return err
 	}
@@ -176,12 +218,7 @@ func (r *Replay) Add(e Entry) error {
 			return err
 		}
 	}
-	if r.from.IsZero() || e.At.Before(r.from) {
-		r.from = e.At
-	}
-	if e.At.After(r.to) {
-		r.to = e.At
-	}
+	r.extend(e.At)
 	people, counted := r.addressees(e.To)
 	r.mails++
 	r.recipients += people
@@ -213,29 +250,20 @@ func (r *Replay) addressees(to []string) (people int, counted []uint64) {
 	return len(r.people.keys), r.counted
 }
 
-func (r *Replay) user(name string) (*replayUser, error) {
-	if u := r.users[name]; u != nil {
-		return u, nil
-	}
-	if len(r.order) >= r.most.users {
-		return nil, ErrUsers
-	}
-	u := &replayUser{name: strings.Clone(name)} // not the whole line that it may be a part of
+func (r *Replay) newUser(name string) *replayUser {
+	u := &replayUser{name: name, number: len(r.users.order)}
 	if r.o.Of != nil {
-		if own := filled(r.o.Of(u.name)); own != r.general {
+		if own := filled(r.o.Of(name)); own != r.general {
 			u.own = &own
 		}
 	}
-	u.number = len(r.order)
-	r.users[u.name] = u
-	r.order = append(r.order, u)
-	return u, nil
+	return u
 }
 
 // hand gives the mails of a user to their worker, to be run. There will be more of them.
 func (r *Replay) hand(u *replayUser) error {
 	if !u.busy {
-		if r.states+len(r.columns) > r.most.states {
+		if r.states+len(r.columns) > r.most {
 			return ErrStates
 		}
 		r.states += len(r.columns)
@@ -272,7 +300,7 @@ func (r *Replay) Study() *Study {
 	if r.ended {
 		return r.study
 	}
-	for _, u := range r.order {
+	for _, u := range r.users.order {
 		if len(u.pending) == 0 && !u.busy {
 			continue
 		}

@@ -86,15 +86,11 @@ func (w *replayWorker) job(j replayJob) {
 // ownColumn returns what holds for a user with parameters of their own where others are tried for everybody: these
 // stay.
 func ownColumn(general, tried, own outbreak.Params) outbreak.Params {
-	choose := func(general, tried int, own *int) {
-		if *own == general {
-			*own = tried
+	for _, s := range sweepables {
+		if s.count != nil && *s.count(&own) == *s.count(&general) {
+			*s.count(&own) = *s.count(&tried)
 		}
 	}
-	choose(general.WorkingSet, tried.WorkingSet, &own.WorkingSet)
-	choose(general.MaxSlack, tried.MaxSlack, &own.MaxSlack)
-	choose(general.MaxMSlack, tried.MaxMSlack, &own.MaxMSlack)
-	choose(general.Stop, tried.Stop, &own.Stop)
 	if own.Every == general.Every {
 		own.Every = tried.Every
 	}
@@ -229,11 +225,10 @@ func (c *columnRun) rest() {
 
 // left counts somebody who leaves the queue by the clock.
 func (c *columnRun) left(waited time.Duration, at int64) {
-	c.t.left(waited)
+	ms := waited.Milliseconds()
+	c.t.leaves(ms)
 	c.t.line.add(at, -1, 0)
 	if c.u != nil {
-		c.u.leftCount++
-		c.u.leftSum += waited.Milliseconds()
-		c.u.longest = max(c.u.longest, waited.Milliseconds())
+		c.u.left.add(delaySum{1, ms, ms})
 	}
 }

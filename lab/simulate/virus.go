@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -33,12 +34,8 @@ type VirusOptions struct {
 
 // WithDefaults returns the options with everything filled in that was left out.
 func (o VirusOptions) WithDefaults() VirusOptions {
-	if o.Rate == 0 {
-		o.Rate = DefaultVirusRate
-	}
-	if o.Recipients == 0 {
-		o.Recipients = 1
-	}
+	o.Rate = cmp.Or(o.Rate, DefaultVirusRate)
+	o.Recipients = cmp.Or(o.Recipients, 1)
 	return o
 }
 
@@ -276,26 +273,19 @@ type VirusRow struct {
 
 // VirusTable is the document's table, with the document's parameters and with p.
 func VirusTable(p outbreak.Params) []VirusRow {
-	var rows []VirusRow
-	for _, row := range []struct {
-		rate    float64
-		what    string
-		passed  int
-		stopped float64
-		passes  [2]int
-		stops   [2]float64
-	}{
-		{455, "Yaha.E", 0, 3, [2]int{1, 2}, [2]float64{2.8, 2.9}},
-		{109, "Lovgate.A", 3, 12, [2]int{1, 2}, [2]float64{11.6, 12.1}},
-		{60, "test", 2, 24, [2]int{1, 2}, [2]float64{21, 22}},
-		{10, "test", 6, 153, [2]int{3, 4}, [2]float64{138, 144}},
-		{5, "test", 6, 301, [2]int{6, 7}, [2]float64{312, 324}},
-		{2, "test", 21, 1204, [2]int{21, 22}, [2]float64{1230, 1260}},
-	} {
-		rows = append(rows, VirusRow{
-			Rate: row.rate, What: row.what, DocumentPassed: row.passed, DocumentStopped: row.stopped,
-			ReferencePassed: row.passes, ReferenceStopped: row.stops,
-		})
+	rows := []VirusRow{
+		{Rate: 455, What: "Yaha.E", DocumentPassed: 0, DocumentStopped: 3, ReferencePassed: [2]int{1, 2},
+			ReferenceStopped: [2]float64{2.8, 2.9}},
+		{Rate: 109, What: "Lovgate.A", DocumentPassed: 3, DocumentStopped: 12, ReferencePassed: [2]int{1, 2},
+			ReferenceStopped: [2]float64{11.6, 12.1}},
+		{Rate: 60, What: "test", DocumentPassed: 2, DocumentStopped: 24, ReferencePassed: [2]int{1, 2},
+			ReferenceStopped: [2]float64{21, 22}},
+		{Rate: 10, What: "test", DocumentPassed: 6, DocumentStopped: 153, ReferencePassed: [2]int{3, 4},
+			ReferenceStopped: [2]float64{138, 144}},
+		{Rate: 5, What: "test", DocumentPassed: 6, DocumentStopped: 301, ReferencePassed: [2]int{6, 7},
+			ReferenceStopped: [2]float64{312, 324}},
+		{Rate: 2, What: "test", DocumentPassed: 21, DocumentStopped: 1204, ReferencePassed: [2]int{21, 22},
+			ReferenceStopped: [2]float64{1230, 1260}},
 	}
 	for i := range rows {
 		row := &rows[i]
