@@ -13,8 +13,7 @@ import (
 // month is what stops are counted in.
 const month = 30 * 24 * time.Hour
 
-// A tally is what is counted under one column. Whole numbers only: then it is all the same in which order they are
-// added up.
+// A tally counts the events of one column. It has whole numbers only, so that the order of adding does not matter.
 type tally struct {
 	delayed, stops, waited     int
 	delayedUsers, stoppedUsers int
@@ -60,7 +59,7 @@ func (t *tally) grow(slots int) {
 	}
 }
 
-// fineSlot is where a number of seconds is counted: each has its own slot up to 128, and then 64 share an octave.
+// fineSlot is the slot of a number of seconds: each has its own up to 128, and then 64 share an octave.
 func fineSlot(seconds uint64) int {
 	if seconds < 128 {
 		return int(seconds)
@@ -69,7 +68,7 @@ func fineSlot(seconds uint64) int {
 	return octave*64 + int(seconds>>octave)
 }
 
-// fineSeconds is the least number of seconds that is counted in a slot.
+// fineSeconds is the least number of seconds of a slot.
 func fineSeconds(slot int) uint64 {
 	if slot < 128 {
 		return uint64(slot)
@@ -93,8 +92,7 @@ func (t *tally) add(o *tally) {
 	t.line.join(&o.line)
 }
 
-// median is the delay that half of those who waited did not exceed, to the second up to two minutes and to 2 % from
-// there on.
+// median is the delay that half of those who waited did not exceed, to the second up to two minutes, and then to 2 %.
 func (t *tally) median() float64 {
 	seen := int64(0)
 	for slot, n := range t.fine {
@@ -105,7 +103,7 @@ func (t *tally) median() float64 {
 	return 0
 }
 
-// found puts together what the workers counted.
+// found adds up what the workers counted.
 func (r *Replay) found() *Study {
 	sums := make([]tally, len(r.columns))
 	for i := range sums {
@@ -143,7 +141,6 @@ func (r *Replay) found() *Study {
 	return s
 }
 
-// figures returns what a column comes to.
 func (r *Replay) figures(t *tally) Figures {
 	f := Figures{
 		Mails: r.mails, Delayed: t.delayed, Stops: t.stops, Users: len(r.users.order), Recipients: r.recipients,
@@ -163,12 +160,12 @@ func (r *Replay) figures(t *tally) Figures {
 	return f
 }
 
-// monthsBetween is how many of 30 days a log has. Less than a day says nothing about a month.
+// monthsBetween is the length of a log in months of 30 days. Less than a day says nothing about a month.
 func monthsBetween(from, to time.Time) float64 {
 	return float64(max(to.Sub(from), 24*time.Hour)) / float64(month)
 }
 
-// monthly is the interval of so many events, each of which stands for so many in a month.
+// monthly is the interval of a number of events, each of which stands for so many in a month.
 func monthly(n int, each, digits float64) Interval {
 	i := poisson(n).times(each)
 	return Interval{rounded(i[0], digits), rounded(i[1], digits)}
@@ -176,10 +173,10 @@ func monthly(n int, each, digits float64) Interval {
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// maxDelayPoints is how many points the distribution of delays has at most, about.
+// maxDelayPoints is about how many points the distribution of delays has at most.
 const maxDelayPoints = 100
 
-// delays is the distribution of delays, to the second up to two minutes and to 2 % from there on.
+// delays is the distribution of delays, with the precision of median.
 func (t *tally) delays() (all []DelayPoint) {
 	seen, shown := int64(0), int64(0)
 	for slot, n := range t.fine {
@@ -195,7 +192,7 @@ func (t *tally) delays() (all []DelayPoint) {
 	return all
 }
 
-// worst are the users who would notice most: stops first, then delayed mails, then the longest delay.
+// worst are the users who would notice most: by stops, then delayed mails, then the longest delay.
 func (r *Replay) worst() []UserStudy {
 	noticed := []*replayUser{}
 	for _, u := range r.users.order {

@@ -2,9 +2,9 @@ package simulate
 
 import "math"
 
-// An Interval is where a rate lies that was seen in a sample: a 95% confidence interval. It tells how much of a figure
-// is chance where it comes from a few users. Events are taken for independent: where one user has many of them, the
-// truth is less certain still.
+// An Interval is a 95% confidence interval of a rate that was seen in a sample. It shows how much of a figure from a
+// few users is chance. Events are taken as independent: where one user has many of them, the truth is less certain
+// still.
 type Interval [2]float64
 
 // z is the quantile of the normal distribution that leaves 2.5% above it.
@@ -21,7 +21,7 @@ func wilson(n, all int) Interval {
 	return Interval{max(0, min(p, middle-half)), min(1, max(p, middle+half))}
 }
 
-// mostExact is up to how many events the interval is exact. Byar's approximation is as good as exact from there on.
+// mostExact is up to how many events the interval is exact. From there on Byar's approximation is as good.
 const mostExact = 100_000
 
 // poisson is the exact interval (Garwood's) of how many events are expected where n were counted.
@@ -44,7 +44,7 @@ func (i Interval) times(f float64) Interval { return Interval{i[0] * f, i[1] * f
 // text writes both ends.
 func (i Interval) text(of func(float64) string) string { return of(i[0]) + " to " + of(i[1]) }
 
-// mean finds the largest mean for which something holds, around n.
+// mean finds the largest mean around n for which a condition holds.
 func mean(holds func(mean float64) bool, n int) float64 {
 	lo, hi := 0.0, float64(n)+10*math.Sqrt(float64(n))+10
 	for range 60 {
@@ -57,8 +57,8 @@ func mean(holds func(mean float64) bool, n int) float64 {
 	return lo
 }
 
-// atMost is how probable it is to count n or fewer where a mean is expected. It sums from the greatest term down, so
-// that little is lost.
+// atMost is the probability of counting n or fewer where a mean is expected. It sums from the greatest term down, for
+// precision.
 func atMost(n int, mean float64) float64 {
 	if mean <= 0 {
 		return 1

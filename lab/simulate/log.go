@@ -44,7 +44,6 @@ var (
 	ErrLogRead = errors.New("the log was read already")
 )
 
-// understood is what is said when a log is none.
 const understood = "understood are CSV with the header time,user,recipients, Postfix's maillog, " +
 	`and lines of JSON such as {"time":"2026-01-02T15:04:05Z","user":"ann","recipients":["bob@example.org"]}, each also compressed with gzip`
 
@@ -111,8 +110,8 @@ type logReader interface {
 	end()
 }
 
-// Entries returns the mails of the log in order of time. An error ends them. Without a single mail the last thing they
-// give is an error, ErrNoMail, which says what was there instead.
+// Entries returns the mails of the log in order of time. An error ends them. A log without a mail ends with ErrNoMail,
+// which says what was there instead.
 func (l *Log) Entries() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		switch {
@@ -233,7 +232,7 @@ func (l *Log) Close() error {
 	return errors.Join(all...)
 }
 
-// noMail says what was in a log in which there was no mail.
+// noMail says what was in a log without mail.
 func (l *Log) noMail() error {
 	info := l.Info()
 	if len(info.Reasons) == 0 {

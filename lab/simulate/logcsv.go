@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A csvReader reads lines of CSV. Which column is which says the header of each file; others are left out.
+// A csvReader reads lines of CSV. The header of each file names the columns; other columns are left out.
 type csvReader struct {
 	log    *Log
 	stamps stamps
@@ -20,7 +20,7 @@ var columns = [3]string{"time", "user", "recipients"}
 func (c *csvReader) file(*logFile) { c.titled = false }
 func (c *csvReader) end()          {}
 
-// header reads the titles of the columns. It reports whether all that matter are there.
+// header reads the titles of the columns. It reports whether all needed ones are there.
 func (c *csvReader) header(line []byte) bool {
 	if len(line) > 1<<16 || !bytes.ContainsRune(line, ',') {
 		return false

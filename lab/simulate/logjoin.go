@@ -10,13 +10,13 @@ import (
 	"weir/identify"
 )
 
-// joinWithin is how long after the acceptance of a mail the log is searched for its recipients. Those who are tried
-// again later were tried before.
+// joinWithin is how long after the acceptance of a mail the log is searched for its recipients. A delivery that is
+// tried later was also tried before.
 const joinWithin = time.Hour
 
-// A joiner makes mails of the lines of a maillog: one for each time that Postfix accepted one, with the time of that
-// and all recipients that later lines name. Mails are given in order of acceptance, each when its last line was read
-// (removed), or joinWithin later.
+// A joiner makes mails of the lines of a maillog: one for each time that Postfix accepted one, with that time and all
+// recipients that later lines name. Mails are given in order of acceptance, each after its last line (removed), or
+// joinWithin later.
 //
 // A content filter hands a mail in a second time, under another id. The line that says so ("queued as") comes before
 // the first mail is removed, and therefore before the second is given: it is then left out.
@@ -46,7 +46,7 @@ type joined struct {
 	done   bool // it has no more lines
 }
 
-// manyJoined is from when on the recipients of a mail are looked up in a map.
+// manyJoined is from how many recipients on a mail has a map of them.
 const manyJoined = 32
 
 func newJoiner(l *Log, o LogOptions) *joiner {
@@ -142,7 +142,7 @@ func (j *joiner) accepted(p postfixLine) *joined {
 	return m
 }
 
-// pickedUp says whose a mail is that was handed in on the machine: "1000 from=<ann>".
+// pickedUp finds the user of a mail that was handed in on the machine: "1000 from=<ann>".
 func (j *joiner) pickedUp(m *joined, text []byte) {
 	uid, _, _ := bytes.Cut(text, []byte(" "))
 	if !j.local || len(uid) == 0 || len(uid) > 10 || len(bytes.Trim(uid, "0123456789")) > 0 {
@@ -153,7 +153,7 @@ func (j *joiner) pickedUp(m *joined, text []byte) {
 	m.server = true
 }
 
-// told reads what a line says of a mail that counts, beside its recipients.
+// told reads what a line says of a mail, beside its recipients.
 func (j *joiner) told(m *joined, p postfixLine) {
 	switch {
 	case begins(p.text, "from=<"):
@@ -173,7 +173,7 @@ func begins(text []byte, with ...string) bool {
 	})
 }
 
-// again leaves a mail out that is another one on its way.
+// again leaves out a mail that is the same as another one, later on its way.
 func (j *joiner) again(first *joined, id []byte) {
 	m := j.byID[string(id)]
 	if m == nil || m == first {
@@ -225,8 +225,7 @@ func (j *joiner) recipient(m *joined, text []byte) {
 	}
 }
 
-// give gives the mails at the front that have no more lines, or whose time is over, and as many as must go when there
-// are too many.
+// give gives the mails at the front that are complete or whose time is over, and as many more as exceed the bounds.
 func (j *joiner) give(all bool) {
 	for len(j.queue) > 0 {
 		m := j.queue[0]

@@ -8,29 +8,29 @@ import (
 )
 
 // How many different moments a timeline tells apart. Where more happens, moments become longer: 2 seconds, 4 … The line
-// of the parameters that were asked about is shown over the day, and has room for half a million recipients who wait,
-// whenever that is. What is tried beside them, dozens of values, only needs the most.
+// of the main parameters is shown over the day, and has room for half a million waiting recipients. The dozens of
+// values tried beside them need only the most.
 const (
 	mainChanges = 1 << 20
 	maxChanges  = 1 << 14
 )
 
-// A timeline is how many recipients wait, of many users together, from moment to moment. It takes changes in any order,
-// so that users may be run one after the other, and in parallel.
+// A timeline is how many recipients of all users wait, from moment to moment. It takes changes in any order, so that
+// users may be run one after the other, and in parallel.
 type timeline struct {
 	changes []change
 	shift   uint // a moment is 1 << shift seconds long
 	bound   int  // at most so many changes; 0: maxChanges
 }
 
-// A change is what happens in one moment: first come and leave by the clock, then a stopped user releases.
+// A change is what happens in one moment: recipients come and leave by the clock, then a stopped user releases.
 type change struct {
 	at       uint32 // in moments since 1970
 	came     int32  // less those who left by the clock
 	released int32
 }
 
-// add notes that recipients came (left, if there are fewer than none), or were released.
+// add notes that recipients came, left (a negative number) or were released.
 func (l *timeline) add(at int64, came, released int) {
 	l.changes = append(l.changes, change{l.moment(at / int64(time.Second)), int32(came), int32(released)})
 	if len(l.changes) >= 2*l.limit() {
@@ -46,9 +46,8 @@ func (l *timeline) limit() int { return cmp.Or(l.bound, maxChanges) }
 // every is how many seconds a moment has.
 func (l *timeline) every() int { return 1 << l.shift }
 
-// tidy puts changes of the same moment together, and makes moments longer until there are no more than there is room
-// for. However often it is called, and whatever was joined before, in the end moments are as long as all changes
-// together need.
+// tidy joins changes of the same moment, and makes moments longer until the changes have room. In the end moments are
+// as long as all changes together need, in whatever order they were added and joined.
 func (l *timeline) tidy() {
 	slices.SortFunc(l.changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	for l.merge(); len(l.changes) > l.limit(); l.merge() {
@@ -56,7 +55,6 @@ func (l *timeline) tidy() {
 	}
 }
 
-// merge puts neighbours of the same moment together.
 func (l *timeline) merge() {
 	kept := l.changes[:0]
 	for _, c := range l.changes {
@@ -77,7 +75,7 @@ func (l *timeline) coarsen(shift uint) {
 	l.shift = shift
 }
 
-// join takes in the changes of another, which is of no use afterwards.
+// join takes the changes of another timeline, which must not be used afterwards.
 func (l *timeline) join(o *timeline) {
 	shift := max(l.shift, o.shift)
 	l.coarsen(shift)

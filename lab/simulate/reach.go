@@ -58,8 +58,7 @@ func (o ReachOptions) Validate() error {
 	return m.Err()
 }
 
-// with returns the throttle with another threshold. One that is no share is a share of nothing, whatever the configured
-// one is against.
+// with returns the throttle with another threshold. A threshold that is no share has nothing to be against.
 func (o ReachOptions) with(t reach.Threshold) reach.Options {
 	r := o.Reach
 	r.Threshold = t
@@ -105,7 +104,7 @@ type reachUser struct {
 	curve              reachCurve
 }
 
-// written is a state that knows everybody the user wrote to, whether they would have been held or not.
+// written is a state that knows everybody the user wrote to, held or not.
 func (u *reachUser) written() *reach.State {
 	if u.everybody != nil {
 		return u.everybody
@@ -197,8 +196,8 @@ func (r *ReachReplay) recipients(to []string) []uint64 {
 	return r.people.keys
 }
 
-// recipientKey is FNV-1a, and then mixed so that every bit depends on all. It is the same everywhere, so that two runs
-// say the same: in a simulation nobody chooses addresses to deceive it, and it needs no secret.
+// recipientKey is FNV-1a, mixed so that every bit depends on all. It is the same in every run. A simulation needs no
+// secret: no recipients are chosen to deceive it.
 func recipientKey(normal string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(normal) {
@@ -216,8 +215,7 @@ func mixed(x uint64) uint64 {
 	return x
 }
 
-// commit gives a mail to all columns. While a user was never flagged under some of them, these know the same of them,
-// and have one state together.
+// commit gives a mail to all columns. The columns that never flagged the user know the same, and share one state.
 func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 	var together []int // columns
 	calm := false      // nobody is new, so nobody is flagged
@@ -279,7 +277,7 @@ func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 	return nil
 }
 
-// noted keeps the figures of the people a user wrote to.
+// noted updates the figures of the people a user wrote to.
 func (u *reachUser) noted(r *ReachReplay, at time.Time) {
 	s := u.written()
 	u.curve.add(at.Sub(r.from), s.Count())
@@ -311,7 +309,7 @@ func cloned(s *reach.State) (*reach.State, error) {
 // maxCurves is how many users the growth is shown of.
 const maxCurves = 8
 
-// Study lets the thieves go on until they are found or the longest window has passed, and tells what was found.
+// Study lets the thieves go on until they are found or the longest window has passed, and returns the result.
 func (r *ReachReplay) Study() (*ReachStudy, error) {
 	if r.study != nil {
 		return r.study, nil
@@ -350,7 +348,7 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 	return s, nil
 }
 
-// each is what a flag stands for: so many for 100 users in 30 days.
+// each is what a flag counts for: so many for 100 users in 30 days.
 func (r *ReachReplay) each() float64 {
 	if len(r.users.order) == 0 {
 		return 0
@@ -362,7 +360,7 @@ func (r *ReachReplay) monthly(flags int) float64 { return rounded(float64(flags)
 
 func (r *ReachReplay) flagsRange(flags int) Interval { return monthly(flags, r.each(), 1e4) }
 
-// listed returns those who were flagged the most, then those with the most recipients, and the curves of these.
+// listed returns the users with the most flags, then with the most recipients, and the curves of the latter.
 func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 	count := func(u *reachUser) float64 {
 		if s := u.written(); s != nil {
@@ -392,7 +390,7 @@ func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 const maxPoints = 64
 
 // A reachCurve is how the recipients of a user grew. When it has too many points, every other one goes, and the next
-// ones have to be twice as far apart.
+// ones must be twice as far apart.
 type reachCurve struct {
 	points []struct{ day, count float32 }
 	apart  float32 // days

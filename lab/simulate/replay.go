@@ -21,8 +21,8 @@ const (
 	MaxStates    = 1 << 24       // users who send a lot, times the values that are tried
 	MaxBackwards = 2 * time.Hour // mails of several servers come in any order, and clocks are put back in autumn
 	maxWorkers   = 64
-	// What is remembered of a user's mails until they are run, in words: a mail takes two, and one for each recipient.
-	// Most users of a log never send so many, and then nothing else is kept of them.
+	// What is kept of a user's mails until they are run, in words: two for a mail, and one for each recipient. Most
+	// users of a log never send so many, and then nothing else is kept of them.
 	maxPending = 256
 )
 
@@ -195,7 +195,7 @@ func NewReplay(o ReplayOptions) (*Replay, error) {
 	return r, nil
 }
 
-// column returns the one that has the parameters. What is tried twice is run once.
+// column returns the column with the parameters. Equal parameters are run once.
 func (r *Replay) column(p outbreak.Params) int {
 	at := slices.Index(r.columns, p)
 	if at < 0 {
@@ -232,8 +232,8 @@ func (r *Replay) Add(e Entry) error {
 	return nil
 }
 
-// addressees returns how many people a mail is to, and the keys of those who are counted. As at a gate somebody who is
-// named twice, in any case, is one.
+// addressees returns how many people a mail is to, and the keys of those who are counted. As at a gate, an address that
+// is named twice, in any case, counts once.
 func (r *Replay) addressees(to []string) (people int, counted []uint64) {
 	r.people.begin(len(to))
 	r.counted = r.counted[:0]
@@ -243,7 +243,7 @@ func (r *Replay) addressees(to []string) (people int, counted []uint64) {
 		if !r.people.add(key) {
 			continue
 		}
-		// Where an address may be the way to somebody else, it is free only if it is listed just so.
+		// An address that may lead to another one is free only if it is listed exactly so.
 		if r.o.Counted == nil || r.o.Counted(address) || outbreak.Routed(written) && r.o.Counted(written) {
 			r.counted = append(r.counted, key)
 		}
@@ -261,7 +261,7 @@ func (r *Replay) newUser(name string) *replayUser {
 	return u
 }
 
-// hand gives the mails of a user to their worker, to be run. There will be more of them.
+// hand gives the mails of a user to their worker. More will follow.
 func (r *Replay) hand(u *replayUser) error {
 	if !u.busy {
 		if r.states+len(r.columns) > r.most {
@@ -296,7 +296,7 @@ func (r *Replay) end() {
 	r.running.Wait()
 }
 
-// Study runs what is left, and tells what was found. What still waits at the end of the log leaves by the clock.
+// Study runs what is left, and returns the result. What still waits at the end of the log leaves by the clock.
 func (r *Replay) Study() *Study {
 	if r.ended {
 		return r.study
@@ -320,7 +320,8 @@ type addressed struct {
 	spare map[uint64]struct{} // seen, of the latest mail to many
 }
 
-// fewRecipients are looked through: emptying a map that was large once takes long, and most mails have one recipient.
+// Up to fewRecipients the keys are searched one by one: most mails have one recipient, and emptying a large map takes
+// long.
 const fewRecipients = 32
 
 func (a *addressed) begin(named int) {

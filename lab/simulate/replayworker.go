@@ -51,9 +51,8 @@ const (
 	wasStopped
 )
 
-// job runs mails of a user, one column after the other: then a state is unpacked once for many mails. States are kept
-// as bytes, because there are as many for each user as values are tried; those of a user who has sent little so far do
-// not exist yet.
+// job runs mails of a user, one column after the other, so that a state is unpacked once for many mails. States are
+// kept as bytes: there are as many for each user as values are tried. Users who have sent little have none yet.
 func (w *replayWorker) job(j replayJob) {
 	u, kept := j.u, j.u.packed
 	if len(j.words) == 0 && len(kept) == 0 {
@@ -83,8 +82,8 @@ func (w *replayWorker) job(j replayJob) {
 	}
 }
 
-// ownColumn returns what holds for a user with parameters of their own where others are tried for everybody: these
-// stay.
+// ownColumn returns the parameters of a user who has some of their own, where others are tried for everybody: their own
+// ones stay.
 func ownColumn(general, tried, own outbreak.Params) outbreak.Params {
 	for _, s := range sweepables {
 		if s.count != nil && *s.count(&own) == *s.count(&general) {
@@ -127,7 +126,7 @@ func (c *columnRun) unpack(b []byte) []byte {
 // pack appends the state to b.
 func (c *columnRun) pack(b []byte) []byte {
 	b = append(b, c.flags)
-	// The length goes before what it is the length of, and is known only then: there is room for the longest.
+	// The length goes before the state, and is known only after it: there is room for the longest.
 	start := len(b) + binary.MaxVarintLen32
 	b = append(b, make([]byte, binary.MaxVarintLen32)...)
 	b, _ = c.s.AppendBinary(b)
@@ -136,7 +135,7 @@ func (c *columnRun) pack(b []byte) []byte {
 	return append(b, state...)
 }
 
-// mails runs some. A mail has its time for a number: so the queue itself knows since when everybody waits.
+// mails runs mails. The number of a mail is its time, so that the queue itself knows how long each recipient waits.
 func (c *columnRun) mails(words []uint64) {
 	for len(words) > 0 {
 		at, n := int64(words[0]), words[1]

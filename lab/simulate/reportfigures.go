@@ -13,7 +13,7 @@ import (
 	"weir/internal/plot"
 )
 
-// A knob is a parameter that may be swept, as the report speaks of it.
+// A knob is a swept parameter, as the report shows it.
 type knob struct {
 	title string // of the axis
 	log   bool
@@ -28,7 +28,7 @@ var knobs = map[string]knob{
 	"rate":        {"rate (recipients a minute)", true, perMinute},
 }
 
-// perMinute is the rate of parameters, or no number where nobody said.
+// perMinute is the rate of parameters, or no number where it is not known.
 func perMinute(p ParamsInfo) float64 {
 	every, err := weir.ParseDuration(p.Period)
 	if err != nil || every <= 0 {
@@ -37,7 +37,7 @@ func perMinute(p ParamsInfo) float64 {
 	return time.Minute.Seconds() / every.Std().Seconds()
 }
 
-// A measure is what a sweep is looked at for.
+// A measure is a figure of a sweep that the report draws.
 type measure struct {
 	id, title, unit string
 	of              func(Figures) float64
@@ -69,7 +69,7 @@ var (
 	}
 )
 
-// figures draws the pictures of the mail throttle: the source's figures 5 to 8 and 13, of the log's own traffic.
+// figures draws the plots of the mail throttle: the source's figures 5 to 8 and 13, of the log's own traffic.
 func (s *Study) figures() []*plot.Plot {
 	find := func(parameter string) Sweep {
 		for _, w := range s.Sweeps {
@@ -95,7 +95,7 @@ func (s *Study) figures() []*plot.Plot {
 	return append(append(plots, s.delays()), s.queue()...)
 }
 
-// meanDelay is measured in whatever unit keeps its numbers short.
+// meanDelay has the unit that keeps its numbers short.
 func meanDelay(w Sweep) measure {
 	most := 0.0
 	for _, p := range w.Points {
@@ -117,7 +117,6 @@ func meanDelay(w Sweep) measure {
 		delayHead, delayRow}
 }
 
-// sweep draws what a parameter does.
 func (s *Study) sweep(w Sweep, m measure, by string) *plot.Plot {
 	k, known := knobs[w.Parameter]
 	if !known {
@@ -168,7 +167,7 @@ func (s *Study) marks(w Sweep, k knob) []plot.Mark {
 	return marks
 }
 
-// saysSweep tells a sweep in a sentence: both ends, and what was used.
+// saysSweep describes a sweep in a sentence: both ends, and what was used.
 func saysSweep(p *plot.Plot, m measure) string {
 	if p.Empty() {
 		return ""
@@ -190,7 +189,7 @@ func saysSweep(p *plot.Plot, m measure) string {
 	return strings.ToUpper(unit[:1]) + unit[1:] + ": " + says + "."
 }
 
-// delays draws how long those had to wait who left by the clock: the empirical distribution.
+// delays draws the distribution of delays of recipients who left by the clock.
 func (s *Study) delays() *plot.Plot {
 	p := &plot.Plot{
 		ID: "delays", Title: "How long they wait",
@@ -240,7 +239,7 @@ func (s *Study) delays() *plot.Plot {
 	return p.Draw()
 }
 
-// timeTicks divides a logarithmic axis of seconds where people divide time.
+// timeTicks divides a logarithmic axis of seconds at round times.
 func timeTicks(a plot.Axis) []plot.Tick {
 	all := []plot.Tick{}
 	for _, v := range []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400} {
@@ -257,8 +256,8 @@ func timeTicks(a plot.Axis) []plot.Tick {
 	return all
 }
 
-// mostWithin returns a delay that most of those delayed stayed below, and how many of them did; 0 where nobody can
-// tell.
+// mostWithin returns a delay that most of those delayed stayed below, and how many of them did; 0 where that is not
+// known.
 func (s *Study) mostWithin() (bound, within float64) {
 	for _, bound := range []float64{60, 120, 300, 600, 1200, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 24 * 3600} {
 		for _, d := range s.Delays {
@@ -279,8 +278,8 @@ const (
 	partLong = 24 * 60 / dayParts
 )
 
-// queue draws how many wait over the day: the most on any day, and the mean, which is so much less that it has a
-// picture of its own.
+// queue draws how many wait over the day: the most on any day, and the mean, which is so much less that it has a plot
+// of its own.
 func (s *Study) queue() []*plot.Plot {
 	var sum, n, most [dayParts]float64
 	for _, q := range s.Queue {
@@ -337,7 +336,7 @@ func (s *Study) queue() []*plot.Plot {
 // halfHour is when a part of the day begins.
 func halfHour(part int) string { return fmt.Sprintf("%d:%02d", part*partLong/60, part*partLong%60) }
 
-// mostCurves is how many users the growth is drawn of, each with a sign of its own.
+// mostCurves is how many users the growth plot shows, each with a sign of its own.
 const mostCurves = 5
 
 // figures draws how many different people users write to.
@@ -431,7 +430,6 @@ func (r *ReachStudy) growth() *plot.Plot {
 	return p
 }
 
-// until returns how many recipients there were by a day.
 func (c ReachCurve) until(day float64) (sum float64) {
 	for i := range min(len(c.Day), len(c.Sum)) {
 		if c.Day[i] <= day*(1+1e-9) && plot.Finite(c.Sum[i]) {

@@ -16,8 +16,8 @@ var sheetHTML string
 
 var sheetPage = template.Must(template.Must(reportPage.Clone()).New("sheet").Parse(sheetHTML))
 
-// A sheet is a report with the parts that every study has: what was found in a sentence, key figures, pictures with
-// their data, and how to read them. Like that of a mail log it is one page of HTML that needs nothing else.
+// A sheet is a report with the parts that every study has: the result in a sentence, key figures, plots with their
+// data, and how to read them. Like that of a mail log it is one page of HTML that needs nothing else.
 type sheet struct {
 	Command  string // that wrote it
 	Title    string

@@ -6,7 +6,7 @@ import (
 	"weir/internal/plot"
 )
 
-// crowdNames are what crowds are called before people.
+// crowdNames are the names of crowds in reports.
 var crowdNames = map[string]string{
 	CrowdDesktop: "people", CrowdPhone: "people on phones", CrowdWithout: "people without scripts", CrowdFlood: "flood",
 	CrowdPaying: "flood that pays",
@@ -66,7 +66,7 @@ func (s *FloodStudy) WriteReport(w io.Writer, o FloodOptions) error {
 	return page.write(w)
 }
 
-// people adds up those who are no flood.
+// people adds up all crowds that are no flood.
 func (s *FloodStudy) people(crowds []FloodCrowd) (all FloodCrowd) {
 	waited := 0.0
 	for _, c := range crowds {
@@ -99,10 +99,10 @@ func (s *FloodStudy) crowdTable() plot.Table {
 	return t
 }
 
-// mostRows is how many rows the data of a course has, about.
+// mostRows is about how many rows the data of a course has.
 const mostRows = 60
 
-// course draws how it went: who was served, with weir and without, and what was asked for.
+// course draws the seconds of the play: who was served, with weir and without, and what was asked for.
 func (s *FloodStudy) course() []*plot.Plot {
 	draw := func(id, title, unit, says string, names []string, of func(FloodPoint) []float64) *plot.Plot {
 		p := &plot.Plot{

@@ -154,7 +154,7 @@ func (s SweepSpec) Validate() error {
 	return m.Err()
 }
 
-// check wants a value to be one that a configuration may have.
+// check requires a value that a configuration may have.
 func (s sweepable) check(v SweepValue) error {
 	switch {
 	case s.rate && v.Every < outbreak.MinPeriod:
@@ -275,5 +275,5 @@ func DefaultSweeps() (all []SweepSpec) {
 	return all
 }
 
-// rounded returns a number with so many parts of one, so that it is written in a few digits.
+// rounded rounds a number to parts of one, so that it has few digits.
 func rounded(v, parts float64) float64 { return math.Round(v*parts) / parts }

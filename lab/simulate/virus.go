@@ -59,9 +59,9 @@ type VirusRange struct {
 	Best  VirusPoint `json:"best"`
 }
 
-// Virus lets a virus send the mail of a user who has been quiet, beginning in every phase of their clock, and both with
-// all their credit and with the credit just spent by a mail of their own. It stops looking after a day, 100,000 mails
-// or a million recipients.
+// Virus lets a virus send mail as a user who has been quiet, beginning in every phase of their clock, both with full
+// credit and with the credit just spent by a mail of their own. It stops after a day, 100,000 mails or a million
+// recipients.
 func Virus(p outbreak.Params, o VirusOptions) (VirusRange, error) {
 	if err := o.Validate(); err != nil {
 		return VirusRange{}, err
@@ -69,7 +69,7 @@ func Virus(p outbreak.Params, o VirusOptions) (VirusRange, error) {
 	return tryVirus(p, o, virusPhases), nil
 }
 
-// tryVirus does so in at most so many phases.
+// tryVirus is Virus with at most so many phases.
 func tryVirus(p outbreak.Params, o VirusOptions, phases int) (all VirusRange) {
 	v := newOutbreaker(p, o.WithDefaults())
 	phases = max(1, min(phases, int(v.p.Every/(50*time.Millisecond))))
@@ -91,7 +91,7 @@ func tryVirus(p outbreak.Params, o VirusOptions, phases int) (all VirusRange) {
 	return all
 }
 
-// add takes one more outbreak in. Those who were never stopped (-1) come last.
+// add adds an outbreak. Those that were never stopped (-1) come last.
 func (r *VirusRange) add(one VirusPoint) {
 	if after := one.StoppedAfter; stopsLater(after, r.Worst.StoppedAfter) {
 		r.Worst.StoppedAfter = after
@@ -109,7 +109,6 @@ func (r *VirusRange) add(one VirusPoint) {
 
 func stopsLater(a, b float64) bool { return b >= 0 && (a < 0 || a > b) }
 
-// An outbreaker lets a virus break out again and again.
 type outbreaker struct {
 	p     outbreak.Params
 	o     VirusOptions
@@ -134,8 +133,7 @@ func newOutbreaker(p outbreak.Params, o VirusOptions) *outbreaker {
 		o.Recipients = min(o.Recipients, p.Recipients) // others are refused, and the gate sees to it
 	}
 	v := &outbreaker{p: p, o: o, gap: time.Duration(float64(time.Minute) / o.Rate)}
-	// All that the user knows, at once: that takes more credit than there is, and is forgotten as soon as their own
-	// parameters hold.
+	// The user writes to all they know at once, with a credit that is forgotten as soon as their own parameters apply.
 	generous := p
 	generous.MaxSlack = outbreak.MaxCredit
 	start := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -144,8 +142,7 @@ func newOutbreaker(p outbreak.Params, o VirusOptions) *outbreaker {
 		v.known = append(v.known, uint64(n)+1)
 		s.Submit(&generous, start, 1, v.known[n:], nil, nil)
 	}
-	// Long enough for all credit to come back, and a whole number of periods, so that the phase is what it is said to
-	// be.
+	// Long enough for all credit to come back, and a whole number of periods, so that the phase is exact.
 	const most = 50 * 365 * 24 * time.Hour
 	credit := time.Duration(min(max(p.MaxSlack, p.MaxMSlack, 0), outbreak.MaxCredit) + 2)
 	quiet := most
@@ -211,7 +208,6 @@ func (v *outbreaker) outbreak(phase time.Duration, spent bool) VirusPoint {
 	return one
 }
 
-// pass counts somebody that a mail of the virus reaches.
 func (one *VirusPoint) pass(key uint64) {
 	if key >= firstOwn {
 		return
@@ -238,7 +234,7 @@ func (v *outbreaker) spend(s *outbreak.State, now time.Time) {
 	s.Submit(&v.p, now, 1, v.keys, nil, nil)
 }
 
-// filled returns parameters with the periods filled in that were left out.
+// filled returns parameters with missing periods filled in.
 func filled(p outbreak.Params) outbreak.Params {
 	if p.Every <= 0 {
 		p.Every = time.Minute
@@ -257,7 +253,7 @@ func DocumentParams() outbreak.Params {
 	}
 }
 
-// A VirusRow is a virus of the document's table: what became of it there, of the reference model, and of ours.
+// A VirusRow is a virus of the document's table: its result there, in the reference model, and with weir.
 type VirusRow struct {
 	Rate             float64    `json:"rate"` // mails a minute
 	What             string     `json:"what"`
