@@ -17,8 +17,8 @@ import (
 )
 
 // A crowd comes from many networks: one /24 of 127.0.0.0/8 after the other, each of which opens some connections before
-// the next one takes its place. It belongs to one play of a scene. Connections may come at the same time, but not while
-// a half begins.
+// the next one takes its place. It belongs to one play of a scene. Its methods may be called at the same time, except
+// begin.
 type crowd struct {
 	crowdPlan
 	seen []atomic.Uint32 // the half in which each network came last
@@ -41,7 +41,7 @@ type crowdPlan struct {
 
 func newCrowd(p crowdPlan) *crowd { return &crowd{crowdPlan: p, seen: make([]atomic.Uint32, p.size)} }
 
-// begin starts a half. Nobody is turned away in shadow.
+// begin starts a half. No connection is turned away in shadow.
 func (c *crowd) begin(atWork bool) {
 	if came := int(c.came.Swap(0)); came > 0 {
 		last := (came-1)/c.lanes*c.lanes + c.lanes - 1 // in the last round, the one that is furthest
@@ -55,7 +55,7 @@ func (c *crowd) begin(atWork bool) {
 	c.inHalf.Store(0)
 }
 
-// next returns where the next connection comes from: each of a network's from another of its addresses.
+// next returns the source of the next connection: each of a network's connections is from another of its addresses.
 func (c *crowd) next() netip.Addr {
 	i := int(c.came.Add(1) - 1)
 	n := c.network(i) % c.size
@@ -91,7 +91,6 @@ func knock(of func(*Stage) *crowd) func(*Stage) (func(context.Context) Result, f
 	}
 }
 
-// networksOf returns how many networks a crowd came from.
 func networksOf(of func(*Stage) *crowd) func(*Stage) Networks {
 	return func(s *Stage) Networks {
 		c := of(s)
@@ -99,7 +98,7 @@ func networksOf(of func(*Stage) *crowd) func(*Stage) Networks {
 	}
 }
 
-// amongOthers is networksOf for a crowd whose networks come to another door, too, and are counted there.
+// amongOthers is networksOf for a crowd whose networks are counted at another door.
 func amongOthers(of func(*Stage) *crowd) func(*Stage) Networks {
 	return func(s *Stage) Networks { return Networks{Half: of(s).inHalf.Load()} }
 }
@@ -113,7 +112,7 @@ func request(ctx context.Context, from netip.Addr, gate string, reset Result) Re
 		return lost(err, reset)
 	}
 	defer conn.Close()
-	// Hanging up with a reset leaves no port behind that waits for a minute, on either side.
+	// Hanging up with a reset leaves no port in TIME_WAIT, on either side.
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", gate); err != nil {
@@ -137,7 +136,7 @@ func lost(err error, reset Result) Result {
 	return Failed
 }
 
-// wideLoopback says why connections cannot come from all of 127.0.0.0/8, or nil. On some systems, loopback is one
+// wideLoopback returns an error where connections cannot come from all of 127.0.0.0/8. On some systems, loopback is one
 // address.
 func wideLoopback() error {
 	l, err := net.Listen("tcp4", "127.200.1.1:0")
@@ -159,7 +158,7 @@ func newLogin() *login {
 }
 
 // attempts returns how a crowd comes to the service next door: from each network so many times at once. The service
-// asks about some networks together.
+// asks about several networks together.
 func attempts(networks, times int, of func(*Stage) (*crowd, *login)) func(*Stage) (func(context.Context) Result,
 	func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {

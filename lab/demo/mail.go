@@ -30,8 +30,8 @@ const (
 	mailLate = time.Second // what people notice
 )
 
-// mailScene: mail of each user reaches different recipients only so fast. A stolen account is slowed at once and
-// stopped within seconds, nothing is lost, and its owner decides what becomes of it. People who write as people do
+// mailScene: the mail of each user reaches new recipients only so fast. A stolen account is slowed at once and stopped
+// within seconds, nothing is lost, and its owner decides what happens to the held mail. People who write as people do
 // notice nothing.
 func mailScene() Scene {
 	at := func(s *Stage) *post { return s.Props.(*post) }
@@ -73,7 +73,7 @@ func mailScene() Scene {
 	}
 }
 
-// thiefTurn: people are there first.
+// thiefTurn lets people come first.
 func thiefTurn(_ bool, half time.Duration) Span { return Span{half * 15 / 100, half} }
 
 // mailAllows: for each stolen account a credit of one, and one for each period that the half touches. Visitors may
@@ -176,7 +176,6 @@ func tellMail(r SceneReport) []string {
 			milliseconds(people.P50), grouped(news.Served), grouped(news.Sent), late, seconds(mailLate.Seconds())))
 }
 
-// tellStolen says what became of the stolen account.
 func tellStolen(r SceneReport, m *Mail) string {
 	if m.Stopped == nil {
 		return fmt.Sprintf("With it, %s of the thief's %s mails got out, and %s waited. In so short a time the "+

@@ -31,8 +31,8 @@ func (p *post) reading() time.Duration {
 	return min(max(p.stage.length/4, readLeast), readMost)
 }
 
-// own is what the owner does: they write some mails while their account is being abused, and act when they have read
-// the notice.
+// own is what the owner does: they write some mails while their account is abused, and act when they have read the
+// notice.
 func (p *post) own(ctx context.Context) Result {
 	t := p.current()
 	if t == nil {
@@ -49,10 +49,9 @@ func (p *post) own(ctx context.Context) Result {
 	return Nothing
 }
 
-// subjects of what the owner writes.
 var subjects = [mailOwn]string{"The minutes of our meeting", "Photos of the children"}
 
-// writeOwn: the owner writes one mail of their own.
+// writeOwn sends one mail of the owner.
 func (p *post) writeOwn(ctx context.Context, t *theft) Result {
 	l := p.newLetter(t.owner, subjects[len(t.own)], "As promised.", p.stranger("colleague"))
 	r, _ := p.send(ctx, t.owner, l, &awaited{theft: t, stay: true, tell: p.tell[forOwner]})
@@ -97,7 +96,7 @@ func (p *post) act(ctx context.Context, t *theft) {
 		strings.Join(commands, ", ")))
 }
 
-// conclude tells how it ended, when what was released has arrived.
+// conclude ends the story when what was released has arrived.
 func (p *post) conclude(t *theft) {
 	d := p.deeds(t)
 	if arrived, _ := p.arrived(t); arrived < d.released {
@@ -135,7 +134,7 @@ func changePassword(ctx context.Context, page, old, fresh string) error {
 	return err
 }
 
-// A notification is a mail of weir's to an owner, as they read it.
+// A notification is a mail of weir to an owner, as they read it.
 type notification struct {
 	answer  bool // to what the owner wrote; otherwise it says that the account is stopped
 	subject string
@@ -149,7 +148,7 @@ var (
 	heldSubject = regexp.MustCompile(`^ +Subject: (.*)$`)
 )
 
-// readNotification reads a mail to an owner; nil for one that needs no action.
+// readNotification reads a mail to an owner. It returns nil for one that needs no action.
 func readNotification(m *mail.Message) *notification {
 	n := &notification{subject: m.Header.Get("Subject"), answer: m.Header.Get("Auto-Submitted") == "auto-replied"}
 	if n.answer {
@@ -179,7 +178,7 @@ func readNotification(m *mail.Message) *notification {
 	return n
 }
 
-// commands returns what the owner answers: their own mails are released, and all the rest deleted.
+// commands returns the owner's answer: their own mails are released, and all the rest deleted.
 func (n *notification) commands(mine map[string]bool) []string {
 	var release, remove []int
 	for i, subject := range n.held {
@@ -199,7 +198,7 @@ func (n *notification) commands(mine map[string]bool) []string {
 	return append(all, "resume")
 }
 
-// ranges writes numbers, which are in order, as people do: 1-3 5.
+// ranges writes sorted numbers as people do: 1-3 5.
 func ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {

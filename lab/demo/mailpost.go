@@ -21,7 +21,7 @@ import (
 	"weir/console"
 )
 
-// Who is told something later.
+// The actors that are told later what became of their mail.
 const (
 	forPeople = iota
 	forNews
@@ -30,10 +30,9 @@ const (
 	forAll
 )
 
-// A telling tells what became of a mail.
 type telling func(Result, time.Duration, time.Time)
 
-// A post is who writes mail in one play of the scene, and where it goes.
+// A post is all writers of one play of the scene, and the server that their mail goes to.
 type post struct {
 	stage  *Stage
 	sink   *sink
@@ -90,12 +89,11 @@ func (p *post) ready() error {
 	return nil
 }
 
-// later returns how an actor of the scene is given how to tell.
+// later returns how an actor of the scene learns what became of its mail.
 func later(at func(*Stage) *post, who int) func(*Stage, func(Result, time.Duration, time.Time)) {
 	return func(s *Stage, tell func(Result, time.Duration, time.Time)) { at(s).tell[who] = tell }
 }
 
-// enter returns how an actor of the scene enters.
 func enter(at func(*Stage) *post, act func(*post, context.Context) Result) func(*Stage) (func(context.Context) Result,
 	func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
@@ -116,7 +114,7 @@ func enterThief(s *Stage) (func(context.Context) Result, func()) {
 	return p.spam, p.finish
 }
 
-// newLetter returns a mail that nobody has written before.
+// newLetter returns a mail with an id of its own.
 func (p *post) newLetter(w *writer, subject, text string, to ...string) *letter {
 	return &letter{id: fmt.Sprintf("%s.%d@here.example", w.name, p.number.Add(1)), subject: subject, text: text,
 		from: w.address(), to: to}
@@ -127,7 +125,7 @@ func (p *post) stranger(kind string) string {
 	return fmt.Sprintf("%s.%d@there.example", kind, p.number.Add(1))
 }
 
-// send sends a mail, and tells when it has arrived everywhere.
+// send sends a mail. a.tell is called when it has arrived everywhere.
 func (p *post) send(ctx context.Context, w *writer, l *letter, a *awaited) (Result, error) {
 	err := submit(ctx, p.stage.MailAddr(), w.name, w.password, l, func() { p.sink.await(l, a) })
 	r := taken(err)
@@ -137,7 +135,6 @@ func (p *post) send(ctx context.Context, w *writer, l *letter, a *awaited) (Resu
 	return r, err
 }
 
-// chat: one of the people writes.
 func (p *post) chat(ctx context.Context) Result {
 	w := <-p.people
 	defer func() { p.people <- w }()
@@ -150,14 +147,14 @@ func (p *post) chat(ctx context.Context) Result {
 	return r
 }
 
-// publish: the newsletter goes to somebody new.
+// publish sends the newsletter to somebody new.
 func (p *post) publish(ctx context.Context) Result {
 	l := p.newLetter(p.news, "Our newsletter", "News.", p.stranger("reader"))
 	r, _ := p.send(ctx, p.news, l, &awaited{tell: p.timely(p.tell[forNews])})
 	return r
 }
 
-// timely counts what comes late.
+// timely counts late mails.
 func (p *post) timely(tell telling) telling {
 	return func(r Result, took time.Duration, at time.Time) {
 		if took > mailLate {
@@ -200,7 +197,7 @@ func (p *post) steal(now time.Time) *theft {
 	return p.theft
 }
 
-// close ends the theft under way. Nothing of it is awaited any more.
+// close ends the theft under way. None of its mail is awaited any more.
 func (p *post) close() {
 	if p.theft == nil {
 		return
@@ -227,14 +224,14 @@ func (d *frontDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}}).ServeHTTP(w, r)
 }
 
-// Where everybody lives. All of it is reserved for examples (RFC 2606).
+// Domains that are reserved for examples (RFC 2606).
 const (
 	mailHost    = "mail.here.example"
 	mailCommand = "weir@" + mailHost
 	mailAdmin   = "admin@here.example"
 )
 
-// A writer is somebody who sends mail over the gate. One mail is under way at a time.
+// A writer sends mail over the gate, one at a time.
 type writer struct {
 	name, password string
 	contact        string // where they are told of held mail
@@ -247,7 +244,6 @@ type writer struct {
 
 func (w *writer) address() string { return w.name + "@here.example" }
 
-// A letter is a mail that is to be sent.
 type letter struct {
 	id, subject, text string
 	from              string
@@ -260,7 +256,7 @@ func (l *letter) String() string {
 		strings.ReplaceAll(l.text, "\n", "\r\n"))
 }
 
-// submit logs in and sends a mail, in a session of its own. loggedIn is called in between: how long it takes counts
+// submit logs in and sends a mail, in a session of its own. loggedIn is called in between: the time of the mail counts
 // from there.
 func submit(ctx context.Context, gate, name, password string, l *letter, loggedIn func()) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -294,7 +290,7 @@ func taken(err error) Result {
 	return Failed
 }
 
-// code returns what the gate has answered, or 0.
+// code returns the code of the gate's answer, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*smtp.SMTPError](err); ok {
 		return e.Code
@@ -302,7 +298,7 @@ func code(err error) int {
 	return 0
 }
 
-// People are at their pace: of a minute here, and not of the clock.
+// The pace of people, by the clock of the scene.
 const (
 	meetEvery   = 2 * mailPeriod // somebody new: the credit for that has come back long before
 	inviteEvery = 5 * mailPeriod // as many at once as come back in that time
@@ -310,7 +306,6 @@ const (
 	knownMost   = 4 // of all the friends that there are: fewer than the working set has room for
 )
 
-// next returns who a person writes to now.
 func (w *writer) next(now time.Time) []string {
 	w.written++
 	if w.written%3 == 0 && now.Sub(w.invited) >= inviteEvery {
@@ -327,7 +322,6 @@ func (w *writer) next(now time.Time) []string {
 	return w.friends[w.last : w.last+1]
 }
 
-// invitees are several at once.
 func (w *writer) invitees() (all []string) {
 	for i := range inviteSize {
 		all = append(all, fmt.Sprintf("%s.guest.%d@there.example", w.name, i+1))

@@ -13,10 +13,10 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// maxLetter bounds what the mail server behind the gate reads of a mail.
+// maxLetter bounds the size of a mail.
 const maxLetter = 1 << 20
 
-// A sink is the mail server behind the gate: whatever arrives there has got out. Safe for concurrent use.
+// A sink is the mail server behind the gate: mail that arrives there has got out. It is safe for concurrent use.
 type sink struct {
 	read func(to string, m *mail.Message) // is given what nobody awaits: notices
 
@@ -24,7 +24,7 @@ type sink struct {
 	awaited map[string]*awaited // by message id
 }
 
-// An awaited is a mail that somebody has written. It is known until it has arrived everywhere.
+// An awaited is a mail of an actor. It is known until it has arrived everywhere.
 type awaited struct {
 	tell  telling // when it has arrived everywhere
 	theft *theft  // that it belongs to, or nil: then it must arrive
@@ -36,7 +36,6 @@ type awaited struct {
 	again int             // how often one has got it once more
 }
 
-// serve starts the server for the time of the scene.
 func (k *sink) serve(s *Stage) (addr string, err error) {
 	l, err := net.Listen("tcp", loopback)
 	if err != nil {
@@ -60,15 +59,13 @@ func (k *sink) await(l *letter, a *awaited) {
 	k.awaited[l.id] = a
 }
 
-// forget takes back what was not sent after all.
 func (k *sink) forget(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.awaited, id)
 }
 
-// drop forgets all mail of a theft, and returns how to tell of it. Without one it is that of others, which should have
-// arrived.
+// drop forgets all mail of a theft, or for nil all other mail, which should have arrived. It returns how to tell of it.
 func (k *sink) drop(t *theft) (lost []telling) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,7 +78,7 @@ func (k *sink) drop(t *theft) (lost []telling) {
 	return lost
 }
 
-// copies returns to how many recipients a mail that stays known has come, and how often once more.
+// copies returns how many recipients have got a mail that stays known, and how often one got it again.
 func (k *sink) copies(id string) (arrived, again int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,7 +88,7 @@ func (k *sink) copies(id string) (arrived, again int) {
 	return 0, 0
 }
 
-// arrived is called for each delivery, before its sender hears that it was taken.
+// arrived is called for each delivery, before it is acknowledged.
 func (k *sink) arrived(to []string, text []byte, at time.Time) error {
 	m, err := mail.ReadMessage(bytes.NewReader(text))
 	if err != nil {
@@ -110,7 +107,7 @@ func (k *sink) arrived(to []string, text []byte, at time.Time) error {
 	return nil
 }
 
-// note notes who a mail has reached, and returns what is to be done when it was the last one.
+// note notes the recipients that a mail has reached. done is not nil for the last one.
 func (k *sink) note(id string, to []string, at time.Time) (done func(), known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -137,7 +134,6 @@ func (k *sink) note(id string, to []string, at time.Time) (done func(), known bo
 	return func() { tell(Served, took, at) }, true
 }
 
-// A delivery is a session with the server behind the gate.
 type delivery struct {
 	sink *sink
 	to   []string

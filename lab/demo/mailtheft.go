@@ -16,7 +16,7 @@ type theft struct {
 	stolen writer // as it was when it was stolen
 	began  time.Time
 
-	// trying is held by each try of the thief: whoever holds it alone knows that none is under way.
+	// trying is held for reading by each try of the thief. To hold it for writing is to know that none is under way.
 	trying sync.RWMutex
 
 	mu       sync.Mutex
@@ -33,7 +33,7 @@ type theft struct {
 	over     bool          // and all of it was told
 }
 
-// receive is called with each mail of weir's to the owner, and returns what is worth telling about it.
+// receive is called with each mail of weir to the owner, and returns notes about it.
 func (t *theft) receive(m *mail.Message, now time.Time) (notes []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,7 +50,7 @@ func (t *theft) receive(m *mail.Message, now time.Time) (notes []string) {
 	return nil
 }
 
-// stop notes that the account is stopped, by whatever shows it first.
+// stop notes that the account is stopped, when something first shows it.
 func (t *theft) stop(now time.Time) (notes []string) {
 	if t.stopped > 0 {
 		return nil
@@ -84,7 +84,7 @@ func (p *post) try(ctx context.Context, t *theft) Result {
 	return r
 }
 
-// heard notes what the thief was told, and returns what is worth telling about it.
+// heard notes the answer to the thief, and returns notes about it.
 func (t *theft) heard(r Result, code int, now time.Time) (notes []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *theft) heard(r Result, code int, now time.Time) (notes []string) {
 	return nil
 }
 
-// is reports whether something is so.
+// is reports whether something is so, under the lock.
 func (t *theft) is(so func(*theft) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,13 +167,12 @@ func (p *post) arrived(t *theft) (arrived, again int) {
 	return arrived, again
 }
 
-// deeds are to how many mails of an account something was done since it was stolen.
+// deeds are how many mails of an account were deleted and released since it was stolen.
 type deeds struct {
 	deleted, released int // by the answer of the owner
 	visitors          int // released by somebody else: a visitor may take part
 }
 
-// deeds reads the audit log.
 func (p *post) deeds(t *theft) (d deeds) {
 	page, err := p.stage.control.Audit(context.Background(), 0, maxEntries)
 	if err != nil {
@@ -195,7 +194,7 @@ func (p *post) deeds(t *theft) (d deeds) {
 	return d
 }
 
-// maxEntries is how much of the audit log is looked at: more than one theft leaves there.
+// maxEntries is how many entries of the audit log are read: more than one theft leaves there.
 const maxEntries = 200
 
 func (p *post) report() *Mail {
@@ -218,7 +217,6 @@ func (p *post) report() *Mail {
 	return m
 }
 
-// report adds what became of a theft.
 func (t *theft) report(m *Mail) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"weir/lab/machine"
 )
 
-// redraw is how often whoever watches is shown something new.
+// redraw is how often the view is drawn.
 const redraw = 200 * time.Millisecond
 
 type play struct {
@@ -27,7 +27,7 @@ type play struct {
 	mail   backlog   // where there is mail
 }
 
-// seen is what the throttles have told.
+// seen is what the status of the throttles showed.
 type seen struct {
 	delayed uint64         // how many requests were held back since the start
 	bloom   *console.Bloom // the Bloom limiter when it was worst, if there is one
@@ -72,7 +72,7 @@ func (p *play) perform(ctx context.Context) (r SceneReport, err error) {
 	return r, nil
 }
 
-// half lets the cast act for a while, or until ctx ends. Everybody finishes what is under way.
+// half lets the cast act for a while, or until ctx ends. The actors finish what is under way.
 func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, error) {
 	if err := p.stage.throttle(on); err != nil {
 		return Half{}, err
@@ -145,14 +145,13 @@ func (p *play) flooded(now time.Time) bool {
 	return slices.ContainsFunc(p.cast, func(a *player) bool { return a.Role == Flood && a.away(now) == 0 })
 }
 
-// tell shows what has happened since.
 func (p *play) tell() {
 	for _, text := range p.stage.noted() {
 		p.show.note(text)
 	}
 }
 
-// watch shows how it goes until the workers have finished.
+// watch draws the view until the workers have finished.
 func (p *play) watch(workers *sync.WaitGroup) {
 	finished := make(chan struct{})
 	go func() {
@@ -174,7 +173,7 @@ func (p *play) watch(workers *sync.WaitGroup) {
 	}
 }
 
-// round is how long a half with an open end goes on before it begins anew, for actors who do not come all the time.
+// round is after how long a half with an open end begins anew, for actors who do not come all the time.
 const round = 30 * time.Second
 
 type player struct {
@@ -184,7 +183,7 @@ type player struct {
 	turn  Span // in this half
 }
 
-// A halfTime says when a half began and how long it takes, or one round of it where the end is open.
+// A halfTime is when a half began and how long it takes, or one round of it where the end is open.
 type halfTime struct {
 	began time.Time
 	takes time.Duration
@@ -265,7 +264,7 @@ type view struct {
 	holds          bool           // something may be held
 }
 
-// A dial shows something that rises and falls.
+// A dial shows a value that rises and falls.
 type dial struct {
 	name, value, unit string
 	history           []float64 // in each of the last seconds, oldest first
@@ -297,7 +296,6 @@ func (p *play) view(now time.Time) view {
 	return v
 }
 
-// dials shows how it is, with the throttle at work or in shadow.
 func (s *strain) dials(on bool, began, now time.Time) []dial {
 	if !s.known {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"weir/internal/tabular"
 )
 
-// A screen draws lines in place: each frame over the one before, in one write, so that nothing flickers. Safe for
+// A screen draws lines in place: each frame over the one before, in one write, so that nothing flickers. It is safe for
 // concurrent use.
 type screen struct {
 	out   io.Writer
@@ -27,14 +27,13 @@ const (
 	escBelow = "\x1b[J" // everything below
 )
 
-// draw puts lines in the place of those drawn before.
 func (s *screen) draw(lines []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	io.WriteString(s.out, s.frame(lines))
 }
 
-// clear takes the lines away and gives the cursor back.
+// clear removes the lines and shows the cursor again.
 func (s *screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +56,7 @@ func (s *screen) above(write func()) {
 	io.WriteString(s.out, s.frame(lines))
 }
 
-// frame returns what turns the lines on the terminal into others.
+// frame returns the text that turns the lines on the terminal into others.
 func (s *screen) frame(lines []string) string {
 	var b strings.Builder
 	if s.lines == nil {
@@ -72,8 +71,8 @@ func (s *screen) frame(lines []string) string {
 	return b.String()
 }
 
-// home returns what brings the cursor to the first of the lines. A terminal that has become narrower has broken them
-// since.
+// home returns the text that moves the cursor to the first of the lines. A terminal that has become narrower has broken
+// some of them.
 func (s *screen) home() string {
 	up, width := 0, max(s.width(), 1)
 	for _, line := range s.lines {
@@ -85,7 +84,7 @@ func (s *screen) home() string {
 	return fmt.Sprintf(escUp, up) + "\r"
 }
 
-// aside writes something else, above the lines.
+// aside writes other text above the lines.
 type aside struct {
 	screen *screen
 	out    io.Writer

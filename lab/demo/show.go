@@ -9,7 +9,7 @@ import (
 	"weir/internal/tabular"
 )
 
-// A show is how people see what happens. All but a screen's warnings is called from one goroutine.
+// A show is how people see what happens. Only the warnings of a screen come from other goroutines.
 type show interface {
 	skip(*Scene, error)                 // a scene cannot be played here
 	open(*Scene, *Stage)                // a scene begins
@@ -20,7 +20,7 @@ type show interface {
 	restore()                           // whatever happened, leave the terminal as it was
 }
 
-// newShow returns how it is shown, and where warnings go so that they do not get into its way.
+// newShow returns the show, and where warnings go so that they do not disturb it.
 func newShow(o Options) (show, io.Writer) {
 	switch {
 	case o.JSON:
@@ -40,7 +40,7 @@ type plain struct {
 	begun  bool       // something stands there already
 }
 
-// apart sets what follows apart from what stands there.
+// apart writes an empty line if something stands there already.
 func (p *plain) apart() {
 	if p.begun {
 		fmt.Fprintln(p.out)
@@ -54,7 +54,6 @@ func (p *plain) skip(scene *Scene, why error) {
 		why.Error())
 }
 
-// heading writes a line, or several where it does not fit into one.
 func (p *plain) heading(text string) {
 	lines := []string{text}
 	if width := p.width(); width > 0 && tabular.Visible(text) > width {
@@ -92,7 +91,7 @@ func (p *plain) draw(view) {}
 
 func (p *plain) note(text string) { io.WriteString(p.out, noted(text, p.width())) }
 
-// noted sets what has happened apart from the rest.
+// noted formats a note.
 func noted(text string, width int) string {
 	var b strings.Builder
 	for i, line := range wrap(text, max(width-4, 0)) {

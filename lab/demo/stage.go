@@ -38,7 +38,7 @@ type Stage struct {
 	Props any
 }
 
-// setStage builds a scene up. A failed one leaves nothing behind.
+// setStage builds a stage. Where it fails, nothing is left behind.
 func setStage(scene *Scene, log *slog.Logger, version string) (*Stage, error) {
 	s := &Stage{quiet: new(atomic.Bool), notes: make(chan string, maxNotes)}
 	if err := s.build(scene, log, version); err != nil {
@@ -146,7 +146,7 @@ func (s *Stage) ControlPath() string { return s.weir.ControlPath() }
 // AtWork reports whether the throttles are at work in this half, and not in shadow.
 func (s *Stage) AtWork() bool { return s.atWork }
 
-// throttle puts all throttles to work, or into shadow, as `weir shadow` does.
+// throttle enforces all throttles, or puts them into shadow, as `weir shadow` does.
 func (s *Stage) throttle(on bool) error {
 	s.quiet.Store(true)
 	defer s.quiet.Store(false)
@@ -162,7 +162,7 @@ func (s *Stage) throttle(on bool) error {
 // status returns how weir is, as `weir status` does.
 func (s *Stage) status() (console.Status, error) { return s.control.Status(context.Background()) }
 
-// quoted writes a path so that a shell reads it as one word.
+// quoted quotes a path for a shell.
 func quoted(path string) string {
 	if strings.IndexFunc(path, special) < 0 {
 		return path

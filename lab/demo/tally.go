@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A tally counts what became of what an actor did, over one half and second by second. Safe for concurrent use.
+// A tally counts the results of an actor, over one half and second by second. It is safe for concurrent use.
 type tally struct {
 	mu      sync.Mutex
 	number  int // of the half
@@ -23,7 +23,6 @@ func (c *counts) add(r Result) {
 	c.become(r)
 }
 
-// become counts what became of something.
 func (c *counts) become(r Result) {
 	switch r {
 	case Served:
@@ -73,7 +72,7 @@ func (r *ring[T]) of(unix int64) (v T) {
 	return v
 }
 
-// add counts one result that took so long, at the time it came.
+// add counts a result that took so long, at the time it came.
 func (t *tally) add(r Result, took time.Duration, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,8 +130,7 @@ func (t *tally) at(unix int64) counts {
 	return t.ring.of(unix)
 }
 
-// rates returns results per second: over the last whole seconds of the half, two at most, or while there is none over
-// all of it.
+// rates returns results per second, over up to two whole seconds of the half or, while there is none, over all of it.
 func (t *tally) rates(began, now time.Time) rates {
 	const last = 2
 	first := began.Unix()
@@ -192,7 +190,7 @@ func (h *histogram) merge(o *histogram) {
 	}
 }
 
-// quantile returns below which duration the share q of all lies, or 0 for an empty histogram.
+// quantile returns the duration below which the share q of all lies, or 0 for an empty histogram.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := max(int64(math.Ceil(q*float64(h.n))), 1)
 	for i, n := range h.buckets {

@@ -121,7 +121,7 @@ func pays(ctx context.Context, p *person, h http.Header) error {
 	return ctx.Err()
 }
 
-// asPhone returns how much longer a phone would have worked, and adds up how long in all.
+// asPhone returns how much longer a phone would have worked, and adds its time to sum.
 func asPhone(p payer.Payment, sum *atomic.Int64) time.Duration {
 	takes := p.Work.Time(p.Algorithm)
 	sum.Add(int64(takes))

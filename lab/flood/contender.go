@@ -18,14 +18,14 @@ import (
 // loopback is where everything listens: a port that the system chooses, out of reach from outside.
 const loopback = "127.0.0.1:0"
 
-// farewell bounds how long taking something down may take.
+// farewell bounds how long it may take to stop something.
 const farewell = 5 * time.Second
 
 // A contender is what stands in front of the service.
 type contender struct {
 	name  string // as people write it
 	title string // as it is shown
-	// find says whether it is here, by its version, or why it is not.
+	// find returns its version, or why it cannot be used here.
 	find func(Options) (version string, err error)
 	// start puts it in front of a service.
 	start func(ctx context.Context, site site) (*standing, error)
@@ -46,7 +46,7 @@ type standing struct {
 	gauge func(context.Context) (Gauge, error)
 }
 
-// A Gauge is how a front sees things at a moment.
+// A Gauge is what a front reports of itself at a moment.
 type Gauge struct {
 	Second  float64 `json:"second"`   // since the end of the warm-up
 	Load    float64 `json:"load"`     // what is asked of the service, in proportion to what it can do
@@ -55,7 +55,7 @@ type Gauge struct {
 	Work    uint64  `json:"work"`     // what it asks for a stamp, in operations
 }
 
-// fronts are all that are compared, in the order in which they are shown.
+// fronts are all contenders, in the order in which they are shown.
 func fronts() []contender { return []contender{nothing(), nginx(), haproxy(), ours()} }
 
 // Fronts lists the names of what can be compared.
@@ -66,7 +66,6 @@ func Fronts() (names []string) {
 	return names
 }
 
-// nothing leaves the service alone.
 func nothing() contender {
 	return contender{
 		name: "none", title: "nothing",
@@ -85,7 +84,7 @@ type stage struct {
 	undo    []func()
 }
 
-// build builds a stage up, where clients may have keys. A failed one leaves nothing behind.
+// build builds a stage. Clients may have keys. Where it fails, nothing is left behind.
 func build(ctx context.Context, f contender, o Options, keyed bool) (*stage, error) {
 	s := &stage{}
 	if err := s.build(ctx, f, o, keyed); err != nil {
@@ -117,7 +116,6 @@ func (s *stage) build(ctx context.Context, f contender, o Options, keyed bool) e
 	return err
 }
 
-// addSolver starts one more solver.
 func (s *stage) addSolver(o Options) (solver, error) {
 	if o.Solver == "" {
 		return newHere(), nil
@@ -130,7 +128,6 @@ func (s *stage) addSolver(o Options) (solver, error) {
 	return away, nil
 }
 
-// strike takes the stage down.
 func (s *stage) strike() {
 	for _, undo := range slices.Backward(s.undo) {
 		undo()
@@ -138,7 +135,7 @@ func (s *stage) strike() {
 	s.undo = nil
 }
 
-// ours is weir as one would run it: stamps with their defaults, and the capacity of the service.
+// ours is weir as an operator would run it: stamps with their defaults, and the capacity of the service.
 func ours() contender {
 	return contender{name: "weir", title: "weir", find: func(o Options) (string, error) { return o.Version, nil },
 		start: startWeir}

@@ -190,7 +190,6 @@ func sceneNames() string {
 // Capacity is how many requests a second the service can serve.
 func (o Options) Capacity() float64 { return float64(o.Concurrent) / o.Work.Seconds() }
 
-// rate is how many requests a second a group asks for.
 func (o Options) rate(g group) float64 {
 	return o.Capacity() * [groups]float64{people: o.People, without: o.Without, flood: o.Times}[g]
 }
@@ -201,7 +200,6 @@ const (
 	fast = 200.0
 )
 
-// sources is how many addresses a flood comes from.
 func (o Options) sources(k Kind) int {
 	each := slow
 	if k == Few {

@@ -12,7 +12,7 @@ import (
 	"weir/internal/tabular"
 )
 
-// pageText is the page: it needs nothing from elsewhere and runs no scripts.
+// pageText is a page without scripts that loads nothing.
 //
 //go:embed page.html.tmpl
 var pageText string
@@ -23,15 +23,13 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"perSecond": func(n int64, seconds float64) string { return number(float64(n)/seconds) + "/s" },
 }).Parse(pageText))
 
-// hue is the class of a cell that says whether something is as it should be.
+// hue is the class of a cell: good, bad or none.
 func hue(c tabular.Cell) string {
 	return map[tabular.Tint]string{tabular.Good: "good", tabular.Bad: "bad"}[c.Tint]
 }
 
-// title writes the head of a column as pages do.
 func title(head string) string { return head[:1] + strings.ToLower(head[1:]) }
 
-// A pageView is what the page shows.
 type pageView struct {
 	*Report
 	Said   string
@@ -87,7 +85,7 @@ func (r *Report) Page(w io.Writer) error {
 	return pageTemplate.Execute(w, v)
 }
 
-// said sums the first flood up in a sentence.
+// said sums up the first flood in a sentence.
 func (r *Report) said() string {
 	if len(r.Floods) == 0 || len(r.Floods[0].Rounds) == 0 {
 		return ""
@@ -100,7 +98,7 @@ func (r *Report) said() string {
 		number(float64(r.Floods[0].Sources)), strings.Join(all, ", "))
 }
 
-// signs are how the points of each front look.
+// signs are the signs of each front's points.
 var signs = map[string]int{"weir": 1, "nginx": 2, "none": 3, "haproxy": 4}
 
 // overTime makes a plot of some seconds, of values from 0 to most with ticks at some of them.
@@ -123,7 +121,6 @@ func overTime(says string, rounds []Round, most float64, text func(float64) stri
 	return p
 }
 
-// span returns the seconds that a round shows.
 func span(rounds []Round) (from, to int) {
 	for _, r := range rounds {
 		if n := len(r.Seconds); n > 0 {
@@ -133,7 +130,7 @@ func span(rounds []Round) (from, to int) {
 	return from, to
 }
 
-// sharePlot shows which share of the people who came in each second was served at last, for every front.
+// sharePlot shows for every front which share of the people who came in each second was served in the end.
 func sharePlot(f *Flood) *plot.Plot {
 	var said []string
 	for i := range f.Rounds {
@@ -161,7 +158,7 @@ func groupBars() []plot.Series {
 		{Name: "people without JavaScript", Class: "without", Bars: true}, {Name: "flood", Class: "flood", Bars: true}}
 }
 
-// servedPlot shows who was served in each second, by group, for one front.
+// servedPlot shows how many of each group were served in each second, for one front.
 func servedPlot(r *Round, capacity float64) *plot.Plot {
 	most, bars := capacity*1.1, groupBars()
 	for _, s := range r.Seconds {
@@ -183,7 +180,7 @@ func servedPlot(r *Round, capacity float64) *plot.Plot {
 	return p.Draw()
 }
 
-// gaugePlot shows one figure that a front tells of itself.
+// gaugePlot shows one figure that a front reports of itself.
 func gaugePlot(r *Round, what string, value func(Gauge) float64, text func(float64) string) *plot.Plot {
 	most := 0.0
 	line := plot.Series{Class: r.Front, Sign: signs[r.Front]}

@@ -50,13 +50,12 @@ type bought struct {
 	left   int // how often it can be used
 }
 
-// A demand is what is to be solved for a stamp.
+// A demand is a challenge, and the client that it is for.
 type demand struct {
 	challenge, id string
 	source        netip.Addr
 }
 
-// run attacks until ctx ends.
 func (p *payer) run(ctx context.Context) {
 	p.change.L = &p.mu
 	defer context.AfterFunc(ctx, func() {
@@ -76,7 +75,7 @@ func (p *payer) run(ctx context.Context) {
 	workers.Wait()
 }
 
-// ask gets puzzles, as a browser: that is told at once what to pay.
+// ask gets puzzles. It asks as a browser, which is told at once what to pay.
 func (p *payer) ask(ctx context.Context, puzzles chan<- demand) {
 	for ctx.Err() == nil {
 		z := demand{source: p.source()}
@@ -100,7 +99,7 @@ func (p *payer) ask(ctx context.Context, puzzles chan<- demand) {
 	}
 }
 
-// idOf returns the cookie with which a front knows its client again.
+// idOf returns the cookie by which a front knows its client.
 func idOf(h http.Header) string {
 	for _, c := range (&http.Response{Header: h}).Cookies() {
 		if c.Name == clientCookie {
@@ -110,7 +109,6 @@ func idOf(h http.Header) string {
 	return ""
 }
 
-// solve is the one core.
 func (p *payer) solve(ctx context.Context, puzzles <-chan demand) {
 	for {
 		select {
@@ -132,7 +130,6 @@ func (p *payer) solve(ctx context.Context, puzzles <-chan demand) {
 	}
 }
 
-// use sends on one connection.
 func (p *payer) use(ctx context.Context) {
 	for {
 		b := p.take(ctx)
@@ -220,7 +217,7 @@ func (p *payer) take(ctx context.Context) *bought {
 	return nil
 }
 
-// back gives a use back that did not count, or throws a stamp away that is not good any more.
+// back gives back a use that did not count, or discards a stamp that is not good any more.
 func (p *payer) back(b *bought, good bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,13 +16,13 @@ import (
 	"weir/lab/peers"
 )
 
-// Limits that the peers' configurations set for an address: what their own documentation has in its examples.
+// Limits of an address in the peers' configurations, as in the examples of their documentation.
 const (
 	addressRate  = 10 // requests a second
 	addressBurst = 20
 )
 
-// A peerConfig is what the template of a peer's configuration knows.
+// A peerConfig is what the template of a peer's configuration is given.
 type peerConfig struct {
 	Listen     string // where it listens
 	Service    string // the address of the service
@@ -82,7 +82,7 @@ func (p peer) front() contender {
 	}
 }
 
-// start puts the peer on a free port. When somebody else was faster there, it tries another.
+// start runs the peer on a free port. Where another process was faster there, it tries another port.
 func (p peer) start(ctx context.Context, at site) (*standing, error) {
 	program, err := machine.Find(p.name)
 	if err != nil {
@@ -117,7 +117,6 @@ func (p peer) once(ctx context.Context, program string, at site) (*standing, err
 	return &standing{address: listen, stop: running.Stop}, nil
 }
 
-// write writes the configuration.
 func (p peer) write(listen string, at site) (string, error) {
 	t, err := template.New(p.name).Option("missingkey=error").Parse(p.template)
 	if err != nil {

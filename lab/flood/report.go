@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Report is what a run has shown.
+// A Report is the result of a run.
 type Report struct {
 	Machine  string    `json:"machine"`
 	Began    time.Time `json:"began"`
@@ -15,7 +15,7 @@ type Report struct {
 	LeftOut  []LeftOut `json:"left_out"` // fronts that could not be compared
 }
 
-// Settings are what was run: rates are requests a second, the capacity that of the service.
+// Settings are the options of a run. Rates are requests a second.
 type Settings struct {
 	Seconds    float64 `json:"seconds"` // that were counted
 	WarmUp     float64 `json:"warm_up_seconds"`
@@ -44,7 +44,7 @@ type Flood struct {
 	Rounds  []Round `json:"rounds"`
 }
 
-// A Round is what was seen with one front.
+// A Round is the result with one front.
 type Round struct {
 	Front   string   `json:"front"`
 	Title   string   `json:"title"`
@@ -66,7 +66,7 @@ type Played struct {
 	Rounds []SceneRound `json:"rounds"`
 }
 
-// A SceneRound is what was seen of a scene with one front.
+// A SceneRound is the result of a scene with one front.
 type SceneRound struct {
 	Front   string  `json:"front"`
 	Title   string  `json:"title"`
@@ -88,7 +88,7 @@ type Part struct {
 	AttackPaid *Stamps `json:"attack_stamps,omitempty"`
 }
 
-// Figures are what became of a group. Offered is the sum of the next four. The times are of those who were served, from
+// Figures are the results of a group. Offered is the sum of the next four. The times are of those who were served, from
 // when they should have come.
 type Figures struct {
 	Offered int64   `json:"offered"`
@@ -110,7 +110,7 @@ type Stamps struct {
 	PhoneMS float64 `json:"phone_ms"`  // and would take on a phone
 }
 
-// A Target is what people should get under a flood, and whether they did.
+// A Target is whether people got what they should under a flood.
 type Target struct {
 	People  bool `json:"people"`
 	Without bool `json:"without"`
@@ -125,7 +125,7 @@ const (
 	withoutTarget = 0.10 // of the capacity, or all of them
 )
 
-// A Second is what happened in one: it began so many seconds after the warm-up.
+// A Second is the result of one second, which began so many seconds after the warm-up.
 type Second struct {
 	At      int     `json:"at"`
 	People  Arrived `json:"people"`
@@ -133,7 +133,7 @@ type Second struct {
 	Flood   Arrived `json:"flood"`
 }
 
-// Arrived is what a second was for a group.
+// Arrived is the result of a second for a group.
 type Arrived struct {
 	Came   int64 `json:"came"`   // in this second
 	Got    int64 `json:"got"`    // of those, how many were served at last
@@ -159,7 +159,7 @@ func (t *tally) report(o Options) Round {
 		Without: r.Without.Offered > 0 && (r.Without.Served == r.Without.Offered ||
 			float64(r.Without.Served) >= withoutTarget*o.Capacity()*o.For.Seconds()),
 	}
-	// A second that the window ends in, or begins in, would be only a part of one.
+	// A second in which the window begins or ends would be only a part of one.
 	warm := int(math.Round(o.WarmUp.Seconds()))
 	for i, s := range t.seconds {
 		of := func(g group) Arrived { return Arrived{s.came[g], s.got[g], s.served[g]} }
@@ -179,7 +179,7 @@ func (t *tally) figures(g group) Figures {
 	return f
 }
 
-// stampsOf sums payments up; nil when nobody paid.
+// stampsOf sums up payments; nil when nobody paid.
 func stampsOf(all []payment) *Stamps {
 	if len(all) == 0 {
 		return nil

@@ -23,11 +23,11 @@ type round struct {
 	workers sync.WaitGroup // for everybody
 }
 
-// lookEvery is how often somebody looks how it goes.
+// lookEvery is how often the progress is looked at.
 const lookEvery = 100 * time.Millisecond
 
-// play lets everybody come until the fate of the last is known who came in time, or ctx ends. watch is called now and
-// then.
+// play lets all clients come until the result of the last is known who came in time, or ctx ends. watch is called now
+// and then.
 func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) error {
 	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), accept: acceptPage,
 		wait: swarmPatience, workers: swarmConnections, tally: r.tally}
@@ -37,11 +37,10 @@ func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) err
 		func(ctx context.Context, c *crowd) { r.arrive(ctx, c, without, 1, r.o.Patient) })
 }
 
-// An actor lets somebody come until ctx ends. It calls waits.Done once, when nobody is to come any more whose
-// fate is counted.
+// An actor lets clients come until ctx ends. It calls waits.Done once, when no more clients come whose result counts.
 type actor func(ctx context.Context, c *crowd)
 
-// perform runs the actors until the fate of the last is known who came in time, or ctx ends.
+// perform runs the actors until the result of the last client is known that came in time, or ctx ends.
 func (r *round) perform(ctx context.Context, watch func(elapsed time.Duration), actors ...actor) error {
 	whole, stop := context.WithCancel(ctx)
 	defer stop()
@@ -82,8 +81,8 @@ const (
 	sessionPause = time.Second
 )
 
-// arrive lets the visitors of a group come at random times, which are the same in every round. Those with several pages
-// to look at are at various of them at the beginning: they have come before it.
+// arrive lets the visitors of a group come at random times, which are the same in every round. Visitors with several
+// pages have begun before the round, so that they are at various pages at its beginning.
 func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patience time.Duration) {
 	over := sync.OnceFunc(r.waits.Done) // nobody is to come any more whose fate is counted
 	defer over()
@@ -104,8 +103,8 @@ func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patien
 	}
 }
 
-// stay lets a visitor look at their pages. They do not wait for one to look at the next: the load does not
-// depend on who is served.
+// stay lets a visitor look at their pages. They do not wait for one before the next, so that the load does not depend
+// on who is served.
 func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages int, patience time.Duration,
 	random *rand.Rand) {
 	over := func() {}
@@ -151,7 +150,7 @@ func (r *round) visit(g group, at time.Duration, counts bool, do func() result) 
 	})
 }
 
-// come lets somebody come at first, and the next after each gap. visit returns what became of that one.
+// come lets a client come at first, and another one after each gap. visit returns the result of one.
 func (r *round) come(ctx context.Context, first time.Duration, gap func() time.Duration,
 	visit func(ctx context.Context, n int, at time.Duration) result) {
 	over := sync.OnceFunc(r.waits.Done)

@@ -8,8 +8,8 @@ import (
 	"weir/lab/machine"
 )
 
-// Run plays every flood with every front that is here, one round after the other. When ctx ends, it returns the rounds
-// that were finished, and why there are not more. Whatever was started is stopped.
+// Run plays every scene with every front that is installed, one round after the other. When ctx ends, it returns the
+// finished rounds and the error of ctx. What it started is stopped.
 func Run(ctx context.Context, o Options) (Report, error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return r, nil
 }
 
-// A found front is one that is here.
+// A found front is installed here.
 type found struct {
 	contender
 	version string
@@ -67,7 +67,7 @@ type rounds struct {
 	progress Progress
 }
 
-// next begins a round, and returns what is told how far it is.
+// next begins a round, and returns what is called with its progress.
 func (t *rounds) next(f found, s Scene, k Kind, expected time.Duration) func(time.Duration) {
 	p := &t.progress
 	p.Round, p.Front, p.Scene, p.Kind, p.Expected = p.Round+1, f.title, s, k, expected
@@ -169,7 +169,7 @@ func (m *meter) look(now time.Duration) {
 	m.ended, m.last = now, done
 }
 
-// use returns how much it did, in proportion to what it could have done.
+// use returns how much it did, as a share of its capacity.
 func (m *meter) use(capacity float64) float64 {
 	if m.ended <= m.began {
 		return 0

@@ -19,8 +19,8 @@ const swarmConnections = 1024
 // swarmPatience is how long a request of a flood may stay unanswered.
 const swarmPatience = 5 * time.Second
 
-// A swarm is a flood. It keeps its connections, sends one request after the other on each, and does nothing with the
-// answers. When all connections wait for an answer it cannot send, and that is counted.
+// A swarm is a flood. It keeps its connections, sends one request after the other on each, and ignores the answers.
+// Requests that it cannot send because all connections wait for an answer are counted.
 type swarm struct {
 	front   string // the address that is flooded
 	rate    float64
@@ -40,8 +40,8 @@ type shot struct {
 	key    int // 0 for none
 }
 
-// run floods from begin on, until ctx ends. What is unanswered then is waited for. over is called when nothing is to
-// come any more that is counted.
+// run floods from begin until ctx ends, and then waits for answers. over is called when no more requests come that
+// count.
 func (s *swarm) run(ctx context.Context, begin time.Time, over func()) {
 	shots := make(chan shot)
 	var workers sync.WaitGroup
@@ -84,7 +84,6 @@ func (s *swarm) aim(ctx context.Context, shots chan<- shot, begin time.Time, ove
 	}
 }
 
-// work sends on one connection.
 func (s *swarm) work(shots <-chan shot, begin time.Time) {
 	c := connection{address: s.front, accept: s.accept, wait: s.wait}
 	defer c.close()
@@ -94,7 +93,7 @@ func (s *swarm) work(shots <-chan shot, begin time.Time) {
 	}
 }
 
-// floodSource returns the address of a source. They are from 10.0.0.0/8.
+// floodSource returns the address of a source, in 10.0.0.0/8.
 func floodSource(i int) netip.Addr {
 	i++
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
@@ -110,7 +109,7 @@ type connection struct {
 	request []byte
 }
 
-// get asks once. A connection that was closed in the meantime is made anew.
+// get asks once. A connection that was closed meanwhile is made anew.
 func (c *connection) get(source netip.Addr, key int) result {
 	kept := c.conn != nil
 	if !kept {
@@ -118,7 +117,7 @@ func (c *connection) get(source netip.Addr, key int) result {
 		if err != nil {
 			return failed
 		}
-		// Hanging up with a reset leaves no port behind that waits for a minute.
+		// Hanging up with a reset leaves no port in TIME_WAIT.
 		_ = conn.(*net.TCPConn).SetLinger(0)
 		c.conn, c.answers = conn, bufio.NewReader(conn)
 	}

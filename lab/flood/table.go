@@ -8,7 +8,7 @@ import (
 	"weir/internal/tabular"
 )
 
-// Lines shows the report to people, in no more than width where that can be done; 0 is no bound.
+// Lines shows the report to people, in no more than width where possible; 0 is no bound.
 func (r *Report) Lines(width int, ink tabular.Ink) []string {
 	s := &r.Settings
 	var lines []string
@@ -81,7 +81,7 @@ func (r *Report) table(f *Flood) *tabular.Table {
 	return t
 }
 
-// name is the front with its version. Ours is the one that is running.
+// name is the front with its version. That of weir is left out: it is the one that runs.
 func (r *Round) name() string { return frontName(r.Front, r.Title, r.Version) }
 
 func frontName(front, title, version string) string {
@@ -100,10 +100,10 @@ func metOrNot(met bool) string {
 	return "not met"
 }
 
-// Half writes within what time half of those who were served were, if there were any.
+// Half writes the median time of those who were served, if there were any.
 func (f Figures) Half() string { return f.within(f.P50) }
 
-// Most writes within what time 95 % of them were.
+// Most writes the 95th percentile of their times.
 func (f Figures) Most() string { return f.within(f.P95) }
 
 func (f Figures) within(ms float64) string {
@@ -113,7 +113,7 @@ func (f Figures) within(ms float64) string {
 	return duration(ms)
 }
 
-// notes are what has to be said about the figures.
+// notes explain the figures.
 func (r *Report) notes() []string {
 	s := &r.Settings
 	var all []string
@@ -166,7 +166,7 @@ const disturbed = 0.1
 // noteWidth is how wide notes are.
 const noteWidth = 100
 
-// percent writes a share. What is not all is never written as all, and what is not nothing never as nothing.
+// percent writes a share. Only all is written as all, and only nothing as nothing.
 func percent(share float64) string {
 	p := math.Round(1000*share) / 10
 	switch {
@@ -208,7 +208,7 @@ func (p *Played) heading() string {
 	}
 }
 
-// about says how it is played, and what should come of it.
+// about says how the scene is played, and what its target is.
 func (p *Played) about() string {
 	service := fmt.Sprintf("A service of %s requests/s.", number(sceneConcurrent/sceneWork.Seconds()))
 	served := fmt.Sprintf("Target: %s served.", percent(sceneTarget))
@@ -230,7 +230,7 @@ func (p *Played) about() string {
 	}
 }
 
-// table shows the figures. So many seconds were counted.
+// table shows the figures of so many seconds.
 func (p *Played) table(seconds float64) *tabular.Table {
 	t := &tabular.Table{Columns: []tabular.Column{
 		{Head: "IN FRONT"},
@@ -303,7 +303,7 @@ func (p *Part) atLeast() string {
 	return ""
 }
 
-// notes are what has to be said about the figures of a scene.
+// notes explain the figures of a scene.
 func (p *Played) notes() (all []string) {
 	for i := range p.Rounds {
 		one := &p.Rounds[i]

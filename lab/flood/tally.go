@@ -15,7 +15,7 @@ const (
 	groups
 )
 
-// A result is what became of somebody who wanted a page.
+// A result is what became of a request for a page.
 type result int
 
 const (
@@ -26,7 +26,7 @@ const (
 	results
 )
 
-// A tally counts what became of those who came before its end. Safe for concurrent use.
+// A tally counts the results of clients that came before its end. It is safe for concurrent use.
 type tally struct {
 	warmUp, end time.Duration // those who come in between are counted in the figures
 
@@ -55,11 +55,10 @@ func newTally(o Options) *tally {
 	return &tally{warmUp: o.WarmUp, end: end, seconds: make([]second, (end+time.Second-1)/time.Second)}
 }
 
-// takes reports whether those who come at a time are counted at all: in the figures, or in the seconds before.
+// takes reports whether clients that come at a time are counted at all: in the figures, or in the seconds before.
 func (t *tally) takes(at time.Duration) bool { return at < t.end }
 
-// add counts somebody who should have asked for a page at a time since the beginning, and what became of it so much
-// later.
+// add counts a client that should have asked for a page at a time since the beginning, and its result so much later.
 func (t *tally) add(g group, at, took time.Duration, r result) {
 	if !t.takes(at) {
 		return
@@ -83,7 +82,7 @@ func (t *tally) add(g group, at, took time.Duration, r result) {
 	}
 }
 
-// pay counts a stamp that was made for somebody who came at a time.
+// pay counts a stamp for a client that came at a time.
 func (t *tally) pay(at time.Duration, p payment) {
 	if at < t.warmUp || !t.takes(at) {
 		return
@@ -99,7 +98,7 @@ func (t *tally) of(g group) Figures {
 	return t.figures(g)
 }
 
-// median returns within what time half of a group were served. Whoever was not served counts with patience.
+// median returns the median time of a group. Clients that were not served count with patience.
 func (t *tally) median(g group, patience time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +109,7 @@ func (t *tally) median(g group, patience time.Duration) time.Duration {
 	return quantile(all, 0.5)
 }
 
-// quantile returns below which value the share q of all lies, or 0 when there are none. It sorts them.
+// quantile returns the value below which the share q of all lies, or 0 when there are none. It sorts them.
 func quantile[T int64 | uint64 | time.Duration](all []T, q float64) T {
 	if len(all) == 0 {
 		return 0

@@ -15,7 +15,7 @@ import (
 	"weir/throttle/stamp"
 )
 
-// What all clients say of themselves, so that it tells nobody apart.
+// What all clients say of themselves, so that it tells none apart.
 const (
 	host       = "service.example"
 	agent      = "Mozilla/5.0"
@@ -36,8 +36,7 @@ const (
 // clientCookie is the id that a front gives to browsers.
 const clientCookie = "weir-client"
 
-// A crowd is people: each with an address, cookies and stamps of their own, all of them over the connections of one
-// proxy.
+// A crowd is people, each with an address, cookies and stamps of their own, over the connections of one proxy.
 type crowd struct {
 	front  string
 	proxy  http.RoundTripper
@@ -97,7 +96,7 @@ func (v *visitor) view(ctx context.Context, at time.Duration) result {
 	}
 }
 
-// try asks once, and pays if that is what it takes. Otherwise it says when to try again.
+// try asks once, and pays if asked to. Otherwise it returns when to try again.
 func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again time.Duration) {
 	req, err := request(ctx, v.front, v.accept, v.source)
 	if err != nil {
@@ -189,10 +188,10 @@ func paymentOf(c stamp.Challenge, took time.Duration) payment {
 	return payment{work: uint64(c.Work), took: took, phone: c.Work.Time(c.Algorithm)}
 }
 
-// metaRefresh is how a page says that it wants to be loaded again.
+// metaRefresh is how a page asks to be loaded again.
 var metaRefresh = regexp.MustCompile(`(?i)<meta\s+http-equiv="?refresh"?\s+content="?\s*(\d+)`)
 
-// pause returns after what time an answer wants to be asked for again: as a browser reads it, or by Retry-After.
+// pause returns when an answer wants to be asked for again: as a browser reads it, or by Retry-After.
 func pause(h http.Header, body []byte, otherwise time.Duration) time.Duration {
 	refresh, _, _ := strings.Cut(h.Get("Refresh"), ";")
 	var meta string
