@@ -70,3 +70,13 @@ func (b Busyness) Others(before Busyness) float64 {
 	whole := b.at.Sub(before.at) * time.Duration(runtime.NumCPU())
 	return max(float64((b.all-before.all)-(b.ours-before.ours))/float64(whole), 0)
 }
+
+// endWithUs asks the system to end a process with the one that started it.
+func endWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
+
+// comeLast lets this thread, and what it starts, run when nobody else wants to. The thread must not be used for
+// anything else.
+func comeLast() {
+	const nicest = 19
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nicest) // on Linux, 0 is the thread
+}
