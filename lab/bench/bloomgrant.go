@@ -151,59 +151,50 @@ const (
 	chunk = 4096 // events that a goroutine takes at a time
 )
 
-// judge shares all events between as many goroutines as there are limiters, which may be the same one. It returns how
-// many events were refused.
+// share divides the events among goroutines, a chunk at a time. from is the number of the first event of a chunk.
+func (f *feed) share(goroutines int, work func(n, from int, events [][4]byte)) {
+	var taken atomic.Int64
+	together(goroutines, func(n int) error {
+		for {
+			from := int(taken.Add(chunk)) - chunk
+			if from >= len(f.events) {
+				return nil
+			}
+			work(n, from, f.events[from:min(from+chunk, len(f.events))])
+		}
+	})
+}
+
+// judge lets each limiter, which may be the same one, judge a part of the events on a goroutine of its own. It returns
+// how many events were refused.
 func (f *feed) judge(limiters ...*careful) int64 {
-	var taken, refused atomic.Int64
-	var group sync.WaitGroup
-	for _, l := range limiters[1:] {
-		group.Go(func() { f.work(l, &taken, &refused) })
-	}
-	f.work(limiters[0], &taken, &refused)
-	group.Wait()
+	var refused atomic.Int64
+	f.share(len(limiters), func(n, from int, events [][4]byte) {
+		var ev weir.Event
+		var a weir.Answer
+		l, now := limiters[n], begin.Add(f.passed+time.Duration(from)*tick)
+		l.care(now)
+		for _, source := range events {
+			now = now.Add(tick)
+			ev.Time, ev.Source = now, netip.AddrFrom4(source)
+			a.Clear()
+			if err := l.Judge(context.Background(), &ev, &a); err != nil || a.Verdict != weir.Admit {
+				refused.Add(1)
+			}
+		}
+	})
 	f.passed += time.Duration(len(f.events)) * tick
 	return refused.Load()
 }
 
-func (f *feed) work(l *careful, taken, refused *atomic.Int64) {
-	ctx, n := context.Background(), int64(0)
-	var ev weir.Event
-	var a weir.Answer
-	for {
-		from := int(taken.Add(chunk)) - chunk
-		if from >= len(f.events) {
-			break
-		}
-		now := begin.Add(f.passed + time.Duration(from)*tick)
-		l.care(now)
-		for _, source := range f.events[from:min(from+chunk, len(f.events))] {
-			now = now.Add(tick)
-			ev.Time, ev.Source = now, netip.AddrFrom4(source)
-			a.Clear()
-			if err := l.Judge(ctx, &ev, &a); err != nil || a.Verdict != weir.Admit {
-				n++
-			}
-		}
-	}
-	refused.Add(n)
-}
-
 // add counts all events by so many goroutines, and decides nothing.
 func (f *feed) add(words []uint64, goroutines int) {
-	var taken atomic.Int64
-	var group sync.WaitGroup
-	for range goroutines {
-		group.Go(func() {
-			for from := 0; from < len(f.events); {
-				from = int(taken.Add(chunk)) - chunk
-				for _, source := range f.events[min(from, len(f.events)):min(from+chunk, len(f.events))] {
-					h := bloom.Key{1, 2}.Hash(bloom.NetworkV4(source, 24))
-					atomic.AddUint64(&words[uint64(uint32(h))*uint64(len(words))>>32], 1)
-				}
-			}
-		})
-	}
-	group.Wait()
+	f.share(goroutines, func(_, _ int, events [][4]byte) {
+		for _, source := range events {
+			h := bloom.Key{1, 2}.Hash(bloom.NetworkV4(source, 24))
+			atomic.AddUint64(&words[uint64(uint32(h))*uint64(len(words))>>32], 1)
+		}
+	})
 }
 
 // limiters are what people write themselves: a golang.org/x/time/rate limiter for each key, made on first use, behind a

@@ -34,7 +34,6 @@ const (
 // within seconds, nothing is lost, and its owner decides what happens to the held mail. People who write as people do
 // notice nothing.
 func mailScene() Scene {
-	at := func(s *Stage) *post { return s.Props.(*post) }
 	rest := func(least, more time.Duration) func(Result) time.Duration {
 		return func(Result) time.Duration { return least + rand.N(more) }
 	}
@@ -49,17 +48,17 @@ func mailScene() Scene {
 		LimitPerSecond: 1 / mailPeriod.Seconds(),
 		Allows:         mailAllows,
 		Setup:          setUpMail,
-		Ready:          func(s *Stage) error { return at(s).ready() },
+		Ready:          func(s *Stage) error { return postOf(s).ready() },
 		Expects:        []string{"a user is stopped"},
 		Cast: []Actor{
-			{Name: "people", Role: People, Workers: mailWriters, Enter: enter(at, (*post).chat),
-				Later: later(at, forPeople), Pause: rest(100*time.Millisecond, 300*time.Millisecond)},
-			{Name: "newsletter", Role: People, Workers: 1, Enter: enter(at, (*post).publish), Later: later(at, forNews),
+			{Name: "people", Role: People, Workers: mailWriters, Enter: enter((*post).chat),
+				Later: later(forPeople), Pause: rest(100*time.Millisecond, 300*time.Millisecond)},
+			{Name: "newsletter", Role: People, Workers: 1, Enter: enter((*post).publish), Later: later(forNews),
 				Pause: rest(60*time.Millisecond, 60*time.Millisecond)},
-			{Name: "owner", Role: People, Workers: 1, Enter: enter(at, (*post).own), Later: later(at, forOwner),
+			{Name: "owner", Role: People, Workers: 1, Enter: enter((*post).own), Later: later(forOwner),
 				Pause: rest(20*time.Millisecond, 10*time.Millisecond)},
 			{Name: "thief", Role: Flood, Workers: mailThieves, Enter: enterThief,
-				Later: later(at, forThief), Turn: thiefTurn, Pause: rest(thief*8/10, thief*2/10)},
+				Later: later(forThief), Turn: thiefTurn, Pause: rest(thief*8/10, thief*2/10)},
 		},
 		Try: func(s *Stage) []string {
 			return []string{
@@ -67,7 +66,7 @@ func mailScene() Scene {
 				fmt.Sprintf("weir user list --control %s", quoted(s.ControlPath())),
 			}
 		},
-		Mail:   func(s *Stage) *Mail { return at(s).report() },
+		Mail:   func(s *Stage) *Mail { return postOf(s).report() },
 		Tell:   tellMail,
 		Checks: checkMail,
 	}

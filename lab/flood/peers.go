@@ -22,20 +22,6 @@ const (
 	addressBurst = 20
 )
 
-// A peerConfig is what the template of a peer's configuration is given.
-type peerConfig struct {
-	Listen     string // where it listens
-	Service    string // the address of the service
-	Folder     string // for whatever it writes
-	Concurrent int    // the capacity of the service
-	PerSecond  int
-	Twice      int // of Concurrent
-	Line       int // how many may wait for the service: half a second's worth
-	Rate       int // of an address, per second
-	Burst      int
-	TenSeconds int // what an address may send in that time
-}
-
 // A peer is a front that is a program with a configuration.
 type peer struct {
 	name, title string
@@ -124,10 +110,12 @@ func (p peer) write(listen string, at site) (string, error) {
 	}
 	var text bytes.Buffer
 	perSecond := max(int(math.Round(at.Capacity())), 1)
-	err = t.Execute(&text, peerConfig{Listen: listen, Service: at.service, Folder: at.folder, Concurrent: at.Concurrent,
-		PerSecond: perSecond,
-		Twice:     2 * at.Concurrent, Line: max(perSecond/2, 1), Rate: addressRate, Burst: addressBurst,
-		TenSeconds: 10 * addressRate})
+	err = t.Execute(&text, map[string]any{
+		"Listen": listen, "Service": at.service, "Folder": at.folder, "Concurrent": at.Concurrent,
+		"PerSecond": perSecond, "Twice": 2 * at.Concurrent, // of Concurrent
+		"Line": max(perSecond/2, 1),                                                // how many may wait for the service: half a second's worth
+		"Rate": addressRate, "Burst": addressBurst, "TenSeconds": 10 * addressRate, // of an address
+	})
 	file := filepath.Join(at.folder, p.name+".conf")
 	return file, errors.Join(err, os.WriteFile(file, text.Bytes(), 0o600))
 }

@@ -62,20 +62,14 @@ func (r *Report) table(f *Flood) *tabular.Table {
 	}}
 	for i := range f.Rounds {
 		one := &f.Rounds[i]
-		hue := func(met bool) tabular.Tint {
-			if met {
-				return tabular.Good
-			}
-			return tabular.Bad
-		}
 		t.Rows = append(t.Rows, []tabular.Cell{
 			tabular.Tinted(tabular.Head, one.name()),
-			tabular.Tinted(hue(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()),
+			tabular.Tinted(met(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()),
 			tabular.Text(one.People.Most()),
-			tabular.Tinted(hue(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()),
+			tabular.Tinted(met(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()),
 			tabular.Text(one.Without.Most()),
 			tabular.Text(number(float64(one.Flood.Served)/r.Settings.Seconds) + "/s"), tabular.Text(percent(one.Use)),
-			tabular.Tinted(hue(one.Target.Met()), one.Target.String()),
+			tabular.Tinted(met(one.Target.Met()), one.Target.String()),
 		})
 	}
 	return t
@@ -92,6 +86,14 @@ func frontName(front, title, version string) string {
 }
 
 func (t Target) String() string { return metOrNot(t.Met()) }
+
+// met is the colour of a target.
+func met(is bool) tabular.Tint {
+	if is {
+		return tabular.Good
+	}
+	return tabular.Bad
+}
 
 func metOrNot(met bool) string {
 	if met {
@@ -253,10 +255,7 @@ func (p *Played) table(seconds float64) *tabular.Table {
 	}
 	for i := range p.Rounds {
 		one := &p.Rounds[i]
-		hue := tabular.Bad
-		if one.Met {
-			hue = tabular.Good
-		}
+		hue := met(one.Met)
 		name, target := tabular.Tinted(tabular.Head, frontName(one.Front, one.Title, one.Version)),
 			tabular.Tinted(hue, metOrNot(one.Met))
 		if p.Scene != Payer {

@@ -2,9 +2,7 @@
 
 package machine
 
-import (
-	"syscall"
-)
+import "syscall"
 
 // A Busyness is not known on other systems.
 type Busyness struct{}
