@@ -56,8 +56,8 @@ func oneGrant(t *trial) []figure {
 	allocs := allocations(sides[0]) / uint64(n)
 	noneRefused(refused)
 	ratio := float64(times[1]) / float64(times[0])
-	return []figure{{fmt.Sprintf("Bloom limiter, one grant, %d sources, table for %d attackers, against x/time/rate in "+
-		"256 shards", million, grantAttackers), "≥ 13 × faster, 0 allocations",
+	return []figure{{fmt.Sprintf("Bloom limiter, one grant, %d sources, table for %d attackers, against x/time/rate "+
+		"in 256 shards", million, grantAttackers), "≥ 13 × faster, 0 allocations",
 		fmt.Sprintf("%.1f × (%.0f ns against %.0f ns), %d allocations%s", ratio, each(times[0], n), each(times[1], n),
 			allocs, busy), ratio >= 13 && allocs == 0}}
 }

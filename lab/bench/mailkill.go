@@ -72,8 +72,8 @@ func killing(t *trial) []figure {
 		return figures
 	}
 	check(err)
-	add(fmt.Sprintf("mails acknowledged before an fsync of what has them was complete, of %d (a trace of system calls; "+
-		"one in five in a file)", traced), early)
+	add(fmt.Sprintf("mails acknowledged before an fsync of what has them was complete, of %d (a trace of system "+
+		"calls; one in five in a file)", traced), early)
 	return figures
 }
 

@@ -88,6 +88,7 @@ func run(quick, write bool, only string) error {
 		id string
 		figure
 	}
+	yes := map[bool]string{true: "yes", false: "**no**"}
 	var results []result
 	for _, r := range rows {
 		if only != "" && !slices.Contains(strings.Split(only, ","), r.id) {
@@ -112,7 +113,7 @@ func run(quick, write bool, only string) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "#\tmeasure\ttarget\tfigure\tmet")
 	for _, r := range results {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, yes(r.met))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, yes[r.met])
 	}
 	if err := w.Flush(); err != nil || !write || only != "" { // only the whole table is written
 		return err
@@ -120,16 +121,9 @@ func run(quick, write bool, only string) error {
 	var page strings.Builder
 	fmt.Fprintf(&page, resultsHead, machine.Describe())
 	for _, r := range results {
-		fmt.Fprintf(&page, "| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, yes(r.met))
+		fmt.Fprintf(&page, "| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, yes[r.met])
 	}
 	return os.WriteFile("lab/bench/RESULTS.md", []byte(page.String()), 0o644)
-}
-
-func yes(met bool) string {
-	if met {
-		return "yes"
-	}
-	return "**no**"
 }
 
 const resultsHead = `# Results

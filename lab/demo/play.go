@@ -253,7 +253,6 @@ func (a *player) work(ctx context.Context, act func(context.Context) Result) {
 
 // A view is a scene at one moment, for the live table.
 type view struct {
-	scene, story   string
 	on             bool          // the throttle is at work
 	elapsed, total time.Duration // of the scene; a total of 0 is an open end
 	left           time.Duration // of the half without the throttle
@@ -281,7 +280,7 @@ type row struct {
 }
 
 func (p *play) view(now time.Time) view {
-	v := view{scene: p.scene.Name, story: p.scene.Story, on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
+	v := view{on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
 		rule: p.scene.Rule, bloom: p.seen.bloom,
 		dials: append(p.strain.dials(p.on, p.began, now), p.mail.dials(p.began, now)...), holds: p.scene.holds()}
 	if !p.on {

@@ -42,12 +42,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Out == nil {
-		o.Out = io.Discard
-	}
-	if o.Err == nil {
-		o.Err = io.Discard
-	}
+	o.Out, o.Err = cmp.Or(o.Out, io.Discard), cmp.Or(o.Err, io.Discard)
 	if o.Width == nil {
 		o.Width = func() int { return 80 }
 	}

@@ -21,8 +21,8 @@ import (
 // are real, and this machine does a fraction of the work. The flood asks for several times as much as the service can
 // do. The part of it that pays has enough phones to fill the service, until the work has doubled some times.
 //
-// The work doubles while the load lasts, and ends with it: that can be seen in seconds. Steered by the wait of those who
-// paid, as by default, it would stay up for half a minute in case the flood comes again.
+// The work doubles while the load lasts, and ends with it: that can be seen in seconds. Steered by the wait of those
+// who paid, as by default, it would stay up for half a minute in case the flood comes again.
 const (
 	stampPlaces = 8
 	stampWork   = 80 * time.Millisecond

@@ -100,7 +100,8 @@ func (s *stage) build(ctx context.Context, f contender, o Options, keyed bool) e
 		return err
 	}
 	s.undo = append(s.undo, func() { os.RemoveAll(folder) })
-	s.service = machine.NewService("<!doctype html><title>The service</title><p>Hello from the service.\n", o.Concurrent,
+	s.service = machine.NewService("<!doctype html><title>The service</title><p>Hello from the service.\n",
+		o.Concurrent,
 		o.Queue, o.Work, false)
 	address, stop, err := machine.Serve(s.service)
 	if err != nil {
@@ -156,7 +157,8 @@ console: {listen: "off"}
 log: {level: error, access: "off"}
 `
 
-// keyed turns ourConfig into that of the README: each key has its limit, and clients without one are counted by address.
+// keyed turns ourConfig into that of the README: each key has its limit, and clients without one are counted by
+// address.
 var keyed = strings.NewReplacer("  throttles: [stamps]\n", `  account: ["header:`+keyHeader+`"]
   throttles: [plans, stamps]
 `, "throttles:\n  stamps", `throttles:

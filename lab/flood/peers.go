@@ -113,7 +113,8 @@ func (p peer) write(listen string, at site) (string, error) {
 	err = t.Execute(&text, map[string]any{
 		"Listen": listen, "Service": at.service, "Folder": at.folder, "Concurrent": at.Concurrent,
 		"PerSecond": perSecond, "Twice": 2 * at.Concurrent, // of Concurrent
-		"Line": max(perSecond/2, 1),                                                // how many may wait for the service: half a second's worth
+		// how many may wait for the service: half a second's worth
+		"Line": max(perSecond/2, 1),
 		"Rate": addressRate, "Burst": addressBurst, "TenSeconds": 10 * addressRate, // of an address
 	})
 	file := filepath.Join(at.folder, p.name+".conf")

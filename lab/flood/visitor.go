@@ -206,8 +206,8 @@ func pause(h http.Header, body []byte, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// A caller is a program such as curl or the client library of an API. It neither pays nor keeps cookies and tickets, and
-// asks for no pages.
+// A caller is a program such as curl or the client library of an API. It neither pays nor keeps cookies and tickets,
+// and asks for no pages.
 type caller struct {
 	front  string
 	proxy  http.RoundTripper

@@ -1,5 +1,5 @@
-// Package simulate lets operators look before they throttle: it runs a mail log, a virus or a flood through the mechanisms
-// of weir, and tells who would have been delayed, stopped, flagged or refused.
+// Package simulate lets operators look before they throttle: it runs a mail log, a virus or a flood through the
+// mechanisms of weir, and tells who would have been delayed, stopped, flagged or refused.
 //
 //	log -> Entries, in order -> Replay: a state per parameter and user, in one pass -> Study -> table, JSON, Report
 //

@@ -121,8 +121,8 @@ func (o ReplayOptions) Validate() error {
 	return m.Err()
 }
 
-// A Replay runs a mail log through the mail throttle: Add takes it entry by entry, in order, Study tells what would have
-// happened. Each user's clock starts with their first mail, and a stopped user releases all that is held and goes
+// A Replay runs a mail log through the mail throttle: Add takes it entry by entry, in order, Study tells what would
+// have happened. Each user's clock starts with their first mail, and a stopped user releases all that is held and goes
 // on. Every swept value has a state of its own for each user. It is not safe for concurrent use; inside, users are
 // spread over several processors, and the result is the same for any number of them.
 type Replay struct {
