@@ -29,8 +29,8 @@ const (
 	far        = 50    // times the limit is far over it
 )
 
-// innocents is B4: the share of innocent networks refused, against the formula. Everything is simulated and nothing is
-// timed: the keys, the order and the clock are fixed, so that the figures are the same on every machine.
+// innocents is B4: the share of innocent networks refused, against the formula. It is a simulation with fixed keys,
+// order and clock, so that the figures are the same on every machine.
 func innocents(t *trial) (figures []figure) {
 	var points []*flood
 	for _, k := range []int{3, 5, 7} {
@@ -118,7 +118,7 @@ func attacker(n int) bloom.Network {
 	return bloom.NetworkV4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}, 32)
 }
 
-// innocent returns the network of somebody who has never asked before.
+// innocent returns a network that has never asked before.
 func innocent(n int) bloom.Network {
 	return bloom.NetworkV4([4]byte{byte(n>>24) | 128, byte(n >> 16), byte(n >> 8), byte(n)}, 32)
 }

@@ -28,7 +28,7 @@ const (
 
 const million = 1_000_000
 
-// begin is a time as clocks give it, with a monotonic reading.
+// begin is a time with a monotonic reading, as clocks give it.
 var begin = time.Now()
 
 // oneGrant is B1: one event of a source among a million that keep to their limit, against a golang.org/x/time/rate
@@ -62,8 +62,8 @@ func oneGrant(t *trial) []figure {
 			allocs, busy), ratio >= 13 && allocs == 0}}
 }
 
-// twoGrants is B2: the events of B1 by two goroutines against one. What two goroutines could do at best is measured
-// too: with a limiter for each, they share nothing. And the cost of sharing alone: a keyed hash and one addition in as
+// twoGrants is B2: the events of B1 by two goroutines against one. For comparison, the best that two goroutines could
+// do: with a limiter for each, they share nothing. And the cost of sharing alone: a keyed hash and one addition in as
 // much memory. A table that fits into the nearest caches of one core is fastest for a single goroutine; so there is a
 // larger one too.
 func twoGrants(t *trial) (figures []figure) {
@@ -129,7 +129,7 @@ func network(n int) (a [4]byte) {
 	return a
 }
 
-// draw returns where events come from, each from one of so many networks at random.
+// draw returns the sources of events, each from one of so many networks at random.
 func draw(seed uint64, networks, events int) [][4]byte {
 	r := rand.New(rand.NewPCG(seed, seed))
 	who := make([][4]byte, events)
@@ -139,7 +139,7 @@ func draw(seed uint64, networks, events int) [][4]byte {
 	return who
 }
 
-// A feed brings the same events again and again.
+// A feed gives the same events again and again.
 type feed struct {
 	events [][4]byte
 	passed time.Duration // goes on from round to round
@@ -234,5 +234,5 @@ func allowNetwork(l *limiters[uint32], source [4]byte, now time.Time) bool {
 	return l.allow(network, uint64(network), now)
 }
 
-// each is the part of one in the time of n, in nanoseconds.
+// each is the time of one of n, in nanoseconds.
 func each(d time.Duration, n int) float64 { return float64(d.Nanoseconds()) / float64(n) }

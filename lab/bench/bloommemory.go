@@ -63,7 +63,7 @@ func heapOfSources(t *trial) (figures []figure) {
 	return figures
 }
 
-// heap is the memory of everything that is in use.
+// heap is the memory that is in use.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC() // what the first one found to have finalizers

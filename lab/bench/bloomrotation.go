@@ -114,7 +114,7 @@ func (b *bucket) take(now time.Duration, rate, burst float64) bool {
 // the time (16), the neighbours in the order (8), a slot of the hash table (8).
 const forgetfulBytes = 32
 
-// forgetful is a map of buckets of bounded size. When it is full, the one that was not used for longest goes.
+// forgetful is a map of buckets of bounded size. When it is full, the least recently used one goes.
 type forgetful struct {
 	rate, burst float64
 	index       map[uint32]int32
@@ -154,7 +154,6 @@ func (f *forgetful) allow(source uint32, now time.Duration) bool {
 	return e.take(now, f.rate, f.burst)
 }
 
-// unlink takes an entry out of the order.
 func (f *forgetful) unlink(i int32) {
 	e := &f.entries[i]
 	f.entries[e.older].newer, f.entries[e.newer].older = e.newer, e.older
@@ -163,7 +162,6 @@ func (f *forgetful) unlink(i int32) {
 	}
 }
 
-// link makes an entry the newest.
 func (f *forgetful) link(i int32) {
 	e := &f.entries[i]
 	if len(f.entries) == 1 {

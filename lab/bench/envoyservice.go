@@ -27,7 +27,7 @@ import (
 	"weir/lab/peers"
 )
 
-// What Envoys ask in Q8.
+// The requests of Q8.
 const (
 	envoyConnections = 16
 	envoyKeys        = 1000

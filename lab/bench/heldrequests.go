@@ -197,7 +197,7 @@ func (a *arrivals) serve() {
 	}
 }
 
-// read takes one request, which is small enough to come in one piece, and answers it.
+// read reads one request, which is small enough to come in one piece, and answers it.
 func (a *arrivals) read(fd int, buffer []byte) {
 	n, err := unix.Read(fd, buffer)
 	if errors.Is(err, unix.EAGAIN) {

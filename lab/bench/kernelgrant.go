@@ -15,12 +15,12 @@ import (
 	"weir/throttle/bloom"
 )
 
-// inKernel is B5: the program in the kernel on a SYN, by test run, with a million made-up sources: within their limit,
-// and over it. The peer is a token bucket for each source in an LRU hash of a million entries. Tables of two sizes: the
-// default, and one of 2 MB.
+// inKernel is B5: the program in the kernel on a SYN, by test run, with a million sources: within their limit, and over
+// it. The peer is a token bucket for each source in an LRU hash of a million entries. There are tables of two sizes:
+// the default, and one of 2 MB.
 func inKernel(t *trial) (figures []figure) {
 	const sources = 1 << 20
-	// long enough that a slice is not mostly about what the others left in the caches
+	// long enough that what others left in the caches matters little
 	slice, rounds := uint32(1_000_000), 11
 	if t.quick {
 		slice, rounds = 10_000, 1
@@ -81,8 +81,8 @@ func sameAnswers(t *trial) []figure {
 		err == nil}}
 }
 
-// peopleUnderSYNs is B9: people connect while SYNs of few networks come at a fixed rate, with the limiter in shadow
-// and enforced. The networks are namespaces, which only tests make, so the benchmark of gate/xdpgate plays it.
+// peopleUnderSYNs is B9: people connect while SYNs of few networks come at a fixed rate, with the limiter in shadow and
+// enforced. The networks are namespaces, which only tests make, so the benchmark of gate/xdpgate plays it.
 func peopleUnderSYNs(t *trial) (figures []figure) {
 	out, err := t.goTest("./gate/xdpgate", "-run", "^$", "-bench", "^BenchmarkPeople$", "-benchtime", "1x")
 	if err != nil {
@@ -115,7 +115,7 @@ func peopleUnderSYNs(t *trial) (figures []figure) {
 	return figures
 }
 
-// A peopleRound is what one part of the benchmark has measured, by unit.
+// A peopleRound is the result of one part of the benchmark, by unit.
 type peopleRound map[string]float64
 
 func peopleRounds(out string) map[string]peopleRound {

@@ -73,7 +73,7 @@ func (t *trial) traceAcknowledged(binary, folder string, mails int) (early []str
 	return early
 }
 
-// tooEarly says what is missing among the calls before an acknowledgement.
+// tooEarly returns what is missing among the calls before an acknowledgement, or "".
 func tooEarly(calls []call, acknowledged int, subject string, filed bool) string {
 	log := sqlite.File + "-wal>"
 	// synced finds a sync that began after one line and was complete before another.

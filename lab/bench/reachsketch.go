@@ -20,7 +20,7 @@ func contacts(known bool) *reach.Rules {
 	return try(reach.Options{Over: reach.Flag, Known: known, Newcomers: 1_000_000}.Rules())
 }
 
-// writer is a user who has written to so many, and their keys.
+// writer is a user who has written to so many recipients, and the keys of these.
 func writer(r *reach.Rules, n int, seed uint64) (*reach.State, []uint64) {
 	draw, keys := rand.New(rand.NewPCG(seed, uint64(n))), make([]uint64, n)
 	for i := range keys {

@@ -23,10 +23,10 @@ import (
 	"weir/throttle/stamp"
 )
 
-// when is the time of everything here: stamps are given the time.
+// when is the time of all measurements of stamps and mail, which are given the time.
 var when = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// question is what the benchmarks of stamps ask for.
+// question is the challenge that the benchmarks of stamps ask for.
 func question(w stamp.Work) stamp.Ask {
 	return stamp.Ask{Work: w, Lifetime: 5 * time.Minute, Client: "c-1234567890abcdef",
 		Message: stamp.ID("GET", "https://example.com/", "")}
@@ -72,7 +72,7 @@ func issuing(t *trial) []figure {
 		fmt.Sprintf("%.2f × (%.0f ns)", ratio, each(times[0], n)), ratio <= 1.2}}
 }
 
-// refusing is S2, accepting S3: stamps that are worth nothing, and stamps that are good, on one core.
+// refusing is S2, accepting S3: bad stamps, and good ones, on one core.
 func refusing(t *trial) []figure {
 	rounds, n := 11, 200_000
 	if t.quick {
@@ -125,7 +125,7 @@ func accepting(t *trial) []figure {
 		fmt.Sprintf("%.0f k/s", rate/1e3), rate >= 300e3}}
 }
 
-// duplicates is S6: a million times the same stamp, from all sides at once.
+// duplicates is S6: the same stamp a million times, from all sides at once.
 func duplicates(t *trial) []figure {
 	const sides = 16
 	each := 1_000_000 / sides
@@ -202,9 +202,9 @@ func logarithms(*trial) []figure {
 	}
 }
 
-// steering is S7: the load becomes ten-fold at once, from clients that pay whatever is asked as long as their
-// processors can. Simulated in steps of a millisecond, with the real throttle and the real lanes: how long until the
-// stamped lane is back at its target, and how long after the end nothing is asked any more.
+// steering is S7: the load becomes ten-fold at once, from clients that pay what is asked as long as their processors
+// can. Simulated in steps of a millisecond, with the real throttle and the real lanes: how long until the stamped lane
+// is back at its target, and how long after the end nothing is asked any more.
 func steering(*trial) []figure {
 	back, dormant, peak := tenfold()
 	return []figure{
@@ -233,7 +233,7 @@ type journey struct {
 	ends time.Time
 }
 
-// A lane is what S7 simulates.
+// A lane is the simulation of S7.
 type lane struct {
 	now     time.Time
 	lanes   *admission.Lanes
@@ -315,7 +315,7 @@ func (s *lane) arrive(work stamp.Work) {
 	}
 }
 
-// settle ends what is done, and begins what was called.
+// settle ends requests that are done, and begins those that were called.
 func (s *lane) settle() {
 	for len(s.inside) > 0 && !s.inside[0].ends.After(s.now) {
 		s.lanes.Settle(s.inside[0].hold, weir.Outcome{Time: s.now, Done: true})

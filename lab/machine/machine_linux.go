@@ -74,8 +74,7 @@ func (b Busyness) Others(before Busyness) float64 {
 // endWithUs asks the system to end a process with the one that started it.
 func endWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
 
-// comeLast lets this thread, and what it starts, run when nobody else wants to. The thread must not be used for
-// anything else.
+// comeLast gives this thread, and what it starts, the lowest priority. The thread must not be used for anything else.
 func comeLast() {
 	const nicest = 19
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nicest) // on Linux, 0 is the thread
