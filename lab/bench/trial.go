@@ -73,7 +73,7 @@ func attempt(f func()) (err error) {
 	return nil
 }
 
-// context ends when bench is interrupted. Whoever uses it can clean up before bench ends.
+// context ends when bench is interrupted. A row that uses it can clean up before bench ends.
 func (t *trial) context() context.Context {
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	t.cleanup(release)

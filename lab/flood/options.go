@@ -41,7 +41,7 @@ var Scenes = []Scene{UnderFlood, AfterFlood, Keys, Payer}
 type Options struct {
 	// For is how long visitors come whose fate is counted, in each round. Default 12s.
 	For time.Duration
-	// WarmUp is how long they come before. Default 8s: by then everybody has settled down.
+	// WarmUp is how long they come before. Default 8s: by then the load is steady.
 	WarmUp time.Duration
 	// Scenes to play. Default: all.
 	Scenes []Scene

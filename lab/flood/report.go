@@ -82,7 +82,7 @@ type SceneRound struct {
 type Part struct {
 	Beside  string  `json:"beside"`  // who else was there
 	Clients Figures `json:"clients"` // that the scene is about
-	// of all of them; whoever was not served counts with the patience of people
+	// of all of them; those who were not served count with the patience of people
 	MedianMS   float64 `json:"median_ms"`
 	Times      float64 `json:"times,omitempty"`  // the median, in proportion to that of the first part
 	Attack     Figures `json:"attack"`           // the flood, the invented keys or the payer

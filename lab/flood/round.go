@@ -19,8 +19,8 @@ type round struct {
 	tally  *tally
 	begin  time.Time
 
-	waits   sync.WaitGroup // for those whose fate is counted, and for whoever may still send one of them
-	workers sync.WaitGroup // for everybody
+	waits   sync.WaitGroup // for clients whose result counts, and for actors that may still send some
+	workers sync.WaitGroup // for all of them
 }
 
 // lookEvery is how often the progress is looked at.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Busyness is how long the processors have worked: for everybody, and for us.
+// A Busyness is how long the processors have worked: for all processes, and for ours.
 type Busyness struct {
 	at        time.Time
 	all, ours time.Duration

@@ -27,7 +27,7 @@ type Task struct {
 	Env     []string       // in addition to that of this process
 	Log     io.Writer      // what it writes; nil keeps the end of it, for errors
 	Talks   bool           // it is spoken to, over Process.In and Process.Out
-	Last    bool           // it gets what everybody else leaves over of the processors
+	Last    bool           // it runs when no other process wants the processor
 	Quit    syscall.Signal // asks it to end; SIGTERM if 0
 }
 

@@ -1,5 +1,5 @@
-// Package peers has the configurations of the programs that weir is measured against, as templates: what somebody
-// would write who knows these programs well. docs/flood.md explains them.
+// Package peers has the configurations of the programs that weir is measured against, as templates: what an expert of
+// these programs would write. docs/flood.md explains them.
 package peers
 
 import _ "embed"

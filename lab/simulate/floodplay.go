@@ -67,8 +67,8 @@ type visit struct {
 
 // A defence is what stands in front of the service.
 type defence interface {
-	arrive(*visit)                       // somebody comes, or comes again
-	leave(*visit)                        // somebody's patience is over
+	arrive(*visit)                       // a client comes, or comes again
+	leave(*visit)                        // the patience of a client is over
 	done(*visit)                         // the service has done its work
 	early(next time.Duration) (did bool) // does what falls due before that
 }

@@ -336,7 +336,7 @@ func (a *addressed) begin(named int) {
 	a.seen = a.spare
 }
 
-// add reports whether somebody was not among them yet.
+// add reports whether a recipient is new among them.
 func (a *addressed) add(key uint64) bool {
 	if a.seen == nil {
 		if slices.Contains(a.keys, key) {

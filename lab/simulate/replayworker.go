@@ -211,18 +211,18 @@ func (c *columnRun) tick(now time.Time) {
 		}
 	}
 	if !one {
-		c.s.Tick(&c.p, now, nil) // one clock may earn credit while somebody waits for the other
+		c.s.Tick(&c.p, now, nil) // one clock may earn credit while recipients wait for the other
 	}
 }
 
-// rest lets everybody leave who still waits.
+// rest lets all recipients leave that still wait.
 func (c *columnRun) rest() {
 	if len(c.s.Waiting()) > 0 {
 		c.tick(latest.AddDate(50, 0, 0))
 	}
 }
 
-// left counts somebody who leaves the queue by the clock.
+// left counts a recipient that leaves the queue by the clock.
 func (c *columnRun) left(waited time.Duration, at int64) {
 	ms := waited.Milliseconds()
 	c.t.leaves(ms)

@@ -14,7 +14,7 @@ import (
 const (
 	MaxVirusRate       = 60_000 // mails a minute
 	MaxVirusRecipients = outbreak.MaxRecipients
-	virusDay           = 24 * time.Hour // whoever is not stopped by then never is
+	virusDay           = 24 * time.Hour // a virus that is not stopped by then never is
 	virusMails         = 100_000        // … or after so many, for one that is fast
 	virusRecipients    = 1_000_000      // … or recipients, for one that writes to many
 	virusEffort        = 200_000        // recipients in all, over all phases of the clock
@@ -82,7 +82,7 @@ func tryVirus(p outbreak.Params, o VirusOptions, phases int) (all VirusRange) {
 		all.add(v.outbreak(step*time.Duration(i), false))
 		all.add(v.outbreak(step*time.Duration(i), true))
 	}
-	// Of a slow clock no phase may have been near enough to the tick for somebody to leave by it.
+	// With a slow clock, no phase may have been near enough to the tick for a recipient to leave by it.
 	if last := time.Duration(first.StoppedAfter*float64(time.Second)) + v.gap; first.StoppedAfter >= 0 && last < every {
 		for i := range min(phases, 100) {
 			all.add(v.outbreak(every-last*time.Duration(i+1)/100, false))
