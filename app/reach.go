@@ -152,7 +152,7 @@ func figureOf(v reach.Verdict) weir.Figure {
 }
 
 // Rules lists the rules that answers name: the windows, and the throttle itself where no window decides.
-func (*reachDesk) Rules() []string {
+func (*reachJudge) Rules() []string {
 	rules := []string{"reach"}
 	for _, w := range reach.Windows {
 		rules = append(rules, w.String())

@@ -34,6 +34,8 @@ type Options struct {
 	Relay string
 	// Who may log in (AUTH PLAIN and LOGIN, without TLS), and their passwords. Default: nobody.
 	Users map[string]string
+	// Where its own folder is made. Default: where the system keeps temporary files.
+	Folder string
 }
 
 // An Instance is a Postfix that runs. Its methods may be called from several goroutines.
@@ -93,7 +95,7 @@ func Run(o Options) (*Instance, error) {
 		return nil, fmt.Errorf("%s: %w", lacking, errors.ErrUnsupported)
 	}
 	// Not a test's own folder, into which its owner alone may look: most of Postfix runs as somebody else.
-	folder, err := os.MkdirTemp("", "weir-postfix")
+	folder, err := os.MkdirTemp(o.Folder, "weir-postfix")
 	if err != nil {
 		return nil, err
 	}

@@ -3,12 +3,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"time"
 
 	"weir"
@@ -31,69 +29,55 @@ const (
 	far        = 50    // times the limit is far over it
 )
 
-// innocents is B4: the share of innocent networks refused, against the formula. Everything is simulated and nothing is
-// timed: the keys, the order and the clock are fixed, so that the figures are the same on every machine.
-func innocents(o options) ([]figure, error) {
+// innocents is B4: the share of innocent networks refused, against the formula. It is a simulation with fixed keys,
+// order and clock, so that the figures are the same on every machine.
+func innocents(t *trial) (figures []figure) {
 	var points []*flood
 	for _, k := range []int{3, 5, 7} {
 		for _, p := range []float64{0.001, 0.01, 0.05} {
 			f := &flood{k: k, lines: floodLines, times: far, probes: 2 * million}
 			f.attackers = int(math.Round(bloom.Attackers(k, f.limiters(), math.Pow(p, 1/float64(k)))))
 			if p < 0.01 {
-				f.probes = 4 * million // few are refused; the more must ask
+				f.probes = 4 * million // few are refused, so more must ask
 			}
 			points = append(points, f)
 		}
 	}
-	// One point again, with attackers that are not so far over their limit: the tokens that come in every unit of time
-	// are theirs a tenth of it later, and until then somebody else may have them. The formula is for attackers that are
-	// quicker than that.
+	// One point again, with attackers that are not so far over their limit. They take the tokens of a unit of time a
+	// tenth of it later, and until then others may have them. The formula is for attackers that are quicker than that.
 	mild := *points[4]
 	mild.times = 10
 	points = append(points, &mild)
-	if o.quick {
+	if t.quick {
 		points = points[4:5]
 		points[0].probes = million / 10
 	}
-	var group sync.WaitGroup
-	errs := make([]error, len(points))
-	for i, f := range points {
-		group.Go(func() { errs[i] = f.run() })
-	}
-	group.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
+	together(len(points), func(i int) error { return points[i].run() })
 
-	var figures []figure
 	csv := "attackers,k,lines,times,probes,formula,measured\n"
 	for _, f := range points {
 		ratio, target, least := f.measured/f.formula, "≤ 1.05", 0.
 		if f.times >= far {
 			target, least = "0.95 to 1.05", 0.95
 		}
-		figures = append(figures, figure{
-			what: fmt.Sprintf("innocent networks refused, measured / formula, k = %d, %d attackers at %d × their "+
-				"limit, %d limiters, %d probes",
-				f.k, f.attackers, f.times, f.limiters(), f.probes),
-			target: target,
-			got:    fmt.Sprintf("%.3f (%.3f %% / %.3f %%)", ratio, 100*f.measured, 100*f.formula),
-			met:    ratio <= 1.05 && ratio >= least,
-		})
+		figures = append(figures, figure{fmt.Sprintf("innocent networks refused, measured / formula, k = %d, %d "+
+			"attackers at %d × their limit, %d limiters, %d probes", f.k, f.attackers, f.times, f.limiters(), f.probes),
+			target, fmt.Sprintf("%.3f (%.3f %% / %.3f %%)", ratio, 100*f.measured, 100*f.formula),
+			ratio <= 1.05 && ratio >= least})
 		csv += fmt.Sprintf("%d,%d,%d,%d,%d,%.6g,%.6g\n", f.attackers, f.k, f.lines, f.times, f.probes, f.formula,
 			f.measured)
 	}
-	if o.write && !o.quick {
-		return figures, os.WriteFile("lab/bench/bloomcollateral.csv", []byte(csv), 0o644)
+	if t.write && !t.quick {
+		check(os.WriteFile("lab/bench/bloomcollateral.csv", []byte(csv), 0o644))
 	}
-	return figures, nil
+	return figures
 }
 
 func (f *flood) limiters() int64 { return int64(f.lines) * bloom.Lanes }
 
-// run plays the flood. Attackers ask in turns, so often that each is at so many times its limit. Evenly spread between
-// their events somebody asks who never did before and never will again. The innocent take up to 70 % of what the
-// attackers leave, which is why the limiters hold a burst: they must not refuse each other.
+// run plays the flood. Attackers ask in turns, each at so many times its limit. Evenly spread between their events,
+// innocent networks ask once each. They take up to 70 % of what the attackers leave. The limiters hold a burst so that
+// innocent networks do not refuse each other.
 func (f *flood) run() error {
 	const burst = 20 // of each limiter, which gets 1 in every second
 	s, err := bloom.Fit(weir.Rate{Count: int64(f.k), Per: time.Second}, int64(burst*f.k), f.k, 1)
@@ -134,7 +118,7 @@ func attacker(n int) bloom.Network {
 	return bloom.NetworkV4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}, 32)
 }
 
-// innocent returns the network of somebody who has never asked before.
+// innocent returns a network that has never asked before.
 func innocent(n int) bloom.Network {
 	return bloom.NetworkV4([4]byte{byte(n>>24) | 128, byte(n >> 16), byte(n >> 8), byte(n)}, 32)
 }

@@ -19,7 +19,7 @@ import (
 	"weir/throttle/bloom"
 )
 
-// What the limiters of B1 to B3 are configured for. Nobody comes near the limit.
+// The configuration of the limiters of B1 to B3. No source comes near the limit.
 const (
 	grantRate      = 1000 // a second
 	grantBurst     = 1000
@@ -28,20 +28,16 @@ const (
 
 const million = 1_000_000
 
-// begin is a time as clocks give it, with a monotonic reading.
+// begin is a time with a monotonic reading, as clocks give it.
 var begin = time.Now()
 
 // oneGrant is B1: one event of a source among a million that keep to their limit, against a golang.org/x/time/rate
 // limiter for each source in a map of 256 shards. Both are given the time, and the same sources in the same order.
-func oneGrant(o options) ([]figure, error) {
+func oneGrant(t *trial) []figure {
 	const n = million
-	l, err := grantLimiter(grantAttackers)
-	if err != nil {
-		return nil, err
-	}
-	peer := newNetworkLimiters(grantRate, grantBurst)
+	l, peer := grantLimiter(grantAttackers), newLimiters[uint32](grantRate, grantBurst)
 	for i := range million { // every source is known before the first round
-		peer.allow(netip.AddrFrom4(network(i)), begin)
+		allowNetwork(peer, network(i), begin)
 	}
 	f := feed{events: draw(1, million, n)}
 	now, refused := begin, int64(0)
@@ -50,76 +46,67 @@ func oneGrant(o options) ([]figure, error) {
 		func() {
 			for _, source := range f.events {
 				now = now.Add(tick)
-				if !peer.allow(netip.AddrFrom4(source), now) {
+				if !allowNetwork(peer, source, now) {
 					refused++
 				}
 			}
 		},
 	}
-	times, busy := grantTimes(o, sides...)
+	times, busy := t.grantTimes(sides...)
 	allocs := allocations(sides[0]) / uint64(n)
-	if refused > 0 {
-		return nil, errors.New("a source that keeps to its limit was refused")
-	}
+	noneRefused(refused)
 	ratio := float64(times[1]) / float64(times[0])
-	return []figure{{
-		what: fmt.Sprintf("Bloom limiter, one grant, %d sources, table for %d attackers, against x/time/rate in "+
-			"256 shards", million, grantAttackers),
-		target: "≥ 13 × faster, 0 allocations",
-		got: fmt.Sprintf("%.1f × (%.0f ns against %.0f ns), %d allocations%s", ratio, each(times[0], n),
-			each(times[1], n), allocs, busy),
-		met: ratio >= 13 && allocs == 0,
-	}}, nil
+	return []figure{{fmt.Sprintf("Bloom limiter, one grant, %d sources, table for %d attackers, against x/time/rate "+
+		"in 256 shards", million, grantAttackers), "≥ 13 × faster, 0 allocations",
+		fmt.Sprintf("%.1f × (%.0f ns against %.0f ns), %d allocations%s", ratio, each(times[0], n), each(times[1], n),
+			allocs, busy), ratio >= 13 && allocs == 0}}
 }
 
-// twoGrants is B2: the events of B1 by two goroutines against one. What two goroutines could do at best is measured
-// too: with a limiter for each, they share nothing. And what sharing costs by itself: a keyed hash and one addition in
-// as much memory. A table that fits into the nearest caches of one core is quickest for one goroutine alone; so there
-// is a larger one too.
-func twoGrants(o options) ([]figure, error) {
-	var figures []figure
+// twoGrants is B2: the events of B1 by two goroutines against one. For comparison, the best that two goroutines could
+// do: with a limiter for each, they share nothing. And the cost of sharing alone: a keyed hash and one addition in as
+// much memory. A table that fits into the nearest caches of one core is fastest for a single goroutine; so there is a
+// larger one too.
+func twoGrants(t *trial) (figures []figure) {
 	for _, attackers := range []int64{grantAttackers, 412_000} {
 		var l [3]*careful
 		for i := range l {
-			var err error
-			if l[i], err = grantLimiter(attackers); err != nil {
-				return nil, err
-			}
+			l[i] = grantLimiter(attackers)
 		}
 		f := feed{events: draw(1, million, million)}
 		words := make([]uint64, l[0].Stats().Bytes/2/8) // one of two tables
 		refused := int64(0)
-		times, busy := grantTimes(o,
+		times, busy := t.grantTimes(
 			func() { refused += f.judge(l[0]) },
 			func() { refused += f.judge(l[0], l[0]) },
 			func() { refused += f.judge(l[1], l[2]) },
 			func() { f.add(words, 1) },
 			func() { f.add(words, 2) })
-		if refused > 0 {
-			return nil, errors.New("a source that keeps to its limit was refused")
-		}
+		noneRefused(refused)
 		over := func(i, j int) float64 { return float64(times[i]) / float64(times[j]) }
 		ratio := over(0, 1)
-		figures = append(figures, figure{
-			what:   fmt.Sprintf("… two goroutines against one, %d sources, table for %d attackers", million, attackers),
-			target: "≥ 1.7 ×",
-			got: fmt.Sprintf("%.2f × (%.2f × with a limiter for each; %.2f × for bare counters)%s", ratio,
-				over(0, 2), over(3, 4), busy),
-			met: ratio >= 1.7,
-		})
+		figures = append(figures,
+			figure{fmt.Sprintf("… two goroutines against one, %d sources, table for %d attackers", million, attackers),
+				"≥ 1.7 ×", fmt.Sprintf("%.2f × (%.2f × with a limiter for each; %.2f × for bare counters)%s", ratio,
+					over(0, 2), over(3, 4), busy), ratio >= 1.7})
 	}
-	return figures, nil
+	return figures
 }
 
-func grantTimes(o options, sides ...func()) (medians []time.Duration, busy string) {
-	medians = interleaved(1, sides...) // everything has been touched before the first round
-	if o.quick {
-		return medians, ""
+func noneRefused(n int64) {
+	if n > 0 {
+		check(errors.New("a source that keeps to its limit was refused"))
+	}
+}
+
+func (t *trial) grantTimes(sides ...func()) (times []time.Duration, busy string) {
+	times = interleaved(1, sides...) // all memory has been touched before the first round
+	if t.quick {
+		return times, ""
 	}
 	return undisturbed(21, sides...)
 }
 
-// A careful limiter is cared for when that is due.
+// A careful limiter is advanced when that is due.
 type careful struct {
 	*bloom.Limiter
 	due atomic.Int64 // in time since begin
@@ -131,10 +118,9 @@ func (c *careful) care(now time.Time) {
 	}
 }
 
-func grantLimiter(attackers int64) (*careful, error) {
-	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: grantRate, Per: time.Second}, Burst: grantBurst,
-		Attackers: attackers}, begin)
-	return &careful{Limiter: l}, err
+func grantLimiter(attackers int64) *careful {
+	return &careful{Limiter: try(bloom.New(bloom.Options{Rate: weir.Rate{Count: grantRate, Per: time.Second},
+		Burst: grantBurst, Attackers: attackers}, begin))}
 }
 
 // network returns an address in the n-th of 2²⁴ IPv4 networks, in an order that jumps all over them.
@@ -143,7 +129,7 @@ func network(n int) (a [4]byte) {
 	return a
 }
 
-// draw returns where events come from, each from one of so many networks at random.
+// draw returns the sources of events, each from one of so many networks at random.
 func draw(seed uint64, networks, events int) [][4]byte {
 	r := rand.New(rand.NewPCG(seed, seed))
 	who := make([][4]byte, events)
@@ -153,104 +139,100 @@ func draw(seed uint64, networks, events int) [][4]byte {
 	return who
 }
 
-// A feed brings the same events again and again.
+// A feed gives the same events again and again.
 type feed struct {
 	events [][4]byte
 	passed time.Duration // goes on from round to round
 }
 
 const (
-	// between two events: about what one takes, so that the sweeps weigh what they do in life
+	// between two events: about as long as one takes, so that sweeps have their real share
 	tick  = 50 * time.Nanosecond
 	chunk = 4096 // events that a goroutine takes at a time
 )
 
-// judge shares all events between as many goroutines as there are limiters, each of which asks its own or, where that
-// is the same, a common one. It returns how many events were refused.
+// share divides the events among goroutines, a chunk at a time. from is the number of the first event of a chunk.
+func (f *feed) share(goroutines int, work func(n, from int, events [][4]byte)) {
+	var taken atomic.Int64
+	together(goroutines, func(n int) error {
+		for {
+			from := int(taken.Add(chunk)) - chunk
+			if from >= len(f.events) {
+				return nil
+			}
+			work(n, from, f.events[from:min(from+chunk, len(f.events))])
+		}
+	})
+}
+
+// judge lets each limiter, which may be the same one, judge a part of the events on a goroutine of its own. It returns
+// how many events were refused.
 func (f *feed) judge(limiters ...*careful) int64 {
-	var taken, refused atomic.Int64
-	var group sync.WaitGroup
-	for _, l := range limiters[1:] {
-		group.Go(func() { f.work(l, &taken, &refused) })
-	}
-	f.work(limiters[0], &taken, &refused)
-	group.Wait()
+	var refused atomic.Int64
+	f.share(len(limiters), func(n, from int, events [][4]byte) {
+		var ev weir.Event
+		var a weir.Answer
+		l, now := limiters[n], begin.Add(f.passed+time.Duration(from)*tick)
+		l.care(now)
+		for _, source := range events {
+			now = now.Add(tick)
+			ev.Time, ev.Source = now, netip.AddrFrom4(source)
+			a.Clear()
+			if err := l.Judge(context.Background(), &ev, &a); err != nil || a.Verdict != weir.Admit {
+				refused.Add(1)
+			}
+		}
+	})
 	f.passed += time.Duration(len(f.events)) * tick
 	return refused.Load()
 }
 
-func (f *feed) work(l *careful, taken, refused *atomic.Int64) {
-	ctx, n := context.Background(), int64(0)
-	var ev weir.Event
-	var a weir.Answer
-	for {
-		from := int(taken.Add(chunk)) - chunk
-		if from >= len(f.events) {
-			break
-		}
-		now := begin.Add(f.passed + time.Duration(from)*tick)
-		l.care(now)
-		for _, source := range f.events[from:min(from+chunk, len(f.events))] {
-			now = now.Add(tick)
-			ev.Time, ev.Source = now, netip.AddrFrom4(source)
-			a.Clear()
-			if err := l.Judge(ctx, &ev, &a); err != nil || a.Verdict != weir.Admit {
-				n++
-			}
-		}
-	}
-	refused.Add(n)
-}
-
-// add counts all events by so many goroutines: what is left of a decision where nothing is decided.
+// add counts all events by so many goroutines, and decides nothing.
 func (f *feed) add(words []uint64, goroutines int) {
-	var taken atomic.Int64
-	var group sync.WaitGroup
-	for range goroutines {
-		group.Go(func() {
-			for from := 0; from < len(f.events); {
-				from = int(taken.Add(chunk)) - chunk
-				for _, source := range f.events[min(from, len(f.events)):min(from+chunk, len(f.events))] {
-					h := bloom.Key{1, 2}.Hash(bloom.NetworkV4(source, 24))
-					atomic.AddUint64(&words[uint64(uint32(h))*uint64(len(words))>>32], 1)
-				}
-			}
-		})
-	}
-	group.Wait()
+	f.share(goroutines, func(_, _ int, events [][4]byte) {
+		for _, source := range events {
+			h := bloom.Key{1, 2}.Hash(bloom.NetworkV4(source, 24))
+			atomic.AddUint64(&words[uint64(uint32(h))*uint64(len(words))>>32], 1)
+		}
+	})
 }
 
-// networkLimiters are what people write themselves: a limiter for each network, made on first use, behind a lock for
-// each part of the map. A network is a number here, which is quicker than a netip.Prefix or a text.
-type networkLimiters struct {
+// limiters are what people write themselves: a golang.org/x/time/rate limiter for each key, made on first use, behind a
+// lock for each part of the map.
+type limiters[K comparable] struct {
 	limit, burst int
 	shards       [256]struct {
 		sync.Mutex
-		m map[uint32]*rate.Limiter
+		m map[K]*rate.Limiter
 	}
 }
 
-func newNetworkLimiters(limit, burst int) *networkLimiters {
-	l := &networkLimiters{limit: limit, burst: burst}
+func newLimiters[K comparable](limit, burst int) *limiters[K] {
+	l := &limiters[K]{limit: limit, burst: burst}
 	for i := range l.shards {
-		l.shards[i].m = map[uint32]*rate.Limiter{}
+		l.shards[i].m = map[K]*rate.Limiter{}
 	}
 	return l
 }
 
-func (l *networkLimiters) allow(source netip.Addr, now time.Time) bool {
-	a := source.As4()
-	network := binary.BigEndian.Uint32(a[:]) >> 8
-	s := &l.shards[network%256]
+// allow asks the limiter of a key, which is in the part of the map that hash chooses.
+func (l *limiters[K]) allow(key K, hash uint64, now time.Time) bool {
+	s := &l.shards[hash%256]
 	s.Lock()
-	limiter := s.m[network]
+	limiter := s.m[key]
 	if limiter == nil {
 		limiter = rate.NewLimiter(rate.Limit(l.limit), l.burst)
-		s.m[network] = limiter
+		s.m[key] = limiter
 	}
 	s.Unlock()
 	return limiter.AllowN(now, 1)
 }
 
-// each is the part of one in the time of n, in nanoseconds.
+// allowNetwork asks the limiter of a /24. A network is a number here, which is faster than a netip.Prefix or a text.
+func allowNetwork(l *limiters[uint32], source [4]byte, now time.Time) bool {
+	network := binary.BigEndian.Uint32(source[:]) >> 8
+	return l.allow(network, uint64(network), now)
+}
+
+// each is the time of one of n, in nanoseconds.
 func each(d time.Duration, n int) float64 { return float64(d.Nanoseconds()) / float64(n) }

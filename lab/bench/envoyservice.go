@@ -3,23 +3,31 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
 	"weir/lab/machine"
 	"weir/lab/peers"
 )
 
-// What Envoys ask in Q8.
+// The requests of Q8.
 const (
 	envoyConnections = 16
 	envoyKeys        = 1000
@@ -34,36 +42,20 @@ rls:
 console: {listen: "off"}
 `
 
-// envoyService is Q8: questions of Envoy's rate limit service that are answered, against envoyproxy/ratelimit with a
-// Redis of its own on the same machine. Both read the same configuration, and are asked the same by the same client in
-// turns: one descriptor that matches a rule, and goes on.
-func envoyService(o options) (_ []figure, err error) {
+// envoyService is Q8: requests of Envoy's rate limit service that are answered, against envoyproxy/ratelimit with a
+// Redis of its own on the same machine. Both read the same configuration, and the same client asks them the same in
+// turns: one descriptor that matches a rule and is within its limit.
+func envoyService(t *trial) (figures []figure) {
 	rounds, each := 9, 1500*time.Millisecond
-	if o.quick {
+	if t.quick {
 		rounds, each = 1, 200*time.Millisecond
 	}
-	folder, err := os.MkdirTemp("", "weir-bench")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
+	folder := t.folder()
 	rules := filepath.Join(folder, "ratelimit", "config", "edge.yaml")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(rules), 0o700),
-		os.WriteFile(rules, []byte(peers.Ratelimit), 0o600)); err != nil {
-		return nil, err
-	}
-	peer, err := startRatelimit(folder)
-	if err != nil {
-		return nil, err
-	}
-	defer peer.stop()
-	weir, err := startWeir(folder, fmt.Sprintf(envoyConfig, folder, rules))
-	if err != nil {
-		return nil, err
-	}
-	defer weir.Stop()
-
-	var figures []figure
+	check(os.MkdirAll(filepath.Dir(rules), 0o700))
+	check(os.WriteFile(rules, []byte(peers.Ratelimit), 0o600))
+	peer, pids := t.startRatelimit(folder)
+	weir := t.startWeir(folder, fmt.Sprintf(envoyConfig, folder, rules))
 	for _, c := range []struct {
 		streams int
 		how     string
@@ -73,165 +65,313 @@ func envoyService(o options) (_ []figure, err error) {
 		{8, "for comparison, 8 requests at a time on each", [2]string{"–", "–"}},
 	} {
 		var sides [2]*askers
-		for i, address := range []string{weir.address, peer.address} {
-			if sides[i], err = dialEnvoy(address, envoyConnections, c.streams, envoyKeys); err != nil {
-				return nil, err
-			}
-			defer sides[i].close()
-			if _, _, err := sides[i].run(each / 2); err != nil {
-				return nil, err
-			}
+		for i, address := range []string{weir.address, peer} {
+			sides[i] = t.dialEnvoy(address, envoyConnections, c.streams, envoyKeys)
+			sides[i].run(each / 2)
 		}
-		we, they, busy, err := askInTurns(sides, rounds, each, append(peer.pids(), weir.Pid, os.Getpid()))
-		if err != nil {
-			return nil, err
-		}
-		rate, late := we.rate/they.rate, we.p99/they.p99
+		all, busy := quietRounds(rounds, time.Minute, append(pids, weir.Pid), func() (round []float64) {
+			for _, side := range sides {
+				rate, p99 := side.run(each)
+				round = append(round, rate, p99.Seconds()*1000)
+			}
+			return round
+		})
+		got := medians(all) // our rate and p99 in milliseconds, and theirs
+		rate, late := got[0]/got[2], got[1]/got[3]
 		what := fmt.Sprintf("Envoy's rate limit service, %d connections, %d keys, %s, against envoyproxy/ratelimit "+
 			"with Redis: ", envoyConnections, envoyKeys, c.how)
 		figures = append(figures,
 			figure{what + "requests/s", c.targets[0],
-				fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s", rate, we.rate, they.rate, busy), rate >= 3 ||
+				fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s", rate, got[0], got[2], busy), rate >= 3 ||
 					c.streams > 1},
 			figure{what + "p99", c.targets[1],
-				fmt.Sprintf("%.2f × (%.2f ms against %.2f ms)%s", late, we.p99, they.p99, busy), late <= 1.0/3 ||
+				fmt.Sprintf("%.2f × (%.2f ms against %.2f ms)%s", late, got[1], got[3], busy), late <= 1.0/3 ||
 					c.streams > 1})
 	}
-	return figures, nil
+	return figures
 }
 
-// An asking is what came of a round: requests/s, and how long the slowest of a hundred took, in milliseconds.
-type asking struct{ rate, p99 float64 }
-
-// askInTurns returns the medians of both sides. A round counts only when all but the processes that take part had less
-// than a twentieth of the machine: who is slowest is else decided by others. When there are not enough of these within
-// a minute, all rounds count, and busy says so.
-func askInTurns(sides [2]*askers, rounds int, each time.Duration, pids []int) (we, they asking, busy string,
-	err error) {
-	var good, all [2][]asking
-	for end := time.Now().Add(time.Minute); len(good[0]) < rounds; {
-		start, others := time.Now(), busyTime()-timeOf(pids)
-		var round [2]asking
-		for i, side := range sides {
-			rate, p99, err := side.run(each)
-			if err != nil {
-				return we, they, "", err
-			}
-			round[i] = asking{rate, p99.Seconds() * 1000}
-			all[i] = append(all[i], round[i])
+// startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder. It returns the address of
+// the service, and the ids of both processes.
+func (t *trial) startRatelimit(folder string) (address string, pids []int) {
+	start := func(task machine.Task, network, address string) {
+		p := try(machine.Start(task))
+		t.cleanup(p.Kill)
+		if err := p.Listens(context.Background(), network, address); err != nil {
+			check(fmt.Errorf("%s: %w", filepath.Base(task.Program), err))
 		}
-		if whole := time.Since(start) * time.Duration(runtime.NumCPU()); busyTime()-timeOf(pids)-others < whole/20 {
-			good[0], good[1] = append(good[0], round[0]), append(good[1], round[1])
-		}
-		if len(all[0]) >= rounds && (rounds == 1 || time.Now().After(end)) {
-			if len(good[0]) < rounds {
-				good, busy = all, ", on a busy machine"
-			}
-			break
-		}
+		pids = append(pids, p.Pid)
 	}
-	medians := func(of []asking) asking {
-		var rates, late []float64
-		for _, a := range of {
-			rates, late = append(rates, a.rate), append(late, a.p99)
-		}
-		return asking{median(rates), median(late)}
-	}
-	return medians(good[0]), medians(good[1]), busy, nil
-}
-
-// busyTime is how long the cores of this machine have worked for processes, together; proc_stat(5).
-func busyTime() time.Duration {
-	var user, nice, system int64
-	if stat, err := os.ReadFile("/proc/stat"); err == nil {
-		_, _ = fmt.Sscanf(string(stat), "cpu %d %d %d", &user, &nice, &system)
-	}
-	return time.Duration(user+nice+system) * 10 * time.Millisecond
-}
-
-// timeOf is how long processes have been running on any core, together; proc_pid_stat(5).
-func timeOf(pids []int) (sum time.Duration) {
-	for _, pid := range pids {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue
-		}
-		_, after, _ := strings.Cut(string(stat), ") ") // the name may have blanks
-		if f := strings.Fields(after); len(f) > 12 {
-			user, _ := strconv.ParseInt(f[11], 10, 64)
-			system, _ := strconv.ParseInt(f[12], 10, 64)
-			sum += time.Duration(user+system) * 10 * time.Millisecond
-		}
-	}
-	return sum
-}
-
-// A ratelimit is envoyproxy/ratelimit and its Redis.
-type ratelimit struct {
-	address   string
-	processes []*machine.Process
-}
-
-func (r *ratelimit) stop() {
-	for _, p := range slices.Backward(r.processes) {
-		p.Kill()
-	}
-}
-
-func (r *ratelimit) pids() (all []int) {
-	for _, p := range r.processes {
-		all = append(all, p.Pid)
-	}
-	return all
-}
-
-// start starts a program and waits until it listens.
-func (r *ratelimit) start(t machine.Task, network, address string) error {
-	p, err := machine.Start(t)
-	if err != nil {
-		return err
-	}
-	r.processes = append(r.processes, p)
-	if err := p.Listens(context.Background(), network, address); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(t.Program), err)
-	}
-	return nil
-}
-
-// startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder.
-func startRatelimit(folder string) (_ *ratelimit, err error) {
-	redis, err := program("redis-server")
-	if err != nil {
-		return nil, err
-	}
-	service, err := program("service_cmd")
-	if err != nil {
-		return nil, fmt.Errorf("%w (make setup installs envoyproxy/ratelimit)", err)
+	redis, service := program("redis-server"), ""
+	if err := attempt(func() { service = program("service_cmd") }); err != nil {
+		check(fmt.Errorf("%w (make setup installs envoyproxy/ratelimit)", err))
 	}
 	conf, socket := filepath.Join(folder, "redis.conf"), filepath.Join(folder, "redis.sock")
-	if err := os.WriteFile(conf, []byte(peers.Redis), 0o600); err != nil {
-		return nil, err
-	}
-	r := &ratelimit{}
-	defer func() {
-		if err != nil {
-			r.stop()
-		}
-	}()
-	if err := r.start(machine.Task{Program: redis, Args: []string{conf, "--unixsocket", socket, "--dir", folder}},
-		"unix", socket); err != nil {
-		return nil, err
-	}
+	check(os.WriteFile(conf, []byte(peers.Redis), 0o600))
+	start(machine.Task{Program: redis, Args: []string{conf, "--unixsocket", socket, "--dir", folder}}, "unix", socket)
 	var ports [3]string
 	for i := range ports {
-		free, err := machine.FreeAddress("127.0.0.1")
-		if err != nil {
-			return nil, err
-		}
-		_, ports[i], _ = net.SplitHostPort(free)
+		_, ports[i], _ = net.SplitHostPort(try(machine.FreeAddress("127.0.0.1")))
 	}
-	r.address = "127.0.0.1:" + ports[0]
-	env := append(strings.Fields(peers.RatelimitEnv), "REDIS_URL="+socket, "RUNTIME_ROOT="+folder,
-		"GRPC_PORT="+ports[0], "PORT="+ports[1], "DEBUG_PORT="+ports[2])
-	return r, r.start(machine.Task{Program: service, Env: env}, "tcp", r.address)
+	address = "127.0.0.1:" + ports[0]
+	start(machine.Task{Program: service, Env: append(strings.Fields(peers.RatelimitEnv), "REDIS_URL="+socket,
+		"RUNTIME_ROOT="+folder, "GRPC_PORT="+ports[0], "PORT="+ports[1], "DEBUG_PORT="+ports[2])}, "tcp", address)
+	return address, pids
+}
+
+// askers ask a rate limit service as Envoys do, over several connections of HTTP/2 at once. They share the machine with
+// what they measure, so they cost as little as possible: one thread, requests that were encoded before, and frames that
+// are read in place.
+type askers struct {
+	poll     int
+	conns    []*asker
+	streams  int      // requests at a time on a connection
+	requests [][]byte // a frame of headers and one of data for each key
+	next     int      // the key that is asked about next
+	late     []time.Duration
+	checked  int // answers that were read in full
+}
+
+type asker struct {
+	file   *os.File
+	fd     int
+	out    []byte
+	in     []byte
+	filled int    // of in
+	stream uint32 // the next one
+	open   []asked
+}
+
+// An asked is an open stream.
+type asked struct {
+	stream   uint32
+	begun    time.Time
+	answered bool
+}
+
+// dialEnvoy opens connections to a service, and encodes the requests.
+func (t *trial) dialEnvoy(address string, connections, streams, keys int) *askers {
+	a := &askers{streams: streams, poll: try(unix.EpollCreate1(unix.EPOLL_CLOEXEC))}
+	t.cleanup(func() { _ = unix.Close(a.poll) })
+	first, later := envoyHeaders(address)
+	var message []byte
+	for i := range keys {
+		message = try(proto.Marshal(&rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{{
+			Entries: []*common.RateLimitDescriptor_Entry{{Key: "remote_address",
+				Value: fmt.Sprintf("10.0.%d.%d", i>>8, i&255)}}}}}))
+		a.requests = append(a.requests, envoyRequest(later, message))
+	}
+	for i := range connections {
+		c := dialAsker(address)
+		t.cleanup(func() { _ = c.file.Close() })
+		a.conns = append(a.conns, c)
+		check(unix.EpollCtl(a.poll, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)}))
+		// The first headers of a connection fill the table that all others refer to.
+		c.queue(envoyRequest(first, message), time.Now())
+		c.flush()
+	}
+	for a.open() {
+		a.serve(time.Time{})
+	}
+	return a
+}
+
+// envoyHeaders are the headers of the first request of a connection, and of all others.
+func envoyHeaders(address string) (first, later []byte) {
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	encode := func() []byte {
+		block.Reset()
+		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"},
+			{":path", rls.RateLimitService_ShouldRateLimit_FullMethodName},
+			{":authority", address}, {"te", "trailers"}, {"content-type", "application/grpc"}} {
+			_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+		}
+		return bytes.Clone(block.Bytes())
+	}
+	first = encode()
+	return first, encode()
+}
+
+// Sizes of the heads of HTTP/2 frames (RFC 9113, 4.1) and gRPC messages.
+const (
+	frameHead   = 9
+	messageHead = 5
+)
+
+// envoyRequest is a request on stream 0; queue overwrites the stream.
+func envoyRequest(headers, message []byte) []byte {
+	out := appendFrame(nil, http2.FrameHeaders, http2.FlagHeadersEndHeaders, headers)
+	body := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
+	return appendFrame(out, http2.FrameData, http2.FlagDataEndStream, append(body, message...))
+}
+
+func appendFrame(out []byte, kind http2.FrameType, flags http2.Flags, payload []byte) []byte {
+	n := len(payload)
+	out = append(out, byte(n>>16), byte(n>>8), byte(n), byte(kind), byte(flags), 0, 0, 0, 0)
+	return append(out, payload...)
+}
+
+func frameSize(b []byte) int { return int(b[0])<<16 | int(b[1])<<8 | int(b[2]) }
+
+// dialAsker opens a connection. Its windows are so large that the service never waits for an update of them.
+func dialAsker(address string) *asker {
+	conn := try(net.Dial("tcp", address))
+	file, err := conn.(*net.TCPConn).File()
+	_ = conn.Close()
+	check(err)
+	c := &asker{file: file, fd: int(file.Fd()), in: make([]byte, 1<<16), stream: 1}
+	check(unix.SetNonblock(c.fd, true))
+	var hello bytes.Buffer
+	hello.WriteString(http2.ClientPreface)
+	f := http2.NewFramer(&hello, nil)
+	_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20},
+		http2.Setting{ID: http2.SettingEnablePush, Val: 0})
+	_ = f.WriteWindowUpdate(0, math.MaxInt32-65535)
+	c.out = append(c.out, hello.Bytes()...)
+	return c
+}
+
+// open reports whether a request is not answered yet.
+func (a *askers) open() bool {
+	return slices.ContainsFunc(a.conns, func(c *asker) bool { return len(c.open) > 0 })
+}
+
+// run asks for a time. It returns how many requests were answered in a second, and the 99th percentile of how long one
+// took.
+func (a *askers) run(d time.Duration) (rate float64, p99 time.Duration) {
+	a.late = a.late[:0]
+	start := time.Now()
+	for _, c := range a.conns {
+		for range a.streams {
+			a.ask(c, start)
+		}
+		c.flush()
+	}
+	last := start
+	for a.open() {
+		last = a.serve(start.Add(d))
+	}
+	slices.Sort(a.late)
+	return float64(len(a.late)) / last.Sub(start).Seconds(), a.late[len(a.late)*99/100]
+}
+
+// serve serves all connections that have something to read. Until end, every answer is followed by another request.
+func (a *askers) serve(end time.Time) (now time.Time) {
+	var events [envoyConnections]unix.EpollEvent
+	n, err := unix.EpollWait(a.poll, events[:], 10_000)
+	if err == unix.EINTR {
+		return time.Now()
+	}
+	check(err)
+	if n == 0 {
+		check(errors.New("no answer within 10 s"))
+	}
+	for _, e := range events[:n] {
+		c := a.conns[e.Fd]
+		got, err := unix.Read(c.fd, c.in[c.filled:])
+		if err == unix.EAGAIN {
+			continue
+		}
+		check(err)
+		if got == 0 {
+			check(errors.New("the service has hung up"))
+		}
+		c.filled += got
+		now = time.Now()
+		a.read(c, now, now.Before(end))
+		c.flush()
+	}
+	return now
+}
+
+func (a *askers) ask(c *asker, now time.Time) {
+	request := a.requests[a.next]
+	if a.next++; a.next == len(a.requests) {
+		a.next = 0
+	}
+	c.queue(request, now)
+}
+
+// queue puts a request on the next stream.
+func (c *asker) queue(request []byte, now time.Time) {
+	at := len(c.out)
+	c.out = append(c.out, request...)
+	binary.BigEndian.PutUint32(c.out[at+5:], c.stream)
+	binary.BigEndian.PutUint32(c.out[at+frameHead+frameSize(request)+5:], c.stream)
+	c.open = append(c.open, asked{stream: c.stream, begun: now})
+	c.stream += 2
+}
+
+// find returns where the request of a stream stands in open.
+func (c *asker) find(stream uint32) int {
+	i := slices.IndexFunc(c.open, func(a asked) bool { return a.stream == stream })
+	if i < 0 {
+		check(fmt.Errorf("the service answers on stream %d, where nothing was asked", stream))
+	}
+	return i
+}
+
+// flush sends what is ready. It is little, and always has room in the socket.
+func (c *asker) flush() {
+	if len(c.out) == 0 {
+		return
+	}
+	if try(unix.Write(c.fd, c.out)) < len(c.out) {
+		check(errors.New("the service does not read"))
+	}
+	c.out = c.out[:0]
+}
+
+// read takes the frames that have come in. While again is true, every answer is followed by another request.
+func (a *askers) read(c *asker, now time.Time, again bool) {
+	b := c.in[:c.filled]
+	for len(b) >= frameHead && len(b) >= frameHead+frameSize(b) {
+		frame := b[:frameHead+frameSize(b)]
+		b = b[len(frame):]
+		kind, flags, stream, payload := http2.FrameType(frame[3]), http2.Flags(frame[4]),
+			binary.BigEndian.Uint32(frame[5:]), frame[frameHead:]
+		switch {
+		case kind == http2.FrameData:
+			i := c.find(stream)
+			a.check(payload)
+			c.open[i].answered = true
+		case kind == http2.FrameHeaders && flags.Has(http2.FlagHeadersEndStream):
+			i := c.find(stream)
+			if !c.open[i].answered {
+				check(fmt.Errorf("stream %d ended without an answer: %q", stream, payload))
+			}
+			a.late = append(a.late, now.Sub(c.open[i].begun))
+			c.open[i] = c.open[len(c.open)-1]
+			c.open = c.open[:len(c.open)-1]
+			if again {
+				a.ask(c, now)
+			}
+		case kind == http2.FrameSettings && !flags.Has(http2.FlagSettingsAck):
+			c.out = appendFrame(c.out, http2.FrameSettings, http2.FlagSettingsAck, nil)
+		case kind == http2.FramePing && !flags.Has(http2.FlagPingAck):
+			c.out = appendFrame(c.out, http2.FramePing, http2.FlagPingAck, payload)
+		case kind == http2.FrameRSTStream, kind == http2.FrameGoAway:
+			check(fmt.Errorf("the service sent %s: %x", kind, payload))
+		}
+	}
+	c.filled = copy(c.in, b)
+}
+
+// check requires an answer to be OK. The first ones are read in full; the others must begin with overall_code 1.
+func (a *askers) check(payload []byte) {
+	if len(payload) < messageHead+2 || payload[0] != 0 ||
+		!bytes.HasPrefix(payload[messageHead:], []byte{0x08, byte(rls.RateLimitResponse_OK)}) {
+		check(fmt.Errorf("the service answers %x", payload))
+	}
+	if a.checked == len(a.requests) {
+		return
+	}
+	a.checked++
+	var answer rls.RateLimitResponse
+	check(proto.Unmarshal(payload[messageHead:], &answer))
+	if s := answer.Statuses; len(s) != 1 || s[0].CurrentLimit.GetRequestsPerUnit() != 1_000_000 ||
+		s[0].LimitRemaining == 0 || s[0].LimitRemaining >= 1_000_000 {
+		check(fmt.Errorf("the service answers %v", &answer))
+	}
 }

@@ -4,38 +4,32 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
+	"net/netip"
+	"runtime"
 	"strconv"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// heldRequests is Q3: what a request costs in memory while it waits, and whether those who waited reach the upstream in
-// order. It runs the real binary: the quota of one period is used up, then as many requests again wait, leave, and wait
+// heldRequests is Q3: the memory of a request while it waits, and whether requests that waited reach the upstream in
+// order. It runs the real binary: the quota of one period is used up, then as many requests again wait, leave, wait
 // again, and go in the next period.
-func heldRequests(o options) (_ []figure, err error) {
+func heldRequests(t *trial) []figure {
 	n, period := 10_000, 40*time.Second
-	if o.quick {
+	if t.quick {
 		n, period = 200, 4*time.Second
 	}
-	folder, err := os.MkdirTemp("", "weir-bench")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-
-	seen, err := newArrivals()
-	if err != nil {
-		return nil, err
-	}
-	defer seen.stop()
-
-	weir, err := startWeir(folder, fmt.Sprintf(`
+	folder, seen := t.folder(), t.newArrivals()
+	weir := t.startWeir(folder, fmt.Sprintf(`
 data: %s
 http:
 - listen: 127.0.0.1:0
@@ -51,127 +45,196 @@ throttles:
 console: {listen: "off"}
 log: {access: "off"}
 `, folder, seen.address, n, period, n))
-	if err != nil {
-		return nil, err
-	}
-	defer weir.Stop()
-	before, err := residentKB(weir.Pid)
-	if err != nil {
-		return nil, err
-	}
+	before := memoryKB(weir.Pid, "VmRSS")
 
 	// Begin with a period, so that there is time to fill the line before the next.
 	time.Sleep(time.Until(time.Now().Truncate(period).Add(period)))
 	end := time.Now().Truncate(period).Add(period)
-	if err := weir.useUp(n); err != nil {
-		return nil, err
-	}
+	weir.useUp(n)
 
 	// The memory first, without asking for the length of the line all the time: answering would cost memory too. The
-	// second time counts: in a process that has just begun, much of what is allocated has never been touched.
+	// second time counts: a process that has just begun has never touched much of what it allocated.
 	var held int64
 	calls := make([]net.Conn, n)
 	for range 2 {
 		for i := range calls {
-			if calls[i], err = weir.get("/"); err != nil {
-				return nil, err
-			}
+			calls[i] = weir.get("/")
 		}
-		if err := weir.waiting(n); err != nil {
-			return nil, err
-		}
-		if held, err = residentKB(weir.Pid); err != nil {
-			return nil, err
-		}
+		weir.waiting(n)
+		held = memoryKB(weir.Pid, "VmRSS")
 		for _, c := range calls {
 			c.Close()
 		}
-		if err := weir.waiting(0); err != nil {
-			return nil, err
-		}
+		weir.waiting(0)
 	}
 
 	// Then the order: each is sent when the one before it is in line.
 	seen.clear()
 	for i := range calls {
-		if calls[i], err = weir.get(fmt.Sprintf("/%d", i)); err != nil {
-			return nil, err
-		}
+		calls[i] = weir.get(fmt.Sprintf("/%d", i))
 		defer calls[i].Close()
-		if err := weir.waiting(i + 1); err != nil {
-			return nil, err
-		}
+		weir.waiting(i + 1)
 	}
 	if time.Now().After(end) {
-		return nil, errors.New("this machine is too slow to fill the line within one period")
+		check(errors.New("this machine is too slow to fill the line within one period"))
 	}
 	for _, c := range calls {
 		c.SetReadDeadline(end.Add(2 * period))
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return nil, err
-		}
-		if resp.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("a request that waited got %s", resp.Status)
+		if resp := try(http.ReadResponse(bufio.NewReader(c), nil)); resp.StatusCode != http.StatusOK {
+			check(fmt.Errorf("a request that waited got %s", resp.Status))
 		}
 	}
-	each := float64(held-before) / float64(n)
-	inversions, err := seen.inversions(n)
-	if err != nil {
-		return nil, err
-	}
+	each, inversions := float64(held-before)/float64(n), seen.inversions(n)
 	return []figure{
 		{fmt.Sprintf("memory of a held HTTP/1.1 request, %d held (resident size of weir serve)", n), "≤ 24 KB",
 			fmt.Sprintf("%.1f KB", each), each <= 24},
 		{fmt.Sprintf("… that reached the upstream ahead of one that was in line before it, of %d", n), "0",
 			strconv.Itoa(inversions), inversions == 0},
-	}, nil
+	}
 }
 
 // get sends a request on a connection of its own, whose answer is read later.
-func (r *running) get(path string) (net.Conn, error) {
-	c, err := net.Dial("tcp", r.address)
-	if err != nil {
-		return nil, err
-	}
-	_, err = fmt.Fprintf(c,
-		"GET %s HTTP/1.1\r\nHost: bench\r\nUser-Agent: weir-bench\r\nAccept: */*\r\nX-Api-Key: acme\r\n\r\n", path)
-	return c, err
+func (r *running) get(path string) net.Conn {
+	c := try(net.Dial("tcp", r.address))
+	try(fmt.Fprintf(c,
+		"GET %s HTTP/1.1\r\nHost: bench\r\nUser-Agent: weir-bench\r\nAccept: */*\r\nX-Api-Key: acme\r\n\r\n", path))
+	return c
 }
 
 // useUp makes n requests, one after the other on one connection.
-func (r *running) useUp(n int) error {
-	c, err := net.Dial("tcp", r.address)
-	if err != nil {
-		return err
-	}
+func (r *running) useUp(n int) {
+	c := try(net.Dial("tcp", r.address))
 	defer c.Close()
 	answers := bufio.NewReader(c)
 	for range n {
 		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: bench\r\nX-Api-Key: acme\r\n\r\n")
-		resp, err := http.ReadResponse(answers, nil)
-		if err != nil {
-			return err
-		}
+		resp := try(http.ReadResponse(answers, nil))
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("using up the quota: %s", resp.Status)
+			check(fmt.Errorf("using up the quota: %s", resp.Status))
 		}
 	}
-	return nil
 }
 
 // waiting waits until n requests are in line.
-func (r *running) waiting(n int) error {
+func (r *running) waiting(n int) {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		s, err := r.control.Status(context.Background())
-		if err != nil {
-			return err
-		}
-		if s.Throttles[0].Table.Waiting == n {
-			return nil
+		if try(r.control.Status(context.Background())).Throttles[0].Table.Waiting == n {
+			return
 		}
 	}
-	return fmt.Errorf("there are never %d in line", n)
+	check(fmt.Errorf("there are never %d in line", n))
+}
+
+// arrivals is an upstream that notes in which order requests reached this machine. One thread does everything, in the
+// order in which the kernel reports events: a server with a goroutine for each connection would add an order of its
+// own.
+type arrivals struct {
+	address netip.AddrPort
+	epoll   int
+	listen  int
+	done    chan struct{}
+
+	mu    sync.Mutex
+	paths []string
+}
+
+const greeting = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+func (t *trial) newArrivals() *arrivals {
+	a := &arrivals{done: make(chan struct{})}
+	a.listen = try(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0))
+	check(unix.Bind(a.listen, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	check(unix.Listen(a.listen, 4096))
+	port := try(unix.Getsockname(a.listen)).(*unix.SockaddrInet4).Port
+	a.address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
+	a.epoll = try(unix.EpollCreate1(unix.EPOLL_CLOEXEC))
+	check(a.watch(a.listen))
+	go a.serve()
+	t.cleanup(func() {
+		_ = unix.Shutdown(a.listen, unix.SHUT_RDWR)
+		<-a.done
+		_ = unix.Close(a.epoll)
+		_ = unix.Close(a.listen)
+	})
+	return a
+}
+
+func (a *arrivals) watch(fd int) error {
+	return unix.EpollCtl(a.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+// serve runs until the listener is shut down.
+func (a *arrivals) serve() {
+	runtime.LockOSThread()
+	defer close(a.done)
+	events, buffer := make([]unix.EpollEvent, 256), make([]byte, 16<<10)
+	for {
+		n, err := unix.EpollWait(a.epoll, events, -1)
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		for _, e := range events[:max(n, 0)] {
+			fd := int(e.Fd)
+			if fd != a.listen {
+				a.read(fd, buffer)
+				continue
+			}
+			if e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+				return
+			}
+			for {
+				conn, _, err := unix.Accept4(a.listen, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+				if err != nil {
+					break
+				}
+				// A request that came with the connection was there before all that is read after it.
+				a.read(conn, buffer)
+				_ = a.watch(conn)
+			}
+		}
+	}
+}
+
+// read reads one request, which is small enough to come in one piece, and answers it.
+func (a *arrivals) read(fd int, buffer []byte) {
+	n, err := unix.Read(fd, buffer)
+	if errors.Is(err, unix.EAGAIN) {
+		return
+	}
+	if n <= 0 {
+		_ = unix.Close(fd)
+		return
+	}
+	_, rest, _ := bytes.Cut(buffer[:n], []byte(" "))
+	path, _, _ := bytes.Cut(rest, []byte(" "))
+	a.mu.Lock()
+	a.paths = append(a.paths, string(path))
+	a.mu.Unlock()
+	_, _ = unix.Write(fd, []byte(greeting))
+}
+
+func (a *arrivals) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.paths = nil
+}
+
+// inversions counts the requests that came after one that should have come later. All n must have come.
+func (a *arrivals) inversions(n int) (inverted int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.paths) != n {
+		check(fmt.Errorf("%d requests reached the upstream, want %d", len(a.paths), n))
+	}
+	last := -1
+	for _, path := range a.paths {
+		i := try(strconv.Atoi(path[1:]))
+		if i < last {
+			inverted++
+		}
+		last = max(last, i)
+	}
+	return inverted
 }

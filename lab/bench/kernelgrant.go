@@ -5,8 +5,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
-	"os/exec"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,98 +15,130 @@ import (
 	"weir/throttle/bloom"
 )
 
-// inKernel is B5: the program in the kernel on a SYN, by test run, with a million made-up sources: within their limit,
-// and over it. The peer is a token bucket for each source in an LRU hash of a million entries. Tables of two sizes: the
-// default, and one of 2 MB.
-func inKernel(o options) ([]figure, error) {
+// inKernel is B5: the program in the kernel on a SYN, by test run, with a million sources: within their limit, and over
+// it. The peer is a token bucket for each source in an LRU hash of a million entries. There are tables of two sizes:
+// the default, and one of 2 MB.
+func inKernel(t *trial) (figures []figure) {
 	const sources = 1 << 20
-	// long enough that a slice is not mostly about what the others left in the caches
+	// long enough that what others left in the caches matters little
 	slice, rounds := uint32(1_000_000), 11
-	if o.quick {
+	if t.quick {
 		slice, rounds = 10_000, 1
 	}
 	syn := synPacket()
-	type contestant struct {
-		run   func([]byte, uint32) (time.Duration, error)
-		times []time.Duration
-	}
-	var all []*contestant
-	add := func(run func([]byte, uint32) (time.Duration, error)) { all = append(all, &contestant{run: run}) }
-
+	var runs []func([]byte, uint32) (time.Duration, error)
 	for _, burst := range []uint64{1_000_000, 1} { // within the limit, over it
-		p, err := peer.New(0, burst, sources)
-		if err != nil {
-			return nil, err
-		}
+		p := try(peer.New(0, burst, sources))
 		defer p.Close()
-		if _, err := p.Run(syn, 2*sources); err != nil { // every source has been there
-			return nil, err
-		}
-		add(p.Run)
+		try(p.Run(syn, 2*sources)) // every source has been there
+		runs = append(runs, p.Run)
 	}
 	tables := []int64{100_000, 200_000}
 	var sizes []weir.Size
 	for _, attackers := range tables {
 		limit := bloom.Options{Rate: weir.Rate{Count: 100, Per: 24 * time.Hour}, Burst: 1000, Attackers: attackers}
-		shapes, err := limit.Shapes()
-		if err != nil {
-			return nil, err
-		}
-		sizes = append(sizes, weir.Size(shapes[0].Bytes()/1000*1000))
+		sizes = append(sizes, weir.Size(try(limit.Shapes())[0].Bytes()/1000*1000))
 		for _, drained := range []bool{false, true} {
-			t, err := xdpgate.NewTrial(xdpgate.Options{Interface: "lo", Bloom: limit}, sources)
-			if err != nil {
-				return nil, err
-			}
-			defer t.Close()
+			ours := try(xdpgate.NewTrial(xdpgate.Options{Interface: "lo", Bloom: limit}, sources))
+			defer ours.Close()
 			if drained {
-				t.Drain()
+				ours.Drain()
 			}
-			add(t.Run)
+			runs = append(runs, ours.Run)
 		}
 	}
-	for round := range rounds + 1 {
-		for _, c := range all {
-			each, err := c.run(syn, slice)
-			if err != nil {
-				return nil, err
-			}
-			if round > 0 || o.quick { // the first one fills the caches
-				c.times = append(c.times, each)
-			}
+	all := make([][]time.Duration, rounds+1)
+	for i := range all {
+		for _, run := range runs {
+			all[i] = append(all[i], try(run(syn, slice)))
 		}
 	}
-	var figures []figure
+	times := medians(all[1:]) // the first round fills the caches
 	for i := range tables {
 		for j, what := range []string{"grant", "drop"} {
-			ours, theirs := median(all[2+2*i+j].times), median(all[j].times)
+			ours, theirs := times[2+2*i+j], times[j]
 			ratio, least := theirs.Seconds()/ours.Seconds(), []float64{8, 6}[j]
-			figures = append(figures, figure{
-				what:   fmt.Sprintf("XDP %s, 1 M sources, table of %s: LRU hash / ours", what, sizes[i]),
-				target: fmt.Sprintf("≥ %g ×", least),
-				got:    fmt.Sprintf("%.1f × (%d / %d ns)", ratio, theirs.Nanoseconds(), ours.Nanoseconds()),
-				met:    ratio >= least,
-			})
+			figures = append(figures,
+				figure{fmt.Sprintf("XDP %s, 1 M sources, table of %s: LRU hash / ours", what, sizes[i]),
+					fmt.Sprintf("≥ %g ×", least),
+					fmt.Sprintf("%.1f × (%d / %d ns)", ratio, theirs.Nanoseconds(), ours.Nanoseconds()),
+					ratio >= least})
 		}
 	}
-	return figures, nil
+	return figures
 }
 
-// sameAnswers is B7: the test that puts a million packets before the kernel's program and the Go code.
-func sameAnswers(o options) ([]figure, error) {
-	args := []string{"test", "-count=1", "-run", "^TestSameAnswers$", "-v", "./gate/xdpgate"}
-	if o.quick {
-		args = slices.Insert(args, 1, "-short")
+// sameAnswers is B7: the test that gives a million packets to the kernel's program and to the Go code.
+func sameAnswers(t *trial) []figure {
+	out, err := t.goTest("./gate/xdpgate", "-run", "^TestSameAnswers$", "-v")
+	got := "0"
+	if err != nil {
+		got = "they differ"
+	} else if strings.Contains(out, "--- SKIP") {
+		check(fmt.Errorf("%w: %s", fs.ErrPermission, out))
 	}
-	out, err := exec.Command("go", args...).CombinedOutput()
-	f := figure{what: "the kernel and Go asked about the same packets: answers that differ", target: "0 of 10⁶"}
-	switch {
-	case err != nil:
-		f.got = "they differ"
-	case strings.Contains(string(out), "--- SKIP"):
-		return nil, fmt.Errorf("%w: %s", fs.ErrPermission, out)
-	default:
-		f.got, f.met = "0", true
+	return []figure{{"the kernel and Go asked about the same packets: answers that differ", "0 of 10⁶", got,
+		err == nil}}
+}
+
+// peopleUnderSYNs is B9: people connect while SYNs of few networks come at a fixed rate, with the limiter in shadow and
+// enforced. The networks are namespaces, which only tests make, so the benchmark of gate/xdpgate plays it.
+func peopleUnderSYNs(t *trial) (figures []figure) {
+	out, err := t.goTest("./gate/xdpgate", "-run", "^$", "-bench", "^BenchmarkPeople$", "-benchtime", "1x")
+	if err != nil {
+		check(fmt.Errorf("%w: %s", err, out))
 	}
-	return []figure{f}, nil
+	rounds := peopleRounds(out)
+	if len(rounds) == 0 {
+		check(fmt.Errorf("%w: %s", fs.ErrPermission, out)) // it was skipped
+	}
+	share := func(r peopleRound) string {
+		if _, some := r["p95-ms"]; !some {
+			return fmt.Sprintf("%.0f %%", r["connected-%"])
+		}
+		return fmt.Sprintf("%.0f %% (p95 %.1f ms)", r["connected-%"], r["p95-ms"])
+	}
+	for _, cookies := range []string{"off", "on"} {
+		shadow, enforced := rounds["cookies="+cookies+"/shadow"], rounds["cookies="+cookies+"/enforce"]
+		if shadow == nil || enforced == nil {
+			check(fmt.Errorf("the benchmark is not complete: %s", out))
+		}
+		figures = append(figures,
+			figure{fmt.Sprintf("people who connect under 20,000 SYNs/s of 40 networks, each limited to 10/min, SYN "+
+				"cookies %s: in shadow / enforced", cookies), "100 % enforced", share(shadow) + " / " + share(enforced),
+				enforced["connected-%"] == 100},
+			figure{fmt.Sprintf("… for comparison, a SYN sent and taken, cookies %s: in shadow / enforced", cookies),
+				"–",
+				fmt.Sprintf("%.1f × (%.1f / %.1f µs)", shadow["ns/SYN"]/enforced["ns/SYN"], shadow["ns/SYN"]/1000,
+					enforced["ns/SYN"]/1000), true})
+	}
+	return figures
+}
+
+// A peopleRound is the result of one part of the benchmark, by unit.
+type peopleRound map[string]float64
+
+func peopleRounds(out string) map[string]peopleRound {
+	all := map[string]peopleRound{}
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		name, ours := strings.CutPrefix(fields[0], "BenchmarkPeople/")
+		if !ours {
+			continue
+		}
+		if at := strings.LastIndexByte(name, '-'); at >= 0 { // the number of processors
+			name = name[:at]
+		}
+		round := peopleRound{}
+		for i := 2; i+1 < len(fields); i += 2 {
+			if value, err := strconv.ParseFloat(fields[i], 64); err == nil {
+				round[fields[i+1]] = value
+			}
+		}
+		all[name] = round
+	}
+	return all
 }

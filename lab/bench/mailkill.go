@@ -3,21 +3,30 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
-	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/emersion/go-smtp"
+
+	"weir/console"
 	"weir/lab/machine"
 	"weir/store"
 	"weir/store/sqlite"
 )
 
-// killConfig is a weir whose throttle delays some of the mail for a moment, and stops nobody.
+// killConfig is a weir whose throttle delays some mail for a moment, and stops no user.
 const killConfig = `
 data: %s
 smtp:
@@ -33,152 +42,104 @@ console: {listen: "off"}
 log: {level: error}
 `
 
-// killing is M2: weir is killed again and again while it takes and delivers mail. What it has acknowledged arrives, and
-// what arrives twice is in the audit log. Since a kill does not empty the page cache, a trace shows that nothing is
-// acknowledged before it is on the disk, and logs that end in the middle of something are opened.
-func killing(o options) ([]figure, error) {
+// killing is M2: weir is killed again and again while it takes and delivers mail. Every acknowledged mail must arrive,
+// and a mail that arrives twice must be in the audit log. A kill does not empty the page cache: so a trace shows that
+// nothing is acknowledged before it is on the disk, and logs that end in the middle of a record are opened.
+func killing(t *trial) []figure {
 	kills, traced := 50, 40
-	if o.quick {
+	if t.quick {
 		kills, traced = 2, 10
 	}
-	folder, err := onDisk()
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	binary, err := buildWeir(folder)
-	if err != nil {
-		return nil, err
-	}
-	k, err := kill(binary, folder, kills)
-	if err != nil {
-		return nil, err
-	}
-	figures := []figure{
-		{fmt.Sprintf("killed %d times under load: mails acknowledged and lost, of %d", kills, k.acknowledged), "0",
-			fmt.Sprint(len(k.lost)), len(k.lost) == 0},
-		{fmt.Sprintf("… delivered twice without an entry in the audit log (%d with one, of %d entries)", k.explained,
-			k.entries), "0", fmt.Sprint(len(k.unexplained)), len(k.unexplained) == 0},
-		{"… that arrived damaged", "0", fmt.Sprint(len(k.damaged)), len(k.damaged) == 0},
-		{fmt.Sprintf("… logs torn, opened again, and found wanting, of %d", k.torn), "0", fmt.Sprint(len(k.wanting)),
-			len(k.wanting) == 0},
-	}
-	for _, what := range [][]string{k.lost, k.unexplained, k.damaged, k.wanting} {
-		for _, one := range what[:min(len(what), 10)] {
+	folder := t.folderOnDisk()
+	binary := buildWeir(folder)
+	k := t.kill(binary, folder, kills)
+	var figures []figure
+	add := func(what string, wrong []string) {
+		figures = append(figures, figure{what, "0", fmt.Sprint(len(wrong)), len(wrong) == 0})
+		for _, one := range wrong[:min(len(wrong), 10)] {
 			fmt.Fprintln(os.Stderr, "M2:", one)
 		}
 	}
-	early, err := traceAcknowledged(binary, folder, traced)
+	add(fmt.Sprintf("killed %d times under load: mails acknowledged and lost, of %d", kills, k.acknowledged), k.lost)
+	add(fmt.Sprintf("… delivered twice without an entry in the audit log (%d with one, of %d entries)", k.explained,
+		k.entries), k.unexplained)
+	add("… that arrived damaged", k.damaged)
+	add(fmt.Sprintf("… logs torn, opened again, and found wanting, of %d", k.torn), k.wanting)
+	var early []string
+	err := attempt(func() { early = t.traceAcknowledged(binary, folder, traced) })
 	if errors.Is(err, errors.ErrUnsupported) {
 		fmt.Fprintln(os.Stderr, "M2: the trace is left out:", err)
-		return figures, nil
+		return figures
 	}
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range early {
-		fmt.Fprintln(os.Stderr, "M2:", one)
-	}
-	return append(figures,
-		figure{fmt.Sprintf("mails acknowledged before an fsync of what has them was complete, of %d (a trace of "+
-			"system calls; one in five in a file)", traced),
-			"0", fmt.Sprint(len(early)), len(early) == 0}), nil
+	check(err)
+	add(fmt.Sprintf("mails acknowledged before an fsync of what has them was complete, of %d (a trace of system "+
+		"calls; one in five in a file)", traced), early)
+	return figures
 }
 
-// killed is what came of kills.
+// killed is the result of some kills.
 type killed struct {
 	acknowledged       int
 	lost               []string // acknowledged, and never arrived
-	unexplained        []string // arrived more often than the audit log says it may have
+	unexplained        []string // arrived more often than the audit log explains
 	damaged            []string
 	explained, entries int
 	torn               int
 	wanting            []string
 }
 
-// kill runs weir, lets a crowd send mail, and kills it in the middle, so many times. Then it waits until all mail is
+// kill runs weir, lets a crowd send mail, and kills weir in the middle, so many times. Then it waits until all mail is
 // delivered.
-func kill(binary, folder string, times int) (*killed, error) {
-	k := &killed{}
-	data := filepath.Join(folder, "killed")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		return nil, err
-	}
-	end, err := startEnd()
-	if err != nil {
-		return nil, err
-	}
-	defer end.stop()
-	// The crowd tries again until somebody answers there. Nobody else takes a port of that address meanwhile.
-	address, err := machine.FreeAddress("127.0.1.200")
-	if err != nil {
-		return nil, err
-	}
+func (t *trial) kill(binary, folder string, times int) *killed {
+	k, data, end := &killed{}, subfolder(folder, "killed"), t.startEnd()
+	// The crowd tries again until weir answers there. No other process takes a port of that address meanwhile.
+	address := try(machine.FreeAddress("127.0.1.200"))
 	config := fmt.Sprintf(killConfig, data, address, end.address)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	people := &crowd{address: address, acknowledged: map[string]bool{}}
-	people.more.L = &people.mu
+	ctx, cancel := context.WithCancel(context.Background())
+	leave := sync.OnceFunc(func() {
+		cancel()
+		people.sending.Wait()
+	})
+	t.cleanup(leave)
 	chance := rand.New(rand.NewPCG(uint64(times), 7))
 	for n := range times {
-		w, err := runWeir(data, config, os.Stderr, binary)
-		if err != nil {
-			return nil, fmt.Errorf("after %d kills: %w", n, err)
-		}
+		w := t.runWeir(data, config, os.Stderr, binary)
 		if n == 0 {
 			people.start(ctx)
 		}
-		err = people.await(chance.IntN(150)) // or at once
+		want := people.count() + chance.IntN(150) // or at once
+		until(func() bool { return people.count() >= want },
+			func() error { return fmt.Errorf("%d mails are acknowledged, and no more", people.count()) })
 		w.Kill()
-		if err != nil {
-			return nil, err
-		}
 		if n%10 == 1 {
-			if err := k.tear(data, folder, chance); err != nil {
-				return nil, err
-			}
+			k.tear(data, folder, chance)
 		}
 	}
-	cancel()
-	people.wait()
-	w, err := runWeir(data, config, os.Stderr, binary)
-	if err != nil {
-		return nil, err
-	}
-	err = w.emptied()
+	leave()
+	w := t.runWeir(data, config, os.Stderr, binary)
+	w.emptied()
 	w.Stop()
-	if err != nil {
-		return nil, err
-	}
-	return k, k.judge(data, people, end)
+	k.judge(data, people, end)
+	return k
 }
 
-// emptied waits until everything is delivered.
-func (r *running) emptied() error {
-	for late := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		p, err := r.control.Queue(context.Background(), store.LetterQuery{}, 1)
-		if err != nil {
-			return err
-		}
-		if len(p.Mails) == 0 {
-			return nil
-		}
-		if time.Now().After(late) {
-			return fmt.Errorf("mail is still there: %+v", p.Mails[0])
-		}
-	}
+// emptied waits until all mail is delivered.
+func (r *running) emptied() {
+	var left console.MailPage
+	until(func() bool {
+		left = try(r.control.Queue(context.Background(), store.LetterQuery{}, 1))
+		return len(left.Mails) == 0
+	}, func() error { return fmt.Errorf("mail is still there: %+v", left.Mails[0]) })
 }
 
 // judge compares what was acknowledged with what has arrived, and with the audit log.
-func (k *killed) judge(data string, people *crowd, end *end) error {
+func (k *killed) judge(data string, people *crowd, end *end) {
 	ctx := context.Background()
-	s, err := sqlite.Open(ctx, sqlite.Options{Folder: data})
-	if err != nil {
-		return err
-	}
+	s := try(sqlite.Open(ctx, sqlite.Options{Folder: data}))
 	defer s.Close()
 	doubted := map[string]int{} // by mail
-	err = s.Mail().View(ctx, func(tx store.MailTx) error {
+	check(s.Mail().View(ctx, func(tx store.MailTx) error {
 		for before := int64(0); ; {
 			page, err := tx.Entries(before, 1000)
 			if err != nil || len(page) == 0 {
@@ -192,10 +153,7 @@ func (k *killed) judge(data string, people *crowd, end *end) error {
 				before = e.ID
 			}
 		}
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	end.mu.Lock()
 	defer end.mu.Unlock()
 	k.acknowledged, k.damaged = len(people.acknowledged), end.damaged
@@ -215,17 +173,14 @@ func (k *killed) judge(data string, people *crowd, end *end) error {
 					doubted[ids[0]]))
 		}
 	}
-	return nil
 }
 
-// A crowd sends mail from several addresses of this machine, each of which is a user, and goes on whatever becomes of
-// the server.
+// A crowd sends mail from several addresses of this machine, each of which is a user, whether the server runs or not.
 type crowd struct {
 	address string
 	sending sync.WaitGroup
 
 	mu           sync.Mutex
-	more         sync.Cond
 	acknowledged map[string]bool // by subject
 }
 
@@ -235,14 +190,18 @@ func (c *crowd) start(ctx context.Context) {
 	for n := range crowdSize {
 		c.sending.Go(func() {
 			chance := rand.New(rand.NewPCG(uint64(n), 3))
-			for i := 0; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) { // nobody answers, for the moment
+			for i := 0; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) { // the server is down for the moment
 				c.session(ctx, chance, n, &i)
 			}
 		})
 	}
 }
 
-func (c *crowd) wait() { c.sending.Wait() }
+func (c *crowd) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.acknowledged)
+}
 
 // session sends mails over one connection until it breaks.
 func (c *crowd) session(ctx context.Context, chance *rand.Rand, n int, i *int) {
@@ -267,26 +226,90 @@ func (c *crowd) session(ctx context.Context, chance *rand.Rand, n int, i *int) {
 		}
 		c.mu.Lock()
 		c.acknowledged[subject] = true
-		c.more.Broadcast()
 		c.mu.Unlock()
 	}
 }
 
-// await waits until so many more mails were acknowledged.
-func (c *crowd) await(n int) error {
-	late := time.AfterFunc(patience, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.more.Broadcast()
-	})
-	defer late.Stop()
-	end := time.Now().Add(patience)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for want := len(c.acknowledged) + n; len(c.acknowledged) < want; c.more.Wait() {
-		if time.Now().After(end) {
-			return fmt.Errorf("%d mails are acknowledged, and no more", len(c.acknowledged))
+// signedText is a mail with a checksum of its body in the header, up to and with the final dot.
+func signedText(subject string, n int, chance *rand.Rand) []byte {
+	var body bytes.Buffer
+	for body.Len() < n {
+		fmt.Fprintf(&body, "%064x\r\n", chance.Uint64())
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "From: <ann@example.com>\r\nSubject: %s\r\nX-Sum: %08x\r\n\r\n%s.\r\n", subject,
+		crc32.ChecksumIEEE(body.Bytes()), body.Bytes())
+	return b.Bytes()
+}
+
+// whole returns the subject of a text, and whether the text is as signedText made it.
+func whole(text []byte) (subject string, is bool) {
+	head, body, _ := bytes.Cut(text, []byte("\r\n\r\n"))
+	sum := ""
+	for line := range strings.SplitSeq(string(head), "\r\n") {
+		if value, ok := strings.CutPrefix(line, "Subject: "); ok {
+			subject = value
+		}
+		if value, ok := strings.CutPrefix(line, "X-Sum: "); ok {
+			sum = value
 		}
 	}
+	return subject, sum == fmt.Sprintf("%08x", crc32.ChecksumIEEE(body))
+}
+
+// An end is a mail server that notes every mail before it acknowledges it, after a short delay.
+type end struct {
+	address string
+
+	mu      sync.Mutex
+	arrived map[string][]string // by subject: the ids that weir gave it
+	damaged []string
+	count   atomic.Int64
+}
+
+func (t *trial) startEnd() *end {
+	l := try(net.Listen("tcp", "127.0.0.1:0"))
+	e := &end{address: l.Addr().String(), arrived: map[string][]string{}}
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return arriving{e}, nil }))
+	server.Domain = "end.example.org"
+	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // connections are meant to break
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(l)
+	}()
+	t.cleanup(func() {
+		_ = server.Close()
+		<-ended
+	})
+	return e
+}
+
+type arriving struct{ *end }
+
+func (arriving) Reset()                               {}
+func (arriving) Logout() error                        { return nil }
+func (arriving) Mail(string, *smtp.MailOptions) error { return nil }
+func (arriving) Rcpt(string, *smtp.RcptOptions) error { return nil }
+func (a arriving) Data(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	a.take(text)
+	time.Sleep(2 * time.Millisecond) // some kills come just then
 	return nil
+}
+
+func (e *end) take(text []byte) {
+	subject, intact := whole(text)
+	_, id, _ := strings.Cut(string(text), " id ")
+	id = id[:min(len(id), len(store.MailID(0).String()))]
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.count.Add(1)
+	e.arrived[subject] = append(e.arrived[subject], id)
+	if !intact {
+		e.damaged = append(e.damaged, subject+" arrived damaged")
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,13 +16,12 @@ import (
 // TestKilledUnderLoad is M2 in short.
 func TestKilledUnderLoad(t *testing.T) {
 	folder := t.TempDir()
-	binary, err := buildWeir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := buildWeir(folder)
+	m2 := &trial{}
+	t.Cleanup(m2.end)
 	t.Run("kills", func(t *testing.T) {
-		k, err := kill(binary, folder, 4)
-		if err != nil {
+		var k *killed
+		if err := attempt(func() { k = m2.kill(binary, folder, 4) }); err != nil {
 			t.Fatal(err)
 		}
 		for _, wrong := range [][]string{k.lost, k.unexplained, k.damaged, k.wanting} {
@@ -34,7 +34,8 @@ func TestKilledUnderLoad(t *testing.T) {
 		}
 	})
 	t.Run("trace", func(t *testing.T) {
-		early, err := traceAcknowledged(binary, folder, 10)
+		var early []string
+		err := attempt(func() { early = m2.traceAcknowledged(binary, folder, 10) })
 		if errors.Is(err, errors.ErrUnsupported) {
 			needs.Skip(t, err)
 		}
@@ -80,11 +81,8 @@ func TestTrace(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Join(c.lines, "\n")+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		calls, err := readTrace(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := find(calls, 0, len(calls), func(c *call) bool { return strings.Contains(c.args, "queued as X") })
+		calls := readTrace(path)
+		at := slices.IndexFunc(calls, func(c call) bool { return strings.Contains(c.args, "queued as X") })
 		if at < 0 {
 			t.Fatalf("%q: no answer in %+v", c.lines, calls)
 		}

@@ -11,11 +11,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -39,28 +37,11 @@ const (
 // recipients per user. Both are asked the same by the same client over TCP, about mails to one recipient each: RCPT,
 // DATA, END-OF-MESSAGE. Both decide once per mail: postfwd counts in memory at END-OF-MESSAGE, weir at DATA in its
 // store, which is safe on disk before the answer. weir runs in this process, with the real spool and store.
-func policyService(o options) ([]figure, error) {
-	// what was started is stopped first
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer release()
-	folder, err := os.MkdirTemp("", "weir-bench")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	peer, stop, err := startPostfwd(ctx, folder)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	ours, stopOurs, err := startPolicy(ctx, folder)
-	if err != nil {
-		return nil, err
-	}
-	defer stopOurs()
-
+func policyService(t *trial) []figure {
+	ctx, folder := t.context(), t.folder()
+	peer, ours := t.startPostfwd(ctx, folder), t.startPolicy(ctx, folder)
 	rounds, mails := 7, 3000
-	if o.quick {
+	if t.quick {
 		rounds, mails = 1, 200
 	}
 	var figures []figure
@@ -74,68 +55,52 @@ func policyService(o options) ([]figure, error) {
 		{"for comparison, RCPT alone: nobody decides", "–", []string{"RCPT"}, 0},
 		{"for comparison, END-OF-MESSAGE alone: each one decides", "–", []string{"END-OF-MESSAGE"}, 0},
 	} {
-		var failed error
-		side := func(addr string, mails int) func() {
-			return func() { failed = errors.Join(failed, askPolicy(ctx, addr, mails, c.stages)) }
-		}
+		side := func(addr string, mails int) func() { return func() { askPolicy(ctx, addr, mails, c.stages) } }
 		few := mails / 5 // postfwd would take all day
 		interleaved(1, side(peer, policyUsers/5), side(ours, policyUsers))
 		times := interleaved(rounds, side(peer, few), side(ours, mails))
-		if failed != nil {
-			return nil, failed
-		}
 		rate := func(mails int, d time.Duration) float64 { return float64(mails*len(c.stages)) / d.Seconds() }
 		theirs, we := rate(few, times[0]), rate(mails, times[1])
-		figures = append(figures, figure{
-			what: fmt.Sprintf("policy service, %d connections, %d users, %s: requests/s against postfwd",
-				policyConnections, policyUsers, c.what), target: c.target,
-			got: fmt.Sprintf("%.1f × (%.0f/s against %.0f/s)", we/theirs, we, theirs), met: we/theirs >= c.least,
-		})
+		figures = append(figures,
+			figure{fmt.Sprintf("policy service, %d connections, %d users, %s: requests/s against "+
+				"postfwd", policyConnections, policyUsers, c.what), c.target,
+				fmt.Sprintf("%.1f × (%.0f/s against %.0f/s)", we/theirs, we, theirs), we/theirs >= c.least})
 	}
-	return figures, nil
+	return figures
 }
 
-// askPolicy asks about mails over several connections at once, and wants them all to pass.
-func askPolicy(ctx context.Context, addr string, mails int, stages []string) error {
-	errs := make(chan error, policyConnections)
-	var asking sync.WaitGroup
-	for n := range policyConnections {
-		asking.Go(func() {
-			var dialer net.Dialer
-			c, err := dialer.DialContext(ctx, "tcp", addr)
-			if err != nil {
-				errs <- err
-				return
-			}
-			defer c.Close()
-			defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-			_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
-			in := bufio.NewReader(c)
-			var request bytes.Buffer
-			for i := n; i < mails; i += policyConnections {
-				for _, stage := range stages {
-					request.Reset()
-					user, count := i%policyUsers, min(len(stage)-len("RCPT"), 1)
-					if stage == "DATA" {
-						count = 1
-					}
-					fmt.Fprintf(&request, policyRequest, stage, user, user, count, n, i, user)
-					if _, err := c.Write(request.Bytes()); err != nil {
-						errs <- err
-						return
-					}
-					answer, err := in.ReadString('\n')
-					if _, blank := in.ReadString('\n'); err != nil || blank != nil || answer != "action=DUNNO\n" {
-						errs <- fmt.Errorf("%s was answered %q, %w", stage, answer, errors.Join(err, blank))
-						return
-					}
+// askPolicy asks about mails over several connections at once. All of them must pass.
+func askPolicy(ctx context.Context, addr string, mails int, stages []string) {
+	together(policyConnections, func(n int) error {
+		var dialer net.Dialer
+		c, err := dialer.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+		_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
+		in := bufio.NewReader(c)
+		var request bytes.Buffer
+		for i := n; i < mails; i += policyConnections {
+			for _, stage := range stages {
+				user, count := i%policyUsers, 1
+				if stage == "RCPT" {
+					count = 0
+				}
+				request.Reset()
+				fmt.Fprintf(&request, policyRequest, stage, user, user, count, n, i, user)
+				if _, err := c.Write(request.Bytes()); err != nil {
+					return err
+				}
+				answer, err := in.ReadString('\n')
+				if _, blank := in.ReadString('\n'); err != nil || blank != nil || answer != "action=DUNNO\n" {
+					return fmt.Errorf("%s was answered %q, %w", stage, answer, errors.Join(err, blank))
 				}
 			}
-		})
-	}
-	asking.Wait()
-	close(errs)
-	return <-errs
+		}
+		return nil
+	})
 }
 
 // policyRequest is what Postfix 3.7 sends.
@@ -171,86 +136,55 @@ policy_context=
 
 `
 
-// startPolicy starts weir's policy service on a store in a folder.
-func startPolicy(ctx context.Context, folder string) (addr string, stop func(), err error) {
-	kept, err := sqlite.Open(ctx, sqlite.Options{Folder: folder})
-	if err != nil {
-		return "", nil, err
-	}
+// startPolicy starts weir's policy service on a store in a folder, and returns its address.
+func (t *trial) startPolicy(ctx context.Context, folder string) string {
+	kept := try(sqlite.Open(ctx, sqlite.Options{Folder: folder}))
+	t.cleanup(func() { _ = kept.Close() })
 	// nothing is ever delivered
-	hop, err := nexthop.New(nexthop.Options{Servers: []string{"127.0.0.1:25"}}, nexthop.Env{})
-	if err != nil {
-		return "", nil, err
-	}
+	hop := try(nexthop.New(nexthop.Options{Servers: []string{"127.0.0.1:25"}}, nexthop.Env{}))
 	secret := bytes.Repeat([]byte{7}, 32)
-	s, err := spool.New(spool.Options{Store: kept.Mail(), Secret: secret, Signer: notice.NewSigner(secret)})
-	if err == nil {
-		err = s.Configure([]spool.Gate{{Name: "postfix", Throttle: "outbreak", Mail: &outbreak.Options{},
-			Carrier: hop}})
-	}
-	if err == nil {
-		err = s.Start(ctx)
-	}
-	if err != nil {
-		return "", nil, errors.Join(err, kept.Close())
-	}
-	g, err := postfixgate.New(postfixgate.Options{Listen: "127.0.0.1:0", Throttles: []string{"outbreak"}},
-		postfixgate.Parts{}, postfixgate.Env{Name: "postfix", Spool: s})
-	if err == nil {
-		err = g.Listen()
-	}
-	if err != nil {
-		return "", nil, errors.Join(err, kept.Close())
-	}
+	s := try(spool.New(spool.Options{Store: kept.Mail(), Secret: secret, Signer: notice.NewSigner(secret)}))
+	check(s.Configure([]spool.Gate{{Name: "postfix", Throttle: "outbreak", Mail: &outbreak.Options{}, Carrier: hop}}))
+	check(s.Start(ctx))
+	t.cleanup(func() { _ = s.Stop(context.Background()) })
+	g := try(postfixgate.New(postfixgate.Options{Listen: "127.0.0.1:0", Throttles: []string{"outbreak"}},
+		postfixgate.Parts{}, postfixgate.Env{Name: "postfix", Spool: s}))
+	check(g.Listen())
 	g.Start()
-	return g.Addr().String(), func() {
-		_ = g.Stop(context.Background())
-		_ = s.Stop(context.Background())
-		_ = kept.Close()
-	}, nil
+	t.cleanup(func() { _ = g.Stop(context.Background()) })
+	return g.Addr().String()
 }
 
-// startPostfwd starts postfwd with as many servers as there are connections.
-func startPostfwd(ctx context.Context, folder string) (addr string, stop func(), err error) {
-	program, err := exec.LookPath("postfwd")
-	if err != nil {
-		return "", nil, errors.Join(errors.ErrUnsupported, err) // a peer that is not there is left out
-	}
+// startPostfwd starts postfwd with as many servers as there are connections, and returns its address.
+func (t *trial) startPostfwd(ctx context.Context, folder string) string {
+	postfwd := program("postfwd")
 	folder = filepath.Join(folder, "postfwd")
 	rules, pidFile := filepath.Join(folder, "rules"), filepath.Join(folder, "pid")
 	// It gives up root, and then must still find its files.
-	if err := errors.Join(os.Mkdir(folder, 0o777), os.Chmod(folder, 0o777), os.Chmod(filepath.Dir(folder), 0o755),
-		os.WriteFile(rules, []byte(peers.Postfwd), 0o644)); err != nil {
-		return "", nil, err
-	}
-	if addr, err = machine.FreeAddress("127.0.0.1"); err != nil {
-		return "", nil, err
-	}
+	check(errors.Join(os.Mkdir(folder, 0o777), os.Chmod(folder, 0o777), os.Chmod(filepath.Dir(folder), 0o755),
+		os.WriteFile(rules, []byte(peers.Postfwd), 0o644)))
+	addr := try(machine.FreeAddress("127.0.0.1"))
 	_, port, _ := net.SplitHostPort(addr)
 	servers := strconv.Itoa(policyConnections + 5)
-	out, err := exec.CommandContext(ctx, program, "--daemon", "--file", rules, "--interface", "127.0.0.1", "--port",
-		port, "--user", "nobody", "--group", "nogroup",
-		"--pidfile", pidFile, "--cache_socket", "unix::"+filepath.Join(folder, "cache"), "--nodns", "--no-rulelog",
-		"--min_servers", servers, "--max_spare_servers", servers).CombinedOutput()
-	if err != nil {
-		return "", nil, fmt.Errorf("postfwd: %w: %s", err, out)
-	}
-	stop = func() {
+	t.cleanup(func() {
 		text, err := os.ReadFile(pidFile)
 		pid, wrong := strconv.Atoi(strings.TrimSpace(string(text)))
 		if err == nil && wrong == nil && pid > 1 {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
-	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
+	})
+	output(exec.CommandContext(ctx, postfwd, "--daemon", "--file", rules, "--interface", "127.0.0.1", "--port", port,
+		"--user", "nobody", "--group", "nogroup", "--pidfile", pidFile, "--cache_socket",
+		"unix::"+filepath.Join(folder, "cache"), "--nodns", "--no-rulelog", "--min_servers", servers,
+		"--max_spare_servers", servers))
+	var refused error
+	until(func() bool {
+		check(ctx.Err())
+		var c net.Conn
+		if c, refused = net.Dial("tcp", addr); refused == nil {
 			_ = c.Close()
-			return addr, stop, nil
 		}
-		if time.Now().After(end) || ctx.Err() != nil {
-			stop()
-			return "", nil, fmt.Errorf("postfwd does not come up: %w", err)
-		}
-	}
+		return refused == nil
+	}, func() error { return fmt.Errorf("postfwd does not come up: %w", refused) })
+	return addr
 }

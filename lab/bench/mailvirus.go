@@ -12,10 +12,9 @@ import (
 	"weir/lab/simulate"
 )
 
-// virusTable is M4: how many mails of a virus pass, which writes to somebody new each time, and when it is stopped, in
-// the worst of all phases of the user's clock, whether a mail of their own has just spent the slack or not.
-func virusTable(options) ([]figure, error) {
-	var figures []figure
+// virusTable is M4: how many mails of a virus pass that writes to somebody new each time, and when it is stopped, in
+// the worst phase of the user's clock, whether a mail of the user has just spent the slack or not.
+func virusTable(*trial) (figures []figure) {
 	for _, row := range simulate.VirusTable(simulate.DocumentParams()) {
 		worst := row.Ours.Worst
 		figures = append(figures,
@@ -24,18 +23,16 @@ func virusTable(options) ([]figure, error) {
 				fmt.Sprintf("≤ %d / ≤ %.1f s", row.ReferencePassed[1], row.ReferenceStopped[1]+60/row.Rate),
 				fmt.Sprintf("%d / %.1f s", worst.Passed, worst.StoppedAfter), row.Kept})
 	}
-	return figures, nil
+	return figures
 }
 
 // mailLog is M5: what the throttle would have done to a real mail log, in the folder that WEIR_DATA names, and whether
-// it does to one that is made up what it always did.
-func mailLog(options) ([]figure, error) {
-	var figures []figure
-	var err error
+// it does the same as always to a generated log.
+func mailLog(*trial) (figures []figure) {
 	if folder := os.Getenv("WEIR_DATA"); folder == "" {
 		fmt.Fprintln(os.Stderr, "M5: the real log is left out: WEIR_DATA names no folder with mail-eu.csv")
-	} else if figures, err = realLog(filepath.Join(folder, "mail-eu.csv")); err != nil {
-		return nil, err
+	} else {
+		figures = realLog(filepath.Join(folder, "mail-eu.csv"))
 	}
 	out, err := exec.Command("go", "test", "-count=1", "-run", "^TestGeneratedLog$", "./lab/simulate").CombinedOutput()
 	same := "the same"
@@ -45,33 +42,19 @@ func mailLog(options) ([]figure, error) {
 	}
 	return append(figures,
 		figure{"a mail log that is made up: mails delayed, stops and delays against those written down", "the same",
-			same, err == nil}), nil
+			same, err == nil})
 }
 
-// realLog holds a log against the throttle, as weir simulate mail does.
-func realLog(path string) (figures []figure, err error) {
-	log, err := simulate.OpenLog([]string{path}, simulate.LogOptions{})
-	if err != nil {
-		return nil, err
-	}
+// realLog replays a log, as weir simulate mail does.
+func realLog(path string) (figures []figure) {
+	log := try(simulate.OpenLog([]string{path}, simulate.LogOptions{}))
 	defer log.Close()
-	sweep, err := simulate.ParseSweep("working_set=0,1,5")
-	if err != nil {
-		return nil, err
-	}
-	r, err := simulate.NewReplay(simulate.ReplayOptions{Params: simulate.DocumentParams(),
-		Sweeps: []simulate.SweepSpec{sweep}})
-	if err != nil {
-		return nil, err
-	}
+	r := try(simulate.NewReplay(simulate.ReplayOptions{Params: simulate.DocumentParams(),
+		Sweeps: []simulate.SweepSpec{try(simulate.ParseSweep("working_set=0,1,5"))}}))
 	defer r.Close()
 	for e, err := range log.Entries() {
-		if err == nil {
-			err = r.Add(e)
-		}
-		if err != nil {
-			return nil, err
-		}
+		check(err)
+		check(r.Add(e))
 	}
 	for i, want := range []struct {
 		delayed float64 // percent of the mails, by the reference model
@@ -85,5 +68,5 @@ func realLog(path string) (figures []figure, err error) {
 				math.Abs(100*got.DelayedShare-want.delayed) <= 0.1 && got.Stops >= want.stops-1 &&
 					got.Stops <= want.stops+1})
 	}
-	return figures, nil
+	return figures
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command bench measures weir beside its peers, in the same run and interleaved, and holds the ratios against their
+// Command bench measures weir beside its peers, in the same run and interleaved, and compares the ratios with their
 // targets.
 //
 //	go run ./lab/bench            the whole table
@@ -18,21 +18,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
 	"weir/lab/machine"
 )
 
-// A row is one line of the targets.
-type row struct {
-	id  string
-	run func(options) ([]figure, error)
-}
-
-type options struct {
-	quick bool // everything once and briefly
-	write bool // into files
-}
-
-// A figure is one thing that was measured.
+// A figure is one measured value and its target.
 type figure struct {
 	what   string
 	target string
@@ -40,7 +30,11 @@ type figure struct {
 	met    bool
 }
 
-var rows = []row{
+// rows are the lines of the table of targets, in its order.
+var rows = []struct {
+	id  string
+	run func(*trial) []figure
+}{
 	{"B1", oneGrant},
 	{"B2", twoGrants},
 	{"B3", heapOfSources},
@@ -83,24 +77,28 @@ func main() {
 	write := flag.Bool("write", false,
 		"write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, the points alone")
 	flag.Parse()
-	if err := run(options{quick: *quick, write: *write}, *only); err != nil {
+	if err := run(*quick, *write, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(o options, only string) error {
+func run(quick, write bool, only string) error {
 	type result struct {
 		id string
 		figure
 	}
+	yes := map[bool]string{true: "yes", false: "**no**"}
 	var results []result
 	for _, r := range rows {
 		if only != "" && !slices.Contains(strings.Split(only, ","), r.id) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s …\n", r.id)
-		figures, err := r.run(o)
+		t := &trial{quick: quick, write: write}
+		var figures []figure
+		err := attempt(func() { figures = r.run(t) })
+		t.end()
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
 			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", r.id, err)
 			continue
@@ -115,24 +113,17 @@ func run(o options, only string) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "#\tmeasure\ttarget\tfigure\tmet")
 	for _, r := range results {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, yes(r.met))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, yes[r.met])
 	}
-	if err := w.Flush(); err != nil || !o.write || only != "" { // a part of the table is not the table
+	if err := w.Flush(); err != nil || !write || only != "" { // only the whole table is written
 		return err
 	}
 	var page strings.Builder
 	fmt.Fprintf(&page, resultsHead, machine.Describe())
 	for _, r := range results {
-		fmt.Fprintf(&page, "| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, yes(r.met))
+		fmt.Fprintf(&page, "| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, yes[r.met])
 	}
 	return os.WriteFile("lab/bench/RESULTS.md", []byte(page.String()), 0o644)
-}
-
-func yes(met bool) string {
-	if met {
-		return "yes"
-	}
-	return "**no**"
 }
 
 const resultsHead = `# Results

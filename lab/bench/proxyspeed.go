@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -14,12 +13,11 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
-	"text/template"
 	"time"
 
 	"weir/lab/machine"
@@ -29,83 +27,40 @@ import (
 // proxied is Q2: how many requests a second go through a proxy with one limit, and how many it refuses, with small
 // bodies over 64 connections. weir serve, nginx with limit_req and proxy_pass, and net/http/httputil's ReverseProxy,
 // which knows no limits, stand in front of the same service and are asked in turns by the same client, wrk.
-func proxied(o options) (_ []figure, err error) {
-	// what was started is stopped first
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer release()
-	wrk, err := program("wrk")
-	if err != nil {
-		return nil, err
-	}
-	folder, err := os.MkdirTemp("", "weir-bench")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	service, stop, err := startNginx(folder, "service", peers.NginxService, "")
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	nginx, stop, err := startNginx(folder, "proxy", peers.NginxProxy, service)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	reverse, stop, err := startReverseProxy(service)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	binary, err := buildWeir(folder)
-	if err != nil {
-		return nil, err
-	}
-	var gates [2]*running
+func proxied(t *trial) []figure {
+	ctx, wrk, folder := t.context(), program("wrk"), t.folder()
+	service := t.startNginx(folder, "service", peers.NginxService, "")
+	nginx := t.startNginx(folder, "proxy", peers.NginxProxy, service)
+	reverse, binary := t.startReverseProxy(service), buildWeir(folder)
+	var gates [2]string
 	for i, limit := range [...]int{1_000_000_000, 1} {
-		data := filepath.Join(folder, strconv.Itoa(i))
-		if err := os.Mkdir(data, 0o700); err != nil {
-			return nil, err
-		}
-		if gates[i], err = runWeir(data, fmt.Sprintf(q2Config, data, service, limit), os.Stderr, binary); err != nil {
-			return nil, err
-		}
-		defer gates[i].Stop()
+		data := subfolder(folder, strconv.Itoa(i))
+		gates[i] = t.runWeir(data, fmt.Sprintf(q2Config, data, service, limit), os.Stderr, binary).address
 	}
-
 	rounds, each := 9, 3*time.Second
-	if o.quick {
+	if t.quick {
 		rounds, each = 1, time.Second
 	}
-	sides := []struct {
-		url     string
-		refused bool
-	}{{"http://" + nginx + "/", false}, {reverse, false}, {"http://" + gates[0].address + "/", false},
-		{"http://" + nginx + "/refused", true}, {"http://" + gates[1].address + "/", true}}
-	rates := make([][]float64, len(sides))
-	for round := range rounds + 1 {
-		for i, side := range sides {
-			rate, err := askMany(ctx, wrk, side.url, each, side.refused)
-			if err != nil {
-				return nil, err
-			}
-			if round > 0 { // the first one makes connections and memory
-				rates[i] = append(rates[i], rate)
-			}
-		}
+	var rates [][]float64
+	for range rounds + 1 {
+		rates = append(rates, []float64{
+			askMany(ctx, wrk, nginx+"/", each, false), askMany(ctx, wrk, reverse+"/", each, false),
+			askMany(ctx, wrk, gates[0]+"/", each, false), askMany(ctx, wrk, nginx+"/refused", each, true),
+			askMany(ctx, wrk, gates[1]+"/", each, true),
+		})
 	}
+	rate := medians(rates[1:]) // the first round makes connections and memory
 	compare := func(what string, ours, theirs int, least float64) figure {
-		we, they := median(rates[ours]), median(rates[theirs])
-		ratio := we / they
-		return figure{what: what, target: fmt.Sprintf("≥ %.1f ×", least), met: ratio >= least,
-			got: fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", ratio, we, they)}
+		ratio := rate[ours] / rate[theirs]
+		return figure{what, fmt.Sprintf("≥ %.1f ×", least),
+			fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)", ratio, rate[ours], rate[theirs]), ratio >= least}
 	}
 	return []figure{
 		compare("proxied requests/s with one policy, 64 connections, small bodies, against nginx limit_req + "+
 			"proxy_pass (2 workers)", 2, 0, 0.5),
 		compare("… against httputil.ReverseProxy without limits", 2, 1, 1.5),
 		compare("refused requests/s against nginx limit_req", 4, 3, 0.5),
-	}, nil
+	}
 }
 
 const q2Config = `
@@ -121,87 +76,63 @@ console: {listen: "off"}
 log: {access: "off"}
 `
 
-// askMany asks for something over and over, over 64 connections, and returns how many answers came a second. All of
-// them, or but a few of them, must be refusals.
-func askMany(ctx context.Context, wrk, url string, d time.Duration, refused bool) (float64, error) {
-	out, err := exec.CommandContext(ctx, wrk, "-t1", "-c64", "-d"+strconv.Itoa(int(d.Seconds()))+"s", "-H",
-		"X-Api-Key: acme", url).CombinedOutput()
-	if err != nil {
-		return 0, fmt.Errorf("wrk: %w: %s", err, out)
-	}
+// askMany asks for a page over and over, over 64 connections, and returns how many answers came a second. None of the
+// answers, or all but a few of them, must be refusals.
+func askMany(ctx context.Context, wrk, page string, d time.Duration, refused bool) float64 {
+	out := output(exec.CommandContext(ctx, wrk, "-t1", "-c64", "-d"+strconv.Itoa(int(d.Seconds()))+"s", "-H",
+		"X-Api-Key: acme", "http://"+page))
 	rate, total, bad := number(wrkRate, out), number(wrkTotal, out), number(wrkBad, out)
-	if rate == 0 || !refused && bad > 0 || refused && bad < total-2 || wrkErrors.Match(out) {
-		return 0, fmt.Errorf("%s did not answer as it should: %s", url, out)
+	if rate == 0 || !refused && bad > 0 || refused && bad < total-2 || strings.Contains(out, "Socket errors") {
+		check(fmt.Errorf("%s did not answer as it should: %s", page, out))
 	}
-	return rate, nil
+	return rate
 }
 
 // What wrk prints.
 var (
-	wrkRate   = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)
-	wrkTotal  = regexp.MustCompile(`(\d+) requests in`)
-	wrkBad    = regexp.MustCompile(`Non-2xx or 3xx responses: (\d+)`)
-	wrkErrors = regexp.MustCompile(`Socket errors`)
+	wrkRate  = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)
+	wrkTotal = regexp.MustCompile(`(\d+) requests in`)
+	wrkBad   = regexp.MustCompile(`Non-2xx or 3xx responses: (\d+)`)
 )
 
-func number(pattern *regexp.Regexp, text []byte) float64 {
-	found := pattern.FindSubmatch(text)
-	if found == nil {
-		return 0
+func number(pattern *regexp.Regexp, text string) (n float64) {
+	if found := pattern.FindStringSubmatch(text); found != nil {
+		n, _ = strconv.ParseFloat(found[1], 64)
 	}
-	n, _ := strconv.ParseFloat(string(found[1]), 64)
 	return n
 }
 
-// startNginx runs an nginx with a configuration, and returns where it listens when it does.
-func startNginx(folder, name, text, service string) (address string, stop func(), err error) {
-	nginx, err := program("nginx")
-	if err != nil {
-		return "", nil, err
-	}
-	if address, err = machine.FreeAddress("127.0.0.1"); err != nil {
-		return "", nil, err
-	}
-	var config bytes.Buffer
-	if err := template.Must(template.New(name).Parse(text)).Execute(&config,
-		map[string]string{"Folder": folder, "Listen": address, "Service": service}); err != nil {
-		return "", nil, err
-	}
-	file := filepath.Join(folder, name+".conf")
-	if err := os.WriteFile(file, config.Bytes(), 0o600); err != nil {
-		return "", nil, err
-	}
-	p, err := machine.Start(machine.Task{Program: nginx, Args: []string{"-c", file, "-p", folder}, Log: os.Stderr,
-		Quit: syscall.SIGQUIT})
-	if err != nil {
-		return "", nil, err
-	}
+// startNginx runs an nginx with a configuration, and returns its address when it listens.
+func (t *trial) startNginx(folder, name, text, service string) string {
+	address, file := try(machine.FreeAddress("127.0.0.1")), filepath.Join(folder, name+".conf")
+	config := filled(text, map[string]string{"Folder": folder, "Listen": address, "Service": service})
+	check(os.WriteFile(file, []byte(config), 0o600))
+	p := try(machine.Start(machine.Task{Program: program("nginx"), Args: []string{"-c", file, "-p", folder},
+		Log: os.Stderr, Quit: syscall.SIGQUIT}))
+	t.cleanup(p.Stop)
 	if err := p.Listens(context.Background(), "tcp", address); err != nil {
-		p.Stop()
-		return "", nil, fmt.Errorf("nginx: %w", err)
+		check(fmt.Errorf("nginx: %w", err))
 	}
-	return address, p.Stop, nil
+	return address
 }
 
 // startReverseProxy runs httputil's proxy in this process, which has nothing else to do, with as many idle connections
 // as it can use.
-func startReverseProxy(service string) (address string, stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
+func (t *trial) startReverseProxy(service string) string {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.DisableCompression = 0, 1024, true
 	to := &url.URL{Scheme: "http", Host: service}
-	quiet := log.New(io.Discard, "", 0) // a client that stops is no news
+	quiet := log.New(io.Discard, "", 0) // clients that stop are not errors
 	server := &http.Server{ErrorLog: quiet, Handler: &httputil.ReverseProxy{Transport: transport, ErrorLog: quiet,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
 			r.SetXForwarded()
 		}}}
+	l := try(net.Listen("tcp", "127.0.0.1:0"))
 	go func() { _ = server.Serve(l) }()
-	return "http://" + l.Addr().String() + "/", func() {
+	t.cleanup(func() {
 		_ = server.Close()
 		transport.CloseIdleConnections()
-	}, nil
+	})
+	return l.Addr().String()
 }

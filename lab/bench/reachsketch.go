@@ -17,14 +17,10 @@ var sizes = [...]int{10, 10_000, 1_000_000}
 
 // contacts are the rules of a reach throttle that keeps the set of known recipients, or does not.
 func contacts(known bool) *reach.Rules {
-	rules, err := reach.Options{Over: reach.Flag, Known: known, Newcomers: 1_000_000}.Rules()
-	if err != nil {
-		panic(err)
-	}
-	return rules
+	return try(reach.Options{Over: reach.Flag, Known: known, Newcomers: 1_000_000}.Rules())
 }
 
-// writer is a user who has written to so many, and their keys.
+// writer is a user who has written to so many recipients, and the keys of these.
 func writer(r *reach.Rules, n int, seed uint64) (*reach.State, []uint64) {
 	draw, keys := rand.New(rand.NewPCG(seed, uint64(n))), make([]uint64, n)
 	for i := range keys {
@@ -38,7 +34,7 @@ func writer(r *reach.Rules, n int, seed uint64) (*reach.State, []uint64) {
 }
 
 // sketchSize is R1: what is kept of a user, in memory and stored, and of each known recipient on top.
-func sketchSize(options) (figures []figure, err error) {
+func sketchSize(*trial) (figures []figure) {
 	for i, n := range sizes {
 		without, _ := writer(contacts(false), n, 1)
 		with, keys := writer(contacts(true), n, 1)
@@ -46,10 +42,7 @@ func sketchSize(options) (figures []figure, err error) {
 		for _, key := range keys {
 			sketch.Add(key)
 		}
-		stored, err := without.AppendBinary(nil)
-		if err != nil {
-			return nil, err
-		}
+		stored := try(without.AppendBinary(nil))
 		limit := []int{128, 4096, 4096}[i]
 		figures = append(figures,
 			figure{fmt.Sprintf("a user with %d recipients: bytes of the sketch in memory, of all that is stored", n),
@@ -58,13 +51,7 @@ func sketchSize(options) (figures []figure, err error) {
 		if n < 1000 { // the target is a share of what is many
 			continue
 		}
-		b, err := with.AppendBinary(nil)
-		if err == nil {
-			b, err = with.AppendKnown(b)
-		}
-		if err != nil {
-			return nil, err
-		}
+		b := try(with.AppendKnown(try(with.AppendBinary(nil))))
 		each := float64(len(b)-len(stored)) / float64(n)
 		wrong, tries := 0, 200_000
 		draw := rand.New(rand.NewPCG(2, 2))
@@ -81,13 +68,13 @@ func sketchSize(options) (figures []figure, err error) {
 				"≤ 1.5, ≤ 1 %, 0", fmt.Sprintf("%.2f, %.2f %%, %d", each, 100*share, lost), each <= 1.5 &&
 					share <= 0.01 && lost == 0})
 	}
-	return figures, nil
+	return figures
 }
 
 // sketchError is R2: by how much the count is wrong, over a hundred users.
-func sketchError(o options) (figures []figure, err error) {
+func sketchError(t *trial) (figures []figure) {
 	users := 100
-	if o.quick {
+	if t.quick {
 		users = 3
 	}
 	for i, n := range sizes {
@@ -104,29 +91,23 @@ func sketchError(o options) (figures []figure, err error) {
 					other.Add(key)
 				}
 			}
-			if err := half.Merge(&other); err != nil {
-				return nil, err
-			}
+			check(half.Merge(&other))
 			squares += math.Pow(all.Count()/float64(n)-1, 2)
 			merged += math.Pow(half.Count()/float64(n)-1, 2)
 		}
-		limit := []float64{0, 0.025, 0.025}[i]
-		target := "exact"
-		if limit > 0 {
-			target = fmt.Sprintf("≤ %.1f %%", 100*limit)
-		}
+		limit, target := []float64{0, 0.025, 0.025}[i], []string{"exact", "≤ 2.5 %", "≤ 2.5 %"}[i]
 		one, two := math.Sqrt(squares/float64(users)), math.Sqrt(merged/float64(users))
 		figures = append(figures,
 			figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users / of two halves merged", n,
 				users), target, fmt.Sprintf("%.2f %% / %.2f %%", 100*one, 100*two), one <= limit && two <= limit})
 	}
-	return figures, nil
+	return figures
 }
 
 // sketchDecision is R3: how long a decision takes for each recipient.
-func sketchDecision(o options) (figures []figure, err error) {
+func sketchDecision(t *trial) (figures []figure) {
 	rounds, runs := 7, 200_000
-	if o.quick {
+	if t.quick {
 		rounds, runs = 1, 1000
 	}
 	var p reach.Population
@@ -160,5 +141,5 @@ func sketchDecision(o options) (figures []figure, err error) {
 			c.what, busy), "≤ 300 ns, 0",
 			fmt.Sprintf("%d ns, %.0f", each.Nanoseconds(), allocs), each <= 300 && allocs == 0})
 	}
-	return figures, nil
+	return figures
 }

@@ -9,21 +9,24 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"weir"
+	"weir/admission"
 	"weir/throttle/stamp"
 )
 
-// when is the time of everything here: stamps are given the time.
+// when is the time of all measurements of stamps and mail, which are given the time.
 var when = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// question is what the benchmarks of stamps ask for.
+// question is the challenge that the benchmarks of stamps ask for.
 func question(w stamp.Work) stamp.Ask {
 	return stamp.Ask{Work: w, Lifetime: 5 * time.Minute, Client: "c-1234567890abcdef",
 		Message: stamp.ID("GET", "https://example.com/", "")}
@@ -32,37 +35,28 @@ func question(w stamp.Work) stamp.Ask {
 func wanted(a stamp.Ask) stamp.Demand { return stamp.Demand{Client: a.Client, Message: a.Message} }
 
 // paid issues so many challenges and pays them.
-func paid(o *stamp.Office, a stamp.Ask, n int) ([]string, error) {
+func paid(o *stamp.Office, a stamp.Ask, n int) []string {
 	all := make([]string, n)
 	for i := range all {
-		c, err := o.Issue(when, a)
-		if err != nil {
-			return nil, err
-		}
-		if all[i], err = stamp.Solve(context.Background(), c, stamp.SolveOptions{}); err != nil {
-			return nil, err
-		}
+		all[i] = try(stamp.Solve(context.Background(), try(o.Issue(when, a)), stamp.SolveOptions{}))
 	}
-	return all, nil
+	return all
 }
 
 // issuing is S1: a challenge, against hmac.New and a sum over as many bytes.
-func issuing(o options) ([]figure, error) {
+func issuing(t *trial) []figure {
 	rounds, n := 21, 100_000
-	if o.quick {
+	if t.quick {
 		rounds, n = 1, 1000
 	}
 	office := stamp.NewOffice(stamp.Parts{})
 	a := question(1 << 20)
-	var failed error
 	// fixed fields, three lengths, two ids
 	secret, raw := make([]byte, 32), make([]byte, 44+3+len(a.Client)+len(a.Message))
 	rand.Read(secret)
 	ours := func() {
 		for range n {
-			if _, err := office.Issue(when, a); err != nil {
-				failed = err
-			}
+			try(office.Issue(when, a))
 		}
 	}
 	bare := func() {
@@ -72,168 +66,274 @@ func issuing(o options) ([]figure, error) {
 			h.Sum(nil)
 		}
 	}
-	t := interleaved(rounds, ours, bare)
-	ratio := float64(t[0]) / float64(t[1])
+	times := interleaved(rounds, ours, bare)
+	ratio := float64(times[0]) / float64(times[1])
 	return []figure{{"issuing a challenge (sha256-k), against hmac.New and a sum over the same bytes; nothing is stored", "≤ 1.2 ×",
-		fmt.Sprintf("%.2f × (%.0f ns)", ratio, float64(t[0].Nanoseconds())/float64(n)), ratio <= 1.2}}, failed
+		fmt.Sprintf("%.2f × (%.0f ns)", ratio, each(times[0], n)), ratio <= 1.2}}
 }
 
-// refusing is S2, accepting S3: stamps that are worth nothing, and stamps that are good, on one core.
-func refusing(o options) ([]figure, error) {
+// refusing is S2, accepting S3: bad stamps, and good ones, on one core.
+func refusing(t *trial) []figure {
 	rounds, n := 11, 200_000
-	if o.quick {
+	if t.quick {
 		rounds, n = 1, 1000
 	}
 	office := stamp.NewOffice(stamp.Parts{})
 	a := question(64)
-	all, err := paid(office, a, 2)
-	if err != nil {
-		return nil, err
-	}
+	all := paid(office, a, 2)
 	forged, spent := []byte(all[0]), all[1]
 	forged[20] ^= 1
 	ctx := context.Background()
-	if _, err := office.Verify(ctx, when, spent, wanted(a)); err != nil {
-		return nil, err
-	}
-	var failed error
+	try(office.Verify(ctx, when, spent, wanted(a)))
 	refuse := func(s string, want error) func() {
 		return func() {
 			for range n {
 				if _, err := office.Verify(ctx, when, s, wanted(a)); !errors.Is(err, want) {
-					failed = fmt.Errorf("%v, want %v", err, want)
+					check(fmt.Errorf("%v, want %v", err, want))
 				}
 			}
 		}
 	}
-	t := interleaved(rounds, refuse(string(forged), stamp.ErrForged), refuse(spent, stamp.ErrReplayed))
-	rate := func(d time.Duration) float64 { return float64(n) / d.Seconds() }
-	return []figure{
-		{"refusing a forged stamp, one core", "≥ 1 M/s", fmt.Sprintf("%.2f M/s", rate(t[0])/1e6), rate(t[0]) >= 1e6},
-		{"refusing a replayed stamp, one core", "≥ 1 M/s", fmt.Sprintf("%.2f M/s", rate(t[1])/1e6), rate(t[1]) >= 1e6},
-	}, failed
+	times := interleaved(rounds, refuse(string(forged), stamp.ErrForged), refuse(spent, stamp.ErrReplayed))
+	measured := func(what string, d time.Duration) figure {
+		rate := float64(n) / d.Seconds()
+		return figure{what, "≥ 1 M/s", fmt.Sprintf("%.2f M/s", rate/1e6), rate >= 1e6}
+	}
+	return []figure{measured("refusing a forged stamp, one core", times[0]),
+		measured("refusing a replayed stamp, one core", times[1])}
 }
 
-func accepting(o options) ([]figure, error) {
+func accepting(t *trial) []figure {
 	rounds, n := 11, 20_000
-	if o.quick {
+	if t.quick {
 		rounds, n = 1, 500
 	}
 	a := question(16)
 	office := stamp.NewOffice(stamp.Parts{})
-	all, err := paid(office, a, n)
-	if err != nil {
-		return nil, err
-	}
-	var failed error
-	accept := func(office *stamp.Office) {
-		for _, s := range all {
-			if _, err := office.Verify(context.Background(), when, s, wanted(a)); err != nil {
-				failed = err
-			}
-		}
-	}
+	all := paid(office, a, n)
 	times := []time.Duration{}
 	for range rounds { // each round with an empty memory of what was spent
 		fresh := stamp.NewOffice(stamp.Parts{Keys: office.Parts().Keys})
-		times = append(times, interleaved(1, func() { accept(fresh) })[0])
+		times = append(times, interleaved(1, func() {
+			for _, s := range all {
+				try(fresh.Verify(context.Background(), when, s, wanted(a)))
+			}
+		})[0])
 	}
 	rate := float64(n) / median(times).Seconds()
 	return []figure{{"accepting a stamp (sha256-k, 16 parts), one core, each for the first time", "≥ 300 k/s",
-		fmt.Sprintf("%.0f k/s", rate/1e3), rate >= 300e3}}, failed
+		fmt.Sprintf("%.0f k/s", rate/1e3), rate >= 300e3}}
 }
 
-// duplicates is S6: a million times the same stamp, from all sides at once.
-func duplicates(o options) ([]figure, error) {
+// duplicates is S6: the same stamp a million times, from all sides at once.
+func duplicates(t *trial) []figure {
 	const sides = 16
 	each := 1_000_000 / sides
-	if o.quick {
+	if t.quick {
 		each = 1000
 	}
 	office := stamp.NewOffice(stamp.Parts{})
 	a := question(64)
-	all, err := paid(office, a, 1)
-	if err != nil {
-		return nil, err
-	}
+	one := paid(office, a, 1)[0]
 	var accepted atomic.Int64
-	var done sync.WaitGroup
-	for range sides {
-		done.Go(func() {
-			for range each {
-				if _, err := office.Verify(context.Background(), when, all[0], wanted(a)); err == nil {
-					accepted.Add(1)
-				}
+	together(sides, func(int) error {
+		for range each {
+			if _, err := office.Verify(context.Background(), when, one, wanted(a)); err == nil {
+				accepted.Add(1)
 			}
-		})
-	}
-	done.Wait()
+		}
+		return nil
+	})
 	return []figure{{fmt.Sprintf("%d duplicates racing: accepted more than once", sides*each), "0",
-		fmt.Sprint(accepted.Load() - 1), accepted.Load() == 1}}, nil
+		fmt.Sprint(accepted.Load() - 1), accepted.Load() == 1}}
 }
 
-// tested runs a test of package stamp and returns what it logs: some figures are properties of what is not exported,
-// and are measured where they are tested.
-func tested(flags []string, pattern string) ([]float64, error) {
+// goTest runs tests of a package, with -short in a quick trial, and returns what they print.
+func (t *trial) goTest(pkg string, args ...string) (string, error) {
+	args = append([]string{"test", "-count=1"}, append(args, pkg)...)
+	if t.quick {
+		args = slices.Insert(args, 1, "-short")
+	}
+	out, err := exec.Command("go", args...).CombinedOutput()
+	return string(out), err
+}
+
+// tested runs a test of package stamp and returns the numbers that it logs: some figures are properties of what is not
+// exported, and are measured where they are tested.
+func tested(pattern string, flags ...string) (figures []float64) {
 	cmd := exec.Command("go", append([]string{"test", "-count=1", "-v"}, append(flags, "./throttle/stamp")...)...)
 	cmd.Env = append(os.Environ(), "CI=")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
-	found := regexp.MustCompile(pattern).FindStringSubmatch(string(out))
+	found := regexp.MustCompile(pattern).FindStringSubmatch(output(cmd))
 	if found == nil {
-		return nil, fmt.Errorf("no figure: %w", errors.ErrUnsupported)
+		check(fmt.Errorf("no figure: %w", errors.ErrUnsupported))
 	}
-	var figures []float64
 	for _, s := range found[1:] {
-		f, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			return nil, err
-		}
-		figures = append(figures, f)
+		figures = append(figures, try(strconv.ParseFloat(s, 64)))
 	}
-	return figures, nil
+	return figures
 }
 
 // luck is S5.
-func luck(options) ([]figure, error) {
-	f, err := tested([]string{"-run", "^TestLuck$"}, `p99 / mean = ([0-9.]+)`)
-	if err != nil {
-		return nil, err
-	}
-	return []figure{{"work to solve (sha256-k), p99 / mean of 10⁶ draws", "≤ 1.7", fmt.Sprintf("%.3f", f[0]),
-		f[0] <= 1.7}}, nil
+func luck(*trial) []figure {
+	f := tested(`p99 / mean = ([0-9.]+)`, "-run", "^TestLuck$")[0]
+	return []figure{{"work to solve (sha256-k), p99 / mean of 10⁶ draws", "≤ 1.7", fmt.Sprintf("%.3f", f), f <= 1.7}}
 }
 
 // solving is S4: one worker of the browser's solver, against awaiting WebCrypto for each hash, in a real Chromium.
-func solving(o options) ([]figure, error) {
+func solving(t *trial) []figure {
 	time := "5x"
-	if o.quick {
+	if t.quick {
 		time = "1x"
 	}
-	f, err := tested([]string{"-run", "^$", "-bench", "^BenchmarkBrowser$", "-benchtime", time},
-		`([0-9.e+]+) hashes/s\s+([0-9.]+) times-WebCrypto`)
-	if err != nil {
-		return nil, err
-	}
+	f := tested(`([0-9.e+]+) hashes/s\s+([0-9.]+) times-WebCrypto`, "-run", "^$", "-bench", "^BenchmarkBrowser$",
+		"-benchtime", time)
 	return []figure{{"browser's solver (sha256-k), one worker, against awaiting WebCrypto for each hash", "≥ 30 ×",
-		fmt.Sprintf("%.1f × (%.2f M hashes/s)", f[1], f[0]/1e6), f[1] >= 30}}, nil
+		fmt.Sprintf("%.1f × (%.2f M hashes/s)", f[1], f[0]/1e6), f[1] >= 30}}
 }
 
 // logarithms is S8: what the solvers of dlog take, in group operations over 200 seeds, against the work declared.
-func logarithms(options) ([]figure, error) {
-	steps, err := tested([]string{"-run", "^TestCost$/^baby-step_giant-step$"}, `([0-9.]+) of the declared work`)
-	if err != nil {
-		return nil, err
-	}
-	kangaroos, err := tested([]string{"-run", "^TestCost$/^kangaroo$"}, `([0-9.]+) of the declared work`)
-	if err != nil {
-		return nil, err
-	}
+func logarithms(*trial) []figure {
+	steps := tested(`([0-9.]+) of the declared work`, "-run", "^TestCost$/^baby-step_giant-step$")[0]
+	kangaroos := tested(`([0-9.]+) of the declared work`, "-run", "^TestCost$/^kangaroo$")[0]
 	return []figure{
 		{"`dlog` by baby steps and giant steps, group operations / declared work, 200 seeds", "0.85 to 1.0",
-			fmt.Sprintf("%.3f", steps[0]), steps[0] >= 0.85 && steps[0] <= 1},
-		{"… by kangaroos", "≥ 0.8", fmt.Sprintf("%.3f", kangaroos[0]), kangaroos[0] >= 0.8},
-	}, nil
+			fmt.Sprintf("%.3f", steps), steps >= 0.85 && steps <= 1},
+		{"… by kangaroos", "≥ 0.8", fmt.Sprintf("%.3f", kangaroos), kangaroos >= 0.8},
+	}
+}
+
+// steering is S7: the load becomes ten-fold at once, from clients that pay what is asked as long as their processors
+// can. Simulated in steps of a millisecond, with the real throttle and the real lanes: how long until the stamped lane
+// is back at its target, and how long after the end nothing is asked any more.
+func steering(*trial) []figure {
+	back, dormant, peak := tenfold()
+	return []figure{
+		{fmt.Sprintf("ten-fold step of paying load: stamped lane back at its target of 200ms (work rose to 2^%.1f)",
+			peak.Bits()), "≤ 5 s", fmt.Sprintf("%.1f s", back.Seconds()), back <= 5*time.Second},
+		{"… nothing is asked any more, after its end", "≤ 60 s", fmt.Sprintf("%.1f s", dormant.Seconds()),
+			dormant <= 60*time.Second},
+	}
+}
+
+// The scene of S7.
+const (
+	places    = 64                    // of the upstream
+	service   = 50 * time.Millisecond // each
+	people    = 200.0                 // requests a second that are always there: a sixth of what can be done
+	browser   = 3e6                   // hashes a second of one solver
+	attack    = 30 * time.Second      // how long
+	step      = time.Millisecond
+	targetLag = 200 * time.Millisecond
+)
+
+// A journey is a request on its way through the lanes.
+type journey struct {
+	hold weir.Hold
+	turn *weir.Turn
+	ends time.Time
+}
+
+// A lane is the simulation of S7.
+type lane struct {
+	now     time.Time
+	lanes   *admission.Lanes
+	till    *stamp.Throttle
+	waiting []*journey
+	inside  []*journey
+	owed    float64
+	came    int
+}
+
+func tenfold() (back, dormant time.Duration, peak stamp.Work) {
+	s := &lane{now: when, lanes: try(admission.New(admission.Options{Concurrent: places, PerClient: 10_000}, when)),
+		till: try(stamp.NewThrottle(stamp.Options{}, when, nil))}
+	s.lanes.Alarm(func(time.Time) {})
+	capacity := float64(places) / service.Seconds()
+	first := float64(stamp.Options{}.WithDefaults().First)
+	budget := 10 * capacity * first // hashes a second: ten times what can be done, at the first price
+	begin, end := when.Add(5*time.Second), when.Add(5*time.Second+attack)
+	works := make([]stamp.Work, 0, 100_000) // asked for, by the step
+	var over, quiet time.Time
+	for ; s.now.Before(end.Add(90 * time.Second)); s.now = s.now.Add(step) {
+		s.settle()
+		s.lanes.Advance(s.now)
+		share, delay := s.lanes.Load(s.now)
+		work := s.till.Observe(weir.Load{Of: "gate", Share: share, Delay: delay}, s.now)
+		works = append(works, work)
+		s.lanes.Asked(uint64(work))
+		peak = max(peak, work)
+		rate, paid := people, work
+		if s.now.After(begin) && s.now.Before(end) {
+			// A client that comes now pays what was asked when it began to solve.
+			asked := 0.0
+			for i, w := range slices.Backward(works) {
+				if ago := len(works) - 1 - i; time.Duration(ago)*step >=
+					time.Duration(float64(w)/browser*float64(time.Second)) {
+					asked, paid = float64(w), w
+					break
+				}
+			}
+			rate += min(10*capacity, budget/max(asked, first))
+			if delay > targetLag {
+				over = s.now
+			}
+		}
+		for s.owed += rate * step.Seconds(); s.owed >= 1; s.owed-- {
+			s.arrive(paid)
+		}
+		if s.now.After(end) && work > 0 {
+			quiet = s.now
+		}
+	}
+	return max(over.Sub(begin), 0), max(quiet.Sub(end), 0), peak
+}
+
+// arrive lets a request in that has paid what was asked. Where nothing is asked, it has paid nothing and goes to the
+// general pool.
+func (s *lane) arrive(work stamp.Work) {
+	s.came++ // each is from a network of its own: one client alone would not affect the others
+	ev := weir.Event{Time: s.now,
+		Source: netip.AddrFrom4([4]byte{10, byte(s.came >> 16), byte(s.came >> 8), byte(s.came)})}
+	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
+		return weir.Paid{Work: uint64(work)}, nil
+	})
+	ev.Purse.Open(context.Background(), &ev)
+	var a weir.Answer
+	check(s.lanes.Judge(context.Background(), &ev, &a))
+	j := &journey{hold: a.Hold}
+	a.Clear()
+	s.lanes.Enter(&j.hold, s.now, &a)
+	switch a.Verdict {
+	case weir.Admit:
+		j.ends = s.now.Add(service)
+		s.inside = append(s.inside, j)
+	case weir.Wait:
+		j.turn = a.Turn
+		s.waiting = append(s.waiting, j)
+	default:
+		s.lanes.Settle(j.hold, weir.Outcome{Time: s.now})
+	}
+}
+
+// settle ends requests that are done, and begins those that were called.
+func (s *lane) settle() {
+	for len(s.inside) > 0 && !s.inside[0].ends.After(s.now) {
+		s.lanes.Settle(s.inside[0].hold, weir.Outcome{Time: s.now, Done: true})
+		s.inside = s.inside[1:]
+	}
+	waiting := s.waiting[:0]
+	for _, j := range s.waiting {
+		select {
+		case <-j.turn.Called():
+			if j.turn.Refused() == weir.NoReason {
+				j.ends = s.now.Add(service)
+				s.inside = append(s.inside, j)
+			} else {
+				s.lanes.Settle(j.hold, weir.Outcome{Time: s.now})
+			}
+		default:
+			waiting = append(waiting, j)
+		}
+	}
+	s.waiting = waiting
 }

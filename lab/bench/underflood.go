@@ -3,71 +3,89 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	floods "weir/lab/flood" // flood is what B4 does
 )
 
 // underFlood is S9: what people get while a service of fixed capacity is flooded with ten times as much as it can do,
-// with nothing in front of it, with nginx, with HAProxy and with weir. The peers are for comparison; one that is not
-// installed is left out. With -write, the page with the plots is left in lab/bench/underflood.html. See docs/flood.md.
-func underFlood(o options) ([]figure, error) {
+// with nothing in front of it, with nginx, with HAProxy and with weir. The peers are for comparison. A peer that is not
+// installed is left out. With -write, the page with the plots goes to lab/bench/underflood.html. See docs/flood.md.
+func underFlood(t *trial) (figures []figure) {
 	run := floods.Options{Scenes: []floods.Scene{floods.UnderFlood}}
-	if o.quick {
+	if t.quick {
 		run.For, run.WarmUp, run.Patient = 2*time.Second, 2*time.Second, 8*time.Second
 	}
-	r, err := runFlood("S9", run)
-	if err != nil {
-		return nil, err
-	}
-	var figures []figure
-	for i := range r.Floods {
-		f := &r.Floods[i]
-		for j := range f.Rounds {
-			one := &f.Rounds[j]
+	r := t.runFlood("S9", run)
+	for _, f := range r.Floods {
+		for _, one := range f.Rounds {
 			what := fmt.Sprintf("10 × unstamped flood from %d sources, %s in front: people served / without "+
 				"JavaScript / flood", f.Sources, one.Title)
 			got := fmt.Sprintf("%.1f %% (p95 %s) / %.1f %% (p95 %s) / %.0f/s", 100*one.People.Share, one.People.Most(),
 				100*one.Without.Share, one.Without.Most(), float64(one.Flood.Served)/r.Settings.Seconds)
 			if one.Front == "weir" {
 				figures = append(figures, figure{what, "≥ 95 % / ≥ 10 % of capacity, or all", got, one.Target.Met()})
-				continue
+			} else {
+				figures = append(figures, figure{"for comparison, " + what, "–", got, true})
 			}
-			figures = append(figures, figure{"for comparison, " + what, "–", got, true})
 		}
 	}
-	if !o.write {
-		return figures, nil
+	if t.write {
+		page := try(os.Create("lab/bench/underflood.html"))
+		defer page.Close()
+		check(r.Page(page))
 	}
-	page, err := os.Create("lab/bench/underflood.html")
-	if err != nil {
-		return nil, err
-	}
-	defer page.Close()
-	return figures, r.Page(page)
+	return figures
 }
 
-// runFlood runs scenes with a weir that was built for it, and names the peers that are left out.
-func runFlood(row string, run floods.Options) (r floods.Report, err error) {
-	// what was started is stopped first
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer release()
-	folder, err := os.MkdirTemp("", "weir-bench")
-	if err != nil {
-		return r, err
-	}
-	defer os.RemoveAll(folder)
-	if run.Solver, err = buildWeir(folder); err != nil {
-		return r, err
-	}
-	r, err = floods.Run(ctx, run)
+// runFlood runs scenes with a weir that is built for them, and names the peers that are left out.
+func (t *trial) runFlood(row string, run floods.Options) floods.Report {
+	run.Solver = buildWeir(t.folder())
+	r, err := floods.Run(t.context(), run)
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(os.Stderr, "%s: %s is left out: %s\n", row, l.Front, l.Why)
 	}
-	return r, err
+	check(err)
+	return r
+}
+
+// afterFlood is S10: what clients get that a throttle may shut out by mistake. Programs that neither pay nor keep
+// tickets, when a flood is over; a client of an API beside invented keys; people beside an attacker who pays. The peers
+// are for comparison. See docs/flood.md.
+func afterFlood(t *trial) (figures []figure) {
+	run := floods.Options{Scenes: []floods.Scene{floods.AfterFlood, floods.Keys, floods.Payer}}
+	if t.quick {
+		run.For, run.WarmUp, run.Haste = 150*time.Millisecond, 50*time.Millisecond, 100
+	}
+	for _, p := range t.runFlood("S10", run).Scenes {
+		for _, one := range p.Rounds {
+			f := sceneFigure(p.Scene, &one)
+			if one.Front != "weir" {
+				f.what, f.target, f.met = "for comparison, "+f.what, "–", true
+			}
+			figures = append(figures, f)
+		}
+	}
+	return figures
+}
+
+func sceneFigure(s floods.Scene, one *floods.SceneRound) figure {
+	c := &one.Parts[0].Clients
+	served := fmt.Sprintf("%.1f %% (p95 %s)", 100*c.Share, c.Most())
+	switch s {
+	case floods.AfterFlood:
+		return figure{fmt.Sprintf("from 10 s after a flood of 8 × the capacity, %s in front: clients at 44 %% load "+
+			"that neither pay nor keep tickets served", one.Title), "≥ 95 %", served, one.Met}
+	case floods.Keys:
+		return figure{fmt.Sprintf("200/s of invented keys from one address, %s in front: a client at 1/s with a key "+
+			"of its own served", one.Title), "≥ 95 %", served, one.Met}
+	default:
+		payer, spread := &one.Parts[1], &one.Parts[2]
+		return figure{fmt.Sprintf("beside one paying core, %s in front: the median of a page of 5 requests, against "+
+			"without it (the core on 50 addresses)", one.Title),
+			"≤ 2 ×", fmt.Sprintf("%s (%s against %s; %s)", payer.Ratio(), payer.Median(), one.Parts[0].Median(),
+				spread.Ratio()), one.Met}
+	}
 }

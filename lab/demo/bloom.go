@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"weir"
@@ -16,9 +17,9 @@ import (
 // The figures of the scene.
 //
 // The flood comes to two doors behind which one limiter stands: as connections to the gate, and as attempts at a
-// service next door, which asks weir over the decision API. Questions are cheap, so that all of the networks come
-// there, within seconds. Whoever limits networks grants each of them a burst; of a flood so wide, the bursts alone
-// would be more than the service behind the gate has room for, so that only some of the networks come to it at a time.
+// service next door, which asks weir over the decision API. Questions are cheap, so that all of the networks come there
+// within seconds. The limiter grants each network a burst. The bursts of so many networks alone would overrun the
+// service behind the gate, so that only some of them come to it at a time.
 const (
 	bloomNetworks = 50_000 // of the flood
 	bloomAskers   = 3      // for the service next door
@@ -37,11 +38,11 @@ const (
 	bloomCollateral = 0.0001 // of innocent networks
 
 	bloomPlaces = 20
-	bloomLine   = 60 // what comes in comes in for all networks at once: then there is a burst from every lane
+	bloomLine   = 60 // tokens come for all networks at once: then there is a burst from every lane
 	bloomWork   = 20 * time.Millisecond
 
-	// People, each from a network of its own. One comes every 40 seconds at most: that is less than a single
-	// limiter gives, so that it is enough if the flood has left it one.
+	// People, each from a network of its own, who come every 40 seconds at most. A single limiter gives more than that:
+	// it is enough if the flood has left them one.
 	bloomPeople = 800
 )
 
@@ -56,7 +57,7 @@ type bloomCast struct {
 	login                   *login
 }
 
-// bloomScene: a limit for each source network keeps a flood from very many of them out, before anything is read from
+// bloomScene: a limit for each source network keeps out a flood from very many networks, before anything is read from
 // it, in memory that does not grow with their number.
 func bloomScene() Scene {
 	people := func(s *Stage) *crowd { return s.Props.(*bloomCast).people }
@@ -77,9 +78,8 @@ func bloomScene() Scene {
 				Pause: func(Result) time.Duration {
 					return 200*time.Millisecond + rand.N(400*time.Millisecond)
 				}},
-			// The flood shares this machine with those it floods. It is bounded so that the processor does not run out
-			// before the service does, nor the system's table of connections, which remembers each for some ten
-			// seconds.
+			// The flood shares this machine with the service. It is bounded so that neither the processor nor the
+			// system's table of connections, which remembers each for some ten seconds, runs out before the service.
 			{Name: "flood", Role: Flood, Workers: bloomFlooders, Enter: knock(flood), Networks: amongOthers(flood),
 				Pause: func(Result) time.Duration {
 					return bloomRest/2 + rand.N(bloomRest)
@@ -101,7 +101,7 @@ func bloomScene() Scene {
 }
 
 func setUpBloom(s *Stage) (config.Config, error) {
-	upstream, err := s.Serve(newService(bloomPlaces, bloomLine, bloomWork))
+	upstream, err := s.serveFlooded(bloomPlaces, bloomLine, bloomWork)
 	if err != nil {
 		return config.Config{}, err
 	}
@@ -125,7 +125,7 @@ func setUpBloom(s *Stage) (config.Config, error) {
 	}, nil
 }
 
-// bloomAllows: a burst for each network, and what comes in meanwhile. That comes for all at once, a burst at a time.
+// bloomAllows: a burst for each network, and the tokens that come meanwhile, for all at once and a burst at a time.
 func bloomAllows(h Half) int64 {
 	const refill = bloomBurst * time.Minute / bloomLimit
 	bursts := 2 + int64(h.Seconds/refill.Seconds())
@@ -133,9 +133,6 @@ func bloomAllows(h Half) int64 {
 }
 
 func tellBloom(r SceneReport) []string {
-	if r.Flood.Sent == 0 {
-		return []string{"The scene was stopped before the throttle was at work."}
-	}
 	var told []string
 	if without := r.Without; without.Flood.Sent > 0 {
 		told = append(told,
@@ -161,10 +158,8 @@ func tellBloom(r SceneReport) []string {
 
 // actor returns the figures of one actor.
 func actor(h Half, name string) (a ActorReport) {
-	for _, one := range h.Actors {
-		if one.Name == name {
-			a = one
-		}
+	if i := slices.IndexFunc(h.Actors, func(a ActorReport) bool { return a.Name == name }); i >= 0 {
+		a = h.Actors[i]
 	}
 	return a
 }

@@ -217,7 +217,8 @@ func TestTellBloom(t *testing.T) {
 	} {
 		r := aBloomReport()
 		test.change(&r)
-		if told := strings.Join(tellBloom(r), " "); !strings.Contains(told, test.want) {
+		scene := bloomScene()
+		if told := strings.Join(scene.tell(r), " "); !strings.Contains(told, test.want) {
 			t.Errorf("%s: no %q in %q", name, test.want, told)
 		}
 	}

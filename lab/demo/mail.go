@@ -15,8 +15,8 @@ import (
 
 // The figures of the scene.
 //
-// The throttle has its default figures, but a minute takes ten seconds: that is long enough to see the stolen account
-// being stopped, and short enough to see all of the story. The thief is as fast as a real virus was, by the same clock.
+// The throttle has its default figures, but a minute takes ten seconds: long enough to see the stolen account being
+// stopped, and short enough to see the whole story. The thief is as fast as a real virus was, by the same clock.
 const (
 	mailPeriod = 10 * time.Second // stands for a minute
 	mailSpam   = 455              // mails of the thief in it
@@ -27,14 +27,13 @@ const (
 	mailOwn     = 2 // mails of the owner that are caught among the others
 	mailOwnAt   = 5 // when the thief has sent so many
 
-	mailLate = time.Second // what somebody notices
+	mailLate = time.Second // what people notice
 )
 
-// mailScene: mail of each user reaches different recipients only so fast. A stolen account is slowed at once and
-// stopped within seconds, nothing is lost, and its owner decides what becomes of it. People who write as people do
+// mailScene: the mail of each user reaches new recipients only so fast. A stolen account is slowed at once and stopped
+// within seconds, nothing is lost, and its owner decides what happens to the held mail. People who write as people do
 // notice nothing.
 func mailScene() Scene {
-	at := func(s *Stage) *post { return s.Props.(*post) }
 	rest := func(least, more time.Duration) func(Result) time.Duration {
 		return func(Result) time.Duration { return least + rand.N(more) }
 	}
@@ -49,17 +48,17 @@ func mailScene() Scene {
 		LimitPerSecond: 1 / mailPeriod.Seconds(),
 		Allows:         mailAllows,
 		Setup:          setUpMail,
-		Ready:          func(s *Stage) error { return at(s).ready() },
+		Ready:          func(s *Stage) error { return postOf(s).ready() },
 		Expects:        []string{"a user is stopped"},
 		Cast: []Actor{
-			{Name: "people", Role: People, Workers: mailWriters, Enter: enter(at, (*post).chat),
-				Later: later(at, forPeople), Pause: rest(100*time.Millisecond, 300*time.Millisecond)},
-			{Name: "newsletter", Role: People, Workers: 1, Enter: enter(at, (*post).publish), Later: later(at, forNews),
+			{Name: "people", Role: People, Workers: mailWriters, Enter: enter((*post).chat),
+				Later: later(forPeople), Pause: rest(100*time.Millisecond, 300*time.Millisecond)},
+			{Name: "newsletter", Role: People, Workers: 1, Enter: enter((*post).publish), Later: later(forNews),
 				Pause: rest(60*time.Millisecond, 60*time.Millisecond)},
-			{Name: "owner", Role: People, Workers: 1, Enter: enter(at, (*post).own), Later: later(at, forOwner),
+			{Name: "owner", Role: People, Workers: 1, Enter: enter((*post).own), Later: later(forOwner),
 				Pause: rest(20*time.Millisecond, 10*time.Millisecond)},
-			{Name: "thief", Role: Flood, Workers: mailThieves, Enter: enterLast(at, (*post).spam),
-				Later: later(at, forThief), Turn: thiefTurn, Pause: rest(thief*8/10, thief*2/10)},
+			{Name: "thief", Role: Flood, Workers: mailThieves, Enter: enterThief,
+				Later: later(forThief), Turn: thiefTurn, Pause: rest(thief*8/10, thief*2/10)},
 		},
 		Try: func(s *Stage) []string {
 			return []string{
@@ -67,17 +66,17 @@ func mailScene() Scene {
 				fmt.Sprintf("weir user list --control %s", quoted(s.ControlPath())),
 			}
 		},
-		Mail:   func(s *Stage) *Mail { return at(s).report() },
+		Mail:   func(s *Stage) *Mail { return postOf(s).report() },
 		Tell:   tellMail,
 		Checks: checkMail,
 	}
 }
 
-// thiefTurn: people are there first.
+// thiefTurn lets people come first.
 func thiefTurn(_ bool, half time.Duration) Span { return Span{half * 15 / 100, half} }
 
-// mailAllows: for each account that was stolen a credit of one, and one in each period that was touched. Visitors may
-// let out more.
+// mailAllows: for each stolen account a credit of one, and one for each period that the half touches. Visitors may
+// release more.
 func mailAllows(h Half) int64 {
 	if h.Mail == nil {
 		return 0
@@ -109,8 +108,7 @@ func setUpMail(s *Stage) (config.Config, error) {
 	}, nil
 }
 
-// A Mail is what became of mail in one half. What is said about a stolen account is about the last one, where there
-// were several.
+// A Mail is what became of mail in one half. Where several accounts were stolen, the figures are about the last one.
 type Mail struct {
 	Late     int64 `json:"late"`      // mails of people that took longer than a second
 	Thefts   int64 `json:"thefts"`    // accounts that were stolen
@@ -140,7 +138,7 @@ func checkMail(r SceneReport) []Check {
 		{"the thief got out no more than the limit allows", r.Flood.Served <= r.FloodLimit},
 	}
 	if m.Stopped == nil {
-		return all // so short a time that the story has not come to that
+		return all // there was no time for the rest of the story
 	}
 	return append(all, Check{fmt.Sprintf("what the owner released has arrived once: %d of %d", m.Arrived, m.Released),
 		m.Arrived >= m.Released && m.Again == 0},
@@ -150,9 +148,6 @@ func checkMail(r SceneReport) []Check {
 
 func tellMail(r SceneReport) []string {
 	m := r.Mail
-	if m == nil || r.Flood.Sent == 0 {
-		return []string{"The scene was stopped before the throttle was at work."}
-	}
 	var told []string
 	if without := r.Without; without.Flood.Sent > 0 {
 		told = append(told,
@@ -180,7 +175,6 @@ func tellMail(r SceneReport) []string {
 			milliseconds(people.P50), grouped(news.Served), grouped(news.Sent), late, seconds(mailLate.Seconds())))
 }
 
-// tellStolen says what became of the stolen account.
 func tellStolen(r SceneReport, m *Mail) string {
 	if m.Stopped == nil {
 		return fmt.Sprintf("With it, %s of the thief's %s mails got out, and %s waited. In so short a time the "+

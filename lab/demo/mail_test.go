@@ -131,7 +131,7 @@ func TestMailStory(t *testing.T) {
 		seen.served(forThief)}; got != [...]int{20, 20, mailOwn, 1} {
 		t.Errorf("arrived: %v", got)
 	}
-	told := strings.Join(s.notes.take(), "\n")
+	told := strings.Join(s.noted(), "\n")
 	for _, want := range []string{"is stolen", "is stopped: 1 of", "gets a notice at frank@home.example", "/t/",
 		"release 5-6, delete 1-4 7-21, resume", "can send again", "gives up"} {
 		if !strings.Contains(told, want) {
@@ -293,7 +293,8 @@ func TestTellMail(t *testing.T) {
 	} {
 		r := aMailReport()
 		test.change(&r)
-		if told := strings.Join(tellMail(r), " "); !strings.Contains(told, test.want) {
+		scene := mailScene()
+		if told := strings.Join(scene.tell(r), " "); !strings.Contains(told, test.want) {
 			t.Errorf("%s: no %q in %q", name, test.want, told)
 		}
 	}

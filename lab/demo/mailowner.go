@@ -1,19 +1,23 @@
 package demo
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
+	"mime/quotedprintable"
 	"net/http"
+	"net/mail"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// How long the owner takes to read a notice: some of the half, or long enough for a visitor to look at the page where
-// the end is open.
+// How long the owner takes to read a notice: a part of the half or, where its end is open, long enough for a visitor to
+// look at the page.
 const (
 	readLeast = 100 * time.Millisecond
 	readMost  = 2 * time.Second
@@ -27,17 +31,17 @@ func (p *post) reading() time.Duration {
 	return min(max(p.stage.length/4, readLeast), readMost)
 }
 
-// own is what the owner does: they write some mails while their account is being abused, and act when they have read
-// the notice.
+// own is what the owner does: they write some mails while their account is abused, and act when they have read the
+// notice.
 func (p *post) own(ctx context.Context) Result {
 	t := p.current()
 	if t == nil {
 		return Nothing
 	}
 	switch {
-	case t.isHisTurn():
+	case t.is(func(t *theft) bool { return t.taken >= mailOwnAt && !t.wrote }):
 		return p.writeOwn(ctx, t)
-	case t.toldFor(time.Now()) > p.reading():
+	case t.is(func(t *theft) bool { return t.notice != nil && !t.acted && time.Since(t.told) > p.reading() }):
 		p.act(ctx, t)
 	case t.is(func(t *theft) bool { return t.answered && !t.over }):
 		p.conclude(t)
@@ -45,27 +49,9 @@ func (p *post) own(ctx context.Context) Result {
 	return Nothing
 }
 
-// isHisTurn reports whether the owner writes now.
-func (t *theft) isHisTurn() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.taken >= mailOwnAt && !t.wrote
-}
-
-// toldFor returns how long the owner has known, while they have done nothing yet.
-func (t *theft) toldFor(now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.notice == nil || t.acted {
-		return 0
-	}
-	return now.Sub(t.told)
-}
-
-// subjects of what the owner writes.
 var subjects = [mailOwn]string{"The minutes of our meeting", "Photos of the children"}
 
-// writeOwn: the owner writes one mail of their own.
+// writeOwn sends one mail of the owner.
 func (p *post) writeOwn(ctx context.Context, t *theft) Result {
 	l := p.newLetter(t.owner, subjects[len(t.own)], "As promised.", p.stranger("colleague"))
 	r, _ := p.send(ctx, t.owner, l, &awaited{theft: t, stay: true, tell: p.tell[forOwner]})
@@ -110,7 +96,7 @@ func (p *post) act(ctx context.Context, t *theft) {
 		strings.Join(commands, ", ")))
 }
 
-// conclude tells how it ended, when what was released has arrived.
+// conclude ends the story when what was released has arrived.
 func (p *post) conclude(t *theft) {
 	d := p.deeds(t)
 	if arrived, _ := p.arrived(t); arrived < d.released {
@@ -132,40 +118,100 @@ func changePassword(ctx context.Context, page, old, fresh string) error {
 	client := &http.Client{Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
-	_, text, err := fetch(ctx, client, page, nil)
+	_, _, text, err := ask(ctx, client, http.MethodGet, page, http.Header{}, nil)
 	if err != nil {
 		return err
 	}
 	form := url.Values{"do": {"password"}, "password": {old}, "new": {fresh}, "again": {fresh}}
-	for _, field := range hidden.FindAllStringSubmatch(text, -1) {
+	for _, field := range hidden.FindAllStringSubmatch(string(text), -1) {
 		form.Set(field[1], field[2])
 	}
-	status, _, err := fetch(ctx, client, page, form)
+	status, _, _, err := ask(ctx, client, http.MethodPost, page,
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, strings.NewReader(form.Encode()))
 	if err == nil && status != http.StatusSeeOther {
 		err = fmt.Errorf("status %d", status)
 	}
 	return err
 }
 
-// fetch asks for a page, with a form or without.
-func fetch(ctx context.Context, client *http.Client, page string, form url.Values) (status int, text string,
-	err error) {
-	method := http.MethodGet
-	if form != nil {
-		method = http.MethodPost
+// A notification is a mail of weir to an owner, as they read it.
+type notification struct {
+	answer  bool // to what the owner wrote; otherwise it says that the account is stopped
+	subject string
+	replyTo string
+	link    string   // to their page
+	held    []string // the subjects of what is held, numbered from 1
+}
+
+var (
+	heldNumber  = regexp.MustCompile(`^ *([0-9]+)\. `)
+	heldSubject = regexp.MustCompile(`^ +Subject: (.*)$`)
+)
+
+// readNotification reads a mail to an owner. It returns nil for one that needs no action.
+func readNotification(m *mail.Message) *notification {
+	n := &notification{subject: m.Header.Get("Subject"), answer: m.Header.Get("Auto-Submitted") == "auto-replied"}
+	if n.answer {
+		return n
 	}
-	req, err := http.NewRequestWithContext(ctx, method, page, strings.NewReader(form.Encode()))
-	if err != nil {
-		return 0, "", err
+	reply, err := mail.ParseAddress(m.Header.Get("Reply-To"))
+	if err != nil || !strings.Contains(n.subject, "on hold") {
+		return nil
 	}
-	if form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	n.replyTo = reply.Address
+	body := m.Body
+	if m.Header.Get("Content-Transfer-Encoding") == "quoted-printable" {
+		body = quotedprintable.NewReader(body)
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, "", err
+	lines := bufio.NewScanner(io.LimitReader(body, maxLetter))
+	for lines.Scan() {
+		line := lines.Text()
+		switch bare := strings.TrimSpace(line); {
+		case strings.HasPrefix(bare, "http://"):
+			n.link = bare
+		case heldNumber.MatchString(line):
+			n.held = append(n.held, "")
+		case heldSubject.MatchString(line) && len(n.held) > 0:
+			n.held[len(n.held)-1] = heldSubject.FindStringSubmatch(line)[1]
+		}
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxLetter))
-	return resp.StatusCode, string(body), err
+	return n
+}
+
+// commands returns the owner's answer: their own mails are released, and all the rest deleted.
+func (n *notification) commands(mine map[string]bool) []string {
+	var release, remove []int
+	for i, subject := range n.held {
+		if mine[subject] {
+			release = append(release, i+1)
+		} else {
+			remove = append(remove, i+1)
+		}
+	}
+	var all []string
+	if len(release) > 0 {
+		all = append(all, "release "+ranges(release))
+	}
+	if len(remove) > 0 {
+		all = append(all, "delete "+ranges(remove))
+	}
+	return append(all, "resume")
+}
+
+// ranges writes sorted numbers as people do: 1-3 5.
+func ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(numbers[i])
+		if j > i {
+			part = fmt.Sprintf("%d-%d", numbers[i], numbers[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, " ")
 }

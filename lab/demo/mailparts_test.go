@@ -125,7 +125,7 @@ func TestTallyLater(t *testing.T) {
 	y.add(Held, time.Second, at)
 	y.add(Refused, time.Second, at)
 	later(Served, 30*time.Millisecond, at)
-	f, _ := y.figures()
+	f := y.figures()
 	if f.Sent != 3 || f.Served != 1 || f.Refused != 1 || f.Held != 1 || f.P50 < 29 || f.P50 > 31 {
 		t.Errorf("%+v", f)
 	}
@@ -134,21 +134,21 @@ func TestTallyLater(t *testing.T) {
 	}
 	y.begin()
 	later(Served, time.Second, at)
-	if f, _ := y.figures(); f != (Figures{}) {
+	if f := y.figures(); f != (Figures{}) {
 		t.Errorf("in the next half: %+v", f)
 	}
 }
 
 func TestNotes(t *testing.T) {
-	var n notes
-	n.add()
+	s := &Stage{notes: make(chan string, maxNotes)}
+	s.Note()
 	for i := range maxNotes + 1 {
-		n.add(fmt.Sprint(i))
+		s.Note(fmt.Sprint(i))
 	}
-	if got := n.take(); len(got) != maxNotes || got[maxNotes-1] != fmt.Sprint(maxNotes-1) {
+	if got := s.noted(); len(got) != maxNotes || got[maxNotes-1] != fmt.Sprint(maxNotes-1) {
 		t.Errorf("%d notes", len(got))
 	}
-	if got := n.take(); len(got) != 0 {
+	if got := s.noted(); len(got) != 0 {
 		t.Errorf("again: %v", got)
 	}
 	const text = "After 0.5 s the account is stopped."

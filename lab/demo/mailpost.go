@@ -1,21 +1,30 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/mail"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+
 	"weir/console"
 )
 
-// Who is told something later.
+// The actors that are told later what became of their mail.
 const (
 	forPeople = iota
 	forNews
@@ -24,10 +33,9 @@ const (
 	forAll
 )
 
-// A telling tells what became of a mail.
 type telling func(Result, time.Duration, time.Time)
 
-// A post is who writes mail in one play of the scene, and where it goes.
+// A post is all writers of one play of the scene, and the server that their mail goes to.
 type post struct {
 	stage  *Stage
 	sink   *sink
@@ -62,6 +70,8 @@ func newPost(s *Stage) *post {
 	return p
 }
 
+func postOf(s *Stage) *post { return s.Props.(*post) }
+
 func newWriter(name string) *writer {
 	return &writer{name: name, password: rand.Text(), contact: name + "@home.example"}
 }
@@ -84,36 +94,31 @@ func (p *post) ready() error {
 	return nil
 }
 
-// later returns how an actor of the scene is given how to tell.
-func later(at func(*Stage) *post, who int) func(*Stage, func(Result, time.Duration, time.Time)) {
-	return func(s *Stage, tell func(Result, time.Duration, time.Time)) { at(s).tell[who] = tell }
+// later returns how an actor of the scene learns what became of its mail.
+func later(who int) func(*Stage, func(Result, time.Duration, time.Time)) {
+	return func(s *Stage, tell func(Result, time.Duration, time.Time)) { postOf(s).tell[who] = tell }
 }
 
-// enter returns how an actor of the scene enters.
-func enter(at func(*Stage) *post, act func(*post, context.Context) Result) func(*Stage) (func(context.Context) Result,
-	func()) {
+func enter(act func(*post, context.Context) Result) func(*Stage) (func(context.Context) Result, func()) {
 	return func(s *Stage) (func(context.Context) Result, func()) {
-		p := at(s)
+		p := postOf(s)
 		return func(ctx context.Context) Result { return act(p, ctx) }, func() {}
 	}
 }
 
-// enterLast is enter for the one in whose wake everything comes to its end.
-func enterLast(at func(*Stage) *post, act func(*post,
-	context.Context) Result) func(*Stage) (func(context.Context) Result, func()) {
-	return func(s *Stage) (func(context.Context) Result, func()) {
-		p := at(s)
-		p.late.Store(0)
-		p.visitors.Store(0)
-		p.mu.Lock()
-		p.close()
-		p.thefts, p.worst = 0, 0
-		p.mu.Unlock()
-		return func(ctx context.Context) Result { return act(p, ctx) }, p.finish
-	}
+// enterThief begins the half: the thief enters last. When the thief leaves, everything is brought to its end.
+func enterThief(s *Stage) (func(context.Context) Result, func()) {
+	p := postOf(s)
+	p.late.Store(0)
+	p.visitors.Store(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.close()
+	p.thefts, p.worst = 0, 0
+	return p.spam, p.finish
 }
 
-// newLetter returns a mail that nobody has written before.
+// newLetter returns a mail with an id of its own.
 func (p *post) newLetter(w *writer, subject, text string, to ...string) *letter {
 	return &letter{id: fmt.Sprintf("%s.%d@here.example", w.name, p.number.Add(1)), subject: subject, text: text,
 		from: w.address(), to: to}
@@ -124,7 +129,7 @@ func (p *post) stranger(kind string) string {
 	return fmt.Sprintf("%s.%d@there.example", kind, p.number.Add(1))
 }
 
-// send sends a mail, and tells when it has arrived everywhere.
+// send sends a mail. a.tell is called when it has arrived everywhere.
 func (p *post) send(ctx context.Context, w *writer, l *letter, a *awaited) (Result, error) {
 	err := submit(ctx, p.stage.MailAddr(), w.name, w.password, l, func() { p.sink.await(l, a) })
 	r := taken(err)
@@ -134,7 +139,6 @@ func (p *post) send(ctx context.Context, w *writer, l *letter, a *awaited) (Resu
 	return r, err
 }
 
-// chat: one of the people writes.
 func (p *post) chat(ctx context.Context) Result {
 	w := <-p.people
 	defer func() { p.people <- w }()
@@ -147,14 +151,14 @@ func (p *post) chat(ctx context.Context) Result {
 	return r
 }
 
-// publish: the newsletter goes to somebody new.
+// publish sends the newsletter to somebody new.
 func (p *post) publish(ctx context.Context) Result {
 	l := p.newLetter(p.news, "Our newsletter", "News.", p.stranger("reader"))
 	r, _ := p.send(ctx, p.news, l, &awaited{tell: p.timely(p.tell[forNews])})
 	return r
 }
 
-// timely counts what comes late.
+// timely counts late mails.
 func (p *post) timely(tell telling) telling {
 	return func(r Result, took time.Duration, at time.Time) {
 		if took > mailLate {
@@ -164,7 +168,7 @@ func (p *post) timely(tell telling) telling {
 	}
 }
 
-// read is given what nobody in the scene has written: what weir tells owners.
+// read is given the mails that no actor has written: weir's notices to owners.
 func (p *post) read(to string, m *mail.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,32 +187,33 @@ func (p *post) current() *theft {
 func (p *post) steal(now time.Time) *theft {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.theft != nil && !p.theft.past(now) {
+	// In a half with an open end, one account is stolen in each round.
+	if p.theft != nil && !p.theft.is(func(t *theft) bool { return t.over && now.Sub(t.began) > round*8/10 }) {
 		return p.theft
 	}
 	p.close()
-	p.theft = newTheft(p.owners[p.ever%len(p.owners)], now)
+	owner := p.owners[p.ever%len(p.owners)]
+	p.theft = &theft{owner: owner, stolen: *owner, began: now}
 	p.thefts++
 	p.ever++
 	p.stage.Note(fmt.Sprintf("The password of %s is stolen. Somebody sends to a new address with it, again and again.",
-		p.theft.owner.name))
+		owner.name))
 	return p.theft
 }
 
-// close ends the theft under way. Nothing of it is awaited any more.
+// close ends the theft under way. None of its mail is awaited any more.
 func (p *post) close() {
 	if p.theft == nil {
 		return
 	}
 	p.sink.drop(p.theft)
-	p.theft.is(func(t *theft) bool {
-		p.worst = max(p.worst, t.out)
-		return true
-	})
+	p.theft.mu.Lock()
+	p.worst = max(p.worst, p.theft.out)
+	p.theft.mu.Unlock()
 	p.theft = nil
 }
 
-// A frontDoor is the web server in front of the pages: whoever is sent there comes to weir's.
+// A frontDoor is the web server in front of weir's pages.
 type frontDoor struct{ at atomic.Pointer[url.URL] }
 
 func (d *frontDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -221,4 +226,253 @@ func (d *frontDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		pr.SetURL(to)
 		pr.Out.Host = pr.In.Host
 	}}).ServeHTTP(w, r)
+}
+
+// Domains that are reserved for examples (RFC 2606).
+const (
+	mailHost    = "mail.here.example"
+	mailCommand = "weir@" + mailHost
+	mailAdmin   = "admin@here.example"
+)
+
+// A writer sends mail over the gate, one at a time.
+type writer struct {
+	name, password string
+	contact        string // where they are told of held mail
+
+	// People write to those they know, and now and then to somebody new or to several at once.
+	friends       []string
+	met, invited  time.Time // when they wrote to somebody new, and to several
+	written, last int       // mails, and to which of their friends
+}
+
+func (w *writer) address() string { return w.name + "@here.example" }
+
+type letter struct {
+	id, subject, text string
+	from              string
+	to                []string
+}
+
+func (l *letter) String() string {
+	return fmt.Sprintf("From: <%s>\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s>\r\n\r\n%s\r\n",
+		l.from, strings.Join(l.to, ", "), l.subject, time.Now().Format(time.RFC1123Z), l.id,
+		strings.ReplaceAll(l.text, "\n", "\r\n"))
+}
+
+// submit logs in and sends a mail, in a session of its own. loggedIn is called in between: the time of the mail counts
+// from there.
+func submit(ctx context.Context, gate, name, password string, l *letter, loggedIn func()) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", gate)
+	if err != nil {
+		return err
+	}
+	c := smtp.NewClient(conn)
+	defer c.Close()
+	c.CommandTimeout, c.SubmissionTimeout = patience, patience
+	if err := c.Auth(sasl.NewPlainClient("", name, password)); err != nil {
+		return err
+	}
+	loggedIn()
+	if err := c.SendMail(l.from, l.to, strings.NewReader(l.String())); err != nil {
+		return err
+	}
+	_ = c.Quit() // the mail was taken
+	return nil
+}
+
+// taken says what an answer of the gate means. A mail that it takes is not handed on yet.
+func taken(err error) Result {
+	if err == nil {
+		return Held
+	}
+	if code(err)/100 == 5 {
+		return Refused
+	}
+	return Failed
+}
+
+// code returns the code of the gate's answer, or 0.
+func code(err error) int {
+	if e, ok := errors.AsType[*smtp.SMTPError](err); ok {
+		return e.Code
+	}
+	return 0
+}
+
+// The pace of people, by the clock of the scene.
+const (
+	meetEvery   = 2 * mailPeriod // somebody new: the credit for that has come back long before
+	inviteEvery = 5 * mailPeriod // as many at once as come back in that time
+	inviteSize  = 4
+	knownMost   = 4 // of all the friends that there are: fewer than the working set has room for
+)
+
+func (w *writer) next(now time.Time) []string {
+	w.written++
+	if w.written%3 == 0 && now.Sub(w.invited) >= inviteEvery {
+		w.invited = now
+		return w.invitees()
+	}
+	if len(w.friends) < knownMost && now.Sub(w.met) >= meetEvery {
+		w.met = now
+		w.friends = append(w.friends, fmt.Sprintf("%s.friend.%d@there.example", w.name, len(w.friends)+1))
+		w.last = len(w.friends) - 1
+		return w.friends[w.last:]
+	}
+	w.last = (w.last + 1) % len(w.friends)
+	return w.friends[w.last : w.last+1]
+}
+
+func (w *writer) invitees() (all []string) {
+	for i := range inviteSize {
+		all = append(all, fmt.Sprintf("%s.guest.%d@there.example", w.name, i+1))
+	}
+	return all
+}
+
+// maxLetter bounds the size of a mail.
+const maxLetter = 1 << 20
+
+// A sink is the mail server behind the gate: mail that arrives there has got out. It is safe for concurrent use.
+type sink struct {
+	read func(to string, m *mail.Message) // is given what nobody awaits: notices
+
+	mu      sync.Mutex
+	awaited map[string]*awaited // by message id
+}
+
+// An awaited is a mail of an actor. It is known until it has arrived everywhere.
+type awaited struct {
+	tell  telling // when it has arrived everywhere
+	theft *theft  // that it belongs to, or nil: then it must arrive
+	stay  bool    // it is known afterwards, too: it might arrive again
+
+	began time.Time
+	left  int             // recipients
+	seen  map[string]bool // recipients
+	again int             // how often one has got it once more
+}
+
+func (k *sink) serve(s *Stage) (addr string, err error) {
+	l, err := net.Listen("tcp", loopback)
+	if err != nil {
+		return "", err
+	}
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &delivery{sink: k}, nil
+	}))
+	server.Domain, server.MaxMessageBytes, server.MaxRecipients = "sink.example", maxLetter, 100
+	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	go server.Serve(l)
+	s.strike = append(s.strike, func() { server.Close() })
+	return l.Addr().String(), nil
+}
+
+// await makes a mail known before it is sent.
+func (k *sink) await(l *letter, a *awaited) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a.began, a.left, a.seen = time.Now(), len(l.to), make(map[string]bool, len(l.to))
+	k.awaited[l.id] = a
+}
+
+func (k *sink) forget(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.awaited, id)
+}
+
+// drop forgets all mail of a theft, or for nil all other mail, which should have arrived. It returns how to tell of it.
+func (k *sink) drop(t *theft) (lost []telling) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id, a := range k.awaited {
+		if a.theft == t {
+			lost = append(lost, a.tell)
+			delete(k.awaited, id)
+		}
+	}
+	return lost
+}
+
+// copies returns how many recipients have got a mail that stays known, and how often one got it again.
+func (k *sink) copies(id string) (arrived, again int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a := k.awaited[id]; a != nil {
+		return len(a.seen), a.again
+	}
+	return 0, 0
+}
+
+// arrived is called for each delivery, before it is acknowledged.
+func (k *sink) arrived(to []string, text []byte, at time.Time) error {
+	m, err := mail.ReadMessage(bytes.NewReader(text))
+	if err != nil {
+		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "this is no mail"}
+	}
+	id := strings.Trim(m.Header.Get("Message-Id"), "<>")
+	done, known := k.note(id, to, at)
+	switch {
+	case done != nil:
+		done()
+	case !known && k.read != nil:
+		for _, one := range to {
+			k.read(one, m)
+		}
+	}
+	return nil
+}
+
+// note notes the recipients that a mail has reached. done is not nil for the last one.
+func (k *sink) note(id string, to []string, at time.Time) (done func(), known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a := k.awaited[id]
+	if a == nil {
+		return nil, false
+	}
+	for _, one := range to {
+		if a.seen[one] {
+			a.again++
+			continue
+		}
+		a.seen[one] = true
+		a.left--
+	}
+	if a.left > 0 || a.tell == nil {
+		return nil, true
+	}
+	tell, took := a.tell, at.Sub(a.began)
+	a.tell = nil
+	if !a.stay {
+		delete(k.awaited, id)
+	}
+	return func() { tell(Served, took, at) }, true
+}
+
+type delivery struct {
+	sink *sink
+	to   []string
+}
+
+var _ smtp.Session = (*delivery)(nil)
+
+func (d *delivery) Reset()                               { d.to = nil }
+func (d *delivery) Logout() error                        { return nil }
+func (d *delivery) Mail(string, *smtp.MailOptions) error { return nil }
+func (d *delivery) Rcpt(to string, _ *smtp.RcptOptions) error {
+	d.to = append(d.to, strings.ToLower(to))
+	return nil
+}
+
+func (d *delivery) Data(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return d.sink.arrived(d.to, text, time.Now())
 }

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"weir/console"
+	"weir/lab/machine"
 )
 
-// redraw is how often whoever watches is shown something new.
+// redraw is how often the view is drawn.
 const redraw = 200 * time.Millisecond
 
 type play struct {
@@ -26,7 +27,7 @@ type play struct {
 	mail   backlog   // where there is mail
 }
 
-// seen is what the throttles have told.
+// seen is what the status of the throttles showed.
 type seen struct {
 	delayed uint64         // how many requests were held back since the start
 	bloom   *console.Bloom // the Bloom limiter when it was worst, if there is one
@@ -71,7 +72,7 @@ func (p *play) perform(ctx context.Context) (r SceneReport, err error) {
 	return r, nil
 }
 
-// half lets the cast act for a while, or until ctx ends. Everybody finishes what is under way.
+// half lets the cast act for a while, or until ctx ends. The actors finish what is under way.
 func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, error) {
 	if err := p.stage.throttle(on); err != nil {
 		return Half{}, err
@@ -144,14 +145,13 @@ func (p *play) flooded(now time.Time) bool {
 	return slices.ContainsFunc(p.cast, func(a *player) bool { return a.Role == Flood && a.away(now) == 0 })
 }
 
-// tell shows what has happened since.
 func (p *play) tell() {
-	for _, text := range p.stage.notes.take() {
+	for _, text := range p.stage.noted() {
 		p.show.note(text)
 	}
 }
 
-// watch shows how it goes until the workers have finished.
+// watch draws the view until the workers have finished.
 func (p *play) watch(workers *sync.WaitGroup) {
 	finished := make(chan struct{})
 	go func() {
@@ -171,4 +171,150 @@ func (p *play) watch(workers *sync.WaitGroup) {
 			return
 		}
 	}
+}
+
+// round is after how long a half with an open end begins anew, for actors who do not come all the time.
+const round = 30 * time.Second
+
+type player struct {
+	Actor
+	tally tally
+	half  halfTime
+	turn  Span // in this half
+}
+
+// A halfTime is when a half began and how long it takes, or one round of it where the end is open.
+type halfTime struct {
+	began time.Time
+	takes time.Duration
+	open  bool
+}
+
+func newHalfTime(began time.Time, length time.Duration) halfTime {
+	if length <= 0 {
+		return halfTime{began, round, true}
+	}
+	return halfTime{began, length, false}
+}
+
+func (a *player) begin(on bool, half halfTime) {
+	a.tally.begin()
+	a.half = half
+	if a.Turn != nil {
+		a.turn = a.Turn(on, half.takes)
+	}
+}
+
+// away returns how long it is until the actor comes; 0 while it is there.
+func (a *player) away(now time.Time) time.Duration {
+	if a.Turn == nil {
+		return 0
+	}
+	at := now.Sub(a.half.began)
+	if a.half.open {
+		at %= a.half.takes
+	}
+	switch {
+	case a.turn.From >= a.turn.To:
+		return a.half.takes + 1 // not in this half
+	case at < a.turn.From:
+		return a.turn.From - at
+	case at >= a.turn.To:
+		return max(a.half.takes-at, 0) + a.turn.From + 1
+	}
+	return 0
+}
+
+func (a *player) networks(s *Stage) Networks {
+	if a.Networks == nil {
+		return Networks{}
+	}
+	return a.Networks(s)
+}
+
+// work rests and acts until ctx ends. It rests first, so that people do not all come at once, and not before the flood.
+// What is under way at the end is finished.
+func (a *player) work(ctx context.Context, act func(context.Context) Result) {
+	whole := context.WithoutCancel(ctx)
+	result := Served
+	for machine.Sleep(ctx, a.Pause(result)) {
+		if wait := a.away(time.Now()); wait > 0 {
+			machine.Sleep(ctx, wait)
+			result = Served
+			continue
+		}
+		began := time.Now()
+		result = act(whole)
+		if now := time.Now(); result != Nothing {
+			a.tally.add(result, now.Sub(began), now)
+		}
+	}
+}
+
+// A view is a scene at one moment, for the live table.
+type view struct {
+	on             bool          // the throttle is at work
+	elapsed, total time.Duration // of the scene; a total of 0 is an open end
+	left           time.Duration // of the half without the throttle
+	rule           string        // the limit
+	rows           []row
+	bloom          *console.Bloom // when it was worst in this half, where there is one
+	dials          []dial         // load and work, where stamps are asked for; what waits, where there is mail
+	holds          bool           // something may be held
+}
+
+// A dial shows a value that rises and falls.
+type dial struct {
+	name, value, unit string
+	history           []float64 // in each of the last seconds, oldest first
+}
+
+type row struct {
+	name string
+	role Role
+	rates
+	held     int64     // in this half, and still
+	networks int64     // that it came from in this half; 0 where that does not matter
+	p50, p99 float64   // milliseconds, of the half so far
+	history  []float64 // served in each of the last seconds, oldest first
+}
+
+func (p *play) view(now time.Time) view {
+	v := view{on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
+		rule: p.scene.Rule, bloom: p.seen.bloom,
+		dials: append(p.strain.dials(p.on, p.began, now), p.mail.dials(p.began, now)...), holds: p.scene.holds()}
+	if !p.on {
+		v.left = max(p.parts.without-now.Sub(p.halved), 0)
+	}
+	for _, a := range p.cast {
+		f := a.tally.figures()
+		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now),
+			held: max(f.Held, 0), networks: a.networks(p.stage).Half,
+			p50: f.P50, p99: f.P99, history: a.tally.history(p.began, now)})
+	}
+	return v
+}
+
+func (s *strain) dials(on bool, began, now time.Time) []dial {
+	if !s.known {
+		return nil
+	}
+	load := dial{"LOAD", percent(s.load.now), "of what the service can do", s.load.history(began, now)}
+	work := dial{"WORK", milliseconds(s.work.now), "of a phone, asked for a stamp", s.work.history(began, now)}
+	switch {
+	case s.work.now == 0:
+		work.value, work.unit = "dormant", ""
+	case !on:
+		work.unit = "of a phone, would be asked"
+	}
+	return []dial{load, work}
+}
+
+// history returns how many were served in each of the last whole seconds since began, oldest first.
+func (t *tally) history(began, now time.Time) []float64 {
+	var h []float64
+	for s := max(began.Unix(), now.Unix()-sparkMost); s < now.Unix(); s++ {
+		h = append(h, float64(t.at(s).served))
+	}
+	return h
 }

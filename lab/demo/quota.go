@@ -12,8 +12,8 @@ import (
 	behind "weir/upstream"
 )
 
-// The figures of the scene. The service has room for everybody who keeps to the limit, and the flood fills it and its
-// line when nobody holds it back: more workers than places and waiting room together.
+// The figures of the scene. The service has room for all who keep to the limit. Without the throttle the flood fills it
+// and its line: it has more workers than both together.
 const (
 	quotaPlaces   = 8
 	quotaLine     = 16
@@ -44,7 +44,7 @@ func quotaScene() Scene {
 		Weight:         3,
 		Rule:           fmt.Sprintf("Each account may send %d a second.", quotaLimit),
 		LimitPerSecond: quotaLimit,
-		// As many as the seconds that may have been touched, where they begin whenever it is worst.
+		// As many as there are seconds that the half may touch, in the worst case.
 		Allows: func(h Half) int64 { return quotaLimit * (int64(h.Seconds) + 2) },
 		Setup:  setUpQuota,
 		Cast: []Actor{
@@ -55,8 +55,8 @@ func quotaScene() Scene {
 					if r == Served {
 						return 0
 					}
-					// The flood shares this machine with those it floods: without a bound one would see the processor
-					// run out, not the service.
+					// The flood shares this machine with the service: without a bound the processor would run out
+					// first.
 					return 10 * time.Millisecond
 				}},
 		},
@@ -71,7 +71,7 @@ func quotaScene() Scene {
 }
 
 func setUpQuota(s *Stage) (config.Config, error) {
-	upstream, err := s.Serve(newService(quotaPlaces, quotaLine, quotaWork))
+	upstream, err := s.serveFlooded(quotaPlaces, quotaLine, quotaWork)
 	if err != nil {
 		return config.Config{}, err
 	}
@@ -96,9 +96,6 @@ func setUpQuota(s *Stage) (config.Config, error) {
 
 func tellQuota(r SceneReport) []string {
 	people, flood := names(r.Actors, People), names(r.Actors, Flood)
-	if r.Flood.Sent == 0 {
-		return []string{"The scene was stopped before the throttle was at work."}
-	}
 	without, with := r.Without.People, r.People
 	told := []string{
 		fmt.Sprintf("Without the throttle, the %s requests of %s left %s %s; %s failed.",
@@ -115,7 +112,7 @@ func tellQuota(r SceneReport) []string {
 	return told
 }
 
-// got says how much of what somebody sent was served, and how long the median took.
+// got says how many requests were served, and how long the median took.
 func got(f Figures, how string) string {
 	told := fmt.Sprintf("%s of their %s (%s)", grouped(f.Served), grouped(f.Sent), share(f))
 	if f.Served > 0 {

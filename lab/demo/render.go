@@ -16,7 +16,7 @@ const (
 	sparkLeast = 8
 )
 
-// render draws the live table. It is a function of what it is given, and no line is wider than width.
+// render draws the live table. Its result depends on its arguments only, and no line is wider than width.
 func render(v view, width int, colour bool) []string {
 	ink := tabular.Ink(colour)
 	lines := []string{phaseLine(v, width, ink), ""}
@@ -41,7 +41,6 @@ func render(v view, width int, colour bool) []string {
 	return lines
 }
 
-// halfName says which half it is.
 func halfName(on bool) string {
 	if on {
 		return "with the throttle"
@@ -115,7 +114,7 @@ func liveTable(v view, spark int) *tabular.Table {
 	return t
 }
 
-// dialLine shows a value, how it went, and what it is if there is room for that.
+// dialLine shows a value, its history, and its unit if there is room for that.
 func dialLine(d dial, width int, ink tabular.Ink) string {
 	head := fmt.Sprintf("%s  %8s  ", d.name, d.value)
 	curve, unit := sparkline(d.history, min(max(width-tabular.Visible(head), sparkLeast), sparkMost)), "  "+d.unit
@@ -131,7 +130,7 @@ const (
 	heldHead     = "HELD BACK"
 )
 
-// without takes a column out of a table.
+// without removes a column from a table.
 func without(t *tabular.Table, head string) *tabular.Table {
 	i := slices.IndexFunc(t.Columns, func(c tabular.Column) bool { return c.Head == head })
 	t.Columns = slices.Delete(t.Columns, i, i+1)
@@ -161,7 +160,7 @@ func footnotes(v view) []string {
 
 var sparks = []rune("▁▂▃▄▅▆▇█")
 
-// sparkline draws the last n values to the scale of the largest of them. Nothing is the lowest mark, and only nothing.
+// sparkline draws the last n values to the scale of the largest of them. Only 0 has the lowest mark.
 func sparkline(values []float64, n int) string {
 	values = values[max(len(values)-n, 0):]
 	top := 0.0
@@ -190,5 +189,124 @@ func perSecond(v float64) string {
 	return grouped(int64(v + 0.5))
 }
 
-// clock writes whole seconds.
 func clock(d time.Duration) string { return d.Truncate(time.Second).String() }
+
+// summary is what stays on the screen after a scene: a table of both halves, and what the scene tells. A width of 0 is
+// no bound.
+func summary(scene *Scene, r *SceneReport, width int, colour bool) []string {
+	t := &tabular.Table{Columns: []tabular.Column{
+		{Head: "WHO"},
+		{Head: networksHead, Right: true, Rank: 1},
+		{Head: "SENT", Right: true},
+		{Head: "SERVED", Right: true},
+		{Head: "SHARE", Right: true, Rank: 3},
+		{Head: heldHead, Right: true},
+		{Head: "REFUSED", Right: true},
+		{Head: "FAILED", Right: true},
+		{Head: "P50", Right: true, Rank: 4},
+		{Head: "P99", Right: true, Rank: 2},
+	}}
+	for _, half := range []struct {
+		name string
+		hue  tabular.Tint
+		Half
+	}{{"without the throttle", tabular.Bad, r.Without}, {"with the throttle", tabular.Good, r.Half}} {
+		t.Rows = append(t.Rows,
+			[]tabular.Cell{tabular.Tinted(half.hue, fmt.Sprintf("%s, %s", half.name, seconds(half.Seconds)))})
+		for _, a := range half.Actors {
+			failed := tabular.Plain
+			if a.Failed > 0 {
+				failed = tabular.Bad
+			}
+			t.Rows = append(t.Rows, []tabular.Cell{
+				tabular.Text("  " + a.Name), tabular.Text(grouped(a.Networks)), tabular.Text(grouped(a.Sent)),
+				tabular.Text(grouped(a.Served)),
+				tabular.Text(share(a.Figures)), tabular.Text(grouped(a.Held)), tabular.Text(grouped(a.Refused)),
+				tabular.Tinted(failed, grouped(a.Failed)), tabular.Text(milliseconds(a.P50)),
+				tabular.Text(milliseconds(a.P99)),
+			})
+		}
+	}
+	if r.FloodNetworks == 0 {
+		t = without(t, networksHead)
+	}
+	if !scene.holds() {
+		t = without(t, heldHead)
+	}
+	ink := tabular.Ink(colour)
+	lines := append(t.Lines(width, ink), "")
+	for _, told := range scene.tell(*r) {
+		lines = append(lines, wrap(told, width)...)
+	}
+	for i, c := range r.Checks {
+		if i == 0 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, checked(c, width, ink)...)
+	}
+	return lines
+}
+
+func checked(c Check, width int, ink tabular.Ink) []string {
+	mark := ink.Paint(tabular.Good, "✓")
+	if !c.OK {
+		mark = ink.Paint(tabular.Bad, "✗")
+	}
+	lines := wrap(c.What, max(width-2, 0))
+	for i := range lines {
+		lines[i] = mark + " " + lines[i]
+		mark = " "
+	}
+	return lines
+}
+
+// names lists the actors of a role: a, b and c.
+func names(actors []ActorReport, role Role) string {
+	var all []string
+	for _, a := range actors {
+		if a.Role == role {
+			all = append(all, a.Name)
+		}
+	}
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+}
+
+// share says how much of what was sent was served. Only all of it is 100%.
+func share(f Figures) string {
+	if f.Sent == 0 {
+		return "-"
+	}
+	percent := 100 * float64(f.Served) / float64(f.Sent)
+	if percent > 0 && percent < 10 {
+		return strconv.FormatFloat(percent, 'f', 1, 64) + "%"
+	}
+	return strconv.Itoa(int(percent)) + "%"
+}
+
+func milliseconds(ms float64) string {
+	switch {
+	case ms == 0:
+		return "-"
+	case ms < 10:
+		return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+	}
+	return grouped(int64(ms+0.5)) + " ms"
+}
+
+func mebibytes(n int64) string { return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB" }
+
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) + " s" }
+
+func grouped(n int64) string { return tabular.Grouped(n) }
+
+// wrap breaks a text into lines, of a readable length where there is no width.
+func wrap(text string, width int) []string {
+	const readable = 100
+	if width <= 0 || width > readable {
+		width = readable
+	}
+	return tabular.Wrap(text, width)
+}

@@ -35,7 +35,7 @@ func golden(t *testing.T, name, got string) {
 
 func aView(on bool) view {
 	v := view{
-		scene: "quota", story: "a story", on: on, elapsed: 3500 * time.Millisecond, total: 20 * time.Second,
+		on: on, elapsed: 3500 * time.Millisecond, total: 20 * time.Second,
 		left: 1500 * time.Millisecond, rule: "Each account may send 50 a second.",
 		rows: []row{
 			{name: "alice", role: People, rates: rates{5, 1, 0, 4}, p50: 62.4, p99: 63.1, history: []float64{0, 1, 2}},

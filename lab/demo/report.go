@@ -8,12 +8,12 @@ import (
 	"weir/console"
 )
 
-// A Report is what was seen.
+// A Report is the result of a demo.
 type Report struct {
 	Scenes []SceneReport `json:"scenes"`
 }
 
-// A SceneReport is what was seen in one scene. The figures beside the name are those of the half with the throttle at
+// A SceneReport is the result of one scene. The figures beside the name are those of the half with the throttle at
 // work.
 type SceneReport struct {
 	Name string `json:"name"`
@@ -35,7 +35,7 @@ type Check struct {
 // ErrNotSo is what Run returns when something that must be so was not.
 var ErrNotSo = errors.New("not so")
 
-// notSo returns what was not as it must be, or nil.
+// notSo returns the failed checks, or nil.
 func (r *Report) notSo() error {
 	var all []error
 	for _, s := range r.Scenes {
@@ -48,13 +48,12 @@ func (r *Report) notSo() error {
 	return errors.Join(all...)
 }
 
-// skipped is the report of a scene that could not be played.
 func skipped(scene *Scene, why error) SceneReport {
 	none := Half{Actors: []ActorReport{}}
 	return SceneReport{Name: scene.Name, Half: none, Without: none, Skipped: why.Error()}
 }
 
-// A Half is what was seen in one half of a scene.
+// A Half is the result of one half of a scene.
 type Half struct {
 	People  Figures       `json:"people"`
 	Flood   Figures       `json:"flood"`
@@ -69,7 +68,7 @@ type Half struct {
 	Mail *Mail `json:"mail,omitempty"`
 }
 
-// Stamps are how load and work went, as weir said itself, some times a second.
+// Stamps are how load and work went, by weir's status some times a second.
 type Stamps struct {
 	PeakLoad  float64 `json:"peak_load"`      // what was asked of the service, in proportion to what it can do
 	PeakDelay float64 `json:"peak_delay_ms"`  // how long those waited who paid
@@ -88,7 +87,7 @@ type Stamps struct {
 	Dormant *float64 `json:"dormant_after_s"`
 }
 
-// An ActorReport is what one actor saw.
+// An ActorReport is the result of one actor.
 type ActorReport struct {
 	Name     string `json:"name"`
 	Role     Role   `json:"role"`
@@ -115,12 +114,12 @@ func figuresOf(c counts, latency *histogram) Figures {
 	}
 }
 
-// inMilliseconds keeps two decimals: the histogram knows no more.
+// inMilliseconds keeps two decimals: the histogram has no more.
 func inMilliseconds(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// halfOf sums a half up: each actor, and all of each role.
+// halfOf sums up a half: each actor, and all of each role.
 func halfOf(cast []*player, stage *Stage, took time.Duration) Half {
 	h := Half{Seconds: float64(took.Milliseconds()) / 1000}
 	for role, into := range map[Role]*Figures{People: &h.People, Flood: &h.Flood} {
@@ -130,18 +129,14 @@ func halfOf(cast []*player, stage *Stage, took time.Duration) Half {
 			if p.Role != role {
 				continue
 			}
-			f, l := p.tally.figures()
-			sum.sent += f.Sent
-			sum.served += f.Served
-			sum.refused += f.Refused
-			sum.failed += f.Failed
-			sum.held += f.Held
+			half, l := p.tally.sums()
+			sum.plus(half)
 			latency.merge(&l)
 		}
 		*into = figuresOf(sum, &latency)
 	}
 	for _, p := range cast {
-		f, _ := p.tally.figures()
+		f := p.tally.figures()
 		one := ActorReport{Name: p.Name, Role: p.Role, Networks: p.networks(stage).Half, Figures: f}
 		if p.Actor.Work != nil {
 			one.Work = tenths(p.Actor.Work(stage))

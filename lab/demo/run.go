@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// DefaultFor is how long the demo takes when nobody watches and nothing was said.
+// DefaultFor is how long the demo takes where Out is no terminal and nothing else was asked for.
 const DefaultFor = 26 * time.Second
 
 // Where the end is open: how long the first half of the last scene takes, and each scene before it.
@@ -42,12 +42,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Out == nil {
-		o.Out = io.Discard
-	}
-	if o.Err == nil {
-		o.Err = io.Discard
-	}
+	o.Out, o.Err = cmp.Or(o.Out, io.Discard), cmp.Or(o.Err, io.Discard)
 	if o.Width == nil {
 		o.Width = func() int { return 80 }
 	}
@@ -57,8 +52,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run plays every scene and returns what was seen. When ctx ends, it comes to an early but clean end: that is no error.
-// Something that must be so and was not is one, ErrNotSo.
+// Run plays every scene and returns the report. It ends early but cleanly when ctx ends, which is no error. A failed
+// check is one, ErrNotSo.
 func Run(ctx context.Context, o Options) (Report, error) { return run(ctx, scenes(), o) }
 
 func run(ctx context.Context, list []Scene, o Options) (Report, error) {
@@ -107,7 +102,7 @@ func perform(ctx context.Context, scene *Scene, s show, log *slog.Logger, o Opti
 	return (&play{scene: scene, stage: stage, show: s, parts: length}).perform(ctx)
 }
 
-// partsOf shares the time out, by weight. With an open end, that is the last scene's.
+// partsOf divides the time by weight. An open end is the last scene's.
 func (o Options) partsOf(list []*Scene, i int) parts {
 	scene, all := list[i], 0
 	for _, other := range list {

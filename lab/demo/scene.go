@@ -48,7 +48,8 @@ type Scene struct {
 	Cast []Actor
 	// Try returns command lines for a visitor who wants to take part. May be nil.
 	Try func(*Stage) []string
-	// Tell says in a sentence or two what was seen, with the figures of the report.
+	// Tell says in a few sentences what was seen, with the figures of the report. It is called if the flood came while
+	// the throttle was at work.
 	Tell func(SceneReport) []string
 	// Mail returns what became of a stolen account in this half. May be nil, where there is no mail.
 	Mail func(*Stage) *Mail
@@ -109,6 +110,14 @@ const (
 	Held           // taken over by weir, and not handed on yet
 	Nothing        // there was nothing to do; it is not counted
 )
+
+// tell says what was seen.
+func (s *Scene) tell(r SceneReport) []string {
+	if r.Flood.Sent == 0 {
+		return []string{"The scene was stopped before the throttle was at work."}
+	}
+	return s.Tell(r)
+}
 
 // holds reports whether something may be held in the scene.
 func (s *Scene) holds() bool {

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"weir/internal/tabular"
 )
 
-// A show is how people see what happens. All but a screen's warnings is called from one goroutine.
+// A show is how people see what happens. Only the warnings of a screen come from other goroutines.
 type show interface {
 	skip(*Scene, error)                 // a scene cannot be played here
 	open(*Scene, *Stage)                // a scene begins
@@ -20,27 +21,17 @@ type show interface {
 	restore()                           // whatever happened, leave the terminal as it was
 }
 
-// newShow returns how it is shown, and where warnings go so that they do not get into its way.
+// newShow returns the show, and where warnings go so that they do not disturb it.
 func newShow(o Options) (show, io.Writer) {
 	switch {
 	case o.JSON:
-		return silence{}, o.Err
+		return &plain{out: io.Discard, width: o.Width}, o.Err
 	case o.Terminal:
 		s := &screen{out: o.Out, width: o.Width}
 		return &live{plain: plain{out: o.Out, colour: o.Colour, width: o.Width}, screen: s}, &aside{s, o.Err}
 	}
 	return &plain{out: o.Out, colour: o.Colour, width: func() int { return 0 }}, o.Err
 }
-
-type silence struct{}
-
-func (silence) skip(*Scene, error)         {}
-func (silence) open(*Scene, *Stage)        {}
-func (silence) half(bool, time.Duration)   {}
-func (silence) draw(view)                  {}
-func (silence) note(string)                {}
-func (silence) close(*Scene, *SceneReport) {}
-func (silence) restore()                   {}
 
 // plain writes a few lines, one after the other.
 type plain struct {
@@ -50,7 +41,7 @@ type plain struct {
 	begun  bool       // something stands there already
 }
 
-// apart sets what follows apart from what stands there.
+// apart writes an empty line if something stands there already.
 func (p *plain) apart() {
 	if p.begun {
 		fmt.Fprintln(p.out)
@@ -64,7 +55,6 @@ func (p *plain) skip(scene *Scene, why error) {
 		why.Error())
 }
 
-// heading writes a line, or several where it does not fit into one.
 func (p *plain) heading(text string) {
 	lines := []string{text}
 	if width := p.width(); width > 0 && tabular.Visible(text) > width {
@@ -102,7 +92,7 @@ func (p *plain) draw(view) {}
 
 func (p *plain) note(text string) { io.WriteString(p.out, noted(text, p.width())) }
 
-// noted sets what has happened apart from the rest.
+// noted formats a note.
 func noted(text string, width int) string {
 	var b strings.Builder
 	for i, line := range wrap(text, max(width-4, 0)) {
@@ -146,7 +136,7 @@ func (l *live) draw(v view) {
 }
 
 func (l *live) note(text string) {
-	l.screen.above(noted(text, l.width()))
+	l.screen.above(func() { l.plain.note(text) })
 	l.noted = true
 }
 
@@ -160,3 +150,90 @@ func (l *live) close(scene *Scene, r *SceneReport) {
 }
 
 func (l *live) restore() { l.screen.clear() }
+
+// A screen draws lines in place: each frame over the one before, in one write, so that nothing flickers. It is safe for
+// concurrent use.
+type screen struct {
+	out   io.Writer
+	width func() int
+
+	mu    sync.Mutex
+	lines []string // on the terminal now
+}
+
+// Escape sequences (ECMA-48; cursor visibility is DEC's).
+const (
+	escHide  = "\x1b[?25l"
+	escShow  = "\x1b[?25h"
+	escUp    = "\x1b[%dA"
+	escLine  = "\x1b[K" // the rest of the line
+	escBelow = "\x1b[J" // everything below
+)
+
+func (s *screen) draw(lines []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	io.WriteString(s.out, s.frame(lines))
+}
+
+// clear removes the lines and shows the cursor again.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lines != nil {
+		io.WriteString(s.out, s.frame(nil)+escShow)
+	}
+}
+
+// above calls write for text that stays, above the lines.
+func (s *screen) above(write func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lines := s.lines
+	if lines == nil {
+		write()
+		return
+	}
+	io.WriteString(s.out, s.frame(nil))
+	write()
+	io.WriteString(s.out, s.frame(lines))
+}
+
+// frame returns the text that turns the lines on the terminal into others.
+func (s *screen) frame(lines []string) string {
+	var b strings.Builder
+	if s.lines == nil {
+		b.WriteString(escHide)
+	}
+	b.WriteString(s.home())
+	for _, line := range lines {
+		b.WriteString(line + escLine + "\n")
+	}
+	b.WriteString(escBelow)
+	s.lines = lines
+	return b.String()
+}
+
+// home returns the text that moves the cursor to the first of the lines. A terminal that has become narrower has broken
+// some of them.
+func (s *screen) home() string {
+	up, width := 0, max(s.width(), 1)
+	for _, line := range s.lines {
+		up += max(1, (tabular.Visible(line)+width-1)/width)
+	}
+	if up == 0 {
+		return ""
+	}
+	return fmt.Sprintf(escUp, up) + "\r"
+}
+
+// aside writes other text above the lines.
+type aside struct {
+	screen *screen
+	out    io.Writer
+}
+
+func (a *aside) Write(text []byte) (n int, err error) {
+	a.screen.above(func() { n, err = a.out.Write(text) })
+	return n, err
+}

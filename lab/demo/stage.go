@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"weir/app"
 	"weir/config"
 	"weir/console"
+	"weir/lab/machine"
 )
 
 // loopback is where everything of a scene listens: a port that the system chooses, out of reach from outside.
@@ -29,18 +29,18 @@ type Stage struct {
 	weir    *app.App
 	control *console.Client
 	atWork  bool          // the throttles
-	quiet   *atomic.Bool  // while the demo itself does something that weir would warn of
+	quiet   *atomic.Bool  // the demo itself does something that weir warns of
 	strike  []func()      // run backwards at the end
 	length  time.Duration // of the half; 0 is an open end
-	notes   notes
+	notes   chan string
 
 	// Props is what Setup has made for the actors of this play.
 	Props any
 }
 
-// setStage builds a scene up. A failed one leaves nothing behind.
+// setStage builds a stage. Where it fails, nothing is left behind.
 func setStage(scene *Scene, log *slog.Logger, version string) (*Stage, error) {
-	s := &Stage{quiet: new(atomic.Bool)}
+	s := &Stage{quiet: new(atomic.Bool), notes: make(chan string, maxNotes)}
 	if err := s.build(scene, log, version); err != nil {
 		s.close()
 		return nil, fmt.Errorf("scene %s: %w", scene.Name, err)
@@ -61,8 +61,8 @@ func (s *Stage) build(scene *Scene, log *slog.Logger, version string) error {
 	cfg.Data = dir
 	cfg.Console.Listen = loopback
 	cfg.Log = config.Log{Level: config.LevelWarn, Access: config.AccessOff}
-	s.weir,
-		err = app.New(&cfg, app.Options{Log: slog.New(hush{log.Handler(), s.quiet, scene.Expects}), Version: version})
+	quiet := slog.New(hush{log.Handler(), s.quiet, scene.Expects})
+	s.weir, err = app.New(&cfg, app.Options{Log: quiet, Version: version})
 	if err != nil {
 		return err
 	}
@@ -82,23 +82,46 @@ func (s *Stage) build(scene *Scene, log *slog.Logger, version string) error {
 }
 
 func (s *Stage) close() {
-	for i := len(s.strike) - 1; i >= 0; i-- {
-		s.strike[i]()
+	for _, undo := range slices.Backward(s.strike) {
+		undo()
 	}
 	s.strike = nil
 }
 
 // Serve starts a web service for the time of the scene and returns its URL.
 func (s *Stage) Serve(h http.Handler) (url string, err error) {
-	l, err := net.Listen("tcp", loopback)
+	address, stop, err := machine.Serve(h)
 	if err != nil {
 		return "", err
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: patience,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-	go server.Serve(l)
-	s.strike = append(s.strike, func() { server.Close() })
-	return "http://" + l.Addr().String(), nil
+	s.strike = append(s.strike, stop)
+	return "http://" + address, nil
+}
+
+// serveFlooded starts a service of fixed capacity.
+func (s *Stage) serveFlooded(places, line int, work time.Duration) (url string, err error) {
+	return s.Serve(machine.NewService("Hello from the service behind the gate.\n", places, line, work, true))
+}
+
+// maxNotes bounds the notes between two looks.
+const maxNotes = 100
+
+// Note tells the audience what has happened. What is too much between two looks is left out.
+func (s *Stage) Note(texts ...string) {
+	for _, text := range texts {
+		select {
+		case s.notes <- text:
+		default:
+		}
+	}
+}
+
+// noted returns the notes since the last call.
+func (s *Stage) noted() (texts []string) {
+	for range len(s.notes) {
+		texts = append(texts, <-s.notes)
+	}
+	return texts
 }
 
 // Front returns the address of the first gate, for people.
@@ -123,7 +146,7 @@ func (s *Stage) ControlPath() string { return s.weir.ControlPath() }
 // AtWork reports whether the throttles are at work in this half, and not in shadow.
 func (s *Stage) AtWork() bool { return s.atWork }
 
-// throttle puts all throttles to work, or into shadow, as `weir shadow` does.
+// throttle enforces all throttles, or puts them into shadow, as `weir shadow` does.
 func (s *Stage) throttle(on bool) error {
 	s.quiet.Store(true)
 	defer s.quiet.Store(false)
@@ -139,7 +162,7 @@ func (s *Stage) throttle(on bool) error {
 // status returns how weir is, as `weir status` does.
 func (s *Stage) status() (console.Status, error) { return s.control.Status(context.Background()) }
 
-// quoted writes a path so that a shell reads it as one word.
+// quoted quotes a path for a shell.
 func quoted(path string) string {
 	if strings.IndexFunc(path, special) < 0 {
 		return path
@@ -152,12 +175,12 @@ func special(r rune) bool {
 		strings.ContainsRune("/._-+:@%", r))
 }
 
-// hush is a log handler that can be told to keep still: switching shadow is worth a warning to an operator, but not to
-// somebody who watches a demo do it.
+// hush is a log handler that can be silenced: switching shadow is worth a warning to an operator, but not to the
+// audience of a demo.
 type hush struct {
 	slog.Handler
 	quiet   *atomic.Bool
-	expects []string // what a scene tells itself
+	expects []string // messages that are a part of the story
 }
 
 func (h hush) Enabled(ctx context.Context, l slog.Level) bool {

@@ -17,13 +17,12 @@ import (
 
 // The figures of the scene.
 //
-// Everybody is as slow as a phone: whoever has solved a puzzle sooner waits until a phone would have. So the prices are
-// those of real life, and this machine does a fraction of the work. The flood asks for several times as much as the
-// service can do. The part of it that pays has phones enough to fill the service, and no longer when the work has
-// doubled some times.
+// Every client is as slow as a phone: one that has solved a puzzle sooner waits until a phone would have. So the prices
+// are real, and this machine does a fraction of the work. The flood asks for several times as much as the service can
+// do. The part of it that pays has enough phones to fill the service, until the work has doubled some times.
 //
-// The work doubles while the load is there, and ends with it: that can be seen in seconds. Steered by the wait of those
-// who paid, as by default, it is kept up for half a minute in case the flood comes again.
+// The work doubles while the load lasts, and ends with it: that can be seen in seconds. Steered by the wait of those
+// who paid, as by default, it would stay up for half a minute in case the flood comes again.
 const (
 	stampPlaces = 8
 	stampWork   = 80 * time.Millisecond
@@ -45,12 +44,11 @@ const (
 	stampTogether = 12 // requests of a bot at a time: fewer than one client may have waiting
 )
 
-// spending is how long everybody has worked in this half, on phones.
+// spending is how long people and bots have worked in this half, on phones.
 type spending struct{ people, bots atomic.Int64 }
 
-// stampScene: while there is more to do than can be done, whoever pays with a little work goes first and the others
-// wait in line. The work rises with the load, until a flood that pays cannot keep up. When it has gone, nothing is
-// asked any more.
+// stampScene: under overload, clients that pay with a little work go first and the others wait in line. The work rises
+// with the load, until a flood that pays cannot keep up. When the flood has gone, nothing is asked any more.
 func stampScene() Scene {
 	return Scene{
 		Name: "stamps",
@@ -91,10 +89,9 @@ func stampScene() Scene {
 	}
 }
 
-// between is how long it takes until the next of the people comes.
 func between(Result) time.Duration { return 150*time.Millisecond + rand.N(500*time.Millisecond) }
 
-// untilAlmost: whoever is told to come again in a second has to be let in before the half is over.
+// untilAlmost leaves time at the end: people who are told to come again in a second must be let in before it.
 func untilAlmost(atWork bool, half time.Duration) Span {
 	if !atWork {
 		return Span{0, half} // then nobody is told so
@@ -102,7 +99,7 @@ func untilAlmost(atWork bool, half time.Duration) Span {
 	return Span{0, max(half-3*stampReload/2, half/2)}
 }
 
-// floodTurn: in shadow the flood comes after a moment. At work it is there from the beginning, and goes.
+// floodTurn lets the flood come after a moment in shadow. At work it is there from the beginning, and goes.
 func floodTurn(atWork bool, half time.Duration) Span {
 	if !atWork {
 		return Span{half / 8, half}
@@ -110,7 +107,7 @@ func floodTurn(atWork bool, half time.Duration) Span {
 	return Span{0, half * 6 / 10}
 }
 
-// botsTurn: a part of it learns to pay.
+// botsTurn lets a part of the flood learn to pay.
 func botsTurn(atWork bool, half time.Duration) Span {
 	if !atWork {
 		return Span{}
@@ -119,7 +116,7 @@ func botsTurn(atWork bool, half time.Duration) Span {
 }
 
 func setUpStamps(s *Stage) (config.Config, error) {
-	upstream, err := s.Serve(newService(stampPlaces, stampLine, stampWork))
+	upstream, err := s.serveFlooded(stampPlaces, stampLine, stampWork)
 	if err != nil {
 		return config.Config{}, err
 	}
@@ -143,9 +140,6 @@ func setUpStamps(s *Stage) (config.Config, error) {
 
 func tellStamps(r SceneReport) []string {
 	h := r.Stamps
-	if r.Flood.Sent == 0 || h == nil {
-		return []string{"The scene was stopped before the throttle was at work."}
-	}
 	var told []string
 	if without := r.Without; without.Flood.Sent > 0 {
 		told = append(told, fmt.Sprintf("Without the throttle, the flood's %s requests left the people %s; %s failed.",
@@ -189,5 +183,5 @@ func tellCalm(h *Stamps) string {
 		seconds(h.Calm), milliseconds(h.EndMS))
 }
 
-// percent writes a load, which may be many times what there is.
+// percent writes a load, which may be many times the capacity.
 func percent(v float64) string { return grouped(int64(100*v+0.5)) + "%" }

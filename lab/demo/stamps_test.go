@@ -275,7 +275,8 @@ func TestTellStamps(t *testing.T) {
 	} {
 		r := aStampReport()
 		test.change(&r)
-		if told := strings.Join(tellStamps(r), " "); !strings.Contains(told, test.want) {
+		scene := stampScene()
+		if told := strings.Join(scene.tell(r), " "); !strings.Contains(told, test.want) {
 			t.Errorf("%s: no %q in %q", name, test.want, told)
 		}
 	}

@@ -2,13 +2,15 @@ package demo
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"weir/console"
+	"weir/store"
 	"weir/throttle/stamp"
 )
 
-// A strain is how much there is to do at the gate of a scene, and what is asked for it. The zero value knows of none.
+// A strain is the load at the gate of a scene, and the work that is asked for. The zero value has none.
 type strain struct {
 	load, work gauge // since the scene began; the work in milliseconds of a phone
 	algorithm  stamp.Algorithm
@@ -57,7 +59,7 @@ func (s *strain) look(status *console.Status, flooded bool, now time.Time) {
 	}
 }
 
-// read finds the gate that has a capacity, and the throttle that asks for stamps.
+// read finds the gate with a capacity, and the throttle that asks for stamps.
 func (s *strain) read(status *console.Status) (load float64, work uint64, ok bool) {
 	for _, g := range status.Gates {
 		if c := g.Capacity; c != nil {
@@ -75,12 +77,12 @@ func (s *strain) read(status *console.Status) (load float64, work uint64, ok boo
 	return load, work, ok
 }
 
-// phone returns how many milliseconds a phone works on so much.
+// phone returns how many milliseconds a phone works on a stamp.
 func (s *strain) phone(work uint64) float64 {
 	return math.Round(float64(stamp.Work(work).Time(s.algorithm).Microseconds())/100) / 10
 }
 
-// report sums the half up, or is nil where there are no stamps.
+// report sums up the half. It returns nil where there are no stamps.
 func (s *strain) report() *Stamps {
 	if !s.known {
 		return nil
@@ -95,36 +97,53 @@ func (s *strain) report() *Stamps {
 	return &h
 }
 
-// tenths of seconds are as exact as a look now and then can be.
+// tenths rounds to tenths of seconds: looks are not more frequent than that.
 func tenths(d time.Duration) float64 { return math.Round(d.Seconds()*10) / 10 }
 
 // A gauge remembers the most of something in each of the last seconds. The zero value is empty.
 type gauge struct {
 	now  float64
-	ring [ringSeconds]struct {
-		unix int64
-		most float64
-	}
+	most ring[float64]
 }
 
 func (g *gauge) add(v float64, at time.Time) {
 	g.now = v
-	s := &g.ring[at.Unix()%ringSeconds]
-	if s.unix != at.Unix() {
-		s.unix, s.most = at.Unix(), 0
-	}
-	s.most = max(s.most, v)
+	most := g.most.at(at.Unix())
+	*most = max(*most, v)
 }
 
-// history returns the last seconds since began, oldest first, and the one that is under way.
+// history returns the last seconds since began, oldest first, and the current one.
 func (g *gauge) history(began, now time.Time) []float64 {
 	var h []float64
 	for at := max(began.Unix(), now.Unix()-sparkMost+1); at <= now.Unix(); at++ {
-		s := g.ring[at%ringSeconds]
-		if s.unix != at {
-			s.most = 0
-		}
-		h = append(h, s.most)
+		h = append(h, g.most.of(at))
 	}
 	return h
+}
+
+// A backlog is how much mail waits at a gate, by weir's own status. The zero value has none.
+type backlog struct {
+	queue   gauge // recipients, since the scene began
+	stopped int   // users
+	known   bool
+}
+
+func (w *backlog) look(status *console.Status, now time.Time) {
+	m := status.Mail
+	if m == nil {
+		return
+	}
+	w.known, w.stopped = true, m.Stopped
+	w.queue.add(float64(m.Recipients[store.Delayed]+m.Recipients[store.Held]+m.Recipients[store.Withheld]), now)
+}
+
+func (w *backlog) dials(began, now time.Time) []dial {
+	if !w.known {
+		return nil
+	}
+	d := dial{"WAITING", strconv.Itoa(int(w.queue.now)), "recipients", w.queue.history(began, now)}
+	if w.stopped > 0 {
+		d.unit = "STOPPED"
+	}
+	return []dial{d}
 }

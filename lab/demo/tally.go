@@ -1,17 +1,18 @@
 package demo
 
 import (
+	"math"
 	"sync"
 	"time"
 )
 
-// A tally counts what became of what an actor did, over one half and second by second. Safe for concurrent use.
+// A tally counts the results of an actor, over one half and second by second. It is safe for concurrent use.
 type tally struct {
 	mu      sync.Mutex
 	number  int // of the half
 	half    counts
 	latency histogram // of what was served in this half
-	ring    [ringSeconds]second
+	ring    ring[counts]
 }
 
 // counts are results by kind.
@@ -22,7 +23,6 @@ func (c *counts) add(r Result) {
 	c.become(r)
 }
 
-// become counts what became of something.
 func (c *counts) become(r Result) {
 	switch r {
 	case Served:
@@ -36,16 +36,43 @@ func (c *counts) become(r Result) {
 	}
 }
 
+// plus adds other counts.
+func (c *counts) plus(o counts) {
+	c.sent += o.sent
+	c.served += o.served
+	c.refused += o.refused
+	c.failed += o.failed
+	c.held += o.held
+}
+
 // ringSeconds is how many seconds are remembered one by one.
 const ringSeconds = 64
 
-// A second of the clock and what happened in it.
-type second struct {
+// A ring remembers something for each of the last seconds of the clock. The zero value is empty.
+type ring[T any] [ringSeconds]struct {
 	unix int64
-	counts
+	of   T
 }
 
-// add counts one result that took so long, at the time it came.
+// at returns what is remembered for a second, to be changed.
+func (r *ring[T]) at(unix int64) *T {
+	s := &r[unix%ringSeconds]
+	if s.unix != unix {
+		var none T
+		s.unix, s.of = unix, none
+	}
+	return &s.of
+}
+
+// of returns what is remembered for a second.
+func (r *ring[T]) of(unix int64) (v T) {
+	if s := &r[unix%ringSeconds]; s.unix == unix {
+		v = s.of
+	}
+	return v
+}
+
+// add counts a result that took so long, at the time it came.
 func (t *tally) add(r Result, took time.Duration, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,20 +80,10 @@ func (t *tally) add(r Result, took time.Duration, at time.Time) {
 	if r == Served {
 		t.latency.add(took)
 	}
-	t.second(at).add(r)
+	t.ring.at(at.Unix()).add(r)
 }
 
-// second returns what is counted in a second of the clock.
-func (t *tally) second(at time.Time) *counts {
-	s := &t.ring[at.Unix()%ringSeconds]
-	if s.unix != at.Unix() {
-		*s = second{unix: at.Unix()}
-	}
-	return &s.counts
-}
-
-// later returns how to count what became of something that was held. What belongs to another half is not counted any
-// more.
+// later returns how to count what became of something that was held. It counts only until the half ends.
 func (t *tally) later() func(Result, time.Duration, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +96,7 @@ func (t *tally) later() func(Result, time.Duration, time.Time) {
 		}
 		t.half.held--
 		t.half.become(r)
-		t.second(at).become(r)
+		t.ring.at(at.Unix()).become(r)
 		if r == Served {
 			t.latency.add(took)
 		}
@@ -94,25 +111,26 @@ func (t *tally) begin() {
 	t.half, t.latency = counts{}, histogram{}
 }
 
-// figures sums the half up.
-func (t *tally) figures() (Figures, histogram) {
+// sums returns the counts and latencies of the half.
+func (t *tally) sums() (counts, histogram) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return figuresOf(t.half, &t.latency), t.latency
+	return t.half, t.latency
+}
+
+func (t *tally) figures() Figures {
+	half, latency := t.sums()
+	return figuresOf(half, &latency)
 }
 
 // at returns what happened in a second of the clock.
 func (t *tally) at(unix int64) counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.ring[unix%ringSeconds]; s.unix == unix {
-		return s.counts
-	}
-	return counts{}
+	return t.ring.of(unix)
 }
 
-// rates returns results per second: over the last whole seconds of the half, two at most, or while there is none over
-// all of it.
+// rates returns results per second, over up to two whole seconds of the half or, while there is none, over all of it.
 func (t *tally) rates(began, now time.Time) rates {
 	const last = 2
 	first := began.Unix()
@@ -122,17 +140,11 @@ func (t *tally) rates(began, now time.Time) rates {
 	var sum counts
 	from, to := max(first, now.Unix()-last), now.Unix()
 	if from >= to {
-		t.mu.Lock()
-		sum = t.half
-		t.mu.Unlock()
+		sum, _ = t.sums()
 		return sum.per(now.Sub(began).Seconds())
 	}
 	for s := from; s < to; s++ {
-		c := t.at(s)
-		sum.sent += c.sent
-		sum.served += c.served
-		sum.refused += c.refused
-		sum.failed += c.failed
+		sum.plus(t.at(s))
 	}
 	return sum.per(float64(to - from))
 }
@@ -146,4 +158,45 @@ func (c counts) per(seconds float64) rates {
 	}
 	return rates{float64(c.sent) / seconds, float64(c.served) / seconds, float64(c.refused) / seconds,
 		float64(c.failed) / seconds}
+}
+
+// A histogram of durations has buckets that grow by a fiftieth, so that a quantile is right to a hundredth however long
+// the demo runs. The zero value is empty.
+type histogram struct {
+	n       int64
+	buckets [histogramBuckets]int64
+}
+
+const (
+	histogramGrowth  = 1.02
+	histogramBuckets = 1000 // from a microsecond to more than five minutes
+)
+
+var histogramLog = math.Log(histogramGrowth)
+
+func (h *histogram) add(d time.Duration) {
+	i := 0
+	if d > time.Microsecond {
+		i = int(math.Log(float64(d)/float64(time.Microsecond)) / histogramLog)
+	}
+	h.buckets[min(i, histogramBuckets-1)]++
+	h.n++
+}
+
+func (h *histogram) merge(o *histogram) {
+	h.n += o.n
+	for i, n := range o.buckets {
+		h.buckets[i] += n
+	}
+}
+
+// quantile returns the duration below which the share q of all lies, or 0 for an empty histogram.
+func (h *histogram) quantile(q float64) time.Duration {
+	rank := max(int64(math.Ceil(q*float64(h.n))), 1)
+	for i, n := range h.buckets {
+		if rank -= n; rank <= 0 {
+			return time.Duration(math.Pow(histogramGrowth, float64(i)+0.5) * float64(time.Microsecond))
+		}
+	}
+	return 0
 }

@@ -7,10 +7,10 @@
 //	people, without scripts, flood -> front -> service
 //	           tally                            use
 //
-// Whoever comes, comes when the plan says, whether the others were answered or not (open loop), and the plan is the
-// same for every front. All of it goes over loopback; each visitor is told apart by X-Forwarded-For, as behind a proxy
-// that all fronts trust. What is counted are those who came in a window after a warm-up. Everybody goes on coming until
-// the last of these was served or has lost patience, so that nobody profits from the end.
+// Clients come when the plan says, whether others were answered or not (open loop), and the plan is the same for every
+// front. All traffic goes over loopback. Clients are told apart by X-Forwarded-For, as behind a proxy that all fronts
+// trust. Those that came in a window after a warm-up are counted. Clients go on coming until the last of these was
+// served or has lost patience, so that none profits from the end.
 //
 // The other scenes are about clients that a throttle may shut out by mistake: programs after a flood (AfterFlood), the
 // client of an API beside invented keys (Keys), people beside an attacker who pays (Payer). They have one group of

@@ -2,7 +2,6 @@ package flood
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -42,7 +41,7 @@ var Scenes = []Scene{UnderFlood, AfterFlood, Keys, Payer}
 type Options struct {
 	// For is how long visitors come whose fate is counted, in each round. Default 12s.
 	For time.Duration
-	// WarmUp is how long they come before. Default 8s: by then everybody has settled down.
+	// WarmUp is how long they come before. Default 8s: by then the load is steady.
 	WarmUp time.Duration
 	// Scenes to play. Default: all.
 	Scenes []Scene
@@ -132,55 +131,52 @@ func (o Options) WithDefaults() Options {
 // Validate returns every mistake in options that are filled in, as joined weir.FieldErrors with the names of the
 // command's flags.
 func (o Options) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
+	var all weir.Mistakes
 	for _, d := range []struct {
 		path string
 		d    time.Duration
 	}{{"for", o.For}, {"warm-up", o.WarmUp}, {"work", o.Work}, {"patience", o.Patience},
 		{"patience-without", o.Patient}, {"reload", o.Reload}} {
 		if d.d <= 0 || d.d > maxFor {
-			wrong(d.path, fmt.Sprintf("%s is out of bounds", d.d),
+			all.Add(d.path, fmt.Sprintf("%s is out of bounds", d.d),
 				fmt.Sprintf("more than nothing, at most %s", weir.Duration(maxFor)))
 		}
 	}
 	if o.Concurrent < 1 || o.Concurrent > maxConcurrent {
-		wrong("concurrent", fmt.Sprintf("%d at a time cannot be played", o.Concurrent),
+		all.Add("concurrent", fmt.Sprintf("%d at a time cannot be played", o.Concurrent),
 			fmt.Sprintf("1 to %d", maxConcurrent))
 	}
 	if o.Queue < 1 || o.Queue > maxConcurrent {
-		wrong("queue", fmt.Sprintf("%d in line cannot be played", o.Queue), fmt.Sprintf("1 to %d", maxConcurrent))
+		all.Add("queue", fmt.Sprintf("%d in line cannot be played", o.Queue), fmt.Sprintf("1 to %d", maxConcurrent))
 	}
 	for _, share := range []struct {
 		path string
 		of   float64
 	}{{"people", o.People}, {"without", o.Without}, {"times", o.Times}} {
 		if rate := share.of * o.Capacity(); !(share.of > 0) || math.IsInf(rate, 0) || rate > maxRate {
-			wrong(share.path, fmt.Sprintf("%g times the capacity is %.0f requests a second", share.of, rate),
+			all.Add(share.path, fmt.Sprintf("%g times the capacity is %.0f requests a second", share.of, rate),
 				fmt.Sprintf("more than nothing, at most %d requests a second", maxRate))
 		}
 	}
 	if !(o.Haste >= 1 && o.Haste <= maxHaste) {
-		wrong("haste", fmt.Sprintf("%g times as fast cannot be played", o.Haste), fmt.Sprintf("1 to %d", maxHaste))
+		all.Add("haste", fmt.Sprintf("%g times as fast cannot be played", o.Haste), fmt.Sprintf("1 to %d", maxHaste))
 	}
 	for _, s := range o.Scenes {
 		if !slices.Contains(Scenes, s) {
-			wrong("scene", fmt.Sprintf("there is no scene %q", s), "some of "+sceneNames())
+			all.Add("scene", fmt.Sprintf("there is no scene %q", s), "some of "+sceneNames())
 		}
 	}
 	for _, k := range o.Kinds {
 		if !slices.Contains(Kinds, k) {
-			wrong("flood", fmt.Sprintf("there is no flood %q", k), "many, few or both")
+			all.Add("flood", fmt.Sprintf("there is no flood %q", k), "many, few or both")
 		}
 	}
 	for _, name := range o.Fronts {
 		if !slices.Contains(Fronts(), name) {
-			wrong("fronts", fmt.Sprintf("there is no %q to compare", name), "some of "+strings.Join(Fronts(), ", "))
+			all.Add("fronts", fmt.Sprintf("there is no %q to compare", name), "some of "+strings.Join(Fronts(), ", "))
 		}
 	}
-	return errors.Join(all...)
+	return all.Err()
 }
 
 func sceneNames() string {
@@ -194,7 +190,6 @@ func sceneNames() string {
 // Capacity is how many requests a second the service can serve.
 func (o Options) Capacity() float64 { return float64(o.Concurrent) / o.Work.Seconds() }
 
-// rate is how many requests a second a group asks for.
 func (o Options) rate(g group) float64 {
 	return o.Capacity() * [groups]float64{people: o.People, without: o.Without, flood: o.Times}[g]
 }
@@ -205,7 +200,6 @@ const (
 	fast = 200.0
 )
 
-// sources is how many addresses a flood comes from.
 func (o Options) sources(k Kind) int {
 	each := slow
 	if k == Few {

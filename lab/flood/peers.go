@@ -16,25 +16,11 @@ import (
 	"weir/lab/peers"
 )
 
-// Limits that the peers' configurations set for an address: what their own documentation has in its examples.
+// Limits of an address in the peers' configurations, as in the examples of their documentation.
 const (
 	addressRate  = 10 // requests a second
 	addressBurst = 20
 )
-
-// A peerConfig is what the template of a peer's configuration knows.
-type peerConfig struct {
-	Listen     string // where it listens
-	Service    string // the address of the service
-	Folder     string // for whatever it writes
-	Concurrent int    // the capacity of the service
-	PerSecond  int
-	Twice      int // of Concurrent
-	Line       int // how many may wait for the service: half a second's worth
-	Rate       int // of an address, per second
-	Burst      int
-	TenSeconds int // what an address may send in that time
-}
 
 // A peer is a front that is a program with a configuration.
 type peer struct {
@@ -82,19 +68,19 @@ func (p peer) front() contender {
 	}
 }
 
-// start puts the peer on a free port. When somebody else was faster there, it tries another.
+// start runs the peer on a free port. Where another process was faster there, it tries another port.
 func (p peer) start(ctx context.Context, at site) (*standing, error) {
 	program, err := machine.Find(p.name)
 	if err != nil {
 		return nil, err
 	}
+	var s *standing
 	for range 3 {
-		var s *standing
 		if s, err = p.once(ctx, program, at); err == nil || ctx.Err() != nil {
-			return s, err
+			break
 		}
 	}
-	return nil, err
+	return s, err
 }
 
 func (p peer) once(ctx context.Context, program string, at site) (*standing, error) {
@@ -117,7 +103,6 @@ func (p peer) once(ctx context.Context, program string, at site) (*standing, err
 	return &standing{address: listen, stop: running.Stop}, nil
 }
 
-// write writes the configuration.
 func (p peer) write(listen string, at site) (string, error) {
 	t, err := template.New(p.name).Option("missingkey=error").Parse(p.template)
 	if err != nil {
@@ -125,10 +110,13 @@ func (p peer) write(listen string, at site) (string, error) {
 	}
 	var text bytes.Buffer
 	perSecond := max(int(math.Round(at.Capacity())), 1)
-	err = t.Execute(&text, peerConfig{Listen: listen, Service: at.service, Folder: at.folder, Concurrent: at.Concurrent,
-		PerSecond: perSecond,
-		Twice:     2 * at.Concurrent, Line: max(perSecond/2, 1), Rate: addressRate, Burst: addressBurst,
-		TenSeconds: 10 * addressRate})
+	err = t.Execute(&text, map[string]any{
+		"Listen": listen, "Service": at.service, "Folder": at.folder, "Concurrent": at.Concurrent,
+		"PerSecond": perSecond, "Twice": 2 * at.Concurrent, // of Concurrent
+		// how many may wait for the service: half a second's worth
+		"Line": max(perSecond/2, 1),
+		"Rate": addressRate, "Burst": addressBurst, "TenSeconds": 10 * addressRate, // of an address
+	})
 	file := filepath.Join(at.folder, p.name+".conf")
 	return file, errors.Join(err, os.WriteFile(file, text.Bytes(), 0o600))
 }

@@ -2,10 +2,12 @@ package flood
 
 import (
 	"math"
+	"slices"
+	"sync"
 	"time"
 )
 
-// A Report is what a run has shown.
+// A Report is the result of a run.
 type Report struct {
 	Machine  string    `json:"machine"`
 	Began    time.Time `json:"began"`
@@ -15,7 +17,7 @@ type Report struct {
 	LeftOut  []LeftOut `json:"left_out"` // fronts that could not be compared
 }
 
-// Settings are what was run: rates are requests a second, the capacity that of the service.
+// Settings are the options of a run. Rates are requests a second.
 type Settings struct {
 	Seconds    float64 `json:"seconds"` // that were counted
 	WarmUp     float64 `json:"warm_up_seconds"`
@@ -44,7 +46,7 @@ type Flood struct {
 	Rounds  []Round `json:"rounds"`
 }
 
-// A Round is what was seen with one front.
+// A Round is the result with one front.
 type Round struct {
 	Front   string   `json:"front"`
 	Title   string   `json:"title"`
@@ -66,7 +68,7 @@ type Played struct {
 	Rounds []SceneRound `json:"rounds"`
 }
 
-// A SceneRound is what was seen of a scene with one front.
+// A SceneRound is the result of a scene with one front.
 type SceneRound struct {
 	Front   string  `json:"front"`
 	Title   string  `json:"title"`
@@ -80,7 +82,7 @@ type SceneRound struct {
 type Part struct {
 	Beside  string  `json:"beside"`  // who else was there
 	Clients Figures `json:"clients"` // that the scene is about
-	// of all of them; whoever was not served counts with the patience of people
+	// of all of them; those who were not served count with the patience of people
 	MedianMS   float64 `json:"median_ms"`
 	Times      float64 `json:"times,omitempty"`  // the median, in proportion to that of the first part
 	Attack     Figures `json:"attack"`           // the flood, the invented keys or the payer
@@ -88,7 +90,7 @@ type Part struct {
 	AttackPaid *Stamps `json:"attack_stamps,omitempty"`
 }
 
-// Figures are what became of a group. Offered is the sum of the next four. The times are of those who were served, from
+// Figures are the results of a group. Offered is the sum of the next four. The times are of those who were served, from
 // when they should have come.
 type Figures struct {
 	Offered int64   `json:"offered"`
@@ -110,7 +112,7 @@ type Stamps struct {
 	PhoneMS float64 `json:"phone_ms"`  // and would take on a phone
 }
 
-// A Target is what people should get under a flood, and whether they did.
+// A Target is whether people got what they should under a flood.
 type Target struct {
 	People  bool `json:"people"`
 	Without bool `json:"without"`
@@ -125,7 +127,7 @@ const (
 	withoutTarget = 0.10 // of the capacity, or all of them
 )
 
-// A Second is what happened in one: it began so many seconds after the warm-up.
+// A Second is the result of one second, which began so many seconds after the warm-up.
 type Second struct {
 	At      int     `json:"at"`
 	People  Arrived `json:"people"`
@@ -133,7 +135,7 @@ type Second struct {
 	Flood   Arrived `json:"flood"`
 }
 
-// Arrived is what a second was for a group.
+// Arrived is the result of a second for a group.
 type Arrived struct {
 	Came   int64 `json:"came"`   // in this second
 	Got    int64 `json:"got"`    // of those, how many were served at last
@@ -159,7 +161,7 @@ func (t *tally) report(o Options) Round {
 		Without: r.Without.Offered > 0 && (r.Without.Served == r.Without.Offered ||
 			float64(r.Without.Served) >= withoutTarget*o.Capacity()*o.For.Seconds()),
 	}
-	// A second that the window ends in, or begins in, would be only a part of one.
+	// A second in which the window begins or ends would be only a part of one.
 	warm := int(math.Round(o.WarmUp.Seconds()))
 	for i, s := range t.seconds {
 		of := func(g group) Arrived { return Arrived{s.came[g], s.got[g], s.served[g]} }
@@ -179,7 +181,7 @@ func (t *tally) figures(g group) Figures {
 	return f
 }
 
-// stampsOf sums payments up; nil when nobody paid.
+// stampsOf sums up payments; nil when nobody paid.
 func stampsOf(all []payment) *Stamps {
 	if len(all) == 0 {
 		return nil
@@ -196,4 +198,116 @@ func stampsOf(all []payment) *Stamps {
 // milliseconds keeps two decimals.
 func milliseconds(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+}
+
+type group int
+
+const (
+	people  group = iota // with scripts: they pay when they are asked to
+	without              // people without scripts: they wait when they are asked to
+	flood                // it does neither
+	groups
+)
+
+// A result is what became of a request for a page.
+type result int
+
+const (
+	served  result = iota // the page came, and in time
+	refused               // answered, but not with the page
+	failed                // not answered, or too late
+	unsent                // this machine could not send it
+	results
+)
+
+// A tally counts the results of clients that came before its end. It is safe for concurrent use.
+type tally struct {
+	warmUp, end time.Duration // those who come in between are counted in the figures
+
+	mu      sync.Mutex
+	counts  [groups][results]int64
+	took    [groups][]time.Duration // of those who were served
+	seconds []second                // from the beginning of the warm-up
+	paid    []payment
+}
+
+type second struct {
+	came   [groups]int64 // in this second
+	got    [groups]int64 // of those, how many were served at last
+	served [groups]int64 // in this second, whenever they came
+}
+
+// A payment is what one stamp cost.
+type payment struct {
+	work  uint64
+	took  time.Duration // here
+	phone time.Duration // about so long on a phone
+}
+
+func newTally(o Options) *tally {
+	end := o.WarmUp + o.For
+	return &tally{warmUp: o.WarmUp, end: end, seconds: make([]second, (end+time.Second-1)/time.Second)}
+}
+
+// takes reports whether clients that come at a time are counted at all: in the figures, or in the seconds before.
+func (t *tally) takes(at time.Duration) bool { return at < t.end }
+
+// add counts a client that should have asked for a page at a time since the beginning, and its result so much later.
+func (t *tally) add(g group, at, took time.Duration, r result) {
+	if !t.takes(at) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &t.seconds[at/time.Second]
+	s.came[g]++
+	if r == served {
+		s.got[g]++
+		if i := int((at + took) / time.Second); i < len(t.seconds) {
+			t.seconds[i].served[g]++
+		}
+	}
+	if at < t.warmUp {
+		return
+	}
+	t.counts[g][r]++
+	if r == served {
+		t.took[g] = append(t.took[g], took)
+	}
+}
+
+// pay counts a stamp for a client that came at a time.
+func (t *tally) pay(at time.Duration, p payment) {
+	if at < t.warmUp || !t.takes(at) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paid = append(t.paid, p)
+}
+
+func (t *tally) of(g group) Figures {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.figures(g)
+}
+
+// median returns the median time of a group. Clients that were not served count with patience.
+func (t *tally) median(g group, patience time.Duration) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := slices.Clone(t.took[g])
+	for _, r := range []result{refused, failed, unsent} {
+		all = append(all, slices.Repeat([]time.Duration{patience}, int(t.counts[g][r]))...)
+	}
+	return quantile(all, 0.5)
+}
+
+// quantile returns the value below which the share q of all lies, or 0 when there are none. It sorts them.
+func quantile[T int64 | uint64 | time.Duration](all []T, q float64) T {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(int(q*float64(len(all))), len(all)-1)]
 }

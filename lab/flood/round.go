@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"weir/lab/machine"
 )
 
 // A round is one flood against one front.
@@ -17,15 +19,15 @@ type round struct {
 	tally  *tally
 	begin  time.Time
 
-	waits   sync.WaitGroup // for those whose fate is counted, and for whoever may still send one of them
-	workers sync.WaitGroup // for everybody
+	waits   sync.WaitGroup // for clients whose result counts, and for actors that may still send some
+	workers sync.WaitGroup // for all of them
 }
 
-// lookEvery is how often somebody looks how it goes.
+// lookEvery is how often the progress is looked at.
 const lookEvery = 100 * time.Millisecond
 
-// play lets everybody come until the fate of the last is known who came in time, or ctx ends. watch is called now and
-// then.
+// play lets all clients come until the result of the last is known who came in time, or ctx ends. watch is called now
+// and then.
 func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) error {
 	s := &swarm{front: r.front, rate: r.o.rate(flood), sources: r.o.sources(r.kind), accept: acceptPage,
 		wait: swarmPatience, workers: swarmConnections, tally: r.tally}
@@ -35,11 +37,10 @@ func (r *round) play(ctx context.Context, watch func(elapsed time.Duration)) err
 		func(ctx context.Context, c *crowd) { r.arrive(ctx, c, without, 1, r.o.Patient) })
 }
 
-// An actor lets somebody come until ctx ends. It calls waits.Done once, when nobody is to come any more whose
-// fate is counted.
+// An actor lets clients come until ctx ends. It calls waits.Done once, when no more clients come whose result counts.
 type actor func(ctx context.Context, c *crowd)
 
-// perform runs the actors until the fate of the last is known who came in time, or ctx ends.
+// perform runs the actors until the result of the last client is known that came in time, or ctx ends.
 func (r *round) perform(ctx context.Context, watch func(elapsed time.Duration), actors ...actor) error {
 	whole, stop := context.WithCancel(ctx)
 	defer stop()
@@ -80,8 +81,8 @@ const (
 	sessionPause = time.Second
 )
 
-// arrive lets the visitors of a group come at random times, which are the same in every round. Those with several pages
-// to look at are at various of them at the beginning: they have come before it.
+// arrive lets the visitors of a group come at random times, which are the same in every round. Visitors with several
+// pages have begun before the round, so that they are at various pages at its beginning.
 func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patience time.Duration) {
 	over := sync.OnceFunc(r.waits.Done) // nobody is to come any more whose fate is counted
 	defer over()
@@ -91,7 +92,7 @@ func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patien
 		if !r.tally.takes(at) {
 			over()
 		}
-		if !sleep(ctx, time.Until(r.begin.Add(at))) {
+		if !machine.Sleep(ctx, time.Until(r.begin.Add(at))) {
 			return
 		}
 		session := rand.New(rand.NewPCG(uint64(g), uint64(10+n)))
@@ -102,8 +103,8 @@ func (r *round) arrive(ctx context.Context, c *crowd, g group, pages int, patien
 	}
 }
 
-// stay lets a visitor look at their pages. They do not wait for one to look at the next: the load does not
-// depend on who is served.
+// stay lets a visitor look at their pages. They do not wait for one before the next, so that the load does not depend
+// on who is served.
 func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages int, patience time.Duration,
 	random *rand.Rand) {
 	over := func() {}
@@ -117,7 +118,7 @@ func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages in
 			over()
 		}
 		if at >= 0 { // else it was before the beginning
-			if !sleep(ctx, time.Until(r.begin.Add(at))) {
+			if !machine.Sleep(ctx, time.Until(r.begin.Add(at))) {
 				return
 			}
 			r.look(ctx, v, at, patience, counts)
@@ -127,22 +128,29 @@ func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages in
 }
 
 func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration, counts bool) {
-	if counts {
-		r.waits.Add(1)
-	}
-	r.workers.Go(func() {
-		// Patience begins when they should have come: what this machine is late by is no excuse.
+	r.visit(v.group, at, counts, func() result {
+		// Patience begins when they should have come, even where this machine is late.
 		patient, cancel := context.WithDeadline(ctx, r.begin.Add(at+patience))
 		defer cancel()
-		res := v.view(patient, at)
-		if counts {
-			r.tally.add(v.group, at, time.Since(r.begin)-at, res)
-			r.waits.Done()
-		}
+		return v.view(patient, at)
 	})
 }
 
-// come lets somebody come at first, and the next after each gap. visit returns what became of that one.
+// visit runs a visit that should begin at a time, beside all others, and counts its result if it counts.
+func (r *round) visit(g group, at time.Duration, counts bool, do func() result) {
+	if !counts {
+		r.workers.Go(func() { do() })
+		return
+	}
+	r.waits.Add(1)
+	r.workers.Go(func() {
+		defer r.waits.Done()
+		res := do()
+		r.tally.add(g, at, time.Since(r.begin)-at, res)
+	})
+}
+
+// come lets a client come at first, and another one after each gap. visit returns the result of one.
 func (r *round) come(ctx context.Context, first time.Duration, gap func() time.Duration,
 	visit func(ctx context.Context, n int, at time.Duration) result) {
 	over := sync.OnceFunc(r.waits.Done)
@@ -152,19 +160,10 @@ func (r *round) come(ctx context.Context, first time.Duration, gap func() time.D
 		if !counts {
 			over()
 		}
-		if !sleep(ctx, time.Until(r.begin.Add(at))) {
+		if !machine.Sleep(ctx, time.Until(r.begin.Add(at))) {
 			return
 		}
-		if counts {
-			r.waits.Add(1)
-		}
-		r.workers.Go(func() {
-			res := visit(ctx, n, at)
-			if counts {
-				r.tally.add(people, at, time.Since(r.begin)-at, res)
-				r.waits.Done()
-			}
-		})
+		r.visit(people, at, counts, func() result { return visit(ctx, n, at) })
 	}
 }
 

@@ -4,11 +4,12 @@ import (
 	"context"
 	"slices"
 	"time"
+
 	"weir/lab/machine"
 )
 
-// Run plays every flood with every front that is here, one round after the other. When ctx ends, it returns the rounds
-// that were finished, and why there are not more. Whatever was started is stopped.
+// Run plays every scene with every front that is installed, one round after the other. When ctx ends, it returns the
+// finished rounds and the error of ctx. What it started is stopped.
 func Run(ctx context.Context, o Options) (Report, error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
@@ -53,7 +54,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return r, nil
 }
 
-// A found front is one that is here.
+// A found front is installed here.
 type found struct {
 	contender
 	version string
@@ -66,7 +67,7 @@ type rounds struct {
 	progress Progress
 }
 
-// next begins a round, and returns what is told how far it is.
+// next begins a round, and returns what is called with its progress.
 func (t *rounds) next(f found, s Scene, k Kind, expected time.Duration) func(time.Duration) {
 	p := &t.progress
 	p.Round, p.Front, p.Scene, p.Kind, p.Expected = p.Round+1, f.title, s, k, expected
@@ -124,7 +125,7 @@ func against(ctx context.Context, f contender, kind Kind, o Options, watch func(
 	}
 	standing := stage.front
 	t := newTally(o)
-	meter := meter{service: stage.service, from: o.WarmUp, to: t.end}
+	meter := meter{done: stage.service.Done, from: o.WarmUp, to: t.end}
 	var gauges []Gauge
 	next := time.Duration(0)
 	err = (&round{o: o, kind: kind, front: standing.address, solver: stage.solver, tally: t}).play(ctx,
@@ -148,9 +149,9 @@ func against(ctx context.Context, f contender, kind Kind, o Options, watch func(
 	return one, nil
 }
 
-// A meter measures how much a service did between two times, as well as somebody can who looks now and then.
+// A meter measures how much a service did between two times, from a look now and then.
 type meter struct {
-	service  *service
+	done     func() int64 // by the service
 	from, to time.Duration
 
 	began, ended time.Duration // the first and the last look
@@ -161,14 +162,14 @@ func (m *meter) look(now time.Duration) {
 	if now < m.from || now > m.to && m.ended > m.began {
 		return
 	}
-	done := m.service.done.Load()
+	done := m.done()
 	if m.began == 0 {
 		m.began, m.first = now, done
 	}
 	m.ended, m.last = now, done
 }
 
-// use returns how much it did, in proportion to what it could have done.
+// use returns how much it did, as a share of its capacity.
 func (m *meter) use(capacity float64) float64 {
 	if m.ended <= m.began {
 		return 0

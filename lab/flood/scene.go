@@ -6,10 +6,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+
 	"weir/lab/machine"
 )
 
-// What the scenes other than UnderFlood are played with. Options.Haste divides the times, but not those of the service.
+// What the scenes other than UnderFlood are played with. Options.Haste divides the times, except those of the service.
 const (
 	sceneConcurrent = 4
 	sceneWork       = 80 * time.Millisecond // 50 requests a second
@@ -77,10 +78,10 @@ func (s Scene) show(ctx context.Context, f contender, o Options, next func() fun
 	return one, nil
 }
 
-// judgedPart is the round of the scene Payer that has a target: that with an attacker with one address.
+// judgedPart is the round of the scene Payer that has a target: the attacker has one address.
 const judgedPart = 1
 
-// judge holds what was seen against the target. An attacker with many addresses is shown, and not judged.
+// judge compares the result with the target. An attacker with many addresses is shown, and not judged.
 func (s Scene) judge(one *SceneRound) {
 	first := &one.Parts[0]
 	if s != Payer {
@@ -168,7 +169,7 @@ func (r *round) programs() actor {
 	}
 }
 
-// keyHolder lets the client of an API come, with one key and from one address. It asks once each time.
+// keyHolder lets the client of an API come, with one key and from one address. It does not try again.
 func (r *round) keyHolder() actor {
 	return func(ctx context.Context, c *crowd) {
 		one := caller{front: c.front, proxy: c.proxy, source: visitorSource(people, 0), key: "acme", tries: 1,
@@ -192,7 +193,7 @@ func (r *round) readers(patience time.Duration) actor {
 	}
 }
 
-// payer lets an attacker come who pays. The round does not wait for what becomes of those requests.
+// payer lets an attacker come who pays. The round does not wait for the results of those requests.
 func (r *round) payer(p *payer) actor {
 	return func(ctx context.Context, c *crowd) {
 		r.waits.Done()
@@ -201,7 +202,7 @@ func (r *round) payer(p *payer) actor {
 	}
 }
 
-// load looks at a page and at all that belongs to it, as a browser does: the page first, and then the rest at once.
+// load looks at a page as a browser does: the page first, and then its parts at once.
 func (v *visitor) load(ctx context.Context, at time.Duration) result {
 	v.accept = acceptPage
 	if res := v.view(ctx, at); res != served {

@@ -41,7 +41,7 @@ func (h here) solve(ctx context.Context, challenge string) (string, time.Duratio
 	return paid, time.Since(began), err
 }
 
-// elsewhere has them made by another process, which speaks as ServeSolver does.
+// elsewhere lets another process make stamps, which speaks as ServeSolver does.
 type elsewhere struct {
 	*machine.Process
 	gone chan struct{} // there will be no more answers
@@ -52,7 +52,6 @@ type elsewhere struct {
 	waiting map[int]chan string // for the answer; nil when there will be none
 }
 
-// errSolver is what is said when the process that makes stamps is gone.
 var errSolver = errors.New("the solver has ended")
 
 func startSolver(program string) (*elsewhere, error) {
@@ -65,7 +64,6 @@ func startSolver(program string) (*elsewhere, error) {
 	return e, nil
 }
 
-// listen hands out the answers.
 func (e *elsewhere) listen() {
 	defer close(e.gone)
 	for lines := bufio.NewScanner(e.Out); lines.Scan(); {
@@ -131,12 +129,11 @@ func (e *elsewhere) stop() {
 	<-e.gone
 }
 
-// maxOrders bounds how many stamps may be waited for. People who come after that wait until there is room.
+// maxOrders bounds how many stamps may be waited for. Further orders wait until there is room.
 const maxOrders = 4096
 
-// ServeSolver makes stamps until in ends. A line of it is a number, a time in nanoseconds of the clock until when it
-// may take, and a challenge; the answer is a line with the number, how many nanoseconds it took, and the stamp, or the
-// number and what is wrong.
+// ServeSolver makes stamps until in ends. A line of in is a number, a deadline in Unix nanoseconds, and a challenge.
+// The answer is a line with the number, how many nanoseconds it took, and the stamp, or with the number and an error.
 func ServeSolver(in io.Reader, out io.Writer) error {
 	type order struct {
 		id, until int64

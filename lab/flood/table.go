@@ -8,7 +8,7 @@ import (
 	"weir/internal/tabular"
 )
 
-// Lines shows the report to people, in no more than width where that can be done; 0 is no bound.
+// Lines shows the report to people, in no more than width where possible; 0 is no bound.
 func (r *Report) Lines(width int, ink tabular.Ink) []string {
 	s := &r.Settings
 	var lines []string
@@ -62,26 +62,20 @@ func (r *Report) table(f *Flood) *tabular.Table {
 	}}
 	for i := range f.Rounds {
 		one := &f.Rounds[i]
-		hue := func(met bool) tabular.Tint {
-			if met {
-				return tabular.Good
-			}
-			return tabular.Bad
-		}
 		t.Rows = append(t.Rows, []tabular.Cell{
 			tabular.Tinted(tabular.Head, one.name()),
-			tabular.Tinted(hue(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()),
+			tabular.Tinted(met(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()),
 			tabular.Text(one.People.Most()),
-			tabular.Tinted(hue(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()),
+			tabular.Tinted(met(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()),
 			tabular.Text(one.Without.Most()),
 			tabular.Text(number(float64(one.Flood.Served)/r.Settings.Seconds) + "/s"), tabular.Text(percent(one.Use)),
-			tabular.Tinted(hue(one.Target.Met()), one.Target.String()),
+			tabular.Tinted(met(one.Target.Met()), one.Target.String()),
 		})
 	}
 	return t
 }
 
-// name is the front with its version. Ours is the one that is running.
+// name is the front with its version. That of weir is left out: it is the one that runs.
 func (r *Round) name() string { return frontName(r.Front, r.Title, r.Version) }
 
 func frontName(front, title, version string) string {
@@ -93,6 +87,14 @@ func frontName(front, title, version string) string {
 
 func (t Target) String() string { return metOrNot(t.Met()) }
 
+// met is the colour of a target.
+func met(is bool) tabular.Tint {
+	if is {
+		return tabular.Good
+	}
+	return tabular.Bad
+}
+
 func metOrNot(met bool) string {
 	if met {
 		return "met"
@@ -100,10 +102,10 @@ func metOrNot(met bool) string {
 	return "not met"
 }
 
-// Half writes within what time half of those who were served were, if there were any.
+// Half writes the median time of those who were served, if there were any.
 func (f Figures) Half() string { return f.within(f.P50) }
 
-// Most writes within what time 95 % of them were.
+// Most writes the 95th percentile of their times.
 func (f Figures) Most() string { return f.within(f.P95) }
 
 func (f Figures) within(ms float64) string {
@@ -113,7 +115,7 @@ func (f Figures) within(ms float64) string {
 	return duration(ms)
 }
 
-// notes are what has to be said about the figures.
+// notes explain the figures.
 func (r *Report) notes() []string {
 	s := &r.Settings
 	var all []string
@@ -166,7 +168,7 @@ const disturbed = 0.1
 // noteWidth is how wide notes are.
 const noteWidth = 100
 
-// percent writes a share. What is not all is never written as all, and what is not nothing never as nothing.
+// percent writes a share. Only all is written as all, and only nothing as nothing.
 func percent(share float64) string {
 	p := math.Round(1000*share) / 10
 	switch {
@@ -195,4 +197,132 @@ func number(n float64) string {
 		return strconv.FormatFloat(math.Round(10*n)/10, 'f', -1, 64)
 	}
 	return tabular.Grouped(int64(math.Round(n)))
+}
+
+func (p *Played) heading() string {
+	switch p.Scene {
+	case AfterFlood:
+		return "After a flood: programs that neither pay nor keep tickets"
+	case Keys:
+		return "Invented keys: one client of an API beside them"
+	default:
+		return "A payer: people beside an attacker who pays with one core"
+	}
+}
+
+// about says how the scene is played, and what its target is.
+func (p *Played) about() string {
+	service := fmt.Sprintf("A service of %s requests/s.", number(sceneConcurrent/sceneWork.Seconds()))
+	served := fmt.Sprintf("Target: %s served.", percent(sceneTarget))
+	switch p.Scene {
+	case AfterFlood:
+		return fmt.Sprintf("%s A flood of %d/s lasts %s. Programs come at %d/s, each from a new address, and try up "+
+			"to %d times, %s apart. Those are counted who came %s after its end or later. %s",
+			service, burstRate, duration(milliseconds(burst)), callers, callTries, duration(milliseconds(callPause)),
+			duration(milliseconds(calm)), served)
+	case Keys:
+		return fmt.Sprintf("%s %d requests/s come from one address, each with another key. One client with a key and "+
+			"an address of its own asks once a second, and does not try again. %s",
+			service, inventedRate, served)
+	default:
+		return fmt.Sprintf("%s People load a page of %d requests. The attacker makes stamps as fast as one core can, "+
+			"and uses them on %d connections. Target: half of the pages within %d times what they take without the "+
+			"attacker, who has one address.",
+			service, 1+pageParts, payerConnections, pageTarget)
+	}
+}
+
+// table shows the figures of so many seconds.
+func (p *Played) table(seconds float64) *tabular.Table {
+	t := &tabular.Table{Columns: []tabular.Column{
+		{Head: "IN FRONT"},
+		{Head: "SERVED", Right: true},
+		{Head: "P50", Right: true, Rank: 2},
+		{Head: "P95", Right: true, Rank: 3},
+		{Head: "ATTACK SERVED", Right: true, Rank: 1},
+		{Head: "TARGET"},
+	}}
+	if p.Scene == Payer {
+		t.Columns = []tabular.Column{
+			{Head: "IN FRONT"},
+			{Head: "BESIDE"},
+			{Head: "PAGES SERVED", Right: true, Rank: 2},
+			{Head: "MEDIAN", Right: true},
+			{Head: "TIMES", Right: true},
+			{Head: "PAYER SERVED", Right: true, Rank: 1},
+			{Head: "TARGET"},
+		}
+	}
+	for i := range p.Rounds {
+		one := &p.Rounds[i]
+		hue := met(one.Met)
+		name, target := tabular.Tinted(tabular.Head, frontName(one.Front, one.Title, one.Version)),
+			tabular.Tinted(hue, metOrNot(one.Met))
+		if p.Scene != Payer {
+			c := &one.Parts[0].Clients
+			t.Rows = append(t.Rows, []tabular.Cell{
+				name, tabular.Tinted(hue, percent(c.Share)), tabular.Text(c.Half()), tabular.Text(c.Most()),
+				tabular.Text(percent(one.Parts[0].Attack.Share)), target,
+			})
+			continue
+		}
+		for j := range one.Parts {
+			part, times, payer, judged := &one.Parts[j], tabular.Text("–"), tabular.Text("–"), tabular.Text("")
+			if j > 0 {
+				times, payer = tabular.Text(part.Ratio()),
+					tabular.Text(number(float64(part.Attack.Served)/seconds)+"/s")
+			}
+			if j == judgedPart {
+				times.Tint, judged = hue, target
+			}
+			t.Rows = append(t.Rows, []tabular.Cell{
+				name, tabular.Text(part.Beside), tabular.Text(percent(part.Clients.Share)), tabular.Text(part.Median()),
+				times, payer, judged,
+			})
+		}
+	}
+	return t
+}
+
+// Median writes the median. Where half of the pages never came, it is more than the patience of people.
+func (p *Part) Median() string {
+	if p.Clients.Offered == 0 {
+		return "–"
+	}
+	return p.atLeast() + duration(p.MedianMS)
+}
+
+// Ratio writes how many times as long that is as without the attack.
+func (p *Part) Ratio() string { return p.atLeast() + number(p.Times) + " ×" }
+
+func (p *Part) atLeast() string {
+	if 2*p.Clients.Served <= p.Clients.Offered {
+		return "> "
+	}
+	return ""
+}
+
+// notes explain the figures of a scene.
+func (p *Played) notes() (all []string) {
+	for i := range p.Rounds {
+		one := &p.Rounds[i]
+		for j := range one.Parts {
+			part := &one.Parts[j]
+			where := fmt.Sprintf("%s, %s", one.Title, part.Beside)
+			if st := part.Stamps; st != nil {
+				all = append(all,
+					fmt.Sprintf("%s: people paid %s stamps, of %s operations as a rule; as a rule that took %s here.",
+						where, number(float64(st.Paid)), number(float64(st.Work)), duration(st.HereMS)))
+			}
+			if st := part.AttackPaid; st != nil {
+				all = append(all, fmt.Sprintf("%s: the attacker paid %s stamps, of %s operations as a rule.", where,
+					number(float64(st.Paid)), number(float64(st.Work))))
+			}
+			if f := &part.Attack; f.Unsent > 0 {
+				all = append(all, fmt.Sprintf("%s: this machine sent only %s of what the attack asks for.", where,
+					percent(1-float64(f.Unsent)/float64(f.Offered))))
+			}
+		}
+	}
+	return all
 }

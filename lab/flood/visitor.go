@@ -3,7 +3,6 @@ package flood
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/netip"
@@ -12,10 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"weir/lab/machine"
 	"weir/throttle/stamp"
 )
 
-// What all clients say of themselves, so that it tells nobody apart.
+// What all clients say of themselves, so that it tells none apart.
 const (
 	host       = "service.example"
 	agent      = "Mozilla/5.0"
@@ -36,11 +36,7 @@ const (
 // clientCookie is the id that a front gives to browsers.
 const clientCookie = "weir-client"
 
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 256 << 10
-
-// A crowd is people: each with an address, cookies and stamps of their own, all of them over the connections of one
-// proxy.
+// A crowd is people, each with an address, cookies and stamps of their own, over the connections of one proxy.
 type crowd struct {
 	front  string
 	proxy  http.RoundTripper
@@ -91,16 +87,16 @@ func (v *visitor) view(ctx context.Context, at time.Duration) result {
 		if res == served {
 			return served
 		}
-		if ctx.Err() == nil { // what was cut off says less than what came before
+		if ctx.Err() == nil { // a try that was cut off says less than the one before
 			last = res
 		}
-		if !sleep(ctx, again) {
+		if !machine.Sleep(ctx, again) {
 			return last
 		}
 	}
 }
 
-// try asks once, and pays if that is what it takes. Otherwise it says when to try again.
+// try asks once, and pays if asked to. Otherwise it returns when to try again.
 func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again time.Duration) {
 	req, err := request(ctx, v.front, v.accept, v.source)
 	if err != nil {
@@ -113,27 +109,22 @@ func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again 
 	if paid != "" {
 		req.Header.Set(stampHeader, paid)
 	}
-	resp, err := v.client.Do(req)
-	if err != nil {
+	status, h, body, err := machine.Ask(v.client.Do, req)
+	switch res := resultOf(status, err); {
+	case res == failed:
 		return failed, v.reload
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	switch {
-	case err != nil:
-		return failed, v.reload
-	case resp.StatusCode == http.StatusOK:
+	case res == served:
 		return served, 0
 	}
-	if challenge := resp.Header.Get(challengeHeader); v.group == people && challenge != "" {
+	if challenge := h.Get(challengeHeader); v.group == people && challenge != "" {
 		if err := v.pay(ctx, at, challenge, paid); err == nil {
 			return refused, 0
 		}
 	}
-	return refused, pause(resp.Header, body, v.reload)
+	return refused, pause(h, body, v.reload)
 }
 
-// request asks for the page of a service, as somebody with an address.
+// request returns a request for the page of a service, from an address.
 func request(ctx context.Context, front, accept string, source netip.Addr) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+front+"/", nil)
 	if err != nil {
@@ -146,15 +137,15 @@ func request(ctx context.Context, front, accept string, source netip.Addr) (*htt
 	return req, nil
 }
 
-// send asks, and reads the answer through, so that its connection can be used again.
-func send(by http.RoundTripper, req *http.Request) (status int, h http.Header, err error) {
-	resp, err := by.RoundTrip(req)
-	if err != nil {
-		return 0, nil, err
+// resultOf says what an answer means.
+func resultOf(status int, err error) result {
+	switch {
+	case err != nil:
+		return failed
+	case status == http.StatusOK:
+		return served
 	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
-	return resp.StatusCode, resp.Header, err
+	return refused
 }
 
 // purse returns the visitor's stamp, when none is being made.
@@ -197,10 +188,10 @@ func paymentOf(c stamp.Challenge, took time.Duration) payment {
 	return payment{work: uint64(c.Work), took: took, phone: c.Work.Time(c.Algorithm)}
 }
 
-// metaRefresh is how a page says that it wants to be loaded again.
+// metaRefresh is how a page asks to be loaded again.
 var metaRefresh = regexp.MustCompile(`(?i)<meta\s+http-equiv="?refresh"?\s+content="?\s*(\d+)`)
 
-// pause returns after what time an answer wants to be asked for again: as a browser reads it, or by Retry-After.
+// pause returns when an answer wants to be asked for again: as a browser reads it, or by Retry-After.
 func pause(h http.Header, body []byte, otherwise time.Duration) time.Duration {
 	refresh, _, _ := strings.Cut(h.Get("Refresh"), ";")
 	var meta string
@@ -215,17 +206,37 @@ func pause(h http.Header, body []byte, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// sleep waits for a while. It reports whether there was time for it.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
+// A caller is a program such as curl or the client library of an API. It neither pays nor keeps cookies and tickets,
+// and asks for no pages.
+type caller struct {
+	front  string
+	proxy  http.RoundTripper
+	source netip.Addr
+	key    string        // of the API; empty for none
+	tries  int           // how often it asks at most
+	pause  time.Duration // between two tries
+	wait   time.Duration // for an answer
+}
+
+// call asks until it is served or has tried often enough. It returns the result of the last try.
+func (c *caller) call(ctx context.Context) result {
+	for n := 1; ; n++ {
+		if res := c.try(ctx); res == served || n >= c.tries || !machine.Sleep(ctx, c.pause) {
+			return res
+		}
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
+}
+
+func (c *caller) try(ctx context.Context) result {
+	ctx, cancel := context.WithTimeout(ctx, c.wait)
+	defer cancel()
+	req, err := request(ctx, c.front, acceptAny, c.source)
+	if err != nil {
+		return failed
 	}
+	if c.key != "" {
+		req.Header.Set(keyHeader, c.key)
+	}
+	status, _, _, err := machine.Ask(c.proxy.RoundTrip, req)
+	return resultOf(status, err)
 }

@@ -27,7 +27,7 @@ type Task struct {
 	Env     []string       // in addition to that of this process
 	Log     io.Writer      // what it writes; nil keeps the end of it, for errors
 	Talks   bool           // it is spoken to, over Process.In and Process.Out
-	Last    bool           // it gets what everybody else leaves over of the processors
+	Last    bool           // it runs when no other process wants the processor
 	Quit    syscall.Signal // asks it to end; SIGTERM if 0
 }
 
@@ -65,7 +65,7 @@ func Start(t Task) (*Process, error) {
 	cmd.SysProcAttr = endWithUs()
 	started := make(chan error)
 	go func() {
-		// The system watches the thread that started it, not the process. This one stays to the end, and ends with this
+		// The system watches the thread that started the process, not this process. That thread ends with this
 		// goroutine.
 		runtime.LockOSThread()
 		if t.Last {
@@ -113,7 +113,7 @@ func (p *Process) Await(ctx context.Context, ready func() bool) error {
 	return fmt.Errorf("it takes no connections: %s", &p.said)
 }
 
-// Stop ends the process, politely at first.
+// Stop asks the process to end, and kills it if it does not.
 func (p *Process) Stop() {
 	p.Signal(p.task.Quit)
 	select {
@@ -163,7 +163,7 @@ func Find(name string) (string, error) {
 	return "", errors.New("it is not installed")
 }
 
-// FreeAddress returns an address of a host where nobody listens. Somebody may, a moment later.
+// FreeAddress returns an address of a host where nobody listens. Another process may take it a moment later.
 func FreeAddress(host string) (string, error) {
 	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
@@ -172,7 +172,7 @@ func FreeAddress(host string) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Describe says what this machine is, for those who read figures.
+// Describe describes this machine, for readers of figures.
 func Describe() string {
 	model := "an unknown processor"
 	info, _ := os.ReadFile("/proc/cpuinfo")

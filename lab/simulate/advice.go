@@ -12,17 +12,17 @@ import (
 	"weir/throttle/outbreak"
 )
 
-// DefaultShare is how many mails may be delayed where nobody said otherwise.
+// DefaultShare is the share of mails that may be delayed by default.
 const DefaultShare = 0.01
 
-// mostStops is how often a user may be stopped for nothing, in 30 days: once in 6 months.
+// mostStops is how often a user may be stopped by mistake, in 30 days: once in 6 months.
 const mostStops = 1.0 / 6
 
-// adviceViruses are what advice is measured by: a fast virus, a slow one, and one that writes to many at a time.
+// adviceViruses measure advice: a fast virus, a slow one, and one that writes to many at a time.
 var adviceViruses = []VirusOptions{{Rate: 60}, {Rate: 10}, {Rate: 60, Recipients: 10}}
 
-// adviceGrid is what the advice chooses from. Where the threshold is higher, fewer working sets are tried: it changes
-// little about delays.
+// adviceGrid is what the advice chooses from. A higher threshold changes delays little, so that fewer working sets are
+// tried with it.
 func adviceGrid(general outbreak.Params) (all []outbreak.Params) {
 	for _, stop := range []int{20, 30} {
 		sets := []int{4, 5, 8, 10}
@@ -43,15 +43,15 @@ func adviceGrid(general outbreak.Params) (all []outbreak.Params) {
 	return all
 }
 
-// A candidate is what was tried, and what came of it.
+// A candidate is a set of parameters that was tried, and its result.
 type candidate struct {
 	params  outbreak.Params
 	figures Figures
 	passed  int // of the viruses
 }
 
-// advise chooses the strictest of those that keep the share and do not stop users for nothing; where none does, the one
-// that comes closest.
+// advise chooses the strictest candidate that keeps the share and stops users rarely or, where none does, the one that
+// comes closest.
 func advise(share float64, tried []candidate) *Advice {
 	kept := slices.DeleteFunc(slices.Clone(tried), func(c candidate) bool {
 		return c.params.Exempt || c.figures.DelayedShare > share || c.figures.StopsMonthly > mostStops
@@ -82,7 +82,8 @@ func advise(share float64, tried []candidate) *Advice {
 	return a
 }
 
-// passedOf is what the viruses get through. New recipients are in no working set: its size is all the same.
+// passedOf is how many recipients the viruses reach. New recipients are in no working set, so that its size does not
+// matter.
 func passedOf(p outbreak.Params, known map[outbreak.Params]int) (passed int) {
 	p.WorkingSet = 0
 	if passed, found := known[p]; found {
@@ -95,7 +96,6 @@ func passedOf(p outbreak.Params, known map[outbreak.Params]int) (passed int) {
 	return passed
 }
 
-// sentences say it to an operator.
 func (a *Advice) sentences() []string {
 	p, f := a.Params.Mail, a.Figures
 	with := fmt.Sprintf("rate %s, working_set %d, max_mslack %d and stop %d", RateText(p.Every), p.WorkingSet,
@@ -130,8 +130,8 @@ func (a *Advice) sentences() []string {
 	return all
 }
 
-// loudest says who it is if one user has most of the delayed mails: then the parameters of everybody are not what to
-// change.
+// loudest names the user who has most of the delayed mails, if there is one: then the general parameters are not what
+// to change.
 func (s *Study) loudest() string {
 	for _, u := range s.Worst {
 		if 2*u.Delayed > s.Delayed && s.Users > 1 && u.Delayed >= 10 {
@@ -172,7 +172,6 @@ func spanText(s float64) string {
 	return weir.Duration(math.Round(s) * float64(time.Second)).String()
 }
 
-// monthsText writes how long something takes to happen once.
 func monthsText(months float64) string {
 	switch {
 	case months < 2:
@@ -193,7 +192,7 @@ func RateText(every time.Duration) string {
 	return weir.Rate{Count: 1, Per: every}.String()
 }
 
-// configOf writes parameters for weir.yaml. What is the default, and not what this is about, is left out.
+// configOf writes parameters for weir.yaml. Most defaults are left out.
 func configOf(p outbreak.Params) string {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "      %s: %v\n", key, value) }

@@ -22,7 +22,7 @@ const (
 	MaxFloodLine    = 1_000_000 // of the plain queue
 )
 
-// What browsers do where nobody said otherwise, in phones: what a phone does is in package stamp.
+// desktopPhones is the default speed of a desktop browser, in phones. Package stamp knows the speed of a phone.
 const desktopPhones = 3
 
 // FloodOptions are a service, people who want something of it, and a flood. Shares that are left out are none.
@@ -162,12 +162,12 @@ func (o FloodOptions) Validate() error {
 	return all.Err()
 }
 
-// visits is about how many come in all.
+// visits is about how many clients come in all.
 func (o FloodOptions) visits() float64 {
 	return o.People*o.For.Seconds() + (o.Flood+o.Paying)*(o.Until-o.From).Seconds()
 }
 
-// A FloodStudy is what everybody got of a service while it was flooded.
+// A FloodStudy is what all clients got of a service while it was flooded.
 type FloodStudy struct {
 	Capacity   float64      `json:"capacity"` // requests a second
 	Concurrent int          `json:"concurrent"`
@@ -186,8 +186,7 @@ type FloodStudy struct {
 	Points  []FloodPoint `json:"points"` // second by second
 }
 
-// A FloodCrowd is what became of those of one kind who came while the flood lasted; of everybody where there is no
-// flood.
+// A FloodCrowd is the result of all clients of one kind who came during the flood, or ever where there is no flood.
 type FloodCrowd struct {
 	Crowd   string  `json:"crowd"`
 	Offered int     `json:"offered"`
@@ -203,7 +202,7 @@ type FloodCrowd struct {
 	Stamps   int     `json:"stamps"`  // that they made
 }
 
-// A FloodPoint is how it stood at the end of a second.
+// A FloodPoint is the state at the end of a second.
 type FloodPoint struct {
 	Second  int            `json:"second"`
 	Load    float64        `json:"load"`
@@ -227,9 +226,9 @@ const (
 	CrowdPaying  = "paying-flood"
 )
 
-// Flood plays people and a flood before a service, with weir in front of it and with nothing but a queue, in a time
-// that passes as fast as it can be computed. The lanes, the waiting room and the price of stamps are weir's own; nobody
-// solves real puzzles: making a stamp takes as long as its work says, with the luck that the algorithm leaves.
+// Flood plays people and a flood in front of a service, with weir and with nothing but a queue between them, in
+// simulated time. The lanes, the waiting room and the price of stamps are weir's own. No puzzles are solved: making a
+// stamp takes as long as its work says, with the luck that the algorithm leaves.
 func Flood(o FloodOptions) (*FloodStudy, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -263,7 +262,7 @@ func Flood(o FloodOptions) (*FloodStudy, error) {
 	return study, nil
 }
 
-// add takes a point in, and notes how long something was asked.
+// add adds a point, and notes how long something was asked.
 func (s *FloodStudy) add(p FloodPoint) {
 	s.Points = append(s.Points, p)
 	at := float64(p.Second)
@@ -276,7 +275,7 @@ func (s *FloodStudy) add(p FloodPoint) {
 	}
 }
 
-// secondsFor is how long whoever does so many operations a second works on a stamp, on average.
+// secondsFor is how long a client with so many operations a second works on a stamp, on average.
 func secondsFor(w stamp.Work, a stamp.Algorithm, speed float64) float64 {
 	if w == 0 || speed <= 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"weir/throttle/stamp"
 )
 
-// A floodGate is weir before the service: its lanes, its waiting room and its stamps, asked in the order in which its
-// HTTP gate asks them.
+// A floodGate is weir in front of the service: its lanes, its waiting room and its stamps, asked in the order in which
+// its HTTP gate asks them.
 type floodGate struct {
 	*play
 	lanes *admission.Lanes
@@ -43,13 +43,11 @@ func newFloodGate(o FloodOptions) (*floodGate, error) {
 
 func (g *floodGate) time() time.Time { return floodStart.Add(g.now) }
 
-// load is how busy the service is, as the gate sees it.
 func (g *floodGate) load() weir.Load {
 	share, delay := g.lanes.Load(g.time())
 	return weir.Load{Of: "gate", Share: share, Delay: delay}
 }
 
-// early lets the lanes do what is due.
 func (g *floodGate) early(next time.Duration) bool {
 	if g.due.IsZero() || g.due.Sub(floodStart) > next {
 		return false
@@ -63,7 +61,7 @@ func (g *floodGate) early(next time.Duration) bool {
 	return true
 }
 
-// arrive judges a request: first whether it is to pay, then which place it gets.
+// arrive judges a request: first whether it must pay, then which place it gets.
 func (g *floodGate) arrive(v *visit) {
 	ev := weir.Event{Time: g.time(), Source: v.source, Load: g.load(), Place: weir.Place{Number: v.ticket},
 		Purse: g.purse(v)}
@@ -86,7 +84,7 @@ func (g *floodGate) arrive(v *visit) {
 	}
 }
 
-// A floodPool takes a request that did not pay, as the HTTP gate does: people have browsers, which are not held.
+// A floodPool takes a request that did not pay, as the HTTP gate does. People have browsers, which are not held.
 type floodPool struct {
 	*floodGate
 	visit *visit
@@ -116,8 +114,8 @@ func (g *floodGate) purse(v *visit) *weir.Purse {
 	})
 }
 
-// asked is what they do who are asked for a stamp: browsers make one, those without scripts come again with their
-// ticket, a flood that can pay makes one for later, and any other goes on with the next request.
+// asked is what clients do that are asked for a stamp. Browsers make one. Those without scripts come again with their
+// ticket. A flood that can pay makes one for later, and any other goes on with the next request.
 func (g *floodGate) asked(v *visit, work stamp.Work, reload time.Duration) {
 	c := v.crowd
 	g.peak = max(g.peak, work)
@@ -178,7 +176,7 @@ func (g *floodGate) laneOf(v *visit) int {
 	return 0
 }
 
-// back sends somebody away that the lanes did not let in, and gives back what they paid.
+// back sends a client away that the lanes did not let in, and gives back what it paid.
 func (g *floodGate) back(v *visit) {
 	g.settle(v, false)
 	v.purse.Refund()
@@ -196,7 +194,7 @@ func (g *floodGate) settle(v *visit, done bool) {
 	}
 }
 
-// call lets those go on whose turn has come, and sends those away whose turn will not come.
+// call lets clients go on whose turn has come, and sends those away whose turn will not come.
 func (g *floodGate) call() {
 	s := g.lanes.Stats(g.time())
 	for of, waiting := range [2]int{s.Pool.Waiting, s.Stamped.Waiting} {
@@ -219,7 +217,6 @@ func (g *floodGate) call() {
 	}
 }
 
-// release takes one out of those who wait.
 func (g *floodGate) release(of, i int) {
 	if all := g.held[of]; i == 0 { // as it is most of the time
 		all[0] = nil
@@ -229,7 +226,7 @@ func (g *floodGate) release(of, i int) {
 	}
 }
 
-// leave takes somebody out of their lane, or cancels their request.
+// leave takes a client out of its lane, or cancels its request.
 func (g *floodGate) leave(v *visit) {
 	reached := v.turn == nil
 	if !reached {
@@ -245,13 +242,11 @@ func (g *floodGate) leave(v *visit) {
 	g.call()
 }
 
-// done gives back the place of a request that the service has done.
 func (g *floodGate) done(v *visit) {
 	g.settle(v, true)
 	g.call()
 }
 
-// point is how it stands.
 func (g *floodGate) point(second int) FloodPoint {
 	load := g.load()
 	work := g.till.Observe(load, g.time())
@@ -265,7 +260,7 @@ func (g *floodGate) point(second int) FloodPoint {
 	}
 }
 
-// A floodQueue is what stands before a service where there is nothing else: a queue with a bound and a timeout.
+// A floodQueue is the only defence of the service without weir: a queue with a bound and a timeout.
 type floodQueue struct{ *play }
 
 func newFloodQueue(o FloodOptions) *floodQueue {

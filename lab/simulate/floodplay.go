@@ -11,13 +11,12 @@ import (
 	"weir/throttle/stamp"
 )
 
-// floodStart is when every play begins.
 var floodStart = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
-// comesAgain is after how long people try again who were refused.
+// comesAgain is how long refused people wait before they try again.
 const comesAgain = 2 * time.Second
 
-// A crowd is everybody of one kind.
+// A crowd is all clients of one kind.
 type crowd struct {
 	name     string
 	rate     float64       // a second
@@ -35,7 +34,7 @@ type crowd struct {
 	second int // served in this second
 	meant  int // served while the flood lasted, whenever they came
 
-	// Of a flood that pays: the stamp that it uses, and whether it makes the next one.
+	// Of a flood that pays: the stamp in use, and whether it makes the next one.
 	stamp  *bought
 	making bool
 }
@@ -47,7 +46,7 @@ type bought struct {
 	until time.Duration
 }
 
-// A visit is one request, or a person's attempts to get one page.
+// A visit is one request of a flood, or all attempts of a person to get one page.
 type visit struct {
 	crowd   *crowd
 	came    time.Duration
@@ -66,10 +65,10 @@ type visit struct {
 	turn   *weir.Turn // while waiting in a lane
 }
 
-// A defence is what stands before the service.
+// A defence is what stands in front of the service.
 type defence interface {
-	arrive(*visit)                       // somebody comes, or comes again
-	leave(*visit)                        // somebody's patience is over
+	arrive(*visit)                       // a client comes, or comes again
+	leave(*visit)                        // the patience of a client is over
 	done(*visit)                         // the service has done its work
 	early(next time.Duration) (did bool) // does what falls due before that
 }
@@ -85,7 +84,7 @@ type play struct {
 	takes  *rand.Rand
 	luck   *rand.Rand
 
-	// The service. Who is worked for is on the agenda, who waits inside of it is here.
+	// The service: requests that it works on are on the agenda, those that wait inside it are here.
 	busy    int
 	backlog []*visit
 	timeout time.Duration // of those; 0 for none
@@ -113,13 +112,12 @@ func newPlay(o FloodOptions) *play {
 	return p
 }
 
-// after puts something on the agenda.
 func (p *play) after(d time.Duration, do func()) {
 	p.seq++
 	heap.Push(&p.agenda, due{p.now + max(d, 0), p.seq, do})
 }
 
-// run plays from the beginning until nobody is left. It tells of every second how many were served in it, by crowd.
+// run plays until nobody is left. It reports for every second how many were served, by crowd.
 func (p *play) run(shown func(second int, served map[string]int)) {
 	for _, c := range p.all {
 		p.now = c.from
@@ -143,7 +141,7 @@ func (p *play) run(shown func(second int, served map[string]int)) {
 	}
 }
 
-// next has the next one of a crowd come.
+// next lets the next client of a crowd come.
 func (p *play) next(c *crowd) {
 	gap := time.Duration(c.rng.ExpFloat64() / c.rate * float64(time.Second))
 	if p.now+gap >= c.to {
@@ -180,7 +178,7 @@ func (p *play) lose(v *visit) {
 
 func (p *play) flooded() bool { return p.o.Flood > 0 || p.o.Paying > 0 }
 
-// counting reports whether those count who come now: while the flood lasts, or all the time where there is none.
+// counting reports whether clients that come now count: during the flood, or always where there is none.
 func (p *play) counting() bool {
 	if !p.flooded() {
 		return p.now < p.o.For
@@ -188,7 +186,7 @@ func (p *play) counting() bool {
 	return p.now >= p.o.From && p.now < p.o.Until
 }
 
-// source is where the one comes from who came last: people each have an address of their own, a flood has some.
+// source is the address of the latest client: people have an address each, a flood has some.
 func (p *play) source(c *crowd) netip.Addr {
 	n, net := c.came, byte(10)
 	switch {
@@ -204,7 +202,6 @@ func (p *play) source(c *crowd) netip.Addr {
 	return netip.AddrFrom4([4]byte{net, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// tick tells what a second brought.
 func (p *play) tick(second int, shown func(int, map[string]int)) {
 	served := map[string]int{}
 	for _, c := range p.all {
@@ -216,7 +213,7 @@ func (p *play) tick(second int, shown func(int, map[string]int)) {
 	}
 }
 
-// serve has the service work for somebody, or lets them wait inside it.
+// serve works for a client, or lets it wait inside the service.
 func (p *play) serve(v *visit) {
 	if p.busy == p.o.Concurrent {
 		v.since = p.now
@@ -242,7 +239,7 @@ func (p *play) serve(v *visit) {
 	})
 }
 
-// pull has the service work for the next who waits inside of it, and is still there.
+// pull works for the next client that waits inside the service and is still there.
 func (p *play) pull() {
 	p.drop()
 	for len(p.backlog) > 0 && p.busy < p.o.Concurrent {
@@ -253,7 +250,7 @@ func (p *play) pull() {
 	}
 }
 
-// drop takes those out who are next and not there any more.
+// drop removes clients from the front of the line that have left or timed out.
 func (p *play) drop() {
 	for len(p.backlog) > 0 {
 		v := p.backlog[0]
@@ -268,7 +265,7 @@ func (p *play) drop() {
 	}
 }
 
-// refuse turns somebody away. People come again, as long as their patience lasts.
+// refuse turns a client away. People come again, as long as their patience lasts.
 func (p *play) refuse(v *visit) {
 	v.refused = true
 	if v.crowd.people {
@@ -288,7 +285,6 @@ func (p *play) comeAgain(v *visit) {
 	}
 }
 
-// due is something that happens at a time.
 type due struct {
 	at  time.Duration
 	seq int
@@ -308,4 +304,73 @@ func (a *agenda) Pop() any {
 	last := old[len(old)-1]
 	*a = old[:len(old)-1]
 	return last
+}
+
+func (p *play) crowds() []FloodCrowd {
+	span := (p.o.Until - p.o.From).Seconds()
+	if !p.flooded() {
+		span = p.o.For.Seconds()
+	}
+	var out []FloodCrowd
+	for _, c := range p.all {
+		n := c.counts
+		if n.Offered > 0 {
+			n.Share = float64(n.Served) / float64(n.Offered)
+		}
+		n.Capacity = float64(c.meant) / (p.o.Capacity() * span)
+		if n.Served > 0 {
+			n.MeanWait, n.P95Wait = c.waited/float64(n.Served), c.waits.quantile(0.95)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// chance is the luck with a stamp: 1 on average. The algorithms have as many parts as make luck small.
+func (p *play) chance() float64 {
+	parts := 0
+	switch p.o.Stamps.Algorithm {
+	case stamp.SHA256K:
+		parts = 16
+	case stamp.Argon2id:
+		parts = 8
+	default: // logarithms: anywhere in their interval
+		return 0.5 + p.luck.Float64()
+	}
+	sum := 0.0
+	for range parts {
+		sum += p.luck.ExpFloat64()
+	}
+	return sum / float64(parts)
+}
+
+// waits counts times, in steps of a hundredth from a millisecond on.
+type waits struct {
+	counts [1600]int
+	n      int
+}
+
+const waitStep = 1.01
+
+func (w *waits) add(d time.Duration) {
+	i := 0
+	if ms := float64(d) / 1e6; ms >= 1 {
+		i = min(1+int(math.Log(ms)/math.Log(waitStep)), len(w.counts)-1)
+	}
+	w.counts[i]++
+	w.n++
+}
+
+// quantile is in seconds.
+func (w *waits) quantile(q float64) float64 {
+	rank, seen := int(math.Ceil(q*float64(w.n))), 0
+	for i, n := range w.counts {
+		if seen += n; n > 0 && seen >= rank {
+			if i == 0 {
+				return 0
+			}
+			return math.Pow(waitStep, float64(i)) / 1000
+		}
+	}
+	return 0
 }

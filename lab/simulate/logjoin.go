@@ -10,13 +10,13 @@ import (
 	"weir/identify"
 )
 
-// joinWithin is how long after the acceptance of a mail the log is searched for its recipients. Those who are tried
-// again later were tried before.
+// joinWithin is how long after the acceptance of a mail the log is searched for its recipients. A delivery that is
+// tried later was also tried before.
 const joinWithin = time.Hour
 
-// A joiner makes mails of the lines of a maillog: one for each time that Postfix accepted one, with the time of that
-// and all recipients that later lines name. Mails are given in order of acceptance, each when its last line was read
-// (removed), or joinWithin later.
+// A joiner makes mails of the lines of a maillog: one for each time that Postfix accepted one, with that time and all
+// recipients that later lines name. Mails are given in order of acceptance, each after its last line (removed), or
+// joinWithin later.
 //
 // A content filter hands a mail in a second time, under another id. The line that says so ("queued as") comes before
 // the first mail is removed, and therefore before the second is given: it is then left out.
@@ -46,7 +46,7 @@ type joined struct {
 	done   bool // it has no more lines
 }
 
-// manyJoined is from when on the recipients of a mail are looked up in a map.
+// manyJoined is from how many recipients on a mail has a map of them.
 const manyJoined = 32
 
 func newJoiner(l *Log, o LogOptions) *joiner {
@@ -142,7 +142,7 @@ func (j *joiner) accepted(p postfixLine) *joined {
 	return m
 }
 
-// pickedUp says whose a mail is that was handed in on the machine: "1000 from=<ann>".
+// pickedUp finds the user of a mail that was handed in on the machine: "1000 from=<ann>".
 func (j *joiner) pickedUp(m *joined, text []byte) {
 	uid, _, _ := bytes.Cut(text, []byte(" "))
 	if !j.local || len(uid) == 0 || len(uid) > 10 || len(bytes.Trim(uid, "0123456789")) > 0 {
@@ -153,7 +153,7 @@ func (j *joiner) pickedUp(m *joined, text []byte) {
 	m.server = true
 }
 
-// told reads what a line says of a mail that counts, beside its recipients.
+// told reads what a line says of a mail, beside its recipients.
 func (j *joiner) told(m *joined, p postfixLine) {
 	switch {
 	case begins(p.text, "from=<"):
@@ -173,7 +173,7 @@ func begins(text []byte, with ...string) bool {
 	})
 }
 
-// again leaves a mail out that is another one on its way.
+// again leaves out a mail that is the same as another one, later on its way.
 func (j *joiner) again(first *joined, id []byte) {
 	m := j.byID[string(id)]
 	if m == nil || m == first {
@@ -225,8 +225,7 @@ func (j *joiner) recipient(m *joined, text []byte) {
 	}
 }
 
-// give gives the mails at the front that have no more lines, or whose time is over, and as many as must go when there
-// are too many.
+// give gives the mails at the front that are complete or whose time is over, and as many more as exceed the bounds.
 func (j *joiner) give(all bool) {
 	for len(j.queue) > 0 {
 		m := j.queue[0]
@@ -255,3 +254,114 @@ func (j *joiner) give(all bool) {
 }
 
 func (j *joiner) end() { j.give(true) }
+
+// A postfixLine is one line of a maillog that is about a mail:
+//
+//	Jan  2 15:04:05 mx postfix/smtpd[12]: 4XyZ12bcd: client=a[192.0.2.7], sasl_method=PLAIN, sasl_username=ann
+type postfixLine struct {
+	at     time.Time
+	daemon []byte // smtpd
+	id     []byte // of the mail in the queue
+	text   []byte // behind the id
+}
+
+// readPostfix reads a line, or returns why it is skipped. What it returns is part of the line.
+func readPostfix(c *clock, line []byte) (p postfixLine, r reason) {
+	at, rest, ok := c.read(line)
+	if !ok {
+		if len(bytes.TrimSpace(line)) == 0 {
+			return p, emptyLine
+		}
+		return p, noTime
+	}
+	p.at = at
+	_, rest, _ = bytes.Cut(rest, []byte(" ")) // the host
+	tag, text, ok := bytes.Cut(rest, []byte(": "))
+	if pid := bytes.IndexByte(tag, '['); pid >= 0 {
+		tag = tag[:pid]
+	}
+	slash := bytes.LastIndexByte(tag, '/')
+	if !ok || slash < 0 || bytes.IndexByte(tag, ' ') >= 0 {
+		return p, otherLine
+	}
+	p.daemon = tag[slash+1:]
+	id, text, ok := bytes.Cut(text, []byte(": "))
+	if ok && string(id) == "NOQUEUE" {
+		return p, refused
+	}
+	if !ok || !isQueueID(id) {
+		return p, otherLine
+	}
+	p.id, p.text = id, text
+	return p, used
+}
+
+// isQueueID tells an id from words such as warning: short ids are hexadecimal, long ones have no vowels.
+func isQueueID(id []byte) bool {
+	if len(id) < 5 || len(id) > 32 {
+		return false
+	}
+	hex, long := true, len(id) >= 10
+	for _, c := range id {
+		digit := isDigit(c)
+		hex = hex && (digit || c >= 'A' && c <= 'F')
+		long = long && (digit || c|0x20 >= 'b' && c|0x20 <= 'z' && bytes.IndexByte([]byte("eiou"), c|0x20) < 0)
+	}
+	return hex || long
+}
+
+// field returns the value of a field of a list such as "client=a[192.0.2.7], sasl_method=PLAIN", or nil.
+func field(text []byte, name string) []byte {
+	for len(text) > 0 {
+		one, rest, _ := bytes.Cut(text, []byte(", "))
+		if len(one) > len(name) && one[len(name)] == '=' && string(one[:len(name)]) == name {
+			return one[len(name)+1:]
+		}
+		text = rest
+	}
+	return nil
+}
+
+// clientAddr returns the address in "host.example.net[192.0.2.7]:25".
+func clientAddr(client []byte) netip.Addr {
+	_, rest, _ := bytes.Cut(client, []byte("["))
+	text, _, _ := bytes.Cut(rest, []byte("]"))
+	addr, _ := netip.ParseAddr(string(bytes.TrimPrefix(text, []byte("IPv6:"))))
+	return addr
+}
+
+// address returns what stands between name=< and >, which may have commas in it.
+func address(text []byte, name string) (addr []byte, found bool) {
+	for {
+		at := bytes.Index(text, []byte(name))
+		if at < 0 {
+			return nil, false
+		}
+		text = text[at+len(name):]
+		if len(text) > 1 && text[0] == '=' && text[1] == '<' {
+			break
+		}
+	}
+	text = text[2:]
+	end := bytes.Index(text, []byte(">,"))
+	if end < 0 {
+		end = bytes.IndexByte(text, '>')
+	}
+	if end < 0 {
+		return nil, false
+	}
+	return text[:end], true
+}
+
+// queuedAs returns the id by which the next server has a mail, if it is a Postfix.
+func queuedAs(text []byte) (id []byte, ok bool) {
+	_, rest, found := bytes.Cut(text, []byte("queued as "))
+	if !found {
+		return nil, false
+	}
+	n := 0
+	for n < len(rest) && (isDigit(rest[n]) || rest[n]|0x20 >= 'a' && rest[n]|0x20 <= 'z') {
+		n++
+	}
+	return rest[:n], isQueueID(rest[:n])
+}

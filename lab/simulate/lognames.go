@@ -8,15 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// nameSlots is how many names are remembered, so that the same ones are not allocated again and again. It begins with
-// few.
+// nameSlots is how many names are remembered at most, so that the same ones are not allocated again and again.
 const (
 	nameSlots    = 1 << 16
 	fewNameSlots = 1 << 10
 )
 
-// names makes names of users and recipients, in lower case as gates count them. The zero value is not ready: use
-// newNames.
+// names makes names of users and recipients, in lower case as gates count them. Use newNames.
 type names struct {
 	seed   maphash.Seed
 	slots  []string
@@ -62,11 +60,11 @@ func foreign(text []byte) (string, bool) {
 	return name, len(name) <= 4*MaxLogName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// separates reports whether a character stands between recipients. People write them with any of these.
+// separates reports whether a character stands between recipients.
 func separates(r rune) bool { return r == ';' || r == ',' || r == ' ' || r == '\t' }
 
-// listed reads recipients that are separated by semicolons, commas or spaces. ok is false for one that is no name; of
-// more than the most, one more is read.
+// listed reads recipients that are separated by semicolons, commas or spaces. ok is false where one is no name. It
+// reads at most one more than most.
 func (n *names) listed(text []byte, most int) (to []string, ok bool) {
 	between := 0
 	for _, c := range text {

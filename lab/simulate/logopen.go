@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Bounds on how far is looked into a file to see what it is.
+// Bounds on what is read of a file to find out what it is.
 const (
 	lookLines = 200
 	lookBytes = 4 << 20
@@ -31,7 +31,7 @@ type logFile struct {
 	year   int       // of that line, where its time has none
 }
 
-// OpenLog opens the files of a log, such as those that were rotated, in any order, and finds out what they are.
+// OpenLog opens the files of a log, such as rotated ones, in any order, and finds out what they are.
 func OpenLog(paths []string, o LogOptions) (*Log, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -242,8 +242,8 @@ func (f *logFile) begins(line []byte, read *csvReader) (at time.Time, ok bool) {
 
 const leapYear = 2000
 
-// latestYear returns the last year in which a time of the leap year may have been written to a file that was changed
-// last at a time; a day more is for zones.
+// latestYear returns the last year in which a time of the leap year may have been written to a file with this last
+// change; a day more is for zones.
 func latestYear(at, changed time.Time) int {
 	for year := changed.Year() + 1; year > changed.Year()-8; year-- {
 		if in := at.AddDate(year-leapYear, 0, 0); in.Day() == at.Day() && !in.After(changed.Add(24*time.Hour)) {
@@ -253,8 +253,8 @@ func latestYear(at, changed time.Time) int {
 	return changed.Year()
 }
 
-// order puts the files in order of their first times. With a year in which the log begins it is found out which file
-// begins it: the one after the longest part of the year of which there is none.
+// order sorts the files by their first times. Where the year is given in which the log begins, the first file is the
+// one after the longest part of the year without any.
 func order(files []*logFile, year int) {
 	byTime := func(a, b *logFile) int { return a.first.Compare(b.first) }
 	if year == 0 {
@@ -287,4 +287,57 @@ func order(files []*logFile, year int) {
 		f.first = f.first.AddDate(f.year-leapYear, 0, 0)
 	}
 	slices.SortStableFunc(files, byTime)
+}
+
+// errLongLine is given for a line that is too long, of which the rest was left out.
+var errLongLine = errors.New("the line is too long")
+
+// logLines reads lines of a bounded length.
+type logLines struct {
+	r      *bufio.Reader
+	most   int // bytes of a line
+	number int // of the last line
+	buffer []byte
+}
+
+func newLogLines(r io.Reader, most int) *logLines {
+	return &logLines{r: bufio.NewReaderSize(r, 1<<16), most: most}
+}
+
+// next returns a line without its end, until the next call. At the end of the file it gives io.EOF.
+func (l *logLines) next() ([]byte, error) {
+	line, err := l.r.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		l.buffer = append(l.buffer[:0], line...)
+		long := false
+		for err == bufio.ErrBufferFull {
+			line, err = l.r.ReadSlice('\n')
+			if long = long || len(l.buffer)+len(line) > l.most+2; !long { // and the end of the line
+				l.buffer = append(l.buffer, line...)
+			}
+		}
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if long {
+			l.number++
+			return nil, errLongLine
+		}
+		line = l.buffer
+	}
+	if err != nil && (err != io.EOF || len(line) == 0) {
+		return nil, err
+	}
+	l.number++
+	if end := len(line) - 1; line[end] == '\n' {
+		line = line[:end]
+	}
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(line) > l.most {
+		return nil, errLongLine
+	}
+	if l.number == 1 {
+		line = bytes.TrimPrefix(line, []byte("\ufeff")) // which some programs write before a text
+	}
+	return line, nil
 }

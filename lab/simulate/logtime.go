@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// What numbers mean as a time: small ones are seconds from a start, larger ones Unix seconds, and the largest Unix
-// milliseconds.
+// Numbers as times: small ones are seconds from a start, larger ones Unix seconds, and the largest Unix milliseconds.
 const (
 	leastUnix  = 500_000_000       // 1985; as seconds from a start it would be 15 years
 	leastMilli = 100_000_000_000   // 1973; as Unix seconds it would be the year 5138
 	mostMilli  = 7_258_118_400_000 // 2200, as for times with a year
 )
 
-// A stamps reads times as CSV and JSON have them: RFC 3339, or a number. All times of a log are from a start, or none
-// is.
+// A stamps reads times as CSV and JSON have them: RFC 3339, or a number. Either all times of a log are from a start, or
+// none is.
 type stamps struct {
 	known    bool
 	relative bool
@@ -88,8 +87,8 @@ func exponent(text []byte) (secs, nanos int64, ok bool) {
 	return int64(whole), int64(fraction * 1e9), true
 }
 
-// A clock reads the times that syslog writes, of which the traditional ones have no year and no zone: they are taken as
-// they stand.
+// A clock reads the times that syslog writes. The traditional ones have no year and no zone, and are taken as they
+// stand.
 type clock struct {
 	year int
 	day  [6]byte   // of the last traditional time
@@ -97,7 +96,7 @@ type clock struct {
 	last time.Time
 }
 
-// halfYear is how far times jump back when a year ends, at least.
+// halfYear is how far times jump back at least when a year ends.
 const halfYear = 182 * 24 * time.Hour
 
 // read returns the time that a line begins with, and the rest of the line.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -18,12 +19,12 @@ const (
 	MaxTheftRate  = 100_000 // new recipients in an hour
 )
 
-// Thresholds are what a log is held against where nobody says otherwise.
+// Thresholds are tried on a log by default.
 func Thresholds() []reach.Threshold {
 	return []reach.Threshold{{}, {Share: 2}, {Share: 1}, {Count: 50}, {Count: 100}}
 }
 
-// ReachOptions say what a log is held against.
+// ReachOptions say what is tried on a log.
 type ReachOptions struct {
 	Reach      reach.Options     // the figures are about its threshold
 	Thresholds []reach.Threshold // that are tried beside it; nil: Thresholds
@@ -57,8 +58,7 @@ func (o ReachOptions) Validate() error {
 	return m.Err()
 }
 
-// with returns the throttle with another threshold. One that is no share is a share of nothing, whatever the configured
-// one is against.
+// with returns the throttle with another threshold. A threshold that is no share has nothing to be against.
 func (o ReachOptions) with(t reach.Threshold) reach.Options {
 	r := o.Reach
 	r.Threshold = t
@@ -68,7 +68,7 @@ func (o ReachOptions) with(t reach.Threshold) reach.Options {
 	return r
 }
 
-// A ReachReplay holds a mail log against a reach throttle, under several thresholds at once: Add takes it entry by
+// A ReachReplay runs a mail log through a reach throttle, under several thresholds at once: Add takes it entry by
 // entry, in order, Study tells what would have happened. What is held is never let go, and so does not become known;
 // flags end by themselves. A state of each user is kept, and another one for each threshold that ever flagged them. It
 // is not safe for concurrent use.
@@ -76,14 +76,12 @@ type ReachReplay struct {
 	o       ReachOptions
 	columns []*reachColumn // the threshold of the options first
 	all     *reach.Rules   // for the figures of an hour and a day, whatever the rules look at; nobody is held by them
-	users   map[string]*reachUser
-	order   []*reachUser
-	most    int // users
+	users   users[reachUser]
 	thefts  []*theft
 
-	people   addressed // of a mail
-	from, to time.Time
-	study    *ReachStudy
+	people addressed // of a mail
+	logSpan
+	study *ReachStudy
 }
 
 // A reachColumn is what one threshold does to the log.
@@ -106,7 +104,7 @@ type reachUser struct {
 	curve              reachCurve
 }
 
-// written is a state that knows everybody the user wrote to, whether they would have been held or not.
+// written is a state that knows everybody the user wrote to, held or not.
 func (u *reachUser) written() *reach.State {
 	if u.everybody != nil {
 		return u.everybody
@@ -127,7 +125,7 @@ func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &ReachReplay{o: o, users: map[string]*reachUser{}, most: MaxLogUsers}
+	r := &ReachReplay{o: o, users: newUsers[reachUser]()}
 	if o.Thresholds == nil {
 		o.Thresholds = Thresholds()
 	}
@@ -155,26 +153,14 @@ func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
 
 // Add takes the next mail of the log.
 func (r *ReachReplay) Add(e Entry) error {
-	switch {
-	case r.study != nil:
-		return ErrEnded
-	case e.At.Before(earliest) || e.At.After(latest):
-		return fmt.Errorf("%w: %s", ErrTime, e.At.Format(time.RFC3339))
-	case len(e.To) > MaxMailRecipients:
-		return fmt.Errorf("%w: %d", ErrRecipients, len(e.To))
-	case r.to.Sub(e.At) > MaxBackwards:
-		return fmt.Errorf("%w: from %s to %s", ErrOrder, r.to.Format(time.RFC3339), e.At.Format(time.RFC3339))
+	if err := r.check(e, r.study != nil); err != nil {
+		return err
 	}
-	u, err := r.user(e.User)
+	u, err := r.users.find(e.User, func(name string) *reachUser { return &reachUser{name: name} })
 	if err != nil {
 		return err
 	}
-	if r.from.IsZero() || e.At.Before(r.from) {
-		r.from = e.At
-	}
-	if e.At.After(r.to) {
-		r.to = e.At
-	}
+	r.extend(e.At)
 	if err := r.steal(r.to); err != nil {
 		return err
 	}
@@ -199,19 +185,6 @@ func (r *ReachReplay) Add(e Entry) error {
 	return r.commit(u, r.to, keys)
 }
 
-func (r *ReachReplay) user(name string) (*reachUser, error) {
-	if u := r.users[name]; u != nil {
-		return u, nil
-	}
-	if len(r.order) >= r.most {
-		return nil, ErrUsers
-	}
-	u := &reachUser{name: strings.Clone(name)} // not the whole line that it may be a part of
-	r.users[u.name] = u
-	r.order = append(r.order, u)
-	return u, nil
-}
-
 // recipients returns the keys of those who are counted, each once.
 func (r *ReachReplay) recipients(to []string) []uint64 {
 	r.people.begin(len(to))
@@ -223,8 +196,8 @@ func (r *ReachReplay) recipients(to []string) []uint64 {
 	return r.people.keys
 }
 
-// recipientKey is FNV-1a, and then mixed so that every bit depends on all. It is the same everywhere, so that two runs
-// say the same: in a simulation nobody chooses addresses to deceive it, and it needs no secret.
+// recipientKey is FNV-1a, mixed so that every bit depends on all. It is the same in every run. A simulation needs no
+// secret: no recipients are chosen to deceive it.
 func recipientKey(normal string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(normal) {
@@ -242,8 +215,7 @@ func mixed(x uint64) uint64 {
 	return x
 }
 
-// commit gives a mail to all columns. While a user was never flagged under some of them, these know the same of them,
-// and have one state together.
+// commit gives a mail to all columns. The columns that never flagged the user know the same, and share one state.
 func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 	var together []int // columns
 	calm := false      // nobody is new, so nobody is flagged
@@ -305,7 +277,7 @@ func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 	return nil
 }
 
-// noted keeps the figures of the people a user wrote to.
+// noted updates the figures of the people a user wrote to.
 func (u *reachUser) noted(r *ReachReplay, at time.Time) {
 	s := u.written()
 	u.curve.add(at.Sub(r.from), s.Count())
@@ -332,4 +304,132 @@ func cloned(s *reach.State) (*reach.State, error) {
 		return nil, err
 	}
 	return c, c.SetKnown(known)
+}
+
+// maxCurves is how many users the growth is shown of.
+const maxCurves = 8
+
+// Study lets the thieves go on until they are found or the longest window has passed, and returns the result.
+func (r *ReachReplay) Study() (*ReachStudy, error) {
+	if r.study != nil {
+		return r.study, nil
+	}
+	for _, t := range r.thefts {
+		if t.user == nil && !t.ended { // at the end, or later than that
+			if err := t.start(r, r.to); err != nil {
+				return nil, err
+			}
+		}
+		t.run(r, r.to.Add(r.theftTime()))
+	}
+	first := r.columns[0]
+	s := &ReachStudy{Flags: first.flags, FlaggedUsers: first.flagged, FlagsMonthly: r.monthly(first.flags),
+		FlagsRange: r.flagsRange(first.flags), Held: first.held}
+	for i, c := range r.columns {
+		t := Threshold{Threshold: c.String(), Flags: c.flags, FlagsMonthly: r.monthly(c.flags),
+			FlagsRange: r.flagsRange(c.flags)}
+		for _, theft := range r.thefts {
+			t.FoundAfter = append(t.FoundAfter, theft.found[i])
+		}
+		s.Thresholds = append(s.Thresholds, t)
+	}
+	for _, t := range r.thefts {
+		stolen := Stolen{User: t.User, PerHour: t.PerHour, FoundAfter: t.found[0], After: -1, Problem: t.problem}
+		if t.user != nil {
+			stolen.User = t.user.name
+		}
+		if stolen.FoundAfter >= 0 {
+			stolen.After = t.after.Seconds()
+		}
+		s.Stolen = append(s.Stolen, stolen)
+	}
+	s.Users, s.Growth = r.listed()
+	r.study = s
+	return s, nil
+}
+
+// each is what a flag counts for: so many for 100 users in 30 days.
+func (r *ReachReplay) each() float64 {
+	if len(r.users.order) == 0 {
+		return 0
+	}
+	return 100 / float64(len(r.users.order)) / monthsBetween(r.from, r.to)
+}
+
+func (r *ReachReplay) monthly(flags int) float64 { return rounded(float64(flags)*r.each(), 1e4) }
+
+func (r *ReachReplay) flagsRange(flags int) Interval { return monthly(flags, r.each(), 1e4) }
+
+// listed returns the users with the most flags, then with the most recipients, and the curves of the latter.
+func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
+	count := func(u *reachUser) float64 {
+		if s := u.written(); s != nil {
+			return s.Count()
+		}
+		return 0
+	}
+	byCount := func(a, b *reachUser) int {
+		return cmp.Or(cmp.Compare(count(b), count(a)), strings.Compare(a.name, b.name))
+	}
+	all := slices.SortedFunc(slices.Values(r.users.order), byCount)
+	for _, u := range all[:min(len(all), maxCurves)] {
+		curves = append(curves, u.curve.drawn(u.name, r.to.Sub(r.from), count(u)))
+	}
+	slices.SortStableFunc(all, func(a, b *reachUser) int { return cmp.Compare(b.flags, a.flags) })
+	for _, u := range all[:min(len(all), MaxWorst)] {
+		users = append(users, ReachUser{
+			User: u.name, Mails: u.mails, Recipients: rounded(count(u), 10), MostHour: rounded(u.hour, 10),
+			MostDay: rounded(u.day, 10),
+			Flags:   u.flags, Held: u.held,
+		})
+	}
+	return users, curves
+}
+
+// maxPoints is how many points of a curve are kept.
+const maxPoints = 64
+
+// A reachCurve is how the recipients of a user grew. When it has too many points, every other one goes, and the next
+// ones must be twice as far apart.
+type reachCurve struct {
+	points []struct{ day, count float32 }
+	apart  float32 // days
+}
+
+const hours = float32(time.Hour) / float32(24*time.Hour)
+
+func (c *reachCurve) add(since time.Duration, count float64) {
+	day := float32(since.Hours() / 24)
+	if n := len(c.points); n > 0 {
+		last := &c.points[n-1]
+		if float32(count) == last.count {
+			return
+		}
+		if day-last.day < c.apart {
+			last.count = float32(count)
+			return
+		}
+		if n == maxPoints {
+			for i := range maxPoints / 2 {
+				c.points[i] = c.points[2*i]
+			}
+			c.points = c.points[:maxPoints/2]
+			c.apart *= 2
+		}
+	}
+	c.apart = max(c.apart, 6*hours)
+	c.points = append(c.points, struct{ day, count float32 }{day, float32(count)})
+}
+
+// drawn is the curve for people to see, up to the end of the log.
+func (c *reachCurve) drawn(user string, until time.Duration, count float64) ReachCurve {
+	curve := ReachCurve{User: user}
+	add := func(day, count float64) {
+		curve.Day, curve.Sum = append(curve.Day, rounded(day, 100)), append(curve.Sum, rounded(count, 10))
+	}
+	for _, p := range c.points {
+		add(float64(p.day), float64(p.count))
+	}
+	add(until.Hours()/24, count)
+	return curve
 }

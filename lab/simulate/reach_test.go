@@ -346,7 +346,7 @@ func TestReachRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.most = 2
+	r.users.most = 2
 	at := generatedStart
 	for _, c := range []struct {
 		e    Entry

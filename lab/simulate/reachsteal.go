@@ -8,8 +8,8 @@ import (
 	"weir/throttle/reach"
 )
 
-// A Theft is an account that is made to write to new people, to see when it is found. What happens to it then is in no
-// other figure: the user goes on beside it as the log says, and the thief's mails come in between.
+// A Theft is an account that is made to write to new people, to see when it is found. It affects no other figure: the
+// user goes on as the log says, and the thief's mails come in between.
 type Theft struct {
 	// empty: one of those who have written for long enough and are not flagged, neither the busiest nor the most quiet
 	User    string
@@ -17,8 +17,8 @@ type Theft struct {
 	After   time.Duration // from the start of the log; 0: at its end
 }
 
-// theftTime is how long an account is watched after it was stolen: for the longest of the windows, a day at least. A
-// thief who is found by none of them in that time never is.
+// theftTime is how long a stolen account is watched: for the longest of the windows, a day at least. A thief not found
+// in that time is never found.
 func (r *ReachReplay) theftTime() time.Duration {
 	longest := reach.Day.Length()
 	for _, w := range r.columns[0].rules.Options().Windows {
@@ -57,7 +57,7 @@ func (r *ReachReplay) steal(until time.Time) error {
 
 func (t *theft) start(r *ReachReplay, begin time.Time) error {
 	t.found = slices.Repeat([]int{-1}, len(r.columns))
-	u := r.users[t.User]
+	u := r.users.byName[t.User]
 	if t.User == "" {
 		var err error
 		if u, err = r.victim(t, begin); err != nil {
@@ -90,10 +90,9 @@ func (t *theft) start(r *ReachReplay, begin time.Time) error {
 	return nil
 }
 
-// flaggedBefore is why it says nothing when an account is found.
 const flaggedBefore = "was flagged already"
 
-// standing returns a copy of how a user stands at a time under a column, and whether they are flagged.
+// standing returns a copy of a user's state at a time under a column, and whether they are flagged.
 func (r *ReachReplay) standing(u *reachUser, column int, at time.Time) (*reach.State, bool, error) {
 	s, err := cloned(u.state(column))
 	if err != nil {
@@ -105,7 +104,7 @@ func (r *ReachReplay) standing(u *reachUser, column int, at time.Time) (*reach.S
 	return s, flagged, nil
 }
 
-// isFlagged reports whether a user is flagged at a time under any threshold. Only those who ever were have states of
+// isFlagged reports whether a user is flagged at a time under any threshold. Only users who ever were have states of
 // their own.
 func (r *ReachReplay) isFlagged(u *reachUser, at time.Time) (bool, error) {
 	for i, own := range u.own {
@@ -119,14 +118,13 @@ func (r *ReachReplay) isFlagged(u *reachUser, at time.Time) (bool, error) {
 	return false, nil
 }
 
-// victim chooses whose account is stolen: of those who are no newcomers any more and not flagged under any threshold,
-// by the number of their recipients, so that several thefts are spread over them. Where there is nobody, the theft says
-// why.
+// victim chooses whose account is stolen: of those who are no newcomers and not flagged under any threshold, by the
+// number of their recipients, so that several thefts are spread over them. Where there is nobody, the theft says why.
 func (r *ReachReplay) victim(t *theft, begin time.Time) (*reachUser, error) {
 	learn := r.all.Options().Dynamic.Learn.Std() + r.theftTime()
 	var old []*reachUser
 	t.problem = "nobody had written for long enough by then"
-	for _, u := range r.order {
+	for _, u := range r.users.order {
 		s := u.state(0)
 		if s == nil || begin.Sub(s.Since()) <= learn || r.all.Exempt(u.name) {
 			continue

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 	"weir/throttle/outbreak"
 )
 
@@ -20,8 +21,8 @@ const (
 	MaxStates    = 1 << 24       // users who send a lot, times the values that are tried
 	MaxBackwards = 2 * time.Hour // mails of several servers come in any order, and clocks are put back in autumn
 	maxWorkers   = 64
-	// What is remembered of a user's mails until they are run, in words: a mail takes two, and one for each recipient.
-	// Most users of a log never send so many, and then nothing else is kept of them.
+	// What is kept of a user's mails until they are run, in words: two for a mail, and one for each recipient. Most
+	// users of a log never send so many, and then nothing else is kept of them.
 	maxPending = 256
 )
 
@@ -40,7 +41,58 @@ var (
 	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// ReplayOptions say what a log is held against.
+// A logSpan is the time of the entries so far.
+type logSpan struct{ from, to time.Time }
+
+// check returns why an entry cannot be the next.
+func (s *logSpan) check(e Entry, ended bool) error {
+	switch {
+	case ended:
+		return ErrEnded
+	case e.At.Before(earliest) || e.At.After(latest):
+		return fmt.Errorf("%w: %s", ErrTime, e.At.Format(time.RFC3339))
+	case len(e.To) > MaxMailRecipients:
+		return fmt.Errorf("%w: %d", ErrRecipients, len(e.To))
+	case s.to.Sub(e.At) > MaxBackwards:
+		return fmt.Errorf("%w: from %s to %s", ErrOrder, s.to.Format(time.RFC3339), e.At.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (s *logSpan) extend(at time.Time) {
+	if s.from.IsZero() || at.Before(s.from) {
+		s.from = at
+	}
+	if at.After(s.to) {
+		s.to = at
+	}
+}
+
+// users are those of a log, in order of their first mail.
+type users[U any] struct {
+	byName map[string]*U
+	order  []*U
+	most   int
+}
+
+func newUsers[U any]() users[U] { return users[U]{byName: map[string]*U{}, most: MaxLogUsers} }
+
+// find returns a user, who is made at their first mail.
+func (u *users[U]) find(name string, make func(name string) *U) (*U, error) {
+	if one := u.byName[name]; one != nil {
+		return one, nil
+	}
+	if len(u.order) >= u.most {
+		return nil, ErrUsers
+	}
+	name = strings.Clone(name) // not the whole line that it may be a part of
+	one := make(name)
+	u.byName[name] = one
+	u.order = append(u.order, one)
+	return one, nil
+}
+
+// ReplayOptions say what is tried on a log.
 type ReplayOptions struct {
 	Params  outbreak.Params                   // of everybody
 	Of      func(user string) outbreak.Params // of users who have their own; nil: nobody has
@@ -69,7 +121,7 @@ func (o ReplayOptions) Validate() error {
 	return m.Err()
 }
 
-// A Replay holds a mail log against the mail throttle: Add takes it entry by entry, in order, Study tells what would
+// A Replay runs a mail log through the mail throttle: Add takes it entry by entry, in order, Study tells what would
 // have happened. Each user's clock starts with their first mail, and a stopped user releases all that is held and goes
 // on. Every swept value has a state of its own for each user. It is not safe for concurrent use; inside, users are
 // spread over several processors, and the result is the same for any number of them.
@@ -81,18 +133,17 @@ type Replay struct {
 	grid    []int             // … of what the advice chooses from
 
 	seed    maphash.Seed
-	users   map[string]*replayUser
-	order   []*replayUser
+	users   users[replayUser]
 	states  int
-	most    struct{ users, states int }
+	most    int // states
 	spare   chan []uint64
 	workers []*replayWorker
 	running sync.WaitGroup
 	people  addressed // of a mail
 	counted []uint64
 
+	logSpan
 	mails, recipients int
-	from, to          time.Time
 	ended             bool
 	study             *Study
 }
@@ -119,10 +170,9 @@ func NewReplay(o ReplayOptions) (*Replay, error) {
 	}
 	o.Workers = cmp.Or(o.Workers, min(runtime.GOMAXPROCS(0), maxWorkers))
 	r := &Replay{
-		o: o, general: filled(o.Params), seed: maphash.MakeSeed(), users: map[string]*replayUser{},
+		o: o, general: filled(o.Params), seed: maphash.MakeSeed(), users: newUsers[replayUser](), most: MaxStates,
 		spare: make(chan []uint64, 4*o.Workers),
 	}
-	r.most.users, r.most.states = MaxLogUsers, MaxStates
 	r.column(r.general)
 	for _, s := range o.Sweeps {
 		var at []int
@@ -145,7 +195,7 @@ func NewReplay(o ReplayOptions) (*Replay, error) {
 	return r, nil
 }
 
-// column returns the one that has the parameters. What is tried twice is run once.
+// column returns the column with the parameters. Equal parameters are run once.
 func (r *Replay) column(p outbreak.Params) int {
 	at := slices.Index(r.columns, p)
 	if at < 0 {
@@ -157,17 +207,10 @@ func (r *Replay) column(p outbreak.Params) int {
 
 // Add takes the next mail of the log.
 func (r *Replay) Add(e Entry) error {
-	switch {
-	case r.ended:
-		return ErrEnded
-	case e.At.Before(earliest) || e.At.After(latest):
-		return fmt.Errorf("%w: %s", ErrTime, e.At.Format(time.RFC3339))
-	case len(e.To) > MaxMailRecipients:
-		return fmt.Errorf("%w: %d", ErrRecipients, len(e.To))
-	case r.to.Sub(e.At) > MaxBackwards:
-		return fmt.Errorf("%w: from %s to %s", ErrOrder, r.to.Format(time.RFC3339), e.At.Format(time.RFC3339))
+	if err := r.check(e, r.ended); err != nil {
+		return err
 	}
-	u, err := r.user(e.User)
+	u, err := r.users.find(e.User, r.newUser)
 	if err != nil {
 		return err
 	}
@@ -176,12 +219,7 @@ func (r *Replay) Add(e Entry) error {
 			return err
 		}
 	}
-	if r.from.IsZero() || e.At.Before(r.from) {
-		r.from = e.At
-	}
-	if e.At.After(r.to) {
-		r.to = e.At
-	}
+	r.extend(e.At)
 	people, counted := r.addressees(e.To)
 	r.mails++
 	r.recipients += people
@@ -194,8 +232,8 @@ func (r *Replay) Add(e Entry) error {
 	return nil
 }
 
-// addressees returns how many people a mail is to, and the keys of those who are counted. As at a gate somebody who is
-// named twice, in any case, is one.
+// addressees returns how many people a mail is to, and the keys of those who are counted. As at a gate, an address that
+// is named twice, in any case, counts once.
 func (r *Replay) addressees(to []string) (people int, counted []uint64) {
 	r.people.begin(len(to))
 	r.counted = r.counted[:0]
@@ -205,7 +243,7 @@ func (r *Replay) addressees(to []string) (people int, counted []uint64) {
 		if !r.people.add(key) {
 			continue
 		}
-		// Where an address may be the way to somebody else, it is free only if it is listed just so.
+		// An address that may lead to another one is free only if it is listed exactly so.
 		if r.o.Counted == nil || r.o.Counted(address) || outbreak.Routed(written) && r.o.Counted(written) {
 			r.counted = append(r.counted, key)
 		}
@@ -213,29 +251,20 @@ func (r *Replay) addressees(to []string) (people int, counted []uint64) {
 	return len(r.people.keys), r.counted
 }
 
-func (r *Replay) user(name string) (*replayUser, error) {
-	if u := r.users[name]; u != nil {
-		return u, nil
-	}
-	if len(r.order) >= r.most.users {
-		return nil, ErrUsers
-	}
-	u := &replayUser{name: strings.Clone(name)} // not the whole line that it may be a part of
+func (r *Replay) newUser(name string) *replayUser {
+	u := &replayUser{name: name, number: len(r.users.order)}
 	if r.o.Of != nil {
-		if own := filled(r.o.Of(u.name)); own != r.general {
+		if own := filled(r.o.Of(name)); own != r.general {
 			u.own = &own
 		}
 	}
-	u.number = len(r.order)
-	r.users[u.name] = u
-	r.order = append(r.order, u)
-	return u, nil
+	return u
 }
 
-// hand gives the mails of a user to their worker, to be run. There will be more of them.
+// hand gives the mails of a user to their worker. More will follow.
 func (r *Replay) hand(u *replayUser) error {
 	if !u.busy {
-		if r.states+len(r.columns) > r.most.states {
+		if r.states+len(r.columns) > r.most {
 			return ErrStates
 		}
 		r.states += len(r.columns)
@@ -267,12 +296,12 @@ func (r *Replay) end() {
 	r.running.Wait()
 }
 
-// Study runs what is left, and tells what was found. What still waits at the end of the log leaves by the clock.
+// Study runs what is left, and returns the result. What still waits at the end of the log leaves by the clock.
 func (r *Replay) Study() *Study {
 	if r.ended {
 		return r.study
 	}
-	for _, u := range r.order {
+	for _, u := range r.users.order {
 		if len(u.pending) == 0 && !u.busy {
 			continue
 		}
@@ -282,4 +311,54 @@ func (r *Replay) Study() *Study {
 	r.end()
 	r.study = r.found()
 	return r.study
+}
+
+// An addressed is the recipients of one mail, by key, each once.
+type addressed struct {
+	keys  []uint64
+	seen  map[uint64]struct{} // nil: they are few, and looked through
+	spare map[uint64]struct{} // seen, of the latest mail to many
+}
+
+// Up to fewRecipients the keys are searched one by one: most mails have one recipient, and emptying a large map takes
+// long.
+const fewRecipients = 32
+
+func (a *addressed) begin(named int) {
+	a.keys, a.seen = a.keys[:0], nil
+	if named <= fewRecipients {
+		return
+	}
+	if a.spare == nil {
+		a.spare = map[uint64]struct{}{}
+	}
+	clear(a.spare)
+	a.seen = a.spare
+}
+
+// add reports whether a recipient is new among them.
+func (a *addressed) add(key uint64) bool {
+	if a.seen == nil {
+		if slices.Contains(a.keys, key) {
+			return false
+		}
+	} else {
+		if _, twice := a.seen[key]; twice {
+			return false
+		}
+		a.seen[key] = struct{}{}
+	}
+	a.keys = append(a.keys, key)
+	return true
+}
+
+// normal is the form of an address by which a gate counts it: in lower case, and without a name or quotes, which few
+// logs have.
+func normal(address string) string {
+	if strings.ContainsAny(address, "\"<(:\\ \t") {
+		if r, err := identify.Recipient(address); err == nil {
+			return r
+		}
+	}
+	return strings.ToLower(address)
 }

@@ -380,7 +380,7 @@ func TestReplayBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	r.most.users, r.most.states = 3, 2
+	r.users.most, r.most = 3, 2
 	want := 0
 	add := func(e Entry, want error) {
 		t.Helper()

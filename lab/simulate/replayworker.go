@@ -51,9 +51,8 @@ const (
 	wasStopped
 )
 
-// job runs mails of a user, one column after the other: then a state is unpacked once for many mails. States are kept
-// as bytes, because there are as many for each user as values are tried; those of a user who has sent little so far do
-// not exist yet.
+// job runs mails of a user, one column after the other, so that a state is unpacked once for many mails. States are
+// kept as bytes: there are as many for each user as values are tried. Users who have sent little have none yet.
 func (w *replayWorker) job(j replayJob) {
 	u, kept := j.u, j.u.packed
 	if len(j.words) == 0 && len(kept) == 0 {
@@ -83,18 +82,14 @@ func (w *replayWorker) job(j replayJob) {
 	}
 }
 
-// ownColumn returns what holds for a user with parameters of their own where others are tried for everybody: these
-// stay.
+// ownColumn returns the parameters of a user who has some of their own, where others are tried for everybody: their own
+// ones stay.
 func ownColumn(general, tried, own outbreak.Params) outbreak.Params {
-	choose := func(general, tried int, own *int) {
-		if *own == general {
-			*own = tried
+	for _, s := range sweepables {
+		if s.count != nil && *s.count(&own) == *s.count(&general) {
+			*s.count(&own) = *s.count(&tried)
 		}
 	}
-	choose(general.WorkingSet, tried.WorkingSet, &own.WorkingSet)
-	choose(general.MaxSlack, tried.MaxSlack, &own.MaxSlack)
-	choose(general.MaxMSlack, tried.MaxMSlack, &own.MaxMSlack)
-	choose(general.Stop, tried.Stop, &own.Stop)
 	if own.Every == general.Every {
 		own.Every = tried.Every
 	}
@@ -131,7 +126,7 @@ func (c *columnRun) unpack(b []byte) []byte {
 // pack appends the state to b.
 func (c *columnRun) pack(b []byte) []byte {
 	b = append(b, c.flags)
-	// The length goes before what it is the length of, and is known only then: there is room for the longest.
+	// The length goes before the state, and is known only after it: there is room for the longest.
 	start := len(b) + binary.MaxVarintLen32
 	b = append(b, make([]byte, binary.MaxVarintLen32)...)
 	b, _ = c.s.AppendBinary(b)
@@ -140,7 +135,7 @@ func (c *columnRun) pack(b []byte) []byte {
 	return append(b, state...)
 }
 
-// mails runs some. A mail has its time for a number: so the queue itself knows since when everybody waits.
+// mails runs mails. The number of a mail is its time, so that the queue itself knows how long each recipient waits.
 func (c *columnRun) mails(words []uint64) {
 	for len(words) > 0 {
 		at, n := int64(words[0]), words[1]
@@ -216,24 +211,23 @@ func (c *columnRun) tick(now time.Time) {
 		}
 	}
 	if !one {
-		c.s.Tick(&c.p, now, nil) // one clock may earn credit while somebody waits for the other
+		c.s.Tick(&c.p, now, nil) // one clock may earn credit while recipients wait for the other
 	}
 }
 
-// rest lets everybody leave who still waits.
+// rest lets all recipients leave that still wait.
 func (c *columnRun) rest() {
 	if len(c.s.Waiting()) > 0 {
 		c.tick(latest.AddDate(50, 0, 0))
 	}
 }
 
-// left counts somebody who leaves the queue by the clock.
+// left counts a recipient that leaves the queue by the clock.
 func (c *columnRun) left(waited time.Duration, at int64) {
-	c.t.left(waited)
+	ms := waited.Milliseconds()
+	c.t.leaves(ms)
 	c.t.line.add(at, -1, 0)
 	if c.u != nil {
-		c.u.leftCount++
-		c.u.leftSum += waited.Milliseconds()
-		c.u.longest = max(c.u.longest, waited.Milliseconds())
+		c.u.left.add(delaySum{1, ms, ms})
 	}
 }

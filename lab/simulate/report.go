@@ -28,11 +28,11 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 
 type tile struct{ Value, Name, Note string }
 
-// shownUsers is how many of the users who would notice most stand in the open; the others are a click away.
+// shownUsers is how many of the worst users are shown at once; the others are a click away.
 const shownUsers = 10
 
-// WriteReport writes the study as one page of HTML that needs nothing else: no network, no scripts, no fonts. It is for
-// people; what programs want is in the JSON of the study.
+// WriteReport writes the study as one page of HTML that needs nothing else: no network, no scripts, no fonts. Programs
+// use the JSON of the study instead.
 func (s *Study) WriteReport(w io.Writer) error {
 	page := struct {
 		*Study
@@ -147,7 +147,7 @@ func perMonth(v float64, i Interval) string {
 // A comparison is what was used beside what is advised.
 type comparison struct{ Name, Used, Advised string }
 
-// changes holds the advice against what was used.
+// changes compares the advice with what was used.
 func (s *Study) changes() []comparison {
 	if s.Advice == nil {
 		return nil
@@ -182,7 +182,7 @@ func (a *Advice) EachTo(virus int) int {
 	return 1
 }
 
-// nobody is what stands where a figure is no number.
+// nobody stands in place of a figure that is no number.
 const nobody = "–"
 
 func count(n int) string { return tabular.Grouped(int64(n)) }
@@ -272,7 +272,7 @@ func inMonths(n float64) string {
 	return "1 month"
 }
 
-// short cuts a name that would not fit beside a picture. The table of the picture has it all.
+// short cuts a name that is too long for a picture. The table has it in full.
 func short(name string) string {
 	const most = 16
 	if runes := []rune(name); len(runes) > most {

@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"weir/internal/plot"
 
 	"weir"
+	"weir/internal/plot"
 )
 
-// A knob is a parameter that may be swept, as the report speaks of it.
+// A knob is a swept parameter, as the report shows it.
 type knob struct {
 	title string // of the axis
 	log   bool
@@ -28,7 +28,7 @@ var knobs = map[string]knob{
 	"rate":        {"rate (recipients a minute)", true, perMinute},
 }
 
-// perMinute is the rate of parameters, or no number where nobody said.
+// perMinute is the rate of parameters, or no number where it is not known.
 func perMinute(p ParamsInfo) float64 {
 	every, err := weir.ParseDuration(p.Period)
 	if err != nil || every <= 0 {
@@ -37,7 +37,7 @@ func perMinute(p ParamsInfo) float64 {
 	return time.Minute.Seconds() / every.Std().Seconds()
 }
 
-// A measure is what a sweep is looked at for.
+// A measure is a figure of a sweep that the report draws.
 type measure struct {
 	id, title, unit string
 	of              func(Figures) float64
@@ -69,7 +69,7 @@ var (
 	}
 )
 
-// figures draws the pictures of the mail throttle: the source's figures 5 to 8 and 13, of the log's own traffic.
+// figures draws the plots of the mail throttle: the source's figures 5 to 8 and 13, of the log's own traffic.
 func (s *Study) figures() []*plot.Plot {
 	find := func(parameter string) Sweep {
 		for _, w := range s.Sweeps {
@@ -95,7 +95,7 @@ func (s *Study) figures() []*plot.Plot {
 	return append(append(plots, s.delays()), s.queue()...)
 }
 
-// meanDelay is measured in whatever unit keeps its numbers short.
+// meanDelay has the unit that keeps its numbers short.
 func meanDelay(w Sweep) measure {
 	most := 0.0
 	for _, p := range w.Points {
@@ -117,7 +117,6 @@ func meanDelay(w Sweep) measure {
 		delayHead, delayRow}
 }
 
-// sweep draws what a parameter does.
 func (s *Study) sweep(w Sweep, m measure, by string) *plot.Plot {
 	k, known := knobs[w.Parameter]
 	if !known {
@@ -168,7 +167,7 @@ func (s *Study) marks(w Sweep, k knob) []plot.Mark {
 	return marks
 }
 
-// saysSweep tells a sweep in a sentence: both ends, and what was used.
+// saysSweep describes a sweep in a sentence: both ends, and what was used.
 func saysSweep(p *plot.Plot, m measure) string {
 	if p.Empty() {
 		return ""
@@ -190,7 +189,7 @@ func saysSweep(p *plot.Plot, m measure) string {
 	return strings.ToUpper(unit[:1]) + unit[1:] + ": " + says + "."
 }
 
-// delays draws how long those had to wait who left by the clock: the empirical distribution.
+// delays draws the distribution of delays of recipients who left by the clock.
 func (s *Study) delays() *plot.Plot {
 	p := &plot.Plot{
 		ID: "delays", Title: "How long they wait",
@@ -240,7 +239,7 @@ func (s *Study) delays() *plot.Plot {
 	return p.Draw()
 }
 
-// timeTicks divides a logarithmic axis of seconds where people divide time.
+// timeTicks divides a logarithmic axis of seconds at round times.
 func timeTicks(a plot.Axis) []plot.Tick {
 	all := []plot.Tick{}
 	for _, v := range []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400} {
@@ -257,8 +256,8 @@ func timeTicks(a plot.Axis) []plot.Tick {
 	return all
 }
 
-// mostWithin returns a delay that most of those delayed stayed below, and how many of them did; 0 where nobody can
-// tell.
+// mostWithin returns a delay that most of those delayed stayed below, and how many of them did; 0 where that is not
+// known.
 func (s *Study) mostWithin() (bound, within float64) {
 	for _, bound := range []float64{60, 120, 300, 600, 1200, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 24 * 3600} {
 		for _, d := range s.Delays {
@@ -279,8 +278,8 @@ const (
 	partLong = 24 * 60 / dayParts
 )
 
-// queue draws how many wait over the day: the most on any day, and the mean, which is so much less that it has a
-// picture of its own.
+// queue draws how many wait over the day: the most on any day, and the mean, which is so much less that it has a plot
+// of its own.
 func (s *Study) queue() []*plot.Plot {
 	var sum, n, most [dayParts]float64
 	for _, q := range s.Queue {
@@ -336,3 +335,106 @@ func (s *Study) queue() []*plot.Plot {
 
 // halfHour is when a part of the day begins.
 func halfHour(part int) string { return fmt.Sprintf("%d:%02d", part*partLong/60, part*partLong%60) }
+
+// mostCurves is how many users the growth plot shows, each with a sign of its own.
+const mostCurves = 5
+
+// figures draws how many different people users write to.
+func (r *ReachStudy) figures() []*plot.Plot {
+	return []*plot.Plot{r.perUser(), r.growth()}
+}
+
+func (r *ReachStudy) perUser() *plot.Plot {
+	p := &plot.Plot{
+		ID: "reach", Title: "Different recipients per user",
+		X: plot.Axis{Title: "users, the one with the most first (rank)", Whole: true},
+		Y: plot.Axis{Title: "different recipients", Whole: true},
+		Data: plot.Table{Head: []string{"user", "mails", "different people", "new in an hour", "in a day", "flags",
+			"held"}},
+	}
+	calm, flagged := plot.Series{Name: "never flagged", Bars: true}, plot.Series{Name: "flagged", Bars: true}
+	users := slices.SortedStableFunc(slices.Values(r.Users),
+		func(a, b ReachUser) int { return cmp.Compare(b.Recipients, a.Recipients) })
+	for i, u := range users {
+		q := plot.Point{X: float64(i + 1), Y: u.Recipients, Text: short(u.User) + ": " + whole(u.Recipients)}
+		if u.Flags > 0 {
+			flagged.Points = append(flagged.Points, q)
+		} else {
+			calm.Points = append(calm.Points, q)
+		}
+		p.Data.Rows = append(p.Data.Rows,
+			[]string{u.User, count(u.Mails), whole(u.Recipients), whole(u.MostHour), whole(u.MostDay), count(u.Flags),
+				count(u.Held)})
+	}
+	p.Series = []plot.Series{calm, flagged}
+	if len(users) > 0 {
+		p.X.Lo, p.X.Hi = 0.5, float64(len(users))+0.5
+		p.X.Ticks = rankTicks(len(users))
+		p.Says = fmt.Sprintf("Of the %s shown, %s wrote to the most different people, %s; half of them wrote to %s "+
+			"or fewer.",
+			plural(len(users), "user"), short(users[0].User), whole(users[0].Recipients),
+			whole(users[len(users)/2].Recipients))
+	}
+	return p.Draw()
+}
+
+// rankTicks divides an axis of ranks, which begins with 1.
+func rankTicks(n int) []plot.Tick {
+	all := []plot.Tick{{Value: 1, Text: "1"}}
+	by := plot.Axis{Hi: float64(n), Whole: true}.Step(6)
+	for v := by; v <= float64(n); v += by {
+		if v > 1 {
+			all = append(all, plot.Tick{Value: v, Text: plot.TickText(v, by)})
+		}
+	}
+	return all
+}
+
+func (r *ReachStudy) growth() *plot.Plot {
+	p := &plot.Plot{
+		ID: "growth", Title: "How reach grows",
+		X: plot.Axis{Title: "days from the start of the log"}, Y: plot.Axis{Title: "different recipients", Whole: true},
+	}
+	curves := r.Growth[:min(len(r.Growth), mostCurves)]
+	last, rises := 0.0, ""
+	for i, c := range curves {
+		line := plot.Series{Name: short(c.User)}
+		for j := range min(len(c.Day), len(c.Sum)) {
+			text := fmt.Sprintf("%s, day %s: %s", short(c.User), decimal(c.Day[j]), whole(c.Sum[j]))
+			line.Points = append(line.Points, plot.Point{X: c.Day[j], Y: c.Sum[j], Text: text})
+			if plot.Finite(c.Day[j]) {
+				last = max(last, c.Day[j])
+			}
+		}
+		p.Series = append(p.Series, line)
+		if n := len(c.Sum); n > 0 && i < 2 {
+			rises += fmt.Sprintf(" %s reaches %s.", short(c.User), whole(c.Sum[n-1]))
+		}
+	}
+	p.Says = "The curve of a person flattens, that of a stolen account suddenly rises." + rises
+	if p.Draw(); p.Empty() {
+		return p
+	}
+	const parts = 4
+	p.Data.Head = []string{"user"}
+	for i := range parts + 1 {
+		p.Data.Head = append(p.Data.Head, "day "+decimal(math.Round(last*float64(i)/parts*10)/10))
+	}
+	for _, c := range curves {
+		row := []string{c.User}
+		for i := range parts + 1 {
+			row = append(row, whole(c.until(last*float64(i)/parts)))
+		}
+		p.Data.Rows = append(p.Data.Rows, row)
+	}
+	return p
+}
+
+func (c ReachCurve) until(day float64) (sum float64) {
+	for i := range min(len(c.Day), len(c.Sum)) {
+		if c.Day[i] <= day*(1+1e-9) && plot.Finite(c.Sum[i]) {
+			sum = c.Sum[i]
+		}
+	}
+	return sum
+}

@@ -13,7 +13,7 @@ type Entry struct {
 	To   []string
 }
 
-// A Study is what a mail log was found to be under a throttle.
+// A Study is the result of a mail log under a throttle.
 type Study struct {
 	Figures
 	Log    LogInfo      `json:"log"`
@@ -121,7 +121,7 @@ type DelayPoint struct {
 	Share   float64 `json:"share"` // waited no longer
 }
 
-// InSample says what figures are worth that were found on the log that they are chosen by.
+// InSample says what figures are worth that were chosen on the same log.
 const InSample = "In-sample: the values were tried on the same log, which they fit better than the next one. Run " +
 	"what you choose in shadow first."
 

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ const (
 	MaxSweepValues = 64
 )
 
-// A SweepSpec is one parameter of the mail throttle, and the values that a log is to be held against, all in one pass.
+// A SweepSpec is one parameter of the mail throttle, and the values of it that are tried on a log, all in one pass.
 type SweepSpec struct {
 	Parameter string
 	Values    []SweepValue
@@ -32,10 +33,10 @@ type SweepValue struct {
 
 // A sweepable is a parameter that can be swept.
 type sweepable struct {
-	name        string
-	least, most int
-	rate        bool
-	count       func(p *outbreak.Params) *int
+	name  string
+	most  int
+	rate  bool
+	count func(p *outbreak.Params) *int
 }
 
 var sweepables = []sweepable{
@@ -47,13 +48,12 @@ var sweepables = []sweepable{
 	{name: "stop", most: outbreak.MaxStop, count: func(p *outbreak.Params) *int { return &p.Stop }},
 }
 
-func sweepableOf(name string) (sweepable, bool) {
-	for _, s := range sweepables {
-		if s.name == name {
-			return s, true
-		}
+func sweepableOf(name string) (s sweepable, found bool) {
+	i := slices.IndexFunc(sweepables, func(s sweepable) bool { return s.name == name })
+	if i >= 0 {
+		s = sweepables[i]
 	}
-	return sweepable{}, false
+	return s, i >= 0
 }
 
 // SweepParameters are the names of those that can be swept.
@@ -154,7 +154,7 @@ func (s SweepSpec) Validate() error {
 	return m.Err()
 }
 
-// check wants a value to be one that a configuration may have.
+// check requires a value that a configuration may have.
 func (s sweepable) check(v SweepValue) error {
 	switch {
 	case s.rate && v.Every < outbreak.MinPeriod:
@@ -162,9 +162,9 @@ func (s sweepable) check(v SweepValue) error {
 	case s.rate && v.Every > outbreak.MaxPeriod:
 		return &weir.FieldError{Msg: fmt.Sprintf("%s is too slow", v.Text),
 			Hint: fmt.Sprintf("1/%s is the least", weir.Duration(outbreak.MaxPeriod))}
-	case !s.rate && (v.Count < s.least || v.Count > s.most):
+	case !s.rate && (v.Count < 0 || v.Count > s.most):
 		return &weir.FieldError{Msg: fmt.Sprintf("%d is out of bounds", v.Count),
-			Hint: fmt.Sprintf("between %d and %d", s.least, s.most)}
+			Hint: fmt.Sprintf("between 0 and %d", s.most)}
 	}
 	return nil
 }
@@ -275,5 +275,5 @@ func DefaultSweeps() (all []SweepSpec) {
 	return all
 }
 
-// rounded returns a number with so many parts of one, so that it is written in a few digits.
+// rounded rounds a number to parts of one, so that it has few digits.
 func rounded(v, parts float64) float64 { return math.Round(v*parts) / parts }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -13,7 +14,7 @@ import (
 const (
 	MaxVirusRate       = 60_000 // mails a minute
 	MaxVirusRecipients = outbreak.MaxRecipients
-	virusDay           = 24 * time.Hour // whoever is not stopped by then never is
+	virusDay           = 24 * time.Hour // a virus that is not stopped by then never is
 	virusMails         = 100_000        // … or after so many, for one that is fast
 	virusRecipients    = 1_000_000      // … or recipients, for one that writes to many
 	virusEffort        = 200_000        // recipients in all, over all phases of the clock
@@ -33,12 +34,8 @@ type VirusOptions struct {
 
 // WithDefaults returns the options with everything filled in that was left out.
 func (o VirusOptions) WithDefaults() VirusOptions {
-	if o.Rate == 0 {
-		o.Rate = DefaultVirusRate
-	}
-	if o.Recipients == 0 {
-		o.Recipients = 1
-	}
+	o.Rate = cmp.Or(o.Rate, DefaultVirusRate)
+	o.Recipients = cmp.Or(o.Recipients, 1)
 	return o
 }
 
@@ -62,9 +59,9 @@ type VirusRange struct {
 	Best  VirusPoint `json:"best"`
 }
 
-// Virus lets a virus send the mail of a user who has been quiet, beginning in every phase of their clock, and both with
-// all their credit and with the credit just spent by a mail of their own. It stops looking after a day, 100,000 mails
-// or a million recipients.
+// Virus lets a virus send mail as a user who has been quiet, beginning in every phase of their clock, both with full
+// credit and with the credit just spent by a mail of their own. It stops after a day, 100,000 mails or a million
+// recipients.
 func Virus(p outbreak.Params, o VirusOptions) (VirusRange, error) {
 	if err := o.Validate(); err != nil {
 		return VirusRange{}, err
@@ -72,7 +69,7 @@ func Virus(p outbreak.Params, o VirusOptions) (VirusRange, error) {
 	return tryVirus(p, o, virusPhases), nil
 }
 
-// tryVirus does so in at most so many phases.
+// tryVirus is Virus with at most so many phases.
 func tryVirus(p outbreak.Params, o VirusOptions, phases int) (all VirusRange) {
 	v := newOutbreaker(p, o.WithDefaults())
 	phases = max(1, min(phases, int(v.p.Every/(50*time.Millisecond))))
@@ -85,7 +82,7 @@ func tryVirus(p outbreak.Params, o VirusOptions, phases int) (all VirusRange) {
 		all.add(v.outbreak(step*time.Duration(i), false))
 		all.add(v.outbreak(step*time.Duration(i), true))
 	}
-	// Of a slow clock no phase may have been near enough to the tick for somebody to leave by it.
+	// With a slow clock, no phase may have been near enough to the tick for a recipient to leave by it.
 	if last := time.Duration(first.StoppedAfter*float64(time.Second)) + v.gap; first.StoppedAfter >= 0 && last < every {
 		for i := range min(phases, 100) {
 			all.add(v.outbreak(every-last*time.Duration(i+1)/100, false))
@@ -94,7 +91,7 @@ func tryVirus(p outbreak.Params, o VirusOptions, phases int) (all VirusRange) {
 	return all
 }
 
-// add takes one more outbreak in. Those who were never stopped (-1) come last.
+// add adds an outbreak. Those that were never stopped (-1) come last.
 func (r *VirusRange) add(one VirusPoint) {
 	if after := one.StoppedAfter; stopsLater(after, r.Worst.StoppedAfter) {
 		r.Worst.StoppedAfter = after
@@ -112,7 +109,6 @@ func (r *VirusRange) add(one VirusPoint) {
 
 func stopsLater(a, b float64) bool { return b >= 0 && (a < 0 || a > b) }
 
-// An outbreaker lets a virus break out again and again.
 type outbreaker struct {
 	p     outbreak.Params
 	o     VirusOptions
@@ -137,8 +133,7 @@ func newOutbreaker(p outbreak.Params, o VirusOptions) *outbreaker {
 		o.Recipients = min(o.Recipients, p.Recipients) // others are refused, and the gate sees to it
 	}
 	v := &outbreaker{p: p, o: o, gap: time.Duration(float64(time.Minute) / o.Rate)}
-	// All that the user knows, at once: that takes more credit than there is, and is forgotten as soon as their own
-	// parameters hold.
+	// The user writes to all they know at once, with a credit that is forgotten as soon as their own parameters apply.
 	generous := p
 	generous.MaxSlack = outbreak.MaxCredit
 	start := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -147,8 +142,7 @@ func newOutbreaker(p outbreak.Params, o VirusOptions) *outbreaker {
 		v.known = append(v.known, uint64(n)+1)
 		s.Submit(&generous, start, 1, v.known[n:], nil, nil)
 	}
-	// Long enough for all credit to come back, and a whole number of periods, so that the phase is what it is said to
-	// be.
+	// Long enough for all credit to come back, and a whole number of periods, so that the phase is exact.
 	const most = 50 * 365 * 24 * time.Hour
 	credit := time.Duration(min(max(p.MaxSlack, p.MaxMSlack, 0), outbreak.MaxCredit) + 2)
 	quiet := most
@@ -214,7 +208,6 @@ func (v *outbreaker) outbreak(phase time.Duration, spent bool) VirusPoint {
 	return one
 }
 
-// pass counts somebody that a mail of the virus reaches.
 func (one *VirusPoint) pass(key uint64) {
 	if key >= firstOwn {
 		return
@@ -241,7 +234,7 @@ func (v *outbreaker) spend(s *outbreak.State, now time.Time) {
 	s.Submit(&v.p, now, 1, v.keys, nil, nil)
 }
 
-// filled returns parameters with the periods filled in that were left out.
+// filled returns parameters with missing periods filled in.
 func filled(p outbreak.Params) outbreak.Params {
 	if p.Every <= 0 {
 		p.Every = time.Minute
@@ -260,7 +253,7 @@ func DocumentParams() outbreak.Params {
 	}
 }
 
-// A VirusRow is a virus of the document's table: what became of it there, of the reference model, and of ours.
+// A VirusRow is a virus of the document's table: its result there, in the reference model, and with weir.
 type VirusRow struct {
 	Rate             float64    `json:"rate"` // mails a minute
 	What             string     `json:"what"`
@@ -276,26 +269,19 @@ type VirusRow struct {
 
 // VirusTable is the document's table, with the document's parameters and with p.
 func VirusTable(p outbreak.Params) []VirusRow {
-	var rows []VirusRow
-	for _, row := range []struct {
-		rate    float64
-		what    string
-		passed  int
-		stopped float64
-		passes  [2]int
-		stops   [2]float64
-	}{
-		{455, "Yaha.E", 0, 3, [2]int{1, 2}, [2]float64{2.8, 2.9}},
-		{109, "Lovgate.A", 3, 12, [2]int{1, 2}, [2]float64{11.6, 12.1}},
-		{60, "test", 2, 24, [2]int{1, 2}, [2]float64{21, 22}},
-		{10, "test", 6, 153, [2]int{3, 4}, [2]float64{138, 144}},
-		{5, "test", 6, 301, [2]int{6, 7}, [2]float64{312, 324}},
-		{2, "test", 21, 1204, [2]int{21, 22}, [2]float64{1230, 1260}},
-	} {
-		rows = append(rows, VirusRow{
-			Rate: row.rate, What: row.what, DocumentPassed: row.passed, DocumentStopped: row.stopped,
-			ReferencePassed: row.passes, ReferenceStopped: row.stops,
-		})
+	rows := []VirusRow{
+		{Rate: 455, What: "Yaha.E", DocumentPassed: 0, DocumentStopped: 3, ReferencePassed: [2]int{1, 2},
+			ReferenceStopped: [2]float64{2.8, 2.9}},
+		{Rate: 109, What: "Lovgate.A", DocumentPassed: 3, DocumentStopped: 12, ReferencePassed: [2]int{1, 2},
+			ReferenceStopped: [2]float64{11.6, 12.1}},
+		{Rate: 60, What: "test", DocumentPassed: 2, DocumentStopped: 24, ReferencePassed: [2]int{1, 2},
+			ReferenceStopped: [2]float64{21, 22}},
+		{Rate: 10, What: "test", DocumentPassed: 6, DocumentStopped: 153, ReferencePassed: [2]int{3, 4},
+			ReferenceStopped: [2]float64{138, 144}},
+		{Rate: 5, What: "test", DocumentPassed: 6, DocumentStopped: 301, ReferencePassed: [2]int{6, 7},
+			ReferenceStopped: [2]float64{312, 324}},
+		{Rate: 2, What: "test", DocumentPassed: 21, DocumentStopped: 1204, ReferencePassed: [2]int{21, 22},
+			ReferenceStopped: [2]float64{1230, 1260}},
 	}
 	for i := range rows {
 		row := &rows[i]
