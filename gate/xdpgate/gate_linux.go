@@ -362,7 +362,9 @@ func (g *Gate) tend() {
 	k, now := g.kernel, g.clock()
 	_ = g.look(k) // which logs it
 	k.tend(now)
-	k.watch(g.tell)
+	if what := k.care.Look(k.plan.opts.Bloom.Collateral); what != "" {
+		g.tell(k.care.Notice(what, k.plan.opts.Bloom.Collateral, k.plan.shapes.Bytes()))
+	}
 	k.rotate(now)
 	if err := errors.Join(k.allow.expire(now), k.ban.expire(now)); err != nil {
 		g.env.Log.Error("expired networks stay on the lists; the kernel takes them for absent", "interface",
@@ -437,11 +439,8 @@ func (g *Gate) Counters() (c Counters, err error) {
 // Stats returns the state of the tables as the last sweep found it.
 func (g *Gate) Stats() (s Stats, err error) {
 	err = g.with(func(k *kernel) error {
-		e := k.care.estimate
-		s = Stats{Bytes: k.bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral),
-			Attackers: int64(e.attackers),
-			Rotations: k.memory.state.Rotations, Bans: len(k.ban.entries), Allows: len(k.allow.entries),
-			Attach: k.attach}
+		s = Stats{Stats: k.care.Stats(k.plan.shapes.Bytes(), k.memory.state.Rotations), Bans: len(k.ban.entries),
+			Allows: len(k.allow.entries), Attach: k.attach}
 		if g.look(k) != nil {
 			s.Attach = ""
 		}
@@ -513,18 +512,14 @@ func (g *Gate) Disallow(p netip.Prefix) error {
 }
 
 // Bans returns the ban list, in the order of addresses.
-func (g *Gate) Bans() (all []Entry, err error) {
-	err = g.with(func(k *kernel) error {
-		all = k.ban.all(g.clock(), g.env.Clock.Now())
-		return nil
-	})
-	return all, err
-}
+func (g *Gate) Bans() ([]Entry, error) { return g.entries(func(k *kernel) *list { return k.ban }) }
 
 // Allowed returns the allow list, in the order of addresses.
-func (g *Gate) Allowed() (all []Entry, err error) {
+func (g *Gate) Allowed() ([]Entry, error) { return g.entries(func(k *kernel) *list { return k.allow }) }
+
+func (g *Gate) entries(of func(*kernel) *list) (all []Entry, err error) {
 	err = g.with(func(k *kernel) error {
-		all = k.allow.all(g.clock(), g.env.Clock.Now())
+		all = of(k).all(g.clock(), g.env.Clock.Now())
 		return nil
 	})
 	return all, err

@@ -106,7 +106,7 @@ func (p pins) removeDead() (bool, error) {
 	if l != nil {
 		defer l.Close()
 		// The kernel answers with 0 once the interface is gone. It knows the interfaces of all namespaces.
-		if index, err := ifindexOf(l); err != nil || index != 0 {
+		if index, _, err := linkOf(l); err != nil || index != 0 {
 			return false, err
 		}
 	}

@@ -50,7 +50,7 @@ func checkSystem() error {
 // A plan is all that loading the program needs to know.
 type plan struct {
 	opts     Options // complete
-	shapes   []bloom.Shape
+	shapes   bloom.Shapes
 	settings objectSettings
 	ports    [65536 / 64]uint64
 	ranges   []bloom.Range
@@ -73,7 +73,7 @@ func newPlan(o Options) (*plan, error) {
 }
 
 // planFor makes a plan for figures that somebody else has checked. The options are complete.
-func planFor(o Options, shapes []bloom.Shape) *plan {
+func planFor(o Options, shapes bloom.Shapes) *plan {
 	p := &plan{opts: o, shapes: shapes, ranges: o.Bloom.Ranges()}
 	c := &p.settings
 	for i, s := range shapes {
@@ -86,6 +86,9 @@ func planFor(o Options, shapes []bloom.Shape) *plan {
 			l.Base[half] = p.lines
 			p.lines += uint32(s.Lines)
 		}
+	}
+	if runtime.GOARCH == "amd64" {
+		c.Ordered = 1
 	}
 	c.Levels, c.K, c.Mode, c.V4Bits = uint32(len(shapes)), uint32(shapes[0].K), modes[o.Mode], uint32(o.Bloom.V4)
 	if len(o.Ports) > 0 {

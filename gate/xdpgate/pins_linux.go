@@ -151,7 +151,7 @@ func (p pins) remove() error {
 }
 
 func detach(l link.Link) error {
-	if index, err := ifindexOf(l); err != nil || index == 0 {
+	if index, _, err := linkOf(l); err != nil || index == 0 {
 		return err // it hangs on nothing any more
 	}
 	if d, ok := l.(interface{ Detach() error }); ok {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"weir"
+	"weir/throttle/bloom"
 )
 
 // Counters are packets since the program was first attached, on all CPUs together.
@@ -45,13 +45,9 @@ func (c Counters) ByName(f func(name string, n uint64)) {
 
 // Stats is the state of the tables as the last sweep found it.
 type Stats struct {
-	Bytes      int64      `json:"bytes"`      // of the tables, both halves
-	Drained    weir.Share `json:"drained"`    // of the limiters that have nothing left
-	Collateral weir.Share `json:"collateral"` // of innocent networks refused, as estimated
-	Attackers  int64      `json:"attackers"`  // networks far over their limit, as estimated
-	Rotations  uint64     `json:"rotations"`  // of the key, since the tables were made
-	Bans       int        `json:"bans"`
-	Allows     int        `json:"allows"`
+	bloom.Stats
+	Bans   int `json:"bans"`
+	Allows int `json:"allows"`
 	// where the program runs: native or generic; empty when somebody has removed it
 	Attach Attachment `json:"attach"`
 }

@@ -244,7 +244,7 @@ func (o Options) fit(level int) (Shape, error) {
 }
 
 // Shapes returns the figures of the structures, one for each level, with the lines that the options plan for.
-func (o Options) Shapes() ([]Shape, error) {
+func (o Options) Shapes() (Shapes, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (o Options) Shapes() ([]Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	shapes := make([]Shape, len(o.V6))
+	shapes := make(Shapes, len(o.V6))
 	for i := range shapes {
 		if shapes[i], err = o.fit(i); err != nil {
 			return nil, err

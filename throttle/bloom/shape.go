@@ -170,11 +170,29 @@ func (s Shape) Learn() time.Duration {
 	return 1 << 62
 }
 
-// Damage says what it means that so many limiters are empty: their share, the share of innocent networks refused by
-// that, and how many networks it takes to keep them so.
-func (s Shape) Damage(empty int64) (drained, collateral, attackers float64) {
-	drained = float64(empty) / float64(s.Limiters())
-	return drained, math.Pow(drained, float64(s.K)), Attackers(s.K, s.Limiters(), min(drained, 1-1e-9))
+// Damage says what it means that so many limiters are empty.
+func (s Shape) Damage(empty int64) Estimate {
+	drained := float64(empty) / float64(s.Limiters())
+	return Estimate{drained, math.Pow(drained, float64(s.K)), Attackers(s.K, s.Limiters(), min(drained, 1-1e-9))}
+}
+
+// Shapes are those of the tables of all levels, the narrowest networks first.
+type Shapes []Shape
+
+// Learn is how long the slowest of the tables takes to learn.
+func (all Shapes) Learn() (d time.Duration) {
+	for _, s := range all {
+		d = max(d, s.Learn())
+	}
+	return d
+}
+
+// Bytes is the memory of the tables, both of each rotation.
+func (all Shapes) Bytes() (n int64) {
+	for _, s := range all {
+		n += 2 * s.Bytes()
+	}
+	return n
 }
 
 // Bounds on how often a table is tended.

@@ -3,4 +3,4 @@
 // it.
 package peer
 
-//go:generate sh ../bpf/generate.sh object bpf/lru.c -target bpfel
+//go:generate sh ../bpf/generate.sh object bpf/lru.c
