@@ -114,11 +114,7 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	binary.BigEndian.PutUint64(c.Nonce[:], rand.Uint64())
 	binary.BigEndian.PutUint64(c.Nonce[8:], rand.Uint64())
 
-	if size, _ := puzzles[c.Algorithm].sizes(); size > 0 {
-		if err := puzzles[c.Algorithm].draw(c, k); err != nil {
-			return "", err
-		}
-	}
+	puzzles[c.Algorithm].draw(c, k)
 	b := c.appendHead(desk.raw[:0])
 	b = append(append(b, byte(len(c.Data))), c.Data...)
 	tag := k.sum(b)
