@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"weir/identify"
 )
 
@@ -88,7 +90,7 @@ func (o *original) read(d Dialect, peer netip.Addr, p *identify.Proxies, h http.
 	if o.method, ok = only(h[method]); !ok {
 		return errNoMethod
 	}
-	if !isMethod(o.method) {
+	if len(o.method) > maxMethod || !httpguts.ValidHeaderFieldName(o.method) { // a method is a token, too
 		return errMethod
 	}
 	if len(h[host]) > 1 {
@@ -115,19 +117,6 @@ func only(values []string) (string, bool) {
 
 // maxMethod is how long a method may be. None that is registered is longer.
 const maxMethod = 32
-
-func isMethod(s string) bool {
-	if len(s) > maxMethod {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' ||
-			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return true
-}
 
 // readURI takes a path and a query apart. Proxies leave the scheme and the host out; a tunnel (CONNECT) and OPTIONS *
 // have no path.
