@@ -15,8 +15,8 @@ func writeHeader(w io.Writer, version ProxyOut, from, to net.Addr) error {
 	}
 	text, err := proxyproto.HeaderProxyFromAddrs(v, from, to).Format()
 	if err != nil {
-		// Only a proxy that mixes IPv4 with IPv6 leads here. The header must come, or the upstream would take the
-		// client's bytes for it.
+		// Only a proxy that mixes IPv4 with IPv6 leads here. There must be a header, or the upstream would take the
+		// client's bytes for one.
 		text, err = proxyproto.HeaderProxyFromAddrs(v, nil, nil).Format()
 	}
 	if err == nil {
