@@ -31,19 +31,6 @@ type Imported struct{ domains map[string]*level }
 // Domains are the names of the domains, sorted.
 func (i *Imported) Domains() []string { return slices.Sorted(maps.Keys(i.domains)) }
 
-// Rules are the different limits of all domains.
-func (i *Imported) Rules() []Rule {
-	seen := map[Rule]bool{}
-	for _, l := range i.domains {
-		l.each(func(r *rule) {
-			if !r.unlimited {
-				seen[r.Rule] = true
-			}
-		})
-	}
-	return slices.SortedFunc(maps.Keys(seen), func(a, b Rule) int { return strings.Compare(a.String(), b.String()) })
-}
-
 // A level is a descriptor of the file and those below it. A domain is one, too.
 type level struct {
 	below     map[string]*level // by key, or key_value

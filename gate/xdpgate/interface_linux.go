@@ -128,7 +128,7 @@ func occupied(iface string, id uint32) error {
 	return e
 }
 
-// A attachPoint is where a link runs its program.
+// An attachPoint is where a link runs its program.
 type attachPoint struct {
 	index int        // of the interface, in its own network namespace; 0: nowhere
 	prog  uint32     // the program's id
@@ -136,7 +136,7 @@ type attachPoint struct {
 	mode  Attachment // native or generic, if it is
 }
 
-// whereIs tells where a link runs its program. Namespaces number their interfaces alike, so the number alone says
+// whereIs returns where a link runs its program. Each namespace numbers its interfaces from 1, so the number alone says
 // little: the interface here with that number must run the link's program, whose id is unique.
 func whereIs(l link.Link) (p attachPoint, err error) {
 	if p.index, p.prog, err = linkOf(l); err != nil || p.index == 0 {
