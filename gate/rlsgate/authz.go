@@ -51,7 +51,7 @@ func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *a
 		s.gate.env.Offend(&v.event, a)
 	}
 	if a.Verdict != weir.Admit {
-		return v.deny(v.document(a), a.Figures), nil
+		return v.deny(refusal.OfUnpayable(a, v.now), a.Figures), nil
 	}
 	code = CodeOK
 	v.settle(true)

@@ -3,6 +3,7 @@ package tcpgate
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/pires/go-proxyproto"
 
 	"weir"
 	"weir/gate"
@@ -141,8 +144,8 @@ func (c *conn) judge() bool {
 	return c.pass.Answer.Verdict == weir.Admit
 }
 
-// wait holds the connection unread until its turn comes or is called off. It reports false when too many are waiting, or
-// the client has left.
+// wait holds the connection unread until its turn comes or is called off. It reports false when too many are waiting,
+// or the client has left.
 func (c *conn) wait() bool {
 	g := c.gate
 	defer g.waiting.Add(-1)
@@ -200,6 +203,24 @@ func (c *conn) connect() bool {
 		}
 	}
 	return c.ctx.Err() == nil
+}
+
+// writeHeader tells the upstream where a connection comes from and where it went.
+func writeHeader(w io.Writer, version ProxyOut, from, to net.Addr) error {
+	v := byte(2)
+	if version == ProxyOutV1 {
+		v = 1
+	}
+	text, err := proxyproto.HeaderProxyFromAddrs(v, from, to).Format()
+	if err != nil {
+		// Only a proxy that mixes IPv4 with IPv6 leads here. There must be a header, or the upstream would take the
+		// client's bytes for one.
+		text, err = proxyproto.HeaderProxyFromAddrs(v, nil, nil).Format()
+	}
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
 }
 
 // close closes both sides. It may be called from any goroutine, and more than once.
