@@ -60,7 +60,8 @@ func ValidateProxies(v *weir.Mistakes, path string, all []netip.Prefix) {
 	}
 }
 
-// ValidateAccounts adds the mistakes in where accounts are found, at a gate that checks neither tokens nor certificates.
+// ValidateAccounts adds the mistakes in where accounts are found, at a gate that checks neither tokens nor
+// certificates.
 func ValidateAccounts(v *weir.Mistakes, account []string, conflict identify.Conflict) {
 	accounts, err := identify.ParseAccounts(account)
 	v.Under("account", err)

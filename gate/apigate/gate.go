@@ -45,8 +45,8 @@ func New(o Options, chains map[string]*policy.Chain, env Env) (*Gate, error) {
 }
 
 // Prepare checks other options and chains. Either commit, which cannot fail, or abort must be called after it. Requests
-// under way keep the options that they began with, and holds the chain that they were taken under. The listener is kept:
-// another listen address is ignored.
+// under way keep the options that they began with, and holds the chain that they were taken under. The listener is
+// kept: another listen address is ignored.
 func (g *Gate) Prepare(o Options, chains map[string]*policy.Chain) (commit, abort func(), err error) {
 	o.Listen = g.Setup.Load().opts.Listen
 	return g.Replace(newSetup(o, chains))

@@ -31,8 +31,8 @@ type hold struct {
 }
 
 // follow starts to wait for the turn, unless that has been done, and returns a channel that is closed when the wait is
-// over; nil when the hold has ended. One goroutine waits for all clients that await the hold. It goes on when they leave,
-// as a wait that is broken off loses its place.
+// over; nil when the hold has ended. One goroutine waits for all clients that await the hold. It goes on when they
+// leave, as a wait that is broken off loses its place.
 func (h *hold) follow(g *Gate) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -39,7 +39,8 @@ const problemContentType = "application/problem+json"
 
 // newProblem returns a problem; the hint says what to do, or is empty.
 func newProblem(status int, name, detail, hint string) *problem {
-	return &problem{Type: "urn:weir:" + name, Title: http.StatusText(status), Status: status, Detail: detail, Hint: hint}
+	return &problem{Type: "urn:weir:" + name, Title: http.StatusText(status), Status: status, Detail: detail,
+		Hint: hint}
 }
 
 // invalid says that a field of the request is wrong, and what to write instead.

@@ -8,8 +8,8 @@ import (
 	"weir/internal/clock"
 )
 
-// A register has every open hold. The goroutine that takes a hold out of it settles it, so that each is settled once. One
-// timer, for the hold that expires first, serves all. It is safe for concurrent use.
+// A register has every open hold. The goroutine that takes a hold out of it settles it, so that each is settled once.
+// One timer, for the hold that expires first, serves all. It is safe for concurrent use.
 type register struct {
 	clock  clock.Clock
 	seen   Observer
@@ -96,8 +96,8 @@ func (r *register) remove(h *hold) {
 	r.seen.Holds(-1)
 }
 
-// arm sets the timer for the hold that expires first, unless it fires early enough already. A timer that fires too early,
-// for a hold that is gone, costs less than setting it again with every hold.
+// arm sets the timer for the hold that expires first, unless it fires early enough already. A timer that fires too
+// early, for a hold that is gone, costs less than setting it again with every hold.
 func (r *register) arm(now time.Time) {
 	if len(r.due) == 0 || r.timer != nil && !r.due[0].expires.Before(r.wake) {
 		return

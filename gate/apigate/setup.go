@@ -14,8 +14,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is what a request needs to know of the gate's options. It does not change. A reload replaces it, and a request
-// keeps the one that it began with.
+// A setup is what a request needs to know of the gate's options. It does not change. A reload replaces it, and a
+// request keeps the one that it began with.
 type setup struct {
 	opts   Options             // with defaults, without the tokens
 	tokens [][sha256.Size]byte // their hashes, which are of the same length

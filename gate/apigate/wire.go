@@ -292,8 +292,8 @@ func closest(figures []weir.Figure) (f weir.Figure) {
 	return f
 }
 
-// retryAfter returns after how long a client should come again. For a wait, that is when the turn is expected; zero means
-// that this is not known, and the client awaits it. For a refusal, zero means that it is of no use to come again.
+// retryAfter returns after how long a client should come again. For a wait, that is when the turn is expected; zero
+// means that this is not known, and the client awaits it. For a refusal, zero means that it is of no use to come again.
 func retryAfter(a *weir.Answer, now time.Time) time.Duration {
 	switch a.Verdict {
 	case weir.Admit:

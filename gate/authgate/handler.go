@@ -90,8 +90,8 @@ func (v *visit) peer() (netip.Addr, bool) {
 	return from.Addr(), err == nil && v.setup.proxies.Trusts(from.Addr())
 }
 
-// leaveBody keeps a body, which is not needed, from holding anything up. A body may be announced and never come. The next
-// request on the connection would be taken for it, so the connection ends with the answer.
+// leaveBody keeps a body, which is not needed, from holding anything up. A body may be announced and never come. The
+// next request on the connection would be taken for it, so the connection ends with the answer.
 func (v *visit) leaveBody() {
 	if v.r.ContentLength == 0 {
 		return
@@ -102,7 +102,8 @@ func (v *visit) leaveBody() {
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTime))
 }
 
-// bodyTime is how long a connection that ends stays open for the rest of a body, so that the client can read the answer.
+// bodyTime is how long a connection that ends stays open for the rest of a body, so that the client can read the
+// answer.
 const bodyTime = 5 * time.Second
 
 // understand makes an event of the question. If that cannot be done, it answers the question and reports false.

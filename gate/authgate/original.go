@@ -138,8 +138,8 @@ func (o *original) readURI(uri string) error {
 }
 
 // readSource finds the source of the request: the right-most address in X-Forwarded-For that is not a trusted proxy, or
-// X-Real-IP. nginx passes on what a client wrote into a header that its operator did not set, so both headers must agree.
-// The other proxies always write X-Forwarded-For, and X-Real-IP is ignored.
+// X-Real-IP. nginx passes on what a client wrote into a header that its operator did not set, so both headers must
+// agree. The other proxies always write X-Forwarded-For, and X-Real-IP is ignored.
 func (o *original) readSource(d Dialect, peer netip.Addr, p *identify.Proxies, h http.Header) error {
 	listed := has(h, forwardedFor)
 	if listed {

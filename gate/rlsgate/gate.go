@@ -34,8 +34,8 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	return g, nil
 }
 
-// Prepare checks other options and parts, and reads the files that they name again. Either commit, which cannot fail, or
-// abort must be called after it. Requests under way keep what they began with. The listener is kept: another listen
+// Prepare checks other options and parts, and reads the files that they name again. Either commit, which cannot fail,
+// or abort must be called after it. Requests under way keep what they began with. The listener is kept: another listen
 // address or socket is ignored.
 func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	now := g.Setup.Load()

@@ -11,8 +11,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is what a request needs to know of the gate's options. Only the counters of overrides are added to it later. A
-// reload replaces it, and a request keeps the one that it began with.
+// A setup is what a request needs to know of the gate's options. Only the counters of overrides are added to it later.
+// A reload replaces it, and a request keeps the one that it began with.
 type setup struct {
 	opts     Options // with defaults
 	domains  map[string]*domain

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitReadable returns a function that waits until there is something to read, or an end or an error, and reads nothing.
-// A silent connection then needs neither a buffer nor one of the pipes by which Go splices.
+// awaitReadable returns a function that waits until there is something to read, or an end or an error, and reads
+// nothing. A silent connection then needs neither a buffer nor one of the pipes by which Go splices.
 func awaitReadable(c syscall.Conn) (wait func() error) { return await(c, unix.POLLIN) }
 
 // awaitLeaving returns a function that waits until the peer has ended its side, even if there are bytes to read before
@@ -20,8 +20,8 @@ func dead(c syscall.Conn) (is bool) {
 	return err != nil || raw.Control(func(fd uintptr) { is = happened(fd, 0) }) != nil || is
 }
 
-// await returns a function that waits for events at a socket, up to the deadline for reading. The runtime's poller wakes
-// readers at every change, so the system is asked again after each.
+// await returns a function that waits for events at a socket, up to the deadline for reading. The runtime's poller
+// wakes readers at every change, so the system is asked again after each.
 func await(c syscall.Conn, events int16) (wait func() error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	KindUDP = "udp" // a packet
 )
 
-// A Gate is one listener for TCP or UDP with its upstream, its door and its chain of throttles. It counts connections as
-// open, or sessions of udp.
+// A Gate is one listener for TCP or UDP with its upstream, its door and its chain of throttles. It counts connections
+// as open, or sessions of udp.
 type Gate struct {
 	*gate.Skeleton[setup]
 	env     Env
@@ -65,8 +65,8 @@ func (g *Gate) open(s *setup) (gate.Listener, error) {
 }
 
 // Prepare checks other options and chains. Either commit, which cannot fail, or abort must be called after it. Open
-// connections keep the options and the chain that they began with, and sessions of udp their upstream; each packet meets
-// the current chain. The listener is kept: another listen address is ignored, and another protocol is an error.
+// connections keep the options and the chain that they began with, and sessions of udp their upstream; each packet
+// meets the current chain. The listener is kept: another listen address is ignored, and another protocol is an error.
 func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen = now.opts.Listen

@@ -19,8 +19,8 @@ const (
 	chunkSize = 32 << 10
 	// spliceSize is how much the system is asked to move at a time when they are not.
 	spliceSize = 1 << 20
-	// maxSpliceTime is how long the system may take for that. Then the gate notes how much was moved, and waits for more
-	// without a pipe.
+	// maxSpliceTime is how long the system may take for that. Then the gate notes how much was moved, and waits for
+	// more without a pipe.
 	maxSpliceTime = 100 * time.Millisecond
 )
 

@@ -489,8 +489,8 @@ func (k *kernel) inPlace() error {
 	return nil
 }
 
-// Ban drops the packets of a network until a time; permanently when that is zero. Of two bans of a network, the later end
-// counts. It returns ErrListFull when there is no room.
+// Ban drops the packets of a network until a time; permanently when that is zero. Of two bans of a network, the later
+// end counts. It returns ErrListFull when there is no room.
 func (g *Gate) Ban(p netip.Prefix, until time.Time) error {
 	return g.with(func(k *kernel) error { return g.put(k, k.ban, p, until) })
 }
@@ -500,8 +500,8 @@ func (g *Gate) Unban(p netip.Prefix) error {
 	return g.with(func(k *kernel) error { return g.take(k, k.ban, p) })
 }
 
-// Allow lets the packets of a network pass until a time, whatever its limit and its bans; permanently when that is zero.
-// It returns ErrListFull when there is no room.
+// Allow lets the packets of a network pass until a time, whatever its limit and its bans; permanently when that is
+// zero. It returns ErrListFull when there is no room.
 func (g *Gate) Allow(p netip.Prefix, until time.Time) error {
 	return g.with(func(k *kernel) error { return g.put(k, k.allow, p, until) })
 }

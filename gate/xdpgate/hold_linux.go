@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A running weir holds a shared lock on the folder of each of its interfaces. The kernel drops the lock with the process,
-// however it ends. So a folder without a lock belongs to no running weir, in any network namespace.
+// A running weir holds a shared lock on the folder of each of its interfaces. The kernel drops the lock with the
+// process, however it ends. So a folder without a lock belongs to no running weir, in any network namespace.
 
 // holdTries is how often a folder that is removed while it is being locked is made again.
 const holdTries = 10
@@ -72,8 +72,8 @@ func (p pins) lock(how int) (*os.File, error) {
 }
 
 // RemoveDead removes what is pinned for interfaces that are gone, and returns their names. Interfaces go with their
-// network namespace; the pins stay. What a running weir holds is left alone, and so is a program that sees packets in any
-// namespace. The other pins are removed even if some cannot be.
+// network namespace; the pins stay. What a running weir holds is left alone, and so is a program that sees packets in
+// any namespace. The other pins are removed even if some cannot be.
 func RemoveDead(pin string) (removed []string, err error) {
 	folders, err := filepath.Glob(filepath.Join(pin, layout, "*"))
 	if err != nil {

@@ -203,14 +203,11 @@ func (o Options) learn() (d time.Duration) {
 // fit returns the shape of the structure of a level: the narrowest networks are on level 0. The options are complete.
 func (o Options) fit(level int) (Shape, error) {
 	times := int64(1)
-	for range level {
-		if times *= int64(o.Wider); times > maxTimes {
-			return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit",
-				Hint: "a smaller figure"}
-		}
+	for i := 0; i < level && times <= maxTimes; i++ {
+		times *= int64(o.Wider)
 	}
 	burst := int64(o.Burst)
-	if burst > MaxBurst/times {
+	if times > maxTimes || burst > MaxBurst/times {
 		return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit",
 			Hint: "a smaller figure"}
 	}

@@ -14,8 +14,8 @@ const (
 )
 
 // classic follows the source document: a = f(M,C) and b = g(M,C) in the field of a small prime, and the stamp is (a, x)
-// with a^x = b. The prime is safe, p = 2q+1, and drawn for every challenge. Both values are squared into the subgroup of
-// order q and are never 0 or 1, as otherwise there may be no x. n bits of difficulty are n bits of the field.
+// with a^x = b. The prime is safe, p = 2q+1, and drawn for every challenge. Both values are squared into the subgroup
+// of order q and are never 0 or 1, as otherwise there may be no x. n bits of difficulty are n bits of the field.
 type classic struct{}
 
 func (classic) fit(w Work) (Algorithm, Work) {

@@ -15,7 +15,8 @@ import (
 // DefaultMaxTime is how long a stamp may take by default.
 const DefaultMaxTime = 30 * time.Second
 
-// swiftest is how many phones the fastest machine is worth. A stamp that would take even that one too long is not begun.
+// swiftest is how many phones the fastest machine is worth. A stamp that would take even that one too long is not
+// begun.
 const swiftest = 10_000
 
 // ErrTooDear is what a TooDearError is.
