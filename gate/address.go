@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"weir"
+	"weir/identify"
 )
 
 // An Address is where a gate is to listen, with what its options say to somebody who wrote it wrong.
@@ -56,6 +57,18 @@ func ValidateProxies(v *weir.Mistakes, path string, all []netip.Prefix) {
 			v.Add(at, fmt.Sprintf("%s trusts everybody to name any source address", prefix),
 				"name the networks of your proxies")
 		}
+	}
+}
+
+// ValidateAccounts adds the mistakes in where accounts are found, at a gate that checks neither tokens nor
+// certificates.
+func ValidateAccounts(v *weir.Mistakes, account []string, conflict identify.Conflict) {
+	accounts, err := identify.ParseAccounts(account)
+	v.Under("account", err)
+	conflict.Validate(v, &accounts)
+	if accounts.Certs() || len(accounts.Claims()) > 0 {
+		v.Add("account", "neither tokens nor certificates are checked at this gate",
+			"name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
 	}
 }
 

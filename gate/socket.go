@@ -13,11 +13,14 @@ import (
 	"time"
 )
 
-// A Socket says who may use a socket of this machine. What is left out stays as the system makes it.
+// A Socket is a file of this machine, with an owner and a mode that say who may use it.
 type Socket struct {
-	Mode  string // in octal digits
-	Owner string
-	Group string
+	// Who may use it, in octal digits. Default 0660: the owner and the group.
+	Mode string `yaml:"mode"`
+	// Default: the user that weir runs as. Only root can name another.
+	Owner string `yaml:"owner"`
+	// Default: the group that weir runs as. Write the group of the program that connects, and let weir's user be in it.
+	Group string `yaml:"group"`
 }
 
 // Split returns the network and the address of where a gate listens, as net.Listen wants them: "127.0.0.1:80", or

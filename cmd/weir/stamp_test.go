@@ -194,7 +194,7 @@ func (g *stampGate) stamped(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%d stamps for %d recipients", len(stamps), len(recipients))
 	}
 	ts.Check(errors.Join(g.desk.VerifyEach(context.Background(), time.Now(), stamps,
-		stamp.Letter{Message: payer.BodyID(body)}, recipients)...))
+		stamp.Letter{Message: stamp.BodyID(body)}, recipients)...))
 	if rest := regexp.MustCompile(`(?m)^`+stamp.MailHeader+`:.*\n( .*\n)*`).ReplaceAllString(text,
 		""); rest != original {
 		ts.Fatalf("the message was changed:\n%q\n%q", rest, original)

@@ -12,28 +12,23 @@ import (
 	"weir"
 )
 
-// A hold's id is the name of its node, a dot, and 26 random letters, which stand for 128 bits: who knows it may settle
-// it.
+// A hold's id is the name of its node, a dot, and 26 random letters, which stand for 128 bits: a client that knows the
+// id may settle the hold.
 const (
 	nodeLetters = 8
 	idLetters   = nodeLetters + 1 + 26
 )
 
-// A visit is one question on its way through the gate. They are used again, so that a decision leaves little behind.
+// A visit is one question on its way through the gate. Visits are reused, so that a decision leaves little garbage.
 type visit struct {
 	event   weir.Event
 	message weir.Message
-	hold    *hold // what becomes one if it stays open
+	hold    *hold // has the pass; it is kept if the decision stays open
 }
 
 // decide answers questions.
 func (c *call) decide() {
-	flags, wrong := c.query("http")
-	if wrong != nil {
-		c.refuse(wrong)
-		return
-	}
-	items, batch, wrong := requests[question](c)
+	items, batch, flags, wrong := requests[question](c, "http")
 	switch {
 	case wrong != nil:
 		c.refuse(wrong)
@@ -48,8 +43,7 @@ func (c *call) decide() {
 	}
 }
 
-// decideByStatus answers a client that looks at nothing but the status. It cannot stand in line: what would wait is
-// given back.
+// decideByStatus answers a client that looks only at the status. It cannot wait in line: what would wait is given back.
 func (c *call) decideByStatus(it *item[question]) {
 	d, wrong := answerItem(it, func(q *question) (decision, *problem) { return c.judgeWith(q, false) })
 	if wrong != nil {
@@ -66,10 +60,9 @@ func (c *call) decideByStatus(it *item[question]) {
 	c.answer(status, d)
 }
 
-// judge puts a question before its policy.
 func (c *call) judge(q *question) (decision, *problem) { return c.judgeWith(q, true) }
 
-// judgeWith puts a question before its policy. line says whether there is somebody to wait in line.
+// judgeWith puts a question before its policy. line says whether the client can wait in line.
 func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 	g := c.gate
 	name, chain, wrong := c.setup.policy(q.Policy)
@@ -94,7 +87,7 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 		})
 	}
 	defer g.Recover("a panic while judging a question", func() {
-		h.pass.Settle(weir.Outcome{Time: now}) // what the throttles before the one that failed have taken
+		h.pass.Settle(weir.Outcome{Time: now}) // gives back what the throttles before the failing one have taken
 		wrong = failure()
 	})
 	chain.Judge(c.r.Context(), &v.event, &h.pass)
@@ -112,7 +105,7 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 	}
 	switch {
 	case d.Verdict == weir.Wait && line, d.Verdict == weir.Admit && q.Hold:
-		v.hold = nil // it lives on
+		v.hold = nil // it is in use now
 		wrong = c.hold(h, q, &d, now)
 	case d.Verdict == weir.Admit:
 		end(&h.pass, q.Bytes, weir.Outcome{Time: now, Done: true})
@@ -127,13 +120,13 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 	return d, wrong
 }
 
-// hold keeps a decision open and tells the client where to find it. Without room for it, it is given back.
+// hold keeps a decision open and tells the client its id. Where there is no room for it, the decision is given back.
 func (c *call) hold(h *hold, q *question, d *decision, now time.Time) *problem {
 	o := &c.setup.opts.Holds
 	h.id, h.keep, h.bytes, h.answer = newHoldID(c.gate.node), q.Hold, q.Bytes, h.pass.Answer
 	ttl := o.TTL.Std()
 	if d.Verdict == weir.Wait {
-		ttl += max(h.answer.Until.Sub(now), 0) // from the expected turn on
+		ttl += max(h.answer.Until.Sub(now), 0) // it counts from the expected turn
 	}
 	expires, ok := c.gate.holds.add(h, ttl, o.Max)
 	if ok {

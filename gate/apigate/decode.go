@@ -14,18 +14,18 @@ import (
 	"weir"
 )
 
-// encoding/json reads structs leniently: it takes any case for a name, the last of two fields of the same name, and
-// does not say which of a batch's items is wrong. So it only checks that a body is valid JSON and reads single values;
-// what is between them is walked through here.
+// encoding/json reads structs leniently: it accepts names in any case, takes the last of two fields of the same name,
+// and does not say which item of a batch is wrong. So it only checks here that a body is valid JSON, and reads single
+// values. The rest of a body is walked through by the functions below.
 
-// An item is one request of a body, or what is wrong with it.
+// An item is one request of a body, or the problem with it.
 type item[T any] struct {
 	value T
 	wrong *problem
 }
 
-// decode takes a body apart: one request, or a list of at most so many. A mistake in a field belongs to its item; what
-// breaks the JSON, or is no request at all, to the whole.
+// decode takes a body apart: one request, or a list of at most so many. A mistake in a field is a problem of its item.
+// Invalid JSON, or something that is not a request, is a problem of the whole body.
 func decode[T any](body []byte, most int) (items []item[T], batch bool, wrong *problem) {
 	start := skip(body)
 	switch {
@@ -63,8 +63,8 @@ func decodeBatch[T any](list []byte, most int) (items []item[T], wrong *problem)
 	return items, nil
 }
 
-// decodeFields reads the fields of an object into a struct and returns the first mistake. under goes before their
-// names.
+// decodeFields reads the fields of an object into a struct and returns the first mistake. Problems name the fields with
+// under before them.
 func decodeFields(object []byte, v reflect.Value, under string) *problem {
 	known := requestFields[v.Type()]
 	var seen uint64 // by index
@@ -140,12 +140,12 @@ func decodeValue(field string, value []byte, target any) *problem {
 	return invalid(field, fmt.Sprintf("%s stands where %s is wanted", got, want), "write "+example)
 }
 
-// A fieldProblem is a mistake that a type with a JSON form of its own has found.
+// A fieldProblem is a mistake that a type with its own JSON form has found.
 type fieldProblem struct{ *problem }
 
 func (p *fieldProblem) Error() string { return p.Detail }
 
-// broken says where a body breaks the rules of JSON.
+// broken says where a body is not valid JSON.
 func broken(body []byte) *problem {
 	err := json.Unmarshal(body, new(json.RawMessage))
 	e, ok := errors.AsType[*json.SyntaxError](err)
@@ -161,7 +161,7 @@ func broken(body []byte) *problem {
 	return malformed(fmt.Sprintf("the JSON breaks at byte %d: %s", e.Offset, e), "send JSON as in RFC 8259")
 }
 
-// What follows walks through JSON that is valid, and through nothing else.
+// The functions below walk through JSON that is known to be valid.
 
 // elements are the values of a list.
 func elements(list []byte) iter.Seq[[]byte] {
@@ -198,7 +198,7 @@ func cut(b []byte) (value, rest []byte) {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
 		case quoted && c == '\\':
-			i++ // whatever is escaped ends nothing
+			i++ // what is escaped ends nothing
 		case c == '"':
 			quoted = !quoted
 			if !quoted && depth == 0 {
@@ -211,7 +211,7 @@ func cut(b []byte) (value, rest []byte) {
 			if depth--; depth == 0 {
 				return b[:i+1], b[i+1:]
 			}
-			if depth < 0 { // of what the value stands in
+			if depth < 0 { // the end of the list or object that the value is in
 				return b[:i], b[i:]
 			}
 		case depth == 0 && bytes.IndexByte([]byte(", \t\r\n"), c) >= 0:
@@ -227,6 +227,6 @@ func text(quoted []byte) string {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	var s string
-	_ = json.Unmarshal(quoted, &s) // it is valid
+	_ = json.Unmarshal(quoted, &s) // cannot fail: it is valid
 	return s
 }

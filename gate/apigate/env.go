@@ -14,11 +14,11 @@ type Env struct {
 
 // An Observer is told what happens at a gate. Its methods are called from many goroutines and must not block.
 type Observer interface {
-	// Decided tells that a question to a policy was answered with a verdict. What a wait comes to is not told again.
+	// Decided tells that a question to a policy was answered with a verdict. The outcome of a wait is not told again.
 	Decided(policy string, v weir.Verdict)
 	// Holds tells that so many more, or fewer, holds are open.
 	Holds(delta int)
-	// Expired tells that a hold was settled by the gate because nobody else did in time.
+	// Expired tells that the gate settled a hold because its client did not in time.
 	Expired()
 	// Bounded tells that something was turned away at a bound, one of the Bound names.
 	Bounded(bound string)

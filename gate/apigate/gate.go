@@ -44,10 +44,9 @@ func New(o Options, chains map[string]*policy.Chain, env Env) (*Gate, error) {
 	return g, nil
 }
 
-// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either
-// commit, which cannot fail, or abort must be called. Requests under way keep the options that they began with, and
-// holds the chain that they were taken under; both stay open. The listener is kept: a changed listen address is
-// ignored, it takes another gate.
+// Prepare checks other options and chains. Either commit, which cannot fail, or abort must be called after it. Requests
+// under way keep the options that they began with, and holds the chain that they were taken under. The listener is
+// kept: another listen address is ignored.
 func (g *Gate) Prepare(o Options, chains map[string]*policy.Chain) (commit, abort func(), err error) {
 	o.Listen = g.Setup.Load().opts.Listen
 	return g.Replace(newSetup(o, chains))

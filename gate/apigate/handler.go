@@ -28,10 +28,10 @@ type call struct {
 	answered bool
 }
 
-// An endpoint is what stands under a path.
+// An endpoint serves a path.
 type endpoint struct {
 	method string
-	public bool // no token is asked for
+	public bool // no token is needed
 	serve  func(*call)
 }
 
@@ -52,7 +52,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.UnderWay.Add(-1)
 	defer g.Recover("a panic while answering a request", c.broken)
 	if r.Body != nil && r.Body != http.NoBody {
-		// Also for a body that is not wanted, as net/http reads on for the sake of the connection.
+		// Also for a body that is not wanted: net/http reads it to keep the connection.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.setup.opts.Timeouts.Header.Std()))
 	}
 	if most := c.setup.opts.Bounds.Requests; underWay > int64(most) {
@@ -64,22 +64,21 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// find returns the endpoint that a request is for. Without one, the request has been answered.
+// find returns the endpoint that a request is for, or answers the request and reports false.
 func (c *call) find() (endpoint, bool) {
 	e, known := endpoints[c.r.URL.Path]
 	switch {
 	case !known:
-		p := newProblem(http.StatusNotFound, problemNotFound,
-			fmt.Sprintf("there is nothing under %s", quoted(c.r.URL.Path)))
-		p.Hint = "see /openapi.json"
+		hint := "see /openapi.json"
 		if near := weir.Nearest(c.r.URL.Path, slices.Sorted(maps.Keys(endpoints))...); near != "" {
-			p.Hint = fmt.Sprintf("did you mean %s?", near)
+			hint = fmt.Sprintf("did you mean %s?", near)
 		}
-		c.refuse(p)
+		c.refuse(newProblem(http.StatusNotFound, problemNotFound,
+			fmt.Sprintf("there is nothing under %s", quoted(c.r.URL.Path)), hint))
 	case c.r.Method != e.method && (c.r.Method != http.MethodHead || e.method != http.MethodGet):
 		c.w.Header().Set("Allow", e.method)
 		c.refuse(newProblem(http.StatusMethodNotAllowed, problemMethod,
-			fmt.Sprintf("%s wants %s", c.r.URL.Path, e.method)))
+			fmt.Sprintf("%s wants %s", c.r.URL.Path, e.method), ""))
 	case !e.public && !c.setup.knows(c.r):
 		c.refuseStranger()
 	default:
@@ -88,19 +87,18 @@ func (c *call) find() (endpoint, bool) {
 	return endpoint{}, false
 }
 
-// refuseStranger answers who shows no token, or a wrong one (RFC 6750, 3).
+// refuseStranger answers a client that shows no token, or a wrong one (RFC 6750, 3).
 func (c *call) refuseStranger() {
 	challenge, what := `Bearer realm="weir"`, "a token is wanted"
 	if len(c.r.Header["Authorization"]) > 0 {
 		challenge, what = challenge+`, error="invalid_token"`, "the token is not known here"
 	}
 	c.w.Header().Set("WWW-Authenticate", challenge)
-	p := newProblem(http.StatusUnauthorized, problemToken, what)
-	p.Hint = "send Authorization: Bearer and one of the tokens"
-	c.refuse(p)
+	c.refuse(newProblem(http.StatusUnauthorized, problemToken, what,
+		"send Authorization: Bearer and one of the tokens"))
 }
 
-// broken ends a call that panicked. When its answer has begun, the connection is the only thing left to say it with.
+// broken ends a call that panicked. When its answer has begun, all that is left is to cut the connection.
 func (c *call) broken() {
 	if c.answered {
 		panic(http.ErrAbortHandler)
@@ -128,7 +126,7 @@ func (c *call) policies() {
 // buffers are for bodies and answers.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// maxPooled is the largest buffer that is kept; one large batch is not to cost its memory for ever.
+// maxPooled is the largest buffer that is kept, so that one large batch does not cost its memory permanently.
 const maxPooled = 64 << 10
 
 func newBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
@@ -140,21 +138,25 @@ func dropBuffer(b *bytes.Buffer) {
 	}
 }
 
-// requests reads the body of a call: one request, or a batch of them.
-func requests[T any](c *call) (items []item[T], batch bool, wrong *problem) {
+// requests reads the body of a call, which is one request or a batch, and the flags of its query, of which the known
+// ones are allowed.
+func requests[T any](c *call, known ...string) (items []item[T], batch bool, flags map[string]bool, wrong *problem) {
+	if flags, wrong = c.query(known); wrong != nil {
+		return nil, false, nil, wrong
+	}
 	body := newBuffer()
 	defer dropBuffer(body)
-	if wrong := c.read(body); wrong != nil {
-		return nil, false, wrong
+	if wrong = c.read(body); wrong == nil {
+		items, batch, wrong = decode[T](body.Bytes(), c.setup.opts.Bounds.Batch)
 	}
-	return decode[T](body.Bytes(), c.setup.opts.Bounds.Batch)
+	return items, batch, flags, wrong
 }
 
 func (c *call) read(body *bytes.Buffer) *problem {
 	most := c.setup.opts.Bounds.Body
 	_, err := body.ReadFrom(http.MaxBytesReader(c.w, c.r.Body, int64(most)))
 	if err == nil {
-		// The deadline was for the body; it would end the wait of somebody who awaits a turn.
+		// The deadline was for the body. It would also end the wait for a turn.
 		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 		return nil
 	}
@@ -162,7 +164,7 @@ func (c *call) read(body *bytes.Buffer) *problem {
 		return tooLarge(BoundBody, "the body is too large", most)
 	}
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-		return newProblem(http.StatusRequestTimeout, problemTimeout, "the body of the request did not come")
+		return timedOut("the body of the request did not come")
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return malformed("the body of the request is incomplete", "")
@@ -171,7 +173,7 @@ func (c *call) read(body *bytes.Buffer) *problem {
 }
 
 // query reads the flags of the query, each of which is 1 or left out.
-func (c *call) query(known ...string) (set map[string]bool, wrong *problem) {
+func (c *call) query(known []string) (set map[string]bool, wrong *problem) {
 	if c.r.URL.RawQuery == "" {
 		return nil, nil
 	}
@@ -217,7 +219,7 @@ func (c *call) encode(status int, contentType string, v any) {
 	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // of our own types, all of which can be written
+		panic(err) // unreachable: all of our types can be written
 	}
 	c.write(status, contentType, b.Bytes())
 }
@@ -234,7 +236,7 @@ func (c *call) write(status int, contentType string, body []byte) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTime))
 	c.w.WriteHeader(status)
-	_, _ = c.w.Write(body) // whoever has left needs no answer
+	_, _ = c.w.Write(body) // a client that has left needs no answer
 }
 
 // answerOne answers a single request.
@@ -247,7 +249,7 @@ func answerOne[T, A any](c *call, it *item[T], answer func(*T) (A, *problem)) {
 	c.answer(http.StatusOK, a)
 }
 
-// answerAll answers every request of a batch, in order. A mistake in one does the others no harm.
+// answerAll answers every request of a batch, in order. A mistake in one does not affect the others.
 func answerAll[T, A any](c *call, items []item[T], answer func(*T) (A, *problem)) []any {
 	all := make([]any, len(items))
 	for i := range items {

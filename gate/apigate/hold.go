@@ -11,9 +11,9 @@ import (
 
 // A hold is a decision that is not over: an admission that its client settles, or a place in line.
 //
-// A Pass belongs to one goroutine at a time. That is the one that decides, until the hold is in the register; then the
-// one that follows the wait, once somebody awaits it; and at last the one that took the hold out of the register, of
-// which there is only one, and which waits until the other has let go.
+// A Pass belongs to one goroutine at a time: first to the one that decides, until the hold is in the register; then to
+// the one that follows the wait, once a client awaits it; and last to the one that took the hold out of the register,
+// which waits until the other has let go.
 type hold struct {
 	id    string
 	keep  bool  // the client settles an admission; else the answer that tells of it does
@@ -24,15 +24,15 @@ type hold struct {
 	index   int       // in the heap, under register.mu
 
 	mu     sync.Mutex
-	answer weir.Answer   // what is known so far; the pass itself may be in somebody's hands
-	called chan struct{} // closed when there is nothing more to wait for; nil while nobody has awaited it
+	answer weir.Answer   // what is known so far; the pass itself may be in use
+	called chan struct{} // closed when there is nothing more to wait for; nil until it is first awaited
 	cancel context.CancelFunc
 	ended  bool
 }
 
-// follow sees to it that somebody waits for the turn, and returns what is closed when that is over; nil when the hold
-// has ended. One goroutine follows the wait for all who await it, and goes on when they leave: a wait that is broken
-// off loses its place.
+// follow starts to wait for the turn, unless that has been done, and returns a channel that is closed when the wait is
+// over; nil when the hold has ended. One goroutine waits for all clients that await the hold. It goes on when they
+// leave, as a wait that is broken off loses its place.
 func (h *hold) follow(g *Gate) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,7 +63,7 @@ func (h *hold) wait(ctx context.Context, g *Gate) {
 		h.tell(&h.pass.Answer)
 	}
 	if h.pass.Answer.Verdict == weir.Admit {
-		// Whether or not somebody is there to hear of it, those behind need not wait for that.
+		// The next in line need not wait until a client hears of this.
 		h.pass.Away(g.env.Clock.Now())
 	}
 }
@@ -82,7 +82,7 @@ func (h *hold) told() weir.Answer {
 	return h.answer
 }
 
-// settle ends the hold now, with the outcome. Only who took it out of the register may call it.
+// settle ends the hold now, with the outcome. Only the goroutine that took it out of the register may call it.
 func (h *hold) settle(g *Gate, bytes int64, o weir.Outcome) {
 	h.mu.Lock()
 	h.ended = true

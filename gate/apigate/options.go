@@ -106,8 +106,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
-// to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. It does not know whether the throttles
+// exist.
 func (o Options) Validate() error {
 	var v mistakes
 	if o.Listen == "" {
@@ -137,7 +137,7 @@ func (o Options) Validate() error {
 	return v.Err()
 }
 
-// mistakes collects field errors, also those that only this gate knows.
+// mistakes collects field errors, with checks of this gate's own.
 type mistakes struct{ weir.Mistakes }
 
 func (v *mistakes) duration(path string, d, least, most weir.Duration) {
@@ -146,14 +146,12 @@ func (v *mistakes) duration(path string, d, least, most weir.Duration) {
 	}
 }
 
-// tokens checks the secrets, and repeats none of them in a message.
+// tokens checks the secrets. No message repeats one of them.
 func (v *mistakes) tokens(tokens []string) {
-	switch n := len(tokens); {
-	case n == 0:
+	if len(tokens) == 0 {
 		v.Add("tokens", "without a token nobody may ask", "write tokens: [\"${file:/etc/weir/token}\"]")
-	case n > maxTokens:
-		v.Add("tokens", fmt.Sprintf("%d tokens are too many", n), fmt.Sprintf("at most %d", maxTokens))
 	}
+	v.AtMost("tokens", "tokens", len(tokens), maxTokens)
 	for i, token := range tokens {
 		at := fmt.Sprintf("tokens[%d]", i)
 		switch {
@@ -172,12 +170,10 @@ func (v *mistakes) tokens(tokens []string) {
 }
 
 func (v *mistakes) policies(policies map[string][]string) {
-	switch n := len(policies); {
-	case n == 0:
+	if len(policies) == 0 {
 		v.Add("policies", "there is nothing to ask for", "name throttles: policies: {web: [plans]}")
-	case n > maxPolicies:
-		v.Add("policies", fmt.Sprintf("%d policies are too many", n), fmt.Sprintf("at most %d", maxPolicies))
 	}
+	v.AtMost("policies", "policies", len(policies), maxPolicies)
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		if len(name) == 0 || len(name) > maxWord || strings.ContainsFunc(name, notInWord) {
 			v.Add("policies."+name, fmt.Sprintf("%q is not a name", name),
@@ -189,7 +185,7 @@ func (v *mistakes) policies(policies map[string][]string) {
 // maxWord is how long the name of a policy may be.
 const maxWord = 64
 
-// notInWord reports whether a name has no such letter.
+// notInWord reports whether a letter is not allowed in names.
 func notInWord(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
 }

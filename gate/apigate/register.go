@@ -8,12 +8,12 @@ import (
 	"weir/internal/clock"
 )
 
-// A register has every hold that is open. Whoever takes a hold out of it settles it, so that each is settled once. One
-// timer, for the hold that expires first, serves them all. It is safe for concurrent use.
+// A register has every open hold. The goroutine that takes a hold out of it settles it, so that each is settled once.
+// One timer, for the hold that expires first, serves all. It is safe for concurrent use.
 type register struct {
 	clock  clock.Clock
 	seen   Observer
-	expire func(*hold) // settles what nobody else did
+	expire func(*hold) // settles a hold that has expired
 
 	mu     sync.Mutex
 	open   map[string]*hold
@@ -27,7 +27,7 @@ func newRegister(env Env, expire func(*hold)) *register {
 	return &register{clock: env.Clock, seen: env.Observer, expire: expire, open: map[string]*hold{}}
 }
 
-// add enters a hold that lives for so long, and returns when it expires; false when there is no room.
+// add enters a hold for a time, and returns when it expires; false when there is no room.
 func (r *register) add(h *hold, ttl time.Duration, most int) (time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *register) find(id string) *hold {
 	return r.open[id]
 }
 
-// keep lets a hold live for so long at least, and returns when it expires; false when it is not open any more.
+// keep lets a hold live for at least a time, and returns when it expires; false when it is no longer open.
 func (r *register) keep(h *hold, ttl time.Duration) (time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *register) keep(h *hold, ttl time.Duration) (time.Time, bool) {
 	return h.expires, true
 }
 
-// take takes a hold out, and reports whether it was there: then it is the caller's to settle.
+// take takes a hold out and reports whether it was there. If so, the caller must settle it.
 func (r *register) take(h *hold) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *register) take(h *hold) bool {
 	return true
 }
 
-// close takes out all that is left, and lets nothing more in.
+// close takes out all holds, and lets no more in.
 func (r *register) close() []*hold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +96,8 @@ func (r *register) remove(h *hold) {
 	r.seen.Holds(-1)
 }
 
-// arm sets the timer for the hold that expires first, unless it fires early enough as it is. A timer that fires too
-// early, for a hold that is gone, costs less than setting it anew with every hold.
+// arm sets the timer for the hold that expires first, unless it fires early enough already. A timer that fires too
+// early, for a hold that is gone, costs less than setting it again with every hold.
 func (r *register) arm(now time.Time) {
 	if len(r.due) == 0 || r.timer != nil && !r.due[0].expires.Before(r.wake) {
 		return
@@ -114,7 +114,7 @@ func (r *register) stop() {
 	}
 }
 
-// run lets go what has expired.
+// run ends the holds that have expired.
 func (r *register) run() {
 	for _, h := range r.expired() {
 		r.seen.Expired()

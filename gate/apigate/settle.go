@@ -8,7 +8,7 @@ import (
 	"weir"
 )
 
-// findHold returns the hold of an id, or what to say instead.
+// findHold returns the hold of an id, or the problem to answer with.
 func (g *Gate) findHold(id string) (*hold, *problem) {
 	if id == "" {
 		return nil, invalid("hold", "the hold is missing", "send what decide answered")
@@ -22,18 +22,14 @@ func (g *Gate) findHold(id string) (*hold, *problem) {
 	return nil, noHold()
 }
 
-// abandon settles a hold that nobody has settled.
+// abandon settles a hold that its client did not settle in time.
 func (g *Gate) abandon(h *hold) {
 	h.settle(g, 0, weir.Outcome{Done: g.Setup.Load().opts.Holds.Expired == ExpiredDone})
 }
 
 // settle ends holds as their clients say.
 func (c *call) settle() {
-	if _, wrong := c.query(); wrong != nil {
-		c.refuse(wrong)
-		return
-	}
-	items, batch, wrong := requests[settlement](c)
+	items, batch, _, wrong := requests[settlement](c)
 	switch {
 	case wrong != nil:
 		c.refuse(wrong)
@@ -65,11 +61,7 @@ func (c *call) conclude(s *settlement) (settled, *problem) {
 
 // await waits for a turn.
 func (c *call) await() {
-	if _, wrong := c.query(); wrong != nil {
-		c.refuse(wrong)
-		return
-	}
-	items, batch, wrong := requests[waiting](c)
+	items, batch, _, wrong := requests[waiting](c)
 	switch {
 	case wrong != nil:
 		c.refuse(wrong)
@@ -81,8 +73,8 @@ func (c *call) await() {
 	}
 }
 
-// outcome waits for the turn of a hold and tells the final verdict, or when the time is over that the wait goes on. To
-// await a hold keeps it alive. A final verdict that leaves nothing to settle is told once, and ends the hold.
+// outcome waits for the turn of a hold and returns the final verdict, or a wait that goes on when the time is over.
+// Awaiting a hold keeps it alive. A final verdict that leaves nothing to settle is told once and ends the hold.
 func (c *call) outcome(w *waiting) (d decision, wrong *problem) {
 	g, ttl := c.gate, c.setup.opts.Holds.TTL.Std()
 	patience, wrong := c.patience(w.For)
@@ -118,7 +110,7 @@ func (c *call) outcome(w *waiting) (d decision, wrong *problem) {
 	return d, nil
 }
 
-// patience is how long a client waits at a time.
+// patience is how long one request of a client waits.
 func (c *call) patience(text string) (time.Duration, *problem) {
 	most := c.setup.opts.Timeouts.Wait
 	if text == "" {
@@ -131,8 +123,8 @@ func (c *call) patience(text string) (time.Duration, *problem) {
 	return min(d, most).Std(), nil
 }
 
-// pause waits until a turn has come, for so long at most. Who has left, or meets a gate that stops, is told no verdict:
-// that would end a hold that the client still counts on.
+// pause waits until a turn has come, for at most patience. A client that has left, or that meets a gate that stops, is
+// not told a verdict: that would end a hold that the client still counts on.
 func (c *call) pause(called <-chan struct{}, patience time.Duration) *problem {
 	over := make(chan struct{})
 	timer := c.gate.env.Clock.AfterFunc(patience, func() { close(over) })
@@ -145,7 +137,7 @@ func (c *call) pause(called <-chan struct{}, patience time.Duration) *problem {
 	case <-c.r.Context().Done():
 	}
 	if c.r.Context().Err() != nil {
-		return left()
+		return timedOut("the client has left")
 	}
 	return nil
 }

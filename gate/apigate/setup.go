@@ -3,7 +3,6 @@ package apigate
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,8 +14,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a request needs to know of the gate's options. It does not change; a reload puts another
-// one in its place, and a request keeps the one that it began with.
+// A setup is what a request needs to know of the gate's options. It does not change. A reload replaces it, and a
+// request keeps the one that it began with.
 type setup struct {
 	opts   Options             // with defaults, without the tokens
 	tokens [][sha256.Size]byte // their hashes, which are of the same length
@@ -34,18 +33,17 @@ func newSetup(o Options, chains map[string]*policy.Chain) (*setup, error) {
 		s.tokens = append(s.tokens, sha256.Sum256([]byte(token)))
 	}
 	s.opts.Tokens = nil
-	var missing []error
+	var v weir.Mistakes
 	for _, name := range s.names {
 		if s.chains[name] = chains[name]; chains[name] == nil {
-			missing = append(missing, &weir.FieldError{Path: "policies." + name,
-				Msg: fmt.Sprintf("the policy %q has no chain", name)})
+			v.Add("policies."+name, fmt.Sprintf("the policy %q has no chain", name), "")
 		}
 	}
-	return s, errors.Join(missing...)
+	return s, v.Err()
 }
 
-// knows reports whether a request shows one of the tokens. How long that takes does not depend on which, nor on how
-// much of it is right.
+// knows reports whether a request shows one of the tokens. The time that takes does not depend on which one it is, nor
+// on how much of it is right.
 func (s *setup) knows(r *http.Request) bool {
 	shown := r.Header["Authorization"]
 	if len(shown) != 1 {
@@ -63,7 +61,7 @@ func (s *setup) knows(r *http.Request) bool {
 	return same == 1
 }
 
-// policy returns the chain that a question is for. Where there is only one, it need not be named.
+// policy returns the chain that a question is for. A policy need not be named where there is only one.
 func (s *setup) policy(name string) (string, *policy.Chain, *problem) {
 	if name == "" && len(s.names) == 1 {
 		name = s.names[0]

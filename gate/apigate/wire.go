@@ -29,9 +29,9 @@ type question struct {
 	Cost       int64    `json:"cost"`
 	Bytes      int64    `json:"bytes"`
 	Stamp      string   `json:"stamp"`
-	// who pays with a stamp, as the asking service knows it; the source where it is left out
+	// who pays with a stamp, as the asking service knows them; the default is the source
 	Client  string  `json:"client"`
-	Message string  `json:"message"` // what a stamp pays for, where it pays for one thing only
+	Message string  `json:"message"` // what a stamp pays for, where a stamp covers one request
 	Load    float64 `json:"load"`    // of the asking service, 1 being all that it can do
 	ID      string  `json:"id"`
 	Hold    bool    `json:"hold"` // keep the hold of an admission open until it is settled
@@ -44,7 +44,6 @@ type route struct {
 	Path   string `json:"path"`
 }
 
-// UnmarshalJSON reads either form.
 func (r *route) UnmarshalJSON(value []byte) error {
 	*r = route{}
 	switch value[0] {
@@ -63,7 +62,7 @@ func (r *route) UnmarshalJSON(value []byte) error {
 		`write {"method":"GET","host":"example.com","path":"/"} or "GET example.com/"`)}
 }
 
-// parse reads the form that people write: a method where a space follows, a host up to the first slash, and a path.
+// parse reads the text form: a method if a space follows it, a host up to the first slash, and a path.
 func (r *route) parse(line string) {
 	target := strings.TrimSpace(line)
 	if method, rest, found := strings.Cut(target, " "); found {
@@ -116,12 +115,12 @@ type decision struct {
 	Expires    time.Time `json:"expires,omitzero"`
 }
 
-// An itemFailure stands in the place of an answer in a batch.
+// An itemFailure replaces an answer in a batch.
 type itemFailure struct {
 	Error *problem `json:"error"`
 }
 
-// A policyList is the answer to the question what there is to ask for.
+// A policyList is what GET /v1/policies answers.
 type policyList struct {
 	Policies []policyEntry `json:"policies"`
 }
@@ -145,14 +144,14 @@ const (
 	maxMethod    = 32
 	maxHost      = 255
 	maxPath      = 8192
-	maxAmount    = 1 << 53 // above that, programs that read JSON as floating point see another number
+	maxAmount    = 1 << 53 // programs that read JSON as floating point see larger numbers wrongly
 	defaultKind  = "api"
 	sourceHint   = "write 192.0.2.1 or 2001:db8::1"
 	noWordHint   = "letters, digits, '-', '_' and '.'"
 	controlsHint = "leave them out"
 )
 
-// event fills in what the question says. recipients is how many a message may have.
+// event fills in the event of a question. recipients is how many recipients a message may have.
 func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *problem {
 	for _, text := range [...]struct {
 		field, value string
@@ -174,7 +173,7 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 			"leave it out: some services trim it, and it would be another account here")
 	}
 	if strings.HasPrefix(q.Account, identify.SourcePrefix) {
-		// A client passes on what its users call themselves, and none of them is to be charged as somebody's address.
+		// A service passes on names that its users choose. None of them may be charged as another's address.
 		return invalid("account", fmt.Sprintf("an account does not begin with %q", identify.SourcePrefix),
 			"name the address as source")
 	}
@@ -211,7 +210,7 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 	return q.message(ev, msg, recipients)
 }
 
-// clientMark keeps the clients of services that ask apart from those that weir itself has given an id.
+// clientMark keeps the clients that services name apart from those that weir itself has given an id.
 const clientMark = "api:"
 
 // message fills in what only messages have.
@@ -238,7 +237,7 @@ func (q *question) message(ev *weir.Event, msg *weir.Message, recipients int) *p
 	return nil
 }
 
-// event is the route as throttles know it. What nobody said stays empty.
+// event is the route as throttles know it. What was left out stays empty.
 func (r *route) event() weir.Route {
 	path, _, _ := strings.Cut(r.Path, "?")
 	if path == "" {
@@ -264,7 +263,7 @@ func checkAmount(field string, n int64) *problem {
 	return nil
 }
 
-// newDecision tells what was answered. It keeps nothing of the answer.
+// newDecision returns what a client is told of an answer. It keeps no part of the answer.
 func newDecision(a *weir.Answer, now time.Time) decision {
 	d := decision{Verdict: a.Verdict, By: a.By, Rule: a.Rule, Reason: a.Reason, RetryAfter: seconds(retryAfter(a, now))}
 	figure := a.Figure
@@ -272,7 +271,7 @@ func newDecision(a *weir.Answer, now time.Time) decision {
 		figure = closest(a.Figures)
 		d.By, d.Rule = figure.By, figure.Rule
 	}
-	if figure.Unit != "" || figure.Limit > 0 { // else the rule is none that counts
+	if figure.Unit != "" || figure.Limit > 0 { // otherwise the rule does not count anything
 		d.Unit, d.Limit, d.Remaining, d.Window = figure.Unit, &figure.Limit, &figure.Remaining,
 			seconds(figure.Window.Length())
 		if figure.Window.Calendar() != weir.NoCalendar {
@@ -282,7 +281,7 @@ func newDecision(a *weir.Answer, now time.Time) decision {
 	return d
 }
 
-// closest returns the figure of the rule that an admission came closest to.
+// closest returns the figure of the rule that has the smallest share of its limit left.
 func closest(figures []weir.Figure) (f weir.Figure) {
 	least := math.Inf(1)
 	for i := range figures {
@@ -293,8 +292,8 @@ func closest(figures []weir.Figure) (f weir.Figure) {
 	return f
 }
 
-// retryAfter returns when it is worth while to come again. For a wait, that is when the turn is expected; zero means
-// that nobody can tell, and the client awaits. For a refusal, zero means that there is no use in it.
+// retryAfter returns after how long a client should come again. For a wait, that is when the turn is expected; zero
+// means that this is not known, and the client awaits it. For a refusal, zero means that it is of no use to come again.
 func retryAfter(a *weir.Answer, now time.Time) time.Duration {
 	switch a.Verdict {
 	case weir.Admit:
@@ -305,11 +304,5 @@ func retryAfter(a *weir.Answer, now time.Time) time.Duration {
 	return refusal.Again(a, now)
 }
 
-// seconds tells a duration in seconds with three decimals, rounded up, so that nobody comes too early.
-func seconds(d time.Duration) float64 {
-	ms := int64(d / time.Millisecond)
-	if d%time.Millisecond > 0 {
-		ms++
-	}
-	return float64(ms) / 1000
-}
+// seconds returns a duration in seconds with three decimals, rounded up, so that no client comes too early.
+func seconds(d time.Duration) float64 { return float64((d+time.Millisecond-1)/time.Millisecond) / 1000 }

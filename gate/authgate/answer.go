@@ -11,9 +11,9 @@ import (
 	"weir/gate/refusal"
 )
 
-// Headers of answers. They are written as they are here.
+// Headers of answers, in the case in which they are sent.
 const (
-	statusHeader = "X-Weir-Status" // what the client should be told; nginx can be told no more than 401 and 403
+	statusHeader = "X-Weir-Status" // what the client should get; nginx itself understands only 401 and 403
 	reasonHeader = "X-Weir-Reason"
 	byHeader     = "X-Weir-By" // throttle/rule
 )
@@ -26,7 +26,7 @@ func (v *visit) admit(now time.Time) {
 	v.gate.env.Observer.Decided(weir.Admit, v.held)
 }
 
-// refuse answers as the verdict wants it.
+// refuse answers with a verdict that is not an admission.
 func (v *visit) refuse(a *weir.Answer) {
 	now := v.event.Time.Add(v.held)
 	doc := refusal.OfUnpayable(a, now)
@@ -41,7 +41,7 @@ func (v *visit) refuse(a *weir.Answer) {
 	v.gate.env.Observer.Decided(a.Verdict, v.held)
 }
 
-// problem answers a question that was put before no throttle.
+// problem answers a question that no throttle has judged.
 func (v *visit) problem(status int, detail string) {
 	doc := refusal.Problem(status, detail)
 	v.write(&doc)
@@ -74,7 +74,7 @@ func (v *visit) write(doc *refusal.Refusal) {
 	}
 	v.w.WriteHeader(status)
 	if v.r.Method != http.MethodHead {
-		_, _ = v.w.Write(body) // whoever has left needs no answer
+		_, _ = v.w.Write(body) // a proxy that has left needs no answer
 	}
 }
 

@@ -32,7 +32,7 @@ func New(o Options, chain *policy.Chain, env Env) (*Gate, error) {
 	g.Skeleton = gate.New(g.env.Env, s, gate.Hooks[setup]{
 		What: "questions",
 		Open: func(s *setup) (gate.Listener, error) {
-			return gate.Listen(s.opts.Listen, gate.Socket(s.opts.Socket))
+			return gate.Listen(s.opts.Listen, s.opts.Socket)
 		},
 		Take:   g.receive,
 		Server: func(s *setup) gate.Server { return g.HTTPServer(g, s.httpOptions()) },
@@ -41,9 +41,9 @@ func New(o Options, chain *policy.Chain, env Env) (*Gate, error) {
 	return g, nil
 }
 
-// Prepare makes ready to go on with other options and another chain. Everything that can fail happens here; then either
-// commit, which cannot fail, or abort must be called. Questions under way keep the options and the chain that they
-// began with. The listener is kept: a changed listen address or socket is ignored, it takes another gate.
+// Prepare checks other options and another chain. Either commit, which cannot fail, or abort must be called after it.
+// Questions under way keep the options and the chain that they began with. The listener is kept: another listen address
+// or socket is ignored.
 func (g *Gate) Prepare(o Options, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen, o.Socket = now.opts.Listen, now.opts.Socket
@@ -64,10 +64,10 @@ type conn struct {
 	gate *Gate
 }
 
-// headTooLarge is how an answer begins that only net/http gives, and that it tells nobody of.
+// headTooLarge begins an answer that net/http gives without calling the handler.
 var headTooLarge = []byte("HTTP/1.1 431 ")
 
-// Write writes, and counts heads that were too large.
+// Write counts answers to heads that were too large.
 func (c *conn) Write(p []byte) (int, error) {
 	if bytes.HasPrefix(p, headTooLarge) {
 		c.gate.env.Observer.Bounded(BoundHeader)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/policy"
 )
@@ -272,7 +273,8 @@ func TestNoThrottles(t *testing.T) {
 func TestSocket(t *testing.T) {
 	p := newProbe(nil)
 	path := filepath.Join(t.TempDir(), "auth")
-	r := start(t, Options{Listen: "unix:" + path, Socket: Socket{Mode: "0600"}}, clock.NewFake(noon), chainOf(t, p))
+	r := start(t, Options{Listen: "unix:" + path, Socket: gate.Socket{Mode: "0600"}}, clock.NewFake(noon),
+		chainOf(t, p))
 	if a := r.ask(byNginx()...); a.status != 200 || p.last(t).Source.String() != "192.0.2.1" {
 		t.Error(a.status, a.body)
 	}

@@ -17,7 +17,7 @@ import (
 // gateName stands for the gate itself where an answer names a throttle.
 const gateName = "gate"
 
-// A visit is one question on its way through the gate. They are used again, so that an answer leaves little behind.
+// A visit is one question on its way through the gate. Visits are reused, so that an answer leaves little garbage.
 type visit struct {
 	gate     *Gate
 	setup    *setup
@@ -28,7 +28,7 @@ type visit struct {
 	held     time.Duration // for a turn
 
 	asked   original
-	request http.Request // the one that is asked about, for those who look for its account
+	request http.Request // the request that is asked about, in which its account is found
 	url     url.URL
 	event   weir.Event
 	pass    policy.Pass
@@ -59,7 +59,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.judge()
 }
 
-// end gives the visit back, whatever became of it. A panic of a throttle is a refusal, and takes nobody down with it.
+// end puts the visit back into the pool. A panic of a throttle becomes a refusal, and other questions go on.
 func (v *visit) end() {
 	g := v.gate
 	if failure := recover(); failure != nil {
@@ -67,12 +67,12 @@ func (v *visit) end() {
 			panic(failure)
 		}
 		g.Panicked("a panic while answering a question", failure)
-		v.pass.Settle(weir.Outcome{Time: v.event.Time}) // what the throttles before the one that failed have taken
+		v.pass.Settle(weir.Outcome{Time: v.event.Time}) // gives back what throttles before the failing one have taken
 		if v.answered {
 			panic(http.ErrAbortHandler)
 		}
 		v.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure, Figure: weir.Figure{By: gateName}})
-		return // the visit is not used again: nobody knows what it has been through
+		return // the visit may be broken, and is not reused
 	}
 	pass := &v.pass
 	pass.Answer.Clear()
@@ -90,8 +90,8 @@ func (v *visit) peer() (netip.Addr, bool) {
 	return from.Addr(), err == nil && v.setup.proxies.Trusts(from.Addr())
 }
 
-// leaveBody keeps a body, which is not needed, from holding anything up. A body may be announced and never come. Then
-// what comes next on the connection would be taken for it, so that the connection ends with the answer.
+// leaveBody keeps a body, which is not needed, from holding anything up. A body may be announced and never come. The
+// next request on the connection would be taken for it, so the connection ends with the answer.
 func (v *visit) leaveBody() {
 	if v.r.ContentLength == 0 {
 		return
@@ -102,12 +102,11 @@ func (v *visit) leaveBody() {
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTime))
 }
 
-// bodyTime is how long a connection that ends stays open for the rest of a body, so that the answer is read before it
-// breaks.
+// bodyTime is how long a connection that ends stays open for the rest of a body, so that the client can read the
+// answer.
 const bodyTime = 5 * time.Second
 
-// understand makes an event of the question. It reports false when that cannot be done, and the question has been
-// answered.
+// understand makes an event of the question. If that cannot be done, it answers the question and reports false.
 func (v *visit) understand(peer netip.Addr) bool {
 	s, h := v.setup, v.r.Header
 	var err error
@@ -143,7 +142,7 @@ func (v *visit) judge() {
 	}
 	now := v.event.Time.Add(v.held)
 	if a.Verdict == weir.Admit {
-		// What becomes of the request is not known here.
+		// The gate does not learn what becomes of the request.
 		v.pass.Settle(weir.Outcome{Time: now, Done: true})
 		v.admit(now)
 		return
@@ -183,7 +182,7 @@ func (v *visit) wait() bool {
 			continue
 		}
 		if v.r.Context().Err() != nil {
-			panic(http.ErrAbortHandler) // the proxy has left, or the gate has no more patience
+			panic(http.ErrAbortHandler) // the proxy has left, or a stop cuts off what is under way
 		}
 		v.tooLong()
 	}
@@ -191,12 +190,12 @@ func (v *visit) wait() bool {
 	return true
 }
 
-// tooLong makes a refusal of a wait that lasts longer than it may here.
+// tooLong refuses an event whose wait is longer than max_wait.
 func (v *visit) tooLong() {
 	v.pass.Answer.Verdict, v.pass.Answer.Reason = weir.Refuse, weir.WaitTooLong
 }
 
-// refuseAtBound turns a question away because the gate itself has no room.
+// refuseAtBound refuses a question because a bound of the gate is reached.
 func (v *visit) refuseAtBound(bound, unit string, limit int64) {
 	v.gate.env.Observer.Bounded(bound)
 	v.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Overload,

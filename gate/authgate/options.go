@@ -17,7 +17,7 @@ type Options struct {
 	// Default 127.0.0.1:9003.
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
-	Socket Socket `yaml:"socket"`
+	Socket gate.Socket `yaml:"socket"`
 	// Which proxy asks, by whose headers it says what the request was: nginx (X-Original-URI and its like; refusals are
 	// told as nginx can understand them), traefik, caddy, haproxy (X-Forwarded-Uri and its like), or auto (the default;
 	// by the headers that are there, and a question that has both kinds is refused).
@@ -54,16 +54,6 @@ const (
 	Caddy   Dialect = "caddy"
 	HAProxy Dialect = "haproxy"
 )
-
-// A Socket is a file, and has an owner and a mode like any other.
-type Socket struct {
-	// Who may use it, in octal digits. Default 0660: the owner and the group.
-	Mode string `yaml:"mode"`
-	// Default: the user that weir runs as. Only root can name another.
-	Owner string `yaml:"owner"`
-	// Default: the group that weir runs as. Write that of the proxy, and let weir's user be in it.
-	Group string `yaml:"group"`
-}
 
 // Bounds keep what is asked from filling the server up.
 type Bounds struct {
@@ -112,11 +102,11 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
-// to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. It does not know whether the throttles
+// exist.
 func (o Options) Validate() error {
 	var v weir.Mistakes
-	listen := gate.Address{Listen: o.Listen, Socket: gate.Socket(o.Socket), Default: true, TCP: "127.0.0.1:9003",
+	listen := gate.Address{Listen: o.Listen, Socket: o.Socket, Default: true, TCP: "127.0.0.1:9003",
 		Unix: "unix:/run/weir/auth"}
 	listen.Validate(&v)
 	v.OneOf("for", string(o.For), string(Auto), string(Nginx), string(Traefik), string(Caddy), string(HAProxy))
@@ -129,13 +119,7 @@ func (o Options) Validate() error {
 				"name the machines that your proxies run on")
 		}
 	}
-	accounts, err := identify.ParseAccounts(o.Account)
-	v.Under("account", err)
-	o.AccountConflict.Validate(&v, &accounts)
-	if accounts.Certs() || len(accounts.Claims()) > 0 {
-		v.Add("account", "neither tokens nor certificates are checked at this gate",
-			"name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
-	}
+	gate.ValidateAccounts(&v, o.Account, o.AccountConflict)
 	if o.MaxWait < 0 || o.MaxWait > maxWait {
 		v.Add("max_wait", fmt.Sprintf("%s is out of bounds", o.MaxWait), fmt.Sprintf("at most %s", maxWait))
 	}

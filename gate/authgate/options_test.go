@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"weir"
+	"weir/gate"
 )
 
 func TestMistakes(t *testing.T) {
 	for path, o := range map[string]Options{
 		"listen":      {Listen: "9003"},
-		"socket":      {Socket: Socket{Group: "www-data"}},
-		"socket.mode": {Listen: "unix:/run/weir/auth", Socket: Socket{Mode: "rw"}},
+		"socket":      {Socket: gate.Socket{Group: "www-data"}},
+		"socket.mode": {Listen: "unix:/run/weir/auth", Socket: gate.Socket{Mode: "rw"}},
 		"for":         {For: "ngnix"},
 		"trusted_proxies[1]": {TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"),
 			netip.MustParsePrefix("::/0")}},

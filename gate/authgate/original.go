@@ -6,10 +6,12 @@ import (
 	"net/url"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"weir/identify"
 )
 
-// The headers that proxies tell of a request in.
+// The headers in which proxies describe a request.
 const (
 	originalURI     = "X-Original-Uri"
 	originalMethod  = "X-Original-Method"
@@ -54,14 +56,14 @@ const (
 	errRealIP   malformedError = "X-Real-IP is no address, or there twice"
 )
 
-// dialect returns in whose words a question is put: Nginx, or HAProxy for all who use the others'.
+// dialect returns which headers a question uses: those of Nginx, or HAProxy for all other proxies.
 func (s *setup) dialect(h http.Header) (Dialect, error) {
 	switch s.opts.For {
 	case Nginx:
 		return Nginx, nil
 	case Auto:
-		// Proxies hand on what clients write. Only the headers that the proxy itself writes, always, can be believed;
-		// where those of another kind are there as well, some client has written one of them.
+		// Proxies pass on what clients write. Only headers that the proxy itself always writes can be believed. Where
+		// those of another kind are there as well, a client has written one of them.
 		nginx := has(h, originalURI) || has(h, originalMethod)
 		others := has(h, forwardedURI) || has(h, forwardedMethod)
 		switch {
@@ -88,7 +90,7 @@ func (o *original) read(d Dialect, peer netip.Addr, p *identify.Proxies, h http.
 	if o.method, ok = only(h[method]); !ok {
 		return errNoMethod
 	}
-	if !isMethod(o.method) {
+	if len(o.method) > maxMethod || !httpguts.ValidHeaderFieldName(o.method) { // a method is a token, too
 		return errMethod
 	}
 	if len(h[host]) > 1 {
@@ -116,19 +118,6 @@ func only(values []string) (string, bool) {
 // maxMethod is how long a method may be. None that is registered is longer.
 const maxMethod = 32
 
-func isMethod(s string) bool {
-	if len(s) > maxMethod {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' ||
-			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return true
-}
-
 // readURI takes a path and a query apart. Proxies leave the scheme and the host out; a tunnel (CONNECT) and OPTIONS *
 // have no path.
 func (o *original) readURI(uri string) error {
@@ -136,7 +125,7 @@ func (o *original) readURI(uri string) error {
 		return errURI
 	}
 	o.raw, o.query, _ = strings.Cut(uri, "?")
-	// For nginx a path ends at '#', and a query too, though it hands all of it on. identify.Route knows that of paths.
+	// For nginx a path ends at '#', and a query too, but it passes all of it on. identify.Route handles that for paths.
 	o.query, _, _ = strings.Cut(o.query, "#")
 	if strings.IndexByte(o.raw, '#') >= 0 {
 		o.query = ""
@@ -148,9 +137,9 @@ func (o *original) readURI(uri string) error {
 	return nil
 }
 
-// readSource finds out where the request came from: the right-most address in X-Forwarded-For that is not one of a
-// trusted proxy, or X-Real-IP. nginx hands on what a client wrote into the one that the operator forgot, so that both
-// must say the same; the other proxies write X-Forwarded-For always, and X-Real-IP is not looked at.
+// readSource finds the source of the request: the right-most address in X-Forwarded-For that is not a trusted proxy, or
+// X-Real-IP. nginx passes on what a client wrote into a header that its operator did not set, so both headers must
+// agree. The other proxies always write X-Forwarded-For, and X-Real-IP is ignored.
 func (o *original) readSource(d Dialect, peer netip.Addr, p *identify.Proxies, h http.Header) error {
 	listed := has(h, forwardedFor)
 	if listed {
@@ -173,7 +162,7 @@ func (o *original) readSource(d Dialect, peer netip.Addr, p *identify.Proxies, h
 	case !listed:
 		o.source = addr
 	case !p.Trusts(addr) && addr != o.source:
-		// of a trusted proxy in front, X-Forwarded-For says who was in front of that
+		// if X-Real-IP is a trusted proxy, X-Forwarded-For says who was in front of it
 		return errSources
 	}
 	return nil

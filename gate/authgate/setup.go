@@ -8,14 +8,14 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a question needs to know of the gate's options. It does not change; a reload puts another
-// one in its place, and a question keeps the one that it began with.
+// A setup is what a question needs to know of the gate's options. It does not change. A reload replaces it, and a
+// question keeps the one that it began with.
 type setup struct {
 	opts     Options // with defaults
 	chain    *policy.Chain
 	proxies  identify.Proxies
 	accounts identify.Accounts
-	socket   bool // whoever can ask may ask
+	socket   bool // everybody who can use the socket may ask
 }
 
 // onSocket stands for a peer on a socket of this machine, which has no address.
@@ -34,7 +34,7 @@ func newSetup(o Options, chain *policy.Chain) (*setup, error) {
 	if network, _ := gate.Split(o.Listen); network == "unix" {
 		s.socket, trusted = true, append([]netip.Prefix{netip.PrefixFrom(onSocket, 32)}, trusted...)
 	}
-	// Forwarded is what a client wrote: none of the proxies writes it.
+	// None of the proxies writes Forwarded: a client wrote it.
 	s.proxies = identify.NewProxies(trusted, identify.XForwardedFor)
 	accounts, _ := identify.ParseAccounts(o.Account)
 	s.accounts = accounts.By(o.AccountConflict, "")

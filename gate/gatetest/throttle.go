@@ -16,19 +16,20 @@ import (
 // Chain returns a chain of throttles, called t0, t1 and so on.
 func Chain(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
 	t.Helper()
-	var links []*policy.Link
-	for i, th := range throttles {
-		links = append(links, policy.NewLink(fmt.Sprintf("t%d", i), th, policy.Closed))
-	}
-	return ChainOf(t, links...)
+	return chain(t, func(i int) string { return fmt.Sprintf("t%d", i) }, throttles)
 }
 
 // Plans returns a chain of throttles, called plans, edge and third.
 func Plans(t testing.TB, throttles ...weir.Throttle) *policy.Chain {
 	t.Helper()
+	return chain(t, func(i int) string { return []string{"plans", "edge", "third"}[i] }, throttles)
+}
+
+func chain(t testing.TB, name func(int) string, throttles []weir.Throttle) *policy.Chain {
+	t.Helper()
 	var links []*policy.Link
 	for i, th := range throttles {
-		links = append(links, policy.NewLink([]string{"plans", "edge", "third"}[i], th, policy.Closed))
+		links = append(links, policy.NewLink(name(i), th, policy.Closed))
 	}
 	return ChainOf(t, links...)
 }
@@ -76,8 +77,7 @@ func Delayed(p quota.Policy) quota.Policy {
 	return p
 }
 
-// A Throttle does what a test says, for what no real one can be made to do at the right moment. It counts what it
-// holds.
+// A Throttle does what a test says, where no real one can be made to do it at the right moment. It counts its holds.
 type Throttle struct {
 	Answer  func(ev *weir.Event, a *weir.Answer) error // nil admits
 	Held    atomic.Int64

@@ -8,8 +8,8 @@ import (
 	"weir"
 )
 
-// RateLimit adds the fields of Fields to those that an upstream may have sent. Header.Add would write their names
-// Ratelimit: the same to a program, not to a person.
+// RateLimit adds the fields of Fields to those that an upstream may have sent. Header.Add would write the name as
+// Ratelimit.
 func RateLimit(h http.Header, figures []weir.Figure, now time.Time) {
 	if policy, limit := Fields(figures, now); policy != "" {
 		values := []string{policy, limit}
@@ -68,7 +68,8 @@ func Fields(figures []weir.Figure, now time.Time) (policies, limits string) {
 	return both[:len(policy)], both[len(policy):]
 }
 
-// toldLater reports whether figure i comes again: a rule may be met when the event is judged and again when it enters.
+// toldLater reports whether the rule of figure i comes again: it may be met when the event is judged and when it
+// enters.
 func toldLater(figures []weir.Figure, i int) bool {
 	for j := i + 1; j < len(figures); j++ {
 		if figures[j].Rule == figures[i].Rule && figures[j].By == figures[i].By {

@@ -27,21 +27,21 @@ type Refusal struct {
 	RequestID  string `json:"request_id,omitempty"`
 }
 
-// Of tells an answer that is not an admission. own says that the limit is the server's and not the client's: that of
-// the till, or of the lanes to the upstream.
+// Of returns the refusal for an answer that is not an admission. own says that the limit is the server's and not the
+// client's: that of the till, or of the lanes to the upstream.
 func Of(a *weir.Answer, now time.Time, own bool) Refusal {
 	r := Problem(Status(a, own), Detail(a))
 	r.Policy, r.Throttle, r.Reason, r.RetryAfter = a.Rule, a.By, a.Reason.String(), RetryAfter(a, now)
 	if a.Reason != weir.NoReason {
 		r.Type = "urn:weir:" + r.Reason
 	}
-	if a.Unit != "" || a.Limit > 0 { // else the rule is none that counts
+	if a.Unit != "" || a.Limit > 0 { // otherwise the rule does not count anything
 		r.Limit, r.Unit, r.Remaining = &a.Limit, a.Unit, &a.Remaining
 	}
 	return r
 }
 
-// Problem tells why a request cannot be judged.
+// Problem returns the refusal of a request that cannot be judged.
 func Problem(status int, detail string) Refusal {
 	return Refusal{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
@@ -80,7 +80,7 @@ func Status(a *weir.Answer, own bool) int {
 	return http.StatusTooManyRequests
 }
 
-// Code is the code of gRPC for a status of HTTP. Clients try again by themselves only what is the server's own trouble.
+// Code is the code of gRPC for a status of HTTP. Clients only retry by themselves after errors of the server.
 func Code(status int) codes.Code {
 	switch status {
 	case http.StatusBadRequest:
@@ -112,12 +112,11 @@ func Sentence(err error) string {
 // WholeSeconds rounds up, so that a client does not come too early.
 func WholeSeconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
 
-// RetryAfter returns after how many seconds a refused client may come back, at least 1. 0 means never, or that nobody
-// can tell.
+// RetryAfter returns after how many seconds a refused client may come back, at least 1. 0 means never, or unknown.
 func RetryAfter(a *weir.Answer, now time.Time) int64 { return WholeSeconds(Again(a, now)) }
 
-// Again returns how long a refused client should wait: until the time that the answer names, and until the reset of the
-// rule that decided. Where nobody knows when there is room it is a second. 0 means that it is of no use to come again.
+// Again returns how long a refused client should wait: until the time that the answer names, or the reset of the rule
+// that decided, whichever is later. Where both are unknown it is a second. 0 means that it is of no use to come again.
 func Again(a *weir.Answer, now time.Time) time.Duration {
 	switch a.Reason {
 	case weir.NoAccount, weir.NoSource, weir.TooCostly, weir.Forged, weir.Replayed:

@@ -82,7 +82,7 @@ func (d *Domain) name(entries []*common.RateLimitDescriptor_Entry) (string, bool
 		if i > 0 {
 			b.WriteByte('/')
 		}
-		// A slash in a name must not lead to the account of another.
+		// A slash in a value must not lead to another account.
 		if strings.ContainsAny(v, `/\`) {
 			v = escape.Replace(v)
 		}
@@ -102,8 +102,8 @@ func valueOf(key string, entries []*common.RateLimitDescriptor_Entry) string {
 	return ""
 }
 
-// account makes an account id of what a caller names. A long name is cut, and told apart by a hash; and nobody is
-// charged for an address by naming it as a value.
+// account makes an account id of a name that a caller sends. A long name is cut and ends in a hash. A name that looks
+// like an address is escaped, so that it is not charged to that address.
 func account(name string) string {
 	if strings.HasPrefix(name, identify.SourcePrefix) {
 		name = `\` + name

@@ -22,8 +22,8 @@ type authzServer struct {
 	gate *Gate
 }
 
-// Check answers Envoy. Whatever is not admitted is denied: nothing that a client sends makes an error of the call,
-// which Envoy may have been told to let pass.
+// Check answers Envoy. What is not admitted is denied. Nothing that a client sends makes the call an error, as Envoy
+// may be configured to let requests pass after an error.
 func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *auth.CheckResponse, err error) {
 	v, err := s.gate.enter(ctx)
 	code := CodeFailed
@@ -51,14 +51,14 @@ func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *a
 		s.gate.env.Offend(&v.event, a)
 	}
 	if a.Verdict != weir.Admit {
-		return v.deny(v.document(a), a.Figures), nil
+		return v.deny(refusal.OfUnpayable(a, v.now), a.Figures), nil
 	}
 	code = CodeOK
 	v.settle(true)
 	return v.allow(a), nil
 }
 
-// identify fills in the event from what Envoy says about a request, or says what is wrong with it.
+// identify fills in the event from Envoy's description of a request, or returns what is wrong with it.
 func (v *visit) identify(a *auth.AttributeContext) *refusal.Refusal {
 	ev := &v.event
 	*ev = weir.Event{Time: v.now, Kind: "http"}
@@ -106,7 +106,7 @@ func badRequest(detail string) *refusal.Refusal {
 	return &doc
 }
 
-// headerOf are the headers of a request, as Envoy passes them on: as a map, or as they came.
+// headerOf returns the headers of a request. Envoy passes them on as a map, or as they came.
 func headerOf(h *auth.AttributeContext_HttpRequest) http.Header {
 	header := make(http.Header, len(h.Headers))
 	add := func(key, value string) {
@@ -131,7 +131,7 @@ func headerOf(h *auth.AttributeContext_HttpRequest) http.Header {
 // maxID is how long the id of a request may be.
 const maxID = 128
 
-// requestID is the id by which Envoy knows the request, where it is one that can be shown.
+// requestID is the id by which Envoy knows the request, or "" if it is not fit to be shown.
 func requestID(id string, header http.Header) string {
 	if given := header.Get("X-Request-Id"); given != "" {
 		id = given

@@ -15,7 +15,7 @@ import (
 	"weir/policy"
 )
 
-// A visit is one call on its way through the gate. They are used again, so that a decision leaves little behind.
+// A visit is one call on its way through the gate. Visits are reused, so that a decision leaves little garbage.
 type visit struct {
 	gate  *Gate
 	setup *setup
@@ -29,7 +29,7 @@ type visit struct {
 	used   int
 }
 
-// enter begins a call, or says why there is no room for it. What it returns must be ended by leave.
+// enter begins a call, or returns an error if there is no room for it. Either way the visit must be ended by leave.
 func (g *Gate) enter(ctx context.Context) (*visit, error) {
 	v := g.visits.Get().(*visit)
 	v.gate, v.setup, v.now = g, g.Setup.Load(), g.env.Clock.Now()
@@ -44,15 +44,15 @@ func (g *Gate) enter(ctx context.Context) (*visit, error) {
 	return v, nil
 }
 
-// leave, deferred, ends a call: it settles what nobody has settled, keeps a panic from taking others down, and tells
-// what became of it.
+// leave is deferred and ends a call: it settles what is left, keeps a panic from ending other calls, and tells the
+// observer.
 func (v *visit) leave(service string, code *string, err *error) {
 	g := v.gate
 	if failure := recover(); failure != nil {
 		g.Panicked("a call ended in a panic", failure, slog.String("service", service))
 		*err = status.Error(codes.Internal, "the call could not be judged")
 	}
-	v.settle(false) // where it has been settled, nothing happens
+	v.settle(false) // does nothing if all is settled
 	if *err != nil {
 		*code = codeOf(*err)
 	}
@@ -76,7 +76,7 @@ func codeOf(err error) string {
 	return CodeFailed
 }
 
-// pass returns one that is free.
+// pass returns a free pass.
 func (v *visit) pass() *policy.Pass {
 	if v.used == len(v.passes) {
 		v.passes = append(v.passes, new(policy.Pass))
@@ -96,8 +96,7 @@ func (v *visit) settle(done bool) {
 // errTooLong means that a turn did not come within max_wait.
 var errTooLong = errors.New("the turn did not come in time")
 
-// await holds the call until the turn of a pass comes, or is called off, or it has been held for as long as the options
-// allow.
+// await holds the call until the turn of a pass comes or is called off, but not longer than max_wait.
 func (v *visit) await(ctx context.Context, p *policy.Pass) error {
 	g := v.gate
 	if !v.worthWaiting(p) {

@@ -16,13 +16,13 @@ type counter struct {
 	plan string
 }
 
-// counters are those of one setup. What requests bring themselves is made when it is first met.
+// counters are those of one setup. Counters of overrides are made when they are first needed.
 type counters struct {
 	limit func(Rule) (*policy.Link, error)
 	made  sync.Map // Rule → *counter
 
 	mu        sync.Mutex
-	overrides int // made for requests
+	overrides int // how many were made for overrides
 }
 
 // get returns the counter of a rule, and makes it where there is none.
@@ -41,8 +41,8 @@ func (c *counters) get(r Rule) (*counter, error) {
 	return made.(*counter), nil
 }
 
-// override returns the counter of an override. There are at most so many besides those of the files; full means that
-// this is one more.
+// override returns the counter of an override, the limit that a request brings. There are at most so many besides those
+// of the files; full means that this would be one more.
 func (c *counters) override(r Rule, most int) (made *counter, full bool, err error) {
 	if known, ok := c.made.Load(r); ok {
 		return known.(*counter), false, nil
@@ -61,11 +61,11 @@ func (c *counters) override(r Rule, most int) (made *counter, full bool, err err
 	return made, false, err
 }
 
-// fills is how often a hit that does not fit tries to use up what is left, while others do the same.
+// fills is how often a hit that does not fit tries to use up what is left, while other requests do the same.
 const fills = 8
 
-// hit charges hits to an account, as the original does: also those that go beyond the limit count, until the window
-// ends. Without hits it only looks. It returns how much of the limit is left, and whether it has been passed.
+// hit charges hits to an account, as the original does: hits beyond the limit count too, until the window ends. Without
+// hits it only looks. It returns how much of the limit is left, and whether it has been passed.
 func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits uint64) (left uint32, over bool,
 	err error) {
 	ev.Plan = c.plan
@@ -74,10 +74,10 @@ func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits 
 		ev.Cost = 1
 		a.Clear()
 		c.link.Throttle.Peek(ev, a)
-		// Were it charged, so much of the room would be left; and that is one more than of the limit.
+		// Peek says what would be left of the room after a charge of 1, which is what is left of the limit now.
 		return clamp(remaining(a)), a.Verdict != weir.Admit, nil
 	}
-	ev.Cost = int64(min(hits, uint64(room)+1)) // more than fits is more than fits
+	ev.Cost = int64(min(hits, uint64(room)+1)) // room+1 is already too much
 	for range fills {
 		a.Clear()
 		if err := c.link.Throttle.Judge(ctx, ev, a); err != nil {

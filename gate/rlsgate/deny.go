@@ -14,17 +14,11 @@ import (
 	"weir/gate/refusal"
 )
 
-// document tells the verdict. Envoy's clients cannot pay here.
-func (v *visit) document(a *weir.Answer) refusal.Refusal {
-	return refusal.OfUnpayable(a, v.now)
-}
-
 // deny makes Envoy answer the client with the refusal.
 func (v *visit) deny(doc refusal.Refusal, figures []weir.Figure) *auth.CheckResponse {
 	doc.RequestID = v.event.ID
 	headers := []*core.HeaderValueOption{set("content-type", "application/problem+json"),
-		set("cache-control", "no-store"),
-		set("x-content-type-options", "nosniff")}
+		set("cache-control", "no-store"), set("x-content-type-options", "nosniff")}
 	if doc.RetryAfter > 0 {
 		headers = append(headers, set("retry-after", strconv.FormatInt(doc.RetryAfter, 10)))
 	}
@@ -51,9 +45,11 @@ func (v *visit) allow(a *weir.Answer) *auth.CheckResponse {
 	}
 }
 
+// set replaces a header, and also adds one.
 func set(key, value string) *core.HeaderValueOption {
-	return &core.HeaderValueOption{Header: &core.HeaderValue{Key: key, Value: value},
-		AppendAction: core.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD}
+	h := also(key, value)
+	h.AppendAction = core.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
+	return h
 }
 
 func also(key, value string) *core.HeaderValueOption {

@@ -3,11 +3,11 @@
 //
 // Most callers want New, Listen, Start and Stop; Prepare takes new options while requests are under way.
 //
-// What the rate limit service says about a domain is configured in one of two ways. In weir's own way, a domain has a
-// list of throttles, and each descriptor that names an account is an event which they judge. What one descriptor of a
-// request would take is given back when another one is refused. Or a domain comes from a file of envoyproxy/ratelimit:
-// then every descriptor that matches a rule is charged by itself, refused or not, and the answers are those of the
-// original, request by request. What nobody has configured is let through, as there.
+// A domain of the rate limit service is configured in one of two ways. In weir's own way, it has a list of throttles,
+// and each descriptor that names an account is an event which they judge. What one descriptor of a request took is
+// given back when another one is refused. Or a domain comes from a file of envoyproxy/ratelimit: then every descriptor
+// that matches a rule is charged by itself, refused or not, and the answers are those of the original, request by
+// request. A domain that is not configured is let through, as there.
 //
 // The answers differ from the original's in this:
 //   - Beyond a limit nothing more is remembered than that it was passed. Where two limits count the same thing, the
@@ -25,8 +25,8 @@
 //   - Errors have gRPC codes that fit, where the original knows Unknown alone; whoever asks sees an error in both
 //     cases.
 //
-// An answer that is an error makes an Envoy go on, unless it was told otherwise (failure_mode_deny). So what a client
-// can bring about by what it sends is never answered by an error: it is counted, or over the limit.
+// Envoy lets a request pass after an error, unless it is configured otherwise (failure_mode_deny). So nothing that a
+// client sends is answered by an error: it is counted, or over the limit.
 //
 // What a caller may take of the gate is bounded: connections, requests at once, the size of a message, descriptors,
 // entries and their length. Time comes from Env.Clock, with one exception: deadlines of sockets and of calls are kept

@@ -17,36 +17,13 @@ import (
 	"weir/internal/yamltree"
 )
 
-// Bounds on imported files. Who writes them is trusted; a slip of the pen is not.
+// Bounds on imported files. They keep mistakes in the files, which an operator writes, from filling the memory.
 const (
 	maxFiles  = 1000
 	maxFile   = 1 << 20 // bytes
 	maxLevels = 20      // of descriptors within descriptors
-	maxRules  = 100_000 // descriptors in all files, those that aliases repeat included
+	maxRules  = 100_000 // descriptors in all files, including those that aliases repeat
 )
-
-// A FileError is a mistake in an imported file.
-type FileError struct {
-	File         string
-	Line, Column int // from 1; 0 for the file as a whole
-	Msg          string
-	Hint         string
-}
-
-func (e *FileError) Error() string {
-	s := e.place() + ": " + e.Msg
-	if e.Hint != "" {
-		s += " (" + e.Hint + ")"
-	}
-	return s
-}
-
-func (e *FileError) place() string {
-	if e.Line == 0 {
-		return e.File
-	}
-	return fmt.Sprintf("%s:%d:%d", e.File, e.Line, e.Column)
-}
 
 // An Imported is what files of envoyproxy/ratelimit say: a tree of descriptors for each domain.
 type Imported struct{ domains map[string]*level }
@@ -54,25 +31,12 @@ type Imported struct{ domains map[string]*level }
 // Domains are the names of the domains, sorted.
 func (i *Imported) Domains() []string { return slices.Sorted(maps.Keys(i.domains)) }
 
-// Rules are the different limits of all domains.
-func (i *Imported) Rules() []Rule {
-	seen := map[Rule]bool{}
-	for _, l := range i.domains {
-		l.each(func(r *rule) {
-			if !r.unlimited {
-				seen[r.Rule] = true
-			}
-		})
-	}
-	return slices.SortedFunc(maps.Keys(seen), func(a, b Rule) int { return strings.Compare(a.String(), b.String()) })
-}
-
-// A level is a descriptor of the file, and those below it. The domain is one, too.
+// A level is a descriptor of the file and those below it. A domain is one, too.
 type level struct {
 	below     map[string]*level // by key, or key_value
 	wildcards []wildcard        // in the order of the file: the first that matches counts
 	rule      *rule             // nil where nothing is limited
-	// the pattern that stands for all values that match it, as key_value*; empty where each value counts by itself
+	// the pattern key_value* whose values are counted together; empty where each value is counted by itself
 	shared string
 }
 
@@ -88,8 +52,8 @@ type rule struct {
 	name      string
 	replaces  []string
 	unlimited bool
-	shadow    bool // over the limit it says OK
-	quota     bool // … too, in the words of quota_mode
+	shadow    bool // shadow_mode: what is over the limit is answered with OK
+	quota     bool // quota_mode: the same
 	told      *rls.RateLimitResponse_RateLimit
 	counter   *counter
 }
@@ -104,7 +68,8 @@ func (l *level) each(f func(*rule)) {
 }
 
 // Read reads a file, or the files of a folder that end in .yaml or .yml, in the order of their names. merge lets
-// several files add to the same domain. Its error joins FileErrors, one for each mistake.
+// several files add to the same domain. The error joins a weir.FieldError for each mistake, whose path is a file, or a
+// position as in file:line:column.
 func Read(path string, merge bool) (*Imported, error) {
 	files, err := filesOf(path)
 	if err != nil {
@@ -150,10 +115,10 @@ func filesOf(path string) ([]string, error) {
 	}
 	switch n := len(files); {
 	case n == 0:
-		return nil, &FileError{File: path, Msg: "the folder has no files that end in .yaml or .yml",
+		return nil, &weir.FieldError{Path: path, Msg: "the folder has no files that end in .yaml or .yml",
 			Hint: "name the folder that RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY make up"}
 	case n > maxFiles:
-		return nil, &FileError{File: path, Msg: fmt.Sprintf("%d files are too many", n),
+		return nil, &weir.FieldError{Path: path, Msg: fmt.Sprintf("%d files are too many", n),
 			Hint: fmt.Sprintf("at most %d", maxFiles)}
 	}
 	return files, nil
@@ -162,7 +127,7 @@ func filesOf(path string) ([]string, error) {
 func readFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxFile {
-		return "", &FileError{File: path, Msg: "the file is too large",
+		return "", &weir.FieldError{Path: path, Msg: "the file is too large",
 			Hint: fmt.Sprintf("at most %s; several files may stand in a folder", weir.Size(maxFile))}
 	}
 	text, err := os.ReadFile(path)
@@ -176,7 +141,7 @@ func unreadable(path string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
-	return &FileError{File: path, Msg: "cannot be read: " + err.Error()}
+	return &weir.FieldError{Path: path, Msg: "cannot be read: " + err.Error()}
 }
 
 // A compiler makes domains of a file.
@@ -184,7 +149,7 @@ type compiler struct {
 	reader
 	into  *Imported
 	merge bool
-	left  *int // how many descriptors there may still be
+	left  *int // how many more descriptors there may be
 }
 
 // The keys that the format knows, by where they stand.
@@ -248,7 +213,7 @@ func (c *compiler) descriptor(into *level, n *yamltree.Node, depth int) {
 	if key == "" && len(c.errs) == before {
 		c.fail(n, "the descriptor has no key", "write key: remote_address")
 	}
-	// The original looks descriptors up by key and value in one; so (a, b_c) and (a_b, c) are the same to it.
+	// The original looks descriptors up by key and value joined, so that (a, b_c) and (a_b, c) are the same to it.
 	name := key
 	if value != "" {
 		name += "_" + value
@@ -262,7 +227,7 @@ func (c *compiler) descriptor(into *level, n *yamltree.Node, depth int) {
 		}
 		next.shared = name
 	}
-	c.bool(fields["detailed_metric"]) // read, so that nonsense is a mistake
+	c.bool(fields["detailed_metric"]) // read, so that a value that is no bool is an error
 	c.bool(fields["value_to_metric"])
 	shadow, quota := c.bool(fields["shadow_mode"]), c.bool(fields["quota_mode"])
 	if limit := fields["rate_limit"]; limit != nil && limit.Kind != yamltree.Null {
@@ -296,11 +261,8 @@ func (c *compiler) limit(n *yamltree.Node) *rule {
 	case !given:
 		c.fail(n, "the rate_limit has no unit", "write unit: second")
 	default:
-		hint := "one of " + strings.Join(unitNames, ", ")
-		if near := weir.Nearest(strings.ToLower(word), unitNames...); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		c.fail(fields["unit"], fmt.Sprintf("%q is not a unit", word), hint)
+		c.fail(fields["unit"], fmt.Sprintf("%q is not a unit", word),
+			weir.Suggest(strings.ToLower(word), unitNames...))
 	}
 	r.Rule = Rule{Unit: unit, Limit: c.count(fields["requests_per_unit"])}
 	for _, item := range c.list(fields["replaces"]) {
@@ -321,7 +283,7 @@ func (c *compiler) limit(n *yamltree.Node) *rule {
 	return r
 }
 
-// count reads a number of requests. Left out, it is none.
+// count reads a number of requests. The default is 0.
 func (c *compiler) count(n *yamltree.Node) uint32 {
 	s, given := c.text(n)
 	if !given {

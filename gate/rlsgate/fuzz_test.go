@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+
+	"weir"
 )
 
 // FuzzFile: whatever stands in a file gives rules, or mistakes with a place in the file.
@@ -25,9 +27,14 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("%d domains, and no mistake", len(c.into.domains))
 		}
 		for _, err := range c.errs {
-			fe := err.(*FileError)
-			if fe.Msg == "" || fe.Line < 0 || fe.Line > strings.Count(text, "\n")+strings.Count(text, "\r")+2 {
-				t.Errorf("a mistake in line %d: %v", fe.Line, fe)
+			fe, line, column := err.(*weir.FieldError), 0, 0
+			if fe.Path != "f" {
+				if n, _ := fmt.Sscanf(fe.Path, "f:%d:%d", &line, &column); n != 2 || line < 1 {
+					t.Errorf("a mistake at %q", fe.Path)
+				}
+			}
+			if fe.Msg == "" || line > strings.Count(text, "\n")+strings.Count(text, "\r")+2 {
+				t.Errorf("a mistake in line %d: %v", line, fe)
 			}
 		}
 		for _, l := range c.into.domains {

@@ -25,7 +25,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	g.Skeleton = gate.New(g.env.Env, s, gate.Hooks[setup]{
 		What: "requests",
 		Open: func(s *setup) (gate.Listener, error) {
-			return gate.Listen(s.opts.Listen, gate.Socket(s.opts.Socket))
+			return gate.Listen(s.opts.Listen, s.opts.Socket)
 		},
 		Take:   g.receive,
 		Server: func(s *setup) gate.Server { return g.newServer(s.serverOptions()) },
@@ -34,10 +34,9 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	return g, nil
 }
 
-// Prepare makes ready to go on with other options and parts; files that the options name are read anew. Everything that
-// can fail happens here; then either commit, which cannot fail, or abort must be called. Requests under way keep what
-// they began with. The listener is kept: a changed listen address is ignored, it takes another gate, and so do other
-// rights on a socket.
+// Prepare checks other options and parts, and reads the files that they name again. Either commit, which cannot fail,
+// or abort must be called after it. Requests under way keep what they began with. The listener is kept: another listen
+// address or socket is ignored.
 func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen, o.Socket = now.opts.Listen, now.opts.Socket

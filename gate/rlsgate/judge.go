@@ -14,14 +14,14 @@ import (
 )
 
 // judge puts the descriptors that name an account before the chain of their domain. It takes for all of them or for
-// none: when one is refused, what the others took is given back. One that must wait is held where max_wait allows it,
-// and is over the limit elsewhere.
+// none: when one is refused, what the others took is given back. A descriptor that must wait is held if max_wait allows
+// it, and is over the limit otherwise.
 func (v *visit) judge(ctx context.Context, dom *domain, req *rls.RateLimitRequest, r *reply) error {
 	refused, waits := r.OverallCode == rls.RateLimitResponse_OVER_LIMIT, false
 	for i, d := range req.Descriptors {
 		it := &v.items[i]
 		if it.unfit || it.rule != nil {
-			continue // what brings its own limit is counted by that
+			continue // a descriptor with its own limit is counted by that
 		}
 		v.event = weir.Event{Time: v.now, Kind: "rls", Cost: int64(min(it.hits, maxCost))}
 		if !dom.opts.event(&v.event, d.Entries) {
@@ -58,12 +58,12 @@ func (v *visit) judge(ctx context.Context, dom *domain, req *rls.RateLimitReques
 	}
 	for i := range v.items {
 		if p := v.items[i].pass; p != nil {
-			// A wait that came to nothing for the sake of another descriptor is no refusal.
+			// A wait that ended because another descriptor was refused is not a refusal.
 			over := p.Answer.Verdict != weir.Admit && (p.Answer.Verdict != weir.Wait || !v.worthWaiting(p))
 			v.tell(&p.Answer, i, over, r)
 		}
 	}
-	if refused && r.OverallCode == rls.RateLimitResponse_OK { // a turn that did not come after all
+	if refused && r.OverallCode == rls.RateLimitResponse_OK { // a turn did not come
 		for i := range v.items {
 			if p := v.items[i].pass; p != nil && p.Answer.Verdict != weir.Admit {
 				r.over(i)
@@ -117,7 +117,7 @@ func (v *visit) tell(a *weir.Answer, i int, over bool, r *reply) {
 	}
 }
 
-// until is when the limit begins anew, or there is room again.
+// until is when the limit begins anew, or when there is room again, whichever is later.
 func until(a *weir.Answer, f *weir.Figure) time.Time {
 	if a.Until.After(f.Reset) {
 		return a.Until
@@ -125,7 +125,7 @@ func until(a *weir.Answer, f *weir.Figure) time.Time {
 	return f.Reset
 }
 
-// nearest is the figure of which the least is left; those of requests go before others.
+// nearest is the figure with the least left. Figures of requests go before others.
 func nearest(figures []weir.Figure) *weir.Figure {
 	var best *weir.Figure
 	for i := range figures {
@@ -163,7 +163,7 @@ func (h *Headers) about(st *rls.RateLimitResponse_DescriptorStatus, now time.Tim
 	return all
 }
 
-// resetOf is in how many seconds the limit begins anew; 0 when nobody can tell.
+// resetOf is in how many seconds the limit begins anew; 0 when that is not known.
 func resetOf(st *rls.RateLimitResponse_DescriptorStatus, now time.Time) int64 {
 	if st.DurationUntilReset != nil {
 		return st.DurationUntilReset.Seconds

@@ -6,8 +6,9 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"weir"
 	"weir/gate"
@@ -20,7 +21,7 @@ type Options struct {
 	// and answers everybody who reaches it: whoever does can spend what others are allowed.
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
-	Socket Socket `yaml:"socket"`
+	Socket gate.Socket `yaml:"socket"`
 	// The domains of the rate limit service that weir's throttles judge, by name. A domain that nobody configured is
 	// not limited.
 	Domains map[string]Domain `yaml:"domains"`
@@ -73,16 +74,6 @@ type Authz struct {
 	// either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of them refuses, and
 	// an exemption needs both. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
-}
-
-// A Socket is a file, and has an owner and a mode like any other.
-type Socket struct {
-	// Who may use it, in octal digits. Default 0660: the owner and the group.
-	Mode string `yaml:"mode"`
-	// Default: the user that weir runs as. Only root can name another.
-	Owner string `yaml:"owner"`
-	// Default: the group that weir runs as. Write the group that Envoy runs as, and let weir's user be in it.
-	Group string `yaml:"group"`
 }
 
 // Headers are those that Envoy adds to the response of a request that the rate limit service was asked about, about the
@@ -169,11 +160,11 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
-// to say, and what the imported files say, for Read.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. It does not know whether the throttles
+// exist, and does not read the imported files.
 func (o Options) Validate() error {
 	var v mistakes
-	listen := gate.Address{Listen: o.Listen, Socket: gate.Socket(o.Socket), TCP: `"127.0.0.1:8081"`,
+	listen := gate.Address{Listen: o.Listen, Socket: o.Socket, TCP: `"127.0.0.1:8081"`,
 		Unix: "unix:/run/weir/envoy"}
 	listen.Validate(&v.Mistakes)
 	v.domains(o.Domains)
@@ -193,7 +184,7 @@ func (o Options) Validate() error {
 	}
 	for _, h := range [][2]string{{"limit", o.Headers.Limit}, {"remaining", o.Headers.Remaining},
 		{"reset", o.Headers.Reset}} {
-		if h[1] != "" && !isToken(h[1]) {
+		if h[1] != "" && !httpguts.ValidHeaderFieldName(h[1]) {
 			v.Add("headers."+h[0], fmt.Sprintf("%q is not the name of a header", h[1]),
 				"write X-RateLimit-Limit, or leave it out")
 		}
@@ -212,7 +203,7 @@ func (o Options) Validate() error {
 	return v.Err()
 }
 
-// mistakes collects field errors, also those that only this gate knows.
+// mistakes collects field errors, with checks of this gate's own.
 type mistakes struct{ weir.Mistakes }
 
 func (v *mistakes) duration(path string, d weir.Duration) {
@@ -223,9 +214,7 @@ func (v *mistakes) duration(path string, d weir.Duration) {
 }
 
 func (v *mistakes) domains(all map[string]Domain) {
-	if n := len(all); n > maxDomains {
-		v.Add("domains", fmt.Sprintf("%d domains are too many", n), fmt.Sprintf("at most %d", maxDomains))
-	}
+	v.AtMost("domains", "domains", len(all), maxDomains)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		d, at := all[name], "domains."+name
 		if name == "" || len(name) > maxName {
@@ -234,9 +223,7 @@ func (v *mistakes) domains(all map[string]Domain) {
 		if len(d.Throttles) == 0 {
 			v.Add(at+".throttles", "a domain without throttles limits nothing", "name one: throttles: [plans]")
 		}
-		if n := len(d.Account); n > maxAccount {
-			v.Add(at+".account", fmt.Sprintf("%d keys are too many", n), fmt.Sprintf("at most %d", maxAccount))
-		}
+		v.AtMost(at+".account", "keys", len(d.Account), maxAccount)
 		for i, key := range d.Account {
 			switch path := fmt.Sprintf("%s.account[%d]", at, i); {
 			case key == "":
@@ -253,24 +240,9 @@ func (a *Authz) validate() error {
 	if len(a.Throttles) == 0 {
 		v.Add("throttles", "without throttles everything is allowed", "name one: throttles: [plans]")
 	}
-	accounts, err := identify.ParseAccounts(a.Account)
-	v.Under("account", err)
-	a.AccountConflict.Validate(&v, &accounts)
-	if accounts.Certs() || len(accounts.Claims()) > 0 {
-		v.Add("account", "neither tokens nor certificates are checked at this gate",
-			"name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
-	}
+	gate.ValidateAccounts(&v, a.Account, a.AccountConflict)
 	gate.ValidateProxies(&v, "trusted_proxies", a.TrustedProxies)
 	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor),
-		string(identify.ForwardedHeader),
-		string(identify.EitherHeader))
+		string(identify.ForwardedHeader), string(identify.EitherHeader))
 	return v.Err()
-}
-
-// isToken reports whether s is a token (RFC 9110, 5.6.2).
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	})
 }

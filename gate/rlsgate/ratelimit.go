@@ -78,7 +78,7 @@ func (s rateLimitServer) ShouldRateLimit(ctx context.Context, req *rls.RateLimit
 	return &r.RateLimitResponse, nil
 }
 
-// check looks at the shape of a request, and notes which descriptors have what is too long to be counted.
+// check checks a request against the bounds, and notes which descriptors are too long to be counted.
 func (v *visit) check(req *rls.RateLimitRequest) error {
 	b := &v.setup.opts.Bounds
 	switch n := len(req.Descriptors); {
@@ -110,11 +110,10 @@ func (v *visit) check(req *rls.RateLimitRequest) error {
 	return nil
 }
 
-// hits is how much a descriptor charges. One that says so itself may charge nothing; else it is as much as the request
-// says, and at least one.
+// hits is how much a descriptor charges: its own figure, which may be 0, or that of the request, which is at least 1.
 func hits(req *rls.RateLimitRequest, d *common.RateLimitDescriptor) uint64 {
 	switch {
-	case d.IsNegativeHits: // nobody knows what they were charged to
+	case d.IsNegativeHits: // it is not known what they were charged to
 		return 0
 	case d.HitsAddend != nil:
 		return d.HitsAddend.Value
@@ -122,7 +121,7 @@ func hits(req *rls.RateLimitRequest, d *common.RateLimitDescriptor) uint64 {
 	return uint64(max(req.HitsAddend, 1))
 }
 
-// limit judges all descriptors of a request and fills the reply in.
+// limit judges all descriptors of a request and fills in the reply.
 func (v *visit) limit(ctx context.Context, dom *domain, req *rls.RateLimitRequest, r *reply) error {
 	for i, d := range req.Descriptors {
 		it := &v.items[i]
@@ -181,8 +180,8 @@ func (v *visit) overridden(it *item, domain string, d *common.RateLimitDescripto
 	return nil
 }
 
-// count charges every descriptor that falls under a rule by itself, as the original does, but for those whose rule
-// another one replaces.
+// count charges every descriptor that falls under a rule by itself, as the original does, except those whose rule is
+// replaced by another.
 func (v *visit) count(ctx context.Context, r *reply) error {
 	for i := range v.items {
 		it := &v.items[i]
@@ -203,7 +202,7 @@ func (v *visit) count(ctx context.Context, r *reply) error {
 	return nil
 }
 
-// replaced reports whether the rule of another descriptor of the request takes the place of this one.
+// replaced reports whether the rule of another descriptor of the request replaces this one.
 func (v *visit) replaced(r *rule) bool {
 	if r.name == "" {
 		return false

@@ -74,14 +74,14 @@ func (u Unit) untilReset(now time.Time) int64 {
 	return seconds - now.Unix()%seconds
 }
 
-// A Rule is a limit of an imported file, or an override in a request, as far as counting goes: so many requests per
-// unit, in fixed windows that begin at multiples of the unit since the epoch. Many rules have the same: the events that
-// are put to the throttle carry in Account the domain, keys and values that are counted apart, and in Plan what Plan
-// returns. So one throttle may count all rules of a unit, and a limit that changes keeps its counters, as the original
-// does; or each limit has a throttle of its own.
+// A Rule is what is counted for a limit of an imported file, or an override in a request: so many requests per unit, in
+// fixed windows that begin at multiples of the unit since the epoch. Many limits may have the same rule: events carry
+// the domain, keys and values that are counted apart in Account, and what Plan returns in Plan. So one throttle may
+// count all rules of a unit, and a limit that changes keeps its counters, as with the original; or each limit has its
+// own throttle.
 //
-// The throttle has room for one more than the limit (Room): the counter of the original goes on beyond the limit, and
-// whether it has gone beyond, or has just reached it, makes a difference for who asks without charging anything.
+// The throttle has room for one more than the limit (Room): the counter of the original goes on beyond the limit, and a
+// request that charges nothing sees whether the limit was just reached or passed.
 type Rule struct {
 	Unit  Unit
 	Limit uint32

@@ -17,9 +17,8 @@ import (
 // maxHeaderList is the most that is read of a call's headers. Envoy's tracing adds some to its own.
 const maxHeaderList = 16 << 10
 
-// How much a caller may send before it is read: on a stream, where a message that is larger gets more, and on a
-// connection. Were it left to gRPC to find out, nearly every request would come with a ping that asks how fast the line
-// is.
+// How much a caller may send before it is read: on a stream, where a larger message gets more, and on a connection. If
+// gRPC were to find these out, nearly every request would come with a ping that measures the line.
 const (
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
@@ -28,8 +27,8 @@ const (
 // oftenPing is how often a caller may ask whether the gate is there.
 const oftenPing = 10 * time.Second
 
-// A server is a gRPC server as the skeleton of gates knows it. When it is replaced, callers are told to make other
-// connections, and requests under way go on.
+// A server is a gRPC server for the skeleton of gates. When it is replaced, callers are told to make other connections,
+// and requests under way go on.
 type server struct {
 	*grpc.Server
 	gate   *Gate
@@ -62,7 +61,7 @@ func (g *Gate) newServer(o serverOptions) *server {
 
 // Shutdown returns when the last request has been answered, or ctx has ended.
 func (s *server) Shutdown(ctx context.Context) error {
-	if s.gate.Stopping() { // the gate stops being healthy, a server that is replaced does not
+	if s.gate.Stopping() { // the gate is no longer healthy; a server that is replaced still is
 		s.health.Shutdown()
 	}
 	graceful := make(chan struct{})
@@ -84,7 +83,7 @@ func (s *server) Close() error {
 	return nil
 }
 
-// untilStop ends streams when the gate stops: those who watch its health would else hold it up for ever.
+// untilStop ends streams when the gate stops. Callers that watch its health would otherwise hold up the stop.
 func (g *Gate) untilStop(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()

@@ -1,7 +1,6 @@
 package rlsgate
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	"weir/policy"
 )
 
-// A setup is everything that a request needs to know of the gate's options. It does not change, but for counters of
-// overrides; a reload puts another one in its place, and a request keeps the one that it began with.
+// A setup is what a request needs to know of the gate's options. Only the counters of overrides are added to it later.
+// A reload replaces it, and a request keeps the one that it began with.
 type setup struct {
 	opts     Options // with defaults
 	domains  map[string]*domain
@@ -57,11 +56,13 @@ func newSetup(o Options, p Parts) (*setup, error) {
 	return s, v.Err()
 }
 
-// bring adds the domains of imported files, and finds somebody to count each rule.
+// bring adds the domains of imported files, and a counter for each of their rules.
 func (s *setup) bring(v *weir.Mistakes, o Options, p Parts) {
 	imported, err := Read(o.Config, o.MergeDomains)
 	if err != nil {
-		v.Under("config", fieldErrors(err))
+		for _, fe := range weir.FieldErrors(err) {
+			v.Add("config", fe.Path+": "+fe.Msg, fe.Hint)
+		}
 		return
 	}
 	if p.Limit == nil {
@@ -86,26 +87,7 @@ func (s *setup) bring(v *weir.Mistakes, o Options, p Parts) {
 	}
 }
 
-// fieldErrors are the mistakes in files, as the options' checks tell theirs.
-func fieldErrors(err error) error {
-	var all []error
-	for _, e := range flatten(err) {
-		if fe, ok := errors.AsType[*FileError](e); ok {
-			e = &weir.FieldError{Msg: fe.place() + ": " + fe.Msg, Hint: fe.Hint}
-		}
-		all = append(all, e)
-	}
-	return errors.Join(all...)
-}
-
-func flatten(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	return []error{err}
-}
-
-// serverOptions are those that gRPC takes once and for all.
+// serverOptions are those that a gRPC server cannot change later.
 type serverOptions struct {
 	message, streams int
 	connect, silent  time.Duration

@@ -14,20 +14,24 @@ import (
 const (
 	maxDepth  = 2*maxLevels + 10
 	maxKeys   = 1000    // of one mapping; the format has nine
-	maxMerged = 100_000 // keys that may come by <<: few lines could else stand for any number
+	maxMerged = 100_000 // keys that may come by <<, by which a few lines could stand for any number
 )
 
-// A reader reads one file and collects its mistakes.
+// A reader reads one file and collects its errors.
 type reader struct {
 	file string
 	errs []error
 }
 
 func (r *reader) failAt(at yamltree.Position, msg, hint string) {
-	r.errs = append(r.errs, &FileError{File: r.file, Line: at.Line, Column: at.Column, Msg: msg, Hint: hint})
+	path := r.file
+	if at.Line > 0 {
+		path = fmt.Sprintf("%s:%d:%d", r.file, at.Line, at.Column)
+	}
+	r.errs = append(r.errs, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
 }
 
-// fail notes a mistake at a node; nil stands for the file.
+// fail notes an error at a node; nil stands for the file.
 func (r *reader) fail(n *yamltree.Node, msg, hint string) {
 	if n == nil {
 		n = &yamltree.Node{}
@@ -35,7 +39,7 @@ func (r *reader) fail(n *yamltree.Node, msg, hint string) {
 	r.failAt(n.At, msg, hint)
 }
 
-// parse makes a tree of the text, or notes why it cannot.
+// parse makes a tree of the text. It returns nil after an error.
 func (r *reader) parse(text string) *yamltree.Node {
 	if !utf8.ValidString(text) {
 		r.fail(nil, "this is not UTF-8 text", "is it the right file?")
@@ -52,7 +56,7 @@ func (r *reader) parse(text string) *yamltree.Node {
 	return root
 }
 
-// mapping returns the fields of a mapping by their keys. What it does not know is a mistake.
+// mapping returns the fields of a mapping by their keys. An unknown key is an error.
 func (r *reader) mapping(n *yamltree.Node, what string, known []string) map[string]*yamltree.Node {
 	fields := map[string]*yamltree.Node{}
 	if n == nil || n.Kind != yamltree.Mapping {
@@ -79,7 +83,7 @@ func (r *reader) mapping(n *yamltree.Node, what string, known []string) map[stri
 	return fields
 }
 
-// keyHint says what was meant, or where a key of the format belongs.
+// keyHint says where a key of the format belongs, or which key was probably meant.
 func keyHint(key string, known []string) string {
 	for _, part := range []struct {
 		name string
@@ -95,7 +99,7 @@ func keyHint(key string, known []string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// list returns the items of a list. Nothing is an empty one.
+// list returns the items of a list. A missing list is empty.
 func (r *reader) list(n *yamltree.Node) []*yamltree.Node {
 	switch {
 	case n == nil || n.Kind == yamltree.Null:
@@ -107,7 +111,7 @@ func (r *reader) list(n *yamltree.Node) []*yamltree.Node {
 	return n.Items
 }
 
-// text returns a single value as it is written. Nothing is none.
+// text returns a single value as it is written, and whether there is one.
 func (r *reader) text(n *yamltree.Node) (s string, given bool) {
 	switch {
 	case n == nil || n.Kind == yamltree.Null:
@@ -119,7 +123,7 @@ func (r *reader) text(n *yamltree.Node) (s string, given bool) {
 	return n.Text, true
 }
 
-// bool reads yes or no. Nothing is no.
+// bool reads true or false. The default is false.
 func (r *reader) bool(n *yamltree.Node) bool {
 	s, given := r.text(n)
 	if !given {

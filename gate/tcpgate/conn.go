@@ -3,6 +3,7 @@ package tcpgate
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/pires/go-proxyproto"
 
 	"weir"
 	"weir/gate"
@@ -24,7 +27,7 @@ var (
 	errPanic = errors.New("a mistake in weir")
 )
 
-// A stream is a connection of bytes either half of which may end first: a *net.TCPConn or a *net.UnixConn.
+// A stream is a connection whose halves end independently: a *net.TCPConn or a *net.UnixConn.
 type stream interface {
 	net.Conn
 	syscall.Conn
@@ -34,10 +37,10 @@ type stream interface {
 // A side is one of the two ends that a connection has at the gate.
 type side struct {
 	stream
-	told atomic.Bool // that nothing more comes
+	told atomic.Bool // it was told that nothing more comes
 }
 
-// finish tells a side that nothing more comes. It may still talk.
+// finish tells a side that nothing more comes. The side may still send.
 func (s *side) finish() {
 	if s.CloseWrite() == nil {
 		s.told.Store(true)
@@ -53,19 +56,19 @@ func (s *side) close() {
 	}
 }
 
-// A conn is one client's connection on its way through the gate. It belongs to its goroutine, except for what says
+// A conn is one client's connection on its way through the gate. It belongs to its goroutine, except where a field says
 // otherwise.
 type conn struct {
 	gate  *Gate
 	setup *setup
 	ctx   context.Context         // ends when the connection is cut; then both sides are closed
 	cut   context.CancelCauseFunc // may be called from any goroutine
-	spare func() bool             // the sides are not closed any more when ctx ends
+	spare func() bool             // after it, the end of ctx no longer closes the sides
 
 	event   weir.Event
 	pass    policy.Pass
 	verdict weir.Verdict
-	reached bool     // a connection to the upstream stood
+	reached bool     // the upstream was connected
 	from    net.Addr // the client and where it connected to, as the upstream is told
 	to      net.Addr
 	ahead   []byte // what came right behind the PROXY header
@@ -123,7 +126,7 @@ func (c *conn) identify() bool {
 		c.from, c.to = header.From, header.To
 		c.event.Source = identify.Plain(header.From.AddrPort().Addr())
 	}
-	c.event.Time = c.gate.env.Clock.Now() // throttles are given no time that has passed
+	c.event.Time = c.gate.env.Clock.Now() // reading the header took time
 	return true
 }
 
@@ -141,8 +144,8 @@ func (c *conn) judge() bool {
 	return c.pass.Answer.Verdict == weir.Admit
 }
 
-// wait holds the connection unread until its turn comes or is called off. It reports false when there is no room to
-// wait in, or nobody is there any more.
+// wait holds the connection unread until its turn comes or is called off. It reports false when too many are waiting,
+// or the client has left.
 func (c *conn) wait() bool {
 	g := c.gate
 	defer g.waiting.Add(-1)
@@ -200,6 +203,24 @@ func (c *conn) connect() bool {
 		}
 	}
 	return c.ctx.Err() == nil
+}
+
+// writeHeader tells the upstream where a connection comes from and where it went.
+func writeHeader(w io.Writer, version ProxyOut, from, to net.Addr) error {
+	v := byte(2)
+	if version == ProxyOutV1 {
+		v = 1
+	}
+	text, err := proxyproto.HeaderProxyFromAddrs(v, from, to).Format()
+	if err != nil {
+		// Only a proxy that mixes IPv4 with IPv6 leads here. There must be a header, or the upstream would take the
+		// client's bytes for one.
+		text, err = proxyproto.HeaderProxyFromAddrs(v, nil, nil).Format()
+	}
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
 }
 
 // close closes both sides. It may be called from any goroutine, and more than once.

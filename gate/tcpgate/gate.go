@@ -8,6 +8,7 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/identify"
 	"weir/internal/loglimit"
 	"weir/policy"
 )
@@ -18,8 +19,8 @@ const (
 	KindUDP = "udp" // a packet
 )
 
-// A Gate is one listener for TCP or UDP with its upstream, its door and its chain of throttles. What it counts as open
-// are connections, or sessions of udp.
+// A Gate is one listener for TCP or UDP with its upstream, its door and its chain of throttles. It counts connections
+// as open, or sessions of udp.
 type Gate struct {
 	*gate.Skeleton[setup]
 	env     Env
@@ -63,10 +64,9 @@ func (g *Gate) open(s *setup) (gate.Listener, error) {
 	return g.udp, nil
 }
 
-// Prepare makes ready to go on with other options and other chains. Everything that can fail happens here; then either
-// commit, which cannot fail, or abort must be called. Connections under way keep the options and the chain that they
-// began with, and sessions of udp their upstream; each packet meets the current chain. The listener is kept: a changed
-// listen address is ignored, it takes another gate, and so does another protocol.
+// Prepare checks other options and chains. Either commit, which cannot fail, or abort must be called after it. Open
+// connections keep the options and the chain that they began with, and sessions of udp their upstream; each packet
+// meets the current chain. The listener is kept: another listen address is ignored, and another protocol is an error.
 func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
 	now := g.Setup.Load()
 	o.Listen = now.opts.Listen
@@ -85,6 +85,27 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 		}
 	}
 	return g.Replace(next, nil)
+}
+
+// receive lets a connection in unless it is one too many or the door turns it away.
+func (g *Gate) receive(c net.Conn) {
+	s := g.Setup.Load()
+	if !g.Enter(s.opts.Bounds.Connections) {
+		g.env.Observer.Bounded(BoundConnections)
+		gate.Reset(c)
+		return
+	}
+	in := false
+	defer func() {
+		if !in {
+			g.Open.Add(-1)
+			gate.Reset(c)
+		}
+	}()
+	source := identify.Plain(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	if in = s.door.Admit(source, g.env.Clock.Now()); in {
+		g.Go(newConn(g, s, c.(*net.TCPConn), source).serve)
+	}
 }
 
 // unreached notes that the upstream cannot be reached.

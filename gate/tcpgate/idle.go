@@ -8,14 +8,14 @@ import (
 	"weir/internal/clock"
 )
 
-// An idler notices that nothing has moved for a while. What moves only notes the time; a timer looks now and then.
+// An idler notices that nothing has moved for a while. Whatever moves only notes the time, and a timer looks at it.
 type idler struct {
 	gate     *Gate
 	patience time.Duration
 	expired  func()
 
 	moved  atomic.Int64 // when something last moved, as Gate.Elapsed says
-	paused atomic.Int32 // what throttles hold up is not idle
+	paused atomic.Int32 // how many directions a throttle holds up: those are not idle
 
 	mu    sync.Mutex
 	timer clock.Timer

@@ -6,11 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
-	"weir/gate"
 
 	"weir"
+	"weir/gate"
 )
 
 // A Protocol is what a gate forwards.
@@ -104,7 +103,7 @@ type Timeouts struct {
 // Bounds of the bounds.
 const (
 	maxCount  = 10_000_000
-	maxPacket = 65_535 // no length field of UDP can say more
+	maxPacket = 65_535 // the most that a length field of UDP can say
 )
 
 // WithDefaults returns the options with everything filled in that was left out.
@@ -126,8 +125,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the throttles exist is for others
-// to say.
+// Validate returns every mistake in the options, as joined weir.FieldErrors. It does not know whether the throttles
+// exist.
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	o.validateAddresses(&v)
@@ -161,7 +160,7 @@ func (o *Options) validateAddresses(v *weir.Mistakes) {
 		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":5432" or "127.0.0.1:5432"`)
 	}
 	const hint = "write 127.0.0.1:5432, or for tcp unix:/run/db.sock"
-	network, address := splitUpstream(o.Upstream)
+	network, address := gate.Split(o.Upstream)
 	upHost, upPort, upOK := hostPort(address)
 	switch {
 	case o.Upstream == "":
@@ -177,10 +176,10 @@ func (o *Options) validateAddresses(v *weir.Mistakes) {
 	}
 }
 
-// validateUDP finds what makes no sense without connections.
+// validateUDP finds options that need connections.
 func (o *Options) validateUDP(v *weir.Mistakes) {
 	const hint = "leave it out, or write protocol: tcp"
-	if network, _ := splitUpstream(o.Upstream); network == "unix" {
+	if network, _ := gate.Split(o.Upstream); network == "unix" {
 		v.Add("upstream", "packets are not forwarded to a unix socket", "write 127.0.0.1:53")
 	}
 	if len(o.Accept) > 0 {
@@ -189,11 +188,10 @@ func (o *Options) validateUDP(v *weir.Mistakes) {
 	if len(o.TrustedProxies) > 0 {
 		v.Add("trusted_proxies", "no proxy names the source of a packet", hint)
 	}
-	if o.ProxyProtocol.In != "" && o.ProxyProtocol.In != ProxyInOff {
-		v.Add("proxy_protocol.in", "packets bring no PROXY header", hint)
-	}
-	if o.ProxyProtocol.Out != "" && o.ProxyProtocol.Out != ProxyOutOff {
-		v.Add("proxy_protocol.out", "packets bring no PROXY header", hint)
+	for _, way := range [...][2]string{{"in", string(o.ProxyProtocol.In)}, {"out", string(o.ProxyProtocol.Out)}} {
+		if way[1] != "" && way[1] != "off" {
+			v.Add("proxy_protocol."+way[0], "packets bring no PROXY header", hint)
+		}
 	}
 }
 
@@ -207,16 +205,8 @@ func hostPort(address string) (host, port string, ok bool) {
 	return host, port, err == nil
 }
 
-// splitUpstream returns the network and the address of an upstream, as net.Dial wants them.
-func splitUpstream(upstream string) (network, address string) {
-	if path, found := strings.CutPrefix(upstream, "unix:"); found {
-		return "unix", path
-	}
-	return "tcp", upstream
-}
-
-// sameHost reports whether who listens on one host is met at another. It looks up no names: this is for slips of the
-// pen.
+// sameHost reports whether a connection to the upstream's host reaches a gate that listens on another. It looks up no
+// names: it is there to find typing mistakes.
 func sameHost(listen, upstream string) bool {
 	if listen == upstream {
 		return true

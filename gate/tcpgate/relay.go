@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// chunkSize is how much is read at a time when bytes are counted: a pause after it should be short.
+	// chunkSize is how much is read at a time when bytes are counted. It is small, so that pauses are short.
 	chunkSize = 32 << 10
 	// spliceSize is how much the system is asked to move at a time when they are not.
 	spliceSize = 1 << 20
-	// maxSpliceTime is how long the system may take for it before the gate looks at how much was moved, and waits for
+	// maxSpliceTime is how long the system may take for that. Then the gate notes how much was moved, and waits for
 	// more without a pipe.
 	maxSpliceTime = 100 * time.Millisecond
 )
@@ -27,7 +27,7 @@ const (
 // chunks are the buffers through which bytes go.
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// relay joins the two sides until both have said all they had to say, or the connection is cut.
+// relay joins the two sides until both have sent everything, or the connection is cut.
 func (c *conn) relay() {
 	c.idle.patience = c.setup.opts.Timeouts.Idle.Std()
 	if !c.setup.metered {
@@ -37,17 +37,15 @@ func (c *conn) relay() {
 	c.idle.start()
 	defer c.idle.stop()
 	var back sync.WaitGroup
-	in := &direction{c, &c.client, &c.upstream, &c.in, c.passedIn}
-	out := &direction{c, &c.upstream, &c.client, &c.out, c.passedOut}
+	passed := c.gate.env.Observer.Passed
+	in := &direction{c, &c.client, &c.upstream, &c.in, func(n int64) { passed(n, 0) }}
+	out := &direction{c, &c.upstream, &c.client, &c.out, func(n int64) { passed(0, n) }}
 	back.Go(func() { out.forward(nil) })
 	ahead := c.ahead
 	c.ahead = nil
 	in.forward(ahead)
 	back.Wait()
 }
-
-func (c *conn) passedIn(n int64)  { c.gate.env.Observer.Passed(n, 0) }
-func (c *conn) passedOut(n int64) { c.gate.env.Observer.Passed(0, n) }
 
 func (c *conn) spliceTime() time.Duration {
 	return min(maxSpliceTime, c.setup.opts.Timeouts.Idle.Std()/4)
@@ -61,7 +59,7 @@ type direction struct {
 	observe  func(n int64)
 }
 
-// forward passes on what one side says, and that it has said all. ahead has been read from it already.
+// forward passes on what one side sends, and its end. ahead has been read from it already.
 func (d *direction) forward(ahead []byte) {
 	defer d.gate.Recover(gate.ConnectionFailed, func() { d.cut(errPanic) }, slog.String("id", d.event.ID))
 	err := d.put(ahead)
@@ -72,14 +70,14 @@ func (d *direction) forward(ahead []byte) {
 	case err == nil:
 		d.dst.finish()
 	case dead(d.dst) && !dead(d.src):
-		// Nobody listens any more, but what was said over there before may still be on its way back: the other
-		// direction goes on and comes to its end by itself.
+		// The receiver is gone, but what it sent before may still be on its way back. The other direction goes on and
+		// ends by itself.
 	default:
 		d.cut(err)
 	}
 }
 
-// run passes bytes on until the source has said all.
+// run passes bytes on until the source has ended.
 func (d *direction) run() error {
 	if dst, ok := d.dst.stream.(*net.TCPConn); ok && !d.setup.metered {
 		return d.splice(dst)
@@ -87,8 +85,8 @@ func (d *direction) run() error {
 	return d.copy()
 }
 
-// copy reads into a buffer, so that bytes can be charged and paced. While nothing is to be read, and while it waits for
-// bytes that a throttle grants, it holds none.
+// copy reads into a buffer, so that bytes can be charged and paced. It holds no buffer while there is nothing to read,
+// nor while it waits for a throttle.
 func (d *direction) copy() error {
 	wait := awaitReadable(d.src)
 	for {
@@ -103,8 +101,8 @@ func (d *direction) copy() error {
 	}
 }
 
-// chunk passes on as much as the throttles grant, and then pauses where one says so. Nothing is read before or
-// meanwhile: the source finds the window of its connection full.
+// chunk passes on as much as the throttles grant, and then pauses where one says so. Nothing is read meanwhile, so that
+// TCP tells the source to stop.
 func (d *direction) chunk() error {
 	most, asked, err := d.ask(chunkSize)
 	if err != nil {
@@ -162,8 +160,8 @@ func (d *direction) put(p []byte) error {
 	return nil
 }
 
-// splice lets the system move the bytes from socket to socket. Between two rounds it waits outside, as each splice
-// under way occupies a pipe: connections that are silent should not need six descriptors instead of two.
+// splice lets the system move the bytes from socket to socket. It waits for bytes between two splices, as each splice
+// under way occupies a pipe: silent connections should not need six descriptors instead of two.
 func (d *direction) splice(dst *net.TCPConn) error {
 	wait, round := awaitReadable(d.src), d.spliceTime()
 	src := &io.LimitedReader{R: d.src.stream}

@@ -14,8 +14,7 @@ import (
 	"weir/policy"
 )
 
-// packets are the buffers into which replies are read. One byte more than any packet has, so that none is cut short
-// unnoticed.
+// packets are the buffers for replies. They have one byte more than any packet, so that none is cut short unnoticed.
 var packets = sync.Pool{New: func() any { return new([maxPacket + 1]byte) }}
 
 // A session is a client of UDP and its socket to the upstream. Packets come from the forwarder's goroutine, replies on
@@ -31,11 +30,10 @@ type session struct {
 	mu    sync.Mutex
 	pass  policy.Pass // of the latest packet, unsettled: replies are charged to it
 	sent  bool        // the latest packet went on
-	muted bool        // the latest packet was turned away, and bytes are limited: nobody can be charged for replies
+	muted bool        // the latest packet was turned away, so that replies cannot be charged, and bytes are limited
 }
 
-// judge puts a packet before the chain. The packet before it is done: its place, where there is a limit to those, is
-// the one that this packet wants.
+// judge puts a packet before the chain. The packet before it is settled first, so that this one can take its place.
 func (ss *session) judge(ctx context.Context, chain *policy.Chain, ev *weir.Event) weir.Verdict {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -44,7 +42,7 @@ func (ss *session) judge(ctx context.Context, chain *policy.Chain, ev *weir.Even
 	verdict := ss.pass.Answer.Verdict
 	ss.muted = verdict != weir.Admit && chain.Rations()
 	if verdict == weir.Wait {
-		ss.settle(ev.Time) // a packet does not stand in line
+		ss.settle(ev.Time) // packets do not wait in line
 	}
 	return verdict
 }
@@ -60,7 +58,7 @@ func (ss *session) send(p []byte) error {
 	ss.answered.Store(false)
 	_, err := ss.upstream.Write(p)
 	if refused(err) {
-		// The system tells with this packet what became of an earlier one, and has not sent it.
+		// The error is about an earlier packet. The system has not sent this one.
 		_, err = ss.upstream.Write(p)
 	}
 	if err != nil {
@@ -88,8 +86,7 @@ func (ss *session) charge(n int64) {
 	ss.pass.Flow(n, ss.idle.gate.env.Clock.Now())
 }
 
-// reply takes the bytes of a reply, and reports whether it may go on. Nothing pauses: a reply that is over a limit is
-// dropped, as packets are.
+// reply charges a reply and reports whether it may go on. A reply that is over a limit is dropped, as packets are.
 func (ss *session) reply(n int64) bool {
 	ss.idle.touch()
 	now := ss.idle.gate.env.Clock.Now()
@@ -107,7 +104,7 @@ func (ss *session) reply(n int64) bool {
 	return true
 }
 
-// refused reports whether an error says what became of an earlier packet.
+// refused reports whether an error is about an earlier packet.
 func refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
 		errors.Is(err, syscall.ENETUNREACH)

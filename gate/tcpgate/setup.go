@@ -7,12 +7,13 @@ import (
 	"net/netip"
 	"strconv"
 
+	"weir/gate"
 	"weir/identify"
 	"weir/policy"
 )
 
-// A setup is everything that a connection needs to know of the gate's options. It does not change; a reload puts
-// another one in its place, and a connection keeps the one that it began with.
+// A setup is what a connection needs to know of the gate's options. It does not change. A reload replaces it, and a
+// connection keeps the one that it began with.
 type setup struct {
 	opts    Options // with defaults
 	door    *policy.Door
@@ -33,14 +34,14 @@ func newSetup(o Options, accept, chain *policy.Chain) (*setup, error) {
 		chain, _ = policy.New(nil, nil)
 	}
 	s := &setup{opts: o, chain: chain, metered: chain.Meters(), proxies: identify.NewProxies(o.TrustedProxies, "")}
-	s.network, s.address = splitUpstream(o.Upstream)
+	s.network, s.address = gate.Split(o.Upstream)
 	if accept != nil {
 		s.door = policy.NewDoor(accept, s.proxies.Trusts)
 	}
 	return s, nil
 }
 
-// lookUp finds the upstream's address for udp: a name must not be looked up while packets wait behind each other.
+// lookUp finds the upstream's address for udp beforehand, as packets must not wait for the lookup of a name.
 func (s *setup) lookUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeouts.Connect.Std())
 	defer cancel()

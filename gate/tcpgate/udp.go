@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// socketRoom is what the system is asked to keep of packets that the gate has not yet come to. It may grant less.
+	// socketRoom is how many bytes of unread packets the system is asked to keep. It may grant less.
 	socketRoom = 1 << 20
 	// lastReply is how long a stop waits for replies.
 	lastReply = time.Second
@@ -29,7 +29,7 @@ type forwarder struct {
 	// Held while a packet is dealt with, so that its session does not end meanwhile.
 	mu       sync.Mutex
 	sessions map[netip.AddrPort]*session
-	newcomer *session // for the next client that has no session yet, so that one who is refused costs nothing
+	newcomer *session // for the next client without a session, so that a refused client costs nothing
 	event    weir.Event
 }
 
@@ -153,14 +153,14 @@ func (u *forwarder) reply(ss *session) bool {
 		g.env.Observer.Judged(weir.Refuse)
 		return true
 	}
-	// There is no other way to tell a client that cannot be written to.
+	// A client that cannot be written to cannot be told either.
 	if _, err := u.socket.WriteToUDPAddrPort(buf[:n], ss.client); err == nil {
 		g.env.Observer.Passed(0, int64(n))
 	}
 	return true
 }
 
-// expire forgets a session, unless something has moved while it came to that.
+// expire forgets a session, unless something has moved in the meantime.
 func (u *forwarder) expire(ss *session) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -169,7 +169,7 @@ func (u *forwarder) expire(ss *session) {
 		return
 	}
 	delete(u.sessions, ss.client)
-	_ = ss.upstream.Close() // then no more replies come, and the session ends
+	_ = ss.upstream.Close() // this ends the session
 }
 
 // end is deferred: it leaves nothing of a session behind, whatever happened.
@@ -188,7 +188,7 @@ func (u *forwarder) end(ss *session) {
 	ss.over(g.env.Clock.Now())
 }
 
-// dismiss ends the sessions that wait for no reply, and the others soon.
+// dismiss ends the sessions that wait for no reply, and gives the others a moment.
 func (u *forwarder) dismiss() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

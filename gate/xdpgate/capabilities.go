@@ -28,8 +28,7 @@ func missingCapabilities(status string) ([]string, error) {
 		}
 		var missing []string
 		has := func(bit int) bool { return effective>>bit&1 != 0 }
-		// Programs that compare and swap, and keep pointers in registers while they do, are for those who may look into
-		// the kernel.
+		// Programs that compare and swap, with pointers in registers, need CAP_PERFMON as well.
 		if !has(capBPF) && !has(capSysAdmin) {
 			missing = append(missing, "CAP_BPF")
 		}

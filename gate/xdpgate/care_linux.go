@@ -5,20 +5,17 @@ package xdpgate
 import (
 	"time"
 
-	"weir"
 	"weir/throttle/bloom"
 )
 
-// care is what has to be done for the tables now and then. The gate's lock is held.
+// care is what the upkeep of the tables needs to remember. The gate's lock is held.
 type care struct {
-	levels   []level
-	now      int           // the half that decides
-	charged  bool          // the other half is charged: it will take over
-	rotated  time.Duration // when the half of now took over, on the kernel's clock
-	over     int           // times in a row that there was too much damage
-	told     bool          // that there is too much
-	judged   uint64        // packets that were judged when the tables were last tended
-	estimate estimate
+	bloom.Watch
+	levels  []level
+	now     int           // the half that decides
+	charged bool          // the other half is charged: it will take over
+	rotated time.Duration // when the deciding half took over, on the kernel's clock
+	judged  uint64        // packets that had been judged when the tables were last tended
 }
 
 // A level is the two tables for networks of one width.
@@ -26,12 +23,6 @@ type level struct {
 	tables [2]*bloom.Table // nil: not in use
 	born   [2]time.Duration
 }
-
-// estimate is what was last found.
-type estimate struct{ drained, collateral, attackers float64 }
-
-// tooOften is how many times in a row there must be too much damage before the operator is told.
-const tooOften = 3
 
 // fresh makes the tables of a first start: the first half decides.
 func (k *kernel) fresh(now time.Duration) {
@@ -44,7 +35,7 @@ func (k *kernel) fresh(now time.Duration) {
 	}
 }
 
-// takeOver goes on with tables that are in use, as the state says.
+// takeOver goes on with the tables that are in use, as the shared state says.
 func (k *kernel) takeOver(now time.Duration) {
 	s := k.memory.state
 	control := k.memory.control()
@@ -61,18 +52,17 @@ func (k *kernel) takeOver(now time.Duration) {
 	}
 }
 
-// behind is how far a sweep keeps behind the clock of the program, which may read it at any time: no counter that the
-// program finds is ever ahead of it.
+// behind is how far a sweep keeps behind the program's clock, which the program may read at any time. So the program
+// never finds a counter that is ahead of its clock.
 const behind = 10 * time.Millisecond
 
 // tend tends every table and estimates the damage. The program does not say that it has used them; its counters do.
 func (k *kernel) tend(now time.Duration) {
-	worst := estimate{}
+	k.care.Estimate = bloom.Estimate{}
 	c, err := readCounters(k.counters)
 	used := err != nil || c.Passed+c.Limited != k.care.judged
 	k.care.judged = c.Passed + c.Limited
 	for i, v := range k.care.levels {
-		shape := k.plan.shapes[i]
 		for half, t := range v.tables {
 			if t == nil {
 				continue
@@ -82,55 +72,25 @@ func (k *kernel) tend(now time.Duration) {
 			}
 			at := now - behind - v.born[half]
 			t.Tend(at)
-			if half != k.care.now {
-				continue
-			}
-			var e estimate
-			e.drained, e.collateral, e.attackers = shape.Damage(t.Drained(at))
-			if e.collateral >= worst.collateral {
-				worst = e
+			if half == k.care.now {
+				k.care.Worst(k.plan.shapes[i].Damage(t.Drained(at)))
 			}
 		}
 	}
-	k.care.estimate = worst
 }
 
-// watch tells when too many innocent networks are refused, and when no longer.
-func (k *kernel) watch(tell func(bloom.Notice)) {
-	c, allowed := &k.care, float64(k.plan.opts.Bloom.Collateral)
-	n := bloom.Notice{Collateral: weir.Share(c.estimate.collateral), Allowed: weir.Share(allowed),
-		Attackers: int64(c.estimate.attackers), Bytes: k.bytes()}
-	if c.estimate.collateral <= allowed {
-		c.over = 0
-		if c.told && c.estimate.collateral < allowed/2 {
-			c.told = false
-			n.What = bloom.NoticeUnder
-			tell(n)
-		}
-		return
-	}
-	if c.over++; c.over >= tooOften && !c.told {
-		c.told = true
-		n.What = bloom.NoticeOver
-		tell(n)
-	}
-}
-
-// rotate makes the next tables in the half that is not in use, and lets them take over when they have been charged for
-// long enough. A packet that is being judged while the control word changes goes by the word that it has read.
+// rotate makes the next tables in the half that is not in use, and lets them take over when they have been charged long
+// enough. A packet that is being judged while the control word changes goes by the word that it has read.
 func (k *kernel) rotate(now time.Duration) {
 	c := &k.care
 	next := 1 - c.now
 	if !c.charged && k.atRest() {
-		c.rotated = now // nobody shares anything with anybody
+		c.rotated = now // no network shares a limiter with one that was used
 		k.memory.state.Rotated = uint64(now)
 		return
 	}
 	takeover := c.rotated + k.plan.opts.Bloom.Rotate.Std()
-	var learn time.Duration
-	for _, s := range k.plan.shapes {
-		learn = max(learn, s.Learn())
-	}
+	learn := k.plan.shapes.Learn()
 	switch {
 	case !c.charged && now >= takeover-learn:
 		for i := range c.levels {
@@ -162,14 +122,7 @@ func (k *kernel) atRest() bool {
 	return true
 }
 
-func (k *kernel) bytes() (n int64) {
-	for _, s := range k.plan.shapes {
-		n += 2 * s.Bytes()
-	}
-	return n
-}
-
-// tendEvery is how often the tables have to be cared for.
+// tendEvery is how often the tables must be tended.
 func (k *kernel) tendEvery() time.Duration {
 	every := time.Minute
 	for _, s := range k.plan.shapes {

@@ -100,9 +100,9 @@ func (g *Gate) Attach() error {
 	return nil
 }
 
-// Configure gives the gate new options: a new program takes the old one's place between two packets, with its lists,
-// and with its tables if they were made for the same limit. On an error nothing has changed. Another interface or
-// another place for the pins needs another gate.
+// Configure gives the gate new options: a new program replaces the old one between two packets. It keeps the lists, and
+// the tables if they were made for the same limit. On an error nothing has changed. Another interface or another folder
+// for the pins needs another gate.
 func (g *Gate) Configure(o Options) error {
 	p, err := newPlan(o)
 	if err != nil {
@@ -126,7 +126,7 @@ func (g *Gate) Configure(o Options) error {
 		}
 		g.kernel.Close()
 		g.kernel = k
-		_ = g.look(k) // which logs that they are limited again
+		_ = g.look(k) // logs that packets are limited again
 		g.schedule()
 	}
 	g.plan = p
@@ -161,8 +161,8 @@ func (g *Gate) install(p *plan) (*kernel, error) {
 	return k, nil
 }
 
-// replace loads a program on new maps and those given, and puts it in the place of the old one, if there is one. What
-// the old one goes by is changed after that only, where it can no longer fail.
+// replace loads a program on new maps and those given, and replaces the old one, if there is one. What the old one goes
+// by is changed after that, when nothing can fail any more.
 func (g *Gate) replace(k *kernel, reused map[string]*ebpf.Map, folder pins, iface *net.Interface) (err error) {
 	if k.objects, err = k.plan.load(reused); err != nil {
 		return err
@@ -200,15 +200,15 @@ func (g *Gate) replace(k *kernel, reused map[string]*ebpf.Map, folder pins, ifac
 		err = k.fillLists()
 	}
 	if err := errors.Join(err, folder.commit(reused)); err != nil {
-		// It runs; what is missing is missing from the lists, or from the next start.
+		// The program runs. Some entries may be missing from the lists, or maps at the next start.
 		g.env.Log.Error("the network traffic limiter runs, but not all of it is in place", "interface", iface.Name,
 			"err", err)
 	}
 	return nil
 }
 
-// keepUsable leaves only those maps that a new program can go on with, and closes the others. The tables need both the
-// lines and the state that goes with them.
+// keepUsable keeps the maps that a new program can use, and closes the others. The tables need both the lines and their
+// state.
 func (p *plan) keepUsable(maps map[string]*ebpf.Map) {
 	drop := func(name string) {
 		if m := maps[name]; m != nil {
@@ -218,7 +218,7 @@ func (p *plan) keepUsable(maps map[string]*ebpf.Map) {
 	}
 	spec, err := p.spec()
 	if err != nil {
-		return // loading says so
+		return // load reports it
 	}
 	for _, name := range []string{objectMapAllow, objectMapBan, objectMapCounters} {
 		if m := maps[name]; m != nil && spec.Maps[name].Compatible(m) != nil {
@@ -251,7 +251,7 @@ func (k *kernel) first(now time.Duration) error {
 	return nil
 }
 
-// readLists reads what stands on the lists, and whether what the options add fits.
+// readLists reads the lists, and checks that there is room for what the options add.
 func (k *kernel) readLists() (err error) {
 	if k.allow, err = readList("allow", controlAllow, k.objects.allow); err != nil {
 		return err
@@ -274,14 +274,14 @@ func (k *kernel) setFlags() {
 	k.memory.flag(controlShadow, k.plan.opts.Shadow)
 }
 
-// flagLists tells the program which lists it need not look into.
+// flagLists tells the program which lists are empty.
 func (k *kernel) flagLists() {
 	for _, l := range []*list{k.allow, k.ban} {
 		k.memory.flag(l.flag, len(l.entries) > 0)
 	}
 }
 
-// hook makes the interface run the program: by the link that is there, if it is where it should be, or by a new one.
+// hook makes the interface run the program: by the old link if that is in the right place, or by a new one.
 func (g *Gate) hook(k *kernel, folder pins, iface *net.Interface) error {
 	old, err := folder.link()
 	if err != nil {
@@ -297,7 +297,7 @@ func (g *Gate) hook(k *kernel, folder pins, iface *net.Interface) error {
 	}
 	l, how, err := attach(k.prog, iface, k.plan.opts.Attach, g.env.Log)
 	if err != nil && before != "" {
-		// Better limits in the wrong place than none.
+		// Limits in the wrong place are better than none.
 		g.env.Log.Error("packets are limited where they were before", "interface", iface.Name, "attach", before, "why",
 			err)
 		l, how, err = attach(k.prog, iface, before, g.env.Log)
@@ -313,8 +313,8 @@ func (g *Gate) hook(k *kernel, folder pins, iface *net.Interface) error {
 	return nil
 }
 
-// inherit puts the program in the place of the one that an old link runs. Where the link is not where the program
-// should be, it is removed instead, and inherit tells where on this interface it was.
+// inherit makes an old link run the program. If the link is not where the program should be, it is removed instead, and
+// inherit returns where on this interface it was.
 func (k *kernel) inherit(old link.Link, iface *net.Interface) (taken bool, before Attachment, err error) {
 	defer func() {
 		if !taken {
@@ -352,7 +352,7 @@ func (g *Gate) schedule() {
 	g.timer = g.env.Clock.AfterFunc(g.kernel.tendEvery(), g.tend)
 }
 
-// tend cares for the tables and the lists.
+// tend tends the tables and the lists.
 func (g *Gate) tend() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -360,9 +360,11 @@ func (g *Gate) tend() {
 		return
 	}
 	k, now := g.kernel, g.clock()
-	_ = g.look(k) // which logs it
+	_ = g.look(k) // logs a change
 	k.tend(now)
-	k.watch(g.tell)
+	if what := k.care.Look(k.plan.opts.Bloom.Collateral); what != "" {
+		g.tell(k.care.Notice(what, k.plan.opts.Bloom.Collateral, k.plan.shapes.Bytes()))
+	}
 	k.rotate(now)
 	if err := errors.Join(k.allow.expire(now), k.ban.expire(now)); err != nil {
 		g.env.Log.Error("expired networks stay on the lists; the kernel takes them for absent", "interface",
@@ -384,8 +386,8 @@ func (g *Gate) tell(n bloom.Notice) {
 	}
 }
 
-// Close ends the care for the interface. Program, tables and lists stay in place, and the limits with them; Detach
-// removes them. Closing twice does nothing.
+// Close ends the upkeep. Program, tables and lists stay in place, and so do the limits; Detach removes them. Closing
+// twice does nothing.
 func (g *Gate) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -403,7 +405,7 @@ func (g *Gate) Close() error {
 	return nil
 }
 
-// with calls f with what is in the kernel.
+// with calls f if the gate is attached.
 func (g *Gate) with(f func(k *kernel) error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -416,7 +418,7 @@ func (g *Gate) with(f func(k *kernel) error) error {
 	return f(g.kernel)
 }
 
-// SetShadow switches between counting alone and dropping.
+// SetShadow switches between only counting and dropping.
 func (g *Gate) SetShadow(on bool) error {
 	return g.with(func(k *kernel) error {
 		k.plan.opts.Shadow = on
@@ -437,11 +439,8 @@ func (g *Gate) Counters() (c Counters, err error) {
 // Stats returns the state of the tables as the last sweep found it.
 func (g *Gate) Stats() (s Stats, err error) {
 	err = g.with(func(k *kernel) error {
-		e := k.care.estimate
-		s = Stats{Bytes: k.bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral),
-			Attackers: int64(e.attackers),
-			Rotations: k.memory.state.Rotations, Bans: len(k.ban.entries), Allows: len(k.allow.entries),
-			Attach: k.attach}
+		s = Stats{Stats: k.care.Stats(k.plan.shapes.Bytes(), k.memory.state.Rotations), Bans: len(k.ban.entries),
+			Allows: len(k.allow.entries), Attach: k.attach}
 		if g.look(k) != nil {
 			s.Attach = ""
 		}
@@ -456,8 +455,8 @@ func (g *Gate) Limits() error {
 	return g.with(g.look)
 }
 
-// look finds out whether the program is where it should be, and logs when that changes. Somebody may have removed it
-// behind the gate's back, as weir xdp detach does. g.mu is held.
+// look finds out whether the program is still on its interface, and logs when that changes. Others may have removed it,
+// as weir xdp detach does. g.mu is held.
 func (g *Gate) look(k *kernel) error {
 	err := k.inPlace()
 	name := k.plan.opts.Interface
@@ -490,8 +489,8 @@ func (k *kernel) inPlace() error {
 	return nil
 }
 
-// Ban drops the packets of a network until a time; for good when that is zero. Banned again, only the later end counts.
-// It returns ErrListFull when there is no room.
+// Ban drops the packets of a network until a time; permanently when that is zero. Of two bans of a network, the later
+// end counts. It returns ErrListFull when there is no room.
 func (g *Gate) Ban(p netip.Prefix, until time.Time) error {
 	return g.with(func(k *kernel) error { return g.put(k, k.ban, p, until) })
 }
@@ -501,8 +500,8 @@ func (g *Gate) Unban(p netip.Prefix) error {
 	return g.with(func(k *kernel) error { return g.take(k, k.ban, p) })
 }
 
-// Allow lets the packets of a network pass until a time, whatever its limit and its bans; for good when that is zero.
-// It returns ErrListFull when there is no room.
+// Allow lets the packets of a network pass until a time, whatever its limit and its bans; permanently when that is
+// zero. It returns ErrListFull when there is no room.
 func (g *Gate) Allow(p netip.Prefix, until time.Time) error {
 	return g.with(func(k *kernel) error { return g.put(k, k.allow, p, until) })
 }
@@ -513,18 +512,14 @@ func (g *Gate) Disallow(p netip.Prefix) error {
 }
 
 // Bans returns the ban list, in the order of addresses.
-func (g *Gate) Bans() (all []Entry, err error) {
-	err = g.with(func(k *kernel) error {
-		all = k.ban.all(g.clock(), g.env.Clock.Now())
-		return nil
-	})
-	return all, err
-}
+func (g *Gate) Bans() ([]Entry, error) { return g.entries(func(k *kernel) *list { return k.ban }) }
 
 // Allowed returns the allow list, in the order of addresses.
-func (g *Gate) Allowed() (all []Entry, err error) {
+func (g *Gate) Allowed() ([]Entry, error) { return g.entries(func(k *kernel) *list { return k.allow }) }
+
+func (g *Gate) entries(of func(*kernel) *list) (all []Entry, err error) {
 	err = g.with(func(k *kernel) error {
-		all = k.allow.all(g.clock(), g.env.Clock.Now())
+		all = of(k).all(g.clock(), g.env.Clock.Now())
 		return nil
 	})
 	return all, err

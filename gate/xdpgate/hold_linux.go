@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A weir that runs holds a shared lock on the folder of each of its interfaces. The kernel drops the lock with the
-// process, however it ends. So a folder without a lock belongs to no running weir, in whatever network namespace that
-// would be.
+// A running weir holds a shared lock on the folder of each of its interfaces. The kernel drops the lock with the
+// process, however it ends. So a folder without a lock belongs to no running weir, in any network namespace.
 
 // holdTries is how often a folder that is removed while it is being locked is made again.
 const holdTries = 10
@@ -24,7 +23,7 @@ func (p pins) hold() (*os.File, error) {
 	for range holdTries {
 		err := p.make()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // somebody removes it
+			continue // another process removes it
 		}
 		if err != nil {
 			return nil, err
@@ -72,9 +71,9 @@ func (p pins) lock(how int) (*os.File, error) {
 	return f, nil
 }
 
-// RemoveDead removes what is pinned for interfaces that are gone, and returns their names. Interfaces go by
-// themselves when their network namespace does; the pins stay. What a running weir holds is left alone, and so is a
-// program that sees packets, in whatever namespace. The other pins are removed even if some cannot be.
+// RemoveDead removes what is pinned for interfaces that are gone, and returns their names. Interfaces go with their
+// network namespace; the pins stay. What a running weir holds is left alone, and so is a program that sees packets in
+// any namespace. The other pins are removed even if some cannot be.
 func RemoveDead(pin string) (removed []string, err error) {
 	folders, err := filepath.Glob(filepath.Join(pin, layout, "*"))
 	if err != nil {
@@ -106,7 +105,7 @@ func (p pins) removeDead() (bool, error) {
 	if l != nil {
 		defer l.Close()
 		// The kernel answers with 0 once the interface is gone. It knows the interfaces of all namespaces.
-		if index, err := ifindexOf(l); err != nil || index != 0 {
+		if index, _, err := linkOf(l); err != nil || index != 0 {
 			return false, err
 		}
 	}

@@ -128,7 +128,7 @@ func occupied(iface string, id uint32) error {
 	return e
 }
 
-// A attachPoint is where a link runs its program.
+// An attachPoint is where a link runs its program.
 type attachPoint struct {
 	index int        // of the interface, in its own network namespace; 0: nowhere
 	prog  uint32     // the program's id
@@ -136,20 +136,11 @@ type attachPoint struct {
 	mode  Attachment // native or generic, if it is
 }
 
-// whereIs tells where a link runs its program. Namespaces number their interfaces alike, so the number alone says
+// whereIs returns where a link runs its program. Each namespace numbers its interfaces from 1, so the number alone says
 // little: the interface here with that number must run the link's program, whose id is unique.
 func whereIs(l link.Link) (p attachPoint, err error) {
-	info, err := l.Info()
-	if err != nil {
+	if p.index, p.prog, err = linkOf(l); err != nil || p.index == 0 {
 		return p, err
-	}
-	x := info.XDP()
-	if x == nil {
-		return p, errors.New("the link is not of XDP")
-	}
-	p.index, p.prog = int(x.Ifindex), uint32(info.Program)
-	if p.index == 0 {
-		return p, nil
 	}
 	there, err := attachedTo(p.index)
 	if err != nil {
@@ -161,15 +152,16 @@ func whereIs(l link.Link) (p attachPoint, err error) {
 	return p, nil
 }
 
-// ifindexOf is where a link is attached, or 0 when its interface is gone or it was detached.
-func ifindexOf(l link.Link) (int, error) {
+// linkOf returns the interface that a link is attached to and the id of its program. The index is 0 when the interface
+// is gone or the link was detached.
+func linkOf(l link.Link) (index int, prog uint32, err error) {
 	info, err := l.Info()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	x := info.XDP()
 	if x == nil {
-		return 0, errors.New("the link is not of XDP")
+		return 0, 0, errors.New("the link is not of XDP")
 	}
-	return int(x.Ifindex), nil
+	return int(x.Ifindex), uint32(info.Program), nil
 }

@@ -22,13 +22,13 @@ type list struct {
 	entries map[netip.Prefix]entry
 }
 
-// An entry holds until a time on the kernel's clock, or for good when that is 0.
+// An entry holds until a time on the kernel's clock, or permanently when that is 0.
 type entry struct {
 	until  time.Duration
 	static bool
 }
 
-// markStatic is what stands in entries from the configuration.
+// markStatic marks entries from the configuration.
 const markStatic = 1
 
 // familyBits is how many bits of a key are the family.
@@ -97,8 +97,7 @@ func (l *list) remove(p netip.Prefix) error {
 	return nil
 }
 
-// fits says whether there is room for the networks of the configuration beside those that were added while the gate
-// ran.
+// fits checks that there is room for the networks of the configuration beside those that were added while the gate ran.
 func (l *list) fits(static []netip.Prefix) error {
 	n := len(static)
 	for _, e := range l.entries {
@@ -112,8 +111,8 @@ func (l *list) fits(static []netip.Prefix) error {
 	return nil
 }
 
-// configure makes the networks of the configuration stand on the list for good, and those that are no longer in it
-// stand there no more. What was added while the gate ran stays.
+// configure puts the networks of the configuration on the list, permanently, and takes those off that are no longer in
+// it. What was added while the gate ran stays.
 func (l *list) configure(static []netip.Prefix) error {
 	wanted := make(map[netip.Prefix]bool, len(static))
 	for _, p := range static {
@@ -134,7 +133,7 @@ func (l *list) configure(static []netip.Prefix) error {
 	return nil
 }
 
-// expire takes off what has expired. The kernel has taken it for absent since.
+// expire takes off what has expired. The kernel ignores such entries already.
 func (l *list) expire(now time.Duration) error {
 	for p, e := range l.entries {
 		if e.until != 0 && e.until <= now {
@@ -146,7 +145,7 @@ func (l *list) expire(now time.Duration) error {
 	return nil
 }
 
-// all returns what holds at a time of the kernel, which is a time of ours, in the order of addresses.
+// all returns the entries that hold now, in the order of addresses. kernel is the present time on the kernel's clock.
 func (l *list) all(kernel time.Duration, now time.Time) []Entry {
 	all := make([]Entry, 0, len(l.entries))
 	for p, e := range l.entries {

@@ -20,10 +20,10 @@ import (
 )
 
 // The oldest kernels. Compare-and-swap came with 5.12 on amd64 and with 5.18 on arm64; 5.15 is the oldest that is still
-// cared for.
+// maintained.
 var oldest = map[string][2]int{"amd64": {5, 15}, "arm64": {5, 18}}
 
-// checkSystem says what the program would lack here, before the kernel says "invalid argument".
+// checkSystem reports what is missing here, as the kernel would only say "invalid argument".
 func checkSystem() error {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -47,10 +47,10 @@ func checkSystem() error {
 	return nil
 }
 
-// A plan is all that loading the program needs to know.
+// A plan is what loading the program needs.
 type plan struct {
 	opts     Options // complete
-	shapes   []bloom.Shape
+	shapes   bloom.Shapes
 	settings objectSettings
 	ports    [65536 / 64]uint64
 	ranges   []bloom.Range
@@ -72,8 +72,8 @@ func newPlan(o Options) (*plan, error) {
 	return planFor(o, shapes), nil
 }
 
-// planFor makes a plan for figures that somebody else has checked. The options are complete.
-func planFor(o Options, shapes []bloom.Shape) *plan {
+// planFor makes a plan for shapes that have been checked. The options are complete.
+func planFor(o Options, shapes bloom.Shapes) *plan {
 	p := &plan{opts: o, shapes: shapes, ranges: o.Bloom.Ranges()}
 	c := &p.settings
 	for i, s := range shapes {
@@ -86,6 +86,9 @@ func planFor(o Options, shapes []bloom.Shape) *plan {
 			l.Base[half] = p.lines
 			p.lines += uint32(s.Lines)
 		}
+	}
+	if runtime.GOARCH == "amd64" {
+		c.Ordered = 1
 	}
 	c.Levels, c.K, c.Mode, c.V4Bits = uint32(len(shapes)), uint32(shapes[0].K), modes[o.Mode], uint32(o.Bloom.V4)
 	if len(o.Ports) > 0 {
@@ -106,7 +109,7 @@ func planFor(o Options, shapes []bloom.Shape) *plan {
 // layout is the version of what is pinned: the maps, and what stands in them. Another layout gets another path.
 const layout = "v4"
 
-// fingerprint tells tables apart that cannot be taken over from each other.
+// fingerprint differs for tables that cannot be taken over.
 func (p *plan) fingerprint() uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, layout, p.opts.Mode, p.opts.Bloom.V4, p.opts.Bloom.V6, p.shapes)
@@ -193,7 +196,7 @@ func (p *plan) spec() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// markExempt is what stands in a range that is not limited.
+// markExempt marks a range that is not limited.
 const markExempt = 1<<32 - 1
 
 func put(m *ebpf.MapSpec, kv ebpf.MapKV) {

@@ -23,7 +23,7 @@ const (
 	controlBan
 )
 
-// memory is what weir and the program share: the lines of the tables, and the state.
+// memory is shared by weir and the program: the lines of the tables, and the state.
 type memory struct {
 	mapped [][]byte
 	words  []uint64 // eight to a line
@@ -67,7 +67,7 @@ func (m *memory) Close() {
 
 func (m *memory) control() uint64 { return atomic.LoadUint64(&m.state.Control) }
 
-// flag sets or clears bits of the control word. Only one goroutine at a time does: the gate's lock is held.
+// flag sets or clears bits of the control word. The gate's lock is held.
 func (m *memory) flag(bits uint64, on bool) {
 	control := m.control() &^ bits
 	if on {
@@ -78,14 +78,14 @@ func (m *memory) flag(bits uint64, on bool) {
 
 func (m *memory) set(control uint64) { atomic.StoreUint64(&m.state.Control, control) }
 
-// half returns the words of a table, all tables being in a row.
+// half returns the words of a table. All tables are in a row.
 func (m *memory) half(p *plan, level, half int) []uint64 {
 	const words = bloom.LineBytes / 8
 	base := int(p.settings.Level[level].Base[half]) * words
 	return m.words[base:][:p.shapes[level].Lines*words]
 }
 
-// renew makes a table of full limiters under a new key, whose time begins now. The half is not in use.
+// renew makes a table of full limiters under a new key, whose time begins now. The half must not be in use.
 func (m *memory) renew(p *plan, level, half int, now time.Duration) *bloom.Table {
 	words := m.half(p, level, half)
 	clear(words)
@@ -109,4 +109,18 @@ func kernelTime() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC_COARSE, &ts) // fails on no Linux that runs the program
 	return time.Duration(ts.Nano())
+}
+
+// readCounters sums the counters of all CPUs.
+func readCounters(m *ebpf.Map) (c Counters, err error) {
+	var all []objectTally
+	if err := m.Lookup(uint32(0), &all); err != nil {
+		return c, fmt.Errorf("cannot read the counters: %w", err)
+	}
+	for i, sum := range c.figures() {
+		for _, cpu := range all {
+			*sum += cpu.Count[i]
+		}
+	}
+	return c, nil
 }

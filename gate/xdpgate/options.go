@@ -2,11 +2,11 @@ package xdpgate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +66,7 @@ type Options struct {
 // DefaultPin is where programs and maps are pinned unless the options say otherwise.
 const DefaultPin = "/sys/fs/bpf/weir"
 
-// Bounds on what an operator may write, and on what may be added while the gate runs.
+// Bounds on the options, and on what may be added while the gate runs.
 const (
 	MaxEntries   = 100_000 // of the allow list, and of the ban list
 	MaxPrefixes  = 10_000  // to watch
@@ -75,7 +75,7 @@ const (
 	maxInterface = 15 // characters, as the kernel has it
 	maxGrain     = math.MaxInt32
 
-	// The clock of the program may stand still for so long.
+	// The clock of the program ticks at least this often.
 	tick = 10 * time.Millisecond
 	// The largest packet: cards and kernels put several together before the program sees them.
 	largestPacket = 64<<10 + 512
@@ -101,27 +101,22 @@ func (m Mode) count() bloom.Count {
 // Validate returns every mistake in the options, as joined weir.FieldErrors. Whether the interface exists is for Attach
 // to say.
 func (o Options) Validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
+	var v weir.Mistakes
 	switch name := o.Interface; {
 	case name == "":
-		wrong("interface", "the limiter has no network interface", "write interface: eth0")
+		v.Add("interface", "the limiter has no network interface", "write interface: eth0")
 	case len(name) > maxInterface || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\r\n\x00"):
-		wrong("interface", fmt.Sprintf("%q is not the name of a network interface", name), "ip link lists them")
+		v.Add("interface", fmt.Sprintf("%q is not the name of a network interface", name), "ip link lists them")
 	}
-	oneOf(wrong, "mode", o.Mode, SYN, Packets, Bytes)
-	oneOf(wrong, "attach", o.Attach, Auto, Native, Generic)
+	v.OneOf("mode", string(o.Mode), string(SYN), string(Packets), string(Bytes))
+	v.OneOf("attach", string(o.Attach), string(Auto), string(Native), string(Generic))
 	if o.Pin != "" && (!filepath.IsAbs(o.Pin) || strings.Contains(o.Pin, "\x00")) {
-		wrong("pin", fmt.Sprintf("%q is not an absolute path", o.Pin), "write "+DefaultPin)
+		v.Add("pin", fmt.Sprintf("%q is not an absolute path", o.Pin), "write "+DefaultPin)
 	}
-	if len(o.Ports) > MaxPorts {
-		wrong("ports", fmt.Sprintf("%d ports are too many", len(o.Ports)), fmt.Sprintf("at most %d", MaxPorts))
-	}
+	v.AtMost("ports", "ports", len(o.Ports), MaxPorts)
 	for i, port := range o.Ports {
 		if port < 1 || port > 65535 {
-			wrong(fmt.Sprintf("ports[%d]", i), fmt.Sprintf("%d is not a port", port), "1 to 65535")
+			v.Add(fmt.Sprintf("ports[%d]", i), fmt.Sprintf("%d is not a port", port), "1 to 65535")
 		}
 	}
 	for _, list := range []struct {
@@ -129,79 +124,49 @@ func (o Options) Validate() error {
 		prefixes []netip.Prefix
 		most     int
 	}{{"prefixes", o.Prefixes, MaxPrefixes}, {"allow", o.Allow, MaxEntries}, {"ban", o.Ban, MaxEntries}} {
-		if n := len(list.prefixes); n > list.most {
-			wrong(list.path, fmt.Sprintf("%d networks are too many", n), fmt.Sprintf("at most %d", list.most))
-		}
-		for i, p := range list.prefixes {
-			if !p.IsValid() {
-				wrong(fmt.Sprintf("%s[%d]", list.path, i), "not a network", "write 192.0.2.0/24 or 2001:db8::/32")
-			}
-		}
+		v.AtMost(list.path, "networks", len(list.prefixes), list.most)
+		v.Networks(list.path, list.prefixes)
 	}
 	if o.Bloom.MaxMemory != 0 {
-		wrong("bloom.max_memory", "tables in the kernel do not grow", "leave it out, and plan for more attackers")
+		v.Add("bloom.max_memory", "tables in the kernel do not grow", "leave it out, and plan for more attackers")
 	}
-	switch count := o.Bloom.Count; count {
-	case "", bloom.Events, bloom.Bytes:
-		if mode := cmp.Or(o.Mode, SYN); count != "" && count != mode.count() {
-			wrong("bloom.count", fmt.Sprintf("%s are counted, but the mode is %s", count, mode),
-				"leave it out: it follows from the mode")
-		}
-	}
-	limit := o.Bloom
-	if limit.Count == "" {
-		limit.Count = cmp.Or(o.Mode, SYN).count()
+	mode, limit := cmp.Or(o.Mode, SYN), o.Bloom
+	limit.Count = cmp.Or(limit.Count, mode.count())
+	if (limit.Count == bloom.Events || limit.Count == bloom.Bytes) && limit.Count != mode.count() {
+		v.Add("bloom.count", fmt.Sprintf("%s are counted, but the mode is %s", limit.Count, mode),
+			"leave it out: it follows from the mode")
 	}
 	if err := limit.Validate(); err != nil {
-		all = append(all, weir.Under("bloom", err))
+		v.Under("bloom", err)
 	} else {
-		o.validateShapes(wrong)
+		o.validateShapes(&v)
 	}
-	return errors.Join(all...)
+	return v.Err()
 }
 
-// validateShapes finds what the kernel's clock and numbers are too coarse for.
-func (o Options) validateShapes(wrong func(path, msg, hint string)) {
+// validateShapes finds limits that the kernel's clock and numbers are too coarse for.
+func (o Options) validateShapes(v *weir.Mistakes) {
 	o = o.WithDefaults()
 	shapes, err := o.Bloom.Shapes()
 	if err != nil {
-		wrong("bloom", err.Error(), "") // Validate has said that there are shapes
+		v.Add("bloom", err.Error(), "") // unreachable: Validate has found shapes
 		return
 	}
 	rate := o.Bloom.Rate
 	if least := math.Ceil(float64(rate.Count) * tick.Seconds() / rate.Per.Seconds()); float64(o.Bloom.Burst) < least {
-		wrong("bloom.burst", fmt.Sprintf("a burst of %d is used up in less than a tick of the kernel's clock (%s)",
+		v.Add("bloom.burst", fmt.Sprintf("a burst of %d is used up in less than a tick of the kernel's clock (%s)",
 			o.Bloom.Burst, tick),
 			fmt.Sprintf("at least %.0f: what %s gives in that time", least, rate))
 	}
 	if s := shapes[0]; o.Mode == Bytes && s.Burst() < largestPacket {
-		wrong("bloom.burst", fmt.Sprintf("a burst of %d holds no packet of %d bytes", o.Bloom.Burst, largestPacket),
+		v.Add("bloom.burst", fmt.Sprintf("a burst of %d holds no packet of %d bytes", o.Bloom.Burst, largestPacket),
 			fmt.Sprintf("at least %d", largestPacket+int64(s.K)*s.Grain))
 	}
-	var bytes int64
-	for _, s := range shapes {
-		bytes += 2 * s.Bytes()
-		if s.Grain > maxGrain {
-			wrong("bloom.burst", fmt.Sprintf("a token would stand for %d", s.Grain), "a smaller burst")
-			break
-		}
+	if i := slices.IndexFunc(shapes, func(s bloom.Shape) bool { return s.Grain > maxGrain }); i >= 0 {
+		v.Add("bloom.burst", fmt.Sprintf("a token would stand for %d", shapes[i].Grain), "a smaller burst")
 	}
-	if bytes > MaxMemory {
-		wrong("bloom.attackers", fmt.Sprintf("the tables would take %s of the kernel's memory", weir.Size(bytes)),
+	if bytes := shapes.Bytes(); bytes > MaxMemory {
+		v.Add("bloom.attackers", fmt.Sprintf("the tables would take %s of the kernel's memory", weir.Size(bytes)),
 			fmt.Sprintf("at most %s: fewer attackers, more collateral, or fewer levels of IPv6", weir.Size(MaxMemory)))
 	}
-}
-
-func oneOf[T ~string](wrong func(path, msg, hint string), path string, got T, known ...T) {
-	names := make([]string, len(known))
-	for i, k := range known {
-		if names[i] = string(k); got == k || got == "" {
-			return
-		}
-	}
-	hint := "one of " + strings.Join(names, ", ")
-	if close := weir.Nearest(string(got), names...); close != "" {
-		hint = fmt.Sprintf("did you mean %q?", close)
-	}
-	wrong(path, fmt.Sprintf("unknown %s %q", path, got), hint)
 }

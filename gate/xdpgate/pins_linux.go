@@ -39,7 +39,7 @@ func (p pins) path(name string) string { return filepath.Join(string(p), name) }
 
 // make makes the folder, in a BPF file system.
 func (p pins) make() error {
-	// What exists of the path tells which file system it is in.
+	// The part of the path that exists shows which file system it is in.
 	for at := string(p); ; at = filepath.Dir(at) {
 		var s unix.Statfs_t
 		err := unix.Statfs(at, &s)
@@ -53,7 +53,7 @@ func (p pins) make() error {
 			return fmt.Errorf("cannot pin at %s: %w", p, err)
 		}
 	}
-	p.clean() // after a start that was killed on its way
+	p.clean() // a start may have been killed
 	if err := os.MkdirAll(string(p), 0o700); err != nil {
 		return fmt.Errorf("cannot pin at %s: %w", p, err)
 	}
@@ -138,7 +138,7 @@ func (p pins) remove() error {
 	if l, err := p.link(); err != nil {
 		all = append(all, err)
 	} else if l != nil {
-		// A weir that runs may hold the link as well: it goes all the same.
+		// A running weir may hold the link as well. It is removed all the same.
 		if err := detach(l); err != nil {
 			all = append(all, err)
 		}
@@ -151,8 +151,8 @@ func (p pins) remove() error {
 }
 
 func detach(l link.Link) error {
-	if index, err := ifindexOf(l); err != nil || index == 0 {
-		return err // it hangs on nothing any more
+	if index, _, err := linkOf(l); err != nil || index == 0 {
+		return err // it is detached already
 	}
 	if d, ok := l.(interface{ Detach() error }); ok {
 		return d.Detach()

@@ -122,7 +122,11 @@ func same(t *testing.T, o Options, packets int, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trial := trialFor(t, p)
+	sameFor(t, p, packets, seed)
+}
+
+func sameFor(t *testing.T, p *plan, packets int, seed uint64) {
+	o, trial := p.opts, trialFor(t, p)
 	c := crowd{rand.New(rand.NewPCG(seed, 1))}
 	m := newModel(trial)
 	overlays := func(half int) (all []*bloom.Table) {

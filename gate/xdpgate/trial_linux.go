@@ -8,8 +8,8 @@ import (
 	"weir/throttle/bloom"
 )
 
-// A Trial is the program, ready to be run on one packet again and again: for measurements. It is attached to nothing
-// and pins nothing.
+// A Trial is the program, ready to be run on one packet many times, for measurements. It is attached to nothing and
+// pins nothing.
 type Trial struct {
 	plan    *plan
 	objects *objects

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"weir"
+	"weir/throttle/bloom"
 )
 
 // Counters are packets since the program was first attached, on all CPUs together.
@@ -18,7 +18,7 @@ type Counters struct {
 	Banned    uint64 `json:"banned"`     // from a banned network
 	Allowed   uint64 `json:"allowed"`    // from a network on the allow list
 	Exempt    uint64 `json:"exempt"`     // from a network that the limit does not hold for
-	Unwatched uint64 `json:"unwatched"`  // not of what is limited: another port, another protocol, no SYN
+	Unwatched uint64 `json:"unwatched"`  // not limited: another port, another protocol, no SYN
 	Malformed uint64 `json:"malformed"`  // shorter than they say; left to the network stack, which drops them
 	TooCostly uint64 `json:"too_costly"` // larger than any burst
 	Shadowed  uint64 `json:"shadowed"`   // let pass in shadow: they count as limited, banned or too costly as well
@@ -32,26 +32,25 @@ func (c Counters) Dropped() uint64 {
 
 // ByName calls f with the name and the figure of each counter, for metrics.
 func (c Counters) ByName(f func(name string, n uint64)) {
-	f("passed", c.Passed)
-	f("limited", c.Limited)
-	f("banned", c.Banned)
-	f("allowed", c.Allowed)
-	f("exempt", c.Exempt)
-	f("unwatched", c.Unwatched)
-	f("malformed", c.Malformed)
-	f("too_costly", c.TooCostly)
-	f("shadowed", c.Shadowed)
+	for i, n := range c.figures() {
+		f(counterNames[i], *n)
+	}
+}
+
+// counterNames and figures are in the order of the program's outcomes.
+var counterNames = [...]string{"passed", "limited", "banned", "allowed", "exempt", "unwatched", "malformed",
+	"too_costly", "shadowed"}
+
+func (c *Counters) figures() [len(counterNames)]*uint64 {
+	return [...]*uint64{&c.Passed, &c.Limited, &c.Banned, &c.Allowed, &c.Exempt, &c.Unwatched, &c.Malformed,
+		&c.TooCostly, &c.Shadowed}
 }
 
 // Stats is the state of the tables as the last sweep found it.
 type Stats struct {
-	Bytes      int64      `json:"bytes"`      // of the tables, both halves
-	Drained    weir.Share `json:"drained"`    // of the limiters that have nothing left
-	Collateral weir.Share `json:"collateral"` // of innocent networks refused, as estimated
-	Attackers  int64      `json:"attackers"`  // networks far over their limit, as estimated
-	Rotations  uint64     `json:"rotations"`  // of the key, since the tables were made
-	Bans       int        `json:"bans"`
-	Allows     int        `json:"allows"`
+	bloom.Stats
+	Bans   int `json:"bans"`
+	Allows int `json:"allows"`
 	// where the program runs: native or generic; empty when somebody has removed it
 	Attach Attachment `json:"attach"`
 }
@@ -59,11 +58,11 @@ type Stats struct {
 // An Entry is a network on a list.
 type Entry struct {
 	Prefix netip.Prefix `json:"prefix"`
-	Until  time.Time    `json:"until,omitzero"` // zero: for good
+	Until  time.Time    `json:"until,omitzero"` // zero: permanently
 	Static bool         `json:"static"`         // from the configuration
 }
 
-// A Pinned is what is left of a gate, or used by one that runs: see List.
+// A Pinned is what a gate has pinned, whether it runs or not: see List.
 type Pinned struct {
 	Interface string `json:"interface"`
 	Path      string `json:"path"`     // of the pins

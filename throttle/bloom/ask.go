@@ -8,16 +8,16 @@ import (
 
 const (
 	packet   = 1400                  // bytes, about the payload of one
-	shortest = 20 * time.Millisecond // of a limiter's rate is worth a grant
+	shortest = 20 * time.Millisecond // a grant is worth at least as much of a limiter's rate
 	minPause = time.Millisecond
-	maxTurn  = time.Second // in line, after which a flow asks whether those before it are gone
+	maxTurn  = time.Second // after this time in line a flow asks whether those before it are gone
 )
 
 // Rations reports that bytes are limited.
 func (p *pacer) Rations() bool { return true }
 
-// Ask takes tokens for bytes before they flow. Flows of a network that find too few stand in line, and each leaves what
-// those before it need. Whoever asks for the whole does not wait, and stands in no line.
+// Ask takes tokens for bytes before they flow. Flows of a network that find too few wait in line, and each leaves what
+// those before it need. A flow that asks for the whole does not wait in line.
 func (p *pacer) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted int64, again time.Time) {
 	f, ok := h.Ref.(*flow)
 	if !ok {
@@ -41,7 +41,7 @@ func (p *pacer) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	}
 	granted, wait := p.look(s, nets, want, most, before, now)
 	if wait == 0 && !p.take(s, nets, f, granted, now) {
-		wait = minPause // somebody was quicker
+		wait = minPause // another flow was quicker
 	}
 	switch {
 	case wait == 0:
@@ -78,8 +78,8 @@ func (p *pacer) look(s *setup, nets []Network, want, most int64, before int, now
 	return n, wait
 }
 
-// take takes tokens for n bytes on every level, or none at all. The table that will take over is charged with as many,
-// and owes what it does not have: so it has no more for a source than the limit leaves. f.mu is held.
+// take takes tokens for n bytes on every level, or none at all. The next table is charged with as many, and owes what
+// it does not have, so that it has no more for a source than the limit leaves. f.mu is held.
 func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) bool {
 	since := now.Sub(p.born)
 	var taken [MaxLevels]Taken
@@ -111,7 +111,7 @@ func (p *pacer) take(s *setup, nets []Network, f *flow, n int64, now time.Time) 
 	return true
 }
 
-// Return gives back what was granted and did not flow, where it came from. Less than a token stays with the flow.
+// Return gives back what was granted and did not flow, to where it came from. Less than a token stays with the flow.
 func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 	f, ok := h.Ref.(*flow)
 	if !ok {

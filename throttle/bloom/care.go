@@ -1,34 +1,79 @@
 package bloom
 
 import (
-	"reflect"
 	"slices"
 	"time"
 
 	"weir"
 )
 
-// care is what has to be done for the tables now and then. l.mu is held.
+// care is what the upkeep of the tables needs to remember. l.mu is held.
 type care struct {
-	rotated  time.Duration // when the tables of now took over
-	learn    time.Duration // how long the next ones are charged before they do
-	early    bool          // the next ones have more lines and take over as soon as they know the flood
+	Watch
+	rotated  time.Duration // when the current tables took over
+	learn    time.Duration // how long the next tables are charged before they take over
+	early    bool          // the next tables have more lines and take over as soon as they know the flood
 	limiters int64         // of the next tables
-	over     int           // times in a row that there was too much damage
-	told     bool          // that there is too much
-	estimate estimate
 }
 
-// estimate is what was last found.
-type estimate struct{ drained, collateral, attackers float64 }
+// An Estimate says what the drained limiters of a table mean.
+type Estimate struct {
+	Drained    float64 // the share of the limiters that have nothing left
+	Collateral float64 // the share of innocent networks that is refused
+	Attackers  float64 // how many networks are far over their limit
+}
 
-// tooOften is how many times in a row there must be too much damage before something is done about it.
+// A Watch holds the latest estimate and decides when the operator is told about it. The zero value has told nothing.
+type Watch struct {
+	Estimate
+	over int  // how many times in a row there was too much damage
+	told bool // the operator knows that there is too much
+}
+
+// tooOften is how many times in a row there must be too much damage before anything is done about it.
 const tooOften = 3
+
+// Worst keeps the worse of two estimates, by the innocent networks that are refused.
+func (w *Watch) Worst(e Estimate) {
+	if e.Collateral >= w.Collateral {
+		w.Estimate = e
+	}
+}
+
+// Look compares the estimate with what is allowed. It returns NoticeOver or NoticeUnder if the operator must be told,
+// and otherwise "".
+func (w *Watch) Look(allowed weir.Share) string {
+	if w.Collateral <= float64(allowed) {
+		w.over = 0
+		if w.told && w.Collateral < float64(allowed)/2 {
+			w.told = false
+			return NoticeUnder
+		}
+		return ""
+	}
+	if w.over++; w.over >= tooOften && !w.told {
+		w.told = true
+		return NoticeOver
+	}
+	return ""
+}
+
+// Notice returns a notice about the estimate.
+func (w *Watch) Notice(what string, allowed weir.Share, bytes int64) Notice {
+	return Notice{What: what, Collateral: weir.Share(w.Collateral), Allowed: allowed, Attackers: int64(w.Attackers),
+		Bytes: bytes}
+}
+
+// Stats returns the estimate beside the size of the tables and the number of rotations.
+func (w *Watch) Stats(bytes int64, rotations uint64) Stats {
+	return Stats{Bytes: bytes, Drained: weir.Share(w.Drained), Collateral: weir.Share(w.Collateral),
+		Attackers: int64(w.Attackers), Rotations: rotations}
+}
 
 // A Notice is something that the operator should know.
 type Notice struct {
 	What       string     // NoticeOver, NoticeUnder or NoticeGrown
-	Collateral weir.Share // of innocent networks refused, as estimated
+	Collateral weir.Share // the share of innocent networks that is refused, as estimated
 	Allowed    weir.Share
 	Attackers  int64 // networks far over their limit, as estimated
 	Bytes      int64 // of the tables
@@ -47,23 +92,23 @@ type Stats struct {
 	Drained    weir.Share `json:"drained"`    // of the limiters that have nothing left
 	Collateral weir.Share `json:"collateral"` // of innocent networks refused, as estimated
 	Attackers  int64      `json:"attackers"`  // networks far over their limit, as estimated
-	Rotations  uint64     `json:"rotations"`  // of the key, since the start
+	Rotations  uint64     `json:"rotations"`  // of the key, since the tables were made
 }
 
-// Stats returns the state as it was last found.
+// Stats returns the state that the last Advance found.
 func (l *Limiter) Stats() Stats { return *l.stats.Load() }
 
-// Collateral estimates the share of innocent networks refused now, on the worst level: drained limiters, power k.
+// Collateral estimates the share of innocent networks that is refused now, on the worst level.
 func (l *Limiter) Collateral() weir.Share { return l.Stats().Collateral }
 
-// Notify registers the one function that is told what the operator should know. It must not call back.
+// Notify registers the function that is given notices. There is one at a time. It must not call back.
 func (l *Limiter) Notify(f func(Notice)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.notify = f
 }
 
-// Alarm registers the one function that is told when something is due.
+// Alarm registers the function that is told when Advance is due. There is one at a time.
 func (l *Limiter) Alarm(f func(time.Time)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,13 +116,13 @@ func (l *Limiter) Alarm(f func(time.Time)) {
 	f(l.born.Add(l.tendEvery()))
 }
 
-func (l *Limiter) begin(o Options, shapes []Shape, now time.Duration) {
+func (l *Limiter) begin(o Options, shapes Shapes, now time.Duration) {
 	s := &setup{opts: o, nets: newNetworks(o)}
 	for i, shape := range shapes {
 		s.levels = append(s.levels, level{Shape: shape, limit: limitOf(o, i), now: NewTable(shape, NewKey()),
 			bornNow: now})
 	}
-	l.care = care{rotated: now, learn: learn(shapes), limiters: shapes[0].Limiters()}
+	l.care = care{rotated: now, learn: shapes.Learn(), limiters: shapes[0].Limiters()}
 	l.setup.Store(s)
 	l.note()
 }
@@ -90,7 +135,7 @@ func limitOf(o Options, level int) int64 {
 	return limit
 }
 
-// Configure gives the limiter new options. What sources have used is kept unless their limit has changed.
+// Configure gives the limiter new options. It keeps what sources have used, unless their limit has changed.
 func (l *Limiter) Configure(o Options, now time.Time) error {
 	shapes, err := o.Shapes()
 	if err != nil {
@@ -105,7 +150,7 @@ func (l *Limiter) Configure(o Options, now time.Time) error {
 		b.Lines = a.Lines
 		return a == b
 	})
-	if !alike || !reflect.DeepEqual(old.opts.V6, o.V6) || old.opts.V4 != o.V4 {
+	if !alike || !slices.Equal(old.opts.V6, o.V6) || old.opts.V4 != o.V4 {
 		l.begin(o, shapes, now.Sub(l.born))
 		return nil
 	}
@@ -119,7 +164,7 @@ func (l *Limiter) Configure(o Options, now time.Time) error {
 	return nil
 }
 
-// Retire ends the care for a limiter that is not used any more.
+// Retire ends the upkeep of a limiter that is no longer used.
 func (l *Limiter) Retire(time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,14 +177,6 @@ func (l *Limiter) tendEvery() time.Duration {
 		every = min(every, v.TendEvery())
 	}
 	return every
-}
-
-// learn is how long the slowest of several tables takes to learn.
-func learn(shapes []Shape) (d time.Duration) {
-	for _, s := range shapes {
-		d = max(d, s.Learn())
-	}
-	return d
 }
 
 // Advance tends the tables, changes the keys, and grows the tables when too many innocent networks are refused.
@@ -159,52 +196,34 @@ func (l *Limiter) Advance(at time.Time) time.Time {
 
 // tend tends every table and estimates the damage.
 func (l *Limiter) tend(now time.Duration) {
-	worst := estimate{}
+	l.care.Estimate = Estimate{}
 	for _, v := range l.setup.Load().levels {
-		var e estimate
 		v.now.Tend(now - v.bornNow)
-		e.drained, e.collateral, e.attackers = v.now.Shape().Damage(v.now.Drained(now - v.bornNow))
-		if e.collateral >= worst.collateral {
-			worst = e
-		}
+		l.care.Worst(v.now.Shape().Damage(v.now.Drained(now - v.bornNow)))
 		if v.next != nil {
 			v.next.Tend(now - v.bornNext)
 		}
 	}
-	l.care.estimate = worst
 }
 
 // watch tells the operator about too much damage, and asks for larger tables.
 func (l *Limiter) watch() {
-	o := l.setup.Load().opts
-	over := l.care.estimate.collateral > float64(o.Collateral)
-	if !over {
-		l.care.over = 0
-		if l.care.told && l.care.estimate.collateral < float64(o.Collateral)/2 {
-			l.care.told = false
-			l.tell(NoticeUnder)
-		}
+	c := &l.care
+	if what := c.Look(l.setup.Load().opts.Collateral); what != "" {
+		l.tell(what)
+	}
+	if c.over < tooOften || c.early { // larger tables are being made
 		return
 	}
-	if l.care.over++; l.care.over < tooOften {
-		return
-	}
-	if !l.care.told {
-		l.care.told = true
-		l.tell(NoticeOver)
-	}
-	if l.care.early {
-		return // larger ones are being made
-	}
-	if n := min(max(2*l.care.limiters, l.needed()), l.most()); n > l.care.limiters {
-		l.care.limiters, l.care.early = n, true
+	if n := min(max(2*c.limiters, l.needed()), l.most()); n > c.limiters {
+		c.limiters, c.early = n, true
 	}
 }
 
-// needed is how many limiters a table takes for the attackers that there are, as estimated, and half as many more.
+// needed is how many limiters a table takes for one and a half times the estimated number of attackers.
 func (l *Limiter) needed() int64 {
 	o := l.setup.Load().opts
-	plan, err := Size(o.K, int64(l.care.estimate.attackers*1.5), o.Collateral, 0)
+	plan, err := Size(o.K, int64(l.care.Attackers*1.5), o.Collateral, 0)
 	if err != nil {
 		return 0
 	}
@@ -213,19 +232,19 @@ func (l *Limiter) needed() int64 {
 
 func (l *Limiter) most() int64 {
 	s := l.setup.Load()
-	bits := int64(0) // of one limiter on each level, with what it has of the time counters
+	bits := int64(0) // of one limiter on each level, with its part of the time counters
 	for _, v := range s.levels {
 		bits += 2 * lineBits * int64(v.Bits)
 	}
 	return min(int64(s.opts.MaxMemory)*8/bits*timeAt, MaxLines*Lanes)
 }
 
-// rotate makes the next tables, and lets them take over when they have been charged for long enough.
+// rotate makes the next tables, and lets them take over when they have been charged long enough.
 func (l *Limiter) rotate(now time.Duration) {
 	s, c := l.setup.Load(), &l.care
 	charged := s.levels[0].next != nil
 	if !charged && !c.early && s.atRest() {
-		c.rotated = now // nobody shares anything with anybody
+		c.rotated = now // no network shares a limiter with one that was used
 		return
 	}
 	takeover := c.rotated + s.opts.Rotate.Std()
@@ -241,7 +260,7 @@ func (l *Limiter) rotate(now time.Duration) {
 		}
 		l.setup.Store(&next)
 	case charged && now >= takeover && now >= s.levels[0].bornNext+c.learn,
-		// Those who use up to half of their limit have their burst by then.
+		// By then, sources that use up to half of their limit have their burst.
 		charged && c.early && now >= s.levels[0].bornNext+c.learn/learnFills*2:
 		next := *s
 		next.levels = slices.Clone(s.levels)
@@ -263,17 +282,13 @@ func (l *Limiter) rotate(now time.Duration) {
 }
 
 func (l *Limiter) tell(what string) {
-	s, e := l.setup.Load(), l.care.estimate
-	l.notify(Notice{What: what, Collateral: weir.Share(e.collateral), Allowed: s.opts.Collateral,
-		Attackers: int64(e.attackers), Bytes: s.bytes()})
+	s := l.setup.Load()
+	l.notify(l.care.Notice(what, s.opts.Collateral, s.bytes()))
 }
 
 func (l *Limiter) note() {
-	e := l.care.estimate
-	l.stats.Store(&Stats{
-		Bytes: l.setup.Load().bytes(), Drained: weir.Share(e.drained), Collateral: weir.Share(e.collateral),
-		Attackers: int64(e.attackers), Rotations: l.rotation.Load(),
-	})
+	stats := l.care.Stats(l.setup.Load().bytes(), l.rotation.Load())
+	l.stats.Store(&stats)
 }
 
 // atRest reports whether all limiters are full.

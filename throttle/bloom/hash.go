@@ -16,7 +16,7 @@ func NewKey() Key {
 	return Key{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])}
 }
 
-// A Network is who shares one limit: an IPv4 or IPv6 network, or a group of ranges. Two may be compared by ==.
+// A Network is what has one limit: an IPv4 or IPv6 network, or a group of ranges. Networks may be compared by ==.
 type Network struct {
 	a, b uint64 // the words before the last one, as SipHash reads them
 	last uint64 // the last word: what is left, and the length of the whole in the top byte
@@ -64,7 +64,7 @@ func (k Key) Hash(n Network) uint64 {
 	return v0 ^ v1 ^ v2 ^ v3
 }
 
-// round is small enough for the compiler to put it where it is called.
+// round is small enough to be inlined.
 func round(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
 	v0 += v1
 	v2 += v3

@@ -11,7 +11,8 @@ import (
 )
 
 // A Limiter limits each source network. Most programs want Allow. Gates want Judge; Throttle returns the weir.Throttle
-// that the options ask for. Make one with New; the zero value cannot be used. Goroutines may share it, without locks.
+// that the options ask for. Make one with New; the zero value cannot be used. It is safe for concurrent use, without
+// locks.
 //
 // Advance should be called when it is due: it tends the tables, changes the keys and watches the damage.
 type Limiter struct {
@@ -56,7 +57,7 @@ func (l *Limiter) Throttle() weir.Throttle {
 	return l
 }
 
-// A setup is all that judging needs. It does not change; a rotation or new options replace it.
+// A setup is what judging needs. It does not change. A rotation or new options replace it.
 type setup struct {
 	opts   Options
 	nets   networks
@@ -72,7 +73,7 @@ type level struct {
 	bornNext  time.Duration
 }
 
-// take asks for tokens. The next table is charged too, whatever the answer: so it never has more than this one.
+// take asks for tokens. The next table is charged whatever the answer is, so that it never has more than this one.
 func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
 	if v.next != nil {
 		v.next.Drain(n, tokens, now-v.bornNext)
@@ -97,8 +98,8 @@ func (l *Limiter) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error
 	return nil
 }
 
-// grant is judge for what comes most, and nothing else: an IPv4 source about which the operator has said nothing, and
-// whose first limiter has the tokens. It takes a third off the time of such an event.
+// grant is judge for the most common event: one of an IPv4 source without a group or exemption, whose first limiter has
+// the tokens. It takes a third off the time of such an event.
 func (l *Limiter) grant(s *setup, ev *weir.Event, a *weir.Answer) bool {
 	v := &s.levels[0]
 	cost := ev.Charge()
@@ -109,19 +110,29 @@ func (l *Limiter) grant(s *setup, ev *weir.Event, a *weir.Answer) bool {
 	h := t.key.Hash(NetworkV4(ev.Source.As4(), s.nets.v4))
 	ok := t.takeFirst(h, uint64(v.Parts), t.unit(ev.Time.Sub(l.born)-v.bornNow))
 	if ok {
-		// One by one: a Hold made elsewhere and copied waits for what was just written there.
+		// One by one: copying a Hold that was just written would wait for the writes.
 		a.Hold.Ref, a.Hold.N, a.Hold.A, a.Hold.V = s, cost, h, 1
 	}
 	return ok
 }
 
-func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
+// locate returns the networks of an event's source, and the rule of its group. It refuses an event without a source.
+func (s *setup) locate(ev *weir.Event, array *[MaxLevels]Network, a *weir.Answer) (nets []Network, group string,
+	ok bool) {
 	if !ev.Source.IsValid() {
 		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
+		return nil, "", false
+	}
+	nets, group = s.nets.of(ev, array)
+	return nets, group, true
+}
+
+func (l *Limiter) judge(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
+	var array [MaxLevels]Network
+	nets, group, ok := s.locate(ev, &array, a)
+	if !ok {
 		return
 	}
-	var array [MaxLevels]Network
-	nets, group := s.nets.of(ev, &array)
 	now := ev.Time.Sub(l.born)
 	taken := weir.Hold{Ref: s, N: cost}
 	granted, was := s.take(nets, now, &taken)
@@ -171,16 +182,12 @@ func (l *Limiter) Settle(h weir.Hold, o weir.Outcome) {
 	}
 }
 
-// Peek tells what Judge would say, and how much the source has left.
+// Peek answers as Judge would, and tells how much the source has left.
 func (l *Limiter) Peek(ev *weir.Event, a *weir.Answer) { l.peek(l.setup.Load(), ev, ev.Charge(), a) }
 
 func (l *Limiter) peek(s *setup, ev *weir.Event, cost int64, a *weir.Answer) {
-	if !ev.Source.IsValid() {
-		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
-		return
-	}
 	var array [MaxLevels]Network
-	nets, group := s.nets.of(ev, &array)
+	nets, group, _ := s.locate(ev, &array, a)
 	now := ev.Time.Sub(l.born)
 	for i := range nets {
 		v := &s.levels[i]

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// MaxLine is how many flows of a network stand in line for bytes. A network whose line is full is not let in with
-// another flow. Of the flows that it has beyond that, whichever asks first is next.
+// MaxLine is how many flows of a network wait in line for bytes. A network whose line is full gets no more flows. Of
+// the flows that it has beyond that, the first to ask is next.
 const MaxLine = 64
 
 // goneAfter is how long a flow that does not come back to ask stays in line.
 const goneAfter = 2 * time.Second
 
-// lines are those in which flows wait for bytes: one for each network, in order. The zero value is ready. The number of
-// lines is bounded by whoever admits events: each has a flow of an admitted event, and is gone with it.
+// lines are those in which flows wait for bytes, one for each network. The zero value is ready. Each line has a flow of
+// an admitted event and ends with it, so that the number of lines is bounded by that of admitted events.
 type lines struct {
 	mu sync.Mutex
 	of map[Network][]standing
@@ -53,7 +53,7 @@ func (ls *lines) join(n Network, f *flow, again, now time.Time) time.Time {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if at := f.line.Load(); at != nil && *at != n {
-		ls.remove(f) // other options have moved it to another network
+		ls.remove(f) // new options have moved it to another network
 	}
 	line := ls.of[n]
 	i := find(line, f)
@@ -94,7 +94,7 @@ func (ls *lines) remove(f *flow) {
 	}
 }
 
-// keep stores a line, unless nobody stands in it any more.
+// keep stores a line, or deletes one that is empty.
 func (ls *lines) keep(n Network, line []standing) {
 	if len(line) == 0 {
 		delete(ls.of, n)

@@ -20,18 +20,19 @@ type networks struct {
 	ruleV6 []string
 }
 
-// said is what is said about a range: the group that it is in, or that it is exempt.
+// said is what the options say about a range: its group, or that it is exempt.
 type said struct {
 	exempt bool
 	group  uint32
 	rule   string // of the group
 }
 
-// groupNumber is what a group is hashed by. It comes from its name, so that a group keeps its limiters on a reload.
+// groupNumber is the number by which a group is hashed. It follows from the name, so that a group keeps its limiters on
+// a reload.
 func groupNumber(name string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(name))
-	return h.Sum32() &^ (1 << 31) // the kernel's program has a mark of its own in the upper half
+	return h.Sum32() &^ (1 << 31) // the upper half has a mark of the kernel's program
 }
 
 // A Range is what the operator says about a range of addresses.

@@ -131,7 +131,7 @@ func (o Options) Validate() error {
 	if len(v) > 0 {
 		return v.Err()
 	}
-	// What follows makes sense only of figures that do.
+	// The checks below need figures that are within bounds.
 	full := o.WithDefaults()
 	plan, err := Size(full.K, full.Attackers, full.Collateral, 0)
 	if err != nil {
@@ -185,8 +185,8 @@ func (o Options) validateRanges(v *weir.Mistakes) {
 	v.AtMost("groups", "ranges in groups and exempt", n, MaxRanges)
 }
 
-// learn is how long the tables of a new key are charged before they take over: the shortest rotation. It is whole
-// seconds, so that it can be written down. Options that fit no table have none.
+// learn is how long the tables of a new key are charged before they take over, which is the shortest rotation. It is in
+// whole seconds, as users write it. It is 0 for options that fit no table.
 func (o Options) learn() (d time.Duration) {
 	if o.K < 1 || o.K > MaxK || o.Rate.Count < 1 || o.Rate.Per <= 0 || o.Burst < 1 || o.Grain < 0 || o.Wider < 1 ||
 		len(o.V6) > MaxLevels {
@@ -203,14 +203,11 @@ func (o Options) learn() (d time.Duration) {
 // fit returns the shape of the structure of a level: the narrowest networks are on level 0. The options are complete.
 func (o Options) fit(level int) (Shape, error) {
 	times := int64(1)
-	for range level {
-		if times *= int64(o.Wider); times > maxTimes {
-			return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit",
-				Hint: "a smaller figure"}
-		}
+	for i := 0; i < level && times <= maxTimes; i++ {
+		times *= int64(o.Wider)
 	}
 	burst := int64(o.Burst)
-	if burst > MaxBurst/times {
+	if times > maxTimes || burst > MaxBurst/times {
 		return Shape{}, &weir.FieldError{Path: "wider", Msg: "the widest networks have hardly a limit",
 			Hint: "a smaller figure"}
 	}
@@ -219,10 +216,10 @@ func (o Options) fit(level int) (Shape, error) {
 	burst *= times
 	switch {
 	case o.Count == Bytes:
-		// Limiters of bytes can owe, too: they get two bursts more, whatever grain was written down.
+		// Limiters of bytes can also owe. They get room for two more bursts, whatever grain is configured.
 		grain = max(1, grain, (burst/int64(o.K)+maxBytes-1)/maxBytes)
 	case grain == 0:
-		// An event that costs 1 would cost a whole grain. Rather than that, wider networks get a smaller burst.
+		// With a larger grain, an event that costs 1 would cost more. Wider networks get a smaller burst instead.
 		grain = 1
 		if level > 0 {
 			burst = min(burst, MaxTokens*int64(o.K))
@@ -244,7 +241,7 @@ func (o Options) fit(level int) (Shape, error) {
 }
 
 // Shapes returns the figures of the structures, one for each level, with the lines that the options plan for.
-func (o Options) Shapes() ([]Shape, error) {
+func (o Options) Shapes() (Shapes, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -253,7 +250,7 @@ func (o Options) Shapes() ([]Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	shapes := make([]Shape, len(o.V6))
+	shapes := make(Shapes, len(o.V6))
 	for i := range shapes {
 		if shapes[i], err = o.fit(i); err != nil {
 			return nil, err

@@ -10,10 +10,10 @@ import (
 	"weir"
 )
 
-// A pacer is a limiter that counts bytes: those that an event is known to have, at once; those that flow later, before
-// they flow where the gate asks, else afterwards. Whoever asks takes the tokens first, so that no number of flows gets
-// more than the limit. What was not asked for is charged when it has flowed: the source owes it, and is granted nothing
-// until it is paid. Who owes a whole burst, or has a full line of flows that wait, is not let in.
+// A pacer is a limiter that counts bytes. Bytes that an event is known to have are charged at once. Bytes that flow
+// later are charged before they flow if the gate asks, so that any number of flows together keeps to the limit, and
+// otherwise when they have flowed. Then the source owes them and is granted nothing until they are paid. A source that
+// owes a whole burst, or has a full line of waiting flows, is refused.
 type pacer struct {
 	*Limiter
 	lines lines
@@ -35,7 +35,7 @@ type flow struct {
 	line   atomic.Pointer[Network] // the line that it stands in
 }
 
-// maxPause bounds how long a flow waits before it asks again: whoever shares its limiters may be gone sooner.
+// maxPause bounds how long a flow waits before it asks again: those that share its limiters may be gone sooner.
 const maxPause = 10 * time.Second
 
 // Judge takes the bytes that the event is known to have. What flows later is charged by Flow.
@@ -94,7 +94,7 @@ func (f *flow) nets(s *setup, array *[MaxLevels]Network) []Network {
 	return nets
 }
 
-// pause is how long it takes until what is owed has come in: so many tokens a unit for all k limiters together.
+// pause is how long it takes until a debt is paid by what all k limiters get together.
 func (v *level) pause(owed int64) time.Duration {
 	units := (owed + int64(v.K*v.PerUnit) - 1) / int64(v.K*v.PerUnit)
 	if units > int64(maxPause/v.Unit) {
@@ -105,12 +105,8 @@ func (v *level) pause(owed int64) time.Duration {
 
 // indebted refuses a source that owes a whole burst on some level, or whose line is full.
 func (p *pacer) indebted(s *setup, ev *weir.Event, a *weir.Answer) {
-	if !ev.Source.IsValid() {
-		a.Verdict, a.Reason = weir.Refuse, weir.NoSource
-		return
-	}
 	var array [MaxLevels]Network
-	nets, group := s.nets.of(ev, &array)
+	nets, group, _ := s.locate(ev, &array, a)
 	now := ev.Time.Sub(p.born)
 	for i := range nets {
 		v := &s.levels[i]
@@ -138,7 +134,7 @@ func (p *pacer) Settle(h weir.Hold, o weir.Outcome) {
 	p.lines.leave(f)
 }
 
-// Peek tells what Judge would say, and how much the source has left.
+// Peek answers as Judge would, and tells how much the source has left.
 func (p *pacer) Peek(ev *weir.Event, a *weir.Answer) {
 	s := p.setup.Load()
 	if p.indebted(s, ev, a); a.Verdict == weir.Admit {

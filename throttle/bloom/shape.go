@@ -49,7 +49,7 @@ type Shape struct {
 // Fit returns the shape of a table whose sources get rate, with bursts of burst: each of a source's k limiters gets a
 // k-th of both. A grain of 0 takes the smallest that lets the balances fit into 16 bits. The shape has no lines yet.
 //
-// What does not divide is rounded to the source's disadvantage: never more is granted than was asked for.
+// Rounding is to the source's disadvantage: no more is granted than the rate and the burst allow.
 func Fit(rate weir.Rate, burst int64, k int, grain int64) (Shape, error) {
 	s, err := fit(rate, burst, k, grain, narrow, MaxNarrow)
 	if err == nil && s.Share <= MaxNarrow && s.owing() <= 1<<narrow-1 {
@@ -101,7 +101,7 @@ func fit(rate weir.Rate, burst int64, k int, grain int64, bits int, fine int64) 
 				max(rate.Count/max(1, int64(rate.Per/time.Millisecond)), burst+1))}
 	}
 	// What comes due with a unit may come on top of a whole burst. It is less than one token for all limiters together,
-	// or the limiters hold so much less. Who asks for the whole burst at once gets it, and owes the rest.
+	// or the limiters hold so much less. A source that asks for the whole burst at once gets it, and owes the rest.
 	if s.Parts <= k*s.PerUnit && s.PerUnit < s.Capacity/4 && s.Capacity-s.PerUnit >= s.Parts {
 		s.Capacity -= s.PerUnit
 	}
@@ -137,8 +137,8 @@ func (s Shape) Tokens(cost int64) int64 {
 // is filled again when that would not fit, and long before its time counter begins anew.
 func (s Shape) Most() int { return min(s.Share+window/8*s.PerUnit, 1<<s.Bits-1) }
 
-// owing is what is spent of each limiter when a table starts empty. What one table may be ahead of another is owed: a
-// unit, and another one as theirs do not begin together.
+// owing is what is spent of each limiter when a table starts empty. One table may be two units ahead of another, as
+// their units do not begin together; these are owed.
 func (s Shape) owing() int { return s.Capacity + 2*s.PerUnit }
 
 // empty is owing, as far as a limiter can hold it.
@@ -170,11 +170,29 @@ func (s Shape) Learn() time.Duration {
 	return 1 << 62
 }
 
-// Damage says what it means that so many limiters are empty: their share, the share of innocent networks refused by
-// that, and how many networks it takes to keep them so.
-func (s Shape) Damage(empty int64) (drained, collateral, attackers float64) {
-	drained = float64(empty) / float64(s.Limiters())
-	return drained, math.Pow(drained, float64(s.K)), Attackers(s.K, s.Limiters(), min(drained, 1-1e-9))
+// Damage says what it means that so many limiters are empty.
+func (s Shape) Damage(empty int64) Estimate {
+	drained := float64(empty) / float64(s.Limiters())
+	return Estimate{drained, math.Pow(drained, float64(s.K)), Attackers(s.K, s.Limiters(), min(drained, 1-1e-9))}
+}
+
+// Shapes are those of the tables of all levels, the narrowest networks first.
+type Shapes []Shape
+
+// Learn is how long the slowest of the tables takes to learn.
+func (all Shapes) Learn() (d time.Duration) {
+	for _, s := range all {
+		d = max(d, s.Learn())
+	}
+	return d
+}
+
+// Bytes is the memory of the tables, both of each rotation.
+func (all Shapes) Bytes() (n int64) {
+	for _, s := range all {
+		n += 2 * s.Bytes()
+	}
+	return n
 }
 
 // Bounds on how often a table is tended.

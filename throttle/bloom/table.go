@@ -20,17 +20,17 @@ type Table struct {
 	lines    uint64
 	perTime  divisor // by the time unit
 
-	// used says that somebody has asked since the table was last tended.
+	// used says that the table was asked since it was last tended.
 	used atomic.Bool
 
-	// latest is the highest time unit that anybody has brought. Whoever refills goes by it, after reading the line: so
-	// no line is ever seen with a counter in the future, however late a goroutine comes with its time.
+	// latest is the highest time unit that any caller has brought. Refills go by it, after reading the line, so that no
+	// line is ever seen with a counter in the future, however late a goroutine comes with its time.
 	latest atomic.Uint64
 
 	sweeping sync.Mutex
 	swept    atomic.Uint64 // the unit of the last sweep: no line is older
 	lastUse  uint64        // the unit in which the table was last found used
-	atRest   bool          // all limiters are full, and nobody has asked since
+	atRest   bool          // all limiters are full, and the table was not asked since
 	sampled  uint64        // which lines were looked at last
 }
 
@@ -63,7 +63,7 @@ func NewTable(s Shape, k Key) *Table {
 	return t
 }
 
-// Empty takes everything from every limiter of a table that nobody asks yet.
+// Empty takes everything from every limiter of a table that is not in use yet.
 func (t *Table) Empty() {
 	word := uint64(t.shape.empty()) * t.every
 	for i := range t.words {
@@ -92,7 +92,7 @@ func (t *Table) Take(n Network, tokens int64, now time.Duration) (Taken, bool) {
 	return from, from.Last > 0
 }
 
-// take is Take, and tells what there was if it was too little.
+// take is Take. If there was too little, it also returns how much there was.
 func (t *Table) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
 	h := t.key.Hash(n)
 	if t.takeFirst(h, uint64(tokens), t.unit(now)) {
@@ -102,7 +102,7 @@ func (t *Table) take(n Network, tokens int64, now time.Duration) (Taken, balance
 	return Taken{h, last}, was
 }
 
-// Drain is Take for a table that does not decide: what is too little for the tokens is taken, too.
+// Drain is Take for a table that does not decide: it also takes what is too little for the tokens.
 func (t *Table) Drain(n Network, tokens int64, now time.Duration) {
 	h := t.key.Hash(n)
 	if !t.takeFirst(h, uint64(tokens), t.unit(now)) {
@@ -119,7 +119,7 @@ func (t *Table) takeFirst(h, tokens, unit uint64) bool {
 	word, shift := &t.words[p/8], p%8*8
 	for {
 		old := atomic.LoadUint64(word)
-		// What is due by a time that is behind the line's is too much to count to.
+		// If the time is behind the line's, due is more than a limiter can count to.
 		due := uint64(uint16(unit)-t.stamp(p/LineBytes)) * t.perUnit
 		spent := old >> shift & t.mask
 		next := max(spent, due) + tokens
@@ -157,7 +157,7 @@ func (t *Table) look(p Slot, word uint64) (spent, due uint64) {
 	return word >> (p % 8 * 8) & t.mask, t.due(uint64(uint16(t.latest.Load()) - stamp))
 }
 
-// A balance is what the limiters of a network have together, and what the one owes that owes most.
+// A balance is what the limiters of a network have together, and what the most indebted one owes.
 type balance struct{ left, owed int64 }
 
 func (t *Table) add(b *balance, spent uint64) {
@@ -185,7 +185,7 @@ func (t *Table) spendFrom(slots []Slot, tokens int64, drain bool) (last uint8, w
 			return uint8(i + 1), was
 		}
 	}
-	if !drain { // somebody was quicker
+	if !drain { // another goroutine was quicker
 		for i, p := range slots {
 			t.giveUpTo(p, taken[i])
 		}
@@ -337,7 +337,7 @@ func (t *Table) refill(slots []Slot, now time.Duration, due uint64) {
 	unit := t.unit(now)
 	t.reach(unit)
 	if unit > t.swept.Load()+window*3/4 && t.sweeping.TryLock() {
-		// Nobody sweeps this table; before its counters begin anew, somebody has to.
+		// The table is not tended, and must be swept before its counters begin anew.
 		t.sweep(now)
 		t.sweeping.Unlock()
 	}
@@ -400,11 +400,12 @@ func (t *Table) fillRest(words *[lineWords]uint64, due uint64) {
 	}
 }
 
-// Touch says that the table was used by somebody who does not say so: the program in the kernel.
+// Touch says that the table was used by the program in the kernel, which does not say so itself.
 func (t *Table) Touch() { t.used.Store(true) }
 
-// Tend sweeps the table if that is due: before the time counters begin anew, and once when nobody has asked for as long
-// as the limiters take to be full. From then on it costs nothing until somebody asks. See Shape.TendEvery.
+// Tend sweeps the table if that is due: before the time counters begin anew, and once when the table has not been asked
+// for as long as the limiters take to fill. From then on it costs nothing until the table is asked. See
+// Shape.TendEvery.
 func (t *Table) Tend(now time.Duration) {
 	t.sweeping.Lock()
 	defer t.sweeping.Unlock()
@@ -423,7 +424,7 @@ func (t *Table) Tend(now time.Duration) {
 	}
 }
 
-// AtRest reports whether all limiters are full and nobody has asked since.
+// AtRest reports whether all limiters are full and the table was not asked since.
 func (t *Table) AtRest() bool {
 	t.sweeping.Lock()
 	defer t.sweeping.Unlock()
@@ -460,7 +461,7 @@ func (t *Table) Sweep(now time.Duration) {
 	t.sweep(now)
 }
 
-// Resume says that the table was in use before, under another's care: how long ago it was swept is not known.
+// Resume says that the table was in use before, and that it is not known when it was last swept.
 func (t *Table) Resume(now time.Duration) {
 	if unit := t.unit(now); unit > window/2 {
 		t.swept.Store(unit - window/2)

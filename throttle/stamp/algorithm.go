@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 
 	"weir"
 )
@@ -59,26 +59,21 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 		*a = 0
 		return nil
 	}
-	for i, name := range algorithmNames {
-		if name == string(text) {
-			*a = SHA256K + Algorithm(i)
-			return nil
-		}
+	if i := slices.Index(algorithmNames[:], string(text)); i >= 0 {
+		*a = SHA256K + Algorithm(i)
+		return nil
 	}
-	hint := "one of " + strings.Join(algorithmNames[:], ", ")
-	if close := weir.Nearest(string(text), algorithmNames[:]...); close != "" {
-		hint = fmt.Sprintf("did you mean %q?", close)
-	}
-	return &weir.FieldError{Msg: fmt.Sprintf("unknown algorithm %q", text), Hint: hint}
+	return &weir.FieldError{Msg: fmt.Sprintf("unknown algorithm %q", text),
+		Hint: weir.Suggest(string(text), algorithmNames[:]...)}
 }
 
-// A puzzle is what an algorithm has to know how to do. A puzzle has no state.
+// A puzzle is what an algorithm does. It has no state.
 type puzzle interface {
 	// fit returns the work that is really asked for when w is meant, and by which algorithm.
 	fit(w Work) (Algorithm, Work)
-	// draw fills in c.Data, which the tag will cover, where the algorithm needs it.
-	draw(c *Challenge, k *key) error
-	// check reports whether a solution of the right length is right. It is asked about genuine challenges only.
+	// draw fills in c.Data, which the tag covers, where the algorithm needs it.
+	draw(c *Challenge, k *key)
+	// check reports whether a solution of the right length is right. The challenge is genuine.
 	check(c *Challenge, k *key, solution []byte) bool
 	// solve finds a solution.
 	solve(ctx context.Context, c *Challenge, s *search) ([]byte, error)
@@ -86,4 +81,4 @@ type puzzle interface {
 	sizes() (data, solution int)
 }
 
-var puzzles = [...]puzzle{SHA256K: sha256k{}, DLog: dlog{}, DLogClassic: classic{}, Argon2id: argon{}}
+var puzzles = [...]puzzle{SHA256K: sha256k, DLog: dlog{}, DLogClassic: classic{}, Argon2id: argon}

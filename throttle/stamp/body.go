@@ -91,9 +91,8 @@ func (d *BodyDigest) ID() string {
 	return "sha256:" + hex.EncodeToString(d.hash.Sum(nil))
 }
 
-// TakeMail takes the stamps out of the header of a mail: each field as it stands there with its line ends, CRLF or LF.
-// It returns their values, of which there are MaxMailStamps at most, and the header without them: the one that was
-// given where it has none. Stamp fields beyond that are taken out, too.
+// TakeMail takes the stamps out of the header of a mail, whose lines end with CRLF or LF. It returns their values, at
+// most MaxMailStamps, and the header without stamp fields. A header without stamps is returned as it is.
 func TakeMail(header []byte) (stamps []string, rest []byte) {
 	var kept []byte
 	from, taking := 0, false
@@ -140,7 +139,7 @@ func stampField(line []byte) (value []byte, is bool) {
 	return bytes.CutPrefix(bytes.TrimLeft(line[len(MailHeader):], " \t"), []byte(":"))
 }
 
-// join adds a line of a folded value to what is there of it. What is longer than any stamp is cut, and still is none.
+// join adds a line to a folded value. A value that is longer than any stamp is cut, and still is not a stamp.
 func join(value string, line []byte) string {
 	if left := MaxMailStamp + 1 - len(value); left > 0 {
 		more := UnfoldMailHeader(string(line[:min(len(line), 4*MaxMailStamp)]))

@@ -7,15 +7,15 @@ import (
 	"math/rand/v2"
 )
 
-// Bounds of dlog-classic. Above them it becomes dlog of equal work; below them the subgroup has a single element.
+// Bounds of dlog-classic. Above them it becomes dlog of equal work. Below them the subgroup has a single element.
 const (
 	minClassicBits = 4
 	maxClassicBits = 40
 )
 
-// classic is the document to the letter: a = f(M,C) and b = g(M,C) in the field of a small prime; the stamp is (a, x)
-// with a^x = b. The prime is a safe one, p = 2q+1, drawn for every challenge, and both values are squared into the
-// subgroup of order q and never 0 or 1: otherwise there need not be an x. n bits of difficulty are n bits of the field.
+// classic follows the source document: a = f(M,C) and b = g(M,C) in the field of a small prime, and the stamp is (a, x)
+// with a^x = b. The prime is safe, p = 2q+1, and drawn for every challenge. Both values are squared into the subgroup
+// of order q and are never 0 or 1, as otherwise there may be no x. n bits of difficulty are n bits of the field.
 type classic struct{}
 
 func (classic) fit(w Work) (Algorithm, Work) {
@@ -28,13 +28,12 @@ func (classic) fit(w Work) (Algorithm, Work) {
 
 func (classic) sizes() (int, int) { return 8, 16 }
 
-func (classic) draw(c *Challenge, _ *key) error {
+func (classic) draw(c *Challenge, _ *key) {
 	c.Data = binary.BigEndian.AppendUint64(nil, safePrime(bits.Len64(uint64(c.Work)-1), rand.Uint64()))
-	return nil
 }
 
-// safePrime returns the first safe prime of n bits from a start that any number gives, going round. Below six bits,
-// primes one bit shorter count too, so that there is a choice: at four bits 7 and 11.
+// safePrime returns the first safe prime of n bits after a start, and begins anew at the end of the range. Below six
+// bits, primes one bit shorter count too, so that there is a choice: at four bits 7 and 11.
 func safePrime(n int, start uint64) uint64 {
 	lo, hi := uint64(1)<<(n-1), uint64(1)<<n
 	if n < 6 {
@@ -62,7 +61,7 @@ func isSafePrime(p uint64) bool {
 	return isPrime(q) && isPrime(p)
 }
 
-// isPrime is the test of Miller and Rabin with bases that suffice below 2,152,302,898,747.
+// isPrime is the Miller-Rabin test with bases that suffice below 2,152,302,898,747.
 func isPrime(n uint64) bool {
 	if n < 2 || n%2 == 0 {
 		return n == 2

@@ -82,7 +82,7 @@ func (d *Difficulty) double(s State, now time.Time, load weir.Share) State {
 	if now.Sub(s.at) < d.interval {
 		return s
 	}
-	// Of the ends of several intervals that nobody looked at, only the last is known to have been above.
+	// Where several intervals have passed unseen, the load is known at the end of the last one only.
 	if s.at = s.at.Add(d.interval); now.Sub(s.at) >= d.interval {
 		s.at = now
 	}
@@ -121,7 +121,7 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 	was := s.level
 	switch {
 	case s.level == 0 && (loaded || delay > d.target):
-		// Whoever floods may be able to pay, too.
+		// Attackers may be able to pay, too.
 		s.level = first * min(max(float64(load), 1), mostRise)
 	case delay > d.target:
 		if delay >= s.delay { // more come than go: too little is asked, or was until now
@@ -129,13 +129,13 @@ func (d *Difficulty) steer(s State, now time.Time, load weir.Share, delay time.D
 				s.low = min(s.level, s.was)
 			}
 		}
-		// What waits already was let in under the old work; while that drains fast enough, more would overshoot.
+		// What is waiting was let in under the old work. While it drains fast enough, more work would overshoot.
 		if float64(delay) > easing*float64(s.delay) {
 			s.level *= min(leastRise*float64(delay)/float64(d.target), mostRise)
 		}
 	case delay < d.target/2:
 		s.level *= math.Pow(fall, min(float64(passed/tick), 64))
-		// A flood that cannot pay any more looks like no load. It would be back as soon as it can.
+		// A flood that cannot pay any more looks like no load, and would come back as soon as it can.
 		remember := memory
 		if load < d.from/2 {
 			remember = briefly

@@ -10,11 +10,12 @@ import (
 
 const exponentBytes = 16
 
-// dlog is a discrete logarithm in an interval: find x below the width with a^x = b, where a comes from message, client
-// and nonce, and x is drawn by the key, so that whoever holds it verifies by drawing x again.
+// dlog is a discrete logarithm in an interval: find x below the width with a^x = b. a comes from message, client and
+// nonce, and x is drawn by the key, so that whoever holds the key verifies by drawing x again.
 type dlog struct{}
 
-// The best methods known for an interval of width W take 1.33 to 1.5 times the root of W products; work is the latter.
+// width is that of the interval. The best known methods take 1.33 to 1.5 times the root of the width in products; work
+// is the latter.
 func width(w Work) *big.Int {
 	n := new(big.Int).SetUint64(2 * uint64(w))
 	n.Mul(n, n)
@@ -50,15 +51,14 @@ func (dlog) base(c *Challenge) elem {
 func (dlog) secret(c *Challenge, k *key) *big.Int {
 	h := hmac.New(sha256.New, k.draw[:])
 	h.Write(c.appendHead(make([]byte, 0, maxBytes)))
-	// 256 bits modulo at most 87: nobody can see that it is not quite uniform.
+	// 256 bits modulo at most 87 bits: the bias is too small to be seen.
 	x := new(big.Int).SetBytes(h.Sum(nil))
 	return x.Mod(x, width(c.Work))
 }
 
-func (d dlog) draw(c *Challenge, k *key) error {
+func (d dlog) draw(c *Challenge, k *key) {
 	f := theField()
 	c.Data = f.bytes(power(f, d.base(c), d.secret(c, k).Bytes(), nil))
-	return nil
 }
 
 func (d dlog) check(c *Challenge, k *key, solution []byte) bool {

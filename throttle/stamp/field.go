@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"encoding/binary"
 	"math/big"
 	"math/bits"
 	"sync"
@@ -29,7 +30,7 @@ type field768 struct {
 	big  *big.Int
 }
 
-// theField is made when it is first needed: most never need it.
+// theField is made when it is first needed. Most programs never need it.
 var theField = sync.OnceValue(func() *field768 {
 	p, _ := new(big.Int).SetString(primeHex, 16)
 	f := &field768{p: limbsOf(p), big: p}
@@ -48,9 +49,7 @@ func limbsOf(n *big.Int) (e elem) {
 	var b [fieldBytes]byte
 	n.FillBytes(b[:])
 	for i := range e {
-		for _, v := range b[fieldBytes-8*i-8 : fieldBytes-8*i] {
-			e[i] = e[i]<<8 | uint64(v)
-		}
+		e[i] = binary.BigEndian.Uint64(b[fieldBytes-8*i-8:])
 	}
 	return e
 }
@@ -69,9 +68,7 @@ func (f *field768) bytes(e elem) []byte {
 	plain := f.mul(e, elem{1})
 	b := make([]byte, fieldBytes)
 	for i, v := range plain {
-		for j := range 8 {
-			b[fieldBytes-1-8*i-j] = byte(v >> (8 * j))
-		}
+		binary.BigEndian.PutUint64(b[fieldBytes-8*i-8:], v)
 	}
 	return b
 }

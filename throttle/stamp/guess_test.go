@@ -11,14 +11,14 @@ import (
 
 // guessed is how often an answer that nobody worked for is right.
 func guessed(a Algorithm, w Work) float64 {
-	parts := func(n int, each uint64) float64 {
-		return math.Pow(float64(target(uint64(w), uint64(n)*each))/math.Exp2(64), float64(n))
+	parts := func(h *hashes) float64 {
+		return math.Pow(float64(h.target(w))/math.Exp2(64), float64(h.parts))
 	}
 	switch a {
 	case SHA256K:
-		return parts(sha256Parts, 1)
+		return parts(sha256k)
 	case Argon2id:
-		return parts(argonParts, argonMemory)
+		return parts(argon)
 	case DLog:
 		n, _ := width(w).Float64()
 		return 1 / n

@@ -6,44 +6,59 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+
+	"golang.org/x/crypto/argon2"
 )
 
-// Parts of the hash puzzles. Sixteen keep luck small: of a hundred stamps the costliest costs 1.67 times the average.
+// The counter of a part in a solution.
 const (
-	sha256Parts  = 16
-	sha256Least  = 38 // a guess is right with (16/38)^16, less than once in a million
 	counterBytes = 6
 	maxCounter   = 1<<(8*counterBytes) - 1
 )
 
-// target returns what the first 64 bits of a hash must stay below, so that each part takes work/parts tries on average.
-func target(w, parts uint64) uint64 {
-	if w <= parts {
+// argonMemory is how much memory argon2id needs, in blocks of 1 KiB.
+const argonMemory = 2048
+
+// hashes is a puzzle of independent parts: for each part i, find a counter n so that the hash of seed, i and n is below
+// the target.
+type hashes struct {
+	algorithm Algorithm
+	parts     int
+	least     Work   // with less, a guess would be right more often than once in a million
+	each      uint64 // basic operations of one try
+	chunk     uint64 // tries that a worker takes at a time
+}
+
+// sha256k is sixteen parts of one SHA-256 each, whose input fits into one block of the hash. Sixteen parts keep luck
+// small: of a hundred stamps the costliest takes 1.67 times the average. A guess is right with (16/38)^16.
+var sha256k = &hashes{SHA256K, 16, 38, 1, 1 << 12}
+
+// argon is eight parts of argon2id: one pass over 2 MiB. A basic operation fills a block of 1 KiB. That takes a browser
+// about twenty times as long as a hash, and hardware made for hashing far longer.
+//
+// With few parts a guess is often right unless the work is large; with many a stamp costs much to verify. Four parts
+// need 126 tries for one lucky guess in a million, more than a phone does in five seconds. Eight need 45: a guess is
+// right with (8/45)^8.
+var argon = &hashes{Argon2id, 8, 45 * argonMemory, argonMemory, 1}
+
+func (h *hashes) fit(w Work) (Algorithm, Work) { return h.algorithm, max(w, h.least) }
+
+func (h *hashes) sizes() (int, int) { return 0, h.parts * counterBytes }
+
+func (h *hashes) draw(*Challenge, *key) {}
+
+// target is what the first 64 bits of a hash must stay below, so that each part takes its share of the work on average.
+func (h *hashes) target(w Work) uint64 {
+	all := uint64(h.parts) * h.each
+	if uint64(w) <= all {
 		return math.MaxUint64
 	}
-	t, _ := bits.Div64(parts, 0, w)
+	t, _ := bits.Div64(all, 0, uint64(w))
 	return t
 }
 
-// sha256k is sixteen puzzles of one hash each: for every part i, find a counter n with SHA-256(seed | i | n) below the
-// target. All of it fits into one block of the hash.
-type sha256k struct{}
-
-func (sha256k) fit(w Work) (Algorithm, Work) { return SHA256K, max(w, sha256Least) }
-
-func (sha256k) sizes() (int, int) { return 0, sha256Parts * counterBytes }
-
-func (sha256k) draw(*Challenge, *key) error { return nil }
-
 // A block is what is hashed: 32 bytes of seed, 8 of part, 8 of counter.
 type block [seedBytes + 16]byte
-
-func (b *block) value(part int, n uint64) uint64 {
-	binary.BigEndian.PutUint64(b[seedBytes:], uint64(part))
-	binary.BigEndian.PutUint64(b[seedBytes+8:], n)
-	sum := sha256.Sum256(b[:])
-	return binary.BigEndian.Uint64(sum[:])
-}
 
 func newBlock(c *Challenge) (b block) {
 	seed := c.seed()
@@ -51,21 +66,33 @@ func newBlock(c *Challenge) (b block) {
 	return b
 }
 
-func (sha256k) check(c *Challenge, _ *key, solution []byte) bool {
-	b, t := newBlock(c), target(uint64(c.Work), sha256Parts)
-	for i := range sha256Parts {
-		if b.value(i, counter(solution, i)) >= t {
+// value is the first 64 bits of a hash.
+func (h *hashes) value(b *block, part int, n uint64) uint64 {
+	binary.BigEndian.PutUint64(b[seedBytes:], uint64(part))
+	binary.BigEndian.PutUint64(b[seedBytes+8:], n)
+	if h.algorithm == Argon2id {
+		in := *b // escapes, which b must not
+		return binary.BigEndian.Uint64(argon2.IDKey(in[seedBytes:], in[:seedBytes], 1, argonMemory, 1, 8))
+	}
+	sum := sha256.Sum256(b[:])
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+func (h *hashes) check(c *Challenge, _ *key, solution []byte) bool {
+	b, t := newBlock(c), h.target(c.Work)
+	for i := range h.parts {
+		if h.value(&b, i, counter(solution, i)) >= t {
 			return false
 		}
 	}
 	return true
 }
 
-func (sha256k) solve(ctx context.Context, c *Challenge, s *search) ([]byte, error) {
-	t := target(uint64(c.Work), sha256Parts)
-	return s.parts(ctx, sha256Parts, 1<<12, 1, func() func(int, uint64) bool {
+func (h *hashes) solve(ctx context.Context, c *Challenge, s *search) ([]byte, error) {
+	t := h.target(c.Work)
+	return s.parts(ctx, h.parts, h.chunk, h.each, func() func(int, uint64) bool {
 		b := newBlock(c)
-		return func(part int, n uint64) bool { return b.value(part, n) < t }
+		return func(part int, n uint64) bool { return h.value(&b, part, n) < t }
 	})
 }
 

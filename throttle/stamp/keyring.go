@@ -57,10 +57,10 @@ func NewKeyring(rotate time.Duration, secrets ...[]byte) *Keyring {
 	return r
 }
 
-// maxSecrets is how many secrets are honoured: more than one reload in an hour forgets the oldest.
+// maxSecrets is how many secrets are honoured. When reloads bring more, the oldest are forgotten.
 const maxSecrets = 4
 
-// honour adds the secrets of another keyring. Its periods must be as long. Not for a keyring in use.
+// honour adds the secrets of another keyring with periods of the same length. The keyring must not be in use yet.
 func (r *Keyring) honour(old *Keyring) {
 	if r.rotate != old.rotate {
 		return

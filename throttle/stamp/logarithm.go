@@ -2,13 +2,14 @@ package stamp
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
 )
 
-// A group is what the logarithms are taken in.
+// A group is where logarithms are taken.
 type group[E comparable] interface {
 	mul(x, y E) E
 	one() E
@@ -45,9 +46,7 @@ func power[E comparable](g group[E], base E, exponent []byte, ops *uint64) E {
 
 func power64[E comparable](g group[E], base E, n uint64, ops *uint64) E {
 	var b [8]byte
-	for i := range b {
-		b[i] = byte(n >> (56 - 8*i))
-	}
+	binary.BigEndian.PutUint64(b[:], n)
 	return power(g, base, b[:], ops)
 }
 
@@ -69,7 +68,7 @@ func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint
 	m := min(uint64(math.Ceil(math.Sqrt(float64(width)/2))), entries, 1<<24-2)
 	giants := width/m + 1
 	table := newTable(m)
-	const rest = 256 // between looks at what the others have found
+	const rest = 256 // operations between looks at what other workers have found
 
 	share := (m + uint64(s.workers) - 1) / uint64(s.workers)
 	s.each(func(w int) {
@@ -129,7 +128,7 @@ func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	return 0, ErrMalformed // there is no such x: nobody honest asked
+	return 0, ErrMalformed // there is no such x: the challenge was made up
 }
 
 // A stepTable finds the number of a baby step by 64 bits of the element. Several workers fill it at once without locks.
@@ -175,7 +174,7 @@ func (t *stepTable) get(low uint64) func(func(uint32) bool) {
 // trail of a tame one. It takes about twice the root of the width, and little memory: few points are noted.
 func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
 	root := math.Sqrt(float64(width))
-	// Jumps are powers of two whose mean is nearest to half the root, for each pair.
+	// Jumps are powers of two. Their mean is nearest to half the root, for each pair.
 	goal, k := root*float64(s.workers)/2, 1
 	for ; k < 60 && (math.Exp2(float64(k+1))-1)/float64(k+1) < goal*1.2; k++ {
 	}
@@ -224,7 +223,7 @@ func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint6
 						}
 						fallthrough
 					case known:
-						// It walks where another has walked: off to somewhere else.
+						// It is on the trail of another one of its kind, and must leave it.
 						aside := mixed%uint64(goal+2) + 1
 						point[kind] = g.mul(point[kind], power64(g, a, aside, &ops))
 						at[kind] += aside

@@ -13,13 +13,13 @@ func TestLuck(t *testing.T) {
 	const draws, w = 1_000_000, 1 << 20
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
-	p := float64(target(w, sha256Parts)) / math.Exp2(64)
+	p := float64(sha256k.target(Work(w))) / math.Exp2(64)
 	scale := -1 / math.Log1p(-p)
 	costs := make([]float64, draws)
 	sum := 0.0
 	for i := range costs {
 		c := 0.0
-		for range sha256Parts {
+		for range sha256k.parts {
 			c += math.Floor(r.ExpFloat64()*scale) + 1
 		}
 		costs[i] = c
@@ -49,7 +49,7 @@ func TestMeanOfSolver(t *testing.T) {
 		}
 		c, _ := ParseChallenge(text)
 		s := &search{workers: 1}
-		if _, err := (sha256k{}).solve(bg, &c, s); err != nil {
+		if _, err := sha256k.solve(bg, &c, s); err != nil {
 			t.Fatal(err)
 		}
 		total += s.done.Load()

@@ -36,8 +36,8 @@ const (
 	maxOwn        = 8 // stamps of one recipient that are looked at
 )
 
-// MailParams are what a mail server publishes, so that stamps can be made without asking it: which puzzle, how much
-// work, and a seed that changes by the hour, so that nothing is computed long ahead. As JSON:
+// MailParams are what a mail server publishes, so that stamps can be made without asking it: the puzzle, the work, and
+// a seed that changes every hour, so that stamps cannot be made long ahead. As JSON:
 //
 //	{"version":1,"algorithm":"sha256-k","work":1048576,"hour":492348,"seed":"mHWmV2sHmHrgI1rhhS6Hpg"}
 type MailParams struct {
@@ -114,8 +114,8 @@ type Letter struct {
 	Date      time.Time // of the message, to the second; zero where it is not bound
 }
 
-// mailChallenge is the puzzle of a letter: everything about it follows from what is published, the letter and the
-// nonce. The recipient is inside the hash, so a stamp copied to another one is worth nothing.
+// mailChallenge is the puzzle of a letter. It follows from the parameters, the letter and the nonce. The recipient is
+// inside the hash, so that a stamp that is copied to another recipient is worth nothing.
 func mailChallenge(p *MailParams, l *Letter, nonce Nonce) (c Challenge, err error) {
 	a, w := puzzles[p.Algorithm].fit(p.Work)
 	var numbers [17]byte
@@ -319,7 +319,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 	if hour := floorDiv(now.Unix(), 3600); m.hour != hour && m.hour != hour-1 {
 		return Receipt{}, ErrExpired
 	}
-	// Another algorithm may be easier than its work says.
+	// Another algorithm may take less than its work says.
 	if m.algorithm != t.algorithm {
 		return Receipt{}, ErrForeign
 	}
@@ -363,16 +363,16 @@ func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool
 	return Challenge{}, false
 }
 
-// VerifyEach looks for a stamp for each recipient of a mail among all the stamps that it carries, of which it looks at
-// MaxMailStamps. errs[i] is nil where recipients[i] is paid for; ErrForeign where no stamp is theirs.
+// VerifyEach looks for a stamp for each recipient of a mail among the first MaxMailStamps that it carries. errs[i] is
+// nil where recipients[i] is paid for, and ErrForeign where no stamp is theirs.
 func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []string, l Letter,
 	recipients []string) (errs []error) {
 	_, errs = d.verifyEach(ctx, now, stamps, l, recipients, d.ledger)
 	return errs
 }
 
-// LookEach is VerifyEach for those who spend stamps in a transaction of their own, by the nonces of the receipts: it
-// asks spent about each stamp and spends none. Of two who look at the same time both may find a stamp good.
+// LookEach is VerifyEach for callers that spend stamps in a transaction of their own, by the nonces of the receipts: it
+// asks spent about each stamp and spends none. Two callers at the same time may both find a stamp good.
 func (d *MailDesk) LookEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string,
 	spent func(context.Context, Nonce) (bool, error)) ([]Receipt, []error) {
 	return d.verifyEach(ctx, now, stamps, l, recipients, looking(spent))
@@ -381,7 +381,6 @@ func (d *MailDesk) LookEach(ctx context.Context, now time.Time, stamps []string,
 // looking is a ledger of what is spent elsewhere.
 type looking func(context.Context, Nonce) (bool, error)
 
-// Look asks.
 func (f looking) Look(ctx context.Context, _ time.Time, u Use) (uses int, mark uint64, err error) {
 	spent, err := f(ctx, u.Nonce)
 	if spent {
@@ -411,8 +410,8 @@ func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []strin
 	return receipts, errs
 }
 
-// verifyOwn looks for a good stamp among those that may be the recipient's. What is wrong with one of theirs says more
-// than that others are not theirs. One wrong solution is enough: looking at solutions may be costly.
+// verifyOwn looks for a good stamp among those that may be the recipient's. An error about one of theirs is returned
+// rather than that others are not theirs. It ends at the first wrong solution, as checking solutions may be costly.
 func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, t *mailTerms, byHint map[hint][]*mailStamp, l *Letter,
 	ledger Ledger) (Receipt, error) {
 	err := ErrForeign

@@ -68,9 +68,9 @@ func NewOffice(p Parts) *Office {
 	return o
 }
 
-// sinceAt returns from when on challenges of a lifetime are honoured, in milliseconds. A clock that was far ahead when
-// the office opened, and has come back, must not close it until it is as late again: then it begins anew. What was
-// issued by a right clock before it opened was issued before now, and stays refused.
+// sinceAt returns, in milliseconds, from when on challenges of a lifetime are honoured. If the clock was far ahead when
+// the office opened and has come back, the office must not refuse everything until then, so it begins anew now. What
+// was issued before it opened was issued before now, and stays refused.
 func (o *Office) sinceAt(now time.Time, lifetime time.Duration) int64 {
 	since, at := o.since.Load(), now.UnixMilli()
 	if at < since-(lifetime+skew).Milliseconds() {
@@ -83,7 +83,7 @@ func (o *Office) sinceAt(now time.Time, lifetime time.Duration) int64 {
 // Parts returns what the office is made of, for the one that follows it after a reload.
 func (o *Office) Parts() Parts { return o.parts }
 
-// An Ask says what a challenge is to demand.
+// An Ask says what a challenge demands.
 type Ask struct {
 	Algorithm Algorithm     // zero: sha256-k
 	Work      Work          // at least 1
@@ -92,8 +92,8 @@ type Ask struct {
 	Client    string        // who pays
 }
 
-// Issue makes a challenge. Nothing about it is stored. The work really asked for may be a little more than was meant (a
-// puzzle has a least work), and less above what the algorithm can ask; above 40 bits dlog-classic becomes dlog.
+// Issue makes a challenge. Nothing about it is stored. It may ask for more work than a.Work, as a puzzle has a least
+// work, and for less where that is above MaxWork. Above 40 bits dlog-classic becomes dlog.
 func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	if len(a.Message) > MaxID || len(a.Client) > MaxID {
 		return "", ErrTooLong
@@ -110,15 +110,11 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	o.sinceAt(now, c.Lifetime)
 	k := o.parts.Keys.at(now).all[0]
 	c.keyID = k.id
-	// That nonces differ is enough: what cannot be foretold is the tag, and both go into the puzzle.
+	// It is enough that nonces differ: the tag, which goes into the puzzle too, cannot be predicted.
 	binary.BigEndian.PutUint64(c.Nonce[:], rand.Uint64())
 	binary.BigEndian.PutUint64(c.Nonce[8:], rand.Uint64())
 
-	if size, _ := puzzles[c.Algorithm].sizes(); size > 0 {
-		if err := puzzles[c.Algorithm].draw(c, k); err != nil {
-			return "", err
-		}
-	}
+	puzzles[c.Algorithm].draw(c, k)
 	b := c.appendHead(desk.raw[:0])
 	b = append(append(b, byte(len(c.Data))), c.Data...)
 	tag := k.sum(b)
@@ -152,10 +148,10 @@ type Receipt struct {
 // Left is how many more requests the stamp pays for.
 func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
 
-// Verify accepts a stamp, which is thereby used once, or says what is wrong with it. It looks at what is cheap first:
-// form, tag, expiry, whose it is, whether it is spent; then at the solution; and only a stamp with nothing wrong is
-// noted as used. So a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the
-// ledger is shared, and for argon2id, which may wait for its turn in the pool.
+// Verify accepts a stamp, which uses it once, or says what is wrong with it. It checks what is cheap first: form, tag,
+// expiry, whose it is, whether it is spent; then the solution. Only a stamp with nothing wrong is noted as used, so
+// that a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared,
+// and for argon2id, which may wait in the pool.
 func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
 	r, err := o.verify(ctx, now, stamp, &d)
 	o.Counts.count(err)
@@ -211,7 +207,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if uses >= use.Covers {
 		return Receipt{}, ErrReplayed
 	}
-	// The very stamp that was accepted before need not be solved again in the head.
+	// The solution of a stamp that was accepted before is not checked again.
 	if uses == 0 || mark != use.Mark {
 		solution, err := decodeText(desk.buf[:size], stamp[dot+1:], encoding.EncodedLen(size))
 		if err != nil {
@@ -241,7 +237,7 @@ func check(ctx context.Context, pool *Pool, c *Challenge, k *key, solution []byt
 	return nil
 }
 
-// Spend uses the stamp of a receipt once more, unseen, and updates Uses: for a gate that remembers who paid.
+// Spend uses the stamp of a receipt once more without seeing it, and updates Uses: for a gate that remembers who paid.
 func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 	if !now.Before(r.Expires) {
 		o.Counts.Expired.Add(1)
@@ -256,7 +252,7 @@ func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 	return nil
 }
 
-// Refund gives a use back: the request did not go on after all.
+// Refund gives a use back, for a request that did not go on.
 func (o *Office) Refund(ctx context.Context, now time.Time, r *Receipt) error {
 	return o.parts.Ledger.Refund(ctx, now, Use{Nonce: r.Nonce, Expires: r.Expires, Covers: r.Covers})
 }
@@ -281,7 +277,7 @@ func (c *Counts) add(old *Counts) {
 	}
 }
 
-// count counts an outcome. What is nobody's fault, such as a context that ended, is not counted.
+// count counts an outcome. Errors that are not about stamps, such as that of a context, are not counted.
 func (c *Counts) count(err error) {
 	for _, o := range c.outcomes() {
 		if o.err == err {
@@ -290,7 +286,7 @@ func (c *Counts) count(err error) {
 	}
 }
 
-// A digest hashes length-prefixed parts under a label, for everything in this package that is hashed but not keyed.
+// digest hashes length-prefixed parts under a label. Everything in this package that is hashed without a key uses it.
 func digest(label string, n uint32, parts ...string) [sha256.Size]byte {
 	b := make([]byte, 0, 256)
 	b = append(append(b, byte(len(label))), label...)

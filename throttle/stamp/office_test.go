@@ -228,7 +228,7 @@ func TestWrongBurnsNothing(t *testing.T) {
 			switch alg {
 			case SHA256K:
 				b, n := newBlock(&c), counter(solution, 3)+1
-				for b.value(3, n) >= target(uint64(c.Work), sha256Parts) {
+				for sha256k.value(&b, 3, n) >= sha256k.target(c.Work) {
 					n++
 				}
 				putCounter(varied, 3, n)
@@ -325,15 +325,11 @@ func TestTheNextUseIsCheckedToo(t *testing.T) {
 func another(c *Challenge, solution []byte) ([]byte, bool) {
 	other := append([]byte(nil), solution...)
 	n := counter(solution, 0) + 1
-	switch c.Algorithm {
-	case SHA256K:
-		for b := newBlock(c); b.value(0, n) >= target(uint64(c.Work), sha256Parts); n++ {
-		}
-	case Argon2id:
-		for seed := c.seed(); argonValue(&seed, 0, n) >= (argon{}).target(c.Work); n++ {
-		}
-	default: // x is the only one below the width, or the order
+	h, ok := puzzles[c.Algorithm].(*hashes)
+	if !ok { // x is the only one below the width, or the order
 		return nil, false
+	}
+	for b := newBlock(c); h.value(&b, 0, n) >= h.target(c.Work); n++ {
 	}
 	putCounter(other, 0, n)
 	return other, true

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,6 +146,12 @@ func (o Options) doubleEvery() weir.Duration {
 	return *o.DoubleEvery
 }
 
+// ReadsFiles reports whether the options name files whose contents count.
+func (o *Options) ReadsFiles() bool {
+	return len(o.NeverAsk.Files) > 0 ||
+		slices.ContainsFunc(o.NeverAsk.Bots, func(b identify.Bot) bool { return len(b.Files) > 0 })
+}
+
 // AlwaysAsks reports whether a stamp is asked for without any load, too.
 func (o Options) AlwaysAsks() bool {
 	if len(o.Schedule) > 0 {
@@ -227,7 +234,7 @@ func (o Options) validateWork(v *weir.Mistakes) {
 	validateSteps(o.Schedule, tooMuch, v)
 }
 
-// validateSteps looks at a schedule. dear finds what is wrong with a work.
+// validateSteps checks a schedule. dear reports what is wrong with a work.
 func validateSteps(steps []Step, dear func(path string, w Work), v *weir.Mistakes) {
 	if !v.AtMost("schedule", "steps", len(steps), MaxSteps) {
 		return
@@ -255,7 +262,7 @@ func validateDoubling(every weir.Duration, doubles Doubles, v *weir.Mistakes) {
 	}
 }
 
-// always reports whether whoever does not pay is asked, however much is free: the flow of the source document.
+// always reports whether clients that do not pay are asked at any load, as in the source document.
 func (o *Options) always() bool { return o.Classic || len(o.Schedule) > 0 || *o.FromLoad <= 0 }
 
 // Difficulty makes what decides how much work is asked for.
@@ -274,7 +281,7 @@ func (o Options) Difficulty() *Difficulty {
 	}
 }
 
-// New opens an office. A secret that was given may have issued challenges before: those from before since, when this
+// New opens an office. A configured secret may have issued challenges before. Those from before since, when this
 // process began to remember what is spent, are refused. Pass the zero time where another ledger remembers.
 func New(o Options, since time.Time) (*Office, error) {
 	if err := o.Validate(); err != nil {
@@ -300,9 +307,9 @@ func (o Options) keys() *Keyring {
 	return NewKeyring(o.Rotate.Std(), secrets...)
 }
 
-// Renew opens the office that follows an old one after a reload: what was spent stays spent, and challenges that are
-// out stay good, under a new secret too. Only when challenges shall live longer, or other numbers of them be
-// remembered, are those refused that were issued before. now is the time of the reload.
+// Renew opens the office that follows an old one after a reload. What was spent stays spent, and challenges that were
+// issued stay good, under a new secret too. They are refused only if expires or max_spent has changed. now is the time
+// of the reload.
 func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	o, err := New(after, now)
 	if err != nil {

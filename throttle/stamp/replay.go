@@ -36,9 +36,9 @@ const (
 // challenge could be accepted: in one of two generations that are dropped whole. Their number is bounded; when it is
 // full, nothing more is accepted. It is safe for concurrent use; make it with NewFilter.
 //
-// A clock may jump ahead and come back. Nobody can tell a jump from a long silence, so each stretch of time without a
-// gap is a run with a memory of its own, and a look-up goes to the run of its time. The memory of one run is dropped
-// when another has gone on for so long that those stamps have expired. What was dropped is never accepted again.
+// A clock may jump ahead and come back. A jump cannot be told from a long silence, so each stretch of time without a
+// gap is a run with its own memory, and a look-up goes to the run of its time. The memory of one run is dropped when
+// another has gone on for so long that those stamps have expired. What was dropped is never accepted again.
 type Filter struct {
 	ttl    int64 // milliseconds in a generation
 	most   int64
@@ -84,7 +84,7 @@ func (f *Filter) open(now time.Time, u *Use) (*stripe, *map[Nonce]spent, error) 
 			// Also when the clock was set back a little: what is forgotten cannot be told from what is new.
 			return nil, nil, ErrExpired
 		}
-		// Issued under options that let it live longer than it is remembered, or by a clock that is ahead.
+		// It was issued under options that let it live longer than stamps are remembered, or by a clock that is ahead.
 		return nil, nil, ErrForeign
 	}
 }
@@ -195,7 +195,7 @@ func (f *Filter) spend(now time.Time, u *Use) (int, error) {
 	return int(e.uses), nil
 }
 
-// Refund takes one use back, for a request that did not go on.
+// Refund gives one use back, for a request that did not go on.
 func (f *Filter) Refund(_ context.Context, now time.Time, u Use) error {
 	s, in, err := f.open(now, &u)
 	if err != nil {
@@ -215,7 +215,7 @@ func (f *Filter) Refund(_ context.Context, now time.Time, u Use) error {
 	return nil
 }
 
-// sweep drops what has expired everywhere, once in a generation, and reports whether it did. It waits for no clock.
+// sweep drops what has expired everywhere, once in a generation, and reports whether it did.
 func (f *Filter) sweep(now time.Time) bool {
 	at := floorDiv(now.UnixMilli(), f.ttl)
 	if last := f.swept.Load(); last == at || !f.swept.CompareAndSwap(last, at) {

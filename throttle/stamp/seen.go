@@ -9,14 +9,14 @@ import (
 // patienceWindow is how long an unpaid challenge is held against a client.
 const patienceWindow = time.Minute
 
-// The table of clients that were asked: sets of four entries each, 2 MiB in all, whatever comes.
+// The table of clients that were asked: sets of four entries each, 2 MiB in all.
 const (
 	seenSets = 1 << 16
 	seenWays = 4
 )
 
-// seen counts the challenges that clients have left unpaid of late. Its memory is fixed: when too many clients meet in
-// one set, the one with the fewest is forgotten, and so forgiven. The zero value is ready to use.
+// seen counts the challenges that clients have recently left unpaid. Its memory is fixed: when too many clients fall
+// into one set, the one with the fewest is forgotten. The zero value is ready to use.
 //
 // An entry is 32 bits of the client's hash, 16 of the minute and 16 of the count.
 type seen struct {
@@ -77,7 +77,7 @@ func (s *seen) note(client string, now time.Time) int {
 	}
 }
 
-// forget forgives a client that paid.
+// forget drops the count of a client that paid.
 func (s *seen) forget(client string) {
 	t := s.table.Load()
 	if t == nil {

@@ -10,10 +10,10 @@ import (
 // SolveOptions say how to solve. The zero value uses all cores.
 type SolveOptions struct {
 	Workers int // 0: as many as there are cores
-	// MaxWork is the most that is done for anybody; a harder challenge is ErrTooHard. 0: whatever is asked.
+	// MaxWork is the most work that is done; a harder challenge is ErrTooHard. 0: no bound.
 	MaxWork Work
-	// Progress is told now and then how much is done, in operations of all workers together, and how much is to be
-	// expected. It may be more. It is called by one worker at a time.
+	// Progress is told now and then how many operations all workers have done and how many are expected. It may take
+	// more. It is called by one worker at a time.
 	Progress func(done, expected Work)
 }
 
@@ -66,8 +66,8 @@ func (s *search) each(f func(worker int)) {
 	all.Wait()
 }
 
-// parts solves a puzzle of independent parts. Workers take chunks of counters of the parts, different parts first, and
-// help each other with what is left. Each worker has a try of its own, and one try is so many operations.
+// parts solves a puzzle of independent parts. Workers take chunks of counters, begin with different parts, and help
+// each other at the end. Each worker has its own try function, and one try is so many operations.
 func (s *search) parts(ctx context.Context, n int, chunk, ops uint64,
 	worker func() func(part int, n uint64) bool) ([]byte, error) {
 	type part struct {

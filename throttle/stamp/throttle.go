@@ -3,7 +3,6 @@ package stamp
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +19,10 @@ import (
 //	nothing paid ──> challenge; of one that keeps coming with neither stamp nor ticket ──> refuse
 type Throttle struct {
 	setup atomic.Pointer[setup]
-	asked asked
+	asked sync.Map // of *asking, by gate
 	seen  seen
 
-	mu     sync.Mutex // whoever configures
+	mu     sync.Mutex // of Configure
 	counts throttleCounts
 }
 
@@ -35,7 +34,7 @@ type setup struct {
 	exempt     *identify.Exempt
 }
 
-// throttleCounts say what has become of requests while something was asked.
+// throttleCounts say what became of requests while stamps were asked for.
 type throttleCounts struct {
 	Paid, Free, Called, Held, Challenged, Forged, Replayed, NotPaying atomic.Uint64
 }
@@ -86,7 +85,7 @@ func (t *Throttle) Terms() weir.Terms {
 // Judge asks for a stamp while the load is there.
 func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	s := t.setup.Load()
-	work := t.asked.step(s.difficulty, ev.Load, ev.Time)
+	work := t.step(s.difficulty, ev.Load, ev.Time)
 	if work == 0 {
 		return nil
 	}
@@ -94,7 +93,7 @@ func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) er
 	return nil
 }
 
-// judge decides about an event of which something is asked.
+// judge decides about an event while stamps are asked for.
 func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) {
 	switch {
 	case paid.Work > 0:
@@ -108,7 +107,7 @@ func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a 
 	case paid.Fault == weir.Replayed && s.OnReplay == FateDrop:
 		t.counts.Replayed.Add(1)
 		refuse(a, weir.Replayed, false)
-	case paid.Fault == weir.Overload: // the stamp may be good; nobody had the time to look
+	case paid.Fault == weir.Overload: // the stamp was not verified, and may be good
 		refuse(a, weir.Overload, false)
 		a.Until = ev.Time.Add(time.Second)
 	case ev.Pool != nil && ev.Pool.Take():
@@ -127,7 +126,7 @@ func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a 
 	}
 }
 
-// rule is what answers of the throttle name.
+// rule is the rule that answers of the throttle name.
 const rule = "stamp"
 
 // Rules lists the rules that answers name.
@@ -150,13 +149,13 @@ func visitor(s *setup, ev *weir.Event) string {
 	return identify.AddressID(ev.Source)
 }
 
-// Settle does nothing: the throttle holds nothing. What was paid is given back by the event's purse.
+// Settle does nothing: the throttle holds nothing. The event's purse gives back what was paid.
 func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
 
 // Peek answers as Judge would for what is in the purse already. The pool of the event must take nothing.
 func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 	s := t.setup.Load()
-	work := t.asked.now(ev.Load.Of)
+	work := t.asks(ev.Load.Of)
 	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.exempt.Known(ev) || ev.Pool != nil &&
 		ev.Pool.Take() {
 		return
@@ -164,7 +163,7 @@ func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 	challenge(a, work)
 }
 
-// Receive looks at a stamp and takes it.
+// Receive verifies a stamp and takes it.
 func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message string) (weir.Paid, func()) {
 	s := t.setup.Load()
 	if s.exempt.Known(ev) {
@@ -188,8 +187,8 @@ func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message s
 	return weir.Paid{Work: uint64(receipt.Work), Uses: receipt.Uses}, refund
 }
 
-// fault says what is held against whoever brought a stamp that is not accepted. What may happen to anybody is no fault:
-// a stamp that has run out, or one from before a change of network, is asked for anew.
+// fault says what is held against a client whose stamp is not accepted. What may happen to anybody is no fault: when a
+// stamp has expired, or is from before a change of network, another one is asked for.
 func (s *setup) fault(err error) weir.Reason {
 	switch {
 	case errors.Is(err, ErrForged), errors.Is(err, ErrWrong):
@@ -204,7 +203,7 @@ func (s *setup) fault(err error) weir.Reason {
 	return weir.NoReason
 }
 
-// Ask makes a puzzle for a client, which may be empty where the address has to do.
+// Ask makes a puzzle for a client. Where the client is empty, the puzzle is for its address.
 func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, error) {
 	s := t.setup.Load()
 	if client == "" || s.Classic {
@@ -213,7 +212,7 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	if s.Covers != 1 {
 		message = ""
 	}
-	work := t.asked.now(ev.Load.Of)
+	work := t.asks(ev.Load.Of)
 	if work == 0 { // another throttle asks
 		work = s.difficulty.First()
 	}
@@ -228,9 +227,9 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	}, nil
 }
 
-// Observe updates the difficulty for a gate without events for a while, and returns the work asked for there.
+// Observe updates the difficulty of a gate that has had no events for a while, and returns the work asked for there.
 func (t *Throttle) Observe(load weir.Load, now time.Time) Work {
-	return t.asked.step(t.setup.Load().difficulty, load, now)
+	return t.step(t.setup.Load().difficulty, load, now)
 }
 
 // Stats is what the throttle has done, and what it asks for now.
@@ -263,50 +262,39 @@ func (t *Throttle) Stats() Stats {
 	if f, ok := s.office.parts.Ledger.(*Filter); ok {
 		out.Spent = f.Len()
 	}
-	for of, a := range *t.asked.all() {
-		out.Work[of] = Work(a.work.Load())
+	for of, at := range t.asked.Range {
+		out.Work[of.(string)] = Work(at.(*asking).work.Load())
 	}
 	return out
 }
 
-// asked is how much work is asked for, gate by gate.
-type asked struct {
-	by atomic.Pointer[map[string]*asking] // copied when a gate is added: gates are few
-	mu sync.Mutex
-}
-
-// An asking is how much is asked for at one gate.
+// An asking is how much work is asked for at one gate.
 type asking struct {
 	work  atomic.Uint64
-	due   atomic.Int64 // when it is to be looked at again
+	due   atomic.Int64 // when the difficulty is next updated
 	mu    sync.Mutex
 	state State
 }
 
-// stepEvery is how often the difficulty is looked at. It moves by itself once a second at most.
+// stepEvery is how often the difficulty is updated. It moves once a second at most.
 const stepEvery = 100 * time.Millisecond
 
-func (a *asked) all() *map[string]*asking {
-	if m := a.by.Load(); m != nil {
-		return m
-	}
-	return &map[string]*asking{}
-}
-
-func (a *asked) now(of string) Work {
-	if at := (*a.all())[of]; at != nil {
-		return Work(at.work.Load())
+// asks returns the work that is asked for at a gate.
+func (t *Throttle) asks(of string) Work {
+	if at, ok := t.asked.Load(of); ok {
+		return Work(at.(*asking).work.Load())
 	}
 	return 0
 }
 
-func (a *asked) step(d *Difficulty, load weir.Load, now time.Time) Work {
-	at := (*a.all())[load.Of]
-	if at == nil {
-		at = a.add(load.Of)
+// step updates the difficulty at a gate if that is due, and returns the work that is asked for.
+func (t *Throttle) step(d *Difficulty, load weir.Load, now time.Time) Work {
+	found, ok := t.asked.Load(load.Of)
+	if !ok {
+		found, _ = t.asked.LoadOrStore(load.Of, new(asking))
 	}
-	n := now.UnixNano()
-	if due := at.due.Load(); n < due && n > due-int64(time.Minute) { // or the clock was set back
+	at, n := found.(*asking), now.UnixNano()
+	if due := at.due.Load(); n < due && n > due-int64(time.Minute) { // otherwise the clock was set back
 		return Work(at.work.Load())
 	}
 	at.mu.Lock()
@@ -317,23 +305,5 @@ func (a *asked) step(d *Difficulty, load weir.Load, now time.Time) Work {
 	return at.state.Work
 }
 
-func (a *asked) add(of string) *asking {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if at := (*a.all())[of]; at != nil {
-		return at
-	}
-	next := maps.Clone(*a.all())
-	next[of] = new(asking)
-	a.by.Store(&next)
-	return next[of]
-}
-
-// Forget drops what is known of a gate that is no more.
-func (t *Throttle) Forget(of string) {
-	t.asked.mu.Lock()
-	defer t.asked.mu.Unlock()
-	next := maps.Clone(*t.asked.all())
-	delete(next, of)
-	t.asked.by.Store(&next)
-}
+// Forget drops what is known of a gate that no longer exists.
+func (t *Throttle) Forget(of string) { t.asked.Delete(of) }

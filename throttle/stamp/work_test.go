@@ -77,7 +77,7 @@ func TestBearable(t *testing.T) {
 // TestSmallSteps: difficulty goes in steps of at most a percent.
 func TestSmallSteps(t *testing.T) {
 	for w := Work(100); w < MaxWork; w += w / 50 {
-		a, b := target(uint64(w), sha256Parts), target(uint64(w+max(w/100, 1)), sha256Parts)
+		a, b := sha256k.target(w), sha256k.target(w+max(w/100, 1))
 		if ratio := float64(a) / float64(b); !(ratio > 1 && ratio <= 1.0101) {
 			t.Fatalf("from %d: a step of %f", w, ratio)
 		}

@@ -55,6 +55,7 @@ struct settings {
 	u32 watch_prefixes; // only the destinations in `watched` are
 	u32 have_ranges;    // exemptions and groups
 	u32 frags;          // the kernel knows packets of several buffers
+	u32 ordered;        // the machine keeps the order of reads, as x86 does
 	u32 test_clock;     // time is state.clock
 	u32 bench_sources;  // measurements only: sources are made up
 };

@@ -20,5 +20,5 @@ if [ ! -e /usr/include/bpf/bpf_helpers.h ]; then
 	echo "libbpf-dev not found: the objects of $source are left as they are" >&2
 	exit 0
 fi
-exec go tool bpf2go -go-package "${GOPACKAGE:?run by go generate}" -target amd64,arm64 -tags linux -cc clang "$@" "$ident" "$source" -- \
+exec go tool bpf2go -go-package "${GOPACKAGE:?run by go generate}" -target bpfel -tags linux -cc clang "$@" "$ident" "$source" -- \
 	-O2 -g -Wall -Werror -mcpu=v3 "-I/usr/include/$(uname -m)-linux-gnu" "-ffile-prefix-map=$(pwd)=."

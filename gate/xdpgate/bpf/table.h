@@ -69,15 +69,13 @@ static __always_inline u64 fill(u64 word, u64 due, u32 bytes)
 	return diff & ~((negative >> (bytes == 1 ? 7 : 15)) * mask);
 }
 
-// read_stamp reads the word with the time counter, before the clock is read: then no counter is ahead of the clock. x86 keeps
-// the order of reads by itself; elsewhere an atomic operation does.
+// read_stamp reads the word with the time counter, before the clock is read: then no counter is ahead of the clock. An atomic
+// operation keeps the order of reads where the machine does not.
 static __always_inline u64 read_stamp(struct line *line)
 {
-#ifdef __TARGET_ARCH_x86
-	return load(&line->words[7]);
-#else
+	if (config.ordered)
+		return load(&line->words[7]);
 	return __sync_fetch_and_add(&line->words[7], 0);
-#endif
 }
 
 // unit_now is the time unit of a half.

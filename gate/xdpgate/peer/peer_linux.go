@@ -5,8 +5,6 @@ package peer
 import (
 	"fmt"
 	"time"
-
-	"github.com/cilium/ebpf"
 )
 
 // A Trial is the program of the LRU hash, ready to be run on one packet again and again. It is attached to nothing.
@@ -35,29 +33,6 @@ func New(rate, burst uint64, sources uint32) (*Trial, error) {
 func (t *Trial) Run(packet []byte, times uint32) (time.Duration, error) {
 	_, each, err := t.objects.LruLimit.Benchmark(packet, int(times), nil)
 	return each, err
-}
-
-// Counts returns how many packets passed and how many were dropped.
-func (t *Trial) Counts() (passed, dropped uint64, err error) {
-	var all []objectCounters
-	if err := t.objects.Tally.Lookup(uint32(0), &all); err != nil {
-		return 0, 0, err
-	}
-	for _, c := range all {
-		passed, dropped = passed+c.Passed, dropped+c.Dropped
-	}
-	return passed, dropped, nil
-}
-
-// Fill gives a bucket to each of so many sources, so that a measurement starts with a map in use.
-func (t *Trial) Fill(sources uint32, tokens uint64) error {
-	for i := range sources {
-		key := [4]byte{byte(0x10 + i>>16), byte(i >> 8), byte(i), 0}
-		if err := t.objects.Buckets.Update(key, objectBucket{Tokens: tokens}, ebpf.UpdateAny); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Close unloads the program.

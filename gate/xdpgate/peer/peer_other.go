@@ -16,11 +16,5 @@ func New(_, _ uint64, _ uint32) (*Trial, error) { return nil, errors.ErrUnsuppor
 // Run returns errors.ErrUnsupported.
 func (*Trial) Run([]byte, uint32) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
-// Counts returns errors.ErrUnsupported.
-func (*Trial) Counts() (passed, dropped uint64, err error) { return 0, 0, errors.ErrUnsupported }
-
-// Fill returns errors.ErrUnsupported.
-func (*Trial) Fill(uint32, uint64) error { return errors.ErrUnsupported }
-
 // Close does nothing.
 func (*Trial) Close() error { return nil }

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// MaxBody is how large a body without GetBody may be to be kept, so that it can be sent again.
+// MaxBody is the largest body without GetBody that is kept, so that it can be sent again.
 const MaxBody = 64 << 10
 
 // maxAside is how much of an answer that asks for a stamp is kept meanwhile. The page of a gate is smaller.
@@ -19,7 +19,8 @@ type body struct {
 	none bool
 }
 
-// bodyOf reads the body of a request where it has to be kept. One of unknown length may be written as it is read.
+// bodyOf reads the body of a request if it must be kept. One of unknown length is not read, as its reader may wait for
+// what is written meanwhile.
 func bodyOf(r *http.Request) (*body, error) {
 	switch {
 	case r.Body == nil || r.Body == http.NoBody:
@@ -29,7 +30,7 @@ func bodyOf(r *http.Request) (*body, error) {
 	case r.ContentLength <= 0 || r.ContentLength > MaxBody:
 		return &body{}, nil
 	}
-	// One byte more shows a length that is wrong, about which the transport below complains.
+	// One byte more shows a wrong length, which the base transport reports.
 	text, err := io.ReadAll(io.LimitReader(r.Body, r.ContentLength+1))
 	r.Body.Close()
 	if err != nil {
@@ -39,10 +40,8 @@ func bodyOf(r *http.Request) (*body, error) {
 		nil
 }
 
+// again reports whether the body can be sent a second time.
 func (b *body) again() bool { return b.none || b.get != nil }
-
-// untouched reports whether the caller's request can be sent as it is.
-func (b *body) untouched() bool { return !b.kept }
 
 func (b *body) put(r *http.Request, round int) (err error) {
 	if b.none || round == 0 && !b.kept {

@@ -11,7 +11,7 @@ import (
 	"weir/throttle/stamp"
 )
 
-// Recipient returns the form of an address that stamps are made for, as identify.Recipient does. Both sides use it.
+// Recipient returns the form of an address that stamps are made for, as identify.Recipient does.
 func Recipient(address string) (string, error) {
 	r, err := identify.Recipient(address)
 	if err != nil {
@@ -34,7 +34,7 @@ func recipients(list []string) ([]string, error) {
 	return once(all)
 }
 
-// once leaves out who is named before. Nobody at all, or too many, is an error.
+// once drops repeated recipients. No recipient at all, or too many, is an error.
 func once(all []string) ([]string, error) {
 	known := map[string]bool{}
 	all = slices.DeleteFunc(all, func(r string) bool {
@@ -50,9 +50,6 @@ func once(all []string) ([]string, error) {
 	}
 	return all, nil
 }
-
-// BodyID is what the stamps of a mail are bound to besides the recipient, as stamp.BodyID says.
-func BodyID(body []byte) string { return stamp.BodyID(body) }
 
 // MailPayment is what the stamps of a mail took.
 type MailPayment struct {
@@ -79,12 +76,12 @@ func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams
 	if err != nil {
 		return p, err
 	}
-	// The seeds of this hour and of the one before are honoured. A clock that is behind is no reason to fail.
+	// The seeds of this hour and of the one before are honoured. A clock that is behind does no harm.
 	if params.Hour < now.Unix()/3600-1 {
 		return p, fmt.Errorf("%w: they are of %s", ErrStale,
 			time.Unix(params.Hour*3600, 0).UTC().Format("2006-01-02 15:04 MST"))
 	}
-	letter := stamp.Letter{Message: BodyID(m.body)}
+	letter := stamp.Letter{Message: stamp.BodyID(m.body)}
 	var stamps []string
 	one := Payment{Algorithm: params.Algorithm, Work: params.Work}
 	total := params.Work * stamp.Work(len(p.Recipients))

@@ -98,12 +98,12 @@ func TestMail(t *testing.T) {
 			// On its way the body gets other line ends.
 			stamps, body := received(t, out)
 			body = strings.ReplaceAll(strings.ReplaceAll(body, "\r\n", "\n"), "\n", "\r\n") + "\r\n"
-			letter := stamp.Letter{Message: BodyID([]byte(body))}
+			letter := stamp.Letter{Message: stamp.BodyID([]byte(body))}
 			if errs := d.VerifyEach(t.Context(), start, stamps, letter, want); errors.Join(errs...) != nil ||
 				len(stamps) != 4 {
 				t.Errorf("%d stamps: %v", len(stamps), errs)
 			}
-			letter.Message = BodyID([]byte(strings.Replace(body, "Hello,", "Hello, ", 1)))
+			letter.Message = stamp.BodyID([]byte(strings.Replace(body, "Hello,", "Hello, ", 1)))
 			if errs := d.VerifyEach(t.Context(), start, stamps, letter, want[:1]); errs[0] != stamp.ErrForeign {
 				t.Errorf("another message: %v", errs)
 			}
@@ -295,7 +295,7 @@ func TestRecipient(t *testing.T) {
 func TestBodyID(t *testing.T) {
 	same := func(a, b string, want bool) {
 		t.Helper()
-		if (BodyID([]byte(a)) == BodyID([]byte(b))) != want {
+		if (stamp.BodyID([]byte(a)) == stamp.BodyID([]byte(b))) != want {
 			t.Errorf("%q and %q", a, b)
 		}
 	}
@@ -310,7 +310,7 @@ func TestBodyID(t *testing.T) {
 	same("a\rb\n", "a\nb\n", false)
 	same(" ", "", false)
 	// As DKIM has it: the digest of an empty body (RFC 6376 section 3.4.3).
-	if got := BodyID(nil); got != "sha256:7eb70257593da06f682a3ddda54a9d260d4fc514f645237f5ca74b08f8da61a6" {
+	if got := stamp.BodyID(nil); got != "sha256:7eb70257593da06f682a3ddda54a9d260d4fc514f645237f5ca74b08f8da61a6" {
 		t.Error(got)
 	}
 }

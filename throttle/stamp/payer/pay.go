@@ -1,6 +1,7 @@
 package payer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,11 @@ import (
 	"weir/throttle/stamp"
 )
 
-// DefaultMaxTime is how long is worked on a stamp where nothing else is said.
+// DefaultMaxTime is how long a stamp may take by default.
 const DefaultMaxTime = 30 * time.Second
 
-// swiftest is how many phones the swiftest machine is worth. What would take even that one too long is not begun.
+// swiftest is how many phones the fastest machine is worth. A stamp that would take even that one too long is not
+// begun.
 const swiftest = 10_000
 
 // ErrTooDear is what a TooDearError is.
@@ -57,8 +59,8 @@ type Payment struct {
 	Took       time.Duration
 }
 
-// Pay solves a challenge. What asks for more than can be done in time is a TooDearError, at once where that is plain,
-// and else when the time is over. It ends early, with the context's error, when ctx ends.
+// Pay solves a challenge. A challenge that cannot be solved in time is a TooDearError: at once where that is clear, and
+// otherwise when the time is over. Pay ends early, with the context's error, when ctx ends.
 func Pay(ctx context.Context, challenge string, o Options) (Payment, error) {
 	c, err := stamp.ParseChallenge(challenge)
 	if err != nil {
@@ -74,12 +76,7 @@ func Pay(ctx context.Context, challenge string, o Options) (Payment, error) {
 	return p, err
 }
 
-func (o *Options) maxTime() time.Duration {
-	if o.MaxTime > 0 {
-		return o.MaxTime
-	}
-	return DefaultMaxTime
-}
+func (o *Options) maxTime() time.Duration { return cmp.Or(max(o.MaxTime, 0), DefaultMaxTime) }
 
 // within has n stamps made in the time that is allowed, and notes in p what they took.
 func (o *Options) within(ctx context.Context, p *Payment, n int,

@@ -24,7 +24,7 @@ const (
 	maxRounds = 64
 )
 
-// ErrBody is told when a request would have to be sent again with a body that cannot be had again.
+// ErrBody says that a request must be sent again and its body cannot be.
 var ErrBody = errors.New("payer: the body of the request cannot be sent again")
 
 // A Transport pays for the requests of an http.Client. Most callers want
@@ -61,7 +61,7 @@ var _ http.RoundTripper = (*Transport)(nil)
 
 // RoundTrip sends a request, and pays for it if it has to.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	// A request with a stamp has paid; an invalid request is refused by the base.
+	// A request with a stamp has paid. The base refuses an invalid request.
 	if r.URL == nil || r.Header == nil || r.Header.Get(StampHeader) != "" {
 		return t.base().RoundTrip(r)
 	}
@@ -106,7 +106,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		setAside(resp)
 		with, err = w.pay(r.Context(), t, &bill{
 			host: r.URL.Host, text: text, single: c.Message != "", client: cmp.Or(given(resp), with.id()),
-			// The gate cannot have asked before it was asked, whatever its clock says.
+			// The gate made the challenge after the request was sent, whatever its clock says.
 			until: sent.Add(c.Lifetime),
 		})
 		if err != nil && (errors.Is(err, ErrTooDear) || r.Context().Err() != nil) {
@@ -123,7 +123,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // send sends the request once, with what it is paid with. The caller's request stays as it is.
 func (t *Transport) send(r *http.Request, body *body, with *coin, round int) (*http.Response, error) {
-	if with == nil && body.untouched() {
+	if with == nil && !body.kept { // the caller's request can be sent as it is
 		return t.base().RoundTrip(r)
 	}
 	out := r.Clone(r.Context())
@@ -206,7 +206,7 @@ type wallets struct {
 	all map[key]*wallet
 }
 
-// maxWallets is how many hosts are remembered. Beyond that any is forgotten, which costs a stamp more there.
+// maxWallets is how many hosts are remembered. Beyond that any one is forgotten, which costs another stamp there.
 const maxWallets = 1000
 
 // find returns the wallet for a host, or nil.

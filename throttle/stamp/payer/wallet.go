@@ -23,7 +23,7 @@ func (c *coin) honour() {
 	}
 }
 
-// honoured reports whether it was ever good for anything. If so, and it no longer is, it is used up.
+// honoured reports whether it was ever accepted. If it was and no longer is, it is used up.
 func (c *coin) honoured() bool { return c != nil && c.used.Load() }
 
 func (c *coin) id() string {
@@ -42,7 +42,7 @@ type bill struct {
 	until  time.Time
 }
 
-// A wallet holds the stamp of one host and sees to it that only one is worked on at a time.
+// A wallet holds the stamp of one host. Only one stamp is worked on at a time.
 type wallet struct {
 	turn chan struct{}
 
@@ -101,7 +101,7 @@ func (w *wallet) pay(ctx context.Context, t *Transport, b *bill) (*coin, error) 
 	}
 	j := w.job
 	if j == nil {
-		// It goes on for the others when the request that began it is given up.
+		// The job goes on for the others when the request that began it is given up.
 		jobCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		j = &job{cancel: cancel, done: make(chan struct{})}
 		w.job = j
@@ -141,7 +141,7 @@ func (w *wallet) run(ctx context.Context, t *Transport, b *bill, j *job) {
 	close(j.done)
 }
 
-// make works on a stamp. One after the other is sooner done than all at once.
+// make works on a stamp. Stamps are made one after the other, so that the first is done sooner.
 func (w *wallet) make(ctx context.Context, t *Transport, b *bill) (*coin, error) {
 	select {
 	case w.turn <- struct{}{}:
