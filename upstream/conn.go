@@ -46,8 +46,7 @@ const (
 )
 
 var bufferPool = sync.Pool{New: func() any {
-	return &buffers{in: make([]byte, bufferIn),
-		out: make([]byte, 0, bufferOut)}
+	return &buffers{in: make([]byte, bufferIn), out: make([]byte, 0, bufferOut)}
 }}
 
 // grace is how long an answer is waited for without watching the client. Most answers come sooner.

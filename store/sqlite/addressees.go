@@ -21,8 +21,7 @@ func collect(all *[]store.Addressee) func(row) error {
 		a := store.Addressee{Mail: store.MailID(r.int(0)), Number: int(r.int(1)), Address: r.text(2), Notify: r.text(3),
 			Original: r.text(4),
 			State:    store.State(r.int(5)), Due: whenever(r.int(6)), Since: whenever(r.int(7)), Attempt: int(r.int(8)),
-			Owner:  r.text(9),
-			Status: r.text(10), Warned: r.bool(11)}
+			Owner: r.text(9), Status: r.text(10), Warned: r.bool(11)}
 		*all = append(*all, a)
 		return corrupt(a.Validate())
 	}

@@ -1,13 +1,11 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,8 +84,7 @@ func (f *files) look(ctx context.Context, c *Condition, known map[string]bool, p
 		c.Damage = append(c.Damage, "it is empty") // SQLite would remove the log beside it
 		return nil
 	}
-	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: "mode=ro&_pragma=trusted_schema(off)"}
-	to, err := sqlite.NewConnector(name.String())
+	to, err := sqlite.NewConnector(f.address("mode=ro&_pragma=trusted_schema(off)"))
 	if err != nil {
 		return err
 	}
@@ -126,16 +123,12 @@ func (f *files) beside() map[string]bool {
 
 // inspect has SQLite read everything, and then sees whether it makes sense and belongs together.
 func (f *files) inspect(s *session, c *Condition) error {
-	var id int64
-	if err := cmp.Or(s.query(func(r row) error { id = r.int(0); return nil }, "PRAGMA application_id"),
-		s.query(func(r row) error { c.Version = int(r.int(0)); return nil }, "PRAGMA user_version")); err != nil {
-		return err
+	var err error
+	if c.Version, err = s.version(len(migrations)); err == nil && c.Version == 0 {
+		err = errForeign
 	}
-	switch {
-	case id != applicationID:
-		return fmt.Errorf("a database of another program: %w", store.ErrCorrupt)
-	case c.Version > len(migrations):
-		return fmt.Errorf("%w: it has version %d, this weir knows up to %d", store.ErrNewer, c.Version, len(migrations))
+	if err != nil {
+		return err
 	}
 	found := func(r row) error {
 		if text := r.text(0); text != "ok" && len(c.Damage) < maxDamage {
@@ -175,7 +168,7 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 	if c.Version < 2 {
 		return nil
 	}
-	at, done := texts{folder: filepath.Join(f.folder, MailFolder)}, int64(0)
+	at, done := f.texts(), int64(0)
 	return s.query(func(r row) error {
 		id, size, name := store.MailID(r.int(0)), r.int(1), r.text(2)
 		done++
@@ -199,7 +192,7 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 
 // lookAround counts the texts that no mail has. Where the database is damaged nobody can tell which those are.
 func (f *files) lookAround(ctx context.Context, c *Condition, known map[string]bool) error {
-	at := texts{folder: filepath.Join(f.folder, MailFolder)}
+	at := f.texts()
 	for _, folder := range []string{at.folder, at.aside()} {
 		if err := walk(folder, func(_ string, d fs.DirEntry) {
 			switch {

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -23,9 +22,6 @@ var hints = map[error]string{
 func (f *files) explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
-	}
-	if errors.Is(err, sql.ErrConnDone) {
-		return store.ErrClosed
 	}
 	if named := meaning(err); named != nil {
 		return fmt.Errorf("%s: %w (%w%s)", f.db, named, err, hints[named])

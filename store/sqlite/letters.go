@@ -62,8 +62,7 @@ func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) er
 		a := &to[i]
 		if _, err := t.run(`INSERT INTO addressees (`+addresseeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			int64(l.ID), int64(a.Number), a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since),
-			int64(a.Attempt),
-			a.Owner, a.Status, a.Warned); err != nil {
+			int64(a.Attempt), a.Owner, a.Status, a.Warned); err != nil {
 			if breaks(err) != 0 {
 				err = fmt.Errorf("addressee %d of %s is there twice: %w", a.Number, l.ID, store.ErrInvalid)
 			}
@@ -108,8 +107,7 @@ func key(id store.MailID) int64 {
 func readLetter(r row) (l store.Letter, err error) {
 	flags := r.int(8)
 	l = store.Letter{ID: store.MailID(r.int(0)), Gate: r.text(1), User: r.text(2), Sender: r.text(3),
-		Subject:  r.text(4),
-		Received: moment(r.int(6)), Size: r.int(7), Envelope: r.text(9), Filed: r.text(10),
+		Subject: r.text(4), Received: moment(r.int(6)), Size: r.int(7), Envelope: r.text(9), Filed: r.text(10),
 		UTF8: flags&flagUTF8 != 0, EightBit: flags&flagEightBit != 0, Own: flags&flagOwn != 0}
 	switch {
 	case flags&flagReturnFull != 0:

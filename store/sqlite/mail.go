@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"modernc.org/sqlite"
@@ -19,47 +18,10 @@ func (s *Store) Mail() store.Mail { return mail{s} }
 
 type mail struct{ *Store }
 
-// errGone is what an Update gets whose function never returns.
-var errGone = errors.New("the function of an update has ended its goroutine")
-
-// An update is a function of a caller that the writer runs, and what came of it.
-type update struct {
-	tx
-	f    func(store.MailTx) error
-	gone bool // it has ended the goroutine
-}
-
-// run runs the function. A panic is an error of its own.
-func (u *update) run(s *session) (err error) {
-	u.tx = tx{session: s, files: u.files, texts: u.texts, writable: true}
-	returned := false
-	defer func() {
-		u.session = nil
-		if returned {
-			return
-		}
-		if v := recover(); v != nil {
-			err = fmt.Errorf("the function of an update has panicked: %v\n%s", v, debug.Stack())
-		} else {
-			u.gone = true
-		}
-	}()
-	err = u.f(&u.tx)
-	returned = true
-	if err == nil {
-		err = u.spoilt
-	}
-	return err
-}
-
 // Update returns when f has been run for the last time, also when ctx ends: so f may use what belongs to the caller.
 func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	u := &update{f: f, tx: tx{files: &m.files, texts: &m.texts}}
-	w := &write{ctx: ctx, rows: 1, update: u, done: make(chan struct{})}
-	if err := m.enqueue(w); err != nil {
+	w, err := m.enqueue(ctx, 1, func(t *tx) error { return f(t) })
+	if err != nil {
 		return err
 	}
 	select {
@@ -71,7 +33,7 @@ func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
 		<-w.done
 	}
 	if w.err == nil {
-		m.texts.committed(u.took, u.dropped)
+		m.texts.committed(w.took, w.dropped)
 	}
 	return w.err
 }
@@ -102,8 +64,7 @@ func (s *Store) view(ctx context.Context, f func(*session) error) (err error) {
 	}
 	defer func() { s.views <- v }()
 	if v == nil {
-		if v, err = newSession(ctx, s.viewing); err != nil {
-			v = nil
+		if v, err = newSession(forever, s.viewing); err != nil {
 			return s.files.explain(err)
 		}
 	}

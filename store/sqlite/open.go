@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -51,7 +50,16 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
+// files are the names of a data folder and of what is in it.
 type files struct{ folder, db, lock string }
+
+func filesIn(folder string) (*files, error) {
+	folder, err := filepath.Abs(folder)
+	return &files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}, err
+}
+
+// texts are the files of mails.
+func (f *files) texts() texts { return texts{folder: filepath.Join(f.folder, MailFolder)} }
 
 // Open opens the store in a data folder, and makes it when there is none. ctx is for opening alone.
 func Open(ctx context.Context, o Options) (*Store, error) {
@@ -69,13 +77,13 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 		return nil, err
 	}
 	o = o.withDefaults()
-	folder, err := filepath.Abs(o.Folder)
+	f, err := filesIn(o.Folder)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, files: files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)},
-		queue: make(chan *write, o.MaxWaiting), idle: make(chan struct{}), views: make(chan *session, readers)}
-	s.texts.folder = filepath.Join(folder, MailFolder)
+	s := &Store{opts: o, files: *f, queue: make(chan *write, o.MaxWaiting), idle: make(chan struct{}),
+		views: make(chan *session, readers)}
+	s.texts.folder = f.texts().folder
 	for range readers {
 		s.views <- nil
 	}
@@ -96,34 +104,31 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	if err := s.files.create(); err != nil {
 		return nil, unwritable(err)
 	}
-	writing, err := s.files.connector(o, false)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.files.update(ctx, writing, steps); err != nil {
+	if s.writer, err = s.files.connect(ctx, o, steps); err != nil {
 		return nil, s.files.explain(err)
 	}
-	if s.writer, err = newSession(ctx, writing); err != nil {
-		return nil, s.files.explain(err)
-	}
-	if s.viewing, err = s.files.connector(o, true); err != nil {
-		return nil, err
-	}
-	return s, nil
+	s.writer.ctx = forever
+	s.viewing, err = s.files.connector(o, true)
+	return s, err
 }
 
-func (f *files) update(ctx context.Context, to driver.Connector, steps []string) error {
-	db := sql.OpenDB(to)
-	defer db.Close()
-	conn, err := db.Conn(ctx)
+// connect returns a session that may write, to a file that is checked and up to date.
+func (f *files) connect(ctx context.Context, o Options, steps []string) (*session, error) {
+	to, err := f.connector(o, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer conn.Close()
-	if err := f.check(ctx, conn); err != nil {
-		return err
+	s, err := newSession(ctx, to)
+	if err != nil {
+		return nil, err
 	}
-	return migrate(ctx, conn, steps)
+	if err := f.check(s); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if err := s.migrate(steps); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
 }
 
 // prepare says what is wrong with the data folder before SQLite does, which says less.
@@ -176,13 +181,7 @@ func (f *files) create() error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	folder, err := os.Open(f.folder)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	// so that the file is still there after a power failure; not every file system can, and then it need not
-	_ = folder.Sync()
+	_ = syncFolder(f.folder) // so that the file is still there after a power failure
 	return nil
 }
 
@@ -202,39 +201,39 @@ func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 			fmt.Sprintf("wal_autocheckpoint(%d)", f.logPages()),
 		},
 	}
-	if !reads {
-		q.Add("_pragma", fmt.Sprintf("cache_size(-%d)", cacheSize>>10))
-	} else {
+	if reads {
 		q.Set("_query_only", "1")
+	} else {
+		q.Add("_pragma", fmt.Sprintf("cache_size(-%d)", cacheSize>>10))
 	}
 	if o.MaxBytes > 0 {
 		q.Add("_pragma", fmt.Sprintf("max_page_count(%d)", o.MaxBytes/pageSize))
 	}
-	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: q.Encode()}
-	return sqlite.NewConnector(name.String())
+	return sqlite.NewConnector(f.address(q.Encode()))
+}
+
+// address is the URL of the database, with options of the driver.
+func (f *files) address(options string) string {
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: options}
+	return name.String()
 }
 
 // check reads a file through that is not too large for that: damage is to be reported at the start.
-func (f *files) check(ctx context.Context, conn *sql.Conn) error {
-	var mode string
-	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+func (f *files) check(s *session) error {
+	if mode, err := s.first("PRAGMA journal_mode"); err != nil {
 		return err
-	}
-	if mode != "wal" {
+	} else if mode != "wal" {
 		return fmt.Errorf("%w with a write-ahead log, as the file system cannot share memory (the journal is %q)",
 			store.ErrUnwritable, mode)
 	}
 	if info, err := os.Stat(f.db); err != nil || info.Size() > checkUpTo {
 		return err
 	}
-	var found string
-	if err := conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
-		return err
+	found, err := s.first("PRAGMA quick_check(1)")
+	if err == nil && found != "ok" {
+		err = fmt.Errorf("%w: %s%s", store.ErrCorrupt, found, hints[store.ErrCorrupt])
 	}
-	if found != "ok" {
-		return fmt.Errorf("%w: %s%s", store.ErrCorrupt, found, hints[store.ErrCorrupt])
-	}
-	return nil
+	return err
 }
 
 // Close commits everything that was asked for before, waits for readers, and closes the files. It may be called again.

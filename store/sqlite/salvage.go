@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -83,7 +82,7 @@ func Salvage(ctx context.Context, folder string, now time.Time, progress func(do
 	if progress == nil {
 		v.progress = func(int64, int64) {}
 	}
-	v.texts.folder = filepath.Join(f.folder, MailFolder)
+	v.texts.folder = f.texts().folder
 	if err := v.measure(); err != nil {
 		return r, err
 	}
@@ -103,10 +102,9 @@ func lockFolder(folder string) (f *files, release func(), err error) {
 	if folder == "" {
 		return nil, nil, fmt.Errorf("there is no data folder: %w", store.ErrInvalid)
 	}
-	if folder, err = filepath.Abs(folder); err != nil {
+	if f, err = filesIn(folder); err != nil {
 		return nil, nil, err
 	}
-	f = &files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}
 	if err := f.prepare(); err != nil {
 		return nil, nil, err
 	}
@@ -157,14 +155,8 @@ func (v *salvage) measure() error {
 
 // inPlace adds what texts there are to a database that is whole.
 func (v *salvage) inPlace() error {
-	to, err := v.files.connector(Options{}.withDefaults(), false)
-	if err != nil {
-		return err
-	}
-	if err := v.files.update(v.ctx, to, migrations); err != nil {
-		return v.files.explain(err)
-	}
-	if v.to, err = newSession(v.ctx, to); err != nil {
+	var err error
+	if v.to, err = v.files.connect(v.ctx, Options{}.withDefaults(), migrations); err != nil {
 		return v.files.explain(err)
 	}
 	return v.files.explain(errors.Join(v.adopt(), v.to.close()))
@@ -180,55 +172,35 @@ func (v *salvage) rebuild() (err error) {
 		return unwritten(err)
 	}
 	defer os.RemoveAll(at)
-	fresh := files{at, filepath.Join(at, File), filepath.Join(at, LockFile)}
-	to, err := v.begin(&fresh)
+	fresh, err := filesIn(at)
 	if err != nil {
+		return err
+	}
+	if err := fresh.create(); err != nil {
+		return unwritten(err)
+	}
+	if v.to, err = fresh.connect(v.ctx, Options{}.withDefaults(), migrations); err != nil {
 		return fresh.explain(err)
 	}
-	if v.to, err = newSession(v.ctx, to); err != nil {
-		return fresh.explain(err)
-	}
-	if v.tables, err = tablesOf(v.to); err == nil {
-		err = v.read()
-	}
-	if err == nil {
-		err = v.mend()
-	}
-	if err == nil {
-		err = v.adopt()
+	v.tables, err = tablesOf(v.to)
+	for _, step := range []func() error{v.read, v.mend, v.adopt, v.sound} {
+		if err == nil {
+			err = step()
+		}
 	}
 	if err = errors.Join(err, v.to.close()); err != nil {
-		return fresh.explain(err)
-	}
-	if err := fresh.sound(v.ctx, to); err != nil {
 		return fresh.explain(err)
 	}
 	return v.replace(fresh.db)
 }
 
-// begin makes an empty database of this weir's version.
-func (v *salvage) begin(fresh *files) (driver.Connector, error) {
-	if err := fresh.create(); err != nil {
-		return nil, unwritten(err)
+// sound wants the new database to be whole.
+func (v *salvage) sound() error {
+	found, err := v.to.first("PRAGMA integrity_check(1)")
+	if err == nil && found != "ok" {
+		err = fmt.Errorf("%w: what was salvaged: %s", store.ErrCorrupt, found)
 	}
-	to, err := fresh.connector(Options{}.withDefaults(), false)
-	if err != nil {
-		return nil, err
-	}
-	return to, fresh.update(v.ctx, to, migrations)
-}
-
-func (f *files) sound(ctx context.Context, to driver.Connector) error {
-	db := sql.OpenDB(to)
-	defer db.Close()
-	var found string
-	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found); err != nil {
-		return err
-	}
-	if found != "ok" {
-		return fmt.Errorf("%w: what was salvaged: %s", store.ErrCorrupt, found)
-	}
-	return nil
+	return err
 }
 
 // replace puts the new database in the place of the old one, which gets another name. The log goes first: a new

@@ -37,9 +37,8 @@ func (m mail) Space() (disk, inside int64) {
 }
 
 func (m mail) freeInside() (bytes int64) {
-	_ = m.view(forever, func(s *session) error { // where it cannot be told there are none
-		return s.query(func(r row) error { bytes = r.int(0) * pageSize; return nil }, "PRAGMA freelist_count")
-	})
+	// Where it cannot be told there are none.
+	_ = m.query(forever, func(r row) error { bytes = r.int(0) * pageSize; return nil }, "PRAGMA freelist_count")
 	return bytes
 }
 

@@ -48,8 +48,7 @@ func (t *tx) RemoveUser(name string) error {
 		return err
 	}
 	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM known WHERE user = ?`,
-		`DELETE FROM sketches WHERE user = ?`,
-		`DELETE FROM users WHERE name = ?`} {
+		`DELETE FROM sketches WHERE user = ?`, `DELETE FROM users WHERE name = ?`} {
 		if _, err := t.run(query, name); err != nil {
 			return t.spoil(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,16 +20,17 @@ const (
 	maxRows  = 20_000
 )
 
-// A write is what one caller wants to have written.
+// A write is what one caller wants to have written: a function that the writer runs in a transaction.
 type write struct {
-	ctx    context.Context
-	rows   int // how many statements it is
-	do     func(*session) error
-	update *update      // of mail, instead of do
-	state  atomic.Int32 // waiting, taken or left
-	err    error
-	done   chan struct{} // closed when err is final
-	over   bool          // it is; for the writer alone
+	tx
+	ctx   context.Context
+	rows  int // how many statements it is, about
+	f     func(*tx) error
+	gone  bool         // f has ended the goroutine that ran it
+	state atomic.Int32 // waiting, taken or left
+	err   error
+	done  chan struct{} // closed when err is final
+	over  bool          // it is; for the writer alone
 }
 
 // Where a write is: one that the writer has not taken yet may be left by its caller.
@@ -60,14 +62,34 @@ func (s *Store) Stats() Stats {
 		Failures: s.counts.failures.Load(), Refused: s.counts.refused.Load()}
 }
 
-// write hands a write to the writer and waits until it is committed. When ctx ends first, it is not written if it was
-// still waiting; if it was already under way, nobody can tell.
-func (s *Store) write(ctx context.Context, rows int, do func(*session) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	w := &write{ctx: ctx, rows: rows, do: do, done: make(chan struct{})}
-	if err := s.enqueue(w); err != nil {
+// errGone is the error of a write whose function never returns.
+var errGone = errors.New("the function of an update has ended its goroutine")
+
+// run runs the function. A panic is an error of its own.
+func (w *write) run(s *session) (err error) {
+	w.tx = tx{session: s, files: w.files, texts: w.texts, writable: true}
+	returned := false
+	defer func() {
+		w.session = nil
+		if returned {
+			return
+		}
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the function of an update has panicked: %v\n%s", v, debug.Stack())
+		} else {
+			w.gone = true
+		}
+	}()
+	err = w.f(&w.tx)
+	returned = true
+	return cmp.Or(err, w.spoilt)
+}
+
+// write hands a function to the writer and waits until it is committed. When ctx ends first, nothing is written if the
+// function was still waiting. If it was already under way, the outcome is unknown.
+func (s *Store) write(ctx context.Context, rows int, f func(*tx) error) error {
+	w, err := s.enqueue(ctx, rows, f)
+	if err != nil {
 		return err
 	}
 	select {
@@ -80,7 +102,7 @@ func (s *Store) write(ctx context.Context, rows int, do func(*session) error) er
 
 // writeAll writes a batch, all or nothing.
 func writeAll[T interface{ Validate() error }](ctx context.Context, s *Store, all []T,
-	one func(*session, *T) error) error {
+	one func(*tx, *T) error) error {
 	if err := store.CheckBatch(all); err != nil {
 		return err
 	}
@@ -88,9 +110,9 @@ func writeAll[T interface{ Validate() error }](ctx context.Context, s *Store, al
 		return s.alive()
 	}
 	all = slices.Clone(all) // the caller may leave before it is written
-	return s.write(ctx, len(all), func(v *session) error {
+	return s.write(ctx, len(all), func(t *tx) error {
 		for i := range all {
-			if err := one(v, &all[i]); err != nil {
+			if err := one(t, &all[i]); err != nil {
 				return err
 			}
 		}
@@ -98,18 +120,22 @@ func writeAll[T interface{ Validate() error }](ctx context.Context, s *Store, al
 	})
 }
 
-func (s *Store) enqueue(w *write) error {
+func (s *Store) enqueue(ctx context.Context, rows int, f func(*tx) error) (*write, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w := &write{tx: tx{files: &s.files, texts: &s.texts}, ctx: ctx, rows: rows, f: f, done: make(chan struct{})}
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if s.closed {
-		return store.ErrClosed
+		return nil, store.ErrClosed
 	}
 	select {
 	case s.queue <- w:
-		return nil
+		return w, nil
 	default:
 		s.counts.refused.Add(1)
-		return fmt.Errorf("%s: %w (%d)", s.files.db, store.ErrTooMany, cap(s.queue))
+		return nil, fmt.Errorf("%s: %w (%d)", s.files.db, store.ErrTooMany, cap(s.queue))
 	}
 }
 
@@ -139,7 +165,7 @@ func (s *Store) goOn(group []*write) {
 	for _, w := range group {
 		switch {
 		case w.over:
-		case w.update != nil && w.update.gone:
+		case w.gone:
 			s.counts.failures.Add(1)
 			w.end(errGone)
 		default:
@@ -204,10 +230,7 @@ func (s *Store) commitFirst(group []*write) int {
 		s.counts.commits.Add(1)
 	}
 	for _, w := range group[:n] {
-		switch {
-		case w.update == nil:
-			w.err = s.files.explain(cmp.Or(err, w.err))
-		case w.err == nil: // what its function says is its own
+		if w.err == nil { // otherwise it is what its function returned
 			w.err = s.files.explain(err)
 		}
 		if w.err != nil {
@@ -222,9 +245,8 @@ func (s *Store) commitFirst(group []*write) int {
 
 func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, error) {
 	gone := new(int64) // the caller may leave before it is known
-	err := s.write(ctx, 1, func(w *session) error {
-		var err error
-		*gone, err = w.run(query, nanos(now))
+	err := s.write(ctx, 1, func(t *tx) (err error) {
+		*gone, err = t.run(query, nanos(now))
 		return err
 	})
 	if err != nil {
@@ -233,7 +255,7 @@ func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, er
 	return int(*gone), nil
 }
 
-// errAgain: an update has failed after it had written. Nobody pays for a savepoint until that happens.
+// errAgain: a function has failed after it had written. Savepoints are used from then on, and not before.
 var errAgain = errors.New("again, with savepoints")
 
 func (s *session) transactAll(group []*write) (n int, err error) {
@@ -257,11 +279,8 @@ func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	}
 	s.work = 0
 	for _, w := range group {
-		if n++; w.update != nil {
-			err = s.applyUpdate(w, savepoints)
-		} else if w.err = s.apply(w); w.err != nil && endsTransaction(w.err) {
-			err = w.err
-		}
+		n++
+		err = s.apply(w, savepoints)
 		if err == errAgain && len(group) == 1 { // there is nobody else to spare
 			whole = true
 			return n, s.exec("ROLLBACK")
@@ -278,38 +297,18 @@ func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	return n, err
 }
 
-// apply does one write, all or nothing. A single statement is that by itself.
-func (s *session) apply(w *write) error {
-	if w.rows <= 1 {
-		return w.do(s)
-	}
-	if err := s.exec("SAVEPOINT one"); err != nil {
-		return err
-	}
-	err := w.do(s)
-	if err != nil {
-		if endsTransaction(err) {
-			return err
-		}
-		if undo := s.exec("ROLLBACK TO one"); undo != nil {
-			return undo
-		}
-	}
-	return errors.Join(err, s.exec("RELEASE one"))
-}
-
-// applyUpdate runs the function of an update, all or nothing. Its error is in the write; the returned one is for all.
-func (s *session) applyUpdate(w *write, savepoint bool) error {
+// apply runs the function of a write, all or nothing. Its error is in the write; the returned one is for all.
+func (s *session) apply(w *write, savepoint bool) error {
 	if savepoint {
 		if err := s.exec("SAVEPOINT one"); err != nil {
 			return err
 		}
 	}
-	w.err = w.update.run(s)
+	w.err = w.run(s)
 	switch {
-	case w.update.fatal != nil:
-		return w.update.fatal
-	case w.err == nil || !w.update.wrote:
+	case w.fatal != nil:
+		return w.fatal
+	case w.err == nil || !w.wrote:
 	case !savepoint:
 		return errAgain
 	default:

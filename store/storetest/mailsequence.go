@@ -45,8 +45,7 @@ func mailAnySequence(t *testing.T, s *subject) {
 				l.User = users.Draw(rt, "user")
 				all := rapid.SliceOfNDistinct(addressees, 1, 4,
 					func(a store.Addressee) int { return a.Number }).Draw(rt, "to")
-				err := s.mail.Update(s.Context(),
-					func(tx mailTx) error { return tx.PutLetter(l, inline("text"), all) })
+				err := s.mail.Update(s.Context(), func(tx mailTx) error { return tx.PutLetter(l, inline("text"), all) })
 				if _, there := letters[id]; there {
 					s.fails(err, store.ErrExists)
 					continue
