@@ -28,13 +28,13 @@ const targetsJS = `[...document.querySelectorAll('a[href], button, input, select
 // visit.
 func (p *Page) Faults() []string {
 	p.t.Helper()
-	return slices.Concat(run(p, "find faults", chromedp.Evaluate[[]string](faultsJS)), p.keyboard())
+	return slices.Concat(Eval[[]string](p, faultsJS), p.keyboard())
 }
 
 // keyboard walks through the page with the Tab key.
 func (p *Page) keyboard() (faults []string) {
 	p.t.Helper()
-	targets := run(p, "find what can be worked", chromedp.Evaluate[[]string](targetsJS))
+	targets := Eval[[]string](p, targetsJS)
 	type focus struct {
 		Target, Name string
 		Visible      bool
@@ -42,7 +42,7 @@ func (p *Page) keyboard() (faults []string) {
 	const most = 100 // areas that scroll take the focus as well
 	for range most {
 		run(p, "press Tab", chromedp.KeyEvent(kb.Tab))
-		f := run(p, "look for the focus", chromedp.Evaluate[*focus](focusJS))
+		f := Eval[*focus](p, focusJS)
 		if f == nil {
 			break // once around
 		}

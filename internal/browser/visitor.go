@@ -78,22 +78,10 @@ func (p *Page) Wait(condition string) {
 	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		var held bool
 		// On the way from one page to the next there is nothing that could answer.
-		if held, err = p.holds(condition); err == nil && held {
+		if held, err = try(p, chromedp.Evaluate[bool](fmt.Sprintf("!!(%s)", condition))); err == nil && held {
 			return
 		}
 	}
-	text, _ := p.try("document.body.innerText")
+	text, _ := try(p, chromedp.Evaluate[string]("document.body.innerText"))
 	p.t.Fatalf("browser: never came true: %s (%v); the page reads %q", condition, err, text)
-}
-
-func (p *Page) holds(condition string) (bool, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, bound)
-	defer cancel()
-	return chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf("!!(%s)", condition)))
-}
-
-func (p *Page) try(expression string) (string, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, bound)
-	defer cancel()
-	return chromedp.Run(ctx, chromedp.Evaluate[string](expression))
 }

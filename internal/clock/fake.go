@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -98,11 +99,10 @@ func (t *fakeTimer) Stop() bool {
 }
 
 func (c *Fake) drop(t *fakeTimer) bool {
-	for i, other := range c.timers {
-		if other == t {
-			c.timers = append(c.timers[:i], c.timers[i+1:]...)
-			return true
-		}
+	i := slices.Index(c.timers, t)
+	if i < 0 {
+		return false
 	}
-	return false
+	c.timers = slices.Delete(c.timers, i, i+1)
+	return true
 }

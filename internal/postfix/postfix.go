@@ -199,7 +199,7 @@ func (p *Instance) configure(o Options) error {
 		}
 		main["smtpd_sasl_auth_enable"] = "yes"
 		main["smtpd_sasl_type"] = "dovecot"
-		main["smtpd_sasl_path"] = "inet:" + p.users.addr()
+		main["smtpd_sasl_path"] = "inet:" + p.users.addr
 	}
 	maps.Copy(main, o.Main)
 	var text strings.Builder

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // An Answer is what the upstream says to a request.
@@ -30,45 +32,37 @@ func hello(Request) Answer {
 
 // An Upstream is a server that keeps what it is sent.
 type Upstream struct {
-	t        testing.TB
-	listener net.Listener
+	addr string
 
 	mu       sync.Mutex
 	answer   func(Request) Answer
 	requests []Request
 	faults   []error
-	conns    map[net.Conn]bool // nil when it has ended
-	serving  sync.WaitGroup
+	ended    bool
 }
 
 // Start starts an upstream that ends with the test. Start it before what sends to it, so that it ends afterwards.
 func Start(t testing.TB) *Upstream {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	u := &Upstream{answer: hello}
+	addr, stop, err := needs.Serve(u.serve)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &Upstream{t: t, listener: l, answer: hello, conns: map[net.Conn]bool{}}
-	u.serving.Go(u.accept)
-	t.Cleanup(u.end)
+	u.addr = addr
+	t.Cleanup(func() {
+		u.mu.Lock()
+		u.ended = true
+		u.mu.Unlock()
+		stop()
+		for _, err := range u.Faults() {
+			t.Errorf("the upstream: %v", err)
+		}
+	})
 	return u
 }
 
-func (u *Upstream) end() {
-	_ = u.listener.Close()
-	u.mu.Lock()
-	for c := range u.conns {
-		_ = c.Close()
-	}
-	u.conns = nil
-	u.mu.Unlock()
-	u.serving.Wait()
-	for _, err := range u.Faults() {
-		u.t.Errorf("the upstream: %v", err)
-	}
-}
-
-func (u *Upstream) Addr() string { return u.listener.Addr().String() }
+func (u *Upstream) Addr() string { return u.addr }
 
 // URL is where it listens, as an upstream is written.
 func (u *Upstream) URL() string { return "http://" + u.Addr() }
@@ -111,32 +105,8 @@ func (u *Upstream) Faults() []error {
 	return taken
 }
 
-func (u *Upstream) accept() {
-	for {
-		c, err := u.listener.Accept()
-		if err != nil {
-			return
-		}
-		u.mu.Lock()
-		if u.conns == nil {
-			u.mu.Unlock()
-			_ = c.Close()
-			return
-		}
-		u.conns[c] = true
-		u.serving.Go(func() { u.serve(c) })
-		u.mu.Unlock()
-	}
-}
-
 // serve answers one connection until it ends.
 func (u *Upstream) serve(c net.Conn) {
-	defer func() {
-		_ = c.Close()
-		u.mu.Lock()
-		delete(u.conns, c)
-		u.mu.Unlock()
-	}()
 	in := bufio.NewReader(c)
 	for {
 		if _, err := in.Peek(1); err != nil {
@@ -191,11 +161,11 @@ func (u *Upstream) keep(r Request) error {
 	return nil
 }
 
-// fault notes what was wrong. What ends because the upstream does is no fault.
+// fault notes an error, unless the upstream has ended.
 func (u *Upstream) fault(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.conns != nil && len(u.faults) < maxRequests {
+	if !u.ended && len(u.faults) < maxRequests {
 		u.faults = append(u.faults, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,13 +70,11 @@ func (r Request) Lines() []string {
 }
 
 // Named are the header lines of a name, whatever its case, in their order.
-func (r Request) Named(name string) (lines []string) {
-	for _, line := range r.Lines() {
-		if n, _, _ := strings.Cut(line, ":"); strings.EqualFold(n, name) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+func (r Request) Named(name string) []string {
+	return slices.DeleteFunc(r.Lines(), func(line string) bool {
+		n, _, _ := strings.Cut(line, ":")
+		return !strings.EqualFold(n, name)
+	})
 }
 
 // Values are what the header lines of a name say, without the space around it.
@@ -99,14 +98,8 @@ func (r Request) Pairs() (pairs []string) {
 
 // has reports whether a list in the header names a word.
 func (r Request) has(name, word string) bool {
-	for _, list := range r.Values(name) {
-		for part := range strings.SplitSeq(list, ",") {
-			if strings.EqualFold(strings.TrimSpace(part), word) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(strings.Join(r.Values(name), ","), ","),
+		func(part string) bool { return strings.EqualFold(strings.TrimSpace(part), word) })
 }
 
 // readHead reads up to the empty line. Its error is io.EOF where nothing came.

@@ -13,10 +13,7 @@ import (
 )
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := "../../.."
 	files, err := generate(root)
 	if err != nil {
 		t.Fatal(err)
