@@ -19,9 +19,9 @@ import (
 // copyPages is how many pages of the file are copied between two looks at the context.
 const copyPages = 256
 
-// Backup copies the file page by page as it is at one moment, and the texts that its mails have in files, which are
-// kept until then. The log grows meanwhile, as it cannot be carried over below somebody who reads. In the end the copy
-// is opened, and closed again.
+// Backup copies the database page by page as it is at one moment, and the files of its mails, which are kept until then.
+// The log grows meanwhile, since it cannot be carried over while a reader needs it. In the end the copy is opened and
+// closed as a check.
 func (m mail) Backup(ctx context.Context, folder string, progress func(done, total int64)) (err error) {
 	done, err := m.read()
 	if err != nil {
@@ -54,7 +54,7 @@ func (m mail) Backup(ctx context.Context, folder string, progress func(done, tot
 	return b.verify()
 }
 
-// emptyFolder makes a folder, or wants it to be empty. remove takes away what has come into it.
+// emptyFolder makes a folder, or returns ErrExists if it is not empty. remove removes what was written into it.
 func emptyFolder(path string) (remove func(), err error) {
 	err = os.Mkdir(path, 0o700)
 	made := err == nil
@@ -87,7 +87,7 @@ type backup struct {
 	done, total int64 // bytes
 }
 
-// copy copies the file and the texts, of one moment.
+// copy copies the database and the texts of one moment.
 func (b *backup) copy() error {
 	if err := b.to.create(); err != nil {
 		return unwritten(err)
@@ -110,7 +110,7 @@ func (b *backup) copy() error {
 	return b.texts(names)
 }
 
-// names returns the names of the files that texts are in, and adds up what there is to copy.
+// names returns the names of the files of texts, and adds up the bytes to copy.
 func (b *backup) names(s *session) (names []string, err error) {
 	each := func(r row) error {
 		if !validName(r.text(0)) {
@@ -160,7 +160,7 @@ func (b *backup) texts(names []string) error {
 			return err
 		}
 		b.done += n
-		b.progress(min(b.done, b.total), b.total) // what is behind the text was not counted
+		b.progress(min(b.done, b.total), b.total) // the note behind the text was not counted
 	}
 	for folder := range folders {
 		if err := syncFolder(folder); err != nil {

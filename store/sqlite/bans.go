@@ -10,7 +10,7 @@ import (
 	"weir/store"
 )
 
-// Bans is the part of the store that keeps the invalid list.
+// Bans is the part of the store that keeps the block list.
 func (s *Store) Bans() store.Bans { return bans{s} }
 
 type bans struct{ *Store }
@@ -70,7 +70,7 @@ func network(key store.BanKey) string {
 	return key.Prefix.String()
 }
 
-// optional is how a time is stored that may be missing.
+// optional is how a time that may be missing is stored: as null.
 func optional(t time.Time) any {
 	if t.IsZero() {
 		return nil

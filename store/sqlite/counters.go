@@ -30,14 +30,13 @@ func (t *tx) save(v *store.Counter) error {
 }
 
 func (c counters) Load(ctx context.Context, now time.Time, each func(store.Counter) error) error {
-	var enough error // says the caller
+	var enough error // of the caller, which gets it back as it is
 	err := c.query(ctx, func(r row) error {
 		v, err := readCounter(r)
 		if err == nil {
 			enough = each(v)
-			err = enough
 		}
-		return err
+		return cmp.Or(err, enough)
 	}, `SELECT `+counterColumns+` FROM counters WHERE until > ?`, nanos(now))
 	return cmp.Or(enough, err)
 }
@@ -56,10 +55,6 @@ func source(addr netip.Addr) string {
 func readCounter(r row) (c store.Counter, err error) {
 	c = store.Counter{Throttle: r.text(0), Rule: r.text(1), Account: r.text(2), Period: moment(r.int(4)),
 		Used: r.int(5), At: r.time(6), Until: moment(r.int(7))}
-	if addr := r.text(3); addr != "" {
-		if c.Source, err = netip.ParseAddr(addr); err != nil {
-			return c, corrupt(err)
-		}
-	}
-	return c, corrupt(c.Validate())
+	c.Source, err = r.addr(3)
+	return c, corrupt(cmp.Or(err, c.Validate()))
 }

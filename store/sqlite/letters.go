@@ -1,8 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
-	"net/netip"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -75,15 +75,9 @@ func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) er
 	return nil
 }
 
-// checkLetter returns the first mistake. Addressees need not say which mail they are of.
+// checkLetter returns the first mistake. Addressees need not say which mail they belong to.
 func checkLetter(l *store.Letter, text *store.Text, to []store.Addressee) error {
-	if err := l.Validate(); err != nil {
-		return err
-	}
-	if err := text.Validate(); err != nil {
-		return err
-	}
-	return store.CheckAddressees(l.ID, to)
+	return cmp.Or(l.Validate(), text.Validate(), store.CheckAddressees(l.ID, to))
 }
 
 func (t *tx) Letter(id store.MailID) (store.Letter, error) {
@@ -96,7 +90,7 @@ func (t *tx) Letter(id store.MailID) (store.Letter, error) {
 
 func noMail(id store.MailID) error { return fmt.Errorf("the mail %s: %w", id, store.ErrNotFound) }
 
-// key is how an id is stored. One that no mail can have is that of none.
+// key is how an id is stored. An id that no mail can have is stored as 0.
 func key(id store.MailID) int64 {
 	if !id.Valid() {
 		return 0
@@ -115,15 +109,11 @@ func readLetter(r row) (l store.Letter, err error) {
 	case flags&flagReturnHeaders != 0:
 		l.Return = "HDRS"
 	}
-	if addr := r.text(5); addr != "" {
-		if l.Source, err = netip.ParseAddr(addr); err != nil {
-			return l, corrupt(err)
-		}
-	}
-	return l, corrupt(l.Validate())
+	l.Source, err = r.addr(5)
+	return l, corrupt(cmp.Or(err, l.Validate()))
 }
 
-// lettersOf are the queries for letters, by what is asked for. The terms repeat those of the partial indexes.
+// The queries for letters, by what is asked for. Their terms repeat those of the partial indexes.
 const (
 	anyLetters     = `SELECT ` + letterColumns + ` FROM letters WHERE id > ? ORDER BY id LIMIT ?`
 	lettersOfUser  = `SELECT ` + letterColumns + ` FROM letters WHERE user = ? AND id > ? ORDER BY id LIMIT ?`
@@ -152,10 +142,9 @@ func (t *tx) Letters(q store.LetterQuery, limit int) (all []store.Queued, err er
 	case q.State != 0:
 		query, args = lettersWaiting, []any{int64(q.State), int64(q.After)}
 	}
-	if err := t.page(limit, func(r row) error {
+	if all, err = list(t, limit, func(r row) (store.Queued, error) {
 		l, err := readLetter(r)
-		all = append(all, store.Queued{Letter: l})
-		return err
+		return store.Queued{Letter: l}, err
 	}, query, args...); err != nil {
 		return nil, err
 	}

@@ -23,9 +23,9 @@ const (
 	checkUpTo = 64 << 20 // a larger file is not read through when it is opened
 	maxLog    = 64 << 20 // what is left of the write-ahead log after it was carried over
 	pageSize  = 4096
-	// pages of the log after which it is carried over; what has come and gone by then never gets there
+	// pages of the log after which it is carried over into the database; rows that were deleted by then never get there
 	carryOver = 4000
-	cacheSize = 16 << 20 // of the writer; those who read have what SQLite gives them
+	cacheSize = 16 << 20 // of the writer; readers have SQLite's default
 )
 
 // A Store is a store.Store in a SQLite file. Make one with Open. It is safe for concurrent use.
@@ -34,7 +34,7 @@ type Store struct {
 	files   files
 	lock    *lock
 	writer  *session
-	views   chan *session // of those who look at mail; nil for one that is not connected yet
+	views   chan *session // connections of readers; nil for one that is not connected yet
 	viewing driver.Connector
 	texts   texts
 
@@ -131,7 +131,7 @@ func (f *files) connect(ctx context.Context, o Options, steps []string) (*sessio
 	return s, nil
 }
 
-// prepare says what is wrong with the data folder before SQLite does, which says less.
+// prepare checks the data folder. SQLite's own errors about it say less.
 func (f *files) prepare() error {
 	info, err := os.Stat(f.folder)
 	switch {
@@ -146,7 +146,7 @@ func (f *files) prepare() error {
 	return nil
 }
 
-// beheaded returns ErrCorrupt for a log without its database: SQLite would remove it, with all that was committed.
+// beheaded returns ErrCorrupt for a log without its database. SQLite would remove the log and all that it committed.
 func (f *files) beheaded() error {
 	if log, err := os.Stat(f.db + "-wal"); err != nil || log.Size() == 0 {
 		return nil
@@ -169,7 +169,7 @@ func unwritable(err error) error {
 	return err
 }
 
-// create makes an empty file for weir's eyes only, unless it is there. SQLite gives its other files the same mode.
+// create makes an empty file that only weir may read, unless it is there. SQLite gives its other files the same mode.
 func (f *files) create() error {
 	file, err := os.OpenFile(f.db, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -185,7 +185,7 @@ func (f *files) create() error {
 	return nil
 }
 
-// connector makes connections: the writer's, or those that only read.
+// connector makes connections for the writer, or connections that only read.
 func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 	q := url.Values{
 		"mode":          {"rw"},
@@ -218,7 +218,7 @@ func (f *files) address(options string) string {
 	return name.String()
 }
 
-// check reads a file through that is not too large for that: damage is to be reported at the start.
+// check reads all of a file of up to checkUpTo bytes, so that damage is reported at the start.
 func (f *files) check(s *session) error {
 	if mode, err := s.first("PRAGMA journal_mode"); err != nil {
 		return err
@@ -266,7 +266,7 @@ func (s *Store) free() error {
 	return s.files.explain(errors.Join(errs...))
 }
 
-// Path is where the file is.
+// Path is the path of the database file.
 func (s *Store) Path() string { return s.files.db }
 
 func (s *Store) alive() error {
@@ -278,7 +278,7 @@ func (s *Store) alive() error {
 	return nil
 }
 
-// read begins to read, which keeps the files open until done is called.
+// read keeps the files open until done is called.
 func (s *Store) read() (done func(), err error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()

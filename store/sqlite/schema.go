@@ -10,8 +10,8 @@ import (
 // applicationID marks the file as one of weir: "weir" in ASCII.
 const applicationID = 0x77656972
 
-// migrations bring a file up to date, one version each: the first makes version 1 of an empty file. What has been
-// released is never changed; what comes later is appended. There is no way back.
+// migrations bring a file up to date, one version each: the first makes version 1 of an empty file. A released one is
+// never changed; new ones are appended. There is no way back.
 var migrations = []string{
 	`CREATE TABLE bans (
 		client   TEXT    NOT NULL, -- the id of a client, or empty

@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 )
 
-// A session is a connection of one goroutine: the writer's, or that of a view. It speaks to the driver itself, as
-// database/sql costs as much as the statements that a mail takes.
+// A session is a connection that one goroutine uses at a time: the writer's, or that of a view. It calls the driver
+// directly, since database/sql takes as long as the statements of a mail themselves.
 type session struct {
 	ctx        context.Context // of its statements
 	conn       driver.Conn
@@ -117,7 +118,7 @@ func (s *session) query(each func(row) error, query string, args ...any) error {
 
 func (s *session) weigh(bytes int) { s.work += bytes / pageSize }
 
-// A row is what a query returns. That columns have their type is the promise of STRICT tables.
+// A row is a row of a result. STRICT tables make sure that columns have their type.
 type row []driver.Value
 
 func (r row) text(i int) string {
@@ -138,6 +139,14 @@ func (r row) time(i int) time.Time {
 		return time.Time{}
 	}
 	return moment(r.int(i))
+}
+
+// addr is an address that may be missing.
+func (r row) addr(i int) (addr netip.Addr, err error) {
+	if text := r.text(i); text != "" {
+		addr, err = netip.ParseAddr(text)
+	}
+	return addr, err
 }
 
 func (r row) bytes(i int) []byte {

@@ -33,7 +33,7 @@ type write struct {
 	over  bool          // it is; for the writer alone
 }
 
-// Where a write is: one that the writer has not taken yet may be left by its caller.
+// States of a write. A caller may leave one that the writer has not taken yet.
 const (
 	waiting = iota
 	taken
@@ -53,7 +53,7 @@ type Stats struct {
 	Writes   uint64 `json:"writes"`   // calls that were committed
 	Commits  uint64 `json:"commits"`  // transactions that took
 	Failures uint64 `json:"failures"` // calls that failed
-	Refused  uint64 `json:"refused"`  // calls for which there was no place to wait
+	Refused  uint64 `json:"refused"`  // calls that could not wait because the queue was full
 }
 
 // Stats returns the state of the writer.
@@ -139,19 +139,19 @@ func (s *Store) enqueue(ctx context.Context, rows int, f func(*tx) error) (*writ
 	}
 }
 
-// run is the writer. It ends when the queue is closed and empty.
-func (s *Store) run() {
-	var group []*write
+// run is the writer. It ends when the queue is closed and empty. It begins with a group that another one left undone.
+func (s *Store) run(group ...*write) {
 	ended := false
 	defer func() {
 		if ended {
 			close(s.idle)
 		} else { // a caller's function has ended the goroutine that ran it: this one
-			go s.goOn(group)
+			go s.run(s.undone(group)...)
 		}
 	}()
+	s.commit(group)
 	for w := range s.queue {
-		// those who were just answered ask for more at once: so they come into this commit, and not the next
+		// Callers that were just answered often write again at once: this lets them into this commit.
 		runtime.Gosched()
 		group = s.gather(w)
 		s.commit(group)
@@ -159,31 +159,18 @@ func (s *Store) run() {
 	ended = true
 }
 
-// goOn is the writer after a caller's function has ended it in the middle of a group.
-func (s *Store) goOn(group []*write) {
-	var rest []*write
-	for _, w := range group {
-		switch {
-		case w.over:
-		case w.gone:
+// undone returns the writes of a group that have no answer yet, after it has answered the one that ended the writer.
+func (s *Store) undone(group []*write) []*write {
+	return slices.DeleteFunc(group, func(w *write) bool {
+		if w.gone && !w.over {
 			s.counts.failures.Add(1)
 			w.end(errGone)
-		default:
-			rest = append(rest, w)
 		}
-	}
-	ended := false
-	defer func() {
-		if !ended {
-			go s.goOn(rest)
-		}
-	}()
-	s.commit(rest)
-	ended = true
-	s.run()
+		return w.over
+	})
 }
 
-// gather takes what waits behind a write, without waiting itself. Those whose callers have left are not written.
+// gather takes what waits behind a write, without waiting itself. It drops writes whose callers have left.
 func (s *Store) gather(w *write) (group []*write) {
 	rows := 0
 	for more := true; more; {
@@ -205,16 +192,16 @@ func (s *Store) gather(w *write) (group []*write) {
 	return group
 }
 
-// commit writes a group and answers everybody in it, in one transaction unless it is too much for one.
+// commit writes a group and answers all of its callers, in one transaction unless it is too much for one.
 func (s *Store) commit(group []*write) {
 	for len(group) > 0 {
 		group = group[s.commitFirst(group):]
 	}
 }
 
-// commitFirst writes the first of a group in one transaction, and answers them; it returns how many they are. Where the
-// disk has no space for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is
-// tried alone: there may be space for the small ones, and a removal makes some.
+// commitFirst writes the first writes of a group in one transaction, answers them, and returns how many they are. If
+// the disk has no space for the log to grow, the log is carried over so that it begins anew. If that does not help, each
+// write is tried alone: there may be space for small ones, and a removal makes some.
 func (s *Store) commitFirst(group []*write) int {
 	n, err := s.writer.transactAll(group)
 	if err != nil && meaning(err) == store.ErrFull && s.writer.exec("PRAGMA wal_checkpoint(PASSIVE)") == nil {
@@ -265,8 +252,8 @@ func (s *session) transactAll(group []*write) (n int, err error) {
 	return n, err
 }
 
-// transact does the writes of a group in one transaction, as many as make sense, and returns how many. An error is
-// about all of them; what concerns one is in its err. errAgain says that savepoints are needed.
+// transact does the first writes of a group in one transaction and returns how many. An error is about all of them;
+// an error of one write is in its err. errAgain means that savepoints are needed.
 func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	whole := false
 	defer func() {
@@ -281,7 +268,7 @@ func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	for _, w := range group {
 		n++
 		err = s.apply(w, savepoints)
-		if err == errAgain && len(group) == 1 { // there is nobody else to spare
+		if err == errAgain && len(group) == 1 { // there are no others to save
 			whole = true
 			return n, s.exec("ROLLBACK")
 		}
