@@ -188,6 +188,9 @@ func parseLength(s string) (n int64, ok bool) {
 }
 
 func hasWord(list, word string) bool {
+	if strings.EqualFold(list, word) {
+		return true
+	}
 	for part := range strings.SplitSeq(list, ",") {
 		if strings.EqualFold(strings.Trim(part, " \t"), word) {
 			return true

@@ -201,6 +201,11 @@ func chunk(piece *[pieceSize]byte, n int) []byte {
 
 // settle waits a moment for the sender of an answered request. It reports whether the connection can be used again.
 func (s *sender) settle() bool {
+	select {
+	case <-s.done:
+		return s.whole
+	default:
+	}
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
 	select {

@@ -61,17 +61,19 @@ func (s *server) share() bool {
 // release notes that a pool does not use the server any more. The last one closes the idle connections.
 func (s *server) release() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.users--; s.users > 0 {
+		s.mu.Unlock()
 		return
 	}
-	for _, c := range s.idle {
-		c.close()
-	}
+	idle := s.idle
 	s.idle = nil
 	if s.sweeps != nil {
 		s.sweeps.Stop()
 		s.sweeps = nil
+	}
+	s.mu.Unlock()
+	for _, c := range idle {
+		c.close()
 	}
 	if s.via != nil {
 		s.via.CloseIdleConnections()

@@ -50,8 +50,8 @@ type Page struct {
 	detached   bool // a frame, which ends with its page
 }
 
-// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it is gone before
-// the server is stopped. What the browser complained about by then, and no test took, fails the test.
+// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it ends before the
+// server. Complaints of the browser that the test did not take fail it.
 func Open(t testing.TB) *Page {
 	t.Helper()
 	path := find(t)
@@ -61,7 +61,7 @@ func Open(t testing.TB) *Page {
 		chromedp.UserDataDir(profile),
 		chromedp.DisableGPU,
 		chromedp.Flag("no-proxy-server", true),
-		// The tab is watched; this is for whatever the browser would like to do on its own.
+		// Requests of the tab are watched; this is for requests of the browser itself.
 		chromedp.Flag("host-resolver-rules", "MAP "+other+" "+home+", MAP * ~NOTFOUND, EXCLUDE "+home),
 		// Servers in tests sign their own certificates.
 		chromedp.Flag("ignore-certificate-errors", true),
@@ -69,7 +69,7 @@ func Open(t testing.TB) *Page {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
-	// Not the test's context: that one ends before the browser could be closed.
+	// Not the test's context, which ends before the browser could be closed.
 	alloc, kill := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
 	p := newPage(t, ctx, func() {
@@ -81,7 +81,7 @@ func Open(t testing.TB) *Page {
 		}
 	})
 
-	// The browser lives as long as the context of its first step, so that one is not given a deadline.
+	// The browser ends with the context of its first step, so that one has no deadline.
 	late := time.AfterFunc(bound, kill)
 	err := chromedp.Do(ctx)
 	if !late.Stop() || err != nil {
@@ -168,7 +168,7 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// close asks the browser to end by itself, so that none of its processes stays.
+// close asks the browser to end by itself, so that none of its processes is left.
 func (p *Page) close() {
 	if c := chromedp.FromContext(p.ctx); c.Browser == nil {
 		return
@@ -287,8 +287,7 @@ func (p *Page) Complaints() []string {
 	return taken
 }
 
-// Tolerate lets complaints pass that contain a text: a fetch that is refused is written on the console even where the
-// page expected it.
+// Tolerate ignores complaints that contain a text: the console shows a refused fetch even if the page expected it.
 func (p *Page) Tolerate(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -302,7 +301,7 @@ type Screen struct {
 	Phone         bool
 }
 
-// Screens are those that every page is made for.
+// Screens are the screens that every page is made for.
 var Screens = []Screen{{"phone", 360, 640, true}, {"desktop", 1280, 800, false}}
 
 func (p *Page) Show(s Screen) {
@@ -354,7 +353,7 @@ func (p *Page) Style(selector, property string) string {
 		"(e => e ? getComputedStyle(e).getPropertyValue(%q) : '')(document.querySelector(%q))", property, selector))
 }
 
-// Screenshot takes a picture of the whole page, as PNG, and leaves it in the folder of WEIR_SCREENSHOTS where that is
+// Screenshot returns a picture of the whole page, as PNG. It also writes it to the folder WEIR_SCREENSHOTS, if that is
 // set.
 func (p *Page) Screenshot(name string) []byte {
 	p.t.Helper()
@@ -370,8 +369,8 @@ func (p *Page) Screenshot(name string) []byte {
 	return png
 }
 
-// Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes
-// its picture under the name, and calls look for the rest.
+// Inspect visits a URL on every screen and in every scheme, checks the page with Faults, takes a screenshot, and calls
+// look for the rest.
 func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
 	p.t.Helper()
 	for _, screen := range Screens {

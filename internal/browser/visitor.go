@@ -37,8 +37,8 @@ func (p *Page) Click(selector string) {
 	run(p, "click on "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Back sets off to where the visitor was before. The browser may have kept that page, so nothing tells when it is
-// there: see Wait.
+// Back starts to go back to the page before. The browser may have kept that page, so there is no event when it is there:
+// use Wait.
 func (p *Page) Back() {
 	p.t.Helper()
 	Eval[bool](p, "setTimeout(() => history.back()), true")
@@ -77,7 +77,7 @@ func (p *Page) Wait(condition string) {
 	var err error
 	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		var held bool
-		// On the way from one page to the next there is nothing that could answer.
+		// Between two pages there is nothing that could answer.
 		if held, err = try(p, chromedp.Evaluate[bool](fmt.Sprintf("!!(%s)", condition))); err == nil && held {
 			return
 		}

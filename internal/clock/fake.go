@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Fake is a clock in a test's hand: it moves only when told.
+// A Fake is a clock for tests. It moves only by Advance and Leap.
 type Fake struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -22,7 +22,6 @@ type fakeTimer struct {
 // NewFake returns a clock that stands at t.
 func NewFake(t time.Time) *Fake { return &Fake{now: t} }
 
-// Now returns where the clock stands.
 func (c *Fake) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +63,8 @@ func (c *Fake) Advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// Leap moves the clock by d at once, as that of a machine that was asleep: timers that are due by then run afterwards,
-// and those that they set wait for the next move.
+// Leap moves the clock by d at once, as on a machine that was asleep. Timers that are due run afterwards, and timers that
+// they set wait for the next move.
 func (c *Fake) Leap(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)
@@ -80,7 +79,7 @@ func (c *Fake) Pending() int {
 	return len(c.timers)
 }
 
-// Next returns when the next timer runs, or the zero time where none is set.
+// Next returns when the next timer runs, or the zero time if none is set.
 func (c *Fake) Next() (at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,12 +25,12 @@ type Answer struct {
 	Body string
 }
 
-// hello is what an upstream says that nobody told what to say.
+// hello is the default answer.
 func hello(Request) Answer {
 	return Answer{Header: []string{"Content-Type: text/plain"}, Body: "hello\n"}
 }
 
-// An Upstream is a server that keeps what it is sent.
+// An Upstream is a server that keeps the requests that it gets.
 type Upstream struct {
 	addr string
 
@@ -67,7 +67,7 @@ func (u *Upstream) Addr() string { return u.addr }
 // URL is where it listens, as an upstream is written.
 func (u *Upstream) URL() string { return "http://" + u.Addr() }
 
-// Answers sets what is said to requests from now on. Nil stands for a short greeting.
+// Answers sets the answer to requests from now on. Nil is a short greeting.
 func (u *Upstream) Answers(answer func(Request) Answer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -76,7 +76,7 @@ func (u *Upstream) Answers(answer func(Request) Answer) {
 	}
 }
 
-// Requests returns the heads of what came so far, in the order in which the requests were complete.
+// Requests returns the heads of the requests so far, in the order in which they were complete.
 func (u *Upstream) Requests() [][]byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -87,7 +87,7 @@ func (u *Upstream) Requests() [][]byte {
 	return heads
 }
 
-// Take returns what came since it was last called, and forgets it.
+// Take returns the requests since it was last called, and forgets them.
 func (u *Upstream) Take() []Request {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -96,7 +96,7 @@ func (u *Upstream) Take() []Request {
 	return taken
 }
 
-// Faults returns what it could not read since it was last called, and forgets it.
+// Faults returns the errors of malformed requests since it was last called, and forgets them.
 func (u *Upstream) Faults() []error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -110,7 +110,7 @@ func (u *Upstream) serve(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
 		if _, err := in.Peek(1); err != nil {
-			return // between two requests anybody may leave
+			return // a client may leave between two requests
 		}
 		r, err := read(in, c)
 		if err == nil {
@@ -130,7 +130,7 @@ func (u *Upstream) serve(c net.Conn) {
 	}
 }
 
-// read reads one request. Whoever asks whether to send the body is told to.
+// read reads one request. It answers Expect: 100-continue.
 func read(in *bufio.Reader, out io.Writer) (r Request, err error) {
 	if r.Head, err = readHead(in); err != nil {
 		return r, err

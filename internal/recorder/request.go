@@ -48,7 +48,7 @@ func (r Request) Method() string {
 	return method
 }
 
-// Target is what stands in the request line between the method and the version.
+// Target is the part of the request line between the method and the version.
 func (r Request) Target() string {
 	_, rest, _ := strings.Cut(r.Line(), " ")
 	return rest[:max(0, strings.LastIndexByte(rest, ' '))]
@@ -77,7 +77,7 @@ func (r Request) Named(name string) []string {
 	})
 }
 
-// Values are what the header lines of a name say, without the space around it.
+// Values are the values of the header lines of a name, without the space around them.
 func (r Request) Values(name string) (values []string) {
 	for _, line := range r.Named(name) {
 		_, value, _ := strings.Cut(line, ":")
@@ -208,7 +208,7 @@ func (r *Request) readChunks(in *bufio.Reader) error {
 	}
 }
 
-// cutShort says of a body that its end is no end.
+// cutShort turns the end of the connection within a body into an error.
 func cutShort(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

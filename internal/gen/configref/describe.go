@@ -34,8 +34,7 @@ type preset struct {
 	literal bool // it can be written as it stands
 }
 
-// describe walks the option types from the whole configuration down. Each type is described once, where it is met
-// first.
+// describe walks the option types from the whole configuration down. Each type is described once, at its first place.
 func describe(s *source) ([]*section, error) {
 	w := walker{source: s, seen: map[reflect.Type]bool{}}
 	if err := w.visit("", reflect.TypeFor[config.Config]()); err != nil {
