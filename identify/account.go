@@ -184,9 +184,9 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 			valid = true
 		case fromHeader:
 			e.name = http.CanonicalHeaderKey(name)
-			valid = valid && token(name) == name
+			valid = IsToken(name)
 		case fromCookie:
-			valid = valid && token(name) == name
+			valid = IsToken(name)
 		case fromPath:
 			var err error
 			e.n, err = strconv.Atoi(name)

@@ -102,12 +102,26 @@ func value7239(s string) (value, rest string, ok bool) {
 
 // token returns the token (RFC 9110, 5.6.2) that s starts with.
 func token(s string) string {
-	if i := strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || !isTokenByte(byte(r)) }); i >= 0 {
-		return s[:i]
+	i := 0
+	for i < len(s) && tokenBytes[s[i]] {
+		i++
 	}
-	return s
+	return s[:i]
 }
 
-func isTokenByte(c byte) bool {
-	return isLetter(c) || isDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+// IsToken reports whether s is a token (RFC 9110, 5.6.2), as methods and names of headers are.
+func IsToken[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if !tokenBytes[s[i]] {
+			return false
+		}
+	}
+	return len(s) > 0
 }
+
+var tokenBytes = func() (is [256]bool) {
+	for c := range byte(utf8.RuneSelf) {
+		is[c] = isLetter(c) || isDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+	}
+	return is
+}()

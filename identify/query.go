@@ -42,7 +42,7 @@ func queryValue(query, name string) (value string, err error) {
 
 // plainKey reports whether no part of a name has to be escaped.
 func plainKey(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !isTokenByte(byte(r)) })
+	return !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !tokenBytes[byte(r)] })
 }
 
 // parameter reads a value. Some servers read a plus sign as a space, and some unescape what was unescaped.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/identify"
 )
 
 // An answer is a response and its body, in one piece of memory.
@@ -71,7 +73,7 @@ func announce(res *http.Response, lists []string) {
 	delete(res.Header, "Trailer")
 	for _, list := range lists {
 		for name := range strings.SplitSeq(list, ",") {
-			if name = canonical(strings.Trim(name, " \t")); isToken(name) && !forbiddenTrailer(name) {
+			if name = canonical(strings.Trim(name, " \t")); identify.IsToken(name) && !forbiddenTrailer(name) {
 				if res.Trailer == nil {
 					res.Trailer = http.Header{}
 				}

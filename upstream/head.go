@@ -8,6 +8,8 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+
+	"weir/identify"
 )
 
 // Bounds on what a server may say before a body, and after it.
@@ -142,7 +144,7 @@ func (h *head) statusLine(line string) error {
 // parseField reads a line of a header. A line that continues the one before is an error.
 func parseField(line string) (name, value string, err error) {
 	colon := strings.IndexByte(line, ':')
-	if colon < 0 || !isToken(line[:colon]) {
+	if colon < 0 || !identify.IsToken(line[:colon]) {
 		return "", "", malformedError("malformed header line")
 	}
 	value = strings.Trim(line[colon+1:], " \t")

@@ -39,13 +39,13 @@ func sendable(r *http.Request) error {
 	switch {
 	case r.URL == nil || r.URL.Opaque != "" || !cleanTarget(r.URL.RawQuery):
 		return errNoTarget
-	case r.Method != "" && !isToken(r.Method):
+	case r.Method != "" && !identify.IsToken(r.Method):
 		return errBadMethod
 	case !cleanTarget(r.Host) || r.Host == "" && !cleanTarget(r.URL.Host):
 		return errBadHost
 	}
 	for name, values := range r.Header {
-		if !isToken(name) {
+		if !identify.IsToken(name) {
 			return errBadField
 		}
 		for _, v := range values {
@@ -128,7 +128,7 @@ func appendField(b []byte, name string, values []string) []byte {
 func appendTrailerNames(b []byte, trailer http.Header) []byte {
 	before := "Trailer: "
 	for name := range trailer {
-		if isToken(name) && !forbiddenTrailer(name) {
+		if identify.IsToken(name) && !forbiddenTrailer(name) {
 			b = append(append(b, before...), name...)
 			before = ", "
 		}
@@ -143,7 +143,7 @@ func appendTrailerNames(b []byte, trailer http.Header) []byte {
 func appendTrailer(b []byte, trailer http.Header) []byte {
 	b = append(b, "0\r\n"...)
 	for name, values := range trailer {
-		if !isToken(name) || forbiddenTrailer(name) {
+		if !identify.IsToken(name) || forbiddenTrailer(name) {
 			continue
 		}
 		for _, v := range values {
@@ -163,26 +163,6 @@ func forbiddenTrailer(name string) bool {
 		return true
 	}
 	return false
-}
-
-// tokenBytes may stand in the name of a field (RFC 9110, section 5.6.2).
-var tokenBytes = func() (t [256]bool) {
-	for c := '0'; c <= 'z'; c++ {
-		t[c] = c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a'
-	}
-	for _, c := range "!#$%&'*+-.^_`|~" {
-		t[c] = true
-	}
-	return t
-}()
-
-func isToken[T string | []byte](s T) bool {
-	for i := range len(s) {
-		if !tokenBytes[s[i]] {
-			return false
-		}
-	}
-	return len(s) > 0
 }
 
 func isValue[T string | []byte](s T) bool {

@@ -49,6 +49,9 @@ type key struct {
 
 func (k key) secret() bool { _, is := k.public.([]byte); return is }
 
+// curves are the known elliptic curves, with their algorithms.
+var curves = map[elliptic.Curve]string{elliptic.P256(): "ES256", elliptic.P384(): "ES384", elliptic.P521(): "ES512"}
+
 // fits reports whether a key is for an algorithm, by the type of the key.
 func (k *key) fits(alg string) bool {
 	if k.alg != "" && k.alg != alg {
@@ -58,14 +61,7 @@ func (k *key) fits(alg string) bool {
 	case *rsa.PublicKey:
 		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
 	case *ecdsa.PublicKey:
-		switch p.Curve {
-		case elliptic.P256():
-			return alg == "ES256"
-		case elliptic.P384():
-			return alg == "ES384"
-		case elliptic.P521():
-			return alg == "ES512"
-		}
+		return alg == curves[p.Curve]
 	case ed25519.PublicKey:
 		return alg == "EdDSA"
 	case []byte:
@@ -163,8 +159,7 @@ func checkKey(public any) (any, error) {
 		}
 		return p, nil
 	case *ecdsa.PublicKey:
-		k := key{public: p}
-		if k.fits("ES256") || k.fits("ES384") || k.fits("ES512") {
+		if curves[p.Curve] != "" {
 			return p, nil
 		}
 	case ed25519.PublicKey:

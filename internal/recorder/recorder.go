@@ -88,20 +88,16 @@ func (u *Upstream) Requests() [][]byte {
 }
 
 // Take returns the requests since it was last called, and forgets them.
-func (u *Upstream) Take() []Request {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	taken := u.requests
-	u.requests = nil
-	return taken
-}
+func (u *Upstream) Take() []Request { return take(u, &u.requests) }
 
 // Faults returns the errors of malformed requests since it was last called, and forgets them.
-func (u *Upstream) Faults() []error {
+func (u *Upstream) Faults() []error { return take(u, &u.faults) }
+
+func take[T any](u *Upstream, from *[]T) []T {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	taken := u.faults
-	u.faults = nil
+	taken := *from
+	*from = nil
 	return taken
 }
 

@@ -76,10 +76,8 @@ func (v *salvage) moveBack(path, name string) error {
 	if path == to {
 		return nil
 	}
-	for _, folder := range []string{v.texts.folder, filepath.Dir(to)} {
-		if err := v.texts.makeFolder(folder); err != nil {
-			return unwritten(err)
-		}
+	if err := v.texts.makeFolders(name); err != nil {
+		return unwritten(err)
 	}
 	return unwritten(cmp.Or(os.Rename(path, to), syncFolder(filepath.Dir(to)),
 		ownAll(v.files.folder, v.texts.folder, filepath.Dir(to), to)))

@@ -56,14 +56,8 @@ func (t *texts) create() (name string, file *os.File, err error) {
 	if err := t.expect(name); err != nil {
 		return "", nil, err
 	}
-	path := t.path(name)
-	for _, folder := range []string{t.folder, filepath.Dir(path)} {
-		if err = t.makeFolder(folder); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		file, err = os.OpenFile(path+unsealed, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err = t.makeFolders(name); err == nil {
+		file, err = os.OpenFile(t.path(name)+unsealed, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if err != nil {
 		t.forget(name)
@@ -83,6 +77,14 @@ func (t *texts) expect(name string) error {
 	}
 	t.staged[name] = false
 	return nil
+}
+
+// makeFolders makes the folders of a file.
+func (t *texts) makeFolders(name string) error {
+	if err := t.makeFolder(t.folder); err != nil {
+		return err
+	}
+	return t.makeFolder(filepath.Dir(t.path(name)))
 }
 
 // makeFolder makes a folder, unless it is there, and makes sure that it survives a power failure.

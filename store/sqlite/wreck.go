@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
@@ -40,29 +41,26 @@ const (
 // openWreck opens a file and its log. Either may be missing.
 func openWreck(path string) (w *wreck, err error) {
 	w = &wreck{told: func(uint32) {}}
-	var sizes [2]int64
-	for i, f := range []struct {
-		path string
-		into **os.File
-	}{{path, &w.file}, {path + "-wal", &w.log}} {
-		file, err := os.Open(f.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	open := func(path string) (file *os.File, size int64) {
+		opened, openErr := os.Open(path)
+		if errors.Is(openErr, fs.ErrNotExist) {
+			return nil, 0
 		}
-		if err != nil {
-			w.close()
-			return nil, err
+		info, statErr := opened.Stat() // ErrInvalid for a file that is not open
+		if err = cmp.Or(err, openErr, statErr); err != nil {
+			return opened, 0
 		}
-		*f.into = file
-		info, err := file.Stat()
-		if err != nil {
-			w.close()
-			return nil, err
-		}
-		sizes[i] = info.Size()
+		return opened, info.Size()
 	}
-	w.pages = uint32(min((sizes[0]+pageSize-1)/pageSize, math.MaxUint32-1))
-	w.readLog(sizes[1])
+	var size, logSize int64
+	w.file, size = open(path)
+	w.log, logSize = open(path + "-wal")
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	w.pages = uint32(min((size+pageSize-1)/pageSize, math.MaxUint32-1))
+	w.readLog(logSize)
 	w.seen = make([]bool, w.pages+1)
 	return w, nil
 }
@@ -160,16 +158,16 @@ func (w *wreck) descend(n uint32, depth int, each func(record)) {
 		return
 	}
 	w.see(n)
+	inner := kind == innerTable || kind == innerIndex
 	for _, cell := range cellsOf(n, b) {
-		if kind == innerTable || kind == innerIndex {
+		if inner {
 			w.descend(binary.BigEndian.Uint32(cell), depth+1, each)
-			cell = cell[4:]
 		}
 		if r, ok := w.record(kind, cell); ok {
 			each(r)
 		}
 	}
-	if kind == innerTable || kind == innerIndex {
+	if inner {
 		w.descend(binary.BigEndian.Uint32(b[start(n)+8:]), depth+1, each)
 	}
 }
@@ -189,13 +187,10 @@ func (w *wreck) strays(each func(kind byte, r record)) {
 		w.see(n)
 		b := w.page(n)
 		kind, ok := kindOf(n, b)
-		if !ok || kind == innerTable {
+		if !ok {
 			continue
 		}
 		for _, cell := range cellsOf(n, b) {
-			if kind == innerIndex {
-				cell = cell[4:]
-			}
 			if r, ok := w.record(kind, cell); ok {
 				each(kind, r)
 			}
@@ -263,10 +258,13 @@ func cellsOf(n uint32, b []byte) (cells [][]byte) {
 	return cells
 }
 
-// record reads a cell. An inner page of a table has none.
+// record reads the record of a cell. Cells of inner pages begin with a page number, and those of tables have no record.
 func (w *wreck) record(kind byte, cell []byte) (r record, ok bool) {
-	if kind == innerTable {
+	switch kind {
+	case innerTable:
 		return r, false
+	case innerIndex:
+		cell = cell[4:]
 	}
 	size, cell, ok := varint(cell)
 	if !ok || size > maxRecord {
