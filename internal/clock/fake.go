@@ -42,13 +42,8 @@ func (c *Fake) Advance(d time.Duration) {
 	c.mu.Lock()
 	end := c.now.Add(d)
 	for {
-		var next *fakeTimer
-		for _, t := range c.timers {
-			if !t.at.After(end) && (next == nil || t.at.Before(next.at)) {
-				next = t
-			}
-		}
-		if next == nil {
+		next := c.earliest()
+		if next == nil || next.at.After(end) {
 			break
 		}
 		c.drop(next)
@@ -83,12 +78,18 @@ func (c *Fake) Pending() int {
 func (c *Fake) Next() (at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, t := range c.timers {
-		if at.IsZero() || t.at.Before(at) {
-			at = t.at
-		}
+	if t := c.earliest(); t != nil {
+		at = t.at
 	}
 	return at
+}
+
+// earliest returns the timer that runs next, or nil. c.mu is held.
+func (c *Fake) earliest() *fakeTimer {
+	if len(c.timers) == 0 {
+		return nil
+	}
+	return slices.MinFunc(c.timers, func(a, b *fakeTimer) int { return a.at.Compare(b.at) })
 }
 
 func (t *fakeTimer) Stop() bool {

@@ -170,13 +170,17 @@ func (r *Request) readBody(in *bufio.Reader) error {
 }
 
 func (r *Request) readChunks(in *bufio.Reader) error {
-	for {
+	next := func() (string, error) {
 		line, err := readLine(in, maxBody-len(r.Framed), ErrBodyTooLarge)
+		r.Framed = append(r.Framed, line...)
+		return strings.TrimSuffix(string(line), "\r\n"), err
+	}
+	for {
+		line, err := next()
 		if err != nil {
 			return err
 		}
-		r.Framed = append(r.Framed, line...)
-		size, _, _ := strings.Cut(strings.TrimSuffix(string(line), "\r\n"), ";")
+		size, _, _ := strings.Cut(line, ";")
 		n, err := strconv.ParseUint(size, 16, 63)
 		if err != nil {
 			return fmt.Errorf("%w: a chunk of %q bytes", ErrMalformed, size)
@@ -197,13 +201,9 @@ func (r *Request) readChunks(in *bufio.Reader) error {
 		}
 		r.Body = append(r.Body, chunk[:n]...)
 	}
-	for {
-		line, err := readLine(in, maxBody-len(r.Framed), ErrBodyTooLarge)
-		if err != nil {
+	for { // trailers
+		if line, err := next(); err != nil || line == "" {
 			return err
-		}
-		if r.Framed = append(r.Framed, line...); len(line) == 2 {
-			return nil
 		}
 	}
 }

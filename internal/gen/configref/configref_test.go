@@ -80,7 +80,7 @@ type undocumented struct {
 }
 
 func TestAFieldWithoutACommentIsRefused(t *testing.T) {
-	docs := &packageDocs{types: map[string]string{"undocumented": "Some."}}
+	docs := &packageDocs{comments: map[string]string{"undocumented": "Some."}}
 	s := &source{packages: map[string]*packageDocs{reflect.TypeFor[undocumented]().PkgPath(): docs}}
 	w := walker{source: s, seen: map[reflect.Type]bool{}}
 	if err := w.visit("", reflect.TypeFor[undocumented]()); err == nil ||

@@ -80,7 +80,7 @@ func (w *walker) section(path string, t reflect.Type) error {
 		return nil
 	}
 	w.seen[t] = true
-	doc, err := w.source.typeDoc(t)
+	doc, err := w.source.comment(t, "")
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (w *walker) section(path string, t reflect.Type) error {
 }
 
 func (w *walker) entry(key string, t reflect.Type, f reflect.StructField) (entry, error) {
-	doc, err := w.source.fieldDoc(t, f)
+	doc, err := w.source.comment(t, "."+f.Name)
 	if err != nil {
 		return entry{}, err
 	}
