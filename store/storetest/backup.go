@@ -60,15 +60,11 @@ func mailBackup(t *testing.T, s *subject) {
 		for i, size := range sizes {
 			s.reads(copied.Mail(), store.MailID(i+1), bytesOf(size, 3))
 		}
-		_, err = copied.Bans().Get(s.Context(), client("a"), epoch)
-		s.must(err)
+		s.must(errorOf(copied.Bans().Get(s.Context(), client("a"), epoch)))
 		s.must(copied.Mail().Update(s.Context(), func(tx mailTx) error {
-			_, err := tx.User("ann")
-			flagged, err2 := tx.Flagged("", "", 9)
-			s.same(flagged, []store.Sketch{sketchOf("reach", "ann", true)})
-			known, err3 := tx.Known("reach", "ann")
-			s.same(known, bytesOf(1<<20, 5))
-			return errors.Join(err, err2, err3, tx.RemoveAddressees(1, 0))
+			s.same(sure(tx.Flagged("", "", 9)), []store.Sketch{sketchOf("reach", "ann", true)})
+			s.same(sure(tx.Known("reach", "ann")), bytesOf(1<<20, 5))
+			return errors.Join(errorOf(tx.User("ann")), tx.RemoveAddressees(1, 0))
 		}))
 		s.must(copied.Close())
 	}
@@ -129,9 +125,9 @@ func mailBackupRunning(t *testing.T, s *subject) {
 		copied, err := s.at(t, folder)
 		s.must(err)
 		var all []store.Queued
-		s.must(copied.Mail().View(t.Context(), func(tx mailTx) (err error) {
-			all, err = tx.Letters(store.LetterQuery{}, 100)
-			return err
+		s.must(copied.Mail().View(t.Context(), func(tx mailTx) error {
+			all = sure(tx.Letters(store.LetterQuery{}, 100))
+			return nil
 		}))
 		s.same(len(all), goroutines)
 		for i := range all {

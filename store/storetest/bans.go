@@ -69,7 +69,7 @@ func bansEnd(_ *testing.T, s *subject) {
 	s.lists(epoch, good)
 }
 
-// bansAllOrNothing: one that is wrong keeps the others of its call out, wherever it stands.
+// bansAllOrNothing: one wrong ban in a call keeps all others of the call out, whatever its position.
 func bansAllOrNothing(_ *testing.T, s *subject) {
 	ctx := s.Context()
 	for _, at := range []int{0, 50, 99} {
@@ -143,7 +143,7 @@ func bansBounds(_ *testing.T, s *subject) {
 	s.lists(epoch)
 }
 
-// bansAnySequence holds the store against a map, over one life and several.
+// bansAnySequence compares the store with a map, also after it was opened again.
 func bansAnySequence(t *testing.T, s *subject) {
 	s.anySequence(t, func(rt *rapid.T) {
 		ctx := s.Context()

@@ -123,7 +123,7 @@ func countersBounds(_ *testing.T, s *subject) {
 	s.counts(epoch, append(batch[:store.MaxBatch], most)...)
 }
 
-// countersAnySequence holds the store against a map, over one life and several.
+// countersAnySequence compares the store with a map, also after it was opened again.
 func countersAnySequence(t *testing.T, s *subject) {
 	s.anySequence(t, func(rt *rapid.T) {
 		ctx := s.Context()

@@ -47,16 +47,15 @@ func mailSketches(_ *testing.T, s *subject) {
 		s.must(tx.PutSketch(store.Sketch{Throttle: "reach", User: "nobody"}))
 		s.must(tx.PutSketch(a))
 		s.must(tx.PutSketch(b))
-		got, err := tx.Flagged("", "", 9) // what it has written it sees
-		s.same(got, []store.Sketch{d, everybody, a})
-		return err
+		s.same(sure(tx.Flagged("", "", 9)), []store.Sketch{d, everybody, a}) // it sees its own writes
+		return nil
 	})
 	lacks2(s, mailTx.Sketch, "reach", "c")
 	s.same(get2(s, mailTx.Sketch, "reach", "b"), b)
 	s.same(flagged("", "", 9), []store.Sketch{d, everybody, a})
 
 	s.update(func(tx mailTx) error {
-		s.must(tx.RemoveUser("")) // nobody: what is known of all of them together stays
+		s.must(tx.RemoveUser("")) // not a user: what is known of all users together stays
 		return tx.RemoveUser("b")
 	})
 	lacks2(s, mailTx.Sketch, "bulk", "b")
@@ -82,9 +81,8 @@ func mailKnown(_ *testing.T, s *subject) {
 		s.must(tx.PutKnown("reach", "ann", []byte{0, 255}))
 		s.must(tx.PutKnown("bulk", "ann", []byte("bulk")))
 		s.must(tx.PutKnown("reach", "", []byte("all")))
-		data, err := tx.Known("reach", "ann") // what it has written it sees
-		s.same(data, []byte{0, 255})
-		return err
+		s.same(sure(tx.Known("reach", "ann")), []byte{0, 255}) // it sees its own writes
+		return nil
 	})
 	s.reopen()
 	s.same(get2(s, mailTx.Known, "reach", "ann"), []byte{0, 255})
@@ -104,10 +102,10 @@ func mailKnown(_ *testing.T, s *subject) {
 	put("reach", "ann", []byte{})
 	put("reach", "nobody", nil)
 
-	// It is nothing without the sketch: it comes after it, and goes with it.
+	// A known part needs its sketch: it comes after it, and goes with it.
 	s.refuses(store.ErrNotFound, func(tx mailTx) error { return tx.PutKnown("reach", "nobody", []byte("k")) })
 	s.update(func(tx mailTx) error {
-		s.fails(tx.PutKnown("reach", "nobody", []byte("k")), store.ErrNotFound) // it takes nothing with it
+		s.fails(tx.PutKnown("reach", "nobody", []byte("k")), store.ErrNotFound) // the transaction goes on
 		return errors.Join(tx.PutKnown("reach", "bob", []byte("bob")), tx.PutKnown("reach", "ann", []byte("ann")))
 	})
 	lacks2(s, mailTx.Known, "reach", "nobody")

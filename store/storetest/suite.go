@@ -17,7 +17,7 @@ import (
 // An Opener opens the store in a folder: an empty one in an empty folder, and after it was closed the same one again.
 type Opener func(t *testing.T, folder string) (store.Store, error)
 
-// Run tries out whether stores keep the contract.
+// Run checks that a store keeps the contract.
 func Run(t *testing.T, open Opener) {
 	for _, test := range []struct {
 		name string
@@ -114,7 +114,7 @@ func (s *subject) reopen() {
 // anySequence runs cases of rapid, one after the other, against the same store.
 func (s *subject) anySequence(t *testing.T, run func(*rapid.T)) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s.tb = rt // so that a case that fails is made smaller
+		s.tb = rt // so that rapid reduces a case that fails
 		defer func() { s.tb = t }()
 		run(rt)
 	})
@@ -127,7 +127,7 @@ func (s *subject) must(err error) {
 	}
 }
 
-// fails wants an error to be one of the contract.
+// fails wants an error to be another one, as errors.Is sees it.
 func (s *subject) fails(err, want error) {
 	s.Helper()
 	if !errors.Is(err, want) {
@@ -246,7 +246,7 @@ func counterOf(account string, used int64) store.Counter {
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// survives: what was written is there after the store was opened again, to the nanosecond.
+// survives: everything is there after the store was opened again, with times to the nanosecond.
 func survives(_ *testing.T, s *subject) {
 	ctx := s.Context()
 	ban := banOf(client("äöü 漢字 '\"; DROP TABLE bans; --\t%"))
