@@ -332,8 +332,8 @@ var maskKey = func() (key [32]byte) {
 	return key
 }()
 
-// Mask returns a short fingerprint of an account id, to be logged in its place. It stays the same as long as the process
-// runs, and the id cannot be found out from it. The fingerprint of "" is "".
+// Mask returns a short fingerprint of an account id, to be logged in its place. It stays the same as long as the
+// process runs, and the id cannot be found out from it. The fingerprint of "" is "".
 func Mask(id string) string {
 	if id == "" {
 		return ""

@@ -47,7 +47,8 @@ type Aliases struct {
 }
 
 // NewAliases returns an operator's rules, together with those of large providers for which the operator has none: the
-// dots and tags of gmail.com, the tags of outlook.com and others. The error joins weir.FieldErrors, below [i] of rule i.
+// dots and tags of gmail.com, the tags of outlook.com and others. The error joins weir.FieldErrors, below [i] of rule
+// i.
 func NewAliases(rules []AliasRule) (*Aliases, error) {
 	s := &Aliases{exact: map[string]*AliasRule{}, below: map[string]*AliasRule{}}
 	if err := s.add(rules); err != nil {

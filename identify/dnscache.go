@@ -73,8 +73,8 @@ func newDNSCache() *dnsCache {
 
 // Unsure registers the function that looks up an address. It is called once for an address until there is an answer,
 // while a request waits, and must not block. It asks DNS for the names of the address and for the addresses of these
-// names, and then calls Confirm with the names that lead back. If DNS fails, Confirm is not called: earlier answers hold
-// until they expire, and after a minute the address may be asked about again.
+// names, and then calls Confirm with the names that lead back. If DNS fails, Confirm is not called: earlier answers
+// hold until they expire, and after a minute the address may be asked about again.
 func (g *Exempt) Unsure(tell func(addr netip.Addr)) { g.unsure.Store(&tell) }
 
 // Unanswered reports that an address could not be looked up. Its next request may ask again.

@@ -1,5 +1,5 @@
-// Package identify finds out who sent a request: the source address behind trusted proxies, its network, and the account
-// that the request is charged to.
+// Package identify finds out who sent a request: the source address behind trusted proxies, its network, and the
+// account that the request is charged to.
 //
 // Most callers want Proxies.Source for the address and Accounts.Account for the account id. Claims of clients are
 // believed only if they can do no harm: forwarding headers count only if the peer is a trusted proxy, and an account id

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// domains converts names in any script to the form of the DNS. Only letters, digits and hyphens are accepted, so that no
-// character turns into an @ or a dot.
+// domains converts names in any script to the form of the DNS. Only letters, digits and hyphens are accepted, so that
+// no character turns into an @ or a dot.
 var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(true),
 	idna.VerifyDNSLength(true))
 

@@ -369,8 +369,9 @@ func (g *Exempt) KnownPath(p string) bool {
 	return false
 }
 
-// KnownClient reports whether the client of an event is known: by its network, or as a bot by its agent and its address.
-// If only DNS could tell, it is unknown until Confirm. If the client has two possible addresses, both must be known.
+// KnownClient reports whether the client of an event is known: by its network, or as a bot by its agent and its
+// address. If only DNS could tell, it is unknown until Confirm. If the client has two possible addresses, both must be
+// known.
 func (g *Exempt) KnownClient(ev *weir.Event) bool {
 	return g != nil && ev.Freed(func(addr netip.Addr) bool { return g.knownAt(Plain(addr), ev) })
 }

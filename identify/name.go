@@ -30,8 +30,8 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 // AccountBy is Account for callers that pass the request on and have verified its token; nil is for no good token. They
 // leave out every header that is an Alias and, if rewrite is true, send what Cookies returns.
 //
-// A place may hold the same id twice. A place with two ids is an error, except for cookies: browsers send one name twice
-// for good reasons, so the first counts. By sets what happens if places disagree. The source never disagrees.
+// A place may hold the same id twice. A place with two ids is an error, except for cookies: browsers send one name
+// twice for good reasons, so the first counts. By sets what happens if places disagree. The source never disagrees.
 func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (id string, rewrite bool, err error) {
 	if len(a.list) == 0 {
 		return "", false, nil

@@ -128,8 +128,8 @@ func withoutAuthority(rest string) string {
 
 // readings returns what servers may read in some escaped paths, other than the path itself, or nil.
 //
-// It applies every rewriting that some server does until there is nothing new, so the order in which a server works does
-// not matter. It ends, since each rewriting makes a path shorter or leaves fewer backslashes.
+// It applies every rewriting that some server does until there is nothing new, so the order in which a server works
+// does not matter. It ends, since each rewriting makes a path shorter or leaves fewer backslashes.
 func readings(path string, escaped []string) []string {
 	all := found{paths: []string{path}}
 	for _, e := range escaped {

@@ -4,12 +4,12 @@
 //	mechanism -> app -> store.Bans, store.Counters, store.Mail (this package) <- store/sqlite
 //	                                    storetest: one suite that every store passes
 //
-// A Store has three parts: Bans, the block list; Counters, what accounts have used in long periods; and Mail, the spool.
-// A package that needs one part takes that part and not the Store.
+// A Store has three parts: Bans, the block list; Counters, what accounts have used in long periods; and Mail, the
+// spool. A package that needs one part takes that part and not the Store.
 //
 // Calls of Bans and Counters are independent of each other. Mail has transactions, since a mail and what the throttle
-// remembers of its sender must be stored together: Update runs a function that reads and writes, and all of it is stored
-// or nothing. Long texts are files beside the store: Stage takes them in before the transaction that names them.
+// remembers of its sender must be stored together: Update runs a function that reads and writes, and all of it is
+// stored or nothing. Long texts are files beside the store: Stage takes them in before the transaction that names them.
 //
 // What every part promises:
 //

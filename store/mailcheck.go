@@ -124,8 +124,8 @@ func (a *Addressee) Validate() error {
 	return cmp.Or(checkWhen("due", a.Due), checkWhen("since", a.Since))
 }
 
-// CheckAddressees returns ErrInvalid for a mail without addressees, ErrTooLarge for more than MaxAddressees, and otherwise
-// the mistake of the first addressee that has one. Addressees need not say which mail they belong to.
+// CheckAddressees returns ErrInvalid for a mail without addressees, ErrTooLarge for more than MaxAddressees, and
+// otherwise the mistake of the first addressee that has one. Addressees need not say which mail they belong to.
 func CheckAddressees(id MailID, all []Addressee) error {
 	if len(all) == 0 {
 		return fmt.Errorf("a mail to nobody: %w", ErrInvalid)

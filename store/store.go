@@ -48,8 +48,8 @@ func checkMaybe(what string, t time.Time) error {
 	return checkTime(what, t)
 }
 
-// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. The error has no part of the text, which
-// may be a secret.
+// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. The error has no part of the text,
+// which may be a secret.
 func checkText(what, text string, most int) error {
 	if len(text) > most {
 		return fmt.Errorf("%s of %d bytes, at most %d: %w", what, len(text), most, ErrTooLarge)
@@ -60,8 +60,8 @@ func checkText(what, text string, most int) error {
 	return nil
 }
 
-// CheckBatch returns ErrTooLarge for a batch of more than MaxBatch entries, and otherwise the mistake of the first entry
-// that has one. Stores call it before anything else.
+// CheckBatch returns ErrTooLarge for a batch of more than MaxBatch entries, and otherwise the mistake of the first
+// entry that has one. Stores call it before anything else.
 func CheckBatch[T interface{ Validate() error }](batch []T) error {
 	if len(batch) > MaxBatch {
 		return fmt.Errorf("a batch of %d entries, at most %d: %w", len(batch), MaxBatch, ErrTooLarge)

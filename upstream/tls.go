@@ -49,8 +49,8 @@ func (s *server) encrypt(ctx context.Context, nc net.Conn, o *Options, only1 boo
 // past is a deadline that ends a read at once.
 var past = time.Unix(1, 0)
 
-// tlsPeeker is peeker for TLS: neither the socket nor the buffer of TLS may hold anything. Messages of TLS itself, which
-// are rare on an idle connection, count too.
+// tlsPeeker is peeker for TLS: neither the socket nor the buffer of TLS may hold anything. Messages of TLS itself,
+// which are rare on an idle connection, count too.
 func tlsPeeker(over *tls.Conn) func() bool {
 	below := peeker(over.NetConn())
 	var one [1]byte

@@ -70,8 +70,8 @@ func (k *key) fits(alg string) bool {
 	return false
 }
 
-// parseKey reads the text of a key: a public one in PEM, in DER or in base64, or a shared secret if the options name its
-// algorithms. A text that looks like a key in any other form is an error, and never a secret.
+// parseKey reads the text of a key: a public one in PEM, in DER or in base64, or a shared secret if the options name
+// its algorithms. A text that looks like a key in any other form is an error, and never a secret.
 func parseKey(text []byte, secrets bool) ([]key, error) {
 	if keys, err := parsePublic(text); err != nil {
 		return nil, err
@@ -174,8 +174,8 @@ type jwk struct {
 	N, E, X, Y, K, D        string
 }
 
-// parseSet reads a set of keys, or a single one. Keys of unknown kinds, or not for signatures, are ignored. So are useless
-// keys of a remote set (RFC 7517, 5), and shared secrets in it: a published secret is none.
+// parseSet reads a set of keys, or a single one. Keys of unknown kinds, or not for signatures, are ignored. So are
+// useless keys of a remote set (RFC 7517, 5), and shared secrets in it: a published secret is none.
 func parseSet(text []byte, remote bool) ([]key, error) {
 	var set struct {
 		Keys []jwk

@@ -37,8 +37,8 @@ func (p *Page) Click(selector string) {
 	run(p, "click on "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Back starts to go back to the page before. The browser may have kept that page, so there is no event when it is there:
-// use Wait.
+// Back starts to go back to the page before. The browser may have kept that page, so there is no event when it is
+// there: use Wait.
 func (p *Page) Back() {
 	p.t.Helper()
 	Eval[bool](p, "setTimeout(() => history.back()), true")

@@ -58,8 +58,8 @@ func (c *Fake) Advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// Leap moves the clock by d at once, as on a machine that was asleep. Timers that are due run afterwards, and timers that
-// they set wait for the next move.
+// Leap moves the clock by d at once, as on a machine that was asleep. Timers that are due run afterwards, and timers
+// that they set wait for the next move.
 func (c *Fake) Leap(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)

@@ -39,8 +39,8 @@ var swaps = map[token.Token]token.Token{
 	token.INC: token.DEC, token.DEC: token.INC,
 }
 
-// spared are calls that are not left out. Only the race detector notices a missing lock, the tests hang until the timeout
-// without an unlock, and log lines are not tested one by one.
+// spared are calls that are not left out. Only the race detector notices a missing lock, the tests hang until the
+// timeout without an unlock, and log lines are not tested one by one.
 var spared = map[string]bool{
 	"Lock": true, "Unlock": true, "RLock": true, "RUnlock": true, "Done": true, "Wait": true, "panic": true,
 	"Debug": true, "Info": true, "Warn": true, "Error": true, "Log": true, "LogAttrs": true,

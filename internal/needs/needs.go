@@ -24,8 +24,9 @@ func Skip(t testing.TB, lacking any) {
 // Long reports whether WEIR_LONG is set, as by "make long". Then tests run in full instead of in a smaller size.
 func Long() bool { return os.Getenv("WEIR_LONG") != "" }
 
-// FreeAddress returns an address of the loopback for a program that cannot choose its port by itself. No program listens
-// there. The kernel does not assign such ports by itself, and no other test gets this one while this process runs.
+// FreeAddress returns an address of the loopback for a program that cannot choose its port by itself. No program
+// listens there. The kernel does not assign such ports by itself, and no other test gets this one while this process
+// runs.
 func FreeAddress() string {
 	for {
 		address := "127.0.0.1:" + strconv.Itoa(10_000+rand.IntN(20_000))
@@ -57,8 +58,8 @@ func reserve(address string) bool {
 	return true
 }
 
-// Program returns the path of a program. It also looks in the sbin folders. Without the program the test is skipped; from
-// says how to get it.
+// Program returns the path of a program. It also looks in the sbin folders. Without the program the test is skipped;
+// from says how to get it.
 func Program(t testing.TB, name, from string) string {
 	t.Helper()
 	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {

@@ -156,8 +156,8 @@ func BPF(t testing.TB) string {
 // goneWithin is how long the kernel may take to remove an unused namespace.
 const goneWithin = 60 // seconds
 
-// End removes the namespace of the near end of a cable, with its interface. No thread may be inside. It returns when the
-// kernel has told the far end that the cable is gone.
+// End removes the namespace of the near end of a cable, with its interface. No thread may be inside. It returns when
+// the kernel has told the far end that the cable is gone.
 func (ns Namespace) End(t testing.TB, far Namespace) {
 	t.Helper()
 	if err := far.Do(func() error { return ns.end() }); err != nil {

@@ -33,8 +33,8 @@ func New(to io.Writer, bound int) *Outlet {
 	return o
 }
 
-// Tell sets two functions, which may be nil. dropped is called at once for each line that is left out, and must not write
-// to the outlet. missed is called with their number when lines are taken again.
+// Tell sets two functions, which may be nil. dropped is called at once for each line that is left out, and must not
+// write to the outlet. missed is called with their number when lines are taken again.
 func (o *Outlet) Tell(dropped func(), missed func(lines int64)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 // bound is the longest that Postfix may take to start, to stop, or to do what is awaited.
 const bound = 30 * time.Second
 
-// Options change the default Postfix, which takes mail on one port of the loopback, from this machine and from users who
-// log in, to any recipient. It delivers nothing locally.
+// Options change the default Postfix, which takes mail on one port of the loopback, from this machine and from users
+// who log in, to any recipient. It delivers nothing locally.
 type Options struct {
 	// Lines of main.cf, beside those that are there or in place of them.
 	Main map[string]string

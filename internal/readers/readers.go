@@ -29,8 +29,8 @@ func Account(place, query string, lines []Line) map[string]string {
 	return all
 }
 
-// Misread returns a server that reads another account in a place than the one that was charged, and what it reads; "" if
-// there is none. Escapes make no difference.
+// Misread returns a server that reads another account in a place than the one that was charged, and what it reads; ""
+// if there is none. Escapes make no difference.
 func Misread(place, query string, lines []Line, charged string) (server, read string) {
 	for server, read := range Account(place, query, lines) {
 		if plain(read) != plain(charged) {

@@ -37,7 +37,8 @@ type Table struct {
 	Rows    [][]Cell
 }
 
-// A Column of a table. If there is not enough space, the one with the highest rank is left out first. Rank 0 always stays.
+// A Column of a table. If there is not enough space, the one with the highest rank is left out first. Rank 0 always
+// stays.
 type Column struct {
 	Head  string
 	Right bool // aligned to the right, as numbers are

@@ -59,8 +59,8 @@ type Error struct {
 	Final     bool // the file was not parsed at all
 }
 
-// Parse reads YAML text. size is the number of nodes in the text. There is one syntax error at most, since the text after
-// it cannot be understood.
+// Parse reads YAML text. size is the number of nodes in the text. There is one syntax error at most, since the text
+// after it cannot be understood.
 func Parse(text string, o Options) (root *Node, size int, errs []*Error) {
 	defer func() {
 		if recover() != nil { // the parser panics on some garbage

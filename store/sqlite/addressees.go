@@ -70,7 +70,8 @@ func (t *tx) PutAddressees(all ...store.Addressee) error {
 	for i := range all {
 		a := &all[i]
 		n, err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?,
-			attempt = ?, owner = ?, status = ?, warned = ? WHERE mail = ? AND number = ?`, a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt), a.Owner,
+			attempt = ?, owner = ?, status = ?, warned = ? WHERE mail = ? AND number = ?`, a.Address, a.Notify,
+			a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt), a.Owner,
 			a.Status, a.Warned, int64(a.Mail), int64(a.Number))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("addressee %d of %s: %w", a.Number, a.Mail, store.ErrNotFound)

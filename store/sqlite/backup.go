@@ -19,9 +19,9 @@ import (
 // copyPages is how many pages of the file are copied between two looks at the context.
 const copyPages = 256
 
-// Backup copies the database page by page as it is at one moment, and the files of its mails, which are kept until then.
-// The log grows meanwhile, since it cannot be carried over while a reader needs it. In the end the copy is opened and
-// closed as a check.
+// Backup copies the database page by page as it is at one moment, and the files of its mails, which are kept until
+// then. The log grows meanwhile, since it cannot be carried over while a reader needs it. In the end the copy is opened
+// and closed as a check.
 func (m mail) Backup(ctx context.Context, folder string, progress func(done, total int64)) (err error) {
 	done, err := m.read()
 	if err != nil {

@@ -22,7 +22,8 @@ func (c counters) Save(ctx context.Context, all []store.Counter) error {
 
 func (t *tx) save(v *store.Counter) error {
 	if v.Used == 0 {
-		return t.put(nil, `DELETE FROM counters WHERE throttle = ? AND rule = ? AND account = ? AND source = ? AND period = ?`,
+		return t.put(nil,
+			`DELETE FROM counters WHERE throttle = ? AND rule = ? AND account = ? AND source = ? AND period = ?`,
 			v.Throttle, v.Rule, v.Account, source(v.Source), nanos(v.Period))
 	}
 	return t.put(nil, `INSERT OR REPLACE INTO counters (`+counterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,

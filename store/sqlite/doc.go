@@ -10,8 +10,8 @@
 //
 //	text of a mail -> memory, or a file in the folder mail, with its envelope (fsync of file and folder) -> the row
 //
-// There is one writer. While it waits for the disk, writes queue up, and the next commit takes all of them, so that many
-// callers share the time of one fsync. No write waits in order to be grouped.
+// There is one writer. While it waits for the disk, writes queue up, and the next commit takes all of them, so that
+// many callers share the time of one fsync. No write waits in order to be grouped.
 //
 // A write is a function that the writer runs between BEGIN and COMMIT, together with those of other callers. When one
 // fails after it has written, the transaction is rolled back and the group is run again, each function behind a

@@ -61,8 +61,8 @@ type SalvagedTable struct {
 
 // Salvage brings back what is left of a store whose database is damaged or lost. No program may have it open. Rows that
 // can be read go into a new database, and the old one is kept beside it. Files that no row names are held as mail for
-// all their recipients, or moved to SalvagedFolder if those are unknown. A database that is whole stays, and the mail of
-// such files is added to it.
+// all their recipients, or moved to SalvagedFolder if those are unknown. A database that is whole stays, and the mail
+// of such files is added to it.
 //
 // Rows on pages that belong to no table may be out of date: such recipients are held, and such users disabled.
 func Salvage(ctx context.Context, folder string, now time.Time, progress func(done, total int64)) (r Salvaged,

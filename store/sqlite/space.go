@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// The space that new mail leaves free. It is for writes about mail that is there already: claims, results of deliveries,
-// removals. On a full disk no mail could ever be delivered.
+// The space that new mail leaves free. It is for writes about mail that is there already: claims, results of
+// deliveries, removals. On a full disk no mail could ever be delivered.
 const (
 	reserve      = 64 << 20
 	reserveShare = 50 // of the file system: a fiftieth, where that is less

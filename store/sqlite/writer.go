@@ -200,8 +200,8 @@ func (s *Store) commit(group []*write) {
 }
 
 // commitFirst writes the first writes of a group in one transaction, answers them, and returns how many they are. If
-// the disk has no space for the log to grow, the log is carried over so that it begins anew. If that does not help, each
-// write is tried alone: there may be space for small ones, and a removal makes some.
+// the disk has no space for the log to grow, the log is carried over so that it begins anew. If that does not help,
+// each write is tried alone: there may be space for small ones, and a removal makes some.
 func (s *Store) commitFirst(group []*write) int {
 	n, err := s.writer.transactAll(group)
 	if err != nil && meaning(err) == store.ErrFull && s.writer.exec("PRAGMA wal_checkpoint(PASSIVE)") == nil {

@@ -198,7 +198,8 @@ func mailBounds(_ *testing.T, s *subject) {
 	all = all[:store.MaxAddressees]
 	s.update(func(tx mailTx) error { return tx.PutLetter(x.letter, x.text, all) })
 	s.same(get(s, mailTx.Addressees, 2), of(2, all...))
-	s.refuses(store.ErrTooLarge, func(tx mailTx) error { return tx.PutAddressees(append(slices.Clone(all), all[0])...) })
+	s.refuses(store.ErrTooLarge,
+		func(tx mailTx) error { return tx.PutAddressees(append(slices.Clone(all), all[0])...) })
 	s.refuses(store.ErrTooLarge, func(tx mailTx) error { return tx.RemoveAddressees(2, numbers...) })
 	s.update(func(tx mailTx) error { return tx.RemoveAddressees(2, numbers[:store.MaxAddressees]...) })
 	lacks(s, mailTx.Letter, 2)

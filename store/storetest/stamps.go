@@ -44,7 +44,8 @@ func (s *subject) onlyOne(t *testing.T, first func(mailTx) (bool, error)) {
 	for range 20 {
 		wg.Go(func() {
 			was := false
-			if err := s.mail.Update(t.Context(), func(tx mailTx) (err error) { was, err = first(tx); return err }); err != nil {
+			if err := s.mail.Update(t.Context(),
+				func(tx mailTx) (err error) { was, err = first(tx); return err }); err != nil {
 				t.Error(err)
 			}
 			if was {

@@ -73,7 +73,8 @@ func (p *packageDocs) read(d *ast.GenDecl) {
 			if t, ok := spec.Type.(*ast.StructType); ok {
 				for _, f := range t.Fields.List {
 					for _, name := range f.Names {
-						p.comments[spec.Name.Name+"."+name.Name] = cmp.Or(oneLine(f.Doc.Text()), oneLine(f.Comment.Text()))
+						p.comments[spec.Name.Name+"."+name.Name] = cmp.Or(oneLine(f.Doc.Text()),
+							oneLine(f.Comment.Text()))
 					}
 				}
 			}
