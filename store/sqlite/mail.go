@@ -20,7 +20,8 @@ type mail struct{ *Store }
 
 // Update returns when f has been run for the last time, also when ctx ends: so f may use what belongs to the caller.
 func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
-	w, err := m.enqueue(ctx, 1, func(t *tx) error { return f(t) })
+	t := &tx{f: f, files: &m.files, texts: &m.texts}
+	w, err := m.enqueue(ctx, t, 1, (*tx).update)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
 		<-w.done
 	}
 	if w.err == nil {
-		m.texts.committed(w.took, w.dropped)
+		m.texts.committed(t.took, t.dropped)
 	}
 	return w.err
 }
@@ -128,7 +129,8 @@ func (t *tx) put(mistake error, query string, args ...any) error {
 
 // A tx is a transaction. The methods of store.MailTx are in the files of what they are about.
 type tx struct {
-	session  *session // nil after the end
+	f        func(store.MailTx) error // of an update
+	session  *session                 // nil after the end
 	files    *files
 	texts    *texts
 	writable bool
@@ -140,6 +142,8 @@ type tx struct {
 }
 
 var _ store.MailTx = (*tx)(nil)
+
+func (t *tx) update() error { return t.f(t) }
 
 // errEnded is for callers who use a transaction after its end.
 var errEnded = fmt.Errorf("the transaction is over: %w", store.ErrInvalid)

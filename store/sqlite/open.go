@@ -107,7 +107,7 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	if s.writer, err = s.files.connect(ctx, o, steps); err != nil {
 		return nil, s.files.explain(err)
 	}
-	s.writer.ctx = forever
+	s.writer.ctx, s.writer.own = forever, tx{files: &s.files, texts: &s.texts}
 	s.viewing, err = s.files.connector(o, true)
 	return s, err
 }

@@ -20,6 +20,7 @@ type session struct {
 	args       []driver.NamedValue // reused
 	values     []driver.Value      // reused
 	work       int                 // done so far: statements, and the pages that they take
+	own        tx                  // of the writer, for writes that are not of mail; reused
 }
 
 type statement interface {

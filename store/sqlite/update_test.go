@@ -15,7 +15,7 @@ import (
 // enqueue puts an update into the queue as Update does.
 func enqueue(t *testing.T, s *Store, ctx context.Context, f func(store.MailTx) error) *write {
 	t.Helper()
-	w, err := s.enqueue(ctx, 1, func(t *tx) error { return f(t) })
+	w, err := s.enqueue(ctx, &tx{f: f, files: &s.files, texts: &s.texts}, 1, (*tx).update)
 	if err != nil {
 		t.Fatal(err)
 	}

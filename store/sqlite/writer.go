@@ -22,7 +22,7 @@ const (
 
 // A write is what one caller wants to have written: a function that the writer runs in a transaction.
 type write struct {
-	tx
+	tx    *tx // nil: the writer's own, where no caller can keep it
 	ctx   context.Context
 	rows  int // how many statements it is, about
 	f     func(*tx) error
@@ -67,10 +67,10 @@ var errGone = errors.New("the function of an update has ended its goroutine")
 
 // run runs the function. A panic is an error of its own.
 func (w *write) run(s *session) (err error) {
-	w.tx = tx{session: s, files: w.files, texts: w.texts, writable: true}
+	*w.tx = tx{f: w.tx.f, session: s, files: w.tx.files, texts: w.tx.texts, writable: true}
 	returned := false
 	defer func() {
-		w.session = nil
+		w.tx.session = nil
 		if returned {
 			return
 		}
@@ -80,15 +80,15 @@ func (w *write) run(s *session) (err error) {
 			w.gone = true
 		}
 	}()
-	err = w.f(&w.tx)
+	err = w.f(w.tx)
 	returned = true
-	return cmp.Or(err, w.spoilt)
+	return cmp.Or(err, w.tx.spoilt)
 }
 
 // write hands a function to the writer and waits until it is committed. When ctx ends first, nothing is written if the
 // function was still waiting. If it was already under way, the outcome is unknown.
 func (s *Store) write(ctx context.Context, rows int, f func(*tx) error) error {
-	w, err := s.enqueue(ctx, rows, f)
+	w, err := s.enqueue(ctx, nil, rows, f)
 	if err != nil {
 		return err
 	}
@@ -120,11 +120,11 @@ func writeAll[T interface{ Validate() error }](ctx context.Context, s *Store, al
 	})
 }
 
-func (s *Store) enqueue(ctx context.Context, rows int, f func(*tx) error) (*write, error) {
+func (s *Store) enqueue(ctx context.Context, t *tx, rows int, f func(*tx) error) (*write, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	w := &write{tx: tx{files: &s.files, texts: &s.texts}, ctx: ctx, rows: rows, f: f, done: make(chan struct{})}
+	w := &write{tx: t, ctx: ctx, rows: rows, f: f, done: make(chan struct{})}
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if s.closed {
@@ -291,11 +291,14 @@ func (s *session) apply(w *write, savepoint bool) error {
 			return err
 		}
 	}
+	if w.tx == nil {
+		w.tx = &s.own
+	}
 	w.err = w.run(s)
 	switch {
-	case w.fatal != nil:
-		return w.fatal
-	case w.err == nil || !w.wrote:
+	case w.tx.fatal != nil:
+		return w.tx.fatal
+	case w.err == nil || !w.tx.wrote:
 	case !savepoint:
 		return errAgain
 	default:

@@ -42,7 +42,7 @@ func clients(t *testing.T, s *Store) (ids []string) {
 // put puts a write into the queue as Put does, and returns it.
 func put(t *testing.T, s *Store, ctx context.Context, ids ...string) *write {
 	t.Helper()
-	w, err := s.enqueue(ctx, len(ids), func(t *tx) error {
+	w, err := s.enqueue(ctx, nil, len(ids), func(t *tx) error {
 		for _, id := range ids {
 			if err := t.put(nil, `INSERT INTO bans VALUES (?, '', '', '', 0, NULL, NULL)`, id); err != nil {
 				return err
