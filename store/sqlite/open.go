@@ -107,7 +107,7 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	if s.writer, err = s.files.connect(ctx, o, steps); err != nil {
 		return nil, s.files.explain(err)
 	}
-	s.writer.ctx, s.writer.own = forever, tx{files: &s.files, texts: &s.texts}
+	s.writer.own = tx{files: &s.files, texts: &s.texts}
 	s.viewing, err = s.files.connector(o, true)
 	return s, err
 }
@@ -128,6 +128,7 @@ func (f *files) connect(ctx context.Context, o Options, steps []string) (*sessio
 	if err := s.migrate(steps); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
+	s.ctx = forever // one that can end would cost a goroutine for each statement
 	return s, nil
 }
 

@@ -195,6 +195,7 @@ func (v *salvage) rebuild() (err error) {
 
 // sound wants the new database to be whole.
 func (v *salvage) sound() error {
+	v.to.ctx = v.ctx
 	found, err := v.to.first("PRAGMA integrity_check(1)")
 	if err == nil && found != "ok" {
 		err = fmt.Errorf("%w: what was salvaged: %s", store.ErrCorrupt, found)
