@@ -21,7 +21,7 @@ import (
 // MaxAccount is how many bytes an account id may have.
 const MaxAccount = 256
 
-// SourcePrefix stands before account ids that are addresses, "source:192.0.2.1": no key can name an address.
+// SourcePrefix begins account ids that are addresses, as in "source:192.0.2.1". No key may begin with it.
 const SourcePrefix = "source:"
 
 // Errors of Accounts.Account. They name no part of the id, which may be a secret.
@@ -67,7 +67,7 @@ const (
 
 var extractorNames = [...]string{"header", "bearer", "query", "cookie", "path", "source", "cert", "jwt"}
 
-// an extractor is one place where an account id may stand.
+// An extractor is one place in which an account id may be found.
 type extractor struct {
 	kind extractorKind
 	// of the header (canonical), the query parameter, the cookie or the claim; "san" for that of a certificate
@@ -75,14 +75,15 @@ type extractor struct {
 	n    int // of the path segment, from 1
 }
 
-// Accounts are where the account of a request may be found, in order; the zero value nowhere. Goroutines may share it.
+// Accounts is the list of places in which the account of a request is looked for. The zero value has none. Goroutines
+// may share it.
 type Accounts struct {
 	list   []extractor
 	first  bool   // the first place counts
 	tokens string // the header that brings tokens
 }
 
-// By returns the accounts with what to do where places disagree, and the header of tokens; "" for Authorization.
+// By sets what happens if places disagree, and the header of tokens; "" is Authorization.
 func (a Accounts) By(c Conflict, tokens string) Accounts {
 	a.first, a.tokens = c == ConflictFirst, cmp.Or(http.CanonicalHeaderKey(tokens), authorization)
 	return a
@@ -107,8 +108,8 @@ func (c Conflict) Validate(v *weir.Mistakes, a *Accounts) {
 // Several reports whether a client may name its account in more than one place, so that the places may disagree.
 func (a *Accounts) Several() bool { return len(a.carriers()) > 1 }
 
-// carriers are the parts of a request that account ids stand in. Two places in the same part cannot disagree: a claim
-// of a token and the token itself, or two names of a certificate.
+// carriers are the parts of a request in which account ids are looked for. Two places in the same part cannot disagree:
+// a claim of a token and the token itself, or two names of a certificate.
 func (a *Accounts) carriers() map[string]bool {
 	all := map[string]bool{}
 	for i := range a.list {
@@ -140,8 +141,8 @@ func (e *extractor) String() string {
 }
 
 // ParseAccounts reads places as an operator writes them: header:NAME, bearer, query:NAME, cookie:NAME, path:N,
-// source, cert, cert:san, jwt:CLAIM. Its error joins weir.FieldErrors, with paths as in "[1]". Who has no
-// certificates of clients, or no tokens, asks Certs and Claims whether they are wanted.
+// source, cert, cert:san, jwt:CLAIM. Its error joins weir.FieldErrors, with paths as in "[1]". A caller without client
+// certificates or tokens checks Certs and Claims.
 func ParseAccounts(specs []string) (Accounts, error) {
 	all := Accounts{tokens: authorization}
 	var mistakes weir.Mistakes
@@ -157,7 +158,7 @@ func ParseAccounts(specs []string) (Accounts, error) {
 	return all, mistakes.Err()
 }
 
-// extractorNoun says what a wrong name names none of, and what to write instead.
+// extractorNoun has the words for an error about a wrong name, and an example of a right one.
 var extractorNoun = map[extractorKind]struct{ none, write string }{
 	fromHeader: {"no header", "header:X-Api-Key"},
 	fromCookie: {"no cookie", "cookie:session"},
@@ -183,9 +184,9 @@ func parseExtractor(spec string) (extractor, *weir.FieldError) {
 			valid = true
 		case fromHeader:
 			e.name = http.CanonicalHeaderKey(name)
-			valid = valid && token(name) == name
+			valid = IsToken(name)
 		case fromCookie:
-			valid = valid && token(name) == name
+			valid = IsToken(name)
 		case fromPath:
 			var err error
 			e.n, err = strconv.Atoi(name)
@@ -245,8 +246,8 @@ func (a *Accounts) Claims() []string {
 	return names
 }
 
-// Unproven returns the first place where a client may write whatever account it likes, as an operator writes it, or ""
-// where there is none: tokens and certificates are verified, and the source is where the request comes from.
+// Unproven returns the first place in which a client may write any account, in the operator's words, or "" if there is
+// none. Tokens and certificates are verified, and the source is the address that the request comes from.
 func (a *Accounts) Unproven() string {
 	for _, e := range a.list {
 		switch e.kind {
@@ -278,13 +279,13 @@ func (a *Accounts) OfSource(source netip.Addr) string {
 	return ""
 }
 
-// sourceAccount is the account that stands for an address. Who has one IPv6 address has a /64 of them.
+// sourceAccount is the account of an address. For IPv6 it is that of the /64, since clients choose addresses within it.
 func sourceAccount(source netip.Addr) string {
 	return SourcePrefix + Network(source, 32, 64).Addr().String()
 }
 
-// Challenges returns what WWW-Authenticate should say to a client that named no account: one challenge for each place
-// where it could have. Paths, source addresses and certificates are nothing that a client could be asked for.
+// Challenges returns the values of WWW-Authenticate for a client that named no account: one for each place in which it
+// could have. A client cannot be asked for paths, source addresses and certificates.
 func (a *Accounts) Challenges() []string {
 	var all []string
 	for _, e := range a.list {
@@ -311,39 +312,28 @@ func check(id string) error {
 	if strings.HasPrefix(id, SourcePrefix) {
 		return ErrAccountReserved
 	}
-	for i := 0; i < len(id); {
-		if c := id[i]; c < utf8.RuneSelf {
-			if c < ' ' || c == 0x7f {
-				return ErrAccountBytes
-			}
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(id[i:])
-		if r == utf8.RuneError && size == 1 || unicode.IsControl(r) {
-			return ErrAccountBytes
-		}
-		i += size
+	if !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return ErrAccountBytes
 	}
 	if strings.TrimFunc(id, IsBlank) != id {
-		return ErrAccountBytes // what servers trim away would make another account of it
+		return ErrAccountBytes // servers trim it away, and it would be another account
 	}
 	return nil
 }
 
-// IsBlank reports whether some server trims a character away.
+// IsBlank reports whether some servers trim a character away.
 func IsBlank(r rune) bool {
 	return unicode.IsSpace(r) || r >= '\u200b' && r <= '\u200d' || r == '\u2060' || r == '\ufeff'
 }
 
-// maskKey makes fingerprints useless to somebody with the log and a list of likely ids. It lives with the process.
+// maskKey makes fingerprints useless to readers of the log who have a list of likely ids. It is new in each process.
 var maskKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand
 	return key
 }()
 
-// Mask returns a short fingerprint of an account id, to be logged in its place: the same for the same id as long as the
-// process lives, and nothing that could be turned back. An empty id has an empty one.
+// Mask returns a short fingerprint of an account id, to be logged in its place. It stays the same as long as the
+// process runs, and the id cannot be found out from it. The fingerprint of "" is "".
 func Mask(id string) string {
 	if id == "" {
 		return ""

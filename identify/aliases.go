@@ -29,8 +29,8 @@ type AliasRule struct {
 	As string `yaml:"as"`
 }
 
-// builtIn are the rules of large providers. An operator's rule for one domain of a provider replaces all of that
-// provider's.
+// builtIn are the rules of large providers. An operator's rule for one domain of a provider replaces all of them for
+// that provider.
 var builtIn = []AliasRule{
 	{Domains: []string{"gmail.com", "googlemail.com"}, Tags: "+", Dots: true, As: "gmail.com"},
 	{Domains: []string{"outlook.com", "hotmail.com", "live.com"}, Tags: "+"},
@@ -39,15 +39,16 @@ var builtIn = []AliasRule{
 	{Domains: []string{"fastmail.com"}, Tags: "+"},
 }
 
-// Aliases tells which addresses belong to the same person. Most callers want Address. Goroutines may share it.
+// Aliases knows which addresses belong to the same person. Most callers want Address. Goroutines may share it.
 type Aliases struct {
 	exact  map[string]*AliasRule
 	below  map[string]*AliasRule // by the domain, without the dot before it
 	others *AliasRule
 }
 
-// NewAliases returns an operator's rules, with those of large providers where the operator has none: the dots and tags
-// of gmail.com, the tags of outlook.com and others. The error joins weir.FieldErrors, below [i] of rule i.
+// NewAliases returns an operator's rules, together with those of large providers for which the operator has none: the
+// dots and tags of gmail.com, the tags of outlook.com and others. The error joins weir.FieldErrors, below [i] of rule
+// i.
 func NewAliases(rules []AliasRule) (*Aliases, error) {
 	s := &Aliases{exact: map[string]*AliasRule{}, below: map[string]*AliasRule{}}
 	if err := s.add(rules); err != nil {
@@ -111,7 +112,7 @@ func (s *Aliases) add(rules []AliasRule) error {
 		}
 		as[rule.As] = i
 	}
-	// What others are the same as is one of them: its own addresses are treated like theirs.
+	// The domain in As belongs to its own rule: its addresses are treated like the others.
 	for i, rule := range rules {
 		as := Domain(rule.As)
 		if as == "" || len(v) > 0 {
@@ -178,8 +179,8 @@ func (s *Aliases) find(domain string) *AliasRule {
 	return s.others
 }
 
-// Address returns the one form of all addresses of a person, by which that person is counted: as Recipient gives it,
-// with the domain in ASCII, and without what the rules say makes no difference. Mail cannot be sent to it.
+// Address returns the one form of all addresses of a person, by which that person is counted: that of Recipient, with
+// the domain in ASCII, and without the parts that make no difference by the rules. Mail cannot be sent to it.
 func (s *Aliases) Address(address string) (string, error) {
 	if end := strings.TrimSuffix(address, "."); end != address {
 		address = end
@@ -219,7 +220,8 @@ func (s *Aliases) Address(address string) (string, error) {
 	return local + "@" + domain, nil
 }
 
-// plainAddress returns where the @ is in an address of the usual kind, of which only the case may matter, else 0.
+// plainAddress returns the index of the @ in an address of the usual kind, which only has to be lower-cased. For any
+// other it returns 0.
 func plainAddress(address string) int {
 	if len(address) > MaxRecipient {
 		return 0

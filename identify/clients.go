@@ -21,7 +21,7 @@ var (
 // ClientCookie is how long the cookie of a client lasts: browsers keep none for longer.
 const ClientCookie = clientDays * 24 * time.Hour
 
-// AddressPrefix stands in front of the ids of clients that have no cookie. No id of a cookie begins with it.
+// AddressPrefix begins the ids of clients that have no cookie. No id of a cookie begins with it.
 const AddressPrefix = "@"
 
 // A cookie is a version, the id, the day of issue and a tag over them: "1", 22, 4 and 22 characters of base64url.
@@ -39,10 +39,10 @@ const (
 	cookieChars = tagAt + tagChars
 )
 
-// base64url is without padding, and of several spellings of the same bytes knows one.
+// base64url has no padding, and accepts only one spelling of the same bytes.
 var base64url = base64.RawURLEncoding.Strict()
 
-// Clients gives clients an id in a cookie that nobody else can make. Goroutines may share it; make it with NewClients.
+// Clients gives clients an id in a signed cookie. Make it with NewClients. Goroutines may share it.
 type Clients struct {
 	keys []clientKey // the first one signs
 }
@@ -50,11 +50,11 @@ type Clients struct {
 // A clientKey is what HMAC-SHA256 begins its two hashes with.
 type clientKey struct{ inner, outer [sha256.BlockSize]byte }
 
-// clientLabel keeps the key of these cookies apart from all others that follow from the same secret.
+// clientLabel keeps the key of these cookies apart from other keys that are derived from the same secret.
 const clientLabel = "weir client cookie 1"
 
-// NewClients makes clients whose cookies are signed under a secret, the same on all nodes of a farm. Those under the
-// old ones are honoured. Without a secret it is a random one, and the ids end with the process.
+// NewClients makes Clients that sign cookies with a secret, which is the same on all nodes of a farm. Cookies signed
+// with old secrets are accepted. Without a secret a random one is used, and the ids end with the process.
 func NewClients(secret []byte, old ...[]byte) *Clients {
 	if len(secret) == 0 {
 		secret = make([]byte, sha256.Size)
@@ -62,7 +62,7 @@ func NewClients(secret []byte, old ...[]byte) *Clients {
 	}
 	c := &Clients{keys: []clientKey{newClientKey(secret)}}
 	for _, s := range old {
-		if len(s) > 0 { // anybody could sign with nothing
+		if len(s) > 0 { // anybody could sign with an empty one
 			c.keys = append(c.keys, newClientKey(s))
 		}
 	}
@@ -93,7 +93,7 @@ func (c *Clients) seal(text *[cookieChars]byte, id [idBytes]byte, day uint32) {
 	base64url.Encode(text[tagAt:], tag[:tagBytes])
 }
 
-// Read returns the id in a cookie, or ErrClientMalformed, ErrClientForged or ErrClientOld; a new id follows then.
+// Read returns the id in a cookie, or ErrClientMalformed, ErrClientForged or ErrClientOld.
 func (c *Clients) Read(cookie string, now time.Time) (id string, err error) {
 	if len(cookie) != cookieChars || cookie[0] != clientVersion {
 		return "", ErrClientMalformed
@@ -120,11 +120,11 @@ func (c *Clients) Read(cookie string, now time.Time) (id string, err error) {
 	if today := dayOf(now); day > today+1 || today > day+clientDays {
 		return "", ErrClientOld
 	}
-	// The id outlives the request in lists and tables. It must not keep all the headers that it came with.
+	// The id outlives the request in lists and tables. A clone does not keep the headers that it came with in memory.
 	return strings.Clone(cookie[idAt:dayAt]), nil
 }
 
-// decodeAll reads bytes that must fill dst. The decoder skips line breaks, even where it is strict; then they do not.
+// decodeAll reads bytes that must fill dst. Even the strict decoder skips line breaks; such text does not fill it.
 func decodeAll(dst, src []byte) bool {
 	n, err := base64url.Decode(dst, src)
 	return err == nil && n == len(dst)
@@ -142,7 +142,7 @@ func (k *clientKey) tag(id [idBytes]byte, day uint32) [sha256.Size]byte {
 	return k.sum(b[:])
 }
 
-// hmacKey and sum are HMAC-SHA256 (RFC 2104) for short texts; crypto/hmac would allocate, also in a flood of cookies.
+// hmacKey and sum are HMAC-SHA256 (RFC 2104) for short texts. crypto/hmac would allocate, which counts in a flood.
 func hmacKey(secret []byte) (k clientKey) {
 	if len(secret) > sha256.BlockSize {
 		short := sha256.Sum256(secret)
@@ -163,8 +163,8 @@ func (k *clientKey) sum(text []byte) [sha256.Size]byte {
 	return sha256.Sum256(append(append(array[:0], k.outer[:]...), inner[:]...))
 }
 
-// AddressID returns the id of a client without a cookie: its address, as in "@192.0.2.1". Who has one IPv6 address has
-// a /64 of them, and its id is that of the /64, as in "@2001:db8:1:2::". An invalid address gives "".
+// AddressID returns the id of a client without a cookie: its address, as in "@192.0.2.1". For IPv6 it is the /64, as in
+// "@2001:db8:1:2::", since clients choose addresses within it. An invalid address gives "".
 func AddressID(addr netip.Addr) string {
 	if !addr.IsValid() {
 		return ""

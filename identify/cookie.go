@@ -1,9 +1,12 @@
 package identify
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// cookieValue returns the first value of a cookie that is not empty. again says that some server may read another
-// one, or none, so that only what Cookies returns may be sent on.
+// cookieValue returns the first value of a cookie that is not empty. again means that some server may read another
+// value, or none, so that only the result of Cookies may be sent on.
 func cookieValue(lines []string, name string) (value string, again bool, err error) {
 	first, empty, open := "", false, false
 	for _, line := range lines {
@@ -33,7 +36,8 @@ func cookieValue(lines []string, name string) (value string, again bool, err err
 	return value, again, nil
 }
 
-// opens reports whether a quote in a pair may swallow the pairs behind it, counted anywhere or where values begin.
+// opens reports whether a quote in a pair may swallow the pairs after it. Some servers count quotes anywhere, and some
+// only at the start of values.
 func opens(pair string) bool {
 	if strings.Count(pair, `"`)%2 == 1 {
 		return true
@@ -50,7 +54,7 @@ func opens(pair string) bool {
 	}
 }
 
-// closes reports whether a quoted text ends. A backslash takes the meaning from what follows it.
+// closes reports whether a quoted text ends. A backslash escapes the next character.
 func closes(text string) bool {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -63,8 +67,8 @@ func closes(text string) bool {
 	return false
 }
 
-// cookieText reads the value of a cookie. Some servers unescape it; no two sessions differ in that alone, so all ways
-// to write a value are one account. Some cut off what RFC 6265 does not allow in a value.
+// cookieText reads the value of a cookie. Some servers unescape it. No two sessions differ only in that, so all
+// spellings of a value are one account. Some servers cut off what RFC 6265 does not allow in a value.
 func cookieText(text string) (string, error) {
 	if len(text) > 1 && text[0] == '"' && text[len(text)-1] == '"' {
 		text = text[1 : len(text)-1]
@@ -75,7 +79,7 @@ func cookieText(text string) (string, error) {
 	return strings.ReplaceAll(strings.Trim(unescape(text), " \t"), " ", "+"), nil
 }
 
-// hides reports whether a server that parts cookies at spaces, commas or quotes reads that name in another pair.
+// hides reports whether a server that splits cookies at spaces, commas or quotes reads that name in another pair.
 func hides(pair, name string) bool {
 	for {
 		at := strings.IndexAny(pair, " \t,\"")
@@ -89,8 +93,8 @@ func hides(pair, name string) bool {
 	}
 }
 
-// Cookies returns the Cookie header to send on where a cookie names the account: its first pair goes first, so that
-// nothing can swallow it, and every other pair that a server may take for it is left out. nil where nothing is left.
+// Cookies returns the Cookie header to send on if a cookie names the account. The pair of the account goes first, so
+// that no other can swallow it, and other pairs that a server may take for it are left out. nil means none is left.
 func (a *Accounts) Cookies(lines []string) []string {
 	var kept []string
 	for i := range a.list {
@@ -116,7 +120,7 @@ func split(lines []string) (pairs []string) {
 	return pairs
 }
 
-// lift moves the first pair of a name that has a value to the front, and drops the others that may be read as it.
+// lift moves the first pair of a name that has a value to the front, and drops other pairs that may be read as it.
 func lift(pairs []string, name string) []string {
 	kept := make([]string, 0, len(pairs)+1)
 	lifted := false
@@ -128,9 +132,7 @@ func lift(pairs []string, name string) []string {
 				kept = append(kept, pair)
 			}
 		case !lifted && text != "" && text != `""`:
-			kept = append(kept, "")
-			copy(kept[1:], kept)
-			kept[0], lifted = pair, true
+			kept, lifted = slices.Insert(kept, 0, pair), true
 		}
 	}
 	return kept

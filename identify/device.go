@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrDevice is returned for what is no address of a network device.
+// ErrDevice is returned for a text that is not the address of a network device.
 var ErrDevice = errors.New("not the address of a device")
 
 // Device returns the one form of the hardware address of a network device (EUI-48, EUI-64), such as 02:00:5e:00:53:01.
@@ -18,7 +18,7 @@ func Device(mac string) (string, error) {
 		width  int  // of the groups before
 		sep    byte // between groups
 	)
-	// end closes a group: all are as wide as the first, but for zeroes that some leave out between colons.
+	// end closes a group. All are as wide as the first, except for zeroes that some leave out between colons.
 	end := func() bool {
 		if sep == ':' && group == 1 && n < len(digits) {
 			digits[n], digits[n-1] = digits[n-1], '0'

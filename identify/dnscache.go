@@ -1,6 +1,7 @@
 package identify
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ const (
 	samples        = 8           // how many answers are looked at to forget one
 )
 
-// ExemptStats are what was learnt from DNS.
+// ExemptStats counts lookups and answers of DNS.
 type ExemptStats struct {
 	Asked       uint64 // how often DNS was asked
 	Crowded     uint64 // how often it was not, because MaxUnsure answers were awaited
@@ -52,13 +53,13 @@ type answer struct {
 	until int64 // in nanoseconds since the epoch
 }
 
-// A dnsCache holds answers of DNS. Those that confirm a bot are kept apart from those that do not: there may be any
-// number of pretenders, and they must not push out the real ones. When a half is full, the answer that ends soonest of
-// a few at random is dropped: nobody can aim at a certain one, and there is no order to be kept.
+// A dnsCache holds answers of DNS. Answers that confirm a bot are kept apart from those that do not, so that any number
+// of pretenders cannot push out real bots. When one half is full, the answer that ends soonest of a few random ones is
+// dropped: no client can aim at a certain one, and no order has to be kept.
 type dnsCache struct {
 	mu      sync.RWMutex
 	yes, no map[netip.Addr]answer
-	// networks asked about, and when; of IPv6 one address of a /64 at a time, for a pretender has all of them
+	// networks asked about, and when; of IPv6 one address of a /64 at a time, since a pretender has all of them
 	pending map[netip.Addr]int64
 	swept   int64 // when pending was last swept
 
@@ -70,13 +71,13 @@ func newDNSCache() *dnsCache {
 		pending: make(map[netip.Addr]int64, 2*MaxUnsure)}
 }
 
-// Unsure registers the function that is told an address whose names are wanted: once, until there is an answer. It is
-// called while a request waits and must not block. It has DNS asked for the names of the address and for the addresses
-// of these names, and then Confirm called with the names that lead back. When DNS fails, Confirm is not called: what is
-// known holds until it expires, and after a minute the address may be asked about again.
+// Unsure registers the function that looks up an address. It is called once for an address until there is an answer,
+// while a request waits, and must not block. It asks DNS for the names of the address and for the addresses of these
+// names, and then calls Confirm with the names that lead back. If DNS fails, Confirm is not called: earlier answers
+// hold until they expire, and after a minute the address may be asked about again.
 func (g *Exempt) Unsure(tell func(addr netip.Addr)) { g.unsure.Store(&tell) }
 
-// Unanswered says that an address could not be asked about. What is known holds, and its next request may ask.
+// Unanswered reports that an address could not be looked up. Its next request may ask again.
 func (g *Exempt) Unanswered(addr netip.Addr) {
 	if g == nil || g.dns == nil {
 		return
@@ -86,26 +87,21 @@ func (g *Exempt) Unanswered(addr netip.Addr) {
 	delete(g.dns.pending, asked(addr))
 }
 
-// Inherit takes over what was set up before a reload: the function of Unsure and, if the bots have the same domains,
-// what was learnt from DNS. It must be called before anything else.
+// Inherit takes over the function of Unsure from before a reload and, if the bots have the same domains, the answers of
+// DNS. It must be called before anything else.
 func (g *Exempt) Inherit(old *Exempt) {
 	if old == nil {
 		return
 	}
 	g.unsure.Store(old.unsure.Load())
-	if len(old.bots) != len(g.bots) {
-		return
+	same := func(a, b bot) bool { return slices.Equal(a.domains, b.domains) }
+	if slices.EqualFunc(g.bots, old.bots, same) {
+		g.dns = old.dns
 	}
-	for i := range g.bots {
-		if !slices.Equal(g.bots[i].domains, old.bots[i].domains) {
-			return
-		}
-	}
-	g.dns = old.dns
 }
 
-// Confirm tells the names of an address that lead back to it, nil when there are none. A bot is known for a day; about
-// any other address DNS is not asked again for ten minutes.
+// Confirm gives the names of an address that lead back to it, or nil. A bot is known for a day. DNS is not asked about
+// any other address for ten minutes.
 func (g *Exempt) Confirm(addr netip.Addr, names []string, now time.Time) {
 	if g == nil || g.dns == nil {
 		return
@@ -124,7 +120,7 @@ func (g *Exempt) Confirm(addr netip.Addr, names []string, now time.Time) {
 	}
 }
 
-// Stats returns what was learnt from DNS so far.
+// Stats returns the counts so far.
 func (g *Exempt) Stats() ExemptStats {
 	if g == nil || g.dns == nil {
 		return ExemptStats{}
@@ -135,8 +131,8 @@ func (g *Exempt) Stats() ExemptStats {
 	return ExemptStats{a.asked.Load(), a.crowded.Load(), len(a.pending), len(a.yes), len(a.no)}
 }
 
-// confirmed reports whether DNS has confirmed that an address belongs to a bot it claims to be. It has DNS asked where
-// that is not known, and after half of the answer's time: a bot that comes every day is not asked to pay once a day.
+// confirmed reports whether DNS has confirmed that an address belongs to a bot that it claims to be. It starts a lookup
+// if that is unknown, and again after half of the answer's time, so that a bot that comes every day stays known.
 func (g *Exempt) confirmed(addr netip.Addr, claims botSet, now time.Time) bool {
 	if !public(addr) {
 		return false
@@ -187,17 +183,13 @@ func (a *dnsCache) ask(addr netip.Addr, t int64) bool {
 	return true
 }
 
-// sweep forgets what was asked and never answered, once a minute at most: in a crowd it would be for nothing.
+// sweep forgets lookups that were never answered. It runs once a minute at most.
 func (a *dnsCache) sweep(t int64) {
 	a.swept = t
-	for key, when := range a.pending {
-		if overdue(when, t) {
-			delete(a.pending, key)
-		}
-	}
+	maps.DeleteFunc(a.pending, func(_ netip.Addr, when int64) bool { return overdue(when, t) })
 }
 
-// overdue reports whether an answer should have come. A clock that was set back must not make anybody wait for ever.
+// overdue reports whether an answer should have come, also if the clock was set back.
 func overdue(when, t int64) bool { return t-when >= int64(askAgain) || when-t >= int64(askAgain) }
 
 // asked is what an address counts as while it is asked about.
@@ -235,8 +227,8 @@ func forgetOne(all map[netip.Addr]answer) {
 	delete(all, soonest)
 }
 
-// public reports whether DNS can know an address. The names of private ones are made up by whoever runs the network,
-// and to ask for them tells strangers about it. 100.64.0.0/10 is what providers number their customers with (RFC 6598).
+// public reports whether DNS can know an address. Names of private addresses are chosen by the operator of the network,
+// and a lookup would tell strangers about it. 100.64.0.0/10 is for customers of providers (RFC 6598).
 func public(addr netip.Addr) bool {
 	return addr.IsGlobalUnicast() && !addr.IsPrivate() && !shared.Contains(addr)
 }
@@ -244,12 +236,7 @@ func public(addr netip.Addr) bool {
 var shared = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
 
 func (b *bot) has(name string) bool {
-	for _, d := range b.domains {
-		if within(name, d) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.domains, func(domain string) bool { return within(name, domain) })
 }
 
 // within reports whether a name is a domain or below it. The domain is in lower case and has no dot at the end.
@@ -273,7 +260,7 @@ func isDomain(s string) bool {
 			return false
 		}
 		for i := range len(label) {
-			if c := lower(label[i]); (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			if c := lower(label[i]); !isAlnum(c) && c != '-' && c != '_' {
 				return false
 			}
 		}

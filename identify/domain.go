@@ -7,17 +7,17 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// domains brings names in any script to the form that the DNS has. Only letters, digits and hyphens are let through, so
-// that no character turns into an @ or a dot on the way.
+// domains converts names in any script to the form of the DNS. Only letters, digits and hyphens are accepted, so that
+// no character turns into an @ or a dot.
 var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(true),
 	idna.VerifyDNSLength(true))
 
-// Domain returns the one form of a domain: in lower case, in ASCII, without a dot at the end, so that München.example.
-// is xn--mnchen-3ya.example. What is no valid name in another script stays as it is, in lower case.
+// Domain returns the one form of a domain: in lower case, in ASCII, without a dot at the end. München.example. becomes
+// xn--mnchen-3ya.example. An invalid name in another script is only lower-cased.
 func Domain(domain string) string {
 	domain = strings.TrimRight(strings.ToLower(domain), ".。．｡")
 	if !strings.ContainsFunc(domain, func(r rune) bool { return r >= 0x80 }) {
-		return domain // as valid or invalid as it was: an xn-- name has one spelling
+		return domain // an xn-- name has one spelling
 	}
 	if ascii, err := domains.ToASCII(domain); err == nil {
 		return ascii

@@ -26,7 +26,7 @@ const (
 	maxPlan       = 64
 	minAgent      = 3
 	maxAgent      = 100
-	agentRead     = 512 // how much of what a program calls itself is looked at
+	agentRead     = 512 // how many bytes of an agent are read
 )
 
 // ExemptOptions say which clients are never asked for a stamp.
@@ -115,7 +115,7 @@ func (o ExemptOptions) Validate() error {
 	return v.Err()
 }
 
-// validateAccount names no part of the id, which may be a secret.
+// validateAccount reports mistakes in an account. They have no part of the id, which may be a secret.
 func validateAccount(at, id string, v *weir.Mistakes) {
 	switch err := check(id); {
 	case id == "":
@@ -199,7 +199,7 @@ func validateNetworks(at string, networks []netip.Prefix, v *weir.Mistakes) {
 	}
 }
 
-// eachFile calls f with every file, the field it stands in, and the bot it belongs to; -1 for none.
+// eachFile calls f with every file, the field that names it, and the bot that it belongs to; -1 for none.
 func (o *ExemptOptions) eachFile(f func(at, name string, bot int)) {
 	for i, name := range o.Files {
 		f(fmt.Sprintf("files[%d]", i), name, -1)
@@ -225,7 +225,7 @@ func (o *ExemptOptions) EachListed(read func(path string) ([]byte, error), f fun
 }
 
 // Exempt knows the clients that are never asked for a stamp. Most callers want Known. It asks for DNS lookups through
-// Unsure and is told the result by Confirm. Nil, and the zero value, know nobody. Goroutines may share it.
+// Unsure and gets the results by Confirm. Nil and the zero value know no client. Goroutines may share it.
 type Exempt struct {
 	exact  map[string]struct{}
 	below  map[string]struct{} // paths without their "/*"
@@ -234,7 +234,7 @@ type Exempt struct {
 	names  map[string]struct{} // accounts
 	plans  map[string]struct{}
 	bots   []bot
-	starts [256][]uint8 // bots by the start of what they call themselves
+	starts [256][]uint8 // bots by the first letters of their agent
 	files  []string
 
 	dns    *dnsCache
@@ -254,7 +254,7 @@ func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt
 		return nil, err
 	}
 	g := &Exempt{exact: map[string]struct{}{}, below: map[string]struct{}{}, bots: make([]bot, len(o.Bots)),
-		dns: newDNSCache()}
+		dns: newDNSCache(), names: setOf(o.Accounts), plans: setOf(o.Plans)}
 	for _, p := range o.Paths {
 		p, deep := strings.CutSuffix(p, "/*")
 		if !deep {
@@ -266,8 +266,6 @@ func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt
 	}
 	slices.Sort(g.widths)
 	g.widths = slices.Compact(g.widths)
-	g.names, g.plans = setOf(o.Accounts), setOf(o.Plans)
-
 	count := len(o.Networks)
 	addAll(&g.own, o.Networks)
 	for i, b := range o.Bots {
@@ -299,11 +297,11 @@ func NewExempt(o ExemptOptions, read func(path string) ([]byte, error)) (*Exempt
 			addAll(&g.bots[bot].networks, networks)
 		}
 	})
-	if len(faults) > 0 {
-		return nil, faults.Err()
-	}
 	slices.Sort(g.files)
 	g.files = slices.Compact(g.files)
+	if err := faults.Err(); err != nil {
+		return nil, err
+	}
 	return g, nil
 }
 
@@ -321,7 +319,7 @@ func addAll(r *Ranges[struct{}], networks []netip.Prefix) {
 	}
 }
 
-// Files returns the files that were read, for those who want to know when to read them again.
+// Files returns the files that were read.
 func (g *Exempt) Files() []string {
 	if g == nil {
 		return nil
@@ -329,14 +327,15 @@ func (g *Exempt) Files() []string {
 	return slices.Clone(g.files)
 }
 
-// Known reports whether nothing is asked of an event, by its path, client or account. It allocates nothing.
+// Known reports whether an event needs no stamp, by its path, client or account. It allocates nothing.
 //
-// The path of an event is a cleaned one, and not what the upstream gets: a path is free only where it came Straight.
+// The path of an event is a cleaned one, and not the one that the upstream gets. So a path counts only if it came
+// Straight.
 func (g *Exempt) Known(ev *weir.Event) bool {
 	return !ev.Route.Odd && g.KnownPath(ev.Route.Path) || g.KnownAccount(ev) || g.KnownClient(ev)
 }
 
-// KnownAccount reports whether an event's account or plan is never asked. It believes what the gate wrote.
+// KnownAccount reports whether an event's account or plan is never asked. It trusts the gate.
 func (g *Exempt) KnownAccount(ev *weir.Event) bool {
 	if g == nil {
 		return false
@@ -346,8 +345,8 @@ func (g *Exempt) KnownAccount(ev *weir.Event) bool {
 	return account || plan
 }
 
-// KnownPath reports whether a path is free for everybody. The path is one that Path returned. Below "/webhooks/*" is
-// "/webhooks" too, as Path leaves out the slash at the end.
+// KnownPath reports whether a path is free for everybody. The path is one that Path returned. "/webhooks/*" includes
+// "/webhooks", since Path leaves out the slash at the end.
 func (g *Exempt) KnownPath(p string) bool {
 	if g == nil || p == "" {
 		return false
@@ -363,20 +362,21 @@ func (g *Exempt) KnownPath(p string) bool {
 			continue
 		}
 		if _, below := g.below[p[:n]]; below {
-			// There are servers for which "/webhooks/..;/search" is "/search".
+			// For some servers "/webhooks/..;/search" is "/search".
 			return !strings.ContainsAny(p, `\;%`) && !strings.Contains(p, "/..") && utf8.ValidString(p)
 		}
 	}
 	return false
 }
 
-// KnownClient reports whether the client of an event is known: by its network, or as a bot by what it calls itself and
-// where it comes from. Where only DNS could tell, the answer is no until Confirm. Both readings must be known.
+// KnownClient reports whether the client of an event is known: by its network, or as a bot by its agent and its
+// address. If only DNS could tell, it is unknown until Confirm. If the client has two possible addresses, both must be
+// known.
 func (g *Exempt) KnownClient(ev *weir.Event) bool {
 	return g != nil && ev.Freed(func(addr netip.Addr) bool { return g.knownAt(Plain(addr), ev) })
 }
 
-// knownAt reports whether who sent an event is known if it came from an address.
+// knownAt is KnownClient for an event that came from an address.
 func (g *Exempt) knownAt(addr netip.Addr, ev *weir.Event) bool {
 	if _, own := g.own.Find(addr); own {
 		return true
@@ -401,7 +401,7 @@ func (g *Exempt) knownAt(addr netip.Addr, ev *weir.Event) bool {
 	return named && g.confirmed(addr, claims, ev.Time)
 }
 
-// claims returns the bots that a program says it is, found in one go: a flood gains nothing by long names.
+// claims returns the bots that an agent names. It reads the agent once, so that long ones cost little.
 func (g *Exempt) claims(agent string) (claims botSet) {
 	agent = agent[:min(len(agent), agentRead)]
 	var first, second byte
@@ -417,7 +417,7 @@ func (g *Exempt) claims(agent string) (claims botSet) {
 	return claims
 }
 
-// start sorts names by their first letters, so that few have to be compared.
+// start is a hash of the first letters of an agent, so that few bots have to be compared.
 func start(first, second, third byte) uint8 { return first + 3*second + 5*third }
 
 func hasStart(name, with string) bool {
@@ -436,12 +436,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// isPrintable reports whether s is of ASCII characters that can be seen, and spaces.
+// isPrintable reports whether s is printable ASCII.
 func isPrintable(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

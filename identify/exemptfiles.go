@@ -16,8 +16,8 @@ import (
 // MaxExemptFile is how many bytes a list of networks may have.
 const MaxExemptFile = 8 << 20
 
-// The widest networks that may be known. What is wider is nobody's own, and in a list somebody's mistake: with all
-// addresses in the list of a bot, what it calls itself would be enough. 10.0.0.0/8 and fc00::/7 are there to be used.
+// The widest networks that may be exempt. A wider one in a list is a mistake: with all addresses in the list of a bot,
+// its agent alone would be enough. 10.0.0.0/8 and fc00::/7 can be used.
 const (
 	widestV4 = 8
 	widestV6 = 7
@@ -39,7 +39,7 @@ func tooWide(p netip.Prefix) *weir.FieldError {
 func readList(name string, read func(string) ([]byte, error)) ([]netip.Prefix, *weir.FieldError) {
 	data, err := read(name)
 	if err != nil {
-		// The name is told once.
+		// The error has the name of the file only once.
 		if inner, ok := errors.AsType[*fs.PathError](err); ok {
 			err = inner.Err
 		}
@@ -57,7 +57,7 @@ func readList(name string, read func(string) ([]byte, error)) ([]netip.Prefix, *
 	return networks, nil
 }
 
-// parseList reads networks, one per line or in JSON. Of a mistake it says in which line it stands.
+// parseList reads networks, one per line or in JSON. line is the line of a mistake.
 func parseList(data []byte) (networks []netip.Prefix, line int, fault *weir.FieldError) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && (start[0] == '{' || start[0] == '[') {
@@ -66,7 +66,7 @@ func parseList(data []byte) (networks []netip.Prefix, line int, fault *weir.Fiel
 		networks, line, fault = parseLines(data)
 	}
 	if fault == nil && len(networks) == 0 {
-		// An engine that moves its list may leave a note instead, and a failed download an empty file.
+		// A search engine that moves its list may leave a note instead, and a failed download an empty file.
 		return nil, line, &weir.FieldError{Msg: "the list names no network",
 			Hint: "was it fetched whole, and from the right address?"}
 	}

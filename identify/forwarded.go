@@ -1,10 +1,13 @@
 package identify
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // lastElement splits the right-most element off a line of a Forwarded header (RFC 7239, 4). It reads from the right, so
-// that nothing further left matters: a quote that a client left open does not swallow what the proxy appended. A comma
-// within quotes separates nothing. Where a quote has no other end, the element is the whole line, and does not parse.
+// that a quote that a client left open does not swallow what the proxy appended. A comma within quotes does not
+// separate elements. If a quote is not closed, the element is the whole line, which is malformed.
 func lastElement(line string) (before, element string, more bool) {
 	quoted := false
 	for i := len(line) - 1; i >= 0; i-- {
@@ -20,11 +23,7 @@ func lastElement(line string) (before, element string, more bool) {
 
 // escaped reports whether s ends in a backslash that escapes what follows. Two of them are one escaped backslash.
 func escaped(s string) bool {
-	n := 0
-	for n < len(s) && s[len(s)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
+	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
 // element7239 reads the element that s starts with: its "for", "" for none, and what follows, a comma and more.
@@ -78,7 +77,7 @@ func WellForwarded(lines []string) bool {
 func value7239(s string) (value, rest string, ok bool) {
 	if s == "" || s[0] != '"' {
 		value = token(s)
-		// Many write addresses with colons without the quotes that they need.
+		// Many proxies write addresses with colons without quotes.
 		for len(value) < len(s) && strings.IndexByte(":[]", s[len(value)]) >= 0 {
 			value = s[:len(value)+1+len(token(s[len(value)+1:]))]
 		}
@@ -92,7 +91,7 @@ func value7239(s string) (value, rest string, ok bool) {
 			i++
 		case s[i] == '"':
 			if escaped {
-				// No address needs a backslash; what has one is no address.
+				// An address never has a backslash.
 				return "\\", s[i+1:], true
 			}
 			return s[1:i], s[i+1:], true
@@ -104,13 +103,25 @@ func value7239(s string) (value, rest string, ok bool) {
 // token returns the token (RFC 9110, 5.6.2) that s starts with.
 func token(s string) string {
 	i := 0
-	for i < len(s) && isTokenByte(s[i]) {
+	for i < len(s) && tokenBytes[s[i]] {
 		i++
 	}
 	return s[:i]
 }
 
-func isTokenByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-		strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+// IsToken reports whether s is a token (RFC 9110, 5.6.2), as methods and names of headers are.
+func IsToken[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if !tokenBytes[s[i]] {
+			return false
+		}
+	}
+	return len(s) > 0
 }
+
+var tokenBytes = func() (is [256]bool) {
+	for c := range byte(utf8.RuneSelf) {
+		is[c] = isLetter(c) || isDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+	}
+	return is
+}()

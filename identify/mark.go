@@ -16,8 +16,8 @@ var (
 	ErrMarkOld       = errors.New("the mark is over")
 )
 
-// MarkHeader is the header field in which another mail server brings a mark. Only the very first field of a mail
-// counts: what stands further down the sender may have written. Every such field is taken out before a mail goes on.
+// MarkHeader is the header field in which another mail server sends a mark. Only the very first field of a mail counts,
+// since the sender may have written the others. All such fields are removed before a mail is delivered.
 const MarkHeader = "X-Weir-User"
 
 // MaxMark is how many bytes a mark may have. MaxMarkedMail is how many the name of a mail in it may have.
@@ -34,9 +34,9 @@ const (
 	markTag     = sha256.Size
 )
 
-// Mark says which user sends a mail that another server hands over; only that server has seen the login. It is made of
-// letters, digits, '-', '_' and dots, and good until a time. The mail is whatever its server calls it, for logs. A user
-// of more than MaxAccount bytes, a mail of more than MaxMarkedMail, or an empty secret gives "".
+// Mark returns a mark that names the user of a mail which another server hands over. Only that server has seen the
+// login. It has letters, digits, '-', '_' and dots, and is good until a time. mail is the name of the mail on its
+// server, for logs. A user of more than MaxAccount bytes, a mail of more than MaxMarkedMail, or no secret gives "".
 func Mark(secret []byte, user, mail string, until time.Time) string {
 	if len(secret) == 0 || user == "" || len(user) > MaxAccount || len(mail) > MaxMarkedMail || until.Unix() < 0 {
 		return ""
@@ -63,7 +63,7 @@ func ReadMark(mark string, now time.Time, secrets ...[]byte) (user, mail string,
 	}
 	var read [4][]byte
 	for i, field := range fields[1:] {
-		// The decoder skips line breaks, and then there would be several spellings of the same mark.
+		// The decoder skips line breaks, which would allow several spellings of the same mark.
 		if read[i], err = base64url.DecodeString(field); err != nil || strings.ContainsAny(field, "\r\n") {
 			return "", "", ErrMarkMalformed
 		}
@@ -93,8 +93,7 @@ func ReadMark(mark string, now time.Time, secrets ...[]byte) (user, mail string,
 func signMark(secret, text []byte) (tag [markTag]byte) {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte(markLabel))
-	key := h.Sum(nil)
-	h = hmac.New(sha256.New, key)
+	h = hmac.New(sha256.New, h.Sum(nil))
 	h.Write(text)
 	h.Sum(tag[:0])
 	return tag

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Claims are what a token says that somebody has verified.
+// Claims are the claims of a verified token.
 type Claims interface {
 	// Claim returns the value of a claim, or "" where there is none.
 	Claim(name string) string
 }
 
-// Account returns the id of the account that a request is charged to, or "" when it names none. It is for those who
-// cannot change the request that the upstream gets: whatever the upstream may read as another account is an error.
+// Account returns the id of the account that a request is charged to, or "" if it names none. It is for callers that
+// cannot change the request for the upstream: anything that the upstream may read as another account is an error.
 func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	for name := range r.Header {
 		if a.Alias(name) {
@@ -27,11 +27,11 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	return id, err
 }
 
-// AccountBy is Account for those who pass the request on, and know what its token says; nil stands for no good token.
-// They leave out every header that is an Alias and, where rewrite is true, send what Cookies returns.
+// AccountBy is Account for callers that pass the request on and have verified its token; nil is for no good token. They
+// leave out every header that is an Alias and, if rewrite is true, send what Cookies returns.
 //
-// A place may hold the same id twice. One that holds two ids is an error, but for cookies: browsers send one name twice
-// for good reasons, so the first counts. Where places disagree, By has said what happens. The source never disagrees.
+// A place may hold the same id twice. A place with two ids is an error, except for cookies: browsers send one name
+// twice for good reasons, so the first counts. By sets what happens if places disagree. The source never disagrees.
 func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (id string, rewrite bool, err error) {
 	if len(a.list) == 0 {
 		return "", false, nil
@@ -40,7 +40,7 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 		return "", false, ErrAccountHop
 	}
 	var from *extractor
-	token := false // one that looks good, and is not
+	token := false // there is one that looks good and is not
 	for i := range a.list {
 		e := &a.list[i]
 		if e.kind == fromSource {
@@ -78,7 +78,7 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 	return id, rewrite, nil
 }
 
-// find reads one place. again says that Cookies must be asked what to send on.
+// find reads one place. again means that the result of Cookies must be sent on.
 func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, again bool, err error) {
 	switch e.kind {
 	case fromHeader:
@@ -126,8 +126,8 @@ func single(lines []string) (string, error) {
 // authorization is the header that brings tokens, unless another one is named.
 const authorization = "Authorization"
 
-// Token returns the bearer token that a header brings, or "" where it brings none. In another header than Authorization
-// the token may stand without the word. What servers may read as several tokens is an error.
+// Token returns the bearer token in a header, or "" if there is none. In another header than Authorization it may be
+// written without the word. If servers may read several tokens, that is an error.
 func Token(h http.Header, header string) (string, error) {
 	line, err := single(h[header])
 	if err != nil || line == "" {
@@ -143,7 +143,7 @@ func Token(h http.Header, header string) (string, error) {
 		}
 		return text, nil
 	}
-	for { // credentials of other schemes have commas in them, and those of this one may stand behind one
+	for { // credentials of other schemes have commas in them, and a bearer token may follow one
 		var more bool
 		if _, line, more = strings.Cut(line, ","); !more {
 			return "", nil
@@ -164,13 +164,12 @@ func bearer(line string) string {
 	return strings.TrimLeft(line[len(word):], " \t")
 }
 
-// hops reports whether a Connection header names a header with the account: the upstream would not see it.
+// hops reports whether a Connection header names a header with the account, which the upstream would not get then.
 func (a *Accounts) hops(lists []string) bool {
 	for _, list := range lists {
 		for list != "" {
 			var name string
-			name, list, _ = strings.Cut(list, ",")
-			if name = strings.Trim(name, " \t"); a.Names(name) {
+			if name, list, _ = strings.Cut(list, ","); a.Names(strings.Trim(name, " \t")) {
 				return true
 			}
 		}
@@ -188,8 +187,8 @@ func (a *Accounts) Names(header string) bool {
 	return false
 }
 
-// Alias reports whether servers may take a header for one that accounts are found in, and it is not that header. CGI
-// and what came of it know no difference between '-' and '_', and some of its kind none between any two signs.
+// Alias reports whether servers may take a header for one that accounts are found in, although it is another one. CGI
+// and its successors do not distinguish '-' from '_', and some do not distinguish any two signs.
 func (a *Accounts) Alias(header string) bool {
 	for i := range a.list {
 		if name := a.header(&a.list[i]); Alike(name, header) && !strings.EqualFold(name, header) {
@@ -213,7 +212,7 @@ func (a *Accounts) header(e *extractor) string {
 	return ""
 }
 
-// Alike reports whether servers may take two names of headers for one: they differ in case and signs only.
+// Alike reports whether servers may take two names of headers for one: they differ only in case and signs.
 func Alike(a, b string) bool {
 	if len(a) != len(b) {
 		return false

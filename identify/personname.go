@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// Name returns the one form of a person's name: without regard to case, and with one space between its words. Other
-// ways to write a letter stay different, since they may be another name.
+// Name returns the one form of a person's name: in lower case, and with one space between words. Other spellings of a
+// letter stay different, since they may be another name.
 func Name(name string) string {
 	if plainName(name) {
 		return name
@@ -23,7 +23,7 @@ func Name(name string) string {
 			b.WriteByte(' ')
 			space = false
 		}
-		// over the capital letter, so that the two small sigmas are one
+		// by way of the capital letter, so that the two small sigmas become one
 		b.WriteRune(unicode.ToLower(unicode.ToUpper(r)))
 	}
 	return b.String()

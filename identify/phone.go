@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ErrPhone is returned for what is no telephone number.
+// ErrPhone is returned for a text that is not a telephone number.
 var ErrPhone = errors.New("not a telephone number")
 
-// ErrNoCountry is an ErrPhone of a number that is long enough, and whose country nobody can tell.
+// ErrNoCountry is an ErrPhone for a number that is long enough but whose country is unknown.
 var ErrNoCountry = fmt.Errorf("%w of a country", ErrPhone)
 
 // How many digits a number has, with that of the country (E.164).
@@ -20,7 +20,7 @@ const (
 	longestCode = 3  // digits of a country
 )
 
-// trunks is what national numbers begin with in countries where that is not 0; "" where they are dialled as they are.
+// trunks has the trunk prefix of national numbers in countries in which it is not 0; "" if there is none.
 var trunks = map[string]string{
 	"1": "", "30": "", "34": "", "36": "06", "39": "", "45": "", "47": "", "48": "", "65": "", "7": "8",
 	"351": "", "352": "", "354": "", "356": "", "371": "", "372": "", "420": "", "852": "",
@@ -60,8 +60,8 @@ func Phone(number, country string) (string, error) {
 	return "+" + digits, nil
 }
 
-// noCountry returns the digits of a number whose country nobody can tell, and what is wrong with it. What is too short
-// or too long for a number with its country is none.
+// noCountry returns the digits of a number whose country is unknown, with an error. If they are too few or too many for
+// a number with its country, the error is ErrPhone.
 func noCountry(digits, format string, of ...any) (string, error) {
 	is := ErrNoCountry
 	if len(digits) < minDigits || len(digits) > maxDigits {
@@ -70,7 +70,7 @@ func noCountry(digits, format string, of ...any) (string, error) {
 	return digits, fmt.Errorf("%w: %s", is, fmt.Sprintf(format, of...))
 }
 
-// cutAbroad cuts off what is dialled before the number of another country: 00, and 011 in North America.
+// cutAbroad cuts off the prefix of international calls: 00, and 011 in North America.
 func cutAbroad(digits, code string) (abroad string, found bool) {
 	if abroad, found = strings.CutPrefix(digits, "00"); !found && code == "1" {
 		abroad, found = strings.CutPrefix(digits, "011")

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// queryValue returns the value of a parameter. Some servers part pairs at semicolons, some read key[] as key, and
-// some know neither case nor the difference between signs. So a value counts only where all of them read the same: it
-// stands under the name itself, and whatever else they may take for that name says the same.
+// queryValue returns the value of a parameter. Some servers split pairs at semicolons, some read key[] as key, and some
+// ignore case or the difference between signs. So a value counts only if all of them read the same one: it has the name
+// itself, and all other parameters that they may take for it have the same value.
 func queryValue(query, name string) (value string, err error) {
 	found, exact := false, false
 	for query != "" {
@@ -40,9 +40,9 @@ func queryValue(query, name string) (value string, err error) {
 	return value, nil
 }
 
-// plainKey reports whether nobody who means a name has a reason to escape a part of it.
+// plainKey reports whether no part of a name has to be escaped.
 func plainKey(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !isTokenByte(byte(r)) })
+	return !strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !tokenBytes[byte(r)] })
 }
 
 // parameter reads a value. Some servers read a plus sign as a space, and some unescape what was unescaped.
@@ -60,12 +60,10 @@ func parameter(text string) (string, error) {
 	return strings.Trim(text, " \t"), nil
 }
 
-// sameParameter reports whether some server knows a raw key of a query as name.
-func sameParameter(raw, name string) bool {
-	return sameKey(unescape(raw), name)
-}
+// sameParameter reports whether some server takes a raw key of a query for name.
+func sameParameter(raw, name string) bool { return sameKey(unescape(raw), name) }
 
-// sameKey reports whether some server knows a key as name: case, signs read as '_', and brackets do not matter.
+// sameKey reports whether some server takes a key for name: case, signs read as '_', and brackets do not matter.
 func sameKey(key, name string) bool {
 	if strings.IndexByte(name, '[') < 0 {
 		key, _, _ = strings.Cut(key, "[")

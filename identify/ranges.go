@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Ranges finds the narrowest of a set of networks that an address is in, and what was said about it. The zero value is
-// empty. It may be read from several goroutines once it is complete.
+// Ranges is a map of networks. Find returns the value of the narrowest network that an address is in. The zero value is
+// empty. Several goroutines may read it once it is complete.
 type Ranges[T any] struct {
 	said    map[netip.Prefix]T
 	lengths [2][]int // prefix lengths that occur, falling; of IPv4 and of IPv6
 }
 
-// Add says something about a network. What was said about the same one before is replaced.
+// Add sets the value of a network.
 func (r *Ranges[T]) Add(p netip.Prefix, what T) {
 	p = PlainPrefix(p)
 	if r.said == nil {
@@ -25,7 +25,7 @@ func (r *Ranges[T]) Add(p netip.Prefix, what T) {
 	}
 }
 
-// Find returns what was said about the narrowest network that an address is in.
+// Find returns the value of the narrowest network that an address is in.
 func (r *Ranges[T]) Find(addr netip.Addr) (what T, found bool) {
 	if len(r.said) == 0 || !addr.IsValid() {
 		return what, false
@@ -40,7 +40,7 @@ func (r *Ranges[T]) Find(addr netip.Addr) (what T, found bool) {
 	return what, false
 }
 
-// Len is how many networks something was said about.
+// Len is the number of networks.
 func (r *Ranges[T]) Len() int { return len(r.said) }
 
 func family(addr netip.Addr) int {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"weir"
 )
@@ -20,12 +21,13 @@ var (
 	methodHeaders = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 )
 
-// anything stands for readings that are not enumerated. Nobody writes to it.
+// anything stands for readings that are not enumerated. It is never written to.
 var anything = []string{weir.Any}
 
-// Route returns what a request is about. The path is the one that came: escaped, without the query. h may be nil.
+// Route returns the route of a request. The path is the one of the request line: escaped, without the query. h may be
+// nil.
 //
-// A path that is Straight has one reading. Of any other, Also has the paths that servers may see in it: with path
+// A path that is Straight has one reading. For any other, Also has the paths that servers may read in it: with path
 // parameters cut off, with dot segments resolved or not, decoded once more, and so on, in any order. Headers that
 // override the path or the method count too. An ordinary request allocates nothing unless its path has escapes.
 func Route(method, host, escaped string, h http.Header) weir.Route {
@@ -37,10 +39,10 @@ func Route(method, host, escaped string, h http.Header) weir.Route {
 	}
 	if straight := Straight(escaped); straight && others == nil {
 		if r.Path = decode(escaped, ""); r.Path != "/" {
-			r.Path = strings.TrimSuffix(r.Path, "/") // there is nothing else that Path would change
+			r.Path = strings.TrimSuffix(r.Path, "/") // Path would change nothing else
 		}
 	} else {
-		before, _, _ := strings.Cut(escaped, "#") // for nginx a path ends there, though it hands all of it on
+		before, _, _ := strings.Cut(escaped, "#") // nginx ends a path there, but passes all of it on
 		r.Path = Path(decode(before, ""))
 		r.Also = readings(r.Path, append(others, escaped))
 		r.Odd = !straight || r.Also != nil
@@ -124,10 +126,10 @@ func withoutAuthority(rest string) string {
 	return "/"
 }
 
-// readings returns what servers may read in some escaped paths, other than the path itself; nil for nothing.
+// readings returns what servers may read in some escaped paths, other than the path itself, or nil.
 //
-// It applies every rewriting that some server is known to do until nothing new turns up, so the order in which a server
-// works does not matter. It ends, as each makes a path shorter or leaves fewer backslashes.
+// It applies every rewriting that some server does until there is nothing new, so the order in which a server works
+// does not matter. It ends, since each rewriting makes a path shorter or leaves fewer backslashes.
 func readings(path string, escaped []string) []string {
 	all := found{paths: []string{path}}
 	for _, e := range escaped {
@@ -136,7 +138,7 @@ func readings(path string, escaped []string) []string {
 		}
 		e = decode(withoutOrigin(e), special)
 		all.add(e)
-		// Parsers of URLs take what comes after two slashes, or more, for a host.
+		// Parsers of URLs take what follows two or more slashes for a host.
 		if slashed := strings.ReplaceAll(e, `\`, "/"); strings.HasPrefix(slashed, "//") {
 			all.add(withoutAuthority(strings.TrimLeft(slashed, "/")))
 		}
@@ -202,7 +204,7 @@ func (f *found) rewrite(p string) {
 	if strings.Contains(p, "/.") {
 		resolved, above := resolveDots(p)
 		if above {
-			// What is above the root depends on the path that comes before it at the upstream.
+			// The result depends on the path that the upstream puts before it.
 			f.tooMany = true
 		}
 		f.add(resolved)
@@ -211,11 +213,11 @@ func (f *found) rewrite(p string) {
 	f.add(shorten(p))
 }
 
-// special are the bytes that mean something in a path to some server. Everybody decodes other escapes.
+// special are the bytes that have a meaning in a path for some server. All servers decode other escapes.
 const special = "/\\.;%?# \x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f" +
 	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// decode decodes escapes once, but for those of the bytes to keep. What is no escape stays as it is.
+// decode decodes escapes once, except those of the bytes to keep. What is no escape stays as it is.
 func decode(p, keep string) string {
 	at := strings.IndexByte(p, '%')
 	if at < 0 {
@@ -280,7 +282,7 @@ func eachSegment(p string, f func(string) string) string {
 	return strings.Join(segments, "/")
 }
 
-// trimEnd cuts off what Windows does not see at the end of a name, and some patterns at the end of a line.
+// trimEnd cuts off what Windows ignores at the end of a name, and some patterns at the end of a line.
 func trimEnd(segment string) string {
 	segment = strings.TrimRightFunc(segment, func(r rune) bool { return r <= ' ' })
 	if segment == "." || segment == ".." {
@@ -313,25 +315,19 @@ func resolveDots(p string) (resolved string, above bool) {
 	return "/" + strings.Join(kept, "/"), above
 }
 
-// shorten decodes UTF-8 that is longer than it must be, as lenient decoders do: C0 AF is a slash to them.
+// shorten decodes overlong UTF-8 as lenient decoders do: C0 AF is a slash to them.
 func shorten(p string) string {
-	var b []byte
-	for i := 0; i < len(p); i++ {
-		short, size := overlong(p[i:])
-		if size == 0 {
-			if b != nil {
-				b = append(b, p[i])
-			}
-			continue
-		}
-		if b == nil {
-			b = append(make([]byte, 0, len(p)), p[:i]...)
-		}
-		b = append(b, short)
-		i += size - 1
-	}
-	if b == nil {
+	if utf8.ValidString(p) {
 		return p
+	}
+	b := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		c := p[i]
+		if short, size := overlong(p[i:]); size > 0 {
+			c = short
+			i += size - 1
+		}
+		b = append(b, c)
 	}
 	return string(b)
 }

@@ -12,10 +12,10 @@ import (
 // MaxRecipient is how many bytes the address of a recipient may have: 64 before the @ and 255 behind it.
 const MaxRecipient = 320
 
-// ErrRecipient is returned for what is no address of a recipient.
+// ErrRecipient is returned for a text that is not the address of a recipient.
 var ErrRecipient = errors.New("not an address")
 
-// recipients reads addresses. The names beside them may be in any charset: they do not matter.
+// recipients reads addresses. Names beside them are ignored, and may be in any charset.
 var recipients = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 	CharsetReader: func(_ string, r io.Reader) (io.Reader, error) { return r, nil },
 }}
@@ -23,7 +23,7 @@ var recipients = mail.AddressParser{WordDecoder: &mime.WordDecoder{
 // Recipient returns the form of an address by which a recipient is counted and stamps are made: without a name or
 // quotes, in lower case, so that the header, the command line and the envelope mean the same recipient.
 func Recipient(address string) (string, error) {
-	if len(address) > MaxRecipient && !strings.ContainsAny(address, "<\"") { // nothing that a name could be beside
+	if len(address) > MaxRecipient && !strings.ContainsAny(address, "<\"") { // it has no name beside it
 		return "", tooLong(address)
 	}
 	a, err := recipients.Parse(address)

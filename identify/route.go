@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Host returns a host as rules know it: lower case, without port, brackets and the dot at the end.
+// Host returns a host in the form of rules: lower case, without port, brackets and the dot at the end.
 func Host(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
 		host = host[:i]
@@ -15,7 +15,7 @@ func Host(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// Path returns a path as rules know it, so that // and /./ cannot dodge one. The upstream gets the path as it came.
+// Path returns a path in the form of rules, so that // and /./ cannot avoid one. The upstream gets the path as it came.
 func Path(p string) string {
 	if p == "" {
 		return "/"
@@ -26,8 +26,8 @@ func Path(p string) string {
 	return path.Clean(p)
 }
 
-// Escaped returns the path of a URL as it was written. net/url escapes all of a path anew where one byte of it could
-// have been escaped, and then a slash that was escaped is one that was not.
+// Escaped returns the path of a URL as it was written. net/url escapes a whole path anew if one byte of it could have
+// been escaped, and an escaped slash becomes a plain one.
 func Escaped(u *url.URL) string {
 	if u.RawPath != "" {
 		if path, err := url.PathUnescape(u.RawPath); err == nil && path == u.Path {
@@ -37,10 +37,10 @@ func Escaped(u *url.URL) string {
 	return u.EscapedPath()
 }
 
-// Straight reports whether a path, escaped as it came, is the same to everybody who reads it: it has no dot segments,
-// double slashes, backslashes or semicolons, no names that end in dots or spaces, and hides none behind percent signs.
-// For limits, Route returns what others may read in any other path. Nobody is let go free by one: whoever asks for
-// "/search/../healthz" gets a search from some upstreams.
+// Straight reports whether all servers read a path, escaped as it came, in the same way: it has no dot segments, double
+// slashes, backslashes or semicolons, no names that end in dots or spaces, and no escapes that hide them. For limits,
+// Route returns what servers may read in any other path. Such a path exempts no client: for "/search/../healthz" some
+// upstreams run a search.
 func Straight(escaped string) bool {
 	if escaped == "" || escaped[0] != '/' {
 		return false
@@ -76,7 +76,7 @@ func Straight(escaped string) bool {
 	return last != '.' && last != ' '
 }
 
-// plain are the bytes that mean nothing in a path, whatever stands around them.
+// plain are the bytes that have no special meaning in a path, whatever is around them.
 var plain = func() (is [256]bool) {
 	for c := range byte(0x80) {
 		is[c] = c > ' ' && c != 0x7f && strings.IndexByte(special, c) < 0

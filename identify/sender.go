@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// networkBits is how much of an IPv6 address says whose it is: within a /64, one customer takes any address.
+// networkBits is the length of the network of one IPv6 customer, who may use any address in it.
 const networkBits = 64
 
-// AddressUser returns the name of the user that a client is who sends mail without logging in: its address, and of IPv6
-// the /64 that it is in, as in 2001:db8::/64. An invalid address is nobody's: "".
+// AddressUser returns the user name of a client that sends mail without a login: its address, or for IPv6 its /64, as
+// in 2001:db8::/64. An invalid address gives "".
 func AddressUser(addr netip.Addr) string {
 	addr = Plain(addr)
 	switch {
@@ -22,7 +22,7 @@ func AddressUser(addr netip.Addr) string {
 	return Network(addr, 32, networkBits).String()
 }
 
-// ParseAddressUser returns the user that is meant by an address, or by a network that AddressUser gives, if it is one.
+// ParseAddressUser returns the user of an address, or of a network that AddressUser returns. ok is false for others.
 func ParseAddressUser(text string) (name string, ok bool) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return AddressUser(addr), true
@@ -37,9 +37,9 @@ func ParseAddressUser(text string) (name string, ok bool) {
 // KeepRealm leaves the names of users as they log in.
 const KeepRealm = "keep"
 
-// LogInName returns the name of the user that somebody is who logs in elsewhere, where several spellings may mean one
-// account: in lower case, and with a realm, which is a domain, always in the form name@domain, without a +detail. ann,
-// ann+x and ANN@example.org are one in the realm example.org. Empty, and KeepRealm, are no realm.
+// LogInName returns the user name for a login at another server, at which several spellings may mean one account. It is
+// in lower case. With a realm, which is a domain, it has the form name@domain without a +detail: ann, ann+x and
+// ANN@example.org are one user in the realm example.org. "" and KeepRealm are no realm.
 func LogInName(name, realm string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if realm == "" || realm == KeepRealm || name == "" {

@@ -13,17 +13,17 @@ type Header string
 const (
 	XForwardedFor   Header = "x-forwarded-for" // Forwarded is ignored; the default
 	ForwardedHeader Header = "forwarded"       // X-Forwarded-For is ignored (RFC 7239)
-	// EitherHeader takes the header that is there. When both are there and name different sources, one of them was
-	// not written by the proxy, and nobody can tell which: there are two readings (see Origin.Other).
+	// EitherHeader takes the header that is there. If both are there and name different sources, one of them was not
+	// written by the proxy. Which one is unknown, so there are two readings (see Origin.Other).
 	EitherHeader Header = "either"
 )
 
 const (
-	maxHops          = 32  // how many elements are looked at, from the right
-	maxElementLength = 256 // an element longer than this is no address
+	maxHops          = 32  // how many elements are read, from the right
+	maxElementLength = 256 // bytes of an element
 )
 
-// Proxies are those in front of a gate whose word is taken for the source. The zero value trusts nobody.
+// Proxies are the proxies in front of a gate whose headers are trusted. The zero value trusts none.
 type Proxies struct {
 	trusted []netip.Prefix
 	header  Header
@@ -47,21 +47,21 @@ func (p *Proxies) Trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.trusted, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }
 
-// An Origin is where a request came from, and whose word that is.
+// An Origin is the source of a request, and how it is known.
 type Origin struct {
 	Addr          netip.Addr // the source: IPv4 unmapped, without a zone
 	Other         netip.Addr // the source by Forwarded, where both headers count and differ; Addr is X-Forwarded-For's
-	Unknown       bool       // a header breaks off: Addr is the proxy that reported it, not the client
+	Unknown       bool       // a header breaks off: Addr is the last proxy that is known, and not the client
 	Proxied       bool       // the peer is a trusted proxy
 	XForwardedFor bool       // the peer's X-Forwarded-For is believed
 	Forwarded     bool       // the peer's Forwarded is believed
 }
 
-// Source returns where a request came from: the peer or, when that is a trusted proxy, the right-most address in the
-// forwarding header that is no trusted proxy. What stands left of it was written by strangers.
+// Source returns where a request came from: the peer or, if that is a trusted proxy, the right-most address in the
+// forwarding header that is not a trusted proxy. Elements left of it were written by strangers.
 //
-// An element that is no address ("unknown", "_hidden", garbage) ends the walk, and so does the 33rd element. The source
-// is then the proxy that reported it, and Unknown is set. It is also set where only the header is there that the
+// An element that is not an address ("unknown", "_hidden", garbage) ends the walk, and so does the 33rd element. The
+// source is then the proxy that wrote it, and Unknown is set. It is also set if there is only the header that the
 // proxies do not maintain. A request with neither header is the proxy's own.
 func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
 	peer = Plain(peer)
@@ -71,7 +71,7 @@ func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
 	return p.Told(peer, h)
 }
 
-// Told is Source for a peer that is a trusted proxy whatever its address, if any: as on a socket of this machine.
+// Told is Source for a peer that is trusted whatever its address, as on a socket of this machine.
 func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
 	peer = Plain(peer)
 	o := Origin{Addr: peer, Proxied: true}
@@ -100,12 +100,12 @@ func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
 	return o
 }
 
-// walk walks the elements of a header from the right, as last takes them off a line. Several lines are one list (RFC
-// 9110, 5.3). The walk is complete when it reaches an address that is no trusted proxy, or the start of the list.
+// walk reads the elements of a header from the right. Several lines are one list (RFC 9110, 5.3). The walk is complete
+// when it reaches an address that is not a trusted proxy, or the start of the list.
 func (p *Proxies) walk(from netip.Addr, lines []string, last elementReader) (source netip.Addr, whole bool) {
 	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; {
+	for _, line := range slices.Backward(lines) {
+		for rest, more := line, true; more; {
 			var node string
 			rest, node, more = last(rest)
 			addr, ok := parseNode(node)
@@ -166,15 +166,7 @@ func isPort(s string) bool {
 	if len(s) < 2 || s[0] != ':' {
 		return false
 	}
-	if s[1] == '_' {
-		return true
-	}
-	for i := 1; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return len(s) <= 6
+	return s[1] == '_' || len(s) <= 6 && strings.Trim(s[1:], "0123456789") == ""
 }
 
 // Plain returns an address as throttles know it: IPv4 where it is mapped into IPv6, and without a zone.
@@ -187,9 +179,6 @@ func Network(addr netip.Addr, v4bits, v6bits int) netip.Prefix {
 	if addr.Is4() {
 		bits = v4bits
 	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	prefix, _ := addr.Prefix(bits) // the zero prefix with an error
 	return prefix
 }

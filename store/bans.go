@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// Bans is the invalid list as it is kept over restarts.
+// Bans is the block list as it is kept over restarts.
 type Bans interface {
 	// List returns every ban that holds at now, in the order of BanKey.Compare.
 	List(ctx context.Context, now time.Time) ([]Ban, error)
@@ -16,7 +17,7 @@ type Bans interface {
 	Get(ctx context.Context, key BanKey, now time.Time) (Ban, error)
 	// Put adds bans; a ban of the same client or network is replaced. Of two with one key in a call the last counts.
 	Put(ctx context.Context, bans ...Ban) error
-	// Remove takes bans away. One that is not there is no error.
+	// Remove removes bans. One that is not there is no error.
 	Remove(ctx context.Context, keys ...BanKey) error
 	// Prune forgets the bans that are over at now, and returns how many.
 	Prune(ctx context.Context, now time.Time) (int, error)
@@ -28,33 +29,28 @@ type BanKey struct {
 	Prefix netip.Prefix `json:"prefix,omitzero"` // without host bits; an IPv4 network is never written as one of IPv6
 }
 
-// clientMark stands in front of the id of a client where an address could stand too.
+// clientMark comes before the id of a client in texts that may have an address instead.
 const clientMark = "client:"
 
 // ParseBanKey reads what String writes, and what people write: 192.0.2.1, 192.0.2.0/24, 2001:db8::/32, client:ID.
 func ParseBanKey(text string) (BanKey, error) {
-	var k BanKey
 	if id, found := strings.CutPrefix(text, clientMark); found {
-		k.Client = id
+		k := BanKey{Client: id}
 		return k, k.Validate()
 	}
 	p, err := netip.ParsePrefix(text)
-	if err != nil {
-		var addr netip.Addr
-		if addr, err = netip.ParseAddr(text); err == nil {
-			addr = addr.WithZone("") // only this machine would understand it
-			p = netip.PrefixFrom(addr, addr.BitLen())
-		}
+	if addr, bare := netip.ParseAddr(text); bare == nil {
+		addr = addr.WithZone("") // it has a meaning on this machine only
+		p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	if err != nil {
-		return k,
-			fmt.Errorf("%.64q is neither an address nor a network (write 192.0.2.1, 192.0.2.0/24, 2001:db8::/32, or "+
-				"client:ID): %w", text, ErrInvalid)
+		return BanKey{}, fmt.Errorf("%.64q is neither an address nor a network (write 192.0.2.1, 192.0.2.0/24, "+
+			"2001:db8::/32, or client:ID): %w", text, ErrInvalid)
 	}
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
 	}
-	k.Prefix = p.Masked()
+	k := BanKey{Prefix: p.Masked()}
 	return k, k.Validate()
 }
 
@@ -99,7 +95,7 @@ type Ban struct {
 	By       string    `json:"by,omitempty"`       // the operator, or the mechanism
 	Operator bool      `json:"operator,omitempty"` // an operator did it; only an operator undoes it
 	Since    time.Time `json:"since,omitzero"`
-	Until    time.Time `json:"until,omitzero"` // zero: for good
+	Until    time.Time `json:"until,omitzero"` // zero: permanently
 }
 
 // Holds reports whether the ban is not over at now.
@@ -113,22 +109,6 @@ func (b *Ban) Equal(other *Ban) bool {
 
 // Validate returns what is wrong with the ban: ErrInvalid or ErrTooLarge.
 func (b Ban) Validate() error {
-	if err := b.BanKey.Validate(); err != nil {
-		return err
-	}
-	if err := checkText("the reason of a ban", b.Reason, MaxReason); err != nil {
-		return err
-	}
-	if err := checkText("who banned", b.By, MaxBy); err != nil {
-		return err
-	}
-	if !b.Since.IsZero() {
-		if err := checkTime("since", b.Since); err != nil {
-			return err
-		}
-	}
-	if !b.Until.IsZero() {
-		return checkTime("until", b.Until)
-	}
-	return nil
+	return cmp.Or(b.BanKey.Validate(), checkText("the reason of a ban", b.Reason, MaxReason),
+		checkText("who banned", b.By, MaxBy), checkMaybe("since", b.Since), checkMaybe("until", b.Until))
 }

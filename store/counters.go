@@ -1,15 +1,16 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
 	"time"
 )
 
-// Counters is what accounts have used in periods so long that a restart must not forget it.
+// Counters is what accounts have used in periods that outlast a restart.
 type Counters interface {
-	// Save keeps counters. Of the same counter the one saved last counts, so that saving twice is harmless and an
+	// Save keeps counters. A counter replaces the one with the same key, so that saving twice is harmless and an
 	// account that an operator has reset stays reset. A counter of nothing (Used 0) is forgotten.
 	Save(ctx context.Context, counters []Counter) error
 	// Load calls each with every counter that still counts at now, in no order, until each returns an error.
@@ -32,14 +33,14 @@ type Counters interface {
 //	                charged is paid off, Until that same time
 type Counter struct {
 	Throttle string `json:"throttle"` // its name in the configuration
-	// what it counts: another one that counts something else must have another text
+	// what it counts; rules that count something else have another text
 	Rule    string     `json:"rule"`
 	Account string     `json:"account"`         // empty where there is none
 	Source  netip.Addr `json:"source,omitzero"` // where there is no account
 	Period  time.Time  `json:"period"`          // when it starts; never zero
 	Used    int64      `json:"used"`            // never below zero
-	At      time.Time  `json:"at,omitzero"`     // as of when that is what is used, where it becomes less by itself
-	Until   time.Time  `json:"until"`           // from when on it no longer counts; never zero
+	At      time.Time  `json:"at,omitzero"`     // when Used was true, if it becomes less by itself
+	Until   time.Time  `json:"until"`           // when it stops counting; never zero
 }
 
 // Counts reports whether the counter matters at now.
@@ -47,21 +48,10 @@ func (c *Counter) Counts(now time.Time) bool { return now.Before(c.Until) }
 
 // Validate returns what is wrong with the counter: ErrInvalid or ErrTooLarge.
 func (c Counter) Validate() error {
-	for _, text := range []struct {
-		what, text string
-		most       int
-		needed     bool
-	}{
-		{"the name of a throttle", c.Throttle, MaxThrottle, true},
-		{"a rule", c.Rule, MaxRule, true},
-		{"the id of an account", c.Account, MaxAccount, false},
-	} {
-		if text.needed && text.text == "" {
-			return fmt.Errorf("%s is missing: %w", text.what, ErrInvalid)
-		}
-		if err := checkText(text.what, text.text, text.most); err != nil {
-			return err
-		}
+	if err := checkTexts(bounded{"the name of a throttle", c.Throttle, MaxThrottle, true},
+		bounded{"a rule", c.Rule, MaxRule, true},
+		bounded{"the id of an account", c.Account, MaxAccount, false}); err != nil {
+		return err
 	}
 	switch {
 	case (c.Account == "") != c.Source.IsValid():
@@ -71,13 +61,5 @@ func (c Counter) Validate() error {
 	case c.Used < 0:
 		return fmt.Errorf("%d used: %w", c.Used, ErrInvalid)
 	}
-	if err := checkTime("the period from", c.Period); err != nil {
-		return err
-	}
-	if !c.At.IsZero() {
-		if err := checkTime("as of", c.At); err != nil {
-			return err
-		}
-	}
-	return checkTime("until", c.Until)
+	return cmp.Or(checkTime("the period from", c.Period), checkMaybe("as of", c.At), checkTime("until", c.Until))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,7 +13,7 @@ import (
 // A MailID names a mail. Later mails have greater ones. As text it is what logs, Received fields and operators call it.
 type MailID uint64
 
-// idAlphabet leaves out what is easily mistaken for something else.
+// idAlphabet leaves out letters that are easily mistaken for digits or for others.
 const idAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 const idLength = 13
@@ -40,16 +41,15 @@ func (id *MailID) UnmarshalText(text []byte) error {
 
 // ParseMailID reads what String writes, in either case.
 func ParseMailID(text string) (MailID, error) {
-	if len(text) != idLength {
-		return 0, fmt.Errorf("%.64q is no id of a mail (%d letters and digits): %w", text, idLength, ErrInvalid)
-	}
 	var id MailID
-	for i, c := range []byte(strings.ToUpper(text)) {
+	good := len(text) == idLength
+	for i, c := range []byte(strings.ToUpper(text[:min(len(text), idLength)])) {
 		value := strings.IndexByte(idAlphabet, c)
-		if value < 0 || i == 0 && value > 15 {
-			return 0, fmt.Errorf("%.64q is no id of a mail (%d letters and digits): %w", text, idLength, ErrInvalid)
-		}
+		good = good && value >= 0 && (i > 0 || value <= 15)
 		id = id<<5 | MailID(value)
+	}
+	if !good {
+		return 0, fmt.Errorf("%.64q is no id of a mail (%d letters and digits): %w", text, idLength, ErrInvalid)
 	}
 	return id, nil
 }
@@ -71,7 +71,7 @@ type Letter struct {
 	ID       MailID     `json:"id"`
 	Gate     string     `json:"gate"`    // that took it; its next hop delivers it
 	User     string     `json:"user"`    // who is charged for it
-	Sender   string     `json:"sender"`  // of the envelope; empty: nobody wants to hear of it
+	Sender   string     `json:"sender"`  // of the envelope; empty: no bounces are sent
 	Subject  string     `json:"subject"` // decoded, cut to MaxSubject
 	Source   netip.Addr `json:"source,omitzero"`
 	Received time.Time  `json:"received"`
@@ -91,7 +91,7 @@ type State uint8
 // The states.
 const (
 	Ready State = iota + 1 // to be delivered, from Due on
-	// being delivered, until the lease ends at Due; what has been delivered already is not known
+	// being delivered, until the lease ends at Due; whether it has arrived is unknown
 	Sending
 	Delayed  // in the delay queue of the user
 	Held     // the user is stopped, or the mail is to be reviewed
@@ -116,13 +116,12 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what MarshalText wrote.
 func (s *State) UnmarshalText(text []byte) error {
-	for i, name := range stateNames {
-		if i > 0 && name == string(text) {
-			*s = State(i)
-			return nil
-		}
+	i := slices.Index(stateNames[:], string(text))
+	if i < 1 {
+		return fmt.Errorf("unknown state %.64q: %w", text, ErrInvalid)
 	}
-	return fmt.Errorf("unknown state %.64q: %w", text, ErrInvalid)
+	*s = State(i)
+	return nil
 }
 
 // An Addressee is a recipient that a mail still has to reach.
@@ -135,7 +134,7 @@ type Addressee struct {
 	State    State  `json:"state"`
 	// Ready, Pooled: not before; Sending: the end of the lease; zero: at once
 	Due time.Time `json:"due,omitzero"`
-	// when it was first ready: from then on the time counts after which it bounces
+	// when it was first ready: the time after which it bounces counts from here
 	Since   time.Time `json:"since,omitzero"`
 	Attempt int       `json:"attempt"`          // how often it was tried
 	Owner   string    `json:"owner,omitempty"`  // Sending: the process that does

@@ -9,44 +9,44 @@ import (
 // Mail is the spool as it is kept: users, what their throttles remember and know of them, mails, which recipients they
 // still have to reach, and what was done.
 type Mail interface {
-	// Update runs f in a transaction: all of it is safe when Update returns nil, and nothing of it has happened when it
-	// returns an error. f may be run more than once, and together with those of others, so it changes nothing but what
-	// it is given, is quick, and calls nothing else of the store. An error of f is returned as it is; a panic of f is
-	// an error too. Where a call of the MailTx failed halfway, Update fails even if f makes nothing of it.
+	// Update runs f in a transaction: all of it is safe when Update returns nil, and nothing of it is stored when it
+	// returns an error. f may be run more than once, and other functions run in the same transaction. So f is quick,
+	// changes nothing outside the transaction, and calls nothing else of the store. An error of f is returned as it is;
+	// a panic of f is an error too. If a call of the MailTx failed halfway, Update fails even if f ignores that.
 	//
-	// Update returns when f has been run for the last time, also where ctx ends: f may use what belongs to the caller.
-	// When ctx ends before f was run, it never is; later the outcome counts, and not ctx.
+	// Update returns after the last run of f, even if ctx ends before: f may use variables of the caller. If ctx ends
+	// before f was first run, f is not run. After that ctx does not matter.
 	Update(ctx context.Context, f func(MailTx) error) error
 	// View runs f over what is committed, all of one moment. What f writes is refused with ErrInvalid.
 	View(ctx context.Context, f func(MailTx) error) error
 
-	// Stage takes the text of a mail that is coming in, in a file where it is longer than MaxInline.
+	// Stage takes the text of an incoming mail. A text longer than MaxInline is kept in a file.
 	Stage() Staged
 	// Open returns the text of a mail, or ErrNotFound.
 	Open(ctx context.Context, id MailID) (io.ReadCloser, error)
-	// Sweep clears away files that no mail has, that none is coming in with, and that were last written before a time:
-	// what a crash has left. A text that was not complete is removed. One that was is set aside, as the store may be
-	// the one that is new, or an old copy; it is removed when it has been there for KeepAside.
+	// Sweep clears away files that a crash has left: they belong to no mail, not even an incoming one, and were last
+	// written before a time. A text that was not complete is removed. A complete one is set aside, since the store may
+	// be a new one or an old copy; it is removed after KeepAside.
 	Sweep(ctx context.Context, before time.Time) (Swept, error)
 
-	// Backup writes a copy of the whole store, bans and counters too, to a folder that is empty (else ErrExists) or not
-	// there: all of one moment, and a store that can be opened. Others go on meanwhile. progress, which may be nil, is
-	// told bytes. After an error nothing is left in the folder.
+	// Backup writes a copy of the whole store, with bans and counters, to a folder that is empty or not there
+	// (otherwise ErrExists). The copy is of one moment and can be opened as a store. Other calls go on meanwhile.
+	// progress, which may be nil, is given bytes. After an error nothing is left in the folder.
 	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
 }
 
-// A Staged is the text of a mail that is coming in. It is for one goroutine.
+// A Staged is the text of an incoming mail. It is for one goroutine.
 type Staged interface {
 	io.Writer
 	// Size is how much was written.
 	Size() int64
-	// Note says whose text it is. Where it is in a file, that is kept behind it, to bring the mail back should the row
-	// be lost. It may be left out, and comes before Seal, which uses what it was given.
+	// Note gives the envelope, before Seal. It is kept behind a text in a file, to bring the mail back if its row is
+	// lost. It may be left out. Seal reads what it was given.
 	Note(l *Letter, to []Addressee)
-	// Seal makes the text safe, and returns what PutLetter takes. Nothing may be written after it.
+	// Seal syncs the text to the disk and returns it for PutLetter. Nothing may be written after it.
 	Seal() (Text, error)
-	// Discard removes what no mail has taken. It may be called at any time but while PutLetter is under way, and again;
-	// after PutLetter was committed it does nothing.
+	// Discard removes the text unless it belongs to a mail. It may be called at any time, even twice, but not while
+	// PutLetter is under way. After PutLetter was committed it does nothing.
 	Discard()
 }
 
@@ -57,8 +57,8 @@ type Text struct {
 	Size   int64
 }
 
-// A MailTx is a transaction. It ends with the function it was given to, and is for one goroutine. Lists are in the
-// order of their keys, and as long as their limit, which is up to MaxBatch, where there is so much.
+// A MailTx is a transaction. It ends with the function that it was given to, and is for one goroutine. Lists are in the
+// order of their keys. A limit is MaxBatch at most.
 type MailTx interface {
 	// User returns a user, or ErrNotFound.
 	User(name string) (User, error)
@@ -139,8 +139,8 @@ type MailTx interface {
 	PruneEntries(before time.Time, limit int) error
 }
 
-// Texts that no mail has, such as those of a store that was moved away, are in a folder of their own below the data
-// folder, for a while.
+// Texts of no mail, such as those of a store that was moved away, are kept for a while in AsideFolder below the data
+// folder.
 const (
 	AsideFolder = "mail-unknown"
 	KeepAside   = 30 * 24 * time.Hour

@@ -59,7 +59,7 @@ func checkTexts(all ...bounded) error {
 	return nil
 }
 
-// checkLine is checkText for what goes into a line of a protocol one day.
+// checkLine is checkText for a text that will be a part of a line of a protocol.
 func checkLine(what, text string, most int) error {
 	if strings.ContainsAny(text, "\r\n") {
 		return fmt.Errorf("%s has a line break: %w", what, ErrInvalid)
@@ -67,15 +67,12 @@ func checkLine(what, text string, most int) error {
 	return checkText(what, text, most)
 }
 
-// checkWhen is checkTime for a time that may be missing. The epoch itself is how stores write that.
+// checkWhen is checkMaybe for a time that stores write as the epoch if it is missing.
 func checkWhen(what string, t time.Time) error {
-	if t.IsZero() {
-		return nil
-	}
 	if t.Equal(earliest) {
-		t = time.Time{}
+		return checkTime(what, time.Time{})
 	}
-	return checkTime(what, t)
+	return checkMaybe(what, t)
 }
 
 // Validate returns what is wrong with the mail: ErrInvalid or ErrTooLarge.
@@ -100,7 +97,7 @@ func (l *Letter) Validate() error {
 	return checkTime("received", l.Received)
 }
 
-// plainSource reports whether an address is missing or written as other machines understand it.
+// plainSource reports whether an address is missing, or has neither a zone nor IPv4 mapped into IPv6.
 func plainSource(a netip.Addr) bool { return a.Zone() == "" && !a.Is4In6() }
 
 // Validate returns what is wrong with the addressee: ErrInvalid or ErrTooLarge.
@@ -127,8 +124,8 @@ func (a *Addressee) Validate() error {
 	return cmp.Or(checkWhen("due", a.Due), checkWhen("since", a.Since))
 }
 
-// CheckAddressees returns ErrInvalid where a mail is to nobody, ErrTooLarge where it is to more than MaxAddressees, and
-// else the mistake of the first addressee that has one. Which mail they are of they need not say.
+// CheckAddressees returns ErrInvalid for a mail without addressees, ErrTooLarge for more than MaxAddressees, and
+// otherwise the mistake of the first addressee that has one. Addressees need not say which mail they belong to.
 func CheckAddressees(id MailID, all []Addressee) error {
 	if len(all) == 0 {
 		return fmt.Errorf("a mail to nobody: %w", ErrInvalid)

@@ -3,7 +3,7 @@ package store
 import "fmt"
 
 // A Sketch is what a reach throttle knows of a user: the known recipients, and how many are new. It is written with
-// each mail, so what is long and seldom changes, the known part, is stored by itself.
+// each mail. The known part is long and seldom changes, so it is stored separately.
 type Sketch struct {
 	Throttle string
 	User     string // empty: what the throttle knows of all its users together
@@ -13,29 +13,18 @@ type Sketch struct {
 
 // Validate returns what is wrong with the sketch: ErrInvalid or ErrTooLarge.
 func (k *Sketch) Validate() error {
-	if err := checkSketched(k.Throttle, k.User); err != nil {
-		return err
-	}
-	if len(k.State) > MaxSketch {
-		return fmt.Errorf("a sketch of %d bytes, at most %d: %w", len(k.State), MaxSketch, ErrTooLarge)
-	}
-	return nil
+	return checkSketched("a sketch", k.Throttle, k.User, k.State, MaxSketch)
 }
 
 // CheckKnown returns what is wrong with the known part of a sketch: ErrInvalid or ErrTooLarge.
 func CheckKnown(throttle, user string, known []byte) error {
-	if err := checkSketched(throttle, user); err != nil {
-		return err
-	}
-	if len(known) > MaxKnownBytes {
-		return fmt.Errorf("the known part of a sketch of %d bytes, at most %d: %w", len(known), MaxKnownBytes,
-			ErrTooLarge)
-	}
-	return nil
+	return checkSketched("the known part of a sketch", throttle, user, known, MaxKnownBytes)
 }
 
-// checkSketched returns the mistake in whose sketch it is.
-func checkSketched(throttle, user string) error {
-	return checkTexts(bounded{"the name of a throttle", throttle, MaxThrottle, true},
-		bounded{"the name of a user", user, MaxUser, false})
+func checkSketched(what, throttle, user string, state []byte, most int) error {
+	if err := checkTexts(bounded{"the name of a throttle", throttle, MaxThrottle, true},
+		bounded{"the name of a user", user, MaxUser, false}); err != nil || len(state) <= most {
+		return err
+	}
+	return fmt.Errorf("%s of %d bytes, at most %d: %w", what, len(state), most, ErrTooLarge)
 }

@@ -10,16 +10,16 @@ import (
 // Bounds of what may be stored, in bytes and in entries.
 const (
 	MaxClient   = 256    // the id of a client
-	MaxReason   = 512    // why somebody is banned
-	MaxBy       = 128    // who did it
+	MaxReason   = 512    // of a ban
+	MaxBy       = 128    // who banned
 	MaxThrottle = 128    // the name of a throttle
 	MaxRule     = 256    // what a rule counts
 	MaxAccount  = 256    // the id of an account
 	MaxBatch    = 10_000 // entries in one call
 )
 
-// A Store is durable state, open for use. Close ends what is under way, makes it safe, and frees the store for others;
-// after it, everything returns ErrClosed. A second Close does nothing.
+// A Store is durable state, open for use. Close completes what is under way and frees the store for others. After it
+// every call returns ErrClosed. A second Close does nothing.
 type Store interface {
 	Bans() Bans
 	Counters() Counters
@@ -27,7 +27,7 @@ type Store interface {
 	Close() error
 }
 
-// earliest and latest are between which times lie that nanoseconds since the epoch can tell.
+// earliest and latest bound the times that can be stored as nanoseconds since the epoch.
 var (
 	earliest = time.Unix(0, 0)
 	latest   = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -40,7 +40,16 @@ func checkTime(what string, t time.Time) error {
 	return nil
 }
 
-// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. It does not show it: it may be secret.
+// checkMaybe is checkTime for a time that may be missing.
+func checkMaybe(what string, t time.Time) error {
+	if t.IsZero() {
+		return nil
+	}
+	return checkTime(what, t)
+}
+
+// checkText returns ErrTooLarge or ErrInvalid for a text that cannot be stored. The error has no part of the text,
+// which may be a secret.
 func checkText(what, text string, most int) error {
 	if len(text) > most {
 		return fmt.Errorf("%s of %d bytes, at most %d: %w", what, len(text), most, ErrTooLarge)
@@ -51,8 +60,8 @@ func checkText(what, text string, most int) error {
 	return nil
 }
 
-// CheckBatch returns ErrTooLarge for a batch of more than MaxBatch entries, and else the mistake of the first entry
-// that has one. Stores call it before anything else.
+// CheckBatch returns ErrTooLarge for a batch of more than MaxBatch entries, and otherwise the mistake of the first
+// entry that has one. Stores call it before anything else.
 func CheckBatch[T interface{ Validate() error }](batch []T) error {
 	if len(batch) > MaxBatch {
 		return fmt.Errorf("a batch of %d entries, at most %d: %w", len(batch), MaxBatch, ErrTooLarge)

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
+
+	"weir/identify"
 )
 
 // An answer is a response and its body, in one piece of memory.
@@ -18,7 +21,7 @@ type answer struct {
 func (c *conn) answer(r *http.Request, h *head) (*http.Response, error) {
 	if c.sender != nil {
 		c.sender.answerCame()
-		c.sender.goOn() // with an answer there is nothing more to be waited for
+		c.sender.goOn() // with an answer, 100 Continue will not come
 	}
 	a := new(answer)
 	res := &a.response
@@ -29,11 +32,8 @@ func (c *conn) answer(r *http.Request, h *head) (*http.Response, error) {
 	empty := r.Method == http.MethodHead || h.status == http.StatusNoContent || h.status == http.StatusNotModified
 	switch {
 	case empty:
-		// A body may follow all the same, sent by a server that knows no better.
+		// A server that does not know better may send a body all the same.
 		b.close = b.close || h.status == http.StatusNoContent && (h.chunked || h.length > 0)
-		if h.length < 0 {
-			res.ContentLength = -1
-		}
 		if h.status == http.StatusNoContent {
 			res.ContentLength = 0
 		}
@@ -68,12 +68,12 @@ func fillResponse(res *http.Response, r *http.Request, h *head) {
 
 var chunkedCoding = []string{"chunked"}
 
-// announce moves the names of trailers from the header to where they will be.
+// announce moves the names of trailers from the header to res.Trailer.
 func announce(res *http.Response, lists []string) {
 	delete(res.Header, "Trailer")
 	for _, list := range lists {
 		for name := range strings.SplitSeq(list, ",") {
-			if name = canonical(strings.Trim(name, " \t")); isToken(name) && !forbiddenTrailer(name) {
+			if name = canonical(strings.Trim(name, " \t")); identify.IsToken(name) && !forbiddenTrailer(name) {
 				if res.Trailer == nil {
 					res.Trailer = http.Header{}
 				}
@@ -83,7 +83,7 @@ func announce(res *http.Response, lists []string) {
 	}
 }
 
-// switched hands the connection over after 101.
+// switched returns the connection itself, after 101.
 func (c *conn) switched(r *http.Request, h *head) (*http.Response, error) {
 	if len(r.Header["Upgrade"]) == 0 || !h.upgrade || h.chunked || h.length > 0 {
 		return nil, malformedError("an upgrade that nobody asked for")
@@ -100,7 +100,7 @@ func (c *conn) switched(r *http.Request, h *head) (*http.Response, error) {
 	if !c.end() {
 		return nil, context.Cause(c.ctx)
 	}
-	_ = c.nc.SetDeadline(noTime)
+	_ = c.nc.SetDeadline(time.Time{})
 	res := new(http.Response)
 	fillResponse(res, r, h)
 	res.ContentLength = 0

@@ -2,17 +2,15 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 )
 
-var noTime time.Time
-
-// What tells the end of a body.
+// A bodyKind says how the end of a body is found.
 type bodyKind uint8
 
 const (
@@ -21,13 +19,13 @@ const (
 	untilClose
 )
 
-// A Body is the body of an answer as our own client reads it. It belongs to one goroutine; only Close may be called
-// from another one, while no read is under way. When it has ended, the connection is laid aside for the next request.
+// A Body is the body of an answer as our own client reads it. It is for one goroutine; only Close may be called from
+// another one, while no read is under way. At its end the connection is kept for the next request.
 type Body struct {
 	c     *conn // nil when it has ended
 	res   *http.Response
 	kind  bodyKind
-	close bool  // the connection is of no more use afterwards
+	close bool  // the connection cannot be used again
 	left  int64 // of the body, or of the chunk
 
 	inChunks bool  // a chunk has been read, so that its end is due
@@ -38,7 +36,7 @@ type Body struct {
 // Read reads a piece of the body. At its end, and not before, the error is io.EOF.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.err != nil || b.c == nil {
-		return 0, b.ended()
+		return 0, cmp.Or(b.err, io.EOF)
 	}
 	if len(p) == 0 {
 		return 0, nil
@@ -48,7 +46,7 @@ func (b *Body) Read(p []byte) (int, error) {
 		return 0, b.fail(err)
 	}
 	if have == 0 {
-		return 0, b.ended()
+		return 0, cmp.Or(b.err, io.EOF)
 	}
 	c := b.c
 	if len(c.in) > 0 {
@@ -56,7 +54,7 @@ func (b *Body) Read(p []byte) (int, error) {
 		c.in = c.in[n:]
 		return n, b.took(n)
 	}
-	// The buffer is left out: what is read here is not looked at.
+	// The bytes are read past the buffer, since they need not be parsed.
 	c.relax()
 	n, err := c.nc.Read(p[:min(int64(len(p)), have)])
 	if n > 0 {
@@ -75,7 +73,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return 0, b.fail(err)
 }
 
-// Buffered returns how much of the body waits to be read, and whether that is all of it. Nothing is waited for.
+// Buffered returns how many bytes of the body can be read without waiting, and whether they are all of it.
 func (b *Body) Buffered() (n int, all bool) {
 	if b.c == nil {
 		return 0, true
@@ -85,21 +83,16 @@ func (b *Body) Buffered() (n int, all bool) {
 	case sizedBody:
 		return int(min(have, b.left)), have >= b.left
 	case chunkedBody:
-		return int(min(have, b.left)), b.left == 0 && b.inChunks && bytes.HasPrefix(b.c.in, []byte("\r\n0\r\n\r\n")) ||
-			b.left > 0 && have >= b.left && bytes.HasPrefix(b.c.in[b.left:], []byte("\r\n0\r\n\r\n"))
+		all = (b.inChunks || b.left > 0) && have >= b.left && bytes.HasPrefix(b.c.in[b.left:], lastChunk)
+		return int(min(have, b.left)), all
 	}
 	return int(have), false
 }
 
-// ended is what a read returns after the end.
-func (b *Body) ended() error {
-	if b.err == nil {
-		return io.EOF
-	}
-	return b.err
-}
+// lastChunk is the end of a chunk and of a body without trailers.
+var lastChunk = []byte("\r\n0\r\n\r\n")
 
-// took counts n bytes of the body as read. The end is told together with the last of them.
+// took counts n bytes of the body as read. It returns io.EOF with the last of them.
 func (b *Body) took(n int) error {
 	if b.kind == untilClose {
 		return nil
@@ -112,16 +105,16 @@ func (b *Body) took(n int) error {
 		b.finish(true)
 		return io.EOF
 	}
-	// The end of a chunked body most often comes with its last chunk.
-	if bytes.HasPrefix(b.c.in, []byte("\r\n0\r\n\r\n")) {
-		b.c.in = b.c.in[len("\r\n0\r\n\r\n"):]
+	// The end of a chunked body mostly arrives together with its last chunk.
+	if bytes.HasPrefix(b.c.in, lastChunk) {
+		b.c.in = b.c.in[len(lastChunk):]
 		b.finish(true)
 		return io.EOF
 	}
 	return nil
 }
 
-// ready returns how many bytes can be read as part of the body, reading what stands before them. 0 means the end.
+// ready returns how many bytes of the body follow, after it has read the chunk size before them. 0 means the end.
 func (b *Body) ready() (int64, error) {
 	switch b.kind {
 	case untilClose:
@@ -199,7 +192,7 @@ func (b *Body) nextChunk() error {
 	return nil
 }
 
-// chunkSize reads the line before a chunk. Extensions mean nothing to us.
+// chunkSize reads the line before a chunk. Extensions are ignored.
 func chunkSize(line []byte) (size int64, ok bool) {
 	digits := 0
 	for digits < len(line) {
@@ -227,10 +220,8 @@ func (b *Body) trailer() error {
 		if len(line) == 0 {
 			return nil
 		}
-		if total += len(line); total > maxTrailer {
-			return errHeadTooLarge
-		}
-		if fields++; fields > maxFields {
+		total, fields = total+len(line), fields+1
+		if total > maxTrailer || fields > maxFields {
 			return errHeadTooLarge
 		}
 		name, value, err := parseField(string(line))
@@ -247,7 +238,7 @@ func (b *Body) trailer() error {
 	}
 }
 
-// finish ends a body that was read to its end. Where all went well, the connection is laid aside.
+// finish ends a body. If it was read to its end, the connection is kept for the next request.
 func (b *Body) finish(whole bool) {
 	if b.over.Swap(true) {
 		return
@@ -268,7 +259,7 @@ func (b *Body) finish(whole bool) {
 	}
 }
 
-// fail ends a body that will not come to its end.
+// fail ends a body that broke off, and returns the error for the reader.
 func (b *Body) fail(err error) error {
 	c := b.c
 	ctx, server, pool := c.ctx, c.server, c.pool
@@ -277,31 +268,23 @@ func (b *Body) fail(err error) error {
 		b.err = context.Cause(ctx)
 		return b.err
 	}
-	why := FailBroken
-	if _, ok := err.(malformedError); ok {
-		why = FailMalformed
-	} else if err == errHeadTooLarge {
-		why = FailHeader
-	}
+	why := reason(err)
 	server.failed(pool, why)
 	b.err = &Error{Server: server.to.name, Why: why, Reached: true, Err: err, seen: true}
 	return b.err
 }
 
-// Close ends the body. What has not been read of it is lost, and the connection with it, unless all of it has come.
+// Close ends the body. The connection is closed too, unless all of the body has arrived.
 func (b *Body) Close() error {
 	if b.over.Load() {
 		return nil
 	}
-	if b.kind == sizedBody && int64(len(b.c.in)) == b.left {
+	whole := b.kind == sizedBody && int64(len(b.c.in)) == b.left
+	if whole {
 		b.c.in, b.left = nil, 0
-		b.finish(true)
-	} else {
-		b.finish(false)
 	}
-	if b.err == nil {
-		b.err = http.ErrBodyReadAfterClose
-	}
+	b.finish(whole)
+	b.err = cmp.Or(b.err, http.ErrBodyReadAfterClose)
 	return nil
 }
 

@@ -17,23 +17,23 @@ type conn struct {
 	server *server
 	nc     net.Conn
 	peeks  func() bool // see quiet
-	over   bool        // over TLS, which does not survive a write that takes too long
+	over   bool        // TLS, which does not survive a write that timed out
 	since  time.Time   // idle
 
 	// Of the exchange under way.
 	pool    *Pool
 	by      Caller
 	ctx     context.Context
-	unhook  func() bool // keeps the end of ctx from closing the connection; nil where nobody waits for it
+	unhook  func() bool // keeps the end of ctx from closing the connection; nil if ctx is not watched
 	sender  *sender     // nil without a body
 	bufs    *buffers
-	in      []byte // what has been read and not been used, in bufs
-	seen    bool   // something of an answer came
+	in      []byte // read, but not used yet; a part of bufs
+	seen    bool   // a part of an answer came
 	patient bool   // the deadline is the one of the options, or none
 	relaxed bool   // there is no deadline any more
 }
 
-// buffers are what reading and writing heads needs. An idle connection needs none.
+// buffers are for reading and writing heads. An idle connection has none.
 type buffers struct {
 	in  []byte
 	out []byte
@@ -46,11 +46,10 @@ const (
 )
 
 var bufferPool = sync.Pool{New: func() any {
-	return &buffers{in: make([]byte, bufferIn),
-		out: make([]byte, 0, bufferOut)}
+	return &buffers{in: make([]byte, bufferIn), out: make([]byte, 0, bufferOut)}
 }}
 
-// grace is how long an answer is waited for without watching the client. Most answers come sooner.
+// grace is how long the client is not watched while an answer is awaited. Most answers come sooner.
 const grace = 20 * time.Millisecond
 
 func newConn(s *server, nc net.Conn) *conn {
@@ -60,7 +59,7 @@ func newConn(s *server, nc net.Conn) *conn {
 	return &conn{server: s, nc: nc, peeks: peeker(nc)}
 }
 
-// quiet reports whether an idle connection is as it was left: neither closed nor with something unasked for in it.
+// quiet reports whether an idle connection is still open and has received nothing.
 func (c *conn) quiet() bool { return c.peeks == nil || c.peeks() }
 
 func (c *conn) close() { _ = c.nc.Close() }
@@ -128,7 +127,7 @@ func (c *conn) fail(err error) error {
 	server, seen, sender := c.server.to.name, c.seen, c.sender
 	c.end()
 	c.close()
-	failure := &Error{Server: server, Why: FailBroken, Reached: true, Err: err, seen: seen}
+	failure := &Error{Server: server, Why: reason(err), Reached: true, Err: err, seen: seen}
 	if sender != nil {
 		failure.consumed = !sender.callOff()
 		if bodyErr := sender.bodyErr.Load(); bodyErr != nil {
@@ -138,17 +137,23 @@ func (c *conn) fail(err error) error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+	if failure.Timeout() {
 		failure.Why = FailTimeout
-	} else if _, ok := errors.AsType[malformedError](err); ok {
-		failure.Why = FailMalformed
-	} else if errors.Is(err, errHeadTooLarge) {
-		failure.Why = FailHeader
 	}
 	return failure
 }
 
-// end gives back what an exchange took. It reports whether the end of its context has not closed the connection.
+// reason is the Fail name of an error while an answer is read.
+func reason(err error) string {
+	if _, ok := errors.AsType[malformedError](err); ok {
+		return FailMalformed
+	} else if errors.Is(err, errHeadTooLarge) {
+		return FailHeader
+	}
+	return FailBroken
+}
+
+// end returns the buffers of an exchange. It reports whether the connection was not closed by the end of its context.
 func (c *conn) end() bool {
 	whole := c.unhook == nil || c.unhook()
 	c.unhook = nil
@@ -172,7 +177,7 @@ func (c *conn) hook() {
 	}
 }
 
-// wait is called when the grace is over: the client is watched now, and the deadline is that of the options.
+// wait is called when the grace is over. From now on the client is watched, and the deadline is that of the options.
 func (c *conn) wait() {
 	c.patient = true
 	c.hook()
@@ -183,7 +188,7 @@ func (c *conn) wait() {
 	}
 }
 
-// relax is called before more of a body is read than what came with the head: it may take as long as it takes.
+// relax removes the deadlines. It is called before more of a body is read than what came with the head.
 func (c *conn) relax() {
 	if !c.relaxed {
 		c.patient, c.relaxed = true, true
@@ -207,7 +212,7 @@ func (c *conn) write(b []byte) error {
 	}
 }
 
-// fill reads more into the buffer. It is an io.ErrUnexpectedEOF when there is no more.
+// fill reads more into the buffer. At the end of the connection it returns io.ErrUnexpectedEOF.
 func (c *conn) fill() error {
 	buf := c.bufs.in
 	if len(c.in) == 0 {

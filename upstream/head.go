@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"strings"
+
+	"weir/identify"
 )
 
 // Bounds on what a server may say before a body, and after it.
@@ -17,7 +20,7 @@ const (
 	maxEarly   = 100 // informational answers to one request
 )
 
-// errHeadTooLarge is what a server's answer gets whose headers are beyond a bound.
+// errHeadTooLarge is for answers whose headers are beyond a bound.
 var errHeadTooLarge = errors.New("the headers of the answer are too large")
 
 // A malformedError says what is wrong with an answer.
@@ -28,7 +31,7 @@ func (e malformedError) Error() string { return string(e) }
 // A head is the beginning of an answer: status line and headers.
 type head struct {
 	status  int
-	reason  string // with the digits: 200 OK
+	reason  string // with the status: 200 OK
 	minor   int    // of HTTP/1.x
 	header  http.Header
 	length  int64 // of the body; -1 where it is not said
@@ -37,7 +40,7 @@ type head struct {
 	upgrade bool // Connection says so
 }
 
-// headEnd returns the length of a complete head in b, or 0. The first seen bytes have been looked at before.
+// headEnd returns the length of a complete head in b, or 0. The first seen bytes were searched before.
 func headEnd(b []byte, seen int) int {
 	from := max(seen-3, 0)
 	if i := bytes.Index(b[from:], []byte("\r\n\r\n")); i >= 0 {
@@ -46,7 +49,7 @@ func headEnd(b []byte, seen int) int {
 	return 0
 }
 
-// bareLF reports whether a line in b ends without CR. The first seen bytes have been looked at before.
+// bareLF reports whether a line in b ends without CR. The first seen bytes were searched before.
 func bareLF(b []byte, seen int) bool {
 	for i := seen; i < len(b); i++ {
 		if b[i] == '\n' && (i == 0 || b[i-1] != '\r') {
@@ -138,10 +141,10 @@ func (h *head) statusLine(line string) error {
 	return nil
 }
 
-// parseField reads a line of a header. A line that goes on from the one before is none.
+// parseField reads a line of a header. A line that continues the one before is an error.
 func parseField(line string) (name, value string, err error) {
 	colon := strings.IndexByte(line, ':')
-	if colon < 0 || !isToken(line[:colon]) {
+	if colon < 0 || !identify.IsToken(line[:colon]) {
 		return "", "", malformedError("malformed header line")
 	}
 	value = strings.Trim(line[colon+1:], " \t")
@@ -151,7 +154,7 @@ func parseField(line string) (name, value string, err error) {
 	return canonical(line[:colon]), value, nil
 }
 
-// known are names that need not be made anew each time.
+// known are names of headers that are not allocated for each answer.
 var known = func() map[string]string {
 	m := map[string]string{}
 	for name := range strings.FieldsSeq("Accept-Ranges Age Allow Alt-Svc Cache-Control Connection " +
@@ -179,16 +182,11 @@ func canonical(name string) string {
 const maxLengthDigits = 18
 
 func parseLength(s string) (n int64, ok bool) {
-	if len(s) == 0 || len(s) > maxLengthDigits {
+	if len(s) > maxLengthDigits || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-		n = n*10 + int64(s[i]-'0')
-	}
-	return n, true
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
 }
 
 func hasWord(list, word string) bool {

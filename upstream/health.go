@@ -5,12 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"weir/internal/clock"
 )
 
-// health is what is known of a server. It is guarded by the server's lock.
+// health is the state of a server. It is guarded by the server's lock.
 type health struct {
 	failures int // in a row
 	passes   int // in a row, while it is not well
@@ -46,7 +47,7 @@ func (s *server) failed(p *Pool, why string) {
 	}
 }
 
-// answered notes that a request was answered. Where there are checks, they alone bring a server back.
+// answered notes that a request was answered. If there are checks, only they bring a server back.
 func (s *server) answered(p *Pool) {
 	if p.opts.Health.Path == "" {
 		s.passed(1)
@@ -114,7 +115,7 @@ func (p *Pool) check(s *server) {
 const checkBytes = 64 << 10
 
 func (p *Pool) ask(ctx context.Context, s *server) bool {
-	path, query, _ := cut(p.opts.Health.Path)
+	path, query, _ := strings.Cut(p.opts.Health.Path, "?")
 	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: s.to.host,
 		Close: true, Header: http.Header{"User-Agent": {"weir"}}}).WithContext(ctx)
 	s.active.Add(1) // given back with the answer

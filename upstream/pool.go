@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,7 +17,7 @@ type Pool struct {
 	env     Env
 	servers []*server
 
-	next   atomic.Uint32 // whose turn it is
+	next   atomic.Uint32 // the server that gets the next request in turn
 	budget atomic.Int64  // of retries, in millionths
 
 	mu     sync.Mutex
@@ -28,7 +29,7 @@ type Pool struct {
 
 var _ http.RoundTripper = (*Pool)(nil)
 
-// New returns a pool. It connects nowhere until it is asked to, except for checks.
+// New returns a pool. It makes no connections before the first request, except for checks.
 func New(o Options, env Env) (*Pool, error) { return newPool(o, env, nil) }
 
 // Configure returns a pool with other options that shares the servers that stay. Both must be closed.
@@ -53,7 +54,7 @@ func newPool(o Options, env Env, before *Pool) (*Pool, error) {
 	return p, nil
 }
 
-// shared returns the server of that name where it can be used on, and notes that one more does.
+// shared returns the server of that name if the new options allow it, and notes that one more pool uses it.
 func (p *Pool) shared(name string, o *Options) *server {
 	if p == nil {
 		return nil
@@ -66,7 +67,7 @@ func (p *Pool) shared(name string, o *Options) *server {
 	return nil
 }
 
-// Close stops the checks and closes what is idle. Requests go on, even new ones; their connections are then closed.
+// Close stops the checks and closes idle connections. Requests go on, even new ones, but connections are not kept.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,17 +86,17 @@ func (p *Pool) Close() {
 	}
 }
 
-// Stats tell how a server does.
+// Stats is the state of a server.
 type Stats struct {
 	Server   string
 	Well     bool
 	Active   int    // requests under way
-	Idle     int    // connections laid aside for the next request; of HTTP/1.1 only
+	Idle     int    // connections kept for the next request; HTTP/1.1 only
 	Requests uint64 // given to it, tries included
 	Failures uint64
 }
 
-// Stats returns how each server does, in the order of the options.
+// Stats returns the state of each server, in the order of the options.
 func (p *Pool) Stats() []Stats {
 	all := make([]Stats, len(p.servers))
 	for i, s := range p.servers {
@@ -104,7 +105,7 @@ func (p *Pool) Stats() []Stats {
 	return all
 }
 
-// pick returns the server that gets the next request, other than those tried, or nil. If none is well, all may be.
+// pick returns the server that gets the next request, other than those tried, or nil. If none is well, any may be it.
 func (p *Pool) pick(tried uint64) *server {
 	if len(p.servers) == 1 {
 		if tried != 0 {
@@ -119,7 +120,7 @@ func (p *Pool) pick(tried uint64) *server {
 	case tried == 0:
 		turn = int(p.next.Add(1) % uint32(len(p.servers)))
 	default:
-		// Another try is nobody's turn: it would be that of the server which the next request is due to.
+		// Another try does not advance the turn, or the server that is next would be passed over.
 		turn = int(p.next.Load() % uint32(len(p.servers)))
 	}
 	var best *server
@@ -142,12 +143,7 @@ func (p *Pool) pick(tried uint64) *server {
 
 // bit stands for a server in a set of them.
 func (p *Pool) bit(s *server) uint64 {
-	for i := range p.servers {
-		if p.servers[i] == s {
-			return 1 << i
-		}
-	}
-	return 0
+	return 1 << slices.Index(p.servers, s)
 }
 
 // RoundTrip gives a request to a server and returns its answer.
@@ -180,7 +176,7 @@ func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
 		s.active.Add(-1)
 		failure, ok := errors.AsType[*Error](err)
 		if !ok {
-			return nil, err // the client's own
+			return nil, err // of the request itself
 		}
 		s.failed(p, failure.Why)
 		tried |= p.bit(s)
@@ -190,8 +186,8 @@ func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
 	}
 }
 
-// The budget of retries, in millionths of a request: each request adds its share, each retry takes a whole one. A few
-// are there from the beginning, so that a service with few requests has some too.
+// The budget of retries, in millionths of a request: each request adds its share, each retry takes a whole one. It
+// starts full, so that a service with few requests has some too.
 const (
 	budgetOne  = 1_000_000
 	budgetMost = 10 * budgetOne
@@ -224,7 +220,7 @@ func spend(budget *atomic.Int64) bool {
 	}
 }
 
-// idempotent reports whether a request may come twice (RFC 9110, 9.2.2), by its method or its sender's word.
+// idempotent reports whether a request may be sent twice (RFC 9110, 9.2.2), by its method or by an idempotency key.
 func idempotent(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

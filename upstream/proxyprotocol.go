@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// greet tells a server who the client is, as the first bytes of a connection.
+// greet sends the PROXY header as the first bytes of a connection.
 func greet(c net.Conn, version ProxyProtocol, by Caller, patience time.Duration) error {
 	var client, local netip.AddrPort
 	if by != nil {
@@ -61,7 +61,7 @@ func appendGreeting(b []byte, version ProxyProtocol, client, local netip.AddrPor
 	return binary.BigEndian.AppendUint16(b, local.Port())
 }
 
-// v1Address writes an address as text. Of IPv4 in IPv6, all readers understand the hexadecimal form.
+// v1Address writes an address as text. IPv4 in IPv6 is written in hexadecimal, which all readers understand.
 func v1Address(b []byte, a netip.Addr) []byte {
 	if !a.Is4In6() {
 		return a.AppendTo(b)

@@ -4,5 +4,5 @@ package upstream
 
 import "net"
 
-// peeker returns nil: whether an idle connection has been closed shows when it is used.
+// peeker returns nil: that an idle connection was closed is found out when it is used.
 func peeker(net.Conn) func() bool { return nil }

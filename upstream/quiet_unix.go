@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// peeker returns a function that reports whether there is nothing to be read from an idle connection, not even its end.
+// peeker returns a function that reports whether an idle connection has nothing to read, not even its end.
 func peeker(nc net.Conn) func() bool {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

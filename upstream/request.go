@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,18 +34,18 @@ func bodyLength(r *http.Request) int64 {
 	return r.ContentLength
 }
 
-// sendable reports what keeps a request from being written as one request.
+// sendable returns an error for a request that servers could read as another one, or as two.
 func sendable(r *http.Request) error {
 	switch {
 	case r.URL == nil || r.URL.Opaque != "" || !cleanTarget(r.URL.RawQuery):
 		return errNoTarget
-	case r.Method != "" && !isToken(r.Method):
+	case r.Method != "" && !identify.IsToken(r.Method):
 		return errBadMethod
 	case !cleanTarget(r.Host) || r.Host == "" && !cleanTarget(r.URL.Host):
 		return errBadHost
 	}
 	for name, values := range r.Header {
-		if !isToken(name) {
+		if !identify.IsToken(name) {
 			return errBadField
 		}
 		for _, v := range values {
@@ -56,20 +57,15 @@ func sendable(r *http.Request) error {
 	return nil
 }
 
-// cleanTarget reports whether s can be a part of a request line: neither spaces nor what is not printed.
+// cleanTarget reports whether s can be a part of a request line: it has neither spaces nor control characters.
 func cleanTarget(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] == 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// outside are the bytes that would end a path.
+// outside escapes the bytes that would end a path.
 var outside = strings.NewReplacer("?", "%3F", "#", "%23")
 
-// asSent returns the path as the client wrote it, where it can be sent so.
+// asSent returns the path as the client wrote it, if it can be sent so.
 func asSent(u *url.URL) string {
 	if path := identify.Escaped(u); cleanTarget(path) {
 		return outside.Replace(path)
@@ -77,13 +73,9 @@ func asSent(u *url.URL) string {
 	return u.EscapedPath()
 }
 
-// appendRequest writes the head of a request. How its body is framed is said here and nowhere else.
+// appendRequest writes the head of a request. It alone decides on the framing of the body.
 func appendRequest(b []byte, to *target, r *http.Request) []byte {
-	if r.Method == "" {
-		b = append(b, http.MethodGet...)
-	} else {
-		b = append(b, r.Method...)
-	}
+	b = append(b, cmp.Or(r.Method, http.MethodGet)...)
 	b = append(append(b, ' '), to.base...)
 	path := asSent(r.URL)
 	if !strings.HasPrefix(path, "/") {
@@ -94,15 +86,7 @@ func appendRequest(b []byte, to *target, r *http.Request) []byte {
 		b = append(append(b, '?'), r.URL.RawQuery...)
 	}
 	b = append(b, " HTTP/1.1\r\nHost: "...)
-	switch {
-	case r.Host != "":
-		b = append(b, r.Host...)
-	case r.URL.Host != "":
-		b = append(b, r.URL.Host...)
-	default:
-		b = append(b, to.host...)
-	}
-	b = append(b, "\r\n"...)
+	b = append(append(b, cmp.Or(r.Host, r.URL.Host, to.host)...), "\r\n"...)
 	switch {
 	case hasBody(r) && bodyLength(r) < 0:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
@@ -122,20 +106,16 @@ func appendRequest(b []byte, to *target, r *http.Request) []byte {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names) // the same request is the same bytes
+	slices.Sort(names) // so that equal requests are equal bytes
 	for _, name := range names {
 		b = appendField(b, name, r.Header[name])
 	}
 	return append(b, "\r\n"...)
 }
 
-// ours reports whether a header is written by what the request says elsewhere.
+// ours reports whether a header is written from other fields of the request.
 func ours(name string) bool {
-	switch name {
-	case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
-		return true
-	}
-	return false
+	return name == "Host" || name == "Content-Length" || name == "Transfer-Encoding" || name == "Trailer"
 }
 
 func appendField(b []byte, name string, values []string) []byte {
@@ -148,7 +128,7 @@ func appendField(b []byte, name string, values []string) []byte {
 func appendTrailerNames(b []byte, trailer http.Header) []byte {
 	before := "Trailer: "
 	for name := range trailer {
-		if isToken(name) && !forbiddenTrailer(name) {
+		if identify.IsToken(name) && !forbiddenTrailer(name) {
 			b = append(append(b, before...), name...)
 			before = ", "
 		}
@@ -163,7 +143,7 @@ func appendTrailerNames(b []byte, trailer http.Header) []byte {
 func appendTrailer(b []byte, trailer http.Header) []byte {
 	b = append(b, "0\r\n"...)
 	for name, values := range trailer {
-		if !isToken(name) || forbiddenTrailer(name) {
+		if !identify.IsToken(name) || forbiddenTrailer(name) {
 			continue
 		}
 		for _, v := range values {
@@ -175,7 +155,7 @@ func appendTrailer(b []byte, trailer http.Header) []byte {
 	return append(b, "\r\n"...)
 }
 
-// forbiddenTrailer reports whether a field may not come after a body, as it says how to read it (RFC 9110, 6.5.1).
+// forbiddenTrailer reports whether a field may not follow a body because it says how to read it (RFC 9110, 6.5.1).
 func forbiddenTrailer(name string) bool {
 	switch name {
 	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection", "Content-Encoding", "Content-Type",
@@ -183,26 +163,6 @@ func forbiddenTrailer(name string) bool {
 		return true
 	}
 	return false
-}
-
-// tokenBytes may stand in the name of a field (RFC 9110, section 5.6.2).
-var tokenBytes = func() (t [256]bool) {
-	for c := '0'; c <= 'z'; c++ {
-		t[c] = c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a'
-	}
-	for _, c := range "!#$%&'*+-.^_`|~" {
-		t[c] = true
-	}
-	return t
-}()
-
-func isToken[T string | []byte](s T) bool {
-	for i := range len(s) {
-		if !tokenBytes[s[i]] {
-			return false
-		}
-	}
-	return len(s) > 0
 }
 
 func isValue[T string | []byte](s T) bool {
@@ -213,5 +173,3 @@ func isValue[T string | []byte](s T) bool {
 	}
 	return true
 }
-
-func cut(target string) (path, query string, found bool) { return strings.Cut(target, "?") }

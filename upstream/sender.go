@@ -27,8 +27,8 @@ type sender struct {
 	awaited  bool // the grace is over, and the deadline is the one below
 }
 
-// expectTime is how long a server may take to say whether it wants a body, where the client waits for that. Many never
-// say it: a server that did not is not waited for, until it does.
+// expectTime is how long a server may take to answer Expect: 100-continue. Many never do. A server that did not is not
+// asked again, until it does.
 const expectTime = 200 * time.Millisecond
 
 func startSender(c *conn, r *http.Request) *sender {
@@ -40,21 +40,21 @@ func startSender(c *conn, r *http.Request) *sender {
 	return s
 }
 
-// goOn tells that the server wants the body, or that it is over.
+// goOn lets the sender go on: the server wants the body, or the request has ended.
 func (s *sender) goOn() {
 	if s != nil && s.expects != nil {
 		s.once.Do(func() { close(s.expects) })
 	}
 }
 
-// callOff keeps the sender from reading the body, and reports whether it has not begun to: then another may.
+// callOff keeps the sender from reading the body. It reports whether nothing was read, so that another try may use it.
 func (s *sender) callOff() bool {
 	off := s.state.CompareAndSwap(bodyWaits, bodyCalledOff)
 	s.goOn()
 	return off
 }
 
-// answerCame tells that the head of the final answer has come.
+// answerCame notes that the head of the final answer has come.
 func (s *sender) answerCame() {
 	s.mu.Lock()
 	s.answered = true
@@ -64,7 +64,7 @@ func (s *sender) answerCame() {
 func (s *sender) run(w io.Writer, patience time.Duration) {
 	defer close(s.done)
 	defer func() {
-		if what := recover(); what != nil { // in what reads the body: it ends this request, and no other
+		if what := recover(); what != nil { // a panic of the body ends this request only
 			_ = s.fail(fmt.Errorf("reading the body panicked: %v", what))
 			s.c.close()
 		}
@@ -90,7 +90,7 @@ func (s *sender) run(w io.Writer, patience time.Duration) {
 	}
 }
 
-// due says that the grace is over.
+// due notes that the grace is over.
 func (s *sender) due(patience time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *sender) due(patience time.Duration) {
 	s.deadline(patience)
 }
 
-// deadline sets the one for the answer, from the end of the request or of what the server takes. s.mu is held.
+// deadline sets the deadline for the answer. It counts from the end of the request. s.mu is held.
 func (s *sender) deadline(patience time.Duration) {
 	switch {
 	case s.answered:
@@ -109,7 +109,7 @@ func (s *sender) deadline(patience time.Duration) {
 	}
 }
 
-// wanted waits until the server wants the body, or has had the time to say so; false when the answer came first.
+// wanted waits until the server wants the body, or expectTime has passed. It is false if the answer came first.
 func (s *sender) wanted() bool {
 	timer := time.NewTimer(expectTime)
 	defer timer.Stop()
@@ -176,7 +176,7 @@ func (s *sender) send(w io.Writer, patience time.Duration) error {
 	}
 }
 
-// readEnd lets a body of known length see that it has been read to its end.
+// readEnd reads the EOF of a body of known length, which some bodies wait for.
 func (s *sender) readEnd(p []byte) {
 	if n, err := s.r.Body.Read(p); n > 0 || err != nil && err != io.EOF {
 		_ = s.fail(io.ErrUnexpectedEOF)
@@ -199,7 +199,7 @@ func chunk(piece *[pieceSize]byte, n int) []byte {
 	return piece[start : end+2]
 }
 
-// settle waits a moment for the sender of an answered request, and reports whether the connection can be used on.
+// settle waits a moment for the sender of an answered request. It reports whether the connection can be used again.
 func (s *sender) settle() bool {
 	select {
 	case <-s.done:
@@ -216,5 +216,5 @@ func (s *sender) settle() bool {
 	}
 }
 
-// settleTime is how long a connection waits for the rest of a request whose answer has come: often it is just late.
+// settleTime is how long the rest of a request may take after its answer has come.
 const settleTime = 50 * time.Millisecond

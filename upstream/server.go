@@ -5,23 +5,24 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A server is one of those that a service runs on. Pools that follow one another share it.
+// A server is one server of a service. A pool shares it with the pool that replaces it.
 type server struct {
 	to    target
 	proxy ProxyProtocol
 	env   Env
-	via   *http.Transport // nil where our own client speaks, and nobody else
+	via   *http.Transport // nil if our own client is the only one
 
 	active   atomic.Int64
 	requests atomic.Uint64
 	failures atomic.Uint64
-	trouble  atomic.Bool // whether there is something in health worth a look
-	silent   atomic.Bool // it did not say whether it wants a body when it was asked
+	trouble  atomic.Bool // health is not that of a healthy server
+	silent   atomic.Bool // it did not answer Expect: 100-continue
 	speaks   atomic.Int32
 
 	mu     sync.Mutex
@@ -39,14 +40,14 @@ func newServer(to target, o *Options, env Env) *server {
 	return s
 }
 
-// fits reports whether a server can go on under other options. Of net/http's client, timeouts are part.
+// fits reports whether a server can be used with other options. net/http's client has the timeouts built in.
 func (s *server) fits(o *Options) bool {
 	return s.proxy == o.ProxyProtocol && (s.via == nil || s.via.ResponseHeaderTimeout == o.Timeouts.Response.Std() &&
 		s.via.TLSHandshakeTimeout == o.Timeouts.Connect.Std() && s.via.MaxIdleConnsPerHost == o.Idle &&
 		s.via.IdleConnTimeout == o.IdleTime.Std())
 }
 
-// share notes that one more pool uses the server, unless nobody does any more.
+// share notes that one more pool uses the server. It reports false if none does any more.
 func (s *server) share() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,24 +58,24 @@ func (s *server) share() bool {
 	return true
 }
 
-// release notes that a pool does not use the server any more. The last one closes what is idle.
+// release notes that a pool does not use the server any more. The last one closes the idle connections.
 func (s *server) release() {
 	s.mu.Lock()
-	s.users--
-	var idle []*conn
-	if s.users == 0 {
-		idle, s.idle = s.idle, nil
-		if s.sweeps != nil {
-			s.sweeps.Stop()
-			s.sweeps = nil
-		}
+	if s.users--; s.users > 0 {
+		s.mu.Unlock()
+		return
 	}
-	last := s.users == 0
+	idle := s.idle
+	s.idle = nil
+	if s.sweeps != nil {
+		s.sweeps.Stop()
+		s.sweeps = nil
+	}
 	s.mu.Unlock()
 	for _, c := range idle {
 		c.close()
 	}
-	if last && s.via != nil {
+	if s.via != nil {
 		s.via.CloseIdleConnections()
 	}
 }
@@ -87,7 +88,7 @@ func (s *server) stats(now time.Time) Stats {
 		Requests: s.requests.Load(), Failures: s.failures.Load()}
 }
 
-// take returns the connection that was laid aside last and is still good, or nil.
+// take returns the idle connection that was used last and is still good, or nil.
 func (s *server) take(o *Options) *conn {
 	for {
 		s.mu.Lock()
@@ -107,7 +108,7 @@ func (s *server) take(o *Options) *conn {
 	}
 }
 
-// put lays a connection aside, unless there are enough of them.
+// put keeps a connection for the next request, unless there are enough.
 func (s *server) put(c *conn, o *Options) {
 	c.since = time.Now()
 	s.mu.Lock()
@@ -123,7 +124,7 @@ func (s *server) put(c *conn, o *Options) {
 	s.mu.Unlock()
 }
 
-// sweep closes what has been idle for too long, and comes again while there is something.
+// sweep closes connections that were idle for too long. It runs again while there are idle ones.
 func (s *server) sweep(o *Options) {
 	now := time.Now()
 	s.mu.Lock()
@@ -131,12 +132,10 @@ func (s *server) sweep(o *Options) {
 	for old < len(s.idle) && now.Sub(s.idle[old].since) >= o.IdleTime.Std() {
 		old++
 	}
-	gone := append([]*conn(nil), s.idle[:old]...)
-	kept := copy(s.idle, s.idle[old:])
-	clear(s.idle[kept:])
-	s.idle = s.idle[:kept]
+	gone := slices.Clone(s.idle[:old])
+	s.idle = slices.Delete(s.idle, 0, old)
 	s.sweeps = nil
-	if kept > 0 {
+	if len(s.idle) > 0 {
 		s.sweeps = time.AfterFunc(o.IdleTime.Std()/2, func() { s.sweep(o) })
 	}
 	s.mu.Unlock()
@@ -145,7 +144,7 @@ func (s *server) sweep(o *Options) {
 	}
 }
 
-// dial makes a connection. Its error is errHTTP2 where that is spoken there.
+// dial makes a connection. Its error is errHTTP2 if the server speaks that.
 func (s *server) dial(ctx context.Context, o *Options, by Caller, only1 bool) (*conn, error) {
 	dialer := net.Dialer{Timeout: o.Timeouts.Connect.Std(), KeepAlive: 15 * time.Second}
 	nc, err := dialer.DialContext(ctx, s.to.network, s.to.address)
@@ -172,7 +171,7 @@ func (s *server) dial(ctx context.Context, o *Options, by Caller, only1 bool) (*
 // A client gives a request to a server.
 type client func(p *Pool, r *http.Request, by Caller) (*http.Response, error)
 
-// give gives a request to our own client where that can speak to the server, and else to net/http's.
+// give gives a request to our own client if that can speak to the server, and otherwise to net/http's.
 func (s *server) give(p *Pool, r *http.Request, by Caller, own client) (*http.Response, error) {
 	if s.via == nil || s.to.scheme == "https" && (s.speaks.Load() != speaksHTTP2 || upgrades(r)) {
 		if res, err := own(p, r, by); err != errHTTP2 {
@@ -186,7 +185,7 @@ func (s *server) give(p *Pool, r *http.Request, by Caller, own client) (*http.Re
 	return res, err
 }
 
-// upgrades reports whether a request wants its connection to become something else, which HTTP/2 has another way for.
+// upgrades reports whether a request asks for another protocol on its connection. HTTP/2 cannot carry that.
 func upgrades(r *http.Request) bool { return len(r.Header["Upgrade"]) > 0 }
 
 func (s *server) ownClient(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
@@ -207,7 +206,7 @@ func (s *server) ownClient(p *Pool, r *http.Request, by Caller) (*http.Response,
 		if err == nil {
 			return res, nil
 		}
-		// The server closed an idle connection just now: nothing came, not even too late.
+		// If nothing of an answer came, the server has just closed an idle connection.
 		failure, ok := errors.AsType[*Error](err)
 		if !ok || !reused || failure.Why != FailBroken || failure.seen || failure.consumed || !idempotent(r) {
 			return nil, err

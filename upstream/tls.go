@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What a server of https speaks, as far as it is known. HTTP/1.1 is left to our own client and HTTP/2 to net/http's,
-// whose HTTP/1.1 gives an answer that came too early to the next request.
+// What a server of https speaks, if it is known. Our own client speaks HTTP/1.1 and net/http's HTTP/2. The HTTP/1.1 of
+// net/http gives an answer that came too early to the next request.
 const (
 	speaksUnknown = int32(iota)
 	speaksHTTP1
@@ -20,7 +20,7 @@ const (
 // errHTTP2 says that a server speaks HTTP/2.
 var errHTTP2 = errors.New("the server speaks HTTP/2")
 
-// encrypt makes TLS of a connection, or closes it. only1 is for requests that HTTP/2 cannot carry.
+// encrypt starts TLS on a connection, or closes it. only1 is for requests that HTTP/2 cannot carry.
 func (s *server) encrypt(ctx context.Context, nc net.Conn, o *Options, only1 bool) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeouts.Connect.Std())
 	defer cancel()
@@ -46,11 +46,11 @@ func (s *server) encrypt(ctx context.Context, nc net.Conn, o *Options, only1 boo
 	return over, nil
 }
 
-// past ends a read at once.
+// past is a deadline that ends a read at once.
 var past = time.Unix(1, 0)
 
-// tlsPeeker is peeker for TLS: neither the socket nor what TLS has read from it may hold anything. What TLS says for
-// itself, which is rare on an idle connection, costs the connection.
+// tlsPeeker is peeker for TLS: neither the socket nor the buffer of TLS may hold anything. Messages of TLS itself,
+// which are rare on an idle connection, count too.
 func tlsPeeker(over *tls.Conn) func() bool {
 	below := peeker(over.NetConn())
 	var one [1]byte

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// newTransport makes net/http's client for a server that our own does not speak to.
+// newTransport makes net/http's client for a server that our own client cannot speak to.
 func newTransport(to target, o *Options, roots *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Timeouts.Connect.Std(), KeepAlive: 15 * time.Second}
 	t := &http.Transport{
-		Proxy: nil, // the upstream is the one configured, whatever the environment says
+		Proxy: nil, // variables of the environment do not count
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, to.network, to.address)
 			if err != nil {
@@ -56,14 +56,10 @@ func (e *unreachedError) Unwrap() error { return e.error }
 
 // unreached reports whether a request cannot have reached the server.
 func unreached(err error) bool {
-	if _, ok := errors.AsType[*unreachedError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[tls.RecordHeaderError](err)
-	return ok
+	_, noConn := errors.AsType[*unreachedError](err)
+	_, badCert := errors.AsType[*tls.CertificateVerificationError](err)
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	return noConn || badCert || noTLS
 }
 
 func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
@@ -75,7 +71,7 @@ func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Respon
 		ctx = httptrace.WithClientTrace(ctx, told.trace(hasBody(r)))
 	}
 	out := r.WithContext(ctx)
-	out.Header = r.Header.Clone() // it may be looked at for a while
+	out.Header = r.Header.Clone() // net/http may read it after RoundTrip has returned
 	out.URL = &url.URL{Scheme: s.to.scheme, Host: s.to.host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	path := asSent(r.URL)
 	if path == "" || path[0] != '/' {
@@ -132,15 +128,15 @@ func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Respon
 	return res, nil
 }
 
-// A teller tells a caller what net/http tells a trace. It does so from goroutines of its own, which may be late: once
-// the request is over the caller hears nothing more, as what it has may be another's by then.
+// A teller passes on to a caller what net/http reports to a trace. net/http does that from other goroutines, which may
+// be late. After the end of the request nothing is passed on, since the caller may serve another one by then.
 type teller struct {
 	by   Caller
 	mu   sync.Mutex
 	over bool
 }
 
-// end waits for who is telling something. nil has nothing to end.
+// end waits for a call that is under way, and allows no more. A nil teller has none.
 func (t *teller) end() {
 	if t == nil {
 		return
@@ -176,24 +172,24 @@ func (t *teller) trace(body bool) *httptrace.ClientTrace {
 	return trace
 }
 
-// What became of a request's body. It belongs to whoever takes it first: a sender, or the end, for the next try.
+// States of a request's body. It belongs to whichever takes it first: a sender, or the next try.
 const (
 	bodyWaits = int32(iota)
 	bodyBegun
 	bodyCalledOff
 )
 
-// errCalledOff is what a body says that another try has.
+// errCalledOff is the error of a body that belongs to another try.
 var errCalledOff = errors.New("upstream: another try has the body")
 
-// A watchedBody remembers what became of a request's body.
+// A watchedBody knows the state of a request's body.
 type watchedBody struct {
 	src   io.ReadCloser
 	state atomic.Int32
 	err   atomic.Pointer[error]
 }
 
-// callOff keeps everybody from reading the body, and reports whether nobody has.
+// callOff keeps the body from being read. It reports whether nothing was read.
 func (b *watchedBody) callOff() bool { return b.state.CompareAndSwap(bodyWaits, bodyCalledOff) }
 
 func (b *watchedBody) Read(p []byte) (int, error) {

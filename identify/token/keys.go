@@ -40,7 +40,7 @@ var (
 	ErrBadKeys  = errors.New("it is not a set of keys (JWKS)")
 )
 
-// A key is one that tokens may be signed with.
+// A key checks the signatures of tokens.
 type key struct {
 	id     string // kid; may be empty
 	alg    string // the only one that it is for, if it says so
@@ -49,7 +49,10 @@ type key struct {
 
 func (k key) secret() bool { _, is := k.public.([]byte); return is }
 
-// fits reports whether a key is for an algorithm. It goes by what the key is, never by what a token says.
+// curves are the known elliptic curves, with their algorithms.
+var curves = map[elliptic.Curve]string{elliptic.P256(): "ES256", elliptic.P384(): "ES384", elliptic.P521(): "ES512"}
+
+// fits reports whether a key is for an algorithm, by the type of the key.
 func (k *key) fits(alg string) bool {
 	if k.alg != "" && k.alg != alg {
 		return false
@@ -58,14 +61,7 @@ func (k *key) fits(alg string) bool {
 	case *rsa.PublicKey:
 		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
 	case *ecdsa.PublicKey:
-		switch p.Curve {
-		case elliptic.P256():
-			return alg == "ES256"
-		case elliptic.P384():
-			return alg == "ES384"
-		case elliptic.P521():
-			return alg == "ES512"
-		}
+		return alg == curves[p.Curve]
 	case ed25519.PublicKey:
 		return alg == "EdDSA"
 	case []byte:
@@ -74,8 +70,8 @@ func (k *key) fits(alg string) bool {
 	return false
 }
 
-// parseKey reads the text of a key: a public one in PEM, in DER or in base64, or a shared secret where the options
-// name its algorithms. What looks like a key in any other form is an error, and never a secret.
+// parseKey reads the text of a key: a public one in PEM, in DER or in base64, or a shared secret if the options name
+// its algorithms. A text that looks like a key in any other form is an error, and never a secret.
 func parseKey(text []byte, secrets bool) ([]key, error) {
 	if keys, err := parsePublic(text); err != nil {
 		return nil, err
@@ -92,8 +88,8 @@ func parseKey(text []byte, secrets bool) ([]key, error) {
 	return []key{{public: bytes.Clone(secret)}}, nil
 }
 
-// checkSecret refuses what cannot be a secret: because of its length, or because it stands in a text that is a key
-// that others know. What looks like line ends behind a secret may be the end of a key.
+// checkSecret refuses a secret that is too short or too long, or that resembles a key which others know. It gets the
+// whole text too, since line ends after a secret may be the end of a key.
 func checkSecret(secret, text []byte) error {
 	if len(secret) > maxSecret {
 		return ErrLongSecret
@@ -107,7 +103,7 @@ func checkSecret(secret, text []byte) error {
 	return nil
 }
 
-// parsePEM reads all keys of a text. What stands around them is passed over.
+// parsePEM reads all keys of a text, and ignores the text around them.
 func parsePEM(text []byte) ([]key, error) {
 	var keys []key
 	all := text
@@ -154,7 +150,7 @@ func parseBlock(block *pem.Block) (public any, err error) {
 	return checkKey(public)
 }
 
-// checkKey refuses keys that are too weak, or of a kind that no algorithm is for.
+// checkKey refuses keys that are too weak, or of an unknown kind.
 func checkKey(public any) (any, error) {
 	switch p := public.(type) {
 	case *rsa.PublicKey:
@@ -163,8 +159,7 @@ func checkKey(public any) (any, error) {
 		}
 		return p, nil
 	case *ecdsa.PublicKey:
-		k := key{public: p}
-		if k.fits("ES256") || k.fits("ES384") || k.fits("ES512") {
+		if curves[p.Curve] != "" {
 			return p, nil
 		}
 	case ed25519.PublicKey:
@@ -179,8 +174,8 @@ type jwk struct {
 	N, E, X, Y, K, D        string
 }
 
-// parseSet reads a set of keys, or a single one. Those of unknown kinds, or not for signatures, are passed over. So are
-// useless keys of a remote set (RFC 7517, 5), and shared secrets in it: what is published is none.
+// parseSet reads a set of keys, or a single one. Keys of unknown kinds, or not for signatures, are ignored. So are
+// useless keys of a remote set (RFC 7517, 5), and shared secrets in it: a published secret is none.
 func parseSet(text []byte, remote bool) ([]key, error) {
 	var set struct {
 		Keys []jwk

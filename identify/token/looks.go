@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// A public key is known to everybody. A file with one that is taken for a shared secret lets everybody sign tokens. So
-// what resembles a key, in any encoding in which programs write keys, is never a secret: by its marks, so that a key
-// that is cut off or has other text around it is no secret either.
+// A public key is known to everybody. If it were taken for a shared secret, everybody could sign tokens. So a text that
+// resembles a key, in any encoding of keys, is never a secret. It is recognised by its marks, so that a key that is cut
+// off or has other text around it is no secret either.
 
 // maxLayers is how many encodings may be wrapped around each other, as in base64 of PEM that is quoted in JSON.
 const maxLayers = 3
 
-// parsePublic reads a public key that stands alone, in PEM, DER, or the base64 of either; nothing if there is none.
+// parsePublic reads a text that is a public key, in PEM, DER, or the base64 of either. Otherwise it returns nil.
 func parsePublic(text []byte) ([]key, error) {
 	plain, der := plainText(text), text
 	for range 2 {
@@ -36,7 +36,7 @@ func parsePublic(text []byte) ([]key, error) {
 	return nil, nil
 }
 
-// parseDER reads a public key or a certificate, and nothing besides. It returns nil for what is neither.
+// parseDER reads a public key or a certificate. It returns nil for anything else.
 func parseDER(der []byte) (public any, err error) {
 	if public, err = x509.ParsePKIXPublicKey(der); err == nil {
 		return checkKey(public)
@@ -67,7 +67,7 @@ func plainBase64(text []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// plainText is a text without what editors put around it: a byte order mark, and the zeroes of UTF-16 and UTF-32.
+// plainText returns a text without a byte order mark and without the zeroes of UTF-16 and UTF-32.
 func plainText(text []byte) []byte {
 	for _, mark := range []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff", "\x00\x00\xfe\xff"} {
 		text = bytes.TrimPrefix(text, []byte(mark))
@@ -78,7 +78,7 @@ func plainText(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte{0}, nil)
 }
 
-// resembles says what kind of key a text looks like, or returns "" for what may be a secret.
+// resembles returns the kind of key that a text looks like, or "" for a text that may be a secret.
 func resembles(text []byte) string { return resemblesIn(text, maxLayers) }
 
 func resemblesIn(text []byte, layers int) string {
@@ -121,7 +121,7 @@ const (
 	likePrivate = "a private key, which has no place here: write the public one"
 )
 
-// marks are what only stands in keys, in lower case.
+// marks are words that only keys have, in lower case.
 var marks = []struct{ word, what string }{
 	{"private key", likePrivate}, {"openssh-key-v1", likePrivate}, {"putty-user-key", likePrivate},
 	{"-----begin", likePEM}, {`"kty"`, likeJWK},

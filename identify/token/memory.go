@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A sum stands for a token, so that no secrets are kept.
+// A sum is the hash of a token. Tokens themselves are not kept, since they are secrets.
 type sum [sha256.Size]byte
 
 // hashOf allocates nothing for tokens of the usual length.

@@ -46,7 +46,7 @@ const (
 	maxAudience = 100
 )
 
-// algorithms are those that are known, with those that fit the same kind of key beside each other.
+// algorithms are the known ones, in groups of those for the same kind of key.
 var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 	"HS256", "HS384", "HS512"}
 
@@ -61,7 +61,7 @@ func (o *Options) Remote() bool { return strings.Contains(o.JWKS, "://") }
 // maxAddress is how long the address of a set may be.
 const maxAddress = 2048
 
-// validateAddress finds mistakes in where a set is fetched. Who could change it on its way could sign tokens.
+// validateAddress finds mistakes in the address of a set. Whoever could change the set on its way could sign tokens.
 func (o *Options) validateAddress(v *weir.Mistakes) {
 	if !o.Remote() {
 		return

@@ -87,10 +87,8 @@ func (c *Claims) Claim(name string) string {
 	if c == nil {
 		return ""
 	}
-	for i, n := range c.names {
-		if n == name {
-			return c.values[i]
-		}
+	if i := slices.Index(c.names, name); i >= 0 {
+		return c.values[i]
 	}
 	return ""
 }
@@ -177,7 +175,7 @@ func (v *Verifier) has(t *jwt.Token) bool {
 // keysFor returns the keys that may have signed a token: the one that it names, or all nameless ones that fit.
 func (v *Verifier) keysFor(t *jwt.Token) (any, error) {
 	if _, critical := t.Header["crit"]; critical {
-		return nil, ErrSignature // nothing is known that could be critical (RFC 7515, 4.1.11)
+		return nil, ErrSignature // no critical extension is known (RFC 7515, 4.1.11)
 	}
 	kid, _ := t.Header["kid"].(string)
 	var set jwt.VerificationKeySet
@@ -202,7 +200,7 @@ func date(claim any) (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	const most = 1 << 38 // far away, and well within what can be reckoned with
+	const most = 1 << 38 // far away, and small enough to calculate with
 	f, err := n.Float64()
 	if err != nil || f < 0 || f > most {
 		return time.Time{}, false

@@ -23,8 +23,7 @@ import (
 	"weir/internal/needs"
 )
 
-// axe-core is the usual judge of what a page is like for people who cannot see it well, or not at all. It is fetched
-// once and kept among the caches of whoever runs the tests.
+// axe-core is the usual checker of accessibility. It is fetched once and kept in the user's cache folder.
 const (
 	axeVersion = "4.14.0"
 	axePackage = "axe-core@" + axeVersion
@@ -34,8 +33,8 @@ const (
 	fetchBound = 2 * time.Minute
 )
 
-// Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Where
-// axe-core is neither cached nor to be had, the test is skipped, or fails where everything must be tested.
+// Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Without
+// axe-core the test is skipped, or fails in CI.
 func (p *Page) Axe(except ...string) []string {
 	p.t.Helper()
 	script := axe(p.t)
@@ -77,7 +76,7 @@ func axeFrom(cached, source string) (string, error) {
 	if !genuine(script) {
 		return "", fmt.Errorf("%s has another %s than it should", source, axeMember)
 	}
-	// Without a cache it is fetched again the next time. Tests of other packages may do the same right now.
+	// Without a cache it is fetched again the next time. Tests of other packages may write the cache at the same time.
 	if err := os.MkdirAll(filepath.Dir(cached), 0o777); err == nil {
 		part := fmt.Sprintf("%s.%d", cached, os.Getpid())
 		if os.WriteFile(part, script, 0o666) != nil || os.Rename(part, cached) != nil {

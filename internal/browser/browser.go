@@ -47,10 +47,11 @@ type Page struct {
 	tolerated  []string
 	complaints []string
 	collectors sync.WaitGroup
+	detached   bool // a frame, which ends with its page
 }
 
-// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it is gone before
-// the server is stopped. What the browser complained about by then, and no test took, fails the test.
+// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it ends before the
+// server. Complaints of the browser that the test did not take fail it.
 func Open(t testing.TB) *Page {
 	t.Helper()
 	path := find(t)
@@ -60,7 +61,7 @@ func Open(t testing.TB) *Page {
 		chromedp.UserDataDir(profile),
 		chromedp.DisableGPU,
 		chromedp.Flag("no-proxy-server", true),
-		// The tab is watched; this is for whatever the browser would like to do on its own.
+		// Requests of the tab are watched; this is for requests of the browser itself.
 		chromedp.Flag("host-resolver-rules", "MAP "+other+" "+home+", MAP * ~NOTFOUND, EXCLUDE "+home),
 		// Servers in tests sign their own certificates.
 		chromedp.Flag("ignore-certificate-errors", true),
@@ -68,23 +69,19 @@ func Open(t testing.TB) *Page {
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
-	// Not the test's context: that one ends before the browser could be closed.
+	// Not the test's context, which ends before the browser could be closed.
 	alloc, kill := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
-	p := newPage(t, ctx)
-	t.Cleanup(func() {
-		p.close()
+	p := newPage(t, ctx, func() {
 		cancel()
 		kill()
-		p.collectors.Wait()
 		// A child of the browser may outlive it by a moment, and still write.
 		for end := time.Now().Add(bound); os.RemoveAll(profile) != nil &&
 			time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		}
-		p.judge()
 	})
 
-	// The browser lives as long as the context of its first step, so that one is not given a deadline.
+	// The browser ends with the context of its first step, so that one has no deadline.
 	late := time.AfterFunc(bound, kill)
 	err := chromedp.Do(ctx)
 	if !late.Stop() || err != nil {
@@ -98,13 +95,7 @@ func Open(t testing.TB) *Page {
 func (p *Page) Tab() *Page {
 	p.t.Helper()
 	ctx, cancel := chromedp.NewContext(p.ctx)
-	tab := newPage(p.t, ctx)
-	p.t.Cleanup(func() {
-		tab.close()
-		cancel()
-		tab.collectors.Wait()
-		tab.judge()
-	})
+	tab := newPage(p.t, ctx, cancel)
 	if err := chromedp.Do(ctx); err != nil {
 		p.t.Fatalf("browser: no second tab: %v", err)
 	}
@@ -122,7 +113,15 @@ func (p *Page) Frame(address string) *Page {
 		}
 		for _, f := range found {
 			if f.Type == "iframe" && strings.HasPrefix(f.URL, address) {
-				return p.inFrame(chromedp.WithTargetID(f.TargetID))
+				ctx, cancel := chromedp.NewContext(p.ctx, chromedp.WithTargetID(f.TargetID),
+					chromedp.WithDetachOnCancel())
+				frame := newPage(p.t, ctx, cancel)
+				frame.detached = true
+				if err := chromedp.Do(ctx); err != nil {
+					p.t.Fatalf("browser: no way into the frame: %v", err)
+				}
+				frame.listen()
+				return frame
 			}
 		}
 	}
@@ -130,45 +129,28 @@ func (p *Page) Frame(address string) *Page {
 	return nil
 }
 
-func (p *Page) inFrame(which chromedp.ContextOption) *Page {
-	p.t.Helper()
-	ctx, cancel := chromedp.NewContext(p.ctx, which, chromedp.WithDetachOnCancel())
-	frame := newPage(p.t, ctx)
-	p.t.Cleanup(func() {
+// newPage returns a page that ends with the test. Complaints that the test did not take fail it.
+func newPage(t testing.TB, ctx context.Context, cancel func()) *Page {
+	p := &Page{t: t, ctx: ctx, documents: map[string]bool{}}
+	t.Cleanup(func() {
+		if !p.detached {
+			p.close()
+		}
 		cancel()
-		frame.collectors.Wait()
-		frame.judge()
+		p.collectors.Wait()
+		for _, c := range p.Complaints() {
+			p.t.Errorf("browser: %s", c)
+		}
 	})
-	if err := chromedp.Do(ctx); err != nil {
-		p.t.Fatalf("browser: no way into the frame: %v", err)
-	}
-	frame.listen()
-	return frame
-}
-
-func newPage(t testing.TB, ctx context.Context) *Page {
-	return &Page{t: t, ctx: ctx, documents: map[string]bool{}}
-}
-
-// judge fails the test for what nobody took.
-func (p *Page) judge() {
-	for _, c := range p.Complaints() {
-		p.t.Errorf("browser: %s", c)
-	}
+	return p
 }
 
 // watch begins to look after the tab.
 func (p *Page) watch() {
 	p.t.Helper()
 	p.listen()
-	run(p, "watch the requests", chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
-		if _, err := cdp.Call(ctx, tab, fetch.Enable, fetch.EnableParams{}); err != nil {
-			return err
-		}
-		_, err := cdp.Call(ctx, tab, emulation.SetFocusEmulationEnabled,
-			emulation.SetFocusEmulationEnabledParams{Enabled: true})
-		return err
-	}))
+	set(p, "watch the requests", fetch.Enable, fetch.EnableParams{})
+	set(p, "focus", emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 }
 
 // find returns the path of a Chromium. Where there is none the test is skipped, or fails where everything must be
@@ -186,7 +168,7 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// close asks the browser to end by itself, so that none of its processes stays.
+// close asks the browser to end by itself, so that none of its processes is left.
 func (p *Page) close() {
 	if c := chromedp.FromContext(p.ctx); c.Browser == nil {
 		return
@@ -201,13 +183,17 @@ func (p *Page) close() {
 // run takes one step, within the bound.
 func run[T any](p *Page, what string, step chromedp.Action[T]) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, bound)
-	defer cancel()
-	v, err := chromedp.Run(ctx, step)
+	v, err := try(p, step)
 	if err != nil {
 		p.t.Fatalf("browser: %s: %v", what, err)
 	}
 	return v
+}
+
+func try[T any](p *Page, step chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, bound)
+	defer cancel()
+	return chromedp.Run(ctx, step)
 }
 
 // listen collects what the browser complains about, and keeps the page at home.
@@ -301,8 +287,7 @@ func (p *Page) Complaints() []string {
 	return taken
 }
 
-// Tolerate lets complaints pass that contain a text: a fetch that is refused is written on the console even where the
-// page expected it.
+// Tolerate ignores complaints that contain a text: the console shows a refused fetch even if the page expected it.
 func (p *Page) Tolerate(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -316,7 +301,7 @@ type Screen struct {
 	Phone         bool
 }
 
-// Screens are those that every page is made for.
+// Screens are the screens that every page is made for.
 var Screens = []Screen{{"phone", 360, 640, true}, {"desktop", 1280, 800, false}}
 
 func (p *Page) Show(s Screen) {
@@ -337,12 +322,8 @@ var Schemes = []string{"light", "dark"}
 // Prefer sets the color scheme that the visitor prefers.
 func (p *Page) Prefer(scheme string) {
 	p.t.Helper()
-	run(p, "prefer "+scheme, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
-		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		return err
-	}))
+	set(p, "prefer "+scheme, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
 // Visit goes to a URL and waits until the page is there.
@@ -362,19 +343,17 @@ func (p *Page) Visit(url string) (status int, header http.Header) {
 // Text returns the text that a visitor reads in the first element that a CSS selector finds.
 func (p *Page) Text(selector string) string {
 	p.t.Helper()
-	return run(p, "read "+selector,
-		chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector)))
+	return Eval[string](p, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
 }
 
 // Style returns a property of the first element that a CSS selector finds, as computed.
 func (p *Page) Style(selector, property string) string {
 	p.t.Helper()
-	return run(p, "style of "+selector, chromedp.Evaluate[string](
-		fmt.Sprintf("(e => e ? getComputedStyle(e).getPropertyValue(%q) : '')(document.querySelector(%q))", property,
-			selector)))
+	return Eval[string](p, fmt.Sprintf(
+		"(e => e ? getComputedStyle(e).getPropertyValue(%q) : '')(document.querySelector(%q))", property, selector))
 }
 
-// Screenshot takes a picture of the whole page, as PNG, and leaves it in the folder of WEIR_SCREENSHOTS where that is
+// Screenshot returns a picture of the whole page, as PNG. It also writes it to the folder WEIR_SCREENSHOTS, if that is
 // set.
 func (p *Page) Screenshot(name string) []byte {
 	p.t.Helper()
@@ -390,8 +369,8 @@ func (p *Page) Screenshot(name string) []byte {
 	return png
 }
 
-// Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes
-// its picture under the name, and calls look for the rest.
+// Inspect visits a URL on every screen and in every scheme, checks the page with Faults, takes a screenshot, and calls
+// look for the rest.
 func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
 	p.t.Helper()
 	for _, screen := range Screens {

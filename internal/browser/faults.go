@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// faultsJS finds what can be seen without touching anything.
+// faultsJS finds faults that need no keyboard.
 //
 //go:embed faults.js
 var faultsJS string
@@ -18,23 +18,22 @@ var faultsJS string
 //go:embed focus.js
 var focusJS string
 
-// targetsJS lists what a visitor can work, in the words of focusJS.
+// targetsJS lists the controls of the page, by the names that focusJS uses.
 const targetsJS = `[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')]
 	.filter(e => e.checkVisibility({visibilityProperty: true})).map(e => { e.dataset.target ??= '' + Math.random(); return e.dataset.target })`
 
-// Faults holds the page against what every page must fulfil, and returns where it falls short: a language, a title, one
-// h1; nothing wider than the screen; text that stands out from its background (WCAG 2.2, 1.4.3, as for small text);
-// everything that can be worked is reached with the Tab key and then shows that it has the focus. Call it once after a
-// visit.
+// Faults returns what is wrong with a page. Every page has a language, a title and one h1. Nothing is wider than the
+// screen. Text has enough contrast (WCAG 2.2, 1.4.3, as for small text). Every control is reached with the Tab key and
+// then shows that it has the focus. Call it once after a visit.
 func (p *Page) Faults() []string {
 	p.t.Helper()
-	return slices.Concat(run(p, "find faults", chromedp.Evaluate[[]string](faultsJS)), p.keyboard())
+	return slices.Concat(Eval[[]string](p, faultsJS), p.keyboard())
 }
 
 // keyboard walks through the page with the Tab key.
 func (p *Page) keyboard() (faults []string) {
 	p.t.Helper()
-	targets := run(p, "find what can be worked", chromedp.Evaluate[[]string](targetsJS))
+	targets := Eval[[]string](p, targetsJS)
 	type focus struct {
 		Target, Name string
 		Visible      bool
@@ -42,7 +41,7 @@ func (p *Page) keyboard() (faults []string) {
 	const most = 100 // areas that scroll take the focus as well
 	for range most {
 		run(p, "press Tab", chromedp.KeyEvent(kb.Tab))
-		f := run(p, "look for the focus", chromedp.Evaluate[*focus](focusJS))
+		f := Eval[*focus](p, focusJS)
 		if f == nil {
 			break // once around
 		}

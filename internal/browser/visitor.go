@@ -37,8 +37,8 @@ func (p *Page) Click(selector string) {
 	run(p, "click on "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Back sets off to where the visitor was before. The browser may have kept that page, so nothing tells when it is
-// there: see Wait.
+// Back starts to go back to the page before. The browser may have kept that page, so there is no event when it is
+// there: use Wait.
 func (p *Page) Back() {
 	p.t.Helper()
 	Eval[bool](p, "setTimeout(() => history.back()), true")
@@ -77,23 +77,11 @@ func (p *Page) Wait(condition string) {
 	var err error
 	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		var held bool
-		// On the way from one page to the next there is nothing that could answer.
-		if held, err = p.holds(condition); err == nil && held {
+		// Between two pages there is nothing that could answer.
+		if held, err = try(p, chromedp.Evaluate[bool](fmt.Sprintf("!!(%s)", condition))); err == nil && held {
 			return
 		}
 	}
-	text, _ := p.try("document.body.innerText")
+	text, _ := try(p, chromedp.Evaluate[string]("document.body.innerText"))
 	p.t.Fatalf("browser: never came true: %s (%v); the page reads %q", condition, err, text)
-}
-
-func (p *Page) holds(condition string) (bool, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, bound)
-	defer cancel()
-	return chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf("!!(%s)", condition)))
-}
-
-func (p *Page) try(expression string) (string, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, bound)
-	defer cancel()
-	return chromedp.Run(ctx, chromedp.Evaluate[string](expression))
 }

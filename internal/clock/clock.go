@@ -1,5 +1,5 @@
-// Package clock is the one place where time is read and waited for. Everything below app takes the time as a value; app
-// and the gates take a Clock, so that a test can hold it in its hand.
+// Package clock is the only place in which time is read and waited for. Everything below app takes the time as a value;
+// app and the gates take a Clock, which a test can control.
 package clock
 
 import "time"
@@ -11,9 +11,9 @@ type Clock interface {
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
-// A Timer is a function that has yet to run.
+// A Timer is a function that will run later.
 type Timer interface {
-	// Stop keeps the function from running; it reports whether it did.
+	// Stop keeps the function from running. It reports whether it did.
 	Stop() bool
 }
 

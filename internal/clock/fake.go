@@ -1,11 +1,12 @@
 package clock
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
 
-// A Fake is a clock in a test's hand: it moves only when told.
+// A Fake is a clock for tests. It moves only by Advance and Leap.
 type Fake struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -21,7 +22,6 @@ type fakeTimer struct {
 // NewFake returns a clock that stands at t.
 func NewFake(t time.Time) *Fake { return &Fake{now: t} }
 
-// Now returns where the clock stands.
 func (c *Fake) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,13 +42,8 @@ func (c *Fake) Advance(d time.Duration) {
 	c.mu.Lock()
 	end := c.now.Add(d)
 	for {
-		var next *fakeTimer
-		for _, t := range c.timers {
-			if !t.at.After(end) && (next == nil || t.at.Before(next.at)) {
-				next = t
-			}
-		}
-		if next == nil {
+		next := c.earliest()
+		if next == nil || next.at.After(end) {
 			break
 		}
 		c.drop(next)
@@ -63,8 +58,8 @@ func (c *Fake) Advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// Leap moves the clock by d at once, as that of a machine that was asleep: timers that are due by then run afterwards,
-// and those that they set wait for the next move.
+// Leap moves the clock by d at once, as on a machine that was asleep. Timers that are due run afterwards, and timers
+// that they set wait for the next move.
 func (c *Fake) Leap(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)
@@ -79,16 +74,22 @@ func (c *Fake) Pending() int {
 	return len(c.timers)
 }
 
-// Next returns when the next timer runs, or the zero time where none is set.
+// Next returns when the next timer runs, or the zero time if none is set.
 func (c *Fake) Next() (at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, t := range c.timers {
-		if at.IsZero() || t.at.Before(at) {
-			at = t.at
-		}
+	if t := c.earliest(); t != nil {
+		at = t.at
 	}
 	return at
+}
+
+// earliest returns the timer that runs next, or nil. c.mu is held.
+func (c *Fake) earliest() *fakeTimer {
+	if len(c.timers) == 0 {
+		return nil
+	}
+	return slices.MinFunc(c.timers, func(a, b *fakeTimer) int { return a.at.Compare(b.at) })
 }
 
 func (t *fakeTimer) Stop() bool {
@@ -98,11 +99,10 @@ func (t *fakeTimer) Stop() bool {
 }
 
 func (c *Fake) drop(t *fakeTimer) bool {
-	for i, other := range c.timers {
-		if other == t {
-			c.timers = append(c.timers[:i], c.timers[i+1:]...)
-			return true
-		}
+	i := slices.Index(c.timers, t)
+	if i < 0 {
+		return false
 	}
-	return false
+	c.timers = slices.Delete(c.timers, i, i+1)
+	return true
 }

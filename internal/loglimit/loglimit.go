@@ -1,4 +1,4 @@
-// Package loglimit keeps a flood of one and the same line from filling the disk.
+// Package loglimit keeps a flood of the same line from filling the disk.
 package loglimit
 
 import (
@@ -9,15 +9,14 @@ import (
 // Every is how long a line stays out of the log after it was written.
 const Every = 10 * time.Second
 
-// A Line goes into the log at once and then every so often. The zero value is ready, and several goroutines may share
-// it.
+// A Line is logged at once and then every 10 seconds at most. The zero value is ready. Goroutines may share it.
 type Line struct {
 	next   atomic.Int64 // when it may be logged again
 	hidden atomic.Int64
 }
 
-// Now reports whether the line may be logged, and how many times it was left out since the last one. at is the time
-// since any moment that stays the same, so that a clock that is set does not matter.
+// Now reports whether the line may be logged, and how many times it was left out since it was last logged. at is the
+// time since a fixed moment, so that setting the clock does not matter.
 func (l *Line) Now(at time.Duration) (hidden int64, ok bool) {
 	next := l.next.Load()
 	if int64(at) < next || !l.next.CompareAndSwap(next, int64(at+Every)) {

@@ -2,14 +2,14 @@ package loglimit
 
 import "sync"
 
-// maxNames bounds the names that are told apart; the rest have one in common.
+// maxNames bounds the names that are counted separately. The rest are counted as Others.
 const maxNames = 256
 
-// Others is the name of what comes when there are too many names.
+// Others is the name for lines beyond the bound of names.
 const Others = "others"
 
-// Rates lets the first few lines of each name pass in every second, and counts the rest. The zero value is ready, and
-// several goroutines may share it.
+// Rates lets the first few lines of each name pass in every second, and counts the rest. The zero value is ready.
+// Goroutines may share it.
 type Rates struct {
 	mu     sync.Mutex
 	second int64
@@ -17,15 +17,15 @@ type Rates struct {
 	hidden map[string]int64 // since Hidden was last called
 }
 
-// Pass reports whether another line of that name may be written in a second, of which most may.
+// Pass reports whether another line of that name may be written in a second. most lines may.
 func (r *Rates) Pass(name string, most int, second int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if second != r.second || r.passed == nil {
+	if r.passed == nil {
+		r.passed, r.hidden = map[string]int{}, map[string]int64{}
+	}
+	if second != r.second {
 		r.second = second
-		if r.passed == nil {
-			r.passed, r.hidden = map[string]int{}, map[string]int64{}
-		}
 		clear(r.passed)
 	}
 	if _, known := r.passed[name]; !known && len(r.passed) >= maxNames {

@@ -5,7 +5,7 @@
 //	go run ./internal/mutants -n 220
 //	go run ./internal/mutants -only spool,mail -n 40 -seed 2
 //
-// Nothing in the tree is changed: the compiler is given the changed file in place of the one that is there (go build
-// -overlay). A survivor that is not explained in explained.txt is a failure. Which mutants are tried depends on the
-// seed and on the mutated line itself, so that a change elsewhere does not bring up others.
+// No file in the tree is changed: the compiler gets the changed file by go build -overlay. A survivor that is not
+// explained in explained.txt is a failure. Which mutants are tried depends on the seed and on the mutated line, so that
+// a change elsewhere does not select others.
 package main

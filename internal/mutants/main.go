@@ -21,10 +21,10 @@ import (
 type target struct {
 	folder string
 	files  []string   // all, where none are named
-	tests  [][]string // arguments of go test, the quickest first: whoever survives the one meets the next
+	tests  [][]string // arguments of go test, the quickest first; survivors of one go on to the next
 }
 
-// targets are what users rely on most: mechanisms, mail on disk, framing, identity.
+// targets are the packages that users rely on most: mechanisms, mail on disk, framing, identity.
 var targets = []target{
 	{"policy", nil, [][]string{{"./policy"}, {"./gate/authgate"}}},
 	{"throttle/outbreak", nil, [][]string{{"./throttle/outbreak"}, {"./mail/spool"}}},
@@ -185,7 +185,7 @@ func (r *round) try(t target, m *mutant) int {
 	return survived
 }
 
-// confirm says that a mutant is killed, if the tests that noticed it pass without a mistake.
+// confirm returns killed if the tests that noticed a mutant pass without it.
 func (r *round) confirm(tests []string) int {
 	once, _ := r.sound.LoadOrStore(strings.Join(tests, " "), sync.OnceValue(func() error {
 		out, err := r.test(tests)

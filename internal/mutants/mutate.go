@@ -39,8 +39,8 @@ var swaps = map[token.Token]token.Token{
 	token.INC: token.DEC, token.DEC: token.INC,
 }
 
-// spared are calls that are not left out: without a lock only the race detector notices, without its end the tests
-// hang until the time-out, and the words of a log are not tested one by one.
+// spared are calls that are not left out. Only the race detector notices a missing lock, the tests hang until the
+// timeout without an unlock, and log lines are not tested one by one.
 var spared = map[string]bool{
 	"Lock": true, "Unlock": true, "RLock": true, "RUnlock": true, "Done": true, "Wait": true, "panic": true,
 	"Debug": true, "Info": true, "Warn": true, "Error": true, "Log": true, "LogAttrs": true,
@@ -79,7 +79,7 @@ func breed(path string, source []byte, seed uint64) ([]*mutant, error) {
 	return b.all, nil
 }
 
-// mix spreads what FNV leaves together: the last bytes of a text hardly reach the high bits.
+// mix spreads a hash of FNV: the last bytes of a text hardly change its high bits.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -131,7 +131,7 @@ func (b *breeder) visit(n ast.Node) {
 	}
 }
 
-// leaves tells whether a block ends with leaving what it stands in.
+// leaves reports whether a block ends with a return, break, continue or goto.
 func leaves(body *ast.BlockStmt) bool {
 	if len(body.List) == 0 {
 		return false
@@ -143,7 +143,7 @@ func leaves(body *ast.BlockStmt) bool {
 	return false
 }
 
-// plain tells a mere variable, which is rarely assigned without being needed: without it, little else works.
+// plain reports whether an expression is a variable. Leaving out its assignment mostly breaks everything.
 func plain(e ast.Expr) bool { _, ok := e.(*ast.Ident); return ok }
 
 func (b *breeder) leaveOut(n ast.Node, e ast.Expr) {

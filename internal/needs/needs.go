@@ -1,4 +1,4 @@
-// Package needs is for tests of what not every machine has.
+// Package needs is for tests that need something which not every machine has.
 package needs
 
 import (
@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Skip leaves a test out, saying what it lacks. In CI everything is there that tests need: there, the test fails.
+// Skip skips a test and says what is missing. In CI, which has everything that tests need, the test fails.
 func Skip(t testing.TB, lacking any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -21,13 +21,12 @@ func Skip(t testing.TB, lacking any) {
 	t.Skip(lacking)
 }
 
-// Long reports whether there is time: with WEIR_LONG set, as "make long" does, tests do in full what otherwise a
-// smaller size stands for.
+// Long reports whether WEIR_LONG is set, as by "make long". Then tests run in full instead of in a smaller size.
 func Long() bool { return os.Getenv("WEIR_LONG") != "" }
 
-// FreeAddress returns an address of the loopback for a program that cannot choose its port by itself. Nobody listens
-// there, and nobody will by chance: the port is not one of those that the kernel gives away, and no other test gets it
-// as long as this process lives.
+// FreeAddress returns an address of the loopback for a program that cannot choose its port by itself. No program
+// listens there. The kernel does not assign such ports by itself, and no other test gets this one while this process
+// runs.
 func FreeAddress() string {
 	for {
 		address := "127.0.0.1:" + strconv.Itoa(10_000+rand.IntN(20_000))
@@ -41,8 +40,8 @@ func FreeAddress() string {
 	}
 }
 
-// reserve keeps an address for this process, by a socket of that name which is never closed. Such names leave no
-// files, but only Linux has them.
+// reserve keeps an address for this process by a socket of that name, which is never closed. Such names leave no files,
+// but only Linux has them.
 func reserve(address string) bool {
 	if runtime.GOOS != "linux" {
 		return true
@@ -59,8 +58,8 @@ func reserve(address string) bool {
 	return true
 }
 
-// Program returns where a program is, looking where programs of administrators are, too. Without it the test is left
-// out; from says how to get it.
+// Program returns the path of a program. It also looks in the sbin folders. Without the program the test is skipped;
+// from says how to get it.
 func Program(t testing.TB, name, from string) string {
 	t.Helper()
 	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
@@ -72,8 +71,8 @@ func Program(t testing.TB, name, from string) string {
 	return ""
 }
 
-// Python returns a Python that has a module: the first one on the path, or that of the system. Without one the test is
-// left out; from says how to get the module.
+// Python returns the path of a Python that has a module: the first one on the PATH, or that of the system. Without one
+// the test is skipped; from says how to get the module.
 func Python(t testing.TB, module, from string) string {
 	t.Helper()
 	for _, at := range []string{"python3", "/usr/bin/python3"} {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SYN is a frame with a TCP SYN from anywhere to a port of the near end. Address and checksums are right: the host
-// would drop anything else before TCP sees it, and no flood would cost it anything.
+// SYN is a frame with a TCP SYN from any address to a port of the near end. Its address and checksums are right: the
+// host would drop it before TCP otherwise, at no cost.
 func SYN(from netip.Addr, port uint16) []byte {
 	tcp := make([]byte, 20)
 	binary.BigEndian.PutUint16(tcp[0:], 40000)

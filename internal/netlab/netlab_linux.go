@@ -35,7 +35,7 @@ var hostMAC = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 // A Namespace is a network of its own, with no way out.
 type Namespace struct{ file *os.File }
 
-// New makes a namespace. Where that cannot be had, the test is skipped, or fails in CI, where it can.
+// New makes a namespace. If that is impossible, the test is skipped, or fails in CI.
 func New(t testing.TB) Namespace {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil {
@@ -61,12 +61,12 @@ func New(t testing.TB) Namespace {
 	return ns
 }
 
-// onThread runs f on a thread that ends with it, so that no other code finds itself in another namespace. The thread
-// goes home before: the first one of a process never ends, and would keep a namespace that is to be gone.
+// onThread runs f on a thread that ends with it, so that no other code runs in another namespace. The thread returns to
+// its own namespace before, since the first thread of a process never ends and would keep the other one alive.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		err := errors.New("ended by the test")
 		defer func() { done <- err }()
 		home, openErr := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
@@ -153,11 +153,11 @@ func BPF(t testing.TB) string {
 	return dir
 }
 
-// goneWithin is how long the kernel may take to remove a namespace that nobody uses.
+// goneWithin is how long the kernel may take to remove an unused namespace.
 const goneWithin = 60 // seconds
 
-// End ends the near end of a cable: its namespace goes, and its interface with it. Nobody may be inside. It returns
-// when the kernel has told the far end that the cable is gone.
+// End removes the namespace of the near end of a cable, with its interface. No thread may be inside. It returns when
+// the kernel has told the far end that the cable is gone.
 func (ns Namespace) End(t testing.TB, far Namespace) {
 	t.Helper()
 	if err := far.Do(func() error { return ns.end() }); err != nil {

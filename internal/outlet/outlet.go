@@ -1,5 +1,5 @@
-// Package outlet keeps a log from holding up those who write it. Where its reader stops reading, or its disk is slow,
-// lines wait in a bounded buffer; what does not fit is left out and counted.
+// Package outlet keeps a slow log from blocking its writers. If the reader of the log stops, or its disk is slow, lines
+// wait in a bounded buffer. Lines that do not fit are left out and counted.
 //
 // Most callers want New, Outlet.Write and Outlet.Close. An Outlet is safe for concurrent use.
 package outlet
@@ -20,7 +20,7 @@ type Outlet struct {
 	mu      sync.Mutex
 	waiting []byte
 	since   time.Time // when the write under way began; zero where there is none
-	missing int64     // lines left out since they were last told of
+	missing int64     // lines left out since missed was last called
 	closed  bool
 	dropped func()
 	missed  func(lines int64)
@@ -33,15 +33,15 @@ func New(to io.Writer, bound int) *Outlet {
 	return o
 }
 
-// Tell sets who is told: dropped of each line that is left out, at once, and missed of how many they were, when lines
-// are taken again. Either may be nil. dropped must not write to the outlet.
+// Tell sets two functions, which may be nil. dropped is called at once for each line that is left out, and must not
+// write to the outlet. missed is called with their number when lines are taken again.
 func (o *Outlet) Tell(dropped func(), missed func(lines int64)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dropped, o.missed = dropped, missed
 }
 
-// Write takes a line, or leaves it out. It never waits, and never fails: there is nobody to be told but the log.
+// Write takes a line, or leaves it out. It never waits and never fails, since an error could only be logged.
 func (o *Outlet) Write(line []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,7 +76,7 @@ func (o *Outlet) run() {
 		<-o.wake
 		o.mu.Lock()
 		batch, missing, missed := o.waiting, o.missing, o.missed
-		o.waiting, o.missing, spare = spare[:0], 0, batch // which nobody else has now
+		o.waiting, o.missing, spare = spare[:0], 0, batch // it belongs to this goroutine now
 		if len(batch) > 0 {
 			o.since = time.Now()
 		}
@@ -86,7 +86,7 @@ func (o *Outlet) run() {
 			return
 		}
 		if missing > 0 && missed != nil {
-			missed(missing) // behind what is written now, and before what comes next
+			missed(missing) // its line comes after this batch
 		}
 		if len(batch) == 0 {
 			continue
@@ -104,7 +104,7 @@ func (o *Outlet) run() {
 	}
 }
 
-// Stuck reports for how long the write under way has taken; zero where there is none.
+// Stuck reports how long the write under way has taken; zero if there is none.
 func (o *Outlet) Stuck(now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +114,7 @@ func (o *Outlet) Stuck(now time.Time) time.Duration {
 	return max(0, now.Sub(o.since))
 }
 
-// Close writes what waits, for as long as patience lasts. Lines that come later are left out.
+// Close writes the lines that wait, for up to patience. Later lines are left out.
 func (o *Outlet) Close(patience time.Duration) {
 	o.mu.Lock()
 	o.closed = true

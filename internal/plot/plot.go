@@ -22,7 +22,7 @@ var page = template.Must(template.New("plot").Parse(plotHTML))
 
 // A Plot is one picture. Fill in the fields, call Draw, then use SVG in a page.
 type Plot struct {
-	ID     string // if set, the page has elements ID-title and ID-says, and screen readers are referred to them
+	ID     string // if set, the page has elements ID-title and ID-says, to which screen readers are referred
 	Title  string
 	Says   string // what it shows, in a sentence
 	X, Y   Axis
@@ -111,7 +111,7 @@ const (
 	fewSigns   = 8    // of a line with more points than mostSigns
 	widestBar  = 12   // in percent of the plot
 	leastBar   = 0.4  // a bar of nothing can still be seen
-	leastTop   = 0.01 // the digits of a smaller value do not fit beside the axis
+	leastTop   = 0.01 // smaller values have too many digits for the axis
 	mostNumber = 1e18
 )
 
@@ -245,7 +245,7 @@ func (s *Series) draw(p *Plot) {
 	}
 }
 
-// strokes parts the points where the gap between them is too wide.
+// strokes splits the points at gaps that are too wide.
 func (s *Series) strokes() (all [][]Point) {
 	for i, q := range s.Points {
 		if i == 0 || s.Gap > 0 && q.X-s.Points[i-1].X > s.Gap {

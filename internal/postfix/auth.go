@@ -6,70 +6,26 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
+
+	"weir/internal/needs"
 )
 
 // An authServer checks passwords for Postfix, in Dovecot's authentication protocol: the part of it that Postfix speaks.
 type authServer struct {
-	listener net.Listener
-	users    map[string]string
-	greeted  atomic.Int64
-	serving  sync.WaitGroup
-
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	closed bool
+	addr    string
+	close   func()
+	users   map[string]string
+	greeted atomic.Int64
 }
 
-func newAuthServer(users map[string]string) (*authServer, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &authServer{listener: l, users: users, conns: map[net.Conn]bool{}}
-	s.serving.Go(s.accept)
-	return s, nil
-}
-
-func (s *authServer) addr() string { return s.listener.Addr().String() }
-
-// close waits until nobody is served any more.
-func (s *authServer) close() {
-	_ = s.listener.Close()
-	s.mu.Lock()
-	s.closed = true
-	for c := range s.conns {
-		_ = c.Close()
-	}
-	s.mu.Unlock()
-	s.serving.Wait()
-}
-
-func (s *authServer) accept() {
-	for {
-		c, err := s.listener.Accept()
-		if err != nil {
-			return
-		}
-		s.mu.Lock()
-		if s.closed {
-			_ = c.Close()
-		} else {
-			s.conns[c] = true
-			s.serving.Go(func() { s.serve(c) })
-		}
-		s.mu.Unlock()
-	}
+func newAuthServer(users map[string]string) (s *authServer, err error) {
+	s = &authServer{users: users}
+	s.addr, s.close, err = needs.Serve(s.serve)
+	return s, err
 }
 
 func (s *authServer) serve(c net.Conn) {
-	defer func() {
-		_ = c.Close()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	}()
 	fmt.Fprintf(c,
 		"VERSION\t1\t1\nMECH\tPLAIN\tplaintext\nMECH\tLOGIN\tplaintext\nSPID\t1\nCUID\t%d\nCOOKIE\t0123456789abcdef0123456789abcdef\nDONE\n", s.greeted.Add(1))
 	asked := map[string]string{} // by request: the name that LOGIN gave first

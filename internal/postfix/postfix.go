@@ -23,8 +23,8 @@ import (
 // bound is the longest that Postfix may take to start, to stop, or to do what is awaited.
 const bound = 30 * time.Second
 
-// Options say how a Postfix differs from the plainest one: it takes mail on one port of the loopback, from there and
-// from users who log in, for everybody else, and delivers nothing locally.
+// Options change the default Postfix, which takes mail on one port of the loopback, from this machine and from users
+// who log in, to any recipient. It delivers nothing locally.
 type Options struct {
 	// Lines of main.cf, beside those that are there or in place of them.
 	Main map[string]string
@@ -38,7 +38,7 @@ type Options struct {
 	Folder string
 }
 
-// An Instance is a Postfix that runs. Its methods may be called from several goroutines.
+// An Instance is a running Postfix. Goroutines may share it.
 type Instance struct {
 	// Addr is where it takes mail, as in "127.0.0.1:40025".
 	Addr string
@@ -55,7 +55,7 @@ type Instance struct {
 	failed error
 }
 
-// Missing says what this machine lacks for a Postfix, or "".
+// Missing says what this machine lacks to start a Postfix, or "".
 func Missing() string {
 	if os.Geteuid() != 0 {
 		return "starting a Postfix takes root"
@@ -66,8 +66,8 @@ func Missing() string {
 	return ""
 }
 
-// Start starts a Postfix that ends with the test. Where that cannot be, the test is skipped, or fails in CI, where it
-// can. When the test fails, it shows the log.
+// Start starts a Postfix that ends with the test. If that is impossible, the test is skipped, or fails in CI. When the
+// test fails, it shows the log.
 func Start(t testing.TB, o Options) *Instance {
 	t.Helper()
 	if lacking := Missing(); lacking != "" {
@@ -94,7 +94,7 @@ func Run(o Options) (*Instance, error) {
 	if lacking := Missing(); lacking != "" {
 		return nil, fmt.Errorf("%s: %w", lacking, errors.ErrUnsupported)
 	}
-	// Not a test's own folder, into which its owner alone may look: most of Postfix runs as somebody else.
+	// Not the test's own folder, which only its owner may read: most of Postfix runs as another user.
 	folder, err := os.MkdirTemp(o.Folder, "weir-postfix")
 	if err != nil {
 		return nil, err
@@ -108,8 +108,7 @@ func Run(o Options) (*Instance, error) {
 	return p, nil
 }
 
-// keep starts Postfix and stops it when its input ends, which is when nobody needs it any more, whatever became of who
-// did.
+// keep starts Postfix and stops it when its input ends, which also happens when the test is killed.
 const keep = `
 trap '' INT HUP TERM
 (trap - INT HUP TERM; exec postfix -c "$1/etc" start) </dev/null || exit 1
@@ -179,7 +178,7 @@ func (p *Instance) configure(o Options) error {
 		"inet_interfaces":                     "127.0.0.1",
 		"inet_protocols":                      "ipv4",
 		"mynetworks":                          "127.0.0.0/8",
-		"smtpd_peername_lookup":               "no", // nobody is asked outside
+		"smtpd_peername_lookup":               "no", // no DNS lookups
 		"smtp_host_lookup":                    "native",
 		"smtpd_relay_restrictions":            "permit_mynetworks, permit_sasl_authenticated, reject",
 		"smtpd_recipient_limit":               "10000",
@@ -201,7 +200,7 @@ func (p *Instance) configure(o Options) error {
 		}
 		main["smtpd_sasl_auth_enable"] = "yes"
 		main["smtpd_sasl_type"] = "dovecot"
-		main["smtpd_sasl_path"] = "inet:" + p.users.addr()
+		main["smtpd_sasl_path"] = "inet:" + p.users.addr
 	}
 	maps.Copy(main, o.Main)
 	var text strings.Builder

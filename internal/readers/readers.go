@@ -9,8 +9,8 @@ import (
 // A Line is one header line, with its name as it was sent.
 type Line struct{ Name, Value string }
 
-// Account returns what servers read at a place, by the way in which they read it. Places are written as in the
-// configuration: header:NAME, bearer, query:NAME, cookie:NAME. A server that reads nothing there reads "".
+// Account returns what servers read in a place, by kind of server. Places are written as in the configuration:
+// header:NAME, bearer, query:NAME, cookie:NAME. A server that finds nothing reads "".
 func Account(place, query string, lines []Line) map[string]string {
 	kind, name, _ := strings.Cut(place, ":")
 	all := map[string]string{}
@@ -29,8 +29,8 @@ func Account(place, query string, lines []Line) map[string]string {
 	return all
 }
 
-// Misread returns a server that reads another account at a place than the one that was charged, and what it reads; ""
-// where there is none. How an id is escaped is no difference.
+// Misread returns a server that reads another account in a place than the one that was charged, and what it reads; ""
+// if there is none. Escapes make no difference.
 func Misread(place, query string, lines []Line, charged string) (server, read string) {
 	for server, read := range Account(place, query, lines) {
 		if plain(read) != plain(charged) {
@@ -40,7 +40,7 @@ func Misread(place, query string, lines []Line, charged string) (server, read st
 	return "", charged
 }
 
-// plain makes all ways to write an id one.
+// plain returns the one form of all spellings of an id.
 func plain(id string) string {
 	for range 3 {
 		id = lenient(id)
@@ -77,7 +77,7 @@ func header(to map[string]string, name string, lines []Line) {
 	}
 }
 
-// dedupe leaves out what is the same as what stands before it: a list of equal values is one value to whoever compares.
+// dedupe leaves out repetitions of the first value: a list of equal values counts as one value.
 func dedupe(all []string) (kept []string) {
 	for i, v := range all {
 		if i == 0 || v != all[0] {
@@ -100,13 +100,13 @@ func signs(name string) string {
 
 func bearer(to map[string]string, lines []Line) {
 	all := values(lines, func(n string) bool { return strings.EqualFold(n, "Authorization") })
-	token := func(line string) string { // strict about the scheme, by white space
+	token := func(line string) string { // the second word
 		if words := strings.Fields(line); len(words) > 1 && strings.EqualFold(words[0], "bearer") {
 			return words[1]
 		}
 		return ""
 	}
-	rest := func(line string) string { // whatever follows the scheme
+	rest := func(line string) string { // all that follows the scheme
 		if len(line) > 7 && strings.EqualFold(line[:6], "bearer") && (line[6] == ' ' || line[6] == '\t') {
 			return strings.TrimSpace(line[7:])
 		}
@@ -184,7 +184,7 @@ func lenient(s string) string {
 	return b.String()
 }
 
-// simple is how Python's SimpleCookie finds pairs: it also parts them at white space.
+// simple is how Python's SimpleCookie finds pairs: it also splits at white space.
 var simple = regexp.MustCompile(`\s*([^\s;=,"]+)\s*=\s*("(?:[^\\"]|\\.)*"|[^\s;"]*)`)
 
 func cookie(to map[string]string, name string, lines []Line) {
@@ -218,7 +218,7 @@ func cookie(to map[string]string, name string, lines []Line) {
 	}
 }
 
-// quoted reads cookies as RFC 2965 has it: parted by semicolons and commas, but not within quotes.
+// quoted reads cookies by RFC 2965: separated by semicolons and commas outside quotes.
 func quoted(text, name string) (found []string) {
 	inside, from := false, 0
 	take := func(pair string) {

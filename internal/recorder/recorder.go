@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // An Answer is what the upstream says to a request.
@@ -23,57 +25,49 @@ type Answer struct {
 	Body string
 }
 
-// hello is what an upstream says that nobody told what to say.
+// hello is the default answer.
 func hello(Request) Answer {
 	return Answer{Header: []string{"Content-Type: text/plain"}, Body: "hello\n"}
 }
 
-// An Upstream is a server that keeps what it is sent.
+// An Upstream is a server that keeps the requests that it gets.
 type Upstream struct {
-	t        testing.TB
-	listener net.Listener
+	addr string
 
 	mu       sync.Mutex
 	answer   func(Request) Answer
 	requests []Request
 	faults   []error
-	conns    map[net.Conn]bool // nil when it has ended
-	serving  sync.WaitGroup
+	ended    bool
 }
 
 // Start starts an upstream that ends with the test. Start it before what sends to it, so that it ends afterwards.
 func Start(t testing.TB) *Upstream {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	u := &Upstream{answer: hello}
+	addr, stop, err := needs.Serve(u.serve)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &Upstream{t: t, listener: l, answer: hello, conns: map[net.Conn]bool{}}
-	u.serving.Go(u.accept)
-	t.Cleanup(u.end)
+	u.addr = addr
+	t.Cleanup(func() {
+		u.mu.Lock()
+		u.ended = true
+		u.mu.Unlock()
+		stop()
+		for _, err := range u.Faults() {
+			t.Errorf("the upstream: %v", err)
+		}
+	})
 	return u
 }
 
-func (u *Upstream) end() {
-	_ = u.listener.Close()
-	u.mu.Lock()
-	for c := range u.conns {
-		_ = c.Close()
-	}
-	u.conns = nil
-	u.mu.Unlock()
-	u.serving.Wait()
-	for _, err := range u.Faults() {
-		u.t.Errorf("the upstream: %v", err)
-	}
-}
-
-func (u *Upstream) Addr() string { return u.listener.Addr().String() }
+func (u *Upstream) Addr() string { return u.addr }
 
 // URL is where it listens, as an upstream is written.
 func (u *Upstream) URL() string { return "http://" + u.Addr() }
 
-// Answers sets what is said to requests from now on. Nil stands for a short greeting.
+// Answers sets the answer to requests from now on. Nil is a short greeting.
 func (u *Upstream) Answers(answer func(Request) Answer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -82,7 +76,7 @@ func (u *Upstream) Answers(answer func(Request) Answer) {
 	}
 }
 
-// Requests returns the heads of what came so far, in the order in which the requests were complete.
+// Requests returns the heads of the requests so far, in the order in which they were complete.
 func (u *Upstream) Requests() [][]byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -93,54 +87,26 @@ func (u *Upstream) Requests() [][]byte {
 	return heads
 }
 
-// Take returns what came since it was last called, and forgets it.
-func (u *Upstream) Take() []Request {
+// Take returns the requests since it was last called, and forgets them.
+func (u *Upstream) Take() []Request { return take(u, &u.requests) }
+
+// Faults returns the errors of malformed requests since it was last called, and forgets them.
+func (u *Upstream) Faults() []error { return take(u, &u.faults) }
+
+func take[T any](u *Upstream, from *[]T) []T {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	taken := u.requests
-	u.requests = nil
+	taken := *from
+	*from = nil
 	return taken
-}
-
-// Faults returns what it could not read since it was last called, and forgets it.
-func (u *Upstream) Faults() []error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	taken := u.faults
-	u.faults = nil
-	return taken
-}
-
-func (u *Upstream) accept() {
-	for {
-		c, err := u.listener.Accept()
-		if err != nil {
-			return
-		}
-		u.mu.Lock()
-		if u.conns == nil {
-			u.mu.Unlock()
-			_ = c.Close()
-			return
-		}
-		u.conns[c] = true
-		u.serving.Go(func() { u.serve(c) })
-		u.mu.Unlock()
-	}
 }
 
 // serve answers one connection until it ends.
 func (u *Upstream) serve(c net.Conn) {
-	defer func() {
-		_ = c.Close()
-		u.mu.Lock()
-		delete(u.conns, c)
-		u.mu.Unlock()
-	}()
 	in := bufio.NewReader(c)
 	for {
 		if _, err := in.Peek(1); err != nil {
-			return // between two requests anybody may leave
+			return // a client may leave between two requests
 		}
 		r, err := read(in, c)
 		if err == nil {
@@ -160,7 +126,7 @@ func (u *Upstream) serve(c net.Conn) {
 	}
 }
 
-// read reads one request. Whoever asks whether to send the body is told to.
+// read reads one request. It answers Expect: 100-continue.
 func read(in *bufio.Reader, out io.Writer) (r Request, err error) {
 	if r.Head, err = readHead(in); err != nil {
 		return r, err
@@ -191,11 +157,11 @@ func (u *Upstream) keep(r Request) error {
 	return nil
 }
 
-// fault notes what was wrong. What ends because the upstream does is no fault.
+// fault notes an error, unless the upstream has ended.
 func (u *Upstream) fault(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.conns != nil && len(u.faults) < maxRequests {
+	if !u.ended && len(u.faults) < maxRequests {
 		u.faults = append(u.faults, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,7 +48,7 @@ func (r Request) Method() string {
 	return method
 }
 
-// Target is what stands in the request line between the method and the version.
+// Target is the part of the request line between the method and the version.
 func (r Request) Target() string {
 	_, rest, _ := strings.Cut(r.Line(), " ")
 	return rest[:max(0, strings.LastIndexByte(rest, ' '))]
@@ -69,16 +70,14 @@ func (r Request) Lines() []string {
 }
 
 // Named are the header lines of a name, whatever its case, in their order.
-func (r Request) Named(name string) (lines []string) {
-	for _, line := range r.Lines() {
-		if n, _, _ := strings.Cut(line, ":"); strings.EqualFold(n, name) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+func (r Request) Named(name string) []string {
+	return slices.DeleteFunc(r.Lines(), func(line string) bool {
+		n, _, _ := strings.Cut(line, ":")
+		return !strings.EqualFold(n, name)
+	})
 }
 
-// Values are what the header lines of a name say, without the space around it.
+// Values are the values of the header lines of a name, without the space around them.
 func (r Request) Values(name string) (values []string) {
 	for _, line := range r.Named(name) {
 		_, value, _ := strings.Cut(line, ":")
@@ -99,14 +98,8 @@ func (r Request) Pairs() (pairs []string) {
 
 // has reports whether a list in the header names a word.
 func (r Request) has(name, word string) bool {
-	for _, list := range r.Values(name) {
-		for part := range strings.SplitSeq(list, ",") {
-			if strings.EqualFold(strings.TrimSpace(part), word) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(strings.Join(r.Values(name), ","), ","),
+		func(part string) bool { return strings.EqualFold(strings.TrimSpace(part), word) })
 }
 
 // readHead reads up to the empty line. Its error is io.EOF where nothing came.
@@ -177,13 +170,17 @@ func (r *Request) readBody(in *bufio.Reader) error {
 }
 
 func (r *Request) readChunks(in *bufio.Reader) error {
-	for {
+	next := func() (string, error) {
 		line, err := readLine(in, maxBody-len(r.Framed), ErrBodyTooLarge)
+		r.Framed = append(r.Framed, line...)
+		return strings.TrimSuffix(string(line), "\r\n"), err
+	}
+	for {
+		line, err := next()
 		if err != nil {
 			return err
 		}
-		r.Framed = append(r.Framed, line...)
-		size, _, _ := strings.Cut(strings.TrimSuffix(string(line), "\r\n"), ";")
+		size, _, _ := strings.Cut(line, ";")
 		n, err := strconv.ParseUint(size, 16, 63)
 		if err != nil {
 			return fmt.Errorf("%w: a chunk of %q bytes", ErrMalformed, size)
@@ -204,18 +201,14 @@ func (r *Request) readChunks(in *bufio.Reader) error {
 		}
 		r.Body = append(r.Body, chunk[:n]...)
 	}
-	for {
-		line, err := readLine(in, maxBody-len(r.Framed), ErrBodyTooLarge)
-		if err != nil {
+	for { // trailers
+		if line, err := next(); err != nil || line == "" {
 			return err
-		}
-		if r.Framed = append(r.Framed, line...); len(line) == 2 {
-			return nil
 		}
 	}
 }
 
-// cutShort says of a body that its end is no end.
+// cutShort turns the end of the connection within a body into an error.
 func cutShort(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -1,5 +1,4 @@
-// Package shown makes text of strangers fit to be looked at: subjects, names and addresses that pages, notices and
-// bounces quote.
+// Package shown makes text of strangers safe to show: subjects, names and addresses in pages, notices and bounces.
 //
 // Pages want Text. Mail wants Line, and Fill for its lines.
 package shown
@@ -11,9 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s with what does not show written as what it is, ⟨U+202E⟩. Such characters turn text around or hide in
-// it: without this, a name can end in gnp.exe and look as if it ended in exe.png. Joiners, which emoji and some scripts
-// are written with, stay.
+// Text returns s with invisible characters written as ⟨U+202E⟩. Such characters reverse text or hide in it: a name that
+// ends in gnp.exe could look as if it ended in exe.png. Joiners, which emoji and some scripts need, stay.
 func Text(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 {
 		return s
@@ -29,7 +27,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// hidden reports whether a character is there and is not seen.
+// hidden reports whether a character is invisible.
 func hidden(r rune) bool {
 	const nonJoiner, joiner, softHyphen = '\u200c', '\u200d', '\u00ad'
 	return !unicode.IsPrint(r) && !unicode.IsSpace(r) && r != nonJoiner && r != joiner && r != softHyphen

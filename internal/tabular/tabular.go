@@ -1,5 +1,5 @@
-// Package tabular writes tables for people: aligned, coloured where there are colours, and narrower where there is
-// little room.
+// Package tabular writes tables for people: aligned, in color if the terminal has it, and narrower if there is little
+// space.
 package tabular
 
 import (
@@ -20,10 +20,10 @@ const (
 	Head  Tint = "1"
 )
 
-// Ink says whether there are colours.
+// Ink says whether colours are used.
 type Ink bool
 
-// Paint colours text, where there are colours.
+// Paint colours text, if colours are used.
 func (i Ink) Paint(t Tint, text string) string {
 	if !i || t == Plain || text == "" {
 		return text
@@ -37,11 +37,11 @@ type Table struct {
 	Rows    [][]Cell
 }
 
-// A Column of a table. Where there is not enough room, the one with the highest rank is left out first; rank 0 always
+// A Column of a table. If there is not enough space, the one with the highest rank is left out first. Rank 0 always
 // stays.
 type Column struct {
 	Head  string
-	Right bool // numbers stand to the right
+	Right bool // aligned to the right, as numbers are
 	Rank  int
 }
 

@@ -18,7 +18,7 @@ func Visible(text string) int {
 	return n
 }
 
-// Clip cuts a text to a number of columns. Escape sequences take none and are kept, so that no colour runs on.
+// Clip cuts a text to a number of columns. Escape sequences take none and are kept, so that no colour continues.
 func Clip(text string, width int) string {
 	var b strings.Builder
 	n := 0
@@ -65,7 +65,7 @@ func Wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// Grouped writes a number with its thousands apart.
+// Grouped writes a number with commas between thousands.
 func Grouped(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {

@@ -59,11 +59,11 @@ type Error struct {
 	Final     bool // the file was not parsed at all
 }
 
-// Parse reads YAML text. size is how many nodes are written out. Of mistakes in the syntax there is one only, since
-// what follows cannot be understood.
+// Parse reads YAML text. size is the number of nodes in the text. There is one syntax error at most, since the text
+// after it cannot be understood.
 func Parse(text string, o Options) (root *Node, size int, errs []*Error) {
 	defer func() {
-		if recover() != nil { // the parser panics on text that nobody writes
+		if recover() != nil { // the parser panics on some garbage
 			root, size, errs = nil, 0, []*Error{{Msg: "this is not YAML", Final: true}}
 		}
 	}()
@@ -91,7 +91,7 @@ func Parse(text string, o Options) (root *Node, size int, errs []*Error) {
 	return root, b.size, nil
 }
 
-// bounded looks at depth and keys before the parser runs.
+// bounded checks depth and keys before the parser runs.
 func (o Options) bounded(tokens token.Tokens) *Error {
 	type block struct{ column, keys int }
 	var open []block
@@ -159,7 +159,7 @@ func at(n ast.Node) Position {
 	return tokenAt(n.GetToken())
 }
 
-// syntaxHints say in other words what the parser says. The first that the message contains counts.
+// syntaxHints are clearer words for messages of the parser. The first whose part a message contains counts.
 var syntaxHints = []struct{ part, msg, hint string }{
 	{"'\t'", "a tab stands where YAML wants spaces", "indent with spaces"},
 	{"tab character", "a tab stands where YAML wants spaces", "indent with spaces"},
@@ -239,7 +239,7 @@ func (b *builder) node(n ast.Node) *Node {
 		}
 	case *ast.AnchorNode:
 		value := b.node(n.Value)
-		// Registered after its value is read: an alias inside it cannot mean itself, and the graph has no cycle.
+		// It is registered after its value is read. So an alias inside it cannot name it, and the graph has no cycle.
 		if n.Name != nil {
 			b.anchors[n.Name.GetToken().Value] = value
 		}
@@ -311,7 +311,7 @@ func (b *builder) merge(into, value *Node) {
 	}
 }
 
-// Readable finds text that no editor wrote: bytes that are not UTF-8, and control characters.
+// Readable returns an error for text with bytes that are not UTF-8, or with control characters.
 func Readable(text string) *Error {
 	line, column := 1, 0
 	for i, r := range text {

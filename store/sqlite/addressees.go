@@ -11,21 +11,15 @@ import (
 
 const addresseeColumns = `mail, number, address, notify, original, state, due, since, attempt, owner, status, warned`
 
-func (t *tx) Addressees(id store.MailID) (all []store.Addressee, err error) {
-	err = t.query(collect(&all), `SELECT `+addresseeColumns+` FROM addressees WHERE mail = ? ORDER BY number`, key(id))
-	return all, err
+func (t *tx) Addressees(id store.MailID) ([]store.Addressee, error) {
+	return rows(t, readAddressee, `SELECT `+addresseeColumns+` FROM addressees WHERE mail = ? ORDER BY number`, key(id))
 }
 
-func collect(all *[]store.Addressee) func(row) error {
-	return func(r row) error {
-		a := store.Addressee{Mail: store.MailID(r.int(0)), Number: int(r.int(1)), Address: r.text(2), Notify: r.text(3),
-			Original: r.text(4),
-			State:    store.State(r.int(5)), Due: whenever(r.int(6)), Since: whenever(r.int(7)), Attempt: int(r.int(8)),
-			Owner:  r.text(9),
-			Status: r.text(10), Warned: r.bool(11)}
-		*all = append(*all, a)
-		return corrupt(a.Validate())
-	}
+func readAddressee(r row) (store.Addressee, error) {
+	a := store.Addressee{Mail: store.MailID(r.int(0)), Number: int(r.int(1)), Address: r.text(2), Notify: r.text(3),
+		Original: r.text(4), State: store.State(r.int(5)), Due: whenever(r.int(6)), Since: whenever(r.int(7)),
+		Attempt: int(r.int(8)), Owner: r.text(9), Status: r.text(10), Warned: r.bool(11)}
+	return a, corrupt(a.Validate())
 }
 
 func (t *tx) Ready(now time.Time, pooled bool, limit int) (all []store.Addressee, err error) {
@@ -36,9 +30,11 @@ func (t *tx) Ready(now time.Time, pooled bool, limit int) (all []store.Addressee
 			` FROM addressees WHERE state = 5 AND due <= ? ORDER BY due, mail, number LIMIT ?`)
 	}
 	for _, query := range queries {
-		if err := t.page(limit, collect(&all), query, bound(now)); err != nil {
+		more, err := list(t, limit, readAddressee, query, bound(now))
+		if err != nil {
 			return nil, err
 		}
+		all = append(all, more...)
 	}
 	if pooled {
 		slices.SortStableFunc(all, func(a, b store.Addressee) int {
@@ -73,16 +69,15 @@ func (t *tx) PutAddressees(all ...store.Addressee) error {
 	}
 	for i := range all {
 		a := &all[i]
-		n,
-			err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?, attempt = ?, owner = ?, status = ?,
-			warned = ? WHERE mail = ? AND number = ?`,
-			a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt), a.Owner,
+		n, err := t.run(`UPDATE addressees SET address = ?, notify = ?, original = ?, state = ?, due = ?, since = ?,
+			attempt = ?, owner = ?, status = ?, warned = ? WHERE mail = ? AND number = ?`, a.Address, a.Notify,
+			a.Original, int64(a.State), when(a.Due), when(a.Since), int64(a.Attempt), a.Owner,
 			a.Status, a.Warned, int64(a.Mail), int64(a.Number))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("addressee %d of %s: %w", a.Number, a.Mail, store.ErrNotFound)
 		}
 		if err != nil && i > 0 {
-			t.spoil(err)
+			return t.spoil(err)
 		}
 		if err != nil {
 			return err
@@ -126,10 +121,10 @@ func (t *tx) RemoveAddressees(id store.MailID, numbers ...int) error {
 	return t.removeDone(id)
 }
 
-// removeDone removes a mail that has reached everybody. Most have no file, and then one statement does.
+// removeDone removes a mail that has reached everybody. For most, which have no file, one statement is enough.
 func (t *tx) removeDone(id store.MailID) error {
-	n,
-		err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`, key(id))
+	const done = ` AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`
+	n, err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL`+done, key(id))
 	if err != nil {
 		return t.spoil(err)
 	}
@@ -138,7 +133,7 @@ func (t *tx) removeDone(id store.MailID) error {
 	}
 	var file string
 	if err := t.query(func(r row) error { file = r.text(0); return nil },
-		`SELECT file FROM letters WHERE id = ?1 AND file IS NOT NULL AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`, key(id)); err != nil || file == "" {
+		`SELECT file FROM letters WHERE id = ?1 AND file IS NOT NULL`+done, key(id)); err != nil || file == "" {
 		return err
 	}
 	if _, err := t.run(`DELETE FROM letters WHERE id = ?`, key(id)); err != nil {

@@ -13,7 +13,7 @@ import (
 	"weir/store"
 )
 
-// adopt brings back texts that no row has: as held mail, or as files. Other texts go back where they were.
+// adopt brings back texts that no row names, as held mail or as exported files. Texts of rows go back to their place.
 func (v *salvage) adopt() error {
 	err := v.unknown(func(path, name string) error {
 		v.done++
@@ -34,7 +34,7 @@ func (v *salvage) adopt() error {
 	return cmp.Or(err, v.syncFolders())
 }
 
-// unknown calls each with the texts in files that no row has, set aside or not. Others that were set aside go back.
+// unknown calls each with the files that no row names, set aside or not. Files of rows that were set aside go back.
 func (v *salvage) unknown(each func(path, name string) error) error {
 	for _, at := range []string{v.texts.folder, v.texts.aside()} {
 		var paths []string
@@ -70,22 +70,20 @@ func (v *salvage) unknown(each func(path, name string) error) error {
 	return nil
 }
 
-// moveBack puts a file where texts of mail are, unless it is there.
+// moveBack moves a file to its place among the texts, unless it is there.
 func (v *salvage) moveBack(path, name string) error {
 	to := v.texts.path(name)
 	if path == to {
 		return nil
 	}
-	for _, folder := range []string{v.texts.folder, filepath.Dir(to)} {
-		if err := v.texts.makeFolder(folder); err != nil {
-			return unwritten(err)
-		}
+	if err := v.texts.makeFolders(name); err != nil {
+		return unwritten(err)
 	}
 	return unwritten(cmp.Or(os.Rename(path, to), syncFolder(filepath.Dir(to)),
 		ownAll(v.files.folder, v.texts.folder, filepath.Dir(to), to)))
 }
 
-// hold stores a mail for all its recipients, as held. It gets another id where a mail has its own.
+// hold stores a mail as held for all its recipients. It gets a new id if another mail has its own.
 func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string) error {
 	if err := v.moveBack(path, name); err != nil {
 		return err
@@ -122,7 +120,7 @@ func (v *salvage) putLetter(l *store.Letter, file string) error {
 		l.Envelope, file)
 }
 
-// exportFile puts a text where somebody finds it.
+// exportFile moves a text to SalvagedFolder.
 func (v *salvage) exportFile(path, name string, size int64) error {
 	in, err := os.Open(path)
 	if err != nil {
@@ -135,7 +133,7 @@ func (v *salvage) exportFile(path, name string, size int64) error {
 	return unwritten(os.Remove(path))
 }
 
-// export writes a text into a file of its own, and makes it safe.
+// export writes a text into a file in SalvagedFolder and syncs it.
 func (v *salvage) export(name string, write func(io.Writer) error) error {
 	folder := filepath.Join(v.files.folder, SalvagedFolder)
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -42,15 +42,17 @@ func (t *tx) RemoveTickets(user string) error {
 }
 
 func (t *tx) PruneTickets(now time.Time, limit int) error {
-	return t.prune(`DELETE FROM tickets WHERE nonce IN (SELECT nonce FROM tickets WHERE until <= ? ORDER BY until LIMIT ?)`, now, limit)
+	_, err := t.prune(`DELETE FROM tickets WHERE nonce IN
+		(SELECT nonce FROM tickets WHERE until <= ? ORDER BY until LIMIT ?)`, now, limit)
+	return err
 }
 
-func (t *tx) prune(query string, now time.Time, limit int) error {
+// prune removes up to limit rows of before a time, and returns how many.
+func (t *tx) prune(query string, before time.Time, limit int) (int64, error) {
 	if err := t.writes(store.CheckLimit(limit)); err != nil || limit == 0 {
-		return err
+		return 0, err
 	}
-	_, err := t.run(query, bound(now), int64(limit))
-	return err
+	return t.run(query, bound(before), int64(limit))
 }
 
 func (t *tx) Log(e store.Entry) error {
@@ -59,15 +61,19 @@ func (t *tx) Log(e store.Entry) error {
 }
 
 func (t *tx) Entries(before int64, limit int) ([]store.Entry, error) {
-	return list(t, limit, func(r row) (store.Entry, error) {
-		e := store.Entry{ID: r.int(0), At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4),
-			Mail: store.MailID(r.int(5)), Text: r.text(6)}
-		return e, corrupt(e.Validate())
-	}, `SELECT id, at, by, what, user, mail, text FROM entries WHERE id < ? ORDER BY id DESC LIMIT ?`,
+	return list(t, limit, readEntry,
+		`SELECT id, at, by, what, user, mail, text FROM entries WHERE id < ? ORDER BY id DESC LIMIT ?`,
 		cmp.Or(before, math.MaxInt64))
 }
 
+func readEntry(r row) (store.Entry, error) {
+	e := store.Entry{ID: r.int(0), At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4),
+		Mail: store.MailID(r.int(5)), Text: r.text(6)}
+	return e, corrupt(e.Validate())
+}
+
 func (t *tx) PruneEntries(before time.Time, limit int) error {
-	return t.prune(`DELETE FROM entries WHERE id IN (SELECT id FROM entries WHERE at < ? ORDER BY at LIMIT ?)`, before,
-		limit)
+	_, err := t.prune(`DELETE FROM entries WHERE id IN (SELECT id FROM entries WHERE at < ? ORDER BY at LIMIT ?)`,
+		before, limit)
+	return err
 }

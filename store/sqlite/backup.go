@@ -1,13 +1,13 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -19,42 +19,42 @@ import (
 // copyPages is how many pages of the file are copied between two looks at the context.
 const copyPages = 256
 
-// Backup copies the file page by page as it is at one moment, and the texts that its mails have in files, which are
-// kept until then. The log grows meanwhile, as it cannot be carried over below somebody who reads. In the end the copy
-// is opened, and closed again.
+// Backup copies the database page by page as it is at one moment, and the files of its mails, which are kept until
+// then. The log grows meanwhile, since it cannot be carried over while a reader needs it. In the end the copy is opened
+// and closed as a check.
 func (m mail) Backup(ctx context.Context, folder string, progress func(done, total int64)) (err error) {
 	done, err := m.read()
 	if err != nil {
 		return err
 	}
 	defer done()
-	if folder, err = filepath.Abs(folder); err != nil {
+	to, err := filesIn(folder)
+	if err != nil {
 		return err
 	}
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	remove, err := emptyFolder(folder)
+	remove, err := emptyFolder(to.folder)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("the copy in %s is not complete: %w", folder, err)
+			err = fmt.Errorf("the copy in %s is not complete: %w", to.folder, err)
 			remove()
 		}
 	}()
 	release := m.texts.hold()
 	defer release()
-	b := &backup{ctx: ctx, from: m.Store,
-		to: files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}, progress: progress}
+	b := &backup{ctx: ctx, from: m.Store, to: to, progress: progress}
 	if err := b.copy(); err != nil {
 		return err
 	}
 	return b.verify()
 }
 
-// emptyFolder makes a folder, or wants it to be empty. remove takes away what has come into it.
+// emptyFolder makes a folder, or returns ErrExists if it is not empty. remove removes what was written into it.
 func emptyFolder(path string) (remove func(), err error) {
 	err = os.Mkdir(path, 0o700)
 	made := err == nil
@@ -82,12 +82,12 @@ func emptyFolder(path string) (remove func(), err error) {
 type backup struct {
 	ctx         context.Context
 	from        *Store
-	to          files
+	to          *files
 	progress    func(done, total int64)
 	done, total int64 // bytes
 }
 
-// copy copies the file and the texts, of one moment.
+// copy copies the database and the texts of one moment.
 func (b *backup) copy() error {
 	if err := b.to.create(); err != nil {
 		return unwritten(err)
@@ -110,30 +110,26 @@ func (b *backup) copy() error {
 	return b.texts(names)
 }
 
-// names returns the names of the files that texts are in, and adds up what there is to copy.
+// names returns the names of the files of texts, and adds up the bytes to copy.
 func (b *backup) names(s *session) (names []string, err error) {
-	var pages int64
-	err = s.query(func(r row) error { pages = r.int(0); return nil }, `PRAGMA page_count`)
-	if err == nil {
-		err = s.query(func(r row) error {
-			if !validName(r.text(0)) {
-				return fmt.Errorf("%w: a text in %.32q", store.ErrCorrupt, r.text(0))
-			}
-			names = append(names, r.text(0))
-			b.total += r.int(1)
-			return nil
-		}, `SELECT file, size FROM letters WHERE file IS NOT NULL`)
+	each := func(r row) error {
+		if !validName(r.text(0)) {
+			return fmt.Errorf("%w: a text in %.32q", store.ErrCorrupt, r.text(0))
+		}
+		names = append(names, r.text(0))
+		b.total += r.int(1)
+		return nil
 	}
-	b.total += pages * pageSize
+	err = cmp.Or(s.query(func(r row) error { b.total += r.int(0) * pageSize; return nil }, `PRAGMA page_count`),
+		s.query(each, `SELECT file, size FROM letters WHERE file IS NOT NULL`))
 	b.progress(0, b.total)
 	return names, b.from.files.explain(err)
 }
 
 func (b *backup) pages(conn driver.Conn) error {
-	to := url.URL{Scheme: "file", Path: filepath.ToSlash(b.to.db), RawQuery: "mode=rw"}
 	copying, err := conn.(interface {
 		NewBackup(string) (*sqlite.Backup, error)
-	}).NewBackup(to.String())
+	}).NewBackup(b.to.address("mode=rw"))
 	if err != nil {
 		return b.to.explain(err)
 	}
@@ -144,14 +140,11 @@ func (b *backup) pages(conn driver.Conn) error {
 		b.progress(b.done+int64(copying.PageCount()-copying.Remaining())*pageSize, b.total)
 	}
 	b.done += int64(copying.PageCount()) * pageSize
-	if finish := copying.Finish(); err == nil {
-		err = finish
-	}
-	return b.to.explain(err)
+	return b.to.explain(cmp.Or(err, copying.Finish()))
 }
 
 func (b *backup) texts(names []string) error {
-	to := texts{folder: filepath.Join(b.to.folder, MailFolder)}
+	to := b.to.texts()
 	folders := map[string]bool{b.to.folder: true}
 	for _, name := range names {
 		if err := b.ctx.Err(); err != nil {
@@ -167,7 +160,7 @@ func (b *backup) texts(names []string) error {
 			return err
 		}
 		b.done += n
-		b.progress(min(b.done, b.total), b.total) // what is behind the text was not counted
+		b.progress(min(b.done, b.total), b.total) // the note behind the text was not counted
 	}
 	for folder := range folders {
 		if err := syncFolder(folder); err != nil {
@@ -197,8 +190,5 @@ func (b *backup) verify() error {
 	if err != nil {
 		return err
 	}
-	if err := s.Close(); err != nil {
-		return err
-	}
-	return os.Remove(b.to.lock)
+	return cmp.Or(s.Close(), os.Remove(b.to.lock))
 }

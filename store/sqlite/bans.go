@@ -10,7 +10,7 @@ import (
 	"weir/store"
 )
 
-// Bans is the part of the store that keeps the invalid list.
+// Bans is the part of the store that keeps the block list.
 func (s *Store) Bans() store.Bans { return bans{s} }
 
 type bans struct{ *Store }
@@ -47,15 +47,15 @@ func (b bans) Get(ctx context.Context, key store.BanKey, now time.Time) (ban sto
 }
 
 func (b bans) Put(ctx context.Context, all ...store.Ban) error {
-	return writeAll(ctx, b.Store, all, func(s *session, v *store.Ban) error {
-		return s.exec(`INSERT OR REPLACE INTO bans (`+banColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`, v.Client,
+	return writeAll(ctx, b.Store, all, func(t *tx, v *store.Ban) error {
+		return t.put(nil, `INSERT OR REPLACE INTO bans (`+banColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`, v.Client,
 			network(v.BanKey), v.Reason, v.By, v.Operator, optional(v.Since), optional(v.Until))
 	})
 }
 
 func (b bans) Remove(ctx context.Context, keys ...store.BanKey) error {
-	return writeAll(ctx, b.Store, keys, func(s *session, key *store.BanKey) error {
-		return s.exec(`DELETE FROM bans WHERE client = ? AND network = ?`, key.Client, network(*key))
+	return writeAll(ctx, b.Store, keys, func(t *tx, key *store.BanKey) error {
+		return t.put(nil, `DELETE FROM bans WHERE client = ? AND network = ?`, key.Client, network(*key))
 	})
 }
 
@@ -70,7 +70,7 @@ func network(key store.BanKey) string {
 	return key.Prefix.String()
 }
 
-// optional is how a time is stored that may be missing.
+// optional is how a time that may be missing is stored: as null.
 func optional(t time.Time) any {
 	if t.IsZero() {
 		return nil

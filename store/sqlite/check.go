@@ -1,13 +1,11 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,19 +27,19 @@ type Condition struct {
 	Filed    int      `json:"filed"`   // … whose texts are in files
 	Lost     []string `json:"lost"`    // mails whose text is missing or cut off, up to maxDamage
 	Losses   int      `json:"losses"`  // how many they are
-	Unknown  int      `json:"unknown"` // texts in files that no mail has
-	Partial  int      `json:"partial"` // texts that were coming in when weir ended
+	Unknown  int      `json:"unknown"` // files of no mail
+	Partial  int      `json:"partial"` // files that were incoming when weir ended
 	SetAside int      `json:"set_aside"`
 }
 
 const maxDamage = 100
 
-// Damaged reports whether something is lost, or will be.
+// Damaged reports whether something is lost, or would be if weir started.
 func (c *Condition) Damaged() bool {
 	return len(c.Damage) > 0 || c.Losses > 0 || c.Missing && c.Unknown+c.SetAside > 0
 }
 
-// Check looks through a store that nobody has open, and changes nothing.
+// Check looks through a store that no program has open. It changes nothing.
 func Check(ctx context.Context, folder string, progress func(done, total int64)) (c Condition, err error) {
 	f, release, err := lockFolder(folder)
 	if err != nil {
@@ -67,7 +65,7 @@ func Check(ctx context.Context, folder string, progress func(done, total int64))
 	return c, f.lookAround(ctx, &c, known)
 }
 
-// whole reports whether the database can be used as it is. One of a newer weir is an error: it may be whole.
+// whole reports whether the database can be used as it is. One of a newer weir is an error, since it may be whole.
 func (f *files) whole(ctx context.Context) (bool, error) {
 	if _, err := os.Stat(f.db); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -79,15 +77,14 @@ func (f *files) whole(ctx context.Context) (bool, error) {
 	return len(c.Damage) == 0, nil
 }
 
-// look reads the database through. What SQLite finds wrong with it is damage, and no error.
+// look reads the whole database. Damage that SQLite finds is not an error.
 func (f *files) look(ctx context.Context, c *Condition, known map[string]bool, progress func(done, total int64)) error {
 	before := f.beside()
 	if info, err := os.Stat(f.db); err == nil && info.Size() == 0 {
 		c.Damage = append(c.Damage, "it is empty") // SQLite would remove the log beside it
 		return nil
 	}
-	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: "mode=ro&_pragma=trusted_schema(off)"}
-	to, err := sqlite.NewConnector(name.String())
+	to, err := sqlite.NewConnector(f.address("mode=ro&_pragma=trusted_schema(off)"))
 	if err != nil {
 		return err
 	}
@@ -99,7 +96,7 @@ func (f *files) look(ctx context.Context, c *Condition, known map[string]bool, p
 		}
 		_ = s.close()
 	}
-	for path := range f.beside() { // a reader makes them, and may not remove them
+	for path := range f.beside() { // a reader makes these files, and may not remove them
 		if !before[path] {
 			_ = os.Remove(path)
 		}
@@ -124,18 +121,14 @@ func (f *files) beside() map[string]bool {
 	return there
 }
 
-// inspect has SQLite read everything, and then sees whether it makes sense and belongs together.
+// inspect runs SQLite's own check, and then checks all rows and whether they belong together.
 func (f *files) inspect(s *session, c *Condition) error {
-	var id int64
-	if err := cmp.Or(s.query(func(r row) error { id = r.int(0); return nil }, "PRAGMA application_id"),
-		s.query(func(r row) error { c.Version = int(r.int(0)); return nil }, "PRAGMA user_version")); err != nil {
-		return err
+	var err error
+	if c.Version, err = s.version(len(migrations)); err == nil && c.Version == 0 {
+		err = errForeign
 	}
-	switch {
-	case id != applicationID:
-		return fmt.Errorf("a database of another program: %w", store.ErrCorrupt)
-	case c.Version > len(migrations):
-		return fmt.Errorf("%w: it has version %d, this weir knows up to %d", store.ErrNewer, c.Version, len(migrations))
+	if err != nil {
+		return err
 	}
 	found := func(r row) error {
 		if text := r.text(0); text != "ok" && len(c.Damage) < maxDamage {
@@ -175,7 +168,7 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 	if c.Version < 2 {
 		return nil
 	}
-	at, done := texts{folder: filepath.Join(f.folder, MailFolder)}, int64(0)
+	at, done := f.texts(), int64(0)
 	return s.query(func(r row) error {
 		id, size, name := store.MailID(r.int(0)), r.int(1), r.text(2)
 		done++
@@ -197,9 +190,9 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 	}, `SELECT id, size, file FROM letters WHERE file IS NOT NULL`)
 }
 
-// lookAround counts the texts that no mail has. Where the database is damaged nobody can tell which those are.
+// lookAround counts the files of no mail. If the database is damaged, which those are is unknown.
 func (f *files) lookAround(ctx context.Context, c *Condition, known map[string]bool) error {
-	at := texts{folder: filepath.Join(f.folder, MailFolder)}
+	at := f.texts()
 	for _, folder := range []string{at.folder, at.aside()} {
 		if err := walk(folder, func(_ string, d fs.DirEntry) {
 			switch {
@@ -218,7 +211,7 @@ func (f *files) lookAround(ctx context.Context, c *Condition, known map[string]b
 	return ctx.Err()
 }
 
-// walk calls each with everything below a folder, if there is one, but folders.
+// walk calls each with all files below a folder, if there is one.
 func walk(folder string, each func(path string, d fs.DirEntry)) error {
 	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -17,27 +17,27 @@ type counters struct{ *Store }
 const counterColumns = `throttle, rule, account, source, period, used, at, until`
 
 func (c counters) Save(ctx context.Context, all []store.Counter) error {
-	return writeAll(ctx, c.Store, all, (*session).save)
+	return writeAll(ctx, c.Store, all, (*tx).save)
 }
 
-func (s *session) save(v *store.Counter) error {
+func (t *tx) save(v *store.Counter) error {
 	if v.Used == 0 {
-		return s.exec(`DELETE FROM counters WHERE throttle = ? AND rule = ? AND account = ? AND source = ? AND period = ?`,
+		return t.put(nil,
+			`DELETE FROM counters WHERE throttle = ? AND rule = ? AND account = ? AND source = ? AND period = ?`,
 			v.Throttle, v.Rule, v.Account, source(v.Source), nanos(v.Period))
 	}
-	return s.exec(`INSERT OR REPLACE INTO counters (`+counterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	return t.put(nil, `INSERT OR REPLACE INTO counters (`+counterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		v.Throttle, v.Rule, v.Account, source(v.Source), nanos(v.Period), v.Used, optional(v.At), nanos(v.Until))
 }
 
 func (c counters) Load(ctx context.Context, now time.Time, each func(store.Counter) error) error {
-	var enough error // says the caller
+	var enough error // of the caller, which gets it back as it is
 	err := c.query(ctx, func(r row) error {
 		v, err := readCounter(r)
 		if err == nil {
 			enough = each(v)
-			err = enough
 		}
-		return err
+		return cmp.Or(err, enough)
 	}, `SELECT `+counterColumns+` FROM counters WHERE until > ?`, nanos(now))
 	return cmp.Or(enough, err)
 }
@@ -55,12 +55,7 @@ func source(addr netip.Addr) string {
 
 func readCounter(r row) (c store.Counter, err error) {
 	c = store.Counter{Throttle: r.text(0), Rule: r.text(1), Account: r.text(2), Period: moment(r.int(4)),
-		Used: r.int(5),
-		At:   r.time(6), Until: moment(r.int(7))}
-	if addr := r.text(3); addr != "" {
-		if c.Source, err = netip.ParseAddr(addr); err != nil {
-			return c, corrupt(err)
-		}
-	}
-	return c, corrupt(c.Validate())
+		Used: r.int(5), At: r.time(6), Until: moment(r.int(7))}
+	c.Source, err = r.addr(3)
+	return c, corrupt(cmp.Or(err, c.Validate()))
 }

@@ -10,17 +10,17 @@
 //
 //	text of a mail -> memory, or a file in the folder mail, with its envelope (fsync of file and folder) -> the row
 //
-// There is one writer. While it waits for the disk, others queue up, and the next commit takes all of them: with many
-// callers a commit costs each of them a small part of the time that the disk needs to make it safe. Nothing waits to be
-// grouped, but for its turn on the processor.
+// There is one writer. While it waits for the disk, writes queue up, and the next commit takes all of them, so that
+// many callers share the time of one fsync. No write waits in order to be grouped.
 //
-// An Update of mail is a function that the writer runs between BEGIN and COMMIT, with those of others. When one fails
-// after it has written, the transaction is rolled back and the group is run again, each behind a savepoint: the many
-// that succeed do not pay for the few that do not. A function that panics, or ends its goroutine, hurts nobody else.
+// A write is a function that the writer runs between BEGIN and COMMIT, together with those of other callers. When one
+// fails after it has written, the transaction is rolled back and the group is run again, each function behind a
+// savepoint. So functions that succeed pay nothing for those that fail. A function that panics, or ends its goroutine,
+// does not affect others.
 //
 // The journal is a write-ahead log (WAL) with synchronous=FULL: a call returns when its data is on the disk. Operators
 // may look into the file with any SQLite tool while weir runs (times are nanoseconds since the epoch); a tool that
 // locks it for longer than Options.Patience makes writes fail with store.ErrBusy.
 //
-// Check and Salvage are for a store that nobody has open: what is wrong with it, and what is left of it.
+// Check and Salvage are for a store that no program has open. Check finds damage, and Salvage brings back what it can.
 package sqlite

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -12,20 +11,17 @@ import (
 	"weir/store"
 )
 
-// hints say what to do about an error that an operator has to do something about.
+// hints say what an operator should do about an error.
 var hints = map[error]string{
 	store.ErrCorrupt: "; stop weir, and put a copy in its place, or run weir store salvage, which brings back what " +
 		"can be read",
 	store.ErrFull: "; make room on the disk",
 }
 
-// explain turns an error of SQLite into one of the contract that names the file. Others pass, with the file.
+// explain turns an error of SQLite into one of the contract, and names the file.
 func (f *files) explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
-	}
-	if errors.Is(err, sql.ErrConnDone) {
-		return store.ErrClosed
 	}
 	if named := meaning(err); named != nil {
 		return fmt.Errorf("%s: %w (%w%s)", f.db, named, err, hints[named])
@@ -54,7 +50,7 @@ func meaning(err error) error {
 	return nil
 }
 
-// endsTransaction reports whether SQLite may have ended the transaction in which an error came up, for everybody in it.
+// endsTransaction reports whether SQLite may have rolled back the whole transaction because of an error.
 func endsTransaction(err error) bool {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

@@ -1,8 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
-	"net/netip"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -62,8 +62,7 @@ func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) er
 		a := &to[i]
 		if _, err := t.run(`INSERT INTO addressees (`+addresseeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			int64(l.ID), int64(a.Number), a.Address, a.Notify, a.Original, int64(a.State), when(a.Due), when(a.Since),
-			int64(a.Attempt),
-			a.Owner, a.Status, a.Warned); err != nil {
+			int64(a.Attempt), a.Owner, a.Status, a.Warned); err != nil {
 			if breaks(err) != 0 {
 				err = fmt.Errorf("addressee %d of %s is there twice: %w", a.Number, l.ID, store.ErrInvalid)
 			}
@@ -76,15 +75,9 @@ func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) er
 	return nil
 }
 
-// checkLetter returns the first mistake. Addressees need not say which mail they are of.
+// checkLetter returns the first mistake. Addressees need not say which mail they belong to.
 func checkLetter(l *store.Letter, text *store.Text, to []store.Addressee) error {
-	if err := l.Validate(); err != nil {
-		return err
-	}
-	if err := text.Validate(); err != nil {
-		return err
-	}
-	return store.CheckAddressees(l.ID, to)
+	return cmp.Or(l.Validate(), text.Validate(), store.CheckAddressees(l.ID, to))
 }
 
 func (t *tx) Letter(id store.MailID) (store.Letter, error) {
@@ -97,7 +90,7 @@ func (t *tx) Letter(id store.MailID) (store.Letter, error) {
 
 func noMail(id store.MailID) error { return fmt.Errorf("the mail %s: %w", id, store.ErrNotFound) }
 
-// key is how an id is stored. One that no mail can have is that of none.
+// key is how an id is stored. An id that no mail can have is stored as 0.
 func key(id store.MailID) int64 {
 	if !id.Valid() {
 		return 0
@@ -108,8 +101,7 @@ func key(id store.MailID) int64 {
 func readLetter(r row) (l store.Letter, err error) {
 	flags := r.int(8)
 	l = store.Letter{ID: store.MailID(r.int(0)), Gate: r.text(1), User: r.text(2), Sender: r.text(3),
-		Subject:  r.text(4),
-		Received: moment(r.int(6)), Size: r.int(7), Envelope: r.text(9), Filed: r.text(10),
+		Subject: r.text(4), Received: moment(r.int(6)), Size: r.int(7), Envelope: r.text(9), Filed: r.text(10),
 		UTF8: flags&flagUTF8 != 0, EightBit: flags&flagEightBit != 0, Own: flags&flagOwn != 0}
 	switch {
 	case flags&flagReturnFull != 0:
@@ -117,15 +109,11 @@ func readLetter(r row) (l store.Letter, err error) {
 	case flags&flagReturnHeaders != 0:
 		l.Return = "HDRS"
 	}
-	if addr := r.text(5); addr != "" {
-		if l.Source, err = netip.ParseAddr(addr); err != nil {
-			return l, corrupt(err)
-		}
-	}
-	return l, corrupt(l.Validate())
+	l.Source, err = r.addr(5)
+	return l, corrupt(cmp.Or(err, l.Validate()))
 }
 
-// lettersOf are the queries for letters, by what is asked for. The terms repeat those of the partial indexes.
+// The queries for letters, by what is asked for. Their terms repeat those of the partial indexes.
 const (
 	anyLetters     = `SELECT ` + letterColumns + ` FROM letters WHERE id > ? ORDER BY id LIMIT ?`
 	lettersOfUser  = `SELECT ` + letterColumns + ` FROM letters WHERE user = ? AND id > ? ORDER BY id LIMIT ?`
@@ -154,10 +142,9 @@ func (t *tx) Letters(q store.LetterQuery, limit int) (all []store.Queued, err er
 	case q.State != 0:
 		query, args = lettersWaiting, []any{int64(q.State), int64(q.After)}
 	}
-	if err := t.page(limit, func(r row) error {
+	if all, err = list(t, limit, func(r row) (store.Queued, error) {
 		l, err := readLetter(r)
-		all = append(all, store.Queued{Letter: l})
-		return err
+		return store.Queued{Letter: l}, err
 	}, query, args...); err != nil {
 		return nil, err
 	}

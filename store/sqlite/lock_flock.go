@@ -14,11 +14,11 @@ import (
 	"weir/store"
 )
 
-// A lock keeps a second weir out of a data folder. SQLite alone would let it in, and both would take turns in
-// overwriting what the other knows. The kernel frees it when the process ends, however it ends; the file stays.
+// A lock keeps a second weir out of a data folder. SQLite alone would let it in, and both would overwrite each other's
+// rows. The kernel frees the lock when the process ends, however it ends; the file stays.
 type lock struct{ file *os.File }
 
-// takeLock takes the lock that a file stands for, and writes into it who has it.
+// takeLock takes the lock of a file, and writes the process id into it.
 func takeLock(path string) (*lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -39,7 +39,7 @@ func takeLock(path string) (*lock, error) {
 	return l, nil
 }
 
-// holder says which process has the lock, as far as it has said so.
+// holder says which process has the lock, if it wrote its id.
 func holder(f *os.File) string {
 	text, _ := io.ReadAll(io.LimitReader(f, 32))
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))

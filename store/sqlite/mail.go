@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"modernc.org/sqlite"
@@ -19,47 +18,11 @@ func (s *Store) Mail() store.Mail { return mail{s} }
 
 type mail struct{ *Store }
 
-// errGone is what an Update gets whose function never returns.
-var errGone = errors.New("the function of an update has ended its goroutine")
-
-// An update is a function of a caller that the writer runs, and what came of it.
-type update struct {
-	tx
-	f    func(store.MailTx) error
-	gone bool // it has ended the goroutine
-}
-
-// run runs the function. A panic is an error of its own.
-func (u *update) run(s *session) (err error) {
-	u.tx = tx{session: s, files: u.files, texts: u.texts, writable: true}
-	returned := false
-	defer func() {
-		u.session = nil
-		if returned {
-			return
-		}
-		if v := recover(); v != nil {
-			err = fmt.Errorf("the function of an update has panicked: %v\n%s", v, debug.Stack())
-		} else {
-			u.gone = true
-		}
-	}()
-	err = u.f(&u.tx)
-	returned = true
-	if err == nil {
-		err = u.spoilt
-	}
-	return err
-}
-
 // Update returns when f has been run for the last time, also when ctx ends: so f may use what belongs to the caller.
 func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	u := &update{f: f, tx: tx{files: &m.files, texts: &m.texts}}
-	w := &write{ctx: ctx, rows: 1, update: u, done: make(chan struct{})}
-	if err := m.enqueue(w); err != nil {
+	t := &tx{f: f, files: &m.files, texts: &m.texts}
+	w, err := m.enqueue(ctx, t, 1, (*tx).update)
+	if err != nil {
 		return err
 	}
 	select {
@@ -71,7 +34,7 @@ func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
 		<-w.done
 	}
 	if w.err == nil {
-		m.texts.committed(u.took, u.dropped)
+		m.texts.committed(t.took, t.dropped)
 	}
 	return w.err
 }
@@ -84,7 +47,7 @@ func (m mail) View(ctx context.Context, f func(store.MailTx) error) error {
 	})
 }
 
-// view gives f a connection, and a moment that stays the same while it looks around.
+// view gives f a connection in a transaction, so that all it reads is of one moment.
 func (s *Store) view(ctx context.Context, f func(*session) error) (err error) {
 	done, err := s.read()
 	if err != nil {
@@ -102,8 +65,7 @@ func (s *Store) view(ctx context.Context, f func(*session) error) (err error) {
 	}
 	defer func() { s.views <- v }()
 	if v == nil {
-		if v, err = newSession(ctx, s.viewing); err != nil {
-			v = nil
+		if v, err = newSession(forever, s.viewing); err != nil {
 			return s.files.explain(err)
 		}
 	}
@@ -125,7 +87,7 @@ func (s *Store) query(ctx context.Context, each func(row) error, query string, a
 	})
 }
 
-// one reads the row that a query finds; missing is the error where there is none.
+// one reads the only row that a query finds. missing is the error if there is none.
 func one[T any](t *tx, missing error, read func(row) (T, error), query string, args ...any) (v T, err error) {
 	found := false
 	if err = t.query(func(r row) (err error) {
@@ -138,9 +100,9 @@ func one[T any](t *tx, missing error, read func(row) (T, error), query string, a
 	return v, err
 }
 
-// list reads up to limit rows.
-func list[T any](t *tx, limit int, read func(row) (T, error), query string, args ...any) (all []T, err error) {
-	err = t.page(limit, func(r row) error {
+// rows reads all rows that a query finds.
+func rows[T any](t *tx, read func(row) (T, error), query string, args ...any) (all []T, err error) {
+	err = t.query(func(r row) error {
 		v, err := read(r)
 		all = append(all, v)
 		return err
@@ -148,7 +110,15 @@ func list[T any](t *tx, limit int, read func(row) (T, error), query string, args
 	return all, err
 }
 
-// put runs a statement that writes, unless there is a mistake in what is written.
+// list reads up to limit rows. The query takes the limit as its last argument.
+func list[T any](t *tx, limit int, read func(row) (T, error), query string, args ...any) ([]T, error) {
+	if err := store.CheckLimit(limit); err != nil || limit == 0 {
+		return nil, err
+	}
+	return rows(t, read, query, append(args, int64(limit))...)
+}
+
+// put runs a statement that writes. A mistake in what is to be written is returned instead.
 func (t *tx) put(mistake error, query string, args ...any) error {
 	err := t.writes(mistake)
 	if err == nil {
@@ -157,25 +127,28 @@ func (t *tx) put(mistake error, query string, args ...any) error {
 	return err
 }
 
-// A tx is a transaction of mail. Its methods are in the files of what they are about.
+// A tx is a transaction. The methods of store.MailTx are in the files of what they are about.
 type tx struct {
-	session  *session // nil after the end
+	f        func(store.MailTx) error // of an update
+	session  *session                 // nil after the end
 	files    *files
 	texts    *texts
 	writable bool
 	wrote    bool
 	fatal    error    // of SQLite, which may have ended the transaction
-	spoilt   error    // of a call that has done half of what it should
-	took     []string // files that a mail has now
-	dropped  []string // files that no mail has any more
+	spoilt   error    // of a call that has done only half of its work
+	took     []string // files that belong to a mail now
+	dropped  []string // files that belong to no mail any more
 }
 
 var _ store.MailTx = (*tx)(nil)
 
-// errEnded is for those who keep a transaction.
+func (t *tx) update() error { return t.f(t) }
+
+// errEnded is for callers who use a transaction after its end.
 var errEnded = fmt.Errorf("the transaction is over: %w", store.ErrInvalid)
 
-// writes returns ErrInvalid where nothing may be written, and else the mistake in what is to be written.
+// writes returns ErrInvalid if nothing may be written, and otherwise the mistake in what is to be written.
 func (t *tx) writes(mistake error) error {
 	switch {
 	case t.session == nil:
@@ -199,13 +172,6 @@ func (t *tx) query(each func(row) error, query string, args ...any) error {
 	return t.fails(t.session.query(each, query, args...))
 }
 
-func (t *tx) page(limit int, each func(row) error, query string, args ...any) error {
-	if err := store.CheckLimit(limit); err != nil || limit == 0 {
-		return err
-	}
-	return t.query(each, query, append(args, int64(limit))...)
-}
-
 // fails notes an error of SQLite, and explains it.
 func (t *tx) fails(err error) error {
 	if err == nil || errors.Is(err, store.ErrCorrupt) {
@@ -217,7 +183,7 @@ func (t *tx) fails(err error) error {
 	return t.files.explain(err)
 }
 
-// spoil notes that a call has done half of what it should, so that the rest of the update is of no use.
+// spoil notes that a call has done only half of its work, so that the whole update must fail.
 func (t *tx) spoil(err error) error {
 	if t.spoilt == nil {
 		t.spoilt = err
@@ -225,7 +191,7 @@ func (t *tx) spoil(err error) error {
 	return err
 }
 
-// corrupt says that somebody else wrote what is wrong with what was read.
+// corrupt turns a mistake in a row that was read into ErrCorrupt: weir itself writes none.
 func corrupt(err error) error {
 	if err == nil {
 		return nil
@@ -233,7 +199,7 @@ func corrupt(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 }
 
-// breaks is which constraint an error of SQLite is about, or 0.
+// breaks returns the code of the constraint that an error of SQLite is about, or 0.
 func breaks(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) && e.Code()&0xff == lib.SQLITE_CONSTRAINT {
@@ -242,7 +208,7 @@ func breaks(err error) int {
 	return 0
 }
 
-// when is how a time is stored that may be missing, in a column that may not.
+// when is how a time that may be missing is stored in a column that is not null.
 func when(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

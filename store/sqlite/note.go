@@ -13,8 +13,8 @@ import (
 	"weir/store"
 )
 
-// A note is the envelope of a mail, behind its text in the file: it tells the recipients even where the row is lost. It
-// is written before the file is made safe, so that it takes no fsync of its own. Behind it come its length, its
+// A note is the envelope of a mail, written behind its text in the file, so that the recipients are known even if the
+// row is lost. It is written before the fsync of the file and needs none of its own. After it come its length, its
 // checksum and noteMark.
 type note struct {
 	store.Letter
@@ -34,7 +34,7 @@ const (
 	maxNote  = 32 << 20      // all addressees with addresses as long as may be, in JSON
 )
 
-// errNoNote: a file is a text and nothing else. Before there were notes all were.
+// errNoNote: a file has only a text, as all had before there were notes.
 var errNoNote = errors.New("no envelope behind the text")
 
 func appendNote(w io.Writer, l *store.Letter, to []store.Addressee) error {
@@ -53,7 +53,8 @@ func appendNote(w io.Writer, l *store.Letter, to []store.Addressee) error {
 	return err
 }
 
-// readNote reads the note of a file, and how long the text before it is. Without one the text is as long as the file.
+// readNote reads the note of a file and returns the length of the text before it. Without a note that is the length of
+// the file.
 func readNote(path string) (n note, text int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {

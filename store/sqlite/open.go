@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -24,9 +23,9 @@ const (
 	checkUpTo = 64 << 20 // a larger file is not read through when it is opened
 	maxLog    = 64 << 20 // what is left of the write-ahead log after it was carried over
 	pageSize  = 4096
-	// pages of the log after which it is carried over; what has come and gone by then never gets there
+	// pages of the log after which it is carried over into the database; rows that were deleted by then never get there
 	carryOver = 4000
-	cacheSize = 16 << 20 // of the writer; those who read have what SQLite gives them
+	cacheSize = 16 << 20 // of the writer; readers have SQLite's default
 )
 
 // A Store is a store.Store in a SQLite file. Make one with Open. It is safe for concurrent use.
@@ -35,7 +34,7 @@ type Store struct {
 	files   files
 	lock    *lock
 	writer  *session
-	views   chan *session // of those who look at mail; nil for one that is not connected yet
+	views   chan *session // connections of readers; nil for one that is not connected yet
 	viewing driver.Connector
 	texts   texts
 
@@ -51,7 +50,16 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
+// files are the names of a data folder and of what is in it.
 type files struct{ folder, db, lock string }
+
+func filesIn(folder string) (*files, error) {
+	folder, err := filepath.Abs(folder)
+	return &files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}, err
+}
+
+// texts are the files of mails.
+func (f *files) texts() texts { return texts{folder: filepath.Join(f.folder, MailFolder)} }
 
 // Open opens the store in a data folder, and makes it when there is none. ctx is for opening alone.
 func Open(ctx context.Context, o Options) (*Store, error) {
@@ -69,13 +77,13 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 		return nil, err
 	}
 	o = o.withDefaults()
-	folder, err := filepath.Abs(o.Folder)
+	f, err := filesIn(o.Folder)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, files: files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)},
-		queue: make(chan *write, o.MaxWaiting), idle: make(chan struct{}), views: make(chan *session, readers)}
-	s.texts.folder = filepath.Join(folder, MailFolder)
+	s := &Store{opts: o, files: *f, queue: make(chan *write, o.MaxWaiting), idle: make(chan struct{}),
+		views: make(chan *session, readers)}
+	s.texts.folder = f.texts().folder
 	for range readers {
 		s.views <- nil
 	}
@@ -96,37 +104,35 @@ func open(ctx context.Context, o Options, steps []string) (_ *Store, err error) 
 	if err := s.files.create(); err != nil {
 		return nil, unwritable(err)
 	}
-	writing, err := s.files.connector(o, false)
+	if s.writer, err = s.files.connect(ctx, o, steps); err != nil {
+		return nil, s.files.explain(err)
+	}
+	s.writer.own = tx{files: &s.files, texts: &s.texts}
+	s.viewing, err = s.files.connector(o, true)
+	return s, err
+}
+
+// connect returns a session that may write, to a file that is checked and up to date.
+func (f *files) connect(ctx context.Context, o Options, steps []string) (*session, error) {
+	to, err := f.connector(o, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.files.update(ctx, writing, steps); err != nil {
-		return nil, s.files.explain(err)
-	}
-	if s.writer, err = newSession(ctx, writing); err != nil {
-		return nil, s.files.explain(err)
-	}
-	if s.viewing, err = s.files.connector(o, true); err != nil {
+	s, err := newSession(ctx, to)
+	if err != nil {
 		return nil, err
 	}
+	if err := f.check(s); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if err := s.migrate(steps); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	s.ctx = forever // one that can end would cost a goroutine for each statement
 	return s, nil
 }
 
-func (f *files) update(ctx context.Context, to driver.Connector, steps []string) error {
-	db := sql.OpenDB(to)
-	defer db.Close()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := f.check(ctx, conn); err != nil {
-		return err
-	}
-	return migrate(ctx, conn, steps)
-}
-
-// prepare says what is wrong with the data folder before SQLite does, which says less.
+// prepare checks the data folder. SQLite's own errors about it say less.
 func (f *files) prepare() error {
 	info, err := os.Stat(f.folder)
 	switch {
@@ -141,7 +147,7 @@ func (f *files) prepare() error {
 	return nil
 }
 
-// beheaded returns ErrCorrupt for a log without its database: SQLite would remove it, with all that was committed.
+// beheaded returns ErrCorrupt for a log without its database. SQLite would remove the log and all that it committed.
 func (f *files) beheaded() error {
 	if log, err := os.Stat(f.db + "-wal"); err != nil || log.Size() == 0 {
 		return nil
@@ -164,7 +170,7 @@ func unwritable(err error) error {
 	return err
 }
 
-// create makes an empty file for weir's eyes only, unless it is there. SQLite gives its other files the same mode.
+// create makes an empty file that only weir may read, unless it is there. SQLite gives its other files the same mode.
 func (f *files) create() error {
 	file, err := os.OpenFile(f.db, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -176,17 +182,11 @@ func (f *files) create() error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	folder, err := os.Open(f.folder)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	// so that the file is still there after a power failure; not every file system can, and then it need not
-	_ = folder.Sync()
+	_ = syncFolder(f.folder) // so that the file is still there after a power failure
 	return nil
 }
 
-// connector makes connections: the writer's, or those that only read.
+// connector makes connections for the writer, or connections that only read.
 func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 	q := url.Values{
 		"mode":          {"rw"},
@@ -202,39 +202,39 @@ func (f *files) connector(o Options, reads bool) (driver.Connector, error) {
 			fmt.Sprintf("wal_autocheckpoint(%d)", f.logPages()),
 		},
 	}
-	if !reads {
-		q.Add("_pragma", fmt.Sprintf("cache_size(-%d)", cacheSize>>10))
-	} else {
+	if reads {
 		q.Set("_query_only", "1")
+	} else {
+		q.Add("_pragma", fmt.Sprintf("cache_size(-%d)", cacheSize>>10))
 	}
 	if o.MaxBytes > 0 {
 		q.Add("_pragma", fmt.Sprintf("max_page_count(%d)", o.MaxBytes/pageSize))
 	}
-	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: q.Encode()}
-	return sqlite.NewConnector(name.String())
+	return sqlite.NewConnector(f.address(q.Encode()))
 }
 
-// check reads a file through that is not too large for that: damage is to be reported at the start.
-func (f *files) check(ctx context.Context, conn *sql.Conn) error {
-	var mode string
-	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil {
+// address is the URL of the database, with options of the driver.
+func (f *files) address(options string) string {
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(f.db), RawQuery: options}
+	return name.String()
+}
+
+// check reads all of a file of up to checkUpTo bytes, so that damage is reported at the start.
+func (f *files) check(s *session) error {
+	if mode, err := s.first("PRAGMA journal_mode"); err != nil {
 		return err
-	}
-	if mode != "wal" {
+	} else if mode != "wal" {
 		return fmt.Errorf("%w with a write-ahead log, as the file system cannot share memory (the journal is %q)",
 			store.ErrUnwritable, mode)
 	}
 	if info, err := os.Stat(f.db); err != nil || info.Size() > checkUpTo {
 		return err
 	}
-	var found string
-	if err := conn.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
-		return err
+	found, err := s.first("PRAGMA quick_check(1)")
+	if err == nil && found != "ok" {
+		err = fmt.Errorf("%w: %s%s", store.ErrCorrupt, found, hints[store.ErrCorrupt])
 	}
-	if found != "ok" {
-		return fmt.Errorf("%w: %s%s", store.ErrCorrupt, found, hints[store.ErrCorrupt])
-	}
-	return nil
+	return err
 }
 
 // Close commits everything that was asked for before, waits for readers, and closes the files. It may be called again.
@@ -267,7 +267,7 @@ func (s *Store) free() error {
 	return s.files.explain(errors.Join(errs...))
 }
 
-// Path is where the file is.
+// Path is the path of the database file.
 func (s *Store) Path() string { return s.files.db }
 
 func (s *Store) alive() error {
@@ -279,7 +279,7 @@ func (s *Store) alive() error {
 	return nil
 }
 
-// read begins to read, which keeps the files open until done is called.
+// read keeps the files open until done is called.
 func (s *Store) read() (done func(), err error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()

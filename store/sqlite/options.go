@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
@@ -43,23 +42,20 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	var all []error
-	wrong := func(path, msg, hint string) {
-		all = append(all, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
-	}
+	var v weir.Mistakes
 	if o.Folder == "" {
-		wrong("folder", "there is no data folder", "write data: /var/lib/weir")
+		v.Add("folder", "there is no data folder", "write data: /var/lib/weir")
 	}
 	if o.MaxBytes != 0 && o.MaxBytes < MinBytes {
-		wrong("max_bytes", fmt.Sprintf("%d bytes are too few", o.MaxBytes),
+		v.Add("max_bytes", fmt.Sprintf("%d bytes are too few", o.MaxBytes),
 			fmt.Sprintf("at least %s", weir.Size(MinBytes)))
 	}
 	if o.MaxWaiting < 0 || o.MaxWaiting > MaxWaitingCap {
-		wrong("max_waiting", fmt.Sprintf("%d is out of bounds", o.MaxWaiting), fmt.Sprintf("1 to %d", MaxWaitingCap))
+		v.Add("max_waiting", fmt.Sprintf("%d is out of bounds", o.MaxWaiting), fmt.Sprintf("1 to %d", MaxWaitingCap))
 	}
 	if o.Patience < 0 || o.Patience > maxPatience {
-		wrong("patience", fmt.Sprintf("%s is out of bounds", o.Patience),
+		v.Add("patience", fmt.Sprintf("%s is out of bounds", o.Patience),
 			fmt.Sprintf("up to %s", weir.Duration(maxPatience)))
 	}
-	return errors.Join(all...)
+	return v.Err()
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -20,7 +19,7 @@ import (
 )
 
 const (
-	// SalvagedFolder, in the data folder, gets texts of mail that nobody knows the recipients of.
+	// SalvagedFolder, in the data folder, gets texts of mail whose recipients are unknown.
 	SalvagedFolder = "mail-salvaged"
 	// building is where a new database is made, in the data folder.
 	building = "weir.salvage"
@@ -31,18 +30,18 @@ const (
 // Salvaged is what Salvage has done.
 type Salvaged struct {
 	Path     string          `json:"path"`               // of the database
-	Damaged  string          `json:"damaged,omitempty"`  // where the old one is now; empty: it was whole, or not there
+	Damaged  string          `json:"damaged,omitempty"`  // the path of the old one; empty: it was whole, or not there
 	Rebuilt  bool            `json:"rebuilt"`            // there is a new one
 	Tables   []SalvagedTable `json:"tables,omitempty"`   // that the old one had rows of
-	Held     int             `json:"held"`               // mails that came back by their texts in files, as held
-	Returned int             `json:"returned"`           // texts that a mail has and that were set aside
+	Held     int             `json:"held"`               // mails that came back from files, as held
+	Returned int             `json:"returned"`           // texts of mails that had been set aside
 	Unknown  int             `json:"unknown"`            // texts in Folder, whose recipients are unknown
 	Folder   string          `json:"folder,omitempty"`   // where those are
 	Lost     []LostMail      `json:"lost,omitempty"`     // mails whose text is gone, up to MaxLost
 	MoreLost int             `json:"more_lost,omitzero"` // … and so many more
 }
 
-// MaxLost is how many mails without a text are told by name.
+// MaxLost is how many mails without a text are listed.
 const MaxLost = 1000
 
 // A LostMail is what is known of a mail whose text is gone.
@@ -55,18 +54,17 @@ type LostMail struct {
 type SalvagedTable struct {
 	Name string `json:"name"`
 	Rows int    `json:"rows"`
-	// of them, on pages that were found by chance: they may have been deleted long ago
+	// of them, on pages of no table: they may have been deleted long ago
 	Doubted int `json:"doubted,omitempty"`
-	Spoilt  int `json:"spoilt,omitempty"` // left out, as they make no sense
+	Spoilt  int `json:"spoilt,omitempty"` // left out because they make no sense
 }
 
-// Salvage brings back what is left of a store whose database is damaged or lost, and of which nobody has anything open.
-// The rows that can be read go into a new database; the old one is kept beside it. Texts in files that no row has are
-// held as mail for all their recipients, or put into SalvagedFolder where those are not known. A database that is whole
-// stays, and gets what texts there are besides.
+// Salvage brings back what is left of a store whose database is damaged or lost. No program may have it open. Rows that
+// can be read go into a new database, and the old one is kept beside it. Files that no row names are held as mail for
+// all their recipients, or moved to SalvagedFolder if those are unknown. A database that is whole stays, and the mail
+// of such files is added to it.
 //
-// What comes from pages that belong to nothing any more may be out of date: such recipients are held, and such users
-// disabled.
+// Rows on pages that belong to no table may be out of date: such recipients are held, and such users disabled.
 func Salvage(ctx context.Context, folder string, now time.Time, progress func(done, total int64)) (r Salvaged,
 	err error) {
 	f, release, err := lockFolder(folder)
@@ -83,7 +81,7 @@ func Salvage(ctx context.Context, folder string, now time.Time, progress func(do
 	if progress == nil {
 		v.progress = func(int64, int64) {}
 	}
-	v.texts.folder = filepath.Join(f.folder, MailFolder)
+	v.texts.folder = f.texts().folder
 	if err := v.measure(); err != nil {
 		return r, err
 	}
@@ -98,15 +96,14 @@ func Salvage(ctx context.Context, folder string, now time.Time, progress func(do
 	return r, errors.Join(err, ownAll(f.folder, filepath.Join(f.folder, SalvagedFolder)))
 }
 
-// lockFolder makes sure that no weir uses a data folder until release is called. It keeps the names of its files.
+// lockFolder keeps every other weir out of a data folder until release is called.
 func lockFolder(folder string) (f *files, release func(), err error) {
 	if folder == "" {
 		return nil, nil, fmt.Errorf("there is no data folder: %w", store.ErrInvalid)
 	}
-	if folder, err = filepath.Abs(folder); err != nil {
+	if f, err = filesIn(folder); err != nil {
 		return nil, nil, err
 	}
-	f = &files{folder, filepath.Join(folder, File), filepath.Join(folder, LockFile)}
 	if err := f.prepare(); err != nil {
 		return nil, nil, err
 	}
@@ -155,22 +152,16 @@ func (v *salvage) measure() error {
 	return nil
 }
 
-// inPlace adds what texts there are to a database that is whole.
+// inPlace adds mail from files to a database that is whole.
 func (v *salvage) inPlace() error {
-	to, err := v.files.connector(Options{}.withDefaults(), false)
-	if err != nil {
-		return err
-	}
-	if err := v.files.update(v.ctx, to, migrations); err != nil {
-		return v.files.explain(err)
-	}
-	if v.to, err = newSession(v.ctx, to); err != nil {
+	var err error
+	if v.to, err = v.files.connect(v.ctx, Options{}.withDefaults(), migrations); err != nil {
 		return v.files.explain(err)
 	}
 	return v.files.explain(errors.Join(v.adopt(), v.to.close()))
 }
 
-// rebuild makes a new database of what can be read of the old one, and puts it in its place.
+// rebuild makes a new database from the rows that can be read of the old one, and replaces the old one.
 func (v *salvage) rebuild() (err error) {
 	at := filepath.Join(v.files.folder, building)
 	if err := os.RemoveAll(at); err != nil { // what is left of one that was broken off
@@ -180,59 +171,40 @@ func (v *salvage) rebuild() (err error) {
 		return unwritten(err)
 	}
 	defer os.RemoveAll(at)
-	fresh := files{at, filepath.Join(at, File), filepath.Join(at, LockFile)}
-	to, err := v.begin(&fresh)
+	fresh, err := filesIn(at)
 	if err != nil {
+		return err
+	}
+	if err := fresh.create(); err != nil {
+		return unwritten(err)
+	}
+	if v.to, err = fresh.connect(v.ctx, Options{}.withDefaults(), migrations); err != nil {
 		return fresh.explain(err)
 	}
-	if v.to, err = newSession(v.ctx, to); err != nil {
-		return fresh.explain(err)
-	}
-	if v.tables, err = tablesOf(v.to); err == nil {
-		err = v.read()
-	}
-	if err == nil {
-		err = v.mend()
-	}
-	if err == nil {
-		err = v.adopt()
+	v.tables, err = tablesOf(v.to)
+	for _, step := range []func() error{v.read, v.mend, v.adopt, v.sound} {
+		if err == nil {
+			err = step()
+		}
 	}
 	if err = errors.Join(err, v.to.close()); err != nil {
-		return fresh.explain(err)
-	}
-	if err := fresh.sound(v.ctx, to); err != nil {
 		return fresh.explain(err)
 	}
 	return v.replace(fresh.db)
 }
 
-// begin makes an empty database of this weir's version.
-func (v *salvage) begin(fresh *files) (driver.Connector, error) {
-	if err := fresh.create(); err != nil {
-		return nil, unwritten(err)
+// sound wants the new database to be whole.
+func (v *salvage) sound() error {
+	v.to.ctx = v.ctx
+	found, err := v.to.first("PRAGMA integrity_check(1)")
+	if err == nil && found != "ok" {
+		err = fmt.Errorf("%w: what was salvaged: %s", store.ErrCorrupt, found)
 	}
-	to, err := fresh.connector(Options{}.withDefaults(), false)
-	if err != nil {
-		return nil, err
-	}
-	return to, fresh.update(v.ctx, to, migrations)
+	return err
 }
 
-func (f *files) sound(ctx context.Context, to driver.Connector) error {
-	db := sql.OpenDB(to)
-	defer db.Close()
-	var found string
-	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found); err != nil {
-		return err
-	}
-	if found != "ok" {
-		return fmt.Errorf("%w: what was salvaged: %s", store.ErrCorrupt, found)
-	}
-	return nil
-}
-
-// replace puts the new database in the place of the old one, which gets another name. The log goes first: a new
-// database below an old log would be damaged by it.
+// replace renames the old database and moves the new one to its place. The old log is moved first: it would damage a
+// new database.
 func (v *salvage) replace(fresh string) error {
 	old := v.files.db + ".damaged-" + v.now.UTC().Format("20060102T150405")
 	for i := 2; ; i++ {
@@ -261,12 +233,12 @@ func (v *salvage) replace(fresh string) error {
 	return unwritten(syncFolder(v.files.folder))
 }
 
-// A table is how rows of a kind lie in a file.
+// A table says how the rows of a table are stored in a file.
 type table struct {
 	name    string
-	columns []column // as they lie there
-	id      int      // the column that is the number of the row; -1: none is
-	index   bool     // it lies in an index of its own: WITHOUT ROWID
+	columns []column // in the order of the file
+	id      int      // the column that is the rowid; -1: none is
+	index   bool     // WITHOUT ROWID: the table is an index
 	root    uint32   // of the new database
 	check   func(row) error
 }
@@ -276,7 +248,7 @@ type column struct {
 	null       bool
 }
 
-// tablesOf learns from a database how its rows lie in a file, by the names of tables.
+// tablesOf reads the tables of a database, by name.
 func tablesOf(s *session) (map[string]*table, error) {
 	tables := map[string]*table{}
 	if err := s.query(func(r row) error {
@@ -352,7 +324,7 @@ func (t *table) fits(r record) bool {
 	return true
 }
 
-// read takes over all rows of the old database: first those of its tables, and then what lies on pages of no table.
+// read takes over all rows of the old database: first those of its tables, then those on pages of no table.
 func (v *salvage) read() error {
 	w, err := openWreck(v.files.db)
 	if err != nil {
@@ -365,7 +337,7 @@ func (v *salvage) read() error {
 	}
 	v.counts = map[string]*SalvagedTable{}
 	roots, indexes := w.roots()
-	if len(roots) == 0 { // the list of tables is gone: most likely they begin where those of a new database do
+	if len(roots) == 0 { // the list of tables is lost: most likely they begin on the same pages as in a new database
 		for name, t := range v.tables {
 			roots[name] = t.root
 		}
@@ -397,7 +369,7 @@ func (v *salvage) read() error {
 	return cmp.Or(v.failed, v.to.exec("COMMIT"))
 }
 
-// roots are the first pages of tables by name, and of indexes, as the file says.
+// roots returns the first pages of tables by name, and of indexes.
 func (w *wreck) roots() (tables map[string]uint32, indexes []uint32) {
 	tables = map[string]uint32{}
 	w.walk(1, func(r record) {
@@ -415,7 +387,7 @@ func (w *wreck) roots() (tables map[string]uint32, indexes []uint32) {
 	return tables, indexes
 }
 
-// take takes a row over. The first of those with the same key stays.
+// take takes a row over. Of several with the same key the first stays.
 func (v *salvage) take(t *table, r record, doubted bool) {
 	if v.failed = cmp.Or(v.failed, v.ctx.Err()); v.failed != nil {
 		return
@@ -476,36 +448,27 @@ func anys(values []driver.Value) []any {
 	return all
 }
 
-// checks say whether a row makes sense, by table: one that does not would keep all others from being read.
+// checks say whether a row makes sense, by table. One that does not would keep all others from being read.
 var checks = map[string]func(row) error{
-	"bans":     func(r row) error { _, err := readBan(r); return err },
-	"counters": func(r row) error { _, err := readCounter(r); return err },
-	"users":    func(r row) error { _, err := readUser(r); return err },
+	"bans": sane(readBan), "counters": sane(readCounter), "users": sane(readUser), "memories": sane(readMemory),
+	"sketches": sane(readSketch), "addressees": sane(readAddressee), "entries": sane(readEntry),
+	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
 	"letters": func(r row) error {
 		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
 			return store.ErrCorrupt
 		}
-		_, err := readLetter(r)
-		return err
-	},
-	"addressees": func(r row) error { return collect(new([]store.Addressee))(r) },
-	"memories": func(r row) error {
-		m := store.Memory{User: r.text(0), Throttle: r.text(1), State: r.bytes(2)}
-		return m.Validate()
-	},
-	"sketches": func(r row) error {
-		k := store.Sketch{User: r.text(0), Throttle: r.text(1), State: r.bytes(2)}
-		return k.Validate()
-	},
-	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
-	"entries": func(r row) error {
-		e := store.Entry{At: moment(r.int(1)), By: r.text(2), What: r.text(3), User: r.text(4),
-			Mail: store.MailID(r.int(5)), Text: r.text(6)}
-		return e.Validate()
+		return sane(readLetter)(r)
 	},
 }
 
-// mend makes whole again what the loss of single rows has torn apart.
+func sane[T any](read func(row) (T, error)) func(row) error {
+	return func(r row) error {
+		_, err := read(r)
+		return err
+	}
+}
+
+// mend repairs mails that have lost some of their rows.
 func (v *salvage) mend() error {
 	if err := v.to.exec("BEGIN"); err != nil {
 		return err
@@ -527,7 +490,7 @@ func (v *salvage) mend() error {
 		`SELECT mail, address FROM addressees WHERE mail NOT IN (SELECT id FROM letters) ORDER BY mail, number`); err != nil {
 		return err
 	}
-	if err := v.notes(lost); err != nil { // a file may tell what the row did
+	if err := v.notes(lost); err != nil { // a file may have what the row had
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(lost)) {
@@ -547,7 +510,7 @@ func (v *salvage) mend() error {
 		v.to.exec("COMMIT"))
 }
 
-// notes puts letters back for the recipients in lost, where the file of a text knows the rest.
+// notes restores the letters in lost whose note is in a file.
 func (v *salvage) notes(lost map[store.MailID][]string) error {
 	if len(lost) == 0 {
 		return nil
@@ -575,7 +538,7 @@ func (v *salvage) notes(lost map[store.MailID][]string) error {
 	})
 }
 
-// mendLetters removes mails without recipients. A file may know the recipients; otherwise the text is exported.
+// mendLetters removes mails without recipients. Texts in the database are exported; adopt looks for notes in files.
 func (v *salvage) mendLetters() error {
 	var alone []int64
 	if err := v.to.query(func(r row) error { alone = append(alone, r.int(0)); return nil },

@@ -1,8 +1,7 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
+	"cmp"
 	"fmt"
 
 	"weir/store"
@@ -11,8 +10,8 @@ import (
 // applicationID marks the file as one of weir: "weir" in ASCII.
 const applicationID = 0x77656972
 
-// migrations bring a file up to date, one version each: the first makes version 1 of an empty file. What has been
-// released is never changed; what comes later is appended. There is no way back.
+// migrations bring a file up to date, one version each: the first makes version 1 of an empty file. A released one is
+// never changed; new ones are appended. There is no way back.
 var migrations = []string{
 	`CREATE TABLE bans (
 		client   TEXT    NOT NULL, -- the id of a client, or empty
@@ -153,41 +152,40 @@ var migrations = []string{
 	INSERT INTO stamps_kept (n) VALUES (0);`,
 }
 
-// migrate brings the file up to date, each version in a transaction: a failure leaves the last good one.
-func migrate(ctx context.Context, conn *sql.Conn, steps []string) error {
-	var id, version, tables int
-	for pragma, into := range map[string]*int{"PRAGMA application_id": &id, "PRAGMA user_version": &version,
-		"SELECT count(*) FROM sqlite_schema": &tables} {
-		if err := conn.QueryRowContext(ctx, pragma).Scan(into); err != nil {
-			return err
-		}
+// version returns the version of the tables, up to a known one. A new file has version 0.
+func (s *session) version(known int) (int, error) {
+	id, err := s.first("PRAGMA application_id")
+	version, err2 := s.first("PRAGMA user_version")
+	tables, err3 := s.first("SELECT count(*) FROM sqlite_schema")
+	if err := cmp.Or(err, err2, err3); err != nil {
+		return 0, err
 	}
-	switch {
-	case id == 0 && version == 0 && tables == 0: // a new file
-	case id != applicationID:
-		return fmt.Errorf("a database of another program: %w", store.ErrCorrupt)
-	case version > len(steps):
-		return fmt.Errorf("%w: it has version %d, this weir knows up to %d", store.ErrNewer, version, len(steps))
+	switch n := int(version.(int64)); {
+	case id == int64(0) && n == 0 && tables == int64(0):
+		return 0, nil
+	case id != int64(applicationID):
+		return 0, errForeign
+	case n > known:
+		return n, fmt.Errorf("%w: it has version %d, this weir knows up to %d", store.ErrNewer, n, known)
+	default:
+		return n, nil
 	}
-	for ; version < len(steps); version++ {
-		if err := step(ctx, conn, steps[version], version+1); err != nil {
-			return fmt.Errorf("to version %d: %w", version+1, err)
-		}
-	}
-	return nil
 }
 
-func step(ctx context.Context, conn *sql.Conn, ddl string, version int) error {
-	tx, err := conn.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	for _, text := range []string{ddl, fmt.Sprintf("PRAGMA application_id = %d", applicationID),
-		fmt.Sprintf("PRAGMA user_version = %d", version)} {
-		if _, err := tx.ExecContext(ctx, text); err != nil {
-			return err
+var errForeign = fmt.Errorf("a database of another program: %w", store.ErrCorrupt)
+
+// migrate brings the file up to date, each version in a transaction: a failure leaves the last good one.
+func (s *session) migrate(steps []string) error {
+	version, err := s.version(len(steps))
+	for ; err == nil && version < len(steps); version++ {
+		for _, query := range []string{"BEGIN", steps[version],
+			fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+			fmt.Sprintf("PRAGMA user_version = %d", version+1), "COMMIT"} {
+			if err := s.exec(query); err != nil {
+				_ = s.exec("ROLLBACK")
+				return fmt.Errorf("to version %d: %w", version+1, err)
+			}
 		}
 	}
-	return tx.Commit()
+	return err
 }

@@ -1,22 +1,26 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 )
 
-// A session is a connection of one goroutine: the writer's, or that of a view. It speaks to the driver itself, as
-// database/sql costs as much as the statements that a mail takes.
+// A session is a connection that one goroutine uses at a time: the writer's, or that of a view. It calls the driver
+// directly, since database/sql takes as long as the statements of a mail themselves.
 type session struct {
+	ctx        context.Context // of its statements
 	conn       driver.Conn
 	statements map[string]statement
 	args       []driver.NamedValue // reused
 	values     []driver.Value      // reused
 	work       int                 // done so far: statements, and the pages that they take
+	own        tx                  // of the writer, for writes that are not of mail; reused
 }
 
 type statement interface {
@@ -25,7 +29,7 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-// forever is the context of what is written. It is for several callers, and none may break it off for the others.
+// forever is the context of the writer and of views. They serve several callers, and none may end it for the others.
 var forever = context.Background()
 
 func newSession(ctx context.Context, to driver.Connector) (*session, error) {
@@ -33,7 +37,7 @@ func newSession(ctx context.Context, to driver.Connector) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{conn: conn, statements: map[string]statement{}}, nil
+	return &session{ctx: ctx, conn: conn, statements: map[string]statement{}}, nil
 }
 
 // prepare returns a statement, and its arguments as the driver wants them.
@@ -64,7 +68,7 @@ func (s *session) run(query string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	result, err := stmt.ExecContext(forever, named)
+	result, err := stmt.ExecContext(s.ctx, named)
 	if err != nil {
 		return 0, err
 	}
@@ -76,10 +80,16 @@ func (s *session) exec(query string, args ...any) error {
 	return err
 }
 
+// first returns the first value of the only row that a query finds, or nil.
+func (s *session) first(query string, args ...any) (v driver.Value, err error) {
+	err = s.query(func(r row) error { v = r[0]; return nil }, query, args...)
+	return v, err
+}
+
 // has reports whether a query finds something.
-func (s *session) has(query string, args ...any) (found bool, err error) {
-	err = s.query(func(row) error { found = true; return nil }, query, args...)
-	return found, err
+func (s *session) has(query string, args ...any) (bool, error) {
+	v, err := s.first(query, args...)
+	return v != nil, err
 }
 
 // query calls each with every row of the result. The row is valid until each returns, and each runs no query itself.
@@ -88,34 +98,28 @@ func (s *session) query(each func(row) error, query string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(forever, named)
+	rows, err := stmt.QueryContext(s.ctx, named)
 	if err != nil {
 		return err
 	}
-	if n := len(rows.Columns()); n > len(s.values) {
+	n := len(rows.Columns())
+	if n > len(s.values) {
 		s.values = make([]driver.Value, n)
 	}
-	values := s.values[:len(rows.Columns())]
-	for {
-		if err = rows.Next(values); err != nil {
-			break
-		}
-		if err = each(values); err != nil {
-			break
+	for values := s.values[:n]; err == nil; {
+		if err = rows.Next(values); err == nil {
+			err = each(values)
 		}
 	}
 	if err == io.EOF {
 		err = nil
 	}
-	if closing := rows.Close(); err == nil {
-		err = closing
-	}
-	return err
+	return cmp.Or(err, rows.Close())
 }
 
 func (s *session) weigh(bytes int) { s.work += bytes / pageSize }
 
-// A row is what a query returns. That columns have their type is the promise of STRICT tables.
+// A row is a row of a result. STRICT tables make sure that columns have their type.
 type row []driver.Value
 
 func (r row) text(i int) string {
@@ -136,6 +140,14 @@ func (r row) time(i int) time.Time {
 		return time.Time{}
 	}
 	return moment(r.int(i))
+}
+
+// addr is an address that may be missing.
+func (r row) addr(i int) (addr netip.Addr, err error) {
+	if text := r.text(i); text != "" {
+		addr, err = netip.ParseAddr(text)
+	}
+	return addr, err
 }
 
 func (r row) bytes(i int) []byte {

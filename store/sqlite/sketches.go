@@ -6,7 +6,7 @@ import (
 	"weir/store"
 )
 
-const sketchColumns = `throttle, user, state, flagged`
+const sketchColumns = `user, throttle, state, flagged`
 
 func (t *tx) Sketch(throttle, user string) (store.Sketch, error) {
 	return one(t, errNoSketch, func(r row) (store.Sketch, error) {
@@ -15,7 +15,7 @@ func (t *tx) Sketch(throttle, user string) (store.Sketch, error) {
 	}, `SELECT state, flagged FROM sketches WHERE user = ? AND throttle = ?`, user, throttle)
 }
 
-// What most lookups return for users who are new, and for those who have written to few.
+// They are made once: most lookups of new users return errNoSketch, and of users who write to few errNoKnown.
 var (
 	errNoSketch = fmt.Errorf("what a throttle knows of a user: %w", store.ErrNotFound)
 	errNoKnown  = fmt.Errorf("the known part of a sketch: %w", store.ErrNotFound)
@@ -38,7 +38,7 @@ func (t *tx) PutSketch(k store.Sketch) error {
 	t.session.weigh(len(k.State))
 	_, err := t.run(`INSERT INTO sketches (`+sketchColumns+
 		`) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, flagged = excluded.flagged`,
-		k.Throttle, k.User, k.State, k.Flagged)
+		k.User, k.Throttle, k.State, k.Flagged)
 	return err
 }
 
@@ -62,9 +62,8 @@ func (t *tx) PutKnown(throttle, user string, known []byte) error {
 		return err
 	}
 	t.session.weigh(len(known))
-	n,
-		err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches WHERE user = ? AND throttle = ?
-		ON CONFLICT DO UPDATE SET data = excluded.data`, known, user, throttle)
+	n, err := t.run(`INSERT INTO known (throttle, user, data) SELECT throttle, user, ? FROM sketches
+		WHERE user = ? AND throttle = ? ON CONFLICT DO UPDATE SET data = excluded.data`, known, user, throttle)
 	if err == nil && n == 0 {
 		err = errNoSketch
 	}
@@ -72,10 +71,12 @@ func (t *tx) PutKnown(throttle, user string, known []byte) error {
 }
 
 func (t *tx) Flagged(afterThrottle, afterUser string, limit int) ([]store.Sketch, error) {
-	return list(t, limit, func(r row) (store.Sketch, error) {
-		k := store.Sketch{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Flagged: r.bool(3)}
-		return k, corrupt(k.Validate())
-	}, `SELECT `+sketchColumns+
+	return list(t, limit, readSketch, `SELECT `+sketchColumns+
 		` FROM sketches WHERE flagged = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
 		afterThrottle, afterUser)
+}
+
+func readSketch(r row) (store.Sketch, error) {
+	k := store.Sketch{User: r.text(0), Throttle: r.text(1), State: r.bytes(2), Flagged: r.bool(3)}
+	return k, corrupt(k.Validate())
 }

@@ -5,16 +5,16 @@ import (
 	"os"
 )
 
-// The space that is left free for what has to be written about mail that is there already: claims, how deliveries
-// ended, removals. Where all of it went to new mail, none of it could ever leave.
+// The space that new mail leaves free. It is for writes about mail that is there already: claims, results of
+// deliveries, removals. On a full disk no mail could ever be delivered.
 const (
 	reserve      = 64 << 20
 	reserveShare = 50 // of the file system: a fiftieth, where that is less
 )
 
-// Space is how many bytes of the disk new mail may take before it gets to the reserve, less than 0 where it has; and
-// how many the database has inside, for texts that are not in files: what was deleted leaves its pages there. Where the
-// system does not tell there is always space.
+// Space returns how many bytes of the disk new mail may take before it reaches the reserve, less than 0 if it has; and
+// how many bytes are free inside the database, on pages of deleted rows, for texts that are not in files. If the system
+// does not say, there is always space.
 func (m mail) Space() (disk, inside int64) {
 	if m.opts.Reserve < 0 {
 		return math.MaxInt64, 0
@@ -37,9 +37,8 @@ func (m mail) Space() (disk, inside int64) {
 }
 
 func (m mail) freeInside() (bytes int64) {
-	_ = m.view(forever, func(s *session) error { // where it cannot be told there are none
-		return s.query(func(r row) error { bytes = r.int(0) * pageSize; return nil }, "PRAGMA freelist_count")
-	})
+	// Where it cannot be told there are none.
+	_ = m.query(forever, func(r row) error { bytes = r.int(0) * pageSize; return nil }, "PRAGMA freelist_count")
 	return bytes
 }
 

@@ -9,7 +9,7 @@ import (
 
 func (m mail) Stage() store.Staged { return &staged{texts: &m.texts} }
 
-// A staged is the text of a mail that is coming in: in memory until it is too long for that.
+// A staged is the text of an incoming mail. It is in memory until it is longer than store.MaxInline.
 type staged struct {
 	texts  *texts
 	memory []byte
@@ -78,7 +78,7 @@ func (s *staged) Seal() (store.Text, error) {
 	return store.Text{File: s.name, Size: s.size}, nil
 }
 
-// Discard leaves the file alone once a mail has it.
+// Discard does not touch a file that belongs to a mail.
 func (s *staged) Discard() {
 	s.ended, s.memory = true, nil
 	if s.file == nil {

@@ -35,11 +35,8 @@ func (t *tx) Spent(nonce store.StampNonce) (spent bool, err error) {
 }
 
 func (t *tx) PruneStamps(now time.Time, limit int) (int, error) {
-	if err := t.writes(store.CheckLimit(limit)); err != nil || limit == 0 {
-		return 0, err
-	}
-	n,
-		err := t.run(`DELETE FROM stamps WHERE nonce IN (SELECT nonce FROM stamps WHERE until <= ? ORDER BY until LIMIT ?)`, bound(now), int64(limit))
+	n, err := t.prune(`DELETE FROM stamps WHERE nonce IN
+		(SELECT nonce FROM stamps WHERE until <= ? ORDER BY until LIMIT ?)`, now, limit)
 	if err != nil || n == 0 {
 		return 0, err
 	}

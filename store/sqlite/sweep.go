@@ -21,12 +21,10 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 		var name string
 		var size int64
 		found := false
-		if err := m.view(ctx, func(s *session) error {
-			return m.files.explain(s.query(func(r row) error {
-				found, name, text, size = true, r.text(0), r.bytes(1), r.int(2)
-				return nil
-			}, `SELECT file, text, size FROM letters WHERE id = ?`, key(id)))
-		}); err != nil {
+		if err := m.query(ctx, func(r row) error {
+			found, name, text, size = true, r.text(0), r.bytes(1), r.int(2)
+			return nil
+		}, `SELECT file, text, size FROM letters WHERE id = ?`, key(id)); err != nil {
 			return nil, err
 		}
 		switch {
@@ -39,7 +37,7 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 		}
 		file, err := os.Open(m.texts.path(name))
 		if err == nil {
-			if info, err := file.Stat(); err != nil || info.Size() < size { // rather nothing than a part of it
+			if info, err := file.Stat(); err != nil || info.Size() < size { // no part of a mail is delivered
 				return nil, errors.Join(fmt.Errorf("%w: the text of the mail %s in %s is cut off", store.ErrCorrupt, id,
 					m.texts.folder), file.Close())
 			}
@@ -53,7 +51,7 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 	return nil, fmt.Errorf("%w: the text of the mail %s is missing in %s", store.ErrCorrupt, id, m.texts.folder)
 }
 
-// Sweep clears away files that nobody needs. While a copy of the store is made it does nothing: the copy may need them.
+// Sweep does nothing while a backup is made, which may need the files.
 func (m mail) Sweep(ctx context.Context, before time.Time) (swept store.Swept, err error) {
 	done, err := m.read()
 	if err != nil {
@@ -81,14 +79,11 @@ func (m mail) sweep(ctx context.Context, folder string, before time.Time, swept 
 	if err != nil {
 		return err
 	}
-	var old []string // and not coming in; so if a mail has it, the store knows by now
+	var old []string // files that are not incoming: if one belongs to a mail, its row is there by now
 	for _, entry := range entries {
 		name := strings.TrimSuffix(entry.Name(), unsealed)
-		if info, err := entry.Info(); err != nil || !validName(name) || name[:2] != folder ||
-			!info.ModTime().Before(before) {
-			continue
-		}
-		if m.texts.idle(name) {
+		if info, err := entry.Info(); err == nil && validName(name) && name[:2] == folder &&
+			info.ModTime().Before(before) && m.texts.idle(name) {
 			old = append(old, entry.Name())
 		}
 	}

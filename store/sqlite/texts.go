@@ -15,36 +15,36 @@ import (
 )
 
 const (
-	maxStaged  = 100_000 // files of mails that are coming in
-	maxHeld    = 100_000 // files whose removal waits for a copy to be made; what is over it is for Sweep
-	nameLength = 26      // of a file, of which the first two characters are its folder
-	unsealed   = ".new"  // behind the name of a file that is being written
+	maxStaged  = 100_000 // files of incoming mails
+	maxHeld    = 100_000 // files whose removal waits for a backup; Sweep removes what is beyond it
+	nameLength = 26      // of a file; the first two characters are its folder
+	unsealed   = ".new"  // the end of the name of a file that is being written
 )
 
-// texts are the files of mails that are too long for the store. A file is written before the row that names it, and
-// removed after that row: whatever happens in between leaves a file too many, which Sweep finds, and never one too few.
+// texts are the files of mails that are too long for the database. A file is written before the row that names it, and
+// removed after that row. A crash in between leaves a file too many, which Sweep finds, and never one too few.
 type texts struct {
 	folder string
 
 	mu     sync.Mutex
-	staged map[string]bool // by name; true when the file is safe
-	copies int             // that are being made: no file is removed meanwhile
+	staged map[string]bool // incoming files by name; true when the file is sealed
+	copies int             // backups that are being made: no file is removed meanwhile
 	held   []string        // files to be removed afterwards
 
 	making sync.Mutex      // of made
-	made   map[string]bool // folders that are known to be safe
+	made   map[string]bool // folders that survive a power failure
 }
 
 // path is where a file is. The folders keep it quick to find one among many.
 func (t *texts) path(name string) string { return filepath.Join(t.folder, name[:2], name) }
 
-// validName keeps paths out of names.
+// validName reports whether a name can be one of rand.Text. A path cannot.
 func validName(name string) bool {
 	if len(name) != nameLength {
 		return false
 	}
 	for _, c := range []byte(name) {
-		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') { // as rand.Text writes it
+		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
 			return false
 		}
 	}
@@ -56,14 +56,8 @@ func (t *texts) create() (name string, file *os.File, err error) {
 	if err := t.expect(name); err != nil {
 		return "", nil, err
 	}
-	path := t.path(name)
-	for _, folder := range []string{t.folder, filepath.Dir(path)} {
-		if err = t.makeFolder(folder); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		file, err = os.OpenFile(path+unsealed, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err = t.makeFolders(name); err == nil {
+		file, err = os.OpenFile(t.path(name)+unsealed, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if err != nil {
 		t.forget(name)
@@ -85,7 +79,15 @@ func (t *texts) expect(name string) error {
 	return nil
 }
 
-// makeFolder makes a folder, unless it is there, that is still there after a power failure.
+// makeFolders makes the folders of a file.
+func (t *texts) makeFolders(name string) error {
+	if err := t.makeFolder(t.folder); err != nil {
+		return err
+	}
+	return t.makeFolder(filepath.Dir(t.path(name)))
+}
+
+// makeFolder makes a folder, unless it is there, and makes sure that it survives a power failure.
 func (t *texts) makeFolder(path string) error {
 	t.making.Lock()
 	defer t.making.Unlock()
@@ -111,7 +113,7 @@ func syncFolder(path string) error {
 		return err
 	}
 	defer f.Close()
-	// not every file system can, and then it need not
+	// Some file systems cannot do it, and do not need it.
 	if err := f.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
 		return err
 	}
@@ -156,7 +158,7 @@ func (t *texts) sealed(name string) error {
 	return nil
 }
 
-// forget takes a file off the list of those that are coming in, and reports whether it was on it.
+// forget takes a file off the list of incoming ones, and reports whether it was on it.
 func (t *texts) forget(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,11 +214,11 @@ func (t *texts) idle(name string) bool {
 	return !coming
 }
 
-// aside is where texts are put that no mail has.
+// aside is the folder for texts that belong to no mail.
 func (t *texts) aside() string { return filepath.Join(filepath.Dir(t.folder), store.AsideFolder) }
 
-// setAside puts a file away that may be a mail which this store does not know, unless a copy is being made. The file's
-// time is from now on that of its arrival there.
+// setAside moves a file away that may belong to a mail which this store does not know, unless a backup is being made.
+// The modification time of the file becomes the time of the move.
 func (t *texts) setAside(name string, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -250,5 +252,5 @@ func (t *texts) removeNow(name string) bool {
 	if t.copies > 0 {
 		return false
 	}
-	return os.Remove(filepath.Join(t.folder, name[:2], name)) == nil
+	return os.Remove(t.path(name)) == nil
 }

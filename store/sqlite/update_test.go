@@ -15,9 +15,8 @@ import (
 // enqueue puts an update into the queue as Update does.
 func enqueue(t *testing.T, s *Store, ctx context.Context, f func(store.MailTx) error) *write {
 	t.Helper()
-	w := &write{ctx: ctx, rows: 1, done: make(chan struct{}),
-		update: &update{f: f, tx: tx{files: &s.files, texts: &s.texts}}}
-	if err := s.enqueue(w); err != nil {
+	w, err := s.enqueue(ctx, &tx{f: f, files: &s.files, texts: &s.texts}, 1, (*tx).update)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -11,14 +11,14 @@ import (
 
 const (
 	userColumns   = `name, password, contact, senders, limits, disabled, made, changed`
-	memoryColumns = `throttle, user, state, due, stopped`
+	memoryColumns = `user, throttle, state, due, stopped`
 )
 
 func (t *tx) User(name string) (store.User, error) {
 	return one(t, errNoUser, readUser, `SELECT `+userColumns+` FROM users WHERE name = ?`, name)
 }
 
-// errNoUser is what most lookups return where clients are known by their addresses.
+// errNoUser is made once: most lookups return it if clients are known by their addresses.
 var errNoUser = fmt.Errorf("a user: %w", store.ErrNotFound)
 
 func (t *tx) Users(after string, limit int) ([]store.User, error) {
@@ -40,7 +40,7 @@ func (t *tx) PutUser(u store.User) error {
 }
 
 func (t *tx) RemoveUser(name string) error {
-	// nobody: what throttles know of all users together is kept in that name
+	// The empty name is not a user: what throttles know of all users together is kept under it.
 	if err := t.writes(nil); err != nil || name == "" {
 		return err
 	}
@@ -48,8 +48,7 @@ func (t *tx) RemoveUser(name string) error {
 		return err
 	}
 	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM known WHERE user = ?`,
-		`DELETE FROM sketches WHERE user = ?`,
-		`DELETE FROM users WHERE name = ?`} {
+		`DELETE FROM sketches WHERE user = ?`, `DELETE FROM users WHERE name = ?`} {
 		if _, err := t.run(query, name); err != nil {
 			return t.spoil(err)
 		}
@@ -77,33 +76,32 @@ func (t *tx) Remember(m store.Memory) error {
 	t.session.weigh(len(m.State))
 	_, err := t.run(`INSERT INTO memories (`+memoryColumns+
 		`) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET state = excluded.state, due = excluded.due, stopped = excluded.stopped`,
-		m.Throttle, m.User, m.State, optional(m.Due), m.Stopped)
+		m.User, m.Throttle, m.State, optional(m.Due), m.Stopped)
 	return err
 }
 
 func (t *tx) Memories(user string, limit int) ([]store.Memory, error) {
-	return t.memories(limit, `SELECT `+memoryColumns+` FROM memories WHERE user = ? ORDER BY throttle LIMIT ?`, user)
+	return list(t, limit, readMemory,
+		`SELECT `+memoryColumns+` FROM memories WHERE user = ? ORDER BY throttle LIMIT ?`, user)
 }
 
 func (t *tx) Due(now time.Time, limit int) ([]store.Memory, error) {
-	return t.memories(limit, `SELECT `+memoryColumns+
+	return list(t, limit, readMemory, `SELECT `+memoryColumns+
 		` FROM memories WHERE due <= ? ORDER BY due, user, throttle LIMIT ?`, bound(now))
 }
 
 func (t *tx) Stopped(afterThrottle, afterUser string, limit int) ([]store.Memory, error) {
-	return t.memories(limit, `SELECT `+memoryColumns+
+	return list(t, limit, readMemory, `SELECT `+memoryColumns+
 		` FROM memories WHERE stopped = 1 AND (throttle, user) > (?, ?) ORDER BY throttle, user LIMIT ?`,
 		afterThrottle, afterUser)
 }
 
-func (t *tx) memories(limit int, query string, args ...any) ([]store.Memory, error) {
-	return list(t, limit, func(r row) (store.Memory, error) {
-		m := store.Memory{Throttle: r.text(0), User: r.text(1), State: r.bytes(2), Due: r.time(3), Stopped: r.bool(4)}
-		return m, corrupt(m.Validate())
-	}, query, args...)
+func readMemory(r row) (store.Memory, error) {
+	m := store.Memory{User: r.text(0), Throttle: r.text(1), State: r.bytes(2), Due: r.time(3), Stopped: r.bool(4)}
+	return m, corrupt(m.Validate())
 }
 
-// bound is a time that others are compared with: it may lie where none can be stored.
+// bound is how a time is written that others are compared with. It may be one that cannot be stored.
 func bound(t time.Time) int64 {
 	switch {
 	case t.Before(time.Unix(0, 0)):

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
@@ -10,13 +11,13 @@ import (
 	"os"
 )
 
-// A wreck is a database file that SQLite may refuse to read, page by page (https://www.sqlite.org/fileformat2.html),
-// below what the write-ahead log has committed. Nothing is written, and nothing but rows comes out.
+// A wreck reads a database file that SQLite may refuse, page by page (https://www.sqlite.org/fileformat2.html). Pages
+// that the write-ahead log has committed replace those of the file. Nothing is written.
 type wreck struct {
 	file, log *os.File // nil where there is none
 	pages     uint32
 	inLog     map[uint32]int64 // where a page is in the log
-	seen      []bool           // pages that need not be looked at any more
+	seen      []bool           // pages that were read
 	told      func(pages uint32)
 	read      uint32
 }
@@ -37,32 +38,29 @@ const (
 	logFrame   = 24
 )
 
-// openWreck opens a file and its log, as far as they are there.
+// openWreck opens a file and its log. Either may be missing.
 func openWreck(path string) (w *wreck, err error) {
 	w = &wreck{told: func(uint32) {}}
-	var sizes [2]int64
-	for i, f := range []struct {
-		path string
-		into **os.File
-	}{{path, &w.file}, {path + "-wal", &w.log}} {
-		file, err := os.Open(f.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	open := func(path string) (file *os.File, size int64) {
+		opened, openErr := os.Open(path)
+		if errors.Is(openErr, fs.ErrNotExist) {
+			return nil, 0
 		}
-		if err != nil {
-			w.close()
-			return nil, err
+		info, statErr := opened.Stat() // ErrInvalid for a file that is not open
+		if err = cmp.Or(err, openErr, statErr); err != nil {
+			return opened, 0
 		}
-		*f.into = file
-		info, err := file.Stat()
-		if err != nil {
-			w.close()
-			return nil, err
-		}
-		sizes[i] = info.Size()
+		return opened, info.Size()
 	}
-	w.pages = uint32(min((sizes[0]+pageSize-1)/pageSize, math.MaxUint32-1))
-	w.readLog(sizes[1])
+	var size, logSize int64
+	w.file, size = open(path)
+	w.log, logSize = open(path + "-wal")
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	w.pages = uint32(min((size+pageSize-1)/pageSize, math.MaxUint32-1))
+	w.readLog(logSize)
 	w.seen = make([]bool, w.pages+1)
 	return w, nil
 }
@@ -75,7 +73,7 @@ func (w *wreck) close() {
 	}
 }
 
-// readLog finds what the log has committed: frames with salt and checksum, up to the last end of a transaction.
+// readLog finds the pages that the log has committed: frames with the right salt and checksum, up to the last commit.
 func (w *wreck) readLog(size int64) {
 	var head [logHeader]byte
 	if w.log == nil || size < logHeader {
@@ -127,7 +125,7 @@ func (w *wreck) readLog(size int64) {
 	}
 }
 
-// page reads a page; where the file ends early the rest is zeroes.
+// page reads a page. If the file ends early, the rest is zeroes.
 func (w *wreck) page(n uint32) []byte {
 	if n == 0 || n > w.pages {
 		return nil
@@ -160,16 +158,16 @@ func (w *wreck) descend(n uint32, depth int, each func(record)) {
 		return
 	}
 	w.see(n)
+	inner := kind == innerTable || kind == innerIndex
 	for _, cell := range cellsOf(n, b) {
-		if kind == innerTable || kind == innerIndex {
+		if inner {
 			w.descend(binary.BigEndian.Uint32(cell), depth+1, each)
-			cell = cell[4:]
 		}
 		if r, ok := w.record(kind, cell); ok {
 			each(r)
 		}
 	}
-	if kind == innerTable || kind == innerIndex {
+	if inner {
 		w.descend(binary.BigEndian.Uint32(b[start(n)+8:]), depth+1, each)
 	}
 }
@@ -180,7 +178,7 @@ func (w *wreck) see(n uint32) {
 	w.told(w.read)
 }
 
-// strays calls each with every record on pages that no walk has come to. Those may have been given up long ago.
+// strays calls each with every record on pages that no walk has read. They may have been deleted long ago.
 func (w *wreck) strays(each func(kind byte, r record)) {
 	for n := uint32(1); n <= w.pages; n++ {
 		if w.seen[n] {
@@ -189,13 +187,10 @@ func (w *wreck) strays(each func(kind byte, r record)) {
 		w.see(n)
 		b := w.page(n)
 		kind, ok := kindOf(n, b)
-		if !ok || kind == innerTable {
+		if !ok {
 			continue
 		}
 		for _, cell := range cellsOf(n, b) {
-			if kind == innerIndex {
-				cell = cell[4:]
-			}
 			if r, ok := w.record(kind, cell); ok {
 				each(kind, r)
 			}
@@ -203,7 +198,7 @@ func (w *wreck) strays(each func(kind byte, r record)) {
 	}
 }
 
-// skipFree leaves the pages out that the file says are free.
+// skipFree skips the pages on the list of free ones.
 func (w *wreck) skipFree() {
 	head := w.page(1)
 	if head == nil || string(head[:16]) != "SQLite format 3\x00" {
@@ -225,7 +220,7 @@ func (w *wreck) skipFree() {
 	}
 }
 
-// start is where a page begins: the first one has the header of the file before it.
+// start is the offset at which a page begins. On the first page the header of the file comes before it.
 func start(n uint32) int {
 	if n == 1 {
 		return headerSize
@@ -233,7 +228,7 @@ func start(n uint32) int {
 	return 0
 }
 
-// kindOf is what kind of page it is; not ok for one that is of no tree.
+// kindOf returns the kind of a page, and false for one of no tree.
 func kindOf(n uint32, b []byte) (byte, bool) {
 	if b == nil {
 		return 0, false
@@ -245,7 +240,7 @@ func kindOf(n uint32, b []byte) (byte, bool) {
 	return 0, false
 }
 
-// cellsOf are the cells of a page, each up to the end of the page, and with 4 bytes at least.
+// cellsOf returns the cells of a page, each up to the end of the page. They have 4 bytes at least.
 func cellsOf(n uint32, b []byte) (cells [][]byte) {
 	at := start(n)
 	count := int(binary.BigEndian.Uint16(b[at+3:]))
@@ -263,16 +258,19 @@ func cellsOf(n uint32, b []byte) (cells [][]byte) {
 	return cells
 }
 
-// record reads a cell. An inner page of a table has none.
+// record reads the record of a cell. Cells of inner pages begin with a page number, and those of tables have no record.
 func (w *wreck) record(kind byte, cell []byte) (r record, ok bool) {
-	if kind == innerTable {
+	switch kind {
+	case innerTable:
 		return r, false
+	case innerIndex:
+		cell = cell[4:]
 	}
 	size, cell, ok := varint(cell)
 	if !ok || size > maxRecord {
 		return r, false
 	}
-	most := (pageSize-12)*64/255 - 23 // that an index has on the page
+	most := (pageSize-12)*64/255 - 23 // bytes that a cell of an index has on its page
 	if kind == leafTable {
 		var id uint64
 		if id, cell, ok = varint(cell); !ok {
@@ -288,7 +286,7 @@ func (w *wreck) record(kind byte, cell []byte) (r record, ok bool) {
 	return r, ok
 }
 
-// payload gathers a record that may go on on other pages.
+// payload collects a record that may continue on other pages.
 func (w *wreck) payload(cell []byte, size, most int) ([]byte, bool) {
 	if size <= most {
 		return cell[:min(size, len(cell))], size <= len(cell)
@@ -375,7 +373,7 @@ func value(kind uint64, b []byte) (v driver.Value, rest []byte, ok bool) {
 	return n, rest, true
 }
 
-// varint reads a number of up to nine bytes, the first bits first.
+// varint reads a number of up to nine bytes, the most significant first.
 func varint(b []byte) (n uint64, rest []byte, ok bool) {
 	for i := range min(len(b), 9) {
 		if i == 8 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,19 +20,20 @@ const (
 	maxRows  = 20_000
 )
 
-// A write is what one caller wants to have written.
+// A write is what one caller wants to have written: a function that the writer runs in a transaction.
 type write struct {
-	ctx    context.Context
-	rows   int // how many statements it is
-	do     func(*session) error
-	update *update      // of mail, instead of do
-	state  atomic.Int32 // waiting, taken or left
-	err    error
-	done   chan struct{} // closed when err is final
-	over   bool          // it is; for the writer alone
+	tx    *tx // nil: the writer's own, where no caller can keep it
+	ctx   context.Context
+	rows  int // how many statements it is, about
+	f     func(*tx) error
+	gone  bool         // f has ended the goroutine that ran it
+	state atomic.Int32 // waiting, taken or left
+	err   error
+	done  chan struct{} // closed when err is final
+	over  bool          // it is; for the writer alone
 }
 
-// Where a write is: one that the writer has not taken yet may be left by its caller.
+// States of a write. A caller may leave one that the writer has not taken yet.
 const (
 	waiting = iota
 	taken
@@ -51,7 +53,7 @@ type Stats struct {
 	Writes   uint64 `json:"writes"`   // calls that were committed
 	Commits  uint64 `json:"commits"`  // transactions that took
 	Failures uint64 `json:"failures"` // calls that failed
-	Refused  uint64 `json:"refused"`  // calls for which there was no place to wait
+	Refused  uint64 `json:"refused"`  // calls that could not wait because the queue was full
 }
 
 // Stats returns the state of the writer.
@@ -60,14 +62,34 @@ func (s *Store) Stats() Stats {
 		Failures: s.counts.failures.Load(), Refused: s.counts.refused.Load()}
 }
 
-// write hands a write to the writer and waits until it is committed. When ctx ends first, it is not written if it was
-// still waiting; if it was already under way, nobody can tell.
-func (s *Store) write(ctx context.Context, rows int, do func(*session) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	w := &write{ctx: ctx, rows: rows, do: do, done: make(chan struct{})}
-	if err := s.enqueue(w); err != nil {
+// errGone is the error of a write whose function never returns.
+var errGone = errors.New("the function of an update has ended its goroutine")
+
+// run runs the function. A panic is an error of its own.
+func (w *write) run(s *session) (err error) {
+	*w.tx = tx{f: w.tx.f, session: s, files: w.tx.files, texts: w.tx.texts, writable: true}
+	returned := false
+	defer func() {
+		w.tx.session = nil
+		if returned {
+			return
+		}
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the function of an update has panicked: %v\n%s", v, debug.Stack())
+		} else {
+			w.gone = true
+		}
+	}()
+	err = w.f(w.tx)
+	returned = true
+	return cmp.Or(err, w.tx.spoilt)
+}
+
+// write hands a function to the writer and waits until it is committed. When ctx ends first, nothing is written if the
+// function was still waiting. If it was already under way, the outcome is unknown.
+func (s *Store) write(ctx context.Context, rows int, f func(*tx) error) error {
+	w, err := s.enqueue(ctx, nil, rows, f)
+	if err != nil {
 		return err
 	}
 	select {
@@ -80,7 +102,7 @@ func (s *Store) write(ctx context.Context, rows int, do func(*session) error) er
 
 // writeAll writes a batch, all or nothing.
 func writeAll[T interface{ Validate() error }](ctx context.Context, s *Store, all []T,
-	one func(*session, *T) error) error {
+	one func(*tx, *T) error) error {
 	if err := store.CheckBatch(all); err != nil {
 		return err
 	}
@@ -88,9 +110,9 @@ func writeAll[T interface{ Validate() error }](ctx context.Context, s *Store, al
 		return s.alive()
 	}
 	all = slices.Clone(all) // the caller may leave before it is written
-	return s.write(ctx, len(all), func(v *session) error {
+	return s.write(ctx, len(all), func(t *tx) error {
 		for i := range all {
-			if err := one(v, &all[i]); err != nil {
+			if err := one(t, &all[i]); err != nil {
 				return err
 			}
 		}
@@ -98,34 +120,38 @@ func writeAll[T interface{ Validate() error }](ctx context.Context, s *Store, al
 	})
 }
 
-func (s *Store) enqueue(w *write) error {
+func (s *Store) enqueue(ctx context.Context, t *tx, rows int, f func(*tx) error) (*write, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w := &write{tx: t, ctx: ctx, rows: rows, f: f, done: make(chan struct{})}
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if s.closed {
-		return store.ErrClosed
+		return nil, store.ErrClosed
 	}
 	select {
 	case s.queue <- w:
-		return nil
+		return w, nil
 	default:
 		s.counts.refused.Add(1)
-		return fmt.Errorf("%s: %w (%d)", s.files.db, store.ErrTooMany, cap(s.queue))
+		return nil, fmt.Errorf("%s: %w (%d)", s.files.db, store.ErrTooMany, cap(s.queue))
 	}
 }
 
-// run is the writer. It ends when the queue is closed and empty.
-func (s *Store) run() {
-	var group []*write
+// run is the writer. It ends when the queue is closed and empty. It begins with a group that another one left undone.
+func (s *Store) run(group ...*write) {
 	ended := false
 	defer func() {
 		if ended {
 			close(s.idle)
 		} else { // a caller's function has ended the goroutine that ran it: this one
-			go s.goOn(group)
+			go s.run(s.undone(group)...)
 		}
 	}()
+	s.commit(group)
 	for w := range s.queue {
-		// those who were just answered ask for more at once: so they come into this commit, and not the next
+		// Callers that were just answered often write again at once: this lets them into this commit.
 		runtime.Gosched()
 		group = s.gather(w)
 		s.commit(group)
@@ -133,31 +159,18 @@ func (s *Store) run() {
 	ended = true
 }
 
-// goOn is the writer after a caller's function has ended it in the middle of a group.
-func (s *Store) goOn(group []*write) {
-	var rest []*write
-	for _, w := range group {
-		switch {
-		case w.over:
-		case w.update != nil && w.update.gone:
+// undone returns the writes of a group that have no answer yet, after it has answered the one that ended the writer.
+func (s *Store) undone(group []*write) []*write {
+	return slices.DeleteFunc(group, func(w *write) bool {
+		if w.gone && !w.over {
 			s.counts.failures.Add(1)
 			w.end(errGone)
-		default:
-			rest = append(rest, w)
 		}
-	}
-	ended := false
-	defer func() {
-		if !ended {
-			go s.goOn(rest)
-		}
-	}()
-	s.commit(rest)
-	ended = true
-	s.run()
+		return w.over
+	})
 }
 
-// gather takes what waits behind a write, without waiting itself. Those whose callers have left are not written.
+// gather takes what waits behind a write, without waiting itself. It drops writes whose callers have left.
 func (s *Store) gather(w *write) (group []*write) {
 	rows := 0
 	for more := true; more; {
@@ -179,16 +192,16 @@ func (s *Store) gather(w *write) (group []*write) {
 	return group
 }
 
-// commit writes a group and answers everybody in it, in one transaction unless it is too much for one.
+// commit writes a group and answers all of its callers, in one transaction unless it is too much for one.
 func (s *Store) commit(group []*write) {
 	for len(group) > 0 {
 		group = group[s.commitFirst(group):]
 	}
 }
 
-// commitFirst writes the first of a group in one transaction, and answers them; it returns how many they are. Where the
-// disk has no space for the log to grow, it is carried over to begin anew. Where there is none for all even so, each is
-// tried alone: there may be space for the small ones, and a removal makes some.
+// commitFirst writes the first writes of a group in one transaction, answers them, and returns how many they are. If
+// the disk has no space for the log to grow, the log is carried over so that it begins anew. If that does not help,
+// each write is tried alone: there may be space for small ones, and a removal makes some.
 func (s *Store) commitFirst(group []*write) int {
 	n, err := s.writer.transactAll(group)
 	if err != nil && meaning(err) == store.ErrFull && s.writer.exec("PRAGMA wal_checkpoint(PASSIVE)") == nil {
@@ -204,10 +217,7 @@ func (s *Store) commitFirst(group []*write) int {
 		s.counts.commits.Add(1)
 	}
 	for _, w := range group[:n] {
-		switch {
-		case w.update == nil:
-			w.err = s.files.explain(cmp.Or(err, w.err))
-		case w.err == nil: // what its function says is its own
+		if w.err == nil { // otherwise it is what its function returned
 			w.err = s.files.explain(err)
 		}
 		if w.err != nil {
@@ -222,9 +232,8 @@ func (s *Store) commitFirst(group []*write) int {
 
 func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, error) {
 	gone := new(int64) // the caller may leave before it is known
-	err := s.write(ctx, 1, func(w *session) error {
-		var err error
-		*gone, err = w.run(query, nanos(now))
+	err := s.write(ctx, 1, func(t *tx) (err error) {
+		*gone, err = t.run(query, nanos(now))
 		return err
 	})
 	if err != nil {
@@ -233,7 +242,7 @@ func (s *Store) prune(ctx context.Context, query string, now time.Time) (int, er
 	return int(*gone), nil
 }
 
-// errAgain: an update has failed after it had written. Nobody pays for a savepoint until that happens.
+// errAgain: a function has failed after it had written. Savepoints are used from then on, and not before.
 var errAgain = errors.New("again, with savepoints")
 
 func (s *session) transactAll(group []*write) (n int, err error) {
@@ -243,8 +252,8 @@ func (s *session) transactAll(group []*write) (n int, err error) {
 	return n, err
 }
 
-// transact does the writes of a group in one transaction, as many as make sense, and returns how many. An error is
-// about all of them; what concerns one is in its err. errAgain says that savepoints are needed.
+// transact does the first writes of a group in one transaction and returns how many. An error is about all of them;
+// an error of one write is in its err. errAgain means that savepoints are needed.
 func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	whole := false
 	defer func() {
@@ -257,12 +266,9 @@ func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	}
 	s.work = 0
 	for _, w := range group {
-		if n++; w.update != nil {
-			err = s.applyUpdate(w, savepoints)
-		} else if w.err = s.apply(w); w.err != nil && endsTransaction(w.err) {
-			err = w.err
-		}
-		if err == errAgain && len(group) == 1 { // there is nobody else to spare
+		n++
+		err = s.apply(w, savepoints)
+		if err == errAgain && len(group) == 1 { // there are no others to save
 			whole = true
 			return n, s.exec("ROLLBACK")
 		}
@@ -278,38 +284,21 @@ func (s *session) transact(group []*write, savepoints bool) (n int, err error) {
 	return n, err
 }
 
-// apply does one write, all or nothing. A single statement is that by itself.
-func (s *session) apply(w *write) error {
-	if w.rows <= 1 {
-		return w.do(s)
-	}
-	if err := s.exec("SAVEPOINT one"); err != nil {
-		return err
-	}
-	err := w.do(s)
-	if err != nil {
-		if endsTransaction(err) {
-			return err
-		}
-		if undo := s.exec("ROLLBACK TO one"); undo != nil {
-			return undo
-		}
-	}
-	return errors.Join(err, s.exec("RELEASE one"))
-}
-
-// applyUpdate runs the function of an update, all or nothing. Its error is in the write; the returned one is for all.
-func (s *session) applyUpdate(w *write, savepoint bool) error {
+// apply runs the function of a write, all or nothing. Its error is in the write; the returned one is for all.
+func (s *session) apply(w *write, savepoint bool) error {
 	if savepoint {
 		if err := s.exec("SAVEPOINT one"); err != nil {
 			return err
 		}
 	}
-	w.err = w.update.run(s)
+	if w.tx == nil {
+		w.tx = &s.own
+	}
+	w.err = w.run(s)
 	switch {
-	case w.update.fatal != nil:
-		return w.update.fatal
-	case w.err == nil || !w.update.wrote:
+	case w.tx.fatal != nil:
+		return w.tx.fatal
+	case w.err == nil || !w.tx.wrote:
 	case !savepoint:
 		return errAgain
 	default:

@@ -42,15 +42,15 @@ func clients(t *testing.T, s *Store) (ids []string) {
 // put puts a write into the queue as Put does, and returns it.
 func put(t *testing.T, s *Store, ctx context.Context, ids ...string) *write {
 	t.Helper()
-	w := &write{ctx: ctx, rows: len(ids), done: make(chan struct{}), do: func(w *session) error {
+	w, err := s.enqueue(ctx, nil, len(ids), func(t *tx) error {
 		for _, id := range ids {
-			if err := w.exec(`INSERT INTO bans VALUES (?, '', '', '', 0, NULL, NULL)`, id); err != nil {
+			if err := t.put(nil, `INSERT INTO bans VALUES (?, '', '', '', 0, NULL, NULL)`, id); err != nil {
 				return err
 			}
 		}
 		return nil
-	}}
-	if err := s.enqueue(w); err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return w

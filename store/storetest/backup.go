@@ -13,7 +13,7 @@ import (
 
 func mailBackup(t *testing.T, s *subject) {
 	s.must(s.bans.Put(s.Context(), banOf(client("a"))))
-	s.update(func(tx store.MailTx) error {
+	s.update(func(tx mailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}), tx.PutSketch(sketchOf("reach", "ann", true)),
 			tx.PutKnown("reach", "ann", bytesOf(1<<20, 5)),
 			tx.Log(store.Entry{At: epoch, By: "alice", What: "released"}))
@@ -21,9 +21,7 @@ func mailBackup(t *testing.T, s *subject) {
 	for i, size := range sizes {
 		text, err := s.stage(bytesOf(size, 3), 1<<20).Seal()
 		s.must(err)
-		s.update(func(tx store.MailTx) error {
-			return tx.PutLetter(letterOf(store.MailID(i+1)), text, []store.Addressee{to(0)})
-		})
+		s.putText(store.MailID(i+1), text, to(0))
 	}
 	there, missing := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	for _, folder := range []string{there, missing} {
@@ -39,7 +37,7 @@ func mailBackup(t *testing.T, s *subject) {
 		}
 	}
 	s.fails(s.mail.Backup(s.Context(), there, nil), store.ErrExists) // it is not empty any more
-	s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(store.MailID(len(sizes)), 0) })
+	s.update(func(tx mailTx) error { return tx.RemoveAddressees(store.MailID(len(sizes)), 0) })
 
 	folder := t.TempDir()
 	ctx, leave := context.WithCancel(s.Context())
@@ -62,15 +60,11 @@ func mailBackup(t *testing.T, s *subject) {
 		for i, size := range sizes {
 			s.reads(copied.Mail(), store.MailID(i+1), bytesOf(size, 3))
 		}
-		_, err = copied.Bans().Get(s.Context(), client("a"), epoch)
-		s.must(err)
-		s.must(copied.Mail().Update(s.Context(), func(tx store.MailTx) error {
-			_, err := tx.User("ann")
-			flagged, err2 := tx.Flagged("", "", 9)
-			s.same(flagged, []store.Sketch{sketchOf("reach", "ann", true)})
-			known, err3 := tx.Known("reach", "ann")
-			s.same(known, bytesOf(1<<20, 5))
-			return errors.Join(err, err2, err3, tx.RemoveAddressees(1, 0))
+		s.must(errorOf(copied.Bans().Get(s.Context(), client("a"), epoch)))
+		s.must(copied.Mail().Update(s.Context(), func(tx mailTx) error {
+			s.same(sure(tx.Flagged("", "", 9)), []store.Sketch{sketchOf("reach", "ann", true)})
+			s.same(sure(tx.Known("reach", "ann")), bytesOf(1<<20, 5))
+			return errors.Join(errorOf(tx.User("ann")), tx.RemoveAddressees(1, 0))
 		}))
 		s.must(copied.Close())
 	}
@@ -81,7 +75,7 @@ func mailBackupRunning(t *testing.T, s *subject) {
 	const goroutines = 4
 	text := bytesOf(store.MaxInline+1, 4)
 	// Each goroutine has one mail at any moment: the next one comes in the commit in which the one before goes.
-	next := func(tx store.MailTx, id store.MailID, text store.Text) error {
+	next := func(tx mailTx, id store.MailID, text store.Text) error {
 		err := tx.PutLetter(letterOf(id), text, []store.Addressee{to(0)})
 		if id >= 1000 {
 			err = errors.Join(err, tx.RemoveAddressees(id-1000, 0))
@@ -99,21 +93,19 @@ func mailBackupRunning(t *testing.T, s *subject) {
 				sealed, err2 := staged.Seal()
 				err = errors.Join(err, err2)
 				if err == nil {
-					err = s.mail.Update(t.Context(), func(tx store.MailTx) error { return next(tx, id, sealed) })
-				}
-				if err != nil {
-					t.Error(err)
+					err = s.mail.Update(t.Context(), func(tx mailTx) error { return next(tx, id, sealed) })
 				}
 				if id < 1000 {
 					begun.Done()
+				}
+				if err != nil {
+					t.Error(err)
+					return
 				}
 				select {
 				case <-stop:
 					return
 				default:
-				}
-				if err != nil {
-					return
 				}
 			}
 		})
@@ -133,9 +125,9 @@ func mailBackupRunning(t *testing.T, s *subject) {
 		copied, err := s.at(t, folder)
 		s.must(err)
 		var all []store.Queued
-		s.must(copied.Mail().View(t.Context(), func(tx store.MailTx) (err error) {
-			all, err = tx.Letters(store.LetterQuery{}, 100)
-			return err
+		s.must(copied.Mail().View(t.Context(), func(tx mailTx) error {
+			all = sure(tx.Letters(store.LetterQuery{}, 100))
+			return nil
 		}))
 		s.same(len(all), goroutines)
 		for i := range all {
@@ -143,7 +135,5 @@ func mailBackupRunning(t *testing.T, s *subject) {
 		}
 		s.must(copied.Close())
 	}
-	n, err := s.mail.Sweep(t.Context(), epoch.AddDate(100, 0, 0))
-	s.must(err)
-	s.same(n, store.Swept{}) // what was kept for the copies is gone
+	s.swept(epoch.AddDate(100, 0, 0), 0, 0) // what was kept for the copies is gone
 }

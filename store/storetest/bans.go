@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -59,24 +60,16 @@ func bansEnd(_ *testing.T, s *subject) {
 	s.fails(errorOf(s.bans.Get(ctx, short.BanKey, short.Until)), store.ErrNotFound)
 	s.lists(epoch.Add(100*365*24*time.Hour), good)
 
-	prune := func(now time.Time, want int) {
-		s.Helper()
-		n, err := s.bans.Prune(ctx, now)
-		s.must(err)
-		if n != want {
-			s.Errorf("%d bans were over at %s, want %d", n, now, want)
-		}
-	}
-	prune(epoch, 0)
+	s.pruned(s.bans.Prune, epoch, 0)
 	s.lists(epoch, short, hour, good)
-	prune(short.Until, 1)
+	s.pruned(s.bans.Prune, short.Until, 1)
 	s.lists(epoch, hour, good)
-	prune(epoch.Add(24*time.Hour), 1)
+	s.pruned(s.bans.Prune, epoch.Add(24*time.Hour), 1)
 	s.reopen()
 	s.lists(epoch, good)
 }
 
-// bansAllOrNothing: one that is wrong keeps the others of its call out, wherever it stands.
+// bansAllOrNothing: one wrong ban in a call keeps all others of the call out, whatever its position.
 func bansAllOrNothing(_ *testing.T, s *subject) {
 	ctx := s.Context()
 	for _, at := range []int{0, 50, 99} {
@@ -86,10 +79,7 @@ func bansAllOrNothing(_ *testing.T, s *subject) {
 		s.lists(epoch)
 	}
 	s.must(s.bans.Put(ctx, manyBans(100)...))
-	keys := make([]store.BanKey, 100)
-	for i, b := range manyBans(100) {
-		keys[i] = b.BanKey
-	}
+	keys := keysOf(manyBans(100))
 	keys[99].Client = long(store.MaxClient + 1)
 	s.fails(s.bans.Remove(ctx, keys...), store.ErrTooLarge)
 	s.lists(epoch, manyBans(100)...)
@@ -104,6 +94,15 @@ func manyBans(n int) []store.Ban {
 	return all
 }
 
+func keysOf(bans []store.Ban) (keys []store.BanKey) {
+	for _, b := range bans {
+		keys = append(keys, b.BanKey)
+	}
+	return keys
+}
+
+func (s *subject) putBan(b store.Ban) error { return s.bans.Put(s.Context(), b) }
+
 func bansMistakes(_ *testing.T, s *subject) {
 	ctx := s.Context()
 	rejects(s, store.ErrInvalid, map[string]func(*store.Ban){
@@ -116,7 +115,7 @@ func bansMistakes(_ *testing.T, s *subject) {
 		"who is no UTF-8":     func(b *store.Ban) { b.By = "\xc3" },
 		"before the epoch":    func(b *store.Ban) { b.Since = time.Unix(-1, 0) },
 		"beyond all calendar": func(b *store.Ban) { b.Until = time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC) },
-	}, func() store.Ban { return banOf(client("a")) }, func(b store.Ban) error { return s.bans.Put(ctx, b) })
+	}, banOf(client("a")), s.putBan)
 	s.fails(s.bans.Remove(ctx, store.BanKey{}), store.ErrInvalid)
 	s.fails(errorOf(s.bans.Get(ctx, store.BanKey{}, epoch)), store.ErrInvalid)
 	s.lists(epoch)
@@ -127,11 +126,9 @@ func bansBounds(_ *testing.T, s *subject) {
 	most := banOf(client(long(store.MaxClient)))
 	most.Reason, most.By = long(store.MaxReason), long(store.MaxBy)
 	s.must(s.bans.Put(ctx, most))
-	rejects(s, store.ErrTooLarge, map[string]func(*store.Ban){
-		"client": func(b *store.Ban) { b.Client = long(store.MaxClient + 1) },
-		"reason": func(b *store.Ban) { b.Reason = long(store.MaxReason + 1) },
-		"by":     func(b *store.Ban) { b.By = long(store.MaxBy + 1) },
-	}, func() store.Ban { return banOf(client("a")) }, func(b store.Ban) error { return s.bans.Put(ctx, b) })
+	rejectsLong(s, banOf(client("a")), func(b *store.Ban) []bound {
+		return []bound{{&b.Client, store.MaxClient}, {&b.Reason, store.MaxReason}, {&b.By, store.MaxBy}}
+	}, s.putBan)
 	s.lists(epoch, most)
 	s.must(s.bans.Remove(ctx, most.BanKey))
 
@@ -140,25 +137,20 @@ func bansBounds(_ *testing.T, s *subject) {
 	s.lists(epoch)
 	s.must(s.bans.Put(ctx, batch[:store.MaxBatch]...))
 	s.lists(epoch, batch[:store.MaxBatch]...)
-	keys := make([]store.BanKey, len(batch))
-	for i := range batch {
-		keys[i] = batch[i].BanKey
-	}
+	keys := keysOf(batch)
 	s.fails(s.bans.Remove(ctx, keys...), store.ErrTooLarge)
 	s.must(s.bans.Remove(ctx, keys[:store.MaxBatch]...))
 	s.lists(epoch)
 }
 
-// bansAnySequence holds the store against a map, over one life and several.
+// bansAnySequence compares the store with a map, also after it was opened again.
 func bansAnySequence(t *testing.T, s *subject) {
 	s.anySequence(t, func(rt *rapid.T) {
 		ctx := s.Context()
 		model := map[store.BanKey]store.Ban{}
 		left, err := s.bans.List(ctx, time.Unix(0, 0)) // by the case before
 		s.must(err)
-		for _, b := range left {
-			s.must(s.bans.Remove(ctx, b.BanKey))
-		}
+		s.must(s.bans.Remove(ctx, keysOf(left)...))
 		now := epoch
 		keys := rapid.SampledFrom([]store.BanKey{client("a"), client("b"), client("c"), net("10.0.0.0/8"), net("::/0"),
 			net("10.1.2.3/32")})
@@ -185,31 +177,16 @@ func bansAnySequence(t *testing.T, s *subject) {
 					delete(model, key)
 				}
 			case 7:
-				want := 0
-				for key, b := range model {
-					if !b.Holds(now) {
-						delete(model, key)
-						want++
-					}
-				}
-				if n, err := s.bans.Prune(ctx, now); err != nil || n != want {
-					rt.Fatalf("%d were over, want %d: %v", n, want, err)
-				}
+				before := len(model)
+				maps.DeleteFunc(model, func(_ store.BanKey, b store.Ban) bool { return !b.Holds(now) })
+				s.pruned(s.bans.Prune, now, before-len(model))
 			case 8:
 				now = now.Add(time.Duration(rapid.IntRange(1, 40).Draw(rt, "on")) * time.Minute)
 			case 9:
-				if rapid.IntRange(0, 3).Draw(rt, "again") == 0 {
-					s.reopen()
-				}
+				s.mayReopen(rt)
 			}
-			var want []store.Ban
-			for _, b := range model {
-				if b.Holds(now) {
-					want = append(want, b)
-				}
-			}
-			slices.SortFunc(want, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
-			s.lists(now, want...)
+			want := slices.SortedFunc(maps.Values(model), func(a, b store.Ban) int { return a.Compare(b.BanKey) })
+			s.lists(now, slices.DeleteFunc(want, func(b store.Ban) bool { return !b.Holds(now) })...)
 		}
 	})
 }

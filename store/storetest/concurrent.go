@@ -49,8 +49,8 @@ func manyAtOnce(t *testing.T, s *subject) {
 	s.counts(epoch, counters...)
 }
 
-// neverHalf: several goroutines write the same bans over and over, each time all of them in one call; who reads sees
-// those of one call, and never some of one and some of another.
+// neverHalf: several goroutines write the same bans again and again, all of them in one call. A reader sees the bans of
+// one call, and never some of one and some of another.
 func neverHalf(t *testing.T, s *subject) {
 	const writers, rounds, size = 4, 20, 8
 	var wg sync.WaitGroup

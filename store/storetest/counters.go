@@ -3,7 +3,9 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,7 +38,7 @@ func countersAreKept(_ *testing.T, s *subject) {
 	s.must(s.counters.Save(ctx, []store.Counter{counterOf("a", 100), a, b}))
 	s.counts(epoch, append(others, a, b)...)
 	a.Used = 0
-	s.must(s.counters.Save(ctx, []store.Counter{a}))
+	s.must(s.save(a))
 	s.counts(epoch, append(others, b)...)
 
 	enough, n := errors.New("enough"), 0
@@ -58,19 +60,11 @@ func countersEnd(_ *testing.T, s *subject) {
 	s.must(s.counters.Save(ctx, []store.Counter{over, runs}))
 	s.counts(epoch, over, runs)
 	s.counts(over.Until, runs) // it ends at that very moment
-	prune := func(now time.Time, want int) {
-		s.Helper()
-		n, err := s.counters.Prune(ctx, now)
-		s.must(err)
-		if n != want {
-			s.Errorf("%d counters were over, want %d", n, want)
-		}
-	}
-	prune(epoch, 0)
-	prune(over.Until, 1)
+	s.pruned(s.counters.Prune, epoch, 0)
+	s.pruned(s.counters.Prune, over.Until, 1)
 	s.reopen()
 	s.counts(epoch, runs)
-	prune(runs.Until, 1)
+	s.pruned(s.counters.Prune, runs.Until, 1)
 	s.counts(epoch)
 }
 
@@ -101,19 +95,15 @@ func countersMistakes(_ *testing.T, s *subject) {
 		"no rule":                 func(c *store.Counter) { c.Rule = "" },
 		"nobody":                  func(c *store.Counter) { c.Account = "" },
 		"an account and a source": func(c *store.Counter) { c.Source = netip.MustParseAddr("192.0.2.1") },
-		"IPv4 in IPv6": func(c *store.Counter) {
-			c.Account, c.Source = "", netip.MustParseAddr("::ffff:192.0.2.1")
-		},
-		"a zone": func(c *store.Counter) {
-			c.Account, c.Source = "", netip.MustParseAddr("fe80::1%eth0")
-		},
-		"below zero":             func(c *store.Counter) { c.Used = -1 },
-		"no period":              func(c *store.Counter) { c.Period = time.Time{} },
-		"no end":                 func(c *store.Counter) { c.Until = time.Time{} },
-		"as of before the epoch": func(c *store.Counter) { c.At = time.Unix(-1, 0) },
-		"no UTF-8":               func(c *store.Counter) { c.Account = "\xff" },
-		"a zero byte":            func(c *store.Counter) { c.Rule = "\x00" },
-	}, func() store.Counter { return counterOf("a", 1) }, s.save)
+		"IPv4 in IPv6":            func(c *store.Counter) { c.Account, c.Source = "", mapped },
+		"a zone":                  func(c *store.Counter) { c.Account, c.Source = "", zoned },
+		"below zero":              func(c *store.Counter) { c.Used = -1 },
+		"no period":               func(c *store.Counter) { c.Period = time.Time{} },
+		"no end":                  func(c *store.Counter) { c.Until = time.Time{} },
+		"as of before the epoch":  func(c *store.Counter) { c.At = time.Unix(-1, 0) },
+		"no UTF-8":                func(c *store.Counter) { c.Account = "\xff" },
+		"a zero byte":             func(c *store.Counter) { c.Rule = "\x00" },
+	}, counterOf("a", 1), s.save)
 	s.counts(epoch)
 }
 
@@ -121,12 +111,10 @@ func countersBounds(_ *testing.T, s *subject) {
 	ctx := s.Context()
 	most := counterOf(long(store.MaxAccount), 1<<63-1)
 	most.Throttle, most.Rule = long(store.MaxThrottle), long(store.MaxRule)
-	s.must(s.counters.Save(ctx, []store.Counter{most}))
-	rejects(s, store.ErrTooLarge, map[string]func(*store.Counter){
-		"throttle": func(c *store.Counter) { c.Throttle = long(store.MaxThrottle + 1) },
-		"rule":     func(c *store.Counter) { c.Rule = long(store.MaxRule + 1) },
-		"account":  func(c *store.Counter) { c.Account = long(store.MaxAccount + 1) },
-	}, func() store.Counter { return counterOf("a", 1) }, s.save)
+	s.must(s.save(most))
+	rejectsLong(s, counterOf("a", 1), func(c *store.Counter) []bound {
+		return []bound{{&c.Throttle, store.MaxThrottle}, {&c.Rule, store.MaxRule}, {&c.Account, store.MaxAccount}}
+	}, s.save)
 	s.counts(epoch, most)
 	batch := manyCounters(store.MaxBatch + 1)
 	s.fails(s.counters.Save(ctx, batch), store.ErrTooLarge)
@@ -135,7 +123,7 @@ func countersBounds(_ *testing.T, s *subject) {
 	s.counts(epoch, append(batch[:store.MaxBatch], most)...)
 }
 
-// countersAnySequence holds the store against a map, over one life and several.
+// countersAnySequence compares the store with a map, also after it was opened again.
 func countersAnySequence(t *testing.T, s *subject) {
 	s.anySequence(t, func(rt *rapid.T) {
 		ctx := s.Context()
@@ -166,30 +154,16 @@ func countersAnySequence(t *testing.T, s *subject) {
 					}
 				}
 			case 6:
-				want := 0
-				for key, c := range model {
-					if !c.Counts(now) {
-						delete(model, key)
-						want++
-					}
-				}
-				if n, err := s.counters.Prune(ctx, now); err != nil || n != want {
-					rt.Fatalf("%d were over, want %d: %v", n, want, err)
-				}
+				before := len(model)
+				maps.DeleteFunc(model, func(_, c store.Counter) bool { return !c.Counts(now) })
+				s.pruned(s.counters.Prune, now, before-len(model))
 			case 7, 8:
 				now = now.Add(time.Duration(rapid.IntRange(1, 40).Draw(rt, "on")) * time.Minute)
 			case 9:
-				if rapid.IntRange(0, 3).Draw(rt, "again") == 0 {
-					s.reopen()
-				}
+				s.mayReopen(rt)
 			}
-			var want []store.Counter
-			for _, c := range model {
-				if c.Counts(now) {
-					want = append(want, c)
-				}
-			}
-			s.counts(now, want...)
+			want := slices.Collect(maps.Values(model))
+			s.counts(now, slices.DeleteFunc(want, func(c store.Counter) bool { return !c.Counts(now) })...)
 		}
 	})
 }

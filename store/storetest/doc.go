@@ -1,4 +1,4 @@
-// Package storetest is the suite that every store.Store passes: what the contract promises, tried out.
+// Package storetest is the test suite that every store.Store passes. It checks what the contract promises.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T, folder string) (store.Store, error) {

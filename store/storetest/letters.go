@@ -17,36 +17,32 @@ func mailLetters(_ *testing.T, s *subject) {
 	s.put(bare, to(0))
 	mine[0].Address = "changed" // it is the caller's
 	s.reopen()
-	s.same(get(s, store.MailTx.Letter, 1), sized(full))
-	s.same(get(s, store.MailTx.Letter, bare.ID), sized(bare))
-	s.same(get(s, store.MailTx.Addressees, 1),
+	s.same(get(s, mailTx.Letter, 1), sized(full))
+	s.same(get(s, mailTx.Letter, bare.ID), sized(bare))
+	s.same(get(s, mailTx.Addressees, 1),
 		of(1, store.Addressee{Number: 0, Address: "a", State: store.Held}, to(3), waiting))
 	for _, id := range []store.MailID{0, 2, 1 << 63, 1<<64 - 1} {
-		lacks(s, store.MailTx.Letter, id)
-		s.same(get(s, store.MailTx.Addressees, id), []store.Addressee(nil))
+		lacks(s, mailTx.Letter, id)
+		s.same(get(s, mailTx.Addressees, id), []store.Addressee(nil))
 		s.fails(errorOf(s.mail.Open(s.Context(), id)), store.ErrNotFound)
 	}
 	s.refuses(store.ErrExists,
-		func(tx store.MailTx) error { return tx.PutLetter(bare, inline("again"), []store.Addressee{to(0)}) })
+		func(tx mailTx) error { return tx.PutLetter(bare, inline("again"), []store.Addressee{to(0)}) })
 
 	// The last addressee takes the mail with it.
 	remove := func(id store.MailID, numbers ...int) {
 		s.Helper()
-		s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(id, numbers...) })
+		s.update(func(tx mailTx) error { return tx.RemoveAddressees(id, numbers...) })
 	}
 	remove(1, 3, 7, 99)
 	remove(1)
-	s.same(get(s, store.MailTx.Letter, 1), sized(full))
+	s.same(get(s, mailTx.Letter, 1), sized(full))
 	remove(1, 0)
-	lacks(s, store.MailTx.Letter, 1)
+	lacks(s, mailTx.Letter, 1)
 	s.fails(errorOf(s.mail.Open(s.Context(), 1)), store.ErrNotFound)
 	remove(1, 0)
 	remove(0, 0)
-	s.view(func(tx store.MailTx) error {
-		letters, addressees, err := tx.Count()
-		s.same([]any{letters, addressees}, []any{1, map[store.State]int{store.Ready: 1}})
-		return err
-	})
+	s.counted(1, map[store.State]int{store.Ready: 1})
 	s.put(full, to(0)) // the id is free again
 }
 
@@ -94,21 +90,15 @@ func mailQueries(_ *testing.T, s *subject) {
 		{store.LetterQuery{State: store.Ready, User: "ann", After: 4}, 9, []store.MailID{5}},
 		{store.LetterQuery{State: store.Ready, User: "bob"}, 9, nil},
 	} {
-		got := get2(s, store.MailTx.Letters, test.q, test.limit)
+		got := get2(s, mailTx.Letters, test.q, test.limit)
 		s.same(ids(got), test.want)
-		for i := range got { // all of their addressees, whatever was asked for
-			want := get(s, store.MailTx.Addressees, got[i].ID)
-			s.same(got[i].To, want)
-			s.same(got[i].Letter, get(s, store.MailTx.Letter, got[i].ID))
+		for _, one := range got { // all of their addressees, whatever was asked for
+			s.same(one.To, get(s, mailTx.Addressees, one.ID))
+			s.same(one.Letter, get(s, mailTx.Letter, one.ID))
 		}
 	}
-	s.view(func(tx store.MailTx) error {
-		letters, addressees, err := tx.Count()
-		s.same(letters, 4)
-		s.same(addressees, map[store.State]int{store.Ready: 2, store.Sending: 1, store.Delayed: 2, store.Held: 3,
-			store.Pooled: 1, store.Withheld: 1})
-		return err
-	})
+	s.counted(4, map[store.State]int{store.Ready: 2, store.Sending: 1, store.Delayed: 2, store.Held: 3, store.Pooled: 1,
+		store.Withheld: 1})
 }
 
 func mailAddressees(_ *testing.T, s *subject) {
@@ -119,25 +109,25 @@ func mailAddressees(_ *testing.T, s *subject) {
 		Since: epoch.Add(8), Attempt: 7, Owner: "host/2", Status: "451", Warned: true})[0]
 	for _, state := range store.States {
 		changed.State = state
-		s.update(func(tx store.MailTx) error { return tx.PutAddressees(changed, of(2, in(state, 0, time.Time{}))[0]) })
-		s.same(get(s, store.MailTx.Addressees, 1), append(of(1, to(0)), changed))
-		s.same(get(s, store.MailTx.Addressees, 2), of(2, in(state, 0, time.Time{})))
+		s.update(func(tx mailTx) error { return tx.PutAddressees(changed, of(2, in(state, 0, time.Time{}))[0]) })
+		s.same(get(s, mailTx.Addressees, 1), append(of(1, to(0)), changed))
+		s.same(get(s, mailTx.Addressees, 2), of(2, in(state, 0, time.Time{})))
 	}
-	s.update(func(tx store.MailTx) error { return tx.PutAddressees() })
-	s.refuses(store.ErrNotFound, func(tx store.MailTx) error { return tx.PutAddressees(of(1, to(2))...) })
-	s.refuses(store.ErrNotFound, func(tx store.MailTx) error { return tx.PutAddressees(of(3, to(0))...) })
-	s.refuses(store.ErrNotFound, func(tx store.MailTx) error {
+	s.update(func(tx mailTx) error { return tx.PutAddressees() })
+	s.refuses(store.ErrNotFound, func(tx mailTx) error { return tx.PutAddressees(of(1, to(2))...) })
+	s.refuses(store.ErrNotFound, func(tx mailTx) error { return tx.PutAddressees(of(3, to(0))...) })
+	s.refuses(store.ErrNotFound, func(tx mailTx) error {
 		return tx.PutAddressees(append(of(1, in(store.Held, 0, epoch)), of(3, to(0))...)...)
 	})
-	s.same(get(s, store.MailTx.Addressees, 1)[0], of(1, to(0))[0])
+	s.same(get(s, mailTx.Addressees, 1)[0], of(1, to(0))[0])
 }
 
 func mailReady(_ *testing.T, s *subject) {
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
-	next := func() time.Time { return look(s, store.MailTx.NextDue) }
+	next := func() time.Time { return look(s, mailTx.NextDue) }
 	ready := func(now time.Time, pooled bool, limit int, want ...store.Addressee) {
 		s.Helper()
-		s.same(look(s, func(tx store.MailTx) ([]store.Addressee, error) { return tx.Ready(now, pooled, limit) }), want)
+		s.same(look(s, func(tx mailTx) ([]store.Addressee, error) { return tx.Ready(now, pooled, limit) }), want)
 	}
 	ready(at(0), true, 9)
 	s.same(next(), time.Time{})
@@ -161,19 +151,19 @@ func mailReady(_ *testing.T, s *subject) {
 	ready(at(5), true, 0)
 
 	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: at(1)}
-	s.update(func(tx store.MailTx) error { return tx.Remember(memory) })
+	s.update(func(tx mailTx) error { return tx.Remember(memory) })
 	s.same(next(), at(1))
 	memory.Due = at(30)
-	s.update(func(tx store.MailTx) error {
+	s.update(func(tx mailTx) error {
 		return tx.PutAddressees(append(of(2, in(store.Ready, 1, at(40)), in(store.Held, 4, at(2)),
 			in(store.Ready, 0, at(50))), of(3, in(store.Ready, 0, at(60)), in(store.Sending, 1, at(70)))...)...)
 	})
-	s.update(func(tx store.MailTx) error { return tx.Remember(memory) })
+	s.update(func(tx mailTx) error { return tx.Remember(memory) })
 	s.same(next(), at(30))
-	s.update(func(tx store.MailTx) error { return tx.RemoveUser("ann") })
+	s.update(func(tx mailTx) error { return tx.RemoveUser("ann") })
 	s.same(next(), at(40))
 	// at once
-	s.update(func(tx store.MailTx) error { return tx.PutAddressees(of(2, in(store.Ready, 1, time.Time{}))...) })
+	s.update(func(tx mailTx) error { return tx.PutAddressees(of(2, in(store.Ready, 1, time.Time{}))...) })
 	ready(at(0), false, 9, of(2, in(store.Ready, 1, time.Time{}))...)
 	if now := next(); now.IsZero() || now.After(at(0)) {
 		s.Error(now)

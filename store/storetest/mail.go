@@ -9,55 +9,57 @@ import (
 	"weir/store"
 )
 
-func (s *subject) update(f func(store.MailTx) error) {
+type mailTx = store.MailTx
+
+func (s *subject) update(f func(mailTx) error) {
 	s.Helper()
 	s.must(s.mail.Update(s.Context(), f))
 }
 
-func (s *subject) refuses(want error, f func(store.MailTx) error) {
+func (s *subject) refuses(want error, f func(mailTx) error) {
 	s.Helper()
 	s.fails(s.mail.Update(s.Context(), f), want)
 }
 
-func (s *subject) view(f func(store.MailTx) error) {
+func (s *subject) view(f func(mailTx) error) {
 	s.Helper()
 	s.must(s.mail.View(s.Context(), f))
 }
 
-func look[T any](s *subject, f func(store.MailTx) (T, error)) (v T) {
+func look[T any](s *subject, f func(mailTx) (T, error)) (v T) {
 	s.Helper()
-	s.view(func(tx store.MailTx) (err error) {
+	s.view(func(tx mailTx) (err error) {
 		v, err = f(tx)
 		return err
 	})
 	return v
 }
 
-// get is look for a method that takes one argument, and lacks is misses.
-func get[K, V any](s *subject, f func(store.MailTx, K) (V, error), key K) V {
+// get and get2 are look, lacks and lacks2 are misses, for methods that take one or two arguments.
+func get[K, V any](s *subject, f func(mailTx, K) (V, error), key K) V {
 	s.Helper()
-	return look(s, func(tx store.MailTx) (V, error) { return f(tx, key) })
+	return look(s, func(tx mailTx) (V, error) { return f(tx, key) })
 }
 
-func get2[A, B, V any](s *subject, f func(store.MailTx, A, B) (V, error), a A, b B) V {
+func get2[A, B, V any](s *subject, f func(mailTx, A, B) (V, error), a A, b B) V {
 	s.Helper()
-	return look(s, func(tx store.MailTx) (V, error) { return f(tx, a, b) })
+	return look(s, func(tx mailTx) (V, error) { return f(tx, a, b) })
 }
 
-func lacks2[A, B, V any](s *subject, f func(store.MailTx, A, B) (V, error), a A, b B) {
+func lacks2[A, B, V any](s *subject, f func(mailTx, A, B) (V, error), a A, b B) {
 	s.Helper()
-	misses(s, func(tx store.MailTx) (V, error) { return f(tx, a, b) })
+	misses(s, func(tx mailTx) (V, error) { return f(tx, a, b) })
 }
 
-func lacks[K, V any](s *subject, f func(store.MailTx, K) (V, error), key K) {
+func lacks[K, V any](s *subject, f func(mailTx, K) (V, error), key K) {
 	s.Helper()
-	misses(s, func(tx store.MailTx) (V, error) { return f(tx, key) })
+	misses(s, func(tx mailTx) (V, error) { return f(tx, key) })
 }
 
 // misses wants f to find nothing.
-func misses[T any](s *subject, f func(store.MailTx) (T, error)) {
+func misses[T any](s *subject, f func(mailTx) (T, error)) {
 	s.Helper()
-	s.fails(s.mail.View(s.Context(), func(tx store.MailTx) error {
+	s.fails(s.mail.View(s.Context(), func(tx mailTx) error {
 		_, err := f(tx)
 		return err
 	}), store.ErrNotFound)
@@ -98,7 +100,22 @@ func in(state store.State, number int, due time.Time) store.Addressee {
 
 func (s *subject) put(l store.Letter, to ...store.Addressee) {
 	s.Helper()
-	s.update(func(tx store.MailTx) error { return tx.PutLetter(l, inline("text"), to) })
+	s.update(func(tx mailTx) error { return tx.PutLetter(l, inline("text"), to) })
+}
+
+// counted wants so many mails, and addressees by state, to be there.
+func (s *subject) counted(letters int, addressees map[store.State]int) {
+	s.Helper()
+	s.view(func(tx mailTx) error {
+		n, states, err := tx.Count()
+		s.same([]any{n, states}, []any{letters, addressees})
+		return err
+	})
+}
+
+func (s *subject) empty() {
+	s.Helper()
+	s.counted(0, map[store.State]int{})
 }
 
 // sized is a mail as it comes back when its text was put.
@@ -120,15 +137,4 @@ func ids(all []store.Queued) (ids []store.MailID) {
 		ids = append(ids, all[i].ID)
 	}
 	return ids
-}
-
-// mailClosed wants everything of mail to say that the store is closed.
-func (s *subject) mailClosed() {
-	s.Helper()
-	nothing := func(store.MailTx) error { s.Error("it runs"); return nil }
-	s.fails(s.mail.Update(s.Context(), nothing), store.ErrClosed)
-	s.fails(s.mail.View(s.Context(), nothing), store.ErrClosed)
-	s.fails(errorOf(s.mail.Open(s.Context(), 1)), store.ErrClosed)
-	s.fails(errorOf(s.mail.Sweep(s.Context(), epoch)), store.ErrClosed)
-	s.fails(s.mail.Backup(s.Context(), "copy", nil), store.ErrClosed)
 }

@@ -14,27 +14,55 @@ func stampOf(n byte) store.Stamp {
 	return store.Stamp{Nonce: store.StampNonce{n, 15: n}, Until: epoch.Add(time.Hour)}
 }
 
-// errorOf is the error of a call that returns something else, too.
+// errorOf is the error of a call that returns a value too.
 func errorOf[T any](_ T, err error) error { return err }
+
+// sure is the value of a call that must not fail.
+func sure[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
 
 func (s *subject) spend(k store.Stamp, most int) (fresh bool) {
 	s.Helper()
-	s.update(func(tx store.MailTx) (err error) { fresh, err = tx.Spend(k, most); return err })
+	s.update(func(tx mailTx) (err error) { fresh, err = tx.Spend(k, most); return err })
 	return fresh
 }
 
 func (s *subject) spent(k store.Stamp) bool {
 	s.Helper()
-	return get(s, store.MailTx.Spent, k.Nonce)
+	return get(s, mailTx.Spent, k.Nonce)
+}
+
+// onlyOne wants one of many updates at once to be the first.
+func (s *subject) onlyOne(t *testing.T, first func(mailTx) (bool, error)) {
+	s.Helper()
+	var firsts atomic.Int32
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			was := false
+			if err := s.mail.Update(t.Context(),
+				func(tx mailTx) (err error) { was, err = first(tx); return err }); err != nil {
+				t.Error(err)
+			}
+			if was {
+				firsts.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	s.same(firsts.Load(), int32(1))
 }
 
 // prunes wants so many stamps to be forgotten.
 func (s *subject) prunes(now time.Time, limit, want int) {
 	s.Helper()
-	s.update(func(tx store.MailTx) error {
-		n, err := tx.PruneStamps(now, limit)
-		s.same(n, want)
-		return err
+	s.update(func(tx mailTx) error {
+		s.same(sure(tx.PruneStamps(now, limit)), want)
+		return nil
 	})
 }
 
@@ -50,28 +78,11 @@ func mailStamps(t *testing.T, s *subject) {
 	later.Until = later.Until.Add(time.Hour)
 	s.same(s.spend(later, 9), false) // the nonce tells stamps apart, and nothing else
 
-	// Of many who spend it at once, one does.
-	var served atomic.Int32
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			fresh := false
-			if err := s.mail.Update(t.Context(),
-				func(tx store.MailTx) (err error) { fresh, err = tx.Spend(stampOf(2), 9); return err }); err != nil {
-				t.Error(err)
-			}
-			if fresh {
-				served.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	s.same(served.Load(), int32(1))
+	s.onlyOne(t, func(tx mailTx) (bool, error) { return tx.Spend(stampOf(2), 9) })
 
-	// At the bound: one that is known is known, one more is not noted, and the rest of the transaction is none the
-	// worse.
+	// At the bound one that is known stays known, and one more is refused. The rest of the transaction goes on.
 	s.same(s.spend(stampOf(3), 3), true)
-	s.update(func(tx store.MailTx) error {
+	s.update(func(tx mailTx) error {
 		fresh, err := tx.Spend(stampOf(4), 3)
 		s.fails(err, store.ErrCrowded)
 		s.same(fresh, false)
@@ -80,7 +91,7 @@ func mailStamps(t *testing.T, s *subject) {
 		return errors.Join(err, tx.PutUser(store.User{Name: "ann"}))
 	})
 	s.same(s.spent(stampOf(4)), false)
-	get(s, store.MailTx.User, "ann")
+	get(s, mailTx.User, "ann")
 	s.same(s.spend(stampOf(4), 4), true)
 
 	soon := stampOf(5)
@@ -97,17 +108,14 @@ func mailStamps(t *testing.T, s *subject) {
 	for n := range byte(3) { // there is space again for as many
 		s.same(s.spend(stampOf(n), 3), true)
 	}
-	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(9), 3)) }),
-		store.ErrCrowded)
+	s.refuses(store.ErrCrowded, func(tx mailTx) error { return errorOf(tx.Spend(stampOf(9), 3)) })
 }
 
 func mailStampsCommit(_ *testing.T, s *subject) {
 	no := errors.New("no")
 	accept := func(id store.MailID, with error) error {
-		return s.mail.Update(s.Context(), func(tx store.MailTx) error {
-			fresh, err := tx.Spend(stampOf(1), 1)
-			s.must(err)
-			s.same(fresh, true)
+		return s.mail.Update(s.Context(), func(tx mailTx) error {
+			s.same(sure(tx.Spend(stampOf(1), 1)), true)
 			if err := tx.PutLetter(letterOf(id), inline("text"), []store.Addressee{to(0)}); err != nil {
 				return err
 			}
@@ -122,11 +130,9 @@ func mailStampsCommit(_ *testing.T, s *subject) {
 	s.must(accept(2, nil)) // what was not committed is not counted either
 	s.reopen()
 	s.same(s.spent(stampOf(1)), true)
-	get(s, store.MailTx.Letter, 2)
+	get(s, mailTx.Letter, 2)
 	// What is forgotten by a transaction that fails is not forgotten.
-	s.fails(s.mail.Update(s.Context(),
-		func(tx store.MailTx) error { return errors.Join(errorOf(tx.PruneStamps(epoch.Add(time.Hour), 9)), no) }), no)
+	s.refuses(no, func(tx mailTx) error { return errors.Join(errorOf(tx.PruneStamps(epoch.Add(time.Hour), 9)), no) })
 	s.same(s.spent(stampOf(1)), true)
-	s.fails(s.mail.Update(s.Context(), func(tx store.MailTx) error { return errorOf(tx.Spend(stampOf(2), 1)) }),
-		store.ErrCrowded)
+	s.refuses(store.ErrCrowded, func(tx mailTx) error { return errorOf(tx.Spend(stampOf(2), 1)) })
 }

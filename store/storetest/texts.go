@@ -14,8 +14,7 @@ import (
 // bytesOf is a text of some length that looks like no other.
 func bytesOf(n int, seed uint64) []byte {
 	text := make([]byte, n)
-	r := rand.NewChaCha8([32]byte{byte(seed), byte(n)})
-	_, _ = r.Read(text)
+	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(n)}).Read(text)
 	return text
 }
 
@@ -42,6 +41,26 @@ func (s *subject) reads(m store.Mail, id store.MailID, want []byte) {
 	}
 }
 
+func (s *subject) putText(id store.MailID, text store.Text, to ...store.Addressee) {
+	s.Helper()
+	s.update(func(tx mailTx) error { return tx.PutLetter(letterOf(id), text, to) })
+}
+
+func (s *subject) refusesText(id store.MailID, text store.Text) {
+	s.Helper()
+	s.refuses(store.ErrInvalid, func(tx mailTx) error {
+		return tx.PutLetter(letterOf(id), text, []store.Addressee{to(0)})
+	})
+}
+
+// swept wants a sweep to remove so many files, and to set so many aside.
+func (s *subject) swept(before time.Time, removed, setAside int) {
+	s.Helper()
+	n, err := s.mail.Sweep(s.Context(), before)
+	s.must(err)
+	s.same(n, store.Swept{Removed: removed, SetAside: setAside})
+}
+
 var sizes = []int{0, 1, 4096, store.MaxInline - 1, store.MaxInline, store.MaxInline + 1, 3 << 20}
 
 func mailTexts(_ *testing.T, s *subject) {
@@ -56,51 +75,37 @@ func mailTexts(_ *testing.T, s *subject) {
 		s.same([]any{text.Size, text.File != ""}, []any{int64(size), size > store.MaxInline})
 		s.fails(errorOf(staged.Write([]byte("more"))), store.ErrInvalid)
 		s.fails(errorOf(staged.Seal()), store.ErrInvalid)
-		s.update(func(tx store.MailTx) error {
-			return tx.PutLetter(letterOf(id), text, []store.Addressee{to(0), to(1)})
-		})
+		s.putText(id, text, to(0), to(1))
 		staged.Discard() // a mail has it
 		staged.Discard()
 		s.reads(s.mail, id, bytesOf(size, 1))
-		l := get(s, store.MailTx.Letter, id)
+		l := get(s, mailTx.Letter, id)
 		s.same([]any{l.Size, l.Filed}, []any{int64(size), text.File})
 		if text.File != "" { // nobody else may have it
-			s.refuses(store.ErrInvalid,
-				func(tx store.MailTx) error { return tx.PutLetter(letterOf(id+100), text, []store.Addressee{to(0)}) })
+			s.refusesText(id+100, text)
 		}
 	}
 	s.reopen()
-	n, err := s.mail.Sweep(s.Context(), time.Now().Add(time.Hour))
-	s.must(err)
-	s.same(n, store.Swept{})
+	s.swept(time.Now().Add(time.Hour), 0, 0)
 	for i, size := range sizes {
 		id := store.MailID(i + 1)
 		s.reads(s.mail, id, bytesOf(size, 1))
-		s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(id, 0) })
+		s.update(func(tx mailTx) error { return tx.RemoveAddressees(id, 0) })
 		s.reads(s.mail, id, bytesOf(size, 1))
 		r, err := s.mail.Open(s.Context(), id)
 		s.must(err)
-		s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(id, 1) })
+		s.update(func(tx mailTx) error { return tx.RemoveAddressees(id, 1) })
 		got, err := io.ReadAll(r) // who has it open reads it to the end
 		s.must(errors.Join(err, r.Close()))
 		s.same(len(got), size)
 		s.fails(errorOf(s.mail.Open(s.Context(), id)), store.ErrNotFound)
 	}
-	n, err = s.mail.Sweep(s.Context(), time.Now().Add(time.Hour))
-	s.must(err)
-	s.same(n, store.Swept{}) // they were removed with their mails
+	s.swept(time.Now().Add(time.Hour), 0, 0) // they were removed with their mails
 }
 
 func mailDiscarded(_ *testing.T, s *subject) {
 	long, future := bytesOf(store.MaxInline+1, 2), time.Now().Add(time.Hour)
-	swept := func(before time.Time, want ...int) { // removed, set aside
-		want = append(want, 0, 0)
-		s.Helper()
-		n, err := s.mail.Sweep(s.Context(), before)
-		s.must(err)
-		s.same(n, store.Swept{Removed: want[0], SetAside: want[1]})
-	}
-	swept(future, 0) // there is nothing yet
+	s.swept(future, 0, 0) // there is nothing yet
 	discarded := s.stage(long, 1<<20)
 	discarded.Discard()
 	s.fails(errorOf(discarded.Write(long)), store.ErrInvalid)
@@ -110,31 +115,28 @@ func mailDiscarded(_ *testing.T, s *subject) {
 	text, err := sealed.Seal()
 	s.must(err)
 	no := errors.New("no")
-	s.refuses(no, func(tx store.MailTx) error { // in the end it was not taken
+	s.refuses(no, func(tx mailTx) error { // in the end it was not taken
 		s.must(tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}))
 		return no
 	})
 	sealed.Discard()
-	s.refuses(store.ErrInvalid,
-		func(tx store.MailTx) error { return tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}) })
-	s.refuses(store.ErrInvalid, func(tx store.MailTx) error {
-		return tx.PutLetter(letterOf(1), store.Text{File: "../../etc/passwd", Size: 1}, []store.Addressee{to(0)})
-	})
-	swept(future, 0)
+	s.refusesText(1, text)
+	s.refusesText(1, store.Text{File: "../../etc/passwd", Size: 1})
+	s.swept(future, 0, 0)
 
 	// What is coming in is not swept, however long that takes; what a crash has left is, when it is old.
 	coming, forgotten := s.stage(long, 1<<20), s.stage(long, 1<<20)
 	_, err = forgotten.Seal()
 	s.must(err)
-	swept(future, 0)
+	s.swept(future, 0, 0)
 	text, err = coming.Seal()
 	s.must(err)
-	swept(future, 0)
-	s.update(func(tx store.MailTx) error { return tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}) })
+	s.swept(future, 0, 0)
+	s.putText(1, text, to(0))
 	s.stage(long, 1<<20) // not even sealed
 	s.reopen()
-	swept(time.Now().Add(-time.Hour), 0)
-	swept(future, 1, 1)
-	swept(future, 0)
+	s.swept(time.Now().Add(-time.Hour), 0, 0)
+	s.swept(future, 1, 1)
+	s.swept(future, 0, 0)
 	s.reads(s.mail, 1, long)
 }

@@ -17,18 +17,14 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 	enough := errors.New("enough")
 	nothing := func() {
 		s.Helper()
-		s.view(func(tx store.MailTx) error {
-			letters, addressees, err := tx.Count()
-			s.same([]any{letters, addressees}, []any{0, map[store.State]int{}})
-			return err
-		})
-		lacks2(s, store.MailTx.Remembered, "outgoing", "ann")
-		lacks2(s, store.MailTx.Sketch, "reach", "ann")
-		lacks2(s, store.MailTx.Known, "reach", "ann")
-		lacks(s, store.MailTx.User, "ann")
-		s.same(get2(s, store.MailTx.Entries, 0, 9), []store.Entry(nil))
+		s.empty()
+		lacks2(s, mailTx.Remembered, "outgoing", "ann")
+		lacks2(s, mailTx.Sketch, "reach", "ann")
+		lacks2(s, mailTx.Known, "reach", "ann")
+		lacks(s, mailTx.User, "ann")
+		s.same(get2(s, mailTx.Entries, 0, 9), []store.Entry(nil))
 	}
-	everything := func(tx store.MailTx) error {
+	everything := func(tx mailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}),
 			tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0)}),
 			tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state")}),
@@ -36,28 +32,21 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 			tx.PutKnown("reach", "ann", []byte("known")), tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
 	}
 	if err := s.mail.Update(s.Context(),
-		func(tx store.MailTx) error { s.must(everything(tx)); return enough }); err != enough {
+		func(tx mailTx) error { s.must(everything(tx)); return enough }); err != enough {
 		s.Errorf("the error of the function is %v", err)
 	}
 	nothing()
 
 	// What it has written it sees.
-	var leaked store.MailTx
-	s.update(func(tx store.MailTx) error {
+	var leaked mailTx
+	s.update(func(tx mailTx) error {
 		leaked = tx
-		if err := everything(tx); err != nil {
-			return err
-		}
-		all, err := tx.Addressees(1)
-		s.same(all, of(1, to(0)))
-		m, err2 := tx.Remembered("outgoing", "ann")
-		s.same(string(m.State), "state")
-		k, err3 := tx.Sketch("reach", "ann")
-		s.same(string(k.State), "sketch")
-		known, err4 := tx.Known("reach", "ann")
-		s.same(string(known), "known")
-		return errors.Join(err, err2, err3, err4, tx.RemoveAddressees(1, 0), tx.RemoveUser("ann"),
-			tx.PruneEntries(epoch.Add(1), 9))
+		s.must(everything(tx))
+		s.same(sure(tx.Addressees(1)), of(1, to(0)))
+		s.same(string(sure(tx.Remembered("outgoing", "ann")).State), "state")
+		s.same(string(sure(tx.Sketch("reach", "ann")).State), "sketch")
+		s.same(string(sure(tx.Known("reach", "ann"))), "known")
+		return errors.Join(tx.RemoveAddressees(1, 0), tx.RemoveUser("ann"), tx.PruneEntries(epoch.Add(1), 9))
 	})
 	nothing()
 	s.fails(errorOf(leaked.User("ann")), store.ErrInvalid)
@@ -66,19 +55,19 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 	s.fails(leaked.PutKnown("reach", "ann", nil), store.ErrInvalid)
 
 	// A call that fails halfway takes the others with it, whatever the function makes of it.
-	s.refuses(store.ErrInvalid, func(tx store.MailTx) error {
+	s.refuses(store.ErrInvalid, func(tx mailTx) error {
 		err := tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0), to(1), to(0)})
 		s.fails(err, store.ErrInvalid)
 		return nil
 	})
 	nothing()
 	s.put(letterOf(1), to(0), to(1))
-	s.refuses(store.ErrNotFound, func(tx store.MailTx) error {
+	s.refuses(store.ErrNotFound, func(tx mailTx) error {
 		s.fails(tx.PutAddressees(of(1, in(store.Held, 0, epoch), to(7))...), store.ErrNotFound)
 		return nil
 	})
-	s.same(get(s, store.MailTx.Addressees, 1), of(1, to(0), to(1)))
-	s.update(func(tx store.MailTx) error { // what has done nothing takes nothing with it
+	s.same(get(s, mailTx.Addressees, 1), of(1, to(0), to(1)))
+	s.update(func(tx mailTx) error { // what has done nothing takes nothing with it
 		s.fails(tx.PutLetter(letterOf(1), inline("other"), []store.Addressee{to(0)}), store.ErrExists)
 		s.fails(tx.PutAddressees(of(2, to(0))...), store.ErrNotFound)
 		return tx.RemoveAddressees(1, 0, 1)
@@ -90,7 +79,7 @@ func mailPanics(t *testing.T, s *subject) {
 	var wg sync.WaitGroup
 	for i := range 40 {
 		wg.Go(func() {
-			err := s.mail.Update(t.Context(), func(tx store.MailTx) error {
+			err := s.mail.Update(t.Context(), func(tx mailTx) error {
 				if err := tx.PutUser(store.User{Name: fmt.Sprintf("user-%02d", i)}); err != nil {
 					return err
 				}
@@ -107,7 +96,7 @@ func mailPanics(t *testing.T, s *subject) {
 			if i%8 != 2 {
 				return
 			}
-			err := s.mail.Update(t.Context(), func(tx store.MailTx) error {
+			err := s.mail.Update(t.Context(), func(tx mailTx) error {
 				defer runtime.Goexit() // as a test does that fails
 				return tx.PutUser(store.User{Name: "nobody"})
 			})
@@ -117,21 +106,18 @@ func mailPanics(t *testing.T, s *subject) {
 		})
 	}
 	wg.Wait()
-	users := get2(s, store.MailTx.Users, "", 100)
-	if len(users) != 30 {
-		s.Errorf("%d users", len(users))
-	}
+	s.same(len(get2(s, mailTx.Users, "", 100)), 30)
 	func() {
 		defer func() { s.same(recover(), "oh, no") }()
-		s.view(func(store.MailTx) error { panic("oh, no") })
+		s.view(func(mailTx) error { panic("oh, no") })
 	}()
-	s.same(len(get2(s, store.MailTx.Users, "", 100)), 30)
+	s.same(len(get2(s, mailTx.Users, "", 100)), 30)
 }
 
 // mailNoLostUpdate: what a function reads is still true when it writes.
 func mailNoLostUpdate(t *testing.T, s *subject) {
 	const goroutines, each = 16, 30
-	add := func(tx store.MailTx) error {
+	add := func(tx mailTx) error {
 		m, err := tx.Remembered("outgoing", "ann")
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -146,7 +132,7 @@ func mailNoLostUpdate(t *testing.T, s *subject) {
 			for i := range each {
 				if (w+i)%5 == 0 { // in between, some that change their minds
 					if err := s.mail.Update(t.Context(),
-						func(tx store.MailTx) error { return errors.Join(add(tx), no) }); !errors.Is(err, no) {
+						func(tx mailTx) error { return errors.Join(add(tx), no) }); !errors.Is(err, no) {
 						t.Error(err)
 					}
 				}
@@ -158,24 +144,20 @@ func mailNoLostUpdate(t *testing.T, s *subject) {
 	}
 	wg.Wait()
 	s.reopen()
-	m := get2(s, store.MailTx.Remembered, "outgoing", "ann")
-	s.same(string(m.State), strconv.Itoa(goroutines*each))
+	s.same(string(get2(s, mailTx.Remembered, "outgoing", "ann").State), strconv.Itoa(goroutines*each))
 }
 
 func mailView(t *testing.T, s *subject) {
 	s.put(letterOf(1), to(0))
-	s.view(func(tx store.MailTx) error {
-		_, err := tx.Letter(1)
-		s.must(err)
-		s.update(func(tx store.MailTx) error { return tx.RemoveAddressees(1, 0) })
+	s.view(func(tx mailTx) error {
+		s.must(errorOf(tx.Letter(1)))
+		s.update(func(tx mailTx) error { return tx.RemoveAddressees(1, 0) })
 		s.put(letterOf(2), to(0))
-		all, err := tx.Letters(store.LetterQuery{}, 9)
-		s.same(ids(all), []store.MailID{1})
-		return err
+		s.same(ids(sure(tx.Letters(store.LetterQuery{}, 9))), []store.MailID{1})
+		return nil
 	})
-	s.same(ids(get2(s, store.MailTx.Letters, store.LetterQuery{}, 9)),
-		[]store.MailID{2})
-	s.view(func(tx store.MailTx) error {
+	s.same(ids(get2(s, mailTx.Letters, store.LetterQuery{}, 9)), []store.MailID{2})
+	s.view(func(tx mailTx) error {
 		for _, err := range []error{
 			tx.PutUser(store.User{Name: "a"}), tx.RemoveUser("a"),
 			tx.Remember(store.Memory{Throttle: "t", User: "a", State: []byte("s")}),
@@ -194,14 +176,11 @@ func mailView(t *testing.T, s *subject) {
 		return nil
 	})
 	enough := errors.New("enough")
-	s.fails(s.mail.View(s.Context(), func(store.MailTx) error { return enough }), enough)
+	s.fails(s.mail.View(s.Context(), func(mailTx) error { return enough }), enough)
 	var wg sync.WaitGroup
 	for range 20 { // more than there are connections
 		wg.Go(func() {
-			if err := s.mail.View(t.Context(), func(tx store.MailTx) error {
-				_, err := tx.Letter(2)
-				return err
-			}); err != nil {
+			if err := s.mail.View(t.Context(), func(tx mailTx) error { return errorOf(tx.Letter(2)) }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -212,17 +191,12 @@ func mailView(t *testing.T, s *subject) {
 func mailCallerLeaves(_ *testing.T, s *subject) {
 	ctx, leave := context.WithCancel(s.Context())
 	ran := 0
-	err := s.mail.Update(ctx, func(tx store.MailTx) error {
+	s.must(s.mail.Update(ctx, func(tx mailTx) error {
 		leave() // too late: it is under way
 		ran++
 		return tx.PutUser(store.User{Name: "ann"})
-	})
-	s.must(err)
+	}))
 	s.same(ran, 1)
-	get(s, store.MailTx.User, "ann")
-	nothing := func(store.MailTx) error { s.Error("it runs"); return nil }
-	s.fails(s.mail.Update(ctx, nothing), context.Canceled)
-	s.fails(s.mail.View(ctx, nothing), context.Canceled)
-	s.fails(errorOf(s.mail.Open(ctx, 1)), context.Canceled)
-	s.fails(errorOf(s.mail.Sweep(ctx, epoch)), context.Canceled)
+	get(s, mailTx.User, "ann")
+	s.allFail(ctx, context.Canceled)
 }

@@ -34,8 +34,7 @@ type preset struct {
 	literal bool // it can be written as it stands
 }
 
-// describe walks the option types from the whole configuration down. Each type is described once, where it is met
-// first.
+// describe walks the option types from the whole configuration down. Each type is described once, at its first place.
 func describe(s *source) ([]*section, error) {
 	w := walker{source: s, seen: map[reflect.Type]bool{}}
 	if err := w.visit("", reflect.TypeFor[config.Config]()); err != nil {
@@ -81,7 +80,7 @@ func (w *walker) section(path string, t reflect.Type) error {
 		return nil
 	}
 	w.seen[t] = true
-	doc, err := w.source.typeDoc(t)
+	doc, err := w.source.comment(t, "")
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (w *walker) section(path string, t reflect.Type) error {
 }
 
 func (w *walker) entry(key string, t reflect.Type, f reflect.StructField) (entry, error) {
-	doc, err := w.source.fieldDoc(t, f)
+	doc, err := w.source.comment(t, "."+f.Name)
 	if err != nil {
 		return entry{}, err
 	}

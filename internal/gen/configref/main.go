@@ -13,11 +13,10 @@ func main() {
 	}
 }
 
+// root is the root of the module, as go generate ./config sees it.
+const root = ".."
+
 func run() error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
 	files, err := generate(root)
 	if err != nil {
 		return err
@@ -48,22 +47,4 @@ func generate(root string) (map[string][]byte, error) {
 		"config/schema.json":    schema,
 		"docs/configuration.md": page(sections, string(example)),
 	}, nil
-}
-
-// moduleRoot looks for go.mod from the working folder upwards.
-func moduleRoot() (string, error) {
-	folder, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			return folder, nil
-		}
-		parent := filepath.Dir(folder)
-		if parent == folder {
-			return "", fmt.Errorf("there is no go.mod in any folder above")
-		}
-		folder = parent
-	}
 }

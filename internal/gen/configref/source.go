@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -22,9 +23,8 @@ type source struct {
 
 // packageDocs is what is known of one package.
 type packageDocs struct {
-	types  map[string]string            // comment by type
-	fields map[string]map[string]string // comment by type and field
-	values map[string][]string          // string constants by their type, in the order of the source
+	comments map[string]string   // by Type and Type.Field
+	values   map[string][]string // string constants by their type, in the order of the source
 }
 
 func (s *source) of(importPath string) (*packageDocs, error) {
@@ -39,7 +39,7 @@ func (s *source) of(importPath string) (*packageDocs, error) {
 	if err != nil || len(names) == 0 {
 		return nil, fmt.Errorf("no source of %s: %v", importPath, err)
 	}
-	p := &packageDocs{types: map[string]string{}, fields: map[string]map[string]string{}, values: map[string][]string{}}
+	p := &packageDocs{comments: map[string]string{}, values: map[string][]string{}}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -69,9 +69,14 @@ func (p *packageDocs) read(d *ast.GenDecl) {
 			if doc == nil {
 				doc = d.Doc
 			}
-			p.types[spec.Name.Name] = oneLine(doc.Text())
+			p.comments[spec.Name.Name] = oneLine(doc.Text())
 			if t, ok := spec.Type.(*ast.StructType); ok {
-				p.fields[spec.Name.Name] = fieldDocs(t)
+				for _, f := range t.Fields.List {
+					for _, name := range f.Names {
+						p.comments[spec.Name.Name+"."+name.Name] = cmp.Or(oneLine(f.Doc.Text()),
+							oneLine(f.Comment.Text()))
+					}
+				}
 			}
 		case *ast.ValueSpec:
 			t, typed := spec.Type.(*ast.Ident)
@@ -89,43 +94,18 @@ func (p *packageDocs) read(d *ast.GenDecl) {
 	}
 }
 
-func fieldDocs(t *ast.StructType) map[string]string {
-	docs := map[string]string{}
-	for _, f := range t.Fields.List {
-		text := oneLine(f.Doc.Text())
-		if text == "" {
-			text = oneLine(f.Comment.Text())
-		}
-		for _, name := range f.Names {
-			docs[name.Name] = text
-		}
-	}
-	return docs
-}
-
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// typeDoc returns the comment of a type.
-func (s *source) typeDoc(t reflect.Type) (string, error) {
+// comment returns the comment of a type, or of one of its fields: ".Name". All have one, or the reference would have a
+// hole.
+func (s *source) comment(t reflect.Type, field string) (string, error) {
 	p, err := s.of(t.PkgPath())
 	if err != nil {
 		return "", err
 	}
-	if p.types[t.Name()] == "" {
-		return "", fmt.Errorf("%s has no comment", t)
-	}
-	return p.types[t.Name()], nil
-}
-
-// fieldDoc returns the comment of a field. Every field has one, or the reference would have a hole.
-func (s *source) fieldDoc(t reflect.Type, f reflect.StructField) (string, error) {
-	p, err := s.of(t.PkgPath())
-	if err != nil {
-		return "", err
-	}
-	doc := p.fields[t.Name()][f.Name]
+	doc := p.comments[t.Name()+field]
 	if doc == "" {
-		return "", fmt.Errorf("the field %s.%s has no comment", t, f.Name)
+		return "", fmt.Errorf("%s%s has no comment", t, field)
 	}
 	return doc, nil
 }

@@ -13,10 +13,6 @@ import (
 )
 
 func TestPlotIsCurrent(t *testing.T) {
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
 	want, err := generate(filepath.Join(root, pointsFile))
 	if err != nil {
 		t.Fatal(err)
