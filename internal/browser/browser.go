@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"weir/internal/needs"
@@ -37,7 +38,7 @@ const (
 // names are those under which Chromium is installed.
 var names = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// A Page is one tab of a Chromium of its own. It belongs to the test that opened it, and to its goroutine.
+// A Page is one tab of a Chromium. It belongs to the test that opened it, and to its goroutine.
 type Page struct {
 	t   testing.TB
 	ctx context.Context
@@ -49,47 +50,23 @@ type Page struct {
 	collectors sync.WaitGroup
 }
 
-// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it is gone before
-// the server is stopped. What the browser complained about by then, and no test took, fails the test.
+// Open opens a tab that ends with the test, in a Chromium of its own or, where the package has Main, in the one that its
+// tests share: there it has cookies, storage and a cache of its own. Open it after the server that it visits, so that it
+// is gone before the server is stopped. What the browser complained about by then, and no test took, fails the test.
 func Open(t testing.TB) *Page {
 	t.Helper()
 	path := find(t)
-	profile := t.TempDir()
-	options := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path),
-		chromedp.UserDataDir(profile),
-		chromedp.DisableGPU,
-		chromedp.Flag("no-proxy-server", true),
-		// The tab is watched; this is for whatever the browser would like to do on its own.
-		chromedp.Flag("host-resolver-rules", "MAP "+other+" "+home+", MAP * ~NOTFOUND, EXCLUDE "+home),
-		// Servers in tests sign their own certificates.
-		chromedp.Flag("ignore-certificate-errors", true),
-	})
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
+	ctx, end, err := shared.visitor(path)
+	if err != nil {
+		t.Fatalf("%s does not start: %v", path, err)
 	}
-	// Not the test's context: that one ends before the browser could be closed.
-	alloc, kill := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
 	p := newPage(t, ctx)
 	t.Cleanup(func() {
 		p.close()
-		cancel()
-		kill()
+		end()
 		p.collectors.Wait()
-		// A child of the browser may outlive it by a moment, and still write.
-		for end := time.Now().Add(bound); os.RemoveAll(profile) != nil &&
-			time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		}
 		p.judge()
 	})
-
-	// The browser lives as long as the context of its first step, so that one is not given a deadline.
-	late := time.AfterFunc(bound, kill)
-	err := chromedp.Do(ctx)
-	if !late.Stop() || err != nil {
-		t.Fatalf("%s does not start: %v", path, err)
-	}
 	p.watch()
 	return p
 }
@@ -121,13 +98,19 @@ func (p *Page) Frame(address string) *Page {
 			p.t.Fatalf("browser: frames: %v", err)
 		}
 		for _, f := range found {
-			if f.Type == "iframe" && strings.HasPrefix(f.URL, address) {
+			if f.Type == "iframe" && p.owns(f) && strings.HasPrefix(f.URL, address) {
 				return p.inFrame(chromedp.WithTargetID(f.TargetID))
 			}
 		}
 	}
 	p.t.Fatalf("browser: no frame at %s", address)
 	return nil
+}
+
+// owns reports whether a target is the visitor's. Other tests may visit the same browser.
+func (p *Page) owns(t *target.Info) bool {
+	visitor := chromedp.FromContext(p.ctx).BrowserContextID
+	return visitor == "" || t.BrowserContextID == visitor
 }
 
 func (p *Page) inFrame(which chromedp.ContextOption) *Page {
@@ -186,7 +169,8 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// close asks the browser to end by itself, so that none of its processes stays.
+// close asks the browser to close the tab, and to end by itself where it is the test's own, so that none of its
+// processes stays.
 func (p *Page) close() {
 	if c := chromedp.FromContext(p.ctx); c.Browser == nil {
 		return

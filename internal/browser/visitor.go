@@ -49,7 +49,8 @@ func (p *Page) Downloads() string {
 	p.t.Helper()
 	folder := p.t.TempDir()
 	set(p, "downloads", downloads.SetDownloadBehavior,
-		downloads.SetDownloadBehaviorParams{Behavior: downloads.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder})
+		downloads.SetDownloadBehaviorParams{Behavior: downloads.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder,
+			BrowserContextID: chromedp.FromContext(p.ctx).BrowserContextID})
 	return folder
 }
 
