@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -187,9 +186,7 @@ func TestRoomProgress(t *testing.T) {
 	if differ := browser.Eval[[]string](p, "differ"); len(differ) > 0 {
 		t.Errorf("words and bar: %q", differ)
 	}
-	if os.Getenv("WEIR_SCREENSHOTS") != "" {
-		p.Screenshot("room-progress")
-	}
+	p.Screenshot("room-progress")
 }
 
 // TestRoomForm: a form is sent again to the byte, though a field of it is called submit.
@@ -510,9 +507,7 @@ func TestRoomLooks(t *testing.T) {
 						t.Errorf("%s: no %q in %q", at, want, text)
 					}
 				}
-				if os.Getenv("WEIR_SCREENSHOTS") != "" {
-					p.Screenshot(at)
-				}
+				p.Screenshot(at)
 				for _, fault := range p.Faults() {
 					t.Errorf("%s: %s", at, fault)
 				}

@@ -40,8 +40,9 @@ var names = []string{"chromium", "chromium-browser", "google-chrome"}
 
 // A Page is one tab of a Chromium. It belongs to the test that opened it, and to its goroutine.
 type Page struct {
-	t   testing.TB
-	ctx context.Context
+	t      testing.TB
+	ctx    context.Context
+	judged bool // axe-core has seen this screen and this scheme, or will
 
 	mu         sync.Mutex
 	documents  map[string]bool // pages that were asked for, by URL
@@ -358,28 +359,36 @@ func (p *Page) Style(selector, property string) string {
 			selector)))
 }
 
-// Screenshot takes a picture of the whole page, as PNG, and leaves it in the folder of WEIR_SCREENSHOTS where that is
-// set.
-func (p *Page) Screenshot(name string) []byte {
+// Screenshot leaves a picture of the whole page in the folder of WEIR_SCREENSHOTS, where that is set.
+func (p *Page) Screenshot(name string) {
 	p.t.Helper()
-	png := run(p, "screenshot", chromedp.FullScreenshot(100))
-	if folder := os.Getenv("WEIR_SCREENSHOTS"); folder != "" {
-		if err := os.MkdirAll(folder, 0o777); err != nil {
-			p.t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o666); err != nil {
-			p.t.Fatal(err)
-		}
+	folder := os.Getenv("WEIR_SCREENSHOTS")
+	if folder == "" {
+		return
 	}
-	return png
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), p.picture(), 0o666); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// picture returns what the whole page looks like, as PNG.
+func (p *Page) picture() []byte {
+	p.t.Helper()
+	return run(p, "screenshot", chromedp.FullScreenshot(100))
 }
 
 // Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes
-// its picture under the name, and calls look for the rest.
+// its picture under the name, and calls look for the rest. Axe, where look calls it, judges the page once on each screen
+// and once in each scheme. With WEIR_LONG it judges every pair of them.
 func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
 	p.t.Helper()
-	for _, screen := range Screens {
-		for _, scheme := range Schemes {
+	defer func() { p.judged = false }()
+	for i, screen := range Screens {
+		for j, scheme := range Schemes {
+			p.judged = i != j && !needs.Long()
 			at := name + "-" + screen.Name + "-" + scheme
 			p.Show(screen)
 			p.Prefer(scheme)

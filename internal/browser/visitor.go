@@ -76,7 +76,10 @@ func Await[T any](p *Page, expression string) T {
 func (p *Page) Wait(condition string) {
 	p.t.Helper()
 	var err error
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	// Asking costs time that the page could use, so a condition that takes long is asked for less often.
+	pause := 2 * time.Millisecond
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(pause) {
+		pause = min(2*pause, 32*time.Millisecond)
 		var held bool
 		// On the way from one page to the next there is nothing that could answer.
 		if held, err = p.holds(condition); err == nil && held {
