@@ -86,6 +86,7 @@ func submit(mta *postfix.Instance, user string, to ...string) error {
 
 // TestBesidePostfix: a bulk sender is held while another user's mail passes.
 func TestBesidePostfix(t *testing.T) {
+	t.Parallel()
 	p, mta, world := besidePostfix(t, nil)
 	send := func(user string, to ...string) error { return submit(mta, user, to...) }
 	waits := func(n int) {
@@ -153,6 +154,7 @@ func TestBesidePostfix(t *testing.T) {
 // TestStoppedBesidePostfix: mail that Postfix has taken and diverted when its user is stopped is held in weir, all of
 // it. Once the user has deleted it and sends again, nothing of it leaves: Postfix has nothing left.
 func TestStoppedBesidePostfix(t *testing.T) {
+	t.Parallel()
 	// At first Postfix keeps what it diverts, as though all of it were under way at once.
 	p, mta, world := besidePostfix(t, map[string]string{
 		"defer_transports": "weir", "queue_run_delay": "1s", "minimal_backoff_time": "1s", "maximal_backoff_time": "1s",
