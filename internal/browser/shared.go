@@ -104,6 +104,8 @@ func start(path string) (context.Context, func(), error) {
 		chromedp.Flag("no-proxy-server", true),
 		// Tabs are watched; this is for whatever the browser would like to do on its own.
 		chromedp.Flag("host-resolver-rules", "MAP "+other+" "+home+", MAP * ~NOTFOUND, EXCLUDE "+home),
+		// One more process for a page that never comes. The first two are chromedp's own.
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"),
 		// Servers in tests sign their own certificates.
 		chromedp.Flag("ignore-certificate-errors", true),
 	})

@@ -1,8 +1,0 @@
-package browser
-
-import (
-	"os"
-	"testing"
-)
-
-func TestMain(m *testing.M) { os.Exit(Main(m)) }
