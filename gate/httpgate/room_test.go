@@ -489,6 +489,7 @@ func TestRoomLooks(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
+	p.Processors(1)
 	screens := []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true},
 		{Name: "1280", Width: 1280, Height: 800}}
 	if needs.Long() {
@@ -522,6 +523,7 @@ func TestRoomForEverybody(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
+	p.Processors(1)
 	p.Show(browser.Screens[0])
 	for _, scheme := range browser.Schemes {
 		p.Prefer(scheme)

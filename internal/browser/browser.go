@@ -51,9 +51,10 @@ type Page struct {
 	collectors sync.WaitGroup
 }
 
-// Open opens a tab that ends with the test, in a Chromium of its own or, where the package has Main, in the one that its
-// tests share: there it has cookies, storage and a cache of its own. Open it after the server that it visits, so that it
-// is gone before the server is stopped. What the browser complained about by then, and no test took, fails the test.
+// Open opens a tab that ends with the test, in a Chromium of its own or, where the package has Main, in the one that
+// its tests share: there it has cookies, storage and a cache of its own. Open it after the server that it visits, so
+// that it is gone before the server is stopped. What the browser complained about by then, and no test took, fails the
+// test.
 func Open(t testing.TB) *Page {
 	t.Helper()
 	path := find(t)
@@ -381,8 +382,8 @@ func (p *Page) picture() []byte {
 }
 
 // Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes
-// its picture under the name, and calls look for the rest. Axe, where look calls it, judges the page once on each screen
-// and once in each scheme. With WEIR_LONG it judges every pair of them.
+// its picture under the name, and calls look for the rest. Axe, where look calls it, judges the page once on each
+// screen and once in each scheme. With WEIR_LONG it judges every pair of them.
 func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
 	p.t.Helper()
 	defer func() { p.judged = false }()

@@ -23,6 +23,14 @@ func (p *Page) Cookies(on bool) {
 	set(p, "cookies", emulation.SetDocumentCookieDisabled, emulation.SetDocumentCookieDisabledParams{Disabled: !on})
 }
 
+// Processors tells pages that there are this many, from the next visit on. A page that works all the time leaves the
+// others to other tests.
+func (p *Page) Processors(n int64) {
+	p.t.Helper()
+	set(p, "processors", emulation.SetHardwareConcurrencyOverride,
+		emulation.SetHardwareConcurrencyOverrideParams{HardwareConcurrency: n})
+}
+
 func set[P, R any](p *Page, what string, command cdp.Command[P, R], params P) {
 	p.t.Helper()
 	run(p, what, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
