@@ -57,13 +57,15 @@ export GORACE := atexit_sleep_ms=0
 LONGEST := ./app ./gate/httpgate ./cmd/weir ./console ./lab/demo ./gate/xdpgate ./store/sqlite ./internal/docstest \
 	./lab/simulate ./internal/browser ./lab/flood ./throttle/stamp ./lab/bench ./gate/smtpgate ./mail/spool
 
-# Tests mostly wait, so that two packages more are under way than there are processors. Vetting is for lint, and nobody
-# looks into these programs with a debugger.
-TEST = $(GO) test $$race -shuffle=on -vet=off -ldflags=-w -p $$(($$(getconf _NPROCESSORS_ONLN) + 2))
+# Tests mostly wait, so that two packages more are under way than there are processors, and twice as many tests in each
+# of them. Vetting is for lint, and nobody looks into these programs with a debugger.
+CPUS := $(shell getconf _NPROCESSORS_ONLN)
+TEST  = $(GO) test $$race -shuffle=on -vet=off -ldflags=-w -p $$(($(CPUS) + 2)) -parallel $$(($(CPUS) * 2))
 
 # Tests sync what they write, as weir does, and a disk takes its time for that. Nothing is learnt from it: make long uses
-# the disk. So tests write to memory where there is plenty that programs can be started from.
-IN_MEMORY = memory=$$(mktemp -d /dev/shm/weir.XXXXXX 2>/dev/null) && trap 'rm -rf "$$memory"' EXIT && trap 'exit 130' INT TERM && \
+# the disk. So tests write to memory where there is plenty that programs can be started from. The name of the folder is
+# short, as that of a socket in it is bounded.
+IN_MEMORY = memory=$$(mktemp -d /dev/shm/w.XXXX 2>/dev/null) && trap 'rm -rf "$$memory"' EXIT && trap 'exit 130' INT TERM && \
 	chmod 1777 "$$memory" && \
 	[ "$$(df -Pk "$$memory" | awk 'NR == 2 { print $$4 }')" -ge 4194304 ] && \
 	cp /bin/true "$$memory" && "$$memory/true" 2>/dev/null && \
@@ -146,7 +148,8 @@ mutants: ## would the tests notice a mistake? (ARGS="-only spool -n 40 -seed 2")
 	$(GO) run ./internal/mutants $(ARGS)
 
 race: setup ## the tests COUNT times over, against rare interleavings
-	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
+	@$(IN_MEMORY); \
+	if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
 	set -x; $(TEST) -count=$(COUNT) $(ARGS) ./...
 
 lint: ## format, vet, staticcheck
