@@ -46,15 +46,30 @@ HAVE_CC = { echo '\#include <stdlib.h>' | $(CC) -E - || echo '\#include <stdlib.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory golang.org/x/crypto/argon2
 RACE      := -race $(foreach packages,$(UNWATCHED),-gcflags=$(packages)=-race=false)
 
-# The tests of these compute in one goroutine. The race detector has nothing to see there and takes ten times as long,
-# so that it watches them only where CI=true.
-ALONE := ./admission ./identify/... ./internal/... ./lab/simulate ./throttle/outbreak ./throttle/reach
+# The race detector watches these in make test: here goroutines meet. Elsewhere it takes several times as long and has
+# little to see, so that it watches the rest only where CI=true, and in make long and make race.
+WATCHED := . ./app ./config ./console ./gate/... ./mail/... ./policy ./store/... ./throttle/... ./upstream
 
 # Else every program that is built with it takes a second to end.
 export GORACE := atexit_sleep_ms=0
 
-# Tests also wait, so that one package more is under way than there are processors. Vetting is for lint.
-TEST = $(GO) test $$race -shuffle=on -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+# These take longest. go test starts packages in the order in which they are named.
+LONGEST := ./app ./gate/httpgate ./cmd/weir ./console ./lab/demo ./gate/xdpgate ./store/sqlite ./internal/docstest \
+	./lab/simulate ./internal/browser ./lab/flood ./throttle/stamp ./lab/bench ./gate/smtpgate ./mail/spool
+
+# Tests mostly wait, so that two packages more are under way than there are processors, and twice as many tests in each
+# of them. Vetting is for lint, and nobody looks into these programs with a debugger.
+CPUS := $(shell getconf _NPROCESSORS_ONLN)
+TEST  = $(GO) test $$race -shuffle=on -vet=off -ldflags=-w -p $$(($(CPUS) + 2)) -parallel $$(($(CPUS) * 2))
+
+# Tests sync what they write, as weir does, and a disk takes its time for that. Nothing is learnt from it: make long uses
+# the disk. So tests write to memory where there is plenty that programs can be started from. The name of the folder is
+# short, as that of a socket in it is bounded.
+IN_MEMORY = memory=$$(mktemp -d /dev/shm/w.XXXX 2>/dev/null) && trap 'rm -rf "$$memory"' EXIT && trap 'exit 130' INT TERM && \
+	chmod 1777 "$$memory" && \
+	[ "$$(df -Pk "$$memory" | awk 'NR == 2 { print $$4 }')" -ge 4194304 ] && \
+	cp /bin/true "$$memory" && "$$memory/true" 2>/dev/null && \
+	export GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$memory"
 
 .PHONY: help demo run build setup test long mutants race lint arch generate generated fuzz bench crosscheck cross cover check clean
 
@@ -109,16 +124,18 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 	command -v git >/dev/null 2>&1 || echo "setup: no git: 'make generated' is skipped"
 
 test: setup ## all tests, with the race detector where goroutines meet (CI=true: everywhere), in random order
-	@start=$$(date +%s); status=0; race=; packages=./...; \
+	@$(IN_MEMORY); \
+	start=$$(date +%s); status=0; race=; all=$$($(GO) list $(LONGEST) && $(GO) list ./...); \
+	all=$$(echo "$$all" | awk '!seen[$$0]++'); \
 	if $(HAVE_CC); then \
-		if [ "$$CI" != true ]; then \
-			alone=$$($(GO) list $(ALONE)); \
-			$(TEST) $(ARGS) $$alone || status=1; \
-			packages=$$($(GO) list ./... | grep -vxF "$$alone"); \
-		fi; \
 		race="$(RACE)"; \
+		if [ "$$CI" != true ]; then \
+			watched=$$($(GO) list $(WATCHED)); \
+			$(TEST) $(ARGS) $$(echo "$$all" | grep -xF "$$watched") || status=1; \
+			race=; all=$$(echo "$$all" | grep -vxF "$$watched"); \
+		fi; \
 	fi; \
-	$(TEST) $(ARGS) $$packages || status=1; \
+	$(TEST) $(ARGS) $$all || status=1; \
 	seconds=$$(($$(date +%s) - start)); echo "tests took $$((seconds / 60)):$$(printf %02d $$((seconds % 60)))"; \
 	exit $$status
 
@@ -131,7 +148,8 @@ mutants: ## would the tests notice a mistake? (ARGS="-only spool -n 40 -seed 2")
 	$(GO) run ./internal/mutants $(ARGS)
 
 race: setup ## the tests COUNT times over, against rare interleavings
-	@if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
+	@$(IN_MEMORY); \
+	if $(HAVE_CC); then race="$(RACE)"; else race=; fi; \
 	set -x; $(TEST) -count=$(COUNT) $(ARGS) ./...
 
 lint: ## format, vet, staticcheck

@@ -17,6 +17,7 @@ import (
 )
 
 func TestServe(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	for i, want := range []int{200, 200, 429} {
 		b.wants(fmt.Sprint("request ", i), b.get(0, "acme"), want)
@@ -48,6 +49,7 @@ func TestServe(t *testing.T) {
 }
 
 func TestReadyAndStop(t *testing.T) {
+	t.Parallel()
 	arrived, finish := make(chan struct{}), make(chan struct{})
 	b := startBefore(t, twoPerHour, func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
@@ -101,6 +103,7 @@ func TestReadyAndStop(t *testing.T) {
 }
 
 func TestStopWithoutPatience(t *testing.T) {
+	t.Parallel()
 	arrived := make(chan struct{})
 	b := startBefore(t, twoPerHour, func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
@@ -120,6 +123,7 @@ func TestStopWithoutPatience(t *testing.T) {
 }
 
 func TestStopBeforeStart(t *testing.T) {
+	t.Parallel()
 	b := &bench{t: t, dir: folder(t), upstream: "http://127.0.0.1:1"}
 	a, err := New(b.config(twoPerHour), Options{})
 	if err != nil {
@@ -134,6 +138,7 @@ func TestStopBeforeStart(t *testing.T) {
 }
 
 func TestFailedStartRollsBack(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -177,12 +182,14 @@ console: {listen: "127.0.0.1:0"}
 }
 
 func TestNewRefusesWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	if _, err := New(&config.Config{}, Options{}); err == nil {
 		t.Error("a configuration without a gate was taken")
 	}
 }
 
 func TestTwoWeirsInOneFolder(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	second, err := New(b.config(twoPerHour), Options{})
 	if err != nil {
@@ -197,6 +204,7 @@ func TestTwoWeirsInOneFolder(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	b.get(0, "acme")
 	s, err := b.client.Status(t.Context())

@@ -9,6 +9,7 @@ import (
 // A proxy asks about requests: what is admitted is answered 200, anything else never is, and the same throttles count
 // as everywhere.
 func TestForwardAuth(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, "", `  plans: {quota: {policies: [{name: few, limit: 2, period: 1h}]}}
 auth: [{listen: "127.0.0.1:0", account: ["header:X-Api-Key"], throttles: [plans]}]`)
 	ask := func(key string) *http.Response {

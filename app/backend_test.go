@@ -10,6 +10,7 @@ import (
 )
 
 func TestWhy(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	ask := console.Question{Method: "GET", Host: "example.com", Path: "/v1", Source: "192.0.2.1", Account: "acme"}
 	for range 3 { // asking takes nothing
@@ -55,6 +56,7 @@ func TestWhy(t *testing.T) {
 }
 
 func TestAccount(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	var unknown *console.Error
 	if _, err := b.client.Account(t.Context(), "acme"); !errors.As(err, &unknown) || unknown.Code != 404 {
@@ -81,6 +83,7 @@ func TestAccount(t *testing.T) {
 }
 
 func TestShadow(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	b.get(0, "acme")
 	b.get(0, "acme")

@@ -101,6 +101,7 @@ func (b *bench) who(filter string) string {
 
 // TestBannedEverywhere: a banned network is refused by every gate: its connections, and its requests behind a proxy.
 func TestBannedEverywhere(t *testing.T) {
+	t.Parallel()
 	b := startGuarded(t, "")
 	served := func(when string, others, here bool) {
 		t.Helper()
@@ -188,6 +189,7 @@ func TestBannedEverywhere(t *testing.T) {
 
 // TestBannedWhileConnected: a connection that was open before its client was banned gets no further request through.
 func TestBannedWhileConnected(t *testing.T) {
+	t.Parallel()
 	b := startGuarded(t, "")
 	c, err := net.Dial("tcp", b.Addr("http", 1).String())
 	if err != nil {
@@ -213,6 +215,7 @@ func TestBannedWhileConnected(t *testing.T) {
 
 // TestBansSurviveARestart: the list is on the disk when a command returns, and the next weir has it.
 func TestBansSurviveARestart(t *testing.T) {
+	t.Parallel()
 	b := startGuarded(t, "")
 	b.ban(console.BanOrder{Who: "192.0.2.0/24", Reason: "for good"})
 	b.ban(console.BanOrder{Who: "2001:db8::/32", For: weir.Duration(time.Hour)})
@@ -245,6 +248,7 @@ func TestBansSurviveARestart(t *testing.T) {
 
 // TestOffences: who forges is banned by its id, and its address only when there are several.
 func TestOffences(t *testing.T) {
+	t.Parallel()
 	b := startGuarded(t, "bans: {ttl: 10m, address_from: 3, max: 4, exempt: [203.0.113.0/24]}\n")
 	forge := func(client, source string) {
 		ev := weir.Event{Time: b.clock.Now(), Client: client, Account: "acme"}
@@ -293,6 +297,7 @@ func TestOffences(t *testing.T) {
 }
 
 func TestBanMistakes(t *testing.T) {
+	t.Parallel()
 	b := startGuarded(t, "")
 	b.ban(console.BanOrder{Who: "192.0.2.0/24"})
 	b.ban(console.BanOrder{Who: "198.51.100.7"})
@@ -356,6 +361,7 @@ func unbanning(b *bench, who string) func(context.Context) error {
 
 // TestBanPages: a long list comes in pages, in order, and each ban once.
 func TestBanPages(t *testing.T) {
+	t.Parallel()
 	b := startGuarded(t, "")
 	want := map[string]bool{}
 	for i := range 100 {
@@ -397,6 +403,7 @@ func TestBanPages(t *testing.T) {
 
 // TestReloadOfBans: a reload changes the options of the list, and keeps who is on it.
 func TestReloadOfBans(t *testing.T) {
+	t.Parallel()
 	b := startGuarded(t, "bans: {ttl: 10m}\n")
 	b.ban(console.BanOrder{Who: "192.0.2.0/24"})
 	text := strings.ReplaceAll(guarded, "TCPUPSTREAM", b.current.Load().cfg.TCP[0].Upstream)

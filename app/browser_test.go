@@ -59,6 +59,7 @@ const (
 
 // TestABrowserPays: a real browser gets the page that asks, pays, and sees what it came for, with what that loads.
 func TestABrowserPays(t *testing.T) {
+	t.Parallel()
 	for _, covers := range []int{50, 1} {
 		t.Run(fmt.Sprintf("covers %d", covers), func(t *testing.T) {
 			free := "/none"
@@ -95,6 +96,7 @@ func TestABrowserPays(t *testing.T) {
 
 // TestTwoTabsOfABrowser: two tabs at once, both in.
 func TestTwoTabsOfABrowser(t *testing.T) {
+	t.Parallel()
 	for _, covers := range []int{50, 1} {
 		s, site := browsed(t, "capacity: {concurrent: 10}, throttles: [stamps]",
 			fmt.Sprintf(`schedule: [{load: 0%%, work: 16 bits}], covers: %d, never_ask: {paths: ["/style.css"]}`,
@@ -116,6 +118,7 @@ func TestTwoTabsOfABrowser(t *testing.T) {
 
 // TestABrowserWithoutScripts: it waits in the waiting room, sees its place, and gets in.
 func TestABrowserWithoutScripts(t *testing.T) {
+	t.Parallel()
 	s, site := browsed(t, "capacity: {concurrent: 1, reload: 1s, pool: 10%}, throttles: [stamps]",
 		`schedule: [{load: 0%, work: 10 bits}]`)
 	release := s.holding()

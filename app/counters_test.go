@@ -46,6 +46,7 @@ func (b *bench) saved() map[string]int64 {
 // TestUseSurvivesARestart: what an account has used of a month is still used after a restart; what it has used of an
 // hour is not kept.
 func TestUseSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerMonth)
 	b.get(0, "acme")
 	b.get(0, "other")
@@ -76,6 +77,7 @@ func TestUseSurvivesARestart(t *testing.T) {
 
 // TestFirstUseIsSavedSoon: a weir that does not live long has saved what was used in the first moments.
 func TestFirstUseIsSavedSoon(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerMonth)
 	b.get(0, "acme")
 	b.clock.Advance(saveFirst)
@@ -93,6 +95,7 @@ func TestFirstUseIsSavedSoon(t *testing.T) {
 // TestUseSurvivesReloads: a throttle that goes and comes again has forgotten nothing, and neither has one that comes
 // after a restart.
 func TestUseSurvivesReloads(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerMonth)
 	without := strings.Replace(twoPerMonth, ", throttles: [plans]", "", 1)
 	without = without[:strings.Index(without, "throttles:\n")] + `console: {listen: "127.0.0.1:0"}` + "\n"
@@ -138,6 +141,7 @@ func (b *bench) anew(text string) {
 
 // TestUseThatCannotBeSaved: weir goes on and catches up.
 func TestUseThatCannotBeSaved(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerMonth)
 	b.clock.Advance(time.Minute) // until it is saved at its usual pace
 	b.get(0, "acme")
@@ -177,6 +181,7 @@ func TestUseThatCannotBeSaved(t *testing.T) {
 
 // TestManyAccountsAreSaved: more than fit into one batch.
 func TestManyAccountsAreSaved(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerMonth)
 	const n = store.MaxBatch + 7
 	q := b.current.Load().throttle("plans").accounts()
@@ -198,6 +203,7 @@ func TestManyAccountsAreSaved(t *testing.T) {
 
 // TestNothingToKeep: where no period is long, there is nothing to do every few seconds.
 func TestNothingToKeep(t *testing.T) {
+	t.Parallel()
 	b := start(t, strings.Replace(twoPerMonth, "period: month", "period: 1m", 1))
 	b.wants("timers", b.clock.Pending(), 0)
 	if err := b.Reload(b.config(twoPerMonth)); err != nil {
@@ -218,6 +224,7 @@ func TestNothingToKeep(t *testing.T) {
 
 // TestRestoreOnTheMachinesClock: timers run on goroutines of their own there.
 func TestRestoreOnTheMachinesClock(t *testing.T) {
+	t.Parallel()
 	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
 		io.WriteString(w, "hello")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestFailuresAreLoggedNowAndThen(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	c := clock.NewFake(noon)
 	f := &failures{clock: c, log: slog.New(slog.NewTextHandler(&out, nil)), last: map[string]*failure{}}

@@ -147,6 +147,7 @@ func (r *trough) wants(when, want string) {
 }
 
 func TestFeed(t *testing.T) {
+	t.Parallel()
 	net := netip.MustParsePrefix
 	hour := noon.Add(time.Hour)
 	r := newTrough(t, 100, 100, kernelRules{},
@@ -183,6 +184,7 @@ func TestFeed(t *testing.T) {
 // TestFeedHasNoRoom: what does not fit is counted and said once, and comes in when there is room; operators' bans go
 // first.
 func TestFeedHasNoRoom(t *testing.T) {
+	t.Parallel()
 	for name, most := range map[string]int{"all are remembered": 100, "few are remembered": 2} {
 		t.Run(name, func(t *testing.T) {
 			r := newTrough(t, 5, most, kernelRules{})
@@ -230,6 +232,7 @@ func TestFeedHasNoRoom(t *testing.T) {
 
 // TestFeedOfMany: more changes at once than are looked at one by one.
 func TestFeedOfMany(t *testing.T) {
+	t.Parallel()
 	r := newTrough(t, 10_000, 10, kernelRules{})
 	r.begin()
 	for i := range 1000 {
@@ -246,6 +249,7 @@ func TestFeedOfMany(t *testing.T) {
 
 // TestFeedSparesSome: who must not be dropped is not, even as a part of a wider network.
 func TestFeedSparesSome(t *testing.T) {
+	t.Parallel()
 	nets := func(all ...string) (n []netip.Prefix) {
 		for _, text := range all {
 			n = append(n, netip.MustParsePrefix(text))
@@ -276,6 +280,7 @@ func TestFeedSparesSome(t *testing.T) {
 
 // TestFeedOfABrokenKernel: it is said now and then, and made good with the next change.
 func TestFeedOfABrokenKernel(t *testing.T) {
+	t.Parallel()
 	r := newTrough(t, 100, 100, kernelRules{})
 	r.kernel.broken = errors.New("out of memory")
 	r.add("10.1.0.0/16", 0, true)

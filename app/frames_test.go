@@ -1,15 +1,19 @@
 package app_test
 
 import (
+	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"weir/store/sqlite"
 )
 
 // maxFrames is how deep our own calls may be where a message is stored and where a request is written to the upstream.
@@ -79,8 +83,21 @@ func TestFramesOfAMessage(t *testing.T) {
 	p := newPost(t, "rate: 1000/s", "", "")
 	p.user("ann", "ann@example.org")
 	m := p.mailer("ann")
+	// Another program that writes makes the commit wait, however fast the disk is.
+	db, err := sql.Open("sqlite", filepath.Join(p.folder, sqlite.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
 	end := meanwhile(func(i int) { _ = m.send(fmt.Sprint(i), fmt.Sprintf("r%d@example.net", i)) })
 	frames := ownFrames(t, "store/sqlite.mail.Update", "weir/gate/smtpgate.")
+	if _, err := db.Exec("ROLLBACK"); err != nil {
+		t.Error(err)
+	}
 	end()
 	wantFrames(t, "a message commits", frames)
 }

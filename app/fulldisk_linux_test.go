@@ -20,6 +20,7 @@ import (
 // TestFullDisk: on a disk that somebody else has filled, mail is put off, weir says that it is not ready, and the log
 // has a line now and then instead of one for each mail. When there is room again, everything goes on.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		needs.Skip(t, "a disk of its own takes root")
 	}

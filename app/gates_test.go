@@ -73,6 +73,7 @@ func (b *bench) echoes() bool {
 
 // TestEveryGate: a Bloom limiter judges requests, connections and questions; a throttle that several gates list is one.
 func TestEveryGate(t *testing.T) {
+	t.Parallel()
 	b := startEveryGate(t)
 	for i, want := range []int{200, 200, 200} {
 		b.wants(fmt.Sprint("request ", i), b.get(0, "any"), want)
@@ -139,6 +140,7 @@ func TestEveryGate(t *testing.T) {
 
 // TestEveryGateReloads: a reload keeps what was used, a changed limit takes effect, and gates that are gone are gone.
 func TestEveryGateReloads(t *testing.T) {
+	t.Parallel()
 	b := startEveryGate(t)
 	b.echoes()
 	b.echoes()
@@ -190,6 +192,7 @@ console: {listen: "127.0.0.1:0"}
 
 // TestBloomIsSwept: the limiter is advanced while it is in use.
 func TestBloomIsSwept(t *testing.T) {
+	t.Parallel()
 	b := startEveryGate(t)
 	each := b.current.Load().throttle("each")
 	before := each.view().Bloom.Rotations

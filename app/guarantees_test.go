@@ -52,6 +52,7 @@ func (s *site) asking(places int) (busy []*call) {
 // TestProgramsAreHeldAndBrowsersGetThePage: while stamps are asked for, a program that cannot pay waits for a place
 // like before, a browser gets the page, and whoever pays goes first.
 func TestProgramsAreHeldAndBrowsersGetThePage(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
 	busy := s.asking(2)
@@ -83,6 +84,7 @@ func TestProgramsAreHeldAndBrowsersGetThePage(t *testing.T) {
 // TestAFreePlaceIsForWhoeverIsThere: stamps are still asked for, and nobody is at the upstream: neither program nor
 // browser has to pay.
 func TestAFreePlaceIsForWhoeverIsThere(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
 	busy := s.asking(2)
@@ -108,6 +110,7 @@ func TestAFreePlaceIsForWhoeverIsThere(t *testing.T) {
 // TestWhoStandsStillLosesThePlace: somebody who paid waits, and one who did not pay makes no progress: the answer
 // does not come, or nobody reads it.
 func TestWhoStandsStillLosesThePlace(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/never", "/large"} {
 		t.Run(path[1:], func(t *testing.T) {
 			s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 64")
@@ -166,6 +169,7 @@ func TestWhoStandsStillLosesThePlace(t *testing.T) {
 // TestAClientBesideInventedKeys: one address asks with a new key each time, and fills all it may. A client with an
 // own key and address is next.
 func TestAClientBesideInventedKeys(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
 	s.asking(1)
@@ -189,6 +193,7 @@ func TestAClientBesideInventedKeys(t *testing.T) {
 
 // TestShadowLeavesNoTenth: stamps in shadow ask nobody, and so nothing is left to those who would pay.
 func TestShadowLeavesNoTenth(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", "first: 64")
 	if _, err := s.control.SetShadow(context.Background(),
 		console.Shadow{Throttles: []string{"stamps"}, On: true}); err != nil {
@@ -210,6 +215,7 @@ func TestShadowLeavesNoTenth(t *testing.T) {
 
 // TestWhyKnowsThePool: weir why says of a request that does not pay what would become of it.
 func TestWhyKnowsThePool(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", "first: 64")
 	release := s.holding()
 	busy := s.asking(1)

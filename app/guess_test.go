@@ -50,6 +50,7 @@ func (p *post) logInsAtOnce(n int, as func(i int) (name, password string)) map[i
 // Ninety guesses over ninety connections at once: twenty are looked at, as if they came one after the other. Whoever
 // was here before, and uses ten connections, does not notice.
 func TestGuessesAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
 	p.user("bob")
@@ -71,6 +72,7 @@ func TestGuessesAtOnce(t *testing.T) {
 // Two dozen users of one network come to work and log in at the same time, some of them twice: more than the network
 // may guess.
 func TestManyUsersOfANetwork(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	for i := range 24 {
 		p.user(fmt.Sprint("user", i))
@@ -94,6 +96,7 @@ var hidden = regexp.MustCompile(`<input type="hidden" name="(form|token)" value=
 
 // Forty guesses at once on the page of a user: ten are looked at.
 func TestGuessesAtOnceOnThePage(t *testing.T) {
+	t.Parallel()
 	address := needs.FreeAddress()
 	p := newPost(t, "rate: 1/m", "", fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address))
 	_, notice := p.stopped()

@@ -16,6 +16,7 @@ import (
 // TestAccountsThatAreNeverAsked: an account as the gate finds it, and a plan as a good token names it, are let off;
 // whoever only says so is not.
 func TestAccountsThatAreNeverAsked(t *testing.T) {
+	t.Parallel()
 	secret := []byte(strings.Repeat("s", 32))
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, secret, 0o600); err != nil {
@@ -68,6 +69,7 @@ func TestAccountsThatAreNeverAsked(t *testing.T) {
 
 // TestStampsWithoutLoad: with from_load 0% the first request is asked, with or without a capacity.
 func TestStampsWithoutLoad(t *testing.T) {
+	t.Parallel()
 	for _, gate := range []string{"capacity: {concurrent: 10}, throttles: [stamps]", "throttles: [stamps]"} {
 		s := stamped(t, gate, "from_load: 0, first: 64")
 		s.program("192.0.2.1").get("/a").want(503, "unpaid")

@@ -35,6 +35,7 @@ func (b *bench) past(i int) console.GateHistory {
 }
 
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	b := start(t, limited)
 	if h := b.past(0); h.Gate != "127.0.0.1:0" || h.Address != b.Addr("http", 0).String() || h.Stamps != "stamps" ||
 		len(h.Samples) != 0 {
@@ -74,6 +75,7 @@ func TestHistory(t *testing.T) {
 
 // TestHistoryOfTheTurnedAway: what is turned away shows, and in the load, too.
 func TestHistoryOfTheTurnedAway(t *testing.T) {
+	t.Parallel()
 	b := start(t, strings.Replace(limited, "/v1/*", "/free/*", 1))
 	for range 40 {
 		b.wants("unpaid", b.get(0, ""), 503)
@@ -86,6 +88,7 @@ func TestHistoryOfTheTurnedAway(t *testing.T) {
 
 // TestHistoryIsBounded: one sample more than there may be pushes out the oldest.
 func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
 	b := start(t, limited)
 	b.clock.Advance((console.HistoryLength + 1) * console.HistoryEvery)
 	h := b.past(0)
@@ -98,6 +101,7 @@ func TestHistoryIsBounded(t *testing.T) {
 }
 
 func TestRing(t *testing.T) {
+	t.Parallel()
 	const most = 3
 	var r ring[int]
 	for i, want := range []string{"[1]", "[1 2]", "[1 2 3]", "[2 3 4]", "[3 4 5]", "[4 5 6]", "[5 6 7]"} {
@@ -115,6 +119,7 @@ func TestRing(t *testing.T) {
 
 // TestHistoryFollowsTheConfiguration: only gates with a capacity have a past; a reload that keeps one keeps it.
 func TestHistoryFollowsTheConfiguration(t *testing.T) {
+	t.Parallel()
 	b := start(t, unlimited)
 	reload := func(text string) {
 		t.Helper()
@@ -161,6 +166,7 @@ func TestHistoryFollowsTheConfiguration(t *testing.T) {
 
 // TestAClockSetBack: a sample that took no time has no rates, and is left out.
 func TestAClockSetBack(t *testing.T) {
+	t.Parallel()
 	b := start(t, limited)
 	b.clock.Advance(console.HistoryEvery)
 	g := b.current.Load()
@@ -174,6 +180,7 @@ func TestAClockSetBack(t *testing.T) {
 
 // TestHistoryInAHurry: whoever looks, reloads, samples and stops at once.
 func TestHistoryInAHurry(t *testing.T) {
+	t.Parallel()
 	b := start(t, limited)
 	var all sync.WaitGroup
 	for _, f := range []func(){

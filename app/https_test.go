@@ -27,6 +27,7 @@ import (
 
 // The front door in full: TLS with HTTP/2, two servers behind it, and accounts and plans from signed tokens.
 func TestFrontDoor(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	roots := certificate(t, folder)
 	secret := []byte("a secret that is shared by those who sign")

@@ -270,6 +270,7 @@ func openPlaces(t *testing.T) *shop {
 
 // TestInnocentClients: a client that names its account once gets through as if there were no weir, up to its limit.
 func TestInnocentClients(t *testing.T) {
+	t.Parallel()
 	s := openPlaces(t)
 	all := innocents(t)
 	for i, p := range places {

@@ -64,6 +64,7 @@ func overWhat(secure bool) string {
 // TestTwoSessionsOnTwoPaths: clients that keep cookies send a name twice where there are two for a path, the more
 // specific one first (RFC 6265, 5.4). They get through, and that one is who they are.
 func TestTwoSessionsOnTwoPaths(t *testing.T) {
+	t.Parallel()
 	s := openTwice(t)
 	requests := newPython(t, "requests", requestsScript, "apt-get install python3-requests")
 	urllib := newPython(t, "urllib.request", urllibScript, "apt-get install python3")
@@ -104,6 +105,7 @@ func TestTwoSessionsOnTwoPaths(t *testing.T) {
 // TestTwoSessionsInABrowser: the same in a real browser, over HTTP/1.1 and over HTTP/2, where it splits the cookies up
 // (RFC 9113, 8.2.3).
 func TestTwoSessionsInABrowser(t *testing.T) {
+	t.Parallel()
 	s := openTwice(t)
 	p := browser.Open(t)
 	taken := func() []recorder.Request { // some browsers ask for an icon where a page names none

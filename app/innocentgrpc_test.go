@@ -89,6 +89,7 @@ func within(t *testing.T) context.Context {
 // TestInnocentGRPC: gRPC clients that name their account in the metadata get through the HTTP gate to a gRPC service,
 // up to their limit.
 func TestInnocentGRPC(t *testing.T) {
+	t.Parallel()
 	c := startCallee(t)
 	throttles := `  calls: {quota: {policies: [{name: few, limit: ` + fmt.Sprint(few) +
 		`, period: 1h}], on_missing: refuse}}` + "\n"
@@ -170,6 +171,7 @@ func asked(place, account string) question {
 // TestInnocentEnvoy: Envoy asks about requests that name their account once, in each of the ways in which it tells of
 // headers.
 func TestInnocentEnvoy(t *testing.T) {
+	t.Parallel()
 	var more strings.Builder
 	more.WriteString("rls:\n")
 	for i, p := range places {

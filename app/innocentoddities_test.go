@@ -116,6 +116,7 @@ func raw(t *testing.T, from, to, request string) int {
 
 // TestInnocentOddities: what few clients send, and is right, arrives as it was sent and counts for who sent it.
 func TestInnocentOddities(t *testing.T) {
+	t.Parallel()
 	s := openPlaces(t)
 	for i, o := range oddities {
 		t.Run(o.place+"/"+o.name, func(t *testing.T) {
@@ -164,6 +165,7 @@ func TestInnocentOddities(t *testing.T) {
 
 // TestInnocentDigest: curl logs in at the upstream by Digest, which takes two requests, while its key says who it is.
 func TestInnocentDigest(t *testing.T) {
+	t.Parallel()
 	s := openPlaces(t)
 	s.upstream.Answers(func(r recorder.Request) recorder.Answer {
 		if len(r.Values("Authorization")) == 0 {

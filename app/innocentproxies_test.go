@@ -120,6 +120,7 @@ func listens(at string, ended <-chan struct{}) bool {
 // TestInnocentsBehindProxies: clients behind a proxy that is trusted are told apart by key and by address, whatever
 // they and those before them write into lists of several lines.
 func TestInnocentsBehindProxies(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(t *testing.T, gate string) string{
 		"nginx": func(t *testing.T, gate string) string {
 			program := needs.Program(t, "nginx", "apt-get install nginx")
@@ -179,6 +180,7 @@ func TestInnocentsBehindProxies(t *testing.T) {
 
 // TestInnocentForwardAuth: proxies ask in their own words about requests that name their account once.
 func TestInnocentForwardAuth(t *testing.T) {
+	t.Parallel()
 	more := "auth:\n"
 	for _, p := range places {
 		more += fmt.Sprintf("- {listen: \"127.0.0.1:0\", account: [%q], throttles: [%s]}\n", p.account, p.throttle)

@@ -19,6 +19,7 @@ import (
 // Two gates take tokens of one identity provider, which one of them cannot reach at first. Reloads keep what was
 // fetched, and fail with a provider that has no keys.
 func TestKeysOfAnIdentityProvider(t *testing.T) {
+	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 // TestVirusTable is the table of the source over real SMTP with AUTH: a program that writes to somebody new all the
 // time is stopped as soon as the reference model says, whatever the phase of the user's clock.
 func TestVirusTable(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m, working_set: 4", "", "")
 	for _, c := range []struct {
 		perMinute, passed int
@@ -67,6 +68,7 @@ func TestVirusTable(t *testing.T) {
 }
 
 func TestOneMailToForty(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
 	m, other := p.mailer("ann"), p.mailer("ann")
@@ -114,6 +116,7 @@ func TestOneMailToForty(t *testing.T) {
 
 // TestPipelinedAfterTheStop sends mails in one go: those after the stop are refused though they were on their way.
 func TestPipelinedAfterTheStop(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m, stop: 3", "networks: [127.0.0.0/8]", "")
 	var script strings.Builder
 	script.WriteString("EHLO virus\r\n")
@@ -139,6 +142,7 @@ func TestPipelinedAfterTheStop(t *testing.T) {
 }
 
 func TestPeopleDoNotNotice(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m, internal: [example.org], exempt: [news]", "", "")
 	p.user("ann")
 	p.user("news")
@@ -168,6 +172,7 @@ func TestPeopleDoNotNotice(t *testing.T) {
 }
 
 func TestShadowLetsEverythingPass(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
 	if _, err := p.control.SetShadow(context.Background(),
@@ -197,6 +202,7 @@ func TestShadowLetsEverythingPass(t *testing.T) {
 
 // TestRestart stops weir with mail in the delay queue: the next one goes on with it.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
 	m := p.mailer("ann")
@@ -218,6 +224,7 @@ func TestRestart(t *testing.T) {
 
 // TestLogInAtTheNextHop asks the next hop about passwords, and never learns any.
 func TestLogInAtTheNextHop(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "auth: next_hop", "")
 	c, err := smtp.Dial(p.app.Addr("smtp", 0).String())
 	if err != nil {
@@ -238,6 +245,7 @@ func TestLogInAtTheNextHop(t *testing.T) {
 }
 
 func TestPasswordsCannotBeGuessed(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
 	codes := map[int]int{}
@@ -256,6 +264,7 @@ func TestPasswordsCannotBeGuessed(t *testing.T) {
 
 // TestOneUsersPasswordCannotBeGuessed, slowly and from wherever. Who logged in before still does.
 func TestOneUsersPasswordCannotBeGuessed(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
 	p.user("bob")
@@ -291,6 +300,7 @@ func TestOneUsersPasswordCannotBeGuessed(t *testing.T) {
 
 // TestStopByNetwork: of IPv6 a client is known by its /64, whichever of its addresses somebody writes.
 func TestStopByNetwork(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	ctx := context.Background()
 	for _, name := range []string{"2001:db8::/64", "2001:db8::17", "2001:DB8::18"} {
@@ -308,6 +318,7 @@ func TestStopByNetwork(t *testing.T) {
 
 // TestQuotasAtTheMailGate has limits on mails, recipients and bytes for each user.
 func TestQuotasAtTheMailGate(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1000/s, max_mslack: 1000", "per_recipient: [recipients]\n  throttles: [mails, outgoing]", `
   mails: {quota: {policies: [{name: mails, limit: 3, period: 1h}, {name: traffic, kind: volume, limit: 10KB, period: 1h}]}}
   recipients: {quota: {policies: [{name: recipients, limit: 6, period: 1h}]}}
@@ -352,6 +363,7 @@ func TestQuotasAtTheMailGate(t *testing.T) {
 
 // TestAChangedPassword ends the sessions of whoever logged in with the old one.
 func TestAChangedPassword(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
 	thief := p.mailer("ann")

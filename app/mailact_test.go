@@ -69,6 +69,7 @@ func replyTo(t *testing.T, notice letter) string {
 }
 
 func TestAStoppedUserReplies(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	own, notice := p.stopped()
 	if notice.from != "" || notice.header("Auto-Submitted") != "auto-generated" ||
@@ -128,6 +129,7 @@ func flip(c byte) string {
 }
 
 func TestAnOldReply(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	own, notice := p.stopped()
 	p.clock.Leap(8 * 24 * time.Hour)
@@ -143,6 +145,7 @@ func TestAnOldReply(t *testing.T) {
 var link = regexp.MustCompile(`http://127\.0\.0\.1:\d+/t/[a-z0-9]+`)
 
 func TestAStoppedUserOnThePage(t *testing.T) {
+	t.Parallel()
 	address := needs.FreeAddress()
 	p := newPost(t, "rate: 1/m", "", fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address))
 	own, notice := p.stopped()
@@ -186,6 +189,7 @@ func TestAStoppedUserOnThePage(t *testing.T) {
 
 // TestStampedMail pays for every recipient: such mail goes around the delay queue.
 func TestStampedMail(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "stamps: {work: 8 bits}", "")
 	p.user("ann")
 	m := p.mailer("ann")
@@ -230,6 +234,7 @@ func TestStampedMail(t *testing.T) {
 
 // TestForgedStamps puts a user on the invalid list who brings stamps that were never solved.
 func TestForgedStamps(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "stamps: {work: 16 bits}", "")
 	p.user("ann")
 	p.user("bob")

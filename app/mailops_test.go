@@ -12,6 +12,7 @@ import (
 
 // TestUsersAreChecked: what would never work is refused when it is written.
 func TestUsersAreChecked(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "stop: 20", "", "")
 	ctx := context.Background()
 	p.user("ann", "ann@example.org", "@example.net")
@@ -53,6 +54,7 @@ func TestUsersAreChecked(t *testing.T) {
 
 // TestDisabledAndRemoved: nothing of a user leaves who is disabled, or gone.
 func TestDisabledAndRemoved(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "stop: 20", "", "")
 	ctx := context.Background()
 	p.user("ann")

@@ -65,6 +65,7 @@ func (p *post) spendsSlack() *mailer {
 // TestAStampIsWorthOneAtAllGates: what one gate has taken is spent at the other, one by STARTTLS or none, the other by
 // TLS from the start.
 func TestAStampIsWorthOneAtAllGates(t *testing.T) {
+	t.Parallel()
 	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir()}
 	certs := t.TempDir()
 	roots := certificate(t, certs)
@@ -100,6 +101,7 @@ func TestAStampIsWorthOneAtAllGates(t *testing.T) {
 // TestStampsOverReloadAndRestart: what is spent stays spent, and what is not stays good, also where the price has
 // changed.
 func TestStampsOverReloadAndRestart(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "rate: 1/m", "stamps: {work: 8 bits}", "")
 	m := p.spendsSlack()
 	params := p.stampParams()
@@ -141,6 +143,7 @@ func TestStampsOverReloadAndRestart(t *testing.T) {
 // TestThePriceOfMailFollowsDeliveries: while as much is being delivered as can be, a stamp costs more, in the answer to
 // EHLO and on the page.
 func TestThePriceOfMailFollowsDeliveries(t *testing.T) {
+	t.Parallel()
 	address := needs.FreeAddress()
 	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir(),
 		extra: fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address)}

@@ -101,6 +101,7 @@ func (b *bench) exactly(addr, key, from string, left int) {
 // Twice as many invented keys as there is room for, and a new customer gets its month, whether the gate sees the answer
 // or the options name the customer; also after a restart.
 func TestANewCustomerAmongInventedKeys(t *testing.T) {
+	t.Parallel()
 	b := startBefore(t, newcomers, knowsKeys)
 	web := b.Addr("http", 0).String()
 	b.exactly(web, "customer-early", "192.0.2.1", 3)
@@ -143,6 +144,7 @@ func TestANewCustomerAmongInventedKeys(t *testing.T) {
 // Where no gate sees an answer, a source has room for so many keys, and those beyond share: they are told so, and to
 // try again soon.
 func TestKeysBeyondTheBoundShare(t *testing.T) {
+	t.Parallel()
 	b := startBefore(t, strings.Replace(newcomers, "max_accounts: 100", "max_accounts: 20\n      new_accounts: 4/h", 1),
 		knowsKeys)
 	asked := b.Addr("auth", 0).String()
@@ -172,6 +174,7 @@ func TestKeysBeyondTheBoundShare(t *testing.T) {
 
 // Who settles with the status that a request got tells a quota as much as the HTTP gate does.
 func TestASettlementTellsTheStatus(t *testing.T) {
+	t.Parallel()
 	b := startBefore(t, newcomers, knowsKeys)
 	settle := func(hold any, status string) (int, string) {
 		req, _ := http.NewRequest("POST", "http://"+b.Addr("api", 0).String()+"/v1/settle",

@@ -169,6 +169,7 @@ func appended(maintained identify.Header, added []string, client string, joined 
 // TestNothingAddedHelps: over every gate that reads forwarding headers, a client behind a proxy that appends its
 // address is refused when it is banned, and limited, whatever it adds to the request; nobody else is.
 func TestNothingAddedHelps(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ option, maintained identify.Header }{
 		{identify.XForwardedFor, identify.XForwardedFor},
 		{identify.ForwardedHeader, identify.ForwardedHeader},
@@ -219,6 +220,7 @@ func TestNothingAddedHelps(t *testing.T) {
 // TestAProxyThatDoesNotSay: where a proxy in the chain hides who is behind it, a list that has the proxy frees nobody.
 // A request of the proxy's own, which has no such header, is what it is.
 func TestAProxyThatDoesNotSay(t *testing.T) {
+	t.Parallel()
 	b := start(t, strings.ReplaceAll(behindProxies, "HEADER", "x-forwarded-for"))
 	for name, ask := range b.askers() {
 		for _, lines := range [][]string{
@@ -250,6 +252,7 @@ func TestAProxyThatDoesNotSay(t *testing.T) {
 // TestProxiesAreNeverBanned: an offence is that of the source that is charged. Where that is a trusted proxy of some
 // gate, its address is not banned, however many offend; clients with an id of their own are.
 func TestProxiesAreNeverBanned(t *testing.T) {
+	t.Parallel()
 	b := start(t, strings.ReplaceAll(behindProxies, "HEADER", "either")+"# 192.0.2.1 is charged, and is no proxy\n")
 	forge := func(client, source, other string) {
 		ev := weir.Event{Time: b.clock.Now(), Client: client, Source: netip.MustParseAddr(source)}

@@ -51,6 +51,7 @@ func (l *line) Advance(now time.Time) time.Time {
 }
 
 func TestPacer(t *testing.T) {
+	t.Parallel()
 	start := time.Unix(1000, 0)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	begin := func() (*clock.Fake, *pace, *line) {
@@ -132,6 +133,7 @@ func TestPacer(t *testing.T) {
 
 // The machine's clock runs timers on goroutines of their own; nothing may be lost between them.
 func TestPacerOnTheMachinesClock(t *testing.T) {
+	t.Parallel()
 	p, l := &pace{clock: clock.System}, &line{}
 	p.start(l)
 	var all sync.WaitGroup

@@ -268,6 +268,7 @@ func (c *crossing) decide(account string, route any) int {
 // TestNoSpellingDodgesALimit: at every gate, all spellings of a path have one limit together, and nobody else
 // notices.
 func TestNoSpellingDodgesALimit(t *testing.T) {
+	t.Parallel()
 	c := newCrossing(t)
 	control := console.NewClient(c.app.ControlPath())
 	for gate, ask := range c.ways() {
@@ -301,6 +302,7 @@ func TestNoSpellingDodgesALimit(t *testing.T) {
 
 // TestNoHeaderDodgesALimit: nor do headers by which servers let clients override the path and the method.
 func TestNoHeaderDodgesALimit(t *testing.T) {
+	t.Parallel()
 	c := newCrossing(t)
 	ways := c.ways()
 	for _, gate := range []string{"HTTP/1", "HTTP/2", "traefik", "ext_authz"} {

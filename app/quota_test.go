@@ -15,6 +15,7 @@ import (
 // Limit 5 a second, twelve requests at once: 5, 5 and 2 in three periods, in order as the upstream saw them, ahead of
 // newcomers.
 func TestDelayedRequestsGoFirstAndInOrder(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: per-second, limit: 5, period: 1s, over: delay, delay: {max: 20, max_wait: 5s}}"))
 	const gap = 10 * time.Millisecond // between those that are called
 	var calls []*call
@@ -54,6 +55,7 @@ func TestDelayedRequestsGoFirstAndInOrder(t *testing.T) {
 }
 
 func TestRefusedRequestsAreToldWhy(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: per-second, limit: 5, period: 1s}"))
 	s.clock.Advance(200 * time.Millisecond)
 	refused := 0
@@ -91,6 +93,7 @@ func TestRefusedRequestsAreToldWhy(t *testing.T) {
 }
 
 func TestWindowsOverHTTP(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		policy string
 		admits int           // at once
@@ -120,6 +123,7 @@ func TestWindowsOverHTTP(t *testing.T) {
 }
 
 func TestDelayToTheEarliestTimeOverHTTP(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		policy string
 		admits int           // at once
@@ -154,6 +158,7 @@ func TestDelayToTheEarliestTimeOverHTTP(t *testing.T) {
 }
 
 func TestDelayHasBoundsOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: per-second, limit: 1, period: 1s, over: delay, delay: {max: 2, max_wait: 10s}}"))
 	s.get("acme", "/").want(http.StatusOK)
 	s.get("acme", "/1")
@@ -174,6 +179,7 @@ func TestDelayHasBoundsOverHTTP(t *testing.T) {
 }
 
 func TestConcurrentOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: at-once, kind: concurrent, limit: 2}"))
 	release := s.holding()
 	first, second := s.get("acme", "/1"), s.get("acme", "/2")
@@ -192,6 +198,7 @@ func TestConcurrentOverHTTP(t *testing.T) {
 }
 
 func TestPlaceGoesToTheNextInLineOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: at-once, kind: concurrent, limit: 1, over: delay, delay: {max: 5, max_wait: 30s}}"))
 	release := s.holding()
 	s.get("acme", "/1")
@@ -224,6 +231,7 @@ func TestPlaceGoesToTheNextInLineOverHTTP(t *testing.T) {
 }
 
 func TestVolumeOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: traffic, kind: volume, limit: 10KB, period: 1m}"))
 	s.does(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, strings.Repeat("x", 25_000)) })
 	s.get("acme", "/").want(http.StatusOK)
@@ -242,6 +250,7 @@ func TestVolumeOverHTTP(t *testing.T) {
 }
 
 func TestVolumePacesAStream(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: traffic, kind: volume, limit: 10KB, period: 1s, over: delay, delay: {max_wait: 10s}}"))
 	s.does(func(w http.ResponseWriter, r *http.Request) {
 		for range 4 {
@@ -279,6 +288,7 @@ func TestVolumePacesAStream(t *testing.T) {
 }
 
 func TestLeavingClientsGiveTheirPlaceBack(t *testing.T) {
+	t.Parallel()
 	head := " /leaves HTTP/1.1\r\nHost: a\r\nX-Api-Key: acme\r\n"
 	for name, request := range map[string]string{
 		"GET":                  "GET" + head + "\r\n",
@@ -308,6 +318,7 @@ func testLeaving(t *testing.T, request string) {
 }
 
 func TestOverridesShadowAndReload(t *testing.T) {
+	t.Parallel()
 	throttles := `
   plans:
     quota:
@@ -368,6 +379,7 @@ func TestOverridesShadowAndReload(t *testing.T) {
 }
 
 func TestFailingUpstreamGivesBack(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: per-minute, limit: 2, period: 1m}"))
 	s.get("acme", "/").want(http.StatusOK)
 	s.does(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
@@ -384,6 +396,7 @@ func TestFailingUpstreamGivesBack(t *testing.T) {
 }
 
 func TestInventedAccountsOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, `
   plans:
     quota:
@@ -404,6 +417,7 @@ func TestInventedAccountsOverHTTP(t *testing.T) {
 
 // weir why speaks of the account that the gate would charge.
 func TestWhyFindsTheSourceAccount(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, one("{name: per-minute, limit: 1, period: 1m}"))
 	cfg := s.config(one("{name: per-minute, limit: 1, period: 1m}"))
 	cfg.HTTP[0].Account = append(cfg.HTTP[0].Account, "source")

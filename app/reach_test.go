@@ -49,6 +49,7 @@ func (m *mailer) flag() {
 // A user crosses the threshold: known-only lets known recipients through, refuses new ones at RCPT, and falls back by
 // itself.
 func TestReachKnownOnly(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, reachGate, reachOf("known-only"))
 	p.user("ann")
 	ann := p.mailer("ann")
@@ -138,6 +139,7 @@ func slurp(t *testing.T, r io.Reader) string {
 
 // hold-new withholds new recipients, in a state that does not count towards stop; what is released becomes known.
 func TestReachHoldNew(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "stop: 3, max_slack: 10, max_mslack: 10", reachGate, reachOf("hold-new"))
 	p.user("ann")
 	ann := p.mailer("ann")
@@ -200,6 +202,7 @@ func TestReachHoldNew(t *testing.T) {
 
 // block refuses everything, limit lets a few mails pass, flag changes nothing.
 func TestReachOtherActions(t *testing.T) {
+	t.Parallel()
 	t.Run("block", func(t *testing.T) {
 		p := newPost(t, lenient, reachGate, reachOf("block"))
 		p.user("ann")
@@ -240,6 +243,7 @@ func TestReachOtherActions(t *testing.T) {
 
 // What is known of users outlives a restart, and so does a flag.
 func TestReachOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, reachGate, reachOf("known-only"))
 	p.user("ann")
 	ann := p.mailer("ann")
@@ -263,6 +267,7 @@ func TestReachOutlivesARestart(t *testing.T) {
 
 // In shadow everything passes and is counted; what was counted has no consequences later.
 func TestReachShadow(t *testing.T) {
+	t.Parallel()
 	extra := strings.Replace(reachOf("known-only"), "{reach:", "{shadow: true, reach:", 1)
 	p := newPost(t, lenient, reachGate, extra)
 	p.user("ann")
@@ -294,6 +299,7 @@ func TestReachShadow(t *testing.T) {
 
 // Flagged accounts fall to stricter parameters of the mail throttle.
 func TestReachMakesTheMailThrottleStricter(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, "max_slack: 100, rate: 100/s, flagged: {rate: 1/h, max_slack: 0, working_set: 0}", reachGate,
 		reachOf("flag"))
 	p.user("ann")
@@ -324,6 +330,7 @@ func TestReachMakesTheMailThrottleStricter(t *testing.T) {
 
 // Nobody gets around it by leaving the sender out.
 func TestReachCountsNullSenders(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, reachGate, reachOf("known-only"))
 	p.user("ann")
 	ann := p.mailer("ann")
@@ -338,6 +345,7 @@ func TestReachCountsNullSenders(t *testing.T) {
 
 // Other channels ask the decision API, and share the history with mail where they name the same throttle.
 func TestReachForOtherChannels(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, reachGate, reachOf("known-only")+
 		"\napi: {listen: 127.0.0.1:0, tokens: [a-token-of-some-length], policies: {default: [contacts]}}")
 	p.user("ann")
@@ -395,6 +403,7 @@ func TestReachForOtherChannels(t *testing.T) {
 // Messages that are judged at the same moment, or whose end is not told yet, count as if they had been sent: who asks
 // about many at once reaches no more new people than who asks one by one.
 func TestReachInParallel(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, reachGate, reachOf("known-only")+
 		"\napi: {listen: 127.0.0.1:0, tokens: [a-token-of-some-length], policies: {default: [contacts]}}")
 	for user, hold := range map[string]bool{"ann": false, "bob": true} {

@@ -15,6 +15,7 @@ import (
 
 // TestOperatorsAndFlags: operators see who is flagged and why, flag and clear, over the control socket.
 func TestOperatorsAndFlags(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, reachGate, reachOf("known-only")+"\n  texts: {reach: {}}")
 	ctx := context.Background()
 	p.user("ann")
@@ -130,6 +131,7 @@ func says(t *testing.T, err error, want string) {
 // TestFlagsThatCannotBe: a throttle in shadow flags nobody, and tells who would be flagged; nor is anybody flagged who
 // is exempt; where there is none, that is said.
 func TestFlagsThatCannotBe(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, reachGate, "  contacts: {shadow: true, reach: {threshold: 5, exempt: [news]}}")
 	ctx := context.Background()
 	p.user("ann")
@@ -164,6 +166,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 
 // TestUsualReach: what was learnt is shown when an hour is over in which somebody wrote.
 func TestUsualReach(t *testing.T) {
+	t.Parallel()
 	p := newPost(t, lenient, reachGate, "  contacts: {reach: {}}")
 	ctx := context.Background()
 	u, err := p.control.ReachUsual(ctx, "")
@@ -187,6 +190,7 @@ func TestUsualReach(t *testing.T) {
 
 // TestWithheldMailOnThePage: a user who is flagged finds on her page what is withheld, and lets it go.
 func TestWithheldMailOnThePage(t *testing.T) {
+	t.Parallel()
 	address := needs.FreeAddress()
 	p := newPost(t, lenient, reachGate, reachOf("hold-new")+
 		fmt.Sprintf("\nself_service: {listen: %q, url: %q}\n", address, "http://"+address))

@@ -7,6 +7,7 @@ import (
 
 // What is under way of a user is bounded, and nothing stays of it.
 func TestUnderWay(t *testing.T) {
+	t.Parallel()
 	u := newUnderWay()
 	yes := func([]string) (bool, error) { return true, nil }
 	var many []string

@@ -16,6 +16,7 @@ import (
 )
 
 func TestReloadKeepsCounters(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	addr := b.Addr("http", 0)
 	b.get(0, "acme")
@@ -56,6 +57,7 @@ func TestReloadRenamesAPolicy(t *testing.T) {
 }
 
 func TestFailedReloadChangesNothing(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +105,7 @@ console: {listen: "127.0.0.2:0"}
 }
 
 func TestReloadThatAGateCannotTake(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	taken := b.Addr("http", 0).String()
 	if err := b.Reload(b.config(strings.Replace(twoPerHour, "127.0.0.1:0", taken, 1))); err == nil ||
@@ -113,6 +116,7 @@ func TestReloadThatAGateCannotTake(t *testing.T) {
 }
 
 func TestReloadGatesComeAndGo(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	first := b.Addr("http", 0).String()
 	more := strings.Replace(twoPerHour, "throttles:\n",
@@ -143,6 +147,7 @@ func TestReloadGatesComeAndGo(t *testing.T) {
 
 // A request that waits in a throttle which a reload removes goes on.
 func TestReloadLetsGoWhoWaitsInARemovedThrottle(t *testing.T) {
+	t.Parallel()
 	waiting := strings.Replace(twoPerHour, "period: 1h}", "period: 1h, over: delay, delay: {max_wait: 1h}}", 1)
 	for name, next := range map[string]string{
 		"its gate stays": `
@@ -168,6 +173,7 @@ console: {listen: "127.0.0.1:0"}
 }
 
 func TestReloadDoesNotDisturbWhoWaits(t *testing.T) {
+	t.Parallel()
 	waiting := strings.Replace(twoPerHour, "period: 1h}", "period: 1h, over: delay, delay: {max_wait: 1h}}", 1)
 	b := start(t, waiting)
 	b.get(0, "acme")
@@ -203,6 +209,7 @@ func (b *bench) until(n int) {
 }
 
 func TestReloadAndShadow(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	inShadow := strings.Replace(twoPerHour, "1h}]}}", "1h}]}, shadow: true}", 1)
 	state := func() bool { return backend{b.App}.Throttles()[0].Link.Shadow.Load() }
@@ -235,6 +242,7 @@ func TestReloadAndShadow(t *testing.T) {
 }
 
 func TestReloadMovesConsoleAndControl(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	old := b.ConsoleAddr().String()
 	next := strings.Replace(twoPerHour, `console: {listen: "127.0.0.1:0"}`, `console: {listen: "127.0.0.2:0"}`, 1) +
@@ -268,6 +276,7 @@ func TestReloadMovesConsoleAndControl(t *testing.T) {
 }
 
 func TestReread(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	if err := b.Reread(); err == nil {
 		t.Error("nothing to read, and no error")
@@ -285,6 +294,7 @@ func TestReread(t *testing.T) {
 }
 
 func TestReloadsWaitForEachOther(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	results := make(chan error)
 	for i := range 8 {
@@ -301,6 +311,7 @@ func TestReloadsWaitForEachOther(t *testing.T) {
 }
 
 func TestRequestsUnderWayOutliveAReload(t *testing.T) {
+	t.Parallel()
 	arrived, finish := make(chan struct{}), make(chan struct{})
 	b := startBefore(t, twoPerHour, func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}

@@ -14,6 +14,7 @@ import (
 
 // Envoy asks: by weir's own throttles, and by a file of envoyproxy/ratelimit that is taken over as it is.
 func TestEnvoyAsks(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	write := func(text string) {
 		t.Helper()

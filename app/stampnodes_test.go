@@ -7,6 +7,7 @@ import (
 
 // TestNodesWithOneSecret honour each other's ids and stamps.
 func TestNodesWithOneSecret(t *testing.T) {
+	t.Parallel()
 	const gate, options = "capacity: {concurrent: 10}, throttles: [stamps]",
 		always + ", secret: the same on all of them"
 	one, two := stamped(t, gate, options), stamped(t, gate, options)
@@ -28,6 +29,7 @@ func TestNodesWithOneSecret(t *testing.T) {
 
 // TestWhatIsNoLimitHasNone: an answer names a limit only where something is counted.
 func TestWhatIsNoLimitHasNone(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always)
 	p := s.program("192.0.2.1")
 	good := solve(t, p.get("/").want(503, "unpaid").header.Get("Stamp-Challenge"))

@@ -205,6 +205,7 @@ func turn(stamp string, at int) string {
 
 // TestTheFlowOfTheDocument has a test for each arrow of the source's figure, and for its variants.
 func TestTheFlowOfTheDocument(t *testing.T) {
+	t.Parallel()
 	const gate = "capacity: {concurrent: 10}, throttles: [stamps]"
 	classic := "classic: true, schedule: [{load: 0%, work: 16}]"
 
@@ -285,6 +286,7 @@ func TestTheFlowOfTheDocument(t *testing.T) {
 }
 
 func TestBelowTheLoadNothingIsAsked(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", "covers: 50")
 	s.person("192.0.2.1").get("/a").want(200, "")
 	if c := s.person("192.0.2.1").look("/a").header.Values("Set-Cookie"); len(c) > 0 {
@@ -294,6 +296,7 @@ func TestBelowTheLoadNothingIsAsked(t *testing.T) {
 
 // TestLoadAwakens fills an upstream up until stamps are asked for, pays, goes first, and sees it all end.
 func TestLoadAwakens(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 2, max_wait: 10m, pool_wait: 1ms}, throttles: [stamps]",
 		"first: 64, from_load: 90%")
 	release := s.holding()
@@ -338,6 +341,7 @@ func TestLoadAwakens(t *testing.T) {
 }
 
 func TestAStampCoversAPageAndWhatItLoads(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always+", covers: 3")
 	p := s.person("192.0.2.1")
 	p.client.Jar = nil // nor a ticket
@@ -350,6 +354,7 @@ func TestAStampCoversAPageAndWhatItLoads(t *testing.T) {
 
 // TestAChangeOfNetwork: who has a cookie may come from elsewhere; who has none is known by the address.
 func TestAChangeOfNetwork(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always+", covers: 3")
 	p := s.person("192.0.2.1")
 	page := p.look("/")
@@ -372,6 +377,7 @@ func TestAChangeOfNetwork(t *testing.T) {
 }
 
 func TestAForgedStampBans(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always)
 	p := s.person("192.0.2.1")
 	good := solve(t, p.look("/").header.Get("Stamp-Challenge"))
@@ -381,6 +387,7 @@ func TestAForgedStampBans(t *testing.T) {
 }
 
 func TestWhoKeepsComingWithoutPaying(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always+", patience: 3")
 	for range 3 {
 		s.person("192.0.2.1").get("/").want(503, "unpaid")
@@ -395,6 +402,7 @@ func TestWhoKeepsComingWithoutPaying(t *testing.T) {
 }
 
 func TestNothingIsAskedOf(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]",
 		always+`, never_ask: {paths: ["/healthz", "/hooks/*"], networks: [203.0.113.0/24]}`)
 	s.person("192.0.2.1").get("/healthz").want(200, "")
@@ -410,6 +418,7 @@ func TestNothingIsAskedOf(t *testing.T) {
 }
 
 func TestPayInsteadOfBeingRefused(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "throttles: [plan, stamps]", "covers: 2")
 	p := s.person("192.0.2.1")
 	for range 2 {
@@ -427,6 +436,7 @@ func TestPayInsteadOfBeingRefused(t *testing.T) {
 }
 
 func TestShadowAsksNobody(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always)
 	if _, err := s.control.SetShadow(context.Background(), console.Shadow{All: true, On: true}); err != nil {
 		t.Fatal(err)
@@ -445,6 +455,7 @@ func TestShadowAsksNobody(t *testing.T) {
 
 // TestTheUpstreamSeesNothingOfIt: stamps, tickets and ids are between the client and the gate.
 func TestTheUpstreamSeesNothingOfIt(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always+", covers: 9")
 	var seen http.Header
 	s.does(func(w http.ResponseWriter, r *http.Request) { seen = r.Header.Clone() })
@@ -466,6 +477,7 @@ func TestTheUpstreamSeesNothingOfIt(t *testing.T) {
 
 // TestTheWaitingRoom: without JavaScript a person waits, is called, and gets the page with what it loads.
 func TestTheWaitingRoom(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 1, max_wait: 10m}, throttles: [stamps]", always+", covers: 3")
 	release := s.holding()
 	busy := s.send("GET /busy HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.9\r\nStamp: " +
@@ -504,6 +516,7 @@ func TestTheWaitingRoom(t *testing.T) {
 
 // TestARestartForgetsNothing: stamps that are out, ids and tickets stay good; bans stay.
 func TestARestartForgetsNothing(t *testing.T) {
+	t.Parallel()
 	const gate = "capacity: {concurrent: 10}, throttles: [stamps]"
 	s := stamped(t, gate, always+", covers: 3")
 	forger, p := s.person("192.0.2.1"), s.person("192.0.2.2")
@@ -552,6 +565,7 @@ func (p *person) drops(name string) {
 
 // TestTwoTabs: where a stamp pays for one request, each tab has a cookie of its own, and it is gone when it is used.
 func TestTwoTabs(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always+", covers: 1")
 	p := s.person("192.0.2.1")
 	one := p.look("/one")
@@ -576,6 +590,7 @@ func TestTwoTabs(t *testing.T) {
 
 // TestAForm: what was sent comes back with the page, and goes on as it was.
 func TestAForm(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always+", covers: 1")
 	var got string
 	s.does(func(w http.ResponseWriter, r *http.Request) {
@@ -647,6 +662,7 @@ func TestAForm(t *testing.T) {
 
 // TestALargeBodyGoesOnWhole: of a body that is too large to be kept, the beginning was read, and nothing is lost.
 func TestALargeBodyGoesOnWhole(t *testing.T) {
+	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always+", covers: 1")
 	var got string
 	s.does(func(w http.ResponseWriter, r *http.Request) {

@@ -24,6 +24,7 @@ import (
 
 // TestStartWithoutAStore: a weir that cannot keep anything says what to do about it, and leaves nothing behind.
 func TestStartWithoutAStore(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, folder string)
 		is    error
@@ -96,6 +97,7 @@ func TestStartWithoutAStore(t *testing.T) {
 
 // TestFailedStartClosesTheStore: another weir may have the folder then.
 func TestFailedStartClosesTheStore(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +121,7 @@ func TestFailedStartClosesTheStore(t *testing.T) {
 
 // TestStoreFailsLater: weir goes on, says so wherever somebody looks, and catches up when the store works again.
 func TestStoreFailsLater(t *testing.T) {
+	t.Parallel()
 	b := startGuarded(t, "")
 	var out logbook
 	cfg := b.current.Load().cfg
@@ -176,6 +179,7 @@ func TestStoreFailsLater(t *testing.T) {
 
 // TestStopSavesWithoutPatience: who stops weir twice does not lose what was said a moment ago.
 func TestStopSavesWithoutPatience(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	for i := range 100 {
 		b.offend(&weir.Event{Time: noon, Client: fmt.Sprint("c", i)}, &weir.Answer{Reason: weir.Forged})
@@ -187,6 +191,7 @@ func TestStopSavesWithoutPatience(t *testing.T) {
 
 // TestStatusWithoutAStore: whoever asks before Start, or after Stop, is told what there is.
 func TestStatusWithoutAStore(t *testing.T) {
+	t.Parallel()
 	b := &bench{t: t, dir: folder(t), upstream: "http://127.0.0.1:1"}
 	a, err := New(b.config(twoPerHour), Options{})
 	if err != nil {

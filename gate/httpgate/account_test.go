@@ -133,6 +133,7 @@ func linesOf(r taker.Request) (all []readers.Line) {
 // read another account in the bytes that it gets than the one that was charged; or the request gets 400 and reaches
 // nobody.
 func TestTheUpstreamReadsWhoPaid(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t, "ca")
 	for _, place := range []string{"header:X-Api-Key", "bearer", "query:key", "cookie:session"} {
 		up, c := taker.Start(t), newCharged()

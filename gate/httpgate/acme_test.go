@@ -55,6 +55,7 @@ func (s *acmeServer) served(r *rig, name string) (string, error) {
 
 // The gate gets its certificate by itself, keeps it over a restart, and needs no other for another name by reload.
 func TestACME(t *testing.T) {
+	t.Parallel()
 	s := newACMEServer(t, "http-01", "tls-alpn-01")
 	env := Env{Data: t.TempDir()}
 	o := s.options(t, nil)

@@ -182,6 +182,7 @@ func short(s string) string {
 // else, and must get that and nothing that was left over. It prints a table with -v, and takes WEIR_PROBE=nginx, as
 // TestProbes does.
 func TestAnswerProbes(t *testing.T) {
+	t.Parallel()
 	switch instead := os.Getenv("WEIR_PROBE"); instead {
 	case "":
 		t.Run("http", func(t *testing.T) {

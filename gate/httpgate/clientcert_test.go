@@ -30,6 +30,7 @@ func named2(name string, dns ...string) func(*x509.Certificate) {
 }
 
 func TestClientCertificates(t *testing.T) {
+	t.Parallel()
 	a, clients, strangers := newAuthority(t, "ca"), newAuthority(t, "clients"), newAuthority(t, "strangers")
 	with := func(cert *tls.Certificate) func(*tls.Config) {
 		return func(c *tls.Config) {

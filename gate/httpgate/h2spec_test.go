@@ -84,6 +84,7 @@ func (c *h2case) run(addr string) (err error) {
 
 // TestH2Spec runs h2spec against the gate, over TLS. What the gate fails, net/http's own server fails too.
 func TestH2Spec(t *testing.T) {
+	t.Parallel()
 	hello := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }
 	theirs := httptest.NewUnstartedServer(http.HandlerFunc(hello))
 	theirs.EnableHTTP2, theirs.Config.ErrorLog = true, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)

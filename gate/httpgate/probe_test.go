@@ -309,6 +309,7 @@ var oneLiner = strings.NewReplacer(evil, "EVIL|", "\r\n", "|", "\r", "<CR>", "\n
 // WEIR_PROBE=host:port any other server, of which only its answers are known. Then the table tells what differs, and
 // nothing fails.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	strict := recorder.Start(t)
 	peers := []peer{strict, startNaive(t, false), startNaive(t, true)}
 	instead := os.Getenv("WEIR_PROBE")

@@ -88,6 +88,7 @@ func TestFailingUpstream(t *testing.T) {
 }
 
 func TestUpstreamDiesInTheMiddle(t *testing.T) {
+	t.Parallel()
 	for name, say := range map[string]string{
 		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello",
 		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
@@ -114,6 +115,7 @@ func TestUpstreamDiesInTheMiddle(t *testing.T) {
 }
 
 func TestHTTP2(t *testing.T) {
+	t.Parallel()
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s %s", r.Proto, r.Host) })
 	for _, c := range []struct{ upstream, want string }{
 		{up.URL, "HTTP/1.1 "},
@@ -133,6 +135,7 @@ func TestHTTP2(t *testing.T) {
 }
 
 func TestHTTP2Leaving(t *testing.T) {
+	t.Parallel()
 	l := newLine()
 	g := start(t, Options{Upstream: to(echo(t).URL)}, l)
 	c := h2c()
@@ -155,6 +158,7 @@ func TestHTTP2Leaving(t *testing.T) {
 }
 
 func TestHTTP2HeaderBound(t *testing.T) {
+	t.Parallel()
 	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Header: 1024}})
 	res, err := h2c().Do(g.request("GET", "/", nil, "X-Big", strings.Repeat("y", 1024)))
 	if err != nil {
@@ -167,6 +171,7 @@ func TestHTTP2HeaderBound(t *testing.T) {
 }
 
 func TestTrailers(t *testing.T) {
+	t.Parallel()
 	for _, scheme := range []string{"http:", "h2c:"} {
 		up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Trailer", "X-Sum")

@@ -152,6 +152,7 @@ func TestUnambiguous(t *testing.T) {
 }
 
 func TestHeaderBound(t *testing.T) {
+	t.Parallel()
 	g := start(t, Options{Upstream: to(echo(t).URL), Bounds: Bounds{Header: 1024}})
 	head := func(size int) string {
 		const before, after = "GET / HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n"

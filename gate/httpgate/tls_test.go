@@ -208,6 +208,7 @@ func TestCertificateChangesUnderLoad(t *testing.T) {
 
 // Handshakes that fail are counted, and the place is given back. Who forgot the s of https is told.
 func TestBadHandshakes(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ca")
 	g := startTLS(t, a, Options{Upstream: to(echo(t).URL)})
 	c := g.dial()
@@ -283,6 +284,7 @@ func TestHangupBelowTLS(t *testing.T) {
 
 // A client that takes nothing is cut off; one that is slow is not, although TLS cannot go on after a deadline.
 func TestSlowReadersBelowTLS(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ca")
 	const size = 16 << 20
 	asked := make(chan bool, 2)

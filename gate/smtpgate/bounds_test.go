@@ -14,6 +14,7 @@ import (
 
 // TestMessageBound: a mail may be as large as it says, by DATA and by BDAT, and not a byte larger.
 func TestMessageBound(t *testing.T) {
+	t.Parallel()
 	const bound = 4 << 10
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Message = bound })
 	text := func(n int) string {
@@ -49,6 +50,7 @@ func TestMessageBound(t *testing.T) {
 
 // TestHeaderBound, with a line that never ends, too.
 func TestHeaderBound(t *testing.T) {
+	t.Parallel()
 	const bound = 2 << 10
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Header = bound })
 	line := "X: " + strings.Repeat("a", 123) + "\r\n"
@@ -65,6 +67,7 @@ func TestHeaderBound(t *testing.T) {
 
 // TestLineBound: commands, lines of DATA and lines of BDAT.
 func TestLineBound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Line = 1000 })
 	c := r.as("ann")
 	c.mail("ann@example.org", "bob@example.com", "S: x\r\n\r\n"+strings.Repeat("a", 998)+"\r\n", "250 ")
@@ -87,6 +90,7 @@ func TestLineBound(t *testing.T) {
 
 // TestEndlessCommand: between two chunks, a command has the bound that it has elsewhere.
 func TestEndlessCommand(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.as("ann")
 	c.cmd("MAIL FROM:<ann@example.org>", "250 ")
@@ -114,6 +118,7 @@ func TestEndlessCommand(t *testing.T) {
 
 // TestRecipientBound: one more is told to come later.
 func TestRecipientBound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Recipients = 3 })
 	c := r.as("ann")
 	c.cmd("MAIL FROM:<ann@example.org>", "250 ")
@@ -130,6 +135,7 @@ func TestRecipientBound(t *testing.T) {
 
 // TestLoop: a mail that has passed too many servers.
 func TestLoop(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.ReceivedHops = 5 })
 	c := r.as("ann")
 	c.mail("ann@example.org", "bob@example.com", strings.Repeat("RECEIVED : from a\r\n\tby b\r\n", 5)+hello, "250 ")
@@ -142,6 +148,7 @@ func TestLoop(t *testing.T) {
 
 // TestSessionBounds: of all, and of one source.
 func TestSessionBounds(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		bounds Bounds
 		bound  string
@@ -164,6 +171,7 @@ func TestSessionBounds(t *testing.T) {
 
 // TestRegulars: strangers take most of the sessions, and not all. Who has logged in before still comes in.
 func TestRegulars(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Sessions = 10 })
 	var strangers []*client
 	for range 9 {
@@ -200,6 +208,7 @@ func TestRegulars(t *testing.T) {
 
 // TestErrorBound: a session of nothing but mistakes ends, even when the rest of it has been sent already.
 func TestErrorBound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Errors = 3 })
 	c := r.as("ann")
 	c.send(strings.Repeat("MAIL FROM:<a@b..c>\r\n", 3) + "MAIL FROM:<ann@example.org>\r\n")
@@ -214,6 +223,7 @@ func TestErrorBound(t *testing.T) {
 
 // TestCommandBound: a session cannot go on for ever.
 func TestCommandBound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Commands = 50 })
 	c := r.greeted()
 	for range 60 {
@@ -235,6 +245,7 @@ func TestCommandBound(t *testing.T) {
 
 // TestLogInBound: a session has a few tries.
 func TestLogInBound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Logins = 2 })
 	c := r.greeted()
 	c.cmd("AUTH PLAIN "+plain("ann", "wrong"), "535 5.7.8")
@@ -244,6 +255,7 @@ func TestLogInBound(t *testing.T) {
 
 // TestTime: whoever is silent, slow, or stays too long is sent away. Half-open sessions end.
 func TestTime(t *testing.T) {
+	t.Parallel()
 	const soon = weir.Duration(30 * time.Millisecond)
 	t.Run("idle", func(t *testing.T) {
 		r := newRig(t, func(r *rig) { r.hasty = func(t *Timeouts) { t.Idle = soon } })

@@ -8,6 +8,7 @@ import (
 )
 
 func TestParseCommand(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string][2]string{
 		"QUIT":              {"QUIT", ""},
 		"quit \t ":          {"QUIT", ""},
@@ -28,6 +29,7 @@ func TestParseCommand(t *testing.T) {
 }
 
 func TestParsePath(t *testing.T) {
+	t.Parallel()
 	for arg, want := range map[string]string{
 		"TO:<a@b.example>":               "a@b.example|",
 		"to: <a@b.example> X=1 Y":        "a@b.example| X=1 Y",
@@ -67,6 +69,7 @@ func TestParsePath(t *testing.T) {
 }
 
 func TestParseChunk(t *testing.T) {
+	t.Parallel()
 	for arg, want := range map[string]string{
 		"0": "0 false", "5": "5 false", "5 LAST": "5 true", "5  last": "5 true", "007": "7 false",
 		"9223372036854775807": "9223372036854775807 false",
@@ -86,6 +89,7 @@ func TestParseChunk(t *testing.T) {
 }
 
 func TestParams(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]mailParams{
 		"":           {},
 		"  SIZE=5  ": {size: 5},
@@ -137,6 +141,7 @@ func TestParams(t *testing.T) {
 
 // TestPipelinedRefusals: what was sent before its client could know of a refusal is no mistake of the client's.
 func TestPipelinedRefusals(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Errors, r.opts.Bounds.Recipients = 3, 2 })
 	c := r.as("ann")
 	c.send("MAIL FROM:<a@b..c>\r\n" + strings.Repeat("RCPT TO:<bob@example.com>\r\n", 10) + "DATA\r\n")

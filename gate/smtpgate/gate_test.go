@@ -21,6 +21,7 @@ import (
 
 // TestMail: a mail goes in at one end and comes out at the other, with a trace and nothing else changed.
 func TestMail(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.as("ann")
 	got := c.mail("ann@example.org", "bob@example.com",
@@ -49,6 +50,7 @@ func TestMail(t *testing.T) {
 
 // TestOffers: what EHLO announces.
 func TestOffers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Bounds.Recipients = 7 })
 	offers := "\n" + r.dial().cmd("EHLO x", "250 ") + "\n"
 	for _, want := range []string{"PIPELINING", "8BITMIME", "SMTPUTF8", "SIZE 52428800", "CHUNKING", "DSN",
@@ -64,6 +66,7 @@ func TestOffers(t *testing.T) {
 
 // TestDialogue: what is said to what, command by command.
 func TestDialogue(t *testing.T) {
+	t.Parallel()
 	const long = 330
 	r := newRig(t, nil)
 	type step struct{ say, want string }
@@ -152,6 +155,7 @@ func TestDialogue(t *testing.T) {
 
 // TestEnvelope: what MAIL and RCPT say is kept.
 func TestEnvelope(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.as("ann")
 	c.cmd("MAIL FROM:<änn@example.org> SMTPUTF8 BODY=8BITMIME RET=full ENVID=a+2Bb", "250 ")
@@ -183,6 +187,7 @@ func TestEnvelope(t *testing.T) {
 
 // TestPipelining: a whole mail in one piece, and another one behind it.
 func TestPipelining(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.as("ann")
 	c.send("MAIL FROM:<ann@example.org>\r\nRCPT TO:<bob@example.com>\r\nRCPT TO:<bad>\r\nRCPT " +
@@ -205,6 +210,7 @@ func TestPipelining(t *testing.T) {
 
 // TestBDAT: chunks, an abort between them, and what comes after it.
 func TestBDAT(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.as("ann")
 	begin := func() {
@@ -253,6 +259,7 @@ func TestBDAT(t *testing.T) {
 
 // TestNothingIsLeftBehind: a text is discarded however it ends: a file of it would stay for ever.
 func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	large := "S: x\r\n\r\n" + strings.Repeat(strings.Repeat("a", 98)+"\r\n", 1000)
 	for name, end := range map[string]func(c *client){
@@ -279,6 +286,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 
 // TestSmuggling: whatever ends a mail elsewhere and not here is refused, and the session with it.
 func TestSmuggling(t *testing.T) {
+	t.Parallel()
 	const second = "MAIL FROM:<evil@example.org>\r\nRCPT TO:<victim@example.com>\r\nDATA\r\nSubject: " +
 		"evil\r\n\r\nevil\r\n"
 	r := newRig(t, nil)
@@ -328,6 +336,7 @@ func TestSmuggling(t *testing.T) {
 
 // TestStoppedInSession: what is pipelined behind the mail that stops its user is refused. Some can still be reached.
 func TestStoppedInSession(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.as("ann")
 	var to []string
@@ -362,6 +371,7 @@ func TestStoppedInSession(t *testing.T) {
 
 // TestStopWhileSending: a user who is stopped between RCPT and the end of the mail.
 func TestStopWhileSending(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	for want, c := range map[string]*client{"550 5.7.1 ": r.as("ann"), "450 4.7.1 ": r.greeted()} {
 		c.cmd("MAIL FROM:<ann@example.org>", "250 ")
@@ -392,6 +402,7 @@ func TestStopWhileSending(t *testing.T) {
 
 // TestRefuseAuth: the other way to stop a user.
 func TestRefuseAuth(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Stopped = RefuseAuth })
 	before := r.as("ann")
 	if err := r.spool.StopUser(t.Context(), r.clock.Now(), "test", "ann", "because"); err != nil {
@@ -409,6 +420,7 @@ func TestRefuseAuth(t *testing.T) {
 
 // TestUserChanges: who is disabled, removed or bound while a session is open.
 func TestUserChanges(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.as("ann")
 	c.mail("ann@example.org", "bob@example.com", hello, "250 ")
@@ -444,6 +456,7 @@ func TestUserChanges(t *testing.T) {
 
 // TestNetworks: clients that send without AUTH are known by their address.
 func TestNetworks(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Networks, r.opts.Auth, r.env.Logins = prefixes("127.0.0.0/8"), AuthNone, nil })
 	c := r.dial()
 	if offers := c.cmd("EHLO x", "250 "); strings.Contains(offers, "AUTH") {
@@ -479,6 +492,7 @@ func TestNetworks(t *testing.T) {
 
 // TestClients: what is remembered of them is bounded, and not for long.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	var c clients
 	who := identity{name: "a", user: store.User{Contact: "x"}, asked: epoch}
 	c.add(&who)
@@ -497,6 +511,7 @@ func TestClients(t *testing.T) {
 
 // TestCommands: mail to the command address is taken from everybody, and nothing else is.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	var got []string
 	var answer error
 	r := newRig(t, func(r *rig) {
@@ -563,6 +578,7 @@ func TestCommands(t *testing.T) {
 
 // TestNotStored: nothing is said to be safe that is not.
 func TestNotStored(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.as("ann")
 	for want, err := range map[string]error{"452 4.3.1 there": store.ErrFull, "452 4.3.1 too much": spool.ErrQueue,
@@ -577,6 +593,7 @@ func TestNotStored(t *testing.T) {
 
 // TestPanic: a mistake ends one session, gives back what was held, and stores nothing.
 func TestPanic(t *testing.T) {
+	t.Parallel()
 	th := &throttle{}
 	var log bytes.Buffer
 	r := newRig(t, func(r *rig) {
@@ -614,6 +631,7 @@ func TestPanic(t *testing.T) {
 // off, and is taken later. So a burst of genuine bounces is slowed and not lost, and whoever took the server over gets
 // no further.
 func TestNullSendersOfServersHaveACap(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	c := r.greeted()
 	const most = 60 // the default

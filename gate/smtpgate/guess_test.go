@@ -57,6 +57,7 @@ func newGuesses(t *testing.T, burst int64) weir.Throttle {
 // Wrong passwords that come at once over many connections are no more than may come one after the other, whoever
 // verifies them.
 func TestParallelGuesses(t *testing.T) {
+	t.Parallel()
 	const most, guesses = 5, 40
 	for name, change := range map[string]func(*rig){
 		"for a user":     func(r *rig) { r.parts.UserGuesses = userGuesses(t, most) },
@@ -103,6 +104,7 @@ func userGuesses(t *testing.T, most int64) weir.Throttle {
 // A mail program that logs in for the first time over ten connections, and forty users of one network who do so at
 // once, all get in, however few guesses are left; and no guess is lost by it.
 func TestParallelFirstLogIns(t *testing.T) {
+	t.Parallel()
 	for name, auth := range map[string]Auth{"our own": AuthUsers, "of the next hop": AuthNextHop} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(r *rig) {
@@ -146,6 +148,7 @@ func TestParallelFirstLogIns(t *testing.T) {
 
 // A password that was right a short while ago, and is not any more, is charged like any other.
 func TestChangedPasswordIsCharged(t *testing.T) {
+	t.Parallel()
 	var changed atomic.Bool
 	r := newRig(t, func(r *rig) {
 		r.opts.Auth, r.parts.UserGuesses = AuthNextHop, userGuesses(t, 2)
@@ -167,6 +170,7 @@ func TestChangedPasswordIsCharged(t *testing.T) {
 
 // What nobody could verify is not charged, and a verifier that breaks does not keep others waiting.
 func TestUnverifiedIsNotCharged(t *testing.T) {
+	t.Parallel()
 	var what atomic.Pointer[func() error]
 	say := func(f func() error) { what.Store(&f) }
 	r := newRig(t, func(r *rig) {

@@ -29,6 +29,7 @@ var roomy = good().WithDefaults().Bounds
 
 // TestIntake: where the header ends, in one piece and byte by byte.
 func TestIntake(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ text, out, body string }{
 		"nothing":           {"", "<\r\n", ""},
 		"only a header":     {"A: b\r\n", "<A: b\r\n\r\n", ""},
@@ -64,6 +65,7 @@ func TestIntake(t *testing.T) {
 
 // TestIntakeWrites: a store that takes no more is not asked again.
 func TestIntakeWrites(t *testing.T) {
+	t.Parallel()
 	full := errors.New("full")
 	in := intake{bounds: &roomy, out: failing{full}, begin: func(h []byte) ([]byte, *no) { return h, nil }}
 	in.write([]byte("A: b\r\n\r\nbody\r\n"))
@@ -80,6 +82,7 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 var _ io.Writer = failing{}
 
 func TestSubject(t *testing.T) {
+	t.Parallel()
 	for field, want := range map[string]string{
 		"Subject: hello\r\n":                                 "hello",
 		"subject :hello\r\n\tworld\r\n":                      "hello\tworld",
@@ -99,6 +102,7 @@ func TestSubject(t *testing.T) {
 }
 
 func TestReceived(t *testing.T) {
+	t.Parallel()
 	tr := trace{helo: "a\r\nEvil: x (y)", source: netip.MustParseAddr("2001:db8::1"), host: "mail.example.org", id: 1,
 		tls: true, utf8: true, at: epoch}
 	want := "Received: from aEvil:xy ([IPv6:2001:db8::1])\r\n\tby mail.example.org with UTF8SMTPS id " +
@@ -113,6 +117,7 @@ func TestReceived(t *testing.T) {
 }
 
 func TestAddress(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"ann@example.org":             "ann@example.org",
 		"Ann.O'Neil+x@Example.ORG":    "Ann.O'Neil+x@Example.ORG",

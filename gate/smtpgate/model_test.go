@@ -16,6 +16,7 @@ import (
 // model of a few lines expects; and as many mails arrive as were said to be queued. Texts and chunks are made of
 // commands.
 func TestAnySession(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) {
 		r.opts.Networks = prefixes("127.0.0.0/8")
 		r.opts.Bounds.Recipients, r.opts.Bounds.Message = 2, 2048

@@ -13,6 +13,7 @@ import (
 // TestSenderIsAlwaysTold: mail that needs SMTPUTF8, for a next hop that does not know it. Who can be told in ASCII is
 // told in ASCII; where nobody can, the mail is held, in the audit log, and goes on when the next hop has learnt it.
 func TestSenderIsAlwaysTold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		user, from, to, header string
 		told                   string // empty: it is held

@@ -16,6 +16,7 @@ func good() Options {
 }
 
 func TestDefaults(t *testing.T) {
+	t.Parallel()
 	o := good()
 	o.Hostname = "mail.example.org"
 	o.Stamps = &Stamping{}
@@ -47,6 +48,7 @@ func TestDefaults(t *testing.T) {
 
 // TestValidate: every mistake is found at once, with a hint.
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	for want, change := range map[string]func(*Options){
 		"":         func(o *Options) {},
 		"listen":   func(o *Options) { o.Listen = "" },
@@ -107,6 +109,7 @@ func TestValidate(t *testing.T) {
 
 // TestNoOpenRelay: no options that pass let strangers send, or passwords cross the network in clear text.
 func TestNoOpenRelay(t *testing.T) {
+	t.Parallel()
 	open := func(o *Options) { o.Listen, o.TLS = "0.0.0.0:25", TLS{Mode: TLSStart, Cert: "c", Key: "k"} }
 	networks := func(list ...string) func(*Options) {
 		return func(o *Options) {
@@ -178,6 +181,7 @@ func TestNoOpenRelay(t *testing.T) {
 
 // TestParts: a gate without what it needs is none.
 func TestParts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	for name, try := range map[string]func() error{
 		"no spool":  func() error { _, err := New(good(), Parts{}, Env{Name: "x"}); return err },

@@ -227,6 +227,7 @@ var brief = strings.NewReplacer(from, "MAIL|", to, "RCPT|", typo, "RCPT @@|", ev
 // table. With WEIR_PROBE=postfix a Postfix stands in weir's place, and with WEIR_PROBE=host:port any other server, of
 // which nothing is known but its answers. Then the table tells what differs, and nothing fails.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	sink := postfix.NewSink(t)
 	instead := os.Getenv("WEIR_PROBE")
 	addr := instead

@@ -42,6 +42,7 @@ func paid(t *testing.T, p stamp.MailParams, to string) string {
 
 // TestAStampOfMailThatIsNotTaken stays good: whether the store fails, a throttle refuses, or the connection breaks.
 func TestAStampOfMailThatIsNotTaken(t *testing.T) {
+	t.Parallel()
 	var refuses atomic.Bool
 	r, d := stampedGate(t, stamp.MailOptions{Work: 64}, Stamping{Required: true},
 		&throttle{judge: func(_ *weir.Event, a *weir.Answer) error {
@@ -72,6 +73,7 @@ func TestAStampOfMailThatIsNotTaken(t *testing.T) {
 
 // TestNoTimeForStamps: a stamp that nobody had the time to look at may be good, so the mail is not refused for good.
 func TestNoTimeForStamps(t *testing.T) {
+	t.Parallel()
 	d, err := stamp.NewMailDesk(stamp.MailOptions{Work: 64}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +106,7 @@ func (d lateDesk) Verify(ctx context.Context, now time.Time, load weir.Share, st
 
 // TestTwoWithOneStamp: both are found good before either is taken, and one is.
 func TestTwoWithOneStamp(t *testing.T) {
+	t.Parallel()
 	r, d := stampedGate(t, stamp.MailOptions{Work: 64}, Stamping{Required: true})
 	text := paid(t, d.Params(r.clock.Now()), "bob@example.com")
 	var both sync.WaitGroup
@@ -128,6 +131,7 @@ func TestTwoWithOneStamp(t *testing.T) {
 
 // TestThePriceFollowsTheLoad: what EHLO says rises with what there is to deliver; the price before is good for a while.
 func TestThePriceFollowsTheLoad(t *testing.T) {
+	t.Parallel()
 	o := stamp.MailOptions{Work: 64, Schedule: []stamp.Step{{Load: 0.5, Work: 256}}}
 	r, d := stampedGate(t, o, Stamping{Required: true, FromLoad: 9})
 	c := r.as("ann")

@@ -80,6 +80,7 @@ func newQuota(t testing.TB, policies ...quota.Policy) *quota.Quota {
 
 // TestQuota: messages and bytes per user, with the rule in the answer and when to come back.
 func TestQuota(t *testing.T) {
+	t.Parallel()
 	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(2),
 		Period: weir.Period{Length: time.Hour}})
 	r := newRig(t, func(r *rig) {
@@ -102,6 +103,7 @@ func TestQuota(t *testing.T) {
 
 // TestVolume: bytes are charged when the mail is safe.
 func TestVolume(t *testing.T) {
+	t.Parallel()
 	q := newQuota(t, quota.Policy{Name: "bytes", Kind: quota.Volume, Limit: quota.Bytes(1000),
 		Period: weir.Period{Length: time.Hour}})
 	r := newRig(t, func(r *rig) { r.parts.Throttles, r.rules.Exempt = chainOf(t, q), []string{"ann"} })
@@ -112,6 +114,7 @@ func TestVolume(t *testing.T) {
 
 // TestSharedLimit: whoever has no limit of their own is told whose limit it is.
 func TestSharedLimit(t *testing.T) {
+	t.Parallel()
 	for want, a := range map[string]weir.Answer{
 		"over the limit shared by new accounts, of 5 mails per 1h (plans/hourly), come back in 1m": {
 			Reason: weir.SharedLimit, Until: epoch.Add(time.Minute),
@@ -134,6 +137,7 @@ func TestSharedLimit(t *testing.T) {
 
 // TestRecipients: what is held for a recipient is settled with the mail: done when it is safe, given back otherwise.
 func TestRecipients(t *testing.T) {
+	t.Parallel()
 	th := &throttle{judge: func(ev *weir.Event, a *weir.Answer) error {
 		switch to := ev.Message.Recipients[0]; to {
 		case "over@example.com":
@@ -203,6 +207,7 @@ func TestRecipients(t *testing.T) {
 
 // TestTurn: an answer is held back until the turn is called, and no longer than it may be.
 func TestTurn(t *testing.T) {
+	t.Parallel()
 	turns := make(chan *weir.Turn, 1)
 	th := &throttle{judge: func(_ *weir.Event, a *weir.Answer) error {
 		a.Verdict, a.Reason, a.Turn, a.Until = weir.Wait, weir.OverLimit, weir.NewTurn(), epoch.Add(time.Minute)
@@ -239,6 +244,7 @@ func TestTurn(t *testing.T) {
 
 // TestAccept: who is turned away at the door hears nothing.
 func TestAccept(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) {
 		r.parts.Accept = chainOf(t, newQuota(t,
 			quota.Policy{Name: "p", Kind: quota.Requests, Limit: quota.Count(1),
@@ -256,6 +262,7 @@ func TestAccept(t *testing.T) {
 // TestGuessing: too many wrong passwords from one place are not even looked at, and a right one has to wait as well,
 // unless it was right there before.
 func TestGuessing(t *testing.T) {
+	t.Parallel()
 	limit, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 5, Per: time.Minute}, Burst: 5}, epoch)
 	if err != nil {
 		t.Fatal(err)
@@ -317,6 +324,7 @@ func TestGuessing(t *testing.T) {
 // TestUserGuesses: too many wrong passwords for one user, from wherever they come, are not looked at, and neither is a
 // right one that was not right before. Others do not notice.
 func TestUserGuesses(t *testing.T) {
+	t.Parallel()
 	for name, auth := range map[string]Auth{"our own": AuthUsers, "of the next hop": AuthNextHop} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
@@ -356,6 +364,7 @@ func TestUserGuesses(t *testing.T) {
 
 // TestRealm: whatever the next hop takes for one account is one user, and where only known ones may log in, no other.
 func TestRealm(t *testing.T) {
+	t.Parallel()
 	var asked []string
 	r := newRig(t, func(r *rig) {
 		r.opts.Auth, r.opts.Realm = AuthNextHop, "example.org"
@@ -393,6 +402,7 @@ func (r relay) Auth(_ context.Context, name, password string) error { return r(n
 
 // TestNextHopAuth: the next hop is asked, and its users need not be ours.
 func TestNextHopAuth(t *testing.T) {
+	t.Parallel()
 	answer := login.ErrWrong
 	r := newRig(t, func(r *rig) {
 		r.opts.Auth, r.env.Logins, r.opts.Bounds.Logins = AuthNextHop, nil, 100
@@ -418,6 +428,7 @@ func TestNextHopAuth(t *testing.T) {
 
 // TestStamps: what is announced can be paid; who has not paid waits in the pool while there is too much to do.
 func TestStamps(t *testing.T) {
+	t.Parallel()
 	d, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -506,6 +517,7 @@ func TestStamps(t *testing.T) {
 // where a quota would put it off: that server would send it again when the user may send. Of others a quota puts it
 // off, as ever.
 func TestDivertedMailOfTheStopped(t *testing.T) {
+	t.Parallel()
 	q := newQuota(t, quota.Policy{Name: "per-hour", Kind: quota.Requests, Limit: quota.Count(1),
 		Period: weir.Period{Length: time.Hour}})
 	secret := []byte("0123456789abcdef0123456789abcdef")

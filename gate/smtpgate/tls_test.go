@@ -26,6 +26,7 @@ func overTLS(t testing.TB, mode TLSMode, change func(*rig)) (*rig, *tls.Config) 
 
 // TestSTARTTLS: AUTH only inside, and nothing of what was said before counts.
 func TestSTARTTLS(t *testing.T) {
+	t.Parallel()
 	r, trust := overTLS(t, TLSStart, nil)
 	c := r.dial()
 	if offers := c.cmd("EHLO x", "250 "); !strings.Contains(offers, "STARTTLS") || strings.Contains(offers, "AUTH") {
@@ -53,6 +54,7 @@ func TestSTARTTLS(t *testing.T) {
 
 // TestInjection: what is pipelined behind STARTTLS in clear text is not taken for what the client says inside.
 func TestInjection(t *testing.T) {
+	t.Parallel()
 	r, trust := overTLS(t, TLSStart, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	c := r.greeted()
 	c.cmd("MAIL FROM:<before@example.org>", "250 ")
@@ -72,6 +74,7 @@ func TestInjection(t *testing.T) {
 // TestNoHandshake: who says STARTTLS and goes on in clear text is not answered in clear text, nor is STARTTLS with a
 // parameter.
 func TestNoHandshake(t *testing.T) {
+	t.Parallel()
 	r, _ := overTLS(t, TLSStart, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	c := r.greeted()
 	c.cmd("STARTTLS now", "501 5.5.4")
@@ -86,6 +89,7 @@ func TestNoHandshake(t *testing.T) {
 
 // TestImplicit: TLS from the first byte on, and no clear text at all.
 func TestImplicit(t *testing.T) {
+	t.Parallel()
 	r, trust := overTLS(t, TLSImplicit, nil)
 	s := r.connect().encrypt(trust)
 	s.expect("220 ")
@@ -108,6 +112,7 @@ func TestImplicit(t *testing.T) {
 
 // TestReload: the next session has the new certificate and the new bounds; one under way keeps what it began with.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	r, trust := overTLS(t, TLSStart, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	before := r.greeted()
 	cert, key, trustNext := certificate(t)
@@ -155,6 +160,7 @@ func TestReload(t *testing.T) {
 
 // TestStop: those who are idle are told, who is sending may finish.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	fresh, idle, begun, sending, chunked := r.dial(), r.greeted(), r.greeted(), r.greeted(), r.greeted()
 	for _, c := range []*client{begun, sending, chunked} {
@@ -192,6 +198,7 @@ func TestStop(t *testing.T) {
 
 // TestStopCuts: patience has an end, and nothing is taken that nobody was told of.
 func TestStopCuts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(r *rig) { r.opts.Networks = prefixes("127.0.0.0/8") })
 	c := r.greeted()
 	c.cmd("MAIL FROM:<ann@example.org>", "250 ")

@@ -27,6 +27,7 @@ func (r *rig) port() string {
 
 // TestSwaks: a client of somebody else's, with AUTH, STARTTLS, TLS and pipelining.
 func TestSwaks(t *testing.T) {
+	t.Parallel()
 	swaks := needs.Program(t, "swaks", "Debian: swaks")
 	for name, c := range map[string]struct {
 		mode TLSMode
@@ -68,6 +69,7 @@ func TestSwaks(t *testing.T) {
 
 // TestSMTPSource: Postfix' load generator, with 20 sessions at once.
 func TestSMTPSource(t *testing.T) {
+	t.Parallel()
 	source := needs.Program(t, "smtp-source", "Debian: postfix")
 	for name, args := range map[string][]string{
 		"a session for each mail": {"-s", "20", "-m", "200"},

@@ -38,6 +38,7 @@ func lines(text string, size, most int) (all []string, err error) {
 
 // TestLines: a line ends with CR LF and nothing else, and has a bound.
 func TestLines(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("a", 5*readSize)
 	for text, want := range map[string]struct {
 		lines string
@@ -83,6 +84,7 @@ func dotted(text string, size int) (got, rest string, err error) {
 
 // TestDots: one dot is taken from the beginning of each line, and CR LF . CR LF is the one end of a text.
 func TestDots(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string][2]string{
 		".\r\nQUIT\r\n":             {"", "QUIT\r\n"},
 		"a\r\n.\r\nb":               {"a\r\n", "b"},

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/bloom"
 )
 
@@ -195,7 +196,10 @@ func TestNeverMoreThanThereIs(t *testing.T) {
 		Attackers: 1, Collateral: 0.9}}
 	trial := trialOf(t, o)
 	s := trial.plan.shapes[0]
-	const units = 300
+	units := 60
+	if needs.Long() {
+		units = 300
+	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for cpu := range 2 {

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/bloom"
 )
 
@@ -238,8 +239,11 @@ func sameFor(t *testing.T, p *plan, packets int, seed uint64) {
 
 // TestSameAnswers: Go and kernel, asked the same packets, give the same answers (B7).
 func TestSameAnswers(t *testing.T) {
-	packets := 1_000_000
-	if testing.Short() {
+	packets := 400_000
+	switch {
+	case needs.Long():
+		packets = 1_000_000
+	case testing.Short():
 		packets = 200_000
 	}
 	groups := map[string][]netip.Prefix{"office": {netip.MustParsePrefix("198.18.2.0/25"),

@@ -23,7 +23,8 @@ import (
 	"weir/internal/needs"
 )
 
-// axe-core is the usual checker of accessibility. It is fetched once and kept in the user's cache folder.
+// axe-core is the usual judge of what a page is like for people who cannot see it well, or not at all. It is fetched
+// once and kept among the caches of whoever runs the tests.
 const (
 	axeVersion = "4.14.0"
 	axePackage = "axe-core@" + axeVersion
@@ -33,11 +34,14 @@ const (
 	fetchBound = 2 * time.Minute
 )
 
-// Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Without
-// axe-core the test is skipped, or fails in CI.
+// Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Where
+// axe-core is neither cached nor to be had, the test is skipped, or fails where everything must be tested. See Inspect.
 func (p *Page) Axe(except ...string) []string {
 	p.t.Helper()
 	script := axe(p.t)
+	if p.judged {
+		return nil
+	}
 	run(p, "load axe-core", chromedp.Evaluate[bool]("(() => { "+script+"\n; return true })()"))
 	found := Await[[]string](p, `axe.run(document, {preload: false, resultTypes: ['violations']}).then(found =>
 	found.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.failureSummary.replace(/\s+/g, ' ') + ' ' + n.html)))`)
@@ -76,7 +80,7 @@ func axeFrom(cached, source string) (string, error) {
 	if !genuine(script) {
 		return "", fmt.Errorf("%s has another %s than it should", source, axeMember)
 	}
-	// Without a cache it is fetched again the next time. Tests of other packages may write the cache at the same time.
+	// Without a cache it is fetched again the next time. Tests of other packages may do the same right now.
 	if err := os.MkdirAll(filepath.Dir(cached), 0o777); err == nil {
 		part := fmt.Sprintf("%s.%d", cached, os.Getpid())
 		if os.WriteFile(part, script, 0o666) != nil || os.Rename(part, cached) != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"weir/internal/needs"
@@ -37,56 +38,37 @@ const (
 // names are those under which Chromium is installed.
 var names = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// A Page is one tab of a Chromium of its own. It belongs to the test that opened it, and to its goroutine.
+// A Page is one tab of a Chromium. It belongs to the test that opened it, and to its goroutine.
 type Page struct {
-	t   testing.TB
-	ctx context.Context
+	t      testing.TB
+	ctx    context.Context
+	judged bool // axe-core has seen this screen and this scheme, or will
 
 	mu         sync.Mutex
 	documents  map[string]bool // pages that were asked for, by URL
 	tolerated  []string
 	complaints []string
 	collectors sync.WaitGroup
-	detached   bool // a frame, which ends with its page
 }
 
-// Open starts a Chromium that ends with the test. Open it after the server that it visits, so that it ends before the
-// server. Complaints of the browser that the test did not take fail it.
+// Open opens a tab that ends with the test, in a Chromium of its own or, where the package has Main, in the one that
+// its tests share: there it has cookies, storage and a cache of its own. Open it after the server that it visits, so
+// that it is gone before the server is stopped. What the browser complained about by then, and no test took, fails the
+// test.
 func Open(t testing.TB) *Page {
 	t.Helper()
 	path := find(t)
-	profile := t.TempDir()
-	options := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path),
-		chromedp.UserDataDir(profile),
-		chromedp.DisableGPU,
-		chromedp.Flag("no-proxy-server", true),
-		// Requests of the tab are watched; this is for requests of the browser itself.
-		chromedp.Flag("host-resolver-rules", "MAP "+other+" "+home+", MAP * ~NOTFOUND, EXCLUDE "+home),
-		// Servers in tests sign their own certificates.
-		chromedp.Flag("ignore-certificate-errors", true),
-	})
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
-	}
-	// Not the test's context, which ends before the browser could be closed.
-	alloc, kill := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
-	p := newPage(t, ctx, func() {
-		cancel()
-		kill()
-		// A child of the browser may outlive it by a moment, and still write.
-		for end := time.Now().Add(bound); os.RemoveAll(profile) != nil &&
-			time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		}
-	})
-
-	// The browser ends with the context of its first step, so that one has no deadline.
-	late := time.AfterFunc(bound, kill)
-	err := chromedp.Do(ctx)
-	if !late.Stop() || err != nil {
+	ctx, end, err := shared.visitor(path)
+	if err != nil {
 		t.Fatalf("%s does not start: %v", path, err)
 	}
+	p := newPage(t, ctx)
+	t.Cleanup(func() {
+		p.close()
+		end()
+		p.collectors.Wait()
+		p.judge()
+	})
 	p.watch()
 	return p
 }
@@ -95,7 +77,13 @@ func Open(t testing.TB) *Page {
 func (p *Page) Tab() *Page {
 	p.t.Helper()
 	ctx, cancel := chromedp.NewContext(p.ctx)
-	tab := newPage(p.t, ctx, cancel)
+	tab := newPage(p.t, ctx)
+	p.t.Cleanup(func() {
+		tab.close()
+		cancel()
+		tab.collectors.Wait()
+		tab.judge()
+	})
 	if err := chromedp.Do(ctx); err != nil {
 		p.t.Fatalf("browser: no second tab: %v", err)
 	}
@@ -112,16 +100,8 @@ func (p *Page) Frame(address string) *Page {
 			p.t.Fatalf("browser: frames: %v", err)
 		}
 		for _, f := range found {
-			if f.Type == "iframe" && strings.HasPrefix(f.URL, address) {
-				ctx, cancel := chromedp.NewContext(p.ctx, chromedp.WithTargetID(f.TargetID),
-					chromedp.WithDetachOnCancel())
-				frame := newPage(p.t, ctx, cancel)
-				frame.detached = true
-				if err := chromedp.Do(ctx); err != nil {
-					p.t.Fatalf("browser: no way into the frame: %v", err)
-				}
-				frame.listen()
-				return frame
+			if f.Type == "iframe" && p.owns(f) && strings.HasPrefix(f.URL, address) {
+				return p.inFrame(chromedp.WithTargetID(f.TargetID))
 			}
 		}
 	}
@@ -129,28 +109,51 @@ func (p *Page) Frame(address string) *Page {
 	return nil
 }
 
-// newPage returns a page that ends with the test. Complaints that the test did not take fail it.
-func newPage(t testing.TB, ctx context.Context, cancel func()) *Page {
-	p := &Page{t: t, ctx: ctx, documents: map[string]bool{}}
-	t.Cleanup(func() {
-		if !p.detached {
-			p.close()
-		}
+// owns reports whether a target is the visitor's. Other tests may visit the same browser.
+func (p *Page) owns(t *target.Info) bool {
+	visitor := chromedp.FromContext(p.ctx).BrowserContextID
+	return visitor == "" || t.BrowserContextID == visitor
+}
+
+func (p *Page) inFrame(which chromedp.ContextOption) *Page {
+	p.t.Helper()
+	ctx, cancel := chromedp.NewContext(p.ctx, which, chromedp.WithDetachOnCancel())
+	frame := newPage(p.t, ctx)
+	p.t.Cleanup(func() {
 		cancel()
-		p.collectors.Wait()
-		for _, c := range p.Complaints() {
-			p.t.Errorf("browser: %s", c)
-		}
+		frame.collectors.Wait()
+		frame.judge()
 	})
-	return p
+	if err := chromedp.Do(ctx); err != nil {
+		p.t.Fatalf("browser: no way into the frame: %v", err)
+	}
+	frame.listen()
+	return frame
+}
+
+func newPage(t testing.TB, ctx context.Context) *Page {
+	return &Page{t: t, ctx: ctx, documents: map[string]bool{}}
+}
+
+// judge fails the test for what nobody took.
+func (p *Page) judge() {
+	for _, c := range p.Complaints() {
+		p.t.Errorf("browser: %s", c)
+	}
 }
 
 // watch begins to look after the tab.
 func (p *Page) watch() {
 	p.t.Helper()
 	p.listen()
-	set(p, "watch the requests", fetch.Enable, fetch.EnableParams{})
-	set(p, "focus", emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	run(p, "watch the requests", chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		if _, err := cdp.Call(ctx, tab, fetch.Enable, fetch.EnableParams{}); err != nil {
+			return err
+		}
+		_, err := cdp.Call(ctx, tab, emulation.SetFocusEmulationEnabled,
+			emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return err
+	}))
 }
 
 // find returns the path of a Chromium. Where there is none the test is skipped, or fails where everything must be
@@ -168,7 +171,8 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// close asks the browser to end by itself, so that none of its processes is left.
+// close asks the browser to close the tab, and to end by itself where it is the test's own, so that none of its
+// processes stays.
 func (p *Page) close() {
 	if c := chromedp.FromContext(p.ctx); c.Browser == nil {
 		return
@@ -287,7 +291,8 @@ func (p *Page) Complaints() []string {
 	return taken
 }
 
-// Tolerate ignores complaints that contain a text: the console shows a refused fetch even if the page expected it.
+// Tolerate lets complaints pass that contain a text: a fetch that is refused is written on the console even where the
+// page expected it.
 func (p *Page) Tolerate(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,7 +306,7 @@ type Screen struct {
 	Phone         bool
 }
 
-// Screens are the screens that every page is made for.
+// Screens are those that every page is made for.
 var Screens = []Screen{{"phone", 360, 640, true}, {"desktop", 1280, 800, false}}
 
 func (p *Page) Show(s Screen) {
@@ -322,8 +327,12 @@ var Schemes = []string{"light", "dark"}
 // Prefer sets the color scheme that the visitor prefers.
 func (p *Page) Prefer(scheme string) {
 	p.t.Helper()
-	set(p, "prefer "+scheme, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	run(p, "prefer "+scheme, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
 }
 
 // Visit goes to a URL and waits until the page is there.
@@ -343,38 +352,48 @@ func (p *Page) Visit(url string) (status int, header http.Header) {
 // Text returns the text that a visitor reads in the first element that a CSS selector finds.
 func (p *Page) Text(selector string) string {
 	p.t.Helper()
-	return Eval[string](p, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
+	return run(p, "read "+selector,
+		chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector)))
 }
 
 // Style returns a property of the first element that a CSS selector finds, as computed.
 func (p *Page) Style(selector, property string) string {
 	p.t.Helper()
-	return Eval[string](p, fmt.Sprintf(
-		"(e => e ? getComputedStyle(e).getPropertyValue(%q) : '')(document.querySelector(%q))", property, selector))
+	return run(p, "style of "+selector, chromedp.Evaluate[string](
+		fmt.Sprintf("(e => e ? getComputedStyle(e).getPropertyValue(%q) : '')(document.querySelector(%q))", property,
+			selector)))
 }
 
-// Screenshot returns a picture of the whole page, as PNG. It also writes it to the folder WEIR_SCREENSHOTS, if that is
-// set.
-func (p *Page) Screenshot(name string) []byte {
+// Screenshot leaves a picture of the whole page in the folder of WEIR_SCREENSHOTS, where that is set.
+func (p *Page) Screenshot(name string) {
 	p.t.Helper()
-	png := run(p, "screenshot", chromedp.FullScreenshot(100))
-	if folder := os.Getenv("WEIR_SCREENSHOTS"); folder != "" {
-		if err := os.MkdirAll(folder, 0o777); err != nil {
-			p.t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o666); err != nil {
-			p.t.Fatal(err)
-		}
+	folder := os.Getenv("WEIR_SCREENSHOTS")
+	if folder == "" {
+		return
 	}
-	return png
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), p.picture(), 0o666); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
-// Inspect visits a URL on every screen and in every scheme, checks the page with Faults, takes a screenshot, and calls
-// look for the rest.
+// picture returns what the whole page looks like, as PNG.
+func (p *Page) picture() []byte {
+	p.t.Helper()
+	return run(p, "screenshot", chromedp.FullScreenshot(100))
+}
+
+// Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes
+// its picture under the name, and calls look for the rest. Axe, where look calls it, judges the page once on each
+// screen and once in each scheme. With WEIR_LONG it judges every pair of them.
 func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
 	p.t.Helper()
-	for _, screen := range Screens {
-		for _, scheme := range Schemes {
+	defer func() { p.judged = false }()
+	for i, screen := range Screens {
+		for j, scheme := range Schemes {
+			p.judged = i != j && !needs.Long()
 			at := name + "-" + screen.Name + "-" + scheme
 			p.Show(screen)
 			p.Prefer(scheme)

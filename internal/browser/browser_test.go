@@ -42,7 +42,7 @@ func TestGoodPage(t *testing.T) {
 		}
 	})
 	p.Show(Screens[0])
-	picture, err := png.Decode(bytes.NewReader(p.Screenshot("good")))
+	picture, err := png.Decode(bytes.NewReader(p.picture()))
 	if err != nil || picture.Bounds().Dx() != 720 {
 		t.Errorf("screenshot: %v %v", picture.Bounds(), err)
 	}

@@ -23,6 +23,14 @@ func (p *Page) Cookies(on bool) {
 	set(p, "cookies", emulation.SetDocumentCookieDisabled, emulation.SetDocumentCookieDisabledParams{Disabled: !on})
 }
 
+// Processors tells pages that there are this many, from the next visit on. A page that works all the time leaves the
+// others to other tests.
+func (p *Page) Processors(n int64) {
+	p.t.Helper()
+	set(p, "processors", emulation.SetHardwareConcurrencyOverride,
+		emulation.SetHardwareConcurrencyOverrideParams{HardwareConcurrency: n})
+}
+
 func set[P, R any](p *Page, what string, command cdp.Command[P, R], params P) {
 	p.t.Helper()
 	run(p, what, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
@@ -49,7 +57,8 @@ func (p *Page) Downloads() string {
 	p.t.Helper()
 	folder := p.t.TempDir()
 	set(p, "downloads", downloads.SetDownloadBehavior,
-		downloads.SetDownloadBehaviorParams{Behavior: downloads.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder})
+		downloads.SetDownloadBehaviorParams{Behavior: downloads.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder,
+			BrowserContextID: chromedp.FromContext(p.ctx).BrowserContextID})
 	return folder
 }
 
@@ -75,7 +84,10 @@ func Await[T any](p *Page, expression string) T {
 func (p *Page) Wait(condition string) {
 	p.t.Helper()
 	var err error
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	// Asking costs time that the page could use, so a condition that takes long is asked for less often.
+	pause := 2 * time.Millisecond
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(pause) {
+		pause = min(2*pause, 32*time.Millisecond)
 		var held bool
 		// Between two pages there is nothing that could answer.
 		if held, err = try(p, chromedp.Evaluate[bool](fmt.Sprintf("!!(%s)", condition))); err == nil && held {

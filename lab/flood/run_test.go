@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/browser"
 	"weir/internal/needs"
 	"weir/lab/machine"
 )
@@ -114,7 +115,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(folder)
 		os.Setenv("TMPDIR", folder)
-		code := m.Run()
+		code := browser.Main(m)
 		if left, err := filepath.Glob(filepath.Join(folder, "weir-flood-*")); err != nil || len(left) > 0 {
 			fmt.Fprintln(os.Stderr, "left behind:", left, err)
 			code = max(code, 1)

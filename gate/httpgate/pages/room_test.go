@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -188,9 +187,7 @@ func TestRoomProgress(t *testing.T) {
 	if differ := browser.Eval[[]string](p, "differ"); len(differ) > 0 {
 		t.Errorf("words and bar: %q", differ)
 	}
-	if os.Getenv("WEIR_SCREENSHOTS") != "" {
-		p.Screenshot("room-progress")
-	}
+	p.Screenshot("room-progress")
 }
 
 // TestRoomForm: a form is sent again to the byte, though a field of it is called submit.
@@ -500,6 +497,7 @@ func TestRoomLooks(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
+	p.Processors(1)
 	screens := []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true},
 		{Name: "1280", Width: 1280, Height: 800}}
 	if needs.Long() {
@@ -518,9 +516,7 @@ func TestRoomLooks(t *testing.T) {
 						t.Errorf("%s: no %q in %q", at, want, text)
 					}
 				}
-				if os.Getenv("WEIR_SCREENSHOTS") != "" {
-					p.Screenshot(at)
-				}
+				p.Screenshot(at)
 				for _, fault := range p.Faults() {
 					t.Errorf("%s: %s", at, fault)
 				}
@@ -535,6 +531,7 @@ func TestRoomForEverybody(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
+	p.Processors(1)
 	p.Show(browser.Screens[0])
 	for _, scheme := range browser.Schemes {
 		p.Prefer(scheme)
