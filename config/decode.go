@@ -308,7 +308,7 @@ func (d *decoder) fields(n *yamltree.Node, v reflect.Value) {
 	}
 }
 
-// isFixed reports whether a key names an option that programs may set and configurations may not: a field without a key.
+// isFixed reports whether a key names an option that only programs may set: a field without a key.
 func isFixed(key string, t reflect.Type) bool {
 	f, found := t.FieldByNameFunc(func(name string) bool {
 		return strings.EqualFold(name, strings.ReplaceAll(key, "_", ""))

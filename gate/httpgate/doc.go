@@ -1,7 +1,7 @@
 // Package httpgate is the gate for HTTP requests: it listens, identifies the client, puts each request before its chain
-// of throttles, and acts on the verdict. An admitted request is proxied to the upstream. One that must wait is held with
-// its body unread until its turn comes or the client leaves. A refused one is answered with its reason, its figures and
-// when to come back.
+// of throttles, and acts on the verdict. An admitted request is proxied to the upstream. One that must wait is held
+// with its body unread until its turn comes or the client leaves. A refused one is answered with its reason, its
+// figures and when to come back.
 //
 // Most callers want New, Listen, Start and Stop; Prepare takes new options while requests are under way.
 //
