@@ -74,7 +74,7 @@ func (b backend) XDP() (all []console.XDPStatus) {
 	return all
 }
 
-// Throttles returns the throttles in order of their names, then the invalid list, and then the limiters of network
+// Throttles returns the throttles in order of their names, then the block list, and then the limiters of network
 // interfaces.
 func (b backend) Throttles() []console.Throttle {
 	var all []console.Throttle

@@ -20,13 +20,13 @@ import (
 	"weir/throttle/ban"
 )
 
-// bans is the invalid list of an App. It is made once and stays over reloads.
+// bans is the block list of an App. It is made once and stays over reloads.
 type bans struct {
 	list *ban.List
 	link *policy.Link // the head of every chain
 }
 
-// prepareBans makes the invalid list, or gives the one that there is its new options.
+// prepareBans makes the block list, or gives the one that there is its new options.
 func (c *change) prepareBans() error {
 	o := c.next.cfg.Bans
 	if c.app.bans == nil {
@@ -71,7 +71,7 @@ var offences = map[weir.Reason]string{
 	weir.NotPaying: "keeps coming without a stamp",
 }
 
-// offend counts an offence of a client, which may put it on the invalid list. Gates call it for answers that report
+// offend counts an offence of a client, which may put it on the block list. Gates call it for answers that report
 // one.
 //
 // The address of a trusted proxy is never banned. It is the source where nobody knows who is behind the proxy.
@@ -94,10 +94,10 @@ func (a *App) offend(ev *weir.Event, answer *weir.Answer) {
 	}
 }
 
-// boundBans is what the bound of the invalid list is called in the metrics.
+// boundBans is what the bound of the block list is called in the metrics.
 const boundBans = "bans"
 
-// BanStatus is a summary of the invalid list.
+// BanStatus is a summary of the block list.
 func (b backend) BanStatus() console.BanStatus {
 	s := b.bans.list.Stats()
 	return console.BanStatus{Clients: s.Clients, Networks: s.Networks, Operators: s.Operators,

@@ -70,7 +70,7 @@ func (n networks) overlap(p netip.Prefix) bool {
 	return next > 0 && n[next-1].Overlaps(p) || next < len(n) && n[next].Overlaps(p)
 }
 
-// A feed keeps the ban list of a network interface as the invalid list is: whoever is banned by address is dropped in
+// A feed keeps the ban list of a network interface as the block list is: whoever is banned by address is dropped in
 // the kernel, until the ban is over. It works in the background, as the kernel may be slow. A nil feed does
 // nothing.
 //
@@ -298,7 +298,7 @@ func (f *feed) catchUp(rules *kernelRules, now time.Time) {
 	f.full = f.full && len(f.leftOut) > 0
 }
 
-// compare makes the kernel's list what the invalid list is, whatever it was before: an earlier weir may have left
+// compare makes the kernel's list what the block list is, whatever it was before: an earlier weir may have left
 // something there.
 func (f *feed) compare(rules *kernelRules, now time.Time) {
 	inside, err := f.kernel.Bans()

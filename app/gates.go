@@ -78,7 +78,7 @@ func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer
 		if steps, verdict = g.accept.Explain(&connection); verdict.Verdict != weir.Admit {
 			return steps, verdict
 		}
-		// The invalid list is asked again below, where it knows more.
+		// The block list is asked again below, where it knows more.
 		steps = slices.DeleteFunc(steps, func(s policy.Step) bool { return s.Throttle == config.Bans })
 	}
 	rest, verdict := g.chain.Explain(ev)

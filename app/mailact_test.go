@@ -232,7 +232,7 @@ func TestStampedMail(t *testing.T) {
 	}
 }
 
-// TestForgedStamps puts a user on the invalid list who brings stamps that were never solved.
+// TestForgedStamps puts a user on the block list who brings stamps that were never solved.
 func TestForgedStamps(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "rate: 1/m", "stamps: {work: 16 bits}", "")

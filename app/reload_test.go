@@ -90,7 +90,7 @@ console: {listen: "127.0.0.2:0"}
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.wants("throttles", len(s.Throttles), 2) // with the invalid list
+	b.wants("throttles", len(s.Throttles), 2) // with the block list
 	b.wants("shadow", s.Throttles[0].Shadow, false)
 	b.wants("failed", s.Config.Failed, 1)
 	if s.Config.LastError == "" {

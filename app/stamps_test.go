@@ -229,7 +229,7 @@ func TestTheFlowOfTheDocument(t *testing.T) {
 		s.arrives("/a")
 		p.get("/a", "Stamp", used).want(403, "replayed")
 		s.quiet()
-		p.pays("/a") // it is not on the invalid list
+		p.pays("/a") // it is not on the block list
 	})
 	t.Run("replay, variant: general pool", func(t *testing.T) {
 		s := stamped(t, gate, classic+", on_replay: pool")

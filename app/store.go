@@ -77,7 +77,7 @@ func explainStore(err error) error {
 	return fmt.Errorf("data: %w", err)
 }
 
-// flushBans returns when everything on the invalid list is safe.
+// flushBans returns when everything on the block list is safe.
 func (k *kept) flushBans(ctx context.Context) error {
 	if k == nil {
 		return ErrNotServing

@@ -21,7 +21,7 @@ type packets struct {
 	options xdpgate.Options
 	gate    *xdpgate.Gate
 	link    *policy.Link // as if it were a throttle: for counts and shadow
-	feed    *feed        // of the invalid list; nil when no packets are limited
+	feed    *feed        // of the block list; nil when no packets are limited
 	off     error        // why no packets are limited; nil when they are
 }
 

@@ -118,7 +118,7 @@ const (
 	AccessOff     Access = "off"
 )
 
-// Bans is what the invalid list is called beside the throttles. No throttle may have its name.
+// Bans is what the block list is called beside the throttles. No throttle may have its name.
 const Bans = "bans"
 
 // DefaultData is the folder for what weir keeps when nothing is said.

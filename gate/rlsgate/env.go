@@ -11,7 +11,7 @@ import (
 type Env struct {
 	gate.Env
 	Observer Observer
-	// Offend is told of whoever belongs on the invalid list.
+	// Offend is told of whoever belongs on the block list.
 	Offend func(ev *weir.Event, a *weir.Answer)
 }
 

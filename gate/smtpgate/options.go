@@ -62,7 +62,7 @@ type Fate string
 
 // The fates.
 const (
-	FateRefuse Fate = "refuse" // refused; the client goes on the invalid list
+	FateRefuse Fate = "refuse" // refused; the client goes on the block list
 	FatePool   Fate = "pool"   // as if it had brought none
 )
 
