@@ -284,7 +284,6 @@ func TestHangupBelowTLS(t *testing.T) {
 
 // A client that takes nothing is cut off; one that is slow is not, although TLS cannot go on after a deadline.
 func TestSlowReadersBelowTLS(t *testing.T) {
-	t.Parallel()
 	a := newAuthority(t, "ca")
 	const size = 16 << 20
 	asked := make(chan bool, 2)
