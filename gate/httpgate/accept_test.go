@@ -62,7 +62,7 @@ func TestAccept(t *testing.T) {
 	if !g.servedFrom("127.0.0.2") {
 		t.Error("another source is turned away")
 	}
-	if n := accept.Links()[0].Counts.Verdicts[weir.Refuse].Load(); n != 3 {
+	if n, _ := accept.Links()[0].Counts.Total(weir.Refuse); n != 3 {
 		t.Errorf("%d refusals counted, want 3", n)
 	}
 	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}

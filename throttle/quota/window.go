@@ -245,8 +245,8 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		st.used = max(0, st.used-n)
 	case r.way == steady:
 		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
-		// How much was paid off at another rate is not known.
-		if at >= r.from {
+		// How much was paid off at another rate is not known, nor how much was forgiven when the burst shrank.
+		if at > r.from {
 			st.start -= max(0, cost(n, t)-max(0, now-at))
 		}
 	case r.way == inStretches:
