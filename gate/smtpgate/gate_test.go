@@ -42,7 +42,7 @@ func TestMail(t *testing.T) {
 	if m := r.the(); m.text != want || len(m.to) != 1 || m.to[0] != "bob@example.com" {
 		t.Errorf("%v\n%q\n%q", m.to, m.text, want)
 	}
-	if r.seen.count("mail accepted") != 1 || r.seen.count("login right") != 1 {
+	if r.seen.count("mail accepted") != 1 || r.seen.count("login ok") != 1 {
 		t.Errorf("%v", r.seen.counts)
 	}
 	eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
