@@ -35,13 +35,10 @@ const (
 )
 
 // Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Where
-// axe-core is neither cached nor to be had, the test is skipped, or fails where everything must be tested. See Inspect.
+// axe-core is neither cached nor to be had, the test is skipped, or fails where everything must be tested.
 func (p *Page) Axe(except ...string) []string {
 	p.t.Helper()
 	script := axe(p.t)
-	if p.judged {
-		return nil
-	}
 	run(p, "load axe-core", chromedp.Evaluate[bool]("(() => { "+script+"\n; return true })()"))
 	found := Await[[]string](p, `axe.run(document, {preload: false, resultTypes: ['violations']}).then(found =>
 	found.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.failureSummary.replace(/\s+/g, ' ') + ' ' + n.html)))`)

@@ -40,9 +40,8 @@ var names = []string{"chromium", "chromium-browser", "google-chrome"}
 
 // A Page is one tab of a Chromium. It belongs to the test that opened it, and to its goroutine.
 type Page struct {
-	t      testing.TB
-	ctx    context.Context
-	judged bool // axe-core has seen this screen and this scheme, or will
+	t   testing.TB
+	ctx context.Context
 
 	mu         sync.Mutex
 	documents  map[string]bool // pages that were asked for, by URL
@@ -386,14 +385,11 @@ func (p *Page) picture() []byte {
 }
 
 // Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes
-// its picture under the name, and calls look for the rest. Axe, where look calls it, judges the page once on each
-// screen and once in each scheme. With WEIR_LONG it judges every pair of them.
+// its picture under the name, and calls look for the rest.
 func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
 	p.t.Helper()
-	defer func() { p.judged = false }()
-	for i, screen := range Screens {
-		for j, scheme := range Schemes {
-			p.judged = i != j && !needs.Long()
+	for _, screen := range Screens {
+		for _, scheme := range Schemes {
 			at := name + "-" + screen.Name + "-" + scheme
 			p.Show(screen)
 			p.Prefer(scheme)

@@ -331,8 +331,8 @@ func (p *play) end(cancelled bool) {
 			log.seen = p.now
 			at := slices.IndexFunc(log.granted, func(o grant) bool { return o.event == g.event })
 			log.granted[at].cancelled = true
-			// What was late may have been charged to another time. A steady limit has been paying it off, and gives back
-			// nothing that was charged before its options changed.
+			// What was late may have been charged to another time. A steady limit has been paying it off, and gives
+			// back nothing that was charged before its options changed.
 			reloaded := !g.at.After(p.rates[len(p.rates)-1].at)
 			log.granted[at].late = g.late || steadily(&g.limit) && (p.now.After(g.at) || reloaded)
 		}
