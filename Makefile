@@ -49,7 +49,7 @@ RACE      := -race $(foreach packages,$(UNWATCHED),-gcflags=$(packages)=-race=fa
 # The race detector watches these in make test: here goroutines meet. The others mostly compute, which takes ten times
 # as long under it, so that it watches them only where CI=true, and in make long and make race.
 GATES   := ./gate ./gate/apigate ./gate/authgate ./gate/httpgate ./gate/postfixgate ./gate/rlsgate ./gate/smtpgate ./gate/tcpgate
-WATCHED := . ./app ./cmd/weir ./config ./console $(GATES) ./mail/... ./policy ./store/... ./throttle/ban ./throttle/bloom ./throttle/quota ./throttle/stamp/... \
+WATCHED := . ./app ./config ./console $(GATES) ./mail/... ./policy ./store/... ./throttle/ban ./throttle/bloom ./throttle/quota ./throttle/stamp/... \
 	./upstream
 
 # Else every program that is built with it takes a second to end.
