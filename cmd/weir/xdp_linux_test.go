@@ -48,7 +48,7 @@ xdp:
   mode: syn
   ports: [8080]
   pin: %s
-  bloom: {rate: %d/h, burst: %[4]d, v4: 24, attackers: 10000}
+  bloom: {rate: %d/h, burst: %[4]d, v4: 24, attackers: 20000}
 `, folder, netlab.Host, pin, floodLimit)), 0o600); err != nil {
 		t.Fatal(err)
 	}
