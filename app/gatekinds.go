@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir"
+	"weir/console"
 	skeleton "weir/gate"
 	"weir/gate/apigate"
 	"weir/gate/authgate"
@@ -70,7 +71,7 @@ func (c *change) planGate(kind string, facts skeleton.Facts) *gatePlan {
 		kind = "udp"
 	}
 	p := &gatePlan{gate: &gate{kind: kind, listen: facts.Listen, seen: new(traffic), account: facts.Clients.Account,
-		trusts: trusts(facts.Clients.Proxies)}}
+		trusts: trusts(facts.Clients.Proxies), forget: func(*console.Metrics) {}}}
 	at := slices.IndexFunc(c.removed, func(g *gate) bool { return g.kind == kind && g.listen == p.listen })
 	if at >= 0 {
 		p.old = c.removed[at]

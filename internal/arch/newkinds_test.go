@@ -138,4 +138,24 @@ func TestNewKindsTouchOneLine(t *testing.T) {
 	configure(1, "few")
 	run("", "reload", "-c", file)
 	expect("admit", "refuse")
+
+	// A gate that a reload removes is gone, and weir goes on.
+	old := socket
+	socket = filepath.Join(folder, "other")
+	configure(3, "few")
+	run("", "reload", "-c", file)
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(old); err != nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("the old gate is still there")
+		}
+	}
+	configure(1, "few")
+	run("", "reload", "-c", file)
+	expect("admit", "refuse")
+	_ = serve.Process.Signal(os.Interrupt)
+	if err := serve.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &log)
+	}
 }
