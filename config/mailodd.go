@@ -132,7 +132,7 @@ func (c *Config) strayUsers(odd *odds) {
 			return
 		}
 		if known, _ := identify.ParseAddressUser(name); known != name {
-			odd.add(path, fmt.Sprintf("nobody sends as %s: who does not log in is known by his network", name),
+			odd.add(path, fmt.Sprintf("nobody sends as %s: clients that do not log in are known by their networks", name),
 				fmt.Sprintf("write %q", known))
 		}
 	}

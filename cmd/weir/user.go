@@ -159,7 +159,7 @@ func (t *terminal) user(u *console.UserView) {
 	line("user", printable(u.Name))
 	line("state", t.paint(tint, state))
 	if !u.Made.IsZero() {
-		line("contact", printable(cmp.Or(u.Contact, "none: nobody is told when he is stopped")))
+		line("contact", printable(cmp.Or(u.Contact, "none: nobody is told when they are stopped")))
 		line("senders", printable(cmp.Or(strings.Join(u.Senders, ", "), "any")))
 		line("own limits", printable(cmp.Or(u.Limits, "none")))
 		line("added", moment(u.Made))
@@ -243,7 +243,7 @@ func (c *userRemoveCommand) Run(t *terminal) error {
 		return map[string]string{"removed": c.Name}, client.RemoveUser(ctx, c.Name)
 	}, func(*map[string]string) {
 		fmt.Fprintf(t.out,
-			"%s is no user any more; what waited in his delay queue is held (weir queue list --user %[1]s)\n",
+			"%s is no user any more; what waited in their delay queue is held (weir queue list --user %[1]s)\n",
 			printable(c.Name))
 	})
 }
