@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -333,12 +335,20 @@ func TestTime(t *testing.T) {
 		r := newRig(t, func(r *rig) {
 			r.opts.Networks = prefixes("127.0.0.0/8")
 		})
-		for _, c := range []*client{r.as("ann"), r.greeted()} {
-			c.mail("ann@example.org", "ann@inside.example.org", hello, "250 ")
-		}
+		clients := []*client{r.as("ann"), r.greeted()}
 		r.mu.Lock()
-		defer r.mu.Unlock()
-		for c := range r.sessions {
+		conns := slices.Collect(maps.Keys(r.sessions))
+		r.mu.Unlock()
+		for _, c := range clients {
+			c.mail("ann@example.org", "ann@inside.example.org", hello, "250 ")
+			c.cmd("QUIT", "221 ")
+		}
+		eventually(t, "the sessions end", func() bool { // until then the connections are theirs
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.sessions) == 0
+		})
+		for _, c := range conns {
 			if !c.known {
 				t.Error("nobody is known")
 			}
@@ -348,7 +358,9 @@ func TestTime(t *testing.T) {
 			if c.receive(); !c.dataEnd.After(time.Now()) {
 				t.Error("there is no time for a text")
 			}
-			c.received()
+		}
+		if len(conns) != len(clients) {
+			t.Errorf("%d sessions", len(conns))
 		}
 	})
 	t.Run("half a mail", func(t *testing.T) {
