@@ -46,6 +46,9 @@ func (c *Config) validate(listens bool) error {
 	f.interfaces(c.XDP)
 	f.options("console", c.Console)
 	f.options("self_service", c.SelfService)
+	if c.Farm != nil {
+		f.options("farm", *c.Farm)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		f.throttle(name, c.Throttles[name])
 	}

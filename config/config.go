@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"weir/console"
+	"weir/farm"
 	"weir/gate/apigate"
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
@@ -54,6 +55,8 @@ type Config struct {
 	SelfService console.SelfServiceOptions `yaml:"self_service"`
 	// The log.
 	Log Log `yaml:"log"`
+	// Makes this weir one of several that act together. Default: it is alone.
+	Farm *farm.Options `yaml:"farm"`
 
 	// Warnings are what Load and Parse found odd but not wrong.
 	Warnings Errors `yaml:"-"`

@@ -206,6 +206,12 @@ func (d *decoder) list(n *yamltree.Node, v reflect.Value) {
 		d.fail(n, "a mapping stands where a list is wanted", `put "- " before each entry`)
 		return
 	case yamltree.Scalar:
+		if s, ok := v.Interface().(interface{ Single() bool }); ok && s.Single() {
+			items := reflect.MakeSlice(v.Type(), 1, 1)
+			d.value(n, items.Index(0))
+			v.Set(items)
+			return
+		}
 		hint := "write it as a list, in brackets"
 		if len(n.Text) <= 40 && !strings.ContainsAny(n.Text, ",\n") {
 			hint = "write [" + n.Text + "]"

@@ -25,10 +25,16 @@ type Options struct {
 	NATS string `yaml:"nats"`
 	// The secret that all nodes share, at least 16 characters. Everything that clients carry from node to node is signed
 	// with what follows from it. To change it, list the new one and the old one: the first signs, both are honoured.
-	Secret []string `yaml:"secret"`
+	Secret Secrets `yaml:"secret"`
 	// Certificates for connections between nodes. Default: made from the secret.
 	TLS TLS `yaml:"tls"`
 }
+
+// Secrets are the secret that signs, and the one before it. One alone needs no list.
+type Secrets []string
+
+// Single reports that one value may stand for a list of one.
+func (Secrets) Single() bool { return true }
 
 // TLS are the certificates of a node.
 type TLS struct {
@@ -47,9 +53,6 @@ const (
 	MaxSecrets    = 2
 	minSecret     = 16
 )
-
-// Enabled reports whether there is to be a farm.
-func (o *Options) Enabled() bool { return o != nil }
 
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {
@@ -109,8 +112,7 @@ func (o *Options) validateSecret(m *weir.Mistakes) {
 func (o *Options) validateNATS(m *weir.Mistakes) {
 	for _, u := range strings.Split(o.NATS, ",") {
 		if at, err := url.Parse(u); err != nil || at.Host == "" || at.Scheme != "nats" && at.Scheme != "tls" {
-			m.Add("nats", fmt.Sprintf("%q is not the address of a NATS server", (&url.URL{Scheme: "nats", Host: "…"}).String()),
-				"write nats://host:4222 or tls://host:4222")
+			m.Add("nats", "that is not the address of a NATS server", "write nats://host:4222 or tls://host:4222")
 		}
 	}
 	if o.Listen != "" {

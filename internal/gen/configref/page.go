@@ -100,6 +100,9 @@ func (e *entry) kind(t reflect.Type, sections []*section) string {
 		if u := unitOf(t.Elem()); u != nil {
 			return "list of " + u.plural
 		}
+		if s, ok := reflect.Zero(t).Interface().(interface{ Single() bool }); ok && s.Single() {
+			return e.kind(t.Elem(), sections) + ", or list"
+		}
 		return "list of " + e.kind(t.Elem(), sections)
 	case reflect.Map:
 		return "NAME: " + e.kind(t.Elem(), sections)

@@ -95,6 +95,9 @@ func (e *entry) schema(t reflect.Type) (object, error) {
 		return ref(t.String()), nil
 	case reflect.Slice, reflect.Map:
 		below, err := e.schema(t.Elem())
+		if s, ok := reflect.Zero(t).Interface().(interface{ Single() bool }); ok && s.Single() {
+			return object{"anyOf": []any{object{"type": []string{"array", "null"}, "items": below}, below}}, err
+		}
 		if t.Kind() == reflect.Slice {
 			return object{"type": []string{"array", "null"}, "items": below}, err
 		}
