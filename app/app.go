@@ -56,14 +56,16 @@ var (
 type App struct {
 	opts     Options
 	metrics  *console.Metrics
+	clock    clock.Clock // the time of events: in a farm, the farm's; dates in mail are the machine's
 	pace     *pace
 	failures *failures
 	bans     *bans
 	history  *history
 	post     *post
-	kept     atomic.Pointer[kept] // nil unless the data folder is in use
-	secret   []byte               // signs what clients are given; read by Start
-	lookups  chan struct{}        // of names, under way
+	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
+	member   atomic.Pointer[member] // nil where weir is alone
+	secret   []byte                 // signs what clients are given; read by Start
+	lookups  chan struct{}          // of names, under way
 	// What HTTP gates have promised to show to those who give out certificates.
 	proofs keys.Proofs
 	coming *config.Config // what is being prepared or started; work is held
@@ -98,8 +100,12 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	if err := ownFolder(cfg.WithDefaults().Data); err != nil {
 		return nil, err
 	}
-	a := &App{opts: o, metrics: console.NewMetrics(o.Version), pace: &pace{clock: o.Clock},
+	a := &App{opts: o, clock: o.Clock, metrics: console.NewMetrics(o.Version),
 		failures: &failures{clock: o.Clock, log: o.Log, last: map[string]*failure{}}}
+	if cfg.Farm != nil {
+		a.clock = clock.Shifted{Clock: o.Clock, By: a.offset}
+	}
+	a.pace = &pace{clock: a.clock}
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
@@ -164,6 +170,10 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.keepSecret(g); err != nil {
 		return err
 	}
+	if err := a.joinFarm(g); err != nil {
+		return err
+	}
+	undo.add(func() { a.leaveFarm(ended()) })
 	if err := a.startPost(ctx, k, g); err != nil {
 		return err
 	}
@@ -248,7 +258,7 @@ func (a *App) takeDown(ctx context.Context) error {
 	for _, p := range g.parts() {
 		errs = append(errs, p.Stop(ctx))
 	}
-	errs = append(errs, g.control.Stop(ctx), a.stopPost(ctx))
+	errs = append(errs, g.control.Stop(ctx), a.stopPost(ctx), a.leaveFarm(ctx))
 	g.closeCarriers(ctx)
 	errs = append(errs, a.closeStore(ctx))
 	err := errors.Join(errs...)

@@ -56,13 +56,17 @@ func (b backend) Status() console.Status {
 		s.Console = addr.String()
 	}
 	for _, gt := range g.gates {
-		s.Gates = append(s.Gates, gt.view(b.opts.Clock.Now()))
+		s.Gates = append(s.Gates, gt.view(b.clock.Now()))
 	}
 	for _, t := range b.Throttles() {
 		s.Throttles = append(s.Throttles, t.Status())
 	}
 	s.XDP = b.XDP()
 	s.Bans, s.Store, s.Mail = b.BanStatus(), b.StoreStatus(), b.mailStatus()
+	if f := b.Farm(); f != nil {
+		status := f.Status()
+		s.Farm = &status
+	}
 	return s
 }
 
@@ -100,7 +104,7 @@ func (b backend) Account(name string) (console.Account, error) {
 		if q == nil {
 			continue
 		}
-		if s, known := q.Account(name, b.opts.Clock.Now()); known {
+		if s, known := q.Account(name, b.clock.Now()); known {
 			a.Throttles = append(a.Throttles, console.AccountThrottle{
 				Throttle: t.name, Plan: s.Plan, Rules: console.Rules(s.Rules), Waiting: s.Waiting,
 			})
@@ -120,7 +124,7 @@ func (b backend) ResetAccount(name string) (console.Account, error) {
 	}
 	for _, t := range b.current.Load().throttles {
 		if q := t.accounts(); q != nil {
-			q.Reset(name, b.opts.Clock.Now())
+			q.Reset(name, b.clock.Now())
 		}
 	}
 	if after, err := b.Account(name); err == nil {
@@ -146,7 +150,7 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 				gt.listen))
 	}
 	ev := weir.Event{
-		Time: b.opts.Clock.Now(), Client: q.Client, Account: q.Account, Plan: q.Plan, Kind: "http",
+		Time: b.clock.Now(), Client: q.Client, Account: q.Account, Plan: q.Plan, Kind: "http",
 		Route: identify.Route(strings.ToUpper(q.Method), q.Host, q.Path, nil), // as the gate would see it
 	}
 	if ev.Source, err = sourceOf(q); err != nil {

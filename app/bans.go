@@ -41,7 +41,7 @@ func (c *change) prepareBans() error {
 	}
 	c.commit = append(c.commit, func() {
 		if !reflect.DeepEqual(o, c.old.cfg.Bans) {
-			if err := c.app.bans.list.Configure(o, c.app.opts.Clock.Now()); err != nil { // they were checked
+			if err := c.app.bans.list.Configure(o, c.app.clock.Now()); err != nil { // they were checked
 				c.app.opts.Log.Error("the invalid list keeps its old options", "err", err)
 			}
 		}
@@ -125,7 +125,7 @@ func (b backend) Bans(q console.BanQuery) (console.BanPage, error) {
 		slices.SortFunc(found, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
 		found = found[:min(len(found), limit)]
 	}
-	b.bans.list.Each(b.opts.Clock.Now(), func(v store.Ban) {
+	b.bans.list.Each(b.clock.Now(), func(v store.Ban) {
 		if !finds(&v) {
 			return
 		}
@@ -185,7 +185,7 @@ func (b backend) Ban(ctx context.Context, o console.BanOrder, by string) (r cons
 	if err != nil {
 		return r, console.Invalid(plainly(err))
 	}
-	now := b.opts.Clock.Now()
+	now := b.clock.Now()
 	order := store.Ban{BanKey: key, Reason: o.Reason, By: by, Operator: true, Since: now}
 	if o.For != 0 {
 		order.Until = now.Add(o.For.Std())
@@ -220,7 +220,7 @@ func (b backend) Unban(ctx context.Context, who, by string) (r console.BanResult
 	if err != nil {
 		return r, console.Invalid(plainly(err))
 	}
-	now := b.opts.Clock.Now()
+	now := b.clock.Now()
 	old, _ := b.bans.list.Get(key, now)
 	if err := b.bans.list.Remove(key, now); err != nil {
 		return r, b.notBanned(key, now)

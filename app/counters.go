@@ -42,7 +42,7 @@ type counters struct {
 
 // startCounters restores what was used before the restart, and begins to save. The gates must not serve yet.
 func (a *App) startCounters(ctx context.Context, s store.Counters, health *storeHealth) (*counters, error) {
-	c := &counters{app: a, store: s, health: health, pruned: a.opts.Clock.Now()}
+	c := &counters{app: a, store: s, health: health, pruned: a.clock.Now()}
 	c.began = c.pruned
 	c.ctx, c.giveUp = context.WithCancel(context.Background())
 	if err := c.restore(ctx, a.current.Load().throttles); err != nil {
@@ -66,8 +66,8 @@ func (c *counters) schedule(all []*throttle) {
 // set sets the timer, unless it is set. c.mu is held.
 func (c *counters) set() {
 	if c.timer == nil && c.wanted {
-		age := c.app.opts.Clock.Now().Sub(c.began)
-		c.timer = c.app.opts.Clock.AfterFunc(min(max(age/4, saveFirst), saveEvery), c.tick)
+		age := c.app.clock.Now().Sub(c.began)
+		c.timer = c.app.clock.AfterFunc(min(max(age/4, saveFirst), saveEvery), c.tick)
 	}
 }
 
@@ -82,7 +82,7 @@ func (c *counters) restore(ctx context.Context, all []*throttle) error {
 	if len(into) == 0 {
 		return nil
 	}
-	now := c.app.opts.Clock.Now()
+	now := c.app.clock.Now()
 	restored, noRoom, passedOver := 0, 0, 0
 	var err error
 	for _, accepted := range []bool{true, false} { // first those that cannot be pushed out
@@ -131,7 +131,7 @@ func (c *counters) save(ctx context.Context, all []*throttle) error {
 	if err := ctx.Err(); err != nil {
 		return err // weir is stopping
 	}
-	now := c.app.opts.Clock.Now()
+	now := c.app.clock.Now()
 	err := c.saveChanged(ctx, all, now)
 	if err == nil && now.Sub(c.pruned).Abs() >= pruneEvery {
 		err = c.prune(ctx, now)

@@ -111,7 +111,7 @@ func (a *App) feedKernel(k kernelList, name string, rules kernelRules) *feed {
 }
 
 func (a *App) newFeed(k kernelList, name string, rules kernelRules) *feed {
-	return &feed{list: a.bans.list, kernel: k, most: xdpgate.MaxEntries, clock: a.opts.Clock,
+	return &feed{list: a.bans.list, kernel: k, most: xdpgate.MaxEntries, clock: a.clock,
 		log: a.opts.Log.With("interface", name), rules: rules,
 		whole: true,
 		wake:  make(chan struct{}, 1), asked: make(chan chan struct{}), quit: make(chan struct{}),

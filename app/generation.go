@@ -68,7 +68,8 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	full := cfg.WithDefaults()
 	c.next.cfg, a.coming = &full, &full
 	c.next.proxies = newNetworks(full.TrustedProxies())
-	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareCounters,
+	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareFarm,
+		c.prepareCounters,
 		c.prepareConsole, c.preparePages, c.prepareControl,
 		c.prepareGates, c.deliverBy, c.preparePackets} {
 		if err := step(); err != nil {

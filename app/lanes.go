@@ -32,7 +32,7 @@ func (l *lanes) links() []*policy.Link {
 
 // prepareLanes keeps the lanes of a gate that stays, with whoever waits in them, or makes them.
 func (c *change) prepareLanes(o httpgate.Options, old *gate) (*lanes, error) {
-	now := c.app.opts.Clock.Now
+	now := c.app.clock.Now
 	if o.Capacity == nil {
 		if old != nil && old.lanes != nil {
 			c.commit = append(c.commit, func() { old.lanes.Retire(now()) })

@@ -85,7 +85,7 @@ func (a *App) reload(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	now := a.opts.Clock.Now()
+	now := a.clock.Now()
 	if err := c.configureThrottles(now); err != nil {
 		c.undo.run()
 		return err
@@ -163,7 +163,7 @@ func (a *App) leaveBehind(c *change) {
 func (a *App) retire(all []*throttle) {
 	for _, t := range all {
 		if t.retire != nil {
-			t.retire(a.opts.Clock.Now())
+			t.retire(a.clock.Now())
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (l *envoyLimits) link(r rlsgate.Rule) (*policy.Link, error) {
 			l.app.pace.start(unit.quota)
 		}
 	} else {
-		err = unit.quota.Configure(o, l.app.opts.Clock.Now())
+		err = unit.quota.Configure(o, l.app.clock.Now())
 	}
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (l *envoyLimits) retire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, unit := range l.units {
-		unit.quota.Retire(l.app.opts.Clock.Now())
+		unit.quota.Retire(l.app.clock.Now())
 	}
 	l.units = nil
 }

@@ -31,7 +31,7 @@ func stampView(t *stamp.Throttle, o *stamp.Options) *console.Stamp {
 
 // look updates the difficulty of stamps at gates without traffic, so that the status shows what would be asked.
 func (a *App) look(g *generation) {
-	now := a.opts.Clock.Now()
+	now := a.clock.Now()
 	for _, gt := range g.gates {
 		if gt.lanes == nil {
 			continue
@@ -69,7 +69,7 @@ func (a *App) meet(t *stamp.Throttle) {
 				t.Exempt().Unanswered(addr)
 				return
 			}
-			t.Exempt().Confirm(addr, names, a.opts.Clock.Now())
+			t.Exempt().Confirm(addr, names, a.clock.Now())
 		})
 	})
 }

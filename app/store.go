@@ -45,7 +45,7 @@ func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error)
 	if k.store, err = sqlite.Open(ctx, sqlite.Options{Folder: folder}); err != nil {
 		return nil, explainStore(err)
 	}
-	k.bans, err = a.bans.list.Keep(ctx, k.store.Bans(), a.opts.Clock.Now(),
+	k.bans, err = a.bans.list.Keep(ctx, k.store.Bans(), a.clock.Now(),
 		func(err error) { k.health.note(partBans, err) })
 	if err == nil {
 		if k.counters, err = a.startCounters(ctx, k.store.Counters(), k.health); err != nil {

@@ -111,7 +111,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 		c.shadow(old, &t)
 		return &t, nil
 	}
-	m, err := k.build(o, c.app.opts.Clock.Now())
+	m, err := k.build(o, c.app.clock.Now())
 	if err != nil {
 		return nil, weir.Under(k.name, err)
 	}

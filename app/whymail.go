@@ -35,7 +35,7 @@ func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, err
 		sender = ""
 	}
 	ev := weir.Event{
-		Time: b.opts.Clock.Now(), Source: source, Account: user, Plan: q.Plan, Kind: smtpgate.KindMail, Cost: 1,
+		Time: b.clock.Now(), Source: source, Account: user, Plan: q.Plan, Kind: smtpgate.KindMail, Cost: 1,
 		Message: &weir.Message{User: user, Recipients: q.To},
 	}
 	if gt.kind == "smtp" {

@@ -129,7 +129,7 @@ func (c *change) newPackets(o xdpgate.Options, off *packets) (*packets, error) {
 	}
 	p.link.Shadow.Store(o.Shadow)
 	var err error
-	p.gate, err = xdpgate.New(o, xdpgate.Env{Env: skeleton.Env{Clock: c.app.opts.Clock, Log: c.app.opts.Log}})
+	p.gate, err = xdpgate.New(o, xdpgate.Env{Env: skeleton.Env{Clock: c.app.clock, Log: c.app.opts.Log}})
 	if err != nil || !c.live {
 		return p, err
 	}

@@ -30,6 +30,8 @@ type Backend interface {
 	Mail() Mail
 	// Reach is nil where there is no reach throttle.
 	Reach() Reach
+	// Farm is nil where weir is alone.
+	Farm() Farm
 	// StoreStatus says whether the data folder can be written.
 	StoreStatus() StoreStatus
 	// Reload reads the configuration again. It applies completely or not at all.
@@ -76,6 +78,7 @@ type Status struct {
 	Mail      *MailStatus      `json:"mail,omitempty"` // left out where there is no mail gate
 	Bans      BanStatus        `json:"bans"`
 	Store     StoreStatus      `json:"store"`
+	Farm      *FarmStatus      `json:"farm,omitempty"` // left out where weir is alone
 	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
 	Control   string           `json:"control"`           // the path of the control socket
 }

@@ -69,6 +69,18 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_bans_offences_total", "Offences that throttles reported.", ""},
 	{"weir_bans_addresses_total", "Addresses banned because many of their clients are.", ""},
 
+	{"weir_farm_nodes", "Nodes of the farm as this one sees them, by state: here, up, lost, left, refused.", "state"},
+	{"weir_farm_node_up", "1 while another node of the farm is heard, 0 while it is lost.", "node"},
+	{"weir_farm_node_offset_seconds", "How far the clock of another node is ahead of this machine's.", "node"},
+	{"weir_farm_node_lag_seconds", "How long the last heartbeat of another node was under way.", "node"},
+	{"weir_farm_node_config_differs", "1 while another node has another configuration in effect.", "node"},
+	{"weir_farm_offset_seconds", "How far the farm's time is ahead of this machine's clock.", ""},
+	{"weir_farm_messages_total", "Messages between nodes, by direction: sent or received.", "direction"},
+	{"weir_farm_dropped_total", "Messages that could not be sent, or came too fast.", ""},
+	{"weir_farm_missed_total", "Messages of other nodes that never came; snapshots made up for them.", ""},
+	{"weir_farm_snapshots_total", "Snapshots that this node has asked others for.", ""},
+	{"weir_farm_strangers_total", "Messages under another secret, or of an incompatible version.", ""},
+
 	{"weir_store_writes_total", "Writes to the data folder that are on the disk.", ""},
 	{"weir_store_failures_total", "Writes to the data folder that failed.", "part"},
 	{"weir_store_failing", "1 while writes to the data folder fail; a restart would lose the latest changes.", "part"},
@@ -147,6 +159,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.backend.StoreStatus().collect(s)
 	if status.Mail != nil {
 		status.Mail.collect(s)
+	}
+	if status.Farm != nil {
+		status.Farm.collect(s)
 	}
 }
 

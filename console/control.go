@@ -69,6 +69,7 @@ func (c *Control) handler() http.Handler {
 	c.banHandlers(mux)
 	c.mailHandlers(mux)
 	c.reachHandlers(mux)
+	c.farmHandlers(mux)
 	return mux
 }
 

@@ -41,6 +41,7 @@ type cli struct {
 	Stamp    stampCommand    `cmd:"" help:"Pay with CPU time: answer what a gate asks for, or put stamps into mail."`
 	Simulate simulateCommand `cmd:"" help:"Look before you throttle: hold a mail log, a virus or a flood against what weir would do."`
 	Bench    benchCommand    `cmd:"" help:"See how weir does beside others, on this machine."`
+	Farm     farmCommand     `cmd:"" help:"Take this node out of its farm, or make the farm forget one that is lost."`
 	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
 	Version  versionCommand  `cmd:"" help:"Show the version."`
 }

@@ -3,15 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
+
 	"weir/console"
 )
 
 type reloadCommand struct {
 	target
+	Farm bool `help:"All nodes of the farm, this one first: where it fails here, no other node reloads."`
 	JSON bool `name:"json" help:"Print the result as JSON."`
 }
 
 func (c *reloadCommand) Run(t *terminal) error {
+	if c.Farm {
+		return toAll(t, c.target, c.JSON, (*console.Client).ReloadFarm)
+	}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]bool, error) {
 		return map[string]bool{"reloaded": true}, client.Reload(ctx)
 	}, func(*map[string]bool) { fmt.Fprintln(t.out, "reloaded") })

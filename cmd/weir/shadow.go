@@ -15,6 +15,7 @@ type shadowCommand struct {
 type shadowFlags struct {
 	target
 	All       bool     `help:"All throttles: the emergency switch."`
+	Farm      bool     `help:"On all nodes of the farm."`
 	JSON      bool     `name:"json" help:"Print how the throttles stand as JSON."`
 	Throttles []string `arg:"" optional:"" name:"throttle" help:"The throttles to switch."`
 }
@@ -35,6 +36,11 @@ type shadowOffCommand struct{ shadowFlags }
 func (c *shadowOffCommand) Run(t *terminal) error { return c.run(t, false) }
 
 func (c *shadowFlags) run(t *terminal, on bool) error {
+	if c.Farm {
+		return toAll(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.FarmResult, error) {
+			return client.ShadowFarm(ctx, console.Shadow{Throttles: c.Throttles, All: c.All, On: on})
+		})
+	}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ShadowResult, error) {
 		states, err := client.SetShadow(ctx, console.Shadow{Throttles: c.Throttles, All: c.All, On: on})
 		return console.ShadowResult{Throttles: states}, err

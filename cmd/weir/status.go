@@ -37,6 +37,7 @@ func (t *terminal) status(s *console.Status) {
 	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n", cmp.Or(s.Console, "off"), printable(s.Control))
 	t.invalid(s)
 	fmt.Fprintln(t.out)
+	t.farm(s.Farm)
 
 	gates := table{heads: []string{"gate", "kind", "address", "upstream", "accept", "throttles", "under way",
 		"waiting"}}

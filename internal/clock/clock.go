@@ -17,6 +17,14 @@ type Timer interface {
 	Stop() bool
 }
 
+// A Shifted clock is another one, moved by a time that may change. It must change more slowly than time passes.
+type Shifted struct {
+	Clock
+	By func() time.Duration
+}
+
+func (c Shifted) Now() time.Time { return c.Clock.Now().Add(c.By()) }
+
 // System is the machine's clock.
 var System Clock = system{}
 

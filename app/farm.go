@@ -1,0 +1,457 @@
+package app
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"weir"
+	"weir/config"
+	"weir/console"
+	"weir/farm"
+	"weir/farm/nats"
+	"weir/throttle/ban"
+	"weir/throttle/stamp"
+)
+
+// The topics of a farm.
+const (
+	topicBans   = "bans"
+	topicOrders = "orders"
+	topicStamps = "stamps." // and the name of a throttle
+)
+
+// joinPatience is how long a node that starts waits for the others, so that it knows what they know before it serves.
+const joinPatience = time.Second
+
+// A member is this weir as a node of a farm.
+type member struct {
+	*farm.Farm
+	app  *App
+	bus  *nats.Bus
+	pace *pace // by the machine's clock: the farm's time follows from it
+	bans *ban.Shared
+
+	mu    sync.Mutex
+	tills map[string]till // by the throttle's name
+	of    int             // the share of each quota, and whose it is
+	rank  int
+	left  bool
+}
+
+// A till is a throttle that takes stamps for the whole farm.
+type till struct {
+	*stamp.Throttle
+	stop func()
+}
+
+// offset is what the farm's time is ahead of the machine's.
+func (a *App) offset() time.Duration {
+	if m := a.member.Load(); m != nil {
+		return m.Offset()
+	}
+	return 0
+}
+
+// joinFarm makes this weir a node of its farm, and waits a moment for the others.
+func (a *App) joinFarm(g *generation) error {
+	o := g.cfg.Farm
+	if o == nil {
+		return nil
+	}
+	now := a.opts.Clock.Now()
+	node := farm.Node{Name: o.Node, Boot: uint64(now.UnixMicro())}
+	log := a.opts.Log.With("farm", o.Node)
+	bus, err := nats.Open(nats.Options{Node: node, Options: *o, Log: log})
+	if err != nil {
+		return err
+	}
+	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{}}
+	met := make(chan struct{}, 1)
+	m.Farm, err = farm.Join(farm.Joining{Bus: bus, Node: node, Secrets: secretsOf(o), Version: a.opts.Version,
+		Config: a.fingerprint, Log: log, Expected: expected(o)}, now)
+	if err != nil {
+		return fmt.Errorf("farm: %w", err)
+	}
+	m.Watch(func(who farm.Member) {
+		m.noticed(who)
+		if who.State == farm.Up {
+			select {
+			case met <- struct{}{}:
+			default:
+			}
+		}
+	})
+	m.bans = a.bans.list.Share(func(msg []byte) error { return m.Send(topicBans, msg) })
+	a.member.Store(m)
+	if _, err = m.Keep(topicBans, sharedBans{m}); err == nil {
+		_, err = m.Answer(topicOrders, m.obey)
+	}
+	if err == nil {
+		err = m.takeStamps(g)
+	}
+	if err != nil {
+		return fmt.Errorf("farm: %w", err)
+	}
+	m.pace.start(m)
+	m.divide()
+	if o.NATS != "" || len(o.Peers) > 0 {
+		select {
+		case <-met:
+		case <-time.After(joinPatience):
+		}
+	}
+	return nil
+}
+
+// leaveFarm says goodbye to the others, if there are any.
+func (a *App) leaveFarm(ctx context.Context) error {
+	m := a.member.Load()
+	if m == nil {
+		return nil
+	}
+	return m.leave(ctx)
+}
+
+func (m *member) leave(ctx context.Context) error {
+	m.mu.Lock()
+	if m.left {
+		m.mu.Unlock()
+		return nil
+	}
+	m.left = true
+	for name, t := range m.tills {
+		t.stop()
+		t.Join(nil)
+		delete(m.tills, name)
+	}
+	m.mu.Unlock()
+	m.pace.stop()
+	m.bans.Close()
+	return m.Leave(ctx)
+}
+
+// Advance does what is due in the farm, and divides the quotas anew where nodes came or went.
+func (m *member) Advance(now time.Time) time.Time {
+	due := m.Farm.Advance(now)
+	m.divide()
+	return due
+}
+
+// divide gives each quota of the current generation its share.
+func (m *member) divide() {
+	of, rank := m.Share()
+	m.mu.Lock()
+	same := of == m.of && rank == m.rank
+	m.of, m.rank = of, rank
+	m.mu.Unlock()
+	if same {
+		return
+	}
+	for _, t := range m.app.current.Load().throttles {
+		if q := t.accounts(); q != nil {
+			q.Share(of, rank)
+		}
+	}
+}
+
+// takeStamps makes the throttles of a generation take stamps for the whole farm.
+func (m *member) takeStamps(g *generation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return nil
+	}
+	for name, old := range m.tills {
+		if t := g.throttle(name); t == nil || t.stamps() != old.Throttle {
+			old.stop()
+			delete(m.tills, name)
+		}
+	}
+	for _, t := range g.throttles {
+		s := t.stamps()
+		if s == nil || m.tills[t.name].Throttle != nil {
+			continue
+		}
+		topic := topicStamps + t.name
+		stop, err := m.Answer(topic, func(_ farm.Node, question []byte) ([]byte, error) {
+			return s.Answer(m.app.clock.Now(), question), nil
+		})
+		if err != nil {
+			return err
+		}
+		s.Join(colleagues{m, topic})
+		m.tills[t.name] = till{s, stop}
+	}
+	return nil
+}
+
+// colleagues are the other nodes, for the throttle of a topic that takes stamps.
+type colleagues struct {
+	*member
+	topic string
+}
+
+func (c colleagues) Self() [8]byte { return c.member.Self().Tag() }
+
+func (c colleagues) Ask(ctx context.Context, issuer [8]byte, question []byte) ([]byte, error) {
+	node, up := c.Tagged(issuer)
+	if !up {
+		return nil, farm.ErrGone
+	}
+	return c.member.Ask(ctx, node, c.topic, question)
+}
+
+// sharedBans is the invalid list as the farm sees it.
+type sharedBans struct{ *member }
+
+func (s sharedBans) Hear(_ farm.Node, msg []byte, _ time.Time) error {
+	return s.bans.Hear(msg, s.app.clock.Now())
+}
+
+func (s sharedBans) Snapshot(_ time.Time, give func([]byte) bool) {
+	s.bans.Snapshot(s.app.clock.Now(), give)
+}
+
+// noticed logs what has become of a node.
+func (m *member) noticed(who farm.Member) {
+	log := m.app.opts.Log.With("node", who.Name)
+	switch who.State {
+	case farm.Up:
+		log.Info("a node of the farm is there", "version", who.Version)
+	case farm.Lost:
+		log.Warn("a node of the farm is lost: nothing has been heard of it for a second")
+	case farm.Left:
+		log.Info("a node has left the farm")
+	case farm.Refused:
+		log.Error("a node is not let into the farm", "why", who.Why)
+	}
+}
+
+// prepareFarm applies what a reload may change: peers, secrets and certificates. The rest needs a restart.
+func (c *change) prepareFarm() error {
+	m, next := c.app.member.Load(), c.next.cfg.Farm
+	if c.old.cfg == nil {
+		return nil
+	}
+	old := c.old.cfg.Farm
+	for _, fixed := range []struct {
+		path    string
+		changed bool
+	}{
+		{"farm", (old == nil) != (next == nil)},
+		{"farm.node", old != nil && next != nil && old.Node != next.Node},
+		{"farm.listen", old != nil && next != nil && old.Listen != next.Listen},
+		{"farm.nats", old != nil && next != nil && old.NATS != next.NATS},
+	} {
+		if fixed.changed {
+			return &weir.FieldError{Path: fixed.path, Msg: "a running weir cannot change it", Hint: "start weir anew"}
+		}
+	}
+	if m == nil {
+		return nil
+	}
+	if err := m.bus.Reconfigure(*next); err != nil {
+		return weir.Under("farm", err)
+	}
+	m.Reseal(secretsOf(next))
+	c.undo.add(func() {
+		m.Reseal(secretsOf(old))
+		if err := m.bus.Reconfigure(*old); err != nil { // they were in use
+			c.app.opts.Log.Error("the farm keeps its new options", "err", err)
+		}
+	})
+	c.commit = append(c.commit, func() {
+		m.Expect(expected(next))
+		if err := m.takeStamps(c.next); err != nil {
+			c.app.opts.Log.Error("stamps are taken for this node alone", "err", err)
+		}
+		m.mu.Lock()
+		of, rank := m.of, m.rank
+		m.mu.Unlock()
+		for _, t := range c.next.throttles {
+			if q := t.accounts(); q != nil {
+				q.Share(of, rank)
+			}
+		}
+	})
+	return nil
+}
+
+func secretsOf(o *farm.Options) (all [][]byte) {
+	for _, s := range o.Secret {
+		all = append(all, []byte(s))
+	}
+	return all
+}
+
+// expected is how many nodes the options name by their addresses, this one included; 0 where a name may stand for any
+// number.
+func expected(o *farm.Options) int {
+	seen := map[netip.AddrPort]bool{}
+	for _, p := range o.Peers {
+		at, err := netip.ParseAddrPort(p)
+		if err != nil {
+			return 0
+		}
+		seen[at] = true
+	}
+	if o.NATS != "" {
+		return 0
+	}
+	if own, err := netip.ParseAddrPort(o.Listen); err == nil && !seen[own] {
+		return len(seen) + 1
+	}
+	return len(seen)
+}
+
+// fingerprint tells configurations apart, and nothing about what is in them. What differs between nodes is left out.
+func (a *App) fingerprint() string {
+	cfg := *a.current.Load().cfg
+	cfg.Data, cfg.Control, cfg.Console.Listen, cfg.Warnings = "", "", "", config.Errors{}
+	key := cfg.Farm.Secret[len(cfg.Farm.Secret)-1]
+	cfg.Farm = nil
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return ""
+	}
+	h := hmac.New(sha256.New, []byte(key))
+	h.Write(text)
+	return hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+// An order is what an operator of one node asks of all.
+type order struct {
+	Do     string          `json:"do"` // shadow, reload or forget
+	Shadow *console.Shadow `json:"shadow,omitempty"`
+	Node   string          `json:"node,omitempty"`
+	By     string          `json:"by"`
+}
+
+// obey does what an operator of another node asks for.
+func (m *member) obey(from farm.Node, msg []byte) ([]byte, error) {
+	var o order
+	if err := json.Unmarshal(msg, &o); err != nil {
+		return nil, fmt.Errorf("an order that cannot be read: %w", err)
+	}
+	m.app.opts.Log.Info("an operator of another node gives an order", "node", from.Name, "do", o.Do, "by", o.By)
+	return nil, m.do(&o)
+}
+
+// do does what an order says, here.
+func (m *member) do(o *order) error {
+	b := backend{m.app}
+	switch o.Do {
+	case "shadow":
+		if o.Shadow == nil {
+			return console.Invalid("which throttles?")
+		}
+		_, err := b.SetShadow(*o.Shadow)
+		return err
+	case "reload":
+		return b.Reload(context.Background())
+	case "forget":
+		return m.Forget(o.Node)
+	}
+	return fmt.Errorf("this version of weir knows no order %q", o.Do)
+}
+
+// farmOrderPatience is how long a node may take to do what it is told; a reload may wait for names and disks.
+const farmOrderPatience = 30 * time.Second
+
+// tellAll has an order done here and then by all others, side by side. Where it fails here, nobody else is told.
+func (m *member) tellAll(ctx context.Context, o order) ([]console.NodeResult, error) {
+	if err := m.do(&o); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	members := m.Members(m.app.opts.Clock.Now())
+	results := make([]console.NodeResult, len(members))
+	var all sync.WaitGroup
+	for i, who := range members {
+		results[i].Node = who.Name
+		switch who.State {
+		case farm.Here:
+		case farm.Up:
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, farmOrderPatience)
+				defer cancel()
+				if _, err := m.Ask(ctx, who.Node, topicOrders, text); err != nil {
+					results[i].Error = err.Error()
+				}
+			})
+		default:
+			results[i].Error = "it is " + string(who.State)
+		}
+	}
+	all.Wait()
+	return results, nil
+}
+
+// farmOps is the farm as the console sees it.
+type farmOps struct{ *member }
+
+// Farm returns the farm, or nil where weir is alone.
+func (b backend) Farm() console.Farm {
+	if m := b.member.Load(); m != nil {
+		return farmOps{m}
+	}
+	return nil
+}
+
+func (f farmOps) Shadow(ctx context.Context, s console.Shadow, by string) ([]console.NodeResult, error) {
+	return f.tellAll(ctx, order{Do: "shadow", Shadow: &s, By: by})
+}
+
+func (f farmOps) Reload(ctx context.Context, by string) ([]console.NodeResult, error) {
+	return f.tellAll(ctx, order{Do: "reload", By: by})
+}
+
+func (f farmOps) Forget(ctx context.Context, node, by string) ([]console.NodeResult, error) {
+	if node == "" {
+		return nil, console.Invalid("which node?")
+	}
+	all, err := f.tellAll(ctx, order{Do: "forget", Node: node, By: by})
+	if err != nil {
+		return nil, console.NotFound(fmt.Sprintf("no lost node is called %q", node))
+	}
+	return all, nil
+}
+
+func (f farmOps) Leave(ctx context.Context, by string) error {
+	f.app.opts.Log.Warn("this node leaves the farm and serves alone", "by", by)
+	return f.leave(ctx)
+}
+
+// Status is the farm as this node sees it.
+func (f farmOps) Status() console.FarmStatus {
+	stats, self := f.Stats(), f.Self()
+	of, _ := f.Share()
+	s := console.FarmStatus{Node: self.Name, Nodes: []console.NodeStatus{}, Offset: inMS(f.Offset()), Share: of,
+		Sent: stats.Sent, Received: stats.Received, Dropped: stats.Dropped, Missed: stats.Missed,
+		Repairs: stats.Snapshots, Strange: stats.Strangers}
+	f.mu.Lock()
+	s.Left = f.left
+	f.mu.Unlock()
+	own := f.app.fingerprint()
+	for _, who := range f.Members(f.app.opts.Clock.Now()) {
+		s.Nodes = append(s.Nodes, console.NodeStatus{Name: who.Name, State: string(who.State), Version: who.Version,
+			OffsetMS: inMS(who.Offset), LagMS: inMS(who.Lag), Config: who.Config,
+			Differs: who.State == farm.Up && who.Config != "" && who.Config != own, Why: who.Why})
+	}
+	for address, why := range stats.Refused {
+		s.Others = append(s.Others, console.Stranger{Address: address, Why: why})
+	}
+	return s
+}
+
+func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

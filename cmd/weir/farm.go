@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"weir/console"
+	"weir/internal/tabular"
+)
+
+type farmCommand struct {
+	Leave  farmLeaveCommand  `cmd:"" help:"Say goodbye to the farm. This node serves on, alone, until it is started anew."`
+	Forget farmForgetCommand `cmd:"" help:"Forget a node that is lost and will not come back, on all nodes."`
+}
+
+type farmLeaveCommand struct {
+	target
+	JSON bool `name:"json" help:"Print the result as JSON."`
+}
+
+func (c *farmLeaveCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]bool, error) {
+		return map[string]bool{"left": true}, client.LeaveFarm(ctx)
+	}, func(*map[string]bool) { fmt.Fprintln(t.out, "left; this node serves alone until it is started anew") })
+}
+
+type farmForgetCommand struct {
+	target
+	Node string `arg:"" help:"Its name, as weir status shows it."`
+	JSON bool   `name:"json" help:"Print the result as JSON."`
+}
+
+func (c *farmForgetCommand) Run(t *terminal) error {
+	return toAll(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.FarmResult, error) {
+		return client.ForgetNode(ctx, c.Node)
+	})
+}
+
+// toAll gives an order to all nodes of a farm, and shows what became of it. It fails where a node did.
+func toAll(t *terminal, at target, asJSON bool,
+	order func(*console.Client, context.Context) (console.FarmResult, error)) error {
+	failed := 0
+	err := ask(t, at, asJSON, func(client *console.Client, ctx context.Context) (console.FarmResult, error) {
+		r, err := order(client, ctx)
+		for _, n := range r.Nodes {
+			if n.Error != "" {
+				failed++
+			}
+		}
+		return r, err
+	}, func(r *console.FarmResult) {
+		b := table{heads: []string{"node", "result"}}
+		for _, n := range r.Nodes {
+			result := cell{text: "done", tint: tabular.Good}
+			if n.Error != "" {
+				result = cell{text: printable(n.Error), tint: tabular.Bad}
+			}
+			b.row(text(n.Node), result)
+		}
+		t.write(&b)
+	})
+	if err == nil && failed > 0 {
+		return fmt.Errorf("%s did not do it", count(failed, "node"))
+	}
+	return err
+}
+
+// farm shows the farm of a node.
+func (t *terminal) farm(f *console.FarmStatus) {
+	if f == nil {
+		return
+	}
+	rows := table{heads: []string{"node", "state", "version", "clock ahead", "lag", "configuration"}}
+	for _, n := range f.Nodes {
+		state, differs := cell{text: n.State}, cell{text: n.Config}
+		switch n.State {
+		case "up":
+			state.tint = tabular.Good
+		case "lost", "refused":
+			state.tint = tabular.Bad
+		}
+		if n.Differs {
+			differs = cell{text: printable(n.Config) + ", another than here", tint: tabular.Warn}
+		}
+		rows.row(text(n.Name), state, text(n.Version), cell{text: fmt.Sprintf("%.0f ms", n.OffsetMS), right: true},
+			cell{text: fmt.Sprintf("%.1f ms", n.LagMS), right: true}, differs)
+	}
+	t.write(&rows)
+	for _, n := range f.Nodes {
+		if n.Why != "" {
+			fmt.Fprintf(t.out, "%s: %s\n", printable(n.Name), t.paint(tabular.Bad, printable(n.Why)))
+		}
+	}
+	for _, o := range f.Others {
+		fmt.Fprintf(t.out, "%s: %s\n", printable(o.Address), t.paint(tabular.Bad, printable(o.Why)))
+	}
+	fmt.Fprintln(t.out)
+}

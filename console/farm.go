@@ -1,0 +1,144 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+)
+
+// A Farm is the farm that a running weir is a node of.
+type Farm interface {
+	Status() FarmStatus
+	// Shadow takes throttles into shadow, or out of it, on all nodes. by is the operator.
+	Shadow(ctx context.Context, s Shadow, by string) ([]NodeResult, error)
+	// Reload makes all nodes read their configuration again, this one first: where it fails here, nobody else does.
+	Reload(ctx context.Context, by string) ([]NodeResult, error)
+	// Forget makes all nodes forget one that is lost.
+	Forget(ctx context.Context, node, by string) ([]NodeResult, error)
+	// Leave says goodbye to the others. This weir serves on, alone, until it is started anew.
+	Leave(ctx context.Context, by string) error
+}
+
+// FarmStatus is the farm as this node sees it.
+type FarmStatus struct {
+	Node     string       `json:"node"`
+	Nodes    []NodeStatus `json:"nodes"`                 // this one first
+	Offset   float64      `json:"offset_ms"`             // of the farm's time from this machine's clock
+	Share    int          `json:"share"`                 // among how many nodes limits are divided
+	Sent     uint64       `json:"sent"`                  // messages
+	Received uint64       `json:"received"`              // messages
+	Dropped  uint64       `json:"dropped"`               // messages that could not be sent, or came too fast
+	Missed   uint64       `json:"missed"`                // messages of others that never came; snapshots made up for them
+	Repairs  uint64       `json:"snapshots"`             // asked for
+	Strange  uint64       `json:"strangers"`             // messages under another secret, or of another version
+	Left     bool         `json:"left,omitempty"`        // this node has left: it serves alone
+	Others   []Stranger   `json:"turned_away,omitempty"` // connections that were refused lately
+}
+
+// NodeStatus is one node of a farm.
+type NodeStatus struct {
+	Name     string  `json:"name"`
+	State    string  `json:"state"` // here, up, lost, left or refused
+	Version  string  `json:"version,omitempty"`
+	OffsetMS float64 `json:"offset_ms"` // of its clock from the one here
+	LagMS    float64 `json:"lag_ms"`
+	Config   string  `json:"config,omitempty"`         // a fingerprint of its configuration
+	Differs  bool    `json:"config_differs,omitempty"` // it is not the one in effect here
+	Why      string  `json:"why,omitempty"`            // it is refused
+}
+
+// A Stranger is somebody whose connection was refused, or who refused one of this node.
+type Stranger struct {
+	Address string `json:"address"`
+	Why     string `json:"why"`
+}
+
+// A NodeResult is what one node made of an order to all.
+type NodeResult struct {
+	Node  string `json:"node"`
+	Error string `json:"error,omitempty"`
+}
+
+// FarmResult is what all nodes made of an order.
+type FarmResult struct {
+	Nodes []NodeResult `json:"nodes"`
+}
+
+// alone is the answer to orders for a farm where there is none.
+func alone() error {
+	return NotFound("this weir is alone: its configuration has no farm, or it has left the farm")
+}
+
+func (c *Control) farmHandlers(mux *http.ServeMux) {
+	toAll := func(order func(Farm, *http.Request) ([]NodeResult, error)) http.HandlerFunc {
+		return answer(func(r *http.Request, _ *none) (any, error) {
+			f := c.backend.Farm()
+			if f == nil {
+				return nil, alone()
+			}
+			nodes, err := order(f, r)
+			return FarmResult{nodes}, err
+		})
+	}
+	mux.HandleFunc("POST /v1/farm/reload", toAll(func(f Farm, r *http.Request) ([]NodeResult, error) {
+		return f.Reload(context.WithoutCancel(r.Context()), operator(r))
+	}))
+	mux.HandleFunc("POST /v1/farm/forget", toAll(func(f Farm, r *http.Request) ([]NodeResult, error) {
+		return f.Forget(r.Context(), r.URL.Query().Get("node"), operator(r))
+	}))
+	mux.HandleFunc("POST /v1/farm/leave", toAll(func(f Farm, r *http.Request) ([]NodeResult, error) {
+		return []NodeResult{}, f.Leave(context.WithoutCancel(r.Context()), operator(r))
+	}))
+	mux.HandleFunc("POST /v1/farm/shadow", answer(func(r *http.Request, s *Shadow) (any, error) {
+		f := c.backend.Farm()
+		if f == nil {
+			return nil, alone()
+		}
+		nodes, err := f.Shadow(r.Context(), *s, operator(r))
+		return FarmResult{nodes}, err
+	}))
+}
+
+// ReloadFarm makes all nodes of the farm read their configuration again.
+func (c *Client) ReloadFarm(ctx context.Context) (FarmResult, error) {
+	return fetch[FarmResult](ctx, c, http.MethodPost, "/v1/farm/reload", nil)
+}
+
+// ShadowFarm takes throttles into shadow, or out of it, on all nodes of the farm.
+func (c *Client) ShadowFarm(ctx context.Context, s Shadow) (FarmResult, error) {
+	return fetch[FarmResult](ctx, c, http.MethodPost, "/v1/farm/shadow", s)
+}
+
+// ForgetNode makes all nodes of the farm forget one that is lost.
+func (c *Client) ForgetNode(ctx context.Context, node string) (FarmResult, error) {
+	return fetch[FarmResult](ctx, c, http.MethodPost, "/v1/farm/forget?node="+url.QueryEscape(node), nil)
+}
+
+// LeaveFarm makes the node say goodbye to the farm.
+func (c *Client) LeaveFarm(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/v1/farm/leave", nil, nil)
+}
+
+func (f *FarmStatus) collect(s scrape) {
+	states := map[string]int{"here": 0, "up": 0, "lost": 0, "left": 0, "refused": 0}
+	for _, n := range f.Nodes {
+		states[n.State]++
+		if n.State != "up" && n.State != "lost" {
+			continue
+		}
+		put(s, "weir_farm_node_up", oneIf(n.State == "up"), n.Name)
+		put(s, "weir_farm_node_offset_seconds", n.OffsetMS/1000, n.Name)
+		put(s, "weir_farm_node_lag_seconds", n.LagMS/1000, n.Name)
+		put(s, "weir_farm_node_config_differs", oneIf(n.Differs), n.Name)
+	}
+	for state, n := range states {
+		put(s, "weir_farm_nodes", n, state)
+	}
+	put(s, "weir_farm_offset_seconds", f.Offset/1000)
+	put(s, "weir_farm_messages_total", f.Sent, "sent")
+	put(s, "weir_farm_messages_total", f.Received, "received")
+	put(s, "weir_farm_dropped_total", f.Dropped)
+	put(s, "weir_farm_missed_total", f.Missed)
+	put(s, "weir_farm_snapshots_total", f.Repairs)
+	put(s, "weir_farm_strangers_total", f.Strange)
+}
