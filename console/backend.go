@@ -78,7 +78,7 @@ type Status struct {
 	Mail      *MailStatus      `json:"mail,omitempty"` // left out where there is no mail gate
 	Bans      BanStatus        `json:"bans"`
 	Store     StoreStatus      `json:"store"`
-	Farm      *FarmStatus      `json:"farm,omitempty"` // left out where weir is alone
+	Farm      *FarmStatus      `json:"farm,omitempty"`    // left out where weir is alone
 	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
 	Control   string           `json:"control"`           // the path of the control socket
 }

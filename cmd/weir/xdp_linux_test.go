@@ -246,7 +246,7 @@ xdp: [{interface: %s, bloom: {rate: 10/s}}]
 }
 
 // packetsAt reads the counters in the kernel.
-func packetsAt(t *testing.T, ns netlab.Namespace, pin string) xdpgate.Counters {
+func packetsAt(t testing.TB, ns netlab.Namespace, pin string) xdpgate.Counters {
 	t.Helper()
 	var all []xdpgate.Pinned
 	err := ns.Do(func() (err error) {
@@ -290,7 +290,7 @@ type served struct {
 }
 
 // serveInside starts weir in a namespace and waits until it is ready.
-func serveInside(t *testing.T, ns netlab.Namespace, config string) *served {
+func serveInside(t testing.TB, ns netlab.Namespace, config string) *served {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -302,7 +302,7 @@ func serveInside(t *testing.T, ns netlab.Namespace, config string) *served {
 }
 
 // start starts the process in a namespace and waits until it is ready.
-func (s *served) start(t *testing.T, ns netlab.Namespace) {
+func (s *served) start(t testing.TB, ns netlab.Namespace) {
 	t.Helper()
 	log, err := s.StderrPipe()
 	if err != nil {
@@ -352,7 +352,7 @@ func (s *served) logged(begin string) (all []logLine) {
 }
 
 // stop ends it as a service manager does.
-func (s *served) stop(t *testing.T) {
+func (s *served) stop(t testing.TB) {
 	t.Helper()
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,416 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/console"
+	"weir/internal/netlab"
+	"weir/throttle/stamp/payer"
+)
+
+// A grange is a farm of weirs, each a process in a network namespace of its own, and clients in one more.
+type grange struct {
+	*netlab.Switch
+	t      testing.TB
+	nodes  []*served
+	config []string
+	pins   []string // of the limiters in the kernel; empty where there is none
+}
+
+// clients is the namespace of those who ask.
+const clients = 3
+
+// growFarm starts three nodes. more is added to each configuration.
+func growFarm(t testing.TB, xdp bool, more string) *grange {
+	t.Helper()
+	g := &grange{Switch: netlab.NewSwitch(t, 4), t: t, nodes: make([]*served, 3), config: make([]string, 3),
+		pins: make([]string, 3)}
+	for i := range g.nodes {
+		g.upstream(i)
+		g.write(i, xdp, more)
+	}
+	for i := range g.nodes {
+		g.start(i)
+	}
+	g.settled(0, 1, 2)
+	return g
+}
+
+// write writes the configuration of a node.
+func (g *grange) write(i int, xdp bool, more string) {
+	g.t.Helper()
+	if g.config[i] == "" {
+		folder, err := os.MkdirTemp("", "weir")
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.t.Cleanup(func() { os.RemoveAll(folder) })
+		g.config[i] = filepath.Join(folder, "weir.yaml")
+	}
+	text := fmt.Sprintf(`
+data: %s
+console: {listen: "off"}
+log: {format: json, access: off}
+http: [{listen: ":8080", upstream: "http://127.0.0.1:3000", capacity: {concurrent: 100}, throttles: [stamps]}]
+throttles:
+  stamps: {stamp: {from_load: 0%%, first: 1000, covers: 1, expires: 5m}}
+farm:
+  node: %c
+  listen: "%s:7400"
+  peers: ["%s:7400", "%s:7400", "%s:7400"]
+  secret: only these three know it
+%s
+`, filepath.Dir(g.config[i]), 'a'+i, g.Address(i), g.Address(0), g.Address(1), g.Address(2), more)
+	if xdp {
+		if g.pins[i] == "" {
+			g.pins[i] = filepath.Join(netlab.BPF(g.t), "weir")
+		}
+		text += fmt.Sprintf("xdp: [{interface: %s, mode: syn, ports: [8080], pin: %s, bloom: {rate: 100000/s}}]\n",
+			netlab.Host, g.pins[i])
+	}
+	if err := os.WriteFile(g.config[i], []byte(text), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// upstream is the service behind a node.
+func (g *grange) upstream(i int) {
+	g.t.Helper()
+	var l net.Listener
+	if err := g.Ends[i].Do(func() (err error) { l, err = net.Listen("tcp", "127.0.0.1:3000"); return err }); err != nil {
+		g.t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })}
+	go s.Serve(l)
+	g.t.Cleanup(func() { s.Close() })
+}
+
+func (g *grange) start(i int) { g.nodes[i] = serveInside(g.t, g.Ends[i], g.config[i]) }
+
+// weir runs a command at a node.
+func (g *grange) weir(i int, args ...string) (said string, code int) {
+	g.t.Helper()
+	var out strings.Builder
+	if err := g.Ends[i].Do(func() error {
+		code = run(append(args, "-c", g.config[i]), &terminal{out: &out, err: &out})
+		return nil
+	}); err != nil {
+		g.t.Fatal(err)
+	}
+	return out.String(), code
+}
+
+func (g *grange) must(i int, args ...string) string {
+	g.t.Helper()
+	said, code := g.weir(i, args...)
+	if code != exitOK {
+		g.t.Fatalf("%c: weir %s: %d: %s", 'a'+i, strings.Join(args, " "), code, said)
+	}
+	return said
+}
+
+// status is what a node tells of its farm.
+func (g *grange) status(i int) *console.FarmStatus {
+	g.t.Helper()
+	var s console.Status
+	if err := json.Unmarshal([]byte(g.must(i, "status", "--json")), &s); err != nil || s.Farm == nil {
+		g.t.Fatalf("no farm: %v", err)
+	}
+	return s.Farm
+}
+
+// eventually waits until something is so.
+func (g *grange) eventually(what string, so func() bool) {
+	g.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !so(); {
+		if time.Now().After(deadline) {
+			g.t.Fatalf("not after a minute: %s", what)
+		}
+		time.Sleep(time.Millisecond) // between two questions
+	}
+}
+
+// settled waits until nodes see each other and nobody else.
+func (g *grange) settled(nodes ...int) {
+	g.t.Helper()
+	for _, i := range nodes {
+		g.eventually("the nodes see each other", func() bool {
+			up := 0
+			for _, n := range g.status(i).Nodes {
+				if n.State == "up" || n.State == "here" {
+					up++
+				}
+			}
+			return up == len(nodes)
+		})
+	}
+}
+
+// dialer connects from the clients' namespace.
+func (g *grange) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = g.Ends[clients].Do(func() (err error) {
+			c, err = (&net.Dialer{Timeout: 20 * time.Second}).DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}
+}
+
+// get asks a node for a page, with a stamp if there is one.
+func (g *grange) get(i int, stamp string) (*http.Response, error) {
+	req, err := http.NewRequest(http.MethodGet, "http://"+g.Address(i)+":8080/", nil)
+	if err != nil {
+		return nil, err
+	}
+	if stamp != "" {
+		req.Header.Set(payer.StampHeader, stamp)
+	}
+	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: g.dialer(),
+		DisableKeepAlives: true}}
+	resp, err := c.Do(req)
+	if err == nil {
+		defer resp.Body.Close()
+		_, err = io.Copy(io.Discard, resp.Body)
+	}
+	return resp, err
+}
+
+// code is the status that a node answers with; 0 where it does not.
+func (g *grange) code(i int, stamp string) int {
+	resp, err := g.get(i, stamp)
+	if err != nil {
+		return 0
+	}
+	return resp.StatusCode
+}
+
+// stamp pays what a node asks for.
+func (g *grange) stamp(i int) string {
+	g.t.Helper()
+	resp, err := g.get(i, "")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	challenge := resp.Header.Get(payer.ChallengeHeader)
+	said, code := &strings.Builder{}, 0
+	if code = run([]string{"stamp", "solve", challenge}, &terminal{out: said, err: said}); code != exitOK {
+		g.t.Fatalf("%s: %s", challenge, said)
+	}
+	return strings.TrimSpace(said.String())
+}
+
+// TestFarmSharesBans: a ban at one node is one at all, in the kernel too, and after a cut.
+func TestFarmSharesBans(t *testing.T) {
+	g := growFarm(t, true, "")
+	who := g.Address(clients)
+	banned := func(i int) bool { // refused by the kernel, so nobody answers; or by weir
+		before := packetsAt(t, g.Ends[i], g.pins[i])
+		_ = g.Ends[clients].Do(func() error {
+			c, err := net.DialTimeout("tcp", g.Address(i)+":8080", 200*time.Millisecond)
+			if err == nil {
+				c.Close()
+			}
+			return nil
+		})
+		return packetsAt(t, g.Ends[i], g.pins[i]).Banned > before.Banned
+	}
+	if g.code(2, "") != http.StatusServiceUnavailable {
+		t.Fatal("nobody is asked for a stamp")
+	}
+	g.must(0, "ban", "add", who, "--reason", "test")
+	g.eventually("banned at c, in the kernel", func() bool { return banned(2) })
+	if said := g.must(2, "ban", "list"); !strings.Contains(said, who) {
+		t.Error(said)
+	}
+	g.must(1, "ban", "remove", who)
+	g.eventually("not banned at c", func() bool { return !banned(2) && g.code(2, "") == http.StatusServiceUnavailable })
+
+	g.Plug(t, 2, false)
+	g.settled(0, 1)
+	g.must(0, "ban", "add", who)
+	g.Plug(t, 2, true)
+	g.eventually("c has caught up", func() bool { return strings.Contains(g.must(2, "ban", "list"), who) })
+	g.settled(0, 1, 2)
+
+	// A lift that a restart comes after, while one node is away.
+	g.Plug(t, 2, false)
+	g.must(0, "ban", "remove", who)
+	g.nodes[0].stop(t)
+	g.nodes[1].stop(t)
+	g.start(0)
+	g.start(1)
+	g.Plug(t, 2, true)
+	g.settled(0, 1, 2)
+	for i := range g.nodes {
+		g.eventually("the lift has come to all", func() bool { return !strings.Contains(g.must(i, "ban", "list"), who) })
+	}
+}
+
+// TestFarmSpendsStampsOnce: a stamp that one node asked for is paid at another, and is spent at all.
+func TestFarmSpendsStampsOnce(t *testing.T) {
+	g := growFarm(t, false, "")
+	g.nodes[1].stop(t) // b is started anew between question and answer
+	stamp := g.stamp(0)
+	g.start(1)
+	g.settled(0, 1, 2)
+	if got := g.code(1, stamp); got != http.StatusOK {
+		t.Errorf("b: %d", got)
+	}
+	if got := g.code(2, stamp); got != http.StatusForbidden {
+		t.Errorf("c: %d", got)
+	}
+	g.nodes[1].stop(t)
+	g.start(1)
+	g.settled(0, 1, 2)
+	if got := g.code(1, stamp); got != http.StatusForbidden {
+		t.Errorf("b after a restart: %d", got)
+	}
+	// The issuer is gone: a new challenge, no pass, no ban.
+	stamp = g.stamp(0)
+	g.nodes[0].stop(t)
+	for _, i := range []int{1, 2} {
+		if resp, err := g.get(i, stamp); err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
+			resp.Header.Get(payer.ChallengeHeader) == "" {
+			t.Errorf("%c, without the issuer: %v, %v", 'a'+i, resp, err)
+		}
+	}
+	if got := g.code(2, g.stamp(1)); got != http.StatusOK {
+		t.Errorf("%d: no more stamps are taken", got)
+	}
+}
+
+// TestFarmObeysOneOperator: shadow and reload for all nodes, and a node with another configuration.
+func TestFarmObeysOneOperator(t *testing.T) {
+	g := growFarm(t, false, "")
+	g.must(1, "shadow", "on", "--all", "--farm")
+	for i := range g.nodes {
+		if got := g.code(i, ""); got != http.StatusOK {
+			t.Errorf("%c in shadow: %d", 'a'+i, got)
+		}
+	}
+	g.must(0, "shadow", "off", "stamps") // one node alone
+	if g.code(0, "") != http.StatusServiceUnavailable || g.code(1, "") != http.StatusOK {
+		t.Error("shadow is not of the node alone")
+	}
+	g.must(2, "shadow", "off", "--all", "--farm")
+
+	for i := range g.nodes {
+		g.write(i, false, "bans: {ttl: 2h}")
+	}
+	g.must(0, "reload")
+	g.eventually("another configuration is seen", func() bool {
+		return slices.ContainsFunc(g.status(1).Nodes, func(n console.NodeStatus) bool { return n.Name == "a" && n.Differs })
+	})
+	g.must(1, "reload", "--farm")
+	g.eventually("all have the same", func() bool {
+		return !slices.ContainsFunc(g.status(1).Nodes, func(n console.NodeStatus) bool { return n.Differs })
+	})
+	g.write(2, false, "bans: {ttl: -1h}")
+	if said, code := g.weir(0, "reload", "--farm"); code == exitOK || !strings.Contains(said, "bans.ttl") &&
+		!strings.Contains(said, "ttl") {
+		t.Errorf("%d: %s", code, said)
+	}
+	g.must(2, "farm", "leave")
+	g.eventually("c has left", func() bool {
+		return slices.ContainsFunc(g.status(0).Nodes, func(n console.NodeStatus) bool { return n.Name == "c" && n.State == "left" })
+	})
+	if got := g.code(2, ""); got != http.StatusServiceUnavailable {
+		t.Errorf("c alone: %d", got)
+	}
+}
+
+// TestFarmWakesUp: a node that was stopped for a while has missed nothing, and does no harm.
+func TestFarmWakesUp(t *testing.T) {
+	g := growFarm(t, false, "")
+	sleeper := g.nodes[2].Process
+	if err := sleeper.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.eventually("c is lost", func() bool {
+		return slices.ContainsFunc(g.status(0).Nodes, func(n console.NodeStatus) bool { return n.Name == "c" && n.State == "lost" })
+	})
+	g.must(0, "ban", "add", "192.0.2.7")
+	g.must(0, "ban", "add", "192.0.2.8")
+	g.must(1, "ban", "remove", "192.0.2.8")
+	if err := sleeper.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	g.eventually("c has caught up", func() bool {
+		said := g.must(2, "ban", "list")
+		return strings.Contains(said, "192.0.2.7") && !strings.Contains(said, "192.0.2.8")
+	})
+	g.settled(0, 1, 2)
+	for i := range g.nodes {
+		if said := g.must(i, "ban", "list"); strings.Contains(said, "192.0.2.8") {
+			t.Errorf("%c: who was let go is banned again:\n%s", 'a'+i, said)
+		}
+	}
+}
+
+// TestFarmRefusesStrangers: who does not belong to the farm is told why, and gets nothing.
+func TestFarmRefusesStrangers(t *testing.T) {
+	g := growFarm(t, false, "")
+	g.nodes[2].stop(t)
+	text, err := os.ReadFile(g.config[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := strings.Replace(string(text), "only these three know it", "another one than the others", 1)
+	if err := os.WriteFile(g.config[2], []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.start(2)
+	g.eventually("both say why", func() bool {
+		return strings.Contains(g.must(0, "status"), "another farm.secret") &&
+			strings.Contains(g.must(2, "status"), "another farm.secret")
+	})
+	g.must(0, "ban", "add", "192.0.2.9")
+	if said := g.must(2, "ban", "list"); strings.Contains(said, "192.0.2.9") {
+		t.Errorf("a stranger was told:\n%s", said)
+	}
+	g.nodes[2].stop(t)
+	if err := os.WriteFile(g.config[2], []byte(strings.Replace(string(text), "node: c", "node: a", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.start(2)
+	g.eventually("the name is taken", func() bool { return strings.Contains(g.must(2, "status"), "farm.node") })
+	g.nodes[2].stop(t)
+	if err := os.WriteFile(g.config[2], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.start(2)
+	g.settled(0, 1, 2)
+	g.eventually("it knows the ban", func() bool { return strings.Contains(g.must(2, "ban", "list"), "192.0.2.9") })
+}
+
+// BenchmarkFarmBan measures how long it takes from weir ban add at one node until another refuses the client.
+func BenchmarkFarmBan(b *testing.B) {
+	g := growFarm(b, false, "")
+	who, took := g.Address(clients), []time.Duration{}
+	for b.Loop() {
+		start := time.Now()
+		g.must(0, "ban", "add", who)
+		for g.code(2, "") != http.StatusForbidden {
+		}
+		took = append(took, time.Since(start))
+		g.must(0, "ban", "remove", who)
+		for g.code(2, "") == http.StatusForbidden {
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[(len(took)*99+99)/100-1].Microseconds())/1000, "p99-ms")
+}
