@@ -61,9 +61,14 @@ func (g *grange) write(i int, xdp bool, more string) {
 	}
 	text := fmt.Sprintf(`
 data: %s
-console: {listen: "off"}
+console: {listen: "%s:9000", allow: [198.18.0.0/15]}
 log: {format: json, access: off}
-http: [{listen: ":8080", upstream: "http://127.0.0.1:3000", capacity: {concurrent: 100}, throttles: [stamps]}]
+http:
+- listen: ":8080"
+  upstream: http://127.0.0.1:3000
+  trusted_proxies: [%s]
+  capacity: {concurrent: 100}
+  throttles: [stamps]
 throttles:
   stamps: {stamp: {from_load: 0%%, first: 1000, covers: 1, expires: 5m}}
 farm:
@@ -72,7 +77,7 @@ farm:
   peers: ["%s:7400", "%s:7400", "%s:7400"]
   secret: only these three know it
 %s
-`, filepath.Dir(g.config[i]), 'a'+i, g.Address(i), g.Address(0), g.Address(1), g.Address(2), more)
+`, filepath.Dir(g.config[i]), g.Address(i), g.Address(clients), 'a'+i, g.Address(i), g.Address(0), g.Address(1), g.Address(2), more)
 	if xdp {
 		if g.pins[i] == "" {
 			g.pins[i] = filepath.Join(netlab.BPF(g.t), "weir")
