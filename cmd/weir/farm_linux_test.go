@@ -27,19 +27,23 @@ type grange struct {
 	nodes  []*served
 	config []string
 	pins   []string // of the limiters in the kernel; empty where there is none
+	trust  string   // a proxy in front of the nodes
 }
 
 // clients is the namespace of those who ask.
 const clients = 3
 
-// growFarm starts three nodes. more is added to each configuration.
-func growFarm(t testing.TB, xdp bool, more string) *grange {
+// growFarm starts three nodes, with a limiter in the kernel and behind a proxy if that is wanted.
+func growFarm(t testing.TB, xdp, proxy bool) *grange {
 	t.Helper()
 	g := &grange{Switch: netlab.NewSwitch(t, 4), t: t, nodes: make([]*served, 3), config: make([]string, 3),
 		pins: make([]string, 3)}
+	if proxy {
+		g.trust = g.Address(clients)
+	}
 	for i := range g.nodes {
 		g.upstream(i)
-		g.write(i, xdp, more)
+		g.write(i, xdp, "")
 	}
 	for i := range g.nodes {
 		g.start(i)
@@ -48,7 +52,7 @@ func growFarm(t testing.TB, xdp bool, more string) *grange {
 	return g
 }
 
-// write writes the configuration of a node.
+// write writes the configuration of a node. more is added to it.
 func (g *grange) write(i int, xdp bool, more string) {
 	g.t.Helper()
 	if g.config[i] == "" {
@@ -77,7 +81,7 @@ farm:
   peers: ["%s:7400", "%s:7400", "%s:7400"]
   secret: only these three know it
 %s
-`, filepath.Dir(g.config[i]), g.Address(i), g.Address(clients), 'a'+i, g.Address(i), g.Address(0), g.Address(1), g.Address(2), more)
+`, filepath.Dir(g.config[i]), g.Address(i), g.trust, 'a'+i, g.Address(i), g.Address(0), g.Address(1), g.Address(2), more)
 	if xdp {
 		if g.pins[i] == "" {
 			g.pins[i] = filepath.Join(netlab.BPF(g.t), "weir")
@@ -219,7 +223,7 @@ func (g *grange) stamp(i int) string {
 
 // TestFarmSharesBans: a ban at one node is one at all, in the kernel too, and after a cut.
 func TestFarmSharesBans(t *testing.T) {
-	g := growFarm(t, true, "")
+	g := growFarm(t, true, false)
 	who := g.Address(clients)
 	banned := func(i int) bool { // refused by the kernel, so nobody answers; or by weir
 		before := packetsAt(t, g.Ends[i], g.pins[i])
@@ -266,7 +270,7 @@ func TestFarmSharesBans(t *testing.T) {
 
 // TestFarmSpendsStampsOnce: a stamp that one node asked for is paid at another, and is spent at all.
 func TestFarmSpendsStampsOnce(t *testing.T) {
-	g := growFarm(t, false, "")
+	g := growFarm(t, false, false)
 	g.nodes[1].stop(t) // b is started anew between question and answer
 	stamp := g.stamp(0)
 	g.start(1)
@@ -299,7 +303,7 @@ func TestFarmSpendsStampsOnce(t *testing.T) {
 
 // TestFarmObeysOneOperator: shadow and reload for all nodes, and a node with another configuration.
 func TestFarmObeysOneOperator(t *testing.T) {
-	g := growFarm(t, false, "")
+	g := growFarm(t, false, false)
 	g.must(1, "shadow", "on", "--all", "--farm")
 	for i := range g.nodes {
 		if got := g.code(i, ""); got != http.StatusOK {
@@ -339,7 +343,7 @@ func TestFarmObeysOneOperator(t *testing.T) {
 
 // TestFarmWakesUp: a node that was stopped for a while has missed nothing, and does no harm.
 func TestFarmWakesUp(t *testing.T) {
-	g := growFarm(t, false, "")
+	g := growFarm(t, false, false)
 	sleeper := g.nodes[2].Process
 	if err := sleeper.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -367,7 +371,7 @@ func TestFarmWakesUp(t *testing.T) {
 
 // TestFarmRefusesStrangers: who does not belong to the farm is told why, and gets nothing.
 func TestFarmRefusesStrangers(t *testing.T) {
-	g := growFarm(t, false, "")
+	g := growFarm(t, false, false)
 	g.nodes[2].stop(t)
 	text, err := os.ReadFile(g.config[2])
 	if err != nil {
@@ -403,7 +407,7 @@ func TestFarmRefusesStrangers(t *testing.T) {
 
 // BenchmarkFarmBan measures how long it takes from weir ban add at one node until another refuses the client.
 func BenchmarkFarmBan(b *testing.B) {
-	g := growFarm(b, false, "")
+	g := growFarm(b, false, false)
 	who, took := g.Address(clients), []time.Duration{}
 	for b.Loop() {
 		start := time.Now()

@@ -118,7 +118,7 @@ func (c *customer) run(t *testing.T, number int, stop <-chan struct{}) {
 // TestFarmRolls: nodes behind a balancer are started anew, one after the other. No request fails for it, and no stamp
 // is accepted twice.
 func TestFarmRolls(t *testing.T) {
-	g := growFarm(t, false, "")
+	g := growFarm(t, false, true)
 	rollUnderLoad(t, g, func(i int) {
 		g.nodes[i].stop(t)
 		g.start(i)
@@ -148,4 +148,3 @@ func rollUnderLoad(t *testing.T, g *grange, roll func(node int)) {
 	all.Wait()
 	t.Logf("%d requests", c.served.Load())
 }
-
