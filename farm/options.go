@@ -77,7 +77,7 @@ func (o Options) Validate() error {
 	var m weir.Mistakes
 	o = o.WithDefaults()
 	if !namable(o.Node) {
-		m.Add("node", fmt.Sprintf("%q is no name for a node", o.Node), "write up to 63 letters, digits, '-' and '_'")
+		m.Add("node", fmt.Sprintf("%q is not a name for a node", o.Node), "write up to 63 letters, digits, '-' and '_'")
 	}
 	o.validateSecret(&m)
 	if o.NATS != "" {
