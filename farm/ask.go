@@ -30,7 +30,7 @@ func (f *Farm) Ask(ctx context.Context, to Node, topic string, msg []byte) ([]by
 	}
 	reply, err := f.bus.Ask(ctx, to.Address(), topic, sealed)
 	if err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			f.silence(to)
 		}
 		return nil, err

@@ -152,6 +152,7 @@ type Farm struct {
 	nones   []string          // topics that others asked for, and this node does not keep
 	asks    uint64
 	snaps   uint64
+	resync  tick // when to ask all others for snapshots; 0: not at all
 }
 
 // A delivery is a message that waits for Advance.
@@ -228,8 +229,8 @@ func (f *Farm) receive(topic string) func(msg []byte) {
 	}
 }
 
-// Advance sends heartbeats, notices who is lost, asks for what was missed. It returns when to call it again. now is the
-// machine's time, without Offset.
+// Advance sends heartbeats, notices who is lost, asks for what was missed. It returns when to call it again; zero after
+// Leave. now is the machine's time, without Offset.
 func (f *Farm) Advance(now time.Time) time.Time {
 	f.step.Lock()
 	defer f.step.Unlock()
@@ -237,7 +238,7 @@ func (f *Farm) Advance(now time.Time) time.Time {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
-		return now.Add(time.Hour)
+		return time.Time{}
 	}
 	f.config = config
 	passed := f.pass(now)

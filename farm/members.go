@@ -158,6 +158,7 @@ func (f *Farm) admit(d *delivery, old *member) *member {
 	}
 	if old != nil {
 		f.bury(old)
+		f.orphan()
 	} else if !f.room() {
 		f.strange(d.From.Name, fmt.Sprintf("the farm has %d nodes already: 'weir farm forget' removes one that is lost", MaxNodes))
 		f.stats.Strangers++
@@ -213,6 +214,7 @@ func (f *Farm) hearGoodbye(m *member, d *delivery) {
 		return // it came back since
 	}
 	m.beats, m.State, m.left = bye.Beat, Left, f.now
+	f.orphan()
 	f.log.Info("a node left the farm", "node", m.Name)
 	f.told(m.Member)
 }
@@ -280,11 +282,15 @@ func (f *Farm) age() {
 		switch {
 		case m.State == Up && f.now-m.heard >= LostAfter:
 			m.State = Lost
+			f.orphan()
 			f.log.Warn("a node of the farm is lost", "node", m.Name)
 			f.told(m.Member)
 		case m.State == Left && f.now-m.left >= forgetAfter:
 			f.drop(m)
 		}
+	}
+	if f.resync != 0 && f.now >= f.resync {
+		f.resyncAll()
 	}
 	for name, s := range f.strangers {
 		if f.now-s.last >= forgetAfter {

@@ -144,6 +144,26 @@ func (f *Farm) compare(m *member, name string, b *beat, back bool) {
 	}
 }
 
+// orphan is called when a run of a node has ended, as far as this node can tell. Others may have heard of it what this
+// node missed. It asks them, as soon as nothing is under way any more.
+func (f *Farm) orphan() {
+	if f.resync == 0 {
+		f.resync = f.now + LostAfter
+	}
+}
+
+// resyncAll asks all others for snapshots.
+func (f *Farm) resyncAll() {
+	f.resync = 0
+	for _, m := range f.members {
+		for _, s := range m.streams {
+			if m.State == Up && !s.absent {
+				s.require()
+			}
+		}
+	}
+}
+
 // hearShared takes a message about a shared state.
 func (f *Farm) hearShared(m *member, d *delivery) *hearing {
 	t := f.topics[d.topic]
@@ -211,7 +231,7 @@ func (f *Farm) requests(out []note) []note {
 			s.ever, s.asked = true, f.now
 			f.stats.Snapshots++
 			r := request{To: m.Node, Topic: name}
-			if s.parts != nil && !s.helps(s.parts.at) {
+			if s.parts != nil && !s.helps(s.parts.id, s.parts.at) {
 				s.parts = nil
 			}
 			if s.parts != nil {
@@ -274,6 +294,7 @@ func (f *Farm) hearPart(m *member, d *delivery) *hearing {
 		s.absent = s.lacks(f.now)
 		return nil
 	}
+	s.latest = max(s.latest, h.ID)
 	if !s.lacks(f.now) || !s.take(&h, f.now) {
 		return nil
 	}

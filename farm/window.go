@@ -46,6 +46,8 @@ type stream struct {
 
 	want   bool   // a snapshot is wanted, though nothing may be missing
 	wantAt uint64 // what it has to include
+	after  uint64 // it has to be later than this snapshot
+	latest uint64 // the last snapshot that was heard of
 	met    bool   // a heartbeat said what was told before this node listened
 	whole  bool   // there was a snapshot before
 	absent bool   // the node does not keep this topic, as far as it said
@@ -67,7 +69,8 @@ type parts struct {
 
 // require wants a snapshot of what was told until now.
 func (s *stream) require() {
-	s.want, s.wantAt, s.absent, s.ever, s.parts = true, s.told, false, false, nil
+	s.want, s.wantAt, s.after, s.parts = true, s.told, s.latest, nil
+	s.absent, s.ever = false, false
 }
 
 // hear takes a number. It reports whether the message is new.
@@ -123,27 +126,25 @@ func (s *stream) restore(at uint64, now tick) (missed uint64) {
 	if unseen := s.lift(at); s.whole {
 		missed = unseen
 	}
-	if at >= s.wantAt {
-		s.want, s.whole = false, true
-	}
+	s.want, s.whole = false, true
 	s.parts, s.since = nil, now
 	return missed
 }
 
 // meet takes what a heartbeat says was told. The first time, a snapshot is under way that says all of it.
 func (s *stream) meet(n uint64, now tick) {
-	if !s.met {
-		s.met = true
+	if !s.met && !s.whole {
 		s.lift(n)
 		s.wantAt = max(s.wantAt, n)
 	}
+	s.met = true
 	s.tell(n, now)
 }
 
-// helps reports whether a snapshot that was made when at had been told is of use.
-func (s *stream) helps(at uint64) bool {
+// helps reports whether a snapshot is of use, which was made when at had been told.
+func (s *stream) helps(id, at uint64) bool {
 	if s.want {
-		return at >= s.wantAt
+		return at >= s.wantAt && id > s.after
 	}
 	return at > s.floor
 }
@@ -160,7 +161,7 @@ func (s *stream) mayAsk(now tick) bool {
 
 // take notes a part of a snapshot. It reports whether the part is new to this node and of use.
 func (s *stream) take(h *partHead, now tick) bool {
-	if !s.helps(h.At) {
+	if !s.helps(h.ID, h.At) {
 		return false // it was made too early
 	}
 	if s.parts == nil || h.ID > s.parts.id {
