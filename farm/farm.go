@@ -1,8 +1,17 @@
 package farm
 
 import (
-	"context"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -55,7 +64,8 @@ type Joining struct {
 }
 
 // A Shared is a state that all nodes have. Each tells the others what happens to its own, by Farm.Send under the
-// state's topic; whoever joins, comes back or has missed something is given a snapshot.
+// state's topic; whoever joins, comes back or has missed something is given a snapshot. A state changes first and tells
+// it then: a snapshot that is made in between has the change. Hear and Snapshot may call Farm.Send, but not Advance.
 type Shared interface {
 	// Hear takes what another node tells. It may come late, twice and in any order. An error is counted and logged.
 	Hear(from Node, msg []byte, now time.Time) error
@@ -66,62 +76,338 @@ type Shared interface {
 // MaxPlain is how many bytes a message may have before it is sealed.
 const MaxPlain = MaxMessage - 1024
 
+// More bounds.
+const (
+	MaxTopics   = 64       // that are shared, and as many that are answered
+	MaxSnapshot = 32 << 20 // bytes of one state; what is more is left out, and logged
+	MaxInbox    = 4096     // messages between two calls of Advance
+	inboxBytes  = 16 << 20
+)
+
+const (
+	forgetAfter   = time.Minute // members that left, and strangers
+	reorderGrace  = HeartbeatEvery / 2
+	askAgainAfter = time.Second
+	maxText       = 128 // bytes of a version and the like
+)
+
+// ErrRefused is returned by a node whose name is taken.
+var ErrRefused = errors.New("this node is not in the farm, as its name is taken: give it another farm.node")
+
+// The farm's own topics.
+const (
+	ownTopics    = "farm."
+	beatTopic    = ownTopics + "heartbeat"
+	goodbyeTopic = ownTopics + "goodbye"
+	requestTopic = ownTopics + "snapshot"
+	partTopic    = ownTopics + "part"
+)
+
+// A tick is time as a farm counts it: what passed between calls of Advance. Jumps of the machine's clock and sleep do not
+// count.
+type tick = time.Duration
+
 // A Farm is this node's view of the farm. Make it with Join. Goroutines may share it.
-type Farm struct{ todo int }
+//
+// Messages wait in an inbox for the next call of Advance, which the Alarm asks for at once: so everything has a time, and
+// Shared.Hear is called by Advance only.
+type Farm struct {
+	bus      Bus
+	self     Node
+	sealer   *Sealer
+	version  string
+	configOf func() string
+	host     string
+	expected int
+	log      *slog.Logger
+	stops    []func()
+
+	step sync.Mutex // held by Advance, taken before mu
+
+	mu      sync.Mutex // never held while a Bus or a Shared is called
+	alarm   func(due time.Time)
+	watch   func(Member)
+	last    time.Time // when Advance was last called
+	due     time.Time // when it is to be called
+	now     tick
+	closed  bool
+	inbox   []delivery
+	waiting int // bytes in the inbox
+	stats   Stats
+
+	config    string
+	nextBeat  tick
+	members   map[string]*member
+	strangers map[string]*stranger
+	graves    map[Node]uint64 // the last heartbeats of runs that are not members any more
+	most      int             // nodes that were up at once
+	offset    time.Duration
+	rival     *rival
+	why       string // this node is refused
+	leaving   bool   // a goodbye is to be said
+
+	topics  map[string]*topic
+	answers map[string]bool
+	sent    map[string]uint64 // the last number of each topic
+	nones   []string          // topics that others asked for, and this node does not keep
+	asks    uint64
+	snaps   uint64
+	resync  tick // when to ask all others for snapshots; 0: not at all
+}
+
+// A delivery is a message that waits for Advance.
+type delivery struct {
+	topic string
+	Sealed
+}
 
 // Join makes this node known to the others.
-func Join(j Joining, now time.Time) (*Farm, error) { panic("todo") }
+func Join(j Joining, now time.Time) (*Farm, error) {
+	switch {
+	case j.Bus == nil:
+		return nil, errors.New("a farm needs a bus")
+	case !namable(j.Node.Name):
+		return nil, fmt.Errorf("%q is no name for a node: write up to %d letters, digits, '-' and '_' in farm.node",
+			j.Node.Name, MaxNode)
+	case j.Expected < 0 || j.Expected > MaxNodes:
+		return nil, fmt.Errorf("%d nodes are expected, and a farm has at most %d: list fewer peers", j.Expected, MaxNodes)
+	}
+	sealer, err := NewSealer(j.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	if j.Log == nil {
+		j.Log = slog.New(slog.DiscardHandler)
+	}
+	if j.Config == nil {
+		j.Config = func() string { return "" }
+	}
+	host, _ := os.Hostname() // without one, the name of the node has to do
+	f := &Farm{
+		bus: j.Bus, self: j.Node, sealer: sealer, version: clip(j.Version), configOf: j.Config, log: j.Log,
+		host: clip(cmp.Or(host, j.Node.Name)), expected: j.Expected, last: now, due: now, most: 1,
+		members: map[string]*member{}, strangers: map[string]*stranger{}, graves: map[Node]uint64{},
+		topics: map[string]*topic{}, answers: map[string]bool{}, sent: map[string]uint64{},
+	}
+	for _, topic := range []string{beatTopic, goodbyeTopic, requestTopic, partTopic} {
+		stop, err := j.Bus.Hear(topic, f.receive(topic))
+		if err != nil {
+			for _, stop := range f.stops {
+				stop()
+			}
+			return nil, fmt.Errorf("the bus does not listen to %s: %w", topic, err)
+		}
+		f.stops = append(f.stops, stop)
+	}
+	f.Advance(now)
+	return f, nil
+}
 
-// Advance sends heartbeats, notices who is lost, asks for what was missed. It returns when to call it again.
-func (f *Farm) Advance(now time.Time) time.Time { panic("todo") }
+// receive returns what takes messages of a topic from the bus.
+func (f *Farm) receive(topic string) func(msg []byte) {
+	return func(msg []byte) {
+		opened, err := f.sealer.Open(Purpose{Topic: topic}, msg)
+		f.mu.Lock()
+		if err != nil {
+			f.reject(err)
+			f.mu.Unlock()
+			return
+		}
+		if f.closed || len(f.inbox) >= MaxInbox || f.waiting+len(opened.Payload) > inboxBytes {
+			f.stats.Dropped++
+			f.mu.Unlock()
+			return
+		}
+		first := len(f.inbox) == 0
+		f.inbox = append(f.inbox, delivery{topic, opened})
+		f.waiting += len(opened.Payload)
+		alarm, due := f.alarm, f.last
+		f.mu.Unlock()
+		if first && alarm != nil {
+			alarm(due)
+		}
+	}
+}
 
-// Alarm registers the one function that is called when Advance is due earlier than it said.
-func (f *Farm) Alarm(told func(due time.Time)) { panic("todo") }
+// Advance sends heartbeats, notices who is lost, asks for what was missed. It returns when to call it again; zero after
+// Leave. now is the machine's time, without Offset.
+func (f *Farm) Advance(now time.Time) time.Time {
+	f.step.Lock()
+	defer f.step.Unlock()
+	config := clip(f.configOf())
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return time.Time{}
+	}
+	f.config = config
+	passed := f.pass(now)
+	inbox := f.inbox
+	f.inbox, f.waiting = nil, 0
+	f.mu.Unlock()
+
+	for i := range inbox {
+		if h := f.take(&inbox[i], now); h != nil {
+			f.deliver(h, now)
+		}
+	}
+
+	f.mu.Lock()
+	f.age()
+	f.slew(passed)
+	out := f.collect(now)
+	f.mu.Unlock()
+	for _, m := range out {
+		f.post(m)
+	}
+	more := f.sendSnapshots(now)
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := f.next()
+	if more {
+		next = min(next, f.now+paceEvery)
+	}
+	f.due = now.Add(max(next-f.now, 0))
+	if len(f.inbox) > 0 {
+		f.due = now
+	}
+	return f.due
+}
+
+// pass lets time pass, and returns how much.
+func (f *Farm) pass(now time.Time) tick {
+	passed := min(max(now.Sub(f.last), 0), LostAfter)
+	f.last = now
+	f.now += passed
+	if now.Sub(f.due) > LostAfter/2 { // this node slept: what the others said meanwhile has yet to come
+		for _, m := range f.members {
+			m.heard = f.now
+		}
+		if f.rival != nil {
+			f.rival.heard = f.now
+		}
+	}
+	return passed
+}
+
+// next is when something is to be done.
+func (f *Farm) next() tick {
+	if f.why != "" {
+		return f.rival.heard + LostAfter
+	}
+	next := f.nextBeat
+	for _, m := range f.members {
+		if m.State == Up {
+			next = min(next, m.heard+LostAfter)
+		}
+		for _, s := range m.streams {
+			if s.floor < s.told && !s.lacks(f.now) && !s.absent {
+				next = min(next, s.since+reorderGrace)
+			}
+		}
+	}
+	return next
+}
+
+// A note is a message that is to be sent.
+type note struct {
+	topic   string
+	seq     uint64
+	payload []byte
+}
+
+// collect returns what is to be told now.
+func (f *Farm) collect(now time.Time) (out []note) {
+	if f.leaving {
+		f.leaving = false
+		out = append(out, f.goodbye())
+	}
+	if f.why != "" {
+		return out
+	}
+	if f.now >= f.nextBeat {
+		f.nextBeat = f.now + HeartbeatEvery
+		out = append(out, f.number(beatTopic, f.beat(now)))
+	}
+	return f.requests(out)
+}
+
+// number gives a message the next number of its topic.
+func (f *Farm) number(topic string, payload []byte) note {
+	f.sent[topic]++
+	return note{topic, f.sent[topic], payload}
+}
+
+// post seals a message and hands it to the bus.
+func (f *Farm) post(n note) error {
+	msg, err := f.sealer.Seal(Purpose{Topic: n.topic}, f.self, n.seq, n.payload)
+	if err != nil {
+		return err
+	}
+	return f.bus.Send(n.topic, msg)
+}
+
+// Alarm registers the one function that is called when Advance is due earlier than it said. A time that has passed means
+// at once. It may be called from any goroutine, and must not call Advance itself.
+func (f *Farm) Alarm(told func(due time.Time)) {
+	f.mu.Lock()
+	f.alarm = told
+	due, waiting := f.last, len(f.inbox) > 0
+	f.mu.Unlock()
+	if waiting && told != nil {
+		told(due)
+	}
+}
+
+// wake asks for Advance at once.
+func (f *Farm) wake() {
+	f.mu.Lock()
+	alarm, due := f.alarm, f.last
+	f.mu.Unlock()
+	if alarm != nil {
+		alarm(due)
+	}
+}
 
 // Self returns this node.
-func (f *Farm) Self() Node { panic("todo") }
+func (f *Farm) Self() Node { return f.self }
 
-// Members returns all members, this node first, then by name.
-func (f *Farm) Members(now time.Time) []Member { panic("todo") }
-
-// Share returns among how many nodes a limit is to be divided, and which of them this one is, from 0.
-func (f *Farm) Share() (of, rank int) { panic("todo") }
-
-// Offset is what to add to the machine's clock to get the farm's time. It moves slowly; with fewer than three nodes it
-// stays where it is.
-func (f *Farm) Offset() time.Duration { panic("todo") }
-
-// Keep makes a state one that the farm shares. stop ends that.
-func (f *Farm) Keep(topic string, s Shared) (stop func(), err error) { panic("todo") }
-
-// Send tells the other nodes something about a shared state.
-func (f *Farm) Send(topic string, msg []byte) error { panic("todo") }
-
-// Ask asks one node. It fails at once with ErrGone when that run of the node is not up.
-func (f *Farm) Ask(ctx context.Context, to Node, topic string, msg []byte) ([]byte, error) {
-	panic("todo")
-}
-
-// Answer answers what members ask, each on a goroutine of its own. The text of an error is told to whoever asks.
-func (f *Farm) Answer(topic string, answer func(from Node, msg []byte) ([]byte, error)) (stop func(), err error) {
-	panic("todo")
-}
+// Address is where a node is asked on the bus. An earlier run is elsewhere.
+func (n Node) Address() string { return n.Name + "." + strconv.FormatUint(n.Boot, 10) }
 
 // Tag is what a run of a node is known by in few bytes: in the nonces of stamps.
-func (n Node) Tag() [8]byte { panic("todo") }
+func (n Node) Tag() (tag [8]byte) {
+	name := sha256.Sum256([]byte(n.Name))
+	boot := sha256.Sum256([]byte(strconv.FormatUint(n.Boot, 10)))
+	copy(tag[:4], name[:])
+	copy(tag[4:], boot[:])
+	return tag
+}
 
 // Tagged returns the node with a tag, if it is this one or is up.
-func (f *Farm) Tagged(tag [8]byte) (Node, bool) { panic("todo") }
+func (f *Farm) Tagged(tag [8]byte) (Node, bool) {
+	if f.self.Tag() == tag {
+		return f.self, true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		if m.State == Up && m.Tag() == tag {
+			return m.Node, true
+		}
+	}
+	return Node{}, false
+}
 
-// Watch registers the one function that is called when a member changes its state, and once for each that there is.
-// It is called under a lock.
-func (f *Farm) Watch(told func(Member)) { panic("todo") }
-
-// Forget removes a lost member, so that shares are made without it. ErrGone when there is none of that name.
-func (f *Farm) Forget(name string) error { panic("todo") }
-
-// Leave says goodbye and lets go of the bus.
-func (f *Farm) Leave(ctx context.Context) error { panic("todo") }
+// byName returns the members in an order that does not depend on chance.
+func (f *Farm) byName() []*member {
+	all := make([]*member, 0, len(f.members))
+	for _, name := range slices.Sorted(maps.Keys(f.members)) {
+		all = append(all, f.members[name])
+	}
+	return all
+}
 
 // Stats say what went wrong.
 type Stats struct {
@@ -133,4 +419,16 @@ type Stats struct {
 }
 
 // Stats returns what went wrong.
-func (f *Farm) Stats() Stats { panic("todo") }
+func (f *Farm) Stats() Stats {
+	bus := f.bus.Stats()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	stats := f.stats
+	dropped := stats.Dropped
+	stats.BusStats = bus
+	stats.Dropped += dropped
+	return stats
+}
+
+// clip is a text within bounds.
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }

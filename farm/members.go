@@ -1,0 +1,410 @@
+package farm
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxStrangers is how many nodes that are no members are shown.
+const maxStrangers = 16
+
+// A member is another node that has the secret.
+type member struct {
+	Member
+	beats   uint64 // the number of its last heartbeat
+	heard   tick   // when it came, or when this node woke
+	left    tick   // when it said goodbye
+	mute    bool   // it did not answer in time, and was not heard since
+	clock   offsets
+	windows map[string]*window // of the farm's own topics, and of what it asks
+	streams map[string]*stream // of what is shared
+}
+
+// A stranger is a node that is not let in.
+type stranger struct {
+	Member
+	last tick
+}
+
+// A rival is another node with the name of this one, that started earlier.
+type rival struct {
+	boot         uint64
+	beats        uint64
+	first, heard tick
+}
+
+// A beat is a heartbeat. Fields that are missing were not known when its sender was made.
+type beat struct {
+	Minor   int               `json:"minor"`
+	Version string            `json:"version"`
+	Host    string            `json:"host,omitempty"`
+	Raw     int64             `json:"raw"` // its machine's time, in microseconds since the epoch
+	Config  string            `json:"config,omitempty"`
+	Sent    map[string]uint64 `json:"sent"` // the last number of each shared topic; since minor 1
+}
+
+// A farewell is a goodbye.
+type farewell struct {
+	Beat uint64 `json:"beat"` // the number of its last heartbeat, as that may come later
+}
+
+func (f *Farm) beat(now time.Time) []byte {
+	b := beat{Minor: Minor, Version: f.version, Host: f.host, Raw: now.UnixMicro(), Config: f.config, Sent: map[string]uint64{}}
+	for name, t := range f.topics {
+		if t.state != nil {
+			b.Sent[name] = f.sent[name]
+		}
+	}
+	payload, _ := json.Marshal(b) // of texts and numbers
+	return payload
+}
+
+func (f *Farm) goodbye() note {
+	payload, _ := json.Marshal(farewell{f.sent[beatTopic]}) // of a number
+	return f.number(goodbyeTopic, payload)
+}
+
+// fresh reports whether a message of a member is not a repetition.
+func (m *member) fresh(topic string, seq uint64) bool {
+	w := m.windows[topic]
+	if w == nil {
+		w = &window{}
+		m.windows[topic] = w
+	}
+	return w.see(seq)
+}
+
+// take takes one message from the inbox. It returns what it is to a shared state, if anything.
+func (f *Farm) take(d *delivery, now time.Time) *hearing {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil
+	}
+	if d.From.Name == f.self.Name {
+		f.namesake(d)
+		return nil
+	}
+	if f.why != "" {
+		return nil
+	}
+	if d.topic == beatTopic {
+		f.hearBeat(d, now)
+		return nil
+	}
+	m := f.members[d.From.Name]
+	if m == nil || m.Boot != d.From.Boot {
+		return nil // it will be heard, and asked for a snapshot
+	}
+	if !strings.HasPrefix(d.topic, ownTopics) {
+		return f.hearShared(m, d)
+	}
+	if !m.fresh(d.topic, d.Seq) {
+		return nil
+	}
+	switch d.topic {
+	case goodbyeTopic:
+		f.hearGoodbye(m, d)
+	case requestTopic:
+		f.hearRequest(d)
+	case partTopic:
+		return f.hearPart(m, d)
+	}
+	return nil
+}
+
+// hearBeat takes a heartbeat.
+func (f *Farm) hearBeat(d *delivery, now time.Time) {
+	var b beat
+	if err := json.Unmarshal(d.Payload, &b); err != nil {
+		f.stats.Malformed++
+		return
+	}
+	m := f.members[d.From.Name]
+	if m != nil && m.Node == d.From && d.Seq <= m.beats {
+		return
+	}
+	if m == nil || m.Node != d.From {
+		if m = f.admit(d, m); m == nil {
+			return
+		}
+	}
+	before := m.State
+	m.beats, m.heard, m.mute = d.Seq, f.now, false
+	m.State, m.Heard, m.Version, m.Config = Up, now, clip(b.Version), clip(b.Config)
+	m.Lag = m.clock.add(ahead(b.Raw, now))
+	m.Offset = m.clock.best()
+	for name := range f.topics {
+		f.compare(m, name, &b, before != Up)
+	}
+	if before != Up {
+		delete(f.strangers, m.Name)
+		f.log.Info("a node of the farm is up", "node", m.Name, "version", m.Version, "was", string(before))
+		f.most = max(f.most, f.up())
+		f.told(m.Member)
+	}
+}
+
+// admit makes a run of a node a member, in place of the one that had its name. It returns nil for one that is not let in.
+func (f *Farm) admit(d *delivery, old *member) *member {
+	if old != nil && old.State == Up && d.From.Boot < old.Boot || d.Seq <= f.graves[d.From] {
+		return nil // under way since before
+	}
+	if old != nil {
+		f.bury(old)
+		f.orphan()
+	} else if !f.room() {
+		f.strange(d.From.Name, fmt.Sprintf("the farm has %d nodes already: 'weir farm forget' removes one that is lost", MaxNodes))
+		f.stats.Strangers++
+		return nil
+	}
+	m := &member{
+		Member: Member{Node: d.From}, windows: map[string]*window{}, streams: map[string]*stream{},
+	}
+	f.members[m.Name] = m
+	f.nextBeat = f.now // it need not wait to hear of this node
+	return m
+}
+
+// room reports whether there is room for one more member, if need be of one that left.
+func (f *Farm) room() bool {
+	if len(f.members) < MaxNodes-1 {
+		return true
+	}
+	for _, m := range f.byName() {
+		if m.State == Left {
+			f.drop(m)
+			return true
+		}
+	}
+	return false
+}
+
+// bury remembers which heartbeats of a run have been heard, so that no old one brings it back.
+func (f *Farm) bury(m *member) {
+	if len(f.graves) >= MaxNodes {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(f.graves)), func(a, b Node) int {
+			return cmp.Or(cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.Name, b.Name))
+		})
+		delete(f.graves, oldest)
+	}
+	f.graves[m.Node] = m.beats
+}
+
+// drop removes a member, so that shares are made without it.
+func (f *Farm) drop(m *member) {
+	f.bury(m)
+	delete(f.members, m.Name)
+	f.most = max(f.most-1, f.up())
+}
+
+func (f *Farm) hearGoodbye(m *member, d *delivery) {
+	var bye farewell
+	if err := json.Unmarshal(d.Payload, &bye); err != nil {
+		f.stats.Malformed++
+		return
+	}
+	if m.State == Left || bye.Beat < m.beats {
+		return // it came back since
+	}
+	m.beats, m.State, m.left = bye.Beat, Left, f.now
+	f.orphan()
+	f.log.Info("a node left the farm", "node", m.Name)
+	f.told(m.Member)
+}
+
+// namesake takes a message of a node with the name of this one.
+func (f *Farm) namesake(d *delivery) {
+	switch r := f.rival; {
+	case d.From.Boot == f.self.Boot:
+		return // this node's own, sent back by somebody
+	case d.From.Boot > f.self.Boot:
+		if d.topic == beatTopic {
+			f.strange(d.From.Name, "it has the name of this node: give it another farm.node")
+		}
+		return
+	case d.topic == goodbyeTopic && r != nil && r.boot == d.From.Boot:
+		if f.why != "" {
+			f.rejoin()
+		}
+		f.rival = nil
+		return
+	case d.topic != beatTopic:
+		return
+	}
+	var b beat
+	if err := json.Unmarshal(d.Payload, &b); err != nil {
+		f.stats.Malformed++
+		return
+	}
+	if b.Raw <= int64(f.self.Boot) {
+		return // a message of an earlier run of this node
+	}
+	r := f.rival
+	if r == nil || f.why == "" && r.boot != d.From.Boot {
+		f.rival = &rival{boot: d.From.Boot, beats: d.Seq, first: f.now, heard: f.now}
+		return
+	}
+	if r.boot != d.From.Boot || d.Seq <= r.beats {
+		return
+	}
+	r.beats, r.heard = d.Seq, f.now
+	if f.why == "" && f.now-r.first >= HeartbeatEvery {
+		f.why = fmt.Sprintf("another node at %s calls itself %s: give this one another farm.node",
+			cmp.Or(clip(b.Host), "another host"), f.self.Name)
+		f.leaving = true
+		f.log.Error("this node is not let into the farm", "why", f.why)
+		f.told(f.here())
+	}
+}
+
+func (f *Farm) rejoin() {
+	f.why, f.rival, f.nextBeat = "", nil, f.now
+	f.log.Info("the node that had this node's name is gone: joining the farm", "node", f.self.Name)
+	f.told(f.here())
+}
+
+// age notices who is silent, and forgets who left.
+func (f *Farm) age() {
+	if f.rival != nil && f.now-f.rival.heard >= LostAfter {
+		if f.why != "" {
+			f.rejoin()
+		}
+		f.rival = nil
+	}
+	for _, m := range f.byName() {
+		switch {
+		case m.State == Up && f.now-m.heard >= LostAfter:
+			m.State = Lost
+			f.orphan()
+			f.log.Warn("a node of the farm is lost", "node", m.Name)
+			f.told(m.Member)
+		case m.State == Left && f.now-m.left >= forgetAfter:
+			f.drop(m)
+		}
+	}
+	if f.resync != 0 && f.now >= f.resync {
+		f.resyncAll()
+	}
+	for name, s := range f.strangers {
+		if f.now-s.last >= forgetAfter {
+			delete(f.strangers, name)
+		}
+	}
+}
+
+// reject counts a message that does not open.
+func (f *Farm) reject(err error) {
+	var from *strangerError
+	if !errors.As(err, &from) {
+		f.stats.Malformed++
+		return
+	}
+	f.stats.Strangers++
+	f.strange(from.name, from.why)
+}
+
+// strange remembers a node that is not let in. Nobody vouches for its name.
+func (f *Farm) strange(name, why string) {
+	s := f.strangers[name]
+	if s == nil {
+		if len(f.strangers) >= maxStrangers {
+			return
+		}
+		s = &stranger{}
+		f.strangers[name] = s
+	}
+	if s.Why != why {
+		f.log.Warn("a node is not let into the farm", "node", name, "why", why)
+	}
+	s.Member = Member{Node: Node{Name: name}, State: Refused, Heard: f.last, Why: why}
+	s.last = f.now
+}
+
+// here is this node as a member.
+func (f *Farm) here() Member {
+	m := Member{Node: f.self, State: Here, Version: f.version, Config: f.config, Heard: f.last, Why: f.why}
+	if f.why != "" {
+		m.State = Refused
+	}
+	return m
+}
+
+func (f *Farm) told(m Member) {
+	if f.watch != nil {
+		f.watch(m)
+	}
+}
+
+// up is how many nodes are up, this one included.
+func (f *Farm) up() int {
+	up := 1
+	for _, m := range f.members {
+		if m.State == Up {
+			up++
+		}
+	}
+	return up
+}
+
+// Members returns all members, this node first, then by name.
+func (f *Farm) Members(now time.Time) []Member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	here := f.here()
+	here.Heard = now
+	all := []Member{here}
+	for _, m := range f.members {
+		all = append(all, m.Member)
+	}
+	for _, s := range f.strangers {
+		all = append(all, s.Member)
+	}
+	slices.SortFunc(all[1:], func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(b.Boot, a.Boot)) // members before strangers
+	})
+	return all
+}
+
+// Watch registers the one function that is called when a member changes its state, and once for each that there is.
+// It is called under a lock. It is not told of strangers, as anybody can give themselves the name of a member.
+func (f *Farm) Watch(told func(Member)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = told
+	f.told(f.here())
+	for _, m := range f.byName() {
+		f.told(m.Member)
+	}
+}
+
+// Share returns among how many nodes a limit is to be divided, and which of them this one is, from 0.
+func (f *Farm) Share() (of, rank int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of = max(f.expected, f.most)
+	for name, m := range f.members {
+		if m.State != Left && name < f.self.Name {
+			rank++
+		}
+	}
+	return of, rank % of
+}
+
+// Forget removes a lost member, so that shares are made without it. ErrGone when there is none of that name.
+func (f *Farm) Forget(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[name]
+	if m == nil || m.State == Up {
+		return ErrGone
+	}
+	f.drop(m)
+	return nil
+}

@@ -1,0 +1,201 @@
+package farm
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// The version of the farm's language. Nodes of different Major do not understand each other. A higher Minor has more
+// fields, which older nodes leave alone.
+const (
+	Major = 1
+	Minor = 1
+)
+
+const (
+	keyIDSize = 4
+	saltSize  = 12 // of the key of one message, so that no number of messages wears out the secret
+	nonceSize = 12
+	tagSize   = 16
+	fixedBody = 8 + 8 // boot and sequence number
+)
+
+// ErrMalformed is returned for bytes that no node of this farm has sealed.
+var ErrMalformed = errors.New("this is not a message of the farm")
+
+// A strangerError says why a message comes from a node that is no member.
+type strangerError struct{ name, why string }
+
+func (e *strangerError) Error() string { return e.name + " is a stranger: " + e.why }
+
+// A Sealer seals messages under the farm's secret and opens them. Make it with NewSealer. Goroutines may share it.
+//
+// A sealed message has a head that all can read: the major version, which secret it is sealed under, and who sent it.
+// Then come the salt of its key, the nonce and the body, encrypted: boot, sequence number, payload.
+type Sealer struct{ keys []sealKey }
+
+type sealKey struct {
+	id     [keyIDSize]byte
+	master []byte
+}
+
+// A Purpose is what a sealed message is for. It opens for the same purpose only.
+type Purpose struct {
+	Topic string
+	To    string // the address of a node; empty where all are told
+	Reply string // the question that is answered: its ID
+}
+
+// A Sealed is an opened message.
+type Sealed struct {
+	From    Node
+	Seq     uint64
+	Payload []byte
+	ID      string // what an answer to it names
+}
+
+// NewSealer returns a sealer under secrets: the first one seals, all open.
+func NewSealer(secrets [][]byte) (*Sealer, error) {
+	if len(secrets) == 0 || len(secrets) > MaxSecrets {
+		return nil, fmt.Errorf("a farm has one secret or two, not %d: set farm.secret", len(secrets))
+	}
+	s := &Sealer{}
+	for _, secret := range secrets {
+		if len(secret) < minSecret {
+			return nil, fmt.Errorf("a farm's secret of fewer than %d bytes is easily guessed: openssl rand -hex 32 makes one",
+				minSecret)
+		}
+		var k sealKey
+		var err error
+		if k.master, err = hkdf.Key(sha256.New, secret, nil, "weir farm seal", sha256.Size); err != nil {
+			return nil, err
+		}
+		id, err := hkdf.Key(sha256.New, secret, nil, "weir farm fingerprint", keyIDSize)
+		if err != nil {
+			return nil, err
+		}
+		copy(k.id[:], id)
+		s.keys = append(s.keys, k)
+	}
+	return s, nil
+}
+
+// Fingerprint says which secret seals, without telling it.
+func (s *Sealer) Fingerprint() string { return hex.EncodeToString(s.keys[0].id[:]) }
+
+// Seal seals a payload. It returns ErrTooLarge for more than a bus carries.
+func (s *Sealer) Seal(p Purpose, from Node, seq uint64, payload []byte) ([]byte, error) {
+	if !namable(from.Name) {
+		return nil, fmt.Errorf("%q is no name for a node: write up to %d letters, digits, '-' and '_'", from.Name, MaxNode)
+	}
+	headSize := 1 + keyIDSize + 1 + len(from.Name)
+	if headSize+saltSize+nonceSize+fixedBody+len(payload)+tagSize > MaxMessage {
+		return nil, ErrTooLarge
+	}
+	key := &s.keys[0]
+	msg := make([]byte, 0, headSize+saltSize+nonceSize+fixedBody+len(payload)+tagSize)
+	msg = append(msg, Major)
+	msg = append(msg, key.id[:]...)
+	msg = append(msg, byte(len(from.Name)))
+	msg = append(msg, from.Name...)
+	msg = msg[:headSize+saltSize+nonceSize]
+	rand.Read(msg[headSize:])
+	body := make([]byte, 0, fixedBody+len(payload))
+	body = binary.BigEndian.AppendUint64(body, from.Boot)
+	body = binary.BigEndian.AppendUint64(body, seq)
+	body = append(body, payload...)
+	aead := key.aead(msg[headSize : headSize+saltSize])
+	return aead.Seal(msg, msg[headSize+saltSize:], body, additional(msg[:headSize], p)), nil
+}
+
+// Open opens a message. What it returns does not share memory with msg.
+func (s *Sealer) Open(p Purpose, msg []byte) (Sealed, error) {
+	if len(msg) < 1+keyIDSize+1 || len(msg) > MaxMessage {
+		return Sealed{}, ErrMalformed
+	}
+	headSize := 1 + keyIDSize + 1 + int(msg[1+keyIDSize])
+	if len(msg) < headSize {
+		return Sealed{}, ErrMalformed
+	}
+	name := string(msg[1+keyIDSize+1 : headSize])
+	if !namable(name) {
+		return Sealed{}, ErrMalformed
+	}
+	if major := msg[0]; major != Major {
+		who := "it"
+		if major > Major {
+			who = "this node"
+		}
+		return Sealed{}, &strangerError{name, fmt.Sprintf(
+			"it speaks version %d of the farm's language, this node speaks %d: upgrade %s", major, Major, who)}
+	}
+	key := s.key([keyIDSize]byte(msg[1:]))
+	if key == nil {
+		return Sealed{}, &strangerError{name, fmt.Sprintf("it has another farm.secret (fingerprint %x, ours is %s): "+
+			"give all nodes the same", msg[1:1+keyIDSize], s.Fingerprint())}
+	}
+	if len(msg) < headSize+saltSize+nonceSize+fixedBody+tagSize {
+		return Sealed{}, ErrMalformed
+	}
+	salt, nonce := msg[headSize:headSize+saltSize], msg[headSize+saltSize:headSize+saltSize+nonceSize]
+	body, err := key.aead(salt).Open(nil, nonce, msg[headSize+saltSize+nonceSize:], additional(msg[:headSize], p))
+	if err != nil {
+		return Sealed{}, ErrMalformed
+	}
+	return Sealed{
+		From:    Node{name, binary.BigEndian.Uint64(body)},
+		Seq:     binary.BigEndian.Uint64(body[8:]),
+		Payload: body[fixedBody:],
+		ID:      questionID(msg),
+	}, nil
+}
+
+// questionID is what the answer to a sealed message names: its random part, which is no other message's.
+func questionID(msg []byte) string {
+	at := 1 + keyIDSize + 1 + int(msg[1+keyIDSize])
+	return string(msg[at : at+saltSize+nonceSize])
+}
+
+func (s *Sealer) key(id [keyIDSize]byte) *sealKey {
+	for i := range s.keys {
+		if s.keys[i].id == id {
+			return &s.keys[i]
+		}
+	}
+	return nil
+}
+
+// aead is the cipher of one message.
+func (k *sealKey) aead(salt []byte) cipher.AEAD {
+	h := hmac.New(sha256.New, k.master)
+	h.Write(salt)
+	block, err := aes.NewCipher(h.Sum(nil))
+	if err != nil {
+		panic(err) // the key has the right size
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err) // AES has the right block
+	}
+	return aead
+}
+
+// additional is what a seal vouches for besides the body. Lengths go before the texts: none can pass for a part of
+// another.
+func additional(head []byte, p Purpose) []byte {
+	data := make([]byte, 0, len(head)+len(p.Topic)+len(p.To)+len(p.Reply)+16)
+	data = append(data, head...)
+	for _, text := range []string{p.Topic, p.To, p.Reply} {
+		data = binary.BigEndian.AppendUint32(data, uint32(len(text)))
+		data = append(data, text...)
+	}
+	return data
+}
