@@ -290,12 +290,15 @@ func New(o Options, since time.Time) (*Office, error) {
 	o = o.WithDefaults()
 	p := Parts{
 		Keys:   o.keys(),
-		Ledger: NewFilter(o.Expires.Std()+skew, o.MaxSpent),
+		Ledger: NewFilter(o.remembers(), o.MaxSpent),
 		Pool:   NewPool(o.Verifiers, *o.VerifyQueue),
 		Since:  since,
 	}
 	return NewOffice(p), nil
 }
+
+// remembers is for how long a spent stamp is remembered.
+func (o *Options) remembers() time.Duration { return o.Expires.Std() + skew }
 
 func (o Options) keys() *Keyring {
 	var secrets [][]byte
@@ -322,9 +325,13 @@ func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	} else {
 		o.parts.Keys.honour(old.parts.Keys)
 	}
+	joined := old.branch.Load()
 	if before.Expires == after.Expires && before.MaxSpent == after.MaxSpent {
 		o.parts.Ledger, o.parts.Since, o.marks = old.parts.Ledger, old.parts.Since, old.marks
 		o.since.Store(old.since.Load())
+		o.branch.Store(joined)
+	} else if joined != nil {
+		o.join(joined.with, after.remembers(), after.MaxSpent, now)
 	}
 	return o, nil
 }
