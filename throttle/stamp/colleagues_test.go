@@ -303,7 +303,8 @@ func TestOneStampAtThreeNodesAtOnce(t *testing.T) {
 	}
 }
 
-// TestRefundInAFarm: a use goes back to the issuer, once, however often the message comes. If it is lost, so is the use.
+// TestRefundInAFarm: a use goes back to the issuer, once, however often the message comes. If that is lost, so is the
+// use.
 func TestRefundInAFarm(t *testing.T) {
 	f := newTestFarm()
 	a, b, c := f.start(t, 'a', 2), f.start(t, 'b', 2), f.start(t, 'c', 2)
