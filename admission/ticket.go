@@ -46,18 +46,31 @@ type Ticket struct {
 //	version 1 | number 8 | issued 6 | by 6 | 1+client | tag 16
 //
 // Times are in milliseconds, numbers big-endian. As text it is base64url without padding. Goroutines may share them.
-type Tickets struct{ key *hmackey.Key }
+type Tickets struct {
+	keys []*hmackey.Key // the first one signs
+}
 
-// NewTickets returns a signer with a key derived from a secret. Without one it is random and ends with the process.
-func NewTickets(key []byte) *Tickets {
-	if len(key) == 0 {
-		key = make([]byte, sha256.Size)
-		_, _ = rand.Read(key) // never fails
+// NewTickets returns a signer with a key derived from a secret. Tickets signed with old secrets are accepted. Without a
+// secret it is random and ends with the process.
+func NewTickets(secret []byte, old ...[]byte) *Tickets {
+	if len(secret) == 0 {
+		secret = make([]byte, sha256.Size)
+		_, _ = rand.Read(secret) // never fails
 	}
-	// A key of its own: what is signed under the same secret for another purpose is never a ticket.
-	h := hmac.New(sha256.New, key)
+	t := &Tickets{[]*hmackey.Key{ticketKey(secret)}}
+	for _, s := range old {
+		if len(s) > 0 { // anybody could sign with an empty one
+			t.keys = append(t.keys, ticketKey(s))
+		}
+	}
+	return t
+}
+
+// ticketKey is a key of its own: what is signed under the same secret for another purpose is never a ticket.
+func ticketKey(secret []byte) *hmackey.Key {
+	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("weir admission ticket"))
-	return &Tickets{hmackey.New(h.Sum(nil))}
+	return hmackey.New(h.Sum(nil))
 }
 
 // ticketText is strict, so that no two texts mean the same ticket.
@@ -73,7 +86,7 @@ func (t *Tickets) Sign(k Ticket) string {
 	b = binary.BigEndian.AppendUint64(b, k.Number)
 	b = appendMillis(appendMillis(b, k.Issued), k.By)
 	b = append(append(b, byte(len(k.Client))), k.Client...)
-	tag := t.key.Sum(b)
+	tag := t.keys[0].Sum(b)
 	return ticketText.EncodeToString(append(b, tag[:ticketTag]...))
 }
 
@@ -95,9 +108,13 @@ func (t *Tickets) Parse(text, client string, now time.Time) (Ticket, error) {
 	if len(id) != int(signed[ticketFixed]) {
 		return Ticket{}, ErrTicketMalformed
 	}
-	genuine := t.key.Sum(signed)
+	genuine := false
+	for _, key := range t.keys {
+		want := key.Sum(signed)
+		genuine = hmac.Equal(want[:ticketTag], tag) || genuine
+	}
 	switch k := (Ticket{binary.BigEndian.Uint64(signed[1:]), millis(signed[9:]), millis(signed[15:]), client}); {
-	case !hmac.Equal(genuine[:ticketTag], tag):
+	case !genuine:
 		return Ticket{}, ErrTicketForged
 	case string(id) != client:
 		return Ticket{}, ErrTicketForeign

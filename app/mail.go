@@ -3,8 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -29,9 +27,10 @@ type post struct {
 	logins       *login.Desk
 	guard        login.Guard // of those who guess passwords, at all gates and on the pages
 	seen         *mailObserver
-	host         string        // of this machine
-	pages        weir.Throttle // wrong passwords of each user, on the pages
-	accounts     weir.Throttle // wrong passwords of each user, at all gates
+	signer       *notice.Signer // of tickets in notices
+	host         string         // of this machine
+	pages        weir.Throttle  // wrong passwords of each user, on the pages
+	accounts     weir.Throttle  // wrong passwords of each user, at all gates
 
 	once  sync.Once
 	cease context.CancelFunc // nil until something is due
@@ -49,21 +48,21 @@ func newPost(a *App) (*post, error) {
 	}
 	accounts, err := quota.New(accountGuesses)
 	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host,
-		pages: pages, accounts: accounts}, err
+		signer: notice.NewSigner(nil), pages: pages, accounts: accounts}, err
 }
 
-// derive makes a secret of weir's for one purpose.
-func (a *App) derive(purpose string) []byte {
-	h := hmac.New(sha256.New, a.secret)
-	h.Write([]byte(purpose))
-	return h.Sum(nil)
+// sign makes the tickets of mail users follow a configuration.
+func (p *post) sign(a *App, c *config.Config) {
+	all := a.signers(c, "tickets of mail users")
+	p.signer.Configure(all[0], all[1:]...)
 }
 
 // startPost takes over the mail in the store and goes on delivering it.
 func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
+	a.post.sign(a, g.cfg)
 	s, err := spool.New(spool.Options{
 		Store: k.store.Mail(), Clock: a.opts.Clock, Log: a.opts.Log, Observer: a.post.seen,
-		Secret: a.derive("recipients of mail"), Signer: notice.NewSigner(a.derive("tickets of mail users")),
+		Secret: a.hashKey("recipients of mail"), Signer: a.post.signer,
 	})
 	if err != nil {
 		return err
@@ -175,6 +174,7 @@ func (c *change) deliverBy() error {
 	}
 	old := c.old
 	c.commit = append(c.commit, func() {
+		c.app.post.sign(c.app, c.next.cfg)
 		err := c.app.post.ConfigureReach(c.app.retreat, c.next.reaches())
 		if err = errors.Join(err, c.app.post.Configure(c.next.posts())); err != nil { // they were checked
 			c.app.opts.Log.Error("mail goes on as before", "err", err)

@@ -33,26 +33,27 @@ func (c *change) mailStamps(s smtpgate.Stamping, old *gate) (*mailTill, error) {
 	}
 	d := &mailTill{app: c.app, opts: o}
 	if old == nil || old.stamps == nil {
-		d.MailDesk, err = stamp.NewMailDesk(o, c.app.mailKeys(), nil, nil)
+		d.MailDesk, err = stamp.NewMailDesk(o, c.app.mailKeys(c.next.cfg), nil, nil)
 		return d, err
 	}
 	d.MailDesk = old.stamps.MailDesk
 	c.commit = append(c.commit, func() {
-		if err := d.Configure(o, nil, c.app.opts.Clock.Now()); err != nil { // it was checked
+		keys := c.app.mailKeys(c.next.cfg)
+		if err := d.Configure(o, keys, c.app.opts.Clock.Now()); err != nil { // it was checked
 			c.app.opts.Log.Error("stamps of mail cost what they did", "err", err)
 		}
 	})
 	return d, nil
 }
 
-// mailKeys make the seeds of stamps. They follow from weir's secret, so that stamps outlive a restart.
-func (a *App) mailKeys() *stamp.Keyring {
-	return stamp.NewKeyring(time.Hour, a.derive("stamps of mail"))
+// mailKeys make the seeds of stamps. They follow from a secret that stays, so that stamps outlive a restart.
+func (a *App) mailKeys(c *config.Config) *stamp.Keyring {
+	return stamp.NewKeyring(time.Hour, a.signers(c, "stamps of mail")...)
 }
 
 // keepMailKeys gives the tills of a generation the keys of the secret that Start has read.
 func (a *App) keepMailKeys(g *generation) error {
-	keys := a.mailKeys()
+	keys := a.mailKeys(g.cfg)
 	for _, gt := range g.gates {
 		if gt.stamps != nil {
 			if err := gt.stamps.Configure(gt.stamps.opts, keys, a.opts.Clock.Now()); err != nil {

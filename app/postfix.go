@@ -22,10 +22,13 @@ func (c *change) planPostfix(p *gatePlan, o postfixgate.Options) error {
 	wire(p, func() (*postfixgate.Gate, error) {
 		return postfixgate.New(o, parts, postfixgate.Env{Env: c.app.envOf(o.Listen), Name: name,
 			Observer: postfixObserver{p.seen, c.app.metrics.Policy(o.Listen), c.app.metrics},
-			Spool:    c.app.post, Secret: c.app.markSecret})
+			Spool:    c.app.post, Secret: func() []byte { return c.app.markSecrets()[0] }})
 	}, func(g *postfixgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
 	return nil
 }
 
-// markSecret signs the marks by which a gate for mail knows whose mail Postfix diverts to it.
-func (a *App) markSecret() []byte { return a.derive("marks of diverted mail") }
+// markSecrets sign the marks by which a gate for mail knows whose mail Postfix diverts to it: the first one signs, all
+// are honoured.
+func (a *App) markSecrets() [][]byte {
+	return a.signers(a.current.Load().cfg, "marks of diverted mail")
+}

@@ -15,7 +15,8 @@ import (
 	"weir/config"
 )
 
-// secretFile holds the secret, in the data folder. Whoever has it can make stamps and tickets.
+// secretFile holds weir's own secret, in the data folder. Whoever has it can make stamps and tickets for this node. What
+// is kept in the store is hashed with what follows from it, so it stays when the farm's secret changes.
 const secretFile = "secret"
 
 func newSecret() []byte {
@@ -36,7 +37,7 @@ func (a *App) keepSecret(g *generation) error {
 		if t.stamps() == nil {
 			continue
 		}
-		t.config = a.signed(t.name, g.cfg.Throttles[t.name])
+		t.config = a.signed(g.cfg, t.name)
 		if err := t.configure(t.config, a.opts.Clock.Now()); err != nil {
 			return fmt.Errorf("throttle %s: %w", t.name, err)
 		}
@@ -83,9 +84,39 @@ func writeSecret(path string, secret []byte) error {
 	return nil
 }
 
+// derive makes a secret for one purpose from another.
+func derive(secret []byte, purpose string) []byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte(purpose))
+	return h.Sum(nil)
+}
+
+// roots are what everything that clients carry from node to node is signed with: the first one signs, all are honoured.
+// In a farm they follow from its secrets; what weir signed before it was in one stays good here.
+func (a *App) roots(c *config.Config) (all [][]byte) {
+	if c != nil && c.Farm != nil {
+		for _, s := range c.Farm.Secret {
+			all = append(all, derive([]byte(s), "what clients carry"))
+		}
+	}
+	return append(all, a.secret)
+}
+
+// signers are the secrets for one purpose: the first one signs, all are honoured.
+func (a *App) signers(c *config.Config, purpose string) (all [][]byte) {
+	for _, root := range a.roots(c) {
+		all = append(all, derive(root, purpose))
+	}
+	return all
+}
+
+// hashKey makes the key of hashes that are kept in the store. Other than what signs, it never changes: what was hashed
+// under another one would be forgotten. So it follows from this node's own secret, in a farm too.
+func (a *App) hashKey(purpose string) []byte { return derive(a.secret, purpose) }
+
 // secrets are those that sign the ids and tickets of a gate with these throttles: the ones of its stamps where these
-// have some, so that the nodes of a farm honour each other's; else weir's own. It is asked while a configuration is
-// being prepared, or started.
+// have some, so that nodes with the same ones honour each other's; else the farm's, or weir's own. It is asked while a
+// configuration is being prepared, or started.
 func (a *App) secrets(throttles []string) (all [][]byte) {
 	for _, name := range throttles {
 		if o := a.coming.Throttles[name].Stamp; o != nil {
@@ -96,18 +127,30 @@ func (a *App) secrets(throttles []string) (all [][]byte) {
 			}
 		}
 	}
-	return append(all, a.secret)
+	return append(all, a.roots(a.coming)...)
 }
 
-// signed gives stamps without a secret of their own one that follows from weir's.
-func (a *App) signed(name string, c config.Throttle) config.Throttle {
-	if c.Stamp == nil || c.Stamp.Secret != "" {
-		return c
+// signed returns the throttle of a name with what its stamps are signed with. A secret of their own goes first; in a
+// farm, those of a node that has none are honoured beside it.
+func (a *App) signed(c *config.Config, name string) config.Throttle {
+	t := c.Throttles[name]
+	if t.Stamp == nil || t.Stamp.Secret != "" && c.Farm == nil {
+		return t
 	}
-	h := hmac.New(sha256.New, a.secret)
-	h.Write([]byte("stamps of " + name))
-	o := *c.Stamp
-	o.Secret = hex.EncodeToString(h.Sum(nil))
-	c.Stamp = &o
-	return c
+	o := *t.Stamp
+	var all []string
+	for _, s := range []string{o.Secret, o.OldSecret} {
+		if s != "" {
+			all = append(all, s)
+		}
+	}
+	for _, s := range a.signers(c, "stamps of "+name) {
+		all = append(all, hex.EncodeToString(s))
+	}
+	o.Secret, o.OldSecret = all[0], ""
+	if c.Farm != nil {
+		o.OldSecret = all[1]
+	}
+	t.Stamp = &o
+	return t
 }

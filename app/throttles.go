@@ -75,7 +75,7 @@ func (t *throttle) view() console.Throttle {
 func (c *change) prepareThrottles() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.next.cfg.Throttles)) {
-		t, err := c.prepareThrottle(name, c.next.cfg.Throttles[name])
+		t, err := c.prepareThrottle(name, c.app.signed(c.next.cfg, name))
 		if err != nil {
 			errs = append(errs, weir.Under("throttles."+name, err))
 			continue
@@ -91,7 +91,6 @@ func (c *change) prepareThrottles() error {
 }
 
 func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, error) {
-	cfg = c.app.signed(name, cfg)
 	old := c.old.throttle(name)
 	k, o := kindOf(cfg)
 	if o == nil {

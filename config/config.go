@@ -53,6 +53,8 @@ type Config struct {
 	Console console.Options `yaml:"console"`
 	// The pages on which mail users act on their own held mail.
 	SelfService console.SelfServiceOptions `yaml:"self_service"`
+	// Makes this weir one of several that act together. Default: it is alone.
+	Farm *farm.Options `yaml:"farm"`
 	// The log.
 	Log Log `yaml:"log"`
 	// Makes this weir one of several that act together. Default: it is alone.

@@ -114,7 +114,8 @@ func (o *Options) upstream() behind.Options {
 
 func (s *setup) sign(env Env) {
 	secrets := env.Secrets(s.opts.Throttles)
-	s.clients, s.tickets = identify.NewClients(secrets[0], secrets[1:]...), admission.NewTickets(secrets[0])
+	s.clients = identify.NewClients(secrets[0], secrets[1:]...)
+	s.tickets = admission.NewTickets(secrets[0], secrets[1:]...)
 }
 
 func timedOut(err error) bool {

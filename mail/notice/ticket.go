@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,14 +26,30 @@ const (
 var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // A Signer signs tickets. It is safe for concurrent use.
-type Signer struct{ secret []byte }
+type Signer struct {
+	secrets atomic.Pointer[[][]byte] // the first one signs
+}
 
-// NewSigner returns a signer with a secret. Without a secret, tickets are good until the process ends.
-func NewSigner(secret []byte) *Signer {
+// NewSigner returns a signer with a secret. Tickets signed with old secrets are accepted. Without a secret, tickets are
+// good until the process ends.
+func NewSigner(secret []byte, old ...[]byte) *Signer {
+	s := new(Signer)
+	s.Configure(secret, old...)
+	return s
+}
+
+// Configure changes the secrets. Tickets that were signed with another one are no longer accepted.
+func (s *Signer) Configure(secret []byte, old ...[]byte) {
 	if len(secret) == 0 {
 		secret = []byte(rand.Text())
 	}
-	return &Signer{slices.Clone(secret)}
+	all := [][]byte{slices.Clone(secret)}
+	for _, o := range old {
+		if len(o) > 0 { // anybody could sign with an empty one
+			all = append(all, slices.Clone(o))
+		}
+	}
+	s.secrets.Store(&all)
 }
 
 // Purposes of tickets. A ticket for mail is no good for a page.
@@ -52,7 +69,7 @@ func (s *Signer) Sign(purpose, nonce string, until time.Time) string {
 	const latest = 1<<(8*untilBytes) - 1
 	end := binary.BigEndian.AppendUint64(nil, uint64(min(max(until.Unix(), 0), latest)))
 	b = append(b, end[8-untilBytes:]...)
-	return encoding.EncodeToString(append(b, s.tag(purpose, b)...))
+	return encoding.EncodeToString(append(b, tag((*s.secrets.Load())[0], purpose, b)...))
 }
 
 // Read returns the nonce of a ticket, ErrForged or ErrOld. A ticket is good up to and including its last second.
@@ -64,8 +81,12 @@ func (s *Signer) Read(purpose, text string, now time.Time) (nonce string, err er
 	if err != nil || len(b) != nonceBytes+untilBytes+tagBytes {
 		return "", ErrForged
 	}
-	signed, tag := b[:nonceBytes+untilBytes], b[nonceBytes+untilBytes:]
-	if !hmac.Equal(tag, s.tag(purpose, signed)) {
+	signed, given := b[:nonceBytes+untilBytes], b[nonceBytes+untilBytes:]
+	genuine := false
+	for _, secret := range *s.secrets.Load() {
+		genuine = hmac.Equal(given, tag(secret, purpose, signed)) || genuine
+	}
+	if !genuine {
 		return "", ErrForged
 	}
 	var end [8]byte
@@ -76,8 +97,8 @@ func (s *Signer) Read(purpose, text string, now time.Time) (nonce string, err er
 	return encoding.EncodeToString(signed[:nonceBytes]), nil
 }
 
-func (s *Signer) tag(purpose string, signed []byte) []byte {
-	mac := hmac.New(sha256.New, s.secret)
+func tag(secret []byte, purpose string, signed []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("weir ticket 1\x00" + purpose + "\x00")) // the secret may sign other things elsewhere
 	mac.Write(signed)
 	return mac.Sum(nil)[:tagBytes]

@@ -50,9 +50,7 @@ func NewKeyring(rotate time.Duration, secrets ...[]byte) *Keyring {
 		_, _ = rand.Read(secrets[0]) // never fails
 	}
 	for _, s := range secrets {
-		v := derive(s, "weir stamp secret", 0)
-		id := derive(v[:], "weir stamp secret id", 0)
-		r.secrets = append(r.secrets, secret{binary.BigEndian.Uint32(id[:]), v})
+		r.secrets = append(r.secrets, newSecret(s))
 	}
 	return r
 }
@@ -60,13 +58,20 @@ func NewKeyring(rotate time.Duration, secrets ...[]byte) *Keyring {
 // maxSecrets is how many secrets are honoured. When reloads bring more, the oldest are forgotten.
 const maxSecrets = 4
 
-// honour adds the secrets of another keyring with periods of the same length. The keyring must not be in use yet.
-func (r *Keyring) honour(old *Keyring) {
+func newSecret(from []byte) secret {
+	v := derive(from, "weir stamp secret", 0)
+	id := derive(v[:], "weir stamp secret id", 0)
+	return secret{binary.BigEndian.Uint32(id[:]), v}
+}
+
+// honour adds the secrets of another keyring with periods of the same length, except for those that were given up. The
+// keyring must not be in use yet.
+func (r *Keyring) honour(old *Keyring, givenUp func(secret) bool) {
 	if r.rotate != old.rotate {
 		return
 	}
 	for _, s := range old.secrets {
-		if len(r.secrets) < maxSecrets && !slices.Contains(r.secrets, s) {
+		if len(r.secrets) < maxSecrets && !slices.Contains(r.secrets, s) && !givenUp(s) {
 			r.secrets = append(r.secrets, s)
 		}
 	}

@@ -31,7 +31,8 @@ const skew = time.Minute
 // use, reads no clock, and stores nothing for a challenge until it comes back paid.
 type Office struct {
 	parts  Parts
-	since  atomic.Int64 // Parts.Since in milliseconds, or less where the clock was ahead then
+	since  atomic.Int64           // Parts.Since in milliseconds, or less where the clock was ahead then
+	branch atomic.Pointer[branch] // nil: this node is alone
 	marks  maphash.Seed
 	desks  sync.Pool // of *desk
 	Counts Counts
@@ -49,7 +50,7 @@ type desk struct {
 type Counts struct {
 	Issued, Accepted                                                       atomic.Uint64
 	Malformed, Forged, Unknown, Expired, Foreign, TooEasy, Replayed, Wrong atomic.Uint64
-	Full, Busy                                                             atomic.Uint64
+	Full, Busy, Gone                                                       atomic.Uint64
 }
 
 // NewOffice opens an office made of parts, for those who share some of them. Others want New.
@@ -111,8 +112,12 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	k := o.parts.Keys.at(now).all[0]
 	c.keyID = k.id
 	// It is enough that nonces differ: the tag, which goes into the puzzle too, cannot be predicted.
-	binary.BigEndian.PutUint64(c.Nonce[:], rand.Uint64())
-	binary.BigEndian.PutUint64(c.Nonce[8:], rand.Uint64())
+	if b := o.branch.Load(); b != nil {
+		copy(c.Nonce[:], b.self[:])
+	} else {
+		binary.BigEndian.PutUint64(c.Nonce[:], rand.Uint64())
+	}
+	binary.BigEndian.PutUint64(c.Nonce[TagBytes:], rand.Uint64())
 
 	puzzles[c.Algorithm].draw(c, k)
 	b := c.appendHead(desk.raw[:0])
@@ -143,6 +148,11 @@ type Receipt struct {
 	Client, Message string
 	Uses            int // how often the stamp has been used, this time included
 	Covers          int // how often it may be
+}
+
+// use is one more request that the stamp pays for.
+func (r *Receipt) use() Use {
+	return Use{Nonce: r.Nonce, Expires: r.Expires, Lifetime: r.Expires.Sub(r.Issued), Covers: r.Covers}
 }
 
 // Left is how many more requests the stamp pays for.
@@ -185,7 +195,9 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if tag := k.sum(raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
 		return Receipt{}, ErrForged
 	}
-	if !now.Before(c.Expires) || c.Issued().UnixMilli() < o.sinceAt(now, c.Lifetime) {
+	b := o.branch.Load() // once: it may change meanwhile
+	if !now.Before(c.Expires) ||
+		(b == nil || b.issued(&c.Nonce)) && c.Issued().UnixMilli() < o.sinceAt(now, c.Lifetime) {
 		return Receipt{}, ErrExpired
 	}
 	who := d.Client
@@ -199,8 +211,10 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		return Receipt{}, ErrTooEasy
 	}
 	c.Message, c.Client = d.Message, who
-	use := Use{Nonce: c.Nonce, Expires: c.Expires, Covers: max(d.Covers, 1), Mark: maphash.String(o.marks, stamp)}
-	uses, mark, err := o.parts.Ledger.Look(ctx, now, use)
+	use := Use{Nonce: c.Nonce, Expires: c.Expires, Lifetime: c.Lifetime, Covers: max(d.Covers, 1),
+		Mark: maphash.String(o.marks, stamp)}
+	ledger := o.ledger(b)
+	uses, mark, err := ledger.Look(ctx, now, use)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -217,7 +231,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 			return Receipt{}, err
 		}
 	}
-	if uses, err = o.parts.Ledger.Spend(ctx, now, use); err != nil {
+	if uses, err = ledger.Spend(ctx, now, use); err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: c.Issued(), Expires: c.Expires,
@@ -243,7 +257,7 @@ func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 		o.Counts.Expired.Add(1)
 		return ErrExpired
 	}
-	uses, err := o.parts.Ledger.Spend(ctx, now, Use{Nonce: r.Nonce, Expires: r.Expires, Covers: r.Covers})
+	uses, err := o.ledger(o.branch.Load()).Spend(ctx, now, r.use())
 	o.Counts.count(err)
 	if err != nil {
 		return err
@@ -254,7 +268,7 @@ func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 
 // Refund gives a use back, for a request that did not go on.
 func (o *Office) Refund(ctx context.Context, now time.Time, r *Receipt) error {
-	return o.parts.Ledger.Refund(ctx, now, Use{Nonce: r.Nonce, Expires: r.Expires, Covers: r.Covers})
+	return o.ledger(o.branch.Load()).Refund(ctx, now, r.use())
 }
 
 // An outcome is what became of a stamp, and how often.
@@ -263,10 +277,11 @@ type outcome struct {
 	times *atomic.Uint64
 }
 
-func (c *Counts) outcomes() [11]outcome {
+func (c *Counts) outcomes() [12]outcome {
 	return [...]outcome{{nil, &c.Accepted}, {ErrMalformed, &c.Malformed}, {ErrForged, &c.Forged},
 		{ErrUnknown, &c.Unknown}, {ErrExpired, &c.Expired}, {ErrForeign, &c.Foreign}, {ErrTooEasy, &c.TooEasy},
-		{ErrReplayed, &c.Replayed}, {ErrWrong, &c.Wrong}, {ErrFull, &c.Full}, {ErrBusy, &c.Busy}}
+		{ErrReplayed, &c.Replayed}, {ErrWrong, &c.Wrong}, {ErrFull, &c.Full}, {ErrBusy, &c.Busy},
+		{ErrIssuerGone, &c.Gone}}
 }
 
 func (c *Counts) add(old *Counts) {

@@ -290,12 +290,15 @@ func New(o Options, since time.Time) (*Office, error) {
 	o = o.WithDefaults()
 	p := Parts{
 		Keys:   o.keys(),
-		Ledger: NewFilter(o.Expires.Std()+skew, o.MaxSpent),
+		Ledger: NewFilter(o.remembers(), o.MaxSpent),
 		Pool:   NewPool(o.Verifiers, *o.VerifyQueue),
 		Since:  since,
 	}
 	return NewOffice(p), nil
 }
+
+// remembers is for how long a spent stamp is remembered.
+func (o *Options) remembers() time.Duration { return o.Expires.Std() + skew }
 
 func (o Options) keys() *Keyring {
 	var secrets [][]byte
@@ -308,8 +311,8 @@ func (o Options) keys() *Keyring {
 }
 
 // Renew opens the office that follows an old one after a reload. What was spent stays spent, and challenges that were
-// issued stay good, under a new secret too. They are refused only if expires or max_spent has changed. now is the time
-// of the reload.
+// issued stay good, under a new secret too. They are refused only if expires or max_spent has changed, or if they are of
+// an old secret that is no longer listed. now is the time of the reload.
 func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	o, err := New(after, now)
 	if err != nil {
@@ -320,11 +323,15 @@ func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	if before.Secret == after.Secret && before.OldSecret == after.OldSecret && before.Rotate == after.Rotate {
 		o.parts.Keys = old.parts.Keys
 	} else {
-		o.parts.Keys.honour(old.parts.Keys)
+		o.parts.Keys.honour(old.parts.Keys, func(s secret) bool { return s == newSecret([]byte(before.OldSecret)) })
 	}
+	joined := old.branch.Load()
 	if before.Expires == after.Expires && before.MaxSpent == after.MaxSpent {
 		o.parts.Ledger, o.parts.Since, o.marks = old.parts.Ledger, old.parts.Since, old.marks
 		o.since.Store(old.since.Load())
+		o.branch.Store(joined)
+	} else if joined != nil {
+		o.join(joined.with, after.remembers(), after.MaxSpent, now)
 	}
 	return o, nil
 }

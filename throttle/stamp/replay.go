@@ -13,8 +13,10 @@ import (
 type Use struct {
 	Nonce   Nonce
 	Expires time.Time // of the challenge
-	Covers  int       // how many requests the stamp may pay for; at least 1
-	Mark    uint64    // of the whole stamp as it came
+	// of the challenge; only another node of the farm needs it
+	Lifetime time.Duration
+	Covers   int    // how many requests the stamp may pay for; at least 1
+	Mark     uint64 // of the whole stamp as it came
 }
 
 // A Ledger remembers which stamps are spent: the Filter, or one that a farm shares. All of its methods are atomic.
@@ -72,7 +74,7 @@ func NewFilter(ttl time.Duration, most int) *Filter {
 
 // open locks the stripe of a stamp and returns the generation that it belongs to.
 func (f *Filter) open(now time.Time, u *Use) (*stripe, *map[Nonce]spent, error) {
-	s := &f.stripe[u.Nonce[0]%stripes]
+	s := &f.stripe[u.Nonce[nonceBytes-1]%stripes] // the beginning names the issuer, in a farm
 	s.mu.Lock()
 	r := f.runAt(s, floorDiv(now.UnixMilli(), f.ttl))
 	switch at := floorDiv(u.Expires.UnixMilli(), f.ttl) - r.to; at {
@@ -180,19 +182,66 @@ func (f *Filter) spend(now time.Time, u *Use) (int, error) {
 	if known && int(e.uses) >= max(u.Covers, 1) {
 		return int(e.uses), ErrReplayed
 	}
-	if !known {
-		if f.count.Add(1) > f.most {
-			f.count.Add(-1)
-			return 0, ErrFull
-		}
-		if *in == nil {
-			*in = map[Nonce]spent{}
-		}
+	if !known && !f.admit(in) {
+		return 0, ErrFull
+	}
+	if e.mark == 0 { // it is new, or was used at other nodes only
 		e.mark = u.Mark
 	}
 	e.uses++
 	(*in)[u.Nonce] = e
 	return int(e.uses), nil
+}
+
+// admit makes room for one more stamp. The stripe is locked.
+func (f *Filter) admit(in *map[Nonce]spent) bool {
+	if f.count.Add(1) > f.most {
+		f.count.Add(-1)
+		return false
+	}
+	if *in == nil {
+		*in = map[Nonce]spent{}
+	}
+	return true
+}
+
+// note remembers that a stamp was used at least so often. It is for what is only good to know: where there is no room,
+// it does nothing.
+func (f *Filter) note(now time.Time, u *Use, uses uint32) {
+	if !f.tryNote(now, u, uses) && f.sweep(now) {
+		f.tryNote(now, u, uses)
+	}
+}
+
+func (f *Filter) tryNote(now time.Time, u *Use, uses uint32) bool {
+	s, in, err := f.open(now, u)
+	if err != nil {
+		return true
+	}
+	defer s.mu.Unlock()
+	e, known := (*in)[u.Nonce]
+	if !known && !f.admit(in) {
+		return false
+	}
+	if e.mark == 0 {
+		e.mark = u.Mark
+	}
+	e.uses = max(e.uses, uses)
+	(*in)[u.Nonce] = e
+	return true
+}
+
+// forget forgets a stamp.
+func (f *Filter) forget(now time.Time, u *Use) {
+	s, in, err := f.open(now, u)
+	if err != nil {
+		return
+	}
+	defer s.mu.Unlock()
+	if _, known := (*in)[u.Nonce]; known {
+		delete(*in, u.Nonce)
+		f.count.Add(-1)
+	}
 }
 
 // Refund gives one use back, for a request that did not go on.

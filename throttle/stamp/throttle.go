@@ -73,6 +73,23 @@ func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([
 	return nil
 }
 
+// Join makes the throttle one of a farm, in which a stamp is spent once: the node that issued a challenge decides. nil
+// leaves the farm. Call it before the throttle serves, or while it does. Challenges from before are then refused, and
+// asked for anew.
+func (t *Throttle) Join(c Colleagues, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.setup.Load()
+	s.office.join(c, s.remembers(), s.MaxSpent, now)
+}
+
+// Answer answers a question of a colleague, who called Colleagues.Ask or Tell. It is nil for what is no question, and
+// where this node is in no farm.
+func (t *Throttle) Answer(now time.Time, question []byte) []byte {
+	s := t.setup.Load()
+	return s.office.answer(now, question, s.Covers)
+}
+
 // Exempt returns the clients that are never asked for a stamp.
 func (t *Throttle) Exempt() *identify.Exempt { return t.setup.Load().exempt }
 
@@ -180,6 +197,9 @@ func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message s
 		d.Message = message
 	}
 	receipt, err := s.office.Verify(ctx, ev.Time, stamp, d)
+	if err == ErrIssuerGone { // they did their work: what they left unpaid before is not held against them
+		t.seen.forget(visitor(s, ev))
+	}
 	if err != nil {
 		return weir.Paid{Fault: s.fault(err)}, nil
 	}
@@ -188,7 +208,7 @@ func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message s
 }
 
 // fault says what is held against a client whose stamp is not accepted. What may happen to anybody is no fault: when a
-// stamp has expired, or is from before a change of network, another one is asked for.
+// stamp has expired, is from before a change of network, or of a node that is gone, another one is asked for.
 func (s *setup) fault(err error) weir.Reason {
 	switch {
 	case errors.Is(err, ErrForged), errors.Is(err, ErrWrong):
@@ -248,6 +268,7 @@ type Stats struct {
 	Spent      int    // stamps that are remembered
 	Full       uint64 // stamps not taken, as no more can be remembered
 	Busy       uint64 // stamps not looked at, as too many costly ones are
+	Gone       uint64 // stamps of nodes of the farm that are gone or did not answer
 }
 
 // Stats returns what the throttle has done.
@@ -258,9 +279,12 @@ func (t *Throttle) Stats() Stats {
 		Paid:     c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Held: c.Held.Load(),
 		Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
 		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load(), Full: s.office.Counts.Full.Load(),
-		Busy: s.office.Counts.Busy.Load()}
+		Busy: s.office.Counts.Busy.Load(), Gone: s.office.Counts.Gone.Load()}
 	if f, ok := s.office.parts.Ledger.(*Filter); ok {
 		out.Spent = f.Len()
+	}
+	if b := s.office.branch.Load(); b != nil {
+		out.Spent += b.others.Len()
 	}
 	for of, at := range t.asked.Range {
 		out.Work[of.(string)] = Work(at.(*asking).work.Load())
