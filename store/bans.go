@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Bans is the block list as it is kept over restarts.
+// Bans is the block list as it is kept over restarts, and the lifts that the nodes of a farm must remember.
 type Bans interface {
-	// List returns every ban that holds at now, in the order of BanKey.Compare.
+	// List returns every ban and every lift that holds at now, in the order of BanKey.Compare.
 	List(ctx context.Context, now time.Time) ([]Ban, error)
 	// Get returns one ban that holds at now, or ErrNotFound.
 	Get(ctx context.Context, key BanKey, now time.Time) (Ban, error)
@@ -27,6 +27,9 @@ type Bans interface {
 type BanKey struct {
 	Client string       `json:"client,omitempty"`
 	Prefix netip.Prefix `json:"prefix,omitzero"` // without host bits; an IPv4 network is never written as one of IPv6
+	// Lifted marks a lift, which says that an operator's ban is no more. It is kept beside a ban of the same client or
+	// network, since a mechanism may have banned again.
+	Lifted bool `json:"lifted,omitempty"`
 }
 
 // clientMark comes before the id of a client in texts that may have an address instead.
@@ -65,12 +68,18 @@ func (k BanKey) String() string {
 	return k.Prefix.String()
 }
 
-// Compare orders networks before clients, networks by address and clients by id.
+// Compare orders networks before clients, networks by address and clients by id, and a ban before a lift.
 func (k BanKey) Compare(other BanKey) int {
 	if c := strings.Compare(k.Client, other.Client); c != 0 {
 		return c // no client comes first
 	}
-	return k.Prefix.Compare(other.Prefix)
+	if c := k.Prefix.Compare(other.Prefix); c != 0 || k.Lifted == other.Lifted {
+		return c
+	}
+	if k.Lifted {
+		return 1
+	}
+	return -1
 }
 
 // Validate returns what is wrong with the key: ErrInvalid or ErrTooLarge.
@@ -88,7 +97,8 @@ func (k BanKey) Validate() error {
 	return nil
 }
 
-// A Ban says that a client, or everybody in a network, is not served.
+// A Ban says that a client, or everybody in a network, is not served. Where Lifted is set it bans nobody: it says that
+// an operator's ban ended at Since, and is remembered until Until, so that no other node brings the ban back.
 type Ban struct {
 	BanKey
 	Reason   string    `json:"reason,omitempty"`
@@ -109,6 +119,9 @@ func (b *Ban) Equal(other *Ban) bool {
 
 // Validate returns what is wrong with the ban: ErrInvalid or ErrTooLarge.
 func (b Ban) Validate() error {
+	if b.Lifted && (b.Since.IsZero() || b.Until.IsZero()) {
+		return fmt.Errorf("a lift without a time, or without an end: %w", ErrInvalid)
+	}
 	return cmp.Or(b.BanKey.Validate(), checkText("the reason of a ban", b.Reason, MaxReason),
 		checkText("who banned", b.By, MaxBy), checkMaybe("since", b.Since), checkMaybe("until", b.Until))
 }

@@ -57,6 +57,30 @@ func TestMailComesToAnOldFile(t *testing.T) {
 	}
 }
 
+// Version 5 has no lifts. Its bans stay, and there is a place for lifts beside them.
+func TestLiftsComeToAnOldFile(t *testing.T) {
+	folder := t.TempDir()
+	old, err := open(t.Context(), Options{Folder: folder}, migrations[:5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	go old.run()
+	b := banOf("a")
+	if err := errors.Join(old.Bans().Put(t.Context(), b), old.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, Options{Folder: folder})
+	lift := b
+	lift.Lifted, lift.Since, lift.Until = true, epoch, epoch.Add(time.Hour)
+	if err := s.Bans().Put(t.Context(), lift); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Bans().List(t.Context(), epoch)
+	if err != nil || len(all) != 2 || !all[0].Equal(&b) || !all[1].Equal(&lift) {
+		t.Error(all, err)
+	}
+}
+
 // The version before has no sketches. What it has stays as it is.
 func TestSketchesComeToAnOldFile(t *testing.T) {
 	folder := t.TempDir()

@@ -33,6 +33,11 @@ func salvageText(id store.MailID) []byte {
 	return append(bytes.Repeat([]byte(id.String()), size/idSize+1)[:size], "\r\n"...)
 }
 
+// liftOf is the lift of a client's ban.
+func liftOf(id string) store.Ban {
+	return store.Ban{BanKey: store.BanKey{Client: id, Lifted: true}, By: "ann", Since: epoch, Until: epoch.Add(1)}
+}
+
 // fill puts some of everything into a store.
 func fill(t testing.TB, s *Store, n int) {
 	t.Helper()
@@ -40,7 +45,7 @@ func fill(t testing.TB, s *Store, n int) {
 	var bans []store.Ban
 	var counters []store.Counter
 	for i := range n {
-		bans = append(bans, banOf(fmt.Sprint("client-", i)))
+		bans = append(bans, banOf(fmt.Sprint("client-", i)), liftOf(fmt.Sprint("client-", i)))
 		counters = append(counters, store.Counter{Throttle: "api", Rule: "month", Account: fmt.Sprint("account-", i),
 			Period: epoch, Used: int64(i + 1), Until: epoch.AddDate(1, 0, 0)})
 	}
@@ -114,8 +119,8 @@ func copyFolder(t testing.TB, from, to string, damage func([]byte) []byte) {
 
 // An inventory is how much of everything is in a store.
 type inventory struct {
-	bans, counters, users, mails, memories, sketches, known, tickets, entries, stamps int
-	held, others                                                                      int // recipients
+	bans, lifts, counters, users, mails, memories, sketches, known, tickets, entries, stamps int
+	held, others                                                                             int // recipients
 }
 
 // takeStock opens a store as weir does, and wants everything in it to be what fill has put there.
@@ -128,7 +133,12 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 	bans, err := s.Bans().List(ctx, epoch)
 	must(t, err)
 	for _, b := range bans {
-		if want := banOf(b.Client); !b.Equal(&want) {
+		want := banOf(b.Client)
+		if b.Lifted {
+			n.lifts++
+			want = liftOf(b.Client)
+		}
+		if !b.Equal(&want) {
 			t.Errorf("a ban that nobody made: %+v", b)
 		}
 	}
@@ -139,7 +149,7 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 		}
 		return nil
 	}))
-	n.bans = len(bans)
+	n.bans = len(bans) - n.lifts
 	var all []store.Queued
 	must(t, s.Mail().View(ctx, func(tx store.MailTx) error {
 		users, err := tx.Users("", store.MaxBatch)
@@ -201,7 +211,7 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 }
 
 // everything is what fill puts into a store.
-var everything = inventory{bans: keptEach, counters: keptEach, users: keptEach, mails: keptEach, memories: keptEach,
+var everything = inventory{bans: keptEach, lifts: keptEach, counters: keptEach, users: keptEach, mails: keptEach, memories: keptEach,
 	sketches: keptEach, known: keptEach,
 	tickets: keptEach, entries: keptEach, stamps: keptEach, others: 2 * keptEach}
 

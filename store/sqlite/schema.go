@@ -150,6 +150,20 @@ var migrations = []string{
 	CREATE INDEX stamps_until ON stamps (until);
 	CREATE TABLE stamps_kept (n INTEGER NOT NULL) STRICT;
 	INSERT INTO stamps_kept (n) VALUES (0);`,
+
+	// Lifts of bans, for farms. Their columns have another order than those of bans: where the list of tables is lost,
+	// rows are told apart by what is in them.
+	`CREATE TABLE lifts (
+		client   TEXT    NOT NULL, -- the id of a client, or empty
+		network  TEXT    NOT NULL, -- a network, or empty
+		since    INTEGER NOT NULL, -- when it was lifted, in nanoseconds since the epoch
+		until    INTEGER NOT NULL, -- how long that is remembered, in nanoseconds since the epoch
+		operator INTEGER NOT NULL,
+		reason   TEXT    NOT NULL,
+		by       TEXT    NOT NULL,
+		PRIMARY KEY (client, network)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX lifts_until ON lifts (until);`,
 }
 
 // version returns the version of the tables, up to a known one. A new file has version 0.

@@ -12,7 +12,9 @@ import (
 )
 
 func mailBackup(t *testing.T, s *subject) {
-	s.must(s.bans.Put(s.Context(), banOf(client("a"))))
+	lift := banOf(client("b"))
+	lift.Lifted = true
+	s.must(s.bans.Put(s.Context(), banOf(client("a")), lift))
 	s.update(func(tx mailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}), tx.PutSketch(sketchOf("reach", "ann", true)),
 			tx.PutKnown("reach", "ann", bytesOf(1<<20, 5)),
@@ -61,6 +63,7 @@ func mailBackup(t *testing.T, s *subject) {
 			s.reads(copied.Mail(), store.MailID(i+1), bytesOf(size, 3))
 		}
 		s.must(errorOf(copied.Bans().Get(s.Context(), client("a"), epoch)))
+		s.must(errorOf(copied.Bans().Get(s.Context(), lift.BanKey, epoch)))
 		s.must(copied.Mail().Update(s.Context(), func(tx mailTx) error {
 			s.same(sure(tx.Flagged("", "", 9)), []store.Sketch{sketchOf("reach", "ann", true)})
 			s.same(sure(tx.Known("reach", "ann")), bytesOf(1<<20, 5))

@@ -50,6 +50,41 @@ func bansAreKept(_ *testing.T, s *subject) {
 	s.lists(epoch, slices.Delete(all[:6], 1, 2)...)
 }
 
+// liftsAreKept: a lift is kept beside a ban of the same client or network, and each goes by itself.
+func liftsAreKept(_ *testing.T, s *subject) {
+	ctx := s.Context()
+	lift := func(b store.Ban) store.Ban {
+		b.Lifted, b.Operator = true, true
+		return b
+	}
+	b, of := banOf(net("192.0.2.0/24")), banOf(client("a"))
+	all := []store.Ban{b, lift(b), lift(of)}
+	s.must(s.bans.Put(ctx, all[2], all[1], all[0]))
+	s.reopen()
+	s.lists(epoch, all...)
+	for i := range all {
+		got, err := s.bans.Get(ctx, all[i].BanKey, epoch)
+		s.must(err)
+		if !got.Equal(&all[i]) {
+			s.Errorf("%+v, want %+v", got, all[i])
+		}
+	}
+	s.fails(errorOf(s.bans.Get(ctx, of.BanKey, epoch)), store.ErrNotFound)
+	later := all[1]
+	later.Since, later.Until = epoch.Add(time.Minute), epoch.Add(2*time.Hour)
+	s.must(s.bans.Put(ctx, later))
+	s.lists(epoch, b, later, all[2])
+	s.must(s.bans.Remove(ctx, b.BanKey, of.BanKey))
+	s.lists(epoch, later, all[2])
+	s.must(s.bans.Remove(ctx, all[2].BanKey))
+	s.lists(epoch, later)
+	s.lists(later.Until)
+	s.pruned(s.bans.Prune, epoch.Add(time.Hour), 0)
+	s.must(s.bans.Put(ctx, b))
+	s.pruned(s.bans.Prune, later.Until, 2)
+	s.lists(epoch)
+}
+
 func bansEnd(_ *testing.T, s *subject) {
 	ctx := s.Context()
 	short, hour, good := banOf(client("a")), banOf(client("b")), banOf(client("c"))
@@ -114,6 +149,8 @@ func bansMistakes(_ *testing.T, s *subject) {
 		"a zero byte":         func(b *store.Ban) { b.Reason = "a\x00b" },
 		"who is no UTF-8":     func(b *store.Ban) { b.By = "\xc3" },
 		"before the epoch":    func(b *store.Ban) { b.Since = time.Unix(-1, 0) },
+		"a lift without end":  func(b *store.Ban) { b.Lifted, b.Until = true, time.Time{} },
+		"a lift at no time":   func(b *store.Ban) { b.Lifted, b.Since = true, time.Time{} },
 		"beyond all calendar": func(b *store.Ban) { b.Until = time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC) },
 	}, banOf(client("a")), s.putBan)
 	s.fails(s.bans.Remove(ctx, store.BanKey{}), store.ErrInvalid)
@@ -157,7 +194,8 @@ func bansAnySequence(t *testing.T, s *subject) {
 		bans := rapid.Custom(func(t *rapid.T) store.Ban {
 			b := store.Ban{BanKey: keys.Draw(t, "key"), Reason: rapid.StringMatching(`[a-zä]{0,8}`).Draw(t, "reason"),
 				Operator: rapid.Bool().Draw(t, "operator")}
-			if minutes := rapid.IntRange(0, 60).Draw(t, "minutes"); minutes > 0 {
+			b.Since, b.Lifted = now, rapid.IntRange(0, 3).Draw(t, "lifted") == 0
+			if minutes := rapid.IntRange(0, 60).Draw(t, "minutes"); minutes > 0 || b.Lifted {
 				b.Until = now.Add(time.Duration(minutes) * time.Minute)
 			}
 			return b
@@ -172,6 +210,7 @@ func bansAnySequence(t *testing.T, s *subject) {
 				}
 			case 4, 5, 6:
 				batch := rapid.SliceOfN(keys, 1, 3).Draw(rt, "remove")
+				batch[0].Lifted = rapid.Bool().Draw(rt, "lift")
 				s.must(s.bans.Remove(ctx, batch...))
 				for _, key := range batch {
 					delete(model, key)

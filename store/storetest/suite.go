@@ -24,6 +24,7 @@ func Run(t *testing.T, open Opener) {
 		run  func(t *testing.T, s *subject)
 	}{
 		{"bans/are put, listed, replaced and removed", bansAreKept},
+		{"bans/lifts are kept beside them", liftsAreKept},
 		{"bans/end", bansEnd},
 		{"bans/all or nothing", bansAllOrNothing},
 		{"bans/what makes no sense", bansMistakes},

@@ -98,6 +98,9 @@ func (l *List) attach(k *Keeper) error {
 	}
 	l.keeper = k
 	l.each(func(i *item) { k.note(Change{Added, i.ban}) })
+	for _, i := range l.lifts.by {
+		k.note(Change{Added, i.ban})
+	}
 	return nil
 }
 
@@ -126,21 +129,30 @@ func (l *List) load(stored []store.Ban, now time.Time) {
 		old := l.current(b.BanKey)
 		switch {
 		case !b.Holds(now):
+		case b.Lifted:
+			if old == nil || !old.ban.Operator || compareWords(b, old.ban) > 0 {
+				l.remember(b, false)
+			}
+		case l.lifted(b.BanKey, b.Since.UnixNano()) && !l.outlives(b):
+			l.tell(Change{Removed, b}, true) // weir ended between the two writes
 		case old == nil:
-			_ = l.enter(b, false) // counted where the list is full
+			_ = l.enter(b, b.Since.UnixNano(), false) // counted where the list is full
 		case old.ban.Operator:
 		case b.Operator, end(b) > old.until:
-			l.replace(old, b)
+			l.replace(old, b, max(b.Since.UnixNano(), old.last.Load()))
 		}
 	}
 }
 
-// rank puts bans of operators first.
+// rank puts lifts first, then bans of operators.
 func rank(b store.Ban) int {
-	if b.Operator {
+	switch {
+	case b.Lifted:
 		return 0
+	case b.Operator:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // note notes a change that is to be written. list.mu is held.
@@ -194,7 +206,7 @@ func abs(n int64) int64 { return max(n, -n) }
 // unsaved is how many changes the store does not have. list.mu is held.
 func (k *Keeper) unsaved() int {
 	if k.whole {
-		return max(k.list.size(), 1)
+		return max(k.list.size()+len(k.list.lifts.by), 1)
 	}
 	return len(k.journal) + len(k.batch)
 }
@@ -255,6 +267,11 @@ func (k *Keeper) next() task {
 				t.whole = append(t.whole, i)
 			}
 		})
+		for _, i := range l.lifts.by {
+			if i.holds(l.seen) {
+				t.whole = append(t.whole, i)
+			}
+		}
 		return t
 	}
 	if len(k.batch) == 0 {

@@ -3,7 +3,7 @@ package ban
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync"
@@ -31,6 +31,8 @@ type List struct {
 	others    ending // of mechanisms
 	added     uint64 // items so far
 	suspects  suspects
+	lifts     lifts
+	shared    *Shared // nil where there is no farm
 	watchers  []*watcher
 	keeper    *Keeper
 	alarm     func(time.Time)
@@ -68,6 +70,7 @@ type Stats struct {
 	Refused   uint64 `json:"refused"`   // bans that the full list did not take
 	Offences  uint64 `json:"offences"`  // reported by mechanisms
 	Addresses uint64 `json:"addresses"` // banned for their clients
+	Lifts     int    `json:"lifts"`     // that are remembered, so that no other node brings a ban back
 	Unsaved   int    `json:"unsaved"`   // changes that the store does not have yet
 }
 
@@ -81,7 +84,8 @@ func New(o Options) (*List, error) {
 		others: newEnding(), alarm: func(time.Time) {}, due: forGood}
 	l.setup.Store(s)
 	l.lengths.Store(&lengths{})
-	l.suspects = suspects{seed: maphash.MakeSeed(), by: map[netip.Prefix]*suspect{}}
+	l.suspects = suspects{nameless: rand.Uint64(), by: map[netip.Prefix]*suspect{}}
+	l.lifts = lifts{map[store.BanKey]*item{}, newEnding()}
 	return l, nil
 }
 
@@ -109,6 +113,9 @@ func (l *List) Configure(o Options, now time.Time) error {
 	for l.size() > s.Max && l.evict() {
 	}
 	l.suspects.shrink(s.Max)
+	for len(l.lifts.by) > s.Max {
+		l.unlift(l.lifts.ends.First().ban.BanKey)
+	}
 	return nil
 }
 
@@ -169,7 +176,7 @@ func family(addr netip.Addr) int {
 // Get returns the ban of exactly that client or network.
 func (l *List) Get(key store.BanKey, now time.Time) (store.Ban, bool) {
 	key.Prefix = identify.PlainPrefix(key.Prefix)
-	if key.Validate() != nil {
+	if key.Validate() != nil || key.Lifted {
 		return store.Ban{}, false
 	}
 	if i := l.item(key); i != nil && i.holds(now.UnixNano()) {
@@ -217,7 +224,7 @@ func (l *List) Stats() Stats {
 		Refused: c.refused.Load(), Offences: c.offences.Load(), Addresses: c.byThreshold.Load()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.Suspects = len(l.suspects.by)
+	s.Suspects, s.Lifts = len(l.suspects.by), len(l.lifts.by)
 	if l.keeper != nil {
 		s.Unsaved = l.keeper.unsaved()
 	}
@@ -243,31 +250,62 @@ func (l *List) Add(b store.Ban, now time.Time) error {
 	if err := b.Validate(); err != nil {
 		return err
 	}
-	if b.Client == "" && b.Prefix.Bits() == 0 {
-		return fmt.Errorf("a ban of everybody: %w", store.ErrInvalid)
-	}
-	if !b.Holds(now) {
+	switch {
+	case b.Lifted:
+		return fmt.Errorf("a lift is no ban: %w", store.ErrInvalid)
+	case b.Client == "" && b.Prefix.Bits() == 0:
+		return errEverybody
+	case !b.Holds(now):
 		return fmt.Errorf("a ban that is over at %s already: %w", b.Until.Format(time.RFC3339), store.ErrInvalid)
+	case b.Operator:
+		return l.order(b, now)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = now.UnixNano()
-	return l.add(b)
+	if last := b.Since.UnixNano(); !l.lifted(b.BanKey, last) {
+		return l.add(b, last)
+	}
+	return nil
 }
 
-// add puts a valid ban on the list. l.mu is held.
-func (l *List) add(b store.Ban) error {
+var errEverybody = fmt.Errorf("a ban of everybody: %w", store.ErrInvalid)
+
+// order puts an operator's ban on the list, and tells the other nodes.
+func (l *List) order(b store.Ban, now time.Time) error {
+	l.mu.Lock()
+	l.seen = now.UnixNano()
+	s := l.shared
+	l.current(b.BanKey)
+	if w := l.word(b.BanKey); s != nil && w != nil && !b.Since.After(w.Since) {
+		b.Since = w.Since.Add(1) // another node's clock is ahead
+	}
+	err := l.add(b, 0)
+	if err == nil {
+		l.unlift(b.BanKey)
+		s.say(b)
+	}
+	l.mu.Unlock()
+	_ = s.Flush() // what cannot be sent waits
+	return err
+}
+
+// add puts a valid ban on the list. last is when a mechanism last had a reason for it. l.mu is held.
+func (l *List) add(b store.Ban, last int64) error {
 	old := l.current(b.BanKey)
 	switch {
 	case old == nil:
-		return l.enter(b, true)
+		return l.enter(b, last, true)
 	case b.Operator:
-	case old.ban.Operator, end(b) <= old.until:
+	case old.ban.Operator:
+		return nil
+	case end(b) <= old.until:
+		old.last.Store(max(last, old.last.Load()))
 		return nil
 	default:
-		b.Since = old.ban.Since
+		b.Since, last = old.ban.Since, max(last, old.last.Load())
 	}
-	l.replace(old, b)
+	l.replace(old, b, last)
 	return nil
 }
 
@@ -282,9 +320,10 @@ func (l *List) current(key store.BanKey) *item {
 }
 
 // put makes an item of a ban, in the order in which they end, and puts it into its table.
-func (l *List) put(b store.Ban) {
+func (l *List) put(b store.Ban, last int64) {
 	l.added++
 	i := &item{ban: b, until: end(b), order: l.added}
+	i.last.Store(last)
 	if i.until != forGood {
 		l.heap(i).Add(i)
 	}
@@ -297,21 +336,21 @@ func (l *List) put(b store.Ban) {
 }
 
 // enter puts a ban on the list that is not there. A full list drops another one.
-func (l *List) enter(b store.Ban, store bool) error {
+func (l *List) enter(b store.Ban, last int64, store bool) error {
 	if l.size() >= l.setup.Load().Max && !l.evict() {
 		l.counts.refused.Add(1)
 		return ErrFull
 	}
-	l.put(b)
+	l.put(b, last)
 	l.count(b, 1)
 	l.counts.added.Add(1)
 	l.tell(Change{Added, b}, store)
 	return nil
 }
 
-func (l *List) replace(old *item, b store.Ban) {
+func (l *List) replace(old *item, b store.Ban, last int64) {
 	l.heap(old).Remove(old)
-	l.put(b)
+	l.put(b, last)
 	if b.Operator && !old.ban.Operator {
 		l.counts.operators.Add(1)
 	}
@@ -335,6 +374,9 @@ func (l *List) drop(i *item, why What) {
 		l.counts.evicted.Add(1)
 	}
 	l.tell(Change{why, i.ban}, true)
+	if why == Expired && i.ban.Operator && l.shared != nil {
+		l.remember(over(i.ban), true)
+	}
 }
 
 // evict drops the ban of a mechanism that ends soonest, if there is one.
@@ -397,9 +439,20 @@ func (l *List) Remove(key store.BanKey, now time.Time) error {
 	if err := key.Validate(); err != nil {
 		return err
 	}
+	if key.Lifted {
+		return fmt.Errorf("a lift is no ban: %w", store.ErrInvalid)
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.seen = now.UnixNano()
+	s := l.shared
+	err := l.remove(key)
+	l.mu.Unlock()
+	_ = s.Flush() // what cannot be sent waits
+	return err
+}
+
+// remove is Remove. l.mu is held.
+func (l *List) remove(key store.BanKey) error {
 	if key.Client == "" {
 		l.suspects.forget(key.Prefix)
 	}
@@ -408,5 +461,10 @@ func (l *List) Remove(key store.BanKey, now time.Time) error {
 		return fmt.Errorf("%s: %w", key, store.ErrNotFound)
 	}
 	l.drop(i, Removed)
+	if l.shared != nil {
+		b := l.lift(i)
+		l.remember(b, true)
+		l.shared.say(b)
+	}
 	return nil
 }

@@ -1,8 +1,9 @@
 package ban
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/maphash"
 	"net/netip"
 	"slices"
 	"time"
@@ -32,44 +33,70 @@ func (l *List) Offend(o Offence, now time.Time) error {
 	if o.Client == identify.AddressID(o.Source) {
 		o.Client = "" // behind an address there may be a company: it is banned as an address, from the threshold on
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = now.UnixNano()
+	m := mark{l.suspects.name(o.Client), l.seen}
+	l.shared.tell(o, m)
+	return l.offend(o, m)
+}
+
+// offend takes in an offence of this node, or of another one. l.mu is held.
+func (l *List) offend(o Offence, m mark) error {
+	s := l.setup.Load()
 	if o.Client != "" {
-		b := store.Ban{BanKey: store.BanKey{Client: o.Client}, Reason: o.Reason, By: o.By}
-		if err := l.Add(b, now); err != nil {
+		b := o.ban(store.BanKey{Client: o.Client}, m.at, s.TTL.Std())
+		if err := b.Validate(); err != nil {
 			return err
 		}
+		if b.Holds(time.Unix(0, l.seen)) && !l.lifted(b.BanKey, m.at) {
+			if err := l.add(b, m.at); err != nil {
+				return err
+			}
+		}
 	}
-	s := l.setup.Load()
 	if !o.Source.IsValid() || l.exempts(o.Source) {
 		return nil
 	}
-	address := identify.Network(o.Source, s.V4, s.V6)
-	if !l.suspect(s, address, o.Client, now) {
+	return l.suspect(s, identify.Network(o.Source, s.V4, s.V6), o, m)
+}
+
+// ban is the ban for an offence.
+func (o *Offence) ban(key store.BanKey, at int64, ttl time.Duration) store.Ban {
+	since := time.Unix(0, at)
+	return store.Ban{BanKey: key, Reason: o.Reason, By: o.By, Since: since, Until: since.Add(ttl)}
+}
+
+// suspect notes that a client of an address was banned, and bans the address from the threshold on.
+func (l *List) suspect(s *setup, address netip.Prefix, o Offence, m mark) error {
+	key := store.BanKey{Prefix: address}
+	since := l.seen - int64(s.Window)
+	if m.at <= since || l.lifted(key, m.at) {
 		return nil
 	}
+	l.suspects.expire(since)
+	marks := l.suspects.note(address, o, m, since)
+	if len(marks) < s.AddressFrom {
+		l.suspects.shrink(s.Max)
+		return nil
+	}
+	last := marks[len(marks)-1].at
+	l.suspects.forget(address)
 	if s.AddressFrom > 1 {
 		o.Reason = clip(fmt.Sprintf("%d clients: %s", s.AddressFrom, o.Reason), store.MaxReason)
 	}
-	err := l.Add(store.Ban{BanKey: store.BanKey{Prefix: address}, Reason: o.Reason, By: o.By}, now)
+	b := o.ban(key, last, s.TTL.Std())
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	if !b.Holds(time.Unix(0, l.seen)) {
+		return nil
+	}
+	err := l.add(b, last)
 	if err == nil {
 		l.counts.byThreshold.Add(1)
 	}
 	return err
-}
-
-// suspect notes that a client of an address was banned, and reports whether the address is to be banned too.
-func (l *List) suspect(s *setup, address netip.Prefix, client string, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seen = now.UnixNano()
-	since := l.seen - int64(s.Window)
-	l.suspects.expire(since)
-	n := l.suspects.note(address, client, l.seen, since)
-	if n < s.AddressFrom {
-		l.suspects.shrink(s.Max)
-		return false
-	}
-	l.suspects.forget(address)
-	return true
 }
 
 // clip shortens a text to n bytes, between two letters.
@@ -85,25 +112,41 @@ func clip(text string, n int) string {
 
 // suspects are addresses from which clients were banned recently, at most as many as the list has entries.
 type suspects struct {
-	seed  maphash.Seed
-	by    map[netip.Prefix]*suspect
-	order queue.Listed[suspect] // the latest last
+	by       map[netip.Prefix]*suspect
+	order    queue.Listed[suspect] // the latest last
+	nameless uint64                // the name of the last client without an id
 }
 
 type suspect struct {
 	address netip.Prefix
 	marks   []mark
+	reason  string // of the last one
+	by      string
 	node    queue.Node[suspect]
 }
 
 // A mark is one banned client.
 type mark struct {
-	client uint64 // a hash of its id
+	client uint64 // see name
 	at     int64
 }
 
-// note counts a client, and returns how many different ones there were since a time.
-func (s *suspects) note(address netip.Prefix, client string, now, since int64) int {
+// name is what a client is known by, on all nodes: a hash of its id. One without an id is a new client each time.
+func (s *suspects) name(client string) uint64 {
+	if client == "" {
+		s.nameless++
+		return s.nameless
+	}
+	return hashed(client)
+}
+
+func hashed(client string) uint64 {
+	sum := sha256.Sum256([]byte(client))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// note counts a client, and returns the different ones since a time, the latest last.
+func (s *suspects) note(address netip.Prefix, o Offence, m mark, since int64) []mark {
 	who := s.by[address]
 	if who == nil {
 		who = &suspect{address: address}
@@ -112,12 +155,32 @@ func (s *suspects) note(address netip.Prefix, client string, now, since int64) i
 		s.order.Remove(&who.node)
 	}
 	s.order.Add(&who.node, who)
-	hash := maphash.String(s.seed, client)
-	who.marks = slices.DeleteFunc(who.marks, func(m mark) bool {
-		return m.at <= since || m.client == hash && client != ""
+	who.reason, who.by = o.Reason, o.By
+	who.marks = slices.DeleteFunc(who.marks, func(old mark) bool {
+		if old.client == m.client {
+			m.at = max(m.at, old.at)
+		}
+		return old.at <= since || old.client == m.client
 	})
-	who.marks = append(who.marks, mark{hash, now})
-	return len(who.marks)
+	// What another node tells may come late.
+	behind := len(who.marks)
+	for behind > 0 && who.marks[behind-1].at > m.at {
+		behind--
+	}
+	who.marks = slices.Insert(who.marks, behind, m)
+	return who.marks
+}
+
+// before forgets what was held against an address up to a time.
+func (s *suspects) before(address netip.Prefix, at int64) {
+	who := s.by[address]
+	if who == nil {
+		return
+	}
+	who.marks = slices.DeleteFunc(who.marks, func(m mark) bool { return m.at <= at })
+	if len(who.marks) == 0 {
+		s.forget(address)
+	}
 }
 
 func (s *suspects) forget(address netip.Prefix) {

@@ -18,9 +18,10 @@ const forGood = math.MaxInt64
 // An item is a ban on the list. What a reader looks at never changes.
 type item struct {
 	ban      store.Ban
-	until    int64  // in nanoseconds since the epoch
-	position int    // among those that end; not for readers
-	order    uint64 // the order in which items came; not for readers
+	until    int64        // in nanoseconds since the epoch
+	position int          // among those that end; not for readers
+	order    uint64       // the order in which items came; not for readers
+	last     atomic.Int64 // of a mechanism: when it last had a reason
 }
 
 func end(b store.Ban) int64 {

@@ -72,8 +72,12 @@ func (l *List) Advance(now time.Time) time.Time {
 			gone = true
 		}
 	}
+	for soonest(&l.lifts.ends) <= l.seen {
+		l.lifts.drop(l.lifts.ends.First()) // the store knows when it ends
+		gone = true
+	}
 	l.suspects.expire(l.seen - int64(l.setup.Load().Window))
-	l.due = min(soonest(&l.operators), soonest(&l.others))
+	l.due = min(soonest(&l.operators), soonest(&l.others), soonest(&l.lifts.ends))
 	if l.keeper != nil {
 		l.due = min(l.due, l.keeper.advance(l.seen, gone))
 	}
