@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir"
@@ -24,7 +25,12 @@ import (
 const (
 	topicBans   = "bans"
 	topicOrders = "orders"
-	topicStamps = "stamps." // and the name of a throttle
+)
+
+// tellAfter is how long offences are gathered before the other nodes are told.
+const (
+	tellAfter = 10 * time.Millisecond
+	tellAgain = time.Second // where they cannot be told now
 )
 
 // joinPatience is how long a node that starts waits for the others, so that it knows what they know before it serves.
@@ -33,10 +39,11 @@ const joinPatience = time.Second
 // A member is this weir as a node of a farm.
 type member struct {
 	*farm.Farm
-	app  *App
-	bus  *nats.Bus
-	pace *pace // by the machine's clock: the farm's time follows from it
-	bans *ban.Shared
+	app     *App
+	bus     *nats.Bus
+	pace    *pace // by the machine's clock: the farm's time follows from it
+	bans    *ban.Shared
+	dropped atomic.Uint64 // words about bans, so far
 
 	mu    sync.Mutex
 	tills map[string]till // by the throttle's name
@@ -48,7 +55,7 @@ type member struct {
 // A till is a throttle that takes stamps for the whole farm.
 type till struct {
 	*stamp.Throttle
-	stop func()
+	leave func()
 }
 
 // offset is what the farm's time is ahead of the machine's.
@@ -80,7 +87,6 @@ func (a *App) joinFarm(g *generation) error {
 		return fmt.Errorf("farm: %w", err)
 	}
 	m.Watch(func(who farm.Member) {
-		m.noticed(who)
 		if who.State == farm.Up {
 			select {
 			case met <- struct{}{}:
@@ -89,6 +95,8 @@ func (a *App) joinFarm(g *generation) error {
 		}
 	})
 	m.bans = a.bans.list.Share(func(msg []byte) error { return m.Send(topicBans, msg) })
+	m.bans.Spare(func(p netip.Prefix) bool { return a.current.Load().proxies.overlap(p) })
+	m.bans.Wake(func() { a.opts.Clock.AfterFunc(tellAfter, m.tellBans) })
 	a.member.Store(m)
 	if _, err = m.Keep(topicBans, sharedBans{m}); err == nil {
 		_, err = m.Answer(topicOrders, m.obey)
@@ -127,8 +135,7 @@ func (m *member) leave(ctx context.Context) error {
 	}
 	m.left = true
 	for name, t := range m.tills {
-		t.stop()
-		t.Join(nil)
+		t.leave()
 		delete(m.tills, name)
 	}
 	m.mu.Unlock()
@@ -170,7 +177,7 @@ func (m *member) takeStamps(g *generation) error {
 	}
 	for name, old := range m.tills {
 		if t := g.throttle(name); t == nil || t.stamps() != old.Throttle {
-			old.stop()
+			old.leave()
 			delete(m.tills, name)
 		}
 	}
@@ -179,33 +186,13 @@ func (m *member) takeStamps(g *generation) error {
 		if s == nil || m.tills[t.name].Throttle != nil {
 			continue
 		}
-		topic := topicStamps + t.name
-		stop, err := m.Answer(topic, func(_ farm.Node, question []byte) ([]byte, error) {
-			return s.Answer(m.app.clock.Now(), question), nil
-		})
+		leave, err := m.app.joinStamps(m.Farm, m.Self().Tag(), t.name, s)
 		if err != nil {
 			return err
 		}
-		s.Join(colleagues{m, topic})
-		m.tills[t.name] = till{s, stop}
+		m.tills[t.name] = till{s, leave}
 	}
 	return nil
-}
-
-// colleagues are the other nodes, for the throttle of a topic that takes stamps.
-type colleagues struct {
-	*member
-	topic string
-}
-
-func (c colleagues) Self() [8]byte { return c.member.Self().Tag() }
-
-func (c colleagues) Ask(ctx context.Context, issuer [8]byte, question []byte) ([]byte, error) {
-	node, up := c.Tagged(issuer)
-	if !up {
-		return nil, farm.ErrGone
-	}
-	return c.member.Ask(ctx, node, c.topic, question)
 }
 
 // sharedBans is the invalid list as the farm sees it.
@@ -219,18 +206,14 @@ func (s sharedBans) Snapshot(_ time.Time, give func([]byte) bool) {
 	s.bans.Snapshot(s.app.clock.Now(), give)
 }
 
-// noticed logs what has become of a node.
-func (m *member) noticed(who farm.Member) {
-	log := m.app.opts.Log.With("node", who.Name)
-	switch who.State {
-	case farm.Up:
-		log.Info("a node of the farm is there", "version", who.Version)
-	case farm.Lost:
-		log.Warn("a node of the farm is lost: nothing has been heard of it for a second")
-	case farm.Left:
-		log.Info("a node has left the farm")
-	case farm.Refused:
-		log.Error("a node is not let into the farm", "why", who.Why)
+// tellBans tells the others what has become of the list. Where that was too much, they are made to ask for all of it.
+func (m *member) tellBans() {
+	if err := m.bans.Flush(); err != nil {
+		m.app.failures.note(config.Bans, err)
+		m.app.opts.Clock.AfterFunc(tellAgain, m.tellBans)
+	}
+	if dropped := m.bans.Dropped(); m.dropped.Swap(dropped) != dropped {
+		m.Skip(topicBans)
 	}
 }
 

@@ -45,7 +45,7 @@ func (a *App) joinStamps(bus stampBus, self [stamp.TagBytes]byte, name string, t
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &colleagues{bus: bus, self: self, topic: stampTopic(name), ctx: ctx, tells: make(chan struct{}, maxRefunds)}
 	stop, err := bus.Answer(c.topic, func(_ farm.Node, question []byte) ([]byte, error) {
-		if answer := t.Answer(a.opts.Clock.Now(), question); answer != nil {
+		if answer := t.Answer(a.clock.Now(), question); answer != nil {
 			return answer, nil
 		}
 		return nil, errNoQuestion
@@ -54,9 +54,9 @@ func (a *App) joinStamps(bus stampBus, self [stamp.TagBytes]byte, name string, t
 		cancel()
 		return nil, err
 	}
-	t.Join(c, a.opts.Clock.Now())
+	t.Join(c, a.clock.Now())
 	return func() {
-		t.Join(nil, a.opts.Clock.Now())
+		t.Join(nil, a.clock.Now())
 		stop()
 		c.mu.Lock()
 		c.left = true

@@ -57,8 +57,6 @@ type Config struct {
 	Farm *farm.Options `yaml:"farm"`
 	// The log.
 	Log Log `yaml:"log"`
-	// Makes this weir one of several that act together. Default: it is alone.
-	Farm *farm.Options `yaml:"farm"`
 
 	// Warnings are what Load and Parse found odd but not wrong.
 	Warnings Errors `yaml:"-"`
