@@ -152,7 +152,8 @@ type Farm struct {
 	nones   []string          // topics that others asked for, and this node does not keep
 	asks    uint64
 	snaps   uint64
-	resync  tick // when to ask all others for snapshots; 0: not at all
+	ending  tick   // when to say that a run of a node ended; 0: none did
+	ended   uint64 // how often that was said
 }
 
 // A delivery is a message that waits for Advance.

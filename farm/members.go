@@ -18,6 +18,7 @@ const maxStrangers = 16
 type member struct {
 	Member
 	beats   uint64 // the number of its last heartbeat
+	ended   uint64 // as it said there
 	heard   tick   // when it came, or when this node woke
 	left    tick   // when it said goodbye
 	mute    bool   // it did not answer in time, and was not heard since
@@ -46,7 +47,8 @@ type beat struct {
 	Host    string            `json:"host,omitempty"`
 	Raw     int64             `json:"raw"` // its machine's time, in microseconds since the epoch
 	Config  string            `json:"config,omitempty"`
-	Sent    map[string]uint64 `json:"sent"` // the last number of each shared topic; since minor 1
+	Sent    map[string]uint64 `json:"sent"`            // the last number of each shared topic; since minor 1
+	Ended   uint64            `json:"ended,omitempty"` // changes when runs of other nodes have ended
 }
 
 // A farewell is a goodbye.
@@ -55,7 +57,8 @@ type farewell struct {
 }
 
 func (f *Farm) beat(now time.Time) []byte {
-	b := beat{Minor: Minor, Version: f.version, Host: f.host, Raw: now.UnixMicro(), Config: f.config, Sent: map[string]uint64{}}
+	b := beat{Minor: Minor, Version: f.version, Host: f.host, Raw: now.UnixMicro(), Config: f.config,
+		Sent: map[string]uint64{}, Ended: f.ended}
 	for name, t := range f.topics {
 		if t.state != nil {
 			b.Sent[name] = f.sent[name]
@@ -141,8 +144,9 @@ func (f *Farm) hearBeat(d *delivery, now time.Time) {
 	m.Lag = m.clock.add(ahead(b.Raw, now))
 	m.Offset = m.clock.best()
 	for name := range f.topics {
-		f.compare(m, name, &b, before != Up)
+		f.compare(m, name, &b, before != Up || m.ended != b.Ended)
 	}
+	m.ended = b.Ended
 	if before != Up {
 		delete(f.strangers, m.Name)
 		f.log.Info("a node of the farm is up", "node", m.Name, "version", m.Version, "was", string(before))
@@ -289,8 +293,9 @@ func (f *Farm) age() {
 			f.drop(m)
 		}
 	}
-	if f.resync != 0 && f.now >= f.resync {
-		f.resyncAll()
+	if f.ending != 0 && f.now >= f.ending {
+		f.ending = 0
+		f.ended++
 	}
 	for name, s := range f.strangers {
 		if f.now-s.last >= forgetAfter {

@@ -128,8 +128,8 @@ func (m *member) stream(topic string) *stream {
 	return s
 }
 
-// compare looks at what a heartbeat says about a topic.
-func (f *Farm) compare(m *member, name string, b *beat, back bool) {
+// compare looks at what a heartbeat says about a topic. A snapshot is due where the member is back, or has news.
+func (f *Farm) compare(m *member, name string, b *beat, due bool) {
 	s := m.stream(name)
 	n, kept := b.Sent[name]
 	if b.Sent != nil && !kept {
@@ -139,28 +139,17 @@ func (f *Farm) compare(m *member, name string, b *beat, back bool) {
 	if kept { // else it is of minor 0: messages alone show what is missing
 		s.meet(n, f.now)
 	}
-	if back || s.absent {
+	if due || s.absent {
 		s.require()
 	}
 }
 
-// orphan is called when a run of a node has ended, as far as this node can tell. Others may have heard of it what this
-// node missed. It asks them, as soon as nothing is under way any more.
+// orphan is called when a run of a node has ended, as far as this node can tell. This node may have heard what others
+// missed, and that run cannot be asked any more. So it tells them that it ended, as soon as nothing is under way any more,
+// and they ask this node for snapshots.
 func (f *Farm) orphan() {
-	if f.resync == 0 {
-		f.resync = f.now + LostAfter
-	}
-}
-
-// resyncAll asks all others for snapshots.
-func (f *Farm) resyncAll() {
-	f.resync = 0
-	for _, m := range f.members {
-		for _, s := range m.streams {
-			if m.State == Up && !s.absent {
-				s.require()
-			}
-		}
+	if f.ending == 0 {
+		f.ending = f.now + LostAfter
 	}
 }
 

@@ -198,7 +198,7 @@ type SimNode struct {
 
 	sim     *Sim
 	run     *run
-	boot    uint64 // of the last run
+	boots   map[uint64]bool // of its runs
 	stopped bool
 	overdue []*driven
 	backlog []func()
@@ -216,7 +216,7 @@ const Secret = "the secret of a simulated farm"
 
 // Node adds a node, which Start starts.
 func (s *Sim) Node(name string) *SimNode {
-	n := &SimNode{Name: name, Secrets: [][]byte{[]byte(Secret)}, sim: s}
+	n := &SimNode{Name: name, Secrets: [][]byte{[]byte(Secret)}, sim: s, boots: map[uint64]bool{}}
 	s.nodes = append(s.nodes, n)
 	slices.SortStableFunc(s.nodes, func(a, b *SimNode) int { return cmp.Compare(a.Name, b.Name) })
 	return n
@@ -246,10 +246,10 @@ func (n *SimNode) Start() error {
 	r.bus = &simBus{run: r, hears: map[string][]*hearer{}, answers: map[[2]string]func([]byte) []byte{}}
 	n.run = r
 	boot := uint64(n.Clock().UnixMicro())
-	if boot == n.boot {
+	for n.boots[boot] {
 		boot++ // no node restarts within a microsecond
 	}
-	n.boot = boot
+	n.boots[boot] = true
 	j := farm.Joining{
 		Bus: r.bus, Node: farm.Node{Name: n.Name, Boot: boot},
 		Secrets: n.Secrets, Version: "simulated",
