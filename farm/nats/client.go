@@ -216,7 +216,7 @@ func (b *Bus) sendAll() {
 		}
 		for i := range batch {
 			l := &batch[i]
-			err := b.conn.PublishRequest(l.subject, l.reply, l.msg)
+			err := b.publish(l)
 			b.outbox.sent(l)
 			if err != nil {
 				b.dropped.Add(1)
@@ -225,6 +225,13 @@ func (b *Bus) sendAll() {
 			b.sent.Add(1)
 		}
 	}
+}
+
+func (b *Bus) publish(l *letter) error {
+	if l.reply == "" {
+		return b.conn.Publish(l.subject, l.msg)
+	}
+	return b.conn.PublishRequest(l.subject, l.reply, l.msg)
 }
 
 // Send hands a message to all other nodes.
