@@ -29,6 +29,7 @@ const (
 type refusedNode struct {
 	why      string
 	at       time.Time
+	times    int
 	sure     bool // this node knows why; otherwise the other end just hung up
 	stranger bool // no node at all: somebody who tries ports
 }
@@ -62,10 +63,10 @@ func (t *troubles) refuse(addr string, why error) {
 	now := t.now()
 	t.expire(now)
 	n := judged(why)
-	n.at = now
 	before, known := t.refused[addr]
+	n.at, n.times = now, before.times+1
 	if known && before.sure && !n.sure {
-		before.at = now
+		before.at, before.times = now, n.times
 		t.refused[addr] = before
 		return
 	}
