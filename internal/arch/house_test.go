@@ -16,6 +16,7 @@ var floors = map[string]int{
 
 	"identify":          1,
 	"store":             1, // contract of the durable state
+	"farm":              1, // contract of the bus between nodes
 	"internal/tabular":  1, // for commands and the demo
 	"internal/clock":    1, // for packages that act; a mechanism is given the time
 	"internal/loglimit": 1, // for logs
@@ -34,6 +35,7 @@ var floors = map[string]int{
 	"identify/token": 2, // JSON web tokens
 	"mail/*":         2,
 	"store/*":        2,
+	"farm/*":         2,
 
 	"policy":               3,
 	"throttle/stamp/payer": 3, // the client's side
@@ -82,6 +84,9 @@ func isTimeless(pkg string) bool {
 
 // acting packages stand below those who decide, and act all the same: they keep deadlines.
 var acting = []string{"mail/nexthop"}
+
+// twoModules are packages on the lower floors whose one dependency comes as two modules.
+var twoModules = []string{"farm/nats"} // the server and its client
 
 // halves are gates that are the other half of a mechanism, and know it.
 var halves = map[string]string{"gate/xdpgate": "throttle/bloom"}

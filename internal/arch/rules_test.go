@@ -40,7 +40,10 @@ func TestRules(t *testing.T) {
 			""},
 		"one module": {oneModule, "throttle/quota",
 			imports("golang.org/x/sync/a", "golang.org/x/sync/b", "net/http"), ""},
-		"two modules":    {oneModule, "throttle/quota", imports("golang.org/x/sync/a", "example.com/m"), "one module"},
+		"two modules":             {oneModule, "throttle/quota", imports("golang.org/x/sync/a", "example.com/m"), "one module"},
+		"a server and its client": {oneModule, "farm/nats", imports("golang.org/x/sync/a", "example.com/m"), ""},
+		"and a third": {oneModule, "farm/nats",
+			imports("golang.org/x/sync/a", "example.com/m", "example.com/n"), "one module"},
 		"two further up": {oneModule, "app", imports("golang.org/x/sync/a", "example.com/m"), ""},
 		"vague":          {namesSay, "internal/util", imports(), "says nothing"},
 	} {
