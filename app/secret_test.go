@@ -207,6 +207,7 @@ func TestSignedStamps(t *testing.T) {
 	first, second := rotated[0][0], rotated[3][0]
 	alone := sign(a, "x", stamp.Options{})
 	both := sign(a, "x", stamp.Options{}, first, second)
+	own := stamp.Options{Secret: second, OldSecret: first}
 	for what, ok := range map[string]bool{
 		"alone, they differ":             alone != sign(b, "x", stamp.Options{}) && alone[0] != "" && alone[1] == "",
 		"in a farm, they agree":          both == sign(b, "x", stamp.Options{}, first, second),
@@ -217,7 +218,7 @@ func TestSignedStamps(t *testing.T) {
 		"of their own, alone":            sign(a, "x", stamp.Options{Secret: first}) == [2]string{first, ""},
 		"of their own, in a farm":        sign(a, "x", stamp.Options{Secret: second}, first)[0] == second,
 		"the farm's beside it":           sign(a, "x", stamp.Options{Secret: second}, first)[1] == both[0],
-		"of their own, with an old one":  sign(a, "x", stamp.Options{Secret: second, OldSecret: first}, first) == [2]string{second, first},
+		"of their own, with an old one":  sign(a, "x", own, first) == [2]string{second, first},
 		"the farm's secret is not shown": both[0] != first && both[1] != second,
 	} {
 		if !ok {
