@@ -2,12 +2,15 @@ package app_test
 
 import (
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/config"
 	"weir/farm"
+	"weir/internal/clock"
 )
 
 const (
@@ -99,6 +102,16 @@ func TestFarmSecretRotates(t *testing.T) {
 	p := nodes[1].program("192.0.2.8")
 	p.get("/", "Stamp-Ticket", second.header.Get("Stamp-Ticket")).want(503, "unpaid")
 	p.get("/", "Stamp", solve(t, second.header.Get("Stamp-Challenge"))).want(503, "unpaid")
+}
+
+// stampedBy is stamped by a whole configuration.
+func stampedBy(t *testing.T, by func(*site) *config.Config) *site {
+	t.Helper()
+	s := &site{t: t, clock: clock.NewFake(noon), arrived: make(chan string, 10000), folder: t.TempDir()}
+	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(s.server.Close)
+	s.beginBy(by(s))
+	return s
 }
 
 // visitor is somebody who was given an id and has paid what is asked of it.

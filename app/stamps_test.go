@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"weir/app"
 	"weir/config"
 	"weir/console"
-	"weir/internal/clock"
 	"weir/throttle/stamp"
 )
 
@@ -27,16 +25,6 @@ const always = "schedule: [{load: 0%, work: 64}]"
 func stamped(t *testing.T, gate, options string) *site {
 	t.Helper()
 	return stampedBy(t, func(s *site) *config.Config { return s.stampConfig(gate, options) })
-}
-
-// stampedBy is stamped by a whole configuration.
-func stampedBy(t *testing.T, by func(*site) *config.Config) *site {
-	t.Helper()
-	s := &site{t: t, clock: clock.NewFake(noon), arrived: make(chan string, 10000), folder: t.TempDir()}
-	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
-	t.Cleanup(s.server.Close)
-	s.beginBy(by(s))
-	return s
 }
 
 func (s *site) stampConfig(gate, options string) *config.Config {
