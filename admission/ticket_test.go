@@ -133,3 +133,28 @@ func FuzzTicket(f *testing.F) {
 		}
 	})
 }
+
+// TestTicketsOfOldSecrets are good while these are listed. The first secret signs.
+func TestTicketsOfOldSecrets(t *testing.T) {
+	a, b := []byte("the old one"), []byte("the new one")
+	was := NewTickets(a).Sign(ticket())
+	for name, c := range map[string]struct {
+		tickets *Tickets
+		want    error
+	}{
+		"before":  {NewTickets(a, b), nil},
+		"after":   {NewTickets(b, a), nil},
+		"dropped": {NewTickets(b), ErrTicketForged},
+		"empty":   {NewTickets(b, nil, []byte{}), ErrTicketForged},
+	} {
+		if _, err := c.tickets.Parse(was, ticket().Client, epoch); err != c.want {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if NewTickets(b, a).Sign(ticket()) != NewTickets(b).Sign(ticket()) {
+		t.Error("an old secret signs")
+	}
+	if nobodys := NewTickets(nil, nil); len(nobodys.keys) != 1 {
+		t.Error("an empty secret is honoured")
+	}
+}

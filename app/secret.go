@@ -15,8 +15,8 @@ import (
 	"weir/config"
 )
 
-// secretFile holds weir's own secret, in the data folder. Whoever has it can make stamps and tickets for this node. What
-// is kept in the store is hashed with what follows from it, so it stays when the farm's secret changes.
+// secretFile holds weir's own secret, in the data folder. Whoever has it can make stamps and tickets for this node.
+// What is kept in the store is hashed with what follows from it, so it stays when the farm's secret changes.
 const secretFile = "secret"
 
 func newSecret() []byte {

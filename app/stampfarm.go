@@ -37,9 +37,9 @@ type colleagues struct {
 
 var _ stamp.Colleagues = (*colleagues)(nil)
 
-// joinStamps makes the stamps of a throttle those of a farm, in which this run has a tag. leave ends that, and waits for
-// what is under way. Join before the throttle serves; in a reload, before it gets the farm's secret: until it has joined
-// it would accept what others issued without asking them.
+// joinStamps makes the stamps of a throttle those of a farm, in which this run has a tag. leave ends that, and waits
+// for what is under way. Join before the throttle serves; in a reload, before it gets the farm's secret: until it has
+// joined it would accept what others issued without asking them.
 func (a *App) joinStamps(bus stampBus, self [stamp.TagBytes]byte, name string, t *stamp.Throttle) (leave func(),
 	err error) {
 	ctx, cancel := context.WithCancel(context.Background())

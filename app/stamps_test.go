@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"weir/app"
 	"weir/config"
 	"weir/console"
-	"weir/internal/clock"
 	"weir/throttle/stamp"
 )
 
@@ -26,11 +24,7 @@ const always = "schedule: [{load: 0%, work: 64}]"
 // stamped starts a weir whose gate has a throttle named stamps. Clients may say where they come from.
 func stamped(t *testing.T, gate, options string) *site {
 	t.Helper()
-	s := &site{t: t, clock: clock.NewFake(noon), arrived: make(chan string, 10000), folder: t.TempDir()}
-	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
-	t.Cleanup(s.server.Close)
-	s.begin(gate, options)
-	return s
+	return stampedBy(t, func(s *site) *config.Config { return s.stampConfig(gate, options) })
 }
 
 func (s *site) stampConfig(gate, options string) *config.Config {
@@ -54,7 +48,12 @@ throttles:
 // begin starts a weir on the site's folder.
 func (s *site) begin(gate, options string) {
 	s.t.Helper()
-	a, err := app.New(s.stampConfig(gate, options), app.Options{Clock: s.clock})
+	s.beginBy(s.stampConfig(gate, options))
+}
+
+func (s *site) beginBy(cfg *config.Config) {
+	s.t.Helper()
+	a, err := app.New(cfg, app.Options{Clock: s.clock})
 	if err != nil {
 		s.t.Fatal(err)
 	}

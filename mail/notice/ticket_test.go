@@ -150,3 +150,24 @@ func FuzzSplitDetail(f *testing.F) {
 		}
 	})
 }
+
+// TestTicketsOfOldSecrets are good while these are listed, also when the list changes. The first secret signs.
+func TestTicketsOfOldSecrets(t *testing.T) {
+	a, b := []byte("the old one"), []byte("the new one")
+	now, nonce := time.Unix(1_800_000_000, 0), NewNonce()
+	s := NewSigner(a)
+	was := s.Sign(ForMail, nonce, now)
+	for step, list := range [][][]byte{{a, b}, {b, a}, {b, nil, {}}} {
+		s.Configure(list[0], list[1:]...)
+		got, err := s.Read(ForMail, was, now)
+		if step < 2 && (err != nil || got != nonce) || step == 2 && err != ErrForged {
+			t.Errorf("step %d: %q, %v", step, got, err)
+		}
+		if s.Sign(ForMail, nonce, now) != NewSigner(list[0]).Sign(ForMail, nonce, now) {
+			t.Errorf("step %d: another secret than the first one signs", step)
+		}
+		if n := len(*s.secrets.Load()); step == 2 && n != 1 {
+			t.Errorf("%d secrets: an empty one is honoured", n)
+		}
+	}
+}

@@ -147,3 +147,33 @@ func BenchmarkSolve(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFarm is what a stamp costs in a farm, without the way there and back: one that was issued here, one of
+// another node, and a replay of that.
+func BenchmarkFarm(b *testing.B) {
+	f := newTestFarm()
+	here, there := f.start(b, 'a', 1), f.start(b, 'b', 1)
+	for name, issuer := range map[string]*Throttle{"own": here, "others": there} {
+		b.Run(name, func(b *testing.B) {
+			stamp := f.pays(b, issuer)
+			b.ReportAllocs()
+			for b.Loop() {
+				paid, refund := f.brings(here, stamp)
+				if paid.Work == 0 {
+					b.Fatal(paid)
+				}
+				refund()
+			}
+		})
+	}
+	b.Run("replayed", func(b *testing.B) {
+		stamp := f.pays(b, there)
+		f.brings(here, stamp)
+		b.ReportAllocs()
+		for b.Loop() {
+			if paid, _ := f.brings(here, stamp); paid.Work > 0 {
+				b.Fatal(paid)
+			}
+		}
+	})
+}

@@ -311,8 +311,8 @@ func (o Options) keys() *Keyring {
 }
 
 // Renew opens the office that follows an old one after a reload. What was spent stays spent, and challenges that were
-// issued stay good, under a new secret too. They are refused only if expires or max_spent has changed, or if they are of
-// an old secret that is no longer listed. now is the time of the reload.
+// issued stay good, under a new secret too. They are refused only if expires or max_spent has changed, or if they are
+// of an old secret that is no longer listed. now is the time of the reload.
 func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	o, err := New(after, now)
 	if err != nil {

@@ -151,3 +151,43 @@ func TestRenew(t *testing.T) {
 		t.Error("options that are wrong are taken")
 	}
 }
+
+// TestRenewDropsOldSecrets: what was signed with the secret before stays good after a reload, unless it was listed as
+// the old one and is no longer.
+func TestRenewDropsOldSecrets(t *testing.T) {
+	const a, b = "the secret of last year", "the secret of this year"
+	steps := []Options{{Secret: a}, {Secret: a, OldSecret: b}, {Secret: b, OldSecret: a}, {Secret: b}}
+	o, err := New(steps[0], start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamps := make([]string, len(steps))
+	for i := range stamps {
+		stamps[i] = solved(t, o, ask(SHA256K, 64))
+	}
+	for i, next := range steps {
+		if i > 0 {
+			if o, err = Renew(o, steps[i-1], next, start); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := error(nil)
+		if i == 3 {
+			want = ErrUnknown
+		}
+		if _, err := o.Verify(bg, start, stamps[i], demand(ask(SHA256K, 64))); err != want {
+			t.Errorf("step %d: %v, want %v", i, err, want)
+		}
+	}
+	replaced, err := New(Options{Secret: a}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := solved(t, replaced, ask(SHA256K, 64))
+	if replaced, err = Renew(replaced, Options{Secret: a}, Options{Secret: b}, start); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replaced.Verify(bg, start, s, demand(ask(SHA256K, 64))); err != nil {
+		t.Errorf("a secret that was replaced: %v", err)
+	}
+}

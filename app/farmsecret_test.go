@@ -1,0 +1,128 @@
+package app_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/config"
+	"weir/farm"
+	"weir/internal/clock"
+)
+
+const (
+	oldSecret = "the secret of last year"
+	newSecret = "the secret of this year"
+)
+
+// rotation is how a farm changes its secret: each node goes one step ahead of the others.
+var rotation = [][]string{{oldSecret}, {oldSecret, newSecret}, {newSecret, oldSecret}, {newSecret}}
+
+// members returns the options of two nodes that know each other.
+func members(t *testing.T) (all [2]farm.Options) {
+	t.Helper()
+	for i := range all {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = farm.Options{Node: []string{"one", "two"}[i], Listen: l.Addr().String()}
+		l.Close()
+	}
+	all[0].Peers, all[1].Peers = []string{all[1].Listen}, []string{all[0].Listen}
+	return all
+}
+
+// withSecrets makes a configuration that of a member of a farm.
+func withSecrets(cfg *config.Config, member farm.Options, secrets []string) *config.Config {
+	member.Secret = secrets
+	cfg.Farm = &member
+	return cfg
+}
+
+// eventually tries again until something holds: nodes need a moment to find each other.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// TestFarmSecretRotates: while two nodes change the secret, one after the other, each honours what the other gives to
+// clients: challenges, ids and tickets. What only the secret signs that was dropped is honoured no more.
+func TestFarmSecretRotates(t *testing.T) {
+	t.Parallel()
+	const gate, options = "capacity: {concurrent: 10}, throttles: [stamps]", always
+	member := members(t)
+	var nodes [2]*site
+	for i := range nodes {
+		s := stampedBy(t, func(s *site) *config.Config {
+			return withSecrets(s.stampConfig(gate, options), member[i], rotation[0])
+		})
+		nodes[i] = s
+	}
+	// carried checks that what one node gives is good at the other.
+	carried := func(from, to *site) {
+		t.Helper()
+		ticket := from.program("192.0.2.9").get("/").want(503, "unpaid").header.Get("Stamp-Ticket")
+		to.program("192.0.2.9").get("/", "Stamp-Ticket", ticket).want(200, "")
+		eventually(t, "a challenge is not honoured", func() bool {
+			p := from.program("192.0.2.1")
+			good := solve(t, p.get("/").want(503, "unpaid").header.Get("Stamp-Challenge"))
+			p.s = to
+			return p.get("/", "Stamp", good).status == 200
+		})
+		eventually(t, "an id is not honoured", func() bool {
+			p, good := visitor(from)
+			p.s, p.address = to, "192.0.2.3" // so that it is known by the id alone
+			return p.get("/", "Stamp", good).status == 200
+		})
+	}
+	first := nodes[0].program("192.0.2.8").get("/").want(503, "unpaid")
+	second := nodes[0].program("192.0.2.8").get("/").want(503, "unpaid")
+	for step, secrets := range rotation {
+		for i, s := range nodes {
+			if step > 0 {
+				if err := s.app.Reload(withSecrets(s.stampConfig(gate, options), member[i], secrets)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			carried(nodes[0], nodes[1])
+			carried(nodes[1], nodes[0])
+		}
+		if step == 2 { // what the first step signed is still honoured
+			nodes[1].program("192.0.2.8").get("/", "Stamp-Ticket", first.header.Get("Stamp-Ticket")).want(200, "")
+		}
+	}
+	p := nodes[1].program("192.0.2.8")
+	p.get("/", "Stamp-Ticket", second.header.Get("Stamp-Ticket")).want(503, "unpaid")
+	p.get("/", "Stamp", solve(t, second.header.Get("Stamp-Challenge"))).want(503, "unpaid")
+}
+
+// stampedBy is stamped by a whole configuration.
+func stampedBy(t *testing.T, by func(*site) *config.Config) *site {
+	t.Helper()
+	s := &site{t: t, clock: clock.NewFake(noon), arrived: make(chan string, 10000), folder: t.TempDir()}
+	s.server = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(s.server.Close)
+	s.beginBy(by(s))
+	return s
+}
+
+// visitor is somebody who was given an id and has paid what is asked of it.
+func visitor(at *site) (p *person, stamp string) {
+	p = at.person("192.0.2.2")
+	page := p.look("/")
+	for _, c := range page.header.Values("Set-Cookie") {
+		if name, value, _ := strings.Cut(strings.SplitN(c, ";", 2)[0], "="); name == "weir-client" {
+			p.keeps(name, value)
+		}
+	}
+	p.drops("weir-ticket")
+	return p, solve(at.t, page.header.Get("Stamp-Challenge"))
+}
