@@ -9,7 +9,8 @@ import (
 )
 
 // KeepWords is how long an operator's word is remembered after it was said, when it bans nobody any more. A node that
-// was cut off for longer may bring an old ban back.
+// was cut off for longer may bring an old ban back. It is the same for a lift of a mechanism's ban, since another node
+// may have an operator's ban that this one has not heard of.
 const KeepWords = 7 * 24 * time.Hour
 
 // lifts are operators' words that ban nobody: at most as many as the list has entries. The one that ends soonest goes
@@ -123,7 +124,16 @@ func (l *List) unlift(key store.BanKey) {
 	}
 }
 
-// over is an operator's ban that has ended, as a lift: older words about the same must not come back.
+// outdate makes an operator's ban the last word: older ones must not come back, not even when it has ended. So what
+// will then be left of a short ban is remembered from the start: nobody may be there to see it end. l.mu is held.
+func (l *List) outdate(b store.Ban) {
+	l.unlift(b.BanKey)
+	if l.shared != nil && end(b) < end(over(b)) {
+		l.remember(over(b), true)
+	}
+}
+
+// over is what is left of an operator's ban that has ended: a lift.
 func over(b store.Ban) store.Ban {
 	b.Lifted, b.Until = true, b.Since.Add(KeepWords)
 	return b
@@ -138,13 +148,7 @@ func (l *List) lift(i *item) store.Ban {
 	if old := l.lifts.find(i.ban.BanKey); old != nil {
 		at = max(at, old.ban.Since.UnixNano()+1)
 	}
-	until := at + int64(KeepWords)
-	if !i.ban.Operator {
-		// Neither this ban nor one for an earlier offence, which may be under way, lasts longer.
-		s := l.setup.Load()
-		until = min(until, max(i.until, at+int64(max(s.TTL, s.Window))))
-	}
-	b := store.Ban{BanKey: i.ban.BanKey, Operator: true, Since: time.Unix(0, at), Until: time.Unix(0, until)}
-	b.Lifted = true
+	b := store.Ban{BanKey: i.ban.BanKey, Operator: true, Since: time.Unix(0, at)}
+	b.Lifted, b.Until = true, b.Since.Add(KeepWords)
 	return b
 }

@@ -282,7 +282,7 @@ func (l *List) order(b store.Ban, now time.Time) error {
 	}
 	err := l.add(b, 0)
 	if err == nil {
-		l.unlift(b.BanKey)
+		l.outdate(b)
 		s.say(b)
 	}
 	l.mu.Unlock()
@@ -374,9 +374,6 @@ func (l *List) drop(i *item, why What) {
 		l.counts.evicted.Add(1)
 	}
 	l.tell(Change{why, i.ban}, true)
-	if why == Expired && i.ban.Operator && l.shared != nil {
-		l.remember(over(i.ban), true)
-	}
 }
 
 // evict drops the ban of a mechanism that ends soonest, if there is one.

@@ -327,7 +327,7 @@ func (l *List) hearBan(b store.Ban) {
 	}
 	if b.Holds(time.Unix(0, l.seen)) {
 		if l.add(b, 0) == nil { // else there is no room; it is counted
-			l.unlift(b.BanKey)
+			l.outdate(b)
 		}
 		return
 	}
