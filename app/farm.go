@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -28,10 +29,7 @@ const (
 )
 
 // tellAfter is how long offences are gathered before the other nodes are told.
-const (
-	tellAfter = 10 * time.Millisecond
-	tellAgain = time.Second // where they cannot be told now
-)
+const tellAfter = 10 * time.Millisecond
 
 // joinPatience is how long a node that starts waits for the others, so that it knows what they know before it serves.
 const joinPatience = time.Second
@@ -94,7 +92,10 @@ func (a *App) joinFarm(g *generation) error {
 			}
 		}
 	})
-	m.bans = a.bans.list.Share(func(msg []byte) error { return m.Send(topicBans, msg) })
+	m.bans = a.bans.list.Share(func(msg []byte) error {
+		_ = m.Send(topicBans, msg) // what is not taken now is made up for by a snapshot
+		return nil
+	})
 	m.bans.Spare(func(p netip.Prefix) bool { return a.current.Load().proxies.overlap(p) })
 	m.bans.Wake(func() { a.opts.Clock.AfterFunc(tellAfter, m.tellBans) })
 	a.member.Store(m)
@@ -163,7 +164,7 @@ func (m *member) divide() {
 	}
 	for _, t := range m.app.current.Load().throttles {
 		if q := t.accounts(); q != nil {
-			q.Share(of, rank)
+			shareOf(q, of, rank)
 		}
 	}
 }
@@ -208,10 +209,7 @@ func (s sharedBans) Snapshot(_ time.Time, give func([]byte) bool) {
 
 // tellBans tells the others what has become of the list. Where that was too much, they are made to ask for all of it.
 func (m *member) tellBans() {
-	if err := m.bans.Flush(); err != nil {
-		m.app.failures.note(config.Bans, err)
-		m.app.opts.Clock.AfterFunc(tellAgain, m.tellBans)
-	}
+	_ = m.bans.Flush() // it cannot fail: nothing that is sent does
 	if dropped := m.bans.Dropped(); m.dropped.Swap(dropped) != dropped {
 		m.Skip(topicBans)
 	}
@@ -240,13 +238,11 @@ func (c *change) prepareFarm() error {
 	if m == nil {
 		return nil
 	}
-	if err := m.bus.Reconfigure(*next); err != nil {
+	if err := errors.Join(m.bus.Reconfigure(*next), m.Renew(secretsOf(next))); err != nil {
 		return weir.Under("farm", err)
 	}
-	m.Reseal(secretsOf(next))
 	c.undo.add(func() {
-		m.Reseal(secretsOf(old))
-		if err := m.bus.Reconfigure(*old); err != nil { // they were in use
+		if err := errors.Join(m.bus.Reconfigure(*old), m.Renew(secretsOf(old))); err != nil { // they were in use
 			c.app.opts.Log.Error("the farm keeps its new options", "err", err)
 		}
 	})
@@ -260,7 +256,7 @@ func (c *change) prepareFarm() error {
 		m.mu.Unlock()
 		for _, t := range c.next.throttles {
 			if q := t.accounts(); q != nil {
-				q.Share(of, rank)
+				shareOf(q, of, rank)
 			}
 		}
 	})

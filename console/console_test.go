@@ -19,6 +19,7 @@ type backend struct {
 	accounts  map[string]Account
 	bans      banState
 	history   []GateHistory
+	farm      *fakeFarm
 }
 
 func (b *backend) Ready() error           { return b.notReady }
@@ -29,6 +30,10 @@ func (b *backend) Status() Status {
 	s := Status{Version: "test", State: "serving", Ready: b.notReady == nil, Control: "here"}
 	for _, t := range b.throttles {
 		s.Throttles = append(s.Throttles, t.Status())
+	}
+	if b.farm != nil {
+		status := b.farm.Status()
+		s.Farm = &status
 	}
 	return s
 }

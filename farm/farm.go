@@ -354,9 +354,12 @@ func (f *Farm) post(n note) error {
 func (f *Farm) Alarm(told func(due time.Time)) {
 	f.mu.Lock()
 	f.alarm = told
-	due, waiting := f.last, len(f.inbox) > 0
+	due := f.due
+	if len(f.inbox) > 0 {
+		due = f.last
+	}
 	f.mu.Unlock()
-	if waiting && told != nil {
+	if told != nil {
 		told(due)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // The version of the farm's language. Nodes of different Major do not understand each other. A higher Minor has more
@@ -40,7 +41,7 @@ func (e *strangerError) Error() string { return e.name + " is a stranger: " + e.
 //
 // A sealed message has a head that all can read: the major version, which secret it is sealed under, and who sent it.
 // Then come the salt of its key, the nonce and the body, encrypted: boot, sequence number, payload.
-type Sealer struct{ keys []sealKey }
+type Sealer struct{ keys atomic.Pointer[[]sealKey] }
 
 type sealKey struct {
 	id     [keyIDSize]byte
@@ -64,32 +65,39 @@ type Sealed struct {
 
 // NewSealer returns a sealer under secrets: the first one seals, all open.
 func NewSealer(secrets [][]byte) (*Sealer, error) {
-	if len(secrets) == 0 || len(secrets) > MaxSecrets {
-		return nil, fmt.Errorf("a farm has one secret or two, not %d: set farm.secret", len(secrets))
-	}
 	s := &Sealer{}
+	return s, s.Renew(secrets)
+}
+
+// Renew replaces the secrets. On an error they stay.
+func (s *Sealer) Renew(secrets [][]byte) error {
+	if len(secrets) == 0 || len(secrets) > MaxSecrets {
+		return fmt.Errorf("a farm has one secret or two, not %d: set farm.secret", len(secrets))
+	}
+	var keys []sealKey
 	for _, secret := range secrets {
 		if len(secret) < minSecret {
-			return nil, fmt.Errorf("a farm's secret of fewer than %d bytes is easily guessed: openssl rand -hex 32 makes one",
+			return fmt.Errorf("a farm's secret of fewer than %d bytes is easily guessed: openssl rand -hex 32 makes one",
 				minSecret)
 		}
 		var k sealKey
 		var err error
 		if k.master, err = hkdf.Key(sha256.New, secret, nil, "weir farm seal", sha256.Size); err != nil {
-			return nil, err
+			return err
 		}
 		id, err := hkdf.Key(sha256.New, secret, nil, "weir farm fingerprint", keyIDSize)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		copy(k.id[:], id)
-		s.keys = append(s.keys, k)
+		keys = append(keys, k)
 	}
-	return s, nil
+	s.keys.Store(&keys)
+	return nil
 }
 
 // Fingerprint says which secret seals, without telling it.
-func (s *Sealer) Fingerprint() string { return hex.EncodeToString(s.keys[0].id[:]) }
+func (s *Sealer) Fingerprint() string { return hex.EncodeToString((*s.keys.Load())[0].id[:]) }
 
 // Seal seals a payload. It returns ErrTooLarge for more than a bus carries.
 func (s *Sealer) Seal(p Purpose, from Node, seq uint64, payload []byte) ([]byte, error) {
@@ -100,7 +108,7 @@ func (s *Sealer) Seal(p Purpose, from Node, seq uint64, payload []byte) ([]byte,
 	if headSize+saltSize+nonceSize+fixedBody+len(payload)+tagSize > MaxMessage {
 		return nil, ErrTooLarge
 	}
-	key := &s.keys[0]
+	key := &(*s.keys.Load())[0]
 	msg := make([]byte, 0, headSize+saltSize+nonceSize+fixedBody+len(payload)+tagSize)
 	msg = append(msg, Major)
 	msg = append(msg, key.id[:]...)
@@ -165,9 +173,10 @@ func questionID(msg []byte) string {
 }
 
 func (s *Sealer) key(id [keyIDSize]byte) *sealKey {
-	for i := range s.keys {
-		if s.keys[i].id == id {
-			return &s.keys[i]
+	keys := *s.keys.Load()
+	for i := range keys {
+		if keys[i].id == id {
+			return &keys[i]
 		}
 	}
 	return nil

@@ -145,6 +145,12 @@ func (g *grange) eventually(what string, so func() bool) {
 	g.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !so(); {
 		if time.Now().After(deadline) {
+			for i, n := range g.nodes {
+				said, _ := g.weir(i, "status")
+				n.Process.Kill()
+				<-n.ended
+				g.t.Logf("%c:\n%s\n%s", 'a'+i, said, strings.Join(n.said, "\n"))
+			}
 			g.t.Fatalf("not after a minute: %s", what)
 		}
 		time.Sleep(time.Millisecond) // between two questions
