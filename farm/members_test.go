@@ -29,7 +29,7 @@ func TestMembers(t *testing.T) {
 	w := newWorld(t, 1, 3, lan, false)
 	w.start(t)
 	a, b, c := w.nodes[0], w.nodes[1], w.nodes[2]
-	w.Run(50 * time.Millisecond)
+	w.Run(60 * time.Millisecond)
 	sees(t, a, "b up, c up") // without waiting for the next heartbeats
 	sees(t, c, "a up, b up")
 
@@ -44,7 +44,7 @@ func TestMembers(t *testing.T) {
 	if err := b.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.Run(50 * time.Millisecond)
+	w.Run(60 * time.Millisecond)
 	sees(t, a, "b up, c up")
 	if _, known := a.Farm().Tagged(old.Tag()); known {
 		t.Error("the earlier run of b is still there")
@@ -291,12 +291,12 @@ func TestClocksAgree(t *testing.T) {
 		w.Network.Loss = 0.05
 		var skews []time.Duration
 		for _, n := range w.nodes {
-			n.Skew = time.Duration(rapid.IntRange(-800, 800).Draw(t, "skew")) * time.Millisecond
+			n.Skew = time.Duration(rapid.IntRange(-400, 400).Draw(t, "skew")) * time.Millisecond
 			skews = append(skews, n.Skew)
 		}
 		w.start(t)
 		before := map[string]time.Time{}
-		for range 400 {
+		for range 200 {
 			w.Run(100 * time.Millisecond)
 			for _, n := range w.nodes {
 				now := n.FarmTime()

@@ -39,7 +39,6 @@ type outgoing struct {
 
 // A request asks one node for a snapshot, or for parts of one.
 type request struct {
-	To      Node   `json:"to"`
 	Topic   string `json:"topic"`
 	ID      uint64 `json:"id,omitempty"`      // of the snapshot whose parts are missing
 	Missing []int  `json:"missing,omitempty"` // the first of them
@@ -212,22 +211,28 @@ func (f *Farm) requests(out []note) []note {
 		if m.State != Up {
 			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(m.streams)) {
-			s, t := m.streams[name], f.topics[name]
-			if t == nil || t.state == nil || !s.lacks(f.now) || !s.mayAsk(f.now) {
-				continue
+		var lacking []string
+		for name, s := range m.streams {
+			if t := f.topics[name]; t != nil && t.state != nil && s.lacks(f.now) && s.mayAsk(f.now) {
+				lacking = append(lacking, name)
 			}
+		}
+		slices.Sort(lacking)
+		for _, name := range lacking {
+			s := m.streams[name]
 			s.ever, s.asked = true, f.now
 			f.stats.Snapshots++
-			r := request{To: m.Node, Topic: name}
+			r := request{Topic: name}
 			if s.parts != nil && !s.helps(s.parts.id, s.parts.at) {
 				s.parts = nil
 			}
 			if s.parts != nil {
 				r.ID, r.Missing = s.parts.id, s.parts.missing()
 			}
-			payload, _ := json.Marshal(r) // of texts and numbers
-			out = append(out, f.number(requestTopic, payload))
+			payload, _ := json.Marshal(r)        // of texts and numbers
+			n := f.number(requestTopic, payload) // whomever it is for: numbers are not missed here
+			n.topic += m.Address()
+			out = append(out, n)
 		}
 	}
 	for _, name := range f.nones {
@@ -242,9 +247,6 @@ func (f *Farm) hearRequest(d *delivery) {
 	var r request
 	if err := json.Unmarshal(d.Payload, &r); err != nil || validTopic(r.Topic) != nil {
 		f.stats.Malformed++
-		return
-	}
-	if r.To != f.self {
 		return
 	}
 	t := f.topics[r.Topic]
