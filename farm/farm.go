@@ -104,14 +104,14 @@ const (
 	partTopic    = ownTopics + "part"
 )
 
-// A tick is time as a farm counts it: what passed between calls of Advance. Jumps of the machine's clock and sleep do not
-// count.
+// A tick is time as a farm counts it: what passed between calls of Advance. Jumps of the machine's clock and sleep do
+// not count.
 type tick = time.Duration
 
 // A Farm is this node's view of the farm. Make it with Join. Goroutines may share it.
 //
-// Messages wait in an inbox for the next call of Advance, which the Alarm asks for at once: so everything has a time, and
-// Shared.Hear is called by Advance only.
+// Messages wait in an inbox for the next call of Advance, which the Alarm asks for at once: so everything has a time,
+// and Shared.Hear is called by Advance only.
 type Farm struct {
 	bus      Bus
 	self     Node
@@ -352,8 +352,8 @@ func (f *Farm) post(n note) error {
 	return f.bus.Send(n.topic, msg)
 }
 
-// Alarm registers the one function that is called when Advance is due earlier than it said. A time that has passed means
-// at once. It may be called from any goroutine, and must not call Advance itself.
+// Alarm registers the one function that is called when Advance is due earlier than it said. A time that has passed
+// means at once. It may be called from any goroutine, and must not call Advance itself.
 func (f *Farm) Alarm(told func(due time.Time)) {
 	f.mu.Lock()
 	f.alarm = told

@@ -155,7 +155,8 @@ func (f *Farm) hearBeat(d *delivery, now time.Time) {
 	}
 }
 
-// admit makes a run of a node a member, in place of the one that had its name. It returns nil for one that is not let in.
+// admit makes a run of a node a member, in place of the one that had its name. It returns nil for one that is not
+// let in.
 func (f *Farm) admit(d *delivery, old *member) *member {
 	if old != nil && old.State == Up && d.From.Boot < old.Boot || d.Seq <= f.graves[d.From] {
 		return nil // under way since before

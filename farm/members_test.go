@@ -309,7 +309,9 @@ func TestTwoClocksHaveNoMedian(t *testing.T) {
 
 // A machine's clock that jumps moves the offset slowly, loses nobody, and goes unnoticed by the others.
 func TestClockJumps(t *testing.T) {
-	for _, jump := range []time.Duration{time.Hour, -time.Hour, 3 * time.Second, -3 * time.Second, 24 * 365 * time.Hour} {
+	for _, jump := range []time.Duration{
+		time.Hour, -time.Hour, 3 * time.Second, -3 * time.Second, 24 * 365 * time.Hour,
+	} {
 		w := newWorld(t, 1, 3, lan, false)
 		w.start(t)
 		w.Run(3 * time.Second)
@@ -330,7 +332,8 @@ func TestClockJumps(t *testing.T) {
 				t.Fatalf("jump %s: the offset moved by %s in 100 ms", jump, moved)
 			}
 		}
-		if off := a.Farm().Offset(); (off > 0) == (jump > 0) || off.Abs() > jump.Abs() || off.Abs() < 300*time.Millisecond {
+		off := a.Farm().Offset()
+		if (off > 0) == (jump > 0) || off.Abs() > jump.Abs() || off.Abs() < 300*time.Millisecond {
 			t.Errorf("jump %s: the offset is %s after 10 s", jump, off)
 		}
 		if off := b.Farm().Offset().Abs(); off > 4*time.Millisecond {

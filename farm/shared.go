@@ -144,7 +144,7 @@ func (f *Farm) compare(m *member, name string, b *beat, due bool) {
 }
 
 // orphan is called when a run of a node has ended, as far as this node can tell. This node may have heard what others
-// missed, and that run cannot be asked any more. So it tells them that it ended, as soon as nothing is under way any more,
+// missed, and that run cannot be asked any more. So it tells them that it ended, as soon as nothing is under way,
 // and they ask this node for snapshots.
 func (f *Farm) orphan() {
 	if f.ending == 0 {
@@ -230,7 +230,7 @@ func (f *Farm) requests(out []note) []note {
 				r.ID, r.Missing = s.parts.id, s.parts.missing()
 			}
 			payload, _ := json.Marshal(r)        // of texts and numbers
-			n := f.number(requestTopic, payload) // whomever it is for: numbers are not missed here
+			n := f.number(requestTopic, payload) // one row of numbers for all nodes: gaps in it mean nothing
 			n.topic += m.Address()
 			out = append(out, n)
 		}
@@ -269,7 +269,7 @@ func (f *Farm) hearRequest(d *delivery) {
 	}
 }
 
-// hearPart takes a part of a snapshot, for whomever it was made.
+// hearPart takes a part of a snapshot, whether this node asked for it or another.
 func (f *Farm) hearPart(m *member, d *delivery) *hearing {
 	h, msgs, err := parsePart(d.Payload)
 	if err != nil {
@@ -328,8 +328,8 @@ func makePart(h partHead, packed []byte) []byte {
 	return append(append(part, head...), packed...)
 }
 
-// sendSnapshots makes snapshots that were asked for, and sends as much of them as the bus takes. It reports whether there
-// is more.
+// sendSnapshots makes snapshots that were asked for, and sends as much of them as the bus takes. It reports whether
+// there is more.
 func (f *Farm) sendSnapshots(now time.Time) (more bool) {
 	f.mu.Lock()
 	names := slices.Sorted(maps.Keys(f.topics))
@@ -356,8 +356,8 @@ func (f *Farm) sendSnapshots(now time.Time) (more bool) {
 	return more
 }
 
-// makeSnapshot makes a snapshot if one is wanted and the last one was sent. Parts are kept meanwhile, as a state that is
-// locked while it gives its messages must not wait for the bus.
+// makeSnapshot makes a snapshot if one is wanted and the last one was sent. Parts are kept meanwhile, as a state that
+// is locked while it gives its messages must not wait for the bus.
 func (f *Farm) makeSnapshot(name string, now time.Time) {
 	f.mu.Lock()
 	t := f.topics[name]

@@ -174,7 +174,8 @@ func TestBounds(t *testing.T) {
 	if err := f.Send(topic, make([]byte, farm.MaxPlain+1)); !errors.Is(err, farm.ErrTooLarge) {
 		t.Error(err)
 	}
-	if _, err := f.Ask(context.Background(), f.Self(), topic, make([]byte, farm.MaxPlain+1)); !errors.Is(err, farm.ErrTooLarge) {
+	_, err := f.Ask(context.Background(), f.Self(), topic, make([]byte, farm.MaxPlain+1))
+	if !errors.Is(err, farm.ErrTooLarge) {
 		t.Error(err)
 	}
 	for _, name := range []string{"", "no topic", "farm.heartbeat", strings.Repeat("t", farm.MaxTopic+1)} {
