@@ -90,7 +90,8 @@ func TestSealBounds(t *testing.T) {
 	s := sealer(t, oldSecret)
 	long := Node{strings.Repeat("n", MaxNode), 1}
 	head := partHead{Topic: strings.Repeat("t", MaxTopic), ID: 1 << 63, At: 1 << 63, K: maxParts, N: maxParts}
-	if msg, err := s.Seal(Purpose{}, long, 1, makePart(head, make([]byte, MaxPlain+4))); err != nil || len(msg) > MaxMessage {
+	part := makePart(head, make([]byte, MaxPlain+4))
+	if msg, err := s.Seal(Purpose{}, long, 1, part); err != nil || len(msg) > MaxMessage {
 		t.Errorf("the largest part of a snapshot: %d bytes, %v", len(msg), err)
 	}
 	if _, err := s.Seal(Purpose{}, long, 1, make([]byte, MaxMessage)); !errors.Is(err, ErrTooLarge) {

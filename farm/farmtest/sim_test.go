@@ -90,8 +90,11 @@ func TestDrive(t *testing.T) {
 	for _, rung := range b.rung {
 		at = append(at, rung.Sub(start))
 	}
-	const s1 = time.Second
-	if want := []time.Duration{0, s1, 2 * s1, 2500 * s1 / 1000, 3500 * s1 / 1000, 13700 * s1 / 1000}; !slices.Equal(at, want) {
+	var want []time.Duration
+	for _, ms := range []int{0, 1000, 2000, 2500, 3500, 13700} {
+		want = append(want, time.Duration(ms)*time.Millisecond)
+	}
+	if !slices.Equal(at, want) {
 		t.Errorf("it rang at %v, want %v", at, want)
 	}
 }
