@@ -101,7 +101,9 @@ func (f *Farm) Answer(topic string, answer func(from Node, msg []byte) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	unanswer, err := f.bus.Answer(f.self.Address(), topic, func(msg []byte) []byte { return f.reply(topic, msg, answer) })
+	unanswer, err := f.bus.Answer(f.self.Address(), topic, func(msg []byte) []byte {
+		return f.reply(topic, msg, answer)
+	})
 	end := func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -85,7 +85,8 @@ const (
 )
 
 const (
-	forgetAfter   = time.Minute // members that left, and strangers
+	greetEvery    = HeartbeatEvery / 4 // heartbeats for those who are new
+	forgetAfter   = time.Minute        // members that left, and strangers
 	reorderGrace  = HeartbeatEvery / 2
 	askAgainAfter = time.Second
 	maxText       = 128 // bytes of a version and the like
@@ -99,18 +100,18 @@ const (
 	ownTopics    = "farm."
 	beatTopic    = ownTopics + "heartbeat"
 	goodbyeTopic = ownTopics + "goodbye"
-	requestTopic = ownTopics + "snapshot"
+	requestTopic = ownTopics + "snapshot." // and the address of the node that is asked
 	partTopic    = ownTopics + "part"
 )
 
-// A tick is time as a farm counts it: what passed between calls of Advance. Jumps of the machine's clock and sleep do not
-// count.
+// A tick is time as a farm counts it: what passed between calls of Advance. Jumps of the machine's clock and sleep do
+// not count.
 type tick = time.Duration
 
 // A Farm is this node's view of the farm. Make it with Join. Goroutines may share it.
 //
-// Messages wait in an inbox for the next call of Advance, which the Alarm asks for at once: so everything has a time, and
-// Shared.Hear is called by Advance only.
+// Messages wait in an inbox for the next call of Advance, which the Alarm asks for at once: so everything has a time,
+// and Shared.Hear is called by Advance only.
 type Farm struct {
 	bus      Bus
 	self     Node
@@ -136,8 +137,10 @@ type Farm struct {
 	stats   Stats
 
 	config    string
+	lastBeat  tick
 	nextBeat  tick
 	members   map[string]*member
+	order     []*member // by name; nil after a change
 	strangers map[string]*stranger
 	graves    map[Node]uint64 // the last heartbeats of runs that are not members any more
 	most      int             // nodes that were up at once
@@ -190,7 +193,7 @@ func Join(j Joining, now time.Time) (*Farm, error) {
 		members: map[string]*member{}, strangers: map[string]*stranger{}, graves: map[Node]uint64{},
 		topics: map[string]*topic{}, answers: map[string]bool{}, sent: map[string]uint64{},
 	}
-	for _, topic := range []string{beatTopic, goodbyeTopic, requestTopic, partTopic} {
+	for _, topic := range []string{beatTopic, goodbyeTopic, requestTopic + j.Node.Address(), partTopic} {
 		stop, err := j.Bus.Hear(topic, f.receive(topic))
 		if err != nil {
 			for _, stop := range f.stops {
@@ -328,7 +331,7 @@ func (f *Farm) collect(now time.Time) (out []note) {
 		return out
 	}
 	if f.now >= f.nextBeat {
-		f.nextBeat = f.now + HeartbeatEvery
+		f.lastBeat, f.nextBeat = f.now, f.now+HeartbeatEvery
 		out = append(out, f.number(beatTopic, f.beat(now)))
 	}
 	return f.requests(out)
@@ -349,8 +352,8 @@ func (f *Farm) post(n note) error {
 	return f.bus.Send(n.topic, msg)
 }
 
-// Alarm registers the one function that is called when Advance is due earlier than it said. A time that has passed means
-// at once. It may be called from any goroutine, and must not call Advance itself.
+// Alarm registers the one function that is called when Advance is due earlier than it said. A time that has passed
+// means at once. It may be called from any goroutine, and must not call Advance itself.
 func (f *Farm) Alarm(told func(due time.Time)) {
 	f.mu.Lock()
 	f.alarm = told
@@ -406,11 +409,13 @@ func (f *Farm) Tagged(tag [8]byte) (Node, bool) {
 
 // byName returns the members in an order that does not depend on chance.
 func (f *Farm) byName() []*member {
-	all := make([]*member, 0, len(f.members))
-	for _, name := range slices.Sorted(maps.Keys(f.members)) {
-		all = append(all, f.members[name])
+	if f.order == nil {
+		f.order = make([]*member, 0, len(f.members))
+		for _, name := range slices.Sorted(maps.Keys(f.members)) {
+			f.order = append(f.order, f.members[name])
+		}
 	}
-	return all
+	return f.order
 }
 
 // Stats say what went wrong.

@@ -114,10 +114,10 @@ func (f *Farm) take(d *delivery, now time.Time) *hearing {
 	switch d.topic {
 	case goodbyeTopic:
 		f.hearGoodbye(m, d)
-	case requestTopic:
-		f.hearRequest(d)
 	case partTopic:
 		return f.hearPart(m, d)
+	default:
+		f.hearRequest(d)
 	}
 	return nil
 }
@@ -155,7 +155,8 @@ func (f *Farm) hearBeat(d *delivery, now time.Time) {
 	}
 }
 
-// admit makes a run of a node a member, in place of the one that had its name. It returns nil for one that is not let in.
+// admit makes a run of a node a member, in place of the one that had its name. It returns nil for one that is not
+// let in.
 func (f *Farm) admit(d *delivery, old *member) *member {
 	if old != nil && old.State == Up && d.From.Boot < old.Boot || d.Seq <= f.graves[d.From] {
 		return nil // under way since before
@@ -171,8 +172,8 @@ func (f *Farm) admit(d *delivery, old *member) *member {
 	m := &member{
 		Member: Member{Node: d.From}, windows: map[string]*window{}, streams: map[string]*stream{},
 	}
-	f.members[m.Name] = m
-	f.nextBeat = f.now // it need not wait to hear of this node
+	f.members[m.Name], f.order = m, nil
+	f.nextBeat = min(f.nextBeat, max(f.now, f.lastBeat+greetEvery)) // it need not wait long to hear of this node
 	return m
 }
 
@@ -205,6 +206,7 @@ func (f *Farm) bury(m *member) {
 func (f *Farm) drop(m *member) {
 	f.bury(m)
 	delete(f.members, m.Name)
+	f.order = nil
 	f.most = max(f.most-1, f.up())
 }
 

@@ -39,7 +39,6 @@ type outgoing struct {
 
 // A request asks one node for a snapshot, or for parts of one.
 type request struct {
-	To      Node   `json:"to"`
 	Topic   string `json:"topic"`
 	ID      uint64 `json:"id,omitempty"`      // of the snapshot whose parts are missing
 	Missing []int  `json:"missing,omitempty"` // the first of them
@@ -145,7 +144,7 @@ func (f *Farm) compare(m *member, name string, b *beat, due bool) {
 }
 
 // orphan is called when a run of a node has ended, as far as this node can tell. This node may have heard what others
-// missed, and that run cannot be asked any more. So it tells them that it ended, as soon as nothing is under way any more,
+// missed, and that run cannot be asked any more. So it tells them that it ended, as soon as nothing is under way,
 // and they ask this node for snapshots.
 func (f *Farm) orphan() {
 	if f.ending == 0 {
@@ -212,22 +211,28 @@ func (f *Farm) requests(out []note) []note {
 		if m.State != Up {
 			continue
 		}
-		for _, name := range slices.Sorted(maps.Keys(m.streams)) {
-			s, t := m.streams[name], f.topics[name]
-			if t == nil || t.state == nil || !s.lacks(f.now) || !s.mayAsk(f.now) {
-				continue
+		var lacking []string
+		for name, s := range m.streams {
+			if t := f.topics[name]; t != nil && t.state != nil && s.lacks(f.now) && s.mayAsk(f.now) {
+				lacking = append(lacking, name)
 			}
+		}
+		slices.Sort(lacking)
+		for _, name := range lacking {
+			s := m.streams[name]
 			s.ever, s.asked = true, f.now
 			f.stats.Snapshots++
-			r := request{To: m.Node, Topic: name}
+			r := request{Topic: name}
 			if s.parts != nil && !s.helps(s.parts.id, s.parts.at) {
 				s.parts = nil
 			}
 			if s.parts != nil {
 				r.ID, r.Missing = s.parts.id, s.parts.missing()
 			}
-			payload, _ := json.Marshal(r) // of texts and numbers
-			out = append(out, f.number(requestTopic, payload))
+			payload, _ := json.Marshal(r)        // of texts and numbers
+			n := f.number(requestTopic, payload) // one row of numbers for all nodes: gaps in it mean nothing
+			n.topic += m.Address()
+			out = append(out, n)
 		}
 	}
 	for _, name := range f.nones {
@@ -242,9 +247,6 @@ func (f *Farm) hearRequest(d *delivery) {
 	var r request
 	if err := json.Unmarshal(d.Payload, &r); err != nil || validTopic(r.Topic) != nil {
 		f.stats.Malformed++
-		return
-	}
-	if r.To != f.self {
 		return
 	}
 	t := f.topics[r.Topic]
@@ -267,7 +269,7 @@ func (f *Farm) hearRequest(d *delivery) {
 	}
 }
 
-// hearPart takes a part of a snapshot, for whomever it was made.
+// hearPart takes a part of a snapshot, whether this node asked for it or another.
 func (f *Farm) hearPart(m *member, d *delivery) *hearing {
 	h, msgs, err := parsePart(d.Payload)
 	if err != nil {
@@ -326,8 +328,8 @@ func makePart(h partHead, packed []byte) []byte {
 	return append(append(part, head...), packed...)
 }
 
-// sendSnapshots makes snapshots that were asked for, and sends as much of them as the bus takes. It reports whether there
-// is more.
+// sendSnapshots makes snapshots that were asked for, and sends as much of them as the bus takes. It reports whether
+// there is more.
 func (f *Farm) sendSnapshots(now time.Time) (more bool) {
 	f.mu.Lock()
 	names := slices.Sorted(maps.Keys(f.topics))
@@ -354,8 +356,8 @@ func (f *Farm) sendSnapshots(now time.Time) (more bool) {
 	return more
 }
 
-// makeSnapshot makes a snapshot if one is wanted and the last one was sent. Parts are kept meanwhile, as a state that is
-// locked while it gives its messages must not wait for the bus.
+// makeSnapshot makes a snapshot if one is wanted and the last one was sent. Parts are kept meanwhile, as a state that
+// is locked while it gives its messages must not wait for the bus.
 func (f *Farm) makeSnapshot(name string, now time.Time) {
 	f.mu.Lock()
 	t := f.topics[name]

@@ -58,14 +58,14 @@ type world struct {
 	n     int
 }
 
-type testing1 interface {
+type failer interface {
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
 	Errorf(string, ...any)
 }
 
-func newWorld(t testing1, seed uint64, nodes int, network farmtest.Network, all bool) *world {
+func newWorld(t failer, seed uint64, nodes int, network farmtest.Network, all bool) *world {
 	t.Helper()
 	w := &world{Sim: farmtest.NewSim(seed, network), sets: map[*farmtest.SimNode]*set{}}
 	for i := range nodes {
@@ -74,7 +74,7 @@ func newWorld(t testing1, seed uint64, nodes int, network farmtest.Network, all 
 	return w
 }
 
-func (w *world) add(t testing1, name string, all bool) *farmtest.SimNode {
+func (w *world) add(t failer, name string, all bool) *farmtest.SimNode {
 	n := w.Node(name)
 	w.nodes = append(w.nodes, n)
 	n.Started = func(n *farmtest.SimNode) {
@@ -87,7 +87,7 @@ func (w *world) add(t testing1, name string, all bool) *farmtest.SimNode {
 	return n
 }
 
-func (w *world) start(t testing1) {
+func (w *world) start(t failer) {
 	t.Helper()
 	for _, n := range w.nodes {
 		if err := n.Start(); err != nil {
@@ -115,7 +115,7 @@ func states(n *farmtest.SimNode) string {
 }
 
 // agree checks that all nodes see all others up and have the same set.
-func (w *world) agree(t testing1) {
+func (w *world) agree(t failer) {
 	t.Helper()
 	first := w.sets[w.nodes[0]].has
 	for _, n := range w.nodes {

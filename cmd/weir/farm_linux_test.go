@@ -184,15 +184,38 @@ func (g *grange) dialer() func(ctx context.Context, network, address string) (ne
 	}
 }
 
+// A paid stamp, and the client that it is good for.
+type paid struct{ stamp, client string }
+
+func (p paid) put(r *http.Request) {
+	if p.stamp != "" {
+		r.Header.Set(payer.StampHeader, p.stamp)
+		r.AddCookie(&http.Cookie{Name: payer.ClientCookie, Value: p.client})
+	}
+}
+
+// pay pays what an answer asks for.
+func pay(resp *http.Response) (p paid, err error) {
+	for _, c := range resp.Cookies() {
+		if c.Name == payer.ClientCookie {
+			p.client = c.Value
+		}
+	}
+	challenge, said := resp.Header.Get(payer.ChallengeHeader), &strings.Builder{}
+	if run([]string{"stamp", "solve", challenge}, &terminal{out: said, err: said}) != exitOK {
+		return p, fmt.Errorf("%s: %q: %s", resp.Status, challenge, said)
+	}
+	p.stamp = strings.TrimSpace(said.String())
+	return p, nil
+}
+
 // get asks a node for a page, with a stamp if there is one.
-func (g *grange) get(i int, stamp string) (*http.Response, error) {
+func (g *grange) get(i int, with paid) (*http.Response, error) {
 	req, err := http.NewRequest(http.MethodGet, "http://"+g.Address(i)+":8080/", nil)
 	if err != nil {
 		return nil, err
 	}
-	if stamp != "" {
-		req.Header.Set(payer.StampHeader, stamp)
-	}
+	with.put(req)
 	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: g.dialer(),
 		DisableKeepAlives: true}}
 	resp, err := c.Do(req)
@@ -204,8 +227,8 @@ func (g *grange) get(i int, stamp string) (*http.Response, error) {
 }
 
 // code is the status that a node answers with; 0 where it does not.
-func (g *grange) code(i int, stamp string) int {
-	resp, err := g.get(i, stamp)
+func (g *grange) code(i int, with paid) int {
+	resp, err := g.get(i, with)
 	if err != nil {
 		return 0
 	}
@@ -213,18 +236,17 @@ func (g *grange) code(i int, stamp string) int {
 }
 
 // stamp pays what a node asks for.
-func (g *grange) stamp(i int) string {
+func (g *grange) stamp(i int) paid {
 	g.t.Helper()
-	resp, err := g.get(i, "")
+	resp, err := g.get(i, paid{})
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	challenge := resp.Header.Get(payer.ChallengeHeader)
-	said, code := &strings.Builder{}, 0
-	if code = run([]string{"stamp", "solve", challenge}, &terminal{out: said, err: said}); code != exitOK {
-		g.t.Fatalf("%s: %s", challenge, said)
+	p, err := pay(resp)
+	if err != nil {
+		g.t.Fatal(err)
 	}
-	return strings.TrimSpace(said.String())
+	return p
 }
 
 // TestFarmSharesBans: a ban at one node is one at all, in the kernel too, and after a cut.
@@ -242,7 +264,7 @@ func TestFarmSharesBans(t *testing.T) {
 		})
 		return packetsAt(t, g.Ends[i], g.pins[i]).Banned > before.Banned
 	}
-	if g.code(2, "") != http.StatusServiceUnavailable {
+	if g.code(2, paid{}) != http.StatusServiceUnavailable {
 		t.Fatal("nobody is asked for a stamp")
 	}
 	g.must(0, "ban", "add", who, "--reason", "test")
@@ -251,7 +273,7 @@ func TestFarmSharesBans(t *testing.T) {
 		t.Error(said)
 	}
 	g.must(1, "ban", "remove", who)
-	g.eventually("not banned at c", func() bool { return !banned(2) && g.code(2, "") == http.StatusServiceUnavailable })
+	g.eventually("not banned at c", func() bool { return !banned(2) && g.code(2, paid{}) == http.StatusServiceUnavailable })
 
 	g.Plug(t, 2, false)
 	g.settled(0, 1)
@@ -312,12 +334,12 @@ func TestFarmObeysOneOperator(t *testing.T) {
 	g := growFarm(t, false, false)
 	g.must(1, "shadow", "on", "--all", "--farm")
 	for i := range g.nodes {
-		if got := g.code(i, ""); got != http.StatusOK {
+		if got := g.code(i, paid{}); got != http.StatusOK {
 			t.Errorf("%c in shadow: %d", 'a'+i, got)
 		}
 	}
 	g.must(0, "shadow", "off", "stamps") // one node alone
-	if g.code(0, "") != http.StatusServiceUnavailable || g.code(1, "") != http.StatusOK {
+	if g.code(0, paid{}) != http.StatusServiceUnavailable || g.code(1, paid{}) != http.StatusOK {
 		t.Error("shadow is not of the node alone")
 	}
 	g.must(2, "shadow", "off", "--all", "--farm")
@@ -338,11 +360,12 @@ func TestFarmObeysOneOperator(t *testing.T) {
 		!strings.Contains(said, "ttl") {
 		t.Errorf("%d: %s", code, said)
 	}
+	g.write(2, false, "bans: {ttl: 2h}")
 	g.must(2, "farm", "leave")
 	g.eventually("c has left", func() bool {
 		return slices.ContainsFunc(g.status(0).Nodes, func(n console.NodeStatus) bool { return n.Name == "c" && n.State == "left" })
 	})
-	if got := g.code(2, ""); got != http.StatusServiceUnavailable {
+	if got := g.code(2, paid{}); got != http.StatusServiceUnavailable {
 		t.Errorf("c alone: %d", got)
 	}
 }
@@ -418,11 +441,11 @@ func BenchmarkFarmBan(b *testing.B) {
 	for b.Loop() {
 		start := time.Now()
 		g.must(0, "ban", "add", who)
-		for g.code(2, "") != http.StatusForbidden {
+		for g.code(2, paid{}) != http.StatusForbidden {
 		}
 		took = append(took, time.Since(start))
 		g.must(0, "ban", "remove", who)
-		for g.code(2, "") == http.StatusForbidden {
+		for g.code(2, paid{}) == http.StatusForbidden {
 		}
 	}
 	slices.Sort(took)

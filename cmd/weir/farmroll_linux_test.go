@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"weir/internal/needs"
-	"weir/throttle/stamp/payer"
 )
 
 // balancer starts HAProxy in front of the farm, in the clients' namespace, and returns its address there.
@@ -80,39 +79,44 @@ func (c *customer) run(t *testing.T, number int, stop <-chan struct{}) {
 			return
 		default:
 		}
-		var paid string
-		p := &payer.Transport{Base: base, Workers: 1, Paid: func(_ string, p payer.Payment) { paid = p.Stamp }}
-		ask := func(via http.RoundTripper, stamp string) (int, error) {
-			r, err := http.NewRequest(http.MethodGet, "http://"+c.at+"/", nil)
-			if err != nil {
-				return 0, err
+		var with paid
+		resp, err := c.ask(t, base, number, round, with)
+		for tries := 0; err == nil && resp.StatusCode == http.StatusServiceUnavailable && tries < 5; tries++ {
+			if with, err = pay(resp); err == nil {
+				resp, err = c.ask(t, base, number, round, with)
 			}
-			r.Header.Set("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", number*60+round%60))
-			if stamp != "" {
-				r.Header.Set(payer.StampHeader, stamp)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			resp, err := via.RoundTrip(r.WithContext(ctx))
-			if err != nil {
-				return 0, err
-			}
-			defer resp.Body.Close()
-			_, err = io.Copy(io.Discard, resp.Body)
-			return resp.StatusCode, err
 		}
-		if code, err := ask(p, ""); code != http.StatusOK || err != nil {
-			t.Errorf("a request failed: %d, %v", code, err)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("a request failed: %v, %v", resp, err)
 			return
 		}
 		c.served.Add(1)
 		for range 2 {
-			if code, err := ask(base, paid); code == http.StatusOK || err != nil {
-				t.Errorf("a spent stamp: %d, %v", code, err)
+			if resp, err := c.ask(t, base, number, round, with); err != nil || resp.StatusCode == http.StatusOK {
+				t.Errorf("a spent stamp: %v, %v", resp, err)
 				return
 			}
 		}
 	}
+}
+
+// ask asks for a page, and reads the answer.
+func (c *customer) ask(t *testing.T, via http.RoundTripper, number, round int, with paid) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.at+"/", nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", number*60+round%60))
+	with.put(r)
+	resp, err := via.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp, err
 }
 
 // TestFarmRolls: nodes behind a balancer are started anew, one after the other. No request fails for it, and no stamp

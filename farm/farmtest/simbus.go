@@ -51,7 +51,7 @@ func (b *simBus) Send(topic string, msg []byte) error {
 	b.idle = maxTime(b.idle, s.now).Add(time.Duration(len(msg)) * time.Second / time.Duration(s.rate()))
 	msg = slices.Clone(msg)
 	for _, to := range s.nodes {
-		if !s.reaches(b.run.node, to) || s.chance(s.Network.Loss) {
+		if !s.reaches(b.run.node, to) || len(to.run.bus.hears[topic]) == 0 || s.chance(s.Network.Loss) {
 			continue
 		}
 		times := 1

@@ -16,7 +16,7 @@ var floors = map[string]int{
 
 	"identify":          1,
 	"store":             1, // contract of the durable state
-	"farm":              1, // contract of the bus between nodes
+	"farm":              1, // contracts between nodes
 	"internal/tabular":  1, // for commands and the demo
 	"internal/clock":    1, // for packages that act; a mechanism is given the time
 	"internal/loglimit": 1, // for logs
@@ -35,7 +35,7 @@ var floors = map[string]int{
 	"identify/token": 2, // JSON web tokens
 	"mail/*":         2,
 	"store/*":        2,
-	"farm/*":         2,
+	"farm/nats":      2, // the bus
 
 	"policy":               3,
 	"throttle/stamp/payer": 3, // the client's side
@@ -79,7 +79,7 @@ func isMechanism(pkg string) bool { return path.Dir(pkg) == "throttle" }
 
 // isTimeless reports whether a package is given the time and never waits.
 func isTimeless(pkg string) bool {
-	return isMechanism(pkg) || slices.Contains([]string{"weir", "identify", "policy", "admission"}, pkg)
+	return isMechanism(pkg) || slices.Contains([]string{"weir", "identify", "policy", "admission", "farm"}, pkg)
 }
 
 // acting packages stand below those who decide, and act all the same: they keep deadlines.
