@@ -116,7 +116,7 @@ func three(t testing.TB) (a, b, c *Bus) {
 }
 
 // hears reports whether one bus hears another one, once.
-func hears(t testing.TB, to, from *Bus) func() bool {
+func hears(t testing.TB, to, from *Bus) (once func() bool, stop func()) {
 	t.Helper()
 	topic := "hears-" + from.node.Name
 	heard := make(chan struct{}, 1)
@@ -129,7 +129,6 @@ func hears(t testing.TB, to, from *Bus) func() bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(stop)
 	return func() bool {
 		if err := from.Send(topic, nil); err != nil {
 			t.Fatal(err)
@@ -140,7 +139,7 @@ func hears(t testing.TB, to, from *Bus) func() bool {
 		default:
 			return false
 		}
-	}
+	}, stop
 }
 
 // met waits until all nodes hear each other.
@@ -149,7 +148,9 @@ func met(t testing.TB, all ...*Bus) {
 	for _, to := range all {
 		for _, from := range all {
 			if to != from {
-				until(t, fmt.Sprintf("%s hears %s", to.node.Name, from.node.Name), hears(t, to, from))
+				once, stop := hears(t, to, from)
+				until(t, fmt.Sprintf("%s hears %s", to.node.Name, from.node.Name), once)
+				stop()
 			}
 		}
 	}
