@@ -179,7 +179,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		if !r.bytes { // counters start again at zero
 			return r.turn(t, n, st.end)
 		}
-		return r.later(st.end, r.periods(t, missing-1))
+		return r.turn(t, n, r.later(st.end, r.periods(t, missing-1)))
 	}
 }
 
