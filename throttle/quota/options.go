@@ -116,7 +116,8 @@ type Policy struct {
 	// The bounds of a delay.
 	Delay Delay `yaml:"delay"`
 	// What each node grants while the nodes of a farm do not know what the others have granted, as in this release
-	// always: open (the default) is the whole limit, share is the limit divided by the number of nodes. Not for kind idle.
+	// always: open (the default) is the whole limit, share is the limit divided by the number of nodes. Not for kind
+	// idle.
 	OnLoss OnLoss `yaml:"on_loss"`
 	// Which requests the policy is about. Default: all.
 	Match Match `yaml:"match"`

@@ -8,8 +8,8 @@ import (
 
 // A share is which part of a farm's limits a node grants. The zero share is the whole.
 //
-// What is left over when a limit is divided goes to the nodes in turn, so that in each period all of them together grant
-// the limit, and each has its turn where the limit is less than the number of nodes. Windows differ in what a period is:
+// What is left over when a limit is divided goes to the nodes in turn, so that in each period all of them together
+// grant the limit, and each has its turn where the limit is less than the number of nodes. Windows differ:
 //
 //   - fixed: the period, by its number, on all nodes the same.
 //   - sliding: what is left over goes by rank. A limit below the number of nodes takes turns in every other period: so
