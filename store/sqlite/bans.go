@@ -42,8 +42,8 @@ func (b bans) Get(ctx context.Context, key store.BanKey, now time.Time) (ban sto
 		read, query = readLift, `SELECT `+liftColumns+` FROM lifts`
 	}
 	var found []store.Ban
-	err = b.query(ctx, reading(read, &found), query+` WHERE client = ? AND network = ? AND (until IS NULL OR until > ?)`,
-		key.Client, network(key), nanos(now))
+	err = b.query(ctx, reading(read, &found), query+
+		` WHERE client = ? AND network = ? AND (until IS NULL OR until > ?)`, key.Client, network(key), nanos(now))
 	switch {
 	case err != nil:
 		return ban, err

@@ -126,7 +126,8 @@ func (s *simulation) view(node int) (operators, mechanisms string) {
 	n.mu.Unlock()
 	slices.SortFunc(all, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
 	for _, b := range all {
-		operators += fmt.Sprintf("%s %v since %d until %d by %s\n", b.BanKey, b.Lifted, b.Since.UnixNano(), end(b), b.By)
+		operators += fmt.Sprintf("%s %v since %d until %d by %s\n", b.BanKey, b.Lifted, b.Since.UnixNano(), end(b),
+			b.By)
 	}
 	return operators, mechanisms
 }

@@ -35,8 +35,8 @@ func (l *lifts) find(key store.BanKey) *item {
 }
 
 // compareWords says which of two operators' words about the same goes before the other: the later one. Of two at the
-// same time a ban goes first: a lift that follows from a ban's end has the ban's time, and must not end the ban on nodes
-// whose clocks are behind.
+// same time a ban goes first: a lift that follows from a ban's end has the ban's time, and must not end the ban on
+// nodes whose clocks are behind.
 func compareWords(a, b store.Ban) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(side(a), side(b)), cmp.Compare(end(a), end(b)),
 		strings.Compare(a.Reason, b.Reason), strings.Compare(a.By, b.By))

@@ -187,7 +187,7 @@ func TestTheLaterWordCounts(t *testing.T) {
 	}
 }
 
-// What an operator does is sent at once, and goes before what is known, even if the clock of whoever said that is ahead.
+// What an operator does is sent at once, and goes before what is known, even if the other clock is ahead.
 func TestAnOperatorsClockIsBehind(t *testing.T) {
 	a, b := newMember(t, Options{}), newMember(t, Options{})
 	must(t, a.Add(byOperator(t, "client:x", 0), minutes(10)))
@@ -535,30 +535,32 @@ func TestHearing(t *testing.T) {
 		want               string
 		unknown, malformed uint64
 	}{
-		"a field more":      {fmt.Sprintf(`{"k":"offence","c":"x","t":%d,"zz":{"a":[1]}}`, at), "client:x", 0, 0},
-		"an unknown kind":   {`{"k":"reach","s":17},{"k":"","c":5}`, "", 2, 0},
-		"not a word":        {`17`, "", 0, 1},
-		"a wrong type":      {`{"k":"ban","c":5}`, "", 0, 1},
-		"nobody":            {fmt.Sprintf(`{"k":"offence","t":%d}`, at), "", 0, 1},
-		"everybody":         {fmt.Sprintf(`{"k":"ban","p":"0.0.0.0/0","t":%d}`, at), "", 0, 1},
-		"everybody else":    {fmt.Sprintf(`{"k":"listed","p":"::/0","t":%d,"u":%d}`, at, at+1e9), "", 0, 1},
-		"both":              {fmt.Sprintf(`{"k":"ban","p":"10.0.0.0/8","c":"x","t":%d}`, at), "", 0, 1},
-		"no time":           {`{"k":"ban","p":"10.0.0.0/8"}`, "", 0, 1},
-		"a lift for ever":   {fmt.Sprintf(`{"k":"lift","p":"10.0.0.0/8","t":%d}`, at), "", 0, 1},
-		"listed for ever":   {fmt.Sprintf(`{"k":"listed","c":"x","t":%d}`, at), "", 0, 1},
-		"a clock ahead":     {fmt.Sprintf(`{"k":"ban","c":"x","t":%d}`, ahead), "client:x", 0, 0},
-		"a clock too far":   {fmt.Sprintf(`{"k":"ban","c":"x","t":%d}`, ahead+1), "", 0, 1},
-		"an offence ahead":  {fmt.Sprintf(`{"k":"offence","c":"x","t":%d}`, ahead+1), "", 0, 1},
-		"marks ahead":       {fmt.Sprintf(`{"k":"suspect","p":"10.0.0.1/32","m":[{"c":1,"t":%d}]}`, ahead+1), "", 0, 1},
-		"an old offence":    {fmt.Sprintf(`{"k":"offence","c":"x","t":%d}`, at-int64(time.Hour)), "", 0, 0},
-		"before the epoch":  {`{"k":"offence","c":"x","t":-5}`, "", 0, 1},
-		"a long id":         {fmt.Sprintf(`{"k":"ban","c":"%0257d","t":%d}`, 1, at), "", 0, 1},
-		"a long reason":     {fmt.Sprintf(`{"k":"offence","c":"x","r":"%0513d","t":%d}`, 1, at), "", 0, 1},
-		"IPv4 in IPv6":      {fmt.Sprintf(`{"k":"ban","p":"::ffff:10.0.0.0/104","t":%d}`, at), "", 0, 1},
-		"too many marks":    {fmt.Sprintf(`{"k":"suspect","p":"10.0.0.1/32","m":[%s{"c":1,"t":1}]}`, strings.Repeat(`{"c":1,"t":1},`, 100)), "", 0, 1},
-		"the others hold":   {fmt.Sprintf(`17,{"k":"ban","c":"x","t":%d}`, at), "client:x", 0, 1},
-		"an old word":       {fmt.Sprintf(`{"k":"ban","c":"x","t":%d,"u":%d}`, at-9, at-5), "", 0, 0},
-		"longer than a ttl": {fmt.Sprintf(`{"k":"listed","c":"x","t":%d,"u":%d}`, at, int64(1<<63-1)), "client:x", 0, 0},
+		"a field more":     {fmt.Sprintf(`{"k":"offence","c":"x","t":%d,"zz":{"a":[1]}}`, at), "client:x", 0, 0},
+		"an unknown kind":  {`{"k":"reach","s":17},{"k":"","c":5}`, "", 2, 0},
+		"not a word":       {`17`, "", 0, 1},
+		"a wrong type":     {`{"k":"ban","c":5}`, "", 0, 1},
+		"nobody":           {fmt.Sprintf(`{"k":"offence","t":%d}`, at), "", 0, 1},
+		"everybody":        {fmt.Sprintf(`{"k":"ban","p":"0.0.0.0/0","t":%d}`, at), "", 0, 1},
+		"everybody else":   {fmt.Sprintf(`{"k":"listed","p":"::/0","t":%d,"u":%d}`, at, at+1e9), "", 0, 1},
+		"both":             {fmt.Sprintf(`{"k":"ban","p":"10.0.0.0/8","c":"x","t":%d}`, at), "", 0, 1},
+		"no time":          {`{"k":"ban","p":"10.0.0.0/8"}`, "", 0, 1},
+		"a lift for ever":  {fmt.Sprintf(`{"k":"lift","p":"10.0.0.0/8","t":%d}`, at), "", 0, 1},
+		"listed for ever":  {fmt.Sprintf(`{"k":"listed","c":"x","t":%d}`, at), "", 0, 1},
+		"a clock ahead":    {fmt.Sprintf(`{"k":"ban","c":"x","t":%d}`, ahead), "client:x", 0, 0},
+		"a clock too far":  {fmt.Sprintf(`{"k":"ban","c":"x","t":%d}`, ahead+1), "", 0, 1},
+		"an offence ahead": {fmt.Sprintf(`{"k":"offence","c":"x","t":%d}`, ahead+1), "", 0, 1},
+		"marks ahead":      {fmt.Sprintf(`{"k":"suspect","p":"10.0.0.1/32","m":[{"c":1,"t":%d}]}`, ahead+1), "", 0, 1},
+		"an old offence":   {fmt.Sprintf(`{"k":"offence","c":"x","t":%d}`, at-int64(time.Hour)), "", 0, 0},
+		"before the epoch": {`{"k":"offence","c":"x","t":-5}`, "", 0, 1},
+		"a long id":        {fmt.Sprintf(`{"k":"ban","c":"%0257d","t":%d}`, 1, at), "", 0, 1},
+		"a long reason":    {fmt.Sprintf(`{"k":"offence","c":"x","r":"%0513d","t":%d}`, 1, at), "", 0, 1},
+		"IPv4 in IPv6":     {fmt.Sprintf(`{"k":"ban","p":"::ffff:10.0.0.0/104","t":%d}`, at), "", 0, 1},
+		"too many marks": {fmt.Sprintf(`{"k":"suspect","p":"10.0.0.1/32","m":[%s{"c":1,"t":1}]}`,
+			strings.Repeat(`{"c":1,"t":1},`, 100)), "", 0, 1},
+		"the others hold": {fmt.Sprintf(`17,{"k":"ban","c":"x","t":%d}`, at), "client:x", 0, 1},
+		"an old word":     {fmt.Sprintf(`{"k":"ban","c":"x","t":%d,"u":%d}`, at-9, at-5), "", 0, 0},
+		"longer than a ttl": {fmt.Sprintf(`{"k":"listed","c":"x","t":%d,"u":%d}`, at, int64(1<<63-1)),
+			"client:x", 0, 0},
 	} {
 		m := newMember(t, Options{})
 		err := m.Hear([]byte(`{"v":1,"w":[`+c.words+`]}`), epoch)

@@ -163,10 +163,10 @@ func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms,
 
 // settled is when a debt of bytes is paid off. With a limit of 0 it never is, and that does not matter.
 func (r *rule) settled(st *state, t *terms) int64 {
-	if t.limit == 0 || st.used <= t.limit {
+	if t.nothing() || st.used <= t.limit {
 		return st.end
 	}
-	return r.later(st.end, (st.used-1)/t.limit)
+	return r.later(st.end, r.periods(t, st.used-1))
 }
 
 // farthest is the last moment that a store can keep: the beginning of 2262.

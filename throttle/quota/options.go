@@ -49,6 +49,14 @@ const (
 	OverStamp  Over = "stamp" // go on for a stamp; without one it is asked for
 )
 
+// An OnLoss says what each node of a farm grants while it does not know what the others have granted.
+type OnLoss string
+
+const (
+	LossOpen  OnLoss = "open"  // the whole limit
+	LossShare OnLoss = "share" // its share of the limit
+)
+
 // A Missing says what happens to an event that names no account.
 type Missing string
 
@@ -107,6 +115,10 @@ type Policy struct {
 	Over Over `yaml:"over"`
 	// The bounds of a delay.
 	Delay Delay `yaml:"delay"`
+	// What each node grants while the nodes of a farm do not know what the others have granted, as in this release
+	// always: open (the default) is the whole limit, share is the limit divided by the number of nodes. Not for kind
+	// idle.
+	OnLoss OnLoss `yaml:"on_loss"`
 	// Which requests the policy is about. Default: all.
 	Match Match `yaml:"match"`
 }
@@ -157,6 +169,7 @@ func (o Options) WithDefaults() Options {
 		p.Kind = cmp.Or(p.Kind, Requests)
 		p.Window = cmp.Or(p.Window, Fixed)
 		p.Over = cmp.Or(p.Over, OverRefuse)
+		p.OnLoss = cmp.Or(p.OnLoss, LossOpen)
 		p.Delay.Max = cmp.Or(p.Delay.Max, 100)
 		p.Delay.MaxWait = cmp.Or(p.Delay.MaxWait, weir.Duration(10*time.Second))
 		if !p.Burst.Set {
@@ -285,6 +298,11 @@ func (p Policy) validate() error {
 	case p.Over == OverStamp && p.Kind == Volume:
 		v.Add("over", "a stamp pays for a request before its bytes are known: kind volume takes none",
 			"write over: delay, or refuse")
+	}
+	v.OneOf("on_loss", string(p.OnLoss), string(LossOpen), string(LossShare))
+	if p.OnLoss == LossShare && p.Kind == Idle {
+		v.Add("on_loss", "a gap cannot be divided: two nodes may start a request at the same time",
+			"leave on_loss out, or write a policy of kind requests with window gcra")
 	}
 	if p.Delay.Max < 0 || p.Delay.Max > MaxWaiting {
 		v.Add("delay.max", fmt.Sprintf("must lie between 1 and %d", MaxWaiting), "")

@@ -16,7 +16,7 @@ type Quota struct {
 	rules   atomic.Pointer[rules]
 	table   *table
 	seen    atomic.Int64 // when Advance was last called
-	mu      sync.Mutex   // one Configure at a time
+	mu      sync.Mutex   // one Configure or Share at a time
 	answers sync.Pool    // of *weir.Answer, for Allow
 }
 
@@ -30,7 +30,7 @@ var (
 
 // New returns a quota with nothing used.
 func New(o Options) (*Quota, error) {
-	rs, err := compile(o, nil)
+	rs, err := compile(o, nil, share{})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,12 @@ func New(o Options) (*Quota, error) {
 func (q *Quota) Configure(o Options, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	rs, err := compile(o, q.rules.Load())
+	return q.configure(o, q.rules.Load().share, now)
+}
+
+// configure is Configure and Share. q.mu is held.
+func (q *Quota) configure(o Options, sh share, now time.Time) error {
+	rs, err := compile(o, q.rules.Load(), sh)
 	if err != nil {
 		return err
 	}
@@ -382,9 +387,9 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	switch {
 	case r.way == level && !r.delay:
 		b.refuse(a, weir.OverLimit, 0) // nobody knows when a place will be free
-	case until == never && r.way != level && t.limit > 0:
+	case until == never && r.way != level && !t.nothing():
 		b.refuse(a, weir.TooCostly, never)
-	case !r.delay && !r.stamp || t.limit == 0:
+	case !r.delay && !r.stamp || t.nothing():
 		b.refuse(a, weir.OverLimit, until)
 	case r.stamp:
 		b.ask(r, a, until)

@@ -30,6 +30,7 @@ type rule struct {
 	stamp  bool  // over the limit, events may pay
 	kept   bool  // its counters are kept over a restart
 	from   int64 // steady: when this version of the options came; what was taken before was taken at another rate
+	share  share // of a farm's limit that this node grants
 	texts  texts
 	about  atomic.Pointer[span]
 }
@@ -54,6 +55,7 @@ type terms struct {
 	limit, burst, period int64 // in requests or bytes, and nanoseconds
 	one, whole           int64 // the time that 1 and the whole burst take up at a steady rate
 	exempt               bool
+	extra                int32 // of what is left over by dividing the limit among nodes, that takes turns: see share
 }
 
 // priced fills in what a steady rule would otherwise compute for every event.
@@ -74,6 +76,8 @@ type rules struct {
 	volume  uint64             // the rules that count bytes
 	keeps   int                // how many counters of one account are kept, at most
 	byPlan  map[string][]terms // by slot, of plans with overrides and of accounts on none
+	whole   map[string][]terms // the same, before it is divided among the nodes of a farm
+	share   share
 }
 
 // slot says which rule uses a position in every account's state.
@@ -83,11 +87,11 @@ type slot struct {
 }
 
 // compile makes rules of options that are valid, keeping the slots of what came before.
-func compile(o Options, before *rules) (*rules, error) {
+func compile(o Options, before *rules, sh share) (*rules, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	rs := &rules{Options: o.WithDefaults(), version: 1}
+	rs := &rules{Options: o.WithDefaults(), version: 1, share: sh}
 	rs.list = make([]*rule, len(rs.Policies))
 	if before != nil {
 		rs.version = before.version + 1
@@ -105,12 +109,19 @@ func compile(o Options, before *rules) (*rules, error) {
 	if r := rs.list[0]; len(rs.list) == 1 && r.all && r.way != level && !r.bytes {
 		rs.only = r
 	}
-	rs.byPlan = map[string][]terms{"": make([]terms, MaxPolicies)}
+	rs.whole = map[string][]terms{"": make([]terms, MaxPolicies)}
 	for _, r := range rs.list {
-		rs.byPlan[""][r.slot] = r.base
+		rs.whole[""][r.slot] = r.base
 	}
 	for plan, overrides := range rs.Plans {
-		rs.byPlan[plan] = rs.override(rs.byPlan[""], overrides)
+		rs.whole[plan] = rs.override(rs.whole[""], overrides)
+	}
+	rs.byPlan = make(map[string][]terms, len(rs.whole))
+	for plan, all := range rs.whole {
+		rs.byPlan[plan] = rs.divide(all)
+	}
+	for _, r := range rs.list {
+		r.base = rs.byPlan[""][r.slot]
 	}
 	return rs, nil
 }
@@ -119,6 +130,9 @@ func compile(o Options, before *rules) (*rules, error) {
 func (rs *rules) assign(i, at int, since uint32) {
 	r := newRule(rs.Policies[i], at)
 	r.since = since
+	if r.OnLoss == LossShare {
+		r.share = rs.share
+	}
 	r.texts = r.written(rs.SourceV4, rs.SourceV6)
 	rs.list[i] = r
 	rs.slots[at] = slot{r, rs.Policies[i].identity()}
@@ -152,14 +166,13 @@ func (rs *rules) freeSlot(before *rules) int {
 
 // terms returns the figures of an account on a plan, by slot. They are shared and must not be changed.
 func (rs *rules) terms(plan string, overrides map[string]Override) []terms {
-	all, known := rs.byPlan[plan]
-	if !known {
-		all = rs.byPlan[""]
+	if _, known := rs.byPlan[plan]; !known {
+		plan = ""
 	}
 	if len(overrides) == 0 {
-		return all
+		return rs.byPlan[plan]
 	}
-	return rs.override(all, overrides)
+	return rs.divide(rs.override(rs.whole[plan], overrides))
 }
 
 func (rs *rules) override(all []terms, overrides map[string]Override) []terms {

@@ -103,14 +103,14 @@ func (st *state) rescale(t *terms, now int64) {
 // paid is how much of a debt the periods from the state's to the one that starts at start have paid off.
 func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	if r.Period.Calendar == weir.NoCalendar {
-		return mul(t.limit, (start-st.start)/t.period)
+		return r.granted(t, st.start, (start-st.start)/t.period)
 	}
 	var paid int64
 	for at := st.start; at < start && paid < st.used; {
 		_, end := r.Period.Bounds(time.Unix(0, at), r.loc)
+		paid += r.limit(t, at)
 		at = end.UnixNano()
-		paid += t.limit
-		if t.limit == 0 {
+		if t.nothing() {
 			break
 		}
 	}
@@ -146,7 +146,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		}
 		return never
 	}
-	if t.limit == 0 {
+	if t.nothing() {
 		return never
 	}
 	switch r.way {
@@ -156,30 +156,30 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		}
 		return max(now, add(st.start, cost(n, t)-t.whole))
 	case inStretches:
-		if n > t.limit {
+		if n > t.most() {
 			return never
 		}
-		free := t.limit - st.used
+		free := t.most() - st.used
 		if free >= n {
-			return now
+			return r.turn(t, n, now)
 		}
 		for i := st.start - buckets; ; i++ {
 			if free += st.ring.at(ringSlot(i)); free >= n {
-				return (i + buckets + 1) * r.bucket
+				return r.turn(t, n, (i+buckets+1)*r.bucket)
 			}
 		}
 	default:
-		if n > t.limit {
+		if n > t.most() {
 			return never
 		}
-		missing := n - (t.limit - st.used - st.others)
+		missing := n - (r.limit(t, st.start) - st.used - st.others)
 		if missing <= 0 {
 			return now
 		}
 		if !r.bytes { // counters start again at zero
-			return st.end
+			return r.turn(t, n, st.end)
 		}
-		return r.later(st.end, (missing-1)/t.limit)
+		return r.turn(t, n, r.later(st.end, r.periods(t, missing-1)))
 	}
 }
 
@@ -211,16 +211,16 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	case steady:
 		return max(at, add(max(st.start, now), cost(total, t)-t.whole))
 	case inStretches:
-		rounds := (total - 1) / t.limit
-		first := r.when(st, t, now, total-rounds*t.limit)
+		rounds := (total - 1) / t.most()
+		first := r.when(st, t, now, total-rounds*t.most())
 		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket)+int64(st.waiting)*gap)
 	default:
-		left := max(0, t.limit-st.used-st.others)
+		left := max(0, r.limit(t, st.start)-st.used-st.others)
 		if total <= left {
 			return at + int64(st.waiting)*gap
 		}
 		behind := total - left - 1
-		return add(r.later(st.end, behind/t.limit), behind%t.limit*gap)
+		return add(r.later(st.end, r.periods(t, behind)), behind%t.most()*gap)
 	}
 }
 
@@ -279,7 +279,7 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 		quo, _ := bits.Div64(hi, lo, uint64(t.period))
 		return min(int64(quo), t.burst)
 	}
-	return max(0, t.limit-st.used-st.others)
+	return max(0, r.limitNow(st, t, now)-st.used-st.others)
 }
 
 // reset is when the rule has its whole limit again if nothing more is charged, or something again if nothing is left.
@@ -331,7 +331,7 @@ const (
 // figure puts the state into numbers for people. It fills f in place: this is a good part of what a decision costs.
 func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	left := r.left(st, t, now)
-	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, left
+	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, r.limitNow(st, t, now), left
 	switch {
 	case r.way == level:
 		f.Unit, f.Window, f.Reset = unitPlaces, 0, time.Time{}
