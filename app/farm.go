@@ -164,7 +164,7 @@ func (m *member) divide() {
 	}
 	for _, t := range m.app.current.Load().throttles {
 		if q := t.accounts(); q != nil {
-			shareOf(q, of, rank)
+			q.Share(of, rank)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func (c *change) prepareFarm() error {
 		m.mu.Unlock()
 		for _, t := range c.next.throttles {
 			if q := t.accounts(); q != nil {
-				shareOf(q, of, rank)
+				q.Share(of, rank)
 			}
 		}
 	})
