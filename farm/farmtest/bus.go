@@ -20,8 +20,8 @@ const patience = 30 * time.Second
 // try is how long it waits for an answer that may have been lost, before it asks again.
 const try = 200 * time.Millisecond
 
-// TestBus runs the conformance suite of buses. open returns three of one farm, which the suite closes. They may still be
-// connecting.
+// TestBus runs the conformance suite of buses. open returns three of one farm, which the suite closes. They may still
+// be connecting.
 func TestBus(t *testing.T, open func(t *testing.T) (a, b, c farm.Bus)) {
 	for name, test := range map[string]func(t *testing.T, a, b, c farm.Bus){
 		"send reaches all others":      testSend,

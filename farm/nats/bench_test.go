@@ -2,13 +2,10 @@ package nats
 
 import (
 	"encoding/binary"
-	"errors"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
-
-	"weir/farm"
 )
 
 // report tells how long things took.
@@ -75,32 +72,7 @@ func BenchmarkAsk(b *testing.B) {
 	report(b, took)
 }
 
-// BenchmarkStream is how many messages per second reach two others.
-func BenchmarkStream(b *testing.B) {
-	x, y, z := three(b)
-	met(b, x, y, z)
-	heard := y.received.Load
-	if _, err := y.Hear("t", func([]byte) {}); err != nil {
-		b.Fatal(err)
-	}
-	msg := make([]byte, 128)
-	before := heard()
-	until(b, "it is heard", func() bool { _ = x.Send("t", msg); return heard() > before })
-	until(b, "nothing waits", func() bool { return x.Stats().Waiting == 0 })
-	n := 0
-	for b.Loop() {
-		for err := x.Send("t", msg); err != nil; err = x.Send("t", msg) {
-			if !errors.Is(err, farm.ErrOutbox) {
-				b.Fatal(err)
-			}
-			runtime.Gosched()
-		}
-		n++
-	}
-	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "messages/s")
-}
-
-// BenchmarkOpen is what a bus of two nodes costs: memory and goroutines of one.
+// BenchmarkOpen is how long opening and closing takes, and what one of three nodes that have met costs.
 func BenchmarkOpen(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -111,8 +83,7 @@ func BenchmarkOpen(b *testing.B) {
 	met(b, x, y, z)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/nodes/1e3, "KB/node")
-	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/nodes, "goroutines/node")
+	more := runtime.NumGoroutine() - goroutines
 	for b.Loop() {
 		o := optionsOf("d")
 		d, err := Open(o)
@@ -121,4 +92,6 @@ func BenchmarkOpen(b *testing.B) {
 		}
 		closeBus(b, d)
 	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/nodes/1e3, "KB/node")
+	b.ReportMetric(float64(more)/nodes, "goroutines/node")
 }

@@ -88,7 +88,7 @@ func fingerprint(secret string) (string, error) {
 	return hex.EncodeToString(sum), err
 }
 
-// An identity is who a node is on its routes, and whom it believes. It does not change.
+// An identity is who a node is on its routes, and who it believes. It does not change.
 type identity struct {
 	claim claim
 	cert  tls.Certificate
@@ -224,7 +224,7 @@ func (id *identity) verify(certs []*x509.Certificate, now time.Time) error {
 	}
 	from := "the farm's secret did not sign its certificate"
 	if id.files {
-		from = "its certificate is not signed by those whom this node believes (farm.tls.ca)"
+		from = "its certificate is not signed by those that this node believes (farm.tls.ca)"
 	}
 	return &refusal{fmt.Sprintf("%s: %v", from, err)}
 }
@@ -232,7 +232,7 @@ func (id *identity) verify(certs []*x509.Certificate, now time.Time) error {
 // errNoNode is what a stranger gets before anything costly is computed.
 var errNoNode = errors.New("it is no node of a farm")
 
-// config returns how routes are secured. claimed is told what was wrong with whom, before the handshake fails: the other
+// config returns how routes are secured. claimed is told who is refused and why, before the handshake fails: the other
 // end often leaves first, and gives no reason.
 func (id *identity) config(now func() time.Time, claimed func(addr string, why error)) *tls.Config {
 	base := &tls.Config{

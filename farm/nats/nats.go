@@ -194,7 +194,7 @@ func (b *Bus) reload() error {
 	return nil
 }
 
-// setRoutes tells the server whom to connect to.
+// setRoutes tells the server which nodes to connect to.
 func (b *Bus) setRoutes(routes []netip.AddrPort) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

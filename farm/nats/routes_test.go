@@ -231,7 +231,7 @@ func TestRefused(t *testing.T) {
 			if n := ofB.count(c.atB); n != 1 {
 				t.Errorf("b: %d lines:\n%s", n, ofB.String())
 			}
-			if strings.Contains(ofA.String()+ofB.String(), secretA) || strings.Contains(ofA.String()+ofB.String(), secretB) {
+			if all := ofA.String() + ofB.String(); strings.Contains(all, secretA) || strings.Contains(all, secretB) {
 				t.Error("a secret stands in the log")
 			}
 			if a.server.NumRoutes()+b.server.NumRoutes() != 0 {

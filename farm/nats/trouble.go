@@ -118,7 +118,8 @@ func (t *troubles) evict(forStranger bool) bool {
 		if forStranger && !n.stranger {
 			continue
 		}
-		if o := t.refused[oldest]; !found || n.stranger && !o.stranger || n.stranger == o.stranger && n.at.Before(o.at) {
+		o := t.refused[oldest]
+		if !found || n.stranger && !o.stranger || n.stranger == o.stranger && n.at.Before(o.at) {
 			oldest, found = addr, true
 		}
 	}
