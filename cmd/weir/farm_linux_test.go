@@ -215,6 +215,7 @@ func (g *grange) get(i int, with paid) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	req.Host = "site.example" // a stamp pays for a page of a site, at whatever node
 	with.put(req)
 	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: g.dialer(),
 		DisableKeepAlives: true}}
