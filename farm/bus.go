@@ -27,7 +27,8 @@ type Bus interface {
 	Send(topic string, msg []byte) error
 	// Hear calls f with the messages of a topic, one after the other. f must not keep msg, nor block.
 	Hear(topic string, f func(msg []byte)) (stop func(), err error)
-	// Ask sends a question to one node and waits for its answer: ErrGone when nobody answers there, or the error of ctx.
+	// Ask sends a question to one node and waits for its answer: ErrGone when nobody answers there, or the error of
+	// ctx.
 	Ask(ctx context.Context, to, topic string, msg []byte) ([]byte, error)
 	// Answer calls f with questions to a node, each on a goroutine of its own, as many at once as the bus allows.
 	// An answer of nil is none: whoever asks waits for nothing.

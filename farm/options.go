@@ -23,8 +23,9 @@ type Options struct {
 	Peers []string `yaml:"peers"`
 	// A NATS server to meet at, instead of listen and peers: nats://host:4222 or tls://host:4222.
 	NATS string `yaml:"nats"`
-	// The secret that all nodes share, at least 16 characters. Everything that clients carry from node to node is signed
-	// with what follows from it. To change it, list the new one and the old one: the first signs, both are honoured.
+	// The secret that all nodes share, at least 16 characters. Everything that clients carry from node to node is
+	// signed with what follows from it. To change it, list the new one and the old one: the first signs, both are
+	// honoured.
 	Secret Secrets `yaml:"secret"`
 	// Certificates for connections between nodes. Default: made from the secret.
 	TLS TLS `yaml:"tls"`

@@ -13,7 +13,8 @@ func TestOptions(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
-	if full := (Options{}).WithDefaults(); full.Node == "" || full.Listen != DefaultListen || strings.Contains(full.Node, ".") {
+	if full := (Options{}).WithDefaults(); full.Node == "" || full.Listen != DefaultListen ||
+		strings.Contains(full.Node, ".") {
 		t.Errorf("%+v", full)
 	}
 	if full := (Options{NATS: "nats://x:4222"}).WithDefaults(); full.Listen != "" {

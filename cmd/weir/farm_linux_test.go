@@ -140,6 +140,12 @@ func (g *grange) status(i int) *console.FarmStatus {
 	return s.Farm
 }
 
+// sees reports whether a node knows another one like this.
+func (g *grange) sees(i int, like func(console.NodeStatus) bool) bool {
+	g.t.Helper()
+	return slices.ContainsFunc(g.status(i).Nodes, like)
+}
+
 // eventually waits until something is so.
 func (g *grange) eventually(what string, so func() bool) {
 	g.t.Helper()
@@ -350,11 +356,11 @@ func TestFarmObeysOneOperator(t *testing.T) {
 	}
 	g.must(0, "reload")
 	g.eventually("another configuration is seen", func() bool {
-		return slices.ContainsFunc(g.status(1).Nodes, func(n console.NodeStatus) bool { return n.Name == "a" && n.Differs })
+		return g.sees(1, func(n console.NodeStatus) bool { return n.Name == "a" && n.Differs })
 	})
 	g.must(1, "reload", "--farm")
 	g.eventually("all have the same", func() bool {
-		return !slices.ContainsFunc(g.status(1).Nodes, func(n console.NodeStatus) bool { return n.Differs })
+		return !g.sees(1, func(n console.NodeStatus) bool { return n.Differs })
 	})
 	g.write(2, false, "bans: {ttl: -1h}")
 	if said, code := g.weir(0, "reload", "--farm"); code == exitOK || !strings.Contains(said, "bans.ttl") &&
@@ -364,7 +370,7 @@ func TestFarmObeysOneOperator(t *testing.T) {
 	g.write(2, false, "bans: {ttl: 2h}")
 	g.must(2, "farm", "leave")
 	g.eventually("c has left", func() bool {
-		return slices.ContainsFunc(g.status(0).Nodes, func(n console.NodeStatus) bool { return n.Name == "c" && n.State == "left" })
+		return g.sees(0, func(n console.NodeStatus) bool { return n.Name == "c" && n.State == "left" })
 	})
 	if got := g.code(2, paid{}); got != http.StatusServiceUnavailable {
 		t.Errorf("c alone: %d", got)
@@ -379,7 +385,7 @@ func TestFarmWakesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.eventually("c is lost", func() bool {
-		return slices.ContainsFunc(g.status(0).Nodes, func(n console.NodeStatus) bool { return n.Name == "c" && n.State == "lost" })
+		return g.sees(0, func(n console.NodeStatus) bool { return n.Name == "c" && n.State == "lost" })
 	})
 	g.must(0, "ban", "add", "192.0.2.7")
 	g.must(0, "ban", "add", "192.0.2.8")
@@ -433,6 +439,34 @@ func TestFarmRefusesStrangers(t *testing.T) {
 	g.start(2)
 	g.settled(0, 1, 2)
 	g.eventually("it knows the ban", func() bool { return strings.Contains(g.must(2, "ban", "list"), "192.0.2.9") })
+}
+
+// TestExampleOfFarm runs examples/farm.yaml three times, each with its own name and addresses.
+func TestExampleOfFarm(t *testing.T) {
+	text, err := os.ReadFile("../../examples/farm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := netlab.New(t)
+	g := &grange{Switch: &netlab.Switch{Ends: []netlab.Namespace{ns, ns, ns}}, t: t, nodes: make([]*served, 3),
+		config: make([]string, 3)}
+	for i := range g.nodes {
+		folder := t.TempDir()
+		g.config[i] = filepath.Join(folder, "weir.yaml")
+		own := strings.NewReplacer("./weir-data", folder, "node: a", fmt.Sprintf("node: %c", 'a'+i),
+			"listen: 127.0.0.1:7401", fmt.Sprintf("listen: 127.0.0.1:740%d", i+1), ":8080", fmt.Sprintf(":808%d", i),
+			":9000", fmt.Sprintf(":900%d", i)).Replace(string(text)) + "log: {format: json}\n"
+		if err := os.WriteFile(g.config[i], []byte(own), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g.start(i)
+	}
+	g.settled(0, 1, 2)
+	if f := g.status(1); f.Share != 3 {
+		t.Errorf("%+v", f)
+	}
+	g.must(2, "ban", "add", "192.0.2.7")
+	g.eventually("a has the ban of c", func() bool { return strings.Contains(g.must(0, "ban", "list"), "192.0.2.7") })
 }
 
 // BenchmarkFarmBan measures how long it takes from weir ban add at one node until another refuses the client.

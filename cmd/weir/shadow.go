@@ -37,8 +37,9 @@ func (c *shadowOffCommand) Run(t *terminal) error { return c.run(t, false) }
 
 func (c *shadowFlags) run(t *terminal, on bool) error {
 	if c.Farm {
-		return toAll(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.FarmResult, error) {
-			return client.ShadowFarm(ctx, console.Shadow{Throttles: c.Throttles, All: c.All, On: on})
+		order := console.Shadow{Throttles: c.Throttles, All: c.All, On: on}
+		return toAll(t, c.target, c.JSON, func(a *console.Client, ctx context.Context) (console.FarmResult, error) {
+			return a.ShadowFarm(ctx, order)
 		})
 	}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ShadowResult, error) {

@@ -108,7 +108,7 @@ func (s *simulation) step(keys []store.BanKey) {
 	}
 }
 
-// view is what a node holds: operators' bans and lifts, and whom mechanisms have banned.
+// view is what a node holds: operators' bans and lifts, and who mechanisms have banned.
 func (s *simulation) view(node int) (operators, mechanisms string) {
 	n := &s.nodes[node]
 	var all []store.Ban
