@@ -15,7 +15,11 @@
 // after everything else was right: a wrong answer burns nobody's stamp. A stamp may cover several requests; uses are
 // counted in the same table (Filter), exactly, also when they race.
 //
-// All of it is safe for concurrent use. Nothing reads a clock or waits, but for argon2id, which has a bounded pool.
+// In a farm (Throttle.Join) the nonce names the node that issued it. All others ask that node, which decides; when it
+// is gone, the client is asked for another stamp. Without a farm none of this is there.
+//
+// All of it is safe for concurrent use. Nothing reads a clock. What may wait is argon2id, which has a bounded pool, and
+// a question to another node, for AskTimeout at most.
 //
 // # What it costs
 //
