@@ -22,7 +22,7 @@ func stampView(t *stamp.Throttle, o *stamp.Options) *console.Stamp {
 	v := &console.Stamp{Algorithm: o.WithDefaults().Algorithm.String(), Work: map[string]uint64{}, Issued: s.Issued,
 		Accepted: s.Accepted, Paid: s.Paid,
 		Free: s.Free, Called: s.Called, Held: s.Held, Challenged: s.Challenged, Forged: s.Forged, Replayed: s.Replayed,
-		NotPaying: s.NotPaying, Spent: s.Spent, Full: s.Full, Busy: s.Busy}
+		NotPaying: s.NotPaying, Spent: s.Spent, Full: s.Full, Busy: s.Busy, Gone: s.Gone}
 	for gate, work := range s.Work {
 		v.Work[gate] = uint64(work)
 	}

@@ -209,7 +209,7 @@ func (p *Stamp) collect(s scrape, throttle string) {
 	put(s, "weir_stamp_accepted_total", p.Accepted, throttle)
 	for result, n := range map[string]uint64{"paid": p.Paid, "free": p.Free, "called": p.Called, "held": p.Held,
 		"challenged": p.Challenged, "forged": p.Forged,
-		"replayed": p.Replayed, "not-paying": p.NotPaying, "full": p.Full, "busy": p.Busy} {
+		"replayed": p.Replayed, "not-paying": p.NotPaying, "full": p.Full, "busy": p.Busy, "gone": p.Gone} {
 		put(s, "weir_stamp_requests_total", n, throttle, result)
 	}
 }
