@@ -23,7 +23,6 @@ const (
 // A topic is a state that is shared, or was.
 type topic struct {
 	state Shared // nil: not any more
-	stop  func()
 	wants bool // somebody asked for a snapshot
 	out   *outgoing
 }
