@@ -23,8 +23,7 @@ const (
 // A topic is a state that is shared, or was.
 type topic struct {
 	state Shared // nil: not any more
-	stop  func()
-	wants bool // somebody asked for a snapshot
+	wants bool   // somebody asked for a snapshot
 	out   *outgoing
 }
 
