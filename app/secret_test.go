@@ -156,8 +156,8 @@ func TestFarmSecretRotatesForMail(t *testing.T) {
 	}
 }
 
-// TestIntoAFarm: a node that becomes a member honours what it gave when it was alone, by a reload and by a restart, and
-// keeps the key of its hashes.
+// TestIntoAFarm: a node that becomes a member honours what it gave when it was alone, and keeps the key of its hashes.
+// It is started anew for that: a reload refuses it.
 func TestIntoAFarm(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -167,7 +167,8 @@ func TestIntoAFarm(t *testing.T) {
 	l.Close()
 	n := newMailNode(t, farm.Options{Node: "one", Listen: l.Addr().String(), Peers: []string{"127.0.0.1:1"}}, nil)
 	alone, hashes := n.gives(), n.hashKey("recipients of mail")
-	n.reload(rotated[0])
+	n.end()
+	n.start(rotated[0])
 	if wrong := n.honours(alone); wrong != nil {
 		t.Error(wrong)
 	}

@@ -72,7 +72,7 @@ func TestStampsJoinAFarm(t *testing.T) {
 	both := &twoNodes{answers: map[string]func(farm.Node, []byte) ([]byte, error){}}
 	var at [2]*stamp.Throttle
 	var leave [2]func()
-	a := &App{opts: Options{Clock: fake}}
+	a := &App{opts: Options{Clock: fake}, clock: fake}
 	for i, name := range []string{"one", "two"} {
 		var err error
 		o := stamp.Options{Schedule: []stamp.Step{{Load: 0, Work: 64}}, Covers: 1, Secret: "the same on all nodes"}
