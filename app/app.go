@@ -13,6 +13,7 @@ import (
 
 	"weir/config"
 	"weir/console"
+	"weir/farm"
 	"weir/gate/httpgate/keys"
 	"weir/internal/clock"
 	"weir/internal/outlet"
@@ -64,8 +65,10 @@ type App struct {
 	post     *post
 	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
 	member   atomic.Pointer[member] // nil where weir is alone
-	secret   []byte                 // signs what clients are given; read by Start
-	lookups  chan struct{}          // of names, under way
+	// carry, in tests, stands between the farm and its bus.
+	carry   func(farm.Bus, [][]byte) (farm.Bus, error)
+	secret  []byte        // signs what clients are given; read by Start
+	lookups chan struct{} // of names, under way
 	// What HTTP gates have promised to show to those who give out certificates.
 	proofs keys.Proofs
 	coming *config.Config // what is being prepared or started; work is held

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,7 +81,13 @@ func (a *App) joinFarm(g *generation) error {
 	}
 	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{}}
 	met := make(chan struct{}, 1)
-	m.Farm, err = farm.Join(farm.Joining{Bus: bus, Node: node, Secrets: secretsOf(o), Version: a.opts.Version,
+	var over farm.Bus = bus
+	if a.carry != nil {
+		if over, err = a.carry(bus, secretsOf(o)); err != nil {
+			return err
+		}
+	}
+	m.Farm, err = farm.Join(farm.Joining{Bus: over, Node: node, Secrets: secretsOf(o), Version: a.opts.Version,
 		Config: a.fingerprint, Log: log, Expected: expected(o)}, now)
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
@@ -427,8 +435,8 @@ func (f farmOps) Status() console.FarmStatus {
 			OffsetMS: inMS(who.Offset), LagMS: inMS(who.Lag), Config: who.Config,
 			Differs: who.State == farm.Up && who.Config != "" && who.Config != own, Why: who.Why})
 	}
-	for address, why := range stats.Refused {
-		s.Others = append(s.Others, console.Stranger{Address: address, Why: why})
+	for _, address := range slices.Sorted(maps.Keys(stats.Refused)) {
+		s.Others = append(s.Others, console.Stranger{Address: address, Why: stats.Refused[address]})
 	}
 	return s
 }

@@ -1,0 +1,252 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/config"
+	"weir/console"
+	"weir/farm"
+	"weir/farm/farmtest"
+	"weir/internal/needs"
+	"weir/throttle/stamp"
+)
+
+// A fold is three nodes on this machine, over the real bus and with the machine's clock.
+type fold struct {
+	t      *testing.T
+	nodes  [3]*App
+	older  [3]bool // it speaks the language of the release before
+	config [3]string
+}
+
+func newFold(t *testing.T, older ...int) *fold {
+	t.Helper()
+	f := &fold{t: t}
+	for _, i := range older {
+		f.older[i] = true
+	}
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	t.Cleanup(service.Close)
+	var peers [3]string
+	for i := range peers {
+		peers[i] = needs.FreeAddress()
+	}
+	for i := range f.nodes {
+		folder := t.TempDir()
+		f.config[i] = filepath.Join(folder, "weir.yaml")
+		text := fmt.Sprintf(`
+data: %s
+console: {listen: "off"}
+http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100}, throttles: [plans, stamps]}]
+throttles:
+  stamps: {stamp: {from_load: 0%%, first: 100, covers: 1}}
+  plans: {quota: {policies: [{name: per-day, limit: 30, period: 1d, on_loss: share}]}}
+farm: {node: %c, listen: %q, peers: [%q, %q, %q], secret: the same for all three}
+`, folder, service.URL, 'a'+i, peers[i], peers[0], peers[1], peers[2])
+		if err := os.WriteFile(f.config[i], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.start(i)
+	}
+	f.settled()
+	return f
+}
+
+func (f *fold) start(i int) {
+	f.t.Helper()
+	cfg, err := config.Load(f.config[i])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	a, err := New(cfg, Options{Version: "test"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if f.older[i] {
+		a.carry = farmtest.Older
+	}
+	if err := a.Start(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	f.nodes[i] = a
+	f.t.Cleanup(func() { a.Stop(context.Background()) })
+}
+
+// eventually waits until something is so.
+func (f *fold) eventually(what string, so func() bool) {
+	f.t.Helper()
+	for end := time.Now().Add(time.Minute); !so(); {
+		if time.Now().After(end) {
+			f.t.Fatalf("not after a minute: %s", what)
+		}
+	}
+}
+
+// settled waits until all nodes see each other.
+func (f *fold) settled() {
+	f.t.Helper()
+	for _, a := range f.nodes {
+		f.eventually("the nodes see each other", func() bool {
+			up := 0
+			for _, who := range a.member.Load().Members(time.Now()) {
+				if who.State == farm.Up {
+					up++
+				}
+			}
+			return up == 2
+		})
+	}
+}
+
+// get asks a node for a page, with a stamp if there is one.
+func (f *fold) get(i int, with, client string) *http.Response {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), "GET", "http://"+f.nodes[i].Addr("http", 0).String(), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.Host = "site.example"
+	if with != "" {
+		r.Header.Set("Stamp", with)
+		r.AddCookie(&http.Cookie{Name: "weir-client", Value: client})
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp
+}
+
+// pay pays what a node asks for.
+func (f *fold) pay(i int) (paid, client string) {
+	f.t.Helper()
+	resp := f.get(i, "", "")
+	paid, err := stamp.Solve(f.t.Context(), resp.Header.Get("Stamp-Challenge"), stamp.SolveOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, c := range resp.Cookies() {
+		if c.Name == "weir-client" {
+			client = c.Value
+		}
+	}
+	return paid, client
+}
+
+// shares checks that three nodes are one, whatever they speak.
+func (f *fold) shares() {
+	f.t.Helper()
+	for from := range f.nodes {
+		paid, client := f.pay(from)
+		at, again := (from+1)%3, (from+2)%3
+		if got := f.get(at, paid, client).StatusCode; got != http.StatusOK {
+			f.t.Errorf("a stamp of %c at %c: %d", 'a'+from, 'a'+at, got)
+		}
+		if got := f.get(again, paid, client).StatusCode; got != http.StatusForbidden {
+			f.t.Errorf("the same at %c: %d", 'a'+again, got)
+		}
+		who := fmt.Sprintf("192.0.2.%d", 10+from)
+		b := backend{f.nodes[from]}
+		if _, err := b.Ban(f.t.Context(), console.BanOrder{Who: who}, "test"); err != nil {
+			f.t.Fatal(err)
+		}
+		for to := range f.nodes {
+			f.eventually(who+" is banned at all", func() bool {
+				page, err := backend{f.nodes[to]}.Bans(console.BanQuery{Filter: who})
+				return err == nil && page.Total == 1
+			})
+		}
+		if _, err := (backend{f.nodes[at]}).Unban(f.t.Context(), who, "test"); err != nil {
+			f.t.Fatal(err)
+		}
+		for to := range f.nodes {
+			f.eventually(who+" is banned nowhere", func() bool {
+				page, err := backend{f.nodes[to]}.Bans(console.BanQuery{Filter: who})
+				return err == nil && page.Total == 0
+			})
+		}
+	}
+}
+
+// TestFarmOfTwoVersions: nodes of this release and of the one before act as one, while one after the other is upgraded.
+func TestFarmOfTwoVersions(t *testing.T) {
+	t.Parallel()
+	f := newFold(t, 0, 1)
+	f.shares()
+	for i := range 2 {
+		if err := f.nodes[i].Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		f.older[i] = false
+		f.start(i)
+		f.settled()
+		f.shares()
+	}
+}
+
+// TestFarmShares: each node of three grants a third, and tells so.
+func TestFarmShares(t *testing.T) {
+	t.Parallel()
+	f := newFold(t)
+	for i, a := range f.nodes {
+		f.eventually("the limit is divided", func() bool {
+			b := backend{a}
+			why, err := b.Why(console.Question{Method: "GET", Path: "/", Account: "acme"})
+			return err == nil && len(why.Steps) > 1 && len(why.Steps[1].Rules) > 0 && why.Steps[1].Rules[0].Limit == 10
+		})
+		if s := (backend{a}).Farm().Status(); s.Share != 3 || s.Node != string(rune('a'+i)) || len(s.Nodes) != 3 ||
+			s.Nodes[0].State != "here" || s.Nodes[1].Differs {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestFarmReloads: peers and secrets change by a reload; what needs a restart is refused, and nothing is changed.
+func TestFarmReloads(t *testing.T) {
+	t.Parallel()
+	f := newFold(t)
+	cfg, err := config.Load(f.config[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, change := range map[string]func(*farm.Options){
+		"farm.node": func(o *farm.Options) { o.Node = "z" }, "farm.listen": func(o *farm.Options) { o.Listen = "127.0.0.1:1" },
+	} {
+		next, o := *cfg, *cfg.Farm
+		change(&o)
+		next.Farm = &o
+		if err := f.nodes[0].Reload(&next); err == nil || !strings.HasPrefix(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	next := *cfg
+	next.Farm = nil
+	if err := f.nodes[0].Reload(&next); err == nil {
+		t.Error("a node is alone by a reload")
+	}
+	for _, secrets := range []farm.Secrets{{"the same for all three", "and the next one of them"},
+		{"and the next one of them", "the same for all three"}, {"and the next one of them"}} {
+		for i, a := range f.nodes {
+			cfg, err := config.Load(f.config[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Farm.Secret = secrets
+			if err := a.Reload(cfg); err != nil {
+				t.Fatal(err)
+			}
+			f.settled()
+		}
+		f.shares()
+	}
+}
