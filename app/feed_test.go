@@ -98,7 +98,7 @@ func newTrough(t *testing.T, room, most int, rules kernelRules, inside ...xdpgat
 	for _, e := range inside {
 		r.kernel.entries[e.Prefix] = e
 	}
-	a := &App{opts: Options{Clock: r.clock, Log: slog.New(slog.NewTextHandler(&r.log, nil))},
+	a := &App{clock: r.clock, opts: Options{Clock: r.clock, Log: slog.New(slog.NewTextHandler(&r.log, nil))},
 		bans: &bans{list, policy.NewLink("bans", list, policy.Closed)}}
 	r.feed = a.newFeed(r.kernel, "eth0", rules)
 	r.feed.most = most
