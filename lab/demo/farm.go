@@ -213,7 +213,7 @@ func checkFarm(r SceneReport) []Check {
 	}
 	f, copies, forgers := r.Farm, actor(r.Half, "copies"), actor(r.Half, "forgers")
 	return []Check{
-		{"all people were served, each paying at another node than the one that asked", r.People.Served == r.People.Sent},
+		{"all people were served, whichever nodes they came to", r.People.Served == r.People.Sent},
 		{fmt.Sprintf("no stamp was accepted twice in the farm: %d paid, %d accepted", f.Stamps, f.Accepted),
 			f.Most <= 1 && f.Accepted <= f.Stamps && copies.Served == f.Accepted},
 		{fmt.Sprintf("who was banned at node a is on the lists of b and c: %d of %d", f.Listed, f.Caught),
@@ -239,10 +239,10 @@ func tellFarm(r SceneReport) []string {
 	if f.Caught > 0 {
 		spread := ""
 		if f.Followed > 0 {
-			spread = fmt.Sprintf(" They then tried b and c, and half of those who tried both were refused there within %s.",
+			spread = fmt.Sprintf(" Banned there, they tried b and c, and half of those who tried both were refused there within %s.",
 				milliseconds(f.Spread))
 		}
-		told = append(told, fmt.Sprintf("Node a caught %s and banned them.%s In the end %s of them were on the lists of "+
+		told = append(told, fmt.Sprintf("Node a caught %s.%s In the end %s of them were on the lists of "+
 			"all nodes.", counted(f.Caught, "forger"), spread, grouped(f.Listed)))
 	}
 	return told

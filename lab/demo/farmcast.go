@@ -39,7 +39,14 @@ func balanced(s *Stage) (func(context.Context) Result, func()) {
 		person := &http.Client{Transport: &payer.Transport{Base: b, Workers: 1, Paid: func(_ string, p payer.Payment) {
 			machine.Sleep(ctx, p.Work.Time(p.Algorithm)-p.Took)
 		}}}
-		return turnedAway(get(ctx, person, farmSite, from(netip.AddrFrom4([4]byte{198, 19, byte(n >> 8), byte(n)}), "*/*")))
+		header := from(netip.AddrFrom4([4]byte{198, 19, byte(n >> 8), byte(n)}), "*/*")
+		for {
+			status, h, err := get(ctx, person, farmSite, header.Clone())
+			if err != nil || h.Get(payer.ChallengeHeader) == "" {
+				return turnedAway(status, h, err)
+			}
+			// A node that is too busy to answer the others costs a client one more stamp.
+		}
 	}, leave
 }
 
@@ -276,6 +283,13 @@ func (c *chased) turned(after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.spread.add(after)
+}
+
+// followed returns how many forgers were turned away by all nodes.
+func (c *chased) followed() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.spread.n
 }
 
 // report looks for those who were caught on the lists of all nodes. The last ones may still be on their way.
