@@ -119,6 +119,9 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	if p.scene.Mail != nil {
 		h.Mail = p.scene.Mail(p.stage)
 	}
+	if p.scene.Farm != nil {
+		h.Farm = p.scene.Farm(p.stage)
+	}
 	return h, err
 }
 

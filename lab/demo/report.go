@@ -66,6 +66,8 @@ type Half struct {
 	Stamps *Stamps `json:"stamps,omitempty"`
 	// Mail is what became of a stolen account, where there is mail.
 	Mail *Mail `json:"mail,omitempty"`
+	// Farm is what became of copied stamps and of forgers, where there are several weirs.
+	Farm *Farm `json:"farm,omitempty"`
 }
 
 // Stamps are how load and work went, by weir's status some times a second.

@@ -41,7 +41,7 @@ func TestJSON(t *testing.T) {
 	tidy(t)
 	var out, warnings bytes.Buffer
 	returned,
-		err := Run(t.Context(), Options{For: 13 * time.Second, JSON: true, Out: &out, Err: &warnings, Terminal: true})
+		err := Run(t.Context(), Options{For: 15 * time.Second, JSON: true, Out: &out, Err: &warnings, Terminal: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,13 +80,20 @@ func TestJSON(t *testing.T) {
 		for _, c := range s.Checks {
 			holds(c.What, c.OK)
 		}
-		if s.Stamps == nil {
+		switch {
+		case s.Farm != nil:
+			holds("people are served", s.People.Served > 0)
+			holds("stamps were copied", s.Farm.Copies > s.Farm.Stamps && s.Farm.Stamps > 0 && s.Farm.Accepted > 0)
+			holds("forgers were caught", s.Farm.Caught > 0)
+			holds("nobody is caught in shadow", *s.Without.Farm == Farm{})
+			holds("there are checks", len(s.Checks) == 3)
+		case s.Stamps == nil:
 			holds("people lost nothing", s.People.Served+s.People.Held == s.People.Sent &&
 				(s.People.Held == 0 || short))
 			holds("the flood is held to its limit", s.FloodLimit > 0 && s.Flood.Served <= s.FloodLimit)
 			holds("the flood gets its share", s.Flood.Served > 0)
 			holds("the flood did not fail", s.Flood.Failed == 0)
-		} else {
+		default:
 			holds("people are served", s.People.Served > 0)
 			holds("there was too much to do", s.Stamps.PeakLoad > stampFrom)
 			holds("work was asked for", s.Stamps.LeastWork > 0 && s.Stamps.Asked > 0)
@@ -107,11 +114,13 @@ func TestKeys(t *testing.T) {
 	actor := "failed,held,name,networks,p50_ms,p99_ms,refused,role,sent,served,work_s"
 	stamps := "asked,calm_s,dormant_after_s,end_work,end_work_ms,least_work,least_work_ms,let_in_pool,let_in_stamped,peak_delay_ms,peak_load,peak_work,peak_work_ms"
 	mail := "arrived_again,deleted,late,own_caught,released,released_arrived,resumed,spam_held,spam_out,stopped_after_s,thefts,thief_shut_out"
-	half := []string{"actors[]: " + actor, "bloom: attackers,bytes,collateral,drained,rotations", "flood: " + figures,
+	farm := "accepted,caught,copies,followed,listed,most,spread_ms,stamps"
+	half := []string{"actors[]: " + actor, "bloom: attackers,bytes,collateral,drained,rotations", "farm: " + farm,
+		"flood: " + figures,
 		"mail: " + mail, "people: " + figures, "stamps: " + stamps}
 	some := Figures{Held: 1}
 	h := Half{People: some, Flood: some, Actors: []ActorReport{{Networks: 1, Work: 1, Figures: some}},
-		Bloom: new(console.Bloom), Stamps: new(Stamps), Mail: new(Mail)}
+		Bloom: new(console.Bloom), Stamps: new(Stamps), Mail: new(Mail), Farm: new(Farm)}
 	report := Report{Scenes: []SceneReport{{Half: h, Without: h, LimitPerSecond: 1, FloodLimit: 1, FloodNetworks: 1,
 		Skipped: "why", Checks: []Check{{}}}}}
 	text, err := json.Marshal(report)
@@ -123,12 +132,12 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{": scenes",
-		"scenes[]: actors,bloom,checks,delayed,flood,flood_limit,flood_networks,limit_per_second,mail,name,people,seconds,skipped,stamps,without",
+		"scenes[]: actors,bloom,checks,delayed,farm,flood,flood_limit,flood_networks,limit_per_second,mail,name,people,seconds,skipped,stamps,without",
 		"scenes[].checks[]: ok,what"}
 	for _, line := range half {
 		want = append(want, "scenes[]."+line)
 	}
-	want = append(want, "scenes[].without: actors,bloom,delayed,flood,mail,people,seconds,stamps")
+	want = append(want, "scenes[].without: actors,bloom,delayed,farm,flood,mail,people,seconds,stamps")
 	for _, line := range half {
 		want = append(want, "scenes[].without."+line)
 	}

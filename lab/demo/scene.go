@@ -14,6 +14,7 @@ func scenes() []Scene {
 		quotaScene(),
 		bloomScene(),
 		stampScene(),
+		farmScene(),
 		mailScene(),
 	}
 }
@@ -53,6 +54,8 @@ type Scene struct {
 	Tell func(SceneReport) []string
 	// Mail returns what became of a stolen account in this half. May be nil, where there is no mail.
 	Mail func(*Stage) *Mail
+	// Farm returns what became of stamps and bans in this half. May be nil, where there is one weir only.
+	Farm func(*Stage) *Farm
 	// Checks returns what must be so, as far as the scene came. May be nil.
 	Checks func(SceneReport) []Check
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,9 @@ const farewell = 5 * time.Second
 type Stage struct {
 	weir    *app.App
 	control *console.Client
+	others  []*console.Client // other weirs, whose throttles are switched with the weir's own
+	log     *slog.Logger
+	version string
 	atWork  bool          // the throttles
 	quiet   *atomic.Bool  // the demo itself does something that weir warns of
 	strike  []func()      // run backwards at the end
@@ -40,45 +44,66 @@ type Stage struct {
 
 // setStage builds a stage. Where it fails, nothing is left behind.
 func setStage(scene *Scene, log *slog.Logger, version string) (*Stage, error) {
-	s := &Stage{quiet: new(atomic.Bool), notes: make(chan string, maxNotes)}
-	if err := s.build(scene, log, version); err != nil {
+	quiet := new(atomic.Bool)
+	s := &Stage{quiet: quiet, notes: make(chan string, maxNotes), version: version,
+		log: slog.New(hush{log.Handler(), quiet, scene.Expects})}
+	if err := s.build(scene); err != nil {
 		s.close()
 		return nil, fmt.Errorf("scene %s: %w", scene.Name, err)
 	}
 	return s, nil
 }
 
-func (s *Stage) build(scene *Scene, log *slog.Logger, version string) error {
-	dir, err := os.MkdirTemp("", "weir-demo-")
-	if err != nil {
-		return err
-	}
-	s.strike = append(s.strike, func() { os.RemoveAll(dir) })
+func (s *Stage) build(scene *Scene) error {
 	cfg, err := scene.Setup(s)
 	if err != nil {
 		return err
 	}
-	cfg.Data = dir
-	cfg.Console.Listen = loopback
-	cfg.Log = config.Log{Level: config.LevelWarn, Access: config.AccessOff}
-	quiet := slog.New(hush{log.Handler(), s.quiet, scene.Expects})
-	s.weir, err = app.New(&cfg, app.Options{Log: quiet, Version: version})
+	weirs, err := s.raise(cfg)
 	if err != nil {
 		return err
 	}
-	if err := s.weir.Start(context.Background()); err != nil {
-		return err
-	}
-	s.strike = append(s.strike, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), farewell)
-		defer cancel()
-		s.weir.Stop(ctx)
-	})
+	s.weir = weirs[0]
 	s.control = console.NewClient(s.weir.ControlPath())
 	if scene.Ready != nil {
 		return scene.Ready(s)
 	}
 	return nil
+}
+
+// raise starts weirs for the time of the scene, side by side, each with a folder of its own.
+func (s *Stage) raise(all ...config.Config) (weirs []*app.App, err error) {
+	for _, cfg := range all {
+		dir, err := os.MkdirTemp("", "weir-demo-")
+		if err != nil {
+			return nil, err
+		}
+		s.strike = append(s.strike, func() { os.RemoveAll(dir) })
+		cfg.Data = dir
+		cfg.Console.Listen = loopback
+		cfg.Log = config.Log{Level: config.LevelWarn, Access: config.AccessOff}
+		w, err := app.New(&cfg, app.Options{Log: s.log, Version: s.version})
+		if err != nil {
+			return nil, err
+		}
+		weirs = append(weirs, w)
+	}
+	errs := make([]error, len(weirs))
+	var starting sync.WaitGroup
+	for i, w := range weirs {
+		starting.Go(func() { errs[i] = w.Start(context.Background()) })
+	}
+	starting.Wait()
+	for i, w := range weirs {
+		if errs[i] == nil {
+			s.strike = append(s.strike, func() {
+				ctx, cancel := context.WithTimeout(context.Background(), farewell)
+				defer cancel()
+				w.Stop(ctx)
+			})
+		}
+	}
+	return weirs, errors.Join(errs...)
 }
 
 func (s *Stage) close() {
@@ -154,6 +179,10 @@ func (s *Stage) throttle(on bool) error {
 	if err == nil && !slices.ContainsFunc(states,
 		func(t console.ShadowState) bool { return t.Throttle != config.Bans }) {
 		err = errors.New("there is no throttle to switch")
+	}
+	for _, other := range s.others {
+		_, failed := other.SetShadow(context.Background(), console.Shadow{All: true, On: !on})
+		err = errors.Join(err, failed)
 	}
 	s.atWork = on
 	return err
