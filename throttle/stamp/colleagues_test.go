@@ -124,6 +124,7 @@ func (f *testFarm) event() *weir.Event {
 // pays solves a challenge of a node.
 func (f *testFarm) pays(t rapid.TB, at *Throttle) string {
 	t.Helper()
+	at.Observe(f.event().Load, f.now) // so that it asks for what the schedule says
 	p, err := at.Ask(f.event(), "client", "message")
 	if err != nil {
 		t.Fatal(err)
