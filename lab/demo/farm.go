@@ -58,6 +58,8 @@ func farmScene() Scene {
 		Rule:   "A stamp pays for one request in the whole farm. Who forges one is banned everywhere.",
 		Setup:  setUpFarm,
 		Ready:  func(s *Stage) error { return farmOf(s).ready(s) },
+		// For a moment, on a machine that stalls for a second. The nodes then find each other again.
+		Expects: []string{"a node of the farm is lost"},
 		Cast: []Actor{
 			{Name: "people", Role: People, Workers: farmPeople, Enter: balanced, Pause: func(Result) time.Duration {
 				return 20*time.Millisecond + random.N(100*time.Millisecond)
@@ -201,7 +203,7 @@ type Farm struct {
 	Caught   int64   `json:"caught"`    // forgers whose stamp was refused, at node a
 	Listed   int64   `json:"listed"`    // of those, how many are on the lists of all nodes
 	Followed int64   `json:"followed"`  // and how many were turned away by all nodes, so far
-	Spread   float64 `json:"spread_ms"` // how long the slower half of those had until the last node knew, at least
+	Spread   float64 `json:"spread_ms"` // from the ban at a until the last node refused them, the median
 }
 
 func (f *farmland) report() *Farm {
@@ -233,12 +235,12 @@ func tellFarm(r SceneReport) []string {
 			"people %s; %s failed.", grouped(without.Flood.Sent), got(without.People, "after %s or more"),
 			grouped(without.People.Failed)))
 	}
-	told = append(told, fmt.Sprintf("With them, everybody was asked for a stamp. The people came to the nodes in turn: "+
-		"one asked, the next one was paid, and they got %s.", got(r.People, "within %s")))
+	told = append(told, fmt.Sprintf("With them, everybody was asked for a stamp. The people came to the nodes in "+
+		"turn: one asked, the next one was paid, and they got %s.", got(r.People, "within %s")))
 	if f.Stamps > 0 {
 		told = append(told, fmt.Sprintf("The flood paid for %s, and sent copies to all three nodes, %s in all. %s "+
-			"accepted, none more than %s in the whole farm.", counted(f.Stamps, "stamp"), grouped(f.Copies), wasWere(f.Accepted),
-			times(f.Most)))
+			"accepted, none more than %s in the whole farm.", counted(f.Stamps, "stamp"), grouped(f.Copies),
+			wasWere(f.Accepted), times(f.Most)))
 	}
 	if f.Caught > 0 {
 		spread := ""
