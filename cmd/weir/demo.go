@@ -15,7 +15,7 @@ import (
 )
 
 type demoCommand struct {
-	For  time.Duration `placeholder:"TIME" help:"How long it takes. Default: until Ctrl-C on a terminal, else 26s."`
+	For  time.Duration `placeholder:"TIME" help:"How long it takes. Default: until Ctrl-C on a terminal, else 29s."`
 	JSON bool          `name:"json" help:"Print nothing but the report, as JSON."`
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // DefaultFor is how long the demo takes where Out is no terminal and nothing else was asked for.
-const DefaultFor = 26 * time.Second
+const DefaultFor = 29 * time.Second
 
 // Where the end is open: how long the first half of the last scene takes, and each scene before it.
 const (
