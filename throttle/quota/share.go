@@ -102,10 +102,14 @@ func (r *rule) limitNow(st *state, t *terms, now int64) int64 {
 	if t.extra == 0 {
 		return t.limit
 	}
+	return r.sharedNow(st, t, now)
+}
+
+func (r *rule) sharedNow(st *state, t *terms, now int64) int64 {
 	if r.way == inPeriods {
 		now = st.start
 	}
-	return r.limit(t, now)
+	return r.sharedLimit(t, now)
 }
 
 // limit is the limit in the period that a time lies in.
