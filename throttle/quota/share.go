@@ -97,14 +97,7 @@ func (t *terms) most() int64 {
 	return t.limit
 }
 
-// limitNow is the limit that holds at now. The state has been rolled to now.
-func (r *rule) limitNow(st *state, t *terms, now int64) int64 {
-	if t.extra == 0 {
-		return t.limit
-	}
-	return r.sharedNow(st, t, now)
-}
-
+// sharedNow is the limit that holds at now, of terms with something left over. The state has been rolled to now.
 func (r *rule) sharedNow(st *state, t *terms, now int64) int64 {
 	if r.way == inPeriods {
 		now = st.start

@@ -279,7 +279,11 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 		quo, _ := bits.Div64(hi, lo, uint64(t.period))
 		return min(int64(quo), t.burst)
 	}
-	return max(0, r.limitNow(st, t, now)-st.used-st.others)
+	limit := t.limit
+	if t.extra != 0 {
+		limit = r.sharedNow(st, t, now)
+	}
+	return max(0, limit-st.used-st.others)
 }
 
 // reset is when the rule has its whole limit again if nothing more is charged, or something again if nothing is left.
@@ -331,7 +335,10 @@ const (
 // figure puts the state into numbers for people. It fills f in place: this is a good part of what a decision costs.
 func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	left := r.left(st, t, now)
-	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, r.limitNow(st, t, now), left
+	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, left
+	if t.extra != 0 {
+		f.Limit = r.sharedNow(st, t, now)
+	}
 	switch {
 	case r.way == level:
 		f.Unit, f.Window, f.Reset = unitPlaces, 0, time.Time{}
