@@ -491,3 +491,27 @@ func BenchmarkFarmBan(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(took[(len(took)*99+99)/100-1].Microseconds())/1000, "p99-ms")
 }
+
+// BenchmarkFarmWakesUp measures how long a node that was stopped for ten seconds needs to catch up.
+func BenchmarkFarmWakesUp(b *testing.B) {
+	g := growFarm(b, false, false)
+	var took time.Duration
+	rounds := 0
+	for b.Loop() {
+		rounds++
+		who := fmt.Sprintf("192.0.2.%d", rounds)
+		if err := g.nodes[2].Process.Signal(syscall.SIGSTOP); err != nil {
+			b.Fatal(err)
+		}
+		g.must(0, "ban", "add", who)
+		time.Sleep(10 * time.Second)
+		start := time.Now()
+		if err := g.nodes[2].Process.Signal(syscall.SIGCONT); err != nil {
+			b.Fatal(err)
+		}
+		g.eventually("caught up", func() bool { return strings.Contains(g.must(2, "ban", "list"), who) })
+		g.settled(0, 1, 2)
+		took = max(took, time.Since(start))
+	}
+	b.ReportMetric(float64(took.Milliseconds()), "most-ms")
+}
