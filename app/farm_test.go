@@ -34,7 +34,9 @@ func newFold(t *testing.T, older ...int) *fold {
 	for _, i := range older {
 		f.older[i] = true
 	}
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello")
+	}))
 	t.Cleanup(service.Close)
 	var peers [3]string
 	for i := range peers {
