@@ -49,7 +49,7 @@ RACE      := -race $(foreach packages,$(UNWATCHED),-gcflags=$(packages)=-race=fa
 # The race detector watches these in make test: here goroutines meet. The others mostly compute, which takes ten times
 # as long under it, so that it watches them only where CI=true, and in make long and make race.
 GATES   := ./gate ./gate/apigate ./gate/authgate ./gate/httpgate ./gate/postfixgate ./gate/rlsgate ./gate/smtpgate ./gate/tcpgate
-WATCHED := . ./app ./config ./console $(GATES) ./mail/... ./policy ./store/... ./throttle/ban ./throttle/bloom ./throttle/quota ./throttle/stamp/... \
+WATCHED := . ./app ./config ./console ./farm/nats $(GATES) ./mail/... ./policy ./store/... ./throttle/ban ./throttle/bloom ./throttle/quota ./throttle/stamp/... \
 	./upstream
 
 # Else every program that is built with it takes a second to end.
@@ -57,7 +57,7 @@ export GORACE := atexit_sleep_ms=0
 
 # These take longest. go test starts packages in the order in which they are named.
 LONGEST := ./app ./gate/httpgate ./cmd/weir ./console ./lab/demo ./gate/xdpgate ./store/sqlite ./internal/docstest \
-	./lab/simulate ./internal/browser ./lab/flood ./throttle/stamp ./lab/bench ./gate/smtpgate ./mail/spool
+	./lab/simulate ./internal/browser ./lab/flood ./throttle/stamp ./lab/bench ./gate/smtpgate ./mail/spool ./farm
 
 # Tests mostly wait, so that two packages more are under way than there are processors, and twice as many tests in each
 # of them. Vetting is for lint, and nobody looks into these programs with a debugger.

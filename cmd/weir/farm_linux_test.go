@@ -258,6 +258,7 @@ func (g *grange) stamp(i int) paid {
 
 // TestFarmSharesBans: a ban at one node is one at all, in the kernel too, and after a cut.
 func TestFarmSharesBans(t *testing.T) {
+	t.Parallel()
 	g := growFarm(t, true, false)
 	who := g.Address(clients)
 	banned := func(i int) bool { // refused by the kernel, so nobody answers; or by weir
@@ -305,6 +306,7 @@ func TestFarmSharesBans(t *testing.T) {
 
 // TestFarmSpendsStampsOnce: a stamp that one node asked for is paid at another, and is spent at all.
 func TestFarmSpendsStampsOnce(t *testing.T) {
+	t.Parallel()
 	g := growFarm(t, false, false)
 	g.nodes[1].stop(t) // b is started anew between question and answer
 	stamp := g.stamp(0)
@@ -338,6 +340,7 @@ func TestFarmSpendsStampsOnce(t *testing.T) {
 
 // TestFarmObeysOneOperator: shadow and reload for all nodes, and a node with another configuration.
 func TestFarmObeysOneOperator(t *testing.T) {
+	t.Parallel()
 	g := growFarm(t, false, false)
 	g.must(1, "shadow", "on", "--all", "--farm")
 	for i := range g.nodes {
@@ -379,6 +382,7 @@ func TestFarmObeysOneOperator(t *testing.T) {
 
 // TestFarmWakesUp: a node that was stopped for a while has missed nothing, and does no harm.
 func TestFarmWakesUp(t *testing.T) {
+	t.Parallel()
 	g := growFarm(t, false, false)
 	sleeper := g.nodes[2].Process
 	if err := sleeper.Signal(syscall.SIGSTOP); err != nil {
@@ -407,6 +411,7 @@ func TestFarmWakesUp(t *testing.T) {
 
 // TestFarmRefusesStrangers: who does not belong to the farm is told why, and gets nothing.
 func TestFarmRefusesStrangers(t *testing.T) {
+	t.Parallel()
 	g := growFarm(t, false, false)
 	g.nodes[2].stop(t)
 	text, err := os.ReadFile(g.config[2])
@@ -443,6 +448,7 @@ func TestFarmRefusesStrangers(t *testing.T) {
 
 // TestExampleOfFarm runs examples/farm.yaml three times, each with its own name and addresses.
 func TestExampleOfFarm(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../examples/farm.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -122,6 +122,7 @@ func (c *customer) ask(t *testing.T, via http.RoundTripper, number, round int, w
 // TestFarmRolls: nodes behind a balancer are started anew, one after the other. No request fails for it, and no stamp
 // is accepted twice.
 func TestFarmRolls(t *testing.T) {
+	t.Parallel()
 	g := growFarm(t, false, true)
 	rollUnderLoad(t, g, func(i int) {
 		g.nodes[i].stop(t)
