@@ -21,9 +21,6 @@ import (
 	"weir/farm"
 )
 
-// Major is the version of what nodes say to each other. Nodes of different ones do not talk.
-const Major = 1
-
 // Certificates that follow from the secret are valid whatever a machine's clock says (RFC 5280, 4.1.2.5).
 var (
 	always  = time.Unix(0, 0).UTC()

@@ -43,7 +43,7 @@ const (
 // connect makes the client.
 func (b *Bus) connect() error {
 	o := nats.GetDefaultOptions()
-	o.Name = "weir " + address(b.node)
+	o.Name = "weir " + b.node.Address()
 	o.NoEcho = true
 	o.AllowReconnect = true
 	o.MaxReconnect = -1

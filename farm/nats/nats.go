@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,16 +76,13 @@ type Bus struct {
 
 var _ farm.Bus = (*Bus)(nil)
 
-// address is how a run of a node is called on the bus.
-func address(n farm.Node) string { return n.Name + "." + strconv.FormatUint(n.Boot, 10) }
-
 // Open starts the bus of a node. It returns when others can connect; whether anybody is there is another matter. An
 // external server may be away: the bus connects when it comes.
 func Open(o Options) (*Bus, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	b := &Bus{
 		node: o.Node, log: o.Log, now: o.Now, resolve: o.Resolve, every: cmp.Or(o.Every, DefaultEvery),
-		major: cmp.Or(o.major, Major), options: o.Options,
+		major: cmp.Or(o.major, farm.Major), options: o.Options,
 		answers: make(chan struct{}, maxAnswers), renew: make(chan struct{}, 1), stop: stop,
 		hearing: map[*nats.Subscription]struct{}{}, closeDone: make(chan struct{}),
 		outbox: newOutbox(), asks: asks{waiting: map[string]chan answer{}},
@@ -225,6 +221,9 @@ func (b *Bus) Addr() net.Addr {
 	}
 	return b.addr
 }
+
+// Own reports whether this node itself listens at an address.
+func (b *Bus) Own(at netip.AddrPort) bool { return b.addr != nil && ownAddress(b.addr)(at) }
 
 // Stats says how the bus does.
 func (b *Bus) Stats() farm.BusStats {

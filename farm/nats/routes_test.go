@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/farm"
 )
 
 // names is a name server.
@@ -216,7 +218,7 @@ func TestRefused(t *testing.T) {
 		"a secret that only one knows signs": {func(b *Options) { b.Secret = []string{secretB, secretA} },
 			fmt.Sprintf("it has another farm.secret (fingerprint %s and %s, ours is %s)", theirs, ours, ours),
 			fmt.Sprintf("it has another farm.secret (fingerprint %s, ours is %s and %s)", ours, theirs, ours)},
-		"another version": {func(b *Options) { b.major = Major + 1 },
+		"another version": {func(b *Options) { b.major = farm.Major + 1 },
 			"it speaks version 2 of the farm's language, this node 1", "it speaks version 1 of the farm's language, this node 2"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func (b *Bus) serverOptions(secured *tls.Config, routes []netip.AddrPort) *serve
 		port = server.RANDOM_PORT
 	}
 	o := &server.Options{
-		ServerName:            address(b.node),
+		ServerName:            b.node.Address(),
 		Host:                  "127.0.0.1",
 		Port:                  noPort,
 		NoLog:                 true,

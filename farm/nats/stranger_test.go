@@ -117,7 +117,7 @@ func TestStrangers(t *testing.T) {
 	meet(t, a, b)
 	met(t, a, b)
 	other := newMaker(t)
-	claims := claim{Major, []string{print8(t, secretA)}}.String()
+	claims := claim{farm.Major, []string{print8(t, secretA)}}.String()
 	insecure := func(name string, certs ...tls.Certificate) *tls.Config {
 		return &tls.Config{InsecureSkipVerify: true, ServerName: name, Certificates: certs}
 	}
@@ -277,7 +277,7 @@ func FuzzClaim(f *testing.F) {
 	f.Add("v99999-1a2b3c4d.weir")
 	f.Add("example.org")
 	f.Add("")
-	mine := claim{Major, []string{"1a2b3c4d"}}
+	mine := claim{farm.Major, []string{"1a2b3c4d"}}
 	f.Fuzz(func(t *testing.T, text string) {
 		c, ok := parseClaim(text)
 		if !ok {
@@ -286,7 +286,7 @@ func FuzzClaim(f *testing.F) {
 		if c.String() != text || len(c.prints) == 0 || len(c.prints) > farm.MaxSecrets {
 			t.Fatalf("%q is read as %+v", text, c)
 		}
-		if err := mine.judge(c); err == nil && (c.major != Major || c.prints[0] != mine.prints[0]) {
+		if err := mine.judge(c); err == nil && (c.major != farm.Major || c.prints[0] != mine.prints[0]) {
 			t.Errorf("%q is let in", text)
 		}
 	})
