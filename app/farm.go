@@ -88,7 +88,7 @@ func (a *App) joinFarm(g *generation) error {
 		}
 	}
 	m.Farm, err = farm.Join(farm.Joining{Bus: over, Node: node, Secrets: secretsOf(o), Version: a.opts.Version,
-		Config: a.fingerprint, Log: log, Expected: expected(o)}, now)
+		Config: func() string { return a.current.Load().print }, Log: log, Expected: expected(bus, o)}, now)
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
 	}
@@ -255,7 +255,7 @@ func (c *change) prepareFarm() error {
 		}
 	})
 	c.commit = append(c.commit, func() {
-		m.Expect(expected(next))
+		m.Expect(expected(m.bus, next))
 		if err := m.takeStamps(c.next); err != nil {
 			c.app.opts.Log.Error("stamps are taken for this node alone", "err", err)
 		}
@@ -278,32 +278,33 @@ func secretsOf(o *farm.Options) (all [][]byte) {
 	return all
 }
 
-// expected is how many nodes the options name by their addresses, this one included; 0 where a name may stand for any
-// number.
-func expected(o *farm.Options) int {
-	seen := map[netip.AddrPort]bool{}
+// expected is how many nodes the options name by their addresses, this one included, whether it is among them or not; 0
+// where a name may stand for any number.
+func expected(bus *nats.Bus, o *farm.Options) int {
+	others := map[netip.AddrPort]bool{}
 	for _, p := range o.Peers {
 		at, err := netip.ParseAddrPort(p)
 		if err != nil {
 			return 0
 		}
-		seen[at] = true
+		if at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port()); !bus.Own(at) {
+			others[at] = true
+		}
 	}
 	if o.NATS != "" {
 		return 0
 	}
-	if own, err := netip.ParseAddrPort(o.Listen); err == nil && !seen[own] {
-		return len(seen) + 1
-	}
-	return len(seen)
+	return len(others) + 1
 }
 
 // fingerprint tells configurations apart, and nothing about what is in them. What differs between nodes is left out.
-func (a *App) fingerprint() string {
-	cfg := *a.current.Load().cfg
-	cfg.Data, cfg.Control, cfg.Console.Listen, cfg.Warnings = "", "", "", config.Errors{}
+// It is empty where weir is alone.
+func fingerprint(cfg config.Config) string {
+	if cfg.Farm == nil {
+		return ""
+	}
 	key := cfg.Farm.Secret[len(cfg.Farm.Secret)-1]
-	cfg.Farm = nil
+	cfg.Data, cfg.Control, cfg.Console.Listen, cfg.Warnings, cfg.Farm = "", "", "", nil, nil
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return ""
@@ -429,7 +430,7 @@ func (f farmOps) Status() console.FarmStatus {
 	f.mu.Lock()
 	s.Left = f.left
 	f.mu.Unlock()
-	own := f.app.fingerprint()
+	own := f.app.current.Load().print
 	for _, who := range f.Members(f.app.opts.Clock.Now()) {
 		s.Nodes = append(s.Nodes, console.NodeStatus{Name: who.Name, State: string(who.State), Version: who.Version,
 			OffsetMS: inMS(who.Offset), LagMS: inMS(who.Lag), Config: who.Config,

@@ -16,6 +16,7 @@ import (
 	"weir/console"
 	"weir/farm"
 	"weir/farm/farmtest"
+	"weir/farm/nats"
 	"weir/internal/needs"
 	"weir/throttle/stamp"
 )
@@ -250,5 +251,31 @@ func TestFarmReloads(t *testing.T) {
 			f.settled()
 		}
 		f.shares()
+	}
+}
+
+// TestExpected: a node counts itself once, whether its own address is among the peers or not.
+func TestExpected(t *testing.T) {
+	t.Parallel()
+	o := farm.Options{Node: "a", Listen: "0.0.0.0:0", Peers: []string{"192.0.2.2:7400"},
+		Secret: farm.Secrets{"the same for all three"}}
+	bus, err := nats.Open(nats.Options{Node: farm.Node{Name: "a", Boot: 1}, Options: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close(t.Context())
+	own := strings.Replace(bus.Addr().String(), "0.0.0.0", "127.0.0.1", 1)
+	for _, c := range []struct {
+		peers []string
+		want  int
+	}{
+		{[]string{"192.0.2.2:7400", "192.0.2.3:7400"}, 3},
+		{[]string{own, "192.0.2.2:7400", "192.0.2.3:7400", "[::ffff:192.0.2.3]:7400"}, 3},
+		{[]string{own}, 1},
+		{[]string{"weir.internal:7400", "192.0.2.2:7400"}, 0},
+	} {
+		if got := expected(bus, &farm.Options{Peers: c.peers}); got != c.want {
+			t.Errorf("%v: %d, want %d", c.peers, got, c.want)
+		}
 	}
 }

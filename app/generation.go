@@ -20,6 +20,7 @@ type generation struct {
 	pages     *console.SelfService // nil when they are off
 	control   *console.Control
 	proxies   networks // that gates trust
+	print     string   // the fingerprint of the configuration, in a farm
 }
 
 // isProxy reports whether some gate trusts an address as a proxy.
@@ -68,6 +69,7 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	full := cfg.WithDefaults()
 	c.next.cfg, a.coming = &full, &full
 	c.next.proxies = newNetworks(full.TrustedProxies())
+	c.next.print = fingerprint(full)
 	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareFarm,
 		c.prepareCounters,
 		c.prepareConsole, c.preparePages, c.prepareControl,
