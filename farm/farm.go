@@ -143,6 +143,7 @@ type Farm struct {
 	order     []*member // by name; nil after a change
 	strangers map[string]*stranger
 	graves    map[Node]uint64 // the last heartbeats of runs that are not members any more
+	byes      map[string]bool // nodes that are gone for good, as far as anybody knows
 	most      int             // nodes that were up at once
 	offset    time.Duration
 	rival     *rival
@@ -174,7 +175,8 @@ func Join(j Joining, now time.Time) (*Farm, error) {
 		return nil, fmt.Errorf("%q is no name for a node: write up to %d letters, digits, '-' and '_' in farm.node",
 			j.Node.Name, MaxNode)
 	case j.Expected < 0 || j.Expected > MaxNodes:
-		return nil, fmt.Errorf("%d nodes are expected, and a farm has at most %d: list fewer peers", j.Expected, MaxNodes)
+		return nil, fmt.Errorf("%d nodes are expected, and a farm has at most %d: list fewer peers", j.Expected,
+			MaxNodes)
 	}
 	sealer, err := NewSealer(j.Secrets)
 	if err != nil {
@@ -191,6 +193,7 @@ func Join(j Joining, now time.Time) (*Farm, error) {
 		bus: j.Bus, self: j.Node, sealer: sealer, version: clip(j.Version), configOf: j.Config, log: j.Log,
 		host: clip(cmp.Or(host, j.Node.Name)), expected: j.Expected, last: now, due: now, most: 1,
 		members: map[string]*member{}, strangers: map[string]*stranger{}, graves: map[Node]uint64{},
+		byes:   map[string]bool{},
 		topics: map[string]*topic{}, answers: map[string]bool{}, sent: map[string]uint64{},
 	}
 	for _, topic := range []string{beatTopic, goodbyeTopic, requestTopic + j.Node.Address(), partTopic} {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -173,6 +174,7 @@ func (f *Farm) admit(d *delivery, old *member) *member {
 		Member: Member{Node: d.From}, windows: map[string]*window{}, streams: map[string]*stream{},
 	}
 	f.members[m.Name], f.order = m, nil
+	delete(f.byes, m.Name)
 	f.nextBeat = min(f.nextBeat, max(f.now, f.lastBeat+greetEvery)) // it need not wait long to hear of this node
 	return m
 }
@@ -208,6 +210,13 @@ func (f *Farm) drop(m *member) {
 	delete(f.members, m.Name)
 	f.order = nil
 	f.most = max(f.most-1, f.up())
+}
+
+// part notes that a node is not expected until it is heard again.
+func (f *Farm) part(name string) {
+	if len(f.byes) < MaxNodes {
+		f.byes[name] = true
+	}
 }
 
 func (f *Farm) hearGoodbye(m *member, d *delivery) {
@@ -293,6 +302,7 @@ func (f *Farm) age() {
 			f.told(m.Member)
 		case m.State == Left && f.now-m.left >= forgetAfter:
 			f.drop(m)
+			f.part(m.Name)
 		}
 	}
 	if f.ending != 0 && f.now >= f.ending {
@@ -391,17 +401,46 @@ func (f *Farm) Watch(told func(Member)) {
 	}
 }
 
-// Share returns among how many nodes a limit is to be divided, and which of them this one is, from 0.
-func (f *Farm) Share() (of, rank int) {
+// A Standing is this node's place among those that divide a limit.
+type Standing struct {
+	Of, Rank int    // how many there are, and which of them this one is, from 0
+	Up       uint64 // the ranks of those that can be heard, this one included: one bit each
+}
+
+// Whole reports whether every node can be heard.
+func (s Standing) Whole() bool { return bits.OnesCount64(s.Up) >= s.Of }
+
+// Standing returns this node's place. A node that said goodbye grants nothing, so that no limit is divided for it.
+func (f *Farm) Standing() Standing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of = max(f.expected, f.most)
+	left := 0
+	names := []string{f.self.Name}
 	for name, m := range f.members {
-		if m.State != Left && name < f.self.Name {
-			rank++
+		if m.State == Left {
+			left++
+		} else {
+			names = append(names, name)
 		}
 	}
-	return of, rank % of
+	slices.Sort(names)
+	s := Standing{Of: min(max(f.expected-left-len(f.byes), f.most-left, len(names)), MaxNodes)}
+	for rank, name := range names {
+		switch m := f.members[name]; {
+		case name == f.self.Name:
+			s.Rank = rank
+			s.Up |= 1 << rank
+		case m.State == Up:
+			s.Up |= 1 << rank
+		}
+	}
+	return s
+}
+
+// Share returns among how many nodes a limit is to be divided, and which of them this one is, from 0.
+func (f *Farm) Share() (of, rank int) {
+	s := f.Standing()
+	return s.Of, s.Rank
 }
 
 // Forget removes a lost member, so that shares are made without it. ErrGone when there is none of that name.
@@ -413,5 +452,6 @@ func (f *Farm) Forget(name string) error {
 		return ErrGone
 	}
 	f.drop(m)
+	f.part(m.Name)
 	return nil
 }
