@@ -45,11 +45,14 @@ type member struct {
 	bans    *ban.Shared
 	dropped atomic.Uint64 // words about bans, so far
 
-	mu    sync.Mutex
-	tills map[string]till // by the throttle's name
-	of    int             // the share of each quota, and whose it is
-	rank  int
-	left  bool
+	mu      sync.Mutex
+	tills   map[string]till        // by the throttle's name
+	quotas  map[string]commonQuota // by the throttle's name
+	stands  farm.Standing
+	left    bool
+
+	news    sync.Mutex    // taken under the farm's lock
+	changes []farm.Member // nodes that came or went, of which the quotas are to be told
 }
 
 // A till is a throttle that takes stamps for the whole farm.
@@ -79,7 +82,8 @@ func (a *App) joinFarm(g *generation) error {
 	if err != nil {
 		return err
 	}
-	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{}}
+	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{},
+		quotas: map[string]commonQuota{}}
 	met := make(chan struct{}, 1)
 	var over farm.Bus = bus
 	if a.carry != nil {
@@ -93,6 +97,9 @@ func (a *App) joinFarm(g *generation) error {
 		return fmt.Errorf("farm: %w", err)
 	}
 	m.Watch(func(who farm.Member) {
+		m.news.Lock()
+		m.changes = append(m.changes, who)
+		m.news.Unlock()
 		if who.State == farm.Up {
 			select {
 			case met <- struct{}{}:
@@ -112,6 +119,9 @@ func (a *App) joinFarm(g *generation) error {
 	}
 	if err == nil {
 		err = m.takeStamps(g)
+	}
+	if err == nil {
+		err = m.shareQuotas(g)
 	}
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
@@ -147,34 +157,21 @@ func (m *member) leave(ctx context.Context) error {
 		t.leave()
 		delete(m.tills, name)
 	}
+	for name, q := range m.quotas {
+		q.leave()
+		delete(m.quotas, name)
+	}
 	m.mu.Unlock()
 	m.pace.stop()
 	m.bans.Close()
 	return m.Leave(ctx)
 }
 
-// Advance does what is due in the farm, and divides the quotas anew where nodes came or went.
+// Advance does what is due in the farm, and tells the quotas which nodes came or went.
 func (m *member) Advance(now time.Time) time.Time {
 	due := m.Farm.Advance(now)
 	m.divide()
 	return due
-}
-
-// divide gives each quota of the current generation its share.
-func (m *member) divide() {
-	of, rank := m.Share()
-	m.mu.Lock()
-	same := of == m.of && rank == m.rank
-	m.of, m.rank = of, rank
-	m.mu.Unlock()
-	if same {
-		return
-	}
-	for _, t := range m.app.current.Load().throttles {
-		if q := t.accounts(); q != nil {
-			q.Share(of, rank)
-		}
-	}
 }
 
 // takeStamps makes the throttles of a generation take stamps for the whole farm.
@@ -259,13 +256,8 @@ func (c *change) prepareFarm() error {
 		if err := m.takeStamps(c.next); err != nil {
 			c.app.opts.Log.Error("stamps are taken for this node alone", "err", err)
 		}
-		m.mu.Lock()
-		of, rank := m.of, m.rank
-		m.mu.Unlock()
-		for _, t := range c.next.throttles {
-			if q := t.accounts(); q != nil {
-				q.Share(of, rank)
-			}
+		if err := m.shareQuotas(c.next); err != nil {
+			c.app.opts.Log.Error("quotas are counted on this node alone", "err", err)
 		}
 	})
 	return nil

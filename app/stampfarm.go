@@ -43,7 +43,7 @@ var _ stamp.Colleagues = (*colleagues)(nil)
 func (a *App) joinStamps(bus stampBus, self [stamp.TagBytes]byte, name string, t *stamp.Throttle) (leave func(),
 	err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &colleagues{bus: bus, self: self, topic: stampTopic(name), ctx: ctx, tells: make(chan struct{}, maxRefunds)}
+	c := &colleagues{bus: bus, self: self, topic: topicOf("stamps", name), ctx: ctx, tells: make(chan struct{}, maxRefunds)}
 	stop, err := bus.Answer(c.topic, func(_ farm.Node, question []byte) ([]byte, error) {
 		if answer := t.Answer(a.clock.Now(), question); answer != nil {
 			return answer, nil
@@ -68,9 +68,9 @@ func (a *App) joinStamps(bus stampBus, self [stamp.TagBytes]byte, name string, t
 
 var errNoQuestion = errors.New("this is no question about stamps that the node knows: bring all nodes to one version")
 
-// stampTopic is where nodes ask about the stamps of a throttle. Names may be longer than topics.
-func stampTopic(name string) string {
-	const prefix = "stamps."
+// topicOf is where nodes speak about one thing of a throttle. Names may be longer than topics.
+func topicOf(what, name string) string {
+	prefix := what + "."
 	if len(prefix)+len(name) <= farm.MaxTopic {
 		return prefix + name
 	}

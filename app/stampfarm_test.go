@@ -150,10 +150,10 @@ func TestStampsJoinAFarm(t *testing.T) {
 func TestStampTopic(t *testing.T) {
 	t.Parallel()
 	fits := strings.Repeat("x", farm.MaxTopic-len("stamps."))
-	if got := stampTopic(fits); got != "stamps."+fits {
+	if got := topicOf("stamps", fits); got != "stamps."+fits {
 		t.Error(got)
 	}
-	long, other := stampTopic(fits+"x"), stampTopic(fits+"y")
+	long, other := topicOf("stamps", fits+"x"), topicOf("stamps", fits+"y")
 	if len(long) > farm.MaxTopic || long == other {
 		t.Error(long, other)
 	}

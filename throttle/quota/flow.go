@@ -57,7 +57,7 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
 		r.roll(st, t, at)
 		r.charge(st, t, at, granted)
-		acc.mark(r)
+		acc.mark(r, st, t, at)
 	})
 	return granted, again
 }
@@ -73,7 +73,7 @@ func (q *Quota) Return(h weir.Hold, n int64, asked, now time.Time) {
 	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
 		// A nanosecond is kept: what a part takes up is rounded up, as the whole was.
 		r.give(st, t, at, n, max(at+1, nanos(now)))
-		acc.mark(r)
+		acc.mark(r, st, t, at)
 	})
 }
 
@@ -98,7 +98,7 @@ func (q *Quota) Flow(h weir.Hold, n int64, now time.Time) time.Time {
 	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
 		r.roll(st, t, at)
 		r.charge(st, t, at, n)
-		acc.mark(r)
+		acc.mark(r, st, t, at)
 		if r.delay && !t.exempt {
 			// The rest of a pause that would be longer than anybody may wait stays as a debt.
 			until = max(until, min(r.when(st, t, at, 1), at+int64(r.Delay.MaxWait)))

@@ -114,10 +114,10 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 			c.Until = b.Until
 		}
 	}
-	if c.Until.IsZero() || !a.tell(c.Until.Unix()) {
+	if c.Until.IsZero() || !a.note(c.Until.Unix()) {
 		return batch
 	}
-	const day = int64(24 * time.Hour) // tell counts in days
+	const day = int64(24 * time.Hour) // note counts in days
 	c.Until = moment(min(c.Until.UnixNano(), farthest-day) + day)
 	return append(batch, c)
 }
@@ -140,7 +140,7 @@ func (r *rule) save(batch []store.Counter, c store.Counter, st *state, t *terms,
 		}
 		for i := max(0, st.start-buckets); i <= st.start; i++ {
 			if at := ringSlot(i); st.ring.changed&(1<<at) != 0 {
-				c.Used = st.ring.at(at)
+				c.Used = st.ring.own(at)
 				c.Period, c.Until = moment(i*r.bucket), moment((i+buckets+1)*r.bucket)
 				batch = append(batch, c)
 			}
@@ -265,6 +265,9 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 		if part := c.Period.UnixNano() / r.bucket; part <= st.start && st.start-part <= buckets {
 			st.ring.set(ringSlot(part), st.ring.at(ringSlot(part))+n) // a store knows of it
 			st.used += n
+			if r.shared != nil {
+				st.meet().remember(part, n)
+			}
 		}
 	case r.bytes:
 		start, end := r.bounds(c.At.UnixNano())
@@ -279,6 +282,9 @@ func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 	default:
 		if r.roll(st, t, now); c.Period.UnixNano() >= st.start { // or the next period has begun already
 			st.used += n
+			if r.shared != nil {
+				st.restored(n)
+			}
 		}
 	}
 }
@@ -313,11 +319,12 @@ func (t *texts) of(account string, source netip.Addr) string {
 	return t.v6
 }
 
-// mark notes that a rule has another count than a store knows of.
-func (a *account) mark(r *rule) {
+// mark notes that a rule has another count than a store knows of, and than the other nodes of a farm do.
+func (a *account) mark(r *rule, st *state, t *terms, now int64) {
 	if r.kept && a.index >= 0 {
 		a.shard.changed.set(int(a.index))
 	}
+	a.tell(r, st, t, now)
 }
 
 // marks are positions in a shard's ring, one bit each: to find one in a hundred thousand takes a microsecond.
@@ -327,6 +334,14 @@ func (m marks) set(i int)      { m[i/64] |= 1 << (i % 64) }
 func (m marks) clear(i int)    { m[i/64] &^= 1 << (i % 64) }
 func (m marks) flip(i int)     { m[i/64] ^= 1 << (i % 64) }
 func (m marks) has(i int) bool { return m[i/64]&(1<<(i%64)) != 0 }
+
+// swap exchanges two positions.
+func (m marks) swap(i, j int) {
+	if m.has(i) != m.has(j) {
+		m.flip(i)
+		m.flip(j)
+	}
+}
 
 func (m *marks) grow(i int) {
 	if i/64 >= len(*m) {

@@ -523,9 +523,9 @@ func TestMarksMove(t *testing.T) {
 			if rapid.Bool().Draw(rt, "leaves") {
 				s.leave(a)
 				delete(marked, a)
-				a.mark(kept) // somebody still knows it
+				a.mark(kept, nil, nil, 0) // somebody still knows it
 			} else {
-				a.mark(kept)
+				a.mark(kept, nil, nil, 0)
 				marked[a] = true
 			}
 		}

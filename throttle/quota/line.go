@@ -82,17 +82,21 @@ func (w *waiter) delay(rs *rules, more uint64) {
 	more &^= w.delayed
 	w.delayed |= more
 	w.account.line().delaying |= more
-	w.each(rs, more, func(_ *rule, _ *terms, st *state) { st.waiting++ })
+	w.each(rs, more, func(r *rule, t *terms, st *state) {
+		st.waiting++
+		w.account.tell(r, st, t, never)
+	})
 }
 
 func (w *waiter) leave(rs *rules) {
 	l := w.account.line()
 	l.waiters.Remove(&w.node)
 	w.inLine = false
-	w.each(rs, w.mask, func(r *rule, _ *terms, st *state) {
+	w.each(rs, w.mask, func(r *rule, t *terms, st *state) {
 		st.ahead -= r.price(w.cost)
 		if w.delayed&r.bit != 0 {
 			st.waiting--
+			w.account.tell(r, st, t, never)
 		}
 	})
 	l.waiting--
@@ -213,7 +217,7 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 			return
 		}
 		r.roll(st, t, now)
-		when := r.when(st, t, now, r.need(w.cost, t))
+		when := r.ready(st, t, now, r.need(w.cost, t))
 		if w.delayed&r.bit != 0 && st.pace-now <= int64(maxGap) {
 			when = max(when, st.pace)
 		}

@@ -21,6 +21,7 @@ const (
 	accepted             // the upstream accepted it, or the options name it: nobody pushes it out
 	shared               // it is a set of strangers
 	charged              // its source was charged with it
+	hot                  // other nodes use it up fast: they are told of each charge
 
 	oneEvent  = 1 << 6 // the figure of events, of 10 bits
 	maxEvents = 1<<10 - 1
@@ -65,8 +66,8 @@ func (t *traits) end(o opinion) {
 // events is how many events the account was charged, up to maxEvents.
 func (t *traits) events() uint32 { return t.word / oneEvent % (maxEvents + 1) }
 
-// tell notes until when a store knows that the account was accepted, and reports whether the store must be told.
-func (t *traits) tell(until int64) bool {
+// note notes until when a store knows that the account was accepted, and reports whether the store must be told.
+func (t *traits) note(until int64) bool {
 	day := uint32(until/86400%maxEvents + 1)
 	if t.events() == day {
 		return false
@@ -233,7 +234,7 @@ func (st *state) copy() state {
 }
 
 func (a *account) remember(rs *rules) {
-	if i := slices.IndexFunc(rs.list, func(r *rule) bool { return r.kept }); i >= 0 {
-		a.mark(rs.list[i])
+	if a.index >= 0 && slices.ContainsFunc(rs.list, func(r *rule) bool { return r.kept }) {
+		a.shard.changed.set(int(a.index))
 	}
 }

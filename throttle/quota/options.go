@@ -49,12 +49,21 @@ const (
 	OverStamp  Over = "stamp" // go on for a stamp; without one it is asked for
 )
 
-// An OnLoss says what each node of a farm grants while it does not know what the others have granted.
+// A Farm says how the nodes of a farm count.
+type Farm string
+
+const (
+	FarmLocal     Farm = "local"     // each for itself
+	FarmBroadcast Farm = "broadcast" // together: each tells the others what it has granted
+)
+
+// An OnLoss says what a node of a farm grants while it does not know what others have granted.
 type OnLoss string
 
 const (
-	LossOpen  OnLoss = "open"  // the whole limit
-	LossShare OnLoss = "share" // its share of the limit
+	LossOpen   OnLoss = "open"   // the whole limit, as far as it knows
+	LossShare  OnLoss = "share"  // its share of the limit
+	LossClosed OnLoss = "closed" // nothing
 )
 
 // A Missing says what happens to an event that names no account.
@@ -115,9 +124,11 @@ type Policy struct {
 	Over Over `yaml:"over"`
 	// The bounds of a delay.
 	Delay Delay `yaml:"delay"`
-	// What each node grants while the nodes of a farm do not know what the others have granted, as in this release
-	// always: open (the default) is the whole limit, share is the limit divided by the number of nodes. Not for kind
-	// idle.
+	// How the nodes of a farm count: broadcast (the default) is together, local is each for itself.
+	Farm Farm `yaml:"farm"`
+	// What a node grants while it cannot hear every other: open (the default) is the whole limit less what it hears of,
+	// share is its part of the limit, closed is nothing. With farm: local, share divides the limit always. Kind idle has
+	// no parts.
 	OnLoss OnLoss `yaml:"on_loss"`
 	// Which requests the policy is about. Default: all.
 	Match Match `yaml:"match"`
@@ -169,6 +180,7 @@ func (o Options) WithDefaults() Options {
 		p.Kind = cmp.Or(p.Kind, Requests)
 		p.Window = cmp.Or(p.Window, Fixed)
 		p.Over = cmp.Or(p.Over, OverRefuse)
+		p.Farm = cmp.Or(p.Farm, FarmBroadcast)
 		p.OnLoss = cmp.Or(p.OnLoss, LossOpen)
 		p.Delay.Max = cmp.Or(p.Delay.Max, 100)
 		p.Delay.MaxWait = cmp.Or(p.Delay.MaxWait, weir.Duration(10*time.Second))
@@ -299,10 +311,15 @@ func (p Policy) validate() error {
 		v.Add("over", "a stamp pays for a request before its bytes are known: kind volume takes none",
 			"write over: delay, or refuse")
 	}
-	v.OneOf("on_loss", string(p.OnLoss), string(LossOpen), string(LossShare))
-	if p.OnLoss == LossShare && p.Kind == Idle {
+	v.OneOf("farm", string(p.Farm), string(FarmLocal), string(FarmBroadcast))
+	v.OneOf("on_loss", string(p.OnLoss), string(LossOpen), string(LossShare), string(LossClosed))
+	switch {
+	case p.OnLoss == LossShare && p.Kind == Idle:
 		v.Add("on_loss", "a gap cannot be divided: two nodes may start a request at the same time",
 			"leave on_loss out, or write a policy of kind requests with window gcra")
+	case p.OnLoss == LossClosed && p.Farm == FarmLocal:
+		v.Add("on_loss", "a node that counts for itself misses nothing, so that it would never be closed",
+			"write farm: broadcast, or on_loss: share")
 	}
 	if p.Delay.Max < 0 || p.Delay.Max > MaxWaiting {
 		v.Add("delay.max", fmt.Sprintf("must lie between 1 and %d", MaxWaiting), "")

@@ -16,7 +16,7 @@ type Quota struct {
 	rules   atomic.Pointer[rules]
 	table   *table
 	seen    atomic.Int64 // when Advance was last called
-	mu      sync.Mutex   // one Configure or Share at a time
+	mu      sync.Mutex   // one Configure, Divide or Share at a time
 	answers sync.Pool    // of *weir.Answer, for Allow
 }
 
@@ -30,7 +30,7 @@ var (
 
 // New returns a quota with nothing used.
 func New(o Options) (*Quota, error) {
-	rs, err := compile(o, nil, share{})
+	rs, err := compile(o, nil, share{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +44,13 @@ func New(o Options) (*Quota, error) {
 func (q *Quota) Configure(o Options, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.configure(o, q.rules.Load().share, now)
+	rs := q.rules.Load()
+	return q.configure(o, rs.share, rs.shared, now)
 }
 
-// configure is Configure and Share. q.mu is held.
-func (q *Quota) configure(o Options, sh share, now time.Time) error {
-	rs, err := compile(o, q.rules.Load(), sh)
+// configure is Configure, Divide and Share. q.mu is held.
+func (q *Quota) configure(o Options, sh share, shared *Shared, now time.Time) error {
+	rs, err := compile(o, q.rules.Load(), sh, shared)
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now in
 func (r *rule) grant(rs *rules, a *account, cost, now int64, answer *weir.Answer) bool {
 	st, t := a.state(r), &r.base
 	r.roll(st, t, now)
-	if cost > MaxLimit || r.when(st, t, now, cost) > now {
+	if cost > MaxLimit || r.when(st, t, now, cost) > now || st.ring != nil && st.contested() {
 		return false
 	}
 	answer.Figures = grow(answer.Figures)
@@ -182,7 +183,10 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		}
 		return
 	case a.Verdict == weir.Admit:
-		acc.each(rs, b.mask, func(_ *rule, _ *terms, st *state) { st.used++ })
+		acc.each(rs, b.mask, func(r *rule, t *terms, st *state) {
+			st.used++
+			acc.tell(r, st, t, b.now)
+		})
 		b.charged |= b.mask
 	}
 	if waited {
@@ -231,7 +235,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		}
 		r.roll(st, t, now)
 		r.give(st, t, at, r.price(h.N), now)
-		acc.mark(r)
+		acc.mark(r, st, t, now)
 	})
 	if h.B != 0 {
 		acc.pins--
@@ -376,7 +380,7 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	}
 
 	need := r.need(b.cost, t)
-	if st.waiting == 0 && r.when(st, t, b.now, need+st.ahead) <= b.now {
+	if st.waiting == 0 && r.ready(st, t, b.now, need+st.ahead) <= b.now {
 		return
 	}
 	deadline := add(b.now, int64(r.Delay.MaxWait))
@@ -531,4 +535,12 @@ func (q *Quota) AllowN(now time.Time, account string, n int64) bool {
 	a.Clear()
 	q.answers.Put(a)
 	return allowed
+}
+
+// charge charges an account by a rule.
+func (a *account) charge(r *rule, st *state, t *terms, now, n int64) {
+	r.charge(st, t, now, n)
+	if n != 0 {
+		a.mark(r, st, t, now)
+	}
 }

@@ -1,10 +1,13 @@
 package quota
 
 // A ring is the parts of a sliding window. Every account has one, so it is small: more than 32 bits stand elsewhere.
+// Other windows have an empty one where the other nodes of a farm told something.
 type ring struct {
 	low     [buckets + 1]uint32  // of each part
 	changed uint32               // which parts a store does not know of, by their slot
 	high    *[buckets + 1]uint32 // nil while every part is below 2^32
+	peers   *peers               // nil while no other node has told anything
+	untold  uint32               // which parts the other nodes do not know of
 }
 
 // at is what was charged in a part.
@@ -28,6 +31,7 @@ func (g *ring) set(slot, n int64) {
 func (g *ring) copy() *ring {
 	c := *g
 	c.changed = 1<<len(c.low) - 1
+	c.untold, c.peers = c.changed, nil
 	if g.high != nil {
 		high := *g.high
 		c.high = &high
@@ -42,5 +46,14 @@ func (g *ring) forget() {
 			g.changed |= 1 << slot
 		}
 	}
-	*g = ring{changed: g.changed}
+	g.empty()
+}
+
+// empty empties all parts. What other nodes told is forgotten with them.
+func (g *ring) empty() {
+	p := g.peers
+	*g = ring{changed: g.changed, untold: 1<<len(g.low) - 1, peers: p}
+	if p != nil {
+		*p = peers{reset: p.reset}
+	}
 }

@@ -25,12 +25,14 @@ type rule struct {
 	bucket int64 // sliding: how long a part of the period is
 	all    bool  // matches every event
 	way    way
-	bytes  bool  // counts bytes, not requests
-	delay  bool  // over the limit, events wait
-	stamp  bool  // over the limit, events may pay
-	kept   bool  // its counters are kept over a restart
-	from   int64 // steady: when this version of the options came; what was taken before was taken at another rate
-	share  share // of a farm's limit that this node grants
+	bytes  bool      // counts bytes, not requests
+	delay  bool      // over the limit, events wait
+	stamp  bool      // over the limit, events may pay
+	kept   bool      // its counters are kept over a restart
+	from   int64     // steady: when this version of the options came; what was taken before was taken at another rate
+	share  share     // of a farm's limit that this node grants
+	shared *Shared   // with the other nodes; nil where each counts alone
+	ids    [3]uint64 // by which nodes know it: see texts
 	texts  texts
 	about  atomic.Pointer[span]
 }
@@ -55,13 +57,24 @@ type terms struct {
 	limit, burst, period int64 // in requests or bytes, and nanoseconds
 	one, whole           int64 // the time that 1 and the whole burst take up at a steady rate
 	exempt               bool
-	extra                int32 // of what is left over by dividing the limit among nodes, that takes turns: see share
+	extra                int32  // of what is left over by dividing the limit among nodes, that takes turns: see share
+	ranks                uint64 // the nodes that take those turns
+	undivided            int64  // the limit before it was divided
+	near                 int64  // with so much left the other nodes are told at once; steady: with so much time owed
 }
 
-// priced fills in what a steady rule would otherwise compute for every event.
-func (t terms) priced() terms {
+// priced fills in what a rule would otherwise compute for every event.
+func (r *rule) priced(t terms) terms {
 	if t.limit > 0 {
 		t.one, t.whole = t.time(1), t.time(t.burst)
+	}
+	if t.near = t.limit / 10; t.limit <= toldSingly {
+		t.near = t.limit
+	}
+	if r.way == steady { // what is owed, and not what is left
+		if t.near = t.whole - t.whole/10; t.burst <= toldSingly {
+			t.near = 0
+		}
 	}
 	return t
 }
@@ -76,8 +89,11 @@ type rules struct {
 	volume  uint64             // the rules that count bytes
 	keeps   int                // how many counters of one account are kept, at most
 	byPlan  map[string][]terms // by slot, of plans with overrides and of accounts on none
+	strange map[string][]terms // the same, for those who have no entry
 	whole   map[string][]terms // the same, before it is divided among the nodes of a farm
 	share   share
+	shared  *Shared
+	byID    map[uint64]*rule // those that are shared
 }
 
 // slot says which rule uses a position in every account's state.
@@ -87,11 +103,11 @@ type slot struct {
 }
 
 // compile makes rules of options that are valid, keeping the slots of what came before.
-func compile(o Options, before *rules, sh share) (*rules, error) {
+func compile(o Options, before *rules, sh share, shared *Shared) (*rules, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	rs := &rules{Options: o.WithDefaults(), version: 1, share: sh}
+	rs := &rules{Options: o.WithDefaults(), version: 1, share: sh, shared: shared, byID: map[uint64]*rule{}}
 	rs.list = make([]*rule, len(rs.Policies))
 	if before != nil {
 		rs.version = before.version + 1
@@ -116,9 +132,9 @@ func compile(o Options, before *rules, sh share) (*rules, error) {
 	for plan, overrides := range rs.Plans {
 		rs.whole[plan] = rs.override(rs.whole[""], overrides)
 	}
-	rs.byPlan = make(map[string][]terms, len(rs.whole))
+	rs.byPlan, rs.strange = make(map[string][]terms, len(rs.whole)), make(map[string][]terms, len(rs.whole))
 	for plan, all := range rs.whole {
-		rs.byPlan[plan] = rs.divide(all)
+		rs.byPlan[plan], rs.strange[plan] = rs.divide(all, false), rs.divide(all, true)
 	}
 	for _, r := range rs.list {
 		r.base = rs.byPlan[""][r.slot]
@@ -130,10 +146,15 @@ func compile(o Options, before *rules, sh share) (*rules, error) {
 func (rs *rules) assign(i, at int, since uint32) {
 	r := newRule(rs.Policies[i], at)
 	r.since = since
-	if r.OnLoss == LossShare {
-		r.share = rs.share
-	}
+	r.share = rs.share
 	r.texts = r.written(rs.SourceV4, rs.SourceV6)
+	if r.Farm == FarmBroadcast && rs.shared != nil {
+		r.shared = rs.shared
+		for i, text := range []string{r.texts.account, r.texts.v4, r.texts.v6} {
+			r.ids[i] = idOf(text)
+			rs.byID[r.ids[i]] = r
+		}
+	}
 	rs.list[i] = r
 	rs.slots[at] = slot{r, rs.Policies[i].identity()}
 	if r.bytes {
@@ -172,14 +193,22 @@ func (rs *rules) terms(plan string, overrides map[string]Override) []terms {
 	if len(overrides) == 0 {
 		return rs.byPlan[plan]
 	}
-	return rs.divide(rs.override(rs.whole[plan], overrides))
+	return rs.divide(rs.override(rs.whole[plan], overrides), false)
+}
+
+// strangerTerms returns the figures of those on a plan who have no entry.
+func (rs *rules) strangerTerms(plan string) []terms {
+	if t, known := rs.strange[plan]; known {
+		return t
+	}
+	return rs.strange[""]
 }
 
 func (rs *rules) override(all []terms, overrides map[string]Override) []terms {
 	own := slices.Clone(all)
 	for _, r := range rs.list {
 		if o, ok := overrides[r.Name]; ok {
-			own[r.slot] = o.apply(own[r.slot])
+			own[r.slot] = r.priced(o.apply(own[r.slot]))
 		}
 	}
 	return own
@@ -205,7 +234,8 @@ func newRule(p Policy, at int) *rule {
 	if p.Kind == Concurrent {
 		r.way = level
 	}
-	r.base = r.base.priced()
+	r.base.undivided = r.base.limit
+	r.base = r.priced(r.base)
 	r.bucket = (r.base.period + buckets - 1) / buckets
 	r.kept = r.long()
 	if p.TimeZone != "" {
@@ -223,7 +253,7 @@ func (o *Override) apply(t terms) terms {
 		if t.burst == t.limit {
 			t.burst = o.Limit.N
 		}
-		t.limit = o.Limit.N
+		t.limit, t.undivided = o.Limit.N, o.Limit.N
 	}
 	if o.Burst.Set {
 		t.burst = o.Burst.N
@@ -232,7 +262,7 @@ func (o *Override) apply(t terms) terms {
 		t.period = int64(o.Gap)
 	}
 	t.exempt = t.exempt || o.Exempt
-	return t.priced()
+	return t
 }
 
 // known reports whether the options name an account: it then has an entry in the table whatever happens.

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"math/bits"
 	"time"
 
 	"weir"
@@ -16,21 +17,38 @@ import (
 //     no stretch of one period has the turns of two.
 //   - gcra: the rate is divided as it is, one per two seconds if need be. Each node has a burst of at least one.
 //   - concurrent: what is left over goes by rank.
-type share struct{ of, rank int64 }
+type share struct {
+	of, rank int64
+	up       uint64 // the ranks of the nodes that can be heard, this one included
+}
 
-// Share says among how many nodes the limits of policies with on_loss: share are divided, and which of them this one
-// is, from 0. With one node, or none, it grants the whole. It may be called at any time; what was used stays used.
-func (q *Quota) Share(of, rank int) {
-	sh := share{int64(of), int64(rank)}
-	if of <= 1 || rank < 0 || rank >= of {
+// lost reports whether there are nodes that cannot be heard.
+func (sh share) lost() bool { return int64(bits.OnesCount64(sh.up)) < sh.of }
+
+// own is the ranks that this node grants for when it counts alone.
+func (sh share) own() uint64 { return 1 << sh.rank }
+
+// Divide says among how many nodes the limits of a farm are divided, which of them this one is, from 0, and which can
+// be heard: a bit for each rank. A policy that counts on each node alone, with on_loss: share, is always divided.
+// One that all nodes count together is divided while some cannot be heard: those that hear each other grant their parts
+// together. With one node, or none, it grants the whole. It may be called at any time; what was used stays used.
+func (q *Quota) Divide(of, rank int, up uint64) {
+	sh := share{int64(of), int64(rank), up}
+	if of <= 1 || rank < 0 || rank >= of || of > 64 {
 		sh = share{}
 	}
+	sh.up |= sh.own() & (1<<of - 1)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := q.rules.Load()
 	if sh == rs.share {
 		return
 	}
+	_ = q.configure(rs.Options, sh, rs.shared, q.latest()) // the options are valid
+}
+
+// latest is the latest time that anybody has brought.
+func (q *Quota) latest() time.Time {
 	latest := q.seen.Load()
 	for i := range q.table.shards {
 		s := &q.table.shards[i]
@@ -38,52 +56,64 @@ func (q *Quota) Share(of, rank int) {
 		latest = max(latest, s.latest)
 		s.mu.Unlock()
 	}
-	_ = q.configure(rs.Options, sh, time.Unix(0, latest)) // the options are valid
+	return time.Unix(0, latest)
 }
 
-// divide returns terms of an account as this node grants them.
-func (rs *rules) divide(whole []terms) []terms {
+// divide returns terms of an account as this node grants them, by itself or with those that it hears. Accounts without
+// an entry are counted on each node alone.
+func (rs *rules) divide(whole []terms, strangers bool) []terms {
 	if rs.share.of == 0 {
 		return whole
 	}
 	own := make([]terms, len(whole))
 	copy(own, whole)
 	for _, r := range rs.list {
-		if r.OnLoss == LossShare {
-			own[r.slot] = r.divide(own[r.slot])
+		t := &own[r.slot]
+		switch {
+		case r.Farm == FarmLocal || rs.shared == nil:
+			if r.OnLoss == LossShare {
+				*t = r.divide(*t, rs.share.own())
+			}
+		case rs.share.lost() && r.OnLoss == LossClosed:
+			t.limit = 0
+		case r.Kind == Idle:
+		case strangers:
+			*t = r.divide(*t, rs.share.own())
+		case rs.share.lost() && r.OnLoss == LossShare:
+			*t = r.divide(*t, rs.share.up)
 		}
 	}
 	return own
 }
 
-func (r *rule) divide(t terms) terms {
-	of, rank := r.share.of, r.share.rank
+// divide returns what nodes of some ranks grant together.
+func (r *rule) divide(t terms, ranks uint64) terms {
+	of := r.share.of
 	if t.limit == 0 {
 		return t
 	}
+	count := int64(bits.OnesCount64(ranks))
 	part, rest := t.limit/of, t.limit%of
 	switch {
 	case r.way == steady:
 		if rest == 0 {
-			t.limit = part
+			t.limit = part * count
 		} else {
-			t.period = mul(t.period, of)
+			t.limit, t.period = mul(t.limit, count), mul(t.period, of)
 		}
-		t.burst = max(1, byRank(t.burst, of, rank))
+		t.burst = max(1, byRank(t.burst, of, ranks))
 	case r.way == level, r.way == inStretches && part > 0:
-		t.limit = byRank(t.limit, of, rank)
+		t.limit = byRank(t.limit, of, ranks)
 	default:
-		t.limit, t.extra = part, int32(rest)
+		t.limit, t.extra, t.ranks = part*count, int32(rest), ranks
 	}
-	return t.priced()
+	return r.priced(t)
 }
 
-// byRank is a node's part of n, where what is left over goes to the first ones.
-func byRank(n, of, rank int64) int64 {
-	if rank < n%of {
-		return n/of + 1
-	}
-	return n / of
+// byRank is the part of n that some nodes have, where what is left over goes to the first ones.
+func byRank(n, of int64, ranks uint64) int64 {
+	first := uint64(1)<<(n%of) - 1
+	return n/of*int64(bits.OnesCount64(ranks)) + int64(bits.OnesCount64(ranks&first))
 }
 
 // nothing reports whether nothing is ever granted.
@@ -91,11 +121,11 @@ func (t *terms) nothing() bool { return t.limit == 0 && t.extra == 0 }
 
 // most is the limit in the best of periods.
 func (t *terms) most() int64 {
-	if t.extra != 0 {
-		return t.limit + 1
-	}
-	return t.limit
+	return t.limit + t.turns()
 }
+
+// turns is how many of those that take turns may have theirs in the same period.
+func (t *terms) turns() int64 { return min(int64(t.extra), int64(bits.OnesCount64(t.ranks))) }
 
 // sharedNow is the limit that holds at now, of terms with something left over. The state has been rolled to now.
 func (r *rule) sharedNow(st *state, t *terms, now int64) int64 {
@@ -121,10 +151,14 @@ func (r *rule) sharedLimit(t *terms, at int64) int64 {
 		}
 		n /= 2
 	}
-	if place := (n + r.share.rank) % r.share.of; (place+r.share.of)%r.share.of < int64(t.extra) {
-		return t.limit + 1
+	limit := t.limit
+	for ranks := t.ranks; ranks != 0; ranks &= ranks - 1 {
+		place := (n + int64(bits.TrailingZeros64(ranks))) % r.share.of
+		if (place+r.share.of)%r.share.of < int64(t.extra) {
+			limit++
+		}
 	}
-	return t.limit
+	return limit
 }
 
 // number is the number of the period that a time lies in. All nodes count the same ones.
@@ -167,7 +201,7 @@ func (r *rule) granted(t *terms, start, periods int64) int64 {
 	if t.extra == 0 {
 		return sum
 	}
-	sum = add(sum, mul(int64(t.extra), periods/r.share.of))
+	sum = add(sum, mul(int64(t.extra)*int64(bits.OnesCount64(t.ranks)), periods/r.share.of))
 	for range periods % r.share.of { // a turn comes again after so many periods
 		sum = add(sum, r.limit(t, start)-t.limit)
 		start = add(start, t.period)
@@ -178,7 +212,7 @@ func (r *rule) granted(t *terms, start, periods int64) int64 {
 // periods is how many periods it takes to grant n, about: never fewer than it takes.
 func (r *rule) periods(t *terms, n int64) int64 {
 	if t.limit == 0 {
-		return mul(n/int64(t.extra)+1, r.share.of)
+		return mul(n/(int64(t.extra)*int64(bits.OnesCount64(t.ranks)))+1, r.share.of)
 	}
 	return n / t.limit
 }

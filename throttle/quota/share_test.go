@@ -17,7 +17,7 @@ func shares(t *testing.T, o Options, of int) (nodes []*rig) {
 	t.Helper()
 	for rank := range of {
 		r := newRig(t, o)
-		r.q.Share(of, rank)
+		r.q.Divide(of, rank, 1<<rank)
 		nodes = append(nodes, r)
 	}
 	return nodes
@@ -229,8 +229,8 @@ func TestSharesOfPlansWhileServing(t *testing.T) {
 			t.Errorf("%s: %+v", account, f)
 		}
 	}
-	r.q.Share(2, 1)
-	r.q.Share(2, 1)
+	r.q.Divide(2, 1, 2)
+	r.q.Divide(2, 1, 2)
 	for account, want := range map[string]int64{"a": 5, "g": 10, "o": 20} {
 		a := r.ask(account).answer
 		if f := a.Figures[0]; f.Limit != want || f.Remaining != want-2 {
@@ -251,8 +251,8 @@ func TestSharesOfPlansWhileServing(t *testing.T) {
 		t.Error("a reload forgets the share", err)
 	}
 	for _, whole := range [][2]int{{1, 0}, {0, 0}, {2, 2}, {2, -1}} {
-		r.q.Share(2, 0)
-		r.q.Share(whole[0], whole[1])
+		r.q.Divide(2, 0, 1)
+		r.q.Divide(whole[0], whole[1], 1)
 		if f := figure("a"); f.Limit != 10 {
 			t.Errorf("%v: %+v", whole, f)
 		}
@@ -263,7 +263,9 @@ func TestSharesOfPlansWhileServing(t *testing.T) {
 func TestSharesAreChecked(t *testing.T) {
 	for text, p := range map[string]Policy{
 		"cannot be divided": {Name: "p", Kind: Idle, Gap: weir.Duration(time.Second), OnLoss: LossShare},
-		"closed":            {Name: "p", Limit: Count(1), Period: weir.Period{Length: time.Second}, OnLoss: "closed"},
+		"misses nothing": {Name: "p", Limit: Count(1), Period: weir.Period{Length: time.Second}, Farm: FarmLocal,
+			OnLoss: LossClosed},
+		"half": {Name: "p", Limit: Count(1), Period: weir.Period{Length: time.Second}, OnLoss: "half"},
 	} {
 		err := one(p).Validate()
 		var field *weir.FieldError
@@ -293,7 +295,7 @@ func TestSharesWhileOthersAsk(t *testing.T) {
 		}()
 	}
 	for i := range 200 {
-		q.Share(i%4, i%3)
+		q.Divide(i%4, i%3, 1)
 	}
 	<-done
 	<-done

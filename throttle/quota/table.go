@@ -116,15 +116,18 @@ type shard struct {
 	size     atomic.Int32 // of the ring
 	newcomer atomic.Int32 // how many of the ring are on probation
 	changed  marks        // positions in the ring whose counters a store does not know of
+	untold   marks        // positions in the ring whose counters the other nodes of a farm do not know of
 	hand     uint32
 	pushHand uint32
+	number   uint16 // which one it is
+	dirty    bool   // something of it is to be told to the other nodes of a farm
 
 	pushed  pushed
 	due     queue.Ranked[line]
 	table   *table
 	waiting atomic.Int64
 
-	_ [40]byte // to the end of a cache line
+	_ [8]byte // to the end of a cache line
 }
 
 // maxLate is how late after reading the clock an event may be judged. A later one has a clock that was set back.
@@ -147,7 +150,6 @@ type table struct {
 	count     atomic.Int64
 	hand      atomic.Uint32
 	alarm     atomic.Pointer[func(int64)]
-	report    atomic.Pointer[func(Tally)]
 	strange   atomic.Uint64
 	pushedOut atomic.Uint64
 	bringers  bringers
@@ -158,7 +160,7 @@ func newTable() *table {
 	t := &table{seed: maphash.MakeSeed()}
 	t.bringers.seed = maphash.MakeSeed()
 	for i := range t.shards {
-		t.shards[i].table = t
+		t.shards[i].table, t.shards[i].number = t, uint16(i)
 		t.shards[i].due = queue.NewRanked(func(a, b *line) bool { return a.due < b.due },
 			func(l *line) *int { return &l.position })
 	}
@@ -360,6 +362,7 @@ func (s *shard) add(hash uint64, a *account, known bool) *account {
 	a.hash, a.index = hash, int32(len(s.ring))
 	s.ring = append(s.ring, a)
 	s.changed.grow(int(a.index))
+	s.untold.grow(int(a.index))
 	s.size.Add(1)
 	s.accounts.put(a)
 	if known {
@@ -377,10 +380,8 @@ func (s *shard) swap(i, j int) {
 	}
 	s.ring[i], s.ring[j] = s.ring[j], s.ring[i]
 	s.ring[i].index, s.ring[j].index = int32(i), int32(j)
-	if s.changed.has(i) != s.changed.has(j) {
-		s.changed.flip(i)
-		s.changed.flip(j)
-	}
+	s.changed.swap(i, j)
+	s.untold.swap(i, j)
 }
 
 // forget looks at a few accounts and drops those that have used nothing, never one that is still limited.
@@ -417,6 +418,7 @@ func (s *shard) leave(a *account) {
 	end := len(s.ring) - 1
 	s.swap(int(a.index), end)
 	s.changed.clear(end)
+	s.untold.clear(end)
 	s.ring[end] = nil
 	s.ring = s.ring[:end]
 	a.index = -1
@@ -443,10 +445,22 @@ func (a *account) counts(r *rule) bool {
 // update takes from the current rules what they say about the account.
 func (a *account) update(rs *rules) {
 	a.version = rs.version
+	a.take(rs)
+	for _, r := range rs.list {
+		if r.shared != nil && a.counts(r) {
+			if st := a.state(r); st.ring != nil {
+				r.recount(st, a.terms(rs, r))
+			}
+		}
+	}
+}
+
+// take makes the account's profile.
+func (a *account) take(rs *rules) {
 	known := a.name != "" && rs.known(a.name)
 	p := a.profile()
 	if p == nil {
-		if !known && rs.DefaultPlan == "" {
+		if !known && rs.DefaultPlan == "" && !(a.has(shared) && rs.shared != nil) {
 			return
 		}
 		p = new(profile)
@@ -457,7 +471,9 @@ func (a *account) update(rs *rules) {
 		p.plan, p.override = rs.Members[a.name], rs.Overrides[a.name]
 		a.accept()
 	}
-	p.terms = rs.terms(a.plan(rs), p.override)
+	if p.terms = rs.terms(a.plan(rs), p.override); a.has(shared) {
+		p.terms = rs.strangerTerms(a.plan(rs))
+	}
 }
 
 // plan is the plan of the account: as its membership says, else as the gate last said, else the default.

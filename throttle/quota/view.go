@@ -64,8 +64,12 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 	defer a.shard.mu.Unlock()
 	for _, r := range rs.list {
 		if r.way != level {
-			a.state(r).reset()
-			a.mark(r)
+			st := a.state(r)
+			st.reset(r.way)
+			if r.shared != nil {
+				st.meet().reset = max(nanos(now), st.meet().reset+1)
+			}
+			a.mark(r, st, a.terms(rs, r), nanos(now))
 			if r.kept && a.index >= 0 && q.table.keeping.on.Load() {
 				a.set(owed)
 			}

@@ -20,25 +20,29 @@ const never = math.MaxInt64
 type state struct {
 	since   uint32 // the version since which the slot means this rule
 	waiting int32  // how many wait because of this rule
-	used    int64  // fixed, sliding: charged in the window; a level: under way
+	used    int64  // fixed, sliding: charged in the window; a level: under way; steady: since when others counts
 	// fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
 	start int64
 	// fixed: end of the period; sliding: of the current bucket; gcra: the time of one by which start was worked out
-	end    int64
-	others int64 // fixed requests: what the rest of a farm has charged in the period
+	end int64
+	// fixed requests, a level: what the rest of a farm has, or will take first; sliding: the latter; steady: all that
+	// was ever charged here
+	others int64
 	ahead  int64 // what all who wait will be charged by it
 	pace   int64 // when the next one in line may be called
 	ring   *ring
 }
 
 // reset forgets what was charged, and what of it a store must forget is marked as changed. Those who wait stay.
-func (st *state) reset() {
-	if ring := st.ring; ring != nil {
-		ring.forget()
-		*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead, start: st.start, end: st.end, ring: ring}
-		return
+func (st *state) reset(w way) {
+	fresh := state{since: st.since, waiting: st.waiting, ahead: st.ahead, ring: st.ring}
+	if st.ring != nil {
+		st.ring.forget()
 	}
-	*st = state{since: st.since, waiting: st.waiting, ahead: st.ahead}
+	if w == inStretches && st.ring != nil {
+		fresh.start, fresh.end = st.start, st.end
+	}
+	*st = fresh
 }
 
 // roll brings a state up to now. A clock that runs backwards a little changes nothing. One that is set back by more
@@ -57,12 +61,16 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 			st.used, st.others = 0, 0
 		}
 		st.start, st.end = start, end
+		if st.ring != nil {
+			r.recount(st, t)
+		}
 	case inStretches:
 		if st.ring == nil || now < st.end && st.end-now <= (buckets+1)*r.bucket {
 			return
 		}
 		if now < st.end || now-st.end >= buckets*r.bucket {
-			*st.ring, st.used = ring{}, 0
+			st.ring.empty()
+			st.ring.changed, st.used = 0, 0
 			r.begin(st, now)
 		}
 		for ; st.end <= now; st.end += r.bucket {
@@ -73,13 +81,25 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 			if r.kept {
 				st.ring.changed &^= 1 << gone // a store knows when it ends
 			}
+			st.ring.untold &^= 1 << gone
+			if st.ring.peers != nil {
+				st.ring.peers.forget(gone)
+			}
+		}
+		if st.ring.peers != nil {
+			r.recount(st, t)
 		}
 	case steady:
 		st.rescale(t, now)
 		// Requests never owe more than a burst, so more means that the clock was set back. Bytes may owe more. A late
 		// event must not be taken for a clock that was set back.
-		if !r.bytes && st.start-now > add(t.whole, t.period) {
-			st.start = add(now, t.whole)
+		// All nodes of a farm together may owe another burst.
+		most := t.whole
+		if r.shared != nil {
+			most = add(t.whole, t.whole)
+		}
+		if !r.bytes && st.start-now > add(most, t.period) {
+			st.start = add(now, most)
 		}
 	}
 }
@@ -135,13 +155,14 @@ func (r *rule) put(st *state, bucket, n int64) {
 	if r.kept {
 		st.ring.changed |= 1 << at
 	}
+	st.ring.untold |= 1 << at
 	st.used += n
 }
 
 // when returns the earliest time at which n more fit if nothing else is charged; now if they fit. It has been rolled.
 func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 	if r.way == level {
-		if st.used+n <= t.limit {
+		if st.used+st.others+n <= t.limit {
 			return now
 		}
 		return never
@@ -159,7 +180,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		if n > t.most() {
 			return never
 		}
-		free := t.most() - st.used
+		free := t.most() - st.used - st.others
 		if free >= n {
 			return r.turn(t, n, now)
 		}
@@ -228,11 +249,17 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 	switch {
 	case r.way == steady:
 		st.start = add(max(st.start, now), cost(n, t))
+		if r.shared != nil {
+			st.run(now, n)
+		}
 	case r.way == inStretches:
 		if st.ring == nil {
 			r.begin(st, now)
 		}
 		r.put(st, st.start, n)
+	case r.bytes && r.shared != nil:
+		st.used += n
+		st.flow(n)
 	default:
 		st.used += n
 	}
@@ -248,6 +275,9 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		// How much was paid off at another rate is not known, nor how much was forgiven when the burst shrank.
 		if at > r.from {
 			st.start -= max(0, cost(n, t)-max(0, now-at))
+			if r.shared != nil {
+				st.run(now, -n)
+			}
 		}
 	case r.way == inStretches:
 		bucket := at / r.bucket
@@ -257,6 +287,9 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		r.put(st, bucket, -min(n, st.ring.at(ringSlot(bucket))))
 	default:
 		if at >= st.start && at < st.end {
+			if r.bytes && r.shared != nil {
+				st.flow(-min(n, st.used))
+			}
 			st.used = max(0, st.used-n)
 		}
 	}
@@ -307,7 +340,7 @@ func (r *rule) idle(st *state, t *terms, now int64) bool {
 	if r.way == steady {
 		return st.start <= now
 	}
-	return st.used == 0 && st.others == 0
+	return st.used == 0 && st.others == 0 && !st.expects()
 }
 
 // gap is how far apart those who leave the line are called, so that the upstream sees them in order and not all at

@@ -1,0 +1,102 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"weir/farm"
+	"weir/throttle/quota"
+)
+
+// A commonQuota is a quota that all nodes of the farm count together.
+type commonQuota struct {
+	quota  *quota.Quota
+	shared *quota.Shared
+	leave  func()
+}
+
+// shareQuotas makes the quotas of a generation those of the whole farm.
+func (m *member) shareQuotas(g *generation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return nil
+	}
+	for name, old := range m.quotas {
+		if t := g.throttle(name); t == nil || t.accounts() != old.quota {
+			old.leave()
+			delete(m.quotas, name)
+		}
+	}
+	for _, t := range g.throttles {
+		q := t.accounts()
+		if q == nil {
+			continue
+		}
+		if _, known := m.quotas[t.name]; !known {
+			common, err := m.share(t.name, q)
+			if err != nil {
+				return fmt.Errorf("throttles.%s: %w", t.name, err)
+			}
+			m.quotas[t.name] = common
+		}
+		q.Divide(m.stands.Of, m.stands.Rank, m.stands.Up)
+	}
+	return nil
+}
+
+// share makes a quota one that the farm shares.
+func (m *member) share(name string, q *quota.Quota) (commonQuota, error) {
+	topic := topicOf("quota", name)
+	self := m.Self()
+	s := q.Share(self.Name, self.Boot, func(msg []byte) error { return m.Send(topic, msg) })
+	stop, err := m.Keep(topic, heardQuota{s, m.app})
+	if err != nil {
+		s.Close()
+		return commonQuota{}, err
+	}
+	m.app.pace.start(s)
+	return commonQuota{q, s, func() { stop(); s.Close() }}, nil
+}
+
+// heardQuota is a quota as the farm sees it.
+type heardQuota struct {
+	*quota.Shared
+	app *App
+}
+
+func (h heardQuota) Hear(from farm.Node, msg []byte, _ time.Time) error {
+	return h.Shared.Hear(from.Name, from.Boot, msg, h.app.clock.Now())
+}
+
+func (h heardQuota) Snapshot(_ time.Time, give func([]byte) bool) {
+	h.Shared.Snapshot(h.app.clock.Now(), give)
+}
+
+// divide tells the quotas which nodes came or went, and divides them anew.
+func (m *member) divide() {
+	stands := m.Standing()
+	m.news.Lock()
+	changes := m.changes
+	m.changes = nil
+	m.news.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if stands == m.stands && changes == nil {
+		return
+	}
+	now := m.app.clock.Now()
+	for _, who := range changes {
+		for _, q := range m.quotas {
+			if who.State == farm.Up {
+				q.shared.Find(who.Name, now)
+			} else {
+				q.shared.Lose(who.Name, now)
+			}
+		}
+	}
+	m.stands = stands
+	for _, q := range m.quotas {
+		q.quota.Divide(stands.Of, stands.Rank, stands.Up)
+	}
+}

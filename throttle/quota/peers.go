@@ -1,0 +1,459 @@
+package quota
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// peers is what this node knows of the use that the other nodes of a farm make of one limit of one account, and what it
+// must know of its own use to tell them.
+//
+// Each node tells running totals: of a period, of a part of a sliding window, or since it began to count at a steady
+// rate. Of two that it told the later one counts, so that they may come late, twice and in any order.
+type peers struct {
+	list    []peer // by name
+	waiting int64  // who waits at other nodes, by cost
+	reset   int64  // when an operator reset the account; what was told before does not count
+	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
+	// starts at slice. Bytes in periods: total is what flowed here in that period, before what flowed in the last one.
+	own     cell
+	earlier *ring // sliding: what its earlier runs used
+	theirs  *ring // sliding: what all others used, of what stands in the window
+}
+
+// A cell is a running total of one slice of time.
+//
+//   - fixed requests: the slice is a period by its start; before is what earlier runs of the node used.
+//   - bytes in periods: the same; before is the total of the period before.
+//   - sliding: the slice is a part of the window by its number; before is what earlier runs used.
+//   - steady: the slice is when the node began to count; before is when it thinks that all is paid off.
+//   - level: only the total.
+type cell struct{ slice, before, total int64 }
+
+// A peer is another node.
+type peer struct {
+	node    *colleague
+	boot    uint64 // its run
+	at      int64  // when it told this, by its clock
+	waiting int64
+	cell
+	last  cell // fixed requests: of the period before
+	parts *parts
+}
+
+// parts are the parts of a sliding window as another node told them.
+type parts struct {
+	latest        int64 // the number of the newest
+	total, before ring
+}
+
+// A colleague is a node of the farm by its name, over all its runs.
+type colleague struct {
+	name string
+	boot uint64
+	seq  uint64      // of its last message
+	gap  int64       // when a message of it was last missed, by its clock
+	gone atomic.Bool // it cannot be heard
+}
+
+func (st *state) peers() *peers {
+	if st.ring == nil {
+		return nil
+	}
+	return st.ring.peers
+}
+
+// meet returns the peers of a state, to be filled in. A sliding window has begun.
+func (st *state) meet() *peers {
+	if st.ring == nil {
+		st.ring = new(ring)
+	}
+	if st.ring.peers == nil {
+		st.ring.peers = new(peers)
+	}
+	return st.ring.peers
+}
+
+// contested reports whether somebody waits at another node.
+func (st *state) contested() bool {
+	p := st.peers()
+	return p != nil && p.waiting > 0
+}
+
+// expects reports whether something is to come that needs the state.
+func (st *state) expects() bool {
+	p := st.peers()
+	return p != nil && (p.waiting > 0 || p.reset != 0)
+}
+
+// run counts what is charged at a steady rate.
+func (st *state) run(now, n int64) {
+	if st.used == 0 {
+		st.used = max(1, now)
+	}
+	st.others += n
+}
+
+// flow counts bytes in the current period.
+func (st *state) flow(n int64) {
+	p := st.meet()
+	p.own.enter(st.start)
+	p.own.total += n
+}
+
+// enter makes a period the current one of bytes that are counted.
+func (c *cell) enter(start int64) {
+	if c.slice != start {
+		*c = cell{slice: start, before: c.total}
+	}
+}
+
+// restored notes that n of what is used in the current period were used by earlier runs of this node.
+func (st *state) restored(n int64) {
+	p := st.meet()
+	if p.own.slice != st.start {
+		p.own = cell{slice: st.start}
+	}
+	p.own.before += n
+}
+
+// remember notes what earlier runs used in a part of a sliding window.
+func (p *peers) remember(bucket, n int64) {
+	if p.earlier == nil {
+		p.earlier = new(ring)
+	}
+	at := ringSlot(bucket)
+	p.earlier.set(at, p.earlier.at(at)+n)
+}
+
+// own is what this node used in a part, with its earlier runs.
+func (g *ring) own(slot int64) int64 {
+	if g.peers == nil || g.peers.theirs == nil {
+		return g.at(slot)
+	}
+	return max(0, g.at(slot)-g.peers.theirs.at(slot))
+}
+
+// forget drops a part of a sliding window that is over.
+func (p *peers) forget(gone int64) {
+	if p.theirs != nil {
+		p.theirs.set(gone, 0)
+	}
+	if p.earlier != nil {
+		p.earlier.set(gone, 0)
+	}
+}
+
+// of returns what is known of a node, made if need be.
+func (p *peers) of(c *colleague) *peer {
+	i, found := slices.BinarySearchFunc(p.list, c, func(have peer, want *colleague) int {
+		return cmp.Compare(have.node.name, want.name)
+	})
+	if !found {
+		p.list = slices.Insert(p.list, i, peer{node: c})
+	}
+	return &p.list[i]
+}
+
+// recount works out anew what the others have used and how many wait there.
+func (r *rule) recount(st *state, t *terms) {
+	p := st.peers()
+	if p == nil || r.shared == nil {
+		return
+	}
+	p.waiting = 0
+	var up, gone int64
+	for i := range p.list {
+		e := &p.list[i]
+		p.waiting += e.waiting
+		if n := e.used(r, st); e.node.gone.Load() {
+			gone += n
+		} else {
+			up += n
+		}
+	}
+	switch {
+	case r.way == inPeriods && !r.bytes:
+		// Those that cannot be heard have parts of the limit that this node does not grant. What they are known to have
+		// used above that counts here.
+		st.others = up + max(0, gone-(t.undivided-r.limit(t, st.start)))
+		if p.reset < st.start {
+			p.reset = 0 // everything that was told before it is over as well
+		}
+	case r.way == level:
+		st.others = up
+	case r.way == inStretches:
+		st.others = 0
+		if p.reset/r.bucket < st.start-buckets {
+			p.reset = 0
+		}
+	}
+}
+
+// used is what a node has used that is not in the window already: of the current period, or at once.
+func (e *peer) used(r *rule, st *state) int64 {
+	switch {
+	case r.way == level:
+		return e.total
+	case r.way != inPeriods || r.bytes:
+		return 0
+	case e.slice == st.start:
+		return e.before + e.total
+	case e.last.slice == st.start:
+		return e.last.before + e.last.total
+	}
+	return 0
+}
+
+// A telling is what one run of a node told about one limit of an account.
+type telling struct {
+	from    *colleague
+	boot    uint64
+	at      int64
+	waiting int64
+	reset   int64
+	cells   []cell
+}
+
+// merge takes in what another node told. It reports whether anything has changed. The state has been rolled to now.
+func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) {
+	if r.way == inStretches && st.ring == nil {
+		r.begin(st, now)
+	}
+	p := st.meet()
+	switch {
+	case w.reset > p.reset:
+		st.reset(r.way)
+		p.reset = w.reset
+		changed = true
+	case w.reset < p.reset:
+		return false
+	}
+	if w.from == r.shared.self {
+		return r.mergeOwn(st, p, w) || changed
+	}
+	e := p.of(w.from)
+	newer := w.boot > e.boot || w.boot == e.boot && w.at > e.at
+	known := w.boot == e.boot && e.at > 0
+	for _, c := range w.cells {
+		switch {
+		case r.way == steady:
+			if newer {
+				r.mergeSteady(st, t, e, c, known, w.at, now)
+			}
+		case r.way == level:
+			if newer {
+				e.total = c.total
+			}
+		case r.way == inStretches:
+			r.mergePart(st, p, e, c, w, newer, now)
+		case r.bytes:
+			if newer {
+				r.mergeBytes(st, e, c, known)
+			}
+		default:
+			e.mergePeriod(c, w.boot, newer)
+		}
+	}
+	if newer {
+		e.boot, e.at, e.waiting = w.boot, w.at, w.waiting
+	}
+	r.recount(st, t)
+	return true
+}
+
+// mergePeriod takes in what a node used in a period.
+func (e *peer) mergePeriod(c cell, boot uint64, newer bool) {
+	switch {
+	case newer && c.slice > e.slice:
+		e.last = e.cell
+		e.cell = c
+	case newer && c.slice == e.slice && boot != e.boot: // its earlier run is over
+		e.before, e.total = max(c.before, e.before+e.total), c.total
+	case newer && c.slice == e.slice:
+		e.before, e.total = max(e.before, c.before), c.total
+	case c.slice == e.slice && boot < e.boot:
+		e.before = max(e.before, c.before+c.total)
+	case c.slice == e.slice:
+		e.before = max(e.before, c.before)
+	}
+}
+
+// mergePart takes in what a node used in a part of a sliding window.
+func (r *rule) mergePart(st *state, p *peers, e *peer, c cell, w *telling, newer bool, now int64) {
+	if c.slice == st.start+1 { // its clock is a little ahead
+		r.roll(st, &r.base, max(now, st.end))
+	}
+	if c.slice > st.start || st.start-c.slice > buckets {
+		return
+	}
+	if e.parts == nil {
+		e.parts = &parts{latest: st.start}
+	}
+	e.parts.roll(st.start)
+	if newer && w.boot != e.boot {
+		e.parts.end()
+		e.boot = w.boot
+	}
+	at := ringSlot(c.slice)
+	old := e.parts.total.at(at) + e.parts.before.at(at)
+	total, before := e.parts.total.at(at), e.parts.before.at(at)
+	switch {
+	case w.boot < e.boot:
+		before = max(before, c.before+c.total)
+	case newer:
+		before, total = max(before, c.before), c.total
+	default:
+		before = max(before, c.before)
+	}
+	e.parts.total.set(at, max(0, total))
+	e.parts.before.set(at, before)
+	diff := max(0, total) + before - old
+	if p.theirs == nil {
+		p.theirs = new(ring)
+	}
+	p.theirs.set(at, max(0, p.theirs.at(at)+diff))
+	st.ring.set(at, max(0, st.ring.at(at)+diff))
+	st.used = max(0, st.used+diff)
+}
+
+// roll drops parts that are over.
+func (p *parts) roll(latest int64) {
+	if latest-p.latest > buckets {
+		*p = parts{latest: latest}
+	}
+	for p.latest < latest {
+		p.latest++
+		p.total.set(ringSlot(p.latest), 0)
+		p.before.set(ringSlot(p.latest), 0)
+	}
+}
+
+// end makes what a run used that of an earlier one.
+func (p *parts) end() {
+	for at := range int64(buckets + 1) {
+		p.before.set(at, p.before.at(at)+p.total.at(at))
+		p.total.set(at, 0)
+	}
+}
+
+// justNow is how long ago a node may have begun to count for all that it counted to be new.
+const justNow = int64(time.Second)
+
+// lately is how long ago a node may have told something for what it told since to be new, though messages were missed.
+const lately = int64(100 * time.Millisecond)
+
+// mergeSteady takes in what a node charged at a steady rate. What is known to be new is charged at the time at which it
+// was told. After a gap nobody knows when it was charged: then what the node thinks that is owed must do.
+func (r *rule) mergeSteady(st *state, t *terms, e *peer, c cell, known bool, at, now int64) {
+	most := int64(never)
+	if !r.bytes { // all together may owe another burst
+		most = add(now, add(t.whole, t.whole))
+	}
+	owed := min(c.before, most)
+	switch same := known && e.slice == c.slice; {
+	case r.Kind == Idle:
+		st.start = max(st.start, owed)
+	case same && (e.at >= e.node.gap || at-e.at <= lately), !same && at-c.slice <= justNow:
+		n := c.total
+		if same {
+			n -= e.total
+		}
+		switch {
+		case n > 0:
+			st.start = max(st.start, min(add(max(st.start, min(at, now)), cost(n, t)), most))
+		case n < 0:
+			st.start -= min(cost(-n, t), max(0, st.start-now))
+		}
+	default:
+		st.start = max(st.start, owed)
+	}
+	e.cell = c
+}
+
+// mergeBytes takes in what flowed through a node. The debt is common.
+func (r *rule) mergeBytes(st *state, e *peer, c cell, known bool) {
+	var had, hadBefore int64 // of the same periods
+	switch {
+	case known && e.slice == c.slice:
+		had, hadBefore = e.total, e.before
+	case known && c.slice > e.slice:
+		hadBefore = e.total
+	}
+	e.cell = c
+	switch {
+	case c.slice == st.start:
+		if late := c.before - hadBefore; known && late > 0 && st.used > 0 {
+			st.used = add(st.used, late)
+		}
+		if known {
+			st.used = max(0, add(st.used, c.total-had))
+			return
+		}
+		// It is not known what of it is counted here already.
+		sum := st.ring.peers.own.total
+		for i := range st.ring.peers.list {
+			if o := &st.ring.peers.list[i]; o.slice == st.start {
+				sum = add(sum, o.total)
+			}
+		}
+		st.used = max(st.used, sum)
+	case st.used > 0 && known && c.total > had: // of a period that is over: it is still a debt
+		st.used = add(st.used, c.total-had)
+	}
+}
+
+// mergeOwn takes in what other nodes know of this one's earlier runs.
+func (r *rule) mergeOwn(st *state, p *peers, w *telling) (changed bool) {
+	for _, c := range w.cells {
+		n := c.before
+		if w.boot != r.shared.boot {
+			n += c.total
+		}
+		switch {
+		case r.way == inPeriods && !r.bytes && c.slice == st.start:
+			if p.own.slice != c.slice {
+				p.own = cell{slice: c.slice}
+			}
+			if n > p.own.before {
+				st.used += n - p.own.before
+				p.own.before = n
+				changed = true
+			}
+		case r.way == inStretches && c.slice <= st.start && st.start-c.slice <= buckets:
+			at, known := ringSlot(c.slice), int64(0)
+			if p.earlier != nil {
+				known = p.earlier.at(at)
+			}
+			if n > known {
+				p.remember(c.slice, n-known)
+				st.ring.set(at, st.ring.at(at)+n-known)
+				st.used += n - known
+				changed = true
+			}
+		case r.way == steady && w.boot != r.shared.boot:
+			st.start = max(st.start, c.before)
+		}
+	}
+	return changed
+}
+
+// lose takes in that a node cannot be heard. It reports whether that changes anything.
+func (r *rule) lose(st *state, t *terms, c *colleague) bool {
+	p := st.peers()
+	if p == nil {
+		return false
+	}
+	i := slices.IndexFunc(p.list, func(e peer) bool { return e.node == c })
+	if i < 0 {
+		return false
+	}
+	p.list[i].waiting = 0
+	if r.way == level {
+		p.list[i].total = 0
+	}
+	r.recount(st, t)
+	return true
+}

@@ -1,0 +1,381 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How nodes tell each other.
+const (
+	// TellEvery is how long charges are gathered, at most, before the other nodes are told.
+	TellEvery = 10 * time.Millisecond
+	// tellApart is how far apart messages are at least. A limit that is nearly used up is told of at once.
+	tellApart = time.Millisecond
+	// toldSingly is up to which limit each charge is told at once.
+	toldSingly = 20
+	// maxColleagues is how many other nodes are known, at most. Nobody has more; those that are gone make room.
+	maxColleagues = 128
+)
+
+// ErrColleagues is returned when a node is heard and too many are known already.
+var ErrColleagues = errors.New("too many nodes have been heard: start this one anew")
+
+// A Shared ties a quota to the same one of other nodes: each tells the others what it has charged, and counts what they
+// tell. Quota.Share makes it. Goroutines may share it.
+type Shared struct {
+	quota *Quota
+	self  *colleague
+	boot  uint64
+	send  func(msg []byte) error
+	alarm atomic.Pointer[func(time.Time)]
+
+	dirty           [shards / 64]atomic.Uint64 // shards in which something is to be told
+	pending, urgent atomic.Bool
+	last            atomic.Int64 // when the others were last told
+
+	building sync.Mutex // one message at a time, so that what is told later is newer
+	seq      uint64
+	at       int64 // of the last message
+
+	hearing    sync.Mutex
+	colleagues map[string]*colleague
+
+	stats struct{ told, sent, heard, unknown, malformed, long atomic.Uint64 }
+}
+
+// SharedStats say what has been told and heard.
+type SharedStats struct {
+	Told    uint64 `json:"told"`     // counters that were told
+	Sent    uint64 `json:"sent"`     // messages
+	Heard   uint64 `json:"heard"`    // counters of others
+	Unknown uint64 `json:"unknown"`  // of those, counters of policies that this node has not, and without an entry
+	TooLong uint64 `json:"too_long"` // accounts whose names are too long to be told
+}
+
+// Share makes the quota one of several, each on a node of its own. Those policies are counted together that have farm:
+// broadcast. The node is called name; boot tells its runs apart, and a later one has a greater one. send hands a
+// message to all other nodes, and must not block.
+//
+// Somebody has to call Advance when Alarm says so, Hear with the messages of others, and Lose and Find for nodes that
+// go and come.
+func (q *Quota) Share(name string, boot uint64, send func(msg []byte) error) *Shared {
+	s := &Shared{quota: q, self: &colleague{name: name, boot: boot}, boot: boot, send: send,
+		colleagues: map[string]*colleague{}}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	rs := q.rules.Load()
+	_ = q.configure(rs.Options, rs.share, s, q.latest()) // the options are valid
+	rs = q.rules.Load()
+	for i := range q.table.shards {
+		sh := &q.table.shards[i]
+		sh.mu.Lock()
+		for _, a := range sh.ring {
+			a.inherit(rs)
+		}
+		sh.mu.Unlock()
+	}
+	return s
+}
+
+// inherit makes what an account has used what earlier runs of this node used: others may know of that.
+func (a *account) inherit(rs *rules) {
+	for _, r := range rs.list {
+		if r.shared == nil || !a.counts(r) {
+			continue
+		}
+		switch st := a.state(r); {
+		case r.way == inStretches && st.ring != nil:
+			st.meet().earlier = st.ring.copy()
+		case r.way == inPeriods && !r.bytes && st.used > 0:
+			st.meet().own = cell{slice: st.start, before: st.used}
+		}
+	}
+}
+
+// Close ends sharing. What others told stays counted until it is over.
+func (s *Shared) Close() {
+	q := s.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if rs := q.rules.Load(); rs.shared == s {
+		_ = q.configure(rs.Options, rs.share, nil, q.latest())
+	}
+}
+
+// Alarm registers the function that is called when Advance is due. It is called under locks.
+func (s *Shared) Alarm(f func(due time.Time)) { s.alarm.Store(&f) }
+
+// tell notes that the others have to be told of an account's use of a rule.
+func (a *account) tell(r *rule, st *state, t *terms, now int64) {
+	if r.shared == nil || a.index < 0 {
+		return
+	}
+	s := a.shard
+	s.untold.set(int(a.index))
+	if !s.dirty {
+		s.dirty = true
+		r.shared.dirty[s.number/64].Or(1 << (s.number % 64))
+	}
+	r.shared.wake(now == never || a.has(hot) || r.near(st, t, now))
+}
+
+// near reports whether so little is left that others may use it up before they are told.
+func (r *rule) near(st *state, t *terms, now int64) bool {
+	if r.way == steady {
+		return st.start-now >= t.near
+	}
+	return t.limit-st.used-st.others <= t.near
+}
+
+// wake has Advance called, at once or soon.
+func (s *Shared) wake(urgent bool) {
+	flag, after := &s.pending, TellEvery
+	if urgent {
+		flag, after = &s.urgent, tellApart
+	}
+	if flag.Load() || flag.Swap(true) {
+		return
+	}
+	if alarm := s.alarm.Load(); alarm != nil {
+		(*alarm)(time.Unix(0, s.last.Load()+int64(after)))
+	}
+}
+
+// Advance tells the others what has changed.
+func (s *Shared) Advance(now time.Time) time.Time {
+	s.building.Lock()
+	defer s.building.Unlock()
+	s.pending.Store(false)
+	s.urgent.Store(false)
+	s.last.Store(nanos(now))
+	m := s.write(now, told)
+	rs := s.quota.rules.Load()
+	for i := range s.dirty {
+		for marked := s.dirty[i].Swap(0); marked != 0; marked &= marked - 1 {
+			s.collect(rs, &s.quota.table.shards[64*i+bits.TrailingZeros64(marked)], m, nanos(now))
+		}
+	}
+	m.end()
+	m.flush()
+	return time.Time{}
+}
+
+// collect writes what is to be told of a shard's accounts. It holds the lock for a few accounts at a time.
+func (s *Shared) collect(rs *rules, sh *shard, m *writer, now int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.dirty = false
+	at := sh.clock(now)
+	for word := sh.untold.next(0); word >= 0; word = sh.untold.next(word) {
+		for ; word < len(sh.untold) && sh.untold[word] != 0; sh.untold[word] &= sh.untold[word] - 1 {
+			m.account(rs, sh.ring[64*word+bits.TrailingZeros64(sh.untold[word])], at)
+		}
+		sh.mu.Unlock()
+		m.flush()
+		sh.mu.Lock()
+	}
+}
+
+// Snapshot gives messages that together say all that is counted, until give returns false.
+func (s *Shared) Snapshot(now time.Time, give func(msg []byte) bool) {
+	s.building.Lock()
+	defer s.building.Unlock()
+	m := s.write(now, snapshot)
+	m.send = func(msg []byte) error {
+		if !give(msg) {
+			return errFull
+		}
+		return nil
+	}
+	rs := s.quota.rules.Load()
+	for i := range s.quota.table.shards {
+		if m.full {
+			return
+		}
+		sh := &s.quota.table.shards[i]
+		sh.mu.Lock()
+		at := sh.clock(nanos(now))
+		for i := 0; i < len(sh.ring); i++ {
+			if i%64 == 63 {
+				sh.mu.Unlock()
+				m.flush()
+				sh.mu.Lock()
+			}
+			if i < len(sh.ring) {
+				m.account(rs, sh.ring[i], at)
+			}
+		}
+		sh.mu.Unlock()
+	}
+	m.end()
+	m.flush()
+}
+
+var errFull = errors.New("the snapshot is full")
+
+// Hear takes what another node tells. It may come late, twice and in any order.
+func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error {
+	s.hearing.Lock()
+	defer s.hearing.Unlock()
+	from, err := s.colleague(name)
+	if err != nil {
+		return err
+	}
+	d := reader{msg: msg}
+	head, err := d.head()
+	if err != nil {
+		return err
+	}
+	from.hear(boot, head)
+	rs := s.quota.rules.Load()
+	for len(d.msg) > 0 {
+		rec, err := d.record()
+		if err != nil {
+			return err
+		}
+		w := telling{from: from, boot: boot, at: head.at, waiting: rec.waiting, reset: rec.reset, cells: rec.cells}
+		if rec.node != "" {
+			if w.from, err = s.colleague(rec.node); err != nil {
+				return err
+			}
+			w.boot, w.at, w.waiting = rec.boot, rec.at, 0
+		}
+		s.stats.heard.Add(1)
+		s.take(rs, &rec, &w, nanos(now))
+	}
+	return nil
+}
+
+// colleague returns a node by its name, which is this one's too.
+func (s *Shared) colleague(name string) (*colleague, error) {
+	if name == s.self.name {
+		return s.self, nil
+	}
+	c := s.colleagues[name]
+	if c == nil {
+		if len(s.colleagues) >= maxColleagues {
+			return nil, fmt.Errorf("%q: %w", name, ErrColleagues)
+		}
+		c = &colleague{name: name}
+		s.colleagues[name] = c
+	}
+	return c, nil
+}
+
+// hear notes which message has come.
+func (c *colleague) hear(boot uint64, h head) {
+	switch {
+	case boot > c.boot:
+		c.boot, c.seq, c.gap = boot, h.seq, h.at
+	case boot == c.boot && h.seq > c.seq:
+		if h.seq != c.seq+1 {
+			c.gap = h.at
+		}
+		c.seq = h.seq
+	}
+}
+
+// take counts what was told about one account.
+func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
+	r := rs.byID[rec.rule]
+	if r == nil || rec.source.IsValid() && (rs.OnMissing == MissingRefuse || sourceOf(rs, rec.source) != rec.source) {
+		s.stats.unknown.Add(1)
+		return
+	}
+	a, _ := s.quota.table.get(rs, rec.account, rec.source, netip.Addr{}, now, restore)
+	defer a.shard.mu.Unlock()
+	if a.index < 0 {
+		s.stats.unknown.Add(1)
+		return
+	}
+	at := a.shard.clock(now)
+	t, st := a.terms(rs, r), a.state(r)
+	r.roll(st, t, at)
+	before := st.others + st.used
+	reset := rec.reset > 0 && rec.reset > st.resetAt()
+	if !r.merge(st, t, w, at) {
+		return
+	}
+	if more := st.others + st.used - before; more > 0 && r.way != steady {
+		// With so many more from each of the others, how long does it last?
+		switch left := t.limit - st.used - st.others; {
+		case left <= mul(more, int64(len(st.peers().list))):
+			a.set(hot)
+		case left > t.limit/2: // it is another period
+			a.unset(hot)
+		}
+	}
+	if reset || w.from == s.self {
+		a.mark(r, st, t, at)
+	}
+	if l := a.line(); l != nil && l.waiting > 0 {
+		l.call(rs, at)
+	}
+}
+
+// resetAt is when an operator last reset the account, as far as that matters.
+func (st *state) resetAt() int64 {
+	if p := st.peers(); p != nil {
+		return p.reset
+	}
+	return 0
+}
+
+// Lose takes in that a node cannot be heard: places that it holds are free, and nobody waits for those who wait there.
+// What it has used stays used.
+func (s *Shared) Lose(name string, now time.Time) { s.notice(name, true, now) }
+
+// Find takes in that a node can be heard again.
+func (s *Shared) Find(name string, now time.Time) { s.notice(name, false, now) }
+
+func (s *Shared) notice(name string, gone bool, now time.Time) {
+	s.hearing.Lock()
+	defer s.hearing.Unlock()
+	c := s.colleagues[name]
+	if c == nil || c.gone.Swap(gone) == gone {
+		return
+	}
+	for i := range s.quota.table.shards {
+		sh := &s.quota.table.shards[i]
+		sh.mu.Lock()
+		rs, at := s.quota.rules.Load(), sh.clock(nanos(now))
+		for _, a := range sh.ring {
+			s.noticeBy(rs, a, c, at)
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// noticeBy takes in for one account that a node has gone or come back.
+func (s *Shared) noticeBy(rs *rules, a *account, c *colleague, at int64) {
+	changed := false
+	for _, r := range rs.list {
+		if r.shared == nil || !a.counts(r) {
+			continue
+		}
+		st, t := a.state(r), a.terms(rs, r)
+		if st.ring == nil {
+			continue
+		}
+		r.roll(st, t, at)
+		if c.gone.Load() {
+			changed = r.lose(st, t, c) || changed
+		} else {
+			r.recount(st, t)
+		}
+	}
+	if l := a.line(); changed && l != nil && l.waiting > 0 {
+		l.call(rs, at)
+	}
+}
+
+// Stats says what has been told and heard.
+func (s *Shared) Stats() SharedStats {
+	return SharedStats{Told: s.stats.told.Load(), Sent: s.stats.sent.Load(), Heard: s.stats.heard.Load(),
+		Unknown: s.stats.unknown.Load(), TooLong: s.stats.long.Load()}
+}
