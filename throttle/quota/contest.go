@@ -4,8 +4,9 @@ import "math/bits"
 
 // Lines on several nodes share a limit. Without an order among them, each would call its first one when a period
 // begins: with six nodes and a limit of one, six would go on. So nodes tell how many wait, and each first leaves to the
-// others what is theirs: of the limit as large a part as of those who ask for it. What does not divide goes to the nodes
-// in turn, by the number of the period. What one does not take, the others take when they hear that nobody waits there.
+// others what is theirs: of the limit as large a part as of those who ask for it. What does not divide goes to the
+// nodes in turn, by the number of the period. What one does not take, the others take when they hear that nobody waits
+// there.
 
 // ready is when, among the lines of all nodes.
 func (r *rule) ready(st *state, t *terms, now, n int64) int64 {

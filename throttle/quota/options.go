@@ -127,8 +127,8 @@ type Policy struct {
 	// How the nodes of a farm count: broadcast (the default) is together, local is each for itself.
 	Farm Farm `yaml:"farm"`
 	// What a node grants while it cannot hear every other: open (the default) is the whole limit less what it hears of,
-	// share is its part of the limit, closed is nothing. With farm: local, share divides the limit always. Kind idle has
-	// no parts.
+	// share is its part of the limit, closed is nothing. With farm: local, share divides the limit always. Kind idle
+	// has no parts.
 	OnLoss OnLoss `yaml:"on_loss"`
 	// Which requests the policy is about. Default: all.
 	Match Match `yaml:"match"`

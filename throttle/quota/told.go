@@ -12,7 +12,7 @@ import (
 // What travels between nodes. A message is a version, what it is (told or snapshot), the time, its number, and records
 // until the end:
 //
-//	flags, account or source, [node, boot, time: where another node than the sender is spoken of], rule, length of the rest,
+//	flags, account or source, [node, boot, time: of another node than the sender], rule, length of the rest,
 //	who waits, when it was reset, cells until the end of the rest
 //
 // Rules are known by their identity, so that nodes with different options understand each other where they count the
@@ -341,7 +341,8 @@ func (d *reader) record() (r record, err error) {
 			return r, fmt.Errorf("%w: it has more than %d cells of one account", ErrTelling, maxCells)
 		}
 		c := cell{rest.number(&err), rest.number(&err), rest.number(&err)}
-		if err == nil && (c.slice < 0 || c.before < 0 || c.before == never || c.total > MaxLimit*64 || c.total < -MaxLimit*64) {
+		if err == nil && (c.slice < 0 || c.before < 0 || c.before == never || c.total > MaxLimit*64 ||
+			c.total < -MaxLimit*64) {
 			err = fmt.Errorf("%w: a figure that cannot be", ErrTelling)
 		}
 		d.cells[n] = c
