@@ -23,22 +23,38 @@ import (
 
 // A fold is three nodes on this machine, over the real bus and with the machine's clock.
 type fold struct {
-	t      *testing.T
-	nodes  [3]*App
-	older  [3]bool // it speaks the language of the release before
-	config [3]string
+	t       *testing.T
+	nodes   [3]*App
+	older   [3]bool // it speaks the language of the release before
+	config  [3]string
+	lenient bool // nobody is refused for a ban
 }
 
 func newFold(t *testing.T, older ...int) *fold {
 	t.Helper()
-	f := &fold{t: t}
-	for _, i := range older {
-		f.older[i] = true
-	}
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "hello")
 	}))
 	t.Cleanup(service.Close)
+	return newFoldOf(t, false, func(int) string {
+		return fmt.Sprintf(`
+console: {listen: "off"}
+http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100}, throttles: [plans, stamps]}]
+throttles:
+  stamps: {stamp: {from_load: 0%%, first: 100, covers: 1}}
+  plans: {quota: {policies: [{name: per-day, limit: 30, period: 1d, on_loss: share}]}}
+`, service.URL)
+	}, older...)
+}
+
+// newFoldOf starts nodes that are configured like this, apart from their farm and their data, with the block list in
+// shadow if they are lenient.
+func newFoldOf(t *testing.T, lenient bool, like func(node int) string, older ...int) *fold {
+	t.Helper()
+	f := &fold{t: t, lenient: lenient}
+	for _, i := range older {
+		f.older[i] = true
+	}
 	var peers [3]string
 	for i := range peers {
 		peers[i] = needs.FreeAddress()
@@ -46,15 +62,10 @@ func newFold(t *testing.T, older ...int) *fold {
 	for i := range f.nodes {
 		folder := t.TempDir()
 		f.config[i] = filepath.Join(folder, "weir.yaml")
-		text := fmt.Sprintf(`
+		text := like(i) + fmt.Sprintf(`
 data: %s
-console: {listen: "off"}
-http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100}, throttles: [plans, stamps]}]
-throttles:
-  stamps: {stamp: {from_load: 0%%, first: 100, covers: 1}}
-  plans: {quota: {policies: [{name: per-day, limit: 30, period: 1d, on_loss: share}]}}
 farm: {node: %c, listen: %q, peers: [%q, %q, %q], secret: the same for all three}
-`, folder, service.URL, 'a'+i, peers[i], peers[0], peers[1], peers[2])
+`, folder, 'a'+i, peers[i], peers[0], peers[1], peers[2])
 		if err := os.WriteFile(f.config[i], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -77,6 +88,7 @@ func (f *fold) start(i int) {
 	if f.older[i] {
 		a.carry = farmtest.Older
 	}
+	a.bans.link.Shadow.Store(f.lenient)
 	if err := a.Start(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}
