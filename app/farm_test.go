@@ -23,11 +23,10 @@ import (
 
 // A fold is three nodes on this machine, over the real bus and with the machine's clock.
 type fold struct {
-	t       *testing.T
-	nodes   [3]*App
-	older   [3]bool // it speaks the language of the release before
-	config  [3]string
-	lenient bool // nobody is refused for a ban
+	t      *testing.T
+	nodes  [3]*App
+	older  [3]bool // it speaks the language of the release before
+	config [3]string
 }
 
 func newFold(t *testing.T, older ...int) *fold {
@@ -36,7 +35,7 @@ func newFold(t *testing.T, older ...int) *fold {
 		io.WriteString(w, "hello")
 	}))
 	t.Cleanup(service.Close)
-	return newFoldOf(t, false, func(int) string {
+	return newFoldOf(t, func(int) string {
 		return fmt.Sprintf(`
 console: {listen: "off"}
 http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100}, throttles: [plans, stamps]}]
@@ -47,11 +46,10 @@ throttles:
 	}, older...)
 }
 
-// newFoldOf starts nodes that are configured like this, apart from their farm and their data, with the block list in
-// shadow if they are lenient.
-func newFoldOf(t *testing.T, lenient bool, like func(node int) string, older ...int) *fold {
+// newFoldOf starts nodes that are configured like this, apart from their farm and their data.
+func newFoldOf(t *testing.T, like func(node int) string, older ...int) *fold {
 	t.Helper()
-	f := &fold{t: t, lenient: lenient}
+	f := &fold{t: t}
 	for _, i := range older {
 		f.older[i] = true
 	}
@@ -88,7 +86,6 @@ func (f *fold) start(i int) {
 	if f.older[i] {
 		a.carry = farmtest.Older
 	}
-	a.bans.link.Shadow.Store(f.lenient)
 	if err := a.Start(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}

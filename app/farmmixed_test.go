@@ -48,8 +48,7 @@ func TestFarmOfTwoVersionsRolls(t *testing.T) {
 	for i := range nodes {
 		nodes[i] = rolltest.Node{Serves: needs.FreeAddress(), Console: needs.FreeAddress()}
 	}
-	// A client that was banned would be refused for that, and not for its stamp.
-	f := newFoldOf(t, true, func(i int) string {
+	f := newFoldOf(t, func(i int) string {
 		return fmt.Sprintf(`
 console: {listen: %q}
 http:

@@ -113,7 +113,7 @@ func (l *Load) pay(t *testing.T, number int, stop <-chan struct{}) {
 			return
 		default:
 		}
-		// Each page is for another network: too many clients of one that use stamps again would have it banned.
+		// Each visit is from another network: clients without a cookie are counted by theirs, and each asks first.
 		v := visit{page: fmt.Sprintf("%d-%d", number, round), source: fmt.Sprintf("2001:db8:%x:%x::1", number,
 			round&0xffff)}
 		resp, err := ask(t, via, l.At, v)
@@ -181,6 +181,8 @@ func ask(t *testing.T, via http.RoundTripper, at string, v visit) (*http.Respons
 	r.Header.Set(PageHeader, v.page)
 	if v.stamp != "" {
 		r.Header.Set(payer.StampHeader, v.stamp)
+	}
+	if v.client != "" {
 		r.AddCookie(&http.Cookie{Name: payer.ClientCookie, Value: v.client})
 	}
 	resp, err := via.RoundTrip(r)
