@@ -31,14 +31,28 @@ type fold struct {
 
 func newFold(t *testing.T, older ...int) *fold {
 	t.Helper()
-	f := &fold{t: t}
-	for _, i := range older {
-		f.older[i] = true
-	}
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "hello")
 	}))
 	t.Cleanup(service.Close)
+	return newFoldOf(t, func(int) string {
+		return fmt.Sprintf(`
+console: {listen: "off"}
+http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100}, throttles: [plans, stamps]}]
+throttles:
+  stamps: {stamp: {from_load: 0%%, first: 100, covers: 1}}
+  plans: {quota: {policies: [{name: per-day, limit: 30, period: 1d, on_loss: share}]}}
+`, service.URL)
+	}, older...)
+}
+
+// newFoldOf starts nodes that are configured like this, apart from their farm and their data.
+func newFoldOf(t *testing.T, like func(node int) string, older ...int) *fold {
+	t.Helper()
+	f := &fold{t: t}
+	for _, i := range older {
+		f.older[i] = true
+	}
 	var peers [3]string
 	for i := range peers {
 		peers[i] = needs.FreeAddress()
@@ -46,15 +60,10 @@ func newFold(t *testing.T, older ...int) *fold {
 	for i := range f.nodes {
 		folder := t.TempDir()
 		f.config[i] = filepath.Join(folder, "weir.yaml")
-		text := fmt.Sprintf(`
+		text := like(i) + fmt.Sprintf(`
 data: %s
-console: {listen: "off"}
-http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100}, throttles: [plans, stamps]}]
-throttles:
-  stamps: {stamp: {from_load: 0%%, first: 100, covers: 1}}
-  plans: {quota: {policies: [{name: per-day, limit: 30, period: 1d, on_loss: share}]}}
 farm: {node: %c, listen: %q, peers: [%q, %q, %q], secret: the same for all three}
-`, folder, service.URL, 'a'+i, peers[i], peers[0], peers[1], peers[2])
+`, folder, 'a'+i, peers[i], peers[0], peers[1], peers[2])
 		if err := os.WriteFile(f.config[i], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,12 @@ const clients = 3
 // growFarm starts three nodes, with a limiter in the kernel and behind a proxy if that is wanted.
 func growFarm(t testing.TB, xdp, proxy bool) *grange {
 	t.Helper()
+	return growFarmWith(t, xdp, proxy, "")
+}
+
+// growFarmWith is growFarm with more in the configurations.
+func growFarmWith(t testing.TB, xdp, proxy bool, more string) *grange {
+	t.Helper()
 	g := &grange{Switch: netlab.NewSwitch(t, 4), t: t, nodes: make([]*served, 3), config: make([]string, 3),
 		pins: make([]string, 3)}
 	if proxy {
@@ -43,7 +49,7 @@ func growFarm(t testing.TB, xdp, proxy bool) *grange {
 	}
 	for i := range g.nodes {
 		g.upstream(i)
-		g.write(i, xdp, "")
+		g.write(i, xdp, more)
 	}
 	for i := range g.nodes {
 		g.start(i)
