@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,10 +29,18 @@ type grange struct {
 	config []string
 	pins   []string // of the limiters in the kernel; empty where there is none
 	trust  string   // a proxy in front of the nodes
+	serves string   // what stands in the configurations besides the farm, the console and the log
 }
 
 // clients is the namespace of those who ask.
-const clients = 3
+func (g *grange) clients() int { return len(g.nodes) }
+
+// newGrange makes room for a farm.
+func newGrange(t testing.TB, nodes int) *grange {
+	t.Helper()
+	return &grange{Switch: netlab.NewSwitch(t, nodes+1), t: t, nodes: make([]*served, nodes),
+		config: make([]string, nodes), pins: make([]string, nodes)}
+}
 
 // growFarm starts three nodes, with a limiter in the kernel and behind a proxy if that is wanted.
 func growFarm(t testing.TB, xdp, proxy bool) *grange {
@@ -42,11 +51,20 @@ func growFarm(t testing.TB, xdp, proxy bool) *grange {
 // growFarmWith is growFarm with more in the configurations.
 func growFarmWith(t testing.TB, xdp, proxy bool, more string) *grange {
 	t.Helper()
-	g := &grange{Switch: netlab.NewSwitch(t, 4), t: t, nodes: make([]*served, 3), config: make([]string, 3),
-		pins: make([]string, 3)}
+	g := newGrange(t, 3)
 	if proxy {
-		g.trust = g.Address(clients)
+		g.trust = g.Address(g.clients())
 	}
+	g.serves = fmt.Sprintf(`
+http:
+- listen: ":8080"
+  upstream: http://127.0.0.1:3000
+  trusted_proxies: [%s]
+  capacity: {concurrent: 100}
+  throttles: [stamps]
+throttles:
+  stamps: {stamp: {from_load: 0%%, first: 1000, covers: 1, expires: 5m}}
+`, g.trust)
 	for i := range g.nodes {
 		g.upstream(i)
 		g.write(i, xdp, more)
@@ -69,25 +87,22 @@ func (g *grange) write(i int, xdp bool, more string) {
 		g.t.Cleanup(func() { os.RemoveAll(folder) })
 		g.config[i] = filepath.Join(folder, "weir.yaml")
 	}
+	var peers []string
+	for i := range g.nodes {
+		peers = append(peers, strconv.Quote(g.Address(i)+":7400"))
+	}
 	text := fmt.Sprintf(`
 data: %s
 console: {listen: "%s:9000", allow: [198.18.0.0/15]}
 log: {format: json, access: off}
-http:
-- listen: ":8080"
-  upstream: http://127.0.0.1:3000
-  trusted_proxies: [%s]
-  capacity: {concurrent: 100}
-  throttles: [stamps]
-throttles:
-  stamps: {stamp: {from_load: 0%%, first: 1000, covers: 1, expires: 5m}}
 farm:
   node: %c
   listen: "%s:7400"
-  peers: ["%s:7400", "%s:7400", "%s:7400"]
-  secret: only these three know it
+  peers: [%s]
+  secret: only these nodes know it
 %s
-`, filepath.Dir(g.config[i]), g.Address(i), g.trust, 'a'+i, g.Address(i), g.Address(0), g.Address(1), g.Address(2), more)
+%s
+`, filepath.Dir(g.config[i]), g.Address(i), 'a'+i, g.Address(i), strings.Join(peers, ", "), g.serves, more)
 	if xdp {
 		if g.pins[i] == "" {
 			g.pins[i] = filepath.Join(netlab.BPF(g.t), "weir")
@@ -188,7 +203,7 @@ func (g *grange) settled(nodes ...int) {
 // dialer connects from the clients' namespace.
 func (g *grange) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		err = g.Ends[clients].Do(func() (err error) {
+		err = g.Ends[g.clients()].Do(func() (err error) {
 			c, err = (&net.Dialer{Timeout: 20 * time.Second}).DialContext(ctx, network, address)
 			return err
 		})
@@ -266,10 +281,10 @@ func (g *grange) stamp(i int) paid {
 func TestFarmSharesBans(t *testing.T) {
 	t.Parallel()
 	g := growFarm(t, true, false)
-	who := g.Address(clients)
+	who := g.Address(g.clients())
 	banned := func(i int) bool { // refused by the kernel, so nobody answers; or by weir
 		before := packetsAt(t, g.Ends[i], g.pins[i])
-		_ = g.Ends[clients].Do(func() error {
+		_ = g.Ends[g.clients()].Do(func() error {
 			c, err := net.DialTimeout("tcp", g.Address(i)+":8080", 200*time.Millisecond)
 			if err == nil {
 				c.Close()
@@ -424,7 +439,7 @@ func TestFarmRefusesStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := strings.Replace(string(text), "only these three know it", "another one than the others", 1)
+	other := strings.Replace(string(text), "only these nodes know it", "another one than the others", 1)
 	if err := os.WriteFile(g.config[2], []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -484,7 +499,7 @@ func TestExampleOfFarm(t *testing.T) {
 // BenchmarkFarmBan measures how long it takes from weir ban add at one node until another refuses the client.
 func BenchmarkFarmBan(b *testing.B) {
 	g := growFarm(b, false, false)
-	who, took := g.Address(clients), []time.Duration{}
+	who, took := g.Address(g.clients()), []time.Duration{}
 	banned := func() bool { // the connection is reset, or the answer says so
 		code := g.code(2, paid{})
 		return code == 0 || code == http.StatusForbidden

@@ -31,6 +31,6 @@ func rollUnderLoad(t *testing.T, g *grange, roll func(node int)) {
 			g.settled(0, 1, 2)
 		})
 	}
-	load.HAProxy(t, nodes, func(cmd *exec.Cmd) error { return g.Ends[clients].Do(cmd.Start) })
+	load.HAProxy(t, nodes, func(cmd *exec.Cmd) error { return g.Ends[g.clients()].Do(cmd.Start) })
 	t.Logf("%d pages", load.Run(t, steps...))
 }

@@ -51,11 +51,17 @@ type parts struct {
 
 // A colleague is a node of the farm by its name, over all its runs.
 type colleague struct {
-	name string
-	boot uint64
-	seq  uint64      // of its last message
-	gap  int64       // when a message of it was last missed, by its clock
-	gone atomic.Bool // it cannot be heard
+	name   string
+	boot   atomic.Uint64 // its last run that was heard
+	seq    uint64        // of its last message
+	gap    int64         // when a message of it was last missed, by its clock
+	gone   atomic.Bool   // it cannot be heard
+	silent atomic.Bool   // it has said nothing since it came back: it may be another run
+}
+
+// speaks reports whether a node says itself what one of its runs has used.
+func (c *colleague) speaks(run uint64) bool {
+	return !c.gone.Load() && !c.silent.Load() && c.boot.Load() == run
 }
 
 func (st *state) peers() *peers {

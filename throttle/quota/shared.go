@@ -64,7 +64,7 @@ type SharedStats struct {
 // Somebody has to call Advance when Alarm says so, Hear with the messages of others, and Lose and Find for nodes that
 // go and come.
 func (q *Quota) Share(name string, boot uint64, send func(msg []byte) error) *Shared {
-	s := &Shared{quota: q, self: &colleague{name: name, boot: boot}, boot: boot, send: send,
+	s := &Shared{quota: q, self: &colleague{name: name}, boot: boot, send: send,
 		colleagues: map[string]*colleague{}}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -269,10 +269,12 @@ func (s *Shared) colleague(name string) (*colleague, error) {
 
 // hear notes which message has come.
 func (c *colleague) hear(boot uint64, h head) {
-	switch {
-	case boot > c.boot:
-		c.boot, c.seq, c.gap = boot, h.seq, h.at
-	case boot == c.boot && h.seq > c.seq:
+	c.silent.Store(false)
+	switch last := c.boot.Load(); {
+	case boot > last:
+		c.boot.Store(boot)
+		c.seq, c.gap = h.seq, h.at
+	case boot == last && h.seq > c.seq:
 		if h.seq != c.seq+1 {
 			c.gap = h.at
 		}
@@ -337,7 +339,11 @@ func (s *Shared) notice(name string, gone bool, now time.Time) {
 	s.hearing.Lock()
 	defer s.hearing.Unlock()
 	c := s.colleagues[name]
-	if c == nil || c.gone.Swap(gone) == gone {
+	if c == nil {
+		return
+	}
+	c.silent.Store(true) // it may be another run by now
+	if c.gone.Swap(gone) == gone {
 		return
 	}
 	for i := range s.quota.table.shards {

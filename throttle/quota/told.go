@@ -157,11 +157,11 @@ func (w *writer) relay(a *account, r *rule, st *state) {
 			for b := max(0, st.start-buckets); b <= min(st.start, e.parts.latest); b++ {
 				at := ringSlot(b)
 				if c := (cell{b, e.parts.before.at(at), e.parts.total.at(at)}); c.before+c.total > 0 &&
-					(c.before > 0 || e.node.gone.Load()) {
+					(c.before > 0 || !e.node.speaks(e.boot)) {
 					w.cells = append(w.cells, c)
 				}
 			}
-		case r.way == inPeriods && e.slice == st.start && (e.node.gone.Load() || !r.bytes && e.before > 0):
+		case r.way == inPeriods && e.slice == st.start && (!e.node.speaks(e.boot) || !r.bytes && e.before > 0):
 			w.cells = append(w.cells, e.cell)
 		}
 		if len(w.cells) > 0 {
