@@ -208,3 +208,76 @@ func TestFarmKeepsOneLimit(t *testing.T) {
 		})
 	}
 }
+
+// TestFarmParted: while the nodes of a farm do not hear each other, each side grants its share, and no more.
+func TestFarmParted(t *testing.T) {
+	t.Parallel()
+	c := growQuotas(t, 3, `{name: p, limit: 30, period: 1h, on_loss: share}`)
+	drain := func(account string, nodes ...int) (n int) {
+		for refused := 0; refused < len(nodes); {
+			refused = 0
+			for _, i := range nodes {
+				if c.ask(i, account) == http.StatusOK {
+					n++
+				} else {
+					refused++
+				}
+			}
+		}
+		return n
+	}
+	c.part(2, true)
+	c.settled(0, 1)
+	c.eventually("c is alone", func() bool {
+		return !c.sees(2, func(n console.NodeStatus) bool { return n.State == "up" })
+	})
+	if n := drain("x", 2); n != 10 {
+		t.Errorf("one of three grants %d of 30", n)
+	}
+	// Both count together, so that one more may go on before the other is told.
+	if n := drain("x", 0, 1); n < 20 || n > 21 {
+		t.Errorf("two of three grant %d of 30", n)
+	}
+	c.part(2, false)
+	c.settled(0, 1, 2)
+	for i := range c.nodes {
+		c.eventually("all totals agree", func() bool { return c.remaining(i, "x") == 0 })
+	}
+	if n := drain("y", 0); n != 30 {
+		t.Errorf("healed, one node grants %d of 30", n)
+	}
+}
+
+// TestFarmFreesPlaces: places at once are counted over all nodes, and those of a node that dies come free.
+func TestFarmFreesPlaces(t *testing.T) {
+	t.Parallel()
+	c := growQuotas(t, 3, `{name: places, kind: concurrent, limit: 2}`)
+	hold := func(i int) *http.Response {
+		t.Helper()
+		resp, err := c.open(i, "x", "/wait")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	first, second := hold(0), hold(2)
+	defer second.Body.Close()
+	if first.StatusCode != http.StatusOK || second.StatusCode != http.StatusOK {
+		t.Fatal(first.Status, second.Status)
+	}
+	c.eventually("b knows that both places are taken", func() bool { return c.ask(1, "x") == http.StatusTooManyRequests })
+	first.Body.Close()
+	c.eventually("a place came free", func() bool { return c.ask(1, "x") == http.StatusOK })
+	third := hold(0)
+	defer third.Body.Close()
+	c.eventually("b knows that both places are taken again", func() bool {
+		return c.ask(1, "x") == http.StatusTooManyRequests
+	})
+	if err := c.nodes[2].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.nodes[2].ended
+	c.eventually("a dead node's place came free", func() bool { return c.ask(1, "x") == http.StatusOK })
+	c.start(2)
+	c.settled(0, 1, 2)
+}
