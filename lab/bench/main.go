@@ -58,6 +58,7 @@ var rows = []struct {
 	{"Q1", decisions},
 	{"Q2", proxied},
 	{"Q3", heldRequests},
+	{"Q5", overshoot},
 	{"Q8", envoyService},
 	{"M1", relaying},
 	{"M1b", loggedIn},

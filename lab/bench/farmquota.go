@@ -1,0 +1,204 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"weir"
+	"weir/farm"
+	"weir/farm/nats"
+	"weir/internal/needs"
+	"weir/throttle/quota"
+)
+
+// A grower is a node of a farm, in this process, with a quota. The nodes speak over the loopback, as those of several
+// machines would over a network.
+type grower struct {
+	bus    *nats.Bus
+	farm   *farm.Farm
+	quota  *quota.Quota
+	shared *quota.Shared
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+}
+
+const growTopic = "quota.bench"
+
+// grow starts nodes that count together, and waits until they know each other.
+func grow(nodes int, o quota.Options) (all []*grower) {
+	var peers []string
+	for range nodes {
+		peers = append(peers, needs.FreeAddress())
+	}
+	for i := range nodes {
+		options := farm.Options{Node: string(rune('a' + i)), Listen: peers[i], Peers: peers,
+			Secret: farm.Secrets{"a secret of this benchmark"}}
+		node := farm.Node{Name: options.Node, Boot: uint64(time.Now().UnixMicro())}
+		g := &grower{bus: try(nats.Open(nats.Options{Node: node, Options: options})), quota: try(quota.New(o))}
+		g.farm = try(farm.Join(farm.Joining{Bus: g.bus, Node: node, Secrets: [][]byte{[]byte(options.Secret[0])},
+			Expected: nodes}, time.Now()))
+		g.shared = g.quota.Share(node.Name, node.Boot, func(msg []byte) error { return g.farm.Send(growTopic, msg) })
+		_ = try(g.farm.Keep(growTopic, g))
+		ctx, cancel := context.WithCancel(context.Background())
+		g.stop = cancel
+		for _, c := range []weir.Clocked{g.farm, g.shared, g.quota} {
+			g.done.Go(func() { drive(ctx, c) })
+		}
+		all = append(all, g)
+	}
+	for _, g := range all {
+		for s := g.farm.Standing(); !s.Whole(); s = g.farm.Standing() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		s := g.farm.Standing()
+		g.quota.Divide(s.Of, s.Rank, s.Up)
+	}
+	return all
+}
+
+func (g *grower) Hear(from farm.Node, msg []byte, _ time.Time) error {
+	return g.shared.Hear(from.Name, from.Boot, msg, time.Now())
+}
+
+func (g *grower) Snapshot(_ time.Time, give func([]byte) bool) { g.shared.Snapshot(time.Now(), give) }
+
+// drive calls Advance when it is due.
+func drive(ctx context.Context, c weir.Clocked) {
+	wake := make(chan time.Time, 1024)
+	c.Alarm(func(due time.Time) {
+		select {
+		case wake <- due:
+		default:
+		}
+	})
+	var due time.Time
+	for {
+		timer := time.NewTimer(time.Hour)
+		if !due.IsZero() {
+			timer.Reset(time.Until(due))
+		}
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case at := <-wake:
+			if due.IsZero() || at.Before(due) {
+				due = at
+			}
+		case <-timer.C:
+			due = c.Advance(time.Now())
+		}
+		timer.Stop()
+	}
+}
+
+func reap(all []*grower) {
+	for _, g := range all {
+		g.stop()
+		g.done.Wait()
+		check(g.farm.Leave(context.Background()))
+	}
+}
+
+// overshoot is Q5: six nodes, one account, 1,000 a second.
+func overshoot(t *trial) (figures []figure) {
+	const nodes, limit = 6, 1000
+	runs, seconds := 5, 5
+	if t.quick {
+		runs, seconds = 1, 2
+	}
+	for _, c := range []struct {
+		window  quota.WindowKind
+		offered int
+		most    float64
+	}{
+		{quota.Fixed, 4000, 0.01}, {quota.Fixed, 20_000, 0.05}, {quota.Sliding, 4000, 0.01}, {quota.Sliding, 20_000, 0.05},
+		{quota.GCRA, 4000, 0.005}, {quota.GCRA, 20_000, 0.005},
+	} {
+		var over []float64
+		offered := 0
+		for range runs {
+			all := grow(nodes, quota.Options{Policies: []quota.Policy{{Name: "p", Limit: quota.Count(limit),
+				Burst: quota.Count(limit), Window: c.window, Period: weir.Period{Length: time.Second}}}})
+			granted, asked := offer(all, c.offered, seconds)
+			reap(all)
+			offered = max(offered, asked/seconds)
+			over = append(over, excess(c.window, granted, limit, seconds))
+		}
+		slices.Sort(over)
+		median := over[len(over)/2]
+		what := "the worst second"
+		if c.window == quota.GCRA {
+			what = "all seconds together, less one burst"
+		}
+		figures = append(figures, figure{fmt.Sprintf("farm of %d, one account, %d a second, window %s, offered %d a second: "+
+			"over the limit in %s, median of %d", nodes, limit, c.window, offered, what, runs),
+			fmt.Sprintf("≤ %.1f %%", c.most*100), fmt.Sprintf("%.2f %%", median*100), median <= c.most})
+	}
+	return figures
+}
+
+// offer asks all nodes, at random times, and returns when they granted.
+func offer(all []*grower, rate, seconds int) (granted []time.Time, asked int) {
+	var mu sync.Mutex
+	var done sync.WaitGroup
+	begin := time.Now().Truncate(time.Second).Add(time.Second)
+	end := begin.Add(time.Duration(seconds) * time.Second)
+	for i, g := range all {
+		done.Go(func() {
+			rnd := rand.New(rand.NewPCG(1, uint64(i)))
+			var own []time.Time
+			var a weir.Answer
+			n := 0
+			for at := begin; at.Before(end); at = at.Add(time.Duration(
+				rnd.ExpFloat64() * float64(len(all)) / float64(rate) * float64(time.Second))) {
+				if wait := time.Until(at); wait > 0 {
+					time.Sleep(wait)
+				}
+				now := time.Now()
+				a.Clear()
+				check(g.quota.Judge(context.Background(), &weir.Event{Time: now, Account: "x"}, &a))
+				n++
+				if a.Verdict == weir.Admit {
+					g.quota.Settle(a.Hold, weir.Outcome{Time: now, Done: true, Status: http.StatusOK})
+					own = append(own, now)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			granted = append(granted, own...)
+			asked += n
+		})
+	}
+	done.Wait()
+	slices.SortFunc(granted, time.Time.Compare)
+	return granted, asked
+}
+
+// excess is by how much the limit was exceeded, as a share of it.
+func excess(window quota.WindowKind, granted []time.Time, limit, seconds int) float64 {
+	if window == quota.GCRA {
+		return max(0, float64(len(granted)-limit)/float64(limit*seconds)-1)
+	}
+	most, first := 0, 0
+	counts := map[int64]int{}
+	for i, at := range granted {
+		counts[at.Unix()]++
+		for at.Sub(granted[first]) >= time.Second {
+			first++
+		}
+		if window == quota.Fixed {
+			most = max(most, counts[at.Unix()])
+		} else {
+			most = max(most, i-first+1)
+		}
+	}
+	return max(0, float64(most)/float64(limit)-1)
+}
