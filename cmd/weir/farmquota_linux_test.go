@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -280,4 +282,88 @@ func TestFarmFreesPlaces(t *testing.T) {
 	c.eventually("a dead node's place came free", func() bool { return c.ask(1, "x") == http.StatusOK })
 	c.start(2)
 	c.settled(0, 1, 2)
+}
+
+// BenchmarkFarmKeepsOneLimit is the document's case with its figures: four a second, and five servers that are sent one
+// each, so many milliseconds apart. It reports in how many of a hundred rounds the fifth was refused.
+func BenchmarkFarmKeepsOneLimit(b *testing.B) {
+	c := growQuotas(b, 5, `{name: four, limit: 4, period: 1s}`)
+	for _, apart := range []time.Duration{20 * time.Millisecond, 3 * time.Millisecond} {
+		b.Run(apart.String(), func(b *testing.B) {
+			var refused atomic.Int64
+			var rounds sync.WaitGroup
+			for round := range b.N {
+				// Ten in each second, none of which goes over its end.
+				if round%10 == 0 {
+					time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second + 50*time.Millisecond)))
+				}
+				account := fmt.Sprintf("%s %d %d", apart, b.N, round)
+				rounds.Go(func() {
+					for i := range c.nodes {
+						if code := c.ask((round+i)%5, account); i == 4 && code == http.StatusTooManyRequests {
+							refused.Add(1)
+						}
+						time.Sleep(apart)
+					}
+				})
+				time.Sleep(70 * time.Millisecond)
+			}
+			rounds.Wait()
+			b.ReportMetric(100*float64(refused.Load())/float64(b.N), "refused-%")
+		})
+	}
+}
+
+// BenchmarkFarmDelay is a limit of one a second, six nodes, and a line on each. It reports how many seconds had another
+// number than one, and how unevenly the nodes were served.
+func BenchmarkFarmDelay(b *testing.B) {
+	for _, window := range []string{"fixed", "sliding", "gcra"} {
+		b.Run(window, func(b *testing.B) {
+			c := growQuotas(b, 6, fmt.Sprintf(
+				`{name: one, limit: 1, period: 1s, window: %s, over: delay, delay: {max: 1000, max_wait: 10m}}`, window))
+			ctx, stop := context.WithCancel(context.Background())
+			var lines sync.WaitGroup
+			for i := range c.nodes {
+				for range 3 {
+					lines.Go(func() {
+						for ctx.Err() == nil {
+							req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address(i)+":8080/", nil)
+							if err != nil {
+								b.Error(err)
+								return
+							}
+							req.Header.Set("X-Api-Key", "x")
+							if resp, err := c.ways[i].RoundTrip(req); err == nil {
+								resp.Body.Close()
+							}
+						}
+					})
+				}
+			}
+			time.Sleep(time.Duration(b.N+5) * time.Second)
+			stop()
+			lines.Wait()
+			list := c.of("x")
+			list = slices.DeleteFunc(list, func(a arrival) bool { return a.at.Before(list[0].at.Add(4 * time.Second)) })
+			counts, served := map[int64]int{}, map[int]int{}
+			for _, a := range list {
+				counts[a.at.Add(20*time.Millisecond).Unix()]++ // those of a period come a little after it begins
+				served[a.node]++
+			}
+			other := 0
+			for at := list[0].at.Unix() + 1; at < list[len(list)-1].at.Unix(); at++ {
+				if counts[at] != 1 {
+					other++
+				}
+			}
+			least, most := b.N, 0
+			for i := range c.nodes {
+				least, most = min(least, served[i]), max(most, served[i])
+			}
+			b.ReportMetric(float64(other), "seconds-with-another-number")
+			b.ReportMetric(float64(least), "least-served")
+			b.ReportMetric(float64(most), "most-served")
+			b.ReportMetric(float64(len(list))/list[len(list)-1].at.Sub(list[0].at).Seconds(), "a-second")
+		})
+	}
 }
