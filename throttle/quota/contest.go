@@ -44,7 +44,7 @@ func (r *rule) contend(st *state, t *terms, n int64) {
 	for i := range p.list {
 		e := &p.list[i]
 		if mine < 0 && e.node.name > r.shared.self.name {
-			mine = d.join(own, max(st.ahead, n))
+			mine = d.join(own, st.asks(n))
 		}
 		if e.waiting > 0 {
 			d.join(r.taken(st, e), e.waiting)
@@ -53,9 +53,17 @@ func (r *rule) contend(st *state, t *terms, n int64) {
 		}
 	}
 	if mine < 0 {
-		mine = d.join(own, max(st.ahead, n))
+		mine = d.join(own, st.asks(n))
 	}
 	st.others += d.others(mine)
+}
+
+// asks is how many wait here, when n more ask. The others must come to the same result, so it is what they were told.
+func (st *state) asks(n int64) int64 {
+	if p := st.peers(); st.waiting > 0 && p.told > 0 {
+		return p.told
+	}
+	return max(st.ahead, n)
 }
 
 // taken is what a node has taken in the current period, or part of a window, or has under way.
@@ -123,33 +131,49 @@ func (r *rule) turnAt(st *state, t *terms, at int64) int64 {
 	if t.one < leastSlot {
 		return at
 	}
-	p := st.peers()
-	most := max(st.ahead, 1)
+	p, asks := st.peers(), st.asks(1)
+	most := asks
 	for i := range p.list {
 		most = max(most, p.list[i].waiting)
 	}
-	turns := func(waiting int64) int64 { return max(1, mul(waiting, 4)/most) }
-	var before, sum int64
+	// Lines that differ by less than half have as many turns: else they would change with each who joins or leaves.
+	turns := func(waiting int64) int64 {
+		return max(1, int64(8)>>(bits.Len64(uint64(most))-bits.Len64(uint64(waiting))))
+	}
+	own := turns(asks)
+	least, sum, before := own, own, int64(0)
 	for i := range p.list {
-		e := &p.list[i]
-		if e.waiting == 0 {
-			continue
+		if e := &p.list[i]; e.waiting > 0 {
+			least = min(least, turns(e.waiting))
+			sum += turns(e.waiting)
+			if e.node.name < r.shared.self.name {
+				before += turns(e.waiting)
+			}
 		}
-		if e.node.name < r.shared.self.name {
-			before += turns(e.waiting)
+	}
+	sum, before, own = sum/least, before/least, own/least // they are powers of two
+	// The turns of a node lie apart.
+	step := sum*5/8 + 1
+	for gcd(step, sum) != 1 {
+		step++
+	}
+	now := at / t.one
+	if at%t.one > t.one/4*3 { // the clocks of nodes differ a little: nobody goes where a turn ends
+		now++
+	}
+	number := now
+	for range sum {
+		if place := number % sum * step % sum; place >= before && place < before+own {
+			break
 		}
-		sum += turns(e.waiting)
+		number++
 	}
-	own := turns(max(st.ahead, 1))
-	sum += own
-	number := at / t.one
-	switch place := number % sum; {
-	case place < before:
-		number += before - place
-	case place >= before+own:
-		number += sum - place + before
-	default:
-		return at
+	return max(at, mul(number, t.one))
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
 	}
-	return mul(number, t.one)
+	return a
 }

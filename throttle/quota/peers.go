@@ -15,6 +15,7 @@ import (
 type peers struct {
 	list    []peer // by name
 	waiting int64  // who waits at other nodes, by cost
+	told    int64  // who waits here, as the others were told
 	reset   int64  // when an operator reset the account; what was told before does not count
 	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
 	// starts at slice. Bytes in periods: total is what flowed here in that period, before what flowed in the last one.

@@ -49,11 +49,15 @@ func (g *ring) forget() {
 	g.empty()
 }
 
-// empty empties all parts. What other nodes told is forgotten with them.
+// empty empties all parts, and what other nodes told of them.
 func (g *ring) empty() {
 	p := g.peers
 	*g = ring{changed: g.changed, untold: 1<<len(g.low) - 1, peers: p}
-	if p != nil {
-		*p = peers{reset: p.reset}
+	if p == nil {
+		return
+	}
+	p.earlier, p.theirs = nil, nil
+	for i := range p.list {
+		p.list[i].parts = nil
 	}
 }

@@ -135,6 +135,7 @@ func (w *writer) account(rs *rules, a *account, now int64) {
 		waiting := int64(0)
 		if st.waiting > 0 {
 			waiting = max(st.ahead, int64(st.waiting))
+			st.meet().told = waiting
 		}
 		w.record(a, r, nil, waiting, st.resetAt())
 		if w.why == snapshot {

@@ -184,11 +184,12 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		if free >= n {
 			return r.turn(t, n, now)
 		}
-		for i := st.start - buckets; ; i++ {
+		for i := st.start - buckets; i <= st.start; i++ {
 			if free += st.ring.at(ringSlot(i)); free >= n {
 				return r.turn(t, n, (i+buckets+1)*r.bucket)
 			}
 		}
+		return st.end // others will take it first, of this part
 	default:
 		if n > t.most() {
 			return never
