@@ -45,11 +45,11 @@ type member struct {
 	bans    *ban.Shared
 	dropped atomic.Uint64 // words about bans, so far
 
-	mu      sync.Mutex
-	tills   map[string]till        // by the throttle's name
-	quotas  map[string]commonQuota // by the throttle's name
-	stands  farm.Standing
-	left    bool
+	mu     sync.Mutex
+	tills  map[string]till        // by the throttle's name
+	quotas map[string]commonQuota // by the throttle's name
+	stands farm.Standing
+	left   bool
 
 	news    sync.Mutex    // taken under the farm's lock
 	changes []farm.Member // nodes that came or went, of which the quotas are to be told

@@ -126,6 +126,9 @@ func newQuota(o quota.Options, now time.Time) (*mechanism, error) {
 		s := m.judge.(*quota.Quota).Stats()
 		v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting,
 			Strangers: s.Strangers, PushedOut: s.PushedOut}
+		if f := s.Farm; f != nil {
+			v.Table.Farm = &console.Told{Told: f.Told, Heard: f.Heard, Ignored: f.Unknown}
+		}
 	}
 	return m, nil
 }

@@ -63,6 +63,15 @@ type Table struct {
 	Waiting   int    `json:"waiting"`
 	Strangers uint64 `json:"strangers"`  // events of accounts without a place of their own, since the start
 	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
+	// In a farm, what was told to the other nodes and heard of them.
+	Farm *Told `json:"farm,omitempty"`
+}
+
+// Told counts what the nodes of a farm tell each other about accounts.
+type Told struct {
+	Told    uint64 `json:"told"`
+	Heard   uint64 `json:"heard"`
+	Ignored uint64 `json:"ignored"` // of those heard: of policies that this node does not have, or without room
 }
 
 // Status sums up a running weir.

@@ -29,6 +29,11 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_quota_pushed_out_total", "Accounts on probation that were removed from a quota's table to make room.",
 		"throttle"},
 
+	{"weir_quota_farm_told_total", "Counters of accounts that were told to the other nodes of the farm.", "throttle"},
+	{"weir_quota_farm_heard_total", "Counters of accounts that other nodes of the farm told.", "throttle"},
+	{"weir_quota_farm_ignored_total", "Of those, counters of policies that this node does not have, and of accounts " +
+		"for which its table has no room.", "throttle"},
+
 	{"weir_bloom_collateral_ratio", "Estimated share of innocent networks that a Bloom limiter refuses now.",
 		"throttle"},
 	{"weir_bloom_drained_ratio", "Share of a Bloom limiter's counters that have nothing left.", "throttle"},
@@ -187,6 +192,11 @@ func (t Throttle) collect(s scrape) {
 		put(s, "weir_quota_accepted_accounts", q.Accounts-q.Probation, name)
 		put(s, "weir_quota_probation_accounts", q.Probation, name)
 		put(s, "weir_quota_pushed_out_total", q.PushedOut, name)
+		if f := q.Farm; f != nil {
+			put(s, "weir_quota_farm_told_total", f.Told, name)
+			put(s, "weir_quota_farm_heard_total", f.Heard, name)
+			put(s, "weir_quota_farm_ignored_total", f.Ignored, name)
+		}
 	}
 	if b := t.Bloom; b != nil {
 		put(s, "weir_bloom_collateral_ratio", b.Collateral, name)

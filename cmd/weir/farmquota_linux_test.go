@@ -344,7 +344,8 @@ func BenchmarkFarmDelay(b *testing.B) {
 			stop()
 			lines.Wait()
 			list := c.of("x")
-			list = slices.DeleteFunc(list, func(a arrival) bool { return a.at.Before(list[0].at.Add(4 * time.Second)) })
+			begun := list[0].at.Add(4 * time.Second)
+			list = slices.DeleteFunc(list, func(a arrival) bool { return a.at.Before(begun) })
 			counts, served := map[int64]int{}, map[int]int{}
 			for _, a := range list {
 				counts[a.at.Add(20*time.Millisecond).Unix()]++ // those of a period come a little after it begins

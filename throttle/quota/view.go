@@ -24,6 +24,8 @@ type Stats struct {
 	Strangers uint64 `json:"strangers"`  // events of accounts without an entry in the table, since the start
 	PushedOut uint64 `json:"pushed_out"` // accounts on probation that were pushed out by others, since the start
 	Unsavable uint64 `json:"unsavable"`  // counters that no store takes: an id that is too long, or no text
+	// In a farm, what was told to the other nodes and heard of them; nil elsewhere.
+	Farm *SharedStats `json:"farm,omitempty"`
 }
 
 // Account returns the state of one account, or of one source address where it is counted without an account. It reports
@@ -93,6 +95,9 @@ func (q *Quota) Stats() Stats {
 		PushedOut: q.table.pushedOut.Load(), Unsavable: q.table.keeping.unsavable.Load()}
 	for i := range q.table.shards {
 		s.Waiting += int(q.table.shards[i].waiting.Load())
+	}
+	if shared := q.rules.Load().shared; shared != nil {
+		s.Farm = new(shared.Stats())
 	}
 	return s
 }
