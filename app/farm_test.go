@@ -17,6 +17,7 @@ import (
 	"weir/farm"
 	"weir/farm/farmtest"
 	"weir/farm/nats"
+	"weir/internal/clock"
 	"weir/internal/needs"
 	"weir/throttle/stamp"
 )
@@ -26,6 +27,7 @@ type fold struct {
 	t      *testing.T
 	nodes  [3]*App
 	older  [3]bool // it speaks the language of the release before
+	ahead  [3]time.Duration
 	config [3]string
 }
 
@@ -79,7 +81,8 @@ func (f *fold) start(i int) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	a, err := New(cfg, Options{Version: "test"})
+	ahead := clock.Shifted{Clock: clock.System, By: func() time.Duration { return f.ahead[i] }}
+	a, err := New(cfg, Options{Version: "test", Clock: ahead})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -109,7 +112,7 @@ func (f *fold) settled() {
 	for _, a := range f.nodes {
 		f.eventually("the nodes see each other", func() bool {
 			up := 0
-			for _, who := range a.member.Load().Members(time.Now()) {
+			for _, who := range a.member.Load().Members(a.opts.Clock.Now()) {
 				if who.State == farm.Up {
 					up++
 				}
@@ -201,6 +204,21 @@ func TestFarmOfTwoVersions(t *testing.T) {
 		}
 		f.older[i] = false
 		f.start(i)
+		f.settled()
+		f.shares()
+	}
+}
+
+// TestFarmWithAWrongClock: nodes act as one though the clock of one of them is wrong.
+func TestFarmWithAWrongClock(t *testing.T) {
+	t.Parallel()
+	f := newFold(t)
+	for _, ahead := range []time.Duration{5 * time.Second, -5 * time.Second} {
+		if err := f.nodes[2].Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		f.ahead[2] = ahead
+		f.start(2)
 		f.settled()
 		f.shares()
 	}
