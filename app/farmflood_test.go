@@ -1,9 +1,17 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
+	"weir/console"
+	"weir/store"
 	"weir/throttle/ban"
 )
 
@@ -31,4 +39,46 @@ func TestFarmMakesUpForDrops(t *testing.T) {
 			return b.bans.list.Stats().Clients == offenders
 		})
 	}
+}
+
+// TestFarmAgreesAfterOrdersAtOnce: operators of all nodes ban and lift the same clients and networks that overlap, at the
+// same time. Then all nodes have the same list.
+func TestFarmAgreesAfterOrdersAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFold(t)
+	who := []string{"198.51.100.0/24", "198.51.100.0/25", "198.51.100.7", "::ffff:198.51.100.7", "2001:db8::/32",
+		"2001:db8::7", "client:x"}
+	var all sync.WaitGroup
+	for i, a := range f.nodes {
+		draw := rand.New(rand.NewPCG(18, uint64(i)))
+		all.Go(func() {
+			b := backend{a}
+			for k := range 60 {
+				one, by := who[draw.IntN(len(who))], fmt.Sprintf("%c-%d", 'a'+i, k)
+				var err error
+				if draw.IntN(2) == 0 {
+					_, err = b.Ban(t.Context(), console.BanOrder{Who: one}, by)
+				} else {
+					_, err = b.Unban(t.Context(), one, by)
+				}
+				var told *console.Error
+				if err != nil && (!errors.As(err, &told) || told.Code != http.StatusNotFound) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	lists := func() (lists [3][]store.Ban) {
+		for i, a := range f.nodes {
+			lists[i] = a.bans.list.All(time.Now())
+		}
+		return lists
+	}
+	f.eventually("all have the same list", func() bool {
+		l := lists()
+		same := func(a, b store.Ban) bool { return a.Equal(&b) }
+		return slices.EqualFunc(l[0], l[1], same) && slices.EqualFunc(l[0], l[2], same)
+	})
+	f.shares()
 }
