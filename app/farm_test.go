@@ -81,8 +81,9 @@ func (f *fold) start(i int) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	ahead := clock.Shifted{Clock: clock.System, By: func() time.Duration { return f.ahead[i] }}
-	a, err := New(cfg, Options{Version: "test", Clock: ahead})
+	ahead := f.ahead[i] // it may be changed while old timers still ask
+	own := clock.Shifted{Clock: clock.System, By: func() time.Duration { return ahead }}
+	a, err := New(cfg, Options{Version: "test", Clock: own})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -103,6 +104,7 @@ func (f *fold) eventually(what string, so func() bool) {
 		if time.Now().After(end) {
 			f.t.Fatalf("not after a minute: %s", what)
 		}
+		time.Sleep(time.Millisecond) // between two questions
 	}
 }
 
@@ -142,6 +144,17 @@ func (f *fold) get(i int, with, client string) *http.Response {
 	return resp
 }
 
+// status reports whether a node answers to a stamp as it should. Where machines are so busy that nodes take each other
+// for lost, it may ask for another one instead.
+func (f *fold) status(i int, with, client string, want int) bool {
+	f.t.Helper()
+	got := f.get(i, with, client).StatusCode
+	if got != want && got != http.StatusServiceUnavailable {
+		f.t.Fatalf("%c answers with %d to a stamp, want %d", 'a'+i, got, want)
+	}
+	return got == want
+}
+
 // pay pays what a node asks for.
 func (f *fold) pay(i int) (paid, client string) {
 	f.t.Helper()
@@ -162,14 +175,15 @@ func (f *fold) pay(i int) (paid, client string) {
 func (f *fold) shares() {
 	f.t.Helper()
 	for from := range f.nodes {
-		paid, client := f.pay(from)
 		at, again := (from+1)%3, (from+2)%3
-		if got := f.get(at, paid, client).StatusCode; got != http.StatusOK {
-			f.t.Errorf("a stamp of %c at %c: %d", 'a'+from, 'a'+at, got)
-		}
-		if got := f.get(again, paid, client).StatusCode; got != http.StatusForbidden {
-			f.t.Errorf("the same at %c: %d", 'a'+again, got)
-		}
+		var paid, client string
+		f.eventually(fmt.Sprintf("a stamp of %c is good at %c", 'a'+from, 'a'+at), func() bool {
+			paid, client = f.pay(from)
+			return f.status(at, paid, client, http.StatusOK)
+		})
+		f.eventually(fmt.Sprintf("the same is refused at %c", 'a'+again), func() bool {
+			return f.status(again, paid, client, http.StatusForbidden)
+		})
 		who := fmt.Sprintf("192.0.2.%d", 10+from)
 		b := backend{f.nodes[from]}
 		if _, err := b.Ban(f.t.Context(), console.BanOrder{Who: who}, "test"); err != nil {
