@@ -19,7 +19,14 @@ import (
 // others learn of them from a snapshot.
 func TestFarmMakesUpForDrops(t *testing.T) {
 	t.Parallel()
-	f := newFold(t)
+	f := newFoldOf(t, func(int) string {
+		return `
+console: {listen: "off"}
+http: [{listen: "127.0.0.1:0", upstream: "http://127.0.0.1:1", throttles: [plans]}]
+throttles: {plans: {quota: {policies: [{name: per-day, limit: 30, period: 1d}]}}}
+bans: {max: 100}
+`
+	})
 	a := f.nodes[0]
 	m := a.member.Load()
 	m.bans.Wake(func() {}) // nothing is sent meanwhile
@@ -34,10 +41,14 @@ func TestFarmMakesUpForDrops(t *testing.T) {
 		t.Errorf("%d words were dropped, and the status says %d", m.bans.Dropped(), s.Dropped)
 	}
 	m.tellBans()
-	for _, b := range f.nodes {
-		f.eventually("all nodes have banned all offenders", func() bool {
-			return b.bans.list.Stats().Clients == offenders
-		})
+	for last := offenders - 2; last < offenders; last++ {
+		key := store.BanKey{Client: fmt.Sprint("offender-", last)}
+		for _, b := range f.nodes {
+			f.eventually(key.String()+" is banned at all nodes", func() bool {
+				_, found := b.bans.list.Get(key, b.clock.Now())
+				return found
+			})
+		}
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 
 const (
 	customers = 4
-	perStep   = 20  // pages that customers get before the next step
-	kept      = 100 // stamps of each step that are tried at each node
+	perStep   = 20 // pages that customers get before the next step
+	kept      = 40 // stamps of each step that are tried at each node
 	patience  = time.Minute
 )
 
