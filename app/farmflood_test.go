@@ -52,8 +52,8 @@ bans: {max: 100}
 	}
 }
 
-// TestFarmAgreesAfterOrdersAtOnce: operators of all nodes ban and lift the same clients and networks that overlap, at the
-// same time. Then all nodes have the same list.
+// TestFarmAgreesAfterOrdersAtOnce: operators of all nodes ban and lift the same clients and networks that overlap, at
+// the same time. Then all nodes have the same list.
 func TestFarmAgreesAfterOrdersAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFold(t)

@@ -385,7 +385,8 @@ func (s *Shared) hearOffence(w *word) error {
 	if o.Client != "" {
 		single := o
 		single.Source = netip.Addr{}
-		if err := l.offend(single, mark{at: min(w.Since, l.seen), told: w.Since}); err != nil && !errors.Is(err, ErrFull) {
+		m := mark{at: min(w.Since, l.seen), told: w.Since}
+		if err := l.offend(single, m); err != nil && !errors.Is(err, ErrFull) {
 			return err
 		}
 		w.Marks = []sharedMark{{hashed(o.Client), w.Since}}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestClocksDiffer: where the clock of one node is ahead, a lift at either one ends a ban at both, and who offends again
-// at either one is banned at both.
+// TestClocksDiffer: where the clock of one node is ahead, a lift at either one ends a ban at both, and who offends
+// again at either one is banned at both.
 func TestClocksDiffer(t *testing.T) {
 	const skew = 10 * time.Minute
 	for name, who := range map[string]struct{ client, source, key string }{
