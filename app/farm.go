@@ -417,7 +417,7 @@ func (f farmOps) Status() console.FarmStatus {
 	stats, self := f.Stats(), f.Self()
 	of, _ := f.Share()
 	s := console.FarmStatus{Node: self.Name, Nodes: []console.NodeStatus{}, Offset: inMS(f.Offset()), Share: of,
-		Sent: stats.Sent, Received: stats.Received, Dropped: stats.Dropped, Missed: stats.Missed,
+		Sent: stats.Sent, Received: stats.Received, Dropped: stats.Dropped + f.bans.Dropped(), Missed: stats.Missed,
 		Repairs: stats.Snapshots, Strange: stats.Strangers}
 	f.mu.Lock()
 	s.Left = f.left

@@ -20,7 +20,8 @@ type Node struct {
 }
 
 // HAProxy runs HAProxy in front of nodes, with health checks and redispatch, until the test ends. start starts the
-// process, and may do that in another network.
+// process, and may do that in another network. A node that answers slowly on a busy machine is not taken for one that
+// is down.
 func (l *Load) HAProxy(t testing.TB, nodes []Node, start func(*exec.Cmd) error) {
 	t.Helper()
 	program := needs.Program(t, "haproxy", "apt-get install haproxy")
@@ -41,6 +42,7 @@ defaults
   timeout connect 2s
   timeout client 30s
   timeout server 30s
+  timeout check 30s
 frontend in
   bind `+l.At+`
   default_backend weirs

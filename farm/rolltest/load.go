@@ -19,8 +19,8 @@ import (
 
 const (
 	customers = 4
-	perStep   = 20  // pages that customers get before the next step
-	kept      = 100 // stamps of each step that are tried at each node
+	perStep   = 20 // pages that customers get before the next step
+	kept      = 40 // stamps of each step that are tried at each node
 	patience  = time.Minute
 )
 
@@ -118,7 +118,8 @@ func (l *Load) pay(t *testing.T, number int, stop <-chan struct{}) {
 			round&0xffff)}
 		resp, err := ask(t, via, l.At, v)
 		// The node that asked for a stamp may be gone: then there is a new challenge.
-		for tries := 0; err == nil && resp.StatusCode == http.StatusServiceUnavailable && tries < 5; tries++ {
+		for end := time.Now().Add(patience); err == nil && resp.StatusCode == http.StatusServiceUnavailable &&
+			time.Now().Before(end); {
 			if err = v.solve(t, resp); err == nil {
 				resp, err = ask(t, via, l.At, v)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/identify"
 	"weir/store"
 )
 
@@ -67,6 +68,18 @@ func (l *List) lifted(key store.BanKey, at int64) bool {
 	return i != nil && at <= i.ban.Since.UnixNano()
 }
 
+// afterLifts is the time by which the other nodes know an offence that happens here now. It comes after the lifts that
+// were heard of before, though the clock of whoever lifted may be ahead. l.mu is held.
+func (l *List) afterLifts(o *Offence) int64 {
+	told, s := l.seen, l.setup.Load()
+	for _, key := range []store.BanKey{{Client: o.Client}, {Prefix: identify.Network(o.Source, s.V4, s.V6)}} {
+		if i := l.lifts.find(key); i != nil && i.last.Load() < l.seen {
+			told = max(told, i.ban.Since.UnixNano()+1)
+		}
+	}
+	return told
+}
+
 // outlives reports whether an operator's ban goes before the lift that is remembered.
 func (l *List) outlives(b store.Ban) bool {
 	i := l.lifts.find(b.BanKey)
@@ -78,10 +91,11 @@ func (l *List) remember(b store.Ban, keep bool) {
 	if !b.Holds(time.Unix(0, l.seen)) {
 		return
 	}
+	heard := l.seen
 	if old := l.lifts.by[b.BanKey]; old != nil {
 		until := later(b.Until, old.ban.Until) // the longer memory may be about another ban
 		if compareWords(old.ban, b) > 0 {
-			b = old.ban
+			b, heard = old.ban, old.last.Load()
 		}
 		if b.Until = until; b.Equal(&old.ban) {
 			return
@@ -97,6 +111,7 @@ func (l *List) remember(b store.Ban, keep bool) {
 	}
 	l.added++
 	i := &item{ban: b, until: end(b), order: l.added}
+	i.last.Store(heard)
 	l.lifts.by[b.BanKey] = i
 	l.lifts.ends.Add(i)
 	l.dueBy(i.until)

@@ -36,7 +36,7 @@ func (l *List) Offend(o Offence, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = now.UnixNano()
-	m := mark{l.suspects.name(o.Client), l.seen}
+	m := mark{l.suspects.name(o.Client), l.seen, l.afterLifts(&o)}
 	l.shared.tell(o, m)
 	return l.offend(o, m)
 }
@@ -49,8 +49,8 @@ func (l *List) offend(o Offence, m mark) error {
 		if err := b.Validate(); err != nil {
 			return err
 		}
-		if b.Holds(time.Unix(0, l.seen)) && !l.lifted(b.BanKey, m.at) {
-			if err := l.add(b, m.at); err != nil {
+		if b.Holds(time.Unix(0, l.seen)) && !l.lifted(b.BanKey, m.told) {
+			if err := l.add(b, m.told); err != nil {
 				return err
 			}
 		}
@@ -71,7 +71,7 @@ func (o *Offence) ban(key store.BanKey, at int64, ttl time.Duration) store.Ban {
 func (l *List) suspect(s *setup, address netip.Prefix, o Offence, m mark) error {
 	key := store.BanKey{Prefix: address}
 	since := l.seen - int64(s.Window)
-	if m.at <= since || l.lifted(key, m.at) {
+	if m.at <= since || l.lifted(key, m.told) {
 		return nil
 	}
 	l.suspects.expire(since)
@@ -80,19 +80,22 @@ func (l *List) suspect(s *setup, address netip.Prefix, o Offence, m mark) error 
 		l.suspects.shrink(s.Max)
 		return nil
 	}
-	last := marks[len(marks)-1].at
+	at, told := marks[len(marks)-1].at, int64(0)
+	for _, m := range marks {
+		told = max(told, m.told)
+	}
 	l.suspects.forget(address)
 	if s.AddressFrom > 1 {
 		o.Reason = clip(fmt.Sprintf("%d clients: %s", s.AddressFrom, o.Reason), store.MaxReason)
 	}
-	b := o.ban(key, last, s.TTL.Std())
+	b := o.ban(key, at, s.TTL.Std())
 	if err := b.Validate(); err != nil {
 		return err
 	}
 	if !b.Holds(time.Unix(0, l.seen)) {
 		return nil
 	}
-	err := l.add(b, last)
+	err := l.add(b, told)
 	if err == nil {
 		l.counts.byThreshold.Add(1)
 	}
@@ -129,6 +132,7 @@ type suspect struct {
 type mark struct {
 	client uint64 // see name
 	at     int64
+	told   int64 // the same by the clock of the node where it happened, which may be ahead: for comparing with lifts
 }
 
 // name is what a client is known by, on all nodes: a hash of its id. One without an id is a new client each time.
@@ -158,7 +162,7 @@ func (s *suspects) note(address netip.Prefix, o Offence, m mark, since int64) []
 	who.reason, who.by = o.Reason, o.By
 	who.marks = slices.DeleteFunc(who.marks, func(old mark) bool {
 		if old.client == m.client {
-			m.at = max(m.at, old.at)
+			m.at, m.told = max(m.at, old.at), max(m.told, old.told)
 		}
 		return old.at <= since || old.client == m.client
 	})
@@ -177,7 +181,7 @@ func (s *suspects) before(address netip.Prefix, at int64) {
 	if who == nil {
 		return
 	}
-	who.marks = slices.DeleteFunc(who.marks, func(m mark) bool { return m.at <= at })
+	who.marks = slices.DeleteFunc(who.marks, func(m mark) bool { return m.told <= at })
 	if len(who.marks) == 0 {
 		s.forget(address)
 	}

@@ -136,9 +136,9 @@ func (s *Shared) tell(o Offence, m mark) {
 	}
 	who := offender{o.Client, identify.Plain(o.Source).WithZone("")}
 	w := word{Kind: offenceWord, Client: o.Client, Source: who.source, Reason: clip(o.Reason, store.MaxReason),
-		By: clip(o.By, store.MaxBy), Since: m.at}
+		By: clip(o.By, store.MaxBy), Since: m.told}
 	if o.Client == "" { // several of one address are several clients
-		w.Marks = append(s.offences[who].Marks, sharedMark{m.client, m.at})
+		w.Marks = append(s.offences[who].Marks, sharedMark{m.client, m.told})
 		w.Marks = w.Marks[max(0, len(w.Marks)-MaxAddressFrom):] // more make no difference
 	}
 	wait(s, s.offences, who, w)
@@ -245,7 +245,7 @@ func (s *suspects) words() (all []word) {
 		w := word{Kind: suspectWord, Prefix: who.address, Reason: clip(who.reason, store.MaxReason),
 			By: clip(who.by, store.MaxBy)}
 		for _, m := range who.marks {
-			w.Marks = append(w.Marks, sharedMark{m.client, m.at})
+			w.Marks = append(w.Marks, sharedMark{m.client, m.told})
 		}
 		all = append(all, w)
 	}
@@ -358,8 +358,10 @@ func (l *List) hearLift(b store.Ban) {
 		l.drop(i, Removed)
 	case i.ban.Since.UnixNano() <= at: // it was banned again since
 		again := i.ban
-		again.Since = time.Unix(0, i.last.Load())
-		l.replace(i, again, i.last.Load())
+		again.Since = time.Unix(0, min(i.last.Load(), l.seen))
+		if !again.Since.Equal(i.ban.Since) {
+			l.replace(i, again, i.last.Load())
+		}
 	}
 	if key.Client == "" {
 		l.suspects.before(key.Prefix, at)
@@ -383,7 +385,8 @@ func (s *Shared) hearOffence(w *word) error {
 	if o.Client != "" {
 		single := o
 		single.Source = netip.Addr{}
-		if err := l.offend(single, mark{at: min(w.Since, l.seen)}); err != nil && !errors.Is(err, ErrFull) {
+		m := mark{at: min(w.Since, l.seen), told: w.Since}
+		if err := l.offend(single, m); err != nil && !errors.Is(err, ErrFull) {
 			return err
 		}
 		w.Marks = []sharedMark{{hashed(o.Client), w.Since}}
@@ -406,7 +409,7 @@ func (s *Shared) hearMarks(address netip.Prefix, w *word) error {
 		if i := l.current(key); i != nil && !i.ban.Operator && m.At <= i.last.Load() {
 			continue
 		}
-		if err := l.suspect(setup, address, o, mark{m.Client, min(m.At, l.seen)}); err != nil &&
+		if err := l.suspect(setup, address, o, mark{m.Client, min(m.At, l.seen), m.At}); err != nil &&
 			!errors.Is(err, ErrFull) {
 			return err
 		}
@@ -424,8 +427,8 @@ func (l *List) wide(p netip.Prefix) bool {
 func (s *Shared) hearListed(w *word) error {
 	l := s.list
 	b := w.ban()
-	last := min(max(w.Last, w.Since), l.seen)
-	b.Since, b.Until = time.Unix(0, min(w.Since, last)), earlier(b.Until, time.Unix(0, l.seen).Add(maxTTL))
+	last := max(w.Last, w.Since)
+	b.Since, b.Until = time.Unix(0, min(w.Since, l.seen)), earlier(b.Until, time.Unix(0, l.seen).Add(maxTTL))
 	if err := b.Validate(); err != nil {
 		return err
 	}
@@ -433,8 +436,8 @@ func (s *Shared) hearListed(w *word) error {
 		!b.Holds(time.Unix(0, l.seen)) {
 		return nil
 	}
-	if l.lifted(b.BanKey, b.Since.UnixNano()) {
-		b.Since = time.Unix(0, last)
+	if l.lifted(b.BanKey, w.Since) {
+		b.Since = time.Unix(0, min(last, l.seen))
 	}
 	if l.item(b.BanKey) == nil && l.size() >= l.setup.Load().Max && end(b) <= soonest(&l.others) {
 		return nil // it would push out one that lasts longer

@@ -21,7 +21,7 @@ type item struct {
 	until    int64        // in nanoseconds since the epoch
 	position int          // among those that end; not for readers
 	order    uint64       // the order in which items came; not for readers
-	last     atomic.Int64 // of a mechanism: when it last had a reason
+	last     atomic.Int64 // of a mechanism: when it last had a reason, see mark.told; of a lift: when it was heard of
 }
 
 func end(b store.Ban) int64 {
