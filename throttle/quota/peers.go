@@ -47,6 +47,7 @@ type peer struct {
 type parts struct {
 	latest        int64 // the number of the newest
 	total, before ring
+	at            [buckets + 1]int64 // when it told each of them, by its clock: it tells only those that have changed
 }
 
 // A colleague is a node of the farm by its name, over all its runs.
@@ -303,8 +304,8 @@ func (r *rule) mergePart(st *state, p *peers, e *peer, c cell, w *telling, newer
 	switch {
 	case w.boot < e.boot:
 		before = max(before, c.before+c.total)
-	case newer:
-		before, total = max(before, c.before), c.total
+	case w.at > e.parts.at[at]:
+		before, total, e.parts.at[at] = max(before, c.before), c.total, w.at
 	default:
 		before = max(before, c.before)
 	}
@@ -328,6 +329,7 @@ func (p *parts) roll(latest int64) {
 		p.latest++
 		p.total.set(ringSlot(p.latest), 0)
 		p.before.set(ringSlot(p.latest), 0)
+		p.at[ringSlot(p.latest)] = 0
 	}
 }
 
@@ -336,6 +338,7 @@ func (p *parts) end() {
 	for at := range int64(buckets + 1) {
 		p.before.set(at, p.before.at(at)+p.total.at(at))
 		p.total.set(at, 0)
+		p.at[at] = 0
 	}
 }
 

@@ -180,9 +180,12 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		if n > t.most() {
 			return never
 		}
-		free := t.most() - st.used - st.others
-		if free >= n {
+		free := t.most() - st.used
+		switch {
+		case free-st.others >= n:
 			return r.turn(t, n, now)
+		case free >= n: // others go first in this part
+			return r.turn(t, n, st.end)
 		}
 		for i := st.start - buckets; ; i++ {
 			if free += st.ring.at(ringSlot(i)); free >= n {
