@@ -36,7 +36,8 @@ type visit struct {
 	n       int
 	account string
 	cost    int64
-	charge  *charge // nil while it waits
+	charge  *charge // nil while nothing is charged
+	in      bool    // it waits no more
 	ended   bool
 	answer  weir.Answer
 }
@@ -255,7 +256,7 @@ func (n *node) askFor(account string, cost int64) *visit {
 	w.n++
 	v := &visit{node: n, run: n.run, n: w.n, account: account, cost: cost}
 	if !n.Running() {
-		v.answer.Verdict = weir.Refuse
+		v.answer.Verdict, v.ended = weir.Refuse, true
 		return v
 	}
 	ev := &weir.Event{Time: n.FarmTime(), Account: account, Cost: cost}
@@ -273,11 +274,7 @@ func (n *node) askFor(account string, cost int64) *visit {
 // enter goes on with an event that was let in.
 func (n *node) enter(v *visit) {
 	w := n.world
-	if v.answer.Verdict == weir.Admit && v.answer.Hold.Enter {
-		n.quota.Enter(&v.answer.Hold, n.FarmTime(), &v.answer)
-	}
-	switch v.answer.Verdict {
-	case weir.Admit:
+	if v.answer.Verdict == weir.Admit && v.charge == nil {
 		at := v.answer.Hold.At
 		if waiter, ok := v.answer.Hold.Ref.(*waiter); ok {
 			at = waiter.at
@@ -285,11 +282,22 @@ func (n *node) enter(v *visit) {
 		v.charge = &charge{node: n, run: n.run, n: w.n, at: at, cost: v.cost}
 		n.checkGrant(v)
 		w.ledger[v.account] = append(w.ledger[v.account], v.charge)
+	}
+	if v.answer.Verdict == weir.Admit && v.answer.Hold.Enter {
+		n.quota.Enter(&v.answer.Hold, n.FarmTime(), &v.answer)
+	}
+	switch v.answer.Verdict {
+	case weir.Admit:
+		v.in = true
+		n.checkLevel(v)
 		w.granted[v.account] = append(w.granted[v.account], w.Now())
 	case weir.Wait:
 		n.line = append(n.line, v)
 	default:
 		v.ended = true
+		if v.charge != nil {
+			v.charge.back = true
+		}
 		if !v.answer.Hold.IsZero() { // it did not enter
 			n.quota.Settle(v.answer.Hold, weir.Outcome{Time: n.FarmTime()})
 		}
@@ -319,7 +327,7 @@ func (n *node) called() {
 			n.order[v.account] = v.n
 			v.answer.Verdict = weir.Admit
 			n.enter(v)
-			if v.charge != nil {
+			if v.in {
 				n.quota.Away(v.answer.Hold, n.FarmTime())
 			}
 		}
@@ -329,7 +337,11 @@ func (n *node) called() {
 // end ends a request.
 func (v *visit) end(done bool) {
 	n := v.node
-	if v.run != n.run || !n.Running() || v.ended {
+	switch {
+	case v.run != n.run || n.Farm() == nil || v.ended:
+		return
+	case !n.Running(): // when it wakes
+		n.world.After(100*time.Millisecond, func() { v.end(done) })
 		return
 	}
 	v.ended = true

@@ -108,13 +108,13 @@ func (p *drama) ask(n *node) {
 	}
 	done := p.Rand.IntN(10) > 0
 	p.After(time.Duration(p.Rand.IntN(100))*time.Millisecond, func() {
-		if v.charge != nil || p.Rand.IntN(10) == 0 {
+		if v.in || p.Rand.IntN(10) == 0 {
 			v.end(done)
 			return
 		}
 		var again func()
 		again = func() {
-			if v.charge != nil {
+			if v.in {
 				v.end(done)
 			} else if !v.ended && v.run == v.node.run {
 				p.After(50*time.Millisecond, again)
@@ -251,6 +251,7 @@ func (p *drama) wake(n *node) {
 	}
 	n.Wake()
 	n.called()
+	p.configure(n, p.options)
 }
 
 // calm heals everything and lets everybody end.
