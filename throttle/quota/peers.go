@@ -29,7 +29,8 @@ type peers struct {
 //   - fixed requests: the slice is a period by its start; before is what earlier runs of the node used.
 //   - bytes in periods: the same; before is the total of the period before.
 //   - sliding: the slice is a part of the window by its number; before is what earlier runs used.
-//   - steady: the slice is when the node began to count; before is when it thinks that all is paid off.
+//   - steady: the slice is when the node began to count, and the total the time that it takes up; before is when the
+//     node thinks that all is paid off.
 //   - level: only the total.
 type cell struct{ slice, before, total int64 }
 
@@ -48,21 +49,26 @@ type peer struct {
 type parts struct {
 	latest        int64 // the number of the newest
 	total, before ring
+	at            [buckets + 1]int64 // when it told each of them, by its clock: it tells only those that have changed
 }
 
 // A colleague is a node of the farm by its name, over all its runs.
 type colleague struct {
 	name   string
-	boot   atomic.Uint64 // its last run that was heard
+	boot   uint64
+	run    atomic.Uint64 // the same, to be read at any time
 	seq    uint64        // of its last message
 	gap    int64         // when a message of it was last missed, by its clock
 	gone   atomic.Bool   // it cannot be heard
 	silent atomic.Bool   // it has said nothing since it came back: it may be another run
+	snap   arriving
 }
 
-// speaks reports whether a node says itself what one of its runs has used.
-func (c *colleague) speaks(run uint64) bool {
-	return !c.gone.Load() && !c.silent.Load() && c.boot.Load() == run
+// arriving is the last snapshot of a node.
+type arriving struct {
+	at   int64 // when it was made, by the node's clock
+	have [maxParts / 64]uint64
+	left int64 // how many parts it has; -1 while that is not known
 }
 
 func (st *state) peers() *peers {
@@ -95,12 +101,12 @@ func (st *state) expects() bool {
 	return p != nil && (p.waiting > 0 || p.reset != 0)
 }
 
-// run counts what is charged at a steady rate.
-func (st *state) run(now, n int64) {
-	if st.used == 0 {
-		st.used = max(1, now)
+// run counts what is charged at a steady rate, by the time that it takes up.
+func (st *state) run(now, d int64) {
+	if sum := st.others + d; st.used == 0 || sum > maxFigure || sum < -maxFigure {
+		st.used, st.others = max(1, now), 0 // it begins to count anew
 	}
-	st.others += n
+	st.others += min(d, maxFigure)
 }
 
 // flow counts bytes in the current period.
@@ -255,7 +261,7 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 				e.total = c.total
 			}
 		case r.way == inStretches:
-			r.mergePart(st, p, e, c, w, newer, now)
+			r.mergePart(st, e, c, w, newer, now)
 		case r.bytes:
 			if newer {
 				r.mergeBytes(st, e, c, known)
@@ -289,7 +295,7 @@ func (e *peer) mergePeriod(c cell, boot uint64, newer bool) {
 }
 
 // mergePart takes in what a node used in a part of a sliding window.
-func (r *rule) mergePart(st *state, p *peers, e *peer, c cell, w *telling, newer bool, now int64) {
+func (r *rule) mergePart(st *state, e *peer, c cell, w *telling, newer bool, now int64) {
 	if c.slice == st.start+1 { // its clock is a little ahead
 		r.roll(st, &r.base, max(now, st.end))
 	}
@@ -305,19 +311,24 @@ func (r *rule) mergePart(st *state, p *peers, e *peer, c cell, w *telling, newer
 		e.boot = w.boot
 	}
 	at := ringSlot(c.slice)
-	old := e.parts.total.at(at) + e.parts.before.at(at)
 	total, before := e.parts.total.at(at), e.parts.before.at(at)
 	switch {
 	case w.boot < e.boot:
 		before = max(before, c.before+c.total)
-	case newer:
-		before, total = max(before, c.before), c.total
+	case w.at > e.parts.at[at]:
+		before, total, e.parts.at[at] = max(before, c.before), c.total, w.at
 	default:
 		before = max(before, c.before)
 	}
-	e.parts.total.set(at, max(0, total))
+	r.part(st, e, at, max(0, total), before)
+}
+
+// part counts what a node used in a part, where it counted something else before.
+func (r *rule) part(st *state, e *peer, at, total, before int64) {
+	diff := total + before - e.parts.total.at(at) - e.parts.before.at(at)
+	e.parts.total.set(at, total)
 	e.parts.before.set(at, before)
-	diff := max(0, total) + before - old
+	p := st.peers()
 	if p.theirs == nil {
 		p.theirs = new(ring)
 	}
@@ -335,6 +346,7 @@ func (p *parts) roll(latest int64) {
 		p.latest++
 		p.total.set(ringSlot(p.latest), 0)
 		p.before.set(ringSlot(p.latest), 0)
+		p.at[ringSlot(p.latest)] = 0
 	}
 }
 
@@ -343,6 +355,7 @@ func (p *parts) end() {
 	for at := range int64(buckets + 1) {
 		p.before.set(at, p.before.at(at)+p.total.at(at))
 		p.total.set(at, 0)
+		p.at[at] = 0
 	}
 }
 
@@ -370,9 +383,9 @@ func (r *rule) mergeSteady(st *state, t *terms, e *peer, c cell, known bool, at,
 		}
 		switch {
 		case n > 0:
-			st.start = max(st.start, min(add(max(st.start, min(at, now)), cost(n, t)), most))
+			st.start = max(st.start, min(add(max(st.start, min(at, now)), n), most))
 		case n < 0:
-			st.start -= min(cost(-n, t), max(0, st.start-now))
+			st.start -= min(-n, max(0, st.start-now))
 		}
 	default:
 		st.start = max(st.start, owed)
@@ -449,18 +462,46 @@ func (r *rule) mergeOwn(st *state, p *peers, w *telling) (changed bool) {
 
 // lose takes in that a node cannot be heard. It reports whether that changes anything.
 func (r *rule) lose(st *state, t *terms, c *colleague) bool {
-	p := st.peers()
-	if p == nil {
+	e := st.peer(c)
+	if e == nil {
 		return false
 	}
-	i := slices.IndexFunc(p.list, func(e peer) bool { return e.node == c })
-	if i < 0 {
-		return false
-	}
-	p.list[i].waiting = 0
-	if r.way == level {
-		p.list[i].total = 0
+	if e.waiting = 0; r.way == level {
+		e.total = 0
 	}
 	r.recount(st, t)
 	return true
+}
+
+// lower takes in that a node that said everything there is at a time did not speak of this. It reports whether that
+// changes anything.
+func (r *rule) lower(st *state, t *terms, c *colleague, made int64) bool {
+	e := st.peer(c)
+	if e == nil || e.boot != c.boot || e.at >= made {
+		return false
+	}
+	e.waiting = 0
+	switch {
+	case r.way == level, r.way == inPeriods && !r.bytes:
+		e.total = 0
+	case r.way == inStretches && e.parts != nil:
+		for at := range int64(buckets + 1) {
+			r.part(st, e, at, 0, e.parts.before.at(at))
+		}
+	}
+	r.recount(st, t)
+	return true
+}
+
+// peer returns what is known of a node, or nil.
+func (st *state) peer(c *colleague) *peer {
+	p := st.peers()
+	if p == nil {
+		return nil
+	}
+	i := slices.IndexFunc(p.list, func(e peer) bool { return e.node == c })
+	if i < 0 {
+		return nil
+	}
+	return &p.list[i]
 }

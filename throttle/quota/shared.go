@@ -44,6 +44,8 @@ type Shared struct {
 
 	hearing    sync.Mutex
 	colleagues map[string]*colleague
+	anew       []*colleague // that have begun another run: they are to be told of earlier ones
+	owes       atomic.Bool  // there are some
 
 	stats struct{ told, sent, heard, unknown, malformed, long atomic.Uint64 }
 }
@@ -160,9 +162,30 @@ func (s *Shared) Advance(now time.Time) time.Time {
 			s.collect(rs, &s.quota.table.shards[64*i+bits.TrailingZeros64(marked)], m, nanos(now))
 		}
 	}
-	m.end()
+	if s.owes.Swap(false) {
+		s.tellEarlier(m, now)
+	}
+	m.end(true)
 	m.flush()
 	return time.Time{}
+}
+
+// tellEarlier writes what is known of the earlier runs of nodes that have begun another one. They may have no store.
+func (s *Shared) tellEarlier(m *writer, now time.Time) {
+	s.hearing.Lock()
+	anew := s.anew
+	s.anew = nil
+	s.hearing.Unlock()
+	s.visit(now, func(rs *rules, a *account, at int64) {
+		s.each(rs, a, at, func(r *rule, _ *terms, st *state) bool {
+			for _, c := range anew {
+				if e := st.peer(c); e != nil {
+					m.relay(a, r, st, e)
+				}
+			}
+			return false
+		})
+	})
 }
 
 // collect writes what is to be told of a shard's accounts. It holds the lock for a few accounts at a time.
@@ -171,7 +194,7 @@ func (s *Shared) collect(rs *rules, sh *shard, m *writer, now int64) {
 	defer sh.mu.Unlock()
 	sh.dirty = false
 	at := sh.clock(now)
-	for word := sh.untold.next(0); word >= 0; word = sh.untold.next(word) {
+	for word := sh.untold.next(0); word >= 0; word = sh.untold.next(word + 1) {
 		for ; word < len(sh.untold) && sh.untold[word] != 0; sh.untold[word] &= sh.untold[word] - 1 {
 			m.account(rs, sh.ring[64*word+bits.TrailingZeros64(sh.untold[word])], at)
 		}
@@ -212,7 +235,7 @@ func (s *Shared) Snapshot(now time.Time, give func(msg []byte) bool) {
 		}
 		sh.mu.Unlock()
 	}
-	m.end()
+	m.end(true)
 	m.flush()
 }
 
@@ -231,7 +254,11 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 	if err != nil {
 		return err
 	}
-	from.hear(boot, head)
+	if from.hear(boot, head) {
+		s.anew = append(s.anew, from)
+		s.owes.Store(true)
+		s.wake(true)
+	}
 	rs := s.quota.rules.Load()
 	for len(d.msg) > 0 {
 		rec, err := d.record()
@@ -247,6 +274,9 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 		}
 		s.stats.heard.Add(1)
 		s.take(rs, &rec, &w, nanos(now))
+	}
+	if from.boot == boot && from.whole(&head) {
+		s.visit(now, func(rs *rules, a *account, at int64) { s.lower(rs, a, from, head.at, at) })
 	}
 	return nil
 }
@@ -267,19 +297,46 @@ func (s *Shared) colleague(name string) (*colleague, error) {
 	return c, nil
 }
 
-// hear notes which message has come.
-func (c *colleague) hear(boot uint64, h head) {
+// hear notes which message has come. It reports whether a node that was known has begun another run.
+func (c *colleague) hear(boot uint64, h head) (anew bool) {
 	c.silent.Store(false)
-	switch last := c.boot.Load(); {
-	case boot > last:
-		c.boot.Store(boot)
-		c.seq, c.gap = h.seq, h.at
-	case boot == last && h.seq > c.seq:
+	switch {
+	case boot > c.boot:
+		anew = c.boot != 0
+		c.boot, c.seq, c.gap = boot, h.seq, h.at
+		c.run.Store(boot)
+	case boot == c.boot && h.seq > c.seq:
 		if h.seq != c.seq+1 {
 			c.gap = h.at
 		}
 		c.seq = h.seq
 	}
+	return anew
+}
+
+// whole notes which part of a snapshot has come, and reports whether that was the last one.
+func (c *colleague) whole(h *head) bool {
+	if h.why == told || h.at < c.snap.at {
+		return false
+	}
+	if h.at > c.snap.at {
+		c.snap = arriving{at: h.at, left: -1}
+	}
+	if h.why == end {
+		c.snap.left = h.part + 1
+	}
+	c.snap.have[h.part/64] |= 1 << (h.part % 64)
+	n := int64(0)
+	for _, word := range c.snap.have {
+		n += int64(bits.OnesCount64(word))
+	}
+	return n == c.snap.left
+}
+
+// lower takes in that a node has nothing to say about an account: a whole snapshot, made at a time, does not speak of
+// it. What it said before about what it has under way, and who waits, may be out of date.
+func (s *Shared) lower(rs *rules, a *account, c *colleague, made, at int64) {
+	s.each(rs, a, at, func(r *rule, t *terms, st *state) bool { return r.lower(st, t, c, made) })
 }
 
 // take counts what was told about one account.
@@ -346,33 +403,41 @@ func (s *Shared) notice(name string, gone bool, now time.Time) {
 	if c.gone.Swap(gone) == gone {
 		return
 	}
+	s.visit(now, func(rs *rules, a *account, at int64) {
+		s.each(rs, a, at, func(r *rule, t *terms, st *state) bool {
+			if gone {
+				return r.lose(st, t, c)
+			}
+			r.recount(st, t)
+			return false
+		})
+	})
+}
+
+// visit calls f with every account, and its shard locked.
+func (s *Shared) visit(now time.Time, f func(rs *rules, a *account, at int64)) {
 	for i := range s.quota.table.shards {
 		sh := &s.quota.table.shards[i]
 		sh.mu.Lock()
 		rs, at := s.quota.rules.Load(), sh.clock(nanos(now))
 		for _, a := range sh.ring {
-			s.noticeBy(rs, a, c, at)
+			f(rs, a, at)
 		}
 		sh.mu.Unlock()
 	}
 }
 
-// noticeBy takes in for one account that a node has gone or come back.
-func (s *Shared) noticeBy(rs *rules, a *account, c *colleague, at int64) {
+// each calls f with the rules of an account about which others told something, and then those who wait if f reports
+// that something has changed.
+func (s *Shared) each(rs *rules, a *account, at int64, f func(*rule, *terms, *state) bool) {
 	changed := false
 	for _, r := range rs.list {
 		if r.shared == nil || !a.counts(r) {
 			continue
 		}
-		st, t := a.state(r), a.terms(rs, r)
-		if st.ring == nil {
-			continue
-		}
-		r.roll(st, t, at)
-		if c.gone.Load() {
-			changed = r.lose(st, t, c) || changed
-		} else {
-			r.recount(st, t)
+		if st, t := a.state(r), a.terms(rs, r); st.ring != nil {
+			r.roll(st, t, at)
+			changed = f(r, t, st) || changed
 		}
 	}
 	if l := a.line(); changed && l != nil && l.waiting > 0 {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What travels between nodes. A message is a version, what it is (told or snapshot), the time, its number, and records
-// until the end:
+// What travels between nodes. A message is a version, what it is (told, snapshot or the end of a snapshot), the time, its
+// number, for a snapshot which part of it this is, and records until the end:
 //
 //	flags, account or source, [node, boot, time: of another node than the sender], rule, length of the rest,
 //	who waits, when it was reset, cells until the end of the rest
@@ -22,6 +22,8 @@ const (
 	maxName     = 1 << 10  // of an account, in bytes
 	maxTelling  = 60 << 10 // of a message; a farm takes a little more
 	maxCells    = buckets + 1
+	maxFigure   = MaxLimit * 64
+	maxParts    = 1 << 10 // of a snapshot; a farm takes half of it
 )
 
 // A purpose is why a message is sent.
@@ -30,6 +32,7 @@ type purpose byte
 const (
 	told     purpose = iota // something changed
 	snapshot                // all there is
+	end                     // the last part of that
 )
 
 // Flags of a record.
@@ -64,7 +67,8 @@ type writer struct {
 	why    purpose
 	at     int64
 	buf    []byte
-	empty  int // the length of a message without records
+	empty  int    // the length of a message without records
+	parts  uint64 // of a snapshot
 	full   bool
 	ready  [][]byte // to be sent when no lock is held
 	send   func([]byte) error
@@ -87,12 +91,19 @@ func (w *writer) begin() {
 	w.buf = append(make([]byte, 0, 1024), wireVersion, byte(w.why))
 	w.buf = binary.AppendUvarint(w.buf, uint64(w.at))
 	w.buf = binary.AppendUvarint(w.buf, seq)
+	if w.why == snapshot {
+		w.buf = binary.AppendUvarint(w.buf, w.parts)
+		w.parts++
+	}
 	w.empty = len(w.buf)
 }
 
-// end ends a message.
-func (w *writer) end() {
-	if len(w.buf) == w.empty {
+// end ends a message. A snapshot has a last one even if that is empty.
+func (w *writer) end(last bool) {
+	switch {
+	case last && w.why == snapshot:
+		w.buf[1] = byte(end)
+	case len(w.buf) == w.empty:
 		return
 	}
 	if w.why == told {
@@ -138,36 +149,31 @@ func (w *writer) account(rs *rules, a *account, now int64) {
 			st.meet().told = waiting
 		}
 		w.record(a, r, nil, waiting, st.resetAt())
-		if w.why == snapshot {
-			w.relay(a, r, st)
+		if p := st.peers(); w.why == snapshot && p != nil {
+			for i := range p.list {
+				w.relay(a, r, st, &p.list[i])
+			}
 		}
 	}
 }
 
-// relay writes what is known of nodes that cannot say it themselves: those that are gone, and earlier runs.
-func (w *writer) relay(a *account, r *rule, st *state) {
-	p := st.peers()
-	if p == nil || r.way == steady || r.way == level {
-		return
-	}
-	for i := range p.list {
-		e := &p.list[i]
-		w.cells = w.cells[:0]
-		switch {
-		case r.way == inStretches && e.parts != nil:
-			for b := max(0, st.start-buckets); b <= min(st.start, e.parts.latest); b++ {
-				at := ringSlot(b)
-				if c := (cell{b, e.parts.before.at(at), e.parts.total.at(at)}); c.before+c.total > 0 &&
-					(c.before > 0 || !e.node.speaks(e.boot)) {
-					w.cells = append(w.cells, c)
-				}
+// relay writes what is known of a node that cannot say it itself: it is gone, or that was an earlier run.
+func (w *writer) relay(a *account, r *rule, st *state, e *peer) {
+	w.cells = w.cells[:0]
+	over := e.node.gone.Load() || e.node.silent.Load() || e.boot < e.node.run.Load()
+	switch {
+	case r.way == inStretches && e.parts != nil:
+		for b := max(0, st.start-buckets); b <= min(st.start, e.parts.latest); b++ {
+			at := ringSlot(b)
+			if c := (cell{b, e.parts.before.at(at), e.parts.total.at(at)}); c.before > 0 || over && c.total > 0 {
+				w.cells = append(w.cells, c)
 			}
-		case r.way == inPeriods && e.slice == st.start && (!e.node.speaks(e.boot) || !r.bytes && e.before > 0):
-			w.cells = append(w.cells, e.cell)
 		}
-		if len(w.cells) > 0 {
-			w.record(a, r, e, 0, p.reset)
-		}
+	case r.way == inPeriods && e.slice == st.start && (over || !r.bytes && e.before > 0):
+		w.cells = append(w.cells, e.cell)
+	}
+	if len(w.cells) > 0 {
+		w.record(a, r, e, 0, st.resetAt())
 	}
 }
 
@@ -211,7 +217,7 @@ func (w *writer) record(a *account, r *rule, about *peer, waiting, reset int64) 
 	}
 	last := append([]byte(nil), b[before:]...)
 	w.buf = b[:before]
-	w.end()
+	w.end(false)
 	w.buf = append(w.buf, last...)
 }
 
@@ -267,9 +273,10 @@ func (r *rule) cells(cells []cell, st *state, now int64, all bool) []cell {
 
 // head is what every message begins with.
 type head struct {
-	why purpose
-	at  int64
-	seq uint64
+	why  purpose
+	at   int64
+	seq  uint64
+	part int64 // of a snapshot
 }
 
 // A record is what was told about one account under one rule.
@@ -291,12 +298,18 @@ type reader struct {
 }
 
 func (d *reader) head() (h head, err error) {
-	if len(d.msg) < 2 || d.msg[0] != wireVersion || d.msg[1] > byte(snapshot) {
+	if len(d.msg) < 2 || d.msg[0] != wireVersion || d.msg[1] > byte(end) {
 		return h, fmt.Errorf("%w: it is of another version", ErrTelling)
 	}
 	h.why, d.msg = purpose(d.msg[1]), d.msg[2:]
 	h.at = d.count(&err)
 	h.seq = uint64(d.count(&err))
+	if h.why != told {
+		h.part = d.count(&err)
+	}
+	if err == nil && h.part >= maxParts {
+		err = fmt.Errorf("%w: a snapshot has at most %d parts", ErrTelling, maxParts)
+	}
 	return h, err
 }
 
@@ -342,8 +355,8 @@ func (d *reader) record() (r record, err error) {
 			return r, fmt.Errorf("%w: it has more than %d cells of one account", ErrTelling, maxCells)
 		}
 		c := cell{rest.number(&err), rest.number(&err), rest.number(&err)}
-		if err == nil && (c.slice < 0 || c.before < 0 || c.before == never || c.total > MaxLimit*64 ||
-			c.total < -MaxLimit*64) {
+		if err == nil && (c.slice < 0 || c.before < 0 || c.before == never || c.total > maxFigure ||
+			c.total < -maxFigure) {
 			err = fmt.Errorf("%w: a figure that cannot be", ErrTelling)
 		}
 		d.cells[n] = c

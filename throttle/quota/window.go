@@ -26,7 +26,7 @@ type state struct {
 	// fixed: end of the period; sliding: of the current bucket; gcra: the time of one by which start was worked out
 	end int64
 	// fixed requests, a level: what the rest of a farm has, or will take first; sliding: the latter; steady: all that
-	// was ever charged here
+	// was ever charged here, by the time it takes up
 	others int64
 	ahead  int64 // what all who wait will be charged by it
 	pace   int64 // when the next one in line may be called
@@ -180,9 +180,12 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		if n > t.most() {
 			return never
 		}
-		free := t.most() - st.used - st.others
-		if free >= n {
+		free := t.most() - st.used
+		switch {
+		case free-st.others >= n:
 			return r.turn(t, n, now)
+		case free >= n: // others go first in this part
+			return r.turn(t, n, st.end)
 		}
 		for i := st.start - buckets; i <= st.start; i++ {
 			if free += st.ring.at(ringSlot(i)); free >= n {
@@ -249,9 +252,10 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 func (r *rule) charge(st *state, t *terms, now, n int64) {
 	switch {
 	case r.way == steady:
-		st.start = add(max(st.start, now), cost(n, t))
+		from := max(st.start, now)
+		st.start = add(from, cost(n, t))
 		if r.shared != nil {
-			st.run(now, n)
+			st.run(now, st.start-from)
 		}
 	case r.way == inStretches:
 		if st.ring == nil {
@@ -274,10 +278,12 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	case r.way == steady:
 		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
 		// How much was paid off at another rate is not known, nor how much was forgiven when the burst shrank.
-		if at > r.from {
-			st.start -= max(0, cost(n, t)-max(0, now-at))
+		// Of two that started at the same time at two nodes, the later one counts.
+		if at > r.from && (r.Kind != Idle || st.start == at+t.one) {
+			d := max(0, cost(n, t)-max(0, now-at))
+			st.start -= d
 			if r.shared != nil {
-				st.run(now, -n)
+				st.run(now, -d)
 			}
 		}
 	case r.way == inStretches:

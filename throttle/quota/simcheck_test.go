@@ -1,0 +1,296 @@
+package quota
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// sliceOf is the slice of time that a charge is counted in.
+func (r *rule) sliceOf(at int64) int64 {
+	switch r.way {
+	case inPeriods:
+		start, _ := r.bounds(at)
+		return start
+	case inStretches:
+		return at / r.bucket
+	}
+	return 0
+}
+
+// view is an account under one rule as a node sees it.
+type view struct {
+	*rule
+	terms terms
+	state state
+	reset int64
+	now   int64
+	id    uint64
+}
+
+// look returns how a node sees an account, after the state has been rolled.
+func (n *node) look(account string) (views []view) {
+	rs := n.quota.rules.Load()
+	a := n.quota.table.known(rs, account)
+	if a == nil {
+		return nil
+	}
+	defer a.shard.mu.Unlock()
+	for _, r := range rs.list {
+		t, st := a.terms(rs, r), a.state(r)
+		now := a.shard.clock(nanos(n.FarmTime()))
+		r.roll(st, t, now)
+		views = append(views, view{r, *t, *st, st.resetAt(), now, r.id(a)})
+	}
+	return views
+}
+
+// hears reports whether a node counts on hearing another.
+func (n *node) hears(other *node) bool {
+	c := n.shared.colleagues[other.Name]
+	return c == nil || !c.gone.Load()
+}
+
+// knows reports whether a node must know of a charge: it is its own, it was saved before a restart, or it was told of.
+func (n *node) knows(v *view, c *charge, account string) bool {
+	switch {
+	case c.back || !slices.Contains(c.rules, v.id):
+		return false
+	case c.run == n.run:
+		return true
+	case c.node == n:
+		return v.kept && c.saved
+	}
+	return c.n <= n.known[fact{c.run, account, v.id, v.sliceOf(c.at)}]
+}
+
+// checkGrant checks that a node may grant something, by what it knows.
+func (n *node) checkGrant(v *visit) {
+	w := n.world
+	if !w.checks {
+		return
+	}
+	for _, view := range n.look(v.account) {
+		v.charge.reset = max(v.charge.reset, view.reset)
+		v.charge.rules = append(v.charge.rules, view.id)
+		if view.exempt() {
+			continue
+		}
+		divided := view.share.lost() && view.OnLoss == LossShare
+		counts := func(c *charge) bool {
+			return c.reset == view.reset && n.knows(&view, c, v.account) && (!divided || n.hears(c.node))
+		}
+		limit, sum := view.limit(&view.terms, v.charge.at), v.cost
+		switch view.way {
+		case inPeriods, inStretches:
+			at := view.sliceOf(v.charge.at)
+			if view.way == inStretches {
+				limit = view.terms.most()
+			}
+			for _, c := range w.ledger[v.account] {
+				s := view.sliceOf(c.at)
+				if (s == at || view.way == inStretches && s > at-buckets-1 && s <= at) && counts(c) {
+					sum += c.cost
+				}
+			}
+		case steady:
+			if view.Kind == Idle {
+				for _, c := range w.ledger[v.account] {
+					if apart := v.charge.at - c.at; counts(c) && apart < view.terms.period-int64(2*w.slack+catchUp) {
+						w.t.Fatalf("%s: %s after one of %s under %s", n.Name, time.Duration(apart), c.node.Name,
+							view.Name)
+					}
+				}
+				continue
+			}
+			if w.faults || divided {
+				continue
+			}
+			owed := view.owed(w.ledger[v.account], counts)
+			if over := owed + cost(v.cost, &view.terms) - view.terms.whole - v.charge.at; over >
+				int64(2*w.slack+catchUp) {
+				w.t.Fatalf("%s: %s is granted %d %s too early", n.Name, v.account, v.cost, time.Duration(over))
+			}
+			continue
+		case level:
+			continue
+		}
+		if sum > limit {
+			w.t.Fatalf("%s at %s: %s is granted %d by what it knows under %s, the limit is %d", n.Name,
+				n.FarmTime().Format("05.000"), v.account, sum, view.Name, limit)
+		}
+	}
+}
+
+// checkLevel checks that a node may let a request in, by what it knows is under way.
+func (n *node) checkLevel(v *visit) {
+	if !n.world.checks {
+		return
+	}
+	for _, view := range n.look(v.account) {
+		if view.way != level || view.exempt() {
+			continue
+		}
+		told := view.state.used
+		for f, level := range n.levels {
+			if f.account == v.account && f.rule == view.id && n.newest(f.run) {
+				told += level
+			}
+		}
+		if told > view.terms.limit {
+			n.world.t.Fatalf("%s: %s has %d at once by what it knows, the limit is %d", n.Name, v.account, told,
+				view.terms.limit)
+		}
+	}
+}
+
+// newest reports whether a run is the last one of its node that this node was told of.
+func (n *node) newest(run int) bool {
+	name := n.world.nameOf(run)
+	for f := range n.levels {
+		if f.run > run && n.world.nameOf(f.run) == name {
+			return false
+		}
+	}
+	return true
+}
+
+// counts reports whether a charge may count.
+func (v *view) counts(c *charge, slack time.Duration) bool {
+	return slices.Contains(c.rules, v.id) && (c.reset == v.reset || c.at >= v.reset-int64(slack))
+}
+
+func (v *view) exempt() bool { return v.terms.exempt }
+
+// owed is when all charges of some are paid off at a steady rate.
+func (v *view) owed(charges []*charge, of func(*charge) bool) (owed int64) {
+	charges = slices.Clone(charges)
+	slices.SortStableFunc(charges, func(a, b *charge) int { return int(a.at - b.at) })
+	for _, c := range charges {
+		if of(c) {
+			owed = min(max(owed, c.at)+cost(c.cost, &v.terms), c.at+2*v.terms.whole)
+		}
+	}
+	return owed
+}
+
+// checkRefusal checks that who is refused is over the limit by all that was granted anywhere.
+func (n *node) checkRefusal(v *visit) {
+	w := n.world
+	for _, view := range n.look(v.account) {
+		if view.Name != v.answer.Rule || view.way == level {
+			continue
+		}
+		now, sum := view.now, v.cost
+		counts := func(c *charge) bool { return view.counts(c, w.slack) }
+		limit := view.limit(&view.terms, now)
+		switch at := view.sliceOf(now); {
+		case view.Kind == Idle, view.way == steady:
+			if view.terms.limit == 0 || view.Kind != Idle && w.faults {
+				return
+			}
+			var owed int64
+			for _, c := range w.ledger[v.account] {
+				if counts(c) {
+					owed = max(owed, c.at) + cost(c.cost, &view.terms)
+				}
+			}
+			if over := owed + cost(v.cost, &view.terms) - view.terms.whole - now; over < -int64(2*w.slack+TellEvery) {
+				w.t.Fatalf("%s: %s is refused %s too late", n.Name, v.account, time.Duration(-over))
+			}
+			return
+		default:
+			for _, c := range w.ledger[v.account] {
+				s := view.sliceOf(c.at)
+				if (s == at || view.way == inStretches && s > at-buckets-1 && s <= at+1) && counts(c) {
+					sum += c.cost
+				}
+			}
+			if view.way == inStretches {
+				limit = view.terms.most()
+			}
+		}
+		if sum <= limit {
+			w.t.Fatalf("%s at %s: %s is refused by %s, and %d were granted of %d", n.Name,
+				n.FarmTime().Format("05.000"), v.account, view.Name, sum-v.cost, limit)
+		}
+	}
+}
+
+// agree checks that after quiet all nodes show the same, and what was granted.
+func (w *world) agree() {
+	for account, ledger := range w.ledger {
+		views := map[*node][]view{}
+		for _, n := range w.nodes {
+			views[n] = n.look(account)
+		}
+		for i, r := range w.nodes[0].quota.rules.Load().list {
+			if r.shared == nil || r.bytes {
+				continue
+			}
+			w.agreeOn(account, ledger, i, views)
+		}
+	}
+}
+
+func (w *world) agreeOn(account string, ledger []*charge, i int, views map[*node][]view) {
+	least, most, all := int64(math.MaxInt64), int64(math.MinInt64), []int64{}
+	var one *view
+	for _, n := range w.nodes {
+		used := int64(0)
+		if len(views[n]) > 0 {
+			v := &views[n][i]
+			if one == nil || v.reset > one.reset {
+				one = v
+			}
+			switch used = v.state.used + v.state.others; v.way {
+			case steady:
+				used = max(0, v.state.start-v.now)
+			case level:
+				if v.state.used != 0 {
+					w.t.Fatalf("%s: %d are still under way", n.Name, v.state.used)
+				}
+			}
+		}
+		least, most, all = min(least, used), max(most, used), append(all, used)
+	}
+	if one == nil {
+		return
+	}
+	switch one.way {
+	case steady:
+		if one.Kind == Idle || !w.faults {
+			if most-least > int64(2*w.slack+TellEvery) {
+				w.t.Fatalf("%s owes %d under %s", account, all, one.Name)
+			}
+		}
+		return
+	case level:
+		if most != 0 {
+			w.t.Fatalf("%s has %d at once under %s", account, all, one.Name)
+		}
+		return
+	}
+	if least != most {
+		w.t.Fatalf("%s has used %d under %s", account, all, one.Name)
+	}
+	at := one.sliceOf(one.now)
+	var sure, maybe int64
+	for _, c := range ledger {
+		s := one.sliceOf(c.at)
+		if s != at && !(one.way == inStretches && s > at-buckets-1 && s <= at) {
+			continue
+		}
+		if one.counts(c, w.slack) && (!c.back || c.run != c.node.run) {
+			maybe += c.cost
+		}
+		if c.reset == one.reset && !c.back && slices.ContainsFunc(w.nodes, func(n *node) bool {
+			return n.knows(one, c, account)
+		}) {
+			sure += c.cost
+		}
+	}
+	if least < sure || most > maybe {
+		w.t.Fatalf("%s has used %d under %s, and was granted %d, perhaps %d", account, all, one.Name, sure, maybe)
+	}
+}
