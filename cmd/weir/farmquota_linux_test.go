@@ -148,6 +148,17 @@ func (c *crop) remaining(i int, account string) int64 {
 	return a.Throttles[0].Rules[0].Remaining
 }
 
+// waiting is how many of an account wait at a node.
+func (c *crop) waiting(i int, account string) int {
+	c.t.Helper()
+	said, code := c.weir(i, "account", "get", account, "--json")
+	var a console.Account
+	if code != exitOK || json.Unmarshal([]byte(said), &a) != nil || len(a.Throttles) == 0 {
+		return 0
+	}
+	return a.Throttles[0].Waiting
+}
+
 // part cuts a node off from the others, and not from its clients; or ends that.
 func (c *crop) part(i int, cut bool) {
 	c.t.Helper()
@@ -167,7 +178,7 @@ func (c *crop) part(i int, cut bool) {
 // TestFarmKeepsOneLimit is the document's case: four may go on, and five servers are sent one each.
 func TestFarmKeepsOneLimit(t *testing.T) {
 	t.Parallel()
-	c := growQuotas(t, 5, `{name: four, limit: 4, period: 1h}`)
+	c := growQuotas(t, 5, `{name: four, limit: 4, period: year}`)
 	const rounds = 20
 	for round := range rounds {
 		account := fmt.Sprint("account-", round)
@@ -189,25 +200,113 @@ func TestFarmKeepsOneLimit(t *testing.T) {
 		}
 	}
 
-	// A month's counter is exact after each node was restarted in turn.
+	// A year's counter is exact after each node was restarted in turn, and after all of them were.
+	exact := func(when string) {
+		t.Helper()
+		for round := range rounds {
+			for i := range c.nodes {
+				account := fmt.Sprint("account-", round)
+				c.eventually("the node knows what was used", func() bool { return c.remaining(i, account) == 0 })
+				if got := c.ask(i, account); got != http.StatusTooManyRequests {
+					t.Errorf("after %s account %d is let in at %c: %d", when, round, 'a'+i, got)
+				}
+			}
+		}
+	}
 	for i := range c.nodes {
 		c.nodes[i].stop(t)
 		c.start(i)
 		c.settled(0, 1, 2, 3, 4)
 	}
-	for round := range rounds {
-		for i := range c.nodes {
-			if got := c.ask(i, fmt.Sprint("account-", round)); got != http.StatusTooManyRequests {
-				t.Errorf("after the restarts account %d is let in at %c: %d", round, 'a'+i, got)
-			}
-		}
+	exact("each was restarted")
+	if got := c.ask(0, "a new one"); got != http.StatusOK {
+		t.Errorf("a new account: %d", got)
 	}
+	for i := range c.nodes {
+		c.nodes[i].stop(t)
+	}
+	for i := range c.nodes {
+		c.start(i)
+	}
+	c.settled(0, 1, 2, 3, 4)
+	for i := range c.nodes {
+		c.eventually("all totals agree", func() bool { return c.remaining(i, "a new one") == 3 })
+	}
+	exact("all were restarted")
 	c.must(3, "account", "reset", "account-0")
 	for i := range c.nodes {
 		c.eventually("the reset is known everywhere", func() bool {
 			left := c.remaining(i, "account-0")
 			return left == 4 || left < 0 // or it has nothing to remember
 		})
+	}
+}
+
+// TestFarmDelays: of five requests to five servers the fifth waits, and is served in the next period, before those who
+// come then; and no period has more than four.
+func TestFarmDelays(t *testing.T) {
+	t.Parallel()
+	const length = 2 * time.Second
+	c := growQuotas(t, 5, `{name: four, limit: 4, period: 2s, over: delay}`)
+	begin := func(late time.Duration) { time.Sleep(time.Until(time.Now().Truncate(length).Add(length + late))) }
+	for round := range 3 {
+		account := fmt.Sprint("account-", round)
+		var done sync.WaitGroup
+		send := func(i int) {
+			done.Go(func() {
+				if got := c.ask(i, account); got != http.StatusOK {
+					t.Errorf("server %d: %d", i, got)
+				}
+			})
+		}
+		begin(100 * time.Millisecond)
+		last := (round + 4) % 5
+		for i := range 4 {
+			send((round + i) % 5)
+		}
+		c.eventually("the fifth server knows of four", func() bool { return c.remaining(last, account) == 0 })
+		send(last)
+		c.eventually("the fifth waits", func() bool { return c.waiting(last, account) == 1 || len(c.of(account)) > 4 })
+		begin(0)
+		for range 8 {
+			send(round % 5)
+		}
+		done.Wait()
+		counts, list := map[time.Time]int{}, c.of(account)
+		for i, a := range list {
+			if counts[a.at.Truncate(length)]++; counts[a.at.Truncate(length)] > 4 {
+				t.Errorf("round %d: more than four in one period: %v", round, list[:i+1])
+			}
+		}
+		if next := list[4].at.Truncate(length); !slices.ContainsFunc(list, func(a arrival) bool {
+			return a.node == last && a.at.Truncate(length).Equal(next)
+		}) {
+			t.Errorf("round %d: the fifth was not served in the next period: %v", round, list)
+		}
+	}
+}
+
+// TestFarmMetersBytes: two nodes stream to one account, together as much as it may have.
+func TestFarmMetersBytes(t *testing.T) {
+	t.Parallel()
+	c := growQuotas(t, 2, `{name: volume, kind: volume, limit: 1MB, period: 1h}`)
+	var sum int64
+	for round := 0; round < 100; round++ {
+		resp, err := c.open(round%2, "x", "/50000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusTooManyRequests {
+			break
+		}
+		sum += n
+		left := c.remaining(round%2, "x")
+		c.eventually("the other node knows", func() bool { return c.remaining(1-round%2, "x") <= left })
+	}
+	if sum < 1_000_000 || sum > 1_050_000 { // the last one is let in while there is a byte left
+		t.Errorf("%d bytes", sum)
 	}
 }
 

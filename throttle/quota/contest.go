@@ -46,10 +46,9 @@ func (r *rule) contend(st *state, t *terms, n int64) {
 		if mine < 0 && e.node.name > r.shared.self.name {
 			mine = d.join(own, st.asks(n))
 		}
-		if e.waiting > 0 {
-			d.join(r.taken(st, e), e.waiting)
-		} else {
-			d.limit = max(0, d.limit-r.taken(st, e))
+		// Who has taken something stays, so that nobody's turn changes in the middle of a period.
+		if taken := r.taken(st, e); taken > 0 || e.waiting > 0 {
+			d.join(taken, e.waiting)
 		}
 	}
 	if mine < 0 {

@@ -159,6 +159,15 @@ func (p *peers) forget(gone int64) {
 	}
 }
 
+// forgive forgets what was used, and not who waits.
+func (p *peers) forgive() {
+	p.own, p.earlier, p.theirs = cell{}, nil, nil
+	for i := range p.list {
+		e := &p.list[i]
+		*e = peer{node: e.node, boot: e.boot, at: e.at, waiting: e.waiting}
+	}
+}
+
 // of returns what is known of a node, made if need be.
 func (p *peers) of(c *colleague) *peer {
 	i, found := slices.BinarySearchFunc(p.list, c, func(have peer, want *colleague) int {

@@ -38,6 +38,9 @@ func (st *state) reset(w way) {
 	fresh := state{since: st.since, waiting: st.waiting, ahead: st.ahead, ring: st.ring}
 	if st.ring != nil {
 		st.ring.forget()
+		if p := st.ring.peers; p != nil {
+			p.forgive()
+		}
 	}
 	if w == inStretches && st.ring != nil {
 		fresh.start, fresh.end = st.start, st.end
