@@ -51,6 +51,9 @@ type member struct {
 	stands farm.Standing
 	left   bool
 
+	met   chan struct{} // closed when this node knows what the others know
+	meets sync.Once
+
 	news    sync.Mutex    // taken under the farm's lock
 	changes []farm.Member // nodes that came or went, of which the quotas are to be told
 }
@@ -83,8 +86,7 @@ func (a *App) joinFarm(g *generation) error {
 		return err
 	}
 	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{},
-		quotas: map[string]commonQuota{}}
-	met := make(chan struct{}, 1)
+		quotas: map[string]commonQuota{}, met: make(chan struct{})}
 	var over farm.Bus = bus
 	if a.carry != nil {
 		if over, err = a.carry(bus, secretsOf(o)); err != nil {
@@ -100,12 +102,6 @@ func (a *App) joinFarm(g *generation) error {
 		m.news.Lock()
 		m.changes = append(m.changes, who)
 		m.news.Unlock()
-		if who.State == farm.Up {
-			select {
-			case met <- struct{}{}:
-			default:
-			}
-		}
 	})
 	m.bans = a.bans.list.Share(func(msg []byte) error {
 		_ = m.Send(topicBans, msg) // what is not taken now is made up for by a snapshot
@@ -130,7 +126,7 @@ func (a *App) joinFarm(g *generation) error {
 	m.divide()
 	if o.NATS != "" || len(o.Peers) > 0 {
 		select {
-		case <-met:
+		case <-m.met:
 		case <-time.After(joinPatience):
 		}
 	}
@@ -170,7 +166,9 @@ func (m *member) leave(ctx context.Context) error {
 // Advance does what is due in the farm, and tells the quotas which nodes came or went.
 func (m *member) Advance(now time.Time) time.Time {
 	due := m.Farm.Advance(now)
-	m.divide()
+	if s := m.divide(); s.Whole() && s.Of > 1 && m.CaughtUp() {
+		m.meets.Do(func() { close(m.met) })
+	}
 	return due
 }
 

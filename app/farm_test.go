@@ -43,7 +43,8 @@ console: {listen: "off"}
 http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100}, throttles: [plans, stamps]}]
 throttles:
   stamps: {stamp: {from_load: 0%%, first: 100, covers: 1}}
-  plans: {quota: {policies: [{name: per-day, limit: 30000, period: 1d, on_loss: share}]}}
+  plans: {quota: {policies: [{name: per-day, limit: 30000, period: 1d, on_loss: share},
+    {name: here, limit: 60000, period: 1d, farm: local, on_loss: share}]}}
 `, service.URL)
 	}, older...)
 }
@@ -236,17 +237,24 @@ func TestFarmWithAWrongClock(t *testing.T) {
 	}
 }
 
-// TestFarmShares: each node of three grants a third, and tells so.
+// TestFarmShares: a policy that all nodes count together is whole on each, and one that each counts for itself is
+// divided.
 func TestFarmShares(t *testing.T) {
 	t.Parallel()
 	f := newFold(t)
+	limits := func(a *App, want ...int64) bool {
+		why, err := (backend{a}).Why(console.Question{Method: "GET", Path: "/", Account: "acme"})
+		if err != nil || len(why.Steps) < 2 {
+			return false
+		}
+		var got []int64
+		for _, r := range why.Steps[1].Rules {
+			got = append(got, r.Limit)
+		}
+		return slices.Equal(got, want)
+	}
 	for i, a := range f.nodes {
-		f.eventually("the limit is divided", func() bool {
-			b := backend{a}
-			why, err := b.Why(console.Question{Method: "GET", Path: "/", Account: "acme"})
-			return err == nil && len(why.Steps) > 1 && len(why.Steps[1].Rules) > 0 &&
-				why.Steps[1].Rules[0].Limit == 10_000
-		})
+		f.eventually("the limit is divided", func() bool { return limits(a, 30_000, 20_000) })
 		if s := (backend{a}).Farm().Status(); s.Share != 3 || s.Node != string(rune('a'+i)) || len(s.Nodes) != 3 ||
 			s.Nodes[0].State != "here" || s.Nodes[1].Differs {
 			t.Errorf("%+v", s)

@@ -74,7 +74,7 @@ func (h heardQuota) Snapshot(_ time.Time, give func([]byte) bool) {
 }
 
 // divide tells the quotas which nodes came or went, and divides them anew.
-func (m *member) divide() {
+func (m *member) divide() farm.Standing {
 	stands := m.Standing()
 	m.news.Lock()
 	changes := m.changes
@@ -83,7 +83,7 @@ func (m *member) divide() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if stands == m.stands && changes == nil {
-		return
+		return stands
 	}
 	now := m.app.clock.Now()
 	for _, who := range changes {
@@ -99,4 +99,5 @@ func (m *member) divide() {
 	for _, q := range m.quotas {
 		q.quota.Divide(stands.Of, stands.Rank, stands.Up)
 	}
+	return stands
 }

@@ -115,6 +115,23 @@ func (f *Farm) unkeep(t *topic) {
 	t.state, t.out, t.wants = nil, nil, false
 }
 
+// CaughtUp reports whether this node knows what all nodes that are up have told about what they share.
+func (f *Farm) CaughtUp() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, t := range f.topics {
+		if t.state == nil {
+			continue
+		}
+		for _, m := range f.members {
+			if s := m.streams[name]; m.State == Up && (s == nil || !s.absent && (s.want || s.floor < s.told)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // stream returns what the member tells about a topic.
 func (m *member) stream(topic string) *stream {
 	s := m.streams[topic]
