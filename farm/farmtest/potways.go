@@ -273,7 +273,7 @@ func (c *call) wait(w *wanted) int64 {
 		if w.Carry {
 			periods = max(1, (r.sum+w.Need-1)/w.Limit)
 		}
-		return min(r.end-c.now+(periods-1)*(r.end-r.start), 1<<52)
+		return r.end - c.now + r.periods(periods-1)
 	case farm.Sliding:
 		b := r.bucket - 16
 		for free := w.fits + r.sums[b]; free < w.Need && b < r.bucket; free += r.sums[b] {
@@ -297,6 +297,9 @@ func (c *call) wait(w *wanted) int64 {
 	}
 }
 
+// periods is how long n periods are, at most.
+func (r *memRule) periods(n int64) int64 { return min(n, most/(r.end-r.start)) * (r.end - r.start) }
+
 // grant adds n to what this run has used.
 func (c *call) grant(w *wanted, n int64) {
 	r := w.rule
@@ -309,7 +312,7 @@ func (c *call) grant(w *wanted, n int64) {
 		r.sum += n
 		own.slice, r.until = r.start, r.end
 		if w.Carry && w.Limit > 0 {
-			r.until = r.end + min(most, r.sum/w.Limit*(r.end-r.start))
+			r.until = r.end + r.periods(r.sum/w.Limit)
 		}
 	case farm.Sliding:
 		r.sums[r.bucket] += n
