@@ -33,6 +33,7 @@ var (
 	ErrNumber  = errors.New("the number is too large for a pot")
 	ErrOutside = errors.New("the engine's time is outside of the period")
 	ErrCrowded = errors.New("too many rules or runs count for one key")
+	ErrEngine  = errors.New("the engine is another one than the call was for")
 )
 
 // A Pot holds what the nodes of a farm have been granted of the limits of an account. It is in an engine that all nodes
@@ -57,11 +58,12 @@ var (
 //
 // An engine that was restarted or promoted may have lost what it knew: it has another identity then. A limit whose
 // window began earlier is closed until all live nodes have told what they know (any Take does that), or for ReopenTime.
-// Nodes that hear of it tell at once. The latest of their marks is the last state that somebody alive knows. A window
+// Nodes that hear of it tell at once, and who is refused for it asks again every 100 ms. The latest of their marks is the last state that somebody alive knows. A window
 // that began after the engine did is open: nothing of it can have been lost.
 type Pot interface {
 	// Take tells what this node has used, and asks for more. Either all wants are granted what they need, or none is
-	// granted anything. With ErrOutside the reply tells the engine's time and nothing has changed.
+	// granted anything. With ErrOutside and ErrEngine the reply tells the engine's time and identity, and nothing has
+	// changed.
 	Take(ctx context.Context, ask Ask) (Reply, error)
 	// Close lets go of the engine.
 	Close()
@@ -73,8 +75,11 @@ type Ask struct {
 	Run string // of the node that asks; another one after a restart
 	Seq uint64 // greater than in all earlier calls for this key by this run
 	// Live are all runs that are up. They must have told what they know before a key under a new engine is open.
-	Live  []string
-	Wants []Want
+	Live []string
+	// Engine is the identity of the engine that the call is for. Leave it empty: the pot knows. A call that was sent to
+	// an earlier engine tells too little, and must not be taken for the last word.
+	Engine string
+	Wants  []Want
 }
 
 // A Way is how a pot counts.

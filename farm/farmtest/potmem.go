@@ -75,8 +75,8 @@ type memRule struct {
 
 // A memOwn is what one run has of a rule.
 type memOwn struct {
-	slice, total int64
-	at, life     int64 // Steady: when it was granted, and for how long; Level: life is when it ends
+	slice, total, used int64
+	at, life           int64 // Steady: when it was granted, and for how long; Level: life is when it ends
 }
 
 // NewPot returns a pot whose engine has this clock.
@@ -175,6 +175,9 @@ func (p *MemPot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 			return farm.Reply{}, err
 		}
 		c.wants = append(c.wants, &wanted{Want: &ask.Wants[i], mark: m})
+	}
+	if ask.Engine != "" && ask.Engine != c.engine {
+		return farm.Reply{Engine: c.engine, Now: time.UnixMicro(c.time), Failed: -1}, farm.ErrEngine
 	}
 	c.readClock()
 	if p.state.engine != c.engine {

@@ -37,7 +37,8 @@ func (c *call) adopt(w *wanted) {
 		r.hold(c.now, w.life)
 	}
 	if w.Way != farm.Fixed || m.slice == r.start {
-		r.own[c.ask.Run] = memOwn{slice: m.slice, total: min(m.own, w.Used)}
+		had := min(m.own, w.Used)
+		r.own[c.ask.Run] = memOwn{slice: m.slice, total: had, used: had}
 	}
 }
 
@@ -165,7 +166,8 @@ func (c *call) settle(w *wanted, look bool) {
 	r := w.rule
 	own, known := r.own[c.ask.Run]
 	if !known && w.mark.ver > 0 && (w.Way == farm.Fixed || w.Way == farm.Sliding) {
-		own = memOwn{slice: w.mark.slice, total: min(w.mark.own, w.Used)} // it was forgotten to make room
+		had := min(w.mark.own, w.Used)
+		own = memOwn{slice: w.mark.slice, total: had, used: had} // it was forgotten to make room
 	}
 	switch w.Way {
 	case farm.Fixed:
@@ -204,11 +206,11 @@ func (c *call) settleBuckets(w *wanted, own memOwn, look bool) {
 	}
 	if !look {
 		if own.slice != r.bucket && own.slice >= r.bucket-16 {
-			was := r.sums[own.slice] - own.total
+			used := own.used // the node does not know of this slice, or has heard of a later one
 			if own.slice == w.mark.slice {
-				was += w.Used
+				used = w.Used
 			}
-			r.sums[own.slice] = max(0, was)
+			r.sums[own.slice] = max(0, r.sums[own.slice]+used-own.total)
 		}
 		r.sums[r.bucket] = max(0, r.sums[r.bucket]+w.used-w.cur)
 	}
@@ -221,14 +223,15 @@ func (c *call) settleBuckets(w *wanted, own memOwn, look bool) {
 func (c *call) settleSteady(w *wanted, own memOwn, known, look bool) {
 	r := w.rule
 	w.cur, w.own = own.total, own
+	used := own.used
 	if !known {
 		w.own.slice = c.now
 	} else if own.slice == w.mark.slice {
-		w.used = w.Used
+		w.used, used = w.Used, w.Used
 	}
 	if !look && known {
 		// What has been paid off since it was granted is gone.
-		if back := own.total - w.used; back >= 0 {
+		if back := own.total - used; back >= 0 {
 			r.owed = max(0, r.owed-max(0, w.cost(back)-float64(c.now-own.at)))
 		} else {
 			r.owed = min(most, r.owed+w.cost(-back))
@@ -306,7 +309,7 @@ func (c *call) grant(w *wanted, n int64) {
 	r.ver = max(r.ver+1, c.now)
 	w.fits -= n
 	w.cur = w.used + n
-	own := memOwn{total: w.cur}
+	own := memOwn{total: w.cur, used: w.used}
 	switch w.Way {
 	case farm.Fixed:
 		r.sum += n

@@ -1,8 +1,8 @@
 -- One call of a farm.Pot. farm/farmtest/potmem.go and potways.go say the same in Go; a test compares them call by call.
 --
 -- KEYS: what is kept for one key; which engine this is, and since when. Both are under one hash tag.
--- ARGV: run, seq, a time and an identity for tests ("" for the engine's own), the number of live runs, those runs, and
--- for each want: id, way, limit, burst, period, start, end, life, carry, used, need, ahead, mark.
+-- ARGV: run, seq, a time and an identity for tests ("" for the engine's own), the identity that the call is for, the
+-- number of live runs, those runs, and for each want: id, way, limit, burst, period, start, end, life, carry, used, need, ahead, mark.
 -- Times are in microseconds: nanoseconds are beyond 2^53.
 --
 -- The answer is an array: what happened, now, identity, granted, stale, failed, wait, the number of runs that must tell,
@@ -30,9 +30,11 @@ if engine == '' then
   engine = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 end
 
+if engine ~= ARGV[5] then return { 'engine', time, engine } end
+
 local live, wants = {}, {}
-local at = 6
-for i = 1, tonumber(ARGV[5]) do
+local at = 7
+for i = 1, tonumber(ARGV[6]) do
   live[i] = ARGV[at]
   at = at + 1
 end
@@ -120,7 +122,8 @@ local function adopt(w, r)
   end
   if w.way == STEADY then hold(r, w.life) end
   if w.way ~= FIXED or w.slice == r.start then
-    r.own[run] = { w.slice, min(w.own, w.has) }
+    local had = min(w.own, w.has)
+    r.own[run] = { w.slice, had, had }
   end
 end
 
@@ -163,7 +166,7 @@ local function roll(w, r)
     if now > r.at or r.at - now > STEP then r.at = now end
   else
     for name, own in pairs(r.own) do
-      if own[4] <= now then r.own[name] = nil end
+      if own[5] <= now then r.own[name] = nil end
     end
   end
   return true
@@ -200,7 +203,7 @@ local function tell(w, r)
       for name in pairs(r.must) do open = open and r.told[name] ~= nil end
     end
     r.till = max(r.till, now + REOPEN)
-    if w.way > STEADY and w.has > 0 then r.own[run] = { 0, w.has, 0, now + w.life } end
+    if w.way > STEADY and w.has > 0 then r.own[run] = { 0, w.has, 0, 0, now + w.life } end
   end
   if open then r.engine, r.closing, r.told, r.must = engine, nil, nil, nil end
 end
@@ -225,9 +228,10 @@ local function settle(w, r, look)
   local own = r.own[run]
   local known = own ~= nil
   if not known and w.ver > 0 and w.way <= SLIDING then
-    own = { w.slice, min(w.own, w.has) } -- it was forgotten to make room
+    local had = min(w.own, w.has)
+    own = { w.slice, had, had } -- it was forgotten to make room
   end
-  own = own or { 0, 0, 0, 0 }
+  own = own or { 0, 0, 0 }
   if w.way == FIXED then
     if own[1] == r.start then w.cur = own[2] end
     if w.slice == r.start then w.used = w.has end
@@ -239,9 +243,9 @@ local function settle(w, r, look)
     if not look then
       if own[1] ~= r.bucket and own[1] >= r.bucket - 16 then
         local i = 17 + own[1] - r.bucket
-        local was = r.sums[i] - own[2]
-        if own[1] == w.slice then was = was + w.has end
-        r.sums[i] = max(0, was)
+        local used = own[3] -- the node does not know of this slice, or has heard of a later one
+        if own[1] == w.slice then used = w.has end
+        r.sums[i] = max(0, r.sums[i] + used - own[2])
       end
       r.sums[17] = max(0, r.sums[17] + w.used - w.cur)
     end
@@ -249,17 +253,18 @@ local function settle(w, r, look)
     for i = 1, 17 do w.fits = w.fits - r.sums[i] end
   elseif w.way == STEADY then
     w.cur = own[2]
-    w.mine = { own[1], own[2], own[3] or 0, own[4] or 0 }
+    w.mine = { own[1], own[2], 0, own[4] or 0, own[5] or 0 }
+    local used = own[3]
     if not known then
       w.mine[1] = now
     elseif own[1] == w.slice then
-      w.used = w.has
+      w.used, used = w.has, w.has
     end
     if not look and known then
       -- What has been paid off since it was granted is gone.
-      local back = own[2] - w.used
+      local back = own[2] - used
       if back >= 0 then
-        r.owed = max(0, r.owed - max(0, cost(w, back) - (now - w.mine[3])))
+        r.owed = max(0, r.owed - max(0, cost(w, back) - (now - w.mine[4])))
       else
         r.owed = min(MOST, r.owed + cost(w, -back))
       end
@@ -302,7 +307,7 @@ local function waitFor(w, r)
   end
   local wait = STEP
   for name, own in pairs(r.own) do
-    if name ~= run then wait = min(wait, own[4] - now) end
+    if name ~= run then wait = min(wait, own[5] - now) end
   end
   return wait
 end
@@ -314,18 +319,18 @@ local function grant(w, r, n)
   w.cur = w.used + n
   if w.way == FIXED then
     r.sum = r.sum + n
-    r.own[run] = { r.start, w.cur }
+    r.own[run] = { r.start, w.cur, w.used }
     r.till = r.stop
     if w.carry and w.limit > 0 then r.till = r.stop + periods(r, floor(r.sum / w.limit)) end
   elseif w.way == SLIDING then
     r.sums[17] = r.sums[17] + n
-    r.own[run] = { r.bucket, w.cur }
+    r.own[run] = { r.bucket, w.cur, w.used }
     r.till = (r.bucket + 17) * w.len
   elseif w.way == STEADY then
-    w.mine[2] = w.cur
+    w.mine[2], w.mine[3] = w.cur, w.used
     if n > 0 then
       r.owed = min(MOST, r.owed + cost(w, n))
-      w.mine[3], w.mine[4] = now, w.life
+      w.mine[4], w.mine[5] = now, w.life
       hold(r, w.life)
     end
     r.own[run] = w.mine
@@ -333,7 +338,7 @@ local function grant(w, r, n)
   elseif w.cur == 0 then
     r.own[run] = nil
   else
-    r.own[run] = { 0, w.cur, 0, now + w.life }
+    r.own[run] = { 0, w.cur, w.used, 0, now + w.life }
     r.till = max(r.till, now + w.life)
   end
 end
@@ -355,7 +360,7 @@ local function answer(out, w, r, look)
       body = ' ' .. table.concat(all, ' ')
     end
   elseif w.way == STEADY then
-    slice, good = w.mine[1], max(0, w.mine[3] + w.mine[4] - now)
+    slice, good = w.mine[1], max(0, w.mine[4] + w.mine[5] - now)
     left = steadyFits(w, room(w, r))
     body = format(' %.0f', r.at + ceil(r.owed))
   else
@@ -363,7 +368,7 @@ local function answer(out, w, r, look)
     if look then
       others = w.limit - w.fits - w.used
       good = 0
-      if r.own[run] then good = max(0, r.own[run][4] - now) end
+      if r.own[run] then good = max(0, r.own[run][5] - now) end
     end
   end
   local n = #out
@@ -385,7 +390,7 @@ if not known then
     key.runs[oldest] = nil
     for _, r in pairs(key.rules) do
       local own = r.own[oldest]
-      if own and (own[4] or 0) <= now then r.own[oldest] = nil end -- a level is kept
+      if own and (own[5] or 0) <= now then r.own[oldest] = nil end -- a level is kept
     end
   end
 end

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -58,6 +59,8 @@ type Pot struct {
 	// For tests: the time and the identity, instead of the engine's own.
 	clock    func() int64
 	identity func() string
+
+	seen [tags]atomic.Pointer[string] // which engine has the keys of a tag, as was last heard
 
 	mu         sync.Mutex
 	client     rueidis.Client
@@ -238,10 +241,11 @@ func field(info, name string) string {
 
 // keys returns the names under which a key is kept. Accounts are hashed: their names are of any length, and of no
 // concern to whoever reads the engine.
-func (p *Pot) keys(key string) []string {
+func (p *Pot) keys(key string) (names []string, tag int) {
 	sum := sha256.Sum256([]byte(key))
-	tag := p.place.prefix + ":{" + p.place.prefix + strconv.Itoa((int(sum[0])<<8|int(sum[1]))%tags) + "}"
-	return []string{tag + hex.EncodeToString(sum[2:20]), tag + "engine"}
+	tag = (int(sum[0])<<8 | int(sum[1])) % tags
+	prefix := p.place.prefix + ":{" + p.place.prefix + strconv.Itoa(tag) + "}"
+	return []string{prefix + hex.EncodeToString(sum[2:20]), prefix + "engine"}, tag
 }
 
 // id is what a rule is called in the engine. Rules that count another way are others.
@@ -261,11 +265,24 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 	if err != nil {
 		return farm.Reply{}, err
 	}
-	said, err := p.lua.Exec(ctx, client, p.keys(ask.Key), p.args(&ask)).ToArray()
-	if err != nil {
-		return farm.Reply{}, named(err)
+	names, tag := p.keys(ask.Key)
+	known := ask.Engine != ""
+	if seen := p.seen[tag].Load(); !known && seen != nil {
+		ask.Engine = *seen
 	}
-	return read(said, len(ask.Wants))
+	for tries := 1; ; tries++ {
+		said, err := p.lua.Exec(ctx, client, names, p.args(&ask)).ToArray()
+		if err != nil {
+			return farm.Reply{}, named(err)
+		}
+		reply, err := read(said, len(ask.Wants))
+		if known || !errors.Is(err, farm.ErrEngine) || tries == 3 {
+			return reply, err
+		}
+		// Whoever asks waits here, so that the call still says all that they know.
+		ask.Engine = reply.Engine
+		p.seen[tag].Store(&reply.Engine)
+	}
 }
 
 // args are what the script is given.
@@ -274,8 +291,9 @@ func (p *Pot) args(ask *farm.Ask) []string {
 	if p.clock != nil {
 		now, engine = number(p.clock()), p.identity()
 	}
-	args := make([]string, 0, 5+len(ask.Live)+13*len(ask.Wants))
-	args = append(args, ask.Run, strconv.FormatUint(ask.Seq, 10), now, engine, strconv.Itoa(len(ask.Live)))
+	args := make([]string, 0, 6+len(ask.Live)+13*len(ask.Wants))
+	args = append(args, ask.Run, strconv.FormatUint(ask.Seq, 10), now, engine, ask.Engine,
+		strconv.Itoa(len(ask.Live)))
 	args = append(args, ask.Live...)
 	for i := range ask.Wants {
 		w := &ask.Wants[i]
@@ -336,7 +354,7 @@ func read(items []rueidis.RedisMessage, wants int) (farm.Reply, error) {
 	r := reader{items: items}
 	what := r.text()
 	switch what {
-	case "ok", "outside":
+	case "ok", "outside", "engine":
 	case "mark":
 		return farm.Reply{}, fmt.Errorf("%w: a mark is none of this pot's", farm.ErrAsk)
 	case "rules":
@@ -347,8 +365,12 @@ func read(items []rueidis.RedisMessage, wants int) (farm.Reply, error) {
 		return farm.Reply{}, fmt.Errorf("%w: it answered %q", ErrScript, what)
 	}
 	reply := farm.Reply{Now: time.UnixMicro(r.number()), Engine: r.text(), Failed: -1}
-	if what == "outside" {
-		return reply, errors.Join(farm.ErrOutside, r.err)
+	switch {
+	case r.err != nil:
+	case what == "outside":
+		return reply, farm.ErrOutside
+	case what == "engine":
+		return reply, farm.ErrEngine
 	}
 	reply.Granted, reply.Stale, reply.Failed = r.number() == 1, r.number() == 1, int(r.number())
 	if wait := r.number(); wait < 0 {
