@@ -10,9 +10,9 @@ func TestMemPot(t *testing.T) { TestPot(t, func(*testing.T) *PotRig { return Mem
 
 // TestSimulatedPot: never more than a limit, whatever goes wrong, and what is unused can be had.
 func TestSimulatedPot(t *testing.T) {
-	seeds := uint64(300)
+	seeds := uint64(150)
 	if needs.Long() {
-		seeds = 20_000
+		seeds = 3_000
 	}
 	for seed := range seeds {
 		if err := SimulatePot(seed, MemRig()); err != nil {

@@ -284,7 +284,9 @@ func (c *call) run() (farm.Reply, error) {
 			return reply, fmt.Errorf("%w: more than %d runs", farm.ErrCrowded, farm.MaxRuns)
 		}
 		if closed || reply.Stale {
-			all = all && w.cur-w.used >= w.Need && !closed
+			// What was to be spent at once, or for a while, is not there when that is over.
+			over := w.Way == farm.Steady && w.Need > 0 && c.now > w.own.at+w.own.life
+			all = all && w.cur-w.used >= w.Need && !over && !closed
 			continue
 		}
 		if w.Need > 0 && w.fits < w.Need {

@@ -60,6 +60,7 @@ type potSim struct {
 
 	skew    time.Duration // of the engine's clock
 	ahead   time.Duration // by how much it has jumped ahead in all
+	lost    bool          // it has lost something, and does not know it again yet
 	stalled bool
 	queue   []func() // calls that have reached an engine that stands still
 	err     error
@@ -137,13 +138,12 @@ func (s *potSim) disturb() {
 		case 1:
 			s.stall(s.between(300*ms, 3*time.Second))
 		case 2:
-			i := s.r.IntN(len(s.nodes))
-			s.nodes[i].alive = false
-			s.nodes[i].died = s.now
-			s.dead = append(s.dead, s.nodes[i])
-			s.join(i)
+			s.kill(s.r.IntN(len(s.nodes)))
 		case 3:
 			s.lose(s.rig.Restart)
+			if s.r.IntN(2) == 0 { // when some have told what they know
+				s.after(s.between(ms, 20*ms), func() { s.stall(s.between(2*time.Second, 4*time.Second)) })
+			}
 		case 4:
 			promote := s.rig.Save()
 			s.after(s.between(0, 100*ms), func() {
@@ -178,12 +178,32 @@ func (s *potSim) stall(d time.Duration) {
 
 // lose makes the engine lose something, unless only a dead node knows it: that cannot be made up for.
 func (s *potSim) lose(what func()) {
+	if s.knowMore(s.dead, s.nodes) {
+		return
+	}
+	s.lost = true
+	what()
+}
+
+// kill ends a run and starts the next one of that node, unless it alone knows what the engine has lost.
+func (s *potSim) kill(i int) {
+	n := s.nodes[i]
+	if s.lost && s.knowMore([]*potNode{n}, slices.Delete(slices.Clone(s.nodes), i, i+1)) {
+		return
+	}
+	n.alive, n.died = false, s.now
+	s.dead = append(s.dead, n)
+	s.join(i)
+}
+
+// knowMore reports whether some nodes know more of a limit than others.
+func (s *potSim) knowMore(some, than []*potNode) bool {
 	for i := range s.wants {
-		if newest(s.dead, i) > newest(s.nodes, i) {
-			return
+		if newest(some, i) > newest(than, i) {
+			return true
 		}
 	}
-	what()
+	return false
 }
 
 // newest is the version of the newest mark of some nodes.
@@ -250,7 +270,9 @@ func (s *potSim) join(i int) {
 	var demand, idle func()
 	demand = func() {
 		if n.alive && s.faults {
-			n.request()
+			for range 1 + 15*(s.r.IntN(20)/19) { // they come in bursts
+				n.request()
+			}
 			s.after(s.between(0, 2*pace), demand)
 		}
 	}
@@ -291,7 +313,7 @@ func (n *potNode) spendable(now *potCall) bool {
 }
 
 // spend spends one of each limit, and holds it against the limits.
-func (n *potNode) spend(at time.Duration) {
+func (n *potNode) spend(granted time.Duration) {
 	for i := range n.rules {
 		r, w, l := &n.rules[i], &n.wants[i], &n.ledger[i]
 		r.spent++
@@ -313,9 +335,10 @@ func (n *potNode) spend(at time.Duration) {
 			}
 		case farm.Steady:
 			if w.Life > 0 {
-				at = n.now
+				l.times = append(l.times, n.now)
+			} else {
+				l.times = append(l.times, granted)
 			}
-			l.times = append(l.times, at)
 		case farm.Level:
 			sum := int64(0)
 			for _, other := range n.nodes {
@@ -388,6 +411,9 @@ func (n *potNode) execute(c *potCall) {
 	}
 	reply := n.take(c.ask)
 	c.executed = n.now
+	if reply.Granted && !reply.Stale {
+		n.lost = false
+	}
 	if !n.chance(0.05) {
 		n.after(n.between(100*time.Microsecond, 3*ms), func() {
 			if n.call == c && n.alive {

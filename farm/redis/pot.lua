@@ -438,7 +438,9 @@ for i, w in ipairs(wants) do
     if n >= MAXRUNS then return { 'runs' } end
   end
   if look then
-    all = all and w.cur - w.used >= w.need and not closed
+    -- What was to be spent at once, or for a while, is not there when that is over.
+    local over = w.way == STEADY and w.need > 0 and now > w.mine[4] + w.mine[5]
+    all = all and w.cur - w.used >= w.need and not over and not closed
   elseif w.need > 0 and w.fits < w.need then
     all = false
     local t = waitFor(w, r)
