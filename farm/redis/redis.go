@@ -190,7 +190,6 @@ func named(err error) error {
 		{"WRONGPASS", ErrPassword, "correct them in the URL of farm.counters"},
 		{"NOAUTH", ErrPassword, "it wants a password: write redis://user:password@host:6379"},
 		{"invalid password", ErrPassword, "correct it in the URL of farm.counters"},
-		{"without any password configured", ErrPassword, "it has none: leave it out of the URL of farm.counters"},
 		{"NOPERM", ErrPermission, "allow it ~weir:* +evalsha +eval +get +set +time +info +ping +client +hello +select"},
 		{"READONLY", ErrReadOnly, "give the address of the primary, or use redis+sentinel://"},
 		{"OOM", ErrFull, "raise its maxmemory"},

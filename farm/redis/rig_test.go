@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -44,6 +45,12 @@ func (s *server) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	s.listens()
+}
+
+// listens waits until the server listens.
+func (s *server) listens() {
+	s.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		if c, err := net.Dial("tcp", s.address); err == nil {
 			_ = c.Close()
@@ -165,4 +172,23 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+func luaScript(body string) *rueidis.Lua { return rueidis.NewLuaScript(body) }
+
+// sentinel starts the server as a sentinel of a primary.
+func (s *server) sentinel(host, port string) {
+	s.t.Helper()
+	at, own, _ := net.SplitHostPort(s.address)
+	conf := s.t.TempDir() + "/sentinel.conf"
+	text := fmt.Sprintf("bind %s\nport %s\nsentinel monitor mymaster %s %s 1\n", at, own, host, port)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd = exec.Command(s.program, conf, "--sentinel")
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(s.kill)
+	s.listens()
 }
