@@ -52,14 +52,15 @@ var (
 //   - When Slice is another one, nothing is spent of Total yet. What it spent of the last slice over its total, it may
 //     count as Used of this one.
 //
-// To return what it does not need, a node asks for nothing: Need and Ahead are 0. What it has granted and not spent by
-// then is free at once. It does the same to tell of bytes that have flowed although they were not granted: Used is taken
-// as it is, also over the limit.
+// To return what it does not need, a node asks for nothing: Need and Ahead are 0. What it was granted and has not spent
+// is free at once. It does the same to tell of bytes that have flowed although they were not granted: Used is taken as
+// it is, also over the limit.
 //
 // An engine that was restarted or promoted may have lost what it knew: it has another identity then. A limit whose
 // window began earlier is closed until all live nodes have told what they know (any Take does that), or for ReopenTime.
-// Nodes that hear of it tell at once, and who is refused for it asks again every 100 ms. The latest of their marks is the last state that somebody alive knows. A window
-// that began after the engine did is open: nothing of it can have been lost.
+// Nodes that hear of it tell at once, and who is refused for it asks again every 100 ms. The latest of their marks is
+// the last state that somebody alive knows. A window that began after the engine did is open: nothing of it can have
+// been lost.
 type Pot interface {
 	// Take tells what this node has used, and asks for more. Either all wants are granted what they need, or none is
 	// granted anything. With ErrOutside and ErrEngine the reply tells the engine's time and identity, and nothing has

@@ -39,7 +39,7 @@ var (
 
 // Options are what a URL does not say. The zero value will do.
 type Options struct {
-	// TLS is used with rediss and valkeys: certificates, and whom to trust. Without it the system's are.
+	// TLS is used with rediss and valkeys. Without it the engine must have a certificate that the system trusts.
 	TLS *tls.Config
 }
 
@@ -52,7 +52,7 @@ const tags = 1024
 
 // A Pot is a farm.Pot in Redis or Valkey. Open makes one; goroutines may share it.
 type Pot struct {
-	place  place
+	where  address
 	option rueidis.ClientOption
 	lua    *rueidis.Lua
 
@@ -78,7 +78,7 @@ func Open(url string, o Options) (*Pot, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pot{place: at, lua: rueidis.NewLuaScript(script)}
+	p := &Pot{where: at, lua: rueidis.NewLuaScript(script)}
 	p.option = rueidis.ClientOption{
 		InitAddress: at.addresses, Username: at.user, Password: at.password, SelectDB: at.db,
 		ClientName: "weir", Dialer: net.Dialer{Timeout: dialTime},
@@ -243,7 +243,7 @@ func field(info, name string) string {
 func (p *Pot) keys(key string) (names []string, tag int) {
 	sum := sha256.Sum256([]byte(key))
 	tag = (int(sum[0])<<8 | int(sum[1])) % tags
-	prefix := p.place.prefix + ":{" + p.place.prefix + strconv.Itoa(tag) + "}"
+	prefix := p.where.prefix + ":{" + p.where.prefix + strconv.Itoa(tag) + "}"
 	return []string{prefix + hex.EncodeToString(sum[2:20]), prefix + "engine"}, tag
 }
 

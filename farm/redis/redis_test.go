@@ -82,7 +82,8 @@ func TestOwnClock(t *testing.T) {
 	c := &client{t: t, pot: s.open("own"), run: "a"}
 	before := time.Now()
 	r := c.take(0, 3)
-	if !r.Granted || len(r.Engine) != 40 || r.Now.Before(before.Add(-time.Second)) || r.Now.After(time.Now().Add(time.Second)) {
+	if !r.Granted || len(r.Engine) != 40 ||
+		r.Now.Before(before.Add(-time.Second)) || r.Now.After(time.Now().Add(time.Second)) {
 		t.Errorf("%+v", r)
 	}
 	for _, name := range strings.Fields(strings.Trim(s.do("KEYS *"), "[]")) {

@@ -19,8 +19,8 @@ const (
 	maxPrefix    = 64
 )
 
-// A place is where an engine is, and how to get in.
-type place struct {
+// An address is where an engine is, and how to get in.
+type address struct {
 	tls                            bool
 	user, password                 string
 	addresses                      []string
@@ -39,9 +39,9 @@ type place struct {
 //
 // rediss and rediss+sentinel use TLS. valkey and valkeys are the same. ?prefix= sets what the names of keys begin with,
 // ?db= the database. Errors never have the URL in them, as it may have a password.
-func parse(text string) (p place, err error) {
-	bad := func(format string, args ...any) (place, error) {
-		return place{}, fmt.Errorf("%w: "+format+"; write redis://user:password@host:6379", append([]any{ErrURL}, args...)...)
+func parse(text string) (p address, err error) {
+	bad := func(format string, args ...any) (address, error) {
+		return address{}, fmt.Errorf("%w: "+format+"; write redis://user:password@host:6379", append([]any{ErrURL}, args...)...)
 	}
 	if len(text) > maxURL {
 		return bad("it has %d bytes, %d are possible", len(text), maxURL)
@@ -76,11 +76,11 @@ func parse(text string) (p place, err error) {
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	for host := range strings.SplitSeq(hosts, ",") {
-		address, err := withPort(host, port)
+		hostPort, err := withPort(host, port)
 		if err != nil {
 			return bad("%q is no address", host)
 		}
-		if p.addresses = append(p.addresses, address); len(p.addresses) > maxAddresses {
+		if p.addresses = append(p.addresses, hostPort); len(p.addresses) > maxAddresses {
 			return bad("it has more than %d addresses", maxAddresses)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for url, want := range map[string]place{
+	for url, want := range map[string]address{
 		"redis://127.0.0.1:6379":        {addresses: []string{"127.0.0.1:6379"}},
 		"redis://localhost":             {addresses: []string{"localhost:6379"}},
 		"valkey://[::1]":                {addresses: []string{"[::1]:6379"}},
