@@ -34,6 +34,7 @@ var (
 	ErrCluster     = errors.New("the engine is part of a cluster")
 	ErrEvicts      = errors.New("the engine forgets keys when its memory is full")
 	ErrScript      = errors.New("the engine could not run the script")
+	ErrBusy        = errors.New("too many calls wait for the engine")
 	ErrClosed      = errors.New("the pot is closed")
 )
 
@@ -43,8 +44,13 @@ type Options struct {
 	TLS *tls.Config
 }
 
-// dialTime bounds an attempt to connect, which goes on when the call that began it has ended.
+// dialTime bounds an attempt to connect, which goes on when the call that began it has ended. A connection on which
+// nothing has been answered for that long is closed.
 const dialTime = 5 * time.Second
+
+// maxCalls bounds the calls without an answer, those that were given up among them. The client has room for 1,024 on a
+// connection, and would let the next one wait beyond its deadline.
+const maxCalls = 1000
 
 // tags is how many hash tags there are. All keys of one tag are on the same node of a cluster, with the note which
 // engine that is.
@@ -60,7 +66,8 @@ type Pot struct {
 	clock    func() int64
 	identity func() string
 
-	seen [tags]atomic.Pointer[string] // which engine has the keys of a tag, as was last heard
+	calls atomic.Int64                 // without an answer
+	seen  [tags]atomic.Pointer[string] // which engine has the keys of a tag, as was last heard
 
 	mu         sync.Mutex
 	client     rueidis.Client
@@ -84,8 +91,7 @@ func Open(url string, o Options) (*Pot, error) {
 		ClientName: "weir", Dialer: net.Dialer{Timeout: dialTime},
 		// A repeated call is the caller's decision, and nothing is read twice.
 		DisableRetry: true, DisableCache: true,
-		// Else each call that is given up closes the connection.
-		AlwaysPipelining:  true,
+		AlwaysPipelining: true, PipelineMultiplex: -1, ConnWriteTimeout: dialTime,
 		ForceSingleClient: !at.cluster,
 	}
 	if at.tls {
@@ -260,6 +266,9 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 	if err := ask.Check(); err != nil {
 		return farm.Reply{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return farm.Reply{}, named(err)
+	}
 	client, err := p.connected(ctx)
 	if err != nil {
 		return farm.Reply{}, err
@@ -270,9 +279,9 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 		ask.Engine = *seen
 	}
 	for tries := 1; ; tries++ {
-		said, err := p.lua.Exec(ctx, client, names, p.args(&ask)).ToArray()
+		said, err := p.exec(ctx, client, names, p.args(&ask))
 		if err != nil {
-			return farm.Reply{}, named(err)
+			return farm.Reply{}, err
 		}
 		reply, err := read(said, len(ask.Wants))
 		if known || !errors.Is(err, farm.ErrEngine) || tries == 3 {
@@ -281,6 +290,26 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 		// Whoever asks waits here, so that the call still says all that they know.
 		ask.Engine = reply.Engine
 		p.seen[tag].Store(&reply.Engine)
+	}
+}
+
+// exec runs the script. The client is not told of the deadline: it then knows of every call when it has been answered.
+func (p *Pot) exec(ctx context.Context, client rueidis.Client, names, args []string) ([]rueidis.RedisMessage, error) {
+	if p.calls.Add(1) > maxCalls {
+		p.calls.Add(-1)
+		return nil, fmt.Errorf("%w: it has not answered %d calls", ErrBusy, maxCalls)
+	}
+	answered := make(chan rueidis.RedisResult, 1)
+	go func() {
+		answered <- p.lua.Exec(context.WithoutCancel(ctx), client, names, args)
+		p.calls.Add(-1)
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, named(ctx.Err())
+	case result := <-answered:
+		said, err := result.ToArray()
+		return said, named(err)
 	}
 }
 

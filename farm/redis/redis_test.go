@@ -130,7 +130,8 @@ func TestRestart(t *testing.T) {
 // TestPromotion: a replica takes no calls. When it is promoted, it has another identity and is told.
 func TestPromotion(t *testing.T) {
 	t.Parallel()
-	primary, replica := start(t, redisServer(t)), start(t, redisServer(t))
+	primary := start(t, redisServer(t), "--repl-diskless-sync-delay", "0")
+	replica := start(t, redisServer(t))
 	host, port, _ := net.SplitHostPort(primary.address)
 	replica.do("REPLICAOF " + host + " " + port)
 	until(t, "the replica is in step", func() bool {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,7 +32,29 @@ func TestStandstill(t *testing.T) {
 			t.Fatalf("it stands still: %v", err)
 		}
 	}
+	// The calls that were given up are bounded, and the next one fails at once.
+	var wg sync.WaitGroup
+	given, cancel := context.WithCancel(t.Context())
+	for i := c.pot.calls.Load(); i < maxCalls; i++ {
+		wg.Go(func() {
+			w := day(1)
+			_, err := c.pot.Take(given, farm.Ask{Key: "other", Run: "a", Seq: uint64(i), Wants: []farm.Want{w}})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("a call that is given up: %v", err)
+			}
+		})
+	}
+	until(t, "all wait", func() bool { return c.pot.calls.Load() == maxCalls })
+	if _, err := c.try(10, 1); !errors.Is(err, ErrBusy) {
+		t.Errorf("one call more: %v", err)
+	}
+	cancel()
+	wg.Wait()
+	if _, err := c.try(10, 1); !errors.Is(err, ErrBusy) {
+		t.Errorf("they have been given up, and not answered: %v", err)
+	}
 	s.resume()
+	until(t, "all are answered", func() bool { return c.pot.calls.Load() == 0 })
 	if r := c.take(10, 990); !r.Granted || c.last.Total != 1000 {
 		t.Errorf("%+v", r)
 	}
