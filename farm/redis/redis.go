@@ -172,6 +172,9 @@ func (p *Pot) connect(done chan struct{}) {
 	p.client = client
 }
 
+// permissions are what a user of the engine needs, as ACL SETUSER takes them.
+const permissions = "~weir:* +evalsha +eval +get +set +time +info +ping +client +hello +select"
+
 // named says in plain words what an engine's error means.
 func named(err error) error {
 	if err == nil {
@@ -196,7 +199,7 @@ func named(err error) error {
 		{"WRONGPASS", ErrPassword, "correct them in the URL of farm.counters"},
 		{"NOAUTH", ErrPassword, "it wants a password: write redis://user:password@host:6379"},
 		{"invalid password", ErrPassword, "correct it in the URL of farm.counters"},
-		{"NOPERM", ErrPermission, "allow it ~weir:* +evalsha +eval +get +set +time +info +ping +client +hello +select"},
+		{"NOPERM", ErrPermission, "allow it " + permissions},
 		{"READONLY", ErrReadOnly, "give the address of the primary, or use redis+sentinel://"},
 		{"OOM", ErrFull, "raise its maxmemory"},
 		{"NOREPLICAS", ErrUnready, "too few replicas are connected (min-replicas-to-write)"},

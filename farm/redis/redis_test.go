@@ -164,7 +164,7 @@ func TestPromotion(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisServer(t))
-	s.do("ACL SETUSER limited on >secret ~other:* +@all", "ACL SETUSER guest on >secret ~weir:* +ping +hello +client +auth")
+	s.do("ACL SETUSER weir on >secret "+permissions, "ACL SETUSER limited on >secret ~other:* +@all", "ACL SETUSER guest on >secret ~weir:* +ping +hello +client +auth")
 	locked := start(t, redisServer(t), "--requirepass", "right")
 	cluster := start(t, redisServer(t), "--cluster-enabled", "yes")
 	full := start(t, redisServer(t), "--maxmemory", "1")
@@ -181,6 +181,7 @@ func TestErrors(t *testing.T) {
 		{"wrong user", "who:right@" + locked.address, ErrPassword, "correct them"},
 		{"the right password", "default:right@" + locked.address, nil, ""},
 		{"a password for nothing", ":some@" + s.address, nil, ""},
+		{"just what is needed", "weir:secret@" + s.address, nil, ""},
 		{"other keys", "limited:secret@" + s.address, ErrPermission, "allow it"},
 		{"other commands", "guest:secret@" + s.address, ErrPermission, "allow it"},
 		{"a cluster that is not ready", cluster.address, ErrUnready, "incomplete"},
