@@ -10,7 +10,7 @@ import (
 	"weir/farm"
 )
 
-// TestSilent: where the engine was, somebody takes connections and says nothing. Who asks gives up in time all the same.
+// TestSilent: where the engine was, somebody takes connections and says nothing. Who asks gives up in time.
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisServer(t))
