@@ -36,6 +36,7 @@ var floors = map[string]int{
 	"mail/*":         2,
 	"store/*":        2,
 	"farm/nats":      2, // the bus
+	"farm/redis":     2, // the pot
 
 	"policy":               3,
 	"throttle/stamp/payer": 3, // the client's side

@@ -1,0 +1,346 @@
+package farmtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/farm"
+)
+
+// microseconds, as engines count.
+const (
+	step   = int64(farm.MaxLife / time.Microsecond)    // how far an engine's clock is believed to be behind
+	reopen = int64(farm.ReopenTime / time.Microsecond) // how long a rule is closed at most
+	most   = 1 << 50                                   // the longest time that can be owed
+	pause  = 200_000                                   // a longer one between two calls counts as that long
+)
+
+// A MemPot is a farm.Pot in memory. It is the model by which other engines are checked. Its clock is given.
+type MemPot struct {
+	mu    sync.Mutex
+	clock func() time.Time
+	boots int
+	state memState
+}
+
+// A memState is all that an engine keeps.
+type memState struct {
+	engine string // under which births is
+	births int64  // when that engine was first seen
+	keys   map[string]*memKey
+}
+
+// A memKey is what is kept for one key.
+type memKey struct {
+	now   int64
+	runs  map[string]memRun
+	rules map[string]*memRule
+}
+
+type memRun struct {
+	seq  uint64
+	seen int64
+}
+
+// A memRule is what is kept of one limit.
+type memRule struct {
+	engine string // under which it was opened
+	ver    int64  // greater with every change, also after the rule was forgotten in between
+	until  int64  // nothing that is here counts afterwards
+	own    map[string]memOwn
+
+	start, end, sum int64           // Fixed
+	bucket          int64           // Sliding: the current one
+	sums            map[int64]int64 // Sliding: by bucket
+
+	at       int64   // Steady: when owed was worked out
+	owed     float64 // Steady: microseconds
+	limit    int64   // Steady: by which it was
+	held     int64   // Steady: until when somebody may spend what they took ahead
+	heldLife int64   // Steady: how long they may
+
+	closing  string // the engine under which it is closed
+	waited   int64  // how long it has been
+	last     int64  // when it was last asked
+	told     map[string]bool
+	mustTell map[string]bool
+}
+
+// A memOwn is what one run has of a rule.
+type memOwn struct {
+	slice, total, used int64
+	at, life           int64 // Steady: when it was granted, and for how long; Level: life is when it ends
+}
+
+// NewPot returns a pot whose engine has this clock.
+func NewPot(clock func() time.Time) *MemPot {
+	p := &MemPot{clock: clock, boots: 1}
+	p.state.keys = map[string]*memKey{}
+	return p
+}
+
+// Close implements farm.Pot.
+func (p *MemPot) Close() {}
+
+// Restart makes the engine start again with nothing.
+func (p *MemPot) Restart() { p.replace(memState{keys: map[string]*memKey{}}) }
+
+// Save remembers what there is. promote makes the engine another one that has just that.
+func (p *MemPot) Save() (promote func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.state
+	s.keys = make(map[string]*memKey, len(p.state.keys))
+	for name, k := range p.state.keys {
+		s.keys[name] = k.clone()
+	}
+	return func() { p.replace(s) }
+}
+
+func (p *MemPot) replace(s memState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.boots++
+	p.state = s
+}
+
+func (k *memKey) clone() *memKey {
+	c := &memKey{k.now, maps.Clone(k.runs), make(map[string]*memRule, len(k.rules))}
+	for id, r := range k.rules {
+		rule := *r
+		rule.own, rule.sums = maps.Clone(r.own), maps.Clone(r.sums)
+		rule.told, rule.mustTell = maps.Clone(r.told), maps.Clone(r.mustTell)
+		c.rules[id] = &rule
+	}
+	return c
+}
+
+// A mark is what a node knows of a rule.
+type mark struct {
+	ver, slice, own int64
+	body            []int64
+}
+
+func (m *mark) String() string {
+	b := fmt.Appendf(nil, "%d %d %d", m.ver, m.slice, m.own)
+	for _, n := range m.body {
+		b = strconv.AppendInt(append(b, ' '), n, 10)
+	}
+	return string(b)
+}
+
+func parseMark(s string) (*mark, error) {
+	if s == "" {
+		return &mark{slice: -1}, nil
+	}
+	var all []int64
+	for field := range strings.FieldsSeq(s) {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: a mark is %q", farm.ErrAsk, s)
+		}
+		all = append(all, n)
+	}
+	if len(all) < 3 {
+		return nil, fmt.Errorf("%w: a mark is %q", farm.ErrAsk, s)
+	}
+	return &mark{all[0], all[1], all[2], all[3:]}, nil
+}
+
+// Take implements farm.Pot.
+func (p *MemPot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
+	if err := ask.Check(); err != nil {
+		return farm.Reply{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return farm.Reply{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := &memKey{runs: map[string]memRun{}, rules: map[string]*memRule{}}
+	if was := p.state.keys[ask.Key]; was != nil {
+		key = was.clone()
+	}
+	c := call{ask: &ask, key: key, time: p.clock().UnixMicro(), engine: fmt.Sprintf("memory-%d", p.boots)}
+	for i := range ask.Wants {
+		m, err := parseMark(ask.Wants[i].Mark)
+		if err != nil {
+			return farm.Reply{}, err
+		}
+		c.wants = append(c.wants, &wanted{Want: &ask.Wants[i], mark: m})
+	}
+	if ask.Engine != "" && ask.Engine != c.engine {
+		return farm.Reply{Engine: c.engine, Now: time.UnixMicro(c.time), Failed: -1}, farm.ErrEngine
+	}
+	c.readClock()
+	if p.state.engine != c.engine {
+		p.state.engine, p.state.births = c.engine, c.now
+	}
+	c.birth = p.state.births
+	reply, err := c.run()
+	if err == nil && !reply.Stale {
+		p.state.keys[ask.Key] = key
+	}
+	return reply, err
+}
+
+// A call is one Take.
+type call struct {
+	ask       *farm.Ask
+	key       *memKey
+	engine    string
+	time, now int64 // by the engine's clock, and with what is known of later times
+	birth     int64
+	wants     []*wanted
+}
+
+// A wanted is a want under way.
+type wanted struct {
+	*farm.Want
+	mark       *mark
+	id         string
+	rule       *memRule
+	period     int64
+	life       int64
+	len        int64 // of a bucket
+	cur        int64 // what the engine has of this run in the slice
+	used, fits int64
+	wait       int64
+	own        memOwn
+}
+
+const never = int64(farm.Never)
+
+// readClock finds out the time. It does not run back by less than step: that would open a slice again that is over.
+func (c *call) readClock() {
+	c.now = c.time
+	later := func(at int64) {
+		if at > c.now && at <= c.time+step {
+			c.now = at
+		}
+	}
+	later(c.key.now)
+	for _, w := range c.wants {
+		w.period, w.life = w.Period.Microseconds(), w.Life.Microseconds()
+		w.id = fmt.Sprint(w.Rule, "\x00", w.Way, w.period)
+		switch w.Way {
+		case farm.Fixed:
+			later(w.mark.slice)
+		case farm.Sliding:
+			w.len = (w.period + 15) / 16
+			later(w.mark.slice * w.len)
+		case farm.Level:
+			w.life = cmp.Or(w.life, step)
+		}
+	}
+	c.key.now = c.now
+}
+
+func (c *call) run() (farm.Reply, error) {
+	reply := farm.Reply{Engine: c.engine, Now: time.UnixMicro(c.now), Failed: -1}
+	run, known := c.key.runs[c.ask.Run]
+	reply.Stale = known && c.ask.Seq <= run.seq
+	if !known {
+		c.makeRoom()
+	}
+	c.key.runs[c.ask.Run] = memRun{c.ask.Seq, c.now}
+	waiting := map[string]bool{}
+	closed := false
+	for _, w := range c.wants {
+		if c.rule(w) == nil {
+			return reply, fmt.Errorf("%w: more than %d rules", farm.ErrCrowded, farm.MaxRules)
+		}
+		r := w.rule
+		if r.engine != c.engine && !reply.Stale {
+			c.adopt(w)
+		}
+		if !c.roll(w) {
+			return reply, farm.ErrOutside
+		}
+		if r.engine != c.engine && !reply.Stale {
+			c.tell(w)
+		}
+		if r.engine != c.engine {
+			closed = closed || c.windowStart(w) <= c.birth
+			for name := range r.mustTell {
+				if !r.told[name] {
+					waiting[name] = true
+				}
+			}
+		}
+	}
+	reply.Waiting = slices.Sorted(maps.Keys(waiting))
+	all := true
+	for i, w := range c.wants {
+		c.settle(w, reply.Stale || closed)
+		if w.Way == farm.Level && len(w.rule.own) >= farm.MaxRuns && w.rule.own[c.ask.Run] == (memOwn{}) {
+			return reply, fmt.Errorf("%w: more than %d runs", farm.ErrCrowded, farm.MaxRuns)
+		}
+		if closed || reply.Stale {
+			// What was to be spent at once, or for a while, is not there when that is over.
+			over := w.Way == farm.Steady && w.Need > 0 && c.now > w.own.at+w.own.life
+			all = all && w.cur-w.used >= w.Need && !over && !closed
+			continue
+		}
+		if w.Need > 0 && w.fits < w.Need {
+			all = false
+			if w.wait = c.wait(w); reply.Failed < 0 || w.wait > c.wants[reply.Failed].wait {
+				reply.Failed, reply.Wait = i, time.Duration(w.wait)
+				if w.wait != never {
+					reply.Wait = time.Duration(w.wait) * time.Microsecond
+				}
+			}
+		}
+	}
+	reply.Granted = all
+	for _, w := range c.wants {
+		switch {
+		case closed || reply.Stale:
+		case all:
+			c.grant(w, w.Need+max(0, min(w.Ahead, w.fits-w.Need)))
+		default:
+			c.grant(w, 0)
+		}
+		reply.Grants = append(reply.Grants, c.answer(w, reply.Stale || closed))
+	}
+	return reply, nil
+}
+
+// makeRoom forgets the run that was seen least recently. What it has still counts, and its mark has how much that is.
+func (c *call) makeRoom() {
+	if len(c.key.runs) < farm.MaxRuns {
+		return
+	}
+	oldest := ""
+	for name, run := range c.key.runs {
+		if o := c.key.runs[oldest]; oldest == "" || run.seen < o.seen || run.seen == o.seen && name < oldest {
+			oldest = name
+		}
+	}
+	delete(c.key.runs, oldest)
+	for _, r := range c.key.rules {
+		if r.own[oldest].life <= c.now { // a level is kept
+			delete(r.own, oldest)
+		}
+	}
+}
+
+// rule finds the rule, or makes it. Those that are over make room.
+func (c *call) rule(w *wanted) *memRule {
+	if w.rule = c.key.rules[w.id]; w.rule == nil {
+		maps.DeleteFunc(c.key.rules, func(_ string, r *memRule) bool { return r.until+step < c.now })
+		if len(c.key.rules) >= farm.MaxRules {
+			return nil
+		}
+		w.rule = &memRule{own: map[string]memOwn{}, sums: map[int64]int64{}, at: c.now, limit: w.Limit}
+		c.key.rules[w.id] = w.rule
+	}
+	return w.rule
+}

@@ -1,0 +1,373 @@
+package farmtest
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"weir/farm"
+)
+
+// adopt takes over what the node knows if it is newer than what is here. It says less of what this run has than the
+// run's last call may have left: only Used is certain to be in the sum.
+func (c *call) adopt(w *wanted) {
+	r, m := w.rule, w.mark
+	if m.ver == 0 || w.Way == farm.Level {
+		return
+	}
+	if m.ver > r.ver {
+		r.ver = m.ver
+		switch b := m.body; {
+		case w.Way == farm.Fixed && len(b) == 2:
+			if r.start != m.slice {
+				r.own = map[string]memOwn{}
+			}
+			r.start, r.end, r.sum = m.slice, b[0], b[1]
+		case w.Way == farm.Sliding && len(b) == 17:
+			r.bucket, r.sums = m.slice, map[int64]int64{}
+			for i, n := range b {
+				r.sums[m.slice-16+int64(i)] = n
+			}
+		case w.Way == farm.Steady && len(b) == 1:
+			r.at, r.limit = c.now, w.Limit
+			r.owed = float64(max(0, b[0]-c.now))
+		}
+	}
+	if w.Way == farm.Steady {
+		r.hold(c.now, w.life)
+	}
+	if w.Way != farm.Fixed || m.slice == r.start {
+		had := min(m.own, w.Used)
+		r.own[c.ask.Run] = memOwn{slice: m.slice, total: had, used: had}
+	}
+}
+
+// hold remembers that somebody may spend until life is over what they take now.
+func (r *memRule) hold(now, life int64) {
+	if now < r.held {
+		life = max(life, r.heldLife)
+	}
+	r.held, r.heldLife = max(r.held, now+life), life
+}
+
+// roll brings the rule up to now. It reports whether now is inside of the want's period.
+func (c *call) roll(w *wanted) bool {
+	r := w.rule
+	switch w.Way {
+	case farm.Fixed:
+		length := r.end - r.start
+		if r.end > 0 && c.now < r.end && r.start-c.now <= length {
+			return true
+		}
+		start := int64(0)
+		end := w.End.UnixMicro()
+		if w.period > 0 {
+			start = c.now / w.period * w.period
+			end = start + w.period
+		} else if start = w.Start.UnixMicro(); c.now < start || c.now >= end {
+			return false
+		}
+		owed := int64(0)
+		if r.end > 0 && r.end <= c.now {
+			start = max(start, r.end)
+			if periods := max(1, (start-r.start)/length); w.Carry && w.Limit > 0 && periods <= r.sum/w.Limit {
+				owed = r.sum - periods*w.Limit
+			}
+		}
+		r.start, r.end, r.sum, r.own = start, end, owed, map[string]memOwn{}
+	case farm.Sliding:
+		at := c.now / w.len
+		if at > r.bucket {
+			r.bucket = at
+		} else if r.bucket-at > 17 {
+			r.bucket, r.sums, r.own = at, map[int64]int64{}, map[string]memOwn{}
+		}
+		maps.DeleteFunc(r.sums, func(b, _ int64) bool { return b < r.bucket-16 })
+	case farm.Steady:
+		if r.limit != w.Limit && w.Limit > 0 {
+			if r.limit > 0 {
+				r.owed = min(r.owed*float64(r.limit)/float64(w.Limit), most)
+			}
+			r.limit = w.Limit
+		}
+		if c.now > r.at {
+			r.owed = max(0, r.owed-float64(c.now-r.at))
+		}
+		if c.now > r.at || r.at-c.now > step {
+			r.at = c.now
+		}
+	case farm.Level:
+		maps.DeleteFunc(r.own, func(_ string, o memOwn) bool { return o.life <= c.now })
+	}
+	return true
+}
+
+// windowStart is when the rule's window began: what was granted earlier does not count.
+func (c *call) windowStart(w *wanted) int64 {
+	r := w.rule
+	switch w.Way {
+	case farm.Fixed:
+		if w.Carry {
+			return r.start - (r.end - r.start)
+		}
+		return r.start
+	case farm.Sliding:
+		return (r.bucket - 16) * w.len
+	case farm.Steady:
+		return c.now - int64(2*w.cost(w.Burst)) - step
+	default:
+		return c.now - step
+	}
+}
+
+// tell notes that this run has told what it knows, and opens the rule when all have.
+func (c *call) tell(w *wanted) {
+	r := w.rule
+	open := c.windowStart(w) > c.birth
+	if !open {
+		if r.closing != c.engine {
+			r.closing, r.waited, r.last = c.engine, 0, c.now
+			r.told, r.mustTell = map[string]bool{}, map[string]bool{}
+		}
+		r.told[c.ask.Run] = true
+		for _, run := range c.ask.Live {
+			r.mustTell[run] = true
+		}
+		// While the engine stood still nobody could tell it anything: that time does not count.
+		r.waited += max(0, min(pause, c.now-r.last))
+		r.last = c.now
+		if open = r.waited >= reopen; !open {
+			open = true
+			for run := range r.mustTell {
+				open = open && r.told[run]
+			}
+		}
+		r.until = max(r.until, c.now+reopen)
+		if w.Way == farm.Level && w.Used > 0 {
+			r.own[c.ask.Run] = memOwn{total: w.Used, life: c.now + w.life}
+		}
+	}
+	if open {
+		r.engine, r.closing, r.told, r.mustTell = c.engine, "", nil, nil
+	}
+}
+
+// cost is how long n take up at the steady rate, in microseconds. It is rounded up to a part that adds up exactly.
+func (w *wanted) cost(n int64) float64 {
+	if w.Limit == 0 {
+		return most
+	}
+	return min(most, math.Ceil(float64(n)*float64(w.period)/float64(w.Limit)*1024)/1024)
+}
+
+// settle works out what this run has and what fits. Unless it only looks, it replaces what the run has by what the run
+// has used.
+func (c *call) settle(w *wanted, look bool) {
+	r := w.rule
+	own, known := r.own[c.ask.Run]
+	if !known && w.mark.ver > 0 && (w.Way == farm.Fixed || w.Way == farm.Sliding) {
+		had := min(w.mark.own, w.Used)
+		own = memOwn{slice: w.mark.slice, total: had, used: had} // it was forgotten to make room
+	}
+	switch w.Way {
+	case farm.Fixed:
+		if own.slice == r.start {
+			w.cur = own.total
+		}
+		if w.mark.slice == r.start {
+			w.used = w.Used
+		}
+		if !look {
+			r.sum = max(0, r.sum+w.used-w.cur)
+		}
+		w.fits = w.Limit - r.sum
+	case farm.Sliding:
+		c.settleBuckets(w, own, look)
+	case farm.Steady:
+		c.settleSteady(w, own, known, look)
+	case farm.Level:
+		w.cur, w.used = own.total, w.Used
+		w.fits = w.Limit - w.used
+		for run, other := range r.own {
+			if run != c.ask.Run {
+				w.fits -= other.total
+			}
+		}
+	}
+}
+
+func (c *call) settleBuckets(w *wanted, own memOwn, look bool) {
+	r := w.rule
+	if own.slice == r.bucket {
+		w.cur = own.total
+	}
+	if w.mark.slice == r.bucket {
+		w.used = w.Used
+	}
+	if !look {
+		if own.slice != r.bucket && own.slice >= r.bucket-16 {
+			used := own.used // the node does not know of this slice, or has heard of a later one
+			if own.slice == w.mark.slice {
+				used = w.Used
+			}
+			r.sums[own.slice] = max(0, r.sums[own.slice]+used-own.total)
+		}
+		r.sums[r.bucket] = max(0, r.sums[r.bucket]+w.used-w.cur)
+	}
+	w.fits = w.Limit
+	for _, n := range r.sums {
+		w.fits -= n
+	}
+}
+
+func (c *call) settleSteady(w *wanted, own memOwn, known, look bool) {
+	r := w.rule
+	w.cur, w.own = own.total, own
+	used := own.used
+	if !known {
+		w.own.slice = c.now
+	} else if own.slice == w.mark.slice {
+		w.used, used = w.Used, w.Used
+	}
+	if !look && known {
+		// What has been paid off since it was granted is gone.
+		if back := own.total - used; back >= 0 {
+			r.owed = max(0, r.owed-max(0, w.cost(back)-float64(c.now-own.at)))
+		} else {
+			r.owed = min(most, r.owed+w.cost(-back))
+		}
+	}
+	w.fits = w.steadyFits(c.room(w))
+}
+
+// room is how much more may be owed. What was taken ahead may be spent late, at the same time as what is taken then.
+func (c *call) room(w *wanted) float64 {
+	life := w.life
+	if c.now < w.rule.held {
+		life = max(life, w.rule.heldLife)
+	}
+	return w.cost(w.Burst) - float64(life) - w.rule.owed
+}
+
+func (w *wanted) steadyFits(room float64) int64 {
+	if room <= 0 || w.Limit == 0 {
+		return 0
+	}
+	n := min(int64(room*float64(w.Limit)/float64(w.period)), w.Burst)
+	for n > 0 && w.cost(n) > room {
+		n--
+	}
+	return n
+}
+
+// wait is how long until what is needed fits, in microseconds, if nobody returns anything.
+func (c *call) wait(w *wanted) int64 {
+	r := w.rule
+	whole := w.Limit
+	if w.Way == farm.Steady {
+		whole = w.steadyFits(w.cost(w.Burst) - float64(w.life))
+	}
+	if w.Need > whole {
+		return never
+	}
+	switch w.Way {
+	case farm.Fixed:
+		periods := int64(1)
+		if w.Carry {
+			periods = max(1, (r.sum+w.Need-1)/w.Limit)
+		}
+		return r.end - c.now + r.periods(periods-1)
+	case farm.Sliding:
+		b := r.bucket - 16
+		for free := w.fits + r.sums[b]; free < w.Need && b < r.bucket; free += r.sums[b] {
+			b++
+		}
+		return (b+17)*w.len - c.now
+	case farm.Steady:
+		wait := int64(math.Ceil(w.cost(w.Need) - c.room(w)))
+		if w.cost(w.Need) > c.room(w)+r.owed {
+			wait = r.held - c.now
+		}
+		return max(1, wait)
+	default:
+		wait := step
+		for run, o := range r.own {
+			if run != c.ask.Run {
+				wait = min(wait, o.life-c.now)
+			}
+		}
+		return wait
+	}
+}
+
+// periods is how long n periods are, at most.
+func (r *memRule) periods(n int64) int64 { return min(n, most/(r.end-r.start)) * (r.end - r.start) }
+
+// grant adds n to what this run has used.
+func (c *call) grant(w *wanted, n int64) {
+	r := w.rule
+	r.ver = max(r.ver+1, c.now)
+	w.fits -= n
+	w.cur = w.used + n
+	own := memOwn{total: w.cur, used: w.used}
+	switch w.Way {
+	case farm.Fixed:
+		r.sum += n
+		own.slice, r.until = r.start, r.end
+		if w.Carry && w.Limit > 0 {
+			r.until = r.end + r.periods(r.sum/w.Limit)
+		}
+	case farm.Sliding:
+		r.sums[r.bucket] += n
+		own.slice, r.until = r.bucket, (r.bucket+17)*w.len
+	case farm.Steady:
+		own.slice, own.at, own.life = w.own.slice, w.own.at, w.own.life
+		if n > 0 {
+			r.owed = min(most, r.owed+w.cost(n))
+			own.at, own.life = c.now, w.life
+			r.hold(c.now, w.life)
+		}
+		w.own = own
+		r.until = max(r.until, c.now+int64(r.owed)+step)
+	case farm.Level:
+		if own.life = c.now + w.life; w.cur == 0 {
+			delete(r.own, c.ask.Run)
+			return
+		}
+		r.until = max(r.until, own.life)
+	}
+	r.own[c.ask.Run] = own
+}
+
+// answer says what this run has now.
+func (c *call) answer(w *wanted, look bool) farm.Grant {
+	r := w.rule
+	g := farm.Grant{Total: w.cur, Left: max(0, w.fits)}
+	m := mark{ver: r.ver, own: w.cur}
+	var good int64
+	switch w.Way {
+	case farm.Fixed:
+		g.Slice, g.Others, good = r.start, r.sum-w.cur, r.end-c.now
+		m.body = []int64{r.end, r.sum}
+	case farm.Sliding:
+		g.Slice, good = r.bucket, (r.bucket+1)*w.len-c.now
+		g.Others = -w.cur
+		for b := r.bucket - 16; b <= r.bucket; b++ {
+			g.Others += r.sums[b]
+			m.body = append(m.body, r.sums[b])
+		}
+	case farm.Steady:
+		g.Slice, good = w.own.slice, max(0, w.own.at+w.own.life-c.now)
+		g.Left = w.steadyFits(c.room(w))
+		m.body = []int64{r.at + int64(math.Ceil(r.owed))}
+	case farm.Level:
+		g.Others = w.Limit - w.fits - w.cur
+		if good = w.life; look {
+			g.Others = w.Limit - w.fits - w.used
+			good = max(0, r.own[c.ask.Run].life-c.now)
+		}
+	}
+	m.slice = g.Slice
+	g.For, g.Mark = time.Duration(good)*time.Microsecond, m.String()
+	return g
+}

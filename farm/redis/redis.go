@@ -1,0 +1,432 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"weir/farm"
+)
+
+//go:embed pot.lua
+var script string
+
+// Errors of an engine.
+var (
+	ErrUnreachable = errors.New("the engine cannot be reached")
+	ErrPassword    = errors.New("the engine does not accept the user or the password")
+	ErrPermission  = errors.New("the engine's user may not do what weir needs")
+	ErrReadOnly    = errors.New("the engine is a read-only replica")
+	ErrFull        = errors.New("the engine's memory is full")
+	ErrUnready     = errors.New("the engine takes no calls at the moment")
+	ErrCluster     = errors.New("the engine is part of a cluster")
+	ErrEvicts      = errors.New("the engine forgets keys when its memory is full")
+	ErrScript      = errors.New("the engine could not run the script")
+	ErrBusy        = errors.New("too many calls wait for the engine")
+	ErrClosed      = errors.New("the pot is closed")
+)
+
+// Options are what a URL does not say. The zero value will do.
+type Options struct {
+	// TLS is used with rediss and valkeys. Without it the engine must have a certificate that the system trusts.
+	TLS *tls.Config
+}
+
+// dialTime bounds an attempt to connect, which goes on when the call that began it has ended. A connection on which
+// nothing has been answered for that long is closed.
+const dialTime = 5 * time.Second
+
+// maxCalls bounds the calls without an answer, those that were given up among them. The client has room for 1,024 on a
+// connection, and would let the next one wait beyond its deadline.
+const maxCalls = 1000
+
+// tags is how many hash tags there are. All keys of one tag are on the same node of a cluster, with the note which
+// engine that is.
+const tags = 1024
+
+// A Pot is a farm.Pot in Redis or Valkey. Open makes one; goroutines may share it.
+type Pot struct {
+	where  address
+	option rueidis.ClientOption
+	lua    *rueidis.Lua
+
+	// For tests: the time and the identity, instead of the engine's own.
+	clock    func() int64
+	identity func() string
+
+	calls atomic.Int64                 // without an answer
+	seen  [tags]atomic.Pointer[string] // which engine has the keys of a tag, as was last heard
+
+	mu         sync.Mutex
+	client     rueidis.Client
+	connecting chan struct{} // closed when an attempt has ended; nil when none is under way
+	why        error         // the last attempt failed
+	closed     bool
+}
+
+var _ farm.Pot = (*Pot)(nil)
+
+// Open returns a pot in the engine at a URL: see parse for what that can be. It fails when the URL cannot be used. It
+// does not connect yet: Check does, as does the first Take.
+func Open(url string, o Options) (*Pot, error) {
+	at, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pot{where: at, lua: rueidis.NewLuaScript(script)}
+	p.option = rueidis.ClientOption{
+		InitAddress: at.addresses, Username: at.user, Password: at.password, SelectDB: at.db,
+		ClientName: "weir", Dialer: net.Dialer{Timeout: dialTime},
+		// A repeated call is the caller's decision, and nothing is read twice.
+		DisableRetry: true, DisableCache: true,
+		AlwaysPipelining: true, PipelineMultiplex: -1, ConnWriteTimeout: dialTime,
+		ForceSingleClient: !at.cluster,
+	}
+	if at.tls {
+		p.option.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		if o.TLS != nil {
+			p.option.TLSConfig = o.TLS.Clone()
+		}
+		if host, _, err := net.SplitHostPort(at.addresses[0]); err == nil && p.option.TLSConfig.ServerName == "" &&
+			len(at.addresses) == 1 {
+			p.option.TLSConfig.ServerName = host
+		}
+	}
+	if at.master != "" {
+		p.option.Sentinel = rueidis.SentinelOption{
+			MasterSet: at.master, TLSConfig: p.option.TLSConfig,
+			Username: at.sentinelUser, Password: at.sentinelPassword, ClientName: "weir",
+		}
+	}
+	return p, nil
+}
+
+// Close lets go of the engine. Calls that are under way end with an error.
+func (p *Pot) Close() {
+	p.mu.Lock()
+	client := p.client
+	p.closed, p.client = true, nil
+	p.mu.Unlock()
+	if client != nil {
+		client.Close()
+	}
+}
+
+// connected returns the client. The first calls wait for the attempt to connect, each as long as it may.
+func (p *Pot) connected(ctx context.Context) (rueidis.Client, error) {
+	p.mu.Lock()
+	if p.closed || p.client != nil {
+		defer p.mu.Unlock()
+		if p.closed {
+			return nil, ErrClosed
+		}
+		return p.client, nil
+	}
+	if p.connecting == nil {
+		p.connecting = make(chan struct{})
+		go p.connect(p.connecting)
+	}
+	done := p.connecting
+	p.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w in time: %w", ErrUnreachable, ctx.Err())
+	case <-done:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return nil, ErrClosed
+	case p.client == nil:
+		return nil, p.why
+	}
+	return p.client, nil
+}
+
+func (p *Pot) connect(done chan struct{}) {
+	client, err := rueidis.NewClient(p.option)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(done)
+	p.connecting = nil
+	if p.why = named(err); err != nil {
+		return
+	}
+	if p.closed {
+		go client.Close()
+		return
+	}
+	p.client = client
+}
+
+// permissions are what a user of the engine needs, as ACL SETUSER takes them.
+const permissions = "~weir:* +evalsha +eval +get +set +time +info +ping +client +hello +select"
+
+// named says in plain words what an engine's error means.
+func named(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return fmt.Errorf("the engine did not answer in time: %w", err)
+	}
+	if errors.Is(err, rueidis.ErrClosing) {
+		return ErrClosed
+	}
+	said, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return fmt.Errorf("%w: %w; does it run, and is the address in farm.counters right?", ErrUnreachable, err)
+	}
+	text := said.Error()
+	for _, known := range [...]struct {
+		sign   string
+		err    error
+		advice string
+	}{
+		{"WRONGPASS", ErrPassword, "correct them in the URL of farm.counters"},
+		{"NOAUTH", ErrPassword, "it wants a password: write redis://user:password@host:6379"},
+		{"invalid password", ErrPassword, "correct it in the URL of farm.counters"},
+		{"NOPERM", ErrPermission, "allow it " + permissions},
+		{"READONLY", ErrReadOnly, "give the address of the primary, or use redis+sentinel://"},
+		{"OOM", ErrFull, "raise its maxmemory"},
+		{"NOREPLICAS", ErrUnready, "too few replicas are connected (min-replicas-to-write)"},
+		{"MISCONF", ErrUnready, "it cannot save to its disk"},
+		{"LOADING", ErrUnready, "it reads its data"},
+		{"MASTERDOWN", ErrUnready, "its primary is down"},
+		{"CLUSTERDOWN", ErrUnready, "the cluster is incomplete"},
+		{"BUSY", ErrUnready, "another script runs for too long"},
+		{"MOVED", ErrCluster, "add ?cluster=true to the URL of farm.counters"},
+		{"CROSSSLOT", ErrCluster, "add ?cluster=true to the URL of farm.counters"},
+	} {
+		if strings.Contains(text, known.sign) {
+			return fmt.Errorf("%w: %s (%s)", known.err, known.advice, text)
+		}
+	}
+	return fmt.Errorf("%w: %s; it must be Redis 6 or later, or Valkey", ErrScript, text)
+}
+
+// Check connects and tells whether the engine can be used.
+func (p *Pot) Check(ctx context.Context) error {
+	client, err := p.connected(ctx)
+	if err != nil {
+		return err
+	}
+	for address, node := range client.Nodes() {
+		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+		if err != nil {
+			return named(err)
+		}
+		if policy := field(info, "maxmemory_policy"); policy != "" && policy != "noeviction" && field(info, "maxmemory") != "0" {
+			return fmt.Errorf("%w: %s has the maxmemory-policy %s, so that limits would be forgotten; set noeviction",
+				ErrEvicts, address, policy)
+		}
+	}
+	return nil
+}
+
+// field finds a field of what INFO says.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// keys returns the names under which a key is kept. Accounts are hashed: their names are of any length, and of no
+// concern to whoever reads the engine.
+func (p *Pot) keys(key string) (names []string, tag int) {
+	sum := sha256.Sum256([]byte(key))
+	tag = (int(sum[0])<<8 | int(sum[1])) % tags
+	prefix := p.where.prefix + ":{" + p.where.prefix + strconv.Itoa(tag) + "}"
+	return []string{prefix + hex.EncodeToString(sum[2:20]), prefix + "engine"}, tag
+}
+
+// id is what a rule is called in the engine. Rules that count another way are others.
+func id(w *farm.Want) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%d %d ", w.Way, w.Period)
+	_, _ = h.Write([]byte(w.Rule))
+	return string(h.Sum(nil)[:12])
+}
+
+// Take implements farm.Pot.
+func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
+	if err := ask.Check(); err != nil {
+		return farm.Reply{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return farm.Reply{}, named(err)
+	}
+	client, err := p.connected(ctx)
+	if err != nil {
+		return farm.Reply{}, err
+	}
+	names, tag := p.keys(ask.Key)
+	known := ask.Engine != ""
+	if seen := p.seen[tag].Load(); !known && seen != nil {
+		ask.Engine = *seen
+	}
+	for tries := 1; ; tries++ {
+		said, err := p.exec(ctx, client, names, p.args(&ask))
+		if err != nil {
+			return farm.Reply{}, err
+		}
+		reply, err := read(said, len(ask.Wants))
+		if known || !errors.Is(err, farm.ErrEngine) || tries == 3 {
+			return reply, err
+		}
+		// Whoever asks waits here, so that the call still says all that they know.
+		ask.Engine = reply.Engine
+		p.seen[tag].Store(&reply.Engine)
+	}
+}
+
+// exec runs the script. The client is not told of the deadline: it then knows of every call when it has been answered.
+func (p *Pot) exec(ctx context.Context, client rueidis.Client, names, args []string) ([]rueidis.RedisMessage, error) {
+	if p.calls.Add(1) > maxCalls {
+		p.calls.Add(-1)
+		return nil, fmt.Errorf("%w: it has not answered %d calls", ErrBusy, maxCalls)
+	}
+	answered := make(chan rueidis.RedisResult, 1)
+	go func() {
+		answered <- p.lua.Exec(context.WithoutCancel(ctx), client, names, args)
+		p.calls.Add(-1)
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, named(ctx.Err())
+	case result := <-answered:
+		said, err := result.ToArray()
+		return said, named(err)
+	}
+}
+
+// args are what the script is given.
+func (p *Pot) args(ask *farm.Ask) []string {
+	now, engine := "", ""
+	if p.clock != nil {
+		now, engine = number(p.clock()), p.identity()
+	}
+	args := make([]string, 0, 6+len(ask.Live)+13*len(ask.Wants))
+	args = append(args, ask.Run, strconv.FormatUint(ask.Seq, 10), now, engine, ask.Engine,
+		strconv.Itoa(len(ask.Live)))
+	args = append(args, ask.Live...)
+	for i := range ask.Wants {
+		w := &ask.Wants[i]
+		start, end, carry, life := int64(0), int64(0), "0", w.Life
+		if w.Way == farm.Fixed && w.Period == 0 {
+			start, end = w.Start.UnixMicro(), w.End.UnixMicro()
+		}
+		if w.Carry {
+			carry = "1"
+		}
+		if w.Way == farm.Level && life == 0 {
+			life = farm.MaxLife
+		}
+		args = append(args, id(w), strconv.Itoa(int(w.Way)), number(w.Limit), number(w.Burst),
+			number(w.Period.Microseconds()), number(start), number(end), number(life.Microseconds()), carry,
+			number(w.Used), number(w.Need), number(w.Ahead), w.Mark)
+	}
+	return args
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// A reader reads an answer of the script, item by item. It remembers that something was wrong.
+type reader struct {
+	items []rueidis.RedisMessage
+	err   error
+}
+
+func (r *reader) next() (m rueidis.RedisMessage) {
+	if len(r.items) == 0 {
+		r.err = errors.New("it is too short")
+		return m
+	}
+	m, r.items = r.items[0], r.items[1:]
+	return m
+}
+
+func (r *reader) number() int64 {
+	m := r.next()
+	n, err := m.ToInt64()
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return n
+}
+
+func (r *reader) text() string {
+	m := r.next()
+	s, err := m.ToString()
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return s
+}
+
+// read makes a reply of what the script has answered.
+func read(items []rueidis.RedisMessage, wants int) (farm.Reply, error) {
+	r := reader{items: items}
+	what := r.text()
+	switch what {
+	case "ok", "outside", "engine":
+	case "mark":
+		return farm.Reply{}, fmt.Errorf("%w: a mark is none of this pot's", farm.ErrAsk)
+	case "rules":
+		return farm.Reply{}, fmt.Errorf("%w: more than %d rules", farm.ErrCrowded, farm.MaxRules)
+	case "runs":
+		return farm.Reply{}, fmt.Errorf("%w: more than %d runs", farm.ErrCrowded, farm.MaxRuns)
+	default:
+		return farm.Reply{}, fmt.Errorf("%w: it answered %q", ErrScript, what)
+	}
+	reply := farm.Reply{Now: time.UnixMicro(r.number()), Engine: r.text(), Failed: -1}
+	switch {
+	case r.err != nil:
+	case what == "outside":
+		return reply, farm.ErrOutside
+	case what == "engine":
+		return reply, farm.ErrEngine
+	}
+	reply.Granted, reply.Stale, reply.Failed = r.number() == 1, r.number() == 1, int(r.number())
+	if wait := r.number(); wait < 0 {
+		reply.Wait = farm.Never
+	} else {
+		reply.Wait = micros(wait)
+	}
+	for n := r.number(); n > 0 && r.err == nil; n-- {
+		reply.Waiting = append(reply.Waiting, r.text())
+	}
+	reply.Grants = make([]farm.Grant, wants)
+	for i := range reply.Grants {
+		reply.Grants[i] = farm.Grant{Slice: r.number(), Total: r.number(), Others: r.number(), Left: r.number(),
+			For: micros(r.number()), Mark: r.text()}
+	}
+	if r.err != nil {
+		return farm.Reply{}, fmt.Errorf("%w: its answer cannot be read: %w", ErrScript, r.err)
+	}
+	return reply, nil
+}
+
+// micros makes a duration of microseconds. The longest one is what does not fit.
+func micros(n int64) time.Duration {
+	if n > int64(farm.Never/time.Microsecond) {
+		return farm.Never
+	}
+	return time.Duration(n) * time.Microsecond
+}

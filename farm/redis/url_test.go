@@ -1,0 +1,96 @@
+package redis
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for url, want := range map[string]address{
+		"redis://127.0.0.1:6379":        {addresses: []string{"127.0.0.1:6379"}},
+		"redis://localhost":             {addresses: []string{"localhost:6379"}},
+		"valkey://[::1]":                {addresses: []string{"[::1]:6379"}},
+		"valkeys://[::1]:7/5":           {addresses: []string{"[::1]:7"}, tls: true, db: 5},
+		"rediss://a.example/2?prefix=x": {addresses: []string{"a.example:6379"}, tls: true, db: 2, prefix: "x"},
+		"redis://u:p%40s%2Fs@h:1?db=3":  {addresses: []string{"h:1"}, user: "u", password: "p@s/s", db: 3},
+		"redis://u:p@/s@h":              {addresses: []string{"h:6379"}, user: "u", password: "p@/s"},
+		"redis://:p@h":                  {addresses: []string{"h:6379"}, password: "p"},
+		"redis://a,b:7,[::1]:8":         {addresses: []string{"a:6379", "b:7", "[::1]:8"}, cluster: true},
+		"redis://a?cluster=true":        {addresses: []string{"a:6379"}, cluster: true},
+		"redis+sentinel://a,b:1/m?db=2": {addresses: []string{"a:26379", "b:1"}, master: "m", db: 2},
+		"rediss+sentinel://a/m?sentinel_user=x&sentinel_password=y": {addresses: []string{"a:26379"}, tls: true,
+			master: "m", sentinelUser: "x", sentinelPassword: "y"},
+	} {
+		if want.prefix == "" {
+			want.prefix = "weir"
+		}
+		if got, err := parse(url); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v; want %+v", url, got, err, want)
+		}
+	}
+	many := "redis://" + strings.Repeat("a,", maxAddresses-1) + "a"
+	if _, err := parse(many); err != nil {
+		t.Errorf("as many addresses as possible: %v", err)
+	}
+	long := "redis://a?prefix=" + strings.Repeat("x", maxPrefix)
+	if _, err := parse(long); err != nil {
+		t.Errorf("the longest prefix: %v", err)
+	}
+	for url, says := range map[string]string{
+		"":                         "no scheme",
+		"127.0.0.1:6379":           "no scheme",
+		"http://a":                 "its scheme is none of",
+		"redis://":                 "no address",
+		"redis://a:b":              "no address",
+		"redis://a:0":              "no address",
+		"redis://a:65536":          "no address",
+		"redis://::1":              "no address",
+		"redis://a,":               "no address",
+		"redis://a/x":              "no number of a database",
+		"redis://a/-1":             "no number of a database",
+		"redis://a,b/1":            "no database besides 0",
+		"redis://a,b?cluster=no":   "cluster must be true",
+		"redis://a?cluster=what":   "cluster must be true",
+		"redis://a?retries=3":      `unknown option "retries"`,
+		"redis://a?prefix=":        "prefix must have",
+		"redis://a?prefix={x}":     "prefix must have",
+		"redis://a?%zz":            "cannot be read",
+		"redis://u:%zz@a":          "password is not escaped",
+		"redis://%zz:p@a":          "user is not escaped",
+		"redis+sentinel://a":       "what the sentinels call",
+		"redis+sentinel://a/b/c":   "what the sentinels call",
+		"redis://a?sentinel_user=": "unknown option",
+		many + ",a":                "more than 64 addresses",
+		long + "x":                 "prefix must have",
+		"redis://u:" + strings.Repeat("p", maxURL) + "@a": "4096 are possible",
+	} {
+		if _, err := Open(url, Options{}); !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.60s: %v; want %q", url, err, says)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, url := range []string{"redis://u:p@h:1/2?prefix=x", "redis+sentinel://a,b/m", "rediss://[::1]", "redis://a,b?cluster=1"} {
+		f.Add(url)
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		p, err := parse(url)
+		if err != nil {
+			if !errors.Is(err, ErrURL) {
+				t.Errorf("%q: %v", url, err)
+			}
+			return
+		}
+		if len(p.addresses) == 0 || len(p.addresses) > maxAddresses || p.prefix == "" || p.db < 0 {
+			t.Errorf("%q: %+v", url, p)
+		}
+		pot, err := Open(url, Options{})
+		if err != nil {
+			t.Fatalf("%q is parsed and cannot be opened: %v", url, err)
+		}
+		pot.Close()
+	})
+}
