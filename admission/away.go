@@ -93,4 +93,5 @@ func (l *Lanes) TurnedAway(ev *weir.Event) {
 	if l.away.note(who, at) {
 		l.window.current().away++
 	}
+	l.stir()
 }

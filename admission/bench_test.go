@@ -121,7 +121,7 @@ func BenchmarkPresent(b *testing.B) {
 	r.wait(2)
 	var numbers [10_000]uint64
 	for i := range numbers {
-		numbers[i] = r.l.Number()
+		numbers[i] = r.l.Number(r.now)
 		r.present(numbers[i], 50)
 	}
 	b.ReportAllocs()

@@ -105,6 +105,9 @@ func (p *pulse) orGuess() float64 {
 // much. It also says how long a client waits that pays now: by how many are due before it, at the pace of the upstream.
 // (Neither how long the oldest has waited nor how many wait would do: those who paid little wait long where others pay
 // more, and a client that sends too much delays only itself.) It is cheap: the figures are renewed every 50 ms.
+//
+// In a farm both are the farm's: all that is asked in proportion to all that the upstream can do, and the mean delay of
+// the nodes, each by how much is asked of it. So a stamp costs the same at all nodes.
 func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 	at := nanos(now)
 	if age := at - l.measured.at.Load(); age <= -bucket || age >= bucket {
@@ -120,9 +123,17 @@ func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 func (l *Lanes) measure(at int64) {
 	level, away, let := l.window.sum(at)
 	l.paying, l.looked = level[stamped], at
-	demand := level[stamped] + level[pool] + away*l.service.orGuess()/float64(time.Second)
-	l.measured.share.Store(math.Float64bits(demand / float64(l.means())))
-	l.measured.delay.Store(l.delay(at, let))
+	l.demand = level[stamped] + level[pool] + away*l.service.orGuess()/float64(time.Second)
+	l.ownDelay = l.delay(at, let)
+	demand, delay := l.demand, l.ownDelay
+	if f := l.farm; f != nil {
+		demand += f.asked
+		if demand > 0 { // each node counts by how much is asked of it
+			delay = int64((l.demand*float64(l.ownDelay) + f.delayed) / demand)
+		}
+	}
+	l.measured.share.Store(math.Float64bits(demand / float64(l.wholeMeans())))
+	l.measured.delay.Store(delay)
 }
 
 // delay is how long a client waits that comes now and pays what is asked. let is how many were let in in the last
