@@ -14,7 +14,7 @@ const (
 	tellCalmly, tellBriskly = int64(100 * time.Millisecond), int64(5 * time.Millisecond)
 	// What happens in the waiting room is told at once, but not more often than this.
 	tellAtOnce = int64(time.Millisecond)
-	// A node that starts calls nobody before it knows the line, or after so long.
+	// A node that starts and hears nobody calls nobody until all who had a place have looked again, and so long more.
 	meetFor = int64(time.Second)
 	// maxAhead is how far another node's numbers may be ahead of this one's time to be followed.
 	maxAhead = uint64(time.Hour)
@@ -305,11 +305,12 @@ func (l *Lanes) stir() {
 }
 
 // tellAfter is how long after the last report the next one is due: soon where this node has more to do than the others
-// know, or gives back places that are not its own any more.
+// know, uses more while somebody waits, or gives back places that are not its own any more.
 func (l *Lanes) tellAfter() int64 {
 	f := l.farm
-	wants, used := float64(l.used()+l.commons.len()+l.payers.len()), l.used()
-	if wants > f.told.wants*1.125+1 || f.told.used > f.part && used < f.told.used {
+	used, waiting := l.used(), l.commons.len()+l.payers.len()
+	if float64(used+waiting) > f.told.wants*1.125+1 || used > f.told.used && waiting > 0 ||
+		used < f.told.used && f.told.used > f.part {
 		return tellBriskly
 	}
 	return tellCalmly
@@ -329,10 +330,14 @@ func (l *Lanes) tellDue() int64 {
 		due = min(due, f.sentAt+tellAtOnce)
 	}
 	if !f.ready {
-		due = min(due, f.joined+meetFor)
+		due = min(due, l.readyBy())
 	}
 	return due
 }
+
+// readyBy is when people are called although not all nodes have told what they know. Places that are free go to whoever
+// is there all the while.
+func (l *Lanes) readyBy() int64 { return l.farm.joined + int64(l.o.Reload) + meetFor }
 
 // news returns what is to be told now, and whether something had to be left out.
 func (l *Lanes) news(at int64) (msgs [][]byte, skipped bool) {
@@ -340,7 +345,7 @@ func (l *Lanes) news(at int64) (msgs [][]byte, skipped bool) {
 	if f == nil || f.alone {
 		return nil, false
 	}
-	if !f.ready && at-f.joined >= meetFor {
+	if !f.ready && at >= l.readyBy() {
 		f.ready = true
 		l.call(at)
 	}

@@ -127,7 +127,11 @@ func (r *farmRig) start(n *farmNode) {
 func (r *farmRig) kill(n *farmNode) {
 	n.Kill()
 	r.count(-n.used)
+	held := n.held
 	n.used, n.held = 0, nil
+	for _, c := range held {
+		c.done(false)
+	}
 }
 
 // restart ends a node with a goodbye and starts it anew.

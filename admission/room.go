@@ -286,6 +286,9 @@ func (l *Lanes) ahead(at int64) int {
 // needs is how many requests a page and what it loads need: the mean of those who had time to load it, or a guess.
 func (r *room) needs(at int64) float64 {
 	const guessed, guesses, memory = 10, 2, 50
+	if r.covers == 0 { // nobody has shown a ticket here, and another node asks
+		return guessed
+	}
 	if r.people == 0 {
 		r.needed, r.people = float64(min(r.covers, guessed)), guesses
 	}

@@ -15,6 +15,9 @@ var (
 	errPeerBound  = errors.New("more nodes than a farm can have: bring all nodes to one version")
 )
 
+// jitter is how much longer one message may be under way than another.
+const jitter = int64(100 * time.Millisecond)
+
 // visits are the tickets that were used, in two generations.
 type visits [2]map[uint64]visit
 
@@ -48,7 +51,7 @@ func (l *Lanes) note(what byte, p *entry, at int64) {
 		f.skipped = true
 		return
 	}
-	f.steps = append(f.steps, step{what, p.number, at - l.skew, p.client})
+	f.steps = append(f.steps, step{what, p.number, at, p.client})
 	l.alert(max(at, f.sentAt+tellAtOnce))
 }
 
@@ -74,14 +77,14 @@ func (l *Lanes) roomNews(msgs [][]byte) [][]byte {
 	f := l.farm
 	out := outbox{msgs: msgs}
 	for i := range f.steps {
-		out.room(lineBytes, func(b []byte) []byte { return append(b, wireVersion, kindLine) })
+		out.room(lineBytes, func(b []byte) []byte { return appendLine(b, l.at) })
 		out.msg = f.steps[i].append(out.msg)
 	}
 	out.end()
 	for _, number := range f.visited {
 		if v, _, known := l.room.visits.find(number); known {
-			out.room(visitBytes, func(b []byte) []byte { return appendVisits(b, f.Self) })
-			out.msg = v.append(out.msg, number, l.skew)
+			out.room(visitBytes, func(b []byte) []byte { return appendVisits(b, l.at, f.Self) })
+			out.msg = v.append(out.msg, number)
 		}
 	}
 	out.end()
@@ -128,8 +131,8 @@ func (l *Lanes) snapshot(now time.Time) [][]byte {
 	f, r := l.farm, &l.room
 	var out outbox
 	for p := r.seen.First(); p != nil; p = p.age.Next() {
-		out.room(2*lineBytes, func(b []byte) []byte { return append(b, wireVersion, kindLine) })
-		s := step{lineSeen, p.number, p.seen - l.skew, p.client}
+		out.room(2*lineBytes, func(b []byte) []byte { return appendLine(b, l.at) })
+		s := step{lineSeen, p.number, p.seen, p.client}
 		out.msg = s.append(out.msg)
 		if s.what = lineCalled; p.called {
 			out.msg = s.append(out.msg)
@@ -139,8 +142,8 @@ func (l *Lanes) snapshot(now time.Time) [][]byte {
 	visitors := func(at farm.Node, vs *visits) {
 		for _, generation := range vs {
 			for number, v := range generation {
-				out.room(visitBytes, func(b []byte) []byte { return appendVisits(b, at) })
-				out.msg = v.append(out.msg, number, l.skew)
+				out.room(visitBytes, func(b []byte) []byte { return appendVisits(b, l.at, at) })
+				out.msg = v.append(out.msg, number)
 			}
 		}
 		out.end()
@@ -206,7 +209,8 @@ func (l *Lanes) hearReport(from farm.Node, body []byte, at int64) error {
 }
 
 func (l *Lanes) hearLine(body []byte, at int64) error {
-	if len(body)%lineBytes != 0 {
+	shift, body, err := parseSent(body, at)
+	if err != nil || len(body)%lineBytes != 0 {
 		return errMessage
 	}
 	r := &l.room
@@ -215,13 +219,13 @@ func (l *Lanes) hearLine(body []byte, at int64) error {
 		if err != nil {
 			return err
 		}
-		seen := min(s.at+l.skew, at) // its clock may be ahead of this one's
+		seen := min(s.at+shift, at)
 		switch p := r.entries[s.number]; {
 		case s.what == lineCalled && p != nil && !p.called:
 			r.order.remove(p)
 			p.called = true
 			r.called++
-		case s.what == lineLeft && p != nil && p.seen <= seen:
+		case s.what == lineLeft && p != nil && p.seen <= seen+jitter:
 			l.takeOut(p)
 		case s.what != lineSeen || seen+l.patience(at) <= at:
 		case p != nil && p.seen < seen:
@@ -242,6 +246,10 @@ func (l *Lanes) hearLine(body []byte, at int64) error {
 }
 
 func (l *Lanes) hearVisits(body []byte, at int64) error {
+	shift, body, err := parseSent(body, at)
+	if err != nil {
+		return err
+	}
 	where, body, err := parseVisits(body)
 	if err != nil || where == l.farm.Self {
 		return err
@@ -252,7 +260,7 @@ func (l *Lanes) hearVisits(body []byte, at int64) error {
 	}
 	for ; len(body) > 0; body = body[visitBytes:] {
 		number, v := parseVisit(body)
-		v.until = min(v.until, at-l.skew+int64(2*Stay)) + l.skew
+		v.until = min(v.until+shift, at+int64(Stay))
 		if number == 0 || v.until+l.patience(at) <= at {
 			continue
 		}

@@ -108,7 +108,7 @@ const (
 type step struct {
 	what   byte
 	number uint64
-	at     int64 // by the farm's time
+	at     int64
 	client client
 }
 
@@ -135,12 +135,31 @@ func parseStep(b []byte) (s step, err error) {
 	return s, nil
 }
 
-// appendVisits begins a message about tickets that were used at a node.
-func appendVisits(b []byte, at farm.Node) []byte {
-	b = append(b, wireVersion, kindVisits, byte(len(at.Name)))
-	return binary.BigEndian.AppendUint64(append(b, at.Name...), at.Boot)
+// appendLine begins a message about the line. Times in it are by the clock that says sent: how long ago something was
+// counts, and no clock has to be right for that.
+func appendLine(b []byte, sent int64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, wireVersion, kindLine), uint64(sent))
 }
 
+// parseSent reads when a message was sent, and returns what to add to its times where it is now at.
+func parseSent(b []byte, at int64) (shift int64, rest []byte, err error) {
+	if len(b) < 8 {
+		return 0, nil, errMessage
+	}
+	sent := int64(binary.BigEndian.Uint64(b))
+	if sent < 0 {
+		return 0, nil, errMessage
+	}
+	return at - sent, b[8:], nil
+}
+
+// appendVisits begins a message about tickets that were used at a node.
+func appendVisits(b []byte, sent int64, at farm.Node) []byte {
+	b = binary.BigEndian.AppendUint64(append(b, wireVersion, kindVisits), uint64(sent))
+	return binary.BigEndian.AppendUint64(append(append(b, byte(len(at.Name))), at.Name...), at.Boot)
+}
+
+// parseVisits reads what follows parseSent.
 func parseVisits(b []byte) (at farm.Node, rest []byte, err error) {
 	if len(b) < 1 || len(b) < 1+int(b[0])+8 || b[0] == 0 || b[0] > farm.MaxNode {
 		return at, nil, errMessage
@@ -153,8 +172,8 @@ func parseVisits(b []byte) (at farm.Node, rest []byte, err error) {
 	return at, rest, nil
 }
 
-func (v *visit) append(b []byte, number uint64, skew int64) []byte {
-	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, number), uint64(v.until-skew))
+func (v *visit) append(b []byte, number uint64) []byte {
+	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, number), uint64(v.until))
 	b = binary.BigEndian.AppendUint32(b, uint32(v.uses))
 	return binary.BigEndian.AppendUint64(b, v.turn)
 }
