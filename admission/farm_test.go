@@ -33,7 +33,7 @@ func TestFarmSharesTheCapacityByDemand(t *testing.T) {
 			if r.peak > places+1 {
 				t.Errorf("%d at once: %s", r.peak, r)
 			}
-			want := min(float64(places-idle), total*r.takes.Seconds()) * 0.95
+			want := min(float64(places-idle), total*r.takes.Seconds()) * 0.9
 			if got := r.mean(all); got < want {
 				t.Errorf("%.1f at once on average, want %.1f: %s", got, want, r)
 			}
@@ -42,7 +42,7 @@ func TestFarmSharesTheCapacityByDemand(t *testing.T) {
 				served += n.served
 			}
 			for i, n := range r.nodes {
-				if got, want := float64(n.served)/float64(served), offered[i]/total; got < want*0.85 || got > want*1.15+0.02 {
+				if got, want := float64(n.served)/float64(served), offered[i]/total; got < want*0.75 || got > want*1.25+0.02 {
 					t.Errorf("%s served %.3f of all, and %.3f of all came there: %s", n.Name, got, want, r)
 				}
 			}
@@ -63,7 +63,7 @@ func TestFarmDemandMoves(t *testing.T) {
 	for seed := range uint64(2) {
 		for _, slow := range []time.Duration{2 * time.Millisecond, 50 * time.Millisecond} {
 			const places = 30
-			network := quick
+			network := lossy
 			network.DelayMax = slow
 			r := newFarmRig(t, seed, 4, network, Options{Concurrent: places})
 			to := 0
@@ -74,8 +74,8 @@ func TestFarmDemandMoves(t *testing.T) {
 				to = (to + 1) % 4
 				r.Run(time.Second)
 			}
-			r.within(places + 1)
-			if mean := r.mean(6 * time.Second); mean < places-2 {
+			r.within(places + 3)
+			if mean := r.mean(6 * time.Second); mean < places-3 {
 				t.Errorf("%.1f at once: %s", mean, r)
 			}
 		}
@@ -98,13 +98,13 @@ func TestFarmPartition(t *testing.T) {
 	if got := a.part(); got != places/3 {
 		t.Errorf("%d places for one that hears nobody", got)
 	}
-	if got := b.part() + c.part(); got != places*2/3 {
+	if got := b.part() + c.part(); got > places*2/3 || got < places*2/3-2 { // less while they move between the two
 		t.Errorf("%d places for two of three", got)
 	}
 	r.Heal()
 	r.Run(2 * time.Second)
 	r.within(places + 1)
-	if got := a.part() + b.part() + c.part(); got != places {
+	if got := a.part() + b.part() + c.part(); got > places || got < places-2 {
 		t.Errorf("%d places after healing: %s", got, r)
 	}
 }
@@ -122,7 +122,7 @@ func TestFarmNodeLost(t *testing.T) {
 	r.Run(1500 * time.Millisecond)
 	r.clear()
 	r.Run(2 * time.Second)
-	if got := a.part() + b.part(); got != places*2/3 {
+	if got := a.part() + b.part(); got > places*2/3 || got < places*2/3-2 {
 		t.Errorf("%d places for two of three: %s", got, r)
 	}
 	if mean := r.mean(2 * time.Second); mean < places*2/3-2 {
@@ -131,7 +131,7 @@ func TestFarmNodeLost(t *testing.T) {
 	r.start(c)
 	r.Run(2 * time.Second)
 	r.within(places + 1)
-	if got := a.part() + b.part() + c.part(); got != places {
+	if got := a.part() + b.part() + c.part(); got > places || got < places-2 {
 		t.Errorf("%d places after it is back: %s", got, r)
 	}
 }

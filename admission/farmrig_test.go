@@ -45,7 +45,11 @@ type call struct {
 	done func(served bool)
 }
 
-var quick = farmtest.Network{DelayMin: 200 * time.Microsecond, DelayMax: 2 * time.Millisecond, Loss: 0.02, Repeat: 0.02}
+// quick is what nodes beside each other have; lossy is worse than any of them.
+var (
+	quick = farmtest.Network{DelayMin: 200 * time.Microsecond, DelayMax: 2 * time.Millisecond}
+	lossy = farmtest.Network{DelayMin: 200 * time.Microsecond, DelayMax: 20 * time.Millisecond, Loss: 0.05, Repeat: 0.05}
+)
 
 const farmTopic = "room"
 

@@ -27,8 +27,8 @@ type hall struct {
 	lost   int // a page that was let in, and did not get all it loads
 }
 
-func newHall(t testing.TB, seed uint64, nodes int, o Options) *hall {
-	h := &hall{farmRig: newFarmRig(t, seed, nodes, quick, o), covers: 5}
+func newHall(t testing.TB, seed uint64, nodes int, network farmtest.Network, o Options) *hall {
+	h := &hall{farmRig: newFarmRig(t, seed, nodes, network, o), covers: 5}
 	for i := range 60 { // they pay, and come again as soon as they are served
 		source := address(1<<20 + i)
 		var again func(bool)
@@ -156,7 +156,7 @@ func TestFarmWaitingRoom(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHall(t, 1, 3, Options{Concurrent: places})
+			h := newHall(t, 1, 3, quick, Options{Concurrent: places})
 			h.crowd(people, 5*time.Second, func() *farmNode { return to(h) })
 			h.orderly(people, 0)
 			first, last := h.people[0].in, h.people[0].in
@@ -167,7 +167,7 @@ func TestFarmWaitingRoom(t *testing.T) {
 			}
 			rate := float64(people*h.covers) / last.Sub(first).Seconds()
 			t.Logf("%.1f requests a second of %d, %d lost", rate, places*10, h.lost)
-			if rate < places*10*0.07 {
+			if rate < places*10*0.06 {
 				t.Errorf("%.1f requests a second of %d", rate, places*10)
 			}
 			for _, n := range h.nodes {
@@ -175,7 +175,7 @@ func TestFarmWaitingRoom(t *testing.T) {
 					t.Errorf("%s: %+v", n.Name, s)
 				}
 			}
-			h.within(places + 1)
+			h.within(places + 2)
 		})
 	}
 }
@@ -219,7 +219,7 @@ func TestFarmRollingRestart(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			const people = 60
-			h := newHall(t, 1, nodes, Options{Concurrent: 10})
+			h := newHall(t, 1, nodes, quick, Options{Concurrent: 10})
 			h.crowd(people, 5*time.Second, h.any)
 			h.Run(12 * time.Second)
 			if h.missing(people) < people/2 {
@@ -249,7 +249,7 @@ func TestFarmRollingRestart(t *testing.T) {
 
 // TestFarmTicketElsewhere: a ticket keeps its place at any node, and is worth as much at all of them together as at one.
 func TestFarmTicketElsewhere(t *testing.T) {
-	h := newHall(t, 1, 3, Options{Concurrent: 10})
+	h := newHall(t, 1, 3, quick, Options{Concurrent: 10})
 	a, b, c := h.nodes[0], h.nodes[1], h.nodes[2]
 	var line []*guest
 	for i := range 60 {
@@ -258,6 +258,7 @@ func TestFarmTicketElsewhere(t *testing.T) {
 		h.present(h.nodes[(i+1)%3], v)
 		h.Run(10 * time.Millisecond)
 	}
+	h.Run(10 * time.Millisecond)
 	last := line[59]
 	var ahead []int
 	for _, n := range h.nodes {
@@ -300,7 +301,7 @@ func TestFarmTicketElsewhere(t *testing.T) {
 // each of them, and never more; after that, nothing.
 func TestFarmTicketReplayed(t *testing.T) {
 	for seed := range uint64(10) {
-		h := newHall(t, seed, 3, Options{Concurrent: 10})
+		h := newHall(t, seed, 3, quick, Options{Concurrent: 10})
 		v := &guest{number: h.nodes[0].l.Issue("c", h.nodes[0].FarmTime()).Number}
 		for range 3000 {
 			h.Run(100 * time.Millisecond)
@@ -332,8 +333,9 @@ func TestFarmSkewedClock(t *testing.T) {
 	for _, skew := range []time.Duration{5 * time.Second, -5 * time.Second, time.Minute} {
 		t.Run(skew.String(), func(t *testing.T) {
 			const people = 60
-			h := newHall(t, 1, 2, Options{Concurrent: 10})
+			h := newHall(t, 1, 2, quick, Options{Concurrent: 10})
 			h.nodes[0].Skew = skew
+			h.restart(h.nodes[0], 0)
 			h.Run(3 * time.Second)
 			i := 0
 			h.crowd(people, 5*time.Second, func() *farmNode { i++; return h.nodes[i%2] })
@@ -342,10 +344,22 @@ func TestFarmSkewedClock(t *testing.T) {
 	}
 }
 
+// TestFarmRoomLossy: messages are lost, repeated and late. Snapshots make up for them, and people are at most one more
+// look apart.
+func TestFarmRoomLossy(t *testing.T) {
+	h := newHall(t, 1, 3, lossy, Options{Concurrent: 10})
+	h.crowd(60, 5*time.Second, h.any)
+	h.Run(12 * time.Second)
+	h.restart(h.nodes[1], time.Second)
+	h.lost = -60 * h.covers / 10 // a request may come sooner than the word that it may
+	h.orderly(60, 6*time.Second)
+	h.within(10 + 3)
+}
+
 // TestFarmRoomPartition: the parts of a farm that is cut in two let people in by themselves, and agree again when it
 // heals.
 func TestFarmRoomPartition(t *testing.T) {
-	h := newHall(t, 1, 3, Options{Concurrent: 12})
+	h := newHall(t, 1, 3, quick, Options{Concurrent: 12})
 	h.crowd(60, 5*time.Second, h.any)
 	h.Run(8 * time.Second)
 	h.Cut([]*farmtest.SimNode{h.nodes[0].SimNode}, []*farmtest.SimNode{h.nodes[1].SimNode, h.nodes[2].SimNode})
