@@ -366,7 +366,7 @@ func TestFarmRoomPartition(t *testing.T) {
 	h.Run(10 * time.Second)
 	h.Heal()
 	h.Run(3 * time.Second)
-	h.lost = 0 // whoever was let in by one part was not known to the other
+	h.lost = 0                    // whoever was let in by one part was not known to the other
 	h.orderly(60, 16*time.Second) // the cut, and one more look
 	h.within(12 + 2)
 }

@@ -108,6 +108,13 @@ func (l *Lanes) Configure(o Options, now time.Time) error {
 	return nil
 }
 
+// Local reports whether the capacity is this node's own, in a farm too.
+func (l *Lanes) Local() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.o.Local
+}
+
 func (l *Lanes) configure(o Options) {
 	if l.o = o; o.Learn {
 		l.learner.bound(o.Least, o.Most, o.Concurrent)

@@ -44,10 +44,13 @@ type member struct {
 	pace    *pace // by the machine's clock: the farm's time follows from it
 	bans    *ban.Shared
 	dropped atomic.Uint64 // words about bans, so far
+	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
 
 	mu    sync.Mutex
-	tills map[string]till // by the throttle's name
-	of    int             // the share of each quota, and whose it is
+	tills map[string]till  // by the throttle's name
+	rooms map[string]*room // by topic
+	seats [2]int           // as they were told: among how many, and which
+	of    int              // the share of each quota, and whose it is
 	rank  int
 	left  bool
 }
@@ -79,7 +82,7 @@ func (a *App) joinFarm(g *generation) error {
 	if err != nil {
 		return err
 	}
-	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{}}
+	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{}, rooms: map[string]*room{}}
 	met := make(chan struct{}, 1)
 	var over farm.Bus = bus
 	if a.carry != nil {
@@ -93,6 +96,7 @@ func (a *App) joinFarm(g *generation) error {
 		return fmt.Errorf("farm: %w", err)
 	}
 	m.Watch(func(who farm.Member) {
+		m.moved.Store(true)
 		if who.State == farm.Up {
 			select {
 			case met <- struct{}{}:
@@ -111,11 +115,12 @@ func (a *App) joinFarm(g *generation) error {
 		_, err = m.Answer(topicOrders, m.obey)
 	}
 	if err == nil {
-		err = m.takeStamps(g)
+		err = errors.Join(m.takeStamps(g), m.shareRooms(g))
 	}
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
 	}
+	m.meetRooms()
 	m.pace.start(m)
 	m.divide()
 	if o.NATS != "" || len(o.Peers) > 0 {
@@ -147,6 +152,7 @@ func (m *member) leave(ctx context.Context) error {
 		t.leave()
 		delete(m.tills, name)
 	}
+	m.leaveRooms()
 	m.mu.Unlock()
 	m.pace.stop()
 	m.bans.Close()
@@ -157,6 +163,7 @@ func (m *member) leave(ctx context.Context) error {
 func (m *member) Advance(now time.Time) time.Time {
 	due := m.Farm.Advance(now)
 	m.divide()
+	m.meetRooms()
 	return due
 }
 

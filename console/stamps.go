@@ -31,6 +31,7 @@ func (s *Stamp) Most() (most uint64) {
 // A Capacity is the state of the lanes in front of an upstream.
 type Capacity struct {
 	Concurrent int               `json:"concurrent"` // how much the upstream does at once, as configured or learnt
+	Here       int               `json:"here"`       // how much of that is this node's, in a farm
 	InUse      int               `json:"in_use"`
 	Load       float64           `json:"load"`        // what is asked of it, in proportion
 	Delay      float64           `json:"delay_ms"`    // of those who paid
