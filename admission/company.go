@@ -21,6 +21,9 @@ const (
 	// maxPeers bounds the runs of nodes whose visitors are remembered. maxSteps bounds what waits to be told.
 	maxPeers = 2 * farm.MaxNodes
 	maxSteps = 8192
+	// maxAway bounds how many clients are told of at once that were turned away or came in. Those above it count once at
+	// each node.
+	maxAway = 1024
 )
 
 // A Joining is what lanes need to be those of a farm. Both functions are called without locks held.
@@ -49,7 +52,8 @@ type company struct {
 	steps   []step
 	visited []uint64 // tickets that were used here
 	turns   uint64   // counts changes of visits
-	skipped bool     // more happened than could be told
+	away    []awayNote
+	skipped bool // more happened than could be told
 
 	// What follows from all reports.
 	teacher *peer // whose learnt capacity counts; nil: this node's
@@ -59,6 +63,7 @@ type company struct {
 	held    int
 	ahead   int
 	asked   float64
+	outside float64
 	delayed float64 // delay of those who paid, times what was asked
 }
 
@@ -83,7 +88,8 @@ func (l *Lanes) Join(j Joining, now time.Time) *Shared {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
-	l.farm = &company{Joining: j, of: 1, joined: at, peers: map[farm.Node]*peer{}, toldAt: at - tellCalmly, dirty: true}
+	l.farm = &company{Joining: j, of: 1, joined: at, peers: map[farm.Node]*peer{}, toldAt: at - tellCalmly, dirty: true,
+		away: make([]awayNote, 0, maxAway)}
 	l.room.others = nil
 	l.farm.told = l.report(at)
 	l.redivide(at)
@@ -119,7 +125,7 @@ func (s *Shared) Leave(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.farm
-	f.alone, f.known, f.steps, f.visited = true, nil, nil, nil
+	f.alone, f.known, f.steps, f.visited, f.away = true, nil, nil, nil, nil
 	for _, p := range f.peers {
 		p.isUp = false
 	}
@@ -184,7 +190,7 @@ func (l *Lanes) peer(n farm.Node) *peer {
 // them come to the same result.
 func (l *Lanes) redivide(at int64) {
 	f := l.farm
-	f.used, f.held, f.ahead, f.asked, f.delayed = 0, 0, 0, 0, 0
+	f.used, f.held, f.ahead, f.asked, f.outside, f.delayed = 0, 0, 0, 0, 0, 0
 	wants := f.told.wants
 	for _, p := range f.up {
 		wants += p.wants
@@ -192,6 +198,7 @@ func (l *Lanes) redivide(at int64) {
 		f.held += p.held
 		f.ahead += p.ahead
 		f.asked += p.asked
+		f.outside += p.outside
 		f.delayed += p.asked * float64(p.delay)
 	}
 	f.teacher = l.findTeacher(wants / float64(len(f.up)+1))
@@ -285,16 +292,16 @@ func (l *Lanes) report(at int64) report {
 		l.measure(at)
 	}
 	f := l.farm
-	r := report{turn: f.told.turn + 1, asked: sixteenths(l.demand), used: l.used(),
+	r := report{turn: f.told.turn + 1, asked: sixteenths(l.demand), outside: sixteenths(l.outside), used: l.used(),
 		held: l.commons.rounds[calledRound].total, ahead: l.ahead(at), waiting: l.commons.len() + l.payers.len(),
 		capacity: min(l.whole(), MaxConcurrent), delay: l.ownDelay, number: l.numbers.Load(),
 		learnt: l.o.Learn && l.learner.base > 0, limit: l.learner.limit, base: l.learner.base}
-	r.wants = max(r.asked, float64(r.used+r.waiting))
+	r.wants = max(r.asked+max(0, r.outside), float64(r.used+r.waiting))
 	return r
 }
 
 // sixteenths rounds a figure, so that what hardly changes is not told.
-func sixteenths(x float64) float64 { return math.Round(min(x, math.MaxInt32)*16) / 16 }
+func sixteenths(x float64) float64 { return math.Round(max(-maxPlaces, min(x, maxPlaces))*16) / 16 }
 
 // stir notes that something happened that the others may have to know.
 func (l *Lanes) stir() {
@@ -364,7 +371,7 @@ func (l *Lanes) news(at int64) (msgs [][]byte, skipped bool) {
 	if at < f.sentAt+tellAtOnce {
 		return msgs, false
 	}
-	msgs, skipped = l.roomNews(msgs), f.skipped
+	msgs, skipped = l.roomNews(l.awayNews(msgs)), f.skipped
 	f.skipped, f.sentAt = false, at
 	return msgs, skipped
 }

@@ -42,7 +42,8 @@ func TestFarmSharesTheCapacityByDemand(t *testing.T) {
 				served += n.served
 			}
 			for i, n := range r.nodes {
-				if got, want := float64(n.served)/float64(served), offered[i]/total; got < want*0.75 || got > want*1.25+0.02 {
+				got, want := float64(n.served)/float64(served), offered[i]/total
+				if got < want*0.75 || got > want*1.25+0.02 {
 					t.Errorf("%s served %.3f of all, and %.3f of all came there: %s", n.Name, got, want, r)
 				}
 			}
@@ -203,10 +204,11 @@ func TestDivide(t *testing.T) {
 			if may += max(g, c.used); g > c.part || g < 1 || g < min(c.used, c.part) {
 				t.Fatalf("%d may have %d of %d, and has %d", i, g, c.part, c.used)
 			}
-			if exact := c.wants * float64(places) / total; total > float64(places) && float64(c.part) > max(1, exact)+1 {
+			part, all := float64(c.part), float64(places)
+			if exact := c.wants * all / total; total > all && part > max(1, exact)+1 {
 				t.Fatalf("%d has %d of %d places for %.1f of %.1f", i, c.part, places, c.wants, total)
 			}
-			if total <= float64(places) && len(claims) < places && float64(c.part) < math.Floor(c.wants)-float64(len(claims)) {
+			if total <= all && len(claims) < places && part < math.Floor(c.wants)-float64(len(claims)) {
 				t.Fatalf("%d has %d places and wants %.1f, of %.1f", i, c.part, c.wants, total)
 			}
 		}

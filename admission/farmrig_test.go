@@ -48,7 +48,7 @@ type call struct {
 // quick is what nodes beside each other have; lossy is worse than any of them.
 var (
 	quick = farmtest.Network{DelayMin: 200 * time.Microsecond, DelayMax: 2 * time.Millisecond}
-	lossy = farmtest.Network{DelayMin: 200 * time.Microsecond, DelayMax: 20 * time.Millisecond, Loss: 0.05, Repeat: 0.05}
+	lossy = farmtest.Network{DelayMin: time.Millisecond, DelayMax: 20 * time.Millisecond, Loss: 0.05, Repeat: 0.05}
 )
 
 const farmTopic = "room"
@@ -264,8 +264,8 @@ func (r *farmRig) String() (s string) {
 		}
 		n.l.mu.Lock()
 		f := n.l.farm
-		s += fmt.Sprintf("%s: part %d used %d held %d told %.1f hears %d of %d, served %d; ", n.Name, f.part, n.l.used(),
-			n.l.waiting(), f.told.wants, len(f.up), f.of, n.served)
+		s += fmt.Sprintf("%s: part %d used %d held %d told %.1f hears %d of %d, served %d; ", n.Name, f.part,
+			n.l.used(), n.l.waiting(), f.told.wants, len(f.up), f.of, n.served)
 		n.l.mu.Unlock()
 	}
 	return s

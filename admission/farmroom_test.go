@@ -10,7 +10,7 @@ import (
 	"weir/farm/farmtest"
 )
 
-// A guest is somebody without JavaScript, whom the balancer sends to any node.
+// A guest is somebody without JavaScript. The balancer sends them to any node.
 type guest struct {
 	i      int
 	number uint64
@@ -113,8 +113,8 @@ func (h *hall) missing(all int) int {
 	return all
 }
 
-// orderly fails the test unless all people were let in, in the order in which they came, as far as people who look every
-// five seconds can be. late is how much more they may be apart.
+// orderly fails the test unless all people were let in, in the order in which they came, as far as people who look
+// every five seconds can be. late is how much more they may be apart.
 func (h *hall) orderly(all int, late time.Duration) {
 	h.t.Helper()
 	for range 1200 {
@@ -247,7 +247,8 @@ func TestFarmRollingRestart(t *testing.T) {
 	}
 }
 
-// TestFarmTicketElsewhere: a ticket keeps its place at any node, and is worth as much at all of them together as at one.
+// TestFarmTicketElsewhere: a ticket keeps its place at any node, and is worth as much at all of them together as at
+// one.
 func TestFarmTicketElsewhere(t *testing.T) {
 	h := newHall(t, 1, 3, quick, Options{Concurrent: 10})
 	a, b, c := h.nodes[0], h.nodes[1], h.nodes[2]
@@ -270,7 +271,7 @@ func TestFarmTicketElsewhere(t *testing.T) {
 	if slices.Max(ahead)-slices.Min(ahead) > 1 || ahead[0] < 5 {
 		t.Errorf("%v ahead, at three nodes", ahead)
 	}
-	if s := a.l.Stats(a.FarmTime()); s.InLine+s.Called != b.l.Stats(b.FarmTime()).InLine+b.l.Stats(b.FarmTime()).Called {
+	if s, other := a.l.Stats(a.FarmTime()), b.l.Stats(b.FarmTime()); s.InLine+s.Called != other.InLine+other.Called {
 		t.Errorf("%+v", s)
 	}
 	// One after the other, it is worth what it covers.
@@ -328,7 +329,7 @@ func TestFarmTicketReplayed(t *testing.T) {
 	}
 }
 
-// TestFarmSkewedClock: two nodes whose clocks are five seconds apart give comparable numbers, as each follows the other.
+// TestFarmSkewedClock: two nodes whose clocks are seconds apart give comparable numbers, as each follows the other.
 func TestFarmSkewedClock(t *testing.T) {
 	for _, skew := range []time.Duration{5 * time.Second, -5 * time.Second, time.Minute} {
 		t.Run(skew.String(), func(t *testing.T) {

@@ -57,7 +57,8 @@ type Lanes struct {
 	learner  learner
 	paying   float64 // how many with a stamp were under way or held, in the last second
 	looked   int64   // when that was worked out
-	demand   float64 // places that all who came here in the last second would need
+	demand   float64 // places that those in the lanes needed in the last second
+	outside  float64 // and those would need who were turned away, less those who came in since
 	ownDelay int64   // of those who pay here
 
 	farm *company // nil where this node is alone
@@ -423,6 +424,7 @@ func (l *Lanes) leave(w *waiter) {
 func (l *Lanes) letIn(p *tenancy, who client, in lane, holder weir.Holder, at int64) {
 	if l.away.back(who, at) {
 		l.window.current().back++
+		l.noteAway(who, true)
 	}
 	l.tenants.begin(p, in, holder, at)
 	l.inUse[in]++

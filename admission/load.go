@@ -53,7 +53,8 @@ func (w *window) pass(from, to int64, level [lanes]int) {
 }
 
 // sum returns how many of each lane were under way or held on average, how many clients were turned away in a second
-// and have not come in, and how many were let in after a wait.
+// and have not come in, and how many were let in after a wait. Where those come in that another node turned away, away
+// is below 0.
 func (w *window) sum(at int64) (level [lanes]float64, away float64, let int) {
 	for i := range w.ring {
 		s := &w.ring[i]
@@ -67,7 +68,7 @@ func (w *window) sum(at int64) (level [lanes]float64, away float64, let int) {
 	for i := range level {
 		level[i] /= span
 	}
-	return level, max(0, away) / span * float64(time.Second), let
+	return level, away / span * float64(time.Second), let
 }
 
 // A pulse is a mean of how long requests take. What is new counts more; the first few count alike.
@@ -123,15 +124,17 @@ func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 func (l *Lanes) measure(at int64) {
 	level, away, let := l.window.sum(at)
 	l.paying, l.looked = level[stamped], at
-	l.demand = level[stamped] + level[pool] + away*l.service.orGuess()/float64(time.Second)
+	l.demand = level[stamped] + level[pool]
+	l.outside = away * l.service.orGuess() / float64(time.Second)
 	l.ownDelay = l.delay(at, let)
-	demand, delay := l.demand, l.ownDelay
+	demand, outside, delay := l.demand, l.outside, l.ownDelay
 	if f := l.farm; f != nil {
-		demand += f.asked
+		demand, outside = demand+f.asked, outside+f.outside
 		if demand > 0 { // each node counts by how much is asked of it
 			delay = int64((l.demand*float64(l.ownDelay) + f.delayed) / demand)
 		}
 	}
+	demand += max(0, outside)
 	l.measured.share.Store(math.Float64bits(demand / float64(l.wholeMeans())))
 	l.measured.delay.Store(delay)
 }

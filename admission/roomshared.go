@@ -177,6 +177,8 @@ func (s *Shared) Hear(from farm.Node, msg []byte, now time.Time) error {
 		l.call(at)
 		l.schedule()
 		return err
+	case kindAway:
+		return l.hearAway(body, at)
 	case kindVisits:
 		err := l.hearVisits(body, at)
 		l.call(at)

@@ -10,28 +10,34 @@ import (
 )
 
 // errMessage is what is wrong with a message of another node.
-var errMessage = errors.New("this is no message about a waiting room that this version knows: bring all nodes to one version")
+var errMessage = errors.New("no message about a waiting room that this version knows: bring all nodes to one version")
 
-// Messages begin with a version and what they are about. A kind that is not known is ignored, and so is what follows the
-// fields that are: a later release may say more.
+// Messages begin with a version and what they are about. A kind that is not known is ignored, and so is what follows
+// the fields that are: a later release may say more.
 const (
 	wireVersion = 1
 
 	kindReport = 1
 	kindLine   = 2
 	kindVisits = 3
+	kindAway   = 4
 
 	lineBytes   = 1 + 8 + 8 + 8 + 1
 	visitBytes  = 8 + 8 + 4 + 8
-	reportFixed = 1 + 6*8
+	awayBytes   = 8 + 1 + 1
+	reportFixed = 1 + 7*8
 )
+
+// maxPlaces bounds the figures of a report.
+const maxPlaces = 1 << 30
 
 // A report is how a node stands, as it tells the others.
 type report struct {
 	turn     uint64  // later ones are higher
 	whole    bool    // it ends a snapshot: this node has told all it knows
 	learnt   bool    // limit and base are worth something
-	asked    float64 // places that all who came would need: what the load is made of
+	asked    float64 // places that those in the lanes need: what the load is made of
+	outside  float64 // and those who were turned away
 	wants    float64 // places that it could use now: what the capacity is divided by
 	used     int     // places in use
 	held     int     // people called from the waiting room who wait for a place
@@ -54,7 +60,7 @@ func (r *report) append(b []byte) []byte {
 	}
 	b = append(b, wireVersion, kindReport, flags)
 	for _, n := range [...]uint64{r.turn, r.number, math.Float64bits(r.asked), math.Float64bits(r.wants),
-		math.Float64bits(r.limit), math.Float64bits(r.base)} {
+		math.Float64bits(r.limit), math.Float64bits(r.base), math.Float64bits(r.outside)} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	for _, n := range [...]int{r.used, r.held, r.ahead, r.waiting, r.capacity, int(r.delay)} {
@@ -68,14 +74,21 @@ func parseReport(b []byte) (r report, err error) {
 		return r, errMessage
 	}
 	r.whole, r.learnt = b[0]&1 != 0, b[0]&2 != 0
-	var words [6]uint64
+	var words [7]uint64
 	for i := range words {
 		words[i] = binary.BigEndian.Uint64(b[1+8*i:])
 	}
 	r.turn, r.number = words[0], words[1]
-	for i, into := range [...]*float64{&r.asked, &r.wants, &r.limit, &r.base} {
+	for i, into := range [...]*float64{&r.asked, &r.wants, &r.limit, &r.base, &r.outside} {
 		*into = math.Float64frombits(words[2+i])
-		if !(*into >= 0 && *into <= math.MaxInt64) { // not a number is wrong, too
+		least, most := 0.0, float64(maxPlaces)
+		switch into {
+		case &r.base: // a time
+			most = math.MaxInt64
+		case &r.outside:
+			least = -maxPlaces
+		}
+		if !(*into >= least && *into <= most) { // not a number is wrong, too
 			return r, errMessage
 		}
 	}
@@ -95,6 +108,29 @@ func parseReport(b []byte) (r report, err error) {
 	}
 	r.delay = int64(delay)
 	return r, nil
+}
+
+// An awayNote says that a client was turned away, or has come in since.
+type awayNote struct {
+	client client
+	in     bool
+}
+
+func (n *awayNote) append(b []byte) []byte {
+	b = append(binary.BigEndian.AppendUint64(b, n.client.id), n.client.family)
+	if n.in {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// parseAway reads awayBytes.
+func parseAway(b []byte) (n awayNote, err error) {
+	n = awayNote{client{binary.BigEndian.Uint64(b), b[8]}, b[9] == 1}
+	if n.client.family != 4 && n.client.family != 6 || b[9] > 1 {
+		return n, errMessage
+	}
+	return n, nil
 }
 
 // What happened to a number in line.

@@ -47,10 +47,10 @@ type member struct {
 	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
 
 	mu    sync.Mutex
-	tills map[string]till  // by the throttle's name
-	rooms map[string]*room // by topic
-	seats [2]int           // as they were told: among how many, and which
-	of    int              // the share of each quota, and whose it is
+	tills map[string]till         // by the throttle's name
+	rooms map[string]*sharedLanes // by topic
+	seats [2]int                  // as they were told: among how many, and which
+	of    int                     // the share of each quota, and whose it is
 	rank  int
 	left  bool
 }
@@ -82,7 +82,8 @@ func (a *App) joinFarm(g *generation) error {
 	if err != nil {
 		return err
 	}
-	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{}, rooms: map[string]*room{}}
+	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{},
+		rooms: map[string]*sharedLanes{}}
 	met := make(chan struct{}, 1)
 	var over farm.Bus = bus
 	if a.carry != nil {

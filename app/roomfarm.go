@@ -11,31 +11,33 @@ import (
 	"weir/farm"
 )
 
-// A room is what the nodes of a farm share of the lanes in front of one upstream.
-type room struct {
+// sharedLanes are what the nodes of a farm share of the lanes in front of one upstream.
+type sharedLanes struct {
 	*admission.Shared
 	app   *App
 	lanes *admission.Lanes
 	stop  func()
 }
 
-var _ farm.Shared = (*room)(nil)
+var _ farm.Shared = (*sharedLanes)(nil)
 
 // Hear takes what another node tells.
-func (r *room) Hear(from farm.Node, msg []byte, _ time.Time) error {
+func (r *sharedLanes) Hear(from farm.Node, msg []byte, _ time.Time) error {
 	return r.Shared.Hear(from, msg, r.app.clock.Now())
 }
 
 // Snapshot gives all that this node knows.
-func (r *room) Snapshot(_ time.Time, give func([]byte) bool) { r.Shared.Snapshot(r.app.clock.Now(), give) }
+func (r *sharedLanes) Snapshot(_ time.Time, give func([]byte) bool) {
+	r.Shared.Snapshot(r.app.clock.Now(), give)
+}
 
-func (r *room) leave() {
+func (r *sharedLanes) leave() {
 	r.stop()
 	r.Shared.Leave(r.app.clock.Now())
 }
 
-// roomTopic is where nodes tell each other about the capacity of an upstream: by what it is, as the gates in front of it
-// may listen to other addresses at each node. Of several gates in front of one upstream, each has a capacity.
+// roomTopic is where nodes tell each other about the capacity of an upstream. It is known by what it is, as the gates in
+// front of it may listen to other addresses at each node. Of several gates in front of one, each has a capacity.
 func roomTopic(upstream string, nth int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s#%d", upstream, nth))
 	return "room." + hex.EncodeToString(sum[:16])
@@ -66,7 +68,7 @@ func (m *member) shareRooms(g *generation) error {
 		if m.rooms[topic] != nil {
 			continue
 		}
-		r := &room{app: m.app, lanes: l}
+		r := &sharedLanes{app: m.app, lanes: l}
 		r.Shared = l.Join(admission.Joining{Self: m.Self(), Send: func(msg []byte) error { return m.Send(topic, msg) },
 			Skip: func() { m.Skip(topic) }}, m.app.clock.Now())
 		var err error
