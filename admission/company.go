@@ -21,8 +21,8 @@ const (
 	// maxPeers bounds the runs of nodes whose visitors are remembered. maxSteps bounds what waits to be told.
 	maxPeers = 2 * farm.MaxNodes
 	maxSteps = 8192
-	// maxAway bounds how many clients are told of at once that were turned away or came in. Those above it count once at
-	// each node.
+	// maxAway bounds how many clients are told of at once that were turned away or came in. Those above it count once
+	// at each node.
 	maxAway = 1024
 )
 
@@ -162,7 +162,8 @@ func (l *Lanes) meet() {
 	f.ready = f.ready || len(f.known) > 0 && whole >= len(f.known)
 }
 
-// peer returns what is known of a run of a node, and makes room for it if need be; nil where there is none.
+// peer returns what is known of a run of a node. A run that has ended makes room for it if need be: there are more
+// places than nodes that can be up.
 func (l *Lanes) peer(n farm.Node) *peer {
 	f := l.farm
 	if p := f.peers[n]; p != nil {
@@ -174,9 +175,6 @@ func (l *Lanes) peer(n farm.Node) *peer {
 			if !p.isUp && (oldest == nil || p.Boot < oldest.Boot) {
 				oldest = p
 			}
-		}
-		if oldest == nil {
-			return nil
 		}
 		delete(f.peers, oldest.Node)
 	}

@@ -19,11 +19,13 @@ type farmRig struct {
 	o     Options
 	nodes []*farmNode
 	takes time.Duration // how long a request takes at the upstream
-	came  int           // requests so far
-	used  int           // at the upstream, from all nodes
-	peak  int
-	area  float64 // used, times seconds
-	since time.Time
+	// slower says how long one takes that begins now, if that is not always the same.
+	slower func() time.Duration
+	came   int // requests so far
+	used   int // at the upstream, from all nodes
+	peak   int
+	area   float64 // used, times seconds
+	since  time.Time
 }
 
 // A farmNode is a node of it.
@@ -205,7 +207,11 @@ func (n *farmNode) send(ev weir.Event, done func(served bool)) {
 func (n *farmNode) serve(c *call) {
 	n.rig.count(1)
 	n.used++
-	n.rig.After(n.rig.takes, func() {
+	takes := n.rig.takes
+	if n.rig.slower != nil {
+		takes = n.rig.slower()
+	}
+	n.rig.After(takes, func() {
 		if n.l != c.run || n.Farm() == nil {
 			c.done(false)
 			return

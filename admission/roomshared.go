@@ -12,7 +12,6 @@ import (
 var (
 	errLineBound  = errors.New("more people stand in line at other nodes than this one can note: raise capacity.line")
 	errVisitBound = errors.New("more people were let in by other nodes than this one can note: raise capacity.line")
-	errPeerBound  = errors.New("more nodes than a farm can have: bring all nodes to one version")
 )
 
 // jitter is how much longer one message may be under way than another.
@@ -194,9 +193,6 @@ func (l *Lanes) hearReport(from farm.Node, body []byte, at int64) error {
 		return err
 	}
 	p := l.peer(from)
-	if p == nil {
-		return errPeerBound
-	}
 	p.whole = p.whole || r.whole
 	if !p.heard || r.turn >= p.turn {
 		p.heard, p.report = true, r
@@ -257,9 +253,6 @@ func (l *Lanes) hearVisits(body []byte, at int64) error {
 		return err
 	}
 	peer, r := l.peer(where), &l.room
-	if peer == nil {
-		return errPeerBound
-	}
 	for ; len(body) > 0; body = body[visitBytes:] {
 		number, v := parseVisit(body)
 		v.until = min(v.until+shift, at+int64(Stay))

@@ -36,8 +36,8 @@ func (r *sharedLanes) leave() {
 	r.Shared.Leave(r.app.clock.Now())
 }
 
-// roomTopic is where nodes tell each other about the capacity of an upstream. It is known by what it is, as the gates in
-// front of it may listen to other addresses at each node. Of several gates in front of one, each has a capacity.
+// roomTopic is where nodes tell each other about the capacity of an upstream. It is known by what it is, as the gates
+// in front of it may listen to other addresses at each node. Of several gates in front of one, each has a capacity.
 func roomTopic(upstream string, nth int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s#%d", upstream, nth))
 	return "room." + hex.EncodeToString(sum[:16])
