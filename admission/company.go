@@ -46,7 +46,7 @@ type company struct {
 	known []farm.Node
 
 	told    report // what the others know of this node
-	toldAt  int64
+	toldAt  int64 // when that was last looked at
 	sentAt  int64
 	dirty   bool // it may have changed
 	steps   []step
@@ -356,8 +356,9 @@ func (l *Lanes) news(at int64) (msgs [][]byte, skipped bool) {
 	}
 	if f.dirty && at >= f.toldAt+l.tellAfter() {
 		next := l.report(at)
+		f.toldAt = at
 		if was := f.told; next.differs(&was) || was.turn <= 1 {
-			f.told, f.toldAt = next, at
+			f.told = next
 			l.redivide(at)
 			l.let(at)
 			l.call(at)

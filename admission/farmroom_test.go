@@ -187,7 +187,7 @@ func TestFarmOldNodesAreNotFavoured(t *testing.T) {
 	for range 1000 {
 		a.l.Number(a.FarmTime())
 	}
-	r.restart(b, time.Hour)
+	r.restart(b, time.Minute)
 	r.Run(2 * time.Second)
 	seen := map[uint64]bool{}
 	last := uint64(0)

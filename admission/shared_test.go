@@ -234,16 +234,13 @@ func (r *farmRig) agree(least, most int) error {
 // TestFarmCostsNoAllocation: an event that is let in at once allocates nothing in a farm either.
 func TestFarmCostsNoAllocation(t *testing.T) {
 	r, _, _, _ := joined(t, Options{Concurrent: 10})
-	ev := from(weir.Event{}, "192.0.2.1")
+	ev := from(weir.Event{Time: r.now}, "192.0.2.1")
 	var a weir.Answer
 	if n := testing.AllocsPerRun(1000, func() {
-		r.now = r.now.Add(time.Millisecond)
-		ev.Time = r.now
-		_ = r.l.Judge(t.Context(), &ev, &a)
-		h := a.Hold
-		a.Clear()
-		r.l.Enter(&h, r.now, &a)
-		r.l.Settle(h, weir.Outcome{Time: r.now, Done: true})
+		ev.Time = ev.Time.Add(time.Millisecond)
+		through(r.l, &ev, &a)
+		r.l.Load(ev.Time)
+		r.l.TurnedAway(&ev)
 	}); n > 0 {
 		t.Errorf("%.1f allocations", n)
 	}
