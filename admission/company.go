@@ -46,7 +46,7 @@ type company struct {
 	known []farm.Node
 
 	told    report // what the others know of this node
-	toldAt  int64 // when that was last looked at
+	toldAt  int64  // when that was last looked at
 	sentAt  int64
 	dirty   bool // it may have changed
 	steps   []step

@@ -4,10 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"os"
+	"strings"
 	"testing"
 
 	"weir"
 	"weir/admission"
+	"weir/config"
 )
 
 // lanes are those of a node's gate.
@@ -16,10 +19,16 @@ func (f *fold) lanes(i int) *admission.Lanes { return f.nodes[i].current.Load().
 func (f *fold) capacity(i int) admission.Stats { return f.lanes(i).Stats(f.nodes[i].clock.Now()) }
 
 // enter sends a request to the lanes of a node, and reports whether it was let in at once.
-func (f *fold) enter(i int, source netip.Addr) (settle func(), in bool) {
+func (f *fold) enter(i int, source netip.Addr, work uint64) (settle func(), in bool) {
 	f.t.Helper()
 	l, now := f.lanes(i), f.nodes[i].clock.Now()
 	ev := weir.Event{Time: now, Source: source}
+	if work > 0 {
+		ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
+			return weir.Paid{Work: work}, nil
+		})
+		ev.Purse.Open(f.t.Context(), &ev)
+	}
 	var a weir.Answer
 	if err := l.Judge(f.t.Context(), &ev, &a); err != nil {
 		f.t.Fatal(err)
@@ -92,7 +101,7 @@ func TestFarmSharesRooms(t *testing.T) {
 	// What reaches one node alone may have all places, but for one that each of the others keeps.
 	var settle []func()
 	for n := range 200 {
-		done, _ := f.enter(0, netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}))
+		done, _ := f.enter(0, netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), 0)
 		settle = append(settle, done)
 	}
 	f.eventually("one node has all places", func() bool { return f.capacity(0).InUse == 98 })
@@ -103,7 +112,7 @@ func TestFarmSharesRooms(t *testing.T) {
 		})
 	}
 	for i := 1; i < 3; i++ {
-		done, in := f.enter(i, netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}))
+		done, in := f.enter(i, netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}), 0)
 		if settle = append(settle, done); !in {
 			t.Errorf("%c has no place for the first who comes", 'a'+i)
 		}
@@ -122,4 +131,84 @@ func TestFarmSharesRooms(t *testing.T) {
 		parts, sum := here()
 		return sum == 100 && min(parts[0], parts[1], parts[2]) > 25
 	})
+}
+
+// TestFarmRestartsKeepTheLine: people keep their places in the waiting room while every node is restarted, one after
+// the other, over the real bus.
+func TestFarmRestartsKeepTheLine(t *testing.T) {
+	t.Parallel()
+	const people = 5
+	f := newFold(t)
+	settle := [3][]func(){}
+	// full fills the one place of a node with those who pay, and has one more wait: nobody is called then.
+	full := func(i int) {
+		settle[i] = nil
+		for n := range 2 {
+			done, in := f.enter(i, netip.AddrFrom4([4]byte{10, 0, byte(i), byte(n)}), 1000)
+			if settle[i] = append(settle[i], done); in != (n == 0) {
+				t.Fatalf("%c: let in %t, with %+v", 'a'+i, in, f.capacity(i))
+			}
+		}
+	}
+	for i := range f.nodes {
+		text, err := os.ReadFile(f.config[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := strings.Replace(string(text), "concurrent: 100",
+			"concurrent: 3, strict: true, reload: 1m, max_wait: 10m", 1)
+		if err := os.WriteFile(f.config[i], []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(f.config[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.nodes[i].Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range f.nodes {
+		f.eventually("each node has a place", func() bool { return f.capacity(i).Here == 1 })
+		full(i)
+	}
+	var jars [people]map[string]string
+	for i := range jars {
+		jars[i] = map[string]string{}
+		for _, at := range []int{i % 3, (i + 1) % 3} { // a ticket, and a place in line elsewhere
+			if got := f.browse(at, jars[i]); got != http.StatusServiceUnavailable {
+				t.Fatalf("%d at %c", got, 'a'+at)
+			}
+		}
+	}
+	// Some are called while a node that has just started has nobody else to serve.
+	inLine := func(i int) bool { s := f.capacity(i); return s.InLine+s.Called == people }
+	for i := range f.nodes {
+		f.eventually("all nodes know the line", func() bool { return inLine(i) })
+	}
+	for i := range f.nodes {
+		if err := f.nodes[i].Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		f.start(i)
+		full(i)
+		f.settled()
+		f.eventually("a node that starts anew knows the line", func() bool { return inLine(i) })
+	}
+	// The newest goes after all of them.
+	newest := map[string]string{}
+	for range 2 {
+		f.browse(0, newest)
+	}
+	f.eventually("one more is in line", func() bool { s := f.capacity(2); return s.InLine+s.Called == people+1 })
+	for i := range settle {
+		for _, done := range settle[i] {
+			done()
+		}
+	}
+	for i := range jars {
+		if got := f.browse((i+2)%3, jars[i]); got != http.StatusOK {
+			t.Errorf("number %d: %d", i, got)
+		}
+	}
 }
