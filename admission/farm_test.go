@@ -15,6 +15,7 @@ import (
 
 // TestFarmSharesTheCapacityByDemand: whatever reaches which node, all nodes together let in what one would.
 func TestFarmSharesTheCapacityByDemand(t *testing.T) {
+	t.Parallel()
 	const places, all = 30, 5 * time.Second
 	for _, offered := range [][]float64{{600, 0, 0}, {200, 200, 200}, {0, 550, 55}, {300, 300, 0}, {60, 60, 60},
 		{240, 0, 30}} {
@@ -61,30 +62,28 @@ func (r *farmRig) within(places int) {
 
 // TestFarmDemandMoves: what reached one node reaches another at once. The places follow as fast as they come free.
 func TestFarmDemandMoves(t *testing.T) {
-	for seed := range uint64(2) {
-		for _, slow := range []time.Duration{2 * time.Millisecond, 50 * time.Millisecond} {
-			const places = 30
-			network := lossy
-			network.DelayMax = slow
-			r := newFarmRig(t, seed, 4, network, Options{Concurrent: places})
-			to := 0
-			r.Every(time.Second/900, func() bool { r.nodes[to].ask(); return true })
-			r.Run(2 * time.Second)
-			r.clear()
-			for range 6 {
-				to = (to + 1) % 4
-				r.Run(time.Second)
-			}
-			r.within(places + 3)
-			if mean := r.mean(6 * time.Second); mean < places-3 {
-				t.Errorf("%.1f at once: %s", mean, r)
-			}
+	t.Parallel()
+	for more, network := range map[int]farmtest.Network{1: quick, 3: lossy} {
+		const places = 30
+		r := newFarmRig(t, 1, 4, network, Options{Concurrent: places})
+		to := 0
+		r.Every(time.Second/900, func() bool { r.nodes[to].ask(); return true })
+		r.Run(2 * time.Second)
+		r.clear()
+		for range 6 {
+			to = (to + 1) % 4
+			r.Run(time.Second)
+		}
+		r.within(places + more)
+		if mean := r.mean(6 * time.Second); mean < places-2 {
+			t.Errorf("%.1f at once: %s", mean, r)
 		}
 	}
 }
 
 // TestFarmPartition: a node that hears nobody has its Nth of the places, those who hear each other the rest.
 func TestFarmPartition(t *testing.T) {
+	t.Parallel()
 	const places = 30
 	r := newFarmRig(t, 1, 3, quick, Options{Concurrent: places})
 	for _, n := range r.nodes {
@@ -113,6 +112,7 @@ func TestFarmPartition(t *testing.T) {
 // TestFarmNodeLost: what a dead node had stays reserved, as nobody can tell it from one that is cut off, until it is
 // back.
 func TestFarmNodeLost(t *testing.T) {
+	t.Parallel()
 	const places = 30
 	r := newFarmRig(t, 1, 3, quick, Options{Concurrent: places})
 	a, b, c := r.nodes[0], r.nodes[1], r.nodes[2]
@@ -139,6 +139,7 @@ func TestFarmNodeLost(t *testing.T) {
 
 // TestFarmStandsStill: nodes with nothing to do say nothing.
 func TestFarmStandsStill(t *testing.T) {
+	t.Parallel()
 	r := newFarmRig(t, 1, 3, farmtest.Network{}, Options{Concurrent: 30})
 	r.nodes[0].ask()
 	r.Run(5 * time.Second)
@@ -160,6 +161,7 @@ func TestFarmStandsStill(t *testing.T) {
 
 // TestFarmLoad: all nodes ask for the same price, which is that of the farm.
 func TestFarmLoad(t *testing.T) {
+	t.Parallel()
 	r := newFarmRig(t, 1, 3, quick, Options{Concurrent: 30})
 	r.offer(r.nodes[0], 150)
 	r.offer(r.nodes[1], 75)

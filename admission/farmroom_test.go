@@ -144,6 +144,7 @@ func (h *hall) orderly(all int, late time.Duration) {
 // TestFarmWaitingRoom: people come to any node and look again at any other. They are let in in the order in which they
 // came, and get the share of the general pool.
 func TestFarmWaitingRoom(t *testing.T) {
+	t.Parallel()
 	const people, places = 100, 10
 	for name, to := range map[string]func(h *hall) *farmNode{
 		"to any": (*hall).any,
@@ -182,6 +183,7 @@ func TestFarmWaitingRoom(t *testing.T) {
 
 // TestFarmOldNodesAreNotFavoured: whoever comes to a node that just started waits no longer.
 func TestFarmOldNodesAreNotFavoured(t *testing.T) {
+	t.Parallel()
 	r := newFarmRig(t, 1, 2, quick, Options{Concurrent: 10})
 	a, b := r.nodes[0], r.nodes[1]
 	for range 1000 {
@@ -216,6 +218,7 @@ func TestFarmOldNodesAreNotFavoured(t *testing.T) {
 // TestFarmRollingRestart: nobody loses their place when the nodes are restarted one after the other, whether others are
 // left or not.
 func TestFarmRollingRestart(t *testing.T) {
+	t.Parallel()
 	for _, nodes := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			const people = 60
@@ -250,6 +253,7 @@ func TestFarmRollingRestart(t *testing.T) {
 // TestFarmTicketElsewhere: a ticket keeps its place at any node, and is worth as much at all of them together as at
 // one.
 func TestFarmTicketElsewhere(t *testing.T) {
+	t.Parallel()
 	h := newHall(t, 1, 3, quick, Options{Concurrent: 10})
 	a, b, c := h.nodes[0], h.nodes[1], h.nodes[2]
 	var line []*guest
@@ -301,6 +305,7 @@ func TestFarmTicketElsewhere(t *testing.T) {
 // TestFarmTicketReplayed: shown to all nodes within the time that a message takes, a ticket is worth what it covers at
 // each of them, and never more; after that, nothing.
 func TestFarmTicketReplayed(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		h := newHall(t, seed, 3, quick, Options{Concurrent: 10})
 		v := &guest{number: h.nodes[0].l.Issue("c", h.nodes[0].FarmTime()).Number}
@@ -331,6 +336,7 @@ func TestFarmTicketReplayed(t *testing.T) {
 
 // TestFarmSkewedClock: two nodes whose clocks are seconds apart give comparable numbers, as each follows the other.
 func TestFarmSkewedClock(t *testing.T) {
+	t.Parallel()
 	for _, skew := range []time.Duration{5 * time.Second, -5 * time.Second, time.Minute} {
 		t.Run(skew.String(), func(t *testing.T) {
 			const people = 60
@@ -348,6 +354,7 @@ func TestFarmSkewedClock(t *testing.T) {
 // TestFarmRoomLossy: messages are lost, repeated and late. Snapshots make up for them, and people are at most one more
 // look apart.
 func TestFarmRoomLossy(t *testing.T) {
+	t.Parallel()
 	h := newHall(t, 1, 3, lossy, Options{Concurrent: 10})
 	h.crowd(60, 5*time.Second, h.any)
 	h.Run(12 * time.Second)
@@ -360,6 +367,7 @@ func TestFarmRoomLossy(t *testing.T) {
 // TestFarmRoomPartition: the parts of a farm that is cut in two let people in by themselves, and agree again when it
 // heals.
 func TestFarmRoomPartition(t *testing.T) {
+	t.Parallel()
 	h := newHall(t, 1, 3, quick, Options{Concurrent: 12})
 	h.crowd(60, 5*time.Second, h.any)
 	h.Run(8 * time.Second)

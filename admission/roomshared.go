@@ -253,6 +253,7 @@ func (l *Lanes) hearVisits(body []byte, at int64) error {
 		return err
 	}
 	peer, r := l.peer(where), &l.room
+	r.forget(at, int64(Stay)+l.patience(at)) // also where nobody shows a ticket
 	for ; len(body) > 0; body = body[visitBytes:] {
 		number, v := parseVisit(body)
 		v.until = min(v.until+shift, at+int64(Stay))

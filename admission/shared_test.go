@@ -88,6 +88,16 @@ func TestSharedBounds(t *testing.T) {
 	if s := r.present(7, 1); s.State == Called {
 		t.Error("somebody is let in who cannot be remembered")
 	}
+	// They are forgotten also where nobody shows a ticket.
+	for range 2 {
+		r.now = r.now.Add(Stay + 15*time.Second)
+		if err := used(other, 7); err != nil {
+			t.Error(err)
+		}
+	}
+	if s := r.stats(); s.Visitors > 1 {
+		t.Errorf("%d are remembered", s.Visitors)
+	}
 	for n := range uint64(maxPeers + 1) {
 		if err := used(farm.Node{Name: fmt.Sprint("n", n), Boot: n}, 1000+n); err != nil {
 			t.Fatal(err)
@@ -193,6 +203,7 @@ func TestTurnedAwayInAFarm(t *testing.T) {
 
 // TestFarmLearns: one node learns for all, with what all of them use. A node that starts takes that over.
 func TestFarmLearns(t *testing.T) {
+	t.Parallel()
 	const can = 20
 	r := newFarmRig(t, 1, 3, quick, Options{Learn: true})
 	r.slower = func() time.Duration { return 50 * time.Millisecond * time.Duration(max(can, r.used)) / can }
