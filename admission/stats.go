@@ -9,7 +9,7 @@ import (
 // Stats are the figures of lanes for those who watch. Counters run since the start.
 type Stats struct {
 	Capacity   int           `json:"capacity"` // written, or learnt so far; in a farm, of the nodes heard
-	Here       int           `json:"here"`     // how much of it is this node's
+	Here       int           `json:"here"`     // in a farm: how much of it is this node's
 	InUse      int           `json:"in_use"`
 	Load       weir.Share    `json:"load"`
 	Delay      weir.Duration `json:"delay"`
@@ -44,7 +44,10 @@ func (l *Lanes) Stats(now time.Time) Stats {
 	defer l.mu.Unlock()
 	l.tick(now)
 	s := l.counts
-	s.Capacity, s.Here, s.InUse = l.wholeMeans(), l.means(), l.used()
+	s.Capacity, s.InUse = l.wholeMeans(), l.used()
+	if l.farm != nil {
+		s.Here = l.farm.part
+	}
 	s.Load, s.Delay = share.Rounded(), weir.Duration(delay)
 	s.InLine, s.Called, s.Visitors = l.room.order.len(), l.room.called, l.room.remembered()
 	for in, into := range map[lane]*LaneStats{stamped: &s.Stamped, pool: &s.Pool} {

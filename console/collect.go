@@ -217,7 +217,7 @@ func (p *Stamp) collect(s scrape, throttle string) {
 
 func (c *Capacity) collect(s scrape, gate string) {
 	put(s, "weir_capacity_limit", c.Concurrent, gate)
-	put(s, "weir_capacity_here", c.Here, gate)
+	put(s, "weir_capacity_here", c.Places(), gate)
 	put(s, "weir_capacity_in_use", c.InUse, gate)
 	put(s, "weir_capacity_load_ratio", c.Load, gate)
 	put(s, "weir_capacity_delay_seconds", c.Delay/1000, gate)
