@@ -103,6 +103,9 @@ func (s *Shared) Members(up []farm.Node, of, rank int, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.farm
+	if f == nil || f.alone {
+		return
+	}
 	at := l.tick(now)
 	l.rank.Store(uint64(rank) % numberStep)
 	f.of = max(of, 1)
@@ -119,12 +122,24 @@ func (s *Shared) Members(up []farm.Node, of, rank int, now time.Time) {
 	l.rearrange(at)
 }
 
-// Leave ends that the lanes are shared. This node goes on with its part of the capacity, as one that hears nobody.
+// Leave ends that the lanes are shared. This node goes on with its part of the capacity, as one that hears nobody; or
+// with all of it, where the options say that the upstream is its own.
 func (s *Shared) Leave(now time.Time) {
 	l := s.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.farm
+	if f == nil {
+		return
+	}
+	if l.o.Local {
+		at := l.tick(now)
+		l.farm, l.room.others = nil, nil
+		l.share.size(float64(l.o.Pool), l.capacity())
+		l.let(at)
+		l.call(at)
+		return
+	}
 	f.alone, f.known, f.steps, f.visited, f.away = true, nil, nil, nil, nil
 	for _, p := range f.peers {
 		p.isUp = false

@@ -128,6 +128,9 @@ func (l *Lanes) snapshot(now time.Time) [][]byte {
 	defer l.mu.Unlock()
 	l.tick(now)
 	f, r := l.farm, &l.room
+	if f == nil || f.alone {
+		return nil
+	}
 	var out outbox
 	for p := r.seen.First(); p != nil; p = p.age.Next() {
 		out.room(2*lineBytes, func(b []byte) []byte { return appendLine(b, l.at) })
@@ -164,7 +167,7 @@ func (s *Shared) Hear(from farm.Node, msg []byte, now time.Time) error {
 	l := s.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.farm.alone || from == l.farm.Self {
+	if l.farm == nil || l.farm.alone || from == l.farm.Self {
 		return nil
 	}
 	at, body := l.tick(now), msg[2:]

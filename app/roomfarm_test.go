@@ -11,6 +11,7 @@ import (
 	"weir"
 	"weir/admission"
 	"weir/config"
+	"weir/farm"
 )
 
 // lanes are those of a node's gate.
@@ -131,6 +132,30 @@ func TestFarmSharesRooms(t *testing.T) {
 		parts, sum := here()
 		return sum == 100 && min(parts[0], parts[1], parts[2]) > 25
 	})
+
+	// An upstream that is a node's own has a capacity of its own, and shares it again.
+	for _, local := range []bool{true, false} {
+		cfg, err := config.Load(f.config[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.HTTP[0].Capacity.Local = local
+		if err := f.nodes[0].Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+		f.eventually("a reload decides whether it is shared", func() bool {
+			s := f.capacity(0)
+			return s.Here == 0 == local && (local && s.Capacity == 100 || s.Here > 25 && s.Here < 50)
+		})
+	}
+}
+
+func TestRoomTopic(t *testing.T) {
+	t.Parallel()
+	a, b, c := roomTopic("http://one", 0), roomTopic("http://one", 1), roomTopic("http://two", 0)
+	if a == b || a == c || a != roomTopic("http://one", 0) || len(a) > farm.MaxTopic {
+		t.Error(a, b, c)
+	}
 }
 
 // TestFarmRestartsKeepTheLine: people keep their places in the waiting room while every node is restarted, one after
