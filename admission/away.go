@@ -92,5 +92,7 @@ func (l *Lanes) TurnedAway(ev *weir.Event) {
 	l.counts.TurnedAway++
 	if l.away.note(who, at) {
 		l.window.current().away++
+		l.noteAway(who, false)
 	}
+	l.stir()
 }

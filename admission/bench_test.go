@@ -50,6 +50,23 @@ func BenchmarkThrough(b *testing.B) {
 	}
 }
 
+// BenchmarkThroughInAFarm is the same in a farm, with what is told to the others.
+func BenchmarkThroughInAFarm(b *testing.B) {
+	r, _, sent, _ := joined(b, Options{Concurrent: 64})
+	ev, a := from(paying(1<<20), "192.0.2.1"), weir.Answer{}
+	ev.Time = epoch
+	b.ReportAllocs()
+	for b.Loop() {
+		ev.Time = ev.Time.Add(time.Microsecond)
+		through(r.l, &ev, &a)
+		if !r.due.IsZero() && !r.due.After(ev.Time) {
+			r.now = ev.Time
+			r.tick()
+			*sent = (*sent)[:0]
+		}
+	}
+}
+
 // BenchmarkThroughParallel is the same from several goroutines at once.
 func BenchmarkThroughParallel(b *testing.B) {
 	l := newRig(b, Options{Concurrent: 64}).l
@@ -121,7 +138,7 @@ func BenchmarkPresent(b *testing.B) {
 	r.wait(2)
 	var numbers [10_000]uint64
 	for i := range numbers {
-		numbers[i] = r.l.Number()
+		numbers[i] = r.l.Number(r.now)
 		r.present(numbers[i], 50)
 	}
 	b.ReportAllocs()

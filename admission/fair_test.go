@@ -104,7 +104,7 @@ func TestWhoIsTakenLeavesTheLine(t *testing.T) {
 	r.settle(e, true)
 	r.admit(0)
 	r.ask(weir.Event{Place: weir.Place{Number: 1, Called: true}})
-	n := r.l.Number()
+	n := r.l.Number(r.now)
 	ev := weir.Event{Time: r.now, Source: address(int(n)), Place: weir.Place{Number: n}}
 	s, ok := r.l.Take(&ev, Taking{Covers: 3})
 	if !ok || !ev.Place.Held || s.State != InLine || r.stats().InLine != 0 {

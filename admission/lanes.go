@@ -27,6 +27,7 @@ const setBack = int64(5 * time.Second)
 // goroutines may share them. Enter takes a place, after all waits, so Lanes belong at the end of a chain.
 type Lanes struct {
 	numbers  atomic.Uint64 // the last number given
+	rank     atomic.Uint64 // of this node in its farm: it is in all numbers
 	reload   atomic.Int64  // as in the options, for those who only issue tickets
 	price    atomic.Uint64 // what a stamp costs now; 0 while none was asked for
 	alarm    atomic.Pointer[func(time.Time)]
@@ -51,11 +52,16 @@ type Lanes struct {
 	seq     uint64
 	asked   int64 // when a stamp was last asked for; 0 for never
 
-	window  window
-	service pulse
-	learner learner
-	paying  float64 // how many with a stamp were under way or held, in the last second
-	looked  int64   // when that was worked out
+	window   window
+	service  pulse
+	learner  learner
+	paying   float64 // how many with a stamp were under way or held, in the last second
+	looked   int64   // when that was worked out
+	demand   float64 // places that those in the lanes needed in the last second
+	outside  float64 // and those would need who were turned away, less those who came in since
+	ownDelay int64   // of those who pay here
+
+	farm *company // nil where this node is alone
 
 	clients    clients
 	away       away
@@ -103,6 +109,13 @@ func (l *Lanes) Configure(o Options, now time.Time) error {
 	return nil
 }
 
+// Local reports whether the capacity is this node's own, in a farm too.
+func (l *Lanes) Local() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.o.Local
+}
+
 func (l *Lanes) configure(o Options) {
 	if l.o = o; o.Learn {
 		l.learner.bound(o.Least, o.Most, o.Concurrent)
@@ -112,13 +125,20 @@ func (l *Lanes) configure(o Options) {
 	l.share.size(float64(o.Pool), l.capacity())
 	l.room.most = max(leastRemembered, o.Line)
 	l.reload.Store(int64(o.Reload))
+	if l.farm != nil {
+		l.redivide(l.at)
+		l.farm.dirty = true
+	}
 }
 
-// capacity is how many are let through at once; means, how many the upstream can work on, more during a probe.
+// capacity is how many are let through here at once; means, how many of those that come here the upstream can work on,
+// more during a probe.
 func (l *Lanes) capacity() int {
 	switch {
 	case l.retired:
 		return math.MaxInt
+	case l.farm != nil:
+		return l.farm.part
 	case l.o.Learn:
 		return l.learner.capacity()
 	}
@@ -126,6 +146,9 @@ func (l *Lanes) capacity() int {
 }
 
 func (l *Lanes) means() int {
+	if l.farm != nil {
+		return l.farm.part
+	}
 	if l.o.Learn {
 		return l.learner.means()
 	}
@@ -264,6 +287,7 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 			l.laneCounts[r.lane].Full++
 		}
 	}
+	l.stir()
 }
 
 // full reports whether as many are held in a lane as may be.
@@ -400,11 +424,12 @@ func (l *Lanes) leave(w *waiter) {
 func (l *Lanes) letIn(p *tenancy, who client, in lane, holder weir.Holder, at int64) {
 	if l.away.back(who, at) {
 		l.window.current().back++
+		l.noteAway(who, true)
 	}
 	l.tenants.begin(p, in, holder, at)
 	l.inUse[in]++
 	l.laneCounts[in].LetIn++
-	l.learner.used(l.used())
+	l.learner.used(l.usedByAll())
 }
 
 // let gives the places that are free to those who wait.
@@ -457,6 +482,7 @@ func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	}
 	l.let(at)
 	l.call(at)
+	l.stir()
 }
 
 func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
@@ -467,15 +493,17 @@ func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
 		return
 	}
 	l.service.add(at-since, at)
-	if l.o.Learn {
+	if l.o.Learn && l.teaches() {
 		before := l.learner.capacity()
-		l.learner.learn(since, at, l.used())
-		l.learnt(before)
+		l.learner.learn(since, at, l.usedByAll())
+		l.learnt(before, at)
 	}
 }
 
-func (l *Lanes) learnt(before int) {
-	if now := l.learner.capacity(); now != before {
+func (l *Lanes) learnt(before int, at int64) {
+	if now := l.learner.capacity(); now != before && l.farm != nil {
+		l.redivide(at)
+	} else if now != before {
 		l.share.size(float64(l.o.Pool), now)
 	}
 	if l.learner.probe > 0 {
@@ -486,6 +514,15 @@ func (l *Lanes) learnt(before int) {
 // Advance refuses those who have waited too long, takes those out of line who did not show up, calls others in their
 // place, and returns when something of the kind is due next; zero when nothing is.
 func (l *Lanes) Advance(now time.Time) time.Time {
+	due, f, msgs, skipped := l.advance(now)
+	if f != nil {
+		f.tell(msgs, skipped)
+	}
+	return due
+}
+
+// advance is Advance, and returns what the other nodes are to be told.
+func (l *Lanes) advance(now time.Time) (due time.Time, f *company, msgs [][]byte, skipped bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
@@ -503,8 +540,8 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 	if r := &l.learner; r.probe > 0 && at >= r.until {
 		// Too few requests end in time, such as where many last for minutes. The probe is given up.
 		before := r.probe
-		r.end(at, l.used())
-		l.learnt(before)
+		r.end(at, l.usedByAll())
+		l.learnt(before, at)
 		l.let(at)
 	}
 	for l.expire(at, 256) {
@@ -514,8 +551,9 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 		at = l.at
 	}
 	l.call(at)
+	msgs, skipped = l.news(at)
 	l.due = l.nextDue()
-	return l.instant(l.due)
+	return l.instant(l.due), l.farm, msgs, skipped
 }
 
 func (l *Lanes) nextDue() int64 {
@@ -535,7 +573,7 @@ func (l *Lanes) nextDue() int64 {
 	if l.learner.probe > 0 {
 		due = min(due, l.learner.until)
 	}
-	return due
+	return min(due, l.tellDue())
 }
 
 // schedule sets the alarm, if something is due earlier than was said.

@@ -130,7 +130,7 @@ func TestPoolTakesTurns(t *testing.T) {
 	held := func(source string) *event { return r.want(r.ask(from(paying(0), source)), weir.Wait, 0) }
 	called := func(source string) *event {
 		ev := from(paying(0), source)
-		ev.Place = weir.Place{Number: r.l.Number(), Called: true}
+		ev.Place = weir.Place{Number: r.l.Number(r.now), Called: true}
 		return r.want(r.ask(ev), weir.Wait, 0)
 	}
 	a1, a2, a3 := held("192.0.2.1"), held("192.0.2.1"), held("192.0.2.1")
@@ -218,14 +218,14 @@ func TestPerClient(t *testing.T) {
 				again = c.same
 			}
 			r.want(r.ask(from(paying(2), c.same)), weir.Wait, 0)
-			if s := r.l.Present(r.l.Number(), netip.MustParseAddr(c.same), 1, r.now); s.State != InLine {
+			if s := r.l.Present(r.l.Number(r.now), netip.MustParseAddr(c.same), 1, r.now); s.State != InLine {
 				t.Fatalf("%+v", s)
 			}
 			e := r.want(r.ask(from(paying(2), again)), weir.Refuse, weir.TooMany)
 			if e.answer.Rule != RulePerClient || e.answer.Limit != 2 {
 				t.Errorf("got %+v", e.answer.Figure)
 			}
-			if s := r.l.Present(r.l.Number(), netip.MustParseAddr(again), 1, r.now); s.State != TooMany {
+			if s := r.l.Present(r.l.Number(r.now), netip.MustParseAddr(again), 1, r.now); s.State != TooMany {
 				t.Fatalf("%+v", s)
 			}
 			if got := r.stats().TooMany; got != 2 {
@@ -273,7 +273,7 @@ func TestClockSetBack(t *testing.T) {
 		under := r.admit(0)
 		r.now = r.now.Add(time.Second)
 		r.wait(2)
-		r.l.Present(r.l.Number(), address(1), 1, r.now)
+		r.l.Present(r.l.Number(r.now), address(1), 1, r.now)
 		r.now = r.now.Add(-back)
 		r.tick()
 		late := r.wait(2)

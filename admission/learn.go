@@ -158,6 +158,12 @@ func (r *learner) end(at int64, inUse int) {
 	}
 }
 
+// adopt takes over what another node has learnt. This one begins anew where that one ends.
+func (r *learner) adopt(limit, base float64, at int64) {
+	*r = learner{least: r.least, most: r.most, limit: max(r.least, min(limit, r.most)), base: base, fresh: at + forget,
+		peak: r.peak}
+}
+
 func (r *learner) nextWindow(at int64, inUse int) (mean float64) {
 	mean = math.Exp(r.sum / float64(max(1, r.n)))
 	r.from, r.sum, r.n, r.peak = at, 0, 0, inUse

@@ -53,7 +53,8 @@ func (w *window) pass(from, to int64, level [lanes]int) {
 }
 
 // sum returns how many of each lane were under way or held on average, how many clients were turned away in a second
-// and have not come in, and how many were let in after a wait.
+// and have not come in, and how many were let in after a wait. Where those come in that another node turned away, away
+// is below 0.
 func (w *window) sum(at int64) (level [lanes]float64, away float64, let int) {
 	for i := range w.ring {
 		s := &w.ring[i]
@@ -67,7 +68,7 @@ func (w *window) sum(at int64) (level [lanes]float64, away float64, let int) {
 	for i := range level {
 		level[i] /= span
 	}
-	return level, max(0, away) / span * float64(time.Second), let
+	return level, away / span * float64(time.Second), let
 }
 
 // A pulse is a mean of how long requests take. What is new counts more; the first few count alike.
@@ -105,6 +106,9 @@ func (p *pulse) orGuess() float64 {
 // much. It also says how long a client waits that pays now: by how many are due before it, at the pace of the upstream.
 // (Neither how long the oldest has waited nor how many wait would do: those who paid little wait long where others pay
 // more, and a client that sends too much delays only itself.) It is cheap: the figures are renewed every 50 ms.
+//
+// In a farm both are the farm's: all that is asked in proportion to all that the upstream can do, and the mean delay of
+// the nodes, each by how much is asked of it. So a stamp costs the same at all nodes.
 func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 	at := nanos(now)
 	if age := at - l.measured.at.Load(); age <= -bucket || age >= bucket {
@@ -120,9 +124,19 @@ func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 func (l *Lanes) measure(at int64) {
 	level, away, let := l.window.sum(at)
 	l.paying, l.looked = level[stamped], at
-	demand := level[stamped] + level[pool] + away*l.service.orGuess()/float64(time.Second)
-	l.measured.share.Store(math.Float64bits(demand / float64(l.means())))
-	l.measured.delay.Store(l.delay(at, let))
+	l.demand = level[stamped] + level[pool]
+	l.outside = away * l.service.orGuess() / float64(time.Second)
+	l.ownDelay = l.delay(at, let)
+	demand, outside, delay := l.demand, l.outside, l.ownDelay
+	if f := l.farm; f != nil {
+		demand, outside = demand+f.asked, outside+f.outside
+		if demand > 0 { // each node counts by how much is asked of it
+			delay = int64((l.demand*float64(l.ownDelay) + f.delayed) / demand)
+		}
+	}
+	demand += max(0, outside)
+	l.measured.share.Store(math.Float64bits(demand / float64(l.wholeMeans())))
+	l.measured.delay.Store(delay)
 }
 
 // delay is how long a client waits that comes now and pays what is asked. let is how many were let in in the last

@@ -51,6 +51,9 @@ type Options struct {
 	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses their place.
 	// Default 5s.
 	Reload weir.Duration `yaml:"reload"`
+	// In a farm: the upstream is this node's own, such as one on the same machine. Its capacity, its load and its
+	// waiting room are then this node's as well. Otherwise all nodes with the same upstream share them.
+	Local bool `yaml:"local"`
 }
 
 // WithDefaults returns the options with everything filled in that was left out.

@@ -63,7 +63,7 @@ func TestAnySequence(t *testing.T) {
 			case 6:
 				collect(r.advance(time.Duration(rapid.IntRange(0, 2000).Draw(rt, "ms")) * time.Millisecond))
 			case 7:
-				n := r.l.Number()
+				n := r.l.Number(r.now)
 				if numbers = append(numbers, n); rapid.Bool().Draw(rt, "old") {
 					n = rapid.SampledFrom(numbers).Draw(rt, "number")
 				}
@@ -156,7 +156,7 @@ func TestConcurrentUse(t *testing.T) {
 				ev := paying(uint64(i % 2 * 1000))
 				ev.Time, ev.Source = clock(), address(i)
 				if i%4 == 0 {
-					number := l.Number()
+					number := l.Number(clock())
 					ev.Place = weir.Place{Number: number,
 						Called: l.Present(number, ev.Source, 2, clock()).State == Called}
 				}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/farm"
 	"weir/internal/queue"
 )
 
@@ -55,6 +56,7 @@ type entry struct {
 	number uint64
 	client client
 	called bool              // and so not in the order any more
+	here   bool              // it was last shown to this node
 	seen   int64             // when it was last shown
 	age    queue.Node[entry] // in the order in which they were last seen
 
@@ -67,6 +69,7 @@ type entry struct {
 type visit struct {
 	until int64
 	uses  int
+	turn  uint64 // in a farm: counts the changes
 }
 
 // An arrival is when somebody was let in.
@@ -84,11 +87,12 @@ type room struct {
 
 	// Those who were let in are remembered until nobody can have a ticket of theirs that is still good: in two
 	// generations, of which the older one is dropped whole.
-	visits  [2]map[uint64]visit
-	since   int64 // when the younger one began
-	most    int   // of each generation
-	arrived rate  // people let in
-	used    rate  // and how often they used their tickets
+	visits  visits
+	others  []*visits // at the other nodes of a farm
+	since   int64     // when the younger one began
+	most    int       // of each generation
+	arrived rate      // people let in
+	used    rate      // and how often they used their tickets
 
 	covers int       // what a ticket is worth, as was said last
 	recent []arrival // let in a moment ago; at most so many as are enough to know
@@ -100,7 +104,7 @@ type room struct {
 }
 
 func newRoom(at int64) room {
-	return room{entries: map[uint64]*entry{}, visits: [2]map[uint64]visit{{}, {}}, since: at, most: leastRemembered,
+	return room{entries: map[uint64]*entry{}, visits: newVisits(), since: at, most: leastRemembered,
 		arrived: rate{since: at}, used: rate{since: at}}
 }
 
@@ -121,12 +125,24 @@ func (l *Lanes) patience(at int64) int64 {
 	return p
 }
 
-// Number returns the next number. Nothing is stored for it.
-func (l *Lanes) Number() uint64 { return l.numbers.Add(1) }
+// numberStep is how far apart the numbers of one node are. Between them are those of other nodes.
+const numberStep = farm.MaxNodes
+
+// Number returns the next number: the time, so that nodes of a farm whose clocks agree give comparable ones, or the one
+// after the last. Nothing is stored for it.
+func (l *Lanes) Number(now time.Time) uint64 {
+	for {
+		last := l.numbers.Load()
+		next := max(uint64(nanos(now)), last+numberStep)/numberStep*numberStep + l.rank.Load()
+		if l.numbers.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
 
 // Issue returns a ticket with the next number. Nothing is stored for it.
 func (l *Lanes) Issue(client string, now time.Time) Ticket {
-	return l.Renew(Ticket{Number: l.Number(), Issued: now, Client: client}, now)
+	return l.Renew(Ticket{Number: l.Number(now), Issued: now, Client: client}, now)
 }
 
 // Renew returns a ticket that is good until two reloads from now: whoever holds it has to keep coming.
@@ -144,12 +160,17 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 	r.covers = max(1, covers)
 	r.forget(at, int64(Stay)+l.patience(at))
 	s := Standing{State: InLine, Reload: l.o.Reload.Std()}
-	if v, in, known := r.visit(number); known {
-		if s.State = Spent; at < v.until && v.uses < r.covers {
-			s.State, s.Until = Called, l.instant(v.until)
-			v.uses++
-			r.visits[in][number] = v
-			r.used.add(at)
+	if until, uses, known := r.total(number); known {
+		if s.State = Spent; at < until && uses < r.covers {
+			v, in, here := r.visits.find(number)
+			if !here && r.remembered() >= r.most {
+				s.State = Full
+				l.counts.LineFull++
+				return s
+			}
+			s.State, s.Until = Called, l.instant(until)
+			r.visits[in][number] = l.noteVisit(number, visit{until: until, uses: v.uses + 1})
+			r.used.add(at, 1)
 		}
 		return s
 	}
@@ -171,25 +192,25 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 			// How fast the line moved when there was none says nothing.
 			r.arrived, r.used = rate{since: at, at: at}, rate{since: at, at: at}
 		}
-		r.entries[number] = p
-		r.order.add(p)
-		l.clients.add(who)
+		l.standInLine(p, at)
 	} else {
 		r.seen.Remove(&p.age)
+		p.seen = at
+		r.seen.Add(&p.age, p)
 	}
-	p.seen = at
-	r.seen.Add(&p.age, p)
+	p.here = true
+	l.note(lineSeen, p, at)
 	l.call(at)
 	if !p.called {
 		s.Ahead = r.order.ahead(number)
 	}
 	// A free place does not wait for a smaller number that is away.
 	switch next := p.called || l.poolOpen(at); {
-	case next && len(r.visits[0]) < r.most:
+	case next && r.remembered() < r.most:
 		l.takeOut(p)
-		r.visits[0][number] = visit{until: at + int64(Stay), uses: 1}
-		r.arrived.add(at)
-		r.used.add(at)
+		r.visits[0][number] = l.noteVisit(number, visit{until: at + int64(Stay), uses: 1})
+		r.arrived.add(at, 1)
+		r.used.add(at, 1)
 		if len(r.recent) < enoughRecent {
 			r.recent = append(r.recent, arrival{number, at})
 		}
@@ -213,9 +234,9 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 func (l *Lanes) Refund(number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if v, in, known := l.room.visit(number); known && v.uses > 0 {
+	if v, in, known := l.room.visits.find(number); known && v.uses > 0 {
 		v.uses--
-		l.room.visits[in][number] = v
+		l.room.visits[in][number] = l.noteVisit(number, v)
 	}
 }
 
@@ -226,13 +247,22 @@ func (l *Lanes) call(at int64) {
 	if r.order.root == nil {
 		return
 	}
-	for n := l.ahead(at); r.called+l.commons.rounds[calledRound].total < n; r.called++ {
+	n, there := l.ahead(at), r.called+l.commons.rounds[calledRound].total
+	if f := l.farm; f != nil {
+		if !f.ready {
+			return
+		}
+		n, there = n+f.ahead, there+f.held
+	}
+	for ; there < n; there++ {
 		p := r.order.first()
 		if p == nil {
 			return
 		}
 		r.order.remove(p)
 		p.called = true
+		r.called++
+		l.note(lineCalled, p, at)
 	}
 }
 
@@ -256,13 +286,16 @@ func (l *Lanes) ahead(at int64) int {
 // needs is how many requests a page and what it loads need: the mean of those who had time to load it, or a guess.
 func (r *room) needs(at int64) float64 {
 	const guessed, guesses, memory = 10, 2, 50
+	if r.covers == 0 { // nobody has shown a ticket here, and another node asks
+		return guessed
+	}
 	if r.people == 0 {
 		r.needed, r.people = float64(min(r.covers, guessed)), guesses
 	}
 	for len(r.recent) > 0 && at-r.recent[0].at >= int64(loaded) {
-		v, _, _ := r.visit(r.recent[0].number)
+		_, uses, _ := r.total(r.recent[0].number)
 		r.people = min(r.people+1, memory)
-		r.needed += (float64(v.uses) - r.needed) / float64(r.people)
+		r.needed += (float64(uses) - r.needed) / float64(r.people)
 		r.recent = r.recent[1:]
 	}
 	needs := r.needed
@@ -270,6 +303,16 @@ func (r *room) needs(at int64) float64 {
 		needs = max(needs, r.used.faded(at)/n) // already
 	}
 	return max(1, needs)
+}
+
+// standInLine adds a number that was shown at a time.
+func (l *Lanes) standInLine(p *entry, seen int64) {
+	r := &l.room
+	r.entries[p.number] = p
+	r.order.add(p)
+	l.clients.add(p.client)
+	p.seen = seen
+	r.seen.Add(&p.age, p)
 }
 
 func (l *Lanes) takeOut(p *entry) {
@@ -293,32 +336,45 @@ func (l *Lanes) expire(at int64, most int) (more bool) {
 			return false
 		}
 		l.takeOut(p)
-		l.counts.NoShows++
+		if p.here {
+			l.counts.NoShows++
+		}
 	}
 	return true
 }
 
 // forget drops the older generation of those who were let in, when the younger is old enough.
 func (r *room) forget(at, after int64) {
-	switch age := at - r.since; {
-	case age < after:
+	age := at - r.since
+	if age < after {
 		return
-	case age < 2*after:
-		r.visits[0], r.visits[1] = map[uint64]visit{}, r.visits[0]
-	default:
-		r.visits = [2]map[uint64]visit{{}, {}}
 	}
 	r.since = at
+	r.visits.forget(age < 2*after)
+	for _, vs := range r.others {
+		vs.forget(age < 2*after)
+	}
 }
 
-// visit returns what is left of a ticket, and which generation knows it.
-func (r *room) visit(number uint64) (v visit, in int, known bool) {
-	for in = range r.visits {
-		if v, known = r.visits[in][number]; known {
-			return v, in, true
+// total is what has become of a ticket at all nodes together.
+func (r *room) total(number uint64) (until int64, uses int, known bool) {
+	v, _, known := r.visits.find(number)
+	until, uses = v.until, v.uses
+	for _, vs := range r.others {
+		if v, _, there := vs.find(number); there {
+			until, uses, known = max(until, v.until), uses+v.uses, true
 		}
 	}
-	return visit{}, 0, false
+	return until, uses, known
+}
+
+// remembered is how many of the younger generation there are.
+func (r *room) remembered() int {
+	n := len(r.visits[0])
+	for _, vs := range r.others {
+		n += len(vs[0])
+	}
+	return n
 }
 
 // A rate is how often something happens, measured over about the last half minute.
@@ -328,8 +384,8 @@ type rate struct {
 	since int64   // when measuring began
 }
 
-func (r *rate) add(at int64) {
-	r.count = r.faded(at) + 1
+func (r *rate) add(at int64, n int) {
+	r.count = r.faded(at) + float64(n)
 	r.at = at
 }
 

@@ -20,7 +20,7 @@ func crowded(t *testing.T, o Options) (r *rig, inLane *event) {
 	r.settle(e, true)
 	r.admit(2)
 	r.wait(2)
-	inLane = r.want(r.ask(weir.Event{Place: weir.Place{Number: r.l.Number(), Called: true}}), weir.Wait, 0)
+	inLane = r.want(r.ask(weir.Event{Place: weir.Place{Number: r.l.Number(r.now), Called: true}}), weir.Wait, 0)
 	return r, inLane
 }
 
@@ -36,7 +36,7 @@ func TestLineIsInOrderOfNumbers(t *testing.T) {
 	r, inLane := crowded(t, Options{})
 	var n [4]uint64
 	for i := range n {
-		n[i] = r.l.Number()
+		n[i] = r.l.Number(r.now)
 	}
 	r.state(n[2], InLine, 0)
 	r.state(n[3], InLine, 1)
@@ -66,7 +66,7 @@ func TestLineIsInOrderOfNumbers(t *testing.T) {
 // Whoever is called and does not come for two reloads loses their place to the next.
 func TestCalledAndDoesNotCome(t *testing.T) {
 	r, inLane := crowded(t, Options{})
-	gone, next, third := r.l.Number(), r.l.Number(), r.l.Number()
+	gone, next, third := r.l.Number(r.now), r.l.Number(r.now), r.l.Number(r.now)
 	r.state(gone, InLine, 0)
 	r.settle(inLane, false) // now it is called, and does not know
 	for range 2 {
@@ -91,7 +91,7 @@ func TestCalledAndDoesNotCome(t *testing.T) {
 // Whoever does not show up loses their place, and finds it again at their number as long as the ticket is good.
 func TestStaysAway(t *testing.T) {
 	r, _ := crowded(t, Options{})
-	away, stays := r.l.Number(), r.l.Number()
+	away, stays := r.l.Number(r.now), r.l.Number(r.now)
 	r.state(away, InLine, 0)
 	r.state(stays, InLine, 1)
 	r.advance(6 * time.Second)
@@ -114,10 +114,10 @@ func TestStaysAway(t *testing.T) {
 func TestFreeCapacityCallsAtOnce(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 2})
 	r.admit(0)
-	r.state(r.l.Number(), Called, 0)
+	r.state(r.l.Number(r.now), Called, 0)
 	// With nobody to wait for, everybody who can be let in until they come again is called.
 	for range 20 {
-		r.state(r.l.Number(), Called, 0)
+		r.state(r.l.Number(r.now), Called, 0)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestFreePlaceWaitsForNobodyAway(t *testing.T) {
 	r.now = r.now.Add(20 * time.Second) // so long a request takes: one is called ahead at most
 	r.settle(e, true)
 	under := r.admit(2)
-	first, second, third := r.l.Number(), r.l.Number(), r.l.Number()
+	first, second, third := r.l.Number(r.now), r.l.Number(r.now), r.l.Number(r.now)
 	r.ask(weir.Event{Place: weir.Place{Number: 1, Called: true}}) // who was called and waits: nobody else is called
 	r.state(first, InLine, 0)
 	r.state(second, InLine, 1)
@@ -142,7 +142,7 @@ func TestFreePlaceWaitsForNobodyAway(t *testing.T) {
 // A ticket is worth so many requests as it covers, within two minutes, and nothing after that.
 func TestCovers(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1})
-	n := r.l.Number()
+	n := r.l.Number(r.now)
 	for range 3 {
 		if s := r.present(n, 3); s.State != Called {
 			t.Fatalf("%+v", s)
@@ -161,12 +161,12 @@ func TestCovers(t *testing.T) {
 	others := func(d time.Duration) { // come all the time, too
 		for ; d > 0; d -= time.Second {
 			r.now = r.now.Add(min(d, time.Second))
-			r.state(r.l.Number(), Called, 0)
+			r.state(r.l.Number(r.now), Called, 0)
 		}
 	}
 	for offset := time.Duration(0); offset < 5*time.Minute; offset += 13 * time.Second {
 		others(offset)
-		n = r.l.Number()
+		n = r.l.Number(r.now)
 		if s := r.present(n, 3); s.State != Called {
 			t.Fatalf("%+v", s)
 		}
@@ -187,7 +187,7 @@ func TestCovers(t *testing.T) {
 func TestTicketCannotBeMultiplied(t *testing.T) {
 	for _, covers := range []int{1, 7} {
 		r := newRig(t, Options{Concurrent: 1})
-		n := r.l.Number()
+		n := r.l.Number(r.now)
 		var called, spent atomic.Int64
 		var wg sync.WaitGroup
 		for range 10 {
@@ -214,9 +214,9 @@ func TestTicketCannotBeMultiplied(t *testing.T) {
 func TestLineIsBounded(t *testing.T) {
 	r, inLane := crowded(t, Options{Line: 3})
 	for i := range 3 {
-		r.state(r.l.Number(), InLine, i)
+		r.state(r.l.Number(r.now), InLine, i)
 	}
-	late := r.l.Number()
+	late := r.l.Number(r.now)
 	r.state(late, Full, 0)
 	if s := r.stats(); s.LineFull != 1 || s.InLine != 3 {
 		t.Fatalf("%+v", s)
@@ -231,9 +231,9 @@ func TestMemoryOfThoseLetInIsBounded(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1})
 	r.l.room.most = 3
 	for range 3 {
-		r.state(r.l.Number(), Called, 0)
+		r.state(r.l.Number(r.now), Called, 0)
 	}
-	late := r.l.Number()
+	late := r.l.Number(r.now)
 	r.state(late, Full, 0)
 	if s := r.stats(); s.LineFull != 1 || s.Admitted != 3 || s.Called+s.InLine != 1 {
 		t.Fatalf("%+v", s)
@@ -252,7 +252,7 @@ func TestNumbersNeverUsed(t *testing.T) {
 	r, inLane := crowded(t, Options{})
 	tickets := NewTickets(nil)
 	for range 100_000 {
-		r.l.Number()
+		r.l.Number(r.now)
 	}
 	for range 1000 {
 		if tickets.Sign(r.l.Issue("somebody", r.now)) == "" {
@@ -265,7 +265,7 @@ func TestNumbersNeverUsed(t *testing.T) {
 	if s := r.stats(); s.InLine+s.Called != 0 || len(r.l.room.entries) != 0 {
 		t.Fatalf("%+v", s)
 	}
-	n := r.l.Number()
+	n := r.l.Number(r.now)
 	r.state(n, InLine, 0)
 	r.settle(inLane, false)
 	r.state(n, Called, 0)
@@ -306,7 +306,7 @@ func TestHoarding(t *testing.T) {
 // A longer reload gives more time; a shorter one takes nobody's place who was told of a longer one.
 func TestReloadChanges(t *testing.T) {
 	r, _ := crowded(t, Options{Reload: weir.Duration(30 * time.Second), Strict: true})
-	n := r.l.Number()
+	n := r.l.Number(r.now)
 	r.state(n, InLine, 0)
 	o := r.l.o
 	o.Reload = weir.Duration(time.Second)
@@ -370,7 +370,7 @@ func (s *sim) waitingRoom(people, requests, covers int) *crowd {
 	s.loop(50, 1<<16, takes, 0)
 	for i := range people {
 		s.after(time.Second+time.Duration(s.rng.Int64N(int64(5*time.Second))), func() {
-			number := s.l.Number()
+			number := s.l.Number(s.now)
 			var come func()
 			come = func() {
 				st := s.l.Present(number, address(i), covers, s.now)

@@ -37,6 +37,7 @@ func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
 	ev.Place.Held = true
 	if p := l.room.entries[ev.Place.Number]; p != nil { // it is held, and leaves the line
 		l.takeOut(p)
+		l.note(lineLeft, p, at)
 	}
 	return s, true
 }

@@ -157,7 +157,7 @@ func (w *world) challenge(v *visitor, ev *weir.Event, work stamp.Work) {
 	if ev.Place.Number == 0 {
 		w.lanes.TurnedAway(ev)
 		if v.keeps {
-			v.ticket = w.lanes.Number()
+			v.ticket = w.lanes.Number(w.now)
 		}
 	} else {
 		v.ticket = ev.Place.Number

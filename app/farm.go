@@ -44,10 +44,13 @@ type member struct {
 	pace    *pace // by the machine's clock: the farm's time follows from it
 	bans    *ban.Shared
 	dropped atomic.Uint64 // words about bans, so far
+	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
 
 	mu     sync.Mutex
-	tills  map[string]till        // by the throttle's name
-	quotas map[string]commonQuota // by the throttle's name
+	tills  map[string]till         // by the throttle's name
+	quotas map[string]commonQuota  // by the throttle's name
+	rooms  map[string]*sharedLanes // by topic
+	seats  [2]int                  // as they were told: among how many, and which
 	stands farm.Standing
 	left   bool
 
@@ -86,7 +89,7 @@ func (a *App) joinFarm(g *generation) error {
 		return err
 	}
 	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{},
-		quotas: map[string]commonQuota{}, met: make(chan struct{})}
+		quotas: map[string]commonQuota{}, rooms: map[string]*sharedLanes{}, met: make(chan struct{})}
 	var over farm.Bus = bus
 	if a.carry != nil {
 		if over, err = a.carry(bus, secretsOf(o)); err != nil {
@@ -99,6 +102,7 @@ func (a *App) joinFarm(g *generation) error {
 		return fmt.Errorf("farm: %w", err)
 	}
 	m.Watch(func(who farm.Member) {
+		m.moved.Store(true)
 		m.news.Lock()
 		m.changes = append(m.changes, who)
 		m.news.Unlock()
@@ -114,14 +118,12 @@ func (a *App) joinFarm(g *generation) error {
 		_, err = m.Answer(topicOrders, m.obey)
 	}
 	if err == nil {
-		err = m.takeStamps(g)
-	}
-	if err == nil {
-		err = m.shareQuotas(g)
+		err = errors.Join(m.takeStamps(g), m.shareRooms(g), m.shareQuotas(g))
 	}
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
 	}
+	m.meetRooms()
 	m.pace.start(m)
 	m.divide()
 	if o.NATS != "" || len(o.Peers) > 0 {
@@ -157,6 +159,7 @@ func (m *member) leave(ctx context.Context) error {
 		q.leave()
 		delete(m.quotas, name)
 	}
+	m.leaveRooms()
 	m.mu.Unlock()
 	m.pace.stop()
 	m.bans.Close()
@@ -166,7 +169,9 @@ func (m *member) leave(ctx context.Context) error {
 // Advance does what is due in the farm, and tells the quotas which nodes came or went.
 func (m *member) Advance(now time.Time) time.Time {
 	due := m.Farm.Advance(now)
-	if s := m.divide(); s.Whole() && s.Of > 1 && m.CaughtUp() {
+	stands := m.divide()
+	m.meetRooms()
+	if stands.Whole() && stands.Of > 1 && m.CaughtUp() {
 		m.meets.Do(func() { close(m.met) })
 	}
 	return due

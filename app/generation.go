@@ -73,7 +73,7 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareThrottles, c.prepareFarm,
 		c.prepareCounters,
 		c.prepareConsole, c.preparePages, c.prepareControl,
-		c.prepareGates, c.deliverBy, c.preparePackets} {
+		c.prepareGates, c.prepareRooms, c.deliverBy, c.preparePackets} {
 		if err := step(); err != nil {
 			c.undo.run()
 			return nil, err

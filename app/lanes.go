@@ -69,7 +69,7 @@ func (l *lanes) view(now time.Time) *console.Capacity {
 	}
 	s := l.Stats(now)
 	return &console.Capacity{
-		Concurrent: s.Capacity, InUse: s.InUse, Load: float64(s.Load),
+		Concurrent: s.Capacity, Here: s.Here, InUse: s.InUse, Load: float64(s.Load),
 		Delay:   float64(s.Delay.Std().Microseconds()) / 1000,
 		Stamped: s.Stamped.Waiting, Pool: s.Pool.Waiting, InLine: s.InLine + s.Called, TurnedAway: s.TurnedAway,
 		Shadow: l.link.Shadow.Load(),

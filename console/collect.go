@@ -49,6 +49,7 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_stamp_spent", "Stamps that are remembered as used.", "throttle"},
 
 	{"weir_capacity_limit", "Requests that the upstream can work on at once, as configured or learnt.", "gate"},
+	{"weir_capacity_here", "How many of them are this node's, in a farm.", "gate"},
 	{"weir_capacity_in_use", "Requests that the upstream works on now.", "gate"},
 	{"weir_capacity_load_ratio", "Demand on the upstream, in proportion to what it can do.", "gate"},
 	{"weir_capacity_delay_seconds", "How long requests with a stamp wait.", "gate"},
@@ -226,6 +227,7 @@ func (p *Stamp) collect(s scrape, throttle string) {
 
 func (c *Capacity) collect(s scrape, gate string) {
 	put(s, "weir_capacity_limit", c.Concurrent, gate)
+	put(s, "weir_capacity_here", c.Places(), gate)
 	put(s, "weir_capacity_in_use", c.InUse, gate)
 	put(s, "weir_capacity_load_ratio", c.Load, gate)
 	put(s, "weir_capacity_delay_seconds", c.Delay/1000, gate)

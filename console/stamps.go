@@ -1,5 +1,7 @@
 package console
 
+import "cmp"
+
 // A Stamp is the state of a throttle that asks for stamps.
 type Stamp struct {
 	Algorithm  string            `json:"algorithm"`
@@ -28,9 +30,13 @@ func (s *Stamp) Most() (most uint64) {
 	return most
 }
 
+// Places is how much this node lets through at once.
+func (c *Capacity) Places() int { return cmp.Or(c.Here, c.Concurrent) }
+
 // A Capacity is the state of the lanes in front of an upstream.
 type Capacity struct {
-	Concurrent int               `json:"concurrent"` // how much the upstream does at once, as configured or learnt
+	Concurrent int               `json:"concurrent"`     // how much the upstream does at once, as configured or learnt
+	Here       int               `json:"here,omitempty"` // in a farm: how much of that is this node's
 	InUse      int               `json:"in_use"`
 	Load       float64           `json:"load"`        // what is asked of it, in proportion
 	Delay      float64           `json:"delay_ms"`    // of those who paid

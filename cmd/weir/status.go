@@ -91,7 +91,11 @@ func (t *terminal) capacities(gates []console.GateStatus) {
 		"turned away", "mode"}}
 	for _, g := range gates {
 		if c := g.Capacity; c != nil {
-			rows.row(text(g.Gate), number(c.InUse), number(c.Concurrent),
+			of := number(c.Concurrent)
+			if c.Here != 0 { // in a farm
+				of.text = fmt.Sprintf("%d (farm %d)", c.Here, c.Concurrent)
+			}
+			rows.row(text(g.Gate), number(c.InUse), of,
 				cell{text: fmt.Sprintf("%.0f%%", 100*c.Load), right: true},
 				cell{text: fmt.Sprintf("%.0f ms", c.Delay), right: true}, number(c.Stamped), number(c.Pool),
 				number(c.InLine), number(c.TurnedAway), mode(c.Shadow))

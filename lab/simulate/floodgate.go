@@ -127,7 +127,7 @@ func (g *floodGate) asked(v *visit, work stamp.Work, reload time.Duration) {
 		})
 	case c.people:
 		if v.ticket == 0 {
-			v.ticket = g.lanes.Number()
+			v.ticket = g.lanes.Number(g.time())
 		}
 		g.after(reload, func() { g.comeAgain(v) })
 	default:
