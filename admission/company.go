@@ -132,7 +132,7 @@ func (s *Shared) Leave(now time.Time) {
 	if f == nil {
 		return
 	}
-	if l.o.Local {
+	if l.o.local() {
 		at := l.tick(now)
 		l.farm, l.room.others = nil, nil
 		l.share.size(float64(l.o.Pool), l.capacity())

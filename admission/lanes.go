@@ -113,7 +113,7 @@ func (l *Lanes) Configure(o Options, now time.Time) error {
 func (l *Lanes) Local() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.o.Local
+	return l.o.local()
 }
 
 func (l *Lanes) configure(o Options) {

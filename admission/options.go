@@ -51,10 +51,14 @@ type Options struct {
 	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses their place.
 	// Default 5s.
 	Reload weir.Duration `yaml:"reload"`
-	// In a farm: the upstream is this node's own, such as one on the same machine. Its capacity, its load and its
-	// waiting room are then this node's as well. Otherwise all nodes with the same upstream share them.
-	Local bool `yaml:"local"`
+	// In a farm: the upstream is this node's own. Its capacity, its load and its waiting room are then this node's as
+	// well. Otherwise all nodes with the same upstream share them. Default: true where all its servers are on the same
+	// machine (127.0.0.1, localhost, a socket).
+	Local *bool `yaml:"local"`
 }
+
+// local reports whether the options say that the upstream is this node's own.
+func (o *Options) local() bool { return o.Local != nil && *o.Local }
 
 // WithDefaults returns the options with everything filled in that was left out.
 func (o Options) WithDefaults() Options {

@@ -41,7 +41,7 @@ func newFold(t *testing.T, older ...int) *fold {
 	return newFoldOf(t, func(int) string {
 		return fmt.Sprintf(`
 console: {listen: "off"}
-http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100}, throttles: [plans, stamps]}]
+http: [{listen: "127.0.0.1:0", upstream: %q, capacity: {concurrent: 100, local: false}, throttles: [plans, stamps]}]
 throttles:
   stamps: {stamp: {from_load: 0%%, first: 100, covers: 1}}
   plans: {quota: {policies: [{name: per-day, limit: 30000, period: 1d, on_loss: share},

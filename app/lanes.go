@@ -45,6 +45,9 @@ func (c *change) prepareLanes(o httpgate.Options, old *gate) (*lanes, error) {
 			opts.Strict, opts.Pool = true, 0 // as the document has it
 		}
 	}
+	if opts.Local == nil {
+		opts.Local = new(o.Upstream.Here())
+	}
 	if old != nil && old.lanes != nil {
 		c.commit = append(c.commit, func() {
 			if err := old.lanes.Configure(opts, now()); err != nil { // the options were checked

@@ -139,7 +139,7 @@ func TestFarmSharesRooms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.HTTP[0].Capacity.Local = local
+		cfg.HTTP[0].Capacity.Local = &local
 		if err := f.nodes[0].Reload(cfg); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package upstream
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"net/url"
 	"path"
 	"strings"
@@ -179,6 +180,21 @@ type target struct {
 	host    string // for the Host header where the request has none
 	base    string // goes before each path, without a slash at its end
 	plain   bool   // HTTP/1.1 without TLS: our own client
+}
+
+// Here reports whether all servers are on this machine, as far as their addresses tell.
+func (o Options) Here() bool {
+	for _, s := range o.Servers {
+		t, err := parseTarget(s)
+		if err != nil {
+			return false
+		}
+		host, _, _ := net.SplitHostPort(t.address)
+		if ip := net.ParseIP(host); t.network != "unix" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return false
+		}
+	}
+	return len(o.Servers) > 0
 }
 
 func parseTarget(s string) (target, *weir.FieldError) {
