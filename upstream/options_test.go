@@ -1,3 +1,6 @@
+package upstream
+
+import "testing"
 
 func TestHere(t *testing.T) {
 	for _, c := range []struct {
