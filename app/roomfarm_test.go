@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"weir"
 	"weir/admission"
@@ -52,9 +53,9 @@ func (f *fold) browse(i int, jar map[string]string) int {
 	for name, value := range jar {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := (&http.Client{Timeout: 20 * time.Second}).Do(r)
 	if err != nil {
-		f.t.Fatal(err)
+		f.t.Fatalf("%c: %v, with %+v", 'a'+i, err, f.capacity(i))
 	}
 	resp.Body.Close()
 	for _, c := range resp.Cookies() {
@@ -165,10 +166,11 @@ func TestFarmRestartsKeepTheLine(t *testing.T) {
 	const people = 5
 	f := newFold(t)
 	settle := [3][]func(){}
-	// full fills the one place of a node with those who pay, and has one more wait: nobody is called then.
+	// full fills the one place of a node with those who pay, and has more wait than may get the place of a node that
+	// is gone: nobody is called then.
 	full := func(i int) {
 		settle[i] = nil
-		for n := range 2 {
+		for n := range 4 {
 			done, in := f.enter(i, netip.AddrFrom4([4]byte{10, 0, byte(i), byte(n)}), 1000)
 			if settle[i] = append(settle[i], done); in != (n == 0) {
 				t.Fatalf("%c: let in %t, with %+v", 'a'+i, in, f.capacity(i))
