@@ -248,6 +248,9 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 	e := p.of(w.from)
 	newer := w.boot > e.boot || w.boot == e.boot && w.at > e.at
 	known := w.boot == e.boot && e.at > 0
+	if w.boot > e.boot {
+		e.anew(r, w.boot)
+	}
 	for _, c := range w.cells {
 		switch {
 		case r.way == steady:
@@ -259,7 +262,7 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 				e.total = c.total
 			}
 		case r.way == inStretches:
-			r.mergePart(st, e, c, w, newer, now)
+			r.mergePart(st, e, c, w, now)
 		case r.bytes:
 			if newer {
 				r.mergeBytes(st, e, c, known)
@@ -275,25 +278,36 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 	return true
 }
 
+// anew makes what a node used before that of earlier runs.
+func (e *peer) anew(r *rule, boot uint64) {
+	e.boot = boot
+	switch {
+	case r.way == inStretches && e.parts != nil:
+		e.parts.end()
+	case r.way == inPeriods && !r.bytes:
+		e.before, e.total = e.before+e.total, 0
+		e.last.before, e.last.total = e.last.before+e.last.total, 0
+	}
+}
+
 // mergePeriod takes in what a node used in a period.
 func (e *peer) mergePeriod(c cell, boot uint64, newer bool) {
 	switch {
 	case newer && c.slice > e.slice:
 		e.last = e.cell
 		e.cell = c
-	case newer && c.slice == e.slice && boot != e.boot: // its earlier run is over
-		e.before, e.total = max(c.before, e.before+e.total), c.total
-	case newer && c.slice == e.slice:
+	case c.slice != e.slice:
+	case newer:
 		e.before, e.total = max(e.before, c.before), c.total
-	case c.slice == e.slice && boot < e.boot:
+	case boot < e.boot:
 		e.before = max(e.before, c.before+c.total)
-	case c.slice == e.slice:
+	default:
 		e.before = max(e.before, c.before)
 	}
 }
 
 // mergePart takes in what a node used in a part of a sliding window.
-func (r *rule) mergePart(st *state, e *peer, c cell, w *telling, newer bool, now int64) {
+func (r *rule) mergePart(st *state, e *peer, c cell, w *telling, now int64) {
 	if c.slice == st.start+1 { // its clock is a little ahead
 		r.roll(st, &r.base, max(now, st.end))
 	}
@@ -304,10 +318,6 @@ func (r *rule) mergePart(st *state, e *peer, c cell, w *telling, newer bool, now
 		e.parts = &parts{latest: st.start}
 	}
 	e.parts.roll(st.start)
-	if newer && w.boot != e.boot {
-		e.parts.end()
-		e.boot = w.boot
-	}
 	at := ringSlot(c.slice)
 	total, before := e.parts.total.at(at), e.parts.before.at(at)
 	switch {

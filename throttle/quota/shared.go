@@ -258,6 +258,7 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 		s.anew = append(s.anew, from)
 		s.owes.Store(true)
 		s.wake(true)
+		s.lose(from, now) // what its last run had under way
 	}
 	rs := s.quota.rules.Load()
 	for len(d.msg) > 0 {
@@ -398,14 +399,22 @@ func (s *Shared) notice(name string, gone bool, now time.Time) {
 	if c == nil || c.gone.Swap(gone) == gone {
 		return
 	}
+	if gone {
+		s.lose(c, now)
+		return
+	}
 	s.visit(now, func(rs *rules, a *account, at int64) {
 		s.each(rs, a, at, func(r *rule, t *terms, st *state) bool {
-			if gone {
-				return r.lose(st, t, c)
-			}
 			r.recount(st, t)
 			return false
 		})
+	})
+}
+
+// lose frees the places that a node holds, and forgets those who wait there.
+func (s *Shared) lose(c *colleague, now time.Time) {
+	s.visit(now, func(rs *rules, a *account, at int64) {
+		s.each(rs, a, at, func(r *rule, t *terms, st *state) bool { return r.lose(st, t, c) })
 	})
 }
 
