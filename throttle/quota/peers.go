@@ -57,6 +57,7 @@ type colleague struct {
 	boot uint64
 	run  atomic.Uint64 // the same, to be read at any time
 	seq  uint64        // of its last message
+	want int64         // since when it wants to be told everything
 	gap  int64         // when a message of it was last missed, by its clock
 	gone atomic.Bool   // it cannot be heard
 	snap arriving

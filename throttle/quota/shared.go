@@ -34,6 +34,8 @@ type Shared struct {
 	send  func(msg []byte) error
 	alarm atomic.Pointer[func(time.Time)]
 
+	want            atomic.Int64               // when this node began to count something else, and wants to be told of it
+	wants           atomic.Bool                // the others do not know that
 	dirty           [shards / 64]atomic.Uint64 // shards in which something is to be told
 	pending, urgent atomic.Bool
 	last            atomic.Int64 // when the others were last told
@@ -156,6 +158,7 @@ func (s *Shared) Advance(now time.Time) time.Time {
 	s.urgent.Store(false)
 	s.last.Store(nanos(now))
 	m := s.write(now, told)
+	m.wants = s.wants.Swap(false)
 	rs := s.quota.rules.Load()
 	for i := range s.dirty {
 		for marked := s.dirty[i].Swap(0); marked != 0; marked &= marked - 1 {
@@ -185,6 +188,28 @@ func (s *Shared) tellEarlier(m *writer, now time.Time) {
 			}
 			return false
 		})
+	})
+}
+
+// ask has the other nodes tell everything again: there are rules that this node did not count by until now.
+func (s *Shared) ask(now int64) {
+	s.want.Store(max(now, s.want.Load()+1))
+	s.wants.Store(true)
+	s.wake(true)
+}
+
+// retell tells the others everything that counts, as one of them has begun to count something else.
+func (s *Shared) retell(now time.Time) {
+	s.visit(now, func(rs *rules, a *account, at int64) {
+		if a.idle(rs, at) {
+			return
+		}
+		for _, r := range rs.list {
+			if st := a.state(r); r.way == inStretches && st.ring != nil {
+				st.ring.untold = 1<<(buckets+1) - 1
+			}
+			a.tell(r, a.state(r), a.terms(rs, r), never)
+		}
 	})
 }
 
@@ -259,6 +284,10 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 		s.owes.Store(true)
 		s.wake(true)
 		s.lose(from, now) // what its last run had under way
+	}
+	if head.want > from.want {
+		from.want = head.want
+		s.retell(now)
 	}
 	rs := s.quota.rules.Load()
 	for len(d.msg) > 0 {

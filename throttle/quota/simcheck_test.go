@@ -193,8 +193,9 @@ func (v *view) owed(charges []*charge, of func(*charge) bool) (owed int64) {
 func (n *node) checkRefusal(v *visit) {
 	w := n.world
 	for _, view := range n.look(v.account) {
-		if view.Name != v.answer.Rule || view.way == level || len(n.line) > 0 || view.contested {
-			continue // or it is kept for those in line
+		if view.Name != v.answer.Rule || view.way == level || len(n.line) > 0 || view.contested ||
+			view.terms.extra != 0 {
+			continue // or it is kept for those in line, or it is the turn of others
 		}
 		now, sum := view.now, v.cost
 		counts := func(c *charge) bool { return view.counts(c, w.slack) }

@@ -10,7 +10,8 @@ import (
 )
 
 // What travels between nodes. A message is a version, what it is (told, snapshot or the end of a snapshot), the time, its
-// number, for a snapshot which part of it this is, and records until the end:
+// number, since when the node wants to be told everything, for a snapshot which part of it this is, and records until
+// the end:
 //
 //	flags, account or source, [node, boot, time: of another node than the sender], rule, length of the rest,
 //	who waits, when it was reset, cells until the end of the rest
@@ -70,6 +71,7 @@ type writer struct {
 	empty  int    // the length of a message without records
 	parts  uint64 // of a snapshot
 	full   bool
+	wants  bool
 	ready  [][]byte // to be sent when no lock is held
 	send   func([]byte) error
 	cells  []cell
@@ -91,6 +93,7 @@ func (w *writer) begin() {
 	w.buf = append(make([]byte, 0, 1024), wireVersion, byte(w.why))
 	w.buf = binary.AppendUvarint(w.buf, uint64(w.at))
 	w.buf = binary.AppendUvarint(w.buf, seq)
+	w.buf = binary.AppendUvarint(w.buf, uint64(w.shared.want.Load()))
 	if w.why == snapshot {
 		w.buf = binary.AppendUvarint(w.buf, w.parts)
 		w.parts++
@@ -98,9 +101,10 @@ func (w *writer) begin() {
 	w.empty = len(w.buf)
 }
 
-// end ends a message. A snapshot has a last one even if that is empty.
+// end ends a message. A snapshot has a last one even if that is empty, as has one that wants something.
 func (w *writer) end(last bool) {
 	switch {
+	case last && w.wants:
 	case last && w.why == snapshot:
 		w.buf[1] = byte(end)
 	case len(w.buf) == w.empty:
@@ -275,6 +279,7 @@ type head struct {
 	why  purpose
 	at   int64
 	seq  uint64
+	want int64
 	part int64 // of a snapshot
 }
 
@@ -303,6 +308,7 @@ func (d *reader) head() (h head, err error) {
 	h.why, d.msg = purpose(d.msg[1]), d.msg[2:]
 	h.at = d.count(&err)
 	h.seq = uint64(d.count(&err))
+	h.want = d.count(&err)
 	if h.why != told {
 		h.part = d.count(&err)
 	}

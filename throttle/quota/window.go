@@ -281,6 +281,11 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		if at > r.from && (r.Kind != Idle || st.start == at+t.one) {
 			d := max(0, cost(n, t)-max(0, now-at))
 			st.start -= d
+			if p := st.peers(); r.Kind == Idle && p != nil {
+				for i := range p.list {
+					st.start = max(st.start, p.list[i].before)
+				}
+			}
 			if r.shared != nil {
 				st.run(now, -d)
 			}
