@@ -234,6 +234,14 @@ func (n *node) Hear(from farm.Node, msg []byte, _ time.Time) error {
 			learnt[f] = built
 		}
 	}
+	for f := range n.levels {
+		if _, said := learnt[f]; h.why == end && f.run == run && !said && built > n.known[f] {
+			delete(n.levels, f) // it said everything there is
+		}
+		if f.run < run && w.nameOf(f.run) == from.Name {
+			delete(n.levels, f)
+		}
+	}
 	err = n.shared.Hear(from.Name, from.Boot, msg, now)
 	n.called()
 	for f, built := range learnt {
@@ -280,6 +288,7 @@ func (n *node) enter(v *visit) {
 		if waiter, ok := v.answer.Hold.Ref.(*waiter); ok {
 			at = waiter.at
 		}
+		w.n++
 		v.charge = &charge{node: n, run: n.run, n: w.n, at: at, cost: v.cost, slices: map[uint64]int64{}}
 		n.checkGrant(v)
 		w.ledger[v.account] = append(w.ledger[v.account], v.charge)

@@ -49,11 +49,16 @@ func (g *ring) forget() {
 	g.empty()
 }
 
-// empty empties all parts. What other nodes told is forgotten with them.
+// empty empties all parts. What other nodes told that they used is forgotten with them, and not who waits there.
 func (g *ring) empty() {
 	p := g.peers
 	*g = ring{changed: g.changed, untold: 1<<len(g.low) - 1, peers: p}
-	if p != nil {
-		*p = peers{reset: p.reset}
+	if p == nil {
+		return
+	}
+	*p = peers{reset: p.reset, list: p.list, waiting: p.waiting}
+	for i := range p.list {
+		e := &p.list[i]
+		*e = peer{node: e.node, boot: e.boot, at: e.at, waiting: e.waiting}
 	}
 }

@@ -141,7 +141,7 @@ func (n *node) checkLevel(v *visit) {
 		}
 		told := view.state.used
 		for f, level := range n.levels {
-			if f.account == v.account && f.rule == view.id && n.newest(f.run) {
+			if f.account == v.account && f.rule == view.id {
 				told += level
 			}
 		}
@@ -150,17 +150,6 @@ func (n *node) checkLevel(v *visit) {
 				view.terms.limit)
 		}
 	}
-}
-
-// newest reports whether a run is the last one of its node that this node was told of.
-func (n *node) newest(run int) bool {
-	name := n.world.nameOf(run)
-	for f := range n.levels {
-		if f.run > run && n.world.nameOf(f.run) == name {
-			return false
-		}
-	}
-	return true
 }
 
 // counts reports whether a charge may count.
@@ -255,6 +244,9 @@ func (w *world) agreeOn(account string, ledger []*charge, i int, views map[*node
 		used := int64(0)
 		if len(views[n]) > 0 {
 			v := &views[n][i]
+			if one != nil && v.slice() != one.slice() {
+				return // clocks differ where a slice begins
+			}
 			if one == nil || v.reset > one.reset {
 				one = v
 			}
