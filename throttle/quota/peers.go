@@ -236,12 +236,12 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 	}
 	p := st.meet()
 	switch {
-	case w.reset > p.reset:
+	case w.reset > p.reset && r.began(st) <= w.reset:
 		st.reset(r.way)
 		p.reset = w.reset
 		changed = true
-	case w.reset < p.reset:
-		return false
+	case w.reset < p.reset: // it does not know of the reset yet
+		w.cells = slices.DeleteFunc(w.cells, func(c cell) bool { return r.begins(c.slice) <= p.reset })
 	}
 	if w.from == r.shared.self {
 		return r.mergeOwn(st, p, w) || changed
@@ -277,6 +277,25 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 	}
 	r.recount(st, t)
 	return true
+}
+
+// begins is when a slice begins.
+func (r *rule) begins(slice int64) int64 {
+	if r.way == inStretches {
+		return mul(slice, r.bucket)
+	}
+	return slice
+}
+
+// began is when the first charge may have been made that counts.
+func (r *rule) began(st *state) int64 {
+	switch r.way {
+	case inStretches:
+		return r.begins(max(0, st.start-buckets))
+	case steady:
+		return st.used
+	}
+	return st.start
 }
 
 // anew makes what a node used before that of earlier runs.
@@ -469,10 +488,10 @@ func (r *rule) mergeOwn(st *state, p *peers, w *telling) (changed bool) {
 	return changed
 }
 
-// lose takes in that a node cannot be heard. It reports whether that changes anything.
-func (r *rule) lose(st *state, t *terms, c *colleague) bool {
+// lose takes in that runs of a node before one are over, or cannot be heard. It reports whether that changes anything.
+func (r *rule) lose(st *state, t *terms, c *colleague, before uint64) bool {
 	e := st.peer(c)
-	if e == nil {
+	if e == nil || e.boot >= before {
 		return false
 	}
 	if e.waiting = 0; r.way == level {
@@ -494,6 +513,7 @@ func (r *rule) lower(st *state, t *terms, c *colleague, made int64) bool {
 	case r.way == level, r.way == inPeriods && !r.bytes:
 		e.total = 0
 	case r.way == inStretches && e.parts != nil:
+		e.parts.roll(st.start)
 		for at := range int64(buckets + 1) {
 			r.part(st, e, at, 0, e.parts.before.at(at))
 		}

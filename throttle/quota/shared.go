@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"net/netip"
 	"sync"
@@ -279,11 +280,11 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 	if err != nil {
 		return err
 	}
-	if from.hear(boot, head) {
+	anew := from.hear(boot, head)
+	if anew {
 		s.anew = append(s.anew, from)
 		s.owes.Store(true)
 		s.wake(true)
-		s.lose(from, now) // what its last run had under way
 	}
 	if head.want > from.want {
 		from.want = head.want
@@ -304,6 +305,9 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 		}
 		s.stats.heard.Add(1)
 		s.take(rs, &rec, &w, nanos(now))
+	}
+	if anew { // what earlier runs had under way is over
+		s.lose(from, boot, now)
 	}
 	if from.boot == boot && from.whole(&head) {
 		s.visit(now, func(rs *rules, a *account, at int64) { s.lower(rs, a, from, head.at, at) })
@@ -429,7 +433,7 @@ func (s *Shared) notice(name string, gone bool, now time.Time) {
 		return
 	}
 	if gone {
-		s.lose(c, now)
+		s.lose(c, math.MaxUint64, now)
 		return
 	}
 	s.visit(now, func(rs *rules, a *account, at int64) {
@@ -440,10 +444,10 @@ func (s *Shared) notice(name string, gone bool, now time.Time) {
 	})
 }
 
-// lose frees the places that a node holds, and forgets those who wait there.
-func (s *Shared) lose(c *colleague, now time.Time) {
+// lose frees the places that runs of a node before one hold, and forgets those who wait there.
+func (s *Shared) lose(c *colleague, before uint64, now time.Time) {
 	s.visit(now, func(rs *rules, a *account, at int64) {
-		s.each(rs, a, at, func(r *rule, t *terms, st *state) bool { return r.lose(st, t, c) })
+		s.each(rs, a, at, func(r *rule, t *terms, st *state) bool { return r.lose(st, t, c, before) })
 	})
 }
 

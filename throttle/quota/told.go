@@ -166,7 +166,8 @@ func (w *writer) relay(a *account, r *rule, st *state, e *peer) {
 	over := e.node.gone.Load() || e.boot < e.node.run.Load()
 	switch {
 	case r.way == inStretches && e.parts != nil:
-		for b := max(0, st.start-buckets); b <= min(st.start, e.parts.latest); b++ {
+		e.parts.roll(st.start)
+		for b := max(0, st.start-buckets); b <= st.start; b++ {
 			at := ringSlot(b)
 			if c := (cell{b, e.parts.before.at(at), e.parts.total.at(at)}); c.before > 0 || over && c.total > 0 {
 				w.cells = append(w.cells, c)

@@ -272,7 +272,7 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 // give gives back n that were charged at a time, as far as they still count at now.
 func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	switch {
-	case r.way != level && at <= st.resetAt(): // it has been forgotten
+	case r.way != level && at < st.resetAt(): // it has been forgotten
 	case r.way == level:
 		st.used = max(0, st.used-n)
 	case r.way == steady:
