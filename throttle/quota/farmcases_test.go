@@ -458,3 +458,23 @@ func FuzzHear(f *testing.F) {
 		}
 	})
 }
+
+// Nodes know rules by what they count, and not by their names: in a rolling reload a policy may count something else.
+func TestRulesOfOneNameThatCountOtherwise(t *testing.T) {
+	w := newWorld(t, 1, 3, lan, policy(Fixed, 5, time.Hour))
+	w.nodes[2].options = policy(Sliding, 5, time.Hour)
+	w.start()
+	for _, n := range w.nodes {
+		n.ask("x")
+	}
+	w.Run(50 * time.Millisecond)
+	if got := w.used("x"); !slices.Equal(got, []int64{2, 2, 1}) {
+		t.Errorf("x has used %d", got)
+	}
+	// Once it counts the same, it is told.
+	n := w.nodes[2]
+	if err := n.quota.Configure(w.options, n.FarmTime()); err != nil {
+		t.Fatal(err)
+	}
+	w.same("x", 2) // what the sliding window counted is another figure
+}

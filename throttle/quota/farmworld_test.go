@@ -84,8 +84,8 @@ type world struct {
 func newWorld(t tb, seed uint64, nodes int, net farmtest.Network, o Options) *world {
 	t.Helper()
 	w := &world{Sim: farmtest.NewSim(seed, net), t: t, options: o, ledger: map[string][]*charge{},
-		granted: map[string][]time.Time{}, built: map[string]int{}, byBoot: map[string]int{}, resets: map[string]int64{},
-		slack: net.DelayMax + time.Millisecond}
+		granted: map[string][]time.Time{}, built: map[string]int{}, byBoot: map[string]int{},
+		resets: map[string]int64{}, slack: net.DelayMax + time.Millisecond}
 	for i := range nodes {
 		n := &node{SimNode: w.Node(string(rune('a' + i))), world: w, options: o}
 		n.Started = n.begin

@@ -35,9 +35,9 @@ type Shared struct {
 	send  func(msg []byte) error
 	alarm atomic.Pointer[func(time.Time)]
 
-	want            atomic.Int64               // when this node began to count something else, and wants to be told of it
+	want            atomic.Int64               // since when this node wants to be told everything
 	wants           atomic.Bool                // the others do not know that
-	dirty           [shards / 64]atomic.Uint64 // shards in which something is to be told
+	dirty           [shards / 64]atomic.Uint64 // shards with something to be told
 	pending, urgent atomic.Bool
 	last            atomic.Int64 // when the others were last told
 

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// What travels between nodes. A message is a version, what it is (told, snapshot or the end of a snapshot), the time, its
-// number, since when the node wants to be told everything, for a snapshot which part of it this is, and records until
-// the end:
+// What travels between nodes. A message is a version, what it is (told, snapshot or the end of a snapshot), the time,
+// its number, since when the node wants to be told everything, for a snapshot which part of it this is, and records
+// until the end:
 //
 //	flags, account or source, [node, boot, time: of another node than the sender], rule, length of the rest,
 //	who waits, when it was reset, cells until the end of the rest
