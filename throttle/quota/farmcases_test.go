@@ -151,6 +151,39 @@ func TestTwoNodesStream(t *testing.T) {
 	}
 }
 
+// Bytes that flowed are counted at all nodes, also at those that are started anew, with a store and without.
+func TestVolumeSurvivesRestarts(t *testing.T) {
+	for _, stores := range []bool{true, false} {
+		w := newWorld(t, 1, 3, lan, one(Policy{Name: "bytes", Kind: Volume, Limit: Bytes(1_000_000),
+			Period: weir.Period{Length: 2 * time.Hour}}))
+		for _, n := range w.nodes {
+			if stores {
+				n.kept = shelf{}
+			}
+		}
+		w.start()
+		want := int64(0)
+		serve := func() {
+			for i, n := range w.nodes {
+				v := n.ask("x")
+				n.quota.Flow(v.answer.Hold, int64(1000*(i+1)), n.FarmTime())
+				want += int64(1000 * (i + 1))
+				v.end(true)
+			}
+			w.same("x", want)
+		}
+		for _, n := range w.nodes {
+			serve()
+			n.save()
+			n.Kill()
+			w.Run(500 * time.Millisecond)
+			n.start()
+			w.Run(2 * time.Second)
+			serve()
+		}
+	}
+}
+
 func minutes(m map[time.Time]int64) (all []time.Time) {
 	for at := range m {
 		all = append(all, at)

@@ -248,12 +248,17 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 	}
 	e := p.of(w.from)
 	newer := w.boot > e.boot || w.boot == e.boot && w.at > e.at
-	known := w.boot == e.boot && e.at > 0
+	volume := r.bytes && r.way == inPeriods
+	known := e.at > 0 && (w.boot == e.boot || volume && w.boot > e.boot)
 	if w.boot > e.boot {
 		e.anew(r, w.boot)
 	}
-	for _, c := range w.cells {
+	for i, c := range w.cells {
 		switch {
+		case volume && i > 0: // what the node knows that all have used
+			if !known && c.slice == st.start {
+				st.used = max(st.used, c.total)
+			}
 		case r.way == steady:
 			if newer {
 				r.mergeSteady(st, t, e, c, known, w.at, now)
@@ -307,6 +312,8 @@ func (e *peer) anew(r *rule, boot uint64) {
 	case r.way == inPeriods && !r.bytes:
 		e.before, e.total = e.before+e.total, 0
 		e.last.before, e.last.total = e.last.before+e.last.total, 0
+	case r.way == inPeriods: // it counts from nothing
+		e.cell = cell{}
 	}
 }
 

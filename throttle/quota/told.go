@@ -262,10 +262,16 @@ func (r *rule) cells(cells []cell, st *state, now int64, all bool) []cell {
 		return cells
 	case r.bytes:
 		if p == nil {
-			return cells
+			if !all || st.used == 0 {
+				return cells
+			}
+			p = st.meet() // it was restored
 		}
 		p.own.enter(st.start)
-		return append(cells, p.own)
+		if cells = append(cells, p.own); all {
+			cells = append(cells, cell{slice: st.start, total: min(st.used, maxFigure)})
+		}
+		return cells
 	}
 	c := cell{slice: st.start, total: st.used}
 	if p != nil && p.own.slice == st.start {
