@@ -93,7 +93,6 @@ func anyDrama(t *rapid.T) *drama {
 		}
 	}
 	p.start()
-	p.Run(3 * time.Second) // for the clocks
 	return p
 }
 
@@ -283,7 +282,6 @@ func (p *drama) calm() {
 
 // leaks checks that when everything is over nothing is held.
 func (p *drama) leaks() {
-	p.Run(10 * time.Second)
 	for _, n := range p.nodes {
 		rs := n.quota.rules.Load()
 		later := nanos(n.FarmTime()) + int64(100*24*time.Hour)

@@ -162,22 +162,22 @@ func (w *writer) account(rs *rules, a *account, now int64) {
 
 // relay writes what is known of a node that cannot say it itself: it is gone, or that was an earlier run.
 func (w *writer) relay(a *account, r *rule, st *state, e *peer) {
-	w.cells = w.cells[:0]
 	over := e.node.gone.Load() || e.boot < e.node.run.Load()
+	about := peer{node: e.node, boot: e.boot, at: e.at}
 	switch {
 	case r.way == inStretches && e.parts != nil:
 		e.parts.roll(st.start)
 		for b := max(0, st.start-buckets); b <= st.start; b++ {
 			at := ringSlot(b)
 			if c := (cell{b, e.parts.before.at(at), e.parts.total.at(at)}); c.before > 0 || over && c.total > 0 {
-				w.cells = append(w.cells, c)
+				about.at = e.parts.at[at] // others may know one part better, and another one worse
+				w.cells = append(w.cells[:0], c)
+				w.record(a, r, &about, 0, st.resetAt())
 			}
 		}
 	case r.way == inPeriods && e.slice == st.start && (over || !r.bytes && e.before > 0):
-		w.cells = append(w.cells, e.cell)
-	}
-	if len(w.cells) > 0 {
-		w.record(a, r, e, 0, st.resetAt())
+		w.cells = append(w.cells[:0], e.cell)
+		w.record(a, r, &about, 0, st.resetAt())
 	}
 }
 
