@@ -44,15 +44,15 @@ type visit struct {
 
 // A charge is something that was granted.
 type charge struct {
-	node  *node
-	run   int
-	n     int   // what happened before
-	at    int64 // by the farm's time, as the node knew it
-	cost  int64
-	reset int64    // which reset the node knew of
-	back  bool     // it was given back, at some time
-	rules []uint64 // it was charged to
-	saved bool     // a store has it
+	node   *node
+	run    int
+	n      int   // what happened before
+	at     int64 // by the farm's time, as the node knew it
+	cost   int64
+	reset  int64            // which reset the node knew of
+	back   bool             // it was given back, at some time
+	slices map[uint64]int64 // that it was charged to, by rule
+	saved  bool             // a store has it
 }
 
 // A fact is what a run of a node can be told of.
@@ -71,7 +71,8 @@ type world struct {
 	nodes   []*node
 	ledger  map[string][]*charge // by the account
 	granted map[string][]time.Time
-	n       int // counts what happens
+	resets  map[string]int64 // when accounts were last reset
+	n       int              // counts what happens
 	runs    int
 	built   map[string]int // what had happened when a message was made
 	byBoot  map[string]int // runs
@@ -84,7 +85,7 @@ func newWorld(t tb, seed uint64, nodes int, net farmtest.Network, o Options) *wo
 	t.Helper()
 	w := &world{Sim: farmtest.NewSim(seed, net), t: t, options: o, ledger: map[string][]*charge{},
 		granted: map[string][]time.Time{}, built: map[string]int{}, byBoot: map[string]int{},
-		slack: net.DelayMax + time.Millisecond}
+		resets: map[string]int64{}, slack: net.DelayMax + time.Millisecond}
 	for i := range nodes {
 		n := &node{SimNode: w.Node(string(rune('a' + i))), world: w, options: o}
 		n.Started = n.begin
@@ -233,6 +234,14 @@ func (n *node) Hear(from farm.Node, msg []byte, _ time.Time) error {
 			learnt[f] = built
 		}
 	}
+	for f := range n.levels {
+		if _, said := learnt[f]; h.why == end && f.run == run && !said && built > n.known[f] {
+			delete(n.levels, f) // it said everything there is
+		}
+		if f.run < run && w.nameOf(f.run) == from.Name {
+			delete(n.levels, f)
+		}
+	}
 	err = n.shared.Hear(from.Name, from.Boot, msg, now)
 	n.called()
 	for f, built := range learnt {
@@ -279,7 +288,8 @@ func (n *node) enter(v *visit) {
 		if waiter, ok := v.answer.Hold.Ref.(*waiter); ok {
 			at = waiter.at
 		}
-		v.charge = &charge{node: n, run: n.run, n: w.n, at: at, cost: v.cost}
+		w.n++
+		v.charge = &charge{node: n, run: n.run, n: w.n, at: at, cost: v.cost, slices: map[uint64]int64{}}
 		n.checkGrant(v)
 		w.ledger[v.account] = append(w.ledger[v.account], v.charge)
 	}

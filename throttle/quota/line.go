@@ -243,8 +243,10 @@ func (w *waiter) charge(rs *rules, now int64) {
 			st.pace += gap
 		}
 	})
+	if w.charged == 0 { // else it has waited for a place since, and what it gives back was charged before
+		w.at = now
+	}
 	w.charged |= w.mask
-	w.at = now
 }
 
 // need is what must fit before an event of this cost goes on. Bytes are charged as they flow: an event is not let in if

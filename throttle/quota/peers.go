@@ -58,6 +58,7 @@ type colleague struct {
 	boot   uint64
 	run    atomic.Uint64 // the same, to be read at any time
 	seq    uint64        // of its last message
+	want   int64         // since when it wants to be told everything
 	gap    int64         // when a message of it was last missed, by its clock
 	gone   atomic.Bool   // it cannot be heard
 	silent atomic.Bool   // it has said nothing since it came back: it may be another run
@@ -159,15 +160,6 @@ func (p *peers) forget(gone int64) {
 	}
 }
 
-// forgive forgets what was used, and not who waits.
-func (p *peers) forgive() {
-	p.own, p.earlier, p.theirs = cell{}, nil, nil
-	for i := range p.list {
-		e := &p.list[i]
-		*e = peer{node: e.node, boot: e.boot, at: e.at, waiting: e.waiting}
-	}
-}
-
 // of returns what is known of a node, made if need be.
 func (p *peers) of(c *colleague) *peer {
 	i, found := slices.BinarySearchFunc(p.list, c, func(have peer, want *colleague) int {
@@ -246,21 +238,29 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 	}
 	p := st.meet()
 	switch {
-	case w.reset > p.reset:
+	case w.reset > p.reset && r.began(st) <= w.reset:
 		st.reset(r.way)
 		p.reset = w.reset
 		changed = true
-	case w.reset < p.reset:
-		return false
+	case w.reset < p.reset: // it does not know of the reset yet
+		w.cells = slices.DeleteFunc(w.cells, func(c cell) bool { return r.begins(c.slice) <= p.reset })
 	}
 	if w.from == r.shared.self {
 		return r.mergeOwn(st, p, w) || changed
 	}
 	e := p.of(w.from)
 	newer := w.boot > e.boot || w.boot == e.boot && w.at > e.at
-	known := w.boot == e.boot && e.at > 0
-	for _, c := range w.cells {
+	volume := r.bytes && r.way == inPeriods
+	known := e.at > 0 && (w.boot == e.boot || volume && w.boot > e.boot)
+	if w.boot > e.boot {
+		e.anew(r, w.boot)
+	}
+	for i, c := range w.cells {
 		switch {
+		case volume && i > 0: // what the node knows that all have used
+			if !known && c.slice == st.start {
+				st.used = max(st.used, c.total)
+			}
 		case r.way == steady:
 			if newer {
 				r.mergeSteady(st, t, e, c, known, w.at, now)
@@ -270,7 +270,7 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 				e.total = c.total
 			}
 		case r.way == inStretches:
-			r.mergePart(st, e, c, w, newer, now)
+			r.mergePart(st, e, c, w, now)
 		case r.bytes:
 			if newer {
 				r.mergeBytes(st, e, c, known)
@@ -286,25 +286,57 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 	return true
 }
 
+// begins is when a slice begins.
+func (r *rule) begins(slice int64) int64 {
+	if r.way == inStretches {
+		return mul(slice, r.bucket)
+	}
+	return slice
+}
+
+// began is when the first charge may have been made that counts.
+func (r *rule) began(st *state) int64 {
+	switch r.way {
+	case inStretches:
+		return r.begins(max(0, st.start-buckets))
+	case steady:
+		return st.used
+	}
+	return st.start
+}
+
+// anew makes what a node used before that of earlier runs.
+func (e *peer) anew(r *rule, boot uint64) {
+	e.boot = boot
+	switch {
+	case r.way == inStretches && e.parts != nil:
+		e.parts.end()
+	case r.way == inPeriods && !r.bytes:
+		e.before, e.total = e.before+e.total, 0
+		e.last.before, e.last.total = e.last.before+e.last.total, 0
+	case r.way == inPeriods: // it counts from nothing
+		e.cell = cell{}
+	}
+}
+
 // mergePeriod takes in what a node used in a period.
 func (e *peer) mergePeriod(c cell, boot uint64, newer bool) {
 	switch {
 	case newer && c.slice > e.slice:
 		e.last = e.cell
 		e.cell = c
-	case newer && c.slice == e.slice && boot != e.boot: // its earlier run is over
-		e.before, e.total = max(c.before, e.before+e.total), c.total
-	case newer && c.slice == e.slice:
+	case c.slice != e.slice:
+	case newer:
 		e.before, e.total = max(e.before, c.before), c.total
-	case c.slice == e.slice && boot < e.boot:
+	case boot < e.boot:
 		e.before = max(e.before, c.before+c.total)
-	case c.slice == e.slice:
+	default:
 		e.before = max(e.before, c.before)
 	}
 }
 
 // mergePart takes in what a node used in a part of a sliding window.
-func (r *rule) mergePart(st *state, e *peer, c cell, w *telling, newer bool, now int64) {
+func (r *rule) mergePart(st *state, e *peer, c cell, w *telling, now int64) {
 	if c.slice == st.start+1 { // its clock is a little ahead
 		r.roll(st, &r.base, max(now, st.end))
 	}
@@ -315,10 +347,6 @@ func (r *rule) mergePart(st *state, e *peer, c cell, w *telling, newer bool, now
 		e.parts = &parts{latest: st.start}
 	}
 	e.parts.roll(st.start)
-	if newer && w.boot != e.boot {
-		e.parts.end()
-		e.boot = w.boot
-	}
 	at := ringSlot(c.slice)
 	total, before := e.parts.total.at(at), e.parts.before.at(at)
 	switch {
@@ -469,10 +497,10 @@ func (r *rule) mergeOwn(st *state, p *peers, w *telling) (changed bool) {
 	return changed
 }
 
-// lose takes in that a node cannot be heard. It reports whether that changes anything.
-func (r *rule) lose(st *state, t *terms, c *colleague) bool {
+// lose takes in that runs of a node before one are over, or cannot be heard. It reports whether that changes anything.
+func (r *rule) lose(st *state, t *terms, c *colleague, before uint64) bool {
 	e := st.peer(c)
-	if e == nil {
+	if e == nil || e.boot >= before {
 		return false
 	}
 	if e.waiting = 0; r.way == level {
@@ -494,6 +522,7 @@ func (r *rule) lower(st *state, t *terms, c *colleague, made int64) bool {
 	case r.way == level, r.way == inPeriods && !r.bytes:
 		e.total = 0
 	case r.way == inStretches && e.parts != nil:
+		e.parts.roll(st.start)
 		for at := range int64(buckets + 1) {
 			r.part(st, e, at, 0, e.parts.before.at(at))
 		}

@@ -58,6 +58,11 @@ func (q *Quota) configure(o Options, sh share, shared *Shared, now time.Time) er
 		r.from = nanos(now)
 	}
 	q.rules.Store(rs)
+	if shared != nil && slices.ContainsFunc(rs.list, func(r *rule) bool {
+		return r.shared != nil && r.since == rs.version
+	}) {
+		shared.ask(nanos(now))
+	}
 	for i := range q.table.shards {
 		s := &q.table.shards[i]
 		s.mu.Lock()

@@ -49,15 +49,16 @@ func (g *ring) forget() {
 	g.empty()
 }
 
-// empty empties all parts, and what other nodes told of them.
+// empty empties all parts. What other nodes told that they used is forgotten with them, and not who waits there.
 func (g *ring) empty() {
 	p := g.peers
 	*g = ring{changed: g.changed, untold: 1<<len(g.low) - 1, peers: p}
 	if p == nil {
 		return
 	}
-	p.earlier, p.theirs = nil, nil
+	*p = peers{reset: p.reset, list: p.list, waiting: p.waiting, told: p.told}
 	for i := range p.list {
-		p.list[i].parts = nil
+		e := &p.list[i]
+		*e = peer{node: e.node, boot: e.boot, at: e.at, waiting: e.waiting}
 	}
 }

@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"net/netip"
 	"sync"
@@ -34,7 +35,9 @@ type Shared struct {
 	send  func(msg []byte) error
 	alarm atomic.Pointer[func(time.Time)]
 
-	dirty           [shards / 64]atomic.Uint64 // shards in which something is to be told
+	want            atomic.Int64               // since when this node wants to be told everything
+	wants           atomic.Bool                // the others do not know that
+	dirty           [shards / 64]atomic.Uint64 // shards with something to be told
 	pending, urgent atomic.Bool
 	last            atomic.Int64 // when the others were last told
 
@@ -156,6 +159,7 @@ func (s *Shared) Advance(now time.Time) time.Time {
 	s.urgent.Store(false)
 	s.last.Store(nanos(now))
 	m := s.write(now, told)
+	m.wants = s.wants.Swap(false)
 	rs := s.quota.rules.Load()
 	for i := range s.dirty {
 		for marked := s.dirty[i].Swap(0); marked != 0; marked &= marked - 1 {
@@ -185,6 +189,28 @@ func (s *Shared) tellEarlier(m *writer, now time.Time) {
 			}
 			return false
 		})
+	})
+}
+
+// ask has the other nodes tell everything again: there are rules that this node did not count by until now.
+func (s *Shared) ask(now int64) {
+	s.want.Store(max(now, s.want.Load()+1))
+	s.wants.Store(true)
+	s.wake(true)
+}
+
+// retell tells the others everything that counts, as one of them has begun to count something else.
+func (s *Shared) retell(now time.Time) {
+	s.visit(now, func(rs *rules, a *account, at int64) {
+		if a.idle(rs, at) {
+			return
+		}
+		for _, r := range rs.list {
+			if st := a.state(r); r.way == inStretches && st.ring != nil {
+				st.ring.untold = 1<<(buckets+1) - 1
+			}
+			a.tell(r, a.state(r), a.terms(rs, r), never)
+		}
 	})
 }
 
@@ -254,10 +280,15 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 	if err != nil {
 		return err
 	}
-	if from.hear(boot, head) {
+	anew := from.hear(boot, head)
+	if anew {
 		s.anew = append(s.anew, from)
 		s.owes.Store(true)
 		s.wake(true)
+	}
+	if head.want > from.want {
+		from.want = head.want
+		s.retell(now)
 	}
 	rs := s.quota.rules.Load()
 	for len(d.msg) > 0 {
@@ -274,6 +305,9 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 		}
 		s.stats.heard.Add(1)
 		s.take(rs, &rec, &w, nanos(now))
+	}
+	if anew { // what earlier runs had under way is over
+		s.lose(from, boot, now)
 	}
 	if from.boot == boot && from.whole(&head) {
 		s.visit(now, func(rs *rules, a *account, at int64) { s.lower(rs, a, from, head.at, at) })
@@ -403,14 +437,22 @@ func (s *Shared) notice(name string, gone bool, now time.Time) {
 	if c.gone.Swap(gone) == gone {
 		return
 	}
+	if gone {
+		s.lose(c, math.MaxUint64, now)
+		return
+	}
 	s.visit(now, func(rs *rules, a *account, at int64) {
 		s.each(rs, a, at, func(r *rule, t *terms, st *state) bool {
-			if gone {
-				return r.lose(st, t, c)
-			}
 			r.recount(st, t)
 			return false
 		})
+	})
+}
+
+// lose frees the places that runs of a node before one hold, and forgets those who wait there.
+func (s *Shared) lose(c *colleague, before uint64, now time.Time) {
+	s.visit(now, func(rs *rules, a *account, at int64) {
+		s.each(rs, a, at, func(r *rule, t *terms, st *state) bool { return r.lose(st, t, c, before) })
 	})
 }
 

@@ -6,18 +6,6 @@ import (
 	"time"
 )
 
-// sliceOf is the slice of time that a charge is counted in.
-func (r *rule) sliceOf(at int64) int64 {
-	switch r.way {
-	case inPeriods:
-		start, _ := r.bounds(at)
-		return start
-	case inStretches:
-		return at / r.bucket
-	}
-	return 0
-}
-
 // view is an account under one rule as a node sees it.
 type view struct {
 	*rule
@@ -26,6 +14,23 @@ type view struct {
 	reset int64
 	now   int64
 	id    uint64
+
+	contested bool
+}
+
+// slice is the one that is counted in now.
+func (v *view) slice() int64 {
+	if v.way == steady || v.way == level {
+		return 0
+	}
+	return v.state.start
+}
+
+// stands reports whether a charge stands in the window, if it stands anywhere.
+func (v *view) stands(c *charge) bool {
+	slice, charged := c.slices[v.id]
+	late := v.slice() - slice
+	return charged && (late == 0 || v.way == inStretches && late > 0 && late <= buckets)
 }
 
 // look returns how a node sees an account, after the state has been rolled.
@@ -40,7 +45,7 @@ func (n *node) look(account string) (views []view) {
 		t, st := a.terms(rs, r), a.state(r)
 		now := a.shard.clock(nanos(n.FarmTime()))
 		r.roll(st, t, now)
-		views = append(views, view{r, *t, *st, st.resetAt(), now, r.id(a)})
+		views = append(views, view{r, *t, *st, st.resetAt(), now, r.id(a), st.contested()})
 	}
 	return views
 }
@@ -53,15 +58,16 @@ func (n *node) hears(other *node) bool {
 
 // knows reports whether a node must know of a charge: it is its own, it was saved before a restart, or it was told of.
 func (n *node) knows(v *view, c *charge, account string) bool {
+	slice, charged := c.slices[v.id]
 	switch {
-	case c.back || !slices.Contains(c.rules, v.id):
+	case c.back || !charged:
 		return false
 	case c.run == n.run:
 		return true
 	case c.node == n:
 		return v.kept && c.saved
 	}
-	return c.n <= n.known[fact{c.run, account, v.id, v.sliceOf(c.at)}]
+	return c.n <= n.known[fact{c.run, account, v.id, slice}]
 }
 
 // checkGrant checks that a node may grant something, by what it knows.
@@ -70,26 +76,28 @@ func (n *node) checkGrant(v *visit) {
 	if !w.checks {
 		return
 	}
+	charged, _ := takenBy(&v.answer.Hold, n.quota.rules.Load())
 	for _, view := range n.look(v.account) {
 		v.charge.reset = max(v.charge.reset, view.reset)
-		v.charge.rules = append(v.charge.rules, view.id)
+		if charged&view.bit == 0 { // it waited, and the rule was added meanwhile
+			continue
+		}
+		v.charge.slices[view.id] = view.slice()
 		if view.exempt() {
 			continue
 		}
 		divided := view.share.lost() && view.OnLoss == LossShare
 		counts := func(c *charge) bool {
-			return c.reset == view.reset && n.knows(&view, c, v.account) && (!divided || n.hears(c.node))
+			return w.sure(&view, v.account, c) && n.knows(&view, c, v.account) && (!divided || n.hears(c.node))
 		}
 		limit, sum := view.limit(&view.terms, v.charge.at), v.cost
 		switch view.way {
 		case inPeriods, inStretches:
-			at := view.sliceOf(v.charge.at)
 			if view.way == inStretches {
 				limit = view.terms.most()
 			}
 			for _, c := range w.ledger[v.account] {
-				s := view.sliceOf(c.at)
-				if (s == at || view.way == inStretches && s > at-buckets-1 && s <= at) && counts(c) {
+				if view.stands(c) && counts(c) {
 					sum += c.cost
 				}
 			}
@@ -133,7 +141,7 @@ func (n *node) checkLevel(v *visit) {
 		}
 		told := view.state.used
 		for f, level := range n.levels {
-			if f.account == v.account && f.rule == view.id && n.newest(f.run) {
+			if f.account == v.account && f.rule == view.id {
 				told += level
 			}
 		}
@@ -144,20 +152,16 @@ func (n *node) checkLevel(v *visit) {
 	}
 }
 
-// newest reports whether a run is the last one of its node that this node was told of.
-func (n *node) newest(run int) bool {
-	name := n.world.nameOf(run)
-	for f := range n.levels {
-		if f.run > run && n.world.nameOf(f.run) == name {
-			return false
-		}
-	}
-	return true
-}
-
 // counts reports whether a charge may count.
 func (v *view) counts(c *charge, slack time.Duration) bool {
-	return slices.Contains(c.rules, v.id) && (c.reset == v.reset || c.at >= v.reset-int64(slack))
+	_, charged := c.slices[v.id]
+	return charged && (c.reset == v.reset || c.at >= v.reset-int64(slack))
+}
+
+// sure reports whether no reset has made a charge one that does not count, as a node sees it.
+func (w *world) sure(v *view, account string, c *charge) bool {
+	reset := w.resets[account]
+	return c.reset == v.reset && (reset == 0 || c.reset == reset || c.at > reset+int64(3*time.Second))
 }
 
 func (v *view) exempt() bool { return v.terms.exempt }
@@ -178,13 +182,14 @@ func (v *view) owed(charges []*charge, of func(*charge) bool) (owed int64) {
 func (n *node) checkRefusal(v *visit) {
 	w := n.world
 	for _, view := range n.look(v.account) {
-		if view.Name != v.answer.Rule || view.way == level {
-			continue
+		if view.Name != v.answer.Rule || view.way == level || len(n.line) > 0 || view.contested ||
+			view.terms.extra != 0 {
+			continue // or it is kept for those in line, or it is the turn of others
 		}
 		now, sum := view.now, v.cost
 		counts := func(c *charge) bool { return view.counts(c, w.slack) }
 		limit := view.limit(&view.terms, now)
-		switch at := view.sliceOf(now); {
+		switch {
 		case view.Kind == Idle, view.way == steady:
 			if view.terms.limit == 0 || view.Kind != Idle && w.faults {
 				return
@@ -201,8 +206,7 @@ func (n *node) checkRefusal(v *visit) {
 			return
 		default:
 			for _, c := range w.ledger[v.account] {
-				s := view.sliceOf(c.at)
-				if (s == at || view.way == inStretches && s > at-buckets-1 && s <= at+1) && counts(c) {
+				if view.stands(c) && counts(c) {
 					sum += c.cost
 				}
 			}
@@ -240,6 +244,9 @@ func (w *world) agreeOn(account string, ledger []*charge, i int, views map[*node
 		used := int64(0)
 		if len(views[n]) > 0 {
 			v := &views[n][i]
+			if one != nil && v.slice() != one.slice() {
+				return // clocks differ where a slice begins
+			}
 			if one == nil || v.reset > one.reset {
 				one = v
 			}
@@ -274,17 +281,15 @@ func (w *world) agreeOn(account string, ledger []*charge, i int, views map[*node
 	if least != most {
 		w.t.Fatalf("%s has used %d under %s", account, all, one.Name)
 	}
-	at := one.sliceOf(one.now)
 	var sure, maybe int64
 	for _, c := range ledger {
-		s := one.sliceOf(c.at)
-		if s != at && !(one.way == inStretches && s > at-buckets-1 && s <= at) {
+		if !one.stands(c) {
 			continue
 		}
 		if one.counts(c, w.slack) && (!c.back || c.run != c.node.run) {
 			maybe += c.cost
 		}
-		if c.reset == one.reset && !c.back && slices.ContainsFunc(w.nodes, func(n *node) bool {
+		if w.sure(one, account, c) && !c.back && slices.ContainsFunc(w.nodes, func(n *node) bool {
 			return n.knows(one, c, account)
 		}) {
 			sure += c.cost

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// What travels between nodes. A message is a version, what it is (told, snapshot or the end of a snapshot), the time, its
-// number, for a snapshot which part of it this is, and records until the end:
+// What travels between nodes. A message is a version, what it is (told, snapshot or the end of a snapshot), the time,
+// its number, since when the node wants to be told everything, for a snapshot which part of it this is, and records
+// until the end:
 //
 //	flags, account or source, [node, boot, time: of another node than the sender], rule, length of the rest,
 //	who waits, when it was reset, cells until the end of the rest
@@ -70,6 +71,7 @@ type writer struct {
 	empty  int    // the length of a message without records
 	parts  uint64 // of a snapshot
 	full   bool
+	wants  bool
 	ready  [][]byte // to be sent when no lock is held
 	send   func([]byte) error
 	cells  []cell
@@ -91,6 +93,7 @@ func (w *writer) begin() {
 	w.buf = append(make([]byte, 0, 1024), wireVersion, byte(w.why))
 	w.buf = binary.AppendUvarint(w.buf, uint64(w.at))
 	w.buf = binary.AppendUvarint(w.buf, seq)
+	w.buf = binary.AppendUvarint(w.buf, uint64(w.shared.want.Load()))
 	if w.why == snapshot {
 		w.buf = binary.AppendUvarint(w.buf, w.parts)
 		w.parts++
@@ -98,9 +101,10 @@ func (w *writer) begin() {
 	w.empty = len(w.buf)
 }
 
-// end ends a message. A snapshot has a last one even if that is empty.
+// end ends a message. A snapshot has a last one even if that is empty, as has one that wants something.
 func (w *writer) end(last bool) {
 	switch {
+	case last && w.wants:
 	case last && w.why == snapshot:
 		w.buf[1] = byte(end)
 	case len(w.buf) == w.empty:
@@ -159,21 +163,22 @@ func (w *writer) account(rs *rules, a *account, now int64) {
 
 // relay writes what is known of a node that cannot say it itself: it is gone, or that was an earlier run.
 func (w *writer) relay(a *account, r *rule, st *state, e *peer) {
-	w.cells = w.cells[:0]
 	over := e.node.gone.Load() || e.node.silent.Load() || e.boot < e.node.run.Load()
+	about := peer{node: e.node, boot: e.boot, at: e.at}
 	switch {
 	case r.way == inStretches && e.parts != nil:
-		for b := max(0, st.start-buckets); b <= min(st.start, e.parts.latest); b++ {
+		e.parts.roll(st.start)
+		for b := max(0, st.start-buckets); b <= st.start; b++ {
 			at := ringSlot(b)
 			if c := (cell{b, e.parts.before.at(at), e.parts.total.at(at)}); c.before > 0 || over && c.total > 0 {
-				w.cells = append(w.cells, c)
+				about.at = e.parts.at[at] // others may know one part better, and another one worse
+				w.cells = append(w.cells[:0], c)
+				w.record(a, r, &about, 0, st.resetAt())
 			}
 		}
 	case r.way == inPeriods && e.slice == st.start && (over || !r.bytes && e.before > 0):
-		w.cells = append(w.cells, e.cell)
-	}
-	if len(w.cells) > 0 {
-		w.record(a, r, e, 0, st.resetAt())
+		w.cells = append(w.cells[:0], e.cell)
+		w.record(a, r, &about, 0, st.resetAt())
 	}
 }
 
@@ -258,10 +263,16 @@ func (r *rule) cells(cells []cell, st *state, now int64, all bool) []cell {
 		return cells
 	case r.bytes:
 		if p == nil {
-			return cells
+			if !all || st.used == 0 {
+				return cells
+			}
+			p = st.meet() // it was restored
 		}
 		p.own.enter(st.start)
-		return append(cells, p.own)
+		if cells = append(cells, p.own); all {
+			cells = append(cells, cell{slice: st.start, total: min(st.used, maxFigure)})
+		}
+		return cells
 	}
 	c := cell{slice: st.start, total: st.used}
 	if p != nil && p.own.slice == st.start {
@@ -276,6 +287,7 @@ type head struct {
 	why  purpose
 	at   int64
 	seq  uint64
+	want int64
 	part int64 // of a snapshot
 }
 
@@ -304,6 +316,7 @@ func (d *reader) head() (h head, err error) {
 	h.why, d.msg = purpose(d.msg[1]), d.msg[2:]
 	h.at = d.count(&err)
 	h.seq = uint64(d.count(&err))
+	h.want = d.count(&err)
 	if h.why != told {
 		h.part = d.count(&err)
 	}

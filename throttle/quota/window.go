@@ -38,9 +38,6 @@ func (st *state) reset(w way) {
 	fresh := state{since: st.since, waiting: st.waiting, ahead: st.ahead, ring: st.ring}
 	if st.ring != nil {
 		st.ring.forget()
-		if p := st.ring.peers; p != nil {
-			p.forgive()
-		}
 	}
 	if w == inStretches && st.ring != nil {
 		fresh.start, fresh.end = st.start, st.end
@@ -276,6 +273,7 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 // give gives back n that were charged at a time, as far as they still count at now.
 func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	switch {
+	case r.way != level && at < st.resetAt(): // it has been forgotten
 	case r.way == level:
 		st.used = max(0, st.used-n)
 	case r.way == steady:
@@ -283,8 +281,13 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 		// How much was paid off at another rate is not known, nor how much was forgiven when the burst shrank.
 		// Of two that started at the same time at two nodes, the later one counts.
 		if at > r.from && (r.Kind != Idle || st.start == at+t.one) {
-			d := max(0, cost(n, t)-max(0, now-at))
+			d := min(max(0, cost(n, t)-max(0, now-at)), max(0, st.start-now))
 			st.start -= d
+			if p := st.peers(); r.Kind == Idle && p != nil {
+				for i := range p.list {
+					st.start = max(st.start, p.list[i].before)
+				}
+			}
 			if r.shared != nil {
 				st.run(now, -d)
 			}
