@@ -49,7 +49,7 @@ RACE      := -race $(foreach packages,$(UNWATCHED),-gcflags=$(packages)=-race=fa
 # The race detector watches these in make test: here goroutines meet. The others mostly compute, which takes ten times
 # as long under it, so that it watches them only where CI=true, and in make long and make race.
 GATES   := ./gate ./gate/apigate ./gate/authgate ./gate/httpgate ./gate/postfixgate ./gate/rlsgate ./gate/smtpgate ./gate/tcpgate
-WATCHED := . ./app ./config ./console ./farm/nats $(GATES) ./mail/... ./policy ./store/... ./throttle/ban ./throttle/bloom ./throttle/quota ./throttle/stamp/... \
+WATCHED := . ./app ./config ./console ./farm/nats ./farm/redis $(GATES) ./mail/... ./policy ./store/... ./throttle/ban ./throttle/bloom ./throttle/quota ./throttle/stamp/... \
 	./upstream
 
 # Else every program that is built with it takes a second to end.
@@ -118,7 +118,7 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 		GOBIN='$(PEERS)' $(GO) install $(RATELIMIT) || \
 			echo "setup: no envoyproxy/ratelimit: tests and measurements beside it are skipped (and fail where CI=true)"; \
 	fi; \
-	command -v redis-server >/dev/null 2>&1 || echo "setup: no redis-server: tests and measurements beside envoyproxy/ratelimit are skipped (and fail where CI=true)"; \
+	command -v redis-server >/dev/null 2>&1 || echo "setup: no redis-server: tests of the farm's pot, and measurements beside envoyproxy/ratelimit, are skipped (and fail where CI=true)"; \
 	$(HAVE_CC) || echo "setup: no C compiler with headers: tests run without the race detector"; \
 	$(HAVE_BROWSER) || echo "setup: no Chromium: tests of the pages are skipped (and fail where CI=true)"; \
 	command -v ip >/dev/null 2>&1 || echo "setup: no iproute2: tests with network namespaces are skipped (and fail where CI=true)"; \
