@@ -347,3 +347,75 @@ func TestClockJumps(t *testing.T) {
 		sees(t, a, "b lost, c up")
 	}
 }
+
+// A node that starts, or was cut off, knows when it has caught up with the others.
+func TestCaughtUp(t *testing.T) {
+	w := newWorld(t, 1, 3, lan, false)
+	w.start(t)
+	w.Run(2 * time.Second)
+	all := func() bool {
+		return !slices.ContainsFunc(w.nodes, func(n *farmtest.SimNode) bool { return !n.Farm().CaughtUp() })
+	}
+	if !all() {
+		t.Fatal("nodes that have nothing to tell have not caught up")
+	}
+	a, c := w.nodes[0], w.nodes[2]
+	c.Kill()
+	w.Run(2 * time.Second)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	behind := false
+	for range 2000 {
+		w.Run(time.Millisecond)
+		behind = behind || c.Farm().Standing().Whole() && !c.Farm().CaughtUp()
+	}
+	if !behind || !all() {
+		t.Errorf("it was behind: %t; all have caught up: %t", behind, all())
+	}
+	if s := a.Farm().Standing(); s.Of != 3 || s.Rank != 0 || s.Up != 7 || !s.Whole() {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A node that said goodbye, or that an operator had forgotten, is not counted on until it is heard again, though it is
+// listed.
+func TestNotCountedOn(t *testing.T) {
+	w := newWorld(t, 1, 3, lan, false)
+	for _, n := range w.nodes {
+		n.Options = func(j *farm.Joining) { j.Expected = 3 }
+	}
+	w.start(t)
+	a, b, c := w.nodes[0], w.nodes[1], w.nodes[2]
+	of := func(want int, whole bool) {
+		t.Helper()
+		if s := a.Farm().Standing(); s.Of != want || s.Whole() != whole {
+			t.Errorf("%+v, want %d, whole %t", s, want, whole)
+		}
+	}
+	of(3, false)
+	w.Run(time.Second)
+	of(3, true)
+	if err := c.Farm().Leave(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	c.Kill()
+	w.Run(time.Second)
+	of(2, true)
+	w.Run(2 * time.Minute)
+	of(2, true)
+	b.Kill()
+	w.Run(2 * time.Second)
+	of(2, false)
+	if err := a.Farm().Forget("b"); err != nil {
+		t.Fatal(err)
+	}
+	of(1, true)
+	for _, n := range []*farmtest.SimNode{b, c} {
+		if err := n.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Run(time.Second)
+	of(3, true)
+}

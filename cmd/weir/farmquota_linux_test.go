@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -457,4 +458,48 @@ func BenchmarkFarmDelay(b *testing.B) {
 			b.ReportMetric(float64(len(list))/list[len(list)-1].at.Sub(list[0].at).Seconds(), "a-second")
 		})
 	}
+}
+
+// BenchmarkFarmVolume is 10 MB a minute, of which two nodes stream as much as they can. It reports by how much the
+// minute with the most differed from the limit.
+func BenchmarkFarmVolume(b *testing.B) {
+	c := growQuotas(b, 2, `{name: volume, kind: volume, limit: 10MB, period: 1m, over: delay, delay: {max_wait: 1h}}`)
+	ctx, stop := context.WithCancel(context.Background())
+	var streams sync.WaitGroup
+	var mu sync.Mutex
+	minutes := map[int64]int64{}
+	for i := range c.nodes {
+		streams.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address(i)+":8080/1000000000", nil)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			req.Header.Set("X-Api-Key", "x")
+			resp, err := c.ways[i].RoundTrip(req)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			for buf := make([]byte, 16<<10); ; {
+				n, err := resp.Body.Read(buf)
+				mu.Lock()
+				minutes[time.Now().Unix()/60] += int64(n)
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	first := time.Now().Unix()/60 + 1
+	time.Sleep(time.Until(time.Unix((first+int64(b.N))*60, 0)))
+	stop()
+	streams.Wait()
+	worst := 0.
+	for at := first; at < first+int64(b.N); at++ {
+		worst = max(worst, math.Abs(float64(minutes[at])/10e6-1))
+	}
+	b.ReportMetric(100*worst, "off-%")
 }
