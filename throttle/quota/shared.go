@@ -381,7 +381,9 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 		s.stats.unknown.Add(1)
 		return
 	}
-	if r.way != steady && slices.ContainsFunc(w.cells, func(c cell) bool { return c.before > maxFigure || c.total < 0 }) {
+	if r.way != steady && slices.ContainsFunc(w.cells, func(c cell) bool {
+		return c.before > maxFigure || c.total < 0
+	}) {
 		s.stats.malformed.Add(1)
 		return
 	}
