@@ -114,7 +114,7 @@ func (st *state) run(now, d int64) {
 func (st *state) flow(n int64) {
 	p := st.meet()
 	p.own.enter(st.start)
-	p.own.total += n
+	p.own.total = min(max(0, p.own.total+n), maxFigure)
 }
 
 // enter makes a period the current one of bytes that are counted.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,7 @@ type SharedStats struct {
 	Heard   uint64 `json:"heard"`    // counters of others
 	Unknown uint64 `json:"unknown"`  // of those, counters of policies that this node has not, and without an entry
 	TooLong uint64 `json:"too_long"` // accounts whose names are too long to be told
+	Wrong   uint64 `json:"wrong"`    // figures of others that cannot be
 }
 
 // Share makes the quota one of several, each on a node of its own. Those policies are counted together that have farm:
@@ -380,6 +382,12 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 		s.stats.unknown.Add(1)
 		return
 	}
+	if r.way != steady && slices.ContainsFunc(w.cells, func(c cell) bool {
+		return c.before > maxFigure || c.total < 0
+	}) {
+		s.stats.malformed.Add(1)
+		return
+	}
 	a, _ := s.quota.table.get(rs, rec.account, rec.source, netip.Addr{}, now, restore)
 	defer a.shard.mu.Unlock()
 	if a.index < 0 {
@@ -490,5 +498,6 @@ func (s *Shared) each(rs *rules, a *account, at int64, f func(*rule, *terms, *st
 // Stats says what has been told and heard.
 func (s *Shared) Stats() SharedStats {
 	return SharedStats{Told: s.stats.told.Load(), Sent: s.stats.sent.Load(), Heard: s.stats.heard.Load(),
-		Unknown: s.stats.unknown.Load(), TooLong: s.stats.long.Load()}
+		Unknown: s.stats.unknown.Load(), TooLong: s.stats.long.Load(),
+		Wrong: s.stats.malformed.Load()}
 }

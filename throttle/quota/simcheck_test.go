@@ -141,7 +141,8 @@ func (n *node) checkLevel(v *visit) {
 		}
 		told := view.state.used
 		for f, level := range n.levels {
-			if f.account == v.account && f.rule == view.id {
+			c := n.shared.colleagues[n.world.nameOf(f.run)]
+			if f.account == v.account && f.rule == view.id && !c.gone.Load() {
 				told += level
 			}
 		}
