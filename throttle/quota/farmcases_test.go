@@ -511,3 +511,35 @@ func TestRulesOfOneNameThatCountOtherwise(t *testing.T) {
 	}
 	w.same("x", 2) // what the sliding window counted is another figure
 }
+
+// Nodes come and go under ever new names, as in places where each has a name of its own. What they used counts until
+// its period is over, and no more of them are remembered than there is room for.
+func TestNodesComeAndGo(t *testing.T) {
+	const nodes = 2 * maxColleagues
+	year := Options{Policies: []Policy{{Name: "p", Limit: Count(nodes + 10), Period: weir.Period{Calendar: weir.Year},
+		Over: OverDelay}}}
+	here := newRig(t, year)
+	shared := here.q.Share("here", 1, func([]byte) error { return nil })
+	for i := range nodes {
+		other := newRig(t, year)
+		name := fmt.Sprint("node ", i)
+		var told []byte
+		s := other.q.Share(name, 1, func(msg []byte) error { told = msg; return nil })
+		other.ask("x")
+		s.Advance(other.now)
+		shared.Find(name, here.now)
+		if err := shared.Hear(name, 1, told, here.now); err != nil {
+			t.Fatal(err)
+		}
+		if got, known := here.q.Account("x", here.now); !known || got.Rules[0].Remaining != int64(nodes+10-i-1) {
+			t.Fatalf("after %d nodes: %+v", i+1, got)
+		}
+		shared.Lose(name, here.now)
+	}
+	if n := len(shared.colleagues); n > maxColleagues {
+		t.Errorf("%d nodes are remembered", n)
+	}
+	if here.ask("x"); len(here.line) != 0 {
+		t.Error("it waits")
+	}
+}

@@ -20,6 +20,7 @@ type peers struct {
 	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
 	// starts at slice. Bytes in periods: total is what flowed here in that period, before what flowed in the last one.
 	own     cell
+	folded  cell  // fixed requests: what nodes used that are forgotten
 	earlier *ring // sliding: what its earlier runs used
 	theirs  *ring // sliding: what all others used, of what stands in the window
 }
@@ -165,10 +166,34 @@ func (p *peers) of(c *colleague) *peer {
 	i, found := slices.BinarySearchFunc(p.list, c, func(have peer, want *colleague) int {
 		return cmp.Compare(have.node.name, want.name)
 	})
-	if !found {
+	switch {
+	case found:
+		p.list[i].node = c // it may have been forgotten meanwhile
+	case len(p.list) >= maxColleagues:
+		p.fold()
+		return p.of(c)
+	default:
 		p.list = slices.Insert(p.list, i, peer{node: c})
 	}
 	return &p.list[i]
+}
+
+// fold forgets the node that told something the longest time ago, of those that are gone if there are any. What it has
+// used stays used.
+func (p *peers) fold() {
+	oldest := 0
+	for i := range p.list {
+		e, o := &p.list[i], &p.list[oldest]
+		if gone := e.node.gone.Load(); gone == o.node.gone.Load() && e.at < o.at || gone && !o.node.gone.Load() {
+			oldest = i
+		}
+	}
+	if e := &p.list[oldest]; e.slice > p.folded.slice {
+		p.folded = cell{slice: e.slice, total: e.before + e.total}
+	} else if e.slice == p.folded.slice {
+		p.folded.total = add(p.folded.total, e.before+e.total)
+	}
+	p.list = slices.Delete(p.list, oldest, oldest+1)
 }
 
 // recount works out anew what the others have used and how many wait there.
@@ -179,6 +204,9 @@ func (r *rule) recount(st *state, t *terms) {
 	}
 	p.waiting = 0
 	var up, gone int64
+	if p.folded.slice == st.start {
+		gone = p.folded.total
+	}
 	for i := range p.list {
 		e := &p.list[i]
 		p.waiting += e.waiting

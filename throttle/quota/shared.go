@@ -300,8 +300,12 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 		}
 		w := telling{from: from, boot: boot, at: head.at, waiting: rec.waiting, reset: rec.reset, cells: rec.cells}
 		if rec.node != "" {
+			known := s.colleagues[rec.node] != nil
 			if w.from, err = s.colleague(rec.node); err != nil {
 				return err
+			}
+			if !known && w.from != s.self { // who is up is found before it is spoken of
+				w.from.gone.Store(true)
 			}
 			w.boot, w.at, w.waiting = rec.boot, rec.at, 0
 		}
@@ -324,13 +328,27 @@ func (s *Shared) colleague(name string) (*colleague, error) {
 	}
 	c := s.colleagues[name]
 	if c == nil {
-		if len(s.colleagues) >= maxColleagues {
+		if len(s.colleagues) >= maxColleagues && !s.forget() {
 			return nil, fmt.Errorf("%q: %w", name, ErrColleagues)
 		}
 		c = &colleague{name: name}
 		s.colleagues[name] = c
 	}
 	return c, nil
+}
+
+// forget makes room for a node: the one of those that are gone that started first goes. It reports whether there is one.
+func (s *Shared) forget() bool {
+	var oldest *colleague
+	for _, c := range s.colleagues {
+		if c.gone.Load() && (oldest == nil || c.boot < oldest.boot || c.boot == oldest.boot && c.name < oldest.name) {
+			oldest = c
+		}
+	}
+	if oldest != nil {
+		delete(s.colleagues, oldest.name)
+	}
+	return oldest != nil
 }
 
 // hear notes which message has come. It reports whether a node that was known has begun another run.
@@ -439,6 +457,9 @@ func (s *Shared) notice(name string, gone bool, now time.Time) {
 	defer s.hearing.Unlock()
 	c := s.colleagues[name]
 	if c == nil {
+		if !gone {
+			_, _ = s.colleague(name) // so that others may speak of it; where there is no room, its messages say so
+		}
 		return
 	}
 	c.silent.Store(true) // it may be another run by now
