@@ -542,17 +542,20 @@ func (r *rule) lose(st *state, t *terms, c *colleague, before uint64) bool {
 // changes anything.
 func (r *rule) lower(st *state, t *terms, c *colleague, made int64) bool {
 	e := st.peer(c)
-	if e == nil || e.boot != c.boot || e.at >= made {
+	if e == nil || e.boot != c.boot {
 		return false
 	}
-	e.waiting = 0
-	switch {
-	case r.way == level, r.way == inPeriods && !r.bytes:
-		e.total = 0
-	case r.way == inStretches && e.parts != nil:
+	if r.way == inStretches && e.parts != nil { // of an account it speaks only of the parts with something in them
 		e.parts.roll(st.start)
 		for at := range int64(buckets + 1) {
-			r.part(st, e, at, 0, e.parts.before.at(at))
+			if e.parts.at[at] < made {
+				r.part(st, e, at, 0, e.parts.before.at(at))
+			}
+		}
+	}
+	if e.at < made {
+		if e.waiting = 0; r.way == level || r.way == inPeriods && !r.bytes {
+			e.total = 0
 		}
 	}
 	r.recount(st, t)
