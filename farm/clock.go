@@ -8,6 +8,9 @@ import (
 const (
 	minClocks = 3  // with two there is no telling which one is wrong
 	slewShare = 20 // the offset moves by at most one in so many
+	// stepWithin is how long after joining the offset may jump: a node that starts counts nothing yet.
+	stepWithin = LostAfter
+	never      = time.Duration(1<<63 - 1)
 )
 
 // offsets are how far a member's clock was ahead when its last heartbeats came. The zero value has none.
@@ -52,11 +55,14 @@ func (f *Farm) slew(passed tick) {
 		median = (median + ahead[len(ahead)/2-1]) / 2
 	}
 	most := min(passed, HeartbeatEvery) / slewShare // nothing is sure after more, as this node slept
+	if f.now <= stepWithin {
+		most = never
+	}
 	f.offset += min(max(median-f.offset, -most), most)
 }
 
-// Offset is what to add to the machine's clock to get the farm's time. It moves slowly; with fewer than three nodes it
-// stays where it is.
+// Offset is what to add to the machine's clock to get the farm's time. It moves slowly, but for the first second; with
+// fewer than three nodes it stays where it is.
 func (f *Farm) Offset() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

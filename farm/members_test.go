@@ -419,3 +419,27 @@ func TestNotCountedOn(t *testing.T) {
 	w.Run(time.Second)
 	of(3, true)
 }
+
+// The clock of a node that starts is right at once, however wrong its machine's is.
+func TestClockOfANewNode(t *testing.T) {
+	for _, skew := range []time.Duration{5 * time.Second, -5 * time.Second, time.Hour} {
+		w := newWorld(t, 1, 4, lan, false)
+		c := w.nodes[2]
+		c.Skew = skew
+		for _, n := range w.nodes {
+			if n != c {
+				if err := n.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.Run(2 * time.Second)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Run(time.Second)
+		if off := c.FarmTime().Sub(w.Now()); off.Abs() > 20*time.Millisecond {
+			t.Errorf("with a clock %s ahead, the time is %s off after a second", skew, off)
+		}
+	}
+}
