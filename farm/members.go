@@ -437,10 +437,18 @@ func (f *Farm) Standing() Standing {
 	return s
 }
 
-// Share returns among how many nodes a limit is to be divided, and which of them this one is, from 0.
+// Share returns among how many nodes something is to be divided that stays where it is while a node starts anew, and
+// which of them this one is, from 0: a node that said goodbye keeps its part for a minute.
 func (f *Farm) Share() (of, rank int) {
-	s := f.Standing()
-	return s.Of, s.Rank
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of = max(f.expected-len(f.byes), f.most)
+	for name, m := range f.members {
+		if m.State != Left && name < f.self.Name {
+			rank++
+		}
+	}
+	return of, rank % of
 }
 
 // Forget removes a lost member, so that shares are made without it. ErrGone when there is none of that name.

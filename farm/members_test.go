@@ -103,7 +103,7 @@ func TestShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Run(time.Second)
-	share(d, 2, 1) // one that said goodbye needs none
+	share(d, 3, 1)
 	w.Run(61 * time.Second)
 	share(d, 2, 1)
 
@@ -393,6 +393,12 @@ func TestNotCountedOn(t *testing.T) {
 			t.Errorf("%+v, want %d, whole %t", s, want, whole)
 		}
 	}
+	share := func(want int) {
+		t.Helper()
+		if of, _ := a.Farm().Share(); of != want {
+			t.Errorf("shares of %d, want %d", of, want)
+		}
+	}
 	of(3, false)
 	w.Run(time.Second)
 	of(3, true)
@@ -402,8 +408,10 @@ func TestNotCountedOn(t *testing.T) {
 	c.Kill()
 	w.Run(time.Second)
 	of(2, true)
+	share(3)
 	w.Run(2 * time.Minute)
 	of(2, true)
+	share(2)
 	b.Kill()
 	w.Run(2 * time.Second)
 	of(2, false)

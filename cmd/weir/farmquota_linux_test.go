@@ -100,7 +100,11 @@ throttles:
 func (c *crop) serve(i int) {
 	c.t.Helper()
 	var l net.Listener
-	if err := c.Ends[i].Do(func() (err error) { l, err = net.Listen("tcp", "127.0.0.1:3000"); return err }); err != nil {
+	if err := c.Ends[i].Do(func() (err error) {
+		l,
+			err = net.Listen("tcp", "127.0.0.1:3000")
+		return err
+	}); err != nil {
 		c.t.Fatal(err)
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -273,7 +277,8 @@ func TestFarmDelays(t *testing.T) {
 	done.Wait()
 	// Three of the newcomers may go before it, as it needs one of four.
 	list := c.of(account)
-	if at := slices.IndexFunc(list, func(a arrival) bool { return a.node == last }); len(list) != 9 || at < 4 || at > 7 {
+	if at := slices.IndexFunc(list, func(a arrival) bool { return a.node == last }); len(list) != 9 || at < 4 ||
+		at > 7 {
 		t.Errorf("the fifth was served as number %d of %v", at+1, list)
 	}
 }
@@ -358,7 +363,8 @@ func TestFarmFreesPlaces(t *testing.T) {
 	if first.StatusCode != http.StatusOK || second.StatusCode != http.StatusOK {
 		t.Fatal(first.Status, second.Status)
 	}
-	c.eventually("b knows that both places are taken", func() bool { return c.ask(1, "x") == http.StatusTooManyRequests })
+	c.eventually("b knows that both places are taken",
+		func() bool { return c.ask(1, "x") == http.StatusTooManyRequests })
 	first.Body.Close()
 	c.eventually("a place came free", func() bool { return c.ask(1, "x") == http.StatusOK })
 	third := hold(0)
@@ -411,14 +417,16 @@ func BenchmarkFarmDelay(b *testing.B) {
 	for _, window := range []string{"fixed", "sliding", "gcra"} {
 		b.Run(window, func(b *testing.B) {
 			c := growQuotas(b, 6, fmt.Sprintf(
-				`{name: one, limit: 1, period: 1s, window: %s, over: delay, delay: {max: 1000, max_wait: 10m}}`, window))
+				`{name: one, limit: 1, period: 1s, window: %s, over: delay, delay: {max: 1000, max_wait: 10m}}`,
+				window))
 			ctx, stop := context.WithCancel(context.Background())
 			var lines sync.WaitGroup
 			for i := range c.nodes {
 				for range 3 {
 					lines.Go(func() {
 						for ctx.Err() == nil {
-							req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address(i)+":8080/", nil)
+							req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address(i)+":8080/",
+								nil)
 							if err != nil {
 								b.Error(err)
 								return
