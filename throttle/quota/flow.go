@@ -37,6 +37,11 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 		r.roll(st, t, at)
 		left := r.left(st, t, at)
 		want := min(most, r.worth(t))
+		if r.shared != nil && !whole && left >= want {
+			if left = min(left, r.ration(st, left, want)); left < want {
+				acc.tell(r, st, t, never)
+			}
+		}
 		switch {
 		case whole && left > 0:
 			return
@@ -60,6 +65,22 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 		acc.mark(r, st, t, at)
 	})
 	return granted, again
+}
+
+// ration is how much of what is left may flow before the other nodes of a farm are told: bytes come so fast that all of
+// them would else take the whole at the same time.
+func (r *rule) ration(st *state, left, want int64) int64 {
+	p := st.peers()
+	if p == nil || r.way != inPeriods {
+		return left
+	}
+	untold := p.own.total
+	if p.own.slice != st.start {
+		untold = 0
+	} else if p.flown <= untold {
+		untold -= p.flown
+	}
+	return max(want, left/(2*int64(len(p.list)+1))) - untold
 }
 
 // Return gives back what was asked for at a time and did not flow, as far as it still counts.

@@ -20,6 +20,7 @@ type peers struct {
 	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
 	// starts at slice. Bytes in periods: total is what flowed here in that period, before what flowed in the last one.
 	own     cell
+	flown   int64 // bytes in periods: of the own total, what the others were told
 	folded  cell  // fixed requests: what nodes used that are forgotten
 	earlier *ring // sliding: what its earlier runs used
 	theirs  *ring // sliding: what all others used, of what stands in the window

@@ -269,6 +269,7 @@ func (r *rule) cells(cells []cell, st *state, now int64, all bool) []cell {
 			p = st.meet() // it was restored
 		}
 		p.own.enter(st.start)
+		p.flown = p.own.total
 		if cells = append(cells, p.own); all {
 			cells = append(cells, cell{slice: st.start, total: min(st.used, maxFigure)})
 		}
