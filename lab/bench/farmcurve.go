@@ -23,7 +23,7 @@ func overshootCurve(t *trial) (figures []figure) {
 	if t.quick {
 		rates, runs, seconds = []int{1000, 4000}, 1, 2
 	}
-	csv := "offered,measured,delivery_ms,bound,at_once\n"
+	csv := "offered,measured,delivery_ms\n"
 	for _, rate := range rates {
 		var over, late []float64
 		offered := 0
@@ -47,8 +47,7 @@ func overshootCurve(t *trial) (figures []figure) {
 			"%.1f ms)", measured, bound(quota.TellEvery), bound(tellApart), 1000*wire),
 			// What is offered comes at random: a second may have more than the mean.
 			rate <= limit || measured <= bound(quota.TellEvery)})
-		csv += fmt.Sprintf("%d,%.6g,%.4g,%.6g,%.6g\n", offered, measured, 1000*wire, bound(quota.TellEvery),
-			bound(tellApart))
+		csv += fmt.Sprintf("%d,%.6g,%.4g\n", offered, measured, 1000*wire)
 	}
 	if t.write && !t.quick {
 		check(os.WriteFile("lab/bench/farmovershoot.csv", []byte(csv), 0o644))
