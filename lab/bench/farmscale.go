@@ -140,10 +140,11 @@ func (f *field) play(how quota.Farm, rates []int) (y yield) {
 	return y
 }
 
-// quiet waits until nothing is under way, and forgets how long messages took.
+// quiet waits until nothing is under way, for a minute at most, and forgets how long messages took.
 func quiet(all []*grower) {
 	var heard uint64
-	for again := true; again; {
+	end := time.Now().Add(time.Minute)
+	for again := true; again && time.Now().Before(end); {
 		time.Sleep(300 * time.Millisecond)
 		before := heard
 		heard = 0
