@@ -274,8 +274,8 @@ func answer(r *bufio.Reader) (status int, err error) {
 	return resp.StatusCode, err
 }
 
-// worst is by how much the limit was exceeded in the worst second, as a share of it. Only what was both sent and answered
-// within the second counts: that was certainly decided within it.
+// worst is by how much the limit was exceeded in the worst second, as a share of it. Only what was both sent and
+// answered within the second counts: that was certainly decided within it.
 func worst(granted []grant, limit int) float64 {
 	slices.SortFunc(granted, func(a, b grant) int { return a.sent.Compare(b.sent) })
 	most := 0

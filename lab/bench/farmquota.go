@@ -67,10 +67,12 @@ func grow(nodes int, o quota.Options) (all []*grower) {
 		options := farm.Options{Node: string(rune('a' + i)), Listen: peers[i], Peers: peers,
 			Secret: farm.Secrets{"a secret of this benchmark"}}
 		node := farm.Node{Name: options.Node, Boot: uint64(time.Now().UnixMicro())}
-		g := &grower{bus: &meter{Bus: try(nats.Open(nats.Options{Node: node, Options: options}))}, quota: try(quota.New(o))}
+		bus := try(nats.Open(nats.Options{Node: node, Options: options}))
+		g := &grower{bus: &meter{Bus: bus}, quota: try(quota.New(o))}
 		g.farm = try(farm.Join(farm.Joining{Bus: g.bus, Node: node, Secrets: [][]byte{[]byte(options.Secret[0])},
 			Expected: nodes}, time.Now()))
-		g.shared = g.quota.Share(node.Name, node.Boot, func(msg []byte) error { return g.farm.Send(growTopic, timed(msg)) })
+		g.shared = g.quota.Share(node.Name, node.Boot,
+			func(msg []byte) error { return g.farm.Send(growTopic, timed(msg)) })
 		_ = try(g.farm.Keep(growTopic, g))
 		ctx, cancel := context.WithCancel(context.Background())
 		g.stop = cancel

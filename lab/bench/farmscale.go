@@ -160,7 +160,8 @@ func quiet(all []*grower) {
 	}
 }
 
-// decide has every node decide at a rate, about accounts in an order of its own: for so many seconds, or once about each.
+// decide has every node decide at a rate, about accounts in an order of its own: for so many seconds, or once about
+// each.
 func decide(all []*grower, names []string, rate, seconds int) (l load) {
 	n := rate * seconds
 	if n == 0 {

@@ -75,8 +75,8 @@ func (c *card) around(p *plot.Plot, legend []plot.Series, fromX, fromY int) ([]b
 	}
 	one, two, three := c.classes[0], c.classes[1], c.classes[2]
 	var b strings.Builder
-	fmt.Fprintf(&b, head, width, height, c.from, c.title, c.says, plot.CSS, one, two, three, width-2, height-2, c.heading,
-		c.small)
+	fmt.Fprintf(&b, head, width, height, c.from, c.title, c.says, plot.CSS, one, two, three, width-2, height-2,
+		c.heading, c.small)
 	fmt.Fprintf(&b, `<svg x="%d" y="%d" width="%d" height="%d" overflow="visible">%s</svg>`+"\n", left, top, plotWidth,
 		plotHeight, picture)
 	for i, s := range legend {

@@ -55,7 +55,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestDrawOvershoot: two lines and signs without one, and a legend of all three. Nothing above the limit is a point too.
+// TestDrawOvershoot: two lines and signs without one, and a legend of all three. Nothing above the limit is a point
+// too.
 func TestDrawOvershoot(t *testing.T) {
 	plot, err := drawOvershoot(strings.NewReader(`offered,measured,delivery_ms
 1000,0,0.5
