@@ -4,11 +4,14 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir"
@@ -21,12 +24,35 @@ import (
 // A grower is a node of a farm, in this process, with a quota. The nodes speak over the loopback, as those of several
 // machines would over a network.
 type grower struct {
-	bus    *nats.Bus
+	bus    *meter
 	farm   *farm.Farm
 	quota  *quota.Quota
 	shared *quota.Shared
 	stop   context.CancelFunc
 	done   sync.WaitGroup
+
+	mu    sync.Mutex
+	delay []time.Duration // of messages that were heard, from when they were handed to the farm; at most maxDelays
+}
+
+const maxDelays = 1 << 20
+
+// A meter is a bus that counts bytes, as they are sealed. Sent ones count once, however many nodes get them.
+type meter struct {
+	farm.Bus
+	sent, received atomic.Int64
+}
+
+func (m *meter) Send(topic string, msg []byte) error {
+	m.sent.Add(int64(len(msg)))
+	return m.Bus.Send(topic, msg)
+}
+
+func (m *meter) Hear(topic string, f func(msg []byte)) (stop func(), err error) {
+	return m.Bus.Hear(topic, func(msg []byte) {
+		m.received.Add(int64(len(msg)))
+		f(msg)
+	})
 }
 
 const growTopic = "quota.bench"
@@ -41,10 +67,12 @@ func grow(nodes int, o quota.Options) (all []*grower) {
 		options := farm.Options{Node: string(rune('a' + i)), Listen: peers[i], Peers: peers,
 			Secret: farm.Secrets{"a secret of this benchmark"}}
 		node := farm.Node{Name: options.Node, Boot: uint64(time.Now().UnixMicro())}
-		g := &grower{bus: try(nats.Open(nats.Options{Node: node, Options: options})), quota: try(quota.New(o))}
+		bus := try(nats.Open(nats.Options{Node: node, Options: options}))
+		g := &grower{bus: &meter{Bus: bus}, quota: try(quota.New(o))}
 		g.farm = try(farm.Join(farm.Joining{Bus: g.bus, Node: node, Secrets: [][]byte{[]byte(options.Secret[0])},
 			Expected: nodes}, time.Now()))
-		g.shared = g.quota.Share(node.Name, node.Boot, func(msg []byte) error { return g.farm.Send(growTopic, msg) })
+		g.shared = g.quota.Share(node.Name, node.Boot,
+			func(msg []byte) error { return g.farm.Send(growTopic, timed(msg)) })
 		_ = try(g.farm.Keep(growTopic, g))
 		ctx, cancel := context.WithCancel(context.Background())
 		g.stop = cancel
@@ -63,11 +91,42 @@ func grow(nodes int, o quota.Options) (all []*grower) {
 	return all
 }
 
-func (g *grower) Hear(from farm.Node, msg []byte, _ time.Time) error {
-	return g.shared.Hear(from.Name, from.Boot, msg, time.Now())
+// timed puts the time before a message, so that whoever hears it knows how long it was under way.
+func timed(msg []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(msg)), uint64(time.Now().UnixNano())), msg...)
 }
 
-func (g *grower) Snapshot(_ time.Time, give func([]byte) bool) { g.shared.Snapshot(time.Now(), give) }
+func (g *grower) Hear(from farm.Node, msg []byte, _ time.Time) error {
+	if len(msg) < 8 {
+		return errors.New("a message without a time")
+	}
+	now := time.Now()
+	g.mu.Lock()
+	if len(g.delay) < maxDelays {
+		g.delay = append(g.delay, time.Duration(now.UnixNano()-int64(binary.BigEndian.Uint64(msg))))
+	}
+	g.mu.Unlock()
+	return g.shared.Hear(from.Name, from.Boot, msg[8:], now)
+}
+
+func (g *grower) Snapshot(_ time.Time, give func([]byte) bool) {
+	g.shared.Snapshot(time.Now(), func(msg []byte) bool { return give(timed(msg)) })
+}
+
+// delivery is the 99th percentile of how long messages were under way.
+func delivery(all []*grower) time.Duration {
+	var delays []time.Duration
+	for _, g := range all {
+		g.mu.Lock()
+		delays = append(delays, g.delay...)
+		g.mu.Unlock()
+	}
+	if len(delays) == 0 {
+		return 0
+	}
+	slices.Sort(delays)
+	return delays[len(delays)*99/100]
+}
 
 // drive calls Advance when it is due.
 func drive(ctx context.Context, c weir.Clocked) {

@@ -43,18 +43,44 @@ func draw(points []point) ([]byte, error) {
 		last.Points = append(last.Points, plot.Point{X: at.perMiB(), Y: at.measured})
 	}
 	p.Series = append(p.Series, measured...)
+	for i := range measured {
+		measured[i].Loose = false // in the legend
+	}
+	// The legend is in the corner that no curve comes to.
+	return collateral.around(p, measured, left+plotWidth-110, top+plotHeight-91)
+}
+
+// A card is what stands around a plot.
+type card struct {
+	from, title, says, heading, small string
+	classes                           [3]string // of the series, in the order of their colours
+}
+
+var collateral = card{
+	from:  "bloomcollateral.csv",
+	title: "Innocent networks refused, by the number of attackers",
+	says: "The share of innocent networks that a Bloom limiter refuses rises with the number of networks that are far " +
+		"over their limit. Curves show the formula for 3, 5 and 7 limiters of each source, points what was measured; " +
+		"the points lie on the curves.",
+	heading: "Innocent networks refused",
+	small:   "lines: the formula; points: measured, with the limiters of package bloom",
+	classes: [3]string{"k3", "k5", "k7"},
+}
+
+// around draws a plot with its card, and the legend at a position.
+func (c *card) around(p *plot.Plot, legend []plot.Series, fromX, fromY int) ([]byte, error) {
 	picture, err := p.Draw().SVG()
 	if err != nil {
 		return nil, err
 	}
+	one, two, three := c.classes[0], c.classes[1], c.classes[2]
 	var b strings.Builder
-	fmt.Fprintf(&b, head, width, height, plot.CSS, width-2, height-2)
+	fmt.Fprintf(&b, head, width, height, c.from, c.title, c.says, plot.CSS, one, two, three, width-2, height-2,
+		c.heading, c.small)
 	fmt.Fprintf(&b, `<svg x="%d" y="%d" width="%d" height="%d" overflow="visible">%s</svg>`+"\n", left, top, plotWidth,
 		plotHeight, picture)
-	for i, s := range measured {
-		// The legend is in the corner that no curve comes to.
-		const fromX, fromY, step = left + plotWidth - 110, top + plotHeight - 91, 26
-		s.Loose = false
+	for i, s := range legend {
+		const step = 26
 		key, err := s.Key()
 		if err != nil {
 			return nil, err
@@ -81,13 +107,13 @@ func curve(k int) (points []plot.Point) {
 
 // The colours are those of the other pictures in docs/img.
 const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="title desc" font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="14">
-  <!-- Made by go generate ./internal/gen/plots from lab/bench/bloomcollateral.csv. Do not edit. -->
-  <title id="title">Innocent networks refused, by the number of attackers</title>
-  <desc id="desc">The share of innocent networks that a Bloom limiter refuses rises with the number of networks that are far over their limit. Curves show the formula for 3, 5 and 7 limiters of each source, points what was measured; the points lie on the curves.</desc>
-  <style>%s
-    svg { --soft: #4a5866; --line: #dde3e9; --paper: #ffffff; --edge: #c9d1d9; --text: #1c2733; --k3: #b07d12; --k5: #3b73b9; --k7: #2e7d4f }
+  <!-- Made by go generate ./internal/gen/plots from lab/bench/%s. Do not edit. -->
+  <title id="title">%s</title>
+  <desc id="desc">%s</desc>
+  <style>%[6]s
+    svg { --soft: #4a5866; --line: #dde3e9; --paper: #ffffff; --edge: #c9d1d9; --text: #1c2733; --%[7]s: #b07d12; --%[8]s: #3b73b9; --%[9]s: #2e7d4f }
     @media (prefers-color-scheme: dark) {
-      svg { --soft: #a9b6c3; --line: #28323c; --paper: #12181f; --edge: #38434f; --text: #e6edf3; --k3: #d9a93f; --k5: #6ea2e0; --k7: #57b27d }
+      svg { --soft: #a9b6c3; --line: #28323c; --paper: #12181f; --edge: #38434f; --text: #e6edf3; --%[7]s: #d9a93f; --%[8]s: #6ea2e0; --%[9]s: #57b27d }
     }
     .card { fill: var(--paper); stroke: var(--edge) }
     .plot { width: 100%%; height: 100%%; padding: 0 }
@@ -97,9 +123,9 @@ const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="
     .small { font-size: 12px; fill: var(--soft) }
     .name { font-weight: 600 }
     .sign { fill: var(--paper); stroke: var(--of); stroke-width: 2 }
-    .k3 { --of: var(--k3) } .k5 { --of: var(--k5) } .k7 { --of: var(--k7) }
+    .%[7]s { --of: var(--%[7]s) } .%[8]s { --of: var(--%[8]s) } .%[9]s { --of: var(--%[9]s) }
   </style>
-  <rect class="card" x="1" y="1" width="%d" height="%d" rx="10"/>
-  <text class="name" x="76" y="34">Innocent networks refused</text>
-  <text class="small" x="76" y="52">lines: the formula; points: measured, with the limiters of package bloom</text>
+  <rect class="card" x="1" y="1" width="%[10]d" height="%[11]d" rx="10"/>
+  <text class="name" x="76" y="34">%[12]s</text>
+  <text class="small" x="76" y="52">%[13]s</text>
 `

@@ -2,15 +2,21 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
 
-// The points, and the plot that is made of them, by their paths below the root of the module.
-const (
-	pointsFile = "lab/bench/bloomcollateral.csv"
-	plotFile   = "docs/img/bloom-collateral.svg"
-)
+// plots are the points, and the plots that are made of them, by their paths below the root of the module.
+var plots = []struct {
+	row    string // of lab/bench
+	points string
+	plot   string
+	draw   func(io.Reader) ([]byte, error)
+}{
+	{"B4", "lab/bench/bloomcollateral.csv", "docs/img/bloom-collateral.svg", drawCollateral},
+	{"Q5c", "lab/bench/farmovershoot.csv", "docs/img/farm-overshoot.svg", drawOvershoot},
+}
 
 func main() {
 	if err := run(); err != nil {
@@ -23,22 +29,37 @@ func main() {
 const root = "../../.."
 
 func run() error {
-	plot, err := generate(filepath.Join(root, pointsFile))
-	if err != nil {
-		return err
+	for i := range plots {
+		picture, err := generate(i, filepath.Join(root, plots[i].points))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(root, plots[i].plot), picture, 0o644); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(root, plotFile), plot, 0o644)
+	return nil
 }
 
-func generate(name string) ([]byte, error) {
+// generate draws one of the plots.
+func generate(i int, name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("there are no points to draw (go run ./lab/bench -only B4 -write makes them): %w", err)
+		return nil, fmt.Errorf("there are no points to draw (go run ./lab/bench -only %s -write makes them): %w",
+			plots[i].row, err)
 	}
 	defer f.Close()
-	points, err := read(f)
+	picture, err := plots[i].draw(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return picture, nil
+}
+
+func drawCollateral(r io.Reader) ([]byte, error) {
+	points, err := read(r)
+	if err != nil {
+		return nil, err
 	}
 	return draw(points)
 }

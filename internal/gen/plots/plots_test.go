@@ -12,14 +12,16 @@ import (
 	"testing"
 )
 
-func TestPlotIsCurrent(t *testing.T) {
-	want, err := generate(filepath.Join(root, pointsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(filepath.Join(root, plotFile))
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not current (%v): run go generate ./internal/gen/plots", plotFile, err)
+func TestPlotsAreCurrent(t *testing.T) {
+	for i, p := range plots {
+		want, err := generate(i, filepath.Join(root, p.points))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(root, p.plot))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not current (%v): run go generate ./internal/gen/plots", p.plot, err)
+		}
 	}
 }
 
@@ -41,13 +43,7 @@ func TestDraw(t *testing.T) {
 	if again, err := draw(points); err != nil || !bytes.Equal(plot, again) {
 		t.Error("a second run gives something else")
 	}
-	for d := xml.NewDecoder(bytes.NewReader(plot)); ; {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
+	wellFormed(t, plot)
 	for what, n := range map[string]int{`class="line `: 6, `class="sign `: 6, "k = 5<": 1,
 		"prefers-color-scheme: dark": 1} {
 		if got := strings.Count(string(plot), what); got != n {
@@ -56,6 +52,43 @@ func TestDraw(t *testing.T) {
 	}
 	if at := points[2].perMiB(); points[2].k != 7 || at != 38280 {
 		t.Errorf("the last point is %+v, at %v", points[2], at)
+	}
+}
+
+// TestDrawOvershoot: two lines and signs without one, and a legend of all three. Nothing above the limit is a point
+// too.
+func TestDrawOvershoot(t *testing.T) {
+	plot, err := drawOvershoot(strings.NewReader(`offered,measured,delivery_ms
+1000,0,0.5
+8000,20,2
+19990,31,0.6
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, plot)
+	for what, n := range map[string]int{`class="line bound`: 2, `class="line once`: 2, `class="line measured`: 1,
+		`class="sign measured`: 4, ">20,000<": 1, ">200<": 1, "delivery 0.6 ms": 1} {
+		if got := strings.Count(string(plot), what); got != n {
+			t.Errorf("%d times %q, want %d", got, what, n)
+		}
+	}
+	for _, row := range []string{"1000,-1,1", "1000,NaN,1", "1000,1,"} {
+		if _, err := drawOvershoot(strings.NewReader("offered,measured,delivery_ms\n" + row)); err == nil ||
+			!strings.Contains(err.Error(), "line 2: ") {
+			t.Errorf("%s: %v", row, err)
+		}
+	}
+}
+
+func wellFormed(t *testing.T, plot []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(plot)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -73,7 +106,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := generate("no-such-file"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := generate(0, "no-such-file"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "B4") {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,295 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"text/template"
+	"time"
+
+	"weir/lab/machine"
+)
+
+// A contestant is a farm in processes of its own.
+type contestant struct {
+	name    string
+	request string   // in HTTP/1.1; an answer with status 200 grants
+	nodes   []string // addresses
+	pids    []int
+}
+
+// farmPeers is Q5p: six processes that share a limit of 1,000 a second for one account, offered 4,000 a second over
+// HTTP, against HAProxy with a stick table that peers synchronise. All are asked by the same client in turns.
+func farmPeers(t *trial) (figures []figure) {
+	const nodes, limit, rate = 6, 1000, 4000
+	runs, seconds := 5, 5
+	if t.quick {
+		runs, seconds = 1, 2
+	}
+	haproxy := program("haproxy")
+	version, _, _ := strings.Cut(strings.TrimPrefix(output(exec.Command(haproxy, "-v")), "HAProxy version "), "-")
+	all := []*contestant{
+		t.startWeirs(nodes, limit),
+		t.startHAProxies(haproxy, 1, limit, false),
+		t.startHAProxies(haproxy, nodes, limit, false),
+		t.startHAProxies(haproxy, nodes, limit, true),
+	}
+	var pids []int
+	for _, c := range all {
+		pids = append(pids, c.pids...)
+	}
+	offered := 0
+	rounds, busy := quietRounds(runs, 3*time.Minute, pids, func() (round []float64) {
+		for _, c := range all {
+			granted, asked := ask(c, rate, seconds)
+			offered = max(offered, asked/seconds)
+			round = append(round, worst(granted, limit), float64(len(granted))/float64(limit*seconds))
+		}
+		return round
+	})
+	got := medians(rounds) // of each, the worst second's excess, and what was granted
+	for i, c := range all {
+		over, used := got[2*i], got[2*i+1]
+		f := figure{fmt.Sprintf("one account, %d a second, offered %d a second over HTTP to %s: over the limit in the "+
+			"worst second / granted in all, of what should be, median of %d", limit, offered, c.name, len(rounds)), "–",
+			fmt.Sprintf("%.1f %% / %.0f %%%s", 100*over, 100*used, busy), true}
+		if i == 0 {
+			f.target, f.met = "≤ 1 %", over <= 0.01
+		} else {
+			f.what = strings.Replace(f.what, "HAProxy", "HAProxy "+version, 1)
+			f.what = "for comparison, " + f.what
+		}
+		figures = append(figures, f)
+	}
+	return figures
+}
+
+// weirFarm is a node that answers by the decision API.
+const weirFarm = `
+data: %[1]s
+farm:
+  node: %[2]s
+  listen: %[3]s
+  peers: [%[4]s]
+  secret: a secret of this benchmark
+api:
+  listen: 127.0.0.1:0
+  tokens: ["%[5]s"]
+  policies: {web: [plans]}
+throttles:
+  plans:
+    quota: {policies: [{name: p, limit: %[6]d, period: 1s, window: sliding}]}
+console: {listen: "off"}
+`
+
+// startWeirs starts a farm and waits until all nodes know each other.
+func (t *trial) startWeirs(nodes, limit int) *contestant {
+	const token, question = "0123456789abcdef0123456789abcdef", `{"policy":"web","account":"x"}`
+	c := &contestant{name: fmt.Sprintf("%d weirs, window sliding", nodes),
+		request: fmt.Sprintf("POST /v1/decide?http=1 HTTP/1.1\r\nHost: w\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", token, len(question), question)}
+	binary := buildWeir(t.folder())
+	var peers []string
+	for range nodes {
+		peers = append(peers, try(machine.FreeAddress("127.0.0.1")))
+	}
+	var started []*running
+	for i := range nodes {
+		folder := t.folder()
+		r := t.runWeir(folder, fmt.Sprintf(weirFarm, folder, string(rune('a'+i)), peers[i], strings.Join(peers, ", "),
+			token, limit), io.Discard, binary)
+		started = append(started, r)
+		c.nodes, c.pids = append(c.nodes, r.address), append(c.pids, r.Pid)
+	}
+	for _, r := range started {
+		check(r.Await(context.Background(), func() bool {
+			s, err := r.control.Status(context.Background())
+			if err != nil || s.Farm == nil {
+				return false
+			}
+			up := 0
+			for _, n := range s.Farm.Nodes {
+				if n.State == "up" || n.State == "here" {
+					up++
+				}
+			}
+			return up == nodes
+		}))
+	}
+	return c
+}
+
+// haproxyFarm is HAProxy with a stick table that peers synchronise. Each pushes its entries to the others, and what
+// arrives replaces what stood there: a table that several write to has the count of the last writer, not the sum. So
+// where Summed is set, each node writes to a table of its own, and adds up all of them to decide. That counts what was
+// granted; http_req_rate also counts what was refused.
+const haproxyFarm = `global
+    maxconn 1000
+    nbthread 1
+defaults
+    mode http
+    timeout client 1m
+    timeout connect 2s
+    timeout server 10s
+    timeout http-keep-alive 1m
+peers farm
+{{- range .Peers}}
+    peer {{.Name}} {{.Address}}
+{{- end}}
+{{- if .Summed}}
+{{- range .Peers}}
+    table {{.Name}} type string len 32 size 1k expire 10s store gpc0_rate(1s)
+{{- end}}
+{{- else}}
+    table all type string len 32 size 1k expire 10s store http_req_rate(1s)
+{{- end}}
+frontend web
+    bind {{.Listen}}
+{{- if .Summed}}
+    http-request set-var(txn.sum) int(0)
+{{- range .Peers}}
+    http-request set-var(txn.one) req.hdr(x-account),table_gpc0_rate(farm/{{.Name}})
+    http-request set-var(txn.sum) var(txn.sum),add(txn.one)
+{{- end}}
+    http-request deny deny_status 429 if { var(txn.sum) -m int ge {{.Limit}} }
+    http-request track-sc0 req.hdr(x-account) table farm/{{.Name}}
+    http-request sc-inc-gpc0(0)
+{{- else}}
+    http-request track-sc0 req.hdr(x-account) table farm/all
+    http-request deny deny_status 429 if { sc_http_req_rate(0) gt {{.Limit}} }
+{{- end}}
+    http-request return status 200
+`
+
+// startHAProxies starts nodes that are peers of each other.
+func (t *trial) startHAProxies(program string, nodes, limit int, summed bool) *contestant {
+	c := &contestant{name: fmt.Sprintf("%d HAProxy with peers, one table of http_req_rate", nodes),
+		request: "GET / HTTP/1.1\r\nHost: h\r\nX-Account: x\r\n\r\n"}
+	switch {
+	case nodes == 1:
+		c.name = "a single HAProxy, http_req_rate"
+	case summed:
+		c.name = fmt.Sprintf("%d HAProxy with peers, a table of gpc0_rate for each node, summed up", nodes)
+	}
+	type peer struct{ Name, Address string }
+	var peers []peer
+	for i := range nodes {
+		peers = append(peers, peer{string(rune('a' + i)), try(machine.FreeAddress("127.0.0.1"))})
+	}
+	page := template.Must(template.New("").Parse(haproxyFarm))
+	for _, p := range peers {
+		listen := try(machine.FreeAddress("127.0.0.1"))
+		var config strings.Builder
+		check(page.Execute(&config, struct {
+			peer
+			Peers  []peer
+			Listen string
+			Limit  int
+			Summed bool
+		}{p, peers, listen, limit, summed}))
+		file := filepath.Join(t.folder(), "haproxy.cfg")
+		check(os.WriteFile(file, []byte(config.String()), 0o600))
+		run := try(machine.Start(machine.Task{Program: program, Args: []string{"-db", "-L", p.Name, "-f", file}}))
+		t.cleanup(run.Stop)
+		if err := run.Listens(context.Background(), "tcp", listen); err != nil {
+			check(fmt.Errorf("haproxy: %w", err))
+		}
+		c.nodes, c.pids = append(c.nodes, listen), append(c.pids, run.Pid)
+	}
+	return c
+}
+
+// A grant is when a request was sent that was granted, and when the answer came. It was decided in between.
+type grant struct{ sent, answered time.Time }
+
+// connections is how many each node is asked over.
+const connections = 4
+
+// ask offers requests at random times, the same number to each node.
+func ask(c *contestant, rate, seconds int) (granted []grant, asked int) {
+	var mu sync.Mutex
+	askers := len(c.nodes) * connections
+	begin := time.Now().Add(time.Second)
+	end := begin.Add(time.Duration(seconds) * time.Second)
+	together(askers, func(i int) error {
+		conn, err := net.Dial("tcp", c.nodes[i%len(c.nodes)])
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		rnd := rand.New(rand.NewPCG(1, uint64(i)))
+		answers, request := bufio.NewReader(conn), []byte(c.request)
+		var own []grant
+		n := 0
+		for at := begin; at.Before(end); at = at.Add(time.Duration(
+			rnd.ExpFloat64() * float64(askers) / float64(rate) * float64(time.Second))) {
+			if wait := time.Until(at); wait > 0 {
+				time.Sleep(wait)
+			}
+			sent := time.Now()
+			if _, err := conn.Write(request); err != nil {
+				return err
+			}
+			status, err := answer(answers)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			n++
+			if status == http.StatusOK {
+				own = append(own, grant{sent, time.Now()})
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		granted = append(granted, own...)
+		asked += n
+		return nil
+	})
+	return granted, asked
+}
+
+// answer reads one answer.
+func answer(r *bufio.Reader) (status int, err error) {
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusTooManyRequests {
+		return 0, fmt.Errorf("it answers %s", resp.Status)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+// worst is by how much the limit was exceeded in the worst second, as a share of it. Only what was both sent and
+// answered within the second counts: that was certainly decided within it.
+func worst(granted []grant, limit int) float64 {
+	slices.SortFunc(granted, func(a, b grant) int { return a.sent.Compare(b.sent) })
+	most := 0
+	for i, first := range granted {
+		n, end := 0, first.sent.Add(time.Second)
+		for _, g := range granted[i:] {
+			if !g.sent.Before(end) {
+				break
+			}
+			if g.answered.Before(end) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return max(0, float64(most)/float64(limit)-1)
+}
