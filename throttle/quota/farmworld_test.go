@@ -49,7 +49,7 @@ type charge struct {
 	n      int   // what happened before
 	at     int64 // by the farm's time, as the node knew it
 	cost   int64
-	reset  int64            // which reset the node knew of
+	resets map[uint64]int64 // which reset the node knew of, by rule
 	back   bool             // it was given back, at some time
 	slices map[uint64]int64 // that it was charged to, by rule
 	saved  bool             // a store has it
@@ -289,17 +289,20 @@ func (n *node) enter(v *visit) {
 			at = waiter.at
 		}
 		w.n++
-		v.charge = &charge{node: n, run: n.run, n: w.n, at: at, cost: v.cost, slices: map[uint64]int64{}}
+		v.charge = &charge{node: n, run: n.run, n: w.n, at: at, cost: v.cost, slices: map[uint64]int64{}, resets: map[uint64]int64{}}
 		n.checkGrant(v)
 		w.ledger[v.account] = append(w.ledger[v.account], v.charge)
 	}
-	if v.answer.Verdict == weir.Admit && v.answer.Hold.Enter {
+	now := v.answer.Verdict == weir.Admit && v.answer.Hold.Enter
+	if now {
 		n.quota.Enter(&v.answer.Hold, n.FarmTime(), &v.answer)
 	}
 	switch v.answer.Verdict {
 	case weir.Admit:
 		v.in = true
-		n.checkLevel(v)
+		if now { // who waited for a place was called earlier, by what was known then
+			n.checkLevel(v)
+		}
 		w.granted[v.account] = append(w.granted[v.account], w.Now())
 	case weir.Wait:
 		n.line = append(n.line, v)

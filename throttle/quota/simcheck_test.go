@@ -78,7 +78,7 @@ func (n *node) checkGrant(v *visit) {
 	}
 	charged, _ := takenBy(&v.answer.Hold, n.quota.rules.Load())
 	for _, view := range n.look(v.account) {
-		v.charge.reset = max(v.charge.reset, view.reset)
+		v.charge.resets[view.id] = view.reset
 		if charged&view.bit == 0 { // it waited, and the rule was added meanwhile
 			continue
 		}
@@ -156,13 +156,13 @@ func (n *node) checkLevel(v *visit) {
 // counts reports whether a charge may count.
 func (v *view) counts(c *charge, slack time.Duration) bool {
 	_, charged := c.slices[v.id]
-	return charged && (c.reset == v.reset || c.at >= v.reset-int64(slack))
+	return charged && (c.resets[v.id] == v.reset || c.at >= v.reset-int64(slack))
 }
 
 // sure reports whether no reset has made a charge one that does not count, as a node sees it.
 func (w *world) sure(v *view, account string, c *charge) bool {
-	reset := w.resets[account]
-	return c.reset == v.reset && (reset == 0 || c.reset == reset || c.at > reset+int64(3*time.Second))
+	reset, knew := w.resets[account], c.resets[v.id] // each rule is told by itself
+	return knew == v.reset && (reset == 0 || knew == reset || c.at > reset+int64(3*time.Second))
 }
 
 func (v *view) exempt() bool { return v.terms.exempt }
