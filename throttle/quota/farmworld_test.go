@@ -289,7 +289,8 @@ func (n *node) enter(v *visit) {
 			at = waiter.at
 		}
 		w.n++
-		v.charge = &charge{node: n, run: n.run, n: w.n, at: at, cost: v.cost, slices: map[uint64]int64{}, resets: map[uint64]int64{}}
+		v.charge = &charge{node: n, run: n.run, n: w.n, at: at, cost: v.cost,
+			slices: map[uint64]int64{}, resets: map[uint64]int64{}}
 		n.checkGrant(v)
 		w.ledger[v.account] = append(w.ledger[v.account], v.charge)
 	}

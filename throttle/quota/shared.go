@@ -337,7 +337,7 @@ func (s *Shared) colleague(name string) (*colleague, error) {
 	return c, nil
 }
 
-// forget makes room for a node: the one of those that are gone that started first goes. It reports whether there is one.
+// forget makes room for a node: of those that are gone, the one that started first. It reports whether there is one.
 func (s *Shared) forget() bool {
 	var oldest *colleague
 	for _, c := range s.colleagues {
