@@ -27,7 +27,7 @@ type arrival struct {
 	at      time.Time
 }
 
-// A log is all that the upstreams of a farm saw. It alone decides what was granted.
+// arrivals are all that the upstreams of a farm saw. They alone decide what was granted.
 type arrivals struct {
 	mu  sync.Mutex
 	all []arrival
@@ -50,16 +50,6 @@ func (l *arrivals) of(account string) (list []arrival) {
 	}
 	slices.SortFunc(list, func(a, b arrival) int { return a.at.Compare(b.at) })
 	return list
-}
-
-// worst is the most that was granted to an account in one second of the clock.
-func worst(list []arrival) (n int) {
-	counts := map[int64]int{}
-	for _, a := range list {
-		counts[a.at.Unix()]++
-		n = max(n, counts[a.at.Unix()])
-	}
-	return n
 }
 
 // A crop is a farm whose nodes count together.

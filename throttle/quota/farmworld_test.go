@@ -22,7 +22,6 @@ type node struct {
 	stands  farm.Standing
 	run     int            // which one of the world's this is
 	kept    shelf          // what a store has; nil where there is none
-	saved   int            // what happened until then is in it
 	line    []*visit       // those who wait
 	known   map[fact]int   // what the run was told, and what had happened by then
 	levels  map[fact]int64 // the same for what is under way
