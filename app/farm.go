@@ -131,6 +131,7 @@ func (a *App) joinFarm(g *generation) error {
 		case <-m.met:
 		case <-time.After(joinPatience):
 		}
+		m.SetClock()
 	}
 	return nil
 }

@@ -8,9 +8,6 @@ import (
 const (
 	minClocks = 3  // with two there is no telling which one is wrong
 	slewShare = 20 // the offset moves by at most one in so many
-	// stepWithin is how long after joining the offset may jump: a node that starts counts nothing yet.
-	stepWithin = LostAfter
-	never      = time.Duration(1<<63 - 1)
 )
 
 // offsets are how far a member's clock was ahead when its last heartbeats came. The zero value has none.
@@ -38,31 +35,46 @@ func ahead(raw int64, now time.Time) time.Duration {
 	return time.Duration(min(max(raw-now.UnixMicro(), -most), most)) * time.Microsecond
 }
 
-// slew moves the offset towards the farm's time, which is the median of the clocks of all nodes that are up.
-func (f *Farm) slew(passed tick) {
-	ahead := []time.Duration{0} // this node's own clock
+// median is how far the farm's time is ahead of this node's clock: it is the median of the clocks of all nodes that are
+// up. With too few of them there is none.
+func (f *Farm) median() (ahead time.Duration, ok bool) {
+	all := []time.Duration{0} // this node's own clock
 	for _, m := range f.members {
 		if m.State == Up {
-			ahead = append(ahead, m.Offset)
+			all = append(all, m.Offset)
 		}
 	}
-	if len(ahead) < minClocks {
-		return
+	if len(all) < minClocks {
+		return 0, false
 	}
-	slices.Sort(ahead)
-	median := ahead[len(ahead)/2]
-	if len(ahead)%2 == 0 {
-		median = (median + ahead[len(ahead)/2-1]) / 2
+	slices.Sort(all)
+	ahead = all[len(all)/2]
+	if len(all)%2 == 0 {
+		ahead = (ahead + all[len(all)/2-1]) / 2
 	}
-	most := min(passed, HeartbeatEvery) / slewShare // nothing is sure after more, as this node slept
-	if f.now <= stepWithin {
-		most = never
-	}
-	f.offset += min(max(median-f.offset, -most), most)
+	return ahead, true
 }
 
-// Offset is what to add to the machine's clock to get the farm's time. It moves slowly, but for the first second; with
-// fewer than three nodes it stays where it is.
+// slew moves the offset towards the farm's time.
+func (f *Farm) slew(passed tick) {
+	if median, ok := f.median(); ok {
+		most := min(passed, HeartbeatEvery) / slewShare // nothing is sure after more, as this node slept
+		f.offset += min(max(median-f.offset, -most), most)
+	}
+}
+
+// SetClock makes the offset what it is at once, where there are three nodes or more. It is for a node that starts and
+// has counted nothing yet.
+func (f *Farm) SetClock() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if median, ok := f.median(); ok {
+		f.offset = median
+	}
+}
+
+// Offset is what to add to the machine's clock to get the farm's time. It moves slowly; with fewer than three nodes it
+// stays where it is.
 func (f *Farm) Offset() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

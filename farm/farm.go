@@ -82,6 +82,7 @@ const (
 	MaxSnapshot = 32 << 20 // bytes of one state; what is more is left out, and logged
 	MaxInbox    = 4096     // messages between two calls of Advance
 	inboxBytes  = 16 << 20
+	stepBytes   = 1 << 20 // of the inbox, in one call of Advance
 )
 
 const (
@@ -133,7 +134,8 @@ type Farm struct {
 	now     tick
 	closed  bool
 	inbox   []delivery
-	waiting int // bytes in the inbox
+	waiting int  // bytes in the inbox
+	behind  bool // there is more in the inbox than is handled in one step
 	stats   Stats
 
 	config    string
@@ -249,8 +251,7 @@ func (f *Farm) Advance(now time.Time) time.Time {
 	}
 	f.config = config
 	passed := f.pass(now)
-	inbox := f.inbox
-	f.inbox, f.waiting = nil, 0
+	inbox := f.portion()
 	f.mu.Unlock()
 
 	for i := range inbox {
@@ -280,6 +281,24 @@ func (f *Farm) Advance(now time.Time) time.Time {
 		f.due = now
 	}
 	return f.due
+}
+
+// portion takes from the inbox what is handled in one step. Of more than that only heartbeats do not wait: a node that
+// reads the snapshots of all others must not be taken for lost meanwhile, nor take them for lost.
+func (f *Farm) portion() (now []delivery) {
+	size := 0
+	rest := f.inbox[:0]
+	for i, d := range f.inbox {
+		if i == 0 || d.topic == beatTopic || len(rest) == 0 && size+len(d.Payload) <= stepBytes {
+			now = append(now, d)
+			size += len(d.Payload)
+		} else {
+			rest = append(rest, d)
+		}
+	}
+	clear(f.inbox[len(rest):])
+	f.inbox, f.waiting, f.behind = rest, f.waiting-size, len(rest) > 0
+	return now
 }
 
 // pass lets time pass, and returns how much.
@@ -336,6 +355,9 @@ func (f *Farm) collect(now time.Time) (out []note) {
 	if f.now >= f.nextBeat {
 		f.lastBeat, f.nextBeat = f.now, f.now+HeartbeatEvery
 		out = append(out, f.number(beatTopic, f.beat(now)))
+	}
+	if f.behind { // what seems to be missing may be in the inbox
+		return out
 	}
 	return f.requests(out)
 }
