@@ -266,16 +266,11 @@ func (r *rule) merge(st *state, t *terms, w *telling, now int64) (changed bool) 
 		r.begin(st, now)
 	}
 	p := st.meet()
-	switch {
-	case w.reset > p.reset && r.began(st) <= w.reset:
-		st.reset(r.way)
-		p.reset = w.reset
-		changed = true
-	case w.reset < p.reset: // it does not know of the reset yet
+	if w.reset < p.reset { // it does not know of the reset yet
 		w.cells = slices.DeleteFunc(w.cells, func(c cell) bool { return r.begins(c.slice) <= p.reset })
 	}
 	if w.from == r.shared.self {
-		return r.mergeOwn(st, p, w) || changed
+		return r.mergeOwn(st, p, w)
 	}
 	e := p.of(w.from)
 	newer := w.boot > e.boot || w.boot == e.boot && w.at > e.at

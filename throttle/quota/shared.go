@@ -413,10 +413,12 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 		return
 	}
 	at := a.shard.clock(now)
+	if rec.reset > 0 {
+		a.forgive(rs, rec.reset, at)
+	}
 	t, st := a.terms(rs, r), a.state(r)
 	r.roll(st, t, at)
 	before := st.others + st.used
-	reset := rec.reset > 0 && rec.reset > st.resetAt()
 	if !r.merge(st, t, w, at) {
 		return
 	}
@@ -429,11 +431,26 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 			a.unset(hot)
 		}
 	}
-	if reset || w.from == s.self {
+	if w.from == s.self {
 		a.mark(r, st, t, at)
 	}
 	if l := a.line(); l != nil && l.waiting > 0 {
 		l.call(rs, at)
+	}
+}
+
+// forgive takes in that an operator has reset the account at another node. All rules forget at once, before anybody who
+// waits is called: else one rule would forget what it has just charged to them.
+func (a *account) forgive(rs *rules, reset, now int64) {
+	for _, r := range rs.list {
+		if r.shared == nil || r.way == level {
+			continue
+		}
+		st, t := a.state(r), a.terms(rs, r)
+		r.roll(st, t, now)
+		if reset > st.resetAt() && r.began(st) <= reset {
+			a.wipe(r, st, t, reset, now)
+		}
 	}
 }
 

@@ -64,21 +64,27 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 		return false
 	}
 	defer a.shard.mu.Unlock()
+	at := a.shard.clock(nanos(now))
 	for _, r := range rs.list {
 		if r.way != level {
 			st := a.state(r)
-			st.reset(r.way)
-			if r.shared != nil {
-				st.meet().reset = max(nanos(now), st.meet().reset+1)
-			}
-			a.mark(r, st, a.terms(rs, r), nanos(now))
-			if r.kept && a.index >= 0 && q.table.keeping.on.Load() {
-				a.set(owed)
-			}
+			a.wipe(r, st, a.terms(rs, r), max(nanos(now), st.resetAt()+1), at)
 		}
 	}
-	a.callDue(rs, a.shard.clock(nanos(now)))
+	a.callDue(rs, at)
 	return true
+}
+
+// wipe forgets what an account has used of a rule, as it was reset at a time.
+func (a *account) wipe(r *rule, st *state, t *terms, reset, now int64) {
+	st.reset(r.way)
+	if r.shared != nil {
+		st.meet().reset = reset
+	}
+	a.mark(r, st, t, now)
+	if r.kept && a.index >= 0 && a.shard.table.keeping.on.Load() {
+		a.set(owed)
+	}
 }
 
 // Rules lists the names of the policies, as answers have them.
