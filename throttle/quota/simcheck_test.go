@@ -159,8 +159,12 @@ func (v *view) counts(c *charge, slack time.Duration) bool {
 	return charged && (c.resets[v.id] == v.reset || c.at >= v.reset-int64(slack))
 }
 
-// sure reports whether no reset has made a charge one that does not count, as a node sees it.
+// sure reports whether no reset has made a charge one that does not count, as a node sees it. Who waited was called
+// before it was looked at, perhaps in an earlier part of the window.
 func (w *world) sure(v *view, account string, c *charge) bool {
+	if v.way == inStretches && c.at/v.bucket < c.slices[v.id] {
+		return false
+	}
 	reset, knew := w.resets[account], c.resets[v.id] // each rule is told by itself
 	return knew == v.reset && (reset == 0 || knew == reset || c.at > reset+int64(3*time.Second))
 }
