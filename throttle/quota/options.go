@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/farm"
 )
 
 // Bounds on what an operator may write. A mask of 64 bits says which rules an event met, so there are at most 64.
@@ -55,6 +56,7 @@ type Farm string
 const (
 	FarmLocal     Farm = "local"     // each for itself
 	FarmBroadcast Farm = "broadcast" // together: each tells the others what it has granted
+	FarmExact     Farm = "exact"     // together: what is granted is taken from an engine first, never one too many
 )
 
 // An OnLoss says what a node of a farm grants while it does not know what others have granted.
@@ -124,11 +126,15 @@ type Policy struct {
 	Over Over `yaml:"over"`
 	// The bounds of a delay.
 	Delay Delay `yaml:"delay"`
-	// How the nodes of a farm count: broadcast (the default) is together, local is each for itself.
+	// How the nodes of a farm count: broadcast (the default) is together, in memory, and may be over by a little; exact
+	// is together and never over, with an engine (farm.counters); local is each for itself.
 	Farm Farm `yaml:"farm"`
-	// What a node grants while it cannot hear every other: open (the default) is the whole limit less what it hears of,
-	// share is its part of the limit, closed is nothing. With farm: local, share divides the limit always. Kind idle
-	// has no parts.
+	// With farm: exact, how much a node takes from the engine ahead of need, at most; 0 is one question for each
+	// decision. Default: weir chooses, by demand and by what is left.
+	Ahead Amount `yaml:"ahead"`
+	// What a node grants while it cannot hear every other node, or with farm: exact cannot ask the engine. open is the
+	// whole limit less what it hears of, share is its part of the limit, closed is nothing. Default open; with farm:
+	// exact, closed. With farm: local, share divides the limit always. Kind idle has no parts.
 	OnLoss OnLoss `yaml:"on_loss"`
 	// Which requests the policy is about. Default: all.
 	Match Match `yaml:"match"`
@@ -181,6 +187,9 @@ func (o Options) WithDefaults() Options {
 		p.Window = cmp.Or(p.Window, Fixed)
 		p.Over = cmp.Or(p.Over, OverRefuse)
 		p.Farm = cmp.Or(p.Farm, FarmBroadcast)
+		if p.Farm == FarmExact {
+			p.OnLoss = cmp.Or(p.OnLoss, LossClosed)
+		}
 		p.OnLoss = cmp.Or(p.OnLoss, LossOpen)
 		p.Delay.Max = cmp.Or(p.Delay.Max, 100)
 		p.Delay.MaxWait = cmp.Or(p.Delay.MaxWait, weir.Duration(10*time.Second))
@@ -311,7 +320,8 @@ func (p Policy) validate() error {
 		v.Add("over", "a stamp pays for a request before its bytes are known: kind volume takes none",
 			"write over: delay, or refuse")
 	}
-	v.OneOf("farm", string(p.Farm), string(FarmLocal), string(FarmBroadcast))
+	v.OneOf("farm", string(p.Farm), string(FarmLocal), string(FarmBroadcast), string(FarmExact))
+	v.exact(&p)
 	v.OneOf("on_loss", string(p.OnLoss), string(LossOpen), string(LossShare), string(LossClosed))
 	switch {
 	case p.OnLoss == LossShare && p.Kind == Idle:
@@ -329,6 +339,30 @@ func (p Policy) validate() error {
 	}
 	v.Under("match", p.Match.validate())
 	return v.Err()
+}
+
+// exact looks at what an engine must be able to count.
+func (v *mistakes) exact(p *Policy) {
+	if p.Farm != FarmExact {
+		if p.Ahead.Set {
+			v.Add("ahead", "only farm: exact takes anything ahead", "leave it out, or write farm: exact")
+		}
+		return
+	}
+	if p.Ahead.Set && p.Ahead.N != 0 {
+		v.limit("ahead", p.Ahead, p.Kind)
+	}
+	for field, d := range map[string]time.Duration{"period": p.Period.Length, "gap": p.Gap.Std()} {
+		if d%time.Microsecond != 0 {
+			v.Add(field, fmt.Sprintf("%s is no whole number of microseconds, in which engines count", d), "")
+		}
+		if d > 0 && d < farm.MinPeriod {
+			v.Add(field, fmt.Sprintf("%s is too short for farm: exact", d), fmt.Sprintf("%s is the shortest", farm.MinPeriod))
+		}
+		if d > farm.MaxPeriod {
+			v.Add(field, fmt.Sprintf("%s is too long for farm: exact", d), "the longest is ten years")
+		}
+	}
 }
 
 // Bounds of a delay, so that a slip of the pen cannot make a server hold requests for ever.

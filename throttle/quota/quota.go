@@ -16,7 +16,7 @@ type Quota struct {
 	rules   atomic.Pointer[rules]
 	table   *table
 	seen    atomic.Int64 // when Advance was last called
-	mu      sync.Mutex   // one Configure, Divide or Share at a time
+	mu      sync.Mutex   // one Configure, Divide, Share or Lend at a time
 	answers sync.Pool    // of *weir.Answer, for Allow
 }
 
@@ -30,7 +30,7 @@ var (
 
 // New returns a quota with nothing used.
 func New(o Options) (*Quota, error) {
-	rs, err := compile(o, nil, share{}, nil)
+	rs, err := compile(o, nil, ties{})
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +45,12 @@ func (q *Quota) Configure(o Options, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := q.rules.Load()
-	return q.configure(o, rs.share, rs.shared, now)
+	return q.configure(o, rs.ties, now)
 }
 
-// configure is Configure, Divide and Share. q.mu is held.
-func (q *Quota) configure(o Options, sh share, shared *Shared, now time.Time) error {
-	rs, err := compile(o, q.rules.Load(), sh, shared)
+// configure is Configure, Divide, Share and Lend. q.mu is held.
+func (q *Quota) configure(o Options, with ties, now time.Time) error {
+	rs, err := compile(o, q.rules.Load(), with)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (q *Quota) configure(o Options, sh share, shared *Shared, now time.Time) er
 		r.from = nanos(now)
 	}
 	q.rules.Store(rs)
-	if shared != nil && slices.ContainsFunc(rs.list, func(r *rule) bool {
+	if shared := with.shared; shared != nil && slices.ContainsFunc(rs.list, func(r *rule) bool {
 		return r.shared != nil && r.since == rs.version
 	}) {
 		shared.ask(nanos(now))

@@ -32,6 +32,7 @@ type rule struct {
 	from   int64     // steady: when this version of the options came; what was taken before was taken at another rate
 	share  share     // of a farm's limit that this node grants
 	shared *Shared   // with the other nodes; nil where each counts alone
+	lender *Lender   // of what is granted; nil where that is decided here
 	ids    [3]uint64 // by which nodes know it: see texts
 	texts  texts
 	about  atomic.Pointer[span]
@@ -57,6 +58,7 @@ type terms struct {
 	limit, burst, period int64 // in requests or bytes, and nanoseconds
 	one, whole           int64 // the time that 1 and the whole burst take up at a steady rate
 	exempt               bool
+	alone                bool   // counted here, where others of the rule are on loan
 	extra                int32  // of what is left over by dividing the limit among nodes, that takes turns: see share
 	ranks                uint64 // the nodes that take those turns
 	undivided            int64  // the limit before it was divided
@@ -91,9 +93,15 @@ type rules struct {
 	byPlan  map[string][]terms // by slot, of plans with overrides and of accounts on none
 	strange map[string][]terms // the same, for those who have no entry
 	whole   map[string][]terms // the same, before it is divided among the nodes of a farm
-	share   share
-	shared  *Shared
+	ties
 	byID    map[uint64]*rule // those that are shared
+}
+
+// ties are what a quota has to do with other nodes. Without any, it is alone.
+type ties struct {
+	share  share
+	shared *Shared
+	lender *Lender
 }
 
 // slot says which rule uses a position in every account's state.
@@ -103,16 +111,16 @@ type slot struct {
 }
 
 // compile makes rules of options that are valid, keeping the slots of what came before.
-func compile(o Options, before *rules, sh share, shared *Shared) (*rules, error) {
+func compile(o Options, before *rules, with ties) (*rules, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	rs := &rules{Options: o.WithDefaults(), version: 1, share: sh, shared: shared, byID: map[uint64]*rule{}}
+	rs := &rules{Options: o.WithDefaults(), version: 1, ties: with, byID: map[uint64]*rule{}}
 	rs.list = make([]*rule, len(rs.Policies))
 	if before != nil {
 		rs.version = before.version + 1
 		for i := range rs.Policies { // those that stay first, so that newcomers do not take their slots
-			if at := before.slotOf(rs.Policies[i].identity()); at >= 0 {
+			if at := before.slotOf(rs.identity(i)); at >= 0 {
 				rs.assign(i, at, before.slots[at].since)
 			}
 		}
@@ -156,7 +164,10 @@ func (rs *rules) assign(i, at int, since uint32) {
 		}
 	}
 	rs.list[i] = r
-	rs.slots[at] = slot{r, rs.Policies[i].identity()}
+	if r.Farm == FarmExact && rs.lender != nil {
+		r.lender, r.kept = rs.lender, false // the engine keeps it
+	}
+	rs.slots[at] = slot{r, rs.identity(i)}
 	if r.bytes {
 		rs.volume |= r.bit
 	}
@@ -212,6 +223,15 @@ func (rs *rules) override(all []terms, overrides map[string]Override) []terms {
 		}
 	}
 	return own
+}
+
+// identity is what the i-th policy counts, and where.
+func (rs *rules) identity(i int) string {
+	p := &rs.Policies[i]
+	if p.Farm == FarmExact && rs.lender != nil {
+		return p.identity() + rs.lender.identity
+	}
+	return p.identity()
 }
 
 // identity is what a rule counts: counters go on over a reload, and over a restart, as long as it stays the same.

@@ -44,7 +44,7 @@ func (q *Quota) Divide(of, rank int, up uint64) {
 	if sh == rs.share {
 		return
 	}
-	_ = q.configure(rs.Options, sh, rs.shared, q.latest()) // the options are valid
+	_ = q.configure(rs.Options, ties{sh, rs.shared, rs.lender}, q.latest()) // the options are valid
 }
 
 // latest is the latest time that anybody has brought.
@@ -62,7 +62,7 @@ func (q *Quota) latest() time.Time {
 // divide returns terms of an account as this node grants them, by itself or with those that it hears. Accounts without
 // an entry are counted on each node alone.
 func (rs *rules) divide(whole []terms, strangers bool) []terms {
-	if rs.share.of == 0 {
+	if rs.share.of == 0 && (rs.lender == nil || !strangers) {
 		return whole
 	}
 	own := make([]terms, len(whole))
@@ -70,7 +70,14 @@ func (rs *rules) divide(whole []terms, strangers bool) []terms {
 	for _, r := range rs.list {
 		t := &own[r.slot]
 		switch {
-		case r.Farm == FarmLocal || rs.shared == nil:
+		case r.lender != nil:
+			if strangers {
+				if rs.share.of > 0 {
+					*t = r.divide(*t, rs.share.own())
+				}
+				t.alone = true
+			}
+		case r.Farm != FarmBroadcast || rs.shared == nil:
 			if r.OnLoss == LossShare {
 				*t = r.divide(*t, rs.share.own())
 			}

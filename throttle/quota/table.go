@@ -460,7 +460,7 @@ func (a *account) take(rs *rules) {
 	known := a.name != "" && rs.known(a.name)
 	p := a.profile()
 	if p == nil {
-		if !known && rs.DefaultPlan == "" && !(a.has(shared) && rs.shared != nil) {
+		if !known && rs.DefaultPlan == "" && !(a.has(shared) && (rs.shared != nil || rs.lender != nil)) {
 			return
 		}
 		p = new(profile)

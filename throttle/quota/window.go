@@ -48,6 +48,9 @@ func (st *state) reset(w way) {
 // roll brings a state up to now. A clock that runs backwards a little changes nothing. One that is set back by more
 // than a period starts the count again: else an account would be shut out until the clock is where it was.
 func (r *rule) roll(st *state, t *terms, now int64) {
+	if r.lends(t) {
+		return
+	}
 	switch r.way {
 	case inPeriods:
 		setBack := st.start > now && st.start-now > st.end-st.start
@@ -161,6 +164,9 @@ func (r *rule) put(st *state, bucket, n int64) {
 
 // when returns the earliest time at which n more fit if nothing else is charged; now if they fit. It has been rolled.
 func (r *rule) when(st *state, t *terms, now, n int64) int64 {
+	if r.lends(t) {
+		return r.lentWhen(st, t, now, n)
+	}
 	if r.way == level {
 		if st.used+st.others+n <= t.limit {
 			return now
@@ -226,6 +232,9 @@ func (r *rule) later(start, n int64) int64 {
 
 // estimate returns when an event that joins the line now can expect to be called.
 func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
+	if r.lends(t) {
+		return r.lentEstimate(st, t, now, n)
+	}
 	gap := r.gap(t)
 	at := max(now, st.pace)
 	if r.bytes {
@@ -251,6 +260,8 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 
 func (r *rule) charge(st *state, t *terms, now, n int64) {
 	switch {
+	case r.lends(t):
+		r.spend(st, t, now, n)
 	case r.way == steady:
 		from := max(st.start, now)
 		st.start = add(from, cost(n, t))
@@ -273,6 +284,8 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 // give gives back n that were charged at a time, as far as they still count at now.
 func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	switch {
+	case r.lends(t):
+		r.unspend(st, at, n)
 	case r.way != level && at < st.resetAt(): // it has been forgotten
 	case r.way == level:
 		st.used = max(0, st.used-n)
@@ -310,6 +323,9 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 
 // left is how much fits at now. The state has been rolled to now.
 func (r *rule) left(st *state, t *terms, now int64) int64 {
+	if r.lends(t) {
+		return r.lentLeft(st, t, now)
+	}
 	if r.way == steady {
 		if t.limit == 0 {
 			return 0
@@ -335,6 +351,8 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 // reset is when the rule has its whole limit again if nothing more is charged, or something again if nothing is left.
 func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	switch {
+	case r.lends(t):
+		return r.lentReset(st, t, now)
 	case left == 0:
 		return r.when(st, t, now, 1)
 	case r.way == steady:
@@ -349,6 +367,9 @@ func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 
 // idle reports whether nothing that the state has counted counts at now.
 func (r *rule) idle(st *state, t *terms, now int64) bool {
+	if r.lends(t) {
+		return r.lentIdle(st, now)
+	}
 	r.roll(st, t, now)
 	if r.way == steady {
 		return st.start <= now

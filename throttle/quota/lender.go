@@ -1,0 +1,417 @@
+package quota
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/farm"
+	"weir/internal/queue"
+)
+
+// How a node deals with an engine.
+const (
+	// idleAfter is how long what was taken ahead may lie idle before it goes back.
+	idleAfter = int64(50 * time.Millisecond)
+	// renewAfter is when the lease of places is renewed, long before farm.MaxLife is over.
+	renewAfter = int64(600 * time.Millisecond)
+	// tellLater is when an engine is told of what was granted without it, at the latest, and again where that failed.
+	tellLater = int64(200 * time.Millisecond)
+	// lendFor is how long what is on loan may be spent, at most. By then the clocks of node and engine have not drifted
+	// apart.
+	lendFor = time.Second
+	// askAgain is when an engine that had nothing left is asked again, at first and at last. Others may return something.
+	askAgain, askAgainAtLast = int64(5 * time.Millisecond), int64(time.Second)
+	// maxAsks is how many accounts ask at the same time. More are decided about as if the engine were lost.
+	maxAsks = 1000
+	// maxCalled is how many accounts others are told of in a message, and wait to be.
+	maxCalled = 1000
+	// setBack is by how much a clock may be set back without notice.
+	setBack = 10 * time.Millisecond
+)
+
+// A Lending is where a quota borrows what it grants by policies with farm: exact, and who else does.
+type Lending struct {
+	Pot   farm.Pot               // what is shared; a call ends soon, also where the engine stands still
+	Name  string                 // of the throttle: with the account, the key
+	Run   string                 // of this node; another one after a restart
+	Live  func() []string        // the runs of all nodes that are up, this one with them
+	Nodes func() int             // among how many nodes a limit is divided
+	Call  func(msg []byte) error // hands a message to all other nodes; does not block
+	Now   func() time.Time       // the time that events carry
+}
+
+// A Lender ties a quota to an engine. Quota.Lend makes it. Goroutines may share it.
+type Lender struct {
+	Lending
+	quota    *Quota
+	identity string // of what is counted by it, after that of a policy
+	lost     atomic.Bool
+	closed   atomic.Bool
+	seq      atomic.Uint64
+	entries  atomic.Uint64 // that were forgotten: a new one must not be taken for the same
+	asking   atomic.Int64  // accounts whose call is under way
+	alarm    atomic.Pointer[func(time.Time)]
+	ahead    atomic.Int64 // how far the events' time is ahead of the time since the start
+	started  time.Time
+
+	mu     sync.Mutex // taken under a shard's lock
+	due    queue.Ranked[purse]
+	called map[string]bool // accounts of which the others are to be told
+
+	stats struct{ calls, failed, granted, denied, waited, returned, dropped, malformed atomic.Uint64 }
+}
+
+// LenderStats say how a node deals with the engine.
+type LenderStats struct {
+	Calls    uint64 `json:"calls"`    // to the engine
+	Failed   uint64 `json:"failed"`   // of those, without an answer
+	Granted  uint64 `json:"granted"`  // of those, with all that was needed
+	Denied   uint64 `json:"denied"`   // of those, with nothing
+	Waited   uint64 `json:"waited"`   // events that waited for an answer
+	Returned uint64 `json:"returned"` // how often something was given back
+	Held     int    `json:"held"`     // accounts of which this node has something on loan
+	Dropped  uint64 `json:"dropped"`  // accounts that others were not told of, as there were too many
+	Wrong    uint64 `json:"wrong"`    // messages of others that cannot be read
+}
+
+var lenders atomic.Uint64
+
+// Lend has the quota borrow what it grants by policies with farm: exact from an engine. The quota has granted nothing by
+// them yet, or forgets it.
+//
+// Somebody has to call Advance when Alarm says so, Hear with the messages of others, and Lost when the engine cannot be
+// asked.
+func (q *Quota) Lend(o Lending) *Lender {
+	l := &Lender{Lending: o, quota: q, started: time.Now(), called: map[string]bool{}}
+	l.identity = " exact " + strconv.FormatUint(lenders.Add(1), 10)
+	l.due = queue.NewRanked(func(a, b *purse) bool { return a.due < b.due }, func(p *purse) *int { return &p.position })
+	l.drift()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	rs := q.rules.Load()
+	_ = q.configure(rs.Options, ties{rs.share, rs.shared, l}, q.latest()) // the options are valid
+	return l
+}
+
+// Close returns what is on loan, and ends the lending: policies with farm: exact are counted on this node alone.
+func (l *Lender) Close() {
+	if l.closed.Swap(true) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	l.mu.Lock()
+	all := append([]*purse(nil), l.due.Items()...)
+	l.mu.Unlock()
+	var returning sync.WaitGroup
+	turns := make(chan struct{}, 64)
+	for _, p := range all {
+		turns <- struct{}{}
+		returning.Go(func() {
+			l.giveBack(ctx, p)
+			<-turns
+		})
+	}
+	returning.Wait()
+	q := l.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if rs := q.rules.Load(); rs.lender == l {
+		_ = q.configure(rs.Options, ties{rs.share, rs.shared, nil}, q.latest())
+	}
+}
+
+const closeTime = 100 * time.Millisecond
+
+// giveBack returns what an account has on loan, unless it is being asked for.
+func (l *Lender) giveBack(ctx context.Context, p *purse) {
+	sh := p.account.shard
+	sh.mu.Lock()
+	if p.calling {
+		sh.mu.Unlock()
+		return
+	}
+	p.calling, p.back = true, true
+	p.account.pins++
+	sh.mu.Unlock()
+	l.talk(ctx, p)
+}
+
+// Alarm registers the function that is called when Advance is due. It is called under locks.
+func (l *Lender) Alarm(f func(due time.Time)) { l.alarm.Store(&f) }
+
+// Lost takes in that the engine cannot be asked, or can be again.
+func (l *Lender) Lost(lost bool, _ time.Time) { l.lost.Store(lost) }
+
+// run is what an entry is called in the engine. One that was forgotten knows no more what it has spent: a new one for
+// the same account says nothing about that.
+func (l *Lender) run() string {
+	if n := l.entries.Load(); n > 0 {
+		return l.Run + "+" + strconv.FormatUint(n, 36)
+	}
+	return l.Run
+}
+
+// key is what an account is called in the engine, and among nodes.
+func (a *account) key() string {
+	if a.name != "" {
+		return "a" + a.name
+	}
+	return "s" + a.source().String()
+}
+
+func (l *Lender) key(a *account) string {
+	key := l.Name + "/" + a.key()
+	if len(key) > farm.MaxKey { // the end tells accounts apart; two that share it share a limit
+		return fmt.Sprintf("%s/%d/%s", l.Name, len(a.name), key[len(key)-farm.MaxKey/2:])
+	}
+	return key
+}
+
+// see has a purse looked after.
+func (p *purse) see(now, after int64) {
+	l := p.lender
+	due := now + after
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed.Load():
+		return
+	case p.position == 0:
+		p.due = due
+		l.due.Add(p)
+	case due < p.due:
+		p.due = due
+		l.due.Fix(p)
+	default:
+		return
+	}
+	if l.due.First() == p {
+		l.wake(due)
+	}
+}
+
+// unsee has a purse looked after no more.
+func (p *purse) unsee() {
+	p.lender.mu.Lock()
+	defer p.lender.mu.Unlock()
+	if p.position > 0 {
+		p.lender.due.Remove(p)
+	}
+}
+
+func (l *Lender) wake(due int64) {
+	if alarm := l.alarm.Load(); alarm != nil {
+		(*alarm)(time.Unix(0, due))
+	}
+}
+
+// Advance returns what lies idle, renews leases, and tells the others which accounts have nothing left.
+func (l *Lender) Advance(now time.Time) time.Time {
+	at := nanos(now)
+	if l.drift() {
+		l.void()
+	}
+	var due []*purse
+	l.mu.Lock()
+	for p := l.due.First(); p != nil && p.due <= at; p = l.due.First() {
+		l.due.Remove(p)
+		due = append(due, p)
+	}
+	called := l.called
+	if len(called) > 0 {
+		l.called = map[string]bool{}
+	}
+	l.mu.Unlock()
+	for _, p := range due {
+		l.look(p, at)
+	}
+	if len(called) > 0 {
+		_ = l.Call(writeCalled(called)) // where it is lost, what others have comes back when it lies idle
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.due.First(); p != nil {
+		return time.Unix(0, p.due)
+	}
+	return time.Time{}
+}
+
+// drift reports whether the events' clock was set back since it was last called.
+func (l *Lender) drift() bool {
+	ahead := int64(l.Now().Round(0).Sub(l.started.Round(0)) - time.Since(l.started))
+	before := l.ahead.Swap(ahead)
+	return ahead < before-int64(setBack)
+}
+
+// void makes all that is on loan unspendable: a clock that was set back does not say when it is over.
+func (l *Lender) void() {
+	l.visit(func(rs *rules, a *account) {
+		for _, r := range rs.list {
+			if r.lender == l && a.counts(r) {
+				a.state(r).end = 0
+			}
+		}
+	})
+}
+
+func (l *Lender) visit(f func(rs *rules, a *account)) {
+	for i := range l.quota.table.shards {
+		sh := &l.quota.table.shards[i]
+		sh.mu.Lock()
+		rs := l.quota.rules.Load()
+		for _, a := range sh.ring {
+			f(rs, a)
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// look looks after a purse.
+func (l *Lender) look(p *purse, now int64) {
+	a := p.account
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	rs := l.quota.rules.Load()
+	if rs.lender != l || a.index < 0 || a.purse(rs) != p {
+		return
+	}
+	if p.calling {
+		p.see(now, idleAfter)
+		return
+	}
+	var again int64 = never
+	call := false
+	for _, r := range rs.list {
+		if r.lender != l || !a.counts(r) {
+			continue
+		}
+		st := a.state(r)
+		ln := st.loan()
+		if ln == nil {
+			continue
+		}
+		switch {
+		case r.way == level && st.used > 0:
+			call = call || now >= ln.took+renewAfter
+			again = min(again, max(now, ln.took+renewAfter))
+		case r.way != level && st.used > st.others: // granted without it
+			call = call || !l.lost.Load()
+			again = min(again, now+tellLater)
+		}
+		switch {
+		case st.room(now) == 0:
+		case ln.seen == st.used: // it lies idle
+			call, p.back, ln.block = true, true, 0
+			l.stats.returned.Add(1)
+		default:
+			again = min(again, now+idleAfter)
+		}
+		ln.seen = st.used
+	}
+	switch {
+	case call:
+		p.call(now)
+	case again != never:
+		p.see(now, max(again-now, int64(time.Millisecond)))
+	}
+}
+
+// Hear takes in that other nodes have nothing left for some accounts, or that the engine has to be told: what this node
+// has of them goes back, and the engine hears what it knows.
+func (l *Lender) Hear(msg []byte, now time.Time) error {
+	err := readCalled(msg, func(key string) {
+		rs := l.quota.rules.Load()
+		var a *account
+		if name, ok := cutKind(key, 'a'); ok {
+			a = l.quota.table.lookup(rs, name, netip.Addr{})
+		} else if text, ok := cutKind(key, 's'); ok {
+			if source, err := netip.ParseAddr(text); err == nil {
+				a = l.quota.table.lookup(rs, "", source)
+			}
+		}
+		if a == nil {
+			return
+		}
+		defer a.shard.mu.Unlock()
+		if p := a.purse(rs); p != nil && rs.lender == l && !p.calling {
+			p.back = true
+			p.call(nanos(now))
+		}
+	})
+	if err != nil {
+		l.stats.malformed.Add(1)
+	}
+	return err
+}
+
+func cutKind(key string, kind byte) (string, bool) {
+	if key == "" || key[0] != kind {
+		return "", false
+	}
+	return key[1:], true
+}
+
+// tellOthers has the others told that this account needs what they have of it. A shard is locked.
+func (l *Lender) tellOthers(a *account, now int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.called) >= maxCalled {
+		l.stats.dropped.Add(1)
+		return
+	}
+	l.called[a.key()] = true
+	l.wake(now)
+}
+
+// The message of a lender: a version, and the keys of accounts with their lengths before them.
+const calledVersion = 1
+
+// ErrCalled is returned for a message of another node that cannot be read.
+var ErrCalled = errors.New("the message names no accounts")
+
+func writeCalled(keys map[string]bool) []byte {
+	msg := []byte{calledVersion}
+	for key := range keys {
+		msg = binary.AppendUvarint(msg, uint64(len(key)))
+		msg = append(msg, key...)
+	}
+	return msg
+}
+
+func readCalled(msg []byte, each func(key string)) error {
+	if len(msg) == 0 || msg[0] != calledVersion {
+		return fmt.Errorf("%w: it is of another version", ErrCalled)
+	}
+	msg = msg[1:]
+	for count := 0; len(msg) > 0; count++ {
+		n, size := binary.Uvarint(msg)
+		if size <= 0 || n > uint64(len(msg)-size) || n > math.MaxUint16 {
+			return fmt.Errorf("%w: it ends too soon", ErrCalled)
+		}
+		if count >= maxCalled {
+			return fmt.Errorf("%w: more than %d", ErrCalled, maxCalled)
+		}
+		each(string(msg[size : size+int(n)]))
+		msg = msg[size+int(n):]
+	}
+	return nil
+}
+
+// Stats says how this node deals with the engine.
+func (l *Lender) Stats() LenderStats {
+	l.mu.Lock()
+	held := l.due.Len()
+	l.mu.Unlock()
+	return LenderStats{Calls: l.stats.calls.Load(), Failed: l.stats.failed.Load(), Granted: l.stats.granted.Load(),
+		Denied: l.stats.denied.Load(), Waited: l.stats.waited.Load(), Returned: l.stats.returned.Load(), Held: held,
+		Dropped: l.stats.dropped.Load(), Wrong: l.stats.malformed.Load()}
+}

@@ -1,0 +1,270 @@
+package quota
+
+import (
+	"math"
+
+	"weir/farm"
+)
+
+// What a node grants of a policy with farm: exact it has on loan from an engine that all nodes ask (farm.Pot). The state
+// of such a rule is a purse, whatever the window: used is what was spent of the current slice, others is how much may be
+// spent of it, and end is until when. start is how much must be spent for more to be fetched. So an event that is
+// admitted costs a comparison and an addition. Windows are the engine's business.
+
+// A loan is what else is known of one limit of one account.
+type loan struct {
+	purse *purse
+	mark  string // of the last grant
+	slice int64  // what is spent now
+	begun int64  // since when it has been known: what was charged earlier was of another one
+	ends  int64  // from then on nothing counts that was spent of it
+	left  int64  // what the engine could have granted more
+	no    int64  // until then it is not asked for more than it had left
+	opens int64  // when it expects to have more
+	block int64  // how much is taken ahead
+	took  int64  // when more was last asked for
+	seen  int64  // what was spent when it was last looked after
+	want  int64  // bytes that somebody would send
+	base  int64  // on loss: what was spent before the current period
+	paid  int64  // on loss: when what was granted is paid off, at a steady rate
+}
+
+// loan returns what is known of a limit; nil while the engine has said nothing.
+func (st *state) loan() *loan {
+	if st.ring == nil {
+		return nil
+	}
+	return st.ring.loan
+}
+
+// purse returns the account's purse, or nil.
+func (a *account) purse(rs *rules) *purse {
+	for _, r := range rs.list {
+		if r.lender != nil && a.counts(r) {
+			if ln := a.state(r).loan(); ln != nil {
+				return ln.purse
+			}
+		}
+	}
+	return nil
+}
+
+// borrows returns the loan of a rule, which is made if need be.
+func (a *account) borrows(rs *rules, r *rule) *loan {
+	st := a.state(r)
+	if ln := st.loan(); ln != nil {
+		return ln
+	}
+	p := a.purse(rs)
+	if p == nil {
+		p = &purse{account: a, lender: r.lender, run: r.lender.run()}
+	}
+	st = a.state(r)
+	if st.ring == nil {
+		st.ring = new(ring)
+	}
+	st.ring.loan = &loan{purse: p, left: math.MaxInt64}
+	st.start = never
+	return st.ring.loan
+}
+
+// room is what may be spent at now.
+func (st *state) room(now int64) int64 {
+	if now >= st.end {
+		return 0
+	}
+	return max(0, st.others-st.used)
+}
+
+// A credit says how a node stands with the engine.
+type credit uint8
+
+const (
+	ample   credit = iota // there is room
+	unasked               // the engine may have more
+	denied                // it had no more just now
+	cut                   // it cannot be asked
+)
+
+// lends reports whether what is granted by some terms is on loan. Those who have no entry are counted here.
+func (r *rule) lends(t *terms) bool { return r.lender != nil && !t.alone }
+
+// credit tells whether n more fit, or may.
+func (r *rule) credit(st *state, n, now int64) credit {
+	if st.room(now) >= n {
+		return ample
+	}
+	ln := st.loan()
+	switch {
+	case r.lender.lost.Load() || ln != nil && now < ln.purse.shut:
+		return cut
+	case ln != nil && now < ln.no && n > ln.left:
+		return denied
+	}
+	return unasked
+}
+
+// most is how much an event may cost at all.
+func (r *rule) most(t *terms) int64 {
+	if r.way == steady {
+		return t.burst
+	}
+	return t.limit
+}
+
+// lentWhen is when for what is on loan.
+func (r *rule) lentWhen(st *state, t *terms, now, n int64) int64 {
+	switch {
+	case st.room(now) >= n:
+		return now
+	case t.nothing() || n > r.most(t):
+		return never
+	}
+	if ln := st.loan(); ln != nil {
+		return max(now+1, ln.opens)
+	}
+	return now + 1
+}
+
+// lentEstimate is estimate for what is on loan.
+func (r *rule) lentEstimate(st *state, t *terms, now, n int64) int64 {
+	at := r.lentWhen(st, t, now, min(n, r.most(t)))
+	if r.way == level || t.limit == 0 || at == never {
+		return at
+	}
+	rounds := (st.ahead + n - 1) / t.limit
+	return add(at, mul(rounds, max(t.period, 1)))
+}
+
+// lentLeft is what the farm had left, as far as this node knows.
+func (r *rule) lentLeft(st *state, t *terms, now int64) int64 {
+	room := st.room(now)
+	switch ln := st.loan(); {
+	case ln == nil:
+		return t.limit
+	case now < ln.no:
+		return room
+	case ln.ends != 0 && now >= ln.ends && r.way != level:
+		return t.limit
+	default:
+		return min(t.limit, add(room, ln.left))
+	}
+}
+
+// lentReset is reset for what is on loan.
+func (r *rule) lentReset(st *state, t *terms, now int64) int64 {
+	switch ln := st.loan(); {
+	case ln != nil && ln.opens > now:
+		return ln.opens
+	case ln != nil && r.way == inPeriods && ln.ends > now:
+		return ln.ends
+	case r.way == inPeriods:
+		_, end := r.bounds(now)
+		return end
+	}
+	return add(now, t.period)
+}
+
+// spend counts what is granted.
+func (r *rule) spend(st *state, t *terms, now, n int64) {
+	ln := st.loan()
+	alone := now >= st.end || st.used+n > st.others
+	st.used = min(add(st.used, n), farm.MaxNumber)
+	if ln == nil {
+		return // nothing but 0 is spent without a loan
+	}
+	if alone && r.way != level && n != 0 {
+		ln.spendAlone(r, t, now, n)
+		ln.purse.see(now, tellLater) // the engine is to know
+	}
+	if st.used >= st.start {
+		st.start = never
+		ln.purse.call(now)
+	}
+}
+
+// unspend gives back n that were charged at a time.
+func (r *rule) unspend(st *state, at, n int64) {
+	ln := st.loan()
+	if r.way != level && (ln == nil || at < ln.begun) {
+		return // of a slice that is over
+	}
+	st.used = max(0, st.used-n)
+	if ln != nil {
+		ln.base = min(ln.base, st.used)
+		ln.purse.see(ln.purse.account.shard.latest, idleAfter)
+	}
+}
+
+// lentIdle reports whether nothing would be lost by forgetting the state. What is not spent has to go back first.
+func (r *rule) lentIdle(st *state, now int64) bool {
+	ln := st.loan()
+	if ln == nil {
+		return st.used == 0
+	}
+	if ln.purse.calling || st.room(now) > 0 || st.used > st.others && r.way != level {
+		return false
+	}
+	return st.used == 0 || r.way != level && now >= ln.ends
+}
+
+// On loss of the engine a node may grant its part of the limit: of a fixed period what the period has, with what it has
+// spent of that already; of other windows a steady rate, which begins with what may come at once. Sliding windows have
+// half of that, so that no stretch of a period sees more than the part.
+
+// part is what this node grants alone.
+func (r *rule) part(t *terms) terms {
+	if r.share.of == 0 {
+		return *t
+	}
+	if r.way == inStretches { // twice as long, for half of it
+		part := *t
+		part.burst, part.period = max(1, t.limit/2), mul(t.period, 2)
+		whole := *r
+		whole.way = steady
+		return whole.divide(part, r.share.own())
+	}
+	return r.divide(*t, r.share.own())
+}
+
+// alone is when n more fit into what this node grants alone. There is a loan.
+func (r *rule) alone(st *state, t *terms, now, n int64) int64 {
+	part := r.part(t)
+	if part.nothing() {
+		return never
+	}
+	ln := st.loan()
+	switch r.way {
+	case level:
+		if st.used+n <= part.limit {
+			return now
+		}
+		return never
+	case inPeriods:
+		start, end := r.bounds(now)
+		if ln.ends <= now {
+			ln.ends, ln.base = end, st.used
+			st.others = min(st.others, st.used)
+		}
+		if limit := r.limit(&part, start); st.used-ln.base+n <= limit {
+			return now
+		}
+		return end
+	default:
+		if n > part.burst {
+			return never
+		}
+		return max(now, add(ln.paid, cost(n, &part)-part.whole))
+	}
+}
+
+// spendAlone counts what was granted without the engine.
+func (ln *loan) spendAlone(r *rule, t *terms, now, n int64) {
+	if r.way == inPeriods || r.OnLoss != LossShare {
+		return
+	}
+	part := r.part(t)
+	if part.limit > 0 {
+		ln.paid = add(max(ln.paid, now), cost(n, &part))
+	}
+}
