@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ type Lender struct {
 	started  time.Time
 
 	mu     sync.Mutex // taken under a shard's lock
-	due    queue.Ranked[purse]
+	due    queue.Ranked[borrower]
 	called map[string]bool // accounts of which the others are to be told
 
 	stats struct{ calls, failed, granted, denied, waited, returned, dropped, malformed atomic.Uint64 }
@@ -92,7 +93,7 @@ var lenders atomic.Uint64
 func (q *Quota) Lend(o Lending) *Lender {
 	l := &Lender{Lending: o, quota: q, started: time.Now(), called: map[string]bool{}}
 	l.identity = " exact " + strconv.FormatUint(lenders.Add(1), 10)
-	l.due = queue.NewRanked(func(a, b *purse) bool { return a.due < b.due }, func(p *purse) *int { return &p.position })
+	l.due = queue.NewRanked(func(a, b *borrower) bool { return a.due < b.due }, func(p *borrower) *int { return &p.position })
 	l.drift()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *Lender) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	l.mu.Lock()
-	all := append([]*purse(nil), l.due.Items()...)
+	all := append([]*borrower(nil), l.due.Items()...)
 	l.mu.Unlock()
 	var returning sync.WaitGroup
 	turns := make(chan struct{}, 64)
@@ -132,7 +133,7 @@ func (l *Lender) Close() {
 const closeTime = 100 * time.Millisecond
 
 // giveBack returns what an account has on loan, unless it is being asked for.
-func (l *Lender) giveBack(ctx context.Context, p *purse) {
+func (l *Lender) giveBack(ctx context.Context, p *borrower) {
 	sh := p.account.shard
 	sh.mu.Lock()
 	if p.calling {
@@ -170,14 +171,14 @@ func (a *account) key() string {
 
 func (l *Lender) key(a *account) string {
 	key := l.Name + "/" + a.key()
-	if len(key) > farm.MaxKey { // the end tells accounts apart; two that share it share a limit
-		return fmt.Sprintf("%s/%d/%s", l.Name, len(a.name), key[len(key)-farm.MaxKey/2:])
+	if len(key) > farm.MaxKey {
+		return fmt.Sprintf("h%x", sha256.Sum256([]byte(key)))
 	}
 	return key
 }
 
-// see has a purse looked after.
-func (p *purse) see(now, after int64) {
+// see has a borrower looked after.
+func (p *borrower) see(now, after int64) {
 	l := p.lender
 	due := now + after
 	l.mu.Lock()
@@ -199,8 +200,8 @@ func (p *purse) see(now, after int64) {
 	}
 }
 
-// unsee has a purse looked after no more.
-func (p *purse) unsee() {
+// unsee has a borrower looked after no more.
+func (p *borrower) unsee() {
 	p.lender.mu.Lock()
 	defer p.lender.mu.Unlock()
 	if p.position > 0 {
@@ -220,7 +221,7 @@ func (l *Lender) Advance(now time.Time) time.Time {
 	if l.drift() {
 		l.void()
 	}
-	var due []*purse
+	var due []*borrower
 	l.mu.Lock()
 	for p := l.due.First(); p != nil && p.due <= at; p = l.due.First() {
 		l.due.Remove(p)
@@ -275,13 +276,13 @@ func (l *Lender) visit(f func(rs *rules, a *account)) {
 	}
 }
 
-// look looks after a purse.
-func (l *Lender) look(p *purse, now int64) {
+// look looks after a borrower.
+func (l *Lender) look(p *borrower, now int64) {
 	a := p.account
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	rs := l.quota.rules.Load()
-	if rs.lender != l || a.index < 0 || a.purse(rs) != p {
+	if rs.lender != l || a.index < 0 || a.borrower(rs) != p {
 		return
 	}
 	if p.calling {
@@ -342,7 +343,7 @@ func (l *Lender) Hear(msg []byte, now time.Time) error {
 			return
 		}
 		defer a.shard.mu.Unlock()
-		if p := a.purse(rs); p != nil && rs.lender == l && !p.calling {
+		if p := a.borrower(rs); p != nil && rs.lender == l && !p.calling {
 			p.back = true
 			p.call(nanos(now))
 		}

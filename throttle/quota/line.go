@@ -218,6 +218,10 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 		}
 		r.roll(st, t, now)
 		when := r.ready(st, t, now, r.need(w.cost, t))
+		if when > now && r.lends(t) {
+			when = r.lineReady(rs, w.account, t, now, r.need(w.cost, t))
+			st = w.account.state(r)
+		}
 		if w.delayed&r.bit != 0 && st.pace-now <= int64(maxGap) {
 			when = max(when, st.pace)
 		}

@@ -3,46 +3,47 @@ package quota
 import (
 	"math"
 
+	"weir"
 	"weir/farm"
 )
 
 // What a node grants of a policy with farm: exact it has on loan from an engine that all nodes ask (farm.Pot). The state
-// of such a rule is a purse, whatever the window: used is what was spent of the current slice, others is how much may be
+// of such a rule is a borrower, whatever the window: used is what was spent of the current slice, others is how much may be
 // spent of it, and end is until when. start is how much must be spent for more to be fetched. So an event that is
 // admitted costs a comparison and an addition. Windows are the engine's business.
 
 // A loan is what else is known of one limit of one account.
 type loan struct {
-	purse *purse
-	mark  string // of the last grant
-	slice int64  // what is spent now
-	begun int64  // since when it has been known: what was charged earlier was of another one
-	ends  int64  // from then on nothing counts that was spent of it
-	left  int64  // what the engine could have granted more
-	no    int64  // until then it is not asked for more than it had left
-	opens int64  // when it expects to have more
-	block int64  // how much is taken ahead
-	took  int64  // when more was last asked for
-	seen  int64  // what was spent when it was last looked after
-	want  int64  // bytes that somebody would send
-	base  int64  // on loss: what was spent before the current period
-	paid  int64  // on loss: when what was granted is paid off, at a steady rate
+	borrower *borrower
+	mark     string // of the last grant
+	slice    int64  // what is spent now
+	begun    int64  // since when it has been known: what was charged earlier was of another one
+	ends     int64  // from then on nothing counts that was spent of it
+	left     int64  // what the engine could have granted more
+	no       int64  // until then it is not asked for more than it had left
+	opens    int64  // when it expects to have more
+	block    int64  // how much is taken ahead
+	took     int64  // when more was last asked for
+	seen     int64  // what was spent when it was last looked after
+	want     int64  // bytes that somebody would send
+	base     int64  // on loss: what was spent before the current period
+	paid     int64  // on loss: when what was granted is paid off, at a steady rate
 }
 
 // loan returns what is known of a limit; nil while the engine has said nothing.
 func (st *state) loan() *loan {
-	if st.ring == nil {
-		return nil
+	if p := st.peers(); p != nil {
+		return p.loan
 	}
-	return st.ring.loan
+	return nil
 }
 
-// purse returns the account's purse, or nil.
-func (a *account) purse(rs *rules) *purse {
+// borrower returns the account's borrower, or nil.
+func (a *account) borrower(rs *rules) *borrower {
 	for _, r := range rs.list {
 		if r.lender != nil && a.counts(r) {
 			if ln := a.state(r).loan(); ln != nil {
-				return ln.purse
+				return ln.borrower
 			}
 		}
 	}
@@ -55,17 +56,14 @@ func (a *account) borrows(rs *rules, r *rule) *loan {
 	if ln := st.loan(); ln != nil {
 		return ln
 	}
-	p := a.purse(rs)
+	p := a.borrower(rs)
 	if p == nil {
-		p = &purse{account: a, lender: r.lender, run: r.lender.run()}
+		p = &borrower{account: a, lender: r.lender, run: r.lender.run()}
 	}
 	st = a.state(r)
-	if st.ring == nil {
-		st.ring = new(ring)
-	}
-	st.ring.loan = &loan{purse: p, left: math.MaxInt64}
-	st.start = never
-	return st.ring.loan
+	ln := &loan{borrower: p, left: math.MaxInt64}
+	st.meet().loan, st.start = ln, never
+	return ln
 }
 
 // room is what may be spent at now.
@@ -81,7 +79,7 @@ type credit uint8
 
 const (
 	ample   credit = iota // there is room
-	unasked               // the engine may have more
+	askable               // the engine may have more
 	denied                // it had no more just now
 	cut                   // it cannot be asked
 )
@@ -96,12 +94,68 @@ func (r *rule) credit(st *state, n, now int64) credit {
 	}
 	ln := st.loan()
 	switch {
-	case r.lender.lost.Load() || ln != nil && now < ln.purse.shut:
+	case r.lender.lost.Load() || ln != nil && now < ln.borrower.shut:
 		return cut
 	case ln != nil && now < ln.no && n > ln.left:
 		return denied
 	}
-	return unasked
+	return askable
+}
+
+// lend decides by how the node stands with the engine. It reports whether that is all there is to say: else the rule is
+// over its limit.
+func (b *bill) lend(r *rule, t *terms, need int64, a *weir.Answer) bool {
+	acc := b.account
+	how := r.credit(acc.state(r), need, b.now)
+	if b.failed && how == askable {
+		how = cut
+	}
+	switch {
+	case how == ample:
+		return true
+	case how == denied:
+		return false
+	case how == askable:
+		b.asks |= r.bit
+		return true
+	case r.OnLoss == LossOpen:
+		acc.borrows(b.rules, r) // the engine is to be told
+		return true
+	case r.OnLoss == LossShare:
+		acc.borrows(b.rules, r)
+		until := r.alone(acc.state(r), t, b.now, need)
+		if until > b.now {
+			b.refuse(a, weir.OverLimit, until)
+		}
+		return true
+	}
+	b.refuse(a, weir.Overload, b.now+int64(lookAgain))
+	return true
+}
+
+// lineReady is when those in line may go on. Where the engine has to be asked, it is.
+func (r *rule) lineReady(rs *rules, a *account, t *terms, now, n int64) int64 {
+	if t.nothing() || n > r.most(t) {
+		return never
+	}
+	ln := a.borrows(rs, r)
+	st := a.state(r)
+	switch how := r.credit(st, n, now); {
+	case how == ample:
+		return now
+	case how == denied:
+		return ln.no
+	case how == askable:
+		ln.borrower.call(now)
+		return now + tellLater
+	case r.OnLoss == LossOpen:
+		return now
+	case r.OnLoss == LossShare:
+		if at := r.alone(st, t, now, n); at <= now {
+			return now
+		}
+	}
+	return now + tellLater
 }
 
 // most is how much an event may cost at all.
@@ -175,11 +229,11 @@ func (r *rule) spend(st *state, t *terms, now, n int64) {
 	}
 	if alone && r.way != level && n != 0 {
 		ln.spendAlone(r, t, now, n)
-		ln.purse.see(now, tellLater) // the engine is to know
+		ln.borrower.see(now, tellLater) // the engine is to know
 	}
 	if st.used >= st.start {
 		st.start = never
-		ln.purse.call(now)
+		ln.borrower.call(now)
 	}
 }
 
@@ -192,7 +246,7 @@ func (r *rule) unspend(st *state, at, n int64) {
 	st.used = max(0, st.used-n)
 	if ln != nil {
 		ln.base = min(ln.base, st.used)
-		ln.purse.see(ln.purse.account.shard.latest, idleAfter)
+		ln.borrower.see(ln.borrower.account.shard.latest, idleAfter)
 	}
 }
 
@@ -202,7 +256,7 @@ func (r *rule) lentIdle(st *state, now int64) bool {
 	if ln == nil {
 		return st.used == 0
 	}
-	if ln.purse.calling || st.room(now) > 0 || st.used > st.others && r.way != level {
+	if ln.borrower.calling || st.room(now) > 0 || st.used > st.others && r.way != level {
 		return false
 	}
 	return st.used == 0 || r.way != level && now >= ln.ends
@@ -212,24 +266,22 @@ func (r *rule) lentIdle(st *state, now int64) bool {
 // spent of that already; of other windows a steady rate, which begins with what may come at once. Sliding windows have
 // half of that, so that no stretch of a period sees more than the part.
 
-// part is what this node grants alone.
-func (r *rule) part(t *terms) terms {
+// ownPart is what this node grants alone.
+func (r *rule) ownPart(t *terms) terms {
 	if r.share.of == 0 {
 		return *t
 	}
 	if r.way == inStretches { // twice as long, for half of it
 		part := *t
 		part.burst, part.period = max(1, t.limit/2), mul(t.period, 2)
-		whole := *r
-		whole.way = steady
-		return whole.divide(part, r.share.own())
+		return r.priced(part.steadily(r.share.of, r.share.own()))
 	}
 	return r.divide(*t, r.share.own())
 }
 
 // alone is when n more fit into what this node grants alone. There is a loan.
 func (r *rule) alone(st *state, t *terms, now, n int64) int64 {
-	part := r.part(t)
+	part := r.ownPart(t)
 	if part.nothing() {
 		return never
 	}
@@ -263,7 +315,7 @@ func (ln *loan) spendAlone(r *rule, t *terms, now, n int64) {
 	if r.way == inPeriods || r.OnLoss != LossShare {
 		return
 	}
-	part := r.part(t)
+	part := r.ownPart(t)
 	if part.limit > 0 {
 		ln.paid = add(max(ln.paid, now), cost(n, &part))
 	}

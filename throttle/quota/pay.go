@@ -15,22 +15,17 @@ import (
 // pays reports whether a payment lets an event go on. Nobody is let off for being free of stamps: a limit is no stamp.
 func pays(p weir.Paid) bool { return p.Work > 0 && p.Fault == weir.NoReason }
 
-// pay opens the purse of an event that is over a limit and, when that holds enough, judges it again. The account is
-// pinned, and its shard not locked: to look at a stamp may take long. The event is a copy, for the heap.
-func (q *Quota) pay(ctx context.Context, acc *account, g *stranger, ev weir.Event, now int64, a *weir.Answer) {
-	defer acc.unpin()
-	switch paid := ev.Purse.Open(ctx, &ev); {
+// pay opens the purse of an event that is over a limit, and reports whether it holds enough. No shard is locked: to look
+// at a stamp may take long.
+func (q *Quota) pay(ctx context.Context, ev *weir.Event, a *weir.Answer) bool {
+	switch paid := ev.Purse.Open(ctx, ev); {
 	case pays(paid):
 		a.Clear()
-		acc.shard.mu.Lock()
-		rs := q.rules.Load()
-		if acc.version != rs.version {
-			acc.update(rs)
-		}
-		q.judge(rs, acc, g, &ev, now, true, a)
+		return true
 	case paid.Fault == weir.Overload: // the stamp may be good: whoever brought it needs not make another one
 		a.Verdict, a.Reason, a.Until = weir.Refuse, weir.Overload, ev.Time.Add(lookAgain)
 	}
+	return false
 }
 
 // lookAgain is when somebody may have the time to look at a stamp.

@@ -24,6 +24,7 @@ type peers struct {
 	folded  cell  // fixed requests: what nodes used that are forgotten
 	earlier *ring // sliding: what its earlier runs used
 	theirs  *ring // sliding: what all others used, of what stands in the window
+	loan    *loan // nil where nothing is on loan
 }
 
 // A cell is a running total of one slice of time.

@@ -67,7 +67,7 @@ func (s *shard) push(t *table, rs *rules, a *account, now int64) {
 		}
 	}
 	if a.onProbation() {
-		s.drop(t, a)
+		s.drop(t, rs, a)
 		t.pushedOut.Add(1)
 	}
 }

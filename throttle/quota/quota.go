@@ -84,40 +84,131 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
 		return nil
 	}
-	if q.judge(rs, acc, g, ev, now, pays(ev.Purse.Paid()), a) {
-		q.pay(ctx, acc, g, *ev, now, a)
+	paid := pays(ev.Purse.Paid())
+	if next := q.judge(rs, acc, g, ev, now, paid, a); next.step != settled {
+		q.goOn(ctx, acc, g, *ev, now, paid, next, a)
 	}
 	return nil
 }
 
-// judge decides about an event with the account's shard locked, and unlocks it. It reports whether the event's purse
-// should be opened. The account is then pinned, so that it is not forgotten meanwhile.
-func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid bool, answer *weir.Answer) (
-	open bool,
+// A step is what has to be done before an event can be decided about.
+type step uint8
+
+const (
+	settled step = iota
+	toPay        // its purse should be opened
+	toAsk        // the engine of a farm should be asked
+)
+
+// next is a step, and the rules because of which the engine should be asked.
+type next struct {
+	step
+	asks uint64
+}
+
+// goOn does what has to be done before an event can be decided about. The account is pinned, so that it is not
+// forgotten meanwhile. The event is a copy, for the heap.
+func (q *Quota) goOn(ctx context.Context, acc *account, g *stranger, ev weir.Event, now int64, paid bool, n next,
+	a *weir.Answer,
 ) {
+	defer acc.unpin()
+	for n.step != settled {
+		switch n.step {
+		case toPay:
+			if paid = q.pay(ctx, &ev, a); !paid {
+				return
+			}
+			acc.shard.mu.Lock()
+			n = q.judge(q.current(acc), acc, g, &ev, now, true, a)
+		case toAsk:
+			n = q.borrow(acc, g, &ev, paid, n.asks, a)
+		}
+		if n.step != settled {
+			acc.unpin() // each step pins it
+		}
+	}
+}
+
+// current returns the rules, by which an account was brought up to date. Its shard is locked.
+func (q *Quota) current(a *account) *rules {
+	rs := q.rules.Load()
+	if a.version != rs.version {
+		a.update(rs)
+	}
+	return rs
+}
+
+// borrow has the engine of a farm asked for what an event needs, and decides about it then.
+func (q *Quota) borrow(acc *account, g *stranger, ev *weir.Event, paid bool, asks uint64, a *weir.Answer) (n next) {
+	acc.shard.mu.Lock()
+	rs := q.current(acc)
+	rd := &rider{cost: min(ev.Charge(), MaxLimit+1), asks: asks}
+	rd.decide = func(rs *rules, now int64, failed bool) uint64 {
+		a.Clear()
+		acc.update(rs)
+		n = q.decide(rs, acc, g, ev, now, paid, failed, a)
+		return n.asks
+	}
+	l := rs.lender
+	if l == nil { // the farm is gone: it is decided about here
+		defer acc.shard.mu.Unlock()
+		rd.decide(rs, acc.shard.latest, true)
+		return n
+	}
+	var p *borrower
+	acc.each(rs, asks, func(r *rule, _ *terms, _ *state) {
+		if r.lender != nil {
+			p = acc.borrows(rs, r).borrower
+		}
+	})
+	if p == nil {
+		defer acc.shard.mu.Unlock()
+		rd.decide(rs, acc.shard.latest, true)
+		return n
+	}
+	p.ride(rd, acc.shard.clock(nanos(l.Now())))
+	return n
+}
+
+// judge decides about an event with the account's shard locked, and unlocks it. Where something has to be done first,
+// the account is then pinned, so that it is not forgotten meanwhile.
+func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid bool, answer *weir.Answer) next {
 	defer a.shard.mu.Unlock()
+	n := q.decide(rs, a, g, ev, now, paid, false, answer)
+	if n.step == toAsk {
+		a.pins++
+	}
+	return n
+}
+
+// decide decides about an event with the account's shard locked. failed is whether the engine of a farm did not answer.
+func (q *Quota) decide(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid, failed bool,
+	answer *weir.Answer,
+) next {
 	now = a.shard.clock(now)
 	if rs.only != nil && a.rest == nil && g == nil && ev.Plan == "" && rs.only.grant(rs, a, ev.Charge(), now, answer) {
 		q.begin(rs, a, ev, answer)
-		return false
+		return next{}
 	}
 	a.callDue(rs, now)
 	a.says(rs, ev.Plan)
 	b := newBill(rs, a, ev, now)
-	b.paid, b.stranger = paid, g
+	b.paid, b.failed, b.stranger = paid, failed, g
 	if g != nil {
 		g.plan = ev.Plan
 	}
 	b.check(&ev.Route, answer)
 	switch {
+	case answer.Verdict == weir.Admit && b.asks != 0:
+		return next{toAsk, b.asks}
 	case answer.Verdict < weir.Challenge:
 		b.take(answer)
 		q.begin(rs, a, ev, answer)
 	case answer.Verdict == weir.Challenge && ev.Purse != nil:
 		a.pins++
-		return true
+		return next{step: toPay}
 	}
-	return false
+	return next{}
 }
 
 // grant is check and take for the most common case: an account like all others, of which nobody waits, under one rule
@@ -189,7 +280,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		return
 	case a.Verdict == weir.Admit:
 		acc.each(rs, b.mask, func(r *rule, t *terms, st *state) {
-			st.used++
+			r.charge(st, t, b.now, 1)
 			acc.tell(r, st, t, b.now)
 		})
 		b.charged |= b.mask
@@ -325,8 +416,10 @@ type bill struct {
 	deadline int64
 	until    int64 // of the verdict so far
 
-	paid   bool // rules that take stamps do not hold it
-	before int  // the figures that were there
+	paid   bool   // rules that take stamps do not hold it
+	failed bool   // the engine of a farm did not answer
+	asks   uint64 // the rules for which the engine has to be asked
+	before int    // the figures that were there
 	// which figures it takes nothing of, by position: they count bytes, or it passes for its stamp
 	free   uint64
 	places uint64 // which figures count places
@@ -386,6 +479,9 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 
 	need := r.need(b.cost, t)
 	if st.waiting == 0 && r.ready(st, t, b.now, need+st.ahead) <= b.now {
+		return
+	}
+	if r.lends(t) && st.waiting == 0 && !t.nothing() && need <= r.most(t) && b.lend(r, t, need, a) {
 		return
 	}
 	deadline := add(b.now, int64(r.Delay.MaxWait))

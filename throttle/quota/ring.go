@@ -7,7 +7,6 @@ type ring struct {
 	changed uint32               // which parts a store does not know of, by their slot
 	high    *[buckets + 1]uint32 // nil while every part is below 2^32
 	peers   *peers               // nil while no other node has told anything
-	loan    *loan                // nil where nothing is on loan
 	untold  uint32               // which parts the other nodes do not know of
 }
 

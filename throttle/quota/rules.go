@@ -94,7 +94,7 @@ type rules struct {
 	strange map[string][]terms // the same, for those who have no entry
 	whole   map[string][]terms // the same, before it is divided among the nodes of a farm
 	ties
-	byID    map[uint64]*rule // those that are shared
+	byID map[uint64]*rule // those that are shared
 }
 
 // ties are what a quota has to do with other nodes. Without any, it is alone.

@@ -99,22 +99,28 @@ func (r *rule) divide(t terms, ranks uint64) terms {
 	if t.limit == 0 {
 		return t
 	}
-	count := int64(bits.OnesCount64(ranks))
 	part, rest := t.limit/of, t.limit%of
 	switch {
 	case r.way == steady:
-		if rest == 0 {
-			t.limit = part * count
-		} else {
-			t.limit, t.period = mul(t.limit, count), mul(t.period, of)
-		}
-		t.burst = max(1, byRank(t.burst, of, ranks))
+		t = t.steadily(of, ranks)
 	case r.way == level, r.way == inStretches && part > 0:
 		t.limit = byRank(t.limit, of, ranks)
 	default:
-		t.limit, t.extra, t.ranks = part*count, int32(rest), ranks
+		t.limit, t.extra, t.ranks = part*int64(bits.OnesCount64(ranks)), int32(rest), ranks
 	}
 	return r.priced(t)
+}
+
+// steadily is what nodes of some ranks grant together at a steady rate.
+func (t terms) steadily(of int64, ranks uint64) terms {
+	count := int64(bits.OnesCount64(ranks))
+	if t.limit%of == 0 {
+		t.limit = t.limit / of * count
+	} else {
+		t.limit, t.period = mul(t.limit, count), mul(t.period, of)
+	}
+	t.burst = max(1, byRank(t.burst, of, ranks))
+	return t
 }
 
 // byRank is the part of n that some nodes have, where what is left over goes to the first ones.

@@ -394,7 +394,7 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 		if a.has(owed) || !a.idle(rs, now) {
 			continue
 		}
-		s.drop(t, a)
+		s.drop(t, rs, a)
 		found = true
 		if len(s.ring) == 0 {
 			break
@@ -403,7 +403,8 @@ func (s *shard) forget(t *table, rs *rules, now int64) (found bool, looked int) 
 	return found, looked
 }
 
-func (s *shard) drop(t *table, a *account) {
+func (s *shard) drop(t *table, rs *rules, a *account) {
+	a.lapse(rs)
 	s.leave(a)
 	s.size.Add(-1)
 	s.accounts.remove(a)

@@ -417,7 +417,11 @@ func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	}
 	f.Window = weir.NewWindow(time.Duration(t.period), weir.NoCalendar)
 	if r.Period.Calendar != weir.NoCalendar {
-		f.Window = weir.NewWindow(time.Duration(st.end-st.start), r.Period.Calendar)
+		start, end := st.start, st.end
+		if r.lends(t) {
+			start, end = r.bounds(now)
+		}
+		f.Window = weir.NewWindow(time.Duration(end-start), r.Period.Calendar)
 	}
 	f.Reset = instant(r.reset(st, t, now, left))
 }

@@ -1,0 +1,408 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir"
+	"weir/farm"
+)
+
+// A borrower is how an account stands with the engine, for all its rules that are on loan. Its shard's lock protects it.
+type borrower struct {
+	account  *account
+	lender   *Lender
+	run      string // by which the engine knows it
+	calling  bool   // a call is under way
+	back     bool   // what is not needed goes back with the next one
+	riders   []*rider
+	shut     int64 // until then the engine grants nothing, as it is to be told first
+	pause    int64 // how long the engine was last left alone after it had nothing left
+	due      int64 // when to look after it
+	position int
+}
+
+// A rider is an event that waits for the engine's answer. It is decided about as soon as that has come, in order.
+type rider struct {
+	cost  int64
+	asks  uint64 // the rules that have no room for it
+	tries int
+	// decide decides about it, and reports which rules have no room yet.
+	decide func(rs *rules, now int64, failed bool) (asks uint64)
+	done   chan struct{}
+}
+
+// maxTries is how many answers an event waits for. Others may have taken what came.
+const maxTries = 4
+
+// ride has an event wait for the engine. The shard is locked, and is not when it returns: the event has been decided
+// about by then.
+func (p *borrower) ride(rd *rider, now int64) {
+	rd.done = make(chan struct{})
+	p.riders = append(p.riders, rd)
+	p.account.pins++
+	p.lender.stats.waited.Add(1)
+	p.call(now)
+	p.account.shard.mu.Unlock()
+	<-rd.done
+}
+
+// call has the engine asked for what is needed, soon. The shard is locked.
+func (p *borrower) call(now int64) {
+	if p.calling {
+		return
+	}
+	l := p.lender
+	if l.asking.Add(1) > maxAsks {
+		l.asking.Add(-1)
+		p.serve(l.quota.rules.Load(), now, true)
+		p.see(now, tellLater)
+		return
+	}
+	p.calling = true
+	p.account.pins++
+	go func() {
+		defer l.asking.Add(-1)
+		l.talk(context.Background(), p)
+	}()
+}
+
+// talk asks the engine until nobody waits for it. The borrower is being called, and the account pinned.
+func (l *Lender) talk(ctx context.Context, p *borrower) {
+	a := p.account
+	for again := true; again; {
+		a.shard.mu.Lock()
+		rs := l.quota.rules.Load()
+		sent := nanos(l.Now())
+		c := p.prepare(rs, sent)
+		a.shard.mu.Unlock()
+		var reply farm.Reply
+		err := errNothing
+		if c != nil {
+			reply, err = l.ask(ctx, c)
+		}
+		a.shard.mu.Lock()
+		rs = l.quota.rules.Load()
+		now := a.shard.clock(nanos(l.Now()))
+		if c != nil {
+			p.take(rs, c, &reply, err, sent, now)
+		}
+		p.serve(rs, now, err != nil || now < p.shut)
+		p.expire(rs, now)
+		again = len(p.riders) > 0
+		if !again {
+			p.calling = false
+			a.pins--
+			if line := a.line(); line != nil && line.waiting > 0 {
+				line.call(rs, now) // it may call again
+			}
+			p.keep(rs, now)
+		}
+		a.shard.mu.Unlock()
+	}
+}
+
+var errNothing = errors.New("there is nothing to ask")
+
+// A question is one call.
+type question struct {
+	ask   farm.Ask
+	rules []*rule // of each want
+	back  bool
+}
+
+// ask calls the engine. Where its time is in another period than this node's, it asks again by the engine's.
+func (l *Lender) ask(ctx context.Context, c *question) (farm.Reply, error) {
+	for tries := 1; ; tries++ {
+		c.ask.Seq = l.seq.Add(1)
+		l.stats.calls.Add(1)
+		reply, err := l.Pot.Take(ctx, c.ask)
+		if errors.Is(err, farm.ErrOutside) && tries < 3 {
+			for i, r := range c.rules {
+				if w := &c.ask.Wants[i]; !w.Start.IsZero() {
+					w.Start, w.End = r.Period.Bounds(reply.Now, r.loc)
+				}
+			}
+			continue
+		}
+		switch {
+		case err != nil:
+			l.stats.failed.Add(1)
+		case reply.Granted:
+			l.stats.granted.Add(1)
+		default:
+			l.stats.denied.Add(1)
+		}
+		return reply, err
+	}
+}
+
+// prepare makes the next call of what is needed, and takes out of the borrower what may not be spent until it is answered.
+// It returns nil when there is nothing to ask.
+func (p *borrower) prepare(rs *rules, now int64) *question {
+	a, l := p.account, p.lender
+	c := &question{ask: farm.Ask{Key: l.key(a), Run: p.run, Live: l.Live()}, back: p.back}
+	need, more := p.demand(rs, now)
+	for _, r := range rs.list {
+		t := a.terms(rs, r)
+		if r.lender != l || t.exempt || !a.counts(r) {
+			continue
+		}
+		ln := a.state(r).loan()
+		if ln == nil && need[r.slot] == 0 {
+			continue
+		}
+		ln = a.borrows(rs, r)
+		st := a.state(r)
+		w := r.want(t, now)
+		w.Mark, w.Need = ln.mark, need[r.slot]
+		fetch := w.Need > 0 || more[r.slot] > 0 || ln.want > 0 || ln.block > 0 && st.start == never && !p.back
+		if fetch {
+			ln.grow(r, t, now, l.Nodes())
+			w.Ahead = min(max(more[r.slot], ln.want)+ln.block, farm.MaxNumber/4)
+		}
+		ln.want = 0
+		if r.way == steady && ln.block > 0 {
+			w.Life = r.life(t)
+		}
+		// What it may spend until the answer comes it says that it has spent.
+		if w.Need > 0 || p.back || now >= st.end {
+			st.others = min(st.others, st.used)
+		}
+		w.Used = max(st.used, st.others)
+		if r.way == level {
+			w.Used = min(w.Used, farm.MaxNumber)
+		}
+		st.start = never
+		c.ask.Wants = append(c.ask.Wants, w)
+		c.rules = append(c.rules, r)
+	}
+	p.back = false
+	if len(c.ask.Wants) == 0 {
+		return nil
+	}
+	return c
+}
+
+// want is what there is to say of a rule in each call.
+func (r *rule) want(t *terms, now int64) farm.Want {
+	w := farm.Want{Rule: r.Policy.identity(), Limit: t.limit}
+	switch r.way {
+	case inPeriods:
+		w.Way, w.Carry = farm.Fixed, r.bytes
+	case inStretches:
+		w.Way = farm.Sliding
+	case steady:
+		w.Way, w.Burst = farm.Steady, t.burst
+	case level:
+		w.Way = farm.Level
+		return w
+	}
+	if r.Period.Calendar != weir.NoCalendar {
+		w.Start, w.End = r.Period.Bounds(time.Unix(0, now), r.loc)
+	} else {
+		w.Period = time.Duration(t.period)
+	}
+	return w
+}
+
+// demand is what is needed of each rule, by slot, for the first of those who wait, and how much more for the others.
+func (p *borrower) demand(rs *rules, now int64) (need, more [MaxPolicies]int64) {
+	a := p.account
+	for i, rd := range p.riders {
+		rd.tries++
+		a.each(rs, rd.asks, func(r *rule, t *terms, _ *state) {
+			if n := r.need(rd.cost, t); i == 0 {
+				need[r.slot] = n
+			} else {
+				more[r.slot] = add(more[r.slot], n)
+			}
+		})
+	}
+	line := a.line()
+	if line == nil || line.waiting == 0 {
+		return need, more
+	}
+	first := len(p.riders) == 0
+	if w := line.waiters.First(); first {
+		w.each(rs, w.mask, func(r *rule, t *terms, st *state) {
+			if n := r.need(w.cost, t); r.lends(t) && !t.exempt && st.room(now) < n {
+				need[r.slot] = n
+			}
+		})
+	}
+	nodes := int64(max(1, p.lender.Nodes()))
+	for _, r := range rs.list { // those in line take no more than their part at once: others have lines too
+		if r.lender == nil || !a.counts(r) {
+			continue
+		}
+		if st := a.state(r); st.ahead > 0 && st.loan() != nil {
+			left := min(st.loan().left, a.terms(rs, r).limit)
+			more[r.slot] = add(more[r.slot], min(st.ahead, (left+2*nodes-1)/(2*nodes)))
+		}
+	}
+	return need, more
+}
+
+// life is how long what is taken ahead of a steady rate may be kept: so long that the burst is smaller by a tenth.
+func (r *rule) life(t *terms) time.Duration {
+	return min(time.Duration(t.whole/10), 100*time.Millisecond).Truncate(time.Microsecond)
+}
+
+// grow works out how much is taken ahead: nothing when more was last asked for long ago, and twice as much each time.
+func (ln *loan) grow(r *rule, t *terms, now int64, nodes int) {
+	if nodes = max(nodes, 1); now-ln.took >= 2*idleAfter {
+		ln.block = 0
+		if r.bytes {
+			ln.block = leastBytes
+		}
+	} else {
+		ln.block = max(1, 2*ln.block)
+	}
+	ln.took = now
+	whole, n := r.most(t), int64(nodes)
+	most := whole / (10 * n)
+	if r.Ahead.Set {
+		most = r.Ahead.N
+	}
+	if ln.left < whole {
+		most = min(most, (ln.left+2*n-1)/(2*n))
+	} else {
+		most = min(most, (whole+2*n-1)/(2*n))
+	}
+	if r.Kind == Idle || r.way == steady && r.life(t) < 2*time.Millisecond {
+		most = 0
+	}
+	ln.block = min(ln.block, most)
+}
+
+// leastBytes is how many bytes are taken ahead at first.
+const leastBytes = 64 << 10
+
+// take takes in what the engine has answered.
+func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, sent, now int64) {
+	if err != nil {
+		return // what it says that it has spent it may spend
+	}
+	a := p.account
+	closed := !reply.Granted && reply.Failed < 0
+	for i, old := range c.rules {
+		r := rs.slots[old.slot].rule
+		if r == nil || r.since != old.since || r.lender != p.lender {
+			continue
+		}
+		st, t, w, g := a.state(r), a.terms(rs, r), &c.ask.Wants[i], &reply.Grants[i]
+		ln := st.loan()
+		if ln == nil {
+			continue
+		}
+		if r.way != level && (ln.mark == "" || g.Slice != ln.slice) {
+			told := w.Used
+			if ln.mark == "" {
+				told = 0
+			}
+			st.used = max(0, st.used-told)
+			ln.begun, ln.base = sent, 0
+		}
+		ln.slice, ln.mark, ln.left = g.Slice, g.Mark, g.Left
+		st.others = g.Total
+		if reply.Stale { // never: numbers grow
+			st.others = min(g.Total, st.used)
+		}
+		st.end = sent + int64(min(g.For-g.For/16, lendFor))
+		if g.For == 0 && reply.Granted && w.Need > 0 {
+			st.end = now + 1 // to be spent at once
+		}
+		switch r.way {
+		case inPeriods:
+			ln.ends = add(sent, int64(g.For))
+		case inStretches:
+			ln.ends = add(sent, int64(g.For)+buckets*r.bucket)
+		case steady:
+			ln.ends = add(sent, add(t.whole, t.period))
+		}
+		if reply.Granted {
+			ln.no, ln.opens = 0, 0
+		}
+		if room := st.others - st.used; ln.block > 0 && room > 1 {
+			st.start = st.used + (room+1)/2
+		}
+		ln.seen = st.used
+	}
+	switch {
+	case reply.Granted:
+		p.pause, p.shut = 0, 0
+		return
+	case closed:
+		p.pause = min(max(askAgain, 2*p.pause), int64(100*time.Millisecond))
+		p.shut = now + p.pause
+		p.lender.tellOthers(a, now)
+		p.see(now, p.pause)
+		return
+	}
+	p.pause = min(max(askAgain, 2*p.pause), askAgainAtLast)
+	failed := c.rules[reply.Failed]
+	if ln := a.state(failed).loan(); ln != nil && rs.slots[failed.slot].rule != nil {
+		ln.opens = add(now, int64(reply.Wait))
+		ln.no = min(now+p.pause, ln.opens)
+	}
+	p.lender.tellOthers(a, now)
+}
+
+// serve decides about those who waited for an answer, in order.
+func (p *borrower) serve(rs *rules, now int64, failed bool) {
+	riders := p.riders
+	p.riders = nil
+	for _, rd := range riders {
+		if rd.asks = rd.decide(rs, now, failed); rd.asks != 0 && rd.tries >= maxTries {
+			rd.asks = rd.decide(rs, now, true)
+		}
+		if rd.asks != 0 {
+			p.riders = append(p.riders, rd)
+			continue
+		}
+		p.account.pins--
+		close(rd.done)
+	}
+}
+
+// expire ends what was to be spent at once.
+func (p *borrower) expire(rs *rules, now int64) {
+	for _, r := range rs.list {
+		if r.lender == p.lender && r.way == steady && p.account.counts(r) {
+			if st := p.account.state(r); st.end == now+1 {
+				st.end = 0
+			}
+		}
+	}
+}
+
+// keep has the borrower looked after where something of it may have to go back, or to be renewed.
+func (p *borrower) keep(rs *rules, now int64) {
+	for _, r := range rs.list {
+		if r.lender != p.lender || !p.account.counts(r) {
+			continue
+		}
+		st := p.account.state(r)
+		switch {
+		case st.room(now) > 0:
+			p.see(now, idleAfter)
+		case r.way == level && st.used > 0:
+			p.see(now, renewAfter)
+		case r.way != level && st.used > st.others && st.loan() != nil:
+			p.see(now, tellLater)
+		}
+	}
+}
+
+// lapse is when an account with a borrower is forgotten.
+func (a *account) lapse(rs *rules) {
+	if rs.lender == nil {
+		return
+	}
+	if p := a.borrower(rs); p != nil {
+		p.unsee()
+		rs.lender.entries.Add(1)
+	}
+}
