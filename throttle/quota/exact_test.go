@@ -1,0 +1,347 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir"
+	"weir/farm"
+	"weir/farm/farmtest"
+	"weir/internal/needs"
+)
+
+// lendingFarm is nodes that borrow from one engine, in the time of a test's bubble.
+type lendingFarm struct {
+	t     *testing.T
+	pot   *farmtest.MemPot
+	nodes []*lendingNode
+	r     *rand.Rand
+	mu    sync.Mutex
+	lag   time.Duration // of a call, each way, at most
+	fail  atomic.Int32  // of a hundred calls, so many get no answer, half of them after they were executed
+	stall atomic.Bool
+}
+
+type lendingNode struct {
+	*Quota
+	farm   *lendingFarm
+	name   string
+	lender *Lender
+	up     atomic.Bool
+}
+
+var errNoAnswer = errors.New("no answer")
+
+func newLendingFarm(t *testing.T, nodes int, o Options) *lendingFarm {
+	f := &lendingFarm{t: t, pot: farmtest.NewPot(time.Now), r: rand.New(rand.NewPCG(1, 2)), lag: time.Millisecond}
+	for i := range nodes {
+		f.join(fmt.Sprintf("n%d", i), o)
+	}
+	return f
+}
+
+func (f *lendingFarm) join(name string, o Options) *lendingNode {
+	q, err := New(o)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	n := &lendingNode{Quota: q, farm: f, name: name}
+	n.up.Store(true)
+	n.lender = q.Lend(Lending{Pot: n, Name: "plans", Run: name, Now: time.Now,
+		Live: f.live, Nodes: func() int { return max(1, len(f.all())) },
+		Call: func(msg []byte) error {
+			for _, other := range f.all() {
+				if other != n && other.up.Load() {
+					go func() {
+						f.sleep()
+						if err := other.lender.Hear(msg, time.Now()); err != nil {
+							f.t.Error(err)
+						}
+					}()
+				}
+			}
+			return nil
+		}})
+	n.lender.Alarm(n.alarm(n.lender.Advance))
+	q.Alarm(n.alarm(q.Advance))
+	f.mu.Lock()
+	f.nodes = append(f.nodes, n)
+	f.mu.Unlock()
+	return n
+}
+
+func (f *lendingFarm) all() []*lendingNode {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.nodes)
+}
+
+func (f *lendingFarm) live() (live []string) {
+	for _, n := range f.all() {
+		if n.up.Load() {
+			live = append(live, n.name)
+		}
+	}
+	return live
+}
+
+func (f *lendingFarm) random(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.r.IntN(n)
+}
+
+func (f *lendingFarm) sleep() { time.Sleep(time.Duration(f.random(int(f.lag)) + 1)) }
+
+// alarm moves something when it is due.
+func (n *lendingNode) alarm(advance func(time.Time) time.Time) func(time.Time) {
+	var set func(due time.Time)
+	set = func(due time.Time) {
+		if !due.IsZero() {
+			time.AfterFunc(time.Until(due), func() {
+				if n.up.Load() {
+					set(advance(time.Now()))
+				}
+			})
+		}
+	}
+	return set
+}
+
+// Take is a call over a network that loses some, to an engine that may stand still.
+func (n *lendingNode) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
+	f := n.farm
+	f.sleep()
+	if f.stall.Load() {
+		time.Sleep(20 * time.Millisecond)
+		return farm.Reply{}, errNoAnswer
+	}
+	fate := f.random(200)
+	if fate < int(f.fail.Load()) {
+		time.Sleep(20 * time.Millisecond)
+		return farm.Reply{}, errNoAnswer
+	}
+	reply, err := f.pot.Take(ctx, ask)
+	if fate < 2*int(f.fail.Load()) {
+		time.Sleep(20 * time.Millisecond)
+		return farm.Reply{}, errNoAnswer
+	}
+	f.sleep()
+	return reply, err
+}
+
+func (n *lendingNode) Close() {}
+
+func (n *lendingNode) close() {
+	n.up.Store(false)
+	n.lender.Close()
+}
+
+func (f *lendingFarm) close() {
+	for _, n := range f.all() {
+		if n.up.Load() {
+			n.close()
+		}
+	}
+	time.Sleep(time.Second) // until nobody is on the way
+}
+
+func exactly(p Policy) Options {
+	p.Farm = FarmExact
+	if p.Name == "" {
+		p.Name = "limit"
+	}
+	return Options{Policies: []Policy{p}}
+}
+
+// In one period, of many requests that come at once to all nodes, or most of them to one, exactly the limit go on.
+func TestExactNeverOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy Policy
+		first  int // of 100 requests, so many come to the first node
+	}{
+		"fixed, evenly":        {Policy{Limit: Count(1000), Period: weir.Period{Length: time.Hour}}, 16},
+		"fixed, mostly to one": {Policy{Limit: Count(1000), Period: weir.Period{Length: time.Hour}}, 95},
+		"fixed, single asks":   {Policy{Limit: Count(1000), Period: weir.Period{Length: time.Hour}, Ahead: Count(0)}, 16},
+		"sliding":              {Policy{Limit: Count(1000), Period: weir.Period{Length: time.Hour}, Window: Sliding}, 16},
+		"month":                {Policy{Limit: Count(1000), Period: weir.Period{Calendar: weir.Month}}, 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newLendingFarm(t, 6, exactly(c.policy))
+				defer f.close()
+				var granted atomic.Int64
+				var all sync.WaitGroup
+				for range 6000 {
+					n := f.nodes[0]
+					if f.random(100) >= c.first {
+						n = f.nodes[1+f.random(5)]
+					}
+					at := time.Duration(f.random(int(200 * time.Millisecond)))
+					all.Go(func() {
+						time.Sleep(at)
+						if n.Allow(time.Now(), "alice") {
+							granted.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if got := granted.Load(); got < 990 || got > 1000 {
+					t.Errorf("%d went on, of 1000", got)
+				}
+				time.Sleep(2 * time.Second) // what was taken ahead has gone back
+				for f.nodes[3].Allow(time.Now(), "alice") {
+					granted.Add(1)
+				}
+				if got := granted.Load(); got != 1000 {
+					t.Errorf("%d went on in the end, of 1000", got)
+				}
+				calls := uint64(0)
+				for _, n := range f.nodes {
+					calls += n.lender.Stats().Calls
+				}
+				t.Logf("%d calls", calls)
+			})
+		})
+	}
+}
+
+// Whatever happens to calls, engine and nodes, no window sees more than its limit.
+func TestExactWithFaults(t *testing.T) {
+	for name, p := range map[string]Policy{
+		"fixed":       {Limit: Count(200), Period: weir.Period{Length: time.Second}},
+		"fixed, slow": {Limit: Count(1000), Period: weir.Period{Length: 20 * time.Second}},
+		"sliding":     {Limit: Count(200), Period: weir.Period{Length: time.Second}, Window: Sliding},
+		"gcra":        {Limit: Count(200), Period: weir.Period{Length: time.Second}, Window: GCRA, Burst: Count(50)},
+		"gcra, one":   {Limit: Count(20), Period: weir.Period{Length: time.Second}, Window: GCRA, Burst: Count(1)},
+		"delay":       {Limit: Count(200), Period: weir.Period{Length: time.Second}, Over: OverDelay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			count := 3
+			if needs.Long() {
+				count = 1000
+			}
+			for seed := range count {
+				if !t.Run(fmt.Sprint(seed), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { playExact(t, p, uint64(seed)) })
+				}) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// playExact has clients ask all nodes for a while, and everything go wrong meanwhile.
+func playExact(t *testing.T, p Policy, seed uint64) {
+	o := exactly(p)
+	f := newLendingFarm(t, 4, o)
+	f.r = rand.New(rand.NewPCG(seed, 20))
+	defer f.close()
+	var mu sync.Mutex
+	var grants []time.Time
+	f.fail.Store(4)
+	end := time.Now().Add(10 * time.Second)
+	var clients sync.WaitGroup
+	for range 12 {
+		clients.Go(func() {
+			for time.Now().Before(end) {
+				time.Sleep(time.Duration(f.random(int(20 * time.Millisecond))))
+				f.mu.Lock()
+				n := f.nodes[f.r.IntN(len(f.nodes))]
+				f.mu.Unlock()
+				var a weir.Answer
+				_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice"}, &a)
+				if a.Verdict == weir.Wait {
+					<-a.Turn.Called()
+					if a.Turn.Refused() == weir.NoReason {
+						a.Verdict = weir.Admit
+					}
+					n.Away(a.Hold, time.Now())
+				}
+				if !a.Hold.IsZero() {
+					n.Settle(a.Hold, weir.Outcome{Time: time.Now(), Done: a.Verdict == weir.Admit})
+				}
+				if a.Verdict == weir.Admit {
+					mu.Lock()
+					grants = append(grants, time.Now())
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	lost := false
+	for k := 0; time.Now().Before(end.Add(-time.Second)); k++ {
+		time.Sleep(time.Duration(f.random(int(time.Second))))
+		switch f.random(4) {
+		case 0:
+			f.stall.Store(true)
+			time.Sleep(time.Duration(f.random(int(300 * time.Millisecond))))
+			f.stall.Store(false)
+		case 1:
+			lost = true
+			f.pot.Restart()
+		case 2:
+			lost = true
+			promote := f.pot.Save()
+			time.Sleep(time.Duration(f.random(int(100 * time.Millisecond))))
+			promote()
+		case 3:
+			if lost { // what only a dead node knows nobody can tell
+				continue
+			}
+			f.mu.Lock()
+			i := f.r.IntN(len(f.nodes))
+			old := f.nodes[i]
+			f.nodes = append(f.nodes[:i:i], f.nodes[i+1:]...)
+			old.up.Store(false)
+			f.mu.Unlock()
+			f.join(fmt.Sprintf("%s.%d", old.name, k), o)
+		}
+	}
+	clients.Wait()
+	slices.SortFunc(grants, time.Time.Compare)
+	checkGrants(t, p, grants)
+}
+
+// checkGrants holds what went on against a limit.
+func checkGrants(t *testing.T, p Policy, grants []time.Time) {
+	if len(grants) == 0 {
+		t.Fatal("nothing went on")
+	}
+	length := p.Period.Length
+	switch p.Window {
+	case GCRA:
+		one := float64(length) / float64(p.Limit.N)
+		owed, last := 0.0, grants[0]
+		for _, at := range grants {
+			owed = max(0, owed-float64(at.Sub(last))) + one
+			if last = at; owed > float64(p.Burst.N)*one+float64(3*time.Millisecond) {
+				t.Fatalf("at %v %.2f are owed, of %d", at, owed/one, p.Burst.N)
+			}
+		}
+	case Sliding:
+		for i := int(p.Limit.N); i < len(grants); i++ {
+			if d := grants[i].Sub(grants[i-int(p.Limit.N)]); d < length {
+				t.Fatalf("%d within %v, the last at %v", p.Limit.N+1, d, grants[i])
+			}
+		}
+	default:
+		periods := map[int64]int64{}
+		for _, at := range grants {
+			n := at.UnixNano() / int64(length)
+			if periods[n]++; periods[n] > p.Limit.N {
+				t.Fatalf("more than %d in a period, at %v", p.Limit.N, at)
+			}
+		}
+	}
+}
