@@ -345,3 +345,61 @@ func checkGrants(t *testing.T, p Policy, grants []time.Time) {
 		}
 	}
 }
+
+// No more requests are under way than there are places, on all nodes together, and a dead node's come free.
+func TestExactPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 4, exactly(Policy{Kind: Concurrent, Limit: Count(10)}))
+		defer f.close()
+		var under, most, done atomic.Int64
+		var clients sync.WaitGroup
+		for range 40 {
+			clients.Go(func() {
+				for range 50 {
+					n := f.nodes[f.random(len(f.nodes))]
+					var a weir.Answer
+					_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice"}, &a)
+					if a.Verdict == weir.Admit {
+						n.Enter(&a.Hold, time.Now(), &a)
+					}
+					if a.Verdict == weir.Admit {
+						most.Store(max(most.Load(), under.Add(1)))
+						time.Sleep(time.Duration(f.random(int(5 * time.Millisecond))))
+						under.Add(-1)
+						done.Add(1)
+					}
+					if !a.Hold.IsZero() {
+						n.Settle(a.Hold, weir.Outcome{Time: time.Now(), Done: a.Verdict == weir.Admit})
+					}
+					time.Sleep(time.Duration(f.random(int(5 * time.Millisecond))))
+				}
+			})
+		}
+		clients.Wait()
+		if most.Load() != 10 || done.Load() < 200 {
+			t.Errorf("%d at once, %d in all", most.Load(), done.Load())
+		}
+		take := func(n *lendingNode) (a weir.Answer) {
+			_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice"}, &a)
+			if a.Verdict == weir.Admit {
+				n.Enter(&a.Hold, time.Now(), &a)
+			}
+			return a
+		}
+		time.Sleep(time.Second)
+		for i := range 10 {
+			if a := take(f.nodes[0]); a.Verdict != weir.Admit {
+				t.Fatalf("place %d: %v", i, a.Verdict)
+			}
+		}
+		time.Sleep(10 * time.Second) // the lease is renewed
+		if a := take(f.nodes[1]); a.Verdict != weir.Refuse {
+			t.Errorf("one more: %v", a.Verdict)
+		}
+		f.nodes[0].up.Store(false)
+		time.Sleep(3 * time.Second)
+		if a := take(f.nodes[1]); a.Verdict != weir.Admit {
+			t.Errorf("the node is dead: %v", a.Verdict)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -252,13 +253,31 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 	acc.says(rs, said)
 }
 
-// Enter takes a place under every policy of kind concurrent that the event met.
+// Enter takes a place under every policy of kind concurrent that the event met. Where the engine of a farm has to be
+// asked for one, it waits for the answer.
 func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
-	acc, g := ownerOf(h)
+	acc, _ := ownerOf(h)
 	acc.shard.mu.Lock()
-	defer acc.shard.mu.Unlock()
-	rs := q.rules.Load()
-	b := bill{rules: rs, account: acc, stranger: g, now: acc.shard.clock(nanos(now)), cost: h.N}
+	rs := q.current(acc)
+	asks := q.enter(rs, h, acc.shard.clock(nanos(now)), false, a)
+	p := acc.borrower(rs)
+	if asks == 0 || p == nil {
+		acc.shard.mu.Unlock()
+		return
+	}
+	p.ride(&rider{cost: h.N, asks: asks, decide: func(rs *rules, now int64, failed bool) uint64 {
+		hold, figures := *h, a.Figures
+		a.Clear()
+		*h, a.Figures = hold, figures // they may be the answer's own
+		acc.update(rs)
+		return q.enter(rs, h, now, failed, a)
+	}}, acc.shard.clock(nanos(rs.lender.Now())))
+}
+
+// enter takes places, or returns the rules for which the engine of a farm has to be asked first.
+func (q *Quota) enter(rs *rules, h *weir.Hold, now int64, failed bool, a *weir.Answer) (asks uint64) {
+	acc, g := ownerOf(h)
+	b := bill{rules: rs, account: acc, stranger: g, now: now, cost: h.N, failed: failed}
 	b.charged, b.at = takenBy(h, rs)
 	acc.callDue(rs, b.now)
 	figures := a.Figures // Judge has shown them already
@@ -268,6 +287,10 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		}
 	})
 	a.Figures = figures
+	if b.asks != 0 && a.Verdict == weir.Admit {
+		acc.borrows(rs, rs.slots[bits.TrailingZeros64(b.asks)].rule)
+		return b.asks
+	}
 	h.Enter, h.V = false, rs.version
 	w, waited := h.Ref.(*waiter)
 	switch {
@@ -277,7 +300,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		if waited { // it is in another line now
 			w.away(rs, b.now)
 		}
-		return
+		return 0
 	case a.Verdict == weir.Admit:
 		acc.each(rs, b.mask, func(r *rule, t *terms, st *state) {
 			r.charge(st, t, b.now, 1)
@@ -290,6 +313,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	} else {
 		h.A = b.charged
 	}
+	return 0
 }
 
 // Away calls the next in line, once an event that waited is on its way.
