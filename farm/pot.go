@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -73,7 +74,10 @@ type Pot interface {
 // An Ask is one call.
 type Ask struct {
 	Key string // throttle and account
-	Run string // of the node that asks; another one after a restart
+	// Run is the run of the node that asks: another one after a restart. A node that has forgotten what it spent of a key
+	// goes on under the same name with a plus and something else: what it had stays counted. Of who has to tell what
+	// they know, the part before the plus counts.
+	Run string
 	Seq uint64 // greater than in all earlier calls for this key by this run
 	// Live are all runs that are up. They must have told what they know before a key under a new engine is open.
 	Live []string
@@ -108,6 +112,10 @@ type Want struct {
 	Life time.Duration
 	// Carry makes what is over the limit at the end of a period count in the next one. Fixed only.
 	Carry bool
+	// Forget starts the limit anew, as an operator has said: what was spent counts no more, Used with it. When the call
+	// has been answered, nothing is spent of Total yet. What nodes have been granted and not spent they may spend.
+	// A level has nothing to forget.
+	Forget bool
 
 	Mark  string // of the last Grant for this rule and key, "" if there is none
 	Used  int64  // spent of that grant's slice, and what will be before the reply comes; Level: what is under way
@@ -139,6 +147,12 @@ type Grant struct {
 	Left   int64 // what could be granted now
 	For    time.Duration
 	Mark   string // for the next Want
+}
+
+// Home is the run of a node, without what tells apart what it has forgotten from what it knows.
+func Home(run string) string {
+	home, _, _ := strings.Cut(run, "+")
+	return home
 }
 
 // Check tells whether a pot can be asked that. Engines call it.
@@ -206,6 +220,8 @@ func (w *Want) check() error {
 		return fmt.Errorf("%w: there is no way %d", ErrAsk, w.Way)
 	case w.Carry && w.Way != Fixed:
 		return fmt.Errorf("%w: Carry is for fixed periods", ErrAsk)
+	case w.Forget && w.Way == Level:
+		return fmt.Errorf("%w: a level has nothing to forget", ErrAsk)
 	case w.Life < 0 || w.Life > MaxLife:
 		return fmt.Errorf("%w: Life is %v, at most %v are possible", ErrAsk, w.Life, MaxLife)
 	case w.Life != 0 && w.Way != Steady && w.Way != Level:

@@ -121,6 +121,7 @@ func TestPot(t *testing.T, open func(t *testing.T) *PotRig) {
 		"repeated and late calls":     testPotSeq,
 		"bounds":                      testPotBounds,
 		"crowds":                      testPotCrowds,
+		"forgets":                     testPotForgets,
 		"a new engine is told":        testPotReopen,
 		"a new engine stands still":   testPotReopenStall,
 		"promoted with less":          testPotPromoted,
@@ -207,6 +208,7 @@ func samePot(t *testing.T, seed uint64, rig *PotRig) {
 			if r.IntN(3) > 0 {
 				w.Need, w.Ahead = r.Int64N(4), r.Int64N(6)
 			}
+			w.Forget = w.Way != farm.Level && r.IntN(40) == 0
 			ask.Wants = append(ask.Wants, w)
 		}
 		if len(ask.Wants) == 0 {

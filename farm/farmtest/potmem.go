@@ -280,6 +280,9 @@ func (c *call) run() (farm.Reply, error) {
 	all := true
 	for i, w := range c.wants {
 		c.settle(w, reply.Stale || closed)
+		if w.Forget && !reply.Stale && !closed {
+			c.forget(w)
+		}
 		if w.Way == farm.Level && len(w.rule.own) >= farm.MaxRuns && w.rule.own[c.ask.Run] == (memOwn{}) {
 			return reply, fmt.Errorf("%w: more than %d runs", farm.ErrCrowded, farm.MaxRuns)
 		}

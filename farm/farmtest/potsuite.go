@@ -446,3 +446,31 @@ func testPotLimits(b *bench) {
 		}
 	}
 }
+
+func testPotForgets(b *bench) {
+	for _, w := range []farm.Want{
+		{Rule: "fixed", Way: farm.Fixed, Limit: 10, Period: time.Hour},
+		{Rule: "sliding", Way: farm.Sliding, Limit: 10, Period: time.Hour},
+		{Rule: "steady", Way: farm.Steady, Limit: 10, Burst: 10, Period: time.Hour},
+	} {
+		x, y := b.holder("x", w), b.holder("y", w)
+		x.take(0, 6, 0)
+		y.take(0, 4, 0)
+		if r := x.take(6, 1, 0); r.Granted {
+			b.t.Fatalf("%s: one too many", w.Rule)
+		}
+		x.want.Forget = true
+		if r := x.take(6, 3, 0); !r.Granted || r.Grants[0].Total != 3 || r.Grants[0].Left != 7 {
+			b.t.Fatalf("%s: %+v", w.Rule, r)
+		}
+		x.want.Forget = false
+		if r := y.take(4, 5, 0); !r.Granted || r.Grants[0].Left != 2 { // what it had told counts no more
+			b.t.Fatalf("%s: %+v", w.Rule, r)
+		}
+	}
+	_, err := b.Pot.Take(b.t.Context(), farm.Ask{Key: "k", Run: "x", Seq: 1,
+		Wants: []farm.Want{{Rule: "level", Way: farm.Level, Limit: 1, Forget: true}}})
+	if !errors.Is(err, farm.ErrAsk) {
+		b.t.Fatalf("a level forgets: %v", err)
+	}
+}

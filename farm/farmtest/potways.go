@@ -129,7 +129,7 @@ func (c *call) tell(w *wanted) {
 			r.closing, r.waited, r.last = c.engine, 0, c.now
 			r.told, r.mustTell = map[string]bool{}, map[string]bool{}
 		}
-		r.told[c.ask.Run] = true
+		r.told[farm.Home(c.ask.Run)] = true
 		for _, run := range c.ask.Live {
 			r.mustTell[run] = true
 		}
@@ -193,6 +193,21 @@ func (c *call) settle(w *wanted, look bool) {
 				w.fits -= other.total
 			}
 		}
+	}
+}
+
+// forget starts a limit anew. What runs have told counts no more: they are unknown, and their marks say how much that was.
+func (c *call) forget(w *wanted) {
+	r := w.rule
+	r.own, w.used, w.cur, w.fits = map[string]memOwn{}, 0, 0, w.Limit
+	switch w.Way {
+	case farm.Fixed:
+		r.sum = 0
+	case farm.Sliding:
+		r.sums = map[int64]int64{}
+	case farm.Steady:
+		r.owed, w.own = 0, memOwn{slice: c.now}
+		w.fits = w.steadyFits(c.room(w))
 	}
 }
 

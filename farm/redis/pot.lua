@@ -2,7 +2,8 @@
 --
 -- KEYS: what is kept for one key; which engine this is, and since when. Both are under one hash tag.
 -- ARGV: run, seq, a time and an identity for tests ("" for the engine's own), the identity that the call is for, the
--- number of live runs, those runs, and for each want: id, way, limit, burst, period, start, end, life, carry, used, need, ahead, mark.
+-- number of live runs, those runs, and for each want: id, way, limit, burst, period, start, end, life, what else (1 to carry, 2 to forget),
+-- used, need, ahead, mark.
 -- Times are in microseconds: nanoseconds are beyond 2^53.
 --
 -- The answer is an array: what happened, now, identity, granted, stale, failed, wait, the number of runs that must tell,
@@ -54,7 +55,7 @@ while ARGV[at] do
   local w = {
     id = ARGV[at], way = tonumber(ARGV[at + 1]), limit = tonumber(ARGV[at + 2]), burst = tonumber(ARGV[at + 3]),
     period = tonumber(ARGV[at + 4]), start = tonumber(ARGV[at + 5]), stop = tonumber(ARGV[at + 6]),
-    life = tonumber(ARGV[at + 7]), carry = ARGV[at + 8] == '1', has = tonumber(ARGV[at + 9]),
+    life = tonumber(ARGV[at + 7]), carry = tonumber(ARGV[at + 8]) % 2 == 1, forget = tonumber(ARGV[at + 8]) >= 2, has = tonumber(ARGV[at + 9]),
     need = tonumber(ARGV[at + 10]), ahead = tonumber(ARGV[at + 11]), mark = ARGV[at + 12],
     cur = 0, used = 0, ver = 0, slice = -1, own = 0,
   }
@@ -192,7 +193,7 @@ local function tell(w, r)
     if r.closing ~= engine then
       r.closing, r.waited, r.last, r.told, r.must = engine, 0, now, {}, {}
     end
-    r.told[run] = 1
+    r.told[string.match(run, '^[^+]*')] = 1 -- the home of the run
     for _, name in ipairs(live) do r.must[name] = 1 end
     -- While the engine stood still nobody could tell it anything: that time does not count.
     r.waited = r.waited + max(0, min(PAUSE, now - r.last))
@@ -276,6 +277,19 @@ local function settle(w, r, look)
     for name, other in pairs(r.own) do
       if name ~= run then w.fits = w.fits - other[2] end
     end
+  end
+end
+
+-- forget starts a limit anew. What runs have told counts no more: they are unknown, and their marks say how much that was.
+local function forget(w, r)
+  r.own, w.used, w.cur, w.fits = {}, 0, 0, w.limit
+  if w.way == FIXED then
+    r.sum = 0
+  elseif w.way == SLIDING then
+    for i = 1, 17 do r.sums[i] = 0 end
+  else
+    r.owed, w.mine = 0, { now, 0, 0, 0, 0 }
+    w.fits = steadyFits(w, room(w, r))
   end
 end
 
@@ -432,6 +446,7 @@ local all, failed, wait = true, -1, 0
 for i, w in ipairs(wants) do
   local r = w.rule
   settle(w, r, look)
+  if w.forget and not look then forget(w, r) end
   if w.way > STEADY and not r.own[run] then
     local n = 0
     for _ in pairs(r.own) do n = n + 1 end

@@ -328,18 +328,21 @@ func (p *Pot) args(ask *farm.Ask) []string {
 	args = append(args, ask.Live...)
 	for i := range ask.Wants {
 		w := &ask.Wants[i]
-		start, end, carry, life := int64(0), int64(0), "0", w.Life
+		start, end, also, life := int64(0), int64(0), int64(0), w.Life
 		if w.Way == farm.Fixed && w.Period == 0 {
 			start, end = w.Start.UnixMicro(), w.End.UnixMicro()
 		}
 		if w.Carry {
-			carry = "1"
+			also = 1
+		}
+		if w.Forget {
+			also += 2
 		}
 		if w.Way == farm.Level && life == 0 {
 			life = farm.MaxLife
 		}
 		args = append(args, id(w), strconv.Itoa(int(w.Way)), number(w.Limit), number(w.Burst),
-			number(w.Period.Microseconds()), number(start), number(end), number(life.Microseconds()), carry,
+			number(w.Period.Microseconds()), number(start), number(end), number(life.Microseconds()), number(also),
 			number(w.Used), number(w.Need), number(w.Ahead), w.Mark)
 	}
 	return args

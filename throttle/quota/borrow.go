@@ -16,6 +16,7 @@ type borrower struct {
 	run      string // by which the engine knows it
 	calling  bool   // a call is under way
 	back     bool   // what is not needed goes back with the next one
+	forget   bool   // an operator has reset the account
 	riders   []*rider
 	shut     int64 // until then the engine grants nothing, as it is to be told first
 	pause    int64 // how long the engine was last left alone after it had nothing left
@@ -85,12 +86,14 @@ func (l *Lender) talk(ctx context.Context, p *borrower) {
 		a.shard.mu.Lock()
 		rs = l.quota.rules.Load()
 		now := a.shard.clock(nanos(l.Now()))
-		if c != nil {
-			p.take(rs, c, &reply, err, sent, now)
+		if c != nil && p.take(rs, c, &reply, err, sent, now) {
+			a.shard.mu.Unlock()
+			time.Sleep(tellTime) // the others are on their way
+			continue
 		}
 		p.serve(rs, now, err != nil || now < p.shut)
 		p.expire(rs, now)
-		again = len(p.riders) > 0
+		again = len(p.riders) > 0 || p.forget && err == nil && now >= p.shut
 		if !again {
 			p.calling = false
 			a.pins--
@@ -171,6 +174,7 @@ func (p *borrower) prepare(rs *rules, now int64) *question {
 			st.others = min(st.others, st.used)
 		}
 		w.Used = max(st.used, st.others)
+		w.Forget = p.forget && r.way != level
 		if r.way == level {
 			w.Used = min(w.Used, farm.MaxNumber)
 		}
@@ -280,10 +284,13 @@ func (ln *loan) grow(r *rule, t *terms, now int64, nodes int) {
 // leastBytes is how many bytes are taken ahead at first.
 const leastBytes = 64 << 10
 
-// take takes in what the engine has answered.
-func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, sent, now int64) {
+// tellTime is how long the other nodes have to tell an engine what they know, before those who wait for it ask again.
+const tellTime = 4 * time.Millisecond
+
+// take takes in what the engine has answered. It reports whether to ask again soon, as the others tell it what they know.
+func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, sent, now int64) (soon bool) {
 	if err != nil {
-		return // what it says that it has spent it may spend
+		return false // what it says that it has spent it may spend
 	}
 	a := p.account
 	closed := !reply.Granted && reply.Failed < 0
@@ -297,7 +304,10 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 		if ln == nil {
 			continue
 		}
-		if r.way != level && (ln.mark == "" || g.Slice != ln.slice) {
+		if w.Forget && !closed {
+			p.forget = false
+		}
+		if r.way != level && (ln.mark == "" || g.Slice != ln.slice || w.Forget && !closed) {
 			told := w.Used
 			if ln.mark == "" {
 				told = 0
@@ -333,13 +343,16 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 	switch {
 	case reply.Granted:
 		p.pause, p.shut = 0, 0
-		return
+		return false
+	case closed && len(p.riders) > 0 && p.riders[0].tries < maxTries:
+		p.lender.tellOthers(a, true, now)
+		return true
 	case closed:
 		p.pause = min(max(askAgain, 2*p.pause), int64(100*time.Millisecond))
 		p.shut = now + p.pause
-		p.lender.tellOthers(a, now)
+		p.lender.tellOthers(a, true, now)
 		p.see(now, p.pause)
-		return
+		return false
 	}
 	p.pause = min(max(askAgain, 2*p.pause), askAgainAtLast)
 	failed := c.rules[reply.Failed]
@@ -347,7 +360,8 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 		ln.opens = add(now, int64(reply.Wait))
 		ln.no = min(now+p.pause, ln.opens)
 	}
-	p.lender.tellOthers(a, now)
+	p.lender.tellOthers(a, false, now)
+	return false
 }
 
 // serve decides about those who waited for an answer, in order.
@@ -380,6 +394,9 @@ func (p *borrower) expire(rs *rules, now int64) {
 
 // keep has the borrower looked after where something of it may have to go back, or to be renewed.
 func (p *borrower) keep(rs *rules, now int64) {
+	if p.forget {
+		p.see(now, tellLater)
+	}
 	for _, r := range rs.list {
 		if r.lender != p.lender || !p.account.counts(r) {
 			continue

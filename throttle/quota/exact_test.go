@@ -403,3 +403,85 @@ func TestExactPlaces(t *testing.T) {
 		}
 	})
 }
+
+// An operator's reset holds for the whole farm.
+func TestExactReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 3, exactly(Policy{Limit: Count(10), Period: weir.Period{Calendar: weir.Year}}))
+		defer f.close()
+		all := func() (n int) {
+			for _, node := range []int{0, 1} {
+				for f.nodes[node].Allow(time.Now(), "alice") {
+					n++
+				}
+			}
+			return n
+		}
+		if n := all(); n != 10 {
+			t.Fatalf("%d went on", n)
+		}
+		if !f.nodes[2].Reset("alice", time.Now()) { // which has never seen her
+			t.Fatal("nothing was reset")
+		}
+		time.Sleep(2 * time.Second)
+		if n := all(); n != 10 {
+			t.Errorf("%d went on after the reset", n)
+		}
+	})
+}
+
+// While the engine cannot be asked, each policy does what it says, and the engine is told afterwards.
+func TestExactOnLoss(t *testing.T) {
+	for _, c := range []struct {
+		onLoss OnLoss
+		policy Policy
+		during int // of three nodes together
+	}{
+		{LossClosed, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 0},
+		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 30 - 6},
+		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: Sliding}, 15},
+		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: GCRA}, 30},
+		{LossOpen, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 90},
+	} {
+		t.Run(fmt.Sprint(c.onLoss, c.policy.Window), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Minute) // the engine is older than the period: it starts at midnight
+				c.policy.OnLoss = c.onLoss
+				f := newLendingFarm(t, 3, exactly(c.policy))
+				defer f.close()
+				for i, n := range f.nodes {
+					n.Divide(3, i, 7)
+				}
+				each := func(most int) (n int) {
+					for _, node := range f.nodes {
+						for range most {
+							if node.Allow(time.Now(), "alice") {
+								n++
+							}
+						}
+					}
+					return n
+				}
+				if n := each(2); n != 6 {
+					t.Fatalf("%d went on", n)
+				}
+				time.Sleep(200 * time.Millisecond) // what was taken ahead has gone back
+				f.stall.Store(true)
+				for _, n := range f.nodes {
+					n.lender.Lost(true, time.Now())
+				}
+				if n := each(30); n != c.during {
+					t.Errorf("%d went on during the loss, want %d", n, c.during)
+				}
+				f.stall.Store(false)
+				for _, n := range f.nodes {
+					n.lender.Lost(false, time.Now())
+				}
+				time.Sleep(time.Second) // the engine has been told
+				if n, want := each(30), max(0, 24-c.during); n != want && c.policy.Window != GCRA {
+					t.Errorf("%d went on afterwards, want %d", n, want)
+				}
+			})
+		})
+	}
+}

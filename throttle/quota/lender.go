@@ -65,7 +65,7 @@ type Lender struct {
 
 	mu     sync.Mutex // taken under a shard's lock
 	due    queue.Ranked[borrower]
-	called map[string]bool // accounts of which the others are to be told
+	called map[string]bool // accounts of which the others are to be told, and whether they are to tell the engine
 
 	stats struct{ calls, failed, granted, denied, waited, returned, dropped, malformed atomic.Uint64 }
 }
@@ -169,8 +169,10 @@ func (a *account) key() string {
 	return "s" + a.source().String()
 }
 
-func (l *Lender) key(a *account) string {
-	key := l.Name + "/" + a.key()
+func (l *Lender) key(a *account) string { return l.named(a.key()) }
+
+func (l *Lender) named(key string) string {
+	key = l.Name + "/" + key
 	if len(key) > farm.MaxKey {
 		return fmt.Sprintf("h%x", sha256.Sum256([]byte(key)))
 	}
@@ -290,7 +292,7 @@ func (l *Lender) look(p *borrower, now int64) {
 		return
 	}
 	var again int64 = never
-	call := false
+	call := p.forget
 	for _, r := range rs.list {
 		if r.lender != l || !a.counts(r) {
 			continue
@@ -329,7 +331,7 @@ func (l *Lender) look(p *borrower, now int64) {
 // Hear takes in that other nodes have nothing left for some accounts, or that the engine has to be told: what this node
 // has of them goes back, and the engine hears what it knows.
 func (l *Lender) Hear(msg []byte, now time.Time) error {
-	err := readCalled(msg, func(key string) {
+	err := readCalled(msg, func(key string, tell bool) {
 		rs := l.quota.rules.Load()
 		var a *account
 		if name, ok := cutKind(key, 'a'); ok {
@@ -339,19 +341,43 @@ func (l *Lender) Hear(msg []byte, now time.Time) error {
 				a = l.quota.table.lookup(rs, "", source)
 			}
 		}
-		if a == nil {
-			return
+		if a != nil {
+			defer a.shard.mu.Unlock()
 		}
-		defer a.shard.mu.Unlock()
-		if p := a.borrower(rs); p != nil && rs.lender == l && !p.calling {
+		switch p := a.borrower(rs); {
+		case rs.lender != l:
+		case p != nil && !p.calling:
 			p.back = true
 			p.call(nanos(now))
+		case p == nil && tell:
+			l.tellNothing(key, now)
 		}
 	})
 	if err != nil {
 		l.stats.malformed.Add(1)
 	}
 	return err
+}
+
+// tellNothing tells an engine that is to be told that this node knows nothing of an account. Until all nodes have told,
+// it grants nothing.
+func (l *Lender) tellNothing(key string, now time.Time) {
+	if l.lost.Load() || l.asking.Add(1) > maxAsks {
+		l.asking.Add(-1)
+		return
+	}
+	rs := l.quota.rules.Load()
+	c := &question{ask: farm.Ask{Key: l.named(key), Run: l.Run + "+0", Live: l.Live()}}
+	for _, r := range rs.list {
+		if r.lender == l && r.way != level {
+			c.ask.Wants = append(c.ask.Wants, r.want(&r.base, nanos(now)))
+			c.rules = append(c.rules, r)
+		}
+	}
+	go func() {
+		defer l.asking.Add(-1)
+		_, _ = l.ask(context.Background(), c) // who waits for it asks again
+	}()
 }
 
 func cutKind(key string, kind byte) (string, bool) {
@@ -362,18 +388,19 @@ func cutKind(key string, kind byte) (string, bool) {
 }
 
 // tellOthers has the others told that this account needs what they have of it. A shard is locked.
-func (l *Lender) tellOthers(a *account, now int64) {
+func (l *Lender) tellOthers(a *account, tell bool, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.called) >= maxCalled {
 		l.stats.dropped.Add(1)
 		return
 	}
-	l.called[a.key()] = true
+	l.called[a.key()] = tell || l.called[a.key()]
 	l.wake(now)
 }
 
-// The message of a lender: a version, and the keys of accounts with their lengths before them.
+// The message of a lender: a version, and for each account whether the engine is to be told, the length of its key, and
+// the key.
 const calledVersion = 1
 
 // ErrCalled is returned for a message of another node that cannot be read.
@@ -381,19 +408,25 @@ var ErrCalled = errors.New("the message names no accounts")
 
 func writeCalled(keys map[string]bool) []byte {
 	msg := []byte{calledVersion}
-	for key := range keys {
+	for key, tell := range keys {
+		msg = append(msg, 0)
+		if tell {
+			msg[len(msg)-1] = 1
+		}
 		msg = binary.AppendUvarint(msg, uint64(len(key)))
 		msg = append(msg, key...)
 	}
 	return msg
 }
 
-func readCalled(msg []byte, each func(key string)) error {
+func readCalled(msg []byte, each func(key string, tell bool)) error {
 	if len(msg) == 0 || msg[0] != calledVersion {
 		return fmt.Errorf("%w: it is of another version", ErrCalled)
 	}
 	msg = msg[1:]
 	for count := 0; len(msg) > 0; count++ {
+		tell := msg[0] != 0
+		msg = msg[1:]
 		n, size := binary.Uvarint(msg)
 		if size <= 0 || n > uint64(len(msg)-size) || n > math.MaxUint16 {
 			return fmt.Errorf("%w: it ends too soon", ErrCalled)
@@ -401,7 +434,7 @@ func readCalled(msg []byte, each func(key string)) error {
 		if count >= maxCalled {
 			return fmt.Errorf("%w: more than %d", ErrCalled, maxCalled)
 		}
-		each(string(msg[size : size+int(n)]))
+		each(string(msg[size:size+int(n)]), tell)
 		msg = msg[size+int(n):]
 	}
 	return nil

@@ -40,6 +40,9 @@ func (st *state) loan() *loan {
 
 // borrower returns the account's borrower, or nil.
 func (a *account) borrower(rs *rules) *borrower {
+	if a == nil {
+		return nil
+	}
 	for _, r := range rs.list {
 		if r.lender != nil && a.counts(r) {
 			if ln := a.state(r).loan(); ln != nil {

@@ -60,13 +60,25 @@ func (q *Quota) Account(name string, now time.Time) (AccountState, bool) {
 func (q *Quota) Reset(name string, now time.Time) bool {
 	rs := q.rules.Load()
 	a := q.table.known(rs, name)
+	if a == nil && rs.lender != nil { // the engine may know it
+		if a, _ = q.table.get(rs, name, netip.Addr{}, netip.Addr{}, nanos(now), restore); a.index < 0 {
+			a.shard.mu.Unlock()
+			return false
+		}
+	}
 	if a == nil {
 		return false
 	}
 	defer a.shard.mu.Unlock()
 	at := a.shard.clock(nanos(now))
 	for _, r := range rs.list {
-		if r.way != level {
+		switch {
+		case r.way == level:
+		case r.lends(a.terms(rs, r)):
+			p := a.borrows(rs, r).borrower
+			p.forget = true
+			p.call(at)
+		default:
 			st := a.state(r)
 			a.wipe(r, st, a.terms(rs, r), max(nanos(now), st.resetAt()+1), at)
 		}
