@@ -36,6 +36,7 @@ type lendingNode struct {
 	name   string
 	lender *Lender
 	up     atomic.Bool
+	dead   chan struct{}
 }
 
 var errNoAnswer = errors.New("no answer")
@@ -53,7 +54,7 @@ func (f *lendingFarm) join(name string, o Options) *lendingNode {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	n := &lendingNode{Quota: q, farm: f, name: name}
+	n := &lendingNode{Quota: q, farm: f, name: name, dead: make(chan struct{})}
 	n.up.Store(true)
 	n.lender = q.Lend(Lending{Pot: n, Name: "plans", Run: name, Now: time.Now,
 		Live: f.live, Nodes: func() int { return max(1, len(f.all())) },
@@ -262,7 +263,11 @@ func playExact(t *testing.T, p Policy, seed uint64) {
 				var a weir.Answer
 				_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice"}, &a)
 				if a.Verdict == weir.Wait {
-					<-a.Turn.Called()
+					select {
+					case <-a.Turn.Called():
+					case <-n.dead:
+						continue
+					}
 					if a.Turn.Refused() == weir.NoReason {
 						a.Verdict = weir.Admit
 					}
@@ -304,6 +309,7 @@ func playExact(t *testing.T, p Policy, seed uint64) {
 			old := f.nodes[i]
 			f.nodes = append(f.nodes[:i:i], f.nodes[i+1:]...)
 			old.up.Store(false)
+			close(old.dead)
 			f.mu.Unlock()
 			f.join(fmt.Sprintf("%s.%d", old.name, k), o)
 		}
