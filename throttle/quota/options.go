@@ -55,6 +55,7 @@ type Farm string
 const (
 	FarmLocal     Farm = "local"     // each for itself
 	FarmBroadcast Farm = "broadcast" // together: each tells the others what it has granted
+	FarmExact     Farm = "exact"     // together, in an engine that grants: never one too many
 )
 
 // An OnLoss says what a node of a farm grants while it does not know what others have granted.
@@ -311,7 +312,7 @@ func (p Policy) validate() error {
 		v.Add("over", "a stamp pays for a request before its bytes are known: kind volume takes none",
 			"write over: delay, or refuse")
 	}
-	v.OneOf("farm", string(p.Farm), string(FarmLocal), string(FarmBroadcast))
+	v.OneOf("farm", string(p.Farm), string(FarmLocal), string(FarmBroadcast), string(FarmExact))
 	v.OneOf("on_loss", string(p.OnLoss), string(LossOpen), string(LossShare), string(LossClosed))
 	switch {
 	case p.OnLoss == LossShare && p.Kind == Idle:
