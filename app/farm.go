@@ -41,8 +41,9 @@ type member struct {
 	*farm.Farm
 	app     *App
 	bus     *nats.Bus
-	pace    *pace // by the machine's clock: the farm's time follows from it
+	pace    *pace   // by the machine's clock: the farm's time follows from it
 	engine  *engine // nil where nothing is counted exactly
+	lenders lenders
 	bans    *ban.Shared
 	dropped atomic.Uint64 // words about bans, so far
 	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
@@ -87,7 +88,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 	log := a.opts.Log.With("farm", o.Node)
 	m := &member{app: a, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{},
 		quotas: map[string]commonQuota{}, rooms: map[string]*sharedLanes{}, met: make(chan struct{})}
-	if m.engine, err = a.openEngine(o, log, func(bool) {}); err != nil {
+	if m.engine, err = a.openEngine(o, log, m.engineChanged); err != nil {
 		return err
 	}
 	defer func() {
@@ -126,7 +127,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 		_, err = m.Answer(topicOrders, m.obey)
 	}
 	if err == nil {
-		err = errors.Join(m.takeStamps(g), m.shareRooms(g), m.shareQuotas(g))
+		err = errors.Join(m.takeStamps(g), m.shareRooms(g), m.shareQuotas(g), m.lendQuotas(g))
 	}
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
@@ -170,6 +171,7 @@ func (m *member) leave(ctx context.Context) error {
 	}
 	m.leaveRooms()
 	m.mu.Unlock()
+	m.lenders.remove(func(string, *lentQuota) bool { return false })
 	m.engine.close()
 	m.pace.stop()
 	m.bans.Close()
@@ -274,6 +276,9 @@ func (c *change) prepareFarm() error {
 		}
 		if err := m.shareQuotas(c.next); err != nil {
 			c.app.opts.Log.Error("quotas are counted on this node alone", "err", err)
+		}
+		if err := m.lendQuotas(c.next); err != nil {
+			c.app.opts.Log.Error("quotas are not counted exactly", "err", err)
 		}
 	})
 	return nil
