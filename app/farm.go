@@ -41,7 +41,9 @@ type member struct {
 	*farm.Farm
 	app     *App
 	bus     *nats.Bus
-	pace    *pace // by the machine's clock: the farm's time follows from it
+	pace    *pace   // by the machine's clock: the farm's time follows from it
+	engine  *engine // nil where nothing is counted exactly
+	lenders lenders
 	bans    *ban.Shared
 	dropped atomic.Uint64 // words about bans, so far
 	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
@@ -76,7 +78,7 @@ func (a *App) offset() time.Duration {
 }
 
 // joinFarm makes this weir a node of its farm, and waits a moment for the others.
-func (a *App) joinFarm(g *generation) error {
+func (a *App) joinFarm(g *generation) (err error) {
 	o := g.cfg.Farm
 	if o == nil {
 		return nil
@@ -84,20 +86,27 @@ func (a *App) joinFarm(g *generation) error {
 	now := a.opts.Clock.Now()
 	node := farm.Node{Name: o.Node, Boot: uint64(now.UnixMicro())}
 	log := a.opts.Log.With("farm", o.Node)
-	bus, err := nats.Open(nats.Options{Node: node, Options: *o, Log: log})
-	if err != nil {
+	m := &member{app: a, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{},
+		quotas: map[string]commonQuota{}, rooms: map[string]*sharedLanes{}, met: make(chan struct{})}
+	if m.engine, err = a.openEngine(o, log, m.engineChanged); err != nil {
 		return err
 	}
-	m := &member{app: a, bus: bus, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{},
-		quotas: map[string]commonQuota{}, rooms: map[string]*sharedLanes{}, met: make(chan struct{})}
-	var over farm.Bus = bus
+	defer func() {
+		if err != nil {
+			m.engine.close()
+		}
+	}()
+	if m.bus, err = nats.Open(nats.Options{Node: node, Options: *o, Log: log}); err != nil {
+		return err
+	}
+	var over farm.Bus = m.bus
 	if a.carry != nil {
-		if over, err = a.carry(bus, secretsOf(o)); err != nil {
+		if over, err = a.carry(m.bus, secretsOf(o)); err != nil {
 			return err
 		}
 	}
 	m.Farm, err = farm.Join(farm.Joining{Bus: over, Node: node, Secrets: secretsOf(o), Version: a.opts.Version,
-		Config: func() string { return a.current.Load().print }, Log: log, Expected: expected(bus, o)}, now)
+		Config: func() string { return a.current.Load().print }, Log: log, Expected: expected(m.bus, o)}, now)
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
 	}
@@ -118,7 +127,7 @@ func (a *App) joinFarm(g *generation) error {
 		_, err = m.Answer(topicOrders, m.obey)
 	}
 	if err == nil {
-		err = errors.Join(m.takeStamps(g), m.shareRooms(g), m.shareQuotas(g))
+		err = errors.Join(m.takeStamps(g), m.shareRooms(g), m.shareQuotas(g), m.lendQuotas(g))
 	}
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
@@ -162,6 +171,8 @@ func (m *member) leave(ctx context.Context) error {
 	}
 	m.leaveRooms()
 	m.mu.Unlock()
+	m.lenders.remove(func(string, *lentQuota) bool { return false })
+	m.engine.close()
 	m.pace.stop()
 	m.bans.Close()
 	return m.Leave(ctx)
@@ -239,6 +250,9 @@ func (c *change) prepareFarm() error {
 		{"farm.node", old != nil && next != nil && old.Node != next.Node},
 		{"farm.listen", old != nil && next != nil && old.Listen != next.Listen},
 		{"farm.nats", old != nil && next != nil && old.NATS != next.NATS},
+		// While some nodes counted here and some there, more than a limit would be granted.
+		{"farm.counters", old != nil && next != nil && old.Counters != next.Counters},
+		{"farm.counters_tls", old != nil && next != nil && old.CountersTLS != next.CountersTLS},
 	} {
 		if fixed.changed {
 			return &weir.FieldError{Path: fixed.path, Msg: "a running weir cannot change it", Hint: "start weir anew"}
@@ -262,6 +276,9 @@ func (c *change) prepareFarm() error {
 		}
 		if err := m.shareQuotas(c.next); err != nil {
 			c.app.opts.Log.Error("quotas are counted on this node alone", "err", err)
+		}
+		if err := m.lendQuotas(c.next); err != nil {
+			c.app.opts.Log.Error("quotas are not counted exactly", "err", err)
 		}
 	})
 	return nil
@@ -299,14 +316,14 @@ func fingerprint(cfg config.Config) string {
 	if cfg.Farm == nil {
 		return ""
 	}
-	key := cfg.Farm.Secret[len(cfg.Farm.Secret)-1]
+	key, engine := cfg.Farm.Secret[len(cfg.Farm.Secret)-1], engineOf(cfg.Farm)
 	cfg.Data, cfg.Control, cfg.Console.Listen, cfg.Warnings, cfg.Farm = "", "", "", nil, nil
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return ""
 	}
 	h := hmac.New(sha256.New, []byte(key))
-	h.Write(text)
+	h.Write(append(text, engine...))
 	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 
@@ -426,6 +443,9 @@ func (f farmOps) Status() console.FarmStatus {
 	f.mu.Lock()
 	s.Left = f.left
 	f.mu.Unlock()
+	if !s.Left {
+		s.Counters = f.engine.status()
+	}
 	own := f.app.current.Load().print
 	for _, who := range f.Members(f.app.opts.Clock.Now()) {
 		s.Nodes = append(s.Nodes, console.NodeStatus{Name: who.Name, State: string(who.State), Version: who.Version,

@@ -49,6 +49,7 @@ func (c *Config) validate(listens bool) error {
 	if c.Farm != nil {
 		f.options("farm", *c.Farm)
 	}
+	f.counters(c)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		f.throttle(name, c.Throttles[name])
 	}

@@ -154,7 +154,7 @@ func (s *source) annotate(errs Errors) Errors {
 	for _, e := range errs {
 		e.File = s.name
 		e.Line = min(max(e.Line, 1), len(s.lines))
-		e.source = strings.TrimSuffix(s.lines[e.Line-1], "\r")
+		e.source = withoutPasswords(strings.TrimSuffix(s.lines[e.Line-1], "\r"))
 		e.Column = min(max(e.Column, 1), utf8.RuneCountInString(e.source)+1)
 	}
 	return errs.tidy()

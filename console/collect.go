@@ -10,7 +10,7 @@ import (
 )
 
 // observed are the metrics that are read from the backend at each scrape. Throttles count with plain atomics: judging
-// an event must stay cheap. Names that end in _total are counters, all others gauges.
+// an event must stay cheap. Names that end in _total are counters, all others gauges, weir_farm_counters_seconds aside.
 var observed = []struct{ name, help, labels string }{
 	{"weir_throttle_verdicts_total", "Verdicts by throttle and by the rule that decided; policy is empty for " +
 		"admissions and where no rule is named. Mode shadow counts what was not acted upon.",
@@ -86,6 +86,12 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_farm_missed_total", "Messages of other nodes that never came; snapshots made up for them.", ""},
 	{"weir_farm_snapshots_total", "Snapshots that this node has asked others for.", ""},
 	{"weir_farm_strangers_total", "Messages under another secret, or of an incompatible version.", ""},
+	{"weir_farm_counters_up", "0 while the engine of exact limits is taken for lost, otherwise 1.", ""},
+	{"weir_farm_counters_calls_total", "Calls of the engine of exact limits.", ""},
+	{"weir_farm_counters_failures_total", "Calls that the engine of exact limits did not answer in time, or with an " +
+		"error.", ""},
+	{"weir_farm_counters_refused_total", "Calls that were not made while the engine of exact limits was lost.", ""},
+	{"weir_farm_counters_seconds", "Histogram of how long calls of the engine of exact limits took.", ""},
 
 	{"weir_store_writes_total", "Writes to the data folder that are on the disk.", ""},
 	{"weir_store_failures_total", "Writes to the data folder that failed.", "part"},

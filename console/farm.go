@@ -4,6 +4,9 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A Farm is the farm that a running weir is a node of.
@@ -33,6 +36,37 @@ type FarmStatus struct {
 	Strange  uint64       `json:"strangers"`             // messages under another secret, or of another version
 	Left     bool         `json:"left,omitempty"`        // this node has left: it serves alone
 	Others   []Stranger   `json:"turned_away,omitempty"` // connections that were refused lately
+	// The engine in which exact limits are counted, where there is one.
+	Counters *CounterStatus `json:"counters,omitempty"`
+}
+
+// CounterStatus is the engine in which exact limits are counted, as this node sees it.
+type CounterStatus struct {
+	Address   string     `json:"address"`          // its URL, without user and password
+	Engine    string     `json:"engine,omitempty"` // its identity, as it last said
+	State     string     `json:"state"`            // up, stalled (calls fail at once), or unknown before the first answer
+	Since     time.Time  `json:"since"`
+	Calls     uint64     `json:"calls"`
+	Failures  uint64     `json:"failures"`   // calls without an answer in time, or with an error of the engine
+	Refused   uint64     `json:"refused"`    // calls that were not made while it was stalled
+	Latency   Latency    `json:"latency_ms"` // of calls in the last minute or two
+	Error     string     `json:"error,omitempty"`
+	ErrorAt   time.Time  `json:"error_at,omitzero"`
+	Calltimes []Calltime `json:"-"` // for metrics
+	Sum       float64    `json:"-"` // of all calls, in seconds
+}
+
+// Latency is how long calls take, in milliseconds: half of them no longer than P50, 99 of 100 no longer than P99.
+type Latency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+// A Calltime counts calls that took longer than the one before it says, and up to so many seconds. The last one has no
+// bound.
+type Calltime struct {
+	UpTo  float64
+	Count uint64
 }
 
 // NodeStatus is one node of a farm.
@@ -141,4 +175,22 @@ func (f *FarmStatus) collect(s scrape) {
 	put(s, "weir_farm_missed_total", f.Missed)
 	put(s, "weir_farm_snapshots_total", f.Repairs)
 	put(s, "weir_farm_strangers_total", f.Strange)
+	if f.Counters != nil {
+		f.Counters.collect(s)
+	}
+}
+
+func (c *CounterStatus) collect(s scrape) {
+	put(s, "weir_farm_counters_up", oneIf(c.State != "stalled"))
+	put(s, "weir_farm_counters_calls_total", c.Calls)
+	put(s, "weir_farm_counters_failures_total", c.Failures)
+	put(s, "weir_farm_counters_refused_total", c.Refused)
+	total, buckets := uint64(0), map[float64]uint64{}
+	for i, t := range c.Calltimes {
+		if total += t.Count; i < len(c.Calltimes)-1 {
+			buckets[t.UpTo] = total
+		}
+	}
+	const name = "weir_farm_counters_seconds"
+	s.out <- prometheus.MustNewConstHistogram(s.descs[name], total, c.Sum, buckets)
 }

@@ -21,7 +21,10 @@ type fakeFarm struct{ told []string }
 func (f *fakeFarm) Status() FarmStatus {
 	return FarmStatus{Node: "a", Offset: 3, Sent: 4, Missed: 1, Nodes: []NodeStatus{{Name: "a", State: "here"},
 		{Name: "b", State: "up", OffsetMS: -250, LagMS: 2, Differs: true}, {Name: "c", State: "lost"},
-		{Name: "x", State: "refused", Why: "it has another secret"}}}
+		{Name: "x", State: "refused", Why: "it has another secret"}},
+		Counters: &CounterStatus{Address: "redis://10.0.0.9:6379", Engine: "4f1c", State: "stalled", Calls: 7, Failures: 3,
+			Refused: 40, Latency: Latency{P50: 0.3, P99: 20}, Error: "no <answer> in time", Sum: 0.5,
+			Calltimes: []Calltime{{0.001, 4}, {0.02, 2}, {0, 1}}}}
 }
 
 func (f *fakeFarm) Shadow(_ context.Context, s Shadow, by string) ([]NodeResult, error) {
@@ -84,13 +87,34 @@ func TestFarmMetrics(t *testing.T) {
 		`weir_farm_nodes{state="left"} 0`, `weir_farm_node_up{node="b"} 1`, `weir_farm_node_up{node="c"} 0`,
 		`weir_farm_node_offset_seconds{node="b"} -0.25`, `weir_farm_node_lag_seconds{node="b"} 0.002`,
 		`weir_farm_node_config_differs{node="b"} 1`, "weir_farm_offset_seconds 0.003",
-		`weir_farm_messages_total{direction="sent"} 4`, "weir_farm_missed_total 1"} {
+		`weir_farm_messages_total{direction="sent"} 4`, "weir_farm_missed_total 1", "weir_farm_counters_up 0",
+		"weir_farm_counters_calls_total 7", "weir_farm_counters_failures_total 3", "weir_farm_counters_refused_total 40",
+		`weir_farm_counters_seconds_bucket{le="0.001"} 4`, `weir_farm_counters_seconds_bucket{le="0.02"} 6`,
+		`weir_farm_counters_seconds_bucket{le="+Inf"} 7`, "weir_farm_counters_seconds_count 7",
+		"weir_farm_counters_seconds_sum 0.5"} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)
 		}
 	}
 	if strings.Contains(scraped(t, newBackend()), "weir_farm") {
 		t.Error("a weir that is alone has metrics of a farm")
+	}
+}
+
+// TestFarmCountersOnThePage: the page shows the engine of exact limits, and why it is lost.
+func TestFarmCountersOnThePage(t *testing.T) {
+	b := newBackend()
+	url, _ := serve(t, Options{}, b)
+	if _, body, _ := get(t, "GET", url+"/", ""); strings.Contains(body, "Exact limits") {
+		t.Error("a weir that is alone has exact limits of a farm")
+	}
+	b.farm = &fakeFarm{}
+	_, body, _ := get(t, "GET", url+"/", "")
+	for _, want := range []string{"redis://10.0.0.9:6379", `<b class="bad">stalled</b>`, "0.3 ms", "20.0 ms",
+		"no &lt;answer&gt; in time"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s", want)
+		}
 	}
 }
 

@@ -29,6 +29,13 @@ type Options struct {
 	Secret Secrets `yaml:"secret"`
 	// Certificates for connections between nodes. Default: made from the secret.
 	TLS TLS `yaml:"tls"`
+	// Where limits with farm: exact are counted: the URL of a Redis or Valkey that all nodes reach, the same on all. It
+	// may be redis://user:password@host:6379, rediss:// with TLS, several hosts of a cluster, or
+	// redis+sentinel://host1,host2/name. Default: there is none.
+	Counters string `yaml:"counters"`
+	// Certificates for the connection to it, with rediss: ca where the system does not trust its certificate, cert and
+	// key where it wants one of this node. Default: what the system trusts.
+	CountersTLS TLS `yaml:"counters_tls"`
 }
 
 // Secrets are the secret that signs, and the one before it. One alone needs no list.
@@ -43,7 +50,7 @@ type TLS struct {
 	Cert string `yaml:"cert"`
 	// A file with its key, in PEM.
 	Key string `yaml:"key"`
-	// A file with the certificates of those who sign the nodes' certificates, in PEM.
+	// A file with the certificates of those who sign the other side's certificate, in PEM.
 	CA string `yaml:"ca"`
 }
 
@@ -88,6 +95,13 @@ func (o Options) Validate() error {
 	}
 	if set := count(o.TLS.Cert, o.TLS.Key, o.TLS.CA); set != 0 && set != 3 {
 		m.Add("tls", "cert, key and ca belong together", "name all three, or leave all out: they then follow from the secret")
+	}
+	switch t := o.CountersTLS; {
+	case t == TLS{}:
+	case o.Counters == "":
+		m.Add("counters_tls", "there is no connection that it could be for", "add counters: rediss://host:6379")
+	case (t.Cert == "") != (t.Key == ""):
+		m.Add("counters_tls", "cert and key belong together", "name both, or leave both out")
 	}
 	return m.Err()
 }

@@ -27,6 +27,9 @@ func TestOptions(t *testing.T) {
 		"secret[1]": func(o *Options) { o.Secret = Secrets{"0123456789abcdef", "0123456789abcdef"} },
 		"peers":     func(o *Options) { o.Peers = make([]string, MaxNodes+1) },
 		"tls":       func(o *Options) { o.TLS.CA = "ca.pem" },
+		"counters_tls": func(o *Options) {
+			o.Counters, o.CountersTLS = "rediss://a", TLS{CA: "ca.pem", Key: "key.pem"}
+		},
 	} {
 		bad := good
 		spoil(&bad)

@@ -95,4 +95,29 @@ func (t *terminal) farm(f *console.FarmStatus) {
 		fmt.Fprintf(t.out, "%s: %s\n", printable(o.Address), t.paint(tabular.Bad, printable(o.Why)))
 	}
 	fmt.Fprintln(t.out)
+	t.counters(f.Counters)
+}
+
+// counters shows the engine in which exact limits are counted.
+func (t *terminal) counters(c *console.CounterStatus) {
+	if c == nil {
+		return
+	}
+	rows := table{heads: []string{"exact limits at", "state", "calls", "failed", "not made", "p50", "p99"}}
+	state := cell{text: c.State}
+	switch c.State {
+	case "up":
+		state.tint = tabular.Good
+	case "stalled":
+		state.tint = tabular.Bad
+	}
+	ms := func(n float64) cell { return cell{text: fmt.Sprintf("%.1f ms", n), right: true} }
+	rows.row(text(c.Address), state, number(c.Calls), number(c.Failures), number(c.Refused), ms(c.Latency.P50),
+		ms(c.Latency.P99))
+	t.write(&rows)
+	if c.State == "stalled" {
+		fmt.Fprintf(t.out, "lost since %s: %s\n", moment(c.Since),
+			t.paint(tabular.Bad, printable(c.Error)))
+	}
+	fmt.Fprintln(t.out)
 }

@@ -2,6 +2,8 @@ package redis
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,5 +48,55 @@ func BenchmarkTake(b *testing.B) {
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 		})
+	}
+}
+
+// BenchmarkKeySize measures the memory that a key takes in Redis: one account with one limit, and with three, used by
+// so many nodes.
+func BenchmarkKeySize(b *testing.B) {
+	fixed := farm.Want{Rule: "f", Way: farm.Fixed, Limit: 1 << 40, Period: time.Hour, Need: 1000}
+	steady := farm.Want{Rule: "s", Way: farm.Steady, Limit: 1 << 30, Burst: 1 << 30, Period: time.Hour, Need: 1000}
+	sliding := farm.Want{Rule: "w", Way: farm.Sliding, Limit: 1 << 40, Period: time.Hour, Need: 1000}
+	for _, x := range []struct {
+		name  string
+		wants []farm.Want
+	}{
+		{"fixed", []farm.Want{fixed}},
+		{"steady", []farm.Want{steady}},
+		{"sliding", []farm.Want{sliding}},
+		{"three", []farm.Want{fixed, steady, sliding}},
+	} {
+		for _, runs := range []int{1, 3, 6} {
+			b.Run(fmt.Sprintf("%s/%d", x.name, runs), func(b *testing.B) {
+				s := start(b, redisServer(b))
+				p := s.open("weir")
+				now := time.Now().UnixMicro()
+				p.clock, p.identity = func() int64 { return now }, func() string { return strings.Repeat("e", 40) }
+				for run := range runs {
+					ask := farm.Ask{Key: "plans account-4711", Run: fmt.Sprintf("node-%d/%d", run, now), Seq: 0}
+					ask.Wants = append(ask.Wants, x.wants...)
+					for range 17 { // all buckets of a sliding window
+						ask.Seq++
+						reply, err := p.Take(b.Context(), ask)
+						if err != nil || !reply.Granted {
+							b.Fatal(err)
+						}
+						for i, g := range reply.Grants {
+							ask.Wants[i].Mark, ask.Wants[i].Used = g.Mark, g.Total
+						}
+						now += (time.Hour / 16).Microseconds()
+					}
+					now -= 17 * (time.Hour / 16).Microseconds()
+				}
+				names, _ := p.keys("plans account-4711")
+				size, err := strconv.Atoi(s.do("MEMORY USAGE " + names[0]))
+				if err != nil {
+					b.Fatal(err)
+				}
+				for b.Loop() { // nothing is timed
+				}
+				b.ReportMetric(float64(size), "B/key")
+			})
+		}
 	}
 }

@@ -124,6 +124,12 @@ func (p *Pot) Close() {
 	}
 }
 
+// Where returns the URL of the engine, without user and password.
+func (p *Pot) Where() string { return p.where.String() }
+
+// Text returns what an error of the pot says to people, without passwords.
+func (p *Pot) Text(err error) string { return p.where.hide(err.Error()) }
+
 // connected returns the client. The first calls wait for the attempt to connect, each as long as it may.
 func (p *Pot) connected(ctx context.Context) (rueidis.Client, error) {
 	p.mu.Lock()
@@ -172,8 +178,8 @@ func (p *Pot) connect(done chan struct{}) {
 	p.client = client
 }
 
-// permissions are what a user of the engine needs, as ACL SETUSER takes them.
-const permissions = "~weir:* +evalsha +eval +get +set +time +info +ping +client +hello +select"
+// Permissions are what a user of the engine needs, as ACL SETUSER takes them.
+const Permissions = "~weir:* +evalsha +eval +get +set +time +info +ping +client +hello +select"
 
 // named says in plain words what an engine's error means.
 func named(err error) error {
@@ -199,7 +205,7 @@ func named(err error) error {
 		{"WRONGPASS", ErrPassword, "correct them in the URL of farm.counters"},
 		{"NOAUTH", ErrPassword, "it wants a password: write redis://user:password@host:6379"},
 		{"invalid password", ErrPassword, "correct it in the URL of farm.counters"},
-		{"NOPERM", ErrPermission, "allow it " + permissions},
+		{"NOPERM", ErrPermission, "allow it " + Permissions},
 		{"READONLY", ErrReadOnly, "give the address of the primary, or use redis+sentinel://"},
 		{"OOM", ErrFull, "raise its maxmemory"},
 		{"NOREPLICAS", ErrUnready, "too few replicas are connected (min-replicas-to-write)"},

@@ -164,7 +164,7 @@ func TestPromotion(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisServer(t))
-	s.do("ACL SETUSER weir on >secret "+permissions, "ACL SETUSER limited on >secret ~other:* +@all", "ACL SETUSER guest on >secret ~weir:* +ping +hello +client +auth")
+	s.do("ACL SETUSER weir on >secret "+Permissions, "ACL SETUSER limited on >secret ~other:* +@all", "ACL SETUSER guest on >secret ~weir:* +ping +hello +client +auth")
 	locked := start(t, redisServer(t), "--requirepass", "right")
 	cluster := start(t, redisServer(t), "--cluster-enabled", "yes")
 	full := start(t, redisServer(t), "--maxmemory", "1")

@@ -19,6 +19,8 @@ const (
 	maxPrefix    = 64
 )
 
+const defaultPrefix = "weir"
+
 // An address is where an engine is, and how to get in.
 type address struct {
 	tls                            bool
@@ -59,6 +61,9 @@ func parse(text string) (p address, err error) {
 		return bad("its scheme is none of redis, rediss, redis+sentinel, rediss+sentinel, valkey, valkeys")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
+	if strings.Contains(query, "@") {
+		return bad("it has a ? before an @: in a password ? is written %%3F, and @ after it %%40")
+	}
 	port := "6379"
 	if sentinel {
 		port = "26379"
@@ -78,7 +83,7 @@ func parse(text string) (p address, err error) {
 	for host := range strings.SplitSeq(hosts, ",") {
 		hostPort, err := withPort(host, port)
 		if err != nil {
-			return bad("%q is no address", host)
+			return bad("one of its hosts is no address") // which may be a part of a password
 		}
 		if p.addresses = append(p.addresses, hostPort); len(p.addresses) > maxAddresses {
 			return bad("it has more than %d addresses", maxAddresses)
@@ -88,7 +93,7 @@ func parse(text string) (p address, err error) {
 	if err != nil {
 		return bad("what follows the ? cannot be read")
 	}
-	p.prefix = "weir"
+	p.prefix = defaultPrefix
 	p.cluster = len(p.addresses) > 1 && !sentinel
 	db := ""
 	if sentinel {
@@ -122,7 +127,7 @@ func parse(text string) (p address, err error) {
 	}
 	if db != "" {
 		if p.db, err = strconv.Atoi(db); err != nil || p.db < 0 {
-			return bad("%q is no number of a database", db)
+			return bad("what follows the host is no number of a database")
 		}
 	}
 	if p.cluster && p.db != 0 {
@@ -145,4 +150,55 @@ func withPort(address, port string) (string, error) {
 		return "", ErrURL
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// String returns the URL without user and password.
+func (a address) String() string {
+	var b strings.Builder
+	b.WriteString("redis")
+	if a.tls {
+		b.WriteString("s")
+	}
+	path := ""
+	query := url.Values{}
+	switch {
+	case a.master != "":
+		b.WriteString("+sentinel")
+		path = "/" + a.master
+		if a.db != 0 {
+			query.Set("db", strconv.Itoa(a.db))
+		}
+	case a.db != 0:
+		path = "/" + strconv.Itoa(a.db)
+	case a.cluster && len(a.addresses) == 1:
+		query.Set("cluster", "true")
+	}
+	b.WriteString("://" + strings.Join(a.addresses, ",") + path)
+	if a.prefix != defaultPrefix {
+		query.Set("prefix", a.prefix)
+	}
+	if len(query) > 0 {
+		b.WriteString("?" + query.Encode())
+	}
+	return b.String()
+}
+
+// hide takes passwords out of a text.
+func (a address) hide(text string) string {
+	for _, secret := range []string{a.password, a.sentinelPassword} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	return text
+}
+
+// Where returns the URL of an engine in full, without user and password, or why it cannot be used. It begins with
+// rediss where the connection is encrypted.
+func Where(url string) (string, error) {
+	at, err := parse(url)
+	if err != nil {
+		return "", err
+	}
+	return at.String(), nil
 }

@@ -59,6 +59,7 @@ func TestParse(t *testing.T) {
 		"redis://a?%zz":            "cannot be read",
 		"redis://u:%zz@a":          "password is not escaped",
 		"redis://%zz:p@a":          "user is not escaped",
+		"redis://u:p?w@a":          "a ? before an @",
 		"redis+sentinel://a":       "what the sentinels call",
 		"redis+sentinel://a/b/c":   "what the sentinels call",
 		"redis://a?sentinel_user=": "unknown option",
@@ -69,6 +70,49 @@ func TestParse(t *testing.T) {
 		if _, err := Open(url, Options{}); !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.60s: %v; want %q", url, err, says)
 		}
+	}
+}
+
+// TestWhere: what is shown of a URL has all but the user and the passwords.
+func TestWhere(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://u:p@h":                                            "redis://h:6379",
+		"valkeys://u:p@h:1/2?prefix=x":                             "rediss://h:1/2?prefix=x",
+		"redis://u:p@a,b":                                          "redis://a:6379,b:6379",
+		"redis://u:p@[::1]?cluster=true":                           "redis://[::1]:6379?cluster=true",
+		"rediss+sentinel://u:p@a,b:1/m?db=3":                       "rediss+sentinel://a:26379,b:1/m?db=3",
+		"redis+sentinel://a/m?sentinel_user=x&sentinel_password=y": "redis+sentinel://a:26379/m",
+	} {
+		got, err := Where(url)
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", url, got, err, want)
+		}
+		if again, err := Where(got); err != nil || again != got {
+			t.Errorf("%q becomes %q, %v", got, again, err)
+		}
+	}
+	if _, err := Where("redis://"); !errors.Is(err, ErrURL) {
+		t.Error(err)
+	}
+}
+
+// TestErrorsHideThePassword: whatever is wrong with a URL, its password is in no text.
+func TestErrorsHideThePassword(t *testing.T) {
+	for _, url := range []string{"redis://u:hunter2", "redis://u:hunter2/x", "redis://u:hunter2?x@h", "redis://u:x?hunter2@h",
+		"http://u:hunter2@h", "redis://u:hunter2%zz@h", "redis://:hunter2@h:x", "redis://h/hunter2", "u:hunter2@h",
+		"redis://u:hunter2@h?what=1", "redis://u:hunter2@a,b/1", "redis+sentinel://h/m?sentinel_password=hunter2&x=1",
+		"redis+sentinel://u:hunter2@h"} {
+		if _, err := Where(url); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	p, err := Open("redis+sentinel://u:hunter2@h/m?sentinel_password=sesame", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if text := p.Text(errors.New("AUTH u hunter2 and sesame")); text != "AUTH u … and …" {
+		t.Error(text)
 	}
 }
 
@@ -86,6 +130,10 @@ func FuzzParse(f *testing.F) {
 		}
 		if len(p.addresses) == 0 || len(p.addresses) > maxAddresses || p.prefix == "" || p.db < 0 {
 			t.Errorf("%q: %+v", url, p)
+		}
+		where := p.String()
+		if again, err := Where(where); err != nil || again != where {
+			t.Errorf("%q is shown as %q, which is read as %q, %v", url, where, again, err)
 		}
 		pot, err := Open(url, Options{})
 		if err != nil {

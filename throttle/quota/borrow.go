@@ -73,10 +73,11 @@ func (p *borrower) call(now int64) {
 func (l *Lender) talk(ctx context.Context, p *borrower) {
 	a := p.account
 	for again := true; again; {
+		who := l.standing()
 		a.shard.mu.Lock()
 		rs := l.quota.rules.Load()
 		sent := nanos(l.Now())
-		c := p.prepare(rs, sent)
+		c := p.prepare(rs, who, sent)
 		a.shard.mu.Unlock()
 		var reply farm.Reply
 		err := errNothing
@@ -143,10 +144,10 @@ func (l *Lender) ask(ctx context.Context, c *question) (farm.Reply, error) {
 
 // prepare makes the next call of what is needed, and takes out of the borrower what may not be spent until it is answered.
 // It returns nil when there is nothing to ask.
-func (p *borrower) prepare(rs *rules, now int64) *question {
+func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 	a, l := p.account, p.lender
-	c := &question{ask: farm.Ask{Key: l.key(a), Run: p.run, Live: l.Live()}, back: p.back}
-	need, more := p.demand(rs, now)
+	c := &question{ask: farm.Ask{Key: l.key(a), Run: p.run, Live: who.live}, back: p.back}
+	need, more := p.demand(rs, who.nodes, now)
 	for _, r := range rs.list {
 		t := a.terms(rs, r)
 		if r.lender != l || t.exempt || !a.counts(r) {
@@ -162,7 +163,7 @@ func (p *borrower) prepare(rs *rules, now int64) *question {
 		w.Mark, w.Need = ln.mark, need[r.slot]
 		fetch := w.Need > 0 || more[r.slot] > 0 || ln.want > 0 || ln.block > 0 && st.start == never && !p.back
 		if fetch {
-			ln.grow(r, t, now, l.Nodes())
+			ln.grow(r, t, now, who.nodes)
 			w.Ahead = min(max(more[r.slot], ln.want)+ln.block, farm.MaxNumber/4)
 		}
 		ln.want = 0
@@ -212,7 +213,7 @@ func (r *rule) want(t *terms, now int64) farm.Want {
 }
 
 // demand is what is needed of each rule, by slot, for the first of those who wait, and how much more for the others.
-func (p *borrower) demand(rs *rules, now int64) (need, more [MaxPolicies]int64) {
+func (p *borrower) demand(rs *rules, nodes, now int64) (need, more [MaxPolicies]int64) {
 	a := p.account
 	for i, rd := range p.riders {
 		rd.tries++
@@ -236,7 +237,6 @@ func (p *borrower) demand(rs *rules, now int64) (need, more [MaxPolicies]int64) 
 			}
 		})
 	}
-	nodes := int64(max(1, p.lender.Nodes()))
 	for _, r := range rs.list { // those in line take no more than their part at once: others have lines too
 		if r.lender == nil || !a.counts(r) {
 			continue
@@ -255,8 +255,8 @@ func (r *rule) life(t *terms) time.Duration {
 }
 
 // grow works out how much is taken ahead: nothing when more was last asked for long ago, and twice as much each time.
-func (ln *loan) grow(r *rule, t *terms, now int64, nodes int) {
-	if nodes = max(nodes, 1); now-ln.took >= 2*idleAfter {
+func (ln *loan) grow(r *rule, t *terms, now, n int64) {
+	if now-ln.took >= 2*idleAfter {
 		ln.block = 0
 		if r.bytes {
 			ln.block = leastBytes
@@ -265,7 +265,7 @@ func (ln *loan) grow(r *rule, t *terms, now int64, nodes int) {
 		ln.block = max(1, 2*ln.block)
 	}
 	ln.took = now
-	whole, n := r.most(t), int64(nodes)
+	whole := r.most(t)
 	most := whole / (10 * n)
 	if r.Ahead.Set {
 		most = r.Ahead.N

@@ -62,6 +62,7 @@ type Lender struct {
 	alarm    atomic.Pointer[func(time.Time)]
 	ahead    atomic.Int64 // how far the events' time is ahead of the time since the start
 	started  time.Time
+	who      atomic.Pointer[standing]
 
 	mu     sync.Mutex // taken under a shard's lock
 	due    queue.Ranked[borrower]
@@ -151,6 +152,24 @@ func (l *Lender) Alarm(f func(due time.Time)) { l.alarm.Store(&f) }
 
 // Lost takes in that the engine cannot be asked, or can be again.
 func (l *Lender) Lost(lost bool, _ time.Time) { l.lost.Store(lost) }
+
+// standing is who is up, and among how many nodes limits are divided.
+type standing struct {
+	live  []string
+	nodes int64
+	at    time.Time
+}
+
+// standing asks the farm no more often than need be. No shard is locked: the farm has locks of its own.
+func (l *Lender) standing() *standing {
+	now := time.Now()
+	if s := l.who.Load(); s != nil && now.Sub(s.at) < 20*time.Millisecond {
+		return s
+	}
+	s := &standing{l.Live(), int64(max(1, l.Nodes())), now}
+	l.who.Store(s)
+	return s
+}
 
 // run is what an entry is called in the engine. One that was forgotten knows no more what it has spent: a new one for
 // the same account says nothing about that.
@@ -367,7 +386,7 @@ func (l *Lender) tellNothing(key string, now time.Time) {
 		return
 	}
 	rs := l.quota.rules.Load()
-	c := &question{ask: farm.Ask{Key: l.named(key), Run: l.Run + "+0", Live: l.Live()}}
+	c := &question{ask: farm.Ask{Key: l.named(key), Run: l.Run + "+0", Live: l.standing().live}}
 	for _, r := range rs.list {
 		if r.lender == l && r.way != level {
 			c.ask.Wants = append(c.ask.Wants, r.want(&r.base, nanos(now)))

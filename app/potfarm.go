@@ -1,0 +1,157 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"weir/farm"
+	"weir/throttle/quota"
+)
+
+// A lentQuota is a quota with policies that are counted in the engine.
+type lentQuota struct {
+	*quota.Lender
+	app   *App
+	quota *quota.Quota
+	stop  func() // to hear of other nodes
+}
+
+var _ farm.Shared = (*lentQuota)(nil)
+
+// Hear takes what another node called.
+func (l *lentQuota) Hear(_ farm.Node, msg []byte, _ time.Time) error {
+	return l.Lender.Hear(msg, l.app.clock.Now())
+}
+
+// Snapshot gives nothing: what counts is in the engine, and a call that was missed is made up for by the next one.
+func (l *lentQuota) Snapshot(time.Time, func([]byte) bool) {}
+
+// leave returns what this node has to the engine.
+func (l *lentQuota) leave() {
+	l.stop()
+	l.Close()
+}
+
+// lenders are the quotas that are counted in the engine.
+type lenders struct {
+	mu     sync.Mutex // held while a lender is told that the engine is lost; never while the engine is asked
+	byName map[string]*lentQuota
+	lost   bool // the engine
+}
+
+// tell tells all that the engine is lost, or back.
+func (l *lenders) tell(lost bool, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost = lost
+	for _, q := range l.byName {
+		q.Lost(lost, now)
+	}
+}
+
+// add adds one that has not heard of the engine yet.
+func (l *lenders) add(name string, q *lentQuota, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byName == nil {
+		l.byName = map[string]*lentQuota{}
+	}
+	l.byName[name] = q
+	if l.lost {
+		q.Lost(true, now)
+	}
+}
+
+// remove removes those that are not to stay, and has them return what they have, side by side: the engine may be slow.
+func (l *lenders) remove(stays func(name string, q *lentQuota) bool) {
+	l.mu.Lock()
+	var gone []*lentQuota
+	for name, q := range l.byName {
+		if !stays(name, q) {
+			gone = append(gone, q)
+			delete(l.byName, name)
+		}
+	}
+	l.mu.Unlock()
+	var all sync.WaitGroup
+	for _, q := range gone {
+		all.Go(q.leave)
+	}
+	all.Wait()
+}
+
+func (l *lenders) has(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byName[name] != nil
+}
+
+// exact reports whether a quota of a generation has policies that are counted in the engine.
+func (g *generation) exact(name string) bool {
+	o := g.cfg.Throttles[name].Quota
+	return o != nil && slices.ContainsFunc(o.Policies, func(p quota.Policy) bool { return p.Farm == quota.FarmExact })
+}
+
+// lendQuotas has the quotas of a generation counted in the engine where they say so.
+func (m *member) lendQuotas(g *generation) error {
+	if m.engine == nil {
+		return nil
+	}
+	m.mu.Lock()
+	left := m.left
+	m.mu.Unlock()
+	if left {
+		return nil
+	}
+	m.lenders.remove(func(name string, q *lentQuota) bool {
+		t := g.throttle(name)
+		return t != nil && t.accounts() == q.quota && g.exact(name)
+	})
+	for _, t := range g.throttles {
+		if q := t.accounts(); q != nil && g.exact(t.name) && !m.lenders.has(t.name) {
+			if err := m.lend(t.name, q); err != nil {
+				return fmt.Errorf("throttles.%s: %w", t.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// lend ties a quota to the engine.
+func (m *member) lend(name string, q *quota.Quota) (err error) {
+	topic := topicOf("lend", name)
+	l := &lentQuota{app: m.app, quota: q}
+	l.Lender = q.Lend(quota.Lending{
+		Pot: m.engine, Name: name, Run: runOf(m.Self()), Live: m.liveRuns,
+		Nodes: func() int { return m.Standing().Of },
+		Call:  func(msg []byte) error { return m.Send(topic, msg) },
+		Now:   m.app.clock.Now,
+	})
+	if l.stop, err = m.Keep(topic, l); err != nil {
+		l.Close()
+		return err
+	}
+	m.lenders.add(name, l, m.app.clock.Now())
+	m.app.pace.start(l)
+	return nil
+}
+
+// runOf is what a run of a node is called in the engine.
+func runOf(n farm.Node) string { return n.Name + "/" + strconv.FormatUint(n.Boot, 10) }
+
+// liveRuns are the runs of all nodes that are up, with this one.
+func (m *member) liveRuns() []string {
+	runs := []string{runOf(m.Self())}
+	for _, who := range m.Members(m.app.opts.Clock.Now()) {
+		if who.State == farm.Up {
+			runs = append(runs, runOf(who.Node))
+		}
+	}
+	return runs
+}
+
+// engineChanged tells the quotas that the engine is lost, or back.
+func (m *member) engineChanged(up bool) { m.lenders.tell(!up, m.app.clock.Now()) }

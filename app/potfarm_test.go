@@ -1,0 +1,89 @@
+package app
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/farm"
+)
+
+// TestLendQuotas: quotas with exact policies are tied to the engine, and let go of it when a reload changes that.
+func TestLendQuotas(t *testing.T) {
+	t.Parallel()
+	redis := newRedisEngine(t) // which is never started
+	a, _, file := exactNode(t, "redis://"+redis.address, "")
+	m := a.member.Load()
+	topic := topicOf("lend", "plans")
+	kept := func() bool {
+		stop, err := m.Keep(topic, sharedBans{m})
+		if err == nil {
+			stop()
+		}
+		return err != nil
+	}
+	if !m.lenders.has("plans") || !kept() {
+		t.Error("the quota is not tied to the engine")
+	}
+	write := func(old, new string) {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), old, new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Reread(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := m.lenders.byName["plans"]
+	write("limit: 30000", "limit: 40000")
+	if m.lenders.byName["plans"] != was {
+		t.Error("a reload that changes a limit replaced the lender")
+	}
+	write("farm: exact", "farm: broadcast")
+	if m.lenders.has("plans") || kept() {
+		t.Error("the quota is still tied to the engine")
+	}
+	write("farm: broadcast", "farm: exact")
+	if !m.lenders.has("plans") || !kept() {
+		t.Error("the quota is not tied to the engine again")
+	}
+	if err := m.leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if m.lenders.has("plans") {
+		t.Error("a node that has left is tied to the engine")
+	}
+}
+
+// TestLiveRuns: the engine is told of all runs that are up, this one first. A run has another name after a restart.
+func TestLiveRuns(t *testing.T) {
+	f := newFold(t)
+	var all []string
+	for _, a := range f.nodes {
+		all = append(all, runOf(a.member.Load().Self()))
+	}
+	slices.Sort(all)
+	for _, a := range f.nodes {
+		m := a.member.Load()
+		f.eventually("all runs are known", func() bool {
+			runs := m.liveRuns()
+			if runs[0] != runOf(m.Self()) {
+				t.Errorf("%q", runs)
+			}
+			slices.Sort(runs)
+			return slices.Equal(runs, all)
+		})
+	}
+	if got := runOf(farm.Node{Name: "a", Boot: 7}); got != "a/7" {
+		t.Error(got)
+	}
+	long := farm.Node{Name: strings.Repeat("a", farm.MaxNode), Boot: 1<<64 - 1}
+	if n := len(runOf(long)); n > farm.MaxRun {
+		t.Errorf("a run is named with %d bytes, %d are possible", n, farm.MaxRun)
+	}
+}
