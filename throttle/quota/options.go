@@ -133,8 +133,9 @@ type Policy struct {
 	// decision. Default: weir chooses, by demand and by what is left.
 	Ahead Amount `yaml:"ahead"`
 	// What a node grants while it cannot hear every other node, or with farm: exact cannot ask the engine. open is the
-	// whole limit less what it hears of, share is its part of the limit, closed is nothing. Default open; with farm:
-	// exact, closed. With farm: local, share divides the limit always. Kind idle has no parts.
+	// whole limit less what it hears of, share is its part of the limit, closed is nothing. With farm: exact it is
+	// closed unless something else is written. With farm: local, share divides the limit always. Kind idle has no
+	// parts. Default open.
 	OnLoss OnLoss `yaml:"on_loss"`
 	// Which requests the policy is about. Default: all.
 	Match Match `yaml:"match"`
