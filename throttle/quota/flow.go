@@ -98,6 +98,10 @@ func (a *account) lendBytes(rs *rules, r *rule, t *terms, now, most int64, whole
 			return most, 0
 		}
 		return 0, now + int64(time.Millisecond)
+	}
+	ln.borrower.probe(now)
+	switch {
+	case t.nothing():
 	case r.OnLoss == LossOpen:
 		return most, 0
 	case r.OnLoss == LossShare && r.alone(st, t, now, most) <= now:

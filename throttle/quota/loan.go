@@ -121,11 +121,12 @@ func (b *bill) lend(r *rule, t *terms, need int64, a *weir.Answer) bool {
 	case how == askable:
 		b.asks |= r.bit
 		return true
-	case r.OnLoss == LossOpen:
-		acc.borrows(b.rules, r) // the engine is to be told
+	}
+	acc.borrows(b.rules, r).borrower.probe(b.now)
+	switch r.OnLoss {
+	case LossOpen:
 		return true
-	case r.OnLoss == LossShare:
-		acc.borrows(b.rules, r)
+	case LossShare:
 		until := r.alone(acc.state(r), t, b.now, need)
 		if until > b.now {
 			b.refuse(a, weir.OverLimit, until)
@@ -151,9 +152,12 @@ func (r *rule) lineReady(rs *rules, a *account, t *terms, now, n int64) int64 {
 	case how == askable:
 		ln.borrower.call(now)
 		return now + tellLater
-	case r.OnLoss == LossOpen:
+	}
+	ln.borrower.probe(now)
+	switch r.OnLoss {
+	case LossOpen:
 		return now
-	case r.OnLoss == LossShare:
+	case LossShare:
 		if at := r.alone(st, t, now, n); at <= now {
 			return now
 		}
