@@ -175,3 +175,44 @@ func TestEarlierRunsAreTold(t *testing.T) {
 		again.left("x", 7)
 	}
 }
+
+// Once nobody waits any more, a line that forms later counts as what it is, until the others are told how long it is.
+func TestWhoWaitedIsForgotten(t *testing.T) {
+	o := policy(Fixed, 1, time.Second)
+	o.Policies[0] = delayed(o.Policies[0], 5, time.Minute)
+	a := newTalker(t, "a", 1, o)
+	asks := func() int64 {
+		rs := a.q.rules.Load()
+		x := a.q.table.known(rs, "x")
+		defer x.shard.mu.Unlock()
+		return x.state(rs.list[0]).asks(1)
+	}
+	a.admit("x")
+	var line []*event
+	for range 4 {
+		line = append(line, a.wait("x"))
+	}
+	if a.tell(); asks() != 4 {
+		t.Errorf("%d ask", asks())
+	}
+	for _, e := range line {
+		a.settle(e, false)
+	}
+	a.tell()
+	if a.wait("x"); asks() != 1 {
+		t.Errorf("%d ask, and one does", asks())
+	}
+}
+
+// What is told counts as told. What a snapshot says again does not.
+func TestToldIsCounted(t *testing.T) {
+	a := newTalker(t, "a", 1, policy(Fixed, 10, time.Hour))
+	for _, account := range []string{"x", "y", "x"} {
+		a.admit(account)
+	}
+	a.tell()
+	a.shared.Snapshot(a.now, func([]byte) bool { return true })
+	if got := a.shared.Stats().Told; got != 2 {
+		t.Errorf("%d were told, want 2", got)
+	}
+}

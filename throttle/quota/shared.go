@@ -56,7 +56,7 @@ type Shared struct {
 
 // SharedStats say what has been told and heard.
 type SharedStats struct {
-	Told    uint64 `json:"told"`     // counters that were told
+	Told    uint64 `json:"told"`     // counters that were told as they changed
 	Sent    uint64 `json:"sent"`     // messages
 	Heard   uint64 `json:"heard"`    // counters of others
 	Unknown uint64 `json:"unknown"`  // of those, counters of policies that this node has not, and without an entry
