@@ -216,3 +216,42 @@ func TestToldIsCounted(t *testing.T) {
 		t.Errorf("%d were told, want 2", got)
 	}
 }
+
+// A snapshot of a node whose clock is ahead does not speak of what is over there. Where it counts, it stays counted.
+func TestASnapshotSpeaksOfItsOwnTime(t *testing.T) {
+	for window, period := range map[WindowKind]time.Duration{Fixed: time.Second, Sliding: 16 * time.Second} {
+		o := policy(window, 10, period)
+		a, b := newTalker(t, "a", 1, o), newTalker(t, "b", 1, o)
+		a.admit("x")
+		b.hear(a, a.tell())
+		b.left("x", 9)
+		a.now, b.now = a.now.Add(period+time.Second), b.now.Add(period-time.Millisecond)
+		b.hear(a, [][]byte{snapshotOf(a)})
+		b.left("x", 9)
+		// By its own time it is over as well.
+		b.now = a.now
+		b.left("x", 10)
+	}
+}
+
+// What a node gave back counts no more, also where it is silent about an account of which it has nothing left.
+func TestASnapshotIsSilentAboutWhatWasGivenBack(t *testing.T) {
+	for _, window := range []WindowKind{Fixed, Sliding} {
+		o := policy(window, 10, 16*time.Second)
+		a, b := newTalker(t, "a", 1, o), newTalker(t, "b", 1, o)
+		e := a.admit("x")
+		b.hear(a, a.tell())
+		a.settle(e, false)
+		a.tell() // nobody hears it
+		a.now, b.now = a.now.Add(time.Second), b.now.Add(time.Second)
+		b.left("x", 9)
+		b.hear(a, [][]byte{snapshotOf(a)})
+		b.left("x", 10)
+	}
+}
+
+// snapshotOf is all that a node knows, which is little.
+func snapshotOf(n *talker) (msg []byte) {
+	n.shared.Snapshot(n.now, func(m []byte) bool { msg = m; return true })
+	return msg
+}

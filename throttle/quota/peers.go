@@ -550,16 +550,18 @@ func (r *rule) lower(st *state, t *terms, c *colleague, made int64) bool {
 	if e == nil || e.boot != c.boot {
 		return false
 	}
+	// What is over by the node's clock it does not speak of. By this one's it may still count.
 	if r.way == inStretches && e.parts != nil { // of an account it speaks only of the parts with something in them
 		e.parts.roll(st.start)
-		for at := range int64(buckets + 1) {
-			if e.parts.at[at] < made {
+		for b := max(0, st.start-buckets, made/r.bucket+1-buckets); b <= st.start; b++ {
+			if at := ringSlot(b); e.parts.at[at] < made {
 				r.part(st, e, at, 0, e.parts.before.at(at))
 			}
 		}
 	}
 	if e.at < made {
-		if e.waiting = 0; r.way == level || r.way == inPeriods && !r.bytes {
+		e.waiting = 0
+		if r.way == level || r.way == inPeriods && !r.bytes && (e.slice != st.start || made < st.end) {
 			e.total = 0
 		}
 	}
