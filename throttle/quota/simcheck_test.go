@@ -179,9 +179,9 @@ func (w *world) sure(v *view, account string, c *charge) bool {
 	return knew == v.reset && (reset == 0 || knew == reset || c.at > reset+int64(3*time.Second))
 }
 
-// sureOf is what must count of a node's charges: all of its present run, and of all earlier ones together as much as the
-// one who knows most of them knows, another node or the node's own store. Nobody tells them apart. So what two know that
-// know each a part is not added up: they may be the same.
+// sureOf is what must count of a node's charges: all of its present run, and of all earlier ones together as much as
+// whoever knows most of them knows: another node, or the node's own store. Nobody tells earlier runs apart. So where
+// each of two knows a part of them, that is not added up: it may be the same part.
 func (w *world) sureOf(n *node, v *view, account string) int64 {
 	var present, earlier int64
 	for _, other := range w.nodes {

@@ -149,8 +149,8 @@ func (r *rule) begin(st *state, now int64) {
 	st.end = (st.start + 1) * r.bucket
 }
 
-// partOf is the number of the bucket that a time lies in, so that what is given back is taken from where it was put. The
-// current one may begin later: the clock of another node is a little ahead.
+// partOf is the number of the bucket that a time lies in, so that what is given back is taken from where it was put.
+// The current one may begin later: the clock of another node is a little ahead.
 func (r *rule) partOf(st *state, now int64) int64 {
 	if now >= st.end-r.bucket {
 		return st.start
