@@ -31,6 +31,8 @@ type Counters interface {
 //	                when it leaves the window
 //	steady rate     one counter: Period is the epoch, Used the nanoseconds since the epoch at which all that was
 //	                charged is paid off, Until that same time
+//
+// Of an account that an operator of a farm has reset, all but bytes in fixed windows have the time of the reset in At.
 type Counter struct {
 	Throttle string `json:"throttle"` // its name in the configuration
 	// what it counts; rules that count something else have another text
@@ -39,7 +41,7 @@ type Counter struct {
 	Source  netip.Addr `json:"source,omitzero"` // where there is no account
 	Period  time.Time  `json:"period"`          // when it starts; never zero
 	Used    int64      `json:"used"`            // never below zero
-	At      time.Time  `json:"at,omitzero"`     // when Used was true, if it becomes less by itself
+	At      time.Time  `json:"at,omitzero"`     // when Used was true, if it becomes less by itself, or began
 	Until   time.Time  `json:"until"`           // when it stops counting; never zero
 }
 

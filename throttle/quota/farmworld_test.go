@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -222,6 +223,9 @@ func (n *node) Hear(from farm.Node, msg []byte, _ time.Time) error {
 		}
 		for _, c := range rec.cells {
 			f := fact{run, rec.account, rec.rule, c.slice}
+			if rec.source.IsValid() {
+				f.account = rec.source.String()
+			}
 			switch {
 			case r.way == steady:
 				f.slice = 0
@@ -268,6 +272,9 @@ func (n *node) askFor(account string, cost int64) *visit {
 		return v
 	}
 	ev := &weir.Event{Time: n.FarmTime(), Account: account, Cost: cost}
+	if source, err := netip.ParseAddr(account); err == nil { // it has no account
+		ev.Account, ev.Source = "", source
+	}
 	if err := n.quota.Judge(context.Background(), ev, &v.answer); err != nil {
 		w.t.Fatal(err)
 	}

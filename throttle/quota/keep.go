@@ -102,6 +102,9 @@ func (a *account) counters(rs *rules, batch []store.Counter, throttle string, no
 			r.roll(st, t, now)
 			c := store.Counter{Throttle: throttle, Rule: r.texts.of(a.name, a.source()), Account: a.name,
 				Source: a.source()}
+			if reset := st.resetAt(); reset > 0 {
+				c.At = moment(reset)
+			}
 			batch = r.save(batch, c, st, t, now)
 		}
 	}
@@ -253,6 +256,11 @@ func (r *rule) useful(c *store.Counter, now int64) error {
 
 func (r *rule) restore(c *store.Counter, st *state, t *terms, now int64) {
 	n := min(c.Used, max(0, MaxLimit-st.used)) // more makes no difference
+	if reset := c.At; !reset.IsZero() && !(r.bytes && r.way == inPeriods) && reset.UnixNano() <= now+maxLate {
+		// Other nodes tell of the reset again. What was saved since then stays counted.
+		p := st.meet()
+		p.reset = max(p.reset, reset.UnixNano())
+	}
 	switch {
 	case n == 0:
 	case r.way == steady:

@@ -17,6 +17,7 @@ type peers struct {
 	waiting int64  // who waits at other nodes, by cost
 	told    int64  // who waits here, as the others were told
 	reset   int64  // when an operator reset the account; what was told before does not count
+	wiped   int64  // when this node took that in, by its clock: what it had charged by then is forgotten
 	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
 	// starts at slice. Bytes in periods: total is what flowed here in that period, before what flowed in the last one.
 	own     cell
@@ -201,7 +202,13 @@ func (p *peers) fold() {
 // recount works out anew what the others have used and how many wait there.
 func (r *rule) recount(st *state, t *terms) {
 	p := st.peers()
-	if p == nil || r.shared == nil {
+	if p == nil {
+		return
+	}
+	if r.way != steady && p.reset < r.matters(st) {
+		p.reset = 0 // everything that was told before it is over as well
+	}
+	if r.shared == nil {
 		return
 	}
 	p.waiting = 0
@@ -223,16 +230,10 @@ func (r *rule) recount(st *state, t *terms) {
 		// Those that cannot be heard have parts of the limit that this node does not grant. What they are known to have
 		// used above that counts here.
 		st.others = up + max(0, gone-(t.undivided-r.limit(t, st.start)))
-		if p.reset < st.start {
-			p.reset = 0 // everything that was told before it is over as well
-		}
 	case r.way == level:
 		st.others = up
 	case r.way == inStretches:
 		st.others = 0
-		if p.reset/r.bucket < st.start-buckets {
-			p.reset = 0
-		}
 	}
 }
 
@@ -328,6 +329,14 @@ func (r *rule) began(st *state) int64 {
 		return st.used
 	}
 	return st.start
+}
+
+// matters is since when a reset may have been for it to matter. A debt of bytes outlives its period.
+func (r *rule) matters(st *state) int64 {
+	if r.way == inPeriods && r.bytes {
+		return st.start - (st.end - st.start)
+	}
+	return r.began(st)
 }
 
 // anew makes what a node used before that of earlier runs.
@@ -542,16 +551,18 @@ func (r *rule) lower(st *state, t *terms, c *colleague, made int64) bool {
 	if e == nil || e.boot != c.boot {
 		return false
 	}
+	// What is over by the node's clock it does not speak of. By this one's it may still count.
 	if r.way == inStretches && e.parts != nil { // of an account it speaks only of the parts with something in them
 		e.parts.roll(st.start)
-		for at := range int64(buckets + 1) {
-			if e.parts.at[at] < made {
+		for b := max(0, st.start-buckets, made/r.bucket+1-buckets); b <= st.start; b++ {
+			if at := ringSlot(b); e.parts.at[at] < made {
 				r.part(st, e, at, 0, e.parts.before.at(at))
 			}
 		}
 	}
 	if e.at < made {
-		if e.waiting = 0; r.way == level || r.way == inPeriods && !r.bytes {
+		e.waiting = 0
+		if r.way == level || r.way == inPeriods && !r.bytes && (e.slice != st.start || made < st.end) {
 			e.total = 0
 		}
 	}

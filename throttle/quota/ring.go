@@ -56,7 +56,7 @@ func (g *ring) empty() {
 	if p == nil {
 		return
 	}
-	*p = peers{reset: p.reset, list: p.list, waiting: p.waiting, told: p.told}
+	*p = peers{reset: p.reset, wiped: p.wiped, list: p.list, waiting: p.waiting, told: p.told}
 	for i := range p.list {
 		e := &p.list[i]
 		*e = peer{node: e.node, boot: e.boot, at: e.at, waiting: e.waiting}

@@ -56,7 +56,7 @@ type Shared struct {
 
 // SharedStats say what has been told and heard.
 type SharedStats struct {
-	Told    uint64 `json:"told"`     // counters that were told
+	Told    uint64 `json:"told"`     // counters that were told as they changed
 	Sent    uint64 `json:"sent"`     // messages
 	Heard   uint64 `json:"heard"`    // counters of others
 	Unknown uint64 `json:"unknown"`  // of those, counters of policies that this node has not, and without an entry
@@ -415,6 +415,7 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 	at := a.shard.clock(now)
 	if rec.reset > 0 {
 		a.forgive(rs, rec.reset, at)
+		at = a.shard.clock(now)
 	}
 	t, st := a.terms(rs, r), a.state(r)
 	r.roll(st, t, at)
@@ -458,6 +459,14 @@ func (a *account) forgive(rs *rules, reset, now int64) {
 func (st *state) resetAt() int64 {
 	if p := st.peers(); p != nil {
 		return p.reset
+	}
+	return 0
+}
+
+// wipedAt is when this node last forgot what the account had used, as it was reset.
+func (st *state) wipedAt() int64 {
+	if p := st.peers(); p != nil {
+		return p.wiped
 	}
 	return 0
 }

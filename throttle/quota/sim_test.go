@@ -66,6 +66,21 @@ func anyPolicy(name string) *rapid.Generator[Policy] {
 	})
 }
 
+// anyOverride is other terms of a policy.
+func anyOverride(p Policy) *rapid.Generator[Override] {
+	return rapid.Custom(func(t *rapid.T) (o Override) {
+		switch {
+		case rapid.IntRange(0, 9).Draw(t, "exempt") == 9:
+			o.Exempt = true
+		case p.Kind == Idle:
+			o.Gap = weir.Duration(rapid.IntRange(20, 2000).Draw(t, "other gap")) * 1e6
+		default:
+			o.Limit = Count(rapid.Int64Range(1, 60).Draw(t, "other limit"))
+		}
+		return o
+	})
+}
+
 // A drama is a world in which a lot happens.
 type drama struct {
 	*world
@@ -86,11 +101,20 @@ func anyDrama(t *rapid.T) *drama {
 	if rapid.IntRange(0, 3).Draw(t, "policies") == 0 {
 		o = one(o.Policies[0], anyPolicy("q").Draw(t, "another"))
 	}
-	p := &drama{rapid: t, stored: rapid.Bool().Draw(t, "stores"), accounts: []string{"x", "y"},
+	// Some have no account and are counted by their source. Some have other limits than the rest.
+	accounts := []string{"x", rapid.SampledFrom([]string{"y", "y", "192.0.2.1", "2001:db8::"}).Draw(t, "who else")}
+	switch other := anyOverride(o.Policies[0]); rapid.SampledFrom([]string{"alike", "plan", "override"}).Draw(t, "terms") {
+	case "plan":
+		o.Plans = map[string]map[string]Override{"gold": {"p": other.Draw(t, "gold")}}
+		o.Members = map[string]string{"x": "gold"}
+	case "override":
+		o.Overrides = map[string]map[string]Override{"x": {"p": other.Draw(t, "of its own")}}
+	}
+	p := &drama{rapid: t, stored: rapid.Bool().Draw(t, "stores"),
 		load: rapid.SampledFrom([]int{20, 100, 400}).Draw(t, "load")}
 	p.world = newWorld(t, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(2, 6).Draw(t, "nodes"), net, o)
 	p.faults = net.Loss > 0 || net.DelayMax-net.DelayMin > tellApart // then messages overtake each other
-	p.checks = true
+	p.checks, p.accounts = true, accounts
 	for i, n := range p.nodes {
 		if len(p.nodes) >= 3 && i > 0 {
 			n.Skew = time.Duration(rapid.IntRange(-100, 100).Draw(t, "skew")) * time.Millisecond
@@ -227,8 +251,9 @@ func (p *drama) step(t *rapid.T, ms func(string, int, int) time.Duration) {
 		p.Run(500 * time.Millisecond)
 	case "reset":
 		if n.Running() {
-			if n.quota.Reset("x", n.FarmTime()) {
-				p.resets["x"] = max(nanos(n.FarmTime()), p.resets["x"]+1)
+			account := rapid.SampledFrom(p.accounts).Draw(t, "account")
+			if n.quota.Reset(account, n.FarmTime()) {
+				p.resets[account] = max(nanos(n.FarmTime()), p.resets[account]+1)
 			}
 			n.called()
 		}

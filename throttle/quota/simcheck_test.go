@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -24,6 +25,19 @@ func (v *view) slice() int64 {
 		return 0
 	}
 	return v.state.start
+}
+
+// sliceOf is the one that a charge of a time belongs to. Who waited was called before it is looked at, and the clock of
+// another node may be ahead: the slice that is current now is then a later one.
+func (v *view) sliceOf(at int64) int64 {
+	switch v.way {
+	case inPeriods:
+		start, _ := v.bounds(at)
+		return start
+	case inStretches:
+		return at / v.bucket
+	}
+	return 0
 }
 
 // stands reports whether a charge stands in the window, if it stands anywhere.
@@ -82,7 +96,7 @@ func (n *node) checkGrant(v *visit) {
 		if charged&view.bit == 0 { // it waited, and the rule was added meanwhile
 			continue
 		}
-		v.charge.slices[view.id] = view.slice()
+		v.charge.slices[view.id] = view.sliceOf(v.charge.at)
 		if view.exempt() {
 			continue
 		}
@@ -159,14 +173,31 @@ func (v *view) counts(c *charge, slack time.Duration) bool {
 	return charged && (c.resets[v.id] == v.reset || c.at >= v.reset-int64(slack))
 }
 
-// sure reports whether no reset has made a charge one that does not count, as a node sees it. Who waited was called
-// before it was looked at, perhaps in an earlier part of the window.
+// sure reports whether no reset has made a charge one that does not count, as a node sees it.
 func (w *world) sure(v *view, account string, c *charge) bool {
-	if v.way == inStretches && c.at/v.bucket < c.slices[v.id] {
-		return false
-	}
 	reset, knew := w.resets[account], c.resets[v.id] // each rule is told by itself
 	return knew == v.reset && (reset == 0 || knew == reset || c.at > reset+int64(3*time.Second))
+}
+
+// sureOf is what must count of a node's charges: all of its present run, and of all earlier ones together as much as
+// whoever knows most of them knows: another node, or the node's own store. Nobody tells earlier runs apart. So where
+// each of two knows a part of them, that is not added up: it may be the same part.
+func (w *world) sureOf(n *node, v *view, account string) int64 {
+	var present, earlier int64
+	for _, other := range w.nodes {
+		var known int64
+		for _, c := range w.ledger[account] {
+			switch {
+			case c.node != n || c.back || !v.stands(c) || !w.sure(v, account, c) || !other.knows(v, c, account):
+			case c.run != n.run:
+				known += c.cost
+			case other == n:
+				present += c.cost
+			}
+		}
+		earlier = max(earlier, known)
+	}
+	return present + earlier
 }
 
 func (v *view) exempt() bool { return v.terms.exempt }
@@ -228,7 +259,7 @@ func (n *node) checkRefusal(v *visit) {
 
 // agree checks that after quiet all nodes show the same, and what was granted.
 func (w *world) agree() {
-	for account, ledger := range w.ledger {
+	for _, account := range slices.Sorted(maps.Keys(w.ledger)) {
 		views := map[*node][]view{}
 		for _, n := range w.nodes {
 			views[n] = n.look(account)
@@ -237,12 +268,12 @@ func (w *world) agree() {
 			if r.shared == nil || r.bytes {
 				continue
 			}
-			w.agreeOn(account, ledger, i, views)
+			w.agreeOn(account, i, views)
 		}
 	}
 }
 
-func (w *world) agreeOn(account string, ledger []*charge, i int, views map[*node][]view) {
+func (w *world) agreeOn(account string, i int, views map[*node][]view) {
 	least, most, all := int64(math.MaxInt64), int64(math.MinInt64), []int64{}
 	var one *view
 	for _, n := range w.nodes {
@@ -287,18 +318,13 @@ func (w *world) agreeOn(account string, ledger []*charge, i int, views map[*node
 		w.t.Fatalf("%s has used %d under %s", account, all, one.Name)
 	}
 	var sure, maybe int64
-	for _, c := range ledger {
-		if !one.stands(c) {
-			continue
-		}
-		if one.counts(c, w.slack) && (!c.back || c.run != c.node.run) {
+	for _, c := range w.ledger[account] {
+		if one.stands(c) && one.counts(c, w.slack) && (!c.back || c.run != c.node.run) {
 			maybe += c.cost
 		}
-		if w.sure(one, account, c) && !c.back && slices.ContainsFunc(w.nodes, func(n *node) bool {
-			return n.knows(one, c, account)
-		}) {
-			sure += c.cost
-		}
+	}
+	for _, n := range w.nodes {
+		sure += w.sureOf(n, one, account)
 	}
 	if least < sure || most > maybe {
 		w.t.Fatalf("%s has used %d under %s, and was granted %d, perhaps %d", account, all, one.Name, sure, maybe)

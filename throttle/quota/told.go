@@ -151,6 +151,8 @@ func (w *writer) account(rs *rules, a *account, now int64) {
 		if st.waiting > 0 {
 			waiting = max(st.ahead, int64(st.waiting))
 			st.meet().told = waiting
+		} else if p := st.peers(); p != nil {
+			p.told = 0 // who waits next is told of anew
 		}
 		w.record(a, r, nil, waiting, st.resetAt())
 		if p := st.peers(); w.why == snapshot && p != nil {
@@ -215,7 +217,9 @@ func (w *writer) record(a *account, r *rule, about *peer, waiting, reset int64) 
 	}
 	b = binary.AppendUvarint(b, uint64(len(part)))
 	b = append(b, part...)
-	w.shared.stats.told.Add(1)
+	if w.why == told {
+		w.shared.stats.told.Add(1)
+	}
 	if len(b) <= maxTelling || before == w.empty {
 		w.buf = b
 		return

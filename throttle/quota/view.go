@@ -85,7 +85,7 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 			a.wipe(r, st, a.terms(rs, r), max(nanos(now), st.resetAt()+1), at)
 		}
 	}
-	a.callDue(rs, at)
+	a.callDue(rs, a.shard.clock(at))
 	return true
 }
 
@@ -93,7 +93,9 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 func (a *account) wipe(r *rule, st *state, t *terms, reset, now int64) {
 	st.reset(r.way)
 	if r.shared != nil {
-		st.meet().reset = reset
+		p := st.meet()
+		p.reset, p.wiped = reset, now
+		a.shard.latest = max(a.shard.latest, now+1) // what is charged from now on is charged later
 	}
 	a.mark(r, st, t, now)
 	if r.kept && a.index >= 0 && a.shard.table.keeping.on.Load() {

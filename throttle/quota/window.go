@@ -152,6 +152,15 @@ func (r *rule) begin(st *state, now int64) {
 	st.end = (st.start + 1) * r.bucket
 }
 
+// partOf is the number of the bucket that a time lies in, so that what is given back is taken from where it was put.
+// The current one may begin later: the clock of another node is a little ahead.
+func (r *rule) partOf(st *state, now int64) int64 {
+	if now >= st.end-r.bucket {
+		return st.start
+	}
+	return max(now/r.bucket, st.start-buckets)
+}
+
 func (r *rule) put(st *state, bucket, n int64) {
 	at := ringSlot(bucket)
 	st.ring.set(at, st.ring.at(at)+n)
@@ -272,7 +281,7 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 		if st.ring == nil {
 			r.begin(st, now)
 		}
-		r.put(st, st.start, n)
+		r.put(st, r.partOf(st, now), n)
 	case r.bytes && r.shared != nil:
 		st.used += n
 		st.flow(n)
@@ -286,7 +295,7 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	switch {
 	case r.lends(t):
 		r.unspend(st, at, n)
-	case r.way != level && at < st.resetAt(): // it has been forgotten
+	case r.way != level && at <= st.wipedAt(): // it has been forgotten
 	case r.way == level:
 		st.used = max(0, st.used-n)
 	case r.way == steady:
