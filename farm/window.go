@@ -1,5 +1,7 @@
 package farm
 
+import "cmp"
+
 // windowSize is how late a message may come, in messages of its sender and topic.
 const windowSize = 1024
 
@@ -157,6 +159,22 @@ func (s *stream) lacks(now tick) bool {
 // mayAsk reports whether it is time to ask, also again.
 func (s *stream) mayAsk(now tick) bool {
 	return !s.ever || now-s.asked >= askAgainAfter && (s.parts == nil || now-s.parts.last >= askAgainAfter)
+}
+
+// askedAt is when a snapshot was asked for, 0 if it was not.
+func (s *stream) askedAt() tick {
+	if !s.ever {
+		return 0
+	}
+	return s.asked
+}
+
+// expects is how many parts are to come, as far as anybody knows.
+func (s *stream) expects(t *topic) int {
+	if s.parts != nil {
+		return s.parts.left
+	}
+	return cmp.Or(t.size, guessedParts)
 }
 
 // take notes a part of a snapshot. It reports whether the part is new to this node and of use.
