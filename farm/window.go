@@ -43,6 +43,8 @@ type stream struct {
 	window
 	floor uint64 // everything up to here is known
 	above uint64 // how many numbers above floor have been seen
+	solid uint64 // all numbers above it have been seen, up to the highest one
+	below run    // what was seen below solid
 	told  uint64 // the highest number that is known to have been sent
 	since tick   // when what follows floor was first missed
 
@@ -58,6 +60,9 @@ type stream struct {
 	asked tick // when
 	parts *parts
 }
+
+// A run is numbers that have been seen: all after one, up to another.
+type run struct{ after, to uint64 }
 
 // parts is a snapshot that is on its way.
 type parts struct {
@@ -77,11 +82,21 @@ func (s *stream) require() {
 
 // hear takes a number. It reports whether the message is new.
 func (s *stream) hear(n uint64, now tick) bool {
+	before := s.high
 	if !s.see(n) {
 		return false
 	}
 	if n > s.floor {
 		s.above++
+	}
+	if n > before+1 {
+		s.below = run{s.solid, before}
+		s.solid = n - 1
+	}
+	for s.solid > s.floor && s.high-s.solid < windowSize && s.seen(s.solid) {
+		if s.solid--; s.solid == s.below.to {
+			s.solid = s.below.after
+		}
 	}
 	s.tell(n, now)
 	return true
@@ -99,6 +114,9 @@ func (s *stream) tell(n uint64, now tick) {
 
 // rise lifts the floor over what was seen.
 func (s *stream) rise() {
+	if s.floor < s.high && s.floor >= s.solid { // also where more was told meanwhile than a window holds
+		s.floor, s.above = s.high, 0
+	}
 	for s.floor < s.high && s.high-s.floor <= windowSize && s.seen(s.floor+1) {
 		s.floor++
 		s.above--
@@ -111,9 +129,13 @@ func (s *stream) lift(at uint64) (unseen uint64) {
 		return 0
 	}
 	seen := s.above
-	for n := max(at, s.high-min(s.high, windowSize)); n < s.high; n++ {
-		if s.seen(n + 1) {
-			seen--
+	if at < s.high && at >= s.solid {
+		seen -= s.high - at
+	} else {
+		for n := max(at, s.high-min(s.high, windowSize)); n < s.high; n++ {
+			if s.seen(n + 1) {
+				seen--
+			}
 		}
 	}
 	unseen = at - s.floor - min(at-s.floor, seen)
