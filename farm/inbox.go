@@ -2,10 +2,11 @@ package farm
 
 // Bounds of what waits for Advance.
 const (
-	MaxInbox   = 16 << 10 // messages
-	inboxBytes = 16 << 20 // of messages, parts of snapshots apart
-	partBytes  = 8 << 20  // of parts of snapshots; what is more is asked for again
-	stepBytes  = 128 << 10
+	MaxInbox   = 16 << 10  // messages
+	inboxBytes = 16 << 20  // of messages, parts of snapshots apart
+	partBytes  = 8 << 20   // of parts of snapshots; what is more is asked for again
+	stepBytes  = 128 << 10 // that are handled in one step
+	stepLength = 512       // messages, the same
 )
 
 // A delivery is a message that waits for Advance.
@@ -66,10 +67,10 @@ func (q *deliveries) put(d delivery, most int) bool {
 	return true
 }
 
-// take appends the first messages to a list: one, and more up to so many bytes.
+// take appends the first messages to a list: one, and more up to so many bytes and stepLength.
 func (q *deliveries) take(to []delivery, most int) []delivery {
 	n, size := 0, 0
-	for n < len(q.list) && (n == 0 || size+len(q.list[n].Payload) <= most) {
+	for n < min(len(q.list), stepLength) && (n == 0 || size+len(q.list[n].Payload) <= most) {
 		size += len(q.list[n].Payload)
 		n++
 	}
