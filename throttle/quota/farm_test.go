@@ -37,9 +37,9 @@ func TestOvershoot(t *testing.T) {
 		all     int
 	}{
 		{Fixed, 4000, limit * 101 / 100, limit * 101 / 100 * seconds},
-		{Fixed, 20000, limit * 107 / 100, limit * 107 / 100 * seconds},
+		{Fixed, 20000, limit * 104 / 100, limit * 104 / 100 * seconds},
 		{Sliding, 4000, limit * 101 / 100, limit * 101 / 100 * seconds},
-		{Sliding, 20000, limit * 107 / 100, limit * 107 / 100 * seconds},
+		{Sliding, 20000, limit * 104 / 100, limit * 104 / 100 * seconds},
 		{GCRA, 4000, 2 * limit * 101 / 100, limit * (seconds + 1) * 1005 / 1000},
 		{GCRA, 20000, 2 * limit * 101 / 100, limit * (seconds + 1) * 1005 / 1000},
 	} {
