@@ -1,5 +1,7 @@
 package farm
 
+import "strings"
+
 // Bounds of what waits for Advance.
 const (
 	MaxInbox   = 16 << 10  // messages
@@ -19,8 +21,8 @@ type delivery struct {
 // else: a part that does not fit is asked for again, while a message that does not fit costs a whole snapshot. So a node
 // that is overrun by snapshots loses nothing by them.
 type inbox struct {
-	beats, told, parts deliveries
-	behind             bool // there is more than is handled in one step
+	beats, told, parts deliveries // beats are all of the farm's own messages but parts
+	behind             bool       // there is more than is handled in one step
 }
 
 // put adds a message. It reports false where there is no room.
@@ -31,7 +33,7 @@ func (b *inbox) put(d delivery) bool {
 		return false
 	case d.topic == partTopic:
 		return len(b.parts.list) < MaxInbox/2 && b.parts.put(d, partBytes-size)
-	case d.topic == beatTopic || d.topic == goodbyeTopic:
+	case strings.HasPrefix(d.topic, ownTopics):
 		return b.beats.put(d, inboxBytes-size-b.told.bytes)
 	}
 	return b.told.put(d, inboxBytes-size-b.beats.bytes)
@@ -40,8 +42,9 @@ func (b *inbox) put(d delivery) bool {
 func (b *inbox) len() int { return len(b.beats.list) + len(b.told.list) + len(b.parts.list) }
 
 // portion takes what is handled in one step, so that none takes long: a node that reads the snapshots of all others must
-// not be taken for lost meanwhile, nor take them for lost. For the same reason heartbeats and goodbyes do not wait. One
-// part of a snapshot is taken at least, so that it comes to an end while others go on talking.
+// not be taken for lost meanwhile, nor take them for lost. For the same reason the farm's own messages do not
+// wait; and requests for snapshots that come one by one are met by one snapshot, if they are not read one by one. One part
+// of a snapshot is taken at least, so that it comes to an end while others go on talking.
 func (b *inbox) portion() []delivery {
 	now := b.beats.take(nil, b.beats.bytes)
 	before := b.told.bytes

@@ -21,6 +21,7 @@ const (
 	maxUnderWay  = 64              // parts that this node waits for, before it asks for another snapshot
 	guessedParts = 16              // of a snapshot of a topic of which none has come yet
 	snapshotGap  = HeartbeatEvery  // between snapshots of one topic, so that several nodes share one
+	sparing      = 3               // between two of them passes so many times what it took to send one, at least
 	keepSnapshot = 5 * time.Second // for those who missed parts of it
 )
 
@@ -38,6 +39,7 @@ type outgoing struct {
 	parts  [][]byte
 	queue  []int // what is yet to be sent
 	begun  tick
+	took   tick // from then until all parts were sent
 	last   tick // when a part was last sent or asked for
 }
 
@@ -423,7 +425,8 @@ func (f *Farm) makeSnapshot(name string, now time.Time) {
 	if o != nil && len(o.queue) == 0 && f.now-o.last >= keepSnapshot {
 		t.out = nil
 	}
-	if !t.wants || t.state == nil || f.why != "" || o != nil && (len(o.queue) > 0 || f.now-o.begun < snapshotGap) {
+	if !t.wants || t.state == nil || f.why != "" ||
+		o != nil && (len(o.queue) > 0 || f.now-o.begun < max(snapshotGap, sparing*o.took)) {
 		f.mu.Unlock()
 		return
 	}
@@ -478,6 +481,9 @@ func (f *Farm) nextPart(name string) (*note, int) {
 	}
 	k := o.queue[0]
 	o.queue, o.last, f.nextParts = o.queue[1:], f.now, f.now+partEvery
+	if len(o.queue) == 0 && o.took == 0 {
+		o.took = f.now - o.begun
+	}
 	n := f.number(partTopic, o.parts[k])
 	return &n, k
 }
