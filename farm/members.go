@@ -147,7 +147,7 @@ func (f *Farm) hearBeat(d *delivery, now time.Time) {
 	m.Lag = m.clock.add(ahead(b.Raw, now))
 	m.Offset = m.clock.best()
 	for name := range f.topics {
-		f.compare(m, name, &b, before != Up || m.ended != b.Ended)
+		f.compare(m, name, &b, before)
 	}
 	m.ended = b.Ended
 	if before != Up {

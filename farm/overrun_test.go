@@ -93,3 +93,50 @@ func TestOverrunFarmComesToRest(t *testing.T) {
 	w.Run(10 * time.Second)
 	w.rest(t)
 }
+
+// A lasting set may keep what a lost node told.
+type lasting struct {
+	*set
+	keeps bool
+}
+
+func (l lasting) Lasting() bool { return l.keeps }
+
+// A node that is too busy to be heard, and then goes on, is asked for a snapshot only where something was missed.
+func TestBusyNodeIsNotAsked(t *testing.T) {
+	for _, c := range []struct {
+		keeps bool
+		told  int // while it is cut off
+		asked bool
+	}{{true, 0, false}, {true, 1, true}, {false, 0, true}} {
+		w := newWorld(t, 1, 3, lan, false)
+		for _, n := range w.nodes {
+			n.Started = func(n *farmtest.SimNode) {
+				s := &set{farm: n.Farm(), has: map[string]bool{}}
+				w.sets[n] = s
+				if _, err := s.farm.Keep(topic, lasting{s, c.keeps}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.start(t)
+		a, b := w.nodes[0], w.nodes[1]
+		w.grow(b, 10)
+		w.Run(3 * time.Second)
+		before := a.Farm().Stats().Snapshots
+		w.Cut([]*farmtest.SimNode{b}, w.nodes)
+		for range c.told {
+			w.grow(b, 10)
+		}
+		w.Run(1500 * time.Millisecond)
+		if got := states(a); got != "b lost, c up" {
+			t.Fatal(got)
+		}
+		w.Heal()
+		w.Run(3 * time.Second)
+		w.agree(t)
+		if asked := a.Farm().Stats().Snapshots > before; asked != c.asked {
+			t.Errorf("%+v: it is asked: %t", c, asked)
+		}
+	}
+}

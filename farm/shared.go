@@ -151,8 +151,11 @@ func (m *member) stream(topic string) *stream {
 }
 
 // compare looks at what a heartbeat says about a topic. A snapshot is due where the member is back, or has news.
-func (f *Farm) compare(m *member, name string, b *beat, due bool) {
+func (f *Farm) compare(m *member, name string, b *beat, was State) {
 	s := m.stream(name)
+	state, can := f.topics[name].state.(Lasting)
+	lasts := can && was == Lost && state.Lasting()
+	due := m.ended != b.Ended || was != Up && !lasts
 	n, kept := b.Sent[name]
 	if b.Sent != nil && !kept {
 		s.absent = true

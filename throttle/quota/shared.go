@@ -465,6 +465,14 @@ func (st *state) resetAt() int64 {
 	return 0
 }
 
+// Lasting reports whether losing a node and finding it again changes nothing: no places come free, and nobody
+// can wait.
+func (s *Shared) Lasting() bool {
+	return !slices.ContainsFunc(s.quota.rules.Load().list, func(r *rule) bool {
+		return r.shared != nil && (r.way == level || r.delay || r.bytes)
+	})
+}
+
 // Lose takes in that a node cannot be heard: places that it holds are free, and nobody waits for those who wait there.
 // What it has used stays used.
 func (s *Shared) Lose(name string, now time.Time) { s.notice(name, true, now) }
