@@ -95,6 +95,7 @@ const (
 	greetEvery    = HeartbeatEvery / 4 // heartbeats for those who are new
 	forgetAfter   = time.Minute        // members that left, and strangers
 	reorderGrace  = HeartbeatEvery / 2
+	tailGrace     = LostAfter / 2
 	askAgainAfter = time.Second
 	maxText       = 128 // bytes of a version and the like
 )
@@ -308,7 +309,7 @@ func (f *Farm) next() tick {
 		}
 		for _, s := range m.streams {
 			if s.floor < s.told && !s.lacks(f.now) && !s.absent {
-				next = min(next, s.since+reorderGrace)
+				next = min(next, s.since+s.grace())
 			}
 		}
 	}

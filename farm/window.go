@@ -175,7 +175,16 @@ func (s *stream) helps(id, at uint64) bool {
 
 // lacks reports whether a snapshot is to be asked for.
 func (s *stream) lacks(now tick) bool {
-	return !s.absent && (s.want || s.floor < s.told && now-s.since >= reorderGrace)
+	return !s.absent && (s.want || s.floor < s.told && now-s.since >= s.grace())
+}
+
+// grace is how long what follows floor may still come. Where later messages are here it is probably lost. Where only a
+// heartbeat spoke of it, it may be under way: heartbeats overtake other messages at a busy node.
+func (s *stream) grace() tick {
+	if s.above > 0 {
+		return reorderGrace
+	}
+	return tailGrace
 }
 
 // mayAsk reports whether it is time to ask, also again.
