@@ -73,9 +73,9 @@ type Shared interface {
 	Snapshot(now time.Time, give func(msg []byte) bool)
 }
 
-// A Lasting is a Shared that may keep what a node told while that is lost. If it does, it needs no snapshot when the same
-// run comes back and nothing was missed: a node that is too busy to be heard in time must not cost all others a snapshot
-// each time, which would make them busier still.
+// A Lasting is a Shared that may keep what a node told while that is lost. If it does, it needs no snapshot when
+// the same run comes back and nothing was missed: a node that is too busy to be heard in time must not cost all
+// others a snapshot each time, which would make them busier still.
 type Lasting interface {
 	Shared
 	// Lasting reports whether losing a node and finding it again changes nothing. It is called under a lock.

@@ -17,9 +17,9 @@ type delivery struct {
 	Sealed
 }
 
-// An inbox holds the messages that wait for Advance. Snapshots have room of their own there, and wait for everything
-// else: a part that does not fit is asked for again, while a message that does not fit costs a whole snapshot. So a node
-// that is overrun by snapshots loses nothing by them.
+// An inbox holds the messages that wait for Advance. Snapshots have room of their own there, and wait for
+// everything else: a part that does not fit is asked for again, while a message that does not fit costs a whole
+// snapshot. So a node that is overrun by snapshots loses nothing by them.
 type inbox struct {
 	beats, told, parts deliveries // beats are all of the farm's own messages but parts
 	behind             bool       // there is more than is handled in one step
@@ -41,10 +41,10 @@ func (b *inbox) put(d delivery) bool {
 
 func (b *inbox) len() int { return len(b.beats.list) + len(b.told.list) + len(b.parts.list) }
 
-// portion takes what is handled in one step, so that none takes long: a node that reads the snapshots of all others must
-// not be taken for lost meanwhile, nor take them for lost. For the same reason the farm's own messages do not
-// wait; and requests for snapshots that come one by one are met by one snapshot, if they are not read one by one. One part
-// of a snapshot is taken at least, so that it comes to an end while others go on talking.
+// portion takes what is handled in one step, so that none takes long: a node that reads the snapshots of all others
+// must not be taken for lost meanwhile, nor take them for lost. For the same reason the farm's own messages do not
+// wait; and requests for snapshots that come one by one are met by one snapshot, if they are not read one by one.
+// One part of a snapshot is taken at least, so that it comes to an end while others go on talking.
 func (b *inbox) portion() []delivery {
 	now := b.beats.take(nil, b.beats.bytes)
 	before := b.told.bytes

@@ -76,8 +76,8 @@ func (w *world) rest(t *testing.T) {
 	}
 }
 
-// Nodes that are told more than they can hear lose messages. When that is over they make up for it and come to rest: the
-// snapshots that they need do not make them lose more, and they go on talking meanwhile.
+// Nodes that are told more than they can hear lose messages. When that is over they make up for it and come to
+// rest: the snapshots that they need do not make them lose more, and they go on talking meanwhile.
 func TestOverrunFarmComesToRest(t *testing.T) {
 	w := slowWorld(t, 4, 1000, 200*time.Microsecond)
 	w.Run(3 * time.Second)

@@ -232,8 +232,8 @@ func safely(do func() error) (err error) {
 }
 
 // requests adds what this node has to ask others for, and says which topics it does not keep. It asks for a few
-// snapshots at a time: those of all nodes at once are more than it can read. All nodes ask in the same order, so that many
-// share a snapshot, and those last that were asked before, as they may not answer.
+// snapshots at a time: those of all nodes at once are more than it can read. All nodes ask in the same order, so
+// that many share a snapshot, and those last that were asked before, as they may not answer.
 func (f *Farm) requests(out []note) []note {
 	underWay := 0
 	var asks []asking
@@ -408,8 +408,8 @@ func (f *Farm) sendSnapshots(now time.Time) (more bool) {
 	return more
 }
 
-// budget is how many parts may be sent in this step. Steps follow each other as messages come, and whoever hears has to
-// read all parts: so it is the time that counts.
+// budget is how many parts may be sent in this step. Steps follow each other as messages come, and whoever hears
+// has to read all parts: so it is the time that counts.
 func (f *Farm) budget() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -86,8 +86,8 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// While a snapshot is under way, more may be told than a window holds. If none of that is lost, nothing is missing after
-// it: else a node that tells much would be asked for snapshots forever.
+// While a snapshot is under way, more may be told than a window holds. If none of that is lost, nothing is missing
+// after it: else a node that tells much would be asked for snapshots forever.
 func TestLongSnapshot(t *testing.T) {
 	const last = 5 * windowSize
 	for _, lost := range []uint64{0, last - 2*windowSize, last - 3} {
