@@ -20,8 +20,8 @@ const (
 	tellApart = time.Millisecond
 	// toldSingly is up to which limit each charge is told at once.
 	toldSingly = 20
-	// foresight is how many messages of each of the others before a limit is used up they are told of every charge at once.
-	// What was told at the end of one interval is known to all in the next one, and has to be by the end.
+	// foresight is how many messages of each of the others before a limit is used up they are told of every charge at
+	// once. What was told at the end of one interval is known to all in the next one, and has to be by the end.
 	foresight = 3
 	// maxColleagues is how many other nodes are known, at most. Nobody has more; those that are gone make room.
 	maxColleagues = 128
