@@ -59,6 +59,8 @@ func (m *member) share(name string, q *quota.Quota) (commonQuota, error) {
 	return commonQuota{q, s, func() { stop(); s.Close() }}, nil
 }
 
+var _ farm.Lasting = heardQuota{}
+
 // heardQuota is a quota as the farm sees it.
 type heardQuota struct {
 	*quota.Shared

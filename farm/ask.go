@@ -170,7 +170,7 @@ func (f *Farm) Leave(ctx context.Context) error {
 		return nil
 	}
 	f.closed = true
-	f.inbox, f.waiting = nil, 0
+	f.inbox = inbox{}
 	bye, refused := f.goodbye(), f.why != ""
 	f.mu.Unlock()
 	for _, stop := range f.stops {

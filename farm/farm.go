@@ -73,6 +73,15 @@ type Shared interface {
 	Snapshot(now time.Time, give func(msg []byte) bool)
 }
 
+// A Lasting is a Shared that may keep what a node told while that is lost. If it does, it needs no snapshot when
+// the same run comes back and nothing was missed: a node that is too busy to be heard in time must not cost all
+// others a snapshot each time, which would make them busier still.
+type Lasting interface {
+	Shared
+	// Lasting reports whether losing a node and finding it again changes nothing. It is called under a lock.
+	Lasting() bool
+}
+
 // MaxPlain is how many bytes a message may have before it is sealed.
 const MaxPlain = MaxMessage - 1024
 
@@ -80,15 +89,13 @@ const MaxPlain = MaxMessage - 1024
 const (
 	MaxTopics   = 64       // that are shared, and as many that are answered
 	MaxSnapshot = 32 << 20 // bytes of one state; what is more is left out, and logged
-	MaxInbox    = 4096     // messages between two calls of Advance
-	inboxBytes  = 16 << 20
-	stepBytes   = 1 << 20 // of the inbox, in one call of Advance
 )
 
 const (
 	greetEvery    = HeartbeatEvery / 4 // heartbeats for those who are new
 	forgetAfter   = time.Minute        // members that left, and strangers
 	reorderGrace  = HeartbeatEvery / 2
+	tailGrace     = LostAfter / 2
 	askAgainAfter = time.Second
 	maxText       = 128 // bytes of a version and the like
 )
@@ -126,17 +133,15 @@ type Farm struct {
 
 	step sync.Mutex // held by Advance, taken before mu
 
-	mu      sync.Mutex // never held while a Bus or a Shared is called
-	alarm   func(due time.Time)
-	watch   func(Member)
-	last    time.Time // when Advance was last called
-	due     time.Time // when it is to be called
-	now     tick
-	closed  bool
-	inbox   []delivery
-	waiting int  // bytes in the inbox
-	behind  bool // there is more in the inbox than is handled in one step
-	stats   Stats
+	mu     sync.Mutex // never held while a Bus or a Shared is called
+	alarm  func(due time.Time)
+	watch  func(Member)
+	last   time.Time // when Advance was last called
+	due    time.Time // when it is to be called
+	now    tick
+	closed bool
+	inbox  inbox
+	stats  Stats
 
 	config    string
 	lastBeat  tick
@@ -152,20 +157,15 @@ type Farm struct {
 	why       string // this node is refused
 	leaving   bool   // a goodbye is to be said
 
-	topics  map[string]*topic
-	answers map[string]bool
-	sent    map[string]uint64 // the last number of each topic
-	nones   []string          // topics that others asked for, and this node does not keep
-	asks    uint64
-	snaps   uint64
-	ending  tick   // when to say that a run of a node ended; 0: none did
-	ended   uint64 // how often that was said
-}
-
-// A delivery is a message that waits for Advance.
-type delivery struct {
-	topic string
-	Sealed
+	topics    map[string]*topic
+	answers   map[string]bool
+	sent      map[string]uint64 // the last number of each topic
+	nones     []string          // topics that others asked for, and this node does not keep
+	asks      uint64
+	snaps     uint64
+	nextParts tick   // when parts of snapshots may be sent again
+	ending    tick   // when to say that a run of a node ended; 0: none did
+	ended     uint64 // how often that was said
 }
 
 // Join makes this node known to the others.
@@ -222,14 +222,12 @@ func (f *Farm) receive(topic string) func(msg []byte) {
 			f.mu.Unlock()
 			return
 		}
-		if f.closed || len(f.inbox) >= MaxInbox || f.waiting+len(opened.Payload) > inboxBytes {
+		first := f.inbox.len() == 0
+		if f.closed || !f.inbox.put(delivery{topic, opened}) {
 			f.stats.Dropped++
 			f.mu.Unlock()
 			return
 		}
-		first := len(f.inbox) == 0
-		f.inbox = append(f.inbox, delivery{topic, opened})
-		f.waiting += len(opened.Payload)
 		alarm, due := f.alarm, f.last
 		f.mu.Unlock()
 		if first && alarm != nil {
@@ -251,7 +249,7 @@ func (f *Farm) Advance(now time.Time) time.Time {
 	}
 	f.config = config
 	passed := f.pass(now)
-	inbox := f.portion()
+	inbox := f.inbox.portion()
 	f.mu.Unlock()
 
 	for i := range inbox {
@@ -277,28 +275,10 @@ func (f *Farm) Advance(now time.Time) time.Time {
 		next = min(next, f.now+paceEvery)
 	}
 	f.due = now.Add(max(next-f.now, 0))
-	if len(f.inbox) > 0 {
+	if f.inbox.len() > 0 {
 		f.due = now
 	}
 	return f.due
-}
-
-// portion takes from the inbox what is handled in one step. Of more than that only heartbeats do not wait: a node that
-// reads the snapshots of all others must not be taken for lost meanwhile, nor take them for lost.
-func (f *Farm) portion() (now []delivery) {
-	size := 0
-	rest := f.inbox[:0]
-	for i, d := range f.inbox {
-		if i == 0 || d.topic == beatTopic || len(rest) == 0 && size+len(d.Payload) <= stepBytes {
-			now = append(now, d)
-			size += len(d.Payload)
-		} else {
-			rest = append(rest, d)
-		}
-	}
-	clear(f.inbox[len(rest):])
-	f.inbox, f.waiting, f.behind = rest, f.waiting-size, len(rest) > 0
-	return now
 }
 
 // pass lets time pass, and returns how much.
@@ -329,7 +309,7 @@ func (f *Farm) next() tick {
 		}
 		for _, s := range m.streams {
 			if s.floor < s.told && !s.lacks(f.now) && !s.absent {
-				next = min(next, s.since+reorderGrace)
+				next = min(next, s.since+s.grace())
 			}
 		}
 	}
@@ -356,7 +336,7 @@ func (f *Farm) collect(now time.Time) (out []note) {
 		f.lastBeat, f.nextBeat = f.now, f.now+HeartbeatEvery
 		out = append(out, f.number(beatTopic, f.beat(now)))
 	}
-	if f.behind { // what seems to be missing may be in the inbox
+	if f.inbox.behind { // what seems to be missing may be in the inbox
 		return out
 	}
 	return f.requests(out)
@@ -383,7 +363,7 @@ func (f *Farm) Alarm(told func(due time.Time)) {
 	f.mu.Lock()
 	f.alarm = told
 	due := f.due
-	if len(f.inbox) > 0 {
+	if f.inbox.len() > 0 {
 		due = f.last
 	}
 	f.mu.Unlock()

@@ -22,6 +22,8 @@ type member struct {
 	ended   uint64 // as it said there
 	heard   tick   // when it came, or when this node woke
 	left    tick   // when it said goodbye
+	lost    tick   // when it was taken for lost
+	mourned bool   // and the others were told that its run may have ended
 	mute    bool   // it did not answer in time, and was not heard since
 	clock   offsets
 	windows map[string]*window // of the farm's own topics, and of what it asks
@@ -145,7 +147,7 @@ func (f *Farm) hearBeat(d *delivery, now time.Time) {
 	m.Lag = m.clock.add(ahead(b.Raw, now))
 	m.Offset = m.clock.best()
 	for name := range f.topics {
-		f.compare(m, name, &b, before != Up || m.ended != b.Ended)
+		f.compare(m, name, &b, before)
 	}
 	m.ended = b.Ended
 	if before != Up {
@@ -296,10 +298,12 @@ func (f *Farm) age() {
 	for _, m := range f.byName() {
 		switch {
 		case m.State == Up && f.now-m.heard >= LostAfter:
-			m.State = Lost
-			f.orphan()
+			m.State, m.lost, m.mourned = Lost, f.now, false
 			f.log.Warn("a node of the farm is lost", "node", m.Name)
 			f.told(m.Member)
+		case m.State == Lost && !m.mourned && f.now-m.lost >= LostAfter:
+			m.mourned = true // a run that comes back before can say itself what others missed
+			f.ended++
 		case m.State == Left && f.now-m.left >= forgetAfter:
 			f.drop(m)
 			f.part(m.Name)
@@ -458,6 +462,9 @@ func (f *Farm) Forget(name string) error {
 	m := f.members[name]
 	if m == nil || m.State == Up {
 		return ErrGone
+	}
+	if m.State == Lost && !m.mourned {
+		f.orphan()
 	}
 	f.drop(m)
 	f.part(m.Name)

@@ -1,6 +1,7 @@
 package farm
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -14,9 +15,13 @@ import (
 const (
 	maxParts     = 2 * MaxSnapshot / MaxPlain // two that follow each other fill more than one
 	maxMissing   = 256                        // parts that are asked for again at once
-	partsAtOnce  = 16                         // and then others may send
-	paceEvery    = 10 * time.Millisecond
+	partsAtOnce  = 16                         // in one step, and then others may send
+	partEvery    = 5 * time.Millisecond       // about as fast as they are read
+	paceEvery    = 2 * partEvery
+	maxUnderWay  = 64              // parts that this node waits for, before it asks for another snapshot
+	guessedParts = 16              // of a snapshot of a topic of which none has come yet
 	snapshotGap  = HeartbeatEvery  // between snapshots of one topic, so that several nodes share one
+	sparing      = 3               // between two of them passes so many times what it took to send one, at least
 	keepSnapshot = 5 * time.Second // for those who missed parts of it
 )
 
@@ -25,6 +30,7 @@ type topic struct {
 	state Shared // nil: not any more
 	wants bool   // somebody asked for a snapshot
 	out   *outgoing
+	size  int // how many parts the last snapshot of another node had; 0: none came
 }
 
 // outgoing is a snapshot that is being sent.
@@ -33,6 +39,7 @@ type outgoing struct {
 	parts  [][]byte
 	queue  []int // what is yet to be sent
 	begun  tick
+	took   tick // from then until all parts were sent
 	last   tick // when a part was last sent or asked for
 }
 
@@ -144,8 +151,11 @@ func (m *member) stream(topic string) *stream {
 }
 
 // compare looks at what a heartbeat says about a topic. A snapshot is due where the member is back, or has news.
-func (f *Farm) compare(m *member, name string, b *beat, due bool) {
+func (f *Farm) compare(m *member, name string, b *beat, was State) {
 	s := m.stream(name)
+	state, can := f.topics[name].state.(Lasting)
+	lasts := can && was == Lost && state.Lasting()
+	due := m.ended != b.Ended || was != Up && !lasts
 	n, kept := b.Sent[name]
 	if b.Sent != nil && !kept {
 		s.absent = true
@@ -221,41 +231,66 @@ func safely(do func() error) (err error) {
 	return do()
 }
 
-// requests adds what this node has to ask others for, and says which topics it does not keep.
+// requests adds what this node has to ask others for, and says which topics it does not keep. It asks for a few
+// snapshots at a time: those of all nodes at once are more than it can read. All nodes ask in the same order, so
+// that many share a snapshot, and those last that were asked before, as they may not answer.
 func (f *Farm) requests(out []note) []note {
+	underWay := 0
+	var asks []asking
 	for _, m := range f.byName() {
 		if m.State != Up {
 			continue
 		}
-		var lacking []string
 		for name, s := range m.streams {
-			if t := f.topics[name]; t != nil && t.state != nil && s.lacks(f.now) && s.mayAsk(f.now) {
-				lacking = append(lacking, name)
+			switch t := f.topics[name]; {
+			case t == nil || t.state == nil || !s.lacks(f.now):
+			case s.mayAsk(f.now):
+				asks = append(asks, asking{m, s, name})
+			default:
+				underWay += s.expects(t)
 			}
 		}
-		slices.Sort(lacking)
-		for _, name := range lacking {
-			s := m.streams[name]
-			s.ever, s.asked = true, f.now
-			f.stats.Snapshots++
-			r := request{Topic: name}
-			if s.parts != nil && !s.helps(s.parts.id, s.parts.at) {
-				s.parts = nil
-			}
-			if s.parts != nil {
-				r.ID, r.Missing = s.parts.id, s.parts.missing()
-			}
-			payload, _ := json.Marshal(r)        // of texts and numbers
-			n := f.number(requestTopic, payload) // one row of numbers for all nodes: gaps in it mean nothing
-			n.topic += m.Address()
-			out = append(out, n)
+	}
+	slices.SortFunc(asks, func(a, b asking) int {
+		return cmp.Or(cmp.Compare(a.askedAt(), b.askedAt()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.topic, b.topic))
+	})
+	for _, a := range asks {
+		if underWay >= maxUnderWay {
+			break
 		}
+		underWay += a.expects(f.topics[a.topic])
+		out = append(out, f.ask(a))
 	}
 	for _, name := range f.nones {
 		out = append(out, f.number(partTopic, makePart(partHead{Topic: name, None: true}, nil)))
 	}
 	f.nones = nil
 	return out
+}
+
+// An asking is a member that is to be asked for a snapshot of a topic.
+type asking struct {
+	*member
+	*stream
+	topic string
+}
+
+// ask asks a member for a snapshot, or for what is missing of one.
+func (f *Farm) ask(a asking) note {
+	s := a.stream
+	s.ever, s.asked = true, f.now
+	f.stats.Snapshots++
+	r := request{Topic: a.topic}
+	if s.parts != nil && !s.helps(s.parts.id, s.parts.at) {
+		s.parts = nil
+	}
+	if s.parts != nil {
+		r.ID, r.Missing = s.parts.id, s.parts.missing()
+	}
+	payload, _ := json.Marshal(r)        // of texts and numbers
+	n := f.number(requestTopic, payload) // one row of numbers for all nodes: gaps in it mean nothing
+	n.topic += a.Address()
+	return n
 }
 
 // hearRequest takes the request for a snapshot.
@@ -302,6 +337,7 @@ func (f *Farm) hearPart(m *member, d *delivery) *hearing {
 		return nil
 	}
 	s.latest = max(s.latest, h.ID)
+	t.size = h.N
 	if !s.lacks(f.now) || !s.take(&h, f.now) {
 		return nil
 	}
@@ -350,7 +386,7 @@ func (f *Farm) sendSnapshots(now time.Time) (more bool) {
 	f.mu.Lock()
 	names := slices.Sorted(maps.Keys(f.topics))
 	f.mu.Unlock()
-	budget := partsAtOnce
+	budget := f.budget()
 	for _, name := range names {
 		f.makeSnapshot(name, now)
 		for budget > 0 {
@@ -372,6 +408,17 @@ func (f *Farm) sendSnapshots(now time.Time) (more bool) {
 	return more
 }
 
+// budget is how many parts may be sent in this step. Steps follow each other as messages come, and whoever hears
+// has to read all parts: so it is the time that counts.
+func (f *Farm) budget() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now < f.nextParts {
+		return 0
+	}
+	return min(partsAtOnce, 1+int((f.now-f.nextParts)/partEvery))
+}
+
 // makeSnapshot makes a snapshot if one is wanted and the last one was sent. Parts are kept meanwhile, as a state that
 // is locked while it gives its messages must not wait for the bus.
 func (f *Farm) makeSnapshot(name string, now time.Time) {
@@ -381,7 +428,8 @@ func (f *Farm) makeSnapshot(name string, now time.Time) {
 	if o != nil && len(o.queue) == 0 && f.now-o.last >= keepSnapshot {
 		t.out = nil
 	}
-	if !t.wants || t.state == nil || f.why != "" || o != nil && (len(o.queue) > 0 || f.now-o.begun < snapshotGap) {
+	if !t.wants || t.state == nil || f.why != "" ||
+		o != nil && (len(o.queue) > 0 || f.now-o.begun < max(snapshotGap, sparing*o.took)) {
 		f.mu.Unlock()
 		return
 	}
@@ -435,7 +483,10 @@ func (f *Farm) nextPart(name string) (*note, int) {
 		return nil, 0
 	}
 	k := o.queue[0]
-	o.queue, o.last = o.queue[1:], f.now
+	o.queue, o.last, f.nextParts = o.queue[1:], f.now, f.now+partEvery
+	if len(o.queue) == 0 && o.took == 0 {
+		o.took = f.now - o.begun
+	}
 	n := f.number(partTopic, o.parts[k])
 	return &n, k
 }

@@ -102,8 +102,11 @@ func (w *world) grow(n *farmtest.SimNode, size int) {
 		return
 	}
 	w.n++
-	w.sets[n].add(fmt.Sprintf("%d:", w.n) + strings.Repeat("x", size))
+	w.sets[n].add(thingOf(w.n, size))
 }
+
+// thingOf is a thing with a number.
+func thingOf(number, size int) string { return fmt.Sprintf("%d:", number) + strings.Repeat("x", size) }
 
 // states returns how a node sees the others, such as "b up, c lost".
 func states(n *farmtest.SimNode) string {

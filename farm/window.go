@@ -1,5 +1,7 @@
 package farm
 
+import "cmp"
+
 // windowSize is how late a message may come, in messages of its sender and topic.
 const windowSize = 1024
 
@@ -41,6 +43,8 @@ type stream struct {
 	window
 	floor uint64 // everything up to here is known
 	above uint64 // how many numbers above floor have been seen
+	solid uint64 // all numbers above it have been seen, up to the highest one
+	below run    // what was seen below solid
 	told  uint64 // the highest number that is known to have been sent
 	since tick   // when what follows floor was first missed
 
@@ -56,6 +60,9 @@ type stream struct {
 	asked tick // when
 	parts *parts
 }
+
+// A run is numbers that have been seen: all after one, up to another.
+type run struct{ after, to uint64 }
 
 // parts is a snapshot that is on its way.
 type parts struct {
@@ -75,11 +82,21 @@ func (s *stream) require() {
 
 // hear takes a number. It reports whether the message is new.
 func (s *stream) hear(n uint64, now tick) bool {
+	before := s.high
 	if !s.see(n) {
 		return false
 	}
 	if n > s.floor {
 		s.above++
+	}
+	if n > before+1 {
+		s.below = run{s.solid, before}
+		s.solid = n - 1
+	}
+	for s.solid > s.floor && s.high-s.solid < windowSize && s.seen(s.solid) {
+		if s.solid--; s.solid == s.below.to {
+			s.solid = s.below.after
+		}
 	}
 	s.tell(n, now)
 	return true
@@ -97,6 +114,9 @@ func (s *stream) tell(n uint64, now tick) {
 
 // rise lifts the floor over what was seen.
 func (s *stream) rise() {
+	if s.floor < s.high && s.floor >= s.solid { // also where more was told meanwhile than a window holds
+		s.floor, s.above = s.high, 0
+	}
 	for s.floor < s.high && s.high-s.floor <= windowSize && s.seen(s.floor+1) {
 		s.floor++
 		s.above--
@@ -109,9 +129,13 @@ func (s *stream) lift(at uint64) (unseen uint64) {
 		return 0
 	}
 	seen := s.above
-	for n := max(at, s.high-min(s.high, windowSize)); n < s.high; n++ {
-		if s.seen(n + 1) {
-			seen--
+	if at < s.high && at >= s.solid {
+		seen -= s.high - at
+	} else {
+		for n := max(at, s.high-min(s.high, windowSize)); n < s.high; n++ {
+			if s.seen(n + 1) {
+				seen--
+			}
 		}
 	}
 	unseen = at - s.floor - min(at-s.floor, seen)
@@ -151,12 +175,37 @@ func (s *stream) helps(id, at uint64) bool {
 
 // lacks reports whether a snapshot is to be asked for.
 func (s *stream) lacks(now tick) bool {
-	return !s.absent && (s.want || s.floor < s.told && now-s.since >= reorderGrace)
+	return !s.absent && (s.want || s.floor < s.told && now-s.since >= s.grace())
+}
+
+// grace is how long what follows floor may still come. Where later messages are here it is probably lost. Where only a
+// heartbeat spoke of it, it may be under way: heartbeats overtake other messages at a busy node.
+func (s *stream) grace() tick {
+	if s.above > 0 {
+		return reorderGrace
+	}
+	return tailGrace
 }
 
 // mayAsk reports whether it is time to ask, also again.
 func (s *stream) mayAsk(now tick) bool {
 	return !s.ever || now-s.asked >= askAgainAfter && (s.parts == nil || now-s.parts.last >= askAgainAfter)
+}
+
+// askedAt is when a snapshot was asked for, 0 if it was not.
+func (s *stream) askedAt() tick {
+	if !s.ever {
+		return 0
+	}
+	return s.asked
+}
+
+// expects is how many parts are to come, as far as anybody knows.
+func (s *stream) expects(t *topic) int {
+	if s.parts != nil {
+		return s.parts.left
+	}
+	return cmp.Or(t.size, guessedParts)
 }
 
 // take notes a part of a snapshot. It reports whether the part is new to this node and of use.

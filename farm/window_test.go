@@ -86,6 +86,32 @@ func TestStream(t *testing.T) {
 	})
 }
 
+// While a snapshot is under way, more may be told than a window holds. If none of that is lost, nothing is missing
+// after it: else a node that tells much would be asked for snapshots forever.
+func TestLongSnapshot(t *testing.T) {
+	const last = 5 * windowSize
+	for _, lost := range []uint64{0, last - 2*windowSize, last - 3} {
+		s := &stream{whole: true}
+		s.hear(1, 0)
+		for n := uint64(3); n <= last; n += 2 { // 2 is lost, and pairs change places
+			for _, n := range []uint64{n + 1, n} {
+				if n != lost && n <= last {
+					s.hear(n, 0)
+				}
+			}
+		}
+		if missed := s.restore(10, 0); missed != 1 && lost == 0 {
+			t.Errorf("%d were missed, want 1", missed)
+		}
+		if missing := s.floor < s.told; missing != (lost > 0) {
+			t.Errorf("with %d lost the floor is %d of %d", lost, s.floor, s.told)
+		}
+		if s.restore(last-1, 0); s.floor != last || s.above != 0 {
+			t.Errorf("with %d lost, and made up for, the floor is %d of %d, and %d above it", lost, s.floor, last, s.above)
+		}
+	}
+}
+
 // A snapshot that was made before a message was lost does not make up for it.
 func TestEarlySnapshot(t *testing.T) {
 	s := &stream{whole: true}

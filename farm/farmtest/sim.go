@@ -169,6 +169,15 @@ func (d *driven) advance() {
 		n.overdue = append(n.overdue, d)
 		return
 	}
+	if s := n.sim; n.busy.After(s.now) {
+		plan := d.plan
+		s.at(n.busy, func() {
+			if plan == d.plan {
+				d.advance()
+			}
+		})
+		return
+	}
 	d.due = time.Time{}
 	now := d.time()
 	next := d.what.Advance(now)
@@ -202,6 +211,7 @@ type SimNode struct {
 	stopped bool
 	overdue []*driven
 	backlog []func()
+	busy    time.Time // until when nothing else is done
 }
 
 // A run is one life of a node.
@@ -280,6 +290,9 @@ func (n *SimNode) drive(what weir.Clocked, clock func() time.Time) {
 	what.Alarm(d.wake)
 	d.wake(clock())
 }
+
+// Busy makes what the node is doing take some time. It does nothing else meanwhile; messages wait for it.
+func (n *SimNode) Busy(d time.Duration) { n.busy = maxTime(n.busy, n.sim.now).Add(d) }
 
 // Kill ends the run without a goodbye.
 func (n *SimNode) Kill() {

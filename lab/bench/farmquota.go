@@ -109,6 +109,8 @@ func (g *grower) Hear(from farm.Node, msg []byte, _ time.Time) error {
 	return g.shared.Hear(from.Name, from.Boot, msg[8:], now)
 }
 
+func (g *grower) Lasting() bool { return g.shared.Lasting() }
+
 func (g *grower) Snapshot(_ time.Time, give func([]byte) bool) {
 	g.shared.Snapshot(time.Now(), func(msg []byte) bool { return give(timed(msg)) })
 }

@@ -253,6 +253,8 @@ func (n *node) Hear(from farm.Node, msg []byte, _ time.Time) error {
 	return err
 }
 
+func (n *node) Lasting() bool { return n.shared.Lasting() }
+
 func (n *node) Snapshot(_ time.Time, give func([]byte) bool) {
 	n.shared.Snapshot(n.FarmTime(), func(msg []byte) bool {
 		n.note(msg)

@@ -166,12 +166,15 @@ func (p *peers) forget(gone int64) {
 
 // of returns what is known of a node, made if need be.
 func (p *peers) of(c *colleague) *peer {
+	if e := p.find(c); e != nil {
+		return e
+	}
 	i, found := slices.BinarySearchFunc(p.list, c, func(have peer, want *colleague) int {
 		return cmp.Compare(have.node.name, want.name)
 	})
 	switch {
 	case found:
-		p.list[i].node = c // it may have been forgotten meanwhile
+		p.list[i].node = c // it was forgotten meanwhile
 	case len(p.list) >= maxColleagues:
 		p.fold()
 		return p.of(c)
@@ -576,9 +579,16 @@ func (st *state) peer(c *colleague) *peer {
 	if p == nil {
 		return nil
 	}
-	i := slices.IndexFunc(p.list, func(e peer) bool { return e.node == c })
-	if i < 0 {
-		return nil
+	return p.find(c)
+}
+
+// find returns what is known of a node, or nil. Counters are heard all the time, so that nothing is copied or compared
+// byte by byte here.
+func (p *peers) find(c *colleague) *peer {
+	for i := range p.list {
+		if p.list[i].node == c {
+			return &p.list[i]
+		}
 	}
-	return &p.list[i]
+	return nil
 }

@@ -20,6 +20,9 @@ const (
 	tellApart = time.Millisecond
 	// toldSingly is up to which limit each charge is told at once.
 	toldSingly = 20
+	// foresight is how many messages of each of the others before a limit is used up they are told of every charge at
+	// once. What was told at the end of one interval is known to all in the next one, and has to be by the end.
+	foresight = 3
 	// maxColleagues is how many other nodes are known, at most. Nobody has more; those that are gone make room.
 	maxColleagues = 128
 )
@@ -424,9 +427,9 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 		return
 	}
 	if more := st.others + st.used - before; more > 0 && r.way != steady {
-		// With so many more from each of the others, how long does it last?
+		// With so many more from each of the others, does it last for some more messages of each?
 		switch left := t.limit - st.used - st.others; {
-		case left <= mul(more, int64(len(st.peers().list))):
+		case left <= mul(more, foresight*int64(len(st.peers().list))):
 			a.set(hot)
 		case left > t.limit/2: // it is another period
 			a.unset(hot)
@@ -469,6 +472,14 @@ func (st *state) wipedAt() int64 {
 		return p.wiped
 	}
 	return 0
+}
+
+// Lasting reports whether losing a node and finding it again changes nothing: no places come free, and nobody
+// can wait.
+func (s *Shared) Lasting() bool {
+	return !slices.ContainsFunc(s.quota.rules.Load().list, func(r *rule) bool {
+		return r.shared != nil && (r.way == level || r.delay || r.bytes)
+	})
 }
 
 // Lose takes in that a node cannot be heard: places that it holds are free, and nobody waits for those who wait there.
