@@ -265,13 +265,19 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		acc.shard.mu.Unlock()
 		return
 	}
+	*h = q.enterLater(acc, p, *h, asks, acc.shard.clock(nanos(rs.lender.Now())), a)
+}
+
+// enterLater is enter when the engine of a farm has answered. The hold is a copy, for the heap.
+func (q *Quota) enterLater(acc *account, p *borrower, h weir.Hold, asks uint64, now int64, a *weir.Answer) weir.Hold {
 	p.ride(&rider{cost: h.N, asks: asks, decide: func(rs *rules, now int64, failed bool) uint64 {
-		hold, figures := *h, a.Figures
+		figures := a.Figures
 		a.Clear()
-		*h, a.Figures = hold, figures // they may be the answer's own
+		a.Figures = figures
 		acc.update(rs)
-		return q.enter(rs, h, now, failed, a)
-	}}, acc.shard.clock(nanos(rs.lender.Now())))
+		return q.enter(rs, &h, now, failed, a)
+	}}, now)
+	return h
 }
 
 // enter takes places, or returns the rules for which the engine of a farm has to be asked first.
