@@ -491,3 +491,124 @@ func TestExactOnLoss(t *testing.T) {
 		})
 	}
 }
+
+// An event is charged to all its policies or to none, and what memory refuses the engine is not asked for.
+func TestExactAllOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hour := weir.Period{Length: time.Hour}
+		o := Options{Policies: []Policy{
+			{Name: "wide", Limit: Count(30), Period: hour, Farm: FarmExact},
+			{Name: "narrow", Limit: Count(10), Period: hour, Farm: FarmExact, Window: Sliding, Match: Match{Paths: []string{"/a"}}},
+			{Name: "own", Limit: Count(5), Period: hour, Farm: FarmLocal, Match: Match{Paths: []string{"/b"}}},
+		}}
+		f := newLendingFarm(t, 3, o)
+		defer f.close()
+		ask := func(path string) (n int) {
+			for i := range 60 {
+				var a weir.Answer
+				ev := weir.Event{Time: time.Now(), Account: "alice", Route: weir.Route{Path: path}}
+				if _ = f.nodes[i%3].Judge(t.Context(), &ev, &a); a.Verdict == weir.Admit {
+					n++
+				}
+			}
+			return n
+		}
+		if n := ask("/a"); n != 10 {
+			t.Errorf("%d of /a went on, of 10", n)
+		}
+		if n := ask("/b"); n != 15 {
+			t.Errorf("%d of /b went on, of 5 on each of 3 nodes", n)
+		}
+		before := f.nodes[0].lender.Stats().Calls
+		if n := ask("/b"); n != 0 {
+			t.Errorf("%d more of /b went on", n)
+		}
+		if calls := f.nodes[0].lender.Stats().Calls; calls != before {
+			t.Errorf("%d calls for what memory refuses", calls-before)
+		}
+		time.Sleep(time.Second)
+		if n := ask("/c"); n != 5 {
+			t.Errorf("%d of /c went on, of the 5 that were left", n)
+		}
+	})
+}
+
+// Those who wait on several nodes go on one by one as the limit says, each node in its turn, and nobody starves.
+func TestExactLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := exactly(Policy{Limit: Count(2), Period: weir.Period{Length: time.Second}, Over: OverDelay,
+			Delay: Delay{Max: 100, MaxWait: weir.Duration(time.Minute)}})
+		f := newLendingFarm(t, 3, o)
+		defer f.close()
+		var mu sync.Mutex
+		var grants []time.Time
+		last := map[int]time.Time{}
+		start := time.Now()
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				n := f.nodes[i%3]
+				var a weir.Answer
+				_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice"}, &a)
+				if a.Verdict == weir.Wait {
+					<-a.Turn.Called()
+					n.Away(a.Hold, time.Now())
+				} else if a.Verdict != weir.Admit {
+					t.Errorf("%d is refused: %v", i, a.Reason)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				grants = append(grants, time.Now())
+				last[i%3] = time.Now()
+			})
+		}
+		all.Wait()
+		slices.SortFunc(grants, time.Time.Compare)
+		checkGrants(t, o.Policies[0], grants)
+		if took := grants[29].Sub(start); took > 18*time.Second {
+			t.Errorf("30 at 2 a second took %v", took)
+		}
+		for node, at := range last {
+			if at.Sub(start) < 8*time.Second {
+				t.Errorf("node %d was served before all others, in %v", node, at.Sub(start))
+			}
+		}
+	})
+}
+
+// Bytes that flow on several nodes are those of one limit.
+func TestExactBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 10 << 20
+		o := exactly(Policy{Kind: Volume, Limit: Bytes(limit), Period: weir.Period{Length: time.Minute}, Over: OverDelay,
+			Delay: Delay{Max: 100, MaxWait: weir.Duration(time.Second)}})
+		f := newLendingFarm(t, 3, o)
+		defer f.close()
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
+		end := time.Now().Truncate(time.Minute).Add(55 * time.Second)
+		var flown atomic.Int64
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				n := f.nodes[i%3]
+				var a weir.Answer
+				_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice"}, &a)
+				for time.Now().Before(end) {
+					granted, again := n.Ask(a.Hold, 32<<10, false, time.Now())
+					if granted > 0 {
+						flown.Add(granted)
+						time.Sleep(time.Millisecond)
+						continue
+					}
+					time.Sleep(max(time.Millisecond, time.Until(again)))
+				}
+				n.Settle(a.Hold, weir.Outcome{Time: time.Now(), Done: true})
+			})
+		}
+		all.Wait()
+		if got := flown.Load(); got > limit || got < limit*98/100 {
+			t.Errorf("%d bytes flowed, of %d", got, limit)
+		}
+	})
+}
