@@ -76,8 +76,8 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	return granted, again
 }
 
-// lendBytes is how many bytes of what is on loan may flow, or until when to wait for some. The engine is asked meanwhile.
-// The whole flows as long as the engine had something left: what is over is a debt of all nodes.
+// lendBytes is how many bytes of what is on loan may flow, or until when to wait for some. The engine is asked
+// meanwhile. The whole flows as long as the engine had something left: what is over is a debt of all nodes.
 func (a *account) lendBytes(rs *rules, r *rule, t *terms, now, most int64, whole bool) (left, until int64) {
 	ln := a.borrows(rs, r)
 	st := a.state(r)

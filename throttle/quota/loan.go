@@ -7,10 +7,10 @@ import (
 	"weir/farm"
 )
 
-// What a node grants of a policy with farm: exact it has on loan from an engine that all nodes ask (farm.Pot). The state
-// of such a rule is a borrower, whatever the window: used is what was spent of the current slice, others is how much may be
-// spent of it, and end is until when. start is how much must be spent for more to be fetched. So an event that is
-// admitted costs a comparison and an addition. Windows are the engine's business.
+// What a node grants of a policy with farm: exact it has on loan from an engine that all nodes ask (farm.Pot). The
+// state of such a rule is a borrower, whatever the window: used is what was spent of the current slice, others is how
+// much may be spent of it, and end is until when. start is how much must be spent for more to be fetched. So an event
+// that is admitted costs a comparison and an addition. Windows are the engine's business.
 
 // A loan is what else is known of one limit of one account.
 type loan struct {
