@@ -65,6 +65,8 @@ type Table struct {
 	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
 	// In a farm, what was told to the other nodes and heard of them.
 	Farm *Told `json:"farm,omitempty"`
+	// With farm: exact, how the node deals with the engine.
+	Lent *Lent `json:"lent,omitempty"`
 }
 
 // Told counts what the nodes of a farm tell each other about accounts.
@@ -72,6 +74,15 @@ type Told struct {
 	Told    uint64 `json:"told"`
 	Heard   uint64 `json:"heard"`
 	Ignored uint64 `json:"ignored"` // of those heard: of policies that this node does not have, or without room
+}
+
+// Lent is how a node deals with the engine of exact limits, for one throttle.
+type Lent struct {
+	Calls  uint64 `json:"calls"`  // to the engine
+	Failed uint64 `json:"failed"` // of those, without an answer
+	Denied uint64 `json:"denied"` // of those, to which the engine had nothing left
+	Waited uint64 `json:"waited"` // requests that waited for an answer
+	Held   int    `json:"held"`   // accounts of which this node has something on loan
 }
 
 // Status sums up a running weir.

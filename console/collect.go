@@ -31,6 +31,11 @@ var observed = []struct{ name, help, labels string }{
 
 	{"weir_quota_farm_told_total", "Counters of accounts that were told to the other nodes of the farm.", "throttle"},
 	{"weir_quota_farm_heard_total", "Counters of accounts that other nodes of the farm told.", "throttle"},
+	{"weir_quota_lent_calls_total", "Calls to the engine for policies with farm: exact.", "throttle"},
+	{"weir_quota_lent_failed_total", "Of those, calls that the engine did not answer in time.", "throttle"},
+	{"weir_quota_lent_denied_total", "Of those, calls for which the engine had nothing left.", "throttle"},
+	{"weir_quota_lent_waited_total", "Requests that waited for an answer of the engine.", "throttle"},
+	{"weir_quota_lent_accounts", "Accounts of which this node has something on loan from the engine.", "throttle"},
 	{"weir_quota_farm_ignored_total", "Of those, counters of policies that this node does not have, and of accounts " +
 		"for which its table has no room.", "throttle"},
 
@@ -203,6 +208,13 @@ func (t Throttle) collect(s scrape) {
 			put(s, "weir_quota_farm_told_total", f.Told, name)
 			put(s, "weir_quota_farm_heard_total", f.Heard, name)
 			put(s, "weir_quota_farm_ignored_total", f.Ignored, name)
+		}
+		if l := q.Lent; l != nil {
+			put(s, "weir_quota_lent_calls_total", l.Calls, name)
+			put(s, "weir_quota_lent_failed_total", l.Failed, name)
+			put(s, "weir_quota_lent_denied_total", l.Denied, name)
+			put(s, "weir_quota_lent_waited_total", l.Waited, name)
+			put(s, "weir_quota_lent_accounts", l.Held, name)
 		}
 	}
 	if b := t.Bloom; b != nil {

@@ -290,6 +290,7 @@ const tellTime = 4 * time.Millisecond
 // take takes in what the engine has answered. It reports whether to ask again soon, as the others tell it what they know.
 func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, sent, now int64) (soon bool) {
 	if err != nil {
+		p.lender.asked.Store(p)
 		return false // what it says that it has spent it may spend
 	}
 	a := p.account

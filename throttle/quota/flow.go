@@ -98,7 +98,10 @@ func (a *account) lendBytes(rs *rules, r *rule, t *terms, now, most int64, whole
 			return most, 0
 		}
 		return 0, now + int64(time.Millisecond)
-	case r.OnLoss == LossClosed:
+	}
+	ln.borrower.probe(now)
+	switch {
+	case t.nothing() || r.OnLoss == LossClosed:
 	case r.alone(st, t, now, most) <= now:
 		return most, 0
 	case r.alone(st, t, now, r.worth(t)) <= now:

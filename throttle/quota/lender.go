@@ -34,6 +34,8 @@ const (
 	maxAsks = 1000
 	// maxCalled is how many accounts others are told of in a message, and wait to be.
 	maxCalled = 1000
+	// probeEvery is how often an engine that is lost is asked.
+	probeEvery = int64(100 * time.Millisecond)
 	// setBack is by how much a clock may be set back without notice.
 	setBack = 10 * time.Millisecond
 )
@@ -63,6 +65,8 @@ type Lender struct {
 	ahead    atomic.Int64 // how far the events' time is ahead of the time since the start
 	started  time.Time
 	who      atomic.Pointer[standing]
+	probed   atomic.Int64             // when an engine that is lost was last asked
+	asked    atomic.Pointer[borrower] // who was last not answered
 
 	mu     sync.Mutex // taken under a shard's lock
 	due    queue.Ranked[borrower]
@@ -151,7 +155,11 @@ func (l *Lender) giveBack(ctx context.Context, p *borrower) {
 func (l *Lender) Alarm(f func(due time.Time)) { l.alarm.Store(&f) }
 
 // Lost takes in that the engine cannot be asked, or can be again.
-func (l *Lender) Lost(lost bool, _ time.Time) { l.lost.Store(lost) }
+func (l *Lender) Lost(lost bool, now time.Time) {
+	if l.lost.Store(lost); lost {
+		l.wake(nanos(now) + probeEvery)
+	}
+}
 
 // standing is who is up, and among how many nodes limits are divided.
 type standing struct {
@@ -196,6 +204,14 @@ func (l *Lender) named(key string) string {
 		return fmt.Sprintf("h%x", sha256.Sum256([]byte(key)))
 	}
 	return key
+}
+
+// probe asks an engine that is lost, now and then, whether it is back. Nobody waits for the answer. The shard is locked.
+func (p *borrower) probe(now int64) {
+	l := p.lender
+	if last := l.probed.Load(); l.lost.Load() && now-last >= probeEvery && l.probed.CompareAndSwap(last, now) {
+		p.call(now)
+	}
 }
 
 // see has a borrower looked after.
@@ -256,15 +272,22 @@ func (l *Lender) Advance(now time.Time) time.Time {
 	for _, p := range due {
 		l.look(p, at)
 	}
+	var next int64 = never
+	if p := l.asked.Load(); p != nil && l.lost.Load() {
+		p.account.shard.mu.Lock()
+		p.probe(at)
+		p.account.shard.mu.Unlock()
+		next = at + probeEvery
+	}
 	if len(called) > 0 {
 		_ = l.Call(writeCalled(called)) // where it is lost, what others have comes back when it lies idle
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.due.First(); p != nil {
-		return time.Unix(0, p.due)
+		next = min(next, p.due)
 	}
-	return time.Time{}
+	return instant(next)
 }
 
 // drift reports whether the events' clock was set back since it was last called.
@@ -381,7 +404,7 @@ func (l *Lender) Hear(msg []byte, now time.Time) error {
 // tellNothing tells an engine that is to be told that this node knows nothing of an account. Until all nodes have told,
 // it grants nothing.
 func (l *Lender) tellNothing(key string, now time.Time) {
-	if l.lost.Load() || l.asking.Add(1) > maxAsks {
+	if l.asking.Add(1) > maxAsks {
 		l.asking.Add(-1)
 		return
 	}

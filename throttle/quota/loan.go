@@ -121,8 +121,9 @@ func (b *bill) lend(r *rule, t *terms, need int64, a *weir.Answer) bool {
 	case how == askable:
 		b.asks |= r.bit
 		return true
-	case r.OnLoss != LossClosed:
-		acc.borrows(b.rules, r) // the engine is to be told
+	}
+	acc.borrows(b.rules, r).borrower.probe(b.now)
+	if r.OnLoss != LossClosed {
 		until := r.alone(acc.state(r), t, b.now, need)
 		if until > b.now {
 			b.refuse(a, weir.OverLimit, until)
@@ -148,7 +149,9 @@ func (r *rule) lineReady(rs *rules, a *account, t *terms, now, n int64) int64 {
 	case how == askable:
 		ln.borrower.call(now)
 		return now + tellLater
-	case r.OnLoss != LossClosed:
+	}
+	ln.borrower.probe(now)
+	if r.OnLoss != LossClosed {
 		if at := r.alone(st, t, now, n); at <= now {
 			return now
 		}

@@ -26,6 +26,8 @@ type Stats struct {
 	Unsavable uint64 `json:"unsavable"`  // counters that no store takes: an id that is too long, or no text
 	// In a farm, what was told to the other nodes and heard of them; nil elsewhere.
 	Farm *SharedStats `json:"farm,omitempty"`
+	// Where policies have farm: exact, how this node deals with the engine; nil elsewhere.
+	Lent *LenderStats `json:"lent,omitempty"`
 }
 
 // Account returns the state of one account, or of one source address where it is counted without an account. It reports
@@ -116,6 +118,9 @@ func (q *Quota) Stats() Stats {
 	}
 	if shared := q.rules.Load().shared; shared != nil {
 		s.Farm = new(shared.Stats())
+	}
+	if lender := q.rules.Load().lender; lender != nil {
+		s.Lent = new(lender.Stats())
 	}
 	return s
 }
