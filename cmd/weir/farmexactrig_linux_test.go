@@ -282,9 +282,15 @@ func (f *exactFarm) audit(account string, limit int, length time.Duration) (a au
 // mustUse checks that an account had its limit, and not one more.
 func (f *exactFarm) mustUse(account string, limit int) {
 	f.t.Helper()
+	f.mustUseOf(account, limit, 99)
+}
+
+// mustUseOf checks that an account had so many hundredths of its limit, and not one more than the limit.
+func (f *exactFarm) mustUseOf(account string, limit, hundredths int) {
+	f.t.Helper()
 	a := f.audit(account, limit, 0)
 	f.t.Logf("%s: %d of %d, %d over", account, a.seen, limit, a.over)
-	if a.over > 0 || 100*a.seen < 99*limit {
+	if a.over > 0 || 100*a.seen < hundredths*limit {
 		f.t.Errorf("%s: the upstreams saw %d of %d, %d over", account, a.seen, limit, a.over)
 	}
 }
