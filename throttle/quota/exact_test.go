@@ -451,7 +451,9 @@ func TestExactOnLoss(t *testing.T) {
 		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 30 - 6},
 		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: Sliding}, 15},
 		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: GCRA}, 30},
-		{LossOpen, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 90},
+		{LossOpen, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 3*30 - 6},
+		{LossOpen, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: Sliding}, 90},
+		{LossOpen, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: GCRA}, 90},
 	} {
 		t.Run(fmt.Sprint(c.onLoss, c.policy.Window), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -480,7 +482,7 @@ func TestExactOnLoss(t *testing.T) {
 				for _, n := range f.nodes {
 					n.lender.Lost(true, time.Now())
 				}
-				if n := each(30); n != c.during {
+				if n := each(40); n != c.during {
 					t.Errorf("%d went on during the loss, want %d", n, c.during)
 				}
 				f.stall.Store(false)

@@ -101,12 +101,10 @@ func (a *account) lendBytes(rs *rules, r *rule, t *terms, now, most int64, whole
 	}
 	ln.borrower.probe(now)
 	switch {
-	case t.nothing():
-	case r.OnLoss == LossOpen:
+	case t.nothing() || r.OnLoss == LossClosed:
+	case r.alone(st, t, now, most) <= now:
 		return most, 0
-	case r.OnLoss == LossShare && r.alone(st, t, now, most) <= now:
-		return most, 0
-	case r.OnLoss == LossShare && r.alone(st, t, now, r.worth(t)) <= now:
+	case r.alone(st, t, now, r.worth(t)) <= now:
 		return r.worth(t), 0
 	}
 	return 0, now + tellLater
