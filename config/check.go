@@ -22,7 +22,7 @@ import (
 const maxSocketPath = 103
 
 // weak is said of stamps by dlog-classic.
-const weak = "dlog-classic is weak: whoever wants to pays next to nothing"
+const weak = "dlog-classic is weak: an attacker pays next to nothing"
 
 var throttleName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
@@ -143,7 +143,7 @@ func (f *findings) throttle(name string, t Throttle) {
 	}
 	if name == Bans {
 		f.add(path,
-			fmt.Sprintf("%q is the name of the invalid list, which stands at the head of every list of throttles",
+			fmt.Sprintf("%q is the name of the block list, which is first in every list of throttles",
 				name),
 			"give the throttle another name; bans: beside throttles: configures the list")
 	}
@@ -194,7 +194,7 @@ func (f *findings) lists(c *Config) {
 				f.add(at, fmt.Sprintf("the throttle %q is listed twice", name), "it would count everything twice")
 			}
 			if name == Bans {
-				f.add(at, "the invalid list stands at the head of every list of throttles by itself", "leave it out")
+				f.add(at, "the block list is already first in every list of throttles", "leave it out")
 				continue
 			}
 			if t, known := c.Throttles[name]; known {

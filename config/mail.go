@@ -27,7 +27,7 @@ func (f *findings) mailThrottle(c *Config, u use, at, name string) {
 			"list it under throttles of a gate under smtp or postfix")
 	case u.Judges == gate.Recipients:
 		f.add(at,
-			fmt.Sprintf("the throttle %q judges whole mails: whether one has several recipients is known at its end",
+			fmt.Sprintf("the throttle %q judges whole messages: how many recipients one has is known at its end",
 				name), "list it under throttles")
 	default:
 		for _, other := range u.Names[:slices.Index(u.Names, name)] {

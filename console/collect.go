@@ -29,8 +29,8 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_quota_pushed_out_total", "Accounts on probation that were removed from a quota's table to make room.",
 		"throttle"},
 
-	{"weir_quota_farm_told_total", "Counters of accounts that were told to the other nodes of the farm.", "throttle"},
-	{"weir_quota_farm_heard_total", "Counters of accounts that other nodes of the farm told.", "throttle"},
+	{"weir_quota_farm_told_total", "Counters of accounts sent to the other nodes of the farm.", "throttle"},
+	{"weir_quota_farm_heard_total", "Counters of accounts received from other nodes of the farm.", "throttle"},
 	{"weir_quota_farm_ignored_total", "Of those, counters of policies that this node does not have, and of accounts " +
 		"for which its table has no room.", "throttle"},
 

@@ -16,12 +16,12 @@ const maxRates = 100
 
 type simulateVirusCommand struct {
 	rule
-	Rate              []weir.Rate `placeholder:"RATE" help:"How many mails the virus sends, such as 60/m; may be repeated. Default: 60/m."`
-	RecipientsPerMail int         `default:"1" placeholder:"N" help:"To how many recipients each mail goes. Default: ${default}."`
-	Known             weir.Share  `placeholder:"SHARE" help:"Which share of them the user has written to lately, such as 20%. Default: none."`
-	Table             bool        `help:"Print the table of the document that the throttle is from, beside what weir does."`
+	Rate              []weir.Rate `placeholder:"RATE" help:"How many messages the virus sends, such as 60/m. May be repeated. Default: 60/m."`
+	RecipientsPerMail int         `default:"1" placeholder:"N" help:"How many recipients each message has. Default: ${default}."`
+	Known             weir.Share  `placeholder:"SHARE" help:"The share of recipients that the user has written to lately, such as 20%. Default: none."`
+	Table             bool        `help:"Print the table of the source document beside what weir does."`
 	reportFlag
-	JSON bool `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
+	JSON bool `name:"json" help:"Print the figures as JSON, for the worst moment at which a virus can begin."`
 }
 
 // reportRates are the rates of a report without --rate.
@@ -166,5 +166,5 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 	t.section(whose+": "+paramsLine(p), b)
 	fmt.Fprint(t.out,
 		"\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had "+
-			"spent his slack.\n")
+			"spent their slack.\n")
 }

@@ -59,7 +59,7 @@ func TestFileErrors(t *testing.T) {
 				"out)"},
 		"list of words": {"domain: d\ndescriptors: [a]\n", "f:2:15: a descriptor is a mapping (write key: value)"},
 		"tab": {"domain: d\ndescriptors:\n\t- key: a\n",
-			"f:3:1: a tab stands where YAML wants spaces (indent with spaces)"},
+			"f:3:1: YAML does not allow a tab here (indent with spaces)"},
 		"two documents": {"domain: d\n---\ndomain: e\n",
 			"f:3:1: a second document starts here (the original would not read it; leave the --- out)"},
 		"alias": {"domain: *d\n", `f:1:9: there is no anchor "d" before this (quote a value that starts with *)`},

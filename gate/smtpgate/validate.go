@@ -213,7 +213,7 @@ func validateNetworks(v *weir.Mistakes, networks []netip.Prefix) {
 			continue
 		}
 		if i := slices.IndexFunc(disguised, p.Overlaps); i >= 0 && p.Bits() >= widestV6 {
-			v.Add(at, fmt.Sprintf("%s stands for addresses of IPv4, which may be anybody's", p),
+			v.Add(at, fmt.Sprintf("%s contains mapped IPv4 addresses, which may be anybody's", p),
 				"write your networks as IPv4")
 			continue
 		}

@@ -161,10 +161,10 @@ func at(n ast.Node) Position {
 
 // syntaxHints are clearer words for messages of the parser. The first whose part a message contains counts.
 var syntaxHints = []struct{ part, msg, hint string }{
-	{"'\t'", "a tab stands where YAML wants spaces", "indent with spaces"},
-	{"tab character", "a tab stands where YAML wants spaces", "indent with spaces"},
+	{"'\t'", "YAML does not allow a tab here", "indent with spaces"},
+	{"tab character", "YAML does not allow a tab here", "indent with spaces"},
 	{"could not find end character of", "a quote is opened here and never closed", ""},
-	{"mapping value is not allowed", "a second key stands on the line of another",
+	{"mapping value is not allowed", "two keys on one line",
 		"begin a new line, or put the value in quotes"},
 	{"non-map value is specified", "there is no colon after this key", "write key: value"},
 	{"must be specified", "a list or mapping in brackets is not closed before this",
@@ -322,7 +322,7 @@ func Readable(text string) *Error {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
 			return &Error{At: Position{line, column}, Msg: "this is not UTF-8 text", Hint: "is it the right file?"}
 		case r < ' ' && r != '\t' && r != '\r', r == 0x7f:
-			return &Error{At: Position{line, column}, Msg: fmt.Sprintf("a control character (%U) stands here", r),
+			return &Error{At: Position{line, column}, Msg: fmt.Sprintf("control character (%U)", r),
 				Hint: "is it the right file?"}
 		}
 	}

@@ -104,7 +104,7 @@ func TestMistakes(t *testing.T) {
 		"a list as a key":            {"[a]: 1", "1:4: a list or mapping cannot be a key", false},
 		"<< of a text":               {"a:\n  <<: b", "2:7: << takes a mapping", false},
 		"a second document":          {"a: 1\n---\nb: 2", "3:1: a second document starts here", false},
-		"a tab":                      {"a:\n\tb: 1", "2:1: a tab stands where YAML wants spaces", false},
+		"a tab":                      {"a:\n\tb: 1", "2:1: YAML does not allow a tab here", false},
 		"an open quote":              {`a: "x`, "1:4: a quote is opened here and never closed", false},
 		"an open bracket":            {"a: [1", "1:4: a bracket is opened here and never closed", false},
 		"keys of a file": {keys(5) + "a:\n  b: 1\n  c: 1\n  d: 1", "9:4: the file has more than 8 keys",

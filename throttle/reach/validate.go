@@ -69,7 +69,7 @@ func (v *mistakes) windows(all []Window) {
 		case int(w) >= len(Windows):
 			v.Add(at, fmt.Sprintf("unknown window %d", w), "one of hour, day, week")
 		case slices.Contains(all[:i], w):
-			v.Add(at, fmt.Sprintf("%s stands there twice", w), "leave it out")
+			v.Add(at, fmt.Sprintf("%s is listed twice", w), "leave it out")
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (v *mistakes) identifier(all []Identifier) {
 		case !slices.Contains(known, string(id)):
 			v.Add(at, fmt.Sprintf("unknown identifier %.64q", id), weir.Suggest(string(id), known...))
 		case slices.Contains(all[:i], id):
-			v.Add(at, fmt.Sprintf("%s stands there twice", id), "leave it out")
+			v.Add(at, fmt.Sprintf("%s is listed twice", id), "leave it out")
 		}
 	}
 	if slices.Contains(all, ByAddress) && slices.Contains(all, ByDevice) {
