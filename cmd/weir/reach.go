@@ -118,7 +118,7 @@ func (t *terminal) reached(v *console.ReachView) {
 		first = ", the first " + moment(v.First)
 	}
 	line("recipients", fmt.Sprintf("%d%s", v.Recipients, first))
-	line("stored about them", bytesOf(int64(v.Bytes)))
+	line("stored", bytesOf(int64(v.Bytes)))
 	if len(v.Windows) == 0 {
 		return
 	}

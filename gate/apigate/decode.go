@@ -137,7 +137,7 @@ func decodeValue(field string, value []byte, target any) *problem {
 	if number != "" {
 		got = "the number " + short(number)
 	}
-	return invalid(field, fmt.Sprintf("%s where %s is expected", got, want), "write "+example)
+	return invalid(field, fmt.Sprintf("expected %s, got %s", want, got), "write "+example)
 }
 
 // A fieldProblem is a mistake that a type with its own JSON form has found.

@@ -127,7 +127,7 @@ func (s *session) logIn(name, password string) {
 		return
 	}
 	if s.logins++; s.logins >= s.setup.opts.Bounds.Logins {
-		s.answer(s.last(BoundLogins, "too many failed log-ins"))
+		s.answer(s.last(BoundLogins, "too many failed logins"))
 		return
 	}
 	n := refuse(MailStranger, 535, 578, "wrong name or password")

@@ -206,7 +206,7 @@ type Bounds struct {
 	// Answers of a session that say no; then it is closed. What was pipelined behind a refused command does not count.
 	// Default 100.
 	Errors int `yaml:"-"`
-	// Failed log-ins of a session; then it is closed. Default 5.
+	// Failed logins in a session; then it is closed. Default 5.
 	Logins int `yaml:"logins"`
 	// Commands of a session; then it is closed. Default 100000.
 	Commands int `yaml:"-"`

@@ -150,8 +150,8 @@ func TestReadable(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: ä\tb\r\n\uFFFD": "",
 		"a\nb\xff":          "2:2: this is not UTF-8 text",
-		"ä\x00":             "1:2: a control character (U+0000) stands here",
-		"\n\n\x7f":          "3:1: a control character (U+007F) stands here",
+		"ä\x00":             "1:2: control character (U+0000)",
+		"\n\n\x7f":          "3:1: control character (U+007F)",
 	} {
 		got := ""
 		if e := Readable(text); e != nil {
