@@ -60,7 +60,7 @@ func (t *terminal) bans(all *console.BanPage, filter string, now time.Time) {
 	}
 	rows := table{heads: []string{"who", "why", "by", "since", "until", "left"}}
 	for _, b := range all.Bans {
-		until := cmp.Or(moment(b.Until), "for good")
+		until := cmp.Or(moment(b.Until), "permanently")
 		rows.row(text(b.Who), text(b.Reason), text(b.By), text(moment(b.Since)), text(until), text(left(b.Until, now)))
 	}
 	t.write(&rows)

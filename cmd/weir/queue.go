@@ -213,7 +213,7 @@ func (t *terminal) mail(m *console.MailStatus) {
 		number(m.Bounced))
 	fmt.Fprintln(t.out)
 	t.write(&rows)
-	line := count(m.Letters, "mail")
+	line := count(m.Letters, "message")
 	if m.Letters > 0 && !m.Oldest.IsZero() {
 		line += ", the oldest of " + moment(m.Oldest)
 	}

@@ -64,7 +64,7 @@ type queueDeleteCommand struct {
 
 func (c *queueDeleteCommand) Run(t *terminal) error {
 	if !c.Yes {
-		what := count(len(c.ids()), "mail")
+		what := count(len(c.ids()), "message")
 		if c.All {
 			what = "all held and delayed mail of " + printable(c.User)
 		}
@@ -98,7 +98,7 @@ func (c *mailFlags) run(t *terminal, done string,
 		missing = r.Missing
 		return r, err
 	}, func(r *console.MailResult) {
-		fmt.Fprintf(t.out, "%s: %s to %s\n", done, count(r.Mails, "mail"), count(r.Recipients, "recipient"))
+		fmt.Fprintf(t.out, "%s: %s to %s\n", done, count(r.Mails, "message"), count(r.Recipients, "recipient"))
 	})
 	if err != nil || len(missing) == 0 {
 		return err

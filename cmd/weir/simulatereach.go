@@ -96,7 +96,7 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	b.row(text("recipients held or refused"), number(s.Held), text(""))
 	t.write(b)
 	if n := min(users, len(s.Users)); n > 0 {
-		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags",
+		b := &table{heads: []string{"user", "messages", "different recipients", "new in an hour", "in a day", "flags",
 			"held"}}
 		for _, u := range s.Users[:n] {
 			about := func(n float64) cell { return right(fmt.Sprintf("%.0f", n)) } // counts are estimates

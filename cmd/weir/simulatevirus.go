@@ -106,7 +106,7 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 		return c.finish(t, report.WriteReport, c.JSON, report.Table, func() { c.table(t, p, report.Table) })
 	}
 	figures := []virusFigures{}
-	b := &table{heads: []string{"mails a minute", "passed", "held", "stopped after"}}
+	b := &table{heads: []string{"messages a minute", "passed", "held", "stopped after"}}
 	for _, v := range c.viruses() {
 		r, err := simulate.Virus(p, v)
 		if err != nil {

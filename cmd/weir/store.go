@@ -174,7 +174,7 @@ func (t *terminal) salvaged(s *sqlite.Salvaged) {
 		{len(s.Lost) + s.MoreLost, "%s have lost their texts: weir audit lists their recipients"},
 	} {
 		if k.n > 0 {
-			fmt.Fprintf(t.out, k.what+"\n", count(k.n, "mail"))
+			fmt.Fprintf(t.out, k.what+"\n", count(k.n, "message"))
 		}
 	}
 	for _, k := range s.Tables {
