@@ -129,7 +129,7 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 func (c *simulateVirusCommand) recipients() string {
 	switch {
 	case c.Known > 0:
-		return fmt.Sprintf("to %s, %s of whom the user knows", count(c.RecipientsPerMail, "recipient"), c.Known)
+		return fmt.Sprintf("to %s, %s of them known to the user", count(c.RecipientsPerMail, "recipient"), c.Known)
 	case c.RecipientsPerMail > 1:
 		return fmt.Sprintf("to %d people who are new", c.RecipientsPerMail)
 	}

@@ -40,7 +40,7 @@ func mailScene() Scene {
 	const thief = mailThieves * mailPeriod / mailSpam // of which a mail takes a tenth
 	return Scene{
 		Name: "mail",
-		Story: "people write mail, one account is stolen and stopped, and its owner releases what is his; " +
+		Story: "people write mail, one account is stolen and stopped, and its owner releases what is theirs; " +
 			"ten seconds stand for a minute",
 		Weight: 6,
 		Rule: fmt.Sprintf("A minute takes %.0f s here: 1 new address each, %d may wait.",
@@ -158,9 +158,9 @@ func tellMail(r SceneReport) []string {
 	told = append(told, tellStolen(r, m))
 	if m.Stopped != nil {
 		told = append(told,
-			fmt.Sprintf("The owner was told at another address of his. He changed his password on the page, answered "+
+			fmt.Sprintf("The owner was told at another of their addresses. They changed the password on the page, answered "+
 				"the notice, and so deleted "+
-				"%d messages, released the %d that were his own, which have arrived, and can send again.", m.Deleted,
+				"%d messages, released the %d that were their own, which have arrived, and can send again.", m.Deleted,
 				m.Released))
 	}
 	late := "none"

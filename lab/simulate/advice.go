@@ -109,9 +109,9 @@ func (a *Advice) sentences() []string {
 		all = append(all,
 			fmt.Sprintf("Nothing that was tried keeps delayed messages under %s of this log without stopping users more "+
 				"than once in "+
-				"6 months. Closest is %s: %s. Look at the users who are delayed most: whoever writes to many people "+
+				"6 months. Closest is %s: %s. Look at the users who are delayed most: someone who writes to many people "+
 				"by profession may have limits "+
-				"of his own, or be exempt.", shareText(a.Share), with, shareText(f.DelayedShare)))
+				"of their own, or be exempt.", shareText(a.Share), with, shareText(f.DelayedShare)))
 	}
 	switch {
 	case f.Stops == 0:

@@ -71,18 +71,18 @@ func (r ReachReport) WriteReport(w io.Writer) error {
 		Tiles: []tile{
 			{count(r.Flags), "flags", perMonth(r.FlagsMonthly, r.FlagsRange)},
 			{count(r.FlaggedUsers), "users flagged", ofUsers(r.FlaggedUsers, r.Log.Users)},
-			{count(r.Held), "recipients held or refused", "in every mail anew"},
+			{count(r.Held), "recipients held or refused", "counted in every message"},
 		},
 		Sections: []section{
-			{ID: "people", Title: "Whom they write to", Note: "different people of each user", Plots: r.figures()},
+			{ID: "people", Title: "Who they write to", Note: "different people of each user", Plots: r.figures()},
 			{ID: "thresholds", Title: "Other thresholds", Note: "the same log", Text: []string{InSample},
 				Table: r.thresholds()},
 		},
 		Readings: []string{
-			"Nothing is modelled. Every mail of the log went through the throttle that would run, at the time it was " +
+			"Nothing is modelled. Every message of the log went through the throttle that would run, at the time it was " +
 				"sent.",
-			"A user is flagged who writes to too many people within an hour, a day or a week to whom they never " +
-				"wrote before. Every flag is counted as " +
+			"A user is flagged for writing to too many new people within an hour, a day or a week. " +
+				"Every flag is counted as " +
 				"a false alarm: if an account of the log was misused, it is among those with flags.",
 			ReachReading, IntervalReading, "A month has 30 days.",
 		},
@@ -166,7 +166,7 @@ func (r VirusReport) WriteReport(w io.Writer) error {
 			"It matters in which phase of the user’s clock a virus begins, and whether a mail of the user has just " +
 				"spent their credit: all are tried, and " +
 				"the best and the worst are shown.",
-			"The account has been quiet before. Passed and held together are those whom the virus wrote to until it " +
+			"The account has been quiet before. Passed and held together are the people the virus wrote to until it " +
 				"was stopped; those held when it " +
 				"is stopped are never sent.",
 		},
