@@ -200,7 +200,7 @@ func (f *findings) lists(c *Config) {
 			if t, known := c.Throttles[name]; known {
 				if u.Judges == gate.Arrivals && t.Bloom == nil {
 					f.add(at,
-						fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source",
+						fmt.Sprintf("the throttle %q cannot judge connections: only their source is known",
 							name),
 						"list a bloom throttle here, and this one under throttles")
 				} else if u.Judges == gate.Arrivals && t.Bloom.Count == bloom.Bytes {
@@ -229,14 +229,14 @@ func (f *findings) payment(c *Config, u use, at, name string) {
 	switch asks := asksStamps(t.Quota); {
 	case u.Judges == gate.Arrivals || t.Stamp == nil && !asks:
 	case u.Judges == gate.Connections:
-		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot be asked anything", name),
+		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot pay", name),
 			"list it in an HTTP gate")
 	case u.Judges.OfMail():
 		f.add(at, fmt.Sprintf("the throttle %q asks for stamps as HTTP clients make them", name),
 			"stamps: {} in the gate takes those of mail")
 	case asks:
 		if !slices.ContainsFunc(u.Names, func(other string) bool { return c.Throttles[other].Stamp != nil }) {
-			f.add(at, fmt.Sprintf("the throttle %q lets go on for a stamp, and nothing in the list takes any", name),
+			f.add(at, fmt.Sprintf("the throttle %q has over: stamp, and no throttle in the list takes stamps", name),
 				"list a throttle with stamp: {…} beside it")
 		}
 	default:

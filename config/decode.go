@@ -39,7 +39,7 @@ var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 func (d *decoder) value(n *yamltree.Node, v reflect.Value) {
 	if d.left--; d.left < 0 {
 		if d.left == -1 {
-			d.fail(n, fmt.Sprintf("aliases unfold to more than %d values", maxUnfolded), "write the values out")
+			d.fail(n, fmt.Sprintf("aliases expand to more than %d values", maxUnfolded), "write the values out")
 		}
 		return
 	}

@@ -127,7 +127,7 @@ func (l mailLimits) limits() outbreak.Limits {
 // validate finds parameters that no configuration may have.
 func (l mailLimits) validate() error {
 	if l.Rate != nil && l.Rate.Count == 0 {
-		return errors.New("--rate: at this rate what waits never leaves (write 1/m)")
+		return errors.New("--rate: at this rate waiting messages never leave (write 1/m)")
 	}
 	return asFlags(l.limits().Validate())
 }

@@ -35,7 +35,7 @@ func TestSimulateMistakes(t *testing.T) {
 		{`simulate mail`, `--log`},
 		{`simulate mail --log mail.csv --working-set=-1`, `--working-set: "-1" is below zero \(write 0 or more\)`},
 		{`simulate mail --log mail.csv --max-mslack 1000000`, `--max-mslack: 1000000 is out of bounds`},
-		{`simulate mail --log mail.csv --rate 0/m`, `--rate: at this rate what waits never leaves`},
+		{`simulate mail --log mail.csv --rate 0/m`, `--rate: at this rate waiting messages never leave`},
 		{`simulate mail --log mail.csv --rate 5`, `--rate: "5" does not say per what`},
 		{`simulate mail --log mail.csv --sweep workingset=0..10`,
 			`--sweep: unknown parameter "workingset" \(did you mean "working_set"\?\)`},

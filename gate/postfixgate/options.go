@@ -195,7 +195,7 @@ func (o Options) Validate() error {
 	}
 	if o.Command != "" && strings.EqualFold(o.Command, o.Admin) {
 		v.Add("command",
-			fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command),
+			fmt.Sprintf("%q is the address of a person: messages to it would be read as commands", o.Command),
 			"write weir@example.org")
 	}
 	v.OneOf("stopped", string(o.Stopped), string(Reject), string(Defer))
@@ -211,7 +211,7 @@ func (o Options) Validate() error {
 	}{{"idle", o.Timeouts.Idle}, {"answer", o.Timeouts.Answer}, {"mail", o.Timeouts.Mail}} {
 		v.Timeout("timeouts."+t.path, t.got)
 		if t.got > 0 && t.got < leastTimeout {
-			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got),
+			v.Add("timeouts."+t.path, fmt.Sprintf("%s is too short", t.got),
 				"write 1s or more, or leave it out for the default")
 		}
 	}

@@ -64,7 +64,7 @@ func TestFileErrors(t *testing.T) {
 			"f:3:1: a second document starts here (the original would not read it; leave the --- out)"},
 		"alias": {"domain: *d\n", `f:1:9: there is no anchor "d" before this (quote a value that starts with *)`},
 		"tag": {"domain: !!str d\n",
-			"f:1:9: tags are not read here (leave it out, or quote a value that starts with !)"},
+			"f:1:9: YAML tags are not supported (leave it out, or quote a value that starts with !)"},
 		"not text": {"domain: \xff\n", "f: this is not UTF-8 text (is it the right file?)"},
 		"several": {"domain: d\nx: 1\ndescriptors:\n- kee: a\n- key: b\n  rate_limit: {unit: dai}\n",
 			"f:2:1: unknown key \"x\" in the file (there are domain, descriptors)\n" +

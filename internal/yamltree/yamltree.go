@@ -167,7 +167,7 @@ var syntaxHints = []struct{ part, msg, hint string }{
 	{"mapping value is not allowed", "two keys on one line",
 		"begin a new line, or put the value in quotes"},
 	{"non-map value is specified", "there is no colon after this key", "write key: value"},
-	{"must be specified", "a list or mapping in brackets is not closed before this",
+	{"must be specified", "a bracket is not closed before this",
 		"is a comma or a closing bracket missing?"},
 	{"could not find flow m", "a brace is opened here and never closed", "write }"},
 	{"could not find flow s", "a bracket is opened here and never closed", "write ]"},
@@ -254,7 +254,7 @@ func (b *builder) node(n ast.Node) *Node {
 		}
 		b.fail(made.At, fmt.Sprintf("there is no anchor %q before this", name), "quote a value that starts with *")
 	case *ast.TagNode:
-		b.fail(made.At, "tags are not read here", "leave it out, or quote a value that starts with !")
+		b.fail(made.At, "YAML tags are not supported", "leave it out, or quote a value that starts with !")
 	case ast.ScalarNode:
 		made.Text = n.GetToken().Value
 		made.Plain = n.Type() != ast.StringType || n.GetToken().Type == token.StringType
@@ -277,7 +277,7 @@ func (b *builder) pair(into *Node, v *ast.MappingValueNode) {
 			b.merge(into, b.node(v.Value))
 			return
 		}
-		b.fail(p.At, "<< is not read here", "write the keys out, or use an alias for the whole value")
+		b.fail(p.At, "merge keys (<<) are not supported", "write the keys out, or use an alias for the whole value")
 	case *ast.LiteralNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
 		b.fail(p.At, "a key is a plain word", "")
 	case ast.ScalarNode:

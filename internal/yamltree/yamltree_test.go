@@ -96,7 +96,7 @@ func TestMistakes(t *testing.T) {
 		text, want string // line:column: text
 		final      bool
 	}{
-		"a tag":                      {"a: !!str 1", "1:4: tags are not read here", false},
+		"a tag":                      {"a: !!str 1", "1:4: YAML tags are not supported", false},
 		"a tag on a key":             {"!x a: 1", "1:1: a key is a plain word", false},
 		"an anchor on a key":         {"&x a: 1", "1:1: a key is a plain word", false},
 		"an unknown alias":           {"a: *x", `1:4: there is no anchor "x" before this`, false},
@@ -129,7 +129,7 @@ func TestMistakes(t *testing.T) {
 		t.Errorf("%d mistakes of two are reported", len(errs))
 	}
 	if _, _, errs := Parse("a: &x {b: 1}\n<<: *x", Options{MaxDepth: 4}); len(errs) != 1 ||
-		errs[0].Msg != "<< is not read here" || errs[0].At != (Position{2, 1}) {
+		errs[0].Msg != "merge keys (<<) are not supported" || errs[0].At != (Position{2, 1}) {
 		t.Errorf("without a bound for it << is read: %+v", errs)
 	}
 }

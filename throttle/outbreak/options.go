@@ -260,7 +260,7 @@ func (v *mistakes) between(path string, got *int, least, most int) {
 }
 
 func (v *mistakes) rate(path string, r weir.Rate) {
-	v.pace(path, r, every(r), "at this rate what waits never leaves", "write 1/m",
+	v.pace(path, r, every(r), "at this rate waiting messages never leave", "write 1/m",
 		"put a user without limits under exempt", "1/%s is the least")
 }
 

@@ -102,7 +102,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Rate: weir.Rate{Per: time.Minute}}, "rate: at this rate what waits never leaves"},
+		{Options{Rate: weir.Rate{Per: time.Minute}}, "rate: at this rate waiting messages never leave"},
 		{Options{MultiRate: weir.Rate{Count: 1e7, Per: time.Second}}, "multi_rate: 10000000/s is too fast"},
 		{Options{WorkingSet: new(-1)}, "working_set: -1 is out of bounds (between 0 and 1000)"},
 		{Options{Replace: "LRU"}, `replace: unknown replace "LRU" (did you mean "lru"?)`},

@@ -88,7 +88,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{Options{Over: "hold"}, `over: unknown over "hold"`},
 		{Options{Over: "known_only"}, `over: unknown over "known_only" (did you mean "known-only"?)`},
 		{Options{Limit: weir.Rate{Per: time.Hour}},
-			"limit: at this rate no message goes on (write 10/h, or over: block)"},
+			"limit: at this rate no message is ever sent (write 10/h, or over: block)"},
 		{Options{Limit: weir.Rate{Count: 2e6, Per: time.Hour}}, "limit: 2000000/h is too fast"},
 		{Options{Limit: weir.Rate{Count: 1, Per: time.Millisecond}}, "limit: 1/1ms is out of bounds"},
 		{Options{For: weir.Duration(time.Second)}, "for: 1s is out of bounds (between 1m and 365d)"},

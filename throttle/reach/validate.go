@@ -105,7 +105,7 @@ func (v *mistakes) rate(path string, r weir.Rate) {
 	switch {
 	case r == weir.Rate{}:
 	case r.Count <= 0 || r.Per <= 0:
-		v.Add(path, "at this rate no message goes on", "write 10/h, or over: block")
+		v.Add(path, "at this rate no message is ever sent", "write 10/h, or over: block")
 	case r.Count > MaxThreshold:
 		v.Add(path, fmt.Sprintf("%s is too fast", r), fmt.Sprintf("at most %d messages", MaxThreshold))
 	case r.Per < time.Second || r.Per > MaxPeriod.Std():
