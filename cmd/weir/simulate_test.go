@@ -20,7 +20,7 @@ func TestSimulateMistakes(t *testing.T) {
 		{`simulate worm`, ``},
 		{`simulate virus --rate 0/m`, `--rate: a virus that sends nothing \(write 60/m\)`},
 		{`simulate virus --rate=-3/m`, `--rate: "-3/m" is not a rate \(write 100/s, 5/m or 3/10s\)`},
-		{`simulate virus --rate 1e5/m`, `--rate: 100000 mails a minute are out of bounds \(between 0.01 and 60000\)`},
+		{`simulate virus --rate 1e5/m`, `--rate: 100000 messages a minute are out of bounds \(between 0.01 and 60000\)`},
 		{`simulate virus --rate fast`, `--rate: `},
 		{`simulate virus --rate 60`, `--rate: "60" does not say per what \(did you mean 60/s or 60/m\?\)`},
 		{`simulate virus --rate 2.5/m`, `--rate: "2.5/m" is not a rate \(write 5/2m\)`},
