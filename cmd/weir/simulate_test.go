@@ -44,7 +44,7 @@ func TestSimulateMistakes(t *testing.T) {
 		{`simulate mail --log mail.csv --sweep stop=5 --sweep stop=6`, `--sweep: stop is swept twice`},
 		{`simulate mail --log mail.csv --delayed-at-most 1`,
 			`--delayed-at-most: "1" has no unit \(did you mean 1%\?\)`},
-		{`simulate mail --log mail.csv --delayed-at-most 101%`, `--delayed-at-most: 101% is no share of the mails`},
+		{`simulate mail --log mail.csv --delayed-at-most 101%`, `--delayed-at-most: 101% is not a share of the messages`},
 		{`simulate mail --log mail.csv --report nowhere/report.html`, `--report: there is no folder nowhere`},
 		{`simulate mail --log mail.csv --format exim`, `--format`},
 		{`simulate mail --log mail.csv --year 1`, `--year: 1 is out of bounds`},

@@ -186,7 +186,7 @@ func TestReportVerdict(t *testing.T) {
 	at := time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 	long := LogInfo{From: at, To: at.Add(30 * day)}
 	for want, s := range map[string]*Study{
-		"The log has no mail that could be replayed.":                                                   {},
+		"The log has no mail that could be replayed.":                                                      {},
 		"None of the 1 message would have been delayed. Nobody would have been stopped in 30 days.":        {Figures: Figures{Mails: 1, Users: 1}, Log: long},
 		"None of the 1,234 messages would have been delayed. Nobody would have been stopped in 3 minutes.": {Figures: Figures{Mails: 1234, Users: 1}, Log: LogInfo{From: at, To: at.Add(130 * time.Second)}},
 		"10% of the messages would have been delayed, for 2 minutes in the mean. Nobody would have been stopped in 6 " +
