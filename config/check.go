@@ -22,7 +22,7 @@ import (
 const maxSocketPath = 103
 
 // weak is said of stamps by dlog-classic.
-const weak = "dlog-classic is weak: whoever wants to pays next to nothing"
+const weak = "dlog-classic is weak: an attacker pays next to nothing"
 
 var throttleName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
@@ -144,7 +144,7 @@ func (f *findings) throttle(name string, t Throttle) {
 	}
 	if name == Bans {
 		f.add(path,
-			fmt.Sprintf("%q is the name of the invalid list, which stands at the head of every list of throttles",
+			fmt.Sprintf("%q is the name of the block list, which is first in every list of throttles",
 				name),
 			"give the throttle another name; bans: beside throttles: configures the list")
 	}
@@ -195,13 +195,13 @@ func (f *findings) lists(c *Config) {
 				f.add(at, fmt.Sprintf("the throttle %q is listed twice", name), "it would count everything twice")
 			}
 			if name == Bans {
-				f.add(at, "the invalid list stands at the head of every list of throttles by itself", "leave it out")
+				f.add(at, "the block list is already first in every list of throttles", "leave it out")
 				continue
 			}
 			if t, known := c.Throttles[name]; known {
 				if u.Judges == gate.Arrivals && t.Bloom == nil {
 					f.add(at,
-						fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source",
+						fmt.Sprintf("the throttle %q cannot judge connections: only their source is known",
 							name),
 						"list a bloom throttle here, and this one under throttles")
 				} else if u.Judges == gate.Arrivals && t.Bloom.Count == bloom.Bytes {
@@ -230,14 +230,14 @@ func (f *findings) payment(c *Config, u use, at, name string) {
 	switch asks := asksStamps(t.Quota); {
 	case u.Judges == gate.Arrivals || t.Stamp == nil && !asks:
 	case u.Judges == gate.Connections:
-		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot be asked anything", name),
+		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot pay", name),
 			"list it in an HTTP gate")
 	case u.Judges.OfMail():
 		f.add(at, fmt.Sprintf("the throttle %q asks for stamps as HTTP clients make them", name),
 			"stamps: {} in the gate takes those of mail")
 	case asks:
 		if !slices.ContainsFunc(u.Names, func(other string) bool { return c.Throttles[other].Stamp != nil }) {
-			f.add(at, fmt.Sprintf("the throttle %q lets go on for a stamp, and nothing in the list takes any", name),
+			f.add(at, fmt.Sprintf("the throttle %q has over: stamp, and no throttle in the list takes stamps", name),
 				"list a throttle with stamp: {…} beside it")
 		}
 	default:

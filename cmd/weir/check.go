@@ -12,8 +12,8 @@ import (
 type checkCommand struct {
 	Files  []string `arg:"" optional:"" name:"file" help:"The configurations to check."`
 	Schema bool     `help:"Print the JSON schema of the configuration, for editors, and check nothing."`
-	Strict bool     `help:"Take warnings for mistakes."`
-	JSON   bool     `name:"json" help:"Print the mistakes as JSON."`
+	Strict bool     `help:"Treat warnings as errors."`
+	JSON   bool     `name:"json" help:"Print the errors as JSON."`
 }
 
 // checkReport is what --json prints.

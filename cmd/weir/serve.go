@@ -14,7 +14,7 @@ import (
 
 type serveCommand struct {
 	Config string        `short:"c" required:"" placeholder:"FILE" help:"The configuration."`
-	Drain  time.Duration `default:"30s" help:"How long requests under way may take to end when weir stops (${default})."`
+	Drain  time.Duration `default:"30s" help:"How long requests under way may take to finish when weir stops (${default})."`
 }
 
 // Run serves until SIGINT or SIGTERM; SIGHUP reloads. A second signal ends it at once.

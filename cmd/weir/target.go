@@ -11,8 +11,8 @@ import (
 
 // A target is the running weir that a command talks to.
 type target struct {
-	Control string `placeholder:"PATH" help:"The control socket of the weir to speak to. Default: $$WEIR_CONTROL, else as in the configuration."`
-	Config  string `short:"c" placeholder:"FILE" help:"The configuration of the weir to speak to, to find its control socket."`
+	Control string `placeholder:"PATH" help:"The control socket of the running weir. Default: $$WEIR_CONTROL, else as in the configuration."`
+	Config  string `short:"c" placeholder:"FILE" help:"The configuration of the running weir, to find its control socket."`
 }
 
 // client finds the control socket. Flags win over the environment.
