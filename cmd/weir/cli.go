@@ -44,6 +44,8 @@ type cli struct {
 	Farm     farmCommand     `cmd:"" help:"Take this node out of its farm, or make the farm forget one that is lost."`
 	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
 	Version  versionCommand  `cmd:"" help:"Show the version."`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 }
 
 // countFlag reads every flag that is a whole number, so that all of them accept 1e6.
@@ -92,7 +94,8 @@ func newParser(t *terminal) (*kong.Kong, error) {
 		kong.Name("weir"),
 		kong.Description("One throttling layer: it lets the people through and makes the flood wait or go away."),
 		kong.Writers(t.out, t.err),
-		kong.Exit(os.Exit), // after --help
+		kong.Exit(os.Exit), // after --help and --version
+		kong.Vars{"version": versionOf().String()},
 		kong.Bind(t),
 		kong.TypeMapper(reflect.TypeFor[int](), kong.MapperFunc(countFlag)),
 		kong.TypeMapper(reflect.TypeFor[int64](), kong.MapperFunc(countFlag)),
