@@ -45,6 +45,9 @@ type cli struct {
 	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
 	Version  versionCommand  `cmd:"" help:"Show the version."`
 
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete weir's commands and flags."`
+	Man        manCommand        `cmd:"" hidden:"" help:"Write the manual pages to a folder, for packages."`
+
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 }
 
@@ -90,7 +93,7 @@ func run(args []string, t *terminal) int {
 }
 
 func newParser(t *terminal) (*kong.Kong, error) {
-	return kong.New(&cli{},
+	parser, err := kong.New(&cli{},
 		kong.Name("weir"),
 		kong.Description("One throttling layer: it lets the people through and makes the flood wait or go away."),
 		kong.Writers(t.out, t.err),
@@ -101,6 +104,11 @@ func newParser(t *terminal) (*kong.Kong, error) {
 		kong.TypeMapper(reflect.TypeFor[int64](), kong.MapperFunc(countFlag)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 	)
+	if err == nil {
+		group(parser.Model.Node)
+		parser.Model.HelpFlag.Help = "Show help."
+	}
+	return parser, err
 }
 
 // fail prints an error; for a configuration, every error with its line.

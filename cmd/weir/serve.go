@@ -13,8 +13,14 @@ import (
 )
 
 type serveCommand struct {
-	Config string        `short:"c" required:"" placeholder:"FILE" help:"The configuration."`
+	Config string        `short:"c" placeholder:"FILE" help:"The configuration. Default: $$WEIR_CONFIG, else /etc/weir/weir.yaml."`
 	Drain  time.Duration `default:"30s" help:"How long requests under way may take to end when weir stops (${default})."`
+}
+
+// Validate finds the configuration.
+func (c *serveCommand) Validate() (err error) {
+	c.Config, err = needConfig(c.Config)
+	return err
 }
 
 // Run serves until SIGINT or SIGTERM; SIGHUP reloads. A second signal ends it at once.
