@@ -33,7 +33,7 @@ func TestManPages(t *testing.T) {
 	for _, page := range pages {
 		all.WriteString(page)
 	}
-	cmd := exec.Command(groff, "-man", "-ww", "-Tutf8")
+	cmd := exec.Command(groff, "-man", "-ww", "-Tascii", "-P-cbou")
 	cmd.Stdin = strings.NewReader(all.String())
 	var wrong strings.Builder
 	cmd.Stderr = &wrong
