@@ -10,6 +10,7 @@ import (
 
 	"weir/app"
 	"weir/config"
+	skeleton "weir/gate"
 )
 
 type serveCommand struct {
@@ -32,6 +33,10 @@ func (c *serveCommand) Run(t *terminal) error {
 	log := newLog(t.err, t.errTTY)
 	defer log.close()
 	collectRarely()
+	sockets, err := skeleton.InheritSockets()
+	if err != nil {
+		return err
+	}
 	cfg, err := config.Load(c.Config)
 	if err != nil {
 		return err
@@ -43,7 +48,7 @@ func (c *serveCommand) Run(t *terminal) error {
 	a, err := app.New(cfg, app.Options{
 		Log: log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
 		Load:    func() (*config.Config, error) { return config.Load(c.Config) },
-		Logging: log.configure, Outlet: log.outlet,
+		Logging: log.configure, Outlet: log.outlet, Sockets: sockets,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package gate
+
+// closeOnExec is for systems on which sockets are handed over.
+func closeOnExec(int) {}
