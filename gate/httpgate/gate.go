@@ -29,6 +29,8 @@ type Gate struct {
 	// arrivable ends when a stop waits no longer for those.
 	arrivable   context.Context
 	endArrivals context.CancelFunc
+	draining    atomic.Bool
+	patience    time.Duration // firstRequest, except in tests
 	waiting     atomic.Int64
 
 	lines   loglimit.Rates // of the log
@@ -47,7 +49,7 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts)}
+	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts), patience: firstRequest}
 	g.arrivable, g.endArrivals = context.WithCancel(context.Background())
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "requests",

@@ -85,7 +85,8 @@ const firstRequest = time.Second
 
 // drain closes sessions that wait for a further request, and waits until the others have answered theirs, or ctx ends.
 func (g *Gate) drain(ctx context.Context) error {
-	late := time.AfterFunc(firstRequest, g.endArrivals)
+	g.draining.Store(true)
+	late := time.AfterFunc(g.patience, g.endArrivals)
 	defer late.Stop()
 	defer context.AfterFunc(ctx, g.endArrivals)()
 	g.arrivals.Wait()
@@ -115,7 +116,7 @@ func (g *Gate) closeIdle(all bool) {
 	for one := range g.sessions.Range {
 		s := one.(*session)
 		if !all && s.fresh.Load() {
-			_ = s.conn.SetReadDeadline(time.Now().Add(firstRequest))
+			_ = s.conn.SetReadDeadline(time.Now().Add(g.patience))
 		} else if s.state.CompareAndSwap(sessionIdle, sessionClosing) {
 			_ = s.conn.SetReadDeadline(past)
 		}
@@ -226,8 +227,8 @@ func (s *session) readHead() []byte {
 		switch { // drain may have set its deadline before this one
 		case s.state.Load() == sessionClosing:
 			return nil
-		case s.gate.Stopping() && seen == 0:
-			s.deadline(time.Now().Add(firstRequest))
+		case s.gate.draining.Load() && seen == 0:
+			s.deadline(time.Now().Add(s.gate.patience))
 		}
 		if s.read() != nil {
 			return nil
