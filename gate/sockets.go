@@ -21,9 +21,10 @@ const MaxHanded = 1024
 // ErrTooManySockets is returned when more are handed over than MaxHanded.
 var ErrTooManySockets = errors.New("too many sockets are handed over")
 
-// Sockets are listening sockets that were open before weir began: whoever started it, such as systemd, has opened them
-// and keeps them open while weir restarts, so that connections wait instead of being refused. A gate takes the one whose
-// address is its own. A nil *Sockets has none: each gate opens its own. All methods may be called by several goroutines.
+// Sockets are listening sockets that were open before weir began. The program that started weir, such as systemd, has
+// opened them and keeps them open while weir restarts: connections wait instead of being refused. A gate takes the
+// socket whose address is its own. A nil *Sockets has none: each gate opens its own. Several goroutines may call all
+// methods.
 type Sockets struct {
 	mu  sync.Mutex
 	all []*handed
@@ -38,8 +39,8 @@ type handed struct {
 }
 
 // InheritSockets takes the sockets that are handed over by the environment: LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
-// They are for this process alone: the variables are unset, and the sockets are not inherited by what it starts. Without
-// any it returns nil.
+// They are for this process alone: the variables are unset, and what it starts does not inherit the sockets. Without any
+// it returns nil.
 func InheritSockets() (*Sockets, error) {
 	defer func() {
 		for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {

@@ -51,7 +51,8 @@ func completions(node *kong.Node) []completed {
 		}
 	}
 	for _, flag := range slices.Concat(node.AllFlags(true)...) {
-		f := completedFlag{long: "--" + flag.Name, help: brief(flag.Help), takes: !flag.IsBool(), value: valueOf(flag.Value)}
+		f := completedFlag{long: "--" + flag.Name, help: brief(flag.Help), takes: !flag.IsBool(),
+			value: valueOf(flag.Value)}
 		if flag.Short != 0 {
 			f.short = "-" + string(flag.Short)
 		}

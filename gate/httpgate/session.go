@@ -79,8 +79,8 @@ func (g *Gate) speak(c *conn) {
 	})
 }
 
-// firstRequest is how long a stop waits for the first request of a connection. It was accepted, so that nobody else will
-// answer it, and the request may be on its way.
+// firstRequest is how long a stop waits for the first request of a connection. It was accepted here, so that no other
+// weir will answer it, and the request may be on its way.
 const firstRequest = time.Second
 
 // drain closes sessions that wait for a further request, and waits until the others have answered theirs, or ctx ends.
