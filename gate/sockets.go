@@ -39,8 +39,8 @@ type handed struct {
 }
 
 // InheritSockets takes the sockets that are handed over by the environment: LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
-// They are for this process alone: the variables are unset, and what it starts does not inherit the sockets. Without any
-// it returns nil.
+// They are for this process alone: the variables are unset, and what it starts does not inherit the sockets. It returns
+// nil where there are none.
 func InheritSockets() (*Sockets, error) {
 	defer func() {
 		for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {

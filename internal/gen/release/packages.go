@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"time"
 )
 
 // nfpm is the tool that makes packages, in the module of the tools.
@@ -31,7 +30,6 @@ func (r *release) packages(t target) error {
 		cmd := exec.Command(tool, "package", "--config", "deploy/nfpm.yaml", "--packager", kind, "--target",
 			r.file(t, "."+kind))
 		cmd.Env = append(os.Environ(), "VERSION="+r.version.number(), "ARCH="+t.arch, "STAGE="+r.stage(t),
-			"MTIME="+r.version.date.Format(time.RFC3339),
 			"SOURCE_DATE_EPOCH="+strconv.FormatInt(r.version.date.Unix(), 10))
 		if err := r.command(cmd); err != nil {
 			return err
