@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // firstHanded is the first file descriptor that is handed over: sd_listen_fds(3).
@@ -26,8 +27,25 @@ var ErrTooManySockets = errors.New("too many sockets are handed over")
 // socket whose address is its own. A nil *Sockets has none: each gate opens its own. Several goroutines may call all
 // methods.
 type Sockets struct {
-	mu  sync.Mutex
-	all []*handed
+	mu     sync.Mutex
+	all    []*handed
+	opened []opened   // by gates
+	kept   []*os.File // for a successor: a file that nobody knows is closed
+}
+
+// opened is a socket that a gate has opened by itself.
+type opened struct {
+	listen string
+	socket interface {
+		syscall.Conn
+		File() (*os.File, error)
+	}
+}
+
+// open reports whether the gate has not closed it.
+func (o opened) open() bool {
+	raw, err := o.socket.SyscallConn()
+	return err == nil && raw.Control(func(uintptr) {}) == nil
 }
 
 // handed is a socket that was handed over. Its file stays open, so that a gate that a reload removed can come back.
@@ -39,35 +57,47 @@ type handed struct {
 }
 
 // InheritSockets takes the sockets that are handed over by the environment: LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
-// They are for this process alone: the variables are unset, and what it starts does not inherit the sockets. It returns
-// nil where there are none.
+// Those of the weir before an upgrade are taken too. They are for this process alone: the variables are unset, and what
+// it starts does not inherit the sockets.
 func InheritSockets() (*Sockets, error) {
 	defer func() {
-		for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+		for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", successorVariable} {
 			_ = os.Unsetenv(name)
 		}
 	}()
+	s := &Sockets{}
+	if err := s.succeed(os.Getenv(successorVariable)); err != nil {
+		return nil, err
+	}
 	n, err := announced(os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getpid())
-	if err != nil || n == 0 {
+	if err != nil {
 		return nil, err
 	}
 	var names []string
 	if text := os.Getenv("LISTEN_FDNAMES"); text != "" {
 		names = strings.Split(text, ":")
 	}
-	s := &Sockets{}
 	for i := range n {
-		closeOnExec(firstHanded + i)
-		h := &handed{file: os.NewFile(uintptr(firstHanded+i), "handed-over")}
+		name := ""
 		if i < len(names) {
-			h.name = names[i]
+			name = names[i]
 		}
-		if h.addr, err = addressOf(h.file); err != nil {
-			return nil, fmt.Errorf("socket %d of those handed over: %w", i+1, err)
+		if err := s.add(firstHanded+i, name); err != nil {
+			return nil, err
 		}
-		s.all = append(s.all, h)
 	}
 	return s, nil
+}
+
+// add adds a socket that is handed over.
+func (s *Sockets) add(fd int, name string) (err error) {
+	closeOnExec(fd)
+	h := &handed{name: name, file: os.NewFile(uintptr(fd), "handed-over")}
+	if h.addr, err = addressOf(h.file); err != nil {
+		return fmt.Errorf("descriptor %d, which was handed over: %w", fd, err)
+	}
+	s.all = append(s.all, h)
+	return nil
 }
 
 // announced is how many sockets are handed over to a process.
@@ -104,7 +134,11 @@ func (s *Sockets) Listen(listen string, rights Socket) (net.Listener, error) {
 	network, _ := Split(listen)
 	h := s.take(network, listen)
 	if h == nil {
-		return Listen(listen, rights)
+		l, err := Listen(listen, rights)
+		if err == nil {
+			s.remember(listen, l)
+		}
+		return l, err
 	}
 	l, err := net.FileListener(h.file)
 	if err != nil {
@@ -117,7 +151,11 @@ func (s *Sockets) Listen(listen string, rights Socket) (net.Listener, error) {
 func (s *Sockets) ListenPacket(listen string) (net.PacketConn, error) {
 	h := s.take("udp", listen)
 	if h == nil {
-		return net.ListenPacket("udp", listen)
+		p, err := net.ListenPacket("udp", listen)
+		if err == nil {
+			s.remember(listen, p)
+		}
+		return p, err
 	}
 	p, err := net.FilePacketConn(h.file)
 	if err != nil {

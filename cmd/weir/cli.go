@@ -45,6 +45,7 @@ type cli struct {
 	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
 	Version  versionCommand  `cmd:"" help:"Show the version."`
 
+	Upgrade    upgradeCommand    `cmd:"" help:"Let the binary that was installed over a running weir take its place. No connection is refused."`
 	Completion completionCommand `cmd:"" help:"Print what makes a shell complete weir's commands and flags."`
 	Man        manCommand        `cmd:"" hidden:"" help:"Write the manual pages to a folder, for packages."`
 

@@ -70,6 +70,7 @@ func helpGroups() []helpGroup {
 			{"stamp mail", "weir stamp mail --params https://example.org/.well-known/weir-mail-stamp bob@example.org"},
 		}},
 		{"Keep it running", []helpExample{
+			{"upgrade", "weir upgrade"},
 			{"backup", "weir backup /var/backups/weir"},
 			{"store check", "weir store check /var/backups/weir"},
 			{"store salvage", "weir store salvage /var/lib/weir"},
