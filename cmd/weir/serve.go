@@ -108,7 +108,7 @@ func (c *serveCommand) stop(a *app.App, signals <-chan os.Signal) error {
 		for {
 			select {
 			case sig := <-signals:
-				if sig != syscall.SIGHUP {
+				if sig != syscall.SIGHUP && sig != upgradeSignal {
 					cancel()
 				}
 			case <-ctx.Done():
