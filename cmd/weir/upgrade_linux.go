@@ -44,7 +44,8 @@ func signalUpgrade(control string) error {
 // A succession is the program that is to take the place of this one.
 type succession struct{ binary string }
 
-// newSuccession notes where the binary is: once another has been put there, the system only knows that this one is gone.
+// newSuccession notes where the binary is: once another has been put there, the system only knows that this one is
+// gone.
 func newSuccession() (*succession, error) {
 	binary, err := exec.LookPath(os.Args[0])
 	if err == nil {
