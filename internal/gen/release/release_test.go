@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// An image is what the specification of OCI says: every blob is where its checksum says, layers unpack to what the
+// checkImage: an image is what the specification of OCI says: every blob is where its checksum says, layers unpack to what the
 // configuration names, weir is not root, and the files are those that it needs.
 func checkImage(t *testing.T, file string, arches int) {
 	t.Helper()
@@ -159,6 +160,9 @@ func checkImage(t *testing.T, file string, arches int) {
 		read(at(*one.Config), &c)
 		if c.Config.User != "65532:65532" || c.Architecture != d.Platform.Architecture {
 			t.Errorf("%+v", c)
+		}
+		if d.Platform.Architecture == runtime.GOARCH {
+			runImage(t, files[at(one.Layers[0])])
 		}
 		names := layerNames(t, files[at(one.Layers[0])], c.RootFS.DiffIDs[0])
 		for _, name := range []string{"usr/bin/weir", "etc/weir/weir.yaml", "etc/ssl/certs/ca-certificates.crt", "var/lib/weir/"} {
