@@ -112,8 +112,8 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// checkImage: an image is what the specification of OCI says: every blob is where its checksum says, layers unpack to what the
-// configuration names, weir is not root, and the files are those that it needs.
+// checkImage: an image is what the specification of OCI says. Every blob is where its checksum says, layers unpack to
+// what the configuration names, weir is not root, and the files are those that it needs.
 func checkImage(t *testing.T, file string, arches int) {
 	t.Helper()
 	f, err := os.Open(file)
