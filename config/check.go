@@ -29,7 +29,8 @@ var throttleName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 // Validate returns every mistake in the configuration, as joined weir.FieldErrors.
 func (c *Config) Validate() error { return c.validate(true) }
 
-// validate is Validate. Where nothing is to listen, no gate is missing.
+// validate is Validate. Where nothing is to listen, no gate is missing. Nor is one where the console is asked for by
+// itself, as in the file that a package installs.
 func (c *Config) validate(listens bool) error {
 	var f findings
 	gates := len(c.XDP)
@@ -37,7 +38,7 @@ func (c *Config) validate(listens bool) error {
 		gates++
 		f.options(path, o)
 	}
-	if listens && gates == 0 {
+	if listens && gates == 0 && c.Console.Listen == "" {
 		f.add("http", "there is no gate: nothing would listen",
 			`add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
@@ -74,13 +75,19 @@ func (c *Config) validate(listens bool) error {
 func (c *Config) oddities() []*weir.FieldError {
 	used := map[string]bool{}
 	var all []*weir.FieldError
+	gates := len(c.XDP)
 	for path, o := range c.Gates() {
+		gates++
 		// Lists below another key are for gates that may have rules of another kind beside them.
 		listed := func(l gate.List) bool { return len(l.Names) > 0 || strings.Contains(l.Key, ".") }
 		if lists := o.Facts().Lists; len(lists) > 0 && !slices.ContainsFunc(lists, listed) {
 			all = append(all, &weir.FieldError{Path: path, Msg: "the gate has no throttles: everything passes",
 				Hint: "list some: throttles: [name]"})
 		}
+	}
+	if gates == 0 && c.Console.Listen != "" {
+		all = append(all, &weir.FieldError{Path: "console", Msg: "there is no gate: nothing but the console listens",
+			Hint: `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`})
 	}
 	all = append(all, c.authOddities()...)
 	all = append(all, c.accountOddities()...)

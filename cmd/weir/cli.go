@@ -44,6 +44,12 @@ type cli struct {
 	Farm     farmCommand     `cmd:"" help:"Take this node out of its farm, or make the farm forget a lost node."`
 	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove packet limits in the kernel."`
 	Version  versionCommand  `cmd:"" help:"Show the version."`
+
+	Upgrade    upgradeCommand    `cmd:"" help:"Let the binary that was installed over a running weir take its place. No connection is refused."`
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete weir's commands and flags."`
+	Man        manCommand        `cmd:"" hidden:"" help:"Write the manual pages to a folder, for packages."`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 }
 
 // countFlag reads every flag that is a whole number, so that all of them accept 1e6.
@@ -88,16 +94,22 @@ func run(args []string, t *terminal) int {
 }
 
 func newParser(t *terminal) (*kong.Kong, error) {
-	return kong.New(&cli{},
+	parser, err := kong.New(&cli{},
 		kong.Name("weir"),
 		kong.Description("A throttling layer: people get through, a flood has to pay, wait or go away."),
 		kong.Writers(t.out, t.err),
-		kong.Exit(os.Exit), // after --help
+		kong.Exit(os.Exit), // after --help and --version
+		kong.Vars{"version": versionOf().String()},
 		kong.Bind(t),
 		kong.TypeMapper(reflect.TypeFor[int](), kong.MapperFunc(countFlag)),
 		kong.TypeMapper(reflect.TypeFor[int64](), kong.MapperFunc(countFlag)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 	)
+	if err == nil {
+		group(parser.Model.Node)
+		parser.Model.HelpFlag.Help = "Show help."
+	}
+	return parser, err
 }
 
 // fail prints an error; for a configuration, every error with its line.

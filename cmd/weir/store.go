@@ -19,16 +19,17 @@ type storeCommand struct {
 
 // A dataFolder names the data folder of a weir that is stopped.
 type dataFolder struct {
-	Config string `short:"c" placeholder:"FILE" help:"The configuration of the weir, to find its data folder."`
+	Config string `short:"c" placeholder:"FILE" help:"The configuration of that weir, to find its data folder. Default: $$WEIR_CONFIG, else /etc/weir/weir.yaml."`
 	JSON   bool   `name:"json" help:"Print the result as JSON."`
 	Folder string `arg:"" optional:"" help:"The data folder. Default: as in the configuration, else /var/lib/weir."`
 }
 
 func (d *dataFolder) path() (string, error) {
-	if d.Folder != "" || d.Config == "" {
+	file := findConfig(d.Config)
+	if d.Folder != "" || file == "" {
 		return cmp.Or(d.Folder, config.DefaultData), nil
 	}
-	cfg, err := config.Load(d.Config)
+	cfg, err := config.Load(file)
 	if err != nil {
 		return "", err
 	}
