@@ -56,8 +56,13 @@ func (p *borrower) call(now int64) {
 		return
 	}
 	l := p.lender
-	if l.asking.Add(1) > maxAsks {
-		l.asking.Add(-1)
+	asking, most := &l.asking, int64(maxAsks)
+	if p.account.onProbation() {
+		asking, most = &l.newcomers, maxNewAsks
+	}
+	if asking.Add(1) > most {
+		asking.Add(-1)
+		l.stats.crowded.Add(1)
 		p.serve(l.quota.rules.Load(), now, true)
 		p.see(now, tellLater)
 		return
@@ -65,7 +70,7 @@ func (p *borrower) call(now int64) {
 	p.calling = true
 	p.account.pins++
 	go func() {
-		defer l.asking.Add(-1)
+		defer asking.Add(-1)
 		l.talk(context.Background(), p)
 	}()
 }

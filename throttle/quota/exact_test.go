@@ -618,3 +618,35 @@ func TestExactBytes(t *testing.T) {
 		}
 	})
 }
+
+// Whoever invents accounts does not keep the engine busy for those that are known: one more than may ask at the same
+// time is decided about as if the engine were lost.
+func TestExactInventedAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := exactly(Policy{Limit: Count(10), Period: hour})
+		o.Members, o.Plans = map[string]string{"alice": "gold"}, map[string]map[string]Override{"gold": {}}
+		f := newLendingFarm(t, 1, o)
+		defer f.close()
+		f.lag = 10 * time.Millisecond
+		var granted atomic.Int64
+		var all sync.WaitGroup
+		for i := range maxNewAsks + 1 {
+			all.Go(func() {
+				if f.nodes[0].Allow(time.Now(), fmt.Sprint("invented", i)) {
+					granted.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if !f.nodes[0].Allow(time.Now(), "alice") {
+			t.Error("alice is refused")
+		}
+		all.Wait()
+		if got := granted.Load(); got != maxNewAsks {
+			t.Errorf("%d invented accounts went on", got)
+		}
+		if n := f.nodes[0].lender.Stats().Crowded; n != 1 {
+			t.Errorf("%d calls were not made", n)
+		}
+	})
+}
