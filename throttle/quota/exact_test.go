@@ -493,3 +493,21 @@ func TestExactOnLoss(t *testing.T) {
 		})
 	}
 }
+
+// Who is refused is told what is left, also where it is too little for them.
+func TestExactTellsWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 2, exactly(Policy{Limit: Count(10), Period: weir.Period{Calendar: weir.Year}, Ahead: Count(0)}))
+		defer f.close()
+		for i := range 8 {
+			if !f.nodes[i%2].Allow(time.Now(), "alice") {
+				t.Fatalf("%d went on", i)
+			}
+		}
+		var a weir.Answer
+		_ = f.nodes[0].Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice", Cost: 3}, &a)
+		if a.Verdict != weir.Refuse || a.Remaining != 2 {
+			t.Errorf("%v, %d are left", a.Verdict, a.Remaining)
+		}
+	})
+}

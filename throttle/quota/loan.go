@@ -197,8 +197,6 @@ func (r *rule) lentLeft(st *state, t *terms, now int64) int64 {
 	switch ln := st.loan(); {
 	case ln == nil:
 		return t.limit
-	case now < ln.no:
-		return room
 	case ln.ends != 0 && now >= ln.ends && r.way != level:
 		return t.limit
 	default:
