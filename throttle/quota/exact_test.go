@@ -37,7 +37,10 @@ type lendingNode struct {
 	lender *Lender
 	up     atomic.Bool
 	dead   chan struct{}
+	shift  atomic.Int64 // of its clock, in nanoseconds
 }
+
+func (n *lendingNode) now() time.Time { return time.Now().Add(time.Duration(n.shift.Load())) }
 
 var errNoAnswer = errors.New("no answer")
 
@@ -56,14 +59,14 @@ func (f *lendingFarm) join(name string, o Options) *lendingNode {
 	}
 	n := &lendingNode{Quota: q, farm: f, name: name, dead: make(chan struct{})}
 	n.up.Store(true)
-	n.lender = q.Lend(Lending{Pot: n, Name: "plans", Run: name, Now: time.Now,
+	n.lender = q.Lend(Lending{Pot: n, Name: "plans", Run: name, Now: n.now,
 		Live: f.live, Nodes: func() int { return max(1, len(f.all())) },
 		Call: func(msg []byte) error {
 			for _, other := range f.all() {
 				if other != n && other.up.Load() {
 					go func() {
 						f.sleep()
-						if err := other.lender.Hear(msg, time.Now()); err != nil {
+						if err := other.lender.Hear(msg, other.now()); err != nil {
 							f.t.Error(err)
 						}
 					}()
@@ -107,9 +110,9 @@ func (n *lendingNode) alarm(advance func(time.Time) time.Time) func(time.Time) {
 	var set func(due time.Time)
 	set = func(due time.Time) {
 		if !due.IsZero() {
-			time.AfterFunc(time.Until(due), func() {
+			time.AfterFunc(due.Sub(n.now()), func() {
 				if n.up.Load() {
-					set(advance(time.Now()))
+					set(advance(n.now()))
 				}
 			})
 		}
@@ -510,4 +513,51 @@ func TestExactTellsWhatIsLeft(t *testing.T) {
 			t.Errorf("%v, %d are left", a.Verdict, a.Remaining)
 		}
 	})
+}
+
+// A clock that is set back does not make what is on loan last longer, nor does it shut a node out.
+func TestExactClockSetBack(t *testing.T) {
+	for _, back := range []time.Duration{15 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second, time.Minute} {
+		t.Run(back.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { playSetBack(t, back) })
+		})
+	}
+}
+
+// playSetBack has a node hold a block to the end of a period, as its clock says, and others use up the next one.
+func playSetBack(t *testing.T, back time.Duration) {
+	const length = time.Second
+	p := Policy{Limit: Count(200), Period: weir.Period{Length: length}, Ahead: Count(100)}
+	f := newLendingFarm(t, 3, exactly(p))
+	defer f.close()
+	var grants []time.Time
+	ask := func(n *lendingNode) bool {
+		ok := n.Allow(n.now(), "alice")
+		if ok {
+			grants = append(grants, time.Now())
+		}
+		return ok
+	}
+	begin := func() { time.Sleep(length - time.Duration(time.Now().UnixNano())%length) }
+	begin()
+	time.Sleep(length * 3 / 4)
+	first := f.nodes[0]
+	for range 100 { // it takes more and more ahead
+		ask(first)
+		time.Sleep(time.Millisecond)
+	}
+	first.shift.Add(-int64(back))
+	for range 3 { // what it has does not lie idle, and lasts
+		ask(first)
+		time.Sleep(40 * time.Millisecond)
+	}
+	begin()
+	for ask(f.nodes[1]) || ask(f.nodes[2]) || ask(first) { // the new period, and what is left of the old block
+	}
+	begin()
+	if !ask(first) {
+		t.Error("the node grants nothing any more")
+	}
+	slices.SortFunc(grants, time.Time.Compare)
+	checkGrants(t, p, grants)
 }
