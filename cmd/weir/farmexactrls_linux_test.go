@@ -88,7 +88,8 @@ throttles:
 		}
 		codes[got.OverallCode]++
 		g, w := got.Statuses[0], want.Statuses[0]
-		if got.OverallCode != want.OverallCode || g.Code != w.Code || g.CurrentLimit.String() != w.CurrentLimit.String() ||
+		if got.OverallCode != want.OverallCode || g.Code != w.Code ||
+			g.CurrentLimit.String() != w.CurrentLimit.String() ||
 			g.Code == rls.RateLimitResponse_OK && g.LimitRemaining != w.LimitRemaining {
 			t.Fatalf("request %d, %s, %d hits at %c: %v, one node says %v", k, user, req.HitsAddend, 'a'+node, got, want)
 		}

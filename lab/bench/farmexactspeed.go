@@ -95,8 +95,9 @@ func (t *trial) borrow(address string, p quota.Policy) *borrowing {
 	b := &borrowing{Quota: try(quota.New(quota.Options{Policies: []quota.Policy{p}})),
 		guard: farm.Guard(pot, farm.GuardOptions{Now: time.Now, Text: pot.Text})}
 	run := "a/" + strconv.FormatInt(time.Now().UnixMicro(), 10)
-	b.lender = b.Lend(quota.Lending{Pot: b.guard, Name: p.Name, Run: run, Live: func() []string { return []string{run} },
-		Nodes: func() int { return 1 }, Call: func([]byte) error { return nil }, Now: time.Now})
+	b.lender = b.Lend(quota.Lending{Pot: b.guard, Name: p.Name, Run: run,
+		Live: func() []string { return []string{run} }, Nodes: func() int { return 1 },
+		Call: func([]byte) error { return nil }, Now: time.Now})
 	b.guard.Watch(func(up bool) { b.lender.Lost(!up, time.Now()) })
 	ctx, stop := context.WithCancel(context.Background())
 	t.cleanup(func() {
@@ -154,7 +155,8 @@ func exactDecisions(t *trial) (figures []figure) {
 	}
 	counters, engine := t.startRedis()
 	policy := func(name string, mode quota.Farm) quota.Policy {
-		return quota.Policy{Name: name, Limit: quota.Count(1_000_000_000), Period: weir.Period{Length: time.Hour}, Farm: mode}
+		return quota.Policy{Name: name, Limit: quota.Count(1_000_000_000), Period: weir.Period{Length: time.Hour},
+			Farm: mode}
 	}
 	for _, c := range []struct {
 		accounts int

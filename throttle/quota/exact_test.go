@@ -500,7 +500,8 @@ func TestExactOnLoss(t *testing.T) {
 // Who is refused is told what is left, also where it is too little for them.
 func TestExactTellsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newLendingFarm(t, 2, exactly(Policy{Limit: Count(10), Period: weir.Period{Calendar: weir.Year}, Ahead: Count(0)}))
+		f := newLendingFarm(t, 2, exactly(Policy{Limit: Count(10), Period: weir.Period{Calendar: weir.Year},
+			Ahead: Count(0)}))
 		defer f.close()
 		for i := range 8 {
 			if !f.nodes[i%2].Allow(time.Now(), "alice") {
