@@ -268,8 +268,8 @@ func (f *exactFarm) cutFrom(node int, port string, cut bool) {
 	}
 }
 
-// TestFarmExactCutOff: a node that does not reach the engine grants nothing, and takes nothing from the others. One that
-// does not reach the other nodes counts with them all the same.
+// TestFarmExactCutOff: a node that does not reach the engine grants nothing, and takes nothing from the others. One
+// that does not reach the other nodes counts with them all the same.
 func TestFarmExactCutOff(t *testing.T) {
 	t.Parallel()
 	f := growExact(t, 3, redisServer, `{name: p, limit: 300, period: year, farm: exact}`)

@@ -83,6 +83,7 @@ func (l *Lender) talk(ctx context.Context, p *borrower) {
 		a.shard.mu.Lock()
 		rs := l.quota.rules.Load()
 		sent := nanos(l.Now())
+		p.follow(rs, sent)
 		c := p.prepare(rs, who, sent)
 		a.shard.mu.Unlock()
 		var reply farm.Reply
@@ -112,6 +113,24 @@ func (l *Lender) talk(ctx context.Context, p *borrower) {
 			p.keep(rs, now)
 		}
 		a.shard.mu.Unlock()
+	}
+}
+
+// follow has the time of a shard go on from now, where the clock was set back. Otherwise it would stand still until the
+// clock has caught up, and what is lent meanwhile would be over before it is spent.
+func (p *borrower) follow(rs *rules, now int64) {
+	if sh := p.account.shard; sh.latest > now+int64(setBack) {
+		sh.latest = now
+		p.void(rs)
+	}
+}
+
+// void makes what is on loan unspendable.
+func (p *borrower) void(rs *rules) {
+	for _, r := range rs.list {
+		if r.lender == p.lender && p.account.counts(r) {
+			p.account.state(r).end = 0
+		}
 	}
 }
 

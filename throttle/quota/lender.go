@@ -33,8 +33,8 @@ const (
 	askAgain, askAgainAtLast = int64(5 * time.Millisecond), int64(time.Second)
 	// maxAsks is how many accounts ask at the same time. More are decided about as if the engine were lost.
 	maxAsks = 1000
-	// maxNewAsks is how many of those may be accounts that no upstream has accepted: whoever invents accounts cannot make
-	// the engine slow for others.
+	// maxNewAsks is how many of those may be accounts that no upstream has accepted: whoever invents accounts cannot
+	// make the engine slow for others.
 	maxNewAsks = 128
 	// maxCalled is how many accounts others are told of in a message, and wait to be.
 	maxCalled = 1000
