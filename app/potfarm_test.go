@@ -61,8 +61,8 @@ func TestLendQuotas(t *testing.T) {
 	}
 }
 
-// TestLendEnvoysRules: rules that a gate for Envoy has from files are tied to the engine where it says so, until the gate
-// is gone.
+// TestLendEnvoysRules: rules that a gate for Envoy has from files are tied to the engine where it says so, until the
+// gate is gone.
 func TestLendEnvoysRules(t *testing.T) {
 	t.Parallel()
 	redis := newRedisEngine(t) // which is never started

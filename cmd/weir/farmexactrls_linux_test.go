@@ -61,8 +61,8 @@ func (f *exactFarm) askEnvoy(c rls.RateLimitServiceClient, node int, req *rls.Ra
 	}
 }
 
-// TestFarmExactEnvoy: three nodes answer Envoy as one does that counts alone, request by request, by throttles of weir's
-// own and by a file of envoyproxy/ratelimit.
+// TestFarmExactEnvoy: three nodes answer Envoy as one does that counts alone, request by request, by throttles of
+// weir's own and by a file of envoyproxy/ratelimit.
 func TestFarmExactEnvoy(t *testing.T) {
 	t.Parallel()
 	f := newExact(t, 3, redisServer)

@@ -31,10 +31,10 @@ type Options struct {
 	// Whether several files may add to the same domain, as with MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit. Default
 	// false.
 	MergeDomains bool `yaml:"merge_domains"`
-	// How the nodes of a farm count the rules of these files, and limits that requests bring: local is each for itself,
-	// exact is together in the engine of farm.counters, with a question for each request, as envoyproxy/ratelimit counts in
-	// its Redis. While the engine is lost, requests fail with UNAVAILABLE, and Envoy does what failure_mode_deny says. All
-	// nodes must listen at the same address. Default local.
+	// How the nodes of a farm count the rules of these files, and limits that requests bring: local is each for
+	// itself, exact is together in the engine of farm.counters, with a question for each request, as
+	// envoyproxy/ratelimit counts in its Redis. While the engine is lost, requests fail with UNAVAILABLE, and Envoy
+	// does what failure_mode_deny says. All nodes must listen at the same address. Default local.
 	Farm Farm `yaml:"farm"`
 	// External authorization (ext_authz). Default: none, so that calls to it are answered as not implemented.
 	Authz *Authz `yaml:"authz"`
