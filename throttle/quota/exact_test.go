@@ -562,3 +562,22 @@ func playSetBack(t *testing.T, back time.Duration) {
 	slices.SortFunc(grants, time.Time.Compare)
 	checkGrants(t, p, grants)
 }
+
+// A busy account asks a few times a second, however long it goes on, and hardly a request waits.
+func TestExactBusyAccountAsksLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 1, exactly(Policy{Limit: Count(1_000_000_000), Period: weir.Period{Length: time.Hour}}))
+		defer f.close()
+		n := f.nodes[0]
+		const requests, apart = 20_000, 500 * time.Microsecond
+		for range requests {
+			if !n.Allow(time.Now(), "alice") {
+				t.Fatal("one was refused")
+			}
+			time.Sleep(apart)
+		}
+		if s := n.lender.Stats(); s.Calls > 60 || s.Waited > 20 {
+			t.Errorf("%d calls in %v, and %d requests waited", s.Calls, requests*apart, s.Waited)
+		}
+	})
+}
