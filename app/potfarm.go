@@ -16,6 +16,7 @@ type lentQuota struct {
 	*quota.Lender
 	app   *App
 	quota *quota.Quota
+	gate  bool   // of a gate, which lets go of it itself
 	stop  func() // to hear of other nodes
 }
 
@@ -97,33 +98,50 @@ func (g *generation) exact(name string) bool {
 
 // lendQuotas has the quotas of a generation counted in the engine where they say so.
 func (m *member) lendQuotas(g *generation) error {
-	if m.engine == nil {
-		return nil
-	}
-	m.mu.Lock()
-	left := m.left
-	m.mu.Unlock()
-	if left {
+	if !m.lends() {
 		return nil
 	}
 	m.lenders.remove(func(name string, q *lentQuota) bool {
+		if q.gate {
+			return true
+		}
 		t := g.throttle(name)
 		return t != nil && t.accounts() == q.quota && g.exact(name)
 	})
 	for _, t := range g.throttles {
 		if q := t.accounts(); q != nil && g.exact(t.name) && !m.lenders.has(t.name) {
-			if err := m.lend(t.name, q); err != nil {
+			if err := m.lend(t.name, q, false); err != nil {
 				return fmt.Errorf("throttles.%s: %w", t.name, err)
+			}
+		}
+	}
+	for _, gt := range g.gates {
+		if l, ok := gt.state.(*envoyLimits); ok {
+			l.mu.Lock()
+			err := l.lend(m)
+			l.mu.Unlock()
+			if err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// lend ties a quota to the engine.
-func (m *member) lend(name string, q *quota.Quota) (err error) {
+// lends reports whether there is an engine to count in. There may be no farm.
+func (m *member) lends() bool {
+	if m == nil || m.engine == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.left
+}
+
+// lend ties a quota of a throttle, or of a gate, to the engine.
+func (m *member) lend(name string, q *quota.Quota, gate bool) (err error) {
 	topic := topicOf("lend", name)
-	l := &lentQuota{app: m.app, quota: q}
+	l := &lentQuota{app: m.app, quota: q, gate: gate}
 	started := time.Now()
 	l.Lender = q.Lend(quota.Lending{
 		Pot: m.engine, Name: name, Run: runOf(m.Self()), Live: m.liveRuns,

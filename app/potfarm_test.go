@@ -2,6 +2,7 @@ package app
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,48 @@ func TestLendQuotas(t *testing.T) {
 	if m.lenders.has("plans") {
 		t.Error("a node that has left is tied to the engine")
 	}
+}
+
+// TestLendEnvoysRules: rules that a gate for Envoy has from files are tied to the engine where it says so, until the
+// gate is gone.
+func TestLendEnvoysRules(t *testing.T) {
+	t.Parallel()
+	redis := newRedisEngine(t) // which is never started
+	a, _, file := exactNode(t, "redis://"+redis.address, "")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := filepath.Join(filepath.Dir(file), "limits.yaml")
+	if err := os.WriteFile(rules, []byte("domain: d\ndescriptors:\n- key: k\n  rate_limit: {unit: hour, "+
+		"requests_per_unit: 3}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tied := func(gates string) (n int) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(string(text)+gates), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Reread(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "removed gates are gone", func() bool {
+			m := a.member.Load()
+			m.lenders.mu.Lock()
+			defer m.lenders.mu.Unlock()
+			n = len(m.lenders.byName)
+			return gates != "" || n == 1
+		})
+		return n
+	}
+	gate := `rls: [{listen: "127.0.0.1:0", config: ` + rules
+	if n := tied(gate + "}]\n"); n != 1 {
+		t.Errorf("%d are tied to the engine, where the gate counts alone", n)
+	}
+	if n := tied(gate + ", farm: exact}]\n"); n != 2 {
+		t.Errorf("%d are tied to the engine", n)
+	}
+	tied("")
 }
 
 // TestLiveRuns: the engine is told of all runs that are up, this one first. A run has another name after a restart.

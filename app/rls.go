@@ -1,6 +1,8 @@
 package app
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -18,11 +20,13 @@ func (c *change) planRLS(p *gatePlan, o rlsgate.Options) error {
 		return err
 	}
 	if p.old == nil {
-		p.state = &envoyLimits{app: c.app}
+		p.state = &envoyLimits{app: c.app, gate: o.Listen}
 	}
+	limits, exact := p.state.(*envoyLimits), o.Farm == rlsgate.FarmExact
 	names := slices.Sorted(maps.Keys(o.Domains))
 	p.status.Policies = names
-	parts := rlsgate.Parts{Domains: map[string]*policy.Chain{}, Limit: p.state.(*envoyLimits).link}
+	parts := rlsgate.Parts{Domains: map[string]*policy.Chain{},
+		Limit: func(r rlsgate.Rule) (*policy.Link, error) { return limits.link(r, exact) }}
 	for _, name := range names {
 		parts.Domains[name] = chains["domains."+name+".throttles"]
 	}
@@ -44,10 +48,17 @@ const envoyAccounts = 1_000_000
 // envoyLimits count what imported rules of Envoy's service limit: one quota for each unit, in which each limit is a
 // plan, so that a limit that changes keeps its counters.
 type envoyLimits struct {
-	app *App
+	app  *App
+	gate string // where it listens
 
 	mu    sync.Mutex
-	units map[rlsgate.Unit]*envoyUnit
+	units map[envoyKey]*envoyUnit
+}
+
+// An envoyKey is what has a quota of its own.
+type envoyKey struct {
+	unit  rlsgate.Unit
+	exact bool // counted with the other nodes
 }
 
 // An envoyUnit is the quota of one unit.
@@ -58,10 +69,11 @@ type envoyUnit struct {
 }
 
 // link returns what counts a rule.
-func (l *envoyLimits) link(r rlsgate.Rule) (*policy.Link, error) {
+func (l *envoyLimits) link(r rlsgate.Rule, exact bool) (*policy.Link, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	unit := l.units[r.Unit]
+	key := envoyKey{r.Unit, exact}
+	unit := l.units[key]
 	if unit == nil {
 		unit = &envoyUnit{}
 	} else if _, known := unit.plans[r.Plan()]; known {
@@ -73,8 +85,12 @@ func (l *envoyLimits) link(r rlsgate.Rule) (*policy.Link, error) {
 	}
 	name := r.Unit.String()
 	plans[r.Plan()] = map[string]quota.Override{name: {Limit: quota.Amount{N: r.Room(), Set: true}}}
-	o := quota.Options{Plans: plans, MaxAccounts: envoyAccounts, Policies: []quota.Policy{{Name: name,
-		Limit: quota.Amount{N: 1, Set: true}, Period: weir.Period{Length: r.Unit.Period()}}}}
+	p := quota.Policy{Name: name, Limit: quota.Amount{N: 1, Set: true}, Period: weir.Period{Length: r.Unit.Period()},
+		Farm: quota.FarmLocal}
+	if exact {
+		p.Farm, p.Ahead = quota.FarmExact, quota.Count(0) // the original asks for each request, too
+	}
+	o := quota.Options{Plans: plans, MaxAccounts: envoyAccounts, Policies: []quota.Policy{p}}
 	var err error
 	if unit.quota == nil {
 		if unit.quota, err = quota.New(o); err == nil {
@@ -88,17 +104,43 @@ func (l *envoyLimits) link(r rlsgate.Rule) (*policy.Link, error) {
 		return nil, err
 	}
 	if l.units == nil {
-		l.units = map[rlsgate.Unit]*envoyUnit{}
+		l.units = map[envoyKey]*envoyUnit{}
 	}
 	unit.plans = plans
-	l.units[r.Unit] = unit
-	return unit.link, nil
+	l.units[key] = unit
+	return unit.link, l.lend(l.app.member.Load())
+}
+
+// lend has exact units counted in the engine of a farm, once there is one. The limits are locked.
+func (l *envoyLimits) lend(m *member) error {
+	if !m.lends() {
+		return nil
+	}
+	for key, unit := range l.units {
+		name := fmt.Sprintf("rls.%x.%s", sha256.Sum256([]byte(l.gate)), key.unit)
+		if key.exact && !m.lenders.has(name) {
+			if err := m.lend(name, unit.quota, true); err != nil {
+				return fmt.Errorf("rls %s: %w", l.gate, err)
+			}
+		}
+	}
+	return nil
 }
 
 // retire ends the quotas.
 func (l *envoyLimits) retire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if m := l.app.member.Load(); m != nil {
+		m.lenders.remove(func(_ string, q *lentQuota) bool {
+			for _, unit := range l.units {
+				if unit.quota == q.quota {
+					return false
+				}
+			}
+			return true
+		})
+	}
 	for _, unit := range l.units {
 		unit.quota.Retire(l.app.clock.Now())
 	}

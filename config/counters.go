@@ -10,6 +10,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/redis"
+	"weir/gate/rlsgate"
 	"weir/throttle/quota"
 )
 
@@ -26,23 +27,33 @@ func (f *findings) counters(c *Config) {
 				"write rediss:// instead of redis:// in counters")
 		}
 	}
+	for i, g := range c.RLS {
+		if g.Farm == rlsgate.FarmExact {
+			f.engine(c, fmt.Sprintf("rls[%d].farm", i), "local")
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		o := c.Throttles[name].Quota
 		if o == nil {
 			continue
 		}
 		for i, p := range o.Policies {
-			at := fmt.Sprintf("throttles.%s.quota.policies[%d].farm", name, i)
-			switch {
-			case p.Farm != quota.FarmExact:
-			case c.Farm == nil:
-				f.add(at, "exact is for the nodes of a farm, and this weir is alone: all that it counts is exact",
-					"leave it out, or add farm: with peers, secret and counters: redis://127.0.0.1:6379")
-			case c.Farm.Counters == "":
-				f.add(at, "exact limits are counted in an engine, and none is named",
-					"add farm.counters: redis://127.0.0.1:6379, or write farm: broadcast")
+			if p.Farm == quota.FarmExact {
+				f.engine(c, fmt.Sprintf("throttles.%s.quota.policies[%d].farm", name, i), "broadcast")
 			}
 		}
+	}
+}
+
+// engine checks that there is an engine for what is counted exactly. instead is how it could be counted without one.
+func (f *findings) engine(c *Config, at, instead string) {
+	switch {
+	case c.Farm == nil:
+		f.add(at, "exact is for the nodes of a farm, and this weir is alone: all that it counts is exact",
+			"leave it out, or add farm: with peers, secret and counters: redis://127.0.0.1:6379")
+	case c.Farm.Counters == "":
+		f.add(at, "exact limits are counted in an engine, and none is named",
+			"add farm.counters: redis://127.0.0.1:6379, or write farm: "+instead)
 	}
 }
 

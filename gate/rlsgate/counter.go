@@ -2,6 +2,7 @@ package rlsgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -61,6 +62,9 @@ func (c *counters) override(r Rule, most int) (made *counter, full bool, err err
 	return made, false, err
 }
 
+// errUncounted means that nobody knows what has been used.
+var errUncounted = errors.New("the engine of exact limits is lost")
+
 // fills is how often a hit that does not fit tries to use up what is left, while other requests do the same.
 const fills = 8
 
@@ -82,6 +86,9 @@ func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits 
 		a.Clear()
 		if err := c.link.Throttle.Judge(ctx, ev, a); err != nil {
 			return 0, false, err
+		}
+		if a.Verdict == weir.Refuse && a.Reason == weir.Overload {
+			return 0, false, errUncounted
 		}
 		if !a.Hold.IsZero() {
 			c.link.Throttle.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: a.Verdict == weir.Admit})

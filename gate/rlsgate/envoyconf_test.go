@@ -261,8 +261,10 @@ func TestOptions(t *testing.T) {
 		},
 			"domains.d.account[1]: a key of descriptors is not empty (write the key as Envoy's rate_limits actions " +
 				"do)\ndomains.d.account[2]: the key \"a\" is listed twice"},
-		"merge": {func(o *Options) { o.MergeDomains = true }, "merge_domains: there are no files to merge"},
-		"wait":  {func(o *Options) { o.MaxWait = weir.Duration(time.Hour) }, "max_wait: 1h is out of bounds"},
+		"exact":   {func(o *Options) { o.Farm = FarmExact }, "farm: there are no files whose rules could be counted exactly"},
+		"no farm": {func(o *Options) { o.Farm = "broadcast" }, "farm: "},
+		"merge":   {func(o *Options) { o.MergeDomains = true }, "merge_domains: there are no files to merge"},
+		"wait":    {func(o *Options) { o.MaxWait = weir.Duration(time.Hour) }, "max_wait: 1h is out of bounds"},
 		"header": {func(o *Options) { o.Headers.Reset = "a b" },
 			"headers.reset: \"a b\" is not the name of a header"},
 		"authz": {func(o *Options) { o.Authz = &Authz{Account: []string{"hedaer:x"}} },

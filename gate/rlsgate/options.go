@@ -31,6 +31,11 @@ type Options struct {
 	// Whether several files may add to the same domain, as with MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit. Default
 	// false.
 	MergeDomains bool `yaml:"merge_domains"`
+	// How the nodes of a farm count the rules of these files, and limits that requests bring: local is each for
+	// itself, exact is together in the engine of farm.counters, with a question for each request, as
+	// envoyproxy/ratelimit counts in its Redis. While the engine is lost, requests fail with UNAVAILABLE, and Envoy
+	// does what failure_mode_deny says. All nodes must listen at the same address. Default local.
+	Farm Farm `yaml:"farm"`
 	// External authorization (ext_authz). Default: none, so that calls to it are answered as not implemented.
 	Authz *Authz `yaml:"authz"`
 	// How long a request may be held for a throttle that makes it wait. What would wait longer is over the limit. It
@@ -43,6 +48,15 @@ type Options struct {
 	// How long the gate waits for callers.
 	Timeouts Timeouts `yaml:"-"`
 }
+
+// A Farm says how nodes count imported rules.
+type Farm string
+
+// The ways of counting.
+const (
+	FarmLocal Farm = "local"
+	FarmExact Farm = "exact"
+)
 
 // A Domain is one of the rate limit service's, in weir's own way: each descriptor that names an account is judged by
 // itself. What the others of a request have taken is given back when one of them is refused.
@@ -144,6 +158,7 @@ func (o Options) WithDefaults() Options {
 		full.ForwardedHeader = cmp.Or(full.ForwardedHeader, identify.XForwardedFor)
 		o.Authz = &full
 	}
+	o.Farm = cmp.Or(o.Farm, FarmLocal)
 	o.Headers.Limit = cmp.Or(o.Headers.Limit, "RateLimit-Limit")
 	o.Headers.Remaining = cmp.Or(o.Headers.Remaining, "RateLimit-Remaining")
 	o.Headers.Reset = cmp.Or(o.Headers.Reset, "RateLimit-Reset")
@@ -174,6 +189,11 @@ func (o Options) Validate() error {
 	if len(o.Domains) == 0 && o.Config == "" && o.Authz == nil {
 		v.Add("", "there is nothing to ask the gate for",
 			"add domains: {edge: {throttles: [plans], account: [user]}}, config: or authz:")
+	}
+	v.OneOf("farm", string(o.WithDefaults().Farm), string(FarmLocal), string(FarmExact))
+	if o.Farm == FarmExact && o.Config == "" {
+		v.Add("farm", "there are no files whose rules could be counted exactly",
+			"leave it out, or add config:; throttles of domains have farm: exact in their policies")
 	}
 	if o.MergeDomains && o.Config == "" {
 		v.Add("merge_domains", "there are no files to merge", "leave it out, or add config:")

@@ -190,7 +190,7 @@ func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 		w.Mark, w.Need = ln.mark, need[r.slot]
 		fetch := w.Need > 0 || more[r.slot] > 0 || ln.want > 0 || ln.block > 0 && st.start == never && !p.back
 		if fetch {
-			ln.grow(r, t, now, who.nodes)
+			ln.grow(r, t, st.used, now, who.nodes)
 			w.Ahead = min(max(more[r.slot], ln.want)+ln.block, farm.MaxNumber/4)
 		}
 		ln.want = 0
@@ -281,17 +281,20 @@ func (r *rule) life(t *terms) time.Duration {
 	return min(time.Duration(t.whole/10), 100*time.Millisecond).Truncate(time.Microsecond)
 }
 
-// grow works out how much is taken ahead: nothing when more was last asked for long ago, and twice as much each time.
-func (ln *loan) grow(r *rule, t *terms, now, n int64) {
+// grow works out how much is taken ahead: twice as much each time. Where more was last asked for long ago, it is twice
+// of what was spent since, or nothing if that lay idle.
+func (ln *loan) grow(r *rule, t *terms, used, now, n int64) {
 	if now-ln.took >= 2*idleAfter {
-		ln.block = 0
+		if ln.block > 0 {
+			ln.block = max(0, 2*(used-ln.from))
+		}
 		if r.bytes {
-			ln.block = leastBytes
+			ln.block = max(ln.block, leastBytes)
 		}
 	} else {
 		ln.block = max(1, 2*ln.block)
 	}
-	ln.took = now
+	ln.took, ln.from = now, used
 	whole := r.most(t)
 	most := whole / (10 * n)
 	if r.Ahead.Set {
@@ -342,7 +345,7 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 				told = 0
 			}
 			st.used = max(0, st.used-told)
-			ln.begun, ln.base = sent, 0
+			ln.begun, ln.base, ln.from = sent, 0, 0
 		}
 		ln.slice, ln.mark, ln.left = g.Slice, g.Mark, g.Left
 		st.others = g.Total

@@ -719,3 +719,22 @@ func TestExactInventedAccounts(t *testing.T) {
 		}
 	})
 }
+
+// A busy account asks a few times a second, however long it goes on, and hardly a request waits.
+func TestExactBusyAccountAsksLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 1, exactly(Policy{Limit: Count(1_000_000_000), Period: weir.Period{Length: time.Hour}}))
+		defer f.close()
+		n := f.nodes[0]
+		const requests, apart = 20_000, 500 * time.Microsecond
+		for range requests {
+			if !n.Allow(time.Now(), "alice") {
+				t.Fatal("one was refused")
+			}
+			time.Sleep(apart)
+		}
+		if s := n.lender.Stats(); s.Calls > 60 || s.Waited > 20 {
+			t.Errorf("%d calls in %v, and %d requests waited", s.Calls, requests*apart, s.Waited)
+		}
+	})
+}

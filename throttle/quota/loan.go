@@ -24,6 +24,7 @@ type loan struct {
 	opens    int64  // when it expects to have more
 	block    int64  // how much is taken ahead
 	took     int64  // when more was last asked for
+	from     int64  // what was spent then
 	seen     int64  // what was spent when it was last looked after
 	want     int64  // bytes that somebody would send
 	base     int64  // on loss: what was spent before the current period
