@@ -130,7 +130,8 @@ func newQuota(o quota.Options, now time.Time) (*mechanism, error) {
 			v.Table.Farm = &console.Told{Told: f.Told, Heard: f.Heard, Ignored: f.Unknown}
 		}
 		if l := s.Lent; l != nil {
-			v.Table.Lent = &console.Lent{Calls: l.Calls, Failed: l.Failed, Denied: l.Denied, Waited: l.Waited, Held: l.Held}
+			v.Table.Lent = &console.Lent{Calls: l.Calls, Failed: l.Failed, Denied: l.Denied, Waited: l.Waited,
+				Held: l.Held}
 		}
 	}
 	return m, nil

@@ -124,11 +124,13 @@ func (m *member) lendQuotas(g *generation) error {
 func (m *member) lend(name string, q *quota.Quota) (err error) {
 	topic := topicOf("lend", name)
 	l := &lentQuota{app: m.app, quota: q}
+	started := time.Now()
 	l.Lender = q.Lend(quota.Lending{
 		Pot: m.engine, Name: name, Run: runOf(m.Self()), Live: m.liveRuns,
 		Nodes: func() int { return m.Standing().Of },
 		Call:  func(msg []byte) error { return m.Send(topic, msg) },
 		Now:   m.app.clock.Now,
+		Since: func() time.Duration { return time.Since(started) },
 	})
 	if l.stop, err = m.Keep(topic, l); err != nil {
 		l.Close()

@@ -74,9 +74,9 @@ type Pot interface {
 // An Ask is one call.
 type Ask struct {
 	Key string // throttle and account
-	// Run is the run of the node that asks: another one after a restart. A node that has forgotten what it spent of a key
-	// goes on under the same name with a plus and something else: what it had stays counted. Of who has to tell what
-	// they know, the part before the plus counts.
+	// Run is the run of the node that asks: another one after a restart. A node that has forgotten what it spent of a
+	// key goes on under the same name with a plus and something else: what it had stays counted. Of who has to tell
+	// what they know, the part before the plus counts.
 	Run string
 	Seq uint64 // greater than in all earlier calls for this key by this run
 	// Live are all runs that are up. They must have told what they know before a key under a new engine is open.

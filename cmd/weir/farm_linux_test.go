@@ -29,6 +29,7 @@ type grange struct {
 	config []string
 	pins   []string // of the limiters in the kernel; empty where there is none
 	trust  string   // a proxy in front of the nodes
+	engine string   // where exact limits are counted; empty for nowhere
 	serves string   // what stands in the configurations besides the farm, the console and the log
 }
 
@@ -100,9 +101,10 @@ farm:
   listen: "%s:7400"
   peers: [%s]
   secret: only these nodes know it
+  counters: %q
 %s
 %s
-`, filepath.Dir(g.config[i]), g.Address(i), 'a'+i, g.Address(i), strings.Join(peers, ", "), g.serves, more)
+`, filepath.Dir(g.config[i]), g.Address(i), 'a'+i, g.Address(i), strings.Join(peers, ", "), g.engine, g.serves, more)
 	if xdp {
 		if g.pins[i] == "" {
 			g.pins[i] = filepath.Join(netlab.BPF(g.t), "weir")

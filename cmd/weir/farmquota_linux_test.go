@@ -25,6 +25,7 @@ type arrival struct {
 	account string
 	node    int
 	at      time.Time
+	sent    time.Time // as the client says; zero where it says nothing
 }
 
 // arrivals are all that the upstreams of a farm saw. They alone decide what was granted.
@@ -72,18 +73,24 @@ http:
 throttles:
   plans: {quota: {policies: [%s]}}
 `, policies)
-	all := make([]int, nodes)
-	for i := range nodes {
+	c.grow()
+	return c
+}
+
+// grow starts all nodes and their upstreams, and waits until they see each other.
+func (c *crop) grow() {
+	c.t.Helper()
+	all := make([]int, len(c.nodes))
+	for i := range c.nodes {
 		all[i] = i
 		c.serve(i)
 		c.write(i, false, "")
 		c.ways = append(c.ways, &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64})
 	}
-	for i := range nodes {
+	for i := range c.nodes {
 		c.start(i)
 	}
 	c.settled(all...)
-	return c
 }
 
 // serve is the upstream of a node. It answers a request for /N with N bytes, and one for /wait when the client goes.
@@ -91,14 +98,13 @@ func (c *crop) serve(i int) {
 	c.t.Helper()
 	var l net.Listener
 	if err := c.Ends[i].Do(func() (err error) {
-		l,
-			err = net.Listen("tcp", "127.0.0.1:3000")
+		l, err = net.Listen("tcp", "127.0.0.1:3000")
 		return err
 	}); err != nil {
 		c.t.Fatal(err)
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.add(arrival{r.Header.Get("X-Api-Key"), i, time.Now()})
+		c.add(arrival{r.Header.Get("X-Api-Key"), i, time.Now(), sentAt(r)})
 		if r.URL.Path == "/wait" {
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
@@ -110,6 +116,16 @@ func (c *crop) serve(i int) {
 	})}
 	go s.Serve(l)
 	c.t.Cleanup(func() { s.Close() })
+}
+
+// sentHeader has when a client sent a request, in nanoseconds.
+const sentHeader = "X-Sent"
+
+func sentAt(r *http.Request) (at time.Time) {
+	if n, err := strconv.ParseInt(r.Header.Get(sentHeader), 10, 64); err == nil {
+		at = time.Unix(0, n)
+	}
+	return at
 }
 
 // ask sends a request of an account to a node, and returns the status; 0 where there is no answer.

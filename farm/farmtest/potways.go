@@ -196,7 +196,8 @@ func (c *call) settle(w *wanted, look bool) {
 	}
 }
 
-// forget starts a limit anew. What runs have told counts no more: they are unknown, and their marks say how much that was.
+// forget starts a limit anew. What runs have told counts no more: they are unknown, and their marks say how much that
+// was.
 func (c *call) forget(w *wanted) {
 	r := w.rule
 	r.own, w.used, w.cur, w.fits = map[string]memOwn{}, 0, 0, w.Limit

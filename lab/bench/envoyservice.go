@@ -51,9 +51,7 @@ func envoyService(t *trial) (figures []figure) {
 		rounds, each = 1, 200*time.Millisecond
 	}
 	folder := t.folder()
-	rules := filepath.Join(folder, "ratelimit", "config", "edge.yaml")
-	check(os.MkdirAll(filepath.Dir(rules), 0o700))
-	check(os.WriteFile(rules, []byte(peers.Ratelimit), 0o600))
+	rules := writeRules(folder, peers.Ratelimit)
 	peer, pids := t.startRatelimit(folder)
 	weir := t.startWeir(folder, fmt.Sprintf(envoyConfig, folder, rules))
 	for _, c := range []struct {
@@ -91,9 +89,9 @@ func envoyService(t *trial) (figures []figure) {
 	return figures
 }
 
-// startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder. It returns the address of
-// the service, and the ids of both processes.
-func (t *trial) startRatelimit(folder string) (address string, pids []int) {
+// startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder. More arguments are for the
+// Redis. It returns the address of the service, and the ids of both processes.
+func (t *trial) startRatelimit(folder string, more ...string) (address string, pids []int) {
 	start := func(task machine.Task, network, address string) {
 		p := try(machine.Start(task))
 		t.cleanup(p.Kill)
@@ -108,7 +106,8 @@ func (t *trial) startRatelimit(folder string) (address string, pids []int) {
 	}
 	conf, socket := filepath.Join(folder, "redis.conf"), filepath.Join(folder, "redis.sock")
 	check(os.WriteFile(conf, []byte(peers.Redis), 0o600))
-	start(machine.Task{Program: redis, Args: []string{conf, "--unixsocket", socket, "--dir", folder}}, "unix", socket)
+	start(machine.Task{Program: redis, Args: append([]string{conf, "--unixsocket", socket, "--dir", folder},
+		more...)}, "unix", socket)
 	var ports [3]string
 	for i := range ports {
 		_, ports[i], _ = net.SplitHostPort(try(machine.FreeAddress("127.0.0.1")))

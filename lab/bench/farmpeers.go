@@ -113,21 +113,7 @@ func (t *trial) startWeirs(nodes, limit int) *contestant {
 		started = append(started, r)
 		c.nodes, c.pids = append(c.nodes, r.address), append(c.pids, r.Pid)
 	}
-	for _, r := range started {
-		check(r.Await(context.Background(), func() bool {
-			s, err := r.control.Status(context.Background())
-			if err != nil || s.Farm == nil {
-				return false
-			}
-			up := 0
-			for _, n := range s.Farm.Nodes {
-				if n.State == "up" || n.State == "here" {
-					up++
-				}
-			}
-			return up == nodes
-		}))
-	}
+	awaitFarm(started)
 	return c
 }
 

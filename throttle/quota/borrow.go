@@ -9,7 +9,8 @@ import (
 	"weir/farm"
 )
 
-// A borrower is how an account stands with the engine, for all its rules that are on loan. Its shard's lock protects it.
+// A borrower is how an account stands with the engine, for all its rules that are on loan. Its shard's lock protects
+// it.
 type borrower struct {
 	account  *account
 	lender   *Lender
@@ -88,9 +89,11 @@ func (l *Lender) talk(ctx context.Context, p *borrower) {
 		rs = l.quota.rules.Load()
 		now := a.shard.clock(nanos(l.Now()))
 		if c != nil && p.take(rs, c, &reply, err, sent, now) {
+			p.calling = false // the others are on their way: Advance asks again
+			a.pins--
+			p.see(now, tellTime)
 			a.shard.mu.Unlock()
-			time.Sleep(tellTime) // the others are on their way
-			continue
+			return
 		}
 		p.serve(rs, now, err != nil || now < p.shut)
 		p.expire(rs, now)
@@ -142,8 +145,8 @@ func (l *Lender) ask(ctx context.Context, c *question) (farm.Reply, error) {
 	}
 }
 
-// prepare makes the next call of what is needed, and takes out of the borrower what may not be spent until it is answered.
-// It returns nil when there is nothing to ask.
+// prepare makes the next call of what is needed, and takes out of the borrower what may not be spent until it is
+// answered. It returns nil when there is nothing to ask.
 func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 	a, l := p.account, p.lender
 	c := &question{ask: farm.Ask{Key: l.key(a), Run: p.run, Live: who.live}, back: p.back}
@@ -285,9 +288,10 @@ func (ln *loan) grow(r *rule, t *terms, now, n int64) {
 const leastBytes = 64 << 10
 
 // tellTime is how long the other nodes have to tell an engine what they know, before those who wait for it ask again.
-const tellTime = 4 * time.Millisecond
+const tellTime = int64(4 * time.Millisecond)
 
-// take takes in what the engine has answered. It reports whether to ask again soon, as the others tell it what they know.
+// take takes in what the engine has answered. It reports whether to ask again soon, as the others tell it what they
+// know.
 func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, sent, now int64) (soon bool) {
 	if err != nil {
 		p.lender.asked.Store(p)
@@ -345,7 +349,7 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 	case reply.Granted:
 		p.pause, p.shut = 0, 0
 		return false
-	case closed && len(p.riders) > 0 && p.riders[0].tries < maxTries:
+	case closed && len(p.riders) > 0 && p.riders[0].tries < maxTries && !p.lender.closed.Load():
 		p.lender.tellOthers(a, true, now)
 		return true
 	case closed:

@@ -76,8 +76,8 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 	return granted, again
 }
 
-// lendBytes is how many bytes of what is on loan may flow, or until when to wait for some. The engine is asked meanwhile.
-// The whole flows as long as the engine had something left: what is over is a debt of all nodes.
+// lendBytes is how many bytes of what is on loan may flow, or until when to wait for some. The engine is asked
+// meanwhile. The whole flows as long as the engine had something left: what is over is a debt of all nodes.
 func (a *account) lendBytes(rs *rules, r *rule, t *terms, now, most int64, whole bool) (left, until int64) {
 	ln := a.borrows(rs, r)
 	st := a.state(r)
@@ -101,12 +101,10 @@ func (a *account) lendBytes(rs *rules, r *rule, t *terms, now, most int64, whole
 	}
 	ln.borrower.probe(now)
 	switch {
-	case t.nothing():
-	case r.OnLoss == LossOpen:
+	case t.nothing() || r.OnLoss == LossClosed:
+	case r.alone(st, t, now, most) <= now:
 		return most, 0
-	case r.OnLoss == LossShare && r.alone(st, t, now, most) <= now:
-		return most, 0
-	case r.OnLoss == LossShare && r.alone(st, t, now, r.worth(t)) <= now:
+	case r.alone(st, t, now, r.worth(t)) <= now:
 		return r.worth(t), 0
 	}
 	return 0, now + tellLater

@@ -28,7 +28,8 @@ const (
 	// lendFor is how long what is on loan may be spent, at most. By then the clocks of node and engine have not drifted
 	// apart.
 	lendFor = time.Second
-	// askAgain is when an engine that had nothing left is asked again, at first and at last. Others may return something.
+	// askAgain is when an engine that had nothing left is asked again, at first and at last. Others may return
+	// something.
 	askAgain, askAgainAtLast = int64(5 * time.Millisecond), int64(time.Second)
 	// maxAsks is how many accounts ask at the same time. More are decided about as if the engine were lost.
 	maxAsks = 1000
@@ -49,6 +50,7 @@ type Lending struct {
 	Nodes func() int             // among how many nodes a limit is divided
 	Call  func(msg []byte) error // hands a message to all other nodes; does not block
 	Now   func() time.Time       // the time that events carry
+	Since func() time.Duration   // the time since some start, which goes on when a clock is set
 }
 
 // A Lender ties a quota to an engine. Quota.Lend makes it. Goroutines may share it.
@@ -62,8 +64,7 @@ type Lender struct {
 	entries  atomic.Uint64 // that were forgotten: a new one must not be taken for the same
 	asking   atomic.Int64  // accounts whose call is under way
 	alarm    atomic.Pointer[func(time.Time)]
-	ahead    atomic.Int64 // how far the events' time is ahead of the time since the start
-	started  time.Time
+	ahead    atomic.Int64 // by how much the events' time is more than the time since the start
 	who      atomic.Pointer[standing]
 	probed   atomic.Int64             // when an engine that is lost was last asked
 	asked    atomic.Pointer[borrower] // who was last not answered
@@ -90,15 +91,16 @@ type LenderStats struct {
 
 var lenders atomic.Uint64
 
-// Lend has the quota borrow what it grants by policies with farm: exact from an engine. The quota has granted nothing by
-// them yet, or forgets it.
+// Lend has the quota borrow what it grants by policies with farm: exact from an engine. The quota has granted nothing
+// by them yet, or forgets it.
 //
 // Somebody has to call Advance when Alarm says so, Hear with the messages of others, and Lost when the engine cannot be
 // asked.
 func (q *Quota) Lend(o Lending) *Lender {
-	l := &Lender{Lending: o, quota: q, started: time.Now(), called: map[string]bool{}}
+	l := &Lender{Lending: o, quota: q, called: map[string]bool{}}
 	l.identity = " exact " + strconv.FormatUint(lenders.Add(1), 10)
-	l.due = queue.NewRanked(func(a, b *borrower) bool { return a.due < b.due }, func(p *borrower) *int { return &p.position })
+	l.due = queue.NewRanked(func(a, b *borrower) bool { return a.due < b.due },
+		func(p *borrower) *int { return &p.position })
 	l.drift()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,13 +167,13 @@ func (l *Lender) Lost(lost bool, now time.Time) {
 type standing struct {
 	live  []string
 	nodes int64
-	at    time.Time
+	at    time.Duration
 }
 
 // standing asks the farm no more often than need be. No shard is locked: the farm has locks of its own.
 func (l *Lender) standing() *standing {
-	now := time.Now()
-	if s := l.who.Load(); s != nil && now.Sub(s.at) < 20*time.Millisecond {
+	now := l.Since()
+	if s := l.who.Load(); s != nil && now-s.at < 20*time.Millisecond {
 		return s
 	}
 	s := &standing{l.Live(), int64(max(1, l.Nodes())), now}
@@ -206,7 +208,8 @@ func (l *Lender) named(key string) string {
 	return key
 }
 
-// probe asks an engine that is lost, now and then, whether it is back. Nobody waits for the answer. The shard is locked.
+// probe asks an engine that is lost, now and then, whether it is back. Nobody waits for the answer. The shard is
+// locked.
 func (p *borrower) probe(now int64) {
 	l := p.lender
 	if last := l.probed.Load(); l.lost.Load() && now-last >= probeEvery && l.probed.CompareAndSwap(last, now) {
@@ -292,7 +295,7 @@ func (l *Lender) Advance(now time.Time) time.Time {
 
 // drift reports whether the events' clock was set back since it was last called.
 func (l *Lender) drift() bool {
-	ahead := int64(l.Now().Round(0).Sub(l.started.Round(0)) - time.Since(l.started))
+	ahead := l.Now().UnixNano() - int64(l.Since())
 	before := l.ahead.Swap(ahead)
 	return ahead < before-int64(setBack)
 }
@@ -334,7 +337,7 @@ func (l *Lender) look(p *borrower, now int64) {
 		return
 	}
 	var again int64 = never
-	call := p.forget
+	call := p.forget || len(p.riders) > 0
 	for _, r := range rs.list {
 		if r.lender != l || !a.counts(r) {
 			continue

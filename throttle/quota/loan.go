@@ -7,10 +7,10 @@ import (
 	"weir/farm"
 )
 
-// What a node grants of a policy with farm: exact it has on loan from an engine that all nodes ask (farm.Pot). The state
-// of such a rule is a borrower, whatever the window: used is what was spent of the current slice, others is how much may be
-// spent of it, and end is until when. start is how much must be spent for more to be fetched. So an event that is
-// admitted costs a comparison and an addition. Windows are the engine's business.
+// What a node grants of a policy with farm: exact it has on loan from an engine that all nodes ask (farm.Pot). The
+// state of such a rule is a borrower, whatever the window: used is what was spent of the current slice, others is how
+// much may be spent of it, and end is until when. start is how much must be spent for more to be fetched. So an event
+// that is admitted costs a comparison and an addition. Windows are the engine's business.
 
 // A loan is what else is known of one limit of one account.
 type loan struct {
@@ -123,10 +123,7 @@ func (b *bill) lend(r *rule, t *terms, need int64, a *weir.Answer) bool {
 		return true
 	}
 	acc.borrows(b.rules, r).borrower.probe(b.now)
-	switch r.OnLoss {
-	case LossOpen:
-		return true
-	case LossShare:
+	if r.OnLoss != LossClosed {
 		until := r.alone(acc.state(r), t, b.now, need)
 		if until > b.now {
 			b.refuse(a, weir.OverLimit, until)
@@ -154,10 +151,7 @@ func (r *rule) lineReady(rs *rules, a *account, t *terms, now, n int64) int64 {
 		return now + tellLater
 	}
 	ln.borrower.probe(now)
-	switch r.OnLoss {
-	case LossOpen:
-		return now
-	case LossShare:
+	if r.OnLoss != LossClosed {
 		if at := r.alone(st, t, now, n); at <= now {
 			return now
 		}
@@ -269,14 +263,19 @@ func (r *rule) lentIdle(st *state, now int64) bool {
 	return st.used == 0 || r.way != level && now >= ln.ends
 }
 
-// On loss of the engine a node may grant its part of the limit: of a fixed period what the period has, with what it has
-// spent of that already; of other windows a steady rate, which begins with what may come at once. Sliding windows have
-// half of that, so that no stretch of a period sees more than the part.
+// On loss of the engine a node may grant its part of the limit, or with on_loss: open as much as if it were alone: of a
+// fixed period what the period has, with what it has spent of that already; of other windows a steady rate, which begins
+// with what may come at once. A part of a sliding window has half of that, so that no stretch of a period sees more than
+// the part.
 
 // ownPart is what this node grants alone.
 func (r *rule) ownPart(t *terms) terms {
-	if r.share.of == 0 {
-		return *t
+	if r.OnLoss == LossOpen || r.share.of == 0 {
+		whole := *t
+		if r.way == inStretches {
+			whole.burst = t.limit
+		}
+		return r.priced(whole)
 	}
 	if r.way == inStretches { // twice as long, for half of it
 		part := *t
@@ -319,7 +318,7 @@ func (r *rule) alone(st *state, t *terms, now, n int64) int64 {
 
 // spendAlone counts what was granted without the engine.
 func (ln *loan) spendAlone(r *rule, t *terms, now, n int64) {
-	if r.way == inPeriods || r.OnLoss != LossShare {
+	if r.way == inPeriods || r.OnLoss == LossClosed {
 		return
 	}
 	part := r.ownPart(t)

@@ -15,8 +15,8 @@ import (
 // pays reports whether a payment lets an event go on. Nobody is let off for being free of stamps: a limit is no stamp.
 func pays(p weir.Paid) bool { return p.Work > 0 && p.Fault == weir.NoReason }
 
-// pay opens the purse of an event that is over a limit, and reports whether it holds enough. No shard is locked: to look
-// at a stamp may take long.
+// pay opens the purse of an event that is over a limit, and reports whether it holds enough. No shard is locked: to
+// look at a stamp may take long.
 func (q *Quota) pay(ctx context.Context, ev *weir.Event, a *weir.Answer) bool {
 	switch paid := ev.Purse.Open(ctx, ev); {
 	case pays(paid):

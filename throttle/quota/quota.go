@@ -173,7 +173,9 @@ func (q *Quota) borrow(acc *account, g *stranger, ev *weir.Event, paid bool, ask
 
 // judge decides about an event with the account's shard locked, and unlocks it. Where something has to be done first,
 // the account is then pinned, so that it is not forgotten meanwhile.
-func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid bool, answer *weir.Answer) next {
+func (q *Quota) judge(rs *rules, a *account, g *stranger, ev *weir.Event, now int64, paid bool,
+	answer *weir.Answer,
+) next {
 	defer a.shard.mu.Unlock()
 	n := q.decide(rs, a, g, ev, now, paid, false, answer)
 	if n.step == toAsk {

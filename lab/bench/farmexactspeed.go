@@ -1,0 +1,318 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"weir"
+	"weir/farm"
+	"weir/farm/redis"
+	"weir/lab/machine"
+	"weir/lab/peers"
+	"weir/throttle/quota"
+)
+
+// exactSpeed is Q6: farm: exact against farm: local, through the gate for HTTP and decision by decision; and with a
+// question for each decision against envoyproxy/ratelimit, where both count in the same Redis.
+func exactSpeed(t *trial) (figures []figure) {
+	figures = append(figures, exactDecisions(t)...)
+	if err := attempt(func() { figures = append(figures, exactEnvoy(t)...) }); err != nil {
+		fmt.Fprintf(os.Stderr, "Q6 without envoyproxy/ratelimit: %v\n", err)
+	}
+	if err := attempt(func() { figures = append(figures, exactGate(t)...) }); err != nil {
+		fmt.Fprintf(os.Stderr, "Q6 without the gate for HTTP: %v\n", err)
+	}
+	return figures
+}
+
+// speedConfig is a farm of one node.
+const speedConfig = `
+data: %[1]s
+farm: {node: a, listen: "%[2]s", peers: ["%[2]s"], secret: a secret of this benchmark, counters: "redis://%[3]s"}
+http:
+- listen: 127.0.0.1:0
+  upstream: http://%[4]s
+  account: ["header:X-Api-Key"]
+  throttles: [plans]
+throttles:
+  plans: {quota: {policies: [{name: hourly, limit: 1000000000, period: 1h, farm: %[5]s, on_loss: open}]}}
+console: {listen: "off"}
+log: {access: "off"}
+`
+
+// exactGate asks both over HTTP, as Q2 does.
+func exactGate(t *trial) []figure {
+	rounds, each := 9, 3*time.Second
+	if t.quick {
+		rounds, each = 1, time.Second
+	}
+	ctx, wrk, folder := t.context(), program("wrk"), t.folder()
+	service := t.startNginx(folder, "service", peers.NginxService, "")
+	counters, engine := t.startRedis()
+	binary := buildWeir(folder)
+	var nodes []*running
+	pids := []int{engine.Pid}
+	for i, mode := range []string{"exact", "local"} {
+		data := subfolder(folder, strconv.Itoa(i))
+		r := t.runWeir(data, fmt.Sprintf(speedConfig, data, try(machine.FreeAddress("127.0.0.1")), counters, service, mode),
+			os.Stderr, binary)
+		nodes, pids = append(nodes, r), append(pids, r.Pid)
+	}
+	play := func() (round []float64) {
+		for _, r := range nodes {
+			round = append(round, askMany(ctx, wrk, r.address+"/", each, false))
+		}
+		return round
+	}
+	play() // connections and memory
+	all, busy := quietRounds(rounds, 2*time.Minute, pids, play)
+	rate := medians(all)
+	ratio := rate[0] / rate[1]
+	return []figure{{"proxied requests/s, 64 connections, one account, farm: exact against farm: local", "≥ 0.9 ×",
+		fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s%s", ratio, rate[0], rate[1], failedCallsOf(nodes[0]), busy),
+		ratio >= 0.9}}
+}
+
+// A borrowing is a quota in this process that counts in an engine.
+type borrowing struct {
+	*quota.Quota
+	lender *quota.Lender
+	guard  *farm.Guarded
+}
+
+// borrow makes a quota with one policy, and ties it to an engine as a farm of one node would.
+func (t *trial) borrow(address string, p quota.Policy) *borrowing {
+	pot := try(redis.Open("redis://"+address, redis.Options{}))
+	b := &borrowing{Quota: try(quota.New(quota.Options{Policies: []quota.Policy{p}})),
+		guard: farm.Guard(pot, farm.GuardOptions{Now: time.Now, Text: pot.Text})}
+	run := "a/" + strconv.FormatInt(time.Now().UnixMicro(), 10)
+	b.lender = b.Lend(quota.Lending{Pot: b.guard, Name: p.Name, Run: run, Live: func() []string { return []string{run} },
+		Nodes: func() int { return 1 }, Call: func([]byte) error { return nil }, Now: time.Now})
+	b.guard.Watch(func(up bool) { b.lender.Lost(!up, time.Now()) })
+	ctx, stop := context.WithCancel(context.Background())
+	t.cleanup(func() {
+		b.lender.Close()
+		stop()
+		b.guard.Close()
+	})
+	for _, c := range []weir.Clocked{b.Quota, b.lender} {
+		go drive(ctx, c)
+	}
+	return b
+}
+
+// granted makes one decision and settles it. It reports whether it was granted.
+func granted(q *quota.Quota, account string, a *weir.Answer) bool {
+	now := time.Now()
+	a.Clear()
+	_ = q.Judge(context.Background(), &weir.Event{Time: now, Account: account}, a) // it has nothing but verdicts to say
+	if !a.Hold.IsZero() {
+		q.Settle(a.Hold, weir.Outcome{Time: now, Done: a.Verdict == weir.Admit, Status: http.StatusOK})
+	}
+	return a.Verdict == weir.Admit
+}
+
+// deciders is how many requests a node of Q6 has at a time.
+const deciders = 64
+
+// decideAll has many requests at a time ask for all accounts in turns, until a time has passed. It returns how many
+// decisions were made in a second. One that the engine is lost for is made again.
+func decideAll(q *quota.Quota, accounts []string, d time.Duration) float64 {
+	var all atomic.Int64
+	start := time.Now()
+	end := start.Add(d)
+	together(deciders, func(k int) error {
+		var a weir.Answer
+		n := 0
+		for at := k * len(accounts) / deciders; n%64 != 0 || time.Now().Before(end); at++ {
+			if !granted(q, accounts[at%len(accounts)], &a) {
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			n++
+		}
+		all.Add(int64(n))
+		return nil
+	})
+	return float64(all.Load()) / time.Since(start).Seconds()
+}
+
+// exactDecisions makes decisions in this process.
+func exactDecisions(t *trial) (figures []figure) {
+	rounds, each := 11, 2*time.Second
+	if t.quick {
+		rounds, each = 1, 200*time.Millisecond
+	}
+	counters, engine := t.startRedis()
+	policy := func(name string, mode quota.Farm) quota.Policy {
+		return quota.Policy{Name: name, Limit: quota.Count(1_000_000_000), Period: weir.Period{Length: time.Hour}, Farm: mode}
+	}
+	for _, c := range []struct {
+		accounts int
+		target   string
+	}{{1, "≥ 0.9 ×"}, {100, "≥ 0.9 ×"}, {10_000, "–"}} {
+		names := make([]string, c.accounts)
+		for i := range names {
+			names[i] = fmt.Sprintf("account-%06d", i)
+		}
+		exact := t.borrow(counters, policy(fmt.Sprintf("of-%d", c.accounts), quota.FarmExact))
+		local := try(quota.New(quota.Options{Policies: []quota.Policy{policy("local", quota.FarmLocal)}}))
+		all, busy := quietRounds(rounds, 2*time.Minute, []int{engine.Pid}, func() (round []float64) {
+			for _, q := range []*quota.Quota{exact.Quota, local} {
+				decideAll(q, names, each/4) // what lay idle meanwhile went back
+				round = append(round, decideAll(q, names, each))
+			}
+			return round
+		})
+		got := medians(all)
+		ratio := got[0] / got[1]
+		what := fmt.Sprintf("quota, decisions/s, %d at a time, accounts: %d in turns, window fixed, farm: exact against "+
+			"farm: local", deciders, c.accounts)
+		if c.target == "–" {
+			what = "for comparison, " + what
+		}
+		figures = append(figures, figure{what, c.target, fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s%s", ratio, got[0],
+			got[1], failedCalls(exact.guard.Stats().Calls, exact.guard.Stats().Failures), busy),
+			ratio >= 0.9 || c.target == "–"})
+	}
+	return figures
+}
+
+// failedCalls says how many calls to an engine failed, where that is more than one in a hundred: the figure beside it is
+// then worth little.
+func failedCalls(calls, failed uint64) string {
+	if 100*failed <= calls {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f %% of the calls to the engine failed", 100*float64(failed)/float64(calls))
+}
+
+// failedCallsOf is failedCalls of a node.
+func failedCallsOf(r *running) string {
+	s := try(r.control.Status(context.Background()))
+	if s.Farm == nil || s.Farm.Counters == nil {
+		check(errors.New("the node tells nothing of its engine"))
+	}
+	return failedCalls(s.Farm.Counters.Calls, s.Farm.Counters.Failures)
+}
+
+// exactEnvoyConfig counts what its peer is asked, in the peer's Redis, with a question for each decision.
+const exactEnvoyConfig = `
+data: %[1]s
+farm: {node: a, listen: "%[2]s", peers: ["%[2]s"], secret: a secret of this benchmark, counters: "redis://%[3]s"}
+rls:
+- listen: 127.0.0.1:0
+  domains: {edge: {throttles: [plans]}}
+throttles:
+  plans: {quota: {policies: [{name: per-minute, limit: 1000000, period: 1m, farm: exact, ahead: 0, on_loss: open}]}}
+console: {listen: "off"}
+`
+
+// exactEnvoy asks both as Envoy does. The peer reaches the Redis by a socket of the machine, weir over the loopback.
+func exactEnvoy(t *trial) (figures []figure) {
+	rounds, each := 9, 1500*time.Millisecond
+	if t.quick {
+		rounds, each = 1, 200*time.Millisecond
+	}
+	folder := t.folder()
+	_ = writeRules(folder, peers.Ratelimit)
+	counters := try(machine.FreeAddress("127.0.0.1"))
+	host, port, _ := net.SplitHostPort(counters)
+	peer, pids := t.startRatelimit(folder, "--bind", host, "--port", port)
+	node := t.startWeir(folder, fmt.Sprintf(exactEnvoyConfig, folder, try(machine.FreeAddress("127.0.0.1")), counters))
+	for _, c := range []struct {
+		streams int
+		how     string
+		target  string
+	}{
+		{1, "one request at a time on each", "≥ 2 ×"},
+		{8, "for comparison, 8 requests at a time on each", "–"},
+	} {
+		var sides []*askers
+		for _, address := range []string{node.address, peer} {
+			side := t.dialEnvoy(address, envoyConnections, c.streams, envoyKeys)
+			side.run(each / 2)
+			sides = append(sides, side)
+		}
+		all, busy := quietRounds(rounds, time.Minute, append(pids, node.Pid), func() (round []float64) {
+			for _, side := range sides {
+				rate, p99 := side.run(each)
+				round = append(round, rate, p99.Seconds()*1000)
+			}
+			return round
+		})
+		got := medians(all) // our rate and p99 in milliseconds, and theirs
+		ratio := got[0] / got[2]
+		figures = append(figures, figure{fmt.Sprintf("Envoy's rate limit service, %d connections, %d keys, %s, farm: exact "+
+			"with ahead: 0 against envoyproxy/ratelimit in the same Redis: requests/s", envoyConnections, envoyKeys, c.how),
+			c.target, fmt.Sprintf("%.2f × (%.0f/s against %.0f/s; p99 %.2f ms against %.2f ms)%s%s", ratio, got[0],
+				got[2], got[1], got[3], failedCallsOf(node), busy), ratio >= 2 || c.target == "–"})
+	}
+	return figures
+}
+
+// stalled is Q7: how long decisions take while the engine stands still, before it is taken for lost and afterwards.
+func stalled(t *trial) []figure {
+	rounds, later := 40, 2000
+	if t.quick {
+		rounds, later = 3, 200
+	}
+	const askers = 8
+	counters, engine := t.startRedis()
+	b := t.borrow(counters, quota.Policy{Name: "hourly", Limit: quota.Count(1_000_000_000),
+		Period: weir.Period{Length: time.Hour}, Farm: quota.FarmExact, Ahead: quota.Count(0)})
+	t.cleanup(func() { _ = syscall.Kill(engine.Pid, syscall.SIGCONT) })
+	timed := func(account string, a *weir.Answer) time.Duration {
+		start := time.Now()
+		granted(b.Quota, account, a)
+		return time.Since(start)
+	}
+	var up, first, open []time.Duration
+	var a weir.Answer
+	for range rounds {
+		check(syscall.Kill(engine.Pid, syscall.SIGCONT))
+		until(func() bool { return granted(b.Quota, "account-0", &a) },
+			func() error { return fmt.Errorf("the engine is not back: %+v", b.guard.Stats()) })
+		for range later / rounds {
+			up = append(up, timed("account-0", &a))
+		}
+		check(syscall.Kill(engine.Pid, syscall.SIGSTOP))
+		waited := make([][]time.Duration, askers)
+		together(askers, func(i int) error {
+			var a weir.Answer
+			for len(waited[i]) == 0 || b.guard.Stats().State != farm.PotStalled {
+				waited[i] = append(waited[i], timed(fmt.Sprintf("account-%d", i), &a))
+			}
+			return nil
+		})
+		for _, list := range waited {
+			first = append(first, list...)
+		}
+		for i := range later / rounds {
+			open = append(open, timed(fmt.Sprintf("account-%d", i%askers), &a))
+			time.Sleep(time.Millisecond) // so that looking whether it is back falls into it
+		}
+	}
+	p99 := func(list []time.Duration) time.Duration {
+		_ = median(list)
+		return list[len(list)*99/100]
+	}
+	beside := p99(up).Round(time.Microsecond)
+	return []figure{
+		{fmt.Sprintf("the engine is stopped (SIGSTOP): p99 of %d decisions until it is taken for lost, with ahead: 0",
+			len(first)), "≤ 25 ms", fmt.Sprintf("%v (%v while it runs)", p99(first).Round(time.Microsecond), beside),
+			p99(first) <= 25*time.Millisecond},
+		{fmt.Sprintf("… of %d decisions afterwards", len(open)), "≤ 1 ms", p99(open).String(),
+			p99(open) <= time.Millisecond},
+	}
+}
