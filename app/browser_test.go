@@ -121,6 +121,8 @@ func TestABrowserWithoutScripts(t *testing.T) {
 	t.Parallel()
 	s, site := browsed(t, "capacity: {concurrent: 1, reload: 1s, pool: 10%}, throttles: [stamps]",
 		`schedule: [{load: 0%, work: 10 bits}]`)
+	p := browser.Open(t) // before anybody is held: without a browser the test ends here
+	p.Scripts(false)
 	release := s.holding()
 	busy := s.send("GET /busy HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.9\r\nStamp: " +
 		solve(t, s.program("192.0.2.9").get("/busy").header.Get("Stamp-Challenge")) + "\r\n\r\n")
@@ -134,8 +136,6 @@ func TestABrowserWithoutScripts(t *testing.T) {
 		st, err := s.control.Status(context.Background())
 		return err == nil && st.Gates[0].Capacity.Pool == 1
 	})
-	p := browser.Open(t)
-	p.Scripts(false)
 	if status, header := p.Visit(site + "/page"); status != http.StatusServiceUnavailable ||
 		header.Get("Cache-Control") != "no-store" ||
 		!strings.Contains(header.Get("X-Robots-Tag"), "noindex") {

@@ -127,7 +127,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 		_, err = m.Answer(topicOrders, m.obey)
 	}
 	if err == nil {
-		err = errors.Join(m.takeStamps(g), m.shareRooms(g), m.shareQuotas(g), m.lendQuotas(g))
+		err = errors.Join(m.shareRooms(g), m.shareQuotas(g), m.lendQuotas(g))
 	}
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
@@ -141,6 +141,11 @@ func (a *App) joinFarm(g *generation) (err error) {
 		case <-time.After(joinPatience):
 		}
 		m.SetClock()
+	}
+	// By the farm's time, which may be behind the clock that the throttles were made by.
+	if err := m.takeStamps(g); err != nil {
+		m.pace.stop()
+		return fmt.Errorf("farm: %w", err)
 	}
 	return nil
 }

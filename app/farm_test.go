@@ -71,32 +71,39 @@ farm: {node: %c, listen: %q, peers: [%q, %q, %q], secret: the same for all three
 		if err := os.WriteFile(f.config[i], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f.start(i)
 	}
+	f.start(0, 1, 2)
 	f.settled()
 	return f
 }
 
-func (f *fold) start(i int) {
+// start starts nodes at the same time, as each waits a moment for the others.
+func (f *fold) start(nodes ...int) {
 	f.t.Helper()
-	cfg, err := config.Load(f.config[i])
-	if err != nil {
-		f.t.Fatal(err)
+	started := make(chan error, len(nodes))
+	for _, i := range nodes {
+		cfg, err := config.Load(f.config[i])
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		ahead := f.ahead[i] // it may be changed while old timers still ask
+		own := clock.Shifted{Clock: clock.System, By: func() time.Duration { return ahead }}
+		a, err := New(cfg, Options{Version: "test", Clock: own})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if f.older[i] {
+			a.carry = farmtest.Older
+		}
+		f.nodes[i] = a
+		f.t.Cleanup(func() { a.Stop(context.Background()) })
+		go func() { started <- a.Start(f.t.Context()) }()
 	}
-	ahead := f.ahead[i] // it may be changed while old timers still ask
-	own := clock.Shifted{Clock: clock.System, By: func() time.Duration { return ahead }}
-	a, err := New(cfg, Options{Version: "test", Clock: own})
-	if err != nil {
-		f.t.Fatal(err)
+	for range nodes {
+		if err := <-started; err != nil {
+			f.t.Fatal(err)
+		}
 	}
-	if f.older[i] {
-		a.carry = farmtest.Older
-	}
-	if err := a.Start(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
-	f.nodes[i] = a
-	f.t.Cleanup(func() { a.Stop(context.Background()) })
 }
 
 // eventually waits until something is so.

@@ -70,9 +70,7 @@ throttles:
 		g.upstream(i)
 		g.write(i, xdp, more)
 	}
-	for i := range g.nodes {
-		g.start(i)
-	}
+	g.start(0, 1, 2)
 	g.settled(0, 1, 2)
 	return g
 }
@@ -129,7 +127,17 @@ func (g *grange) upstream(i int) {
 	g.t.Cleanup(func() { s.Close() })
 }
 
-func (g *grange) start(i int) { g.nodes[i] = serveInside(g.t, g.Ends[i], g.config[i]) }
+// start starts nodes at the same time, as each waits a moment for the others, and returns when all are ready.
+func (g *grange) start(nodes ...int) {
+	g.t.Helper()
+	for _, i := range nodes {
+		g.nodes[i] = newServed(g.t, g.config[i])
+		g.nodes[i].launch(g.t, g.Ends[i])
+	}
+	for _, i := range nodes {
+		g.nodes[i].await(g.t)
+	}
+}
 
 // weir runs a command at a node.
 func (g *grange) weir(i int, args ...string) (said string, code int) {
@@ -169,6 +177,10 @@ func (g *grange) sees(i int, like func(console.NodeStatus) bool) bool {
 	return slices.ContainsFunc(g.status(i).Nodes, like)
 }
 
+// askEvery is how often a node is asked whether something is so. Questions take their share of the processors that the
+// nodes need to get there.
+const askEvery = 10 * time.Millisecond
+
 // eventually waits until something is so.
 func (g *grange) eventually(what string, so func() bool) {
 	g.t.Helper()
@@ -182,7 +194,7 @@ func (g *grange) eventually(what string, so func() bool) {
 			}
 			g.t.Fatalf("not after a minute: %s", what)
 		}
-		time.Sleep(time.Millisecond) // between two questions
+		time.Sleep(askEvery)
 	}
 }
 
@@ -318,8 +330,7 @@ func TestFarmSharesBans(t *testing.T) {
 	g.must(0, "ban", "remove", who)
 	g.nodes[0].stop(t)
 	g.nodes[1].stop(t)
-	g.start(0)
-	g.start(1)
+	g.start(0, 1)
 	g.Plug(t, 2, true)
 	g.settled(0, 1, 2)
 	for i := range g.nodes {
@@ -488,8 +499,8 @@ func TestExampleOfFarm(t *testing.T) {
 		if err := os.WriteFile(g.config[i], []byte(own), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g.start(i)
 	}
+	g.start(0, 1, 2)
 	g.settled(0, 1, 2)
 	if f := g.status(1); f.Share != 3 {
 		t.Errorf("%+v", f)

@@ -255,14 +255,15 @@ func TestFarmExactNodeKilled(t *testing.T) {
 // cutFrom drops what a node sends to a port, or gets from there; or ends that.
 func (f *exactFarm) cutFrom(node int, port string, cut bool) {
 	f.t.Helper()
+	nft := nftables(f.t)
 	if err := f.Ends[node].Do(func() error {
 		if !cut {
-			return netlab.Command("nft", "delete", "table", "inet", "cut")
+			return netlab.Command(nft, "delete", "table", "inet", "cut")
 		}
-		return errors.Join(netlab.Command("nft", "add", "table", "inet", "cut"),
-			netlab.Command("nft", "add", "chain", "inet", "cut", "in", "{ type filter hook input priority 0; }"),
-			netlab.Command("nft", "add", "rule", "inet", "cut", "in", "tcp", "sport", port, "drop"),
-			netlab.Command("nft", "add", "rule", "inet", "cut", "in", "tcp", "dport", port, "drop"))
+		return errors.Join(netlab.Command(nft, "add", "table", "inet", "cut"),
+			netlab.Command(nft, "add", "chain", "inet", "cut", "in", "{ type filter hook input priority 0; }"),
+			netlab.Command(nft, "add", "rule", "inet", "cut", "in", "tcp", "sport", port, "drop"),
+			netlab.Command(nft, "add", "rule", "inet", "cut", "in", "tcp", "dport", port, "drop"))
 	}); err != nil {
 		f.t.Fatal(err)
 	}
@@ -272,6 +273,7 @@ func (f *exactFarm) cutFrom(node int, port string, cut bool) {
 // that does not reach the other nodes counts with them all the same.
 func TestFarmExactCutOff(t *testing.T) {
 	t.Parallel()
+	nftables(t)
 	f := growExact(t, 3, redisServer, `{name: p, limit: 300, period: year, farm: exact}`)
 	anybody := func() int { return rand.IntN(3) }
 	f.rush(90, 0, "engine", anybody)

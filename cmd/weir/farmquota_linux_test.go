@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/console"
+	"weir/internal/needs"
 	"weir/internal/netlab"
 )
 
@@ -87,9 +88,7 @@ func (c *crop) grow() {
 		c.write(i, false, "")
 		c.ways = append(c.ways, &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64})
 	}
-	for i := range c.nodes {
-		c.start(i)
-	}
+	c.start(all...)
 	c.settled(all...)
 }
 
@@ -170,17 +169,21 @@ func (c *crop) waiting(i int, account string) int {
 	return a.Throttles[0].Waiting
 }
 
+// nftables is the program that parts nodes.
+func nftables(t testing.TB) string { return needs.Program(t, "nft", "apt-get install nftables") }
+
 // part cuts a node off from the others, and not from its clients; or ends that.
 func (c *crop) part(i int, cut bool) {
 	c.t.Helper()
+	nft := nftables(c.t)
 	if err := c.Ends[i].Do(func() error {
 		if !cut {
-			return netlab.Command("nft", "delete", "table", "inet", "cut")
+			return netlab.Command(nft, "delete", "table", "inet", "cut")
 		}
-		return errors.Join(netlab.Command("nft", "add", "table", "inet", "cut"),
-			netlab.Command("nft", "add", "chain", "inet", "cut", "in", "{ type filter hook input priority 0; }"),
-			netlab.Command("nft", "add", "rule", "inet", "cut", "in", "tcp", "dport", "7400", "drop"),
-			netlab.Command("nft", "add", "rule", "inet", "cut", "in", "tcp", "sport", "7400", "drop"))
+		return errors.Join(netlab.Command(nft, "add", "table", "inet", "cut"),
+			netlab.Command(nft, "add", "chain", "inet", "cut", "in", "{ type filter hook input priority 0; }"),
+			netlab.Command(nft, "add", "rule", "inet", "cut", "in", "tcp", "dport", "7400", "drop"),
+			netlab.Command(nft, "add", "rule", "inet", "cut", "in", "tcp", "sport", "7400", "drop"))
 	}); err != nil {
 		c.t.Fatal(err)
 	}
@@ -236,9 +239,7 @@ func TestFarmKeepsOneLimit(t *testing.T) {
 	for i := range c.nodes {
 		c.nodes[i].stop(t)
 	}
-	for i := range c.nodes {
-		c.start(i)
-	}
+	c.start(0, 1, 2, 3, 4)
 	c.settled(0, 1, 2, 3, 4)
 	for i := range c.nodes {
 		c.eventually("all totals agree", func() bool { return c.remaining(i, "a new one") == 3 })
@@ -316,6 +317,7 @@ func TestFarmMetersBytes(t *testing.T) {
 // TestFarmParted: while the nodes of a farm do not hear each other, each side grants its share, and no more.
 func TestFarmParted(t *testing.T) {
 	t.Parallel()
+	nftables(t)
 	c := growQuotas(t, 3, `{name: p, limit: 30, period: 1h, on_loss: share}`)
 	drain := func(account string, nodes ...int) (n int) {
 		for refused := 0; refused < len(nodes); {
@@ -373,7 +375,14 @@ func TestFarmFreesPlaces(t *testing.T) {
 		func() bool { return c.ask(1, "x") == http.StatusTooManyRequests })
 	first.Body.Close()
 	c.eventually("a place came free", func() bool { return c.ask(1, "x") == http.StatusOK })
-	third := hold(0)
+	var third *http.Response
+	c.eventually("a knows that the place is free", func() bool { // b has told it, or is about to
+		if third = hold(0); third.StatusCode != http.StatusOK {
+			third.Body.Close()
+			return false
+		}
+		return true
+	})
 	defer third.Body.Close()
 	c.eventually("b knows that both places are taken again", func() bool {
 		return c.ask(1, "x") == http.StatusTooManyRequests

@@ -223,8 +223,7 @@ xdp: [{interface: %s, bloom: {rate: 10/s}}]
 		}
 	}
 	s := &served{Cmd: &exec.Cmd{Path: copied, Args: []string{"weir", "serve", "-c", config},
-		SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}},
-		ended: make(chan error, 1)}
+		SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}}}
 	s.start(t, near)
 	status, err := console.NewClient(filepath.Join(folder, "data", "weir.sock")).Status(t.Context())
 	if err != nil {
@@ -285,6 +284,7 @@ func visitFrom(far netlab.Namespace, from netip.Addr) error {
 // A served is a weir that runs as a process of its own.
 type served struct {
 	*exec.Cmd
+	ready chan struct{}
 	ended chan error
 	said  []string // its log; to be read when it has ended
 }
@@ -292,18 +292,32 @@ type served struct {
 // serveInside starts weir in a namespace and waits until it is ready.
 func serveInside(t testing.TB, ns netlab.Namespace, config string) *served {
 	t.Helper()
+	s := newServed(t, config)
+	s.start(t, ns)
+	return s
+}
+
+// newServed is a weir that has not been started.
+func newServed(t testing.TB, config string) *served {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &served{Cmd: &exec.Cmd{Path: exe, Args: []string{"weir", "serve", "-c", config}}, ended: make(chan error, 1)}
-	s.start(t, ns)
-	return s
+	return &served{Cmd: &exec.Cmd{Path: exe, Args: []string{"weir", "serve", "-c", config}}}
 }
 
 // start starts the process in a namespace and waits until it is ready.
 func (s *served) start(t testing.TB, ns netlab.Namespace) {
 	t.Helper()
+	s.launch(t, ns)
+	s.await(t)
+}
+
+// launch starts the process in a namespace.
+func (s *served) launch(t testing.TB, ns netlab.Namespace) {
+	t.Helper()
+	s.ready, s.ended = make(chan struct{}), make(chan error, 1)
 	log, err := s.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -312,14 +326,13 @@ func (s *served) start(t testing.TB, ns netlab.Namespace) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Process.Kill() })
-	ready := make(chan struct{})
 	go func() {
 		lines := bufio.NewScanner(log)
 		for lines.Scan() {
 			var line struct{ Msg string }
 			s.said = append(s.said, lines.Text())
 			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "ready" {
-				close(ready)
+				close(s.ready)
 			}
 		}
 		if err := s.Wait(); err != nil {
@@ -328,8 +341,13 @@ func (s *served) start(t testing.TB, ns netlab.Namespace) {
 		}
 		close(s.ended)
 	}()
+}
+
+// await waits until the process is ready.
+func (s *served) await(t testing.TB) {
+	t.Helper()
 	select {
-	case <-ready:
+	case <-s.ready:
 	case err := <-s.ended:
 		t.Fatalf("weir ended: %v", err)
 	case <-time.After(time.Minute):

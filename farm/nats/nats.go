@@ -298,6 +298,9 @@ func (b *Bus) waitBusy(ctx context.Context) {
 
 // flush waits until the server has what was sent. A server that is away gets nothing more: that is no mistake.
 func (b *Bus) flush(ctx context.Context) error {
+	// It is watched before it is asked for: one that goes in between would be waited for until ctx ends.
+	away := b.conn.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
+	defer b.conn.RemoveStatusListener(away)
 	if !b.conn.IsConnected() {
 		return nil
 	}
@@ -306,8 +309,17 @@ func (b *Bus) flush(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, writeDeadline)
 		defer cancel()
 	}
-	err := b.conn.FlushWithContext(ctx)
-	if errors.Is(err, nats.ErrConnectionClosed) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-away:
+			cancel()
+		case <-waiting.Done():
+		}
+	}()
+	err := b.conn.FlushWithContext(waiting)
+	if errors.Is(err, nats.ErrConnectionClosed) || waiting.Err() != nil && ctx.Err() == nil {
 		return nil
 	}
 	return err

@@ -311,6 +311,7 @@ func newRelay(t *testing.T, of *office, addr string) *relay {
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()
+		_ = l.Close() // of which the server may not have heard yet
 		<-ended
 	})
 	return r

@@ -3,6 +3,7 @@ package rlsgate
 import (
 	"context"
 	"math"
+	"net"
 	"runtime"
 	"time"
 
@@ -31,12 +32,14 @@ const oftenPing = 10 * time.Second
 // and requests under way go on.
 type server struct {
 	*grpc.Server
-	gate   *Gate
-	health *health.Server
+	gate     *Gate
+	health   *health.Server
+	arrivals arrivals
 }
 
 func (g *Gate) newServer(o serverOptions) *server {
 	s := &server{gate: g, health: health.NewServer(), Server: grpc.NewServer(
+		grpc.Creds(newArrivalCredentials()),
 		grpc.MaxRecvMsgSize(o.message),
 		grpc.MaxSendMsgSize(math.MaxInt32), // what the gate says is bounded by what it was asked
 		grpc.MaxConcurrentStreams(uint32(o.streams)),
@@ -59,7 +62,11 @@ func (g *Gate) newServer(o serverOptions) *server {
 	return s
 }
 
-// Shutdown returns when the last request has been answered, or ctx has ended.
+// Serve serves the connections of a listener until that is closed.
+func (s *server) Serve(l net.Listener) error { return s.arrivals.serve(l, s.Server.Serve) }
+
+// Shutdown returns when the last request has been answered, or ctx has ended. Requests on connections that have been
+// accepted are among them.
 func (s *server) Shutdown(ctx context.Context) error {
 	if s.gate.Stopping() { // the gate is no longer healthy; a server that is replaced still is
 		s.health.Shutdown()
@@ -67,6 +74,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 	graceful := make(chan struct{})
 	go func() {
 		defer close(graceful)
+		s.arrivals.end()
 		s.GracefulStop()
 	}()
 	select {

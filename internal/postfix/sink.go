@@ -61,6 +61,7 @@ func newSink(t testing.TB, utf8 bool) *Sink {
 	}()
 	t.Cleanup(func() {
 		_ = s.server.Close()
+		_ = l.Close() // of which the server may not have heard yet
 		<-ended
 	})
 	return s

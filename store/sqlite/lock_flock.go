@@ -57,7 +57,10 @@ func (l *lock) sign(text string) error {
 	return err
 }
 
+// release frees the lock. Closing the file is not enough: a process that is just being started has a copy of it until
+// it runs its own program, and the lock would stay that long.
 func (l *lock) release() {
 	_ = l.sign("")
+	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
 	_ = l.file.Close()
 }

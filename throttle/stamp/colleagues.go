@@ -65,6 +65,9 @@ func (o *Office) join(c Colleagues, ttl time.Duration, most int, now time.Time) 
 			b.others, b.refunds, b.asks = old.others, old.refunds, old.asks
 		} else {
 			b.others, b.refunds = NewFilter(ttl, most), NewFilter(ttl, most)
+			// The farm's time may be behind the clock that the office opened by. Nothing has been issued as this node
+			// yet, so that nothing from before is let in.
+			o.since.Store(min(o.since.Load(), now.UnixMilli()))
 		}
 		o.branch.Store(b)
 	case old != nil:

@@ -86,9 +86,15 @@ const farmSecret = "the same on all nodes"
 // start makes a node, or restarts one.
 func (f *testFarm) start(t rapid.TB, name byte, covers int) *Throttle {
 	t.Helper()
+	return f.startAhead(t, name, covers, 0)
+}
+
+// startAhead is start of a node whose clock is ahead of the farm's time.
+func (f *testFarm) startAhead(t rapid.TB, name byte, covers int, by time.Duration) *Throttle {
+	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	th, err := NewThrottle(Options{Schedule: always, Covers: covers, Secret: farmSecret}, f.now, nofiles)
+	th, err := NewThrottle(Options{Schedule: always, Covers: covers, Secret: farmSecret}, f.now.Add(by), nofiles)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +179,26 @@ func TestAStampIsSpentOnceInAFarm(t *testing.T) {
 	}
 	if s := c.Stats(); s.Accepted != 0 || s.Spent != 1 || s.Gone != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestIssuerWasAhead: the stamps of a node whose clock was wrong until it joined are good at once, at all nodes. Those
+// of its run before stay refused.
+func TestIssuerWasAhead(t *testing.T) {
+	for _, by := range []time.Duration{5 * time.Second, 10 * time.Minute, -5 * time.Second} {
+		f := newTestFarm()
+		a, b := f.start(t, 'a', 1), f.start(t, 'b', 1)
+		old := f.pays(t, a)
+		f.now = f.now.Add(time.Second)
+		a = f.startAhead(t, 'a', 1, by)
+		for _, at := range []*Throttle{a, b} {
+			stamp := f.pays(t, a)
+			f.wants(t, at, stamp, true, weir.NoReason)
+			f.wants(t, at, stamp, false, weir.Replayed)
+			if paid, _ := f.brings(at, old); paid.Work > 0 {
+				t.Errorf("%s ahead: a stamp of the run before is good", by)
+			}
+		}
 	}
 }
 
