@@ -265,13 +265,21 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		acc.shard.mu.Unlock()
 		return
 	}
+	*h = q.rideIn(rs, p, *h, asks, a)
+}
+
+// rideIn has the engine of a farm asked for places, and decides about them then. It has a copy of the hold, so that
+// holds of all others stay where they are, and need no memory.
+func (q *Quota) rideIn(rs *rules, p *borrower, h weir.Hold, asks uint64, a *weir.Answer) weir.Hold {
+	acc := p.account
 	p.ride(&rider{cost: h.N, asks: asks, decide: func(rs *rules, now int64, failed bool) uint64 {
-		hold, figures := *h, a.Figures
+		figures := a.Figures
 		a.Clear()
-		*h, a.Figures = hold, figures // they may be the answer's own
+		a.Figures = figures
 		acc.update(rs)
-		return q.enter(rs, h, now, failed, a)
+		return q.enter(rs, &h, now, failed, a)
 	}}, acc.shard.clock(nanos(rs.lender.Now())))
+	return h
 }
 
 // enter takes places, or returns the rules for which the engine of a farm has to be asked first.
