@@ -187,8 +187,8 @@ func exactDecisions(t *trial) (figures []figure) {
 	return figures
 }
 
-// failedCalls says how many calls to an engine failed, where that is more than one in a hundred. The figure beside it is
-// too good then: nobody asks an engine that is lost.
+// failedCalls says how many calls to an engine failed, where that is more than one in a hundred. The figure beside it
+// is too good then: nobody asks an engine that is lost.
 func failedCalls(calls, failed uint64) string {
 	if 100*failed <= calls {
 		return ""
