@@ -374,6 +374,13 @@ func TestFarmFreesPlaces(t *testing.T) {
 	first.Body.Close()
 	c.eventually("a place came free", func() bool { return c.ask(1, "x") == http.StatusOK })
 	third := hold(0)
+	c.eventually("a is told that b's request is over", func() bool {
+		if third.StatusCode != http.StatusOK {
+			third.Body.Close()
+			third = hold(0)
+		}
+		return third.StatusCode == http.StatusOK
+	})
 	defer third.Body.Close()
 	c.eventually("b knows that both places are taken again", func() bool {
 		return c.ask(1, "x") == http.StatusTooManyRequests
