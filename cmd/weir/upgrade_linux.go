@@ -48,6 +48,9 @@ type succession struct{ binary string }
 // gone.
 func newSuccession() (*succession, error) {
 	binary, err := exec.LookPath(os.Args[0])
+	if err != nil { // whoever started it called it by another name
+		binary, err = os.Executable()
+	}
 	if err == nil {
 		binary, err = filepath.Abs(binary)
 	}

@@ -296,7 +296,9 @@ func TestFailedSetup(t *testing.T) {
 			_, err := s.Serve(http.NotFoundHandler())
 			return config.Config{}, errors.Join(err, errors.New("no such thing"))
 		},
-		"by weir": func(s *Stage) (config.Config, error) { return config.Config{}, nil },
+		"by weir": func(s *Stage) (config.Config, error) {
+			return config.Config{HTTP: []httpgate.Options{{Listen: "nowhere"}}}, nil
+		},
 		"without a throttle": func(s *Stage) (config.Config, error) {
 			return config.Config{HTTP: []httpgate.Options{{Listen: loopback,
 				Upstream: behind.To("http://127.0.0.1:1")}}}, nil
