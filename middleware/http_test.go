@@ -336,7 +336,8 @@ func TestNew(t *testing.T) {
 			t.Errorf("%+v: %v, not %v", tt.o, err, tt.want)
 		}
 	}
-	for _, o := range []Options{{Account: []string{"headr:X-Api-Key"}}, {AccountConflict: "both"}, {ForwardedHeader: "x-real-ip"}} {
+	for _, o := range []Options{{Account: []string{"headr:X-Api-Key"}}, {AccountConflict: "both"},
+		{ForwardedHeader: "x-real-ip"}} {
 		if _, err := New(o); len(weir.FieldErrors(err)) != 1 {
 			t.Errorf("%+v: %v", o, err)
 		}
