@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -48,15 +49,20 @@ func (l *Limiter) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 func (l *Limiter) call(ctx context.Context, method string, told func(header, trailer metadata.MD),
 	next func() error) error {
 	v := l.visits.Get().(*visit)
+	err := l.through(ctx, v, method, told, next)
+	l.recycle(v) // unless something panicked
+	return err
+}
+
+// through is call with a visit.
+func (l *Limiter) through(ctx context.Context, v *visit, method string, told func(header, trailer metadata.MD),
+	next func() error) error {
 	r, from := requestOf(ctx, method)
 	if err := l.identify(ctx, r, from, &v.event); err != nil {
 		doc := misfit(v, err)
-		l.recycle(v)
 		return status.FromProto(doc.GRPCStatus()).Err()
 	}
-	gone := l.judge(ctx, v)
-	if gone != nil {
-		l.recycle(v)
+	if gone := l.judge(ctx, v); gone != nil {
 		return status.FromContextError(gone).Err()
 	}
 	now := l.clock.Now()
@@ -71,14 +77,12 @@ func (l *Limiter) call(ctx context.Context, method string, told func(header, tra
 			trailer["grpc-retry-pushback-ms"] = []string{doc.Pushback()}
 		}
 		told(header, trailer)
-		l.recycle(v)
 		return status.FromProto(doc.GRPCStatus()).Err()
 	}
 	told(header, trailer)
 	outcome := http.StatusInternalServerError // of a handler that panics
 	defer func() {
 		v.pass.Settle(weir.Outcome{Time: l.clock.Now(), Done: true, Status: outcome})
-		l.recycle(v)
 	}()
 	err := next()
 	outcome = statusOf(status.Code(err))
@@ -91,7 +95,7 @@ func requestOf(ctx context.Context, method string) (r *http.Request, from netip.
 	md, _ := metadata.FromIncomingContext(ctx)
 	for name, values := range md {
 		if name == ":authority" {
-			r.Host = values[0]
+			r.Host = strings.Join(values, "") // there is one
 			continue
 		}
 		name = http.CanonicalHeaderKey(name)

@@ -18,20 +18,22 @@ import (
 //
 // A client that leaves while it waits is noticed when net/http notices it: at once, if the request has no body.
 func (l *Limiter) Handler(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(w, r, next) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := l.visits.Get().(*visit)
+		l.serve(w, r, v, next)
+		l.recycle(v) // unless something panicked
+	})
 }
 
-func (l *Limiter) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	v := l.visits.Get().(*visit)
+// serve takes one request through the throttles.
+func (l *Limiter) serve(w http.ResponseWriter, r *http.Request, v *visit, next http.Handler) {
 	if !l.admit(w, r, v) {
-		l.recycle(v)
 		return
 	}
 	out := &writer{w: w}
 	returned := false
 	defer func() {
 		v.pass.Settle(weir.Outcome{Time: l.clock.Now(), Done: true, Status: out.outcome(returned)})
-		l.recycle(v)
 	}()
 	next.ServeHTTP(out, r)
 	returned = true
