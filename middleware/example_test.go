@@ -32,19 +32,23 @@ func ExampleLimiter_Handler() {
 		log.Fatal(err)
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
-	handler := limit.Handler(hello)
+	server := httptest.NewServer(limit.Handler(hello))
+	defer server.Close()
 
 	for range 3 {
-		r := httptest.NewRequest("GET", "/", nil)
+		r, _ := http.NewRequest("GET", server.URL, nil)
 		r.Header.Set("X-Api-Key", "acme")
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		fmt.Println(w.Code, w.Header()["RateLimit-Policy"])
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			log.Fatal(err)
+		}
+		_ = res.Body.Close()
+		fmt.Println(res.StatusCode, res.Header.Get("RateLimit-Policy"))
 	}
 	// Output:
-	// 200 ["daily";q=2;w=86400]
-	// 200 ["daily";q=2;w=86400]
-	// 429 ["daily";q=2;w=86400]
+	// 200 "daily";q=2;w=86400
+	// 200 "daily";q=2;w=86400
+	// 429 "daily";q=2;w=86400
 }
 
 // A program that knows its users says so itself. A limit in shadow counts, and admits everything.
