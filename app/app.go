@@ -18,6 +18,7 @@ import (
 	"weir/gate/httpgate/keys"
 	"weir/internal/clock"
 	"weir/internal/outlet"
+	"weir/internal/pacer"
 )
 
 // DefaultDrain is how long a gate that a reload removed may take to finish what is under way.
@@ -62,7 +63,7 @@ type App struct {
 	opts     Options
 	metrics  *console.Metrics
 	clock    clock.Clock // the time of events: in a farm, the farm's; dates in mail are the machine's
-	pace     *pace
+	pace     *pacer.Pace
 	failures *failures
 	bans     *bans
 	history  *history
@@ -112,7 +113,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	if cfg.Farm != nil {
 		a.clock = clock.Shifted{Clock: o.Clock, By: a.offset}
 	}
-	a.pace = &pace{clock: a.clock}
+	a.pace = &pacer.Pace{Clock: a.clock}
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
@@ -252,7 +253,7 @@ func (a *App) Stop(ctx context.Context) error {
 			a.stopErr = a.takeDown(ctx)
 		}
 		a.giveUp()
-		a.pace.stop()
+		a.pace.Stop()
 		a.history.stop()
 	})
 	return a.stopErr

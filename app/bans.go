@@ -35,7 +35,7 @@ func (c *change) prepareBans() error {
 			return weir.Under("bans", err)
 		}
 		c.app.bans = &bans{list, policy.NewLink(config.Bans, list, policy.Closed)}
-		c.app.pace.start(list)
+		c.app.pace.Start(list)
 		c.app.metrics.DeclareBound(boundBans)
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 	"weir/console"
 	"weir/farm"
 	"weir/farm/nats"
+	"weir/internal/pacer"
 	"weir/throttle/ban"
 	"weir/throttle/stamp"
 )
@@ -41,8 +42,8 @@ type member struct {
 	*farm.Farm
 	app     *App
 	bus     *nats.Bus
-	pace    *pace   // by the machine's clock: the farm's time follows from it
-	engine  *engine // nil where nothing is counted exactly
+	pace    *pacer.Pace // by the machine's clock: the farm's time follows from it
+	engine  *engine     // nil where nothing is counted exactly
 	lenders lenders
 	bans    *ban.Shared
 	dropped atomic.Uint64 // words about bans, so far
@@ -86,7 +87,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 	now := a.opts.Clock.Now()
 	node := farm.Node{Name: o.Node, Boot: uint64(now.UnixMicro())}
 	log := a.opts.Log.With("farm", o.Node)
-	m := &member{app: a, pace: &pace{clock: a.opts.Clock}, tills: map[string]till{},
+	m := &member{app: a, pace: &pacer.Pace{Clock: a.opts.Clock}, tills: map[string]till{},
 		quotas: map[string]commonQuota{}, rooms: map[string]*sharedLanes{}, met: make(chan struct{})}
 	if m.engine, err = a.openEngine(o, log, m.engineChanged); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 		return fmt.Errorf("farm: %w", err)
 	}
 	m.meetRooms()
-	m.pace.start(m)
+	m.pace.Start(m)
 	m.divide()
 	if o.NATS != "" || len(o.Peers) > 0 {
 		select {
@@ -178,7 +179,7 @@ func (m *member) leave(ctx context.Context) error {
 	m.mu.Unlock()
 	m.lenders.remove(func(string, *lentQuota) bool { return false })
 	m.engine.close()
-	m.pace.stop()
+	m.pace.Stop()
 	m.bans.Close()
 	return m.Leave(ctx)
 }

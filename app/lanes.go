@@ -61,7 +61,7 @@ func (c *change) prepareLanes(o httpgate.Options, old *gate) (*lanes, error) {
 		return nil, err
 	}
 	c.undo.add(func() { l.Retire(now()) })
-	c.app.pace.start(l)
+	c.app.pace.Start(l)
 	return &lanes{l, policy.NewLink(capacityLink, l, policy.Open)}, nil
 }
 

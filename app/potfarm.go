@@ -155,7 +155,7 @@ func (m *member) lend(name string, q *quota.Quota, gate bool) (err error) {
 		return err
 	}
 	m.lenders.add(name, l, m.app.clock.Now())
-	m.app.pace.start(l)
+	m.app.pace.Start(l)
 	return nil
 }
 

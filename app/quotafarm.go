@@ -55,7 +55,7 @@ func (m *member) share(name string, q *quota.Quota) (commonQuota, error) {
 		s.Close()
 		return commonQuota{}, err
 	}
-	m.app.pace.start(s)
+	m.app.pace.Start(s)
 	return commonQuota{q, s, func() { stop(); s.Close() }}, nil
 }
 

@@ -95,7 +95,7 @@ func (l *envoyLimits) link(r rlsgate.Rule, exact bool) (*policy.Link, error) {
 	if unit.quota == nil {
 		if unit.quota, err = quota.New(o); err == nil {
 			unit.link = policy.NewLink("rls/"+name, unit.quota, policy.Closed)
-			l.app.pace.start(unit.quota)
+			l.app.pace.Start(unit.quota)
 		}
 	} else {
 		err = unit.quota.Configure(o, l.app.clock.Now())

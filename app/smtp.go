@@ -51,7 +51,7 @@ func (c *change) newSMTPState(listen string) (*smtpState, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.app.pace.start(limiter)
+	c.app.pace.Start(limiter)
 	s := &smtpState{c.app.metrics.SMTP(listen), limiter}
 	for _, bound := range smtpgate.BoundNames {
 		s.metrics.DeclareBound(bound)

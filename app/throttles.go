@@ -126,7 +126,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 	}
 	c.undo.add(func() { c.app.retire([]*throttle{t}) }) // or it would be advanced for ever
 	if clocked, ok := m.judge.(weir.Clocked); ok {
-		c.app.pace.start(clocked)
+		c.app.pace.Start(clocked)
 	}
 	return t, nil
 }

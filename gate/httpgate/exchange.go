@@ -56,11 +56,11 @@ type exchange struct {
 	outAfter  time.Time   // the response's body pauses until then
 	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
 
-	headers singles     // of the response
-	length  int64       // of the response's body; without end where it is not known
-	head    *time.Timer // sends the head off when the body is late
-	writing sync.Mutex  // the response is written by the request's goroutine, and by that timer
-	ended   bool        // under writing
+	headers refusal.Singles // of the response
+	length  int64           // of the response's body; without end where it is not known
+	head    *time.Timer     // sends the head off when the body is late
+	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
+	ended   bool            // under writing
 
 	mu   sync.Mutex // deadlines are set by whoever reads the body
 	over bool       // the connection may be serving the next request
@@ -193,26 +193,10 @@ func (x *exchange) endStream() {
 	x.writing.Unlock()
 }
 
-// singles are the values of headers that have one, in memory of their owner while that suffices.
-type singles struct {
-	values [6]string
-	used   int
-}
-
-func (s *singles) set(h http.Header, name, value string) {
-	if s.used == len(s.values) {
-		h[name] = []string{value}
-		return
-	}
-	s.values[s.used] = value
-	h[name] = s.values[s.used : s.used+1 : s.used+1]
-	s.used++
-}
-
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
 	x.setup.response.apply(h)
-	x.headers.set(h, "X-Request-Id", x.event.ID)
+	x.headers.Set(h, "X-Request-Id", x.event.ID)
 	if x.payment != nil {
 		x.paymentHeaders()
 	}

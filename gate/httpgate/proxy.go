@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"weir/gate/httpgate/pages"
+	"weir/gate/refusal"
 	"weir/identify"
 )
 
@@ -20,12 +21,12 @@ import (
 type onward struct {
 	request http.Request
 	header  http.Header
-	added   singles // by the gate
+	added   refusal.Singles // by the gate
 }
 
 var onwards = sync.Pool{New: func() any { return &onward{header: http.Header{}} }}
 
-func (o *onward) set(name, value string) { o.added.set(o.header, name, value) }
+func (o *onward) set(name, value string) { o.added.Set(o.header, name, value) }
 
 func (o *onward) free() {
 	clear(o.header)

@@ -2,8 +2,6 @@ package httpgate
 
 import (
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"weir"
@@ -47,33 +45,18 @@ func (x *exchange) answerPage(doc *refusal.Refusal, policy string, body []byte) 
 	x.answerBytes(doc, "text/html; charset=utf-8", body)
 }
 
-// Values that are always the same. Nobody changes them.
-var (
-	noStore  = []string{"no-store"}
-	noSniff  = []string{"nosniff"}
-	byAccept = []string{"Accept"}
-)
-
 // answerBytes writes an answer of the gate's own.
 func (x *exchange) answerBytes(doc *refusal.Refusal, kind string, body []byte) {
 	x.answered = true
 	h := x.w.Header()
-	if doc.RetryAfter > 0 {
-		x.headers.set(h, "Retry-After", strconv.FormatInt(doc.RetryAfter, 10))
-	}
-	h["Cache-Control"], h["X-Content-Type-Options"] = noStore, noSniff
-	if isGRPC(x.r) {
-		x.answerGRPC(doc)
+	doc.Head(h, &x.headers)
+	if refusal.IsGRPC(x.r) {
+		doc.HeadGRPC(h, x.r)
+		x.leaveBody()
+		x.WriteHeader(http.StatusOK)
 		return
 	}
-	// Caches must keep answers for browsers and for programs apart.
-	if h["Vary"] == nil {
-		h["Vary"] = byAccept
-	} else {
-		h["Vary"] = append(slices.Clip(h["Vary"]), "Accept")
-	}
-	x.headers.set(h, "Content-Type", kind)
-	x.headers.set(h, "Content-Length", strconv.Itoa(len(body)))
+	refusal.Content(h, &x.headers, kind, len(body))
 	x.leaveBody()
 	x.WriteHeader(doc.Status)
 	if x.r.Method != http.MethodHead {

@@ -267,16 +267,6 @@ func TestGRPCRefusals(t *testing.T) {
 			}
 		})
 	}
-	for kind, want := range map[string]bool{"application/grpc": true, "application/grpc+proto": true,
-		"application/grpc-web+proto": true, "application/grpc;x": true,
-		"application/grpcx": false, "application/json": false, "": false} {
-		if got := isGRPC(&http.Request{Header: http.Header{"Content-Type": {kind}}}); got != want {
-			t.Errorf("%q: %v", kind, got)
-		}
-	}
-	if got := grpcMessage("100 % of\n“it”"); got != "100 %25 of%0A%E2%80%9Cit%E2%80%9D" {
-		t.Error(got)
-	}
 }
 
 // A request of HTTP/2 that has no body has none at the upstream either: it is no empty one in chunks, which some

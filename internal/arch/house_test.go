@@ -44,6 +44,7 @@ var floors = map[string]int{
 	"mail/spool":           3,
 	"upstream":             3, // the services behind a gate: connections, health, retries
 	"gate/refusal":         3, // what clients are told
+	"internal/pacer":       3, // moves throttles when something is due
 
 	"gate":            4, // what all gates share
 	"gate/httpgate/*": 4, // parts of that gate
@@ -51,6 +52,7 @@ var floors = map[string]int{
 	"gate/*":            5,
 	"gate/xdpgate/peer": 5, // to be measured against
 
+	"middleware":   5, // an edge inside other people's programs
 	"console":      5,
 	"lab/simulate": 5,
 

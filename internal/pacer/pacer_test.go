@@ -1,4 +1,4 @@
-package app
+package pacer
 
 import (
 	"slices"
@@ -54,10 +54,10 @@ func TestPacer(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
-	begin := func() (*clock.Fake, *pace, *line) {
+	begin := func() (*clock.Fake, *Pace, *line) {
 		c := clock.NewFake(start)
-		p, l := &pace{clock: c}, &line{}
-		p.start(l)
+		p, l := &Pace{Clock: c}, &line{}
+		p.Start(l)
 		return c, p, l
 	}
 	check := func(t *testing.T, l *line, want ...int) {
@@ -111,7 +111,7 @@ func TestPacer(t *testing.T) {
 	})
 	t.Run("a timer that was replaced while it fired", func(t *testing.T) {
 		c, p, l := begin()
-		r := &pacer{pace: p, throttle: l}
+		r := &pacer{Pace: p, throttle: l}
 		l.Alarm(r.alarm)
 		l.add(at(5))
 		stale := r.round
@@ -124,7 +124,7 @@ func TestPacer(t *testing.T) {
 	t.Run("stopped", func(t *testing.T) {
 		c, p, l := begin()
 		l.add(at(1))
-		p.stop()
+		p.Stop()
 		l.add(at(0))
 		c.Advance(time.Minute)
 		check(t, l)
@@ -134,8 +134,8 @@ func TestPacer(t *testing.T) {
 // The machine's clock runs timers on goroutines of their own; nothing may be lost between them.
 func TestPacerOnTheMachinesClock(t *testing.T) {
 	t.Parallel()
-	p, l := &pace{clock: clock.System}, &line{}
-	p.start(l)
+	p, l := &Pace{Clock: clock.System}, &line{}
+	p.Start(l)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -1,4 +1,4 @@
-package httpgate
+package refusal
 
 import (
 	"encoding/base64"
@@ -13,37 +13,50 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
-
-	"weir/gate/refusal"
 )
 
-// isGRPC reports whether a request is a call of gRPC, or of gRPC-Web. Such clients take every HTTP status but 200 for
+// IsGRPC reports whether a request is a call of gRPC, or of gRPC-Web. Such clients take every HTTP status but 200 for
 // "unavailable", and many of them try again at once.
-func isGRPC(r *http.Request) bool {
+func IsGRPC(r *http.Request) bool {
 	kind, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
 	return ok && (kind == "" || strings.IndexByte("+;-", kind[0]) >= 0)
 }
 
-// answerGRPC writes a refusal as gRPC has it: headers only, with the HTTP status 200.
-func (x *exchange) answerGRPC(doc *refusal.Refusal) {
-	h := x.w.Header()
-	state := &status.Status{Code: int32(refusal.Code(doc.Status)), Message: doc.Detail}
-	if after := doc.RetryAfter; after > 0 {
-		wait := &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(after) * time.Second)}
+// GRPCStatus is the refusal as gRPC has it. Its details say when to come back, where that is known.
+func (doc *Refusal) GRPCStatus() *status.Status {
+	state := &status.Status{Code: int32(Code(doc.Status)), Message: doc.Detail}
+	if doc.RetryAfter > 0 {
+		wait := &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(doc.RetryAfter) * time.Second)}
 		if detail, err := anypb.New(wait); err == nil {
 			state.Details = []*anypb.Any{detail}
 		}
-		h["Grpc-Retry-Pushback-Ms"] = []string{strconv.FormatInt(after*1000, 10)}
+	}
+	return state
+}
+
+// Pushback is the value of grpc-retry-pushback-ms, by which clients that retry wait as long; empty where that is not
+// known.
+func (doc *Refusal) Pushback() string {
+	if doc.RetryAfter <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(doc.RetryAfter*1000, 10)
+}
+
+// HeadGRPC sets the headers of a refusal for a call of gRPC: there are no others, the HTTP status is 200, and there is
+// no body.
+func (doc *Refusal) HeadGRPC(h http.Header, r *http.Request) {
+	state := doc.GRPCStatus()
+	if pushback := doc.Pushback(); pushback != "" {
+		h["Grpc-Retry-Pushback-Ms"] = []string{pushback}
 	}
 	if details, err := proto.Marshal(state); err == nil {
 		h["Grpc-Status-Details-Bin"] = []string{base64.RawStdEncoding.EncodeToString(details)}
 	}
 	h["Grpc-Status"] = []string{strconv.Itoa(int(state.Code))}
 	h["Grpc-Message"] = []string{grpcMessage(doc.Detail)}
-	h["Content-Type"] = []string{x.r.Header.Get("Content-Type")}
+	h["Content-Type"] = []string{r.Header.Get("Content-Type")}
 	delete(h, "Content-Length")
-	x.leaveBody()
-	x.WriteHeader(http.StatusOK)
 }
 
 // grpcMessage escapes what a message of gRPC may not contain.

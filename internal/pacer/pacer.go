@@ -1,4 +1,7 @@
-package app
+// Package pacer moves throttles that have work of their own, such as calling the next in line, when it is due.
+//
+// Most callers want Pace.Start.
+package pacer
 
 import (
 	"sync"
@@ -9,19 +12,19 @@ import (
 	"weir/internal/clock"
 )
 
-// pace is what all pacers of an App share.
-type pace struct {
-	clock clock.Clock
+// A Pace moves throttles by one clock. It is safe for concurrent use, and needs no end while its throttles may wait.
+type Pace struct {
+	Clock clock.Clock
 	over  atomic.Bool
 }
 
-// stop keeps every pacer from moving its throttle again.
-func (p *pace) stop() { p.over.Store(true) }
+// Stop keeps every throttle from being moved again.
+func (p *Pace) Stop() { p.over.Store(true) }
 
 // A pacer moves one throttle: it keeps a timer for the time at which something is due next. It needs no end of its own:
 // a throttle in which nobody waits is never due, and is forgotten with its pacer when nobody uses it any more.
 type pacer struct {
-	*pace
+	*Pace
 	throttle weir.Clocked
 
 	mu      sync.Mutex // taken under the throttle's locks, and never held while the throttle is called
@@ -31,9 +34,9 @@ type pacer struct {
 	running bool
 }
 
-// start begins to move a throttle that has not judged anything yet.
-func (p *pace) start(t weir.Clocked) {
-	r := &pacer{pace: p, throttle: t}
+// Start begins to move a throttle that has not judged anything yet.
+func (p *Pace) Start(t weir.Clocked) {
+	r := &pacer{Pace: p, throttle: t}
 	t.Alarm(r.alarm)
 }
 
@@ -57,7 +60,7 @@ func (p *pacer) set() {
 	}
 	p.round++
 	round := p.round
-	p.timer = p.clock.AfterFunc(p.due.Sub(p.clock.Now()), func() { p.run(round) })
+	p.timer = p.Clock.AfterFunc(p.due.Sub(p.Clock.Now()), func() { p.run(round) })
 }
 
 // run moves the throttle and sets the next timer.
@@ -70,7 +73,7 @@ func (p *pacer) run(round uint64) {
 	p.timer, p.due, p.running = nil, time.Time{}, true
 	p.mu.Unlock()
 
-	next := p.throttle.Advance(p.clock.Now())
+	next := p.throttle.Advance(p.Clock.Now())
 	p.alarm(next)
 
 	p.mu.Lock()
