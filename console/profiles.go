@@ -68,7 +68,7 @@ func (g *guard) checkProfiles(r *http.Request) (code int, why string) {
 	}
 	_, password, _ := r.BasicAuth()
 	if sum := sha256.Sum256([]byte(password)); subtle.ConstantTimeCompare(sum[:], g.profiles[:]) != 1 {
-		return http.StatusUnauthorized, "the password is missing or wrong; it is console.profiles_password, with any user name"
+		return http.StatusUnauthorized, "wrong or no password: send console.profiles_password, with any user name"
 	}
 	return 0, ""
 }

@@ -150,8 +150,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// TestPrometheus: a real Prometheus scrapes the console, loads the rules without an error and answers every query of the
-// dashboard.
+// TestPrometheus: a real Prometheus scrapes the console, loads the rules without an error and answers every query of
+// the dashboard.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	prometheus := needs.Program(t, "prometheus", prometheusFrom)
