@@ -234,7 +234,8 @@ type probe struct {
 	} `yaml:"httpGet"`
 }
 
-// TestKubernetes: the manifests name each other rightly, weir runs closed, and its configuration is right and fits them.
+// TestKubernetes: the manifests name each other rightly, weir runs closed, and its configuration is right and fits
+// them.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	kustomization := readYAML[struct {
@@ -260,8 +261,8 @@ func TestKubernetes(t *testing.T) {
 		t.Fatalf("%d containers", len(pod.Containers))
 	}
 	c := pod.Containers[0]
-	if !pod.Security.NonRoot || pod.Security.User != imageUser || !c.Security.ReadOnly || c.Security.Escalation == nil ||
-		*c.Security.Escalation {
+	if !pod.Security.NonRoot || pod.Security.User != imageUser || !c.Security.ReadOnly ||
+		c.Security.Escalation == nil || *c.Security.Escalation {
 		t.Errorf("weir does not run closed: %+v %+v", pod.Security, c.Security)
 	}
 	if c.Startup.Get.Path != "/healthz" || c.Liveness.Get.Path != "/healthz" || c.Readiness.Get.Path != "/readyz" {
