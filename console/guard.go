@@ -1,6 +1,7 @@
 package console
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,8 +12,9 @@ import (
 
 // A guard says who may see the console, and by which name.
 type guard struct {
-	allow []netip.Prefix
-	hosts []string
+	allow    []netip.Prefix
+	hosts    []string
+	profiles *[sha256.Size]byte // of the password for profiles; nil while they are off
 }
 
 // admits reports whether a peer may connect.

@@ -106,7 +106,8 @@ func NewMetrics(version string) *Metrics {
 	m.counter("weir_reloads_total", resultName(false))
 	m.counter("weir_api_expired_holds_total")
 	m.gauge("weir_api_holds")
-	for _, bound := range []string{boundConsole, boundControl, boundPages, boundPageRequests} {
+	for _, bound := range []string{boundConsole, boundControl, boundPages, boundPageRequests,
+		boundProfiles} {
 		m.DeclareBound(bound)
 	}
 	return m

@@ -26,6 +26,10 @@ type Options struct {
 	// Names by which the console is asked for, besides addresses and localhost: the name under which Prometheus knows
 	// it. A request for any other name is refused, so that a web page in an operator's browser cannot read the console.
 	Hosts []string `yaml:"hosts"`
+	// The password for profiles of Go's runtime below /debug/pprof/, for go tool pprof, of at least 16 characters. Take
+	// it from a file or the environment: ${file:/etc/weir/profiles}. Only this machine can ask for profiles, also
+	// where others may connect. Default: profiles are off.
+	ProfilesPassword string `yaml:"profiles_password"`
 }
 
 // loopback may connect by default.
@@ -75,6 +79,10 @@ func (o Options) Validate() error {
 			add(fmt.Sprintf("hosts[%d]", i), fmt.Sprintf("%q is not a host", h),
 				"write the name alone, in small letters: weir.example.com")
 		}
+	}
+	if n := len(o.ProfilesPassword); n > 0 && n < minProfilesPassword || n > maxProfilesPassword {
+		add("profiles_password", fmt.Sprintf("the password has %d characters", n),
+			fmt.Sprintf("%d to %d, as openssl rand -hex 16 makes them", minProfilesPassword, maxProfilesPassword))
 	}
 	return errors.Join(all...)
 }

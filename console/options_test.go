@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -31,6 +32,12 @@ func TestOptions(t *testing.T) {
 				"network (write 10.0.0.0/8 or 2001:db8::/32)"},
 		{Options{Hosts: []string{"a.example", "b:1"}},
 			`hosts[1]: "b:1" is not a host (write the name alone, in small letters: weir.example.com)`},
+		{Options{ProfilesPassword: strings.Repeat("x", 16)}, ""},
+		{Options{ProfilesPassword: strings.Repeat("x", 1024)}, ""},
+		{Options{ProfilesPassword: strings.Repeat("x", 15)}, `profiles_password: the password has 15 characters ` +
+			`(16 to 1024, as openssl rand -hex 16 makes them)`},
+		{Options{ProfilesPassword: strings.Repeat("x", 1025)}, `profiles_password: the password has 1025 characters ` +
+			`(16 to 1024, as openssl rand -hex 16 makes them)`},
 	} {
 		got := ""
 		if err := c.o.Validate(); err != nil {

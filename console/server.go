@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -37,14 +38,16 @@ func New(o Options, b Backend, m *Metrics, log *slog.Logger) *Server {
 	o = o.WithDefaults()
 	s := &Server{listen: o.Listen, backend: b, metrics: m}
 	s.Configure(o)
-	s.http = newHTTPServer(s.handler(), log)
+	stopping, stop := context.WithCancel(context.Background())
+	s.http = newHTTPServer(s.handler(stopping), log)
+	s.http.RegisterOnShutdown(stop)
 	return s
 }
 
-// Configure changes who may connect, and by which names. The address stays the same.
+// Configure changes who may connect, by which names, and the password of profiles. The address stays the same.
 func (s *Server) Configure(o Options) {
 	o = o.WithDefaults()
-	s.guard.Store(&guard{allow: o.Allow, hosts: o.Hosts})
+	s.guard.Store(&guard{allow: o.Allow, hosts: o.Hosts, profiles: profilesSum(o.ProfilesPassword)})
 }
 
 func (s *Server) Listen() error {
@@ -57,7 +60,8 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-func (s *Server) handler() http.Handler {
+// handler answers requests until stopping ends.
+func (s *Server) handler(stopping context.Context) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", s.index)
 	mux.HandleFunc("/style.css", style)
@@ -65,6 +69,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/healthz", healthz)
 	mux.HandleFunc("/readyz", s.readyz)
 	mux.Handle("/metrics", s.metrics.Handler())
+	mux.Handle("/debug/pprof/", s.profiles(stopping))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		protect(h, "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'")

@@ -1,0 +1,273 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/needs"
+)
+
+const prometheusFrom = "apt-get install prometheus"
+
+// TestPromtool: Prometheus accepts the rules, and every alert fires on what it is for and on nothing else.
+func TestPromtool(t *testing.T) {
+	t.Parallel()
+	promtool := needs.Program(t, "promtool", prometheusFrom)
+	if out, err := exec.Command(promtool, "check", "rules", rulesFile).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	rules, err := filepath.Abs(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type series struct {
+		Series string `json:"series"`
+		Values string `json:"values"`
+	}
+	type sample struct {
+		Labels string `json:"labels"`
+		Value  int    `json:"value"`
+	}
+	type query struct {
+		Expr string   `json:"expr"`
+		At   string   `json:"eval_time"`
+		Want []sample `json:"exp_samples"`
+	}
+	type test struct {
+		Name     string   `json:"name"`
+		Interval string   `json:"interval"`
+		Series   []series `json:"input_series"`
+		Queries  []query  `json:"promql_expr_test"`
+	}
+	var tests, weeks []test
+	// add lets time pass over some series, and says how many alerts of a name fire at the end.
+	add := func(alert, values string, firing int, names ...string) {
+		c := test{Name: fmt.Sprint(alert, " ", values), Interval: "1m"}
+		for _, name := range names {
+			c.Series = append(c.Series, series{name, values})
+		}
+		q := query{Expr: fmt.Sprintf(`count(ALERTS{alertname=%q,alertstate="firing"})`, alert), At: "70m"}
+		if firing > 0 {
+			q.Want = []sample{{"{}", firing}}
+		}
+		if c.Queries = []query{q}; alert == "WeirShadowForgotten" {
+			c.Interval, c.Queries[0].At = "2h", "178h"
+			weeks = append(weeks, c)
+			return
+		}
+		tests = append(tests, c)
+	}
+	fires := map[string]bool{}
+	for _, c := range []struct{ alert, series, bad, good string }{
+		{"WeirDown", `up{job="weir",instance="a"}`, "0x100", "1x100"},
+		{"WeirCannotSave", `weir_store_failing{instance="a",part="bans"}`, "1x100", "0x100"},
+		{"WeirReloadFailed", `weir_reloads_total{instance="a",result="failed"}`, "0x60 1x40", "1x100"},
+		{"WeirBoundReached", `weir_bound_reached_total{instance="a",bound="b"}`, "0+1x100", "5x100"},
+		{"WeirThrottleFails", `weir_throttle_errors_total{instance="a",throttle="t"}`, "0+1x100", "5x100"},
+		{"WeirTableFull", `weir_quota_overflow_total{instance="a",throttle="t"}`, "0+1x100", "5x100"},
+		{"WeirCollateral", `weir_bloom_collateral_ratio{instance="a",throttle="t"}`, "0.02x100", "0.005x100"},
+		{"WeirPacketsNotLimited", `weir_xdp_attached{instance="a",interface="eth0"}`, "0x100", "1x100"},
+		{"WeirShadowForgotten", `weir_throttle_shadow{instance="a",throttle="t"}`, "1x100", "1x50 0 1x49"},
+		{"WeirUpstreamErrors", `weir_http_requests_total{instance="a",gate="g",code="5xx"}`, "0+1x100", "5x100"},
+		{"WeirUpstreamUnhealthy", `weir_http_upstream_healthy{instance="a",gate="g",server="s"}`, "0x100", "1x100"},
+		{"WeirUpstreamNotReached", `weir_tcp_upstream_failures_total{instance="a",gate="g"}`, "0+1x100", "5x100"},
+		{"WeirUpstreamOverloaded", `weir_capacity_load_ratio{instance="a",gate="g"}`, "1.2x100", "0.9x100"},
+		{"WeirMailNotDelivered", `weir_mail_deferred_total{instance="a",gate="g"}`, "0+1x100", "5x100"},
+		{"WeirMailOld", `weir_mail_oldest_message_timestamp_seconds{instance="a"}`, "-86400x100", "0x100"},
+		{"WeirMailUserStopped", `weir_mail_stops_total{instance="a",throttle="t"}`, "0x60 1x40", "1x100"},
+		{"WeirNodeLost", `weir_farm_node_up{instance="a",node="b"}`, "0x100", "1x100"},
+		{"WeirNodesDiffer", `weir_farm_node_config_differs{instance="a",node="b"}`, "1x100", "0x100"},
+		{"WeirClockOff", `weir_farm_offset_seconds{instance="a"}`, "-2x100", "0.5x100"},
+		{"WeirStrangers", `weir_farm_strangers_total{instance="a"}`, "0+1x100", "5x100"},
+		{"WeirEngineLost", `weir_farm_counters_up{instance="a"}`, "0x100", "1x100"},
+	} {
+		add(c.alert, c.bad, 1, c.series)
+		add(c.alert, c.good, 0, c.series)
+		fires[c.alert] = true
+	}
+	// Some need more than one series.
+	several := func(alert string, firing int, pairs ...string) {
+		add(alert, pairs[1], firing, pairs[0])
+		c := &tests[len(tests)-1]
+		for i := 2; i < len(pairs); i += 2 {
+			c.Series = append(c.Series, series{pairs[i], pairs[i+1]})
+		}
+		fires[alert] = true
+	}
+	delivered := `weir_mail_delivered_total{instance="a",gate="g"}`
+	deferred := `weir_mail_deferred_total{instance="a",gate="g"}`
+	several("WeirMailNotDelivered", 0, deferred, "0+1x100", delivered, "0+1x100")
+	several("WeirMailNotDelivered", 1, deferred, "0+1x100", delivered, "7x100")
+	ok := `weir_http_requests_total{instance="a",gate="g",code="2xx"}`
+	failed := `weir_http_requests_total{instance="a",gate="g",code="5xx"}`
+	several("WeirUpstreamErrors", 0, ok, "0+99x100", failed, "0+1x100")
+	several("WeirUpstreamErrors", 1, ok, "0+90x100", failed, "0+10x100")
+	open, limit := `process_open_fds{job="weir",instance="a"}`, `process_max_fds{job="weir",instance="a"}`
+	several("WeirFilesRunOut", 1, open, "95x100", limit, "100x100")
+	several("WeirFilesRunOut", 0, open, "80x100", limit, "100x100")
+	clients, networks := `weir_bans_listed{instance="a",kind="client"}`, `weir_bans_listed{instance="a",kind="network"}`
+	several("WeirBlockListFull", 1, clients, "50x100", networks, "45x100", `weir_bans_limit{instance="a"}`, "100x100")
+	several("WeirBlockListFull", 0, clients, "50x100", networks, "5x100", `weir_bans_limit{instance="a"}`, "100x100")
+	fast := `weir_farm_counters_seconds_bucket{instance="a",le="0.001"}`
+	slow := `weir_farm_counters_seconds_bucket{instance="a",le="0.02"}`
+	all := `weir_farm_counters_seconds_bucket{instance="a",le="+Inf"}`
+	several("WeirEngineSlow", 1, fast, "0+50x100", slow, "0+100x100", all, "0+100x100")
+	several("WeirEngineSlow", 0, fast, "0+100x100", slow, "0+100x100", all, "0+100x100")
+
+	for _, r := range readRules(t) {
+		if r.Alert != "" && !fires[r.Alert] {
+			t.Errorf("no test fires %s", r.Alert)
+		}
+		delete(fires, r.Alert)
+	}
+	for alert := range fires {
+		t.Errorf("there is no alert %s", alert)
+	}
+	// JSON is YAML too. Over a week, the rules are looked at less often: once a minute takes a minute.
+	for interval, tests := range map[string][]test{"1m": tests, "2h": weeks} {
+		text, err := json.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": interval,
+			"tests": tests})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "tests.yml")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(promtool, "test", "rules", file).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// TestPrometheus: a real Prometheus scrapes the console, loads the rules without an error and answers every query of
+// the dashboard.
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	prometheus := needs.Program(t, "prometheus", prometheusFrom)
+	b := newBackend()
+	b.farm = &fakeFarm{}
+	console, _ := serve(t, Options{}, b)
+	rules, err := filepath.Abs(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, address := t.TempDir(), needs.FreeAddress()
+	file := filepath.Join(folder, "prometheus.yml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, `
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [%q]
+scrape_configs:
+- {job_name: weir, static_configs: [{targets: [%q]}]}
+`, rules, strings.TrimPrefix(console, "http://")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.CommandContext(ctx, prometheus, "--config.file="+file, "--storage.tsdb.path="+folder+"/data",
+		"--web.listen-address="+address)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cancel(); _ = cmd.Wait() }()
+
+	ask := func(path string, into any) error {
+		req, err := http.NewRequestWithContext(ctx, "GET", "http://"+address+path, nil)
+		if err != nil {
+			return err
+		}
+		req.Close = true
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s, %v", resp.Status, body, err)
+		}
+		return json.Unmarshal(body, into)
+	}
+	query := func(expr string) (results int, err error) {
+		var answer struct {
+			Data struct{ Result []any }
+		}
+		err = ask("/api/v1/query?query="+url.QueryEscape(expr), &answer)
+		return len(answer.Data.Result), err
+	}
+	// until asks again until something is so. Prometheus says nothing by itself.
+	until := func(what string, so func() bool) {
+		t.Helper()
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for !so() {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				said, _ := os.ReadFile(log.Name())
+				t.Fatalf("not in time: %s\n%s", what, said)
+			}
+		}
+	}
+	until("a scrape and a rule recorded from two", func() bool {
+		n, err := query(`weir:throttle_verdicts:rate5m{throttle="plans"}`)
+		return err == nil && n > 0
+	})
+	until("every rule evaluated without an error", func() bool {
+		var groups struct {
+			Data struct {
+				Groups []struct {
+					Rules []struct{ Name, Health, LastError string }
+				}
+			}
+		}
+		if err := ask("/api/v1/rules", &groups); err != nil {
+			return false
+		}
+		seen := 0
+		for _, g := range groups.Data.Groups {
+			for _, r := range g.Rules {
+				if r.Health == "err" {
+					t.Fatalf("%s: %s", r.Name, r.LastError)
+				}
+				if r.Health == "ok" {
+					seen++
+				}
+			}
+		}
+		return seen == len(readRules(t))
+	})
+	chosen := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*", "$gate", ".*", "$throttle", ".*")
+	answered := 0
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			n, err := query(chosen.Replace(target.Expr))
+			if err != nil {
+				t.Errorf("%s: %v", p.Title, err)
+			}
+			if n > 0 {
+				answered++
+			}
+		}
+	}
+	// This console has a quota and a farm, but no gates: the tables of metrics say that the rest exists.
+	if answered < 20 {
+		t.Errorf("only %d queries had an answer", answered)
+	}
+}
