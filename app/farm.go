@@ -145,7 +145,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 	}
 	// By the farm's time, which may be behind the clock that the throttles were made by.
 	if err := m.takeStamps(g); err != nil {
-		m.pace.stop()
+		m.pace.Stop()
 		return fmt.Errorf("farm: %w", err)
 	}
 	return nil
