@@ -23,7 +23,7 @@ GIT := git -c safe.directory='$(CURDIR)'
 # What tests need besides Go, as command:package. Debian's names. clang makes the programs for the kernel, to see whether those that
 # are checked in are current; nobody needs it to build or run weir. Servers among them are not started: policy-rc.d sees to it meanwhile.
 NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy postfix:postfix \
-	swaks:swaks postfwd:postfwd strace:strace redis-server:redis-server h2load:nghttp2-client curl:curl python3:python3
+	swaks:swaks postfwd:postfwd strace:strace redis-server:redis-server h2load:nghttp2-client curl:curl python3:python3 groff:groff-base zsh:zsh fish:fish systemd-analyze:systemd
 
 # A library of Python's is no command. Debian's Python has it where another one stands first on the path.
 HAVE_REQUESTS = { python3 -c 'import requests' || /usr/bin/python3 -c 'import requests'; } >/dev/null 2>&1
@@ -73,7 +73,7 @@ IN_MEMORY = memory=$$(mktemp -d /dev/shm/w.XXXX 2>/dev/null) && trap 'rm -rf "$$
 	cp /bin/true "$$memory" && "$$memory/true" 2>/dev/null && \
 	export GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$memory"
 
-.PHONY: help demo run build setup test long mutants race lint arch generate generated fuzz bench crosscheck cross cover check clean
+.PHONY: help demo run build setup test long mutants race lint arch generate generated fuzz bench crosscheck cross release cover check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -200,10 +200,18 @@ cross: crosscheck ## build for every system and processor that weir is made for
 		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/weir || exit 1; \
 	done
 
+# What a release says of itself comes from the commit alone, so that the same commit gives the same bytes.
+VERSION ?= $(shell $(GIT) describe --tags --match 'v[0-9]*' 2>/dev/null || echo v0.0.0-dev)
+COMMIT  ?= $(shell $(GIT) rev-parse HEAD 2>/dev/null)
+SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || echo 0)
+
+release: ## everything that a version consists of, into dist: binaries, packages, image, bills of materials, checksums
+	$(GO) run ./internal/gen/release -out dist -version '$(VERSION)' -commit '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' $(TARGETS)
+
 cover: setup ## test coverage by package
 	$(GO) test -cover ./...
 
 check: lint arch generated ## lint, rules of the house, generated files
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist

@@ -24,7 +24,7 @@ func (m *Mistakes) List(path string, all []string, form func(string) string, che
 		if msg, hint := check(one); msg != "" {
 			m.Add(at, msg, hint)
 		} else if before, double := first[form(one)]; double {
-			m.Add(at, fmt.Sprintf("%q stands there twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
+			m.Add(at, fmt.Sprintf("%q is listed twice", one), fmt.Sprintf("it is %s[%d] already", path, before))
 		} else {
 			first[form(one)] = i
 		}

@@ -19,36 +19,35 @@ const (
 	MaxReload     = time.Minute
 )
 
-// Options say what the upstream can do, and who waits for it how.
+// Options say how much the upstream can do, and how clients wait for it.
 type Options struct {
 	// How many requests the upstream works on at once. With learn, where to begin: 16 unless written.
 	Concurrent int `yaml:"concurrent"`
-	// Learn from how long requests take how many the upstream can work on at once.
+	// Learn the capacity from how long requests take.
 	Learn bool `yaml:"learn"`
-	// The least that is learnt. Default 4.
+	// The lowest capacity that may be learned. Default 4.
 	Least int `yaml:"least"`
-	// The most that is learnt. Default 1000.
+	// The highest capacity that may be learned. Default 1000.
 	Most int `yaml:"most"`
-	// The share of the capacity that the general pool, those without a stamp, is guaranteed while others with a stamp
-	// wait. Default 10%.
+	// The share of the capacity that is guaranteed to the general pool (clients without a stamp) while clients with a
+	// stamp wait. Default 10%.
 	Pool weir.Share `yaml:"pool"`
 	// No guarantee: the general pool goes on only when nobody with a stamp waits.
 	Strict bool `yaml:"strict"`
 	// How many requests may be held in each of the two lanes. One more is refused. Default 1000.
 	Waiting int `yaml:"waiting"`
-	// How many people may stand in line in the waiting room. One more keeps their number and is asked to come again.
+	// How many people may wait in line in the waiting room. One more keeps their number and is asked to come again.
 	// Default 10000.
 	Line int `yaml:"line"`
 	// How long a request may be held. Default 30s.
 	MaxWait weir.Duration `yaml:"max_wait"`
-	// How long a request that did not pay may have to wait for a place, as far as that can be told, to be held although
-	// stamps are asked for. Where it would be longer, it is asked for a stamp; with 0s, whenever no place is free.
-	// Default 5s.
+	// The longest expected wait for which an unpaid request is held while stamps are asked for. If it would have to
+	// wait longer, it is asked for a stamp. With 0s, it is asked whenever no place is free. Default 5s.
 	PoolWait *weir.Duration `yaml:"pool_wait"`
 	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64.
 	// Default 64: a page and what it loads.
 	PerClient int `yaml:"per_client"`
-	// How often the page of the waiting room reloads, from 1s to 1m. Whoever misses two reloads loses their place.
+	// How often the page of the waiting room reloads, from 1s to 1m. People who miss two reloads lose their place.
 	// Default 5s.
 	Reload weir.Duration `yaml:"reload"`
 	// In a farm: the upstream is this node's own. Its capacity, its load and its waiting room are then this node's as
@@ -93,7 +92,7 @@ func (o Options) Validate() error {
 		v.Add("concurrent", fmt.Sprintf("learning begins at %d, which is not between %d and %d", full.Concurrent,
 			full.Least, full.Most), "between least and most")
 	case !o.Learn && o.Concurrent == 0:
-		v.Add("concurrent", "nobody said what the upstream can do", "write concurrent: 64, or learn: true")
+		v.Add("concurrent", "the capacity of the upstream is missing", "write concurrent: 64, or learn: true")
 	case !o.Learn && o.Least != 0:
 		v.Add("least", "there is a least only for what is learnt", "leave it out, or write learn: true")
 	case !o.Learn && o.Most != 0:

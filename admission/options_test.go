@@ -43,7 +43,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		o    Options
 		want string // path and part of the message
 	}{
-		"nothing":       {Options{}, "concurrent: nobody said what the upstream can do"},
+		"nothing":       {Options{}, "concurrent: the capacity of the upstream is missing"},
 		"below nothing": {Options{Concurrent: -1}, "concurrent: -1 is out of bounds"},
 		"too many": {Options{Concurrent: MaxConcurrent + 1},
 			"concurrent: 100001 is out of bounds (1 to 100000)"},

@@ -10,7 +10,7 @@ import (
 
 // Bounds of what other nodes tell.
 var (
-	errLineBound  = errors.New("more people stand in line at other nodes than this one can note: raise capacity.line")
+	errLineBound  = errors.New("more people wait in line at other nodes than this one can remember: raise capacity.line")
 	errVisitBound = errors.New("more people were let in by other nodes than this one can note: raise capacity.line")
 )
 

@@ -14,6 +14,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/farm"
+	skeleton "weir/gate"
 	"weir/gate/httpgate/keys"
 	"weir/internal/clock"
 	"weir/internal/outlet"
@@ -29,6 +30,9 @@ type Options struct {
 	Version string        // shown in status and metrics
 	Path    string        // of the configuration, shown in status
 	Drain   time.Duration // default DefaultDrain
+
+	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
+	Sockets *skeleton.Sockets
 
 	// Load reads the configuration again, for Reread. Without it the configuration changes by Reload only.
 	Load func() (*config.Config, error)
@@ -219,6 +223,10 @@ func (a *App) announce(g *generation) {
 		a.opts.Log.Info("gate serves", "gate", v.Gate, "kind", v.Kind, "address", v.Address, "upstream", v.Upstream,
 			"accept", strings.Join(v.Accept, ", "),
 			"throttles", strings.Join(v.Throttles, ", "))
+	}
+	for _, address := range a.opts.Sockets.Untaken() {
+		a.opts.Log.Warn("a socket was handed over that no gate listens on: clients who connect there wait for nothing",
+			"address", address)
 	}
 	if g.console != nil {
 		a.opts.Log.Info("console serves", "address", g.console.Addr().String())

@@ -87,7 +87,7 @@ func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer
 
 // envOf is what every gate gets of its surroundings.
 func (a *App) envOf(listen string) skeleton.Env {
-	return skeleton.Env{Clock: a.clock, Log: a.opts.Log.With("gate", listen)}
+	return skeleton.Env{Clock: a.clock, Log: a.opts.Log.With("gate", listen), Sockets: a.opts.Sockets}
 }
 
 // trusts says who is a trusted proxy.

@@ -123,7 +123,8 @@ func poolBelow(s *smtpgate.Stamping) float64 {
 // smtpEnv is what a gate for mail gets of its surroundings.
 func (a *App) smtpEnv(name string, o smtpgate.Options, seen smtpgate.Observer) smtpgate.Env {
 	return smtpgate.Env{
-		Env: skeleton.Env{Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen)}, Name: name, Observer: seen,
+		Env:  skeleton.Env{Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Sockets: a.opts.Sockets},
+		Name: name, Observer: seen,
 		Spool: a.post, Logins: a.post.logins, Guard: &a.post.guard,
 		Commands: func(ctx context.Context, now time.Time, ticket string, text io.Reader) error {
 			err := a.post.Command(ctx, now, name, ticket, text)

@@ -22,14 +22,15 @@ import (
 const maxSocketPath = 103
 
 // weak is said of stamps by dlog-classic.
-const weak = "dlog-classic is weak: whoever wants to pays next to nothing"
+const weak = "dlog-classic is weak: an attacker pays next to nothing"
 
 var throttleName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // Validate returns every mistake in the configuration, as joined weir.FieldErrors.
 func (c *Config) Validate() error { return c.validate(true) }
 
-// validate is Validate. Where nothing is to listen, no gate is missing.
+// validate is Validate. Where nothing is to listen, no gate is missing. Nor is one where the console is asked for by
+// itself, as in the file that a package installs.
 func (c *Config) validate(listens bool) error {
 	var f findings
 	gates := len(c.XDP)
@@ -37,7 +38,7 @@ func (c *Config) validate(listens bool) error {
 		gates++
 		f.options(path, o)
 	}
-	if listens && gates == 0 {
+	if listens && gates == 0 && c.Console.Listen == "" {
 		f.add("http", "there is no gate: nothing would listen",
 			`add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`)
 	}
@@ -74,13 +75,19 @@ func (c *Config) validate(listens bool) error {
 func (c *Config) oddities() []*weir.FieldError {
 	used := map[string]bool{}
 	var all []*weir.FieldError
+	gates := len(c.XDP)
 	for path, o := range c.Gates() {
+		gates++
 		// Lists below another key are for gates that may have rules of another kind beside them.
 		listed := func(l gate.List) bool { return len(l.Names) > 0 || strings.Contains(l.Key, ".") }
 		if lists := o.Facts().Lists; len(lists) > 0 && !slices.ContainsFunc(lists, listed) {
 			all = append(all, &weir.FieldError{Path: path, Msg: "the gate has no throttles: everything passes",
 				Hint: "list some: throttles: [name]"})
 		}
+	}
+	if gates == 0 && c.Console.Listen != "" {
+		all = append(all, &weir.FieldError{Path: "console", Msg: "there is no gate: nothing but the console listens",
+			Hint: `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`})
 	}
 	all = append(all, c.authOddities()...)
 	all = append(all, c.accountOddities()...)
@@ -144,7 +151,7 @@ func (f *findings) throttle(name string, t Throttle) {
 	}
 	if name == Bans {
 		f.add(path,
-			fmt.Sprintf("%q is the name of the invalid list, which stands at the head of every list of throttles",
+			fmt.Sprintf("%q is the name of the block list, which is first in every list of throttles",
 				name),
 			"give the throttle another name; bans: beside throttles: configures the list")
 	}
@@ -195,13 +202,13 @@ func (f *findings) lists(c *Config) {
 				f.add(at, fmt.Sprintf("the throttle %q is listed twice", name), "it would count everything twice")
 			}
 			if name == Bans {
-				f.add(at, "the invalid list stands at the head of every list of throttles by itself", "leave it out")
+				f.add(at, "the block list is already first in every list of throttles", "leave it out")
 				continue
 			}
 			if t, known := c.Throttles[name]; known {
 				if u.Judges == gate.Arrivals && t.Bloom == nil {
 					f.add(at,
-						fmt.Sprintf("the throttle %q cannot judge connections: nothing is known of them but the source",
+						fmt.Sprintf("the throttle %q cannot judge connections: only their source is known",
 							name),
 						"list a bloom throttle here, and this one under throttles")
 				} else if u.Judges == gate.Arrivals && t.Bloom.Count == bloom.Bytes {
@@ -230,14 +237,14 @@ func (f *findings) payment(c *Config, u use, at, name string) {
 	switch asks := asksStamps(t.Quota); {
 	case u.Judges == gate.Arrivals || t.Stamp == nil && !asks:
 	case u.Judges == gate.Connections:
-		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot be asked anything", name),
+		f.add(at, fmt.Sprintf("the throttle %q asks for stamps, and a connection cannot pay", name),
 			"list it in an HTTP gate")
 	case u.Judges.OfMail():
 		f.add(at, fmt.Sprintf("the throttle %q asks for stamps as HTTP clients make them", name),
 			"stamps: {} in the gate takes those of mail")
 	case asks:
 		if !slices.ContainsFunc(u.Names, func(other string) bool { return c.Throttles[other].Stamp != nil }) {
-			f.add(at, fmt.Sprintf("the throttle %q lets go on for a stamp, and nothing in the list takes any", name),
+			f.add(at, fmt.Sprintf("the throttle %q has over: stamp, and no throttle in the list takes stamps", name),
 				"list a throttle with stamp: {…} beside it")
 		}
 	default:

@@ -25,9 +25,9 @@ import (
 
 // Config is a whole configuration, as it stands in the file.
 type Config struct {
-	// The folder for what weir keeps. Default /var/lib/weir.
+	// The folder for the files that weir keeps. Default /var/lib/weir.
 	Data string `yaml:"data"`
-	// The socket for the commands that act on a running weir. Default: weir.sock in the data folder.
+	// The socket for commands that talk to a running weir. Default: weir.sock in the data folder.
 	Control string `yaml:"control"`
 	// HTTP gates.
 	HTTP []httpgate.Options `yaml:"http"`
@@ -35,17 +35,17 @@ type Config struct {
 	TCP []tcpgate.Options `yaml:"tcp"`
 	// Gates for mail that users send.
 	SMTP []smtpgate.Options `yaml:"smtp"`
-	// Policy services for Postfix, for those who keep it as their mail server.
+	// Policy services for Postfix, where Postfix stays the mail server.
 	Postfix []postfixgate.Options `yaml:"postfix"`
-	// Gates that answer nginx, Traefik, Caddy and HAProxy, which ask about each request.
+	// Gates for nginx, Traefik, Caddy and HAProxy, which ask about each request.
 	Auth []authgate.Options `yaml:"auth"`
-	// Gates that answer Envoy: its rate limit service and its external authorization.
+	// Gates for Envoy: its rate limit service and its external authorization.
 	RLS []rlsgate.Options `yaml:"rls"`
 	// The decision API, for services that ask. Default: there is none.
 	API *apigate.Options `yaml:"api"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
 	Throttles map[string]Throttle `yaml:"throttles"`
-	// The invalid list: who is not served at any gate.
+	// The block list: clients and networks that are not served at any gate.
 	Bans ban.Options `yaml:"bans"`
 	// Limiters of network interfaces, in the kernel.
 	XDP []xdpgate.Options `yaml:"xdp"`
@@ -53,7 +53,7 @@ type Config struct {
 	Console console.Options `yaml:"console"`
 	// The pages on which mail users act on their own held mail.
 	SelfService console.SelfServiceOptions `yaml:"self_service"`
-	// Makes this weir one of several that act together. Default: it is alone.
+	// Makes this weir one node of several that act together. Default: it is alone.
 	Farm *farm.Options `yaml:"farm"`
 	// The log.
 	Log Log `yaml:"log"`

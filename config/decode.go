@@ -39,7 +39,7 @@ var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 func (d *decoder) value(n *yamltree.Node, v reflect.Value) {
 	if d.left--; d.left < 0 {
 		if d.left == -1 {
-			d.fail(n, fmt.Sprintf("aliases unfold to more than %d values", maxUnfolded), "write the values out")
+			d.fail(n, fmt.Sprintf("aliases expand to more than %d values", maxUnfolded), "write the values out")
 		}
 		return
 	}
@@ -76,10 +76,10 @@ func (d *decoder) text(n *yamltree.Node, t reflect.Type) (string, bool) {
 		if len(n.Items) == 1 && n.Items[0].Kind == yamltree.Scalar {
 			hint = "leave the brackets or the dash out"
 		}
-		d.fail(n, "a list stands where "+inWords(t)+" is wanted", hint)
+		d.fail(n, "expected "+inWords(t)+", got a list", hint)
 		return "", false
 	case yamltree.Mapping:
-		d.fail(n, "a mapping stands where "+inWords(t)+" is wanted", "quote a value that contains a colon and a space")
+		d.fail(n, "expected "+inWords(t)+", got a mapping", "quote a value that contains a colon and a space")
 		return "", false
 	case yamltree.Null:
 		d.fail(n, inWords(t)+" is missing", "")
@@ -203,7 +203,7 @@ func (d *decoder) integer(n *yamltree.Node, text string, v reflect.Value) {
 func (d *decoder) list(n *yamltree.Node, v reflect.Value) {
 	switch n.Kind {
 	case yamltree.Mapping:
-		d.fail(n, "a mapping stands where a list is wanted", `put "- " before each entry`)
+		d.fail(n, "expected a list, got a mapping", `put "- " before each entry`)
 		return
 	case yamltree.Scalar:
 		if s, ok := v.Interface().(interface{ Single() bool }); ok && s.Single() {
@@ -216,7 +216,7 @@ func (d *decoder) list(n *yamltree.Node, v reflect.Value) {
 		if len(n.Text) <= 40 && !strings.ContainsAny(n.Text, ",\n") {
 			hint = "write [" + n.Text + "]"
 		}
-		d.fail(n, "a single value stands where a list is wanted", hint)
+		d.fail(n, "expected a list, got a single value", hint)
 		return
 	case yamltree.Null:
 		d.fail(n, "a list is missing", "write [] for an empty one")
@@ -358,9 +358,9 @@ func (d *decoder) isMapping(n *yamltree.Node, hint string) bool {
 		if len(n.Items) > 0 {
 			hint = `leave the "- " or the brackets out`
 		}
-		d.fail(n, "a list stands where a mapping is wanted", hint)
+		d.fail(n, "expected a mapping, got a list", hint)
 	case yamltree.Scalar:
-		d.fail(n, "a single value stands where a mapping is wanted", hint)
+		d.fail(n, "expected a mapping, got a single value", hint)
 	case yamltree.Null:
 		d.fail(n, "a mapping is missing", hint)
 	}

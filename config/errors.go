@@ -112,7 +112,7 @@ func (e Errors) tidy() Errors {
 	})
 	if more := len(e) - MaxErrors; more > 0 {
 		last := *e[MaxErrors]
-		last.Msg, last.Hint = fmt.Sprintf("%d more mistakes from here on", more), ""
+		last.Msg, last.Hint = fmt.Sprintf("%d more errors from here on", more), ""
 		e = append(e[:MaxErrors:MaxErrors], &last)
 	}
 	return e

@@ -93,7 +93,7 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	root, size, broken := sections(text)
 	if root == nil || root.Kind == yamltree.Null {
 		if broken == nil {
-			broken = Errors{mistake(yamltree.Position{Line: 1, Column: 1}, "the file says nothing",
+			broken = Errors{mistake(yamltree.Position{Line: 1, Column: 1}, "the file is empty",
 				"the folder examples has configurations to start from")}
 		}
 		return nil, broken, nil

@@ -98,7 +98,7 @@ func TestMistakesAtTheirBound(t *testing.T) {
 		t.Error(len(all), all[len(all)-1])
 	}
 	_, err = Parse("weir.yaml", file(MaxErrors+7))
-	if all := err.(Errors); len(all) != MaxErrors+1 || all[MaxErrors].Msg != "7 more mistakes from here on" {
+	if all := err.(Errors); len(all) != MaxErrors+1 || all[MaxErrors].Msg != "7 more errors from here on" {
 		t.Error(len(all), all[len(all)-1])
 	}
 }

@@ -27,12 +27,12 @@ func (f *findings) mailThrottle(c *Config, u use, at, name string) {
 			"list it under throttles of a gate under smtp or postfix")
 	case u.Judges == gate.Recipients:
 		f.add(at,
-			fmt.Sprintf("the throttle %q judges whole mails: whether one has several recipients is known at its end",
+			fmt.Sprintf("the throttle %q judges whole messages: how many recipients one has is known at its end",
 				name), "list it under throttles")
 	default:
 		for _, other := range u.Names[:slices.Index(u.Names, name)] {
 			if c.Throttles[other].Mail != nil {
-				f.add(at, fmt.Sprintf("%q is a mail throttle already", other), "a mail waits in one delay queue")
+				f.add(at, fmt.Sprintf("%q is a mail throttle already", other), "a message waits in one delay queue")
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (f *findings) circles(c *Config) {
 			for j, g := range c.SMTP {
 				if reaches(hopAddress(server), g.Listen) {
 					f.add(fmt.Sprintf("%s.servers[%d]", path, i),
-						fmt.Sprintf("the gate smtp[%d] listens on %s: mail would go round in a circle", j, g.Listen),
+						fmt.Sprintf("the gate smtp[%d] listens on %s: mail would loop", j, g.Listen),
 						"name the server that takes mail behind weir")
 				}
 			}

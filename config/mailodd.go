@@ -28,7 +28,7 @@ func (o *odds) add(path, msg, hint string) {
 // mailOddities returns what is allowed for mail but hardly meant.
 func (c *Config) mailOddities() []*weir.FieldError {
 	var odd odds
-	const nobody, add = "nobody but the user is told when one is stopped or flagged",
+	const nobody, add = "only the user is told when they are stopped or flagged",
 		"add admin: postmaster@example.org"
 	for i, g := range c.SMTP {
 		at := fmt.Sprintf("smtp[%d]", i)

@@ -18,7 +18,7 @@ func (c *Config) openDoors() (all []*weir.FieldError) {
 		}
 	}
 	for i, g := range c.RLS {
-		warn(fmt.Sprintf("rls[%d]", i), g.Listen, "whoever reaches it can spend what others are allowed",
+		warn(fmt.Sprintf("rls[%d]", i), g.Listen, "anyone who can reach it can use up the limits of others",
 			"listen on 127.0.0.1 or a socket, or let a firewall see to it that only Envoy can connect")
 	}
 	if c.SelfService.Enabled() {

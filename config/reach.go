@@ -15,7 +15,7 @@ func (f *findings) reachThrottle(c *Config, u use, at, name string) {
 	}
 	switch {
 	case u.Judges == gate.Recipients:
-		f.add(at, fmt.Sprintf("the throttle %q judges whole mails, recipient by recipient", name),
+		f.add(at, fmt.Sprintf("the throttle %q judges whole messages, recipient by recipient", name),
 			"list it under throttles")
 	case !u.Judges.OfMail() && u.Judges != gate.Questions:
 		f.add(at, fmt.Sprintf("the throttle %q judges messages by their recipients", name),
@@ -41,7 +41,7 @@ func (f *findings) flaggedLimits(c *Config) {
 			return u.Judges == gate.Messages && slices.Contains(u.Names, name) && c.reachThrottleOf(u.Names) != ""
 		})
 		if !flags {
-			f.add("throttles."+name+".mail.flagged", "nobody is flagged where this throttle stands",
+			f.add("throttles."+name+".mail.flagged", "no gate lists this throttle beside a reach throttle, so nobody is flagged",
 				"list a reach throttle beside it")
 		}
 	}

@@ -142,7 +142,7 @@ func (s *secrets) hide(e *Error, own bool) {
 	}
 	for _, k := range s.known {
 		if k.in(e.Msg) || k.in(e.Hint) {
-			e.Msg, e.Hint = "what the reference stands for is not right here",
+			e.Msg, e.Hint = "the value of the reference is not valid here",
 				"its value is not shown, it may be a secret"
 			return
 		}

@@ -71,8 +71,8 @@ func TestHide(t *testing.T) {
 	}{
 		{`open sesame"now is wrong`, false, "${env:A} is wrong"},
 		{`"open sesame\"now" is wrong`, true, `"${env:A}" is wrong`},
-		{`port "sesame" is wrong`, true, "what the reference stands for is not right here"},
-		{"7 has no unit", true, "what the reference stands for is not right here"},
+		{`port "sesame" is wrong`, true, "the value of the reference is not valid here"},
+		{"7 has no unit", true, "the value of the reference is not valid here"},
 		{"7 policies are too many", false, "7 policies are too many"},
 	} {
 		e := &Error{Msg: c.msg}

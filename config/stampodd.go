@@ -74,7 +74,7 @@ func oddExempt(odd *odds, at, name string, o *stamp.Options, sources []string, p
 			"say where it is found: account: [jwt:sub]")
 	case source != "":
 		odd.add(at+".account",
-			fmt.Sprintf("whoever writes one of the accounts that %q never asks into %s is never asked", name, source),
+			fmt.Sprintf("a client that sends an account that %q never asks in %s is never asked", name, source),
 			"take accounts from tokens or certificates (jwt:sub, cert), or list only ids that nobody can guess")
 	}
 	if len(o.NeverAsk.Plans) > 0 && !plan {
@@ -86,7 +86,7 @@ func oddExempt(odd *odds, at, name string, o *stamp.Options, sources []string, p
 func oddStamp(odd *odds, at string, written stamp.Options) {
 	o := written.WithDefaults()
 	if o.Algorithm == stamp.DLogClassic {
-		odd.add(at, "dlog-classic is weak: whoever wants to pays next to nothing",
+		odd.add(at, "dlog-classic is weak: an attacker pays next to nothing",
 			"use it to study the document; sha256-k, dlog and argon2id cost what they say")
 	}
 	least := o.Algorithm.Least()

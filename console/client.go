@@ -28,6 +28,9 @@ type Client struct {
 	http *http.Client
 }
 
+// Path is the socket.
+func (c *Client) Path() string { return c.path }
+
 // NewClient returns a client for the socket at path. Nothing is opened before the first call.
 func NewClient(path string) *Client {
 	var d net.Dialer

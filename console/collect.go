@@ -29,13 +29,13 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_quota_pushed_out_total", "Accounts on probation that were removed from a quota's table to make room.",
 		"throttle"},
 
-	{"weir_quota_farm_told_total", "Counters of accounts that were told to the other nodes of the farm.", "throttle"},
-	{"weir_quota_farm_heard_total", "Counters of accounts that other nodes of the farm told.", "throttle"},
 	{"weir_quota_lent_calls_total", "Calls to the engine for policies with farm: exact.", "throttle"},
 	{"weir_quota_lent_failed_total", "Of those, calls that the engine did not answer in time.", "throttle"},
 	{"weir_quota_lent_denied_total", "Of those, calls for which the engine had nothing left.", "throttle"},
 	{"weir_quota_lent_waited_total", "Requests that waited for an answer of the engine.", "throttle"},
 	{"weir_quota_lent_accounts", "Accounts of which this node has something on loan from the engine.", "throttle"},
+	{"weir_quota_farm_told_total", "Counters of accounts sent to the other nodes of the farm.", "throttle"},
+	{"weir_quota_farm_heard_total", "Counters of accounts received from other nodes of the farm.", "throttle"},
 	{"weir_quota_farm_ignored_total", "Of those, counters of policies that this node does not have, and of accounts " +
 		"for which its table has no room.", "throttle"},
 

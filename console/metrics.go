@@ -46,7 +46,7 @@ var written = []struct{ name, help, labels string }{
 	{"weir_mail_refused_total", "Recipients that were refused for now or permanently, by reason.", "gate reason"},
 	{"weir_mail_delivered_total", "Recipients that the next hop has accepted.", "gate"},
 	{"weir_mail_deferred_total", "Delivery attempts that will be repeated, by recipient.", "gate"},
-	{"weir_mail_bounced_total", "Recipients given up; the sender was told.", "gate"},
+	{"weir_mail_bounced_total", "Recipients given up; the sender was notified.", "gate"},
 	{"weir_mail_ambiguous_total", "Recipients that the next hop may or may not have accepted.", "gate"},
 	{"weir_mail_stops_total", "How often a user was stopped.", "throttle"},
 	{"weir_reach_flags_total", "How often a user was flagged.", "throttle"},

@@ -63,7 +63,7 @@ func TestSelfServiceOptions(t *testing.T) {
 		{SelfServiceOptions{URL: "http://[::1]:9001/x"}, ""},
 		{SelfServiceOptions{Listen: "9001"},
 			"listen: \"9001\" is not an address: missing port in address (write 127.0.0.1:9001)\n" +
-				"url: people cannot be sent to a page without an address (write url: https://mail.example.org/weir, " +
+				"url: the page needs an address (write url: https://mail.example.org/weir, " +
 				"or leave listen out)"},
 		{SelfServiceOptions{URL: "mail.example.org"},
 			`url: "mail.example.org" is not the address of a page (write https://mail.example.org/weir)`},

@@ -45,15 +45,15 @@ type MailOrder struct {
 func (o *MailOrder) check() error {
 	switch {
 	case o.All && len(o.Mails) > 0:
-		return Invalid("name mails, or all of a user, not both")
+		return Invalid("name messages, or all of a user, not both")
 	case o.All:
 		return checkLine("user", o.User, store.MaxAccount, false)
 	case o.User != "":
-		return Invalid("user: goes with all; mails are named by their ids")
+		return Invalid("user: goes with all; name messages by their ids")
 	case len(o.Mails) == 0:
 		return Invalid("which mail?")
 	case len(o.Mails) > MaxMailOrder:
-		return Invalid(fmt.Sprintf("%d mails at once, at most %d", len(o.Mails), MaxMailOrder))
+		return Invalid(fmt.Sprintf("%d messages at once, at most %d", len(o.Mails), MaxMailOrder))
 	}
 	return nil
 }

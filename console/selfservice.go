@@ -58,7 +58,7 @@ func (o SelfServiceOptions) Validate() error {
 			add("listen", fmt.Sprintf("%q is not an address: %s", o.Listen, err), "write "+DefaultSelfServiceListen)
 		}
 		if o.URL == "" {
-			add("url", "people cannot be sent to a page without an address",
+			add("url", "the page needs an address",
 				"write url: https://mail.example.org/weir, or leave listen out")
 		}
 	}

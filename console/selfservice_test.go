@@ -419,7 +419,7 @@ func TestSelfServiceActs(t *testing.T) {
 			}
 			// Once more by the same form: nothing.
 			_, _, location = send(t, page, v)
-			if _, body, _ := get(t, "GET", page+location, ""); !strings.Contains(body, "This was done already") {
+			if _, body, _ := get(t, "GET", page+location, ""); !strings.Contains(body, "This was already done") {
 				t.Error(body)
 			}
 			if len(d.acted()) != 1 {

@@ -76,7 +76,7 @@ const (
 var sentences = map[string]string{
 	saidResumed:  "You can send mail again.",
 	saidPassword: "Your password is changed. Enter the new one in your mail program.",
-	saidTwice:    "This was done already, and was not done again. Here is how things stand now.",
+	saidTwice:    "This was already done, and was not done again. This is the current state.",
 	saidNothing:  "No mail was selected, so nothing was changed.",
 	saidWrong:    "The current password is not right, so nothing was changed.",
 	saidLate:     "There were too many wrong passwords, so nothing was changed. Please try again later.",

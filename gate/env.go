@@ -6,10 +6,13 @@ import (
 	"weir/internal/clock"
 )
 
-// An Env is what every gate needs of its surroundings. The zero value keeps the machine's time, and does not log.
+// An Env is what every gate needs of its surroundings. The zero value keeps the machine's time, does not log, and
+// opens its own sockets.
 type Env struct {
 	Clock clock.Clock
 	Log   *slog.Logger
+	// Sockets are those that were handed over to weir. Gates listen by it.
+	Sockets *Sockets
 }
 
 // WithDefaults fills in what is missing.

@@ -9,7 +9,7 @@ import (
 )
 
 // ConnectionFailed is what is logged with the panic that ended a connection.
-const ConnectionFailed = "a connection failed by a mistake in weir"
+const ConnectionFailed = "a connection failed because of a bug in weir"
 
 // Go runs f on a goroutine of its own, for one connection. A stop waits for it. A panic of f is logged, and its
 // neighbours go on.

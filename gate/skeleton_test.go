@@ -250,7 +250,7 @@ func TestPanic(t *testing.T) {
 	_, _ = io.WriteString(c, "panic\n")
 	c.isClosed()
 	gatetest.Eventually(t, "the log tells", func() bool {
-		return strings.Contains(g.log.String(), "a mistake in weir") && strings.Contains(g.log.String(), "as told") &&
+		return strings.Contains(g.log.String(), "a bug in weir") && strings.Contains(g.log.String(), "as told") &&
 			strings.Contains(g.log.String(), "skeleton_test.go")
 	})
 	commit, _, _ := g.Replace(&options{word: "take panics"}, nil)

@@ -89,7 +89,7 @@ func (s *Aliases) add(rules []AliasRule) error {
 				name = "." + base
 			}
 			if before, double := listed[name]; double {
-				v.Add(here, fmt.Sprintf("%q stands there twice", domain), "it is "+before+" already")
+				v.Add(here, fmt.Sprintf("%q is listed twice", domain), "it is "+before+" already")
 				continue
 			}
 			listed[name] = here

@@ -41,10 +41,11 @@ type ExemptOptions struct {
 	// Programs that are welcome, such as the crawlers of search engines. What they call themselves is never enough.
 	Bots []Bot `yaml:"bots"`
 	// Accounts that are never asked, as the gate finds them: exactly, without patterns. An account that clients can
-	// simply write, in a header for example, lets off whoever writes it: list ids that a token or a certificate proves,
-	// or that nobody can guess.
+	// simply write, in a header for example, lets off anyone who sends it: list ids that a token or a certificate
+	// proves, or that nobody can guess.
 	Accounts []string `yaml:"accounts"`
-	// Plans whose accounts are never asked, as the gate knows them: by a token, or from whoever asks the decision API.
+	// Plans whose accounts are never asked, as the gate knows them: by a token, or from the service that asks the
+	// decision API.
 	Plans []string `yaml:"plans"`
 }
 
@@ -139,7 +140,7 @@ func (b *Bot) validate(at string, v *weir.Mistakes) {
 	switch {
 	case b.Agent == "":
 		v.Add(at+"agent", "it is not said what the bot calls itself",
-			"add agent: Googlebot; networks that are always welcome stand outside bots")
+			"add agent: Googlebot; write networks that are always welcome outside bots")
 	case len(b.Agent) < minAgent || len(b.Agent) > maxAgent || !isPrintable(b.Agent):
 		v.Add(at+"agent", fmt.Sprintf("%.100q says too little, or too much", b.Agent),
 			fmt.Sprintf("%d to %d printable characters of its User-Agent", minAgent, maxAgent))
@@ -180,7 +181,7 @@ func validatePath(at, p string, v *weir.Mistakes) {
 			fmt.Sprintf("write %s: all below is meant anyway", strings.TrimSuffix(p, "*")))
 	case strings.Contains(exact, "*"):
 		v.Add(at, fmt.Sprintf("%q has a star in the middle", p),
-			"a star stands behind the last slash only, as in /webhooks/*")
+			"a star may only follow the last slash, as in /webhooks/*")
 	case strings.ContainsAny(exact, "%?#"):
 		v.Add(at, fmt.Sprintf("%q never matches", p),
 			"paths are matched with percent signs decoded, and without the query")

@@ -148,7 +148,7 @@ func parseJSON(data []byte) (networks []netip.Prefix, line int, fault *weir.Fiel
 		return wrong(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return wrong(errors.New("something stands behind its end"))
+		return wrong(errors.New("there is more after its end"))
 	}
 	return networks, lineAt(d.InputOffset()), nil
 }

@@ -159,7 +159,7 @@ func (t *Text) Validate() error {
 func (u *User) Validate() error {
 	if err := cmp.Or(checkTexts(
 		bounded{"the name of a user", u.Name, MaxUser, true}, bounded{"a password", u.Password, MaxPassword, false},
-		bounded{"his limits", u.Limits, MaxLimits, false},
+		bounded{"the user's limits", u.Limits, MaxLimits, false},
 	), checkLine("the contact of a user", u.Contact, MaxAddress)); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (m *Memory) Validate() error {
 // Validate returns what is wrong with the ticket: ErrInvalid or ErrTooLarge.
 func (t *Ticket) Validate() error {
 	if len(t.Letters) > MaxTicketLetters {
-		return fmt.Errorf("a ticket about %d mails, at most %d: %w", len(t.Letters), MaxTicketLetters, ErrTooLarge)
+		return fmt.Errorf("a ticket about %d messages, at most %d: %w", len(t.Letters), MaxTicketLetters, ErrTooLarge)
 	}
 	for _, id := range t.Letters {
 		if !id.Valid() {

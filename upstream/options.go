@@ -46,45 +46,44 @@ type Options struct {
 	// https://… with TLS, or h2c://… for HTTP/2 without TLS. A path goes before the paths of requests.
 	Servers []string `yaml:"servers"`
 	// Which server gets the next request: least-connections (the one with the fewest under way; the default), in-turn,
-	// or first (the first that is well; the others are there for when it is not).
+	// or first (the first healthy server; the others are spares).
 	Balance Balance `yaml:"balance"`
-	// When a server counts as well. One that is not gets no requests, unless none is well.
+	// When a server counts as healthy. An unhealthy server gets no requests, unless none is healthy.
 	Health Health `yaml:"health"`
 	// When a request that failed is given to another server.
 	Retries Retries `yaml:"retries"`
 	// Tell the servers who the client is by the PROXY protocol, v1 or v2. A connection then carries one request only.
-	// For http:// and unix: alone. Default: not.
+	// Only for http:// and unix:. Default: not.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// How many connections to each server are kept open for the next request. Default 4096.
 	Idle int `yaml:"-"`
-	// How long they are kept. Less than the servers themselves wait is best. Default 1m.
+	// How long idle connections are kept. Best is less than the servers themselves wait. Default 1m.
 	IdleTime weir.Duration `yaml:"idle_time"`
 	// How long servers are waited for. The gate says it.
 	Timeouts Timeouts `yaml:"-"`
 }
 
-// Health says when a server counts as well.
+// Health says when a server counts as healthy.
 type Health struct {
-	// A path that is asked for now and then; an answer of 2xx or 3xx is a good one. Default: none, only what becomes of
-	// requests counts.
+	// A path to check; an answer of 2xx or 3xx is a good one. Default: none, only what becomes of requests counts.
 	Path string `yaml:"path"`
-	// How often it is asked for. Without a path: how long a server that is not well is left alone before a request is
-	// tried on it again. Default 5s.
+	// How often the path is checked. Without a path: how long an unhealthy server gets no requests before one is tried
+	// again. Default 5s.
 	Every weir.Duration `yaml:"every"`
 	// How long a good answer may take. Default 2s.
 	Timeout weir.Duration `yaml:"timeout"`
-	// After how many good answers in a row a server is well again. Default 2.
+	// How many good answers in a row make a server healthy again. Default 2.
 	Healthy int `yaml:"healthy"`
-	// After how many failures in a row, of requests or checks, a server is not well. Default 3.
+	// How many failures in a row, of requests or checks, make a server unhealthy. Default 3.
 	Unhealthy int `yaml:"unhealthy"`
 }
 
 // Retries bound how much more work there is when servers fail.
 type Retries struct {
-	// How many requests may be given to another server, as a share of all. Only those are that do no harm when they
-	// come twice (GET, PUT and their like) and whose body has not been read. 0% for none. Default 10%.
+	// How many requests may be given to another server, as a share of all. Only requests that do no harm when they come
+	// twice (GET, PUT and the like), and whose body has not been read. 0% for none. Default 10%.
 	Budget *weir.Share `yaml:"budget"`
-	// To how many other servers one request may be given. Default 1.
+	// How many other servers may be tried for one request. Default 1.
 	Servers int `yaml:"servers"`
 }
 

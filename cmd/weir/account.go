@@ -9,7 +9,7 @@ import (
 
 type accountCommand struct {
 	Get   accountGetCommand   `cmd:"" help:"Show what an account has used."`
-	Reset accountResetCommand `cmd:"" help:"Forget what an account has used. Who waits may go; places at once stay taken."`
+	Reset accountResetCommand `cmd:"" help:"Reset what an account has used. Its waiting requests may go; requests under way still count."`
 }
 
 type accountFlags struct {

@@ -10,7 +10,7 @@ import (
 
 type auditCommand struct {
 	target
-	Limit int  `placeholder:"N" default:"100" help:"At most so many, the latest first; 0 for all. Default: 100."`
+	Limit int  `placeholder:"N" default:"100" help:"Show at most this many, the latest first; 0 for all. Default: 100."`
 	JSON  bool `name:"json" help:"Print the entries as JSON."`
 }
 

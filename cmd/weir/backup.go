@@ -9,7 +9,7 @@ import (
 type backupCommand struct {
 	target
 	JSON   bool   `name:"json" help:"Print the result as JSON."`
-	Folder string `arg:"" help:"Where to: a folder that is empty, or not there. weir's own user must be able to write it."`
+	Folder string `arg:"" help:"The folder for the copy. It must be empty or not exist. weir's own user must be able to write to it."`
 }
 
 func (c *backupCommand) Validate() error {

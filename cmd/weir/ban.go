@@ -17,15 +17,15 @@ import (
 )
 
 type banCommand struct {
-	List   banListCommand   `cmd:"" help:"Show who is on the invalid list."`
-	Add    banAddCommand    `cmd:"" help:"Put a client or a network on the invalid list: no gate serves it."`
-	Remove banRemoveCommand `cmd:"" help:"Take a client or a network off the invalid list, whoever put it there."`
+	List   banListCommand   `cmd:"" help:"Show the block list."`
+	Add    banAddCommand    `cmd:"" help:"Ban a client or a network: no gate serves it."`
+	Remove banRemoveCommand `cmd:"" help:"Remove a client or a network from the block list."`
 }
 
 type banListCommand struct {
 	target
-	Filter string `placeholder:"TEXT" help:"Only those with this text in who, why or by whom. An address also finds the networks that have it; a network also those in it."`
-	Limit  int    `placeholder:"N" help:"At most so many. Default: all."`
+	Filter string `placeholder:"TEXT" help:"Show only entries with this text in the columns who, why or by. An address also finds networks that contain it; a network also finds what is inside it."`
+	Limit  int    `placeholder:"N" help:"Show at most this many. Default: all."`
 	JSON   bool   `name:"json" help:"Print them as JSON."`
 }
 
@@ -60,7 +60,7 @@ func (t *terminal) bans(all *console.BanPage, filter string, now time.Time) {
 	}
 	rows := table{heads: []string{"who", "why", "by", "since", "until", "left"}}
 	for _, b := range all.Bans {
-		until := cmp.Or(moment(b.Until), "for good")
+		until := cmp.Or(moment(b.Until), "permanently")
 		rows.row(text(b.Who), text(b.Reason), text(b.By), text(moment(b.Since)), text(until), text(left(b.Until, now)))
 	}
 	t.write(&rows)
@@ -113,14 +113,14 @@ func (c *banWho) Validate() error {
 
 type banAddCommand struct {
 	banWho
-	For    *weir.Duration `placeholder:"TIME" help:"How long the ban lasts: 30m, 1d. Default: for good."`
-	Reason string         `placeholder:"TEXT" help:"Why, for those who will ask."`
+	For    *weir.Duration `placeholder:"TIME" help:"How long the ban lasts: 30m, 1d. Default: permanently."`
+	Reason string         `placeholder:"TEXT" help:"The reason, for people who ask later."`
 	Force  bool           `help:"Ban even the address that you are logged in from."`
 }
 
 func (c *banAddCommand) Validate() error {
 	if c.For != nil && *c.For == 0 {
-		return errors.New("--for: a ban for no time at all is over at once; leave it out for a ban for good")
+		return errors.New("--for: must be longer than zero; leave it out for a permanent ban")
 	}
 	return c.banWho.Validate()
 }
@@ -138,7 +138,7 @@ func (c *banAddCommand) Run(t *terminal) error {
 		return client.Ban(ctx, order)
 	}, func(b console.Ban) string {
 		if b.Until.IsZero() {
-			return "banned for good"
+			return "banned permanently"
 		}
 		return "banned until " + moment(b.Until)
 	})

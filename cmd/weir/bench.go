@@ -19,7 +19,7 @@ import (
 )
 
 type benchCommand struct {
-	Flood  benchFloodCommand  `cmd:"" help:"What people get while a service is flooded: with nothing in front, nginx, HAProxy and weir. Also after a flood, beside invented keys and beside an attacker who pays. Takes some minutes."`
+	Flood  benchFloodCommand  `cmd:"" help:"Measure what people get while a service is flooded: with nothing in front, with nginx, with HAProxy and with weir. Also after a flood, beside invented keys, and beside an attacker who pays. Takes some minutes."`
 	Solver benchSolverCommand `cmd:"" hidden:"" help:"Make stamps for weir bench flood, as it asks on standard input."`
 }
 
@@ -29,18 +29,18 @@ type benchSolverCommand struct{}
 func (c *benchSolverCommand) Run(t *terminal) error { return flood.ServeSolver(os.Stdin, t.out) }
 
 type benchFloodCommand struct {
-	For             time.Duration `default:"12s" placeholder:"TIME" help:"How long visitors come that are counted, in each round. Default ${default}."`
-	WarmUp          time.Duration `default:"8s" placeholder:"TIME" help:"How long they come before. Default ${default}."`
+	For             time.Duration `default:"12s" placeholder:"TIME" help:"How long visitors are counted in each round. Default ${default}."`
+	WarmUp          time.Duration `default:"8s" placeholder:"TIME" help:"How long each round warms up before anything is counted. Default ${default}."`
 	Scene           []string      `default:"flood,after,keys,payer" placeholder:"NAME" help:"What to play: people under a flood (flood), programs after one (after), a client of an API beside invented keys (keys), people beside an attacker who pays (payer). Default all."`
-	Flood           string        `default:"both" enum:"many,few,both" placeholder:"KIND" help:"From many slow sources (many), from few fast ones (few), or both. Default ${default}."`
+	Flood           string        `default:"both" enum:"many,few,both" placeholder:"KIND" help:"The flood: from many slow sources (many), from a few fast ones (few), or both. Default ${default}."`
 	Fronts          []string      `placeholder:"NAME" help:"What to compare: some of none, nginx, haproxy, weir. Default: all that are installed."`
-	Concurrent      int           `default:"8" placeholder:"N" help:"How many requests the service works on at a time. Default ${default}."`
-	Work            time.Duration `default:"20ms" placeholder:"TIME" help:"How long it works on each. Default ${default}."`
-	Times           float64       `default:"10" placeholder:"N" help:"How many times the capacity of the service the flood asks for. Default ${default}."`
+	Concurrent      int           `default:"8" placeholder:"N" help:"How many requests the service works on at once. Default ${default}."`
+	Work            time.Duration `default:"20ms" placeholder:"TIME" help:"How long the service works on each request. Default ${default}."`
+	Times           float64       `default:"10" placeholder:"N" help:"The size of the flood, as a multiple of the capacity of the service. Default ${default}."`
 	Patience        time.Duration `default:"5s" placeholder:"TIME" help:"How long people wait. Default ${default}."`
-	PatienceWithout time.Duration `default:"1m" placeholder:"TIME" help:"How long people without JavaScript wait: they are told that there is a line. Default ${default}."`
+	PatienceWithout time.Duration `default:"1m" placeholder:"TIME" help:"How long people without JavaScript wait; they see that there is a line. Default ${default}."`
 	reportFlag
-	JSON bool `name:"json" help:"Print nothing but the report, as JSON."`
+	JSON bool `name:"json" help:"Print only the report, as JSON."`
 }
 
 func (c *benchFloodCommand) options() flood.Options {

@@ -10,10 +10,10 @@ import (
 )
 
 type checkCommand struct {
-	Files  []string `arg:"" optional:"" name:"file" help:"The configurations to check."`
+	Files  []string `arg:"" optional:"" name:"file" help:"The configurations to check. Default: $$WEIR_CONFIG, else /etc/weir/weir.yaml."`
 	Schema bool     `help:"Print the JSON schema of the configuration, for editors, and check nothing."`
-	Strict bool     `help:"Take warnings for mistakes."`
-	JSON   bool     `name:"json" help:"Print the mistakes as JSON."`
+	Strict bool     `help:"Treat warnings as errors."`
+	JSON   bool     `name:"json" help:"Print the errors as JSON."`
 }
 
 // checkReport is what --json prints.
@@ -32,10 +32,12 @@ type mistake struct {
 }
 
 func (c *checkCommand) Validate() error {
-	if !c.Schema && len(c.Files) == 0 {
-		return errors.New("which file?")
+	if c.Schema || len(c.Files) > 0 {
+		return nil
 	}
-	return nil
+	file, err := needConfig("")
+	c.Files = []string{file}
+	return err
 }
 
 func (c *checkCommand) Run(t *terminal) error {

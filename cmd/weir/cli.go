@@ -23,27 +23,33 @@ const (
 // cli is the command line. Further commands are added here, one field each.
 type cli struct {
 	Serve    serveCommand    `cmd:"" help:"Run weir."`
-	Demo     demoCommand     `cmd:"" help:"See it work: people and a flood before a small service. Needs no configuration."`
-	Check    checkCommand    `cmd:"" help:"Check a configuration and tell every mistake in it."`
-	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. It takes whole or changes nothing."`
+	Demo     demoCommand     `cmd:"" help:"Watch weir work: people and a flood in front of a small service. Needs no configuration."`
+	Check    checkCommand    `cmd:"" help:"Check a configuration and report every error in it."`
+	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. A reload applies completely or not at all."`
 	Status   statusCommand   `cmd:"" help:"Show what a running weir does."`
-	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request, or to a mail, now. Nothing is charged."`
+	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request, or to a message, now. Nothing is charged."`
 	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used."`
-	Ban      banCommand      `cmd:"" help:"Show or change who is not served: the invalid list."`
+	Ban      banCommand      `cmd:"" help:"Show or change the block list: clients and networks that are not served."`
 	Queue    queueCommand    `cmd:"" help:"Show the mail that waits, and release, delete or retry it."`
 	User     userCommand     `cmd:"" help:"Show or change who may send mail."`
 	Reach    reachCommand    `cmd:"" help:"Show or change who is flagged for writing to too many new people."`
-	Audit    auditCommand    `cmd:"" help:"Show who did what to mail and users, and what weir did by itself."`
-	Backup   backupCommand   `cmd:"" help:"Make a running weir copy its store to a folder."`
-	Store    storeCommand    `cmd:"" help:"Check the store of a weir that is stopped, or bring back what is left of a damaged one."`
-	Shadow   shadowCommand   `cmd:"" help:"Take throttles into shadow, where they count and let everything pass, or out of it."`
-	Plan     planCommand     `cmd:"" help:"Work out what a mechanism needs, before it is configured."`
-	Stamp    stampCommand    `cmd:"" help:"Pay with CPU time: answer what a gate asks for, or put stamps into mail."`
-	Simulate simulateCommand `cmd:"" help:"Look before you throttle: hold a mail log, a virus or a flood against what weir would do."`
-	Bench    benchCommand    `cmd:"" help:"See how weir does beside others, on this machine."`
-	Farm     farmCommand     `cmd:"" help:"Take this node out of its farm, or make the farm forget one that is lost."`
-	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove the limits on packets that are in the kernel."`
+	Audit    auditCommand    `cmd:"" help:"Show who did what to mail and users, including what weir did by itself."`
+	Backup   backupCommand   `cmd:"" help:"Copy the store of a running weir to a folder."`
+	Store    storeCommand    `cmd:"" help:"Check the store of a stopped weir, or recover what is left of a damaged one."`
+	Shadow   shadowCommand   `cmd:"" help:"Switch throttles to shadow, where they count and let everything pass, or back."`
+	Plan     planCommand     `cmd:"" help:"Calculate what a mechanism needs before you configure it."`
+	Stamp    stampCommand    `cmd:"" help:"Pay with CPU time: solve a gate's challenge, or put stamps into a message."`
+	Simulate simulateCommand `cmd:"" help:"Look before you throttle: see what weir would do to a mail log, a virus or a flood."`
+	Bench    benchCommand    `cmd:"" help:"Compare weir with other tools on this machine."`
+	Farm     farmCommand     `cmd:"" help:"Take this node out of its farm, or make the farm forget a lost node."`
+	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove packet limits in the kernel."`
 	Version  versionCommand  `cmd:"" help:"Show the version."`
+
+	Upgrade    upgradeCommand    `cmd:"" help:"Let the binary that was installed over a running weir take its place. No connection is refused."`
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete weir's commands and flags."`
+	Man        manCommand        `cmd:"" hidden:"" help:"Write the manual pages to a folder, for packages."`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 }
 
 // countFlag reads every flag that is a whole number, so that all of them accept 1e6.
@@ -88,16 +94,22 @@ func run(args []string, t *terminal) int {
 }
 
 func newParser(t *terminal) (*kong.Kong, error) {
-	return kong.New(&cli{},
+	parser, err := kong.New(&cli{},
 		kong.Name("weir"),
-		kong.Description("One throttling layer: it lets the people through and makes the flood wait or go away."),
+		kong.Description("A throttling layer: people get through, a flood has to pay, wait or go away."),
 		kong.Writers(t.out, t.err),
-		kong.Exit(os.Exit), // after --help
+		kong.Exit(os.Exit), // after --help and --version
+		kong.Vars{"version": versionOf().String()},
 		kong.Bind(t),
 		kong.TypeMapper(reflect.TypeFor[int](), kong.MapperFunc(countFlag)),
 		kong.TypeMapper(reflect.TypeFor[int64](), kong.MapperFunc(countFlag)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 	)
+	if err == nil {
+		group(parser.Model.Node)
+		parser.Model.HelpFlag.Help = "Show help."
+	}
+	return parser, err
 }
 
 // fail prints an error; for a configuration, every error with its line.

@@ -15,8 +15,8 @@ import (
 )
 
 type demoCommand struct {
-	For  time.Duration `placeholder:"TIME" help:"How long it takes. Default: until Ctrl-C on a terminal, else 29s."`
-	JSON bool          `name:"json" help:"Print nothing but the report, as JSON."`
+	For  time.Duration `placeholder:"TIME" help:"How long to run. Default: until Ctrl-C on a terminal, else 29s."`
+	JSON bool          `name:"json" help:"Print only the report, as JSON."`
 }
 
 func (c *demoCommand) Validate() error {

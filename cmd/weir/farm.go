@@ -9,8 +9,8 @@ import (
 )
 
 type farmCommand struct {
-	Leave  farmLeaveCommand  `cmd:"" help:"Say goodbye to the farm. This node serves on, alone, until it is started anew."`
-	Forget farmForgetCommand `cmd:"" help:"Forget a node that is lost and will not come back, on all nodes."`
+	Leave  farmLeaveCommand  `cmd:"" help:"Leave the farm. This node goes on alone until it is restarted."`
+	Forget farmForgetCommand `cmd:"" help:"Make all nodes forget a lost node that will not come back."`
 }
 
 type farmLeaveCommand struct {
@@ -21,12 +21,12 @@ type farmLeaveCommand struct {
 func (c *farmLeaveCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]bool, error) {
 		return map[string]bool{"left": true}, client.LeaveFarm(ctx)
-	}, func(*map[string]bool) { fmt.Fprintln(t.out, "left; this node serves alone until it is started anew") })
+	}, func(*map[string]bool) { fmt.Fprintln(t.out, "left; this node serves alone until it is restarted") })
 }
 
 type farmForgetCommand struct {
 	target
-	Node string `arg:"" help:"Its name, as weir status shows it."`
+	Node string `arg:"" help:"The name of the node, as weir status shows it."`
 	JSON bool   `name:"json" help:"Print the result as JSON."`
 }
 

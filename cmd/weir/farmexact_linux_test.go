@@ -269,8 +269,8 @@ func (f *exactFarm) cutFrom(node int, port string, cut bool) {
 	}
 }
 
-// TestFarmExactCutOff: a node that does not reach the engine grants nothing, and takes nothing from the others. One that
-// does not reach the other nodes counts with them all the same.
+// TestFarmExactCutOff: a node that does not reach the engine grants nothing, and takes nothing from the others. One
+// that does not reach the other nodes counts with them all the same.
 func TestFarmExactCutOff(t *testing.T) {
 	t.Parallel()
 	nftables(t)

@@ -18,6 +18,6 @@ func notify(log *slog.Logger, state string) {
 		_, err = c.Write([]byte(state))
 	}
 	if err != nil {
-		log.Warn("the service manager cannot be told", "err", err)
+		log.Warn("cannot notify the service manager", "err", err)
 	}
 }

@@ -11,17 +11,17 @@ import (
 )
 
 type planCommand struct {
-	Bloom planBloomCommand `cmd:"" help:"How much memory a Bloom limiter needs for a flood, and what the flood does to everybody else."`
+	Bloom planBloomCommand `cmd:"" help:"Show how much memory a Bloom limiter needs for a flood, and what the flood does to everybody else."`
 }
 
 // planBloomCommand is weir plan bloom. Flags that are left out have the defaults of the configuration.
 type planBloomCommand struct {
 	Attackers  *int64      `xor:"size" placeholder:"N" help:"How many networks are far over their limit at the same time. Default: 100000."`
-	Collateral *weir.Share `placeholder:"SHARE" help:"The share of innocent networks that may be refused meanwhile. Default: 1%."`
-	Burst      weir.Number `placeholder:"N" help:"How many events a source may have at once, or bytes where those are counted: limiters with a small share of it take half the memory. Default: a large one."`
+	Collateral *weir.Share `placeholder:"SHARE" help:"The share of innocent networks that may be refused during the flood. Default: 1%."`
+	Burst      weir.Number `placeholder:"N" help:"How many events (or bytes, if bytes are counted) a source may have at once. A small burst takes half the memory. Default: a large one."`
 	K          *int        `name:"k" placeholder:"K" help:"How many limiters each source has, 1 to 8. Default: 5."`
-	Memory     *weir.Size  `xor:"size" placeholder:"SIZE" help:"Instead of --attackers: how many of them this memory carries, such as 16MiB, for both tables of a rotation."`
-	JSON       bool        `name:"json" help:"Print the plan as JSON. Its bytes count both tables of a rotation, of one level of prefixes."`
+	Memory     *weir.Size  `xor:"size" placeholder:"SIZE" help:"Instead of --attackers: show how many attackers fit this memory, such as 16MiB, for both tables of a rotation."`
+	JSON       bool        `name:"json" help:"Print the plan as JSON. Bytes are for both tables of a rotation, and for one level of prefixes."`
 }
 
 // bloomPlan is what --json prints.

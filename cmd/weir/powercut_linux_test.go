@@ -72,6 +72,12 @@ func sendMail(address, body string, to ...string) (string, error) {
 // startWeir starts a weir, and returns when it is ready.
 func startWeir(t *testing.T, file string, command ...string) *exec.Cmd {
 	t.Helper()
+	return startWeirWith(t, file, nil, command...)
+}
+
+// startWeirWith is startWeir with files that the command inherits, from the descriptor 3 on.
+func startWeirWith(t *testing.T, file string, inherited []*os.File, command ...string) *exec.Cmd {
+	t.Helper()
 	short, err := os.MkdirTemp("", "weir") // t.TempDir has too long a name for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +91,7 @@ func startWeir(t *testing.T, file string, command ...string) *exec.Cmd {
 	weir := exec.Command(command[0], append(command[1:], "serve", "-c", file)...)
 	weir.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(short, "notify"), "GORACE=atexit_sleep_ms=0")
 	var said strings.Builder
-	weir.Stderr = &said
+	weir.Stderr, weir.ExtraFiles = &said, inherited
 	if err := weir.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,18 +13,18 @@ import (
 )
 
 type queueCommand struct {
-	List    queueListCommand    `cmd:"" help:"Show the mail that waits."`
-	Show    queueShowCommand    `cmd:"" help:"Show one mail: whom it still has to reach, and its header."`
-	Release queueReleaseCommand `cmd:"" help:"Let held and delayed mail go at once."`
-	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed mail. Nobody is told."`
-	Retry   queueRetryCommand   `cmd:"" help:"Try mail now that is to be tried later."`
+	List    queueListCommand    `cmd:"" help:"Show the messages that wait."`
+	Show    queueShowCommand    `cmd:"" help:"Show one message: its remaining recipients and its header."`
+	Release queueReleaseCommand `cmd:"" help:"Send held and delayed messages at once."`
+	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed messages. Nobody is told."`
+	Retry   queueRetryCommand   `cmd:"" help:"Try messages now that wait for another try."`
 }
 
 type queueListCommand struct {
 	target
-	User  string `placeholder:"NAME" help:"Only mail of this user."`
-	State string `placeholder:"STATE" help:"Only mail with a recipient in this state: ready, sending, delayed, held, pooled or withheld."`
-	Limit int    `placeholder:"N" default:"1000" help:"At most so many; 0 for all. Default: 1000."`
+	User  string `placeholder:"NAME" help:"Show only messages of this user."`
+	State string `placeholder:"STATE" help:"Show only messages with a recipient in this state: ready, sending, delayed, held, pooled or withheld."`
+	Limit int    `placeholder:"N" default:"1000" help:"Show at most this many; 0 for all. Default: 1000."`
 	JSON  bool   `name:"json" help:"Print them as JSON."`
 }
 
@@ -130,8 +130,8 @@ func bytesOf(n int64) string {
 
 type queueShowCommand struct {
 	target
-	JSON bool   `name:"json" help:"Print the mail as JSON."`
-	ID   string `arg:"" name:"id" help:"The mail, as weir queue list names it."`
+	JSON bool   `name:"json" help:"Print the message as JSON."`
+	ID   string `arg:"" name:"id" help:"The id of the message, as weir queue list shows it."`
 }
 
 func (c *queueShowCommand) Validate() error {
@@ -213,7 +213,7 @@ func (t *terminal) mail(m *console.MailStatus) {
 		number(m.Bounced))
 	fmt.Fprintln(t.out)
 	t.write(&rows)
-	line := count(m.Letters, "mail")
+	line := count(m.Letters, "message")
 	if m.Letters > 0 && !m.Oldest.IsZero() {
 		line += ", the oldest of " + moment(m.Oldest)
 	}

@@ -13,7 +13,7 @@ import (
 type mailFlags struct {
 	target
 	JSON bool     `name:"json" help:"Print what was done as JSON."`
-	IDs  []string `arg:"" optional:"" name:"id" help:"The mails, as weir queue list names them."`
+	IDs  []string `arg:"" optional:"" name:"id" help:"The ids of the messages, as weir queue list shows them."`
 }
 
 func (c *mailFlags) Validate() error {
@@ -36,13 +36,13 @@ func (c *mailFlags) ids() (ids []store.MailID) {
 
 type allFlags struct {
 	mailFlags
-	User string `placeholder:"NAME" help:"The user whose mail is meant, with --all."`
-	All  bool   `help:"All held and delayed mail of the user."`
+	User string `placeholder:"NAME" help:"With --all: the user whose messages are meant."`
+	All  bool   `help:"All held and delayed messages of the user."`
 }
 
 func (c *allFlags) Validate() error {
 	if c.All != (c.User != "") || c.All == (len(c.IDs) > 0) {
-		return errors.New("name mails by their ids, or write --user NAME --all")
+		return errors.New("name messages by their ids, or write --user NAME --all")
 	}
 	return c.mailFlags.Validate()
 }
@@ -59,12 +59,12 @@ func (c *queueReleaseCommand) Run(t *terminal) error {
 
 type queueDeleteCommand struct {
 	allFlags
-	Yes bool `short:"y" help:"Do not ask."`
+	Yes bool `short:"y" help:"Do not ask for confirmation."`
 }
 
 func (c *queueDeleteCommand) Run(t *terminal) error {
 	if !c.Yes {
-		what := count(len(c.ids()), "mail")
+		what := count(len(c.ids()), "message")
 		if c.All {
 			what = "all held and delayed mail of " + printable(c.User)
 		}
@@ -98,7 +98,7 @@ func (c *mailFlags) run(t *terminal, done string,
 		missing = r.Missing
 		return r, err
 	}, func(r *console.MailResult) {
-		fmt.Fprintf(t.out, "%s: %s to %s\n", done, count(r.Mails, "mail"), count(r.Recipients, "recipient"))
+		fmt.Fprintf(t.out, "%s: %s to %s\n", done, count(r.Mails, "message"), count(r.Recipients, "recipient"))
 	})
 	if err != nil || len(missing) == 0 {
 		return err

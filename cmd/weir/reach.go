@@ -13,20 +13,20 @@ import (
 type reachCommand struct {
 	List  reachListCommand  `cmd:"" help:"Show who is flagged, or would be if the throttle were not in shadow."`
 	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether they are flagged."`
-	Clear reachClearCommand `cmd:"" help:"End the flag of a user, and begin to count anew. What is withheld stays so (weir queue release sends it)."`
-	Flag  reachFlagCommand  `cmd:"" help:"Flag a user, until somebody clears it."`
-	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learnt: how many new people users usually write to."`
+	Clear reachClearCommand `cmd:"" help:"Clear the flag of a user and start counting again. Withheld messages stay withheld (weir queue release sends them)."`
+	Flag  reachFlagCommand  `cmd:"" help:"Flag a user until somebody clears the flag."`
+	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learned: how many new people users usually write to."`
 }
 
 type reachFlags struct {
 	target
-	Throttle string `placeholder:"NAME" help:"Which reach throttle. Default: the only one."`
+	Throttle string `placeholder:"NAME" help:"The reach throttle. Default: the only one."`
 	JSON     bool   `name:"json" help:"Print the result as JSON."`
 }
 
 type reachUserFlags struct {
 	reachFlags
-	Name string `arg:"" name:"user" help:"The user: his log-in name, the address of a client that sends without one, or whom the decision API was asked about."`
+	Name string `arg:"" name:"user" help:"The user: a login name, the address of a client that sends without one, or the user that was named to the decision API."`
 }
 
 func (c *reachUserFlags) Validate() error {
@@ -38,7 +38,7 @@ func (c *reachUserFlags) Validate() error {
 
 type reachListCommand struct {
 	target
-	Limit int  `placeholder:"N" default:"1000" help:"At most so many, up to 1000. Default: 1000."`
+	Limit int  `placeholder:"N" default:"1000" help:"Show at most this many, up to 1000. Default: 1000."`
 	JSON  bool `name:"json" help:"Print them as JSON."`
 }
 
@@ -118,7 +118,7 @@ func (t *terminal) reached(v *console.ReachView) {
 		first = ", the first " + moment(v.First)
 	}
 	line("recipients", fmt.Sprintf("%d%s", v.Recipients, first))
-	line("kept of him", bytesOf(int64(v.Bytes)))
+	line("stored", bytesOf(int64(v.Bytes)))
 	if len(v.Windows) == 0 {
 		return
 	}

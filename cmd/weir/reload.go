@@ -9,7 +9,7 @@ import (
 
 type reloadCommand struct {
 	target
-	Farm bool `help:"All nodes of the farm, this one first: where it fails here, no other node reloads."`
+	Farm bool `help:"Reload all nodes of the farm, this one first. If it fails here, no other node reloads."`
 	JSON bool `name:"json" help:"Print the result as JSON."`
 }
 

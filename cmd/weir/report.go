@@ -11,7 +11,7 @@ import (
 
 // A reportFlag names the page that a study is written to.
 type reportFlag struct {
-	Report string `placeholder:"FILE" help:"Also write a page with plots, which stands by itself."`
+	Report string `placeholder:"FILE" help:"Also write a report with plots, in one HTML file."`
 }
 
 // validate checks that the report can be written and does not overwrite a file that is read. Empty names in read are

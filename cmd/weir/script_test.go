@@ -57,6 +57,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("NOTIFY_SOCKET", filepath.Join(short, "notify"))
 			return nil
 		},
+		Condition: func(name string) (bool, error) {
+			if name != "installed" {
+				return false, fmt.Errorf("the condition %q is not known", name)
+			}
+			return findConfig("") != "", nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"notified": notified, "signal": sendSignal, "get": get, "status": status, "keepmail": keepMail,
 			"damage": damage,

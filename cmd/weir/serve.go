@@ -10,22 +10,41 @@ import (
 
 	"weir/app"
 	"weir/config"
+	skeleton "weir/gate"
 )
 
 type serveCommand struct {
-	Config string        `short:"c" required:"" placeholder:"FILE" help:"The configuration."`
-	Drain  time.Duration `default:"30s" help:"How long requests under way may take to end when weir stops (${default})."`
+	Config string        `short:"c" placeholder:"FILE" help:"The configuration. Default: $$WEIR_CONFIG, else /etc/weir/weir.yaml."`
+	Drain  time.Duration `default:"30s" help:"How long requests under way may take to finish when weir stops (${default})."`
 }
 
-// Run serves until SIGINT or SIGTERM; SIGHUP reloads. A second signal ends it at once.
+// Validate finds the configuration.
+func (c *serveCommand) Validate() (err error) {
+	c.Config, err = needConfig(c.Config)
+	return err
+}
+
+// Run serves until SIGINT or SIGTERM; SIGHUP reloads, and SIGUSR2 lets a new binary take over. A second signal ends the
+// wait for what is under way.
 func (c *serveCommand) Run(t *terminal) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	if upgradeSignal > 0 {
+		signal.Notify(signals, upgradeSignal)
+	}
 	defer signal.Stop(signals)
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before weir does
 	log := newLog(t.err, t.errTTY)
 	defer log.close()
 	collectRarely()
+	successor, err := newSuccession()
+	if err != nil {
+		return err
+	}
+	sockets, err := skeleton.InheritSockets()
+	if err != nil {
+		return err
+	}
 	cfg, err := config.Load(c.Config)
 	if err != nil {
 		return err
@@ -37,7 +56,7 @@ func (c *serveCommand) Run(t *terminal) error {
 	a, err := app.New(cfg, app.Options{
 		Log: log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
 		Load:    func() (*config.Config, error) { return config.Load(c.Config) },
-		Logging: log.configure, Outlet: log.outlet,
+		Logging: log.configure, Outlet: log.outlet, Sockets: sockets,
 	})
 	if err != nil {
 		return err
@@ -46,7 +65,18 @@ func (c *serveCommand) Run(t *terminal) error {
 		return err
 	}
 	notify(log.Logger, "READY=1")
+	handedOver := "" // the sockets, once a new weir is to have them
 	for sig := range signals {
+		if sig == upgradeSignal {
+			if err = successor.check(c.Config); err == nil {
+				handedOver, err = sockets.ForSuccessor()
+			}
+			if err == nil {
+				break
+			}
+			log.Error("no upgrade: this weir goes on", "err", err)
+			continue
+		}
 		if sig != syscall.SIGHUP {
 			break
 		}
@@ -57,8 +87,17 @@ func (c *serveCommand) Run(t *terminal) error {
 		}
 		notify(log.Logger, "READY=1\n"+status)
 	}
-	notify(log.Logger, "STOPPING=1")
-	return c.stop(a, signals)
+	if handedOver == "" {
+		notify(log.Logger, "STOPPING=1")
+		return c.stop(a, signals)
+	}
+	log.Info("another weir takes the place of this one", "binary", successor.String())
+	notify(log.Logger, "RELOADING=1\n"+monotonic())
+	if err := c.stop(a, signals); err != nil {
+		log.Warn(err.Error())
+	}
+	log.close()
+	return successor.become(handedOver)
 }
 
 // stop drains until the deadline or the next signal.
@@ -69,7 +108,7 @@ func (c *serveCommand) stop(a *app.App, signals <-chan os.Signal) error {
 		for {
 			select {
 			case sig := <-signals:
-				if sig != syscall.SIGHUP {
+				if sig != syscall.SIGHUP && sig != upgradeSignal {
 					cancel()
 				}
 			case <-ctx.Done():

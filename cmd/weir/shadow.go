@@ -16,7 +16,7 @@ type shadowFlags struct {
 	target
 	All       bool     `help:"All throttles: the emergency switch."`
 	Farm      bool     `help:"On all nodes of the farm."`
-	JSON      bool     `name:"json" help:"Print how the throttles stand as JSON."`
+	JSON      bool     `name:"json" help:"Print the state of the throttles as JSON."`
 	Throttles []string `arg:"" optional:"" name:"throttle" help:"The throttles to switch."`
 }
 

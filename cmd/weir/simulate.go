@@ -18,16 +18,16 @@ import (
 )
 
 type simulateCommand struct {
-	Virus simulateVirusCommand `cmd:"" help:"What becomes of a virus, or of a stolen password, under a mail throttle."`
-	Mail  simulateMailCommand  `cmd:"" help:"Who of your users would have been delayed or stopped by a mail throttle, from a mail log."`
-	Reach simulateReachCommand `cmd:"" help:"Who of your users would have been flagged for writing to too many new people, from a mail log."`
-	Flood simulateFloodCommand `cmd:"" help:"What people get of a service while it is flooded, and what they pay for it."`
+	Virus simulateVirusCommand `cmd:"" help:"Show how a mail throttle stops a virus or a stolen account."`
+	Mail  simulateMailCommand  `cmd:"" help:"Show which of your users a mail throttle would have delayed or stopped, from a mail log."`
+	Reach simulateReachCommand `cmd:"" help:"Show which of your users reach would have flagged for writing to too many new people, from a mail log."`
+	Flood simulateFloodCommand `cmd:"" help:"Show what people get from a service while it is flooded, and what they pay for it."`
 }
 
 // A rule is where the parameters of a simulated throttle come from.
 type rule struct {
-	Config   string `short:"c" placeholder:"FILE" help:"Take the throttle from this configuration. Default: weir's defaults."`
-	Throttle string `placeholder:"NAME" help:"Which throttle of the configuration. Default: the only one of its kind."`
+	Config   string `short:"c" placeholder:"FILE" help:"Use the throttle of this configuration. Default: weir's defaults."`
+	Throttle string `placeholder:"NAME" help:"The throttle of the configuration to use. Default: the only one of its kind."`
 }
 
 // validate finds flags that do not go together.
@@ -110,10 +110,10 @@ func checkUsers(n int) error {
 // mailLimits are parameters of a mail throttle that replace those of the configuration.
 type mailLimits struct {
 	WorkingSet *int       `placeholder:"N" help:"Try this size of the working set."`
-	Rate       *weir.Rate `placeholder:"RATE" help:"Try this rate, such as 2/m, for mails to one and to several."`
-	MaxSlack   *int       `placeholder:"N" help:"Try this credit for mails to one."`
-	MaxMSlack  *int       `name:"max-mslack" placeholder:"N" help:"Try this credit for mails to several."`
-	Stop       *int       `placeholder:"N" help:"Try this number of waiting recipients, above which a user is stopped."`
+	Rate       *weir.Rate `placeholder:"RATE" help:"Try this rate, such as 2/m, for messages to one and to several recipients."`
+	MaxSlack   *int       `placeholder:"N" help:"Try this slack for messages to one recipient."`
+	MaxMSlack  *int       `name:"max-mslack" placeholder:"N" help:"Try this slack for messages to several recipients."`
+	Stop       *int       `placeholder:"N" help:"Try this number of waiting recipients; more stop a user."`
 }
 
 func (l mailLimits) limits() outbreak.Limits {
@@ -127,7 +127,7 @@ func (l mailLimits) limits() outbreak.Limits {
 // validate finds parameters that no configuration may have.
 func (l mailLimits) validate() error {
 	if l.Rate != nil && l.Rate.Count == 0 {
-		return errors.New("--rate: at this rate what waits never leaves (write 1/m)")
+		return errors.New("--rate: at this rate waiting messages never leave (write 1/m)")
 	}
 	return asFlags(l.limits().Validate())
 }

@@ -20,32 +20,32 @@ import (
 
 type simulateFloodCommand struct {
 	rule        // of stamps
-	Gate string `placeholder:"LISTEN" help:"The HTTP gate of the configuration whose capacity and stamps are taken, by its listen. Default: the only one with a capacity, if any."`
+	Gate string `placeholder:"LISTEN" help:"The HTTP gate whose capacity and stamps are used, by its listen address. Default: the only gate with a capacity, if any."`
 
-	Capacity   *weir.Rate     `group:"The service" placeholder:"RATE" help:"How many requests it can do, such as 50/s."`
-	Concurrent int            `group:"The service" placeholder:"N" help:"How many it works on at once. Default: as configured, or as follows from the others."`
-	Service    *weir.Duration `group:"The service" placeholder:"TIME" help:"How long it works on one, on average. Default: 100ms, or as follows from the others."`
+	Capacity   *weir.Rate     `group:"The service" placeholder:"RATE" help:"How many requests the service can do, such as 50/s."`
+	Concurrent int            `group:"The service" placeholder:"N" help:"How many requests it works on at once. Default: as configured, or calculated from the others."`
+	Service    *weir.Duration `group:"The service" placeholder:"TIME" help:"How long it works on a request, on average. Default: 100ms, or calculated from the others."`
 
-	People          weir.Rate     `group:"People" default:"20/s" placeholder:"RATE" help:"How many come, each for one page. Default: ${default}."`
-	Phones          weir.Share    `group:"People" default:"50%" placeholder:"SHARE" help:"The share of them who are on a phone. Default: ${default}."`
-	Without         weir.Share    `group:"People" default:"5%" placeholder:"SHARE" help:"The share of them whose browser runs no scripts, so that they cannot pay. Default: ${default}."`
-	Phone           hashes        `group:"People" placeholder:"N" help:"Hashes a second of a phone. Default: 1M with sha256-k."`
-	Desktop         hashes        `group:"People" placeholder:"N" help:"Hashes a second of another computer, in its browser. Default: three times a phone."`
-	Patience        weir.Duration `group:"People" default:"10s" placeholder:"TIME" help:"How long they wait. Default: ${default}."`
-	PatienceWithout weir.Duration `group:"People" default:"1m" placeholder:"TIME" help:"How long those without scripts wait: they are told that there is a line. Default: ${default}."`
+	People          weir.Rate     `group:"People" default:"20/s" placeholder:"RATE" help:"How many people come, each for one page. Default: ${default}."`
+	Phones          weir.Share    `group:"People" default:"50%" placeholder:"SHARE" help:"The share of people on a phone. Default: ${default}."`
+	Without         weir.Share    `group:"People" default:"5%" placeholder:"SHARE" help:"The share of people whose browser runs no scripts, so that they cannot pay. Default: ${default}."`
+	Phone           hashes        `group:"People" placeholder:"N" help:"Hashes per second of a phone. Default: 1M with sha256-k."`
+	Desktop         hashes        `group:"People" placeholder:"N" help:"Hashes per second of any other computer, in its browser. Default: three times a phone."`
+	Patience        weir.Duration `group:"People" default:"10s" placeholder:"TIME" help:"How long people wait. Default: ${default}."`
+	PatienceWithout weir.Duration `group:"People" default:"1m" placeholder:"TIME" help:"How long people without scripts wait; they see that there is a line. Default: ${default}."`
 
-	Flood   weir.Rate     `group:"The flood" default:"0/s" placeholder:"RATE" help:"How many requests come that pay nothing. Default: none."`
-	Paying  weir.Rate     `group:"The flood" default:"0/s" placeholder:"RATE" help:"How many requests come that pay as far as they can. Default, with --hashes: as many as --flood, or ten times the capacity."`
-	Hashes  hashes        `group:"The flood" placeholder:"N" help:"How many hashes a second those have in all: 8M is a core, 15.6G a large graphics card."`
-	Sources int           `group:"The flood" default:"10000" placeholder:"N" help:"From how many addresses they come. Default: ${default}."`
-	From    weir.Duration `group:"The flood" placeholder:"TIME" help:"When it begins. Default: after 10s."`
-	Until   weir.Duration `group:"The flood" placeholder:"TIME" help:"When it ends. Default: after half of the time that is left."`
-	For     weir.Duration `default:"2m" placeholder:"TIME" help:"How long it goes on in all. Default: ${default}."`
+	Flood   weir.Rate     `group:"The flood" default:"0/s" placeholder:"RATE" help:"How many attacking requests come that pay nothing. Default: none."`
+	Paying  weir.Rate     `group:"The flood" default:"0/s" placeholder:"RATE" help:"How many attacking requests come that pay as much as they can. Default, with --hashes: as many as --flood, or ten times the capacity."`
+	Hashes  hashes        `group:"The flood" placeholder:"N" help:"Hashes per second of all attackers that pay: 8M is one core, 15.6G a large graphics card."`
+	Sources int           `group:"The flood" default:"10000" placeholder:"N" help:"How many addresses the attackers have. Default: ${default}."`
+	From    weir.Duration `group:"The flood" placeholder:"TIME" help:"When the attack begins. Default: after 10s."`
+	Until   weir.Duration `group:"The flood" placeholder:"TIME" help:"When the attack ends. Default: after half of the time that is left."`
+	For     weir.Duration `default:"2m" placeholder:"TIME" help:"How long the simulation runs in all. Default: ${default}."`
 
-	Covers int    `placeholder:"N" help:"Try this number of requests for a stamp. Default: as configured."`
-	Seed   uint64 `default:"1" placeholder:"N" help:"Another seed makes other chances; the same one always gives the same figures. Default: ${default}."`
+	Covers int    `placeholder:"N" help:"Try this number of requests per stamp. Default: as configured."`
+	Seed   uint64 `default:"1" placeholder:"N" help:"The seed of the random numbers. The same seed always gives the same figures. Default: ${default}."`
 	reportFlag
-	JSON bool `name:"json" help:"Print the figures as JSON, second by second too."`
+	JSON bool `name:"json" help:"Print the figures as JSON, also second by second."`
 }
 
 // hashes are hashes per second, written as 8M, 15.6G, or any rate.

@@ -14,11 +14,11 @@ import (
 )
 
 type mailLog struct {
-	Log    []string       `required:"" sep:"none" placeholder:"FILE" help:"The mail log: CSV with time,user,recipients, a Postfix maillog or JSON lines; gzip too. May be repeated, for rotated ones."`
-	Format string         `enum:",csv,postfix,json" default:"" placeholder:"FORMAT" help:"How it is written: csv, postfix or json. Default: as it looks."`
-	Year   int            `placeholder:"YEAR" help:"The year in which it begins, where its times have none. Default: by the time of the file."`
-	Client []netip.Prefix `placeholder:"NET" help:"A network whose clients are users without logging in, in a Postfix log; may be repeated."`
-	Local  bool           `help:"Count mail that was handed in on the machine itself, in a Postfix log."`
+	Log    []string       `required:"" sep:"none" placeholder:"FILE" help:"The mail log: CSV with time,user,recipients, a Postfix maillog, or JSON lines; also gzipped. May be repeated, for rotated logs."`
+	Format string         `enum:",csv,postfix,json" default:"" placeholder:"FORMAT" help:"The format of the log: csv, postfix or json. Default: recognised by its first lines."`
+	Year   int            `placeholder:"YEAR" help:"The year in which the log begins, if its times have no year. Default: by the time of the file."`
+	Client []netip.Prefix `placeholder:"NET" help:"A network whose clients count as users without a login, in a Postfix log. May be repeated."`
+	Local  bool           `help:"Also count messages that were submitted on the machine itself, in a Postfix log."`
 }
 
 func (l mailLog) options() simulate.LogOptions {
@@ -74,8 +74,8 @@ type simulateMailCommand struct {
 	rule
 	mailLimits
 	Sweep         []string   `sep:"none" placeholder:"NAME=VALUES" help:"Try several values of a parameter: working_set=0..10, rate=1/2m,1/m,2/m, max_mslack=0..30/5, stop=10,20,40. May be repeated."`
-	DelayedAtMost weir.Share `default:"1%" placeholder:"SHARE" help:"Advise how at most this share of the mails is delayed; 0% for none. Default: ${default}."`
-	Users         int        `default:"10" placeholder:"N" help:"How many users to list, of those who would notice most. Default: ${default}."`
+	DelayedAtMost weir.Share `default:"1%" placeholder:"SHARE" help:"Advise on parameters that delay at most this share of the messages; 0% for no advice. Default: ${default}."`
+	Users         int        `default:"10" placeholder:"N" help:"How many users to list, most affected first. Default: ${default}."`
 	reportFlag
 	JSON bool `name:"json" help:"Print the figures as JSON."`
 }
@@ -116,7 +116,7 @@ func (c *simulateMailCommand) Validate() error {
 	}
 	all := []error{asFlags(c.mailLog.options().Validate()), c.rule.validate(), c.mailLimits.validate(), err}
 	if !(c.DelayedAtMost >= 0 && c.DelayedAtMost <= 1) {
-		all = append(all, fmt.Errorf("--delayed-at-most: %s is no share of the mails (0%% to 100%%)", c.DelayedAtMost))
+		all = append(all, fmt.Errorf("--delayed-at-most: %s is not a share of the messages (0%% to 100%%)", c.DelayedAtMost))
 	}
 	all = append(all, checkUsers(c.Users))
 	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)

@@ -18,7 +18,7 @@ func (t *terminal) logLine(l simulate.LogInfo) {
 	if !l.Relative && !l.From.IsZero() {
 		when = fmt.Sprintf(", from %s to %s", l.From.Format("2006-01-02"), l.To.Format("2006-01-02"))
 	}
-	fmt.Fprintf(t.out, "%s of %s in %s%s.\n", count(l.Mails, "mail"), count(l.Users, "user"), long, when)
+	fmt.Fprintf(t.out, "%s of %s in %s%s.\n", count(l.Mails, "message"), count(l.Users, "user"), long, when)
 	for _, r := range l.Reasons[:min(len(l.Reasons), 5)] {
 		fmt.Fprintln(t.out, t.paint(tabular.Faint,
 			fmt.Sprintf("Left out: %s %s, the first in line %d.", count(r.Lines, "line"), r.Why, r.First)))
@@ -29,7 +29,7 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	t.logLine(s.Log)
 	fmt.Fprintf(t.out, "%s.\n\n", capital(paramsLine(s.Params.Mail)))
 	b := &table{heads: []string{"what would have been", "", "", ""}}
-	b.row(text("mails delayed"), number(s.Delayed), right(percent(s.DelayedShare)),
+	b.row(text("messages delayed"), number(s.Delayed), right(percent(s.DelayedShare)),
 		text("of "+count(s.DelayedUsers, "user")))
 	b.row(text("recipients who waited"), number(s.Waited), right(percent(part(s.Waited, s.Recipients))),
 		text(fmt.Sprintf("%s on average, half of them up to %s, the longest %s", seconds(s.MeanDelay),
@@ -48,7 +48,7 @@ func (t *terminal) mailStudy(s *simulate.Study, users int) {
 	b.row(text("waiting at once"), number(s.MostWaiting), right(""), text(together))
 	t.write(b)
 	if n := min(users, len(s.Worst)); n > 0 {
-		b := &table{heads: []string{"user", "mails", "delayed", "stops", "mean delay", "longest", "most waiting"}}
+		b := &table{heads: []string{"user", "messages", "delayed", "stops", "mean delay", "longest", "most waiting"}}
 		for _, u := range s.Worst[:n] {
 			b.row(text(u.User), number(u.Mails), number(u.Delayed), number(u.Stops), right(seconds(u.MeanDelay)),
 				right(seconds(u.MaxDelay)), number(u.Most))

@@ -16,8 +16,8 @@ import (
 type simulateReachCommand struct {
 	mailLog
 	rule
-	Steal []weir.Rate `placeholder:"RATE" help:"Have a user's account stolen, which then writes to so many new people, such as 30/h, and see when it is found. May be repeated. Default: 30/h and 300/h."`
-	Users int         `default:"10" placeholder:"N" help:"How many users to list, of those with the most flags and recipients. Default: ${default}."`
+	Steal []weir.Rate `placeholder:"RATE" help:"Simulate a stolen account that writes to this many new people, such as 30/h, and show when it is found. May be repeated. Default: 30/h and 300/h."`
+	Users int         `default:"10" placeholder:"N" help:"How many users to list, those with the most flags and recipients first. Default: ${default}."`
 	reportFlag
 	JSON bool `name:"json" help:"Print the figures as JSON."`
 }
@@ -96,7 +96,7 @@ func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
 	b.row(text("recipients held or refused"), number(s.Held), text(""))
 	t.write(b)
 	if n := min(users, len(s.Users)); n > 0 {
-		b := &table{heads: []string{"user", "mails", "different recipients", "new in an hour", "in a day", "flags",
+		b := &table{heads: []string{"user", "messages", "different recipients", "new in an hour", "in a day", "flags",
 			"held"}}
 		for _, u := range s.Users[:n] {
 			about := func(n float64) cell { return right(fmt.Sprintf("%.0f", n)) } // counts are estimates

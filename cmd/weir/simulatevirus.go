@@ -16,12 +16,12 @@ const maxRates = 100
 
 type simulateVirusCommand struct {
 	rule
-	Rate              []weir.Rate `placeholder:"RATE" help:"How many mails the virus sends, such as 60/m; may be repeated. Default: 60/m."`
-	RecipientsPerMail int         `default:"1" placeholder:"N" help:"To how many recipients each mail goes. Default: ${default}."`
-	Known             weir.Share  `placeholder:"SHARE" help:"Which share of them the user has written to lately, such as 20%. Default: none."`
-	Table             bool        `help:"Print the table of the document that the throttle is from, beside what weir does."`
+	Rate              []weir.Rate `placeholder:"RATE" help:"How many messages the virus sends, such as 60/m. May be repeated. Default: 60/m."`
+	RecipientsPerMail int         `default:"1" placeholder:"N" help:"How many recipients each message has. Default: ${default}."`
+	Known             weir.Share  `placeholder:"SHARE" help:"The share of recipients that the user has written to lately, such as 20%. Default: none."`
+	Table             bool        `help:"Print the table of the source document beside what weir does."`
 	reportFlag
-	JSON bool `name:"json" help:"Print the figures as JSON, for the worst moment that a virus can begin in."`
+	JSON bool `name:"json" help:"Print the figures as JSON, for the worst moment at which a virus can begin."`
 }
 
 // reportRates are the rates of a report without --rate.
@@ -106,7 +106,7 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 		return c.finish(t, report.WriteReport, c.JSON, report.Table, func() { c.table(t, p, report.Table) })
 	}
 	figures := []virusFigures{}
-	b := &table{heads: []string{"mails a minute", "passed", "held", "stopped after"}}
+	b := &table{heads: []string{"messages a minute", "passed", "held", "stopped after"}}
 	for _, v := range c.viruses() {
 		r, err := simulate.Virus(p, v)
 		if err != nil {
@@ -129,7 +129,7 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 func (c *simulateVirusCommand) recipients() string {
 	switch {
 	case c.Known > 0:
-		return fmt.Sprintf("to %s, %s of whom the user knows", count(c.RecipientsPerMail, "recipient"), c.Known)
+		return fmt.Sprintf("to %s, %s of them known to the user", count(c.RecipientsPerMail, "recipient"), c.Known)
 	case c.RecipientsPerMail > 1:
 		return fmt.Sprintf("to %d people who are new", c.RecipientsPerMail)
 	}
@@ -166,5 +166,5 @@ func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simu
 	t.section(whose+": "+paramsLine(p), b)
 	fmt.Fprint(t.out,
 		"\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had "+
-			"spent his slack.\n")
+			"spent their slack.\n")
 }

@@ -23,18 +23,18 @@ import (
 )
 
 type stampCommand struct {
-	Solve stampSolveCommand `cmd:"" help:"Pay what a gate asks for: solve a challenge, or fetch a URL and pay for it."`
-	Mail  stampMailCommand  `cmd:"" help:"Put stamps into a message, one for each recipient: from standard input to standard output."`
+	Solve stampSolveCommand `cmd:"" help:"Solve a challenge, or fetch a URL and pay for it."`
+	Mail  stampMailCommand  `cmd:"" help:"Put stamps into a message, one for each recipient. Reads standard input, writes standard output."`
 }
 
 type stampSolveCommand struct {
-	Challenge string        `arg:"" optional:"" help:"What stands in the header Stamp-Challenge. Default: a line of standard input."`
-	URL       string        `name:"url" placeholder:"URL" help:"Instead of a challenge: fetch this, pay what is asked, and print what comes."`
-	Output    string        `short:"o" placeholder:"FILE" help:"With --url: write what comes into a file."`
+	Challenge string        `arg:"" optional:"" help:"The value of the header Stamp-Challenge. Default: a line of standard input."`
+	URL       string        `name:"url" placeholder:"URL" help:"Instead of a challenge: fetch this URL, pay what is asked, and print the response."`
+	Output    string        `short:"o" placeholder:"FILE" help:"With --url: write the response to a file."`
 	Header    []string      `short:"H" sep:"none" placeholder:"LINE" help:"With --url: a header to send, as in 'Accept: text/html'. May be repeated."`
-	Timeout   time.Duration `default:"2m" placeholder:"TIME" help:"With --url: how long everything may take, the work included. Default: 2m."`
-	MaxTime   time.Duration `default:"30s" placeholder:"TIME" help:"How long may be worked on a stamp. Default: 30s."`
-	JSON      bool          `name:"json" help:"Print what was paid as JSON. With --url, what comes has to go into a file."`
+	Timeout   time.Duration `default:"2m" placeholder:"TIME" help:"With --url: how long everything may take, including the work. Default: 2m."`
+	MaxTime   time.Duration `default:"30s" placeholder:"TIME" help:"The longest time to work on a stamp. Default: 30s."`
+	JSON      bool          `name:"json" help:"Print what was paid as JSON. With --url, the response must go to a file."`
 }
 
 func (c *stampSolveCommand) Validate() error {
@@ -121,7 +121,7 @@ func (c *stampSolveCommand) Run(t *terminal) error {
 	}
 	challenge, err := stamp.ParseChallenge(text)
 	if err != nil {
-		return errors.New("this is not a challenge: it stands in the header Stamp-Challenge of an answer")
+		return errors.New("this is not a challenge: use the value of the header Stamp-Challenge of a response")
 	}
 	if late := time.Since(challenge.Expires); late >= 0 {
 		return fmt.Errorf("the challenge has expired %s ago: ask for another one",

@@ -18,11 +18,11 @@ import (
 
 type stampMailCommand struct {
 	Params   string        `required:"" placeholder:"URL|FILE" help:"The parameters that the mail server publishes."`
-	To       []string      `sep:"none" placeholder:"ADDRESS" help:"Whom the message is sent to. May be repeated. Default: To, Cc and Bcc of the message."`
-	Also     []string      `arg:"" optional:"" name:"address" help:"The same as --to, for scripts that stand in for sendmail."`
-	StripBcc bool          `help:"Take Bcc out of the message. Without it that is left to sendmail, which may have to read it first."`
-	MaxTime  time.Duration `default:"5m" placeholder:"TIME" help:"How long may be worked on all stamps of the message. Default: 5m."`
-	JSON     bool          `name:"json" help:"Tell on standard error what was paid, as JSON. Standard output has the message."`
+	To       []string      `sep:"none" placeholder:"ADDRESS" help:"A recipient of the message. May be repeated. Default: To, Cc and Bcc of the message."`
+	Also     []string      `arg:"" optional:"" name:"address" help:"The same as --to, for scripts that replace sendmail."`
+	StripBcc bool          `help:"Remove Bcc from the message. By default that is left to sendmail, which may need to read it first."`
+	MaxTime  time.Duration `default:"5m" placeholder:"TIME" help:"The longest time to work on all stamps of the message. Default: 5m."`
+	JSON     bool          `name:"json" help:"Print what was paid as JSON, on standard error. Standard output has the message."`
 }
 
 // A mailReport is what --json tells.

@@ -13,22 +13,23 @@ import (
 )
 
 type storeCommand struct {
-	Check   storeCheckCommand   `cmd:"" help:"Look through the data folder of a weir that is stopped, or through a backup. Nothing is changed."`
-	Salvage storeSalvageCommand `cmd:"" help:"Bring back what is left of a damaged or lost store, of a weir that is stopped. The old file is kept."`
+	Check   storeCheckCommand   `cmd:"" help:"Check the data folder of a stopped weir, or a backup. Nothing is changed."`
+	Salvage storeSalvageCommand `cmd:"" help:"Recover what is left of a damaged or lost store of a stopped weir. The old file is kept."`
 }
 
 // A dataFolder names the data folder of a weir that is stopped.
 type dataFolder struct {
-	Config string `short:"c" placeholder:"FILE" help:"The configuration of that weir, to find its data folder."`
+	Config string `short:"c" placeholder:"FILE" help:"The configuration of that weir, to find its data folder. Default: $$WEIR_CONFIG, else /etc/weir/weir.yaml."`
 	JSON   bool   `name:"json" help:"Print the result as JSON."`
 	Folder string `arg:"" optional:"" help:"The data folder. Default: as in the configuration, else /var/lib/weir."`
 }
 
 func (d *dataFolder) path() (string, error) {
-	if d.Folder != "" || d.Config == "" {
+	file := findConfig(d.Config)
+	if d.Folder != "" || file == "" {
 		return cmp.Or(d.Folder, config.DefaultData), nil
 	}
-	cfg, err := config.Load(d.Config)
+	cfg, err := config.Load(file)
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +117,7 @@ func (t *terminal) condition(c *sqlite.Condition, folder string) {
 	case c.Losses > 0:
 		fmt.Fprintf(t.err,
 			"weir: texts of mail are damaged: if there is a backup, take them from its folder %s; if not, delete "+
-				"those mails with weir queue delete\n", sqlite.MailFolder)
+				"those messages with weir queue delete\n", sqlite.MailFolder)
 	case c.Unknown+c.SetAside > 0:
 		fmt.Fprintf(t.err,
 			"weir: there may be mail in those texts: weir store salvage %s holds it for you to look at\n",
@@ -171,10 +172,10 @@ func (t *terminal) salvaged(s *sqlite.Salvaged) {
 	}{
 		{s.Held, "%s came back by their texts in files, and are held: weir queue list --state held"},
 		{s.Unknown, "%s without a known recipient are in " + printable(s.Folder)},
-		{len(s.Lost) + s.MoreLost, "%s have lost their texts: weir audit says whom they were for"},
+		{len(s.Lost) + s.MoreLost, "%s have lost their texts: weir audit lists their recipients"},
 	} {
 		if k.n > 0 {
-			fmt.Fprintf(t.out, k.what+"\n", count(k.n, "mail"))
+			fmt.Fprintf(t.out, k.what+"\n", count(k.n, "message"))
 		}
 	}
 	for _, k := range s.Tables {

@@ -11,8 +11,8 @@ import (
 
 // A target is the running weir that a command talks to.
 type target struct {
-	Control string `placeholder:"PATH" help:"The control socket of the weir to speak to. Default: $$WEIR_CONTROL, else as in the configuration."`
-	Config  string `short:"c" placeholder:"FILE" help:"The configuration of the weir to speak to, to find its control socket."`
+	Control string `placeholder:"PATH" help:"The control socket of the running weir. Default: $$WEIR_CONTROL, else as in the configuration."`
+	Config  string `short:"c" placeholder:"FILE" help:"The configuration of the running weir, to find its control socket. Default: $$WEIR_CONFIG, else /etc/weir/weir.yaml."`
 }
 
 // client finds the control socket. Flags win over the environment.
@@ -23,9 +23,9 @@ func (t target) client() (*console.Client, error) {
 	}
 	if path == "" {
 		cfg := &config.Config{}
-		if t.Config != "" {
+		if file := findConfig(t.Config); file != "" {
 			var err error
-			if cfg, err = config.Load(t.Config); err != nil {
+			if cfg, err = config.Load(file); err != nil {
 				return nil, err
 			}
 		}

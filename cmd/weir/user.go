@@ -14,18 +14,18 @@ import (
 type userCommand struct {
 	Add    userAddCommand    `cmd:"" help:"Add a user who may send mail."`
 	List   userListCommand   `cmd:"" help:"Show the users."`
-	Show   userShowCommand   `cmd:"" help:"Show a user, and how he stands with the throttles."`
-	Stop   userStopCommand   `cmd:"" help:"Stop a user: new mail of his is refused, what waits is held."`
+	Show   userShowCommand   `cmd:"" help:"Show a user and their state in each throttle."`
+	Stop   userStopCommand   `cmd:"" help:"Stop a user: new messages are refused, waiting messages are held."`
 	Resume userResumeCommand `cmd:"" help:"Let a stopped user send again."`
-	Passwd userPasswdCommand `cmd:"" help:"Give a user another password."`
-	Set    userSetCommand    `cmd:"" help:"Change what is known of a user, and his own limits."`
-	Remove userRemoveCommand `cmd:"" help:"Remove a user. What waits of his mail is held."`
+	Passwd userPasswdCommand `cmd:"" help:"Change a user's password."`
+	Set    userSetCommand    `cmd:"" help:"Change a user's data and personal limits."`
+	Remove userRemoveCommand `cmd:"" help:"Remove a user. Their waiting messages are held."`
 }
 
 type userFlags struct {
 	target
 	JSON bool   `name:"json" help:"Print the result as JSON."`
-	Name string `arg:"" help:"The user: his log-in name, or the address of a client that sends without one."`
+	Name string `arg:"" help:"The user: a login name, or the address of a client that sends without one."`
 }
 
 func (c *userFlags) Validate() error {
@@ -48,9 +48,9 @@ type passwordFlags struct {
 type userAddCommand struct {
 	userFlags
 	passwordFlags
-	Contact    string   `placeholder:"ADDRESS" required:"" help:"Where the user is told that his mail is held; a mailbox that does not depend on weir is best."`
-	Sender     []string `placeholder:"ADDRESS" sep:"," help:"An address that he may send from; may be repeated. Default: any."`
-	NoPassword bool     `help:"Without a password: he cannot log in."`
+	Contact    string   `placeholder:"ADDRESS" required:"" help:"Where weir tells the user that their mail is held. Best is a mailbox that does not depend on weir."`
+	Sender     []string `placeholder:"ADDRESS" sep:"," help:"An address that the user may send from. May be repeated. Default: any."`
+	NoPassword bool     `help:"Add the user without a password: they cannot log in."`
 }
 
 func (c *userAddCommand) Validate() error {
@@ -74,8 +74,8 @@ func (c *userAddCommand) Run(t *terminal) error {
 
 type userListCommand struct {
 	target
-	Stopped bool `help:"Only those who are stopped; clients that send without a name, too."`
-	Limit   int  `placeholder:"N" default:"1000" help:"At most so many; 0 for all. Default: 1000."`
+	Stopped bool `help:"Show only stopped users, including clients that send without a login."`
+	Limit   int  `placeholder:"N" default:"1000" help:"Show at most this many; 0 for all. Default: 1000."`
 	JSON    bool `name:"json" help:"Print them as JSON."`
 }
 
@@ -189,7 +189,7 @@ func (t *terminal) user(u *console.UserView) {
 
 type userStopCommand struct {
 	userFlags
-	Why string `placeholder:"TEXT" help:"Why, for those who will ask."`
+	Why string `placeholder:"TEXT" help:"The reason, for people who ask later."`
 }
 
 func (c *userStopCommand) Run(t *terminal) error {
@@ -200,7 +200,7 @@ func (c *userStopCommand) Run(t *terminal) error {
 
 type userResumeCommand struct {
 	userFlags
-	Slow bool `help:"In slow motion first, to see whether it was the user."`
+	Slow bool `help:"Resume in slow motion first, to see whether it was the user."`
 }
 
 func (c *userResumeCommand) Run(t *terminal) error {
@@ -230,7 +230,7 @@ func (c *userPasswdCommand) Run(t *terminal) error {
 
 type userRemoveCommand struct {
 	userFlags
-	Yes bool `short:"y" help:"Do not ask."`
+	Yes bool `short:"y" help:"Do not ask for confirmation."`
 }
 
 func (c *userRemoveCommand) Run(t *terminal) error {

@@ -12,7 +12,7 @@ import (
 
 type userSetCommand struct {
 	userFlags
-	Changes []string `arg:"" name:"change" help:"contact=ADDRESS, senders=A,B (senders+=C and senders-=A), disabled=true, or a limit of his own as in the configuration of the throttle: stop=50, rate=5/m, exempt=true. An empty one is everybody's again: stop="`
+	Changes []string `arg:"" name:"change" help:"contact=ADDRESS, senders=A,B (senders+=C and senders-=A), disabled=true, or a personal limit, as in the configuration of the throttle: stop=50, rate=5/m, exempt=true. An empty value removes a personal limit: stop="`
 }
 
 func (c *userSetCommand) Validate() error {

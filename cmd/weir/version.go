@@ -5,10 +5,16 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
-// release is set when a release is built: -ldflags "-X main.release=v1.2.3".
-var release string
+// A release sets these by -ldflags "-X main.release=v1.2.3": the tag, the commit, and when the commit was made. All
+// three depend on the source alone, so that two builds of one commit are the same.
+var (
+	release string
+	commit  string
+	date    string // RFC 3339
+)
 
 type versionCommand struct {
 	JSON bool `name:"json" help:"Print the version as JSON."`
@@ -16,19 +22,25 @@ type versionCommand struct {
 
 type versionInfo struct {
 	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
+	Commit   string `json:"commit,omitempty"`
+	Date     string `json:"date,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// versionOf reads the build information.
+// versionOf reads what the build was told. A build by go install knows its module's version, and one from a checkout
+// may know its commit.
 func versionOf() versionInfo {
-	v := versionInfo{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionInfo{Version: release, Commit: commit, Date: date, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.Version = cmp.Or(v.Version, info.Main.Version)
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v.Revision = s.Value
+			switch s.Key {
+			case "vcs.revision":
+				v.Commit = cmp.Or(v.Commit, s.Value)
+			case "vcs.time":
+				v.Date = cmp.Or(v.Date, s.Value)
 			}
 		}
 	}
@@ -38,11 +50,26 @@ func versionOf() versionInfo {
 	return v
 }
 
+// shortCommit is how many digits of a commit are shown to people.
+const shortCommit = 12
+
+// String is the version in one line.
+func (v versionInfo) String() string {
+	var of []string
+	if v.Commit != "" {
+		of = append(of, "commit "+v.Commit[:min(len(v.Commit), shortCommit)])
+	}
+	if v.Date != "" {
+		of = append(of, v.Date)
+	}
+	return fmt.Sprintf("weir %s (%s)", v.Version, strings.Join(append(of, v.Go, v.Platform), ", "))
+}
+
 func (c *versionCommand) Run(t *terminal) error {
 	v := versionOf()
 	if c.JSON {
 		return t.json(v)
 	}
-	_, err := fmt.Fprintf(t.out, "weir %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	_, err := fmt.Fprintln(t.out, v)
 	return err
 }

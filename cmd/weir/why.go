@@ -14,19 +14,19 @@ import (
 
 type whyCommand struct {
 	target
-	Gate    string `placeholder:"ADDRESS" help:"The gate that is asked, by its listen address. Needed when there are several."`
+	Gate    string `placeholder:"ADDRESS" help:"The gate to ask, by its listen address. Needed when there are several."`
 	Account string `placeholder:"NAME" help:"The account that is charged."`
-	Plan    string `placeholder:"NAME" help:"The plan of the account, as a gate would tell it."`
+	Plan    string `placeholder:"NAME" help:"The plan of the account, as the gate would find it."`
 	Source  string `placeholder:"IP" help:"The address that the request comes from."`
 	Client  string `placeholder:"ID" help:"The id that weir gave to the client."`
 	JSON    bool   `name:"json" help:"Print the explanation as JSON."`
 
-	User   string   `group:"At a gate for mail" placeholder:"NAME" help:"The user whose mail it is."`
-	To     []string `group:"At a gate for mail" sep:"none" placeholder:"ADDRESS" help:"A recipient of the mail. May be repeated."`
-	Sender string   `group:"At a gate for mail" placeholder:"ADDRESS" help:"The sender; <> for none. Default: an address of the user."`
+	User   string   `group:"At a gate for mail" placeholder:"NAME" help:"The user who sends the message."`
+	To     []string `group:"At a gate for mail" sep:"none" placeholder:"ADDRESS" help:"A recipient of the message. May be repeated."`
+	Sender string   `group:"At a gate for mail" placeholder:"ADDRESS" help:"The sender address; <> for none. Default: an address of the user."`
 
-	Method string `arg:"" optional:"" help:"The method, as in GET. At a gate for mail, there is none."`
-	URL    string `arg:"" optional:"" name:"url" help:"The URL, or its path alone."`
+	Method string `arg:"" optional:"" help:"The method, such as GET. Not used at a gate for mail."`
+	URL    string `arg:"" optional:"" name:"url" help:"The URL, or only its path."`
 }
 
 func (c *whyCommand) Validate() error {
@@ -41,7 +41,7 @@ func (c *whyCommand) question() (console.Question, error) {
 			return console.Question{},
 				errors.New("a mail has no method and no URL (leave them out, or --user, --to and --sender)")
 		case c.User == "" || len(c.To) == 0:
-			return console.Question{}, errors.New("who writes to whom? (write --user ann --to bob@example.com)")
+			return console.Question{}, errors.New("name the user and the recipient (write --user ann --to bob@example.com)")
 		}
 		return console.Question{Gate: c.Gate, Source: c.Source, Plan: c.Plan, User: c.User, Sender: c.Sender, To: c.To},
 			nil

@@ -11,12 +11,12 @@ import (
 
 // xdpCommand is weir xdp. It talks to the kernel directly: the limits stay there when no weir runs.
 type xdpCommand struct {
-	Status xdpStatusCommand `cmd:"" help:"Show which interfaces have their packets limited, whether a weir runs or not."`
-	Detach xdpDetachCommand `cmd:"" help:"Stop limiting the packets of interfaces, and remove everything from the kernel."`
+	Status xdpStatusCommand `cmd:"" help:"Show which interfaces have packet limits, whether or not weir runs."`
+	Detach xdpDetachCommand `cmd:"" help:"Stop limiting packets on interfaces, and remove everything from the kernel."`
 }
 
 type xdpPin struct {
-	Pin string `default:"/sys/fs/bpf/weir" placeholder:"PATH" help:"Where programs and maps are pinned, as in the configuration. Default ${default}."`
+	Pin string `default:"/sys/fs/bpf/weir" placeholder:"PATH" help:"The folder where programs and maps are pinned, as in the configuration. Default ${default}."`
 }
 
 type xdpStatusCommand struct {
@@ -56,8 +56,8 @@ func (c *xdpStatusCommand) Run(t *terminal) error {
 
 type xdpDetachCommand struct {
 	xdpPin
-	Interfaces []string `arg:"" optional:"" name:"interface" help:"The interfaces; see weir xdp status."`
-	All        bool     `help:"All of them."`
+	Interfaces []string `arg:"" optional:"" name:"interface" help:"The interfaces, as weir xdp status shows them."`
+	All        bool     `help:"All interfaces."`
 	JSON       bool     `name:"json" help:"Print what was detached as JSON."`
 }
 

@@ -167,7 +167,7 @@ func TestBatch(t *testing.T) {
 	}
 	want := []string{"admit", `400 acount: unknown field (did you mean "account"?)`, "admit",
 		`400 policy: there is no policy "wob" (did you mean "web"?)`,
-		"refuse", `400 cost: text stands where a whole number is wanted (write 1)`}
+		"refuse", `400 cost: expected a whole number, got text (write 1)`}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)
 	}

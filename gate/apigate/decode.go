@@ -137,7 +137,7 @@ func decodeValue(field string, value []byte, target any) *problem {
 	if number != "" {
 		got = "the number " + short(number)
 	}
-	return invalid(field, fmt.Sprintf("%s stands where %s is wanted", got, want), "write "+example)
+	return invalid(field, fmt.Sprintf("expected %s, got %s", want, got), "write "+example)
 }
 
 // A fieldProblem is a mistake that a type with its own JSON form has found.
@@ -155,7 +155,7 @@ func broken(body []byte) *problem {
 	case strings.Contains(e.Error(), "unexpected end"):
 		return malformed("the JSON is incomplete", "a bracket or a quotation mark is never closed")
 	case strings.Contains(e.Error(), "after top-level value"):
-		return malformed(fmt.Sprintf("something stands behind the end of the JSON, at byte %d", e.Offset),
+		return malformed(fmt.Sprintf("there is more after the end of the JSON, at byte %d", e.Offset),
 			"send one object, or one list of them")
 	}
 	return malformed(fmt.Sprintf("the JSON breaks at byte %d: %s", e.Offset, e), "send JSON as in RFC 8259")

@@ -30,7 +30,7 @@ func New(o Options, chains map[string]*policy.Chain, env Env) (*Gate, error) {
 	g.visits.New = func() any { return new(visit) }
 	g.Skeleton = gate.New(g.env.Env, s, gate.Hooks[setup]{
 		What:   "requests",
-		Open:   func(s *setup) (gate.Listener, error) { return gate.Listen(s.opts.Listen, gate.Socket{}) },
+		Open:   func(s *setup) (gate.Listener, error) { return g.env.Sockets.Listen(s.opts.Listen, gate.Socket{}) },
 		Take:   g.receive,
 		Server: func(s *setup) gate.Server { return g.HTTPServer(g, s.httpOptions()) },
 		Same:   func(old, next *setup) bool { return old.httpOptions() == next.httpOptions() },

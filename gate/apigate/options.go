@@ -38,7 +38,7 @@ type Holds struct {
 	// How long a hold is kept for a client that does not settle it. For a wait it counts from the expected turn, or
 	// from the last time that somebody awaited it. Default 1m.
 	TTL weir.Duration `yaml:"ttl"`
-	// What becomes of a hold that nobody settled in time: done (what it took stays charged; the default) or undone (it
+	// What happens to a hold that nobody settled in time: done (what it took stays charged; the default) or undone (it
 	// is given back).
 	Expired Expired `yaml:"expired"`
 }

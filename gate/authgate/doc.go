@@ -9,7 +9,7 @@
 // only where it is a trusted one; anybody else gets 403. Where the headers do not say beyond doubt what the request
 // was, it is refused: proxies hand on what clients write, and a client could write the headers of another proxy.
 //
-// What becomes of an admitted request is not known here, so that it is settled as done at once: a limit on what is
+// What happens to an admitted request is not known here, so that it is settled as done at once: a limit on what is
 // under way at a time, or on bytes, holds nothing back.
 //
 // What is asked is bounded: connections, questions at once, questions that wait, the headers, and the time for

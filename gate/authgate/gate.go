@@ -32,7 +32,7 @@ func New(o Options, chain *policy.Chain, env Env) (*Gate, error) {
 	g.Skeleton = gate.New(g.env.Env, s, gate.Hooks[setup]{
 		What: "questions",
 		Open: func(s *setup) (gate.Listener, error) {
-			return gate.Listen(s.opts.Listen, s.opts.Socket)
+			return g.env.Sockets.Listen(s.opts.Listen, s.opts.Socket)
 		},
 		Take:   g.receive,
 		Server: func(s *setup) gate.Server { return g.HTTPServer(g, s.httpOptions()) },

@@ -31,8 +31,8 @@ type Options struct {
 	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
 	// Who may ask, and is believed: the machines that the proxies run on. Also the proxies in front of those, whose
-	// addresses in X-Forwarded-For are passed over. Anybody else gets 403. Default 127.0.0.0/8 and ::1/128; whoever may
-	// use the socket, where listen is one.
+	// addresses in X-Forwarded-For are passed over. Anybody else gets 403. Default 127.0.0.0/8 and ::1/128; anyone who
+	// may use the socket, where listen is one.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 	// How long an answer may be held back for a turn, where a throttle delays. Whose turn would come later is refused.
 	// The proxy's own timeout must be longer. Default 5s.

@@ -74,7 +74,7 @@ func (g *Gate) admits(s *setup, peer netip.Addr) bool {
 // counted, and logged only for debugging: a scan of the network would fill the log.
 func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 	timeout := s.opts.Timeouts.Handshake.Std()
-	ctx, cancel := context.WithTimeout(g.Serving, timeout)
+	ctx, cancel := context.WithTimeout(g.arrivable, timeout)
 	defer cancel()
 	_ = c.SetDeadline(time.Now().Add(timeout))
 	if header {

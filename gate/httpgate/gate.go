@@ -26,7 +26,12 @@ type Gate struct {
 	access   atomic.Pointer[AccessLog]
 	arriving atomic.Int64   // connections whose PROXY header or TLS handshake is under way
 	arrivals sync.WaitGroup // the same
-	waiting  atomic.Int64
+	// arrivable ends when a stop waits no longer for those.
+	arrivable   context.Context
+	endArrivals context.CancelFunc
+	draining    atomic.Bool
+	patience    time.Duration // firstRequest, except in tests
+	waiting     atomic.Int64
 
 	lines   loglimit.Rates // of the log
 	summing atomic.Bool    // lines left out are about to be reported
@@ -44,11 +49,12 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts)}
+	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts), patience: firstRequest}
+	g.arrivable, g.endArrivals = context.WithCancel(context.Background())
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "requests",
 		Open: func(s *setup) (gate.Listener, error) {
-			return gate.Listen(s.opts.Listen, s.opts.Socket.rights())
+			return g.env.Sockets.Listen(s.opts.Listen, s.opts.Socket.rights())
 		},
 		Take:    g.receive,
 		Server:  func(s *setup) gate.Server { return g.newServer(s.httpOptions()) },

@@ -14,7 +14,7 @@ import (
 type Headers struct {
 	// What is changed in requests before they go to the upstream.
 	Request HeaderRules `yaml:"request"`
-	// What is changed in answers before they go to the client, the gate's own among them.
+	// What is changed in answers before they go to the client, including the gate's own answers.
 	Response HeaderRules `yaml:"response"`
 }
 

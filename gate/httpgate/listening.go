@@ -28,8 +28,8 @@ func (s *Socket) rights() gate.Socket {
 
 // A ProxyProtocol says which proxies name the source of a connection by a PROXY header in front of everything else.
 type ProxyProtocol struct {
-	// The networks of proxies that do. Each of their connections begins with a PROXY header of version 1 or 2, or is
-	// closed. What others send is never taken for one. Default: none.
+	// The networks of proxies that do. Each of their connections begins with a PROXY header of version 1 or 2, or it is
+	// closed. A PROXY header from anybody else is not accepted. Default: none.
 	From []netip.Prefix `yaml:"from"`
 	// Whether those who use the socket do, where listen is one. Default false.
 	Socket bool `yaml:"socket"`

@@ -46,12 +46,12 @@ type Options struct {
 	JWT *token.Options `yaml:"jwt"`
 	// Headers that are set or left out.
 	Headers Headers `yaml:"headers"`
-	// The throttles that judge each connection before anything is read from it, in order. What they do not admit is
-	// closed. Trusted proxies are not counted, nor are those on a socket of this machine. Behind a PROXY header, it is
-	// the client that is judged.
+	// The throttles that judge each connection before anything is read from it, in order. A connection that they do not
+	// admit is closed. Trusted proxies and clients on a socket of this machine are not counted. With a PROXY header,
+	// the client it names is judged.
 	Accept []string `yaml:"accept"`
-	// How much the upstream can do at once. Who paid with a stamp goes first; the others wait in the general pool.
-	// Default: no limit, and no load is known, so that stamps are asked for only with from_load: 0%.
+	// How much the upstream can do at once. Clients that paid with a stamp go first; the others wait in the general
+	// pool. Default: no limit, and no load is known, so that stamps are asked for only with from_load: 0%.
 	Capacity *admission.Options `yaml:"capacity"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`

@@ -25,6 +25,7 @@ type session struct {
 	blank  *http.Request // with the context of all requests
 	remote string
 	state  atomic.Int32
+	fresh  atomic.Bool // no request has come yet
 
 	in    []byte    // what has been read and not been used
 	block *block    // where that is; nil while there is nothing
@@ -68,6 +69,7 @@ func (g *Gate) speak(c *conn) {
 	s.blank = new(http.Request).WithContext(withConn(g.Base, c))
 	c.alone = true
 	s.reply.session = s
+	s.fresh.Store(true)
 	g.sessions.Store(s, nil)
 	g.speaking.Go(func() {
 		defer g.sessions.Delete(s)
@@ -77,14 +79,18 @@ func (g *Gate) speak(c *conn) {
 	})
 }
 
-// drain closes sessions that wait for a request, and waits until the others have answered theirs, or ctx ends.
+// firstRequest is how long a stop waits for the first request of a connection. It was accepted here, so that no other
+// weir will answer it, and the request may be on its way.
+const firstRequest = time.Second
+
+// drain closes sessions that wait for a further request, and waits until the others have answered theirs, or ctx ends.
 func (g *Gate) drain(ctx context.Context) error {
+	g.draining.Store(true)
+	late := time.AfterFunc(g.patience, g.endArrivals)
+	defer late.Stop()
+	defer context.AfterFunc(ctx, g.endArrivals)()
 	g.arrivals.Wait()
-	for one := range g.sessions.Range {
-		if s := one.(*session); s.state.CompareAndSwap(sessionIdle, sessionClosing) {
-			_ = s.conn.SetReadDeadline(past)
-		}
-	}
+	g.closeIdle(false)
 	over := make(chan struct{})
 	go func() {
 		g.speaking.Wait()
@@ -95,11 +101,25 @@ func (g *Gate) drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+	g.closeIdle(true)
 	select { // idle ones end at once, even if ctx has ended
 	case <-over:
 		return nil
 	case <-time.After(idleEnds):
 		return ctx.Err()
+	}
+}
+
+// closeIdle closes sessions that wait for a request. Those that wait for their first one have a moment more, unless all
+// are meant.
+func (g *Gate) closeIdle(all bool) {
+	for one := range g.sessions.Range {
+		s := one.(*session)
+		if !all && s.fresh.Load() {
+			_ = s.conn.SetReadDeadline(time.Now().Add(g.patience))
+		} else if s.state.CompareAndSwap(sessionIdle, sessionClosing) {
+			_ = s.conn.SetReadDeadline(past)
+		}
 	}
 }
 
@@ -127,6 +147,7 @@ func (s *session) run() (ours bool) {
 			s.release()
 			return true
 		}
+		s.fresh.Store(false)
 		r, mistake := s.parse(head)
 		if mistake != 0 {
 			s.misread(mistake)
@@ -203,8 +224,11 @@ func (s *session) readHead() []byte {
 		case seen == 0 && s.due.Sub(now) < idle:
 			s.deadline(now.Add(idle + idle/8)) // an eighth more, so that it is not set for every request
 		}
-		if s.state.Load() == sessionClosing { // drain may have set its deadline before this one
+		switch { // drain may have set its deadline before this one
+		case s.state.Load() == sessionClosing:
 			return nil
+		case s.gate.draining.Load() && seen == 0:
+			s.deadline(time.Now().Add(s.gate.patience))
 		}
 		if s.read() != nil {
 			return nil

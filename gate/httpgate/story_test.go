@@ -3,8 +3,10 @@ package httpgate
 import (
 	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -46,9 +48,42 @@ func TestUpstreamHearsOneStory(t *testing.T) {
 	}
 }
 
+// A connection that was accepted before the gate stops is answered, although its request comes only then.
+func TestStopAwaitsTheFirstRequest(t *testing.T) {
+	g := start(t, Options{Upstream: to(echo(t).URL)})
+	g.patience = time.Hour // unless it is answered, the stop takes until its context ends
+	client, err := net.Dial("tcp", g.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for g.Open.Load() == 0 {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- g.Stop(ctx) }()
+	<-g.Serving.Done()
+	for !g.draining.Load() {
+		runtime.Gosched()
+	}
+	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(client)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+		t.Errorf("%.60q, %v", answer, err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
 // A connection that has just begun when the gate stops does not keep it from stopping until it has been idle for long.
 func TestStopMeetsANewConnection(t *testing.T) {
 	g := start(t, Options{Upstream: to(echo(t).URL)})
+	g.patience = time.Millisecond
 	for range 50 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -58,14 +58,14 @@ var (
 	flagBlock = answer{ActionReject,
 		"5.7.1 Your account has written to too many new people: for now it may not send, ask support"}
 	flagLimit = answer{ActionDefer,
-		"4.7.1 Your account writes to too many new people: for now it may send only a few mails, try again later"}
+		"4.7.1 Your account writes to too many new people: for now it may send only a few messages, try again later"}
 	nullLimit = answer{ActionDefer,
 		"4.7.1 You send more messages without a sender than you may for now; try again later"}
 	tooMany = answer{ActionReject, "5.5.3 Too many recipients"}
 	limited = answer{ActionDefer, "4.7.1 You have used up what you may send for now; try again later"}
 	banned  = answer{ActionReject, "5.7.1 You may not send to this recipient"}
 	failed  = answer{ActionDoubt, "4.3.0 The mail cannot be judged right now; try again later"}
-	bounded = answer{ActionDoubt, "4.5.3 Too many mails or recipients at a time; try again later"}
+	bounded = answer{ActionDoubt, "4.5.3 Too many messages or recipients at once; try again later"}
 )
 
 // flaggedAnswer refuses a flagged user, and one with too many messages without a sender. It is empty for other errors.

@@ -22,7 +22,7 @@ func (g *Gate) receive(raw net.Conn) {
 	s := g.Setup.Load()
 	if peer, ok := raw.RemoteAddr().(*net.TCPAddr); ok && !s.clients.Trusts(peer.AddrPort().Addr()) {
 		g.env.Observer.Bounded(BoundClients)
-		g.Warn(&g.misled, "somebody asks who may not: name his network under clients, if he may",
+		g.Warn(&g.misled, "a client that is not allowed asks: if it should be allowed, add its network under clients",
 			slog.String("from", peer.String()))
 		_ = raw.Close()
 		return
@@ -54,7 +54,7 @@ func (c *conn) serve() {
 	defer c.Close()
 	defer context.AfterFunc(g.Serving, c.wake)()
 	defer context.AfterFunc(g.Base, func() { _ = c.Close() })()
-	defer g.Recover("a request failed by a mistake in weir", nil)
+	defer g.Recover("a request failed because of a bug in weir", nil)
 	for c.await() {
 		a := c.answer()
 		if g.Base.Err() != nil { // a stop has cut off the judgement

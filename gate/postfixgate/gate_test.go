@@ -245,7 +245,7 @@ func TestFailing(t *testing.T) {
 		neighbour := r.dial()
 		c.send("request=smtpd_access_policy " + data + "instance=5 recipient=broken@example.net recipient_count=1")
 		c.closed()
-		if !strings.Contains(r.log.String(), "a mistake in weir") {
+		if !strings.Contains(r.log.String(), "a bug in weir") {
 			t.Error("nobody is told of a panic")
 		}
 		want(t, neighbour.ask(data+"instance=6 recipient=many@example.net recipient_count=1"), "REJECT")

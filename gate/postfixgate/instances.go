@@ -9,9 +9,9 @@ import (
 
 // Errors of arriving.
 var (
-	errMails      = errors.New("as many mails as can be remembered at a time")
+	errMails      = errors.New("no more messages can be remembered at once")
 	errRecipients = errors.New("as many recipients as a mail may have")
-	errMemory     = errors.New("as much as the recipients of all mails may take")
+	errMemory     = errors.New("the recipients of all messages take too much memory")
 	errDeciding   = errors.New("two questions about the same mail at once")
 )
 

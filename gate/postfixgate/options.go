@@ -13,7 +13,7 @@ import (
 	"weir/mail/nexthop"
 )
 
-// An Over says what Postfix does with a mail that may not go on at once.
+// An Over says what Postfix does with a message that may not go on at once.
 type Over string
 
 // What it may do.
@@ -58,27 +58,27 @@ type Options struct {
 	// Networks whose clients send without logging in: what they send is charged to their addresses, and of IPv6 to
 	// their /64. Mail of others who did not log in is not judged: it comes in. Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
-	// The throttles that judge each mail, in order. One of them may be a mail throttle, which judges it last. How large
-	// a mail is they are told if the client has said so, or if Postfix asks at its end alone.
+	// The throttles that judge each message, in order. One of them may be a mail throttle, which judges it last. How
+	// large a message is they are told if the client has said so, or if Postfix asks at its end alone.
 	Throttles []string `yaml:"throttles"`
 	// The throttles that judge each recipient, in order. Recipients that are not counted (internal, support, the
 	// users themselves) are not judged.
 	PerRecipient []string `yaml:"per_recipient"`
-	// What becomes of a mail that may not go on at once: filter (the default where filter is given), defer (the default
-	// elsewhere), hold or reject. All but filter act on the whole mail, and count it as waiting, so that who goes on
-	// and on is stopped.
+	// What happens to a message that may not go on at once: filter (the default where filter is given), defer (the
+	// default elsewhere), hold or reject. All but filter act on the whole message, and count it as waiting, so that who
+	// goes on and on is stopped.
 	Over Over `yaml:"over"`
-	// Where mails go that must wait, as Postfix writes transport and next hop: smtp:[127.0.0.1]:2526, a gate for mail
-	// with the same mail throttle and marks on. It delays them and hands them back to Postfix, on a port where it does
-	// not ask again.
+	// Where messages go that have to wait, written as Postfix writes transport and next hop: smtp:[127.0.0.1]:2526, a
+	// gate for mail with the same mail throttle and marks on. It delays them and hands them back to Postfix, on a port
+	// where it does not ask again.
 	Filter string `yaml:"filter"`
 	// What users are told who are stopped: reject (the default) or defer.
 	Stopped Refusal `yaml:"stopped"`
-	// What is answered where a mail cannot be judged, for instance because the store fails: defer (the default) or
+	// What is answered where a message cannot be judged, for instance because the store fails: defer (the default) or
 	// pass.
 	OnError Doubt `yaml:"on_error"`
-	// What is answered where a bound is reached, or the gate was not asked about all recipients of a mail: defer (the
-	// default) or pass.
+	// What is answered where a bound is reached, or the gate was not asked about all recipients of a message: defer
+	// (the default) or pass.
 	OnBound Doubt `yaml:"on_bound"`
 	// The server that notices to stopped users are handed to. Default 127.0.0.1:25, which is Postfix itself.
 	NextHop nexthop.Options `yaml:"next_hop"`
@@ -106,11 +106,11 @@ type Socket struct {
 type Bounds struct {
 	// Open connections. One more is closed at once. Default 1000; each smtpd of Postfix has one.
 	Connections int `yaml:"connections"`
-	// Mails whose recipients are being collected. Default 10000.
+	// Messages whose recipients are being collected. Default 10000.
 	Mails int `yaml:"-"`
-	// Recipients of a mail. Default 1000.
+	// Recipients of a message. Default 1000.
 	Recipients int `yaml:"recipients"`
-	// What the recipients of all these mails may take. Default 64MiB.
+	// The memory for the recipients of all these messages. Default 64MiB.
 	Memory weir.Size `yaml:"-"`
 }
 
@@ -121,7 +121,7 @@ type Timeouts struct {
 	Idle weir.Duration `yaml:"-"`
 	// For an answer. Postfix waits for 100 seconds. Default 30s.
 	Answer weir.Duration `yaml:"answer"`
-	// Without a word about a mail; its recipients are forgotten. Default 1h.
+	// Without a word about a message; its recipients are forgotten. Default 1h.
 	Mail weir.Duration `yaml:"-"`
 }
 
@@ -181,7 +181,7 @@ func (o Options) Validate() error {
 		}
 	case OverFilter:
 		if o.Filter == "" {
-			v.Add("filter", "mail is to be diverted, and nobody says where to",
+			v.Add("filter", "over: filter needs a filter to divert mail to",
 				"write smtp:[127.0.0.1]:2526, where a gate for mail listens")
 		}
 	default:
@@ -195,7 +195,7 @@ func (o Options) Validate() error {
 	}
 	if o.Command != "" && strings.EqualFold(o.Command, o.Admin) {
 		v.Add("command",
-			fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command),
+			fmt.Sprintf("%q is the address of a person: messages to it would be read as commands", o.Command),
 			"write weir@example.org")
 	}
 	v.OneOf("stopped", string(o.Stopped), string(Reject), string(Defer))
@@ -211,7 +211,7 @@ func (o Options) Validate() error {
 	}{{"idle", o.Timeouts.Idle}, {"answer", o.Timeouts.Answer}, {"mail", o.Timeouts.Mail}} {
 		v.Timeout("timeouts."+t.path, t.got)
 		if t.got > 0 && t.got < leastTimeout {
-			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got),
+			v.Add("timeouts."+t.path, fmt.Sprintf("%s is too short", t.got),
 				"write 1s or more, or leave it out for the default")
 		}
 	}

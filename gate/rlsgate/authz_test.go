@@ -238,7 +238,7 @@ func TestAuthzDenies(t *testing.T) {
 		})
 	}
 	if offended != 1 {
-		t.Errorf("%d were put on the invalid list, want 1", offended)
+		t.Errorf("%d were put on the block list, want 1", offended)
 	}
 	answer = weir.Answer{}
 	for name, req := range map[string]*auth.CheckRequest{

@@ -128,7 +128,7 @@ func readFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxFile {
 		return "", &weir.FieldError{Path: path, Msg: "the file is too large",
-			Hint: fmt.Sprintf("at most %s; several files may stand in a folder", weir.Size(maxFile))}
+			Hint: fmt.Sprintf("at most %s; use a folder with several files instead", weir.Size(maxFile))}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

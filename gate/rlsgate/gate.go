@@ -25,7 +25,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	g.Skeleton = gate.New(g.env.Env, s, gate.Hooks[setup]{
 		What: "requests",
 		Open: func(s *setup) (gate.Listener, error) {
-			return gate.Listen(s.opts.Listen, s.opts.Socket)
+			return g.env.Sockets.Listen(s.opts.Listen, s.opts.Socket)
 		},
 		Take:   g.receive,
 		Server: func(s *setup) gate.Server { return g.newServer(s.serverOptions()) },

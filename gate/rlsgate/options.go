@@ -18,7 +18,7 @@ import (
 // Options configure one gate for Envoy: its rate limit service and its external authorization, over gRPC.
 type Options struct {
 	// Where Envoy asks: "127.0.0.1:8081", or a socket of this machine, unix:/run/weir/envoy. The gate speaks no TLS,
-	// and answers everybody who reaches it: whoever does can spend what others are allowed.
+	// and answers everybody who can reach it, and they can use up the limits of others.
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket gate.Socket `yaml:"socket"`
@@ -77,7 +77,7 @@ type Authz struct {
 }
 
 // Headers are those that Envoy adds to the response of a request that the rate limit service was asked about, about the
-// limit that is nearest to its end: the limit, what remains, and in how many seconds it begins anew; and Retry-After
+// limit that is nearest to its end: the limit, what remains, and in how many seconds it starts again; and Retry-After
 // where the request is over the limit.
 type Headers struct {
 	// Whether they are sent. Default false.
@@ -86,7 +86,7 @@ type Headers struct {
 	Limit string `yaml:"limit"`
 	// The name of the header with what remains. Default RateLimit-Remaining.
 	Remaining string `yaml:"remaining"`
-	// The name of the header with the seconds until the limit begins anew. Default RateLimit-Reset.
+	// The name of the header with the seconds until the limit starts again. Default RateLimit-Reset.
 	Reset string `yaml:"reset"`
 }
 

@@ -71,7 +71,7 @@ func (s *setup) bring(v *weir.Mistakes, o Options, p Parts) {
 	}
 	for _, name := range imported.Domains() {
 		if s.domains[name] != nil {
-			v.Add("domains."+name, fmt.Sprintf("the domain %q also stands in %s", name, o.Config), "leave one out")
+			v.Add("domains."+name, fmt.Sprintf("the domain %q is also in %s", name, o.Config), "leave one out")
 			continue
 		}
 		tree := imported.domains[name]

@@ -118,7 +118,7 @@ func (s *session) logIn(name, password string) {
 		if cause != nil {
 			attrs = append(attrs, slog.Any("error", cause))
 		}
-		log.LogAttrs(s.gate.Base, slog.LevelInfo, "log-in", attrs...)
+		log.LogAttrs(s.gate.Base, slog.LevelInfo, "login", attrs...)
 	}
 	if how == LogInRight {
 		s.who = identity{name: name, authenticated: true, user: user, asked: s.now()}
@@ -127,7 +127,7 @@ func (s *session) logIn(name, password string) {
 		return
 	}
 	if s.logins++; s.logins >= s.setup.opts.Bounds.Logins {
-		s.answer(s.last(BoundLogins, "too many failed log-ins"))
+		s.answer(s.last(BoundLogins, "too many failed logins"))
 		return
 	}
 	n := refuse(MailStranger, 535, 578, "wrong name or password")

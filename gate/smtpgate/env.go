@@ -126,7 +126,7 @@ const (
 	LogInFailed   = "failed" // it could not be verified
 )
 
-// What becomes of messages, senders and recipients.
+// What happens to messages, senders and recipients.
 const (
 	MailAccepted  = "accepted"
 	MailCommand   = "command"   // to the command address, and carried out

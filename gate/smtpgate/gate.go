@@ -53,7 +53,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	g := &Gate{env: env, sessions: map[*conn]struct{}{}, bySource: map[netip.Addr]int{}, regulars: regulars{}}
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "sessions",
-		Open: func(s *setup) (gate.Listener, error) { return gate.Listen(s.opts.Listen, gate.Socket{}) },
+		Open: func(s *setup) (gate.Listener, error) { return g.env.Sockets.Listen(s.opts.Listen, gate.Socket{}) },
 		Take: g.receive,
 	})
 	return g, nil

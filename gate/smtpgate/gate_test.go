@@ -622,7 +622,7 @@ func TestPanic(t *testing.T) {
 	if err := r.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "a session failed by a mistake in weir") {
+	if !strings.Contains(log.String(), "a session failed because of a bug in weir") {
 		t.Error(log.String())
 	}
 }

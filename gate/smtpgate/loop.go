@@ -18,13 +18,13 @@ func (g *Gate) serve(c *conn) {
 	s := &session{gate: g, setup: c.setup, conn: c, top: c, wire: newWire(c)}
 	s.begins()
 	if !s.run() {
-		s.answer(reply(421, 430, "a mistake of this server has ended the session, try again later"))
+		s.answer(reply(421, 430, "an internal error has ended the session, try again later"))
 	}
 	g.survives(s.reset) // throttles get everything back before quit
 	g.survives(s.close)
 }
 
-const sessionFailed = "a session failed by a mistake in weir"
+const sessionFailed = "a session failed because of a bug in weir"
 
 // survives runs a function, and recovers from a panic.
 func (g *Gate) survives(f func()) {

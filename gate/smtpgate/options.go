@@ -48,7 +48,7 @@ const (
 	SendersBound Senders = "bound" // those of the user's list, and none without a list
 )
 
-// An Ambiguous says what becomes of a mail of which nobody knows whether the next hop has it.
+// An Ambiguous says what becomes of a message of which nobody knows whether the next hop has it.
 type Ambiguous string
 
 // What may become of it.
@@ -57,7 +57,7 @@ const (
 	AmbiguousHold  Ambiguous = "hold"  // held until an operator decides: it may be late
 )
 
-// A Fate is what becomes of a mail whose stamps are worth nothing.
+// A Fate is what becomes of a message whose stamps are worth nothing.
 type Fate string
 
 // The fates.
@@ -85,7 +85,7 @@ type Options struct {
 	Hostname string `yaml:"hostname"`
 	// Encryption. Passwords are only taken inside it, or from the machine itself.
 	TLS TLS `yaml:"tls"`
-	// The server that mails are handed to.
+	// The server that messages are handed to.
 	NextHop nexthop.Options `yaml:"next_hop"`
 	// Who knows the users' passwords: users (weir's own, the default), next_hop (the next hop's AUTH is asked) or none.
 	Auth Auth `yaml:"auth"`
@@ -101,12 +101,12 @@ type Options struct {
 	// /64. Only your own networks: public ones up to a /16 (IPv6: /32). Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
 	// Whether clients of these networks are servers that hand on the mail of others: Postfix, with a policy service of
-	// this weir and filter. Each mail is then charged to the user that the mark of the policy service
-	// names; mail without a genuine mark is put off (451).
+	// this weir and filter. Each message is then charged to the user that the mark of the policy service names; mail
+	// without a genuine mark is put off (451).
 	Marks bool `yaml:"marks"`
 	// The throttles that judge each connection before anything is read from it, in order.
 	Accept []string `yaml:"accept"`
-	// The throttles that judge each mail when it is complete, in order. One of them may be a mail throttle, which
+	// The throttles that judge each message when it is complete, in order. One of them may be a mail throttle, which
 	// judges it last.
 	Throttles []string `yaml:"throttles"`
 	// The throttles that judge each recipient, in order. Recipients that are not counted (internal, support, the
@@ -126,8 +126,8 @@ type Options struct {
 	// Which sender addresses users may write: any (the default), or bound: only those that the user's entry lists.
 	// Where an entry lists some, they bind the user in any case.
 	Senders Senders `yaml:"senders"`
-	// What becomes of a mail when the connection broke just as the next hop was taking it: retry (the default; it may
-	// arrive twice) or hold (for an operator). It is in the audit log either way.
+	// What happens to a message when the connection broke just as the next hop was taking it: retry (the default; it
+	// may arrive twice) or hold (for an operator). It is in the audit log either way.
 	Ambiguous Ambiguous `yaml:"ambiguous"`
 	// Stamps by which mail pays its way around the delay queue. Default: off.
 	Stamps *Stamping `yaml:"stamps"`
@@ -169,8 +169,8 @@ type Stamping struct {
 	First string `yaml:"first"`
 	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
 	Doubles Doubles `yaml:"doubles"`
-	// What becomes of a mail with forged or wrongly solved stamps: refuse (and the client goes on the invalid list; the
-	// default) or pool.
+	// What happens to a message with forged or wrongly solved stamps: refuse (and the client goes on the block list;
+	// the default) or pool.
 	OnInvalid Fate `yaml:"on_invalid"`
 	// Whether mail without a stamp for each recipient is refused.
 	Required bool `yaml:"required"`
@@ -192,21 +192,21 @@ type Bounds struct {
 	Sessions int `yaml:"sessions"`
 	// Open sessions of one source: an address, or an IPv6 /64. Default 100.
 	PerSource int `yaml:"per_source"`
-	// Recipients of one mail; further ones are told to come with another (452). A mail throttle may allow fewer.
+	// Recipients of one message; further ones are told to come with another (452). A mail throttle may allow fewer.
 	// Default 100.
 	Recipients int `yaml:"recipients"`
-	// The size of a mail. Default 50MiB.
+	// The size of a message. Default 50MiB.
 	Message weir.Size `yaml:"message"`
 	// The size of its header. Default 256KiB.
 	Header weir.Size `yaml:"-"`
-	// The length of a command, and of a line in a mail. Default 2000B.
+	// The length of a command, and of a line in a message. Default 2000B.
 	Line weir.Size `yaml:"-"`
-	// Received fields that a mail may bring: with more it is going round in a circle. Default 50.
+	// Received fields that a message may bring: with more it is going round in a circle. Default 50.
 	ReceivedHops int `yaml:"-"`
 	// Answers of a session that say no; then it is closed. What was pipelined behind a refused command does not count.
 	// Default 100.
 	Errors int `yaml:"-"`
-	// Failed log-ins of a session; then it is closed. Default 5.
+	// Failed logins in a session; then it is closed. Default 5.
 	Logins int `yaml:"logins"`
 	// Commands of a session; then it is closed. Default 100000.
 	Commands int `yaml:"-"`
@@ -214,16 +214,16 @@ type Bounds struct {
 
 // Timeouts against slow clients.
 type Timeouts struct {
-	// For the client's next command, or the next piece of a mail. Default 5m.
+	// For the client's next command, or the next piece of a message. Default 5m.
 	Idle weir.Duration `yaml:"idle"`
-	// For the text of a mail as a whole. Default 10m.
+	// For the text of a message as a whole. Default 10m.
 	Data weir.Duration `yaml:"data"`
-	// Until somebody has logged in, or a client of your networks has sent a mail. Default 1m.
+	// Until somebody has logged in, or a client of your networks has sent a message. Default 1m.
 	Login weir.Duration `yaml:"-"`
-	// For a session as a whole; a mail that is coming in is taken to its end. Default 1h.
+	// For a session as a whole; a message that is coming in is taken to its end. Default 1h.
 	Session weir.Duration `yaml:"-"`
-	// How long a client may be kept waiting for an answer when a throttle makes a mail stand in line; then it is told
-	// to come back. Default 30s.
+	// How long a client may be kept waiting for an answer when a throttle makes a message stand in line; then it is
+	// told to come back. Default 30s.
 	Wait weir.Duration `yaml:"wait"`
 }
 

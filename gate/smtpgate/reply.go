@@ -125,7 +125,7 @@ func notTaken(err error, who *identity) *no {
 			"this account has written to too many new people: for now it may not send, ask support")
 	case errors.Is(err, spool.ErrFlaggedLimit):
 		return refuse(MailFlagged, 450, 471,
-			"this account writes to too many new people: for now it may send only a few mails, try again later")
+			"this account writes to too many new people: for now it may send only a few messages, try again later")
 	case errors.Is(err, spool.ErrWithheld):
 		return refuse(MailFlagged, 450, 471,
 			"too much of your mail to new people waits for somebody to look at it already, try again later")

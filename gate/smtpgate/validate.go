@@ -43,7 +43,7 @@ func (o Options) Validate() error {
 	v.Under("next_hop", o.NextHop.Validate())
 	v.OneOf("auth", string(o.Auth), string(AuthUsers), string(AuthNextHop), string(AuthNone))
 	if o.Auth == AuthNone && len(o.Networks) == 0 {
-		v.Add("auth", "nobody could send: there is no AUTH, and no network that may send without",
+		v.Add("auth", "nobody could send: there is no AUTH, and no network that may send without it",
 			"name your networks under networks, or write auth: users")
 	}
 	if ok && !o.encrypted() && o.Auth != AuthNone && !loopback(host) {
@@ -73,7 +73,7 @@ func (o Options) Validate() error {
 			"write weir@example.org")
 	} else if strings.EqualFold(local, "postmaster") || o.takesFrom(o.Postmaster) || o.takesFrom(o.Admin) {
 		v.Add("command",
-			fmt.Sprintf("%q is the address of a person: what is written to it would be taken for a command", o.Command),
+			fmt.Sprintf("%q is the address of a person: messages to it would be read as commands", o.Command),
 			"write weir@example.org")
 	}
 	v.OneOf("stopped", string(o.Stopped), string(RefuseMail), string(RefuseAuth))
@@ -107,7 +107,7 @@ func (o *Options) validateRealm(v *weir.Mistakes) {
 		v.Add("realm", fmt.Sprintf("%q is not a domain", o.Realm), "write example.org, or keep")
 	}
 	if o.Auth != AuthNextHop && o.KnownOnly {
-		v.Add("known_only", "it says which users of the next hop may log in, and that is not asked", hint)
+		v.Add("known_only", "it has an effect only with auth: next_hop", hint)
 	}
 }
 
@@ -162,7 +162,7 @@ func (o *Options) validateBounds(v *weir.Mistakes) {
 	} {
 		v.Timeout("timeouts."+t.path, t.got)
 		if t.got > 0 && t.got < leastTimeout {
-			v.Add("timeouts."+t.path, fmt.Sprintf("nobody does anything within %s", t.got),
+			v.Add("timeouts."+t.path, fmt.Sprintf("%s is too short", t.got),
 				"write 1s or more, or leave it out for the default")
 		}
 	}
@@ -213,7 +213,7 @@ func validateNetworks(v *weir.Mistakes, networks []netip.Prefix) {
 			continue
 		}
 		if i := slices.IndexFunc(disguised, p.Overlaps); i >= 0 && p.Bits() >= widestV6 {
-			v.Add(at, fmt.Sprintf("%s stands for addresses of IPv4, which may be anybody's", p),
+			v.Add(at, fmt.Sprintf("%s contains mapped IPv4 addresses, which may be anybody's", p),
 				"write your networks as IPv4")
 			continue
 		}

@@ -24,7 +24,7 @@ import (
 var (
 	errLeft  = errors.New("the client has left")
 	errIdle  = errors.New("nothing moved for too long")
-	errPanic = errors.New("a mistake in weir")
+	errPanic = errors.New("a bug in weir")
 )
 
 // A stream is a connection whose halves end independently: a *net.TCPConn or a *net.UnixConn.

@@ -49,13 +49,13 @@ func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
 // open binds the address. For udp it also looks up the upstream, if that is a name.
 func (g *Gate) open(s *setup) (gate.Listener, error) {
 	if s.opts.Protocol != UDP {
-		return gate.Listen(s.opts.Listen, gate.Socket{})
+		return g.env.Sockets.Listen(s.opts.Listen, gate.Socket{})
 	}
 	found := *s
 	if err := found.lookUp(g.Base); err != nil {
 		return nil, err
 	}
-	socket, err := net.ListenPacket("udp", s.opts.Listen)
+	socket, err := g.env.Sockets.ListenPacket(s.opts.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s (udp): %w", s.opts.Listen, err)
 	}

@@ -163,7 +163,7 @@ func (o Options) validateShapes(v *weir.Mistakes) {
 			fmt.Sprintf("at least %d", largestPacket+int64(s.K)*s.Grain))
 	}
 	if i := slices.IndexFunc(shapes, func(s bloom.Shape) bool { return s.Grain > maxGrain }); i >= 0 {
-		v.Add("bloom.burst", fmt.Sprintf("a token would stand for %d", shapes[i].Grain), "a smaller burst")
+		v.Add("bloom.burst", fmt.Sprintf("a token would count for %d", shapes[i].Grain), "a smaller burst")
 	}
 	if bytes := shapes.Bytes(); bytes > MaxMemory {
 		v.Add("bloom.attackers", fmt.Sprintf("the tables would take %s of the kernel's memory", weir.Size(bytes)),

@@ -92,7 +92,7 @@ var (
 // back.
 var (
 	ErrInterfaceGone = errors.New("the interface is gone")
-	ErrRemoved       = errors.New("somebody removed the program from the interface, or the interface was made anew")
+	ErrRemoved       = errors.New("somebody removed the program from the interface, or the interface was created again")
 	ErrReplaced      = errors.New("somebody put another program in the place of weir's")
 )
 

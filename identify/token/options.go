@@ -13,18 +13,18 @@ import (
 	"weir"
 )
 
-// Options say which tokens are good.
+// Options say which tokens are accepted.
 type Options struct {
-	// A file with the public key, or a certificate, by which tokens are signed: PEM, DER, or base64 of it. It is read
-	// again when it changes. With algorithms HS256, HS384 or HS512, a file with the shared secret as it is, 32 bytes
-	// at least; a public key in any form is never taken for one.
+	// A file with the public key, or the certificate, that tokens are signed with: PEM, DER, or base64 of it. It is
+	// read again when it changes. With algorithms HS256, HS384 or HS512, a file with the shared secret as it is, at
+	// least 32 bytes; a public key is never accepted as a secret.
 	Key string `yaml:"key"`
 	// A set of keys (JWKS), of which a token names one by its kid: a file, which is read again when it changes, or the
-	// address of one at the identity provider, as in https://login.example.org/keys, which is fetched every 10
-	// minutes. http:// is good for this machine only.
+	// address of one at the identity provider, as in https://login.example.org/keys, which is fetched every 10 minutes.
+	// http:// is allowed for this machine only.
 	JWKS string `yaml:"jwks"`
-	// The algorithms that are good: RS256, ES256, EdDSA and their like. Default: all that fit the keys. Those with a
-	// shared secret (HS256, HS384, HS512) must be named where key is the secret.
+	// The accepted algorithms: RS256, ES256, EdDSA and the like. Default: all that fit the keys. Those with a shared
+	// secret (HS256, HS384, HS512) must be named where key is the secret.
 	Algorithms []string `yaml:"algorithms"`
 	// Who must have issued the token (iss). Default: anybody who has the key.
 	Issuer string `yaml:"issuer"`

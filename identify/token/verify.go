@@ -23,7 +23,7 @@ var (
 	ErrMalformed = errors.New("the token is malformed")
 	ErrSignature = errors.New("the token is not signed by a key that is known here, or in a way that is not good")
 	// ErrUnknownKey is an ErrSignature of a token whose key is not here, or that names none: a newer set may help.
-	ErrUnknownKey = fmt.Errorf("%w: perhaps by a newer one", ErrSignature)
+	ErrUnknownKey = fmt.Errorf("%w: it may be signed by a newer one", ErrSignature)
 	ErrExpired    = errors.New("the token has expired, or never does")
 	ErrEarly      = errors.New("the token is not valid yet")
 	ErrIssuer     = errors.New("the token was issued by somebody else")

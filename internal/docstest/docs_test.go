@@ -118,7 +118,7 @@ func commands(b block) (all []string) {
 			if l, typed = strings.CutPrefix(l, "$ "); !typed {
 				continue
 			}
-		case !b.is("sh", ""):
+		case !b.is("sh", "") && !b.is("sh", "start") && !b.is("sh", "try"):
 			return nil
 		}
 		l = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(l), "sudo "), "bin/")

@@ -161,13 +161,13 @@ func at(n ast.Node) Position {
 
 // syntaxHints are clearer words for messages of the parser. The first whose part a message contains counts.
 var syntaxHints = []struct{ part, msg, hint string }{
-	{"'\t'", "a tab stands where YAML wants spaces", "indent with spaces"},
-	{"tab character", "a tab stands where YAML wants spaces", "indent with spaces"},
+	{"'\t'", "YAML does not allow a tab here", "indent with spaces"},
+	{"tab character", "YAML does not allow a tab here", "indent with spaces"},
 	{"could not find end character of", "a quote is opened here and never closed", ""},
-	{"mapping value is not allowed", "a second key stands on the line of another",
+	{"mapping value is not allowed", "two keys on one line",
 		"begin a new line, or put the value in quotes"},
 	{"non-map value is specified", "there is no colon after this key", "write key: value"},
-	{"must be specified", "a list or mapping in brackets is not closed before this",
+	{"must be specified", "a bracket is not closed before this",
 		"is a comma or a closing bracket missing?"},
 	{"could not find flow m", "a brace is opened here and never closed", "write }"},
 	{"could not find flow s", "a bracket is opened here and never closed", "write ]"},
@@ -254,7 +254,7 @@ func (b *builder) node(n ast.Node) *Node {
 		}
 		b.fail(made.At, fmt.Sprintf("there is no anchor %q before this", name), "quote a value that starts with *")
 	case *ast.TagNode:
-		b.fail(made.At, "tags are not read here", "leave it out, or quote a value that starts with !")
+		b.fail(made.At, "YAML tags are not supported", "leave it out, or quote a value that starts with !")
 	case ast.ScalarNode:
 		made.Text = n.GetToken().Value
 		made.Plain = n.Type() != ast.StringType || n.GetToken().Type == token.StringType
@@ -277,7 +277,7 @@ func (b *builder) pair(into *Node, v *ast.MappingValueNode) {
 			b.merge(into, b.node(v.Value))
 			return
 		}
-		b.fail(p.At, "<< is not read here", "write the keys out, or use an alias for the whole value")
+		b.fail(p.At, "merge keys (<<) are not supported", "write the keys out, or use an alias for the whole value")
 	case *ast.LiteralNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
 		b.fail(p.At, "a key is a plain word", "")
 	case ast.ScalarNode:
@@ -322,7 +322,7 @@ func Readable(text string) *Error {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
 			return &Error{At: Position{line, column}, Msg: "this is not UTF-8 text", Hint: "is it the right file?"}
 		case r < ' ' && r != '\t' && r != '\r', r == 0x7f:
-			return &Error{At: Position{line, column}, Msg: fmt.Sprintf("a control character (%U) stands here", r),
+			return &Error{At: Position{line, column}, Msg: fmt.Sprintf("control character (%U)", r),
 				Hint: "is it the right file?"}
 		}
 	}

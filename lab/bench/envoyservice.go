@@ -89,8 +89,8 @@ func envoyService(t *trial) (figures []figure) {
 	return figures
 }
 
-// startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder. More arguments are for the
-// Redis. It returns the address of the service, and the ids of both processes.
+// startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder. More arguments are for
+// the Redis. It returns the address of the service, and the ids of both processes.
 func (t *trial) startRatelimit(folder string, more ...string) (address string, pids []int) {
 	start := func(task machine.Task, network, address string) {
 		p := try(machine.Start(task))

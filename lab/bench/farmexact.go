@@ -127,8 +127,8 @@ func (t *trial) startExact(nodes int, redis, upstream string, limit int) (gates 
 	var started []*running
 	for i := range nodes {
 		folder := t.folder()
-		r := t.runWeir(folder, fmt.Sprintf(exactFarm, folder, string(rune('a'+i)), peers[i], strings.Join(peers, ", "), redis,
-			upstream, limit), io.Discard, binary)
+		r := t.runWeir(folder, fmt.Sprintf(exactFarm, folder, string(rune('a'+i)), peers[i], strings.Join(peers, ", "),
+			redis, upstream, limit), io.Discard, binary)
 		started, gates = append(started, r), append(gates, r.address)
 	}
 	awaitFarm(started)

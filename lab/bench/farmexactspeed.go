@@ -11,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"weir"
@@ -96,8 +95,9 @@ func (t *trial) borrow(address string, p quota.Policy) *borrowing {
 	b := &borrowing{Quota: try(quota.New(quota.Options{Policies: []quota.Policy{p}})),
 		guard: farm.Guard(pot, farm.GuardOptions{Now: time.Now, Text: pot.Text})}
 	run := "a/" + strconv.FormatInt(time.Now().UnixMicro(), 10)
-	b.lender = b.Lend(quota.Lending{Pot: b.guard, Name: p.Name, Run: run, Live: func() []string { return []string{run} },
-		Nodes: func() int { return 1 }, Call: func([]byte) error { return nil }, Now: time.Now})
+	b.lender = b.Lend(quota.Lending{Pot: b.guard, Name: p.Name, Run: run,
+		Live: func() []string { return []string{run} }, Nodes: func() int { return 1 },
+		Call: func([]byte) error { return nil }, Now: time.Now})
 	b.guard.Watch(func(up bool) { b.lender.Lost(!up, time.Now()) })
 	ctx, stop := context.WithCancel(context.Background())
 	t.cleanup(func() {
@@ -155,7 +155,8 @@ func exactDecisions(t *trial) (figures []figure) {
 	}
 	counters, engine := t.startRedis()
 	policy := func(name string, mode quota.Farm) quota.Policy {
-		return quota.Policy{Name: name, Limit: quota.Count(1_000_000_000), Period: weir.Period{Length: time.Hour}, Farm: mode}
+		return quota.Policy{Name: name, Limit: quota.Count(1_000_000_000), Period: weir.Period{Length: time.Hour},
+			Farm: mode}
 	}
 	for _, c := range []struct {
 		accounts int
@@ -188,8 +189,8 @@ func exactDecisions(t *trial) (figures []figure) {
 	return figures
 }
 
-// failedCalls says how many calls to an engine failed, where that is more than one in a hundred: the figure beside it is
-// then worth little.
+// failedCalls says how many calls to an engine failed, where that is more than one in a hundred: the figure beside it
+// is worth little then.
 func failedCalls(calls, failed uint64) string {
 	if 100*failed <= calls {
 		return ""
@@ -259,60 +260,4 @@ func exactEnvoy(t *trial) (figures []figure) {
 				got[2], got[1], got[3], failedCallsOf(node), busy), ratio >= 2 || c.target == "–"})
 	}
 	return figures
-}
-
-// stalled is Q7: how long decisions take while the engine stands still, before it is taken for lost and afterwards.
-func stalled(t *trial) []figure {
-	rounds, later := 40, 2000
-	if t.quick {
-		rounds, later = 3, 200
-	}
-	const askers = 8
-	counters, engine := t.startRedis()
-	b := t.borrow(counters, quota.Policy{Name: "hourly", Limit: quota.Count(1_000_000_000),
-		Period: weir.Period{Length: time.Hour}, Farm: quota.FarmExact, Ahead: quota.Count(0)})
-	t.cleanup(func() { _ = syscall.Kill(engine.Pid, syscall.SIGCONT) })
-	timed := func(account string, a *weir.Answer) time.Duration {
-		start := time.Now()
-		granted(b.Quota, account, a)
-		return time.Since(start)
-	}
-	var up, first, open []time.Duration
-	var a weir.Answer
-	for range rounds {
-		check(syscall.Kill(engine.Pid, syscall.SIGCONT))
-		until(func() bool { return granted(b.Quota, "account-0", &a) },
-			func() error { return fmt.Errorf("the engine is not back: %+v", b.guard.Stats()) })
-		for range later / rounds {
-			up = append(up, timed("account-0", &a))
-		}
-		check(syscall.Kill(engine.Pid, syscall.SIGSTOP))
-		waited := make([][]time.Duration, askers)
-		together(askers, func(i int) error {
-			var a weir.Answer
-			for len(waited[i]) == 0 || b.guard.Stats().State != farm.PotStalled {
-				waited[i] = append(waited[i], timed(fmt.Sprintf("account-%d", i), &a))
-			}
-			return nil
-		})
-		for _, list := range waited {
-			first = append(first, list...)
-		}
-		for i := range later / rounds {
-			open = append(open, timed(fmt.Sprintf("account-%d", i%askers), &a))
-			time.Sleep(time.Millisecond) // so that looking whether it is back falls into it
-		}
-	}
-	p99 := func(list []time.Duration) time.Duration {
-		_ = median(list)
-		return list[len(list)*99/100]
-	}
-	beside := p99(up).Round(time.Microsecond)
-	return []figure{
-		{fmt.Sprintf("the engine is stopped (SIGSTOP): p99 of %d decisions until it is taken for lost, with ahead: 0",
-			len(first)), "≤ 25 ms", fmt.Sprintf("%v (%v while it runs)", p99(first).Round(time.Microsecond), beside),
-			p99(first) <= 25*time.Millisecond},
-		{fmt.Sprintf("… of %d decisions afterwards", len(open)), "≤ 1 ms", p99(open).String(),
-			p99(open) <= time.Millisecond},
-	}
 }

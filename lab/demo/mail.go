@@ -40,7 +40,7 @@ func mailScene() Scene {
 	const thief = mailThieves * mailPeriod / mailSpam // of which a mail takes a tenth
 	return Scene{
 		Name: "mail",
-		Story: "people write mail, one account is stolen and stopped, and its owner releases what is his; " +
+		Story: "people write mail, one account is stolen and stopped, and its owner releases what is theirs; " +
 			"ten seconds stand for a minute",
 		Weight: 6,
 		Rule: fmt.Sprintf("A minute takes %.0f s here: 1 new address each, %d may wait.",
@@ -151,16 +151,16 @@ func tellMail(r SceneReport) []string {
 	var told []string
 	if without := r.Without; without.Flood.Sent > 0 {
 		told = append(told,
-			fmt.Sprintf("Without the throttle, the thief sent %s mails with a stolen password, and %s got out.",
+			fmt.Sprintf("Without the throttle, the thief sent %s messages with a stolen password, and %s got out.",
 				grouped(without.Flood.Sent), grouped(without.Flood.Served)))
 	}
 	people, news := actor(r.Half, "people"), actor(r.Half, "newsletter")
 	told = append(told, tellStolen(r, m))
 	if m.Stopped != nil {
 		told = append(told,
-			fmt.Sprintf("The owner was told at another address of his. He changed his password on the page, answered "+
+			fmt.Sprintf("The owner was told at another of their addresses. They changed the password on the page, answered "+
 				"the notice, and so deleted "+
-				"%d mails, released the %d that were his own, which have arrived, and can send again.", m.Deleted,
+				"%d messages, released the %d that were their own, which have arrived, and can send again.", m.Deleted,
 				m.Released))
 	}
 	late := "none"
@@ -168,7 +168,7 @@ func tellMail(r SceneReport) []string {
 		late = grouped(m.Late)
 	}
 	return append(told,
-		fmt.Sprintf("People, who write to those they know, had %s of their %s mails delivered, half of those within "+
+		fmt.Sprintf("People, who write to those they know, had %s of their %s messages delivered, half of those within "+
 			"%s; the newsletter, which is "+
 			"exempt and writes to somebody new each time, %s of %s. Of all these, %s took longer than %s.",
 			grouped(people.Served), grouped(people.Sent),
@@ -177,12 +177,12 @@ func tellMail(r SceneReport) []string {
 
 func tellStolen(r SceneReport, m *Mail) string {
 	if m.Stopped == nil {
-		return fmt.Sprintf("With it, %s of the thief's %s mails got out, and %s waited. In so short a time the "+
+		return fmt.Sprintf("With it, %s of the thief's %s messages got out, and %s waited. In so short a time the "+
 			"account was not stopped; a longer run shows more.",
 			grouped(r.Flood.Served), grouped(r.Flood.Sent), grouped(r.Flood.Held))
 	}
 	return fmt.Sprintf("With it, the stolen account was stopped after %s, which stand for %s: %d of the thief's "+
-		"mails got out, %d were held, and all "+
+		"messages got out, %d were held, and all "+
 		"others were refused.", seconds(*m.Stopped), seconds(*m.Stopped*float64(time.Minute/mailPeriod)), m.SpamOut,
 		m.SpamHeld)
 }

@@ -62,7 +62,7 @@ func (p *post) writeOwn(ctx context.Context, t *theft) Result {
 	}
 	t.wrote = r != Held || len(t.own) == mailOwn
 	if t.wrote && p.stage.AtWork() {
-		p.stage.Note(fmt.Sprintf("%s, who knows of nothing, writes %d mails. They wait behind those of the thief.",
+		p.stage.Note(fmt.Sprintf("%s, who knows of nothing, writes %d messages. They wait behind those of the thief.",
 			t.owner.name, len(t.own)))
 	}
 	return r

@@ -56,7 +56,7 @@ func (t *theft) stop(now time.Time) (notes []string) {
 		return nil
 	}
 	t.stopped = max(now.Sub(t.began), 1)
-	return []string{fmt.Sprintf("After %s the account is stopped: %s of the thief's mails got out, the others are "+
+	return []string{fmt.Sprintf("After %s the account is stopped: %s of the thief's messages got out, the others are "+
 		"held, and new ones are refused.",
 		seconds(t.stopped.Seconds()), grouped(t.out))}
 }

@@ -103,15 +103,15 @@ func (a *Advice) sentences() []string {
 	var all []string
 	if a.Met {
 		all = append(all,
-			fmt.Sprintf("With %s, %s of the mails of this log would have been delayed; at most %s was asked for.",
+			fmt.Sprintf("With %s, %s of the messages of this log would have been delayed; at most %s was asked for.",
 				with, shareText(f.DelayedShare), shareText(a.Share)))
 	} else {
 		all = append(all,
-			fmt.Sprintf("Nothing that was tried keeps delayed mails under %s of this log without stopping users more "+
+			fmt.Sprintf("Nothing that was tried keeps delayed messages under %s of this log without stopping users more "+
 				"than once in "+
-				"6 months. Closest is %s: %s. Look at the users who are delayed most: whoever writes to many people "+
+				"6 months. Closest is %s: %s. Look at the users who are delayed most: someone who writes to many people "+
 				"by profession may have limits "+
-				"of his own, or be exempt.", shareText(a.Share), with, shareText(f.DelayedShare)))
+				"of their own, or be exempt.", shareText(a.Share), with, shareText(f.DelayedShare)))
 	}
 	switch {
 	case f.Stops == 0:
@@ -135,7 +135,7 @@ func (a *Advice) sentences() []string {
 func (s *Study) loudest() string {
 	for _, u := range s.Worst {
 		if 2*u.Delayed > s.Delayed && s.Users > 1 && u.Delayed >= 10 {
-			return fmt.Sprintf("%d of the %d mails that the present parameters delay are of one user, %s: "+
+			return fmt.Sprintf("%d of the %d messages that the present parameters delay are of one user, %s: "+
 				"look whether the account was stolen, or give it limits of its own.", u.Delayed, s.Delayed, u.User)
 		}
 	}
@@ -143,9 +143,9 @@ func (s *Study) loudest() string {
 }
 
 func virusSentence(o VirusOptions, v VirusPoint) string {
-	who := fmt.Sprintf("A virus that sends %g mails a minute, each to somebody new,", o.Rate)
+	who := fmt.Sprintf("A virus that sends %g messages a minute, each to somebody new,", o.Rate)
 	if o.Recipients > 1 {
-		who = fmt.Sprintf("A virus that sends %g mails a minute, each to %d new recipients,", o.Rate, o.Recipients)
+		who = fmt.Sprintf("A virus that sends %g messages a minute, each to %d new recipients,", o.Rate, o.Recipients)
 	}
 	if v.StoppedAfter < 0 {
 		return fmt.Sprintf("%s would never be stopped, and reach %s in a day.", who, counted(v.Passed, "recipient"))

@@ -115,7 +115,7 @@ func TestAdviceText(t *testing.T) {
 		{counted(1, "user"), "1 user"},
 		{counted(0, "user"), "0 users"},
 		{virusSentence(VirusOptions{Rate: 0.5, Recipients: 1}, VirusPoint{0.5, 720, 0, 720, -1}),
-			"A virus that sends 0.5 mails a minute, each to somebody new, would never be stopped, and reach 720 " +
+			"A virus that sends 0.5 messages a minute, each to somebody new, would never be stopped, and reach 720 " +
 				"recipients in a day."},
 	} {
 		if c.got != c.want {
@@ -128,7 +128,7 @@ func TestAdviceLoudest(t *testing.T) {
 	s := &Study{Figures: Figures{Users: 3, Delayed: 30},
 		Worst: []UserStudy{{User: "ann", Stops: 3, Delayed: 3}, {User: "ben", Delayed: 16}}}
 	if got := s.loudest(); !strings.HasPrefix(got,
-		"16 of the 30 mails that the present parameters delay are of one user, ben:") {
+		"16 of the 30 messages that the present parameters delay are of one user, ben:") {
 		t.Error(got)
 	}
 	s.Delayed = 32

@@ -95,12 +95,12 @@ func (s *Study) verdict() (said []string) {
 	case s.Mails == 0:
 		return []string{"The log has no mail that could be replayed."}
 	case s.Delayed == 0:
-		said = append(said, fmt.Sprintf("None of the %s would have been delayed.", plural(s.Mails, "mail")))
+		said = append(said, fmt.Sprintf("None of the %s would have been delayed.", plural(s.Mails, "message")))
 	case within > 0:
-		said = append(said, fmt.Sprintf("%s of the mails would have been delayed, most of those for less than %s.",
+		said = append(said, fmt.Sprintf("%s of the messages would have been delayed, most of those for less than %s.",
 			share(s.DelayedShare), spell(bound)))
 	default:
-		said = append(said, fmt.Sprintf("%s of the mails would have been delayed, for %s in the mean.",
+		said = append(said, fmt.Sprintf("%s of the messages would have been delayed, for %s in the mean.",
 			share(s.DelayedShare), spell(s.MeanDelay)))
 	}
 	if s.Stops == 0 {
@@ -118,7 +118,7 @@ func (s *Study) verdict() (said []string) {
 
 func (s *Study) tiles() []tile {
 	all := []tile{
-		{share(s.DelayedShare), "mails delayed", count(s.Delayed) + " of " + count(s.Mails)},
+		{share(s.DelayedShare), "messages delayed", count(s.Delayed) + " of " + count(s.Mails)},
 		{span(s.MeanDelay), "mean delay", "of those who wait; half wait less than " + span(s.MedianDelay)},
 		{span(s.MaxDelay), "longest delay", count(s.Waited) + " of " + plural(s.Recipients, "recipient") + " waited"},
 		{count(s.DelayedUsers), "users ever delayed", ofUsers(s.DelayedUsers, s.Users)},
@@ -159,7 +159,7 @@ func (s *Study) changes() []comparison {
 		{"max_slack", count(p.MaxSlack), count(a.MaxSlack)},
 		{"max_mslack", count(p.MaxMSlack), count(a.MaxMSlack)},
 		{"stop", count(p.Stop), count(a.Stop)},
-		{"mails delayed", share(s.DelayedShare), share(f.DelayedShare)},
+		{"messages delayed", share(s.DelayedShare), share(f.DelayedShare)},
 		{"mean delay", span(s.MeanDelay), span(f.MeanDelay)},
 		{"stops", count(s.Stops), count(f.Stops)},
 	}

@@ -103,7 +103,7 @@ func sample() *Study {
 		},
 		Text: []string{"A working set of 8 and a stop at 30 keep delayed mails at 1.36 %, under the 1.5 % that you " +
 			"asked for.",
-			"A virus that sends 60 mails a minute would reach 2 people before it is stopped after 31 seconds."},
+			"A virus that sends 60 messages a minute would reach 2 people before it is stopped after 31 seconds."},
 		Config: "throttles:\n  outgoing:\n    shadow: true\n    mail:\n      rate: 1/m\n      working_set: 8\n      " +
 			"max_mslack: 15\n      stop: 30\n",
 	}
@@ -130,7 +130,7 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">", "default-src &#39;none&#39;", "150 days",
 		"2026-01-05 to 2026-06-04", "672 users", "53,633 mails",
-		"1.69% of the mails would have been delayed, most of those for less than 5 minutes.",
+		"1.69% of the messages would have been delayed, most of those for less than 5 minutes.",
 		"27 of 672 users would have been stopped: on average one false alarm per user in 8 years (95%: 6 years to 11 " +
 			"years).",
 		"1.07 per 100 users and month (95%: 0.75 to 1.48)", "22.8% of 672 (95%: 19.8% to 26.1%)",
@@ -186,22 +186,22 @@ func TestReportVerdict(t *testing.T) {
 	at := time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 	long := LogInfo{From: at, To: at.Add(30 * day)}
 	for want, s := range map[string]*Study{
-		"The log has no mail that could be replayed.":                                                   {},
-		"None of the 1 mail would have been delayed. Nobody would have been stopped in 30 days.":        {Figures: Figures{Mails: 1, Users: 1}, Log: long},
-		"None of the 1,234 mails would have been delayed. Nobody would have been stopped in 3 minutes.": {Figures: Figures{Mails: 1234, Users: 1}, Log: LogInfo{From: at, To: at.Add(130 * time.Second)}},
-		"10% of the mails would have been delayed, for 2 minutes in the mean. Nobody would have been stopped in 6 " +
+		"The log has no mail that could be replayed.":                                                      {},
+		"None of the 1 message would have been delayed. Nobody would have been stopped in 30 days.":        {Figures: Figures{Mails: 1, Users: 1}, Log: long},
+		"None of the 1,234 messages would have been delayed. Nobody would have been stopped in 3 minutes.": {Figures: Figures{Mails: 1234, Users: 1}, Log: LogInfo{From: at, To: at.Add(130 * time.Second)}},
+		"10% of the messages would have been delayed, for 2 minutes in the mean. Nobody would have been stopped in 6 " +
 			"hours.": {
 			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: 120},
 			Log:     LogInfo{From: at, To: at.Add(6 * time.Hour)}},
-		"100% of the mails would have been delayed, most of those for less than 2 hours. 1 of 1 user would have been " +
+		"100% of the messages would have been delayed, most of those for less than 2 hours. 1 of 1 user would have been " +
 			"stopped: on average one false alarm per user in 1 month.": {
 			Figures: Figures{Mails: 10, Delayed: 10, DelayedShare: 1, Stops: 1, StoppedUsers: 1, Users: 1,
 				StopsMonthly: 1}, Log: long, Delays: []DelayPoint{{60, 0.1}, {5400, 0.9}, {9000, 1}}},
-		"0.001% of the mails would have been delayed, for 0s in the mean. 2 of 9 users would have been stopped: on " +
+		"0.001% of the messages would have been delayed, for 0s in the mean. 2 of 9 users would have been stopped: on " +
 			"average one false alarm per user in 4.5 months.": {
 			Figures: Figures{Mails: 100_000, Delayed: 1, DelayedShare: 0.00001, Stops: 2, StoppedUsers: 2, Users: 9,
 				StopsMonthly: 2. / 9}, Log: long, Delays: []DelayPoint{{60, 0.1}, {900_000, 1}}},
-		"10% of the mails would have been delayed, for – in the mean. 1 of 9 users would have been stopped.": {
+		"10% of the messages would have been delayed, for – in the mean. 1 of 9 users would have been stopped.": {
 			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: math.NaN(), Stops: 1, StoppedUsers: 1,
 				Users: 9, StopsMonthly: math.NaN()}, Log: long},
 	} {

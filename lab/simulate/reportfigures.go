@@ -22,7 +22,7 @@ type knob struct {
 
 var knobs = map[string]knob{
 	"working_set": {"working set (recipients)", false, func(p ParamsInfo) float64 { return float64(p.WorkingSet) }},
-	"max_slack":   {"max_slack (mails)", false, func(p ParamsInfo) float64 { return float64(p.MaxSlack) }},
+	"max_slack":   {"max_slack (messages)", false, func(p ParamsInfo) float64 { return float64(p.MaxSlack) }},
 	"max_mslack":  {"max_mslack (recipients)", false, func(p ParamsInfo) float64 { return float64(p.MaxMSlack) }},
 	"stop":        {"stop (recipients waiting)", false, func(p ParamsInfo) float64 { return float64(p.Stop) }},
 	"rate":        {"rate (recipients a minute)", true, perMinute},
@@ -46,7 +46,7 @@ type measure struct {
 	row             func(Figures) []string
 }
 
-var delayHead = []string{"mails delayed", "share", "mean delay"}
+var delayHead = []string{"messages delayed", "share", "mean delay"}
 
 func delayRow(f Figures) []string {
 	return []string{count(f.Delayed), share(f.DelayedShare), span(f.MeanDelay)}
@@ -54,7 +54,7 @@ func delayRow(f Figures) []string {
 
 var (
 	delayedMails = measure{
-		"delayed", "Mails delayed", "mails delayed (%)",
+		"delayed", "Messages delayed", "messages delayed (%)",
 		func(f Figures) float64 { return 100 * f.DelayedShare }, func(v float64) string { return share(v / 100) },
 		delayHead, delayRow,
 	}
@@ -349,7 +349,7 @@ func (r *ReachStudy) perUser() *plot.Plot {
 		ID: "reach", Title: "Different recipients per user",
 		X: plot.Axis{Title: "users, the one with the most first (rank)", Whole: true},
 		Y: plot.Axis{Title: "different recipients", Whole: true},
-		Data: plot.Table{Head: []string{"user", "mails", "different people", "new in an hour", "in a day", "flags",
+		Data: plot.Table{Head: []string{"user", "messages", "different people", "new in an hour", "in a day", "flags",
 			"held"}},
 	}
 	calm, flagged := plot.Series{Name: "never flagged", Bars: true}, plot.Series{Name: "flagged", Bars: true}

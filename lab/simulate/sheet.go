@@ -66,23 +66,23 @@ func (r ReachReport) WriteReport(w io.Writer) error {
 	s := sheet{
 		Command: "simulate reach", Title: "Who would have been flagged in this mail",
 		About: []string{fmt.Sprintf("%s of a log, %s, %s", r.Log.span(), plural(r.Log.Users, "user"),
-			plural(r.Log.Mails, "mail")), r.Rule},
+			plural(r.Log.Mails, "message")), r.Rule},
 		Verdict: []string{verdict},
 		Tiles: []tile{
 			{count(r.Flags), "flags", perMonth(r.FlagsMonthly, r.FlagsRange)},
 			{count(r.FlaggedUsers), "users flagged", ofUsers(r.FlaggedUsers, r.Log.Users)},
-			{count(r.Held), "recipients held or refused", "in every mail anew"},
+			{count(r.Held), "recipients held or refused", "counted in every message"},
 		},
 		Sections: []section{
-			{ID: "people", Title: "Whom they write to", Note: "different people of each user", Plots: r.figures()},
+			{ID: "people", Title: "Who they write to", Note: "different people of each user", Plots: r.figures()},
 			{ID: "thresholds", Title: "Other thresholds", Note: "the same log", Text: []string{InSample},
 				Table: r.thresholds()},
 		},
 		Readings: []string{
-			"Nothing is modelled. Every mail of the log went through the throttle that would run, at the time it was " +
+			"Nothing is modelled. Every message of the log went through the throttle that would run, at the time it was " +
 				"sent.",
-			"A user is flagged who writes to too many people within an hour, a day or a week to whom they never " +
-				"wrote before. Every flag is counted as " +
+			"A user is flagged for writing to too many new people within an hour, a day or a week. " +
+				"Every flag is counted as " +
 				"a false alarm: if an account of the log was misused, it is among those with flags.",
 			ReachReading, IntervalReading, "A month has 30 days.",
 		},
@@ -166,13 +166,13 @@ func (r VirusReport) WriteReport(w io.Writer) error {
 			"It matters in which phase of the user’s clock a virus begins, and whether a mail of the user has just " +
 				"spent their credit: all are tried, and " +
 				"the best and the worst are shown.",
-			"The account has been quiet before. Passed and held together are those whom the virus wrote to until it " +
+			"The account has been quiet before. Passed and held together are the people the virus wrote to until it " +
 				"was stopped; those held when it " +
 				"is stopped are never sent.",
 		},
 	}
 	worst := VirusTried{}
-	grid := plot.Table{Head: []string{"mails a minute", "passed, at best", "at worst", "held", "stopped after, at best",
+	grid := plot.Table{Head: []string{"messages a minute", "passed, at best", "at worst", "held", "stopped after, at best",
 		"at worst"}}
 	for i, v := range r.Viruses {
 		if i == 0 || v.Worst.Passed > worst.Worst.Passed {
@@ -184,16 +184,16 @@ func (r VirusReport) WriteReport(w io.Writer) error {
 		})
 	}
 	if len(r.Viruses) > 0 {
-		s.Verdict = []string{fmt.Sprintf("With %s mails a minute, a virus would reach %s at worst, and be stopped "+
+		s.Verdict = []string{fmt.Sprintf("With %s messages a minute, a virus would reach %s at worst, and be stopped "+
 			"after %s.",
 			decimal(worst.Rate), plural(worst.Worst.Passed, "recipient"), stoppedText(worst.Worst.StoppedAfter))}
 		if worst.Worst.StoppedAfter < 0 {
-			s.Verdict = []string{fmt.Sprintf("A virus that sends %s mails a minute would never be stopped, and reach "+
+			s.Verdict = []string{fmt.Sprintf("A virus that sends %s messages a minute would never be stopped, and reach "+
 				"%s in the time that was looked at.",
 				decimal(worst.Rate), plural(worst.Worst.Passed, "recipient"))}
 		}
 		s.Tiles = []tile{
-			{count(worst.Worst.Passed), "recipients reached at worst", "at " + decimal(worst.Rate) + " mails a minute"},
+			{count(worst.Worst.Passed), "recipients reached at worst", "at " + decimal(worst.Rate) + " messages a minute"},
 			{stoppedText(worst.Worst.StoppedAfter), "stopped after", "at the same rate"},
 		}
 		s.Sections = append(s.Sections, section{ID: "viruses", Title: "By how fast it sends", Plots: r.figures(),
@@ -221,9 +221,9 @@ func stoppedText(seconds float64) string {
 func (r VirusReport) figures() []*plot.Plot {
 	draw := func(id, title, unit string, whole bool, of func(VirusPoint) (float64, string)) *plot.Plot {
 		p := &plot.Plot{
-			ID: id, Title: title, X: plot.Axis{Title: "mails a minute, on a logarithmic scale", Log: true},
+			ID: id, Title: title, X: plot.Axis{Title: "messages a minute, on a logarithmic scale", Log: true},
 			Y:    plot.Axis{Title: unit, Whole: whole},
-			Data: plot.Table{Head: []string{"mails a minute", "at best", "at worst"}},
+			Data: plot.Table{Head: []string{"messages a minute", "at best", "at worst"}},
 		}
 		best, worst := plot.Series{Name: "begun at the best moment"}, plot.Series{Name: "begun at the worst moment"}
 		for _, v := range r.Viruses {
@@ -250,13 +250,13 @@ func (r VirusReport) figures() []*plot.Plot {
 			}
 			return v.StoppedAfter / 60, span(v.StoppedAfter)
 		})
-	passed.Says = "How many recipients a virus reaches until it is stopped, by how many mails it sends in a minute."
+	passed.Says = "How many recipients a virus reaches until it is stopped, by how many messages it sends in a minute."
 	stopped.Says = "How long it takes until it is stopped. Where it never is, there is no point."
 	return []*plot.Plot{passed, stopped}
 }
 
 func documentTable(rows []VirusRow) plot.Table {
-	t := plot.Table{Head: []string{"mails a minute", "virus", "passed: document", "reference", "weir",
+	t := plot.Table{Head: []string{"messages a minute", "virus", "passed: document", "reference", "weir",
 		"stopped: document", "reference", "weir"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{

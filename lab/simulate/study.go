@@ -147,7 +147,7 @@ type ReachStudy struct {
 // ReachReading says how the figures of users belong together.
 const ReachReading = "Recipients are those of the log, whether they would have been held or not: who is new within " +
 	"an hour is also new within " +
-	"the day. Whoever is held counts as held in every mail. Large counts are estimates, by default to 1.3%."
+	"the day. A recipient who is held counts as held in every message. Large counts are estimates, by default to 1.3%."
 
 // ReachUser is how many different people a user wrote to, as the log has it: those that reach would have held are among
 // them.

@@ -43,7 +43,7 @@ func (o VirusOptions) WithDefaults() VirusOptions {
 func (o VirusOptions) Validate() error {
 	var m weir.Mistakes
 	if !(o.Rate == 0 || o.Rate >= 0.01 && o.Rate <= MaxVirusRate) {
-		m.Add("rate", fmt.Sprintf("%v mails a minute are out of bounds", o.Rate),
+		m.Add("rate", fmt.Sprintf("%v messages a minute are out of bounds", o.Rate),
 			fmt.Sprintf("between 0.01 and %d", MaxVirusRate))
 	}
 	m.Count("recipients", o.Recipients, MaxVirusRecipients)

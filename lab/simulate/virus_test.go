@@ -86,10 +86,10 @@ func TestVirusOptions(t *testing.T) {
 		want string
 	}{
 		{VirusOptions{Rate: MaxVirusRate, Recipients: MaxVirusRecipients, Known: 1}, ""},
-		{VirusOptions{Rate: MaxVirusRate + 1}, "rate: 60001 mails a minute are out of bounds (between 0.01 and 60000)"},
-		{VirusOptions{Rate: -1}, "rate: -1 mails a minute"},
-		{VirusOptions{Rate: math.NaN()}, "rate: NaN mails a minute"},
-		{VirusOptions{Rate: 0.001}, "rate: 0.001 mails a minute"},
+		{VirusOptions{Rate: MaxVirusRate + 1}, "rate: 60001 messages a minute are out of bounds (between 0.01 and 60000)"},
+		{VirusOptions{Rate: -1}, "rate: -1 messages a minute"},
+		{VirusOptions{Rate: math.NaN()}, "rate: NaN messages a minute"},
+		{VirusOptions{Rate: 0.001}, "rate: 0.001 messages a minute"},
 		{VirusOptions{Recipients: MaxVirusRecipients + 1}, "recipients: 10001 is out of bounds (between 1 and 10000)"},
 		{VirusOptions{Recipients: -1}, "recipients: -1 is out of bounds"},
 		{VirusOptions{Known: 1.1}, "known: 1.1 is not a share (between 0% and 100%)"},

@@ -161,7 +161,7 @@ func (e Env) withDefaults() Env {
 // Errors of Auth. Any other error says why no server could be asked.
 var (
 	ErrWrong = errors.New("nexthop: wrong name or password")
-	ErrBusy  = errors.New("nexthop: too many log-ins at once")
+	ErrBusy  = errors.New("nexthop: too many logins at once")
 )
 
 const (

@@ -162,7 +162,7 @@ func (c *conn) logIn(user, password string) *trouble {
 		return c.lost("logging in", err)
 	}
 	if r.class() != 2 {
-		return c.declined("the server refuses the log-in", r)
+		return c.declined("the server refuses the login", r)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ type Options struct {
 	// A file with the certificates (PEM) of those whose word is taken for a server's certificate. Default: those of the
 	// system.
 	CA string `yaml:"ca"`
-	// The name to log in with, by AUTH PLAIN or LOGIN. Default: no log-in.
+	// The name to log in with, by AUTH PLAIN or LOGIN. Default: no login.
 	User string `yaml:"user"`
 	// The password to log in with. It is sent over TLS only, or to this machine. Write ${file:/path} or ${env:NAME}.
 	Password string `yaml:"password"`
@@ -56,11 +56,11 @@ type Options struct {
 	Hello string `yaml:"hello"`
 	// How many connections there are at once. Default 20.
 	Connections int `yaml:"connections"`
-	// How many mails go over a connection before it is closed. Default 100.
+	// How many messages go over a connection before it is closed. Default 100.
 	Reuse int `yaml:"-"`
-	// How long a connection is kept open for the next mail. Default 30s.
+	// How long a connection is kept open for the next message. Default 30s.
 	Idle weir.Duration `yaml:"-"`
-	// How many recipients a mail may have; one with more is sent several times. Default 100.
+	// How many recipients a message may have; one with more is sent several times. Default 100.
 	Recipients int `yaml:"recipients"`
 	// How long servers are waited for.
 	Timeouts Timeouts `yaml:"-"`

@@ -61,7 +61,7 @@ func TestTLS(t *testing.T) {
 			Options{User: "weir", Password: "pass word", TLS: TLSOpportunistic}, "later 4.7.0 the password is not",
 			false},
 		"log-in, wrong": {"mx.example.org:25", true, Options{User: "weir", Password: "guess", CA: ca},
-			"later 4.7.8 refuses the log-in", true},
+			"later 4.7.8 refuses the login", true},
 		"log-in, unknown": {"mx.example.org:25", true, Options{User: "weir", Password: "pass word"},
 			"later 4.7.0 certificate", false},
 		"log-in, on this machine": {"127.0.0.1:25", false, Options{User: "weir", Password: "pass word"}, "done 2.0.0",
@@ -132,7 +132,7 @@ func TestNoLogIn(t *testing.T) {
 	s := newScripted(t, script("> 220 here", "< EHLO", "> 250-here\r\n250 AUTH=LOGIN", "< AUTH LOGIN",
 		"> 334 VXNlcm5hbWU6", "< d2Vpcg==", "> 535 no", "hang"))
 	client := newClient(t, Env{}, func(o *Options) { o.User, o.Password = "weir", "secret" }, s.address)
-	want(t, client.Deliver(soon(t), job(bob)), "later 4.0.0 refuses the log-in: no")
+	want(t, client.Deliver(soon(t), job(bob)), "later 4.0.0 refuses the login: no")
 	if said, _, _ := s.seen(); strings.Contains(strings.Join(said, " "), "c2VjcmV0") {
 		t.Error("the password was sent all the same")
 	}
@@ -279,7 +279,7 @@ func TestNoSecretsInResults(t *testing.T) {
 	client := newClient(t, Env{Log: textLog(&logged)}, func(o *Options) { o.User, o.Password = "weir", "hunter22" },
 		s.address)
 	got := client.Deliver(soon(t), job(bob))
-	want(t, got, "later 4.7.8 refuses the log-in")
+	want(t, got, "later 4.7.8 refuses the login")
 	if all := got[0].Text + logged.String() + client.Stats().Servers[0].Reason; strings.Contains(all, "hunter22") ||
 		logged.Len() == 0 {
 		t.Error(all)

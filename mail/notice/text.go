@@ -70,7 +70,7 @@ func (n *Notice) account() string {
 }
 
 func (n *Notice) kept() string {
-	return fmt.Sprintf("Nothing is lost. %s with %s %s kept", count(n.held(), "mail"), count(n.Waiting, "recipient"),
+	return fmt.Sprintf("Nothing is lost. %s with %s %s kept", count(n.held(), "message"), count(n.Waiting, "recipient"),
 		isAre(n.held()))
 }
 
@@ -79,8 +79,8 @@ func (n *Notice) stopped(l *lines) {
 		"somebody has stolen a password, so the server has stopped sending your mail.", n.account())
 	l.paragraph("%s, and you decide what happens next. Until you do, the server takes no new mail from this account.",
 		n.kept())
-	l.paragraph("IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that " +
-		"you trust, then delete the mails, and only then let your account send again. Tell those who run your mail.")
+	l.paragraph("IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that " +
+		"you trust, then delete the messages, and only then let your account send again. Tell those who run your mail.")
 	l.paragraph("If you did write them, release them. They leave at once.")
 }
 
@@ -93,8 +93,8 @@ func (n *Notice) delayed(l *lines) {
 			count(n.Limit, "recipient"))
 	}
 	l.paragraph("Nothing is lost, and you need not do anything: your mail arrives, a little later.%s", limit)
-	l.paragraph("IF YOU DID NOT WRITE THESE MAILS, somebody has your password. Change it at once, on a computer that " +
-		"you trust, and delete the mails. Tell those who run your mail.")
+	l.paragraph("IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that " +
+		"you trust, and delete the messages. Tell those who run your mail.")
 }
 
 func (n *Notice) review(l *lines) {
@@ -102,7 +102,7 @@ func (n *Notice) review(l *lines) {
 	if n.Limit > 0 {
 		limit = fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
 	}
-	l.paragraph("Your account %s has sent a mail to so many people at once that it is held until somebody has looked "+
+	l.paragraph("Your account %s has sent a message to so many people at once that it is held until somebody has looked "+
 		"at it.%s", n.account(), limit)
 	l.paragraph("Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run " +
 		"the mail server do.")
@@ -130,7 +130,7 @@ func (n *Notice) flagged(l *lines) {
 		l.paragraph("Mail that the server does not take, your mail program tells you.")
 	}
 	l.paragraph("IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you " +
-		"trust, and delete the mails. Tell those who run your mail.")
+		"trust, and delete the messages. Tell those who run your mail.")
 }
 
 func (n *Notice) adminFlagged(l *lines) {
@@ -202,7 +202,7 @@ func (n *Notice) list(l *lines) {
 		l.line("     Subject: " + cmp.Or(cite(m.Subject, maxSubject), "(none)"))
 	}
 	if more := n.held() - len(shown); more > 0 {
-		l.line(fmt.Sprintf("     and %s more that %s not listed here", count(more, "mail"), isAre(more)))
+		l.line(fmt.Sprintf("     and %s more that %s not listed here", count(more, "message"), isAre(more)))
 	}
 	l.line("")
 }
@@ -221,18 +221,18 @@ func (n *Notice) ways(l *lines) {
 	if n.ReplyTo == "" {
 		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review ||
 			n.Kind == Flagged && n.held() > 0) {
-			l.fill("", "", "Those who run the mail server can release the mails, or delete them.")
+			l.fill("", "", "Those who run the mail server can release the messages, or delete them.")
 		}
 		return
 	}
 	l.fill("", "", "By mail, once"+until+
-		": answer this mail, and write one or more of these at the very top, each on a line of its own.")
+		": answer this message, and write one or more of these at the very top, each on a line of its own.")
 	l.line("")
 	for _, w := range n.commands() {
 		l.line(fmt.Sprintf("    %-14s %s", w[0], w[1]))
 	}
 	l.line("")
-	l.fill("", "", "Do not pass this mail on: whoever has it can do the same.")
+	l.fill("", "", "Do not forward this message: anyone who has it can do the same.")
 }
 
 // commands returns examples that fit what is listed.
@@ -244,13 +244,13 @@ func (n *Notice) commands() (all [][2]string) {
 	}
 	switch {
 	case listed > 2:
-		add("release 1 3", "sends mails 1 and 3")
+		add("release 1 3", "sends messages 1 and 3")
 	case listed > 0:
 		add("release 1", "sends mail 1")
 	}
 	if listed > 0 {
 		which := strconv.Itoa(min(listed, 2))
-		add("delete "+which, "throws mail "+which+" away")
+		add("delete "+which, "throws message "+which+" away")
 	}
 	if several {
 		add("delete all", "throws all of them away")

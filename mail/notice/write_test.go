@@ -209,7 +209,7 @@ func TestListIsBounded(t *testing.T) {
 	}
 	_, body := read(t, written(t, n))
 	if strings.Count(body, "To: bob") != MaxLines || !strings.Contains(body, "\r\n100. ") ||
-		!strings.Contains(body, "and 6 mails more") {
+		!strings.Contains(body, "and 6 messages more") {
 		t.Errorf("%s", body)
 	}
 }

@@ -90,7 +90,7 @@ func (d *delivery) deliver(j *job) {
 func (d *delivery) carry(ctx context.Context, j *job) (results []nexthop.Result) {
 	defer func() {
 		if what := recover(); what != nil {
-			d.log.Error("a delivery failed by a mistake in weir", "mail", j.message.ID, "panic", what, "stack",
+			d.log.Error("a delivery failed because of a bug in weir", "mail", j.message.ID, "panic", what, "stack",
 				string(debug.Stack()))
 			results = nil
 		}
@@ -98,7 +98,7 @@ func (d *delivery) carry(ctx context.Context, j *job) (results []nexthop.Result)
 		if len(results) == len(j.to) {
 			return
 		}
-		lost := nexthop.Result{Outcome: nexthop.Later, Status: "4.3.0", Text: "the delivery failed by a mistake"}
+		lost := nexthop.Result{Outcome: nexthop.Later, Status: "4.3.0", Text: "the delivery failed because of a bug"}
 		if claimed {
 			lost.Outcome = nexthop.Ambiguous
 		}
@@ -276,7 +276,7 @@ func (d *delivery) report(j *job, end *ending, now time.Time) {
 		case j.message.Own:
 			d.log.Warn("a notice or a bounce could not be delivered", "mail", j.message.ID, "to", j.to[0].Address)
 		case j.message.Sender == "":
-			d.log.Warn("a mail without a sender could not be delivered, and nobody is told", "mail", j.message.ID,
+			d.log.Warn("a message without a sender could not be delivered, and nobody is told", "mail", j.message.ID,
 				"user", j.message.User, "recipients", end.refused)
 		}
 	}
@@ -284,7 +284,7 @@ func (d *delivery) report(j *job, end *ending, now time.Time) {
 		d.tell.Bounced(gate)
 	}
 	if end.kept > 0 {
-		d.log.Warn("a mail is held: the next hop knows no SMTPUTF8, and nobody can be told", "mail", j.message.ID,
+		d.log.Warn("a message is held: the next hop does not support SMTPUTF8, and nobody can be told", "mail", j.message.ID,
 			"user", j.message.User, "recipients", end.kept)
 	}
 	if end.ambiguous > 0 {

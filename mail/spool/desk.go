@@ -141,7 +141,7 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 // messages returns those with the ids that exist.
 func messages(tx store.MailTx, ids []store.MailID) (list []store.Letter, err error) {
 	if len(ids) > maxAct {
-		return nil, fmt.Errorf("%d mails at once, at most %d: %w", len(ids), maxAct, store.ErrTooLarge)
+		return nil, fmt.Errorf("%d messages at once, at most %d: %w", len(ids), maxAct, store.ErrTooLarge)
 	}
 	for _, id := range ids {
 		l, err := tx.Letter(id)

@@ -19,7 +19,7 @@ var (
 	// ErrWithheld is returned where as much of the user's mail is withheld as may be, until some is reviewed.
 	ErrWithheld = errors.New("spool: as much of the user's mail is withheld as may be")
 	// ErrFlaggedLimit is returned where a flagged user has sent as many mails as allowed, until later.
-	ErrFlaggedLimit = errors.New("spool: the user is flagged, and has sent as many mails as he may")
+	ErrFlaggedLimit = errors.New("spool: the user is flagged, and has sent as many messages as allowed")
 )
 
 // A Reach is a reach throttle.
@@ -124,7 +124,7 @@ func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (
 	if err := c.read(kept.State); errors.Is(err, store.ErrNewer) {
 		return nil, err
 	} else if err != nil { // the user may send, and begins anew
-		r.log.Error("what a reach throttle knows of a user is damaged; it begins anew", "throttle", of.Name, "user",
+		r.log.Error("a reach throttle's state of a user is damaged and starts again", "throttle", of.Name, "user",
 			user, "error", err)
 		c.sketch = sketch{}
 	}

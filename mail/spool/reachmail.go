@@ -163,15 +163,15 @@ func (c *reachTx) tell() (bool, error) {
 func holds(r *reach.Rules, action reach.Action) string {
 	switch action {
 	case reach.Limit:
-		return fmt.Sprintf("he may send %s", r.Options().Limit)
+		return fmt.Sprintf("the user may send %s", r.Options().Limit)
 	case reach.KnownOnly:
 		return "recipients who are new to him are refused"
 	case reach.HoldNew:
-		return "recipients who are new to him are withheld until somebody has looked at them"
+		return "recipients who are new to the user are withheld until somebody has looked at them"
 	case reach.Block:
-		return "all his mail is refused"
+		return "all messages of the user are refused"
 	}
-	return "his mail goes on"
+	return "messages of the user still go out"
 }
 
 // userOf reads a user. One that the store does not have has only a name.

@@ -243,7 +243,7 @@ func (r *reaches) loadPopulation(ctx context.Context, of *Reach) error {
 			err = of.Population.UnmarshalBinary(k.State)
 		}
 		if err != nil {
-			r.log.Error("what a reach throttle has learnt cannot be read; it begins anew", "throttle", of.Name, "error",
+			r.log.Error("what a reach throttle has learned cannot be read and starts again", "throttle", of.Name, "error",
 				err)
 		}
 		return nil

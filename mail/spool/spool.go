@@ -160,7 +160,7 @@ func (s *Spool) Stop(ctx context.Context) error {
 			return nil
 		}
 	case <-time.After(lastWait):
-		s.log.Error("mails are still under way after the stop")
+		s.log.Error("messages are still being sent after the stop")
 	}
-	return fmt.Errorf("mails under way were broken off: %w", ctx.Err())
+	return fmt.Errorf("messages being sent were interrupted: %w", ctx.Err())
 }

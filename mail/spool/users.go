@@ -213,7 +213,7 @@ func validLimits(text string) error {
 		err = l.Validate()
 	}
 	if err != nil {
-		return fmt.Errorf("his limits: %w", err)
+		return fmt.Errorf("the user's limits: %w", err)
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func (t *userTx) decode(b []byte) error {
 		t.was = t.mem.stopped()
 		return err
 	}
-	t.queue.log.Error("what the throttle remembers of a user is damaged; it begins anew", "throttle", t.throttle,
+	t.queue.log.Error("the throttle's state of a user is damaged and starts again", "throttle", t.throttle,
 		"user", t.user.Name, "error", err)
 	t.mem = memory{}
 	lost, err := t.tx.Letters(store.LetterQuery{User: t.user.Name, State: store.Delayed}, maxAct)
@@ -155,7 +155,7 @@ func (t *userTx) decode(b []byte) error {
 			return err
 		}
 	}
-	return t.note(weirItself, "damaged", fmt.Sprintf("what throttle %s remembered cannot be read; %d mails are held",
+	return t.note(weirItself, "damaged", fmt.Sprintf("the state of throttle %s cannot be read; %d messages are held",
 		t.throttle, len(lost)))
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrFull is returned when the list is full of operators' bans.
-var ErrFull = errors.New("the invalid list is full of operators' bans")
+var ErrFull = errors.New("the block list is full of operators' bans")
 
 // A List is the block list. Make one with New. It is safe for concurrent use.
 type List struct {

@@ -148,7 +148,7 @@ func (o Options) Validate() error {
 	}
 	if least := full.learn(); full.Rotate.Std() < least {
 		v.Add("rotate",
-			fmt.Sprintf("a source's burst takes %s to fill, and the tables of a new key take ten times as long to learn", weir.Duration(least/learnFills)),
+			fmt.Sprintf("a source's burst takes %s to fill, and a new key needs ten times that", weir.Duration(least/learnFills)),
 			fmt.Sprintf("at least %s, or leave it out", weir.Duration(least)))
 	}
 	if err == nil && o.MaxMemory > 0 && int64(o.MaxMemory) < start {

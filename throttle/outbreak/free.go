@@ -53,7 +53,7 @@ func address(s string) (msg, hint string) {
 	case s == "":
 		return "an address is missing", example
 	case at < 0:
-		return fmt.Sprintf("%.64q is not an address", s), example + "; whole domains stand under internal"
+		return fmt.Sprintf("%.64q is not an address", s), example + "; put whole domains under internal"
 	case at == 0 || at == len(s)-1 || weir.Unfit(s) || strings.ContainsAny(s[at:], ",;<>*"):
 		return fmt.Sprintf("%.64q is not an address", s), example
 	}

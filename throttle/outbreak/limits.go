@@ -18,21 +18,21 @@ import (
 type Limits struct {
 	// One recipient per time.
 	Rate weir.Rate `yaml:"rate" example:"1/m"`
-	// The same for mails to several recipients.
+	// The same for messages to several recipients.
 	MultiRate weir.Rate `yaml:"multi_rate" example:"1/m"`
 	// How many recipients the working set has room for.
 	WorkingSet *int `yaml:"working_set" example:"5"`
 	// How the working set makes room: lru or fifo.
 	Replace Replace `yaml:"replace" example:"lru"`
-	// The most mails to new recipients that may pass at once.
+	// How many messages to new recipients may pass at once.
 	MaxSlack *int `yaml:"max_slack" example:"1"`
-	// The most recipients of mails to several that may pass at once.
+	// How many recipients of messages to several may pass at once.
 	MaxMSlack *int `yaml:"max_mslack" example:"15"`
 	// How many recipients may wait; one more stops the user.
 	Stop *int `yaml:"stop" example:"20"`
 	// How many recipients one mail may have.
 	Recipients *int `yaml:"recipients" example:"100"`
-	// What becomes of a single mail that is large enough to stop the user: stop or hold.
+	// What happens to a single mail that is large enough to stop the user: stop or hold.
 	Large Large `yaml:"large" example:"hold"`
 	// After how long a stopped user is tried again; 0: never.
 	Resume *weir.Duration `yaml:"resume" example:"24h"`

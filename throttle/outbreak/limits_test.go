@@ -61,7 +61,7 @@ func TestLimitsRefused(t *testing.T) {
 		`{"max_mslack":10001}`:                "max_mslack: 10001 is out of bounds",
 		`{"recipients":0}`:                    "recipients: 0 is out of bounds (between 1 and 10000)",
 		`{"slow":0}`:                          "slow: 0 is out of bounds (between 1 and 1000)",
-		`{"rate":"0/m"}`:                      "rate: at this rate what waits never leaves (write 1/m)",
+		`{"rate":"0/m"}`:                      "rate: at this rate waiting messages never leave (write 1/m)",
 		`{"rate":"1001/s"}`:                   "rate: 1001/s is too fast",
 		`{"rate":"1/366d"}`:                   "rate: 1/366d is too slow (1/365d is the least)",
 		`{"rate":"fast"}`:                     `rate: "fast" is not a rate`,

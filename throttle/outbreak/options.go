@@ -12,7 +12,7 @@ import (
 	"weir"
 )
 
-// Bounds on what an operator may write. The queue of a user takes what may wait and one mail more.
+// Bounds on what an operator may write. The queue of a user takes what may wait and one message more.
 const (
 	MaxStop       = 10_000
 	MaxRecipients = 10_000
@@ -55,7 +55,7 @@ const (
 	NullCounted NullSender = "counted"
 )
 
-// Large says what becomes of a single mail that is large enough to stop its user.
+// Large says what becomes of a single message that is large enough to stop its user.
 type Large string
 
 const (
@@ -68,26 +68,26 @@ type Options struct {
 	// One recipient per time: when mail comes too fast, one of those that wait leaves in each period, and so does
 	// credit grow when nobody waits. 60/h is the same as 1/m. Default 1/m.
 	Rate weir.Rate `yaml:"rate"`
-	// The same for mails to several recipients, which then have a clock of their own. Default: the rate, and one clock
-	// for both.
+	// The same for messages to several recipients, which then have a clock of their own. Default: the rate, and one
+	// clock for both.
 	MultiRate weir.Rate `yaml:"multi_rate"`
-	// How many recent recipients a mail to one may always go to at once; 0 for none. Default 5.
+	// How many recent recipients a message to one may always go to at once; 0 for none. Default 5.
 	WorkingSet *int `yaml:"working_set"`
 	// How the working set makes room for a new recipient: lru (the default), which drops the one that the user has not
 	// written to for the longest time, or fifo, which drops who has been in it for the longest time.
 	Replace Replace `yaml:"replace"`
-	// The most mails to new recipients that may pass at once, as credit for quiet times. Default 1.
+	// How many messages to new recipients may pass at once after a quiet time. Default 1.
 	MaxSlack *int `yaml:"max_slack"`
-	// The most recipients of mails to several that may pass at once. A mail to more is split: the others wait. Default
+	// How many recipients of messages to several may pass at once. A message to more is split: the others wait. Default
 	// 15.
 	MaxMSlack *int `yaml:"max_mslack"`
 	// How many recipients may wait. One more stops the user: their mail is refused, and what waits is held until
 	// somebody has looked at it. Default 20.
 	Stop *int `yaml:"stop"`
-	// How many recipients one mail may have. A mail to more is refused. Default 100.
+	// How many recipients one message may have. A message to more is refused. Default 100.
 	Recipients int `yaml:"recipients"`
-	// What becomes of a single mail that is large enough to stop its user by itself: stop (the user; the default), or
-	// hold, which holds the mail for review and lets the user go on.
+	// What happens to a single message that is large enough to stop its user by itself: stop (the user; the default),
+	// or hold, which holds the mail for review and lets the user go on.
 	Large Large `yaml:"large"`
 	// After how long a stopped user is tried again, in slow motion, unless an operator stopped them. Default: never.
 	Resume weir.Duration `yaml:"resume"`
@@ -115,8 +115,8 @@ type Options struct {
 	Flagged *Limits `yaml:"flagged"`
 }
 
-// WithDefaults returns the options with everything filled in that was left out. The rate of mails to several stays out
-// where it is the same.
+// WithDefaults returns the options with everything filled in that was left out. The rate of messages to several stays
+// out where it is the same.
 func (o Options) WithDefaults() Options {
 	o.Rate = cmp.Or(o.Rate, defaultRate)
 	o.WorkingSet = cmp.Or(o.WorkingSet, new(DefaultWorkingSet))
@@ -211,13 +211,13 @@ func (o Options) Validate() error {
 	if o.Flagged != nil {
 		v.Under("flagged", o.Flagged.Validate())
 		if o.Flagged.Exempt != nil {
-			v.Add("flagged.exempt", "nobody is exempt while he is flagged", "leave it out")
+			v.Add("flagged.exempt", "nobody is exempt while they are flagged", "leave it out")
 		}
 	}
 	v.OneOf("null_sender", string(o.NullSender), string(NullServers), string(NullFree), string(NullCounted))
 	v.nullRate(o.NullRate)
 	v.Names("exempt", o.Exempt)
-	v.Domains("internal", o.Internal, "single addresses stand under free", strings.ToLower)
+	v.Domains("internal", o.Internal, "put single addresses under free", strings.ToLower)
 	v.List("free", o.Free, strings.ToLower, address)
 	for i, domain := range o.Internal {
 		if base, below := strings.CutPrefix(domain, "."); !below &&
@@ -240,11 +240,11 @@ func (o Options) Validate() error {
 		listed := slices.Contains(o.Exempt, user)
 		switch alone := l; {
 		case l.Exempt != nil && !*l.Exempt && listed:
-			v.Add(at+".exempt", "he stands under exempt too", "take him off one of the two")
+			v.Add(at+".exempt", "the user is also under exempt", "remove them from one of the two")
 		case listed || l.Exempt != nil && *l.Exempt:
 			alone.Exempt = nil
 			if alone != (Limits{}) {
-				v.Add(at, "is exempt: no other limit of his is ever used", "leave the others out")
+				v.Add(at, "is exempt: their other limits are never used", "leave the others out")
 			}
 		}
 	}
@@ -260,8 +260,8 @@ func (v *mistakes) between(path string, got *int, least, most int) {
 }
 
 func (v *mistakes) rate(path string, r weir.Rate) {
-	v.pace(path, r, every(r), "at this rate what waits never leaves", "write 1/m",
-		"a user whom nothing should limit is exempt", "1/%s is the least")
+	v.pace(path, r, every(r), "at this rate waiting messages never leave", "write 1/m",
+		"put a user without limits under exempt", "1/%s is the least")
 }
 
 func (v *mistakes) nullRate(r weir.Rate) {

@@ -56,8 +56,13 @@ func (p *borrower) call(now int64) {
 		return
 	}
 	l := p.lender
-	if l.asking.Add(1) > maxAsks {
-		l.asking.Add(-1)
+	asking, most := &l.asking, int64(maxAsks)
+	if p.account.onProbation() {
+		asking, most = &l.newcomers, maxNewAsks
+	}
+	if asking.Add(1) > most {
+		asking.Add(-1)
+		l.stats.crowded.Add(1)
 		p.serve(l.quota.rules.Load(), now, true)
 		p.see(now, tellLater)
 		return
@@ -65,7 +70,7 @@ func (p *borrower) call(now int64) {
 	p.calling = true
 	p.account.pins++
 	go func() {
-		defer l.asking.Add(-1)
+		defer asking.Add(-1)
 		l.talk(context.Background(), p)
 	}()
 }
@@ -78,6 +83,7 @@ func (l *Lender) talk(ctx context.Context, p *borrower) {
 		a.shard.mu.Lock()
 		rs := l.quota.rules.Load()
 		sent := nanos(l.Now())
+		p.follow(rs, sent)
 		c := p.prepare(rs, who, sent)
 		a.shard.mu.Unlock()
 		var reply farm.Reply
@@ -107,6 +113,24 @@ func (l *Lender) talk(ctx context.Context, p *borrower) {
 			p.keep(rs, now)
 		}
 		a.shard.mu.Unlock()
+	}
+}
+
+// follow has the time of a shard go on from now, where the clock was set back. Otherwise it would stand still until the
+// clock has caught up, and what is lent meanwhile would be over before it is spent.
+func (p *borrower) follow(rs *rules, now int64) {
+	if sh := p.account.shard; sh.latest > now+int64(setBack) {
+		sh.latest = now
+		p.void(rs)
+	}
+}
+
+// void makes what is on loan unspendable.
+func (p *borrower) void(rs *rules) {
+	for _, r := range rs.list {
+		if r.lender == p.lender && p.account.counts(r) {
+			p.account.state(r).end = 0
+		}
 	}
 }
 

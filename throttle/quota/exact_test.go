@@ -37,7 +37,10 @@ type lendingNode struct {
 	lender *Lender
 	up     atomic.Bool
 	dead   chan struct{}
+	shift  atomic.Int64 // of its clock, in nanoseconds
 }
+
+func (n *lendingNode) now() time.Time { return time.Now().Add(time.Duration(n.shift.Load())) }
 
 var errNoAnswer = errors.New("no answer")
 
@@ -57,7 +60,7 @@ func (f *lendingFarm) join(name string, o Options) *lendingNode {
 	start := time.Now()
 	n := &lendingNode{Quota: q, farm: f, name: name, dead: make(chan struct{})}
 	n.up.Store(true)
-	n.lender = q.Lend(Lending{Pot: n, Name: "plans", Run: name, Now: time.Now,
+	n.lender = q.Lend(Lending{Pot: n, Name: "plans", Run: name, Now: n.now,
 		Since: func() time.Duration { return time.Since(start) },
 		Live:  f.live, Nodes: func() int { return max(1, len(f.all())) },
 		Call: func(msg []byte) error {
@@ -65,7 +68,7 @@ func (f *lendingFarm) join(name string, o Options) *lendingNode {
 				if other != n && other.up.Load() {
 					go func() {
 						f.sleep()
-						if err := other.lender.Hear(msg, time.Now()); err != nil {
+						if err := other.lender.Hear(msg, other.now()); err != nil {
 							f.t.Error(err)
 						}
 					}()
@@ -109,9 +112,9 @@ func (n *lendingNode) alarm(advance func(time.Time) time.Time) func(time.Time) {
 	var set func(due time.Time)
 	set = func(due time.Time) {
 		if !due.IsZero() {
-			time.AfterFunc(time.Until(due), func() {
+			time.AfterFunc(due.Sub(n.now()), func() {
 				if n.up.Load() {
-					set(advance(time.Now()))
+					set(advance(n.now()))
 				}
 			})
 		}
@@ -173,8 +176,8 @@ func TestExactNeverOver(t *testing.T) {
 		policy Policy
 		first  int // of 100 requests, so many come to the first node
 	}{
-		"fixed, evenly":        {Policy{Limit: Count(1000), Period: weir.Period{Length: time.Hour}}, 16},
-		"fixed, mostly to one": {Policy{Limit: Count(1000), Period: weir.Period{Length: time.Hour}}, 95},
+		"fixed, evenly":        {Policy{Limit: Count(1000), Period: hour}, 16},
+		"fixed, mostly to one": {Policy{Limit: Count(1000), Period: hour}, 95},
 		"fixed, single asks":   {Policy{Limit: Count(1000), Period: hour, Ahead: Count(0)}, 16},
 		"sliding":              {Policy{Limit: Count(1000), Period: hour, Window: Sliding}, 16},
 		"month":                {Policy{Limit: Count(1000), Period: weir.Period{Calendar: weir.Month}}, 16},
@@ -447,13 +450,13 @@ func TestExactOnLoss(t *testing.T) {
 		policy Policy
 		during int // of three nodes together
 	}{
-		{LossClosed, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 0},
-		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 30 - 6},
-		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: Sliding}, 15},
-		{LossShare, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: GCRA}, 30},
-		{LossOpen, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}}, 3*30 - 6},
-		{LossOpen, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: Sliding}, 90},
-		{LossOpen, Policy{Limit: Count(30), Period: weir.Period{Length: time.Hour}, Window: GCRA}, 90},
+		{LossClosed, Policy{Limit: Count(30), Period: hour}, 0},
+		{LossShare, Policy{Limit: Count(30), Period: hour}, 30 - 6},
+		{LossShare, Policy{Limit: Count(30), Period: hour, Window: Sliding}, 15},
+		{LossShare, Policy{Limit: Count(30), Period: hour, Window: GCRA}, 30},
+		{LossOpen, Policy{Limit: Count(30), Period: hour}, 3*30 - 6},
+		{LossOpen, Policy{Limit: Count(30), Period: hour, Window: Sliding}, 90},
+		{LossOpen, Policy{Limit: Count(30), Period: hour, Window: GCRA}, 90},
 	} {
 		t.Run(fmt.Sprint(c.onLoss, c.policy.Window), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -496,6 +499,72 @@ func TestExactOnLoss(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who is refused is told what is left, also where it is too little for them.
+func TestExactTellsWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 2, exactly(Policy{Limit: Count(10), Period: weir.Period{Calendar: weir.Year},
+			Ahead: Count(0)}))
+		defer f.close()
+		for i := range 8 {
+			if !f.nodes[i%2].Allow(time.Now(), "alice") {
+				t.Fatalf("%d went on", i)
+			}
+		}
+		var a weir.Answer
+		_ = f.nodes[0].Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice", Cost: 3}, &a)
+		if a.Verdict != weir.Refuse || a.Remaining != 2 {
+			t.Errorf("%v, %d are left", a.Verdict, a.Remaining)
+		}
+	})
+}
+
+// A clock that is set back does not make what is on loan last longer, nor does it shut a node out.
+func TestExactClockSetBack(t *testing.T) {
+	for _, back := range []time.Duration{15 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second, time.Minute} {
+		t.Run(back.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { playSetBack(t, back) })
+		})
+	}
+}
+
+// playSetBack has a node hold a block to the end of a period, as its clock says, and others use up the next one.
+func playSetBack(t *testing.T, back time.Duration) {
+	const length = time.Second
+	p := Policy{Limit: Count(200), Period: weir.Period{Length: length}, Ahead: Count(100)}
+	f := newLendingFarm(t, 3, exactly(p))
+	defer f.close()
+	var grants []time.Time
+	ask := func(n *lendingNode) bool {
+		ok := n.Allow(n.now(), "alice")
+		if ok {
+			grants = append(grants, time.Now())
+		}
+		return ok
+	}
+	begin := func() { time.Sleep(length - time.Duration(time.Now().UnixNano())%length) }
+	begin()
+	time.Sleep(length * 3 / 4)
+	first := f.nodes[0]
+	for range 100 { // it takes more and more ahead
+		ask(first)
+		time.Sleep(time.Millisecond)
+	}
+	first.shift.Add(-int64(back))
+	for range 3 { // what it has does not lie idle, and lasts
+		ask(first)
+		time.Sleep(40 * time.Millisecond)
+	}
+	begin()
+	for ask(f.nodes[1]) || ask(f.nodes[2]) || ask(first) { // the new period, and what is left of the old block
+	}
+	begin()
+	if !ask(first) {
+		t.Error("the node grants nothing any more")
+	}
+	slices.SortFunc(grants, time.Time.Compare)
+	checkGrants(t, p, grants)
 }
 
 // An event is charged to all its policies or to none, and what memory refuses the engine is not asked for.
@@ -615,6 +684,38 @@ func TestExactBytes(t *testing.T) {
 		all.Wait()
 		if got := flown.Load(); got > limit || got < limit*98/100 {
 			t.Errorf("%d bytes flowed, of %d", got, limit)
+		}
+	})
+}
+
+// Whoever invents accounts does not keep the engine busy for those that are known: one more than may ask at the same
+// time is decided about as if the engine were lost.
+func TestExactInventedAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := exactly(Policy{Limit: Count(10), Period: hour})
+		o.Members, o.Plans = map[string]string{"alice": "gold"}, map[string]map[string]Override{"gold": {}}
+		f := newLendingFarm(t, 1, o)
+		defer f.close()
+		f.lag = 10 * time.Millisecond
+		var granted atomic.Int64
+		var all sync.WaitGroup
+		for i := range maxNewAsks + 1 {
+			all.Go(func() {
+				if f.nodes[0].Allow(time.Now(), fmt.Sprint("invented", i)) {
+					granted.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if !f.nodes[0].Allow(time.Now(), "alice") {
+			t.Error("alice is refused")
+		}
+		all.Wait()
+		if got := granted.Load(); got != maxNewAsks {
+			t.Errorf("%d invented accounts went on", got)
+		}
+		if n := f.nodes[0].lender.Stats().Crowded; n != 1 {
+			t.Errorf("%d calls were not made", n)
 		}
 	})
 }

@@ -33,6 +33,9 @@ const (
 	askAgain, askAgainAtLast = int64(5 * time.Millisecond), int64(time.Second)
 	// maxAsks is how many accounts ask at the same time. More are decided about as if the engine were lost.
 	maxAsks = 1000
+	// maxNewAsks is how many of those may be accounts that no upstream has accepted: whoever invents accounts cannot
+	// make the engine slow for others.
+	maxNewAsks = 128
 	// maxCalled is how many accounts others are told of in a message, and wait to be.
 	maxCalled = 1000
 	// probeEvery is how often an engine that is lost is asked.
@@ -56,24 +59,25 @@ type Lending struct {
 // A Lender ties a quota to an engine. Quota.Lend makes it. Goroutines may share it.
 type Lender struct {
 	Lending
-	quota    *Quota
-	identity string // of what is counted by it, after that of a policy
-	lost     atomic.Bool
-	closed   atomic.Bool
-	seq      atomic.Uint64
-	entries  atomic.Uint64 // that were forgotten: a new one must not be taken for the same
-	asking   atomic.Int64  // accounts whose call is under way
-	alarm    atomic.Pointer[func(time.Time)]
-	ahead    atomic.Int64 // by how much the events' time is more than the time since the start
-	who      atomic.Pointer[standing]
-	probed   atomic.Int64             // when an engine that is lost was last asked
-	asked    atomic.Pointer[borrower] // who was last not answered
+	quota     *Quota
+	identity  string // of what is counted by it, after that of a policy
+	lost      atomic.Bool
+	closed    atomic.Bool
+	seq       atomic.Uint64
+	entries   atomic.Uint64 // that were forgotten: a new one must not be taken for the same
+	asking    atomic.Int64  // accounts whose call is under way
+	newcomers atomic.Int64  // the same, of accounts on probation
+	alarm     atomic.Pointer[func(time.Time)]
+	ahead     atomic.Int64 // by how much the events' time is more than the time since the start
+	who       atomic.Pointer[standing]
+	probed    atomic.Int64             // when an engine that is lost was last asked
+	asked     atomic.Pointer[borrower] // who was last not answered
 
 	mu     sync.Mutex // taken under a shard's lock
 	due    queue.Ranked[borrower]
 	called map[string]bool // accounts of which the others are to be told, and whether they are to tell the engine
 
-	stats struct{ calls, failed, granted, denied, waited, returned, dropped, malformed atomic.Uint64 }
+	stats struct{ calls, failed, granted, denied, waited, returned, dropped, crowded, malformed atomic.Uint64 }
 }
 
 // LenderStats say how a node deals with the engine.
@@ -85,6 +89,7 @@ type LenderStats struct {
 	Waited   uint64 `json:"waited"`   // events that waited for an answer
 	Returned uint64 `json:"returned"` // how often something was given back
 	Held     int    `json:"held"`     // accounts of which this node has something on loan
+	Crowded  uint64 `json:"crowded"`  // calls that were not made, as too many were under way
 	Dropped  uint64 `json:"dropped"`  // accounts that others were not told of, as there were too many
 	Wrong    uint64 `json:"wrong"`    // messages of others that cannot be read
 }
@@ -492,5 +497,5 @@ func (l *Lender) Stats() LenderStats {
 	l.mu.Unlock()
 	return LenderStats{Calls: l.stats.calls.Load(), Failed: l.stats.failed.Load(), Granted: l.stats.granted.Load(),
 		Denied: l.stats.denied.Load(), Waited: l.stats.waited.Load(), Returned: l.stats.returned.Load(), Held: held,
-		Dropped: l.stats.dropped.Load(), Wrong: l.stats.malformed.Load()}
+		Crowded: l.stats.crowded.Load(), Dropped: l.stats.dropped.Load(), Wrong: l.stats.malformed.Load()}
 }

@@ -197,8 +197,6 @@ func (r *rule) lentLeft(st *state, t *terms, now int64) int64 {
 	switch ln := st.loan(); {
 	case ln == nil:
 		return t.limit
-	case now < ln.no:
-		return room
 	case ln.ends != 0 && now >= ln.ends && r.way != level:
 		return t.limit
 	default:
@@ -263,10 +261,10 @@ func (r *rule) lentIdle(st *state, now int64) bool {
 	return st.used == 0 || r.way != level && now >= ln.ends
 }
 
-// On loss of the engine a node may grant its part of the limit, or with on_loss: open as much as if it were alone: of a
-// fixed period what the period has, with what it has spent of that already; of other windows a steady rate, which begins
-// with what may come at once. A part of a sliding window has half of that, so that no stretch of a period sees more than
-// the part.
+// On loss of the engine a node may grant its part of the limit, or with on_loss: open as much as if it were alone: of
+// a fixed period what the period has, with what it has spent of that already; of other windows a steady rate, which
+// begins with what may come at once. A part of a sliding window has half of that, so that no stretch of a period sees
+// more than the part.
 
 // ownPart is what this node grants alone.
 func (r *rule) ownPart(t *terms) terms {

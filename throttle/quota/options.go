@@ -358,7 +358,8 @@ func (v *mistakes) exact(p *Policy) {
 			v.Add(field, fmt.Sprintf("%s is no whole number of microseconds, in which engines count", d), "")
 		}
 		if d > 0 && d < farm.MinPeriod {
-			v.Add(field, fmt.Sprintf("%s is too short for farm: exact", d), fmt.Sprintf("%s is the shortest", farm.MinPeriod))
+			v.Add(field, fmt.Sprintf("%s is too short for farm: exact", d),
+				fmt.Sprintf("%s is the shortest", farm.MinPeriod))
 		}
 		if d > farm.MaxPeriod {
 			v.Add(field, fmt.Sprintf("%s is too long for farm: exact", d), "the longest is ten years")

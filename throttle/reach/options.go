@@ -109,8 +109,7 @@ type Options struct {
 	// The country code of phone numbers that are written without one: "+49".
 	Country string `yaml:"country"`
 	// Only recipients in these domains are counted: example.org, or .example.org with everything below it. Default:
-	// all. Whoever owns a domain can make up as many recipients in it as they like, so that only large domains tell
-	// something.
+	// all. The owner of a domain can invent any number of recipients in it, so list only large domains.
 	Domains []string `yaml:"domains"`
 	// Domains whose recipients are never counted.
 	Internal []string `yaml:"internal"`
@@ -126,8 +125,8 @@ type Options struct {
 	// cell counts as one, which is far too few from a few thousand on) or cells (they are saved at the start of a
 	// window, and compared).
 	Count Counting `yaml:"count"`
-	// Keep the set of known recipients also where the action does not need one: 1.5 bytes a recipient. Whoever changes
-	// the action later has it then. Default: only where it is needed.
+	// Keep the set of known recipients also where the action does not need one: 1.5 bytes a recipient. Then it is there
+	// when you change the action later. Default: only where it is needed.
 	Known bool `yaml:"known"`
 }
 

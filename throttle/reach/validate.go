@@ -69,7 +69,7 @@ func (v *mistakes) windows(all []Window) {
 		case int(w) >= len(Windows):
 			v.Add(at, fmt.Sprintf("unknown window %d", w), "one of hour, day, week")
 		case slices.Contains(all[:i], w):
-			v.Add(at, fmt.Sprintf("%s stands there twice", w), "leave it out")
+			v.Add(at, fmt.Sprintf("%s is listed twice", w), "leave it out")
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (v *mistakes) rate(path string, r weir.Rate) {
 	switch {
 	case r == weir.Rate{}:
 	case r.Count <= 0 || r.Per <= 0:
-		v.Add(path, "at this rate no message goes on", "write 10/h, or over: block")
+		v.Add(path, "at this rate no message is ever sent", "write 10/h, or over: block")
 	case r.Count > MaxThreshold:
 		v.Add(path, fmt.Sprintf("%s is too fast", r), fmt.Sprintf("at most %d messages", MaxThreshold))
 	case r.Per < time.Second || r.Per > MaxPeriod.Std():
@@ -122,7 +122,7 @@ func (v *mistakes) identifier(all []Identifier) {
 		case !slices.Contains(known, string(id)):
 			v.Add(at, fmt.Sprintf("unknown identifier %.64q", id), weir.Suggest(string(id), known...))
 		case slices.Contains(all[:i], id):
-			v.Add(at, fmt.Sprintf("%s stands there twice", id), "leave it out")
+			v.Add(at, fmt.Sprintf("%s is listed twice", id), "leave it out")
 		}
 	}
 	if slices.Contains(all, ByAddress) && slices.Contains(all, ByDevice) {

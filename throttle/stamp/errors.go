@@ -18,7 +18,7 @@ var (
 	// the puzzle is genuine, the answer is not
 	ErrWrong = errors.New("stamp: wrong solution")
 	// the node that issued it is gone or does not answer, so nobody knows how often it was used: ask for another one
-	ErrIssuerGone = errors.New("stamp: whoever issued the challenge does not answer")
+	ErrIssuerGone = errors.New("stamp: the node that issued the challenge does not answer")
 	ErrFull       = errors.New("stamp: no room to remember another spent stamp")      // so it is not accepted
 	ErrBusy       = errors.New("stamp: too many costly verifications are under way")  // come again
 	ErrTooLong    = errors.New("stamp: the id is too long")                           // of a client or message; see ID

@@ -72,10 +72,10 @@ func (o MailOptions) Validate() error {
 	case o.DoubleEvery == 0:
 		const hint = "write double_every: 10s, too, or leave it out"
 		if o.First != 0 {
-			v.Add("first", "nothing is doubled", hint)
+			v.Add("first", "there is nothing to double", hint)
 		}
 		if o.Doubles != "" {
-			v.Add("doubles", "nothing is doubled", hint)
+			v.Add("doubles", "there is nothing to double", hint)
 		}
 	case len(o.Schedule) > 0:
 		v.Add("double_every", "there is a schedule already", "either schedule or double_every")

@@ -70,14 +70,14 @@ type Options struct {
 	// is turned away. Clients without a cookie are counted by their address, so that a whole company may be one.
 	// Default 1000; with classic 1.
 	Patience int `yaml:"patience"`
-	// What becomes of a request with a forged or wrongly solved stamp: drop (and the client goes on the invalid list;
-	// the default) or pool.
+	// What happens to a request with a forged or wrongly solved stamp: drop (and the client goes on the block list; the
+	// default) or pool.
 	OnInvalid Fate `yaml:"on_invalid"`
-	// What becomes of a request with a stamp that was used, where a stamp covers one request: drop (the default) or
-	// pool. Where it covers more, a stamp that is used up is simply asked for anew.
+	// What happens to a request with a used stamp, where a stamp covers one request: drop (the default) or pool. Where
+	// it covers more, a new stamp is simply asked for.
 	OnReplay Fate `yaml:"on_replay"`
 	// The source document to the letter: dlog-classic, difficulty that doubles, one stamp for each request, the
-	// client's address as its id, old clients without a stamp on the invalid list, and strict priority.
+	// client's address as its id, old clients without a stamp on the block list, and strict priority.
 	Classic bool `yaml:"classic"`
 	// Work by load, in steps, instead of the steered one: [{load: 0%, work: 4 bits}, {load: 80%, work: 8 bits}].
 	Schedule []Step `yaml:"schedule"`

@@ -72,7 +72,7 @@ func ParseWork(text string) (Work, error) {
 	}
 	n, err := strconv.ParseUint(number, 10, 64)
 	if err != nil && strings.Contains(number, ".") {
-		return 0, &weir.FieldError{Msg: fmt.Sprintf("%q is a part of an operation", s), Hint: hint}
+		return 0, &weir.FieldError{Msg: fmt.Sprintf("%q is not a whole number of operations", s), Hint: hint}
 	}
 	if err != nil || Work(n) > MaxWork {
 		return 0, large

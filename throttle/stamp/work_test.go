@@ -23,7 +23,7 @@ func TestParseWork(t *testing.T) {
 		"bits":                 `"bits" is not work (write "16 bits", or 65536 for as many operations)`,
 		"-3":                   `"-3" is not work (write "16 bits", or 65536 for as many operations)`,
 		"1e9":                  `"1e9" is not work (write "16 bits", or 65536 for as many operations)`,
-		"1.5":                  `"1.5" is a part of an operation (write "16 bits", or 65536 for as many operations)`,
+		"1.5":                  `"1.5" is not a whole number of operations (write "16 bits", or 65536 for as many operations)`,
 		"45 bits":              `"45 bits" is too much work (44 bits is the most)`,
 		"17592186044417":       `"17592186044417" is too much work (44 bits is the most)`,
 		"99999999999999999999": `"99999999999999999999" is too much work (44 bits is the most)`,

@@ -23,23 +23,23 @@ import (
 	"weir"
 )
 
-// ACME is how the gate gets certificates by itself (RFC 8555), and renews them. The authority comes to port 443 of the
-// domain to see whether it belongs to the gate (TLS-ALPN-01), which therefore listens there, or behind what hands
-// connections through.
+// ACME is how the gate gets certificates by itself (RFC 8555), and renews them. The authority connects to port 443 of
+// the domain to see whether it belongs to the gate (TLS-ALPN-01). The gate must listen there, or behind something that
+// passes connections on.
 type ACME struct {
 	// The names to get certificates for, one each. The first is also shown to clients that ask for no name.
 	Domains []string `yaml:"domains"`
 	// Where certificates are ordered: the directory of the authority. Default
 	// https://acme-v02.api.letsencrypt.org/directory.
 	Directory string `yaml:"directory"`
-	// A file with the certificates, in PEM, by which the directory's own must be signed. Default: those that the system
-	// trusts.
+	// A file with the certificates, in PEM, that must have signed the directory's certificate. Default: those that the
+	// system trusts.
 	DirectoryCA string `yaml:"directory_ca"`
-	// Where the authority writes to when something is wrong with a certificate. Default: nowhere.
+	// The address that the authority writes to when something is wrong with a certificate. Default: nowhere.
 	Email string `yaml:"email"`
 	// Whether you agree to the authority's terms of service. It must be true.
 	Agree bool `yaml:"agree"`
-	// Whether the authority may come to port 80 instead (HTTP-01), if port 443 does not do: the gates of this weir that
+	// Whether the authority may use port 80 instead (HTTP-01) if port 443 does not work: the gates of this weir that
 	// listen without TLS answer it. Default false.
 	HTTP01 bool `yaml:"http_01"`
 	// The folder that keeps certificates and keys. Default: acme in weir's data folder.

@@ -38,7 +38,7 @@ type TLS struct {
 
 // A Certificate is one of several.
 type Certificate struct {
-	// The file with the certificate and those that vouch for it, in PEM.
+	// The file with the certificate and its chain, in PEM.
 	Cert string `yaml:"cert"`
 	// The file with its key, in PEM.
 	Key string `yaml:"key"`

@@ -36,7 +36,7 @@ func (o Options) Facts() gate.Facts {
 func (o Options) Make(chains map[string]*policy.Chain, env gate.Env) (gate.Made, error) {
 	g := &knock{env: env.WithDefaults()}
 	g.Skeleton = gate.New(g.env, &setup{o, chains["throttles"]}, gate.Hooks[setup]{What: "knocks",
-		Open: func(s *setup) (gate.Listener, error) { return gate.Listen(s.Listen, gate.Socket{}) },
+		Open: func(s *setup) (gate.Listener, error) { return g.env.Sockets.Listen(s.Listen, gate.Socket{}) },
 		Take: func(c net.Conn) { g.Go(func() { g.answer(c) }) }})
 	return g, nil
 }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/console"
+	"weir/internal/needs"
+)
+
+// A new binary takes the place of a running weir under load, several times over, in the same process and on the same
+// sockets, although no service manager holds them: no connection is refused and each gets its answer. One that does not
+// understand the configuration changes nothing.
+func TestUpgrade(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello")
+	}))
+	defer upstream.Close()
+	folder, err := os.MkdirTemp("", "weir") // t.TempDir has too long a name for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	file, address, control := filepath.Join(folder, "weir.yaml"), needs.FreeAddress(), filepath.Join(folder, "weir.sock")
+	text := fmt.Sprintf("data: %[1]s/data\ncontrol: %[1]s/weir.sock\nconsole: {listen: \"off\"}\nlog: {access: \"off\"}\n"+
+		"http: [{listen: \"%[2]s\", upstream: \"%[3]s\"}, {listen: \"unix:%[1]s/http\", upstream: \"%[3]s\"}]\n",
+		folder, address, upstream.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	weir := startWeir(t, file, "weir")
+	defer func() { weir.Process.Kill(); weir.Wait() }()
+	stop, failed := make(chan struct{}), make(chan error, 4)
+	var clients sync.WaitGroup
+	answered := make([]int, cap(failed))
+	for client := range answered {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := once(address); err != nil {
+					failed <- err
+					return
+				}
+				answered[client]++
+			}
+		})
+	}
+	for range 3 {
+		if out, err := exec.Command("weir", "upgrade", "--control", control).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	close(stop)
+	clients.Wait()
+	close(failed)
+	for err := range failed {
+		t.Error(err)
+	}
+	t.Logf("answered: %v, none refused", answered)
+	client := console.NewClient(control)
+	before, err := client.Status(context.Background())
+	if err != nil || len(before.Gates) != 2 {
+		t.Fatalf("%d gates, %v", len(before.Gates), err)
+	}
+	if err := os.WriteFile(file, []byte("htp: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("weir", "upgrade", "--control", control, "--wait", "1s").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the new weir does not serve yet") {
+		t.Errorf("%v: %s", err, out)
+	}
+	after, err := client.Status(context.Background())
+	if err != nil || !after.Started.Equal(before.Started) {
+		t.Errorf("the old weir does not go on: %v", err)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+)
+
+// nfpm is the tool that makes packages, in the module of the tools.
+const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm"
+
+// packages makes the packages of a target with Linux, by deploy/nfpm.yaml.
+func (r *release) packages(t target) error {
+	tool := filepath.Join(r.work, "nfpm")
+	if _, err := os.Stat(tool); errors.Is(err, os.ErrNotExist) {
+		cmd := exec.Command("go", "build", "-C", "internal/tools", "-p", "1", "-buildvcs=false", "-o", tool, nfpm)
+		if err := r.command(cmd); err != nil {
+			return err
+		}
+	}
+	if err := r.stagePapers(t); err != nil {
+		return err
+	}
+	for _, kind := range []string{"deb", "rpm"} {
+		cmd := exec.Command(tool, "package", "--config", "deploy/nfpm.yaml", "--packager", kind, "--target",
+			r.file(t, "."+kind))
+		cmd.Env = append(os.Environ(), "VERSION="+r.version.number(), "ARCH="+t.arch, "STAGE="+r.stage(t),
+			"SOURCE_DATE_EPOCH="+strconv.FormatInt(r.version.date.Unix(), 10))
+		if err := r.command(cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stagePapers puts the manual pages, compressed as packages have them, and the completions beside the binary.
+func (r *release) stagePapers(t target) error {
+	for _, folder := range []string{"man", "completions"} {
+		to := filepath.Join(r.stage(t), folder)
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return err
+		}
+		files, err := os.ReadDir(filepath.Join(r.work, folder))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			data, err := os.ReadFile(filepath.Join(r.work, folder, f.Name()))
+			if err != nil {
+				return err
+			}
+			name := f.Name()
+			if folder == "man" {
+				if data, err = compressed(data); err != nil {
+					return err
+				}
+				name += ".gz"
+			}
+			if err := os.WriteFile(filepath.Join(to, name), data, 0o644); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// compressed is a text as gzip -9n writes it: without name and time.
+func compressed(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(data); err != nil {
+		return nil, err
+	}
+	err = z.Close()
+	return b.Bytes(), err
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/needs"
+)
+
+var tested = version{"v1.2.3", "0123456789abcdef", time.Unix(1_700_000_000, 0).UTC()}
+
+// The linker says nothing where a variable that it is to set does not exist.
+func TestLinkFlagsNameVariables(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(root + "/cmd/weir/version.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := release{version: tested}
+	names := regexp.MustCompile(`-X main\.(\w+)=(\S+)`).FindAllStringSubmatch(r.linkFlags(), -1)
+	if len(names) != 3 {
+		t.Fatalf("%q", r.linkFlags())
+	}
+	for _, name := range names {
+		if !regexp.MustCompile(`(?m)^\t` + name[1] + `\s+string\b`).Match(text) {
+			t.Errorf("cmd/weir has no variable %s", name[1])
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"v1.2.3": true, "v0.0.0-dev": true, "1.2.3": false, "": false, "v": false,
+		"version": false} {
+		if err := (version{name: text}).check(); (err == nil) != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for text, want := range map[string]bool{"linux/arm64": true, "linux": false, "/arm64": false, "": false} {
+		if _, err := parseTarget(text); (err == nil) != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A bill of materials names every module of the binary, and is the same for the same binary.
+func TestBill(t *testing.T) {
+	t.Parallel()
+	self := filepath.Join(t.TempDir(), "crosscheck") // a binary of a test does not name its modules
+	if out, err := exec.Command("go", "build", "-o", self, "../crosscheck").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := billOf(self, target{"linux", "amd64"}, tested)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := billOf(self, target{"linux", "amd64"}, tested)
+	if err != nil || !bytes.Equal(text, again) {
+		t.Errorf("two bills of one binary differ (%v)", err)
+	}
+	var b bill
+	if err := json.Unmarshal(text, &b); err != nil {
+		t.Fatal(err)
+	}
+	refs := map[string]bool{}
+	for _, c := range b.Components {
+		if refs[c.Ref] || !strings.HasPrefix(c.Purl, "pkg:golang/") || strings.HasSuffix(c.Purl, "@") {
+			t.Errorf("%+v", c)
+		}
+		refs[c.Ref] = true
+	}
+	found := false
+	for ref := range refs {
+		found = found || strings.HasPrefix(ref, "pkg:golang/golang.org/x/tools@v")
+	}
+	if !found || len(b.Dependencies) != 1 || len(b.Dependencies[0].On) != len(refs) {
+		t.Errorf("%d modules, %+v", len(refs), b.Dependencies)
+	}
+	uuid := regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	if !uuid.MatchString(b.Serial) {
+		t.Errorf("serial number %s", b.Serial)
+	}
+	if _, err := billOf(root+"/LICENSE", target{}, tested); err == nil {
+		t.Error("a text is no binary")
+	}
+}
+
+// Archives depend on what is in them alone.
+func TestArchives(t *testing.T) {
+	t.Parallel()
+	all := []entry{{name: "a", mode: 0o755, folder: true}, {name: "a/b", mode: 0o644, data: []byte("text")}}
+	for name, pack := range map[string]func([]entry, time.Time) ([]byte, error){"tar": tarball, "zip": zipped} {
+		one, err := pack(all, tested.date)
+		other, wrong := pack(all, tested.date)
+		if err = errors.Join(err, wrong); err != nil || !bytes.Equal(one, other) || len(one) == 0 {
+			t.Errorf("%s: %d and %d bytes, %v", name, len(one), len(other), err)
+		}
+	}
+}
+
+// checkImage: an image is what the specification of OCI says. Every blob is where its checksum says, layers unpack to
+// what the configuration names, weir is not root, and the files are those that it needs.
+func checkImage(t *testing.T, file string, arches int) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	files := map[string][]byte{}
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[h.Name] = data
+		if sum, ok := strings.CutPrefix(h.Name, "blobs/sha256/"); ok && sum != "" &&
+			sum != fmt.Sprintf("%x", sha256.Sum256(data)) {
+			t.Errorf("%s has another checksum", h.Name)
+		}
+	}
+	read := func(name string, v any) {
+		t.Helper()
+		if err := json.Unmarshal(files[name], v); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	at := func(d descriptor) string { return "blobs/sha256/" + strings.TrimPrefix(d.Digest, "sha256:") }
+	var top, index, one manifest
+	read("index.json", &top)
+	read(at(top.Manifests[0]), &index)
+	if len(index.Manifests) != arches || string(files["oci-layout"]) != `{"imageLayoutVersion":"1.0.0"}` {
+		t.Fatalf("%d images", len(index.Manifests))
+	}
+	for _, d := range index.Manifests {
+		one = manifest{}
+		read(at(d), &one)
+		var c imageConfig
+		read(at(*one.Config), &c)
+		if c.Config.User != "65532:65532" || c.Architecture != d.Platform.Architecture {
+			t.Errorf("%+v", c)
+		}
+		if d.Platform.Architecture == runtime.GOARCH {
+			runImage(t, files[at(one.Layers[0])])
+		}
+		names := layerNames(t, files[at(one.Layers[0])], c.RootFS.DiffIDs[0])
+		for _, name := range []string{"usr/bin/weir", "etc/weir/weir.yaml", "etc/ssl/certs/ca-certificates.crt", "var/lib/weir/"} {
+			if !names[name] {
+				t.Errorf("the image has no %s", name)
+			}
+		}
+	}
+}
+
+func TestImage(t *testing.T) {
+	t.Parallel()
+	r := &release{root: root, out: t.TempDir(), work: t.TempDir(), version: tested}
+	for _, arch := range []string{"amd64", "arm64"} {
+		stage := r.stage(target{"linux", arch})
+		if err := os.Mkdir(stage, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"weir", "sbom.cdx.json"} {
+			if err := os.WriteFile(filepath.Join(stage, name), []byte(arch), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l := &layout{}
+	one, err := r.imageOf(l, "arm64", []byte("authorities"), nil)
+	if err != nil || one.Platform.Architecture != "arm64" || len(l.files) != 3 {
+		t.Fatalf("%+v, %d blobs, %v", one, len(l.files), err)
+	}
+	again := &layout{}
+	if two, err := r.imageOf(again, "arm64", []byte("authorities"), nil); err != nil || two.Digest != one.Digest {
+		t.Errorf("the same files give %s and %s (%v)", one.Digest, two.Digest, err)
+	}
+}
+
+// TestRelease makes a release for one target twice: the bytes are the same, and what is in them works.
+func TestRelease(t *testing.T) {
+	if !needs.Long() {
+		t.Skip("a full build, twice: make long")
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	make := func() string {
+		r := &release{root: top, out: filepath.Join(t.TempDir(), "dist"), version: tested, log: t.Output(),
+			targets: []target{{"linux", "amd64"}}}
+		if err := r.run(); err != nil {
+			t.Fatal(err)
+		}
+		sums, err := os.ReadFile(filepath.Join(r.out, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(sums, []byte("\n")); n != 5 {
+			t.Errorf("%d files:\n%s", n, sums)
+		}
+		return r.out
+	}
+	one, other := make(), make()
+	a, err := os.ReadFile(filepath.Join(one, "SHA256SUMS"))
+	b, wrong := os.ReadFile(filepath.Join(other, "SHA256SUMS"))
+	if err = errors.Join(err, wrong); err != nil || !bytes.Equal(a, b) {
+		t.Errorf("%v\n%s\n%s", err, a, b)
+	}
+	checkImage(t, filepath.Join(one, "weir_1.2.3_oci.tar"), 1)
+	if rpm, err := exec.LookPath("rpm"); err == nil {
+		out, err := exec.Command(rpm, "-qpl", filepath.Join(one, "weir_1.2.3_linux_amd64.rpm")).CombinedOutput()
+		if err != nil || !bytes.Contains(out, []byte("/usr/lib/systemd/system/weir-edge.service\n")) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	checkInstall(t, filepath.Join(one, "weir_1.2.3_linux_amd64.deb"))
+}
+
+// layerNames are the files in a layer, whose unpacked form has the checksum that the configuration names.
+func layerNames(t *testing.T, packed []byte, sum string) map[string]bool {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("sha256:%x", sha256.Sum256(plain)); got != sum {
+		t.Errorf("the layer is %s, and the configuration says %s", got, sum)
+	}
+	names := map[string]bool{}
+	for r := tar.NewReader(bytes.NewReader(plain)); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[h.Name] = true
+	}
+}
