@@ -202,4 +202,3 @@ func checkGrants(t *testing.T, p Policy, grants []time.Time) {
 		}
 	}
 }
-

@@ -167,4 +167,3 @@ func exactly(p Policy) Options {
 }
 
 var hour = weir.Period{Length: time.Hour}
-
