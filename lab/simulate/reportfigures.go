@@ -46,7 +46,7 @@ type measure struct {
 	row             func(Figures) []string
 }
 
-var delayHead = []string{"messages delayed", "share", "mean delay"}
+var delayHead = []string{"delayed", "share", "mean delay"}
 
 func delayRow(f Figures) []string {
 	return []string{count(f.Delayed), share(f.DelayedShare), span(f.MeanDelay)}
@@ -349,7 +349,7 @@ func (r *ReachStudy) perUser() *plot.Plot {
 		ID: "reach", Title: "Different recipients per user",
 		X: plot.Axis{Title: "users, the one with the most first (rank)", Whole: true},
 		Y: plot.Axis{Title: "different recipients", Whole: true},
-		Data: plot.Table{Head: []string{"user", "messages", "different people", "new in an hour", "in a day", "flags",
+		Data: plot.Table{Head: []string{"user", "sent", "different people", "new in an hour", "in a day", "flags",
 			"held"}},
 	}
 	calm, flagged := plot.Series{Name: "never flagged", Bars: true}, plot.Series{Name: "flagged", Bars: true}
