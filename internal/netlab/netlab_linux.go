@@ -84,11 +84,24 @@ func onThread(f func() error) error {
 // Do runs f inside the namespace. Processes that it starts stay there.
 func (ns Namespace) Do(f func() error) error {
 	return onThread(func() error {
-		if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
+		if err := ns.join(); err != nil {
 			return err
 		}
 		return f()
 	})
+}
+
+// join takes the thread into the namespace. Somebody may still want to when the test has ended: they get an error.
+func (ns Namespace) join() error {
+	raw, err := ns.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var joined error
+	if err := raw.Control(func(fd uintptr) { joined = unix.Setns(int(fd), unix.CLONE_NEWNET) }); err != nil {
+		return err
+	}
+	return joined
 }
 
 // Enter takes the test itself into the namespace until its end.
@@ -99,7 +112,7 @@ func (ns Namespace) Enter(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
+	if err := ns.join(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
