@@ -51,7 +51,8 @@ func TestFarmExactNeverOver(t *testing.T) {
 // asks. replace returns when the new engine answers.
 func (f *exactFarm) replaceEngine(limit int, replace func()) {
 	f.t.Helper()
-	blocks, single := f.press(12, 0, "blocks"), f.press(12, 1, "single")
+	const clients = 12
+	blocks, single := f.press(clients, 0, "blocks"), f.press(clients, 1, "single")
 	f.eventually("a part of both is used", func() bool {
 		return len(f.of("blocks")) > limit/4 && len(f.of("single")) > limit/4
 	})
@@ -65,21 +66,21 @@ func (f *exactFarm) replaceEngine(limit int, replace func()) {
 	for _, c := range []struct {
 		account string
 		*crowd
-		hundredths int
+		least int
 	}{
-		// What a node was about to take ahead when the engine died may be lost: for all nodes a tenth of the limit.
-		// On a busy machine calls to the new engine get no answer in time either, while it is told.
-		{"blocks", blocks, 75},
-		{"single", single, 99},
+		// What nodes had or were about to have when the engine died may be lost: a tenth of the limit ahead, and what
+		// requests waited for.
+		{"blocks", blocks, limit*90/100 - clients},
+		{"single", single, limit * 99 / 100},
 	} {
-		f.eventually("what is left is used", func() bool { return 100*len(f.of(c.account)) >= c.hundredths*limit })
+		f.eventually("what is left is used", func() bool { return len(f.of(c.account)) >= c.least })
 		for last := -1; last != len(f.of(c.account)); { // until nothing goes on any more
 			last = len(f.of(c.account))
 			before := c.refused.Load()
 			f.eventually("more is refused", func() bool { return c.refused.Load() > before+200 })
 		}
 		c.end()
-		f.mustUseOf(c.account, limit, c.hundredths)
+		f.mustUseOf(c.account, limit, c.least)
 	}
 }
 

@@ -285,15 +285,15 @@ func (f *exactFarm) audit(account string, limit int, length time.Duration) (a au
 // mustUse checks that an account had its limit, and not one more.
 func (f *exactFarm) mustUse(account string, limit int) {
 	f.t.Helper()
-	f.mustUseOf(account, limit, 99)
+	f.mustUseOf(account, limit, limit*99/100)
 }
 
-// mustUseOf checks that an account had so many hundredths of its limit, and not one more than the limit.
-func (f *exactFarm) mustUseOf(account string, limit, hundredths int) {
+// mustUseOf checks that an account had so many at least, and not one more than its limit.
+func (f *exactFarm) mustUseOf(account string, limit, least int) {
 	f.t.Helper()
 	a := f.audit(account, limit, 0)
 	f.t.Logf("%s: %d of %d, %d over", account, a.seen, limit, a.over)
-	if a.over > 0 || 100*a.seen < hundredths*limit {
+	if a.over > 0 || a.seen < least {
 		f.t.Errorf("%s: the upstreams saw %d of %d, %d over", account, a.seen, limit, a.over)
 	}
 }

@@ -140,7 +140,6 @@ var errNothing = errors.New("there is nothing to ask")
 type question struct {
 	ask   farm.Ask
 	rules []*rule // of each want
-	back  bool
 }
 
 // ask calls the engine. Where its time is in another period than this node's, it asks again by the engine's.
@@ -173,7 +172,7 @@ func (l *Lender) ask(ctx context.Context, c *question) (farm.Reply, error) {
 // answered. It returns nil when there is nothing to ask.
 func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 	a, l := p.account, p.lender
-	c := &question{ask: farm.Ask{Key: l.key(a), Run: p.run, Live: who.live}, back: p.back}
+	c := &question{ask: farm.Ask{Key: l.key(a), Run: p.run, Live: who.live}}
 	need, more := p.demand(rs, who.nodes, now)
 	for _, r := range rs.list {
 		t := a.terms(rs, r)
@@ -188,18 +187,19 @@ func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 		st := a.state(r)
 		w := r.want(t, now)
 		w.Mark, w.Need = ln.mark, need[r.slot]
-		fetch := w.Need > 0 || more[r.slot] > 0 || ln.want > 0 || ln.block > 0 && st.start == never && !p.back
-		if fetch {
+		// What it may spend until the answer comes it says that it has spent.
+		if w.Need > 0 || p.back || now >= st.end {
+			st.others = min(st.others, st.used)
+		}
+		if w.Need > 0 || more[r.slot] > 0 || ln.want > 0 || ln.block > 0 && st.start == never && !p.back {
 			ln.grow(r, t, st.used, now, who.nodes)
-			w.Ahead = min(max(more[r.slot], ln.want)+ln.block, farm.MaxNumber/4)
+			// A node never has more than a block ahead: that much is lost where an engine dies before it has answered.
+			ahead := max(0, ln.block-max(0, st.others-st.used))
+			w.Ahead = min(max(more[r.slot], ln.want)+ahead, farm.MaxNumber/4)
 		}
 		ln.want = 0
 		if r.way == steady && ln.block > 0 {
 			w.Life = r.life(t)
-		}
-		// What it may spend until the answer comes it says that it has spent.
-		if w.Need > 0 || p.back || now >= st.end {
-			st.others = min(st.others, st.used)
 		}
 		w.Used = max(st.used, st.others)
 		w.Forget = p.forget && r.way != level
@@ -281,12 +281,12 @@ func (r *rule) life(t *terms) time.Duration {
 	return min(time.Duration(t.whole/10), 100*time.Millisecond).Truncate(time.Microsecond)
 }
 
-// grow works out how much is taken ahead: twice as much each time. Where more was last asked for long ago, it is twice
-// of what was spent since, or nothing if that lay idle.
+// grow works out how much is taken ahead: twice as much each time. Where more was last asked for long ago, it is three
+// times what was spent since, as more is fetched when half is spent; or nothing if that lay idle.
 func (ln *loan) grow(r *rule, t *terms, used, now, n int64) {
 	if now-ln.took >= 2*idleAfter {
 		if ln.block > 0 {
-			ln.block = max(0, 2*(used-ln.from))
+			ln.block = max(0, 3*(used-ln.from))
 		}
 		if r.bytes {
 			ln.block = max(ln.block, leastBytes)
