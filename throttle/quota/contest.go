@@ -20,6 +20,13 @@ func (r *rule) ready(st *state, t *terms, now, n int64) int64 {
 		}
 		return max(at, r.turnAt(st, t, at))
 	}
+	if st.peers().waiting == 0 {
+		at := r.when(st, t, now, n)
+		if at <= now {
+			at = r.lapReady(st, t, now, n)
+		}
+		return at
+	}
 	if !r.bytes {
 		r.contend(st, t, n)
 	}

@@ -21,7 +21,6 @@ const (
 	accepted             // the upstream accepted it, or the options name it: nobody pushes it out
 	shared               // it is a set of strangers
 	charged              // its source was charged with it
-	hot                  // other nodes use it up fast: they are told of each charge
 
 	oneEvent  = 1 << 6 // the figure of events, of 10 bits
 	maxEvents = 1<<10 - 1

@@ -16,8 +16,9 @@ type peers struct {
 	list    []peer // by name
 	waiting int64  // who waits at other nodes, by cost
 	told    int64  // who waits here, as the others were told
-	reset   int64  // when an operator reset the account; what was told before does not count
-	wiped   int64  // when this node took that in, by its clock: what it had charged by then is forgotten
+	race    race
+	reset   int64 // when an operator reset the account; what was told before does not count
+	wiped   int64 // when this node took that in, by its clock: what it had charged by then is forgotten
 	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
 	// starts at slice. Bytes in periods: total is what flowed here in that period, before what flowed in the last one.
 	own     cell
@@ -94,10 +95,16 @@ func (st *state) meet() *peers {
 	return st.ring.peers
 }
 
-// contested reports whether somebody waits at another node.
+// contested reports whether somebody waits at another node, or several nodes use the limit up fast.
 func (st *state) contested() bool {
 	p := st.peers()
-	return p != nil && p.waiting > 0
+	return p != nil && (p.waiting > 0 || p.race.on)
+}
+
+// racing reports whether several nodes use the limit up fast.
+func (st *state) racing() bool {
+	p := st.peers()
+	return p != nil && p.race.on
 }
 
 // expects reports whether something is to come that needs the state.
