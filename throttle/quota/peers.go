@@ -16,9 +16,9 @@ type peers struct {
 	list    []peer // by name
 	waiting int64  // who waits at other nodes, by cost
 	told    int64  // who waits here, as the others were told
-	race    race
-	reset   int64 // when an operator reset the account; what was told before does not count
-	wiped   int64 // when this node took that in, by its clock: what it had charged by then is forgotten
+	race    *race  // nil while nobody races for what is left
+	reset   int64  // when an operator reset the account; what was told before does not count
+	wiped   int64  // when this node took that in, by its clock: what it had charged by then is forgotten
 	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
 	// starts at slice. Bytes in periods: total is what flowed here in that period, before what flowed in the last one.
 	own     cell
@@ -98,13 +98,13 @@ func (st *state) meet() *peers {
 // contested reports whether somebody waits at another node, or several nodes use the limit up fast.
 func (st *state) contested() bool {
 	p := st.peers()
-	return p != nil && (p.waiting > 0 || p.race.on)
+	return p != nil && (p.waiting > 0 || p.race != nil)
 }
 
 // racing reports whether several nodes use the limit up fast.
 func (st *state) racing() bool {
 	p := st.peers()
-	return p != nil && p.race.on
+	return p != nil && p.race != nil
 }
 
 // expects reports whether something is to come that needs the state.
