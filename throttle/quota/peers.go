@@ -215,8 +215,8 @@ func (r *rule) recount(st *state, t *terms) {
 	if p == nil {
 		return
 	}
-	if r.way != steady && p.reset < r.matters(st) {
-		p.reset = 0 // everything that was told before it is over as well
+	if r.way != steady {
+		p.outlive(r.matters(st))
 	}
 	if r.shared == nil {
 		return
@@ -244,6 +244,13 @@ func (r *rule) recount(st *state, t *terms) {
 		st.others = up
 	case r.way == inStretches:
 		st.others = 0
+	}
+}
+
+// outlive forgets a reset that does not matter any more: everything that was told before it is over as well.
+func (p *peers) outlive(since int64) {
+	if p.reset < since {
+		p.reset = 0
 	}
 }
 

@@ -131,7 +131,7 @@ func (a *account) tell(r *rule, st *state, t *terms, now int64) {
 		s.dirty = true
 		r.shared.dirty[s.number/64].Or(1 << (s.number % 64))
 	}
-	r.shared.wake(now == never || st.racing() || r.near(st, t, now))
+	r.shared.wake(now == never || a.has(contended) && st.racing() || r.near(st, t, now))
 }
 
 // near reports whether so little is left that others may use it up before they are told.
@@ -429,6 +429,9 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 	if more := st.others + st.used - before; more > 0 && r.way != steady {
 		r.enter(st, t, more)
 	}
+	if st.contested() || a.has(contended) {
+		a.weigh(rs)
+	}
 	if w.from == s.self {
 		a.mark(r, st, t, at)
 	}
@@ -542,6 +545,7 @@ func (s *Shared) each(rs *rules, a *account, at int64, f func(*rule, *terms, *st
 			changed = f(r, t, st) || changed
 		}
 	}
+	a.weigh(rs)
 	if l := a.line(); changed && l != nil && l.waiting > 0 {
 		l.call(rs, at)
 	}
