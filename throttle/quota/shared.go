@@ -131,7 +131,7 @@ func (a *account) tell(r *rule, st *state, t *terms, now int64) {
 		s.dirty = true
 		r.shared.dirty[s.number/64].Or(1 << (s.number % 64))
 	}
-	r.shared.wake(now == never || a.has(hot) || r.near(st, t, now))
+	r.shared.wake(now == never || a.has(contended) && st.racing() || r.near(st, t, now))
 }
 
 // near reports whether so little is left that others may use it up before they are told.
@@ -427,13 +427,10 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 		return
 	}
 	if more := st.others + st.used - before; more > 0 && r.way != steady {
-		// With so many more from each of the others, does it last for some more messages of each?
-		switch left := t.limit - st.used - st.others; {
-		case left <= mul(more, foresight*int64(len(st.peers().list))):
-			a.set(hot)
-		case left > t.limit/2: // it is another period
-			a.unset(hot)
-		}
+		r.enter(st, t, more)
+	}
+	if st.contested() || a.has(contended) {
+		a.weigh(rs)
 	}
 	if w.from == s.self {
 		a.mark(r, st, t, at)
@@ -548,6 +545,7 @@ func (s *Shared) each(rs *rules, a *account, at int64, f func(*rule, *terms, *st
 			changed = f(r, t, st) || changed
 		}
 	}
+	a.weigh(rs)
 	if l := a.line(); changed && l != nil && l.waiting > 0 {
 		l.call(rs, at)
 	}
