@@ -155,7 +155,7 @@ func (l *Lender) giveBack(ctx context.Context, p *borrower) {
 	p.calling, p.back = true, true
 	p.account.pins++
 	sh.mu.Unlock()
-	l.talk(ctx, p)
+	l.talk(ctx, p, nil)
 }
 
 // Alarm registers the function that is called when Advance is due. It is called under locks.

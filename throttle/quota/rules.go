@@ -17,6 +17,7 @@ import (
 // same over reloads as long as the rule counts the same thing.
 type rule struct {
 	Policy
+	ident  string // of the policy
 	slot   int
 	since  uint32 // the version of the options since which the slot is this rule's
 	bit    uint64
@@ -244,7 +245,7 @@ func (p *Policy) identity() string {
 }
 
 func newRule(p Policy, at int) *rule {
-	r := &rule{Policy: p, slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC,
+	r := &rule{Policy: p, ident: p.identity(), slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC,
 		way: ways[p.Window], bytes: p.Kind == Volume, delay: p.Over == OverDelay, stamp: p.Over == OverStamp}
 	r.base = terms{limit: p.Limit.N, burst: p.Burst.N, period: int64(p.Period.Length)}
 	if p.Kind == Idle {
