@@ -391,3 +391,25 @@ func TestExactBusyAccountAsksLittle(t *testing.T) {
 		}
 	})
 }
+
+// A quota that has counted nothing gives the first slot to what is on loan, which is the fastest. Where accounts are
+// counted, no slot is used twice: events that are under way would be given back to another rule.
+func TestExactSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 1, exactly(Policy{Limit: Count(10), Period: hour}))
+		defer f.close()
+		q := f.nodes[0].Quota
+		first := q.rules.Load().list[0]
+		if first.slot != 0 || q.rules.Load().only != first {
+			t.Errorf("the slot is %d", first.slot)
+		}
+		q.Allow(time.Now(), "alice")
+		o := exactly(Policy{Name: "other", Limit: Count(10), Period: hour})
+		if err := q.Configure(o, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if next := q.rules.Load().list[0]; next.slot == 0 {
+			t.Error("another rule has the slot of the first one")
+		}
+	})
+}

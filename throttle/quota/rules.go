@@ -103,6 +103,7 @@ type ties struct {
 	share  share
 	shared *Shared
 	lender *Lender
+	empty  bool // nobody is counted yet, so that slots are free at once: the first one is the fastest
 }
 
 // slot says which rule uses a position in every account's state.
@@ -128,12 +129,17 @@ func compile(o Options, before *rules, with ties) (*rules, error) {
 	}
 	for i, r := range rs.list {
 		if r == nil {
-			rs.assign(i, rs.freeSlot(before), rs.version)
+			used := before
+			if with.empty {
+				used = nil
+			}
+			rs.assign(i, rs.freeSlot(used), rs.version)
 		}
 	}
 	if r := rs.list[0]; len(rs.list) == 1 && r.all && r.way != level && !r.bytes {
 		rs.only = r
 	}
+	rs.empty = false
 	rs.whole = map[string][]terms{"": make([]terms, MaxPolicies)}
 	for _, r := range rs.list {
 		rs.whole[""][r.slot] = r.base
