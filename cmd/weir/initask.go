@@ -99,7 +99,7 @@ func readAnswer(in *bufio.Reader) (string, error) {
 	}
 	answer := strings.TrimSpace(string(line))
 	switch {
-	case long && (err == nil || errors.Is(err, io.EOF)):
+	case (long || len(answer) > maxAnswer) && (err == nil || errors.Is(err, io.EOF)):
 		return "", errLongAnswer
 	case errors.Is(err, io.EOF) && answer != "":
 		return answer, nil // the last line has no end
