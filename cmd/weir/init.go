@@ -236,7 +236,10 @@ func usualFile(root bool, installed string) string {
 
 // usualData is where the data of a configuration goes if nobody says otherwise.
 func usualData(file string) string {
-	if strings.HasPrefix(file, "/etc/") {
+	switch {
+	case file == filepath.Join(filepath.Dir(defaultConfig), "mail.yaml"):
+		return config.DefaultData + "-mail" // what the package's service for mail may write to
+	case strings.HasPrefix(file, "/etc/"):
 		return config.DefaultData
 	}
 	return "./weir-data"

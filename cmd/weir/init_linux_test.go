@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -26,6 +27,7 @@ import (
 	"weir/internal/needs"
 	"weir/internal/postfix"
 	"weir/lab/machine"
+	"weir/throttle/stamp/payer"
 )
 
 // A startedInit is a weir that runs with a file of weir init.
@@ -102,12 +104,12 @@ func TestInitAPI(t *testing.T) {
 	s.shows("^6 429$")
 }
 
-// A network over its limit is refused. While the service is busy, programs are asked for a stamp.
+// A network over its limit is refused. While the service is busy, people get the waiting room.
 func TestInitSite(t *testing.T) {
 	t.Parallel()
 	upstream, hangs := helloServer(t)
 	s := startInit(t, "site", "--listen", needs.FreeAddress(), "--upstream", upstream, "--limit", "3/1h")
-	s.shows("^6 200 6 429$")
+	s.shows("^10 200 10 429$")
 	listen := needs.FreeAddress()
 	startInit(t, "site", "--listen", listen, "--upstream", upstream, "--limit", "1000/s", "--concurrent", "1")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,14 +120,33 @@ func TestInitSite(t *testing.T) {
 		}
 	}()
 	<-hangs
-	resp, err := http.Get("http://" + listen + "/")
+	for end := time.Now().Add(time.Minute); ; { // the load is that of the last second
+		if challenged(t, listen) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("nobody gets the waiting room")
+		}
+	}
+}
+
+// challenged asks once as a browser does, without patience, and reports whether it gets the waiting room and a puzzle.
+func challenged(t *testing.T, listen string) bool {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+listen+"/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(resp.Header), "Weir-Challenge") {
-		t.Errorf("busy: %s, %v", resp.Status, resp.Header)
+	req.Header.Set("Accept", "text/html")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false // it waits its turn
 	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	return err == nil && resp.StatusCode == http.StatusServiceUnavailable &&
+		resp.Header.Get(payer.ChallengeHeader) != "" && strings.Contains(string(page), "One moment, please")
 }
 
 func TestInitMail(t *testing.T) {

@@ -238,8 +238,11 @@ func TestInitUsual(t *testing.T) {
 	if got := usualFile(true, installed); got != "weir.yaml" {
 		t.Error("root, something installed:", got)
 	}
-	if a, b := usualData(defaultConfig), usualData("weir.yaml"); a != config.DefaultData || b != "./weir-data" {
-		t.Error(a, b)
+	for file, want := range map[string]string{defaultConfig: "/var/lib/weir", "/etc/weir/mail.yaml": "/var/lib/weir-mail",
+		"weir.yaml": "./weir-data", standardOutput: "./weir-data"} {
+		if got := usualData(file); got != want {
+			t.Errorf("%s: %s", file, got)
+		}
 	}
 	for listen, want := range map[string]string{":80": "127.0.0.1:80", "0.0.0.0:80": "127.0.0.1:80", "[::]:80": "[::1]:80",
 		"10.0.0.1:80": "10.0.0.1:80", "unix:/run/x": "unix:/run/x"} {

@@ -193,7 +193,9 @@ func (s *starter) values(answers map[string]string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	values["count"], values["period"], values["sliding"], values["burst"] = count, period, !calendar, 2*count
+	// Two periods at once, in fives: a Bloom limiter has five parts, and rounds its burst down to a multiple of that.
+	burst := (2*count + 4) / 5 * 5
+	values["count"], values["period"], values["sliding"], values["burst"] = count, period, !calendar, burst
 	if text, ok := answers["concurrent"]; ok {
 		if values["concurrent"], err = weir.ParseCount(text); err != nil {
 			return nil, err
@@ -213,7 +215,7 @@ func (s *starter) values(answers map[string]string) (map[string]any, error) {
 	reach := reachable(answers["listen"])
 	last := count + 1
 	if s.kind == "site" { // some come back while the others are asked for
-		last = 4 * count
+		last = 2 * burst
 	}
 	query := fmt.Sprintf("/?[1-%d]", last)
 	values["reach"], values["url"] = reach, shellQuote("http://"+reach+query)
