@@ -15,8 +15,12 @@ import (
 	"weir/internal/tabular"
 )
 
-// standardOutput as a file is standard output.
-const standardOutput = "-"
+const (
+	// standardOutput as a file is standard output.
+	standardOutput = "-"
+	// noFolder is a folder that does not exist, which is no mistake.
+	noFolder = "/nonexistent/weir"
+)
 
 // What weir init cannot do.
 var (
@@ -121,7 +125,7 @@ func (c *initCommand) Run(t *terminal) error {
 	// Everything was checked choice by choice. This is for what they make together.
 	cfg, err := s.check(answers)
 	if err != nil {
-		return err
+		return plainMistakes(err)
 	}
 	r, err := s.render(answers)
 	if err != nil {
@@ -138,17 +142,38 @@ func (c *initCommand) Run(t *terminal) error {
 	return t.written(c.JSON, s, cfg, out, r)
 }
 
-// take checks the flags, one by one, so that every error names its flag.
+// take checks the flags: all together, and if something is wrong one by one, so that every error names its flag.
 func (c *initCommand) take(usual string) (starter, map[string]string, error) {
 	s, err := starterOf(c.For)
 	if err != nil {
 		return s, nil, err
 	}
 	s.common(usual)
-	given, taken := c.flags(), map[string]string{}
-	// A certificate is nothing without its key.
-	taken["cert"], taken["key"] = given["cert"], given["key"]
+	given := c.flags()
+	answers := s.fill(given)
+	wrong := []error{fileFree(answers["out"], c.Force)}
+	for _, value := range given {
+		wrong = append(wrong, clean(value))
+	}
+	if err := errors.Join(wrong...); err == nil {
+		if _, err = s.check(answers); err == nil {
+			return s, answers, nil
+		}
+	}
+	return s, answers, c.blame(&s, given, answers["out"])
+}
+
+// blame says which flags are wrong, each with the usual choices for those behind it. What is wrong only with all of them
+// together is left to Run.
+func (c *initCommand) blame(s *starter, given map[string]string, out string) error {
 	var wrong []error
+	if given["out"] == "" {
+		if err := fileFree(out, c.Force); err != nil {
+			wrong = append(wrong, fmt.Errorf("--out: %w", err))
+		}
+	}
+	// A certificate is nothing without its key.
+	taken := map[string]string{"cert": given["cert"], "key": given["key"]}
 	for _, a := range s.asks {
 		value, ok := given[a.flag]
 		if !ok {
@@ -156,14 +181,12 @@ func (c *initCommand) take(usual string) (starter, map[string]string, error) {
 		}
 		if err := s.try(taken, a.flag, value, c.Force); err != nil {
 			wrong = append(wrong, fmt.Errorf("--%s: %w", a.flag, err))
+			if a.flag == "cert" || a.flag == "key" {
+				break // all others would be to blame for it, too
+			}
 		}
 	}
-	if given["out"] == "" {
-		if err := fileFree(usual, c.Force); err != nil {
-			wrong = append(wrong, fmt.Errorf("--out: %w", err))
-		}
-	}
-	return s, s.fill(taken), errors.Join(wrong...)
+	return errors.Join(wrong...)
 }
 
 // common adds what is asked for every kind: where the file goes, and where the data.
@@ -182,16 +205,16 @@ func (s *starter) try(taken map[string]string, flag, value string, force bool) e
 			return err
 		}
 	}
-	before, had := taken[flag]
+	answers := maps.Clone(taken)
+	answers[flag] = value
+	if flag != "data" {
+		answers["data"] = noFolder // no other choice is to blame for the folder
+	}
+	if _, err := s.check(s.fill(answers)); err != nil {
+		return plainMistakes(err)
+	}
 	taken[flag] = value
-	_, err := s.check(s.fill(taken))
-	if err == nil {
-		return nil
-	}
-	if delete(taken, flag); had {
-		taken[flag] = before
-	}
-	return plainMistakes(err)
+	return nil
 }
 
 // plainMistakes leaves out the lines of a file that nobody has seen.
@@ -217,10 +240,10 @@ func (s *starter) fill(given map[string]string) map[string]string {
 	if answers["hostname"] == "" && slices.ContainsFunc(s.asks, func(a starterAsk) bool { return a.flag == "hostname" }) {
 		answers["hostname"] = "mail.example.org" // until it is known
 	}
-	if admin, ok := answers["admin"]; ok {
+	if admin, ok := answers["admin"]; ok && given["admin"] == "" {
 		answers["admin"] = strings.Replace(admin, atHostname, "@"+answers["hostname"], 1)
 	}
-	if answers["data"] == dataOfFile {
+	if given["data"] == "" {
 		answers["data"] = usualData(answers["out"])
 	}
 	return answers

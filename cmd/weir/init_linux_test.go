@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -305,5 +307,27 @@ func TestInitEnvoy(t *testing.T) {
 		if is := limited.OverallCode == rls.RateLimitResponse_OK; is != admitted {
 			t.Errorf("rate limit service, request %d: %v", i+1, limited)
 		}
+	}
+}
+
+// A file that is replaced keeps its owner: the service may run as another user.
+func TestInitKeepsOwner(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		needs.Skip(t, "only root can give files away")
+	}
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := errors.Join(os.WriteFile(file, nil, 0o640), os.Chown(file, 12345, 54321)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeStarter(file, "text", true); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is := info.Sys().(*syscall.Stat_t); is.Uid != 12345 || is.Gid != 54321 || info.Mode().Perm() != 0o640 {
+		t.Errorf("%d:%d, %v", is.Uid, is.Gid, info.Mode())
 	}
 }

@@ -206,7 +206,7 @@ func TestInitQuotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"data", "./data", "/var/lib/weir", "a: b", "a #b", "it's", `say "x" \n`, "1.5", "true", "null",
+	for _, text := range []string{"data", dataOfFile, "./data", "/var/lib/weir", "a: b", "a #b", "it's", `say "x" \n`, "1.5", "true", "null",
 		"- a", "{a}", "[a]", "*a", "&a", "!a", "%a", "@a", "`a`", "ä/ö", "a:", "~", "| a", "> a"} {
 		answers := usualAnswers(s)
 		answers["data"], answers["out"] = text, text+".yaml"
@@ -249,5 +249,44 @@ func TestInitUsual(t *testing.T) {
 		if got := reachable(listen); got != want {
 			t.Errorf("%s: %s", listen, got)
 		}
+	}
+}
+
+// A file that is there stays as it is, also if it is a link that leads nowhere. With --force it is replaced, and keeps
+// its mode.
+func TestInitWrites(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file, link := filepath.Join(folder, "weir.yaml"), filepath.Join(folder, "link.yaml")
+	if err := os.Symlink(filepath.Join(folder, "nowhere"), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(writeStarter(file, "first", false), os.Chmod(file, 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, link} {
+		if err := fileFree(name, false); !errors.Is(err, errFileExists) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := writeStarter(name, "second", false); !errors.Is(err, errFileExists) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := fileFree(file, true); err != nil {
+		t.Error(err)
+	}
+	if err := writeStarter(file, "third", true); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(file)
+	info, _ := os.Stat(file)
+	if string(text) != "third" || err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
+		t.Errorf("%q, %v, %v", text, info.Mode(), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(folder, "*.part")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := writeStarter(filepath.Join(folder, "none", "weir.yaml"), "x", false); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is no such folder: %v", err)
 	}
 }

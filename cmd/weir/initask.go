@@ -25,7 +25,7 @@ func (t *terminal) askStarter(c *initCommand, usual string) (s starter, answers 
 		fmt.Fprintf(t.err, "  %d  %-8s %s\n", i+1, s.kind, s.title)
 	}
 	given := c.flags()
-	if err := t.question(in, "Name or number", "api", func(kind string) (err error) {
+	if err := t.question(in, "Which one, by name or number?", "api", func(kind string) (err error) {
 		s, err = starterOf(kind)
 		return err
 	}); err != nil {
@@ -65,7 +65,7 @@ func (t *terminal) question(in *bufio.Reader, question, usual string, take func(
 		if usual != "" {
 			fmt.Fprintf(t.err, " [%s]", printable(usual))
 		}
-		fmt.Fprint(t.err, ": ")
+		fmt.Fprint(t.err, " ")
 		answer, err := readAnswer(in)
 		switch {
 		case errors.Is(err, io.EOF):

@@ -57,49 +57,55 @@ const (
 // starters are all kinds, in the order in which they are offered.
 func starters() []starter {
 	const (
-		where   = "Where should weir listen? :8080 is port 8080 of every address"
+		where   = "Where should weir listen (:8080 is port 8080 of every address)?"
 		asked   = "Where should weir listen, for questions?"
 		service = "Where is your service?"
-		perKey  = "How many requests may each API key send? Write 5/s, 100/1m or 10000/month"
+		perKey  = "How many requests may each API key send (5/s, 100/1m, 10000/month)?"
 		console = console.DefaultListen
+		// Where the package has the console of its service for mail.
+		mailConsole = "127.0.0.1:9010"
 	)
-	name := starterAsk{flag: "hostname", question: "What is the name of your mail server? For example mail.example.org"}
+	name := starterAsk{flag: "hostname", question: "What is the name of your mail server (such as mail.example.org)?"}
 	admin := starterAsk{flag: "admin", question: "Who is told when a user is stopped?", usual: "postmaster" + atHostname}
 	pace := starterAsk{flag: "limit", question: "How fast may waiting messages to new people leave, for each user?",
 		usual: "1/m"}
 	quiet := func(flag, usual string) starterAsk { return starterAsk{flag: flag, usual: usual, quiet: true} }
 	return []starter{
 		{"api", "an API with a limit for each key", []starterAsk{
+			quiet("console", console),
 			{flag: "listen", question: where, usual: "127.0.0.1:8080"},
 			{flag: "upstream", question: service, usual: "http://127.0.0.1:3000"},
-			{flag: "limit", question: perKey, usual: "100/1m"}, quiet("console", console),
+			{flag: "limit", question: perKey, usual: "100/1m"},
 		}},
 		{"site", "a site under floods", []starterAsk{
+			quiet("console", console),
 			{flag: "listen", question: where, usual: "127.0.0.1:8080"},
 			{flag: "upstream", question: service, usual: "http://127.0.0.1:3000"},
 			{flag: "limit", question: "How many requests may each source network send?", usual: "50/s"},
 			{flag: "concurrent", question: "How many requests can the service work on at once?", usual: "64"},
-			quiet("console", console),
 		}},
 		{"mail", "a mail gate in front of a mail server", []starterAsk{
-			quiet("cert", ""), quiet("key", ""), name,
+			quiet("console", mailConsole), quiet("cert", ""), quiet("key", ""), name,
 			{flag: "listen", question: "Where should weir take mail?", usual: "127.0.0.1:2525"},
 			{flag: "upstream", question: "Where is your mail server?", usual: "127.0.0.1:25"},
-			pace, admin, quiet("console", "127.0.0.1:9010"),
+			pace, admin,
 		}},
 		{"postfix", "beside Postfix, which asks weir", []starterAsk{
-			name, {flag: "listen", question: asked, usual: "127.0.0.1:10040"},
+			quiet("console", mailConsole), name,
+			{flag: "listen", question: asked, usual: "127.0.0.1:10040"},
 			{flag: "divert", question: "Where should weir take the messages that have to wait?", usual: "127.0.0.1:2526"},
 			{flag: "upstream", question: "Where does Postfix take them back?", usual: "127.0.0.1:10025"},
-			pace, admin, quiet("console", "127.0.0.1:9010"),
+			pace, admin,
 		}},
 		{"nginx", "behind nginx, which asks weir", []starterAsk{
+			quiet("console", console),
 			{flag: "listen", question: asked, usual: "127.0.0.1:9003"},
-			{flag: "limit", question: perKey, usual: "100/1m"}, quiet("console", console),
+			{flag: "limit", question: perKey, usual: "100/1m"},
 		}},
 		{"envoy", "behind Envoy, which asks weir", []starterAsk{
+			quiet("console", console),
 			{flag: "listen", question: asked, usual: "127.0.0.1:8081"},
-			{flag: "limit", question: perKey, usual: "100/1m"}, quiet("console", console),
+			{flag: "limit", question: perKey, usual: "100/1m"},
 		}},
 	}
 }
