@@ -163,8 +163,8 @@ func (c *initCommand) take(usual string) (starter, map[string]string, error) {
 	return s, answers, c.blame(&s, given, answers["out"])
 }
 
-// blame says which flags are wrong, each with the usual choices for those behind it. What is wrong only with all of them
-// together is left to Run.
+// blame says which flags are wrong, each with the usual choices for those behind it. What is wrong only with all of
+// them together is left to Run.
 func (c *initCommand) blame(s *starter, given map[string]string, out string) error {
 	var wrong []error
 	if given["out"] == "" {
