@@ -4,8 +4,8 @@
 --
 -- KEYS, for each call: what is kept for its key; which engine this is, and since when. Both are under one hash tag.
 -- ARGV: a time and an identity for tests ("" for the engine's own), and for each call: run, seq, the identity that the
--- call is for, the number of live runs, those runs, the number of wants, and for each want: id, way, limit, burst,
--- period, start, end, life, what else (1 to carry, 2 to forget), used, need, ahead, mark.
+-- call is for, the number of live runs, those runs, the number of wants (none to drop the key), and for each want: id,
+-- way, limit, burst, period, start, end, life, what else (1 to carry, 2 to forget), used, need, ahead, mark.
 -- Times are in microseconds: nanoseconds are beyond 2^53.
 --
 -- The answer has an array for each call: what happened, now, identity, granted, stale, failed, wait, the number of runs
@@ -378,6 +378,16 @@ local function answer(out, w, r, look)
   out[n + 6] = format('%.0f %.0f %.0f', r.ver, slice, w.cur) .. body
 end
 
+-- drop forgets what is kept for a key, unless another node has used it, or this one has since.
+local function drop(name, packed, seq)
+  local granted = 1
+  for other, known in pairs(key.runs) do
+    if match(other, '^[^+]*') ~= match(run, '^[^+]*') or known[1] > seq then granted = 0 end
+  end
+  if packed and granted == 1 then call('SET', name, cmsgpack.pack({ now = 0, runs = {}, rules = {} }), 'PX', 1) end
+  return { 'ok', now, engine, granted, 0, -1, 0, 0 }
+end
+
 -- answerCall answers the call whose arguments begin after at.
 local function answerCall(name, marker, at, count)
   local seq = tonumber(ARGV[at + 2])
@@ -393,6 +403,7 @@ local function answerCall(name, marker, at, count)
     wants[i] = w
     at = at + 13
   end
+  if count == 0 then return drop(name, packed, seq) end
   key.now = now
   birth = born(marker)
 

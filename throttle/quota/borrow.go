@@ -486,5 +486,8 @@ func (a *account) lapse(rs *rules) {
 	if p := a.borrower(rs); p != nil {
 		p.unsee()
 		rs.lender.entries.Add(1)
+		if a.invented() {
+			rs.lender.discard(a)
+		}
 	}
 }
