@@ -46,10 +46,7 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, names [2
 		p.calls.Add(-1)
 		return nil, fmt.Errorf("%w: it has not answered %d calls", ErrBusy, maxCalls)
 	}
-	l := &p.lanes[0]
-	if p.where.cluster {
-		l = &p.lanes[tag]
-	}
+	l := &p.lanes[tag]
 	c := &call{ctx, names, args, make(chan answer, 1)}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, c)

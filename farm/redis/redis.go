@@ -284,6 +284,9 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 		return farm.Reply{}, err
 	}
 	names, tag := p.keys(ask.Key)
+	if !p.where.cluster { // one engine has the keys of all tags
+		tag = 0
+	}
 	known := ask.Engine != ""
 	if seen := p.seen[tag].Load(); !known && seen != nil {
 		ask.Engine = *seen
