@@ -145,7 +145,7 @@ func (m *MailStatus) Summary() string {
 	if m.Letters == 0 {
 		return "No mail waits."
 	}
-	return fmt.Sprintf("%s %s, the oldest since %s.", several(m.Letters, "mail"), verb(m.Letters, "waits", "wait"),
+	return fmt.Sprintf("%s %s, the oldest since %s.", several(m.Letters, "message"), verb(m.Letters, "waits", "wait"),
 		m.Oldest.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 

@@ -451,7 +451,7 @@ func TestSelfServiceAsksBeforeItDeletes(t *testing.T) {
 	d.mu.Unlock()
 	// What came after the user looked is not meant.
 	code, body, _ = send(t, page, with(v, "do", "ask-delete-all", "upto", store.MailID(12).String()))
-	if code != 200 || !strings.Contains(body, "Delete 2 mails?") || strings.Contains(body, "(no subject)") ||
+	if code != 200 || !strings.Contains(body, "Delete 2 messages?") || strings.Contains(body, "(no subject)") ||
 		!strings.Contains(body, `value="delete-all"`) || d.acted() != nil {
 		t.Errorf("%d %s", code, body)
 	}

@@ -127,7 +127,7 @@ func TestSelfServiceByHand(t *testing.T) {
 	reads("You cannot send mail")
 	did()
 	p.Click("button[value=ask-delete-all]")
-	reads("Delete 3 mails?")
+	reads("Delete 3 messages?")
 	p.Click("button[value=delete-all]")
 	reads("Deleted: the mail to 28 recipients will not be sent.")
 	did(Command{DeleteAll: true, UpTo: 13})

@@ -222,7 +222,7 @@ var (
 	noSense = wrong{http.StatusBadRequest, "This form makes no sense",
 		"Nothing was changed. Open the link in the mail that told you about your held mail, and try again from there."}
 	tooLong = wrong{http.StatusRequestEntityTooLarge, "That was too much at once",
-		"Nothing was changed. Select fewer mails, and try again."}
+		"Nothing was changed. Select fewer messages, and try again."}
 	notNow = wrong{http.StatusServiceUnavailable, "This does not work at the moment",
 		"Nothing was changed. Please try again in a few minutes."}
 )
