@@ -84,8 +84,8 @@ type Ask struct {
 	// Engine is the identity of the engine that the call is for. Leave it empty: the pot knows. A call that was sent to
 	// an earlier engine tells too little, and must not be taken for the last word.
 	Engine string
-	// Drop has all that is kept for the key forgotten, unless another node has used it, or this one has since. It is for
-	// accounts that somebody invented. There are no wants then, and the reply says whether it was granted.
+	// Drop has all that is kept for the key forgotten, unless another node has used it, or this one has since. It is
+	// for accounts that somebody invented. There are no wants then, and the reply says whether it was granted.
 	Drop  bool
 	Wants []Want
 }

@@ -62,8 +62,8 @@ func (p *borrower) call(now int64) {
 	}
 }
 
-// begin reports whether the caller is to ask the engine. Where too many ask, those who wait are decided about. The shard
-// is locked.
+// begin reports whether the caller is to ask the engine. Where too many ask, those who wait are decided about. The
+// shard is locked.
 func (p *borrower) begin(now int64) bool {
 	if p.calling {
 		return false
@@ -95,8 +95,8 @@ func (p *borrower) end() {
 	}
 }
 
-// talk asks the engine until nobody waits for it. The borrower is being called, and the account pinned. When the one who
-// talks is decided about, somebody else goes on.
+// talk asks the engine until nobody waits for it. The borrower is being called, and the account pinned. When the one
+// who talks is decided about, somebody else goes on.
 func (l *Lender) talk(ctx context.Context, p *borrower, who *rider) {
 	for l.talkOnce(ctx, p) {
 		if who == nil {

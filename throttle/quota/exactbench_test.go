@@ -13,7 +13,7 @@ import (
 func BenchmarkJudgeExact(b *testing.B) {
 	for _, mode := range []Farm{FarmLocal, FarmExact} {
 		b.Run(string(mode), func(b *testing.B) {
-			q, err := New(one(Policy{Name: "p", Limit: Count(1_000_000_000_000), Period: weir.Period{Length: time.Hour}, Farm: mode}))
+			q, err := New(one(Policy{Name: "p", Limit: Count(1_000_000_000_000), Period: hour, Farm: mode}))
 			if err != nil {
 				b.Fatal(err)
 			}

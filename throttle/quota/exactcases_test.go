@@ -428,7 +428,8 @@ func TestExactInventedAccountsAreDropped(t *testing.T) {
 		seen := 0 // each from another source
 		ask := func(account string, status int) {
 			var a weir.Answer
-			ev := &weir.Event{Time: time.Now(), Account: account, Source: netip.AddrFrom4([4]byte{10, byte(len(account)), byte(seen >> 8), byte(seen)})}
+			source := netip.AddrFrom4([4]byte{10, byte(len(account)), byte(seen >> 8), byte(seen)})
+			ev := &weir.Event{Time: time.Now(), Account: account, Source: source}
 			seen++
 			_ = n.Judge(t.Context(), ev, &a)
 			if !a.Hold.IsZero() {

@@ -176,7 +176,8 @@ func (l *Lender) dropAll() {
 	go func() {
 		for key := l.nextDiscard(); key != ""; key = l.nextDiscard() {
 			l.stats.calls.Add(1)
-			if _, err := l.Pot.Take(context.Background(), farm.Ask{Key: key, Run: l.Run, Seq: l.seq.Add(1), Drop: true}); err != nil {
+			drop := farm.Ask{Key: key, Run: l.Run, Seq: l.seq.Add(1), Drop: true}
+			if _, err := l.Pot.Take(context.Background(), drop); err != nil {
 				l.stats.failed.Add(1)
 				l.stats.kept.Add(1)
 			}

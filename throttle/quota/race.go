@@ -40,7 +40,8 @@ func (r *rule) enter(st *state, t *terms, more int64) {
 func (r *rule) lapReady(st *state, t *terms, now, n int64) int64 {
 	p := st.peers()
 	left := t.limit - st.used - st.others
-	if p.race == nil || t.limit < leastRaced || left > t.limit/2 || r.way != inPeriods && r.way != inStretches || r.bytes {
+	counts := r.way == inStretches || r.way == inPeriods && !r.bytes
+	if p.race == nil || !counts || t.limit < leastRaced || left > t.limit/2 {
 		return now
 	}
 	c := p.race
