@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"net"
-	"runtime"
 	"time"
 
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -28,6 +27,10 @@ const (
 // oftenPing is how often a caller may ask whether the gate is there.
 const oftenPing = 10 * time.Second
 
+// workers answer requests one after the other: a new goroutine for each would have to grow its stack every time, which
+// is a tenth of what a request costs. Some of them wait for the engine of a farm. Where all are busy, more are made.
+const workers = 64
+
 // A server is a gRPC server for the skeleton of gates. When it is replaced, callers are told to make other connections,
 // and requests under way go on.
 type server struct {
@@ -47,7 +50,7 @@ func (g *Gate) newServer(o serverOptions) *server {
 		grpc.ConnectionTimeout(o.connect),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: o.silent, Timeout: o.silent}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: oftenPing, PermitWithoutStream: true}),
-		grpc.NumStreamWorkers(uint32(2*runtime.GOMAXPROCS(0))),
+		grpc.NumStreamWorkers(workers),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.StreamInterceptor(g.untilStop),
