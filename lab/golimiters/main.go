@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -88,7 +89,7 @@ func run(rounds, events, keys int, asJSON bool) error {
 func (s setting) measure(rounds, events int) (figures []figure, err error) {
 	names := make([]string, s.keys)
 	for i := range names {
-		names[i] = fmt.Sprintf("account-%06d", i*7919%s.keys) // far from each other in memory
+		names[i] = fmt.Sprintf("account-%06d", i)
 	}
 	all := sides()
 	allows := make([]func(string) bool, len(all))
@@ -104,6 +105,8 @@ func (s setting) measure(rounds, events int) (figures []figure, err error) {
 		}
 		figures = append(figures, figure{Case: s.name, Side: side.name})
 	}
+	// Clients do not come in the order in which they came first, in which memory was given out.
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	nanos := make([][]float64, len(all))
 	allocs := make([][]float64, len(all))
 	for range rounds {
