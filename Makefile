@@ -205,8 +205,12 @@ VERSION ?= $(shell $(GIT) describe --tags --match 'v[0-9]*' 2>/dev/null || echo 
 COMMIT  ?= $(shell $(GIT) rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || echo 0)
 
+# The maintainer that packages name. If you publish packages, write yourself. Mail to .invalid reaches nobody (RFC 2606).
+MAINTAINER ?= The weir authors <maintainers@weir.invalid>
+
 release: ## everything that a version consists of, into dist: binaries, packages, image, bills of materials, checksums
-	$(GO) run ./internal/gen/release -out dist -version '$(VERSION)' -commit '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' $(TARGETS)
+	$(GO) run ./internal/gen/release -out dist -version '$(VERSION)' -commit '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' \
+		-maintainer '$(MAINTAINER)' $(TARGETS)
 
 cover: setup ## test coverage by package
 	$(GO) test -cover ./...
