@@ -17,8 +17,8 @@ import (
 	"weir/internal/needs"
 )
 
-// TestForeignModule makes a module of its own as docs/go.md says, with the first program of that page, and asks it until
-// it refuses. Modules come from the cache: what weir is built with is there, and nothing else may be needed.
+// TestForeignModule makes a module of its own as docs/go.md says, with the first program of that page, and asks it
+// until it refuses. Modules come from the cache: what weir is built with is there, and nothing else may be needed.
 func TestForeignModule(t *testing.T) {
 	shell := needs.Program(t, "sh", "every Unix has it")
 	program, build := foreign(t)
