@@ -215,7 +215,7 @@ func (d mailOps) checkContact(contact string) error {
 		return console.Invalid(fmt.Sprintf("contact: %.80q is not a mail address (write ann@example.org)", contact))
 	case d.post.Commands(contact):
 		return console.Invalid(fmt.Sprintf("contact: %.80q is where commands go: the user would never be told (write "+
-			"an address that he reads)", contact))
+			"an address that they read)", contact))
 	}
 	return nil
 }
@@ -339,7 +339,7 @@ func (d mailOps) ResumeUser(ctx context.Context, by, name string, slow bool) (co
 		return u, err
 	case u.Disabled:
 		return u,
-			console.Rejected(fmt.Sprintf("%s is disabled (weir user set %s disabled=false lets him go on)", name, name))
+			console.Rejected(fmt.Sprintf("%s is disabled (weir user set %s disabled=false enables the user)", name, name))
 	case !u.Stopped():
 		return u, console.Rejected(fmt.Sprintf("%s is not stopped", name))
 	}

@@ -131,7 +131,7 @@ func newQuota(o quota.Options, now time.Time) (*mechanism, error) {
 		}
 		if l := s.Lent; l != nil {
 			v.Table.Lent = &console.Lent{Calls: l.Calls, Failed: l.Failed, Denied: l.Denied, Waited: l.Waited,
-				Held: l.Held}
+				Held: l.Held, Crowded: l.Crowded, Kept: l.Kept}
 		}
 	}
 	return m, nil

@@ -173,7 +173,7 @@ func (d *reachJudge) Settle(h weir.Hold, o weir.Outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), notePatience)
 	defer cancel()
 	if err := d.app.post.NoteReach(ctx, o.Time, out.of, out.message, true); err != nil {
-		d.app.opts.Log.Error("whom a user wrote to could not be stored", "throttle", out.of.Name, "err", err)
+		d.app.opts.Log.Error("the recipients of a user could not be stored", "throttle", out.of.Name, "err", err)
 	}
 }
 

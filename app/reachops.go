@@ -86,7 +86,7 @@ func (d reachOps) ReachOf(ctx context.Context, user, throttle string) ([]console
 	}
 	_, list, err := d.known(ctx, user, throttle)
 	if err == nil && len(list) == 0 {
-		err = console.NotFound(fmt.Sprintf("nothing is known of %q: he has written to nobody", user))
+		err = console.NotFound(fmt.Sprintf("nothing is known of %q: they have written to nobody", user))
 	}
 	return list, err
 }
@@ -116,7 +116,8 @@ func (d reachOps) Flag(ctx context.Context, by, user, throttle string) (v consol
 	if _, address := identify.ParseAddressUser(name); len(list) == 0 && !address {
 		if _, err := d.post.User(ctx, name); errors.Is(err, store.ErrNotFound) {
 			return v,
-				console.NotFound(fmt.Sprintf("nothing is known of %q: he is no user, and has written to nobody", user))
+				console.NotFound(fmt.Sprintf("nothing is known of %q: there is no such user, and nothing was sent "+
+					"under this name", user))
 		} else if err != nil {
 			return v, err
 		}

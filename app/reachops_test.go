@@ -24,7 +24,7 @@ func TestOperatorsAndFlags(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	_, err := p.control.ReachUser(ctx, "ann", "")
-	says(t, err, `nothing is known of "ann": he has written to nobody`)
+	says(t, err, `nothing is known of "ann": they have written to nobody`)
 
 	ann := p.mailer("ann")
 	ann.flag()
@@ -38,7 +38,7 @@ func TestOperatorsAndFlags(t *testing.T) {
 	v := list.Users[0]
 	if v.User != "ann" || v.Throttle != "contacts" || !v.Flagged || !v.Since.Equal(p.clock.Now()) ||
 		!strings.Contains(v.Why, "6 new recipients within an hour") ||
-		v.Holds != "recipients who are new to him are refused" {
+		v.Holds != "recipients who are new to the user are refused" {
 		t.Errorf("%+v", v)
 	}
 	u, err := p.control.ReachUser(ctx, "Ann", "") // as she may log in
@@ -64,7 +64,7 @@ func TestOperatorsAndFlags(t *testing.T) {
 		{p.control.ClearUser, "ann", "outgoing", `there is no reach throttle "outgoing"; one of contacts, texts`},
 		{p.control.ClearUser, "ann", "texts", `nothing is known of "ann"`},
 		{p.control.ClearUser, "nobody", "contacts", `nothing is known of "nobody"`},
-		{p.control.FlagUser, "nobody", "contacts", `nothing is known of "nobody": he is no user`},
+		{p.control.FlagUser, "nobody", "contacts", `nothing is known of "nobody": there is no such user`},
 		{p.control.FlagUser, "bob", "", "which throttle?"},
 	} {
 		_, err := c.do(ctx, c.user, c.throttle)
@@ -92,7 +92,7 @@ func TestOperatorsAndFlags(t *testing.T) {
 
 	// Flagged by hand, bob stays so until cleared, and is refused at once.
 	if v, err := p.control.FlagUser(ctx, "BOB", "contacts"); err != nil || v.User != "bob" || !v.Flagged ||
-		v.Why != "an operator flagged him" || v.Holds == "" {
+		v.Why != "an operator flagged the user" || v.Holds == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if n := p.status().Flagged; n != 1 {

@@ -20,7 +20,7 @@ func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, err
 	user := userName(q.User)
 	if user == "" || len(q.To) == 0 {
 		return console.Explanation{},
-			console.Invalid(fmt.Sprintf("the gate %s takes mail: who writes to whom? (weir why --user ann --to "+
+			console.Invalid(fmt.Sprintf("the gate %s takes mail: name a user and a recipient (weir why --user ann --to "+
 				"bob@example.com)", gt.listen))
 	}
 	source, err := sourceOf(q)

@@ -95,7 +95,7 @@ func TestWhyKnowsMail(t *testing.T) {
 
 	// What is no mail is no question for this gate.
 	for want, q := range map[string]console.Question{
-		"who writes to whom": {Method: "GET", Path: "/"}, "who writes": {User: "ann"},
+		"name a user": {Method: "GET", Path: "/"}, "and a recipient": {User: "ann"},
 		"not an IP address": {User: "ann", To: many(1), Source: "nowhere"},
 	} {
 		var told *console.Error

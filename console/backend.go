@@ -78,11 +78,13 @@ type Told struct {
 
 // Lent is how a node deals with the engine of exact limits, for one throttle.
 type Lent struct {
-	Calls  uint64 `json:"calls"`  // to the engine
-	Failed uint64 `json:"failed"` // of those, without an answer
-	Denied uint64 `json:"denied"` // of those, to which the engine had nothing left
-	Waited uint64 `json:"waited"` // requests that waited for an answer
-	Held   int    `json:"held"`   // accounts of which this node has something on loan
+	Calls   uint64 `json:"calls"`   // to the engine
+	Failed  uint64 `json:"failed"`  // of those, without an answer
+	Denied  uint64 `json:"denied"`  // of those, to which the engine had nothing left
+	Waited  uint64 `json:"waited"`  // requests that waited for an answer
+	Held    int    `json:"held"`    // accounts of which this node has something on loan
+	Crowded uint64 `json:"crowded"` // calls that were not made, as too many were under way
+	Kept    uint64 `json:"kept"`    // invented accounts that could not be dropped from the engine
 }
 
 // Status sums up a running weir.

@@ -33,6 +33,8 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_quota_lent_failed_total", "Of those, calls that the engine did not answer in time.", "throttle"},
 	{"weir_quota_lent_denied_total", "Of those, calls for which the engine had nothing left.", "throttle"},
 	{"weir_quota_lent_waited_total", "Requests that waited for an answer of the engine.", "throttle"},
+	{"weir_quota_lent_crowded_total", "Calls to the engine that were not made, because too many were under way.", "throttle"},
+	{"weir_quota_lent_kept_total", "Invented accounts that stay in the engine until their periods end, because too many came at once or the engine was lost.", "throttle"},
 	{"weir_quota_lent_accounts", "Accounts of which this node has something on loan from the engine.", "throttle"},
 	{"weir_quota_farm_told_total", "Counters of accounts sent to the other nodes of the farm.", "throttle"},
 	{"weir_quota_farm_heard_total", "Counters of accounts received from other nodes of the farm.", "throttle"},
@@ -214,6 +216,8 @@ func (t Throttle) collect(s scrape) {
 			put(s, "weir_quota_lent_failed_total", l.Failed, name)
 			put(s, "weir_quota_lent_denied_total", l.Denied, name)
 			put(s, "weir_quota_lent_waited_total", l.Waited, name)
+			put(s, "weir_quota_lent_crowded_total", l.Crowded, name)
+			put(s, "weir_quota_lent_kept_total", l.Kept, name)
 			put(s, "weir_quota_lent_accounts", l.Held, name)
 		}
 	}

@@ -1,17 +1,17 @@
--- HAProxy asks weir about each request. It needs an HAProxy with Lua, as Debian has it, and nothing else.
+-- HAProxy asks weir about each request. This needs only an HAProxy with Lua, such as Debian's.
 --
 --     lua-load /etc/haproxy/haproxy-weir.lua
 --     http-request lua.weir 127.0.0.1:9003 closed
 --     http-request deny deny_status 503 unless { var(txn.weir) -m found }
 --
--- The first word is where weir listens (unix@/run/weir/auth for a socket), the second what happens while it is away: closed (503) or open
--- (the request goes on). The last rule is for the case that this script fails: HAProxy would go on without a verdict.
+-- The first word is where weir listens (unix@/run/weir/auth for a socket). The second word says what happens while weir cannot be
+-- reached: closed (503) or open (the request goes on). The last rule is needed if this script fails: otherwise HAProxy would let the request go on.
 -- docs/forward-auth.md explains it.
 
 -- How long weir may take, in seconds: longer than its max_wait.
 local patience = 10
 
--- What is not handed on: it belongs to the connection or to the body, or is written anew below.
+-- Headers that are not forwarded: they belong to the connection or to the body, or are written below.
 local left_out = {
     ["host"] = true, ["connection"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["expect"] = true, ["te"] = true,
     ["trailer"] = true, ["upgrade"] = true, ["keep-alive"] = true, ["proxy-connection"] = true,
@@ -19,7 +19,7 @@ local left_out = {
     ["x-forwarded-for"] = true, ["x-original-uri"] = true, ["x-original-method"] = true, ["x-original-host"] = true,
 }
 
--- What of weir's answer the client gets.
+-- The parts of weir's answer that the client gets.
 local handed_back = { "content-type", "retry-after", "ratelimit", "ratelimit-policy", "www-authenticate", "cache-control", "x-content-type-options" }
 
 -- values returns all lines of a header as a list that begins at 1. HAProxy's begin at 0.
@@ -32,7 +32,7 @@ local function values(lines)
     return list
 end
 
--- question writes what weir is asked.
+-- question writes the request to weir.
 local function question(txn)
     local lines = { "GET / HTTP/1.1", "host: weir", "connection: close" }
     local function add(name, value)
@@ -56,7 +56,7 @@ local function question(txn)
     return table.concat(lines, "\r\n") .. "\r\n\r\n"
 end
 
--- ask returns the status, the headers and the body of weir's answer, or nothing while it is away.
+-- ask returns the status, the headers and the body of weir's answer, or nothing while weir cannot be reached.
 local function ask(txn, address)
     local socket = core.tcp()
     socket:settimeout(patience)

@@ -84,7 +84,10 @@ type Ask struct {
 	// Engine is the identity of the engine that the call is for. Leave it empty: the pot knows. A call that was sent to
 	// an earlier engine tells too little, and must not be taken for the last word.
 	Engine string
-	Wants  []Want
+	// Drop has all that is kept for the key forgotten, unless another node has used it, or this one has since. It is for
+	// accounts that somebody invented. There are no wants then, and the reply says whether it was granted.
+	Drop  bool
+	Wants []Want
 }
 
 // A Way is how a pot counts.
@@ -160,7 +163,9 @@ func (a *Ask) Check() error {
 	switch {
 	case a.Key == "" || len(a.Key) > MaxKey:
 		return fmt.Errorf("%w: its key has %d bytes, 1 to %d are possible", ErrAsk, len(a.Key), MaxKey)
-	case len(a.Wants) == 0 || len(a.Wants) > MaxWants:
+	case a.Drop && len(a.Wants) > 0:
+		return fmt.Errorf("%w: it is to be dropped, and has %d wants", ErrAsk, len(a.Wants))
+	case !a.Drop && (len(a.Wants) == 0 || len(a.Wants) > MaxWants):
 		return fmt.Errorf("%w: it has %d wants, 1 to %d are possible", ErrAsk, len(a.Wants), MaxWants)
 	case len(a.Live) > MaxNodes:
 		return fmt.Errorf("%w: it names %d live runs, %d are possible", ErrAsk, len(a.Live), MaxNodes)

@@ -91,9 +91,14 @@ func load(file string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return cfg, built(cfg, file)
+}
+
+// built builds everything in a configuration, and adds what this machine lacks to its warnings.
+func built(cfg *config.Config, file string) error {
 	cfg.Warnings = append(cfg.Warnings, tooFewFiles(cfg, file, openFiles())...)
-	_, err = app.New(cfg, app.Options{})
-	return cfg, err
+	_, err := app.New(cfg, app.Options{})
+	return err
 }
 
 // otherFiles is how many files weir has open besides connections: listeners, the store, incoming messages.

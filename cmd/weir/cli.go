@@ -24,6 +24,7 @@ const (
 type cli struct {
 	Serve    serveCommand    `cmd:"" help:"Run weir."`
 	Demo     demoCommand     `cmd:"" help:"Watch weir work: people and a flood in front of a small service. Needs no configuration."`
+	Init     initCommand     `cmd:"" help:"Write a configuration: ask a few questions, or take flags."`
 	Check    checkCommand    `cmd:"" help:"Check a configuration and report every error in it."`
 	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. A reload applies completely or not at all."`
 	Status   statusCommand   `cmd:"" help:"Show what a running weir does."`

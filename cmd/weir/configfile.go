@@ -41,5 +41,5 @@ func needConfig(typed string) (string, error) {
 	if file := findConfig(typed); file != "" {
 		return file, nil
 	}
-	return "", fmt.Errorf("%w name a file, set %s, or make %s", errNoConfig, configVariable, defaultConfig)
+	return "", fmt.Errorf("%w name a file, set %s, or make %s (weir init writes one)", errNoConfig, configVariable, defaultConfig)
 }

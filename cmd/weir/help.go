@@ -19,6 +19,7 @@ func helpGroups() []helpGroup {
 	return []helpGroup{
 		{"Start", []helpExample{
 			{"demo", "weir demo --for 20s"},
+			{"init", "weir init --for api --upstream http://127.0.0.1:3000 --limit 100/1m"},
 			{"check", "weir check /etc/weir/weir.yaml"},
 			{"serve", "weir serve -c /etc/weir/weir.yaml"},
 			{"reload", "weir reload"},

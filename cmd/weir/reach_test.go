@@ -12,7 +12,7 @@ import (
 func newReach() []console.ReachView {
 	ann := console.ReachView{
 		Throttle: "contacts", User: "ann", Flagged: true, Since: noon,
-		Why: "60 new recipients within an hour, the limit is 50", Holds: "recipients who are new to him are refused",
+		Why: "60 new recipients within an hour, the limit is 50", Holds: "recipients who are new to the user are refused",
 		Recipients: 1234, First: noon.AddDate(0, -1, 0), Bytes: 2736,
 		Windows: []console.ReachWindow{{Window: "hour", New: 60, Limit: 50}, {Window: "day", New: 60.4, Limit: 75},
 			{Window: "week", New: 61}},
@@ -45,7 +45,7 @@ func (p *postOffice) ReachOf(_ context.Context, user, throttle string) (found []
 		}
 	}
 	if len(found) == 0 {
-		return nil, console.NotFound(fmt.Sprintf("nothing is known of %q: he has written to nobody", user))
+		return nil, console.NotFound(fmt.Sprintf("nothing is known of %q: they have written to nobody", user))
 	}
 	return found, nil
 }
@@ -60,7 +60,7 @@ func (p *postOffice) flag(by, user, throttle, what string, flagged bool) (v cons
 	if i < 0 {
 		return v, console.NotFound(fmt.Sprintf("nothing is known of %q", user))
 	}
-	p.reach[i].Flagged, p.reach[i].Holds = flagged, "recipients who are new to him are refused"
+	p.reach[i].Flagged, p.reach[i].Holds = flagged, "recipients who are new to the user are refused"
 	p.note(by, what, user, "")
 	return p.reach[i], nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -78,33 +77,4 @@ func folderOf(flag, file string) error {
 		return fmt.Errorf("--%s: %s is a folder (write %s)", flag, file, filepath.Join(file, "report.html"))
 	}
 	return nil
-}
-
-// replaceFile replaces a file completely or not at all. Anything that is not a regular file, such as /dev/stdout, is
-// written to directly.
-func replaceFile(name string, data []byte) (err error) {
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real // the link stays one
-	}
-	mode := os.FileMode(0o644)
-	switch info, err := os.Stat(name); {
-	case err != nil:
-	case !info.Mode().IsRegular():
-		return os.WriteFile(name, data, mode)
-	default:
-		mode = info.Mode().Perm()
-	}
-	part := fmt.Sprintf("%s.%d.part", name, os.Getpid())
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(part, name)
-	}
-	if err != nil {
-		_ = os.Remove(part)
-	}
-	return err
 }

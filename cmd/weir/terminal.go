@@ -14,8 +14,10 @@ import (
 	"weir/internal/tabular"
 )
 
-// A terminal is where commands write.
+// A terminal is where commands write, and ask.
 type terminal struct {
+	in       io.Reader
+	inTTY    bool // in is a terminal
 	out, err io.Writer
 	colour   bool // on out
 	errTTY   bool // err is a terminal
@@ -24,6 +26,7 @@ type terminal struct {
 // newTerminal uses colour only on terminals (https://no-color.org).
 func newTerminal(out, err *os.File) *terminal {
 	return &terminal{
+		in: os.Stdin, inTTY: term.IsTerminal(int(os.Stdin.Fd())),
 		out: out, err: err,
 		colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd())),
 		errTTY: term.IsTerminal(int(err.Fd())),

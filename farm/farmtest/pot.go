@@ -122,6 +122,7 @@ func TestPot(t *testing.T, open func(t *testing.T) *PotRig) {
 		"bounds":                      testPotBounds,
 		"crowds":                      testPotCrowds,
 		"forgets":                     testPotForgets,
+		"drops a key":                 testPotDrop,
 		"a new engine is told":        testPotReopen,
 		"a new engine stands still":   testPotReopenStall,
 		"promoted with less":          testPotPromoted,

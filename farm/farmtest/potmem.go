@@ -185,10 +185,21 @@ func (p *MemPot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 	}
 	c.birth = p.state.births
 	reply, err := c.run()
-	if err == nil && !reply.Stale {
+	switch {
+	case err != nil || reply.Stale:
+	case !ask.Drop:
 		p.state.keys[ask.Key] = key
+	case reply.Granted:
+		delete(p.state.keys, ask.Key)
 	}
 	return reply, err
+}
+
+// Keys is for how many keys something is kept.
+func (p *MemPot) Keys() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.state.keys)
 }
 
 // A call is one Take.
@@ -243,8 +254,22 @@ func (c *call) readClock() {
 	c.key.now = c.now
 }
 
+// unshared reports whether no other node has used the key, and this one has not since the call was made.
+func (c *call) unshared() bool {
+	for name, run := range c.key.runs {
+		if farm.Home(name) != farm.Home(c.ask.Run) || run.seq > c.ask.Seq {
+			return false
+		}
+	}
+	return true
+}
+
 func (c *call) run() (farm.Reply, error) {
 	reply := farm.Reply{Engine: c.engine, Now: time.UnixMicro(c.now), Failed: -1}
+	if c.ask.Drop {
+		reply.Granted = c.unshared()
+		return reply, nil
+	}
 	run, known := c.key.runs[c.ask.Run]
 	reply.Stale = known && c.ask.Seq <= run.seq
 	if !known {

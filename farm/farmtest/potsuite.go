@@ -474,3 +474,33 @@ func testPotForgets(b *bench) {
 		b.t.Fatalf("a level forgets: %v", err)
 	}
 }
+
+func testPotDrop(b *bench) {
+	w := farm.Want{Rule: "r", Way: farm.Fixed, Limit: 10, Period: time.Second}
+	drop := func(run string, seq uint64, want bool) {
+		b.t.Helper()
+		r, err := b.Pot.Take(b.t.Context(), farm.Ask{Key: "key", Run: run, Seq: seq, Drop: true})
+		if err != nil || r.Granted != want || len(r.Grants) != 0 {
+			b.t.Fatalf("%+v, %v; want %v", r, err, want)
+		}
+	}
+	drop("x", 1, true) // nobody knows it
+	x := b.holder("x", w)
+	x.take(0, 4, 0)
+	late := b.seq
+	x.has(x.take(4, 1, 0), true, 5, 0, 5)
+	drop("x", late, false) // it has been used since
+	b.seq++
+	drop("x+1", b.seq, true) // the same node, which has forgotten it
+	z := b.holder("x+2", w)
+	z.has(z.take(0, 1, 0), true, 1, 0, 9)
+	y := b.holder("y", w)
+	y.take(0, 1, 0)
+	b.seq++
+	drop("x", b.seq, false) // another node has used it
+	y.has(y.take(1, 1, 0), true, 2, 1, 7)
+	ask := farm.Ask{Key: "key", Run: "x", Seq: b.seq, Drop: true, Wants: []farm.Want{w}}
+	if _, err := b.Pot.Take(b.t.Context(), ask); !errors.Is(err, farm.ErrAsk) {
+		b.t.Error(err)
+	}
+}

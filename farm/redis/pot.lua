@@ -1,13 +1,15 @@
--- One call of a farm.Pot. farm/farmtest/potmem.go and potways.go say the same in Go; a test compares them call by call.
+-- Calls of a farm.Pot, one after the other. farm/farmtest/potmem.go and potways.go say the same in Go; a test compares
+-- them call by call. Several calls in one script share what each script costs: an engine spends more on that than on a
+-- call.
 --
--- KEYS: what is kept for one key; which engine this is, and since when. Both are under one hash tag.
--- ARGV: run, seq, a time and an identity for tests ("" for the engine's own), the identity that the call is for, the
--- number of live runs, those runs, and for each want: id, way, limit, burst, period, start, end, life, what else (1 to carry, 2 to forget),
--- used, need, ahead, mark.
+-- KEYS, for each call: what is kept for its key; which engine this is, and since when. Both are under one hash tag.
+-- ARGV: a time and an identity for tests ("" for the engine's own), and for each call: run, seq, the identity that the
+-- call is for, the number of live runs, those runs, the number of wants (none to drop the key), and for each want: id,
+-- way, limit, burst, period, start, end, life, what else (1 to carry, 2 to forget), used, need, ahead, mark.
 -- Times are in microseconds: nanoseconds are beyond 2^53.
 --
--- The answer is an array: what happened, now, identity, granted, stale, failed, wait, the number of runs that must tell,
--- those runs, and for each want: slice, total, others, left, how long, mark.
+-- The answer has an array for each call: what happened, now, identity, granted, stale, failed, wait, the number of runs
+-- that must tell, those runs, and for each want: slice, total, others, left, how long, mark.
 
 local FIXED, SLIDING, STEADY = 0, 1, 2
 local STEP, REOPEN, PAUSE, SLACK = 2000000, 2000000, 200000, 60000000
@@ -17,52 +19,39 @@ local MAXRUNS, MAXRULES = 128, 256
 local YEAR = 366 * 24 * 3600 * 1000
 
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
-local format = string.format
+local format, match, tonumber = string.format, string.match, tonumber
+local ARGV, KEYS, call = ARGV, KEYS, redis.call
 
-local run, seq = ARGV[1], tonumber(ARGV[2])
-
-local time = tonumber(ARGV[3])
+local time = tonumber(ARGV[1])
 if not time then
-  local t = redis.call('TIME')
+  local t = call('TIME')
   time = tonumber(t[1]) * 1000000 + tonumber(t[2])
 end
-local engine = ARGV[4]
-if engine == '' then
-  engine = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
-end
+local engine = ARGV[2]
+if engine == '' then engine = match(call('INFO', 'replication'), 'master_replid:(%x+)') end
 
-if engine ~= ARGV[5] then return { 'engine', time, engine } end
-
-local live, wants = {}, {}
-local at = 7
-for i = 1, tonumber(ARGV[6]) do
-  live[i] = ARGV[at]
-  at = at + 1
-end
-
-local key
-local packed = redis.call('GET', KEYS[1])
-if packed then key = cmsgpack.unpack(packed) else key = { now = 0, runs = {}, rules = {} } end
+-- Of the call that is answered.
+local run, live, key, now, birth
 
 -- The time does not run back by less than STEP: that would open a slice again that is over.
-local now = time
 local function later(t)
   if t > now and t <= time + STEP then now = t end
 end
-later(key.now)
 
-while ARGV[at] do
+-- want reads what is wanted of one rule, unless its mark is none of this pot's.
+local function want(at)
+  local also = tonumber(ARGV[at + 8])
   local w = {
     id = ARGV[at], way = tonumber(ARGV[at + 1]), limit = tonumber(ARGV[at + 2]), burst = tonumber(ARGV[at + 3]),
     period = tonumber(ARGV[at + 4]), start = tonumber(ARGV[at + 5]), stop = tonumber(ARGV[at + 6]),
-    life = tonumber(ARGV[at + 7]), carry = tonumber(ARGV[at + 8]) % 2 == 1, forget = tonumber(ARGV[at + 8]) >= 2, has = tonumber(ARGV[at + 9]),
-    need = tonumber(ARGV[at + 10]), ahead = tonumber(ARGV[at + 11]), mark = ARGV[at + 12],
+    life = tonumber(ARGV[at + 7]), carry = also % 2 == 1, forget = also >= 2, has = tonumber(ARGV[at + 9]),
+    need = tonumber(ARGV[at + 10]), ahead = tonumber(ARGV[at + 11]),
     cur = 0, used = 0, ver = 0, slice = -1, own = 0,
   }
-  at = at + 13
-  if w.mark ~= '' then
-    local ver, slice, own, body = string.match(w.mark, '^(%d+) (%d+) (%d+)(.*)$')
-    if not ver then return { 'mark' } end
+  local mark = ARGV[at + 12]
+  if mark ~= '' then
+    local ver, slice, own, body = match(mark, '^(%d+) (%d+) (%d+)(.*)$')
+    if not ver then return nil end
     w.ver, w.slice, w.own, w.body = tonumber(ver), tonumber(slice), tonumber(own), body
   end
   if w.way == FIXED then
@@ -71,21 +60,20 @@ while ARGV[at] do
     w.len = ceil(w.period / 16)
     later(w.slice * w.len)
   end
-  wants[#wants + 1] = w
+  return w
 end
-key.now = now
 
--- Who asks under an identity for the first time says since when it is.
-local birth
-local marker = redis.call('GET', KEYS[2])
-if marker then
-  local of, since = string.match(marker, '^(%S+) (%d+)$')
-  if of == engine then birth = tonumber(since) end
+-- born finds out since when the engine has this identity: who asks under it for the first time says so.
+local function born(name)
+  local marker = call('GET', name)
+  if marker then
+    local of, since = match(marker, '^(%S+) (%d+)$')
+    if of == engine then return tonumber(since) end
+  end
+  call('SET', name, engine .. ' ' .. format('%.0f', now), 'PX', YEAR)
+  return now
 end
-if not birth then
-  birth = now
-  redis.call('SET', KEYS[2], engine .. ' ' .. format('%.0f', now), 'PX', YEAR)
-end
+
 
 -- How long n take up at the steady rate, rounded up to a part that adds up exactly.
 local function cost(w, n)
@@ -193,7 +181,7 @@ local function tell(w, r)
     if r.closing ~= engine then
       r.closing, r.waited, r.last, r.told, r.must = engine, 0, now, {}, {}
     end
-    r.told[string.match(run, '^[^+]*')] = 1 -- the home of the run
+    r.told[match(run, '^[^+]*')] = 1 -- the home of the run
     for _, name in ipairs(live) do r.must[name] = 1 end
     -- While the engine stood still nobody could tell it anything: that time does not count.
     r.waited = r.waited + max(0, min(PAUSE, now - r.last))
@@ -390,93 +378,139 @@ local function answer(out, w, r, look)
   out[n + 6] = format('%.0f %.0f %.0f', r.ver, slice, w.cur) .. body
 end
 
-local known = key.runs[run]
-local stale = known ~= nil and seq <= known[1]
-if not known then
-  -- The run that was seen least recently makes room. What it has still counts, and its mark has how much that is.
-  local n, oldest = 0, nil
-  for name, other in pairs(key.runs) do
-    n = n + 1
-    local o = oldest and key.runs[oldest]
-    if not o or other[2] < o[2] or other[2] == o[2] and name < oldest then oldest = name end
+-- drop forgets what is kept for a key, unless another node has used it, or this one has since.
+local function drop(name, packed, seq)
+  local granted = 1
+  for other, known in pairs(key.runs) do
+    if match(other, '^[^+]*') ~= match(run, '^[^+]*') or known[1] > seq then granted = 0 end
   end
-  if n >= MAXRUNS then
-    key.runs[oldest] = nil
-    for _, r in pairs(key.rules) do
-      local own = r.own[oldest]
-      if own and (own[5] or 0) <= now then r.own[oldest] = nil end -- a level is kept
+  if packed and granted == 1 then call('SET', name, cmsgpack.pack({ now = 0, runs = {}, rules = {} }), 'PX', 1) end
+  return { 'ok', now, engine, granted, 0, -1, 0, 0 }
+end
+
+-- answerCall answers the call whose arguments begin after at.
+local function answerCall(name, marker, at, count)
+  local seq = tonumber(ARGV[at + 2])
+  local wants = {}
+  now = time
+  local packed = call('GET', name)
+  if packed then key = cmsgpack.unpack(packed) else key = { now = 0, runs = {}, rules = {} } end
+  later(key.now)
+  at = at + 6 + #live
+  for i = 1, count do
+    local w = want(at)
+    if not w then return { 'mark' } end
+    wants[i] = w
+    at = at + 13
+  end
+  if count == 0 then return drop(name, packed, seq) end
+  key.now = now
+  birth = born(marker)
+
+  local known = key.runs[run]
+  local stale = known ~= nil and seq <= known[1]
+  if not known then
+    -- The run that was seen least recently makes room. What it has still counts, and its mark has how much that is.
+    local n, oldest = 0, nil
+    for name, other in pairs(key.runs) do
+      n = n + 1
+      local o = oldest and key.runs[oldest]
+      if not o or other[2] < o[2] or other[2] == o[2] and name < oldest then oldest = name end
+    end
+    if n >= MAXRUNS then
+      key.runs[oldest] = nil
+      for _, r in pairs(key.rules) do
+        local own = r.own[oldest]
+        if own and (own[5] or 0) <= now then r.own[oldest] = nil end -- a level is kept
+      end
     end
   end
-end
-key.runs[run] = { seq, now }
+  key.runs[run] = { seq, now }
 
-local closed, waiting = false, {}
-for _, w in ipairs(wants) do
-  local r = key.rules[w.id]
-  if not r then
+  local closed, waiting = false, {}
+  for _, w in ipairs(wants) do
+    local r = key.rules[w.id]
+    if not r then
+      local n = 0
+      for id, other in pairs(key.rules) do
+        if other.till + STEP < now then key.rules[id] = nil else n = n + 1 end
+      end
+      if n >= MAXRULES then return { 'rules' } end
+      r = { engine = '', ver = 0, till = 0, own = {} }
+      if w.way == FIXED then
+        r.start, r.stop, r.sum = 0, 0, 0
+      elseif w.way == SLIDING then
+        r.bucket = 0
+      elseif w.way == STEADY then
+        r.at, r.owed, r.limit, r.held, r.heldLife = now, 0, w.limit, 0, 0
+      end
+      key.rules[w.id] = r
+    end
+    w.rule = r
+    if r.engine ~= engine and not stale then adopt(w, r) end
+    if not roll(w, r) then return { 'outside', now, engine } end
+    if r.engine ~= engine and not stale then tell(w, r) end
+    if r.engine ~= engine then
+      closed = closed or windowStart(w, r) <= birth
+      for name in pairs(r.must or {}) do
+        if not r.told[name] then waiting[name] = true end
+      end
+    end
+  end
+
+  local look = stale or closed
+  local all, failed, wait = true, -1, 0
+  for i, w in ipairs(wants) do
+    local r = w.rule
+    settle(w, r, look)
+    if w.forget and not look then forget(w, r) end
+    if w.way > STEADY and not r.own[run] then
+      local n = 0
+      for _ in pairs(r.own) do n = n + 1 end
+      if n >= MAXRUNS then return { 'runs' } end
+    end
+    if look then
+      -- What was to be spent at once, or for a while, is not there when that is over.
+      local over = w.way == STEADY and w.need > 0 and now > w.mine[4] + w.mine[5]
+      all = all and w.cur - w.used >= w.need and not over and not closed
+    elseif w.need > 0 and w.fits < w.need then
+      all = false
+      local t = waitFor(w, r)
+      if failed < 0 or wait ~= NEVER and (t == NEVER or t > wait) then failed, wait = i - 1, t end
+    end
+  end
+
+  local names = {}
+  for name in pairs(waiting) do names[#names + 1] = name end
+  table.sort(names)
+  local out = { 'ok', now, engine, all and 1 or 0, stale and 1 or 0, failed, wait, #names }
+  for _, name in ipairs(names) do out[#out + 1] = name end
+  local till = now
+  for _, w in ipairs(wants) do
     local n = 0
-    for id, other in pairs(key.rules) do
-      if other.till + STEP < now then key.rules[id] = nil else n = n + 1 end
-    end
-    if n >= MAXRULES then return { 'rules' } end
-    r = { engine = '', ver = 0, till = 0, own = {} }
-    if w.way == FIXED then
-      r.start, r.stop, r.sum = 0, 0, 0
-    elseif w.way == SLIDING then
-      r.bucket = 0
-    elseif w.way == STEADY then
-      r.at, r.owed, r.limit, r.held, r.heldLife = now, 0, w.limit, 0, 0
-    end
-    key.rules[w.id] = r
+    if all then n = w.need + max(0, min(w.ahead, w.fits - w.need)) end
+    if not look then grant(w, w.rule, n) end
+    answer(out, w, w.rule, look)
   end
-  w.rule = r
-  if r.engine ~= engine and not stale then adopt(w, r) end
-  if not roll(w, r) then return { 'outside', now, engine } end
-  if r.engine ~= engine and not stale then tell(w, r) end
-  if r.engine ~= engine then
-    closed = closed or windowStart(w, r) <= birth
-    for name in pairs(r.must or {}) do
-      if not r.told[name] then waiting[name] = true end
-    end
+  if not stale then
+    for _, r in pairs(key.rules) do till = max(till, r.till) end
+    call('SET', name, cmsgpack.pack(key), 'PX', format('%.0f', ceil((till + SLACK - now) / 1000)))
   end
+  return out
 end
 
-local look = stale or closed
-local all, failed, wait = true, -1, 0
-for i, w in ipairs(wants) do
-  local r = w.rule
-  settle(w, r, look)
-  if w.forget and not look then forget(w, r) end
-  if w.way > STEADY and not r.own[run] then
-    local n = 0
-    for _ in pairs(r.own) do n = n + 1 end
-    if n >= MAXRUNS then return { 'runs' } end
+local answers, at = {}, 2
+while ARGV[at + 1] do
+  run, live = ARGV[at + 1], {}
+  local n = tonumber(ARGV[at + 4])
+  for i = 1, n do live[i] = ARGV[at + 4 + i] end
+  local count = tonumber(ARGV[at + 5 + n])
+  local i = #answers
+  if ARGV[at + 3] ~= engine then
+    answers[i + 1] = { 'engine', time, engine }
+  else
+    answers[i + 1] = answerCall(KEYS[2 * i + 1], KEYS[2 * i + 2], at, count)
   end
-  if look then
-    -- What was to be spent at once, or for a while, is not there when that is over.
-    local over = w.way == STEADY and w.need > 0 and now > w.mine[4] + w.mine[5]
-    all = all and w.cur - w.used >= w.need and not over and not closed
-  elseif w.need > 0 and w.fits < w.need then
-    all = false
-    local t = waitFor(w, r)
-    if failed < 0 or wait ~= NEVER and (t == NEVER or t > wait) then failed, wait = i - 1, t end
-  end
+  at = at + 5 + n + 13 * count
 end
-
-local names = {}
-for name in pairs(waiting) do names[#names + 1] = name end
-table.sort(names)
-local out = { 'ok', now, engine, all and 1 or 0, stale and 1 or 0, failed, wait, #names }
-for _, name in ipairs(names) do out[#out + 1] = name end
-local till = now
-for _, w in ipairs(wants) do
-  local n = 0
-  if all then n = w.need + max(0, min(w.ahead, w.fits - w.need)) end
-  if not look then grant(w, w.rule, n) end
-  answer(out, w, w.rule, look)
-end
-if not stale then
-  for _, r in pairs(key.rules) do till = max(till, r.till) end
-  redis.call('SET', KEYS[1], cmsgpack.pack(key), 'PX', format('%.0f', ceil((till + SLACK - now) / 1000)))
-end
-return out
+return answers

@@ -68,6 +68,7 @@ type Pot struct {
 
 	calls atomic.Int64                 // without an answer
 	seen  [tags]atomic.Pointer[string] // which engine has the keys of a tag, as was last heard
+	lanes [tags]lane                   // by tag; without a cluster, the first one
 
 	mu         sync.Mutex
 	client     rueidis.Client
@@ -255,19 +256,19 @@ func field(info, name string) string {
 
 // keys returns the names under which a key is kept. Accounts are hashed: their names are of any length, and of no
 // concern to whoever reads the engine.
-func (p *Pot) keys(key string) (names []string, tag int) {
+func (p *Pot) keys(key string) (names [2]string, tag int) {
 	sum := sha256.Sum256([]byte(key))
 	tag = (int(sum[0])<<8 | int(sum[1])) % tags
 	prefix := p.where.prefix + ":{" + p.where.prefix + strconv.Itoa(tag) + "}"
-	return []string{prefix + hex.EncodeToString(sum[2:20]), prefix + "engine"}, tag
+	return [2]string{prefix + hex.EncodeToString(sum[2:20]), prefix + "engine"}, tag
 }
 
 // id is what a rule is called in the engine. Rules that count another way are others.
 func id(w *farm.Want) string {
-	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%d %d ", w.Way, w.Period)
-	_, _ = h.Write([]byte(w.Rule))
-	return string(h.Sum(nil)[:12])
+	text := strconv.AppendInt(make([]byte, 0, 128), int64(w.Way), 10)
+	text = append(strconv.AppendInt(append(text, ' '), int64(w.Period), 10), ' ')
+	sum := sha256.Sum256(append(text, w.Rule...))
+	return string(sum[:12])
 }
 
 // Take implements farm.Pot.
@@ -288,7 +289,7 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 		ask.Engine = *seen
 	}
 	for tries := 1; ; tries++ {
-		said, err := p.exec(ctx, client, names, p.args(&ask))
+		said, err := p.exec(ctx, client, tag, names, args(&ask))
 		if err != nil {
 			return farm.Reply{}, err
 		}
@@ -302,36 +303,12 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 	}
 }
 
-// exec runs the script. The client is not told of the deadline: it then knows of every call when it has been answered.
-func (p *Pot) exec(ctx context.Context, client rueidis.Client, names, args []string) ([]rueidis.RedisMessage, error) {
-	if p.calls.Add(1) > maxCalls {
-		p.calls.Add(-1)
-		return nil, fmt.Errorf("%w: it has not answered %d calls", ErrBusy, maxCalls)
-	}
-	answered := make(chan rueidis.RedisResult, 1)
-	go func() {
-		answered <- p.lua.Exec(context.WithoutCancel(ctx), client, names, args)
-		p.calls.Add(-1)
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, named(ctx.Err())
-	case result := <-answered:
-		said, err := result.ToArray()
-		return said, named(err)
-	}
-}
-
-// args are what the script is given.
-func (p *Pot) args(ask *farm.Ask) []string {
-	now, engine := "", ""
-	if p.clock != nil {
-		now, engine = number(p.clock()), p.identity()
-	}
-	args := make([]string, 0, 6+len(ask.Live)+13*len(ask.Wants))
-	args = append(args, ask.Run, strconv.FormatUint(ask.Seq, 10), now, engine, ask.Engine,
-		strconv.Itoa(len(ask.Live)))
+// args are what the script is told of a call.
+func args(ask *farm.Ask) []string {
+	args := make([]string, 0, 5+len(ask.Live)+13*len(ask.Wants))
+	args = append(args, ask.Run, strconv.FormatUint(ask.Seq, 10), ask.Engine, strconv.Itoa(len(ask.Live)))
 	args = append(args, ask.Live...)
+	args = append(args, strconv.Itoa(len(ask.Wants)))
 	for i := range ask.Wants {
 		w := &ask.Wants[i]
 		start, end, also, life := int64(0), int64(0), int64(0), w.Life

@@ -219,8 +219,8 @@ func TestErrors(t *testing.T) {
 	if _, err := (&client{t: t, pot: broken, run: "a"}).try(0, 1); !errors.Is(err, ErrScript) {
 		t.Errorf("a script that fails: %v", err)
 	}
-	for _, answer := range []string{"'what'", "'ok'", "'ok', 1, 'e', 1, 0, -1, 0, 5", "'ok', 'x', 'e', 1, 0, -1, 0, 0, 1, 1, 1, 1, 1, 'm'"} {
-		broken.lua = luaScript("return {" + answer + "}")
+	for _, answer := range []string{"", "1}, {1", "'what'", "'ok'", "'ok', 1, 'e', 1, 0, -1, 0, 5", "'ok', 'x', 'e', 1, 0, -1, 0, 0, 1, 1, 1, 1, 1, 'm'"} {
+		broken.lua = luaScript("return {{" + answer + "}}")
 		if _, err := (&client{t: t, pot: broken, run: "a"}).try(0, 1); !errors.Is(err, ErrScript) {
 			t.Errorf("the answer %s: %v", answer, err)
 		}

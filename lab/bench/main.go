@@ -56,6 +56,7 @@ var rows = []struct {
 	{"S9", underFlood},
 	{"S10", afterFlood},
 	{"Q1", decisions},
+	{"Q1f", sharedDecisions},
 	{"Q1g", goLimiters},
 	{"Q2", proxied},
 	{"Q3", heldRequests},

@@ -23,13 +23,7 @@ func decisions(t *trial) (figures []figure) {
 	if t.quick {
 		rounds, n = 1, keys
 	}
-	accounts := make([]string, keys)
-	for i := range accounts {
-		accounts[i] = fmt.Sprintf("account-%06d", i)
-	}
-	rand.New(rand.NewPCG(1, 2)).Shuffle(keys, func(i, j int) { accounts[i], accounts[j] = accounts[j], accounts[i] })
-	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-
+	accounts, start := shuffledAccounts(keys), decisionsBegin
 	seed := maphash.MakeSeed()
 	peer := newLimiters[string](1000, 1000)
 	now := start // time goes on from round to round
@@ -44,20 +38,8 @@ func decisions(t *trial) (figures []figure) {
 	for _, w := range windows {
 		q := try(quota.New(quota.Options{Policies: []quota.Policy{
 			{Name: "per-second", Limit: quota.Count(1000), Period: weir.Period{Length: time.Second}, Window: w}}}))
-		var ev weir.Event
-		var a weir.Answer
 		now := start
-		sides = append(sides, func() {
-			for i := range n {
-				now = now.Add(time.Microsecond)
-				ev.Account, ev.Time = accounts[i%keys], now
-				a.Clear()
-				if err := q.Judge(context.Background(), &ev, &a); err != nil || a.Verdict != weir.Admit {
-					check(fmt.Errorf("%s: %s, %v", w, a.Explain(), err))
-				}
-				q.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true, Status: http.StatusOK})
-			}
-		})
+		sides = append(sides, func() { admitAll(q, accounts, n, &now) })
 	}
 	interleaved(1, sides...) // every account is known before the first round
 	times := interleaved(rounds, sides...)
@@ -68,6 +50,78 @@ func decisions(t *trial) (figures []figure) {
 			"against x/time/rate in 256 shards", keys, w), "≤ 0.9 × its time, 0 allocations",
 			fmt.Sprintf("%.2f × (%d ns against %d ns), %d allocations", ratio, times[i+1].Nanoseconds()/int64(n),
 				times[0].Nanoseconds()/int64(n), allocs), ratio <= 0.9 && allocs == 0})
+	}
+	return figures
+}
+
+// decisionsBegin is the time of the first decision of a row.
+var decisionsBegin = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+
+// shuffledAccounts are names in an order that no cache foresees.
+func shuffledAccounts(n int) []string {
+	accounts := make([]string, n)
+	for i := range accounts {
+		accounts[i] = fmt.Sprintf("account-%06d", i)
+	}
+	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { accounts[i], accounts[j] = accounts[j], accounts[i] })
+	return accounts
+}
+
+// admitAll makes n decisions, a microsecond apart, all of which admit.
+func admitAll(q *quota.Quota, accounts []string, n int, now *time.Time) {
+	var ev weir.Event
+	var a weir.Answer
+	for i := range n {
+		*now = now.Add(time.Microsecond)
+		ev.Account, ev.Time = accounts[i%len(accounts)], *now
+		a.Clear()
+		if err := q.Judge(context.Background(), &ev, &a); err != nil || a.Verdict != weir.Admit {
+			check(fmt.Errorf("%s, %v", a.Explain(), err))
+		}
+		q.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true, Status: http.StatusOK})
+	}
+}
+
+// sharedDecisions is Q1f: what an admitted request pays for being told to the other nodes of a farm. Each decision is
+// about another account, so that each marks something to be told.
+func sharedDecisions(t *trial) (figures []figure) {
+	const keys = 100_000
+	rounds := 101
+	if t.quick {
+		rounds = 1
+	}
+	accounts := shuffledAccounts(keys)
+	for i := range 6 {
+		w, busy := []quota.WindowKind{quota.Fixed, quota.Sliding, quota.GCRA}[i%3], i >= 3
+		var sides []func()
+		o := quota.Options{Policies: []quota.Policy{
+			{Name: "per-second", Limit: quota.Count(1000), Period: weir.Period{Length: time.Second}, Window: w}}}
+		for _, farm := range []bool{false, true} {
+			q := try(quota.New(o))
+			now := decisionsBegin
+			sides = append(sides, func() { admitAll(q, accounts, keys, &now) })
+			if farm {
+				shared := q.Share("a", 1, func([]byte) error { return nil })
+				sides = append(sides, func() { shared.Advance(now) })
+				if busy {
+					other := try(quota.New(o))
+					told := other.Share("b", 1, func(msg []byte) error { return shared.Hear("b", 1, msg, now) })
+					admitAll(other, accounts, keys, &now)
+					told.Advance(now)
+				}
+			}
+		}
+		interleaved(1, sides...)
+		times := interleaved(rounds, sides...)
+		ratio := float64(times[1]) / float64(times[0])
+		what, target := "quota, one decision and its settlement, %d accounts in turns, window %s, farm: broadcast against "+
+			"local; beside it, to tell the others of it", "≤ 1.1 × its time"
+		if busy {
+			what, target = "for comparison, "+what+"; another node uses all of them as well", "–"
+		}
+		figures = append(figures, figure{fmt.Sprintf(what, keys, w), target,
+			fmt.Sprintf("%.2f × (%d ns against %d ns); %d ns", ratio, times[1].Nanoseconds()/keys,
+				times[0].Nanoseconds()/keys, times[2].Nanoseconds()/keys), ratio <= 1.1 || busy})
 	}
 	return figures
 }

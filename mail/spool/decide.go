@@ -290,7 +290,7 @@ func (q *question) foreseeMail(tx store.MailTx) (Forecast, error) {
 	waiting := len(st.Waiting())
 	slack, mSlack := st.Credit(p, q.now)
 	f.Figures = []weir.Figure{
-		{Rule: "slack", Unit: "mails to one", Limit: int64(p.MaxSlack), Remaining: int64(max(0, slack))},
+		{Rule: "slack", Unit: "messages to one", Limit: int64(p.MaxSlack), Remaining: int64(max(0, slack))},
 		{Rule: "mslack", Unit: "recipients of several", Limit: int64(p.MaxMSlack), Remaining: int64(max(0, mSlack))},
 		{Rule: "stop", Unit: "waiting", Limit: int64(p.Stop), Remaining: int64(max(0, p.Stop-waiting))},
 	}

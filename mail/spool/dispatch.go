@@ -150,7 +150,7 @@ func (b *batch) hand() {
 		b.delivery.overflow(way)
 	}
 	for gate, n := range b.lost {
-		b.delivery.log.Warn("mail waits for a gate that is gone", "gate", gate, "mails", n)
+		b.delivery.log.Warn("mail waits for a gate that is gone", "gate", gate, "messages", n)
 	}
 	for gate, n := range b.ambiguous {
 		b.delivery.tell.Ambiguous(gate, n)

@@ -222,7 +222,7 @@ func (c *reachTx) note(by, what, text string) error {
 
 func figureText(f reach.Figure) string {
 	if f.Limit == 0 {
-		return "an operator flagged him"
+		return "an operator flagged the user"
 	}
 	article := "a"
 	if f.Window == reach.Hour {

@@ -165,7 +165,7 @@ func holds(r *reach.Rules, action reach.Action) string {
 	case reach.Limit:
 		return fmt.Sprintf("the user may send %s", r.Options().Limit)
 	case reach.KnownOnly:
-		return "recipients who are new to him are refused"
+		return "recipients who are new to the user are refused"
 	case reach.HoldNew:
 		return "recipients who are new to the user are withheld until somebody has looked at them"
 	case reach.Block:

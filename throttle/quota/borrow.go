@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"weir"
@@ -14,10 +15,11 @@ import (
 type borrower struct {
 	account  *account
 	lender   *Lender
-	run      string // by which the engine knows it
-	calling  bool   // a call is under way
-	back     bool   // what is not needed goes back with the next one
-	forget   bool   // an operator has reset the account
+	run      string        // by which the engine knows it
+	calling  bool          // a call is under way
+	asking   *atomic.Int64 // where the call is counted; nil if it is not
+	back     bool          // what is not needed goes back with the next one
+	forget   bool          // an operator has reset the account
 	riders   []*rider
 	shut     int64 // until then the engine grants nothing, as it is to be told first
 	pause    int64 // how long the engine was last left alone after it had nothing left
@@ -45,15 +47,26 @@ func (p *borrower) ride(rd *rider, now int64) {
 	p.riders = append(p.riders, rd)
 	p.account.pins++
 	p.lender.stats.waited.Add(1)
-	p.call(now)
+	begins := p.begin(now)
 	p.account.shard.mu.Unlock()
+	if begins {
+		p.lender.talk(context.Background(), p, rd)
+	}
 	<-rd.done
 }
 
 // call has the engine asked for what is needed, soon. The shard is locked.
 func (p *borrower) call(now int64) {
+	if p.begin(now) {
+		go p.lender.talk(context.Background(), p, nil)
+	}
+}
+
+// begin reports whether the caller is to ask the engine. Where too many ask, those who wait are decided about. The shard
+// is locked.
+func (p *borrower) begin(now int64) bool {
 	if p.calling {
-		return
+		return false
 	}
 	l := p.lender
 	asking, most := &l.asking, int64(maxAsks)
@@ -65,55 +78,75 @@ func (p *borrower) call(now int64) {
 		l.stats.crowded.Add(1)
 		p.serve(l.quota.rules.Load(), now, true)
 		p.see(now, tellLater)
-		return
+		return false
 	}
-	p.calling = true
+	p.calling, p.asking = true, asking
 	p.account.pins++
-	go func() {
-		defer asking.Add(-1)
-		l.talk(context.Background(), p)
-	}()
+	return true
 }
 
-// talk asks the engine until nobody waits for it. The borrower is being called, and the account pinned.
-func (l *Lender) talk(ctx context.Context, p *borrower) {
-	a := p.account
-	for again := true; again; {
-		who := l.standing()
-		a.shard.mu.Lock()
-		rs := l.quota.rules.Load()
-		sent := nanos(l.Now())
-		p.follow(rs, sent)
-		c := p.prepare(rs, who, sent)
-		a.shard.mu.Unlock()
-		var reply farm.Reply
-		err := errNothing
-		if c != nil {
-			reply, err = l.ask(ctx, c)
-		}
-		a.shard.mu.Lock()
-		rs = l.quota.rules.Load()
-		now := a.shard.clock(nanos(l.Now()))
-		if c != nil && p.take(rs, c, &reply, err, sent, now) {
-			p.calling = false // the others are on their way: Advance asks again
-			a.pins--
-			p.see(now, tellTime)
-			a.shard.mu.Unlock()
-			return
-		}
-		p.serve(rs, now, err != nil || now < p.shut)
-		p.expire(rs, now)
-		again = len(p.riders) > 0 || p.forget && err == nil && now >= p.shut
-		if !again {
-			p.calling = false
-			a.pins--
-			if line := a.line(); line != nil && line.waiting > 0 {
-				line.call(rs, now) // it may call again
-			}
-			p.keep(rs, now)
-		}
-		a.shard.mu.Unlock()
+// end notes that no call is under way any more. The shard is locked.
+func (p *borrower) end() {
+	p.calling = false
+	p.account.pins--
+	if p.asking != nil {
+		p.asking.Add(-1)
+		p.asking = nil
 	}
+}
+
+// talk asks the engine until nobody waits for it. The borrower is being called, and the account pinned. When the one who
+// talks is decided about, somebody else goes on.
+func (l *Lender) talk(ctx context.Context, p *borrower, who *rider) {
+	for l.talkOnce(ctx, p) {
+		if who == nil {
+			continue
+		}
+		select {
+		case <-who.done:
+			go l.talk(ctx, p, nil)
+			return
+		default:
+		}
+	}
+}
+
+// talkOnce asks the engine once. It reports whether to go on.
+func (l *Lender) talkOnce(ctx context.Context, p *borrower) (again bool) {
+	a := p.account
+	who := l.standing()
+	a.shard.mu.Lock()
+	rs := l.quota.rules.Load()
+	sent := nanos(l.Now())
+	p.follow(rs, sent)
+	c := p.prepare(rs, who, sent)
+	a.shard.mu.Unlock()
+	var reply farm.Reply
+	err := errNothing
+	if c != nil {
+		reply, err = l.ask(ctx, c)
+	}
+	a.shard.mu.Lock()
+	rs = l.quota.rules.Load()
+	now := a.shard.clock(nanos(l.Now()))
+	if c != nil && p.take(rs, c, &reply, err, sent, now) {
+		p.end() // the others are on their way: Advance asks again
+		p.see(now, tellTime)
+		a.shard.mu.Unlock()
+		return false
+	}
+	p.serve(rs, now, err != nil || now < p.shut)
+	p.expire(rs, now)
+	again = len(p.riders) > 0 || p.forget && err == nil && now >= p.shut
+	if !again {
+		p.end()
+		if line := a.line(); line != nil && line.waiting > 0 {
+			line.call(rs, now) // it may call again
+		}
+		p.keep(rs, now)
+	}
+	a.shard.mu.Unlock()
+	return again
 }
 
 // follow has the time of a shard go on from now, where the clock was set back. Otherwise it would stand still until the
@@ -219,7 +252,7 @@ func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 
 // want is what there is to say of a rule in each call.
 func (r *rule) want(t *terms, now int64) farm.Want {
-	w := farm.Want{Rule: r.Policy.identity(), Limit: t.limit}
+	w := farm.Want{Rule: r.ident, Limit: t.limit}
 	switch r.way {
 	case inPeriods:
 		w.Way, w.Carry = farm.Fixed, r.bytes
@@ -453,5 +486,8 @@ func (a *account) lapse(rs *rules) {
 	if p := a.borrower(rs); p != nil {
 		p.unsee()
 		rs.lender.entries.Add(1)
+		if a.invented() {
+			rs.lender.discard(a)
+		}
 	}
 }

@@ -9,8 +9,8 @@ import "math/bits"
 // there.
 
 // ready is when, among the lines of all nodes.
-func (r *rule) ready(st *state, t *terms, now, n int64) int64 {
-	if !st.contested() || r.shared == nil {
+func (r *rule) ready(a *account, st *state, t *terms, now, n int64) int64 {
+	if !a.has(contended) || r.shared == nil || !st.contested() {
 		return r.when(st, t, now, n)
 	}
 	if r.way == steady {
@@ -20,10 +20,29 @@ func (r *rule) ready(st *state, t *terms, now, n int64) int64 {
 		}
 		return max(at, r.turnAt(st, t, at))
 	}
+	if st.peers().waiting == 0 {
+		at := r.when(st, t, now, n)
+		if at <= now {
+			at = r.lapReady(st, t, now, n)
+		}
+		return at
+	}
 	if !r.bytes {
 		r.contend(st, t, n)
 	}
 	return r.when(st, t, now, n)
+}
+
+// weigh notes whether one of the account's limits is contested. Those who decide look no further where none is: what
+// other nodes told lies elsewhere in memory.
+func (a *account) weigh(rs *rules) {
+	a.unset(contended)
+	for _, r := range rs.list {
+		if r.shared != nil && a.counts(r) && a.state(r).contested() {
+			a.set(contended)
+			return
+		}
+	}
 }
 
 // contend works out what the others have used or will take first, when n more are asked for here.

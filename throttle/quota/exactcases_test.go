@@ -2,6 +2,8 @@ package quota
 
 import (
 	"fmt"
+	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -388,6 +390,91 @@ func TestExactBusyAccountAsksLittle(t *testing.T) {
 		}
 		if s := n.lender.Stats(); s.Calls > 60 || s.Waited > 20 {
 			t.Errorf("%d calls in %v, and %d requests waited", s.Calls, requests*apart, s.Waited)
+		}
+	})
+}
+
+// A quota that has counted nothing gives the first slot to what is on loan, which is the fastest. Where accounts are
+// counted, no slot is used twice: events that are under way would be given back to another rule.
+func TestExactSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 1, exactly(Policy{Limit: Count(10), Period: hour}))
+		defer f.close()
+		q := f.nodes[0].Quota
+		first := q.rules.Load().list[0]
+		if first.slot != 0 || q.rules.Load().only != first {
+			t.Errorf("the slot is %d", first.slot)
+		}
+		q.Allow(time.Now(), "alice")
+		o := exactly(Policy{Name: "other", Limit: Count(10), Period: hour})
+		if err := q.Configure(o, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if next := q.rules.Load().list[0]; next.slot == 0 {
+			t.Error("another rule has the slot of the first one")
+		}
+	})
+}
+
+// Invented accounts, which the upstream turns away, do not fill the engine: it forgets those that the node forgets.
+func TestExactInventedAccountsAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const thousand = 1000
+		o := exactly(Policy{Limit: Count(10), Period: hour})
+		o.MaxAccounts = thousand
+		f := newLendingFarm(t, 1, o)
+		defer f.close()
+		n := f.nodes[0]
+		seen := 0 // each from another source
+		ask := func(account string, status int) {
+			var a weir.Answer
+			ev := &weir.Event{Time: time.Now(), Account: account, Source: netip.AddrFrom4([4]byte{10, byte(len(account)), byte(seen >> 8), byte(seen)})}
+			seen++
+			_ = n.Judge(t.Context(), ev, &a)
+			if !a.Hold.IsZero() {
+				n.Settle(a.Hold, weir.Outcome{Time: time.Now(), Done: true, Status: status})
+			}
+		}
+		ask("alice", http.StatusOK)
+		const invented = 5 * thousand
+		for i := range invented {
+			ask(fmt.Sprint("invented-", i), http.StatusUnauthorized)
+			if i%100 == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		s := n.lender.Stats()
+		if got := f.pot.Keys(); got > thousand || s.Kept > 0 {
+			t.Errorf("the engine has %d keys, and %d were not dropped", got, s.Kept)
+		}
+		for range 9 {
+			if !n.Allow(time.Now(), "alice") {
+				t.Fatal("alice has less than before")
+			}
+		}
+		if n.Allow(time.Now(), "alice") {
+			t.Error("alice has more than the limit")
+		}
+	})
+}
+
+// More than so many at once stay in the engine until their periods end, and are counted.
+func TestExactDiscardsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 1, exactly(Policy{Limit: Count(10), Period: hour}))
+		defer f.close()
+		l := f.nodes[0].lender
+		l.mu.Lock()
+		l.discarding = true // somebody is slow
+		l.mu.Unlock()
+		for i := range maxDiscards + 1 {
+			a := &account{name: fmt.Sprint("x", i), shard: &f.nodes[0].table.shards[0]}
+			l.discard(a)
+		}
+		if s := l.Stats(); s.Kept != 1 || len(l.discards) != maxDiscards {
+			t.Errorf("%d are kept, %d wait", s.Kept, len(l.discards))
 		}
 	})
 }

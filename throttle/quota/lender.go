@@ -38,6 +38,8 @@ const (
 	maxNewAsks = 128
 	// maxCalled is how many accounts others are told of in a message, and wait to be.
 	maxCalled = 1000
+	// maxDiscards is how many invented accounts wait to be dropped from the engine.
+	maxDiscards = 1000
 	// probeEvery is how often an engine that is lost is asked.
 	probeEvery = int64(100 * time.Millisecond)
 	// setBack is by how much a clock may be set back without notice.
@@ -76,8 +78,11 @@ type Lender struct {
 	mu     sync.Mutex // taken under a shard's lock
 	due    queue.Ranked[borrower]
 	called map[string]bool // accounts of which the others are to be told, and whether they are to tell the engine
+	// invented accounts that are forgotten here, and that the engine is to forget as well
+	discards   []string
+	discarding bool
 
-	stats struct{ calls, failed, granted, denied, waited, returned, dropped, crowded, malformed atomic.Uint64 }
+	stats struct{ calls, failed, granted, denied, waited, returned, dropped, crowded, malformed, kept atomic.Uint64 }
 }
 
 // LenderStats say how a node deals with the engine.
@@ -92,6 +97,7 @@ type LenderStats struct {
 	Crowded  uint64 `json:"crowded"`  // calls that were not made, as too many were under way
 	Dropped  uint64 `json:"dropped"`  // accounts that others were not told of, as there were too many
 	Wrong    uint64 `json:"wrong"`    // messages of others that cannot be read
+	Kept     uint64 `json:"kept"`     // invented accounts that the engine keeps until their periods end: there were too many
 }
 
 var lenders atomic.Uint64
@@ -110,7 +116,7 @@ func (q *Quota) Lend(o Lending) *Lender {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := q.rules.Load()
-	_ = q.configure(rs.Options, ties{rs.share, rs.shared, l}, q.latest()) // the options are valid
+	_ = q.configure(rs.Options, ties{rs.share, rs.shared, l, q.table.count.Load() == 0}, q.latest()) // they are valid
 	return l
 }
 
@@ -138,11 +144,57 @@ func (l *Lender) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if rs := q.rules.Load(); rs.lender == l {
-		_ = q.configure(rs.Options, ties{rs.share, rs.shared, nil}, q.latest())
+		_ = q.configure(rs.Options, ties{rs.share, rs.shared, nil, false}, q.latest())
 	}
 }
 
 const closeTime = 100 * time.Millisecond
+
+// discard has the engine forget an account that all upstreams turned away. Otherwise whoever invents accounts could
+// fill the engine's memory: a key stays there until its periods end. The shard is locked.
+func (l *Lender) discard(a *account) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.discards) >= maxDiscards || l.closed.Load() {
+		l.stats.kept.Add(1)
+		return
+	}
+	l.discards = append(l.discards, l.key(a))
+	if len(l.discards) == 1 && !l.discarding {
+		l.wake(a.shard.latest)
+	}
+}
+
+// dropAll tells the engine which accounts to forget, unless somebody does already.
+func (l *Lender) dropAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.discarding || len(l.discards) == 0 {
+		return
+	}
+	l.discarding = true
+	go func() {
+		for key := l.nextDiscard(); key != ""; key = l.nextDiscard() {
+			l.stats.calls.Add(1)
+			if _, err := l.Pot.Take(context.Background(), farm.Ask{Key: key, Run: l.Run, Seq: l.seq.Add(1), Drop: true}); err != nil {
+				l.stats.failed.Add(1)
+				l.stats.kept.Add(1)
+			}
+		}
+	}()
+}
+
+// nextDiscard returns the next account to be dropped. Where there is none, nobody drops any more.
+func (l *Lender) nextDiscard() (key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.discards) == 0 {
+		l.discarding, l.discards = false, nil
+		return ""
+	}
+	key, l.discards = l.discards[0], l.discards[1:]
+	return key
+}
 
 // giveBack returns what an account has on loan, unless it is being asked for.
 func (l *Lender) giveBack(ctx context.Context, p *borrower) {
@@ -155,7 +207,7 @@ func (l *Lender) giveBack(ctx context.Context, p *borrower) {
 	p.calling, p.back = true, true
 	p.account.pins++
 	sh.mu.Unlock()
-	l.talk(ctx, p)
+	l.talk(ctx, p, nil)
 }
 
 // Alarm registers the function that is called when Advance is due. It is called under locks.
@@ -280,6 +332,7 @@ func (l *Lender) Advance(now time.Time) time.Time {
 	for _, p := range due {
 		l.look(p, at)
 	}
+	l.dropAll()
 	var next int64 = never
 	if p := l.asked.Load(); p != nil && l.lost.Load() {
 		p.account.shard.mu.Lock()
@@ -497,5 +550,6 @@ func (l *Lender) Stats() LenderStats {
 	l.mu.Unlock()
 	return LenderStats{Calls: l.stats.calls.Load(), Failed: l.stats.failed.Load(), Granted: l.stats.granted.Load(),
 		Denied: l.stats.denied.Load(), Waited: l.stats.waited.Load(), Returned: l.stats.returned.Load(), Held: held,
-		Crowded: l.stats.crowded.Load(), Dropped: l.stats.dropped.Load(), Wrong: l.stats.malformed.Load()}
+		Crowded: l.stats.crowded.Load(), Dropped: l.stats.dropped.Load(), Wrong: l.stats.malformed.Load(),
+		Kept: l.stats.kept.Load()}
 }

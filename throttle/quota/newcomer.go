@@ -17,11 +17,11 @@ type traits struct {
 }
 
 const (
-	owed     = 1 << iota // a store has to be told that it was reset
-	accepted             // the upstream accepted it, or the options name it: nobody pushes it out
-	shared               // it is a set of strangers
-	charged              // its source was charged with it
-	hot                  // other nodes use it up fast: they are told of each charge
+	owed      = 1 << iota // a store has to be told that it was reset
+	accepted              // the upstream accepted it, or the options name it: nobody pushes it out
+	shared                // it is a set of strangers
+	charged               // its source was charged with it
+	contended             // of some limit it may be contested: see state.contested, which costs more to ask
 
 	oneEvent  = 1 << 6 // the figure of events, of 10 bits
 	maxEvents = 1<<10 - 1

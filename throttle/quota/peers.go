@@ -16,6 +16,7 @@ type peers struct {
 	list    []peer // by name
 	waiting int64  // who waits at other nodes, by cost
 	told    int64  // who waits here, as the others were told
+	race    *race  // nil while nobody races for what is left
 	reset   int64  // when an operator reset the account; what was told before does not count
 	wiped   int64  // when this node took that in, by its clock: what it had charged by then is forgotten
 	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
@@ -94,10 +95,16 @@ func (st *state) meet() *peers {
 	return st.ring.peers
 }
 
-// contested reports whether somebody waits at another node.
+// contested reports whether somebody waits at another node, or several nodes use the limit up fast.
 func (st *state) contested() bool {
 	p := st.peers()
-	return p != nil && p.waiting > 0
+	return p != nil && (p.waiting > 0 || p.race != nil)
+}
+
+// racing reports whether several nodes use the limit up fast.
+func (st *state) racing() bool {
+	p := st.peers()
+	return p != nil && p.race != nil
 }
 
 // expects reports whether something is to come that needs the state.
@@ -208,8 +215,8 @@ func (r *rule) recount(st *state, t *terms) {
 	if p == nil {
 		return
 	}
-	if r.way != steady && p.reset < r.matters(st) {
-		p.reset = 0 // everything that was told before it is over as well
+	if r.way != steady {
+		p.outlive(r.matters(st))
 	}
 	if r.shared == nil {
 		return
@@ -237,6 +244,13 @@ func (r *rule) recount(st *state, t *terms) {
 		st.others = up
 	case r.way == inStretches:
 		st.others = 0
+	}
+}
+
+// outlive forgets a reset that does not matter any more: everything that was told before it is over as well.
+func (p *peers) outlive(since int64) {
+	if p.reset < since {
+		p.reset = 0
 	}
 }
 

@@ -219,7 +219,7 @@ func (q *Quota) decide(rs *rules, a *account, g *stranger, ev *weir.Event, now i
 func (r *rule) grant(rs *rules, a *account, cost, now int64, answer *weir.Answer) bool {
 	st, t := a.state(r), &r.base
 	r.roll(st, t, now)
-	if cost > MaxLimit || r.when(st, t, now, cost) > now || st.ring != nil && st.contested() {
+	if cost > MaxLimit || r.when(st, t, now, cost) > now || a.has(contended) {
 		return false
 	}
 	answer.Figures = grow(answer.Figures)
@@ -510,14 +510,20 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	}
 
 	need := r.need(b.cost, t)
-	if st.waiting == 0 && r.ready(st, t, b.now, need+st.ahead) <= b.now {
-		return
+	at := b.now
+	if st.waiting == 0 {
+		if at = r.ready(b.account, st, t, b.now, need+st.ahead); at <= b.now {
+			return
+		}
 	}
 	if r.lends(t) && st.waiting == 0 && !t.nothing() && need <= r.most(t) && b.lend(r, t, need, a) {
 		return
 	}
 	deadline := add(b.now, int64(r.Delay.MaxWait))
 	until, expected := r.when(st, t, b.now, need), b.now
+	if until <= b.now && at != never { // the others go first
+		until = at
+	}
 	if r.way != level && until != never {
 		expected = r.estimate(st, t, b.now, need)
 	}
@@ -674,6 +680,9 @@ func (q *Quota) AllowN(now time.Time, account string, n int64) bool {
 func (a *account) charge(r *rule, st *state, t *terms, now, n int64) {
 	r.charge(st, t, now, n)
 	if n != 0 {
+		if a.has(contended) && st.racing() {
+			st.peers().race.taken += n
+		}
 		a.mark(r, st, t, now)
 	}
 }

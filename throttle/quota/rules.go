@@ -17,6 +17,7 @@ import (
 // same over reloads as long as the rule counts the same thing.
 type rule struct {
 	Policy
+	ident  string // of the policy
 	slot   int
 	since  uint32 // the version of the options since which the slot is this rule's
 	bit    uint64
@@ -102,6 +103,7 @@ type ties struct {
 	share  share
 	shared *Shared
 	lender *Lender
+	empty  bool // nobody is counted yet, so that slots are free at once: the first one is the fastest
 }
 
 // slot says which rule uses a position in every account's state.
@@ -127,12 +129,17 @@ func compile(o Options, before *rules, with ties) (*rules, error) {
 	}
 	for i, r := range rs.list {
 		if r == nil {
-			rs.assign(i, rs.freeSlot(before), rs.version)
+			used := before
+			if with.empty {
+				used = nil
+			}
+			rs.assign(i, rs.freeSlot(used), rs.version)
 		}
 	}
 	if r := rs.list[0]; len(rs.list) == 1 && r.all && r.way != level && !r.bytes {
 		rs.only = r
 	}
+	rs.empty = false
 	rs.whole = map[string][]terms{"": make([]terms, MaxPolicies)}
 	for _, r := range rs.list {
 		rs.whole[""][r.slot] = r.base
@@ -244,7 +251,7 @@ func (p *Policy) identity() string {
 }
 
 func newRule(p Policy, at int) *rule {
-	r := &rule{Policy: p, slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC,
+	r := &rule{Policy: p, ident: p.identity(), slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC,
 		way: ways[p.Window], bytes: p.Kind == Volume, delay: p.Over == OverDelay, stamp: p.Over == OverStamp}
 	r.base = terms{limit: p.Limit.N, burst: p.Burst.N, period: int64(p.Period.Length)}
 	if p.Kind == Idle {

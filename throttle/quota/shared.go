@@ -79,7 +79,7 @@ func (q *Quota) Share(name string, boot uint64, send func(msg []byte) error) *Sh
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := q.rules.Load()
-	_ = q.configure(rs.Options, ties{rs.share, s, rs.lender}, q.latest()) // the options are valid
+	_ = q.configure(rs.Options, ties{rs.share, s, rs.lender, false}, q.latest()) // the options are valid
 	rs = q.rules.Load()
 	for i := range q.table.shards {
 		sh := &q.table.shards[i]
@@ -113,7 +113,7 @@ func (s *Shared) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if rs := q.rules.Load(); rs.shared == s {
-		_ = q.configure(rs.Options, ties{rs.share, nil, rs.lender}, q.latest())
+		_ = q.configure(rs.Options, ties{rs.share, nil, rs.lender, false}, q.latest())
 	}
 }
 
@@ -131,7 +131,7 @@ func (a *account) tell(r *rule, st *state, t *terms, now int64) {
 		s.dirty = true
 		r.shared.dirty[s.number/64].Or(1 << (s.number % 64))
 	}
-	r.shared.wake(now == never || a.has(hot) || r.near(st, t, now))
+	r.shared.wake(now == never || a.has(contended) && st.racing() || r.near(st, t, now))
 }
 
 // near reports whether so little is left that others may use it up before they are told.
@@ -427,13 +427,10 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 		return
 	}
 	if more := st.others + st.used - before; more > 0 && r.way != steady {
-		// With so many more from each of the others, does it last for some more messages of each?
-		switch left := t.limit - st.used - st.others; {
-		case left <= mul(more, foresight*int64(len(st.peers().list))):
-			a.set(hot)
-		case left > t.limit/2: // it is another period
-			a.unset(hot)
-		}
+		r.enter(st, t, more)
+	}
+	if st.contested() || a.has(contended) {
+		a.weigh(rs)
 	}
 	if w.from == s.self {
 		a.mark(r, st, t, at)
@@ -548,6 +545,7 @@ func (s *Shared) each(rs *rules, a *account, at int64, f func(*rule, *terms, *st
 			changed = f(r, t, st) || changed
 		}
 	}
+	a.weigh(rs)
 	if l := a.line(); changed && l != nil && l.waiting > 0 {
 		l.call(rs, at)
 	}

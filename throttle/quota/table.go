@@ -454,6 +454,7 @@ func (a *account) update(rs *rules) {
 			}
 		}
 	}
+	a.weigh(rs)
 }
 
 // take makes the account's profile.

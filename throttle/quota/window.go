@@ -89,8 +89,9 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 				st.ring.peers.forget(gone)
 			}
 		}
-		if st.ring.peers != nil {
-			r.recount(st, t)
+		if p := st.ring.peers; p != nil { // who waits stays the same, so that there is nothing to count anew
+			st.others = 0
+			p.outlive(r.matters(st))
 		}
 	case steady:
 		st.rescale(t, now)
