@@ -22,7 +22,7 @@ GIT := git -c safe.directory='$(CURDIR)'
 
 # What tests need besides Go, as command:package. Debian's names. clang makes the programs for the kernel, to see whether those that
 # are checked in are current; nobody needs it to build or run weir. Servers among them are not started: policy-rc.d sees to it meanwhile.
-NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy postfix:postfix \
+NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy caddy:caddy postfix:postfix \
 	swaks:swaks postfwd:postfwd strace:strace redis-server:redis-server h2load:nghttp2-client curl:curl python3:python3 groff:groff-base zsh:zsh fish:fish systemd-analyze:systemd prometheus:prometheus promtool:prometheus
 
 # A library of Python's is no command. Debian's Python has it where another one stands first on the path.
@@ -205,8 +205,12 @@ VERSION ?= $(shell $(GIT) describe --tags --match 'v[0-9]*' 2>/dev/null || echo 
 COMMIT  ?= $(shell $(GIT) rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || echo 0)
 
+# The maintainer that packages name. If you publish packages, write yourself. Mail to .invalid reaches nobody (RFC 2606).
+MAINTAINER ?= The weir authors <maintainers@weir.invalid>
+
 release: ## everything that a version consists of, into dist: binaries, packages, image, bills of materials, checksums
-	$(GO) run ./internal/gen/release -out dist -version '$(VERSION)' -commit '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' $(TARGETS)
+	$(GO) run ./internal/gen/release -out dist -version '$(VERSION)' -commit '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' \
+		-maintainer '$(MAINTAINER)' $(TARGETS)
 
 cover: setup ## test coverage by package
 	$(GO) test -cover ./...

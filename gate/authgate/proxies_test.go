@@ -407,6 +407,49 @@ func (f *front) asTraefik(app string, keepHost bool) http.Handler {
 	})
 }
 
+// caddyFront starts a real Caddy, which here speaks HTTP and asks no authority for certificates.
+func caddyFront(t *testing.T) (*front, *probe) {
+	program := needs.Program(t, "caddy", "apt-get install caddy")
+	return startFront(t, Options{For: Caddy}, func(listen, app, folder string, gate *rig) *exec.Cmd {
+		text := "{\n\tadmin off\n}\n" + recipe(t, "caddy-auth.caddyfile", "example.com {",
+			"http://"+listen+" {\n\tbind 127.0.0.1", exampleWeir, gate.Addr().String(), exampleApp, app)
+		config := filepath.Join(folder, "Caddyfile")
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(program, "run", "--config", config, "--adapter", "caddyfile")
+		cmd.Env = append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+		return cmd
+	})
+}
+
+func TestCaddy(t *testing.T) {
+	f, asked := caddyFront(t)
+	f.silent = true
+	f.behave(asked)
+	f.goAway()
+	if a := f.get("127.0.0.2", "/", "X-Api-Key", "fresh"); a.status != 502 {
+		t.Error("weir is away:", a.status, a.body)
+	}
+}
+
+// TestTraefikFile: Traefik's own code reads the file of examples/, and knows every field in it.
+func TestTraefikFile(t *testing.T) {
+	check := needs.Module(t, "../../internal/checks/traefik")
+	out, err := exec.Command(check, "../../examples/traefik-auth.yml").CombinedOutput()
+	if err != nil || string(out) != "weir http://127.0.0.1:9003/\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.yml")
+	text := recipe(t, "traefik-auth.yml", "address:", "adress:")
+	if err := os.WriteFile(wrong, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(check, wrong).CombinedOutput(); err == nil || !strings.Contains(string(out), "adress") {
+		t.Errorf("a field that does not exist: %v\n%s", err, out)
+	}
+}
+
 func TestTraefikAndCaddy(t *testing.T) {
 	for _, d := range []Dialect{Traefik, Caddy} {
 		t.Run(string(d), func(t *testing.T) {
@@ -430,7 +473,7 @@ func TestPageShowsRecipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	for _, name := range []string{"nginx-auth.conf", "haproxy-auth.cfg"} {
+	for _, name := range []string{"nginx-auth.conf", "haproxy-auth.cfg", "caddy-auth.caddyfile", "traefik-auth.yml"} {
 		for line := range strings.Lines(recipe(t, name)) {
 			known[strings.Join(strings.Fields(line), " ")] = true
 		}
@@ -438,15 +481,11 @@ func TestPageShowsRecipes(t *testing.T) {
 	inside, shown := false, 0
 	for line := range strings.Lines(string(raw)) {
 		if strings.HasPrefix(line, "```") {
-			inside = !inside && (line == "```nginx\n" || line == "```text\n")
+			inside = !inside && (line == "```nginx\n" || line == "```text\n" || line == "```yaml fragment\n")
 			continue
 		}
 		line = strings.Join(strings.Fields(line), " ")
 		if !inside || line == "" || strings.Contains(line, "…") {
-			continue
-		}
-		if strings.HasPrefix(line, "example.com {") {
-			inside = false // Caddy's
 			continue
 		}
 		if shown++; !known[line] {

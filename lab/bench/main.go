@@ -57,6 +57,7 @@ var rows = []struct {
 	{"S10", afterFlood},
 	{"Q1", decisions},
 	{"Q1f", sharedDecisions},
+	{"Q1g", goLimiters},
 	{"Q2", proxied},
 	{"Q3", heldRequests},
 	{"Q4", neverOver},

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/mail"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,10 +52,11 @@ func main() {
 	name := flag.String("version", "", "the version, such as v1.2.3")
 	commit := flag.String("commit", "", "the commit")
 	epoch := flag.Int64("epoch", 0, "when the commit was made, in seconds since 1970 (SOURCE_DATE_EPOCH)")
+	maintainer := flag.String("maintainer", "", `who answers for the packages, such as "Ann Example <ann@example.com>"`)
 	flag.Parse()
-	r := &release{root: ".", out: *out, log: os.Stdout,
+	r := &release{root: ".", out: *out, log: os.Stdout, maintainer: *maintainer,
 		version: version{*name, *commit, time.Unix(*epoch, 0).UTC()}}
-	err := r.version.check()
+	err := errors.Join(r.version.check(), checkMaintainer(*maintainer))
 	for _, text := range flag.Args() {
 		t, wrong := parseTarget(text)
 		err = errors.Join(err, wrong)
@@ -76,14 +78,23 @@ func (v version) check() error {
 	return nil
 }
 
+// checkMaintainer: packages of Debian want a name and an address (Debian Policy 5.6.2).
+func checkMaintainer(text string) error {
+	if a, err := mail.ParseAddress(text); err != nil || a.Name == "" || strings.ContainsAny(text, "\r\n") {
+		return fmt.Errorf("%q is not a maintainer: write a name and an address, such as Ann Example <ann@example.com>", text)
+	}
+	return nil
+}
+
 // A release is a version on its way into a folder.
 type release struct {
-	root    string // of the source
-	out     string
-	version version
-	targets []target
-	log     io.Writer
-	work    string // what is not part of the release
+	root       string // of the source
+	out        string
+	version    version
+	targets    []target
+	maintainer string
+	log        io.Writer
+	work       string // what is not part of the release
 }
 
 // run makes all of it. A target that cannot be built is left out, named with its reason, and fails the release in the

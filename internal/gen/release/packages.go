@@ -30,6 +30,7 @@ func (r *release) packages(t target) error {
 		cmd := exec.Command(tool, "package", "--config", "deploy/nfpm.yaml", "--packager", kind, "--target",
 			r.file(t, "."+kind))
 		cmd.Env = append(os.Environ(), "VERSION="+r.version.number(), "ARCH="+t.arch, "STAGE="+r.stage(t),
+			"MAINTAINER="+r.maintainer,
 			"SOURCE_DATE_EPOCH="+strconv.FormatInt(r.version.date.Unix(), 10))
 		if err := r.command(cmd); err != nil {
 			return err

@@ -42,6 +42,20 @@ func TestLinkFlagsNameVariables(t *testing.T) {
 	}
 }
 
+// testMaintainer is the one of packages that tests make.
+const testMaintainer = "Ann Example <ann@example.com>"
+
+func TestMaintainers(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{testMaintainer: true, "The weir authors <maintainers@weir.invalid>": true,
+		"The weir authors": false, "ann@example.com": false, "<ann@example.com>": false, "": false,
+		"Ann <ann@example.com>\nEssential: yes": false, "Ann\n Example <ann@example.com>": false} {
+		if err := checkMaintainer(text); (err == nil) != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"v1.2.3": true, "v0.0.0-dev": true, "1.2.3": false, "": false, "v": false,
@@ -209,7 +223,7 @@ func TestRelease(t *testing.T) {
 	}
 	make := func() string {
 		r := &release{root: top, out: filepath.Join(t.TempDir(), "dist"), version: tested, log: t.Output(),
-			targets: []target{{"linux", "amd64"}}}
+			maintainer: testMaintainer, targets: []target{{"linux", "amd64"}}}
 		if err := r.run(); err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +249,14 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
-	checkInstall(t, filepath.Join(one, "weir_1.2.3_linux_amd64.deb"))
+	deb := filepath.Join(one, "weir_1.2.3_linux_amd64.deb")
+	if dpkg, err := exec.LookPath("dpkg-deb"); err == nil {
+		out, err := exec.Command(dpkg, "--field", deb, "Maintainer").CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != testMaintainer {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	checkInstall(t, deb)
 }
 
 // layerNames are the files in a layer, whose unpacked form has the checksum that the configuration names.
