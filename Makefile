@@ -23,7 +23,7 @@ GIT := git -c safe.directory='$(CURDIR)'
 # What tests need besides Go, as command:package. Debian's names. clang makes the programs for the kernel, to see whether those that
 # are checked in are current; nobody needs it to build or run weir. Servers among them are not started: policy-rc.d sees to it meanwhile.
 NEEDS := gcc:gcc git:git ip:iproute2 clang:clang llvm-strip:llvm nft:nftables npm:npm nginx:nginx haproxy:haproxy caddy:caddy postfix:postfix \
-	swaks:swaks postfwd:postfwd strace:strace redis-server:redis-server h2load:nghttp2-client curl:curl python3:python3 groff:groff-base zsh:zsh fish:fish systemd-analyze:systemd prometheus:prometheus promtool:prometheus
+	swaks:swaks postfwd:postfwd strace:strace redis-server:redis-server h2load:nghttp2-client wrk:wrk curl:curl python3:python3 groff:groff-base zsh:zsh fish:fish systemd-analyze:systemd prometheus:prometheus promtool:prometheus
 
 # A library of Python's is no command. Debian's Python has it where another one stands first on the path.
 HAVE_REQUESTS = { python3 -c 'import requests' || /usr/bin/python3 -c 'import requests'; } >/dev/null 2>&1
@@ -118,6 +118,10 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 		GOBIN='$(PEERS)' $(GO) install $(RATELIMIT) || \
 			echo "setup: no envoyproxy/ratelimit: tests and measurements beside it are skipped (and fail where CI=true)"; \
 	fi; \
+	for module in internal/checks/*/; do \
+		(cd "$$module" && $(GO) build -buildvcs=false -o /dev/null .) || \
+			echo "setup: $$module cannot be built: tests that need it are skipped (and fail where CI=true)"; \
+	done; \
 	command -v redis-server >/dev/null 2>&1 || echo "setup: no redis-server: tests of the farm's pot, and measurements beside envoyproxy/ratelimit, are skipped (and fail where CI=true)"; \
 	$(HAVE_CC) || echo "setup: no C compiler with headers: tests run without the race detector"; \
 	$(HAVE_BROWSER) || echo "setup: no Chromium: tests of the pages are skipped (and fail where CI=true)"; \
