@@ -62,3 +62,30 @@ Secret weir-farm
 		}
 	}
 }
+
+// TestComposeIsStrict: the code of Docker Compose reads the file, and its schema has every field in it.
+func TestComposeIsStrict(t *testing.T) {
+	t.Parallel()
+	check := needs.Module(t, root+"/internal/checks/compose")
+	read := func(old, new string) (string, error) {
+		t.Helper()
+		text, err := os.ReadFile(root + "/deploy/compose.yaml")
+		if err != nil || strings.Count(string(text), old) == 0 {
+			t.Fatalf("compose.yaml has no %q, %v", old, err)
+		}
+		file := filepath.Join(t.TempDir(), "compose.yaml")
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), old, new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(check, file).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := read("services:", "services:"); err != nil || out != "grafana\nprometheus\nredis\nupstream\nweir\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, wrong := range []string{"readonly:", "read_only: [1]\n    was:"} {
+		if out, err := read("read_only:", wrong); err == nil {
+			t.Errorf("%q is not noticed:\n%s", wrong, out)
+		}
+	}
+}
