@@ -255,3 +255,32 @@ func snapshotOf(n *talker) (msg []byte) {
 	n.shared.Snapshot(n.now, func(m []byte) bool { msg = m; return true })
 	return msg
 }
+
+// What a node charged whose clock is ahead counts at one that is behind, up to a whole period. What that one charges
+// counts at the other.
+func TestSlidingWithClocksApart(t *testing.T) {
+	for _, apart := range []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 900 * time.Millisecond} {
+		o := policy(Sliding, 10, time.Second)
+		ahead, behind := newTalker(t, "a", 1, o), newTalker(t, "b", 1, o)
+		ahead.now = ahead.now.Add(apart)
+		for range 4 {
+			behind.admit("x")
+		}
+		ahead.hear(behind, behind.tell())
+		ahead.left("x", 6)
+		for range 4 {
+			ahead.admit("x")
+		}
+		behind.hear(ahead, ahead.tell())
+		behind.left("x", 2)
+		behind.admit("x")
+		behind.admit("x")
+		behind.refuse("x", weir.OverLimit)
+		ahead.hear(behind, behind.tell())
+		ahead.refuse("x", weir.OverLimit)
+		for _, n := range []*talker{ahead, behind} { // nobody is shut out for longer than both clocks are apart
+			n.now = n.now.Add(17*time.Second/16 + apart)
+			n.left("x", 10)
+		}
+	}
+}

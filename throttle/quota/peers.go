@@ -388,8 +388,8 @@ func (e *peer) mergePeriod(c cell, boot uint64, newer bool) {
 
 // mergePart takes in what a node used in a part of a sliding window.
 func (r *rule) mergePart(st *state, e *peer, c cell, w *telling, now int64) {
-	if c.slice == st.start+1 { // its clock is a little ahead
-		r.roll(st, &r.base, max(now, st.end))
+	if c.slice > st.start && c.slice-st.start <= buckets { // its clock is ahead: the window goes on with it
+		r.roll(st, &r.base, max(now, r.begins(c.slice)))
 	}
 	if c.slice > st.start || st.start-c.slice > buckets {
 		return
