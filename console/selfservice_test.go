@@ -437,7 +437,7 @@ func TestSelfServiceAsksBeforeItDeletes(t *testing.T) {
 	v := formIn(t, body)
 	code, body, _ := send(t, page, with(v, "do", "ask-delete", "mail", store.MailID(12).String(), "mail",
 		store.MailID(77).String()))
-	if code != 200 || !strings.Contains(body, "Delete 1 mail?") || strings.Contains(body, "party") ||
+	if code != 200 || !strings.Contains(body, "Delete 1 message?") || strings.Contains(body, "party") ||
 		strings.Contains(body, store.MailID(77).String()) || d.acted() != nil {
 		t.Errorf("%d %s", code, body)
 	}

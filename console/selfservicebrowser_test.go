@@ -117,7 +117,7 @@ func TestSelfServiceByHand(t *testing.T) {
 	p.Visit(page)
 	p.Click("label[for=mail-0]")
 	p.Click("button[value=ask-delete]")
-	reads("Delete 1 mail?")
+	reads("Delete 1 message?")
 	did()
 	p.Screenshot("selfservice-confirm")
 	for _, fault := range p.Faults() {
