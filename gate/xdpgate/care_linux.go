@@ -95,7 +95,11 @@ func (k *kernel) rotate(now time.Duration) {
 	case !c.charged && now >= takeover-learn:
 		for i := range c.levels {
 			v := &c.levels[i]
-			v.tables[next], v.born[next] = k.memory.renew(k.plan, i, next, now), now
+			// The units of both tables begin together, so that neither gives a unit more than the other. The program
+			// does not know times before a table was made.
+			unit := k.plan.shapes[i].Unit
+			made := v.born[c.now] + (now-v.born[c.now])/unit*unit
+			v.tables[next], v.born[next] = k.memory.renew(k.plan, i, next, made), made
 			v.tables[next].Empty()
 		}
 		c.charged = true

@@ -255,7 +255,7 @@ func (l *Limiter) rotate(now time.Duration) {
 		next.levels = slices.Clone(s.levels)
 		for i := range next.levels {
 			v := &next.levels[i]
-			v.next, v.bornNext = NewTable(v.sized(c.limiters), NewKey()), now
+			v.next, v.bornNext = NewTable(v.sized(c.limiters), NewKey()), v.edge(now)
 			v.next.Empty()
 		}
 		l.setup.Store(&next)

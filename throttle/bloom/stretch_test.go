@@ -306,6 +306,42 @@ func TestAdversary(t *testing.T) {
 	})
 }
 
+// TestKeyChangeGivesNothing: a source that empties its limiters while the next tables are charged has no more when they
+// take over than it would have had otherwise. TestAdversary found this one: the units of both tables began apart.
+func TestKeyChangeGivesNothing(t *testing.T) {
+	o := Options{K: 4, V6: []int{64}, Attackers: 100, Burst: 400, Rate: weir.Rate{Count: 400, Per: 33 * time.Second}}
+	o.Rotate = weir.Duration(max(minRotate, o.WithDefaults().learn()))
+	for part := range time.Duration(20) {
+		r, g := newRig(t, o), newStretches(o)
+		unit := r.setup.Load().levels[0].Unit
+		drain := func() {
+			for r.ask("192.0.2.1", 1).Verdict == weir.Admit {
+				g.granted(t, r.now.Sub(start), 1)
+			}
+		}
+		r.pass(part * unit / 20) // the next tables are made at any time of a unit
+		other := o
+		other.Attackers = 120
+		if err := r.Configure(other, r.now); err != nil {
+			t.Fatal(err)
+		}
+		edge := func() time.Duration {
+			now := r.now.Sub(start)
+			return r.setup.Load().levels[0].soon(0, 0, 1, now) - now
+		}
+		r.pass(2*o.Rate.Per + part*unit/20)
+		r.pass(edge() - 1)
+		drain()
+		r.pass(1)
+		r.pass(edge())
+		drain()
+		for before := r.Stats().Rotations; r.Stats().Rotations == before; {
+			r.pass(max(o.Rotate.Std()/200, r.due.Sub(r.now)))
+		}
+		drain()
+	}
+}
+
 // reload gives the limiter other options, with the same limit.
 func reload(rt *rapid.T, r *rig, o *Options) {
 	o.Attackers = rapid.SampledFrom([]int64{100, 120, 200}).Draw(rt, "attackers")
