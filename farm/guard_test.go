@@ -61,8 +61,8 @@ func one(seq uint64) farm.Ask {
 	return farm.Ask{Key: "k", Run: "a", Seq: seq, Wants: []farm.Want{{Rule: "r", Limit: 1 << 40, Period: time.Hour, Need: 1}}}
 }
 
-// unhurried is a pot in memory that has no deadline: it waits for nobody, so that a deadline would only say how busy the
-// machine is.
+// unhurried is a pot in memory that has no deadline: it waits for nobody, so that a deadline would only say how busy
+// the machine is.
 type unhurried struct{ farm.Pot }
 
 func (p unhurried) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
