@@ -82,7 +82,7 @@ func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance
 }
 
 // edge is when the next unit of time begins, or now. The units of two tables begin together: otherwise one of them
-// could give a unit more than the other after both were empty, and a source would have that on top when the key changes.
+// could give a unit more than the other after both were empty. A source would have it on top when the key changes.
 func (v *level) edge(now time.Duration) time.Duration {
 	return v.bornNow + v.times(int64((max(now-v.bornNow, 0)+v.Unit-1)/v.Unit))
 }
