@@ -219,8 +219,13 @@ func TestErrors(t *testing.T) {
 	if _, err := (&client{t: t, pot: broken, run: "a"}).try(0, 1); !errors.Is(err, ErrScript) {
 		t.Errorf("a script that fails: %v", err)
 	}
-	for _, answer := range []string{"", "1}, {1", "'what'", "'ok'", "'ok', 1, 'e', 1, 0, -1, 0, 5", "'ok', 'x', 'e', 1, 0, -1, 0, 0, 1, 1, 1, 1, 1, 'm'"} {
-		broken.lua = luaScript("return {{" + answer + "}}")
+	ok := "struct.pack('<c1dBBddB', 'o', 1, 1, 0, -1, 0, 0)"
+	for _, answer := range []string{"", "1, 1", "1", "{1}", "''", "'what'", "'o'", ok, ok + " .. 'short'",
+		"struct.pack('<c1dBBddBBc0', 'o', 1, 1, 0, -1, 0, 5, 1, 'a')",
+		ok + " .. struct.pack('<dddddBd', 1, 1, 1, 1, 1, 2, 1)",
+		ok + " .. struct.pack('<dddddB', 1, 1, 1, 1, 1, 0) .. 'more'",
+		ok + " .. struct.pack('<dddddB', 1 / 0, 1, 1, 1, 1, 0)"} {
+		broken.lua = luaScript("return {" + answer + "}")
 		if _, err := (&client{t: t, pot: broken, run: "a"}).try(0, 1); !errors.Is(err, ErrScript) {
 			t.Errorf("the answer %s: %v", answer, err)
 		}
