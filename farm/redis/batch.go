@@ -15,8 +15,10 @@ import (
 const (
 	// maxBatch is how many calls one script answers. An engine does nothing else meanwhile.
 	maxBatch = 32
-	// maxScripts is how many scripts of a lane are under way at a time: the next one is there when the engine is ready.
-	maxScripts = 1
+	// maxScripts is how many scripts of a lane are under way at a time. The next one begins when many calls wait: that
+	// is cheaper for all than more scripts with fewer calls, and an engine that is far away still has enough to do.
+	maxScripts = 4
+	manyWait   = 8 // for each script under way
 )
 
 // A lane is calls that may go together. In a cluster those are the calls of one hash tag, as all their keys are on one
@@ -54,7 +56,7 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 	c.ctx, c.answered = ctx, make(chan answer, 1)
 	l.mu.Lock()
 	l.waiting = append(l.waiting, c)
-	begins := l.scripts < maxScripts
+	begins := l.scripts < maxScripts && len(l.waiting) > manyWait*l.scripts
 	if begins {
 		l.scripts++
 	}
