@@ -95,6 +95,11 @@ func Open(url string, o Options) (*Pot, error) {
 		AlwaysPipelining: true, PipelineMultiplex: -1, ConnWriteTimeout: dialTime,
 		ForceSingleClient: !at.cluster,
 	}
+	if at.socket {
+		p.option.DialCtxFn = func(ctx context.Context, path string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", path)
+		}
+	}
 	if at.tls {
 		p.option.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		if o.TLS != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -90,6 +92,29 @@ func TestOwnClock(t *testing.T) {
 		if ttl := s.do("PTTL " + name); ttl == "-1" || !strings.HasPrefix(name, "own:{own") || strings.Contains(name, "key") {
 			t.Errorf("%s expires after %s ms", name, ttl)
 		}
+	}
+}
+
+// TestSocket: an engine on the same machine is reached by its socket.
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	folder, err := os.MkdirTemp("", "redis") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	socket := filepath.Join(folder, "s")
+	start(t, redisServer(t), "--unixsocket", socket)
+	p, err := Open("redis+unix://"+socket+"?db=3", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := (&client{t: t, pot: p, run: "a"}).take(0, 3); !r.Granted {
+		t.Errorf("%+v", r)
 	}
 }
 
