@@ -67,6 +67,7 @@ type App struct {
 	failures *failures
 	bans     *bans
 	history  *history
+	notices  *notices
 	post     *post
 	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
 	member   atomic.Pointer[member] // nil where weir is alone
@@ -118,6 +119,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	a.history = &history{clock: o.Clock, now: a.current.Load}
+	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error
 	if a.post, err = newPost(a); err != nil {
 		return nil, err
@@ -213,6 +215,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
 	a.reloads.took(a.started)
 	a.history.watch()
+	a.notices.apply(g.cfg)
 	a.announce(g)
 	return nil
 }
@@ -250,6 +253,7 @@ func (a *App) Stop(ctx context.Context) error {
 		running := a.running
 		a.work.Unlock()
 		if running {
+			a.notices.stop(ctx)
 			a.stopErr = a.takeDown(ctx)
 		}
 		a.giveUp()

@@ -12,7 +12,7 @@ type Event string
 
 // The events.
 const (
-	Attack      Event = "attack"       // clients of a gate have to pay or are turned away, or many networks are far over their limit
+	Attack      Event = "attack"       // a gate turns clients away for the load, or many networks are far over their limit
 	UserStopped Event = "user_stopped" // a mail user may not send
 	UserFlagged Event = "user_flagged" // an account writes to new people as if it were stolen
 	Collateral  Event = "collateral"   // a Bloom limiter refuses more innocent networks than planned
