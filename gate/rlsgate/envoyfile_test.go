@@ -10,8 +10,8 @@ import (
 	"weir/internal/needs"
 )
 
-// TestEnvoyFile: Envoy's own types take the file for Envoy, with either of its filters, and notice mistakes. Envoy itself
-// is not run: Debian does not have it.
+// TestEnvoyFile: Envoy's own types take the file for Envoy, with either of its filters, and notice mistakes. Envoy
+// itself is not run: Debian does not have it.
 func TestEnvoyFile(t *testing.T) {
 	t.Parallel()
 	check := needs.Module(t, "../../internal/checks/envoy")

@@ -46,8 +46,8 @@ func program() (path, lacking string) {
 }
 
 // Start starts an Exim with a configuration, which has to say where it listens; at is one of these addresses. Its
-// folders are added, and it offers no TLS. It is up when Start returns, and ends with the test. If there is no Exim, the test is skipped, or
-// fails in CI. When the test fails, it shows the log.
+// folders are added, and it offers no TLS. It is up when Start returns, and ends with the test. If there is no Exim,
+// the test is skipped, or fails in CI. When the test fails, it shows the log.
 func Start(t testing.TB, configuration, at string) *Instance {
 	t.Helper()
 	path, lacking := program()
@@ -97,7 +97,8 @@ func (x *Instance) run(path, configuration, at string) error {
 	// exim_path is what it starts itself again by, for deliveries. Without the right to become root it delivers as its
 	// own user.
 	folders := fmt.Sprintf("exim_path = %s\nspool_directory = %s\nlog_file_path = %s\npid_file_path = %s\n"+
-		"keep_environment = PATH\ndeliver_drop_privilege\ntls_advertise_hosts =\n", path, x.path("spool"), x.path("log/%slog"), x.path("log/pid"))
+		"keep_environment = PATH\ndeliver_drop_privilege\ntls_advertise_hosts =\n", path, x.path("spool"),
+		x.path("log/%slog"), x.path("log/pid"))
 	if err := os.WriteFile(x.path("conf"), []byte(folders+configuration), 0o644); err != nil {
 		return err
 	}

@@ -242,7 +242,8 @@ func TestStagedPapers(t *testing.T) {
 		r := &release{root: root, work: t.TempDir(), version: tested}
 		for name, text := range map[string]string{"man/weir.1": "a page", "completions/_weir": "a script"} {
 			file := filepath.Join(r.work, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600))
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
