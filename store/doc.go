@@ -9,7 +9,8 @@
 //
 // Calls of Bans and Counters are independent of each other. Mail has transactions, since a mail and what the throttle
 // remembers of its sender must be stored together: Update runs a function that reads and writes, and all of it is
-// stored or nothing. So has Access, since an act and its entry in the audit log belong together. Long texts are files beside the store: Stage takes them in before the transaction that names them.
+// stored or nothing. So has Access, since an act and its entry in the audit log belong together. Long texts are files
+// beside the store: Stage takes them in before the transaction that names them.
 //
 // What every part promises:
 //

@@ -77,7 +77,8 @@ func accessOperators(_ *testing.T, s *subject) {
 	}), no)
 	s.same(all(), []store.Operator{ann})
 	s.same(len(get2(s, mailTx.Entries, store.EntryQuery{}, 9)), 0)
-	s.fails(s.store.Access().View(s.Context(), func(tx accessTx) error { return tx.PutOperator(bob) }), store.ErrInvalid)
+	s.fails(s.store.Access().View(s.Context(), func(tx accessTx) error { return tx.PutOperator(bob) }),
+		store.ErrInvalid)
 }
 
 func accessSessions(_ *testing.T, s *subject) {
