@@ -35,6 +35,10 @@ type Options struct {
 	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
 	Sockets *skeleton.Sockets
 
+	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
+	// password is written to a file in the data folder.
+	FirstPassword func(name, password string) error
+
 	// Load reads the configuration again, for Reread. Without it the configuration changes by Reload only.
 	Load func() (*config.Config, error)
 	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.
@@ -87,6 +91,9 @@ type App struct {
 	running bool // Start succeeded
 	stop    sync.Once
 	stopErr error
+
+	auditing  sync.Mutex // the audit log is made shorter by one at a time
+	shortened time.Time  // when it was
 
 	background sync.WaitGroup     // what reloads left to finish by itself
 	retreat    context.Context    // ends when that must be over
@@ -178,6 +185,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.kept.Store(k)
 	undo.add(func() { a.closeStore(ended()) })
 	if err := a.keepSecret(g); err != nil {
+		return err
+	}
+	if err := a.admitOperators(ctx, k, g); err != nil {
 		return err
 	}
 	if err := a.joinFarm(g); err != nil {
