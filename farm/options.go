@@ -12,20 +12,20 @@ import (
 	"weir"
 )
 
-// Options make a node a member of a farm.
+// Options are what makes a node a member of a farm.
 type Options struct {
 	// The name of this node, different for each. Default: the host's name.
 	Node string `yaml:"node"`
-	// Where the other nodes connect. Default :7400.
+	// Where the other nodes connect. Default: port 7400 of every address, :7400.
 	Listen string `yaml:"listen"`
 	// The nodes of the farm, this one may be among them: addresses, or names that stand for one or several addresses,
 	// each with a port. Names are resolved again every 5 seconds.
 	Peers []string `yaml:"peers"`
-	// A NATS server to meet at, instead of listen and peers: nats://host:4222 or tls://host:4222.
+	// A NATS server that connects the nodes, instead of listen and peers: nats://host:4222 or tls://host:4222.
 	NATS string `yaml:"nats"`
 	// The secret that all nodes share, at least 16 characters. Everything that clients carry from node to node is
-	// signed with what follows from it. To change it, list the new one and the old one: the first signs, both are
-	// honoured.
+	// signed with keys derived from it. To change it, list the new one and the old one: the first signs, both are
+	// accepted.
 	Secret Secrets `yaml:"secret"`
 	// Certificates for connections between nodes. Default: made from the secret.
 	TLS TLS `yaml:"tls"`
@@ -44,13 +44,13 @@ type Secrets []string
 // Single reports that one value may stand for a list of one.
 func (Secrets) Single() bool { return true }
 
-// TLS are the certificates of a node.
+// TLS is the certificate of a node, and who signs those of others.
 type TLS struct {
 	// A file with the certificate of this node, in PEM.
 	Cert string `yaml:"cert"`
 	// A file with its key, in PEM.
 	Key string `yaml:"key"`
-	// A file with the certificates of those who sign the other side's certificate, in PEM.
+	// A file with the authorities, in PEM, that sign the certificate of the other side.
 	CA string `yaml:"ca"`
 }
 

@@ -9,7 +9,7 @@ import (
 	"weir/identify"
 )
 
-// A Socket is a file, and has an owner and a mode like any other.
+// A Socket is a file of this machine, with an owner and a mode that say who may use it.
 type Socket struct {
 	// Who may use it, in octal digits. Default 0660: the owner and the group.
 	Mode string `yaml:"mode"`
@@ -26,7 +26,8 @@ func (s *Socket) rights() gate.Socket {
 	return gate.Socket{Mode: s.Mode, Owner: s.Owner, Group: s.Group}
 }
 
-// A ProxyProtocol says which proxies name the source of a connection by a PROXY header in front of everything else.
+// A ProxyProtocol is a list of the proxies that name the source of a connection, in a PROXY header in front of
+// everything else.
 type ProxyProtocol struct {
 	// The networks of proxies that do. Each of their connections begins with a PROXY header of version 1 or 2, or it is
 	// closed. A PROXY header from anybody else is not accepted. Default: none.

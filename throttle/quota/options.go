@@ -162,7 +162,7 @@ type Match struct {
 	Plans []string `yaml:"plans"`
 }
 
-// An Override replaces figures of a policy for a plan or an account.
+// An Override is what a plan or an account gets instead of the figures of a policy.
 type Override struct {
 	// The limit instead.
 	Limit Amount `yaml:"limit"`
