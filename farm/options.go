@@ -131,10 +131,10 @@ func (o *Options) validateNATS(m *weir.Mistakes) {
 		}
 	}
 	if o.Listen != "" {
-		m.Add("listen", "with nats: the nodes meet at the NATS server", "leave listen out")
+		m.Add("listen", "with nats: the nodes connect to the NATS server", "leave listen out")
 	}
 	if len(o.Peers) > 0 {
-		m.Add("peers", "with nats: the nodes meet at the NATS server", "leave peers out")
+		m.Add("peers", "with nats: the nodes connect to the NATS server", "leave peers out")
 	}
 }
 
@@ -143,7 +143,7 @@ func (o *Options) validatePeers(m *weir.Mistakes) {
 		m.Add("listen", err.Error(), "write :7400, or an address and a port")
 	}
 	if len(o.Peers) == 0 {
-		m.Add("peers", "nobody to meet is named", "list the other nodes: [\"10.0.0.2:7400\"], or a name for all of them")
+		m.Add("peers", "no other node is named", "list the other nodes: [\"10.0.0.2:7400\"], or a name for all of them")
 	}
 	m.AtMost("peers", "peers", len(o.Peers), MaxNodes)
 	for i, p := range o.Peers {

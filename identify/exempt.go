@@ -126,7 +126,7 @@ func validateAccount(at, id string, v *weir.Mistakes) {
 	case err != nil:
 		v.Add(at, err.Error(), "write the id as clients send it")
 	case strings.Contains(id, "*"):
-		v.Add(at, "an account with a star: patterns would let off accounts that are made up to fit",
+		v.Add(at, "an account with a star: patterns would exempt accounts that are invented to match",
 			"write each account, or their plan under plans")
 	}
 }
@@ -139,7 +139,7 @@ func (b *Bot) validate(at string, v *weir.Mistakes) {
 	}
 	switch {
 	case b.Agent == "":
-		v.Add(at+"agent", "it is not said what the bot calls itself",
+		v.Add(at+"agent", "what the bot calls itself in User-Agent is missing",
 			"add agent: Googlebot; write networks that are always welcome outside bots")
 	case len(b.Agent) < minAgent || len(b.Agent) > maxAgent || !isPrintable(b.Agent):
 		v.Add(at+"agent", fmt.Sprintf("%.100q says too little, or too much", b.Agent),

@@ -58,17 +58,17 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 // validateIdentity finds mistakes in how clients are known by what they have, and in the rules for headers.
 func (o *Options) validateIdentity(v *weir.Mistakes, accounts *identify.Accounts) {
 	if accounts.Certs() && (o.TLS == nil || o.TLS.ClientCA == "") {
-		v.Add("account", "clients are not asked for certificates that could name an account",
+		v.Add("account", "accounts are taken from certificates, for which clients are not asked",
 			"write tls: {client_ca: …}")
 	}
 	if len(accounts.Claims()) > 0 && o.JWT == nil {
-		v.Add("account", "nobody says how tokens are checked that could name an account",
+		v.Add("account", "accounts are taken from tokens, which are not checked",
 			"write jwt: {key: …}, or jwt: {jwks: …}")
 	}
 	if o.JWT != nil {
 		v.Under("jwt", o.JWT.Validate())
 		if len(accounts.Claims()) == 0 && o.JWT.Plan == "" {
-			v.Add("jwt", "what tokens say is used nowhere", "write account: [jwt:sub], or plan: plan")
+			v.Add("jwt", "tokens are checked, but not used", "write account: [jwt:sub], or plan: plan")
 		}
 	}
 	v.Under("headers.request", o.Headers.Request.validate())

@@ -234,8 +234,8 @@ func (o *Options) validateNetworks(v *weir.Mistakes) {
 		path, everybody, hint string
 		all                   []netip.Prefix
 	}{
-		{"clients", "lets everybody spend what users are allowed", "name the machines that Postfix runs on", o.Clients},
-		{"networks", "takes all mail that comes in for mail of users",
+		{"clients", "lets everybody use up the limits of users", "name the machines that Postfix runs on", o.Clients},
+		{"networks", "treats all incoming mail as mail of users",
 			"name the networks of clients that do not log in", o.Networks},
 	} {
 		for i, prefix := range list.all {

@@ -183,7 +183,7 @@ func (o *Options) validateUDP(v *weir.Mistakes) {
 		v.Add("upstream", "packets are not forwarded to a unix socket", "write 127.0.0.1:53")
 	}
 	if len(o.Accept) > 0 {
-		v.Add("accept", "packets make no connections that could be accepted", "name the throttles under throttles")
+		v.Add("accept", "UDP has no connections to accept", "name the throttles under throttles")
 	}
 	if len(o.TrustedProxies) > 0 {
 		v.Add("trusted_proxies", "no proxy names the source of a packet", hint)

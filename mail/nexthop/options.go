@@ -140,7 +140,7 @@ func (o *Options) validateServers(v *weir.Mistakes) []target {
 func (o *Options) validateLogin(targets []target, v *weir.Mistakes) {
 	switch {
 	case o.User == "" && o.Password != "":
-		v.Add("user", "there is a password and nobody to log in", "give user, too")
+		v.Add("user", "there is a password, but no user", "give user, too")
 	case o.User != "" && o.Password == "":
 		v.Add("password", "the password is missing", "write ${file:/path} or ${env:NAME}")
 	}
@@ -155,7 +155,7 @@ func (o *Options) validateLogin(targets []target, v *weir.Mistakes) {
 	}
 	for i, to := range targets {
 		if !to.local && !to.implicit {
-			v.Add("tls", fmt.Sprintf("the password would be sent to servers[%d] for everybody to read", i),
+			v.Add("tls", fmt.Sprintf("the password would be sent to servers[%d] unencrypted", i),
 				"write tls: require")
 		}
 	}

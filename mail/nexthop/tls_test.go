@@ -181,7 +181,7 @@ func TestAuth(t *testing.T) {
 		"no TLS": {"mx.example.org:25", false, Options{}, "weir", "pass word",
 			"mx.example.org:25: the server offers no TLS", false},
 		"no TLS, by our wish": {"mx.example.org:25", true, Options{TLS: TLSOff}, "weir", "pass word",
-			"not for everybody to read", false},
+			"sent only over TLS", false},
 		"opportunistic": {"mx.example.org:25", true, Options{TLS: TLSOpportunistic}, "weir", "pass word", "certificate",
 			false},
 		"unknown": {"mx.example.org:25", true, Options{}, "weir", "pass word", "certificate", false},

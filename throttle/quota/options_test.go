@@ -61,7 +61,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{"over", one(Policy{Name: "a", Limit: Count(1), Period: second, Over: "drop"}),
 			`policies[0].over: unknown over "drop"`},
 		{"stamp for a place", one(Policy{Name: "a", Kind: Concurrent, Limit: Count(1), Over: OverStamp}),
-			"policies[0].over: a stamp buys no place: kind concurrent takes none (write over: delay, or refuse)"},
+			"policies[0].over: a stamp cannot pay for kind concurrent (write over: delay, or refuse)"},
 		{"stamp for bytes", one(Policy{Name: "a", Kind: Volume, Limit: Bytes(1), Period: second, Over: OverStamp}),
 			"policies[0].over: a stamp pays for a request before its bytes are known"},
 		{"almost a stamp", one(Policy{Name: "a", Limit: Count(1), Period: second, Over: "stamps"}),

@@ -204,7 +204,7 @@ func (o Options) Validate() error {
 		}
 	}
 	if o.OldSecret != "" && o.Secret == "" {
-		v.Add("old_secret", "there is no secret after it", "give secret, too")
+		v.Add("old_secret", "there is no secret that replaces it", "give secret, too")
 	}
 	o.validateWork(&v)
 	return v.Err()

@@ -105,7 +105,7 @@ func (t *TLS) Validate() error {
 	v.OneOf("min_version", t.MinVersion, "1.2", "1.3")
 	v.OneOf("client_certs", string(t.ClientCerts), string(RequestCerts), string(RequireCerts))
 	if t.ClientCerts != "" && t.ClientCA == "" {
-		v.Add("client_ca", "nobody says whose certificates of clients are good",
+		v.Add("client_ca", "no authority for the certificates of clients is named",
 			"write client_ca: /etc/weir/clients.pem")
 	}
 	return v.Err()
