@@ -58,7 +58,7 @@ func TestTLS(t *testing.T) {
 		"log-in, not there": {"mx.example.org:25", false, Options{User: "weir", Password: "pass word"},
 			"later 4.7.0 no TLS", false},
 		"log-in, perhaps": {"mx.example.org:25", false,
-			Options{User: "weir", Password: "pass word", TLS: TLSOpportunistic}, "later 4.7.0 the password is not",
+			Options{User: "weir", Password: "pass word", TLS: TLSOpportunistic}, "later 4.7.0 the password is sent only over TLS",
 			false},
 		"log-in, wrong": {"mx.example.org:25", true, Options{User: "weir", Password: "guess", CA: ca},
 			"later 4.7.8 refuses the login", true},

@@ -63,7 +63,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 		{"stamp for a place", one(Policy{Name: "a", Kind: Concurrent, Limit: Count(1), Over: OverStamp}),
 			"policies[0].over: a stamp cannot pay for kind concurrent (write over: delay, or refuse)"},
 		{"stamp for bytes", one(Policy{Name: "a", Kind: Volume, Limit: Bytes(1), Period: second, Over: OverStamp}),
-			"policies[0].over: a stamp pays for a request before its bytes are known"},
+			"policies[0].over: a stamp cannot pay for kind volume: the bytes are known only afterwards"},
 		{"almost a stamp", one(Policy{Name: "a", Limit: Count(1), Period: second, Over: "stamps"}),
 			`policies[0].over: unknown over "stamps" (did you mean "stamp"?)`},
 		{"waiting", one(delayed(perSecond(1), MaxWaiting+1, time.Second)), "policies[0].delay.max: must lie between"},
