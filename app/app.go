@@ -35,6 +35,10 @@ type Options struct {
 	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
 	Sockets *skeleton.Sockets
 
+	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
+	// password is written to a file in the data folder.
+	FirstPassword func(name, password string) error
+
 	// Load reads the configuration again, for Reread. Without it the configuration changes by Reload only.
 	Load func() (*config.Config, error)
 	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.
@@ -67,6 +71,7 @@ type App struct {
 	failures *failures
 	bans     *bans
 	history  *history
+	notices  *notices
 	post     *post
 	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
 	member   atomic.Pointer[member] // nil where weir is alone
@@ -86,6 +91,9 @@ type App struct {
 	running bool // Start succeeded
 	stop    sync.Once
 	stopErr error
+
+	auditing  sync.Mutex // the audit log is made shorter by one at a time
+	shortened time.Time  // when it was
 
 	background sync.WaitGroup     // what reloads left to finish by itself
 	retreat    context.Context    // ends when that must be over
@@ -118,6 +126,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	a.history = &history{clock: o.Clock, now: a.current.Load}
+	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error
 	if a.post, err = newPost(a); err != nil {
 		return nil, err
@@ -178,6 +187,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.keepSecret(g); err != nil {
 		return err
 	}
+	if err := a.admitOperators(ctx, k, g); err != nil {
+		return err
+	}
 	if err := a.joinFarm(g); err != nil {
 		return err
 	}
@@ -213,6 +225,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
 	a.reloads.took(a.started)
 	a.history.watch()
+	a.notices.apply(g.cfg)
 	a.announce(g)
 	return nil
 }
@@ -250,6 +263,7 @@ func (a *App) Stop(ctx context.Context) error {
 		running := a.running
 		a.work.Unlock()
 		if running {
+			a.notices.stop(ctx)
 			a.stopErr = a.takeDown(ctx)
 		}
 		a.giveUp()

@@ -98,6 +98,7 @@ func (a *App) reload(cfg *config.Config) error {
 	}
 	a.current.Store(c.next)
 	a.history.watch()
+	a.notices.apply(c.next.cfg)
 	if a.opts.Logging != nil {
 		a.opts.Logging(c.next.cfg.Log)
 	}
