@@ -37,7 +37,7 @@ func (b backend) Ready() error {
 	}
 	if hasMail(b.current.Load().cfg) {
 		if err := b.post.Full(); err != nil {
-			return fmt.Errorf("no mail is taken, as the disk under data is full: %w", err)
+			return fmt.Errorf("no mail is accepted because the disk of the data folder is full: %w", err)
 		}
 	}
 	return nil
