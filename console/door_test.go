@@ -84,8 +84,8 @@ func (h *hall) visitor() *visitor {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	c := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DisableKeepAlives: true}}
+	c := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &visitor{c, h}
 }
 
