@@ -40,7 +40,7 @@ type page struct {
 
 // consolePages are the pages in the order of the navigation.
 func consolePages() []*page {
-	return []*page{overviewPage()}
+	return []*page{overviewPage(), whyPage(), farmPage(), auditPage()}
 }
 
 // A visit is somebody who looks at a page.
