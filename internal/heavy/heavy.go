@@ -40,7 +40,7 @@ type Sketch struct {
 type set struct {
 	mu     sync.Mutex
 	random uint32
-	period int64 // of half-lives since the epoch
+	ends   int64 // when the half-life ends that the counts are of
 	hashes [ways]uint64
 	counts [ways]uint32 // 0 where the place is free
 	places *[ways]place // nil while nothing was added
@@ -105,18 +105,9 @@ func add[T string | []byte](s *Sketch, hash uint64, now int64, kind uint8, name 
 	}
 	defer t.mu.Unlock()
 	t.age(now, s.half)
-	at, least := -1, 0
-	for i, h := range &t.hashes {
-		if h == hash && t.counts[i] > 0 {
-			at = i
-			break
-		}
-		if t.counts[i] < t.counts[least] {
-			least = i
-		}
-	}
+	at := t.find(hash)
 	if at < 0 {
-		c := t.counts[least]
+		least, c := t.least()
 		if c > 0 && !t.chance(n, c) {
 			return
 		}
@@ -136,6 +127,27 @@ func add[T string | []byte](s *Sketch, hash uint64, now int64, kind uint8, name 
 	t.counts[at] += min(n, math.MaxUint32-t.counts[at])
 }
 
+// find returns the place of a name, or -1. The hash of a free place is 0.
+func (t *set) find(hash uint64) int {
+	for i, h := range &t.hashes {
+		if h == hash {
+			return i
+		}
+	}
+	return -1
+}
+
+// least returns the place with the smallest count.
+func (t *set) least() (at int, count uint32) {
+	count = math.MaxUint32
+	for i, c := range &t.counts {
+		if c < count {
+			at, count = i, c
+		}
+	}
+	return at, count
+}
+
 // chance is true with a probability of n/(c+n).
 func (t *set) chance(n, c uint32) bool {
 	x := t.random
@@ -148,12 +160,12 @@ func (t *set) chance(n, c uint32) bool {
 
 // age halves the counts for each half-life that has begun since the last call. A clock that is set back ages nothing.
 func (t *set) age(now, half int64) {
-	period := now / half
-	passed := period - t.period
-	if passed == 0 {
+	if now < t.ends && now >= t.ends-half {
 		return
 	}
-	t.period = period
+	ends := (now/half + 1) * half
+	passed := (ends - t.ends) / half
+	t.ends = ends
 	if passed < 0 || t.places == nil {
 		return
 	}
