@@ -67,6 +67,7 @@ type App struct {
 	failures *failures
 	bans     *bans
 	history  *history
+	changes  changes
 	post     *post
 	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
 	member   atomic.Pointer[member] // nil where weir is alone
@@ -117,7 +118,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
-	a.history = &history{clock: o.Clock, now: a.current.Load}
+	a.history = &history{clock: o.Clock, now: a.current.Load, app: a}
 	var err error
 	if a.post, err = newPost(a); err != nil {
 		return nil, err
@@ -213,6 +214,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
 	a.reloads.took(a.started)
 	a.history.watch()
+	a.changed(byWeir, "started", "", a.opts.Version)
 	a.announce(g)
 	return nil
 }
@@ -262,6 +264,7 @@ func (a *App) Stop(ctx context.Context) error {
 func (a *App) takeDown(ctx context.Context) error {
 	g := a.current.Load()
 	a.opts.Log.Info("stopping")
+	a.changed(byWeir, "stopping", "", "")
 	errs := stopGates(ctx, g.gates)
 	closePackets(g)
 	release := context.AfterFunc(ctx, a.giveUp)

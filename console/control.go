@@ -66,6 +66,7 @@ func (c *Control) handler() http.Handler {
 		states, err := c.backend.SetShadow(*s)
 		return ShadowResult{states}, err
 	}))
+	c.overviewHandlers(mux)
 	c.banHandlers(mux)
 	c.mailHandlers(mux)
 	c.reachHandlers(mux)

@@ -1,0 +1,195 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir"
+)
+
+// Bounds of an overview.
+const (
+	MaxTop      = 256  // names of one throttle
+	MaxRefusals = 4096 // in one answer
+	MaxChanges  = 256  // that are kept
+)
+
+// An OverviewQuery says what of the overview is wanted. The zero value asks for the last five minutes.
+type OverviewQuery struct {
+	Hour  bool  // the last hour, in coarse steps, instead of the last five minutes
+	Since int64 // only samples after this time, in milliseconds since 1970
+	Top   int   // how many names for each throttle; 0: 10
+	Last  int   // how many refusals and changes; 0: 20
+}
+
+// An Overview says how weir fares: what is admitted and refused now and lately, and who is held back. It has nothing per
+// account but the few who are held back most.
+type Overview struct {
+	At        time.Time       `json:"at"`
+	State     string          `json:"state"` // starting, serving or stopping
+	Ready     bool            `json:"ready"`
+	NotReady  string          `json:"not_ready,omitempty"` // why not
+	Gates     []GateWatch     `json:"gates"`
+	Throttles []ThrottleWatch `json:"throttles"`
+	Refusals  []Refusal       `json:"refusals"` // the latest first
+	Changes   []Change        `json:"changes"`  // the latest first
+}
+
+// A GateWatch is a gate over time.
+type GateWatch struct {
+	Series
+	Address   string   `json:"address"` // as bound
+	Accept    []string `json:"accept,omitempty"`
+	Throttles []string `json:"throttles"`
+	Stamps    string   `json:"stamps,omitempty"` // the throttle that asks for stamps
+	Hour      Totals   `json:"hour"`
+}
+
+// A ThrottleWatch is a throttle over time, and who it holds back.
+type ThrottleWatch struct {
+	Series
+	Shadow bool   `json:"shadow"`
+	Hour   Totals `json:"hour"`
+	// Who was held back most lately, and who would have been in shadow, the most first.
+	Held  []HeldBack `json:"held"`
+	Would []HeldBack `json:"would"`
+}
+
+// Totals are what was counted in the last hour, or since Since if that is later.
+type Totals struct {
+	Since  time.Time           `json:"since"`
+	Events map[Measure]float64 `json:"events"`
+}
+
+// WouldRefuse is how many of how many events a throttle in shadow would not have let pass at once, in the last hour.
+func (t Totals) WouldRefuse() (n, of float64) {
+	n = t.Events[WouldDelay] + t.Events[WouldChallenge] + t.Events[WouldRefuse]
+	return n, n + t.Events[WouldAdmit]
+}
+
+// A HeldBack is an account, a network or a mail user that a throttle holds back.
+type HeldBack struct {
+	Kind string `json:"kind"` // account, network or user
+	// Name is what logs show. Accounts may be secrets: it is a fingerprint, the same as in the access log.
+	Name     string `json:"name"`
+	Throttle string `json:"throttle"`
+	// Recent is how often lately: counts of the past weigh half as much each minute, in shadow each quarter of an hour.
+	// It is too high by at most Over.
+	Recent uint32    `json:"recent"`
+	Over   uint32    `json:"over"`
+	Total  uint64    `json:"total"` // since First, while it has been on the list
+	First  time.Time `json:"first"`
+	Last   time.Time `json:"last"`
+}
+
+// A RefusalQuery selects refusals. The zero value selects all that are kept.
+type RefusalQuery struct {
+	Throttle string // only those of a throttle
+	ID       string // only the one with this request id
+	Who      string // only those of an account (as logs show it), network or user
+	Limit    int    // at most so many; 0: MaxRefusals
+}
+
+// A RefusalPage has the last refusals, the latest first.
+type RefusalPage struct {
+	Refusals []Refusal `json:"refusals"`
+	// Left is how many more there were since the start that were not kept, because they came too fast.
+	Left uint64 `json:"left"`
+}
+
+// A Refusal is an event that was refused or asked to pay, or in shadow would have been.
+type Refusal struct {
+	At       time.Time    `json:"at"`
+	Gate     string       `json:"gate,omitempty"` // as configured
+	Throttle string       `json:"throttle"`
+	Rule     string       `json:"rule,omitempty"`
+	Verdict  weir.Verdict `json:"verdict"`
+	Reason   weir.Reason  `json:"reason,omitempty"`
+	Shadow   bool         `json:"shadow"`         // nothing was done
+	Kind     string       `json:"kind,omitempty"` // account, network or user; empty where nobody is known
+	Name     string       `json:"name,omitempty"` // as HeldBack has it
+	Source   string       `json:"source,omitempty"`
+	ID       string       `json:"id,omitempty"` // the request id that the answer shows
+	Text     string       `json:"text"`         // the figures in a sentence
+	Until    time.Time    `json:"until,omitzero"`
+	Figure   *Rule        `json:"figure,omitempty"`
+}
+
+// A Change is something that somebody did to weir, or that weir did by itself.
+type Change struct {
+	At   time.Time `json:"at"`
+	By   string    `json:"by"`             // who; "weir" for what happened by itself
+	What string    `json:"what"`           // started, stopping, reloaded, reload-failed, shadow-on, shadow-off, banned …
+	On   string    `json:"on,omitempty"`   // the throttle, client, network or user concerned
+	Text string    `json:"text,omitempty"` // more about it
+}
+
+func (c *Control) overviewHandlers(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/overview", answer(func(r *http.Request, _ *none) (any, error) {
+		q, err := overviewQuery(r)
+		if err != nil {
+			return nil, err
+		}
+		return c.backend.Overview(q), nil
+	}))
+	mux.HandleFunc("GET /v1/refusals", answer(func(r *http.Request, _ *none) (any, error) {
+		v := r.URL.Query()
+		q := RefusalQuery{Throttle: v.Get("throttle"), ID: v.Get("id"), Who: v.Get("who")}
+		var err error
+		if q.Limit, err = intParam(r, "limit", MaxRefusals); err != nil {
+			return nil, err
+		}
+		return c.backend.Refusals(q), nil
+	}))
+}
+
+// overviewQuery reads the query of a request for an overview.
+func overviewQuery(r *http.Request) (q OverviewQuery, err error) {
+	switch window := r.URL.Query().Get("window"); window {
+	case "", "5m":
+	case "1h":
+		q.Hour = true
+	default:
+		return q, Invalid("window: 5m or 1h")
+	}
+	if text := r.URL.Query().Get("since"); text != "" {
+		if q.Since, err = strconv.ParseInt(text, 10, 64); err != nil || q.Since < 0 {
+			return q, Invalid("since: milliseconds since 1970")
+		}
+	}
+	if q.Top, err = intParam(r, "top", MaxTop); err == nil {
+		q.Last, err = intParam(r, "last", MaxChanges)
+	}
+	return q, err
+}
+
+// intParam reads a number from 1 to most; 0 where there is none.
+func intParam(r *http.Request, name string, most int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, Invalid(name + ": a number from 1 to " + strconv.Itoa(most))
+	}
+	return n, nil
+}
+
+// Overview returns how weir fares.
+func (c *Client) Overview(ctx context.Context, q OverviewQuery) (Overview, error) {
+	window := ""
+	if q.Hour {
+		window = "1h"
+	}
+	return fetch[Overview](ctx, c, http.MethodGet, withQuery("/v1/overview", "window", window, "since",
+		ifSet(q.Since), "top", ifSet(q.Top), "last", ifSet(q.Last)), nil)
+}
+
+// Refusals returns the last refusals.
+func (c *Client) Refusals(ctx context.Context, q RefusalQuery) (RefusalPage, error) {
+	return fetch[RefusalPage](ctx, c, http.MethodGet, withQuery("/v1/refusals", "throttle", q.Throttle, "id", q.ID,
+		"who", q.Who, "limit", ifSet(q.Limit)), nil)
+}
