@@ -195,15 +195,17 @@ var units = map[string]string{"tcp": "connections", "udp": "packets", "smtp": "r
 // A record is the past of one gate or throttle.
 type record struct {
 	columns      *columns
+	spread       bool // there is something to fill columns.spread with
 	fine, coarse tier
 }
 
 func newRecord(c *columns) *record {
-	return &record{c, tier{every: console.HistoryEvery, most: console.HistoryLength},
-		tier{every: console.HourEvery, most: console.HourLength}}
+	return &record{columns: c, fine: tier{every: console.HistoryEvery, most: console.HistoryLength},
+		coarse: tier{every: console.HourEvery, most: console.HourLength}}
 }
 
 func (r *record) sample(now reading, at time.Time) {
+	r.spread = len(now.spread.Counts) > 0
 	r.fine.sample(r.columns, now, at)
 	r.coarse.sample(r.columns, now, at)
 }
@@ -311,7 +313,7 @@ func (r *record) series(s *console.Series, hour bool, since int64, lanes bool) {
 		}
 	})
 	for i, name := range names {
-		if !lanes && slices.Contains(r.columns.lanes, name) || name == console.Would && zero(columns[i]) {
+		if !lanes && slices.Contains(r.columns.lanes, name) || !r.spread && slices.Contains(r.columns.spread, name) {
 			continue
 		}
 		if columns[i] == nil {
@@ -319,10 +321,6 @@ func (r *record) series(s *console.Series, hour bool, since int64, lanes bool) {
 		}
 		s.Columns[name] = columns[i]
 	}
-}
-
-func zero(v console.Values) bool {
-	return !slices.ContainsFunc(v, func(x float32) bool { return x != 0 })
 }
 
 // totals adds up what was counted in the last hour.
