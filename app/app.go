@@ -35,6 +35,9 @@ type Options struct {
 	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
 	Sockets *skeleton.Sockets
 
+	// Unwatched keeps no past and nobody's name, so that an overview is empty. It is there to measure what they cost.
+	Unwatched bool
+
 	// Load reads the configuration again, for Reread. Without it the configuration changes by Reload only.
 	Load func() (*config.Config, error)
 	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.
@@ -118,7 +121,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
-	a.history = &history{clock: o.Clock, now: a.current.Load, app: a}
+	a.history = &history{clock: o.Clock, now: a.current.Load, app: a, over: o.Unwatched}
 	var err error
 	if a.post, err = newPost(a); err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func (l *envoyLimits) link(r rlsgate.Rule, exact bool) (*policy.Link, error) {
 	var err error
 	if unit.quota == nil {
 		if unit.quota, err = quota.New(o); err == nil {
-			unit.link = watchedLink("rls/"+name, unit.quota, policy.Closed)
+			unit.link = l.app.watchedLink("rls/"+name, unit.quota, policy.Closed)
 			l.app.pace.Start(unit.quota)
 		}
 	} else {

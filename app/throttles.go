@@ -63,9 +63,11 @@ func sameOptions(a, b config.Throttle) bool {
 }
 
 // watchedLink is a link that remembers who is held back.
-func watchedLink(name string, t weir.Throttle, onError policy.OnError) *policy.Link {
+func (a *App) watchedLink(name string, t weir.Throttle, onError policy.OnError) *policy.Link {
 	l := policy.NewLink(name, t, onError)
-	l.Watch = new(policy.Watch)
+	if !a.opts.Unwatched {
+		l.Watch = new(policy.Watch)
+	}
 	return l
 }
 
@@ -137,7 +139,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 	if err != nil {
 		return nil, weir.Under(k.name, err)
 	}
-	link := watchedLink(name, m.judge, cfg.OnError)
+	link := c.app.watchedLink(name, m.judge, cfg.OnError)
 	link.Names = naming(cfg)
 	link.Shadow.Store(cfg.Shadow)
 	t := &throttle{name: name, kind: k.name, link: link, config: cfg, mechanism: m}

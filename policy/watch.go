@@ -118,6 +118,19 @@ func (w *Watch) Held(now time.Time, who Party, n int, shadow bool) {
 	s.Add(now, uint8(who.Kind), who.Name, uint32(n))
 }
 
+// Refused tells those who watch that a throttle has refused an event which a gate put before it without a chain.
+func (l *Link) Refused(ev *weir.Event, f weir.Figure, gate string, shadow bool) {
+	if l.Watch == nil {
+		return
+	}
+	c := clientOf(ev)
+	who := l.Names.party(&c)
+	l.Watch.Held(ev.Time, who, 1, shadow)
+	f.By = l.Name
+	l.Watch.Refused(&Refusal{Time: ev.Time, Gate: gate, Verdict: weir.Refuse, Reason: weir.OverLimit, Figure: f,
+		Shadow: shadow, Who: who, Source: c.source, ID: c.id})
+}
+
 // networkKey is how many bytes a network takes in a sketch.
 const networkKey = 17
 

@@ -223,6 +223,20 @@ func TestRefusalBounds(t *testing.T) {
 	t.Logf("a watch has at most %d KiB", WatchBytes>>10)
 }
 
+// TestRefusedWithoutAChain: a gate that asks a throttle itself.
+func TestRefusedWithoutAChain(t *testing.T) {
+	link := NewLink("a", nil, Closed)
+	ev := &weir.Event{Time: start, Account: "acme"}
+	link.Refused(ev, over.Figure, ":8081", false) // nobody watches
+	link.Watch = new(Watch)
+	link.Refused(ev, over.Figure, ":8081", true)
+	all, _ := link.Watch.Refusals()
+	if len(all) != 1 || all[0].By != "a" || all[0].Gate != ":8081" || !all[0].Shadow || all[0].Limit != 5 ||
+		names(link.Watch.Top(start, 9, true)) != "account acme 1" {
+		t.Errorf("%+v", all)
+	}
+}
+
 // TestWatchAges: names are gone some half-lives after they were held back for the last time.
 func TestWatchAges(t *testing.T) {
 	w := new(Watch)
