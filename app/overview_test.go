@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
@@ -335,4 +336,30 @@ func TestOverviewInAHurry(t *testing.T) {
 	if got := b.overview(console.OverviewQuery{}); len(got.Gates) != 2 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// BenchmarkOverview: what a look at the overview costs: the first one, and the next ones.
+func BenchmarkOverview(b *testing.B) {
+	a := start(b, everything)
+	for i := range 300 {
+		a.bans.link.Watch.Held(noon, policy.Party{Kind: policy.Account, Name: fmt.Sprint(i)}, i, false)
+	}
+	a.clock.Advance(5 * time.Minute)
+	for name, q := range map[string]console.OverviewQuery{"first": {}, "hour": {Hour: true},
+		"next": {Since: a.clock.Now().Add(-time.Second).UnixMilli()}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := json.Marshal((backend{a.App}).Overview(q)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("sample", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			a.clock.Advance(console.HistoryEvery)
+		}
+	})
 }
