@@ -59,7 +59,7 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 			r = newRecord(&gateColumns)
 			r.sample(readGate(g, gt, now), now)
 		}
-		r.series(&w.Series, q.Hour, q.Since, gt.lanes != nil)
+		r.series(&w.Series, q.Window == console.OneHour, q.Since, gt.lanes != nil)
 		w.Hour = r.totals(readGate(g, gt, now))
 		o.Gates = append(o.Gates, w)
 	}
@@ -71,7 +71,7 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 			r = newRecord(&throttleColumns)
 			r.sample(t.read(), now)
 		}
-		r.series(&w.Series, q.Hour, q.Since, true)
+		r.series(&w.Series, q.Window == console.OneHour, q.Since, true)
 		w.Hour = r.totals(t.read())
 		o.Throttles = append(o.Throttles, w)
 	}

@@ -202,7 +202,7 @@ func TestOverviewTiers(t *testing.T) {
 		step float64
 	}{
 		{console.OverviewQuery{}, console.HistoryLength, 1},
-		{console.OverviewQuery{Hour: true}, console.HourLength, 10},
+		{console.OverviewQuery{Window: console.OneHour}, console.HourLength, 10},
 		{console.OverviewQuery{Since: b.clock.Now().Add(-3 * time.Second).UnixMilli()}, 3, 1},
 		{console.OverviewQuery{Since: b.clock.Now().UnixMilli()}, 0, 1},
 	} {
@@ -230,7 +230,7 @@ func TestHourInSteps(t *testing.T) {
 	}
 	b.clock.Advance(15 * time.Second)
 	b.get(0, "acme") // in a step that is not over
-	o := b.overview(console.OverviewQuery{Hour: true})
+	o := b.overview(console.OverviewQuery{Window: console.OneHour})
 	s := throttleOf(o, "plans")
 	if got := fmt.Sprint(s.Columns[console.Refused], s.Columns[console.Admitted]); got != "[0 0 0.5] [0 0 0.2]" {
 		t.Errorf("%s", got)
@@ -345,7 +345,7 @@ func BenchmarkOverview(b *testing.B) {
 		a.bans.link.Watch.Held(noon, policy.Party{Kind: policy.Account, Name: fmt.Sprint(i)}, i, false)
 	}
 	a.clock.Advance(5 * time.Minute)
-	for name, q := range map[string]console.OverviewQuery{"first": {}, "hour": {Hour: true},
+	for name, q := range map[string]console.OverviewQuery{"first": {}, "hour": {Window: console.OneHour},
 		"next": {Since: a.clock.Now().Add(-time.Second).UnixMilli()}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

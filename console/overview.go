@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -18,10 +19,38 @@ const (
 
 // An OverviewQuery says what of the overview is wanted. The zero value asks for the last five minutes.
 type OverviewQuery struct {
-	Hour  bool  // the last hour, in coarse steps, instead of the last five minutes
-	Since int64 // only samples after this time, in milliseconds since 1970
-	Top   int   // how many names for each throttle; 0: 10
-	Last  int   // how many refusals and changes; 0: 20
+	Window string `json:"window,omitempty"` // 5m, in steps of a second, or 1h, in steps of ten seconds
+	Since  int64  `json:"since,omitempty"`  // only samples after this time, in milliseconds since 1970
+	Top    int    `json:"top,omitempty"`    // how many names for each throttle, at most MaxTop; 0: 10
+	Last   int    `json:"last,omitempty"`   // how many refusals and changes, at most MaxChanges; 0: 20
+}
+
+// Windows of an overview.
+const (
+	FiveMinutes = "5m"
+	OneHour     = "1h"
+)
+
+// Validate returns an error for a query that makes no sense.
+func (q *OverviewQuery) Validate() error {
+	switch {
+	case q.Window != "" && q.Window != FiveMinutes && q.Window != OneHour:
+		return Invalid("window: 5m or 1h")
+	case q.Since < 0:
+		return Invalid("since: milliseconds since 1970")
+	}
+	if err := atMost("top", q.Top, MaxTop); err != nil {
+		return err
+	}
+	return atMost("last", q.Last, MaxChanges)
+}
+
+// atMost checks a number for which 0 means that it is left out.
+func atMost(name string, n, most int) error {
+	if n < 0 || n > most {
+		return Invalid(fmt.Sprintf("%s: a number from 1 to %d", name, most))
+	}
+	return nil
 }
 
 // An Overview says how weir fares: what is admitted and refused now and lately, and who is held back. It has nothing per
@@ -86,11 +115,14 @@ type HeldBack struct {
 
 // A RefusalQuery selects refusals. The zero value selects all that are kept.
 type RefusalQuery struct {
-	Throttle string // only those of a throttle
-	ID       string // only the one with this request id
-	Who      string // only those of an account (as logs show it), network or user
-	Limit    int    // at most so many; 0: MaxRefusals
+	Throttle string `json:"throttle,omitempty"` // only those of a throttle
+	ID       string `json:"id,omitempty"`       // only the one with this request id
+	Who      string `json:"who,omitempty"`      // only those of an account (as logs show it), network or user
+	Limit    int    `json:"limit,omitempty"`    // at most so many; 0: MaxRefusals
 }
+
+// Validate returns an error for a query that makes no sense.
+func (q *RefusalQuery) Validate() error { return atMost("limit", q.Limit, MaxRefusals) }
 
 // A RefusalPage has the last refusals, the latest first.
 type RefusalPage struct {
@@ -128,7 +160,16 @@ type Change struct {
 
 func (c *Control) overviewHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/overview", answer(func(r *http.Request, _ *none) (any, error) {
-		q, err := overviewQuery(r)
+		q := OverviewQuery{Window: r.URL.Query().Get("window")}
+		err := numbers(r, map[string]*int{"top": &q.Top, "last": &q.Last})
+		if text := r.URL.Query().Get("since"); err == nil && text != "" {
+			if q.Since, err = strconv.ParseInt(text, 10, 64); err != nil {
+				err = Invalid("since: milliseconds since 1970")
+			}
+		}
+		if err == nil {
+			err = q.Validate()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -137,54 +178,32 @@ func (c *Control) overviewHandlers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/refusals", answer(func(r *http.Request, _ *none) (any, error) {
 		v := r.URL.Query()
 		q := RefusalQuery{Throttle: v.Get("throttle"), ID: v.Get("id"), Who: v.Get("who")}
-		var err error
-		if q.Limit, err = intParam(r, "limit", MaxRefusals); err != nil {
+		err := numbers(r, map[string]*int{"limit": &q.Limit})
+		if err == nil {
+			err = q.Validate()
+		}
+		if err != nil {
 			return nil, err
 		}
 		return c.backend.Refusals(q), nil
 	}))
 }
 
-// overviewQuery reads the query of a request for an overview.
-func overviewQuery(r *http.Request) (q OverviewQuery, err error) {
-	switch window := r.URL.Query().Get("window"); window {
-	case "", "5m":
-	case "1h":
-		q.Hour = true
-	default:
-		return q, Invalid("window: 5m or 1h")
-	}
-	if text := r.URL.Query().Get("since"); text != "" {
-		if q.Since, err = strconv.ParseInt(text, 10, 64); err != nil || q.Since < 0 {
-			return q, Invalid("since: milliseconds since 1970")
+// numbers reads parameters.
+func numbers(r *http.Request, into map[string]*int) (err error) {
+	for name, n := range into {
+		if text := r.URL.Query().Get(name); text != "" {
+			if *n, err = strconv.Atoi(text); err != nil {
+				return Invalid(fmt.Sprintf("%s: %.40q is not a whole number", name, text))
+			}
 		}
 	}
-	if q.Top, err = intParam(r, "top", MaxTop); err == nil {
-		q.Last, err = intParam(r, "last", MaxChanges)
-	}
-	return q, err
-}
-
-// intParam reads a number from 1 to most; 0 where there is none.
-func intParam(r *http.Request, name string, most int) (int, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, Invalid(name + ": a number from 1 to " + strconv.Itoa(most))
-	}
-	return n, nil
+	return nil
 }
 
 // Overview returns how weir fares.
 func (c *Client) Overview(ctx context.Context, q OverviewQuery) (Overview, error) {
-	window := ""
-	if q.Hour {
-		window = "1h"
-	}
-	return fetch[Overview](ctx, c, http.MethodGet, withQuery("/v1/overview", "window", window, "since",
+	return fetch[Overview](ctx, c, http.MethodGet, withQuery("/v1/overview", "window", q.Window, "since",
 		ifSet(q.Since), "top", ifSet(q.Top), "last", ifSet(q.Last)), nil)
 }
 

@@ -119,7 +119,7 @@ func TestOverviewCalls(t *testing.T) {
 	control(t, path, b)
 	ctx, c := t.Context(), NewClient(path)
 
-	o, err := c.Overview(ctx, OverviewQuery{Hour: true, Since: 5, Top: 3, Last: 4})
+	o, err := c.Overview(ctx, OverviewQuery{Window: OneHour, Since: 5, Top: 3, Last: 4})
 	if err != nil || !reflect.DeepEqual(o, func() Overview {
 		want := b.overview
 		want.Gates[0].Hour.Events = o.Gates[0].Hour.Events
@@ -127,7 +127,7 @@ func TestOverviewCalls(t *testing.T) {
 	}()) {
 		t.Errorf("%+v %v", o, err)
 	}
-	if b.looked != (OverviewQuery{Hour: true, Since: 5, Top: 3, Last: 4}) {
+	if b.looked != (OverviewQuery{Window: OneHour, Since: 5, Top: 3, Last: 4}) {
 		t.Errorf("%+v", b.looked)
 	}
 	if _, err := c.Overview(ctx, OverviewQuery{}); err != nil || b.looked != (OverviewQuery{}) {
@@ -142,11 +142,11 @@ func TestOverviewCalls(t *testing.T) {
 		"/v1/overview?window=2h":                            "window: 5m or 1h",
 		"/v1/overview?since=yesterday":                      "since: milliseconds since 1970",
 		"/v1/overview?since=-1":                             "since: milliseconds since 1970",
-		"/v1/overview?top=0":                                "top: a number from 1 to 256",
+		"/v1/overview?top=-1":                               "top: a number from 1 to 256",
 		fmt.Sprintf("/v1/overview?top=%d", MaxTop+1):        "top: a number from 1 to 256",
 		fmt.Sprintf("/v1/overview?last=%d", MaxChanges+1):   "last: a number from 1 to 256",
 		fmt.Sprintf("/v1/refusals?limit=%d", MaxRefusals+1): "limit: a number from 1 to 4096",
-		"/v1/refusals?limit=many":                           "limit: a number from 1 to 4096",
+		"/v1/refusals?limit=many":                           `limit: "many" is not a whole number`,
 	} {
 		var e *Error
 		if err := c.call(ctx, http.MethodGet, path, nil, nil); !errors.As(err, &e) || e.Code != 400 ||
