@@ -328,7 +328,8 @@ func (r *record) totals(now reading) console.Totals {
 	t := &r.coarse
 	total := console.Totals{Since: t.at, Events: map[console.Measure]float64{}}
 	t.ring.each(func(at int64, over float32, row []float32) {
-		if began := time.UnixMilli(at).Add(-time.Duration(float64(over) * float64(time.Second))); began.Before(total.Since) {
+		began := time.UnixMilli(at).Add(-time.Duration(float64(over) * float64(time.Second)))
+		if began.Before(total.Since) {
 			total.Since = began.Round(time.Millisecond)
 		}
 		for i, name := range r.columns.counted {

@@ -62,7 +62,8 @@ func (o *mailObserver) held(link *policy.Link, user string, recipients int, shad
 }
 
 // refused is held for recipients that were refused.
-func (o *mailObserver) refused(link *policy.Link, gate, user, rule string, why weir.Reason, recipients int, shadow bool) {
+func (o *mailObserver) refused(link *policy.Link, gate, user, rule string, why weir.Reason, recipients int,
+	shadow bool) {
 	if recipients <= 0 {
 		return
 	}

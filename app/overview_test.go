@@ -109,8 +109,9 @@ func TestOverviewWithoutCapacity(t *testing.T) {
 		}
 	}
 	for _, who := range []string{r.Name, "127.0.0.1"} {
-		if page, _ := b.client.Refusals(t.Context(), console.RefusalQuery{Who: who, Limit: 2}); len(page.Refusals) != 2 {
-			t.Errorf("%s: %+v", who, page)
+		page, err := b.client.Refusals(t.Context(), console.RefusalQuery{Who: who, Limit: 2})
+		if err != nil || len(page.Refusals) != 2 {
+			t.Errorf("%s: %+v %v", who, page, err)
 		}
 	}
 }
@@ -155,7 +156,7 @@ func TestOverviewOfConnections(t *testing.T) {
 	}
 }
 
-// TestOverviewInShadow: what enforcing would have done, of whom, and nothing is done.
+// TestOverviewInShadow: what enforcing would have done, and to which account; nothing is done.
 func TestOverviewInShadow(t *testing.T) {
 	t.Parallel()
 	b := start(t, everything)

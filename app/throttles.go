@@ -173,8 +173,10 @@ func (c *change) mailChain(at *policy.Edge, path string, names []string) (*polic
 	}))
 }
 
-// chain makes the chain of a list of throttles, which stands at a gate, and in the configuration at a path. What comes last is asked after all of them.
-func (c *change) chain(at *policy.Edge, path string, names []string, last ...*policy.Link) (*policy.Chain, error) {
+// chain makes the chain of a list of throttles, which stands at a gate, and in the configuration at a path. What comes
+// last is asked after all of them.
+func (c *change) chain(at *policy.Edge, path string, names []string, last ...*policy.Link) (*policy.Chain,
+	error) {
 	links := []*policy.Link{c.app.bans.link} // who is not served is asked nothing else
 	for i, name := range names {
 		t := c.next.throttle(name)

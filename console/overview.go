@@ -53,8 +53,8 @@ func atMost(name string, n, most int) error {
 	return nil
 }
 
-// An Overview says how weir fares: what is admitted and refused now and lately, and who is held back. It has nothing per
-// account but the few who are held back most.
+// An Overview says how weir fares: what is admitted and refused now and lately, and who is held back. It has nothing
+// per account but the few who are held back most.
 type Overview struct {
 	At        time.Time       `json:"at"`
 	State     string          `json:"state"` // starting, serving or stopping

@@ -10,8 +10,8 @@ import (
 	"weir"
 )
 
-// What is kept of a throttle's refusals: the last RefusalsKept. In a flood they are a sample of RefusalsPerSecond, after
-// the first RefusalsAtOnce.
+// What is kept of a throttle's refusals: the last RefusalsKept. In a flood they are a sample of RefusalsPerSecond,
+// after the first RefusalsAtOnce.
 const (
 	RefusalsKept      = 256
 	RefusalsPerSecond = 4

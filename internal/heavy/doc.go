@@ -1,7 +1,7 @@
 // Package heavy finds the names that occur most often, in fixed memory: who is held back most.
 //
-// A Sketch has 256 places for names in 16 sets. The set of a name follows from a keyed hash, so that nobody can choose
-// it. Within its set a name that has a place is counted. One that has none takes the place of the name with the
+// A Sketch has 256 slots for names in 16 sets. The set of a name follows from a keyed hash, so that nobody can choose
+// it. Within its set a name that has a slot is counted. One that has none takes the slot of the name with the
 // smallest count c with a probability of n/(c+n), where n is what it adds, and inherits the count (randomized
 // admission, a form of Space-Saving). Two things follow:
 //
@@ -9,7 +9,7 @@
 //     what was added to the sketch.
 //   - Someone who sends each time under a new name pushes out names with small counts only. After m such events the
 //     smallest count is about sqrt(2m/256), and not m/256 as with Space-Saving alone. A name that is added more often
-//     than that many times keeps its place, or gets one.
+//     than that many times keeps its slot, or gets one.
 //
 // Counts halve every half-life. A name whose count is down to nothing is forgotten.
 package heavy

@@ -19,11 +19,11 @@ const (
 )
 
 // Bytes is what a sketch takes when all its sets are in use.
-const Bytes = sets * (setBytes + ways*placeBytes)
+const Bytes = sets * (setBytes + ways*slotBytes)
 
 const (
-	setBytes   = 256
-	placeBytes = 8 + 8 + 8 + 8 + MaxName
+	setBytes  = 256
+	slotBytes = 8 + 8 + 8 + 8 + MaxName
 )
 
 // A Sketch counts names. Make one with New. It is safe for concurrent use; Add allocates nothing once its set is in
@@ -42,13 +42,13 @@ type set struct {
 	random uint32
 	ends   int64 // when the half-life ends that the counts are of
 	hashes [ways]uint64
-	counts [ways]uint32 // 0 where the place is free
-	places *[ways]place // nil while nothing was added
+	counts [ways]uint32 // 0 where the slot is free
+	slots  *[ways]slot  // nil while nothing was added
 	_      [32]byte     // or neighbours would share a cache line
 }
 
-// A place is what is kept of a name beside its count.
-type place struct {
+// A slot is what is kept of a name beside its count.
+type slot struct {
 	total       uint64
 	first, last int64 // nanoseconds since the epoch
 	over        uint32
@@ -111,23 +111,23 @@ func add[T string | []byte](s *Sketch, hash uint64, now int64, kind uint8, name 
 		if c > 0 && !t.chance(n, c) {
 			return
 		}
-		if t.places == nil {
-			t.places = new([ways]place)
+		if t.slots == nil {
+			t.slots = new([ways]slot)
 		}
 		at = least
 		t.hashes[at] = hash
-		p := &t.places[at]
+		p := &t.slots[at]
 		p.over, p.total, p.first, p.kind = c, 0, now, kind
 		clear(p.name[:p.size])
 		p.size = uint16(copy(p.name[:], name))
 	}
-	p := &t.places[at]
+	p := &t.slots[at]
 	p.total += uint64(n)
 	p.last = now
 	t.counts[at] += min(n, math.MaxUint32-t.counts[at])
 }
 
-// find returns the place of a name, or -1. The hash of a free place is 0.
+// find returns the slot of a name, or -1. The hash of a free slot is 0.
 func (t *set) find(hash uint64) int {
 	for i, h := range &t.hashes {
 		if h == hash {
@@ -137,7 +137,7 @@ func (t *set) find(hash uint64) int {
 	return -1
 }
 
-// least returns the place with the smallest count.
+// least returns the slot with the smallest count.
 func (t *set) least() (at int, count uint32) {
 	count = math.MaxUint32
 	for i, c := range &t.counts {
@@ -166,19 +166,19 @@ func (t *set) age(now, half int64) {
 	ends := (now/half + 1) * half
 	passed := (ends - t.ends) / half
 	t.ends = ends
-	if passed < 0 || t.places == nil {
+	if passed < 0 || t.slots == nil {
 		return
 	}
 	for i := range t.counts {
 		if t.counts[i] == 0 {
 			continue
 		}
-		p := &t.places[i]
+		p := &t.slots[i]
 		t.counts[i] >>= min(passed, 32)
 		p.over >>= min(passed, 32)
 		if t.counts[i] == 0 {
 			t.hashes[i] = 0
-			*p = place{}
+			*p = slot{}
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (t *set) entries(all []Entry, now, half int64) []Entry {
 		if c == 0 {
 			continue
 		}
-		p := &t.places[i]
+		p := &t.slots[i]
 		all = append(all, Entry{Kind: p.kind, Name: string(p.name[:p.size]), Count: c, Over: p.over, Total: p.total,
 			First: time.Unix(0, p.first), Last: time.Unix(0, p.last)})
 	}

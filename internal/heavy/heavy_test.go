@@ -65,7 +65,7 @@ func TestAges(t *testing.T) {
 		}
 	}
 	for i := range s.sets {
-		if p := s.sets[i].places; p != nil && *p != [ways]place{} {
+		if p := s.sets[i].slots; p != nil && *p != [ways]slot{} {
 			t.Errorf("set %d still has a name: %+v", i, p)
 		}
 	}
@@ -108,8 +108,8 @@ func TestBounds(t *testing.T) {
 	if got := unsafe.Sizeof(set{}); got != setBytes {
 		t.Errorf("a set has %d bytes", got)
 	}
-	if got := unsafe.Sizeof(place{}); got > placeBytes {
-		t.Errorf("a place has %d bytes", got)
+	if got := unsafe.Sizeof(slot{}); got > slotBytes {
+		t.Errorf("a slot has %d bytes", got)
 	}
 	t.Logf("a sketch has at most %d KiB", Bytes>>10)
 }

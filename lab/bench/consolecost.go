@@ -22,11 +22,11 @@ import (
 	"weir/lab/peers"
 )
 
-// watching is C1: what the console costs for each request. Two weirs in this process stand in front of the same service:
-// one that remembers nothing for an overview, and one as it is. They are asked in turns by the same client, wrk, for a
-// million accounts, of which a few send a fifth of the requests and are refused. The second one is asked once while
-// nobody looks, and once while ten look at the overview each second. What is compared is the CPU time of this process
-// for each request; that of whoever looks is in it, too.
+// watching is C1: what the console costs for each request. Two weirs in this process stand in front of the same
+// service: one that remembers nothing for an overview, and one as it is. They are asked in turns by the same client,
+// wrk, for a million accounts, of which a few send a fifth of the requests and are refused. The second one is asked
+// once while nobody looks, and once while ten look at the overview each second. What is compared is the CPU time of
+// this process for each request; that of whoever looks is in it, too.
 func watching(t *trial) []figure {
 	ctx, wrk, folder := t.context(), program("wrk"), t.folder()
 	service := t.startNginx(folder, "service", peers.NginxService, "")
