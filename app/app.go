@@ -38,6 +38,10 @@ type Options struct {
 	// Unwatched keeps no past and nobody's name, so that an overview is empty. It is there to measure what they cost.
 	Unwatched bool
 
+	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
+	// password is written to a file in the data folder.
+	FirstPassword func(name, password string) error
+
 	// Load reads the configuration again, for Reread. Without it the configuration changes by Reload only.
 	Load func() (*config.Config, error)
 	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.
@@ -71,6 +75,7 @@ type App struct {
 	bans     *bans
 	history  *history
 	changes  changes
+	notices  *notices
 	post     *post
 	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
 	member   atomic.Pointer[member] // nil where weir is alone
@@ -90,6 +95,9 @@ type App struct {
 	running bool // Start succeeded
 	stop    sync.Once
 	stopErr error
+
+	auditing  sync.Mutex // the audit log is made shorter by one at a time
+	shortened time.Time  // when it was
 
 	background sync.WaitGroup     // what reloads left to finish by itself
 	retreat    context.Context    // ends when that must be over
@@ -122,6 +130,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	a.history = &history{clock: o.Clock, now: a.current.Load, app: a, over: o.Unwatched}
+	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error
 	if a.post, err = newPost(a); err != nil {
 		return nil, err
@@ -182,6 +191,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.keepSecret(g); err != nil {
 		return err
 	}
+	if err := a.admitOperators(ctx, k, g); err != nil {
+		return err
+	}
 	if err := a.joinFarm(g); err != nil {
 		return err
 	}
@@ -217,7 +229,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
 	a.reloads.took(a.started)
 	a.history.watch()
-	a.changed(byWeir, "started", "", a.opts.Version)
+	a.changed("started", a.opts.Version)
+	a.notices.apply(g.cfg)
 	a.announce(g)
 	return nil
 }
@@ -255,6 +268,7 @@ func (a *App) Stop(ctx context.Context) error {
 		running := a.running
 		a.work.Unlock()
 		if running {
+			a.notices.stop(ctx)
 			a.stopErr = a.takeDown(ctx)
 		}
 		a.giveUp()
@@ -267,7 +281,7 @@ func (a *App) Stop(ctx context.Context) error {
 func (a *App) takeDown(ctx context.Context) error {
 	g := a.current.Load()
 	a.opts.Log.Info("stopping")
-	a.changed(byWeir, "stopping", "", "")
+	a.changed("stopping", "")
 	errs := stopGates(ctx, g.gates)
 	closePackets(g)
 	release := context.AfterFunc(ctx, a.giveUp)

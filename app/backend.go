@@ -127,7 +127,6 @@ func (b backend) ResetAccount(name string) (console.Account, error) {
 			q.Reset(name, b.clock.Now())
 		}
 	}
-	b.changed(byOperator, "reset", "account "+identify.Mask(name), "")
 	if after, err := b.Account(name); err == nil {
 		return after, nil
 	}
@@ -269,7 +268,6 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 				return nil, fmt.Errorf("%s: %w", t.name, err)
 			}
 			b.opts.Log.Warn("shadow switched", "throttle", t.name, "shadow", s.On)
-			b.changed(byOperator, map[bool]string{true: "shadow-on", false: "shadow-off"}[s.On], t.name, "")
 		}
 		states = append(states, console.ShadowState{Throttle: t.name, Shadow: t.link.Shadow.Load()})
 	}

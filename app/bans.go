@@ -199,7 +199,6 @@ func (b backend) Ban(ctx context.Context, o console.BanOrder, by string) (r cons
 	if !r.Ban.Until.IsZero() {
 		until = r.Ban.Until.UTC().Format(time.RFC3339)
 	}
-	b.changed(by, "banned", logged(key), strings.TrimPrefix(o.Reason+", until "+until, ", "))
 	b.opts.Log.Info("banned", "who", logged(key), "by", by, "until", until, "reason", o.Reason)
 	r.Warnings = b.banWarnings(key)
 	b.keepNow(ctx, &r, "the ban holds, but a restart will forget it")
@@ -228,7 +227,6 @@ func (b backend) Unban(ctx context.Context, who, by string) (r console.BanResult
 		return r, b.notBanned(key, now)
 	}
 	r.Ban = banView(old)
-	b.changed(by, "ban-removed", logged(key), "")
 	b.opts.Log.Info("ban removed", "who", logged(key), "by", by)
 	if wider, found := b.bans.list.Find("", key.Prefix.Addr(), now); key.Client == "" && found &&
 		wider.Prefix.Bits() < key.Prefix.Bits() {

@@ -2,17 +2,20 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"weir/console"
+	"weir/identify"
 	"weir/internal/shown"
 	"weir/store"
 )
 
-// changes are the last things that were done to weir, or that it did by itself. They are kept in memory: what is about
-// mail and users is read from the audit log.
+// changes are the last things that weir did by itself, or that a signal made it do. They are kept in memory. What people
+// did is in the audit log.
 type changes struct {
 	mu   sync.Mutex
 	last ring[console.Change]
@@ -20,9 +23,6 @@ type changes struct {
 
 // byWeir is who did what happened by itself.
 const byWeir = "weir"
-
-// byOperator is who acted over the control socket, which tells no more about them.
-const byOperator = "operator"
 
 func (c *changes) note(at time.Time, by, what, on, text string) {
 	c.mu.Lock()
@@ -44,34 +44,53 @@ func (c *changes) all() []console.Change {
 	return all
 }
 
-// changed notes something that was done now.
-func (a *App) changed(by, what, on, text string) {
-	a.changes.note(a.opts.Clock.Now(), by, what, on, text)
-}
+// changed notes something that happened now.
+func (a *App) changed(what, text string) { a.changes.note(a.opts.Clock.Now(), byWeir, what, "", text) }
 
 // lastChanges returns the last changes, those in the audit log too, the latest first.
 func (b backend) lastChanges(most int) []console.Change {
 	all := b.changes.all()
-	for _, e := range b.audited(most) {
-		all = append(all, console.Change{At: e.At, By: e.By, What: e.What, On: e.User, Text: cutText(e.Text)})
+	ctx, cancel := context.WithTimeout(context.Background(), auditPatience)
+	defer cancel()
+	entries, err := b.Entries(ctx, store.EntryQuery{}, most)
+	if err != nil { // there is no store yet, or it is busy: what is in memory is shown
+		entries = nil
+	}
+	for _, e := range entries {
+		all = append(all, changeOf(&e))
 	}
 	slices.SortStableFunc(all, func(a, b console.Change) int { return b.At.Compare(a.At) })
 	return all[:min(len(all), most)]
 }
 
-// audited is the end of the audit log, or nothing where there is none, or it cannot be read in time.
-func (b backend) audited(most int) []store.Entry {
-	m := b.Mail()
-	if m == nil {
-		return nil
+// changeOf is an entry of the audit log as people read it. Acts on accounts name them: they may be secrets, and are shown
+// as in the access log.
+func changeOf(e *store.Entry) console.Change {
+	c := console.Change{At: e.At, By: e.By, What: e.What, On: cutText(e.User), Text: cutText(e.Text)}
+	var in struct {
+		Who, Reason string
+		Throttles   []string
+		All, On     bool
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), auditPatience)
-	defer cancel()
-	entries, err := m.Audit(ctx, 0, most)
-	if err != nil {
-		return nil
+	switch {
+	case strings.HasPrefix(e.What, "account"):
+		c.On, c.Text = "account "+identify.Mask(e.User), ""
+	case !strings.HasPrefix(e.Text, "{") || json.Unmarshal([]byte(e.Text), &in) != nil:
+	case strings.HasPrefix(e.What, "shadow"):
+		if c.What = "shadow-off"; in.On {
+			c.What = "shadow-on"
+		}
+		if c.On, c.Text = cutText(strings.Join(in.Throttles, ", ")), ""; in.All {
+			c.On = "all throttles"
+		}
+	case strings.HasPrefix(e.What, "ban"):
+		if c.On, c.Text = cutText(in.Who), cutText(in.Reason); in.Who == "" {
+			c.On = cutText(e.User)
+		} else if key, err := store.ParseBanKey(in.Who); err == nil {
+			c.On = logged(key)
+		}
 	}
-	return entries
+	return c
 }
 
 // auditPatience is how long an overview waits for the audit log.

@@ -273,13 +273,13 @@ func TestChanges(t *testing.T) {
 	for _, c := range b.overview(console.OverviewQuery{}).Changes {
 		got = append(got, strings.TrimSpace(c.What+" "+c.On))
 	}
-	want := "reload-failed, reloaded, reset account " + identify.Mask("secret-key") + ", ban-removed 192.0.2.0/24, " +
-		"banned 192.0.2.0/24, shadow-on bans, shadow-on plans, shadow-on edge, started"
+	want := "reload-failed, reloaded, account-reset account " + identify.Mask("secret-key") +
+		", ban-remove 192.0.2.0/24, ban-add 192.0.2.0/24, shadow-on all throttles, started, operator-add admin"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("%s\nwant %s", strings.Join(got, ", "), want)
 	}
 	for i := range console.MaxChanges + 1 {
-		b.changed(byOperator, "test", fmt.Sprint(i), strings.Repeat("x", 1000))
+		b.changes.note(noon, byWeir, "test", fmt.Sprint(i), strings.Repeat("x", 1000))
 	}
 	all := b.changes.all()
 	if len(all) != console.MaxChanges || all[0].On != "256" || all[255].On != "1" || len(all[0].Text) > maxChangeText+3 {
@@ -325,7 +325,7 @@ func TestOverviewInAHurry(t *testing.T) {
 		func() { b.clock.Advance(console.HistoryEvery) },
 		func() { ask(b.Addr("http", 0).String(), "acme") },
 		func() { b.Reload(b.config(everything)) },
-		func() { b.changed(byWeir, "test", "", "") },
+		func() { b.changed("test", "") },
 	} {
 		all.Go(func() {
 			for range 20 {

@@ -73,7 +73,7 @@ func (a *App) Reload(cfg *config.Config) error {
 func (a *App) reloadFailed(err error) {
 	a.metrics.Reloaded(false)
 	a.reloads.failed(err)
-	a.changed(byOperator, "reload-failed", "", err.Error())
+	a.changed("reload-failed", err.Error())
 	a.opts.Log.Error("reload failed, nothing was changed", "err", err)
 }
 
@@ -100,13 +100,14 @@ func (a *App) reload(cfg *config.Config) error {
 	}
 	a.current.Store(c.next)
 	a.history.watch()
+	a.notices.apply(c.next.cfg)
 	if a.opts.Logging != nil {
 		a.opts.Logging(c.next.cfg.Log)
 	}
 	a.leaveBehind(c)
 	a.metrics.Reloaded(true)
 	a.reloads.took(now)
-	a.changed(byOperator, "reloaded", "", c.summary())
+	a.changed("reloaded", c.summary())
 	a.opts.Log.Info("reloaded", "gates", len(c.next.gates), "throttles", len(c.next.throttles), "changed",
 		len(c.configure),
 		"removed_gates", len(c.removed), "removed_throttles", len(c.retired))

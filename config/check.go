@@ -47,6 +47,7 @@ func (c *Config) validate(listens bool) error {
 	f.interfaces(c.XDP)
 	f.options("console", c.Console)
 	f.options("self_service", c.SelfService)
+	f.options("notify", c.Notify)
 	if c.Farm != nil {
 		f.options("farm", *c.Farm)
 	}

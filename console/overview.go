@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"weir"
+	"weir/console/access"
 )
 
 // Bounds of an overview.
@@ -158,57 +158,34 @@ type Change struct {
 	Text string    `json:"text,omitempty"` // more about it
 }
 
-func (c *Control) overviewHandlers(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/overview", answer(func(r *http.Request, _ *none) (any, error) {
-		q := OverviewQuery{Window: r.URL.Query().Get("window")}
-		err := numbers(r, map[string]*int{"top": &q.Top, "last": &q.Last})
-		if text := r.URL.Query().Get("since"); err == nil && text != "" {
-			if q.Since, err = strconv.ParseInt(text, 10, 64); err != nil {
-				err = Invalid("since: milliseconds since 1970")
+var (
+	overviewGet = define(Call{Method: http.MethodGet, Path: "/overview", Role: access.View, Commands: []string{"top"},
+		Summary: "Shows what passes every gate and throttle, now and lately, and who is held back."},
+		func(q *Request, in *OverviewQuery) (Overview, error) {
+			if err := in.Validate(); err != nil {
+				return Overview{}, err
 			}
-		}
-		if err == nil {
-			err = q.Validate()
-		}
-		if err != nil {
-			return nil, err
-		}
-		return c.backend.Overview(q), nil
-	}))
-	mux.HandleFunc("GET /v1/refusals", answer(func(r *http.Request, _ *none) (any, error) {
-		v := r.URL.Query()
-		q := RefusalQuery{Throttle: v.Get("throttle"), ID: v.Get("id"), Who: v.Get("who")}
-		err := numbers(r, map[string]*int{"limit": &q.Limit})
-		if err == nil {
-			err = q.Validate()
-		}
-		if err != nil {
-			return nil, err
-		}
-		return c.backend.Refusals(q), nil
-	}))
-}
+			return q.backend.Overview(*in), nil
+		})
 
-// numbers reads parameters.
-func numbers(r *http.Request, into map[string]*int) (err error) {
-	for name, n := range into {
-		if text := r.URL.Query().Get(name); text != "" {
-			if *n, err = strconv.Atoi(text); err != nil {
-				return Invalid(fmt.Sprintf("%s: %.40q is not a whole number", name, text))
+	refusalsList = define(Call{Method: http.MethodGet, Path: "/refusals", Role: access.View,
+		Commands: []string{"refusals"}, Summary: "Shows the last refusals, with the rule and its figures."},
+		func(q *Request, in *RefusalQuery) (RefusalPage, error) {
+			if err := in.Validate(); err != nil {
+				return RefusalPage{}, err
 			}
-		}
-	}
-	return nil
-}
+			return q.backend.Refusals(*in), nil
+		})
+)
+
+func overviewCalls() []*Call { return []*Call{&overviewGet.Call, &refusalsList.Call} }
 
 // Overview returns how weir fares.
 func (c *Client) Overview(ctx context.Context, q OverviewQuery) (Overview, error) {
-	return fetch[Overview](ctx, c, http.MethodGet, withQuery("/v1/overview", "window", q.Window, "since",
-		ifSet(q.Since), "top", ifSet(q.Top), "last", ifSet(q.Last)), nil)
+	return overviewGet.ask(ctx, c, q)
 }
 
 // Refusals returns the last refusals.
 func (c *Client) Refusals(ctx context.Context, q RefusalQuery) (RefusalPage, error) {
-	return fetch[RefusalPage](ctx, c, http.MethodGet, withQuery("/v1/refusals", "throttle", q.Throttle, "id", q.ID,
-		"who", q.Who, "limit", ifSet(q.Limit)), nil)
+	return refusalsList.ask(ctx, c, q)
 }

@@ -139,14 +139,14 @@ func TestOverviewCalls(t *testing.T) {
 		t.Errorf("%+v %+v %v", r, b.sought, err)
 	}
 	for path, want := range map[string]string{
-		"/v1/overview?window=2h":                            "window: 5m or 1h",
-		"/v1/overview?since=yesterday":                      "since: milliseconds since 1970",
-		"/v1/overview?since=-1":                             "since: milliseconds since 1970",
-		"/v1/overview?top=-1":                               "top: a number from 1 to 256",
-		fmt.Sprintf("/v1/overview?top=%d", MaxTop+1):        "top: a number from 1 to 256",
-		fmt.Sprintf("/v1/overview?last=%d", MaxChanges+1):   "last: a number from 1 to 256",
-		fmt.Sprintf("/v1/refusals?limit=%d", MaxRefusals+1): "limit: a number from 1 to 4096",
-		"/v1/refusals?limit=many":                           `limit: "many" is not a whole number`,
+		"/api/v1/overview?window=2h":                            "window: 5m or 1h",
+		"/api/v1/overview?since=yesterday":                      "since: ",
+		"/api/v1/overview?since=-1":                             "since: ",
+		"/api/v1/overview?top=-1":                               "top: a number from 1 to 256",
+		fmt.Sprintf("/api/v1/overview?top=%d", MaxTop+1):        "top: a number from 1 to 256",
+		fmt.Sprintf("/api/v1/overview?last=%d", MaxChanges+1):   "last: a number from 1 to 256",
+		fmt.Sprintf("/api/v1/refusals?limit=%d", MaxRefusals+1): "limit: a number from 1 to 4096",
+		"/api/v1/refusals?limit=many":                           "limit: \"many\" is not a whole number",
 	} {
 		var e *Error
 		if err := c.call(ctx, http.MethodGet, path, nil, nil); !errors.As(err, &e) || e.Code != 400 ||

@@ -30,8 +30,8 @@ type Options struct {
 	// Certificates for connections between nodes. Default: made from the secret.
 	TLS TLS `yaml:"tls"`
 	// Where limits with farm: exact are counted: the URL of a Redis or Valkey that all nodes reach, the same on all. It
-	// may be redis://user:password@host:6379, rediss:// with TLS, several hosts of a cluster, or
-	// redis+sentinel://host1,host2/name. Default: there is none.
+	// may be redis://user:password@host:6379, rediss:// with TLS, several hosts of a cluster,
+	// redis+sentinel://host1,host2/name, or redis+unix:///run/redis/redis.sock. Default: there is none.
 	Counters string `yaml:"counters"`
 	// Certificates for the connection to it, with rediss: ca where the system does not trust its certificate, cert and
 	// key where it wants one of this node. Default: what the system trusts.

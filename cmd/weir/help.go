@@ -33,7 +33,16 @@ func helpGroups() []helpGroup {
 			{"account reset", "weir account reset acme"},
 			{"shadow on", "weir shadow on plans"},
 			{"shadow off", "weir shadow off --all"},
-			{"audit", "weir audit --limit 20"},
+			{"audit", "weir audit --since 1d --what ban-add"},
+		}},
+		{"Console", []helpExample{
+			{"operator add", "weir operator add ann --role act"},
+			{"operator list", "weir operator list"},
+			{"operator remove", "weir operator remove ann"},
+			{"operator password", "weir operator password admin"},
+			{"token add", "weir token add backup-check --role view --for 30d"},
+			{"token list", "weir token list"},
+			{"token revoke", "weir token revoke backup-check"},
 		}},
 		{"Bans", []helpExample{
 			{"ban list", "weir ban list"},

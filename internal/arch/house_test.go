@@ -43,10 +43,12 @@ var floors = map[string]int{
 	"throttle/stamp/payer": 3, // the client's side
 	"admission":            3,
 	"mail/spool":           3,
+	"notify":               3, // who is told what happens
 	"upstream":             3, // the services behind a gate: connections, health, retries
 	"gate/refusal":         3, // what clients are told
 	"internal/pacer":       3, // moves throttles when something is due
 
+	"console/access":  4, // who may use the console
 	"gate":            4, // what all gates share
 	"gate/httpgate/*": 4, // parts of that gate
 
@@ -69,6 +71,7 @@ var floors = map[string]int{
 
 	"internal/arch":     exempt,
 	"internal/browser":  exempt, // for tests
+	"internal/exim":     exempt, // for tests
 	"internal/docstest": exempt,
 	"internal/mutants":  exempt,
 	"internal/netlab":   exempt, // for tests

@@ -128,7 +128,7 @@ func viewers(ctx context.Context, control string, count int) (stop func() int) {
 			since := int64(0)
 			for tick := time.NewTicker(time.Second); ; {
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet,
-					fmt.Sprintf("http://weir/v1/overview?since=%d", since), nil)
+					fmt.Sprintf("http://weir/api/v1/overview?since=%d", since), nil)
 				if err != nil {
 					return
 				}
