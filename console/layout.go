@@ -49,8 +49,8 @@ type visit struct {
 	query url.Values
 }
 
-// newPage makes a page of its text, which is shown in the layout. The text has a layout as its data; what show returns is
-// its Page.
+// newPage makes a page of its text, which is shown in the layout. The text has a layout as its data; what show returns
+// is its Page.
 func newPage(p page, text string, more ...string) *page {
 	p.text = laidOut(append([]string{text}, more...)...)
 	return &p
