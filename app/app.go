@@ -144,7 +144,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	declareBounds(a.metrics)
 	if o.Outlet != nil {
 		o.Outlet.Tell(func() { a.metrics.BoundReached(boundLog) }, func(lines int64) {
-			o.Log.Warn("lines of the log were left out: whoever reads it was too slow", "lines", lines)
+			o.Log.Warn("lines of the log were dropped: the program that reads it was too slow", "lines", lines)
 		})
 	}
 	return a, nil
@@ -244,7 +244,7 @@ func (a *App) announce(g *generation) {
 			"throttles", strings.Join(v.Throttles, ", "))
 	}
 	for _, address := range a.opts.Sockets.Untaken() {
-		a.opts.Log.Warn("a socket was handed over that no gate listens on: clients who connect there wait for nothing",
+		a.opts.Log.Warn("a socket was handed over that no gate listens on: clients that connect there get no answer",
 			"address", address)
 	}
 	if g.console != nil {

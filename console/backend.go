@@ -7,6 +7,7 @@ import (
 
 	"weir"
 	"weir/console/access"
+	"weir/notify"
 	"weir/policy"
 	"weir/store"
 )
@@ -44,6 +45,10 @@ type Backend interface {
 	Log(ctx context.Context, e store.Entry) error
 	// Entries returns up to limit entries of the audit log that match, the latest first.
 	Entries(ctx context.Context, q store.EntryQuery, limit int) ([]store.Entry, error)
+	// NotifyTargets returns who is told of what happens, and how that goes.
+	NotifyTargets() []notify.Stats
+	// TryNotify sends a test to all of them, and returns what became of it.
+	TryNotify(ctx context.Context, by string) []notify.Result
 	// StoreStatus says whether the data folder can be written.
 	StoreStatus() StoreStatus
 	// Reload reads the configuration again. It applies completely or not at all.

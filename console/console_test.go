@@ -10,6 +10,7 @@ import (
 	"weir"
 	"weir/console/access"
 	"weir/mail/login"
+	"weir/notify"
 	"weir/policy"
 	"weir/store"
 	"weir/store/sqlite"
@@ -18,6 +19,7 @@ import (
 // backend is a weir that only the test knows.
 type backend struct {
 	notReady  error
+	told      []notify.Stats
 	throttles []Throttle
 	xdp       []XDPStatus
 	reload    error

@@ -34,6 +34,8 @@ func helpGroups() []helpGroup {
 			{"shadow on", "weir shadow on plans"},
 			{"shadow off", "weir shadow off --all"},
 			{"audit", "weir audit --since 1d --what ban-add"},
+			{"notify list", "weir notify list"},
+			{"notify test", "weir notify test"},
 		}},
 		{"Console", []helpExample{
 			{"operator add", "weir operator add ann --role act"},

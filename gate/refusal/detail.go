@@ -12,11 +12,11 @@ func Detail(a *weir.Answer) string {
 	limit := limitOf(a)
 	// it is not a limit of the client's
 	if a.Unit == "waiting" && (a.Reason == weir.LineFull || a.Reason == weir.WaitTooLong) {
-		return "The server is busy, and as many requests as may wait are waiting, or have waited too long."
+		return "The server is busy, and no more requests can wait, or this one has waited too long."
 	}
 	switch a.Reason {
 	case weir.LineFull:
-		return limit + " is used up, and as many requests as may wait are waiting."
+		return limit + " is used up, and no more requests can wait."
 	case weir.WaitTooLong:
 		return limit + " is used up, and the wait would be too long."
 	case weir.SharedLimit:

@@ -108,9 +108,9 @@ func (r *Room) Place() string {
 	before := "You are next"
 	switch {
 	case r.Ahead == 1:
-		before = "1 person is before you"
+		before = "1 person is ahead of you"
 	case r.Ahead > 1:
-		before = strconv.Itoa(r.Ahead) + " people are before you"
+		before = strconv.Itoa(r.Ahead) + " people are ahead of you"
 	}
 	if r.Estimate <= 0 {
 		return before + ". Nobody can tell how long it will take."
@@ -139,5 +139,5 @@ func (r *Room) Next() string {
 	case r.Full, r.TooMany:
 		return "This page tries again every " + every + ", by itself. Please leave it open."
 	}
-	return "This page looks every " + every + " whether it is your turn, by itself. Please leave it open."
+	return "This page checks every " + every + " whether it is your turn, by itself. Please leave it open."
 }
