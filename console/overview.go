@@ -106,8 +106,8 @@ type HeldBack struct {
 	Throttle string `json:"throttle"`
 	// Recent is how often lately: counts of the past weigh half as much each minute, in shadow each quarter of an hour.
 	// It is too high by at most Over.
-	Recent uint32    `json:"recent"`
-	Over   uint32    `json:"over"`
+	Recent uint64    `json:"recent"`
+	Over   uint64    `json:"over"`
 	Total  uint64    `json:"total"` // since First, while it has been on the list
 	First  time.Time `json:"first"`
 	Last   time.Time `json:"last"`

@@ -158,7 +158,7 @@ func (t *terminal) heldBack(head, nobody string, all []console.ThrottleWatch,
 	rows := table{heads: []string{"who", "kind", "throttle", "lately", "in all", "since", "last"}}
 	for i := range all {
 		for _, h := range of(&all[i]) {
-			rows.row(text(h.Name), text(h.Kind), text(h.Throttle), number(int64(h.Recent-h.Over)), number(h.Total),
+			rows.row(text(h.Name), text(h.Kind), text(h.Throttle), number(h.Recent-h.Over), number(h.Total),
 				text(moment(h.First)), text(moment(h.Last)))
 		}
 	}
