@@ -35,6 +35,9 @@ type Options struct {
 	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
 	Sockets *skeleton.Sockets
 
+	// Unwatched keeps no past and nobody's name, so that an overview is empty. It is there to measure what they cost.
+	Unwatched bool
+
 	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
 	// password is written to a file in the data folder.
 	FirstPassword func(name, password string) error
@@ -71,6 +74,7 @@ type App struct {
 	failures *failures
 	bans     *bans
 	history  *history
+	changes  changes
 	notices  *notices
 	post     *post
 	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
@@ -125,7 +129,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
-	a.history = &history{clock: o.Clock, now: a.current.Load}
+	a.history = &history{clock: o.Clock, now: a.current.Load, app: a, over: o.Unwatched}
 	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error
 	if a.post, err = newPost(a); err != nil {
@@ -225,6 +229,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
 	a.reloads.took(a.started)
 	a.history.watch()
+	a.changed("started", a.opts.Version)
 	a.notices.apply(g.cfg)
 	a.announce(g)
 	return nil
@@ -276,6 +281,7 @@ func (a *App) Stop(ctx context.Context) error {
 func (a *App) takeDown(ctx context.Context) error {
 	g := a.current.Load()
 	a.opts.Log.Info("stopping")
+	a.changed("stopping", "")
 	errs := stopGates(ctx, g.gates)
 	closePackets(g)
 	release := context.AfterFunc(ctx, a.giveUp)

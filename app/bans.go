@@ -34,7 +34,8 @@ func (c *change) prepareBans() error {
 		if err != nil {
 			return weir.Under("bans", err)
 		}
-		c.app.bans = &bans{list, policy.NewLink(config.Bans, list, policy.Closed)}
+		c.app.bans = &bans{list, c.app.watchedLink(config.Bans, list, policy.Closed)}
+		c.app.bans.link.Names.Sources = true
 		c.app.pace.Start(list)
 		c.app.metrics.DeclareBound(boundBans)
 		return nil

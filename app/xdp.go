@@ -197,11 +197,7 @@ func (p *packets) view() console.Throttle {
 		v.Bloom = bloomView(bloom.Stats{Bytes: s.Bytes, Drained: s.Drained, Collateral: s.Collateral,
 			Attackers: s.Attackers, Rotations: s.Rotations})
 	}
-	if c, err := p.gate.Counters(); err == nil {
-		p.link.Counts.Verdicts[weir.Admit].Store(c.Passed)
-		p.link.Counts.Verdicts[weir.Refuse].Store(c.Dropped())
-		p.link.Counts.Shadowed[weir.Refuse].Store(c.Shadowed)
-	}
+	p.count()
 	return v
 }
 

@@ -20,6 +20,10 @@ type Backend interface {
 	Status() Status
 	// History returns the last minutes of the gates with a limited capacity, in the order of Status.
 	History() []GateHistory
+	// Overview says how weir fares, and who is held back.
+	Overview(OverviewQuery) Overview
+	// Refusals returns the last refusals.
+	Refusals(RefusalQuery) RefusalPage
 	// Throttles returns the configured throttles, by name.
 	Throttles() []Throttle
 	// XDP returns the limiters of network interfaces.

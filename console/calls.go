@@ -49,8 +49,8 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 
 // Calls returns the table of calls.
 func Calls() []*Call {
-	return slices.Concat(statusCalls(), banCalls(), mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(),
-		operatorCalls(), notifyCalls())
+	return slices.Concat(statusCalls(), overviewCalls(), banCalls(), mailCalls(), userCalls(), reachCalls(), farmCalls(),
+		auditCalls(), operatorCalls(), notifyCalls())
 }
 
 // A Request is a call that somebody makes.

@@ -26,6 +26,8 @@ func helpGroups() []helpGroup {
 		}},
 		{"Watch", []helpExample{
 			{"status", "weir status"},
+			{"top", "weir top"},
+			{"refusals", "weir refusals --throttle plans"},
 			{"why", "weir why GET /v1/things --account acme"},
 			{"account get", "weir account get acme"},
 			{"account reset", "weir account reset acme"},
