@@ -19,6 +19,7 @@ import (
 	"weir/internal/clock"
 	"weir/internal/outlet"
 	"weir/internal/pacer"
+	"weir/store/settings"
 )
 
 // DefaultDrain is how long a gate that a reload removed may take to finish what is under way.
@@ -70,6 +71,8 @@ type App struct {
 	pace     *pacer.Pace
 	failures *failures
 	bans     *bans
+	settings *settings.Book
+	settling sync.Mutex // one applySettings at a time
 	history  *history
 	notices  *notices
 	post     *post
@@ -125,6 +128,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
+	a.newSettings()
 	a.history = &history{clock: o.Clock, now: a.current.Load}
 	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error

@@ -110,7 +110,8 @@ func (b backend) Account(name string) (console.Account, error) {
 			})
 		}
 	}
-	if len(a.Throttles) == 0 {
+	a.Limits = b.ownLimits(name)
+	if len(a.Throttles)+len(a.Limits) == 0 {
 		return a, console.NotFound(fmt.Sprintf("nothing is known of the account %q: it has used nothing lately", name))
 	}
 	return a, nil
@@ -170,7 +171,21 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 	}
 	e := explanation(gt.explain(&ev))
 	e.Gate = gt.listen
+	if ev.Account != "" {
+		b.explainLimits(&e, ev.Account)
+	}
 	return e, nil
+}
+
+// explainLimits adds the limits of the account itself to the throttles that hold them.
+func (b backend) explainLimits(e *console.Explanation, account string) {
+	for _, l := range b.ownLimits(account) {
+		for i := range e.Steps {
+			if e.Steps[i].Throttle == l.Throttle {
+				e.Steps[i].Limits = append(e.Steps[i].Limits, l)
+			}
+		}
+	}
 }
 
 // sourceOf reads where a request comes from.

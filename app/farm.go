@@ -46,6 +46,7 @@ type member struct {
 	engine  *engine     // nil where nothing is counted exactly
 	lenders lenders
 	bans    *ban.Shared
+	unshare func()        // ends that settings are shared
 	dropped atomic.Uint64 // words about bans, so far
 	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
 
@@ -125,6 +126,9 @@ func (a *App) joinFarm(g *generation) (err error) {
 	m.bans.Wake(func() { a.opts.Clock.AfterFunc(tellAfter, m.tellBans) })
 	a.member.Store(m)
 	if _, err = m.Keep(topicBans, sharedBans{m}); err == nil {
+		err = m.shareSettings()
+	}
+	if err == nil {
 		_, err = m.Answer(topicOrders, m.obey)
 	}
 	if err == nil {
@@ -181,6 +185,7 @@ func (m *member) leave(ctx context.Context) error {
 	m.engine.close()
 	m.pace.Stop()
 	m.bans.Close()
+	m.unshare()
 	return m.Leave(ctx)
 }
 

@@ -27,6 +27,7 @@ type Backend interface {
 	ResetAccount(name string) (Account, error)
 	Why(Question) (Explanation, error)
 	SetShadow(Shadow) ([]ShadowState, error)
+	Limits
 	Bans
 	// Mail is nil where there is no mail gate.
 	Mail() Mail
@@ -183,8 +184,9 @@ func (t Throttle) Status() ThrottleStatus {
 // An Account is what the throttles know of one account.
 type Account struct {
 	Account   string            `json:"account"`
-	Logged    string            `json:"logged"`    // as the access log shows it, since this weir was started
-	Throttles []AccountThrottle `json:"throttles"` // those that know it
+	Logged    string            `json:"logged"`           // as the access log shows it, since this weir was started
+	Throttles []AccountThrottle `json:"throttles"`        // those that know it
+	Limits    []AccountLimit    `json:"limits,omitempty"` // of its own
 }
 
 // AccountThrottle is what one throttle knows of an account.
@@ -259,6 +261,8 @@ type Step struct {
 	Until    time.Time    `json:"until,omitzero"`
 	Text     string       `json:"text"`
 	Rules    []Rule       `json:"rules"`
+	// Limits are those that the account has of its own.
+	Limits []AccountLimit `json:"limits,omitempty"`
 }
 
 // Shadow asks to take throttles into shadow or out of it.

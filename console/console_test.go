@@ -25,6 +25,7 @@ type backend struct {
 	shadow    Shadow
 	accounts  map[string]Account
 	bans      banState
+	limits    limitState
 	history   []GateHistory
 	farm      *fakeFarm
 	desk      *access.Desk

@@ -29,6 +29,8 @@ func helpGroups() []helpGroup {
 			{"why", "weir why GET /v1/things --account acme"},
 			{"account get", "weir account get acme"},
 			{"account reset", "weir account reset acme"},
+			{"account limit", "weir account limit acme --policy per-minute --limit 50 --for 2h"},
+			{"account limits", "weir account limits"},
 			{"shadow on", "weir shadow on plans"},
 			{"shadow off", "weir shadow off --all"},
 			{"audit", "weir audit --since 1d --what ban-add"},

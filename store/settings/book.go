@@ -172,8 +172,8 @@ func compare(a, b *store.Setting) int {
 		strings.Compare(a.By, b.By))
 }
 
-// over is what is remembered of a setting that has come to its end: it goes before an earlier word about the same, which
-// another node may have.
+// over is what is remembered of a setting that has come to its end: it goes before an earlier word about the same,
+// which another node may have.
 func over(v store.Setting) store.Setting {
 	v.Value, v.Until = "", v.At.Add(KeepRemoved)
 	return v
