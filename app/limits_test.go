@@ -264,8 +264,8 @@ http:
 	set := func(node int, account, limit string) {
 		t.Helper()
 		for _, name := range []string{"local", "broadcast", "exact"} {
-			if _, err := (backend{f.nodes[node]}).SetLimit(t.Context(), console.LimitOrder{Account: account, Throttle: name,
-				Figures: console.Figures{Limit: limit}}, "ann"); err != nil {
+			o := console.LimitOrder{Account: account, Throttle: name, Figures: console.Figures{Limit: limit}}
+			if _, err := (backend{f.nodes[node]}).SetLimit(t.Context(), o, "ann"); err != nil {
 				t.Fatal(err)
 			}
 		}

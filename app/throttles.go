@@ -116,6 +116,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 	}
 	link := policy.NewLink(name, m.judge, cfg.OnError)
 	link.Shadow.Store(cfg.Shadow)
+	link.Refused = c.app.exceeded(name, k.name)
 	t := &throttle{name: name, kind: k.name, link: link, config: cfg, mechanism: m}
 	c.app.applyLimits([]*throttle{t})
 	if old != nil { // another mechanism under the same name: its series go on

@@ -48,6 +48,10 @@ type BanStatus struct {
 	Refused   uint64 `json:"refused"`   // bans for which there was no room
 	Offences  uint64 `json:"offences"`  // told by throttles
 	Addresses uint64 `json:"addresses"` // banned for their clients
+	// Networks that stayed over a limit: banned for it, and in shadow.
+	AutoBanned uint64 `json:"auto_banned"`
+	AutoWould  uint64 `json:"auto_would"`
+	Auto       string `json:"auto"` // off, shadow or enforce
 }
 
 // Summary says in a sentence who is banned.

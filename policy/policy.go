@@ -35,6 +35,9 @@ type Link struct {
 	OnError  OnError // Closed unless Open
 	Shadow   *atomic.Bool
 	Counts   *Counts
+	// Refused, where it is not nil, is told of events that the throttle refuses, unless it is in shadow. It must not
+	// block, and must not keep what it is given.
+	Refused func(ev *weir.Event, a *weir.Answer)
 }
 
 // NewLink returns a link with counters of its own, not in shadow.
@@ -104,6 +107,9 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 			}
 		}
 		if !p.take(i, a, ev.Time) {
+			if a.Verdict == weir.Refuse && link.Refused != nil {
+				link.Refused(ev, a)
+			}
 			return
 		}
 	}

@@ -182,6 +182,12 @@ func (t *terminal) invalid(s *console.Status) {
 	if b.Operators > 0 {
 		fmt.Fprintf(t.out, " (%d by operators)", b.Operators)
 	}
+	switch b.Auto {
+	case "shadow":
+		fmt.Fprintf(t.out, "; automatic bans in shadow: %d would be banned since the start", b.AutoWould)
+	case "enforce":
+		fmt.Fprintf(t.out, "; automatic bans: %d since the start", b.AutoBanned)
+	}
 	fmt.Fprintln(t.out)
 	for _, p := range s.Store.Parts {
 		if p.Error != "" {
