@@ -13,6 +13,7 @@ import (
 // The kinds of settings.
 const (
 	settingLimit = "limit" // of one account
+	settingList  = "list"  // a block list that was imported
 )
 
 // topicSettings is what nodes of a farm tell each other of settings under.

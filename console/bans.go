@@ -23,6 +23,11 @@ type Bans interface {
 	Ban(ctx context.Context, o BanOrder, by string) (BanResult, error)
 	// Unban removes a ban and returns it.
 	Unban(ctx context.Context, who, by string) (BanResult, error)
+	// BlockLists returns the block lists that were imported, by name.
+	BlockLists() []BlockList
+	// ImportList replaces the networks of a block list as a whole. It returns when a restart would keep them, or with a
+	// warning that it would not.
+	ImportList(ctx context.Context, o ListOrder, by string) (ListResult, error)
 }
 
 // A Ban is an entry of the block list, in the form that operators write.

@@ -26,6 +26,7 @@ type backend struct {
 	accounts  map[string]Account
 	bans      banState
 	limits    limitState
+	lists     listState
 	history   []GateHistory
 	farm      *fakeFarm
 	desk      *access.Desk

@@ -20,6 +20,9 @@ type banCommand struct {
 	List   banListCommand   `cmd:"" help:"Show the block list."`
 	Add    banAddCommand    `cmd:"" help:"Ban a client or a network: no gate serves it."`
 	Remove banRemoveCommand `cmd:"" help:"Remove a client or a network from the block list."`
+
+	Import banImportCommand `cmd:"" help:"Import a block list from a file. It replaces what was imported under its name before."`
+	Lists  banListsCommand  `cmd:"" help:"Show the block lists that were imported."`
 }
 
 type banListCommand struct {

@@ -48,6 +48,8 @@ func helpGroups() []helpGroup {
 			{"ban list", "weir ban list"},
 			{"ban add", "weir ban add 192.0.2.0/24 --for 1d --reason scraping"},
 			{"ban remove", "weir ban remove 192.0.2.0/24"},
+			{"ban import", "weir ban import drop.txt --name drop --for 7d"},
+			{"ban lists", "weir ban lists"},
 		}},
 		{"Mail", []helpExample{
 			{"queue list", "weir queue list --state held"},

@@ -152,7 +152,8 @@ func (l *List) find(ev *weir.Event) *item {
 	return l.findNetwork(ev, ev.OtherSource, at)
 }
 
-// findNetwork returns the ban of the narrowest network that contains a source of an event.
+// findNetwork returns the ban of the narrowest network that contains a source of an event. Where networks are exempt,
+// only what operators have banned one by one holds.
 func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
 	if !source.IsValid() {
 		return nil
@@ -161,7 +162,7 @@ func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
 	whole := networkOf(source)
 	for _, length := range l.lengths.Load()[family(source)] {
 		if i := l.networks.find(whole.cut(length.bits)); i != nil && i.holds(at) &&
-			(i.ban.Operator || !ev.Freed(l.exempts)) {
+			(i.ban.Operator && !Listed(&i.ban) || !ev.Freed(l.exempts)) {
 			return i
 		}
 	}
