@@ -68,30 +68,28 @@ func (b backend) ImportList(ctx context.Context, o console.ListOrder, by string)
 	if o.Dry {
 		return r, nil
 	}
-	before := b.rememberList(&list, o, by, now, &r)
+	b.rememberList(&list, o, by, now, &r)
 	b.opts.Log.Info("block list imported", "name", o.Name, "by", by, "entries", r.Entries, "added", r.Added, "removed",
 		r.Removed)
-	b.audit(ctx, by, "block list imported", fmt.Sprintf("block list %q", o.Name), before, r.ListChange)
 	kept := console.BanResult{Warnings: r.Warnings}
 	b.keepNow(ctx, &kept, "the list holds, but a restart will forget it")
 	r.Kept, r.Warnings = kept.Kept, kept.Warnings
 	return r, nil
 }
 
-// rememberList notes who imported a list, and returns what was noted before.
+// rememberList notes who imported a list.
 func (b backend) rememberList(list *ban.BlockList, o console.ListOrder, by string, now time.Time,
 	r *console.ListResult,
-) (before any) {
-	var old store.Setting
+) {
 	var err error
 	if o.Remove {
-		old, err = b.settings.Remove(listKey(o.Name), settingBy(by), now)
+		_, err = b.settings.Remove(listKey(o.Name), settingBy(by), now)
 		if errors.Is(err, store.ErrNotFound) {
 			err = nil
 		}
 	} else {
 		value, _ := json.Marshal(setList{Reason: o.Reason, Entries: r.Entries}) // it can be written
-		old, err = b.settings.Set(store.Setting{SettingKey: listKey(o.Name), Value: string(value), By: settingBy(by),
+		_, err = b.settings.Set(store.Setting{SettingKey: listKey(o.Name), Value: string(value), By: settingBy(by),
 			Until: list.Until}, now)
 	}
 	if errors.Is(err, settings.ErrFull) {
@@ -100,10 +98,6 @@ func (b backend) rememberList(list *ban.BlockList, o console.ListOrder, by strin
 	if err != nil {
 		r.Warnings = append(r.Warnings, "who imported the list is not remembered: "+plainly(err))
 	}
-	if old.Value == "" {
-		return nil
-	}
-	return json.RawMessage(old.Value)
 }
 
 func oneOfLists(sizes map[string]int) string {

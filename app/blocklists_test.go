@@ -78,7 +78,7 @@ func TestABlockListIsReplaced(t *testing.T) {
 		!strings.Contains(err.Error(), `there is no block list "drop"`) {
 		t.Errorf("removed twice: %v", err)
 	}
-	b.audited("block list imported", `block list "drop"`, `"added":3`)
+	b.audited("ban-import", "", `"banned":1`, `"removed":1`)
 }
 
 func many(n int) string {

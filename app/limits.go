@@ -111,8 +111,8 @@ func (b backend) SetLimit(ctx context.Context, o console.LimitOrder, by string) 
 		return r, console.Invalid(fmt.Sprintf("for: up to %s; leave it out for a limit without an end",
 			weir.Duration(maxLimitFor)))
 	}
-	l.Figures, l.Note = o.Figures, o.Note
-	figures, err := overrideOf(o.Figures)
+	l.Figures, l.Note = o.Figures(), o.Note
+	figures, err := overrideOf(l.Figures)
 	if err == nil {
 		err = t.config.Quota.CheckOverride(l.Policy, figures)
 	}
@@ -144,13 +144,12 @@ func (b backend) SetLimit(ctx context.Context, o console.LimitOrder, by string) 
 	b.opts.Log.Info("limit of an account set", "throttle", l.Throttle, "policy", l.Policy,
 		"account", identify.Mask(l.Account), "by", by, "figures", r.Limit.Figures.String())
 	r.Warnings = b.limitWarnings(t, &l)
-	b.auditLimit(ctx, by, "limit set", &r, &r.Limit)
 	b.limitKept(ctx, &r, "the limit holds, but a restart will forget it")
 	return r, nil
 }
 
 // RemoveLimit takes back a limit that an operator has set for one account.
-func (b backend) RemoveLimit(ctx context.Context, o console.LimitOrder, by string) (r console.LimitResult, err error) {
+func (b backend) RemoveLimit(ctx context.Context, o console.LimitOf, by string) (r console.LimitResult, err error) {
 	_, l, err := b.limitOf(o.Account, o.Throttle, o.Policy)
 	if l.Throttle != "" && l.Policy != "" { // a throttle that is gone may have left one
 		err = nil
@@ -168,7 +167,6 @@ func (b backend) RemoveLimit(ctx context.Context, o console.LimitOrder, by strin
 	r.Limit.Figures, r.Limit.Live = r.Before.Instead, false
 	b.opts.Log.Info("limit of an account removed", "throttle", l.Throttle, "policy", l.Policy,
 		"account", identify.Mask(l.Account), "by", by)
-	b.auditLimit(ctx, by, "limit removed", &r, nil)
 	b.limitKept(ctx, &r, "it is removed, but will be back after a restart")
 	return r, nil
 }
@@ -176,23 +174,6 @@ func (b backend) RemoveLimit(ctx context.Context, o console.LimitOrder, by strin
 func (b backend) limitKept(ctx context.Context, r *console.LimitResult, otherwise string) {
 	failed := b.keepSettings(ctx, otherwise)
 	r.Kept, r.Warnings = len(failed) == 0, append(r.Warnings, failed...)
-}
-
-// auditLimit notes a limit that was set or removed. Where none was set before, the figures of the configuration were in
-// effect.
-func (b backend) auditLimit(ctx context.Context, by, what string, r *console.LimitResult, after *console.AccountLimit) {
-	brief := func(l *console.AccountLimit) any {
-		if l == nil {
-			return r.Limit.Instead
-		}
-		return struct {
-			console.Figures
-			Until time.Time `json:"until,omitzero"`
-			Note  string    `json:"note,omitempty"`
-		}{l.Figures, l.Until, l.Note}
-	}
-	about := fmt.Sprintf("account %q, %s/%s", r.Limit.Account, r.Limit.Throttle, r.Limit.Policy)
-	b.audit(ctx, by, what, about, brief(r.Before), brief(after))
 }
 
 // limitOf finds the quota and the policy that an operator means. Both may be left out where there is only one.

@@ -2,10 +2,12 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
 	"weir"
+	"weir/console/access"
 )
 
 // maxListBody is how large a block list may be, in bytes of JSON.
@@ -55,21 +57,35 @@ type BlockListPage struct {
 	Lists []BlockList `json:"lists"`
 }
 
-func (c *Control) listHandlers(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/bans/lists", answer(func(*http.Request, *none) (any, error) {
-		return BlockListPage{c.backend.BlockLists()}, nil
-	}))
-	mux.HandleFunc("POST /v1/bans/lists", answerUpTo(maxListBody, func(r *http.Request, o *ListOrder) (any, error) {
-		return c.backend.ImportList(r.Context(), *o, operator(r))
-	}))
-}
+var (
+	blockLists = define(Call{Method: http.MethodGet, Path: "/bans/lists", Role: access.View,
+		Commands: []string{"ban lists"}, Summary: "Shows the block lists that were imported."},
+		func(q *Request, _ *none) (BlockListPage, error) { return BlockListPage{q.backend.BlockLists()}, nil })
+
+	listImport = define(Call{Method: http.MethodPost, Path: "/bans/lists", Role: access.Act,
+		Commands: []string{"ban import"}, most: maxListBody,
+		Summary: "Replaces the networks of a block list as a whole, or changes nothing."},
+		func(q *Request, in *ListOrder) (ListResult, error) {
+			for _, l := range q.backend.BlockLists() {
+				if l.Name == in.Name {
+					q.before = l
+				}
+			}
+			return q.backend.ImportList(q, *in, q.by())
+		}).saying(func(in *ListOrder, out ListResult) string {
+		return fmt.Sprintf("%s: %s, %d added, %d removed.", in.Name, several(out.Entries, "network"), out.Added,
+			out.Removed)
+	})
+)
+
+func listCalls() []*Call { return []*Call{&blockLists.Call, &listImport.Call} }
 
 // BlockLists returns the block lists that were imported.
 func (c *Client) BlockLists(ctx context.Context) (BlockListPage, error) {
-	return fetch[BlockListPage](ctx, c, http.MethodGet, "/v1/bans/lists", nil)
+	return blockLists.ask(ctx, c, none{})
 }
 
 // ImportList replaces the networks of a block list as a whole.
 func (c *Client) ImportList(ctx context.Context, o ListOrder) (ListResult, error) {
-	return fetch[ListResult](ctx, c, http.MethodPost, "/v1/bans/lists", o)
+	return listImport.ask(ctx, c, o)
 }

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"weir"
+	"weir/console/access"
 )
 
 // MaxLimitPage is how many limits one answer holds.
@@ -22,7 +22,7 @@ type Limits interface {
 	// that it would not.
 	SetLimit(ctx context.Context, o LimitOrder, by string) (LimitResult, error)
 	// RemoveLimit takes back what an operator has set.
-	RemoveLimit(ctx context.Context, o LimitOrder, by string) (LimitResult, error)
+	RemoveLimit(ctx context.Context, o LimitOf, by string) (LimitResult, error)
 }
 
 // Figures are what one account gets instead of the figures of a policy. What is left out stays as it is.
@@ -78,10 +78,10 @@ func (l *AccountLimit) Compare(o *AccountLimit) int {
 
 // A LimitQuery asks for a part of the limits.
 type LimitQuery struct {
-	Account string // only of this account
-	Filter  string // only of accounts with this text in them
-	Skip    int    // the Next of the page before
-	Limit   int    // at most MaxLimitPage, which is the default
+	Account string `json:"account,omitempty"` // only of this account
+	Filter  string `json:"filter,omitempty"`  // only of accounts with this text in them
+	Skip    int    `json:"skip,omitempty"`    // the Next of the page before
+	Limit   int    `json:"limit,omitempty"`   // at most MaxLimitPage, which is the default
 }
 
 // A LimitPage is a part of the limits, by account, throttle and policy.
@@ -96,9 +96,25 @@ type LimitOrder struct {
 	Account  string `json:"account"`
 	Throttle string `json:"throttle,omitempty"` // may be left out where there is one quota
 	Policy   string `json:"policy,omitempty"`   // may be left out where there is one policy
-	Figures
-	For  weir.Duration `json:"for,omitzero"` // 0: until it is removed
-	Note string        `json:"note,omitempty"`
+	// What the account gets instead of the figures of the policy. What is left out stays as it is.
+	Limit  string        `json:"limit,omitempty"` // a number of requests, or a size
+	Burst  string        `json:"burst,omitempty"` // with window gcra
+	Gap    weir.Duration `json:"gap,omitzero"`    // with kind idle
+	Exempt bool          `json:"exempt,omitempty"`
+	For    weir.Duration `json:"for,omitzero"` // 0: until it is removed
+	Note   string        `json:"note,omitempty"`
+}
+
+// Figures are the figures of the order.
+func (o *LimitOrder) Figures() Figures {
+	return Figures{Limit: o.Limit, Burst: o.Burst, Gap: o.Gap, Exempt: o.Exempt}
+}
+
+// A LimitOf names the limit of one account.
+type LimitOf struct {
+	Account  string `json:"account"`
+	Throttle string `json:"throttle,omitempty"` // may be left out where there is one quota
+	Policy   string `json:"policy,omitempty"`   // may be left out where there is one policy
 }
 
 // A LimitResult is the result of a LimitOrder.
@@ -109,42 +125,69 @@ type LimitResult struct {
 	Warnings []string      `json:"warnings,omitempty"`
 }
 
-func (c *Control) limitHandlers(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/limits", answer(func(r *http.Request, _ *none) (any, error) {
-		limit, err := limitOf(r, MaxLimitPage)
-		if err != nil {
-			return nil, err
-		}
-		q := r.URL.Query()
-		skip, err := strconv.Atoi(cmp.Or(q.Get("skip"), "0"))
-		if err != nil || skip < 0 {
-			return nil, Invalid("skip: how many to leave out, from 0 on")
-		}
-		return c.backend.Limits(LimitQuery{Account: q.Get("account"), Filter: q.Get("filter"), Skip: skip, Limit: limit})
-	}))
-	mux.HandleFunc("POST /v1/limits", answer(func(r *http.Request, o *LimitOrder) (any, error) {
-		return c.backend.SetLimit(r.Context(), *o, operator(r))
-	}))
-	mux.HandleFunc("DELETE /v1/limits", answer(func(r *http.Request, _ *none) (any, error) {
-		q := r.URL.Query()
-		return c.backend.RemoveLimit(r.Context(), LimitOrder{Account: q.Get("account"), Throttle: q.Get("throttle"),
-			Policy: q.Get("policy")}, operator(r))
-	}))
+var (
+	limitList = define(Call{Method: http.MethodGet, Path: "/limits", Role: access.View,
+		Commands: []string{"account limits"},
+		Summary:  "Shows limits of single accounts: those of the file, and those that operators have set."},
+		func(q *Request, in *LimitQuery) (p LimitPage, err error) {
+			if in.Limit, err = limitOf(in.Limit, MaxLimitPage); err != nil {
+				return p, err
+			}
+			if in.Skip < 0 {
+				return p, Invalid("skip: how many to leave out, from 0 on")
+			}
+			return q.backend.Limits(*in)
+		})
+
+	limitSet = define(Call{Method: http.MethodPost, Path: "/limits", Role: access.Act,
+		Commands: []string{"account limit"},
+		Summary:  "Gives one account a limit of its own, at once, without a reload."},
+		func(q *Request, in *LimitOrder) (r LimitResult, err error) {
+			q.subject = in.Account
+			if r, err = q.backend.SetLimit(q, *in, q.by()); err == nil {
+				q.before = limitBefore(&r)
+			}
+			return r, err
+		}).saying(func(_ *LimitOrder, out LimitResult) string {
+		return out.Limit.Account + " has in " + out.Limit.Throttle + "/" + out.Limit.Policy + ": " + out.Limit.String() + "."
+	})
+
+	limitRemove = define(Call{Method: http.MethodDelete, Path: "/limits", Role: access.Act,
+		Commands: []string{"account limit --remove"},
+		Summary:  "Removes a limit that an operator has set for one account. What the configuration says holds then."},
+		func(q *Request, in *LimitOf) (r LimitResult, err error) {
+			q.subject = in.Account
+			if r, err = q.backend.RemoveLimit(q, *in, q.by()); err == nil {
+				q.before = limitBefore(&r)
+			}
+			return r, err
+		}).saying(func(_ *LimitOf, out LimitResult) string {
+		return out.Limit.Account + " has in " + out.Limit.Throttle + "/" + out.Limit.Policy +
+			" what the configuration says."
+	})
+)
+
+func limitCalls() []*Call { return []*Call{&limitList.Call, &limitSet.Call, &limitRemove.Call} }
+
+// limitBefore is what an account had before, for the audit log: set by an operator, or by the configuration.
+func limitBefore(r *LimitResult) any {
+	if r.Before != nil {
+		return r.Before
+	}
+	return r.Limit.Instead
 }
 
 // Limits returns a part of the limits of single accounts.
 func (c *Client) Limits(ctx context.Context, q LimitQuery) (LimitPage, error) {
-	return fetch[LimitPage](ctx, c, http.MethodGet, withQuery("/v1/limits", "account", q.Account, "filter", q.Filter,
-		"skip", ifSet(q.Skip), "limit", ifSet(q.Limit)), nil)
+	return limitList.ask(ctx, c, q)
 }
 
 // SetLimit gives one account a limit of its own.
 func (c *Client) SetLimit(ctx context.Context, o LimitOrder) (LimitResult, error) {
-	return fetch[LimitResult](ctx, c, http.MethodPost, "/v1/limits", o)
+	return limitSet.ask(ctx, c, o)
 }
 
 // RemoveLimit takes back what an operator has set.
-func (c *Client) RemoveLimit(ctx context.Context, o LimitOrder) (LimitResult, error) {
-	return fetch[LimitResult](ctx, c, http.MethodDelete, withQuery("/v1/limits", "account", o.Account,
-		"throttle", o.Throttle, "policy", o.Policy), nil)
+func (c *Client) RemoveLimit(ctx context.Context, o LimitOf) (LimitResult, error) {
+	return limitRemove.ask(ctx, c, o)
 }

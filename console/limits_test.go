@@ -18,12 +18,12 @@ func (b *backend) Limits(q LimitQuery) (LimitPage, error) {
 
 func (b *backend) SetLimit(_ context.Context, o LimitOrder, by string) (LimitResult, error) {
 	b.limits.order, b.limits.by = o, by
-	return LimitResult{Limit: AccountLimit{Account: o.Account, Figures: o.Figures, By: by, Live: true}, Kept: true},
+	return LimitResult{Limit: AccountLimit{Account: o.Account, Figures: o.Figures(), By: by, Live: true}, Kept: true},
 		b.limits.err
 }
 
-func (b *backend) RemoveLimit(_ context.Context, o LimitOrder, by string) (LimitResult, error) {
-	b.limits.order, b.limits.by = o, by
+func (b *backend) RemoveLimit(_ context.Context, o LimitOf, by string) (LimitResult, error) {
+	b.limits.of, b.limits.by = o, by
 	return LimitResult{Limit: AccountLimit{Account: o.Account}}, b.limits.err
 }
 
@@ -32,6 +32,7 @@ type limitState struct {
 	page  LimitPage
 	query LimitQuery
 	order LimitOrder
+	of    LimitOf
 	by    string
 	err   error
 }
@@ -53,19 +54,19 @@ func TestLimitsOverTheSocket(t *testing.T) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	order := LimitOrder{Account: "a/../b", Throttle: "plans", Policy: "per-minute", Figures: Figures{Limit: "50"},
+	order := LimitOrder{Account: "a/../b", Throttle: "plans", Policy: "per-minute", Limit: "50",
 		For: weir.Duration(time.Hour), Note: "they paid"}
 	r, err := client.SetLimit(t.Context(), order)
 	if err != nil || b.limits.order != order || b.limits.by == "" || !r.Kept || r.Limit.By != b.limits.by {
 		t.Errorf("%+v of %+v by %q, %v", r, b.limits.order, b.limits.by, err)
 	}
-	if err := client.call(t.Context(), http.MethodPost, "/v1/limits", map[string]any{"account": "x", "by": "me"},
+	if err := client.call(t.Context(), http.MethodPost, "/api/v1/limits", map[string]any{"account": "x", "by": "me"},
 		nil); code(err) != http.StatusBadRequest {
 		t.Errorf("who it was is not to be claimed: %v", err)
 	}
-	gone := LimitOrder{Account: "a/../b", Throttle: "plans", Policy: "per-minute"}
-	if _, err := client.RemoveLimit(t.Context(), gone); err != nil || b.limits.order != gone {
-		t.Errorf("%+v, %v", b.limits.order, err)
+	gone := LimitOf{Account: "a/../b", Throttle: "plans", Policy: "per-minute"}
+	if _, err := client.RemoveLimit(t.Context(), gone); err != nil || b.limits.of != gone {
+		t.Errorf("%+v, %v", b.limits.of, err)
 	}
 	b.limits.err = NotFound("there is none")
 	if _, err := client.RemoveLimit(t.Context(), gone); code(err) != http.StatusNotFound {

@@ -28,7 +28,7 @@ type accountLimitCommand struct {
 
 func (c *accountLimitCommand) order() console.LimitOrder {
 	o := console.LimitOrder{Account: c.Name, Throttle: c.Throttle, Policy: c.Policy, Note: c.Note,
-		Figures: console.Figures{Limit: c.Limit, Burst: c.Burst, Exempt: c.Exempt}}
+		Limit: c.Limit, Burst: c.Burst, Exempt: c.Exempt}
 	if c.Gap != nil {
 		o.Gap = *c.Gap
 	}
@@ -40,7 +40,7 @@ func (c *accountLimitCommand) order() console.LimitOrder {
 
 func (c *accountLimitCommand) Validate() error {
 	o := c.order()
-	given := o.Figures != console.Figures{}
+	given := o.Figures() != console.Figures{}
 	switch {
 	case c.Remove && (given || c.For != nil || c.Note != ""):
 		return errors.New("--remove goes with no figure, --for or --note")
@@ -57,7 +57,7 @@ func (c *accountLimitCommand) Validate() error {
 func (c *accountLimitCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.LimitResult, error) {
 		if c.Remove {
-			return client.RemoveLimit(ctx, c.order())
+			return client.RemoveLimit(ctx, console.LimitOf{Account: c.Name, Throttle: c.Throttle, Policy: c.Policy})
 		}
 		return client.SetLimit(ctx, c.order())
 	}, func(r *console.LimitResult) {

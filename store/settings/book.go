@@ -34,6 +34,7 @@ type Book struct {
 	by      map[store.SettingKey]store.Setting
 	removed int                       // how many of them are removals
 	stale   bool                      // changed is to be called
+	ends    time.Time                 // when the first of them ends, or earlier; zero: none does
 	dirty   map[store.SettingKey]bool // what the store does not have
 	store   store.Settings            // nil: nothing is kept
 	failed  func(error)
@@ -162,7 +163,15 @@ func (b *Book) take(v store.Setting, now time.Time) error {
 	b.by[v.SettingKey] = v
 	b.dirty[v.SettingKey] = true
 	b.stale = true
+	b.endsAt(v.Until)
 	return nil
+}
+
+// endsAt notes when a setting ends. b.mu is held.
+func (b *Book) endsAt(t time.Time) {
+	if !t.IsZero() && (b.ends.IsZero() || t.Before(b.ends)) {
+		b.ends = t
+	}
 }
 
 // compare says which of two words about the same counts: the later one. The rest decides between two at the same time,
@@ -253,6 +262,10 @@ func (b *Book) Advance(now time.Time) time.Time {
 			}
 		}
 	}
+	b.ends = time.Time{}
+	for _, v := range b.by {
+		b.endsAt(v.Until)
+	}
 	stale := b.stale
 	b.stale = false
 	write := b.store != nil && len(b.dirty) > 0 && !(b.failing && now.Before(b.retry))
@@ -278,10 +291,8 @@ func (b *Book) due() (due time.Time) {
 			due = t
 		}
 	}
-	for _, v := range b.by {
-		if !v.Until.IsZero() {
-			sooner(v.Until)
-		}
+	if !b.ends.IsZero() {
+		sooner(b.ends)
 	}
 	switch {
 	case b.store == nil || len(b.dirty) == 0:
