@@ -73,11 +73,13 @@ type App struct {
 	bans     *bans
 	settings *settings.Book
 	settling sync.Mutex // one applySettings at a time
-	history  *history
-	notices  *notices
-	post     *post
-	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
-	member   atomic.Pointer[member] // nil where weir is alone
+	// While all throttles are in shadow: what each had before, by name. Else nil. Under settling.
+	shadows map[string]bool
+	history *history
+	notices *notices
+	post    *post
+	kept    atomic.Pointer[kept]   // nil unless the data folder is in use
+	member  atomic.Pointer[member] // nil where weir is alone
 	// carry, in tests, stands between the farm and its bus.
 	carry   func(farm.Bus, [][]byte) (farm.Bus, error)
 	secret  []byte        // signs what clients are given; read by Start
@@ -218,6 +220,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.attachPackets(g); err != nil {
 		return err
 	}
+	a.shadowPackets(g)
 	g.control.Start()
 	for _, p := range g.parts() {
 		p.Start()

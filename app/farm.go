@@ -344,6 +344,9 @@ type order struct {
 	Shadow *console.Shadow `json:"shadow,omitempty"`
 	Node   string          `json:"node,omitempty"`
 	By     string          `json:"by"`
+	// Settings are what the order has set for the whole farm, as the book tells it. A node that does not know them does
+	// what the rest of the order says.
+	Settings json.RawMessage `json:"settings,omitempty"`
 }
 
 // obey does what an operator of another node asks for.
@@ -364,7 +367,12 @@ func (m *member) do(o *order) error {
 		if o.Shadow == nil {
 			return console.Invalid("which throttles?")
 		}
-		_, err := b.SetShadow(*o.Shadow)
+		if o.Settings != nil {
+			err := m.app.settings.Hear(o.Settings, m.app.clock.Now())
+			m.app.applySettings()
+			return err
+		}
+		_, err := b.SetShadow(context.Background(), *o.Shadow, o.By)
 		return err
 	case "reload":
 		return b.Reload(context.Background())
@@ -421,7 +429,14 @@ func (b backend) Farm() console.Farm {
 }
 
 func (f farmOps) Shadow(ctx context.Context, s console.Shadow, by string) ([]console.NodeResult, error) {
-	return f.tellAll(ctx, order{Do: "shadow", Shadow: &s, By: by})
+	o := order{Do: "shadow", Shadow: &s, By: by}
+	if s.All && len(s.Throttles) == 0 {
+		var err error
+		if o.Settings, err = f.app.setShadowAll(ctx, s, by, true); err != nil {
+			return nil, err
+		}
+	}
+	return f.tellAll(ctx, o)
 }
 
 func (f farmOps) Reload(ctx context.Context, by string) ([]console.NodeResult, error) {

@@ -14,6 +14,7 @@ import (
 const (
 	settingLimit = "limit" // of one account
 	settingList  = "list"  // a block list that was imported
+	settingAll   = "all"   // all throttles are in shadow: the emergency switch
 )
 
 // topicSettings is what nodes of a farm tell each other of settings under.
@@ -24,7 +25,9 @@ const topicSettings = "settings"
 func (a *App) applySettings() {
 	a.settling.Lock()
 	defer a.settling.Unlock()
-	a.applyLimits(a.current.Load().throttles)
+	g := a.current.Load()
+	a.applyLimits(g.throttles)
+	a.applyShadow(g)
 }
 
 // sharedSettings are the settings as the farm sees them.

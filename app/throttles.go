@@ -115,7 +115,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 		return nil, weir.Under(k.name, err)
 	}
 	link := policy.NewLink(name, m.judge, cfg.OnError)
-	link.Shadow.Store(cfg.Shadow)
+	link.Shadow.Store(c.app.newShadow(name, cfg.Shadow))
 	link.Refused = c.app.exceeded(name, k.name)
 	t := &throttle{name: name, kind: k.name, link: link, config: cfg, mechanism: m}
 	c.app.applyLimits([]*throttle{t})
@@ -137,7 +137,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 // switched since stays.
 func (c *change) shadow(old, next *throttle) {
 	if old.config.Shadow != next.config.Shadow {
-		c.commit = append(c.commit, func() { next.link.Shadow.Store(next.config.Shadow) })
+		c.commit = append(c.commit, func() { c.app.ownShadow(next.name, next.link, next.config.Shadow) })
 	}
 }
 

@@ -102,9 +102,9 @@ func (b *backend) Why(q Question) (Explanation, error) {
 	return Explanation{Gate: q.Gate, Verdict: weir.Refuse,
 		Steps: []Step{{Throttle: "plans", Verdict: weir.Refuse, Reason: weir.OverLimit}}}, nil
 }
-func (b *backend) SetShadow(s Shadow) ([]ShadowState, error) {
+func (b *backend) SetShadow(_ context.Context, s Shadow, _ string) (ShadowResult, error) {
 	b.shadow = s
-	return []ShadowState{{"plans", s.On}}, nil
+	return ShadowResult{Throttles: []ShadowState{{"plans", s.On}}}, nil
 }
 func (b *backend) Reload(context.Context) error { return b.reload }
 

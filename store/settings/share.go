@@ -104,6 +104,24 @@ func (b *Book) Snapshot(now time.Time, give func(msg []byte) bool) {
 	p.flush()
 }
 
+// Tell gives one message with all that is known of a kind, removals included, for a node that must know it at once. The
+// kind must have few settings: what does not fit into one message is left to the snapshot.
+func (b *Book) Tell(kind string, now time.Time, give func(msg []byte)) {
+	b.mu.Lock()
+	var all []store.Setting
+	for _, v := range b.by {
+		if v.Kind == kind && v.Holds(now) {
+			all = append(all, v)
+		}
+	}
+	b.mu.Unlock()
+	p := packer{give: func(msg []byte) bool { give(msg); return false }}
+	for _, v := range all {
+		p.add(v)
+	}
+	p.flush()
+}
+
 // A packer puts settings into messages that are not too large, and gives them away until that fails.
 type packer struct {
 	give  func(msg []byte) bool
