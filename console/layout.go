@@ -164,7 +164,8 @@ func (s *Server) layout(r *http.Request, who caller, here *page) *layout {
 	for _, p := range s.pages {
 		if who.Role.May(p.role) && (p.there == nil || p.there(s.backend)) {
 			if p.under == "" {
-				f.Nav = append(f.Nav, navItem{p.path, p.name, p == here || here != nil && here.under == p.path && p.path != ""})
+				within := here != nil && here.under != "" && here.under == p.path
+				f.Nav = append(f.Nav, navItem{p.path, p.name, p == here || within})
 			}
 		}
 	}
