@@ -16,8 +16,8 @@ import (
 type Options struct {
 	// The name of the site, above the text and in the title of the page. Default: none.
 	Site string `yaml:"site"`
-	// A line of your own below the text: a number to call if it lasts. It is shown as it is, in every language. Default:
-	// none.
+	// A line of your own below the text: a number to call if it lasts. It is shown as it is, in every language.
+	// Default: none.
 	Note string `yaml:"note"`
 	// The language for people whose browser asks for none that weir speaks: en or de. Default en.
 	Language string `yaml:"language"`
