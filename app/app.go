@@ -35,6 +35,10 @@ type Options struct {
 	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
 	Sockets *skeleton.Sockets
 
+	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
+	// password is written to a file in the data folder.
+	FirstPassword func(name, password string) error
+
 	// Load reads the configuration again, for Reread. Without it the configuration changes by Reload only.
 	Load func() (*config.Config, error)
 	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.
@@ -88,6 +92,9 @@ type App struct {
 	stop    sync.Once
 	stopErr error
 
+	auditing  sync.Mutex // the audit log is made shorter by one at a time
+	shortened time.Time  // when it was
+
 	background sync.WaitGroup     // what reloads left to finish by itself
 	retreat    context.Context    // ends when that must be over
 	giveUp     context.CancelFunc // ends it
@@ -133,7 +140,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	declareBounds(a.metrics)
 	if o.Outlet != nil {
 		o.Outlet.Tell(func() { a.metrics.BoundReached(boundLog) }, func(lines int64) {
-			o.Log.Warn("lines of the log were left out: whoever reads it was too slow", "lines", lines)
+			o.Log.Warn("lines of the log were dropped: the program that reads it was too slow", "lines", lines)
 		})
 	}
 	return a, nil
@@ -178,6 +185,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.kept.Store(k)
 	undo.add(func() { a.closeStore(ended()) })
 	if err := a.keepSecret(g); err != nil {
+		return err
+	}
+	if err := a.admitOperators(ctx, k, g); err != nil {
 		return err
 	}
 	if err := a.joinFarm(g); err != nil {
@@ -229,7 +239,7 @@ func (a *App) announce(g *generation) {
 			"throttles", strings.Join(v.Throttles, ", "))
 	}
 	for _, address := range a.opts.Sockets.Untaken() {
-		a.opts.Log.Warn("a socket was handed over that no gate listens on: clients who connect there wait for nothing",
+		a.opts.Log.Warn("a socket was handed over that no gate listens on: clients that connect there get no answer",
 			"address", address)
 	}
 	if g.console != nil {

@@ -13,6 +13,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/identify"
+	"weir/notify"
 	"weir/policy"
 )
 
@@ -36,7 +37,7 @@ func (b backend) Ready() error {
 	}
 	if hasMail(b.current.Load().cfg) {
 		if err := b.post.Full(); err != nil {
-			return fmt.Errorf("no mail is taken, as the disk under data is full: %w", err)
+			return fmt.Errorf("no mail is accepted because the disk of the data folder is full: %w", err)
 		}
 	}
 	return nil
@@ -272,6 +273,12 @@ func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
 		states = append(states, console.ShadowState{Throttle: t.name, Shadow: t.link.Shadow.Load()})
 	}
 	return states, nil
+}
+
+func (b backend) NotifyTargets() []notify.Stats { return b.notices.targets() }
+
+func (b backend) TryNotify(ctx context.Context, by string) []notify.Result {
+	return b.notices.try(ctx, by)
 }
 
 // Reload reads the configuration again. Its errors have line numbers.

@@ -340,7 +340,7 @@ func TestBanMistakes(t *testing.T) {
 	b.wants("nothing has changed", b.who(""), "192.0.2.0/24 198.51.100.7")
 	b.ban(console.BanOrder{Who: "192.0.2.1"})
 	if r := b.unban("192.0.2.1"); len(r.Warnings) != 1 ||
-		r.Warnings[0] != "192.0.2.1 is banned still, as a part of 192.0.2.0/24" {
+		r.Warnings[0] != "192.0.2.1 is still banned, as a part of 192.0.2.0/24" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -105,7 +105,7 @@ func (g *generation) parts() (all []part) {
 func keepPart[P interface {
 	comparable
 	part
-}](c *change, old P, stays, wanted bool, make func() P) (next P, err error) {
+}](c *change, old P, stays, wanted bool, make func() (P, error)) (next P, err error) {
 	var none P
 	switch {
 	case stays && wanted && old != none:
@@ -116,7 +116,9 @@ func keepPart[P interface {
 	if !wanted {
 		return none, nil
 	}
-	next = make()
+	if next, err = make(); err != nil {
+		return none, err
+	}
 	if c.live {
 		if err := next.Listen(); err != nil {
 			return none, err
@@ -130,11 +132,17 @@ func keepPart[P interface {
 func (c *change) prepareConsole() (err error) {
 	old, o, a := c.old.console, c.next.cfg.Console, c.app
 	stays := old != nil && o.Listen == c.old.cfg.Console.Listen
-	c.next.console, err = keepPart(c, old, stays, o.Enabled(), func() *console.Server {
+	c.next.console, err = keepPart(c, old, stays, o.Enabled(), func() (*console.Server, error) {
 		return console.New(o, backend{a}, a.metrics, a.opts.Log)
 	})
-	if stays && o.Enabled() {
-		c.commit = append(c.commit, func() { old.Configure(o) })
+	if c.live && o.Enabled() && old == nil {
+		c.commit = append(c.commit, a.firstOperatorNow)
+	}
+	if err == nil && stays && o.Enabled() {
+		var configure func()
+		if configure, err = old.Prepare(o); err == nil {
+			c.commit = append(c.commit, configure)
+		}
 	}
 	return err
 }
@@ -142,8 +150,8 @@ func (c *change) prepareConsole() (err error) {
 func (c *change) preparePages() (err error) {
 	old, o, a := c.old.pages, c.next.cfg.SelfService, c.app
 	stays := old != nil && o.Listen == c.old.cfg.SelfService.Listen
-	c.next.pages, err = keepPart(c, old, stays, o.Enabled(), func() *console.SelfService {
-		return console.NewSelfService(o, selfService{a}, newSecret(), a.metrics, a.opts.Log)
+	c.next.pages, err = keepPart(c, old, stays, o.Enabled(), func() (*console.SelfService, error) {
+		return console.NewSelfService(o, selfService{a}, newSecret(), a.metrics, a.opts.Log), nil
 	})
 	if stays && o.Enabled() {
 		c.commit = append(c.commit, func() { old.Configure(o) })
@@ -153,8 +161,8 @@ func (c *change) preparePages() (err error) {
 
 func (c *change) prepareControl() (err error) {
 	old, path, a := c.old.control, c.next.cfg.Control, c.app
-	c.next.control, err = keepPart(c, old, old != nil && old.Path() == path, true, func() *console.Control {
-		return console.NewControl(path, backend{a}, a.metrics, a.opts.Log)
+	c.next.control, err = keepPart(c, old, old != nil && old.Path() == path, true, func() (*console.Control, error) {
+		return console.NewControl(path, backend{a}, a.metrics, a.opts.Log), nil
 	})
 	return err
 }

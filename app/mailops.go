@@ -349,10 +349,6 @@ func (d mailOps) ResumeUser(ctx context.Context, by, name string, slow bool) (co
 	return d.User(ctx, name)
 }
 
-func (d mailOps) Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error) {
-	return d.post.Audit(ctx, before, limit)
-}
-
 func (d mailOps) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
 	k := d.kept.Load()
 	if k == nil {

@@ -119,9 +119,9 @@ func (o serversObserver) Turned(server string, well bool) {
 	o.app.metrics.UpstreamTurned(o.gate, server, well)
 	log := o.app.opts.Log.With("gate", o.gate, "server", server)
 	if well {
-		log.Info("a server is well again")
+		log.Info("a server is healthy again")
 	} else {
-		log.Warn("a server fails, and is left alone for a while")
+		log.Warn("a server is unhealthy and gets no requests for a while")
 	}
 }
 

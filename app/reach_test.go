@@ -105,7 +105,7 @@ func TestReachKnownOnly(t *testing.T) {
 // auditHas looks for an entry of the audit log.
 func (p *post) auditHas(what, user string) {
 	p.t.Helper()
-	page, err := p.control.Audit(context.Background(), 0, 100)
+	page, err := p.control.Audit(context.Background(), console.AuditQuery{Limit: 100})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func (c *change) configureThrottles(now time.Time) error {
 		err = fmt.Errorf("throttle %s: %w", r.name, err)
 		for _, done := range c.configure[:i] {
 			if back := done.configure(done.config, now); back != nil {
-				err = errors.Join(err, fmt.Errorf("throttle %s keeps its new options: %w", done.name, back))
+				err = errors.Join(err, fmt.Errorf("throttle %s cannot go back to its old options: %w", done.name, back))
 			}
 		}
 		return err

@@ -79,7 +79,7 @@ func (s selfService) Act(ctx context.Context, ticket, form string, c console.Com
 	}
 	if done.Refused {
 		return console.Outcome{},
-			console.Rejected("An operator of the mail server stopped you, and alone can let you go on. Please ask " +
+			console.Rejected("An operator of the mail server stopped you, and only they can let you send again. Please ask " +
 				"for help.")
 	}
 	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed}, nil

@@ -11,6 +11,7 @@ import (
 
 	"weir"
 	"weir/console"
+	"weir/console/access"
 	"weir/internal/clock"
 	"weir/store"
 	"weir/store/sqlite"
@@ -35,6 +36,7 @@ type kept struct {
 	bans     *ban.Keeper
 	counters *counters
 	health   *storeHealth
+	desk     *access.Desk // of operators; made when the secret is known
 }
 
 // openStore opens the data folder's files and restores bans and counters.

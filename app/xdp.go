@@ -159,7 +159,7 @@ func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) 
 	}
 	c.undo.add(func() {
 		if err := p.gate.Configure(before); err != nil {
-			c.app.opts.Log.Error("the limiter keeps its new options", "interface", o.Interface, "err", err)
+			c.app.opts.Log.Error("the limiter cannot go back to its old options", "interface", o.Interface, "err", err)
 		}
 	})
 	c.commit = append(c.commit, func() { p.link.Shadow.Store(shadow) })

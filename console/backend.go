@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"weir"
+	"weir/console/access"
+	"weir/notify"
 	"weir/policy"
+	"weir/store"
 )
 
 // A Backend is the running weir. It is safe for concurrent use. Errors that are the caller's are *Error; any other
@@ -32,6 +35,16 @@ type Backend interface {
 	Reach() Reach
 	// Farm is nil where weir is alone.
 	Farm() Farm
+	// Access lets operators in. It is nil while the store is not open.
+	Access() *access.Desk
+	// Log adds to the audit log. The time of the entry is filled in.
+	Log(ctx context.Context, e store.Entry) error
+	// Entries returns up to limit entries of the audit log that match, the latest first.
+	Entries(ctx context.Context, q store.EntryQuery, limit int) ([]store.Entry, error)
+	// NotifyTargets returns who is told of what happens, and how that goes.
+	NotifyTargets() []notify.Stats
+	// TryNotify sends a test to all of them, and returns what became of it.
+	TryNotify(ctx context.Context, by string) []notify.Result
 	// StoreStatus says whether the data folder can be written.
 	StoreStatus() StoreStatus
 	// Reload reads the configuration again. It applies completely or not at all.

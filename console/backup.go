@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"time"
+	"reflect"
+
+	"weir/console/access"
 )
 
 // A BackupOrder asks for a copy of the store.
@@ -26,63 +28,51 @@ type BackupProgress struct {
 // backupLines is about how many lines report progress: few enough never to fill a socket whose other end does not read.
 const backupLines = 100
 
-// backup copies the store and reports progress line by line. It ends when the client leaves or weir stops.
-func (c *Control) backup(w http.ResponseWriter, r *http.Request) {
-	order, err := readBody[BackupOrder](w, r)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	m, err := c.mail()
-	switch {
-	case err != nil:
-	case !filepath.IsAbs(order.Folder):
-		err = Invalid("folder: write the whole path of the folder")
-	case !c.copying.CompareAndSwap(false, true):
-		err = Rejected("a backup is being made already")
-	}
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	defer c.copying.Store(false)
-	// A backup may take long. A read deadline would end the context, too.
-	conn := http.NewResponseController(w)
-	conn.SetReadDeadline(time.Time{})
-	conn.SetWriteDeadline(time.Time{})
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(c.stopping, cancel)()
+// backupMake writes where its caller says, so that only users of this machine may make it.
+var backupMake = &call[BackupOrder, BackupProgress]{Call{Method: http.MethodPost, Path: "/backup", Role: access.Admin,
+	Commands: []string{"backup"}, Local: true, Stream: true,
+	Summary: "Copies the store to a folder of the machine that weir runs on, and reports progress line by line.",
+	In:      reflect.TypeFor[BackupOrder](), Out: reflect.TypeFor[BackupProgress](), stream: backup}}
 
-	lines := json.NewEncoder(w)
+func backup(q *Request, in any, write func(any) error) error {
+	order := in.(*BackupOrder)
+	m := q.backend.Mail()
+	switch {
+	case m == nil:
+		return errNoMail
+	case !filepath.IsAbs(order.Folder):
+		return Invalid("folder: write the whole path of the folder")
+	case !q.serving.copying.CompareAndSwap(false, true):
+		return Rejected("a backup is being made already")
+	}
+	defer q.serving.copying.Store(false)
 	var told int64 = -1
 	progress := func(done, total int64) {
 		if step := max(total/backupLines, 1); told >= 0 && done-told < step {
 			return
 		}
 		told = done
-		lines.Encode(BackupProgress{Done: done, Total: total})
-		conn.Flush()
+		_ = write(BackupProgress{Done: done, Total: total})
 	}
-	err = m.Backup(ctx, filepath.Clean(order.Folder), progress)
-	if err != nil && c.stopping.Err() != nil {
-		err = Rejected("weir is being stopped: there is no backup")
+	if err := m.Backup(q, filepath.Clean(order.Folder), progress); err != nil {
+		if q.serving.stopping.Err() != nil {
+			err = Rejected("weir is being stopped: there is no backup")
+		}
+		return err
 	}
-	switch {
-	case err == nil:
-		lines.Encode(BackupProgress{Ended: true})
-	case told < 0:
-		writeError(w, understood(err))
-	default:
-		lines.Encode(BackupProgress{Error: understood(err).Error()})
-	}
+	_ = write(BackupProgress{Ended: true}) // a client that has left does not want to know
+	return nil
 }
 
 // Backup makes weir copy its store to a folder, and reports progress.
 func (c *Client) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
 	patient := *c.http
 	patient.Timeout = 0
-	return c.exchange(ctx, &patient, http.MethodPost, "/v1/backup", BackupOrder{folder}, func(d *json.Decoder) error {
+	path, body, err := backupMake.address(&BackupOrder{folder})
+	if err != nil {
+		return err
+	}
+	return c.exchange(ctx, &patient, backupMake.Method, path, body, func(d *json.Decoder) error {
 		for {
 			var p BackupProgress
 			switch err := d.Decode(&p); {

@@ -3,13 +3,11 @@ package console
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	"weir"
+	"weir/console/access"
 )
 
 // MaxBanPage is how many bans one answer holds, so that an answer is never larger than a client reads.
@@ -83,9 +81,9 @@ type StorePart struct {
 // A BanQuery asks for a part of the block list.
 type BanQuery struct {
 	// a text in who, reason or by; an address or a network also finds the networks around and within it
-	Filter string
-	After  string // the Next of the page before
-	Limit  int    // at most MaxBanPage, which is the default
+	Filter string `json:"filter,omitempty"`
+	After  string `json:"after,omitempty"` // the Next of the page before
+	Limit  int    `json:"limit,omitempty"` // at most MaxBanPage, which is the default
 }
 
 // A BanPage is a part of the block list, in order: networks by address, then clients by id.
@@ -93,6 +91,11 @@ type BanPage struct {
 	Bans  []Ban  `json:"bans"`
 	Total int    `json:"total"`          // how many the filter finds, over all pages
 	Next  string `json:"next,omitempty"` // where the next page begins; empty on the last one
+}
+
+// A BanWho names a ban.
+type BanWho struct {
+	Who string `json:"who"`
 }
 
 // A BanOrder asks for a ban.
@@ -109,59 +112,59 @@ type BanResult struct {
 	Warnings []string `json:"warnings,omitempty"` // what the operator should know
 }
 
-func (c *Control) banHandlers(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/bans", answer(func(r *http.Request, _ *none) (any, error) {
-		q := r.URL.Query()
-		limit, err := strconv.Atoi(q.Get("limit"))
-		if q.Has("limit") && (err != nil || limit < 1 || limit > MaxBanPage) {
-			return nil, Invalid("limit: 1 to " + strconv.Itoa(MaxBanPage))
+var (
+	banList = define(Call{Method: http.MethodGet, Path: "/bans", Role: access.View, Commands: []string{"ban list"},
+		Summary: "Shows a part of the block list."},
+		func(q *Request, in *BanQuery) (BanPage, error) {
+			var err error
+			if in.Limit, err = limitOf(in.Limit, MaxBanPage); err != nil {
+				return BanPage{}, err
+			}
+			return q.backend.Bans(*in)
+		})
+
+	banAdd = define(Call{Method: http.MethodPost, Path: "/bans", Role: access.Act, Commands: []string{"ban add"},
+		Summary: "Bans an address, a network or a client."},
+		func(q *Request, in *BanOrder) (BanResult, error) {
+			q.before = q.banOf(in.Who)
+			return q.backend.Ban(q, *in, q.by())
+		}).saying(func(_ *BanOrder, out BanResult) string { return "Banned: " + out.Ban.Who + "." })
+
+	banRemove = define(Call{Method: http.MethodDelete, Path: "/bans", Role: access.Act,
+		Commands: []string{"ban remove"}, Summary: "Removes a ban from the block list."},
+		func(q *Request, in *BanWho) (BanResult, error) {
+			q.before = q.banOf(in.Who)
+			return q.backend.Unban(q, in.Who, q.by())
+		}).saying(func(_ *BanWho, out BanResult) string { return "No longer banned: " + out.Ban.Who + "." })
+)
+
+func banCalls() []*Call { return []*Call{&banList.Call, &banAdd.Call, &banRemove.Call} }
+
+// banOf is the ban of somebody, for the audit log; nil where there is none.
+func (q *Request) banOf(who string) any {
+	page, err := q.backend.Bans(BanQuery{Filter: who, Limit: MaxBanPage})
+	if err != nil {
+		return nil
+	}
+	for _, b := range page.Bans {
+		if b.Who == who {
+			return b
 		}
-		return c.backend.Bans(BanQuery{Filter: q.Get("filter"), After: q.Get("after"), Limit: limit})
-	}))
-	mux.HandleFunc("POST /v1/bans", answer(func(r *http.Request, o *BanOrder) (any, error) {
-		return c.backend.Ban(r.Context(), *o, operator(r))
-	}))
-	mux.HandleFunc("DELETE /v1/bans", answer(func(r *http.Request, _ *none) (any, error) {
-		return c.backend.Unban(r.Context(), r.URL.Query().Get("who"), operator(r))
-	}))
+	}
+	return nil
 }
 
 // Bans returns a part of the block list.
 func (c *Client) Bans(ctx context.Context, q BanQuery) (BanPage, error) {
-	return fetch[BanPage](ctx, c, http.MethodGet,
-		withQuery("/v1/bans", "filter", q.Filter, "after", q.After, "limit", ifSet(q.Limit)), nil)
+	return banList.ask(ctx, c, q)
 }
 
 // Ban adds a ban to the block list.
 func (c *Client) Ban(ctx context.Context, o BanOrder) (BanResult, error) {
-	return fetch[BanResult](ctx, c, http.MethodPost, "/v1/bans", o)
+	return banAdd.ask(ctx, c, o)
 }
 
 // Unban removes a ban from the block list and returns it.
 func (c *Client) Unban(ctx context.Context, who string) (BanResult, error) {
-	return fetch[BanResult](ctx, c, http.MethodDelete, "/v1/bans?who="+url.QueryEscape(who), nil)
-}
-
-// anOperator is the name of an operator that the system does not name.
-const anOperator = "operator"
-
-type connKey struct{}
-
-// withConn gives handlers the connection, which knows the user at its other end.
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// operator is the name of the user who sent a request.
-func operator(r *http.Request) string {
-	c, _ := r.Context().Value(connKey{}).(net.Conn)
-	if b, ok := c.(*boundedConn); ok {
-		c = b.Conn
-	}
-	if u, ok := c.(*net.UnixConn); ok {
-		if name := peerName(u); name != "" {
-			return name
-		}
-	}
-	return anOperator
+	return banRemove.ask(ctx, c, BanWho{who})
 }

@@ -55,7 +55,7 @@ func TestBansOverTheSocket(t *testing.T) {
 	if err != nil || b.bans.query != q || !reflect.DeepEqual(page, b.bans.page) {
 		t.Errorf("%+v of %+v, %v", page, b.bans.query, err)
 	}
-	if _, err := client.Bans(t.Context(), BanQuery{}); err != nil || b.bans.query != (BanQuery{}) {
+	if _, err := client.Bans(t.Context(), BanQuery{}); err != nil || b.bans.query != (BanQuery{Limit: MaxBanPage}) {
 		t.Errorf("%+v, %v", b.bans.query, err)
 	}
 	for _, limit := range []int{-1, MaxBanPage + 1} {
@@ -84,11 +84,11 @@ func TestBansOverTheSocket(t *testing.T) {
 		err.Error() != "it is not banned" {
 		t.Error(err)
 	}
-	if err := client.call(t.Context(), http.MethodPost, "/v1/bans", map[string]any{"who": "x", "by": "somebody else"},
+	if err := client.call(t.Context(), http.MethodPost, "/api/v1/bans", map[string]any{"who": "x", "by": "somebody else"},
 		nil); code(err) != http.StatusBadRequest {
 		t.Errorf("who it was is not to be claimed: %v", err)
 	}
-	if err := client.call(t.Context(), http.MethodPost, "/v1/bans", map[string]any{"who": "x", "for": "soon"},
+	if err := client.call(t.Context(), http.MethodPost, "/api/v1/bans", map[string]any{"who": "x", "for": "soon"},
 		nil); code(err) != http.StatusBadRequest {
 		t.Errorf("soon: %v", err)
 	}

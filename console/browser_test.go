@@ -97,7 +97,7 @@ func TestIndexInBrowser(t *testing.T) {
 				if status != 200 || !strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none'") {
 					t.Errorf("%s: %d %v", at, status, header)
 				}
-				text := p.Text("main")
+				text := p.Text("body")
 				for _, want := range c.words {
 					if !strings.Contains(text, want) {
 						t.Errorf("%s: no %q in %q", at, want, text)

@@ -3,6 +3,8 @@ package console
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +12,9 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
-	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,19 +25,27 @@ var ErrNotRunning = errors.New("no weir is running")
 // maxAnswer bounds what a client reads.
 const maxAnswer = 16 << 20
 
-// A Client talks to a running weir over its control socket. It is safe for concurrent use.
+// onSocket is the base of URLs where the socket says which weir is meant.
+const onSocket = "http://weir"
+
+// A Client talks to a running weir, over its control socket or over the network. It is safe for concurrent use.
 type Client struct {
-	path string
-	http *http.Client
+	path  string // of the socket, or the URL
+	base  string // what paths are appended to
+	token string // empty over the socket
+	http  *http.Client
 }
 
-// Path is the socket.
+// Path is the socket, or the URL.
 func (c *Client) Path() string { return c.path }
+
+// Remote reports whether the weir may be on another machine.
+func (c *Client) Remote() bool { return c.base != onSocket }
 
 // NewClient returns a client for the socket at path. Nothing is opened before the first call.
 func NewClient(path string) *Client {
 	var d net.Dialer
-	return &Client{path, &http.Client{
+	return &Client{path, onSocket, "", &http.Client{
 		Timeout: time.Minute,
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn,
@@ -46,60 +57,37 @@ func NewClient(path string) *Client {
 	}}
 }
 
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	return fetch[Status](ctx, c, http.MethodGet, "/v1/status", nil)
+// A Remote is a weir on another machine.
+type Remote struct {
+	URL   string // of the console: https://weir.example.com:9000
+	Token string
+	Roots *x509.CertPool // sign its certificate; nil: those that the system trusts
 }
 
-// Reload makes weir read its configuration again.
-func (c *Client) Reload(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/v1/reload", nil, nil)
-}
+// Errors of NewRemote.
+var (
+	ErrURL   = errors.New("the URL of a console is written as https://weir.example.com:9000")
+	ErrPlain = errors.New("a token is not sent to another machine without TLS: write https://")
+)
 
-// Account returns what the throttles know of an account.
-func (c *Client) Account(ctx context.Context, name string) (Account, error) {
-	return fetch[Account](ctx, c, http.MethodGet, "/v1/account?name="+url.QueryEscape(name), nil)
-}
-
-// ResetAccount forgets what an account has used, and returns its new state.
-func (c *Client) ResetAccount(ctx context.Context, name string) (Account, error) {
-	return fetch[Account](ctx, c, http.MethodDelete, "/v1/account?name="+url.QueryEscape(name), nil)
-}
-
-// Why explains what would happen to a request now.
-func (c *Client) Why(ctx context.Context, q Question) (Explanation, error) {
-	return fetch[Explanation](ctx, c, http.MethodPost, "/v1/why", q)
-}
-
-// SetShadow takes throttles into shadow or out of it, and returns the state of all of them.
-func (c *Client) SetShadow(ctx context.Context, s Shadow) ([]ShadowState, error) {
-	var r ShadowResult
-	err := c.call(ctx, http.MethodPost, "/v1/shadow", s, &r)
-	return r.Throttles, err
-}
-
-// fetch is call with a typed answer.
-func fetch[T any](ctx context.Context, c *Client, method, path string, in any) (out T, err error) {
-	err = c.call(ctx, method, path, in, &out)
-	return out, err
-}
-
-// withQuery adds parameters, given as names and values, to a path. Empty ones are left out.
-func withQuery(path string, pairs ...string) string {
-	v := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			v.Set(pairs[i], pairs[i+1])
-		}
+// NewRemote returns a client for a console. The token is sent with every call, and never to another host: redirects
+// are not followed. Without TLS it is sent to this machine only.
+func NewRemote(r Remote) (*Client, error) {
+	u, err := url.Parse(r.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		u.Scheme != "https" && u.Scheme != "http" {
+		return nil, ErrURL
 	}
-	return path + "?" + v.Encode()
-}
-
-// ifSet is a parameter that is empty for 0.
-func ifSet[T int | int64](n T) string {
-	if n == 0 {
-		return ""
+	if ip, err := netip.ParseAddr(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" &&
+		(err != nil || !ip.IsLoopback()) {
+		return nil, ErrPlain
 	}
-	return strconv.FormatInt(int64(n), 10)
+	return &Client{r.URL, strings.TrimSuffix(u.String(), "/"), r.Token, &http.Client{
+		Timeout:       time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{RootCAs: r.Roots, MinVersion: tls.VersionTLS12}},
+	}}, nil
 }
 
 // call sends in as JSON and reads the answer into out. An error that weir answers with is an *Error.
@@ -123,9 +111,15 @@ func (c *Client) exchange(ctx context.Context, via *http.Client, method, path st
 		}
 		body = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://weir"+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := via.Do(req)
 	if err != nil {
@@ -152,6 +146,8 @@ func (c *Client) exchange(ctx context.Context, via *http.Client, method, path st
 // explain turns a failed connection into an error for the user of a command.
 func (c *Client) explain(err error) error {
 	switch {
+	case c.Remote() && errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w at %s; is it the console.listen of its configuration?", ErrNotRunning, c.path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w at %s; is it the control: of the same configuration?", ErrNotRunning, c.path)
 	case errors.Is(err, fs.ErrPermission):

@@ -3,14 +3,23 @@ package console
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
+	"testing"
 
 	"weir"
+	"weir/console/access"
+	"weir/mail/login"
+	"weir/notify"
 	"weir/policy"
+	"weir/store"
+	"weir/store/sqlite"
 )
 
 // backend is a weir that only the test knows.
 type backend struct {
 	notReady  error
+	told      []notify.Stats
 	throttles []Throttle
 	xdp       []XDPStatus
 	reload    error
@@ -20,6 +29,46 @@ type backend struct {
 	bans      banState
 	history   []GateHistory
 	farm      *fakeFarm
+	desk      *access.Desk
+
+	noting sync.Mutex
+	noted  []store.Entry // the audit log
+}
+
+func (b *backend) Access() *access.Desk     { return b.desk }
+func (b *backend) admits(desk *access.Desk) { b.desk = desk }
+
+func (b *backend) Log(_ context.Context, e store.Entry) error {
+	b.noting.Lock()
+	defer b.noting.Unlock()
+	b.noted = append(b.noted, e)
+	return nil
+}
+
+func (b *backend) Entries(_ context.Context, q store.EntryQuery, limit int) (found []store.Entry, _ error) {
+	b.noting.Lock()
+	defer b.noting.Unlock()
+	for _, e := range slices.Backward(b.noted) {
+		if len(found) < limit {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+// accessDesk returns a desk over a real store.
+func accessDesk(t testing.TB, c login.Clock) *access.Desk {
+	t.Helper()
+	kept, err := sqlite.Open(t.Context(), sqlite.Options{Folder: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kept.Close() })
+	desk, err := access.New(access.Options{Store: kept.Access(), Clock: c, Secret: []byte("a secret of 32 bytes, or about so")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return desk
 }
 
 func (b *backend) Ready() error           { return b.notReady }

@@ -109,12 +109,12 @@ func TestControlBadInput(t *testing.T) {
 		method, path, body string
 		code               int
 	}{
-		{"POST", "/v1/why", "{", 400},
-		{"POST", "/v1/why", `{"unknown":1}`, 400},
-		{"POST", "/v1/why", `"` + strings.Repeat("x", maxBody) + `"`, 413},
-		{"POST", "/v1/shadow", `[]`, 400},
-		{"GET", "/v1/reload", "", 405},
-		{"GET", "/v2/status", "", 404},
+		{"POST", "/api/v1/why", "{", 400},
+		{"POST", "/api/v1/why", `{"unknown":1}`, 400},
+		{"POST", "/api/v1/why", `"` + strings.Repeat("x", maxBody) + `"`, 413},
+		{"POST", "/api/v1/shadow", `[]`, 400},
+		{"GET", "/api/v1/reload", "", 405},
+		{"GET", "/api/v2/status", "", 404},
 	} {
 		req, err := http.NewRequest(test.method, "http://weir"+test.path, strings.NewReader(test.body))
 		if err != nil {

@@ -3,10 +3,11 @@ package console
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/console/access"
 )
 
 // A Farm is the farm that a running weir is a node of.
@@ -103,54 +104,94 @@ func alone() error {
 	return NotFound("this weir is alone: its configuration has no farm, or it has left the farm")
 }
 
-func (c *Control) farmHandlers(mux *http.ServeMux) {
-	toAll := func(order func(Farm, *http.Request) ([]NodeResult, error)) http.HandlerFunc {
-		return answer(func(r *http.Request, _ *none) (any, error) {
-			f := c.backend.Farm()
-			if f == nil {
-				return nil, alone()
-			}
-			nodes, err := order(f, r)
-			return FarmResult{nodes}, err
-		})
-	}
-	mux.HandleFunc("POST /v1/farm/reload", toAll(func(f Farm, r *http.Request) ([]NodeResult, error) {
-		return f.Reload(context.WithoutCancel(r.Context()), operator(r))
-	}))
-	mux.HandleFunc("POST /v1/farm/forget", toAll(func(f Farm, r *http.Request) ([]NodeResult, error) {
-		return f.Forget(r.Context(), r.URL.Query().Get("node"), operator(r))
-	}))
-	mux.HandleFunc("POST /v1/farm/leave", toAll(func(f Farm, r *http.Request) ([]NodeResult, error) {
-		return []NodeResult{}, f.Leave(context.WithoutCancel(r.Context()), operator(r))
-	}))
-	mux.HandleFunc("POST /v1/farm/shadow", answer(func(r *http.Request, s *Shadow) (any, error) {
-		f := c.backend.Farm()
+// A FarmNode names a node.
+type FarmNode struct {
+	Node string `json:"node"`
+}
+
+// toFarm is the function of a call that reaches all nodes.
+func toFarm[In any](order func(Farm, *Request, *In) ([]NodeResult, error)) func(*Request, *In) (FarmResult, error) {
+	return func(q *Request, in *In) (FarmResult, error) {
+		f := q.backend.Farm()
 		if f == nil {
-			return nil, alone()
+			return FarmResult{}, alone()
 		}
-		nodes, err := f.Shadow(r.Context(), *s, operator(r))
+		nodes, err := order(f, q, in)
+		if nodes == nil {
+			nodes = []NodeResult{}
+		}
 		return FarmResult{nodes}, err
-	}))
+	}
+}
+
+var (
+	farmReload = define(Call{Method: http.MethodPost, Path: "/farm/reload", Role: access.Admin,
+		Commands: []string{"reload --farm"},
+		Summary:  "Reloads all nodes of the farm, this one first. If it fails here, no other node reloads."},
+		toFarm(func(f Farm, q *Request, _ *none) ([]NodeResult, error) {
+			return f.Reload(context.WithoutCancel(q), q.by())
+		})).saying(func(_ *none, out FarmResult) string { return out.say("Reloaded") })
+
+	farmShadow = define(Call{Method: http.MethodPost, Path: "/farm/shadow", Role: access.Act,
+		Commands: []string{"shadow on --farm", "shadow off --farm"},
+		Summary:  "Switches throttles to shadow, or back, on all nodes of the farm."},
+		toFarm(func(f Farm, q *Request, in *Shadow) ([]NodeResult, error) {
+			q.before = shadowStates(q.backend.Throttles())
+			return f.Shadow(q, *in, q.by())
+		})).saying(func(_ *Shadow, out FarmResult) string { return out.say("Switched") })
+
+	farmForget = define(Call{Method: http.MethodPost, Path: "/farm/forget", Role: access.Admin,
+		Commands: []string{"farm forget"}, Summary: "Makes all nodes of the farm forget one that is lost."},
+		toFarm(func(f Farm, q *Request, in *FarmNode) ([]NodeResult, error) {
+			return f.Forget(q, in.Node, q.by())
+		})).saying(func(in *FarmNode, _ FarmResult) string { return "Forgotten: " + in.Node + "." })
+
+	farmLeave = define(Call{Method: http.MethodPost, Path: "/farm/leave", Role: access.Admin,
+		Commands: []string{"farm leave"},
+		Summary:  "Takes this node out of its farm. It serves on, alone, until it is started anew."},
+		toFarm(func(f Farm, q *Request, _ *none) ([]NodeResult, error) {
+			return nil, f.Leave(context.WithoutCancel(q), q.by())
+		})).saying(func(*none, FarmResult) string { return "This node has left the farm." })
+)
+
+func farmCalls() []*Call {
+	return []*Call{&farmReload.Call, &farmShadow.Call, &farmForget.Call, &farmLeave.Call}
+}
+
+// say tells on how many nodes something was done.
+func (r FarmResult) say(done string) string {
+	failed := 0
+	for _, n := range r.Nodes {
+		if n.Error != "" {
+			failed++
+		}
+	}
+	text := done + " on " + several(len(r.Nodes)-failed, "node")
+	if failed > 0 {
+		text += ", and not on " + several(failed, "node")
+	}
+	return text + "."
 }
 
 // ReloadFarm makes all nodes of the farm read their configuration again.
 func (c *Client) ReloadFarm(ctx context.Context) (FarmResult, error) {
-	return fetch[FarmResult](ctx, c, http.MethodPost, "/v1/farm/reload", nil)
+	return farmReload.ask(ctx, c, none{})
 }
 
 // ShadowFarm takes throttles into shadow, or out of it, on all nodes of the farm.
 func (c *Client) ShadowFarm(ctx context.Context, s Shadow) (FarmResult, error) {
-	return fetch[FarmResult](ctx, c, http.MethodPost, "/v1/farm/shadow", s)
+	return farmShadow.ask(ctx, c, s)
 }
 
 // ForgetNode makes all nodes of the farm forget one that is lost.
 func (c *Client) ForgetNode(ctx context.Context, node string) (FarmResult, error) {
-	return fetch[FarmResult](ctx, c, http.MethodPost, "/v1/farm/forget?node="+url.QueryEscape(node), nil)
+	return farmForget.ask(ctx, c, FarmNode{node})
 }
 
 // LeaveFarm makes the node say goodbye to the farm.
 func (c *Client) LeaveFarm(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/v1/farm/leave", nil, nil)
+	_, err := farmLeave.ask(ctx, c, none{})
+	return err
 }
 
 func (f *FarmStatus) collect(s scrape) {

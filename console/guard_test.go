@@ -47,7 +47,7 @@ func TestGuardAddresses(t *testing.T) {
 func TestConfigureChangesWhoMayConnect(t *testing.T) {
 	b := newBackend()
 	m := NewMetrics("test")
-	s := New(Options{Listen: "127.0.0.1:0"}, b, m, quiet)
+	s := newServer(t, Options{Listen: "127.0.0.1:0"}, b, m)
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}

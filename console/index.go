@@ -1,15 +1,14 @@
 package console
 
 import (
-	"bytes"
 	_ "embed"
-	"html/template"
 	"io"
 	"math"
 	"net/http"
-	"weir/internal/plot"
 
 	"weir"
+	"weir/console/access"
+	"weir/internal/plot"
 )
 
 //go:embed index.html
@@ -24,8 +23,6 @@ var styleCSS string
 //go:embed live.js
 var liveJS []byte
 
-var indexPage = template.Must(template.Must(template.New("index").Parse(indexHTML)).Parse(plotHTML))
-
 func style(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	io.WriteString(w, plot.CSS+styleCSS)
@@ -36,36 +33,34 @@ func live(w http.ResponseWriter, _ *http.Request) {
 	w.Write(liveJS)
 }
 
-// index is the page for people.
-func (s *Server) index(w http.ResponseWriter, _ *http.Request) {
-	page := struct {
+// overviewPage shows what weir does, at a glance.
+func overviewPage() *page {
+	return newPage(page{name: "Overview", role: access.View, live: true, show: overview}, indexHTML, plotHTML)
+}
+
+func overview(v *visit) (any, error) {
+	shown := struct {
 		Status
 		Plots      []gatePlots
 		Capacities []capacityRow
 		Stamps     []stampRow
 		Blooms     []bloomRow
 		NotReady   string
-	}{Status: s.backend.Status()}
-	past := s.backend.History()
+	}{Status: v.backend.Status()}
+	past := v.backend.History()
 	for _, h := range past {
-		page.Plots = append(page.Plots, plotsOf(h))
+		shown.Plots = append(shown.Plots, plotsOf(h))
 	}
-	page.Capacities, page.Stamps = capacityRows(page.Gates), stampRows(page.Throttles, past)
-	for _, t := range page.Throttles {
+	shown.Capacities, shown.Stamps = capacityRows(shown.Gates), stampRows(shown.Throttles, past)
+	for _, t := range shown.Throttles {
 		if t.Bloom != nil {
-			page.Blooms = append(page.Blooms, rowOf(t))
+			shown.Blooms = append(shown.Blooms, rowOf(t))
 		}
 	}
-	if err := s.backend.Ready(); err != nil {
-		page.NotReady = err.Error()
+	if err := v.backend.Ready(); err != nil {
+		shown.NotReady = err.Error()
 	}
-	var b bytes.Buffer
-	if err := indexPage.Execute(&b, page); err != nil {
-		writeJSON(w, http.StatusInternalServerError, &Error{Msg: err.Error()})
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Write(b.Bytes())
+	return shown, nil
 }
 
 // A bloomRow is a Bloom limiter as the page shows it: estimates, in as many digits as they are worth.

@@ -42,10 +42,11 @@ async function update() {
   asking = true;
   clearTimeout(timer);
   try {
-    const answer = await fetch('.', {cache: 'no-store', signal: AbortSignal.timeout(PATIENCE)});
+    const answer = await fetch(location.href, {cache: 'no-store', signal: AbortSignal.timeout(PATIENCE)});
+    if (answer.redirected) location.reload(); // the session is over: log in again
     if (!answer.ok) throw new Error(answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
-    if (page.querySelector('h1').textContent !== document.querySelector('h1').textContent) location.reload(); // another version, with another script
+    if (page.documentElement.dataset.version !== document.documentElement.dataset.version) location.reload(); // another version, with another script
     if (!paused) {
       patch(live, page.getElementById('live'));
       latest = new Date();

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"weir/console/access"
 	"weir/internal/browser"
 )
 
@@ -65,7 +66,7 @@ const watched = `(() => {
 func TestLive(t *testing.T) {
 	t.Parallel()
 	b := &moving{backend: newBackend(), line: 1, gates: 1, version: "1.2.3"}
-	s := New(Options{Listen: "127.0.0.1:0"}, b, NewMetrics("test"), quiet)
+	s := newServer(t, Options{Listen: "127.0.0.1:0", WithoutLogin: access.View}, b, NewMetrics("test"))
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +91,12 @@ func TestLive(t *testing.T) {
 
 	// Somebody is reading: where the focus is, what is selected and how far the page is scrolled must stay.
 	browser.Eval[bool](p,
-		`document.querySelectorAll('nav a')[1].focus(), window.mark = document.querySelector('meter'), window.path = document.querySelector('.line.load').getAttribute('d'),
+		`document.querySelectorAll('footer a')[1].focus(), window.mark = document.querySelector('meter'), window.path = document.querySelector('.line.load').getAttribute('d'),
 		getSelection().selectAllChildren(document.querySelector('td[data-label=mode]')), scrollTo(0, 700), window.at = scrollY, at > 0`)
 	b.change(func() { b.line = 7 })
 	reads("in line 7")
 	holds("the same page", "mark === document.querySelector('meter') && mark.value === 7")
-	holds("the focus", "document.activeElement === document.querySelectorAll('nav a')[1]")
+	holds("the focus", "document.activeElement === document.querySelectorAll('footer a')[1]")
 	holds("the selection", "getSelection().toString() === 'enforce'")
 	holds("the place", "at === scrollY && at > 0")
 	holds("the picture", "document.querySelector('.line.load').getAttribute('d') !== path")
@@ -117,7 +118,7 @@ func TestLive(t *testing.T) {
 		t.Error(found)
 	}
 	b.change(func() { b.line = 8 })
-	s.Configure(Options{})
+	s.Configure(Options{WithoutLogin: access.View})
 	reads("in line 8")
 	holds("the note", "document.querySelector('#note').textContent === ''")
 
@@ -148,7 +149,7 @@ func TestLive(t *testing.T) {
 	// Another version has come, with another script.
 	b.change(func() { b.version = "1.2.4" })
 	browser.Eval[bool](p, "hide(true), hide(false), true")
-	p.Wait("!window.hide && document.querySelector('h1').textContent.includes('1.2.4') && " +
+	p.Wait("!window.hide && document.querySelector('.brand').textContent.includes('1.2.4') && " +
 		"!document.querySelector('#pause').hidden")
 
 	// weir is gone.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -41,38 +40,26 @@ type Mail interface {
 	StopUser(ctx context.Context, by, name, why string) (UserView, error)
 	ResumeUser(ctx context.Context, by, name string, slow bool) (UserView, error)
 
-	// Audit returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).
-	Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error)
 	// Backup copies the store to a folder that is empty or missing, and reports progress now and then.
 	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
 }
 
 var errNoMail = NotFound("there is no mail gate (smtp: in the configuration makes one)")
 
-func (c *Control) mail() (Mail, error) {
-	if m := c.backend.Mail(); m != nil {
-		return m, nil
-	}
-	return nil, errNoMail
-}
-
-func (c *Control) mailHandlers(mux *http.ServeMux) {
-	c.queueHandlers(mux)
-	c.userHandlers(mux)
-	c.auditHandlers(mux)
-	mux.HandleFunc("POST /v1/backup", c.backup)
-}
-
-// mailAnswer is answer for handlers that need the mail side.
-func mailAnswer[T any](c *Control, f func(*http.Request, Mail, *T) (any, error)) http.HandlerFunc {
-	return answer(func(r *http.Request, body *T) (any, error) {
-		m, err := c.mail()
-		if err != nil {
-			return nil, err
+// withMail is the function of a call that needs the mail side.
+func withMail[In, Out any](f func(*Request, Mail, *In) (Out, error)) func(*Request, *In) (Out, error) {
+	return func(q *Request, in *In) (out Out, err error) {
+		m := q.backend.Mail()
+		if m == nil {
+			return out, errNoMail
 		}
-		v, err := f(r, m, body)
-		return v, understood(err)
-	})
+		return f(q, m, in)
+	}
+}
+
+func mailCalls() []*Call {
+	return []*Call{&queueList.Call, &queueShow.Call, &queueRelease.Call, &queueDelete.Call, &queueRetry.Call,
+		&backupMake.Call}
 }
 
 // understood gives errors of the store their status on the control socket.
@@ -96,14 +83,12 @@ func missing(err error, format string, a ...any) error {
 	return err
 }
 
-// limitOf reads the parameter limit; it is bound by default.
-func limitOf(r *http.Request, bound int) (int, error) {
-	text := r.URL.Query().Get("limit")
-	if text == "" {
+// limitOf checks a limit; 0 stands for the bound.
+func limitOf(limit, bound int) (int, error) {
+	switch {
+	case limit == 0:
 		return bound, nil
-	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > bound {
+	case limit < 0 || limit > bound:
 		return 0, Invalid("limit: 1 to " + strconv.Itoa(bound))
 	}
 	return limit, nil

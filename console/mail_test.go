@@ -107,16 +107,16 @@ func (m *mailed) StopUser(_ context.Context, by, name, why string) (UserView, er
 func (m *mailed) ResumeUser(_ context.Context, by, name string, slow bool) (UserView, error) {
 	return UserView{User: store.User{Name: name}}, m.note(fmt.Sprint("resume ", name, " ", slow), by)
 }
-func (m *mailed) Audit(_ context.Context, before int64, limit int) ([]store.Entry, error) {
-	m.before, m.limit = before, limit
+func (m *mailed) Entries(_ context.Context, q store.EntryQuery, limit int) ([]store.Entry, error) {
+	m.before, m.limit = q.Before, limit
 	return m.entries[:min(limit, len(m.entries))], m.err
 }
 func (m *mailed) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
 	return m.copy(ctx, folder, progress)
 }
 
-// withMail starts a control socket of a weir with mail.
-func withMail(t *testing.T) (*mailed, *Client) {
+// controlledMail starts a control socket of a weir with mail.
+func controlledMail(t *testing.T) (*mailed, *Client) {
 	t.Helper()
 	m := &mailed{backend: newBackend()}
 	path := socketPath(t)
@@ -141,7 +141,7 @@ func letter(id store.MailID, recipients int) store.Queued {
 }
 
 func TestQueueOverTheSocket(t *testing.T) {
-	m, c := withMail(t)
+	m, c := controlledMail(t)
 	ctx := t.Context()
 	m.queue = []store.Queued{letter(1, 1), letter(2, 3)}
 	q := store.LetterQuery{User: "a b&c=d/../é", State: store.Delayed, After: 7}
@@ -161,7 +161,7 @@ func TestQueueOverTheSocket(t *testing.T) {
 	}
 	for _, query := range []string{"state=late", "after=x", "user=" + strings.Repeat("u", store.MaxAccount+1),
 		"user=%00", "limit=x"} {
-		if err := c.call(ctx, http.MethodGet, "/v1/mail?"+query, nil, nil); code(err) != http.StatusBadRequest ||
+		if err := c.call(ctx, http.MethodGet, "/api/v1/mail?"+query, nil, nil); code(err) != http.StatusBadRequest ||
 			strings.Contains(err.Error(), "to store") {
 			t.Errorf("%.20s: %v", query, err)
 		}
@@ -201,7 +201,7 @@ func TestQueueOverTheSocket(t *testing.T) {
 		len(r.Missing) != len(many) || len(m.order.Mails) != 1 {
 		t.Errorf("many: %d, %v", r.Mails, err)
 	}
-	if err := c.call(ctx, http.MethodPost, "/v1/mail/delete", MailOrder{Mails: many[:MaxMailOrder+1]},
+	if err := c.call(ctx, http.MethodPost, "/api/v1/mail/delete", MailOrder{Mails: many[:MaxMailOrder+1]},
 		nil); code(err) != http.StatusBadRequest {
 		t.Errorf("one too many: %v", err)
 	}
@@ -228,7 +228,7 @@ func TestQueuePagesAreBounded(t *testing.T) {
 }
 
 func TestUsersOverTheSocket(t *testing.T) {
-	m, c := withMail(t)
+	m, c := controlledMail(t)
 	ctx := t.Context()
 	q := UserQuery{After: "a/../b&c", Stopped: true, Limit: 5}
 	if p, err := c.Users(ctx, q); err != nil || m.users != q || p.Next != "ann" || p.Users == nil {
@@ -315,18 +315,19 @@ func TestUsersOverTheSocket(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestAuditOverTheSocket(t *testing.T) {
-	m, c := withMail(t)
+	m, c := controlledMail(t)
 	m.entries = []store.Entry{{ID: 9, By: "root", What: "stopped", User: "ann", At: time.Unix(1e9, 0).UTC()},
 		{ID: 8, What: "ambiguous", Mail: 5, At: time.Unix(1e9, 0).UTC()}}
-	p, err := c.Audit(t.Context(), 12, 2)
+	p, err := c.Audit(t.Context(), AuditQuery{Before: 12, Limit: 2})
 	if err != nil || m.before != 12 || !reflect.DeepEqual(p, AuditPage{m.entries, 8}) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := c.Audit(t.Context(), 0, 0); err != nil || m.before != 0 || m.limit != MaxAuditPage || p.Next != 0 {
+	if p, err := c.Audit(t.Context(), AuditQuery{}); err != nil || m.before != 0 || m.limit != MaxAuditPage ||
+		p.Next != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	for _, query := range []string{"before=-1", "before=x", "limit=0", "limit=2001"} {
-		if err := c.call(t.Context(), http.MethodGet, "/v1/audit?"+query, nil,
+	for _, query := range []string{"before=-1", "before=x", "limit=-1", "limit=2001"} {
+		if err := c.call(t.Context(), http.MethodGet, "/api/v1/audit?"+query, nil,
 			nil); code(err) != http.StatusBadRequest {
 			t.Errorf("%s: %v", query, err)
 		}
@@ -335,7 +336,7 @@ func TestAuditOverTheSocket(t *testing.T) {
 
 // TestNoMailGate: every command about mail says the same where there is none.
 func TestNoMailGate(t *testing.T) {
-	m, c := withMail(t)
+	m, c := controlledMail(t)
 	m.none = true
 	plain := socketPath(t)
 	control(t, plain, newBackend())
@@ -344,8 +345,8 @@ func TestNoMailGate(t *testing.T) {
 			"queue": second(c.Queue(t.Context(), store.LetterQuery{}, 0)), "show": second(c.ShowMail(t.Context(), 1)),
 			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
 			"users":   second(c.Users(t.Context(), UserQuery{})),
-			"stop":    second(c.StopUser(t.Context(), "ann", "")), "audit": second(c.Audit(t.Context(), 0, 0)),
-			"backup": c.Backup(t.Context(), t.TempDir(), func(_, _ int64) {}),
+			"stop":    second(c.StopUser(t.Context(), "ann", "")),
+			"backup":  c.Backup(t.Context(), t.TempDir(), func(_, _ int64) {}),
 		} {
 			if code(err) != http.StatusNotFound || !strings.HasPrefix(err.Error(), "there is no mail gate") {
 				t.Errorf("%s: %v", what, err)
@@ -355,7 +356,7 @@ func TestNoMailGate(t *testing.T) {
 }
 
 func TestBackupOverTheSocket(t *testing.T) {
-	m, c := withMail(t)
+	m, c := controlledMail(t)
 	folder := t.TempDir() + "/a/../b"
 	var lines int
 	var done, of int64
@@ -386,7 +387,7 @@ func TestBackupOverTheSocket(t *testing.T) {
 	if err := c.Backup(t.Context(), "here", count); code(err) != 400 {
 		t.Error(err)
 	}
-	if err := c.call(t.Context(), http.MethodPost, "/v1/backup", map[string]string{"fodler": "x"},
+	if err := c.call(t.Context(), http.MethodPost, "/api/v1/backup", map[string]string{"fodler": "x"},
 		nil); code(err) != 400 {
 		t.Error(err)
 	}

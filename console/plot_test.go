@@ -24,7 +24,7 @@ type element struct {
 func render(t *testing.T, p *gatePlot) (all []element) {
 	t.Helper()
 	var b strings.Builder
-	if err := indexPage.ExecuteTemplate(&b, "plot", p); err != nil {
+	if err := overviewPage().text.ExecuteTemplate(&b, "plot", p); err != nil {
 		t.Fatal(err)
 	}
 	for d := xml.NewDecoder(strings.NewReader(b.String())); ; {

@@ -99,7 +99,7 @@ func TestProfilesAreForThisMachine(t *testing.T) {
 
 // TestConfigureChangesTheProfilesPassword: a reload turns profiles on, changes the password and turns them off.
 func TestConfigureChangesTheProfilesPassword(t *testing.T) {
-	s := New(Options{}, newBackend(), NewMetrics("test"), quiet)
+	s := newServer(t, Options{}, newBackend(), NewMetrics("test"))
 	code := func(password string) int {
 		r := httptest.NewRequest("GET", "/debug/pprof/heap", nil)
 		r.SetBasicAuth("", password)
@@ -124,7 +124,7 @@ func TestConfigureChangesTheProfilesPassword(t *testing.T) {
 // TestOneProfileAtATime: while one is made another is refused and counted, and a stop ends the one under way.
 func TestOneProfileAtATime(t *testing.T) {
 	m := NewMetrics("test")
-	s := New(Options{Listen: "127.0.0.1:0", ProfilesPassword: profilesPassword}, newBackend(), m, quiet)
+	s := newServer(t, Options{Listen: "127.0.0.1:0", ProfilesPassword: profilesPassword}, newBackend(), m)
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}

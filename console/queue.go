@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 
+	"weir/console/access"
 	"weir/store"
 )
 
@@ -66,61 +66,81 @@ type MailResult struct {
 	Missing []store.MailID `json:"missing,omitempty"`
 }
 
-func (c *Control) queueHandlers(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/mail", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
-		q, err := queryOf(r.URL.Query())
-		if err != nil {
-			return nil, err
+// A MailQuery asks for a part of the queue.
+type MailQuery struct {
+	User  string       `json:"user,omitempty"`
+	State store.State  `json:"state,omitempty"` // with a recipient in this state
+	After store.MailID `json:"after,omitempty"` // the Next of the page before
+	Limit int          `json:"limit,omitempty"` // at most MaxMailPage, which is the default
+}
+
+// A MailName names a message.
+type MailName struct {
+	ID store.MailID `json:"id"`
+}
+
+// mailOrder is the function of a call that acts on messages.
+func mailOrder(do func(Mail, context.Context, string, MailOrder) (MailResult, error)) func(*Request,
+	*MailOrder) (MailResult, error) {
+	return withMail(func(q *Request, m Mail, in *MailOrder) (MailResult, error) {
+		if err := in.check(); err != nil {
+			return MailResult{}, err
 		}
-		limit, err := limitOf(r, MaxMailPage)
-		if err != nil {
-			return nil, err
+		return do(m, q, q.by(), *in)
+	})
+}
+
+// saidMail tells what became of messages.
+func saidMail(done string) func(*MailOrder, MailResult) string {
+	return func(_ *MailOrder, out MailResult) string {
+		text := done + ": " + several(out.Mails, "message")
+		if len(out.Missing) > 0 {
+			text += "; " + several(len(out.Missing), "message") + " could not be found, or is in another state"
 		}
-		found, err := m.Queue(r.Context(), q, limit)
-		return pageOf(found, limit), err
-	}))
-	mux.HandleFunc("GET /v1/mail/show", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
-		id, err := store.ParseMailID(r.URL.Query().Get("id"))
-		if err != nil {
-			return nil, err
-		}
-		q, header, err := m.ShowMail(r.Context(), id)
-		return MailView{cut(q, MaxMailRecipients), header[:min(len(header), MaxHeader)]},
-			missing(err, "there is no mail %s: it was delivered, or deleted, or never was", id)
-	}))
-	for path, do := range map[string]func(Mail, context.Context, string, MailOrder) (MailResult, error){
-		"release": Mail.Release, "delete": Mail.Delete,
-		"retry": func(m Mail, ctx context.Context, by string, o MailOrder) (MailResult, error) {
+		return text + "."
+	}
+}
+
+var (
+	queueList = define(Call{Method: http.MethodGet, Path: "/mail", Role: access.View, Commands: []string{"queue list"},
+		Summary: "Shows a part of the mail that waits."},
+		withMail(func(q *Request, m Mail, in *MailQuery) (MailPage, error) {
+			limit, err := limitOf(in.Limit, MaxMailPage)
+			if err != nil {
+				return MailPage{}, err
+			}
+			if err := checkLine("user", in.User, store.MaxAccount, true); err != nil {
+				return MailPage{}, err
+			}
+			found, err := m.Queue(q, store.LetterQuery{User: in.User, State: in.State, After: in.After}, limit)
+			return pageOf(found, limit), err
+		}))
+
+	queueShow = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
+		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients and its header."},
+		withMail(func(q *Request, m Mail, in *MailName) (MailView, error) {
+			found, header, err := m.ShowMail(q, in.ID)
+			return MailView{cut(found, MaxMailRecipients), header[:min(len(header), MaxHeader)]},
+				missing(err, "there is no mail %s: it was delivered, or deleted, or never was", in.ID)
+		}))
+
+	queueRelease = define(Call{Method: http.MethodPost, Path: "/mail/release", Role: access.Act,
+		Commands: []string{"queue release"}, Summary: "Sends held and delayed messages at once."},
+		mailOrder(Mail.Release)).logged().saying(saidMail("Released"))
+
+	queueDelete = define(Call{Method: http.MethodPost, Path: "/mail/delete", Role: access.Act,
+		Commands: []string{"queue delete"}, Summary: "Deletes held and delayed messages. Nobody is told."},
+		mailOrder(Mail.Delete)).logged().saying(saidMail("Deleted"))
+
+	queueRetry = define(Call{Method: http.MethodPost, Path: "/mail/retry", Role: access.Act,
+		Commands: []string{"queue retry"}, Summary: "Tries messages now that wait for another try."},
+		mailOrder(func(m Mail, ctx context.Context, by string, o MailOrder) (MailResult, error) {
 			if o.All {
 				return MailResult{}, Invalid("which mail?")
 			}
 			return m.Retry(ctx, by, o.Mails)
-		},
-	} {
-		mux.HandleFunc("POST /v1/mail/"+path, mailAnswer(c, func(r *http.Request, m Mail, o *MailOrder) (any, error) {
-			if err := o.check(); err != nil {
-				return nil, err
-			}
-			return do(m, r.Context(), operator(r), *o)
-		}))
-	}
-}
-
-func queryOf(v url.Values) (q store.LetterQuery, err error) {
-	q.User = v.Get("user")
-	if err := checkLine("user", q.User, store.MaxAccount, true); err != nil {
-		return q, err
-	}
-	if state := v.Get("state"); state != "" {
-		if err := q.State.UnmarshalText([]byte(state)); err != nil {
-			return q, err
-		}
-	}
-	if after := v.Get("after"); after != "" {
-		q.After, err = store.ParseMailID(after)
-	}
-	return q, err
-}
+		})).saying(saidMail("Tried again"))
+)
 
 // pageOf makes a page of the messages that fit.
 func pageOf(found []store.Queued, limit int) MailPage {
@@ -150,45 +170,37 @@ func cut(q store.Queued, most int) MailLine {
 
 // Queue returns a part of the queue.
 func (c *Client) Queue(ctx context.Context, q store.LetterQuery, limit int) (MailPage, error) {
-	state, after := "", ""
-	if q.State != 0 {
-		state = q.State.String()
-	}
-	if q.After != 0 {
-		after = q.After.String()
-	}
-	return fetch[MailPage](ctx, c, http.MethodGet,
-		withQuery("/v1/mail", "user", q.User, "state", state, "after", after, "limit", ifSet(limit)), nil)
+	return queueList.ask(ctx, c, MailQuery{User: q.User, State: q.State, After: q.After, Limit: limit})
 }
 
 // ShowMail returns a message with its header.
 func (c *Client) ShowMail(ctx context.Context, id store.MailID) (MailView, error) {
-	return fetch[MailView](ctx, c, http.MethodGet, "/v1/mail/show?id="+id.String(), nil)
+	return queueShow.ask(ctx, c, MailName{id})
 }
 
 // Release sends held and delayed messages at once.
 func (c *Client) Release(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, "release", o)
+	return c.order(ctx, queueRelease, o)
 }
 
 // Delete removes held and delayed messages.
 func (c *Client) Delete(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, "delete", o)
+	return c.order(ctx, queueDelete, o)
 }
 
 // Retry repeats deliveries now instead of later.
 func (c *Client) Retry(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, "retry", o)
+	return c.order(ctx, queueRetry, o)
 }
 
 // order sends an order in parts of at most MaxMailOrder messages.
-func (c *Client) order(ctx context.Context, what string, o MailOrder) (all MailResult, err error) {
+func (c *Client) order(ctx context.Context, by *call[MailOrder, MailResult], o MailOrder) (all MailResult, err error) {
 	for first := true; first || len(o.Mails) > 0; first = false {
 		part := o
 		part.Mails = o.Mails[:min(len(o.Mails), MaxMailOrder)]
 		o.Mails = o.Mails[len(part.Mails):]
-		var r MailResult
-		if err := c.call(ctx, http.MethodPost, "/v1/mail/"+what, part, &r); err != nil {
+		r, err := by.ask(ctx, c, part)
+		if err != nil {
 			return all, err
 		}
 		all.Mails, all.Recipients, all.Missing = all.Mails+r.Mails, all.Recipients+r.Recipients,

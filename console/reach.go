@@ -3,9 +3,9 @@ package console
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 
+	"weir/console/access"
 	"weir/store"
 )
 
@@ -88,16 +88,15 @@ type ReachCohort struct {
 
 var errNoReach = NotFound("there is no reach throttle (throttles: {NAME: {reach: {}}} makes one)")
 
-// reachAnswer is answer for handlers that need a reach throttle.
-func reachAnswer[T any](c *Control, f func(*http.Request, Reach, *T) (any, error)) http.HandlerFunc {
-	return answer(func(r *http.Request, body *T) (any, error) {
-		reach := c.backend.Reach()
+// withReach is the function of a call that needs a reach throttle.
+func withReach[In, Out any](f func(*Request, Reach, *In) (Out, error)) func(*Request, *In) (Out, error) {
+	return func(q *Request, in *In) (out Out, err error) {
+		reach := q.backend.Reach()
 		if reach == nil {
-			return nil, errNoReach
+			return out, errNoReach
 		}
-		v, err := f(r, reach, body)
-		return v, understood(err)
-	})
+		return f(q, reach, in)
+	}
 }
 
 func (o *ReachOrder) check() error {
@@ -109,65 +108,102 @@ func (o *ReachOrder) check() error {
 
 func checkThrottle(name string) error { return checkLine("throttle", name, store.MaxThrottle, true) }
 
-func (c *Control) reachHandlers(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/reach", reachAnswer(c, func(r *http.Request, reach Reach, _ *none) (any, error) {
-		limit, err := limitOf(r, MaxReachPage)
-		if err != nil {
-			return nil, err
+// A ReachList asks for the flagged users.
+type ReachList struct {
+	Limit int `json:"limit,omitempty"` // at most MaxReachPage, which is the default
+}
+
+// A ReachName names a user, and the throttle if there are several.
+type ReachName struct {
+	Name     string `json:"name"`
+	Throttle string `json:"throttle,omitempty"`
+}
+
+// A ReachThrottle names a throttle; it may be left out if there is only one.
+type ReachThrottle struct {
+	Throttle string `json:"throttle,omitempty"`
+}
+
+// reachOrder is the function of a call that flags or clears a user.
+func reachOrder(do func(Reach, context.Context, string, string, string) (ReachView, error)) func(*Request,
+	*ReachOrder) (ReachView, error) {
+	return withReach(func(q *Request, reach Reach, in *ReachOrder) (ReachView, error) {
+		if err := in.check(); err != nil {
+			return ReachView{}, err
 		}
-		found, err := reach.Flagged(r.Context(), limit+1)
-		n := min(len(found), limit)
-		return ReachPage{Users: append([]ReachView{}, found[:n]...), More: len(found) > n}, err
-	}))
+		return do(reach, q, q.by(), in.User, in.Throttle)
+	})
+}
+
+var (
+	reachList = define(Call{Method: http.MethodGet, Path: "/reach", Role: access.View,
+		Commands: []string{"reach list"}, Summary: "Shows who is flagged for writing to too many new people."},
+		withReach(func(q *Request, reach Reach, in *ReachList) (ReachPage, error) {
+			limit, err := limitOf(in.Limit, MaxReachPage)
+			if err != nil {
+				return ReachPage{}, err
+			}
+			found, err := reach.Flagged(q, limit+1)
+			n := min(len(found), limit)
+			return ReachPage{Users: append([]ReachView{}, found[:n]...), More: len(found) > n}, err
+		}))
+
 	// The name is a parameter and no part of the path: it may be any text.
-	mux.HandleFunc("GET /v1/reach/user", reachAnswer(c, func(r *http.Request, reach Reach, _ *none) (any, error) {
-		o := ReachOrder{User: r.URL.Query().Get("name"), Throttle: r.URL.Query().Get("throttle")}
-		if err := o.check(); err != nil {
-			return nil, err
-		}
-		found, err := reach.ReachOf(r.Context(), o.User, o.Throttle)
-		return ReachUser{o.User, found}, err
-	}))
-	for path, do := range map[string]func(Reach, context.Context, string, string, string) (ReachView,
-		error){"flag": Reach.Flag, "clear": Reach.Clear} {
-		mux.HandleFunc("POST /v1/reach/"+path,
-			reachAnswer(c, func(r *http.Request, reach Reach, o *ReachOrder) (any, error) {
-				if err := o.check(); err != nil {
-					return nil, err
-				}
-				return do(reach, r.Context(), operator(r), o.User, o.Throttle)
-			}))
-	}
-	mux.HandleFunc("GET /v1/reach/usual", reachAnswer(c, func(r *http.Request, reach Reach, _ *none) (any, error) {
-		throttle := r.URL.Query().Get("throttle")
-		if err := checkThrottle(throttle); err != nil {
-			return nil, err
-		}
-		return reach.Usual(r.Context(), throttle)
-	}))
+	reachShow = define(Call{Method: http.MethodGet, Path: "/reach/user", Role: access.View,
+		Commands: []string{"reach show"}, Summary: "Shows what reach throttles know of a user."},
+		withReach(func(q *Request, reach Reach, in *ReachName) (ReachUser, error) {
+			o := ReachOrder{User: in.Name, Throttle: in.Throttle}
+			if err := o.check(); err != nil {
+				return ReachUser{}, err
+			}
+			found, err := reach.ReachOf(q, o.User, o.Throttle)
+			return ReachUser{o.User, found}, err
+		}))
+
+	reachFlag = define(Call{Method: http.MethodPost, Path: "/reach/flag", Role: access.Act,
+		Commands: []string{"reach flag"}, Summary: "Flags a user until an operator clears the flag."},
+		reachOrder(Reach.Flag)).logged().
+		saying(func(in *ReachOrder, _ ReachView) string { return "Flagged: " + in.User + "." })
+
+	reachClear = define(Call{Method: http.MethodPost, Path: "/reach/clear", Role: access.Act,
+		Commands: []string{"reach clear"}, Summary: "Ends the flag of a user and resets the counts."},
+		reachOrder(Reach.Clear)).logged().
+		saying(func(in *ReachOrder, _ ReachView) string { return "No longer flagged: " + in.User + "." })
+
+	reachUsual = define(Call{Method: http.MethodGet, Path: "/reach/usual", Role: access.View,
+		Commands: []string{"reach usual"}, Summary: "Shows what a reach throttle has learnt of all its users together."},
+		withReach(func(q *Request, reach Reach, in *ReachThrottle) (ReachUsual, error) {
+			if err := checkThrottle(in.Throttle); err != nil {
+				return ReachUsual{}, err
+			}
+			return reach.Usual(q, in.Throttle)
+		}))
+)
+
+func reachCalls() []*Call {
+	return []*Call{&reachList.Call, &reachShow.Call, &reachFlag.Call, &reachClear.Call, &reachUsual.Call}
 }
 
 // FlaggedUsers returns the flagged users; limit 0 means MaxReachPage.
 func (c *Client) FlaggedUsers(ctx context.Context, limit int) (ReachPage, error) {
-	return fetch[ReachPage](ctx, c, http.MethodGet, withQuery("/v1/reach", "limit", ifSet(limit)), nil)
+	return reachList.ask(ctx, c, ReachList{limit})
 }
 
 // ReachUser returns the state of a user in a throttle, or in all that know them.
 func (c *Client) ReachUser(ctx context.Context, user, throttle string) (ReachUser, error) {
-	return fetch[ReachUser](ctx, c, http.MethodGet, withQuery("/v1/reach/user", "name", user, "throttle", throttle),
-		nil)
+	return reachShow.ask(ctx, c, ReachName{user, throttle})
 }
 
 func (c *Client) FlagUser(ctx context.Context, user, throttle string) (ReachView, error) {
-	return fetch[ReachView](ctx, c, http.MethodPost, "/v1/reach/flag", ReachOrder{User: user, Throttle: throttle})
+	return reachFlag.ask(ctx, c, ReachOrder{User: user, Throttle: throttle})
 }
 
 // ClearUser ends the flag of a user.
 func (c *Client) ClearUser(ctx context.Context, user, throttle string) (ReachView, error) {
-	return fetch[ReachView](ctx, c, http.MethodPost, "/v1/reach/clear", ReachOrder{User: user, Throttle: throttle})
+	return reachClear.ask(ctx, c, ReachOrder{User: user, Throttle: throttle})
 }
 
 // ReachUsual returns what a throttle has learnt of all its users together.
 func (c *Client) ReachUsual(ctx context.Context, throttle string) (ReachUsual, error) {
-	return fetch[ReachUsual](ctx, c, http.MethodGet, "/v1/reach/usual?throttle="+url.QueryEscape(throttle), nil)
+	return reachUsual.ask(ctx, c, ReachThrottle{throttle})
 }

@@ -105,7 +105,7 @@ func TestReachOverTheSocket(t *testing.T) {
 		"two lines":     second(c.FlagUser(ctx, "a\nb", "")),
 		"long throttle": second(c.ReachUser(ctx, "ann", long[:store.MaxThrottle+1])),
 		"two throttles": second(c.ReachUsual(ctx, "a\nb")),
-		"another field": c.call(ctx, http.MethodPost, "/v1/reach/flag", UserOrder{Name: "ann"}, nil),
+		"another field": c.call(ctx, http.MethodPost, "/api/v1/reach/flag", UserPassword{Name: "ann"}, nil),
 	} {
 		if code(err) != http.StatusBadRequest || w.asked != "" {
 			t.Errorf("%s: %v, asked %q", what, err, w.asked)
@@ -138,7 +138,7 @@ func TestReachOverTheSocket(t *testing.T) {
 
 // TestNoReachThrottle: every command about reach says the same where there is none.
 func TestNoReachThrottle(t *testing.T) {
-	_, c := withMail(t)
+	_, c := controlledMail(t)
 	ctx := t.Context()
 	for what, err := range map[string]error{
 		"list": second(c.FlaggedUsers(ctx, 0)), "show": second(c.ReachUser(ctx, "ann", "")),

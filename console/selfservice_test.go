@@ -340,7 +340,7 @@ func TestSelfServiceStrangers(t *testing.T) {
 	if d.acted() != nil {
 		t.Error(d.acted())
 	}
-	console := New(Options{Listen: "127.0.0.1:0"}, newBackend(), m, quiet)
+	console := newServer(t, Options{Listen: "127.0.0.1:0"}, newBackend(), m)
 	if err := console.Listen(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,17 +2,25 @@ package console
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
+	"time"
+
+	"weir/gate/httpgate/keys"
+	"weir/internal/clock"
+	"weir/internal/loglimit"
 )
 
 // Bounds of the two servers.
 const (
 	maxConnections        = 128
 	maxControlConnections = 32
+	maxStreams            = 16 // of one connection with HTTP/2
 	maxHeader             = 16 << 10
 	maxBody               = 64 << 10
 )
@@ -23,31 +31,62 @@ const (
 	boundControl = "control_connections"
 )
 
-// A Server is the TCP side of the console. It changes nothing. New, Listen, Start and Stop are called in this
-// order, by one goroutine; Configure at any time.
+// A Server is the TCP side of the console: pages, the API, metrics and health. New, Listen, Start and Stop are called
+// in this order, by one goroutine; Configure at any time.
 type Server struct {
 	listen  string
 	backend Backend
 	metrics *Metrics
+	log     *slog.Logger
 	guard   atomic.Pointer[guard]
+	keys    atomic.Pointer[keys.Keys] // nil without TLS
+	api     *api
+	pages   []*page
+
+	made     time.Time
+	refusals loglimit.Line // of log-ins, in the log
 	lifecycle
 }
 
-// New returns a server that has bound nothing yet.
-func New(o Options, b Backend, m *Metrics, log *slog.Logger) *Server {
-	o = o.WithDefaults()
-	s := &Server{listen: o.Listen, backend: b, metrics: m}
-	s.Configure(o)
+// New returns a server that has bound nothing yet. It fails if the certificate cannot be read.
+func New(o Options, b Backend, m *Metrics, log *slog.Logger) (*Server, error) {
+	s := &Server{listen: o.WithDefaults().Listen, backend: b, metrics: m, log: log, pages: consolePages(),
+		made: time.Now()}
+	if err := s.Configure(o); err != nil {
+		return nil, err
+	}
 	stopping, stop := context.WithCancel(context.Background())
+	s.api = newAPI(b, log, stopping)
 	s.http = newHTTPServer(s.handler(stopping), log)
+	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	s.http.RegisterOnShutdown(stop)
-	return s
+	return s, nil
 }
 
-// Configure changes who may connect, by which names, and the password of profiles. The address stays the same.
-func (s *Server) Configure(o Options) {
+// Configure changes everything but the address.
+func (s *Server) Configure(o Options) error {
+	commit, err := s.Prepare(o)
+	if err == nil {
+		commit()
+	}
+	return err
+}
+
+// Prepare does everything of Configure that can fail. The rest is done by the function that it returns.
+func (s *Server) Prepare(o Options) (commit func(), err error) {
 	o = o.WithDefaults()
-	s.guard.Store(&guard{allow: o.Allow, hosts: o.Hosts, profiles: profilesSum(o.ProfilesPassword)})
+	var next *keys.Keys
+	if o.TLS != nil {
+		next, err = keys.New((&keys.TLS{Cert: o.TLS.Cert, Key: o.TLS.Key}).WithDefaults(), nil, nil,
+			keys.Env{Clock: clock.System, Log: s.log, Unusable: func() {}}, s.keys.Load())
+		if err != nil {
+			return nil, fmt.Errorf("console.tls: %w", err)
+		}
+	}
+	return func() {
+		s.keys.Store(next)
+		s.guard.Store(newGuard(o))
+	}, nil
 }
 
 func (s *Server) Listen() error {
@@ -57,32 +96,66 @@ func (s *Server) Listen() error {
 	}
 	s.bind(l, maxConnections, func(a net.Addr) bool { return s.guard.Load().admits(a) },
 		func() { s.metrics.BoundReached(boundConsole) })
+	s.listener = &tlsListener{s.listener, &s.keys}
 	return nil
 }
 
+// A tlsListener speaks TLS while there are keys.
+type tlsListener struct {
+	net.Listener
+	keys *atomic.Pointer[keys.Keys]
+}
+
+func (l *tlsListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if k := l.keys.Load(); err == nil && k != nil {
+		return tls.Server(c, k.Config(clock.System.Now())), nil
+	}
+	return c, err
+}
+
+// contentPolicy is the Content-Security-Policy of all pages: nothing from elsewhere, and no script or style in the page
+// itself.
+const contentPolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self'"
+
 // handler answers requests until stopping ends.
 func (s *Server) handler(stopping context.Context) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/{$}", s.index)
-	mux.HandleFunc("/style.css", style)
-	mux.HandleFunc("/live.js", live)
-	mux.HandleFunc("/healthz", healthz)
-	mux.HandleFunc("/readyz", s.readyz)
-	mux.Handle("/metrics", s.metrics.Handler())
-	mux.Handle("/debug/pprof/", s.profiles(stopping))
+	open := http.NewServeMux() // for everybody who may connect
+	open.HandleFunc("/style.css", style)
+	open.HandleFunc("/live.js", live)
+	open.HandleFunc("/healthz", healthz)
+	open.HandleFunc("/readyz", s.readyz)
+	open.Handle("/metrics", s.metrics.Handler())
+	open.Handle("/debug/pprof/", s.profiles(stopping))
+	open.HandleFunc("/", s.page)
+
+	acts := http.NewServeMux() // they change something
+	acts.HandleFunc("POST /login", s.logIn)
+	acts.HandleFunc("POST /logout", s.logOut)
+	acts.HandleFunc("POST /do/{call}", s.submit)
+	calls := s.api.handler(s.identify)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		protect(h, "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'")
+		protect(h, contentPolicy)
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		if why := s.guard.Load().check(r); why != "" {
 			h.Set("Connection", "close")
 			writeJSON(w, http.StatusForbidden, &Error{Msg: why})
 			return
 		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		_, act := acts.Handler(r)
+		switch {
+		case strings.HasPrefix(r.URL.Path, Prefix+"/"):
+			calls.ServeHTTP(w, r)
+		case act != "":
+			acts.ServeHTTP(w, r)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
-			writeJSON(w, http.StatusMethodNotAllowed, &Error{Msg: "the console only shows; write GET"})
-			return
+			writeJSON(w, http.StatusMethodNotAllowed, &Error{Msg: "this only shows something; write GET"})
+		default:
+			open.ServeHTTP(w, r)
 		}
-		mux.ServeHTTP(w, r)
 	})
 }

@@ -7,15 +7,39 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"weir/console/access"
+	"weir/internal/clock"
 )
 
-// serve starts a console on a free port of this machine.
+// serve starts a console on a free port of this machine. Everybody may look at it.
 func serve(t *testing.T, o Options, b Backend) (url string, m *Metrics) {
+	t.Helper()
+	o.WithoutLogin = access.View
+	url, m, _ = start(t, o, b)
+	return url, m
+}
+
+// newServer is New with a desk over a real store.
+func newServer(t testing.TB, o Options, b Backend, m *Metrics) *Server {
+	t.Helper()
+	if b.Access() == nil {
+		b.(interface{ admits(*access.Desk) }).admits(accessDesk(t, clock.System))
+	}
+	s, err := New(o, b, m, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// start starts a console on a free port of this machine.
+func start(t *testing.T, o Options, b Backend) (url string, m *Metrics, s *Server) {
 	t.Helper()
 	m = NewMetrics("test")
 	m.Watch(b)
 	o.Listen = "127.0.0.1:0"
-	s := New(o, b, m, quiet)
+	s = newServer(t, o, b, m)
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +49,11 @@ func serve(t *testing.T, o Options, b Backend) (url string, m *Metrics) {
 			t.Error(err)
 		}
 	})
-	return "http://" + s.Addr().String(), m
+	scheme := "http://"
+	if o.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + s.Addr().String(), m, s
 }
 
 // get asks once and leaves no connection behind.

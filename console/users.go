@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
+	"weir/console/access"
 	"weir/store"
 )
 
@@ -51,9 +51,9 @@ type Standing struct {
 
 // A UserQuery asks for a part of the users.
 type UserQuery struct {
-	After   string // the Next of the page before
-	Stopped bool   // only stopped ones, including clients that are not users of the store
-	Limit   int    // at most MaxUserPage, which is the default
+	After   string `json:"after,omitempty"`   // the Next of the page before
+	Stopped bool   `json:"stopped,omitempty"` // only stopped ones, including clients that are not users of the store
+	Limit   int    `json:"limit,omitempty"`   // at most MaxUserPage, which is the default
 }
 
 // A UserPage is a part of the users.
@@ -83,12 +83,32 @@ type UserChange struct {
 	Disabled      *bool             `json:"disabled,omitempty"`
 }
 
-// A UserOrder changes the password of a user, stops or resumes them.
-type UserOrder struct {
+// A UserPassword gives a user another password.
+type UserPassword struct {
 	Name     string `json:"name"`
-	Password string `json:"password,omitempty"`
-	Why      string `json:"why,omitempty"`
-	Slow     bool   `json:"slow,omitempty"`
+	Password string `json:"password"`
+}
+
+// A UserStop stops a user.
+type UserStop struct {
+	Name string `json:"name"`
+	Why  string `json:"why,omitempty"`
+}
+
+// A UserResume lets a user send again.
+type UserResume struct {
+	Name string `json:"name"`
+	Slow bool   `json:"slow,omitempty"` // in slow motion at first
+}
+
+// Removed names who or what was removed.
+type Removed struct {
+	Removed string `json:"removed"`
+}
+
+// Changed names who or what was changed.
+type Changed struct {
+	Changed string `json:"changed"`
 }
 
 // checkUser returns the first error in the fields of a user.
@@ -137,129 +157,146 @@ func checkPassword(password string) error {
 // noUser is missing for a user.
 func noUser(err error, name string) error { return missing(err, "there is no user %q", name) }
 
-func (c *Control) userHandlers(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/users", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
-		limit, err := limitOf(r, MaxUserPage)
-		if err != nil {
-			return nil, err
+// aboutUser is the function of a call about a user.
+func aboutUser[In, Out any](name func(*In) string, f func(*Request, Mail, *In) (Out, error)) func(*Request,
+	*In) (Out, error) {
+	return withMail(func(q *Request, m Mail, in *In) (out Out, err error) {
+		if err := checkName(name(in)); err != nil {
+			return out, err
 		}
-		q := r.URL.Query()
-		p, err := m.Users(r.Context(), UserQuery{After: q.Get("after"), Stopped: q.Get("stopped") == "true",
-			Limit: limit})
-		if p.Users == nil {
-			p.Users = []UserView{}
-		}
-		return p, err
-	}))
-	mux.HandleFunc("POST /v1/users", mailAnswer(c, func(r *http.Request, m Mail, u *NewUser) (any, error) {
-		if err := checkUser(u.Name, &u.Contact, u.Limits, u.Senders); err != nil {
-			return nil, err
-		}
-		if u.Password != "" {
-			if err := checkPassword(u.Password); err != nil {
-				return nil, err
-			}
-		}
-		v, err := m.AddUser(r.Context(), operator(r), *u)
-		if errors.Is(err, store.ErrExists) {
-			err = Rejected(fmt.Sprintf("there is a user %q already", u.Name))
-		}
-		return v, err
-	}))
-	// The name is a parameter and no part of the path: it may be any text.
-	mux.HandleFunc("GET /v1/user", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
-		name := r.URL.Query().Get("name")
-		if err := checkName(name); err != nil {
-			return nil, err
-		}
-		u, err := m.User(r.Context(), name)
-		return u, noUser(err, name)
-	}))
-	mux.HandleFunc("DELETE /v1/user", mailAnswer(c, func(r *http.Request, m Mail, _ *none) (any, error) {
-		name := r.URL.Query().Get("name")
-		if err := checkName(name); err != nil {
-			return nil, err
-		}
-		return map[string]string{"removed": name}, noUser(m.RemoveUser(r.Context(), operator(r), name), name)
-	}))
-	mux.HandleFunc("POST /v1/user/set", mailAnswer(c, func(r *http.Request, m Mail, u *UserChange) (any, error) {
-		lists := [][]string{u.AddSenders, u.RemoveSenders}
-		if u.Senders != nil {
-			lists = append(lists, *u.Senders)
-		}
-		if err := checkUser(u.Name, u.Contact, u.Limits, lists...); err != nil {
-			return nil, err
-		}
-		v, err := m.SetUser(r.Context(), operator(r), *u)
-		return v, noUser(err, u.Name)
-	}))
-	mux.HandleFunc("POST /v1/user/passwd", userAnswer(c, func(r *http.Request, m Mail, o *UserOrder) (any, error) {
-		if err := checkPassword(o.Password); err != nil {
-			return nil, err
-		}
-		return map[string]string{"changed": o.Name}, m.Passwd(r.Context(), operator(r), o.Name, o.Password)
-	}))
-	mux.HandleFunc("POST /v1/user/stop", userAnswer(c, func(r *http.Request, m Mail, o *UserOrder) (any, error) {
-		if err := checkLine("why", o.Why, store.MaxReason, true); err != nil {
-			return nil, err
-		}
-		return m.StopUser(r.Context(), operator(r), o.Name, o.Why)
-	}))
-	mux.HandleFunc("POST /v1/user/resume", userAnswer(c, func(r *http.Request, m Mail, o *UserOrder) (any, error) {
-		return m.ResumeUser(r.Context(), operator(r), o.Name, o.Slow)
-	}))
+		out, err = f(q, m, in)
+		return out, noUser(err, name(in))
+	})
 }
 
-// userAnswer is mailAnswer for an order about a user.
-func userAnswer(c *Control, f func(*http.Request, Mail, *UserOrder) (any, error)) http.HandlerFunc {
-	return mailAnswer(c, func(r *http.Request, m Mail, o *UserOrder) (any, error) {
-		if err := checkName(o.Name); err != nil {
-			return nil, err
-		}
-		v, err := f(r, m, o)
-		return v, noUser(err, o.Name)
-	})
+var (
+	userList = define(Call{Method: http.MethodGet, Path: "/users", Role: access.View, Commands: []string{"user list"},
+		Summary: "Shows a part of the mail users."},
+		withMail(func(q *Request, m Mail, in *UserQuery) (p UserPage, err error) {
+			if in.Limit, err = limitOf(in.Limit, MaxUserPage); err != nil {
+				return p, err
+			}
+			p, err = m.Users(q, *in)
+			if p.Users == nil {
+				p.Users = []UserView{}
+			}
+			return p, err
+		}))
+
+	userAdd = define(Call{Method: http.MethodPost, Path: "/users", Role: access.Admin, Commands: []string{"user add"},
+		Summary: "Adds a mail user."},
+		withMail(func(q *Request, m Mail, in *NewUser) (v UserView, err error) {
+			if err := checkUser(in.Name, &in.Contact, in.Limits, in.Senders); err != nil {
+				return v, err
+			}
+			if in.Password != "" {
+				if err := checkPassword(in.Password); err != nil {
+					return v, err
+				}
+			}
+			v, err = m.AddUser(q, q.by(), *in)
+			if errors.Is(err, store.ErrExists) {
+				err = Rejected(fmt.Sprintf("there is a user %q already", in.Name))
+			}
+			return v, err
+		})).logged().saying(func(in *NewUser, _ UserView) string { return "Added: " + in.Name + "." })
+
+	// The name is a parameter and no part of the path: it may be any text.
+	userShow = define(Call{Method: http.MethodGet, Path: "/user", Role: access.View, Commands: []string{"user show"},
+		Summary: "Shows a mail user and their state in the throttles."},
+		aboutUser(func(in *Name) string { return in.Name },
+			func(q *Request, m Mail, in *Name) (UserView, error) { return m.User(q, in.Name) }))
+
+	userRemove = define(Call{Method: http.MethodDelete, Path: "/user", Role: access.Admin,
+		Commands: []string{"user remove"}, Summary: "Removes a mail user. Their messages stay."},
+		aboutUser(func(in *Name) string { return in.Name },
+			func(q *Request, m Mail, in *Name) (Removed, error) {
+				return Removed{in.Name}, m.RemoveUser(q, q.by(), in.Name)
+			})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
+
+	userSet = define(Call{Method: http.MethodPost, Path: "/user/set", Role: access.Admin,
+		Commands: []string{"user set"}, Summary: "Changes the given fields of a mail user, all of them or none."},
+		aboutUser(func(in *UserChange) string { return in.Name },
+			func(q *Request, m Mail, in *UserChange) (v UserView, err error) {
+				lists := [][]string{in.AddSenders, in.RemoveSenders}
+				if in.Senders != nil {
+					lists = append(lists, *in.Senders)
+				}
+				if err := checkUser(in.Name, in.Contact, in.Limits, lists...); err != nil {
+					return v, err
+				}
+				return m.SetUser(q, q.by(), *in)
+			})).logged().saying(func(in *UserChange, _ UserView) string { return "Changed: " + in.Name + "." })
+
+	userPasswd = define(Call{Method: http.MethodPost, Path: "/user/passwd", Role: access.Admin,
+		Commands: []string{"user passwd"}, Summary: "Changes the password of a mail user."},
+		aboutUser(func(in *UserPassword) string { return in.Name },
+			func(q *Request, m Mail, in *UserPassword) (Changed, error) {
+				if err := checkPassword(in.Password); err != nil {
+					return Changed{}, err
+				}
+				return Changed{in.Name}, m.Passwd(q, q.by(), in.Name, in.Password)
+			})).logged().saying(func(in *UserPassword, _ Changed) string { return "Changed: " + in.Name + "." })
+
+	userStop = define(Call{Method: http.MethodPost, Path: "/user/stop", Role: access.Act,
+		Commands: []string{"user stop"}, Summary: "Stops a mail user: all their mail is held."},
+		aboutUser(func(in *UserStop) string { return in.Name },
+			func(q *Request, m Mail, in *UserStop) (v UserView, err error) {
+				if err := checkLine("why", in.Why, store.MaxReason, true); err != nil {
+					return v, err
+				}
+				return m.StopUser(q, q.by(), in.Name, in.Why)
+			})).logged().saying(func(in *UserStop, _ UserView) string { return "Stopped: " + in.Name + "." })
+
+	userResume = define(Call{Method: http.MethodPost, Path: "/user/resume", Role: access.Act,
+		Commands: []string{"user resume"}, Summary: "Lets a stopped mail user send again."},
+		aboutUser(func(in *UserResume) string { return in.Name },
+			func(q *Request, m Mail, in *UserResume) (UserView, error) {
+				return m.ResumeUser(q, q.by(), in.Name, in.Slow)
+			})).logged().saying(func(in *UserResume, _ UserView) string { return "Sends again: " + in.Name + "." })
+)
+
+func userCalls() []*Call {
+	return []*Call{&userList.Call, &userAdd.Call, &userShow.Call, &userRemove.Call, &userSet.Call, &userPasswd.Call,
+		&userStop.Call, &userResume.Call}
 }
 
 // Users returns a part of the users.
 func (c *Client) Users(ctx context.Context, q UserQuery) (UserPage, error) {
-	stopped := ""
-	if q.Stopped {
-		stopped = "true"
-	}
-	return fetch[UserPage](ctx, c, http.MethodGet,
-		withQuery("/v1/users", "after", q.After, "stopped", stopped, "limit", ifSet(q.Limit)), nil)
+	return userList.ask(ctx, c, q)
 }
 
 // User returns a user and their state.
 func (c *Client) User(ctx context.Context, name string) (UserView, error) {
-	return fetch[UserView](ctx, c, http.MethodGet, "/v1/user?name="+url.QueryEscape(name), nil)
+	return userShow.ask(ctx, c, Name{name})
 }
 
 func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {
-	return fetch[UserView](ctx, c, http.MethodPost, "/v1/users", n)
+	return userAdd.ask(ctx, c, n)
 }
 
 // SetUser changes the given fields of a user.
 func (c *Client) SetUser(ctx context.Context, change UserChange) (UserView, error) {
-	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/set", change)
+	return userSet.ask(ctx, c, change)
 }
 
 // Passwd changes the password of a user.
 func (c *Client) Passwd(ctx context.Context, name, password string) error {
-	return c.call(ctx, http.MethodPost, "/v1/user/passwd", UserOrder{Name: name, Password: password}, nil)
+	_, err := userPasswd.ask(ctx, c, UserPassword{name, password})
+	return err
 }
 
 // RemoveUser removes a user.
 func (c *Client) RemoveUser(ctx context.Context, name string) error {
-	return c.call(ctx, http.MethodDelete, "/v1/user?name="+url.QueryEscape(name), nil, nil)
+	_, err := userRemove.ask(ctx, c, Name{name})
+	return err
 }
 
 func (c *Client) StopUser(ctx context.Context, name, why string) (UserView, error) {
-	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/stop", UserOrder{Name: name, Why: why})
+	return userStop.ask(ctx, c, UserStop{name, why})
 }
 
 // ResumeUser lets a stopped user send again.
 func (c *Client) ResumeUser(ctx context.Context, name string, slow bool) (UserView, error) {
-	return fetch[UserView](ctx, c, http.MethodPost, "/v1/user/resume", UserOrder{Name: name, Slow: slow})
+	return userResume.ask(ctx, c, UserResume{name, slow})
 }

@@ -1,15 +1,16 @@
 // Package store is the contract of weir's durable state: what is kept, what a store promises, and which errors it
 // returns. It has no code that stores anything; store/sqlite does, on one machine.
 //
-//	mechanism -> app -> store.Bans, store.Counters, store.Mail (this package) <- store/sqlite
+//	mechanism -> app -> store.Bans, Counters, Mail, Access (this package) <- store/sqlite
 //	                                    storetest: one suite that every store passes
 //
-// A Store has three parts: Bans, the block list; Counters, what accounts have used in long periods; and Mail, the
-// spool. A package that needs one part takes that part and not the Store.
+// A Store has four parts: Bans, the block list; Counters, what accounts have used in long periods; Mail, the spool; and
+// Access, the operators. A package that needs one part takes that part and not the Store.
 //
 // Calls of Bans and Counters are independent of each other. Mail has transactions, since a mail and what the throttle
 // remembers of its sender must be stored together: Update runs a function that reads and writes, and all of it is
-// stored or nothing. Long texts are files beside the store: Stage takes them in before the transaction that names them.
+// stored or nothing. So has Access, since an act and its entry in the audit log belong together. Long texts are files
+// beside the store: Stage takes them in before the transaction that names them.
 //
 // What every part promises:
 //

@@ -196,4 +196,19 @@ type Entry struct {
 	User string    `json:"user,omitempty"` // that it concerns
 	Mail MailID    `json:"mail,omitempty"`
 	Text string    `json:"text,omitempty"`
+	From string    `json:"from,omitempty"` // the address that it came from; empty if weir did it, or is not told
+	// What was there before and after, as JSON, where the act has such a thing.
+	Before Detail `json:"before,omitempty"`
+	After  Detail `json:"after,omitempty"`
+}
+
+// An EntryQuery says which entries of the audit log are wanted. The zero value wants all.
+type EntryQuery struct {
+	Before int64     // earlier than this entry; 0: from the end
+	By     string    // by this operator or user
+	What   string    // of this kind
+	User   string    // that concern this user
+	Text   string    // with this in any text, in the case that it is written in
+	Since  time.Time // not before
+	Until  time.Time // before
 }

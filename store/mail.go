@@ -133,8 +133,8 @@ type MailTx interface {
 
 	// Log adds to the audit log, at its end, and gives the entry its ID.
 	Log(Entry) error
-	// Entries returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).
-	Entries(before int64, limit int) ([]Entry, error)
+	// Entries returns up to limit entries of the audit log that match, the latest first.
+	Entries(q EntryQuery, limit int) ([]Entry, error)
 	// PruneEntries forgets entries of before a time, up to limit.
 	PruneEntries(before time.Time, limit int) error
 }

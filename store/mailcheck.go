@@ -212,7 +212,8 @@ func (e *Entry) Validate() error {
 		bounded{"who did it", e.By, MaxUser, true}, bounded{"what was done", e.What, MaxWhat, true},
 		bounded{"the name of a user", e.User, MaxUser, false},
 		bounded{"the text of an entry", e.Text, MaxEntryText, false},
-	), checkTime("at", e.At))
+		bounded{"the source of an entry", e.From, MaxSource, false},
+	), checkTime("at", e.At), e.Before.validate("what was before"), e.After.validate("what is after"))
 }
 
 // CheckLimit returns ErrInvalid for a limit below zero and ErrTooLarge for one of more than MaxBatch.

@@ -24,6 +24,7 @@ type Store interface {
 	Bans() Bans
 	Counters() Counters
 	Mail() Mail
+	Access() Access
 	Close() error
 }
 

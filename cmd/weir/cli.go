@@ -34,7 +34,10 @@ type cli struct {
 	Queue    queueCommand    `cmd:"" help:"Show the mail that waits, and release, delete or retry it."`
 	User     userCommand     `cmd:"" help:"Show or change who may send mail."`
 	Reach    reachCommand    `cmd:"" help:"Show or change who is flagged for writing to too many new people."`
-	Audit    auditCommand    `cmd:"" help:"Show who did what to mail and users, including what weir did by itself."`
+	Audit    auditCommand    `cmd:"" help:"Show who did what, when and from where, including what weir did by itself."`
+	Notify   notifyCommand   `cmd:"" help:"Show or try who is told of attacks, stopped users and the like."`
+	Operator operatorCommand `cmd:"" help:"Show or change who may log in to the console."`
+	Token    tokenCommand    `cmd:"" help:"Show, make or revoke tokens, with which programs use the console."`
 	Backup   backupCommand   `cmd:"" help:"Copy the store of a running weir to a folder."`
 	Store    storeCommand    `cmd:"" help:"Check the store of a stopped weir, or recover what is left of a damaged one."`
 	Shadow   shadowCommand   `cmd:"" help:"Switch throttles to shadow, where they count and let everything pass, or back."`

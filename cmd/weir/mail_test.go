@@ -257,16 +257,18 @@ func (p *postOffice) ResumeUser(_ context.Context, by, name string, slow bool) (
 	})
 }
 
-func (p *postOffice) Audit(_ context.Context, before int64, limit int) (found []store.Entry, _ error) {
+func (p *postOffice) Entries(_ context.Context, q store.EntryQuery, limit int) (found []store.Entry, _ error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range slices.Backward(p.log) {
-		if len(found) < limit && (before == 0 || e.ID < before) {
+		if len(found) < limit && (q.Before == 0 || e.ID < q.Before) {
 			found = append(found, e)
 		}
 	}
 	return found, nil
 }
+
+func (p *postOffice) Log(context.Context, store.Entry) error { return nil }
 
 func (p *postOffice) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
 	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {

@@ -53,8 +53,13 @@ func (c *serveCommand) Run(t *terminal) error {
 	for _, w := range append(cfg.Warnings, tooFewFiles(cfg, c.Config, openFiles())...) {
 		log.Warn(w.Error())
 	}
+	var show func(name, password string) error
+	if t.errTTY {
+		show = t.firstPassword
+	}
 	a, err := app.New(cfg, app.Options{
-		Log: log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
+		FirstPassword: show,
+		Log:           log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
 		Load:    func() (*config.Config, error) { return config.Load(c.Config) },
 		Logging: log.configure, Outlet: log.outlet, Sockets: sockets,
 	})
@@ -98,6 +103,13 @@ func (c *serveCommand) Run(t *terminal) error {
 	}
 	log.close()
 	return successor.become(handedOver)
+}
+
+// firstPassword shows the first password of the console on the terminal. The log may go elsewhere, and never has it.
+func (t *terminal) firstPassword(name, password string) error {
+	_, err := fmt.Fprintf(t.err, "\nThe console has an operator now. This is shown once:\n\n    name      %s\n    password  "+
+		"%s\n\n", name, password)
+	return err
 }
 
 // stop drains until the deadline or the next signal.

@@ -21,6 +21,9 @@ func (c *upgradeCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
+	if client.Remote() {
+		return errors.New("an upgrade is for the machine that weir runs on")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
 	defer cancel()
 	before, err := client.Status(ctx)

@@ -21,7 +21,7 @@ type Options struct {
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket Socket `yaml:"socket"`
-	// How HTTPS is spoken. Default: it is not.
+	// HTTPS, with its certificates. Default: the gate speaks plain HTTP.
 	TLS *keys.TLS `yaml:"tls"`
 	// Which proxies in front of the gate name the source of a connection, as load balancers for TCP do. Default: none.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
@@ -42,8 +42,8 @@ type Options struct {
 	// What happens to a request that names different accounts in different places: refuse, or first, so that the
 	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
-	// How JSON Web Tokens are checked, for accounts and plans that they name. A token that is not good is none.
-	// Default: they are not looked at.
+	// How JSON Web Tokens are checked, for accounts and plans that they name. An invalid token counts as none. Default:
+	// they are not looked at.
 	JWT *token.Options `yaml:"jwt"`
 	// Headers that are set or left out.
 	Headers Headers `yaml:"headers"`

@@ -15,7 +15,7 @@ func Detail(l *words.Language, a *weir.Answer) string { return detail(l, a, a.Re
 func detail(l *words.Language, a *weir.Answer, why weir.Reason) string {
 	// it is not a limit of the client's
 	if a.Unit == "waiting" && (why == weir.LineFull || why == weir.WaitTooLong) {
-		return l.Say("The server is busy, and as many requests as may wait are waiting, or have waited too long.")
+		return l.Say("The server is busy, and no more requests can wait, or this one has waited too long.")
 	}
 	switch why {
 	case weir.NoAccount:
@@ -40,7 +40,7 @@ func detail(l *words.Language, a *weir.Answer, why weir.Reason) string {
 	used := words.Text("{limit} is used up.")
 	switch why {
 	case weir.LineFull:
-		used = "{limit} is used up, and as many requests as may wait are waiting."
+		used = "{limit} is used up, and no more requests can wait."
 	case weir.WaitTooLong:
 		used = "{limit} is used up, and the wait would be too long."
 	case weir.SharedLimit:

@@ -89,12 +89,12 @@ func TestDetail(t *testing.T) {
 			Reason: weir.Unpaid, Figure: weir.Figure{Unit: "operations"}},
 		"The limit of 5 at once is used up. With a stamp the request goes on.": {
 			Reason: weir.Unpaid, Figure: weir.Figure{Unit: "at once", Limit: 5}},
-		"The server is busy, and as many requests as may wait are waiting, or have waited too long.": {
+		"The server is busy, and no more requests can wait, or this one has waited too long.": {
 			Reason: weir.LineFull, Figure: weir.Figure{Unit: "waiting", Limit: 9}},
 		"The limit of 5 requests per minute is used up, and the wait would be too long.": {
 			Reason: weir.WaitTooLong, Figure: weir.Figure{Unit: "requests", Limit: 5,
 				Window: weir.Window(time.Minute)}},
-		"The limit of 5 requests per second is used up, and as many requests as may wait are waiting.": {
+		"The limit of 5 requests per second is used up, and no more requests can wait.": {
 			Reason: weir.LineFull, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Second)}},
 	} {
 		if got := Detail(nil, &a); got != want {

@@ -186,7 +186,7 @@ func (d *delivery) begin(text []byte) ([]byte, *no) {
 	d.head = readHeader(text)
 	if d.head.received > d.setup.opts.Bounds.ReceivedHops {
 		return nil, refuse(MailLoop, 554, 546,
-			fmt.Sprintf("the mail has passed more than %d servers: it goes round in a circle",
+			fmt.Sprintf("the mail has passed more than %d servers: it is in a loop",
 				d.setup.opts.Bounds.ReceivedHops))
 	}
 	if d.setup.parts.Stamps != nil && len(stamps) > 0 {

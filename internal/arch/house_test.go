@@ -48,6 +48,7 @@ var floors = map[string]int{
 	"gate/refusal":         3, // what clients are told
 	"internal/pacer":       3, // moves throttles when something is due
 
+	"console/access":  4, // who may use the console
 	"gate":            4, // what all gates share
 	"gate/httpgate/*": 4, // parts of that gate
 

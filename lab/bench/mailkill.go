@@ -141,7 +141,7 @@ func (k *killed) judge(data string, people *crowd, end *end) {
 	doubted := map[string]int{} // by mail
 	check(s.Mail().View(ctx, func(tx store.MailTx) error {
 		for before := int64(0); ; {
-			page, err := tx.Entries(before, 1000)
+			page, err := tx.Entries(store.EntryQuery{Before: before}, 1000)
 			if err != nil || len(page) == 0 {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/console"
 	"weir/store"
 )
 
@@ -174,7 +175,7 @@ type deeds struct {
 }
 
 func (p *post) deeds(t *theft) (d deeds) {
-	page, err := p.stage.control.Audit(context.Background(), 0, maxEntries)
+	page, err := p.stage.control.Audit(context.Background(), console.AuditQuery{Limit: maxEntries})
 	if err != nil {
 		return d
 	}

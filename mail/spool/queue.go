@@ -51,7 +51,9 @@ func readMail(tx store.MailTx, id store.MailID) (mail store.Queued, err error) {
 
 // Audit returns up to limit entries of the audit log, the latest first, before one of them (0: from the end).
 func (q *queue) Audit(ctx context.Context, before int64, limit int) ([]store.Entry, error) {
-	return read(ctx, q.env, func(tx store.MailTx) ([]store.Entry, error) { return tx.Entries(before, limit) })
+	return read(ctx, q.env, func(tx store.MailTx) ([]store.Entry, error) {
+		return tx.Entries(store.EntryQuery{Before: before}, limit)
+	})
 }
 
 // Users returns up to limit users whose names come after one.

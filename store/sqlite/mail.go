@@ -20,7 +20,7 @@ type mail struct{ *Store }
 
 // Update returns when f has been run for the last time, also when ctx ends: so f may use what belongs to the caller.
 func (m mail) Update(ctx context.Context, f func(store.MailTx) error) error {
-	t := &tx{f: f, files: &m.files, texts: &m.texts}
+	t := &tx{f: f, files: &m.files, texts: &m.texts, source: store.SourceOf(ctx)}
 	w, err := m.enqueue(ctx, t, 1, (*tx).update)
 	if err != nil {
 		return err
@@ -133,6 +133,7 @@ type tx struct {
 	session  *session                 // nil after the end
 	files    *files
 	texts    *texts
+	source   string // where it comes from, for the audit log
 	writable bool
 	wrote    bool
 	fatal    error    // of SQLite, which may have ended the transaction

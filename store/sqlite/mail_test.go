@@ -193,7 +193,7 @@ func TestDamagedMail(t *testing.T) {
 			return err
 		},
 		`UPDATE tickets SET letters = 'ÄÖÜ'`: func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
-		`UPDATE entries SET at = -1`:         func(tx store.MailTx) error { _, err := tx.Entries(0, 9); return err },
+		`UPDATE entries SET at = -1`:         func(tx store.MailTx) error { _, err := tx.Entries(store.EntryQuery{}, 9); return err },
 	} {
 		s := mustOpen(t, Options{Folder: t.TempDir()})
 		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error {
@@ -303,7 +303,7 @@ func everyCall(tx store.MailTx) error {
 	note(nil, tx.RemoveTickets("u"))
 	note(nil, tx.PruneTickets(epoch, 1))
 	note(nil, tx.Log(store.Entry{At: epoch, By: "a", What: "b"}))
-	note(tx.Entries(0, 1))
+	note(tx.Entries(store.EntryQuery{}, 1))
 	note(nil, tx.PruneEntries(epoch, 1))
 	note(nil, tx.RemoveAddressees(1, 0, 1))
 	note(nil, tx.RemoveAddressees(1, 0))

@@ -411,6 +411,9 @@ func (v *salvage) take(t *table, r record, doubted bool) {
 	}
 	if doubted {
 		switch t.name {
+		case "operators", "sessions", "tokens": // what was removed must not let anybody in again
+			of.Spoilt++
+			return
 		case "addressees":
 			values[5] = int64(store.Held)
 		case "users":
@@ -452,6 +455,7 @@ func anys(values []driver.Value) []any {
 var checks = map[string]func(row) error{
 	"bans": sane(readBan), "lifts": sane(readLift), "counters": sane(readCounter), "users": sane(readUser), "memories": sane(readMemory),
 	"sketches": sane(readSketch), "addressees": sane(readAddressee), "entries": sane(readEntry),
+	"acts": sane(readAct), "operators": sane(readOperator), "sessions": sane(readSession), "tokens": sane(readToken),
 	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
 	"letters": func(r row) error {
 		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
@@ -506,6 +510,7 @@ func (v *salvage) mend() error {
 	return cmp.Or(
 		v.to.exec(`DELETE FROM addressees WHERE mail NOT IN (SELECT id FROM letters)`),
 		v.to.exec(`DELETE FROM known WHERE (user, throttle) NOT IN (SELECT user, throttle FROM sketches)`),
+		v.to.exec(`DELETE FROM acts WHERE entry NOT IN (SELECT id FROM entries)`),
 		v.to.exec(`UPDATE stamps_kept SET n = (SELECT count(*) FROM stamps)`),
 		v.to.exec("COMMIT"))
 }

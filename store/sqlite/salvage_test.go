@@ -181,7 +181,7 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 				n.stamps++
 			}
 		}
-		entries, err := tx.Entries(0, store.MaxBatch)
+		entries, err := tx.Entries(store.EntryQuery{}, store.MaxBatch)
 		must(t, err)
 		n.entries = len(entries)
 		_, states, err := tx.Count()
@@ -387,7 +387,7 @@ func TestSalvageAnything(t *testing.T) {
 				}
 			}
 			_, users := tx.Users("", store.MaxBatch)
-			_, entries := tx.Entries(0, store.MaxBatch)
+			_, entries := tx.Entries(store.EntryQuery{}, store.MaxBatch)
 			return errors.Join(err, users, entries)
 		}); err != nil {
 			t.Errorf("round %d: %v", round, err)

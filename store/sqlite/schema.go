@@ -164,6 +164,48 @@ var migrations = []string{
 		PRIMARY KEY (client, network)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX lifts_until ON lifts (until);`,
+
+	// Who may use the console, and more about entries of the audit log. No two tables have columns of the same kinds:
+	// where the list of tables is lost, rows are told apart by what is in them.
+	`CREATE TABLE operators (
+		name     TEXT    NOT NULL PRIMARY KEY,
+		role     TEXT    NOT NULL,
+		password TEXT    NOT NULL, -- hashed; empty: no log-in
+		made     INTEGER NOT NULL, -- nanoseconds since the epoch, as all times
+		changed  INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID;
+
+	CREATE TABLE sessions (
+		sum      BLOB    NOT NULL PRIMARY KEY, -- SHA-256 of the secret
+		operator TEXT    NOT NULL,
+		source   TEXT    NOT NULL,
+		made     INTEGER NOT NULL,
+		seen     INTEGER NOT NULL,
+		until    INTEGER NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX sessions_operator ON sessions (operator, seen);
+	CREATE INDEX sessions_until ON sessions (until);
+	CREATE INDEX sessions_seen ON sessions (seen);
+
+	CREATE TABLE tokens (
+		sum      BLOB    NOT NULL PRIMARY KEY, -- SHA-256 of the secret
+		name     TEXT    NOT NULL,
+		role     TEXT    NOT NULL,
+		operator TEXT    NOT NULL, -- with whom it ends; empty: none
+		by       TEXT    NOT NULL,
+		made     INTEGER NOT NULL,
+		until    INTEGER NOT NULL, -- 0: never
+		used     INTEGER NOT NULL  -- 0: never
+	) STRICT, WITHOUT ROWID;
+	CREATE UNIQUE INDEX tokens_name ON tokens (name);
+	CREATE INDEX tokens_operator ON tokens (operator);
+
+	CREATE TABLE acts (
+		entry  INTEGER NOT NULL PRIMARY KEY, -- of entries
+		source TEXT    NOT NULL,
+		before TEXT    NOT NULL, -- JSON, or empty
+		after  TEXT    NOT NULL  -- JSON, or empty
+	) STRICT;`,
 }
 
 // version returns the version of the tables, up to a known one. A new file has version 0.

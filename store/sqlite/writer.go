@@ -67,7 +67,8 @@ var errGone = errors.New("the function of an update has ended its goroutine")
 
 // run runs the function. A panic is an error of its own.
 func (w *write) run(s *session) (err error) {
-	*w.tx = tx{f: w.tx.f, session: s, files: w.tx.files, texts: w.tx.texts, writable: true}
+	*w.tx = tx{f: w.tx.f, session: s, files: w.tx.files, texts: w.tx.texts, source: w.tx.source,
+		writable: true}
 	returned := false
 	defer func() {
 		w.tx.session = nil

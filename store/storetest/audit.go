@@ -60,7 +60,9 @@ func mailEntries(_ *testing.T, s *subject) {
 		want = append([]store.Entry{e}, want...)
 	}
 	s.reopen()
-	entries := func(before int64, limit int) []store.Entry { return get2(s, mailTx.Entries, before, limit) }
+	entries := func(before int64, limit int) []store.Entry {
+		return get2(s, mailTx.Entries, store.EntryQuery{Before: before}, limit)
+	}
 	got := entries(0, 9)
 	s.same(len(got), len(want))
 	for i := range got {

@@ -144,7 +144,7 @@ func (s *subject) limited(limit int) []func(mailTx) error {
 		func(tx mailTx) error { return errorOf(tx.Letters(store.LetterQuery{}, limit)) },
 		func(tx mailTx) error { return errorOf(tx.Letters(store.LetterQuery{After: 1 << 63}, limit)) },
 		func(tx mailTx) error { return errorOf(tx.Ready(epoch, true, limit)) },
-		func(tx mailTx) error { return errorOf(tx.Entries(0, limit)) },
+		func(tx mailTx) error { return errorOf(tx.Entries(store.EntryQuery{}, limit)) },
 		func(tx mailTx) error { return tx.PruneTickets(epoch, limit) },
 		func(tx mailTx) error { return tx.PruneEntries(epoch, limit) },
 		func(tx mailTx) error { return errorOf(tx.PruneStamps(epoch, limit)) },
@@ -185,7 +185,7 @@ func mailBounds(_ *testing.T, s *subject) {
 	s.same(get2(s, mailTx.Remembered, x.memory.Throttle, x.memory.User), x.memory)
 	s.same(get2(s, mailTx.Sketch, x.sketch.Throttle, x.sketch.User), x.sketch)
 	s.same(get(s, mailTx.Ticket, x.ticket.Nonce), x.ticket)
-	entries := get2(s, mailTx.Entries, 0, 1)
+	entries := get2(s, mailTx.Entries, store.EntryQuery{}, 1)
 	x.entry.ID = entries[0].ID
 	s.same(entries[0], x.entry)
 

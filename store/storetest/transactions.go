@@ -22,7 +22,7 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 		lacks2(s, mailTx.Sketch, "reach", "ann")
 		lacks2(s, mailTx.Known, "reach", "ann")
 		lacks(s, mailTx.User, "ann")
-		s.same(get2(s, mailTx.Entries, 0, 9), []store.Entry(nil))
+		s.same(get2(s, mailTx.Entries, store.EntryQuery{}, 9), []store.Entry(nil))
 	}
 	everything := func(tx mailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}),

@@ -110,7 +110,7 @@ func (r *Room) Place() string {
 	}
 	before := l.Say("You are next")
 	if r.Ahead > 0 {
-		before = l.Count(int64(r.Ahead), "{n} person is before you", "{n} people are before you")
+		before = l.Count(int64(r.Ahead), "{n} person is ahead of you", "{n} people are ahead of you")
 	}
 	if r.Estimate <= 0 {
 		return l.Say("{place}. Nobody can tell how long it will take.", "place", before)
@@ -138,7 +138,7 @@ func (r *Room) Next() string {
 	case r.Full, r.TooMany:
 		return l.Say("This page tries again {every}, by itself. Please leave it open.", "every", r.every())
 	}
-	return l.Say("This page looks {every} whether it is your turn, by itself. Please leave it open.", "every", r.every())
+	return l.Say("This page checks {every} whether it is your turn, by itself. Please leave it open.", "every", r.every())
 }
 
 // every says how often the page looks.

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"weir"
+	"weir/console"
+	"weir/console/access"
+)
+
+type operatorCommand struct {
+	Add      operatorAddCommand      `cmd:"" help:"Add an operator, who may log in to the console."`
+	List     operatorListCommand     `cmd:"" help:"Show the operators."`
+	Remove   operatorRemoveCommand   `cmd:"" help:"Remove an operator. Their sessions end at once."`
+	Password operatorPasswordCommand `cmd:"" help:"Change the password of an operator. Their sessions end at once."`
+}
+
+type operatorAddCommand struct {
+	target
+	passwordFlags
+	Role string `default:"view" enum:"view,act,admin" placeholder:"ROLE" help:"What the operator may do: view, act or admin (${default})."`
+	JSON bool   `name:"json" help:"Print the operator as JSON."`
+	Name string `arg:"" help:"The name of the operator: a-z, 0-9, '.', '_', '-' and '@'."`
+}
+
+func (c *operatorAddCommand) Validate() error { return access.CheckName(c.Name) }
+
+func (c *operatorAddCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (v access.OperatorView,
+		err error) {
+		password, err := c.read(t, c.Name)
+		if err != nil {
+			return v, err
+		}
+		return client.AddOperator(ctx, console.NewOperator{Name: c.Name, Role: access.Role(c.Role), Password: password})
+	}, func(v *access.OperatorView) {
+		fmt.Fprintf(t.out, "added %s with the role %s\n", printable(v.Name), v.Role)
+	})
+}
+
+type operatorListCommand struct {
+	target
+	JSON bool `name:"json" help:"Print the operators as JSON."`
+}
+
+func (c *operatorListCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, (*console.Client).Operators, func(all *console.OperatorList) {
+		rows := table{heads: []string{"operator", "role", "added", "changed", "sessions"}}
+		for _, o := range all.Operators {
+			rows.row(text(o.Name), text(string(o.Role)), text(moment(o.Made)), text(moment(o.Changed)),
+				number(o.Sessions))
+		}
+		t.write(&rows)
+	})
+}
+
+type operatorRemoveCommand struct {
+	target
+	JSON bool   `name:"json" help:"Print the result as JSON."`
+	Name string `arg:"" help:"The name of the operator."`
+}
+
+func (c *operatorRemoveCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Removed, error) {
+		return client.RemoveOperator(ctx, c.Name)
+	}, func(r *console.Removed) { fmt.Fprintf(t.out, "removed %s\n", printable(r.Removed)) })
+}
+
+type operatorPasswordCommand struct {
+	target
+	passwordFlags
+	JSON bool   `name:"json" help:"Print the result as JSON."`
+	Name string `arg:"" help:"The name of the operator."`
+}
+
+func (c *operatorPasswordCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (r console.Changed, err error) {
+		password, err := c.read(t, c.Name)
+		if err != nil {
+			return r, err
+		}
+		return client.SetOperatorPassword(ctx, console.OperatorPassword{Name: c.Name, Password: password})
+	}, func(r *console.Changed) { fmt.Fprintf(t.out, "changed the password of %s\n", printable(r.Changed)) })
+}
+
+type tokenCommand struct {
+	Add    tokenAddCommand    `cmd:"" help:"Make a token for a program, and show it once."`
+	List   tokenListCommand   `cmd:"" help:"Show the tokens, without their secrets."`
+	Revoke tokenRevokeCommand `cmd:"" help:"End a token at once."`
+}
+
+type tokenAddCommand struct {
+	target
+	Role string        `default:"view" enum:"view,act,admin" placeholder:"ROLE" help:"What the token may be used for: view, act or admin (${default})."`
+	For  weir.Duration `default:"90d" placeholder:"TIME" help:"How long the token is good, up to 10 years; 0 for until it is revoked (${default})."`
+	JSON bool          `name:"json" help:"Print the token as JSON."`
+	Name string        `arg:"" help:"The name of the token: a-z, 0-9, '.', '_', '-' and '@'."`
+}
+
+func (c *tokenAddCommand) Validate() error { return access.CheckName(c.Name) }
+
+func (c *tokenAddCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.MadeToken, error) {
+		return client.AddToken(ctx, console.NewToken{Name: c.Name, Role: access.Role(c.Role), For: c.For})
+	}, func(k *console.MadeToken) {
+		// The secret alone goes to standard output, so that it can be sent to a file.
+		until := "until it is revoked"
+		if !k.Until.IsZero() {
+			until = "until " + moment(k.Until)
+		}
+		fmt.Fprintf(t.err, "the token %s has the role %s, %s. It is not shown again:\n", printable(k.Name), k.Role, until)
+		fmt.Fprintln(t.out, k.Secret)
+	})
+}
+
+type tokenListCommand struct {
+	target
+	JSON bool `name:"json" help:"Print the tokens as JSON."`
+}
+
+func (c *tokenListCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, (*console.Client).Tokens, func(all *console.TokenList) {
+		if len(all.Tokens) == 0 {
+			fmt.Fprintln(t.out, "there are no tokens")
+			return
+		}
+		rows := table{heads: []string{"token", "role", "by", "made", "until", "last used"}}
+		for _, k := range all.Tokens {
+			rows.row(text(k.Name), text(k.Role), text(k.By), text(moment(k.Made)), text(moment(k.Until)),
+				text(moment(k.Used)))
+		}
+		t.write(&rows)
+	})
+}
+
+type tokenRevokeCommand struct {
+	target
+	JSON bool   `name:"json" help:"Print the result as JSON."`
+	Name string `arg:"" help:"The name of the token."`
+}
+
+func (c *tokenRevokeCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Removed, error) {
+		return client.RevokeToken(ctx, c.Name)
+	}, func(r *console.Removed) { fmt.Fprintf(t.out, "revoked %s\n", printable(r.Removed)) })
+}

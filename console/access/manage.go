@@ -1,0 +1,258 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/mail/login"
+	"weir/store"
+)
+
+// An OperatorView is an operator as others may see them.
+type OperatorView struct {
+	Name     string    `json:"name"`
+	Role     Role      `json:"role"`
+	Made     time.Time `json:"made"`
+	Changed  time.Time `json:"changed"`
+	Sessions int       `json:"sessions"` // that are open
+}
+
+// detail writes a value for the audit log.
+func detail(v any) store.Detail {
+	text, err := json.Marshal(v)
+	if err != nil || len(text) > store.MaxDetail {
+		return ""
+	}
+	return store.Detail(text)
+}
+
+// hash hashes a new password. One is hashed at a time.
+func (d *Desk) hash(ctx context.Context, password string) (string, error) {
+	if err := CheckPassword(password); err != nil {
+		return "", err
+	}
+	select {
+	case d.hashing <- struct{}{}:
+		defer func() { <-d.hashing }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	return login.Hash(password)
+}
+
+// First is the operator that the first start makes.
+const First = "admin"
+
+// MakeFirst makes the first operator, if there is none at all, and reports whether it did. keep is given the password,
+// and sees to it that somebody learns it; if it fails, no operator is made.
+func (d *Desk) MakeFirst(ctx context.Context, keep func(name, password string) error) (bool, error) {
+	empty := false
+	if err := d.o.Store.View(ctx, func(tx store.AccessTx) error {
+		some, err := tx.Operators("", 1)
+		empty = len(some) == 0
+		return err
+	}); err != nil || !empty {
+		return false, err
+	}
+	const name = First
+	password := NewPassword()
+	hash, err := d.hash(ctx, password)
+	if err != nil {
+		return false, err
+	}
+	if err := keep(name, password); err != nil {
+		return false, err
+	}
+	now := d.o.Clock.Now()
+	return true, d.o.Store.Update(ctx, func(tx store.AccessTx) error {
+		return cmp.Or(tx.PutOperator(store.Operator{Name: name, Role: string(Admin), Password: hash, Made: now,
+			Changed: now}), tx.Log(store.Entry{At: now, By: "weir", What: "operator-add", User: name,
+			Text: "the first operator"}))
+	})
+}
+
+// Operators returns all operators.
+func (d *Desk) Operators(ctx context.Context) (all []OperatorView, err error) {
+	all = []OperatorView{}
+	err = d.o.Store.View(ctx, func(tx store.AccessTx) error {
+		found, err := tx.Operators("", MaxOperators)
+		for _, o := range found {
+			open, err := tx.Sessions(o.Name, MaxSessions)
+			if err != nil {
+				return err
+			}
+			all = append(all, d.view(o, open))
+		}
+		return err
+	})
+	return all, err
+}
+
+func (d *Desk) view(o store.Operator, open []store.Session) OperatorView {
+	v, now := OperatorView{Name: o.Name, Role: Role(o.Role), Made: o.Made, Changed: o.Changed}, d.o.Clock.Now()
+	for _, s := range open {
+		if now.Before(s.Until) && now.Sub(s.Seen) < SessionIdle {
+			v.Sessions++
+		}
+	}
+	return v
+}
+
+// AddOperator adds an operator. Its errors are ErrName, ErrRole, ErrTooMany, store.ErrExists, those of a password, and
+// those of the store.
+func (d *Desk) AddOperator(ctx context.Context, by Identity, name string, role Role, password string) (v OperatorView,
+	err error) {
+	if err := CheckName(name); err != nil {
+		return v, err
+	}
+	if !role.Valid() {
+		return v, ErrRole
+	}
+	hash, err := d.hash(ctx, password)
+	if err != nil {
+		return v, err
+	}
+	now := d.o.Clock.Now()
+	o := store.Operator{Name: name, Role: string(role), Password: hash, Made: now, Changed: now}
+	v = d.view(o, nil)
+	return v, d.o.Store.Update(ctx, func(tx store.AccessTx) error {
+		switch _, err := tx.Operator(name); {
+		case err == nil:
+			return fmt.Errorf("the operator %s: %w", name, store.ErrExists)
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+		all, err := tx.Operators("", MaxOperators)
+		if err != nil {
+			return err
+		}
+		if len(all) >= MaxOperators {
+			return fmt.Errorf("%w: %d operators", ErrTooMany, MaxOperators)
+		}
+		return cmp.Or(tx.PutOperator(o), tx.Log(store.Entry{At: now, By: by.Name, What: "operator-add", User: name,
+			After: detail(map[string]any{"role": role})}))
+	})
+}
+
+// RemoveOperator removes an operator, whose sessions and tokens end at once. The last one with the role admin stays:
+// ErrLastAdmin.
+func (d *Desk) RemoveOperator(ctx context.Context, by Identity, name string) error {
+	now := d.o.Clock.Now()
+	err := d.o.Store.Update(ctx, func(tx store.AccessTx) error {
+		o, err := tx.Operator(name)
+		if err != nil {
+			return err
+		}
+		all, err := tx.Operators("", MaxOperators)
+		if err != nil {
+			return err
+		}
+		admins := 0
+		for _, other := range all {
+			if Role(other.Role) == Admin && other.Name != name {
+				admins++
+			}
+		}
+		if admins == 0 {
+			return ErrLastAdmin
+		}
+		return cmp.Or(tx.RemoveOperator(name), tx.Log(store.Entry{At: now, By: by.Name, What: "operator-remove",
+			User: name, Before: detail(map[string]any{"role": o.Role})}))
+	})
+	if err == nil {
+		d.o.Changed(name)
+	}
+	return err
+}
+
+// SetPassword changes the password of an operator and ends all their sessions.
+func (d *Desk) SetPassword(ctx context.Context, by Identity, name, password string) (v OperatorView, err error) {
+	hash, err := d.hash(ctx, password)
+	if err != nil {
+		return v, err
+	}
+	now := d.o.Clock.Now()
+	err = d.o.Store.Update(ctx, func(tx store.AccessTx) error {
+		o, err := tx.Operator(name)
+		if err != nil {
+			return err
+		}
+		o.Password, o.Changed = hash, now
+		v = d.view(o, nil)
+		return cmp.Or(tx.PutOperator(o), tx.RemoveSessions(name),
+			tx.Log(store.Entry{At: now, By: by.Name, What: "operator-password", User: name}))
+	})
+	if err == nil {
+		d.o.Changed(name)
+	}
+	return v, err
+}
+
+// Confirm returns nil if a password is that of an operator. Its errors are those of LogIn.
+func (d *Desk) Confirm(ctx context.Context, a Attempt) error {
+	_, err := d.check(ctx, a)
+	return err
+}
+
+// Tokens returns all tokens, without their secrets.
+func (d *Desk) Tokens(ctx context.Context) (all []store.Token, err error) {
+	err = d.o.Store.View(ctx, func(tx store.AccessTx) (err error) {
+		all, err = tx.Tokens("", MaxTokens)
+		return err
+	})
+	if all == nil {
+		all = []store.Token{}
+	}
+	return all, err
+}
+
+// AddToken makes a token and returns its secret, which nobody can find out later. For life 0 it does not expire. Its
+// errors are ErrName, ErrRole, ErrLife, ErrTooMany, store.ErrExists, and those of the store.
+func (d *Desk) AddToken(ctx context.Context, by Identity, name string, role Role, life time.Duration) (k store.Token,
+	secret string, err error) {
+	switch err := CheckName(name); {
+	case err != nil:
+		return k, "", err
+	case !role.Valid():
+		return k, "", ErrRole
+	case life != 0 && (life < time.Minute || life > MaxTokenLife):
+		return k, "", ErrLife
+	}
+	secret, sum := newSecret(tokenMark)
+	now := d.o.Clock.Now()
+	k = store.Token{Sum: sum, Name: name, Role: string(role), Operator: by.Operator, By: by.Name, Made: now}
+	if life != 0 {
+		k.Until = now.Add(life)
+	}
+	return k, secret, d.o.Store.Update(ctx, func(tx store.AccessTx) error {
+		all, err := tx.Tokens("", MaxTokens)
+		if err != nil {
+			return err
+		}
+		for _, old := range all {
+			if old.Name == name {
+				return fmt.Errorf("the token %s: %w", name, store.ErrExists)
+			}
+		}
+		if len(all) >= MaxTokens {
+			return fmt.Errorf("%w: %d tokens", ErrTooMany, MaxTokens)
+		}
+		return cmp.Or(tx.PutToken(k), tx.Log(store.Entry{At: now, By: by.Name, What: "token-add", Text: name,
+			After: detail(k)}))
+	})
+}
+
+// RevokeToken ends a token at once, or returns store.ErrNotFound.
+func (d *Desk) RevokeToken(ctx context.Context, by Identity, name string) error {
+	return d.o.Store.Update(ctx, func(tx store.AccessTx) error {
+		gone, err := tx.RemoveToken(name)
+		if err == nil && !gone {
+			err = fmt.Errorf("the token %s: %w", name, store.ErrNotFound)
+		}
+		return cmp.Or(err, tx.Log(store.Entry{At: d.o.Clock.Now(), By: by.Name, What: "token-revoke", Text: name}))
+	})
+}

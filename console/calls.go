@@ -1,0 +1,131 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	"weir/console/access"
+	"weir/store"
+)
+
+// Prefix is where the API begins.
+const Prefix = "/api/v1"
+
+// A Call is one thing that weir can be asked for: by the API, by a command, and by a form of a page. All three use the
+// table that Calls returns.
+type Call struct {
+	Method string // GET, POST or DELETE
+	Path   string // below Prefix
+	Role   access.Role
+	// The commands that make it, as in "ban add". One that needs a flag is written with it: "reload --farm".
+	Commands []string
+	Summary  string       // what it does, in a sentence
+	In       reflect.Type // a struct: parameters of the query, or the body of a POST
+	Out      reflect.Type
+	// Local calls are for the control socket alone.
+	Local bool
+	// The answer has many values, one in a line, while something goes on.
+	Stream bool
+
+	logs   bool // it writes the audit log by itself, together with what it does
+	run    func(q *Request, in any) (any, error)
+	stream func(q *Request, in any, write func(any) error) error
+	said   func(in, out any) string
+}
+
+// Name is the name of the call for forms and for the OpenAPI document, as in ban-add.
+func (c *Call) Name() string {
+	return strings.ReplaceAll(strings.ReplaceAll(c.Commands[0], " --", "-"), " ", "-")
+}
+
+// Acts reports whether the call changes something.
+func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != access.View }
+
+// Calls returns the table of calls.
+func Calls() []*Call {
+	return slices.Concat(statusCalls(), banCalls(), mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(),
+		operatorCalls(), notifyCalls())
+}
+
+// A Request is a call that somebody makes.
+type Request struct {
+	context.Context
+	Who     access.Identity
+	From    string     // where it comes from, for the audit log
+	Source  netip.Addr // the same as an address, where it has one
+	backend Backend
+	serving *api
+
+	before  any    // what was there, for the audit log
+	subject string // the user or account that it concerns, for the audit log
+}
+
+// by is who asks, as the backend is told.
+func (q *Request) by() string { return q.Who.Name }
+
+// A call is a Call with its types.
+type call[In, Out any] struct{ Call }
+
+// define completes a call.
+func define[In, Out any](c Call, f func(*Request, *In) (Out, error)) *call[In, Out] {
+	c.In, c.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	c.run = func(q *Request, in any) (any, error) { return f(q, in.(*In)) }
+	return &call[In, Out]{c}
+}
+
+// saying sets what a page says after the call.
+func (c *call[In, Out]) saying(f func(in *In, out Out) string) *call[In, Out] {
+	c.said = func(in, out any) string { return f(in.(*In), out.(Out)) }
+	return c
+}
+
+// logged marks a call that writes the audit log by itself.
+func (c *call[In, Out]) logged() *call[In, Out] {
+	c.logs = true
+	return c
+}
+
+// ask makes the call with a client.
+func (c *call[In, Out]) ask(ctx context.Context, client *Client, in In) (out Out, err error) {
+	path, body, err := c.address(&in)
+	if err == nil {
+		err = client.call(ctx, c.Method, path, body, &out)
+	}
+	return out, err
+}
+
+// none is what a call takes, or returns, that has nothing to say.
+type none struct{}
+
+// log writes the audit log for a call that took.
+func (q *Request) log(c *Call, in, out any) error {
+	if !c.Acts() || c.logs {
+		return nil
+	}
+	text, err := json.Marshal(in)
+	if err != nil || len(text) > store.MaxEntryText || string(text) == "{}" {
+		text = nil
+	}
+	return q.backend.Log(q, store.Entry{By: q.Who.Name, What: c.Name(), User: q.subject, Text: string(text),
+		From: q.From, Before: detail(q.before), After: detail(out)})
+}
+
+// detail writes a value for the audit log, as far as there is space for it.
+func detail(v any) store.Detail {
+	if v == nil {
+		return ""
+	}
+	if _, nothing := v.(none); nothing {
+		return ""
+	}
+	text, err := json.Marshal(v)
+	if err != nil || len(text) > store.MaxDetail {
+		return `"too long to be kept"`
+	}
+	return store.Detail(text)
+}

@@ -1,0 +1,273 @@
+package console
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"weir/console/access"
+)
+
+// Cookies. Where the client speaks TLS their names begin so that no other host, and no page without TLS, can set them.
+const (
+	sessionCookie = "weir_session"
+	browserCookie = "weir_browser" // the operator has logged in with this browser before
+	seedCookie    = "weir_form"    // binds the form of a log-in to the browser
+	hostOnly      = "__Host-"
+	browserLife   = 90 * 24 * time.Hour
+)
+
+// formHeader carries the token of forms where a script of our pages makes a call.
+const formHeader = "X-Weir-Form"
+
+// A caller is how somebody is known.
+type caller struct {
+	access.Identity
+	// The browser would prove it for a page of another site, too: by a cookie, or through a proxy.
+	ambient bool
+	session string // the secret of the session, where there is one
+}
+
+// cookie sets a cookie that scripts cannot read and other sites cannot send. An empty value removes it.
+func (s *Server) cookie(w http.ResponseWriter, r *http.Request, name, value string, life time.Duration) {
+	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		MaxAge: int(life.Seconds())}
+	if s.guard.Load().secure(r) {
+		c.Name, c.Secure = hostOnly+name, true
+	}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+// cookieOf returns the value of a cookie. Where the client speaks TLS the one that was set without it does not count.
+func (s *Server) cookieOf(r *http.Request, name string) string {
+	if s.guard.Load().secure(r) {
+		name = hostOnly + name
+	}
+	if c, err := r.Cookie(name); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
+// who returns who sends a request; access.ErrNobody if that is not known.
+func (s *Server) who(r *http.Request) (caller, error) {
+	g, desk := s.guard.Load(), s.backend.Access()
+	if desk == nil {
+		return caller{}, errNoAccess
+	}
+	if said := r.Header.Values("Authorization"); len(said) > 0 {
+		secret, bearer := strings.CutPrefix(said[0], "Bearer ")
+		if !bearer || len(said) > 1 {
+			return caller{}, access.ErrNobody
+		}
+		who, err := desk.Token(r.Context(), secret)
+		return caller{Identity: who}, err
+	}
+	if secret := s.cookieOf(r, sessionCookie); secret != "" {
+		who, err := desk.Session(r.Context(), secret)
+		if !errors.Is(err, access.ErrNobody) {
+			return caller{who, true, secret}, err
+		}
+	}
+	if name := g.named(r); name != "" {
+		who, err := desk.Vouched(r.Context(), name, g.proxy.Role)
+		return caller{who, true, ""}, err
+	}
+	if g.anybody != access.None {
+		return caller{Identity: access.Anybody(g.anybody), ambient: true}, nil
+	}
+	return caller{}, access.ErrNobody
+}
+
+// request is a call by somebody who is known.
+func (s *Server) request(r *http.Request, who access.Identity) *Request {
+	source := s.guard.Load().source(r)
+	return &Request{Context: r.Context(), Who: who, From: source.String(), Source: source, backend: s.backend,
+		serving: s.api}
+}
+
+// genuine reports whether a page of our own sent a request that changes something.
+func (s *Server) genuine(r *http.Request, who caller, token string) bool {
+	return !fromElsewhere(r, "") && s.backend.Access().Genuine(who.Identity, token)
+}
+
+var (
+	errLogIn   = &Error{http.StatusUnauthorized, "log in, or send a token: Authorization: Bearer weir_…"}
+	errGenuine = &Error{http.StatusForbidden, "this did not come from a page of weir, or the page is too old: nothing " +
+		"was done"}
+	errLocal = &Error{http.StatusForbidden, "this is for the control socket: run the command on the machine of weir"}
+)
+
+// identify says who makes a call over the network.
+func (s *Server) identify(w http.ResponseWriter, r *http.Request, c *Call) (*Request, bool) {
+	who, err := s.who(r)
+	switch {
+	case errors.Is(err, access.ErrNobody):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="weir"`)
+		err = errLogIn
+	case err != nil:
+	case who.ambient && r.Method != http.MethodGet && !s.genuine(r, who, r.Header.Get(formHeader)):
+		err = errGenuine
+	case c.Local:
+		err = errLocal
+	default:
+		err = c.may(who.Identity)
+	}
+	if err != nil {
+		writeError(w, err)
+		return nil, false
+	}
+	return s.request(r, who.Identity), true
+}
+
+// A logInPage is the page on which somebody logs in.
+type logInPage struct {
+	To    string // the page that they want
+	Token string
+	Name  string
+	Wrong string
+}
+
+// showLogIn shows the form of a log-in.
+func (s *Server) showLogIn(w http.ResponseWriter, r *http.Request, code int, p logInPage) {
+	desk := s.backend.Access()
+	if desk == nil {
+		writeError(w, errNoAccess)
+		return
+	}
+	seed := s.cookieOf(r, seedCookie)
+	if seed == "" || len(seed) > 64 {
+		seed = rand.Text()
+		s.cookie(w, r, seedCookie, seed, time.Hour)
+	}
+	p.Token = desk.Before(seed)
+	s.render(w, code, logInText, &layout{Title: "Log in", Root: "./", Page: p})
+}
+
+// logIn lets an operator in.
+func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
+	desk := s.backend.Access()
+	if desk == nil {
+		writeError(w, errNoAccess)
+		return
+	}
+	if err := readForm(w, r); err != nil {
+		writeError(w, err)
+		return
+	}
+	p := logInPage{To: s.pagePath(r.PostForm.Get("to")), Name: r.PostForm.Get("name")}
+	if fromElsewhere(r, "") || !desk.GenuineBefore(s.cookieOf(r, seedCookie), r.PostForm.Get("form")) {
+		p.Wrong = "The form was too old, or your browser keeps no cookies. Please try again."
+		s.showLogIn(w, r, http.StatusForbidden, p)
+		return
+	}
+	source := s.guard.Load().source(r)
+	in, err := desk.LogIn(r.Context(), access.Attempt{Name: p.Name, Password: r.PostForm.Get("password"),
+		Source: source, Browser: s.cookieOf(r, browserCookie)})
+	if err != nil {
+		s.failLogIn(w, r, p, err)
+		return
+	}
+	s.countLogIn("ok")
+	// The old session, if any, ends: nobody goes on in a session that somebody else has begun.
+	if old := s.cookieOf(r, sessionCookie); old != "" {
+		_ = desk.LogOut(r.Context(), old, source.String())
+	}
+	s.cookie(w, r, seedCookie, "", 0)
+	s.cookie(w, r, sessionCookie, in.Secret, access.SessionLife)
+	s.cookie(w, r, browserCookie, in.Browser, browserLife)
+	seeOther(w, "./"+p.To)
+}
+
+func (s *Server) failLogIn(w http.ResponseWriter, r *http.Request, p logInPage, err error) {
+	code, result := http.StatusServiceUnavailable, "failed"
+	switch {
+	case errors.Is(err, access.ErrWrong):
+		code, result, p.Wrong = http.StatusForbidden, "wrong", "Wrong name or password."
+	case errors.Is(err, access.ErrGuessing):
+		code, result, p.Wrong = http.StatusTooManyRequests, "throttled",
+			"Too many wrong passwords: this one was not looked at. Wait ten minutes. On the machine itself, "+
+				"weir operator password gives you another one."
+		w.Header().Set("Retry-After", "600")
+	case errors.Is(err, access.ErrBusy):
+		result, p.Wrong = "busy", "Too many log-ins at once. Please try again in a minute."
+		w.Header().Set("Retry-After", "60")
+	default:
+		p.Wrong = "This does not work at the moment. See the log of weir."
+		if r.Context().Err() == nil {
+			s.log.Error("a log-in failed", "err", err)
+		}
+	}
+	s.countLogIn(result)
+	if hidden, ok := s.refusals.Now(time.Since(s.made)); ok && (result == "wrong" || result == "throttled") {
+		// The name is left out: it may be a password in the wrong field.
+		s.log.Warn("a log-in to the console was refused", "source", s.guard.Load().source(r).String(),
+			"result", result, "hidden", hidden)
+	}
+	s.showLogIn(w, r, code, p)
+}
+
+func (s *Server) countLogIn(result string) {
+	s.metrics.counter("weir_console_logins_total", result).Inc()
+}
+
+// logOut ends a session.
+func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
+	who, err := s.who(r)
+	if err == nil {
+		err = readForm(w, r)
+	}
+	if err == nil && !s.genuine(r, who, r.PostForm.Get("form")) {
+		err = errGenuine
+	}
+	if err == nil && who.session != "" {
+		err = s.backend.Access().LogOut(r.Context(), who.session, s.guard.Load().source(r).String())
+	}
+	if err != nil && !errors.Is(err, access.ErrNobody) {
+		writeError(w, err)
+		return
+	}
+	s.cookie(w, r, sessionCookie, "", 0)
+	seeOther(w, "./login")
+}
+
+// readForm reads a form, and nothing else.
+func readForm(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	err := r.ParseForm()
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return &Error{http.StatusRequestEntityTooLarge, "the form is too long"}
+	}
+	if err != nil {
+		return Invalid("the form cannot be read")
+	}
+	return nil
+}
+
+// seeOther sends a browser elsewhere. The address is relative: a proxy in front may have changed the path.
+func seeOther(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// pagePath returns an address below our own pages if it is one, and otherwise that of the first page.
+func (s *Server) pagePath(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.IsAbs() || u.Host != "" || len(to) > 1024 || strings.ContainsAny(to, "\\\r\n") {
+		return ""
+	}
+	for _, p := range s.pages {
+		if u.Path == p.path {
+			q := u.Query()
+			q.Del("said")
+			return strings.TrimSuffix(p.path+"?"+q.Encode(), "?")
+		}
+	}
+	return ""
+}

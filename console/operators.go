@@ -1,0 +1,193 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"weir"
+	"weir/console/access"
+	"weir/store"
+)
+
+// An OperatorList lists the operators.
+type OperatorList struct {
+	Operators []access.OperatorView `json:"operators"`
+}
+
+// A NewOperator is an operator to add.
+type NewOperator struct {
+	Name     string      `json:"name"`
+	Role     access.Role `json:"role"`
+	Password string      `json:"password"`
+}
+
+// An OperatorPassword gives an operator another password. Without the role admin one can only change one's own, and
+// must know the old one.
+type OperatorPassword struct {
+	Name     string `json:"name"`
+	Password string `json:"password"`
+	Old      string `json:"old,omitempty"`
+}
+
+// A TokenList lists the tokens, without their secrets.
+type TokenList struct {
+	Tokens []store.Token `json:"tokens"`
+}
+
+// A NewToken is a token to make.
+type NewToken struct {
+	Name string        `json:"name"`
+	Role access.Role   `json:"role"`
+	For  weir.Duration `json:"for,omitzero"` // how long it is good; left out: until it is revoked
+}
+
+// A MadeToken is a new token. Its secret is shown this once.
+type MadeToken struct {
+	store.Token
+	Secret string `json:"secret"`
+}
+
+var errNoAccess = &Error{http.StatusServiceUnavailable, "weir is starting or stopping"}
+
+// withAccess is the function of a call about operators.
+func withAccess[In, Out any](f func(*Request, *access.Desk, *In) (Out, error)) func(*Request, *In) (Out, error) {
+	return func(q *Request, in *In) (out Out, err error) {
+		d := q.backend.Access()
+		if d == nil {
+			return out, errNoAccess
+		}
+		out, err = f(q, d, in)
+		return out, refused(err)
+	}
+}
+
+// refused gives errors of the desk their status.
+func refused(err error) error {
+	for _, invalid := range []error{access.ErrName, access.ErrRole, access.ErrLife} {
+		if errors.Is(err, invalid) {
+			return Invalid(err.Error())
+		}
+	}
+	for known, code := range map[error]int{access.ErrLastAdmin: http.StatusConflict,
+		access.ErrTooMany: http.StatusConflict, access.ErrWrong: http.StatusForbidden,
+		access.ErrGuessing: http.StatusTooManyRequests, access.ErrBusy: http.StatusServiceUnavailable} {
+		if errors.Is(err, known) {
+			return &Error{code, err.Error()}
+		}
+	}
+	return err
+}
+
+var (
+	operatorList = define(Call{Method: http.MethodGet, Path: "/operators", Role: access.Admin,
+		Commands: []string{"operator list"}, Summary: "Shows who may log in to the console."},
+		withAccess(func(q *Request, d *access.Desk, _ *none) (OperatorList, error) {
+			all, err := d.Operators(q)
+			return OperatorList{all}, err
+		}))
+
+	operatorAdd = define(Call{Method: http.MethodPost, Path: "/operators", Role: access.Admin,
+		Commands: []string{"operator add"}, Summary: "Adds an operator with a role: view, act or admin."},
+		withAccess(func(q *Request, d *access.Desk, in *NewOperator) (v access.OperatorView, err error) {
+			if err := access.CheckPassword(in.Password); err != nil {
+				return v, Invalid(err.Error())
+			}
+			v, err = d.AddOperator(q, q.Who, in.Name, in.Role, in.Password)
+			if errors.Is(err, store.ErrExists) {
+				err = Rejected("there is an operator " + in.Name + " already")
+			}
+			return v, err
+		})).logged().saying(func(in *NewOperator, _ access.OperatorView) string { return "Added: " + in.Name + "." })
+
+	operatorRemove = define(Call{Method: http.MethodDelete, Path: "/operators", Role: access.Admin,
+		Commands: []string{"operator remove"},
+		Summary:  "Removes an operator. Their sessions end at once, and the tokens that they made on the console."},
+		withAccess(func(q *Request, d *access.Desk, in *Name) (Removed, error) {
+			err := d.RemoveOperator(q, q.Who, in.Name)
+			return Removed{in.Name}, missing(err, "there is no operator %q", in.Name)
+		})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
+
+	operatorPassword = define(Call{Method: http.MethodPost, Path: "/operators/password", Role: access.View,
+		Commands: []string{"operator password"},
+		Summary: "Changes the password of an operator, and ends their sessions. Without the role admin: one's own, with " +
+			"the old one."},
+		withAccess(func(q *Request, d *access.Desk, in *OperatorPassword) (Changed, error) {
+			if err := access.CheckPassword(in.Password); err != nil {
+				return Changed{}, Invalid(err.Error())
+			}
+			if !q.Who.Role.May(access.Admin) {
+				if q.Who.Operator == "" || q.Who.Operator != in.Name {
+					return Changed{}, &Error{http.StatusForbidden, "the password of another operator needs the role admin"}
+				}
+				if err := d.Confirm(q, access.Attempt{Name: in.Name, Password: in.Old, Source: q.Source}); err != nil {
+					return Changed{}, err
+				}
+			}
+			_, err := d.SetPassword(q, q.Who, in.Name, in.Password)
+			return Changed{in.Name}, missing(err, "there is no operator %q", in.Name)
+		})).logged().saying(func(in *OperatorPassword, _ Changed) string {
+		return "The password of " + in.Name + " is changed."
+	})
+
+	tokenList = define(Call{Method: http.MethodGet, Path: "/tokens", Role: access.Admin,
+		Commands: []string{"token list"}, Summary: "Shows the tokens of programs, without their secrets."},
+		withAccess(func(q *Request, d *access.Desk, _ *none) (TokenList, error) {
+			all, err := d.Tokens(q)
+			return TokenList{all}, err
+		}))
+
+	tokenAdd = define(Call{Method: http.MethodPost, Path: "/tokens", Role: access.Admin,
+		Commands: []string{"token add"}, Summary: "Makes a token for a program. Its secret is shown this once."},
+		withAccess(func(q *Request, d *access.Desk, in *NewToken) (MadeToken, error) {
+			k, secret, err := d.AddToken(q, q.Who, in.Name, in.Role, time.Duration(in.For))
+			if errors.Is(err, store.ErrExists) {
+				err = Rejected("there is a token " + in.Name + " already")
+			}
+			return MadeToken{k, secret}, err
+		})).logged()
+
+	tokenRevoke = define(Call{Method: http.MethodDelete, Path: "/tokens", Role: access.Admin,
+		Commands: []string{"token revoke"}, Summary: "Ends a token at once."},
+		withAccess(func(q *Request, d *access.Desk, in *Name) (Removed, error) {
+			return Removed{in.Name}, missing(d.RevokeToken(q, q.Who, in.Name), "there is no token %q", in.Name)
+		})).logged().saying(func(in *Name, _ Removed) string { return "Revoked: " + in.Name + "." })
+)
+
+func operatorCalls() []*Call {
+	return []*Call{&operatorList.Call, &operatorAdd.Call, &operatorRemove.Call, &operatorPassword.Call, &tokenList.Call,
+		&tokenAdd.Call, &tokenRevoke.Call}
+}
+
+// Operators returns who may log in.
+func (c *Client) Operators(ctx context.Context) (OperatorList, error) {
+	return operatorList.ask(ctx, c, none{})
+}
+
+func (c *Client) AddOperator(ctx context.Context, n NewOperator) (access.OperatorView, error) {
+	return operatorAdd.ask(ctx, c, n)
+}
+
+// RemoveOperator removes an operator.
+func (c *Client) RemoveOperator(ctx context.Context, name string) (Removed, error) {
+	return operatorRemove.ask(ctx, c, Name{name})
+}
+
+// SetOperatorPassword changes the password of an operator.
+func (c *Client) SetOperatorPassword(ctx context.Context, p OperatorPassword) (Changed, error) {
+	return operatorPassword.ask(ctx, c, p)
+}
+
+// Tokens returns the tokens, without their secrets.
+func (c *Client) Tokens(ctx context.Context) (TokenList, error) { return tokenList.ask(ctx, c, none{}) }
+
+// AddToken makes a token.
+func (c *Client) AddToken(ctx context.Context, n NewToken) (MadeToken, error) {
+	return tokenAdd.ask(ctx, c, n)
+}
+
+// RevokeToken ends a token.
+func (c *Client) RevokeToken(ctx context.Context, name string) (Removed, error) {
+	return tokenRevoke.ask(ctx, c, Name{name})
+}
