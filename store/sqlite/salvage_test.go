@@ -242,7 +242,7 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 // everything is what fill puts into a store.
 var everything = inventory{bans: keptEach, lifts: keptEach, counters: keptEach, settings: keptEach, users: keptEach,
 	languages: keptEach,
-	mails: keptEach, memories: keptEach,
+	mails:     keptEach, memories: keptEach,
 	sketches: keptEach, known: keptEach,
 	tickets: keptEach, entries: keptEach, stamps: keptEach, others: 2 * keptEach}
 
