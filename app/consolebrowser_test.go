@@ -145,6 +145,7 @@ func TestConsoleInBrowser(t *testing.T) {
 	c.Click("form[action='do/queue-release'] button")
 	c.reads("Released: 1 message.")
 	c.lookUp(other.ID.String())
+	c.Click(".acts summary")
 	c.Click("form[action='do/queue-delete'] button")
 	c.reads("Deleted: 1 message.")
 	p.wait(func() bool { return len(p.sink.to(one.To[0].Address)) == 1 })
