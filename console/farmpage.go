@@ -11,7 +11,7 @@ var farmHTML string
 
 // farmPage shows the nodes of a farm.
 func farmPage() *page {
-	return newPage(page{path: "farm", name: "Farm", role: access.View, live: true, show: showFarm,
+	return newPage(page{path: "farm", name: "Farm", role: access.View, show: showFarm,
 		there: func(b Backend) bool { return b.Farm() != nil }}, farmHTML)
 }
 

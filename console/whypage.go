@@ -60,7 +60,7 @@ func showWhy(v *visit) (any, error) {
 		return s, nil
 	}
 	if err := checkLine("search", s.Sought, maxSought, false); err != nil {
-		s.Wrong = err.Error()
+		s.Wrong, s.Sought = err.Error(), ""
 		return s, nil
 	}
 	for _, look := range []func(*visit) error{s.lookForAccount, s.lookForBans, s.lookForUser, s.lookForReach,
