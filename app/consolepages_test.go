@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"weir/internal/browser"
+	"weir/internal/clock"
 )
 
 // operates logs the first operator in to the console of a running weir, and returns its address.
@@ -120,4 +122,63 @@ func TestConsoleBansInBrowser(t *testing.T) {
 	})
 	b.Click("[action$=ban-remove] button")
 	said(b, "No longer banned: 192.0.2.0/24.")
+}
+
+// TestConsoleThrottlesInBrowser: an operator gives an account a limit of its own, which holds at once, removes it, and
+// takes a throttle into shadow and back.
+func TestConsoleThrottlesInBrowser(t *testing.T) {
+	t.Parallel()
+	b := browser.Open(t)
+	p := newEverything(t, clock.NewFake(noon))
+	url := operates(b, t, p)
+	get := func(n int) (codes []int) {
+		for range n {
+			r, err := http.NewRequest(http.MethodGet, "http://"+p.app.Addr("http", 0).String()+"/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Api-Key", "acme")
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			codes = append(codes, resp.StatusCode)
+		}
+		return codes
+	}
+	wants := func(got []int, want ...int) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("answers %v, want %v", got, want)
+		}
+	}
+	wants(get(6), 200, 200, 200, 200, 200, 429)
+	b.Inspect("console-throttles", url+"/throttles", func(at string, status int, _ http.Header) {
+		if text := b.Text("main"); status != http.StatusOK || !strings.Contains(text, "plans") ||
+			!strings.Contains(text, "No account has a limit of its own.") {
+			t.Errorf("%s: %d %s", at, status, text)
+		}
+	})
+	fills(b, "account", "acme")
+	browser.Eval[string](b, "document.querySelector('main [name=throttle]').value = 'plans'")
+	fills(b, "limit", "7")
+	fills(b, "note", "until the invoice is paid")
+	b.Click("[action$='do/account-limit'] button")
+	said(b, "acme has in plans/per-hour: limit 7.")
+	wants(get(3), 200, 200, 429)
+	b.Inspect("console-throttles-limit", url+"/throttles?filter=acme", func(at string, status int, _ http.Header) {
+		if text := b.Text("main"); status != http.StatusOK || !strings.Contains(text, "until the invoice is paid") ||
+			!strings.Contains(text, "admin") {
+			t.Errorf("%s: %d %s", at, status, text)
+		}
+	})
+	b.Click("[aria-label='Take plans into shadow']")
+	said(b, "In shadow: nothing is refused, and everything is counted.")
+	wants(get(1), 200)
+	b.Click("[aria-label='Enforce plans']")
+	said(b, "Out of shadow: verdicts are acted upon.")
+	wants(get(1), 429)
+	b.Click("[action$='do/account-limit-remove'] button")
+	said(b, "acme has in plans/per-hour what the configuration says.")
 }
