@@ -19,6 +19,7 @@ import (
 	"weir/internal/clock"
 	"weir/internal/outlet"
 	"weir/internal/pacer"
+	"weir/store/settings"
 )
 
 // DefaultDrain is how long a gate that a reload removed may take to finish what is under way.
@@ -73,12 +74,16 @@ type App struct {
 	pace     *pacer.Pace
 	failures *failures
 	bans     *bans
-	history  *history
-	changes  changes
-	notices  *notices
-	post     *post
-	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
-	member   atomic.Pointer[member] // nil where weir is alone
+	settings *settings.Book
+	settling sync.Mutex // one applySettings at a time
+	// While all throttles are in shadow: what each had before, by name. Else nil. Under settling.
+	shadows map[string]bool
+	history *history
+	changes changes
+	notices *notices
+	post    *post
+	kept    atomic.Pointer[kept]   // nil unless the data folder is in use
+	member  atomic.Pointer[member] // nil where weir is alone
 	// carry, in tests, stands between the farm and its bus.
 	carry   func(farm.Bus, [][]byte) (farm.Bus, error)
 	secret  []byte        // signs what clients are given; read by Start
@@ -129,6 +134,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
+	a.newSettings()
 	a.history = &history{clock: o.Clock, now: a.current.Load, app: a, over: o.Unwatched}
 	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error
@@ -218,6 +224,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.attachPackets(g); err != nil {
 		return err
 	}
+	a.shadowPackets(g)
 	g.control.Start()
 	for _, p := range g.parts() {
 		p.Start()

@@ -104,7 +104,8 @@ func (b backend) BanStatus() console.BanStatus {
 	return console.BanStatus{Clients: s.Clients, Networks: s.Networks, Operators: s.Operators,
 		Max:   b.current.Load().cfg.Bans.Max,
 		Added: s.Added, Removed: s.Removed, Expired: s.Expired, Evicted: s.Evicted, Refused: s.Refused,
-		Offences: s.Offences, Addresses: s.Addresses}
+		Offences: s.Offences, Addresses: s.Addresses, AutoBanned: s.AutoBanned, AutoWould: s.AutoWould,
+		Auto: autoMode(b.current.Load().cfg.Bans.Auto)}
 }
 
 // Bans returns a part of the list. However long the list is, no more than a page of it is gathered.

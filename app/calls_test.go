@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,19 +33,25 @@ type callCase struct {
 	elsewhere bool   // another test has the good one
 }
 
-// TestEveryCall makes every call of a real weir over the network, with something that it takes and something that it
-// refuses, and looks into the audit log. A call without a case fails.
-func TestEveryCall(t *testing.T) {
-	t.Parallel()
-	p := &post{t: t, clock: clock.NewFake(noon), sink: newSink(t), folder: t.TempDir()}
+// tight lets one mail pass, and the others wait.
+const tight = "max_mslack: 1, max_slack: 1, stop: 100, rate: 1/1h"
+
+// newEverything starts a weir with everything that can be asked for: gates for HTTP and mail, and a farm of one node.
+func newEverything(t *testing.T, c clock.Clock) *post {
+	t.Helper()
+	p := &post{t: t, sink: newSink(t), folder: t.TempDir()}
+	if fake, ok := c.(*clock.Fake); ok {
+		p.clock = fake
+	}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
+	t.Cleanup(upstream.Close)
 	peer := needs.FreeAddress()
-	const tight = "max_mslack: 1, max_slack: 1, stop: 100, rate: 1/1h" // most mail waits
-	p.extra = reachOf("known-only") + `
+	p.extra = reachOf("known-only") + fmt.Sprintf(`
   plans: {quota: {policies: [{name: per-hour, limit: 5, period: 1h}]}}
-http: [{listen: "127.0.0.1:0", upstream: "http://127.0.0.1:1", account: ["header:X-Api-Key"], throttles: [plans]}]
-` + fmt.Sprintf("farm: {node: a, listen: %q, peers: [%q], secret: of this test alone}\n", peer, peer)
-	cfg := p.config(tight, reachGate)
-	a, err := app.New(cfg, app.Options{Clock: p.clock, Version: "test",
+http: [{listen: "127.0.0.1:0", upstream: %q, account: ["header:X-Api-Key"], throttles: [plans]}]
+farm: {node: a, listen: %q, peers: [%q], secret: of this test alone}
+`, upstream.URL, peer, peer)
+	a, err := app.New(p.config(tight, reachGate), app.Options{Clock: c, Version: "test",
 		Load: func() (*config.Config, error) { return p.config(tight, reachGate), nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +61,15 @@ http: [{listen: "127.0.0.1:0", upstream: "http://127.0.0.1:1", account: ["header
 	}
 	p.app, p.control = a, console.NewClient(a.ControlPath())
 	t.Cleanup(p.stop)
+	return p
+}
+
+// TestEveryCall makes every call of a real weir over the network, with something that it takes and something that it
+// refuses, and looks into the audit log. A call without a case fails.
+func TestEveryCall(t *testing.T) {
+	t.Parallel()
+	p := newEverything(t, clock.NewFake(noon))
+	a := p.app
 	made, err := p.control.AddToken(t.Context(), console.NewToken{Name: "test", Role: access.Admin})
 	if err != nil {
 		t.Fatal(err)

@@ -158,9 +158,13 @@ func (o serversObserver) Turned(server string, well bool) {
 // boundLog is counted for each line of the log that there was no room for.
 const boundLog = "log_lines"
 
+// boundSettings is counted for each setting that there was no room for.
+const boundSettings = "settings"
+
 // declareBounds makes the series of every bound.
 func declareBounds(m *console.Metrics) {
 	m.DeclareBound(boundLog)
+	m.DeclareBound(boundSettings)
 	declare := func(kind string, names []string) {
 		for _, name := range names {
 			m.DeclareBound(kind + "_" + name)

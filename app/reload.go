@@ -99,6 +99,7 @@ func (a *App) reload(cfg *config.Config) error {
 		f()
 	}
 	a.current.Store(c.next)
+	a.applySettings()
 	a.history.watch()
 	a.notices.apply(c.next.cfg)
 	if a.opts.Logging != nil {

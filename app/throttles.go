@@ -141,8 +141,10 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 	}
 	link := c.app.watchedLink(name, m.judge, cfg.OnError)
 	link.Names = naming(cfg)
-	link.Shadow.Store(cfg.Shadow)
+	link.Shadow.Store(c.app.newShadow(name, cfg.Shadow))
+	link.Excess = c.app.exceeded(name, k.name)
 	t := &throttle{name: name, kind: k.name, link: link, config: cfg, mechanism: m}
+	c.app.applyLimits([]*throttle{t})
 	if old != nil { // another mechanism under the same name: its series go on
 		link.Counts, link.Shadow, link.Watch = old.link.Counts, old.link.Shadow, old.link.Watch
 		c.shadow(old, t)
@@ -161,7 +163,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 // switched since stays.
 func (c *change) shadow(old, next *throttle) {
 	if old.config.Shadow != next.config.Shadow {
-		c.commit = append(c.commit, func() { next.link.Shadow.Store(next.config.Shadow) })
+		c.commit = append(c.commit, func() { c.app.ownShadow(next.name, next.link, next.config.Shadow) })
 	}
 }
 

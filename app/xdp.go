@@ -162,7 +162,11 @@ func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) 
 			c.app.opts.Log.Error("the limiter cannot go back to its old options", "interface", o.Interface, "err", err)
 		}
 	})
-	c.commit = append(c.commit, func() { p.link.Shadow.Store(shadow) })
+	c.commit = append(c.commit, func() {
+		if o.Shadow != old.options.Shadow {
+			c.app.ownShadow(p.name(), p.link, shadow)
+		}
+	})
 	return &p, nil
 }
 

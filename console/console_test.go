@@ -27,6 +27,8 @@ type backend struct {
 	shadow    Shadow
 	accounts  map[string]Account
 	bans      banState
+	limits    limitState
+	lists     listState
 	history   []GateHistory
 	farm      *fakeFarm
 	overview  Overview
@@ -114,9 +116,9 @@ func (b *backend) Why(q Question) (Explanation, error) {
 	return Explanation{Gate: q.Gate, Verdict: weir.Refuse,
 		Steps: []Step{{Throttle: "plans", Verdict: weir.Refuse, Reason: weir.OverLimit}}}, nil
 }
-func (b *backend) SetShadow(s Shadow) ([]ShadowState, error) {
+func (b *backend) SetShadow(_ context.Context, s Shadow, _ string) (ShadowResult, error) {
 	b.shadow = s
-	return []ShadowState{{"plans", s.On}}, nil
+	return ShadowResult{Throttles: []ShadowState{{"plans", s.On}}}, nil
 }
 func (b *backend) Reload(context.Context) error { return b.reload }
 

@@ -37,6 +37,9 @@ type Link struct {
 	Counts   *Counts
 	Watch    *Watch // of those who are held back; nil where nobody looks
 	Names    Naming // how they are named there
+	// Excess, where it is not nil, is told of events that the throttle refuses, unless it is in shadow. It must not
+	// block, and must not keep what it is given.
+	Excess func(ev *weir.Event, a *weir.Answer)
 }
 
 // NewLink returns a link with counters of its own, not in shadow.
@@ -111,6 +114,9 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 			}
 		}
 		if !p.take(i, a, ev.Time) {
+			if a.Verdict == weir.Refuse && link.Excess != nil {
+				link.Excess(ev, a)
+			}
 			return
 		}
 	}

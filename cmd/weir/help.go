@@ -31,6 +31,8 @@ func helpGroups() []helpGroup {
 			{"why", "weir why GET /v1/things --account acme"},
 			{"account get", "weir account get acme"},
 			{"account reset", "weir account reset acme"},
+			{"account limit", "weir account limit acme --policy per-minute --limit 50 --for 2h"},
+			{"account limits", "weir account limits"},
 			{"shadow on", "weir shadow on plans"},
 			{"shadow off", "weir shadow off --all"},
 			{"audit", "weir audit --since 1d --what ban-add"},
@@ -50,6 +52,8 @@ func helpGroups() []helpGroup {
 			{"ban list", "weir ban list"},
 			{"ban add", "weir ban add 192.0.2.0/24 --for 1d --reason scraping"},
 			{"ban remove", "weir ban remove 192.0.2.0/24"},
+			{"ban import", "weir ban import drop.txt --name drop --for 7d"},
+			{"ban lists", "weir ban lists"},
 		}},
 		{"Mail", []helpExample{
 			{"queue list", "weir queue list --state held"},

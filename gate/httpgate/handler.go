@@ -10,6 +10,7 @@ import (
 	"weir"
 	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/words"
 	behind "weir/upstream"
 )
 
@@ -158,7 +159,7 @@ func (x *exchange) misfit() bool {
 			return false
 		}
 		x.gate.env.Observer.Bounded(BoundAccount)
-		x.problem(http.StatusBadRequest, refusal.Sentence(err))
+		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(err)))
 	}
 	return true
 }
@@ -274,10 +275,10 @@ func (x *exchange) failed(err error) {
 	}
 	if mistake, ok := errors.AsType[behind.RequestError](err); ok {
 		x.reached = false
-		x.problem(http.StatusBadRequest, refusal.Sentence(mistake))
+		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(mistake)))
 		return
 	}
-	status, detail := http.StatusBadGateway, "The answer of the service behind the gate is not valid."
+	status, detail := http.StatusBadGateway, words.Text("The answer of the service behind the gate is not valid.")
 	if timedOut(err) {
 		status, detail = http.StatusGatewayTimeout, "The service behind the gate took too long to answer."
 	}

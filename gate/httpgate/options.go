@@ -9,6 +9,7 @@ import (
 	"weir/admission"
 	"weir/gate"
 	"weir/gate/httpgate/keys"
+	"weir/gate/httpgate/pages"
 	"weir/identify"
 	"weir/identify/token"
 	behind "weir/upstream"
@@ -55,6 +56,8 @@ type Options struct {
 	Capacity *admission.Options `yaml:"capacity"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
+	// What people see of the gate: the name of the site, a line of your own, and the language.
+	Pages pages.Options `yaml:"pages"`
 	// Bounds on what clients may take of the gate.
 	Bounds Bounds `yaml:"bounds"`
 	// How long the gate waits for clients and for the upstream.
@@ -147,6 +150,7 @@ func (o Options) Validate() error {
 	v.Under("account", err)
 	o.AccountConflict.Validate(&v, &accounts)
 	o.validateIdentity(&v, &accounts)
+	v.Under("pages", o.Pages.Validate())
 	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
 	v.Count("bounds.handshakes", o.Bounds.Handshakes, maxCount)
 	v.Count("bounds.requests", o.Bounds.Requests, maxCount)

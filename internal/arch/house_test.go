@@ -24,6 +24,7 @@ var floors = map[string]int{
 	"internal/stored":   1, // for what stores keep
 	"internal/queue":    1, // for those who wait
 	"internal/shown":    1, // for pages, notices and bounces
+	"internal/words":    1, // for what people read
 	"internal/plot":     1, // for pages and reports
 	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log

@@ -29,6 +29,7 @@ type door struct {
 	office *stamp.Office
 	assets *Assets
 	policy string
+	look   Options
 
 	mu     sync.Mutex
 	ask    stamp.Ask
@@ -74,7 +75,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.visits = append(d.visits, r.Method+" "+r.URL.RequestURI()+" "+string(body))
 	n := len(d.visits)
 	paid := false
-	page := &Room{Cookie: StampCookie, CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second,
+	page := &Room{Look: d.look.Look(r), Cookie: StampCookie, CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second,
 		RequestID: "0000-id", Assets: d.assets}
 	if r.Method == http.MethodPost {
 		page.Form = &Form{Action: r.URL.RequestURI()}
@@ -497,6 +498,7 @@ func TestRoomLooks(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
+	p.Speaks("en-GB")
 	p.Processors(1)
 	screens := []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true},
 		{Name: "1280", Width: 1280, Height: 800}}
