@@ -19,7 +19,7 @@ http:
 - {listen: "127.0.0.1:0", upstream: UPSTREAM, capacity: {concurrent: 4}, throttles: [stamps]}
 throttles:
   stamps: {stamp: {schedule: [{load: 0%, work: 64}], never_ask: {paths: ["/v1/*"]}}}
-console: {listen: "127.0.0.1:0"}
+console: {listen: "127.0.0.1:0", without_login: view}
 `
 
 // unlimited is the same gate without a capacity.

@@ -144,7 +144,7 @@ func TestIndexInBrowser(t *testing.T) {
 				"shadow", "http://127.0.0.1:3000", "39.8%", "51234", "8MiB",
 				"21000 of 21", "turned away at 127.0.0.1:8080, most by plans, most often account f40dea6b", "93549",
 				"in shadow: enforcing it would have held back 818 of 5130 events", "0 of 20 requests left per 1s",
-				"m7mtkphvk797hfg6", "<b>192.0.2.0/24", "no figures yet", "ann", "shadow on", "2024-05-01 12:05:00 UTC",
+				"m7mtkphvk797hfg6", "<b>192.0.2.0/24", "no figures yet", "ann", "shadow on", "12:04:59 UTC",
 				"16 of 16", "212ms", "in line 1204", "sha256-k", "20.2 bits, about 1.2s on a phone", "98765"}},
 		"stopping": {fullBackend{stopping}, []string{"not ready", "12 requests are under way"}},
 		"empty": {&backend{}, []string{"serving", "none", "Nobody is held back", "Nobody was refused",

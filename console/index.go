@@ -48,7 +48,7 @@ func overview(v *visit) (any, error) {
 		NotReady   string
 		Traffic    trafficView
 	}{Status: v.backend.Status()}
-	q := OverviewQuery{Window: v.query.Get("window")}
+	q := OverviewQuery{Window: v.query.Get("window"), Last: 12}
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}

@@ -64,6 +64,7 @@ func laidOut(texts ...string) *template.Template {
 	t := template.Must(template.New("layout").Funcs(template.FuncMap{
 		"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"moment":  moment,
 		"shown":   shown.Text,
 		"several": several,
 		"pair":    func(this any, with *layout) pair { return pair{this, with} },

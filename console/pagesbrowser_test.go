@@ -42,7 +42,7 @@ func (b busyBackend) Queue(context.Context, store.LetterQuery, int) ([]store.Que
 }
 
 func (b busyBackend) ShowMail(context.Context, store.MailID) (store.Queued, string, string, error) {
-	return busyMail(), "Subject: <b>news</b>\r\nFrom: ann@example.org\r\n", "<i>hello</i>", nil
+	return busyMail(), "Subject: <b>news</b>\r\nFrom: ann@example.org\r\n", "hello", nil
 }
 
 func busyMail() store.Queued {

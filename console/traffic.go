@@ -147,8 +147,8 @@ var labels = map[Measure]string{Admitted: "admitted", Delayed: "delayed", Challe
 	Refused: "refused", Would: "would be held back", WouldDelay: "would be delayed",
 	WouldChallenge: "would be asked to pay", WouldRefuse: "would be refused"}
 
-// verdicts draws events a second by verdict. Admitted and refused ones are always there; of the others, those that
-// occurred.
+// verdicts draws events a second by verdict: those that occurred. At a gate, admitted and refused ones are always
+// there.
 func (sp span) verdicts(s *Series, title, name string, measures ...Measure) *gatePlot {
 	var lines []plot.Series
 	var each, says []string
@@ -156,7 +156,7 @@ func (sp span) verdicts(s *Series, title, name string, measures ...Measure) *gat
 	for _, m := range measures {
 		column := s.Columns[m]
 		high := highestOf(column)
-		if high == 0 && m != Admitted && m != Refused {
+		if high == 0 && !(measures[0] == Admitted && (m == Admitted || m == Refused)) {
 			continue
 		}
 		most = max(most, high)
@@ -235,6 +235,14 @@ func (sp span) draw(title, unit, says string, top float64, ticks []plot.Tick, li
 	last.Text, last.Anchor = "now", "end"
 	p.Draw()
 	return p
+}
+
+// moment writes a time, without the date where that is today's.
+func moment(now, t time.Time) string {
+	if now, t = now.UTC(), t.UTC(); now.Year() == t.Year() && now.YearDay() == t.YearDay() {
+		return t.Format("15:04:05 UTC")
+	}
+	return t.Format("2006-01-02 15:04:05 UTC")
 }
 
 // Line is a change in a line.
