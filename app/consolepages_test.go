@@ -25,7 +25,7 @@ func operates(b *browser.Page, t *testing.T, p *post) string {
 	fills(b, "name", "admin")
 	fills(b, "password", strings.TrimSpace(string(first)))
 	b.Click("main button")
-	b.Wait("document.querySelector('h1')?.innerText == 'Mail'") // where they wanted to go
+	b.Wait("document.readyState === 'complete' && document.querySelector('h1')?.innerText == 'Mail'") // where they wanted to go
 	return url
 }
 
@@ -36,7 +36,7 @@ func fills(b *browser.Page, name, value string) {
 
 // said waits for what the page says after an act.
 func said(b *browser.Page, text string) {
-	b.Wait(fmt.Sprintf("document.querySelector('.said')?.innerText == %q", text))
+	b.Wait(fmt.Sprintf("document.readyState === 'complete' && document.querySelector('.said')?.innerText == %q", text))
 }
 
 // TestConsoleMailInBrowser: an operator sees who is stopped and what waits, reads a message, releases one, deletes
@@ -84,6 +84,7 @@ func TestConsoleMailInBrowser(t *testing.T) {
 	b.Click("[action$=user-resume] button")
 	said(b, "Sends again: ann.")
 	p.runs(0)
+	b.Inspect("console-mail-track", url+"/mail?track=father", look("delivered", "father@elsewhere.example"))
 	if n := len(p.sink.to("father@elsewhere.example")); n != 1 {
 		t.Errorf("the message that was released arrived %d times", n)
 	}

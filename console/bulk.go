@@ -145,6 +145,9 @@ var (
 			return m.Bulk(q, q.by(), in.filter(), *in)
 		})).saying(func(in *BulkOrder, out BulkResult) string {
 		text := map[string]string{"release": "Released", "delete": "Deleted", "retry": "Tried again"}[in.Act]
+		if in.Dry {
+			text = "Counted"
+		}
 		if text = text + ": " + several(out.Mails, "message"); out.Next != 0 {
 			text += " so far"
 		}

@@ -94,6 +94,8 @@ type mailView struct {
 	Query    struct{ User, State string }
 	States   []string
 	List     messageList
+	Track    string // a recipient whose mail is looked for
+	Attempts []MailStep
 }
 
 // Count is how many recipients are in a state.
@@ -133,8 +135,18 @@ func mailOverview(v *visit) (any, error) {
 			return nil, Invalid("state: " + err.Error())
 		}
 	}
-	shown.List, err = v.messages(in, "mail")
-	return shown, err
+	if shown.List, err = v.messages(in, "mail"); err != nil {
+		return nil, err
+	}
+	if shown.Track = v.query.Get("track"); shown.Track != "" {
+		found, err := v.do(&mailTrack.Call, &TrackQuery{Recipient: shown.Track})
+		if err != nil {
+			return nil, err
+		}
+		attempts := found.(Track).Attempts
+		shown.Attempts = attempts[:min(len(attempts), pageLines)]
+	}
+	return shown, nil
 }
 
 func mailUser(v *visit) (any, error) {
