@@ -49,8 +49,8 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 
 // Calls returns the table of calls.
 func Calls() []*Call {
-	return slices.Concat(statusCalls(), limitCalls(), banCalls(), listCalls(), mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(),
-		operatorCalls())
+	return slices.Concat(statusCalls(), limitCalls(), banCalls(), listCalls(), mailCalls(), userCalls(), reachCalls(),
+		farmCalls(), auditCalls(), operatorCalls())
 }
 
 // A Request is a call that somebody makes.
