@@ -36,6 +36,9 @@ type Options struct {
 	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
 	Sockets *skeleton.Sockets
 
+	// Unwatched keeps no past and nobody's name, so that an overview is empty. It is there to measure what they cost.
+	Unwatched bool
+
 	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
 	// password is written to a file in the data folder.
 	FirstPassword func(name, password string) error
@@ -76,6 +79,7 @@ type App struct {
 	// While all throttles are in shadow: what each had before, by name. Else nil. Under settling.
 	shadows map[string]bool
 	history *history
+	changes changes
 	notices *notices
 	post    *post
 	kept    atomic.Pointer[kept]   // nil unless the data folder is in use
@@ -131,7 +135,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	a.newSettings()
-	a.history = &history{clock: o.Clock, now: a.current.Load}
+	a.history = &history{clock: o.Clock, now: a.current.Load, app: a, over: o.Unwatched}
 	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error
 	if a.post, err = newPost(a); err != nil {
@@ -146,7 +150,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	declareBounds(a.metrics)
 	if o.Outlet != nil {
 		o.Outlet.Tell(func() { a.metrics.BoundReached(boundLog) }, func(lines int64) {
-			o.Log.Warn("lines of the log were left out: whoever reads it was too slow", "lines", lines)
+			o.Log.Warn("lines of the log were dropped: the program that reads it was too slow", "lines", lines)
 		})
 	}
 	return a, nil
@@ -232,6 +236,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
 	a.reloads.took(a.started)
 	a.history.watch()
+	a.changed("started", a.opts.Version)
 	a.notices.apply(g.cfg)
 	a.announce(g)
 	return nil
@@ -246,7 +251,7 @@ func (a *App) announce(g *generation) {
 			"throttles", strings.Join(v.Throttles, ", "))
 	}
 	for _, address := range a.opts.Sockets.Untaken() {
-		a.opts.Log.Warn("a socket was handed over that no gate listens on: clients who connect there wait for nothing",
+		a.opts.Log.Warn("a socket was handed over that no gate listens on: clients that connect there get no answer",
 			"address", address)
 	}
 	if g.console != nil {
@@ -283,6 +288,7 @@ func (a *App) Stop(ctx context.Context) error {
 func (a *App) takeDown(ctx context.Context) error {
 	g := a.current.Load()
 	a.opts.Log.Info("stopping")
+	a.changed("stopping", "")
 	errs := stopGates(ctx, g.gates)
 	closePackets(g)
 	release := context.AfterFunc(ctx, a.giveUp)

@@ -9,8 +9,8 @@ import (
 	"weir/console"
 )
 
-// watched bans sources that are far over 2 a second. Requests come by way of a proxy on this machine.
-const watched = `
+// guardedSite bans sources that are far over 2 a second. Requests come by way of a proxy on this machine.
+const guardedSite = `
 data: DATA
 http:
 - {listen: "127.0.0.1:0", upstream: UPSTREAM, account: ["header:X-Account"], trusted_proxies: [127.0.0.1/32],
@@ -46,7 +46,7 @@ func (b *bench) visit(gate int, n int, header ...string) (code int) {
 // TestWhoStaysOverALimitIsBanned: by network, for a while, and nobody else.
 func TestWhoStaysOverALimitIsBanned(t *testing.T) {
 	t.Parallel()
-	b := start(t, watched)
+	b := start(t, guardedSite)
 	const attacker, neighbour, victim = "203.0.113.66", "203.0.113.67", "192.0.2.1"
 	code := 0
 	for range 10 {
@@ -78,7 +78,7 @@ func TestWhoStaysOverALimitIsBanned(t *testing.T) {
 	b.wants("after its end", b.visit(0, 1, "X-Forwarded-For", attacker), 200)
 
 	// In shadow nobody is banned, and status says who would be.
-	if err := b.Reload(b.config(strings.Replace(watched, ", enforce: true", "", 1))); err != nil {
+	if err := b.Reload(b.config(strings.Replace(guardedSite, ", enforce: true", "", 1))); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -90,7 +90,7 @@ func TestWhoStaysOverALimitIsBanned(t *testing.T) {
 		t.Errorf("in shadow: %d, %+v", code, s)
 	}
 	// A throttle in shadow bans nobody.
-	if err := b.Reload(b.config(watched)); err != nil {
+	if err := b.Reload(b.config(guardedSite)); err != nil {
 		t.Fatal(err)
 	}
 	b.current.Load().throttle("edge").link.Shadow.Store(true)

@@ -12,6 +12,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/identify"
+	"weir/notify"
 	"weir/policy"
 )
 
@@ -35,7 +36,7 @@ func (b backend) Ready() error {
 	}
 	if hasMail(b.current.Load().cfg) {
 		if err := b.post.Full(); err != nil {
-			return fmt.Errorf("no mail is taken, as the disk under data is full: %w", err)
+			return fmt.Errorf("no mail is accepted because the disk of the data folder is full: %w", err)
 		}
 	}
 	return nil
@@ -234,6 +235,12 @@ func (b backend) gateOf(name string) (*gate, error) {
 		return nil, console.Invalid("which gate? One of " + strings.Join(names, ", "))
 	}
 	return nil, console.NotFound(fmt.Sprintf("there is no gate %q; one of %s", name, strings.Join(names, ", ")))
+}
+
+func (b backend) NotifyTargets() []notify.Stats { return b.notices.targets() }
+
+func (b backend) TryNotify(ctx context.Context, by string) []notify.Result {
+	return b.notices.try(ctx, by)
 }
 
 // Reload reads the configuration again. Its errors have line numbers.

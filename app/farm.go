@@ -227,7 +227,7 @@ func (m *member) takeStamps(g *generation) error {
 	return nil
 }
 
-// sharedBans is the invalid list as the farm sees it.
+// sharedBans is the block list as the farm sees it.
 type sharedBans struct{ *member }
 
 func (s sharedBans) Hear(_ farm.Node, msg []byte, _ time.Time) error {
@@ -266,7 +266,7 @@ func (c *change) prepareFarm() error {
 		{"farm.counters_tls", old != nil && next != nil && old.CountersTLS != next.CountersTLS},
 	} {
 		if fixed.changed {
-			return &weir.FieldError{Path: fixed.path, Msg: "a running weir cannot change it", Hint: "start weir anew"}
+			return &weir.FieldError{Path: fixed.path, Msg: "a running weir cannot change it", Hint: "restart weir"}
 		}
 	}
 	if m == nil {
@@ -277,7 +277,7 @@ func (c *change) prepareFarm() error {
 	}
 	c.undo.add(func() {
 		if err := errors.Join(m.bus.Reconfigure(*old), m.Renew(secretsOf(old))); err != nil { // they were in use
-			c.app.opts.Log.Error("the farm keeps its new options", "err", err)
+			c.app.opts.Log.Error("the farm cannot go back to its old options", "err", err)
 		}
 	})
 	c.commit = append(c.commit, func() {
@@ -355,7 +355,7 @@ func (m *member) obey(from farm.Node, msg []byte) ([]byte, error) {
 	if err := json.Unmarshal(msg, &o); err != nil {
 		return nil, fmt.Errorf("an order that cannot be read: %w", err)
 	}
-	m.app.opts.Log.Info("an operator of another node gives an order", "node", from.Name, "do", o.Do, "by", o.By)
+	m.app.opts.Log.Info("an operator of another node gave an order", "node", from.Name, "do", o.Do, "by", o.By)
 	return nil, m.do(&o)
 }
 

@@ -356,5 +356,5 @@ func (f *feed) fail(err error) {
 	} else {
 		f.failed = now
 	}
-	f.log.Error("not all who are banned are dropped in the kernel; the gates refuse them all the same", "err", err)
+	f.log.Error("not all banned clients are dropped in the kernel; the gates still refuse them", "err", err)
 }

@@ -173,6 +173,27 @@ func (n *notices) compare(found map[condition]string, now time.Time) {
 	}
 }
 
+// targets returns how the targets do.
+func (n *notices) targets() []notify.Stats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.notifier == nil {
+		return []notify.Stats{}
+	}
+	return n.notifier.Stats()
+}
+
+// try sends a test to all targets.
+func (n *notices) try(ctx context.Context, by string) []notify.Result {
+	n.mu.Lock()
+	notifier := n.notifier
+	n.mu.Unlock()
+	if notifier == nil {
+		return nil
+	}
+	return notifier.Try(ctx, by)
+}
+
 // find returns the conditions that are there now, with a sentence about each.
 func (n *notices) find(ctx context.Context) map[condition]string {
 	found := map[condition]string{}

@@ -7,6 +7,7 @@ import (
 
 	"weir"
 	"weir/console/access"
+	"weir/notify"
 	"weir/policy"
 	"weir/store"
 )
@@ -19,6 +20,10 @@ type Backend interface {
 	Status() Status
 	// History returns the last minutes of the gates with a limited capacity, in the order of Status.
 	History() []GateHistory
+	// Overview says how weir fares, and who is held back.
+	Overview(OverviewQuery) Overview
+	// Refusals returns the last refusals.
+	Refusals(RefusalQuery) RefusalPage
 	// Throttles returns the configured throttles, by name.
 	Throttles() []Throttle
 	// XDP returns the limiters of network interfaces.
@@ -41,6 +46,10 @@ type Backend interface {
 	Log(ctx context.Context, e store.Entry) error
 	// Entries returns up to limit entries of the audit log that match, the latest first.
 	Entries(ctx context.Context, q store.EntryQuery, limit int) ([]store.Entry, error)
+	// NotifyTargets returns who is told of what happens, and how that goes.
+	NotifyTargets() []notify.Stats
+	// TryNotify sends a test to all of them, and returns what became of it.
+	TryNotify(ctx context.Context, by string) []notify.Result
 	// StoreStatus says whether the data folder can be written.
 	StoreStatus() StoreStatus
 	// Reload reads the configuration again. It applies completely or not at all.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -49,8 +50,8 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 
 // Calls returns the table of calls.
 func Calls() []*Call {
-	return slices.Concat(statusCalls(), limitCalls(), banCalls(), listCalls(), mailCalls(), userCalls(), reachCalls(),
-		farmCalls(), auditCalls(), operatorCalls())
+	return slices.Concat(statusCalls(), overviewCalls(), limitCalls(), banCalls(), listCalls(), mailCalls(), userCalls(),
+		reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls())
 }
 
 // A Request is a call that somebody makes.
@@ -89,6 +90,18 @@ func (c *call[In, Out]) saying(f func(in *In, out Out) string) *call[In, Out] {
 func (c *call[In, Out]) logged() *call[In, Out] {
 	c.logs = true
 	return c
+}
+
+// on makes a call for a page, which changes nothing.
+func (c *call[In, Out]) on(q *Request, in In) (out Out, err error) {
+	if err := c.may(q.Who); err != nil || c.Acts() {
+		return out, cmp.Or[error](err, &Error{http.StatusForbidden, "a page changes nothing while it is shown"})
+	}
+	v, err := c.run(q, &in)
+	if err != nil {
+		return out, understood(err)
+	}
+	return v.(Out), nil
 }
 
 // ask makes the call with a client.

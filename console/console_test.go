@@ -10,6 +10,7 @@ import (
 	"weir"
 	"weir/console/access"
 	"weir/mail/login"
+	"weir/notify"
 	"weir/policy"
 	"weir/store"
 	"weir/store/sqlite"
@@ -18,6 +19,7 @@ import (
 // backend is a weir that only the test knows.
 type backend struct {
 	notReady  error
+	told      []notify.Stats
 	throttles []Throttle
 	xdp       []XDPStatus
 	reload    error
@@ -29,6 +31,10 @@ type backend struct {
 	lists     listState
 	history   []GateHistory
 	farm      *fakeFarm
+	overview  Overview
+	looked    OverviewQuery
+	refusals  RefusalPage
+	sought    RefusalQuery
 	desk      *access.Desk
 
 	noting sync.Mutex
@@ -75,6 +81,14 @@ func (b *backend) Ready() error           { return b.notReady }
 func (b *backend) Throttles() []Throttle  { return b.throttles }
 func (b *backend) XDP() []XDPStatus       { return b.xdp }
 func (b *backend) History() []GateHistory { return b.history }
+func (b *backend) Overview(q OverviewQuery) Overview {
+	b.looked = q
+	return b.overview
+}
+func (b *backend) Refusals(q RefusalQuery) RefusalPage {
+	b.sought = q
+	return b.refusals
+}
 func (b *backend) Status() Status {
 	s := Status{Version: "test", State: "serving", Ready: b.notReady == nil, Control: "here"}
 	for _, t := range b.throttles {

@@ -18,8 +18,8 @@ import (
 type Mail interface {
 	// Queue returns up to limit messages that match, the oldest first.
 	Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error)
-	// ShowMail returns a message, and up to MaxHeader bytes of its header.
-	ShowMail(ctx context.Context, id store.MailID) (mail store.Queued, header string, err error)
+	// ShowMail returns a message, up to MaxHeader bytes of its header, and its text as MailText finds it.
+	ShowMail(ctx context.Context, id store.MailID) (mail store.Queued, header, text string, err error)
 	// Release sends held and delayed messages at once, Delete removes them, and Retry repeats a delivery now instead of
 	// later.
 	Release(ctx context.Context, by string, o MailOrder) (MailResult, error)

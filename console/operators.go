@@ -71,8 +71,8 @@ func refused(err error) error {
 		}
 	}
 	for known, code := range map[error]int{access.ErrLastAdmin: http.StatusConflict,
-		access.ErrTooMany: http.StatusConflict, access.ErrWrong: http.StatusForbidden, access.ErrGuessing: http.StatusTooManyRequests,
-		access.ErrBusy: http.StatusServiceUnavailable} {
+		access.ErrTooMany: http.StatusConflict, access.ErrWrong: http.StatusForbidden,
+		access.ErrGuessing: http.StatusTooManyRequests, access.ErrBusy: http.StatusServiceUnavailable} {
 		if errors.Is(err, known) {
 			return &Error{code, err.Error()}
 		}

@@ -34,6 +34,7 @@ type MailPage struct {
 type MailView struct {
 	MailLine
 	Header string `json:"header"` // as it is stored, up to MaxHeader
+	Text   string `json:"text"`   // what people can read of it, up to MaxMailText
 }
 
 // A MailOrder names messages: by their ids, or all of a user.
@@ -140,10 +141,10 @@ var (
 		}))
 
 	queueShow = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
-		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients and its header."},
+		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients, its header and its text."},
 		withMail(func(q *Request, m Mail, in *MailName) (MailView, error) {
-			found, header, err := m.ShowMail(q, in.ID)
-			return MailView{cut(found, MaxMailRecipients), header[:min(len(header), MaxHeader)]},
+			found, header, text, err := m.ShowMail(q, in.ID)
+			return MailView{cut(found, MaxMailRecipients), header[:min(len(header), MaxHeader)], text},
 				missing(err, "there is no mail %s: it was delivered, or deleted, or never was", in.ID)
 		}))
 

@@ -42,7 +42,11 @@ func (p *post) send(ctx context.Context, id string, now time.Time, all []Notice)
 	var refused []string
 	for i, r := range p.client.Deliver(ctx, job) {
 		if r.Outcome != nexthop.Done {
-			refused = append(refused, fmt.Sprintf("%s: %d %s", p.To[i], r.Code, r.Text))
+			said := r.Text
+			if r.Code > 0 {
+				said = fmt.Sprintf("%d %s", r.Code, r.Text)
+			}
+			refused = append(refused, p.To[i]+": "+said)
 		}
 	}
 	// Whoever has it would have it again with each attempt: one who has it will do.

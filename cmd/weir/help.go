@@ -26,6 +26,8 @@ func helpGroups() []helpGroup {
 		}},
 		{"Watch", []helpExample{
 			{"status", "weir status"},
+			{"top", "weir top"},
+			{"refusals", "weir refusals --throttle plans"},
 			{"why", "weir why GET /v1/things --account acme"},
 			{"account get", "weir account get acme"},
 			{"account reset", "weir account reset acme"},
@@ -34,6 +36,8 @@ func helpGroups() []helpGroup {
 			{"shadow on", "weir shadow on plans"},
 			{"shadow off", "weir shadow off --all"},
 			{"audit", "weir audit --since 1d --what ban-add"},
+			{"notify list", "weir notify list"},
+			{"notify test", "weir notify test"},
 		}},
 		{"Console", []helpExample{
 			{"operator add", "weir operator add ann --role act"},

@@ -99,15 +99,15 @@ func (p *postOffice) Queue(_ context.Context, q store.LetterQuery, limit int) (f
 	return found, nil
 }
 
-func (p *postOffice) ShowMail(_ context.Context, id store.MailID) (store.Queued, string, error) {
+func (p *postOffice) ShowMail(_ context.Context, id store.MailID) (store.Queued, string, string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range p.mails {
 		if m.ID == id {
-			return m, "Subject: news\r\n\tfolded \x1b[31m\r\n", nil
+			return m, "Subject: news\r\n\tfolded \x1b[31m\r\n", "", nil
 		}
 	}
-	return store.Queued{}, "", store.ErrNotFound
+	return store.Queued{}, "", "", store.ErrNotFound
 }
 
 func (p *postOffice) take(by, what string, o console.MailOrder) (r console.MailResult, _ error) {

@@ -162,9 +162,12 @@ func (t *terminal) showMail(m *console.MailView) {
 	if m.More > 0 {
 		fmt.Fprintf(t.out, "and %d more\n", m.More)
 	}
-	if m.Header != "" {
+	for _, part := range []string{m.Header, m.Text} {
+		if part == "" {
+			continue
+		}
 		fmt.Fprintln(t.out)
-		for l := range strings.Lines(m.Header) {
+		for l := range strings.Lines(part) {
 			io.WriteString(t.out, shown(strings.TrimRight(l, "\r\n"))+"\n")
 		}
 	}

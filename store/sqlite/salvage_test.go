@@ -81,7 +81,8 @@ func fill(t testing.TB, s *Store, n int) {
 		all = append(all, func(tx store.MailTx) error {
 			_, spent := tx.Spend(stampOf(id), 1<<20)
 			return errors.Join(spent, tx.PutLetter(l, text, to),
-				tx.PutUser(store.User{Name: l.User, Password: "hash", Contact: "x@example.org", Made: epoch}),
+				tx.PutUser(store.User{Name: l.User, Password: "hash", Contact: "x@example.org", Language: "de",
+					Made: epoch}),
 				tx.Remember(store.Memory{Throttle: "outgoing", User: l.User, State: bytes.Repeat([]byte{1}, 100+60*i)}),
 				tx.PutSketch(store.Sketch{Throttle: "reach", User: l.User, State: []byte("sketch")}),
 				tx.PutKnown("reach", l.User, bytes.Repeat([]byte{2}, 20*i+1)),
@@ -133,6 +134,7 @@ func copyFolder(t testing.TB, from, to string, damage func([]byte) []byte) {
 
 // An inventory is how much of everything is in a store.
 type inventory struct {
+	languages                                                                                          int // of users
 	bans, lifts, counters, settings, users, mails, memories, sketches, known, tickets, entries, stamps int
 	held, others                                                                                       int // recipients
 }
@@ -177,6 +179,11 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 		users, err := tx.Users("", store.MaxBatch)
 		must(t, err)
 		n.users = len(users)
+		for _, u := range users {
+			if u.Language == "de" {
+				n.languages++
+			}
+		}
 		for i := range keptEach {
 			name := fmt.Sprint("user-", i)
 			memories, err := tx.Memories(name, 9)
@@ -234,7 +241,8 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 
 // everything is what fill puts into a store.
 var everything = inventory{bans: keptEach, lifts: keptEach, counters: keptEach, settings: keptEach, users: keptEach,
-	mails: keptEach, memories: keptEach,
+	languages: keptEach,
+	mails:     keptEach, memories: keptEach,
 	sketches: keptEach, known: keptEach,
 	tickets: keptEach, entries: keptEach, stamps: keptEach, others: 2 * keptEach}
 

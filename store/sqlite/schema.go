@@ -218,6 +218,13 @@ var migrations = []string{
 		PRIMARY KEY (kind, name)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX settings_until ON settings (until) WHERE until IS NOT NULL;`,
+
+	// The languages of mail users. They are not a column of users: where a file is broken, rows are recognised by how
+	// many columns they have.
+	`CREATE TABLE languages (
+		user     TEXT    NOT NULL PRIMARY KEY,
+		language TEXT    NOT NULL
+	) STRICT, WITHOUT ROWID;`,
 }
 
 // version returns the version of the tables, up to a known one. A new file has version 0.

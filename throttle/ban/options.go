@@ -35,8 +35,8 @@ type Options struct {
 	V4 int `yaml:"v4"`
 	// How many bits of an IPv6 address are banned with an address: a client has a whole /64 to itself. Default 64.
 	V6 int `yaml:"v6"`
-	// Ranges of addresses for which no mechanism's ban of an address holds, only operators' do: offices, for example.
-	// Single clients from there are banned all the same. Trusted proxies need not be listed: no mechanism bans them.
+	// Ranges of addresses that only operators can ban, and no mechanism: offices, for example. Single clients from
+	// there are banned all the same. Trusted proxies need not be listed: no mechanism bans them.
 	Exempt []netip.Prefix `yaml:"exempt"`
 	// Automatic bans of networks that stay over a limit. Without it, there are none.
 	Auto *Auto `yaml:"auto"`

@@ -28,7 +28,7 @@ const (
 )
 
 // ErrColleagues is returned when a node is heard and too many are known already.
-var ErrColleagues = errors.New("too many nodes have been heard: start this one anew")
+var ErrColleagues = errors.New("too many nodes have been heard: restart this one")
 
 // A Shared ties a quota to the same one of other nodes: each tells the others what it has charged, and counts what they
 // tell. Quota.Share makes it. Goroutines may share it.
