@@ -37,8 +37,8 @@ func (a *App) exceeded(throttle, kind string) func(*weir.Event, *weir.Answer) {
 	}
 }
 
-// overLimit reports whether an event was refused because too much came. A limit that unknown accounts share is not meant:
-// others may have used it up. Nor is a level: there, requests under way count, and those may be slow.
+// overLimit reports whether an event was refused because too much came. A limit that unknown accounts share is not
+// meant: others may have used it up. Nor is a level: there, requests under way count, and those may be slow.
 func overLimit(a *weir.Answer) bool {
 	switch a.Reason {
 	case weir.OverLimit, weir.LineFull, weir.WaitTooLong:
@@ -47,9 +47,9 @@ func overLimit(a *weir.Answer) bool {
 	return false
 }
 
-// ownFault reports whether an event can be held against its source. A source that somebody may have invented cannot: that
-// of a packet, or one of two that the forwarding headers name. Nor can one that has no meaning beyond this machine or
-// this network: everybody who comes through a proxy that nobody has named comes from there.
+// ownFault reports whether an event can be held against its source. A source that somebody may have invented cannot:
+// that of a packet, or one of two that the forwarding headers name. Nor can one that has no meaning beyond this machine
+// or this network: everybody who comes through a proxy that nobody has named comes from there.
 func ownFault(ev *weir.Event) bool {
 	switch ev.Kind {
 	case "http", "tcp", "connection":

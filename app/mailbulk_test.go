@@ -10,8 +10,8 @@ import (
 	"weir/store"
 )
 
-// TestMailInBulk: of the held mail of a stopped user, the operator deletes the spam by its subject and releases the rest
-// by its domain. What was released arrives, and what was deleted does not; the way of both is known.
+// TestMailInBulk: of the held mail of a stopped user, the operator deletes the spam by its subject and releases one
+// message by its recipient. What was released arrives, what was deleted does not, and the way of both is known.
 func TestMailInBulk(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "", "", "")

@@ -61,7 +61,8 @@ func (b backend) SetShadow(ctx context.Context, s console.Shadow, by string) (r 
 		}
 		r.Warnings = b.keepSettings(ctx, "it is done, but a restart will forget it")
 	case !s.On && on != nil:
-		return r, console.Rejected("all throttles are in shadow by the emergency switch (weir shadow off --all turns it off)")
+		return r, console.Rejected("all throttles are in shadow by the emergency switch (weir shadow off --all turns " +
+			"it off)")
 	default:
 		err = b.setShadowOf(s)
 	}
@@ -130,12 +131,14 @@ func (a *App) setShadowAll(ctx context.Context, s console.Shadow, by string, far
 		if err != nil {
 			return nil, err
 		}
-		if _, err := a.settings.Set(store.Setting{SettingKey: key, Value: string(value), By: settingBy(by)}, now); err != nil {
+		v := store.Setting{SettingKey: key, Value: string(value), By: settingBy(by)}
+		if _, err := a.settings.Set(v, now); err != nil {
 			return nil, console.Rejected(plainly(err))
 		}
 	} else {
 		if _, wide := a.settings.Get(a.allKey(true), now); wide && !farmWide {
-			return nil, console.Rejected("all nodes of the farm are in shadow (weir shadow off --all --farm turns it off)")
+			return nil, console.Rejected("all nodes of the farm are in shadow (weir shadow off --all --farm turns it " +
+				"off)")
 		}
 		keys := []store.SettingKey{key}
 		if farmWide { // and what single nodes were told
@@ -174,8 +177,8 @@ func (a *App) shadowAll() *console.ShadowAll {
 	return nil
 }
 
-// applyShadow takes all throttles into shadow while the emergency switch is on, and gives each back what it had. a.settling
-// is held.
+// applyShadow takes all throttles into shadow while the emergency switch is on, and gives each back what it had.
+// a.settling is held.
 func (a *App) applyShadow(g *generation) {
 	on := a.shadowAll() != nil
 	if !on && a.shadows == nil || a.bans == nil {
@@ -215,7 +218,8 @@ func (a *App) newShadow(name string, configured bool) bool {
 	return true
 }
 
-// ownShadow applies what the configuration says about the shadow of a throttle, now or when no emergency is on any more.
+// ownShadow applies what the configuration says about the shadow of a throttle, now or when no emergency is on any
+// more.
 func (a *App) ownShadow(name string, link *policy.Link, on bool) {
 	a.settling.Lock()
 	defer a.settling.Unlock()

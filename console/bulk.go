@@ -65,8 +65,8 @@ func (f *MailFilter) Before(now time.Time) (t time.Time) {
 	return t
 }
 
-// A BulkOrder asks to act on a part of all messages that match. A part is a bounded amount of work: whoever asks for all
-// of it asks again with the Next and the UpTo of the part before.
+// A BulkOrder asks to act on a part of all messages that match. A part is a bounded amount of work: whoever asks for
+// all of it asks again with the Next and the UpTo of the part before.
 type BulkOrder struct {
 	Act       string        `json:"act"`                 // release, delete or retry
 	User      string        `json:"user,omitempty"`      // exactly
@@ -85,7 +85,8 @@ type BulkOrder struct {
 }
 
 func (o *BulkOrder) filter() MailFilter {
-	return MailFilter{o.User, o.Sender, o.Recipient, o.Domain, o.Subject, o.State, o.Older, o.Newer, o.Larger, o.Smaller}
+	return MailFilter{o.User, o.Sender, o.Recipient, o.Domain, o.Subject, o.State, o.Older, o.Newer,
+		o.Larger, o.Smaller}
 }
 
 func (o *BulkOrder) check() error {
@@ -94,7 +95,8 @@ func (o *BulkOrder) check() error {
 	case "retry":
 	case "release", "delete":
 		if f.Any() {
-			return Invalid("which messages? Give a user, a sender, a recipient, a domain, a subject, a state, an age or a size")
+			return Invalid("which messages? Give a user, a sender, a recipient, a domain, a subject, a state, an age or " +
+				"a size")
 		}
 	default:
 		return Invalid("act: release, delete or retry")

@@ -73,7 +73,8 @@ func TestBulkOverTheSocket(t *testing.T) {
 	m.err = nil
 
 	q := MailQuery{Recipient: "bob@", Smaller: 5000, Limit: 7}
-	if page, err := client.Find(t.Context(), q); err != nil || m.filter != q.filter() || m.limit != 7 || page.Next != 1 {
+	page, err := client.Find(t.Context(), q)
+	if err != nil || m.filter != q.filter() || m.limit != 7 || page.Next != 1 {
 		t.Errorf("%+v of %+v, %v", page, m.filter, err)
 	}
 	if _, err := client.Find(t.Context(), MailQuery{Sender: "a\nb"}); code(err) != http.StatusBadRequest {

@@ -85,7 +85,8 @@ type MailQuery struct {
 }
 
 func (q *MailQuery) filter() MailFilter {
-	return MailFilter{q.User, q.Sender, q.Recipient, q.Domain, q.Subject, q.State, q.Older, q.Newer, q.Larger, q.Smaller}
+	return MailFilter{q.User, q.Sender, q.Recipient, q.Domain, q.Subject, q.State, q.Older, q.Newer,
+		q.Larger, q.Smaller}
 }
 
 // A MailName names a message.

@@ -58,8 +58,8 @@ func (c *banImportCommand) Run(t *terminal) error {
 			return fmt.Errorf("%s is not imported:\n%w", c.File, err)
 		}
 		home := loggedInFrom()
-		if i := slices.IndexFunc(all, func(p netip.Prefix) bool { return home.IsValid() && p.Contains(home) }); i >= 0 &&
-			!c.Force {
+		own := func(p netip.Prefix) bool { return home.IsValid() && p.Contains(home) }
+		if i := slices.IndexFunc(all, own); i >= 0 && !c.Force {
 			return fmt.Errorf("%s has the address that you are logged in from, %s: you might lock yourself out (--force "+
 				"does it all the same)", all[i], home)
 		}

@@ -26,9 +26,9 @@ const (
 	AutoRemembered = autoShards * autoSets * autoWays
 )
 
-// Auto configures automatic bans of networks that stay over a limit. Only refusals that are charged to the source count:
-// by a Bloom limiter, or by a quota where the request names no account. Those of accounts do not: whoever knows an
-// account could use it up, and its owner would be banned.
+// Auto configures automatic bans of networks that stay over a limit. Only refusals that are charged to the source
+// count: by a Bloom limiter, or by a quota where the request names no account. Those of accounts do not: whoever knows
+// an account could use it up, and its owner would be banned.
 type Auto struct {
 	// In how many parts of the time a network must be refused: the time is divided into 60 parts, and each counts once,
 	// however often the network is refused in it. So a page with a hundred pictures counts once or twice. Default 20.
@@ -119,9 +119,9 @@ type repeater struct {
 
 const partsMask = 1<<Parts - 1
 
-// Exceed counts a refusal over a limit. From a threshold on the network of the source is banned, here and on all nodes of
-// a farm, or would be. It is not called for events that are admitted. Exempt networks are never banned; whoever calls
-// leaves out sources that may be invented, and those of proxies.
+// Exceed counts a refusal over a limit. From a threshold on the network of the source is banned, here and on all nodes
+// of a farm, or would be. It is not called for events that are admitted. Exempt networks are never banned; whoever
+// calls leaves out sources that may be invented, and those of proxies.
 func (l *List) Exceed(x Excess, now time.Time) (netip.Prefix, Repeat) {
 	s := l.setup.Load()
 	if s.Auto == nil || !s.Auto.counts(x.Throttle) || !x.Source.IsValid() || x.Limit <= 0 || x.Per <= 0 ||

@@ -41,7 +41,8 @@ func (c *crowd) banned(source string) bool {
 	return found
 }
 
-// flood has a source refused n times in each of so many seconds, and returns after how many it was banned; 0: it was not.
+// flood has a source refused n times in each of so many seconds, and returns after how many it was banned; 0: it was
+// not.
 func (c *crowd) flood(source string, n, seconds int) int {
 	for i := range seconds {
 		if c.refused(source, n) != Noted {
@@ -210,7 +211,8 @@ func TestAutoIsBounded(t *testing.T) {
 	caught := 0
 	for second := range 40 {
 		for range 4 * AutoRemembered / 40 {
-			source := netip.AddrFrom4([4]byte{byte(20 + random.IntN(100)), byte(random.IntN(256)), byte(random.IntN(256)), 1})
+			n := random.Uint32()
+			source := netip.AddrFrom4([4]byte{byte(20 + n>>24%100), byte(n >> 16), byte(n >> 8), 1})
 			c.Exceed(Excess{Source: source, Throttle: "edge", Limit: 60, Per: time.Minute}, c.now)
 		}
 		for i := range 50 {
@@ -259,7 +261,8 @@ func TestAutoBansTravel(t *testing.T) {
 }
 
 func TestAutoOptions(t *testing.T) {
-	if err := (Options{Auto: &Auto{After: Parts, Times: MaxTimes, Within: weir.Duration(time.Hour)}}).Validate(); err != nil {
+	most := Auto{After: Parts, Times: MaxTimes, Within: weir.Duration(time.Hour)}
+	if err := (Options{Auto: &most}).Validate(); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []Auto{{After: 1}, {After: Parts + 1}, {Times: -1}, {Times: MaxTimes + 1}, {Within: 1},

@@ -143,7 +143,7 @@ type Replaced struct {
 }
 
 // Replace bans the networks of a block list, for the operator who imported it, and lifts those that were on the list
-// before and are not any more. What operators have banned one by one stays as it is, and so does what is on other lists.
+// before and are not any more. What operators have banned one by one stays as it is; so does what is on other lists.
 // It is all or nothing, and networks that stay are banned all the while. With dry nothing is changed.
 //
 // It returns ErrFull when there is no room for all of them.
