@@ -103,7 +103,7 @@ func TestNoticeItselfSaysNothing(t *testing.T) {
 	for kind := Stopped; kind <= Answer; kind++ {
 		text := written(t, sample(kind))
 		_, body := read(t, text)
-		for _, body := range []string{body, "Hello,\r\n\r\n" + body, strings.ReplaceAll(body, Mark, "")} {
+		for _, body := range []string{body, "Hello,\r\n\r\n" + body, strings.ReplaceAll(body, string(Mark), "")} {
 			_, err := ReadReply(strings.NewReader(head + "Content-Type: text/plain; charset=utf-8\r\n\r\n" + body))
 			var wrong *CommandError
 			if !errors.Is(err, ErrNothing) && !errors.As(err, &wrong) {
