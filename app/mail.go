@@ -12,6 +12,7 @@ import (
 	"weir"
 	"weir/config"
 	"weir/gate/smtpgate"
+	"weir/internal/words"
 	"weir/mail/login"
 	"weir/mail/nexthop"
 	"weir/mail/notice"
@@ -160,7 +161,8 @@ func (c *change) keepPost(name string, throttles []string, hop nexthop.Options, 
 	if g.Reach, err = c.reachThrottle(throttles); err != nil {
 		return nil, err
 	}
-	if o := c.next.cfg.SelfService; o.Enabled() {
+	o := c.next.cfg.SelfService
+	if g.Language = words.Find(o.Language); o.Enabled() {
 		g.PageURL = o.Link
 	}
 	return &g, nil

@@ -1,11 +1,12 @@
 package notice
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/internal/words"
 )
 
 // A Command is what a user wants done with what is held.
@@ -19,16 +20,64 @@ type Command struct {
 
 // A CommandError is a command that cannot be carried out. Nothing else in the message is carried out then.
 type CommandError struct {
-	Line string // as it was written; empty if the error is about several
-	Msg  string
+	Line   string // as it was written; empty if the error is about several
+	msg    words.Text
+	values []any // of the message
 }
 
-func (e *CommandError) Error() string {
+func (e *CommandError) Error() string { return "notice: " + e.In(nil) }
+
+// In says in a language what is wrong.
+func (e *CommandError) In(l *words.Language) string {
 	if e.Line == "" {
-		return "notice: " + e.Msg
+		return l.Say(e.msg, e.values...)
 	}
-	return fmt.Sprintf("notice: %q: %s", e.Line, e.Msg)
+	return fmt.Sprintf("%q: %s", e.Line, l.Say(e.msg, e.values...))
 }
+
+// wrong returns an error in a command.
+func wrong(msg words.Text, values ...any) *CommandError {
+	return &CommandError{msg: msg, values: values}
+}
+
+// Words of commands. Those of every language are understood in replies to every notice.
+const (
+	wordRelease words.Text = "release"
+	wordDelete  words.Text = "delete"
+	wordResume  words.Text = "resume"
+	wordAll     words.Text = "all"
+	wordAnd     words.Text = "and"
+)
+
+// Usage are commands as examples, one in a line.
+func Usage(l *words.Language) string {
+	release, remove, all := l.Say(wordRelease), l.Say(wordDelete), l.Say(wordAll)
+	return "  " + strings.Join([]string{release + " " + all, release + " 1, 3-5", remove + " " + all, remove + " 2",
+		l.Say(wordResume)}, "\n  ")
+}
+
+// understood are the words of commands in all languages, and what they stand for.
+var understood = func() map[string]words.Text {
+	all := map[string]words.Text{}
+	for _, l := range words.All() {
+		for _, t := range []words.Text{wordRelease, wordDelete, wordResume, wordAll, wordAnd} {
+			all[l.Say(t)] = t
+			all[plainLetters.Replace(l.Say(t))] = t
+		}
+	}
+	return all
+}()
+
+// plainLetters are for keyboards without the others.
+var plainLetters = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss")
+
+// marks are Mark in all languages, in lower case.
+var marks = func() (all []string) {
+	for _, l := range words.All() {
+		all = append(all, strings.ToLower(l.Say(Mark)))
+	}
+	return all
+}()
 
 // readCommands reads the lines above the quoted part, and skips those that are no commands.
 func readCommands(text string) (Command, error) {
@@ -48,23 +97,24 @@ func readCommands(text string) (Command, error) {
 		}
 		var list *[]int
 		var all *bool
-		switch verb {
-		case "release":
+		switch understood[verb] {
+		case wordRelease:
 			list, all = &c.Release, &c.ReleaseAll
-		case "delete":
+		case wordDelete:
 			list, all = &c.Delete, &c.DeleteAll
 		}
 		open = nil
 		switch {
-		case verb == "resume" && rest == "":
+		case understood[verb] == wordResume && rest == "":
 			c.Resume, found = true, true
 		case list == nil: // something else
-		case rest == "all":
+		case understood[rest] == wordAll:
 			*all, found = true, true
 		case rest == "" || isAbout(rest):
 			numbers, err := readNumbers(rest)
 			if err != nil {
-				return Command{}, &CommandError{clean(line, maxSubject), err.Error()}
+				err.Line = clean(line, maxSubject)
+				return Command{}, err
 			}
 			*list, open, found = append(*list, numbers...), list, true
 		}
@@ -84,28 +134,28 @@ func readCommands(text string) (Command, error) {
 
 // isAbout reports whether the text after a verb says which messages, as in "release all but 2".
 func isAbout(rest string) bool {
-	return strings.HasPrefix(rest, "all ") || strings.HasPrefix(rest, "all,") ||
-		strings.IndexByte("0123456789-#", rest[0]) >= 0
+	if end := strings.IndexAny(rest, " ,"); end > 0 && understood[rest[:end]] == wordAll {
+		return true
+	}
+	return strings.IndexByte("0123456789-#", rest[0]) >= 0
 }
 
 func (c *Command) contradiction() error {
-	which := ""
+	both := slices.IndexFunc(c.Release, func(n int) bool { return slices.Contains(c.Delete, n) })
+	which := 0
 	switch {
 	case c.ReleaseAll && c.DeleteAll:
-		which = "everything"
+		return wrong("everything cannot be both released and deleted")
 	case c.ReleaseAll && len(c.Delete) > 0:
-		which = "mail " + strconv.Itoa(c.Delete[0])
+		which = c.Delete[0]
 	case c.DeleteAll && len(c.Release) > 0:
-		which = "mail " + strconv.Itoa(c.Release[0])
-	}
-	both := slices.IndexFunc(c.Release, func(n int) bool { return slices.Contains(c.Delete, n) })
-	switch {
-	case which == "" && both < 0:
+		which = c.Release[0]
+	case both >= 0:
+		which = c.Release[both]
+	default:
 		return nil
-	case which == "":
-		which = "mail " + strconv.Itoa(c.Release[both])
 	}
-	return &CommandError{Msg: which + " cannot be both released and deleted"}
+	return wrong("mail {n} cannot be both released and deleted", "n", which)
 }
 
 // split returns the first word of a line and the rest, in lower case and without the signs people put around commands.
@@ -117,12 +167,12 @@ func split(line string) (verb, rest string) {
 }
 
 // readNumbers reads "1 3", "1,3", "1-3" and "1 and 3". The list is in order, each number once.
-func readNumbers(text string) ([]int, error) {
+func readNumbers(text string) ([]int, *CommandError) {
 	var in [MaxLines + 1]bool
 	text = strings.NewReplacer("–", "-", "—", "-", ",", " ", ";", " ", "#", " ", "&", " ").Replace(text)
 	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), " - ", "-")
 	for word := range strings.FieldsSeq(text) {
-		if word == "and" {
+		if understood[word] == wordAnd {
 			continue
 		}
 		from, to, isRange := strings.Cut(word, "-")
@@ -138,7 +188,7 @@ func readNumbers(text string) ([]int, error) {
 			return nil, err
 		}
 		if a > b {
-			return nil, fmt.Errorf("%s goes backwards", word)
+			return nil, wrong("{range} goes backwards", "range", word)
 		}
 		for n := a; n <= b; n++ {
 			in[n] = true
@@ -151,18 +201,18 @@ func readNumbers(text string) ([]int, error) {
 		}
 	}
 	if all == nil {
-		return nil, errors.New("say which: all, or numbers")
+		return nil, wrong("say which: all, or numbers")
 	}
 	return all, nil
 }
 
-func readNumber(text string) (int, error) {
+func readNumber(text string) (int, *CommandError) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
-		return 0, fmt.Errorf("%q is no number", clean(text, 20))
+		return 0, wrong("\"{text}\" is no number", "text", clean(text, 20))
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxLines {
-		return 0, fmt.Errorf("there is no mail %s", clean(text, 20))
+		return 0, wrong("there is no mail {n}", "n", clean(text, 20))
 	}
 	return n, nil
 }
@@ -186,8 +236,9 @@ var froms = []string{"from:", "von:", "de:", "da:", "van:", "från:", "fra:"}
 func quoteBegins(lines []string) bool {
 	line := strings.ToLower(lines[0])
 	is := func(from string) bool { return strings.HasPrefix(strings.TrimLeft(line, "* "), from) }
+	inLine := func(mark string) bool { return strings.Contains(line, mark) }
 	switch {
-	case strings.HasPrefix(line, ">"), line == "--", strings.Contains(line, Mark),
+	case strings.HasPrefix(line, ">"), line == "--", slices.ContainsFunc(marks, inLine),
 		strings.HasPrefix(line, "-----"), strings.HasPrefix(line, "_____"), slices.ContainsFunc(froms, is),
 		strings.HasSuffix(line, " wrote:"), strings.HasSuffix(line, " schrieb:"):
 		return true

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"weir/internal/words"
 	"weir/store"
 )
 
@@ -30,8 +31,9 @@ const (
 // A Notice is what a user is told. Write cleans the texts in it that come from messages.
 type Notice struct {
 	Kind      Kind
-	From      string // header From, an address: the command address, or the postmaster's if there is none
-	ReplyTo   string // the command address with the ticket in it; empty: there are no commands by mail
+	Language  *words.Language // of the user; nil: English
+	From      string          // header From, an address: the command address, or the postmaster's if there is none
+	ReplyTo   string          // the command address with the ticket in it; empty: there are no commands by mail
 	To        string
 	Host      string
 	MessageID string // without angle brackets; empty: a random one

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"weir/internal/words"
 )
 
 const head = "From: ann@example.com\r\nTo: weir+x@mail.example.org\r\nMessage-ID: <42@laptop>\r\nSubject: " +
@@ -21,6 +23,12 @@ func TestCommands(t *testing.T) {
 		err  string // part of it; "nothing" for ErrNothing
 	}{
 		"all":               {"release all", all, ""},
+		"in German":         {"Freigeben 1, 3 und 4-5\nlöschen 2\nFortsetzen!", Command{Release: []int{1, 3, 4, 5}, Delete: []int{2}, Resume: true}, ""},
+		"all in German":     {"FREIGEBEN ALLE", all, ""},
+		"without umlauts":   {"loeschen alle.", Command{DeleteAll: true}, ""},
+		"of two languages":  {"delete alle\nfortsetzen", Command{DeleteAll: true, Resume: true}, ""},
+		"German, all but":   {"freigeben alle außer 2", Command{}, `"alle" is no number`},
+		"German, below":     {"Danke\n---- Um per E-Mail zu antworten, schreiben Sie über diese Zeile ----\nlöschen alle", Command{}, "nothing"},
 		"in any case":       {"\r\n  RELEASE   All  \r\n", all, ""},
 		"one":               {"release 1", Command{Release: []int{1}}, ""},
 		"some":              {"release 3 1\ndelete 2", Command{Release: []int{1, 3}, Delete: []int{2}}, ""},
@@ -100,10 +108,14 @@ func TestOnlyWhatIsAboveTheQuoteCounts(t *testing.T) {
 
 // A notice that comes back as it is, however it is quoted, is no command.
 func TestNoticeItselfSaysNothing(t *testing.T) {
-	for kind := Stopped; kind <= Answer; kind++ {
-		text := written(t, sample(kind))
+	for i := range 2 * int(Answer+1) {
+		n, kind := sample(Kind(i/2)), i/2
+		if i%2 == 1 {
+			n.Language = words.Find("de")
+		}
+		text := written(t, n)
 		_, body := read(t, text)
-		for _, body := range []string{body, "Hello,\r\n\r\n" + body, strings.ReplaceAll(body, Mark, "")} {
+		for _, body := range []string{body, "Hello,\r\n\r\n" + body, strings.ReplaceAll(body, n.Language.Say(Mark), "")} {
 			_, err := ReadReply(strings.NewReader(head + "Content-Type: text/plain; charset=utf-8\r\n\r\n" + body))
 			var wrong *CommandError
 			if !errors.Is(err, ErrNothing) && !errors.As(err, &wrong) {
@@ -113,6 +125,32 @@ func TestNoticeItselfSaysNothing(t *testing.T) {
 		if _, err := ReadReply(strings.NewReader(text)); !errors.Is(err, ErrAuto) {
 			t.Errorf("%d: %v", kind, err)
 		}
+	}
+}
+
+// TestCommandWords: in every language, words of commands are single words in small letters, and no word means two
+// things.
+func TestCommandWords(t *testing.T) {
+	means := map[string]words.Text{}
+	for _, l := range words.All() {
+		for _, text := range []words.Text{wordRelease, wordDelete, wordResume, wordAll, wordAnd} {
+			word := l.Say(text)
+			if verb, rest := split(word); verb != word || rest != "" || means[word] != "" && means[word] != text {
+				t.Errorf("%s: %q is %q", l.Tag(), text, word)
+			}
+			means[word] = text
+		}
+		for line := range strings.Lines(Usage(l)) {
+			if _, err := readCommands(line); err != nil {
+				t.Errorf("%s: %q: %v", l.Tag(), line, err)
+			}
+		}
+	}
+	_, err := readCommands("löschen 3-1")
+	wrong, ok := errors.AsType[*CommandError](err)
+	if !ok || wrong.In(words.Find("de")) != `"löschen 3-1": 3-1 zählt rückwärts` ||
+		wrong.Error() != `notice: "löschen 3-1": 3-1 goes backwards` {
+		t.Error(err)
 	}
 }
 

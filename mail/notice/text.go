@@ -7,33 +7,36 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/internal/words"
 )
 
 // Mark is above the text of a notice. However a mail program quotes, the user did not write what is below it.
-const Mark = "write above this line"
+const Mark words.Text = "write above this line"
 
-// subjects are formats for the user and the host.
-var subjects = map[Kind]string{
-	Stopped:      "Your mail is on hold: %s at %s",
-	Delayed:      "Your mail is delayed: %s at %s",
-	Review:       "A mail of yours is held for review: %s at %s",
-	Barred:       "Your account was stopped: %s at %s",
-	Flagged:      "Your mail goes to many new people: %s at %s",
-	AdminFlagged: "Flagged: %s at %s writes to many new people",
-	Admin:        "Stopped: %s at %s",
+// subjects are for users. Admins are told in English.
+var subjects = map[Kind]words.Text{
+	Stopped: "Your mail is on hold: {user} at {host}",
+	Delayed: "Your mail is delayed: {user} at {host}",
+	Review:  "A mail of yours is held for review: {user} at {host}",
+	Barred:  "Your account was stopped: {user} at {host}",
+	Flagged: "Your mail goes to many new people: {user} at {host}",
 }
 
 func (n *Notice) subject() string {
-	if n.Kind != Answer {
-		text := fmt.Sprintf(subjects[n.Kind], clean(n.User, maxName), clean(n.Host, maxName))
-		if n.Kind == Admin {
-			text += ", " + count(n.Waiting, "recipient") + " waiting"
-		}
-		return text
+	user, host := clean(n.User, maxName), clean(n.Host, maxName)
+	switch n.Kind {
+	case Answer:
+	case Admin:
+		return "Stopped: " + user + " at " + host + ", " + count(n.Waiting, "recipient") + " waiting"
+	case AdminFlagged:
+		return "Flagged: " + user + " at " + host + " writes to many new people"
+	default:
+		return n.Language.Say(subjects[n.Kind], "user", user, "host", host)
 	}
 	subject := cite(n.Subject, maxSubject)
 	if subject == "" {
-		return "Your answer about your mail on hold"
+		return n.Language.Say("Your answer about your mail on hold")
 	}
 	if len(subject) >= 3 && strings.EqualFold(subject[:3], "re:") {
 		return subject
@@ -50,7 +53,7 @@ var bodies = map[Kind]func(*Notice, *lines){
 func (n *Notice) body() string {
 	l := &lines{}
 	if n.ReplyTo != "" {
-		l.line("---- To act by mail, " + Mark + " ----")
+		l.line("---- " + n.Language.Say("To act by mail, {mark}", "mark", n.Language.Say(Mark)) + " ----")
 		l.line("")
 	}
 	bodies[n.Kind](n, l)
@@ -66,71 +69,83 @@ func (l *lines) paragraph(format string, args ...any) {
 
 // account names the user and the host.
 func (n *Notice) account() string {
-	return `"` + cite(n.User, maxName) + `" at ` + clean(n.Host, maxName)
+	return n.Language.Say("\"{user}\" at {host}", "user", cite(n.User, maxName), "host", clean(n.Host, maxName))
+}
+
+// say writes a paragraph in the language of the user, about the account.
+func (n *Notice) say(l *lines, t words.Text) {
+	l.fill("", "", n.Language.Say(t, "account", n.account(), "kept", n.kept(), "text", clean(n.Text, 1000),
+		"waiting", n.count(n.Waiting, "{n} recipient is", "{n} recipients are"),
+		"limit", n.count(n.Limit, "{n} recipient", "{n} recipients")))
+	l.line("")
+}
+
+func (n *Notice) count(how int, one, other words.Text) string {
+	return n.Language.Count(int64(how), one, other)
 }
 
 func (n *Notice) kept() string {
-	return fmt.Sprintf("Nothing is lost. %s with %s %s kept", count(n.held(), "message"), count(n.Waiting, "recipient"),
-		isAre(n.held()))
+	return n.Language.Count(int64(n.held()), "Nothing is lost. {n} message with {recipients} is kept",
+		"Nothing is lost. {n} messages with {recipients} are kept",
+		"recipients", n.count(n.Waiting, "{n} recipient", "{n} recipients"))
 }
 
 func (n *Notice) stopped(l *lines) {
-	l.paragraph("Your account %s has sent mail to many new addresses in a short time. That is how it looks when "+
-		"somebody has stolen a password, so the server has stopped sending your mail.", n.account())
-	l.paragraph("%s, and you decide what happens next. Until you do, the server takes no new mail from this account.",
-		n.kept())
-	l.paragraph("IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that " +
-		"you trust, then delete the messages, and only then let your account send again. Tell those who run your mail.")
-	l.paragraph("If you did write them, release them. They leave at once.")
+	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. That is how it looks when "+
+		"somebody has stolen a password, so the server has stopped sending your mail.")
+	n.say(l, "{kept}, and you decide what happens next. Until you do, the server takes no new mail from this account.")
+	n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+		"trust, then delete the messages, and only then let your account send again. Tell those who run your mail.")
+	n.say(l, "If you did write them, release them. They leave at once.")
 }
 
 func (n *Notice) delayed(l *lines) {
-	l.paragraph("Your account %s has sent mail to many new addresses in a short time. The server now sends it slowly, "+
-		"to one recipient after the other: %s waiting.", n.account(), countIs(n.Waiting, "recipient"))
-	limit := ""
+	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. The server now sends it "+
+		"slowly, to one recipient after the other: {waiting} waiting.")
 	if n.Limit > 0 {
-		limit = fmt.Sprintf(" If more than %s wait, the server stops sending for this account and asks you.",
-			count(n.Limit, "recipient"))
+		n.say(l, "Nothing is lost, and you need not do anything: your mail arrives, a little later. If more than {limit} "+
+			"wait, the server stops sending for this account and asks you.")
+	} else {
+		n.say(l, "Nothing is lost, and you need not do anything: your mail arrives, a little later.")
 	}
-	l.paragraph("Nothing is lost, and you need not do anything: your mail arrives, a little later.%s", limit)
-	l.paragraph("IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that " +
-		"you trust, and delete the messages. Tell those who run your mail.")
+	n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+		"trust, and delete the messages. Tell those who run your mail.")
 }
 
 func (n *Notice) review(l *lines) {
-	limit := ""
 	if n.Limit > 0 {
-		limit = fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
+		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until somebody has "+
+			"looked at it. More than {limit} may not wait.")
+	} else {
+		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until somebody has "+
+			"looked at it.")
 	}
-	l.paragraph("Your account %s has sent a message to so many people at once that it is held until somebody has looked "+
-		"at it.%s", n.account(), limit)
-	l.paragraph("Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run " +
-		"the mail server do.")
-	l.paragraph("IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, " +
-		"and delete the mail. Tell those who run your mail.")
+	n.say(l, "Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run the "+
+		"mail server do.")
+	n.say(l, "IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and "+
+		"delete the mail. Tell those who run your mail.")
 }
 
 func (n *Notice) barred(l *lines) {
-	l.paragraph("Those who run the mail server have stopped your account %s: it takes no new mail from you.",
-		n.account())
+	n.say(l, "Those who run the mail server have stopped your account {account}: it takes no new mail from you.")
 	if n.Text != "" {
-		l.paragraph("They write: %s", clean(n.Text, 1000))
+		n.say(l, "They write: {text}")
 	}
-	l.paragraph("Only they can let it send again. Please ask them.")
+	n.say(l, "Only they can let it send again. Please ask them.")
 }
 
 func (n *Notice) flagged(l *lines) {
-	l.paragraph("Your account %s has written to many people it never wrote to before, in a short time. That is how it "+
-		"looks when somebody has stolen a password, so the server is careful with it until there are fewer of them "+
-		"again.", n.account())
+	n.say(l, "Your account {account} has written to many people it never wrote to before, in a short time. That is how "+
+		"it looks when somebody has stolen a password, so the server is careful with it until there are fewer of them "+
+		"again.")
 	if n.held() > 0 {
-		l.paragraph("%s until you release them, or those who run the mail server do. Mail to people you have written "+
-			"to before goes on.", n.kept())
+		n.say(l, "{kept} until you release them, or those who run the mail server do. Mail to people you have written to "+
+			"before goes on.")
 	} else {
-		l.paragraph("If the server refuses a message, your mail program tells you.")
+		n.say(l, "If the server refuses a message, your mail program tells you.")
 	}
-	l.paragraph("IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you " +
-		"trust, and delete the messages. Tell those who run your mail.")
+	n.say(l, "IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you trust, "+
+		"and delete the messages. Tell those who run your mail.")
 }
 
 func (n *Notice) adminFlagged(l *lines) {
@@ -188,32 +203,38 @@ func (n *Notice) list(l *lines) {
 	if n.held() == 0 {
 		return
 	}
-	l.line("What is waiting:")
+	l.line(n.Language.Say("What is waiting:"))
 	l.line("")
 	shown := n.Held[:min(len(n.Held), MaxLines)]
 	for i, m := range shown {
-		about := clock(m.At, n.Now) + ", " + size(m.Size)
+		about := n.clock(m.At) + ", " + n.size(m.Size)
 		if n.Kind == Admin || n.Kind == AdminFlagged {
 			about += ", " + m.ID.String()
 		}
 		// Lines with words of a message are never broken: no line begins with such a word.
 		l.line(fmt.Sprintf("%3d. %s", i+1, about))
-		l.line("     To: " + recipients(m.To))
-		l.line("     Subject: " + cmp.Or(cite(m.Subject, maxSubject), "(none)"))
+		l.line("     " + n.Language.Say("To: {recipients}", "recipients", n.recipients(m.To)))
+		l.line("     " + n.Language.Say("Subject: {subject}", "subject",
+			cmp.Or(cite(m.Subject, maxSubject), n.Language.Say("(none)"))))
 	}
 	if more := n.held() - len(shown); more > 0 {
-		l.line(fmt.Sprintf("     and %s more that %s not listed here", count(more, "message"), isAre(more)))
+		l.line("     " + n.count(more, "and {n} message more that is not listed here",
+			"and {n} messages more that are not listed here"))
 	}
 	l.line("")
 }
 
 func (n *Notice) ways(l *lines) {
-	until := ""
+	page, mail := n.Language.Say("On the web page:"), n.Language.Say("By mail, once: answer this message, and write one "+
+		"or more of these at the very top, each on a line of its own.")
 	if !n.Until.IsZero() {
-		until = ", until " + clock(n.Until, n.Now)
+		until := n.clock(n.Until)
+		page = n.Language.Say("On the web page, until {time}:", "time", until)
+		mail = n.Language.Say("By mail, once, until {time}: answer this message, and write one or more of these at the "+
+			"very top, each on a line of its own.", "time", until)
 	}
 	if n.Link != "" {
-		l.line("On the web page" + until + ":")
+		l.line(page)
 		l.line("")
 		l.line("    " + n.Link)
 		l.line("")
@@ -221,54 +242,55 @@ func (n *Notice) ways(l *lines) {
 	if n.ReplyTo == "" {
 		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review ||
 			n.Kind == Flagged && n.held() > 0) {
-			l.fill("", "", "Those who run the mail server can release the messages, or delete them.")
+			l.fill("", "", n.Language.Say("Those who run the mail server can release the messages, or delete them."))
 		}
 		return
 	}
-	l.fill("", "", "By mail, once"+until+
-		": answer this message, and write one or more of these at the very top, each on a line of its own.")
+	l.fill("", "", mail)
 	l.line("")
 	for _, w := range n.commands() {
 		l.line(fmt.Sprintf("    %-14s %s", w[0], w[1]))
 	}
 	l.line("")
-	l.fill("", "", "Do not forward this message: anyone who has it can do the same.")
+	l.fill("", "", n.Language.Say("Do not forward this message: anyone who has it can do the same."))
 }
 
 // commands returns examples that fit what is listed.
 func (n *Notice) commands() (all [][2]string) {
+	say := n.Language.Say
+	release, remove, every := say(wordRelease), say(wordDelete), say(wordAll)
 	add := func(command, does string) { all = append(all, [2]string{command, "(" + does + ")"}) }
 	listed, several := min(len(n.Held), MaxLines), n.held() > 1
 	if several {
-		add("release all", "sends all of them")
+		add(release+" "+every, say("sends all of them"))
 	}
 	switch {
 	case listed > 2:
-		add("release 1 3", "sends messages 1 and 3")
+		add(release+" 1 3", say("sends messages 1 and 3"))
 	case listed > 0:
-		add("release 1", "sends mail 1")
+		add(release+" 1", say("sends mail 1"))
 	}
 	if listed > 0 {
-		which := strconv.Itoa(min(listed, 2))
-		add("delete "+which, "throws message "+which+" away")
+		which := min(listed, 2)
+		add(remove+" "+strconv.Itoa(which), say("throws message {n} away", "n", which))
 	}
 	if several {
-		add("delete all", "throws all of them away")
+		add(remove+" "+every, say("throws all of them away"))
 	}
 	if n.Kind == Stopped || n.Kind == Answer {
-		add("resume", "lets the account send again")
+		add(say(wordResume), say("lets the account send again"))
 	}
 	return all
 }
 
-func recipients(to []string) string {
+func (n *Notice) recipients(to []string) string {
 	var names []string
 	for _, a := range to[:min(len(to), maxShown)] {
 		names = append(names, cite(a, maxAddress))
 	}
 	text := strings.Join(names, ", ")
 	if more := len(to) - maxShown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		text += " " + n.Language.Say("and {n} more", "n", more)
 	}
 	return text
 }
@@ -292,14 +314,17 @@ func isAre(n int) string {
 	return "are"
 }
 
-func clock(t, now time.Time) string { return t.In(now.Location()).Format("Mon, 2 Jan 2006 15:04 MST") }
+// clock says when. The text is a layout of package time, which knows names in English only.
+func (n *Notice) clock(t time.Time) string {
+	return t.In(n.Now.Location()).Format(n.Language.Say("Mon, 2 Jan 2006 15:04 MST"))
+}
 
-func size(n int64) string {
+func (n *Notice) size(bytes int64) string {
 	switch {
-	case n < 1000:
-		return count(int(max(n, 0)), "byte")
-	case n < 1_000_000:
-		return fmt.Sprintf("%d KB", n/1000)
+	case bytes < 1000:
+		return n.Language.Count(max(bytes, 0), "{n} byte", "{n} bytes")
+	case bytes < 1_000_000:
+		return n.Language.Say("{n} KB", "n", bytes/1000)
 	}
-	return fmt.Sprintf("%.1f MB", float64(n)/1_000_000)
+	return n.Language.Say("{n} MB", "n", n.Language.Tenths(float64(bytes)/1_000_000))
 }

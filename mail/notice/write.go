@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"weir/internal/shown"
+	"weir/internal/words"
 )
 
 // Write writes the notice as a message, with CRLF line ends. Everything but addresses is in ASCII.
@@ -59,7 +60,7 @@ func (n *Notice) header() (*lines, error) {
 		return nil, fmt.Errorf("%w: %.64q is no id", ErrInvalid, n.MessageID)
 	}
 	id = cmp.Or(id, messageID(NewNonce()+"@"+n.Host), NewNonce()+"@invalid")
-	h.field("From", "Mail service "+from)
+	h.field("From", encodeWords(n.Language.Say("Mail service"))+" "+from)
 	h.field("To", to)
 	if reply != "" {
 		h.field("Reply-To", reply)
@@ -79,6 +80,9 @@ func (n *Notice) header() (*lines, error) {
 	h.field("X-Auto-Response-Suppress", "All") // no holiday answers to the command address
 	h.field("MIME-Version", "1.0")
 	h.field("Content-Type", "text/plain; charset=utf-8")
+	if n.Language != nil && n.Language != words.English {
+		h.field("Content-Language", n.Language.Tag())
+	}
 	return h, nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/emersion/go-message"
 
+	"weir/internal/words"
 	"weir/store"
 )
 
@@ -63,8 +64,18 @@ func TestGolden(t *testing.T) {
 		"barred":       sample(Barred),
 		"flagged":      sample(Flagged),
 		"adminflagged": sample(AdminFlagged),
+		"de-stopped":   sample(Stopped),
+		"de-delayed":   sample(Delayed),
+		"de-review":    sample(Review),
+		"de-barred":    sample(Barred),
+		"de-flagged":   sample(Flagged),
+		"de-answer":    sample(Answer),
 	} {
-		switch name {
+		kind, german := strings.CutPrefix(name, "de-")
+		if german {
+			n.Language = words.Find("de")
+		}
+		switch kind {
 		case "admin":
 			n.To, n.ReplyTo, n.Link, n.From = "admin@example.org", "", "", "postmaster@mail.example.org"
 		case "answer":
@@ -119,7 +130,7 @@ func read(t testing.TB, text string) (h mail.Header, body string) {
 	for name, values := range m.Header {
 		if len(values) != 1 ||
 			!strings.Contains("From To Reply-To Subject Date Message-Id In-Reply-To References Auto-Submitted "+
-				"X-Auto-Response-Suppress Mime-Version Content-Type Content-Transfer-Encoding ", name+" ") {
+				"X-Auto-Response-Suppress Mime-Version Content-Type Content-Transfer-Encoding Content-Language ", name+" ") {
 			t.Fatalf("%s: %q", name, values)
 		}
 	}

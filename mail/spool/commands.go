@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/words"
 	"weir/mail/notice"
 	"weir/store"
 )
@@ -111,7 +112,7 @@ func (c *command) run(tx store.MailTx) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(tx, &ticket, c.done.text(missing))
+	return c.answer(tx, &ticket, func(l *words.Language) string { return c.done.text(l, missing) })
 }
 
 // numbered translates the numbers of a notice. All means all messages that were held when the notice was written.
@@ -150,7 +151,7 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}
-	which, most, text := help, store.MailID(maxHelp), "Your message has no command. Nothing was done."
+	which, most, text := help, store.MailID(maxHelp), words.Text("Your message has no command. Nothing was done.")
 	var wrong *notice.CommandError
 	switch {
 	case errors.Is(c.outcome, ErrSpent):
@@ -158,8 +159,7 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	case errors.Is(c.outcome, notice.ErrOld):
 		which, most, text = late, 1, "This notice is too old to be answered. Nothing was done."
 	case errors.As(c.outcome, &wrong):
-		text = "The commands in your message could not be carried out: " + strings.TrimPrefix(wrong.Error(), "notice: ") +
-			". Nothing was done."
+		text = "The commands in your message could not be carried out: {why}. Nothing was done."
 	}
 	if count.Letters[which] > most {
 		c.desk.tell.Bounded(BoundHelp)
@@ -169,18 +169,21 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	if err := tx.PutTicket(count); err != nil {
 		return err
 	}
-	if which == help {
-		text += "\n\n" + usage
-	}
-	return c.answer(tx, ticket, text)
+	return c.answer(tx, ticket, func(l *words.Language) string {
+		said := ""
+		if wrong != nil {
+			said = wrong.In(l)
+		}
+		if said = l.Say(text, "why", said); which == help {
+			said += "\n\n" + l.Say("Write one of these in a line of its own, above everything else:") + "\n\n" +
+				notice.Usage(l) + "\n\n" + l.Say("The numbers are those of the notice.")
+		}
+		return said
+	})
 }
 
-const usage = "Write one of these in a line of its own, above everything else:\n\n" +
-	"  release all\n  release 1, 3-5\n  delete all\n  delete 2\n  resume\n\n" +
-	"The numbers are those of the notice."
-
 // answer writes to the registered contact of the user, if there is one.
-func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) error {
+func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text func(*words.Language) string) error {
 	if c.user.Contact == "" {
 		return nil
 	}
@@ -188,34 +191,34 @@ func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text string) err
 	if known := c.desk.gates.Load().of(ticket.Gate); known != nil {
 		g = known
 	}
+	l := g.speaks(&c.user)
 	c.results = append(c.results, result{ready: true})
 	return c.desk.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
-		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text}, c.user.Contact)
+		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text(l), Language: l}, c.user.Contact)
 }
 
-func (d *Done) text(missing []int) string {
-	var b strings.Builder
-	say := func(n int, what string) {
-		if n > 0 {
-			fmt.Fprintf(&b, "%s for %s.\n", what, recipientsText(n))
-		}
+func (d *Done) text(l *words.Language, missing []int) string {
+	var all []string
+	if n := int64(d.Released); n > 0 {
+		all = append(all, l.Count(n, "Mail was released for {n} recipient.", "Mail was released for {n} recipients."))
 	}
-	say(d.Released, "Mail was released")
-	say(d.Deleted, "Mail was deleted")
+	if n := int64(d.Deleted); n > 0 {
+		all = append(all, l.Count(n, "Mail was deleted for {n} recipient.", "Mail was deleted for {n} recipients."))
+	}
 	if d.Resumed {
-		b.WriteString("You can send mail again.\n")
+		all = append(all, l.Say("You can send mail again."))
 	}
 	if d.Refused {
-		b.WriteString("The administrator stopped you, and only they can let you send mail again.\n")
+		all = append(all, l.Say("The administrator stopped you, and only they can let you send mail again."))
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(&b, "The notice has no number %s.\n",
-			strings.Trim(fmt.Sprint(missing[:min(len(missing), 20)]), "[]"))
+		numbers := strings.Trim(fmt.Sprint(missing[:min(len(missing), 20)]), "[]")
+		all = append(all, l.Say("The notice has no number {numbers}.", "numbers", numbers))
 	}
-	if b.Len() == 0 {
-		return "There was nothing left to do: what the notice lists has left already, or was deleted."
+	if len(all) == 0 {
+		return l.Say("There was nothing left to do: what the notice lists has left already, or was deleted.")
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.Join(all, "\n")
 }
 
 // actFor does what the holder of a ticket wants with messages since the user was made: named ones first, then all.

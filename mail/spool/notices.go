@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/shown"
+	"weir/internal/words"
 	"weir/mail/notice"
 	"weir/store"
 )
@@ -96,6 +97,7 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 		Held: lines(held), Text: m.why}
 	if m.user {
 		told := n
+		told.Language = g.speaks(user)
 		if err := e.ticket(tx, g, &told, held); err != nil {
 			return false, err
 		}
@@ -108,6 +110,14 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 	}
 	n.Kind = m.adminKind
 	return true, e.write(tx, g, &n, m.admin)
+}
+
+// speaks is the language that a user reads.
+func (g *Gate) speaks(user *store.User) *words.Language {
+	if l := words.Find(user.Language); l != nil {
+		return l
+	}
+	return g.Language
 }
 
 // ticket adds to a notice what the user can act with.

@@ -11,6 +11,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	"weir/internal/words"
 	"weir/mail/nexthop"
 	"weir/mail/notice"
 	"weir/store"
@@ -132,6 +133,8 @@ type Gate struct {
 	Command string
 	// The page of a ticket, which shows the user what is held; nil: there is none.
 	PageURL func(ticket string) string
+	// The language of notices to users who have not chosen one; nil: English.
+	Language *words.Language
 	// What is done with a message that may have been delivered. Default retry.
 	Ambiguous Ambiguous
 	// When a message that was not taken is tried again, by attempt. The last one repeats. Default 1, 5, 15, 30 minutes.
