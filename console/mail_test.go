@@ -18,6 +18,7 @@ import (
 
 // mailed is a weir with mail, which notes what it is asked and answers what the test wants.
 type mailed struct {
+	bulkState
 	*backend
 	status *MailStatus
 	none   bool // no mail gate

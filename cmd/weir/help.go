@@ -57,6 +57,7 @@ func helpGroups() []helpGroup {
 		}},
 		{"Mail", []helpExample{
 			{"queue list", "weir queue list --state held"},
+			{"queue track", "weir queue track bob@example.net"},
 			{"queue show", "weir queue show 6GXY1YJ1GEP0C"},
 			{"queue release", "weir queue release --all --user ann"},
 			{"queue delete", "weir queue delete 6GXY1YJ1GEP0C"},

@@ -62,10 +62,9 @@ const self = "weir/internal/words"
 
 // users lists the packages that import this one, and this one.
 func users(wrong *[]string) (all []pkg) {
-	// The command is left out: it is large, and says nothing in other languages.
+	// Everything that people read is below these. The command says nothing in other languages.
 	cmd := exec.Command("go", "list", "-buildvcs=false", "-export", "-deps",
-		"-json=ImportPath,Dir,Export,GoFiles,Imports,Standard", "weir/gate/...", "weir/console", "weir/middleware",
-		"weir/mail/...", self)
+		"-json=ImportPath,Dir,Export,GoFiles,Imports,Standard", "weir/app", "weir/middleware", self)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -103,7 +102,7 @@ func inPackage(p pkg, all map[Text]use, wrong *[]string) {
 		files = append(files, file)
 	}
 	lookup := func(path string) (io.ReadCloser, error) { return os.Open(p.exports[path]) }
-	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: importer.ForCompiler(fset, "gc", lookup)}
 	if _, err := config.Check(p.ImportPath, fset, files, info); err != nil {
 		*wrong = append(*wrong, err.Error())
@@ -139,8 +138,11 @@ func inPackage(p pkg, all map[Text]use, wrong *[]string) {
 // wrongCall says what is wrong with a call of Say or Count.
 func wrongCall(call *ast.CallExpr, info *types.Info, text func(ast.Expr) (Text, bool)) (wrong []string) {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || call.Ellipsis != token.NoPos || info.Types[sel.X].Type == nil ||
-		info.Types[sel.X].Type.String() != "*"+self+".Language" {
+	if !ok || call.Ellipsis != token.NoPos || info.Selections[sel] == nil {
+		return nil
+	}
+	method, ok := info.Selections[sel].Obj().(*types.Func)
+	if !ok || method.FullName() != "(*"+self+".Language)."+sel.Sel.Name {
 		return nil
 	}
 	var texts, values []ast.Expr
