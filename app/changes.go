@@ -14,8 +14,8 @@ import (
 	"weir/store"
 )
 
-// changes are the last things that weir did by itself, or that a signal made it do. They are kept in memory. What people
-// did is in the audit log.
+// changes are the last things that weir did by itself, or that a signal made it do. They are kept in memory. What
+// people did is in the audit log.
 type changes struct {
 	mu   sync.Mutex
 	last ring[console.Change]
@@ -63,8 +63,8 @@ func (b backend) lastChanges(most int) []console.Change {
 	return all[:min(len(all), most)]
 }
 
-// changeOf is an entry of the audit log as people read it. Acts on accounts name them: they may be secrets, and are shown
-// as in the access log.
+// changeOf is an entry of the audit log as people read it. Acts on accounts name them: they may be secrets, and are
+// shown as in the access log.
 func changeOf(e *store.Entry) console.Change {
 	c := console.Change{At: e.At, By: e.By, What: e.What, On: cutText(e.User), Text: cutText(e.Text)}
 	var in struct {

@@ -82,8 +82,8 @@ func heldBack(w watched, now time.Time, most int, shadow bool) []console.HeldBac
 	all := []console.HeldBack{}
 	for _, h := range w.link.Watch.Top(now, most, shadow) {
 		kind, name := partyText(h.Party)
-		all = append(all, console.HeldBack{Kind: kind, Name: name, Throttle: w.name, Recent: uint64(h.Count), Over: uint64(h.Over),
-			Total: h.Total, First: h.First, Last: h.Last})
+		all = append(all, console.HeldBack{Kind: kind, Name: name, Throttle: w.name, Recent: uint64(h.Count),
+			Over: uint64(h.Over), Total: h.Total, First: h.First, Last: h.Last})
 	}
 	return all
 }

@@ -64,14 +64,15 @@ func busy() Overview {
 	}
 	none := func(int) float64 { return 0 }
 	held := func(kind, name, throttle string, n uint64) HeldBack {
-		return HeldBack{Kind: kind, Name: name, Throttle: throttle, Recent: n, Total: 3 * n, First: at.Add(-3 * time.Minute),
-			Last: at}
+		return HeldBack{Kind: kind, Name: name, Throttle: throttle, Recent: n, Total: 3 * n,
+			First: at.Add(-3 * time.Minute), Last: at}
 	}
 	return Overview{At: at, State: "serving", Ready: true,
 		Gates: []GateWatch{
 			{Address: "127.0.0.1:8080", Throttles: []string{"plans"}, Series: series("127.0.0.1:8080", "http", "requests", 300,
-				map[Measure]func(int) float64{Admitted: wave(120, 30), Refused: flood(21000), Challenged: none, Delayed: wave(8, 7),
-					Would: none, AddedMedian: wave(24e-6, 4e-6), AddedMost: func(i int) float64 { return 90e-6 + flood(0.4e-3)(i) }})},
+				map[Measure]func(int) float64{Admitted: wave(120, 30), Refused: flood(21000), Challenged: none,
+					Delayed: wave(8, 7), Would: none, AddedMedian: wave(24e-6, 4e-6),
+					AddedMost: func(i int) float64 { return 90e-6 + flood(0.4e-3)(i) }})},
 			{Address: "[::]:2525", Throttles: []string{}, Series: series("[::]:2525", "smtp", "recipients", 40,
 				map[Measure]func(int) float64{Admitted: wave(2, 1.5), Refused: none, Delayed: none, Challenged: none})},
 			{Address: "[::]:8443", Throttles: []string{}, Series: series("[::]:8443", "tcp", "connections", 0, nil)},
@@ -79,12 +80,14 @@ func busy() Overview {
 		Throttles: []ThrottleWatch{
 			{Series: series("plans", "quota", "events", 300, map[Measure]func(int) float64{Admitted: wave(120, 30),
 				Refused: flood(21000), Delayed: wave(8, 7)}),
-				Held: []HeldBack{held("account", "f40dea6b", "plans", 93549), held("account", "caf344e9", "plans", 71025)}},
+				Held: []HeldBack{held("account", "f40dea6b", "plans", 93549),
+					held("account", "caf344e9", "plans", 71025)}},
 			{Shadow: true, Series: series("uploads-of-the-whole-organisation", "quota", "events", 300,
 				map[Measure]func(int) float64{WouldAdmit: wave(90, 5), WouldRefuse: wave(15, 9)}),
 				Hour:  Totals{Since: at.Add(-time.Hour), Events: map[Measure]float64{WouldAdmit: 4312, WouldRefuse: 818}},
 				Would: []HeldBack{held("account", "0a1b2c3d", "uploads", 411)}},
-			{Series: series("edge", "bloom", "events", 300, map[Measure]func(int) float64{Admitted: wave(1, 0), Refused: flood(90)}),
+			{Series: series("edge", "bloom", "events", 300, map[Measure]func(int) float64{Admitted: wave(1, 0),
+				Refused: flood(90)}),
 				Held: []HeldBack{held("network", "2001:db8:1234:5678::/64", "edge", 512),
 					held("user", "a-very-long-user-name-of-somebody@a-department.example.org", "edge", 3)}},
 		},
