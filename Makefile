@@ -118,6 +118,8 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 		GOBIN='$(PEERS)' $(GO) install $(RATELIMIT) || \
 			echo "setup: no envoyproxy/ratelimit: tests and measurements beside it are skipped (and fail where CI=true)"; \
 	fi; \
+	command -v exim4 >/dev/null 2>&1 || $(MAKE) --no-print-directory -s '$(PEERS)/exim4' || \
+		echo "setup: no Exim: tests beside it are skipped (and fail where CI=true)"; \
 	for module in internal/checks/*/; do \
 		(cd "$$module" && $(GO) build -buildvcs=false -o /dev/null .) || \
 			echo "setup: $$module cannot be built: tests that need it are skipped (and fail where CI=true)"; \
@@ -128,6 +130,24 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 	command -v ip >/dev/null 2>&1 || echo "setup: no iproute2: tests with network namespaces are skipped (and fail where CI=true)"; \
 	command -v clang >/dev/null 2>&1 && $(HAVE_LIBBPF) || echo "setup: no clang or libbpf-dev: 'make generated' leaves the kernel's programs alone"; \
 	command -v git >/dev/null 2>&1 || echo "setup: no git: 'make generated' is skipped"
+
+# Debian installs one mail server only, and that is Postfix. Exim is unpacked beside it, with the libraries that are
+# missing. It needs its user, as from the package, but not the right to become root.
+$(PEERS)/exim4:
+	@[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || { echo "exim4: unpacked only as root on Debian"; exit 1; }
+	@echo "setup: unpacking Exim"
+	@rm -rf '$(PEERS)/exim' && mkdir -p '$(PEERS)/exim/debs/partial'
+	@download() { \
+		apt-get install -y -qq --download-only --no-install-recommends -o APT::Sandbox::User=root \
+			-o Dir::Cache::archives='$(PEERS)/exim/debs' exim4-daemon-light >/dev/null; \
+	}; download 2>/dev/null || { apt-get update -qq >/dev/null && download; }
+	@for deb in '$(PEERS)'/exim/debs/*.deb; do dpkg -x "$$deb" '$(PEERS)/exim' || exit 1; done
+	@rm -rf '$(PEERS)/exim/debs' && chmod u-s '$(PEERS)/exim/usr/sbin/exim4'
+	@id -u Debian-exim >/dev/null 2>&1 || \
+		useradd --system --user-group --no-create-home --home-dir /var/spool/exim4 --shell /usr/sbin/nologin Debian-exim
+	@printf '%s\n' '#!/bin/sh' 'at="$${0%/*}/exim"' \
+		'LD_LIBRARY_PATH=$$(echo "$$at"/usr/lib/*-linux-gnu) exec "$$at/usr/sbin/exim4" "$$@"' > '$@.new'
+	@chmod +x '$@.new' && mv '$@.new' '$@'
 
 test: setup ## all tests, with the race detector where goroutines meet (CI=true: everywhere), in random order
 	@$(IN_MEMORY); \

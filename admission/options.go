@@ -19,7 +19,7 @@ const (
 	MaxReload     = time.Minute
 )
 
-// Options say how much the upstream can do, and how clients wait for it.
+// Options are how much the upstream can do, and how clients wait for it.
 type Options struct {
 	// How many requests the upstream works on at once. With learn, where to begin: 16 unless written.
 	Concurrent int `yaml:"concurrent"`

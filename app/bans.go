@@ -34,7 +34,8 @@ func (c *change) prepareBans() error {
 		if err != nil {
 			return weir.Under("bans", err)
 		}
-		c.app.bans = &bans{list, policy.NewLink(config.Bans, list, policy.Closed)}
+		c.app.bans = &bans{list, c.app.watchedLink(config.Bans, list, policy.Closed)}
+		c.app.bans.link.Names.Sources = true
 		c.app.pace.Start(list)
 		c.app.metrics.DeclareBound(boundBans)
 		return nil
@@ -42,7 +43,7 @@ func (c *change) prepareBans() error {
 	c.commit = append(c.commit, func() {
 		if !reflect.DeepEqual(o, c.old.cfg.Bans) {
 			if err := c.app.bans.list.Configure(o, c.app.clock.Now()); err != nil { // they were checked
-				c.app.opts.Log.Error("the invalid list keeps its old options", "err", err)
+				c.app.opts.Log.Error("the block list keeps its old options", "err", err)
 			}
 		}
 		for _, p := range c.next.packets {
@@ -103,7 +104,8 @@ func (b backend) BanStatus() console.BanStatus {
 	return console.BanStatus{Clients: s.Clients, Networks: s.Networks, Operators: s.Operators,
 		Max:   b.current.Load().cfg.Bans.Max,
 		Added: s.Added, Removed: s.Removed, Expired: s.Expired, Evicted: s.Evicted, Refused: s.Refused,
-		Offences: s.Offences, Addresses: s.Addresses}
+		Offences: s.Offences, Addresses: s.Addresses, AutoBanned: s.AutoBanned, AutoWould: s.AutoWould,
+		Auto: autoMode(b.current.Load().cfg.Bans.Auto)}
 }
 
 // Bans returns a part of the list. However long the list is, no more than a page of it is gathered.
@@ -229,7 +231,7 @@ func (b backend) Unban(ctx context.Context, who, by string) (r console.BanResult
 	b.opts.Log.Info("ban removed", "who", logged(key), "by", by)
 	if wider, found := b.bans.list.Find("", key.Prefix.Addr(), now); key.Client == "" && found &&
 		wider.Prefix.Bits() < key.Prefix.Bits() {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%s is banned still, as a part of %s", key, wider.BanKey))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s is still banned, as a part of %s", key, wider.BanKey))
 	}
 	b.keepNow(ctx, &r, "it is no longer banned, but will be again after a restart")
 	return r, nil
@@ -241,7 +243,7 @@ func (b backend) notBanned(key store.BanKey, now time.Time) error {
 	if key.Client == "" {
 		if wider, found := b.bans.list.Find("", key.Prefix.Addr(), now); found &&
 			wider.Prefix.Bits() < key.Prefix.Bits() {
-			return console.NotFound(fmt.Sprintf("%s by itself; %s is, and has it", msg, wider.BanKey))
+			return console.NotFound(fmt.Sprintf("%s by itself, but as a part of %s", msg, wider.BanKey))
 		}
 		if page, err := b.Bans(console.BanQuery{Filter: key.String(), Limit: 1}); err == nil && page.Total > 0 {
 			return console.NotFound(fmt.Sprintf("%s as a whole; weir ban list --filter %s shows what is", msg, key))
@@ -253,7 +255,7 @@ func (b backend) notBanned(key store.BanKey, now time.Time) error {
 // banWarnings is what an operator should know about a ban that holds.
 func (b backend) banWarnings(key store.BanKey) (all []string) {
 	if b.bans.link.Shadow.Load() {
-		all = append(all, "the invalid list is in shadow: nobody is refused until weir shadow off "+config.Bans)
+		all = append(all, "the block list is in shadow: nobody is refused until weir shadow off "+config.Bans)
 	}
 	for _, own := range loopback {
 		if key.Prefix.IsValid() && own.Overlaps(key.Prefix) {

@@ -94,6 +94,39 @@ func TestABrowserPays(t *testing.T) {
 	}
 }
 
+// TestABrowserPaysInGerman: a browser that prefers German gets the page in German, with the name of the site and the
+// operator's line, pays, and is let in.
+func TestABrowserPaysInGerman(t *testing.T) {
+	t.Parallel()
+	_, site := browsed(t, `capacity: {concurrent: 10}, throttles: [stamps], `+
+		`pages: {site: "Laden & Söhne", note: "Rufen Sie an."}`,
+		`schedule: [{load: 0%, work: 12 bits}], covers: 50, never_ask: {paths: [/none]}`)
+	p := browser.Open(t)
+	p.Speaks("de-DE,de,en")
+	if status, header := p.Visit(site + "/page"); status != 503 || header.Get("Content-Language") != "de" {
+		t.Errorf("%d %v", status, header)
+	}
+	p.Wait(atTheSite)
+	if h := p.Text("h1"); h != "GET /page" {
+		t.Error(h)
+	}
+	r, _ := http.NewRequest(http.MethodGet, site+"/page", nil)
+	r.Header.Set("Accept", "text/html")
+	r.Header.Set("Accept-Language", "de")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	for _, want := range []string{`<html lang="de">`, "<title>Einen Moment, bitte – Laden &amp; Söhne</title>",
+		`<p class="site">Laden &amp; Söhne</p>`, `<p class="own">Rufen Sie an.</p>`, "/.weir/room.de.js?v="} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+}
+
 // TestTwoTabsOfABrowser: two tabs at once, both in.
 func TestTwoTabsOfABrowser(t *testing.T) {
 	t.Parallel()

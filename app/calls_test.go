@@ -120,6 +120,8 @@ func TestEveryCall(t *testing.T) {
 	calls := console.Calls()
 	cases := []callCase{
 		{call: "status", bad: "x=1"},
+		{call: "top", good: "window=1h&top=3&last=4&since=5", bad: "window=2h"},
+		{call: "refusals", good: "throttle=plans&limit=9", bad: "limit=4097"},
 		{call: "why", good: `{"gate":"127.0.0.1:0","method":"GET","path":"/","account":"acme"}`, bad: `{"gate":"x"}`,
 			code: 404},
 		{call: "account-get", good: "name=acme", bad: "name=nobody", code: 404, before: func() {

@@ -46,6 +46,7 @@ type member struct {
 	engine  *engine     // nil where nothing is counted exactly
 	lenders lenders
 	bans    *ban.Shared
+	unshare func()        // ends that settings are shared
 	dropped atomic.Uint64 // words about bans, so far
 	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
 
@@ -125,6 +126,9 @@ func (a *App) joinFarm(g *generation) (err error) {
 	m.bans.Wake(func() { a.opts.Clock.AfterFunc(tellAfter, m.tellBans) })
 	a.member.Store(m)
 	if _, err = m.Keep(topicBans, sharedBans{m}); err == nil {
+		err = m.shareSettings()
+	}
+	if err == nil {
 		_, err = m.Answer(topicOrders, m.obey)
 	}
 	if err == nil {
@@ -181,6 +185,7 @@ func (m *member) leave(ctx context.Context) error {
 	m.engine.close()
 	m.pace.Stop()
 	m.bans.Close()
+	m.unshare()
 	return m.Leave(ctx)
 }
 
@@ -222,7 +227,7 @@ func (m *member) takeStamps(g *generation) error {
 	return nil
 }
 
-// sharedBans is the invalid list as the farm sees it.
+// sharedBans is the block list as the farm sees it.
 type sharedBans struct{ *member }
 
 func (s sharedBans) Hear(_ farm.Node, msg []byte, _ time.Time) error {
@@ -261,7 +266,7 @@ func (c *change) prepareFarm() error {
 		{"farm.counters_tls", old != nil && next != nil && old.CountersTLS != next.CountersTLS},
 	} {
 		if fixed.changed {
-			return &weir.FieldError{Path: fixed.path, Msg: "a running weir cannot change it", Hint: "start weir anew"}
+			return &weir.FieldError{Path: fixed.path, Msg: "a running weir cannot change it", Hint: "restart weir"}
 		}
 	}
 	if m == nil {
@@ -272,7 +277,7 @@ func (c *change) prepareFarm() error {
 	}
 	c.undo.add(func() {
 		if err := errors.Join(m.bus.Reconfigure(*old), m.Renew(secretsOf(old))); err != nil { // they were in use
-			c.app.opts.Log.Error("the farm keeps its new options", "err", err)
+			c.app.opts.Log.Error("the farm cannot go back to its old options", "err", err)
 		}
 	})
 	c.commit = append(c.commit, func() {
@@ -339,6 +344,9 @@ type order struct {
 	Shadow *console.Shadow `json:"shadow,omitempty"`
 	Node   string          `json:"node,omitempty"`
 	By     string          `json:"by"`
+	// Settings are what the order has set for the whole farm, as the book tells it. A node that does not know them does
+	// what the rest of the order says.
+	Settings json.RawMessage `json:"settings,omitempty"`
 }
 
 // obey does what an operator of another node asks for.
@@ -347,7 +355,7 @@ func (m *member) obey(from farm.Node, msg []byte) ([]byte, error) {
 	if err := json.Unmarshal(msg, &o); err != nil {
 		return nil, fmt.Errorf("an order that cannot be read: %w", err)
 	}
-	m.app.opts.Log.Info("an operator of another node gives an order", "node", from.Name, "do", o.Do, "by", o.By)
+	m.app.opts.Log.Info("an operator of another node gave an order", "node", from.Name, "do", o.Do, "by", o.By)
 	return nil, m.do(&o)
 }
 
@@ -359,7 +367,12 @@ func (m *member) do(o *order) error {
 		if o.Shadow == nil {
 			return console.Invalid("which throttles?")
 		}
-		_, err := b.SetShadow(*o.Shadow)
+		if o.Settings != nil {
+			err := m.app.settings.Hear(o.Settings, m.app.clock.Now())
+			m.app.applySettings()
+			return err
+		}
+		_, err := b.SetShadow(context.Background(), *o.Shadow, o.By)
 		return err
 	case "reload":
 		return b.Reload(context.Background())
@@ -416,7 +429,14 @@ func (b backend) Farm() console.Farm {
 }
 
 func (f farmOps) Shadow(ctx context.Context, s console.Shadow, by string) ([]console.NodeResult, error) {
-	return f.tellAll(ctx, order{Do: "shadow", Shadow: &s, By: by})
+	o := order{Do: "shadow", Shadow: &s, By: by}
+	if s.All && len(s.Throttles) == 0 {
+		var err error
+		if o.Settings, err = f.app.setShadowAll(ctx, s, by, true); err != nil {
+			return nil, err
+		}
+	}
+	return f.tellAll(ctx, o)
 }
 
 func (f farmOps) Reload(ctx context.Context, by string) ([]console.NodeResult, error) {

@@ -206,7 +206,7 @@ func TestFeedHasNoRoom(t *testing.T) {
 				r.add(fmt.Sprintf("10.%d.0.0/16", 200+i), time.Hour, false)
 				r.feed.flush(t.Context())
 			}
-			if n := r.log.count("not all who are banned"); n != 1 {
+			if n := r.log.count("not all banned clients"); n != 1 {
 				t.Errorf("%d lines: %s", n, &r.log.text)
 			}
 			for i := range 10 { // who is not in the kernel may be among them
@@ -223,7 +223,7 @@ func TestFeedHasNoRoom(t *testing.T) {
 			}
 			r.add("10.203.0.0/16", time.Hour, false)
 			r.feed.flush(t.Context())
-			if n := r.log.count("not all who are banned"); n != 2 {
+			if n := r.log.count("not all banned clients"); n != 2 {
 				t.Errorf("full again: %d lines: %s", n, &r.log.text)
 			}
 		})

@@ -26,7 +26,7 @@ func ownFolder(path string) error {
 		return fmt.Errorf("data: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 && runtime.GOOS != "windows" {
-		return fmt.Errorf("data: others can write to %s (its mode is %04o): take that right from them, as by chmod "+
+		return fmt.Errorf("data: others can write to %s (its mode is %04o): remove that right, as with chmod "+
 			"go-w %s, or use another folder", path, mode, path)
 	}
 	return nil

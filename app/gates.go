@@ -117,7 +117,7 @@ func (c *change) cannotListen(gt *gate, err error) error {
 	for _, old := range c.old.gates {
 		if _, taken, _ := net.SplitHostPort(old.listen); taken == port && port != "0" {
 			e.Hint = fmt.Sprintf("this weir has %s; remove that gate by one reload and add this one by another, or "+
-				"start weir anew", old.listen)
+				"restart weir", old.listen)
 		}
 	}
 	return e

@@ -263,7 +263,7 @@ func TestForgedStamps(t *testing.T) {
 		t.Fatalf("%v\n%s", err, stamped)
 	}
 	if err := m.send("without", "b@elsewhere.example"); code(err) != 550 {
-		t.Errorf("she is not on the invalid list: %v", err)
+		t.Errorf("she is not on the block list: %v", err)
 	}
 	if err := p.mailer("bob").send("hello", "b@elsewhere.example"); err != nil {
 		t.Errorf("he has nothing to do with it: %v", err)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"weir"
 	"weir/console"
 	"weir/identify"
+	"weir/internal/words"
 	"weir/mail/login"
 	"weir/mail/spool"
 	"weir/store"
@@ -39,21 +42,24 @@ func (d mailOps) Queue(ctx context.Context, q store.LetterQuery, limit int) ([]s
 	return d.post.Queue(ctx, q, limit)
 }
 
-func (d mailOps) ShowMail(ctx context.Context, id store.MailID) (store.Queued, string, error) {
-	q, err := d.post.Show(ctx, id)
-	if err != nil {
-		return q, "", err
+// maxShown is how much of a message is read to show it: a text may stand behind a picture.
+const maxShown = 4 << 20
+
+func (d mailOps) ShowMail(ctx context.Context, id store.MailID) (q store.Queued, header, text string, err error) {
+	if q, err = d.post.Show(ctx, id); err != nil {
+		return q, "", "", err
 	}
-	text, err := d.kept.Load().store.Mail().Open(ctx, id)
+	source, err := d.kept.Load().store.Mail().Open(ctx, id)
 	if err != nil {
-		return q, "", err
+		return q, "", "", err
 	}
-	defer text.Close()
-	head, err := io.ReadAll(io.LimitReader(text, console.MaxHeader))
-	if end := strings.Index(string(head), "\r\n\r\n"); end >= 0 {
+	defer source.Close()
+	raw, err := io.ReadAll(io.LimitReader(source, maxShown))
+	head := raw[:min(len(raw), console.MaxHeader)]
+	if end := bytes.Index(head, []byte("\r\n\r\n")); end >= 0 {
 		head = head[:end+2]
 	}
-	return q, string(head), err
+	return q, string(head), console.MailText(raw), err
 }
 
 func (d mailOps) Release(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {
@@ -181,14 +187,15 @@ func (d mailOps) User(ctx context.Context, name string) (v console.UserView, err
 func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
 	name := userName(n.Name)
 	hash, err := hashed(n.Password)
-	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders)); err != nil {
+	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders),
+		checkLanguage(n.Language)); err != nil {
 		return console.UserView{}, err
 	}
 	err = d.post.ChangeUser(ctx, d.now(), by, name, func(u *store.User, isNew bool) error {
 		if !isNew {
 			return store.ErrExists
 		}
-		u.Password, u.Contact, u.Senders = hash, n.Contact, n.Senders
+		u.Password, u.Contact, u.Senders, u.Language = hash, n.Contact, n.Senders, n.Language
 		return setLimits(u, n.Limits)
 	})
 	if err != nil {
@@ -216,6 +223,14 @@ func (d mailOps) checkContact(contact string) error {
 	case d.post.Commands(contact):
 		return console.Invalid(fmt.Sprintf("contact: %.80q is where commands go: the user would never be told (write "+
 			"an address that they read)", contact))
+	}
+	return nil
+}
+
+func checkLanguage(tag string) error {
+	if tag != "" && words.Find(tag) == nil {
+		return console.Invalid(fmt.Sprintf("language: weir does not speak %.40q (%s)", tag,
+			weir.Suggest(tag, words.Tags()...)))
 	}
 	return nil
 }
@@ -264,6 +279,11 @@ func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (
 			return console.UserView{}, err
 		}
 	}
+	if c.Language != nil {
+		if err := checkLanguage(*c.Language); err != nil {
+			return console.UserView{}, err
+		}
+	}
 	if c.Senders != nil {
 		if err := checkSenders(*c.Senders); err != nil {
 			return console.UserView{}, err
@@ -278,6 +298,9 @@ func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (
 		}
 		if c.Contact != nil {
 			u.Contact = *c.Contact
+		}
+		if c.Language != nil {
+			u.Language = *c.Language
 		}
 		if c.Senders != nil {
 			u.Senders = *c.Senders

@@ -66,7 +66,7 @@ func readSecret(path string, fresh []byte) ([]byte, error) {
 func writeSecret(path string, secret []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), secretFile+".*") // for the owner only
 	if err != nil {
-		return fmt.Errorf("the secret cannot be kept: %w", err)
+		return fmt.Errorf("the secret cannot be stored: %w", err)
 	}
 	_, err = fmt.Fprintln(f, hex.EncodeToString(secret))
 	err = errors.Join(err, f.Sync(), f.Close())
@@ -75,7 +75,7 @@ func writeSecret(path string, secret []byte) error {
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
-		return fmt.Errorf("the secret cannot be kept: %w", err)
+		return fmt.Errorf("the secret cannot be stored: %w", err)
 	}
 	if folder, err := os.Open(filepath.Dir(path)); err == nil {
 		_ = folder.Sync() // or its name is lost with the power; not every file system can, and then it need not

@@ -9,6 +9,7 @@ import (
 	"weir"
 	"weir/console"
 	"weir/internal/shown"
+	"weir/internal/words"
 	"weir/mail/login"
 	"weir/mail/notice"
 	"weir/mail/spool"
@@ -43,7 +44,7 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 		Limit: v.Limit, Resume: v.Resume, ByOperator: v.ByOperator}
 	switch u, err := s.post.User(ctx, v.User); {
 	case err == nil:
-		p.Contact, p.LogIn = u.Contact, u.Password != ""
+		p.Contact, p.LogIn, p.Known, p.Language = u.Contact, u.Password != "", true, u.Language
 	case !errors.Is(err, store.ErrNotFound):
 		return p, err
 	}
@@ -79,11 +80,13 @@ func (s selfService) Act(ctx context.Context, ticket, form string, c console.Com
 	}
 	if done.Refused {
 		return console.Outcome{},
-			console.Rejected("An operator of the mail server stopped you, and alone can let you go on. Please ask " +
-				"for help.")
+			console.Rejected(string(byOperator))
 	}
 	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed}, nil
 }
+
+const byOperator words.Text = "An operator of the mail server stopped you, and only they can let you send again. " +
+	"Please ask for help."
 
 // whoever returns the user of a ticket whose password is right. Wrong ones are limited for each user, in their name.
 func (s selfService) whoever(ctx context.Context, ticket, password string) (u store.User, err error) {
@@ -128,6 +131,17 @@ func (s selfService) ChangeContact(ctx context.Context, ticket, password, contac
 		return err
 	}
 	_, err = mailOps(s).SetUser(ctx, byPage(u), console.UserChange{Name: u.Name, Contact: &contact})
+	return err
+}
+
+// ChangeLanguage sets the language that a user reads.
+func (s selfService) ChangeLanguage(ctx context.Context, ticket, language string) error {
+	now := s.opts.Clock.Now()
+	v, err := s.post.Page(ctx, now, ticket)
+	if err != nil {
+		return understood(err)
+	}
+	_, err = mailOps(s).SetUser(ctx, v.User+", on the page", console.UserChange{Name: v.User, Language: &language})
 	return err
 }
 

@@ -129,7 +129,7 @@ func (a *App) smtpEnv(name string, o smtpgate.Options, seen smtpgate.Observer) s
 		Commands: func(ctx context.Context, now time.Time, ticket string, text io.Reader) error {
 			err := a.post.Command(ctx, now, name, ticket, text)
 			if err != nil && !errors.Is(err, notice.ErrForged) && !errors.Is(err, spool.ErrUnknown) && isAbout(err) {
-				a.opts.Log.Info("a command by mail was not followed", "gate", o.Listen, "err", err)
+				a.opts.Log.Info("a command by mail was not carried out", "gate", o.Listen, "err", err)
 				return nil // the user was told by mail, or nobody wrote it
 			}
 			return err

@@ -236,7 +236,7 @@ func TestTheFlowOfTheDocument(t *testing.T) {
 		used := p.pays("/a")
 		p.get("/a", "Stamp", used).want(503, "unpaid")
 	})
-	t.Run("invalid stamp: dropped, and on the invalid list", func(t *testing.T) {
+	t.Run("invalid stamp: dropped, and on the block list", func(t *testing.T) {
 		s := stamped(t, gate, classic)
 		p := s.program("192.0.2.1")
 		good := solve(t, p.get("/a").want(503, "unpaid").header.Get("Stamp-Challenge"))
@@ -244,7 +244,7 @@ func TestTheFlowOfTheDocument(t *testing.T) {
 		s.quiet()
 		p.get("/a", "Stamp", good).want(200, "") // one offence does not ban the address
 	})
-	t.Run("client on the invalid list: dropped, whatever it brings", func(t *testing.T) {
+	t.Run("client on the block list: dropped, whatever it brings", func(t *testing.T) {
 		s := stamped(t, gate, classic)
 		p := s.program("192.0.2.1")
 		good := solve(t, p.get("/a").want(503, "unpaid").header.Get("Stamp-Challenge"))
@@ -261,7 +261,7 @@ func TestTheFlowOfTheDocument(t *testing.T) {
 		good := solve(t, p.get("/a").want(503, "unpaid").header.Get("Stamp-Challenge"))
 		p.get("/a", "Stamp", turn(good, 30)).want(503, "unpaid")
 	})
-	t.Run("old client without a stamp: dropped, and on the invalid list", func(t *testing.T) {
+	t.Run("old client without a stamp: dropped, and on the block list", func(t *testing.T) {
 		s := stamped(t, gate, classic)
 		s.program("192.0.2.1").get("/a").want(503, "unpaid")
 		for range 3 {

@@ -22,13 +22,13 @@ func (c *Config) authOddities() []*weir.FieldError {
 			case t.Quota != nil && slices.ContainsFunc(t.Quota.Policies,
 				func(p quota.Policy) bool { return p.Kind == quota.Concurrent || p.Kind == quota.Volume }):
 				odd.add(at,
-					fmt.Sprintf("%q limits what is under way or flows, which a gate that is only asked cannot see",
+					fmt.Sprintf("%q limits requests under way or bytes, which a gate that is only asked cannot see",
 						name),
 					"list it in an HTTP gate, or leave the concurrent and volume policies out")
 			case t.Stamp != nil:
 				odd.add(at,
-					fmt.Sprintf("%q asks for stamps, and a gate that is only asked has no page to ask with: who "+
-						"should pay is refused", name), "list it in an HTTP gate")
+					fmt.Sprintf("%q asks for stamps, and a gate that is only asked has no page to ask with: clients that "+
+						"should pay are refused", name), "list it in an HTTP gate")
 			}
 		}
 	}

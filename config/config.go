@@ -14,6 +14,7 @@ import (
 	"weir/gate/smtpgate"
 	"weir/gate/tcpgate"
 	"weir/gate/xdpgate"
+	"weir/notify"
 	"weir/policy"
 	"weir/throttle/ban"
 	"weir/throttle/bloom"
@@ -55,6 +56,8 @@ type Config struct {
 	SelfService console.SelfServiceOptions `yaml:"self_service"`
 	// Makes this weir one node of several that act together. Default: it is alone.
 	Farm *farm.Options `yaml:"farm"`
+	// Who is told of attacks, stopped users, full disks and the like, by webhook or mail. Default: nobody.
+	Notify notify.Options `yaml:"notify"`
 	// The log.
 	Log Log `yaml:"log"`
 

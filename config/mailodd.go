@@ -44,7 +44,7 @@ func (c *Config) mailOddities() []*weir.FieldError {
 				"use it to study the document; sha256-k and argon2id cost what they say")
 		}
 		if g.Marks && len(c.Postfix) == 0 {
-			odd.add(at+".marks", "no policy service here marks mail: all that comes from networks would be put off",
+			odd.add(at+".marks", "no policy service here marks mail: everything from networks would be deferred",
 				"add one under postfix; or it is on another machine, which must have the same secret")
 		}
 		if g.Command != "" && g.Hostname != "" && !c.isNear(g) {

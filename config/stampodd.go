@@ -59,7 +59,7 @@ func oddPayers(odd *odds, at, name string, o *stamp.Options, sources []string) {
 		hint = "name those that cannot under stamp: never_ask: {accounts: [acme]}, or by their plans, paths or networks"
 	}
 	odd.add(at,
-		fmt.Sprintf("%q asks programs to pay, and few can: under load the others share what those who pay leave over",
+		fmt.Sprintf("%q asks programs to pay, and few can: under load the others get only what is left",
 			name), hint)
 }
 
@@ -70,15 +70,15 @@ func oddExempt(odd *odds, at, name string, o *stamp.Options, sources []string, p
 	switch source := accounts.Unproven(); {
 	case err != nil || len(o.NeverAsk.Accounts) == 0:
 	case len(sources) == 0:
-		odd.add(at, fmt.Sprintf("%q never asks some accounts, and nobody has one here", name),
+		odd.add(at, fmt.Sprintf("%q exempts some accounts, but this gate finds no accounts", name),
 			"say where it is found: account: [jwt:sub]")
 	case source != "":
 		odd.add(at+".account",
-			fmt.Sprintf("a client that sends an account that %q never asks in %s is never asked", name, source),
+			fmt.Sprintf("a client that sends an account exempt from %q in %s is never asked", name, source),
 			"take accounts from tokens or certificates (jwt:sub, cert), or list only ids that nobody can guess")
 	}
 	if len(o.NeverAsk.Plans) > 0 && !plan {
-		odd.add(at, fmt.Sprintf("%q never asks some plans, and no plan is known here", name),
+		odd.add(at, fmt.Sprintf("%q exempts some plans, but this gate knows no plans", name),
 			"write jwt: {plan: plan, …} in an HTTP gate, or list accounts")
 	}
 }
@@ -92,7 +92,7 @@ func oddStamp(odd *odds, at string, written stamp.Options) {
 	least := o.Algorithm.Least()
 	easy := func(at string, w stamp.Work) {
 		if w > 0 && w < least {
-			odd.add(at, fmt.Sprintf("%s asks for %d operations at least: with less, guessing would pay", o.Algorithm,
+			odd.add(at, fmt.Sprintf("%s asks for %d operations at least: with less, guessing would be cheaper", o.Algorithm,
 				least), fmt.Sprintf("write %d, or more", least))
 		}
 	}

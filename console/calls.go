@@ -33,7 +33,8 @@ type Call struct {
 	// The answer has many values, one in a line, while something goes on.
 	Stream bool
 
-	logs   bool // it writes the audit log by itself, together with what it does
+	most   int64 // bytes of a body; 0: maxBody
+	logs   bool  // it writes the audit log by itself, together with what it does
 	run    func(q *Request, in any) (any, error)
 	stream func(q *Request, in any, write func(any) error) error
 	said   func(in, out any) string
@@ -49,8 +50,8 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 
 // Calls returns the table of calls.
 func Calls() []*Call {
-	return slices.Concat(statusCalls(), banCalls(), mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(),
-		operatorCalls())
+	return slices.Concat(statusCalls(), overviewCalls(), limitCalls(), banCalls(), listCalls(), mailCalls(), userCalls(),
+		reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls())
 }
 
 // A Request is a call that somebody makes.

@@ -19,6 +19,11 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_throttle_expired_waits_total", "Waits that ended without a turn.", "throttle"},
 	{"weir_throttle_shadow", "1 while the throttle judges and counts, but admits everything.", "throttle"},
 
+	{"weir_notices_total", "Notices to people, by target and by result: sent, or dropped because too many waited or " +
+		"nobody took them for a day.", "target result"},
+	{"weir_notices_failed_total", "Attempts to deliver notices that failed.", "target"},
+	{"weir_notices_waiting", "Notices that wait to be delivered.", "target"},
+
 	{"weir_quota_accounts", "Accounts in a quota's table.", "throttle"},
 	{"weir_quota_waiting", "Events that wait in a quota's lines now.", "throttle"},
 	{"weir_quota_overflow_total", "Events of accounts that share limits because a quota's table is full.", "throttle"},
@@ -81,6 +86,7 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_bans_refused_total", "Bans that were not added because the block list is full of operators' bans.", ""},
 	{"weir_bans_offences_total", "Offences that throttles reported.", ""},
 	{"weir_bans_addresses_total", "Addresses banned because many of their clients are.", ""},
+	{"weir_bans_auto_total", "Networks that stayed over a limit: banned for it (enforce), or only counted (shadow).", "mode"},
 
 	{"weir_farm_nodes", "Nodes of the farm as this one sees them, by state: here, up, lost, left, refused.", "state"},
 	{"weir_farm_node_up", "1 while another node of the farm is heard, 0 while it is lost.", "node"},
@@ -174,6 +180,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		put(s, "weir_xdp_bans", x.Bans, x.Interface)
 		put(s, "weir_xdp_bans_omitted", x.LeftOut, x.Interface)
 	}
+	collectNotices(s, c.backend.NotifyTargets())
 	c.backend.BanStatus().collect(s)
 	c.backend.StoreStatus().collect(s)
 	if status.Mail != nil {
@@ -276,6 +283,8 @@ func (b BanStatus) collect(s scrape) {
 	put(s, "weir_bans_refused_total", b.Refused)
 	put(s, "weir_bans_offences_total", b.Offences)
 	put(s, "weir_bans_addresses_total", b.Addresses)
+	put(s, "weir_bans_auto_total", b.AutoBanned, "enforce")
+	put(s, "weir_bans_auto_total", b.AutoWould, "shadow")
 }
 
 func (w StoreStatus) collect(s scrape) {

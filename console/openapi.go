@@ -108,8 +108,8 @@ func (d *describer) parameters(t reflect.Type) (all []any) {
 	return all
 }
 
-// words are the values that types of texts have.
-var words = map[reflect.Type][]string{
+// enums are the values that types of texts have.
+var enums = map[reflect.Type][]string{
 	reflect.TypeFor[access.Role]():  {string(access.View), string(access.Act), string(access.Admin)},
 	reflect.TypeFor[store.State]():  texts(store.States[:]),
 	reflect.TypeFor[weir.Verdict](): texts(weir.Verdicts[:]),
@@ -129,8 +129,10 @@ func (d *describer) of(t reflect.Type) schema {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return schema{"type": "string", "format": "date-time"}
-	case words[t] != nil:
-		return schema{"type": "string", "enum": words[t]}
+	case t == reflect.TypeFor[Values]():
+		return schema{"type": "array", "items": schema{"type": []string{"number", "null"}}}
+	case enums[t] != nil:
+		return schema{"type": "string", "enum": enums[t]}
 	case t.Implements(textMarshaler):
 		return schema{"type": "string"}
 	case t.Implements(jsonMarshaler):

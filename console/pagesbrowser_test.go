@@ -41,8 +41,8 @@ func (b busyBackend) Queue(context.Context, store.LetterQuery, int) ([]store.Que
 	return []store.Queued{busyMail()}, nil
 }
 
-func (b busyBackend) ShowMail(context.Context, store.MailID) (store.Queued, string, error) {
-	return busyMail(), "Subject: <b>news</b>\r\nFrom: ann@example.org\r\n", nil
+func (b busyBackend) ShowMail(context.Context, store.MailID) (store.Queued, string, string, error) {
+	return busyMail(), "Subject: <b>news</b>\r\nFrom: ann@example.org\r\n", "hello", nil
 }
 
 func busyMail() store.Queued {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"weir"
+	"weir/internal/words"
 )
 
 // Bounds of the pages of mail users, and the names that they have in the metrics.
@@ -34,6 +35,9 @@ type SelfServiceOptions struct {
 	// The address of the pages as people see it, that of the web server in front: https://mail.example.org/weir.
 	// Default: none, then there are no pages, and no links in notices.
 	URL string `yaml:"url"`
+	// The language of notices, of people who have not chosen another: en or de. On the pages, the browser's language goes
+	// first. Default en.
+	Language string `yaml:"language"`
 }
 
 // WithDefaults returns the options with the defaults filled in. Without pages there are none.
@@ -67,7 +71,9 @@ func (o SelfServiceOptions) Validate() error {
 			add("url", msg, hint)
 		}
 	}
-	return errors.Join(all...)
+	var v weir.Mistakes
+	v.OneOf("language", o.Language, words.Tags()...)
+	return errors.Join(append(all, v...)...)
 }
 
 // checkURL returns the error in the address of the pages, if any.
@@ -153,10 +159,10 @@ func (s *SelfService) Listen() error {
 const StampPath = "/.well-known/weir-mail-stamp"
 
 // stamps publishes how stamps for mail are made.
-func (s *SelfService) stamps(w http.ResponseWriter, _ *http.Request) {
+func (s *SelfService) stamps(w http.ResponseWriter, r *http.Request) {
 	params := s.desk.StampParams()
 	if params == nil {
-		s.fail(w, nothingHere)
+		s.fail(w, r, nothingHere)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -169,7 +175,7 @@ func (s *SelfService) handler() http.Handler {
 	mux.HandleFunc("GET /t/{ticket}", s.show)
 	mux.HandleFunc("POST /t/{ticket}", s.submit)
 	mux.HandleFunc("GET "+StampPath, s.stamps)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { s.fail(w, nothingHere) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, nothingHere) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		protect(h, pagePolicy)
@@ -180,14 +186,14 @@ func (s *SelfService) handler() http.Handler {
 		default:
 			s.metrics.BoundReached(boundPageRequests)
 			h.Set("Retry-After", "5")
-			http.Error(w, "Too many people are here at once. Please try again in a moment.",
+			http.Error(w, s.spoken(r, "").Say("Too many people are here at once. Please try again in a moment."),
 				http.StatusServiceUnavailable)
 			return
 		}
 		// A web server in front may pass on the whole path, or strip its own prefix.
 		o := s.options.Load()
 		if !o.Enabled() {
-			s.fail(w, nothingHere)
+			s.fail(w, r, nothingHere)
 			return
 		}
 		if prefix := o.prefix(); prefix != "" && strings.HasPrefix(r.URL.Path, prefix+"/") {

@@ -117,6 +117,16 @@ func (d *desk) ChangeContact(_ context.Context, ticket, password, contact string
 	return nil
 }
 
+func (d *desk) ChangeLanguage(_ context.Context, ticket, language string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.check(ticket); err != nil {
+		return err
+	}
+	d.view.Language = language
+	return nil
+}
+
 func (d *desk) acted() []Command {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +142,7 @@ func (d *desk) reset() {
 
 func newDesk() *desk {
 	d := &desk{used: map[string]bool{}, password: "open sesame", view: PageView{
-		User: "ann@example.org", Contact: "ann@home.example", LogIn: true, Stopped: true,
+		User: "ann@example.org", Contact: "ann@home.example", LogIn: true, Known: true, Stopped: true,
 		Since: time.Date(2024, 5, 1, 12, 4, 0, 0, time.UTC),
 		Until: time.Date(2024, 5, 8, 12, 4, 0, 0, time.UTC), Waiting: 28, Limit: 20,
 	}}

@@ -170,7 +170,7 @@ func TestLongSubjectsInBrowser(t *testing.T) {
 	for _, screen := range browser.Screens {
 		p.Show(screen)
 		p.Visit(site + "/t/" + goodTicket)
-		const narrowest = `Math.min(...[...document.querySelectorAll('tbody td[data-label=to]')].map(td => td.getBoundingClientRect().width))`
+		const narrowest = `Math.min(...[...document.querySelectorAll('tbody td.to')].map(td => td.getBoundingClientRect().width))`
 		if width := browser.Eval[float64](p, narrowest); width < 150 {
 			t.Errorf("on a %s, recipients have %.0f pixels", screen.Name, width)
 		}

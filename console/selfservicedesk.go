@@ -20,6 +20,8 @@ type Desk interface {
 	// ChangePassword and ChangeContact return ErrPassword where the current password is wrong.
 	ChangePassword(ctx context.Context, ticket, old, new string) error
 	ChangeContact(ctx context.Context, ticket, password, contact string) error
+	// ChangeLanguage sets the language that notices and the page are written in; empty for the usual one.
+	ChangeLanguage(ctx context.Context, ticket, language string) error
 	// StampParams returns the parameters of mail stamps, as programs read them; nil if no gate takes stamps.
 	StampParams() []byte
 }
@@ -41,6 +43,7 @@ type PageView struct {
 	User    string
 	Contact string    // where notices go; empty: nowhere
 	LogIn   bool      // they have a password, so that they can change it
+	Known   bool      // they are a user of the store, so that they can choose a language
 	Stopped bool      // may not send
 	Since   time.Time // when; zero where nobody knows
 	Resume  time.Time // when they are tried again by itself; zero for never
@@ -50,7 +53,8 @@ type PageView struct {
 	Mails   []PageMail
 	More    int // mails that are not listed, at least
 
-	ByOperator bool // an operator stopped them, who alone can let them go on
+	Language   string // the one that they chose; empty for none
+	ByOperator bool   // an operator stopped them, who alone can let them go on
 }
 
 // A PageMail is a message that waits.

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/internal/words"
 	"weir/store"
 )
 
@@ -69,19 +69,11 @@ const (
 	saidWrong    = "wrong"
 	saidLate     = "late"
 	saidUnequal  = "unequal"
+	saidLength   = "length"
+	saidAddress  = "address"
+	saidLanguage = "language"
 	saidText     = "text"
 )
-
-// sentences are the results in words, where those are always the same.
-var sentences = map[string]string{
-	saidResumed:  "You can send mail again.",
-	saidPassword: "Your password is changed. Enter the new one in your mail program.",
-	saidTwice:    "This was already done, and was not done again. This is the current state.",
-	saidNothing:  "No mail was selected, so nothing was changed.",
-	saidWrong:    "The current password is not right, so nothing was changed.",
-	saidLate:     "There were too many wrong passwords, so nothing was changed. Please try again later.",
-	saidUnequal:  "The new password was not the same both times, so nothing was changed.",
-}
 
 // maxSaid bounds the text of a result in an address.
 const maxSaid = 1024
@@ -115,25 +107,10 @@ func (f forms) read(ticket, text string) *result {
 // Bad reports whether the action failed.
 func (r *result) Bad() bool {
 	switch r.Code {
-	case saidReleased, saidDeleted, saidResumed, saidPassword:
+	case saidReleased, saidDeleted, saidResumed, saidPassword, saidLanguage:
 		return false
 	}
 	return true
-}
-
-// Say is the result in words.
-func (r *result) Say() string {
-	switch {
-	case r.Code == saidReleased && r.N == 0:
-		return "There was nothing left to release."
-	case r.Code == saidReleased:
-		return "Released: the mail to " + several(r.N, "recipient") + " is on its way."
-	case r.Code == saidDeleted && r.N == 0:
-		return "There was nothing left to delete."
-	case r.Code == saidDeleted:
-		return "Deleted: the mail to " + several(r.N, "recipient") + " will not be sent."
-	}
-	return cmp.Or(sentences[r.Code], r.Text)
 }
 
 // An ask is a form that a user sent.
@@ -143,7 +120,7 @@ type ask struct {
 	mails                  []store.MailID
 	upTo                   store.MailID
 	password, fresh, again string
-	contact                string
+	contact, language      string
 }
 
 // errForm is returned for values that no form of ours sends.
@@ -153,7 +130,7 @@ func readAsk(v url.Values) (a ask, err error) {
 	a = ask{
 		do: v.Get("do"), form: form{v.Get("form"), v.Get("token")},
 		password: v.Get("password"), fresh: v.Get("new"), again: v.Get("again"),
-		contact: strings.TrimSpace(v.Get("contact")),
+		contact: strings.TrimSpace(v.Get("contact")), language: v.Get("language"),
 	}
 	if last := v.Get("upto"); last != "" {
 		if a.upTo, err = store.ParseMailID(last); err != nil {
@@ -201,37 +178,37 @@ const maxForm = 64 << 10
 func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 	ticket := r.PathValue("ticket")
 	if !ticketLike(ticket) {
-		s.fail(w, notGenuine)
+		s.fail(w, r, notGenuine)
 		return
 	}
 	if fromElsewhere(r, s.options.Load().URL) {
-		s.fail(w, otherSite)
+		s.fail(w, r, otherSite)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	err := r.ParseForm()
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		s.fail(w, tooLong)
+		s.fail(w, r, tooLong)
 		return
 	}
 	a, wrong := readAsk(r.PostForm)
 	switch {
 	case err != nil || wrong != nil:
-		s.fail(w, noSense)
+		s.fail(w, r, noSense)
 	case !s.forms.genuine(ticket, a.form):
-		s.fail(w, formNotGenuine)
+		s.fail(w, r, formNotGenuine)
 	case a.do == "ask-delete" || a.do == "ask-delete-all":
 		s.confirm(w, r, ticket, a)
 	default:
 		said, err := s.do(r, ticket, a)
 		if err != nil {
-			s.fail(w, s.wrongOf(r, err))
+			s.fail(w, r, s.wrongOf(r, err))
 			return
 		}
 		s.count("done")
 		// The link ends with the change: the holder of the old address must not act any more.
 		if said.Code == saidContact {
-			s.write(w, http.StatusOK, "wrong", contactChanged)
+			s.tell(w, s.spoken(r, ""), contactChanged)
 			return
 		}
 		s.sendBack(w, ticket, said)
@@ -258,8 +235,7 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 			return result{Code: saidUnequal}, nil
 		}
 		if checkPassword(a.fresh) != nil {
-			return result{Code: saidText,
-				Text: fmt.Sprintf("A password has 1 to %d characters, so nothing was changed.", MaxPassword)}, nil
+			return result{Code: saidLength, N: MaxPassword}, nil
 		}
 		if len(a.password) > MaxPassword {
 			return result{Code: saidWrong}, nil
@@ -267,12 +243,17 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 		return told(result{Code: saidPassword}, s.desk.ChangePassword(ctx, ticket, a.password, a.fresh))
 	case "contact":
 		if checkLine("contact", a.contact, maxAddress, false) != nil || !strings.Contains(a.contact, "@") {
-			return result{Code: saidText, Text: "This is not a mail address, so nothing was changed."}, nil
+			return result{Code: saidAddress}, nil
 		}
 		if len(a.password) > MaxPassword {
 			return result{Code: saidWrong}, nil
 		}
 		return told(result{Code: saidContact}, s.desk.ChangeContact(ctx, ticket, a.password, a.contact))
+	case "language":
+		if a.language != "" && words.Find(a.language) == nil {
+			return said, errForm
+		}
+		return told(result{Code: saidLanguage}, s.desk.ChangeLanguage(ctx, ticket, a.language))
 	default:
 		return said, errForm
 	}

@@ -3,32 +3,15 @@ package console
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
+	"weir/internal/words"
 	"weir/store"
 )
-
-//go:embed selfservice.html
-var pageHTML string
-
-//go:embed selfservice.css
-var pageCSS string
-
-var pages = template.Must(template.New("selfservice").Funcs(template.FuncMap{
-	"style":   func() template.CSS { return template.CSS(pageCSS) },
-	"several": several,
-	"on":      func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") },
-	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"bytes":   bytesOf,
-}).Parse(pageHTML))
 
 // pagePolicy allows the inline style, by its hash, and forms to the same site. The style is inline so that it works
 // under any path of a web server in front.
@@ -37,17 +20,6 @@ var pagePolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'"
 }()
-
-// bytesOf writes a size as mail programs do.
-func bytesOf(n int64) string {
-	switch {
-	case n < 1000:
-		return fmt.Sprintf("%d bytes", n)
-	case n < 999_500:
-		return fmt.Sprintf("%.0f KB", float64(n)/1e3)
-	}
-	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-}
 
 // shownRecipients is how many recipients of a message are shown at first; the others unfold.
 const shownRecipients = 3
@@ -60,19 +32,6 @@ type mailRow struct {
 
 // Others is how many recipients are hidden or left out.
 func (m mailRow) Others() int { return len(m.Rest) + m.More }
-
-// State says in a word or two why a message waits.
-func (m mailRow) State() string {
-	switch {
-	case m.Held && m.New:
-		return "held, new recipient"
-	case m.Held:
-		return "held"
-	case m.New:
-		return "new recipient"
-	}
-	return "delayed"
-}
 
 func rowsOf(mails []PageMail) (rows []mailRow) {
 	for _, m := range mails {
@@ -95,10 +54,16 @@ func ticketLike(text string) bool {
 	return text != "" && len(text) <= maxTicket
 }
 
+// said is what a page says about the form before.
+type said struct {
+	Words string
+	Bad   bool
+}
+
 func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 	ticket := r.PathValue("ticket")
 	if !ticketLike(ticket) {
-		s.fail(w, notGenuine)
+		s.fail(w, r, notGenuine)
 		return
 	}
 	v, ok := s.view(w, r, ticket)
@@ -107,6 +72,7 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 	}
 	s.count("shown")
 	isNew, other := v.waits()
+	l := s.spoken(r, v.Language)
 	page := struct {
 		PageView
 		Title      string
@@ -114,20 +80,21 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 		New, Other bool
 		Form       form
 		UpTo       store.MailID
-		Said       *result
-	}{v, "Your held mail", rowsOf(v.Mails), isNew, other, s.forms.fresh(ticket), v.last(),
-		s.forms.read(ticket, r.URL.Query().Get("said"))}
-	if page.Said != nil {
-		page.Title = page.Said.Say() // screen readers read the title first
+		Said       *said
+		Languages  []*words.Language
+	}{v, l.Say("Your held mail"), rowsOf(v.Mails), isNew, other, s.forms.fresh(ticket), v.last(), nil, words.All()}
+	if done := s.forms.read(ticket, r.URL.Query().Get("said")); done != nil {
+		page.Said = &said{done.In(l), done.Bad()}
+		page.Title = page.Said.Words // screen readers read the title first
 	}
-	s.write(w, http.StatusOK, "page", page)
+	s.write(w, l, http.StatusOK, "page", page)
 }
 
 // view returns what the holder of a ticket sees, within the bounds of a page, or answers that it cannot be shown.
 func (s *SelfService) view(w http.ResponseWriter, r *http.Request, ticket string) (PageView, bool) {
 	v, err := s.desk.Page(r.Context(), ticket)
 	if err != nil {
-		s.fail(w, s.wrongOf(r, err))
+		s.fail(w, r, s.wrongOf(r, err))
 		return v, false
 	}
 	v.bound()
@@ -188,44 +155,16 @@ func (s *SelfService) confirm(w http.ResponseWriter, r *http.Request, ticket str
 		return
 	}
 	s.count("shown")
-	s.write(w, http.StatusOK, "confirm", struct {
+	l := s.spoken(r, v.Language)
+	s.write(w, l, http.StatusOK, "confirm", struct {
 		PageView
-		Rows []mailRow
-		All  bool
-		UpTo store.MailID
-		Form form
-	}{v, rowsOf(chosen), all, a.upTo, s.forms.fresh(ticket)})
+		Title string
+		Rows  []mailRow
+		All   bool
+		UpTo  store.MailID
+		Form  form
+	}{v, l.Say("Delete mail?"), rowsOf(chosen), all, a.upTo, s.forms.fresh(ticket)})
 }
-
-// A wrong is an error page. Its text reveals nothing to strangers.
-type wrong struct {
-	Code        int
-	Title, Text string
-}
-
-var (
-	contactChanged = wrong{http.StatusOK, "Your contact address is changed",
-		"From now on you are told there. This page has ended with the old address; if you cannot send mail now, a " +
-			"new link is on its way to the new one."}
-	nothingHere = wrong{http.StatusNotFound, "There is nothing here",
-		"Use the link in the mail that told you about your held mail. Copy it whole: it is long."}
-	notGenuine = wrong{http.StatusForbidden, "This link is not valid",
-		"Use the link in the mail that told you about your held mail. Copy it whole: it is long, and mail programs " +
-			"may break it into two lines."}
-	outOfDate = wrong{http.StatusGone, "This link is out of date",
-		"Links are good for a while only. Use the one in the latest mail about your held mail, or ask the people who " +
-			"run your mail."}
-	otherSite = wrong{http.StatusForbidden, "This did not come from your page",
-		"Nothing was changed. Open the link in the mail that told you about your held mail, and try again from there."}
-	formNotGenuine = wrong{http.StatusForbidden, "This form is not valid",
-		"Nothing was changed. Open the link in the mail that told you about your held mail, and try again from there."}
-	noSense = wrong{http.StatusBadRequest, "This form makes no sense",
-		"Nothing was changed. Open the link in the mail that told you about your held mail, and try again from there."}
-	tooLong = wrong{http.StatusRequestEntityTooLarge, "That was too much at once",
-		"Nothing was changed. Select fewer messages, and try again."}
-	notNow = wrong{http.StatusServiceUnavailable, "This does not work at the moment",
-		"Nothing was changed. Please try again in a few minutes."}
-)
 
 // wrongOf is the page for an error. Errors that only the operator can fix are logged.
 func (s *SelfService) wrongOf(r *http.Request, err error) wrong {
@@ -243,24 +182,32 @@ func (s *SelfService) wrongOf(r *http.Request, err error) wrong {
 	return notNow
 }
 
-func (s *SelfService) fail(w http.ResponseWriter, p wrong) {
+func (s *SelfService) fail(w http.ResponseWriter, r *http.Request, p wrong) {
 	what := "refused"
 	if p.Code >= 500 {
 		what = "failed"
 		w.Header().Set("Retry-After", "60")
 	}
 	s.count(what)
-	s.write(w, p.Code, "wrong", p)
+	s.tell(w, s.spoken(r, ""), p)
 }
 
-func (s *SelfService) write(w http.ResponseWriter, code int, name string, v any) {
+// tell shows a page with nothing but a text.
+func (s *SelfService) tell(w http.ResponseWriter, l *words.Language, p wrong) {
+	s.write(w, l, p.Code, "wrong", struct{ Title, Text string }{l.Say(p.Title), l.Say(p.Text)})
+}
+
+func (s *SelfService) write(w http.ResponseWriter, l *words.Language, code int, name string, v any) {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
+	if err := pages[l.Index()].ExecuteTemplate(&b, name, v); err != nil {
 		s.log.Error("a page of a mail user failed", "error", err)
-		http.Error(w, notNow.Text, http.StatusInternalServerError)
+		http.Error(w, l.Say(notNow.Text), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", l.Tag())
+	h.Add("Vary", "Accept-Language")
 	w.WriteHeader(code)
 	w.Write(b.Bytes())
 }

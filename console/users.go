@@ -68,6 +68,7 @@ type NewUser struct {
 	Password string   `json:"password,omitempty"` // none: they cannot log in
 	Contact  string   `json:"contact,omitempty"`
 	Senders  []string `json:"senders,omitempty"`
+	Language string   `json:"language,omitempty"` // of notices and of their page: de; none: the usual one
 	// the user's own limits, by their names in the configuration of the throttle
 	Limits map[string]string `json:"limits,omitempty"`
 }
@@ -76,7 +77,8 @@ type NewUser struct {
 type UserChange struct {
 	Name          string            `json:"name"`
 	Contact       *string           `json:"contact,omitempty"`
-	Senders       *[]string         `json:"senders,omitempty"` // all of them
+	Language      *string           `json:"language,omitempty"` // empty: the usual one
+	Senders       *[]string         `json:"senders,omitempty"`  // all of them
 	AddSenders    []string          `json:"add_senders,omitempty"`
 	RemoveSenders []string          `json:"remove_senders,omitempty"`
 	Limits        map[string]string `json:"limits,omitempty"` // by name; an empty value removes the limit

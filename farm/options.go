@@ -12,26 +12,26 @@ import (
 	"weir"
 )
 
-// Options make a node a member of a farm.
+// Options are what makes a node a member of a farm.
 type Options struct {
 	// The name of this node, different for each. Default: the host's name.
 	Node string `yaml:"node"`
-	// Where the other nodes connect. Default :7400.
+	// Where the other nodes connect. Default: port 7400 of every address, :7400.
 	Listen string `yaml:"listen"`
 	// The nodes of the farm, this one may be among them: addresses, or names that stand for one or several addresses,
 	// each with a port. Names are resolved again every 5 seconds.
 	Peers []string `yaml:"peers"`
-	// A NATS server to meet at, instead of listen and peers: nats://host:4222 or tls://host:4222.
+	// A NATS server that connects the nodes, instead of listen and peers: nats://host:4222 or tls://host:4222.
 	NATS string `yaml:"nats"`
 	// The secret that all nodes share, at least 16 characters. Everything that clients carry from node to node is
-	// signed with what follows from it. To change it, list the new one and the old one: the first signs, both are
-	// honoured.
+	// signed with keys derived from it. To change it, list the new one and the old one: the first signs, both are
+	// accepted.
 	Secret Secrets `yaml:"secret"`
 	// Certificates for connections between nodes. Default: made from the secret.
 	TLS TLS `yaml:"tls"`
 	// Where limits with farm: exact are counted: the URL of a Redis or Valkey that all nodes reach, the same on all. It
-	// may be redis://user:password@host:6379, rediss:// with TLS, several hosts of a cluster, or
-	// redis+sentinel://host1,host2/name. Default: there is none.
+	// may be redis://user:password@host:6379, rediss:// with TLS, several hosts of a cluster,
+	// redis+sentinel://host1,host2/name, or redis+unix:///run/redis/redis.sock. Default: there is none.
 	Counters string `yaml:"counters"`
 	// Certificates for the connection to it, with rediss: ca where the system does not trust its certificate, cert and
 	// key where it wants one of this node. Default: what the system trusts.
@@ -44,13 +44,13 @@ type Secrets []string
 // Single reports that one value may stand for a list of one.
 func (Secrets) Single() bool { return true }
 
-// TLS are the certificates of a node.
+// TLS is the certificate of a node, and who signs those of others.
 type TLS struct {
 	// A file with the certificate of this node, in PEM.
 	Cert string `yaml:"cert"`
 	// A file with its key, in PEM.
 	Key string `yaml:"key"`
-	// A file with the certificates of those who sign the other side's certificate, in PEM.
+	// A file with the authorities, in PEM, that sign the certificate of the other side.
 	CA string `yaml:"ca"`
 }
 
@@ -131,10 +131,10 @@ func (o *Options) validateNATS(m *weir.Mistakes) {
 		}
 	}
 	if o.Listen != "" {
-		m.Add("listen", "with nats: the nodes meet at the NATS server", "leave listen out")
+		m.Add("listen", "with nats: the nodes connect to the NATS server", "leave listen out")
 	}
 	if len(o.Peers) > 0 {
-		m.Add("peers", "with nats: the nodes meet at the NATS server", "leave peers out")
+		m.Add("peers", "with nats: the nodes connect to the NATS server", "leave peers out")
 	}
 }
 
@@ -143,7 +143,7 @@ func (o *Options) validatePeers(m *weir.Mistakes) {
 		m.Add("listen", err.Error(), "write :7400, or an address and a port")
 	}
 	if len(o.Peers) == 0 {
-		m.Add("peers", "nobody to meet is named", "list the other nodes: [\"10.0.0.2:7400\"], or a name for all of them")
+		m.Add("peers", "no other node is named", "list the other nodes: [\"10.0.0.2:7400\"], or a name for all of them")
 	}
 	m.AtMost("peers", "peers", len(o.Peers), MaxNodes)
 	for i, p := range o.Peers {

@@ -35,7 +35,7 @@ var ErrMalformed = errors.New("this is not a message of the farm")
 // A strangerError says why a message comes from a node that is no member.
 type strangerError struct{ name, why string }
 
-func (e *strangerError) Error() string { return e.name + " is a stranger: " + e.why }
+func (e *strangerError) Error() string { return e.name + " is not a node of this farm: " + e.why }
 
 // A Sealer seals messages under the farm's secret and opens them. Make it with NewSealer. Goroutines may share it.
 //

@@ -206,7 +206,7 @@ func (f *Farm) deliver(h *hearing, now time.Time) {
 	defer f.mu.Unlock()
 	if len(errs) > 0 {
 		f.stats.Malformed += uint64(len(errs))
-		f.log.Warn("a message of another node makes no sense", "node", h.from.Name, "topic", h.topic, "error", errs[0],
+		f.log.Warn("a message of another node cannot be understood", "node", h.from.Name, "topic", h.topic, "error", errs[0],
 			"messages", len(errs))
 	}
 	if h.id == 0 {

@@ -63,19 +63,19 @@ func clearSocket(path string) error {
 		return fmt.Errorf("cannot listen on %s: %w", path, err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("cannot listen on %s: there is a file of that name that is no socket", path)
+		return fmt.Errorf("cannot listen on %s: there is a file of that name that is not a socket", path)
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	switch {
 	case err == nil:
 		_ = c.Close()
-		return fmt.Errorf("cannot listen on %s: somebody does already", path)
+		return fmt.Errorf("cannot listen on %s: another program does already", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		// Only a refused connection proves that nobody listens. A busy server may have no room for another connection,
 		// and the right to ask may be missing.
-		return fmt.Errorf("cannot listen on %s: somebody may already: %w", path, err)
+		return fmt.Errorf("cannot listen on %s: another program may do already: %w", path, err)
 	}
 	return os.Remove(path)
 }

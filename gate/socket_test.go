@@ -17,7 +17,7 @@ func TestSocket(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Error(info, err)
 	}
-	if _, err := Listen("unix:"+path, Socket{}); err == nil || !strings.Contains(err.Error(), "somebody does already") {
+	if _, err := Listen("unix:"+path, Socket{}); err == nil || !strings.Contains(err.Error(), "another program does already") {
 		t.Error(err)
 	}
 	// One that was left behind is taken over.
@@ -34,7 +34,7 @@ func TestSocket(t *testing.T) {
 	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen("unix:"+path, Socket{}); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := Listen("unix:"+path, Socket{}); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Error(err)
 	}
 	_ = os.Remove(path)

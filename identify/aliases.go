@@ -17,7 +17,7 @@ const (
 	maxDomain       = 255 // bytes
 )
 
-// An AliasRule says which addresses of some domains belong to the same person.
+// An AliasRule is a rule that says which addresses of some domains belong to the same person.
 type AliasRule struct {
 	// The domains: example.org, or .example.org with everything below it; * for all others.
 	Domains []string `yaml:"domains"`

@@ -29,7 +29,7 @@ const (
 	agentRead     = 512 // how many bytes of an agent are read
 )
 
-// ExemptOptions say which clients are never asked for a stamp.
+// ExemptOptions are the clients that are never asked for a stamp.
 type ExemptOptions struct {
 	// Paths that are free for everybody: /healthz exactly, /webhooks/* with everything below.
 	Paths []string `yaml:"paths"`
@@ -41,7 +41,7 @@ type ExemptOptions struct {
 	// Programs that are welcome, such as the crawlers of search engines. What they call themselves is never enough.
 	Bots []Bot `yaml:"bots"`
 	// Accounts that are never asked, as the gate finds them: exactly, without patterns. An account that clients can
-	// simply write, in a header for example, lets off anyone who sends it: list ids that a token or a certificate
+	// simply write, in a header for example, exempts anyone who sends it: list ids that a token or a certificate
 	// proves, or that nobody can guess.
 	Accounts []string `yaml:"accounts"`
 	// Plans whose accounts are never asked, as the gate knows them: by a token, or from the service that asks the
@@ -126,7 +126,7 @@ func validateAccount(at, id string, v *weir.Mistakes) {
 	case err != nil:
 		v.Add(at, err.Error(), "write the id as clients send it")
 	case strings.Contains(id, "*"):
-		v.Add(at, "an account with a star: patterns would let off accounts that are made up to fit",
+		v.Add(at, "an account with a star: patterns would exempt accounts that are invented to match",
 			"write each account, or their plan under plans")
 	}
 }
@@ -139,7 +139,7 @@ func (b *Bot) validate(at string, v *weir.Mistakes) {
 	}
 	switch {
 	case b.Agent == "":
-		v.Add(at+"agent", "it is not said what the bot calls itself",
+		v.Add(at+"agent", "what the bot calls itself in User-Agent is missing",
 			"add agent: Googlebot; write networks that are always welcome outside bots")
 	case len(b.Agent) < minAgent || len(b.Agent) > maxAgent || !isPrintable(b.Agent):
 		v.Add(at+"agent", fmt.Sprintf("%.100q says too little, or too much", b.Agent),

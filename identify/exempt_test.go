@@ -143,7 +143,7 @@ func TestExemptAccountsAtTheirBounds(t *testing.T) {
 			""}},
 		`accounts[0]: the account id starts with "source:", which stands for source addresses (list the address under networks)`: {
 			Accounts: []string{"source:192.0.2.1"}},
-		"accounts[0]: an account with a star: patterns would let off accounts that are made up to fit (write each " +
+		"accounts[0]: an account with a star: patterns would exempt accounts that are invented to match (write each " +
 			"account, or their plan under plans)": {
 			Accounts: []string{"partner-*"}},
 		`plans[0]: "" is not a plan (write its name, 1 to 64 bytes, without stars)`:  {Plans: []string{""}},
@@ -289,7 +289,7 @@ func TestExemptOptions(t *testing.T) {
 		`paths[7]: "/%61" never matches (paths are matched with percent signs decoded, and without the query)`,
 		`paths[8]: a path of 1025 bytes is too long (at most 1024)`,
 		`bots[0]: the bot has no name (add name: googlebot)`,
-		`bots[0].agent: it is not said what the bot calls itself (add agent: Googlebot; write networks that are always welcome outside bots)`,
+		`bots[0].agent: what the bot calls itself in User-Agent is missing (add agent: Googlebot; write networks that are always welcome outside bots)`,
 		`bots[0]: what a program calls itself is not enough: anybody can say that (add domains, networks or files)`,
 		`bots[1]: what a program calls itself is not enough: anybody can say that (add domains, networks or files)`,
 		`bots[3].agent: "ab" says too little, or too much (3 to 100 printable characters of its User-Agent)`,

@@ -13,7 +13,7 @@ import (
 var (
 	ErrMarkMalformed = errors.New("not a mark")
 	ErrMarkForged    = errors.New("the mark was not made here")
-	ErrMarkOld       = errors.New("the mark is over")
+	ErrMarkOld       = errors.New("the mark has expired")
 )
 
 // MarkHeader is the header field in which another mail server sends a mark. Only the very first field of a mail counts,

@@ -75,7 +75,7 @@ func as(t *testing.T, account string) context.Context {
 func refused(t *testing.T, err error, header, trailer metadata.MD, after time.Duration) {
 	t.Helper()
 	st := status.Convert(err)
-	if st.Code() != codes.ResourceExhausted || st.Message() != "The limit of 1 requests per minute is used up." ||
+	if st.Code() != codes.ResourceExhausted || st.Message() != "The limit of 1 request per minute is used up." ||
 		len(st.Details()) != 1 {
 		t.Fatalf("%v, %v", err, st.Details())
 	}

@@ -86,7 +86,9 @@ func write(w http.ResponseWriter, r *http.Request, doc *refusal.Refusal) {
 	kind, body := "application/problem+json", buffer[:0]
 	if pages.WantsPage(r) {
 		h.Set("Content-Security-Policy", pages.RefusalPolicy)
-		kind, body = "text/html; charset=utf-8", pages.Refusal(doc)
+		look := new(pages.Options).Look(r)
+		look.Head(h)
+		kind, body = "text/html; charset=utf-8", pages.Refusal(doc, look)
 	} else {
 		body = append(doc.AppendJSON(body), '\n')
 	}

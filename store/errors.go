@@ -7,7 +7,7 @@ var (
 	// ErrNotFound: there is nothing by that key.
 	ErrNotFound = errors.New("there is no such entry")
 	// ErrExists: there is something by that key already.
-	ErrExists = errors.New("there is such an entry already")
+	ErrExists = errors.New("the entry exists already")
 	// ErrClosed: the store was closed before.
 	ErrClosed = errors.New("the store is closed")
 	// ErrCorrupt: what is stored cannot be read back.
@@ -25,7 +25,7 @@ var (
 	// ErrTooMany: as many writes as may wait are waiting. The write was not begun.
 	ErrTooMany = errors.New("too many writes are waiting")
 	// ErrCrowded: as many entries of a kind are kept as may be. Others can still be stored.
-	ErrCrowded = errors.New("as many are kept as may be")
+	ErrCrowded = errors.New("no more can be kept")
 	// ErrTooLarge: a value or a batch is over its bound.
 	ErrTooLarge = errors.New("too large to store")
 	// ErrInvalid: a value makes no sense.

@@ -158,10 +158,11 @@ type LetterQuery struct {
 // A User may send mail.
 type User struct {
 	Name     string    `json:"name"`
-	Password string    `json:"-"`                 // as package login writes it; empty: no log-in
-	Contact  string    `json:"contact,omitempty"` // where notices go
-	Senders  []string  `json:"senders,omitempty"` // the addresses that the user may send from; none: any
-	Limits   string    `json:"limits,omitempty"`  // own limits, as package outbreak writes them
+	Password string    `json:"-"`                  // as package login writes it; empty: no log-in
+	Contact  string    `json:"contact,omitempty"`  // where notices go
+	Senders  []string  `json:"senders,omitempty"`  // the addresses that the user may send from; none: any
+	Limits   string    `json:"limits,omitempty"`   // own limits, as package outbreak writes them
+	Language string    `json:"language,omitempty"` // what notices and pages are written in; empty: the usual one
 	Disabled bool      `json:"disabled,omitempty"`
 	Made     time.Time `json:"made"`
 	Changed  time.Time `json:"changed"`
@@ -208,6 +209,7 @@ type EntryQuery struct {
 	By     string    // by this operator or user
 	What   string    // of this kind
 	User   string    // that concern this user
+	Mail   MailID    // that concern this mail; 0: any
 	Text   string    // with this in any text, in the case that it is written in
 	Since  time.Time // not before
 	Until  time.Time // before

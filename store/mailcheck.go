@@ -20,6 +20,7 @@ const (
 	MaxGate          = 128       // the name of a gate
 	MaxPassword      = 512       // of a user, hashed
 	MaxLimits        = 4096      // own limits of a user
+	MaxLanguage      = 35        // the tag of a language
 	MaxSenders       = 128       // addresses that a user may send from
 	MaxMemory        = 2 << 20   // what a throttle remembers of a user
 	MaxSketch        = 512 << 10 // what a reach throttle knows of a user
@@ -160,6 +161,7 @@ func (u *User) Validate() error {
 	if err := cmp.Or(checkTexts(
 		bounded{"the name of a user", u.Name, MaxUser, true}, bounded{"a password", u.Password, MaxPassword, false},
 		bounded{"the user's limits", u.Limits, MaxLimits, false},
+		bounded{"the user's language", u.Language, MaxLanguage, false},
 	), checkLine("the contact of a user", u.Contact, MaxAddress)); err != nil {
 		return err
 	}

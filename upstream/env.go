@@ -25,7 +25,7 @@ type Observer interface {
 	Failed(server, why string)
 	// Retried reports that a request that failed on another server is given to this one.
 	Retried(server string)
-	// Turned reports that a server is well again, or not any more.
+	// Turned reports that a server is healthy again, or not any more.
 	Turned(server string, well bool)
 }
 

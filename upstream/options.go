@@ -40,7 +40,7 @@ const (
 	ProxyV2         ProxyProtocol = "v2"
 )
 
-// Options configure the service behind a gate. Written short, they are its servers alone.
+// Options configure the service behind a gate. The short form is its servers alone.
 type Options struct {
 	// The servers on which the service runs: http://127.0.0.1:3000, a socket of this machine as unix:/run/service.sock,
 	// https://… with TLS, or h2c://… for HTTP/2 without TLS. A path goes before the paths of requests.
@@ -57,7 +57,7 @@ type Options struct {
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// How many connections to each server are kept open for the next request. Default 4096.
 	Idle int `yaml:"-"`
-	// How long idle connections are kept. Best is less than the servers themselves wait. Default 1m.
+	// How long idle connections are kept. It should be shorter than the servers' own idle timeout. Default 1m.
 	IdleTime weir.Duration `yaml:"idle_time"`
 	// How long servers are waited for. The gate says it.
 	Timeouts Timeouts `yaml:"-"`
@@ -80,8 +80,9 @@ type Health struct {
 
 // Retries bound how much more work there is when servers fail.
 type Retries struct {
-	// How many requests may be given to another server, as a share of all. Only requests that do no harm when they come
-	// twice (GET, PUT and the like), and whose body has not been read. 0% for none. Default 10%.
+	// How many requests may be given to another server, as a share of all. Only requests that may safely come twice
+	// (GET, PUT and the like), and whose body has not been read yet, are given to another server. 0% for none. Default
+	// 10%.
 	Budget *weir.Share `yaml:"budget"`
 	// How many other servers may be tried for one request. Default 1.
 	Servers int `yaml:"servers"`

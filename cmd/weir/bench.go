@@ -127,7 +127,7 @@ func progressBar(p flood.Progress, width int) string {
 	full := int(float64(width) * (float64(p.Round-1) + part) / float64(p.Rounds))
 	what := fmt.Sprintf("%s of %s", p.Elapsed.Truncate(time.Second), p.Expected)
 	if part == 1 {
-		what = "waiting for the last who came"
+		what = "waiting for the last visitors"
 	}
 	scene := string(p.Scene)
 	if p.Kind != "" {

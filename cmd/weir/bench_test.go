@@ -14,7 +14,7 @@ func TestProgressBar(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.Round, p.Elapsed, p.Scene, p.Kind = 4, 20*time.Second, flood.Keys, ""
-	if got, want := progressBar(p, 8), "████████ 4/4: nginx, keys, waiting for the last who came"; got != want {
+	if got, want := progressBar(p, 8), "████████ 4/4: nginx, keys, waiting for the last visitors"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

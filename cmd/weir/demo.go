@@ -21,7 +21,7 @@ type demoCommand struct {
 
 func (c *demoCommand) Validate() error {
 	if c.For < 0 {
-		return errors.New("--for: a demo cannot take less than no time")
+		return errors.New("--for: it must not be negative")
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ type initCommand struct {
 	Listen     string `placeholder:"ADDRESS" help:"Where weir listens, such as :8080."`
 	Upstream   string `placeholder:"URL|ADDRESS" help:"Your service (api, site), your mail server (mail), or where Postfix takes messages back (postfix)."`
 	Limit      string `placeholder:"RATE" help:"The limit: of each API key, such as 100/1m (api, nginx, envoy); of each source network, such as 50/s (site); how fast waiting messages leave (mail, postfix)."`
+	Header     string `placeholder:"NAME" help:"The header with the API key of a request (api, nginx, envoy). Default: X-Api-Key."`
 	Concurrent string `placeholder:"N" help:"How many requests the service can work on at once (site)."`
 	Hostname   string `placeholder:"NAME" help:"The name of the mail server (mail, postfix). Needed there."`
 	Admin      string `placeholder:"ADDRESS" help:"Who is told when a user is stopped (mail, postfix). Default: postmaster at the hostname."`
@@ -57,8 +58,8 @@ type initReport struct {
 
 // flags are the choices that were made on the command line.
 func (c *initCommand) flags() map[string]string {
-	given := map[string]string{"listen": c.Listen, "upstream": c.Upstream, "limit": c.Limit, "concurrent": c.Concurrent,
-		"hostname": c.Hostname, "admin": c.Admin, "divert": c.Divert, "cert": c.Cert, "key": c.Key, "console": c.Console,
+	given := map[string]string{"listen": c.Listen, "upstream": c.Upstream, "header": c.Header, "limit": c.Limit,
+		"concurrent": c.Concurrent, "hostname": c.Hostname, "admin": c.Admin, "divert": c.Divert, "cert": c.Cert, "key": c.Key, "console": c.Console,
 		"data": c.Data, "out": c.Out}
 	for flag, value := range given {
 		if value == "" {

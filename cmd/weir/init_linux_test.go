@@ -104,6 +104,9 @@ func TestInitAPI(t *testing.T) {
 	s.shows("^5 200 1 429$")
 	s.shows("^5 200 1 429$", "X-Api-Key: test", "X-Api-Key: other")
 	s.shows("^6 429$")
+	s = startInit(t, "api", "--listen", needs.FreeAddress(), "--upstream", upstream, "--limit", "5/1h", "--header", "X-Customer")
+	s.shows("^5 200 1 429$")
+	s.shows("^5 200 1 429$", "X-Customer: test", "X-Customer: other")
 }
 
 // A network over its limit is refused. While the service is busy, people get the waiting room.
@@ -278,7 +281,10 @@ func TestInitNginx(t *testing.T) {
 func TestInitEnvoy(t *testing.T) {
 	t.Parallel()
 	listen := needs.FreeAddress()
-	startInit(t, "envoy", "--listen", listen, "--limit", "5/1h")
+	s := startInit(t, "envoy", "--listen", listen, "--limit", "5/1h", "--header", "X-Customer")
+	s.shows("^08 01 08 02$")
+	s.shows("^08 01 08 02$", "test", "next")
+	s.shows("^08 02 08 02$")
 	conn, err := grpc.NewClient(listen, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +294,7 @@ func TestInitEnvoy(t *testing.T) {
 	question := &auth.CheckRequest{Attributes: &auth.AttributeContext{
 		Source: &auth.AttributeContext_Peer{Address: &core.Address{Address: source}},
 		Request: &auth.AttributeContext_Request{Http: &auth.AttributeContext_HttpRequest{Method: "GET",
-			Host: "example.org", Path: "/", Headers: map[string]string{"x-api-key": "acme"}}}}}
+			Host: "example.org", Path: "/", Headers: map[string]string{"x-customer": "acme"}}}}}
 	limits := &rls.RateLimitRequest{Domain: "edge", Descriptors: []*common.RateLimitDescriptor{{
 		Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "other"}}}}}
 	for i := range 6 {

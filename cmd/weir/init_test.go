@@ -115,6 +115,7 @@ func TestInitAsksAgain(t *testing.T) {
 	typed := strings.Join([]string{"ngnix", "9", "", // an API
 		"8080", "127.0.0.1:9000", ":8081",
 		"ftp://files.example", "http://a.example\x1b[2J", "http://127.0.0.1:3001",
+		"X Key", "X-Customer",
 		"lots", "5", "0/s", "5/fortnight", "1000000001/s", "7/s",
 		taken, filepath.Join(folder, "none", "weir.yaml"), folder, file, ""}, "\n")
 	code, out, asked := answered(typed, "--data", filepath.Join(folder, "data"))
@@ -124,7 +125,7 @@ func TestInitAsksAgain(t *testing.T) {
 	for _, want := range []string{
 		`"ngnix" is not one of them \(did you mean "nginx"\?\)`, `"9" is not one of them \(one of api, site`,
 		`"8080" is not an address`, `the console listens on 127.0.0.1:9000 already`,
-		`"ftp://files.example" is not an upstream`, `no control characters`,
+		`"ftp://files.example" is not an upstream`, `no control characters`, `"header:X Key" names no header \(write header:X-Api-Key\)`,
 		`"lots" does not say per what \(write 5/s`, `"5" does not say per what`, `lets nobody through`,
 		`"5/fortnight" is not a limit`, regexp.QuoteMeta(errLargeLimit.Error()),
 		`the file exists: .*taken.yaml \(choose another name, or replace it with --force\)`, `there is no folder .*none`,
@@ -141,7 +142,7 @@ func TestInitAsksAgain(t *testing.T) {
 		t.Error("the flag is asked for")
 	}
 	cfg, err := load(file)
-	if err != nil || cfg.HTTP[0].Listen != ":8081" || cfg.Data != filepath.Join(folder, "data") ||
+	if err != nil || cfg.HTTP[0].Listen != ":8081" || cfg.HTTP[0].Account[0] != "header:X-Customer" || cfg.Data != filepath.Join(folder, "data") ||
 		fmt.Sprint(cfg.Throttles["keys"].Quota.Policies[0].Limit) != "7" {
 		t.Errorf("%+v, %v", cfg, err)
 	}
@@ -161,7 +162,7 @@ func TestInitEnds(t *testing.T) {
 		}
 	}
 	wrong := strings.Repeat("wrong\n", maxTries)
-	code, _, asked := answered(wrong[:len(wrong)-len("wrong\n")]+"api\n\n\n\n"+file+"\n\n", "--json")
+	code, _, asked := answered(wrong[:len(wrong)-len("wrong\n")]+"api\n\n\n\n\n"+file+"\n\n", "--json")
 	if code != exitOK {
 		t.Errorf("the last try is right: %d\n%s", code, asked)
 	}

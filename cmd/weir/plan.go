@@ -90,7 +90,7 @@ func carried(memory weir.Size, k int, collateral weir.Share, burst int64) (bloom
 	n := int64(attackersIn(p, collateral))
 	if n < 1 {
 		return bloom.Plan{}, 0, &weir.FieldError{Path: "memory",
-			Msg:  fmt.Sprintf("%s do not carry a single attacker", memory),
+			Msg:  fmt.Sprintf("%s are not enough for a single attacker", memory),
 			Hint: "write 16MiB, or allow more collateral"}
 	}
 	p.Collateral = bloom.Collateral(k, p.Limiters(), float64(n))
@@ -114,12 +114,12 @@ prefixes has its own, and IPv4 shares the first: with the default of %d levels
 a limiter takes %s.
 `, about(p.Bytes/2), levels, about(levels*p.Bytes))
 	if o.Burst == 0 {
-		fmt.Fprintf(t.out, "Where the burst is small, half of all this is enough: --burst tells.\n")
+		fmt.Fprintf(t.out, "If the burst is small, half of all this is enough: --burst shows it.\n")
 	}
 
 	t.section(fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers), otherK(p, o))
 
-	t.section("What other memory would do", otherMemory(p, o))
+	t.section("With more or less memory", otherMemory(p, o))
 
 	t.section(fmt.Sprintf("What an innocent network can expect while %d attack", o.Attackers), neighbours(p, o))
 	fmt.Fprintf(t.out, `

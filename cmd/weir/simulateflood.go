@@ -208,9 +208,9 @@ func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
 		seconds(s.Service))
 	whole := o.Flood == 0 && o.Paying == 0 && o.Hashes == 0
 	if whole {
-		fmt.Fprintf(t.out, "There is no flood. Who came within %s:\n\n", seconds(s.For))
+		fmt.Fprintf(t.out, "There is no flood. Clients that came within %s:\n\n", seconds(s.For))
 	} else {
-		fmt.Fprintf(t.out, "Who came while the flood lasted, from %s to %s of %s:\n\n", seconds(s.From),
+		fmt.Fprintf(t.out, "Clients that came while the flood lasted, from %s to %s of %s:\n\n", seconds(s.From),
 			seconds(s.Until), seconds(s.For))
 	}
 	b := &table{heads: []string{"", "came", "served", "wait", "95%", "refused", "left", "stamps", "of the work",
@@ -231,9 +231,9 @@ func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
 	t.write(b)
 	full := o.WithDefaults()
 	fmt.Fprintln(t.out)
-	t.paragraph(fmt.Sprintf("Waits are those of who was served, with the time for stamps. Without weir there is a "+
-		"queue with room for %d, "+
-		"in which one may wait for %s.", full.Queue, seconds(full.Timeout.Seconds())))
+	t.paragraph(fmt.Sprintf("Waits are those of requests that were served, including the time for stamps. Without weir "+
+		"there is a queue with room for %d, in which a request may wait for %s.", full.Queue,
+		seconds(full.Timeout.Seconds())))
 	if s.Asked == 0 {
 		t.paragraph("No stamps were asked for.")
 		return

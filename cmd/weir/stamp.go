@@ -39,7 +39,7 @@ type stampSolveCommand struct {
 
 func (c *stampSolveCommand) Validate() error {
 	if c.MaxTime <= 0 {
-		return errors.New("--max-time: nothing can be done in no time")
+		return errors.New("--max-time: it must be longer than zero")
 	}
 	if c.URL == "" {
 		if c.Output != "" || len(c.Header) > 0 {
@@ -56,7 +56,7 @@ func (c *stampSolveCommand) Validate() error {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("--url: %q is not a URL; write https://example.com/", c.URL)
 	case c.Timeout <= 0:
-		return errors.New("--timeout: nothing can be done in no time")
+		return errors.New("--timeout: it must be longer than zero")
 	case c.JSON && c.Output == "":
 		return errors.New("--json prints what was paid, so what comes has to go into a file: --output FILE")
 	}
@@ -124,7 +124,7 @@ func (c *stampSolveCommand) Run(t *terminal) error {
 		return errors.New("this is not a challenge: use the value of the header Stamp-Challenge of a response")
 	}
 	if late := time.Since(challenge.Expires); late >= 0 {
-		return fmt.Errorf("the challenge has expired %s ago: ask for another one",
+		return fmt.Errorf("the challenge expired %s ago: ask for another one",
 			weir.Duration(late.Round(time.Second)))
 	}
 	bar := t.bar("paying")
@@ -149,10 +149,10 @@ func notPaid(err error) error {
 	dear, ok := errors.AsType[*payer.TooDearError](err)
 	switch {
 	case ok && dear.Stamps > 1:
-		return fmt.Errorf("too dear: %d stamps of %s (%s) take longer than %s here; allow more with --max-time",
+		return fmt.Errorf("too expensive: %d stamps of %s (%s) take longer than %s here; allow more with --max-time",
 			dear.Stamps, dear.Work, dear.Algorithm, weir.Duration(dear.MaxTime))
 	case ok:
-		return fmt.Errorf("too dear: a stamp of %s (%s) takes longer than %s here; allow more with --max-time",
+		return fmt.Errorf("too expensive: a stamp of %s (%s) takes longer than %s here; allow more with --max-time",
 			dear.Work, dear.Algorithm, weir.Duration(dear.MaxTime))
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")

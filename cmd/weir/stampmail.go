@@ -37,7 +37,7 @@ type mailReport struct {
 
 func (c *stampMailCommand) Validate() error {
 	if c.MaxTime <= 0 {
-		return errors.New("--max-time: nothing can be done in no time")
+		return errors.New("--max-time: it must be longer than zero")
 	}
 	return nil
 }

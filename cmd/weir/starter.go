@@ -2,6 +2,7 @@ package main
 
 import (
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,10 @@ import (
 	"text/template"
 	"unicode"
 	"unicode/utf8"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
 
 	"weir"
 	"weir/config"
@@ -65,6 +70,7 @@ func starters() []starter {
 		// Where the package has the console of its service for mail.
 		mailConsole = "127.0.0.1:9010"
 	)
+	key := starterAsk{flag: "header", question: "Which header has the API key of a request?", usual: "X-Api-Key"}
 	name := starterAsk{flag: "hostname", question: "What is the name of your mail server (such as mail.example.org)?"}
 	admin := starterAsk{flag: "admin", question: "Who is told when a user is stopped?", usual: "postmaster" + atHostname}
 	pace := starterAsk{flag: "limit", question: "How fast may waiting messages to new people leave, for each user?",
@@ -75,6 +81,7 @@ func starters() []starter {
 			quiet("console", console),
 			{flag: "listen", question: where, usual: "127.0.0.1:8080"},
 			{flag: "upstream", question: service, usual: "http://127.0.0.1:3000"},
+			key,
 			{flag: "limit", question: perKey, usual: "100/1m"},
 		}},
 		{"site", "a site under floods", []starterAsk{
@@ -100,11 +107,13 @@ func starters() []starter {
 		{"nginx", "behind nginx, which asks weir", []starterAsk{
 			quiet("console", console),
 			{flag: "listen", question: asked, usual: "127.0.0.1:9003"},
+			key,
 			{flag: "limit", question: perKey, usual: "100/1m"},
 		}},
 		{"envoy", "behind Envoy, which asks weir", []starterAsk{
 			quiet("console", console),
 			{flag: "listen", question: asked, usual: "127.0.0.1:8081"},
+			key,
 			{flag: "limit", question: perKey, usual: "100/1m"},
 		}},
 	}
@@ -229,6 +238,12 @@ func (s *starter) values(answers map[string]string) (map[string]any, error) {
 		values["url"] = "--unix-socket " + shellWord(path) + " " + shellQuote("http://localhost"+query)
 	}
 	values["through"] = shellQuote("http://127.0.0.1:10000" + query)
+	for name, hits := range map[string]int64{"fill": count, "more": 1} {
+		if values[name], err = grpcEscapes(limitQuestion(uint32(hits))); err != nil {
+			return nil, err
+		}
+	}
+	values["service"] = strings.ReplaceAll(values["url"].(string), query, rls.RateLimitService_ShouldRateLimit_FullMethodName)
 	values["asks"] = "inet:" + reach
 	if strings.HasPrefix(answers["listen"], "unix:") {
 		values["asks"] = answers["listen"]
@@ -240,6 +255,29 @@ func (s *starter) values(answers map[string]string) (map[string]any, error) {
 			Hint: "write 127.0.0.1:2526"}
 	}
 	return values, nil
+}
+
+// limitQuestion is what Envoy asks a rate limit service about a key: may it have so many hits?
+func limitQuestion(hits uint32) *rls.RateLimitRequest {
+	return &rls.RateLimitRequest{Domain: "edge", HitsAddend: hits, Descriptors: []*common.RateLimitDescriptor{{
+		Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "test"}}}}}
+}
+
+// grpcEscapes is a message as gRPC sends it, for printf of a shell: letters as they are, other bytes in octal.
+func grpcEscapes(m proto.Message) (string, error) {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, c := range append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(text))), text...) {
+		if c >= 'a' && c <= 'z' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\%03o`, c)
+		}
+	}
+	return b.String(), nil
 }
 
 // limit reads a limit: of a quota with a period, which may be one of the calendar, else a rate.

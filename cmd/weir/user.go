@@ -50,6 +50,7 @@ type userAddCommand struct {
 	passwordFlags
 	Contact    string   `placeholder:"ADDRESS" required:"" help:"Where weir tells the user that their mail is held. Best is a mailbox that does not depend on weir."`
 	Sender     []string `placeholder:"ADDRESS" sep:"," help:"An address that the user may send from. May be repeated. Default: any."`
+	Language   string   `placeholder:"LANGUAGE" help:"The language of notices and of the user's page: en, de. Default: that of self_service.language, and on the page that of the browser."`
 	NoPassword bool     `help:"Add the user without a password: they cannot log in."`
 }
 
@@ -62,7 +63,7 @@ func (c *userAddCommand) Validate() error {
 
 func (c *userAddCommand) Run(t *terminal) error {
 	return c.change(t, func(client *console.Client, ctx context.Context) (added console.UserView, err error) {
-		u := console.NewUser{Name: c.Name, Contact: c.Contact, Senders: c.Sender}
+		u := console.NewUser{Name: c.Name, Contact: c.Contact, Senders: c.Sender, Language: c.Language}
 		if !c.NoPassword {
 			if u.Password, err = c.read(t, c.Name); err != nil {
 				return added, err
@@ -161,6 +162,9 @@ func (t *terminal) user(u *console.UserView) {
 	if !u.Made.IsZero() {
 		line("contact", printable(cmp.Or(u.Contact, "none: nobody is told when they are stopped")))
 		line("senders", printable(cmp.Or(strings.Join(u.Senders, ", "), "any")))
+		if u.Language != "" {
+			line("language", printable(u.Language))
+		}
 		line("own limits", printable(cmp.Or(u.Limits, "none")))
 		line("added", moment(u.Made))
 		line("changed", moment(u.Changed))

@@ -12,7 +12,7 @@ import (
 
 type userSetCommand struct {
 	userFlags
-	Changes []string `arg:"" name:"change" help:"contact=ADDRESS, senders=A,B (senders+=C and senders-=A), disabled=true, or a personal limit, as in the configuration of the throttle: stop=50, rate=5/m, exempt=true. An empty value removes a personal limit: stop="`
+	Changes []string `arg:"" name:"change" help:"contact=ADDRESS, language=de (empty: the usual one), senders=A,B (senders+=C and senders-=A), disabled=true, or a personal limit, as in the configuration of the throttle: stop=50, rate=5/m, exempt=true. An empty value removes a personal limit: stop="`
 }
 
 func (c *userSetCommand) Validate() error {
@@ -47,6 +47,8 @@ func changeOf(name string, changes []string) (console.UserChange, error) {
 		switch key {
 		case "contact":
 			u.Contact = &value
+		case "language":
+			u.Language = &value
 		case "senders":
 			all := listOf(value)
 			u.Senders = &all

@@ -221,7 +221,7 @@ func (id *identity) verify(certs []*x509.Certificate, now time.Time) error {
 	}
 	from := "the farm's secret did not sign its certificate"
 	if id.files {
-		from = "its certificate is not signed by those that this node believes (farm.tls.ca)"
+		from = "its certificate is not signed by an authority that this node trusts (farm.tls.ca)"
 	}
 	return &refusal{fmt.Sprintf("%s: %v", from, err)}
 }

@@ -85,7 +85,7 @@ func filesIn(dir string) farm.TLS {
 	return farm.TLS{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), CA: filepath.Join(dir, "ca")}
 }
 
-// knock is a stranger: it says what it likes, and returns all that it got in clear.
+// knock is not a node of this farm: it says what it likes, and returns all that it got in clear.
 func knock(t *testing.T, addr string, secured *tls.Config, says string) string {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", addr, patience)
@@ -215,7 +215,7 @@ func TestFiles(t *testing.T) {
 	meet(t, a, b, c)
 	met(t, a, b)
 	until(t, "a refuses a node with another certificate", func() bool {
-		return strings.Contains(a.Stats().Refused[c.Addr().String()], "not signed by those that this node believes (farm.tls.ca)")
+		return strings.Contains(a.Stats().Refused[c.Addr().String()], "not signed by an authority that this node trusts (farm.tls.ca)")
 	})
 	if n := a.server.NumRoutes(); n != 1 {
 		t.Errorf("%d routes", n)

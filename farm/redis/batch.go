@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -13,8 +15,10 @@ import (
 const (
 	// maxBatch is how many calls one script answers. An engine does nothing else meanwhile.
 	maxBatch = 32
-	// maxScripts is how many scripts of a lane are under way at a time: the next one is there when the engine is ready.
-	maxScripts = 2
+	// maxScripts is how many scripts of a lane are under way at a time. The next one begins when many calls wait: that
+	// is cheaper for all than more scripts with fewer calls, and an engine that is far away still has enough to do.
+	maxScripts = 4
+	manyWait   = 8 // for each script under way
 )
 
 // A lane is calls that may go together. In a cluster those are the calls of one hash tag, as all their keys are on one
@@ -27,30 +31,32 @@ type lane struct {
 
 // A call is what a script is told of it. It is answered once.
 type call struct {
+	names       [2]string
+	run, engine string
+	live        []string
+	asked       string
+
 	ctx      context.Context
-	names    [2]string
-	args     []string
 	answered chan answer
 }
 
 type answer struct {
-	items []rueidis.RedisMessage
-	err   error
+	said string
+	err  error
 }
 
 // exec has a call answered by a script. The client is not told of the deadline: the pot then knows of every call when
 // it has been answered.
-func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, names [2]string, args []string) (
-	[]rueidis.RedisMessage, error) {
+func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call) (string, error) {
 	if p.calls.Add(1) > maxCalls {
 		p.calls.Add(-1)
-		return nil, fmt.Errorf("%w: it has not answered %d calls", ErrBusy, maxCalls)
+		return "", fmt.Errorf("%w: it has not answered %d calls", ErrBusy, maxCalls)
 	}
 	l := &p.lanes[tag]
-	c := &call{ctx, names, args, make(chan answer, 1)}
+	c.ctx, c.answered = ctx, make(chan answer, 1)
 	l.mu.Lock()
 	l.waiting = append(l.waiting, c)
-	begins := l.scripts < maxScripts
+	begins := l.scripts < maxScripts && len(l.waiting) > manyWait*l.scripts
 	if begins {
 		l.scripts++
 	}
@@ -59,10 +65,15 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, names [2
 		go p.drain(l, client)
 	}
 	select {
-	case <-ctx.Done():
-		return nil, named(ctx.Err())
 	case a := <-c.answered:
-		return a.items, a.err
+		return a.said, a.err
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-c.answered: // both are there where this node had no time to look: the engine was not late
+		return a.said, a.err
+	default:
+		return "", named(ctx.Err())
 	}
 }
 
@@ -102,16 +113,31 @@ func (p *Pot) gather(l *lane) (batch []*call) {
 	return batch
 }
 
-// answer runs the script for a batch.
+// answer runs the script for a batch. What a call has in common with the one before is not sent again.
 func (p *Pot) answer(client rueidis.Client, batch []*call) {
 	names := make([]string, 0, 2*len(batch))
-	args := make([]string, 2, 2+20*len(batch))
+	args := make([]string, 2, 2+4*len(batch))
 	if p.clock != nil {
-		args[0], args[1] = number(p.clock()), p.identity()
+		args[0], args[1] = strconv.FormatInt(p.clock(), 10), p.identity()
 	}
+	last := &call{}
 	for _, c := range batch {
+		run, engine, live := c.run, c.engine, "="
+		if c.engine == "" {
+			engine = "?" // not that of the call before
+		}
+		if c.run == last.run {
+			run = ""
+		}
+		if c.engine == last.engine && c != batch[0] {
+			engine = ""
+		}
+		if c == batch[0] || !slices.Equal(c.live, last.live) {
+			live = writeLive(c.live)
+		}
 		names = append(names, c.names[:]...)
-		args = append(args, c.args...)
+		args = append(args, run, engine, live, c.asked)
+		last = c
 	}
 	all, err := p.lua.Exec(context.Background(), client, names, args).ToArray()
 	if err = named(err); err == nil && len(all) != len(batch) {
@@ -120,8 +146,8 @@ func (p *Pot) answer(client rueidis.Client, batch []*call) {
 	for i, c := range batch {
 		a := answer{err: err}
 		if err == nil {
-			if a.items, err = all[i].ToArray(); err != nil {
-				a.err, err = fmt.Errorf("%w: its answer cannot be read: %w", ErrScript, err), nil
+			if a.said, a.err = all[i].ToString(); a.err != nil {
+				a.err = fmt.Errorf("%w: its answer cannot be read: %w", ErrScript, a.err)
 			}
 		}
 		c.answered <- a

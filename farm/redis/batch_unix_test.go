@@ -44,13 +44,18 @@ func TestBatch(t *testing.T) {
 		w.Need, w.Mark = int64(i+1), mark
 		return p.Take(ctx, farm.Ask{Key: key, Run: "a", Seq: uint64(i + 1), Wants: []farm.Want{w}})
 	}
-	for i := range maxScripts { // so that the others wait
-		all.Go(func() {
-			if r, err := take(t.Context(), i, fmt.Sprint("first ", i), ""); err != nil || !r.Granted {
-				t.Errorf("%+v, %v", r, err)
-			}
-		})
-		until(t, "it is under way", func() bool { return p.lanes[0].under() == i+1 })
+	first := 0
+	for script := range maxScripts { // so that the others wait
+		for range script*manyWait + 1 {
+			i := first
+			first++
+			all.Go(func() {
+				if r, err := take(t.Context(), i, fmt.Sprint("first ", i), ""); err != nil || !r.Granted {
+					t.Errorf("%+v, %v", r, err)
+				}
+			})
+		}
+		until(t, "they are under way", func() bool { return p.lanes[0].under() == script+1 && p.lanes[0].queued() == 0 })
 	}
 	for i := range given {
 		all.Go(func() {
@@ -75,7 +80,7 @@ func TestBatch(t *testing.T) {
 			}
 		})
 	}
-	until(t, "all wait", func() bool { return p.lanes[0].queued() == given+calls })
+	until(t, "all wait", func() bool { return p.lanes[0].queued() == given+calls-1 })
 	s.resume()
 	all.Wait()
 	if n := s.scripts() - before; n > maxScripts+calls/maxBatch+1 {

@@ -95,6 +95,11 @@ func Open(url string, o Options) (*Pot, error) {
 		AlwaysPipelining: true, PipelineMultiplex: -1, ConnWriteTimeout: dialTime,
 		ForceSingleClient: !at.cluster,
 	}
+	if at.socket {
+		p.option.DialCtxFn = func(ctx context.Context, path string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", path)
+		}
+	}
 	if at.tls {
 		p.option.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		if o.TLS != nil {
@@ -263,12 +268,12 @@ func (p *Pot) keys(key string) (names [2]string, tag int) {
 	return [2]string{prefix + hex.EncodeToString(sum[2:20]), prefix + "engine"}, tag
 }
 
-// id is what a rule is called in the engine. Rules that count another way are others.
-func id(w *farm.Want) string {
+// appendID appends what a rule is called in the engine. Rules that count another way are others.
+func appendID(b []byte, w *farm.Want) []byte {
 	text := strconv.AppendInt(make([]byte, 0, 128), int64(w.Way), 10)
 	text = append(strconv.AppendInt(append(text, ' '), int64(w.Period), 10), ' ')
 	sum := sha256.Sum256(append(text, w.Rule...))
-	return string(sum[:12])
+	return append(b, sum[:12]...)
 }
 
 // Take implements farm.Pot.
@@ -292,11 +297,16 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 		ask.Engine = *seen
 	}
 	for tries := 1; ; tries++ {
-		said, err := p.exec(ctx, client, tag, names, args(&ask))
+		asked, err := write(&ask)
 		if err != nil {
 			return farm.Reply{}, err
 		}
-		reply, err := read(said, len(ask.Wants))
+		said, err := p.exec(ctx, client, tag, &call{names: names, run: ask.Run, engine: ask.Engine, live: ask.Live,
+			asked: asked})
+		if err != nil {
+			return farm.Reply{}, err
+		}
+		reply, err := read(said, &ask)
 		if known || !errors.Is(err, farm.ErrEngine) || tries == 3 {
 			return reply, err
 		}
@@ -304,118 +314,4 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 		ask.Engine = reply.Engine
 		p.seen[tag].Store(&reply.Engine)
 	}
-}
-
-// args are what the script is told of a call.
-func args(ask *farm.Ask) []string {
-	args := make([]string, 0, 5+len(ask.Live)+13*len(ask.Wants))
-	args = append(args, ask.Run, strconv.FormatUint(ask.Seq, 10), ask.Engine, strconv.Itoa(len(ask.Live)))
-	args = append(args, ask.Live...)
-	args = append(args, strconv.Itoa(len(ask.Wants)))
-	for i := range ask.Wants {
-		w := &ask.Wants[i]
-		start, end, also, life := int64(0), int64(0), int64(0), w.Life
-		if w.Way == farm.Fixed && w.Period == 0 {
-			start, end = w.Start.UnixMicro(), w.End.UnixMicro()
-		}
-		if w.Carry {
-			also = 1
-		}
-		if w.Forget {
-			also += 2
-		}
-		if w.Way == farm.Level && life == 0 {
-			life = farm.MaxLife
-		}
-		args = append(args, id(w), strconv.Itoa(int(w.Way)), number(w.Limit), number(w.Burst),
-			number(w.Period.Microseconds()), number(start), number(end), number(life.Microseconds()), number(also),
-			number(w.Used), number(w.Need), number(w.Ahead), w.Mark)
-	}
-	return args
-}
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-// A reader reads an answer of the script, item by item. It remembers that something was wrong.
-type reader struct {
-	items []rueidis.RedisMessage
-	err   error
-}
-
-func (r *reader) next() (m rueidis.RedisMessage) {
-	if len(r.items) == 0 {
-		r.err = errors.New("it is too short")
-		return m
-	}
-	m, r.items = r.items[0], r.items[1:]
-	return m
-}
-
-func (r *reader) number() int64 {
-	m := r.next()
-	n, err := m.ToInt64()
-	if err != nil && r.err == nil {
-		r.err = err
-	}
-	return n
-}
-
-func (r *reader) text() string {
-	m := r.next()
-	s, err := m.ToString()
-	if err != nil && r.err == nil {
-		r.err = err
-	}
-	return s
-}
-
-// read makes a reply of what the script has answered.
-func read(items []rueidis.RedisMessage, wants int) (farm.Reply, error) {
-	r := reader{items: items}
-	what := r.text()
-	switch what {
-	case "ok", "outside", "engine":
-	case "mark":
-		return farm.Reply{}, fmt.Errorf("%w: a mark is none of this pot's", farm.ErrAsk)
-	case "rules":
-		return farm.Reply{}, fmt.Errorf("%w: more than %d rules", farm.ErrCrowded, farm.MaxRules)
-	case "runs":
-		return farm.Reply{}, fmt.Errorf("%w: more than %d runs", farm.ErrCrowded, farm.MaxRuns)
-	default:
-		return farm.Reply{}, fmt.Errorf("%w: it answered %q", ErrScript, what)
-	}
-	reply := farm.Reply{Now: time.UnixMicro(r.number()), Engine: r.text(), Failed: -1}
-	switch {
-	case r.err != nil:
-	case what == "outside":
-		return reply, farm.ErrOutside
-	case what == "engine":
-		return reply, farm.ErrEngine
-	}
-	reply.Granted, reply.Stale, reply.Failed = r.number() == 1, r.number() == 1, int(r.number())
-	if wait := r.number(); wait < 0 {
-		reply.Wait = farm.Never
-	} else {
-		reply.Wait = micros(wait)
-	}
-	for n := r.number(); n > 0 && r.err == nil; n-- {
-		reply.Waiting = append(reply.Waiting, r.text())
-	}
-	reply.Grants = make([]farm.Grant, wants)
-	for i := range reply.Grants {
-		reply.Grants[i] = farm.Grant{Slice: r.number(), Total: r.number(), Others: r.number(), Left: r.number(),
-			For: micros(r.number()), Mark: r.text()}
-	}
-	if r.err != nil {
-		return farm.Reply{}, fmt.Errorf("%w: its answer cannot be read: %w", ErrScript, r.err)
-	}
-	return reply, nil
-}
-
-// micros makes a duration of microseconds. The longest one is what does not fit.
-func micros(n int64) time.Duration {
-	if n > int64(farm.Never/time.Microsecond) {
-		return farm.Never
-	}
-	return time.Duration(n) * time.Microsecond
 }

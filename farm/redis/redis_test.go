@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -90,6 +92,29 @@ func TestOwnClock(t *testing.T) {
 		if ttl := s.do("PTTL " + name); ttl == "-1" || !strings.HasPrefix(name, "own:{own") || strings.Contains(name, "key") {
 			t.Errorf("%s expires after %s ms", name, ttl)
 		}
+	}
+}
+
+// TestSocket: an engine on the same machine is reached by its socket.
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	folder, err := os.MkdirTemp("", "redis") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	socket := filepath.Join(folder, "s")
+	start(t, redisServer(t), "--unixsocket", socket)
+	p, err := Open("redis+unix://"+socket+"?db=3", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := p.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := (&client{t: t, pot: p, run: "a"}).take(0, 3); !r.Granted {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -219,8 +244,13 @@ func TestErrors(t *testing.T) {
 	if _, err := (&client{t: t, pot: broken, run: "a"}).try(0, 1); !errors.Is(err, ErrScript) {
 		t.Errorf("a script that fails: %v", err)
 	}
-	for _, answer := range []string{"", "1}, {1", "'what'", "'ok'", "'ok', 1, 'e', 1, 0, -1, 0, 5", "'ok', 'x', 'e', 1, 0, -1, 0, 0, 1, 1, 1, 1, 1, 'm'"} {
-		broken.lua = luaScript("return {{" + answer + "}}")
+	ok := "struct.pack('<c1dBBddB', 'o', 1, 1, 0, -1, 0, 0)"
+	for _, answer := range []string{"", "1, 1", "1", "{1}", "''", "'what'", "'o'", ok, ok + " .. 'short'",
+		"struct.pack('<c1dBBddBBc0', 'o', 1, 1, 0, -1, 0, 5, 1, 'a')",
+		ok + " .. struct.pack('<dddddBd', 1, 1, 1, 1, 1, 2, 1)",
+		ok + " .. struct.pack('<dddddB', 1, 1, 1, 1, 1, 0) .. 'more'",
+		ok + " .. struct.pack('<dddddB', 1 / 0, 1, 1, 1, 1, 0)"} {
+		broken.lua = luaScript("return {" + answer + "}")
 		if _, err := (&client{t: t, pot: broken, run: "a"}).try(0, 1); !errors.Is(err, ErrScript) {
 			t.Errorf("the answer %s: %v", answer, err)
 		}

@@ -17,6 +17,7 @@ const (
 	maxURL       = 4096
 	maxAddresses = 64
 	maxPrefix    = 64
+	maxSocket    = 107 // the kernel's bound
 )
 
 const defaultPrefix = "weir"
@@ -26,6 +27,7 @@ type address struct {
 	tls                            bool
 	user, password                 string
 	addresses                      []string
+	socket                         bool // the one address is a socket of this machine
 	cluster                        bool
 	db                             int
 	prefix                         string
@@ -38,6 +40,7 @@ type address struct {
 //	redis://user:password@host:6379/0              one engine, or a primary; /0 is the database
 //	redis://host1,host2:6380                       a cluster; or one address with ?cluster=true
 //	redis+sentinel://host1,host2:26379/mymaster    sentinels; ?sentinel_user= and ?sentinel_password= are theirs
+//	redis+unix:///run/redis/redis.sock             an engine on this machine, by its socket
 //
 // rediss and rediss+sentinel use TLS. valkey and valkeys are the same. ?prefix= sets what the names of keys begin with,
 // ?db= the database. Errors never have the URL in them, as it may have a password.
@@ -53,12 +56,15 @@ func parse(text string) (p address, err error) {
 		return bad("it has no scheme")
 	}
 	engine, sentinel := strings.CutSuffix(scheme, "+sentinel")
-	switch engine {
-	case "redis", "valkey":
-	case "rediss", "valkeys":
+	engine, p.socket = strings.CutSuffix(engine, "+unix")
+	switch {
+	case sentinel && p.socket:
+		return bad("sentinels are asked over the network")
+	case engine == "redis" || engine == "valkey":
+	case (engine == "rediss" || engine == "valkeys") && !p.socket:
 		p.tls = true
 	default:
-		return bad("its scheme is none of redis, rediss, redis+sentinel, rediss+sentinel, valkey, valkeys")
+		return bad("its scheme is none of redis, rediss, redis+sentinel, rediss+sentinel, redis+unix, valkey, valkeys")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.Contains(query, "@") {
@@ -80,7 +86,16 @@ func parse(text string) (p address, err error) {
 		rest = rest[at+1:]
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
+	if p.socket {
+		if hosts != "" || path == "" || len(rest) > maxSocket {
+			return bad("it has no path of a socket, of at most %d bytes: redis+unix:///run/redis/redis.sock", maxSocket)
+		}
+		p.addresses, hosts, path = []string{rest}, "", ""
+	}
 	for host := range strings.SplitSeq(hosts, ",") {
+		if p.socket {
+			break
+		}
 		hostPort, err := withPort(host, port)
 		if err != nil {
 			return bad("one of its hosts is no address") // which may be a part of a password
@@ -110,7 +125,7 @@ func parse(text string) (p address, err error) {
 			return bad("prefix must have 1 to %d bytes, without { and }", maxPrefix)
 		case name == "db":
 			db = value
-		case name == "cluster" && !sentinel:
+		case name == "cluster" && !sentinel && !p.socket:
 			if p.cluster, err = strconv.ParseBool(value); err != nil || !p.cluster && len(p.addresses) > 1 {
 				return bad("cluster must be true; several addresses are always a cluster")
 			}
@@ -165,6 +180,11 @@ func (a address) String() string {
 	case a.master != "":
 		b.WriteString("+sentinel")
 		path = "/" + a.master
+		if a.db != 0 {
+			query.Set("db", strconv.Itoa(a.db))
+		}
+	case a.socket:
+		b.WriteString("+unix")
 		if a.db != 0 {
 			query.Set("db", strconv.Itoa(a.db))
 		}

@@ -89,9 +89,9 @@ func (c *call) find() (endpoint, bool) {
 
 // refuseStranger answers a client that shows no token, or a wrong one (RFC 6750, 3).
 func (c *call) refuseStranger() {
-	challenge, what := `Bearer realm="weir"`, "a token is wanted"
+	challenge, what := `Bearer realm="weir"`, "a token is required"
 	if len(c.r.Header["Authorization"]) > 0 {
-		challenge, what = challenge+`, error="invalid_token"`, "the token is not known here"
+		challenge, what = challenge+`, error="invalid_token"`, "the token is unknown"
 	}
 	c.w.Header().Set("WWW-Authenticate", challenge)
 	c.refuse(newProblem(http.StatusUnauthorized, problemToken, what,
@@ -164,7 +164,7 @@ func (c *call) read(body *bytes.Buffer) *problem {
 		return tooLarge(BoundBody, "the body is too large", most)
 	}
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-		return timedOut("the body of the request did not come")
+		return timedOut("the body of the request did not arrive")
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return malformed("the body of the request is incomplete", "")

@@ -123,7 +123,7 @@ func (o Options) Validate() error {
 	v.Count("holds.max", o.Holds.Max, maxCount)
 	v.duration("holds.ttl", o.Holds.TTL, minTTL, maxTTL)
 	if o.Holds.Expired != ExpiredDone && o.Holds.Expired != ExpiredUndone {
-		v.Add("holds.expired", fmt.Sprintf("%q is not what can become of a hold", o.Holds.Expired),
+		v.Add("holds.expired", fmt.Sprintf("%q is not a way to end a hold", o.Holds.Expired),
 			"one of done, undone")
 	}
 	v.Count("bounds.connections", o.Bounds.Connections, maxCount)

@@ -60,7 +60,7 @@ func malformed(what, hint string) *problem {
 // full says which bound of the gate is reached.
 func full(bound, what string, limit int) *problem {
 	p := newProblem(http.StatusServiceUnavailable, problemFullPrefix+bound,
-		fmt.Sprintf("the gate has no room: %s are bounded at %d", what, limit), "try again later")
+		fmt.Sprintf("the gate is full: %s are limited to %d", what, limit), "try again later")
 	p.bound = bound
 	return p
 }

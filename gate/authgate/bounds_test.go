@@ -120,7 +120,7 @@ func TestStranger(t *testing.T) {
 		}
 	}
 	if len(p.asked()) != 0 || r.seen.bounds(BoundStranger) != 4 ||
-		strings.Count(r.log.String(), "no trusted proxy") != 1 {
+		strings.Count(r.log.String(), "not a trusted proxy") != 1 {
 		t.Error(p.asked(), r.seen.bounded, r.log)
 	}
 	// By default, this machine may ask, and nobody else.

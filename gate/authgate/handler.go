@@ -45,7 +45,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	peer, ok := v.peer()
 	if !ok {
 		g.env.Observer.Bounded(BoundStranger)
-		g.Warn(&g.strange, "somebody asks who is no trusted proxy", slog.String("peer", r.RemoteAddr))
+		g.Warn(&g.strange, "a question came from an address that is not a trusted proxy", slog.String("peer", r.RemoteAddr))
 		v.problem(http.StatusForbidden, "Only a trusted proxy may ask here.")
 		return
 	}

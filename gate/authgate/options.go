@@ -18,9 +18,9 @@ type Options struct {
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket gate.Socket `yaml:"socket"`
-	// Which proxy asks, by whose headers it says what the request was: nginx (X-Original-URI and its like; refusals are
-	// told as nginx can understand them), traefik, caddy, haproxy (X-Forwarded-Uri and its like), or auto (the default;
-	// by the headers that are there, and a question that has both kinds is refused).
+	// Which proxy asks. Its headers describe the request: nginx (X-Original-URI and the like; refusals have a status
+	// that nginx understands), traefik, caddy, haproxy (X-Forwarded-Uri and the like), or auto (the default; by the
+	// headers that are there, and a question that has both kinds is refused).
 	For Dialect `yaml:"for"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
@@ -34,8 +34,8 @@ type Options struct {
 	// addresses in X-Forwarded-For are passed over. Anybody else gets 403. Default 127.0.0.0/8 and ::1/128; anyone who
 	// may use the socket, where listen is one.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// How long an answer may be held back for a turn, where a throttle delays. Whose turn would come later is refused.
-	// The proxy's own timeout must be longer. Default 5s.
+	// How long an answer may be held back for a turn, where a throttle delays. A request whose turn would come later is
+	// refused. The proxy's own timeout must be longer. Default 5s.
 	MaxWait weir.Duration `yaml:"max_wait"`
 	// Bounds on what proxies may take of the gate.
 	Bounds Bounds `yaml:"bounds"`

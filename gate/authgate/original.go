@@ -45,15 +45,15 @@ const (
 		"is there"
 	errBothKinds malformedError = "the headers of two kinds of proxies are there, X-Original-… and X-Forwarded-Uri " +
 		"or -Method: write which one asks (for:)"
-	errNoURI    malformedError = "the header with the URI of the request is missing, or there twice"
-	errNoMethod malformedError = "the header with the method of the request is missing, or there twice"
-	errHost     malformedError = "the header with the host of the request is there twice"
-	errMethod   malformedError = "the method of the request is none"
+	errNoURI    malformedError = "the header with the URI of the request is missing, or comes twice"
+	errNoMethod malformedError = "the header with the method of the request is missing, or comes twice"
+	errHost     malformedError = "the header with the host of the request comes twice"
+	errMethod   malformedError = "the method of the request is not valid"
 	errURI      malformedError = "the URI of the request is not a path with or without a query"
 	errEscapes  malformedError = "the path of the request has wrong escapes"
 	errNoSource malformedError = "no header says where the request came from"
 	errSources  malformedError = "the headers name different clients: X-Real-IP and X-Forwarded-For"
-	errRealIP   malformedError = "X-Real-IP is no address, or there twice"
+	errRealIP   malformedError = "X-Real-IP is not an address, or comes twice"
 )
 
 // dialect returns which headers a question uses: those of Nginx, or HAProxy for all other proxies.

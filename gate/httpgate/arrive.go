@@ -128,7 +128,7 @@ func (g *Gate) nowhere(c *conn, bound string, err error) {
 		return
 	}
 	g.env.Observer.Bounded(bound)
-	g.env.Log.LogAttrs(g.Base, slog.LevelDebug, "a connection got nowhere",
+	g.env.Log.LogAttrs(g.Base, slog.LevelDebug, "a connection ended without a request",
 		slog.String("peer", c.RemoteAddr().String()),
 		slog.String("bound", bound), slog.Any("error", err))
 }

@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/httpgate/pages"
 	"weir/internal/browser"
 )
 
@@ -69,6 +71,40 @@ func TestPageInBrowser(t *testing.T) {
 				t.Errorf("%d requests for %d visits", n, visits)
 			}
 		})
+	}
+}
+
+// TestPageInGerman: a person whose browser prefers German reads in German why they were refused, with the words of the
+// operator, and nothing overflows on a phone. Programs read English.
+func TestPageInGerman(t *testing.T) {
+	t.Parallel()
+	own := pages.Options{Site: "Rindfleischetikettierungsstelle <Nord>", Note: "Fragen? 0800 555-0100."}
+	g := start(t, Options{Upstream: to("http://127.0.0.1:1"), Pages: own}, newThrottle(used))
+	p := browser.Open(t)
+	p.Speaks("de,en")
+	p.Inspect("gate-de", g.url+"/", func(at string, status int, header http.Header) {
+		if status != 429 || header.Get("Content-Language") != "de" ||
+			!strings.Contains(header.Get("Vary"), "Accept-Language") {
+			t.Errorf("%s: %d %v", at, status, header)
+		}
+		text := p.Text("main")
+		for _, want := range []string{own.Site, own.Note, "Zu viele Anfragen", "Das Limit von 50GiB pro Tag ist " +
+			"ausgeschöpft", "Bitte versuchen Sie es in 5 Stunden noch einmal.", "Regel", "Grund", "50GiB, davon noch 0"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in %q", at, want, text)
+			}
+		}
+	})
+	r, _ := http.NewRequest(http.MethodGet, g.url+"/", nil)
+	r.Header.Set("Accept-Language", "de")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, _ := io.ReadAll(res.Body); !strings.Contains(string(body), `"The limit of 50GiB per day is used up`) ||
+		res.Header.Get("Content-Language") != "" || res.Header.Get("Vary") != "Accept" {
+		t.Errorf("%s %v", body, res.Header)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/words"
 )
 
 // clientAge is how long a browser keeps the id that it was given.
@@ -94,7 +95,7 @@ func (x *exchange) challenge() {
 		message = x.message()
 	}
 	var form *pages.Form
-	lost := ""
+	lost := words.Text("")
 	if page {
 		form, lost = x.repeatable()
 	}
@@ -124,7 +125,8 @@ func (x *exchange) challenge() {
 	}
 	doc.RequestID = x.event.ID
 	if page {
-		x.answerPage(&doc, pages.RoomPolicy, x.gate.rooms.Render(x.room(&puzzle, message, form, lost)))
+		room := x.room(&puzzle, message, form, lost)
+		x.answerPage(&doc, pages.RoomPolicy, room.Look, x.gate.rooms.Render(room))
 		return
 	}
 	out := demand{Refusal: doc, Challenge: puzzle.Text, Algorithm: puzzle.Algorithm, Work: puzzle.Work,
@@ -162,7 +164,7 @@ const formPatience = time.Minute
 
 // repeatable returns the form that the page can send again as it was, if any. If something else was sent, it says why
 // that cannot be sent again.
-func (x *exchange) repeatable() (form *pages.Form, lost string) {
+func (x *exchange) repeatable() (form *pages.Form, lost words.Text) {
 	switch x.r.Method {
 	case http.MethodGet, http.MethodHead:
 		return nil, ""
@@ -187,15 +189,16 @@ func (x *exchange) repeatable() (form *pages.Form, lost string) {
 }
 
 // room is the page for a challenge.
-func (x *exchange) room(p *weir.Puzzle, message string, form *pages.Form, lost string) *pages.Room {
-	cookie, limit, s := pages.StampCookie, "", x.standing
+func (x *exchange) room(p *weir.Puzzle, message string, form *pages.Form, lost words.Text) *pages.Room {
+	cookie, limit, s, look := pages.StampCookie, "", x.standing, x.setup.opts.Pages.Look(x.r)
 	if x.terms.Binds {
 		cookie = pages.MessageCookie(message)
 	}
 	if !x.pooled() {
-		limit = refusal.Detail(&x.pass.Answer)
+		limit = refusal.Detail(look.Language, &x.pass.Answer)
 	}
 	return &pages.Room{
+		Look:  look,
 		Limit: limit, Puzzle: p.Text, Takes: p.Takes, Form: form, Lost: lost, RequestID: x.event.ID,
 		Cookie: cookie, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
 		Cross: pages.Crosses(x.r), InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead,

@@ -10,6 +10,7 @@ import (
 	"weir"
 	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/words"
 	behind "weir/upstream"
 )
 
@@ -140,10 +141,10 @@ func (x *exchange) misfit() bool {
 	case r.Method == http.MethodConnect:
 		x.problem(http.StatusMethodNotAllowed, "The gate does not open tunnels.")
 	case !x.parsedHere() && !(validHost(r.Host) && validTarget(r.URL) && (r.Host != "" || !r.ProtoAtLeast(1, 1))):
-		x.problem(http.StatusBadRequest, "The request has a host that is none.")
+		x.problem(http.StatusBadRequest, "The host of the request is not valid.")
 	case r.RequestURI == "*":
 		x.problem(http.StatusMethodNotAllowed,
-			"The gate passes on requests for something, not for the server as a whole.")
+			"The gate does not forward requests about the server as a whole.")
 	case r.ProtoMajor >= 2 && headSize(r) > int64(o.Bounds.Header):
 		// For HTTP/1 the framing has checked it.
 		x.gate.env.Observer.Bounded(BoundHeader)
@@ -158,7 +159,7 @@ func (x *exchange) misfit() bool {
 			return false
 		}
 		x.gate.env.Observer.Bounded(BoundAccount)
-		x.problem(http.StatusBadRequest, refusal.Sentence(err))
+		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(err)))
 	}
 	return true
 }
@@ -180,7 +181,7 @@ func (x *exchange) claims() identify.Claims {
 	claims, plan, err := x.setup.keys.Claims(x.r.Header, x.event.Time)
 	if err != nil {
 		x.gate.env.Observer.Bounded(BoundToken)
-		x.gate.env.Log.Debug("a token is not good", "id", x.event.ID, "error", err)
+		x.gate.env.Log.Debug("a token is not valid", "id", x.event.ID, "error", err)
 		return nil
 	}
 	x.event.Plan = plan
@@ -274,10 +275,10 @@ func (x *exchange) failed(err error) {
 	}
 	if mistake, ok := errors.AsType[behind.RequestError](err); ok {
 		x.reached = false
-		x.problem(http.StatusBadRequest, refusal.Sentence(mistake))
+		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(mistake)))
 		return
 	}
-	status, detail := http.StatusBadGateway, "The service behind the gate did not give a proper answer."
+	status, detail := http.StatusBadGateway, words.Text("The answer of the service behind the gate is not valid.")
 	if timedOut(err) {
 		status, detail = http.StatusGatewayTimeout, "The service behind the gate took too long to answer."
 	}
@@ -299,7 +300,7 @@ func (x *exchange) failedByClient(err error) {
 		x.gate.env.Observer.Bounded(BoundBody)
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
 	case timedOut(err): // the client may still be reading
-		x.problem(http.StatusRequestTimeout, "The body of the request did not come.")
+		x.problem(http.StatusRequestTimeout, "The body of the request did not arrive.")
 	case x.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 		panic(http.ErrAbortHandler)
 	default:

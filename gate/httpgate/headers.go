@@ -10,7 +10,7 @@ import (
 	"weir"
 )
 
-// Headers are rules for what goes through the gate.
+// Headers are changes to the headers of requests and responses.
 type Headers struct {
 	// What is changed in requests before they go to the upstream.
 	Request HeaderRules `yaml:"request"`
@@ -18,7 +18,7 @@ type Headers struct {
 	Response HeaderRules `yaml:"response"`
 }
 
-// HeaderRules change headers: what is removed goes first.
+// HeaderRules are the changes in one direction. Headers are removed first, then set.
 type HeaderRules struct {
 	// Headers that get this value and no other: {Strict-Transport-Security: max-age=31536000}.
 	Set map[string]string `yaml:"set"`

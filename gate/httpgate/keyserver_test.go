@@ -237,14 +237,14 @@ func TestOldKeysStayWhileTheProviderFails(t *testing.T) {
 		"another server": {func(w http.ResponseWriter,
 			r *http.Request) {
 			http.Redirect(w, r, other.at("/keys"), http.StatusFound)
-		}, "leads to another server", 1},
+		}, "redirects to another server", 1},
 		"another scheme": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+r.Host+"/keys", http.StatusFound)
-		}, "leads to another server", 1},
+		}, "redirects to another server", 1},
 		"round and round": {func(w http.ResponseWriter,
 			r *http.Request) {
 			http.Redirect(w, r, "/keys", http.StatusFound)
-		}, "round and round",
+		}, "in a circle",
 			maxRedirects + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestProviderIsDown(t *testing.T) {
 	g := startRemote(t, a, token.Options{JWKS: p.at("/keys")})
 	text := tokenBy(t, "1", one, about("ann"))
 	g.bad(text)
-	if log := g.log.String(); !strings.Contains(log, "until they are, tokens by them count as none") ||
+	if log := g.log.String(); !strings.Contains(log, "until then, tokens signed with them count as none") ||
 		!strings.Contains(log, "503") || g.seen.bounds(BoundCertificate) != 1 {
 		t.Errorf("%d failures, log: %s", g.seen.bounds(BoundCertificate), log)
 	}

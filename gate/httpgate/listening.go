@@ -9,7 +9,7 @@ import (
 	"weir/identify"
 )
 
-// A Socket is a file, and has an owner and a mode like any other.
+// A Socket is a file of this machine, with an owner and a mode that say who may use it.
 type Socket struct {
 	// Who may use it, in octal digits. Default 0660: the owner and the group.
 	Mode string `yaml:"mode"`
@@ -26,7 +26,8 @@ func (s *Socket) rights() gate.Socket {
 	return gate.Socket{Mode: s.Mode, Owner: s.Owner, Group: s.Group}
 }
 
-// A ProxyProtocol says which proxies name the source of a connection by a PROXY header in front of everything else.
+// A ProxyProtocol is a list of the proxies that name the source of a connection, in a PROXY header in front of
+// everything else.
 type ProxyProtocol struct {
 	// The networks of proxies that do. Each of their connections begins with a PROXY header of version 1 or 2, or it is
 	// closed. A PROXY header from anybody else is not accepted. Default: none.
@@ -57,17 +58,17 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 // validateIdentity finds mistakes in how clients are known by what they have, and in the rules for headers.
 func (o *Options) validateIdentity(v *weir.Mistakes, accounts *identify.Accounts) {
 	if accounts.Certs() && (o.TLS == nil || o.TLS.ClientCA == "") {
-		v.Add("account", "clients are not asked for certificates that could name an account",
+		v.Add("account", "accounts are taken from certificates, for which clients are not asked",
 			"write tls: {client_ca: …}")
 	}
 	if len(accounts.Claims()) > 0 && o.JWT == nil {
-		v.Add("account", "nobody says how tokens are checked that could name an account",
+		v.Add("account", "accounts are taken from tokens, which are not checked",
 			"write jwt: {key: …}, or jwt: {jwks: …}")
 	}
 	if o.JWT != nil {
 		v.Under("jwt", o.JWT.Validate())
 		if len(accounts.Claims()) == 0 && o.JWT.Plan == "" {
-			v.Add("jwt", "what tokens say is used nowhere", "write account: [jwt:sub], or plan: plan")
+			v.Add("jwt", "tokens are checked, but not used", "write account: [jwt:sub], or plan: plan")
 		}
 	}
 	v.Under("headers.request", o.Headers.Request.validate())

@@ -9,6 +9,7 @@ import (
 	"weir/admission"
 	"weir/gate"
 	"weir/gate/httpgate/keys"
+	"weir/gate/httpgate/pages"
 	"weir/identify"
 	"weir/identify/token"
 	behind "weir/upstream"
@@ -20,7 +21,7 @@ type Options struct {
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket Socket `yaml:"socket"`
-	// How HTTPS is spoken. Default: it is not.
+	// HTTPS, with its certificates. Default: the gate speaks plain HTTP.
 	TLS *keys.TLS `yaml:"tls"`
 	// Which proxies in front of the gate name the source of a connection, as load balancers for TCP do. Default: none.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
@@ -41,8 +42,8 @@ type Options struct {
 	// What happens to a request that names different accounts in different places: refuse, or first, so that the
 	// first place of the list counts and the others are not looked at. The source never disagrees. Default refuse.
 	AccountConflict identify.Conflict `yaml:"account_conflict"`
-	// How JSON Web Tokens are checked, for accounts and plans that they name. A token that is not good is none.
-	// Default: they are not looked at.
+	// How JSON Web Tokens are checked, for accounts and plans that they name. An invalid token counts as none. Default:
+	// they are not looked at.
 	JWT *token.Options `yaml:"jwt"`
 	// Headers that are set or left out.
 	Headers Headers `yaml:"headers"`
@@ -55,6 +56,8 @@ type Options struct {
 	Capacity *admission.Options `yaml:"capacity"`
 	// The throttles that judge each request, in order.
 	Throttles []string `yaml:"throttles"`
+	// What people see of the gate: the name of the site, a line of your own, and the language.
+	Pages pages.Options `yaml:"pages"`
 	// Bounds on what clients may take of the gate.
 	Bounds Bounds `yaml:"bounds"`
 	// How long the gate waits for clients and for the upstream.
@@ -147,6 +150,7 @@ func (o Options) Validate() error {
 	v.Under("account", err)
 	o.AccountConflict.Validate(&v, &accounts)
 	o.validateIdentity(&v, &accounts)
+	v.Under("pages", o.Pages.Validate())
 	v.Count("bounds.connections", o.Bounds.Connections, maxCount)
 	v.Count("bounds.handshakes", o.Bounds.Handshakes, maxCount)
 	v.Count("bounds.requests", o.Bounds.Requests, maxCount)

@@ -7,6 +7,7 @@ import (
 	"weir"
 	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
+	"weir/internal/words"
 )
 
 // refuse answers a verdict.
@@ -26,13 +27,16 @@ func (x *exchange) document(a *weir.Answer) refusal.Refusal {
 }
 
 // problem answers a request that no throttle refused.
-func (x *exchange) problem(status int, detail string) { x.answer(refusal.Problem(status, detail)) }
+func (x *exchange) problem(status int, detail words.Text) {
+	x.answer(refusal.Problem(status, string(detail)))
+}
 
 // answer writes the refusal as a page for people, and as a problem document for programs.
 func (x *exchange) answer(doc refusal.Refusal) {
 	doc.RequestID = x.event.ID
 	if pages.WantsPage(x.r) {
-		x.answerPage(&doc, pages.RefusalPolicy, pages.Refusal(&doc))
+		look := x.setup.opts.Pages.Look(x.r)
+		x.answerPage(&doc, pages.RefusalPolicy, look, pages.Refusal(&doc, look))
 		return
 	}
 	var buffer [768]byte
@@ -40,8 +44,9 @@ func (x *exchange) answer(doc refusal.Refusal) {
 }
 
 // answerPage writes a page.
-func (x *exchange) answerPage(doc *refusal.Refusal, policy string, body []byte) {
+func (x *exchange) answerPage(doc *refusal.Refusal, policy string, look pages.Look, body []byte) {
 	x.w.Header().Set("Content-Security-Policy", policy)
+	look.Head(x.w.Header())
 	x.answerBytes(doc, "text/html; charset=utf-8", body)
 }
 

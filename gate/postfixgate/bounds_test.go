@@ -50,6 +50,60 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestAbandoned: at a bound, messages whose connections have ended make room, the oldest first. Those whose connections
+// are open stay. So nobody is kept from sending by somebody who begins messages and never ends them, also with a server
+// that opens a connection for each question.
+func TestAbandoned(t *testing.T) {
+	r := start(t, Options{Bounds: Bounds{Mails: 3}}, Parts{})
+	adrift := func() (n int) {
+		r.arriving.mu.Lock()
+		defer r.arriving.mu.Unlock()
+		for _, p := range r.arriving.known {
+			if p.adrift {
+				n++
+			}
+		}
+		return n
+	}
+	once := func(pairs string, adriftThen int) string {
+		t.Helper()
+		c := r.dial()
+		answer := c.ask(pairs)
+		_ = c.Close()
+		eventually(t, "the gate has seen the end of the connection", func() bool { return adrift() == adriftThen })
+		return answer
+	}
+	open := r.dial()
+	want(t, open.ask(rcpt+"instance=open recipient=bob@example.net"), "DUNNO")
+	want(t, once(rcpt+"instance=1 recipient=bob@example.net", 1), "DUNNO")
+	want(t, once(rcpt+"instance=2 recipient=bob@example.net", 2), "DUNNO")
+	if n := r.seen.bounds(BoundMails); n != 0 {
+		t.Errorf("at the bound: %d dropped", n)
+	}
+	want(t, once(rcpt+"instance=3 recipient=bob@example.net", 2), "DUNNO")
+	if n := r.seen.bounds(BoundMails); n != 1 {
+		t.Errorf("one beyond the bound: %d dropped", n)
+	}
+	for _, instance := range []string{"open", "2", "3"} {
+		if r.arriving.known[instance] == nil {
+			t.Errorf("%s is forgotten", instance)
+		}
+	}
+	// It makes room for the question about the one that is forgotten, too.
+	want(t, once(data+"instance=1 recipient= recipient_count=2", 1), "DEFER_IF_PERMIT 4.5.3")
+	want(t, once(data+"instance=3 recipient= recipient_count=0", 1), "DUNNO")
+	want(t, open.ask(data+"instance=open recipient=bob@example.net recipient_count=1"), "DUNNO")
+
+	size := messageSize + 2*1 + recipientSize + len("bob@example.net")
+	r = start(t, Options{Bounds: Bounds{Memory: weir.Size(2 * size)}}, Parts{})
+	want(t, once(rcpt+"instance=1 recipient=bob@example.net", 1), "DUNNO")
+	want(t, once(rcpt+"instance=2 recipient=bob@example.net", 2), "DUNNO")
+	want(t, once(rcpt+"instance=2 recipient=eve@example.net", 1), "DUNNO")
+	if n := r.seen.bounds(BoundMemory); n != 1 || r.arriving.known["2"] == nil {
+		t.Errorf("memory: %d dropped", n)
+	}
+}
+
 // TestUnseen: where Postfix did not ask about every recipient, the operator is told what is missing.
 func TestUnseen(t *testing.T) {
 	r := start(t, Options{}, Parts{})

@@ -52,6 +52,7 @@ func (c *conn) serve() {
 	g.env.Observer.Connections(1)
 	defer g.env.Observer.Connections(-1)
 	defer c.Close()
+	defer func() { g.arriving.leave(c.latest) }()
 	defer context.AfterFunc(g.Serving, c.wake)()
 	defer context.AfterFunc(g.Base, func() { _ = c.Close() })()
 	defer g.Recover("a request failed because of a bug in weir", nil)

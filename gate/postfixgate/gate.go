@@ -32,7 +32,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env}
+	g := &Gate{env: env, arriving: arriving{dropped: env.Observer.Bounded}}
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "connections",
 		Open: func(s *setup) (gate.Listener, error) {

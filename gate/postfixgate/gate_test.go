@@ -318,7 +318,7 @@ func TestSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Listen(); err == nil || !strings.Contains(err.Error(), "somebody does already") {
+	if err := again.Listen(); err == nil || !strings.Contains(err.Error(), "another program does already") {
 		t.Errorf("listens on a socket in use: %v", err)
 	}
 	if err := r.Stop(context.Background()); err != nil {

@@ -33,6 +33,7 @@ type message struct {
 	partial    bool      // not all recipients are here
 	deciding   bool      // the spool is being asked
 	decided    bool      // the spool need not be asked any more
+	adrift     bool      // the connection with the last request about it has ended
 	later      answer    // decided: the answer at the end of the message
 	used       time.Time // the last request about it
 	size       int64
@@ -45,6 +46,8 @@ type arriving struct {
 	known  map[string]*message
 	order  list.List // of *message, by the last request; the oldest first
 	memory int64
+
+	dropped func(bound string) // called for each message that a bound has pushed out
 }
 
 // The size of a message and of a recipient, without their texts.
@@ -65,6 +68,10 @@ func (m *arriving) get(instance []byte, now time.Time, l *limits) (*message, err
 	p := m.known[string(instance)]
 	if p == nil {
 		size := int64(messageSize + 2*len(instance))
+		for len(m.known) >= l.mails && m.dropAdrift(nil, BoundMails) {
+		}
+		for m.memory+size > l.memory && m.dropAdrift(nil, BoundMemory) {
+		}
 		switch {
 		case len(m.known) >= l.mails:
 			return nil, errMails
@@ -79,9 +86,32 @@ func (m *arriving) get(instance []byte, now time.Time, l *limits) (*message, err
 		m.memory += size
 		p.element = m.order.PushBack(p)
 	}
-	p.used = now
+	p.used, p.adrift = now, false
 	m.order.MoveToBack(p.element)
 	return p, nil
+}
+
+// dropAdrift makes room at a bound: it forgets the oldest message whose connection has ended, other than keep, and
+// reports whether there was one. Most of these are abandoned. A server that opens a connection for each question, as
+// Exim does, may still come back to one: then not all of its recipients are known. Under mu.
+func (m *arriving) dropAdrift(keep *message, bound string) bool {
+	for e := m.order.Front(); e != nil; e = e.Next() {
+		if p := e.Value.(*message); p.adrift && !p.deciding && p != keep {
+			m.remove(p)
+			m.dropped(bound)
+			return true
+		}
+	}
+	return false
+}
+
+// leave notes that the connection with the last request about a message has ended.
+func (m *arriving) leave(instance []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.known[string(instance)]; p != nil {
+		p.adrift = true
+	}
 }
 
 func (m *arriving) remove(p *message) {
@@ -107,6 +137,8 @@ func (m *arriving) add(instance, recipient []byte, now time.Time, l *limits) err
 		return err
 	}
 	size := int64(recipientSize + len(recipient))
+	for m.memory+size > l.memory && m.dropAdrift(p, BoundMemory) {
+	}
 	switch {
 	case len(p.recipients) >= l.recipients:
 		err = errRecipients

@@ -49,30 +49,30 @@ type Options struct {
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket Socket `yaml:"socket"`
-	// The networks from which Postfix may ask. Anybody else could spend what users are allowed. Default: this machine.
+	// The networks from which Postfix may ask. Anybody who can ask can use up the limits of users. Default: this
+	// machine.
 	Clients []netip.Prefix `yaml:"clients"`
-	// What makes one user of several ways to write the name of a login at Postfix: keep (the default:
-	// nothing but the case) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user
-	// ann@example.org.
+	// Which spellings of a login at Postfix are the same user: keep (the default: only upper and lower case are the
+	// same) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org.
 	Realm string `yaml:"realm"`
 	// Networks whose clients send without logging in: what they send is charged to their addresses, and of IPv6 to
-	// their /64. Mail of others who did not log in is not judged: it comes in. Default: none.
+	// their /64. Other mail without a login is incoming mail, and is not judged. Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
-	// The throttles that judge each message, in order. One of them may be a mail throttle, which judges it last. How
-	// large a message is they are told if the client has said so, or if Postfix asks at its end alone.
+	// The throttles that judge each message, in order. One of them may be a mail throttle, which judges it last. They
+	// know the size of a message if the client has declared it, or if Postfix asks only at its end.
 	Throttles []string `yaml:"throttles"`
 	// The throttles that judge each recipient, in order. Recipients that are not counted (internal, support, the
 	// users themselves) are not judged.
 	PerRecipient []string `yaml:"per_recipient"`
 	// What happens to a message that may not go on at once: filter (the default where filter is given), defer (the
-	// default elsewhere), hold or reject. All but filter act on the whole message, and count it as waiting, so that who
-	// goes on and on is stopped.
+	// default elsewhere), hold or reject. All but filter act on the whole message, and count it as waiting, so that a
+	// user who keeps sending is stopped.
 	Over Over `yaml:"over"`
 	// Where messages go that have to wait, written as Postfix writes transport and next hop: smtp:[127.0.0.1]:2526, a
 	// gate for mail with the same mail throttle and marks on. It delays them and hands them back to Postfix, on a port
 	// where it does not ask again.
 	Filter string `yaml:"filter"`
-	// What users are told who are stopped: reject (the default) or defer.
+	// What stopped users are told: reject (the default) or defer.
 	Stopped Refusal `yaml:"stopped"`
 	// What is answered where a message cannot be judged, for instance because the store fails: defer (the default) or
 	// pass.
@@ -92,7 +92,7 @@ type Options struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 }
 
-// A Socket is a file, and has an owner and a mode like any other.
+// A Socket is a file of this machine, with an owner and a mode that say who may use it.
 type Socket struct {
 	// Who may use it, in octal digits. Default 0660: the owner and the group.
 	Mode string `yaml:"mode"`
@@ -234,8 +234,8 @@ func (o *Options) validateNetworks(v *weir.Mistakes) {
 		path, everybody, hint string
 		all                   []netip.Prefix
 	}{
-		{"clients", "lets everybody spend what users are allowed", "name the machines that Postfix runs on", o.Clients},
-		{"networks", "takes all mail that comes in for mail of users",
+		{"clients", "lets everybody use up the limits of users", "name the machines that Postfix runs on", o.Clients},
+		{"networks", "treats all incoming mail as mail of users",
 			"name the networks of clients that do not log in", o.Networks},
 	} {
 		for i, prefix := range list.all {

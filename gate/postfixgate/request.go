@@ -24,7 +24,7 @@ var (
 	errNoPair     = errors.New("a line that is not name=value")
 	errTwice      = errors.New("an attribute that comes twice")
 	errKind       = errors.New("a request that is not smtpd_access_policy")
-	errNumber     = errors.New("a number that is none")
+	errNumber     = errors.New("a number that is not valid")
 	errCut        = errors.New("a request that ends in the middle")
 )
 

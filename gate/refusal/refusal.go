@@ -25,12 +25,22 @@ type Refusal struct {
 	Remaining  *int64 `json:"remaining,omitempty"`
 	RetryAfter int64  `json:"retry_after,omitempty"`
 	RequestID  string `json:"request_id,omitempty"`
+
+	about *weir.Answer // what Detail tells, if it tells of an answer
+	why   weir.Reason
 }
 
 // Of returns the refusal for an answer that is not an admission. own says that the limit is the server's and not the
 // client's: that of the till, or of the lanes to the upstream.
 func Of(a *weir.Answer, now time.Time, own bool) Refusal {
-	r := Problem(Status(a, own), Detail(a))
+	return of(a, now, own, a.Reason)
+}
+
+// of is Of with the detail of another reason.
+func of(a *weir.Answer, now time.Time, own bool, why weir.Reason) Refusal {
+	status := Status(a, own)
+	r := Refusal{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail(nil, a, why),
+		about: a, why: why}
 	r.Policy, r.Throttle, r.Reason, r.RetryAfter = a.Rule, a.By, a.Reason.String(), RetryAfter(a, now)
 	if a.Reason != weir.NoReason {
 		r.Type = "urn:weir:" + r.Reason
@@ -52,14 +62,11 @@ func OfUnpayable(a *weir.Answer, now time.Time) Refusal {
 	if a.Verdict != weir.Challenge {
 		return Of(a, now, false)
 	}
-	limit, own := *a, a.Unit == "operations" || a.Limit == 0
-	limit.Reason = weir.OverLimit
+	own, why := a.Unit == "operations" || a.Limit == 0, weir.OverLimit
 	if own {
-		limit.Reason = weir.Overload
+		why = weir.Overload
 	}
-	r := Of(a, now, own)
-	r.Detail = Detail(&limit)
-	return r
+	return of(a, now, own, why)
 }
 
 // Status is the status of HTTP for an answer. The server's own limits are not the client's fault.
@@ -102,7 +109,7 @@ func Code(status int) codes.Code {
 	}
 }
 
-// Sentence makes a sentence of an error.
+// Sentence makes a sentence of an error. Errors are told in English.
 func Sentence(err error) string {
 	s := err.Error()
 	first, size := utf8.DecodeRuneInString(s)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/words"
 )
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -59,7 +60,7 @@ func TestDetail(t *testing.T) {
 	figure := weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Hour)}
 	seen := map[string]bool{}
 	for why := weir.NoReason; why <= weir.TooMany; why++ {
-		s := Detail(&weir.Answer{Reason: why, Figure: figure})
+		s := Detail(nil, &weir.Answer{Reason: why, Figure: figure})
 		if s == "" || s[len(s)-1] != '.' {
 			t.Errorf("%s: %q", why, s)
 		}
@@ -88,15 +89,15 @@ func TestDetail(t *testing.T) {
 			Reason: weir.Unpaid, Figure: weir.Figure{Unit: "operations"}},
 		"The limit of 5 at once is used up. With a stamp the request goes on.": {
 			Reason: weir.Unpaid, Figure: weir.Figure{Unit: "at once", Limit: 5}},
-		"The server is busy, and as many requests as may wait are waiting, or have waited too long.": {
+		"The server is busy, and no more requests can wait, or this one has waited too long.": {
 			Reason: weir.LineFull, Figure: weir.Figure{Unit: "waiting", Limit: 9}},
 		"The limit of 5 requests per minute is used up, and the wait would be too long.": {
 			Reason: weir.WaitTooLong, Figure: weir.Figure{Unit: "requests", Limit: 5,
 				Window: weir.Window(time.Minute)}},
-		"The limit of 5 requests per second is used up, and as many requests as may wait are waiting.": {
+		"The limit of 5 requests per second is used up, and no more requests can wait.": {
 			Reason: weir.LineFull, Figure: weir.Figure{Unit: "requests", Limit: 5, Window: weir.Window(time.Second)}},
 	} {
-		if got := Detail(&a); got != want {
+		if got := Detail(nil, &a); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -137,6 +138,41 @@ func TestAgain(t *testing.T) {
 	} {
 		if got := Again(&a, noon); got != want || RetryAfter(&a, noon) != WholeSeconds(want) {
 			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}
+
+// TestIn: people read their language. Titles are those of net/http, so that the English page says what it always said.
+func TestIn(t *testing.T) {
+	for status, title := range titles {
+		if string(title) != http.StatusText(status) {
+			t.Errorf("%d is %q", status, title)
+		}
+	}
+	de := words.Find("de")
+	for want, doc := range map[string]Refusal{
+		"Fehler beim Dienst dahinter|Der Dienst dahinter ist nicht erreichbar.": Problem(http.StatusBadGateway,
+			"The service behind the gate cannot be reached."),
+		"I'm a teapot|Something else.": Problem(http.StatusTeapot, "Something else."),
+		"Zu viele Anfragen|Das Limit von 1 Anfrage pro Minute ist ausgeschöpft.": Of(&weir.Answer{Reason: weir.OverLimit,
+			Figure: weir.Figure{Unit: "requests", Limit: 1, Window: weir.Window(time.Minute)}}, noon, false),
+		"Zu viele Anfragen|Das Limit von 2 gleichzeitigen Anfragen ist ausgeschöpft.": OfUnpayable(&weir.Answer{
+			Verdict: weir.Challenge, Reason: weir.Unpaid, Figure: weir.Figure{Unit: "at once", Limit: 2}}, noon),
+		"Dienst nicht verfügbar|Der Server hat gerade keinen Platz für die Anfrage.": OfUnpayable(&weir.Answer{
+			Verdict: weir.Challenge, Reason: weir.Unpaid, Figure: weir.Figure{Unit: "operations", Limit: 2}}, noon),
+	} {
+		if title, text := doc.In(de); title+"|"+text != want {
+			t.Errorf("%s|%s, want %s", title, text, want)
+		}
+		if title, text := doc.In(nil); title != doc.Title || text != doc.Detail {
+			t.Errorf("%s|%s, and %s|%s", title, text, doc.Title, doc.Detail)
+		}
+	}
+	for want, got := range map[string]string{"1 Anfrage": Amount(de, 1, "requests"), "2 Anfragen": Amount(de, 2, "requests"),
+		"2KiB": Amount(de, 2048, "bytes"), "3 gleichzeitig": Amount(de, 3, "at once"), "4 wartende": Amount(de, 4, "waiting"),
+		"5 apples": Amount(de, 5, "apples")} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

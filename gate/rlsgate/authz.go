@@ -66,7 +66,7 @@ func (v *visit) identify(a *auth.AttributeContext) *refusal.Refusal {
 	if text := a.GetSource().GetAddress().GetSocketAddress().GetAddress(); text != "" {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
-			return badRequest("The source of the request is no address.")
+			return badRequest("The source of the request is not an address.")
 		}
 		peer = identify.Plain(addr)
 	}

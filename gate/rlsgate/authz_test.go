@@ -86,7 +86,7 @@ func TestAuthz(t *testing.T) {
 	}
 	if doc["type"] != "urn:weir:over-limit" || doc["throttle"] != "plans" || doc["policy"] != "per-minute" ||
 		doc["request_id"] != "id-1" ||
-		doc["detail"] != "The limit of 1 requests per minute is used up." {
+		doc["detail"] != "The limit of 1 request per minute is used up." {
 		t.Errorf("the document is %v", doc)
 	}
 	// Without a key the source counts.
@@ -275,7 +275,7 @@ func TestPeriodsOfTheCalendar(t *testing.T) {
 		"minute MINUTE": weir.Window(time.Minute),
 		"1m30s UNKNOWN": weir.Window(90 * time.Second), "31d UNKNOWN": weir.Window(31 * day),
 	} {
-		told := refusal.Detail(&weir.Answer{Figure: weir.Figure{Limit: 1, Window: w}})
+		told := refusal.Detail(nil, &weir.Answer{Figure: weir.Figure{Limit: 1, Window: w}})
 		_, told, _ = strings.Cut(strings.TrimSuffix(told, " is used up."), " per ")
 		if got := told + " " + unitOf(w).String(); got != strings.TrimSpace(want) {
 			t.Errorf("%s, want %s", got, want)

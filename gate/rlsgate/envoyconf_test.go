@@ -75,7 +75,7 @@ func TestFileErrors(t *testing.T) {
 		"deeper": {"domain: " + strings.Repeat("[", 1000),
 			"f:1:58: lists and mappings are nested deeper than 50 levels"},
 		"wide":    {"domain: d\n" + strings.Repeat("x: 1\n", maxKeys), "f:1001:2: a mapping has more than 1000 keys"},
-		"a value": {"domain: d\ndescriptors:\n- key: [a]\n", "f:3:8: a single value is wanted here"},
+		"a value": {"domain: d\ndescriptors:\n- key: [a]\n", "f:3:8: expected a single value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, c.file)

@@ -25,7 +25,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := r.Prepare(o, r.parts(o, nil)); err == nil ||
-		!strings.Contains(err.Error(), "config.yaml:2:14: a list is wanted here") {
+		!strings.Contains(err.Error(), "config.yaml:2:14: expected a list") {
 		t.Errorf("a broken file: %v", err)
 	}
 	if err := os.WriteFile(o.Config, []byte(oneRule(10)), 0o600); err != nil {

@@ -17,8 +17,8 @@ import (
 
 // Options configure one gate for Envoy: its rate limit service and its external authorization, over gRPC.
 type Options struct {
-	// Where Envoy asks: "127.0.0.1:8081", or a socket of this machine, unix:/run/weir/envoy. The gate speaks no TLS,
-	// and answers everybody who can reach it, and they can use up the limits of others.
+	// Where Envoy asks: "127.0.0.1:8081", or a socket of this machine, unix:/run/weir/envoy. The gate speaks no TLS and
+	// answers everybody who can reach it: they can use up the limits of others.
 	Listen string `yaml:"listen"`
 	// Who may use the socket, where listen is one.
 	Socket gate.Socket `yaml:"socket"`
@@ -58,8 +58,8 @@ const (
 	FarmExact Farm = "exact"
 )
 
-// A Domain is one of the rate limit service's, in weir's own way: each descriptor that names an account is judged by
-// itself. What the others of a request have taken is given back when one of them is refused.
+// A Domain is a domain of the rate limit service that weir's throttles judge. Each descriptor that names an account is
+// judged by itself. When one of a request is refused, what the others have taken is given back.
 type Domain struct {
 	// The throttles that judge, in order. Limits on requests at once see each request for a moment only: nobody says
 	// when it ends.
@@ -90,9 +90,9 @@ type Authz struct {
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 }
 
-// Headers are those that Envoy adds to the response of a request that the rate limit service was asked about, about the
-// limit that is nearest to its end: the limit, what remains, and in how many seconds it starts again; and Retry-After
-// where the request is over the limit.
+// Headers are what Envoy adds to the response of a request that the rate limit service was asked about. They tell about
+// the limit that is nearest to its end: the limit, what remains, and in how many seconds it starts again; and
+// Retry-After where the request is over the limit.
 type Headers struct {
 	// Whether they are sent. Default false.
 	Send bool `yaml:"send"`

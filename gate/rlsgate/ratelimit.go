@@ -156,7 +156,7 @@ func (v *visit) limit(ctx context.Context, dom *domain, req *rls.RateLimitReques
 func (v *visit) overridden(it *item, domain string, d *common.RateLimitDescriptor) error {
 	r := Rule{Unit: Unit(d.Limit.Unit), Limit: d.Limit.RequestsPerUnit}
 	if !r.Unit.valid() {
-		return invalid("a descriptor brings a limit of the unit %d, which nobody knows", d.Limit.Unit)
+		return invalid("a descriptor brings a limit with the unknown unit %d", d.Limit.Unit)
 	}
 	if v.setup.counters.limit == nil {
 		return nil
@@ -233,6 +233,9 @@ func (v *visit) charge(ctx context.Context, it *item, i int, r *reply) error {
 	verdict := weir.Admit
 	if over {
 		verdict = weir.Refuse
+	}
+	if over {
+		link.Refused(&v.event, v.answer.Figure, v.setup.opts.Listen, shadow)
 	}
 	if shadow {
 		link.Counts.Shadowed[verdict].Add(1)

@@ -334,7 +334,7 @@ func TestUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Listen(); err == nil || !strings.Contains(err.Error(), "somebody does already") {
+	if err := second.Listen(); err == nil || !strings.Contains(err.Error(), "another program does already") {
 		t.Errorf("a socket in use was taken: %v", err)
 	}
 }

@@ -105,7 +105,7 @@ func (r *reader) list(n *yamltree.Node) []*yamltree.Node {
 	case n == nil || n.Kind == yamltree.Null:
 		return nil
 	case n.Kind != yamltree.List:
-		r.fail(n, "a list is wanted here", "begin each item with a dash")
+		r.fail(n, "expected a list", "begin each item with a dash")
 		return nil
 	}
 	return n.Items
@@ -117,7 +117,7 @@ func (r *reader) text(n *yamltree.Node) (s string, given bool) {
 	case n == nil || n.Kind == yamltree.Null:
 		return "", false
 	case n.Kind != yamltree.Scalar:
-		r.fail(n, "a single value is wanted here", "")
+		r.fail(n, "expected a single value", "")
 		return "", false
 	}
 	return n.Text, true

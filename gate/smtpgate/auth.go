@@ -59,7 +59,7 @@ func (s *session) plain(first string) {
 	case len(parts) != 3:
 		s.unreadable()
 	case parts[0] != "" && !strings.EqualFold(parts[0], parts[1]):
-		s.deny(refuse(MailStranger, 535, 578, "nobody sends in the name of another"))
+		s.deny(refuse(MailStranger, 535, 578, "you may not send in the name of another user"))
 	default:
 		s.logIn(parts[1], parts[2])
 	}
@@ -88,7 +88,7 @@ func (s *session) ask(what, given string) (response string, ok bool) {
 		}
 		given = string(line)
 		if given == "*" {
-			s.deny(refuse(MailMalformed, 501, 570, "AUTH was given up"))
+			s.deny(refuse(MailMalformed, 501, 570, "AUTH was cancelled"))
 			return "", false
 		}
 	} else if given == "=" { // an empty one
@@ -103,7 +103,7 @@ func (s *session) ask(what, given string) (response string, ok bool) {
 }
 
 func (s *session) unreadable() {
-	s.deny(refuse(MailMalformed, 501, 552, "cannot read what came for AUTH"))
+	s.deny(refuse(MailMalformed, 501, 552, "cannot read the data of AUTH"))
 }
 
 // logIn verifies a password. Time and answer are the same if there is no such user.

@@ -262,7 +262,7 @@ func TestTime(t *testing.T) {
 	t.Run("idle", func(t *testing.T) {
 		r := newRig(t, func(r *rig) { r.hasty = func(t *Timeouts) { t.Idle = soon } })
 		c := r.dial()
-		c.expect("421 4.4.2 nothing came for too long")
+		c.expect("421 4.4.2 idle for too long")
 		c.ended()
 		if r.seen.count("bound time") != 1 {
 			t.Error(r.seen.counts)

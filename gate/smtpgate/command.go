@@ -29,7 +29,7 @@ func parseCommand(line []byte) (verb, arg string) {
 	return strings.ToUpper(head), strings.Trim(rest, " \t")
 }
 
-var errSyntax = errors.New("not written as it should be")
+var errSyntax = errors.New("syntax error")
 
 // postmaster is the one recipient that needs no domain (RFC 5321 section 4.1.1.3).
 const postmaster = "postmaster"

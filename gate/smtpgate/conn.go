@@ -56,7 +56,7 @@ func (e *end) Error() string { return "the session was ended: " + e.says }
 
 var (
 	endStop    = &end{"", "421 4.3.2 the server is going down, try again later"}
-	endIdle    = &end{BoundTime, "421 4.4.2 nothing came for too long"}
+	endIdle    = &end{BoundTime, "421 4.4.2 idle for too long"}
 	endSession = &end{BoundTime, "421 4.4.2 the session took too long"}
 	endLogIn   = &end{BoundTime, "421 4.4.2 nobody logged in for too long, and no mail came"}
 	endData    = &end{BoundTime, "421 4.4.2 the mail took too long"}

@@ -186,7 +186,7 @@ func (d *delivery) begin(text []byte) ([]byte, *no) {
 	d.head = readHeader(text)
 	if d.head.received > d.setup.opts.Bounds.ReceivedHops {
 		return nil, refuse(MailLoop, 554, 546,
-			fmt.Sprintf("the mail has passed more than %d servers: it goes round in a circle",
+			fmt.Sprintf("the mail has passed more than %d servers: it is in a loop",
 				d.setup.opts.Bounds.ReceivedHops))
 	}
 	if d.setup.parts.Stamps != nil && len(stamps) > 0 {
@@ -216,7 +216,7 @@ func (d *delivery) finish(err error) *no {
 	default:
 		d.gate.welcome(d.conn)
 	}
-	d.gate.env.Observer.Mail(how, d.text.size, max(len(d.tx.to), 1))
+	d.gate.env.Observer.Mail(how, d.who.name, d.text.size, max(len(d.tx.to), 1))
 	return n
 }
 

@@ -54,7 +54,7 @@ func (d *delivery) wrong(err error) *no {
 // run carries out a command.
 func (d *delivery) run() *no {
 	if d.tx.sender.local == "" { // a bounce, which may quote a command
-		return refuse(MailStranger, 550, 571, "commands are written by people")
+		return refuse(MailStranger, 550, 571, "commands must be written by people")
 	}
 	err := d.gate.env.Commands(d.gate.Base, d.now(), d.tx.ticket, bytes.NewReader(d.spare.Bytes()))
 	switch {
@@ -65,9 +65,9 @@ func (d *delivery) run() *no {
 	case errors.Is(err, notice.ErrOld), errors.Is(err, spool.ErrSpent):
 		return refuse(MailStranger, 550, 571, "the command is out of date, or was used before")
 	case errors.Is(err, notice.ErrAuto):
-		return refuse(MailStranger, 550, 571, "commands are written by people")
+		return refuse(MailStranger, 550, 571, "commands must be written by people")
 	case errors.Is(err, notice.ErrNothing):
-		return refuse(MailStranger, 550, 560, "the mail says nothing to do")
+		return refuse(MailStranger, 550, 560, "the message has no command")
 	}
 	return notTaken(err, &d.tx.who)
 }

@@ -565,7 +565,7 @@ func TestCommands(t *testing.T) {
 	got = nil
 	for _, from := range []*client{user, r.greeted()} {
 		from.mail("", "weir+x@mail.example.org", "Subject: re\r\n\r\nrelease all\r\n",
-			"550 5.7.1 commands are written by people")
+			"550 5.7.1 commands must be written by people")
 	}
 	if len(got) != 0 {
 		t.Errorf("%q", got)

@@ -89,7 +89,7 @@ func (s *session) obey(verb, arg string) {
 	case "NOOP":
 		s.answer(reply(250, 200, "OK"))
 	case "VRFY":
-		s.answer(reply(252, 250, "nobody is verified: send the mail, and see"))
+		s.answer(reply(252, 250, "addresses are not verified: send the message to find out"))
 	case "HELP":
 		s.answer(reply(214, 200, "EHLO STARTTLS AUTH MAIL RCPT DATA BDAT RSET NOOP VRFY HELP QUIT"))
 	case "QUIT":
@@ -98,7 +98,7 @@ func (s *session) obey(verb, arg string) {
 			s.over = true
 		})
 	case "EXPN", "TURN", "ETRN", "SEND", "SOML", "SAML":
-		s.deny(refuse(MailMalformed, 502, 551, "this command is not taken"))
+		s.deny(refuse(MailMalformed, 502, 551, "this command is not supported"))
 	default:
 		s.over = s.texts || slices.Contains(foreign, verb)
 		s.deny(refuse(MailMalformed, 500, 552, "not a command"))

@@ -89,20 +89,20 @@ type Options struct {
 	NextHop nexthop.Options `yaml:"next_hop"`
 	// Who knows the users' passwords: users (weir's own, the default), next_hop (the next hop's AUTH is asked) or none.
 	Auth Auth `yaml:"auth"`
-	// What makes one user of several ways to write a name, with auth: next_hop: keep (the default: nothing but the
-	// case) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org. The
-	// next hop is asked with the name as it was given.
+	// Which spellings of a name are the same user, with auth: next_hop: keep (the default: only upper and lower case
+	// are the same) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user
+	// ann@example.org. The next hop is asked with the name as it was given.
 	Realm string `yaml:"realm"`
-	// Whether only users that weir knows (see weir user) may log in, with auth: next_hop. Without it whatever name the
-	// next hop takes is a user, with credit of its own: where it takes one account under many names, list your users
-	// here.
+	// Whether only users that weir knows (see weir user) may log in, with auth: next_hop. Without it, every name that
+	// the next hop accepts is a user with its own credit. If the next hop accepts one account under many names, turn
+	// this on and add your users.
 	KnownOnly bool `yaml:"known_only"`
 	// Networks whose clients may send without AUTH: [10.0.0.0/8]. Each address is a user of its own, and of IPv6 each
 	// /64. Only your own networks: public ones up to a /16 (IPv6: /32). Default: none.
 	Networks []netip.Prefix `yaml:"networks"`
 	// Whether clients of these networks are servers that hand on the mail of others: Postfix, with a policy service of
 	// this weir and filter. Each message is then charged to the user that the mark of the policy service names; mail
-	// without a genuine mark is put off (451).
+	// without a genuine mark is deferred (451).
 	Marks bool `yaml:"marks"`
 	// The throttles that judge each connection before anything is read from it, in order.
 	Accept []string `yaml:"accept"`
@@ -129,7 +129,7 @@ type Options struct {
 	// What happens to a message when the connection broke just as the next hop was taking it: retry (the default; it
 	// may arrive twice) or hold (for an operator). It is in the audit log either way.
 	Ambiguous Ambiguous `yaml:"ambiguous"`
-	// Stamps by which mail pays its way around the delay queue. Default: off.
+	// Stamps, with which a sender pays so that a message does not wait in the delay queue. Default: off.
 	Stamps *Stamping `yaml:"stamps"`
 	// Bounds on what clients may take of the gate.
 	Bounds Bounds `yaml:"bounds"`
@@ -143,7 +143,7 @@ type TLS struct {
 	// certificate), implicit (from the first byte on, port 465) or none (the default otherwise; only on loopback, or
 	// without AUTH).
 	Mode TLSMode `yaml:"mode"`
-	// The file with the certificate and those that lead to its authority, in PEM. It is read again at each reload.
+	// The file with the certificate and its chain, in PEM. It is read again at each reload.
 	Cert string `yaml:"cert"`
 	// The file with its private key, in PEM.
 	Key string `yaml:"key"`
@@ -176,24 +176,24 @@ type Stamping struct {
 	Required bool `yaml:"required"`
 }
 
-// A Step says how much work a recipient costs from a load on.
+// A Step is the work that a recipient costs from a load on.
 type Step struct {
 	// From this load on.
 	Load weir.Share `yaml:"load"`
-	// As much work: "22 bits", or a number of operations.
+	// The work: "22 bits", or a number of operations.
 	Work string `yaml:"work"`
 }
 
 // Bounds keep clients from filling the server up.
 type Bounds struct {
-	// Open sessions. One more is told so (421) and closed. A tenth of them is kept for your networks, for sessions in
-	// which somebody has logged in and for sources from which somebody has within a day, so that strangers cannot take
-	// them all. Default 1000.
+	// Open sessions. One more is told so (421) and closed. A tenth of them is kept for your networks, for sessions that
+	// have logged in, and for sources from which somebody logged in within a day, so that strangers cannot take them
+	// all. Default 1000.
 	Sessions int `yaml:"sessions"`
 	// Open sessions of one source: an address, or an IPv6 /64. Default 100.
 	PerSource int `yaml:"per_source"`
-	// Recipients of one message; further ones are told to come with another (452). A mail throttle may allow fewer.
-	// Default 100.
+	// Recipients of one message. More are refused with 452, so that the client sends them in another message. A mail
+	// throttle may allow fewer. Default 100.
 	Recipients int `yaml:"recipients"`
 	// The size of a message. Default 50MiB.
 	Message weir.Size `yaml:"message"`

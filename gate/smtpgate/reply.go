@@ -72,9 +72,9 @@ func explain(a *weir.Answer, what string, now time.Time, never bool) string {
 	case a.Verdict == weir.Challenge:
 		b.WriteString("a stamp is asked for")
 	case a.Reason == weir.Failure:
-		b.WriteString("nobody can tell right now whether this may pass")
+		b.WriteString("it cannot be decided right now whether this may pass")
 	case a.Reason == weir.Banned:
-		b.WriteString("no mail is taken from this client")
+		b.WriteString("no mail is accepted from this client")
 	case a.Reason == weir.Overload:
 		b.WriteString("the server has no room for this right now")
 	case a.Limit > 0 && a.Unit == "bytes":

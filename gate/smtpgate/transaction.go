@@ -116,7 +116,7 @@ func (s *session) begin(arg string) (*transaction, *no) {
 func (s *session) stranger() *no {
 	text := "authentication required"
 	if s.setup.opts.Auth == AuthNone {
-		return refuse(MailStranger, 550, 571, "no mail is taken from this address")
+		return refuse(MailStranger, 550, 571, "no mail is accepted from this address")
 	}
 	if !s.mayLogIn() {
 		text += ", after STARTTLS"

@@ -58,7 +58,7 @@ type Options struct {
 	Throttles []string `yaml:"throttles"`
 	// Proxies in front of the gate, whose PROXY headers are believed. For tcp only. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// How sources are told from proxy to proxy. For tcp only.
+	// PROXY headers, which tell the source of a connection. For tcp only.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// Bounds on what clients may take of the gate.
 	Bounds Bounds `yaml:"bounds"`
@@ -66,7 +66,7 @@ type Options struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 }
 
-// ProxyProtocol says where PROXY headers, which name the source of a connection, are read and written.
+// ProxyProtocol is where PROXY headers, which name the source of a connection, are read and written.
 type ProxyProtocol struct {
 	// Whether trusted proxies name the source: off (the default), or required: each connection from a trusted proxy
 	// begins with a PROXY header of version 1 or 2, or is closed. What others send is never taken for one.
@@ -183,7 +183,7 @@ func (o *Options) validateUDP(v *weir.Mistakes) {
 		v.Add("upstream", "packets are not forwarded to a unix socket", "write 127.0.0.1:53")
 	}
 	if len(o.Accept) > 0 {
-		v.Add("accept", "packets make no connections that could be accepted", "name the throttles under throttles")
+		v.Add("accept", "UDP has no connections to accept", "name the throttles under throttles")
 	}
 	if len(o.TrustedProxies) > 0 {
 		v.Add("trusted_proxies", "no proxy names the source of a packet", hint)

@@ -367,7 +367,7 @@ func (g *Gate) tend() {
 	}
 	k.rotate(now)
 	if err := errors.Join(k.allow.expire(now), k.ban.expire(now)); err != nil {
-		g.env.Log.Error("expired networks stay on the lists; the kernel takes them for absent", "interface",
+		g.env.Log.Error("expired networks stay on the lists; the kernel ignores them", "interface",
 			k.plan.opts.Interface, "err", err)
 	}
 	k.flagLists()

@@ -41,7 +41,7 @@ type Options struct {
 	Interface string `yaml:"interface"`
 	// What counts against the limit: syn (each packet that asks for a TCP connection), packets, or bytes. Default syn.
 	Mode Mode `yaml:"mode"`
-	// The limit of each source network. Tables that grow (max_memory) are not to be had in the kernel; count follows
+	// The limit of each source network. Tables that grow (max_memory) are not available in the kernel; count follows
 	// from the mode.
 	Bloom bloom.Options `yaml:"bloom"`
 	// Destination ports to watch; packets to others pass. A fragment without a port counts as being for a watched one.

@@ -13,7 +13,7 @@ import (
 	"weir"
 )
 
-// Options say which tokens are accepted.
+// Options are the conditions that a token must meet to be accepted.
 type Options struct {
 	// A file with the public key, or the certificate, that tokens are signed with: PEM, DER, or base64 of it. It is
 	// read again when it changes. With algorithms HS256, HS384 or HS512, a file with the shared secret as it is, at
@@ -30,9 +30,10 @@ type Options struct {
 	Issuer string `yaml:"issuer"`
 	// The audience of the token (aud) must be one of these. Default: any.
 	Audience []string `yaml:"audience"`
-	// How far clocks may be apart when a token begins or ends. Default 30s. A token without an end (exp) is not taken.
+	// How far apart clocks may be when a token becomes valid or expires. Default 30s. A token without an expiry (exp)
+	// is not accepted.
 	Leeway weir.Duration `yaml:"leeway"`
-	// The header that brings the token. Default Authorization, as in "Authorization: Bearer …".
+	// The header that has the token. Default Authorization, as in "Authorization: Bearer …".
 	Header string `yaml:"header"`
 	// The claim that names the plan of the account. Default: none does.
 	Plan string `yaml:"plan"`

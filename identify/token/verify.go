@@ -21,7 +21,7 @@ const (
 var (
 	ErrTooLong   = fmt.Errorf("the token is longer than %d bytes", MaxToken)
 	ErrMalformed = errors.New("the token is malformed")
-	ErrSignature = errors.New("the token is not signed by a key that is known here, or in a way that is not good")
+	ErrSignature = errors.New("the token is not signed by a known key, or not in an accepted way")
 	// ErrUnknownKey is an ErrSignature of a token whose key is not here, or that names none: a newer set may help.
 	ErrUnknownKey = fmt.Errorf("%w: it may be signed by a newer one", ErrSignature)
 	ErrExpired    = errors.New("the token has expired, or never does")

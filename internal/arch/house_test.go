@@ -24,9 +24,11 @@ var floors = map[string]int{
 	"internal/stored":   1, // for what stores keep
 	"internal/queue":    1, // for those who wait
 	"internal/shown":    1, // for pages, notices and bounces
+	"internal/words":    1, // for what people read
 	"internal/plot":     1, // for pages and reports
 	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log
+	"internal/heavy":    1, // for those who watch: who is held back
 	"internal/needs":    1, // for tests, and for tools of tests
 	"lab/peers":         1, // the peers' configurations
 	"lab/machine":       1, // processes for measurements
@@ -42,6 +44,7 @@ var floors = map[string]int{
 	"throttle/stamp/payer": 3, // the client's side
 	"admission":            3,
 	"mail/spool":           3,
+	"notify":               3, // who is told what happens
 	"upstream":             3, // the services behind a gate: connections, health, retries
 	"gate/refusal":         3, // what clients are told
 	"internal/pacer":       3, // moves throttles when something is due
@@ -69,6 +72,7 @@ var floors = map[string]int{
 
 	"internal/arch":     exempt,
 	"internal/browser":  exempt, // for tests
+	"internal/exim":     exempt, // for tests
 	"internal/docstest": exempt,
 	"internal/mutants":  exempt,
 	"internal/netlab":   exempt, // for tests

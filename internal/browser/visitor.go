@@ -31,6 +31,14 @@ func (p *Page) Processors(n int64) {
 		emulation.SetHardwareConcurrencyOverrideParams{HardwareConcurrency: n})
 }
 
+// Speaks sets the languages that the visitor prefers, as Accept-Language has them: de-AT,de. From the next visit on.
+func (p *Page) Speaks(languages string) {
+	p.t.Helper()
+	agent := Eval[string](p, "navigator.userAgent")
+	set(p, "speak "+languages, emulation.SetUserAgentOverride,
+		emulation.SetUserAgentOverrideParams{UserAgent: agent, AcceptLanguage: languages})
+}
+
 func set[P, R any](p *Page, what string, command cdp.Command[P, R], params P) {
 	p.t.Helper()
 	run(p, what, chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {

@@ -65,6 +65,22 @@ func TestVisitor(t *testing.T) {
 	}
 }
 
+// TestSpeaks: the server is told which languages the visitor prefers.
+func TestSpeaks(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, good+"<h1>"+r.Header.Get("Accept-Language")+"</h1>")
+	}))
+	t.Cleanup(server.Close)
+	p := Open(t)
+	p.Speaks("de-AT,de")
+	p.Visit(server.URL + "/")
+	if got := p.Text("h1"); !strings.HasPrefix(got, "de-AT,de;q=0.9") {
+		t.Error(got)
+	}
+}
+
 func TestTolerate(t *testing.T) {
 	t.Parallel()
 	url := serve(t, "", good+`<h1>x</h1><script>fetch('/x'); console.error('x')</script>`)

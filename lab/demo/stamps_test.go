@@ -163,7 +163,7 @@ func asking(t *testing.T) *Stage {
 func TestVisits(t *testing.T) {
 	s := asking(t)
 	again := func(context.Context, *person, http.Header) error { return nil }
-	leaves := func(context.Context, *person, http.Header) error { return errors.New("too dear") }
+	leaves := func(context.Context, *person, http.Header) error { return errors.New("too expensive") }
 	enter := map[string]func(*Stage) (func(context.Context) Result, func()){
 		"pays": people(19, pays), "comes again": people(18, again), "leaves": people(19, leaves), "flood": swarm,
 		"bots": bots,

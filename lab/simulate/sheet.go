@@ -326,9 +326,9 @@ func (s *FloodStudy) WriteReport(w io.Writer, o FloodOptions) error {
 			"The lanes, the waiting room and the price of stamps are weir’s own. People, flood and service are made " +
 				"up; chance comes from the seed, and the " +
 				"same seed gives the same figures.",
-			fmt.Sprintf("Without weir there is a queue with room for %s, in which one may wait for %s.", count(o.Queue),
+			fmt.Sprintf("Without weir there is a queue with room for %s, in which a request may wait for %s.", count(o.Queue),
 				span(o.Timeout.Seconds())),
-			"Waits are those of who was served, with the time for stamps.",
+			"Waits are those of requests that were served, including the time for stamps.",
 			"The 95% interval is Wilson’s: it says how much of the share is the chance of one run.",
 		},
 	}

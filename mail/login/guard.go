@@ -11,7 +11,7 @@ import (
 )
 
 // ErrGuessing is returned by Guard.Take when nothing is left of a limit.
-var ErrGuessing = errors.New("login: too many wrong passwords, so that this one is not looked at")
+var ErrGuessing = errors.New("login: too many wrong passwords, so this one is not checked")
 
 // MaxInLine is how many guesses may wait for others with the same key. One more gets ErrBusy.
 const MaxInLine = 256

@@ -14,9 +14,9 @@ import (
 // Errors of Verify.
 var (
 	ErrWrong = errors.New("login: wrong name or password")
-	ErrBusy  = errors.New("login: too many log-ins at once")
+	ErrBusy  = errors.New("login: too many logins at once")
 	// ErrStored is for the operator to see to, not for the user.
-	ErrStored = errors.New("login: what is stored is no password that this program reads")
+	ErrStored = errors.New("login: the stored password cannot be read")
 )
 
 // Errors of Check and Hash.

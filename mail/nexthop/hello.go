@@ -140,7 +140,7 @@ func (c *conn) encrypt(ctx context.Context, s safety) *trouble {
 // logIn sends a name and a password (RFC 4954).
 func (c *conn) logIn(user, password string) *trouble {
 	if !c.secure {
-		return c.insecure("no TLS, and the password is not for everybody to read")
+		return c.insecure("no TLS, and the password is sent only over TLS")
 	}
 	encoded := base64.StdEncoding.EncodeToString
 	var r reply

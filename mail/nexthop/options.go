@@ -42,11 +42,10 @@ type Options struct {
 	// (the default where a password is given), or off (the default for this machine). smtps is always encrypted, a
 	// socket of this machine never.
 	TLS TLS `yaml:"tls"`
-	// Whether the server's certificate must be valid for its name. Default true; with opportunistic false, as somebody
-	// in between could hide that TLS is offered at all, unless there is a password.
+	// Whether the server's certificate must be valid for its name. Default true; false with opportunistic and without a
+	// password, because an attacker in between could hide the offer of TLS anyway.
 	Verify *bool `yaml:"verify"`
-	// A file with the certificates (PEM) of those whose word is taken for a server's certificate. Default: those of the
-	// system.
+	// A file with the authorities, in PEM, that may sign the certificate of a server. Default: those of the system.
 	CA string `yaml:"ca"`
 	// The name to log in with, by AUTH PLAIN or LOGIN. Default: no login.
 	User string `yaml:"user"`
@@ -141,7 +140,7 @@ func (o *Options) validateServers(v *weir.Mistakes) []target {
 func (o *Options) validateLogin(targets []target, v *weir.Mistakes) {
 	switch {
 	case o.User == "" && o.Password != "":
-		v.Add("user", "there is a password and nobody to log in", "give user, too")
+		v.Add("user", "there is a password, but no user", "give user, too")
 	case o.User != "" && o.Password == "":
 		v.Add("password", "the password is missing", "write ${file:/path} or ${env:NAME}")
 	}
@@ -156,7 +155,7 @@ func (o *Options) validateLogin(targets []target, v *weir.Mistakes) {
 	}
 	for i, to := range targets {
 		if !to.local && !to.implicit {
-			v.Add("tls", fmt.Sprintf("the password would be sent to servers[%d] for everybody to read", i),
+			v.Add("tls", fmt.Sprintf("the password would be sent to servers[%d] unencrypted", i),
 				"write tls: require")
 		}
 	}

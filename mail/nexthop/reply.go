@@ -31,7 +31,7 @@ var statusForm = regexp.MustCompile(`^[2-5]\.\d{1,3}\.\d{1,3}$`)
 // maxStatus is the length of the longest enhanced code: 5.123.456.
 const maxStatus = 9
 
-var errReply = errors.New("the server talks nonsense")
+var errReply = errors.New("the server does not follow the protocol")
 
 // readReply reads a reply of one or several lines, using buf for its text. It calls each, unless that is nil, with each
 // line but the first.

@@ -105,7 +105,7 @@ func (c *Command) contradiction() error {
 	case which == "":
 		which = "mail " + strconv.Itoa(c.Release[both])
 	}
-	return &CommandError{Msg: which + " is to be released and deleted both"}
+	return &CommandError{Msg: which + " cannot be both released and deleted"}
 }
 
 // split returns the first word of a line and the rest, in lower case and without the signs people put around commands.

@@ -127,7 +127,7 @@ func (n *Notice) flagged(l *lines) {
 		l.paragraph("%s until you release them, or those who run the mail server do. Mail to people you have written "+
 			"to before goes on.", n.kept())
 	} else {
-		l.paragraph("Mail that the server does not take, your mail program tells you.")
+		l.paragraph("If the server refuses a message, your mail program tells you.")
 	}
 	l.paragraph("IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you " +
 		"trust, and delete the messages. Tell those who run your mail.")

@@ -171,8 +171,8 @@ func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool
 	d.tell.Bounded(BoundBounces)
 	t := &bounceTarget{}
 	if first { // one entry an hour
-		t.reason = fmt.Sprintf("%s is not known to be the user's, and was told %d times within an hour; nor is "+
-			"anybody of further ones in it", l.Sender, maxUnknown)
+		t.reason = fmt.Sprintf("nothing shows that %s belongs to the user, and it was told %d times within an hour; until the "+
+			"hour is over, such addresses are told nothing", l.Sender, maxUnknown)
 	}
 	return t, nil
 }

@@ -150,7 +150,7 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}
-	which, most, text := help, store.MailID(maxHelp), "Your mail says nothing that can be done. Nothing was done."
+	which, most, text := help, store.MailID(maxHelp), "Your message has no command. Nothing was done."
 	var wrong *notice.CommandError
 	switch {
 	case errors.Is(c.outcome, ErrSpent):
@@ -158,7 +158,7 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	case errors.Is(c.outcome, notice.ErrOld):
 		which, most, text = late, 1, "This notice is too old to be answered. Nothing was done."
 	case errors.As(c.outcome, &wrong):
-		text = "Your mail could not be followed: " + strings.TrimPrefix(wrong.Error(), "notice: ") +
+		text = "The commands in your message could not be carried out: " + strings.TrimPrefix(wrong.Error(), "notice: ") +
 			". Nothing was done."
 	}
 	if count.Letters[which] > most {
@@ -206,7 +206,7 @@ func (d *Done) text(missing []int) string {
 		b.WriteString("You can send mail again.\n")
 	}
 	if d.Refused {
-		b.WriteString("You were stopped by the administrator, who alone can let you send mail again.\n")
+		b.WriteString("The administrator stopped you, and only they can let you send mail again.\n")
 	}
 	if len(missing) > 0 {
 		fmt.Fprintf(&b, "The notice has no number %s.\n",

@@ -24,7 +24,7 @@ func (d *delivery) takeOver(ctx context.Context, now time.Time) error {
 		ready, err = d.takeAll(ctx, now, store.Ready)
 	}
 	if len(sending)+len(ready) > 0 {
-		d.log.Warn("the last run was not stopped in order", "recipients_ambiguous", total(sending), "recipients_again",
+		d.log.Warn("the last run was not stopped cleanly", "recipients_ambiguous", total(sending), "recipients_again",
 			total(ready))
 	}
 	if err != nil {

@@ -196,6 +196,7 @@ func differences(a, b *store.User) string {
 		is   bool
 	}{
 		{"password", a.Password != b.Password}, {"contact", a.Contact != b.Contact},
+		{"language", a.Language != b.Language},
 		{"senders", !slices.Equal(a.Senders, b.Senders)},
 		{"limits", a.Limits != b.Limits}, {"disabled", b.Disabled && !a.Disabled},
 		{"enabled", a.Disabled && !b.Disabled},

@@ -96,7 +96,7 @@ func (q *queue) newUserTx(tx store.MailTx, now time.Time, gate *Gate, name strin
 	t := &userTx{queue: q, tx: tx, now: now, gate: gate, shadow: gate.inShadow(), user: user,
 		result: result{throttle: gate.Throttle, user: name}}
 	if t.params, err = gate.params(&t.user); err != nil { // they are the general ones
-		q.log.Error("the limits of a user cannot be read; those of everybody hold", "user", name, "error", err)
+		q.log.Error("the limits of a user cannot be read; the general limits apply", "user", name, "error", err)
 	}
 	if t.flagged() {
 		t.params = gate.Mail.Flag(t.params)
@@ -366,7 +366,7 @@ func (q *queue) settle(r result) {
 	}
 	if r.resumed {
 		q.tell.Resumed(r.throttle)
-		q.log.Info("a user goes on", "throttle", r.throttle, "user", r.user)
+		q.log.Info("a user may send again", "throttle", r.throttle, "user", r.user)
 	}
 	q.expect(r.due)
 }

@@ -81,6 +81,11 @@ func TestLiftsComeToAnOldFile(t *testing.T) {
 	}
 }
 
+// putOldUser adds a user as weir did before they had a language.
+func putOldUser(m store.MailTx, name string) error {
+	return m.(*tx).put(nil, `INSERT INTO users (`+userColumns+`) VALUES (?, '', '', '', '', 0, 0, 0)`, name)
+}
+
 // The version before has no sketches. What it has stays as it is.
 func TestSketchesComeToAnOldFile(t *testing.T) {
 	folder := t.TempDir()
@@ -91,7 +96,7 @@ func TestSketchesComeToAnOldFile(t *testing.T) {
 	go old.run()
 	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch, Stopped: true}
 	if err := errors.Join(old.Mail().Update(t.Context(), func(tx store.MailTx) error {
-		return errors.Join(letter(tx, 1, inline("text")), tx.PutUser(store.User{Name: "ann"}), tx.Remember(memory))
+		return errors.Join(letter(tx, 1, inline("text")), putOldUser(tx, "ann"), tx.Remember(memory))
 	}), old.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (x *sample) bounds() []bound {
 		{&x.to.Address, store.MaxAddress}, {&x.to.Notify, store.MaxNotify}, {&x.to.Original, store.MaxOriginal},
 		{&x.to.Owner, store.MaxOwner}, {&x.to.Status, store.MaxStatus},
 		{&x.user.Name, store.MaxUser}, {&x.user.Password, store.MaxPassword}, {&x.user.Contact, store.MaxAddress},
-		{&x.user.Limits, store.MaxLimits},
+		{&x.user.Limits, store.MaxLimits}, {&x.user.Language, store.MaxLanguage},
 		{&x.memory.Throttle, store.MaxThrottle}, {&x.memory.User, store.MaxUser},
 		{&x.sketch.Throttle, store.MaxThrottle}, {&x.sketch.User, store.MaxUser},
 		{&x.ticket.Nonce, store.MaxNonce}, {&x.ticket.User, store.MaxUser}, {&x.ticket.Throttle, store.MaxThrottle},

@@ -11,7 +11,7 @@ import (
 func mailUsers(_ *testing.T, s *subject) {
 	ann := store.User{Name: "ann", Password: "$argon2id$…", Contact: "ann@home.example",
 		Senders: []string{"ann@example.org", "Ännchen@example.org"},
-		Limits:  "stop: 40", Disabled: true, Made: epoch, Changed: epoch.Add(time.Nanosecond)}
+		Limits:  "stop: 40", Language: "de", Disabled: true, Made: epoch, Changed: epoch.Add(time.Nanosecond)}
 	bob, zoe := store.User{Name: "bob"}, store.User{Name: "Zoë '\"; --", Made: epoch}
 	s.update(func(tx mailTx) error {
 		for _, u := range []store.User{ann, bob, zoe} {
@@ -31,9 +31,14 @@ func mailUsers(_ *testing.T, s *subject) {
 	lacks(s, mailTx.User, "Ann")
 	lacks(s, mailTx.User, "")
 
-	ann.Senders, ann.Disabled, ann.Password = nil, false, ""
+	ann.Senders, ann.Disabled, ann.Password, ann.Language = nil, false, "", "pt-BR"
 	s.update(func(tx mailTx) error { return tx.PutUser(ann) })
 	s.same(get(s, mailTx.User, ann.Name), ann)
+	ann.Language = ""
+	s.update(func(tx mailTx) error { return tx.PutUser(ann) })
+	s.same(get(s, mailTx.User, ann.Name), ann)
+	ann.Language = "de"
+	s.update(func(tx mailTx) error { return tx.PutUser(ann) })
 
 	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state"), Due: epoch, Stopped: true}
 	s.put(letterOf(1), to(0))
@@ -41,6 +46,9 @@ func mailUsers(_ *testing.T, s *subject) {
 	s.update(func(tx mailTx) error { return errors.Join(tx.Remember(memory), tx.PutTicket(ticket)) })
 	s.update(func(tx mailTx) error { return errors.Join(tx.RemoveUser("nobody"), tx.RemoveUser("ann")) })
 	lacks(s, mailTx.User, "ann")
+	s.update(func(tx mailTx) error { return tx.PutUser(store.User{Name: "ann"}) }) // another one
+	s.same(get(s, mailTx.User, "ann"), store.User{Name: "ann"})
+	s.update(func(tx mailTx) error { return tx.RemoveUser("ann") })
 	lacks2(s, mailTx.Remembered, "outgoing", "ann")
 	lacks(s, mailTx.Ticket, ticket.Nonce)
 	get(s, mailTx.Letter, 1) // the mails stay

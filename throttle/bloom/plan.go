@@ -59,7 +59,7 @@ func LanesFor(k int, burst int64) int {
 func Size(k int, attackers int64, collateral weir.Share, burst int64) (Plan, error) {
 	switch {
 	case k < 1 || k > MaxK:
-		return Plan{}, &weir.FieldError{Path: "k", Msg: fmt.Sprintf("%d limiters for each source cannot be had", k),
+		return Plan{}, &weir.FieldError{Path: "k", Msg: fmt.Sprintf("%d limiters for each source are not possible", k),
 			Hint: fmt.Sprintf("1 to %d", MaxK)}
 	case attackers < 1 || attackers > MaxAttackers:
 		return Plan{}, &weir.FieldError{Path: "attackers",

@@ -30,9 +30,9 @@ type Limits struct {
 	MaxMSlack *int `yaml:"max_mslack" example:"15"`
 	// How many recipients may wait; one more stops the user.
 	Stop *int `yaml:"stop" example:"20"`
-	// How many recipients one mail may have.
+	// How many recipients one message may have.
 	Recipients *int `yaml:"recipients" example:"100"`
-	// What happens to a single mail that is large enough to stop the user: stop or hold.
+	// What happens to a single message that is large enough to stop the user: stop or hold.
 	Large Large `yaml:"large" example:"hold"`
 	// After how long a stopped user is tried again; 0: never.
 	Resume *weir.Duration `yaml:"resume" example:"24h"`

@@ -65,8 +65,8 @@ const (
 
 // Options configure a mail throttle: how fast the mail of each user reaches different recipients.
 type Options struct {
-	// One recipient per time: when mail comes too fast, one of those that wait leaves in each period, and so does
-	// credit grow when nobody waits. 60/h is the same as 1/m. Default 1/m.
+	// One recipient per time: when mail comes too fast, one of the waiting recipients is let go in each period. When
+	// nobody waits, one credit is earned in each period. 60/h is the same as 1/m. Default 1/m.
 	Rate weir.Rate `yaml:"rate"`
 	// The same for messages to several recipients, which then have a clock of their own. Default: the rate, and one
 	// clock for both.
@@ -74,7 +74,7 @@ type Options struct {
 	// How many recent recipients a message to one may always go to at once; 0 for none. Default 5.
 	WorkingSet *int `yaml:"working_set"`
 	// How the working set makes room for a new recipient: lru (the default), which drops the one that the user has not
-	// written to for the longest time, or fifo, which drops who has been in it for the longest time.
+	// written to for the longest time, or fifo, which drops the one that has been in it for the longest time.
 	Replace Replace `yaml:"replace"`
 	// How many messages to new recipients may pass at once after a quiet time. Default 1.
 	MaxSlack *int `yaml:"max_slack"`
@@ -101,7 +101,7 @@ type Options struct {
 	// (nobody's). Whoever steals a password may leave the sender out.
 	NullSender NullSender `yaml:"null_sender"`
 	// How many of those one server or user may send: all of them at once, and as many again in each period. More are
-	// put off with 450, so that a server tries again. Default 60/h.
+	// deferred with 450, so that a server tries again. Default 60/h.
 	NullRate weir.Rate `yaml:"null_rate"`
 	// Domains whose recipients are never counted, and are reached by stopped users too: example.org, or .example.org
 	// with everything below it.

@@ -162,7 +162,7 @@ type Match struct {
 	Plans []string `yaml:"plans"`
 }
 
-// An Override replaces figures of a policy for a plan or an account.
+// An Override is what a plan or an account gets instead of the figures of a policy.
 type Override struct {
 	// The limit instead.
 	Limit Amount `yaml:"limit"`
@@ -274,7 +274,7 @@ func (p Policy) validate() error {
 			v.Add("gap", "kind idle needs a gap", "write gap: 50ms")
 		}
 		if p.Limit.Set {
-			v.Add("limit", "kind idle has no limit", "the gap says it all")
+			v.Add("limit", "kind idle has no limit", "the gap is its limit")
 		}
 	}
 	v.OneOf("kind", string(p.Kind), string(Requests), string(Concurrent), string(Idle), string(Volume))
@@ -316,9 +316,9 @@ func (p Policy) validate() error {
 	v.OneOf("over", string(p.Over), string(OverRefuse), string(OverDelay), string(OverStamp))
 	switch {
 	case p.Over == OverStamp && p.Kind == Concurrent:
-		v.Add("over", "a stamp buys no place: kind concurrent takes none", "write over: delay, or refuse")
+		v.Add("over", "a stamp cannot pay for kind concurrent", "write over: delay, or refuse")
 	case p.Over == OverStamp && p.Kind == Volume:
-		v.Add("over", "a stamp pays for a request before its bytes are known: kind volume takes none",
+		v.Add("over", "a stamp cannot pay for kind volume: the bytes are known only afterwards",
 			"write over: delay, or refuse")
 	}
 	v.OneOf("farm", string(p.Farm), string(FarmLocal), string(FarmBroadcast), string(FarmExact))
@@ -329,7 +329,7 @@ func (p Policy) validate() error {
 		v.Add("on_loss", "a gap cannot be divided: two nodes may start a request at the same time",
 			"leave on_loss out, or write a policy of kind requests with window gcra")
 	case p.OnLoss == LossClosed && p.Farm == FarmLocal:
-		v.Add("on_loss", "a node that counts for itself misses nothing, so that it would never be closed",
+		v.Add("on_loss", "a node that counts for itself misses no other node, so closed would have no effect",
 			"write farm: broadcast, or on_loss: share")
 	}
 	if p.Delay.Max < 0 || p.Delay.Max > MaxWaiting {
@@ -346,7 +346,7 @@ func (p Policy) validate() error {
 func (v *mistakes) exact(p *Policy) {
 	if p.Farm != FarmExact {
 		if p.Ahead.Set {
-			v.Add("ahead", "only farm: exact takes anything ahead", "leave it out, or write farm: exact")
+			v.Add("ahead", "ahead is for farm: exact only", "leave it out, or write farm: exact")
 		}
 		return
 	}
@@ -434,20 +434,33 @@ func (v *mistakes) overrides(path string, all map[string]map[string]Override, po
 					weir.Suggest(name, slices.Sorted(maps.Keys(policies))...))
 				continue
 			}
-			if o.Limit.Set {
-				v.limit(at+".limit", o.Limit, p.Kind)
-			}
-			if o.Burst.Set && p.Window != GCRA {
-				v.Add(at+".burst", "only window gcra has a burst", "")
-			}
-			if o.Gap != 0 && (p.Kind != Idle || o.Gap < 0) {
-				v.Add(at+".gap", "only kind idle has a gap", "")
-			}
-			if o.Exempt && (o.Limit.Set || o.Burst.Set || o.Gap != 0) {
-				v.Add(at+".exempt", "exempt goes with no other figure", "")
-			}
+			v.Under(at, o.validate(&p))
 		}
 	}
+}
+
+// validate returns every mistake in the figures that somebody gets instead of those of a policy.
+func (o *Override) validate(p *Policy) error {
+	var v mistakes
+	if o.Limit.Set {
+		v.limit("limit", o.Limit, p.Kind)
+	}
+	switch {
+	case o.Burst.Set && p.Window != GCRA:
+		v.Add("burst", "only window gcra has a burst", "")
+	case o.Burst.Set:
+		v.limit("burst", o.Burst, p.Kind)
+		if o.Burst.N < 1 {
+			v.Add("burst", "a burst of nothing lets nothing through", "1 is the least")
+		}
+	}
+	if o.Gap != 0 && (p.Kind != Idle || o.Gap < 0) {
+		v.Add("gap", "only kind idle has a gap", "")
+	}
+	if o.Exempt && (o.Limit.Set || o.Burst.Set || o.Gap != 0) {
+		v.Add("exempt", "exempt cannot be combined with other figures", "")
+	}
+	return v.Err()
 }
 
 // Make implements weir.Maker.

@@ -263,7 +263,7 @@ func TestSharesOfPlansWhileServing(t *testing.T) {
 func TestSharesAreChecked(t *testing.T) {
 	for text, p := range map[string]Policy{
 		"cannot be divided": {Name: "p", Kind: Idle, Gap: weir.Duration(time.Second), OnLoss: LossShare},
-		"misses nothing": {Name: "p", Limit: Count(1), Period: weir.Period{Length: time.Second}, Farm: FarmLocal,
+		"misses no other node": {Name: "p", Limit: Count(1), Period: weir.Period{Length: time.Second}, Farm: FarmLocal,
 			OnLoss: LossClosed},
 		"half": {Name: "p", Limit: Count(1), Period: weir.Period{Length: time.Second}, OnLoss: "half"},
 	} {

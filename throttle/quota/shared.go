@@ -28,7 +28,7 @@ const (
 )
 
 // ErrColleagues is returned when a node is heard and too many are known already.
-var ErrColleagues = errors.New("too many nodes have been heard: start this one anew")
+var ErrColleagues = errors.New("too many nodes have been heard: restart this one")
 
 // A Shared ties a quota to the same one of other nodes: each tells the others what it has charged, and counts what they
 // tell. Quota.Share makes it. Goroutines may share it.
@@ -79,7 +79,7 @@ func (q *Quota) Share(name string, boot uint64, send func(msg []byte) error) *Sh
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := q.rules.Load()
-	_ = q.configure(rs.Options, ties{rs.share, s, rs.lender, false}, q.latest()) // the options are valid
+	_ = q.configure(rs.Options, rs.sharing(s), q.latest()) // the options are valid
 	rs = q.rules.Load()
 	for i := range q.table.shards {
 		sh := &q.table.shards[i]
@@ -113,7 +113,7 @@ func (s *Shared) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if rs := q.rules.Load(); rs.shared == s {
-		_ = q.configure(rs.Options, ties{rs.share, nil, rs.lender, false}, q.latest())
+		_ = q.configure(rs.Options, rs.sharing(nil), q.latest())
 	}
 }
 

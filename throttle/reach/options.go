@@ -65,8 +65,8 @@ const (
 
 // Options configure a reach throttle: how fast a user may write to people they never wrote to.
 type Options struct {
-	// Which windows are held against the threshold: hour, day, week. With a count as the threshold, the week only where
-	// it is listed. Default hour, day and week.
+	// Which windows are compared with the threshold: hour, day, week. If the threshold is a count, the week is used
+	// only where it is listed. Default hour, day and week.
 	Windows []Window `yaml:"windows"`
 	// How many new recipients a user may write to within a window without being flagged: dynamic (the
 	// default; what is usual among users), a share such as 200% (they are three times as many as before), or a count
@@ -88,8 +88,8 @@ type Options struct {
 	// recipients are refused), hold-new (the default; new recipients are held until somebody has looked at them) or
 	// block (everything is refused).
 	Over Action `yaml:"over"`
-	// With over: hold-new, how many new recipients of one user may be withheld at a time. Mail to more of them is put
-	// off. Default 500.
+	// With over: hold-new, how many new recipients of one user may be withheld at a time. Mail to more of them is
+	// deferred. Default 500.
 	Withheld int `yaml:"withheld"`
 	// … and how much mail that may be. Default 50MB.
 	WithheldSize weir.Size `yaml:"withheld_size"`

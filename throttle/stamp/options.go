@@ -49,8 +49,8 @@ type Options struct {
 	// The puzzle: sha256-k (the default), dlog, dlog-classic (weak: for the document's own flow) or argon2id (costly to
 	// verify).
 	Algorithm Algorithm `yaml:"algorithm"`
-	// The load from which stamps are asked for; below it, nothing is asked of anybody. 0% asks always, without any load
-	// too. Default 90%.
+	// The load from which stamps are asked for; below it, nothing is asked of anybody. 0% always asks, even if no load
+	// is known. Default 90%.
 	FromLoad *weir.Share `yaml:"from_load"`
 	// How long requests with a stamp should wait at most. The work asked for is raised while they wait longer. Default
 	// 200ms.
@@ -89,7 +89,7 @@ type Options struct {
 	// The secret under which challenges are issued: the same on all nodes of a farm. Default: a random one, and
 	// challenges end with the process. Write ${file:/path} or ${env:NAME}.
 	Secret string `yaml:"secret"`
-	// The secret before this one, still honoured while the nodes of a farm change over.
+	// The secret before this one, still accepted while the nodes of a farm change over.
 	OldSecret string `yaml:"old_secret"`
 	// How often the key changes that follows from the secret. At least expires. Default 1h.
 	Rotate weir.Duration `yaml:"rotate"`
@@ -102,11 +102,11 @@ type Options struct {
 	VerifyQueue *int `yaml:"-"`
 }
 
-// A Step says how much work is asked for from a load on.
+// A Step is the work that is asked for from a load on.
 type Step struct {
 	// From this load on.
 	Load weir.Share `yaml:"load"`
-	// As much work: "8 bits", or a number of operations. 0 asks for nothing.
+	// The work: "8 bits", or a number of operations. 0 asks for nothing.
 	Work Work `yaml:"work"`
 }
 
@@ -204,7 +204,7 @@ func (o Options) Validate() error {
 		}
 	}
 	if o.OldSecret != "" && o.Secret == "" {
-		v.Add("old_secret", "there is no secret after it", "give secret, too")
+		v.Add("old_secret", "there is no secret that replaces it", "give secret, too")
 	}
 	o.validateWork(&v)
 	return v.Err()

@@ -50,7 +50,7 @@ func TestValidate(t *testing.T) {
 		"rotates too fast": {Options{Rotate: weir.Duration(time.Minute)},
 			[]string{"rotate: challenges live for 5m, their key only for 1m (at least expires)"}},
 		"no secret": {Options{OldSecret: strings.Repeat("s", 16)},
-			[]string{"old_secret: there is no secret after it (give secret, too)"}},
+			[]string{"old_secret: there is no secret that replaces it (give secret, too)"}},
 		"unknown": {Options{Algorithm: 7},
 			[]string{"algorithm: unknown algorithm 7 (one of sha256-k, dlog, dlog-classic, argon2id)"}},
 		"too many steps": {Options{Schedule: make([]Step, MaxSteps+1)},

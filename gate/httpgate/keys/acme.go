@@ -63,7 +63,7 @@ func (a *ACME) validate() error {
 		name, err := domainName(d)
 		switch {
 		case err != nil:
-			v.Add(at, fmt.Sprintf("%q is not a name that a certificate can be had for", d),
+			v.Add(at, fmt.Sprintf("no certificate can be issued for %q", d),
 				"write www.example.com; a * takes a certificate from a file")
 		case seen[name]:
 			v.Add(at, fmt.Sprintf("%q is there twice", d), "leave one out")
@@ -225,7 +225,7 @@ func (a *account) run(domain string, o *order) {
 	o.done, o.err = nil, err
 	if err == nil {
 		o.had = true
-		a.env.Log.Info("there is a certificate", "domain", domain, "until", cert.Leaf.NotAfter)
+		a.env.Log.Info("a certificate was issued", "domain", domain, "until", cert.Leaf.NotAfter)
 		return
 	}
 	if a.stopped.Err() != nil {
@@ -235,7 +235,7 @@ func (a *account) run(domain string, o *order) {
 	o.failures++
 	o.again = a.env.Clock.Now().Add(pause)
 	a.env.Unusable()
-	a.env.Log.Error("a certificate cannot be had", "domain", domain, "error", err, "again_in", pause)
+	a.env.Log.Error("cannot get a certificate", "domain", domain, "error", err, "again_in", pause)
 	a.env.Clock.AfterFunc(pause, func() { _, _ = a.start(domain) })
 }
 

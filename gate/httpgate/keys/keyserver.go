@@ -31,7 +31,7 @@ const (
 
 var (
 	errLargeSet = fmt.Errorf("the set of keys is larger than %d bytes", maxSet)
-	errRedirect = errors.New("the answer leads to another server, or round and round")
+	errRedirect = errors.New("the answer redirects to another server, or in a circle")
 	errNotHere  = errors.New("the address is not one of this machine, and http is good for no other")
 )
 
@@ -171,7 +171,7 @@ func (s *keyServer) failed(err error) {
 	s.wrong = text
 	msg := "the new keys of tokens cannot be fetched; the old ones stay"
 	if s.set == nil {
-		msg = "the keys of tokens cannot be fetched; until they are, tokens by them count as none"
+		msg = "the keys of tokens cannot be fetched; until then, tokens signed with them count as none"
 	}
 	s.env.Log.Error(msg, "jwks", s.address, "error", err)
 }

@@ -16,27 +16,27 @@ import (
 
 // TLS is how the gate speaks HTTPS. HTTP/2 and HTTP/1.1 are offered.
 type TLS struct {
-	// A file with the certificate and those that vouch for it, in PEM. It and the key are read again when they change,
-	// at most 5s later; one that is of no use leaves the old one in place.
+	// A file with the certificate and its chain, in PEM. It and the key are read again within 5s when they change. If
+	// the new one cannot be used, the old one stays in use.
 	Cert string `yaml:"cert"`
 	// The file with its key, in PEM.
 	Key string `yaml:"key"`
-	// More certificates: the name that the client asks for decides. The first of all is for those who ask for another
-	// name, or for none.
+	// More certificates. The name that a client asks for decides which one it gets. Clients that ask for another name,
+	// or for none, get the first of all.
 	Certificates []Certificate `yaml:"certificates"`
 	// Certificates that the gate gets by itself, and renews.
 	ACME *ACME `yaml:"acme"`
 	// The oldest version that is spoken, 1.2 or 1.3. Default 1.2.
 	MinVersion string `yaml:"min_version"`
-	// A file with the certificates, in PEM, by which clients' certificates must be signed. It is read again when it
-	// changes. Default: clients are not asked for any.
+	// A file with the authorities, in PEM, one of which must have signed the certificate of a client. It is read again
+	// when it changes. Default: clients are not asked for any.
 	ClientCA string `yaml:"client_ca"`
-	// Whether a client must have a certificate: request (the default where client_ca is given; one that comes must be
-	// good) or require.
+	// Whether a client must have a certificate: request (the default where client_ca is given; one that is sent must be
+	// valid) or require.
 	ClientCerts ClientCerts `yaml:"client_certs"`
 }
 
-// A Certificate is one of several.
+// A Certificate is a certificate with its key.
 type Certificate struct {
 	// The file with the certificate and its chain, in PEM.
 	Cert string `yaml:"cert"`
@@ -105,7 +105,7 @@ func (t *TLS) Validate() error {
 	v.OneOf("min_version", t.MinVersion, "1.2", "1.3")
 	v.OneOf("client_certs", string(t.ClientCerts), string(RequestCerts), string(RequireCerts))
 	if t.ClientCerts != "" && t.ClientCA == "" {
-		v.Add("client_ca", "nobody says whose certificates of clients are good",
+		v.Add("client_ca", "no authority for the certificates of clients is named",
 			"write client_ca: /etc/weir/clients.pem")
 	}
 	return v.Err()

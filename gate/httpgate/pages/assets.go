@@ -11,6 +11,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"weir/internal/words"
 )
 
 // assetPath is where the gate's own files are.
@@ -30,10 +32,20 @@ type file struct {
 	packed  []byte
 }
 
-// NewAssets takes the script of the waiting room, and other scripts by name.
+// roomScripts are the names of the waiting room's script in each language: room.js, room.de.js.
+var roomScripts = each(func(l *words.Language) string {
+	if l == words.English {
+		return "room.js"
+	}
+	return "room." + l.Tag() + ".js"
+})
+
+// NewAssets takes the script of the waiting room in every language, and other scripts by name.
 func NewAssets(scripts map[string][]byte) *Assets {
 	a := &Assets{files: map[string]*file{}}
-	a.add("room.js", roomScript)
+	for i, l := range words.All() {
+		a.add(roomScripts[i], l.Script(roomScript))
+	}
 	for name, script := range scripts {
 		a.add(name, script)
 	}

@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"weir/gate/refusal"
+	"weir/internal/words"
 )
 
 // Rooms make pages of the waiting room. A flood gets the page for newcomers over and over, and that must not cost the
-// template's time: Rooms keep the last one, without what belongs to one client. One is enough, as the price changes
-// once a second. The zero value is ready to use. Rooms are safe for concurrent use.
-type Rooms struct{ last atomic.Pointer[preparedRoom] }
+// template's time: Rooms keep the last one of each language, without what belongs to one client. One is enough, as the
+// price changes once a second. The zero value is ready to use. Rooms are safe for concurrent use.
+type Rooms struct {
+	last [words.Most]atomic.Pointer[preparedRoom]
+}
 
 type preparedRoom struct {
 	room   Room
@@ -43,7 +46,8 @@ func (p *Rooms) prepared(r *Room) *preparedRoom {
 	standIn.RequestID, standIn.Puzzle = anyRequest, anyPuzzle
 	standIn.Ahead, standIn.Estimate = 0, 0 // the page shows them in line only
 	standIn.Takes = time.Duration(refusal.WholeSeconds(r.Takes)) * time.Second
-	if last := p.last.Load(); last != nil && last.room == standIn {
+	kept := &p.last[r.Language.Index()]
+	if last := kept.Load(); last != nil && last.room == standIn {
 		return last
 	}
 	before, rest, found := bytes.Cut(renderRoom(&standIn), []byte(anyRequest))
@@ -52,7 +56,7 @@ func (p *Rooms) prepared(r *Room) *preparedRoom {
 		return nil
 	}
 	made := &preparedRoom{standIn, [3][]byte{before, between, behind}}
-	p.last.Store(made)
+	kept.Store(made)
 	return made
 }
 

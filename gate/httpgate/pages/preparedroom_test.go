@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"weir/internal/words"
 )
 
 // TestFrame: a page that is put together is the page that the template makes.
@@ -20,6 +22,10 @@ func TestFrame(t *testing.T) {
 			Takes: time.Minute, Secure: true, Cross: true, Assets: assets},
 		{Puzzle: "AQH", RequestID: "z", Cookie: "weir-stamp", Limit: "The limit <b> is used up.", Full: true},
 		{Puzzle: "AQH", RequestID: "z", Cookie: "weir-stamp", TooMany: true, Reload: time.Second},
+		{Puzzle: "AQH", RequestID: "z", Cookie: "weir-stamp", Reload: time.Second, Assets: assets,
+			Look: Look{Language: words.Find("de")}},
+		{Puzzle: "AQH", RequestID: "z", Cookie: "weir-stamp", Reload: time.Second, Assets: assets,
+			Look: Look{words.Find("de"), "<b>Shop", `"It's" & more`}},
 		{Puzzle: `"><script>`, RequestID: "<i>", Cookie: "weir-stamp"},
 		{RequestID: "z", Cookie: "weir-stamp", Reload: time.Second},
 		{Puzzle: "AQH", RequestID: "z", InLine: true, Ahead: 3, Reload: time.Second},
@@ -31,6 +37,22 @@ func TestFrame(t *testing.T) {
 			if got, want := pages.Render(&rooms[i]), renderRoom(&rooms[i]); !bytes.Equal(got, want) {
 				t.Errorf("%+v:\n%s\nwant\n%s", rooms[i], got, want)
 			}
+		}
+	}
+}
+
+// TestPreparedPerLanguage: visitors who speak different languages do not take each other's prepared page.
+func TestPreparedPerLanguage(t *testing.T) {
+	var pages Rooms
+	var kept []*preparedRoom
+	for range 2 {
+		for _, l := range words.All() {
+			kept = append(kept, pages.prepared(&Room{Puzzle: "AQH", RequestID: "z", Look: Look{Language: l}}))
+		}
+	}
+	for i, n := 0, len(kept)/2; i < n; i++ {
+		if kept[i] == nil || kept[i] != kept[i+n] {
+			t.Errorf("%s is prepared again", words.All()[i].Tag())
 		}
 	}
 }

@@ -5,18 +5,16 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"html/template"
-	"strconv"
-	"strings"
 	"time"
 
 	"weir/gate/refusal"
+	"weir/internal/words"
 )
 
 //go:embed room.html
 var roomHTML string
 
-var roomPage = template.Must(template.New("room").Parse(roomHTML))
+var roomPages = templates("room", roomHTML)
 
 // RoomPolicy lets the page use nothing but its own style, the scripts of the gate, and workers that run them. Where a
 // form goes is left open: browsers apply form-action to redirects as well, and a shop may send its customers on to a
@@ -36,6 +34,7 @@ func styleHash(page []byte) string {
 
 // A Room is the page of the waiting room: it asks for a stamp, and keeps a place in line for those who cannot pay.
 type Room struct {
+	Look
 	Puzzle    string        // the challenge; empty when there is none to solve
 	Takes     time.Duration // about so long on a phone
 	Cookie    string        // the cookie that the stamp goes into
@@ -49,7 +48,7 @@ type Room struct {
 	Full      bool          // the line is full: keep trying
 	TooMany   bool          // too many of this network are in line
 	Form      *Form         // to be sent again; nil for none
-	Lost      string        // why what was sent cannot be sent again from here, as a sentence; empty when it can
+	Lost      words.Text    // why what was sent cannot be sent again from here, as a sentence; empty when it can
 	Limit     string        // the client's own limit that is used up, as a sentence; empty where it is the load
 	RequestID string
 	Assets    *Assets // the scripts; nil names them without their versions
@@ -58,15 +57,15 @@ type Room struct {
 // renderRoom returns the page. It never fails: the template does nothing that could.
 func renderRoom(r *Room) []byte {
 	var b bytes.Buffer
-	if err := roomPage.Execute(&b, r); err != nil {
-		return []byte("One moment, please: this site is very busy right now.\n")
+	if err := roomPages[r.Language.Index()].Execute(&b, r); err != nil {
+		return []byte(r.Language.Say("This site is very busy right now.") + "\n")
 	}
 	return b.Bytes()
 }
 
 // Solver and Script are the addresses of the page's scripts.
 func (r *Room) Solver() string { return r.Assets.address("solver.js") }
-func (r *Room) Script() string { return r.Assets.address("room.js") }
+func (r *Room) Script() string { return r.Assets.address(roomScripts[r.Language.Index()]) }
 
 // Shared reports whether a stamp that another tab paid is good for this one too.
 func (r *Room) Shared() bool { return r.Cookie == StampCookie }
@@ -76,7 +75,7 @@ func (r *Room) Why() string {
 	if r.Limit != "" {
 		return r.Limit
 	}
-	return "This site is very busy right now."
+	return r.Language.Say("This site is very busy right now.")
 }
 
 // Refreshes reports whether the page reloads by itself without a script.
@@ -85,59 +84,67 @@ func (r *Room) Refreshes() bool { return r.Reload > 0 && r.Form == nil && r.Lost
 // ReloadSeconds is when to come again.
 func (r *Room) ReloadSeconds() int64 { return refusal.WholeSeconds(r.Reload) }
 
+// LostWords is why what was sent cannot be sent again.
+func (r *Room) LostWords() string { return r.Language.Say(r.Lost) }
+
 // TakesWords is how long the work takes, in words.
 func (r *Room) TakesWords() string {
 	if r.Takes <= 0 {
 		return ""
 	}
-	return inWords(refusal.WholeSeconds(r.Takes))
+	return r.Language.Say("about {time} on a phone", "time", inWords(r.Language, refusal.WholeSeconds(r.Takes)))
 }
 
 // Place says where in the line the client is.
 func (r *Room) Place() string {
+	l := r.Language
 	switch {
 	case r.Reload <= 0:
-		return "There is no line to wait in."
+		return l.Say("There is no line to wait in.")
 	case r.Full:
-		return "The line is full right now."
+		return l.Say("The line is full right now.")
 	case r.TooMany:
-		return "Too many in your network are in line already."
+		return l.Say("Too many in your network are in line already.")
 	case !r.InLine:
-		return "You are being put in line."
+		return l.Say("You are being put in line.")
 	}
-	before := "You are next"
-	switch {
-	case r.Ahead == 1:
-		before = "1 person is before you"
-	case r.Ahead > 1:
-		before = strconv.Itoa(r.Ahead) + " people are before you"
+	before := l.Say("You are next")
+	if r.Ahead > 0 {
+		before = l.Count(int64(r.Ahead), "{n} person is ahead of you", "{n} people are ahead of you")
 	}
 	if r.Estimate <= 0 {
-		return before + ". Nobody can tell how long it will take."
+		return l.Say("{place}. Nobody can tell how long it will take.", "place", before)
 	}
-	return before + ", about " + inWords(refusal.WholeSeconds(r.Estimate)) + "."
+	return l.Say("{place}, about {time}.", "place", before, "time", inWords(l, refusal.WholeSeconds(r.Estimate)))
 }
 
 // Next says what happens next, and what there is to do.
 func (r *Room) Next() string {
-	again := inWords(r.ReloadSeconds())
-	every := strings.TrimPrefix(again, "1 ")
+	in, l := inTime(r.Language, r.ReloadSeconds()), r.Language
 	switch {
 	case r.Reload <= 0 && r.Lost != "":
-		return "Please go back after a while, and send it again."
+		return l.Say("Please go back after a while, and send it again.")
 	case r.Reload <= 0:
-		return "Please try again after a while."
+		return l.Say("Please try again after a while.")
 	case r.Lost != "" && (r.Full || r.TooMany):
-		return "Please go back in " + again + ", and send it again: there may be room by then."
+		return l.Say("Please go back {in}, and send it again: there may be room by then.", "in", in)
 	case r.Lost != "":
-		return "Please go back in " + again + ", and send it again: your place is kept until then, and a while longer."
+		return l.Say("Please go back {in}, and send it again: your place is kept until then, and a while longer.", "in", in)
 	case r.Form != nil && (r.Full || r.TooMany):
-		return "What you sent is kept in this page. Please try again in " + again + ": there may be room by then."
+		return l.Say("What you sent is kept in this page. Please try again {in}: there may be room by then.", "in", in)
 	case r.Form != nil:
-		return "What you sent is kept in this page. Please try again in " + again +
-			": your place is kept until then, and a while longer."
+		return l.Say("What you sent is kept in this page. Please try again {in}: your place is kept until then, and a "+
+			"while longer.", "in", in)
 	case r.Full, r.TooMany:
-		return "This page tries again every " + every + ", by itself. Please leave it open."
+		return l.Say("This page tries again {every}, by itself. Please leave it open.", "every", r.every())
 	}
-	return "This page looks every " + every + " whether it is your turn, by itself. Please leave it open."
+	return l.Say("This page checks {every} whether it is your turn, by itself. Please leave it open.", "every", r.every())
+}
+
+// every says how often the page looks.
+func (r *Room) every() string {
+	if r.ReloadSeconds() == 1 {
+		return r.Language.Say("every second")
+	}
+	return r.Language.Say("every {time}", "time", inWords(r.Language, r.ReloadSeconds()))
 }

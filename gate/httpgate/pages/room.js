@@ -1,4 +1,5 @@
 // The page that asks for a stamp: does the work, keeps the cookie, and repeats the request. What it needs to know stands at its script element.
+// The gate writes every text that is given to word in the language of the page.
 (function () {
 'use strict';
 
@@ -39,13 +40,13 @@ function back() {
 
 // stayed is for a page that is still here: the answer takes its time, or it was a download, of which no page ever hears.
 function stayed() {
-  at('head').textContent = 'Your request is on its way';
-  stop('If it is for a download, that starts by itself, and you can go back then. A page opens as soon as it is here.', 'Go back', back);
+  at('head').textContent = word('Your request is on its way');
+  stop(word('If it is for a download, that starts by itself, and you can go back then. A page opens as soon as it is here.'), word('Go back'), back);
 }
 
 // repeat makes the request again, as it was. What was not kept is not here to be sent, and a reload might send it by itself.
 function repeat() {
-  if ('lost' in d) return stop('Please go back, and send it again.', 'Go back', back);
+  if ('lost' in d) return stop(word('Please go back, and send it again.'), word('Go back'), back);
   setTimeout(stayed, STAYS);
   // A field may be called submit.
   if ('post' in d) HTMLFormElement.prototype.submit.call(at('again'));
@@ -78,13 +79,11 @@ function takesCookies() {
 
 function noCookies() {
   if (window.top !== window && !('post' in d || 'lost' in d)) {
-    at('head').textContent = 'Please open this page by itself';
-    return stop('This site is busy. Its page is shown inside another one, where your browser takes no cookies from it. Without one it cannot remember your place, or ' +
-      'that the work was done.', 'Open it in its own tab', () => open(location.href, '_blank', 'noopener'));
+    at('head').textContent = word('Please open this page by itself');
+    return stop(word('This site is busy. Its page is shown inside another one, where your browser takes no cookies from it. Without one it cannot remember your place, or that the work was done.'), word('Open it in its own tab'), () => open(location.href, '_blank', 'noopener'));
   }
-  at('head').textContent = 'Cookies are off';
-  stop('This site is busy, and your browser takes no cookies from it. Without one it cannot remember your place, or that the work was done. Please allow ' +
-    'cookies for this site, and try again.', 'Try again', repeat);
+  at('head').textContent = word('Cookies are off');
+  stop(word('This site is busy, and your browser takes no cookies from it. Without one it cannot remember your place, or that the work was done. Please allow cookies for this site, and try again.'), word('Try again'), repeat);
 }
 
 // paidAt are the times at which the work was done for this address within the last minute. A browser may refuse to store them.
@@ -101,12 +100,12 @@ function paid() {
   over = true;
   remember(paidAt().concat(Date.now()));
   if (!('lost' in d)) {
-    draw(100, 'Done.');
-    document.title = 'Done – ' + title;
+    draw(100, word('Done.'));
+    document.title = word('Done') + ' – ' + title;
     return repeat();
   }
-  at('head').textContent = 'You can go on now';
-  stop('The work is done. Please go back, and send it again within the next minutes.', 'Go back', back);
+  at('head').textContent = word('You can go on now');
+  stop(word('The work is done. Please go back, and send it again within the next minutes.'), word('Go back'), back);
 }
 
 // wait is for those who cannot pay: the place in line, and from time to time the question whether it is their turn.
@@ -117,9 +116,9 @@ function wait(why) {
   show('line', true);
   document.title = title;
   say(why || '');
-  if ('lost' in d) return offer('Go back', back);
+  if ('lost' in d) return offer(word('Go back'), back);
   if (d.reload > 0) setTimeout(repeat, d.reload * 1000);
-  else offer('Try again', repeat);
+  else offer(word('Try again'), repeat);
 }
 
 // draw says how far the work is, everywhere at once.
@@ -131,9 +130,9 @@ function draw(percent, left) {
 }
 
 function inWords(seconds) {
-  if (seconds < 1.5) return 'almost done';
-  if (seconds < 100) return 'about ' + Math.round(seconds) + ' seconds left';
-  return 'about ' + Math.round(seconds / 60) + ' minutes left';
+  if (seconds < 1.5) return word('almost done');
+  if (seconds < 100) return word('about {n} seconds left').replace('{n}', Math.round(seconds));
+  return word('about {n} minutes left').replace('{n}', Math.round(seconds / 60));
 }
 
 function work() {
@@ -156,7 +155,7 @@ function work() {
     // Whoever listens hears of each quarter, not of each second.
     if (percent >= told + 25) {
       told = percent - percent % 25;
-      say(told + ' % done', true);
+      say(word('{n} % done').replace('{n}', told), true);
     }
   };
   const clock = setInterval(look, 1000);
@@ -171,18 +170,17 @@ function work() {
     if (!cookie()) return noCookies(); // it may be another tab's by now
     if (channel) channel.postMessage(1);
     paid();
-  }).catch(() => wait('Your browser cannot do the work, so you wait in line instead.'));
+  }).catch(() => wait(word('Your browser cannot do the work, so you wait in line instead.')));
 }
 
 // A page that comes out of the browser's memory has done its work.
-window.addEventListener('pageshow', e => { if (e.persisted) 'post' in d || 'lost' in d ? stop('The work is done.', 'Go on', repeat) : repeat(); });
+window.addEventListener('pageshow', e => { if (e.persisted) 'post' in d || 'lost' in d ? stop(word('The work is done.'), word('Go on'), repeat) : repeat(); });
 
 if (!takesCookies()) return noCookies();
 if (!d.puzzle) return wait();
 if (paidAt().length >= 5) {
-  at('head').textContent = 'Something is not right';
-  return stop('Your device has done the work five times within a minute, and was asked for it again each time. That is a fault of the site or of something on the ' +
-    'way to it, and not yours. Please wait a minute, and try again.', 'Try again', () => { remember([]); repeat(); });
+  at('head').textContent = word('Something is not right');
+  return stop(word('Your device has done the work five times within a minute, and was asked for it again each time. That is a fault of the site or of something on the way to it, and not yours. Please wait a minute, and try again.'), word('Try again'), () => { remember([]); repeat(); });
 }
-try { work(); } catch (e) { wait('Your browser cannot do the work, so you wait in line instead.'); }
+try { work(); } catch (e) { wait(word('Your browser cannot do the work, so you wait in line instead.')); }
 })();

@@ -29,6 +29,7 @@ type door struct {
 	office *stamp.Office
 	assets *Assets
 	policy string
+	look   Options
 
 	mu     sync.Mutex
 	ask    stamp.Ask
@@ -74,7 +75,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.visits = append(d.visits, r.Method+" "+r.URL.RequestURI()+" "+string(body))
 	n := len(d.visits)
 	paid := false
-	page := &Room{Cookie: StampCookie, CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second,
+	page := &Room{Look: d.look.Look(r), Cookie: StampCookie, CookieAge: 60, Reload: time.Second, Takes: 4 * time.Second,
 		RequestID: "0000-id", Assets: d.assets}
 	if r.Method == http.MethodPost {
 		page.Form = &Form{Action: r.URL.RequestURI()}
@@ -316,7 +317,7 @@ func TestRoomWaits(t *testing.T) {
 	p := browser.Open(t)
 	p.Scripts(false)
 	p.Visit(d.url + "/wait")
-	p.Wait("document.body.innerText.includes('12 people are before you, about 2 minutes.')")
+	p.Wait("document.body.innerText.includes('12 people are ahead of you, about 2 minutes.')")
 	if text := p.Text("main"); strings.Contains(text, "Work done") || !strings.Contains(text, "With JavaScript") ||
 		strings.Contains(text, "Try again now") {
 		t.Errorf("reads %q", text)
@@ -427,7 +428,7 @@ func TestRoomCannotWork(t *testing.T) {
 			p := browser.Open(t)
 			p.Tolerate(c.tolerate)
 			p.Visit(d.url + "/page")
-			p.Wait("document.body.innerText.includes('1 person is before you. Nobody can tell how long it will take.')")
+			p.Wait("document.body.innerText.includes('1 person is ahead of you. Nobody can tell how long it will take.')")
 			if text := p.Text("main"); strings.Contains(text, "Work done") {
 				t.Errorf("reads %q", text)
 			}
@@ -453,7 +454,7 @@ var states = map[string]struct {
 	},
 		[]string{"was not kept. You will have to send it again."}},
 	"line": {0, true, false, func(r *Room) { r.InLine, r.Ahead, r.Estimate = true, 1234, 11*time.Minute },
-		[]string{"1234 people are before you, about 11 minutes."}},
+		[]string{"1234 people are ahead of you, about 11 minutes."}},
 	"full": {0, true, false, func(r *Room) { r.Full = true },
 		[]string{"The line is full right now.", "tries again every 10 minutes"}},
 	"no-line": {0, true, false, func(r *Room) { r.Reload = 0 },
@@ -497,6 +498,7 @@ func TestRoomLooks(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
+	p.Speaks("en-GB")
 	p.Processors(1)
 	screens := []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true},
 		{Name: "1280", Width: 1280, Height: 800}}
@@ -661,15 +663,15 @@ func TestAssets(t *testing.T) {
 // TestRoomWords: everybody reads where they are and what to do.
 func TestRoomWords(t *testing.T) {
 	for want, r := range map[string]Room{
-		"You are being put in line. This page looks every second whether it is your turn, by itself. Please leave it " +
+		"You are being put in line. This page checks every second whether it is your turn, by itself. Please leave it " +
 			"open.": {Reload: time.Second},
-		"You are next. Nobody can tell how long it will take. This page looks every 5 seconds whether it is your " +
+		"You are next. Nobody can tell how long it will take. This page checks every 5 seconds whether it is your " +
 			"turn, by itself.": {Reload: 5 * time.Second, InLine: true},
 		"You are next, about 3 seconds. ": {Reload: time.Second, InLine: true,
 			Estimate: 2500 * time.Millisecond},
-		"1 person is before you, about 2 minutes. ": {Reload: time.Second, InLine: true, Ahead: 1,
+		"1 person is ahead of you, about 2 minutes. ": {Reload: time.Second, InLine: true, Ahead: 1,
 			Estimate: 2 * time.Minute},
-		"2000000 people are before you. Nobody can tell":      {Reload: time.Second, InLine: true, Ahead: 2000000},
+		"2000000 people are ahead of you. Nobody can tell":    {Reload: time.Second, InLine: true, Ahead: 2000000},
 		"The line is full right now. This page tries again":   {Reload: time.Second, InLine: true, Full: true},
 		"Too many in your network are in line already. This":  {Reload: time.Second, TooMany: true},
 		"There is no line to wait in. Please try again after": {InLine: true},

@@ -30,18 +30,18 @@ const intro = `<!-- Generated from the comments in the source by go generate ./c
 
 # Configuration
 
-weir reads one YAML file. It is strict: an unknown key, a forgotten unit or a throttle that does not exist is a mistake, and
+weir reads one YAML file. It is strict: an unknown key, a forgotten unit or a throttle that does not exist is an error, and
 ` + "`weir check FILE`" +
-	` names every mistake at once, with its line, its column and a hint. A reload takes the whole file or changes
-nothing. More files to start from are in [examples](../examples/README.md); [config/schema.json](../config/schema.json) lets
+	` reports every error at once, with its line, its column and a hint. A reload applies completely or not at
+all. More files to start from are in [examples](../examples/README.md); [config/schema.json](../config/schema.json) lets
 editors complete and check.
 
 `
 
 const values = `
 Text is read as it is written: ` + "`0644`, `yes` and `1/s`" +
-	` are text unless the key wants something else. A key without a value is as
-good as left out. Only ` + "`true` and `false`" +
+	` are text unless the key wants something else. A key without a value counts
+as left out. Only ` + "`true` and `false`" +
 	` are true and false. Anchors and aliases may be used for whole values; merge keys (` + "`<<`" + `)
 and tags may not.
 
@@ -53,7 +53,7 @@ Any value, or a part of it, may come from elsewhere:
   configuration;
 - ` + "`$${`" + ` is a plain ` + "`${`" + `.
 
-What came in that way is never repeated in a message.
+Values that come from there are never shown in messages.
 `
 
 func (s *section) title() string {
@@ -66,7 +66,7 @@ func (s *section) title() string {
 // intro is the comment of the type, without the name that it has in the source.
 func (s *section) intro() string {
 	name := s.t.Name()
-	for _, start := range []string{name + " configure ", name + " is ", "A " + name + " is ", "An " + name + " is "} {
+	for _, start := range []string{name + " configure ", name + " is ", name + " are ", "A " + name + " is ", "An " + name + " is "} {
 		if rest, ok := strings.CutPrefix(s.doc, start); ok {
 			return strings.ToUpper(rest[:1]) + rest[1:]
 		}

@@ -102,6 +102,7 @@ func (r *release) archive(t target) error {
 	parts := []part{
 		{top, 0o755, []string{filepath.Join(r.stage(t), t.binary())}},
 		{top, 0o644, []string{in("LICENSE"), in("README.md"), in("CHANGELOG.md"), in("deploy/weir.yaml")}},
+		{top + "/examples", 0o644, glob(in("examples/*"))},
 		{top + "/completions", 0o644, glob(filepath.Join(r.work, "completions", "*"))},
 	}
 	if t.system != "windows" {

@@ -47,7 +47,8 @@ func readNfpm(t *testing.T) (f nfpmFile) {
 func TestPackagedFilesExist(t *testing.T) {
 	t.Parallel()
 	f := readNfpm(t)
-	made := []string{"weir", "man", "completions/weir", "completions/_weir", "completions/weir.fish", "sbom.cdx.json"}
+	made := []string{"weir", "man", "completions/weir", "completions/_weir", "completions/weir.fish", "sbom.cdx.json",
+		"examples"}
 	var sources []string
 	for _, c := range f.Contents {
 		sources = append(sources, c.Source)

@@ -39,19 +39,22 @@ func (r *release) packages(t target) error {
 	return nil
 }
 
-// stagePapers puts the manual pages, compressed as packages have them, and the completions beside the binary.
+// stagePapers puts the manual pages, compressed as packages have them, the completions and the examples beside the
+// binary. Their modes are the same wherever the source comes from.
 func (r *release) stagePapers(t target) error {
-	for _, folder := range []string{"man", "completions"} {
+	for _, from := range []string{filepath.Join(r.work, "man"), filepath.Join(r.work, "completions"),
+		filepath.Join(r.root, "examples")} {
+		folder := filepath.Base(from)
 		to := filepath.Join(r.stage(t), folder)
 		if err := os.MkdirAll(to, 0o755); err != nil {
 			return err
 		}
-		files, err := os.ReadDir(filepath.Join(r.work, folder))
+		files, err := os.ReadDir(from)
 		if err != nil {
 			return err
 		}
 		for _, f := range files {
-			data, err := os.ReadFile(filepath.Join(r.work, folder, f.Name()))
+			data, err := os.ReadFile(filepath.Join(from, f.Name()))
 			if err != nil {
 				return err
 			}

@@ -9,11 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,6 +215,73 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// checkExamples looks for all examples in what a command lists.
+func checkExamples(t *testing.T, command ...string) {
+	t.Helper()
+	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	examples, err := os.ReadDir(root + "/examples")
+	if err != nil || len(examples) == 0 {
+		t.Fatal(err)
+	}
+	for _, e := range examples {
+		if !bytes.Contains(out, []byte("/examples/"+e.Name()+"\n")) {
+			t.Errorf("%v: there is no %s", command, e.Name())
+		}
+	}
+}
+
+// TestStagedPapers: packages get the examples as they are, and the manual pages compressed, in the same way each time.
+func TestStagedPapers(t *testing.T) {
+	t.Parallel()
+	to := target{"linux", "amd64"}
+	var staged [2]map[string]string
+	for i := range staged {
+		r := &release{root: root, work: t.TempDir(), version: tested}
+		for name, text := range map[string]string{"man/weir.1": "a page", "completions/_weir": "a script"} {
+			file := filepath.Join(r.work, name)
+			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.stagePapers(to); err != nil {
+			t.Fatal(err)
+		}
+		staged[i] = map[string]string{}
+		under := os.DirFS(r.stage(to))
+		if err := fs.WalkDir(under, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil && info.Mode().Perm() != 0o644 && runtime.GOOS != "windows" {
+				t.Errorf("%s: %v", name, info.Mode())
+			}
+			text, wrong := fs.ReadFile(under, name)
+			staged[i][name] = string(text)
+			return errors.Join(err, wrong)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.Equal(staged[0], staged[1]) {
+		t.Error("twice is not the same")
+	}
+	if staged[0]["completions/_weir"] != "a script" || staged[0]["man/weir.1.gz"] == "" {
+		t.Errorf("%v", slices.Sorted(maps.Keys(staged[0])))
+	}
+	// weir init names these.
+	for _, name := range []string{"nginx-auth.conf", "envoy-edge.yml"} {
+		want, err := os.ReadFile(root + "/examples/" + name)
+		if err != nil || staged[0]["examples/"+name] != string(want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestRelease makes a release for one target twice: the bytes are the same, and what is in them works.
 func TestRelease(t *testing.T) {
 	if !needs.Long() {
@@ -250,7 +320,9 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	deb := filepath.Join(one, "weir_1.2.3_linux_amd64.deb")
+	checkExamples(t, "tar", "-tzf", filepath.Join(one, "weir_1.2.3_linux_amd64.tar.gz"))
 	if dpkg, err := exec.LookPath("dpkg-deb"); err == nil {
+		checkExamples(t, dpkg, "--contents", deb)
 		out, err := exec.Command(dpkg, "--field", deb, "Maintainer").CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != testMaintainer {
 			t.Errorf("%v\n%s", err, out)

@@ -20,7 +20,7 @@ const DefaultMaxTime = 30 * time.Second
 const swiftest = 10_000
 
 // ErrTooDear is what a TooDearError is.
-var ErrTooDear = errors.New("payer: too dear")
+var ErrTooDear = errors.New("payer: too expensive")
 
 // A TooDearError says that a stamp would take, or took, longer than allowed. It is ErrTooDear.
 type TooDearError struct {
@@ -35,7 +35,7 @@ func (e *TooDearError) Error() string {
 	if e.Stamps > 1 {
 		what = fmt.Sprintf("%d stamps", e.Stamps)
 	}
-	return fmt.Sprintf("payer: too dear: %s of %s (%s) cannot be made within %s", what, e.Work, e.Algorithm,
+	return fmt.Sprintf("payer: too expensive: %s of %s (%s) cannot be made within %s", what, e.Work, e.Algorithm,
 		weir.Duration(e.MaxTime))
 }
 

@@ -1,0 +1,247 @@
+package app_test
+
+import (
+	"errors"
+	"fmt"
+	gosmtp "net/smtp"
+	"net/textproto"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/config"
+	"weir/console"
+	"weir/identify"
+	"weir/internal/clock"
+	"weir/internal/exim"
+	"weir/internal/needs"
+	"weir/internal/postfix"
+	"weir/store"
+)
+
+// besideExim starts weir as examples/postfix.yaml says, and a real Exim as examples/exim.conf says: nothing but the
+// addresses is changed, and what a test says with pairs of changes to weir's file. submission is where users send.
+func besideExim(t *testing.T, changes ...string) (p *post, mta *exim.Instance, submission string,
+	world *postfix.Sink) {
+	t.Helper()
+	world = postfix.NewSink(t)
+	at := map[string]string{"127.0.0.1:2526": needs.FreeAddress(), "127.0.0.1:2600": world.Addr()}
+	host, port, _ := strings.Cut(at["127.0.0.1:2526"], ":")
+	if len(changes) == 0 {
+		changes = []string{"[127.0.0.1]:2526", "[" + host + "]:" + port}
+	}
+	text := exampleText(t, "postfix.yaml", at, append(changes, "./weir-data", t.TempDir())...)
+	cfg, err := config.Parse("weir.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = &post{t: t, clock: clock.NewFake(noon)}
+	p.start(cfg)
+	if _, err := p.control.SetShadow(t.Context(), console.Shadow{Throttles: []string{"outgoing"}}); err != nil {
+		t.Fatal(err)
+	}
+	mta, submission = startExim(t, at)
+	return p, mta, submission, world
+}
+
+// startExim starts examples/exim.conf at addresses of the test.
+func startExim(t *testing.T, at map[string]string) (mta *exim.Instance, submission string) {
+	t.Helper()
+	submission = needs.FreeAddress()
+	back := func(address, separator string) string { return strings.ReplaceAll(address, ":", separator) }
+	if at["127.0.0.1:10025"] == "" {
+		at["127.0.0.1:10025"] = needs.FreeAddress()
+	}
+	returns := at["127.0.0.1:10025"]
+	_, returnPort, _ := strings.Cut(returns, ":")
+	text := exampleText(t, "exim.conf", at,
+		"0.0.0.0.587", back(submission, "."),
+		"127.0.0.1.10025", back(returns, "."),
+		"WEIR_BACK = 10025", "WEIR_BACK = "+returnPort,
+		"127.0.0.1::2526", back(at["127.0.0.1:2526"], "::"),
+		"127.0.0.1::2600", back(at["127.0.0.1:2600"], "::"))
+	return exim.Start(t, text, submission), submission
+}
+
+// sendTo sends a message, as a user who logs in.
+func sendTo(server, user string, to ...string) error {
+	text := fmt.Sprintf("From: %s@example.org\r\nSubject: x\r\n%s: forged\r\n\r\nhello\r\n", user, identify.MarkHeader)
+	return gosmtp.SendMail(server, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to,
+		[]byte(text))
+}
+
+// refusedWith reports whether an error is a server's answer that begins so.
+func refusedWith(err error, answer string) bool {
+	var said *textproto.Error
+	return errors.As(err, &said) && strings.HasPrefix(fmt.Sprintf("%d %s", said.Code, said.Msg), answer)
+}
+
+// TestBesideExim: a bulk sender's messages wait in weir and come back to Exim, another user's pass, and a virus is
+// stopped.
+func TestBesideExim(t *testing.T) {
+	t.Parallel()
+	p, mta, submission, world := besideExim(t)
+	waits := func(n int) {
+		t.Helper()
+		if !postfix.Await(func() bool {
+			s := p.status()
+			return s.Recipients[store.Delayed]+s.Recipients[store.Held] == n
+		}) {
+			t.Fatalf("%+v, want %d to wait\n%s", p.status(), n, mta.Log())
+		}
+	}
+	reached := func(n int) (all []string) {
+		t.Helper()
+		for _, m := range world.Await(n) {
+			all = append(all, m.To...)
+		}
+		slices.Sort(all)
+		return all
+	}
+	if err := gosmtp.SendMail(submission, nil, "eve@example.org", []string{"x@example.net"}, []byte("\r\n")); !refusedWith(err,
+		"550 relay not permitted") {
+		t.Errorf("without logging in: %v", err)
+	}
+	if err := sendTo(submission, "ann", "one@example.net"); err != nil {
+		t.Fatal(err)
+	}
+	reached(1)
+	for _, to := range []string{"two@example.net", `"odd one"@example.net`} {
+		if err := sendTo(submission, "ann", to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits(2)
+	if err := sendTo(submission, "bob", "friend@example.net"); err != nil {
+		t.Fatal(err)
+	}
+	if got := reached(2); !slices.Equal(got, []string{"friend@example.net", "one@example.net"}) {
+		t.Errorf("%v", got)
+	}
+	p.runs(time.Minute)
+	p.runs(time.Minute)
+	reached(4)
+	for _, m := range world.Mails()[2:] {
+		if marks := m.Header(identify.MarkHeader); len(marks) != 0 {
+			t.Errorf("marks went on: %v", marks)
+		}
+	}
+	// Now she is a virus.
+	var refused error
+	for i := range 30 {
+		if refused = sendTo(submission, "ann", fmt.Sprintf("victim%d@example.net", i)); refused != nil {
+			break
+		}
+		waits(i + 1)
+	}
+	if !refusedWith(refused, "550 5.7.1 Your account is stopped") {
+		t.Errorf("she is not stopped: %v", refused)
+	}
+	if err := sendTo(submission, "bob", "friend@example.net"); err != nil {
+		t.Errorf("another user's mail passes: %v", err)
+	}
+	// One message to many: all of its recipients are judged, and 15 of them are let go at once.
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf("member%d@example.net", i))
+	}
+	if err := sendTo(submission, "bob", many...); err != nil {
+		t.Fatal(err)
+	}
+	waits(21 + 5)
+	if log := mta.Log(); strings.Contains(log, "panic") || strings.Contains(log, "failed to expand") {
+		t.Errorf("Exim complains:\n%s", log)
+	}
+}
+
+// TestEximWithoutFilter: what may not go on at once is deferred or refused by Exim, or frozen in its queue.
+func TestEximWithoutFilter(t *testing.T) {
+	t.Parallel()
+	for over, want := range map[string]string{"defer": "450 4.7.1 You write", "reject": "550 5.7.1 You write",
+		"hold": ""} {
+		t.Run(over, func(t *testing.T) {
+			t.Parallel()
+			_, mta, submission, world := besideExim(t, "filter: \"weir:[127.0.0.1]:2526\"", "over: "+over)
+			if err := sendTo(submission, "ann", "one@example.net"); err != nil {
+				t.Fatal(err)
+			}
+			world.Await(1)
+			err := sendTo(submission, "ann", "two@example.net")
+			if want == "" && err != nil || want != "" && !refusedWith(err, want) {
+				t.Fatalf("the second: %v, want %q", err, want)
+			}
+			if err := sendTo(submission, "bob", "friend@example.net"); err != nil {
+				t.Errorf("another user: %v", err)
+			}
+			if got := len(world.Await(2)); got != 2 {
+				t.Errorf("%d arrived", got)
+			}
+			if held := strings.Contains(mta.Queued(t), "*** frozen ***"); held != (over == "hold") {
+				t.Errorf("frozen: %v", held)
+			}
+		})
+	}
+}
+
+// TestEximWithoutWeir: while weir is away, Exim defers the messages of users, and takes them as soon as it is back.
+func TestEximWithoutWeir(t *testing.T) {
+	t.Parallel()
+	world := postfix.NewSink(t)
+	at := map[string]string{"127.0.0.1:2526": needs.FreeAddress(), "127.0.0.1:2600": world.Addr(),
+		"127.0.0.1:10040": needs.FreeAddress()}
+	_, submission := startExim(t, at)
+	if err := sendTo(submission, "ann", "one@example.net"); !refusedWith(err, "451 4.3.0 ") {
+		t.Errorf("without weir: %v", err)
+	}
+	if len(world.Mails()) != 0 {
+		t.Error("it went out uncounted")
+	}
+	cfg, err := config.Parse("weir.yaml", fmt.Appendf(nil, `
+data: %s
+console: {listen: "off"}
+postfix: [{listen: %q, throttles: [outgoing]}]
+throttles: {outgoing: {mail: {rate: 1/m}}}
+`, t.TempDir(), at["127.0.0.1:10040"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&post{t: t, clock: clock.NewFake(noon)}).start(cfg)
+	if err := sendTo(submission, "ann", "one@example.net"); err != nil {
+		t.Error(err)
+	}
+	world.Await(1)
+}
+
+// TestEximRecipeInDoc: the page shows the same lines as the file.
+func TestEximRecipeInDoc(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/exim.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile("../examples/exim.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := map[string]bool{}
+	for line := range strings.Lines(string(raw)) {
+		file[strings.TrimSpace(line)] = true
+	}
+	shown := 0
+	for i, block := range strings.Split(string(page), "```") {
+		if i%2 == 0 || !strings.HasPrefix(block, "text\n") {
+			continue
+		}
+		for line := range strings.Lines(strings.TrimPrefix(block, "text\n")) {
+			if line = strings.TrimSpace(line); line != "" && !file[line] {
+				t.Errorf("the page shows %q, which is not in examples/exim.conf", line)
+			}
+			shown++
+		}
+	}
+	if shown < 20 {
+		t.Errorf("the page shows only %d lines", shown)
+	}
+}

@@ -1,0 +1,79 @@
+package console
+
+import (
+	"context"
+	"net/http"
+
+	"weir/console/access"
+	"weir/notify"
+)
+
+var (
+	notifyList = define(Call{Method: http.MethodGet, Path: "/notify", Role: access.View,
+		Commands: []string{"notify list"}, Summary: "Shows who is told of attacks, stopped users and the like, and how that goes."},
+		func(q *Request, _ *none) (NotifyTargets, error) { return NotifyTargets{q.backend.NotifyTargets()}, nil })
+
+	notifyTest = define(Call{Method: http.MethodPost, Path: "/notify/test", Role: access.Act,
+		Commands: []string{"notify test"}, Summary: "Sends a test to everybody who is told, and shows what each answered."},
+		func(q *Request, _ *none) (NotifyResults, error) {
+			results := q.backend.TryNotify(q, q.by())
+			if len(results) == 0 {
+				return NotifyResults{}, errNobodyTold
+			}
+			return NotifyResults{results}, nil
+		}).saying(func(_ *none, out NotifyResults) string {
+		bad := 0
+		for _, r := range out.Results {
+			if r.Error != "" {
+				bad++
+			}
+		}
+		if bad > 0 {
+			return several(bad, "test") + " did not arrive: the list says why."
+		}
+		return "Sent: every target has accepted the test."
+	})
+)
+
+var errNobodyTold = NotFound("nobody is told of anything (notify: in the configuration says who is)")
+
+func notifyCalls() []*Call { return []*Call{&notifyList.Call, &notifyTest.Call} }
+
+// NotifyTargets are who is told, in the order of the configuration.
+type NotifyTargets struct {
+	Targets []notify.Stats `json:"targets"`
+}
+
+// NotifyResults are what became of a test, in the order of the configuration.
+type NotifyResults struct {
+	Results []notify.Result `json:"results"`
+}
+
+// NotifyTargets returns who is told, and how that goes.
+func (c *Client) NotifyTargets(ctx context.Context) (NotifyTargets, error) {
+	return notifyList.ask(ctx, c, none{})
+}
+
+// TryNotify sends a test to everybody who is told.
+func (c *Client) TryNotify(ctx context.Context) (NotifyResults, error) {
+	return notifyTest.ask(ctx, c, none{})
+}
+
+// collectNotices puts how targets do into the metrics. Two targets with the same name are one.
+func collectNotices(s scrape, targets []notify.Stats) {
+	sums := map[string]notify.Stats{}
+	for _, t := range targets {
+		sum := sums[t.Target]
+		sum.Sent += t.Sent
+		sum.Dropped += t.Dropped
+		sum.Failed += t.Failed
+		sum.Waiting += t.Waiting
+		sums[t.Target] = sum
+	}
+	for name, t := range sums {
+		put(s, "weir_notices_total", t.Sent, name, "sent")
+		put(s, "weir_notices_total", t.Dropped, name, "dropped")
+		put(s, "weir_notices_failed_total", t.Failed, name)
+		put(s, "weir_notices_waiting", t.Waiting, name)
+	}
+}
