@@ -577,6 +577,13 @@ func TestOpenToEverybody(t *testing.T) {
 	if r := v.get(Prefix + "/bans"); r.code != 200 {
 		t.Errorf("%d", r.code)
 	}
+	if r := v.send("POST", Prefix+"/why", strings.NewReader(`{"method":"GET","path":"/"}`)); r.code != 200 {
+		t.Errorf("%d", r.code)
+	}
+	if r := v.send("POST", Prefix+"/operators/password",
+		strings.NewReader(`{"name":"root","password":"correct horse"}`)); r.code != http.StatusForbidden {
+		t.Errorf("%d", r.code)
+	}
 	if r := v.get(Prefix + "/operators"); r.code != http.StatusForbidden {
 		t.Errorf("%d", r.code)
 	}

@@ -213,15 +213,18 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	f := s.layout(r, who, nil)
-	f.Title, f.Root = "Not done", "../"
+	notDone := func(err error) {
+		f := s.layout(r, who, nil)
+		f.Title, f.Root = "Not done", "../"
+		s.fail(w, f, err)
+	}
 	c := s.api.named(r.PathValue("call"))
 	if c == nil {
-		s.fail(w, f, NotFound("There is no such form."))
+		notDone(NotFound("There is no such form."))
 		return
 	}
 	if err := readForm(w, r); err != nil {
-		s.fail(w, f, err)
+		notDone(err)
 		return
 	}
 	values := r.PostForm
@@ -238,7 +241,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		err = c.may(who.Identity)
 	}
 	if err != nil {
-		s.fail(w, f, err)
+		notDone(err)
 		return
 	}
 	text, err := s.carryOut(s.request(r, who.Identity), c, values)
