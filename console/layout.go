@@ -43,7 +43,8 @@ type page struct {
 
 // consolePages are the pages in the order of the navigation.
 func consolePages() []*page {
-	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), sourcesPage()}, mailPages(), []*page{farmPage(), auditPage()})
+	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), sourcesPage()}, mailPages(),
+		[]*page{farmPage(), auditPage()})
 }
 
 // A visit is somebody who looks at a page.

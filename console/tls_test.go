@@ -164,7 +164,8 @@ func TestSecureBehindAProxy(t *testing.T) {
 func TestConsoleOptions(t *testing.T) {
 	self := []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
 	for want, o := range map[string]Options{
-		"":                                      {Proxy: Proxy{From: self, Header: "X-User", Role: access.Act}, WithoutLogin: access.View},
+		"": {Proxy: Proxy{From: self, Header: "X-User", Role: access.Act},
+			WithoutLogin: access.View},
 		"tls: TLS needs":                        {TLS: &TLS{Cert: "x"}},
 		"without_login: \"act\" is not allowed": {WithoutLogin: access.Act},
 		"proxy.from: nobody says":               {Proxy: Proxy{Header: "X-User"}},
