@@ -50,7 +50,8 @@ func newEverything(t *testing.T, c clock.Clock) *post {
   plans: {quota: {policies: [{name: per-hour, limit: 5, period: 1h}]}}
 http: [{listen: "127.0.0.1:0", upstream: %q, account: ["header:X-Api-Key"], throttles: [plans]}]
 farm: {node: a, listen: %q, peers: [%q], secret: of this test alone}
-`, upstream.URL, peer, peer)
+notify: [{webhook: {url: %q, secret: a secret of sixteen}}]
+`, upstream.URL, peer, peer, upstream.URL)
 	a, err := app.New(p.config(tight, reachGate), app.Options{Clock: c, Version: "test",
 		Load: func() (*config.Config, error) { return p.config(tight, reachGate), nil }})
 	if err != nil {
@@ -146,6 +147,13 @@ func TestEveryCall(t *testing.T) {
 		{call: "notify-test", bad: "{}", code: 404, elsewhere: true},
 		{call: "shadow-on", good: `{"throttles":["plans"],"on":true}`, bad: `{"throttles":["nothing"]}`, code: 404},
 		{call: "reload", good: "{}", bad: "[]"},
+		{call: "account-limit", good: `{"account":"acme","limit":"9","for":"1h","note":"test"}`,
+			bad: `{"account":"acme","limit":"many"}`},
+		{call: "account-limits", good: "account=acme", bad: "skip=-1"},
+		{call: "account-limit-remove", good: "account=acme", bad: "account=acme", code: 404},
+		{call: "ban-import", good: `{"name":"drop","text":"203.0.113.0/24\n","reason":"test"}`,
+			bad: `{"name":"drop","text":"nowhere\n"}`},
+		{call: "ban-lists", bad: "x=1"},
 		{call: "ban-list", good: "filter=x&limit=10", bad: "limit=10001"},
 		{call: "ban-add", good: `{"who":"192.0.2.7","for":"1h","reason":"test"}`, bad: `{"who":"nowhere"}`},
 		{call: "ban-import", good: `{"name":"drop","text":"198.51.100.0/24 # test"}`, bad: `{"name":"drop","text":"nowhere"}`},
@@ -175,6 +183,8 @@ func TestEveryCall(t *testing.T) {
 		{call: "queue-delete", good: `{"mails":["HELD"]}`, bad: `{}`, acts: "deleted"},
 		{call: "queue-retry", good: `{"mails":["HELD"]}`, bad: `{"all":true,"user":"ann"}`},
 		{call: "user-resume", good: name, bad: `{"name":"nobody"}`, code: 404, acts: "resumed"},
+		{call: "queue-release-all", good: `{"act":"release","user":"ann","dry":true}`, bad: `{"act":"burn","user":"ann"}`},
+		{call: "queue-track", good: "recipient=friend", bad: "recipient=x&id=0000000000001"},
 		{call: "reach-list", good: "limit=1", bad: "limit=1001"},
 		{call: "reach-show", good: "name=ann", bad: "name="},
 		{call: "reach-flag", good: `{"user":"ann"}`, bad: `{"user":"ann","throttle":"nothing"}`, code: 404,
@@ -186,6 +196,8 @@ func TestEveryCall(t *testing.T) {
 			bad: `{"folder":"copy"}`},
 		{call: "reload-farm", good: "{}", bad: "[]"},
 		{call: "shadow-on-farm", good: `{"all":true,"on":false}`, bad: `{"on":true}`},
+		{call: "notify-list", bad: "x=1"},
+		{call: "notify-test", good: "{}", bad: `{"who":"x"}`},
 		{call: "audit", good: "by=token+test&since=2026-03-02T12:00:00Z", bad: "before=-1"},
 		{call: "operator-list", bad: "name=x"},
 		{call: "operator-add", good: `{"name":"bob","role":"act","password":"correct horse"}`,
