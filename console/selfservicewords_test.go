@@ -163,7 +163,8 @@ func TestSelfServiceInGerman(t *testing.T) {
 	}
 }
 
-// TestEverythingSaid: every result and every error page has words in every language, and sizes are as people write them.
+// TestEverythingSaid: every result and every error page has words in every language, and sizes are as people write
+// them.
 func TestEverythingSaid(t *testing.T) {
 	for _, l := range words.All() {
 		for code := range sentences {
