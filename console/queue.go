@@ -34,7 +34,7 @@ type MailPage struct {
 type MailView struct {
 	MailLine
 	Header string `json:"header"` // as it is stored, up to MaxHeader
-	Text   string `json:"text"`   // what people can read of it, up to MaxMailText
+	Text   string `json:"text"`   // what people can read of it, up to MaxMailText; empty for the role view
 }
 
 // A MailOrder names messages: by their ids, or all of a user.
@@ -144,6 +144,9 @@ var (
 		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients, its header and its text."},
 		withMail(func(q *Request, m Mail, in *MailName) (MailView, error) {
 			found, header, text, err := m.ShowMail(q, in.ID)
+			if !q.Who.Role.May(access.Act) {
+				text = "" // what people write is for those who have to decide about it
+			}
 			return MailView{cut(found, MaxMailRecipients), header[:min(len(header), MaxHeader)], text},
 				missing(err, "there is no mail %s: it was delivered, or deleted, or never was", in.ID)
 		}))
