@@ -109,7 +109,8 @@ func (l speech) why(m mailRow) string {
 	return l.Say("delayed")
 }
 
-// spoken is the language of a page: the one that its user has chosen, if any, otherwise the one that the browser prefers.
+// spoken is the language of a page: the one that its user has chosen, if any, otherwise the one that the browser
+// prefers.
 func (s *SelfService) spoken(r *http.Request, chosen string) *words.Language {
 	if l := words.Find(chosen); l != nil {
 		return l

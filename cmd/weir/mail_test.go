@@ -181,8 +181,8 @@ func (p *postOffice) AddUser(_ context.Context, by string, u console.NewUser) (c
 	if p.users[u.Name] != nil {
 		return console.UserView{}, store.ErrExists
 	}
-	p.users[u.Name] = &console.UserView{User: store.User{Name: u.Name, Contact: u.Contact, Senders: u.Senders, Language: u.Language,
-		Made: noon, Changed: noon}, LogIn: u.Password != "",
+	p.users[u.Name] = &console.UserView{User: store.User{Name: u.Name, Contact: u.Contact, Senders: u.Senders,
+		Language: u.Language, Made: noon, Changed: noon}, LogIn: u.Password != "",
 		Throttles: []console.Standing{{Throttle: "outgoing", Slack: 1, MSlack: 15, Limits: "rate=1/m stop=20"}}}
 	p.secrets[u.Name] = u.Password
 	p.note(by, "added", u.Name, "")
