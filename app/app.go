@@ -19,6 +19,7 @@ import (
 	"weir/internal/clock"
 	"weir/internal/outlet"
 	"weir/internal/pacer"
+	"weir/store/settings"
 )
 
 // DefaultDrain is how long a gate that a reload removed may take to finish what is under way.
@@ -34,6 +35,9 @@ type Options struct {
 
 	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
 	Sockets *skeleton.Sockets
+
+	// Unwatched keeps no past and nobody's name, so that an overview is empty. It is there to measure what they cost.
+	Unwatched bool
 
 	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
 	// password is written to a file in the data folder.
@@ -70,11 +74,16 @@ type App struct {
 	pace     *pacer.Pace
 	failures *failures
 	bans     *bans
-	history  *history
-	notices  *notices
-	post     *post
-	kept     atomic.Pointer[kept]   // nil unless the data folder is in use
-	member   atomic.Pointer[member] // nil where weir is alone
+	settings *settings.Book
+	settling sync.Mutex // one applySettings at a time
+	// While all throttles are in shadow: what each had before, by name. Else nil. Under settling.
+	shadows map[string]bool
+	history *history
+	changes changes
+	notices *notices
+	post    *post
+	kept    atomic.Pointer[kept]   // nil unless the data folder is in use
+	member  atomic.Pointer[member] // nil where weir is alone
 	// carry, in tests, stands between the farm and its bus.
 	carry   func(farm.Bus, [][]byte) (farm.Bus, error)
 	secret  []byte        // signs what clients are given; read by Start
@@ -125,7 +134,8 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.secret, a.lookups = newSecret(), make(chan struct{}, maxLookups)
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
-	a.history = &history{clock: o.Clock, now: a.current.Load}
+	a.newSettings()
+	a.history = &history{clock: o.Clock, now: a.current.Load, app: a, over: o.Unwatched}
 	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error
 	if a.post, err = newPost(a); err != nil {
@@ -214,6 +224,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.attachPackets(g); err != nil {
 		return err
 	}
+	a.shadowPackets(g)
 	g.control.Start()
 	for _, p := range g.parts() {
 		p.Start()
@@ -225,6 +236,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.state.CompareAndSwap(starting, serving) // unless somebody waits to stop it
 	a.reloads.took(a.started)
 	a.history.watch()
+	a.changed("started", a.opts.Version)
 	a.notices.apply(g.cfg)
 	a.announce(g)
 	return nil
@@ -276,6 +288,7 @@ func (a *App) Stop(ctx context.Context) error {
 func (a *App) takeDown(ctx context.Context) error {
 	g := a.current.Load()
 	a.opts.Log.Info("stopping")
+	a.changed("stopping", "")
 	errs := stopGates(ctx, g.gates)
 	closePackets(g)
 	release := context.AfterFunc(ctx, a.giveUp)

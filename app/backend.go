@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +62,7 @@ func (b backend) Status() console.Status {
 		s.Throttles = append(s.Throttles, t.Status())
 	}
 	s.XDP = b.XDP()
+	s.ShadowAll = b.shadowAll()
 	s.Bans, s.Store, s.Mail = b.BanStatus(), b.StoreStatus(), b.mailStatus()
 	if f := b.Farm(); f != nil {
 		status := f.Status()
@@ -111,7 +111,8 @@ func (b backend) Account(name string) (console.Account, error) {
 			})
 		}
 	}
-	if len(a.Throttles) == 0 {
+	a.Limits = b.ownLimits(name)
+	if len(a.Throttles)+len(a.Limits) == 0 {
 		return a, console.NotFound(fmt.Sprintf("nothing is known of the account %q: it has used nothing lately", name))
 	}
 	return a, nil
@@ -171,7 +172,21 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 	}
 	e := explanation(gt.explain(&ev))
 	e.Gate = gt.listen
+	if ev.Account != "" {
+		b.explainLimits(&e, ev.Account)
+	}
 	return e, nil
+}
+
+// explainLimits adds the limits of the account itself to the throttles that hold them.
+func (b backend) explainLimits(e *console.Explanation, account string) {
+	for _, l := range b.ownLimits(account) {
+		for i := range e.Steps {
+			if e.Steps[i].Throttle == l.Throttle {
+				e.Steps[i].Limits = append(e.Steps[i].Limits, l)
+			}
+		}
+	}
 }
 
 // sourceOf reads where a request comes from.
@@ -220,59 +235,6 @@ func (b backend) gateOf(name string) (*gate, error) {
 		return nil, console.Invalid("which gate? One of " + strings.Join(names, ", "))
 	}
 	return nil, console.NotFound(fmt.Sprintf("there is no gate %q; one of %s", name, strings.Join(names, ", ")))
-}
-
-// SetShadow takes throttles into shadow or out of it: all that were named, or none when one is unknown.
-func (b backend) SetShadow(s console.Shadow) ([]console.ShadowState, error) {
-	b.work.Lock() // a reload that changes shadow comes before or after
-	defer b.work.Unlock()
-	g := b.current.Load()
-	switch {
-	case s.All && len(s.Throttles) > 0:
-		return nil, console.Invalid("name throttles, or all of them, not both")
-	case !s.All && len(s.Throttles) == 0:
-		return nil, console.Invalid("which throttle?")
-	}
-	type switched struct {
-		name string
-		link *policy.Link
-		set  func(bool) error
-	}
-	var all []switched
-	for _, t := range g.throttles {
-		all = append(all, switched{t.name, t.link, func(on bool) error { t.link.Shadow.Store(on); return nil }})
-	}
-	all = append(all, switched{config.Bans, b.bans.link, func(on bool) error { b.shadowBans(on); return nil }})
-	for _, p := range g.packets {
-		all = append(all, switched{p.name(), p.link, p.setShadow})
-	}
-	for _, gt := range g.gates {
-		if l := gt.lanes; l != nil {
-			all = append(all, switched{l.name(gt.listen), l.link,
-				func(on bool) error { l.link.Shadow.Store(on); return nil }})
-		}
-	}
-	var names []string
-	for _, t := range all {
-		names = append(names, t.name)
-	}
-	for _, name := range s.Throttles {
-		if !slices.Contains(names, name) {
-			return nil,
-				console.NotFound(fmt.Sprintf("there is no throttle %q; one of %s", name, strings.Join(names, ", ")))
-		}
-	}
-	states := []console.ShadowState{}
-	for _, t := range all {
-		if (s.All || slices.Contains(s.Throttles, t.name)) && t.link.Shadow.Load() != s.On {
-			if err := t.set(s.On); err != nil {
-				return nil, fmt.Errorf("%s: %w", t.name, err)
-			}
-			b.opts.Log.Warn("shadow switched", "throttle", t.name, "shadow", s.On)
-		}
-		states = append(states, console.ShadowState{Throttle: t.name, Shadow: t.link.Shadow.Load()})
-	}
-	return states, nil
 }
 
 func (b backend) NotifyTargets() []notify.Stats { return b.notices.targets() }

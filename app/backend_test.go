@@ -89,7 +89,7 @@ func TestShadow(t *testing.T) {
 	b.get(0, "acme")
 	b.wants("over the limit", b.get(0, "acme"), 429)
 	states, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"plans"}, On: true})
-	b.wants("on", states, []console.ShadowState{{Throttle: "plans", Shadow: true}, {Throttle: "bans"}})
+	b.wants("on", states.Throttles, []console.ShadowState{{Throttle: "plans", Shadow: true}, {Throttle: "bans"}})
 	b.wants("error", err, nil)
 	b.wants("in shadow", b.get(0, "acme"), 200)
 	b.wants("counted", backend{b.App}.Status().Throttles[0].Shadowed["refuse"], 1)

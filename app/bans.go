@@ -34,7 +34,8 @@ func (c *change) prepareBans() error {
 		if err != nil {
 			return weir.Under("bans", err)
 		}
-		c.app.bans = &bans{list, policy.NewLink(config.Bans, list, policy.Closed)}
+		c.app.bans = &bans{list, c.app.watchedLink(config.Bans, list, policy.Closed)}
+		c.app.bans.link.Names.Sources = true
 		c.app.pace.Start(list)
 		c.app.metrics.DeclareBound(boundBans)
 		return nil
@@ -103,7 +104,8 @@ func (b backend) BanStatus() console.BanStatus {
 	return console.BanStatus{Clients: s.Clients, Networks: s.Networks, Operators: s.Operators,
 		Max:   b.current.Load().cfg.Bans.Max,
 		Added: s.Added, Removed: s.Removed, Expired: s.Expired, Evicted: s.Evicted, Refused: s.Refused,
-		Offences: s.Offences, Addresses: s.Addresses}
+		Offences: s.Offences, Addresses: s.Addresses, AutoBanned: s.AutoBanned, AutoWould: s.AutoWould,
+		Auto: autoMode(b.current.Load().cfg.Bans.Auto)}
 }
 
 // Bans returns a part of the list. However long the list is, no more than a page of it is gathered.

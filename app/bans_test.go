@@ -321,7 +321,7 @@ func TestBanMistakes(t *testing.T) {
 		"an age": {banning(b, console.BanOrder{Who: "192.0.2.1", For: weir.Duration(290 * 365 * 24 * time.Hour)}),
 			400, "2262"},
 		"unknown": {unbanning(b, "203.0.113.1"), 404, "203.0.113.1 is not banned"},
-		"a part":  {unbanning(b, "192.0.2.1"), 404, "192.0.2.1 is not banned by itself; 192.0.2.0/24 is"},
+		"a part":  {unbanning(b, "192.0.2.1"), 404, "192.0.2.1 is not banned by itself, but as a part of 192.0.2.0/24"},
 		"a whole": {unbanning(b, "198.51.100.0/24"), 404,
 			"198.51.100.0/24 is not banned as a whole; weir ban list --filter 198.51.100.0/24"},
 		"no client": {unbanning(b, "client:x"), 404, "client:x is not banned"},

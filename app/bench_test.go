@@ -22,7 +22,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // A bench is a weir in front of an upstream of its own, with the clock in the test's hand.
 type bench struct {
 	*App
-	t        *testing.T
+	t        testing.TB
 	clock    *clock.Fake
 	dir      string
 	upstream string
@@ -30,7 +30,7 @@ type bench struct {
 }
 
 // folder returns a folder whose name is short enough for sockets.
-func folder(t *testing.T) string {
+func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weir")
 	if err != nil {
@@ -41,12 +41,12 @@ func folder(t *testing.T) string {
 }
 
 // start runs a configuration. DATA and UPSTREAM are replaced.
-func start(t *testing.T, text string) *bench {
+func start(t testing.TB, text string) *bench {
 	t.Helper()
 	return startBefore(t, text, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") })
 }
 
-func startBefore(t *testing.T, text string, upstream http.HandlerFunc) *bench {
+func startBefore(t testing.TB, text string, upstream http.HandlerFunc) *bench {
 	t.Helper()
 	behind := httptest.NewServer(upstream)
 	t.Cleanup(behind.Close)

@@ -205,16 +205,16 @@ func TestManyAccountsAreSaved(t *testing.T) {
 func TestNothingToKeep(t *testing.T) {
 	t.Parallel()
 	b := start(t, strings.Replace(twoPerMonth, "period: month", "period: 1m", 1))
-	b.wants("timers", b.clock.Pending(), 0)
+	b.wants("timers", b.clock.Pending(), 1) // of the history
 	if err := b.Reload(b.config(twoPerMonth)); err != nil {
 		t.Fatal(err)
 	}
-	b.wants("timers", b.clock.Pending(), 1)
+	b.wants("timers", b.clock.Pending(), 2)
 	if err := b.Reload(b.config(strings.Replace(twoPerMonth, "period: month", "period: 1m", 1))); err != nil {
 		t.Fatal(err)
 	}
 	b.clock.Advance(saveEvery)
-	b.wants("timers", b.clock.Pending(), 0)
+	b.wants("timers", b.clock.Pending(), 1)
 	if err := b.Reload(b.config(twoPerMonth)); err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,7 @@ type member struct {
 	engine  *engine     // nil where nothing is counted exactly
 	lenders lenders
 	bans    *ban.Shared
+	unshare func()        // ends that settings are shared
 	dropped atomic.Uint64 // words about bans, so far
 	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
 
@@ -125,6 +126,9 @@ func (a *App) joinFarm(g *generation) (err error) {
 	m.bans.Wake(func() { a.opts.Clock.AfterFunc(tellAfter, m.tellBans) })
 	a.member.Store(m)
 	if _, err = m.Keep(topicBans, sharedBans{m}); err == nil {
+		err = m.shareSettings()
+	}
+	if err == nil {
 		_, err = m.Answer(topicOrders, m.obey)
 	}
 	if err == nil {
@@ -181,6 +185,7 @@ func (m *member) leave(ctx context.Context) error {
 	m.engine.close()
 	m.pace.Stop()
 	m.bans.Close()
+	m.unshare()
 	return m.Leave(ctx)
 }
 
@@ -339,6 +344,9 @@ type order struct {
 	Shadow *console.Shadow `json:"shadow,omitempty"`
 	Node   string          `json:"node,omitempty"`
 	By     string          `json:"by"`
+	// Settings are what the order has set for the whole farm, as the book tells it. A node that does not know them does
+	// what the rest of the order says.
+	Settings json.RawMessage `json:"settings,omitempty"`
 }
 
 // obey does what an operator of another node asks for.
@@ -359,7 +367,12 @@ func (m *member) do(o *order) error {
 		if o.Shadow == nil {
 			return console.Invalid("which throttles?")
 		}
-		_, err := b.SetShadow(*o.Shadow)
+		if o.Settings != nil {
+			err := m.app.settings.Hear(o.Settings, m.app.clock.Now())
+			m.app.applySettings()
+			return err
+		}
+		_, err := b.SetShadow(context.Background(), *o.Shadow, o.By)
 		return err
 	case "reload":
 		return b.Reload(context.Background())
@@ -416,7 +429,14 @@ func (b backend) Farm() console.Farm {
 }
 
 func (f farmOps) Shadow(ctx context.Context, s console.Shadow, by string) ([]console.NodeResult, error) {
-	return f.tellAll(ctx, order{Do: "shadow", Shadow: &s, By: by})
+	o := order{Do: "shadow", Shadow: &s, By: by}
+	if s.All && len(s.Throttles) == 0 {
+		var err error
+		if o.Settings, err = f.app.setShadowAll(ctx, s, by, true); err != nil {
+			return nil, err
+		}
+	}
+	return f.tellAll(ctx, o)
 }
 
 func (f farmOps) Reload(ctx context.Context, by string) ([]console.NodeResult, error) {

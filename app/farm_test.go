@@ -53,6 +53,12 @@ throttles:
 // newFoldOf starts nodes that are configured like this, apart from their farm and their data.
 func newFoldOf(t *testing.T, like func(node int) string, older ...int) *fold {
 	t.Helper()
+	return newFoldWith(t, like, "", older...)
+}
+
+// newFoldWith is newFoldOf with more in the farm's options.
+func newFoldWith(t *testing.T, like func(node int) string, more string, older ...int) *fold {
+	t.Helper()
 	f := &fold{t: t}
 	for _, i := range older {
 		f.older[i] = true
@@ -66,8 +72,8 @@ func newFoldOf(t *testing.T, like func(node int) string, older ...int) *fold {
 		f.config[i] = filepath.Join(folder, "weir.yaml")
 		text := like(i) + fmt.Sprintf(`
 data: %s
-farm: {node: %c, listen: %q, peers: [%q, %q, %q], secret: the same for all three}
-`, folder, 'a'+i, peers[i], peers[0], peers[1], peers[2])
+farm: {node: %c, listen: %q, peers: [%q, %q, %q], secret: the same for all three%s}
+`, folder, 'a'+i, peers[i], peers[0], peers[1], peers[2], more)
 		if err := os.WriteFile(f.config[i], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

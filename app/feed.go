@@ -42,7 +42,7 @@ func (a *App) kernelRules(cfg *config.Config) kernelRules {
 // takes reports whether a ban of a network is for the kernel. A ban is not for the kernel if it contains one address
 // that must not be dropped.
 func (r *kernelRules) takes(b *store.Ban) bool {
-	return !r.shadow && !r.proxies.overlap(b.Prefix) && (b.Operator || !r.exempt.overlap(b.Prefix))
+	return !r.shadow && !r.proxies.overlap(b.Prefix) && (b.Operator && !ban.Listed(b) || !r.exempt.overlap(b.Prefix))
 }
 
 // networks do not contain each other, and are sorted by address.

@@ -77,6 +77,14 @@ func (c *change) planGate(kind string, facts skeleton.Facts) *gatePlan {
 		p.old = c.removed[at]
 		c.removed = slices.Delete(c.removed, at, at+1)
 		p.Gate, p.seen, p.state = p.old.Gate, p.old.seen, p.old.state
+		return p
+	}
+	p.seen.Edge.Gate = p.listen
+	switch kind {
+	case "http":
+		p.seen.counts = c.app.metrics.HTTP(p.listen).Counts
+	case "tcp", "udp":
+		p.seen.counts = c.app.metrics.TCP(p.listen).Counts
 	}
 	return p
 }
@@ -89,11 +97,11 @@ func (c *change) chains(p *gatePlan, o skeleton.Options, last ...*policy.Link) (
 		var err error
 		switch l.Judges {
 		case skeleton.Messages:
-			all[l.Key], err = c.mailChain(l.Key, l.Names)
+			all[l.Key], err = c.mailChain(&p.seen.Edge, l.Key, l.Names)
 		case skeleton.Requests:
-			all[l.Key], err = c.chain(l.Key, l.Names, last...)
+			all[l.Key], err = c.chain(&p.seen.Edge, l.Key, l.Names, last...)
 		default:
-			all[l.Key], err = c.chain(l.Key, l.Names)
+			all[l.Key], err = c.chain(&p.seen.Edge, l.Key, l.Names)
 		}
 		if err != nil {
 			return nil, err

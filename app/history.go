@@ -1,6 +1,7 @@
 package app
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -9,31 +10,25 @@ import (
 	"weir/admission"
 	"weir/console"
 	"weir/internal/clock"
+	"weir/policy"
 	"weir/throttle/stamp"
 )
 
-// A history keeps samples of the gates with a capacity over the last minutes, for the plots of the console. One timer
-// serves all of them, and runs only while there is such a gate. Samples of other gates are dropped.
+// A history keeps the last hour of every gate and every throttle, for the console. One timer reads the counters that
+// they have anyway. What is no longer configured is dropped.
 type history struct {
 	clock clock.Clock
 	now   func() *generation
+	app   *App
 
-	mu      sync.Mutex
-	timer   clock.Timer // nil while there is nothing to remember
-	over    bool
-	records []*record
+	mu        sync.Mutex
+	timer     clock.Timer
+	over      bool
+	gates     map[*traffic]*record
+	throttles map[*policy.Counts]*record
 }
 
-// A record is the past of one gate.
-type record struct {
-	lanes   *lanes // kept by reloads for as long as the gate is
-	counts  admission.Stats
-	at      time.Time // of the counts
-	samples ring[console.Sample]
-}
-
-// watch begins to sample if there is something to, and goes on if it does already. It is called when a generation has
-// taken effect.
+// watch begins to sample, and goes on if it does already. It is called when a generation has taken effect.
 func (h *history) watch() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,60 +57,297 @@ func (h *history) tick() {
 	}
 }
 
-// look samples every gate with a capacity, forgets the others, and sets the timer for the next time.
+// look samples every gate and throttle, forgets the others, and sets the timer for the next time.
 func (h *history) look() {
 	g, now := h.now(), h.clock.Now()
-	var records []*record
+	gates, throttles := map[*traffic]*record{}, map[*policy.Counts]*record{}
 	for _, gt := range g.gates {
-		if gt.lanes == nil {
-			continue
+		r := h.gates[gt.seen]
+		if r == nil {
+			r = newRecord(&gateColumns)
 		}
-		r := h.record(gt)
-		if r == nil { // there is nothing yet to tell a rate from
-			r = &record{lanes: gt.lanes, counts: gt.lanes.Stats(now), at: now}
-		} else {
-			r.sample(g, gt, now)
-		}
-		records = append(records, r)
+		r.sample(readGate(g, gt, now), now)
+		gates[gt.seen] = r
 	}
-	h.records = records
-	if len(records) > 0 {
-		h.timer = h.clock.AfterFunc(console.HistoryEvery, h.tick)
+	for _, w := range h.app.watched(g) {
+		r := h.throttles[w.link.Counts]
+		if r == nil {
+			r = newRecord(&throttleColumns)
+		}
+		r.sample(w.read(), now)
+		throttles[w.link.Counts] = r
+		w.link.Watch.Age(h.app.clock.Now())
+	}
+	h.gates, h.throttles = gates, throttles
+	h.timer = h.clock.AfterFunc(console.HistoryEvery, h.tick)
+}
+
+// columns say what a record has: first what is counted, then levels, and then what is read from a spread.
+type columns struct {
+	counted, levels, spread []console.Measure
+	lanes                   []console.Measure // of those, the ones of gates with a capacity only
+}
+
+func (c *columns) all() []console.Measure { return slices.Concat(c.counted, c.levels, c.spread) }
+
+var gateColumns = columns{
+	counted: []console.Measure{console.Admitted, console.Delayed, console.Challenged, console.Refused, console.Would,
+		console.Connections, console.TurnedAway, console.Stamped, console.Pooled, console.Crowded},
+	levels: []console.Measure{console.InFlight, console.Waiting, console.Load, console.Work, console.WorkSeconds},
+	spread: []console.Measure{console.AddedMedian, console.AddedMost},
+	lanes: []console.Measure{console.Stamped, console.Pooled, console.Crowded, console.Load, console.Work,
+		console.WorkSeconds},
+}
+
+var throttleColumns = columns{
+	counted: []console.Measure{console.Admitted, console.Delayed, console.Challenged, console.Refused,
+		console.WouldAdmit, console.WouldDelay, console.WouldChallenge, console.WouldRefuse, console.Errors},
+	levels: []console.Measure{console.Waiting},
+}
+
+// shares are the quantiles of columns.spread.
+var shares = [...]float64{0.5, 0.99}
+
+// A reading is the state of a gate or a throttle at one time.
+type reading struct {
+	counts []uint64  // since the start
+	levels []float64 // now
+	spread console.Spread
+}
+
+// readGate reads the counters of a gate.
+func readGate(g *generation, gt *gate, now time.Time) reading {
+	t, c := gt.seen, gt.seen.verdicts()
+	v := c.Verdicts
+	var s admission.Stats
+	var load, work, takes float64
+	if gt.lanes != nil {
+		s = gt.lanes.Stats(now)
+		load = float64(s.Load)
+		if till := g.stamps(gt); till != nil {
+			share, delay := gt.lanes.Load(now)
+			w := till.stamps().Observe(weir.Load{Of: gt.listen, Share: share, Delay: delay}, now)
+			work, takes = float64(w), w.Time(till.config.Stamp.Algorithm).Seconds()
+		}
+	}
+	return reading{
+		counts: []uint64{v[weir.Admit], max(v[weir.Wait], t.delayed.Load()), v[weir.Challenge], v[weir.Refuse],
+			t.Would.Load(), t.Connections.Load(), t.TurnedAway.Load(), s.Stamped.LetIn, s.Pool.LetIn, s.TurnedAway},
+		levels: []float64{float64(t.inFlight.Load()), float64(t.waiting.Load()), load, work, takes},
+		spread: c.Added,
 	}
 }
 
-// record returns the past of a gate, or nil.
-func (h *history) record(gt *gate) *record {
-	i := slices.IndexFunc(h.records, func(r *record) bool { return r.lanes == gt.lanes })
-	if i < 0 {
-		return nil
-	}
-	return h.records[i]
+// A watched is a throttle, or something like it, whose past is kept.
+type watched struct {
+	name, kind, unit string
+	link             *policy.Link
+	waiting          func() int // nil where nobody waits
+	refresh          func()     // brings the counts of the link up to date; nil where they are
 }
 
-// sample adds the present state of a gate.
-func (r *record) sample(g *generation, gt *gate, now time.Time) {
-	before, counts, passed := r.counts, gt.lanes.Stats(now), now.Sub(r.at).Seconds()
-	r.counts, r.at = counts, now
-	if passed <= 0 { // the clock was set back
+func (w *watched) read() reading {
+	if w.refresh != nil {
+		w.refresh()
+	}
+	r := reading{counts: make([]uint64, len(throttleColumns.counted)), levels: []float64{0}}
+	for i, v := range weir.Verdicts {
+		r.counts[i], r.counts[len(weir.Verdicts)+i] = w.link.Counts.Total(v)
+	}
+	r.counts[2*len(weir.Verdicts)] = w.link.Counts.Errors.Load()
+	if w.waiting != nil {
+		r.levels[0] = float64(w.waiting())
+	}
+	return r
+}
+
+// watched lists what judges in a generation: throttles by name, the block list, capacities, limiters of network
+// interfaces, and what counts the imported rules of Envoy.
+func (a *App) watched(g *generation) (all []watched) {
+	for _, t := range g.throttles {
+		w := watched{name: t.name, kind: t.kind, unit: "events", link: t.link}
+		if q := t.accounts(); q != nil {
+			w.waiting = func() int { return q.Stats().Waiting }
+		}
+		if t.judgesMail() {
+			w.unit = "recipients"
+		}
+		all = append(all, w)
+	}
+	all = append(all, watched{name: a.bans.link.Name, kind: "ban", unit: "events", link: a.bans.link})
+	for _, gt := range g.gates {
+		if l := gt.lanes; l != nil {
+			all = append(all, watched{name: l.name(gt.listen), kind: capacityLink, unit: "requests", link: l.link})
+		}
+		if limits, ok := gt.state.(*envoyLimits); ok {
+			all = append(all, limits.watched()...)
+		}
+	}
+	for _, p := range g.packets {
+		all = append(all, watched{name: p.name(), kind: "xdp", unit: "packets", link: p.link, refresh: p.count})
+	}
+	return all
+}
+
+// units are what is counted at a kind of gate; requests at all others.
+var units = map[string]string{"tcp": "connections", "udp": "packets", "smtp": "recipients"}
+
+// A record is the past of one gate or throttle.
+type record struct {
+	columns      *columns
+	spread       bool // there is something to fill columns.spread with
+	fine, coarse tier
+}
+
+func newRecord(c *columns) *record {
+	return &record{columns: c, fine: tier{every: console.HistoryEvery, most: console.HistoryLength},
+		coarse: tier{every: console.HourEvery, most: console.HourLength}}
+}
+
+func (r *record) sample(now reading, at time.Time) {
+	r.spread = len(now.spread.Counts) > 0
+	r.fine.sample(r.columns, now, at)
+	r.coarse.sample(r.columns, now, at)
+}
+
+// A tier is the past at one resolution.
+type tier struct {
+	every time.Duration
+	most  int
+
+	at     time.Time // when the current sample began; zero at the start
+	counts []uint64  // then
+	spread []uint64  // then
+	sums   []float64 // of levels since
+	reads  int
+
+	ring moments
+}
+
+// moments are the samples of a tier: a ring of rows.
+type moments struct {
+	ends   []int64   // milliseconds since 1970
+	over   []float32 // seconds
+	values []float32 // a row for each
+	next   int       // where the oldest is, once it is full
+}
+
+// sample adds what was read. Where a sample is over, it is kept, and the next one begins.
+func (t *tier) sample(c *columns, now reading, at time.Time) {
+	if t.at.IsZero() || at.Before(t.at) { // nothing to tell a difference from; or the clock was set back
+		t.begin(now, at)
 		return
 	}
-	rate := func(before, after uint64) float64 { return float64(after-before) / passed }
-	s := console.Sample{
-		At: now, Load: float64(counts.Load), TurnedAway: rate(before.TurnedAway, counts.TurnedAway),
-		Stamped: rate(before.Stamped.LetIn, counts.Stamped.LetIn), Pool: rate(before.Pool.LetIn, counts.Pool.LetIn),
+	for i, level := range now.levels {
+		t.sums[i] += level
 	}
-	if t := g.stamps(gt); t != nil {
-		share, delay := gt.lanes.Load(now)
-		work := t.stamps().Observe(weir.Load{Of: gt.listen, Share: share, Delay: delay}, now)
-		s.Work, s.Takes = uint64(work), work.Time(t.config.Stamp.Algorithm)
+	t.reads++
+	passed := at.Sub(t.at)
+	if passed < t.every-t.every/20 || passed <= 0 { // timers are never early, but clocks are
+		return
 	}
-	r.samples.put(s, console.HistoryLength)
+	row := make([]float32, 0, len(c.counted)+len(c.levels)+len(c.spread))
+	for i, n := range now.counts {
+		row = append(row, float32(n-min(n, t.counts[i]))) // a counter that begins anew
+	}
+	for _, sum := range t.sums {
+		row = append(row, float32(sum/float64(t.reads)))
+	}
+	for i := range c.spread {
+		if len(now.spread.Counts) == 0 {
+			row = append(row, float32(math.NaN()))
+			continue
+		}
+		row = append(row, now.spread.Quantile(shares[i], t.spread))
+	}
+	t.ring.put(at.UnixMilli(), float32(passed.Seconds()), row, t.most)
+	t.begin(now, at)
+}
+
+func (t *tier) begin(now reading, at time.Time) {
+	t.at, t.counts, t.spread, t.reads = at, now.counts, now.spread.Counts, 0
+	t.sums = make([]float64, len(now.levels))
+}
+
+func (m *moments) put(at int64, over float32, row []float32, most int) {
+	if len(m.ends) < most {
+		if m.ends == nil {
+			m.ends, m.over = make([]int64, 0, most), make([]float32, 0, most)
+			m.values = make([]float32, 0, most*len(row))
+		}
+		m.ends, m.over, m.values = append(m.ends, at), append(m.over, over), append(m.values, row...)
+		return
+	}
+	m.ends[m.next], m.over[m.next] = at, over
+	copy(m.values[m.next*len(row):], row)
+	m.next = (m.next + 1) % most
+}
+
+// each calls f for every sample, the oldest first.
+func (m *moments) each(f func(at int64, over float32, row []float32)) {
+	for i := range m.ends {
+		k, width := (m.next+i)%len(m.ends), len(m.values)/len(m.ends)
+		f(m.ends[k], m.over[k], m.values[k*width:][:width])
+	}
+}
+
+// series writes the samples after a time into columns. Of what is counted it gives what came in a second.
+func (r *record) series(s *console.Series, hour bool, since int64, lanes bool) {
+	t := &r.fine
+	if hour {
+		t = &r.coarse
+	}
+	names := r.columns.all()
+	s.Seconds, s.At, s.Columns = t.every.Seconds(), []int64{}, map[console.Measure]console.Values{}
+	columns := make([]console.Values, len(names))
+	t.ring.each(func(at int64, over float32, row []float32) {
+		if at <= since {
+			return
+		}
+		s.At = append(s.At, at)
+		for i, v := range row {
+			if i < len(r.columns.counted) {
+				v /= over
+			}
+			columns[i] = append(columns[i], v)
+		}
+	})
+	for i, name := range names {
+		if !lanes && slices.Contains(r.columns.lanes, name) || !r.spread && slices.Contains(r.columns.spread, name) {
+			continue
+		}
+		if columns[i] == nil {
+			columns[i] = console.Values{}
+		}
+		s.Columns[name] = columns[i]
+	}
+}
+
+// totals adds up what was counted in the last hour.
+func (r *record) totals(now reading) console.Totals {
+	t := &r.coarse
+	total := console.Totals{Since: t.at, Events: map[console.Measure]float64{}}
+	t.ring.each(func(at int64, over float32, row []float32) {
+		began := time.UnixMilli(at).Add(-time.Duration(float64(over) * float64(time.Second)))
+		if began.Before(total.Since) {
+			total.Since = began.Round(time.Millisecond)
+		}
+		for i, name := range r.columns.counted {
+			total.Events[name] += float64(row[i])
+		}
+	})
+	for i, name := range r.columns.counted {
+		total.Events[name] += float64(now.counts[i] - min(now.counts[i], t.counts[i]))
+	}
+	return total
 }
 
 // stamps returns the throttle that asks for stamps at a gate, or nil. Where there are several it is the first, as for
 // the gate.
 func (g *generation) stamps(gt *gate) *throttle {
+	if gt.chain == nil {
+		return nil
+	}
 	for _, link := range gt.chain.Links() {
 		if _, ok := link.Throttle.(*stamp.Throttle); ok {
 			return g.throttle(link.Name)
@@ -137,32 +369,23 @@ func (b backend) History() (all []console.GateHistory) {
 		if t := g.stamps(gt); t != nil {
 			past.Stamps = t.name
 		}
-		if r := h.record(gt); r != nil {
-			past.Samples = r.samples.all()
+		if r := h.gates[gt.seen]; r != nil {
+			past.Samples = r.capacity()
 		}
 		all = append(all, past)
 	}
 	return all
 }
 
-// A ring keeps the latest of what is put into it.
-type ring[T any] struct {
-	kept []T
-	next int // where the oldest is, once it is full
-}
-
-// put adds a value, in the place of the oldest where there are as many as there may be.
-func (r *ring[T]) put(v T, most int) {
-	if r.kept == nil {
-		r.kept = make([]T, 0, most)
+// capacity is the recent past of a gate with a capacity.
+func (r *record) capacity() (all []console.Sample) {
+	var s console.Series
+	r.series(&s, false, 0, true)
+	for i := range s.At {
+		at := func(m console.Measure) float64 { return float64(s.Columns[m][i]) }
+		all = append(all, console.Sample{At: s.Time(i), Load: at(console.Load), Work: uint64(at(console.Work)),
+			Takes:   time.Duration(math.Round(at(console.WorkSeconds) * float64(time.Second))),
+			Stamped: at(console.Stamped), Pool: at(console.Pooled), TurnedAway: at(console.Crowded)})
 	}
-	if len(r.kept) < most {
-		r.kept = append(r.kept, v)
-		return
-	}
-	r.kept[r.next] = v
-	r.next = (r.next + 1) % most
+	return all
 }
-
-// all returns what is kept, the oldest first.
-func (r *ring[T]) all() []T { return slices.Concat(r.kept[r.next:], r.kept[:r.next]) }

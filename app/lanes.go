@@ -62,7 +62,7 @@ func (c *change) prepareLanes(o httpgate.Options, old *gate) (*lanes, error) {
 	}
 	c.undo.add(func() { l.Retire(now()) })
 	c.app.pace.Start(l)
-	return &lanes{l, policy.NewLink(capacityLink, l, policy.Open)}, nil
+	return &lanes{l, c.app.watchedLink(capacityLink, l, policy.Open)}, nil
 }
 
 // view is what the console shows of the lanes.

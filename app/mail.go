@@ -224,6 +224,16 @@ func (g *generation) mailCounts(name string) (*policy.Link, bool) {
 	return nil, false
 }
 
+// traffic is what goes on at a gate for mail, by the name that the spool knows it by, or nil.
+func (g *generation) traffic(name string) *traffic {
+	for _, gt := range g.gates {
+		if gt.post != nil && gt.post.Name == name {
+			return gt.seen
+		}
+	}
+	return nil
+}
+
 // hostName is the name of the gate's machine.
 func (a *App) hostName(o smtpgate.Options) string { return cmp.Or(o.Hostname, a.post.host) }
 

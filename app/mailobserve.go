@@ -9,6 +9,7 @@ import (
 	"weir/gate/postfixgate"
 	"weir/gate/smtpgate"
 	"weir/mail/spool"
+	"weir/policy"
 	"weir/throttle/reach"
 )
 
@@ -31,12 +32,19 @@ func (o *mailObserver) of(name string) *console.SMTPMetrics {
 	return nil
 }
 
-func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
+func (o *mailObserver) Accepted(gate, user string, r spool.Receipt) {
 	o.accepted.Add(uint64(r.Passed + r.Delayed + r.Held + r.Withheld + r.Pooled))
 	if seen := o.of(gate); seen != nil {
 		seen.Accepted(r.Passed, r.Delayed, r.Held, r.Withheld, r.Pooled)
 	}
+	if seen := o.app.current.Load().traffic(gate); seen != nil {
+		seen.judged[weir.Admit].Add(uint64(r.Passed))
+		seen.delayed.Add(uint64(r.Delayed + r.Held + r.Withheld + r.Pooled))
+		seen.Would.Add(uint64(r.WouldWait + r.WouldRefuse))
+	}
 	if link, ok := o.app.current.Load().mailCounts(gate); ok {
+		o.held(link, user, r.Delayed+r.Held, false)
+		o.held(link, user, r.WouldWait+r.WouldRefuse, true)
 		if r.Shadow {
 			link.Counts.Shadowed[weir.Admit].Add(uint64(r.Passed - min(r.Passed, r.WouldWait+r.WouldRefuse)))
 			link.Counts.Shadowed[weir.Wait].Add(uint64(r.WouldWait))
@@ -48,13 +56,33 @@ func (o *mailObserver) Accepted(gate string, r spool.Receipt) {
 	}
 }
 
-func (o *mailObserver) Decided(gate string, v spool.Verdict, n int) {
+// held tells who watches a mail throttle that so many recipients of a user's mail were held back, or would have been.
+func (o *mailObserver) held(link *policy.Link, user string, recipients int, shadow bool) {
+	link.Watch.Held(o.app.clock.Now(), policy.Party{Kind: policy.User, Name: user}, recipients, shadow)
+}
+
+// refused is held for recipients that were refused.
+func (o *mailObserver) refused(link *policy.Link, gate, user, rule string, why weir.Reason, recipients int,
+	shadow bool) {
+	if recipients <= 0 {
+		return
+	}
+	o.held(link, user, recipients, shadow)
+	if seen := o.app.current.Load().traffic(gate); seen != nil {
+		gate = seen.Gate
+	}
+	link.Watch.Refused(&policy.Refusal{Time: o.app.clock.Now(), Gate: gate, Verdict: weir.Refuse, Reason: why,
+		Figure: weir.Figure{By: link.Name, Rule: rule, Unit: "recipients"}, Shadow: shadow,
+		Who: policy.Party{Kind: policy.User, Name: user}})
+}
+
+func (o *mailObserver) Decided(gate, user string, v spool.Verdict, n int) {
 	link, ok := o.app.current.Load().mailCounts(gate)
 	if !ok {
 		return
 	}
-	counts := &link.Counts.Verdicts
-	if link.Shadow.Load() {
+	counts, shadow := &link.Counts.Verdicts, link.Shadow.Load()
+	if shadow {
 		counts = &link.Counts.Shadowed
 	}
 	switch {
@@ -62,7 +90,11 @@ func (o *mailObserver) Decided(gate string, v spool.Verdict, n int) {
 		counts[weir.Admit].Add(uint64(n))
 	case v.Refused:
 		counts[weir.Refuse].Add(uint64(n))
+		if v.Why == nil { // else another throttle has refused it
+			o.refused(link, gate, user, "stop", weir.OverLimit, n, shadow)
+		}
 	default:
+		o.held(link, user, v.Delayed, shadow)
 		counts[weir.Wait].Add(uint64(v.Delayed))
 		counts[weir.Admit].Add(uint64(n - min(n, v.Delayed)))
 	}
@@ -99,7 +131,7 @@ func (o *mailObserver) Stopped(throttle string) { o.app.metrics.UserStopped(thro
 
 func (o *mailObserver) Flagged(throttle string) { o.app.metrics.UserFlagged(throttle) }
 
-func (o *mailObserver) Reached(throttle string, v reach.Verdict, shadow bool) {
+func (o *mailObserver) Reached(throttle, user string, v reach.Verdict, shadow bool) {
 	t := o.app.current.Load().throttle(throttle)
 	if t == nil {
 		return
@@ -115,7 +147,10 @@ func (o *mailObserver) Reached(throttle string, v reach.Verdict, shadow bool) {
 	count(weir.Admit, max(0, v.New+v.Known-v.Held-v.Refused))
 	count(weir.Wait, v.Held)
 	count(weir.Refuse, v.Refused)
+	o.held(t.link, user, v.Held, shadow)
+	o.refused(t.link, "", user, v.Window.String(), weir.Flagged, v.Refused, shadow)
 }
+
 func (o *mailObserver) Released(int) {}
 func (o *mailObserver) Deleted(int)  {}
 
@@ -139,25 +174,24 @@ func (o smtpObserver) Sessions(delta int) {
 func (o smtpObserver) LogIn(how string) { o.smtp.LogIn(how) }
 
 // Mail counts what was not taken over; what was is counted by the spool.
-func (o smtpObserver) Mail(how string, _ int64, recipients int) {
+func (o smtpObserver) Mail(how, user string, _ int64, recipients int) {
 	if how == smtpgate.MailAccepted || how == smtpgate.MailCommand {
 		return
 	}
+	o.refuse(how, user, recipients)
+}
+
+func (o smtpObserver) Refused(how, user string) { o.refuse(how, user, 1) }
+
+func (o smtpObserver) refuse(how, user string, recipients int) {
 	o.smtp.Refused(how, recipients)
-	o.judged(how, recipients)
-}
-
-func (o smtpObserver) Refused(how string) {
-	o.smtp.Refused(how, 1)
-	o.judged(how, 1)
-}
-
-func (o smtpObserver) judged(how string, recipients int) {
+	o.judged[weir.Refuse].Add(uint64(recipients))
 	if how != smtpgate.MailStopped {
 		return
 	}
 	if link, ok := o.app.current.Load().mailCounts(o.name); ok {
 		link.Counts.Verdicts[weir.Refuse].Add(uint64(recipients))
+		o.app.post.seen.refused(link, o.name, user, "stop", weir.OverLimit, recipients, false)
 	}
 }
 
@@ -177,7 +211,21 @@ func (o postfixObserver) Connections(delta int) {
 	o.policy.Connections(delta)
 }
 
-func (o postfixObserver) Answered(action postfixgate.Action) { o.policy.Answered(string(action)) }
+func (o postfixObserver) Answered(action postfixgate.Action) {
+	o.judged[postfixVerdict(action)].Add(1)
+	o.policy.Answered(string(action))
+}
+
+// postfixVerdict is what an action means for the message.
+func postfixVerdict(a postfixgate.Action) weir.Verdict {
+	switch a {
+	case postfixgate.ActionFilter, postfixgate.ActionHold:
+		return weir.Wait
+	case postfixgate.ActionDefer, postfixgate.ActionDoubt, postfixgate.ActionReject:
+		return weir.Refuse
+	}
+	return weir.Admit
+}
 
 func (o postfixObserver) Failed() { o.policy.Answered("failed") }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,21 +40,24 @@ func (d mailOps) Queue(ctx context.Context, q store.LetterQuery, limit int) ([]s
 	return d.post.Queue(ctx, q, limit)
 }
 
-func (d mailOps) ShowMail(ctx context.Context, id store.MailID) (store.Queued, string, error) {
-	q, err := d.post.Show(ctx, id)
-	if err != nil {
-		return q, "", err
+// maxShown is how much of a message is read to show it: a text may stand behind a picture.
+const maxShown = 4 << 20
+
+func (d mailOps) ShowMail(ctx context.Context, id store.MailID) (q store.Queued, header, text string, err error) {
+	if q, err = d.post.Show(ctx, id); err != nil {
+		return q, "", "", err
 	}
-	text, err := d.kept.Load().store.Mail().Open(ctx, id)
+	source, err := d.kept.Load().store.Mail().Open(ctx, id)
 	if err != nil {
-		return q, "", err
+		return q, "", "", err
 	}
-	defer text.Close()
-	head, err := io.ReadAll(io.LimitReader(text, console.MaxHeader))
-	if end := strings.Index(string(head), "\r\n\r\n"); end >= 0 {
+	defer source.Close()
+	raw, err := io.ReadAll(io.LimitReader(source, maxShown))
+	head := raw[:min(len(raw), console.MaxHeader)]
+	if end := bytes.Index(head, []byte("\r\n\r\n")); end >= 0 {
 		head = head[:end+2]
 	}
-	return q, string(head), err
+	return q, string(head), console.MailText(raw), err
 }
 
 func (d mailOps) Release(ctx context.Context, by string, o console.MailOrder) (console.MailResult, error) {

@@ -12,17 +12,39 @@ import (
 	"weir/gate/httpgate"
 	"weir/gate/tcpgate"
 	"weir/mail/spool"
+	"weir/policy"
 	"weir/throttle/stamp"
 	"weir/upstream"
 )
 
 // traffic is what goes on at a gate, for the console. It stays when the gate is reloaded.
 type traffic struct {
-	inFlight atomic.Int64 // requests, connections, sessions or holds
-	waiting  atomic.Int64 // of them, those that are held back
+	policy.Edge
+	inFlight atomic.Int64  // requests, connections, sessions or holds
+	waiting  atomic.Int64  // of them, those that are held back
+	delayed  atomic.Uint64 // those that began to wait
+	// judged counts verdicts where nothing that is as cheap to read does.
+	judged [len(weir.Verdicts)]atomic.Uint64
+	counts func() console.GateCounts // where the metrics do
 }
 
-func (t *traffic) Waiting(delta int) { t.waiting.Add(int64(delta)) }
+func (t *traffic) Waiting(delta int) {
+	t.waiting.Add(int64(delta))
+	if delta > 0 {
+		t.delayed.Add(uint64(delta))
+	}
+}
+
+// verdicts are those of the gate so far, and what it added to requests, where that is known.
+func (t *traffic) verdicts() (all console.GateCounts) {
+	if t.counts != nil {
+		all = t.counts()
+	}
+	for v := range t.judged {
+		all.Verdicts[v] += t.judged[v].Load()
+	}
+	return all
+}
 
 // A httpObserver writes what happens at an HTTP gate into the metrics.
 type httpObserver struct {
@@ -79,6 +101,11 @@ type apiObserver struct {
 
 var _ apigate.Observer = apiObserver{}
 
+func (o apiObserver) Decided(policy string, v weir.Verdict) {
+	o.judged[v].Add(1)
+	o.Metrics.Decided(policy, v)
+}
+
 func (o apiObserver) Holds(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.Metrics.Holds(delta)
@@ -97,7 +124,10 @@ type authObserver struct {
 
 var _ authgate.Observer = authObserver{}
 
-func (o authObserver) Decided(v weir.Verdict, _ time.Duration) { o.all.Answered(o.gate, v) }
+func (o authObserver) Decided(v weir.Verdict, _ time.Duration) {
+	o.judged[v].Add(1)
+	o.all.Answered(o.gate, v)
+}
 
 func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound) }
 
@@ -128,9 +158,13 @@ func (o serversObserver) Turned(server string, well bool) {
 // boundLog is counted for each line of the log that there was no room for.
 const boundLog = "log_lines"
 
+// boundSettings is counted for each setting that there was no room for.
+const boundSettings = "settings"
+
 // declareBounds makes the series of every bound.
 func declareBounds(m *console.Metrics) {
 	m.DeclareBound(boundLog)
+	m.DeclareBound(boundSettings)
 	declare := func(kind string, names []string) {
 		for _, name := range names {
 			m.DeclareBound(kind + "_" + name)

@@ -269,7 +269,7 @@ func TestVolumePacesAStream(t *testing.T) {
 				case <-c.done:
 					return true
 				default:
-					return s.clock.Pending() > 0
+					return s.clock.Pending() > 1 // one is of the history
 				}
 			})
 			s.clock.Advance(time.Second)

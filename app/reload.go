@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,6 +73,7 @@ func (a *App) Reload(cfg *config.Config) error {
 func (a *App) reloadFailed(err error) {
 	a.metrics.Reloaded(false)
 	a.reloads.failed(err)
+	a.changed("reload-failed", err.Error())
 	a.opts.Log.Error("reload failed, nothing was changed", "err", err)
 }
 
@@ -97,6 +99,7 @@ func (a *App) reload(cfg *config.Config) error {
 		f()
 	}
 	a.current.Store(c.next)
+	a.applySettings()
 	a.history.watch()
 	a.notices.apply(c.next.cfg)
 	if a.opts.Logging != nil {
@@ -105,10 +108,26 @@ func (a *App) reload(cfg *config.Config) error {
 	a.leaveBehind(c)
 	a.metrics.Reloaded(true)
 	a.reloads.took(now)
+	a.changed("reloaded", c.summary())
 	a.opts.Log.Info("reloaded", "gates", len(c.next.gates), "throttles", len(c.next.throttles), "changed",
 		len(c.configure),
 		"removed_gates", len(c.removed), "removed_throttles", len(c.retired))
 	return nil
+}
+
+// summary says in a few words what a reload changed.
+func (c *change) summary() string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{len(c.configure), "throttles with other options"}, {len(c.retired), "throttles removed"},
+		{len(c.removed), "gates removed"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // configureThrottles gives new options to the throttles that are kept. They were checked before, so a failure is

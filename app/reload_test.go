@@ -221,7 +221,7 @@ func TestReloadAndShadow(t *testing.T) {
 	}
 	shadow := func(on bool) {
 		t.Helper()
-		if _, err := b.client.SetShadow(t.Context(), console.Shadow{All: true, On: on}); err != nil {
+		if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"plans"}, On: on}); err != nil {
 			t.Fatal(err)
 		}
 	}

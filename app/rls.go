@@ -37,7 +37,7 @@ func (c *change) planRLS(p *gatePlan, o rlsgate.Options) error {
 	p.forget = func(m *console.Metrics) { m.ForgetRLS(o.Listen) }
 	wire(p, func() (*rlsgate.Gate, error) {
 		return rlsgate.New(o, parts, rlsgate.Env{Env: c.app.envOf(o.Listen),
-			Observer: rlsObserver{c.app.metrics, o.Listen}, Offend: c.app.offend})
+			Observer: rlsObserver{p.seen, c.app.metrics, o.Listen}, Offend: c.app.offend})
 	}, func(g *rlsgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
 	return nil
 }
@@ -94,7 +94,7 @@ func (l *envoyLimits) link(r rlsgate.Rule, exact bool) (*policy.Link, error) {
 	var err error
 	if unit.quota == nil {
 		if unit.quota, err = quota.New(o); err == nil {
-			unit.link = policy.NewLink("rls/"+name, unit.quota, policy.Closed)
+			unit.link = l.app.watchedLink("rls/"+name, unit.quota, policy.Closed)
 			l.app.pace.Start(unit.quota)
 		}
 	} else {
@@ -149,12 +149,21 @@ func (l *envoyLimits) retire() {
 
 // A rlsObserver writes what happens at a gate for Envoy into the metrics.
 type rlsObserver struct {
+	*traffic
 	all  *console.Metrics
 	gate string
 }
 
 var _ rlsgate.Observer = rlsObserver{}
 
-func (o rlsObserver) Answered(service, code string) { o.all.EnvoyAnswered(o.gate, service, code) }
+func (o rlsObserver) Answered(service, code string) {
+	switch code {
+	case rlsgate.CodeOK:
+		o.judged[weir.Admit].Add(1)
+	case rlsgate.CodeOverLimit, rlsgate.CodeDenied:
+		o.judged[weir.Refuse].Add(1)
+	}
+	o.all.EnvoyAnswered(o.gate, service, code)
+}
 
 func (o rlsObserver) Bounded(bound string) { o.all.BoundReached("rls_" + bound) }

@@ -14,6 +14,7 @@ import (
 	"weir/console/access"
 	"weir/internal/clock"
 	"weir/store"
+	"weir/store/settings"
 	"weir/store/sqlite"
 	"weir/throttle/ban"
 )
@@ -28,11 +29,13 @@ const (
 const (
 	partBans     = "bans"
 	partCounters = "counters"
+	partSettings = "settings"
 )
 
 // A kept is what an App keeps in its data folder: open from Start to Stop.
 type kept struct {
 	store    *sqlite.Store
+	settings *settings.Book
 	bans     *ban.Keeper
 	counters *counters
 	health   *storeHealth
@@ -43,7 +46,7 @@ type kept struct {
 func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
-	k := &kept{health: newStoreHealth(a.opts.Clock, a.opts.Log)}
+	k := &kept{settings: a.settings, health: newStoreHealth(a.opts.Clock, a.opts.Log)}
 	if k.store, err = sqlite.Open(ctx, sqlite.Options{Folder: folder}); err != nil {
 		return nil, explainStore(err)
 	}
@@ -52,6 +55,11 @@ func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error)
 	if err == nil {
 		if k.counters, err = a.startCounters(ctx, k.store.Counters(), k.health); err != nil {
 			err = errors.Join(fmt.Errorf("what accounts have used cannot be loaded: %w", err), k.bans.Close(ctx))
+		}
+	}
+	if err == nil {
+		if err = k.openSettings(ctx, a); err != nil {
+			err = errors.Join(err, k.counters.close(ctx), k.bans.Close(ctx))
 		}
 	}
 	if err != nil {
@@ -96,6 +104,9 @@ func (k *kept) close(ctx context.Context) error {
 	if err := k.counters.close(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("what accounts have used lately is not saved: %w", err))
 	}
+	if err := k.settings.Close(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("what operators have set lately is not saved: %w", err))
+	}
 	if err := k.bans.Close(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("the latest bans are not saved: %w", err))
 	}
@@ -127,9 +138,9 @@ func (b backend) StoreStatus() console.StoreStatus {
 	}
 	stats := k.store.Stats()
 	s.Path, s.Writes, s.Failures = k.store.Path(), stats.Writes, stats.Failures+stats.Refused
-	bans, used := k.health.view(partBans), k.health.view(partCounters)
-	bans.Unsaved, used.Unsaved = b.bans.list.Stats().Unsaved, k.counters.unsaved()
-	s.Parts = append(s.Parts, bans, used)
+	bans, used, set := k.health.view(partBans), k.health.view(partCounters), k.health.view(partSettings)
+	bans.Unsaved, used.Unsaved, set.Unsaved = b.bans.list.Stats().Unsaved, k.counters.unsaved(), b.settings.Unsaved()
+	s.Parts = append(s.Parts, bans, used, set)
 	return s
 }
 
@@ -160,7 +171,8 @@ type partHealth struct {
 }
 
 func newStoreHealth(c clock.Clock, log *slog.Logger) *storeHealth {
-	return &storeHealth{clock: c, log: log, parts: map[string]*partHealth{partBans: {}, partCounters: {}}}
+	return &storeHealth{clock: c, log: log, parts: map[string]*partHealth{partBans: {}, partCounters: {},
+		partSettings: {}}}
 }
 
 // note is told of every failure, and with nil when a part works (again).

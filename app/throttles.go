@@ -62,6 +62,31 @@ func sameOptions(a, b config.Throttle) bool {
 	return reflect.DeepEqual(old, next)
 }
 
+// watchedLink is a link that remembers who is held back.
+func (a *App) watchedLink(name string, t weir.Throttle, onError policy.OnError) *policy.Link {
+	l := policy.NewLink(name, t, onError)
+	if !a.opts.Unwatched {
+		l.Watch = new(policy.Watch)
+	}
+	return l
+}
+
+// naming is how a throttle tells clients apart.
+func naming(c config.Throttle) policy.Naming {
+	switch {
+	case c.Bloom != nil:
+		o := c.Bloom.WithDefaults()
+		n := policy.Naming{Sources: true, V4: o.V4}
+		if len(o.V6) > 0 {
+			n.V6 = o.V6[0] // the smallest networks
+		}
+		return n
+	case c.Stamp != nil:
+		return policy.Naming{Sources: true}
+	}
+	return policy.Naming{}
+}
+
 // view is the throttle as the console sees it.
 func (t *throttle) view() console.Throttle {
 	v := console.Throttle{Link: t.link, Kind: t.kind}
@@ -102,7 +127,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 		}
 		t := *old
 		link := *old.link // in-flight requests still hold the old one: what changes goes into a copy
-		link.OnError = cfg.OnError
+		link.OnError, link.Names = cfg.OnError, naming(cfg)
 		t.link, t.config = &link, cfg
 		if !sameOptions(old.config, cfg) {
 			c.configure = append(c.configure, reconfigured{old, cfg})
@@ -114,11 +139,14 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 	if err != nil {
 		return nil, weir.Under(k.name, err)
 	}
-	link := policy.NewLink(name, m.judge, cfg.OnError)
-	link.Shadow.Store(cfg.Shadow)
+	link := c.app.watchedLink(name, m.judge, cfg.OnError)
+	link.Names = naming(cfg)
+	link.Shadow.Store(c.app.newShadow(name, cfg.Shadow))
+	link.Excess = c.app.exceeded(name, k.name)
 	t := &throttle{name: name, kind: k.name, link: link, config: cfg, mechanism: m}
+	c.app.applyLimits([]*throttle{t})
 	if old != nil { // another mechanism under the same name: its series go on
-		link.Counts, link.Shadow = old.link.Counts, old.link.Shadow
+		link.Counts, link.Shadow, link.Watch = old.link.Counts, old.link.Shadow, old.link.Watch
 		c.shadow(old, t)
 	}
 	if m.enter != nil {
@@ -135,20 +163,22 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 // switched since stays.
 func (c *change) shadow(old, next *throttle) {
 	if old.config.Shadow != next.config.Shadow {
-		c.commit = append(c.commit, func() { next.link.Shadow.Store(next.config.Shadow) })
+		c.commit = append(c.commit, func() { c.app.ownShadow(next.name, next.link, next.config.Shadow) })
 	}
 }
 
 // mailChain makes the chain of a list of throttles that judge mail. What the spool asks itself is left out.
-func (c *change) mailChain(path string, names []string) (*policy.Chain, error) {
-	return c.chain(path, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+func (c *change) mailChain(at *policy.Edge, path string, names []string) (*policy.Chain, error) {
+	return c.chain(at, path, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		t := c.next.throttle(name)
 		return t != nil && t.judgesMail()
 	}))
 }
 
-// chain makes the chain of a list of throttles, which stands at a path. What comes last is asked after all of them.
-func (c *change) chain(path string, names []string, last ...*policy.Link) (*policy.Chain, error) {
+// chain makes the chain of a list of throttles, which stands at a gate, and in the configuration at a path. What comes
+// last is asked after all of them.
+func (c *change) chain(at *policy.Edge, path string, names []string, last ...*policy.Link) (*policy.Chain,
+	error) {
 	links := []*policy.Link{c.app.bans.link} // who is not served is asked nothing else
 	for i, name := range names {
 		t := c.next.throttle(name)
@@ -160,5 +190,9 @@ func (c *change) chain(path string, names []string, last ...*policy.Link) (*poli
 	}
 	links = append(links, last...)
 	chain, err := policy.New(links, c.app.failures.note)
-	return chain, weir.Under(path, err)
+	if err != nil {
+		return nil, weir.Under(path, err)
+	}
+	chain.At(at)
+	return chain, nil
 }

@@ -162,7 +162,11 @@ func (c *change) keepPackets(old *packets, o xdpgate.Options) (*packets, error) 
 			c.app.opts.Log.Error("the limiter cannot go back to its old options", "interface", o.Interface, "err", err)
 		}
 	})
-	c.commit = append(c.commit, func() { p.link.Shadow.Store(shadow) })
+	c.commit = append(c.commit, func() {
+		if o.Shadow != old.options.Shadow {
+			c.app.ownShadow(p.name(), p.link, shadow)
+		}
+	})
 	return &p, nil
 }
 
@@ -197,11 +201,7 @@ func (p *packets) view() console.Throttle {
 		v.Bloom = bloomView(bloom.Stats{Bytes: s.Bytes, Drained: s.Drained, Collateral: s.Collateral,
 			Attackers: s.Attackers, Rotations: s.Rotations})
 	}
-	if c, err := p.gate.Counters(); err == nil {
-		p.link.Counts.Verdicts[weir.Admit].Store(c.Passed)
-		p.link.Counts.Verdicts[weir.Refuse].Store(c.Dropped())
-		p.link.Counts.Shadowed[weir.Refuse].Store(c.Shadowed)
-	}
+	p.count()
 	return v
 }
 

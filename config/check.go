@@ -44,6 +44,7 @@ func (c *Config) validate(listens bool) error {
 	}
 	f.logs(c.Log)
 	f.options("bans", c.Bans)
+	f.autoBans(c)
 	f.interfaces(c.XDP)
 	f.options("console", c.Console)
 	f.options("self_service", c.SelfService)
@@ -143,6 +144,24 @@ func (f *findings) logs(l Log) {
 	oneOf(f, "log.level", l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)
 	oneOf(f, "log.format", l.Format, FormatAuto, FormatText, FormatJSON)
 	oneOf(f, "log.access", l.Access, AccessAll, AccessRefused, AccessOff)
+}
+
+// autoBans looks at the throttles whose refusals lead to bans.
+func (f *findings) autoBans(c *Config) {
+	if c.Bans.Auto == nil {
+		return
+	}
+	for i, name := range c.Bans.Auto.Throttles {
+		path := fmt.Sprintf("bans.auto.throttles[%d]", i)
+		t, known := c.Throttles[name]
+		switch {
+		case !known:
+			f.add(path, fmt.Sprintf("there is no throttle %q", name),
+				weir.Suggest(name, slices.Sorted(maps.Keys(c.Throttles))...))
+		case t.Bloom == nil && t.Quota == nil:
+			f.add(path, fmt.Sprintf("%q is neither a bloom nor a quota: nobody is over a limit there", name), "")
+		}
+	}
 }
 
 func (f *findings) throttle(name string, t Throttle) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,7 +103,7 @@ func (c *Call) read(w http.ResponseWriter, r *http.Request) (any, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "" && kind != "application/json" {
 		return nil, &Error{http.StatusUnsupportedMediaType, "the body must be application/json"}
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, cmp.Or(c.most, maxBody)))
 	d.DisallowUnknownFields()
 	err = d.Decode(in)
 	if errors.Is(err, io.EOF) && c.In.NumField() == 0 {

@@ -20,6 +20,10 @@ type Backend interface {
 	Status() Status
 	// History returns the last minutes of the gates with a limited capacity, in the order of Status.
 	History() []GateHistory
+	// Overview says how weir fares, and who is held back.
+	Overview(OverviewQuery) Overview
+	// Refusals returns the last refusals.
+	Refusals(RefusalQuery) RefusalPage
 	// Throttles returns the configured throttles, by name.
 	Throttles() []Throttle
 	// XDP returns the limiters of network interfaces.
@@ -27,7 +31,8 @@ type Backend interface {
 	Account(name string) (Account, error)
 	ResetAccount(name string) (Account, error)
 	Why(Question) (Explanation, error)
-	SetShadow(Shadow) ([]ShadowState, error)
+	SetShadow(ctx context.Context, s Shadow, by string) (ShadowResult, error)
+	Limits
 	Bans
 	// Mail is nil where there is no mail gate.
 	Mail() Mail
@@ -110,7 +115,8 @@ type Status struct {
 	Gates     []GateStatus     `json:"gates"`
 	XDP       []XDPStatus      `json:"xdp,omitempty"`
 	Throttles []ThrottleStatus `json:"throttles"`
-	Mail      *MailStatus      `json:"mail,omitempty"` // left out where there is no mail gate
+	Mail      *MailStatus      `json:"mail,omitempty"`       // left out where there is no mail gate
+	ShadowAll *ShadowAll       `json:"shadow_all,omitempty"` // the emergency switch is on
 	Bans      BanStatus        `json:"bans"`
 	Store     StoreStatus      `json:"store"`
 	Farm      *FarmStatus      `json:"farm,omitempty"`    // left out where weir is alone
@@ -188,8 +194,9 @@ func (t Throttle) Status() ThrottleStatus {
 // An Account is what the throttles know of one account.
 type Account struct {
 	Account   string            `json:"account"`
-	Logged    string            `json:"logged"`    // as the access log shows it, since this weir was started
-	Throttles []AccountThrottle `json:"throttles"` // those that know it
+	Logged    string            `json:"logged"`           // as the access log shows it, since this weir was started
+	Throttles []AccountThrottle `json:"throttles"`        // those that know it
+	Limits    []AccountLimit    `json:"limits,omitempty"` // of its own
 }
 
 // AccountThrottle is what one throttle knows of an account.
@@ -264,13 +271,25 @@ type Step struct {
 	Until    time.Time    `json:"until,omitzero"`
 	Text     string       `json:"text"`
 	Rules    []Rule       `json:"rules"`
+	// Limits are those that the account has of its own.
+	Limits []AccountLimit `json:"limits,omitempty"`
 }
 
 // Shadow asks to take throttles into shadow or out of it.
 type Shadow struct {
 	Throttles []string `json:"throttles,omitempty"`
-	All       bool     `json:"all,omitempty"`
-	On        bool     `json:"on"`
+	// All is the emergency switch. It lasts until it is turned off, over restarts; each throttle is then as it was.
+	All  bool   `json:"all,omitempty"`
+	On   bool   `json:"on"`
+	Note string `json:"note,omitempty"` // why all are in shadow, for people who ask later
+}
+
+// A ShadowAll says that the emergency switch is on.
+type ShadowAll struct {
+	By   string    `json:"by,omitempty"`
+	At   time.Time `json:"at"`
+	Note string    `json:"note,omitempty"`
+	Farm bool      `json:"farm,omitempty"` // on all nodes
 }
 
 // ShadowState says whether a throttle is in shadow.

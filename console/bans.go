@@ -23,6 +23,11 @@ type Bans interface {
 	Ban(ctx context.Context, o BanOrder, by string) (BanResult, error)
 	// Unban removes a ban and returns it.
 	Unban(ctx context.Context, who, by string) (BanResult, error)
+	// BlockLists returns the block lists that were imported, by name.
+	BlockLists() []BlockList
+	// ImportList replaces the networks of a block list as a whole. It returns when a restart would keep them, or with a
+	// warning that it would not.
+	ImportList(ctx context.Context, o ListOrder, by string) (ListResult, error)
 }
 
 // A Ban is an entry of the block list, in the form that operators write.
@@ -48,6 +53,10 @@ type BanStatus struct {
 	Refused   uint64 `json:"refused"`   // bans for which there was no room
 	Offences  uint64 `json:"offences"`  // told by throttles
 	Addresses uint64 `json:"addresses"` // banned for their clients
+	// Networks that stayed over a limit: banned for it, and in shadow.
+	AutoBanned uint64 `json:"auto_banned"`
+	AutoWould  uint64 `json:"auto_would"`
+	Auto       string `json:"auto"` // off, shadow or enforce
 }
 
 // Summary says in a sentence who is banned.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -32,7 +33,8 @@ type Call struct {
 	// The answer has many values, one in a line, while something goes on.
 	Stream bool
 
-	logs   bool // it writes the audit log by itself, together with what it does
+	most   int64 // bytes of a body; 0: maxBody
+	logs   bool  // it writes the audit log by itself, together with what it does
 	run    func(q *Request, in any) (any, error)
 	stream func(q *Request, in any, write func(any) error) error
 	said   func(in, out any) string
@@ -48,8 +50,8 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 
 // Calls returns the table of calls.
 func Calls() []*Call {
-	return slices.Concat(statusCalls(), banCalls(), mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(),
-		operatorCalls(), notifyCalls())
+	return slices.Concat(statusCalls(), overviewCalls(), limitCalls(), banCalls(), listCalls(), mailCalls(),
+		userCalls(), reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls())
 }
 
 // A Request is a call that somebody makes.
@@ -88,6 +90,18 @@ func (c *call[In, Out]) saying(f func(in *In, out Out) string) *call[In, Out] {
 func (c *call[In, Out]) logged() *call[In, Out] {
 	c.logs = true
 	return c
+}
+
+// on makes a call for a page, which changes nothing.
+func (c *call[In, Out]) on(q *Request, in In) (out Out, err error) {
+	if err := c.may(q.Who); err != nil || c.Acts() {
+		return out, cmp.Or[error](err, &Error{http.StatusForbidden, "a page changes nothing while it is shown"})
+	}
+	v, err := c.run(q, &in)
+	if err != nil {
+		return out, understood(err)
+	}
+	return v.(Out), nil
 }
 
 // ask makes the call with a client.

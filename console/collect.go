@@ -86,6 +86,7 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_bans_refused_total", "Bans that were not added because the block list is full of operators' bans.", ""},
 	{"weir_bans_offences_total", "Offences that throttles reported.", ""},
 	{"weir_bans_addresses_total", "Addresses banned because many of their clients are.", ""},
+	{"weir_bans_auto_total", "Networks that stayed over a limit: banned for it (enforce), or only counted (shadow).", "mode"},
 
 	{"weir_farm_nodes", "Nodes of the farm as this one sees them, by state: here, up, lost, left, refused.", "state"},
 	{"weir_farm_node_up", "1 while another node of the farm is heard, 0 while it is lost.", "node"},
@@ -282,6 +283,8 @@ func (b BanStatus) collect(s scrape) {
 	put(s, "weir_bans_refused_total", b.Refused)
 	put(s, "weir_bans_offences_total", b.Offences)
 	put(s, "weir_bans_addresses_total", b.Addresses)
+	put(s, "weir_bans_auto_total", b.AutoBanned, "enforce")
+	put(s, "weir_bans_auto_total", b.AutoWould, "shadow")
 }
 
 func (w StoreStatus) collect(s scrape) {

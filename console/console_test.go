@@ -27,8 +27,14 @@ type backend struct {
 	shadow    Shadow
 	accounts  map[string]Account
 	bans      banState
+	limits    limitState
+	lists     listState
 	history   []GateHistory
 	farm      *fakeFarm
+	overview  Overview
+	looked    OverviewQuery
+	refusals  RefusalPage
+	sought    RefusalQuery
 	desk      *access.Desk
 
 	noting sync.Mutex
@@ -75,6 +81,14 @@ func (b *backend) Ready() error           { return b.notReady }
 func (b *backend) Throttles() []Throttle  { return b.throttles }
 func (b *backend) XDP() []XDPStatus       { return b.xdp }
 func (b *backend) History() []GateHistory { return b.history }
+func (b *backend) Overview(q OverviewQuery) Overview {
+	b.looked = q
+	return b.overview
+}
+func (b *backend) Refusals(q RefusalQuery) RefusalPage {
+	b.sought = q
+	return b.refusals
+}
 func (b *backend) Status() Status {
 	s := Status{Version: "test", State: "serving", Ready: b.notReady == nil, Control: "here"}
 	for _, t := range b.throttles {
@@ -102,9 +116,9 @@ func (b *backend) Why(q Question) (Explanation, error) {
 	return Explanation{Gate: q.Gate, Verdict: weir.Refuse,
 		Steps: []Step{{Throttle: "plans", Verdict: weir.Refuse, Reason: weir.OverLimit}}}, nil
 }
-func (b *backend) SetShadow(s Shadow) ([]ShadowState, error) {
+func (b *backend) SetShadow(_ context.Context, s Shadow, _ string) (ShadowResult, error) {
 	b.shadow = s
-	return []ShadowState{{"plans", s.On}}, nil
+	return ShadowResult{Throttles: []ShadowState{{"plans", s.On}}}, nil
 }
 func (b *backend) Reload(context.Context) error { return b.reload }
 

@@ -67,7 +67,7 @@ func TestControl(t *testing.T) {
 		t.Errorf("why: %+v %v", e, err)
 	}
 	states, err := c.SetShadow(ctx, Shadow{Throttles: []string{"plans"}, On: true})
-	if err != nil || len(states) != 1 || !states[0].Shadow || !b.shadow.On {
+	if err != nil || len(states.Throttles) != 1 || !states.Throttles[0].Shadow || !b.shadow.On {
 		t.Errorf("shadow: %v %v", states, err)
 	}
 	if err := c.Reload(ctx); err != nil {

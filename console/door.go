@@ -80,7 +80,7 @@ func (s *Server) who(r *http.Request) (caller, error) {
 		return caller{who, true, ""}, err
 	}
 	if g.anybody != access.None {
-		return caller{Identity: access.Anybody(g.anybody), ambient: true}, nil
+		return caller{Identity: access.Anybody(g.anybody)}, nil // it changes nothing
 	}
 	return caller{}, access.ErrNobody
 }

@@ -322,9 +322,8 @@ func TestForms(t *testing.T) {
 	}
 	// A link cannot make the page say something, nor can what another one was told.
 	other := h.as("vera")
-	said := shown.body
 	for _, forged := range []string{"1aGVsbG8", "1aGVsbG8.x", strings.TrimPrefix(r.header.Get("Location"), "../?said=")} {
-		said = other.get("/?said=" + forged).body
+		said := other.get("/?said=" + forged).body
 		if strings.Contains(said, `class="said`) {
 			t.Errorf("%s: %s", forged, said)
 		}
@@ -576,6 +575,13 @@ func TestOpenToEverybody(t *testing.T) {
 		t.Errorf("%d", r.code)
 	}
 	if r := v.get(Prefix + "/bans"); r.code != 200 {
+		t.Errorf("%d", r.code)
+	}
+	if r := v.send("POST", Prefix+"/why", strings.NewReader(`{"method":"GET","path":"/"}`)); r.code != 200 {
+		t.Errorf("%d", r.code)
+	}
+	if r := v.send("POST", Prefix+"/operators/password",
+		strings.NewReader(`{"name":"root","password":"correct horse"}`)); r.code != http.StatusForbidden {
 		t.Errorf("%d", r.code)
 	}
 	if r := v.get(Prefix + "/operators"); r.code != http.StatusForbidden {

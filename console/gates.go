@@ -54,6 +54,18 @@ func (h *HTTPMetrics) Done(code int, v weir.Verdict, added, took time.Duration) 
 	h.duration.Observe(took.Seconds())
 }
 
+// Counts are the requests by verdict so far, and what throttling added to them.
+func (h *HTTPMetrics) Counts() GateCounts {
+	var all GateCounts
+	for c := range h.requests {
+		for v := range all.Verdicts {
+			all.Verdicts[v] += counted(h.requests[c][v])
+		}
+	}
+	all.Added = spreadOf(h.added.(prometheus.Metric))
+	return all
+}
+
 // UpstreamFailed counts a failure of a server that is configured. The reason must come from a small set.
 func (m *Metrics) UpstreamFailed(gate, server, reason string) {
 	m.counter("weir_http_upstream_failures_total", gate, server, reason).Inc()
@@ -102,6 +114,14 @@ func (t *TCPMetrics) Waiting(delta int) { t.waiting.Add(float64(delta)) }
 
 // Judged counts a verdict.
 func (t *TCPMetrics) Judged(v weir.Verdict) { t.judged[v].Inc() }
+
+// Counts are the connections, or packets, by verdict so far.
+func (t *TCPMetrics) Counts() (all GateCounts) {
+	for v := range all.Verdicts {
+		all.Verdicts[v] = counted(t.judged[v])
+	}
+	return all
+}
 
 // Passed counts bytes.
 func (t *TCPMetrics) Passed(in, out int64) {

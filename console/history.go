@@ -2,10 +2,14 @@ package console
 
 import "time"
 
-// How much of the past the page shows.
+// How much of the past is kept in memory, of each gate and each throttle: the last minutes finely, the last hour
+// coarsely.
 const (
-	HistoryEvery  = time.Second // between two samples
-	HistoryLength = 300         // samples of a gate
+	HistoryEvery  = time.Second // between two fine samples
+	HistoryLength = 300         // how many are kept
+
+	HourEvery  = 10 * time.Second // between two coarse samples
+	HourLength = 360
 )
 
 // A GateHistory has the last minutes of a gate with a limited capacity.

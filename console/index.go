@@ -35,7 +35,7 @@ func live(w http.ResponseWriter, _ *http.Request) {
 
 // overviewPage shows what weir does, at a glance.
 func overviewPage() *page {
-	return newPage(page{name: "Overview", role: access.View, live: true, show: overview}, indexHTML, plotHTML)
+	return newPage(page{name: "Overview", role: access.View, live: true, show: overview}, indexHTML, plotHTML, trafficHTML)
 }
 
 func overview(v *visit) (any, error) {
@@ -46,7 +46,14 @@ func overview(v *visit) (any, error) {
 		Stamps     []stampRow
 		Blooms     []bloomRow
 		NotReady   string
+		Traffic    trafficView
 	}{Status: v.backend.Status()}
+	q := OverviewQuery{Window: v.query.Get("window"), Last: 12}
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	o := v.backend.Overview(q)
+	shown.Traffic = trafficOf(&o, q.Window == OneHour)
 	past := v.backend.History()
 	for _, h := range past {
 		shown.Plots = append(shown.Plots, plotsOf(h))

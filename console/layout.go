@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,9 +30,11 @@ var wrongHTML string
 type page struct {
 	path string // below the console; empty for the first one
 	name string // in the navigation
-	role access.Role
-	live bool // it keeps itself up to date, where scripts run
-	text *template.Template
+	// under is the path of the page in the navigation that this one belongs to; empty: it is there itself.
+	under string
+	role  access.Role
+	live  bool // it keeps itself up to date, where scripts run
+	text  *template.Template
 	// show returns what the page shows. An *Error is shown in its place.
 	show func(*visit) (any, error)
 	// there reports whether weir has something to show here; nil: always.
@@ -40,7 +43,8 @@ type page struct {
 
 // consolePages are the pages in the order of the navigation.
 func consolePages() []*page {
-	return []*page{overviewPage()}
+	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), sourcesPage()}, mailPages(),
+		[]*page{farmPage(), auditPage()})
 }
 
 // A visit is somebody who looks at a page.
@@ -61,8 +65,10 @@ func laidOut(texts ...string) *template.Template {
 	t := template.Must(template.New("layout").Funcs(template.FuncMap{
 		"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"moment":  moment,
 		"shown":   shown.Text,
 		"several": several,
+		"pair":    func(this any, with *layout) pair { return pair{this, with} },
 	}).Parse(layoutHTML))
 	content := t.New("content")
 	template.Must(content.Parse(texts[0]))
@@ -70,6 +76,12 @@ func laidOut(texts ...string) *template.Template {
 		template.Must(t.New("more").Parse(more))
 	}
 	return t
+}
+
+// A pair is what a template that pages share is given: what it shows, and the layout around it.
+type pair struct {
+	This any
+	With *layout
 }
 
 var (
@@ -153,7 +165,10 @@ func (s *Server) layout(r *http.Request, who caller, here *page) *layout {
 		Session: who.session != "", Form: desk.Form(who.Identity)}
 	for _, p := range s.pages {
 		if who.Role.May(p.role) && (p.there == nil || p.there(s.backend)) {
-			f.Nav = append(f.Nav, navItem{p.path, p.name, p == here})
+			if p.under == "" {
+				within := here != nil && here.under != "" && here.under == p.path
+				f.Nav = append(f.Nav, navItem{p.path, p.name, p == here || within})
+			}
 		}
 	}
 	if here != nil {
@@ -199,15 +214,18 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	f := s.layout(r, who, nil)
-	f.Title, f.Root = "Not done", "../"
+	notDone := func(err error) {
+		f := s.layout(r, who, nil)
+		f.Title, f.Root = "Not done", "../"
+		s.fail(w, f, err)
+	}
 	c := s.api.named(r.PathValue("call"))
 	if c == nil {
-		s.fail(w, f, NotFound("There is no such form."))
+		notDone(NotFound("There is no such form."))
 		return
 	}
 	if err := readForm(w, r); err != nil {
-		s.fail(w, f, err)
+		notDone(err)
 		return
 	}
 	values := r.PostForm
@@ -224,7 +242,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		err = c.may(who.Identity)
 	}
 	if err != nil {
-		s.fail(w, f, err)
+		notDone(err)
 		return
 	}
 	text, err := s.carryOut(s.request(r, who.Identity), c, values)

@@ -18,13 +18,19 @@ import (
 type Mail interface {
 	// Queue returns up to limit messages that match, the oldest first.
 	Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error)
-	// ShowMail returns a message, and up to MaxHeader bytes of its header.
-	ShowMail(ctx context.Context, id store.MailID) (mail store.Queued, header string, err error)
+	// ShowMail returns a message, up to MaxHeader bytes of its header, and its text as MailText finds it.
+	ShowMail(ctx context.Context, id store.MailID) (mail store.Queued, header, text string, err error)
 	// Release sends held and delayed messages at once, Delete removes them, and Retry repeats a delivery now instead of
 	// later.
 	Release(ctx context.Context, by string, o MailOrder) (MailResult, error)
 	Delete(ctx context.Context, by string, o MailOrder) (MailResult, error)
 	Retry(ctx context.Context, by string, ids []store.MailID) (MailResult, error)
+	// Find returns up to limit messages that match, behind one of them, and where to go on; 0: nowhere.
+	Find(ctx context.Context, f MailFilter, after store.MailID, limit int) ([]store.Queued, store.MailID, error)
+	// Bulk acts on a part of all messages that match.
+	Bulk(ctx context.Context, by string, f MailFilter, o BulkOrder) (BulkResult, error)
+	// Track returns up to limit messages that wait, and up to limit attempts to deliver, of a message or to an address.
+	Track(ctx context.Context, q TrackQuery, limit int) ([]store.Queued, []MailStep, error)
 
 	// Users returns a part of the users, in order.
 	Users(ctx context.Context, q UserQuery) (UserPage, error)
@@ -59,6 +65,7 @@ func withMail[In, Out any](f func(*Request, Mail, *In) (Out, error)) func(*Reque
 
 func mailCalls() []*Call {
 	return []*Call{&queueList.Call, &queueShow.Call, &queueRelease.Call, &queueDelete.Call, &queueRetry.Call,
+		&mailBulk.Call, &mailTrack.Call,
 		&backupMake.Call}
 }
 

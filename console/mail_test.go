@@ -18,6 +18,7 @@ import (
 
 // mailed is a weir with mail, which notes what it is asked and answers what the test wants.
 type mailed struct {
+	bulkState
 	*backend
 	status *MailStatus
 	none   bool // no mail gate
@@ -34,6 +35,7 @@ type mailed struct {
 	before int64
 
 	queue   []store.Queued
+	text    string
 	header  string
 	entries []store.Entry
 	copy    func(ctx context.Context, folder string, progress func(done, total int64)) error
@@ -61,11 +63,11 @@ func (m *mailed) Queue(_ context.Context, q store.LetterQuery, limit int) ([]sto
 	m.query, m.limit = q, limit
 	return m.queue[:min(limit, len(m.queue))], m.err
 }
-func (m *mailed) ShowMail(_ context.Context, id store.MailID) (store.Queued, string, error) {
+func (m *mailed) ShowMail(_ context.Context, id store.MailID) (store.Queued, string, string, error) {
 	if len(m.queue) == 0 {
-		return store.Queued{}, "", fmt.Errorf("mail %s: %w", id, store.ErrNotFound)
+		return store.Queued{}, "", "", fmt.Errorf("mail %s: %w", id, store.ErrNotFound)
 	}
-	return m.queue[0], m.header, m.err
+	return m.queue[0], m.header, m.text, m.err
 }
 func (m *mailed) Release(_ context.Context, by string, o MailOrder) (MailResult, error) {
 	m.order = o

@@ -65,6 +65,9 @@ var written = []struct{ name, help, labels string }{
 // minute that a patient client waits.
 var waits = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
+// delays are the buckets for what throttling adds: also what it costs where nobody waits.
+var delays = append([]float64{.00001, .000025, .00005, .0001, .00025}, waits...)
+
 // Metrics are the series that are written while weir works. They are kept over reloads. Safe for concurrent use.
 type Metrics struct {
 	registry   *prometheus.Registry
@@ -88,8 +91,12 @@ func NewMetrics(version string) *Metrics {
 			m.counters[w.name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: w.name, Help: w.help}, labels)
 			m.registry.MustRegister(m.counters[w.name])
 		case strings.HasSuffix(w.name, "_seconds"):
+			buckets := waits
+			if w.name == "weir_http_throttle_delay_seconds" {
+				buckets = delays
+			}
 			m.histograms[w.name] = prometheus.NewHistogramVec(
-				prometheus.HistogramOpts{Name: w.name, Help: w.help, Buckets: waits}, labels)
+				prometheus.HistogramOpts{Name: w.name, Help: w.help, Buckets: buckets}, labels)
 			m.registry.MustRegister(m.histograms[w.name])
 		default:
 			m.gauges[w.name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: w.name, Help: w.help}, labels)

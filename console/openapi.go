@@ -129,6 +129,8 @@ func (d *describer) of(t reflect.Type) schema {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return schema{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[Values]():
+		return schema{"type": "array", "items": schema{"type": []string{"number", "null"}}}
 	case enums[t] != nil:
 		return schema{"type": "string", "enum": enums[t]}
 	case t.Implements(textMarshaler):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"weir"
 	"weir/console/access"
 	"weir/store"
 )
@@ -33,6 +34,7 @@ type MailPage struct {
 type MailView struct {
 	MailLine
 	Header string `json:"header"` // as it is stored, up to MaxHeader
+	Text   string `json:"text"`   // what people can read of it, up to MaxMailText
 }
 
 // A MailOrder names messages: by their ids, or all of a user.
@@ -68,10 +70,23 @@ type MailResult struct {
 
 // A MailQuery asks for a part of the queue.
 type MailQuery struct {
-	User  string       `json:"user,omitempty"`
-	State store.State  `json:"state,omitempty"` // with a recipient in this state
-	After store.MailID `json:"after,omitempty"` // the Next of the page before
-	Limit int          `json:"limit,omitempty"` // at most MaxMailPage, which is the default
+	User      string        `json:"user,omitempty"`
+	State     store.State   `json:"state,omitempty"`     // with a recipient in this state
+	Sender    string        `json:"sender,omitempty"`    // a part of the address; <> for messages without a sender
+	Recipient string        `json:"recipient,omitempty"` // a part of an address
+	Domain    string        `json:"domain,omitempty"`    // of a recipient; .example.com also matches what is below
+	Subject   string        `json:"subject,omitempty"`   // a part
+	Older     weir.Duration `json:"older,omitzero"`      // received longer ago
+	Newer     weir.Duration `json:"newer,omitzero"`      // received not so long ago
+	Larger    weir.Size     `json:"larger,omitzero"`
+	Smaller   weir.Size     `json:"smaller,omitzero"`
+	After     store.MailID  `json:"after,omitempty"` // the Next of the page before
+	Limit     int           `json:"limit,omitempty"` // at most MaxMailPage, which is the default
+}
+
+func (q *MailQuery) filter() MailFilter {
+	return MailFilter{q.User, q.Sender, q.Recipient, q.Domain, q.Subject, q.State, q.Older, q.Newer,
+		q.Larger, q.Smaller}
 }
 
 // A MailName names a message.
@@ -109,18 +124,27 @@ var (
 			if err != nil {
 				return MailPage{}, err
 			}
-			if err := checkLine("user", in.User, store.MaxAccount, true); err != nil {
+			f := in.filter()
+			if err := f.check(); err != nil {
 				return MailPage{}, err
+			}
+			if f != (MailFilter{User: f.User, State: f.State}) {
+				found, next, err := m.Find(q, f, in.After, limit)
+				p := pageOf(found, limit)
+				if p.Next == 0 { // else not all that was found fits
+					p.Next = next
+				}
+				return p, err
 			}
 			found, err := m.Queue(q, store.LetterQuery{User: in.User, State: in.State, After: in.After}, limit)
 			return pageOf(found, limit), err
 		}))
 
 	queueShow = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
-		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients and its header."},
+		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients, its header and its text."},
 		withMail(func(q *Request, m Mail, in *MailName) (MailView, error) {
-			found, header, err := m.ShowMail(q, in.ID)
-			return MailView{cut(found, MaxMailRecipients), header[:min(len(header), MaxHeader)]},
+			found, header, text, err := m.ShowMail(q, in.ID)
+			return MailView{cut(found, MaxMailRecipients), header[:min(len(header), MaxHeader)], text},
 				missing(err, "there is no mail %s: it was delivered, or deleted, or never was", in.ID)
 		}))
 

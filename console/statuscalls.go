@@ -42,8 +42,7 @@ var (
 		Summary:  "Switches throttles to shadow, where they count and let everything pass, or back."},
 		func(q *Request, in *Shadow) (ShadowResult, error) {
 			q.before = shadowStates(q.backend.Throttles())
-			states, err := q.backend.SetShadow(*in)
-			return ShadowResult{states}, err
+			return q.backend.SetShadow(q, *in, q.by())
 		}).saying(func(in *Shadow, _ ShadowResult) string {
 		if in.On {
 			return "In shadow: nothing is refused, and everything is counted."
@@ -75,10 +74,12 @@ type Reloaded struct {
 // ShadowResult is the answer to Shadow.
 type ShadowResult struct {
 	Throttles []ShadowState `json:"throttles"`
+	All       *ShadowAll    `json:"all,omitempty"`      // the emergency switch is on
+	Warnings  []string      `json:"warnings,omitempty"` // what the operator should know
 }
 
 func shadowStates(throttles []Throttle) ShadowResult {
-	all := ShadowResult{[]ShadowState{}}
+	all := ShadowResult{Throttles: []ShadowState{}}
 	for _, t := range throttles {
 		all.Throttles = append(all.Throttles, ShadowState{t.Link.Name, t.Link.Shadow.Load()})
 	}
@@ -109,7 +110,6 @@ func (c *Client) Why(ctx context.Context, q Question) (Explanation, error) {
 }
 
 // SetShadow takes throttles into shadow or out of it, and returns the state of all of them.
-func (c *Client) SetShadow(ctx context.Context, s Shadow) ([]ShadowState, error) {
-	r, err := shadowSet.ask(ctx, c, s)
-	return r.Throttles, err
+func (c *Client) SetShadow(ctx context.Context, s Shadow) (ShadowResult, error) {
+	return shadowSet.ask(ctx, c, s)
 }

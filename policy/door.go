@@ -36,7 +36,13 @@ func NewDoor(c *Chain, trusts func(netip.Addr) bool) *Door {
 // Admit reports whether a connection from source may come in. Nobody waits or pays at a door: such verdicts turn a
 // connection away, as nothing can be said to a client before it has said something.
 func (d *Door) Admit(source netip.Addr, now time.Time) bool {
-	if d == nil || len(d.chain.links) == 0 || d.trusts != nil && d.trusts(source) {
+	if d == nil {
+		return true
+	}
+	if e := d.chain.edge; e != nil {
+		e.Connections.Add(1)
+	}
+	if len(d.chain.links) == 0 || d.trusts != nil && d.trusts(source) {
 		return true
 	}
 	v := d.visits.Get().(*visit)
@@ -45,5 +51,8 @@ func (d *Door) Admit(source netip.Addr, now time.Time) bool {
 	d.chain.Judge(context.Background(), &v.event, &v.pass)
 	in := v.pass.Answer.Verdict == weir.Admit
 	v.pass.Settle(weir.Outcome{Time: now, Done: in})
+	if e := d.chain.edge; e != nil && !in {
+		e.TurnedAway.Add(1)
+	}
 	return in
 }

@@ -35,6 +35,11 @@ type Link struct {
 	OnError  OnError // Closed unless Open
 	Shadow   *atomic.Bool
 	Counts   *Counts
+	Watch    *Watch // of those who are held back; nil where nobody looks
+	Names    Naming // how they are named there
+	// Excess, where it is not nil, is told of events that the throttle refuses, unless it is in shadow. It must not
+	// block, and must not keep what it is given.
+	Excess func(ev *weir.Event, a *weir.Answer)
 }
 
 // NewLink returns a link with counters of its own, not in shadow.
@@ -67,6 +72,7 @@ type Chain struct {
 	till    *Link // nil where no stamps are taken
 	lanes   *Link // nil where the capacity is not limited
 	failed  func(link string, err error)
+	edge    *Edge     // where it stands; nil where nobody asks
 	answers sync.Pool // of *weir.Answer, for what throttles say: a pass may be held for long and should be small
 }
 
@@ -84,6 +90,9 @@ func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
 	return c, nil
 }
 
+// At says where the chain stands, before it is used.
+func (c *Chain) At(e *Edge) { c.edge = e }
+
 // Links returns the links in order. They must not be changed.
 func (c *Chain) Links() []*Link { return c.links }
 
@@ -91,8 +100,9 @@ func (c *Chain) Links() []*Link { return c.links }
 // calls Await; on Challenge and Refuse nothing is held. Settle must always be called; p may be used again after it.
 func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 	p.reset(c)
+	p.event = ev
 	a := c.answer()
-	defer c.done(a)
+	defer p.judged(a)
 	for i, link := range c.links {
 		a.Clear()
 		if err := link.Throttle.Judge(ctx, ev, a); err != nil {
@@ -104,12 +114,24 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 			}
 		}
 		if !p.take(i, a, ev.Time) {
+			if a.Verdict == weir.Refuse && link.Excess != nil {
+				link.Excess(ev, a)
+			}
 			return
 		}
 	}
 	if p.Answer.Verdict == weir.Admit {
 		p.enter(ev.Time)
 	}
+}
+
+// judged ends Judge. The event is the gate's, and may be another one by the time that a turn comes.
+func (p *Pass) judged(a *weir.Answer) {
+	p.chain.done(a)
+	if p.Answer.Verdict == weir.Wait {
+		p.client = clientOf(p.event)
+	}
+	p.event = nil
 }
 
 // answer returns a clear answer for a throttle to fill in; done takes it back without what it points to.
@@ -126,6 +148,9 @@ type Pass struct {
 	// Answer is the verdict. Its Figures are those of every throttle not in shadow.
 	Answer weir.Answer
 	chain  *Chain
+	event  *weir.Event // while it is being judged
+	client client      // Wait: what is left of the event
+	would  bool        // a throttle in shadow would have held it back
 
 	mu   sync.Mutex // Away, Ask, Flow and Settle meet when a body is still being read while the request ends
 	held []held     // by link
@@ -143,7 +168,7 @@ type held struct {
 }
 
 func (p *Pass) reset(c *Chain) {
-	p.chain = c
+	p.chain, p.client, p.would = c, client{}, false
 	p.Answer.Clear()
 	p.held = slices.Grow(p.held[:0], len(c.links))[:len(c.links)]
 	clear(p.held)
@@ -153,10 +178,14 @@ func (p *Pass) reset(c *Chain) {
 func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 	h, link := &p.held[i], p.chain.links[i]
 	h.hold, h.turn = a.Hold, a.Turn
+	shadow := link.Shadow.Load()
+	if a.Verdict != weir.Admit {
+		p.note(link, a, now, shadow, !h.counted)
+	}
 	if a.Verdict != weir.Admit || !a.Hold.Enter {
 		h.count(link, a.Rule, a.Verdict)
 	}
-	if link.Shadow.Load() {
+	if shadow {
 		if a.Verdict != weir.Admit {
 			p.give(i, weir.Outcome{Time: now})
 		}
@@ -176,6 +205,39 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// note tells those who watch that a throttle holds the event back, or would. first means that it has not done so yet.
+func (p *Pass) note(link *Link, a *weir.Answer, now time.Time, shadow, first bool) {
+	edge := p.chain.edge
+	if shadow && !p.would {
+		p.would = true
+		if edge != nil {
+			edge.Would.Add(1)
+		}
+	}
+	w := link.Watch
+	if w == nil {
+		return
+	}
+	c := p.client
+	if p.event != nil {
+		c = clientOf(p.event)
+	}
+	who := link.Names.party(&c)
+	if first {
+		w.Held(now, who, 1, shadow)
+	}
+	if a.Verdict < weir.Challenge || !w.refusals.admit(now) {
+		return
+	}
+	r := Refusal{Time: now, Verdict: a.Verdict, Reason: a.Reason, Figure: a.Figure, Until: a.Until, Shadow: shadow,
+		Who: who, Source: c.source, ID: c.id}
+	r.By = link.Name
+	if edge != nil {
+		r.Gate = edge.Gate
+	}
+	w.refusals.put(&r)
 }
 
 // count puts the throttle's verdict on this event into its counters, once.
@@ -239,7 +301,9 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 		if why := h.turn.Refused(); why != weir.NoReason {
 			link.Counts.Expired.Add(1)
 			p.callOff(i, why)
-			p.Settle(weir.Outcome{Time: now()})
+			at := now()
+			p.note(link, &p.Answer, at, false, false)
+			p.Settle(weir.Outcome{Time: at})
 			return nil
 		}
 		h.turn, h.waited = nil, true

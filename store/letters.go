@@ -209,6 +209,7 @@ type EntryQuery struct {
 	By     string    // by this operator or user
 	What   string    // of this kind
 	User   string    // that concern this user
+	Mail   MailID    // that concern this mail; 0: any
 	Text   string    // with this in any text, in the case that it is written in
 	Since  time.Time // not before
 	Until  time.Time // before

@@ -25,6 +25,7 @@ type Store interface {
 	Counters() Counters
 	Mail() Mail
 	Access() Access
+	Settings() Settings
 	Close() error
 }
 

@@ -10,6 +10,9 @@ import (
 type accountCommand struct {
 	Get   accountGetCommand   `cmd:"" help:"Show what an account has used."`
 	Reset accountResetCommand `cmd:"" help:"Reset what an account has used. Its waiting requests may go; requests under way still count."`
+
+	Limit  accountLimitCommand  `cmd:"" help:"Give one account a limit of its own, at once, without a reload."`
+	Limits accountLimitsCommand `cmd:"" help:"Show the limits of single accounts: those of the file, and those that operators have set."`
 }
 
 type accountFlags struct {
@@ -49,5 +52,16 @@ func (t *terminal) account(a *console.Account) {
 		rules.add(h.Throttle, h.Rules)
 	}
 	fmt.Fprintln(t.out)
-	t.write(&rules.table)
+	if len(rules.rows) > 0 {
+		t.write(&rules.table)
+	}
+	t.ownLimits(a.Limits)
+}
+
+// ownLimits shows the limits that an account has of its own, if there are any.
+func (t *terminal) ownLimits(all []console.AccountLimit) {
+	if len(all) > 0 {
+		fmt.Fprintln(t.out)
+		t.limits(all)
+	}
 }

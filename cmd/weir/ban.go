@@ -20,6 +20,9 @@ type banCommand struct {
 	List   banListCommand   `cmd:"" help:"Show the block list."`
 	Add    banAddCommand    `cmd:"" help:"Ban a client or a network: no gate serves it."`
 	Remove banRemoveCommand `cmd:"" help:"Remove a client or a network from the block list."`
+
+	Import banImportCommand `cmd:"" help:"Import a block list from a file. It replaces what was imported under its name before."`
+	Lists  banListsCommand  `cmd:"" help:"Show the block lists that were imported."`
 }
 
 type banListCommand struct {
@@ -181,6 +184,12 @@ func (t *terminal) invalid(s *console.Status) {
 	fmt.Fprintf(t.out, "bans: %s, %s", count(b.Clients, "client"), count(b.Networks, "network"))
 	if b.Operators > 0 {
 		fmt.Fprintf(t.out, " (%d by operators)", b.Operators)
+	}
+	switch b.Auto {
+	case "shadow":
+		fmt.Fprintf(t.out, "; automatic bans in shadow: %d would be banned since the start", b.AutoWould)
+	case "enforce":
+		fmt.Fprintf(t.out, "; automatic bans: %d since the start", b.AutoBanned)
 	}
 	fmt.Fprintln(t.out)
 	for _, p := range s.Store.Parts {

@@ -99,15 +99,15 @@ func (p *postOffice) Queue(_ context.Context, q store.LetterQuery, limit int) (f
 	return found, nil
 }
 
-func (p *postOffice) ShowMail(_ context.Context, id store.MailID) (store.Queued, string, error) {
+func (p *postOffice) ShowMail(_ context.Context, id store.MailID) (store.Queued, string, string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range p.mails {
 		if m.ID == id {
-			return m, "Subject: news\r\n\tfolded \x1b[31m\r\n", nil
+			return m, "Subject: news\r\n\tfolded \x1b[31m\r\n", "", nil
 		}
 	}
-	return store.Queued{}, "", store.ErrNotFound
+	return store.Queued{}, "", "", store.ErrNotFound
 }
 
 func (p *postOffice) take(by, what string, o console.MailOrder) (r console.MailResult, _ error) {
@@ -383,4 +383,47 @@ func TestBackupBar(t *testing.T) {
 	if b != nil || errs.Len() > 0 {
 		t.Errorf("in a pipe: %q", &errs)
 	}
+}
+
+func (p *postOffice) Find(_ context.Context, f console.MailFilter, after store.MailID, limit int) (found []store.Queued,
+	_ store.MailID, _ error,
+) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.mails {
+		if len(found) < limit && m.ID > after && (f.User == "" || f.User == m.User) &&
+			strings.Contains(m.Sender, f.Sender) && strings.Contains(m.Subject, f.Subject) {
+			found = append(found, m)
+		}
+	}
+	return found, 0, nil
+}
+
+// Bulk acts on one message in each part.
+func (p *postOffice) Bulk(ctx context.Context, by string, f console.MailFilter, o console.BulkOrder) (
+	r console.BulkResult, err error,
+) {
+	found, _, err := p.Find(ctx, f, o.After, 2)
+	if err != nil || len(found) == 0 {
+		return r, err
+	}
+	r.Mails, r.Recipients = 1, len(found[0].To)
+	if len(found) > 1 {
+		r.Next, r.UpTo = found[0].ID, found[1].ID
+	}
+	if !o.Dry && o.Act != "retry" {
+		_, err = p.take(by, o.Act+"d", console.MailOrder{Mails: []store.MailID{found[0].ID}})
+	}
+	return r, err
+}
+
+func (p *postOffice) Track(ctx context.Context, q console.TrackQuery, limit int) ([]store.Queued, []console.MailStep,
+	error,
+) {
+	if q.Recipient == "nobody@example.net" {
+		return nil, nil, nil
+	}
+	found, _, err := p.Find(ctx, console.MailFilter{}, 0, limit)
+	return found[:1], []console.MailStep{{At: noon, Mail: found[0].ID, Address: "friend0@example.net", Result: "deferred",
+		Status: "451 later"}}, err
 }

@@ -18,42 +18,29 @@ type queueCommand struct {
 	Release queueReleaseCommand `cmd:"" help:"Send held and delayed messages at once."`
 	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed messages. Nobody is told."`
 	Retry   queueRetryCommand   `cmd:"" help:"Try messages now that wait for another try."`
+	Track   queueTrackCommand   `cmd:"" help:"Show the way of a message, or of mail to an address: what waits, attempts to deliver it, and acts."`
 }
 
 type queueListCommand struct {
 	target
-	User  string `placeholder:"NAME" help:"Show only messages of this user."`
-	State string `placeholder:"STATE" help:"Show only messages with a recipient in this state: ready, sending, delayed, held, pooled or withheld."`
-	Limit int    `placeholder:"N" default:"1000" help:"Show at most this many; 0 for all. Default: 1000."`
-	JSON  bool   `name:"json" help:"Print them as JSON."`
+	filterFlags
+	Limit int  `placeholder:"N" default:"1000" help:"Show at most this many; 0 for all. Default: 1000."`
+	JSON  bool `name:"json" help:"Print them as JSON."`
 }
 
 func (c *queueListCommand) Validate() error {
-	_, err := c.state()
-	return cmp.Or(checkLimit(c.Limit), err)
-}
-
-func (c *queueListCommand) state() (s store.State, err error) {
-	if c.State == "" {
-		return 0, nil
-	}
-	if err := s.UnmarshalText([]byte(c.State)); err != nil {
-		names := make([]string, len(store.States))
-		for i, s := range store.States {
-			names[i] = s.String()
-		}
-		return 0, fmt.Errorf("--state: %.40q is not a state (one of %s)", c.State, strings.Join(names, ", "))
-	}
-	return s, nil
+	return cmp.Or(checkLimit(c.Limit), c.filterFlags.Validate())
 }
 
 func (c *queueListCommand) Run(t *terminal) error {
-	q := store.LetterQuery{User: c.User}
-	q.State, _ = c.state()
+	o := c.bulk("")
+	q := console.MailQuery{User: o.User, State: o.State, Sender: o.Sender, Recipient: o.Recipient, Domain: o.Domain,
+		Subject: o.Subject, Older: o.Older, Newer: o.Newer, Larger: o.Larger, Smaller: o.Smaller}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.MailPage,
 		err error) {
 		all.Mails, err = pages(c.Limit, console.MaxMailPage, func(n int) ([]console.MailLine, bool, error) {
-			page, err := client.Queue(ctx, q, n)
+			q.Limit = n
+			page, err := client.Find(ctx, q)
 			all.Next, q.After = page.Next, page.Next
 			return page.Mails, page.Next != 0, err
 		})
@@ -175,9 +162,12 @@ func (t *terminal) showMail(m *console.MailView) {
 	if m.More > 0 {
 		fmt.Fprintf(t.out, "and %d more\n", m.More)
 	}
-	if m.Header != "" {
+	for _, part := range []string{m.Header, m.Text} {
+		if part == "" {
+			continue
+		}
 		fmt.Fprintln(t.out)
-		for l := range strings.Lines(m.Header) {
+		for l := range strings.Lines(part) {
 			io.WriteString(t.out, shown(strings.TrimRight(l, "\r\n"))+"\n")
 		}
 	}

@@ -66,6 +66,11 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"notified": notified, "signal": sendSignal, "get": get, "status": status, "keepmail": keepMail,
 			"damage": damage,
+			"consoleurl": func(ts *testscript.TestScript, _ bool, _ []string) {
+				s, err := console.NewClient(ts.Getenv("WEIR_CONTROL")).Status(context.Background())
+				ts.Check(err)
+				ts.Setenv("WEIR_CONSOLE", "http://"+s.Console)
+			},
 			"hang": func(ts *testscript.TestScript, _ bool, _ []string) {
 				url := gate(ts) + "/hang"
 				go http.Get(url) // it is answered, or cut off, when weir stops

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"weir/console"
 )
@@ -16,6 +17,7 @@ type shadowFlags struct {
 	target
 	All       bool     `help:"All throttles: the emergency switch."`
 	Farm      bool     `help:"On all nodes of the farm."`
+	Note      string   `placeholder:"TEXT" help:"With --all: the reason, for people who ask later."`
 	JSON      bool     `name:"json" help:"Print the state of the throttles as JSON."`
 	Throttles []string `arg:"" optional:"" name:"throttle" help:"The throttles to switch."`
 }
@@ -23,6 +25,9 @@ type shadowFlags struct {
 func (c *shadowFlags) Validate() error {
 	if c.All == (len(c.Throttles) > 0) {
 		return errors.New("name the throttles, or write --all")
+	}
+	if c.Note != "" && !c.All {
+		return errors.New("--note goes with --all")
 	}
 	return nil
 }
@@ -37,15 +42,17 @@ func (c *shadowOffCommand) Run(t *terminal) error { return c.run(t, false) }
 
 func (c *shadowFlags) run(t *terminal, on bool) error {
 	if c.Farm {
-		order := console.Shadow{Throttles: c.Throttles, All: c.All, On: on}
+		order := console.Shadow{Throttles: c.Throttles, All: c.All, On: on, Note: c.Note}
 		return toAll(t, c.target, c.JSON, func(a *console.Client, ctx context.Context) (console.FarmResult, error) {
 			return a.ShadowFarm(ctx, order)
 		})
 	}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ShadowResult, error) {
-		states, err := client.SetShadow(ctx, console.Shadow{Throttles: c.Throttles, All: c.All, On: on})
-		return console.ShadowResult{Throttles: states}, err
+		return client.SetShadow(ctx, console.Shadow{Throttles: c.Throttles, All: c.All, On: on, Note: c.Note})
 	}, func(r *console.ShadowResult) {
+		for _, w := range r.Warnings {
+			fmt.Fprintln(t.err, "warning:", printable(w))
+		}
 		b := table{heads: []string{"throttle", "mode"}}
 		for _, s := range r.Throttles {
 			b.row(text(s.Throttle), mode(s.Shadow))

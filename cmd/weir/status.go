@@ -35,6 +35,7 @@ func (t *terminal) status(s *console.Status) {
 			"the last reload failed and changed nothing: "+strings.ReplaceAll(s.Config.LastError, "\n", "\n  ")))
 	}
 	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n", cmp.Or(s.Console, "off"), printable(s.Control))
+	t.emergency(s.ShadowAll)
 	t.invalid(s)
 	fmt.Fprintln(t.out)
 	t.farm(s.Farm)
@@ -161,4 +162,20 @@ func moment(at time.Time) string {
 		return ""
 	}
 	return at.Local().Format("2006-01-02 15:04:05")
+}
+
+// emergency says that the emergency switch is on.
+func (t *terminal) emergency(all *console.ShadowAll) {
+	if all == nil {
+		return
+	}
+	text := fmt.Sprintf("ALL THROTTLES ARE IN SHADOW since %s, by %s", moment(all.At), printable(cmp.Or(all.By, "an operator")))
+	off := "weir shadow off --all"
+	if all.Farm {
+		text, off = text+", on all nodes", off+" --farm"
+	}
+	if all.Note != "" {
+		text += ": " + printable(all.Note)
+	}
+	fmt.Fprintln(t.out, t.paint(tabular.Bad, text+" ("+off+" turns it off)"))
 }

@@ -20,6 +20,7 @@ type terminal struct {
 	inTTY    bool // in is a terminal
 	out, err io.Writer
 	colour   bool // on out
+	outTTY   bool // out is a terminal
 	errTTY   bool // err is a terminal
 }
 
@@ -29,6 +30,7 @@ func newTerminal(out, err *os.File) *terminal {
 		in: os.Stdin, inTTY: term.IsTerminal(int(os.Stdin.Fd())),
 		out: out, err: err,
 		colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd())),
+		outTTY: os.Getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd())),
 		errTTY: term.IsTerminal(int(err.Fd())),
 	}
 }

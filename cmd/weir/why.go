@@ -91,6 +91,11 @@ func (t *terminal) explanation(e *console.Explanation) {
 		fmt.Fprintln(t.out)
 		t.write(&rules.table)
 	}
+	var own []console.AccountLimit
+	for _, s := range e.Steps {
+		own = append(own, s.Limits...)
+	}
+	t.ownLimits(own)
 }
 
 func verdictTint(v weir.Verdict) tabular.Tint {

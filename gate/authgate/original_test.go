@@ -78,10 +78,10 @@ func TestMalformed(t *testing.T) {
 		"no source of nginx": {Auto, but(but(byNginx(), "X-Real-Ip", ""), "X-Forwarded-For", ""), errNoSource},
 		"no source of Traefik": {Auto, but(byTraefik("X-Real-Ip", "192.0.2.1"), "X-Forwarded-For", ""),
 			errNoSource},
-		"X-Real-IP is not an address":  {Auto, but(byNginx(), "X-Real-Ip", "unix:"), errRealIP},
-		"two X-Real-IP":            {Auto, byNginx("X-Real-Ip", "198.51.100.9"), errRealIP},
-		"X-Forwarded-For is other": {Auto, but(byNginx(), "X-Forwarded-For", "198.51.100.9"), errSources},
-		"X-Real-IP is other":       {Auto, but(byNginx(), "X-Real-Ip", "198.51.100.9"), errSources},
+		"X-Real-IP is not an address": {Auto, but(byNginx(), "X-Real-Ip", "unix:"), errRealIP},
+		"two X-Real-IP":               {Auto, byNginx("X-Real-Ip", "198.51.100.9"), errRealIP},
+		"X-Forwarded-For is other":    {Auto, but(byNginx(), "X-Forwarded-For", "198.51.100.9"), errSources},
+		"X-Real-IP is other":          {Auto, but(byNginx(), "X-Real-Ip", "198.51.100.9"), errSources},
 	} {
 		if _, o, err := understandBy(c.dialect, headersOf(c.headers...)); err != c.want {
 			t.Errorf("%s: %v, want %v; %+v", name, err, c.want, o)

@@ -234,6 +234,9 @@ func (v *visit) charge(ctx context.Context, it *item, i int, r *reply) error {
 	if over {
 		verdict = weir.Refuse
 	}
+	if over {
+		link.Refused(&v.event, v.answer.Figure, v.setup.opts.Listen, shadow)
+	}
 	if shadow {
 		link.Counts.Shadowed[verdict].Add(1)
 	} else {

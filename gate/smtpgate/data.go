@@ -216,7 +216,7 @@ func (d *delivery) finish(err error) *no {
 	default:
 		d.gate.welcome(d.conn)
 	}
-	d.gate.env.Observer.Mail(how, d.text.size, max(len(d.tx.to), 1))
+	d.gate.env.Observer.Mail(how, d.who.name, d.text.size, max(len(d.tx.to), 1))
 	return n
 }
 

@@ -107,10 +107,10 @@ type Observer interface {
 	Waiting(delta int)
 	// LogIn: a login ended, with one of the LogIn names.
 	LogIn(how string)
-	// Mail: a message whose text came in got one of the Mail names.
-	Mail(how string, bytes int64, recipients int)
-	// Refused: a sender or a recipient was refused, with one of the Mail names.
-	Refused(how string)
+	// Mail: a message of a user whose text came in got one of the Mail names.
+	Mail(how, user string, bytes int64, recipients int)
+	// Refused: a sender or a recipient was refused, with one of the Mail names. The user is empty for strangers.
+	Refused(how, user string)
 	// Bounded: something was turned away at a bound, one of the Bound names.
 	Bounded(bound string)
 }
@@ -193,9 +193,9 @@ func (e Env) withDefaults() (Env, error) {
 
 type nobody struct{}
 
-func (nobody) Sessions(int)            {}
-func (nobody) Waiting(int)             {}
-func (nobody) LogIn(string)            {}
-func (nobody) Mail(string, int64, int) {}
-func (nobody) Refused(string)          {}
-func (nobody) Bounded(string)          {}
+func (nobody) Sessions(int)                    {}
+func (nobody) Waiting(int)                     {}
+func (nobody) LogIn(string)                    {}
+func (nobody) Mail(string, string, int64, int) {}
+func (nobody) Refused(string, string)          {}
+func (nobody) Bounded(string)                  {}

@@ -393,12 +393,12 @@ func (o *observer) count(what string) int {
 	return o.counts[what]
 }
 
-func (o *observer) Sessions(d int)                  { o.sessions.Add(int64(d)) }
-func (o *observer) Waiting(d int)                   { o.waiting.Add(int64(d)) }
-func (o *observer) LogIn(how string)                { o.note("login " + how) }
-func (o *observer) Mail(how string, _ int64, _ int) { o.note("mail " + how) }
-func (o *observer) Refused(how string)              { o.note("refused " + how) }
-func (o *observer) Bounded(bound string)            { o.note("bound " + bound) }
+func (o *observer) Sessions(d int)                     { o.sessions.Add(int64(d)) }
+func (o *observer) Waiting(d int)                      { o.waiting.Add(int64(d)) }
+func (o *observer) LogIn(how string)                   { o.note("login " + how) }
+func (o *observer) Mail(how, _ string, _ int64, _ int) { o.note("mail " + how) }
+func (o *observer) Refused(how, _ string)              { o.note("refused " + how) }
+func (o *observer) Bounded(bound string)               { o.note("bound " + bound) }
 
 // certificate makes one for mail.example.org, and returns its files and who trusts it.
 func certificate(t testing.TB) (certFile, keyFile string, trust *tls.Config) {

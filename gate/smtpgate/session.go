@@ -46,7 +46,7 @@ func (s *session) now() time.Time { return s.gate.env.Clock.Now() }
 
 // refuse refuses a sender or a recipient, and tells log and observer.
 func (s *session) refuse(n *no) {
-	s.gate.env.Observer.Refused(n.how)
+	s.gate.env.Observer.Refused(n.how, s.who.name)
 	level := slog.LevelInfo
 	if s.who.name == "" {
 		level = slog.LevelDebug // strangers must not fill the log

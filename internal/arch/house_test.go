@@ -28,6 +28,7 @@ var floors = map[string]int{
 	"internal/plot":     1, // for pages and reports
 	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log
+	"internal/heavy":    1, // for those who watch: who is held back
 	"internal/needs":    1, // for tests, and for tools of tests
 	"lab/peers":         1, // the peers' configurations
 	"lab/machine":       1, // processes for measurements

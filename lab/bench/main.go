@@ -78,6 +78,7 @@ var rows = []struct {
 	{"R1", sketchSize},
 	{"R2", sketchError},
 	{"R3", sketchDecision},
+	{"C1", watching},
 }
 
 func main() {

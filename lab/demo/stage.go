@@ -176,7 +176,7 @@ func (s *Stage) throttle(on bool) error {
 	s.quiet.Store(true)
 	defer s.quiet.Store(false)
 	states, err := s.control.SetShadow(context.Background(), console.Shadow{All: true, On: !on})
-	if err == nil && !slices.ContainsFunc(states,
+	if err == nil && !slices.ContainsFunc(states.Throttles,
 		func(t console.ShadowState) bool { return t.Throttle != config.Bans }) {
 		err = errors.New("there is no throttle to switch")
 	}

@@ -74,7 +74,7 @@ func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		return Receipt{}, in.refusal
 	}
 	q.expect(in.soonest)
-	q.tell.Accepted(e.Gate, in.receipt)
+	q.tell.Accepted(e.Gate, e.User, in.receipt)
 	return in.receipt, nil
 }
 

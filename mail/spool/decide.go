@@ -54,7 +54,7 @@ func (q *queue) Decide(ctx context.Context, now time.Time, gate, user, sender st
 	if ask.verdict.Why == ErrNulls {
 		q.tell.Bounded(BoundNulls)
 	}
-	q.tell.Decided(gate, ask.verdict, len(recipients))
+	q.tell.Decided(gate, user, ask.verdict, len(recipients))
 	return ask.verdict, nil
 }
 

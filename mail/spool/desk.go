@@ -95,27 +95,35 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 	if err != nil {
 		return 0, nil, err
 	}
-	acted := map[uint64]bool{}
+	acted := map[recipient]bool{}
 	withheld := map[string]*freed{} // by gate
 	for i := range chosen {
-		k, err := d.actOn(tx, now, by, &chosen[i], v, withheld)
+		numbers, err := d.actOn(tx, now, by, &chosen[i], v, withheld)
 		if err != nil {
 			return 0, nil, err
 		}
-		n += k
-		acted[uint64(chosen[i].ID)] = true
+		n += len(numbers)
+		for _, number := range numbers {
+			acted[recipient{chosen[i].ID, number}] = true
+		}
 	}
 	if err := d.reach.settleWithheld(tx, now, user, withheld); err != nil {
 		return 0, nil, err
 	}
 	for _, t := range txs {
-		t.mem.state.Take(func(it outbreak.Item) bool { return acted[it.Mail] })
+		t.mem.state.Take(func(it outbreak.Item) bool { return acted[recipient{store.MailID(it.Mail), it.Number}] })
 		if err := t.end(news{}); err != nil {
 			return 0, nil, err
 		}
 		results = append(results, t.result)
 	}
 	return n, results, nil
+}
+
+// A recipient is one of a message.
+type recipient struct {
+	mail   store.MailID
+	number int
 }
 
 // choice returns the selected messages of a user.
@@ -182,12 +190,12 @@ func (d *desk) userTxs(tx store.MailTx, now time.Time, user string) (list []*use
 
 // actOn does something to one message, and notes what is not withheld any more.
 func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
-	withheld map[string]*freed) (n int, err error) {
+	withheld map[string]*freed) (numbers []int, err error) {
 	rows, err := tx.Addressees(l.ID)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var numbers []int
+	part := slices.ContainsFunc(rows, func(a store.Addressee) bool { return a.State == store.Withheld && !v.of(&a) })
 	for i := range rows {
 		a := &rows[i]
 		if !v.of(a) {
@@ -195,7 +203,7 @@ func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter,
 		}
 		numbers = append(numbers, a.Number)
 		if a.State == store.Withheld {
-			noteFreed(withheld, l, a, v)
+			noteFreed(withheld, l, a, v, part)
 		}
 		if v.gone {
 			continue
@@ -203,28 +211,29 @@ func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter,
 		a.Due = now
 		makeReady(a, now)
 		if err := tx.PutAddressees(*a); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	if len(numbers) == 0 {
-		return 0, nil
+		return nil, nil
 	}
 	if v.gone {
 		if err := tx.RemoveAddressees(l.ID, numbers...); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	return len(numbers), tx.Log(entry(now, by, v.name, l.User, l.ID, recipientsText(len(numbers))))
+	return numbers, tx.Log(entry(now, by, v.name, l.User, l.ID, recipientsText(len(numbers))))
 }
 
-// noteFreed notes that a recipient is not withheld any more. All of a message are freed together, with its bytes.
-func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb) {
+// noteFreed notes that a recipient is not withheld any more. The bytes of a message are freed with its last recipient;
+// part means that others stay.
+func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb, part bool) {
 	f := withheld[l.Gate]
 	if f == nil {
 		f = &freed{}
 		withheld[l.Gate] = f
 	}
-	if f.mail != l.ID {
+	if f.mail != l.ID && !part {
 		f.mail = l.ID
 		f.bytes += l.Size
 	}
@@ -246,16 +255,31 @@ func (d *desk) DeleteMails(ctx context.Context, now time.Time, by string, ids []
 }
 
 func (d *desk) actOnAll(ctx context.Context, now time.Time, by string, ids []store.MailID, v verb) (n int, err error) {
+	_, n, err = d.actOnMany(ctx, now, by, ids, v)
+	return n, err
+}
+
+// actOnMany is actOnAll, and returns how many messages it was done to as well.
+func (d *desk) actOnMany(ctx context.Context, now time.Time, by string, ids []store.MailID, v verb) (mails, n int,
+	err error,
+) {
 	var results []result
 	err = d.update(ctx, func(tx store.MailTx) error {
-		n, results = 0, nil
+		mails, n, results = 0, 0, nil
 		all, err := messages(tx, ids)
 		if err != nil {
 			return err
 		}
 		byUser := map[string][]store.MailID{}
 		for _, l := range all {
-			byUser[l.User] = append(byUser[l.User], l.ID)
+			to, err := tx.Addressees(l.ID)
+			if err != nil {
+				return err
+			}
+			if countOf(to, v.of) > 0 { // or it was done meanwhile
+				mails++
+				byUser[l.User] = append(byUser[l.User], l.ID)
+			}
 		}
 		for _, user := range slices.Sorted(maps.Keys(byUser)) {
 			k, r, err := d.actIn(tx, now, by, user, Selection{Mails: byUser[user]}, v)
@@ -268,33 +292,40 @@ func (d *desk) actOnAll(ctx context.Context, now time.Time, by string, ids []sto
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	d.acted(ctx, now, v, n, results)
-	return n, nil
+	return mails, n, nil
 }
 
 // RetryMails tries messages now, or without ids all up to a bound, and returns how many recipients.
 func (d *desk) RetryMails(ctx context.Context, now time.Time, ids []store.MailID) (n int, err error) {
-	err = d.update(ctx, func(tx store.MailTx) error {
-		n = 0
-		list := ids
-		if len(list) == 0 {
-			all, err := tx.Letters(store.LetterQuery{State: store.Ready}, maxAct)
-			if err != nil {
-				return err
-			}
-			for i := range all {
-				list = append(list, all[i].ID)
-			}
+	if len(ids) == 0 {
+		all, err := d.queue.Queue(ctx, store.LetterQuery{State: store.Ready}, maxAct)
+		if err != nil {
+			return 0, err
 		}
-		for _, id := range list {
+		for i := range all {
+			ids = append(ids, all[i].ID)
+		}
+	}
+	_, n, err = d.retry(ctx, now, ids, waitsForTry(now))
+	return n, err
+}
+
+// retry tries recipients of messages now, and returns how many messages and recipients.
+func (d *desk) retry(ctx context.Context, now time.Time, ids []store.MailID, of func(*store.Addressee) bool) (mails,
+	n int, err error,
+) {
+	err = d.update(ctx, func(tx store.MailTx) error {
+		mails, n = 0, 0
+		for _, id := range ids {
 			rows, err := tx.Addressees(id)
 			if err != nil {
 				return err
 			}
 			k, err := changeRows(tx, rows, func(_ int, a *store.Addressee) bool {
-				later := a.State == store.Ready && a.Owner == "" && a.Due.After(now)
+				later := of(a)
 				if later {
 					a.Due = now
 				}
@@ -303,12 +334,14 @@ func (d *desk) RetryMails(ctx context.Context, now time.Time, ids []store.MailID
 			if err != nil {
 				return err
 			}
-			n += k
+			if n += k; k > 0 {
+				mails++
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return n, d.delivery.handDue(ctx, now)
+	return mails, n, d.delivery.handDue(ctx, now)
 }

@@ -149,7 +149,7 @@ func (c *counts) add(n *int, by int) {
 	*n += by
 }
 
-func (c *counts) Accepted(string, Receipt)                   { c.add(&c.accepted, 1) }
+func (c *counts) Accepted(string, string, Receipt)           { c.add(&c.accepted, 1) }
 func (c *counts) Delivered(_ string, n int, _ time.Duration) { c.add(&c.delivered, n) }
 func (c *counts) Deferred(_ string, n int)                   { c.add(&c.deferred, n) }
 func (c *counts) Failed(_ string, n int)                     { c.add(&c.failed, n) }

@@ -9,9 +9,9 @@ import (
 // An Observer is told what becomes of messages. Its methods are called from many goroutines and must not block. n is a
 // number of recipients.
 type Observer interface {
-	Accepted(gate string, r Receipt)
-	// Decided: a message that another server keeps was judged.
-	Decided(gate string, v Verdict, n int)
+	Accepted(gate, user string, r Receipt)
+	// Decided: a message of so many recipients that another server keeps was judged.
+	Decided(gate, user string, v Verdict, n int)
 	// Delivered: a message was handed on, so long after it became ready for the first time.
 	Delivered(gate string, n int, after time.Duration)
 	// Deferred: a message was not taken, and is tried again.
@@ -27,7 +27,7 @@ type Observer interface {
 	// Flagged: a reach throttle has flagged a user.
 	Flagged(throttle string)
 	// Reached: a reach throttle has judged a message.
-	Reached(throttle string, v reach.Verdict, shadow bool)
+	Reached(throttle, user string, v reach.Verdict, shadow bool)
 	Released(n int)
 	Deleted(n int)
 	// Bounded: something reached a bound, one of the Bound names.
@@ -60,17 +60,17 @@ type Nobody struct{}
 var _ Observer = Nobody{}
 
 // Accepted does nothing, like the other methods.
-func (Nobody) Accepted(string, Receipt)             {}
-func (Nobody) Decided(string, Verdict, int)         {}
-func (Nobody) Delivered(string, int, time.Duration) {}
-func (Nobody) Deferred(string, int)                 {}
-func (Nobody) Failed(string, int)                   {}
-func (Nobody) Bounced(string)                       {}
-func (Nobody) Ambiguous(string, int)                {}
-func (Nobody) Stopped(string)                       {}
-func (Nobody) Resumed(string)                       {}
-func (Nobody) Flagged(string)                       {}
-func (Nobody) Reached(string, reach.Verdict, bool)  {}
-func (Nobody) Released(int)                         {}
-func (Nobody) Deleted(int)                          {}
-func (Nobody) Bounded(string)                       {}
+func (Nobody) Accepted(string, string, Receipt)            {}
+func (Nobody) Decided(string, string, Verdict, int)        {}
+func (Nobody) Delivered(string, int, time.Duration)        {}
+func (Nobody) Deferred(string, int)                        {}
+func (Nobody) Failed(string, int)                          {}
+func (Nobody) Bounced(string)                              {}
+func (Nobody) Ambiguous(string, int)                       {}
+func (Nobody) Stopped(string)                              {}
+func (Nobody) Resumed(string)                              {}
+func (Nobody) Flagged(string)                              {}
+func (Nobody) Reached(string, string, reach.Verdict, bool) {}
+func (Nobody) Released(int)                                {}
+func (Nobody) Deleted(int)                                 {}
+func (Nobody) Bounded(string)                              {}

@@ -243,7 +243,7 @@ func (r *reaches) settleReach(c *reachTx) {
 		r.refresh(&r.flagged, c.of.Name, c.user)
 	}
 	if !c.quiet {
-		r.tell.Reached(c.of.Name, c.verdict, c.shadow)
+		r.tell.Reached(c.of.Name, c.user, c.verdict, c.shadow)
 	}
 	if c.verdict.Now && !c.shadow {
 		r.tell.Flagged(c.of.Name)

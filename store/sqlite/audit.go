@@ -80,6 +80,7 @@ func (t *tx) Entries(q store.EntryQuery, limit int) ([]store.Entry, error) {
 		arg   any
 	}{
 		{q.By != "", "by = ?", q.By}, {q.What != "", "what = ?", q.What}, {q.User != "", "user = ?", q.User},
+		{q.Mail != 0, "mail = ?", key(q.Mail)},
 		{!q.Since.IsZero(), "at >= ?", bound(q.Since)}, {!q.Until.IsZero(), "at < ?", bound(q.Until)},
 		{q.Text != "", "instr(by || char(10) || what || char(10) || user || char(10) || text || char(10) || " +
 			"coalesce(source, ''), ?) > 0", q.Text},

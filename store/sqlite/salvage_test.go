@@ -38,6 +38,15 @@ func liftOf(id string) store.Ban {
 	return store.Ban{BanKey: store.BanKey{Client: id, Lifted: true}, By: "ann", Since: epoch, Until: epoch.Add(1)}
 }
 
+// settingOf is a setting, in every other one without an end.
+func settingOf(name string) store.Setting {
+	v := store.Setting{SettingKey: store.SettingKey{Kind: "limit", Name: name}, Value: "of " + name, By: "alice", At: epoch}
+	if len(name)%2 == 0 {
+		v.Until = epoch.AddDate(1, 0, 0)
+	}
+	return v
+}
+
 // fill puts some of everything into a store.
 func fill(t testing.TB, s *Store, n int) {
 	t.Helper()
@@ -51,6 +60,11 @@ func fill(t testing.TB, s *Store, n int) {
 	}
 	must(t, s.Bans().Put(ctx, bans...))
 	must(t, s.Counters().Save(ctx, counters))
+	var settings []store.Setting
+	for i := range n {
+		settings = append(settings, settingOf(fmt.Sprint("account-", i)))
+	}
+	must(t, s.Settings().Put(ctx, settings...))
 	var all []func(tx store.MailTx) error
 	for i := range n {
 		id := store.MailID(i + 1)
@@ -120,9 +134,9 @@ func copyFolder(t testing.TB, from, to string, damage func([]byte) []byte) {
 
 // An inventory is how much of everything is in a store.
 type inventory struct {
-	languages                                                                                int // of users
-	bans, lifts, counters, users, mails, memories, sketches, known, tickets, entries, stamps int
-	held, others                                                                             int // recipients
+	languages                                                                                          int // of users
+	bans, lifts, counters, settings, users, mails, memories, sketches, known, tickets, entries, stamps int
+	held, others                                                                                       int // recipients
 }
 
 // takeStock opens a store as weir does, and wants everything in it to be what fill has put there.
@@ -142,6 +156,14 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 		}
 		if !b.Equal(&want) {
 			t.Errorf("a ban that nobody made: %+v", b)
+		}
+	}
+	settings, err := s.Settings().List(ctx, epoch)
+	must(t, err)
+	for _, v := range settings {
+		n.settings++
+		if want := settingOf(v.Name); !v.Equal(&want) {
+			t.Errorf("a setting that nobody made: %+v", v)
 		}
 	}
 	must(t, s.Counters().Load(ctx, epoch, func(c store.Counter) error {
@@ -218,8 +240,9 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 }
 
 // everything is what fill puts into a store.
-var everything = inventory{bans: keptEach, lifts: keptEach, counters: keptEach, users: keptEach, languages: keptEach,
-	mails: keptEach, memories: keptEach,
+var everything = inventory{bans: keptEach, lifts: keptEach, counters: keptEach, settings: keptEach, users: keptEach,
+	languages: keptEach,
+	mails:     keptEach, memories: keptEach,
 	sketches: keptEach, known: keptEach,
 	tickets: keptEach, entries: keptEach, stamps: keptEach, others: 2 * keptEach}
 

@@ -207,6 +207,18 @@ var migrations = []string{
 		after  TEXT    NOT NULL  -- JSON, or empty
 	) STRICT;`,
 
+	// What operators have set on a running weir.
+	`CREATE TABLE settings (
+		kind     TEXT    NOT NULL,
+		name     TEXT    NOT NULL,
+		at       INTEGER NOT NULL, -- when it was set, in nanoseconds since the epoch
+		until    INTEGER,          -- until when it holds, in nanoseconds since the epoch; null: until it is removed
+		value    TEXT    NOT NULL, -- empty: it was removed
+		by       TEXT    NOT NULL,
+		PRIMARY KEY (kind, name)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX settings_until ON settings (until) WHERE until IS NOT NULL;`,
+
 	// The languages of mail users. They are not a column of users: where a file is broken, rows are recognised by how
 	// many columns they have.
 	`CREATE TABLE languages (

@@ -36,6 +36,8 @@ func Run(t *testing.T, open Opener) {
 		{"counters/what makes no sense", countersMistakes},
 		{"counters/bounds", countersBounds},
 		{"counters/any sequence", countersAnySequence},
+		{"settings/are put, listed, replaced and removed", settingsAreKept},
+		{"settings/what makes no sense, and bounds", settingsMistakes},
 		{"mail/a transaction is all or nothing", mailAllOrNothing},
 		{"mail/a function that panics or leaves", mailPanics},
 		{"mail/no update is lost", mailNoLostUpdate},
@@ -286,6 +288,9 @@ func (s *subject) allFail(ctx context.Context, want error) {
 		s.bans.Put(ctx, banOf(client("b"))), s.bans.Remove(ctx, client("a")), errorOf(s.bans.Prune(ctx, epoch)),
 		s.counters.Save(ctx, []store.Counter{counterOf("a", 1)}), errorOf(s.counters.Prune(ctx, epoch)),
 		s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }),
+		errorOf(s.store.Settings().List(ctx, epoch)), s.store.Settings().Put(ctx, settingOf("limit", "a")),
+		s.store.Settings().Forget(ctx, settingOf("limit", "a").SettingKey),
+		errorOf(s.store.Settings().Prune(ctx, epoch)),
 		s.mail.Update(ctx, nothing), s.mail.View(ctx, nothing), errorOf(s.mail.Open(ctx, 1)),
 		errorOf(s.mail.Sweep(ctx, epoch)),
 	} {

@@ -3,6 +3,7 @@ package ban
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -25,6 +26,8 @@ type List struct {
 	networks *table[network]
 	lengths  atomic.Pointer[lengths]
 	counts   counts
+
+	repeaters repeaters
 
 	mu        sync.Mutex // whoever changes something
 	operators ending
@@ -55,6 +58,7 @@ type lengthCount struct{ bits, n int }
 type counts struct {
 	clients, networks, operators                                     atomic.Int64
 	added, removed, expired, evicted, refused, offences, byThreshold atomic.Uint64
+	wouldBan, autoBanned                                             atomic.Uint64
 }
 
 // Stats is the size of the list, and what has become of bans since the start.
@@ -72,6 +76,9 @@ type Stats struct {
 	Addresses uint64 `json:"addresses"` // banned for their clients
 	Lifts     int    `json:"lifts"`     // that are remembered, so that no other node brings a ban back
 	Unsaved   int    `json:"unsaved"`   // changes that the store does not have yet
+	// Networks that stayed over a limit: that were banned for it, and that would have been.
+	AutoBanned uint64 `json:"auto_banned"`
+	AutoWould  uint64 `json:"auto_would"`
 }
 
 // New returns an empty list.
@@ -83,6 +90,7 @@ func New(o Options) (*List, error) {
 	l := &List{clients: newTable[string](), networks: newTable[network](), operators: newEnding(),
 		others: newEnding(), alarm: func(time.Time) {}, due: forGood}
 	l.setup.Store(s)
+	l.repeaters.seed = maphash.MakeSeed()
 	l.lengths.Store(&lengths{})
 	l.suspects = suspects{nameless: rand.Uint64(), by: map[netip.Prefix]*suspect{}}
 	l.lifts = lifts{map[store.BanKey]*item{}, newEnding()}
@@ -144,7 +152,8 @@ func (l *List) find(ev *weir.Event) *item {
 	return l.findNetwork(ev, ev.OtherSource, at)
 }
 
-// findNetwork returns the ban of the narrowest network that contains a source of an event.
+// findNetwork returns the ban of the narrowest network that contains a source of an event. Where networks are exempt,
+// only what operators have banned one by one holds.
 func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
 	if !source.IsValid() {
 		return nil
@@ -153,7 +162,7 @@ func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
 	whole := networkOf(source)
 	for _, length := range l.lengths.Load()[family(source)] {
 		if i := l.networks.find(whole.cut(length.bits)); i != nil && i.holds(at) &&
-			(i.ban.Operator || !ev.Freed(l.exempts)) {
+			(i.ban.Operator && !Listed(&i.ban) || !ev.Freed(l.exempts)) {
 			return i
 		}
 	}
@@ -221,7 +230,8 @@ func (l *List) Stats() Stats {
 	c := &l.counts
 	s := Stats{Clients: int(c.clients.Load()), Networks: int(c.networks.Load()), Operators: int(c.operators.Load()),
 		Added: c.added.Load(), Removed: c.removed.Load(), Expired: c.expired.Load(), Evicted: c.evicted.Load(),
-		Refused: c.refused.Load(), Offences: c.offences.Load(), Addresses: c.byThreshold.Load()}
+		Refused: c.refused.Load(), Offences: c.offences.Load(), Addresses: c.byThreshold.Load(),
+		AutoBanned: c.autoBanned.Load(), AutoWould: c.wouldBan.Load()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.Suspects, s.Lifts = len(l.suspects.by), len(l.lifts.by)

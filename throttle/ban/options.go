@@ -38,6 +38,8 @@ type Options struct {
 	// Ranges of addresses that only operators can ban, and no mechanism: offices, for example. Single clients from
 	// there are banned all the same. Trusted proxies need not be listed: no mechanism bans them.
 	Exempt []netip.Prefix `yaml:"exempt"`
+	// Automatic bans of networks that stay over a limit. Without it, there are none.
+	Auto *Auto `yaml:"auto"`
 }
 
 // WithDefaults returns the options with everything filled in that was left out.
@@ -48,6 +50,9 @@ func (o Options) WithDefaults() Options {
 	o.Window = cmp.Or(o.Window, weir.Duration(10*time.Minute))
 	o.V4 = cmp.Or(o.V4, 32)
 	o.V6 = cmp.Or(o.V6, 64)
+	if o.Auto != nil {
+		o.Auto = new(o.Auto.WithDefaults())
+	}
 	return o
 }
 
@@ -62,5 +67,8 @@ func (o Options) Validate() error {
 	v.Within("v6", int64(o.V6), 1, 128)
 	v.AtMost("exempt", "ranges", len(o.Exempt), MaxExempt)
 	v.Networks("exempt", o.Exempt)
+	if o.Auto != nil {
+		v.Under("auto", o.Auto.Validate())
+	}
 	return v.Err()
 }

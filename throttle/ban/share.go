@@ -129,6 +129,20 @@ func (s *Shared) say(b store.Ban) {
 	wait(s, s.words, key, wordOf(b))
 }
 
+// sayListed has the other nodes told of a mechanism's ban. What an operator has said meanwhile goes first. list.mu is
+// held.
+func (s *Shared) sayListed(b store.Ban, last int64) {
+	if s == nil {
+		return
+	}
+	if waiting, known := s.words[b.BanKey]; known && waiting.Kind != listedWord {
+		return
+	}
+	w := wordOf(b)
+	w.Last = last
+	wait(s, s.words, b.BanKey, w)
+}
+
 // tell has the other nodes told of an offence. list.mu is held.
 func (s *Shared) tell(o Offence, m mark) {
 	if s == nil || o.Client != "" && (store.BanKey{Client: o.Client}).Validate() != nil {

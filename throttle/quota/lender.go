@@ -116,7 +116,7 @@ func (q *Quota) Lend(o Lending) *Lender {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := q.rules.Load()
-	_ = q.configure(rs.Options, ties{rs.share, rs.shared, l, q.table.count.Load() == 0}, q.latest()) // they are valid
+	_ = q.configure(rs.Options, rs.lending(l, q.table.count.Load() == 0), q.latest()) // they are valid
 	return l
 }
 
@@ -144,7 +144,7 @@ func (l *Lender) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if rs := q.rules.Load(); rs.lender == l {
-		_ = q.configure(rs.Options, ties{rs.share, rs.shared, nil, false}, q.latest())
+		_ = q.configure(rs.Options, rs.lending(nil, false), q.latest())
 	}
 }
 

@@ -434,20 +434,33 @@ func (v *mistakes) overrides(path string, all map[string]map[string]Override, po
 					weir.Suggest(name, slices.Sorted(maps.Keys(policies))...))
 				continue
 			}
-			if o.Limit.Set {
-				v.limit(at+".limit", o.Limit, p.Kind)
-			}
-			if o.Burst.Set && p.Window != GCRA {
-				v.Add(at+".burst", "only window gcra has a burst", "")
-			}
-			if o.Gap != 0 && (p.Kind != Idle || o.Gap < 0) {
-				v.Add(at+".gap", "only kind idle has a gap", "")
-			}
-			if o.Exempt && (o.Limit.Set || o.Burst.Set || o.Gap != 0) {
-				v.Add(at+".exempt", "exempt cannot be combined with other figures", "")
-			}
+			v.Under(at, o.validate(&p))
 		}
 	}
+}
+
+// validate returns every mistake in the figures that somebody gets instead of those of a policy.
+func (o *Override) validate(p *Policy) error {
+	var v mistakes
+	if o.Limit.Set {
+		v.limit("limit", o.Limit, p.Kind)
+	}
+	switch {
+	case o.Burst.Set && p.Window != GCRA:
+		v.Add("burst", "only window gcra has a burst", "")
+	case o.Burst.Set:
+		v.limit("burst", o.Burst, p.Kind)
+		if o.Burst.N < 1 {
+			v.Add("burst", "a burst of nothing lets nothing through", "1 is the least")
+		}
+	}
+	if o.Gap != 0 && (p.Kind != Idle || o.Gap < 0) {
+		v.Add("gap", "only kind idle has a gap", "")
+	}
+	if o.Exempt && (o.Limit.Set || o.Burst.Set || o.Gap != 0) {
+		v.Add("exempt", "exempt cannot be combined with other figures", "")
+	}
+	return v.Err()
 }
 
 // Make implements weir.Maker.

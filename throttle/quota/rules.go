@@ -95,15 +95,33 @@ type rules struct {
 	strange map[string][]terms // the same, for those who have no entry
 	whole   map[string][]terms // the same, before it is divided among the nodes of a farm
 	ties
-	byID map[uint64]*rule // those that are shared
+	byID map[uint64]*rule               // those that are shared
+	own  map[string]map[string]Override // of what is imposed, what fits the policies
 }
 
-// ties are what a quota has to do with other nodes. Without any, it is alone.
+// ties are what a quota is under besides its options: other nodes, and what operators have imposed. Without any, it is
+// alone.
 type ties struct {
-	share  share
-	shared *Shared
-	lender *Lender
-	empty  bool // nobody is counted yet, so that slots are free at once: the first one is the fastest
+	share   share
+	shared  *Shared
+	lender  *Lender
+	empty   bool // nobody is counted yet, so that slots are free at once: the first one is the fastest
+	imposed map[string]map[string]Override
+}
+
+func (t ties) divided(sh share) ties {
+	t.share = sh
+	return t
+}
+
+func (t ties) sharing(s *Shared) ties {
+	t.shared = s
+	return t
+}
+
+func (t ties) lending(l *Lender, empty bool) ties {
+	t.lender, t.empty = l, empty
+	return t
 }
 
 // slot says which rule uses a position in every account's state.
@@ -119,6 +137,7 @@ func compile(o Options, before *rules, with ties) (*rules, error) {
 	}
 	rs := &rules{Options: o.WithDefaults(), version: 1, ties: with, byID: map[uint64]*rule{}}
 	rs.list = make([]*rule, len(rs.Policies))
+	rs.own = rs.fitting(with.imposed)
 	if before != nil {
 		rs.version = before.version + 1
 		for i := range rs.Policies { // those that stay first, so that newcomers do not take their slots
@@ -288,15 +307,20 @@ func (o *Override) apply(t terms) terms {
 	if o.Gap > 0 {
 		t.period = int64(o.Gap)
 	}
-	t.exempt = t.exempt || o.Exempt
+	t.exempt = o.Exempt || t.exempt && !o.limits()
 	return t
 }
+
+// limits reports whether the override has a figure of its own. An account that has one is limited, even where its plan
+// is exempt.
+func (o *Override) limits() bool { return o.Limit.Set || o.Burst.Set || o.Gap > 0 }
 
 // known reports whether the options name an account: it then has an entry in the table whatever happens.
 func (rs *rules) known(account string) bool {
 	_, override := rs.Overrides[account]
 	_, member := rs.Members[account]
-	return override || member
+	_, imposed := rs.own[account]
+	return override || member || imposed
 }
 
 // doubts reports whether an event is charged to an address that the options exempt from something, but may have come
@@ -305,7 +329,7 @@ func (rs *rules) doubts(ev *weir.Event) bool {
 	if !ev.OtherSource.IsValid() && !ev.SourceUnknown || !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
 		return false
 	}
-	for _, all := range []map[string]Override{rs.Overrides[ev.Account], rs.Plans[rs.Members[ev.Account]]} {
+	for _, all := range []map[string]Override{rs.overrides(ev.Account), rs.Plans[rs.Members[ev.Account]]} {
 		for _, o := range all {
 			if o.Exempt {
 				return true

@@ -44,7 +44,7 @@ func (q *Quota) Divide(of, rank int, up uint64) {
 	if sh == rs.share {
 		return
 	}
-	_ = q.configure(rs.Options, ties{sh, rs.shared, rs.lender, false}, q.latest()) // the options are valid
+	_ = q.configure(rs.Options, rs.divided(sh), q.latest()) // the options are valid
 }
 
 // latest is the latest time that anybody has brought.

@@ -79,7 +79,7 @@ func (q *Quota) Share(name string, boot uint64, send func(msg []byte) error) *Sh
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := q.rules.Load()
-	_ = q.configure(rs.Options, ties{rs.share, s, rs.lender, false}, q.latest()) // the options are valid
+	_ = q.configure(rs.Options, rs.sharing(s), q.latest()) // the options are valid
 	rs = q.rules.Load()
 	for i := range q.table.shards {
 		sh := &q.table.shards[i]
@@ -113,7 +113,7 @@ func (s *Shared) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if rs := q.rules.Load(); rs.shared == s {
-		_ = q.configure(rs.Options, ties{rs.share, nil, rs.lender, false}, q.latest())
+		_ = q.configure(rs.Options, rs.sharing(nil), q.latest())
 	}
 }
 

@@ -470,7 +470,7 @@ func (a *account) take(rs *rules) {
 	}
 	p.plan, p.override = "", nil
 	if known {
-		p.plan, p.override = rs.Members[a.name], rs.Overrides[a.name]
+		p.plan, p.override = rs.Members[a.name], rs.overrides(a.name)
 		a.accept()
 	}
 	if p.terms = rs.terms(a.plan(rs), p.override); a.has(shared) {

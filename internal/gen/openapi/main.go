@@ -1,4 +1,4 @@
-// Openapi writes console/openapi.json: the table of calls, with the comments in the source.
+// Command openapi writes console/openapi.json: the table of calls, with the comments in the source.
 //
 //	go generate ./console
 package main

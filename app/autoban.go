@@ -1,0 +1,78 @@
+package app
+
+import (
+	"net/netip"
+	"strings"
+
+	"weir"
+	"weir/identify"
+	"weir/throttle/ban"
+)
+
+// exceeded returns what a throttle tells of events that it refuses: a network that stays over a limit may be banned. It
+// is nil for throttles whose refusals cannot be held against a network.
+func (a *App) exceeded(throttle, kind string) func(*weir.Event, *weir.Answer) {
+	if kind != "bloom" && kind != "quota" {
+		return nil
+	}
+	return func(ev *weir.Event, answer *weir.Answer) {
+		// A quota charges the account where the event names one. A stranger may have used that up, and its owner is
+		// refused.
+		if kind == "quota" && ev.Account != "" && !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
+			return
+		}
+		if !overLimit(answer) || !ownFault(ev) || a.current.Load().isProxy(ev.Source) {
+			return
+		}
+		who, what := a.bans.list.Exceed(ban.Excess{Source: ev.Source, Throttle: throttle, Limit: answer.Limit,
+			Per: answer.Window.Length()}, ev.Time)
+		switch what {
+		case ban.WouldBan:
+			a.opts.Log.Warn("a network stays over a limit, and would be banned (bans.auto.enforce bans it)",
+				"who", who.String(), "throttle", throttle, "rule", answer.Rule)
+		case ban.BannedByNow:
+			a.opts.Log.Warn("a network stays over a limit, and is banned", "who", who.String(), "throttle", throttle,
+				"rule", answer.Rule)
+		}
+	}
+}
+
+// overLimit reports whether an event was refused because too much came. A limit that unknown accounts share is not
+// meant: others may have used it up. Nor is a level: there, requests under way count, and those may be slow.
+func overLimit(a *weir.Answer) bool {
+	switch a.Reason {
+	case weir.OverLimit, weir.LineFull, weir.WaitTooLong:
+		return a.Window > 0 && a.Unit != "bytes"
+	}
+	return false
+}
+
+// ownFault reports whether an event can be held against its source. A source that somebody may have invented cannot:
+// that of a packet, or one of two that the forwarding headers name. Nor can one that has no meaning beyond this machine
+// or this network: everybody who comes through a proxy that nobody has named comes from there.
+func ownFault(ev *weir.Event) bool {
+	switch ev.Kind {
+	case "http", "tcp", "connection":
+	default:
+		return false
+	}
+	if ev.SourceUnknown || ev.OtherSource.IsValid() || !ev.Source.IsValid() {
+		return false
+	}
+	source := ev.Source.Unmap()
+	return source.IsGlobalUnicast() && !source.IsPrivate() && !carrier.Contains(source)
+}
+
+// carrier are the addresses that carriers use between themselves and their customers (RFC 6598).
+var carrier = netip.MustParsePrefix("100.64.0.0/10")
+
+// autoMode is what status says about automatic bans.
+func autoMode(o *ban.Auto) string {
+	switch {
+	case o == nil:
+		return "off"
+	case o.Enforce:
+		return "enforce"
+	}
+	return "shadow"
+}

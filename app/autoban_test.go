@@ -1,0 +1,102 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/console"
+)
+
+// guardedSite bans sources that are far over 2 a second. Requests come by way of a proxy on this machine.
+const guardedSite = `
+data: DATA
+http:
+- {listen: "127.0.0.1:0", upstream: UPSTREAM, account: ["header:X-Account"], trusted_proxies: [127.0.0.1/32],
+  throttles: [edge]}
+- {listen: "127.0.0.1:0", upstream: UPSTREAM, throttles: [edge]}
+throttles:
+  edge: {quota: {policies: [{name: per-second, limit: 2, period: 1s}]}}
+bans: {exempt: [198.51.100.0/24], auto: {after: 5, within: 10s, times: 2, for: 1m, enforce: true}}
+console: {listen: "127.0.0.1:0"}
+`
+
+// visit sends n requests to a gate through a proxy that says where they come from, and returns the last status.
+func (b *bench) visit(gate int, n int, header ...string) (code int) {
+	b.t.Helper()
+	for range n {
+		req, err := http.NewRequest("GET", "http://"+b.Addr("http", gate).String()+"/", nil)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Add(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		resp.Body.Close()
+		code = resp.StatusCode
+	}
+	return code
+}
+
+// TestWhoStaysOverALimitIsBanned: by network, for a while, and nobody else.
+func TestWhoStaysOverALimitIsBanned(t *testing.T) {
+	t.Parallel()
+	b := start(t, guardedSite)
+	const attacker, neighbour, victim = "203.0.113.66", "203.0.113.67", "192.0.2.1"
+	code := 0
+	for range 10 {
+		b.wants("a neighbour", b.visit(0, 1, "X-Forwarded-For", neighbour), 200)
+		// The attacker names the victim in front: the proxy has added the true address behind it.
+		code = b.visit(0, 12, "X-Forwarded-For", victim+", "+attacker)
+		b.visit(0, 12, "X-Forwarded-For", "198.51.100.7")                                    // exempt
+		b.visit(0, 12, "X-Forwarded-For", "10.1.2.3")                                        // of no meaning elsewhere
+		b.visit(0, 12, "X-Forwarded-For", "192.0.2.9", "X-Account", "stolen")                // counted by its account
+		b.visit(1, 12, "X-Forwarded-For", "192.0.2.77")                                      // not from a proxy of this gate
+		b.visit(0, 12, "X-Forwarded-For", "not an address, 192.0.2.78, also not an address") // breaks off
+		b.clock.Advance(time.Second)
+	}
+	b.wants("the attacker", code, 403)
+	b.wants("the victim", b.visit(0, 1, "X-Forwarded-For", victim), 200)
+	b.wants("the neighbour", b.visit(0, 1, "X-Forwarded-For", neighbour), 200)
+	b.wants("an exempt network", b.visit(0, 1, "X-Forwarded-For", "198.51.100.7"), 200)
+	b.wants("a private network", b.visit(0, 1, "X-Forwarded-For", "10.1.2.3"), 200)
+	b.wants("whoever uses an account", b.visit(0, 1, "X-Forwarded-For", "192.0.2.9"), 200)
+	b.wants("this machine", b.visit(1, 1), 200)
+	page, err := b.client.Bans(t.Context(), console.BanQuery{})
+	if err != nil || page.Total != 1 || page.Bans[0].Who != attacker || page.Bans[0].By != "auto: throttle edge" ||
+		page.Bans[0].Operator || page.Bans[0].Until.IsZero() {
+		t.Errorf("%+v, %v", page, err)
+	}
+	b.again(nil)
+	b.wants("after a restart", b.visit(0, 1, "X-Forwarded-For", attacker), 403)
+	b.clock.Advance(2 * time.Minute)
+	b.wants("after its end", b.visit(0, 1, "X-Forwarded-For", attacker), 200)
+
+	// In shadow nobody is banned, and status says who would be.
+	if err := b.Reload(b.config(strings.Replace(guardedSite, ", enforce: true", "", 1))); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		code = b.visit(0, 12, "X-Forwarded-For", attacker)
+		b.clock.Advance(time.Second)
+	}
+	s := (backend{b.App}).BanStatus()
+	if code != 429 || s.Networks != 0 || s.AutoWould != 1 || s.Auto != "shadow" {
+		t.Errorf("in shadow: %d, %+v", code, s)
+	}
+	// A throttle in shadow bans nobody.
+	if err := b.Reload(b.config(guardedSite)); err != nil {
+		t.Fatal(err)
+	}
+	b.current.Load().throttle("edge").link.Shadow.Store(true)
+	for range 10 {
+		code = b.visit(0, 12, "X-Forwarded-For", attacker)
+		b.clock.Advance(time.Second)
+	}
+	b.wants("with the throttle in shadow", code, 200)
+}

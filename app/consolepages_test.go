@@ -1,0 +1,185 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/internal/browser"
+	"weir/internal/clock"
+)
+
+// operates logs the first operator in to the console of a running weir, and returns its address.
+func operates(b *browser.Page, t *testing.T, p *post) string {
+	t.Helper()
+	first, err := os.ReadFile(filepath.Join(p.folder, "admin-password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + p.app.ConsoleAddr().String()
+	b.Visit(url + "/mail")
+	fills(b, "name", "admin")
+	fills(b, "password", strings.TrimSpace(string(first)))
+	b.Click("main button")
+	b.Wait("document.readyState === 'complete' && document.querySelector('h1')?.innerText == 'Mail'") // where they wanted to go
+	return url
+}
+
+// fills fills in a field.
+func fills(b *browser.Page, name, value string) {
+	browser.Eval[string](b, fmt.Sprintf("document.querySelector('main [name=%s]').value = %q", name, value))
+}
+
+// said waits for what the page says after an act.
+func said(b *browser.Page, text string) {
+	b.Wait(fmt.Sprintf("document.readyState === 'complete' && document.querySelector('.said')?.innerText == %q", text))
+}
+
+// TestConsoleMailInBrowser: an operator sees who is stopped and what waits, reads a message, releases one, deletes
+// another, and lets the user send again. One arrives and the other does not. None of it needs a script.
+func TestConsoleMailInBrowser(t *testing.T) {
+	t.Parallel()
+	b := browser.Open(t)
+	p := newPost(t, "rate: 1/m", "", "")
+	p.stopped()
+	url := operates(b, t, p)
+	look := func(words ...string) func(string, int, http.Header) {
+		return func(at string, status int, _ http.Header) {
+			text := b.Text("main")
+			for _, word := range words {
+				if status != http.StatusOK || !strings.Contains(text, word) {
+					t.Errorf("%s: %d, without %q: %s", at, status, word, text)
+				}
+			}
+		}
+	}
+	b.Inspect("console-mail", url+"/mail", look("ann", "sunday 2", "Resume", "held"))
+	b.Inspect("console-mail-user", url+"/mail-user?name=ann", look("stopped since", "sunday 2", "ann@private.example"))
+	b.Inspect("console-mail-none", url+"/mail?state=pooled", look("No message waits here."))
+	b.Inspect("console-mail-wrong", url+"/mail-message?id=x", func(at string, status int, _ http.Header) {
+		if text := b.Text(".bad"); status != http.StatusBadRequest || !strings.Contains(text, "not the id of a message") {
+			t.Errorf("%s: %d %s", at, status, text)
+		}
+	})
+
+	b.Visit(url + "/mail?user=ann")
+	open := browser.Eval[string](b, "[...document.querySelectorAll('tr')].find(r => r.innerText.includes('sunday 2')).querySelector('a').href")
+	b.Inspect("console-mail-message", open, look("hello", "Subject: sunday 2", "father@elsewhere.example"))
+
+	b.Visit(url + "/mail?user=ann")
+	act := func(subject, button, result string) {
+		t.Helper()
+		browser.Eval[bool](b, fmt.Sprintf("[...document.querySelectorAll('tr')].find(r => r.innerText.includes(%q))"+
+			".querySelector('[type=checkbox]').checked = true", subject))
+		b.Click("[formaction$=" + button + "]")
+		said(b, result)
+	}
+	act("sunday 2", "queue-release", "Released: 1 message.")
+	act("sunday 3", "queue-delete", "Deleted: 1 message.")
+	b.Visit(url + "/mail")
+	b.Click("[action$=user-resume] button")
+	said(b, "Sends again: ann.")
+	p.runs(0)
+	b.Inspect("console-mail-track", url+"/mail?track=father", look("delivered", "father@elsewhere.example"))
+	if n := len(p.sink.to("father@elsewhere.example")); n != 1 {
+		t.Errorf("the message that was released arrived %d times", n)
+	}
+	if n := len(p.sink.to("aunt@elsewhere.example")); n != 0 {
+		t.Errorf("the message that was deleted arrived %d times", n)
+	}
+	for _, what := range []string{"released", "deleted", "resumed"} {
+		p.auditHas(what, "ann")
+	}
+}
+
+// TestConsoleBansInBrowser: an operator bans a network, finds it, and lifts the ban.
+func TestConsoleBansInBrowser(t *testing.T) {
+	t.Parallel()
+	b := browser.Open(t)
+	p := newPost(t, "rate: 1/m", "", "")
+	url := operates(b, t, p)
+	b.Inspect("console-sources-empty", url+"/sources", func(at string, status int, _ http.Header) {
+		if text := b.Text("main"); status != http.StatusOK || !strings.Contains(text, "Nobody is banned.") {
+			t.Errorf("%s: %d %s", at, status, text)
+		}
+	})
+	fills(b, "who", "192.0.2.0/24")
+	fills(b, "for", "1d")
+	fills(b, "reason", "scraping")
+	b.Click("[action$=ban-add] button")
+	said(b, "Banned: 192.0.2.0/24.")
+	fills(b, "who", "all of them")
+	b.Click("[action$=ban-add] button")
+	b.Wait("document.querySelector('.said.bad')?.innerText.startsWith('Not done: ')")
+	b.Inspect("console-sources", url+"/sources?filter=192.0.2.7", func(at string, status int, _ http.Header) {
+		if text := b.Text("main"); status != http.StatusOK || !strings.Contains(text, "scraping") ||
+			!strings.Contains(text, "1 of 1 shown") {
+			t.Errorf("%s: %d %s", at, status, text)
+		}
+	})
+	b.Click("[action$=ban-remove] button")
+	said(b, "No longer banned: 192.0.2.0/24.")
+}
+
+// TestConsoleThrottlesInBrowser: an operator gives an account a limit of its own, which holds at once, removes it, and
+// takes a throttle into shadow and back.
+func TestConsoleThrottlesInBrowser(t *testing.T) {
+	t.Parallel()
+	b := browser.Open(t)
+	p := newEverything(t, clock.NewFake(noon))
+	url := operates(b, t, p)
+	get := func(n int) (codes []int) {
+		for range n {
+			r, err := http.NewRequest(http.MethodGet, "http://"+p.app.Addr("http", 0).String()+"/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Api-Key", "acme")
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			codes = append(codes, resp.StatusCode)
+		}
+		return codes
+	}
+	wants := func(got []int, want ...int) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("answers %v, want %v", got, want)
+		}
+	}
+	wants(get(6), 200, 200, 200, 200, 200, 429)
+	b.Inspect("console-throttles", url+"/throttles", func(at string, status int, _ http.Header) {
+		if text := b.Text("main"); status != http.StatusOK || !strings.Contains(text, "plans") ||
+			!strings.Contains(text, "No account has a limit of its own.") {
+			t.Errorf("%s: %d %s", at, status, text)
+		}
+	})
+	fills(b, "account", "acme")
+	browser.Eval[string](b, "document.querySelector('main [name=throttle]').value = 'plans'")
+	fills(b, "limit", "7")
+	fills(b, "note", "until the invoice is paid")
+	b.Click("[action$='do/account-limit'] button")
+	said(b, "acme has in plans/per-hour: limit 7.")
+	wants(get(3), 200, 200, 429)
+	b.Inspect("console-throttles-limit", url+"/throttles?filter=acme", func(at string, status int, _ http.Header) {
+		if text := b.Text("main"); status != http.StatusOK || !strings.Contains(text, "until the invoice is paid") ||
+			!strings.Contains(text, "admin") {
+			t.Errorf("%s: %d %s", at, status, text)
+		}
+	})
+	b.Click("[aria-label='Take plans into shadow']")
+	said(b, "In shadow: nothing is refused, and everything is counted.")
+	wants(get(1), 200)
+	b.Click("[aria-label='Enforce plans']")
+	said(b, "Out of shadow: verdicts are acted upon.")
+	wants(get(1), 429)
+	b.Click("[action$='do/account-limit-remove'] button")
+	said(b, "acme has in plans/per-hour what the configuration says.")
+}

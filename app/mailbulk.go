@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir/console"
+	"weir/mail/spool"
+	"weir/store"
+)
+
+// spoolFilter is a filter as the spool knows it.
+func spoolFilter(f console.MailFilter, now time.Time) spool.Filter {
+	return spool.Filter{User: f.User, Sender: f.Sender, Recipient: f.Recipient, Domain: f.Domain, Subject: f.Subject,
+		State: f.State, Since: f.Since(now), Before: f.Before(now), Larger: int64(f.Larger), Smaller: int64(f.Smaller)}
+}
+
+func (d mailOps) Find(ctx context.Context, f console.MailFilter, after store.MailID, limit int) ([]store.Queued,
+	store.MailID, error,
+) {
+	return d.post.Find(ctx, spoolFilter(f, d.now()), after, limit)
+}
+
+// Bulk acts on a part of all messages that match.
+func (d mailOps) Bulk(ctx context.Context, by string, f console.MailFilter, o console.BulkOrder) (console.BulkResult,
+	error,
+) {
+	// Who leaves does not break off a part; the next one is not begun.
+	r, err := d.post.Bulk(context.WithoutCancel(ctx), d.now(), by, spool.Bulk{Filter: spoolFilter(f, d.now()),
+		Act: spool.Act(o.Act), After: o.After, UpTo: o.UpTo, Dry: o.Dry})
+	return console.BulkResult(r), err
+}
+
+// Track returns what waits, and attempts to deliver, of a message or to an address.
+func (d mailOps) Track(ctx context.Context, q console.TrackQuery, limit int) (found []store.Queued,
+	steps []console.MailStep, err error,
+) {
+	if q.ID != 0 {
+		m, err := d.post.Show(ctx, q.ID)
+		switch {
+		case err == nil:
+			found = append(found, m)
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, nil, err
+		}
+	} else if found, _, err = d.post.Find(ctx, spool.Filter{Recipient: q.Recipient}, 0, limit); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range d.post.Trail(q.ID, q.Recipient, limit) {
+		steps = append(steps, console.MailStep(s))
+	}
+	return found, steps, nil
+}

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"weir/console"
+	"weir/internal/browser"
+)
+
+// TestOverviewInBrowser: somebody looks while requests come. The plots move, and whoever is held back appears, without
+// a reload of the page.
+func TestOverviewInBrowser(t *testing.T) {
+	t.Parallel()
+	b := start(t, strings.Replace(everything, `console: {listen: "127.0.0.1:0"}`,
+		`console: {listen: "127.0.0.1:0", without_login: view}`, 1))
+	b.clock.Advance(console.HistoryEvery)
+	p := browser.Open(t)
+	p.Show(browser.Screens[1])
+	p.Visit("http://" + b.ConsoleAddr().String() + "/")
+	reads := func(text string) {
+		t.Helper()
+		p.Wait(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+	}
+	reads("Nobody is held back")
+	path := func(class string) string {
+		return browser.Eval[string](p, fmt.Sprintf("document.querySelector('path.line.%s').getAttribute('d')", class))
+	}
+	b.clock.Advance(3 * console.HistoryEvery)
+	p.Wait("!!document.querySelector('path.line.admitted')?.getAttribute('d')")
+	admitted, refused := path("admitted"), path("refused")
+	browser.Eval[bool](p, "window.same = true")
+
+	for range 2 {
+		b.wants("within the limit", b.get(0, "secret-key"), 200)
+	}
+	for range 7 {
+		b.wants("over the limit", b.get(0, "secret-key"), 429)
+	}
+	b.clock.Advance(console.HistoryEvery)
+	reads("7 of 9 requests a second are turned away at 127.0.0.1:0, most by plans, most often account ")
+	if path("admitted") == admitted || path("refused") == refused {
+		t.Error("a plot has not moved")
+	}
+	if !browser.Eval[bool](p, "window.same === true") {
+		t.Error("the page was loaded again")
+	}
+	reads("refuse by plans/per-hour (over-limit): 0 of 2 requests left per 1h")
+	if text := p.Text("body"); strings.Contains(text, "secret-key") {
+		t.Errorf("a secret is shown: %s", text)
+	}
+	p.Screenshot("overview-load-desktop")
+
+	// It is over, and the plots say so.
+	b.clock.Advance(2 * console.HistoryEvery)
+	reads("Nothing is turned away now.")
+
+	// The last hour, by a link that needs no script.
+	p.Click(".spans a")
+	reads("an hour ago")
+	for _, fault := range append(p.Faults(), p.Axe()...) {
+		t.Error(fault)
+	}
+}

@@ -1,0 +1,146 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"weir/console"
+	"weir/store"
+)
+
+// twoThrottles has one that is in shadow, and one that is not.
+const twoThrottles = `
+data: DATA
+http:
+- {listen: "127.0.0.1:0", upstream: UPSTREAM, account: ["header:X-Account"], throttles: [plans]}
+- {listen: "127.0.0.1:0", upstream: UPSTREAM, account: ["header:X-Account"], throttles: [quiet]}
+throttles:
+  plans: {quota: {policies: [{name: hourly, limit: 1, period: 1h}]}}
+  quiet: {shadow: true, quota: {policies: [{name: hourly, limit: 1, period: 1h}]}}
+console: {listen: "127.0.0.1:0"}
+`
+
+func (b *bench) shadow(s console.Shadow) console.ShadowResult {
+	b.t.Helper()
+	r, err := b.client.SetShadow(b.t.Context(), s)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+// shadows are the modes of the throttles and the block list, in order.
+func (b *bench) shadowed() string {
+	var all []string
+	for _, t := range b.switches(b.current.Load()) {
+		all = append(all, fmt.Sprint(t.name, "=", t.link.Shadow.Load()))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestEmergencySwitch: all in shadow by one call, over restarts and reloads; and then each as it was.
+func TestEmergencySwitch(t *testing.T) {
+	t.Parallel()
+	b := start(t, twoThrottles)
+	b.get(0, "acme")
+	b.wants("over the limit", b.get(0, "acme"), 429)
+	r := b.shadow(console.Shadow{All: true, On: true, Note: "the shop is down"})
+	if r.All == nil || r.All.Note != "the shop is down" || r.All.By == "" || len(r.Warnings) > 0 {
+		t.Errorf("%+v", r)
+	}
+	const everything = "plans=true quiet=true bans=true"
+	b.wants("all", b.shadowed(), everything)
+	b.wants("in the emergency", b.get(0, "acme"), 200)
+	b.again(nil)
+	b.wants("after a restart", b.shadowed(), everything)
+	if s := (backend{b.App}).Status().ShadowAll; s == nil || s.Note != "the shop is down" || s.At.IsZero() || s.Farm {
+		t.Errorf("status: %+v", s)
+	}
+
+	// A throttle that comes in the emergency is in shadow too. What the file says meanwhile counts later.
+	more := strings.Replace(twoThrottles, "throttles:\n", "throttles:\n  new: {quota: {policies: [{name: hourly, limit: 1, "+
+		"period: 1h}]}}\n", 1)
+	more = strings.Replace(more, "[quiet]", "[quiet, new]", 1)
+	more = strings.Replace(more, "shadow: true, ", "", 1)
+	if err := b.Reload(b.config(more)); err != nil {
+		t.Fatal(err)
+	}
+	b.wants("after a reload", b.shadowed(), "new=true "+everything)
+	if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"plans"}}); err == nil ||
+		!strings.Contains(err.Error(), "weir shadow off --all turns it off") {
+		t.Errorf("one throttle out of the emergency: %v", err)
+	}
+	b.shadow(console.Shadow{Throttles: []string{"new"}, On: true})
+	b.shadow(console.Shadow{All: true})
+	b.wants("over", b.shadowed(), "new=true plans=false quiet=false bans=false")
+	b.again(nil)
+	b.wants("nothing is left of it", (backend{b.App}).Status().ShadowAll == nil, true)
+
+	// Each gets back what it had, what an operator had switched included.
+	if err := b.Reload(b.config(twoThrottles)); err != nil {
+		t.Fatal(err)
+	}
+	b.shadow(console.Shadow{Throttles: []string{"bans"}, On: true})
+	b.wants("before", b.shadowed(), "plans=false quiet=true bans=true")
+	b.shadow(console.Shadow{All: true, On: true})
+	b.shadow(console.Shadow{All: true, On: true, Note: "again"}) // twice is as good as once
+	b.shadow(console.Shadow{All: true})
+	b.wants("after", b.shadowed(), "plans=false quiet=true bans=true")
+	for _, wrong := range []console.Shadow{{All: true, On: true, Note: strings.Repeat("x", store.MaxReason+1)},
+		{Throttles: []string{"plans"}, Note: "why"}} {
+		if _, err := b.client.SetShadow(t.Context(), wrong); err == nil {
+			t.Errorf("%.60v was taken", wrong)
+		}
+	}
+}
+
+// TestFarmEmergencySwitch: for one node, or for all of them, those that are away included.
+func TestFarmEmergencySwitch(t *testing.T) {
+	t.Parallel()
+	f := newFold(t)
+	on := func(node int) bool { return (backend{f.nodes[node]}).Status().ShadowAll != nil }
+	inShadow := func(node int) bool { return f.nodes[node].current.Load().throttle("plans").link.Shadow.Load() }
+	set := func(node int, s console.Shadow) error {
+		_, err := (backend{f.nodes[node]}).SetShadow(t.Context(), s, "ann")
+		return err
+	}
+	setFarm := func(node int, s console.Shadow) {
+		t.Helper()
+		all, err := (backend{f.nodes[node]}).Farm().Shadow(t.Context(), s, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			if r.Error != "" && !strings.Contains(r.Error, "it is ") {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	if err := set(1, console.Shadow{All: true, On: true}); err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range []bool{false, true, false} {
+		if on(node) != want || inShadow(node) != want {
+			t.Errorf("node %d is in shadow: %v", node, inShadow(node))
+		}
+	}
+	if err := f.nodes[2].Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	setFarm(0, console.Shadow{All: true, On: true, Note: "the shop is down"})
+	for node := range 2 {
+		if !on(node) || !inShadow(node) {
+			t.Errorf("node %d is not in shadow after it was told", node)
+		}
+	}
+	f.start(2)
+	f.eventually("a node that was away is in shadow", func() bool { return on(2) && inShadow(2) })
+	if err := set(2, console.Shadow{All: true}); err == nil || !strings.Contains(err.Error(), "--farm") {
+		t.Errorf("one node out of the farm's emergency: %v", err)
+	}
+	setFarm(2, console.Shadow{All: true})
+	for node := range f.nodes {
+		f.eventually("all are out of shadow", func() bool { return !on(node) && !inShadow(node) })
+	}
+}

@@ -1,0 +1,224 @@
+package ban
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"weir"
+	"weir/identify"
+	"weir/store"
+)
+
+// Bounds of automatic bans. Parts is how many parts the time is divided into in which refusals count.
+const (
+	Parts          = 60
+	MaxTimes       = 1000
+	maxAutoWithin  = time.Hour
+	maxAutoFor     = 7 * 24 * time.Hour
+	maxAutoNames   = 100
+	autoShards     = 64
+	autoSets       = 64 // in a shard
+	autoWays       = 8  // in a set
+	AutoRemembered = autoShards * autoSets * autoWays
+)
+
+// Auto configures automatic bans of networks that stay over a limit. Only refusals that are charged to the source
+// count: by a Bloom limiter, or by a quota where the request names no account. Those of accounts do not: whoever knows
+// an account could use it up, and its owner would be banned.
+type Auto struct {
+	// In how many parts of the time a network must be refused: the time is divided into 60 parts, and each counts once,
+	// however often the network is refused in it. So a page with a hundred pictures counts once or twice. Default 20.
+	After int `yaml:"after"`
+	// The time in which refusals count. Default 1m.
+	Within weir.Duration `yaml:"within"`
+	// How many times as much must have been refused as the limit allows in that time, or in its own period if that is
+	// longer. Several people behind one address who are a little over the limit are not banned. Default 3.
+	Times int `yaml:"times"`
+	// How long a network stays banned. Default 10m.
+	For weir.Duration `yaml:"for"`
+	// The throttles whose refusals count. Default: all of kind bloom and quota.
+	Throttles []string `yaml:"throttles"`
+	// Ban. Without it, weir only counts and logs who would be banned.
+	Enforce bool `yaml:"enforce"`
+}
+
+// WithDefaults returns the options with everything filled in that was left out.
+func (o Auto) WithDefaults() Auto {
+	if o.After == 0 {
+		o.After = 20
+	}
+	if o.Within == 0 {
+		o.Within = weir.Duration(time.Minute)
+	}
+	if o.Times == 0 {
+		o.Times = 3
+	}
+	if o.For == 0 {
+		o.For = weir.Duration(10 * time.Minute)
+	}
+	return o
+}
+
+// Validate returns every mistake in the options, as joined weir.FieldErrors.
+func (o Auto) Validate() error {
+	var v weir.Mistakes
+	v.Within("after", int64(o.After), 2, Parts)
+	v.Lasts("within", o.Within, minTime, maxAutoWithin)
+	v.Within("times", int64(o.Times), 1, MaxTimes)
+	v.Lasts("for", o.For, minTime, maxAutoFor)
+	v.AtMost("throttles", "throttles", len(o.Throttles), maxAutoNames)
+	return v.Err()
+}
+
+// counts reports whether refusals of a throttle count.
+func (o *Auto) counts(throttle string) bool {
+	return len(o.Throttles) == 0 || slices.Contains(o.Throttles, throttle)
+}
+
+// An Excess is a refusal over a limit, charged to its source.
+type Excess struct {
+	Source   netip.Addr
+	Throttle string
+	Limit    int64 // how much is allowed …
+	Per      time.Duration
+}
+
+// A Repeat is what became of an Excess.
+type Repeat uint8
+
+const (
+	Noted       Repeat = iota // it is counted, or counts for nothing
+	WouldBan                  // it would have led to a ban
+	BannedByNow               // it has led to a ban
+)
+
+// repeaters count who stays over a limit, in a table of fixed size. A network that does not fit takes the place of the
+// one in its set that was refused least. Which set that is nobody outside can tell.
+type repeaters struct {
+	seed   maphash.Seed
+	shards [autoShards]repeaterShard
+}
+
+type repeaterShard struct {
+	mu   sync.Mutex
+	sets *[autoSets][autoWays]repeater // nil: nobody was refused yet
+}
+
+// A repeater is a network that was refused over a limit.
+type repeater struct {
+	network netip.Prefix
+	part    int64   // the number of the latest part of time
+	mask    uint64  // in which of the parts up to then it was refused: bit 0 is the latest
+	excess  float64 // how many times what the limit allows was refused, less what is long ago
+	told    int64   // a ban is not reported again before this, in nanoseconds since the epoch
+}
+
+const partsMask = 1<<Parts - 1
+
+// Exceed counts a refusal over a limit. From a threshold on the network of the source is banned, here and on all nodes
+// of a farm, or would be. It is not called for events that are admitted. Exempt networks are never banned; whoever
+// calls leaves out sources that may be invented, and those of proxies.
+func (l *List) Exceed(x Excess, now time.Time) (netip.Prefix, Repeat) {
+	s := l.setup.Load()
+	if s.Auto == nil || !s.Auto.counts(x.Throttle) || !x.Source.IsValid() || x.Limit <= 0 || x.Per <= 0 ||
+		l.exempts(x.Source) {
+		return netip.Prefix{}, Noted
+	}
+	o := s.Auto
+	network := identify.Network(identify.Plain(x.Source).WithZone(""), s.V4, s.V6)
+	// Of a limit per day no small part is meant: somebody who has used it up and asks once a second is no flood.
+	allowed := float64(x.Limit) * max(1, float64(o.Within)/float64(x.Per))
+	if !l.repeaters.note(o, network, 1/allowed, now.UnixNano()) {
+		return network, Noted
+	}
+	if !o.Enforce {
+		l.counts.wouldBan.Add(1)
+		return network, WouldBan
+	}
+	b := store.Ban{BanKey: store.BanKey{Prefix: network}, By: clip("auto: throttle "+x.Throttle, store.MaxBy),
+		Reason: "stays over a limit", Since: now, Until: now.Add(o.For.Std())}
+	if err := l.addEverywhere(b, now); err != nil { // counted where the list is full
+		return network, Noted
+	}
+	l.counts.autoBanned.Add(1)
+	return network, BannedByNow
+}
+
+// note counts a refusal of a network, and reports whether the network is over the threshold, once until that would be
+// over.
+func (r *repeaters) note(o *Auto, network netip.Prefix, excess float64, now int64) bool {
+	h := maphash.Comparable(r.seed, network)
+	s := &r.shards[h%autoShards]
+	part := now / (int64(o.Within) / Parts)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sets == nil {
+		s.sets = new([autoSets][autoWays]repeater)
+	}
+	who := s.find(int(h/autoShards%autoSets), network, part)
+	who.age(part)
+	who.mask |= 1
+	who.excess += excess
+	if bits.OnesCount64(who.mask) < o.After || who.excess < float64(o.Times) || now < who.told {
+		return false
+	}
+	who.told = now + int64(o.For)
+	return true
+}
+
+// find returns the entry of a network. One that is not there takes the place of the least one.
+func (s *repeaterShard) find(set int, network netip.Prefix, part int64) *repeater {
+	all := &s.sets[set]
+	least, lowest := 0, Parts+1
+	for i := range all {
+		if all[i].network == network {
+			return &all[i]
+		}
+		all[i].age(part)
+		if n := bits.OnesCount64(all[i].mask); n < lowest {
+			least, lowest = i, n
+		}
+	}
+	all[least] = repeater{network: network, part: part}
+	return &all[least]
+}
+
+// age forgets what is longer ago than the time in which refusals count. A clock that was set back begins again.
+func (r *repeater) age(part int64) {
+	switch passed := part - r.part; {
+	case passed == 0:
+	case passed < -1 || passed >= Parts:
+		r.mask, r.excess, r.part = 0, 0, part
+		if passed < 0 {
+			r.told = 0
+		}
+	case passed > 0:
+		r.mask = r.mask << passed & partsMask
+		r.excess -= r.excess * float64(passed) / Parts
+		r.part = part
+	}
+}
+
+// addEverywhere is Add for a mechanism's ban that other nodes cannot infer from offences: it is told to them.
+func (l *List) addEverywhere(b store.Ban, now time.Time) error {
+	b.Since, b.Until = b.Since.Round(0), b.Until.Round(0)
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = now.UnixNano()
+	last := b.Since.UnixNano()
+	if i := l.lifts.find(b.BanKey); i != nil && last <= i.ban.Since.UnixNano() {
+		last = i.ban.Since.UnixNano() + 1 // lifted by a clock that is ahead, and refused since
+	}
+	if err := l.add(b, last); err != nil {
+		return err
+	}
+	l.shared.sayListed(b, last)
+	return nil
+}
