@@ -120,6 +120,61 @@ func TestAStoppedUserReplies(t *testing.T) {
 	}
 }
 
+// TestAUserReadsGerman: notices and answers are in the language of the configuration or of the user, commands in German
+// are carried out, and the user chooses another language on the page. The admin reads English.
+func TestAUserReadsGerman(t *testing.T) {
+	t.Parallel()
+	address := needs.FreeAddress()
+	p := newPost(t, "rate: 1/m", "", fmt.Sprintf("self_service: {listen: %q, url: %q, language: de}\n", address,
+		"http://"+address))
+	own, notice := p.stopped()
+	text := strings.ReplaceAll(notice.text, "=\r\n", "")
+	if notice.header("Content-Language") != "de" || !strings.Contains(text, "Auf der Webseite, bis ") ||
+		!strings.Contains(text, "freigeben 1 3") {
+		t.Fatal(notice.text)
+	}
+	if admin := p.sink.to("admin@example.org")[0].text; !strings.Contains(admin, "The account") ||
+		strings.Contains(admin, "Content-Language") {
+		t.Error(admin)
+	}
+	outside := p.mailer("")
+	outside.from = "ann@private.example"
+	if err := outside.sendText(replied(notice, "Freigeben 1-2", "Fortsetzen"), replyTo(t, notice)); err != nil {
+		t.Fatal(err)
+	}
+	p.arrived(3, own)
+	p.runs(0)
+	answers := p.sink.to("ann@private.example")[2:]
+	if len(answers) != 1 || !strings.Contains(answers[0].text, "E-Mails f=C3=BCr 2 Empf=C3=A4nger wurden freigegeben.") ||
+		p.status().Stopped != 0 {
+		t.Fatalf("%d answers, %+v: %v", len(answers), p.status(), answers)
+	}
+
+	page := browser.Open(t)
+	page.Speaks("fr") // which weir does not
+	at := link.FindString(text)
+	page.Visit(at)
+	if got := page.Text("h1"); got != "Ihre zurückgehaltenen E-Mails" {
+		t.Error(got)
+	}
+	browser.Eval[bool](page, `document.getElementById("language").value = "en", true`)
+	page.Click(`button[value=language]`)
+	page.Wait(`document.title === "The language is changed."`)
+	u, err := p.control.User(context.Background(), "ann")
+	if err != nil || u.Language != "en" {
+		t.Errorf("%+v %v", u, err)
+	}
+	german, unknown := "de", "xx"
+	if _, err := p.control.SetUser(context.Background(), console.UserChange{Name: "ann", Language: &unknown}); err == nil ||
+		!strings.Contains(err.Error(), `language: weir does not speak "xx"`) {
+		t.Error(err)
+	}
+	if u, err := p.control.SetUser(context.Background(), console.UserChange{Name: "ann", Language: &german}); err != nil ||
+		u.Language != "de" {
+		t.Errorf("%+v %v", u, err)
+	}
+}
+
 // flip returns another letter of the alphabet of tickets.
 func flip(c byte) string {
 	if c == 'a' {

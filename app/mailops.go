@@ -13,10 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"weir"
 	"weir/console"
 	"weir/identify"
-	"weir/internal/words"
 	"weir/mail/login"
 	"weir/mail/spool"
 	"weir/store"
@@ -187,8 +185,7 @@ func (d mailOps) User(ctx context.Context, name string) (v console.UserView, err
 func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
 	name := userName(n.Name)
 	hash, err := hashed(n.Password)
-	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders),
-		checkLanguage(n.Language)); err != nil {
+	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders)); err != nil {
 		return console.UserView{}, err
 	}
 	err = d.post.ChangeUser(ctx, d.now(), by, name, func(u *store.User, isNew bool) error {
@@ -223,14 +220,6 @@ func (d mailOps) checkContact(contact string) error {
 	case d.post.Commands(contact):
 		return console.Invalid(fmt.Sprintf("contact: %.80q is where commands go: the user would never be told (write "+
 			"an address that they read)", contact))
-	}
-	return nil
-}
-
-func checkLanguage(tag string) error {
-	if tag != "" && words.Find(tag) == nil {
-		return console.Invalid(fmt.Sprintf("language: weir does not speak %.40q (%s)", tag,
-			weir.Suggest(tag, words.Tags()...)))
 	}
 	return nil
 }
@@ -276,11 +265,6 @@ func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (
 	c.Name = userName(c.Name)
 	if c.Contact != nil {
 		if err := d.checkContact(*c.Contact); err != nil {
-			return console.UserView{}, err
-		}
-	}
-	if c.Language != nil {
-		if err := checkLanguage(*c.Language); err != nil {
 			return console.UserView{}, err
 		}
 	}

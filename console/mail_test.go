@@ -244,12 +244,12 @@ func TestUsersOverTheSocket(t *testing.T) {
 		t.Errorf("%+v, %v", u, err)
 	}
 	n := NewUser{Name: name, Password: "open sesame", Contact: "a@home.example", Senders: []string{"a@example.org"},
-		Limits: map[string]string{"stop": "50"}}
+		Language: "de", Limits: map[string]string{"stop": "50"}}
 	if u, err := c.AddUser(ctx, n); err != nil || u.Name != name || m.by != me() || !reflect.DeepEqual(m.added, n) {
 		t.Errorf("%+v by %q, %v", m.added, m.by, err)
 	}
-	contact, senders, off := "", []string{}, true
-	change := UserChange{Name: name, Contact: &contact, Senders: &senders, AddSenders: []string{"b@example.org"},
+	contact, senders, off, language := "", []string{}, true, "en"
+	change := UserChange{Name: name, Contact: &contact, Language: &language, Senders: &senders, AddSenders: []string{"b@example.org"},
 		Limits: map[string]string{"stop": ""}, Disabled: &off}
 	if _, err := c.SetUser(ctx, change); err != nil || !reflect.DeepEqual(m.change, change) || m.by != me() {
 		t.Errorf("%+v, %v", m.change, err)
@@ -277,6 +277,7 @@ func TestUsersOverTheSocket(t *testing.T) {
 		"long password": second(c.AddUser(ctx, NewUser{Name: "a", Password: long})),
 		"empty":         c.Passwd(ctx, "a", ""),
 		"longer":        c.Passwd(ctx, "a", long),
+		"language":      second(c.AddUser(ctx, NewUser{Name: "a", Language: "xx"})),
 		"contact":       second(c.AddUser(ctx, NewUser{Name: "a", Contact: "a@b\r\nBcc: c@d"})),
 		"senders":       second(c.AddUser(ctx, NewUser{Name: "a", Senders: make([]string, maxSenders+1)})),
 		"limits":        second(c.SetUser(ctx, UserChange{Name: "a", Limits: map[string]string{"": "x"}})),

@@ -35,8 +35,8 @@ type SelfServiceOptions struct {
 	// The address of the pages as people see it, that of the web server in front: https://mail.example.org/weir.
 	// Default: none, then there are no pages, and no links in notices.
 	URL string `yaml:"url"`
-	// The language of notices, of people who have not chosen another: en or de. On the pages, the browser's language
-	// goes first. Default en.
+	// The language of notices, for users who have not chosen one: en or de. On the pages, the browser's language goes
+	// first. Default en.
 	Language string `yaml:"language"`
 }
 

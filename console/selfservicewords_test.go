@@ -163,8 +163,7 @@ func TestSelfServiceInGerman(t *testing.T) {
 	}
 }
 
-// TestEverythingSaid: every result and every error page has words in every language, and sizes are as people write
-// them.
+// TestEverythingSaid: every result has words in every language, and sizes and times are as people write them.
 func TestEverythingSaid(t *testing.T) {
 	for _, l := range words.All() {
 		for code := range sentences {

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"weir"
 	"weir/console/access"
+	"weir/internal/words"
 	"weir/store"
 )
 
@@ -114,7 +116,7 @@ type Changed struct {
 }
 
 // checkUser returns the first error in the fields of a user.
-func checkUser(name string, contact *string, limits map[string]string, senders ...[]string) error {
+func checkUser(name string, contact, language *string, limits map[string]string, senders ...[]string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -122,6 +124,10 @@ func checkUser(name string, contact *string, limits map[string]string, senders .
 		if err := checkLine("contact", *contact, maxAddress, true); err != nil {
 			return err
 		}
+	}
+	if language != nil && *language != "" && words.Find(*language) == nil {
+		return Invalid(fmt.Sprintf("language: weir does not speak %.40q (%s)", *language,
+			weir.Suggest(*language, words.Tags()...)))
 	}
 	for _, list := range senders {
 		if len(list) > maxSenders {
@@ -188,7 +194,7 @@ var (
 	userAdd = define(Call{Method: http.MethodPost, Path: "/users", Role: access.Admin, Commands: []string{"user add"},
 		Summary: "Adds a mail user."},
 		withMail(func(q *Request, m Mail, in *NewUser) (v UserView, err error) {
-			if err := checkUser(in.Name, &in.Contact, in.Limits, in.Senders); err != nil {
+			if err := checkUser(in.Name, &in.Contact, &in.Language, in.Limits, in.Senders); err != nil {
 				return v, err
 			}
 			if in.Password != "" {
@@ -224,7 +230,7 @@ var (
 				if in.Senders != nil {
 					lists = append(lists, *in.Senders)
 				}
-				if err := checkUser(in.Name, in.Contact, in.Limits, lists...); err != nil {
+				if err := checkUser(in.Name, in.Contact, in.Language, in.Limits, lists...); err != nil {
 					return v, err
 				}
 				return m.SetUser(q, q.by(), *in)

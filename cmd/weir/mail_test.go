@@ -182,7 +182,7 @@ func (p *postOffice) AddUser(_ context.Context, by string, u console.NewUser) (c
 		return console.UserView{}, store.ErrExists
 	}
 	p.users[u.Name] = &console.UserView{User: store.User{Name: u.Name, Contact: u.Contact, Senders: u.Senders,
-		Made: noon, Changed: noon}, LogIn: u.Password != "",
+		Language: u.Language, Made: noon, Changed: noon}, LogIn: u.Password != "",
 		Throttles: []console.Standing{{Throttle: "outgoing", Slack: 1, MSlack: 15, Limits: "rate=1/m stop=20"}}}
 	p.secrets[u.Name] = u.Password
 	p.note(by, "added", u.Name, "")
@@ -210,6 +210,9 @@ func (p *postOffice) SetUser(_ context.Context, by string, c console.UserChange)
 		}
 		if c.Contact != nil {
 			u.Contact = *c.Contact
+		}
+		if c.Language != nil {
+			u.Language = *c.Language
 		}
 		if c.Senders != nil {
 			u.Senders = *c.Senders
@@ -339,7 +342,7 @@ func FuzzUserChanges(f *testing.F) {
 		}
 		given := len(c.Limits)
 		for _, set := range []bool{c.Contact != nil, c.Senders != nil, c.AddSenders != nil, c.RemoveSenders != nil,
-			c.Disabled != nil} {
+			c.Disabled != nil, c.Language != nil} {
 			if set {
 				given++
 			}
