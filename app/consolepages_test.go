@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/console"
 	"weir/internal/browser"
 	"weir/internal/clock"
 )
@@ -155,6 +156,17 @@ func TestConsoleThrottlesInBrowser(t *testing.T) {
 		}
 	}
 	wants(get(6), 200, 200, 200, 200, 200, 429)
+	refusals, err := p.control.Refusals(t.Context(), console.RefusalQuery{Throttle: "plans"})
+	if err != nil || len(refusals.Refusals) != 1 || refusals.Refusals[0].ID == "" {
+		t.Fatalf("%+v, %v", refusals, err)
+	}
+	for _, sought := range []string{"acme", refusals.Refusals[0].ID} { // who asks for help quotes the id of the request
+		b.Visit(url + "/why?q=" + sought)
+		if text := b.Text("main"); !strings.Contains(text, "Last refusals") || !strings.Contains(text, "plans/per-hour") ||
+			!strings.Contains(text, refusals.Refusals[0].ID) {
+			t.Errorf("%s: %s", sought, text)
+		}
+	}
 	b.Inspect("console-throttles", url+"/throttles", func(at string, status int, _ http.Header) {
 		if text := b.Text("main"); status != http.StatusOK || !strings.Contains(text, "plans") ||
 			!strings.Contains(text, "No account has a limit of its own.") {

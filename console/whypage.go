@@ -22,6 +22,7 @@ const (
 	maxWhyBans  = 20
 	maxWhyGates = 20
 	maxWhyMails = 20
+	maxWhyTimes = 20 // refusals
 )
 
 // whyPage finds what weir knows of somebody, and what can be done about it.
@@ -46,6 +47,8 @@ type whyShown struct {
 	Mail    *MailView
 	CanAct  bool // on the message
 	Answers []whyAnswer
+	// The last refusals of who was sought, or the one with this request id.
+	Refusals []Refusal
 }
 
 // A whyAnswer is what would happen at a gate now.
@@ -64,13 +67,14 @@ func showWhy(v *visit) (any, error) {
 		return s, nil
 	}
 	for _, look := range []func(*visit) error{s.lookForAccount, s.lookForBans, s.lookForUser, s.lookForReach,
-		s.lookForMail} {
+		s.lookForMail, s.lookForRefusals} {
 		if err := look(v); err != nil && !unknown(err) {
 			return nil, err
 		}
 	}
-	s.Found = s.Account != nil || len(s.Bans) > 0 || s.User != nil || len(s.Reach) > 0 || s.Mail != nil
-	if s.Mail == nil && s.User == nil {
+	s.Found = s.Account != nil || len(s.Bans) > 0 || s.User != nil || len(s.Reach) > 0 || s.Mail != nil ||
+		len(s.Refusals) > 0
+	if s.Mail == nil && s.User == nil && !s.request() {
 		s.ask(v)
 	}
 	return s, nil
@@ -134,6 +138,29 @@ func (s *whyShown) lookForMail(v *visit) error {
 	}
 	return err
 }
+
+// lookForRefusals finds refusals by the request id that they showed, and by who was refused. Refusals name an account as
+// the access log does.
+func (s *whyShown) lookForRefusals(v *visit) error {
+	queries := []RefusalQuery{{ID: s.Sought}, {Who: s.Sought}}
+	if s.Account != nil {
+		queries = append(queries, RefusalQuery{Who: s.Account.Logged})
+	}
+	for _, q := range queries {
+		q.Limit = maxWhyTimes
+		page, err := refusalsList.on(v.Request, q)
+		if err != nil {
+			return err
+		}
+		if s.Refusals = page.Refusals; len(s.Refusals) > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// request reports whether what was sought is the id of a request.
+func (s *whyShown) request() bool { return len(s.Refusals) > 0 && s.Refusals[0].ID == s.Sought }
 
 // ask asks the gates what would happen to a plain request now. A gate that cannot be asked like this is left out.
 func (s *whyShown) ask(v *visit) {
