@@ -62,7 +62,7 @@ LONGEST := ./app ./gate/httpgate ./cmd/weir ./console ./lab/demo ./gate/xdpgate 
 # Tests mostly wait, so that two packages more are under way than there are processors, and twice as many tests in each
 # of them. Vetting is for lint, and nobody looks into these programs with a debugger.
 CPUS := $(shell getconf _NPROCESSORS_ONLN)
-TEST  = $(GO) test $$race -timeout 20m -shuffle=on -vet=off -ldflags=-w -p $$(($(CPUS) + 2)) -parallel $$(($(CPUS) * 2))
+TEST  = $(GO) test $$race -timeout 40m -shuffle=on -vet=off -ldflags=-w -p $$(($(CPUS) + 2)) -parallel $$(($(CPUS) * 2))
 
 # Tests sync what they write, as weir does, and a disk takes its time for that. Nothing is learnt from it: make long uses
 # the disk. So tests write to memory where there is plenty that programs can be started from. The name of the folder is

@@ -124,12 +124,13 @@ func (c *Call) read(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // do makes a call that somebody may make, and writes the audit log.
 func (q *Request) do(c *Call, in any) (any, error) {
-	q.Context = store.WithSource(q.Context, q.From)
-	out, err := c.run(q, in)
+	made := *q // q may be somebody's context still: its own must not change
+	made.Context = store.WithSource(q.Context, q.From)
+	out, err := c.run(&made, in)
 	if err != nil {
 		return nil, understood(err)
 	}
-	q.note(c, in, out)
+	made.note(c, in, out)
 	return out, nil
 }
 
@@ -151,10 +152,11 @@ func (q *Request) streamTo(w http.ResponseWriter, c *Call, in any) {
 	ctx, cancel := context.WithCancel(store.WithSource(q.Context, q.From))
 	defer cancel()
 	defer context.AfterFunc(q.serving.stopping, cancel)()
-	q.Context = ctx
+	made := *q
+	made.Context = ctx
 	begun := false
 	lines := json.NewEncoder(w)
-	err := c.stream(q, in, func(v any) error {
+	err := c.stream(&made, in, func(v any) error {
 		if !begun {
 			w.Header().Set("Content-Type", "application/jsonl")
 			begun = true
@@ -166,8 +168,9 @@ func (q *Request) streamTo(w http.ResponseWriter, c *Call, in any) {
 	})
 	switch {
 	case err == nil:
-		q.Context = context.WithoutCancel(ctx)
-		q.note(c, in, none{})
+		noted := made // which is somebody's context still
+		noted.Context = context.WithoutCancel(ctx)
+		noted.note(c, in, none{})
 	case !begun:
 		writeError(w, understood(err))
 	default: // the last line says so

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -87,5 +88,10 @@ func (c *Client) BlockLists(ctx context.Context) (BlockListPage, error) {
 
 // ImportList replaces the networks of a block list as a whole.
 func (c *Client) ImportList(ctx context.Context, o ListOrder) (ListResult, error) {
+	// One that is too large is not sent: weir would hang up in the middle of it, and nobody could read why.
+	if text, err := json.Marshal(o); err != nil || len(text) > maxListBody {
+		return ListResult{}, &Error{http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the list is too large: %d bytes as JSON, at most %d", len(text), maxListBody)}
+	}
 	return listImport.ask(ctx, c, o)
 }

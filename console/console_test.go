@@ -19,6 +19,7 @@ import (
 // backend is a weir that only the test knows.
 type backend struct {
 	notReady  error
+	mu        sync.Mutex
 	told      []notify.Stats
 	throttles []Throttle
 	xdp       []XDPStatus
@@ -82,10 +83,14 @@ func (b *backend) Throttles() []Throttle  { return b.throttles }
 func (b *backend) XDP() []XDPStatus       { return b.xdp }
 func (b *backend) History() []GateHistory { return b.history }
 func (b *backend) Overview(q OverviewQuery) Overview {
+	b.mu.Lock() // pages are shown side by side
+	defer b.mu.Unlock()
 	b.looked = q
 	return b.overview
 }
 func (b *backend) Refusals(q RefusalQuery) RefusalPage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.sought = q
 	return b.refusals
 }

@@ -382,11 +382,12 @@ func TestFarmObeysOneOperator(t *testing.T) {
 			t.Errorf("%c in shadow: %d", 'a'+i, got)
 		}
 	}
-	g.must(0, "shadow", "off", "stamps") // one node alone
+	g.must(2, "shadow", "off", "--all", "--farm")
+	g.must(1, "shadow", "on", "stamps") // one node alone
 	if g.code(0, paid{}) != http.StatusServiceUnavailable || g.code(1, paid{}) != http.StatusOK {
 		t.Error("shadow is not of the node alone")
 	}
-	g.must(2, "shadow", "off", "--all", "--farm")
+	g.must(1, "shadow", "off", "stamps")
 
 	for i := range g.nodes {
 		g.write(i, false, "bans: {ttl: 2h}")
