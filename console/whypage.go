@@ -139,8 +139,8 @@ func (s *whyShown) lookForMail(v *visit) error {
 	return err
 }
 
-// lookForRefusals finds refusals by the request id that they showed, and by who was refused. Refusals name an account as
-// the access log does.
+// lookForRefusals finds refusals by the request id that they showed, and by who was refused. Refusals name an account
+// as the access log does.
 func (s *whyShown) lookForRefusals(v *visit) error {
 	queries := []RefusalQuery{{ID: s.Sought}, {Who: s.Sought}}
 	if s.Account != nil {
