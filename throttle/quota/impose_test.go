@@ -159,7 +159,7 @@ func TestCheckOverride(t *testing.T) {
 		{"per-second", Override{Gap: 5}, "only kind idle"},
 		{"gap", Override{Limit: Count(5)}, "kind idle has no limit"},
 		{"bytes", Override{Limit: Count(5)}, "has no unit"},
-		{"per-second", Override{Exempt: true, Limit: Count(5)}, "exempt goes with no other"},
+		{"per-second", Override{Exempt: true, Limit: Count(5)}, "exempt cannot be combined"},
 	} {
 		err := o.CheckOverride(c.policy, c.given)
 		switch {
