@@ -52,10 +52,23 @@ func (c *chromium) visitor(path string) (context.Context, func(), error) {
 		ctx, end := chromedp.NewContext(root, chromedp.WithNewBrowserContext())
 		if err := open(ctx, end); err == nil {
 			return ctx, end, nil
-		} else if root.Err() == nil || tries > 0 {
+		} else if !dead(root) || tries > 0 {
 			return nil, nil, err
 		}
 		// The browser died since a test used it. Another one takes its place.
+	}
+}
+
+// dead reports whether a browser is gone. Its connection is lost a moment before its context ends.
+func dead(root context.Context) bool {
+	if root.Err() != nil {
+		return true
+	}
+	select {
+	case <-chromedp.FromContext(root).Browser.LostConnection:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -63,7 +76,7 @@ func (c *chromium) visitor(path string) (context.Context, func(), error) {
 func (c *chromium) running(path string) (context.Context, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.root != nil && c.root.Err() == nil {
+	if c.root != nil && !dead(c.root) {
 		return c.root, nil
 	}
 	if c.root != nil {
