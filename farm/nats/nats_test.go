@@ -156,8 +156,47 @@ func met(t testing.TB, all ...*Bus) {
 	}
 }
 
+// settled waits until each two nodes agree on the connection between them. While both have called each other, each may
+// keep its own call: then both are closed and made again, and what was sent through one of them is lost.
+func settled(t testing.TB, all ...*Bus) {
+	t.Helper()
+	ports := map[int]bool{}
+	for _, b := range all {
+		ports[b.addr.Port] = true
+	}
+	until(t, "all have one connection to each other", func() bool {
+		called := map[[2]string]int{} // by the two nodes: how many of them use a call of their own
+		for _, b := range all {
+			routes, err := b.server.Routez(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(routes.Routes) != len(all)-1 {
+				return false
+			}
+			for _, r := range routes.Routes {
+				own, other := b.node.Address(), r.RemoteName
+				pair := [2]string{min(own, other), max(own, other)}
+				if ports[r.Port] {
+					called[pair]++
+				}
+			}
+		}
+		for _, times := range called {
+			if times != 1 {
+				return false
+			}
+		}
+		return len(called) == len(all)*(len(all)-1)/2
+	})
+}
+
 func TestEmbedded(t *testing.T) {
-	farmtest.TestBus(t, func(t *testing.T) (a, b, c farm.Bus) { return three(t) })
+	farmtest.TestBus(t, func(t *testing.T) (farm.Bus, farm.Bus, farm.Bus) {
+		a, b, c := three(t)
+		settled(t, a, b, c)
+		return a, b, c
+	})
 }
 
 // natsServer is a server that an operator runs.
