@@ -257,12 +257,16 @@ type steps struct {
 // row that holds at its beginning. A clock that was set back begins anew.
 func (s *steps) add(at int64, row []float32) (differs bool) {
 	n, w := len(s.at), len(row)
-	if n > 0 && at <= s.at[n-1] {
+	if n > 0 && at < s.at[n-1] {
 		s.at, s.rows, n = nil, nil, 0
 	}
 	if n > 0 && slices.EqualFunc(s.rows[(n-1)*w:], row,
 		func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
 		return false
+	}
+	if n > 0 && at == s.at[n-1] { // somebody looks in the same millisecond
+		copy(s.rows[(n-1)*w:], row)
+		return true
 	}
 	old := 0
 	for old < n && (n-old >= console.HourLength || old+1 < n && s.at[old+1] <= at-pastSpan.Milliseconds()) {

@@ -140,6 +140,10 @@ func TestUserHistoryBounds(t *testing.T) {
 	if s.add(1000, []float32{console.HourLength, float32(math.NaN())}) {
 		t.Error("the same row again")
 	}
+	before := len(s.at)
+	if s.add(s.at[before-1], []float32{7, 7}); len(s.at) != before || s.rows[len(s.rows)-1] != 7 {
+		t.Errorf("%d rows after two at the same time", len(s.at))
+	}
 	if s.add(5, []float32{1, 1}); len(s.at) != 1 || len(s.rows) != 2 {
 		t.Errorf("%d rows after the clock was set back", len(s.at))
 	}

@@ -80,15 +80,13 @@ func userPlot(s *Series, user, title, unit string, limit Measure, of ...userLine
 		says = append(says, now[len(now)-1]+" "+o.name)
 	}
 	bound := known(s.Last(limit))
-	top := plot.RoundUp(max(most, bound*1.05, 1))
-	ticks := []plot.Tick{{Value: top, Text: number(top)}, {Text: "0"}}
+	top := max(plot.RoundUp(most), bound*1.25, 1)
+	ticks := []plot.Tick{{Text: "0"}}
 	if bound > 0 {
 		ticks = append(ticks, plot.Tick{Value: bound, Text: number(bound), Limit: true})
-		if bound/top > 0.8 { // the texts would overlap
-			ticks[0].Text = ""
-		}
-	} else {
-		ticks = append(ticks, plot.Tick{Value: top / 2, Text: number(top / 2)})
+	}
+	if top > bound*1.25 { // else it would overlap that of the limit
+		ticks = append(ticks, plot.Tick{Value: top, Text: number(top)})
 	}
 	text := fmt.Sprintf("%s of %s at %s over the last hour, %s: now %s, at most %s", title, user, s.Name, unit,
 		strings.Join(says, ", "), number(most))
