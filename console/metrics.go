@@ -47,6 +47,8 @@ var written = []struct{ name, help, labels string }{
 	{"weir_mail_delivered_total", "Recipients that the next hop has accepted.", "gate"},
 	{"weir_mail_deferred_total", "Delivery attempts that will be repeated, by recipient.", "gate"},
 	{"weir_mail_bounced_total", "Recipients given up; the sender was notified.", "gate"},
+	{"weir_mail_expired_total", "Recipients given up because nobody released the message.", "gate"},
+	{"weir_mail_reminders_total", "Reminders that mail is still held.", "gate"},
 	{"weir_mail_ambiguous_total", "Recipients that the next hop may or may not have accepted.", "gate"},
 	{"weir_mail_stops_total", "How often a user was stopped.", "throttle"},
 	{"weir_reach_flags_total", "How often a user was flagged.", "throttle"},
