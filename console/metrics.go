@@ -55,7 +55,7 @@ var written = []struct{ name, help, labels string }{
 	{"weir_postfix_connections", "Connections of Postfix to a policy service open now.", "gate"},
 	{"weir_postfix_requests_total", "Requests of Postfix to a policy service, by the action of the answer.",
 		"gate action"},
-	{"weir_self_service_requests_total", "Requests for the pages of mail users: shown, done, refused, failed.",
+	{"weir_self_service_requests_total", "Requests for the pages of mail users: shown, done, refused, failed, and for logins login and login_refused.",
 		"result"},
 	{"weir_console_logins_total", "Log-ins to the console by result: ok, wrong, throttled, busy, failed.", "result"},
 

@@ -29,6 +29,8 @@ const (
 
 	Reminder      // messages of the user are still held
 	AdminReminder // tells the admin that messages of a user without a contact are still held
+
+	Link // the user has asked for a link
 )
 
 // A Notice is what a user is told. Write cleans the texts in it that come from messages.

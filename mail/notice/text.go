@@ -23,6 +23,7 @@ var subjects = map[Kind]words.Text{
 	Flagged: "Your mail goes to many new people: {user} at {host}",
 
 	Reminder: "Your mail is still on hold: {user} at {host}",
+	Link:     "Your link to your held mail: {user} at {host}",
 }
 
 func (n *Notice) subject() string {
@@ -52,6 +53,7 @@ var bodies = map[Kind]func(*Notice, *lines){
 	Stopped: (*Notice).stopped, Delayed: (*Notice).delayed, Admin: (*Notice).admin, Answer: (*Notice).answer,
 	Review: (*Notice).review, Barred: (*Notice).barred, Flagged: (*Notice).flagged,
 	AdminFlagged: (*Notice).adminFlagged, Reminder: (*Notice).reminder, AdminReminder: (*Notice).adminReminder,
+	Link: (*Notice).link,
 }
 
 func (n *Notice) body() string {
@@ -160,6 +162,13 @@ func (n *Notice) reminder(l *lines) {
 	n.say(l, "If you did write it, release it. It leaves at once.")
 	n.say(l, "IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and "+
 		"delete the mail. Tell those who run your mail.")
+}
+
+func (n *Notice) link(l *lines) {
+	n.say(l, "Somebody has logged in to the page of your account {account} with its password, and has asked for this link. "+
+		"With it you can release held mail and delete it, and let your account send again.")
+	n.say(l, "IF IT WAS NOT YOU, somebody has your password. Change it at once, on a computer that you trust. Tell those "+
+		"who run your mail.")
 }
 
 // expiry says until when one may decide.
@@ -313,7 +322,7 @@ func (n *Notice) commands() (all [][2]string) {
 	if several {
 		add(remove+" "+every, say("throws all of them away"))
 	}
-	if n.Kind == Stopped || n.Kind == Answer || n.Kind == Reminder {
+	if n.Kind == Stopped || n.Kind == Answer || n.Kind == Reminder || n.Kind == Link {
 		add(say(wordResume), say("lets the account send again"))
 	}
 	return all

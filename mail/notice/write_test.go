@@ -67,6 +67,8 @@ func TestGolden(t *testing.T) {
 		"reminder":     sample(Reminder),
 		"adminremind":  sample(AdminReminder),
 		"de-reminder":  sample(Reminder),
+		"link":         sample(Link),
+		"de-link":      sample(Link),
 		"de-stopped":   sample(Stopped),
 		"de-delayed":   sample(Delayed),
 		"de-review":    sample(Review),
@@ -194,7 +196,7 @@ func TestNothingFromMailsGetsOut(t *testing.T) {
 
 func TestWhatCannotBeWritten(t *testing.T) {
 	for name, change := range map[string]func(*Notice){
-		"kind":         func(n *Notice) { n.Kind = AdminReminder + 1 },
+		"kind":         func(n *Notice) { n.Kind = Link + 1 },
 		"nobody":       func(n *Notice) { n.To = "" },
 		"to two":       func(n *Notice) { n.To = "a@example.org, b@example.org" },
 		"injected":     func(n *Notice) { n.To = "a@example.org\r\nBcc: b@example.org" },

@@ -206,7 +206,7 @@ func newRig(t testing.TB, change ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{TB: t, folder: t.TempDir(), clock: clock.NewFake(start), carrier: &carrier{}, seen: &counts{},
 		signer: notice.NewSigner(secret)}
-	r.gate = Gate{Name: gateName, TellAfter: -1, Throttle: "outgoing",
+	r.gate = Gate{Name: gateName, TellAfter: -1, RemindAfter: -1, Throttle: "outgoing",
 		Mail:   &outbreak.Options{Internal: []string{"internal.example"}, Free: []string{"support@example.org"}},
 		Shadow: func() bool { return r.shadow }, Carrier: r.carrier, Connections: 4, Host: "mail.example.org",
 		Admin: admin, Command: commandTo,

@@ -143,7 +143,7 @@ var subjects = map[notice.Kind]string{
 	notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
 	notice.Flagged: "Notice: new recipients", notice.AdminFlagged: "Notice: a user is flagged",
 	notice.Reminder: "Notice: still held", notice.AdminReminder: "Notice: mail of a user is still held",
-	notice.Answer: "Notice: answer",
+	notice.Link: "Notice: link", notice.Answer: "Notice: answer",
 }
 
 // write puts a notice into the store, to be delivered like any message. It is short enough to need no file.
