@@ -43,6 +43,9 @@ func (l speech) functions() template.FuncMap {
 				l.time(t))
 		},
 		"worksUntil": func(t time.Time) template.HTML { return l.around("It works until {time}.", "{time}", l.time(t)) },
+		"inUntil": func(t time.Time) template.HTML {
+			return l.around("You are logged in until {time}.", "{time}", l.time(t))
+		},
 		"goesTo": func(contact string) template.HTML {
 			return l.around("Mail like the one that brought you here goes to {contact}.", "{contact}",
 				"<b>"+html.EscapeString(contact)+"</b>")
