@@ -32,8 +32,8 @@ func (c *changes) note(at time.Time, by, what, on, text string) {
 	c.last.put(console.Change{At: at, By: by, What: what, On: cutText(on), Text: cutText(text)}, console.MaxChanges)
 }
 
-// noteBan notes that weir has banned a network by itself. A flood may have it ban very many: those that follow one another
-// within sameFlood are one change, so that the others can still be seen.
+// noteBan notes that weir has banned a network by itself. A flood may have it ban very many: those that follow one
+// another within sameFlood are one change, so that the others can still be seen.
 func (c *changes) noteBan(at time.Time, who, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

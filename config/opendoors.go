@@ -9,8 +9,8 @@ import (
 	"weir"
 )
 
-// openDoors finds listeners that other machines can reach and that need no name or password, and who is believed without
-// one.
+// openDoors finds listeners that other machines can reach and that need no name or password, and those who are believed
+// without one.
 func (c *Config) openDoors() (all []*weir.FieldError) {
 	warn := func(path, listen, msg, hint string) {
 		if listen != "" && reachable(listen) {
