@@ -29,6 +29,7 @@ type cli struct {
 	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. A reload applies completely or not at all."`
 	Status   statusCommand   `cmd:"" help:"Show what a running weir does."`
 	Top      topCommand      `cmd:"" help:"Watch a running weir: what passes each gate and throttle now, and who is held back."`
+	Capacity capacityCommand `cmd:"" help:"Show how full gates with a limited capacity are, what a stamp costs, and who pays."`
 	Refusals refusalsCommand `cmd:"" help:"Show the last refusals, with the rule and its figures."`
 	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request, or to a message, now. Nothing is charged."`
 	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used."`
