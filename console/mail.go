@@ -47,9 +47,6 @@ type Mail interface {
 	RemoveUser(ctx context.Context, by, name string) error
 	StopUser(ctx context.Context, by, name, why string) (UserView, error)
 	ResumeUser(ctx context.Context, by, name string, slow bool) (UserView, error)
-
-	// Backup copies the store to a folder that is empty or missing, and reports progress now and then.
-	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
 }
 
 var errNoMail = NotFound("there is no mail gate (smtp: in the configuration makes one)")

@@ -352,7 +352,6 @@ func TestNoMailGate(t *testing.T) {
 			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
 			"users":   second(c.Users(t.Context(), UserQuery{})),
 			"stop":    second(c.StopUser(t.Context(), "ann", "")),
-			"backup":  c.Backup(t.Context(), t.TempDir(), func(_, _ int64) {}),
 		} {
 			if code(err) != http.StatusNotFound || !strings.HasPrefix(err.Error(), "there is no mail gate") {
 				t.Errorf("%s: %v", what, err)

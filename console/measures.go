@@ -39,6 +39,7 @@ const (
 	Stamped     Measure = "stamped"      // requests a second that went on because they paid
 	Pooled      Measure = "pool"         // requests a second that went on without
 	Crowded     Measure = "crowded"      // requests a second that were asked to pay, or refused for the load
+	InLine      Measure = "in_line"      // people in the waiting room, with tickets
 	Work        Measure = "work"         // operations that a stamp costs; 0 while none is asked for
 	WorkSeconds Measure = "work_seconds" // how long a phone works on that
 
