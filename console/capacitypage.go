@@ -55,13 +55,12 @@ type paidShare struct {
 }
 
 func showCapacity(v *visit) (any, error) {
-	in := CapacityQuery{Window: v.query.Get("window")}
-	report, err := capacityGet.on(v.Request, in)
-	if err != nil {
+	look := OverviewQuery{Window: v.query.Get("window"), Last: 1}
+	if err := look.Validate(); err != nil {
 		return nil, err
 	}
-	shown := &capacityShown{CapacityReport: report, Hour: in.Window == OneHour}
-	for _, g := range report.Gates {
+	shown := &capacityShown{CapacityReport: capacityOf(v.status(), v.backend.Overview(look)), Hour: look.Window == OneHour}
+	for _, g := range shown.Gates {
 		shown.Rooms = append(shown.Rooms, roomOf(g, spanOf(shown.Hour)))
 	}
 	return shown, nil

@@ -564,7 +564,8 @@ func TestProxyHeader(t *testing.T) {
 // TestOpenToEverybody: health and metrics need no log-in; without_login lets everybody look, and nothing else.
 func TestOpenToEverybody(t *testing.T) {
 	h := newHall(t, Options{})
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/style.css", "/live.js", Prefix + "/openapi.json"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/style.css", "/live.js", "/plot.js",
+		Prefix + "/openapi.json"} {
 		if r := h.visitor().get(path); r.code != 200 {
 			t.Errorf("%s: %d", path, r.code)
 		}

@@ -109,7 +109,7 @@ func (m *mailView) Count(state string) int {
 }
 
 func mailOverview(v *visit) (any, error) {
-	shown := &mailView{Mail: v.backend.Status().Mail}
+	shown := &mailView{Mail: v.status().Mail}
 	if shown.Mail == nil {
 		return nil, errNoMail
 	}
