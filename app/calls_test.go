@@ -153,6 +153,7 @@ func TestEveryCall(t *testing.T) {
 		{call: "user-add", good: `{"name":"ann","password":"correct horse","contact":"ann@private.example"}`, bad: name,
 			code: 409, acts: "added"},
 		{call: "user-list", good: "limit=10", bad: "limit=-1"},
+		{call: "user-history", good: "name=ann", bad: "name=nobody", code: 404},
 		{call: "user-show", good: "name=ann", bad: "name=nobody", code: 404},
 		{call: "user-set", good: `{"name":"ann","senders":["ann@example.org"]}`, bad: `{"name":"ann","contact":"x"}`,
 			acts: "changed"},

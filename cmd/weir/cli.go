@@ -87,7 +87,7 @@ func run(args []string, t *terminal) int {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(t.err, "weir: %s (see weir --help)\n", err)
+		fmt.Fprintf(t.err, "weir: %s (%s)\n", err, usageHint(err))
 		return exitUsage
 	}
 	switch err := command.Run(); {
@@ -98,6 +98,16 @@ func run(args []string, t *terminal) int {
 		t.fail(err)
 	}
 	return exitFailed
+}
+
+// usageHint says what to do about arguments that cannot be understood. check takes a file as it is, and people expect
+// that of other commands.
+func usageHint(err error) string {
+	file, found := strings.CutPrefix(err.Error(), "unexpected argument ")
+	if found && (strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".yml")) {
+		return "write -c " + file
+	}
+	return "see weir --help"
 }
 
 func newParser(t *terminal) (*kong.Kong, error) {
