@@ -71,7 +71,7 @@ func userPlot(s *Series, user, title, unit string, limit Measure, of ...userLine
 	var now, says []string
 	most := 0.0
 	for _, o := range of {
-		l := sp.line(s, o.of, o.class)
+		l := sp.line(s, o.of, o.class, number)
 		l.Name, l.Steps, l.Area, l.Gap = o.name, true, len(of) == 1, 0
 		l.Points = fromEdge(l.Points, s, o.of, sp)
 		lines = append(lines, l)
@@ -93,7 +93,11 @@ func userPlot(s *Series, user, title, unit string, limit Measure, of ...userLine
 	if bound > 0 {
 		text += ", limit " + number(bound)
 	}
-	p := sp.draw(title, unit, text+".", top, ticks, lines)
+	var ends time.Time
+	if n := len(s.At); n > 0 {
+		ends = time.UnixMilli(s.At[n-1])
+	}
+	p := sp.draw(title, unit, text+".", ends, top, ticks, lines...)
 	if len(of) > 1 {
 		p.Each = now
 	} else {
@@ -120,5 +124,6 @@ func fromEdge(points []plot.Point, s *Series, m Measure, sp span) []plot.Point {
 	if from < 0 {
 		return points
 	}
-	return append([]plot.Point{{X: -sp.seconds, Y: float64(column[from])}}, points...)
+	y := float64(column[from])
+	return append([]plot.Point{{X: -sp.seconds, Y: y, Value: number(y)}}, points...)
 }
