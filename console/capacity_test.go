@@ -122,6 +122,12 @@ func TestPlotReadings(t *testing.T) {
 	if got := reading(); got != "11:59:10 UTC: 20.2 bits, about 1.2s" {
 		t.Errorf("at the end: %q", got)
 	}
+	if got := browser.Eval[string](p, strings.ReplaceAll(`(() => { const f = [...document.querySelectorAll('figure')].find(
+		f => f.innerText.startsWith('Let in')), b = f.querySelector('.probe'), r = b.getBoundingClientRect();
+		b.dispatchEvent(new PointerEvent('pointermove', {clientX: r.left + r.width * 0.999}));
+		return f.querySelector('.reading').innerText })()`, "\n", " ")); got != "11:59:10 UTC: stamped 88/s, pool 9.5/s" {
+		t.Errorf("two lines: %q", got)
+	}
 	point("pointermove", 0)
 	if got := reading(); got != "11:55:01 UTC: nothing" {
 		t.Errorf("at the beginning: %q", got)
