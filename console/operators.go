@@ -226,6 +226,9 @@ func operatorCalls() []*Call {
 
 // ownOrAdmin refuses what somebody without the role admin asks about another operator.
 func (q *Request) ownOrAdmin(name, what string) error {
+	if name == "" {
+		return Invalid("name: which operator?")
+	}
 	if q.Who.Role.May(access.Admin) || q.Who.Operator != "" && q.Who.Operator == name {
 		return nil
 	}
