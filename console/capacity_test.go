@@ -149,7 +149,8 @@ func TestPlotReadings(t *testing.T) {
 	}
 	p.Screenshot("capacity-reading-desktop")
 	// An update keeps the focus and what is shown.
-	browser.Eval[bool](p, "window.patched = false, document.addEventListener('weir:patched', () => window.patched = true), true")
+	browser.Eval[bool](p, `window.patched = false,
+		document.addEventListener('weir:patched', () => window.patched = true), true`)
 	p.Wait("window.patched")
 	if got := reading(); got != "11:55:01 UTC: nothing" ||
 		!browser.Eval[bool](p, "document.activeElement.type === 'range'") {

@@ -82,7 +82,8 @@ func roomOf(g CapacityGate, sp span) roomShown {
 	r.Plots = append(r.Plots, sp.roomPlot(h, name), sp.letInPlot(h, name), sp.awayPlot(h, name))
 	h.orNothing(name, r.Plots)
 	for _, why := range []struct{ key, text string }{{"full", "found no room to wait"},
-		{"too-many", "were too many of one client"}, {"expired", "waited too long"}, {"no-show", "were called and did not come"},
+		{"too-many", "were too many of one client"}, {"expired", "waited too long"},
+		{"no-show", "were called and did not come"},
 		{"lost", "lost their place: they did not pay, and made no progress"}} {
 		if n := c.Refused[why.key]; n > 0 {
 			r.Refused = append(r.Refused, refusedFor{why.text, n})
