@@ -12,8 +12,8 @@ import (
 )
 
 // TestConsoleOperatorsInBrowser: with scripts turned off, an admin adds an operator, changes the role, makes a token
-// that works and is shown once, and revokes it. The operator changes their own password, which ends the session, and ends
-// a session elsewhere. What needs the role admin is refused to others.
+// that works and is shown once, and revokes it. The operator changes their own password, which ends the session, and
+// ends a session elsewhere. What needs the role admin is refused to others.
 func TestConsoleOperatorsInBrowser(t *testing.T) {
 	t.Parallel()
 	b := browser.Open(t)

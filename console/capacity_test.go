@@ -177,7 +177,7 @@ func TestCapacityIsInspected(t *testing.T) {
 			"1204", "192.0.2.7", "800", "paid, and went first", "345 were too many of one client",
 			"No throttle here asks for stamps", "Emergency: let everything pass"}},
 		"hour":  {flooding(), "/capacity?window=1h", []string{"an hour ago"}},
-		"empty": {&backend{}, "/capacity", []string{"No gate has a limited capacity.", "weir init site"}},
+		"empty": {&backend{}, "/capacity", []string{"No gate has a limited capacity.", "weir init --for site"}},
 		"emergency": {emergencyBackend{flooding()}, "/capacity", []string{"All throttles are in shadow since 2024-05-01",
 			"by ann: the <new> limits lock everybody out", "End the emergency"}},
 	} {

@@ -59,7 +59,8 @@ func showCapacity(v *visit) (any, error) {
 	if err := look.Validate(); err != nil {
 		return nil, err
 	}
-	shown := &capacityShown{CapacityReport: capacityOf(v.status(), v.backend.Overview(look)), Hour: look.Window == OneHour}
+	report := capacityOf(v.status(), v.backend.Overview(look))
+	shown := &capacityShown{CapacityReport: report, Hour: look.Window == OneHour}
 	for _, g := range shown.Gates {
 		shown.Rooms = append(shown.Rooms, roomOf(g, spanOf(shown.Hour)))
 	}

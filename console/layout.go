@@ -49,15 +49,16 @@ type page struct {
 
 // consolePages are the pages in the order of the navigation.
 func consolePages() []*page {
-	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), capacityPage(), sourcesPage()}, mailPages(),
-		[]*page{farmPage(), auditPage(), operatorsPage(), accountPage()})
+	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), capacityPage(), sourcesPage()},
+		mailPages(), []*page{farmPage(), auditPage(), operatorsPage(), accountPage()})
 }
 
 // A visit is somebody who looks at a page.
 type visit struct {
 	*Request
-	query  url.Values
-	status func() Status // of one moment, for the page and what is around it: the counts of mail are read from the store
+	query url.Values
+	// status is that of one moment, for the page and what is around it: the counts of mail are read from the store.
+	status func() Status
 }
 
 // newPage makes a page of its text, which is shown in the layout. The text has a layout as its data; what show returns
@@ -156,7 +157,8 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.fail(w, s.layout(r, who), NotFound("There is no such page."))
+	s.fail(w, s.layout(r, who), NotFound("There is no such page. Those for mail and for a farm are there "+
+		"where the configuration has them."))
 }
 
 func (s *Server) visit(w http.ResponseWriter, r *http.Request, who caller, p *page) {

@@ -20,8 +20,8 @@ type lookCase struct {
 	words []string
 }
 
-// standings are desks of users for whom mail is delayed, who may send again later, whom an operator has stopped, and who
-// wrote to new recipients.
+// standings are desks of users in different states: some of their mail is delayed, they may send again later, an
+// operator has stopped them, or they wrote to new recipients.
 func standings() (delayed, tried, operator, strangers *desk) {
 	delayed, tried, operator, strangers = newDesk(), newDesk(), newDesk(), newDesk()
 	delayed.view.Stopped, delayed.view.More, delayed.view.Contact = false, 7, ""
