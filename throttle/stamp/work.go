@@ -13,7 +13,7 @@ import (
 )
 
 // Work is what a stamp costs: the expected number of basic operations to make it, whatever the algorithm. A basic
-// operation is a hash (sha256-k), a multiplication in the group (dlog) or a block of 1 KiB filled (argon2id).
+// operation is a hash (sha256-k), a multiplication in the group (dlog) or eight values hashed and sorted (eqs60).
 // dlog-classic counts possibilities, as its document does, and costs far less than it says. People write it as a number
 // or in bits: 65536, "16 bits", "16.5 bits". Zero asks for nothing.
 type Work uint64
@@ -87,7 +87,7 @@ var phone = [...]float64{
 	SHA256K:     1.0e6,
 	DLog:        0.2e6,
 	DLogClassic: 0.6e6,
-	Argon2id:    0.05e6,
+	EQS60:       1.0e6,
 }
 
 // Bearable is the most work that a phone does in the time given.

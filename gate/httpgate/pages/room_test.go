@@ -146,7 +146,7 @@ func TestRoomPays(t *testing.T) {
 	d := newDoor(t)
 	p := browser.Open(t)
 	for _, a := range []stamp.Ask{{Algorithm: stamp.SHA256K, Work: 1 << 16}, {Algorithm: stamp.DLog, Work: 1 << 12},
-		{Algorithm: stamp.DLogClassic, Work: 1 << 24}, {Algorithm: stamp.Argon2id, Work: 1 << 15}} {
+		{Algorithm: stamp.DLogClassic, Work: 1 << 24}, {Algorithm: stamp.EQS60, Work: 1 << 17}} {
 		// What was paid before is of another client then.
 		d.change(func() {
 			d.ask.Algorithm, d.ask.Work, d.ask.Client, d.visits = a.Algorithm, a.Work, a.Algorithm.String(), nil
