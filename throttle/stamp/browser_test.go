@@ -44,7 +44,7 @@ func TestRounds(t *testing.T) {
 	for i := 12; i < 64; i++ {
 		want.WriteString(schedule(i) + round(i))
 	}
-	if !strings.Contains(string(solverScript), want.String()) {
+	if !strings.Contains(string(solverSource), want.String()) {
 		t.Errorf("the script has other rounds than\n%s", want.String())
 	}
 }

@@ -126,13 +126,10 @@ func (h *eqsSolution) append(b []byte) []byte {
 }
 
 func (h *eqsSolution) compare(other *eqsSolution) int {
-	switch {
-	case h.counter != other.counter:
+	if h.counter != other.counter {
 		return cmp.Compare(h.counter, other.counter)
-	case h.high != other.high:
-		return cmp.Compare(h.high, other.high)
 	}
-	return cmp.Compare(h.low, other.low)
+	return cmp.Or(cmp.Compare(h.high, other.high), cmp.Compare(h.low, other.low))
 }
 
 // ordered reports whether the smaller half comes first in every pair, four and eight, and no index comes twice. Halves
@@ -141,12 +138,8 @@ func (h *eqsSolution) ordered() bool {
 	if h.low >= h.high || uint32(h.low) >= uint32(h.low>>32) || uint32(h.high) >= uint32(h.high>>32) {
 		return false
 	}
-	for _, half := range [2]uint64{h.low, h.high} {
-		if uint16(half) >= uint16(half>>16) || uint16(half>>32) >= uint16(half>>48) {
-			return false
-		}
-	}
-	return eqsDistinct(h.low, h.high)
+	return uint16(h.low) < uint16(h.low>>16) && uint16(h.low>>32) < uint16(h.low>>48) &&
+		uint16(h.high) < uint16(h.high>>16) && uint16(h.high>>32) < uint16(h.high>>48) && eqsDistinct(h.low, h.high)
 }
 
 // eqsDistinct reports whether all of eight indices differ. A word that is turned by one, two and three places and

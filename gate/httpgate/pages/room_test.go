@@ -167,6 +167,32 @@ func TestRoomPays(t *testing.T) {
 	}
 }
 
+// TestRoomPaysWithoutWebAssembly: eqs60 is paid in WebAssembly, which the file of the worker allows, and in plain
+// JavaScript where there is none.
+func TestRoomPaysWithoutWebAssembly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		line string
+		wasm bool
+	}{"with": {"", true}, "without": {"self.WebAssembly = undefined;\n", false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDoor(t)
+			// The page says what the worker used before it goes on.
+			script := strings.Replace(string(stamp.Scripts()["solver.js"]), "root.weirStamp.wasm = e.data.wasm;",
+				"root.weirStamp.wasm = e.data.wasm; sessionStorage.wasm = e.data.wasm;", 1)
+			d.assets = NewAssets(map[string][]byte{"solver.js": []byte(c.line + script)})
+			d.ask.Algorithm, d.ask.Work = stamp.EQS60, 1<<17
+			p := browser.Open(t)
+			p.Visit(d.url + "/page")
+			p.Wait(isIn)
+			if got := browser.Eval[string](p, "sessionStorage.wasm"); got != fmt.Sprint(c.wasm) {
+				t.Errorf("WebAssembly: %s", got)
+			}
+		})
+	}
+}
+
 // TestRoomProgress: the page says how far it is, in its title as well, and to those who listen only now and then.
 func TestRoomProgress(t *testing.T) {
 	t.Parallel()
