@@ -30,7 +30,7 @@ const (
 // fours, and modulo 2^60 all of them. That is Equihash(60,3) with the sums and the order of Equi-X. The best known way to
 // find solutions keeps all values and sorts them, which takes 2 MiB; a counter has two on average. A solution is a hit
 // if its effort, another SipHash, is below a target. A stamp is sixteen different hits, whatever their counters, so
-// that luck is small: of a hundred stamps the costliest takes 1.67 times the average.
+// that luck is small: of a hundred stamps the costliest takes 1.68 times the average.
 type eqs struct{}
 
 func (eqs) fit(w Work) (Algorithm, Work) { return EQS60, max(w, eqsLeast) }
