@@ -136,7 +136,8 @@ func (s *stage) strike() {
 	s.undo = nil
 }
 
-// ours is weir as an operator would run it: stamps with their defaults but for the puzzle, and the capacity of the service.
+// ours is weir as an operator would run it: the capacity of the service, and stamps with their defaults but for the
+// puzzle.
 func ours() contender {
 	return contender{name: "weir", title: "weir", find: func(o Options) (string, error) { return o.Version, nil },
 		start: startWeir}

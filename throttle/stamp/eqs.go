@@ -27,9 +27,9 @@ const (
 
 // eqs is the puzzle eqs60. The seed of the challenge keys a SipHash-1-3. A counter has 2^16 values, one for each index.
 // A solution of a counter is eight different indices whose values add up to zero: modulo 2^15 in pairs, modulo 2^30 in
-// fours, and modulo 2^60 all of them. That is Equihash(60,3) with the sums and the order of Equi-X. The best known way to
-// find solutions keeps all values and sorts them, which takes 2 MiB; a counter has two on average. A solution is a hit
-// if its effort, another SipHash, is below a target. A stamp is sixteen different hits, whatever their counters, so
+// fours, and modulo 2^60 all of them. That is Equihash(60,3) with the sums and the order of Equi-X. The best known way
+// to find solutions keeps all values and sorts them, which takes 2 MiB; a counter has two on average. A solution is a
+// hit if its effort, another SipHash, is below a target. A stamp is sixteen different hits, whatever their counters, so
 // that luck is small: of a hundred stamps the costliest takes 1.68 times the average.
 type eqs struct{}
 
@@ -116,7 +116,8 @@ type eqsSolution struct {
 
 func eqsAt(solution []byte, i int) eqsSolution {
 	b := solution[i*eqsHit:][:eqsHit]
-	return eqsSolution{binary.BigEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint64(b[12:])}
+	le := binary.LittleEndian
+	return eqsSolution{binary.BigEndian.Uint32(b), le.Uint64(b[4:]), le.Uint64(b[12:])}
 }
 
 func (h *eqsSolution) append(b []byte) []byte {

@@ -82,8 +82,8 @@ func ParseWork(text string) (Work, error) {
 
 // phone says how many basic operations a second a phone does in its browser: a third of what one thread of plain
 // JavaScript does on the machine that weir was measured on (sha256-k 3.0 M/s, dlog 0.6 M/s, dlog-classic 2 M/s), or
-// of WebAssembly (eqs60: 2.75 ms for a counter of 8192 operations, 3.0 M/s; plain JavaScript takes two to three times as
-// long). A phone has more than one core; the rest is reserve for old ones.
+// of WebAssembly (eqs60: 2.75 ms for a counter of 8192 operations, 3.0 M/s; plain JavaScript takes two to three times
+// as long). A phone has more than one core; the rest is reserve for old ones.
 var phone = [...]float64{
 	SHA256K:     1.0e6,
 	DLog:        0.2e6,
