@@ -43,7 +43,7 @@ type page struct {
 
 // consolePages are the pages in the order of the navigation.
 func consolePages() []*page {
-	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), sourcesPage()}, mailPages(),
+	return slices.Concat([]*page{demoPage(), overviewPage(), whyPage(), throttlesPage(), sourcesPage()}, mailPages(),
 		[]*page{farmPage(), auditPage()})
 }
 
