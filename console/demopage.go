@@ -92,6 +92,7 @@ func showDemo(v *visit) (any, error) {
 
 func viewDemo(s DemoScene) demoView {
 	v := demoView{DemoScene: s}
+	v.Story = capital(s.Story)
 	people, flood := demoTop(&s.Without.People, &s.With.People), demoTop(&s.Without.Flood, &s.With.Flood)
 	for _, with := range []bool{false, true} {
 		d, title := &s.Without, "Without the throttle"
@@ -117,13 +118,13 @@ func (r *DemoRole) says(passed string) string {
 	for _, part := range []struct {
 		n    int64
 		what string
-	}{{r.Refused, "refused by weir"}, {r.Failed, "failed"}, {r.Held, "waiting"}} {
+	}{{r.Refused, "refused by weir"}, {r.Failed, "failed"}, {r.Held, "held"}} {
 		if part.n > 0 {
 			told = append(told, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	if r.Served > 0 {
-		told = append(told, "half of those served within "+about(time.Duration(r.Median*float64(time.Millisecond))))
+	if r.Served > 0 && passed == "served" {
+		told = append(told, "half of those within "+about(time.Duration(r.Median*float64(time.Millisecond))))
 	}
 	return strings.Join(told, ", ")
 }

@@ -33,11 +33,8 @@ type caller struct {
 
 // cookie sets a cookie that scripts cannot read and other sites cannot send. An empty value removes it.
 func (s *Server) cookie(w http.ResponseWriter, r *http.Request, name, value string, life time.Duration) {
-	c := &http.Cookie{Name: s.cookieName(r, name), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		MaxAge: int(life.Seconds())}
-	if s.guard.Load().secure(r) {
-		c.Secure = true
-	}
+	c := &http.Cookie{Name: s.cookieName(r, name), Value: value, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, MaxAge: int(life.Seconds()), Secure: s.guard.Load().secure(r)}
 	if value == "" {
 		c.MaxAge = -1
 	}

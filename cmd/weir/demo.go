@@ -15,7 +15,7 @@ import (
 )
 
 type demoCommand struct {
-	Play  demoPlayCommand  `cmd:"" default:"withargs" help:"Play the scenes, and serve a page of them. This is what weir demo does."`
+	Play  demoPlayCommand  `cmd:"" default:"withargs" help:"Watch weir work: people and floods in front of a small service, in the terminal and on a page. The same as weir demo."`
 	Show  demoShowCommand  `cmd:"" help:"Show the scenes of a running demo."`
 	Flood demoFloodCommand `cmd:"" help:"Bring people and a flood to a scene of a running demo."`
 	Pay   demoPayCommand   `cmd:"" help:"Make the people in a scene of a running demo pay for stamps."`
@@ -46,7 +46,8 @@ func (c *demoPlayCommand) Run(t *terminal) error {
 	// The reader of the output may close it. That ends the demo too, and its files are removed.
 	ctx, quit := signal.NotifyContext(ctx, syscall.SIGPIPE)
 	defer quit()
-	o := demo.Options{For: c.For, Hold: c.Hold, JSON: c.JSON, Out: t.out, Err: t.err, Colour: t.colour, Version: versionOf().Version}
+	o := demo.Options{For: c.For, Hold: c.Hold, JSON: c.JSON, Out: t.out, Err: t.err, Colour: t.colour,
+		Version: versionOf().Version}
 	if f, ok := t.out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
 		o.Terminal = true
 		o.Width = func() int { return cmp.Or(widthOf(f), 80) }

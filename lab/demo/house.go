@@ -18,8 +18,8 @@ import (
 )
 
 // A house is where all scenes play. It has one weir with a gate for each scene, and a twin that differs in one thing:
-// its throttles are in shadow. A scene that needs several weirs has its own on each side. The script and the visitors of
-// the page play in the same house, one of them in a scene at a time.
+// its throttles are in shadow. A scene that needs several weirs has its own on each side. The script and the visitors
+// of the page play in the same house, one of them in a scene at a time.
 type house struct {
 	pairs []*pair
 	crews [2]crew // of the weir in shadow and of the one at work
@@ -139,7 +139,8 @@ func (h *house) build(on bool, c *crew, log *slog.Logger) error {
 		case p.Apart:
 			err = s.own(cfg)
 		default:
-			s.http, s.mail = len(shared.HTTP), len(cfg.HTTP) == 0
+			s.http = len(shared.HTTP)
+			s.configured(cfg)
 			err = join(&shared, cfg)
 			stages = append(stages, s)
 		}

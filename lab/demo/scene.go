@@ -79,7 +79,7 @@ type Actor struct {
 	Name    string
 	Role    Role
 	Workers int // side by side
-	// WithFlood says that the actor comes and goes with the flood, where a visitor calls it: it has a part in its story.
+	// WithFlood says that the actor comes and goes with the flood that a visitor calls: it has a part in its story.
 	WithFlood bool
 
 	// Enter is called once for each half. It returns what a worker does again and again, and what is done when all of

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -41,12 +42,13 @@ func newCrew(log *slog.Logger, version string, expects ...string) crew {
 	return crew{quiet: quiet, version: version, log: slog.New(hush{log.Handler(), quiet, expects})}
 }
 
-// A Stage is where a scene plays, on one side: the weir, what stands behind it, and a folder that is removed at the end.
+// A Stage is where a scene plays on one side: the weir, and what stands behind it.
 type Stage struct {
 	crew
 	weir    *app.App
-	http    int  // the number of its first gate for HTTP: scenes share a weir
-	mail    bool // its gate is for mail
+	http    int      // the number of its first gate for HTTP: scenes share a weir
+	mail    bool     // its gate is for mail
+	names   []string // of its throttles
 	control *console.Client
 	others  []*console.Client // other weirs, whose throttles are switched with the weir's own
 	atWork  bool              // the throttles
@@ -80,12 +82,17 @@ func setStage(scene *Scene, log *slog.Logger, version string) (*Stage, error) {
 
 // own raises a weir for this stage alone.
 func (s *Stage) own(cfg config.Config) error {
-	s.mail = len(cfg.HTTP) == 0
+	s.configured(cfg)
 	weirs, err := s.raise(cfg)
 	if err == nil {
 		s.use(weirs[0])
 	}
 	return err
+}
+
+// configured notes what of a weir belongs to this stage.
+func (s *Stage) configured(cfg config.Config) {
+	s.mail, s.names = len(cfg.HTTP) == 0, slices.Collect(maps.Keys(cfg.Throttles))
 }
 
 // use takes a weir that runs.
@@ -218,8 +225,21 @@ func (s *Stage) throttle(on bool) error {
 	return err
 }
 
-// status returns how weir is, as `weir status` does.
-func (s *Stage) status() (console.Status, error) { return s.control.Status(context.Background()) }
+// status returns how weir is, as `weir status` does, without what belongs to other scenes.
+func (s *Stage) status() (console.Status, error) {
+	status, err := s.control.Status(context.Background())
+	other := func(name string) bool { return !slices.Contains(s.names, name) }
+	status.Throttles = slices.DeleteFunc(status.Throttles, func(t console.ThrottleStatus) bool { return other(t.Throttle) })
+	status.Gates = slices.DeleteFunc(status.Gates, func(g console.GateStatus) bool {
+		return !slices.ContainsFunc(s.names, func(name string) bool {
+			return slices.Contains(g.Throttles, name) || slices.Contains(g.Accept, name)
+		})
+	})
+	if !s.mail {
+		status.Mail = nil
+	}
+	return status, err
+}
 
 // quoted quotes a path for a shell.
 func quoted(path string) string {

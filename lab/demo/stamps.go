@@ -57,7 +57,7 @@ func spendingOf(s *Stage) *spending { return s.Props.(*spending) }
 func stampScene() Scene {
 	return Scene{
 		Name: "stamps",
-		Story: fmt.Sprintf("people, some without scripts, and a flood that comes, learns to pay and goes, before a "+
+		Story: fmt.Sprintf("people, some without scripts, and a flood that comes, learns to pay and goes, in front of a "+
 			"service with room for %.0f requests a second",
 			stampPlaces/stampWork.Seconds()),
 		Weight:  11,
