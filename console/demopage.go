@@ -65,7 +65,7 @@ type demoSide struct {
 	Title, Gate   string
 	With          bool
 	People, Flood string // what became of them, in a sentence
-	Bad           bool   // many people are not served
+	Bad           bool   // more than one of twenty people is not served
 	Plots         []*gatePlot
 }
 
@@ -102,7 +102,7 @@ func viewDemo(s DemoScene) demoView {
 		side := demoSide{Title: title, Gate: d.Gate, With: with, People: d.People.says("served"),
 			Flood: d.Flood.says("passed"), Plots: []*gatePlot{d.plot("People", title, &d.People, people),
 				d.plot("Flood", title, &d.Flood, flood)}}
-		side.Bad = d.People.Sent > 0 && d.People.Served*2 < d.People.Sent-d.People.Held
+		side.Bad = (d.People.Refused+d.People.Failed)*20 > d.People.Sent
 		v.Sides = append(v.Sides, side)
 		v.Seen = v.Seen || d.People.Sent+d.Flood.Sent > 0
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -43,10 +44,12 @@ func (c *demoPlayCommand) Run(t *terminal) error {
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer release()
 	defer context.AfterFunc(ctx, release)()
-	// The reader of the output may close it. That ends the demo too, and its files are removed.
-	ctx, quit := signal.NotifyContext(ctx, syscall.SIGPIPE)
+	// The reader of the output may close it. That ends the demo too, and its files are removed. The signal for it tells
+	// nothing: it also comes when one side of a connection resets it, which floods do all the time.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	o := demo.Options{For: c.For, Hold: c.Hold, JSON: c.JSON, Out: t.out, Err: t.err, Colour: t.colour,
+	o := demo.Options{For: c.For, Hold: c.Hold, JSON: c.JSON, Out: &watchedWriter{t.out, quit}, Err: t.err, Colour: t.colour,
 		Version: versionOf().Version}
 	if f, ok := t.out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
 		o.Terminal = true
@@ -54,4 +57,18 @@ func (c *demoPlayCommand) Run(t *terminal) error {
 	}
 	_, err := demo.Run(ctx, o)
 	return err
+}
+
+// A watchedWriter calls failed when something could not be written.
+type watchedWriter struct {
+	io.Writer
+	failed func()
+}
+
+func (w *watchedWriter) Write(text []byte) (int, error) {
+	n, err := w.Writer.Write(text)
+	if err != nil {
+		w.failed()
+	}
+	return n, err
 }

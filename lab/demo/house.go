@@ -10,8 +10,10 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
+	"weir/app"
 	"weir/config"
 	"weir/console"
 	"weir/console/access"
@@ -158,12 +160,12 @@ func (h *house) build(on bool, c *crew, log *slog.Logger) error {
 		}
 	}
 	if len(stages) > 0 {
-		weirs, err := c.raise(shared)
+		w, err := c.raiseShared(shared)
 		if err != nil {
 			return err
 		}
 		for _, s := range stages {
-			s.use(weirs[0])
+			s.use(w)
 		}
 		if on {
 			h.weir = stages[0]
@@ -180,6 +182,36 @@ func (h *house) build(on bool, c *crew, log *slog.Logger) error {
 		}
 	}
 	return nil
+}
+
+// raiseShared raises the weir that scenes share. Each of its gates has an address that is known before: gates are called
+// by that, in the console too. Another program may take one meanwhile; then there are others.
+func (s *crew) raiseShared(cfg config.Config) (w *app.App, err error) {
+	for range 5 {
+		var at []*string
+		for i := range cfg.HTTP {
+			at = append(at, &cfg.HTTP[i].Listen)
+		}
+		for i := range cfg.SMTP {
+			at = append(at, &cfg.SMTP[i].Listen)
+		}
+		if cfg.API != nil {
+			at = append(at, &cfg.API.Listen)
+		}
+		for _, listen := range at {
+			if *listen, err = unassigned(); err != nil {
+				return nil, err
+			}
+		}
+		var weirs []*app.App
+		if weirs, err = s.raise(cfg); err == nil {
+			return weirs[0], nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return nil, err
 }
 
 // join adds what a scene needs to the configuration of the weir that all share.
