@@ -187,17 +187,18 @@ func (h *house) build(on bool, c *crew, log *slog.Logger) error {
 // raiseShared raises the weir that scenes share. Each of its gates has an address that is known before: gates are called
 // by that, in the console too. Another program may take one meanwhile; then there are others.
 func (s *crew) raiseShared(cfg config.Config) (w *app.App, err error) {
+	var at []*string
+	for i := range cfg.HTTP {
+		at = append(at, &cfg.HTTP[i].Listen)
+	}
+	for i := range cfg.SMTP {
+		at = append(at, &cfg.SMTP[i].Listen)
+	}
+	if cfg.API != nil {
+		at = append(at, &cfg.API.Listen)
+	}
+	at = slices.DeleteFunc(at, func(listen *string) bool { return *listen != loopback })
 	for range 5 {
-		var at []*string
-		for i := range cfg.HTTP {
-			at = append(at, &cfg.HTTP[i].Listen)
-		}
-		for i := range cfg.SMTP {
-			at = append(at, &cfg.SMTP[i].Listen)
-		}
-		if cfg.API != nil {
-			at = append(at, &cfg.API.Listen)
-		}
 		for _, listen := range at {
 			if *listen, err = unassigned(); err != nil {
 				return nil, err
