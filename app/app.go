@@ -82,6 +82,7 @@ type App struct {
 	// While all throttles are in shadow: what each had before, by name. Else nil. Under settling.
 	shadows map[string]bool
 	history *history
+	users   *userHistory
 	changes changes
 	notices *notices
 	post    *post
@@ -139,6 +140,8 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.current.Store(&generation{})
 	a.newSettings()
 	a.history = &history{clock: o.Clock, now: a.current.Load, app: a, over: o.Unwatched}
+	a.users = &userHistory{clock: o.Clock, read: a.standings, over: o.Unwatched,
+		full: func() { a.metrics.BoundReached(boundPastUsers) }}
 	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error
 	if a.post, err = newPost(a); err != nil {
@@ -279,6 +282,7 @@ func (a *App) Stop(ctx context.Context) error {
 		a.work.Unlock()
 		if running {
 			a.notices.stop(ctx)
+			a.users.stop()
 			a.stopErr = a.takeDown(ctx)
 		}
 		a.giveUp()

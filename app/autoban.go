@@ -6,6 +6,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/store"
 	"weir/throttle/ban"
 )
 
@@ -33,6 +34,7 @@ func (a *App) exceeded(throttle, kind string) func(*weir.Event, *weir.Answer) {
 		case ban.BannedByNow:
 			a.opts.Log.Warn("a network stays over a limit, and is banned", "who", who.String(), "throttle", throttle,
 				"rule", answer.Rule)
+			a.changes.noteBan(ev.Time, store.BanKey{Prefix: who}.String(), "stayed over a limit of throttle "+throttle)
 		}
 	}
 }

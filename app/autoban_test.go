@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -72,6 +73,10 @@ func TestWhoStaysOverALimitIsBanned(t *testing.T) {
 		page.Bans[0].Operator || page.Bans[0].Until.IsZero() {
 		t.Errorf("%+v, %v", page, err)
 	}
+	if latest := b.changes.all()[0]; latest.By != byWeir || latest.What != autoBanned || latest.On != attacker ||
+		latest.Text != "stayed over a limit of throttle edge" {
+		t.Errorf("what changed: %+v", latest)
+	}
 	b.again(nil)
 	b.wants("after a restart", b.visit(0, 1, "X-Forwarded-For", attacker), 403)
 	b.clock.Advance(2 * time.Minute)
@@ -99,4 +104,28 @@ func TestWhoStaysOverALimitIsBanned(t *testing.T) {
 		b.clock.Advance(time.Second)
 	}
 	b.wants("with the throttle in shadow", code, 200)
+}
+
+// TestBansOfAFloodAreOneChange: they do not hide what else has changed.
+func TestBansOfAFloodAreOneChange(t *testing.T) {
+	t.Parallel()
+	var c changes
+	at := noon
+	c.noteBan(at, "192.0.2.1", "first")
+	c.note(at, "ann", "reloaded", "", "")
+	for range 3 * console.MaxChanges {
+		at = at.Add(sameFlood)
+		c.noteBan(at, "192.0.2.2", "over")
+	}
+	all := c.all()
+	if len(all) != 3 || all[1].What != "reloaded" || all[2].On != "192.0.2.1" {
+		t.Fatalf("%+v", all)
+	}
+	if want := fmt.Sprintf("over; and %d more just before", 3*console.MaxChanges-1); all[0].Text != want || all[0].At != at {
+		t.Errorf("%+v, want %s", all[0], want)
+	}
+	c.noteBan(at.Add(sameFlood+1), "192.0.2.3", "later")
+	if all = c.all(); len(all) != 4 || all[0].Text != "later" {
+		t.Errorf("a while later: %+v", all[0])
+	}
 }

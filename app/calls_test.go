@@ -122,6 +122,7 @@ func TestEveryCall(t *testing.T) {
 	cases := []callCase{
 		{call: "status", bad: "x=1"},
 		{call: "top", good: "window=1h&top=3&last=4&since=5", bad: "window=2h"},
+		{call: "capacity", good: "window=1h&top=3", bad: "top=257"},
 		{call: "refusals", good: "throttle=plans&limit=9", bad: "limit=4097"},
 		{call: "why", good: `{"gate":"127.0.0.1:0","method":"GET","path":"/","account":"acme"}`, bad: `{"gate":"x"}`,
 			code: 404},
@@ -152,6 +153,7 @@ func TestEveryCall(t *testing.T) {
 		{call: "user-add", good: `{"name":"ann","password":"correct horse","contact":"ann@private.example"}`, bad: name,
 			code: 409, acts: "added"},
 		{call: "user-list", good: "limit=10", bad: "limit=-1"},
+		{call: "user-history", good: "name=ann", bad: "name=nobody", code: 404},
 		{call: "user-show", good: "name=ann", bad: "name=nobody", code: 404},
 		{call: "user-set", good: `{"name":"ann","senders":["ann@example.org"]}`, bad: `{"name":"ann","contact":"x"}`,
 			acts: "changed"},

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +18,9 @@ import (
 // changes are the last things that weir did by itself, or that a signal made it do. They are kept in memory. What
 // people did is in the audit log.
 type changes struct {
-	mu   sync.Mutex
-	last ring[console.Change]
+	mu     sync.Mutex
+	last   ring[console.Change]
+	banned int // how many networks the latest change stands for, if it is a ban
 }
 
 // byWeir is who did what happened by itself.
@@ -29,6 +31,26 @@ func (c *changes) note(at time.Time, by, what, on, text string) {
 	defer c.mu.Unlock()
 	c.last.put(console.Change{At: at, By: by, What: what, On: cutText(on), Text: cutText(text)}, console.MaxChanges)
 }
+
+// noteBan notes that weir has banned a network by itself. A flood may have it ban very many: those that follow one
+// another within sameFlood are one change, so that the others can still be seen.
+func (c *changes) noteBan(at time.Time, who, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if latest := c.last.latest(); latest != nil && latest.What == autoBanned && at.Sub(latest.At) <= sameFlood {
+		c.banned++
+		latest.At, latest.On = at, who
+		latest.Text = cutText(fmt.Sprintf("%s; and %d more just before", why, c.banned-1))
+		return
+	}
+	c.banned = 1
+	c.last.put(console.Change{At: at, By: byWeir, What: autoBanned, On: who, Text: cutText(why)}, console.MaxChanges)
+}
+
+const (
+	autoBanned = "banned" // what a change is when a network stayed over a limit
+	sameFlood  = time.Minute
+)
 
 // maxChangeText is how many bytes of a text are kept.
 const maxChangeText = 256
@@ -113,6 +135,14 @@ func (r *ring[T]) put(v T, most int) {
 	}
 	r.kept[r.next] = v
 	r.next = (r.next + 1) % most
+}
+
+// latest is what was put last: nil when there is nothing.
+func (r *ring[T]) latest() *T {
+	if len(r.kept) == 0 {
+		return nil
+	}
+	return &r.kept[(r.next+len(r.kept)-1)%len(r.kept)]
 }
 
 // all returns what is kept, the oldest first.

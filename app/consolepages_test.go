@@ -176,7 +176,7 @@ func TestConsoleThrottlesInBrowser(t *testing.T) {
 	fills(b, "account", "acme")
 	browser.Eval[string](b, "document.querySelector('main [name=throttle]').value = 'plans'")
 	fills(b, "limit", "7")
-	fills(b, "note", "until the invoice is paid")
+	browser.Eval[string](b, "document.querySelector('[action$=account-limit] [name=note]').value = 'until the invoice is paid'")
 	b.Click("[action$='do/account-limit'] button")
 	said(b, "acme has in plans/per-hour: limit 7.")
 	wants(get(3), 200, 200, 429)

@@ -24,8 +24,8 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
+	"weir/internal/keeper"
 	"weir/internal/needs"
-	"weir/internal/postfix"
 	"weir/store"
 )
 
@@ -147,7 +147,7 @@ func (e *example) later(at, path string, headers ...string) <-chan int {
 func (e *example) gate(what string, holds func(console.GateStatus) bool) {
 	e.t.Helper()
 	var last console.GateStatus
-	if !postfix.Await(func() bool {
+	if !keeper.Await(func() bool {
 		s, err := e.control.Status(e.t.Context())
 		if err == nil {
 			last = s.Gates[0]
@@ -543,14 +543,14 @@ func exampleOfPostfix(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"one@example.net", "two@example.net"} {
-		if err := submit(mta, "ann", to); err != nil {
+		if err := submit(mta.Addr, "ann", to); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !postfix.Await(func() bool { return p.status().Recipients[store.Delayed] == 1 }) {
+	if !keeper.Await(func() bool { return p.status().Recipients[store.Delayed] == 1 }) {
 		t.Fatalf("the second does not wait: %+v\n%s", p.status(), mta.Log())
 	}
-	if err := submit(mta, "bob", "friend@example.net"); err != nil {
+	if err := submit(mta.Addr, "bob", "friend@example.net"); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(world.Await(2)); got != 2 {

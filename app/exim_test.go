@@ -6,19 +6,15 @@ import (
 	gosmtp "net/smtp"
 	"net/textproto"
 	"os"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/config"
 	"weir/console"
-	"weir/identify"
 	"weir/internal/clock"
 	"weir/internal/exim"
 	"weir/internal/needs"
 	"weir/internal/postfix"
-	"weir/store"
 )
 
 // besideExim starts weir as examples/postfix.yaml says, and a real Exim as examples/exim.conf says: nothing but the
@@ -65,13 +61,6 @@ func startExim(t *testing.T, at map[string]string) (mta *exim.Instance, submissi
 	return exim.Start(t, text, submission), submission
 }
 
-// sendTo sends a message, as a user who logs in.
-func sendTo(server, user string, to ...string) error {
-	text := fmt.Sprintf("From: %s@example.org\r\nSubject: x\r\n%s: forged\r\n\r\nhello\r\n", user, identify.MarkHeader)
-	return gosmtp.SendMail(server, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to,
-		[]byte(text))
-}
-
 // refusedWith reports whether an error is a server's answer that begins so.
 func refusedWith(err error, answer string) bool {
 	var said *textproto.Error
@@ -83,63 +72,15 @@ func refusedWith(err error, answer string) bool {
 func TestBesideExim(t *testing.T) {
 	t.Parallel()
 	p, mta, submission, world := besideExim(t)
-	waits := func(n int) {
-		t.Helper()
-		if !postfix.Await(func() bool {
-			s := p.status()
-			return s.Recipients[store.Delayed]+s.Recipients[store.Held] == n
-		}) {
-			t.Fatalf("%+v, want %d to wait\n%s", p.status(), n, mta.Log())
-		}
-	}
-	reached := func(n int) (all []string) {
-		t.Helper()
-		for _, m := range world.Await(n) {
-			all = append(all, m.To...)
-		}
-		slices.Sort(all)
-		return all
-	}
+	b := &beside{post: p, submission: submission, world: world, log: mta.Log}
 	if err := gosmtp.SendMail(submission, nil, "eve@example.org", []string{"x@example.net"}, []byte("\r\n")); !refusedWith(err,
 		"550 relay not permitted") {
 		t.Errorf("without logging in: %v", err)
 	}
-	if err := sendTo(submission, "ann", "one@example.net"); err != nil {
-		t.Fatal(err)
-	}
-	reached(1)
-	for _, to := range []string{"two@example.net", `"odd one"@example.net`} {
-		if err := sendTo(submission, "ann", to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	waits(2)
-	if err := sendTo(submission, "bob", "friend@example.net"); err != nil {
-		t.Fatal(err)
-	}
-	if got := reached(2); !slices.Equal(got, []string{"friend@example.net", "one@example.net"}) {
-		t.Errorf("%v", got)
-	}
-	p.runs(time.Minute)
-	p.runs(time.Minute)
-	reached(4)
-	for _, m := range world.Mails()[2:] {
-		if marks := m.Header(identify.MarkHeader); len(marks) != 0 {
-			t.Errorf("marks went on: %v", marks)
-		}
-	}
-	// Now she is a virus.
-	var refused error
-	for i := range 30 {
-		if refused = sendTo(submission, "ann", fmt.Sprintf("victim%d@example.net", i)); refused != nil {
-			break
-		}
-		waits(i + 1)
-	}
-	if !refusedWith(refused, "550 5.7.1 Your account is stopped") {
+	if refused := b.isAVirus(); !refusedWith(refused, "550 5.7.1 Your account is stopped") {
 		t.Errorf("she is not stopped: %v", refused)
 	}
-	if err := sendTo(submission, "bob", "friend@example.net"); err != nil {
+	if err := b.send("bob", "friend@example.net"); err != nil {
 		t.Errorf("another user's mail passes: %v", err)
 	}
 	// One message to many: all of its recipients are judged, and 15 of them are let go at once.
@@ -147,10 +88,10 @@ func TestBesideExim(t *testing.T) {
 	for i := range 20 {
 		many = append(many, fmt.Sprintf("member%d@example.net", i))
 	}
-	if err := sendTo(submission, "bob", many...); err != nil {
+	if err := b.send("bob", many...); err != nil {
 		t.Fatal(err)
 	}
-	waits(21 + 5)
+	b.waits(21 + 5)
 	if log := mta.Log(); strings.Contains(log, "panic") || strings.Contains(log, "failed to expand") {
 		t.Errorf("Exim complains:\n%s", log)
 	}
@@ -164,15 +105,15 @@ func TestEximWithoutFilter(t *testing.T) {
 		t.Run(over, func(t *testing.T) {
 			t.Parallel()
 			_, mta, submission, world := besideExim(t, "filter: \"weir:[127.0.0.1]:2526\"", "over: "+over)
-			if err := sendTo(submission, "ann", "one@example.net"); err != nil {
+			if err := submit(submission, "ann", "one@example.net"); err != nil {
 				t.Fatal(err)
 			}
 			world.Await(1)
-			err := sendTo(submission, "ann", "two@example.net")
+			err := submit(submission, "ann", "two@example.net")
 			if want == "" && err != nil || want != "" && !refusedWith(err, want) {
 				t.Fatalf("the second: %v, want %q", err, want)
 			}
-			if err := sendTo(submission, "bob", "friend@example.net"); err != nil {
+			if err := submit(submission, "bob", "friend@example.net"); err != nil {
 				t.Errorf("another user: %v", err)
 			}
 			if got := len(world.Await(2)); got != 2 {
@@ -192,7 +133,7 @@ func TestEximWithoutWeir(t *testing.T) {
 	at := map[string]string{"127.0.0.1:2526": needs.FreeAddress(), "127.0.0.1:2600": world.Addr(),
 		"127.0.0.1:10040": needs.FreeAddress()}
 	_, submission := startExim(t, at)
-	if err := sendTo(submission, "ann", "one@example.net"); !refusedWith(err, "451 4.3.0 ") {
+	if err := submit(submission, "ann", "one@example.net"); !refusedWith(err, "451 4.3.0 ") {
 		t.Errorf("without weir: %v", err)
 	}
 	if len(world.Mails()) != 0 {
@@ -208,7 +149,7 @@ throttles: {outgoing: {mail: {rate: 1/m}}}
 		t.Fatal(err)
 	}
 	(&post{t: t, clock: clock.NewFake(noon)}).start(cfg)
-	if err := sendTo(submission, "ann", "one@example.net"); err != nil {
+	if err := submit(submission, "ann", "one@example.net"); err != nil {
 		t.Error(err)
 	}
 	world.Await(1)

@@ -93,10 +93,11 @@ func (c *columns) all() []console.Measure { return slices.Concat(c.counted, c.le
 var gateColumns = columns{
 	counted: []console.Measure{console.Admitted, console.Delayed, console.Challenged, console.Refused, console.Would,
 		console.Connections, console.TurnedAway, console.Stamped, console.Pooled, console.Crowded},
-	levels: []console.Measure{console.InFlight, console.Waiting, console.Load, console.Work, console.WorkSeconds},
+	levels: []console.Measure{console.InFlight, console.Waiting, console.Load, console.Work, console.WorkSeconds,
+		console.InLine},
 	spread: []console.Measure{console.AddedMedian, console.AddedMost},
 	lanes: []console.Measure{console.Stamped, console.Pooled, console.Crowded, console.Load, console.Work,
-		console.WorkSeconds},
+		console.WorkSeconds, console.InLine},
 }
 
 var throttleColumns = columns{
@@ -133,7 +134,8 @@ func readGate(g *generation, gt *gate, now time.Time) reading {
 	return reading{
 		counts: []uint64{v[weir.Admit], max(v[weir.Wait], t.delayed.Load()), v[weir.Challenge], v[weir.Refuse],
 			t.Would.Load(), t.Connections.Load(), t.TurnedAway.Load(), s.Stamped.LetIn, s.Pool.LetIn, s.TurnedAway},
-		levels: []float64{float64(t.inFlight.Load()), float64(t.waiting.Load()), load, work, takes},
+		levels: []float64{float64(t.inFlight.Load()), float64(t.waiting.Load()), load, work, takes,
+			float64(s.InLine + s.Called)},
 		spread: c.Added,
 	}
 }
@@ -370,22 +372,11 @@ func (b backend) History() (all []console.GateHistory) {
 			past.Stamps = t.name
 		}
 		if r := h.gates[gt.seen]; r != nil {
-			past.Samples = r.capacity()
+			var s console.Series
+			r.series(&s, false, 0, true)
+			past.Samples = s.Samples()
 		}
 		all = append(all, past)
-	}
-	return all
-}
-
-// capacity is the recent past of a gate with a capacity.
-func (r *record) capacity() (all []console.Sample) {
-	var s console.Series
-	r.series(&s, false, 0, true)
-	for i := range s.At {
-		at := func(m console.Measure) float64 { return float64(s.Columns[m][i]) }
-		all = append(all, console.Sample{At: s.Time(i), Load: at(console.Load), Work: uint64(at(console.Work)),
-			Takes:   time.Duration(math.Round(at(console.WorkSeconds) * float64(time.Second))),
-			Stamped: at(console.Stamped), Pool: at(console.Pooled), TurnedAway: at(console.Crowded)})
 	}
 	return all
 }

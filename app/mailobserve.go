@@ -42,6 +42,7 @@ func (o *mailObserver) Accepted(gate, user string, r spool.Receipt) {
 		seen.delayed.Add(uint64(r.Delayed + r.Held + r.Withheld + r.Pooled))
 		seen.Would.Add(uint64(r.WouldWait + r.WouldRefuse))
 	}
+	o.app.users.sent(user, r.Delayed+r.Held+r.Withheld+r.WouldWait+r.WouldRefuse > 0)
 	if link, ok := o.app.current.Load().mailCounts(gate); ok {
 		o.held(link, user, r.Delayed+r.Held, false)
 		o.held(link, user, r.WouldWait+r.WouldRefuse, true)
@@ -77,6 +78,7 @@ func (o *mailObserver) refused(link *policy.Link, gate, user, rule string, why w
 }
 
 func (o *mailObserver) Decided(gate, user string, v spool.Verdict, n int) {
+	o.app.users.sent(user, !v.Pass)
 	link, ok := o.app.current.Load().mailCounts(gate)
 	if !ok {
 		return
@@ -144,6 +146,7 @@ func (o *mailObserver) Reached(throttle, user string, v reach.Verdict, shadow bo
 			counts.Verdicts[verdict].Add(uint64(recipients))
 		}
 	}
+	o.app.users.sent(user, v.Held+v.Refused > 0)
 	count(weir.Admit, max(0, v.New+v.Known-v.Held-v.Refused))
 	count(weir.Wait, v.Held)
 	count(weir.Refuse, v.Refused)

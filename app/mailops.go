@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/mail"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -354,19 +353,6 @@ func (d mailOps) ResumeUser(ctx context.Context, by, name string, slow bool) (co
 		return console.UserView{}, err
 	}
 	return d.User(ctx, name)
-}
-
-func (d mailOps) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
-	k := d.kept.Load()
-	if k == nil {
-		return ErrNotServing
-	}
-	if err := k.store.Mail().Backup(ctx, folder, progress); err != nil {
-		return err
-	}
-	// Without the secret no notice could be answered, and throttles would not know which recipients their users
-	// write to.
-	return writeSecret(filepath.Join(folder, secretFile), d.secret)
 }
 
 // mailStatus is the mail side at a glance, or nil where there is none.

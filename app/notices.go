@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"reflect"
@@ -29,8 +27,6 @@ const (
 	manyAttackers = 100
 	// maxToldUsers is how many stopped and how many flagged users are watched.
 	maxToldUsers = 1000
-	// maxCertificate bounds the file of a certificate.
-	maxCertificate = 1 << 20
 )
 
 // A condition is something that people want to know of while it lasts.
@@ -315,50 +311,4 @@ func (n *notices) certificates(found map[condition]string) {
 				end.UTC().Format(time.RFC3339))
 		}
 	}
-}
-
-// certificateFiles are the files that gates have their certificates in. Those that gates get by themselves they renew.
-func certificateFiles(cfg *config.Config) (all []string) {
-	for i := range cfg.HTTP {
-		if t := cfg.HTTP[i].TLS; t != nil {
-			if t.Cert != "" {
-				all = append(all, t.Cert)
-			}
-			for _, c := range t.Certificates {
-				all = append(all, c.Cert)
-			}
-		}
-	}
-	for i := range cfg.SMTP {
-		if cert := cfg.SMTP[i].TLS.Cert; cert != "" {
-			all = append(all, cert)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// certificateEnd reads when the first certificate of a file ends.
-func certificateEnd(path string) (time.Time, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if info.Size() > maxCertificate {
-		return time.Time{}, fmt.Errorf("%s has %d bytes", path, info.Size())
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return time.Time{}, err
-	}
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "CERTIFICATE" {
-			c, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				return time.Time{}, err
-			}
-			return c.NotAfter, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%s has no certificate", path)
 }

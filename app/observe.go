@@ -165,6 +165,7 @@ const boundSettings = "settings"
 func declareBounds(m *console.Metrics) {
 	m.DeclareBound(boundLog)
 	m.DeclareBound(boundSettings)
+	m.DeclareBound(boundPastUsers)
 	declare := func(kind string, names []string) {
 		for _, name := range names {
 			m.DeclareBound(kind + "_" + name)

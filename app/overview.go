@@ -34,6 +34,7 @@ func (b backend) Overview(q console.OverviewQuery) console.Overview {
 	for i, w := range watched {
 		t := &o.Throttles[i]
 		t.Held, t.Would = heldBack(w, now, top, false), heldBack(w, now, top, true)
+		t.Payers = payers(w, now, top)
 	}
 	o.Refusals = b.Refusals(console.RefusalQuery{Limit: last}).Refusals
 	o.Changes = b.lastChanges(last)
@@ -84,6 +85,16 @@ func heldBack(w watched, now time.Time, most int, shadow bool) []console.HeldBac
 		kind, name := partyText(h.Party)
 		all = append(all, console.HeldBack{Kind: kind, Name: name, Throttle: w.name, Recent: uint64(h.Count),
 			Over: uint64(h.Over), Total: h.Total, First: h.First, Last: h.Last})
+	}
+	return all
+}
+
+// payers lists who paid a throttle that asks for stamps most often.
+func payers(w watched, now time.Time, most int) (all []console.Payer) {
+	for _, h := range w.link.Watch.Payers(now, most) {
+		kind, name := partyText(h.Party)
+		all = append(all, console.Payer{Kind: kind, Name: name, Recent: uint64(h.Count), Over: uint64(h.Over),
+			Total: h.Total, First: h.First, Last: h.Last})
 	}
 	return all
 }
@@ -185,7 +196,8 @@ func (p *packets) count() {
 	}
 }
 
-// HistoryBytes is what the past of so many gates and throttles takes at most, with who is held back.
+// HistoryBytes is what the past of so many gates and throttles takes at most, with who is held back. A throttle that
+// asks for stamps takes policy.PayersBytes more.
 func HistoryBytes(gates, throttles int) int64 {
 	const samples = console.HistoryLength + console.HourLength
 	row := func(c *columns) int64 { return 12 + 4*int64(len(c.all())) }

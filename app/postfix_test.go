@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"maps"
-	gosmtp "net/smtp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +10,8 @@ import (
 
 	"weir/config"
 	"weir/console"
-	"weir/identify"
 	"weir/internal/clock"
+	"weir/internal/keeper"
 	"weir/internal/needs"
 	"weir/internal/postfix"
 	"weir/store"
@@ -77,67 +76,16 @@ func besidePostfixAs(t *testing.T, main map[string]string, asks, back, text stri
 	return p, mta, world
 }
 
-// submit sends a mail to Postfix, as a user who logs in.
-func submit(mta *postfix.Instance, user string, to ...string) error {
-	text := fmt.Sprintf("From: %s@example.org\r\nSubject: x\r\n%s: forged\r\n\r\nhello\r\n", user, identify.MarkHeader)
-	return gosmtp.SendMail(mta.Addr, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to,
-		[]byte(text))
-}
-
 // TestBesidePostfix: a bulk sender is held while another user's mail passes.
 func TestBesidePostfix(t *testing.T) {
 	t.Parallel()
 	p, mta, world := besidePostfix(t, nil)
-	send := func(user string, to ...string) error { return submit(mta, user, to...) }
-	waits := func(n int) {
-		t.Helper()
-		if !postfix.Await(func() bool {
-			s := p.status()
-			return s.Recipients[store.Delayed]+s.Recipients[store.Held] == n
-		}) {
-			t.Fatalf("%+v, want %d to wait\n%s", p.status(), n, mta.Log())
-		}
-	}
-	reached := func(n int) (all []string) {
-		t.Helper()
-		for _, m := range world.Await(n) {
-			all = append(all, m.To...)
-		}
-		slices.Sort(all)
-		return all
-	}
-	for _, to := range []string{"one@example.net", "two@example.net", "three@example.net"} {
-		if err := send("ann", to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	waits(2)
-	if err := send("bob", "friend@example.net"); err != nil {
-		t.Fatal(err)
-	}
-	if got := reached(2); !slices.Equal(got, []string{"friend@example.net", "one@example.net"}) {
-		t.Errorf("%v", got)
-	}
-	p.runs(time.Minute)
-	p.runs(time.Minute)
-	reached(4)
-	for _, m := range world.Mails()[2:] {
-		if marks := m.Header(identify.MarkHeader); len(marks) != 0 {
-			t.Errorf("marks went on: %v", marks)
-		}
-	}
-	// Now she is a virus.
-	var refused error
-	for i := range 30 {
-		if refused = send("ann", fmt.Sprintf("victim%d@example.net", i)); refused != nil {
-			break
-		}
-		waits(i + 1)
-	}
+	b := &beside{post: p, submission: mta.Addr, world: world, log: mta.Log}
+	refused := b.isAVirus()
 	if refused == nil || !strings.HasPrefix(refused.Error(), "554") && !strings.HasPrefix(refused.Error(), "550") {
 		t.Errorf("she is not stopped: %v", refused)
 	}
-	if err := send("bob", "friend@example.net"); err != nil {
+	if err := b.send("bob", "friend@example.net"); err != nil {
 		t.Errorf("his mail passes: %v", err)
 	}
 	if r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil ||
@@ -145,7 +93,7 @@ func TestBesidePostfix(t *testing.T) {
 		t.Errorf("%+v %v", r, err)
 	}
 	p.runs(0)
-	all := reached(4 + 1 + 1 + 21) // bob's, the admin's notice, and what was released
+	all := b.reached(4 + 1 + 1 + 21) // bob's, the admin's notice, and what was released
 	if once := slices.Compact(slices.Clone(all)); len(all)-len(once) != 1 {
 		t.Errorf("somebody has it twice: %v", all)
 	}
@@ -162,7 +110,7 @@ func TestStoppedBesidePostfix(t *testing.T) {
 	})
 	const sent = 40
 	for i := range sent {
-		if err := submit(mta, "ann", fmt.Sprintf("victim%d@example.net", i)); err != nil {
+		if err := submit(mta.Addr, "ann", fmt.Sprintf("victim%d@example.net", i)); err != nil {
 			t.Fatalf("mail %d: %v", i, err)
 		}
 	}
@@ -173,7 +121,7 @@ func TestStoppedBesidePostfix(t *testing.T) {
 		}
 		return n
 	}
-	if !postfix.Await(func() bool { return mta.Queued("deferred") == sent-1 }) {
+	if !keeper.Await(func() bool { return mta.Queued("deferred") == sent-1 }) {
 		t.Fatalf("Postfix keeps %d\n%s", left(), mta.Log())
 	}
 	for _, args := range [][]string{{"postconf", "-e", "defer_transports=", "queue_run_delay=1s"},
@@ -182,10 +130,10 @@ func TestStoppedBesidePostfix(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !postfix.Await(func() bool { return p.status().Recipients[store.Held] == sent-1 && left() == 0 }) {
+	if !keeper.Await(func() bool { return p.status().Recipients[store.Held] == sent-1 && left() == 0 }) {
 		t.Fatalf("%+v, and Postfix keeps %d\n%s", p.status(), left(), mta.Log())
 	}
-	if err := submit(mta, "ann", "more@example.net"); err == nil || !strings.Contains(err.Error(), "5.7.1") {
+	if err := submit(mta.Addr, "ann", "more@example.net"); err == nil || !strings.Contains(err.Error(), "5.7.1") {
 		t.Errorf("she is not stopped: %v", err)
 	}
 	if r, err := p.control.Delete(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil ||
@@ -196,7 +144,7 @@ func TestStoppedBesidePostfix(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.runs(24 * time.Hour)
-	if err := submit(mta, "ann", "friend@example.net"); err != nil {
+	if err := submit(mta.Addr, "ann", "friend@example.net"); err != nil {
 		t.Errorf("resumed: %v", err)
 	}
 	var got []string
@@ -207,7 +155,7 @@ func TestStoppedBesidePostfix(t *testing.T) {
 	if want := []string{"admin@example.org", "friend@example.net", "victim0@example.net"}; !slices.Equal(got, want) {
 		t.Errorf("arrived at %v", got)
 	}
-	if !postfix.Await(func() bool { return left() == 0 }) || len(world.Mails()) != len(got) {
+	if !keeper.Await(func() bool { return left() == 0 }) || len(world.Mails()) != len(got) {
 		t.Errorf("Postfix keeps %d, %d messages arrived", left(), len(world.Mails()))
 	}
 }

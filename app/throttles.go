@@ -82,7 +82,7 @@ func naming(c config.Throttle) policy.Naming {
 		}
 		return n
 	case c.Stamp != nil:
-		return policy.Naming{Sources: true}
+		return policy.Naming{Sources: true, Payers: true}
 	}
 	return policy.Naming{}
 }

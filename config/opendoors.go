@@ -9,7 +9,8 @@ import (
 	"weir"
 )
 
-// openDoors finds listeners that other machines can reach and that need no name or password.
+// openDoors finds listeners that other machines can reach and that need no name or password, and those who are believed
+// without one.
 func (c *Config) openDoors() (all []*weir.FieldError) {
 	warn := func(path, listen, msg, hint string) {
 		if listen != "" && reachable(listen) {
@@ -24,6 +25,14 @@ func (c *Config) openDoors() (all []*weir.FieldError) {
 	if c.SelfService.Enabled() {
 		warn("self_service", c.SelfService.Listen, "the pages are in plain HTTP, passwords and all",
 			"listen on 127.0.0.1:9001, with a web server in front that speaks TLS")
+	}
+	for i, p := range c.Console.Proxy.From {
+		if c.Console.Proxy.Header != "" && p.Addr().Unmap().IsLoopback() {
+			all = append(all, &weir.FieldError{Path: fmt.Sprintf("console.proxy.from[%d]", i),
+				Msg: fmt.Sprintf("every program on this machine connects from %s, and can claim to be any operator", p),
+				Hint: "this is safe where nobody but you and the proxy runs programs here; otherwise run the proxy elsewhere " +
+					"and name its address, or leave proxy.header out"})
+		}
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -28,5 +29,25 @@ func TestOpenDoors(t *testing.T) {
 	}
 	if all := (&Config{SelfService: console.SelfServiceOptions{Listen: ":9001"}}).openDoors(); len(all) > 0 {
 		t.Error("there are no pages:", all)
+	}
+}
+
+// TestBelievedNeighbours: who may claim to be an operator is told, where that is everybody on this machine.
+func TestBelievedNeighbours(t *testing.T) {
+	for _, x := range []struct {
+		header, from string
+		want         bool
+	}{
+		{"X-User", "127.0.0.1/32", true},
+		{"X-User", "::1/128", true},
+		{"X-User", "192.0.2.1/32", false},
+		{"", "127.0.0.1/32", false}, // its X-Forwarded-For alone is trusted
+	} {
+		c := &Config{}
+		c.Console.Proxy = console.Proxy{Header: x.header, From: []netip.Prefix{netip.MustParsePrefix(x.from)}}
+		all := c.openDoors()
+		if got := len(all) == 1 && all[0].Path == "console.proxy.from[0]"; got != x.want {
+			t.Errorf("%+v: %v", x, all)
+		}
 	}
 }

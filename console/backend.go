@@ -48,6 +48,8 @@ type Backend interface {
 	Log(ctx context.Context, e store.Entry) error
 	// Entries returns up to limit entries of the audit log that match, the latest first.
 	Entries(ctx context.Context, q store.EntryQuery, limit int) ([]store.Entry, error)
+	// Backup copies the store to a folder that is empty or missing, and reports progress now and then.
+	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
 	// NotifyTargets returns who is told of what happens, and how that goes.
 	NotifyTargets() []notify.Stats
 	// TryNotify sends a test to all of them, and returns what became of it.

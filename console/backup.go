@@ -36,10 +36,7 @@ var backupMake = &call[BackupOrder, BackupProgress]{Call{Method: http.MethodPost
 
 func backup(q *Request, in any, write func(any) error) error {
 	order := in.(*BackupOrder)
-	m := q.backend.Mail()
 	switch {
-	case m == nil:
-		return errNoMail
 	case !filepath.IsAbs(order.Folder):
 		return Invalid("folder: write the whole path of the folder")
 	case !q.serving.copying.CompareAndSwap(false, true):
@@ -54,7 +51,7 @@ func backup(q *Request, in any, write func(any) error) error {
 		told = done
 		_ = write(BackupProgress{Done: done, Total: total})
 	}
-	if err := m.Backup(q, filepath.Clean(order.Folder), progress); err != nil {
+	if err := q.backend.Backup(q, filepath.Clean(order.Folder), progress); err != nil {
 		if q.serving.stopping.Err() != nil {
 			err = Rejected("weir is being stopped: there is no backup")
 		}

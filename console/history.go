@@ -1,6 +1,9 @@
 package console
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // How much of the past is kept in memory, of each gate and each throttle: the last minutes finely, the last hour
 // coarsely.
@@ -29,6 +32,24 @@ type Sample struct {
 	Stamped    float64       // let in because they paid, a second
 	Pool       float64       // let in from the general pool, a second
 	TurnedAway float64       // asked to pay, or refused for the load, a second
+	Waiting    float64       // requests that wait
+	InLine     float64       // people in the waiting room, with tickets
+}
+
+// Samples are a series of a gate with a capacity, time by time.
+func (s *Series) Samples() (all []Sample) {
+	for i := range s.At {
+		at := func(m Measure) float64 {
+			if i >= len(s.Columns[m]) {
+				return 0
+			}
+			return known(float64(s.Columns[m][i]))
+		}
+		all = append(all, Sample{At: s.Time(i), Load: at(Load), Work: uint64(at(Work)),
+			Takes:   time.Duration(math.Round(at(WorkSeconds) * float64(time.Second))),
+			Stamped: at(Stamped), Pool: at(Pooled), TurnedAway: at(Crowded), Waiting: at(Waiting), InLine: at(InLine)})
+	}
+	return all
 }
 
 // Last is the latest sample; the zero one where there is none yet.

@@ -28,14 +28,21 @@ func style(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, plot.CSS+styleCSS)
 }
 
-func live(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-	w.Write(liveJS)
+//go:embed plot.js
+var plotJS []byte
+
+// script serves a script of the pages.
+func script(text []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+		w.Write(text)
+	}
 }
 
 // overviewPage shows what weir does, at a glance.
 func overviewPage() *page {
-	return newPage(page{name: "Overview", role: access.View, live: true, show: overview}, indexHTML, plotHTML, trafficHTML)
+	return newPage(page{name: "Overview", role: access.View, live: true, plots: true, show: overview}, indexHTML, plotHTML,
+		trafficHTML)
 }
 
 func overview(v *visit) (any, error) {
@@ -56,7 +63,7 @@ func overview(v *visit) (any, error) {
 	shown.Traffic = trafficOf(&o, q.Window == OneHour)
 	past := v.backend.History()
 	for _, h := range past {
-		shown.Plots = append(shown.Plots, plotsOf(h))
+		shown.Plots = append(shown.Plots, spanOf(false).plotsOf(h))
 	}
 	shown.Capacities, shown.Stamps = capacityRows(shown.Gates), stampRows(shown.Throttles, past)
 	for _, t := range shown.Throttles {

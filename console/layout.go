@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -34,6 +35,7 @@ type page struct {
 	under string
 	role  access.Role
 	live  bool // it keeps itself up to date, where scripts run
+	plots bool // it has some, whose values a script shows
 	text  *template.Template
 	// show returns what the page shows. An *Error is shown in its place.
 	show func(*visit) (any, error)
@@ -43,8 +45,8 @@ type page struct {
 
 // consolePages are the pages in the order of the navigation.
 func consolePages() []*page {
-	return slices.Concat([]*page{demoPage(), overviewPage(), whyPage(), throttlesPage(), sourcesPage()}, mailPages(),
-		[]*page{farmPage(), auditPage()})
+	return slices.Concat([]*page{demoPage(), overviewPage(), whyPage(), throttlesPage(), capacityPage(), sourcesPage()},
+		mailPages(), []*page{farmPage(), auditPage()})
 }
 
 // A visit is somebody who looks at a page.
@@ -63,12 +65,17 @@ func newPage(p page, text string, more ...string) *page {
 // laidOut makes a template for the layout.
 func laidOut(texts ...string) *template.Template {
 	t := template.Must(template.New("layout").Funcs(template.FuncMap{
-		"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"moment":  moment,
-		"shown":   shown.Text,
-		"several": several,
-		"pair":    func(this any, with *layout) pair { return pair{this, with} },
+		"when":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"moment": moment,
+		"shown":  shown.Text,
+		"several": func(n any, what string) string {
+			if fmt.Sprint(n) != "1" {
+				what += "s"
+			}
+			return fmt.Sprint(n, " ", what)
+		},
+		"pair": func(this any, with *layout) pair { return pair{this, with} },
 	}).Parse(layoutHTML))
 	content := t.New("content")
 	template.Must(content.Parse(texts[0]))
@@ -103,6 +110,7 @@ type layout struct {
 	Said    string // the result of the last form
 	Bad     bool   // it failed
 	Live    bool
+	Plots   bool
 	Page    any
 }
 
@@ -172,7 +180,7 @@ func (s *Server) layout(r *http.Request, who caller, here *page) *layout {
 		}
 	}
 	if here != nil {
-		f.Title, f.Live = here.name, here.live
+		f.Title, f.Live, f.Plots = here.name, here.live, here.plots
 		f.Back = s.pagePath(strings.TrimPrefix(r.URL.RequestURI(), "/"))
 	}
 	f.Said, f.Bad = s.readSaid(who, r.URL.Query().Get("said"))
@@ -186,7 +194,7 @@ func (s *Server) fail(w http.ResponseWriter, f *layout, err error) {
 		s.log.Error("a page of the console failed", "err", err)
 		e = &Error{http.StatusInternalServerError, "This does not work at the moment: " + err.Error()}
 	}
-	f.Live, f.Page = false, e
+	f.Live, f.Plots, f.Page = false, false, e
 	s.render(w, e.Code, wrongText, f)
 }
 

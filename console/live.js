@@ -8,7 +8,7 @@ const EVERY = 2000, CALM = 10000, PATIENCE = 10000;
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 let timer = 0, asking = false, paused = false, latest = new Date();
 
-// patch makes what is shown the same as what came.
+// patch makes what is shown the same as what came. What has data-keep is another script's.
 function patch(shown, came) {
   for (const a of [...shown.attributes]) if (!came.hasAttribute(a.name)) shown.removeAttribute(a.name);
   for (const a of came.attributes) if (shown.getAttribute(a.name) !== a.value) shown.setAttribute(a.name, a.value);
@@ -17,7 +17,7 @@ function patch(shown, came) {
     const old = had[i];
     if (!old) shown.append(next);
     else if (old.nodeName !== next.nodeName) old.replaceWith(next);
-    else if (old.nodeType === Node.ELEMENT_NODE) patch(old, next);
+    else if (old.nodeType === Node.ELEMENT_NODE) old.hasAttribute('data-keep') || patch(old, next);
     else if (old.data !== next.data) old.data = next.data;
   }
   for (const old of had.slice(has.length)) old.remove();
@@ -49,6 +49,7 @@ async function update() {
     if (page.documentElement.dataset.version !== document.documentElement.dataset.version) location.reload(); // another version, with another script
     if (!paused) {
       patch(live, page.getElementById('live'));
+      document.dispatchEvent(new Event('weir:patched'));
       latest = new Date();
       say('');
     }

@@ -37,6 +37,8 @@ type Mail interface {
 	// User returns a user and their state in the throttles. A client that is not a user of the store but is known to a
 	// throttle, such as an address, has a zero time Made.
 	User(ctx context.Context, name string) (UserView, error)
+	// UserHistory returns the last hour of a user that User knows.
+	UserHistory(ctx context.Context, name string) (UserHistory, error)
 	AddUser(ctx context.Context, by string, u NewUser) (UserView, error)
 	// SetUser changes the given fields, all of them or none.
 	SetUser(ctx context.Context, by string, c UserChange) (UserView, error)
@@ -45,9 +47,6 @@ type Mail interface {
 	RemoveUser(ctx context.Context, by, name string) error
 	StopUser(ctx context.Context, by, name, why string) (UserView, error)
 	ResumeUser(ctx context.Context, by, name string, slow bool) (UserView, error)
-
-	// Backup copies the store to a folder that is empty or missing, and reports progress now and then.
-	Backup(ctx context.Context, folder string, progress func(done, total int64)) error
 }
 
 var errNoMail = NotFound("there is no mail gate (smtp: in the configuration makes one)")

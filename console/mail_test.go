@@ -89,6 +89,9 @@ func (m *mailed) User(_ context.Context, name string) (UserView, error) {
 	return UserView{User: store.User{Name: name, Password: "$argon2id$secret"},
 		Throttles: []Standing{{Throttle: "outgoing", Stopped: true}}}, m.err
 }
+func (m *mailed) UserHistory(_ context.Context, name string) (UserHistory, error) {
+	return UserHistory{User: name, Throttles: []Series{}}, m.err
+}
 func (m *mailed) AddUser(_ context.Context, by string, u NewUser) (UserView, error) {
 	m.added = u
 	return UserView{User: store.User{Name: u.Name}}, m.note("add", by)
@@ -349,7 +352,6 @@ func TestNoMailGate(t *testing.T) {
 			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
 			"users":   second(c.Users(t.Context(), UserQuery{})),
 			"stop":    second(c.StopUser(t.Context(), "ann", "")),
-			"backup":  c.Backup(t.Context(), t.TempDir(), func(_, _ int64) {}),
 		} {
 			if code(err) != http.StatusNotFound || !strings.HasPrefix(err.Error(), "there is no mail gate") {
 				t.Errorf("%s: %v", what, err)

@@ -30,7 +30,7 @@ func mailPages() []*page {
 		newPage(page{path: "mail", name: "Mail", role: access.View, show: mailOverview, there: hasMail}, mailHTML,
 			mailMessagesHTML),
 		newPage(page{path: "mail-user", name: "Mail user", under: "mail", role: access.View, show: mailUser,
-			there: hasMail}, mailUserHTML, mailMessagesHTML),
+			there: hasMail}, mailUserHTML, mailMessagesHTML, plotHTML),
 		newPage(page{path: "mail-message", name: "Message", under: "mail", role: access.View, show: mailMessage,
 			there: hasMail}, mailMessageHTML),
 	}
@@ -158,8 +158,14 @@ func mailUser(v *visit) (any, error) {
 	shown := &struct {
 		UserView
 		Reach []ReachView
+		Past  userPast
 		List  messageList
 	}{UserView: out.(UserView)}
+	past, err := v.do(&userHistory.Call, &Name{name})
+	if err != nil {
+		return nil, err
+	}
+	shown.Past = userPastOf(past.(UserHistory))
 	if r := v.backend.Reach(); r != nil {
 		if shown.Reach, err = r.ReachOf(v, name, ""); err != nil {
 			shown.Reach = nil // no throttle knows them

@@ -39,8 +39,27 @@ const (
 	Stamped     Measure = "stamped"      // requests a second that went on because they paid
 	Pooled      Measure = "pool"         // requests a second that went on without
 	Crowded     Measure = "crowded"      // requests a second that were asked to pay, or refused for the load
+	InLine      Measure = "in_line"      // people in the waiting room, with tickets
 	Work        Measure = "work"         // operations that a stamp costs; 0 while none is asked for
 	WorkSeconds Measure = "work_seconds" // how long a phone works on that
+
+	// Of a mail user at a mail throttle: recipients in the delay queue (Waiting), with how many more the user is
+	// stopped, how many new recipients would pass now, and how many the working set has.
+	StopAbove   Measure = "stop_above"
+	Slack       Measure = "slack"  // of messages to one
+	MSlack      Measure = "mslack" // of messages to several
+	WorkingSet  Measure = "working_set"
+	UserStopped Measure = "stopped" // 1 while the user is stopped, else 0
+
+	// Of a mail user at a reach throttle: new recipients in a window, as estimated, and with how many more the user is
+	// flagged; unknown while nobody can tell.
+	NewInHour   Measure = "new_hour"
+	NewInDay    Measure = "new_day"
+	NewInWeek   Measure = "new_week"
+	HourLimit   Measure = "limit_hour"
+	DayLimit    Measure = "limit_day"
+	WeekLimit   Measure = "limit_week"
+	UserFlagged Measure = "flagged" // 1 while the user is flagged, else 0
 )
 
 // Values are one column: a value for each time. A value that is not known is NaN, null in JSON.

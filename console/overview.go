@@ -84,6 +84,8 @@ type ThrottleWatch struct {
 	// Who was held back most lately, and who would have been in shadow, the most first.
 	Held  []HeldBack `json:"held"`
 	Would []HeldBack `json:"would"`
+	// Of a throttle that asks for stamps: who paid most often lately, the most first.
+	Payers []Payer `json:"payers,omitempty"`
 }
 
 // Totals are what was counted in the last hour, or since Since if that is later.
@@ -112,6 +114,20 @@ type HeldBack struct {
 	First  time.Time `json:"first"`
 	Last   time.Time `json:"last"`
 }
+
+// A Payer is a network from which a throttle was paid with stamps.
+type Payer struct {
+	Kind   string    `json:"kind"` // network
+	Name   string    `json:"name"`
+	Recent uint64    `json:"recent"` // requests lately: those of the past weigh half as much each minute
+	Over   uint64    `json:"over"`   // Recent is too high by at most so many
+	Total  uint64    `json:"total"`  // requests since First, while it has been on the list
+	First  time.Time `json:"first"`
+	Last   time.Time `json:"last"`
+}
+
+// Sure is how many requests lately, of what certainly belongs to the name.
+func (p Payer) Sure() uint64 { return p.Recent - p.Over }
 
 // A RefusalQuery selects refusals. The zero value selects all that are kept.
 type RefusalQuery struct {

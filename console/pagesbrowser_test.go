@@ -70,7 +70,6 @@ func newBusy() busyBackend {
 // TestPagesInBrowser: every page, busy and empty and wrong, on a phone and on a desk, in light and dark.
 func TestPagesInBrowser(t *testing.T) {
 	t.Parallel()
-	self := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	for name, c := range map[string]struct {
 		backend Backend
 		path    string
@@ -106,9 +105,9 @@ func TestPagesInBrowser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := Options{Hosts: nil}
+			var o Options
 			if c.role != "" {
-				o.Proxy = Proxy{From: self, Header: "X-Test-User", Role: c.role}
+				o = vouched(c.role)
 			}
 			site, _, _ := start(t, o, c.backend)
 			p := browser.Open(t)
@@ -140,6 +139,12 @@ func TestPagesInBrowser(t *testing.T) {
 			})
 		})
 	}
+}
+
+// vouched are the options of a console behind the proxy of vouching.
+func vouched(role access.Role) Options {
+	return Options{Proxy: Proxy{From: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Header: "X-Test-User",
+		Role: role}}
 }
 
 // vouching is a proxy in front of a console that says who has logged in: always the same.

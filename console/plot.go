@@ -11,10 +11,22 @@ import (
 	"weir/internal/plot"
 )
 
-const (
-	plotSeconds = float64(HistoryLength * HistoryEvery / time.Second)
-	plotGap     = 2.5 // seconds without a sample that a line does not bridge
-)
+// A span is how much of the past a plot shows.
+type span struct {
+	seconds, tick, gap float64
+	length             string // in words
+	ago                string // its beginning
+}
+
+func spanOf(hour bool) span {
+	step, n, tick := HistoryEvery.Seconds(), HistoryLength, 60.0
+	length, ago := "the last 5 minutes", "5 minutes ago"
+	if hour {
+		step, n, tick, length, ago = HourEvery.Seconds(), HourLength, 600, "the last hour", "an hour ago"
+	}
+	// A line does not bridge more than a missing sample.
+	return span{step * float64(n), tick, 2.5 * step, length, ago}
+}
 
 type gatePlots struct {
 	Gate, Address string
@@ -31,52 +43,66 @@ type gatePlot struct {
 }
 
 // plotsOf draws the plots of a gate: its load, the work that it asks for, and the requests admitted and turned away.
-func plotsOf(h GateHistory) gatePlots {
+func (sp span) plotsOf(h GateHistory) gatePlots {
 	name := cmp.Or(h.Address, h.Gate)
-	g := gatePlots{Gate: h.Gate, Address: h.Address, Plots: []*gatePlot{loadPlot(h, name)}}
+	g := gatePlots{Gate: h.Gate, Address: h.Address, Plots: []*gatePlot{sp.loadPlot(h, name)}}
 	if h.Stamps != "" {
-		g.Plots = append(g.Plots, workPlot(h, name))
+		g.Plots = append(g.Plots, sp.workPlot(h, name))
 	}
-	g.Plots = append(g.Plots, letInPlot(h, name), awayPlot(h, name))
-	if len(h.Samples) == 0 {
-		for _, p := range g.Plots {
-			p.Now, p.Most, p.Says = "no figures yet", "", fmt.Sprintf("%s at %s: no figures yet.", p.Title, name)
-		}
-	}
+	g.Plots = append(g.Plots, sp.letInPlot(h, name), sp.awayPlot(h, name))
+	h.orNothing(name, g.Plots)
 	return g
 }
 
-// draw makes a plot of values from 0 to top.
-func draw(title, unit, says string, top float64, ticks []plot.Tick, lines ...plot.Series) *gatePlot {
-	p := &gatePlot{Unit: unit, Plot: plot.Plot{
-		Title: title, Says: says, Series: lines,
-		X: plot.Axis{Lo: -plotSeconds, Grid: true},
-		Y: plot.Axis{Hi: top, Ticks: ticks},
-	}}
-	for ago := -plotSeconds; ago <= 0; ago += 60 {
+// orNothing says so where there are no figures yet.
+func (h GateHistory) orNothing(name string, plots []*gatePlot) {
+	if len(h.Samples) > 0 {
+		return
+	}
+	for _, p := range plots {
+		p.Now, p.Most, p.Each = "no figures yet", "", nil
+		p.Says = fmt.Sprintf("%s at %s: no figures yet.", p.Title, name)
+	}
+}
+
+// draw makes a plot of values from 0 to top that ends at a time.
+func (sp span) draw(title, unit, says string, ends time.Time, top float64, ticks []plot.Tick,
+	lines ...plot.Series) *gatePlot {
+	p := &gatePlot{Unit: unit, Plot: plot.Plot{Title: title, Says: says, Series: lines,
+		X: plot.Axis{Lo: -sp.seconds, Grid: true}, Y: plot.Axis{Hi: top, Ticks: ticks}}}
+	if !ends.IsZero() {
+		p.Ends = ends.UnixMilli()
+	}
+	for ago := -sp.seconds; ago <= 0; ago += sp.tick {
 		p.X.Ticks = append(p.X.Ticks, plot.Tick{Value: ago})
 	}
 	first, last := &p.X.Ticks[0], &p.X.Ticks[len(p.X.Ticks)-1]
-	first.Text, first.Anchor = "5 minutes ago", "start"
+	first.Text, first.Anchor = sp.ago, "start"
 	last.Text, last.Anchor = "now", "end"
 	p.Draw()
 	return p
 }
 
-// line is a series of a plot. Samples that are too old, or from before the clock was set back, are left out.
-func line(h GateHistory, class string, of func(Sample) float64) plot.Series {
-	s := plot.Series{Class: class, Sign: plot.None, Area: true, Gap: plotGap}
+// past is a series of a plot of a gate. words writes a value for those who ask what it was. Samples that are too old,
+// or from before the clock was set back, are left out.
+func (sp span) past(h GateHistory, class string, of func(Sample) float64, words func(Sample) string) plot.Series {
+	s := plot.Series{Class: class, Sign: plot.None, Area: true, Gap: sp.gap}
 	last, before := h.Last().At, math.Inf(-1)
 	for _, v := range h.Samples {
-		if x := -last.Sub(v.At).Seconds(); x >= -plotSeconds && x <= 0 && x >= before {
-			s.Points = append(s.Points, plot.Point{X: x, Y: of(v)})
+		if x := -last.Sub(v.At).Seconds(); x >= -sp.seconds && x <= 0 && x >= before {
+			s.Points = append(s.Points, plot.Point{X: x, Y: of(v), Value: words(v)})
 			before = x
 		}
 	}
 	return s
 }
 
-func loadPlot(h GateHistory, name string) *gatePlot {
+// rates is a series of what comes in a second.
+func (sp span) rates(h GateHistory, class string, of func(Sample) float64) plot.Series {
+	return sp.past(h, class, of, func(s Sample) string { return rate(of(s)) + "/s" })
+}
+
+func (sp span) loadPlot(h GateHistory, name string) *gatePlot {
 	of := func(s Sample) float64 { return s.Load }
 	most, now := highest(h, of), percent(h.Last().Load)
 	top := max(1.25, plot.RoundUp(most))
@@ -87,9 +113,9 @@ func loadPlot(h GateHistory, name string) *gatePlot {
 	if 1/top > 0.15 { // else it would overlap that of the limit
 		ticks = append(ticks, plot.Tick{Text: percent(0)})
 	}
-	says := fmt.Sprintf("Load of %s over the last 5 minutes: now %s of the capacity, at most %s.", name, now,
-		percent(most))
-	p := draw("Load", "of the capacity", says, top, ticks, line(h, "load", of))
+	says := fmt.Sprintf("Load of %s over %s: now %s of the capacity, at most %s.", name, sp.length, now, percent(most))
+	p := sp.draw("Load", "of the capacity", says, h.Last().At, top, ticks,
+		sp.past(h, "load", of, func(s Sample) string { return percent(s.Load) }))
 	p.Now, p.Most = now, percent(most)
 	return p
 }
@@ -97,20 +123,19 @@ func loadPlot(h GateHistory, name string) *gatePlot {
 // lowest is the work at the bottom of the plot of work, as time on a phone. Less work than that is drawn there, too.
 const lowest = 100 * time.Microsecond
 
-func workPlot(h GateHistory, name string) *gatePlot {
+func (sp span) workPlot(h GateHistory, name string) *gatePlot {
 	most := time.Duration(highest(h, func(s Sample) float64 { return float64(s.Takes) }))
 	decades := max(5, math.Ceil(math.Log10(float64(most)/float64(lowest))))
-	work := line(h, "work", func(s Sample) float64 {
+	work := sp.past(h, "work", func(s Sample) float64 {
 		if s.Work == 0 {
 			return 0
 		}
 		// Work that is asked for is always visible, however little it is.
 		return max(math.Log10(float64(max(s.Takes, 1))/float64(lowest)), 0.2)
-	})
+	}, func(s Sample) string { return price(s.Work, s.Takes) })
 	work.Steps = true
 	last := h.Last()
-	says := fmt.Sprintf("Work asked for a stamp at %s over the last 5 minutes: now %s", name,
-		asked(last.Work, last.Takes))
+	says := fmt.Sprintf("Work asked for a stamp at %s over %s: now %s", name, sp.length, asked(last.Work, last.Takes))
 	if most > 0 {
 		says += fmt.Sprintf(", at most %s on a phone", about(most))
 	}
@@ -118,39 +143,53 @@ func workPlot(h GateHistory, name string) *gatePlot {
 	for d, t := 1.0, 10*lowest; d <= decades; d, t = d+1, 10*t {
 		ticks = append(ticks, plot.Tick{Value: d, Text: weir.Duration(t).String()})
 	}
-	p := draw("Work asked", "as time on a phone", says+".", decades, ticks, work)
-	p.Now = bits(last.Work)
+	p := sp.draw("Work asked", "as time on a phone", says+".", last.At, decades, ticks, work)
+	p.Now = price(last.Work, last.Takes)
 	if most > 0 {
 		p.Most = about(most)
-	}
-	if last.Work > 0 {
-		p.Now += ", about " + about(last.Takes)
 	}
 	return p
 }
 
-func letInPlot(h GateHistory, name string) *gatePlot {
+func (sp span) letInPlot(h GateHistory, name string) *gatePlot {
 	top := rateTop(highest(h, func(s Sample) float64 { return max(s.Stamped, s.Pool) }))
-	stamped := line(h, "stamped", func(s Sample) float64 { return s.Stamped })
-	pool := line(h, "pool", func(s Sample) float64 { return s.Pool })
+	stamped := sp.rates(h, "stamped", func(s Sample) float64 { return s.Stamped })
+	pool := sp.rates(h, "pool", func(s Sample) float64 { return s.Pool })
 	stamped.Name, pool.Name, pool.Area = "stamped", "pool", false
 	last := h.Last()
-	says := fmt.Sprintf("Let in at %s over the last 5 minutes: now %s requests a second with a stamp and %s from "+
-		"the general pool.",
-		name, rate(last.Stamped), rate(last.Pool))
-	p := draw("Let in", "requests a second", says, top, rateTicks(top), stamped, pool)
+	says := fmt.Sprintf("Let in at %s over %s: now %s requests a second with a stamp and %s from the general pool.",
+		name, sp.length, rate(last.Stamped), rate(last.Pool))
+	p := sp.draw("Let in", "requests a second", says, last.At, top, rateTicks(top), stamped, pool)
 	p.Now, p.Each = rate(last.Stamped+last.Pool)+"/s", []string{rate(last.Stamped), rate(last.Pool)}
 	return p
 }
 
-func awayPlot(h GateHistory, name string) *gatePlot {
+func (sp span) awayPlot(h GateHistory, name string) *gatePlot {
 	of := func(s Sample) float64 { return s.TurnedAway }
 	most, now := highest(h, of), rate(h.Last().TurnedAway)
 	top := rateTop(most)
-	says := fmt.Sprintf("Turned away at %s over the last 5 minutes, asked to pay or refused: now %s requests a "+
-		"second, at most %s.", name, now, rate(most))
-	p := draw("Turned away", "requests a second", says, top, rateTicks(top), line(h, "away", of))
+	says := fmt.Sprintf("Turned away at %s over %s, asked to pay or refused: now %s requests a second, at most %s.",
+		name, sp.length, now, rate(most))
+	p := sp.draw("Turned away", "requests a second", says, h.Last().At, top, rateTicks(top), sp.rates(h, "away", of))
 	p.Now, p.Most = now+"/s", rate(most)+"/s"
+	return p
+}
+
+// roomPlot draws who waits: requests that weir holds, and people in the waiting room.
+func (sp span) roomPlot(h GateHistory, name string) *gatePlot {
+	count := func(class, name string, of func(Sample) float64) plot.Series {
+		s := sp.past(h, class, of, func(s Sample) string { return rate(of(s)) })
+		s.Name = name
+		return s
+	}
+	held := count("stamped", "requests", func(s Sample) float64 { return s.Waiting })
+	line := count("pool", "people in line", func(s Sample) float64 { return s.InLine })
+	line.Area = false
+	last, top := h.Last(), rateTop(highest(h, func(s Sample) float64 { return max(s.Waiting, s.InLine) }))
+	says := fmt.Sprintf("Waiting at %s over %s: now %s requests that are held and %s people in the waiting room.",
+		name, sp.length, rate(last.Waiting), rate(last.InLine))
+	p := sp.draw("Waiting", "requests and people", says, last.At, top, rateTicks(top), held, line)
+	p.Each = []string{rate(last.Waiting), rate(last.InLine)}
 	return p
 }
 
@@ -184,6 +223,14 @@ func asked(work uint64, takes time.Duration) string {
 		return bits(work)
 	}
 	return bits(work) + ", about " + about(takes) + " on a phone"
+}
+
+// price is what a stamp costs, in few words.
+func price(work uint64, takes time.Duration) string {
+	if work == 0 {
+		return bits(0)
+	}
+	return bits(work) + ", about " + about(takes)
 }
 
 func bits(work uint64) string {

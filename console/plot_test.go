@@ -61,6 +61,8 @@ func lines(all []element) map[string]string {
 	return paths
 }
 
+var fiveMinutes = spanOf(false)
+
 func TestPlots(t *testing.T) {
 	for _, c := range []struct {
 		title, label string
@@ -87,7 +89,7 @@ func TestPlots(t *testing.T) {
 	} {
 		t.Run(c.title, func(t *testing.T) {
 			h, _, _ := underFlood()
-			g := plotsOf(h)
+			g := fiveMinutes.plotsOf(h)
 			var all []element
 			for _, p := range g.Plots {
 				if p.Title == c.title {
@@ -153,7 +155,7 @@ func TestPlotsWithoutStamps(t *testing.T) {
 	h := flooded()
 	h.Stamps = ""
 	var titles []string
-	for _, p := range plotsOf(h).Plots {
+	for _, p := range fiveMinutes.plotsOf(h).Plots {
 		titles = append(titles, p.Title)
 	}
 	if got := strings.Join(titles, ", "); got != "Load, Let in, Turned away" {
@@ -162,7 +164,7 @@ func TestPlotsWithoutStamps(t *testing.T) {
 }
 
 func TestPlotsOfNothing(t *testing.T) {
-	for _, p := range plotsOf(GateHistory{Gate: "a", Address: "b", Stamps: "stamps"}).Plots {
+	for _, p := range fiveMinutes.plotsOf(GateHistory{Gate: "a", Address: "b", Stamps: "stamps"}).Plots {
 		all := render(t, p)
 		if p.Says != p.Title+" at b: no figures yet." || p.Now != "no figures yet" {
 			t.Errorf("%s: %q, %q", p.Title, p.Says, p.Now)
@@ -181,9 +183,10 @@ func TestStrokes(t *testing.T) {
 		return Sample{At: noon.Add(time.Duration(second * float64(time.Second))), Load: load}
 	}
 	drawn := func(h GateHistory, steps bool) plot.Series {
-		s := line(h, "load", func(s Sample) float64 { return s.Load })
+		s := fiveMinutes.past(h, "load", func(s Sample) float64 { return s.Load },
+			func(s Sample) string { return percent(s.Load) })
 		s.Steps = steps
-		return draw("", "", "", 1, []plot.Tick{{Value: 1}}, s).Series[0]
+		return fiveMinutes.draw("", "", "", noon, 1, []plot.Tick{{Value: 1}}, s).Series[0]
 	}
 	for name, c := range map[string]struct {
 		samples    []Sample
@@ -233,7 +236,7 @@ func TestScales(t *testing.T) {
 		0: "100%@20% 0%@100%", 0.3: "100%@20% 0%@100%", 1.2: "100%@50% 200%@0% 0%@100%", 4: "100%@80% 500%@0% 0%@100%",
 		42: "100%@98% 5000%@0%",
 	} {
-		if got := ticks(loadPlot(one(Sample{Load: load}), "a")); got != want {
+		if got := ticks(fiveMinutes.loadPlot(one(Sample{Load: load}), "a")); got != want {
 			t.Errorf("load %v: %s, want %s", load, got, want)
 		}
 	}
@@ -246,7 +249,7 @@ func TestScales(t *testing.T) {
 		10 * time.Second:      "M100 0h0",
 		100 * time.Second:     "M100 0h0", // with a line more
 	} {
-		p := workPlot(one(Sample{Work: uint64(takes), Takes: takes}), "a")
+		p := fiveMinutes.workPlot(one(Sample{Work: uint64(takes), Takes: takes}), "a")
 		if got := p.Series[0].Path; got != want {
 			t.Errorf("work of %s: %s, want %s", takes, got, want)
 		}
@@ -254,7 +257,7 @@ func TestScales(t *testing.T) {
 			t.Errorf("work of %s: %s", takes, ticks(p))
 		}
 	}
-	if got := ticks(awayPlot(one(Sample{}), "a")); got != "1@0% 0.5@50% 0@100%" {
+	if got := ticks(fiveMinutes.awayPlot(one(Sample{}), "a")); got != "1@0% 0.5@50% 0@100%" {
 		t.Errorf("nobody was turned away: %s", got)
 	}
 	for v, want := range map[float64]float64{-1: 0, 0: 0, 0.3: 0.5, 1: 1, 1.01: 2, 2.5: 5, 7: 10, 10: 10, 640: 1000,
@@ -286,7 +289,7 @@ func TestWords(t *testing.T) {
 // TestPlotsEscape: a name is a name, whatever it looks like.
 func TestPlotsEscape(t *testing.T) {
 	const name = `"><script>&`
-	for _, p := range plotsOf(GateHistory{Gate: name, Stamps: "stamps", Samples: flooded().Samples}).Plots {
+	for _, p := range fiveMinutes.plotsOf(GateHistory{Gate: name, Stamps: "stamps", Samples: flooded().Samples}).Plots {
 		found := false
 		for _, e := range render(t, p) {
 			found = found || strings.Contains(e.attrs["aria-label"], name)

@@ -122,7 +122,8 @@ const contentPolicy = "default-src 'none'; script-src 'self'; connect-src 'self'
 func (s *Server) handler(stopping context.Context) http.Handler {
 	open := http.NewServeMux() // for everybody who may connect
 	open.HandleFunc("/style.css", style)
-	open.HandleFunc("/live.js", live)
+	open.HandleFunc("/live.js", script(liveJS))
+	open.HandleFunc("/plot.js", script(plotJS))
 	open.HandleFunc("/healthz", healthz)
 	open.HandleFunc("/readyz", s.readyz)
 	open.Handle("/metrics", s.metrics.Handler())

@@ -13,7 +13,8 @@ var throttlesHTML string
 
 // throttlesPage shows what each throttle does, what it would do, and the limits of single accounts.
 func throttlesPage() *page {
-	return newPage(page{path: "throttles", name: "Throttles", role: access.View, show: throttles}, throttlesHTML)
+	return newPage(page{path: "throttles", name: "Throttles", role: access.View, show: throttles}, throttlesHTML,
+		emergencyHTML)
 }
 
 // A throttleRow is a throttle on the page. Figures are of the last hour.
@@ -31,15 +32,11 @@ const namesShown = 5
 func throttles(v *visit) (any, error) {
 	shown := struct {
 		Rows      []throttleRow
-		AllShadow bool
-		AllNote   string
+		ShadowAll *ShadowAll
 		Quotas    []string // throttles whose limits can be set for single accounts
 		Filter    string
 		LimitPage
-	}{Filter: v.query.Get("filter")}
-	if all := v.backend.Status().ShadowAll; all != nil {
-		shown.AllShadow, shown.AllNote = true, all.Note
-	}
+	}{Filter: v.query.Get("filter"), ShadowAll: v.backend.Status().ShadowAll}
 	for _, t := range v.backend.Throttles() {
 		if t.Kind == "quota" {
 			shown.Quotas = append(shown.Quotas, t.Link.Name)

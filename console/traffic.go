@@ -128,20 +128,6 @@ func capital(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// A span is how much of the past a plot shows.
-type span struct {
-	seconds, tick, gap float64
-	ago                string // its beginning
-}
-
-func spanOf(hour bool) span {
-	if hour {
-		const step = float64(HourEvery / time.Second)
-		return span{step * HourLength, 600, 2.5 * step, "an hour ago"}
-	}
-	return span{plotSeconds, 60, plotGap, "5 minutes ago"}
-}
-
 // labels are what measures are called beside their lines.
 var labels = map[Measure]string{Admitted: "admitted", Delayed: "delayed", Challenged: "asked to pay",
 	Refused: "refused", Would: "would be held back", WouldDelay: "would be delayed",
@@ -160,7 +146,7 @@ func (sp span) verdicts(s *Series, title, name string, measures ...Measure) *gat
 			continue
 		}
 		most = max(most, high)
-		l := sp.line(s, m, string(m))
+		l := sp.line(s, m, string(m), perSecond)
 		l.Name, l.Area = labels[m], m == Admitted || m == Refused
 		now := rate(known(s.Last(m)))
 		lines, each = append(lines, l), append(each, now)
@@ -168,7 +154,7 @@ func (sp span) verdicts(s *Series, title, name string, measures ...Measure) *gat
 	}
 	top := rateTop(most)
 	p := sp.draw(title, s.Unit+" a second", fmt.Sprintf("%s of %s a second since %s: now %s.", capital(s.Unit), name,
-		sp.ago, strings.Join(says, ", ")), top, rateTicks(top), lines)
+		sp.ago, strings.Join(says, ", ")), s.ends(), top, rateTicks(top), lines...)
 	p.Each = each
 	if len(s.At) == 0 {
 		p.Each, p.Now, p.Says = nil, "no figures yet", title+" at "+name+": no figures yet."
@@ -178,14 +164,14 @@ func (sp span) verdicts(s *Series, title, name string, measures ...Measure) *gat
 
 // added draws what an HTTP gate adds to requests.
 func (sp span) added(s *Series, name string) *gatePlot {
-	median, most := sp.line(s, AddedMedian, "added"), sp.line(s, AddedMost, "most")
+	median, most := sp.line(s, AddedMedian, "added", seconds), sp.line(s, AddedMost, "most", seconds)
 	median.Name, most.Name, most.Area = "median", "99 of 100", false
 	top := max(plot.RoundUp(highestOf(s.Columns[AddedMost])), 1e-4)
 	ticks := []plot.Tick{{Value: top, Text: seconds(top)}, {Value: top / 2, Text: seconds(top / 2)}, {Text: "0"}}
 	now := []string{seconds(s.Last(AddedMedian)), seconds(s.Last(AddedMost))}
 	p := sp.draw("Time added", "by weir, waits included", fmt.Sprintf("Time that weir adds to a request at %s since %s: "+
-		"now %s for half of them, at most %s for 99 of 100.", name, sp.ago, now[0], now[1]), top, ticks,
-		[]plot.Series{median, most})
+		"now %s for half of them, at most %s for 99 of 100.", name, sp.ago, now[0], now[1]), s.ends(), top, ticks, median,
+		most)
 	p.Each = now
 	return p
 }
@@ -205,8 +191,20 @@ func highestOf(v Values) (most float64) {
 	return most
 }
 
-// line is a series of a plot. Values that are not known are left out.
-func (sp span) line(s *Series, m Measure, class string) plot.Series {
+// perSecond writes a rate.
+func perSecond(v float64) string { return rate(v) + "/s" }
+
+// ends is the time of the latest sample; zero where there is none.
+func (s *Series) ends() (t time.Time) {
+	if n := len(s.At); n > 0 {
+		t = s.Time(n - 1)
+	}
+	return t
+}
+
+// line is a series of a plot. words writes a value for those who ask what it was. Values that are not known are left
+// out.
+func (sp span) line(s *Series, m Measure, class string, words func(float64) string) plot.Series {
 	l := plot.Series{Class: class, Sign: plot.None, Area: true, Gap: sp.gap}
 	if len(s.At) == 0 {
 		return l
@@ -217,24 +215,12 @@ func (sp span) line(s *Series, m Measure, class string) plot.Series {
 			continue
 		}
 		if x := float64(at-last) / 1000; x >= -sp.seconds && x <= 0 && x >= before {
-			l.Points = append(l.Points, plot.Point{X: x, Y: float64(s.Columns[m][i])})
+			y := float64(s.Columns[m][i])
+			l.Points = append(l.Points, plot.Point{X: x, Y: y, Value: words(y)})
 			before = x
 		}
 	}
 	return l
-}
-
-func (sp span) draw(title, unit, says string, top float64, ticks []plot.Tick, lines []plot.Series) *gatePlot {
-	p := &gatePlot{Unit: unit, Plot: plot.Plot{Title: title, Says: says, Series: lines,
-		X: plot.Axis{Lo: -sp.seconds, Grid: true}, Y: plot.Axis{Hi: top, Ticks: ticks}}}
-	for ago := -sp.seconds; ago <= 0; ago += sp.tick {
-		p.X.Ticks = append(p.X.Ticks, plot.Tick{Value: ago})
-	}
-	first, last := &p.X.Ticks[0], &p.X.Ticks[len(p.X.Ticks)-1]
-	first.Text, first.Anchor = sp.ago, "start"
-	last.Text, last.Anchor = "now", "end"
-	p.Draw()
-	return p
 }
 
 // moment writes a time, without the date where that is today's.

@@ -51,6 +51,16 @@ type Standing struct {
 	Limits     string    `json:"limits"`      // what holds for them, everything filled in
 }
 
+// A UserHistory is the last hour of a user, as far as it is kept: of users who send, are held back, or were looked at.
+type UserHistory struct {
+	User  string    `json:"user"`
+	At    time.Time `json:"at"`    // now
+	Since time.Time `json:"since"` // nothing is known from before
+	// Throttles has a series for each throttle that knows the user, of the kinds mail and reach. There is a row for each
+	// time at which a figure changed, looked at every Series.Seconds: it holds until the next one.
+	Throttles []Series `json:"throttles"`
+}
+
 // A UserQuery asks for a part of the users.
 type UserQuery struct {
 	After   string `json:"after,omitempty"`   // the Next of the page before
@@ -215,6 +225,12 @@ var (
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (UserView, error) { return m.User(q, in.Name) }))
 
+	userHistory = define(Call{Method: http.MethodGet, Path: "/user/history", Role: access.View,
+		Commands: []string{"user history"},
+		Summary:  "Shows the last hour of a mail user in the throttles: working set, slack, queue and reach."},
+		aboutUser(func(in *Name) string { return in.Name },
+			func(q *Request, m Mail, in *Name) (UserHistory, error) { return m.UserHistory(q, in.Name) }))
+
 	userRemove = define(Call{Method: http.MethodDelete, Path: "/user", Role: access.Admin,
 		Commands: []string{"user remove"}, Summary: "Removes a mail user. Their messages stay."},
 		aboutUser(func(in *Name) string { return in.Name },
@@ -265,7 +281,7 @@ var (
 )
 
 func userCalls() []*Call {
-	return []*Call{&userList.Call, &userAdd.Call, &userShow.Call, &userRemove.Call, &userSet.Call, &userPasswd.Call,
+	return []*Call{&userList.Call, &userAdd.Call, &userShow.Call, &userHistory.Call, &userRemove.Call, &userSet.Call, &userPasswd.Call,
 		&userStop.Call, &userResume.Call}
 }
 
@@ -277,6 +293,11 @@ func (c *Client) Users(ctx context.Context, q UserQuery) (UserPage, error) {
 // User returns a user and their state.
 func (c *Client) User(ctx context.Context, name string) (UserView, error) {
 	return userShow.ask(ctx, c, Name{name})
+}
+
+// UserHistory returns the last hour of a user.
+func (c *Client) UserHistory(ctx context.Context, name string) (UserHistory, error) {
+	return userHistory.ask(ctx, c, Name{name})
 }
 
 func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {

@@ -35,7 +35,7 @@ type Link struct {
 	OnError  OnError // Closed unless Open
 	Shadow   *atomic.Bool
 	Counts   *Counts
-	Watch    *Watch // of those who are held back; nil where nobody looks
+	Watch    *Watch // of those who are held back or pay; nil where nobody looks
 	Names    Naming // how they are named there
 	// Excess, where it is not nil, is told of events that the throttle refuses, unless it is in shadow. It must not
 	// block, and must not keep what it is given.
@@ -181,6 +181,9 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 	shadow := link.Shadow.Load()
 	if a.Verdict != weir.Admit {
 		p.note(link, a, now, shadow, !h.counted)
+	} else if ev := p.event; link.Names.Payers && ev != nil && ev.Purse.Paid().Work > 0 {
+		c := clientOf(ev)
+		link.Watch.Paid(now, link.Names.party(&c))
 	}
 	if a.Verdict != weir.Admit || !a.Hold.Enter {
 		h.count(link, a.Rule, a.Verdict)

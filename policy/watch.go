@@ -15,15 +15,19 @@ const (
 	WouldHalfLife = 15 * time.Minute
 )
 
-// WatchBytes is what a Watch takes at most.
-const WatchBytes = 2*heavy.Bytes + RefusalsKept*refusalBytes
+// WatchBytes is what a Watch takes at most, and PayersBytes what it takes more beside a throttle that asks for stamps.
+const (
+	WatchBytes  = 2*heavy.Bytes + RefusalsKept*refusalBytes
+	PayersBytes = heavy.Bytes
+)
 
-// A Watch remembers who a throttle holds back, and its last refusals, in fixed memory. Events that are admitted never
-// get here. The zero value is ready. It is safe for concurrent use, and nobody waits for another one in it: what two
+// A Watch remembers who a throttle holds back, and its last refusals, in fixed memory. Of events that are
+// admitted only those get here that paid. The zero value is ready. It is safe for concurrent use, and nobody waits for another one in it: what two
 // goroutines would write at once is left out, and counted.
 type Watch struct {
 	held     atomic.Pointer[heavy.Sketch] // made when somebody is held back for the first time
 	would    atomic.Pointer[heavy.Sketch]
+	paid     atomic.Pointer[heavy.Sketch] // of a throttle that asks for stamps
 	refusals refusals
 }
 
@@ -53,6 +57,7 @@ func (k PartyKind) String() string { return weir.Name(partyNames[:], k, "party")
 type Naming struct {
 	Sources bool // always the source
 	V4, V6  int  // how many bits of a source count; 0: 32 and 64
+	Payers  bool // it asks for stamps, and those who pay are remembered, too
 }
 
 // client is what an event says about where it comes from. It is kept for those who wait.
@@ -105,6 +110,18 @@ func (w *Watch) Held(now time.Time, who Party, n int, shadow bool) {
 	if shadow {
 		at, life = &w.would, WouldHalfLife
 	}
+	count(at, life, now, who, n)
+}
+
+// Paid counts an event that went on because its party paid with a stamp.
+func (w *Watch) Paid(now time.Time, who Party) {
+	if w != nil && who.Kind != Nobody {
+		count(&w.paid, HeldHalfLife, now, who, 1)
+	}
+}
+
+// count adds to a sketch, which is made when the first one comes.
+func count(at *atomic.Pointer[heavy.Sketch], life time.Duration, now time.Time, who Party, n int) {
 	s := at.Load()
 	if s == nil {
 		at.CompareAndSwap(nil, heavy.New(life))
@@ -154,7 +171,7 @@ func unpackNetwork(key string) netip.Prefix {
 	return netip.PrefixFrom(addr, bits)
 }
 
-// A Heavy is a party that is held back often.
+// A Heavy is a party that is held back often, or pays often.
 type Heavy struct {
 	Party
 	heavy.Entry
@@ -162,7 +179,24 @@ type Heavy struct {
 
 // Top returns the parties that were held back most lately, at most so many: in earnest, or in shadow.
 func (w *Watch) Top(now time.Time, most int, shadow bool) []Heavy {
-	s := w.sketch(shadow)
+	if w == nil {
+		return nil
+	}
+	if shadow {
+		return top(w.would.Load(), now, most)
+	}
+	return top(w.held.Load(), now, most)
+}
+
+// Payers returns the parties that paid most often lately, at most so many.
+func (w *Watch) Payers(now time.Time, most int) []Heavy {
+	if w == nil {
+		return nil
+	}
+	return top(w.paid.Load(), now, most)
+}
+
+func top(s *heavy.Sketch, now time.Time, most int) []Heavy {
 	if s == nil {
 		return nil
 	}
@@ -177,20 +211,13 @@ func (w *Watch) Top(now time.Time, most int, shadow bool) []Heavy {
 	return all
 }
 
-func (w *Watch) sketch(shadow bool) *heavy.Sketch {
-	if w == nil {
-		return nil
-	}
-	if shadow {
-		return w.would.Load()
-	}
-	return w.held.Load()
-}
-
-// Age forgets names that have not been held back for long. Call it every few seconds.
+// Age forgets names that have not been held back, or have not paid, for long. Call it every few seconds.
 func (w *Watch) Age(now time.Time) {
-	for _, shadow := range []bool{false, true} {
-		if s := w.sketch(shadow); s != nil {
+	if w == nil {
+		return
+	}
+	for _, at := range []*atomic.Pointer[heavy.Sketch]{&w.held, &w.would, &w.paid} {
+		if s := at.Load(); s != nil {
 			s.Age(now)
 		}
 	}

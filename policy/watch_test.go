@@ -259,6 +259,35 @@ func TestWatchAges(t *testing.T) {
 	}
 }
 
+// TestWhoPays: of those who are admitted only payers are remembered, by their source, and forgotten when they stop.
+func TestWhoPays(t *testing.T) {
+	chain := watched(t, &script{}, &script{})
+	asks, other := chain.Links()[0], chain.Links()[1]
+	asks.Names = Naming{Sources: true, Payers: true}
+	for i, work := range []uint64{64, 64, 0} {
+		ev := &weir.Event{Time: start, Account: "acme", Source: netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + i/2)}),
+			Purse: weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Work: work}, nil })}
+		ev.Purse.Open(t.Context(), ev)
+		chain.Judge(t.Context(), ev, new(Pass))
+	}
+	if got := names(asks.Watch.Payers(start, 9)); got != "network 192.0.2.1/32 2" {
+		t.Errorf("paid: %q", got)
+	}
+	if got := names(other.Watch.Payers(start, 9)) + names(asks.Watch.Top(start, 9, false)); got != "" {
+		t.Errorf("paid elsewhere, or held back: %q", got)
+	}
+	later := start.Add(2 * HeldHalfLife)
+	asks.Watch.Age(later)
+	if got := asks.Watch.Payers(later, 9); len(got) != 0 {
+		t.Errorf("not forgotten: %v", got)
+	}
+	var nobody *Watch
+	nobody.Paid(start, Party{Kind: Network})
+	if nobody.Payers(start, 9) != nil {
+		t.Error("nobody has seen a payment")
+	}
+}
+
 // TestDoorCounts: who came to a gate's door, and who was turned away.
 func TestDoorCounts(t *testing.T) {
 	chain := watched(t, &script{answer: over})

@@ -29,6 +29,7 @@ type cli struct {
 	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. A reload applies completely or not at all."`
 	Status   statusCommand   `cmd:"" help:"Show what a running weir does."`
 	Top      topCommand      `cmd:"" help:"Watch a running weir: what passes each gate and throttle now, and who is held back."`
+	Capacity capacityCommand `cmd:"" help:"Show how full gates with a limited capacity are, what a stamp costs, and who pays."`
 	Refusals refusalsCommand `cmd:"" help:"Show the last refusals, with the rule and its figures."`
 	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request, or to a message, now. Nothing is charged."`
 	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used."`
@@ -86,7 +87,7 @@ func run(args []string, t *terminal) int {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(t.err, "weir: %s (see weir --help)\n", err)
+		fmt.Fprintf(t.err, "weir: %s (%s)\n", err, usageHint(err))
 		return exitUsage
 	}
 	switch err := command.Run(); {
@@ -97,6 +98,16 @@ func run(args []string, t *terminal) int {
 		t.fail(err)
 	}
 	return exitFailed
+}
+
+// usageHint says what to do about arguments that cannot be understood. check takes a file as it is, and people expect
+// that of other commands.
+func usageHint(err error) string {
+	file, found := strings.CutPrefix(err.Error(), "unexpected argument ")
+	if found && (strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, ".yml")) {
+		return "write -c " + file
+	}
+	return "see weir --help"
 }
 
 func newParser(t *terminal) (*kong.Kong, error) {

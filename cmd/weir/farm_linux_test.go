@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -164,8 +163,8 @@ func (g *grange) must(i int, args ...string) string {
 // status is what a node tells of its farm.
 func (g *grange) status(i int) *console.FarmStatus {
 	g.t.Helper()
-	var s console.Status
-	if err := json.Unmarshal([]byte(g.must(i, "status", "--json")), &s); err != nil || s.Farm == nil {
+	s, err := g.control(i).Status(g.t.Context())
+	if err != nil || s.Farm == nil {
 		g.t.Fatalf("no farm: %v", err)
 	}
 	return s.Farm

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -150,9 +149,8 @@ func (c *crop) open(i int, account, path string) (*http.Response, error) {
 // remaining is what a node thinks is left to an account; -1 where it knows nothing of it.
 func (c *crop) remaining(i int, account string) int64 {
 	c.t.Helper()
-	said, code := c.weir(i, "account", "get", account, "--json")
-	var a console.Account
-	if code != exitOK || json.Unmarshal([]byte(said), &a) != nil || len(a.Throttles) == 0 {
+	a, err := c.control(i).Account(c.t.Context(), account)
+	if err != nil || len(a.Throttles) == 0 {
 		return -1
 	}
 	return a.Throttles[0].Rules[0].Remaining
@@ -161,9 +159,8 @@ func (c *crop) remaining(i int, account string) int64 {
 // waiting is how many of an account wait at a node.
 func (c *crop) waiting(i int, account string) int {
 	c.t.Helper()
-	said, code := c.weir(i, "account", "get", account, "--json")
-	var a console.Account
-	if code != exitOK || json.Unmarshal([]byte(said), &a) != nil || len(a.Throttles) == 0 {
+	a, err := c.control(i).Account(c.t.Context(), account)
+	if err != nil || len(a.Throttles) == 0 {
 		return 0
 	}
 	return a.Throttles[0].Waiting

@@ -69,6 +69,7 @@ func helpGroups() []helpGroup {
 			{"user add", "weir user add ann --contact ann@example.org"},
 			{"user list", "weir user list"},
 			{"user show", "weir user show ann"},
+			{"user history", "weir user history ann"},
 			{"user stop", "weir user stop ann --why 'password stolen'"},
 			{"user resume", "weir user resume ann"},
 			{"user passwd", "weir user passwd ann"},

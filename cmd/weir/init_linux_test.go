@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"weir/console"
+	"weir/internal/keeper"
 	"weir/internal/needs"
 	"weir/internal/postfix"
 	"weir/lab/machine"
@@ -218,7 +219,7 @@ func TestInitPostfix(t *testing.T) {
 		t.Errorf("%+v", mails)
 	}
 	send("stranger@example.net")
-	if !postfix.Await(func() bool {
+	if !keeper.Await(func() bool {
 		status, err := s.control.Status(t.Context())
 		return err == nil && status.Mail != nil && status.Mail.Letters == 1
 	}) {

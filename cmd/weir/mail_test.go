@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,6 +167,22 @@ func (p *postOffice) User(_ context.Context, name string) (console.UserView, err
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.user(name)
+}
+
+func (p *postOffice) UserHistory(_ context.Context, name string) (console.UserHistory, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := p.user(name); err != nil {
+		return console.UserHistory{}, err
+	}
+	at := []int64{noon.UnixMilli(), noon.Add(time.Minute).UnixMilli()}
+	return console.UserHistory{User: name, At: noon.Add(time.Minute), Since: noon, Throttles: []console.Series{
+		{Name: "outgoing", Kind: "mail", Unit: "recipients", Seconds: 10, At: at, Columns: map[console.Measure]console.Values{
+			console.Waiting: {3, 25}, console.StopAbove: {20, 20}, console.Slack: {0, 1}, console.MSlack: {7, 0},
+			console.WorkingSet: {2, 4}, console.UserStopped: {0, 1}}},
+		{Name: "contacts", Kind: "reach", Unit: "recipients", Seconds: 10, At: at, Columns: map[console.Measure]console.Values{
+			console.NewInHour: {12.34, 60}, console.HourLimit: {float32(math.NaN()), 50}, console.UserFlagged: {0, 1}}},
+	}}, nil
 }
 
 func (p *postOffice) user(name string) (console.UserView, error) {

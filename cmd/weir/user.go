@@ -12,14 +12,15 @@ import (
 )
 
 type userCommand struct {
-	Add    userAddCommand    `cmd:"" help:"Add a user who may send mail."`
-	List   userListCommand   `cmd:"" help:"Show the users."`
-	Show   userShowCommand   `cmd:"" help:"Show a user and their state in each throttle."`
-	Stop   userStopCommand   `cmd:"" help:"Stop a user: new messages are refused, waiting messages are held."`
-	Resume userResumeCommand `cmd:"" help:"Let a stopped user send again."`
-	Passwd userPasswdCommand `cmd:"" help:"Change a user's password."`
-	Set    userSetCommand    `cmd:"" help:"Change a user's data and personal limits."`
-	Remove userRemoveCommand `cmd:"" help:"Remove a user. Their waiting messages are held."`
+	Add     userAddCommand     `cmd:"" help:"Add a user who may send mail."`
+	List    userListCommand    `cmd:"" help:"Show the users."`
+	Show    userShowCommand    `cmd:"" help:"Show a user and their state in each throttle."`
+	History userHistoryCommand `cmd:"" help:"Show the last hour of a user: working set, slack, queue and reach."`
+	Stop    userStopCommand    `cmd:"" help:"Stop a user: new messages are refused, waiting messages are held."`
+	Resume  userResumeCommand  `cmd:"" help:"Let a stopped user send again."`
+	Passwd  userPasswdCommand  `cmd:"" help:"Change a user's password."`
+	Set     userSetCommand     `cmd:"" help:"Change a user's data and personal limits."`
+	Remove  userRemoveCommand  `cmd:"" help:"Remove a user. Their waiting messages are held."`
 }
 
 type userFlags struct {

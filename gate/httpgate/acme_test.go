@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,10 @@ func TestACME(t *testing.T) {
 	}
 	if s.visits() != "tls-alpn-01:<nil>" || s.count() != 1 {
 		t.Errorf("%d orders, %s", s.count(), s.visits())
+	}
+	kept, err := os.ReadFile(o.TLS.Files(env.Data)[0])
+	if err != nil || !strings.Contains(string(kept), "BEGIN CERTIFICATE") {
+		t.Errorf("the certificate is not where Files says: %v", err)
 	}
 	if res, body := do(t, s.transport(true, nil), httpsRequest(g)); res.StatusCode != 200 || res.Proto != "HTTP/2.0" {
 		t.Errorf("%s %s", res.Status, body)

@@ -22,6 +22,7 @@ import (
 	"weir/gate"
 	"weir/identify"
 	"weir/internal/clock"
+	"weir/internal/keeper"
 	"weir/internal/needs"
 	"weir/internal/postfix"
 	"weir/mail/nexthop"
@@ -320,7 +321,7 @@ func newRelay(t *testing.T, of *office, addr string) *relay {
 // await waits until so many mails were taken.
 func (r *relay) await(n int) {
 	r.of.t.Helper()
-	if !postfix.Await(func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.taken >= n }) {
+	if !keeper.Await(func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.taken >= n }) {
 		r.of.t.Fatalf("%d mails were diverted, want %d", r.taken, n)
 	}
 }

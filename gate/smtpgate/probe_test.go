@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/keeper"
 	"weir/internal/postfix"
 	"weir/mail/nexthop"
 )
@@ -261,7 +262,7 @@ func TestProbes(t *testing.T) {
 		before := len(sink.Mails())
 		codes, taken := p.run(t, addr)
 		if idle(); instead == "postfix" { // as many as it must have taken
-			postfix.Await(func() bool { return len(sink.Mails()) >= before+taken })
+			keeper.Await(func() bool { return len(sink.Mails()) >= before+taken })
 		}
 		got := arrived(sink.Mails()[before:])
 		want := strings.TrimSuffix(p.answers, " .")

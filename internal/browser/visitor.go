@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // Scripts turns JavaScript on and off, from the next visit on. What a test itself asks of the page still works.
@@ -52,6 +53,16 @@ func (p *Page) Click(selector string) {
 	p.t.Helper()
 	run(p, "click on "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
+
+// Press presses a key, by the name that KeyboardEvent.key has for it.
+func (p *Page) Press(key string) {
+	p.t.Helper()
+	run(p, "press "+key, chromedp.KeyEvent(keys[key]))
+}
+
+// keys are those that Press knows.
+var keys = map[string]string{"ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight, "Home": kb.Home, "End": kb.End,
+	"Escape": kb.Escape, "Enter": kb.Enter, "Tab": kb.Tab}
 
 // Back starts to go back to the page before. The browser may have kept that page, so there is no event when it is
 // there: use Wait.

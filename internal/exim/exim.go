@@ -1,22 +1,16 @@
 package exim
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"weir/internal/keeper"
 	"weir/internal/needs"
 )
-
-// bound is the longest that Exim may take to start or to stop.
-const bound = 30 * time.Second
 
 // owner is the user that Debian's Exim runs as. It does not start without.
 const owner = "Debian-exim"
@@ -24,10 +18,7 @@ const owner = "Debian-exim"
 // An Instance is a running Exim. Goroutines may share it.
 type Instance struct {
 	folder string
-	hold   io.Closer     // while it is open, the keeper keeps Exim running
-	ended  chan struct{} // closed when the keeper has ended
-	end    error         // what it ended with, once it has
-	said   bytes.Buffer  // by the keeper, once it has ended
+	keeper *keeper.Keeper // nil until it is started
 }
 
 // program finds Exim, or says what this machine lacks to start one.
@@ -63,7 +54,7 @@ func Start(t testing.TB, configuration, at string) *Instance {
 	t.Cleanup(func() {
 		log := x.Log()
 		if err := x.stop(); err != nil {
-			t.Errorf("%v\n%s", err, x.said.Bytes())
+			t.Errorf("Exim: %v\n%s", err, x.keeper.Said())
 		}
 		if t.Failed() {
 			t.Logf("the log of Exim:\n%s", log)
@@ -105,27 +96,12 @@ func (x *Instance) run(path, configuration, at string) error {
 	if out, err := exec.Command(path, "-C", x.path("conf"), "-bV").CombinedOutput(); err != nil {
 		return fmt.Errorf("exim does not take its configuration: %w: %s", err, out)
 	}
-	keeper := exec.Command("sh", "-c", keep, "keep", path, x.folder)
-	keeper.Stdout, keeper.Stderr = &x.said, &x.said
-	keeper.WaitDelay = time.Second // what it started may hold the output open
-	hold, err := keeper.StdinPipe()
-	if err != nil {
+	var err error
+	if x.keeper, err = keeper.Start(keep, path, x.folder); err != nil {
 		return err
 	}
-	if err := keeper.Start(); err != nil {
-		return err
-	}
-	x.hold, x.ended = hold, make(chan struct{})
-	go func() {
-		defer close(x.ended)
-		if x.end = keeper.Wait(); errors.Is(x.end, exec.ErrWaitDelay) {
-			x.end = nil
-		}
-	}()
-	for end := time.Now().Add(bound); !greets(at); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			return errors.New("exim does not come up")
-		}
+	if !x.keeper.Up(at) {
+		return errors.New("exim does not come up")
 	}
 	return nil
 }
@@ -134,19 +110,11 @@ func (x *Instance) path(name string) string { return filepath.Join(x.folder, nam
 
 // stop ends Exim and removes its folder.
 func (x *Instance) stop() (err error) {
-	if x.hold != nil {
-		_ = x.hold.Close()
-		select {
-		case <-x.ended:
-			err = x.end
-		case <-time.After(bound):
-			err = errors.New("exim does not stop")
-		}
+	if x.keeper != nil {
+		err = x.keeper.Stop()
 	}
 	// A delivery may still be under way, and write there.
-	for end := time.Now().Add(bound); os.RemoveAll(x.folder) != nil && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
+	keeper.Await(func() bool { return os.RemoveAll(x.folder) == nil })
 	return err
 }
 
@@ -169,19 +137,4 @@ func (x *Instance) Queued(t testing.TB) string {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return string(out)
-}
-
-// greets reports whether a mail server answers at an address.
-func greets(addr string) bool {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(bound))
-	var code [3]byte
-	_, err = io.ReadFull(c, code[:])
-	_, _ = io.WriteString(c, "QUIT\r\n")
-	_, _ = io.Copy(io.Discard, c) // to its end: otherwise Exim complains of a lost connection
-	return err == nil && string(code[:]) == "220"
 }

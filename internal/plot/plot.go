@@ -30,7 +30,13 @@ type Plot struct {
 	Marks  []Mark
 	Bands  []Band
 	Data   Table
+	// Ends is when the horizontal axis ends, if that is a time in seconds: in milliseconds since 1970. A script can then
+	// show the values of points at a time.
+	Ends int64
 }
+
+// Seconds is how long the horizontal axis is.
+func (p *Plot) Seconds() float64 { return p.X.Hi - p.X.Lo }
 
 // A Table is the data of a plot.
 type Table struct {
@@ -72,6 +78,7 @@ type Series struct {
 	Points []Point
 	Path   string // of the line, set by Draw
 	Fill   string // of the area, set by Draw
+	Values string // of the points of the line, set by Draw: joined by "|", and empty where it is that of the point before
 }
 
 // None is the sign of a series without signs.
@@ -82,6 +89,7 @@ type Point struct {
 	X, Y, Base float64
 	Name       string // of X, as the operator writes it
 	Text       string // shown when the point is hovered over
+	Value      string // of Y with its unit, for a script
 	Signed     bool   // the line has a sign here; set by Draw, as the following are
 	Tip        bool
 	AtX, AtY   string
@@ -233,6 +241,7 @@ func (s *Series) draw(p *Plot) {
 	if s.Bars || s.Loose {
 		return
 	}
+	s.Values = values(s.Points)
 	for _, stroke := range s.strokes() {
 		path := s.trace(p, stroke)
 		if s.Area {
@@ -243,6 +252,23 @@ func (s *Series) draw(p *Plot) {
 		}
 		s.Path += path
 	}
+}
+
+// values joins the values of points. A script finds where the points are in the path, which has one command for each.
+func values(points []Point) string {
+	if len(points) == 0 || points[0].Value == "" {
+		return ""
+	}
+	var b strings.Builder
+	for i, q := range points {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		if i == 0 || q.Value != points[i-1].Value {
+			b.WriteString(q.Value)
+		}
+	}
+	return b.String()
 }
 
 // strokes splits the points at gaps that are too wide.

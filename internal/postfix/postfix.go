@@ -1,10 +1,8 @@
 package postfix
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net"
@@ -15,13 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"weir/internal/keeper"
 	"weir/internal/needs"
 )
-
-// bound is the longest that Postfix may take to start, to stop, or to do what is awaited.
-const bound = 30 * time.Second
 
 // Options change the default Postfix, which takes mail on one port of the loopback, from this machine and from users
 // who log in, to any recipient. It delivers nothing locally.
@@ -47,10 +42,7 @@ type Instance struct {
 
 	folder string
 	users  *authServer
-	hold   io.Closer     // while it is open, the keeper keeps Postfix running
-	ended  chan struct{} // closed when the keeper has ended
-	end    error         // what it ended with, once it has
-	said   bytes.Buffer  // by the keeper, once it has ended
+	keeper *keeper.Keeper // nil until it is started
 	stop   sync.Once
 	failed error
 }
@@ -103,7 +95,11 @@ func Run(o Options) (*Instance, error) {
 	if err := p.run(o); err != nil {
 		log := p.Log()
 		_ = p.Stop()
-		return nil, fmt.Errorf("postfix: %w\n%s%s", err, p.said.Bytes(), log)
+		said := ""
+		if p.keeper != nil {
+			said = p.keeper.Said()
+		}
+		return nil, fmt.Errorf("postfix: %w\n%s%s", err, said, log)
 	}
 	return p, nil
 }
@@ -121,34 +117,11 @@ func (p *Instance) run(o Options) error {
 	if err := p.configure(o); err != nil {
 		return err
 	}
-	keeper := exec.Command("sh", "-c", keep, "keep", p.folder)
-	keeper.Stdout, keeper.Stderr = &p.said, &p.said
-	keeper.WaitDelay = time.Second // what it started may hold the output open
-	hold, err := keeper.StdinPipe()
-	if err != nil {
+	var err error
+	if p.keeper, err = keeper.Start(keep, p.folder); err != nil {
 		return err
 	}
-	if err := keeper.Start(); err != nil {
-		return err
-	}
-	p.hold, p.ended = hold, make(chan struct{})
-	go func() {
-		defer close(p.ended)
-		if p.end = keeper.Wait(); errors.Is(p.end, exec.ErrWaitDelay) {
-			p.end = nil
-		}
-	}()
-	up := false
-	Await(func() bool {
-		select {
-		case <-p.ended:
-			return true
-		default:
-			up = greets(p.Addr)
-			return up
-		}
-	})
-	if !up {
+	if !p.keeper.Up(p.Addr) {
 		return errors.New("does not come up")
 	}
 	return nil
@@ -241,14 +214,8 @@ postlog unix-dgram n - n - 1 postlogd
 // Stop ends Postfix and removes its folder. A second call does nothing.
 func (p *Instance) Stop() error {
 	p.stop.Do(func() {
-		if p.hold != nil {
-			_ = p.hold.Close()
-			select {
-			case <-p.ended:
-				p.failed = p.end
-			case <-time.After(bound):
-				p.failed = errors.New("postfix does not stop")
-			}
+		if p.keeper != nil {
+			p.failed = p.keeper.Stop()
 		}
 		if p.users != nil {
 			p.users.close()
@@ -283,31 +250,4 @@ func (p *Instance) Command(name string, args ...string) (string, error) {
 		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out), err
-}
-
-// greets reports whether a mail server answers at an address.
-func greets(addr string) bool {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(bound))
-	var code [3]byte
-	_, err = io.ReadFull(c, code[:])
-	_, _ = io.WriteString(c, "QUIT\r\n")
-	_, _ = io.Copy(io.Discard, c) // to its end: otherwise Postfix complains of a lost connection
-	return err == nil && string(code[:]) == "220"
-}
-
-// Await waits until something has come about, and reports false when it takes too long.
-func Await(done func() bool) bool {
-	for end := time.Now().Add(bound); ; time.Sleep(5 * time.Millisecond) {
-		if done() {
-			return true
-		}
-		if time.Now().After(end) {
-			return false
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/keeper"
 	"weir/internal/needs"
 )
 
@@ -43,7 +44,7 @@ func TestMailGoesThrough(t *testing.T) {
 	if !strings.Contains(p.Log(), "sasl_username=ann") {
 		t.Error("nothing of it stands in the log")
 	}
-	if !Await(func() bool { return p.Queued("active") == 0 }) {
+	if !keeper.Await(func() bool { return p.Queued("active") == 0 }) {
 		t.Error("the queue does not empty")
 	}
 	if _, err := p.Command("postqueue", "-j"); err != nil {
@@ -52,7 +53,7 @@ func TestMailGoesThrough(t *testing.T) {
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
-	if greets(p.Addr) {
+	if keeper.Greets(p.Addr) {
 		t.Error("still there after the stop")
 	}
 	if _, err := os.Stat(p.folder); !os.IsNotExist(err) {

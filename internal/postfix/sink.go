@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/emersion/go-smtp"
+
+	"weir/internal/keeper"
 )
 
 // A Sink is a mail server that takes everything and keeps it.
@@ -79,7 +81,7 @@ func (s *Sink) Mails() []Mail {
 // Await waits until it has taken so many mails, and returns them.
 func (s *Sink) Await(n int) []Mail {
 	s.t.Helper()
-	if !Await(func() bool { return len(s.Mails()) >= n }) {
+	if !keeper.Await(func() bool { return len(s.Mails()) >= n }) {
 		s.t.Fatalf("%d mails arrived, want %d", len(s.Mails()), n)
 	}
 	return s.Mails()

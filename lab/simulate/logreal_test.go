@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/keeper"
 	"weir/internal/needs"
 	"weir/internal/postfix"
 )
@@ -38,7 +39,7 @@ func TestPostfixItself(t *testing.T) {
 		}
 	}
 	sink.Await(4)
-	if !postfix.Await(func() bool { return strings.Count(p.Log(), ": removed") == 8 }) {
+	if !keeper.Await(func() bool { return strings.Count(p.Log(), ": removed") == 8 }) {
 		t.Fatal("the queue does not empty")
 	}
 	path := filepath.Join(t.TempDir(), "maillog")

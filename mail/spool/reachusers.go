@@ -204,17 +204,19 @@ func (r *reaches) reachStanding(tx store.MailTx, now time.Time, of *Reach, user 
 
 // ReachStandings says how a user stands with each reach throttle that has a sketch of the user.
 func (r *reaches) ReachStandings(ctx context.Context, now time.Time, user string) ([]ReachStanding, error) {
-	return read(ctx, r.env, func(tx store.MailTx) (list []ReachStanding, err error) {
-		for _, of := range r.reachThrottles() {
-			switch _, err := tx.Sketch(of.Name, user); {
-			case err == nil:
-				list = append(list, r.reachStanding(tx, now, of, user))
-			case !isNotFound(err):
-				return nil, err
-			}
+	return read(ctx, r.env, func(tx store.MailTx) ([]ReachStanding, error) { return r.standings(tx, now, user) })
+}
+
+func (r *reaches) standings(tx store.MailTx, now time.Time, user string) (list []ReachStanding, err error) {
+	for _, of := range r.reachThrottles() {
+		switch _, err := tx.Sketch(of.Name, user); {
+		case err == nil:
+			list = append(list, r.reachStanding(tx, now, of, user))
+		case !isNotFound(err):
+			return nil, err
 		}
-		return list, nil
-	})
+	}
+	return list, nil
 }
 
 // FlaggedUsers lists users who are flagged, or would be if the throttle were not in shadow, up to limit.

@@ -271,6 +271,7 @@ type Standing struct {
 	Slack      int       `json:"slack"`             // messages to new recipients that would pass now
 	MSlack     int       `json:"mslack"`            // new recipients of messages to several that would pass now
 	WorkingSet int       `json:"working_set"`       // recipients in it
+	Most       Credit    `json:"-"`                 // what slack, mSlack and working set grow to
 	Limits     string    `json:"limits"`            // of the user, with defaults
 	Known      bool      `json:"-"`                 // the throttle remembers the user
 	Exempt     bool      `json:"exempt,omitempty"`  // everything passes
@@ -280,43 +281,73 @@ type Standing struct {
 	Problem    string    `json:"problem,omitempty"` // damage of what is stored
 }
 
+// A Credit is how much a user may have of what a throttle gives.
+type Credit struct{ Slack, MSlack, WorkingSet int }
+
 // Standing says how a user stands with each throttle. Of a throttle that is gone, it says only what that holds back.
 func (d *desk) Standing(ctx context.Context, now time.Time, user string) ([]Standing, error) {
-	return read(ctx, d.env, func(tx store.MailTx) (list []Standing, err error) {
-		for _, g := range d.gates.Load().throttles() {
-			t, err := d.queue.peekUser(tx, now, g, user)
-			if err != nil {
+	return read(ctx, d.env, func(tx store.MailTx) ([]Standing, error) { return d.standing(tx, now, user) })
+}
+
+// A UserStanding is how a user stands with the throttles that know them.
+type UserStanding struct {
+	Mail  []Standing
+	Reach []ReachStanding
+}
+
+// Standings says how several users stand, in one transaction. Their order is kept.
+func (d *desk) Standings(ctx context.Context, now time.Time, users []string) ([]UserStanding, error) {
+	return read(ctx, d.env, func(tx store.MailTx) (list []UserStanding, err error) {
+		for _, user := range users {
+			var one UserStanding
+			if one.Mail, err = d.standing(tx, now, user); err != nil {
 				return nil, err
 			}
-			st := &t.mem.state
-			since, stopped := st.Stopped()
-			one := Standing{Throttle: g.Throttle, Stopped: stopped, Since: since, ByOperator: st.ByOperator(),
-				Shadow: t.mem.wouldStop, Slow: st.Slow(), Waiting: len(st.Waiting()), Limit: t.params.Stop,
-				Exempt: t.params.Exempt, Next: st.Due(&t.params), Told: t.mem.told, Known: t.known}
-			one.Slack, one.MSlack = st.Credit(&t.params, now)
-			one.WorkingSet, one.Limits = st.Known(), t.params.String()
-			if stopped {
-				one.Resume = one.Next
-			}
-			if t.damage != nil {
-				one.Problem = t.damage.Error()
+			one.Mail = slices.DeleteFunc(one.Mail, func(s Standing) bool { return !s.Known })
+			if one.Reach, err = d.reach.standings(tx, now, user); err != nil {
+				return nil, err
 			}
 			list = append(list, one)
 		}
-		lost, err := d.lostMemories(tx, user)
-		for _, m := range lost {
-			if !m.Stopped {
-				continue // what waits leaves by itself
-			}
-			one := Standing{Throttle: m.Throttle, Stopped: true, Known: true, Limits: "none: the throttle is gone"}
-			var mem memory
-			if damage := mem.read(m.State); damage != nil {
-				one.Problem = damage.Error()
-			}
-			one.Since, _ = mem.state.Stopped()
-			one.ByOperator, one.Waiting = mem.state.ByOperator(), len(mem.state.Waiting())
-			list = append(list, one)
-		}
-		return list, err
+		return list, nil
 	})
+}
+
+func (d *desk) standing(tx store.MailTx, now time.Time, user string) (list []Standing, err error) {
+	for _, g := range d.gates.Load().throttles() {
+		t, err := d.queue.peekUser(tx, now, g, user)
+		if err != nil {
+			return nil, err
+		}
+		st := &t.mem.state
+		since, stopped := st.Stopped()
+		one := Standing{Throttle: g.Throttle, Stopped: stopped, Since: since, ByOperator: st.ByOperator(),
+			Shadow: t.mem.wouldStop, Slow: st.Slow(), Waiting: len(st.Waiting()), Limit: t.params.Stop,
+			Exempt: t.params.Exempt, Next: st.Due(&t.params), Told: t.mem.told, Known: t.known}
+		one.Slack, one.MSlack = st.Credit(&t.params, now)
+		one.WorkingSet, one.Limits = st.Known(), t.params.String()
+		one.Most = Credit{t.params.MaxSlack, t.params.MaxMSlack, t.params.WorkingSet}
+		if stopped {
+			one.Resume = one.Next
+		}
+		if t.damage != nil {
+			one.Problem = t.damage.Error()
+		}
+		list = append(list, one)
+	}
+	lost, err := d.lostMemories(tx, user)
+	for _, m := range lost {
+		if !m.Stopped {
+			continue // what waits leaves by itself
+		}
+		one := Standing{Throttle: m.Throttle, Stopped: true, Known: true, Limits: "none: the throttle is gone"}
+		var mem memory
+		if damage := mem.read(m.State); damage != nil {
+			one.Problem = damage.Error()
+		}
+		one.Since, _ = mem.state.Stopped()
+		one.ByOperator, one.Waiting = mem.state.ByOperator(), len(mem.state.Waiting())
+		list = append(list, one)
+	}
+	return list, err
 }

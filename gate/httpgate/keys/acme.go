@@ -142,14 +142,34 @@ func newOrders(o *ACME, env Env, before *orders) (*orders, error) {
 	return next, err
 }
 
-func newAccount(o ACME, env Env) (*account, error) {
-	cache := o.Cache
-	if cache == "" {
-		if env.Data == "" {
-			return nil, &weir.FieldError{Path: "tls.acme.cache", Msg: "there is no folder for certificates",
-				Hint: "write data: /var/lib/weir, or name one here"}
+// folder is where certificates are kept: "" if there is no such folder.
+func (a *ACME) folder(data string) string {
+	if a.Cache != "" || data == "" {
+		return a.Cache
+	}
+	return filepath.Join(data, "acme")
+}
+
+// files are where the certificates of all names are kept, once the gate has them: one for most clients, and one for
+// those that know RSA alone.
+func (a *ACME) files(data string) (all []string) {
+	folder := a.folder(data)
+	if folder == "" {
+		return nil
+	}
+	for _, d := range a.Domains {
+		if name, err := domainName(d); err == nil {
+			all = append(all, filepath.Join(folder, name), filepath.Join(folder, name+"+rsa"))
 		}
-		cache = filepath.Join(env.Data, "acme")
+	}
+	return all
+}
+
+func newAccount(o ACME, env Env) (*account, error) {
+	cache := o.folder(env.Data)
+	if cache == "" {
+		return nil, &weir.FieldError{Path: "tls.acme.cache", Msg: "there is no folder for certificates",
+			Hint: "write data: /var/lib/weir, or name one here"}
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if o.DirectoryCA != "" {

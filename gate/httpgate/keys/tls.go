@@ -36,6 +36,21 @@ type TLS struct {
 	ClientCerts ClientCerts `yaml:"client_certs"`
 }
 
+// Files are the files that the gate's certificates are in, with those it gets by itself in weir's data folder. Some of
+// these may not be there yet.
+func (t *TLS) Files(data string) (all []string) {
+	if t.Cert != "" {
+		all = append(all, t.Cert)
+	}
+	for _, c := range t.Certificates {
+		all = append(all, c.Cert)
+	}
+	if t.ACME != nil {
+		all = append(all, t.ACME.files(data)...)
+	}
+	return all
+}
+
 // A Certificate is a certificate with its key.
 type Certificate struct {
 	// The file with the certificate and its chain, in PEM.
