@@ -50,7 +50,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 
 // demoPage shows the scenes of a demo, side by side with and without the throttle, and lets visitors flood them.
 func demoPage() *page {
-	return newPage(page{path: "demo", name: "Demo", role: access.View, live: true, show: showDemo,
+	return newPage(page{path: "demo", name: "Demo", role: access.View, live: true, plots: true, show: showDemo,
 		there: func(b Backend) bool { return b.Demo() != nil }}, demoHTML, plotHTML)
 }
 
@@ -146,18 +146,19 @@ func (d *DemoSide) plot(title, side string, r *DemoRole, top float64) *gatePlot 
 	if title == "Flood" {
 		passed, not = "passed", "turned away"
 	}
-	sp := span{DemoSeconds, 20, plotGap, "a minute ago"}
+	sp := span{DemoSeconds, 20, 2.5, "the last minute", "a minute ago"}
 	line := func(name, class string, each []int64) plot.Series {
 		l := plot.Series{Name: name, Class: class, Sign: plot.None, Area: true, Gap: sp.gap}
 		for i, n := range each {
-			l.Points = append(l.Points, plot.Point{X: float64(i - len(each) + 1), Y: float64(n)})
+			l.Points = append(l.Points, plot.Point{X: float64(i - len(each) + 1), Y: float64(n),
+				Value: perSecond(float64(n))})
 		}
 		return l
 	}
 	now := []string{lastOf(r.Passed), lastOf(r.NotPassed)}
 	p := sp.draw(title, "a second", fmt.Sprintf("%s, %s: now %s a second %s and %s %s, in the last minute.", side,
-		strings.ToLower(title), now[0], passed, now[1], not), top, rateTicks(top),
-		[]plot.Series{line(passed, "admitted", r.Passed), line(not, "refused", r.NotPassed)})
+		strings.ToLower(title), now[0], passed, now[1], not), time.Unix(d.At, 0), top, rateTicks(top),
+		line(passed, "admitted", r.Passed), line(not, "refused", r.NotPassed))
 	p.Each = now
 	return p
 }
