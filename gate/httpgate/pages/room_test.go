@@ -292,8 +292,9 @@ func TestRoomGivesUp(t *testing.T) {
 	d.change(func() { d.opens, d.visits = func(int, bool) bool { return false }, nil })
 	p.Visit(d.url + "/never")
 	p.Wait(stopped)
+	p.Wait("(window.before = true)") // this page, and not the next one
 	p.Click("#go")
-	p.Wait(stopped)
+	p.Wait("!window.before && " + stopped)
 	if visits := d.seen(); len(visits) != 7 {
 		t.Errorf("%d visits after the button was pressed once", len(visits))
 	}
