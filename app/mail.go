@@ -31,7 +31,9 @@ type post struct {
 	signer       *notice.Signer // of tickets in notices
 	host         string         // of this machine
 	pages        weir.Throttle  // wrong passwords of each user, on the pages
-	accounts     weir.Throttle  // wrong passwords of each user, at all gates
+	accounts     weir.Throttle  // wrong passwords of each user, at all gates and on the page for log-ins
+	entries      weir.Throttle  // wrong passwords of everybody, on the page for log-ins
+	sessions     weir.Throttle  // sessions of each user, on the pages
 
 	once  sync.Once
 	cease context.CancelFunc // nil until something is due
@@ -47,9 +49,18 @@ func newPost(a *App) (*post, error) {
 	if err != nil {
 		return nil, err
 	}
+	entries, err := quota.New(entryGuesses)
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := quota.New(sessionLimit)
+	if err != nil {
+		return nil, err
+	}
 	accounts, err := quota.New(accountGuesses)
 	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host,
-		signer: notice.NewSigner(nil), pages: pages, accounts: accounts}, err
+		signer: notice.NewSigner(nil), pages: pages, accounts: accounts,
+		entries: entries, sessions: sessions}, err
 }
 
 // sign makes the tickets of mail users follow a configuration.

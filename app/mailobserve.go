@@ -154,6 +154,18 @@ func (o *mailObserver) Reached(throttle, user string, v reach.Verdict, shadow bo
 	o.refused(t.link, "", user, v.Window.String(), weir.Flagged, v.Refused, shadow)
 }
 
+func (o *mailObserver) Expired(gate string, n int) {
+	if seen := o.of(gate); seen != nil {
+		seen.Expired(n)
+	}
+}
+
+func (o *mailObserver) Reminded(gate string) {
+	if seen := o.of(gate); seen != nil {
+		seen.Reminded()
+	}
+}
+
 func (o *mailObserver) Released(int) {}
 func (o *mailObserver) Deleted(int)  {}
 

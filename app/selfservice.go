@@ -40,6 +40,11 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 	if err != nil {
 		return console.PageView{}, understood(err)
 	}
+	return s.shown(ctx, v)
+}
+
+// shown is what a user sees, as the pages know it.
+func (s selfService) shown(ctx context.Context, v spool.PageView) (console.PageView, error) {
 	p := console.PageView{User: v.User, Stopped: v.Stopped, Since: v.Since, Until: v.Until, Waiting: v.Waiting,
 		Limit: v.Limit, Resume: v.Resume, ByOperator: v.ByOperator}
 	switch u, err := s.post.User(ctx, v.User); {

@@ -75,6 +75,7 @@ func (c *change) planSMTP(p *gatePlan, o smtpgate.Options) error {
 	p.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
 		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command,
 		Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
+		RemindAfter: remindAfter(o.Held), HeldFor: time.Duration(o.Held.Expire),
 	})
 	if err != nil {
 		return err
@@ -110,6 +111,17 @@ func (n nextHopLogins) Auth(ctx context.Context, name, password string) error {
 		}
 	}
 	return err
+}
+
+// remindAfter is when users are reminded of held mail, as the spool has it.
+func remindAfter(h smtpgate.Holding) time.Duration {
+	if h.Remind == nil {
+		return 0
+	}
+	if *h.Remind == 0 {
+		return -1
+	}
+	return time.Duration(*h.Remind)
 }
 
 // poolBelow is below which load mail without stamps goes on.

@@ -10,6 +10,7 @@ type SMTPMetrics struct {
 	sessions                                prometheus.Gauge
 	passed, delayed, held, withheld, pooled prometheus.Counter
 	delivered, deferred, bounced, ambiguous prometheus.Counter
+	expired, reminders                      prometheus.Counter
 	logins, bounded, refused                *prometheus.CounterVec
 }
 
@@ -24,6 +25,8 @@ func (m *Metrics) SMTP(gate string) *SMTPMetrics {
 		deferred:  m.counter("weir_mail_deferred_total", gate),
 		bounced:   m.counter("weir_mail_bounced_total", gate),
 		ambiguous: m.counter("weir_mail_ambiguous_total", gate),
+		expired:   m.counter("weir_mail_expired_total", gate),
+		reminders: m.counter("weir_mail_reminders_total", gate),
 		logins:    m.ofGate("weir_smtp_logins_total", gate),
 		bounded:   m.ofGate("weir_smtp_bound_reached_total", gate),
 		refused:   m.ofGate("weir_mail_refused_total", gate),
@@ -79,6 +82,12 @@ func (s *SMTPMetrics) Deferred(recipients int) { s.deferred.Add(float64(recipien
 
 // Bounced counts recipients that were given up.
 func (s *SMTPMetrics) Bounced(recipients int) { s.bounced.Add(float64(recipients)) }
+
+// Expired counts recipients whose message nobody released, and which were given up.
+func (s *SMTPMetrics) Expired(recipients int) { s.expired.Add(float64(recipients)) }
+
+// Reminded counts a reminder that mail is still held.
+func (s *SMTPMetrics) Reminded() { s.reminders.Inc() }
 
 // Ambiguous counts recipients that may or may not have been reached.
 func (s *SMTPMetrics) Ambiguous(recipients int) { s.ambiguous.Add(float64(recipients)) }

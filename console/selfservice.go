@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,13 +36,30 @@ type SelfServiceOptions struct {
 	// The address of the pages as people see it, that of the web server in front: https://mail.example.org/weir.
 	// Default: none, then there are no pages, and no links in notices.
 	URL string `yaml:"url"`
+	// What users can do on the pages after they have logged in with their mail password: look (the default: see what
+	// waits, and have a link sent to their contact), act (all that the link is good for; also for those who have stolen
+	// the password) or off. Where no gate knows passwords, nobody can log in.
+	Password PasswordLogIn `yaml:"password"`
 	// The language of notices, for users who have not chosen one: en or de. On the pages, the browser's language goes
 	// first. Default en.
 	Language string `yaml:"language"`
 }
 
+// A PasswordLogIn says what a log-in with the mail password is good for.
+type PasswordLogIn string
+
+// What it may be good for.
+const (
+	PasswordLook PasswordLogIn = "look"
+	PasswordAct  PasswordLogIn = "act"
+	PasswordOff  PasswordLogIn = "off"
+)
+
 // WithDefaults returns the options with the defaults filled in. Without pages there are none.
 func (o SelfServiceOptions) WithDefaults() SelfServiceOptions {
+	if o.Enabled() {
+		o.Password = cmp.Or(o.Password, PasswordLook)
+	}
 	if o.Listen == "" && o.Enabled() {
 		o.Listen = DefaultSelfServiceListen
 	}
@@ -73,6 +91,9 @@ func (o SelfServiceOptions) Validate() error {
 	}
 	var v weir.Mistakes
 	v.OneOf("language", o.Language, words.Tags()...)
+	if o.Password != "" {
+		v.OneOf("password", string(o.Password), string(PasswordLook), string(PasswordAct), string(PasswordOff))
+	}
 	return errors.Join(append(all, v...)...)
 }
 
@@ -174,6 +195,18 @@ func (s *SelfService) handler() http.Handler {
 	// GET and HEAD change nothing: programs that scan mail follow links
 	mux.HandleFunc("GET /t/{ticket}", s.show)
 	mux.HandleFunc("POST /t/{ticket}", s.submit)
+	mux.HandleFunc("GET /login", s.showLogIn)
+	mux.HandleFunc("POST /login", s.logIn)
+	mux.HandleFunc("GET /own/{ticket}", s.look)
+	mux.HandleFunc("POST /own/{ticket}", s.lookAct)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		if !s.desk.LogsIn() {
+			s.fail(w, r, nothingHere)
+			return
+		}
+		w.Header().Set("Location", "login")
+		w.WriteHeader(http.StatusSeeOther)
+	})
 	mux.HandleFunc("GET "+StampPath, s.stamps)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, nothingHere) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

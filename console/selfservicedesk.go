@@ -22,12 +22,33 @@ type Desk interface {
 	ChangeContact(ctx context.Context, ticket, password, contact string) error
 	// ChangeLanguage sets the language that notices and the page are written in; empty for the usual one.
 	ChangeLanguage(ctx context.Context, ticket, language string) error
+	// LogsIn reports whether users can log in with their passwords.
+	LogsIn() bool
+	// LogIn begins a session of a user with their mail password. It returns ErrPassword for a wrong name or password,
+	// ErrLate, ErrBusy, ErrNoEntry, and ErrNoLogIn where LogsIn is false. Time and answer do not tell whether there is
+	// such a user.
+	LogIn(ctx context.Context, name, password string) (Session, error)
+	// Look returns what a user sees in a session that is for looking only.
+	Look(ctx context.Context, ticket string) (PageView, error)
+	// SendLink sends the user of such a session a link to act with, at their contact, and reports whether they have one.
+	SendLink(ctx context.Context, ticket string) (bool, error)
+	// LogOut ends such a session.
+	LogOut(ctx context.Context, ticket string) error
 	// StampParams returns the parameters of mail stamps, as programs read them; nil if no gate takes stamps.
 	StampParams() []byte
 }
 
+// A Session is what a log-in with a password begins.
+type Session struct {
+	Ticket string
+	Act    bool // it is as good as a link in a notice; else it is for Look
+}
+
 // Errors of a Desk.
 var (
+	ErrNoLogIn  = errors.New("nobody can log in with a password")
+	ErrNoEntry  = errors.New("the password is right, but the user is not known")
+	ErrBusy     = errors.New("too many log in at once")
 	ErrForged   = errors.New("the ticket is not genuine")
 	ErrOld      = errors.New("the ticket is out of date")
 	ErrTwice    = errors.New("this was done before")

@@ -73,6 +73,9 @@ const (
 	saidAddress  = "address"
 	saidLanguage = "language"
 	saidText     = "text"
+
+	saidLink      = "link"
+	saidNoContact = "no-contact"
 )
 
 // maxSaid bounds the text of a result in an address.
@@ -107,7 +110,7 @@ func (f forms) read(ticket, text string) *result {
 // Bad reports whether the action failed.
 func (r *result) Bad() bool {
 	switch r.Code {
-	case saidReleased, saidDeleted, saidResumed, saidPassword, saidLanguage:
+	case saidReleased, saidDeleted, saidResumed, saidPassword, saidLanguage, saidLink:
 		return false
 	}
 	return true

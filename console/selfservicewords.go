@@ -43,6 +43,9 @@ func (l speech) functions() template.FuncMap {
 				l.time(t))
 		},
 		"worksUntil": func(t time.Time) template.HTML { return l.around("It works until {time}.", "{time}", l.time(t)) },
+		"inUntil": func(t time.Time) template.HTML {
+			return l.around("You are logged in until {time}.", "{time}", l.time(t))
+		},
 		"goesTo": func(contact string) template.HTML {
 			return l.around("Mail like the one that brought you here goes to {contact}.", "{contact}",
 				"<b>"+html.EscapeString(contact)+"</b>")
@@ -123,12 +126,15 @@ var sentences = map[string]words.Text{
 	saidResumed:  "You can send mail again.",
 	saidPassword: "Your password is changed. Enter the new one in your mail program.",
 	saidLanguage: "The language is changed.",
-	saidTwice:    "This was already done, and was not done again. This is the current state.",
-	saidNothing:  "No mail was selected, so nothing was changed.",
-	saidWrong:    "The current password is not right, so nothing was changed.",
-	saidLate:     "There were too many wrong passwords, so nothing was changed. Please try again later.",
-	saidUnequal:  "The new password was not the same both times, so nothing was changed.",
-	saidAddress:  "This is not a mail address, so nothing was changed.",
+	saidLink: "A link is on its way to your contact address. With it you can release your mail, delete it, and send " +
+		"again.",
+	saidNoContact: "No contact address is known, so no link can be sent. Please ask the people who run your mail.",
+	saidTwice:     "This was already done, and was not done again. This is the current state.",
+	saidNothing:   "No mail was selected, so nothing was changed.",
+	saidWrong:     "The current password is not right, so nothing was changed.",
+	saidLate:      "There were too many wrong passwords, so nothing was changed. Please try again later.",
+	saidUnequal:   "The new password was not the same both times, so nothing was changed.",
+	saidAddress:   "This is not a mail address, so nothing was changed.",
 }
 
 // In is the result in words.

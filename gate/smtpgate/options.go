@@ -2,6 +2,7 @@ package smtpgate
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -129,6 +130,8 @@ type Options struct {
 	// What happens to a message when the connection broke just as the next hop was taking it: retry (the default; it
 	// may arrive twice) or hold (for an operator). It is in the audit log either way.
 	Ambiguous Ambiguous `yaml:"ambiguous"`
+	// What happens to mail that is held and that nobody releases or deletes.
+	Held Holding `yaml:"held"`
 	// Stamps, with which a sender pays so that a message does not wait in the delay queue. Default: off.
 	Stamps *Stamping `yaml:"stamps"`
 	// Bounds on what clients may take of the gate.
@@ -149,9 +152,48 @@ type TLS struct {
 	Key string `yaml:"key"`
 }
 
+// Holding is what happens to mail that is held.
+type Holding struct {
+	// After how long the user is reminded by mail, or the admin where the user has no contact. The time until the next
+	// reminder doubles each time, up to 30d. 0s: never. Default 3d, or half of expire if that is less.
+	Remind *weir.Duration `yaml:"remind"`
+	// After how long it is given up: it is removed, and its sender gets a bounce, as for mail that could not be
+	// delivered. The time counts from when the message was accepted. Default: never.
+	Expire weir.Duration `yaml:"expire"`
+}
+
+// Bounds of Holding: notices are not worth anything if nobody has the time to read them.
+const (
+	leastRemind = weir.Duration(time.Hour)
+	leastExpire = weir.Duration(24 * time.Hour)
+)
+
+func (h Holding) withDefaults() Holding {
+	if h.Remind == nil {
+		remind := weir.Duration(3 * 24 * time.Hour)
+		if h.Expire > 0 {
+			remind = min(remind, h.Expire/2)
+		}
+		h.Remind = &remind
+	}
+	return h
+}
+
+func (h Holding) validate(v *weir.Mistakes) {
+	switch r := *h.Remind; {
+	case r != 0 && r < leastRemind:
+		v.Add("held.remind", fmt.Sprintf("%s is too short", r), "at least 1h; 0s for never")
+	case r != 0 && h.Expire > 0 && r >= h.Expire:
+		v.Add("held.remind", "mail would be given up before anybody is reminded", "write less than expire")
+	}
+	if h.Expire != 0 && h.Expire < leastExpire {
+		v.Add("held.expire", fmt.Sprintf("%s is too short for people to decide", h.Expire), "at least 1d; leave it out for never")
+	}
+}
+
 // Stamping is how mail may be paid for. The parameters are in the answer to EHLO wherever AUTH is offered.
 type Stamping struct {
-	// The puzzle: sha256-k (the default), dlog-classic or argon2id.
+	// The puzzle: sha256-k (the default), eqs60 or dlog-classic.
 	Algorithm string `yaml:"algorithm"`
 	// The work that each recipient costs: "20 bits" (the default), or a number of operations. With schedule or
 	// double_every, what it costs without load, and the least.
@@ -243,6 +285,7 @@ func (o Options) WithDefaults() Options {
 	o.Stopped = cmp.Or(o.Stopped, RefuseMail)
 	o.Senders = cmp.Or(o.Senders, SendersAny)
 	o.Ambiguous = cmp.Or(o.Ambiguous, AmbiguousRetry)
+	o.Held = o.Held.withDefaults()
 	if o.Hostname != "" {
 		o.Postmaster = cmp.Or(o.Postmaster, "postmaster@"+o.Hostname)
 	}

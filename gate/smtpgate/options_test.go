@@ -27,7 +27,7 @@ func TestDefaults(t *testing.T) {
 		Login: weir.Duration(time.Minute), Session: weir.Duration(time.Hour), Wait: weir.Duration(30 * time.Second)}
 	if d.Bounds != bounds || d.Timeouts != timeouts || d.TLS.Mode != TLSNone || d.Auth != AuthUsers ||
 		d.Stopped != RefuseMail || d.Senders != SendersAny ||
-		d.Ambiguous != AmbiguousRetry || d.Postmaster != "postmaster@mail.example.org" ||
+		d.Ambiguous != AmbiguousRetry || *d.Held.Remind != weir.Duration(72*time.Hour) || d.Held.Expire != 0 || d.Postmaster != "postmaster@mail.example.org" ||
 		!reflect.DeepEqual(*d.Stamps, Stamping{Algorithm: "sha256-k", Work: "20 bits", FromLoad: 0.9,
 			OnInvalid: FateRefuse}) {
 		t.Errorf("%+v %+v", d, d.Stamps)
@@ -54,13 +54,18 @@ func TestValidate(t *testing.T) {
 		"listen":   func(o *Options) { o.Listen = "" },
 		"next_hop": func(o *Options) { o.NextHop = nexthop.Options{} },
 		"hostname": func(o *Options) { o.Hostname = "a b" },
-		"tls.cert": func(o *Options) { o.TLS.Mode = TLSImplicit },
-		"tls.key":  func(o *Options) { o.TLS.Cert = "x" },
-		"tls.mode": func(o *Options) { o.TLS.Mode = "startls" },
-		"auth":     func(o *Options) { o.Auth = AuthNone },
-		"tls":      func(o *Options) { o.Listen = ":587" },
-		"command":  func(o *Options) { o.Command = "weir+x@example.org" },
-		"command ": func(o *Options) { o.Command = "Postmaster@mail.example.org" },
+		"held.remind": func(o *Options) {
+			short := leastRemind - 1
+			o.Held.Remind = &short
+		},
+		"held.expire": func(o *Options) { o.Held.Expire = leastExpire - 1 },
+		"tls.cert":    func(o *Options) { o.TLS.Mode = TLSImplicit },
+		"tls.key":     func(o *Options) { o.TLS.Cert = "x" },
+		"tls.mode":    func(o *Options) { o.TLS.Mode = "startls" },
+		"auth":        func(o *Options) { o.Auth = AuthNone },
+		"tls":         func(o *Options) { o.Listen = ":587" },
+		"command":     func(o *Options) { o.Command = "weir+x@example.org" },
+		"command ":    func(o *Options) { o.Command = "Postmaster@mail.example.org" },
 		"command  ": func(o *Options) {
 			o.Command, o.Admin = "weir@mail.example.org",
 				"Weir+x@mail.example.org"
@@ -208,5 +213,33 @@ func TestParts(t *testing.T) {
 		if try() == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// TestHeldBounds: the least that is allowed, and a reminder that would come too late.
+func TestHeldBounds(t *testing.T) {
+	t.Parallel()
+	duration := func(d weir.Duration) *weir.Duration { return &d }
+	for _, c := range []struct {
+		held Holding
+		want string
+	}{
+		{Holding{}, ""},
+		{Holding{Remind: duration(0)}, ""},
+		{Holding{Remind: duration(leastRemind), Expire: leastExpire}, ""},
+		{Holding{Expire: leastExpire}, ""}, // the reminder comes after twelve hours
+		{Holding{Remind: duration(-1)}, "held.remind"},
+		{Holding{Expire: -1}, "held.expire"},
+		{Holding{Remind: duration(leastExpire), Expire: leastExpire}, "before anybody is reminded"},
+	} {
+		o := good()
+		o.Held = c.held
+		err := o.Validate()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.held, err, c.want)
+		}
+	}
+	if r := *(Holding{Expire: leastExpire}.withDefaults().Remind); r != leastExpire/2 {
+		t.Errorf("the default is %s", r)
 	}
 }

@@ -40,6 +40,7 @@ func (o Options) Validate() error {
 		v.Add("hostname", fmt.Sprintf("%q is not the name of a machine", o.Hostname), "write mail.example.org")
 	}
 	o.validateTLS(&v)
+	o.Held.validate(&v)
 	v.Under("next_hop", o.NextHop.Validate())
 	v.OneOf("auth", string(o.Auth), string(AuthUsers), string(AuthNextHop), string(AuthNone))
 	if o.Auth == AuthNone && len(o.Networks) == 0 {

@@ -26,6 +26,11 @@ const (
 
 	Flagged      // the user writes to many new people; Text says what happened
 	AdminFlagged // tells the admin that a user is flagged
+
+	Reminder      // messages of the user are still held
+	AdminReminder // tells the admin that messages of a user without a contact are still held
+
+	Link // the user has asked for a link
 )
 
 // A Notice is what a user is told. Write cleans the texts in it that come from messages.
@@ -41,12 +46,14 @@ type Notice struct {
 	Subject   string // Answer: of the message that is answered; empty: our own
 	Now       time.Time
 	User      string
-	Link      string    // to the page; empty: there is none
-	Until     time.Time // until when ticket and link are good
-	Waiting   int       // recipients
-	Limit     int       // how many may wait; 0: not told
-	Held      []Line    // numbered from 1 in this order; at most MaxLines are shown
-	More      int       // how many are held besides
+	Link      string        // to the page; empty: there is none
+	Until     time.Time     // until when ticket and link are good
+	Waiting   int           // recipients
+	Limit     int           // how many may wait; 0: not told
+	Held      []Line        // numbered from 1 in this order; at most MaxLines are shown
+	More      int           // how many are held besides
+	Since     time.Time     // Reminder: when the oldest message came
+	Expire    time.Duration // after how long what is held is given up; 0: never
 	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
 	Text string
 }

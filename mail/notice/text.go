@@ -21,6 +21,9 @@ var subjects = map[Kind]words.Text{
 	Review:  "A mail of yours is held for review: {user} at {host}",
 	Barred:  "Your account was stopped: {user} at {host}",
 	Flagged: "Your mail goes to many new people: {user} at {host}",
+
+	Reminder: "Your mail is still on hold: {user} at {host}",
+	Link:     "Your link to your held mail: {user} at {host}",
 }
 
 func (n *Notice) subject() string {
@@ -31,6 +34,8 @@ func (n *Notice) subject() string {
 		return "Stopped: " + user + " at " + host + ", " + count(n.Waiting, "recipient") + " waiting"
 	case AdminFlagged:
 		return "Flagged: " + user + " at " + host + " writes to many new people"
+	case AdminReminder:
+		return "Still held: mail of " + user + " at " + host
 	default:
 		return n.Language.Say(subjects[n.Kind], "user", user, "host", host)
 	}
@@ -47,7 +52,8 @@ func (n *Notice) subject() string {
 var bodies = map[Kind]func(*Notice, *lines){
 	Stopped: (*Notice).stopped, Delayed: (*Notice).delayed, Admin: (*Notice).admin, Answer: (*Notice).answer,
 	Review: (*Notice).review, Barred: (*Notice).barred, Flagged: (*Notice).flagged,
-	AdminFlagged: (*Notice).adminFlagged,
+	AdminFlagged: (*Notice).adminFlagged, Reminder: (*Notice).reminder, AdminReminder: (*Notice).adminReminder,
+	Link: (*Notice).link,
 }
 
 func (n *Notice) body() string {
@@ -57,6 +63,7 @@ func (n *Notice) body() string {
 		l.line("")
 	}
 	bodies[n.Kind](n, l)
+	n.expiry(l)
 	n.list(l)
 	n.ways(l)
 	return l.b.String()
@@ -75,6 +82,7 @@ func (n *Notice) account() string {
 // say writes a paragraph in the language of the user, about the account.
 func (n *Notice) say(l *lines, t words.Text) {
 	l.fill("", "", n.Language.Say(t, "account", n.account(), "kept", n.kept(), "text", clean(n.Text, 1000),
+		"since", n.clock(n.Since),
 		"waiting", n.count(n.Waiting, "{n} recipient is", "{n} recipients are"),
 		"limit", n.count(n.Limit, "{n} recipient", "{n} recipients")))
 	l.line("")
@@ -148,6 +156,43 @@ func (n *Notice) flagged(l *lines) {
 		"and delete the messages. Tell those who run your mail.")
 }
 
+func (n *Notice) reminder(l *lines) {
+	n.say(l, "Mail of your account {account} is still on hold, the oldest since {since}: nobody has released it or deleted "+
+		"it.")
+	n.say(l, "If you did write it, release it. It leaves at once.")
+	n.say(l, "IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and "+
+		"delete the mail. Tell those who run your mail.")
+}
+
+func (n *Notice) link(l *lines) {
+	n.say(l, "Somebody has logged in to the page of your account {account} with its password, and has asked for this link. "+
+		"With it you can release held mail and delete it, and let your account send again.")
+	n.say(l, "IF IT WAS NOT YOU, somebody has your password. Change it at once, on a computer that you trust. Tell those "+
+		"who run your mail.")
+}
+
+// expiry says until when one may decide.
+func (n *Notice) expiry(l *lines) {
+	days := int(n.Expire / (24 * time.Hour))
+	if days == 0 || n.held() == 0 {
+		return
+	}
+	switch n.Kind {
+	case Stopped, Review, Barred, Flagged, Reminder:
+		l.fill("", "", n.count(days, "What is on hold for {n} day is not sent any more: it goes back to its sender.",
+			"What is on hold for {n} days is not sent any more: it goes back to its sender."))
+		l.line("")
+	case AdminReminder:
+		l.paragraph("What is held for %s is given up, and its sender is told.", count(days, "day"))
+	}
+}
+
+func (n *Notice) adminReminder(l *lines) {
+	l.paragraph("Mail of the account %s is still held, the oldest since %s. The user has no contact, so nobody else is "+
+		"told.", n.account(), n.clock(n.Since))
+	n.onServer(l, "weir queue list --user "+n.User, "weir user set "+n.User+" contact=ADDRESS")
+}
+
 func (n *Notice) adminFlagged(l *lines) {
 	l.paragraph("The account %s is flagged: it writes to many people it never wrote to. Perhaps somebody has stolen "+
 		"the password; ask the user before you release anything.", n.account())
@@ -208,7 +253,7 @@ func (n *Notice) list(l *lines) {
 	shown := n.Held[:min(len(n.Held), MaxLines)]
 	for i, m := range shown {
 		about := n.clock(m.At) + ", " + n.size(m.Size)
-		if n.Kind == Admin || n.Kind == AdminFlagged {
+		if n.Kind == Admin || n.Kind == AdminFlagged || n.Kind == AdminReminder {
 			about += ", " + m.ID.String()
 		}
 		// Lines with words of a message are never broken: no line begins with such a word.
@@ -240,7 +285,7 @@ func (n *Notice) ways(l *lines) {
 		l.line("")
 	}
 	if n.ReplyTo == "" {
-		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review ||
+		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review || n.Kind == Reminder ||
 			n.Kind == Flagged && n.held() > 0) {
 			l.fill("", "", n.Language.Say("Those who run the mail server can release the messages, or delete them."))
 		}
@@ -277,7 +322,7 @@ func (n *Notice) commands() (all [][2]string) {
 	if several {
 		add(remove+" "+every, say("throws all of them away"))
 	}
-	if n.Kind == Stopped || n.Kind == Answer {
+	if n.Kind == Stopped || n.Kind == Answer || n.Kind == Reminder || n.Kind == Link {
 		add(say(wordResume), say("lets the account send again"))
 	}
 	return all

@@ -52,10 +52,11 @@ func (s *Signer) Configure(secret []byte, old ...[]byte) {
 	s.secrets.Store(&all)
 }
 
-// Purposes of tickets. A ticket for mail is no good for a page.
+// Purposes of tickets. A ticket for one is no good for another.
 const (
-	ForMail = "mail"
-	ForPage = "page"
+	ForMail = "mail" // commands by mail
+	ForPage = "page" // all that a user may do on the page
+	ForLook = "look" // to see what is there, and nothing else
 )
 
 // Sign returns the text of a ticket: letters and digits in lower case, short enough for the detail of an address,

@@ -64,6 +64,11 @@ func TestGolden(t *testing.T) {
 		"barred":       sample(Barred),
 		"flagged":      sample(Flagged),
 		"adminflagged": sample(AdminFlagged),
+		"reminder":     sample(Reminder),
+		"adminremind":  sample(AdminReminder),
+		"de-reminder":  sample(Reminder),
+		"link":         sample(Link),
+		"de-link":      sample(Link),
 		"de-stopped":   sample(Stopped),
 		"de-delayed":   sample(Delayed),
 		"de-review":    sample(Review),
@@ -86,6 +91,8 @@ func TestGolden(t *testing.T) {
 			n.ReplyTo, n.Link, n.Held, n.More, n.Limit = "", "", n.Held[:1], 0, 0
 		case "review":
 			n.Held, n.More, n.Waiting = n.Held[:1], 0, 40
+		case "reminder", "adminremind":
+			n.Since, n.Expire = start.AddDate(0, 0, -3), 30*24*time.Hour
 		case "barred":
 			n.Held, n.More, n.ReplyTo, n.Link, n.Text = nil, 0, "", "", "your computer sends spam, call us"
 		case "single":
@@ -189,7 +196,7 @@ func TestNothingFromMailsGetsOut(t *testing.T) {
 
 func TestWhatCannotBeWritten(t *testing.T) {
 	for name, change := range map[string]func(*Notice){
-		"kind":         func(n *Notice) { n.Kind = AdminFlagged + 1 },
+		"kind":         func(n *Notice) { n.Kind = Link + 1 },
 		"nobody":       func(n *Notice) { n.To = "" },
 		"to two":       func(n *Notice) { n.To = "a@example.org, b@example.org" },
 		"injected":     func(n *Notice) { n.To = "a@example.org\r\nBcc: b@example.org" },

@@ -288,7 +288,11 @@ type PageView struct {
 
 // Page returns what a user sees behind the link of a notice, or notice.ErrForged or notice.ErrOld.
 func (d *desk) Page(ctx context.Context, now time.Time, ticket string) (PageView, error) {
-	nonce, err := d.opts.Signer.Read(notice.ForPage, ticket, now)
+	return d.pageFor(ctx, now, notice.ForPage, ticket)
+}
+
+func (d *desk) pageFor(ctx context.Context, now time.Time, purpose, ticket string) (PageView, error) {
+	nonce, err := d.opts.Signer.Read(purpose, ticket, now)
 	if err != nil {
 		return PageView{}, err
 	}

@@ -140,6 +140,7 @@ type counts struct {
 	Nobody
 	mu                                                                                             sync.Mutex
 	delivered, deferred, failed, bounced, ambiguous, stopped, resumed, released, deleted, accepted int
+	expired, reminded                                                                              int
 	bounds                                                                                         map[string]int
 }
 
@@ -158,6 +159,8 @@ func (c *counts) Ambiguous(_ string, n int)                  { c.add(&c.ambiguou
 func (c *counts) Stopped(string)                             { c.add(&c.stopped, 1) }
 func (c *counts) Resumed(string)                             { c.add(&c.resumed, 1) }
 func (c *counts) Released(n int)                             { c.add(&c.released, n) }
+func (c *counts) Expired(_ string, n int)                    { c.add(&c.expired, n) }
+func (c *counts) Reminded(string)                            { c.add(&c.reminded, 1) }
 func (c *counts) Deleted(n int)                              { c.add(&c.deleted, n) }
 func (c *counts) Bounded(name string) {
 	c.mu.Lock()
@@ -203,7 +206,7 @@ func newRig(t testing.TB, change ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{TB: t, folder: t.TempDir(), clock: clock.NewFake(start), carrier: &carrier{}, seen: &counts{},
 		signer: notice.NewSigner(secret)}
-	r.gate = Gate{Name: gateName, TellAfter: -1, Throttle: "outgoing",
+	r.gate = Gate{Name: gateName, TellAfter: -1, RemindAfter: -1, Throttle: "outgoing",
 		Mail:   &outbreak.Options{Internal: []string{"internal.example"}, Free: []string{"support@example.org"}},
 		Shadow: func() bool { return r.shadow }, Carrier: r.carrier, Connections: 4, Host: "mail.example.org",
 		Admin: admin, Command: commandTo,

@@ -80,7 +80,8 @@ type notification struct {
 	user            bool   // the user is told, where there is an address
 	admin           string // the address of the admin; empty: none
 	why             string
-	limit           int // how many recipients may wait
+	limit           int       // how many recipients may wait
+	since           time.Time // Reminder: when the oldest message came
 }
 
 // notify writes to a user and to an admin, and reports whether it wrote anything.
@@ -94,7 +95,7 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 		return false, err
 	}
 	n := notice.Notice{Kind: m.kind, Host: g.Host, Now: now, User: user.Name, Waiting: waiting(held), Limit: m.limit,
-		Held: lines(held), Text: m.why}
+		Held: lines(held), Text: m.why, Since: m.since, Expire: g.HeldFor}
 	if m.user {
 		told := n
 		told.Language = g.speaks(user)
@@ -141,7 +142,8 @@ var subjects = map[notice.Kind]string{
 	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review",
 	notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
 	notice.Flagged: "Notice: new recipients", notice.AdminFlagged: "Notice: a user is flagged",
-	notice.Answer: "Notice: answer",
+	notice.Reminder: "Notice: still held", notice.AdminReminder: "Notice: mail of a user is still held",
+	notice.Link: "Notice: link", notice.Answer: "Notice: answer",
 }
 
 // write puts a notice into the store, to be delivered like any message. It is short enough to need no file.

@@ -28,6 +28,10 @@ type Observer interface {
 	Flagged(throttle string)
 	// Reached: a reach throttle has judged a message.
 	Reached(throttle, user string, v reach.Verdict, shadow bool)
+	// Reminded: a user, or the admin in their place, was reminded of held messages.
+	Reminded(gate string)
+	// Expired: held messages that nobody released were given up.
+	Expired(gate string, n int)
 	Released(n int)
 	Deleted(n int)
 	// Bounded: something reached a bound, one of the Bound names.
@@ -48,11 +52,13 @@ const (
 	BoundHelp       = "help"       // answers to replies without a command
 	BoundBounces    = "bounces"    // bounces to senders that are not known to be the user's
 	BoundStamps     = "stamps"     // spent stamps that are remembered: no further one is taken
+	BoundExpired    = "expired"    // held messages that are given up in an hour: others are an hour later
+	BoundReminders  = "reminders"  // users who are reminded in an hour: others are an hour later
 )
 
 // BoundNames lists what Observer.Bounded may be told.
 var BoundNames = [...]string{BoundQueue, BoundBytes, BoundStopped, BoundFlagged, BoundWithheld, BoundRecipients,
-	BoundWaiting, BoundNulls, BoundHelp, BoundBounces, BoundStamps}
+	BoundWaiting, BoundNulls, BoundHelp, BoundBounces, BoundStamps, BoundExpired, BoundReminders}
 
 // Nobody ignores everything. Embed it to observe a part.
 type Nobody struct{}
@@ -71,6 +77,8 @@ func (Nobody) Stopped(string)                              {}
 func (Nobody) Resumed(string)                              {}
 func (Nobody) Flagged(string)                              {}
 func (Nobody) Reached(string, string, reach.Verdict, bool) {}
+func (Nobody) Reminded(string)                             {}
+func (Nobody) Expired(string, int)                         {}
 func (Nobody) Released(int)                                {}
 func (Nobody) Deleted(int)                                 {}
 func (Nobody) Bounded(string)                              {}

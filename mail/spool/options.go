@@ -147,6 +147,11 @@ type Gate struct {
 	NoticeEvery time.Duration
 	// Only of messages that are delayed for at least this long; negative: of all. Default 5 minutes.
 	TellAfter time.Duration
+	// How long a message is held before the user is reminded, and how long until the next reminder. That doubles each
+	// time, up to 30 days. Negative: never. Default 3 days.
+	RemindAfter time.Duration
+	// How long a message is held before it is given up, and the sender told. Default: forever.
+	HeldFor time.Duration
 	// How long a ticket is valid. Default 7 days.
 	TicketsFor time.Duration
 	// The load below which messages without stamps go on. Default 0.9.
@@ -168,6 +173,7 @@ func (g Gate) withDefaults() Gate {
 	g.WarnAfter = cmp.Or(g.WarnAfter, 4*time.Hour)
 	g.NoticeEvery = cmp.Or(g.NoticeEvery, 24*time.Hour)
 	g.TellAfter = cmp.Or(g.TellAfter, 5*time.Minute)
+	g.RemindAfter = cmp.Or(g.RemindAfter, 3*24*time.Hour)
 	g.TicketsFor = cmp.Or(g.TicketsFor, 7*24*time.Hour)
 	g.PoolBelow = cmp.Or(g.PoolBelow, 0.9)
 	return g
@@ -188,8 +194,8 @@ func (g Gate) validate() error {
 	if slices.Min(g.Retries) < time.Second {
 		v.Add("retries", "a mail is not tried again within a second", "1s is the least")
 	}
-	if g.GiveUp < 0 || g.NoticeEvery < 0 || g.TicketsFor < 0 || g.PoolBelow < 0 {
-		v.Add("", "give_up, notice_every, tickets_for and pool_below must not be negative", "")
+	if g.GiveUp < 0 || g.NoticeEvery < 0 || g.TicketsFor < 0 || g.PoolBelow < 0 || g.HeldFor < 0 {
+		v.Add("", "give_up, notice_every, tickets_for, held_for and pool_below must not be negative", "")
 	}
 	return v.Err()
 }

@@ -104,7 +104,8 @@ func (s *Spool) housekeep(ctx context.Context, now time.Time) error {
 		s.log.Warn("texts of mail that the store does not know were set aside in the data folder", "texts",
 			swept.SetAside, "folder", store.AsideFolder, "kept", weir.Duration(store.KeepAside))
 	}
-	return errors.Join(err, failed, s.pruneStamps(ctx, now), s.sweepDelayed(ctx, now), s.savePopulations(ctx))
+	return errors.Join(err, failed, s.pruneStamps(ctx, now), s.sweepDelayed(ctx, now), s.ageHeld(ctx, now),
+		s.savePopulations(ctx))
 }
 
 // reconsiderStopped runs the clocks of all stopped users after a change of the configuration, which may let them try

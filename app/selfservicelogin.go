@@ -1,0 +1,217 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"weir"
+	"weir/console"
+	"weir/gate/smtpgate"
+	"weir/identify"
+	"weir/mail/login"
+	"weir/mail/nexthop"
+	"weir/store"
+	"weir/throttle/quota"
+)
+
+// A passwordSource is who knows the passwords of mail users: the first gate with AUTH.
+type passwordSource struct {
+	gate  string // under which its mail is kept
+	realm string
+	relay *nextHopLogins // nil: weir itself knows them
+	known bool           // only users of weir's may log in
+}
+
+// passwords returns who knows the passwords of mail users, or nil where nobody may log in on the pages.
+func (s selfService) passwords() *passwordSource {
+	g := s.current.Load()
+	o := g.cfg.SelfService.WithDefaults()
+	if !o.Enabled() || o.Password == console.PasswordOff || s.post.Spool == nil {
+		return nil
+	}
+	for _, of := range g.cfg.SMTP {
+		of = of.WithDefaults()
+		if of.Auth == smtpgate.AuthNone {
+			continue
+		}
+		for _, gt := range g.gates {
+			if gt.post == nil || gt.listen != of.Listen {
+				continue
+			}
+			p := &passwordSource{gate: gt.post.Name, realm: of.Realm, known: of.KnownOnly}
+			if of.Auth == smtpgate.AuthNextHop {
+				p.relay = &nextHopLogins{gt.post.Carrier.(*nexthop.Client)}
+			}
+			return p
+		}
+	}
+	return nil
+}
+
+// LogsIn reports whether mail users can log in with their passwords.
+func (s selfService) LogsIn() bool { return s.passwords() != nil }
+
+// LogIn begins a session of a mail user. Guesses are charged before they are looked at: to the user, together with
+// those at all gates and on the pages of links, and to everybody who logs in here. The source is not known, as a web
+// server is in front, and what it may say in a header could be anybody's.
+func (s selfService) LogIn(ctx context.Context, name, password string) (session console.Session, err error) {
+	from := s.passwords()
+	if from == nil {
+		return session, console.ErrNoLogIn
+	}
+	given := strings.ToLower(strings.TrimSpace(name))
+	user := identify.LogInName(given, from.realm)
+	err = s.checkLogIn(ctx, from, user, given, password)
+	how := "ok"
+	if err == nil {
+		session.Act = s.current.Load().cfg.SelfService.Password == console.PasswordAct
+		session.Ticket, err = s.post.LogIn(ctx, s.opts.Clock.Now(), user, session.Act)
+		if errors.Is(err, store.ErrNotFound) {
+			err = console.ErrNoEntry
+		}
+	}
+	if err != nil {
+		how = err.Error()
+	}
+	s.opts.Log.Info("login on the pages of mail users", "user", cutName(user), "how", how)
+	return session, err
+}
+
+func cutName(name string) string {
+	const most = 64
+	if len(name) > most {
+		return strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
+}
+
+// checkLogIn returns nil if a password is right. It works as AUTH at a gate does, and shares its limits.
+func (s selfService) checkLogIn(ctx context.Context, from *passwordSource, user, given, password string) error {
+	now := s.opts.Clock.Now
+	limits := []login.Limit{{Throttle: everybody{s.post.entries}, Key: "pages"}}
+	take := func(known func() bool) (*login.Guess, error) {
+		return s.post.guard.Take(ctx, limits, func() weir.Event {
+			return weir.Event{Time: now(), Account: user, Kind: smtpgate.KindLogIn, Cost: 1}
+		}, known)
+	}
+	never := func() bool { return false }
+	if user == "" || len(user) > store.MaxUser ||
+		strings.ContainsFunc(given, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
+		guess, err := take(never)
+		if err != nil {
+			return notTaken(err)
+		}
+		guess.End(now(), true)
+		return console.ErrPassword
+	}
+	limits = append(limits, login.Limit{Throttle: s.post.pages, Key: "page " + user},
+		login.Limit{Throttle: s.post.accounts, Key: "user " + user})
+	u, err := s.post.User(ctx, user)
+	known := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	stored := u.Password // empty for nobody: it takes as long
+	if from.relay != nil {
+		stored = "at the next hop of " + from.gate // as the gate remembers it
+	}
+	guess, err := take(func() bool { return s.post.logins.Remembered(user, stored, password) })
+	if err != nil {
+		return notTaken(err)
+	}
+	wrong := true // also after a panic
+	defer func() {
+		if guess == nil && wrong { // it was right a short while ago, and nothing was taken
+			guess, _ = take(never)
+		}
+		guess.End(now(), wrong)
+	}()
+	if from.relay != nil {
+		if err = from.relay.Auth(ctx, given, password); err == nil && !known && from.known {
+			err = login.ErrWrong
+		}
+		if err == nil {
+			s.post.logins.Remember(user, stored, password)
+		}
+	} else {
+		err = s.post.logins.Verify(ctx, user, stored, password)
+	}
+	wrong = errors.Is(err, login.ErrWrong)
+	switch {
+	case wrong || err == nil && u.Disabled:
+		return console.ErrPassword
+	case errors.Is(err, login.ErrBusy):
+		return console.ErrBusy
+	case err != nil:
+		return err
+	}
+	return s.mayEnter(ctx, user)
+}
+
+// mayEnter charges a session to its user: each is a row in the store.
+func (s selfService) mayEnter(ctx context.Context, user string) error {
+	ev := weir.Event{Time: s.opts.Clock.Now(), Account: user, Kind: smtpgate.KindLogIn, Cost: 1}
+	var a weir.Answer
+	if err := s.post.sessions.Judge(ctx, &ev, &a); err != nil {
+		return err
+	}
+	if a.Verdict != weir.Admit {
+		return console.ErrLate
+	}
+	s.post.sessions.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true})
+	return nil
+}
+
+// notTaken is what a user is told whose password was not looked at.
+func notTaken(err error) error {
+	switch {
+	case errors.Is(err, login.ErrGuessing):
+		return console.ErrLate
+	case errors.Is(err, login.ErrBusy):
+		return console.ErrBusy
+	}
+	return err
+}
+
+// everybody charges all events to one account.
+type everybody struct{ weir.Throttle }
+
+func (e everybody) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
+	all := *ev
+	all.Account = "everybody"
+	return e.Throttle.Judge(ctx, &all, a)
+}
+
+// entryGuesses is how many wrong passwords are looked at on the page for log-ins, of everybody together; sessionLimit
+// is how many sessions a user may begin.
+var (
+	entryGuesses = quota.Options{Policies: []quota.Policy{
+		{Name: "wrong-passwords", Limit: quota.Count(60), Period: weir.Period{Length: time.Minute}},
+	}}
+	sessionLimit = quota.Options{Policies: []quota.Policy{
+		{Name: "sessions", Limit: quota.Count(30), Period: weir.Period{Length: 10 * time.Minute}},
+	}}
+)
+
+// Look returns what a user sees who has logged in for looking. Where notices go is not shown, since a thief could log
+// in.
+func (s selfService) Look(ctx context.Context, ticket string) (console.PageView, error) {
+	v, err := s.post.Look(ctx, s.opts.Clock.Now(), ticket)
+	if err != nil {
+		return console.PageView{}, understood(err)
+	}
+	return s.shown(ctx, v)
+}
+
+// SendLink sends a link to the contact of a user who has logged in for looking.
+func (s selfService) SendLink(ctx context.Context, ticket string) (bool, error) {
+	sent, err := s.post.SendLink(ctx, s.opts.Clock.Now(), ticket)
+	return sent, understood(err)
+}
+
+// LogOut ends a session that is for looking.
+func (s selfService) LogOut(ctx context.Context, ticket string) error {
+	return understood(s.post.LogOut(ctx, s.opts.Clock.Now(), ticket))
+}
