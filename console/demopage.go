@@ -115,6 +115,9 @@ func (r *DemoRole) says(passed string) string {
 		return "nobody yet"
 	}
 	told := []string{fmt.Sprintf("%d of %d %s", r.Served, r.Sent, passed)}
+	if r.Served > 0 && passed == "served" {
+		told[0] += fmt.Sprintf(" (half of them within %s)", about(time.Duration(r.Median*float64(time.Millisecond))))
+	}
 	for _, part := range []struct {
 		n    int64
 		what string
@@ -122,9 +125,6 @@ func (r *DemoRole) says(passed string) string {
 		if part.n > 0 {
 			told = append(told, fmt.Sprintf("%d %s", part.n, part.what))
 		}
-	}
-	if r.Served > 0 && passed == "served" {
-		told = append(told, "half of those within "+about(time.Duration(r.Median*float64(time.Millisecond))))
 	}
 	return strings.Join(told, ", ")
 }

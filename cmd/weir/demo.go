@@ -49,8 +49,8 @@ func (c *demoPlayCommand) Run(t *terminal) error {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	o := demo.Options{For: c.For, Hold: c.Hold, JSON: c.JSON, Out: &watchedWriter{t.out, quit}, Err: t.err, Colour: t.colour,
-		Version: versionOf().Version}
+	o := demo.Options{For: c.For, Hold: c.Hold, JSON: c.JSON, Out: &watchedWriter{t.out, quit}, Err: t.err,
+		Colour: t.colour, Version: versionOf().Version}
 	if f, ok := t.out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
 		o.Terminal = true
 		o.Width = func() int { return cmp.Or(widthOf(f), 80) }

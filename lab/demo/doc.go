@@ -18,6 +18,6 @@
 //
 // A scene is added by writing a function that returns a Scene, in a file of its own, and naming it in scenes.
 //
-// The weirs are started as any other, through app with a configuration, and are spoken to over their sockets only. Their
-// data is in temporary folders that are removed at the end.
+// The weirs are started as any other, through app with a configuration, and are spoken to over their sockets only.
+// Their data is in temporary folders that are removed at the end.
 package demo

@@ -184,8 +184,8 @@ func (h *house) build(on bool, c *crew, log *slog.Logger) error {
 	return nil
 }
 
-// raiseShared raises the weir that scenes share. Each of its gates has an address that is known before: gates are called
-// by that, in the console too. Another program may take one meanwhile; then there are others.
+// raiseShared raises the weir that scenes share. Each of its gates has an address that is known before: gates are
+// called by that, in the console too. Another program may take one meanwhile; then others are tried.
 func (s *crew) raiseShared(cfg config.Config) (w *app.App, err error) {
 	var at []*string
 	for i := range cfg.HTTP {

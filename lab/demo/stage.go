@@ -228,8 +228,8 @@ func (s *Stage) throttle(on bool) error {
 // status returns how weir is, as `weir status` does, without what belongs to other scenes.
 func (s *Stage) status() (console.Status, error) {
 	status, err := s.control.Status(context.Background())
-	other := func(name string) bool { return !slices.Contains(s.names, name) }
-	status.Throttles = slices.DeleteFunc(status.Throttles, func(t console.ThrottleStatus) bool { return other(t.Throttle) })
+	status.Throttles = slices.DeleteFunc(status.Throttles,
+		func(t console.ThrottleStatus) bool { return !slices.Contains(s.names, t.Throttle) })
 	status.Gates = slices.DeleteFunc(status.Gates, func(g console.GateStatus) bool {
 		return !slices.ContainsFunc(s.names, func(name string) bool {
 			return slices.Contains(g.Throttles, name) || slices.Contains(g.Accept, name)
