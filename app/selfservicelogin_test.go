@@ -71,8 +71,8 @@ func newPages(t *testing.T, gate, more string) (*post, *pageUser) {
 	return p, newPageUser(t, "http://"+address)
 }
 
-// TestLogInOnThePage: a stopped user logs in with the mail password, sees what is held, and is sent a link with which it
-// is released. Somebody who has only the password can release nothing, nor send links without end.
+// TestLogInOnThePage: a stopped user logs in with the mail password, sees what is held, and is sent a link to release
+// it. Somebody who has only the password can release nothing, nor send links without end.
 func TestLogInOnThePage(t *testing.T) {
 	t.Parallel()
 	p, v := newPages(t, "", "")
