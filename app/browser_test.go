@@ -94,6 +94,33 @@ func TestABrowserPays(t *testing.T) {
 	}
 }
 
+// TestABrowserPaysEqs60: a real browser pays with eqs60, in WebAssembly. That is allowed for weir's own page and its
+// worker, and never by a page of the site.
+func TestABrowserPaysEqs60(t *testing.T) {
+	t.Parallel()
+	s, site := browsed(t, "capacity: {concurrent: 10}, throttles: [stamps]",
+		`algorithm: eqs60, schedule: [{load: 0%, work: 18 bits}], never_ask: {paths: ["/form"]}`)
+	p := browser.Open(t)
+	status, header := p.Visit(site + "/page")
+	policy := header.Get("Content-Security-Policy")
+	if status != 503 || !strings.Contains(policy, "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'") {
+		t.Errorf("%d %s", status, policy)
+	}
+	p.Wait(atTheSite)
+	p.Wait(styled)
+	if h := p.Text("h1"); h != "GET /page" {
+		t.Error(h)
+	}
+	if got := s.stamps().Stamp; got.Algorithm != "eqs60" || got.Accepted == 0 || got.Forged+got.Replayed > 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, path := range []string{"/form", "/page"} {
+		if status, header := p.Visit(site + path); status != 200 || header.Get("Content-Security-Policy") != "" {
+			t.Errorf("%s: %d %v", path, status, header)
+		}
+	}
+}
+
 // TestABrowserPaysInGerman: a browser that prefers German gets the page in German, with the name of the site and the
 // operator's line, pays, and is let in.
 func TestABrowserPaysInGerman(t *testing.T) {

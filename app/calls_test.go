@@ -169,9 +169,9 @@ func TestEveryCall(t *testing.T) {
 		}},
 		{call: "queue-list", good: "state=held&user=ann", bad: "state=lost"},
 		{call: "queue-show", good: "id=HELD", bad: "id=0000000000001", code: 404},
-		{call: "queue-release", good: `{"mails":["HELD"]}`, bad: `{"user":"ann"}`, acts: "released"},
-		{call: "queue-delete", good: `{"mails":["HELD"]}`, bad: `{}`, acts: "deleted"},
-		{call: "queue-retry", good: `{"mails":["HELD"]}`, bad: `{"all":true,"user":"ann"}`},
+		{call: "queue-release", good: `{"messages":["HELD"]}`, bad: `{"user":"ann"}`, acts: "released"},
+		{call: "queue-delete", good: `{"messages":["HELD"]}`, bad: `{}`, acts: "deleted"},
+		{call: "queue-retry", good: `{"messages":["HELD"]}`, bad: `{"all":true,"user":"ann"}`},
 		{call: "user-resume", good: name, bad: `{"name":"nobody"}`, code: 404, acts: "resumed"},
 		{call: "queue-release-all", good: `{"act":"release","user":"ann","dry":true}`, bad: `{"act":"burn","user":"ann"}`},
 		{call: "queue-track", good: "recipient=friend", bad: "recipient=x&id=0000000000001"},
@@ -194,6 +194,9 @@ func TestEveryCall(t *testing.T) {
 			bad: `{"name":"bob","role":"god","password":"correct horse"}`},
 		{call: "operator-password", good: `{"name":"bob","password":"correct horse 2"}`,
 			bad: `{"name":"eve","password":"correct horse"}`, code: 404},
+		{call: "operator-role", good: `{"name":"bob","role":"view"}`, bad: `{"name":"admin","role":"act"}`, code: 409},
+		{call: "operator-sessions", good: "name=admin", bad: "name=eve", code: 404},
+		{call: "operator-logout", good: "name=bob", bad: "name=bob&id=x&others=true"},
 		{call: "operator-remove", good: "name=bob", bad: "name=admin", code: 409},
 		{call: "token-list", bad: "x="},
 		{call: "token-add", good: `{"name":"ci","role":"view","for":"1d"}`, bad: `{"name":"ci","role":"view","for":"1s"}`},
@@ -227,7 +230,7 @@ func TestEveryCall(t *testing.T) {
 					t.Errorf("%s: not JSON: %s", test.call, line)
 				}
 			}
-			if c.Acts() || test.call == "operator-password" {
+			if c.Acts() || test.call == "operator-password" || test.call == "operator-logout" {
 				p.noted(c, test.acts)
 			}
 		}

@@ -33,7 +33,7 @@ func (c *change) mailStamps(s smtpgate.Stamping, old *gate) (*mailTill, error) {
 	}
 	d := &mailTill{app: c.app, opts: o}
 	if old == nil || old.stamps == nil {
-		d.MailDesk, err = stamp.NewMailDesk(o, c.app.mailKeys(c.next.cfg), nil, nil)
+		d.MailDesk, err = stamp.NewMailDesk(o, c.app.mailKeys(c.next.cfg), nil)
 		return d, err
 	}
 	d.MailDesk = old.stamps.MailDesk
@@ -78,7 +78,7 @@ func (d *mailTill) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
 // Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing,
 // but no forgery: servers on the way change bodies, and clients send again what they got no answer for.
 func (d *mailTill) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
-	recipients []string) (good []spool.Stamp, forged, busy bool) {
+	recipients []string) (good []spool.Stamp, forged bool) {
 	d.Observe(now, load)
 	spent := func(ctx context.Context, n stamp.Nonce) (bool, error) {
 		spent, err := d.app.post.Spent(ctx, store.StampNonce(n))
@@ -92,9 +92,9 @@ func (d *mailTill) Verify(ctx context.Context, now time.Time, load weir.Share, s
 			k = spool.Stamp{Nonce: store.StampNonce(receipts[i].Nonce), Until: receipts[i].Expires}
 		}
 		good = append(good, k)
-		forged, busy = forged || errors.Is(err, stamp.ErrWrong), busy || errors.Is(err, stamp.ErrBusy)
+		forged = forged || errors.Is(err, stamp.ErrWrong)
 	}
-	return good, forged, busy
+	return good, forged
 }
 
 // StampParams is how stamps are made for the first gate that takes some. Of gates with the same puzzle the highest

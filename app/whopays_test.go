@@ -33,8 +33,8 @@ func TestWhoPays(t *testing.T) {
 		len(g.Past.At) == 0 || len(g.Past.Columns[console.InLine]) != len(g.Past.At) {
 		t.Errorf("%+v", g)
 	}
-	if short, err := s.control.Capacity(t.Context(), console.CapacityQuery{Window: console.OneHour, Top: 1}); err != nil ||
-		len(short.Gates[0].Stamps.Payers) != 1 || short.Gates[0].Past.Seconds != 10 {
+	short, err := s.control.Capacity(t.Context(), console.CapacityQuery{Window: console.OneHour, Top: 1})
+	if err != nil || len(short.Gates[0].Stamps.Payers) != 1 || short.Gates[0].Past.Seconds != 10 {
 		t.Errorf("%+v, %v", short, err)
 	}
 }

@@ -41,7 +41,7 @@ func (c *Config) mailOddities() []*weir.FieldError {
 		}
 		if g.Stamps != nil && g.Stamps.Algorithm == stamp.DLogClassic.String() {
 			odd.add(at+".stamps.algorithm", weak,
-				"use it to study the document; sha256-k and argon2id cost what they say")
+				"use it to study the document; sha256-k and eqs60 cost what they say")
 		}
 		if g.Marks && len(c.Postfix) == 0 {
 			odd.add(at+".marks", "no policy service here marks mail: everything from networks would be deferred",

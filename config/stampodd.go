@@ -87,13 +87,17 @@ func oddStamp(odd *odds, at string, written stamp.Options) {
 	o := written.WithDefaults()
 	if o.Algorithm == stamp.DLogClassic {
 		odd.add(at, "dlog-classic is weak: an attacker pays next to nothing",
-			"use it to study the document; sha256-k, dlog and argon2id cost what they say")
+			"use it to study the document; sha256-k, eqs60 and dlog cost what they say")
 	}
 	least := o.Algorithm.Least()
 	easy := func(at string, w stamp.Work) {
 		if w > 0 && w < least {
-			odd.add(at, fmt.Sprintf("%s asks for %d operations at least: with less, guessing would be cheaper", o.Algorithm,
-				least), fmt.Sprintf("write %d, or more", least))
+			why := "with less, guessing would be cheaper"
+			if o.Algorithm == stamp.EQS60 {
+				why = "that is what sixteen solutions take"
+			}
+			odd.add(at, fmt.Sprintf("%s asks for %d operations at least: %s", o.Algorithm, least, why),
+				fmt.Sprintf("write %d, or more", least))
 		}
 	}
 	easy(at+".first", written.First)

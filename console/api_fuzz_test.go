@@ -18,7 +18,7 @@ import (
 // those who are not known.
 func FuzzAPI(f *testing.F) {
 	for _, c := range Calls() {
-		f.Add(c.Method, c.Path, "name=x&limit=3&who=192.0.2.1", `{"name":"x","who":"192.0.2.1","mails":["0000000000001"]}`)
+		f.Add(c.Method, c.Path, "name=x&limit=3&who=192.0.2.1", `{"name":"x","who":"192.0.2.1","messages":["0000000000001"]}`)
 		f.Add(c.Method, c.Path, "", "{}")
 	}
 	f.Add("POST", "/why", "", `{"to":["a","b"],"path":"/%2e%2e"}`)

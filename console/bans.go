@@ -64,7 +64,7 @@ func (b BanStatus) Summary() string {
 	if b.Clients+b.Networks == 0 {
 		return "Nobody is banned."
 	}
-	text := "Banned are " + several(b.Clients, "client") + " and " + several(b.Networks, "network")
+	text := several(b.Clients, "client") + " and " + several(b.Networks, "network") + " are banned"
 	if b.Operators > 0 {
 		text += fmt.Sprintf(", %d of them by operators", b.Operators)
 	}

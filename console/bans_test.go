@@ -146,7 +146,7 @@ func TestIndexShowsBans(t *testing.T) {
 	b.bans.status = BanStatus{Clients: 1, Networks: 2, Operators: 2}
 	b.bans.store = StoreStatus{Parts: []StorePart{{Part: "bans", Error: "<no room>"}, {Part: "counters"}}}
 	_, body, _ = get(t, "GET", url+"/", "")
-	for _, want := range []string{"Banned are 1 client and 2 networks, 2 of them by operators.",
+	for _, want := range []string{"1 client and 2 networks are banned, 2 of them by operators.",
 		"a restart would forget the latest bans. &lt;no room&gt;"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in %s", want, body)

@@ -151,7 +151,7 @@ func TestIndexInBrowser(t *testing.T) {
 				"m7mtkphvk797hfg6", "<b>192.0.2.0/24", "no figures yet", "ann", "shadow on", "12:04:59 UTC",
 				"16 of 16", "212ms", "in line 1204", "sha256-k", "20.2 bits, about 1.2s on a phone", "98765"}},
 		"stopping": {fullBackend{stopping}, []string{"not ready", "12 requests are under way"}},
-		"empty": {&backend{}, []string{"serving", "none", "Nobody is held back", "Nobody was refused",
+		"empty": {&backend{}, []string{"serving", "There are no throttles", "Nobody is held back", "Nobody was refused",
 			"There is no gate yet"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,7 @@ func (o *BulkOrder) check() error {
 
 // A BulkResult is what one part of a BulkOrder has done.
 type BulkResult struct {
-	Mails      int          `json:"mails"`      // that it was done to
+	Mails      int          `json:"messages"`   // that it was done to
 	Recipients int          `json:"recipients"` // of them
 	UpTo       store.MailID `json:"up_to,omitempty"`
 	Next       store.MailID `json:"next,omitempty"` // where the next part begins; left out: there is none
@@ -130,7 +130,7 @@ type MailStep struct {
 
 // A Track is what is known of the way of mail, up to MaxTrack of each.
 type Track struct {
-	Mails    []MailLine    `json:"mails"`    // that wait
+	Mails    []MailLine    `json:"messages"` // that wait
 	Attempts []MailStep    `json:"attempts"` // the latest first; the last ten thousand since the start are known
 	Acts     []store.Entry `json:"acts"`     // of the audit log, the latest first; only of single messages
 }

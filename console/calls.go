@@ -34,6 +34,7 @@ type Call struct {
 	Stream bool
 
 	most   int64 // bytes of a body; 0: maxBody
+	shows  bool  // its answer is shown once, on a page of its own: it has a secret
 	logs   bool  // it writes the audit log by itself, together with what it does
 	run    func(q *Request, in any) (any, error)
 	stream func(q *Request, in any, write func(any) error) error
@@ -50,8 +51,8 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 
 // Calls returns the table of calls.
 func Calls() []*Call {
-	return slices.Concat(statusCalls(), overviewCalls(), capacityCalls(), limitCalls(), banCalls(), listCalls(), mailCalls(),
-		userCalls(), reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls())
+	return slices.Concat(statusCalls(), overviewCalls(), capacityCalls(), limitCalls(), banCalls(), listCalls(),
+		mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls())
 }
 
 // A Request is a call that somebody makes.
@@ -89,6 +90,13 @@ func (c *call[In, Out]) saying(f func(in *In, out Out) string) *call[In, Out] {
 // logged marks a call that writes the audit log by itself.
 func (c *call[In, Out]) logged() *call[In, Out] {
 	c.logs = true
+	return c
+}
+
+// once marks a call whose answer has a secret. A form shows it on a page of its own: in an address it would be kept by
+// browsers and proxies.
+func (c *call[In, Out]) once() *call[In, Out] {
+	c.shows = true
 	return c
 }
 

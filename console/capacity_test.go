@@ -122,6 +122,12 @@ func TestPlotReadings(t *testing.T) {
 	if got := reading(); got != "11:59:10 UTC: 20.2 bits, about 1.2s" {
 		t.Errorf("at the end: %q", got)
 	}
+	if got := browser.Eval[string](p, strings.ReplaceAll(`(() => { const f = [...document.querySelectorAll('figure')].find(
+		f => f.innerText.startsWith('Let in')), b = f.querySelector('.probe'), r = b.getBoundingClientRect();
+		b.dispatchEvent(new PointerEvent('pointermove', {clientX: r.left + r.width * 0.999}));
+		return f.querySelector('.reading').innerText })()`, "\n", " ")); got != "11:59:10 UTC: stamped 88/s, pool 9.5/s" {
+		t.Errorf("two lines: %q", got)
+	}
 	point("pointermove", 0)
 	if got := reading(); got != "11:55:01 UTC: nothing" {
 		t.Errorf("at the beginning: %q", got)
@@ -143,7 +149,8 @@ func TestPlotReadings(t *testing.T) {
 	}
 	p.Screenshot("capacity-reading-desktop")
 	// An update keeps the focus and what is shown.
-	browser.Eval[bool](p, "window.patched = false, document.addEventListener('weir:patched', () => window.patched = true), true")
+	browser.Eval[bool](p, `window.patched = false,
+		document.addEventListener('weir:patched', () => window.patched = true), true`)
 	p.Wait("window.patched")
 	if got := reading(); got != "11:55:01 UTC: nothing" ||
 		!browser.Eval[bool](p, "document.activeElement.type === 'range'") {
@@ -167,10 +174,10 @@ func TestCapacityIsInspected(t *testing.T) {
 		words   []string
 	}{
 		"busy": {flooding(), "/capacity", []string{"20.2 bits, about 1.2s on a phone", "16 of 16 places in use", "820%",
-			"1204", "192.0.2.7", "800", "paid, and went first", "345 too many of one client",
+			"1204", "192.0.2.7", "800", "paid, and went first", "345 were too many of one client",
 			"No throttle here asks for stamps", "Emergency: let everything pass"}},
 		"hour":  {flooding(), "/capacity?window=1h", []string{"an hour ago"}},
-		"empty": {&backend{}, "/capacity", []string{"No gate has a limited capacity.", "weir init site"}},
+		"empty": {&backend{}, "/capacity", []string{"No gate has a limited capacity.", "weir init --for site"}},
 		"emergency": {emergencyBackend{flooding()}, "/capacity", []string{"All throttles are in shadow since 2024-05-01",
 			"by ann: the <new> limits lock everybody out", "End the emergency"}},
 	} {
@@ -179,8 +186,6 @@ func TestCapacityIsInspected(t *testing.T) {
 			site, _, _ := start(t, vouched(access.Act), c.backend)
 			p := browser.Open(t)
 			p.Inspect("console-capacity-"+name, vouching(t, site)+c.path, func(at string, status int, _ http.Header) {
-				// An update would take away the marks of those who walk through the page with the Tab key.
-				browser.Eval[bool](p, "document.getElementById('pause').click(), true")
 				text := p.Text("body")
 				for _, want := range c.words {
 					if status != http.StatusOK || !strings.Contains(text, want) {

@@ -55,13 +55,13 @@ type paidShare struct {
 }
 
 func showCapacity(v *visit) (any, error) {
-	in := CapacityQuery{Window: v.query.Get("window")}
-	report, err := capacityGet.on(v.Request, in)
-	if err != nil {
+	look := OverviewQuery{Window: v.query.Get("window"), Last: 1}
+	if err := look.Validate(); err != nil {
 		return nil, err
 	}
-	shown := &capacityShown{CapacityReport: report, Hour: in.Window == OneHour}
-	for _, g := range report.Gates {
+	report := capacityOf(v.status(), v.backend.Overview(look))
+	shown := &capacityShown{CapacityReport: report, Hour: look.Window == OneHour}
+	for _, g := range shown.Gates {
 		shown.Rooms = append(shown.Rooms, roomOf(g, spanOf(shown.Hour)))
 	}
 	return shown, nil
@@ -82,9 +82,10 @@ func roomOf(g CapacityGate, sp span) roomShown {
 	}
 	r.Plots = append(r.Plots, sp.roomPlot(h, name), sp.letInPlot(h, name), sp.awayPlot(h, name))
 	h.orNothing(name, r.Plots)
-	for _, why := range []struct{ key, text string }{{"full", "no room left to wait"},
-		{"too-many", "too many of one client"}, {"expired", "waited too long"}, {"no-show", "were called and did not come"},
-		{"lost", "gave up their place: did not pay and made no progress"}} {
+	for _, why := range []struct{ key, text string }{{"full", "found no room to wait"},
+		{"too-many", "were too many of one client"}, {"expired", "waited too long"},
+		{"no-show", "were called and did not come"},
+		{"lost", "lost their place: they did not pay, and made no progress"}} {
 		if n := c.Refused[why.key]; n > 0 {
 			r.Refused = append(r.Refused, refusedFor{why.text, n})
 		}

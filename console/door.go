@@ -132,6 +132,7 @@ type logInPage struct {
 	Token string
 	Name  string
 	Wrong string
+	Ended bool // with what they did last
 }
 
 // showLogIn shows the form of a log-in.

@@ -200,7 +200,7 @@ func TestLogInPages(t *testing.T) {
 		}
 	}
 	r = v.get("/")
-	if r.code != 200 || !strings.Contains(r.body, "ann <small>act</small>") || !strings.Contains(r.body, "Overview") {
+	if r.code != 200 || !strings.Contains(r.body, "ann</a> <small>act</small>") || !strings.Contains(r.body, "Overview") {
 		t.Errorf("%d %s", r.code, r.body)
 	}
 	if r := v.get("/nowhere"); r.code != http.StatusNotFound || !strings.Contains(r.body, "no such page") {
@@ -280,7 +280,7 @@ func TestSessionFixation(t *testing.T) {
 	if r := victim.logIn("root", testPassword); r.code != http.StatusSeeOther {
 		t.Fatal(r.code)
 	}
-	if r := victim.get("/"); !strings.Contains(r.body, "root <small>admin</small>") {
+	if r := victim.get("/"); !strings.Contains(r.body, "root</a> <small>admin</small>") {
 		t.Errorf("the victim: %s", r.body)
 	}
 	if r := attacker.get("/"); r.code != http.StatusSeeOther {
@@ -515,7 +515,7 @@ func TestProxyHeader(t *testing.T) {
 		strings.Contains(page.body, "Log out") {
 		t.Fatalf("%d %s", page.code, page.body)
 	}
-	if r := v.get("/", "X-Forwarded-User", "root"); !strings.Contains(r.body, "root <small>admin</small>") {
+	if r := v.get("/", "X-Forwarded-User", "root"); !strings.Contains(r.body, "root</a> <small>admin</small>") {
 		t.Errorf("an operator has their own role: %s", r.body)
 	}
 	if r := v.send("POST", Prefix+"/bans", strings.NewReader(`{"who":"192.0.2.9"}`), eve...); r.code !=
@@ -564,7 +564,8 @@ func TestProxyHeader(t *testing.T) {
 // TestOpenToEverybody: health and metrics need no log-in; without_login lets everybody look, and nothing else.
 func TestOpenToEverybody(t *testing.T) {
 	h := newHall(t, Options{})
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/style.css", "/live.js", Prefix + "/openapi.json"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/style.css", "/live.js", "/plot.js",
+		Prefix + "/openapi.json"} {
 		if r := h.visitor().get(path); r.code != 200 {
 			t.Errorf("%s: %d", path, r.code)
 		}

@@ -54,7 +54,7 @@ func overview(v *visit) (any, error) {
 		Blooms     []bloomRow
 		NotReady   string
 		Traffic    trafficView
-	}{Status: v.backend.Status()}
+	}{Status: v.status()}
 	q := OverviewQuery{Window: v.query.Get("window"), Last: 12}
 	if err := q.Validate(); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"weir/console/access"
@@ -25,6 +26,9 @@ var logInHTML string
 
 //go:embed wrong.html
 var wrongHTML string
+
+//go:embed once.html
+var onceHTML string
 
 // A page of the console has two files: NAME.go with what it shows, and NAME.html with how. newPage makes it, and pages
 // lists it.
@@ -45,14 +49,16 @@ type page struct {
 
 // consolePages are the pages in the order of the navigation.
 func consolePages() []*page {
-	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), capacityPage(), sourcesPage()}, mailPages(),
-		[]*page{farmPage(), auditPage()})
+	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), capacityPage(), sourcesPage()},
+		mailPages(), []*page{farmPage(), auditPage(), operatorsPage(), accountPage()})
 }
 
 // A visit is somebody who looks at a page.
 type visit struct {
 	*Request
 	query url.Values
+	// status is that of one moment, for the page and what is around it: the counts of mail are read from the store.
+	status func() Status
 }
 
 // newPage makes a page of its text, which is shown in the layout. The text has a layout as its data; what show returns
@@ -94,6 +100,7 @@ type pair struct {
 var (
 	logInText = laidOut(logInHTML)
 	wrongText = laidOut(wrongHTML)
+	onceText  = laidOut(onceHTML)
 )
 
 // A layout is what every page shows around its own part.
@@ -103,6 +110,7 @@ type layout struct {
 	Version string
 	Nav     []navItem
 	Who     string
+	Own     bool // it is an operator, with a page of their own
 	Role    access.Role
 	Session bool   // there is one to log out of
 	Form    string // the token that every form carries
@@ -126,7 +134,8 @@ func (f *layout) May(role access.Role) bool { return f.Role.May(role) }
 func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, "/")
 	if path == "login" {
-		s.showLogIn(w, r, http.StatusOK, logInPage{To: s.pagePath(r.URL.Query().Get("to"))})
+		q := r.URL.Query()
+		s.showLogIn(w, r, http.StatusOK, logInPage{To: s.pagePath(q.Get("to")), Ended: q.Has("ended")})
 		return
 	}
 	who, err := s.who(r)
@@ -148,16 +157,18 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.fail(w, s.layout(r, who, nil), NotFound("There is no such page."))
+	s.fail(w, s.layout(r, who), NotFound("There is no such page. Those for mail and for a farm are there "+
+		"where the configuration has them."))
 }
 
 func (s *Server) visit(w http.ResponseWriter, r *http.Request, who caller, p *page) {
-	f := s.layout(r, who, p)
+	status := sync.OnceValue(s.backend.Status)
+	f := s.layoutWith(r, who, p, status)
 	if !who.Role.May(p.role) {
 		s.fail(w, f, &Error{http.StatusForbidden, "This page needs the role " + string(p.role) + "."})
 		return
 	}
-	v, err := p.show(&visit{s.request(r, who.Identity), r.URL.Query()})
+	v, err := p.show(&visit{s.request(r, who.Identity), r.URL.Query(), status})
 	if err != nil {
 		s.fail(w, f, understood(err))
 		return
@@ -166,10 +177,16 @@ func (s *Server) visit(w http.ResponseWriter, r *http.Request, who caller, p *pa
 	s.render(w, http.StatusOK, p.text, f)
 }
 
-// layout fills in what is around a page.
-func (s *Server) layout(r *http.Request, who caller, here *page) *layout {
+// layout fills in what is around what is no page.
+func (s *Server) layout(r *http.Request, who caller) *layout {
+	return s.layoutWith(r, who, nil, s.backend.Status)
+}
+
+// layoutWith fills in what is around a page.
+func (s *Server) layoutWith(r *http.Request, who caller, here *page, status func() Status) *layout {
 	desk := s.backend.Access()
-	f := &layout{Title: "Not found", Root: "./", Version: s.backend.Status().Version, Who: who.Name, Role: who.Role,
+	f := &layout{Title: "Not found", Root: "./", Version: status().Version, Who: who.Name, Own: who.Operator != "",
+		Role:    who.Role,
 		Session: who.session != "", Form: desk.Form(who.Identity)}
 	for _, p := range s.pages {
 		if who.Role.May(p.role) && (p.there == nil || p.there(s.backend)) {
@@ -223,7 +240,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	notDone := func(err error) {
-		f := s.layout(r, who, nil)
+		f := s.layout(r, who)
 		f.Title, f.Root = "Not done", "../"
 		s.fail(w, f, err)
 	}
@@ -253,10 +270,19 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 		notDone(err)
 		return
 	}
-	text, err := s.carryOut(s.request(r, who.Identity), c, values)
+	text, out, err := s.carryOut(s.request(r, who.Identity), c, values)
 	bad := err != nil
-	if bad {
+	switch {
+	case bad:
 		text = err.Error()
+	case c.shows:
+		f := s.layout(r, who)
+		f.Title, f.Root, f.Back, f.Page = "Shown once", "../", back, out
+		s.render(w, http.StatusOK, onceText, f)
+		return
+	case s.ended(r, who):
+		seeOther(w, "../login?ended=1")
+		return
 	}
 	join := "?"
 	if strings.Contains(back, "?") {
@@ -266,19 +292,28 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 }
 
 // carryOut makes a call with the fields of a form, and says what came of it.
-func (s *Server) carryOut(q *Request, c *Call, values url.Values) (string, error) {
+func (s *Server) carryOut(q *Request, c *Call, values url.Values) (text string, out any, err error) {
 	in := c.newIn()
 	if err := fill(in, values); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	out, err := q.do(c, in)
+	out, err = q.do(c, in)
 	switch {
 	case err != nil:
-		return "", err
+		return "", nil, err
 	case c.said == nil:
-		return "Done.", nil
+		return "Done.", out, nil
 	}
-	return c.said(in, out), nil
+	return c.said(in, out), out, nil
+}
+
+// ended reports whether what somebody did has ended their own session, as a new password does.
+func (s *Server) ended(r *http.Request, who caller) bool {
+	if who.session == "" {
+		return false
+	}
+	_, err := s.backend.Access().Session(r.Context(), who.session)
+	return errors.Is(err, access.ErrNobody)
 }
 
 // maxText bounds what a page says about a form.

@@ -29,7 +29,7 @@ func mailPages() []*page {
 	return []*page{
 		newPage(page{path: "mail", name: "Mail", role: access.View, show: mailOverview, there: hasMail}, mailHTML,
 			mailMessagesHTML),
-		newPage(page{path: "mail-user", name: "Mail user", under: "mail", role: access.View, show: mailUser,
+		newPage(page{path: "mail-user", name: "Mail user", under: "mail", role: access.View, plots: true, show: mailUser,
 			there: hasMail}, mailUserHTML, mailMessagesHTML, plotHTML),
 		newPage(page{path: "mail-message", name: "Message", under: "mail", role: access.View, show: mailMessage,
 			there: hasMail}, mailMessageHTML),
@@ -109,7 +109,7 @@ func (m *mailView) Count(state string) int {
 }
 
 func mailOverview(v *visit) (any, error) {
-	shown := &mailView{Mail: v.backend.Status().Mail}
+	shown := &mailView{Mail: v.status().Mail}
 	if shown.Mail == nil {
 		return nil, errNoMail
 	}

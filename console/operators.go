@@ -23,12 +23,35 @@ type NewOperator struct {
 	Password string      `json:"password"`
 }
 
-// An OperatorPassword gives an operator another password. Without the role admin one can only change one's own, and
-// must know the old one.
+// An OperatorPassword gives an operator another password. Whoever changes their own must know the old one. That of
+// another operator needs the role admin.
 type OperatorPassword struct {
 	Name     string `json:"name"`
 	Password string `json:"password"`
 	Old      string `json:"old,omitempty"`
+}
+
+// An OperatorRole gives an operator another role.
+type OperatorRole struct {
+	Name string      `json:"name"`
+	Role access.Role `json:"role"`
+}
+
+// A SessionList lists the open sessions of an operator, the latest used first.
+type SessionList struct {
+	Sessions []access.SessionView `json:"sessions"`
+}
+
+// A SessionEnd ends sessions of an operator: all, unless it says which.
+type SessionEnd struct {
+	Name   string `json:"name"`
+	ID     string `json:"id,omitempty"`     // only this one
+	Others bool   `json:"others,omitempty"` // all but the one that asks
+}
+
+// SessionsEnded is the answer to SessionEnd.
+type SessionsEnded struct {
+	Ended int `json:"ended"` // sessions
 }
 
 // A TokenList lists the tokens, without their secrets.
@@ -109,18 +132,58 @@ var (
 			return Removed{in.Name}, missing(err, "there is no operator %q", in.Name)
 		})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
 
+	operatorRole = define(Call{Method: http.MethodPost, Path: "/operators/role", Role: access.Admin,
+		Commands: []string{"operator role"},
+		Summary:  "Gives an operator another role: view, act or admin. It holds at once, also in open sessions."},
+		withAccess(func(q *Request, d *access.Desk, in *OperatorRole) (access.OperatorView, error) {
+			v, err := d.SetRole(q, q.Who, in.Name, in.Role)
+			return v, missing(err, "there is no operator %q", in.Name)
+		})).logged().saying(func(in *OperatorRole, _ access.OperatorView) string {
+		return in.Name + " has the role " + string(in.Role) + " now."
+	})
+
+	operatorSessions = define(Call{Method: http.MethodGet, Path: "/operators/sessions", Role: access.View,
+		Commands: []string{"operator sessions"},
+		Summary:  "Shows the open sessions of an operator. Those of another operator need the role admin."},
+		withAccess(func(q *Request, d *access.Desk, in *Name) (SessionList, error) {
+			if err := q.ownOrAdmin(in.Name, "a look at the sessions of another operator"); err != nil {
+				return SessionList{}, err
+			}
+			all, err := d.Sessions(q, q.Who, in.Name)
+			return SessionList{all}, missing(err, "there is no operator %q", in.Name)
+		}))
+
+	operatorLogOut = define(Call{Method: http.MethodDelete, Path: "/operators/sessions", Role: access.View,
+		Commands: []string{"operator logout"},
+		Summary:  "Ends sessions of an operator at once. Those of another operator need the role admin."},
+		withAccess(func(q *Request, d *access.Desk, in *SessionEnd) (SessionsEnded, error) {
+			if err := q.ownOrAdmin(in.Name, "the end of the sessions of another operator"); err != nil {
+				return SessionsEnded{}, err
+			}
+			if in.ID != "" && in.Others {
+				return SessionsEnded{}, Invalid("one session, or all others: not both")
+			}
+			n, err := d.EndSessions(q, q.Who, in.Name, in.ID, in.Others)
+			if in.ID != "" {
+				return SessionsEnded{n}, missing(err, "there is no such session: it has ended, or it is not of %q", in.Name)
+			}
+			return SessionsEnded{n}, missing(err, "there is no operator %q", in.Name)
+		})).logged().saying(func(in *SessionEnd, out SessionsEnded) string {
+		return "Ended: " + several(out.Ended, "session") + " of " + in.Name + "."
+	})
+
 	operatorPassword = define(Call{Method: http.MethodPost, Path: "/operators/password", Role: access.View,
 		Commands: []string{"operator password"},
-		Summary: "Changes the password of an operator, and ends their sessions. Without the role admin: one's own, with " +
-			"the old one."},
+		Summary: "Changes the password of an operator, and ends their sessions. One's own needs the old one, that of " +
+			"another operator the role admin."},
 		withAccess(func(q *Request, d *access.Desk, in *OperatorPassword) (Changed, error) {
 			if err := access.CheckPassword(in.Password); err != nil {
 				return Changed{}, Invalid(err.Error())
 			}
-			if !q.Who.Role.May(access.Admin) {
-				if q.Who.Operator == "" || q.Who.Operator != in.Name {
-					return Changed{}, &Error{http.StatusForbidden, "the password of another operator needs the role admin"}
-				}
+			if err := q.ownOrAdmin(in.Name, "the password of another operator"); err != nil {
+				return Changed{}, err
+			}
+			if q.Who.Operator == in.Name { // in an unattended browser, nobody takes over an account for good
 				if err := d.Confirm(q, access.Attempt{Name: in.Name, Password: in.Old, Source: q.Source}); err != nil {
 					return Changed{}, err
 				}
@@ -146,7 +209,7 @@ var (
 				err = Rejected("there is a token " + in.Name + " already")
 			}
 			return MadeToken{k, secret}, err
-		})).logged()
+		})).logged().once()
 
 	tokenRevoke = define(Call{Method: http.MethodDelete, Path: "/tokens", Role: access.Admin,
 		Commands: []string{"token revoke"}, Summary: "Ends a token at once."},
@@ -156,8 +219,20 @@ var (
 )
 
 func operatorCalls() []*Call {
-	return []*Call{&operatorList.Call, &operatorAdd.Call, &operatorRemove.Call, &operatorPassword.Call, &tokenList.Call,
-		&tokenAdd.Call, &tokenRevoke.Call}
+	return []*Call{&operatorList.Call, &operatorAdd.Call, &operatorRemove.Call, &operatorRole.Call,
+		&operatorSessions.Call, &operatorLogOut.Call, &operatorPassword.Call, &tokenList.Call, &tokenAdd.Call,
+		&tokenRevoke.Call}
+}
+
+// ownOrAdmin refuses what somebody without the role admin asks about another operator.
+func (q *Request) ownOrAdmin(name, what string) error {
+	if name == "" {
+		return Invalid("name: which operator?")
+	}
+	if q.Who.Role.May(access.Admin) || q.Who.Operator != "" && q.Who.Operator == name {
+		return nil
+	}
+	return &Error{http.StatusForbidden, what + " needs the role admin"}
 }
 
 // Operators returns who may log in.
@@ -172,6 +247,21 @@ func (c *Client) AddOperator(ctx context.Context, n NewOperator) (access.Operato
 // RemoveOperator removes an operator.
 func (c *Client) RemoveOperator(ctx context.Context, name string) (Removed, error) {
 	return operatorRemove.ask(ctx, c, Name{name})
+}
+
+// SetRole gives an operator another role.
+func (c *Client) SetRole(ctx context.Context, r OperatorRole) (access.OperatorView, error) {
+	return operatorRole.ask(ctx, c, r)
+}
+
+// Sessions returns the open sessions of an operator.
+func (c *Client) Sessions(ctx context.Context, name string) (SessionList, error) {
+	return operatorSessions.ask(ctx, c, Name{name})
+}
+
+// EndSessions ends sessions of an operator.
+func (c *Client) EndSessions(ctx context.Context, e SessionEnd) (SessionsEnded, error) {
+	return operatorLogOut.ask(ctx, c, e)
 }
 
 // SetOperatorPassword changes the password of an operator.

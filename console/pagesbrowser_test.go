@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,6 +140,37 @@ func TestPagesInBrowser(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// counting counts looks at the status, which reads the counts of mail from the store.
+type counting struct {
+	busyBackend
+	looks *atomic.Int64
+}
+
+func (b counting) Status() Status {
+	b.looks.Add(1)
+	return b.busyBackend.Status()
+}
+
+// TestPagesLookOnce: a page asks for the status once, whatever it shows of it.
+func TestPagesLookOnce(t *testing.T) {
+	b := counting{newBusy(), new(atomic.Int64)}
+	site, _, _ := start(t, vouched(access.Admin), b)
+	at := vouching(t, site)
+	for _, p := range consolePages() {
+		path := map[string]string{"mail-user": "mail-user?name=ann", "mail-message": "mail-message?id=0000000000007",
+			"why": "why?q=acme"}[p.path]
+		b.looks.Store(0)
+		resp, err := http.Get(at + "/" + cmp.Or(path, p.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if n := b.looks.Load(); n != 1 {
+			t.Errorf("%s: %d looks at the status", p.name, n)
+		}
 	}
 }
 

@@ -9,8 +9,15 @@ function read(svg) {
     const at = (path.getAttribute('d').match(/[MLH][\d.]+/g) || []).map(c => +c.slice(1));
     let last = '';
     const values = path.dataset.values.split('|').map(v => last = v || last); // left out where it is the same again
-    return {name: path.dataset.name, at, values};
+    return {name: path.dataset.name, at, values, steps: path.getAttribute('d').includes('H')};
   }).filter(l => l.at.length > 0 && l.at.length === l.values.length);
+}
+
+// before is the index of the last point that is not after a place; the value of a line of steps holds until the next.
+function before(at, x) {
+  let best = -1;
+  for (let i = 0; i < at.length && at[i] <= x + 1e-9; i++) best = i;
+  return best;
 }
 
 // nearest is the index of the point that is closest.
@@ -77,12 +84,13 @@ class Probe {
 
   // say writes the values at the place that was chosen, and returns where that is.
   say(lines) {
-    const long = this.longest(lines), i = nearest(long.at, this.x ?? 100), x = long.at[i];
+    const long = this.longest(lines), chosen = this.x ?? 100;
+    const x = lines.every(l => l.steps) ? Math.max(chosen, Math.min(...lines.map(l => l.at[0]))) : long.at[nearest(long.at, chosen)];
     const seconds = +this.svg.dataset.seconds, time = new Date(+this.svg.dataset.ends - (100 - x) / 100 * seconds * 1000);
-    const near = 100 / seconds; // at the same second, or at the same sample of the last hour
+    const near = 100 / seconds; // lines of one plot have points at the same times, unless a value is not known
     const said = lines.map(l => {
-      const k = nearest(l.at, x);
-      const value = Math.abs(l.at[k] - x) <= near ? l.values[k] : '–';
+      const k = l.steps ? before(l.at, x) : nearest(l.at, x);
+      const value = k >= 0 && (l.steps || Math.abs(l.at[k] - x) <= near) ? l.values[k] : '–';
       return l.name ? `${l.name} ${value}` : value;
     });
     const text = `${time.toISOString().slice(11, 19)} UTC: ${said.join(', ')}`;

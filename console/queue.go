@@ -26,7 +26,7 @@ type MailLine struct {
 
 // A MailPage is a part of the queue, the oldest message first.
 type MailPage struct {
-	Mails []MailLine   `json:"mails"`
+	Mails []MailLine   `json:"messages"`
 	Next  store.MailID `json:"next,omitempty"` // where the next page begins; left out on the last one
 }
 
@@ -39,7 +39,7 @@ type MailView struct {
 
 // A MailOrder names messages: by their ids, or all of a user.
 type MailOrder struct {
-	Mails []store.MailID `json:"mails,omitempty"`
+	Mails []store.MailID `json:"messages,omitempty"`
 	User  string         `json:"user,omitempty"`
 	All   bool           `json:"all,omitempty"` // of the user, whatever is held or delayed
 }
@@ -62,7 +62,7 @@ func (o *MailOrder) check() error {
 
 // A MailResult is the result of a MailOrder.
 type MailResult struct {
-	Mails      int `json:"mails"`      // that it was done to
+	Mails      int `json:"messages"`   // that it was done to
 	Recipients int `json:"recipients"` // of them
 	// not in the queue, or in a state in which this cannot be done
 	Missing []store.MailID `json:"missing,omitempty"`

@@ -12,29 +12,65 @@ import (
 	"weir/store"
 )
 
-// TestSelfServiceInBrowser: a user sees what is held on whatever is at hand, with whatever they read it.
-func TestSelfServiceInBrowser(t *testing.T) {
-	t.Parallel()
-	delayed := newDesk()
+// A lookCase is a page of the self-service as somebody sees it.
+type lookCase struct {
+	desk  *desk
+	path  string
+	code  int
+	words []string
+}
+
+// standings are desks of users in different states: some of their mail is delayed, they may send again later, an
+// operator has stopped them, or they wrote to new recipients.
+func standings() (delayed, tried, operator, strangers *desk) {
+	delayed, tried, operator, strangers = newDesk(), newDesk(), newDesk(), newDesk()
 	delayed.view.Stopped, delayed.view.More, delayed.view.Contact = false, 7, ""
-	tried := newDesk()
 	tried.view.Resume, tried.view.LogIn = time.Date(2024, 5, 2, 12, 4, 0, 0, time.UTC), false
-	operator := newDesk()
 	operator.view.ByOperator = true
-	strangers := newDesk()
 	strangers.view.Stopped = false
-	strangers.view.Mails = strangers.view.Mails[:2]
 	for i := range strangers.view.Mails {
 		strangers.view.Mails[i].Held, strangers.view.Mails[i].New = false, true
 	}
+	return delayed, tried, operator, strangers
+}
+
+// inspects looks at pages on every screen, in a language.
+func inspects(t *testing.T, language, prefix string, cases map[string]lookCase) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			site, _ := pagesOf(t, c.desk, SelfServiceOptions{})
+			p := browser.Open(t)
+			p.Speaks(language)
+			p.Inspect(prefix+name, site+c.path, func(at string, status int, header http.Header) {
+				if status != c.code || header.Get("Content-Language") != language {
+					t.Errorf("%s: %d %q", at, status, header.Get("Content-Language"))
+				}
+				text := p.Text("main")
+				for _, want := range c.words {
+					if !strings.Contains(text, want) {
+						t.Errorf("%s: no %q in %q", at, want, text)
+					}
+				}
+				if language != "en" && strings.Contains(text, " your ") {
+					t.Errorf("%s: English words in %q", at, text)
+				}
+				for _, found := range p.Axe() {
+					t.Errorf("%s: %s", at, found)
+				}
+			})
+		})
+	}
+}
+
+// TestSelfServiceInBrowser: a user sees what is held on whatever is at hand, with whatever they read it.
+func TestSelfServiceInBrowser(t *testing.T) {
+	t.Parallel()
+	delayed, tried, operator, strangers := standings()
+	strangers.view.Mails = strangers.view.Mails[:2]
 	empty := &desk{view: PageView{User: strings.Repeat("averylongname", 9) + "@example.org"}}
 	said := newForms([]byte("0123456789abcdef"))
-	for name, c := range map[string]struct {
-		desk  *desk
-		path  string
-		code  int
-		words []string
-	}{
+	inspects(t, "en", "selfservice-", map[string]lookCase{
 		"stopped": {newDesk(), "/t/" + goodTicket, 200,
 			[]string{"You cannot send mail", "summer party", "28 recipients", "Let me send again", "current password"}},
 		"delayed": {delayed, "/weir/t/" + goodTicket, 200,
@@ -53,27 +89,7 @@ func TestSelfServiceInBrowser(t *testing.T) {
 			[]string{"The current password is not right"}},
 		"forged": {newDesk(), "/t/forged", 403, []string{"This link is not valid"}},
 		"old":    {newDesk(), "/weir/t/old", 410, []string{"This link is out of date"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			site, _ := pagesOf(t, c.desk, SelfServiceOptions{})
-			p := browser.Open(t)
-			p.Inspect("selfservice-"+name, site+c.path, func(at string, status int, header http.Header) {
-				if status != c.code {
-					t.Errorf("%s: %d", at, status)
-				}
-				text := p.Text("main")
-				for _, want := range c.words {
-					if !strings.Contains(text, want) {
-						t.Errorf("%s: no %q in %q", at, want, text)
-					}
-				}
-				for _, found := range p.Axe() {
-					t.Errorf("%s: %s", at, found)
-				}
-			})
-		})
-	}
+	})
 }
 
 // TestSelfServiceByHand: everything works without JavaScript, once, and deletes nothing without asking.

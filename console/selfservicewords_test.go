@@ -105,26 +105,14 @@ func TestSelfServiceOptionLanguage(t *testing.T) {
 // TestSelfServiceInGerman: the page in German is as good as the one in English, and its longer words fit a phone.
 func TestSelfServiceInGerman(t *testing.T) {
 	t.Parallel()
-	delayed := newDesk()
-	delayed.view.Stopped, delayed.view.More, delayed.view.Contact = false, 7, ""
-	tried := newDesk()
-	tried.view.Resume, tried.view.LogIn = time.Date(2024, 5, 2, 12, 4, 0, 0, time.UTC), false
-	operator := newDesk()
-	operator.view.ByOperator = true
-	strangers := newDesk()
-	strangers.view.Stopped = false
+	delayed, tried, operator, strangers := standings()
 	for i := range strangers.view.Mails {
-		strangers.view.Mails[i].Held, strangers.view.Mails[i].New = true, true
+		strangers.view.Mails[i].Held = true
 	}
 	empty := &desk{view: PageView{User: "ann@example.org", Known: true}}
 	said := newForms([]byte("0123456789abcdef"))
 	good := "/t/" + goodTicket
-	for name, c := range map[string]struct {
-		desk  *desk
-		path  string
-		code  int
-		words []string
-	}{
+	inspects(t, "de", "selfservice-de-", map[string]lookCase{
 		"stopped": {newDesk(), good, 200, []string{"Sie können keine E-Mails senden seit 01.05.2024, 12:04 UTC",
 			"E-Mails an 28 Empfänger warten; bis zu 20 dürfen es sein.", "Senden wieder erlauben", "aktuelles Passwort",
 			"Sie funktioniert bis 08.05.2024, 12:04 UTC."}},
@@ -139,28 +127,7 @@ func TestSelfServiceInGerman(t *testing.T) {
 		"bad": {newDesk(), good + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200,
 			[]string{"Das aktuelle Passwort ist nicht richtig"}},
 		"forged": {newDesk(), "/t/forged", 403, []string{"Dieser Link ist nicht gültig"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			site, _ := pagesOf(t, c.desk, SelfServiceOptions{})
-			p := browser.Open(t)
-			p.Speaks("de-DE,de")
-			p.Inspect("selfservice-de-"+name, site+c.path, func(at string, status int, header http.Header) {
-				text := p.Text("main")
-				for _, want := range c.words {
-					if !strings.Contains(text, want) {
-						t.Errorf("%s: no %q in %q", at, want, text)
-					}
-				}
-				if status != c.code || header.Get("Content-Language") != "de" || strings.Contains(text, " your ") {
-					t.Errorf("%s: %d %q", at, status, header.Get("Content-Language"))
-				}
-				for _, found := range p.Axe() {
-					t.Errorf("%s: %s", at, found)
-				}
-			})
-		})
-	}
+	})
 }
 
 // TestEverythingSaid: every result has words in every language, and sizes and times are as people write them.

@@ -19,7 +19,7 @@ type Stamp struct {
 	Spent      int               `json:"spent"` // stamps that are remembered
 	Full       uint64            `json:"full"`  // stamps not taken, as no more can be remembered (max_spent)
 	Gone       uint64            `json:"gone"`  // stamps of nodes of the farm that were not there to be asked
-	Busy       uint64            `json:"busy"`  // stamps not looked at, as too many costly ones are (verify_queue)
+	Busy       uint64            `json:"busy"`  // stamps not taken, as too many questions to other nodes were open
 }
 
 // Most is the highest work that any gate asks for.

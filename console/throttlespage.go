@@ -20,6 +20,7 @@ func throttlesPage() *page {
 // A throttleRow is a throttle on the page. Figures are of the last hour.
 type throttleRow struct {
 	Name, Kind     string
+	Unit           string // of what it counts
 	Shadow         bool
 	Admitted, Held string
 	Would, Of      string
@@ -36,7 +37,7 @@ func throttles(v *visit) (any, error) {
 		Quotas    []string // throttles whose limits can be set for single accounts
 		Filter    string
 		LimitPage
-	}{Filter: v.query.Get("filter"), ShadowAll: v.backend.Status().ShadowAll}
+	}{Filter: v.query.Get("filter"), ShadowAll: v.status().ShadowAll}
 	for _, t := range v.backend.Throttles() {
 		if t.Kind == "quota" {
 			shown.Quotas = append(shown.Quotas, t.Link.Name)
@@ -45,7 +46,7 @@ func throttles(v *visit) (any, error) {
 	for _, t := range v.backend.Overview(OverviewQuery{Window: OneHour, Top: namesShown, Last: 1}).Throttles {
 		would, of := t.Hour.WouldRefuse()
 		e := t.Hour.Events
-		row := throttleRow{Name: t.Name, Kind: t.Kind, Shadow: t.Shadow, Admitted: whole(e[Admitted]),
+		row := throttleRow{Name: t.Name, Kind: t.Kind, Unit: t.Unit, Shadow: t.Shadow, Admitted: whole(e[Admitted]),
 			Held: whole(e[Delayed] + e[Challenged] + e[Refused]), Would: whole(would), Of: whole(of)}
 		for _, h := range t.Would {
 			row.Names = append(row.Names, h.Name)

@@ -76,7 +76,7 @@ func TestTLS(t *testing.T) {
 	if set != 1 {
 		t.Errorf("%d cookies of a session", set)
 	}
-	if r := v.get("/"); r.code != 200 || !strings.Contains(r.body, "ann <small>act</small>") {
+	if r := v.get("/"); r.code != 200 || !strings.Contains(r.body, "ann</a> <small>act</small>") {
 		t.Errorf("%d %s", r.code, r.body)
 	}
 	// A cookie that somebody set without TLS does not count.

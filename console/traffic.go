@@ -165,7 +165,7 @@ func (sp span) verdicts(s *Series, title, name string, measures ...Measure) *gat
 // added draws what an HTTP gate adds to requests.
 func (sp span) added(s *Series, name string) *gatePlot {
 	median, most := sp.line(s, AddedMedian, "added", seconds), sp.line(s, AddedMost, "most", seconds)
-	median.Name, most.Name, most.Area = "median", "99 of 100", false
+	median.Name, most.Name, most.Area = "median", "99 of 100 under", false
 	top := max(plot.RoundUp(highestOf(s.Columns[AddedMost])), 1e-4)
 	ticks := []plot.Tick{{Value: top, Text: seconds(top)}, {Value: top / 2, Text: seconds(top / 2)}, {Text: "0"}}
 	now := []string{seconds(s.Last(AddedMedian)), seconds(s.Last(AddedMost))}

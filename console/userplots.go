@@ -93,11 +93,7 @@ func userPlot(s *Series, user, title, unit string, limit Measure, of ...userLine
 	if bound > 0 {
 		text += ", limit " + number(bound)
 	}
-	var ends time.Time
-	if n := len(s.At); n > 0 {
-		ends = time.UnixMilli(s.At[n-1])
-	}
-	p := sp.draw(title, unit, text+".", ends, top, ticks, lines...)
+	p := sp.draw(title, unit, text+".", s.ends(), top, ticks, lines...)
 	if len(of) > 1 {
 		p.Each = now
 	} else {

@@ -171,7 +171,7 @@ func (s *whyShown) ask(v *visit) {
 	if id, client := strings.CutPrefix(s.Sought, "client:"); client {
 		q.Account, q.Client = "", id
 	}
-	for _, g := range v.backend.Status().Gates {
+	for _, g := range v.status().Gates {
 		if len(s.Answers) == maxWhyGates {
 			return
 		}

@@ -21,9 +21,9 @@ const (
 	PayersBytes = heavy.Bytes
 )
 
-// A Watch remembers who a throttle holds back, and its last refusals, in fixed memory. Of events that are
-// admitted only those get here that paid. The zero value is ready. It is safe for concurrent use, and nobody waits for another one in it: what two
-// goroutines would write at once is left out, and counted.
+// A Watch remembers who a throttle holds back, and its last refusals, in fixed memory. Of events that are admitted
+// only those get here that paid. The zero value is ready. It is safe for concurrent use, and nobody waits for another
+// one in it: what two goroutines would write at once is left out, and counted.
 type Watch struct {
 	held     atomic.Pointer[heavy.Sketch] // made when somebody is held back for the first time
 	would    atomic.Pointer[heavy.Sketch]

@@ -266,7 +266,9 @@ func TestWhoPays(t *testing.T) {
 	asks.Names = Naming{Sources: true, Payers: true}
 	for i, work := range []uint64{64, 64, 0} {
 		ev := &weir.Event{Time: start, Account: "acme", Source: netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + i/2)}),
-			Purse: weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) { return weir.Paid{Work: work}, nil })}
+			Purse: weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
+				return weir.Paid{Work: work}, nil
+			})}
 		ev.Purse.Open(t.Context(), ev)
 		chain.Judge(t.Context(), ev, new(Pass))
 	}

@@ -16,6 +16,7 @@ import (
 	"weir"
 	"weir/internal/tabular"
 	"weir/lab/flood"
+	"weir/throttle/stamp"
 )
 
 type benchCommand struct {
@@ -29,16 +30,17 @@ type benchSolverCommand struct{}
 func (c *benchSolverCommand) Run(t *terminal) error { return flood.ServeSolver(os.Stdin, t.out) }
 
 type benchFloodCommand struct {
-	For             time.Duration `default:"12s" placeholder:"TIME" help:"How long visitors are counted in each round. Default ${default}."`
-	WarmUp          time.Duration `default:"8s" placeholder:"TIME" help:"How long each round warms up before anything is counted. Default ${default}."`
-	Scene           []string      `default:"flood,after,keys,payer" placeholder:"NAME" help:"What to play: people under a flood (flood), programs after one (after), a client of an API beside invented keys (keys), people beside an attacker who pays (payer). Default all."`
-	Flood           string        `default:"both" enum:"many,few,both" placeholder:"KIND" help:"The flood: from many slow sources (many), from a few fast ones (few), or both. Default ${default}."`
-	Fronts          []string      `placeholder:"NAME" help:"What to compare: some of none, nginx, haproxy, weir. Default: all that are installed."`
-	Concurrent      int           `default:"8" placeholder:"N" help:"How many requests the service works on at once. Default ${default}."`
-	Work            time.Duration `default:"20ms" placeholder:"TIME" help:"How long the service works on each request. Default ${default}."`
-	Times           float64       `default:"10" placeholder:"N" help:"The size of the flood, as a multiple of the capacity of the service. Default ${default}."`
-	Patience        time.Duration `default:"5s" placeholder:"TIME" help:"How long people wait. Default ${default}."`
-	PatienceWithout time.Duration `default:"1m" placeholder:"TIME" help:"How long people without JavaScript wait; they see that there is a line. Default ${default}."`
+	For             time.Duration   `default:"12s" placeholder:"TIME" help:"How long visitors are counted in each round. Default ${default}."`
+	WarmUp          time.Duration   `default:"8s" placeholder:"TIME" help:"How long each round warms up before anything is counted. Default ${default}."`
+	Scene           []string        `default:"flood,after,keys,payer" placeholder:"NAME" help:"What to play: people under a flood (flood), programs after one (after), a client of an API beside invented keys (keys), people beside an attacker who pays (payer). Default all."`
+	Flood           string          `default:"both" enum:"many,few,both" placeholder:"KIND" help:"The flood: from many slow sources (many), from a few fast ones (few), or both. Default ${default}."`
+	Fronts          []string        `placeholder:"NAME" help:"What to compare: some of none, nginx, haproxy, weir. Default: all that are installed."`
+	Algorithm       stamp.Algorithm `default:"sha256-k" placeholder:"NAME" help:"The puzzle of weir's stamps: sha256-k, eqs60, dlog or dlog-classic. Default ${default}."`
+	Concurrent      int             `default:"8" placeholder:"N" help:"How many requests the service works on at once. Default ${default}."`
+	Work            time.Duration   `default:"20ms" placeholder:"TIME" help:"How long the service works on each request. Default ${default}."`
+	Times           float64         `default:"10" placeholder:"N" help:"The size of the flood, as a multiple of the capacity of the service. Default ${default}."`
+	Patience        time.Duration   `default:"5s" placeholder:"TIME" help:"How long people wait. Default ${default}."`
+	PatienceWithout time.Duration   `default:"1m" placeholder:"TIME" help:"How long people without JavaScript wait; they see that there is a line. Default ${default}."`
 	reportFlag
 	JSON bool `name:"json" help:"Print only the report, as JSON."`
 }
@@ -46,6 +48,7 @@ type benchFloodCommand struct {
 func (c *benchFloodCommand) options() flood.Options {
 	o := flood.Options{Fronts: c.Fronts}.WithDefaults()
 	o.For, o.WarmUp, o.Concurrent, o.Work, o.Times = c.For, c.WarmUp, c.Concurrent, c.Work, c.Times
+	o.Algorithm = c.Algorithm
 	o.Patience, o.Patient = c.Patience, c.PatienceWithout
 	o.Version = versionOf().Version
 	o.Solver, _ = os.Executable() // without it, they are made here

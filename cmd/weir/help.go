@@ -27,6 +27,7 @@ func helpGroups() []helpGroup {
 		{"Watch", []helpExample{
 			{"status", "weir status"},
 			{"top", "weir top"},
+			{"capacity", "weir capacity"},
 			{"refusals", "weir refusals --throttle plans"},
 			{"why", "weir why GET /v1/things --account acme"},
 			{"account get", "weir account get acme"},
@@ -43,6 +44,9 @@ func helpGroups() []helpGroup {
 			{"operator add", "weir operator add ann --role act"},
 			{"operator list", "weir operator list"},
 			{"operator remove", "weir operator remove ann"},
+			{"operator role", "weir operator role ann admin"},
+			{"operator sessions", "weir operator sessions ann"},
+			{"operator logout", "weir operator logout ann"},
 			{"operator password", "weir operator password admin"},
 			{"token add", "weir token add backup-check --role view --for 30d"},
 			{"token list", "weir token list"},

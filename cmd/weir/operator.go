@@ -13,6 +13,9 @@ type operatorCommand struct {
 	Add      operatorAddCommand      `cmd:"" help:"Add an operator, who may log in to the console."`
 	List     operatorListCommand     `cmd:"" help:"Show the operators."`
 	Remove   operatorRemoveCommand   `cmd:"" help:"Remove an operator. Their sessions end at once."`
+	Role     operatorRoleCommand     `cmd:"" help:"Give an operator another role. It holds at once."`
+	Sessions operatorSessionsCommand `cmd:"" help:"Show the open sessions of an operator."`
+	Logout   operatorLogoutCommand   `cmd:"" help:"End the sessions of an operator."`
 	Password operatorPasswordCommand `cmd:"" help:"Change the password of an operator. Their sessions end at once."`
 }
 
@@ -55,23 +58,78 @@ func (c *operatorListCommand) Run(t *terminal) error {
 	})
 }
 
-type operatorRemoveCommand struct {
+// named is what a command takes that does something to one operator or one token.
+type named struct {
 	target
 	JSON bool   `name:"json" help:"Print the result as JSON."`
-	Name string `arg:"" help:"The name of the operator."`
+	Name string `arg:"" help:"The name."`
 }
 
-func (c *operatorRemoveCommand) Run(t *terminal) error {
+// removes makes a call that ends something, and says so in a word.
+func (c *named) removes(t *terminal, word string,
+	call func(*console.Client, context.Context, string) (console.Removed, error)) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Removed, error) {
-		return client.RemoveOperator(ctx, c.Name)
-	}, func(r *console.Removed) { fmt.Fprintf(t.out, "removed %s\n", printable(r.Removed)) })
+		return call(client, ctx, c.Name)
+	}, func(r *console.Removed) { fmt.Fprintf(t.out, "%s %s\n", word, printable(r.Removed)) })
+}
+
+type operatorRemoveCommand struct{ named }
+
+func (c *operatorRemoveCommand) Run(t *terminal) error {
+	return c.removes(t, "removed", (*console.Client).RemoveOperator)
+}
+
+type operatorRoleCommand struct {
+	named
+	Role string `arg:"" enum:"view,act,admin" help:"What the operator may do: view, act or admin."`
+}
+
+func (c *operatorRoleCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (access.OperatorView, error) {
+		return client.SetRole(ctx, console.OperatorRole{Name: c.Name, Role: access.Role(c.Role)})
+	}, func(v *access.OperatorView) {
+		fmt.Fprintf(t.out, "%s has the role %s now\n", printable(v.Name), v.Role)
+	})
+}
+
+type operatorSessionsCommand struct{ named }
+
+func (c *operatorSessionsCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.SessionList, error) {
+		return client.Sessions(ctx, c.Name)
+	}, func(all *console.SessionList) {
+		if len(all.Sessions) == 0 {
+			fmt.Fprintln(t.out, printable(c.Name), "has no open session")
+			return
+		}
+		rows := table{heads: []string{"session", "from", "logged in", "last used", "ends"}}
+		for _, s := range all.Sessions {
+			rows.row(text(s.ID), text(s.Source), text(moment(s.Made)), text(moment(s.Seen)), text(moment(s.Until)))
+		}
+		t.write(&rows)
+	})
+}
+
+type operatorLogoutCommand struct {
+	named
+	Session string `placeholder:"ID" help:"Only this one, as weir operator sessions shows it."`
+}
+
+func (c *operatorLogoutCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.SessionsEnded, error) {
+		return client.EndSessions(ctx, console.SessionEnd{Name: c.Name, ID: c.Session})
+	}, func(r *console.SessionsEnded) {
+		sessions := "sessions"
+		if r.Ended == 1 {
+			sessions = "session"
+		}
+		fmt.Fprintf(t.out, "ended %d %s of %s\n", r.Ended, sessions, printable(c.Name))
+	})
 }
 
 type operatorPasswordCommand struct {
-	target
+	named
 	passwordFlags
-	JSON bool   `name:"json" help:"Print the result as JSON."`
-	Name string `arg:"" help:"The name of the operator."`
 }
 
 func (c *operatorPasswordCommand) Run(t *terminal) error {
@@ -134,14 +192,8 @@ func (c *tokenListCommand) Run(t *terminal) error {
 	})
 }
 
-type tokenRevokeCommand struct {
-	target
-	JSON bool   `name:"json" help:"Print the result as JSON."`
-	Name string `arg:"" help:"The name of the token."`
-}
+type tokenRevokeCommand struct{ named }
 
 func (c *tokenRevokeCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Removed, error) {
-		return client.RevokeToken(ctx, c.Name)
-	}, func(r *console.Removed) { fmt.Fprintf(t.out, "revoked %s\n", printable(r.Removed)) })
+	return c.removes(t, "revoked", (*console.Client).RevokeToken)
 }

@@ -35,7 +35,7 @@ func newStampGate(t *testing.T) *stampGate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 256}, nil, nil, nil)
+	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 256}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ const (
 	seenEvery      = time.Minute         // how exactly the last use of a session is known
 	usedEvery      = time.Hour           // how exactly the last use of a token is known
 	secretBytes    = 32
+	sessionIDBytes = 6       // of the sum of a session's secret: enough to tell 20 apart
 	tokenMark      = "weir_" // begins every token, so that programs that look for leaked secrets find it
 	maxSecretText  = 256
 	pruneAtOnce    = 1000

@@ -287,6 +287,107 @@ func TestOperators(t *testing.T) {
 	}
 }
 
+// TestRoleChanges: another role holds at once, in an open session and for its tokens, and somebody stays an admin.
+func TestRoleChanges(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	r.add("ann", Admin)
+	if _, err := r.SetRole(ctx, root, "ann", View); !errors.Is(err, ErrLastAdmin) {
+		t.Errorf("the last admin: %v", err)
+	}
+	if _, err := r.SetRole(ctx, root, "ann", Admin); err != nil {
+		t.Errorf("an admin stays one: %v", err)
+	}
+	r.add("eve", Admin)
+	in := r.in("ann")
+	_, secret, err := r.AddToken(ctx, in.Identity, "ci", Admin, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := r.SetRole(ctx, root, "ann", View)
+	if err != nil || v.Role != View || v.Sessions != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	for name, ask := range map[string]func() (Identity, error){
+		"session": func() (Identity, error) { return r.Session(ctx, in.Secret) },
+		"token":   func() (Identity, error) { return r.Token(ctx, secret) },
+	} {
+		if who, err := ask(); err != nil || who.Role != View {
+			t.Errorf("%s: %+v, %v", name, who, err)
+		}
+	}
+	if _, err := r.SetRole(ctx, root, "nobody", View); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, err := r.SetRole(ctx, root, "eve", "god"); !errors.Is(err, ErrRole) {
+		t.Errorf("no role: %v", err)
+	}
+}
+
+// TestSessionsAreSeenAndEnded: an operator sees where they are logged in, and ends one, the others, or all.
+func TestSessionsAreSeenAndEnded(t *testing.T) {
+	r := newRig(t)
+	ctx := t.Context()
+	r.add("ann", View)
+	r.add("bob", View)
+	first := r.in("ann")
+	r.clock.Advance(time.Minute)
+	second, third := r.in("ann"), r.in("ann")
+	bob := r.in("bob")
+	all, err := r.Sessions(ctx, second.Identity, "ann")
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	here, id := 0, ""
+	for _, s := range all {
+		if s.Here {
+			here++
+		}
+		if s.Made.Equal(start) {
+			id = s.ID
+		}
+		if s.Source != "192.0.2.1" || len(s.ID) != 2*sessionIDBytes || strings.Contains(first.Secret, s.ID) {
+			t.Errorf("%+v", s)
+		}
+	}
+	if here != 1 || all[2].ID != id { // the one used longest ago is the last
+		t.Errorf("%d sessions ask; %+v", here, all)
+	}
+	ends := func(want int, id string, others bool) {
+		t.Helper()
+		if n, err := r.EndSessions(ctx, second.Identity, "ann", id, others); err != nil || n != want {
+			t.Errorf("%d ended, want %d: %v", n, want, err)
+		}
+	}
+	ends(1, id, false)
+	if _, err := r.EndSessions(ctx, second.Identity, "ann", id, false); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("ended twice: %v", err)
+	}
+	ends(1, "", true)
+	for _, gone := range []Admission{first, third} {
+		if _, err := r.Session(ctx, gone.Secret); !errors.Is(err, ErrNobody) {
+			t.Errorf("still there: %v", err)
+		}
+	}
+	ends(1, "", false)
+	if _, err := r.Session(ctx, second.Secret); !errors.Is(err, ErrNobody) {
+		t.Errorf("still there: %v", err)
+	}
+	if _, err := r.Session(ctx, bob.Secret); err != nil {
+		t.Errorf("somebody else's has ended: %v", err)
+	}
+	r.clock.Advance(SessionIdle)
+	if all, err := r.Sessions(ctx, root, "bob"); err != nil || len(all) != 0 {
+		t.Errorf("a session that is over is listed: %+v, %v", all, err)
+	}
+	if _, err := r.Sessions(ctx, root, "nobody"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, err := r.EndSessions(ctx, root, "nobody", "", false); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
 func TestTokens(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()

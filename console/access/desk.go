@@ -199,7 +199,16 @@ func sourceText(a netip.Addr) string {
 }
 
 func identityOf(o store.Operator, s store.Session) Identity {
-	return Identity{Name: o.Name, Role: Role(o.Role), Operator: o.Name, bound: "session " + string(s.Sum[:])}
+	return Identity{Name: o.Name, Role: Role(o.Role), Operator: o.Name, bound: sessionBound(s)}
+}
+
+// sessionBound is what forms in a session are bound to.
+func sessionBound(s store.Session) string { return "session " + string(s.Sum[:]) }
+
+// open reports whether a session has not ended by itself.
+func (d *Desk) open(s store.Session) bool {
+	now := d.o.Clock.Now()
+	return now.Before(s.Until) && now.Sub(s.Seen) < SessionIdle
 }
 
 // browser makes the mark of a browser in which an operator has logged in.

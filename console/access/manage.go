@@ -3,9 +3,11 @@ package access
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/mail/login"
@@ -93,9 +95,9 @@ func (d *Desk) Operators(ctx context.Context) (all []OperatorView, err error) {
 }
 
 func (d *Desk) view(o store.Operator, open []store.Session) OperatorView {
-	v, now := OperatorView{Name: o.Name, Role: Role(o.Role), Made: o.Made, Changed: o.Changed}, d.o.Clock.Now()
+	v := OperatorView{Name: o.Name, Role: Role(o.Role), Made: o.Made, Changed: o.Changed}
 	for _, s := range open {
-		if now.Before(s.Until) && now.Sub(s.Seen) < SessionIdle {
+		if d.open(s) {
 			v.Sessions++
 		}
 	}
@@ -147,18 +149,8 @@ func (d *Desk) RemoveOperator(ctx context.Context, by Identity, name string) err
 		if err != nil {
 			return err
 		}
-		all, err := tx.Operators("", MaxOperators)
-		if err != nil {
+		if err := needsNot(tx, name); err != nil {
 			return err
-		}
-		admins := 0
-		for _, other := range all {
-			if Role(other.Role) == Admin && other.Name != name {
-				admins++
-			}
-		}
-		if admins == 0 {
-			return ErrLastAdmin
 		}
 		return cmp.Or(tx.RemoveOperator(name), tx.Log(store.Entry{At: now, By: by.Name, What: "operator-remove",
 			User: name, Before: detail(map[string]any{"role": o.Role})}))
@@ -167,6 +159,116 @@ func (d *Desk) RemoveOperator(ctx context.Context, by Identity, name string) err
 		d.o.Changed(name)
 	}
 	return err
+}
+
+// needsNot returns ErrLastAdmin if nobody else has the role admin.
+func needsNot(tx store.AccessTx, name string) error {
+	all, err := tx.Operators("", MaxOperators)
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if Role(other.Role) == Admin && other.Name != name {
+			return nil
+		}
+	}
+	return ErrLastAdmin
+}
+
+// SetRole gives an operator another role, at once: in open sessions, too. The last one with the role admin keeps it:
+// ErrLastAdmin. Its other errors are ErrRole, store.ErrNotFound and those of the store.
+func (d *Desk) SetRole(ctx context.Context, by Identity, name string, role Role) (v OperatorView, err error) {
+	if !role.Valid() {
+		return v, ErrRole
+	}
+	now := d.o.Clock.Now()
+	err = d.o.Store.Update(ctx, func(tx store.AccessTx) error {
+		o, err := tx.Operator(name)
+		if err != nil {
+			return err
+		}
+		if Role(o.Role) == Admin && role != Admin {
+			if err := needsNot(tx, name); err != nil {
+				return err
+			}
+		}
+		before := o.Role
+		o.Role, o.Changed = string(role), now
+		open, err := tx.Sessions(name, MaxSessions)
+		if err != nil {
+			return err
+		}
+		v = d.view(o, open)
+		return cmp.Or(tx.PutOperator(o), tx.Log(store.Entry{At: now, By: by.Name, What: "operator-role", User: name,
+			Before: detail(map[string]any{"role": before}), After: detail(map[string]any{"role": role})}))
+	})
+	return v, err
+}
+
+// A SessionView is an open session as others may see it.
+type SessionView struct {
+	ID     string    `json:"id"`
+	Source string    `json:"source"` // the address of the log-in
+	Made   time.Time `json:"made"`   // when the operator logged in
+	Seen   time.Time `json:"seen"`   // when it was last used, to the minute
+	Until  time.Time `json:"until"`  // when it ends in any case
+	Here   bool      `json:"here"`   // it is the one that asks
+}
+
+// sessionID is how a session is named. Nobody can make a session of it: it is a part of the sum of the secret.
+func sessionID(s store.Session) string { return hex.EncodeToString(s.Sum[:sessionIDBytes]) }
+
+// is reports whether somebody came with this session.
+func (who Identity) is(s store.Session) bool { return who.bound == sessionBound(s) }
+
+// Sessions returns the open sessions of an operator, the latest used first, or store.ErrNotFound.
+func (d *Desk) Sessions(ctx context.Context, who Identity, name string) (all []SessionView, err error) {
+	all = []SessionView{}
+	err = d.o.Store.View(ctx, func(tx store.AccessTx) error {
+		if _, err := tx.Operator(name); err != nil {
+			return err
+		}
+		found, err := tx.Sessions(name, MaxSessions)
+		for _, s := range slices.Backward(found) {
+			if d.open(s) {
+				all = append(all, SessionView{sessionID(s), s.Source, s.Made, s.Seen, s.Until, who.is(s)})
+			}
+		}
+		return err
+	})
+	return all, err
+}
+
+// EndSessions ends sessions of an operator at once, and returns how many: all, or the one with an id, or all but the
+// one of whoever asks. Its errors are store.ErrNotFound, for an operator or an id that is not there, and those of the
+// store.
+func (d *Desk) EndSessions(ctx context.Context, by Identity, name, id string, others bool) (n int, err error) {
+	now := d.o.Clock.Now()
+	err = d.o.Store.Update(ctx, func(tx store.AccessTx) error {
+		n = 0
+		if _, err := tx.Operator(name); err != nil {
+			return err
+		}
+		found, err := tx.Sessions(name, MaxSessions)
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			if !d.open(s) || id != "" && sessionID(s) != id || others && by.is(s) {
+				continue
+			}
+			if err := tx.RemoveSession(s.Sum); err != nil {
+				return err
+			}
+			n++
+		}
+		if id != "" && n == 0 {
+			return fmt.Errorf("the session %s: %w", id, store.ErrNotFound)
+		}
+		return tx.Log(store.Entry{At: now, By: by.Name, What: "operator-logout", User: name, Text: id,
+			After: detail(map[string]any{"ended": n})})
+	})
+	return n, err
 }
 
 // SetPassword changes the password of an operator and ends all their sessions.

@@ -107,14 +107,13 @@ func (d *delivery) pay() *no {
 		return nil
 	}
 	load := d.gate.load().Share
-	good, busy := map[string]spool.Stamp{}, false
+	good := map[string]spool.Stamp{}
 	if len(d.stamps) > 0 {
 		normal := d.tx.recipients(func(*recipient) bool { return true })
-		got, forged, late := stamps.Verify(d.gate.Base, d.now(), load, d.stamps, d.digest.ID(), normal)
+		got, forged := stamps.Verify(d.gate.Base, d.now(), load, d.stamps, d.digest.ID(), normal)
 		for i := range min(len(got), len(normal)) {
 			good[normal[i]] = got[i]
 		}
-		busy = late
 		if forged && o.OnInvalid == FateRefuse {
 			ev := d.event(d.tx, normal)
 			d.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
@@ -128,9 +127,6 @@ func (d *delivery) pay() *no {
 			continue
 		}
 		if o.Required && r.Stamp == (spool.Stamp{}) {
-			if busy { // it may be valid
-				return refuse(MailFailed, 451, 430, "too many stamps are being verified, try again later")
-			}
 			return unpaid()
 		}
 		r.Required, r.Pooled = o.Required, load >= o.FromLoad

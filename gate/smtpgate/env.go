@@ -87,9 +87,9 @@ type Stamps interface {
 	Digest() Digest
 	// Verify looks for a valid stamp for each recipient, in the form of identify.Recipient. Without one it is the zero
 	// value. It spends nothing: the spool does, with the message. forged tells that a stamp was not genuine or wrongly
-	// solved, and busy that one could not be verified in time.
+	// solved.
 	Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
-		recipients []string) (good []spool.Stamp, forged, busy bool)
+		recipients []string) (good []spool.Stamp, forged bool)
 }
 
 // A Digest is given a body in pieces.

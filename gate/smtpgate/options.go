@@ -193,7 +193,7 @@ func (h Holding) validate(v *weir.Mistakes) {
 
 // Stamping is how mail may be paid for. The parameters are in the answer to EHLO wherever AUTH is offered.
 type Stamping struct {
-	// The puzzle: sha256-k (the default), dlog-classic or argon2id.
+	// The puzzle: sha256-k (the default), eqs60 or dlog-classic.
 	Algorithm string `yaml:"algorithm"`
 	// The work that each recipient costs: "20 bits" (the default), or a number of operations. With schedule or
 	// double_every, what it costs without load, and the least.

@@ -18,7 +18,7 @@ import (
 // stampedGate is a gate that takes stamps, of which so many operations are asked.
 func stampedGate(t *testing.T, o stamp.MailOptions, s Stamping, throttles ...weir.Throttle) (*rig, *stamp.MailDesk) {
 	t.Helper()
-	d, err := stamp.NewMailDesk(o, nil, nil, nil)
+	d, err := stamp.NewMailDesk(o, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,39 +69,6 @@ func TestAStampOfMailThatIsNotTaken(t *testing.T) {
 	lost.conn.Close()
 	c.mail("ann@example.org", "bob@example.com", text, "250 ")
 	c.mail("ann@example.org", "bob@example.com", text, "550 5.7.1 a stamp is required")
-}
-
-// TestNoTimeForStamps: a stamp that nobody had the time to look at may be good, so the mail is not refused for good.
-func TestNoTimeForStamps(t *testing.T) {
-	t.Parallel()
-	d, err := stamp.NewMailDesk(stamp.MailOptions{Work: 64}, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var late atomic.Bool
-	r := newRig(t, func(r *rig) {
-		r.opts.Stamps, r.parts.Stamps = &Stamping{Required: true}, lateDesk{desk{d, r.spool}, &late}
-	})
-	text := paid(t, d.Params(r.clock.Now()), "bob@example.com")
-	c := r.as("ann")
-	late.Store(true)
-	c.mail("ann@example.org", "bob@example.com", text, "451 4.3.0 too many stamps")
-	late.Store(false)
-	c.mail("ann@example.org", "bob@example.com", text, "250 ")
-}
-
-// lateDesk has no time where a test says so: a pool of verifiers that is full cannot be had at the right moment.
-type lateDesk struct {
-	desk
-	late *atomic.Bool
-}
-
-func (d lateDesk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
-	recipients []string) ([]spool.Stamp, bool, bool) {
-	if d.late.Load() {
-		return make([]spool.Stamp, len(recipients)), false, true
-	}
-	return d.desk.Verify(ctx, now, load, stamps, bodyID, recipients)
 }
 
 // TestTwoWithOneStamp: both are found good before either is taken, and one is.
@@ -184,7 +151,7 @@ func (d desk) Announce(now time.Time, load weir.Share) string {
 func (d desk) Digest() Digest { return stamp.NewBodyDigest() }
 
 func (d desk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
-	recipients []string) (good []spool.Stamp, forged, busy bool) {
+	recipients []string) (good []spool.Stamp, forged bool) {
 	d.Observe(now, load)
 	receipts, errs := d.LookEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients,
 		func(ctx context.Context, n stamp.Nonce) (bool, error) {
@@ -197,5 +164,5 @@ func (d desk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps
 			good[i] = spool.Stamp{}
 		}
 	}
-	return good, forged, errors.Is(errors.Join(errs...), stamp.ErrBusy)
+	return good, forged
 }

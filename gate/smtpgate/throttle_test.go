@@ -429,7 +429,7 @@ func TestNextHopAuth(t *testing.T) {
 // TestStamps: what is announced can be paid; who has not paid waits in the pool while there is too much to do.
 func TestStamps(t *testing.T) {
 	t.Parallel()
-	d, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil, nil)
+	d, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

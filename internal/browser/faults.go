@@ -19,8 +19,13 @@ var faultsJS string
 var focusJS string
 
 // targetsJS lists the controls of the page, by the names that focusJS uses.
-const targetsJS = `[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')]
-	.filter(e => e.checkVisibility({visibilityProperty: true})).map(e => { e.dataset.target ??= '' + Math.random(); return e.dataset.target })`
+// A page that keeps itself up to date would remove an attribute, so they are kept beside it.
+const targetsJS = `(() => {
+	const names = window.targetNames ??= new WeakMap();
+	return [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')]
+		.filter(e => e.checkVisibility({visibilityProperty: true}))
+		.map(e => names.get(e) ?? (names.set(e, '' + Math.random()), names.get(e)));
+})()`
 
 // Faults returns what is wrong with a page. Every page has a language, a title and one h1. Nothing is wider than the
 // screen. Text has enough contrast (WCAG 2.2, 1.4.3, as for small text). Every control is reached with the Tab key and

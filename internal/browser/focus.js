@@ -3,7 +3,7 @@
 	if (!e || e === document.body || e === document.documentElement) return null;
 	const s = getComputedStyle(e);
 	return {
-		target: e.dataset.target ?? '',
+		target: window.targetNames?.get(e) ?? '',
 		name: `<${e.localName}> ${e.innerText?.slice(0, 40) ?? ''}`,
 		visible: e.matches(':focus-visible') && s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0,
 	};

@@ -30,8 +30,8 @@ type Plot struct {
 	Marks  []Mark
 	Bands  []Band
 	Data   Table
-	// Ends is when the horizontal axis ends, if that is a time in seconds: in milliseconds since 1970. A script can then
-	// show the values of points at a time.
+	// Ends is when the horizontal axis ends, if that is a time in seconds: in milliseconds since 1970. A script can
+	// then show the values of points at a time.
 	Ends int64
 }
 
@@ -78,7 +78,7 @@ type Series struct {
 	Points []Point
 	Path   string // of the line, set by Draw
 	Fill   string // of the area, set by Draw
-	Values string // of the points of the line, set by Draw: joined by "|", and empty where it is that of the point before
+	Values string // of the points of the line, set by Draw: joined by "|", and empty where the one before is the same
 }
 
 // None is the sign of a series without signs.

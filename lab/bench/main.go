@@ -20,6 +20,7 @@ import (
 	"text/tabwriter"
 
 	"weir/lab/machine"
+	"weir/throttle/stamp"
 )
 
 // A figure is one measured value and its target.
@@ -86,14 +87,16 @@ func main() {
 	only := flag.String("only", "", "rows to run, as in Q1,Q3")
 	write := flag.Bool("write", false,
 		"write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, the points alone")
+	algorithm := stamp.SHA256K
+	flag.TextVar(&algorithm, "algorithm", algorithm, "the puzzle of stamps in S7, S9 and S10")
 	flag.Parse()
-	if err := run(*quick, *write, *only); err != nil {
+	if err := run(trial{quick: *quick, write: *write, algorithm: algorithm}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(quick, write bool, only string) error {
+func run(how trial, only string) error {
 	type result struct {
 		id string
 		figure
@@ -105,7 +108,7 @@ func run(quick, write bool, only string) error {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s …\n", r.id)
-		t := &trial{quick: quick, write: write}
+		t := &trial{quick: how.quick, write: how.write, algorithm: how.algorithm}
 		var figures []figure
 		err := attempt(func() { figures = r.run(t) })
 		t.end()
@@ -125,7 +128,7 @@ func run(quick, write bool, only string) error {
 	for _, r := range results {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, yes[r.met])
 	}
-	if err := w.Flush(); err != nil || !write || only != "" { // only the whole table is written
+	if err := w.Flush(); err != nil || !how.write || only != "" { // only the whole table is written
 		return err
 	}
 	var page strings.Builder

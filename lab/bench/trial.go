@@ -22,13 +22,15 @@ import (
 
 	"weir/console"
 	"weir/lab/machine"
+	"weir/throttle/stamp"
 )
 
 // A trial is one run of a row. Like a testing.T it cleans up what it started, and a failed check ends it.
 type trial struct {
-	quick bool // everything once and briefly
-	write bool // also into files
-	undo  []func()
+	quick     bool            // everything once and briefly
+	algorithm stamp.Algorithm // of stamps, in S7, S9 and S10
+	write     bool            // also into files
+	undo      []func()
 }
 
 // cleanup has f called when the trial ends. The last one is called first.

@@ -42,7 +42,7 @@ func underFlood(t *trial) (figures []figure) {
 
 // runFlood runs scenes with a weir that is built for them, and names the peers that are left out.
 func (t *trial) runFlood(row string, run floods.Options) floods.Report {
-	run.Solver = buildWeir(t.folder())
+	run.Solver, run.Algorithm = buildWeir(t.folder()), t.algorithm
 	r, err := floods.Run(t.context(), run)
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(os.Stderr, "%s: %s is left out: %s\n", row, l.Front, l.Why)

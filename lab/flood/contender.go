@@ -136,13 +136,14 @@ func (s *stage) strike() {
 	s.undo = nil
 }
 
-// ours is weir as an operator would run it: stamps with their defaults, and the capacity of the service.
+// ours is weir as an operator would run it: the capacity of the service, and stamps with their defaults but for the
+// puzzle.
 func ours() contender {
 	return contender{name: "weir", title: "weir", find: func(o Options) (string, error) { return o.Version, nil },
 		start: startWeir}
 }
 
-// ourConfig is what an operator would write who knows the capacity of the service and nothing else.
+// ourConfig is what an operator would write who knows the capacity of the service and chooses a puzzle.
 const ourConfig = `
 data: %q
 http:
@@ -152,7 +153,7 @@ http:
   trusted_proxies: [127.0.0.0/8]
   throttles: [stamps]
 throttles:
-  stamps: {stamp: {}}
+  stamps: {stamp: {algorithm: %s}}
 console: {listen: "off"}
 log: {level: error, access: "off"}
 `
@@ -173,7 +174,7 @@ func startWeir(ctx context.Context, at site) (*standing, error) {
 	if at.keyed {
 		text = keyed.Replace(text)
 	}
-	text = fmt.Sprintf(text, filepath.Join(at.folder, "weir"), loopback, at.service, at.Concurrent)
+	text = fmt.Sprintf(text, filepath.Join(at.folder, "weir"), loopback, at.service, at.Concurrent, at.Algorithm)
 	cfg, err := config.Parse("weir.yaml", []byte(text))
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/throttle/stamp"
 )
 
 // A Kind says where a flood comes from.
@@ -49,6 +50,8 @@ type Options struct {
 	Kinds []Kind
 	// Fronts to compare, by name; see Fronts. Default: all.
 	Fronts []string
+	// Algorithm is the puzzle that weir asks with. Default sha256-k.
+	Algorithm stamp.Algorithm
 	// Concurrent is how many requests the service works on at a time. Default 8. The other scenes have a service of
 	// their own.
 	Concurrent int
@@ -112,6 +115,7 @@ func (o Options) WithDefaults() Options {
 	if len(o.Fronts) == 0 {
 		o.Fronts = Fronts()
 	}
+	o.Algorithm = cmp.Or(o.Algorithm, stamp.SHA256K)
 	o.Concurrent = cmp.Or(o.Concurrent, 8)
 	o.Work = cmp.Or(o.Work, 20*time.Millisecond)
 	o.Queue = cmp.Or(o.Queue, queueDefault)
@@ -141,6 +145,9 @@ func (o Options) Validate() error {
 			all.Add(d.path, fmt.Sprintf("%s is out of bounds", d.d),
 				fmt.Sprintf("more than nothing, at most %s", weir.Duration(maxFor)))
 		}
+	}
+	if !slices.Contains(stamp.Algorithms[:], o.Algorithm) {
+		all.Add("algorithm", fmt.Sprintf("there is no puzzle %q", o.Algorithm), "one of "+algorithmNames())
 	}
 	if o.Concurrent < 1 || o.Concurrent > maxConcurrent {
 		all.Add("concurrent", fmt.Sprintf("%d at a time cannot be played", o.Concurrent),
@@ -183,6 +190,14 @@ func sceneNames() string {
 	var names []string
 	for _, s := range Scenes {
 		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+func algorithmNames() string {
+	var names []string
+	for _, a := range stamp.Algorithms {
+		names = append(names, a.String())
 	}
 	return strings.Join(names, ", ")
 }

@@ -31,6 +31,7 @@ type Settings struct {
 	PatienceMS float64 `json:"patience_ms"`         // of people with scripts
 	PatientMS  float64 `json:"without_patience_ms"` // of people without
 	ReloadMS   float64 `json:"reload_ms"`
+	Algorithm  string  `json:"algorithm"` // of weir's stamps
 }
 
 // A LeftOut is a front that could not be compared.
@@ -148,6 +149,7 @@ func settingsOf(o Options) Settings {
 		Queue:    o.Queue,
 		Capacity: o.Capacity(), People: o.rate(people), Without: o.rate(without), Flood: o.rate(flood),
 		PatienceMS: milliseconds(o.Patience), PatientMS: milliseconds(o.Patient), ReloadMS: milliseconds(o.Reload),
+		Algorithm: o.Algorithm.String(),
 	}
 }
 

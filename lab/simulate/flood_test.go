@@ -171,7 +171,7 @@ func TestFloodPoints(t *testing.T) {
 func TestFloodOtherOptions(t *testing.T) {
 	for name, change := range map[string]func(*FloodOptions){
 		"classic":   func(o *FloodOptions) { o.Stamps.Classic = true },
-		"argon2id":  func(o *FloodOptions) { o.Stamps.Algorithm = stamp.Argon2id },
+		"eqs60":     func(o *FloodOptions) { o.Stamps.Algorithm = stamp.EQS60 },
 		"dlog":      func(o *FloodOptions) { o.Stamps.Algorithm = stamp.DLog },
 		"learnt":    func(o *FloodOptions) { o.Lanes.Learn = true },
 		"too large": func(o *FloodOptions) { o.Lanes.Concurrent = 50 },
@@ -237,7 +237,7 @@ func TestFloodMistakes(t *testing.T) {
 }
 
 func TestSecondsFor(t *testing.T) {
-	for _, a := range []stamp.Algorithm{stamp.SHA256K, stamp.DLog, stamp.DLogClassic, stamp.Argon2id} {
+	for _, a := range []stamp.Algorithm{stamp.SHA256K, stamp.DLog, stamp.DLogClassic, stamp.EQS60} {
 		phone := secondsFor(1<<18, a, phoneSpeed(a))
 		if want := stamp.Work(1 << 18).Time(a).Seconds(); math.Abs(phone-want) > 0.01*want {
 			t.Errorf("%s: %g s on a phone, want %g", a, phone, want)

@@ -330,10 +330,8 @@ func (p *play) crowds() []FloodCrowd {
 func (p *play) chance() float64 {
 	parts := 0
 	switch p.o.Stamps.Algorithm {
-	case stamp.SHA256K:
+	case stamp.SHA256K, stamp.EQS60:
 		parts = 16
-	case stamp.Argon2id:
-		parts = 8
 	default: // logarithms: anywhere in their interval
 		return 0.5 + p.luck.Float64()
 	}

@@ -21,16 +21,26 @@ const (
 	// DLogClassic is the discrete logarithm of the document, in a field as small as the difficulty says. It is weak:
 	// whoever knows more than the document's own method solves it with the root of the work, or less.
 	DLogClassic
-	// Argon2id is eight hash puzzles of 2 MiB memory each. Costly to verify: in a bounded pool.
-	Argon2id
+	_ // was argon2id: what it issued is malformed now
+	// EQS60 is sixteen searches for indices whose SipHashes add up to zero, in 2 MiB of memory each: ten times less of
+	// an advantage for graphics cards than sha256-k gives, and no dearer to verify.
+	EQS60
 )
 
 // Algorithms lists all of them.
-var Algorithms = [...]Algorithm{SHA256K, DLog, DLogClassic, Argon2id}
+var Algorithms = [...]Algorithm{SHA256K, DLog, DLogClassic, EQS60}
 
-var algorithmNames = [...]string{"sha256-k", "dlog", "dlog-classic", "argon2id"}
+var algorithmNames = [...]string{SHA256K: "sha256-k", DLog: "dlog", DLogClassic: "dlog-classic", EQS60: "eqs60"}
 
-func (a Algorithm) known() bool { return a >= SHA256K && int(a) <= len(algorithmNames) }
+func (a Algorithm) known() bool { return int(a) < len(algorithmNames) && algorithmNames[a] != "" }
+
+// allNames lists what can be written.
+func allNames() (names []string) {
+	for _, a := range Algorithms {
+		names = append(names, a.String())
+	}
+	return names
+}
 
 // Least is the least work that a puzzle can ask for. With less, a guess would be right too often: at the least, a guess
 // is right once in a million; for dlog-classic of n bits once in 2^(n-1), as in the document.
@@ -47,7 +57,7 @@ func (a Algorithm) String() string {
 	case a == 0:
 		return ""
 	case a.known():
-		return algorithmNames[a-SHA256K]
+		return algorithmNames[a]
 	}
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
@@ -60,11 +70,15 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 		return nil
 	}
 	if i := slices.Index(algorithmNames[:], string(text)); i >= 0 {
-		*a = SHA256K + Algorithm(i)
+		*a = Algorithm(i)
 		return nil
 	}
+	if string(text) == "argon2id" {
+		return &weir.FieldError{Msg: "argon2id stamps were removed",
+			Hint: `write "eqs60": it takes memory too, and costs the server next to nothing; or leave it out for sha256-k`}
+	}
 	return &weir.FieldError{Msg: fmt.Sprintf("unknown algorithm %q", text),
-		Hint: weir.Suggest(string(text), algorithmNames[:]...)}
+		Hint: weir.Suggest(string(text), allNames()...)}
 }
 
 // A puzzle is what an algorithm does. It has no state.
@@ -81,4 +95,4 @@ type puzzle interface {
 	sizes() (data, solution int)
 }
 
-var puzzles = [...]puzzle{SHA256K: sha256k, DLog: dlog{}, DLogClassic: classic{}, Argon2id: argon}
+var puzzles = [...]puzzle{SHA256K: sha256k, DLog: dlog{}, DLogClassic: classic{}, EQS60: eqs{}}

@@ -44,7 +44,7 @@ func TestRounds(t *testing.T) {
 	for i := 12; i < 64; i++ {
 		want.WriteString(schedule(i) + round(i))
 	}
-	if !strings.Contains(string(solverScript), want.String()) {
+	if !strings.Contains(string(solverSource), want.String()) {
 		t.Errorf("the script has other rounds than\n%s", want.String())
 	}
 }
@@ -129,8 +129,8 @@ func TestBrowser(t *testing.T) {
 		"least":        ask(SHA256K, 16),
 		"dlog":         ask(DLog, 1<<12),
 		"dlog-classic": ask(DLogClassic, 1<<24),
-		"argon2id":     ask(Argon2id, 1<<16),
-		"cheap":        ask(Argon2id, 1),
+		"eqs60":        ask(EQS60, 1<<17),
+		"cheap":        ask(EQS60, 1),
 	}
 	type answer struct{ name, stamp string }
 	answers := make(chan answer, len(asks))

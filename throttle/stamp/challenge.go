@@ -12,7 +12,7 @@ import (
 const (
 	MaxID        = 64  // bytes of a client's or a message's id
 	MaxChallenge = 383 // characters
-	MaxStamp     = MaxChallenge + 1 + 128
+	MaxStamp     = MaxChallenge + 1 + maxSolutionText
 
 	version     = 1
 	nonceBytes  = 16
@@ -20,10 +20,12 @@ const (
 	fixedBytes  = 44 // up to and including the nonce
 	seedBytes   = nonceBytes + tagBytes
 	maxData     = 96
-	maxSolution = 96
+	maxSolution = eqsBytes
 	maxBytes    = fixedBytes + 1 + MaxID + 1 + MaxID + 1 + maxData + tagBytes
 	minBytes    = fixedBytes + 3 + tagBytes
 	maxLifetime = 24 * time.Hour
+
+	maxSolutionText = (maxSolution*8 + 5) / 6 // characters
 )
 
 // A Nonce is a number that is used once: it names a challenge.
@@ -102,7 +104,7 @@ func decodeText(buf []byte, text string, most int) ([]byte, error) {
 	if len(text) > most || want > len(buf) {
 		return nil, ErrMalformed
 	}
-	var in [MaxChallenge]byte
+	var in [max(MaxChallenge, maxSolutionText)]byte
 	n, err := encoding.Decode(buf, in[:copy(in[:], text)])
 	// The decoder skips line ends; a stamp has none.
 	if err != nil || n != want {

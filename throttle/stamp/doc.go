@@ -18,8 +18,8 @@
 // In a farm (Throttle.Join) the nonce names the node that issued it. All others ask that node, which decides; when it
 // is gone, the client is asked for another stamp. Without a farm none of this is there.
 //
-// All of it is safe for concurrent use. Nothing reads a clock. What may wait is argon2id, which has a bounded pool, and
-// a question to another node, for AskTimeout at most.
+// All of it is safe for concurrent use. Nothing reads a clock. What may wait is a question to another node, for
+// AskTimeout at most.
 //
 // # What it costs
 //
@@ -31,14 +31,15 @@
 //   - dlog: a product modulo 768 bits. It takes about 100 products to issue and 2 HMACs to verify. Attackers gain
 //     little: 0.89 of the declared work at best (interleaved baby steps and giant steps), and that needs memory;
 //     kangaroos take 1.33 and more.
-//   - argon2id: a block of 1 KiB filled. It takes one HMAC to issue, and an HMAC and 8 × 2 MiB to verify, in a pool.
-//     Memory bandwidth is the bound: that GPU could try at most 0.7 M/s of the 2 MiB puzzles.
+//   - eqs60: eight of the 65,536 values of a counter, hashed, sorted and added up. It takes one HMAC to issue, and an
+//     HMAC and 144 SipHashes to verify. That GPU does the work of about 360 browser threads, a tenth of its advantage
+//     with sha256-k; allow a skilled attacker two to four times that.
 //   - dlog-classic: a possibility. It takes a prime to issue and a power to verify. Attackers gain almost everything:
 //     n bits of field cost 1.5·√(2^(n-1)) products by baby steps, and where a prime comes again, index calculus takes a
 //     few thousand for each further one. It is weak, for the document's own flow.
 //
 // So a stamp is a price for a place in line, never a proof of being human. The price has to rise with the load, be paid
-// per request, and be paid again. Of a hundred sha256-k stamps the costliest takes 1.67 times the average.
+// per request, and be paid again. Of a hundred stamps of sha256-k or eqs60 the costliest takes 1.68 times the average.
 //
 // # Difficulty
 //

@@ -20,7 +20,7 @@ var (
 	// the node that issued it is gone or does not answer, so nobody knows how often it was used: ask for another one
 	ErrIssuerGone = errors.New("stamp: the node that issued the challenge does not answer")
 	ErrFull       = errors.New("stamp: no room to remember another spent stamp")      // so it is not accepted
-	ErrBusy       = errors.New("stamp: too many costly verifications are under way")  // come again
+	ErrBusy       = errors.New("stamp: too many questions to other nodes")            // come again
 	ErrTooLong    = errors.New("stamp: the id is too long")                           // of a client or message; see ID
 	ErrTooHard    = errors.New("stamp: more work than this solver can do")            // nothing that a gate would ask
 	ErrAlgorithm  = errors.New("stamp: the algorithm does not work without a server") // dlog for mail

@@ -68,7 +68,7 @@ func ExampleDifficulty() {
 func ExampleMailStamp() {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	ctx := context.Background()
-	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: stamp.Bits(10)}, nil, nil, nil)
+	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: stamp.Bits(10)}, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

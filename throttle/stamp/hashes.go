@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
-
-	"golang.org/x/crypto/argon2"
 )
 
 // The counter of a part in a solution.
@@ -16,30 +14,18 @@ const (
 	maxCounter   = 1<<(8*counterBytes) - 1
 )
 
-// argonMemory is how much memory argon2id needs, in blocks of 1 KiB.
-const argonMemory = 2048
-
 // hashes is a puzzle of independent parts: for each part i, find a counter n so that the hash of seed, i and n is below
 // the target.
 type hashes struct {
 	algorithm Algorithm
 	parts     int
 	least     Work   // with less, a guess would be right more often than once in a million
-	each      uint64 // basic operations of one try
 	chunk     uint64 // tries that a worker takes at a time
 }
 
 // sha256k is sixteen parts of one SHA-256 each, whose input fits into one block of the hash. Sixteen parts keep luck
 // small: of a hundred stamps the costliest takes 1.67 times the average. A guess is right with (16/38)^16.
-var sha256k = &hashes{SHA256K, 16, 38, 1, 1 << 12}
-
-// argon is eight parts of argon2id: one pass over 2 MiB. A basic operation fills a block of 1 KiB. That takes a browser
-// about twenty times as long as a hash, and hardware made for hashing far longer.
-//
-// With few parts a guess is often right unless the work is large; with many a stamp costs much to verify. Four parts
-// need 126 tries for one lucky guess in a million, more than a phone does in five seconds. Eight need 45: a guess is
-// right with (8/45)^8.
-var argon = &hashes{Argon2id, 8, 45 * argonMemory, argonMemory, 1}
+var sha256k = &hashes{SHA256K, 16, 38, 1 << 12}
 
 func (h *hashes) fit(w Work) (Algorithm, Work) { return h.algorithm, max(w, h.least) }
 
@@ -49,7 +35,7 @@ func (h *hashes) draw(*Challenge, *key) {}
 
 // target is what the first 64 bits of a hash must stay below, so that each part takes its share of the work on average.
 func (h *hashes) target(w Work) uint64 {
-	all := uint64(h.parts) * h.each
+	all := uint64(h.parts)
 	if uint64(w) <= all {
 		return math.MaxUint64
 	}
@@ -70,10 +56,6 @@ func newBlock(c *Challenge) (b block) {
 func (h *hashes) value(b *block, part int, n uint64) uint64 {
 	binary.BigEndian.PutUint64(b[seedBytes:], uint64(part))
 	binary.BigEndian.PutUint64(b[seedBytes+8:], n)
-	if h.algorithm == Argon2id {
-		in := *b // escapes, which b must not
-		return binary.BigEndian.Uint64(argon2.IDKey(in[seedBytes:], in[:seedBytes], 1, argonMemory, 1, 8))
-	}
 	sum := sha256.Sum256(b[:])
 	return binary.BigEndian.Uint64(sum[:])
 }
@@ -90,7 +72,7 @@ func (h *hashes) check(c *Challenge, _ *key, solution []byte) bool {
 
 func (h *hashes) solve(ctx context.Context, c *Challenge, s *search) ([]byte, error) {
 	t := h.target(c.Work)
-	return s.parts(ctx, h.parts, h.chunk, h.each, func() func(int, uint64) bool {
+	return s.parts(ctx, h.parts, h.chunk, func() func(int, uint64) bool {
 		b := newBlock(c)
 		return func(part int, n uint64) bool { return h.value(&b, part, n) < t }
 	})

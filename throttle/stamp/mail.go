@@ -23,7 +23,7 @@ const (
 	// MailHeader is the header field that carries a stamp; one for each recipient.
 	MailHeader = "X-Weir-Stamp"
 	// MaxMailStamp is how many characters one is long, at most.
-	MaxMailStamp = 56 + 1 + 128
+	MaxMailStamp = 56 + 1 + maxSolutionText
 	// MaxMailStamps is how many are looked at in one mail.
 	MaxMailStamps = 1000
 	// MaxMailParams is how many bytes the published parameters are long, at most.
@@ -197,7 +197,7 @@ func parseMailStamp(text string) (m mailStamp, err error) {
 	copy(m.hint[:], b[30:])
 	copy(m.tag[:], b[30+mailHintBytes:])
 	_, size := puzzles[m.algorithm].sizes()
-	m.solution, err = decodeText(make([]byte, maxSolution), tail, MaxChallenge)
+	m.solution, err = decodeText(make([]byte, maxSolution), tail, maxSolutionText)
 	if err != nil || len(m.solution) != size || m.work < 1 || m.work > MaxWork {
 		return m, ErrMalformed
 	}
@@ -226,7 +226,6 @@ func UnfoldMailHeader(value string) string {
 // MailDesk publishes parameters and honours mail stamps. It is safe for concurrent use; make it with NewMailDesk.
 type MailDesk struct {
 	ledger Ledger
-	pool   *Pool
 
 	mu    sync.Mutex
 	keys  *Keyring
@@ -235,17 +234,14 @@ type MailDesk struct {
 
 // NewMailDesk makes a desk that asks for a stamp for each recipient. Keys may be those of an office; the ledger needs
 // to remember for two hours, nil makes one that does. dlog does not work without asking the server first.
-func NewMailDesk(o MailOptions, keys *Keyring, ledger Ledger, pool *Pool) (*MailDesk, error) {
+func NewMailDesk(o MailOptions, keys *Keyring, ledger Ledger) (*MailDesk, error) {
 	if keys == nil {
 		keys = NewKeyring(time.Hour)
 	}
 	if ledger == nil {
 		ledger = NewFilter(2*time.Hour, defaultMaxSpent)
 	}
-	if pool == nil {
-		pool = NewPool(1, 64)
-	}
-	d := &MailDesk{ledger: ledger, pool: pool}
+	d := &MailDesk{ledger: ledger}
 	if err := d.Configure(o, keys, time.Time{}); err != nil {
 		return nil, err
 	}
@@ -338,8 +334,8 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 	if uses > 0 {
 		return Receipt{}, ErrReplayed
 	}
-	if err := check(ctx, d.pool, &c, nil, m.solution); err != nil {
-		return Receipt{}, err
+	if !puzzles[c.Algorithm].check(&c, nil, m.solution) {
+		return Receipt{}, ErrWrong
 	}
 	if uses, err = ledger.Spend(ctx, now, use); err != nil {
 		return Receipt{}, err

@@ -15,7 +15,7 @@ import (
 // pricedDesk is a desk whose price is not fixed.
 func pricedDesk(t *testing.T, o MailOptions) *MailDesk {
 	t.Helper()
-	d, err := NewMailDesk(o, NewKeyring(time.Hour, []byte("mail")), nil, nil)
+	d, err := NewMailDesk(o, NewKeyring(time.Hour, []byte("mail")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

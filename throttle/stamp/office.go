@@ -19,7 +19,6 @@ import (
 type Parts struct {
 	Keys   *Keyring // nil: a random secret, changed by the hour
 	Ledger Ledger   // nil: a Filter for challenges of up to five minutes, of a million stamps
-	Pool   *Pool    // for costly verifications; nil: one at a time, and 64 waiting
 	// challenges from before are refused: for a ledger that starts empty under a secret that is not new
 	Since time.Time
 }
@@ -60,9 +59,6 @@ func NewOffice(p Parts) *Office {
 	}
 	if p.Ledger == nil {
 		p.Ledger = NewFilter(5*time.Minute+skew, defaultMaxSpent)
-	}
-	if p.Pool == nil {
-		p.Pool = NewPool(1, 64)
 	}
 	o := &Office{parts: p, marks: maphash.MakeSeed(), desks: sync.Pool{New: func() any { return new(desk) }}}
 	o.since.Store(p.Since.UnixMilli()) // as challenges tell the time
@@ -160,8 +156,7 @@ func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
 
 // Verify accepts a stamp, which uses it once, or says what is wrong with it. It checks what is cheap first: form, tag,
 // expiry, whose it is, whether it is spent; then the solution. Only a stamp with nothing wrong is noted as used, so
-// that a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared,
-// and for argon2id, which may wait in the pool.
+// that a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared.
 func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
 	r, err := o.verify(ctx, now, stamp, &d)
 	o.Counts.count(err)
@@ -227,8 +222,8 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		if err != nil {
 			return Receipt{}, err
 		}
-		if err := check(ctx, o.parts.Pool, c, k, solution); err != nil {
-			return Receipt{}, err
+		if !puzzles[c.Algorithm].check(c, k, solution) {
+			return Receipt{}, ErrWrong
 		}
 	}
 	if uses, err = ledger.Spend(ctx, now, use); err != nil {
@@ -236,19 +231,6 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	}
 	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: c.Issued(), Expires: c.Expires,
 		Client: c.Client, Message: c.Message, Uses: uses, Covers: use.Covers}, nil
-}
-
-func check(ctx context.Context, pool *Pool, c *Challenge, k *key, solution []byte) error {
-	if c.Algorithm == Argon2id {
-		if err := pool.enter(ctx); err != nil {
-			return err
-		}
-		defer pool.leave()
-	}
-	if !puzzles[c.Algorithm].check(c, k, solution) {
-		return ErrWrong
-	}
-	return nil
 }
 
 // Spend uses the stamp of a receipt once more without seeing it, and updates Uses: for a gate that remembers who paid.

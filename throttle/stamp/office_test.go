@@ -11,7 +11,7 @@ import (
 )
 
 // cheap is work that each algorithm does at once.
-var cheap = map[Algorithm]Work{SHA256K: 256, DLog: 64, DLogClassic: 1 << 12, Argon2id: 1}
+var cheap = map[Algorithm]Work{SHA256K: 256, DLog: 64, DLogClassic: 1 << 12, EQS60: 1}
 
 func TestRoundTrip(t *testing.T) {
 	for _, alg := range Algorithms {
@@ -172,7 +172,7 @@ func TestFieldsAreBound(t *testing.T) {
 		"expiry":   func(b []byte) { b[15]++ },
 		"lifetime": func(b []byte) { b[19]-- },
 		"nonce":    func(b []byte) { b[30]++ },
-		"argon2id": func(b []byte) { b[1] = byte(Argon2id) },
+		"eqs60":    func(b []byte) { b[1] = byte(EQS60) },
 		"message":  func(b []byte) { b[45]++ },
 		"client":   func(b []byte) { b[len(b)-tagBytes-2]++ },
 		"tag":      func(b []byte) { b[len(b)-1]++ },
@@ -486,36 +486,6 @@ func TestOfficeOverAJump(t *testing.T) {
 	}
 }
 
-// TestPool: a costly verification runs in a pool; when that and its queue are full, the stamp is told to come again and
-// is not burnt.
-func TestPool(t *testing.T) {
-	pool := NewPool(1, 1)
-	o := NewOffice(Parts{Pool: pool})
-	a := ask(Argon2id, 1)
-	s := solved(t, o, a)
-	if err := pool.enter(bg); err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancel(bg)
-	cancel()
-	if _, err := o.Verify(ended, start, s, demand(a)); !errors.Is(err, ErrBusy) || !errors.Is(err, context.Canceled) {
-		t.Errorf("waiting: %v", err)
-	}
-	pool.waiting.Add(1) // somebody waits
-	if _, err := o.Verify(bg, start, s, demand(a)); err != ErrBusy {
-		t.Errorf("full: %v", err)
-	}
-	// What is cheap is still answered.
-	if _, err := o.Verify(bg, start, s, Demand{}); err != ErrForeign {
-		t.Error(err)
-	}
-	pool.waiting.Add(-1)
-	pool.leave()
-	if _, err := o.Verify(bg, start, s, demand(a)); err != nil {
-		t.Errorf("then: %v", err)
-	}
-}
-
 // TestDLogBothWays: drawing x again and a^x = b agree, for right and for wrong answers.
 func TestDLogBothWays(t *testing.T) {
 	keys := NewKeyring(time.Hour)
@@ -550,7 +520,7 @@ func TestDLogBothWays(t *testing.T) {
 // TestSolveEnds: a solver stops when it is told to, whatever it is working on, and refuses what it would never finish.
 func TestSolveEnds(t *testing.T) {
 	o := NewOffice(Parts{})
-	for alg, w := range map[Algorithm]Work{SHA256K: 1 << 44, DLog: 1 << 28, DLogClassic: 1 << 40, Argon2id: 1 << 44} {
+	for alg, w := range map[Algorithm]Work{SHA256K: 1 << 44, DLog: 1 << 28, DLogClassic: 1 << 40, EQS60: 1 << 44} {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
 			c, err := o.Issue(start, ask(alg, w))

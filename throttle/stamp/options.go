@@ -3,7 +3,6 @@ package stamp
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -14,16 +13,14 @@ import (
 
 // Bounds on what an operator may write.
 const (
-	MaxCovers    = 10_000
-	MaxSteps     = 64
-	MaxSpentCap  = 100_000_000
-	MaxVerifiers = 1024
-	MaxPatience  = 65_000
-	minSecret    = 16
-	maxSecret    = 4096
+	MaxCovers   = 10_000
+	MaxSteps    = 64
+	MaxSpentCap = 100_000_000
+	MaxPatience = 65_000
+	minSecret   = 16
+	maxSecret   = 4096
 
-	maxVerifyQueue = 1_000_000
-	minMaxTime     = 10 * time.Millisecond
+	minMaxTime = 10 * time.Millisecond
 
 	defaultMaxSpent = 1_000_000
 )
@@ -46,8 +43,8 @@ const (
 
 // Options configure stamps: what clients pay with when there is more to do than can be done.
 type Options struct {
-	// The puzzle: sha256-k (the default), dlog, dlog-classic (weak: for the document's own flow) or argon2id (costly to
-	// verify).
+	// The puzzle: sha256-k (the default), eqs60 (ten times less of an advantage for graphics cards), dlog, or
+	// dlog-classic (weak: for the document's own flow).
 	Algorithm Algorithm `yaml:"algorithm"`
 	// The load from which stamps are asked for; below it, nothing is asked of anybody. 0% always asks, even if no load
 	// is known. Default 90%.
@@ -96,10 +93,6 @@ type Options struct {
 	// How many spent stamps are remembered, about 50 bytes each. Beyond that no stamp is accepted until some have
 	// expired. Default 1000000.
 	MaxSpent int `yaml:"max_spent"`
-	// How many argon2id stamps are verified at once, 2 MiB each. Default: half the cores.
-	Verifiers int `yaml:"-"`
-	// How many more argon2id stamps may wait to be verified; one more is told to come again. 0 for none. Default 64.
-	VerifyQueue *int `yaml:"-"`
 }
 
 // A Step is the work that is asked for from a load on.
@@ -133,8 +126,6 @@ func (o Options) WithDefaults() Options {
 	o.Doubles = cmp.Or(o.Doubles, DoubleBits)
 	o.Rotate = cmp.Or(o.Rotate, max(weir.Duration(time.Hour), o.Expires))
 	o.MaxSpent = cmp.Or(o.MaxSpent, defaultMaxSpent)
-	o.Verifiers = cmp.Or(o.Verifiers, max(runtime.GOMAXPROCS(0)/2, 1))
-	o.VerifyQueue = cmp.Or(o.VerifyQueue, new(64))
 	return o
 }
 
@@ -166,7 +157,7 @@ func (o Options) Validate() error {
 	full := o.WithDefaults()
 	if !full.Algorithm.known() {
 		v.Add("algorithm", fmt.Sprintf("unknown algorithm %d", o.Algorithm),
-			"one of "+strings.Join(algorithmNames[:], ", "))
+			"one of "+strings.Join(allNames(), ", "))
 		return v.Err()
 	}
 	if load := *full.FromLoad; !(load >= 0 && load <= 1) {
@@ -184,8 +175,6 @@ func (o Options) Validate() error {
 	v.Within("covers", int64(o.Covers), 1, MaxCovers)
 	v.Within("patience", int64(o.Patience), 1, MaxPatience)
 	v.Within("max_spent", int64(o.MaxSpent), 1, MaxSpentCap)
-	v.Within("verifiers", int64(o.Verifiers), 1, MaxVerifiers)
-	v.Within("verify_queue", int64(*full.VerifyQueue), 0, maxVerifyQueue)
 	for _, given := range [...]struct {
 		path string
 		fate Fate
@@ -291,7 +280,6 @@ func New(o Options, since time.Time) (*Office, error) {
 	p := Parts{
 		Keys:   o.keys(),
 		Ledger: NewFilter(o.remembers(), o.MaxSpent),
-		Pool:   NewPool(o.Verifiers, *o.VerifyQueue),
 		Since:  since,
 	}
 	return NewOffice(p), nil

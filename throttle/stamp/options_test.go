@@ -22,7 +22,7 @@ func TestValidate(t *testing.T) {
 		"source":  {o: Options{Schedule: sourceSchedule(), Algorithm: DLogClassic}},
 		"everything wrong": {Options{FromLoad: new(weir.Share(1.5)), TargetWait: 1, Covers: -1, Expires: 1, MaxTime: 1,
 			First: 1 << 40, DoubleEvery: new(weir.Duration(1)), Doubles: "bit",
-			Secret: "short", OldSecret: "short", Rotate: 1, MaxSpent: -1, Verifiers: 5000, VerifyQueue: new(-1),
+			Secret: "short", OldSecret: "short", Rotate: 1, MaxSpent: -1,
 			Schedule: []Step{{0.5, 16}, {0.5, 1 << 30}, {-1, 0}}}, []string{
 			"from_load: 150% is out of bounds (0% to 100%)",
 			"target_wait: 1ns is out of bounds (1ms to 1m)",
@@ -33,8 +33,6 @@ func TestValidate(t *testing.T) {
 			"rotate: 1ns is out of bounds (10s to 30d)",
 			"covers: -1 is out of bounds (1 to 10000)",
 			"max_spent: -1 is out of bounds (1 to 100000000)",
-			"verifiers: 5000 is out of bounds (1 to 1024)",
-			"verify_queue: -1 is out of bounds (0 to 1000000)",
 			"secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' makes " +
 				"one)",
 			"old_secret: a secret of 5 characters is too short or too long (16 to 4096; 'openssl rand -base64 32' " +
@@ -52,7 +50,7 @@ func TestValidate(t *testing.T) {
 		"no secret": {Options{OldSecret: strings.Repeat("s", 16)},
 			[]string{"old_secret: there is no secret that replaces it (give secret, too)"}},
 		"unknown": {Options{Algorithm: 7},
-			[]string{"algorithm: unknown algorithm 7 (one of sha256-k, dlog, dlog-classic, argon2id)"}},
+			[]string{"algorithm: unknown algorithm 7 (one of sha256-k, dlog, dlog-classic, eqs60)"}},
 		"too many steps": {Options{Schedule: make([]Step, MaxSteps+1)},
 			[]string{"schedule: 65 steps are too many (at most 64)"}},
 	} {
@@ -72,7 +70,7 @@ func TestValidate(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	o := Options{}.WithDefaults()
 	if o.Algorithm != SHA256K || *o.FromLoad != 0.9 || o.Covers != 50 || o.First != 1<<16 || o.DoubleEvery != nil ||
-		*o.VerifyQueue != 64 || o.Rotate.Std() != time.Hour {
+		o.Rotate.Std() != time.Hour {
 		t.Errorf("%+v", o)
 	}
 	o = Options{Classic: true, Expires: weir.Duration(3 * time.Hour)}.WithDefaults()
@@ -86,20 +84,17 @@ func TestDefaults(t *testing.T) {
 
 // TestZeroIsNotTheDefault: a zero that is written means what it says; only what is left out is filled in.
 func TestZeroIsNotTheDefault(t *testing.T) {
-	zero := Options{FromLoad: new(weir.Share(0)), VerifyQueue: new(0), Classic: true,
+	zero := Options{FromLoad: new(weir.Share(0)), Classic: true,
 		DoubleEvery: new(weir.Duration(0))}
 	if err := zero.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	o := zero.WithDefaults()
-	if *o.FromLoad != 0 || *o.VerifyQueue != 0 || *o.DoubleEvery != 0 {
-		t.Errorf("from_load %s, verify_queue %d, double_every %s", *o.FromLoad, *o.VerifyQueue, *o.DoubleEvery)
+	if *o.FromLoad != 0 || *o.DoubleEvery != 0 {
+		t.Errorf("from_load %s, double_every %s", *o.FromLoad, *o.DoubleEvery)
 	}
 	if d := zero.Difficulty(); d.from != 0 || d.interval != 0 {
 		t.Errorf("the difficulty starts at %s and doubles every %s", d.from, d.interval)
-	}
-	if err := (Options{VerifyQueue: new(maxVerifyQueue + 1)}).Validate(); err == nil {
-		t.Error("a line beyond the bound is taken")
 	}
 	for want, all := range map[bool][]Options{
 		true: {zero, {Schedule: sourceSchedule()}},

@@ -67,8 +67,8 @@ func (s *search) each(f func(worker int)) {
 }
 
 // parts solves a puzzle of independent parts. Workers take chunks of counters, begin with different parts, and help
-// each other at the end. Each worker has its own try function, and one try is so many operations.
-func (s *search) parts(ctx context.Context, n int, chunk, ops uint64,
+// each other at the end. Each worker has its own try function, and one try is one operation.
+func (s *search) parts(ctx context.Context, n int, chunk uint64,
 	worker func() func(part int, n uint64) bool) ([]byte, error) {
 	type part struct {
 		next  atomic.Uint64
@@ -94,7 +94,7 @@ func (s *search) parts(ctx context.Context, n int, chunk, ops uint64,
 						break
 					}
 				}
-				s.add(tries * ops)
+				s.add(tries)
 			}
 		}
 	})

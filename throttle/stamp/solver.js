@@ -1,4 +1,5 @@
-// The stamp solver of weir: pays a challenge in Web Workers, in plain JavaScript, without any outside resource.
+// The stamp solver of weir: pays a challenge in Web Workers, without any outside resource. All of it is plain JavaScript, but for eqs60, which
+// takes WebAssembly where the browser has it and the policy that this script is served with allows it ('wasm-unsafe-eval').
 //
 //   weirStamp.solve(challenge, {workers, progress(share, done, expected), signal, script}) -> Promise of the stamp
 //   weirStamp.read(challenge) -> {algorithm, work, expires, lifetime}
@@ -17,7 +18,7 @@ const ROUNDS = Int32Array.of(
 const IV = Int32Array.of(0x6a09e667,0xbb67ae85,0x3c6ef372,0xa54ff53a,0x510e527f,0x9b05688c,0x1f83d9ab,0x5be0cd19);
 const W = new Int32Array(64);
 const PRIME = BigInt('0xfc3280a656b358aace634bbd2aa09f3c89d1b6f1abb05e37b69f159787e46e94554ce1ea19e19e8cb6d3e22190f43efa0664a8c8a933b9c538b239a26ea1afecc22f6f9806aa445fb805c450f08b4adb86c7e2e93b937816093fb9a90c64d967');
-const NAMES = [, 'sha256-k', 'dlog', 'dlog-classic', 'argon2id'], imul = Math.imul;
+const NAMES = [, 'sha256-k', 'dlog', 'dlog-classic', , 'eqs60'];
 
 // compress hashes the block in W[0..15] into the state.
 function compress(s) {
@@ -188,139 +189,137 @@ function attempt(job, from, count) {
   return -1;
 }
 
-// From here on argon2id (RFC 9106): one pass over BLOCKS of 1 KiB, one lane. Words of 64 bits are pairs in Int32Arrays, the lower half first.
-// BLAKE2b's initial values have those of SHA-256 as their upper halves; these are the lower ones.
-const BLOCKS = 2048, LOWER = Int32Array.of(0xf3bcc908,0x84caa73b,0xfe94f82b,0x5f1d36f1,0xade682d1,0x2b3e6c1f,0xfb41bd6b,0x137e2179);
-const ORDER = ['0123456789abcdef', 'ea489fd61c02b753', 'b8c052fdae367194', '7931dcbe265a40f8', '905724afe1bc683d', '2c6a0b834d75fe19',
-  'c51fed4a0763928b', 'db7ec13950f4862a', '6fe9b308c2d714a5', 'a2847615fb9e3cd0', '0123456789abcdef', 'ea489fd61c02b753'];
+// From here on eqs60. A counter has 65536 values: SipHash-1-3 of counter and index. Solutions are eight indices whose values add up to zero
+// modulo 2^15 in pairs, 2^30 in fours and 2^60 all of them. Words of 64 bits are pairs of 32, the lower half first.
+// The WebAssembly does the same as search60, two to three times as fast; it is put here when the script is served.
+const WASM = '@eqs60.wasm@', ROOM = 384, HITS = 16, EACH = 8192, KEY = new Int32Array(8), MESSAGE = new Int32Array(6), sum = new Int32Array(2);
 
-// mix is the function G of BLAKE2b on the words at a, b, c and d of v: with the words at x and y of the message m, or, where there is
-// none, with the products of Argon2. The carry of a sum is found in the upper bits, as a branch would be guessed wrong half of the time.
-function mix(v, a, b, c, d, m, x, y) {
-  let al = v[a], ah = v[a + 1], bl = v[b], bh = v[b + 1], cl = v[c], ch = v[c + 1], dl = v[d], dh = v[d + 1], pl = 0, ph = 0, s = 0, t = 0, u = 0, k = 0;
-  if (m === null) {
-    t = imul(al >>> 16, bl & 65535) + (imul(al & 65535, bl & 65535) >>> 16) | 0; u = imul(al & 65535, bl >>> 16) + (t & 65535) | 0; pl = imul(al, bl);
-    ph = imul(al >>> 16, bl >>> 16) + (t >>> 16) + (u >>> 16) << 1 | pl >>> 31; pl <<= 1;
-  } else { pl = m[x]; ph = m[x + 1]; }
-  s = al + bl | 0; k = (al & bl | (al | bl) & ~s) >>> 31; al = s + pl | 0; ah = ah + bh + ph + k + ((s & pl | (s | pl) & ~al) >>> 31) | 0;
-  t = dl ^ al; dl = dh ^ ah; dh = t;
-  if (m === null) {
-    t = imul(cl >>> 16, dl & 65535) + (imul(cl & 65535, dl & 65535) >>> 16) | 0; u = imul(cl & 65535, dl >>> 16) + (t & 65535) | 0; pl = imul(cl, dl);
-    ph = imul(cl >>> 16, dl >>> 16) + (t >>> 16) + (u >>> 16) << 1 | pl >>> 31; pl <<= 1;
-  } else { pl = ph = 0; }
-  s = cl + dl | 0; k = (cl & dl | (cl | dl) & ~s) >>> 31; cl = s + pl | 0; ch = ch + dh + ph + k + ((s & pl | (s | pl) & ~cl) >>> 31) | 0;
-  t = bl ^ cl; u = bh ^ ch; bl = t >>> 24 | u << 8; bh = u >>> 24 | t << 8;
-  if (m === null) {
-    t = imul(al >>> 16, bl & 65535) + (imul(al & 65535, bl & 65535) >>> 16) | 0; u = imul(al & 65535, bl >>> 16) + (t & 65535) | 0; pl = imul(al, bl);
-    ph = imul(al >>> 16, bl >>> 16) + (t >>> 16) + (u >>> 16) << 1 | pl >>> 31; pl <<= 1;
-  } else { pl = m[y]; ph = m[y + 1]; }
-  s = al + bl | 0; k = (al & bl | (al | bl) & ~s) >>> 31; al = s + pl | 0; ah = ah + bh + ph + k + ((s & pl | (s | pl) & ~al) >>> 31) | 0;
-  t = dl ^ al; u = dh ^ ah; dl = t >>> 16 | u << 16; dh = u >>> 16 | t << 16;
-  if (m === null) {
-    t = imul(cl >>> 16, dl & 65535) + (imul(cl & 65535, dl & 65535) >>> 16) | 0; u = imul(cl & 65535, dl >>> 16) + (t & 65535) | 0; pl = imul(cl, dl);
-    ph = imul(cl >>> 16, dl >>> 16) + (t >>> 16) + (u >>> 16) << 1 | pl >>> 31; pl <<= 1;
-  } else { pl = ph = 0; }
-  s = cl + dl | 0; k = (cl & dl | (cl | dl) & ~s) >>> 31; cl = s + pl | 0; ch = ch + dh + ph + k + ((s & pl | (s | pl) & ~cl) >>> 31) | 0;
-  t = bl ^ cl; u = bh ^ ch; bl = u >>> 31 | t << 1; bh = t >>> 31 | u << 1;
-  v[a] = al; v[a + 1] = ah; v[b] = bl; v[b + 1] = bh; v[c] = cl; v[c + 1] = ch; v[d] = dl; v[d + 1] = dh;
+// keyOf is the state of SipHash before the first word.
+function keyOf(seed) {
+  const k = new Int32Array(sha256(seed).slice(0, 16).buffer);
+  return Int32Array.of(k[0] ^ 0x70736575, k[1] ^ 0x736f6d65, k[2] ^ 0x6e646f6d, k[3] ^ 0x646f7261, k[0] ^ 0x6e657261, k[1] ^ 0x6c796765, k[2] ^ 0x79746573,
+    k[3] ^ 0x74656462);
 }
 
-// round mixes the columns and the diagonals of sixteen words: those at from and from + 2, then those a step on.
-function round(v, from, step, m, order) {
-  for (let i = 0; i < 8; i++) {
-    const r = i & 3, n = i >> 2, at = j => from + (j >> 1) * step + (j & 1) * 2;
-    mix(v, at(r), at(4 + (r + n & 3)), at(8 + (r + 2 * n & 3)), at(12 + (r + 3 * n & 3)), m,
-      m === null ? 0 : 2 * parseInt(order[2 * i], 16), m === null ? 0 : 2 * parseInt(order[2 * i + 1], 16));
+// sip hashes the first n words of MESSAGE into sum. The carry of a sum is found in the upper bits, as a branch would be guessed wrong half of
+// the time.
+function sip(n, domain) {
+  const m = MESSAGE;
+  let al = KEY[0], ah = KEY[1], bl = KEY[2] ^ domain, bh = KEY[3], cl = KEY[4], ch = KEY[5], dl = KEY[6] ^ m[0], dh = KEY[7] ^ m[1], s = 0, t = 0;
+  for (let r = 1; r < n + 4; r++) {
+    s = al + bl | 0; ah = ah + bh + ((al & bl | (al | bl) & ~s) >>> 31) | 0; al = s;
+    s = cl + dl | 0; ch = ch + dh + ((cl & dl | (cl | dl) & ~s) >>> 31) | 0; cl = s;
+    t = (bl << 13 | bh >>> 19) ^ al; bh = (bh << 13 | bl >>> 19) ^ ah; bl = t;
+    t = (dl << 16 | dh >>> 16) ^ cl; dh = (dh << 16 | dl >>> 16) ^ ch; dl = t;
+    s = cl + bl | 0; t = ch + bh + ((cl & bl | (cl | bl) & ~s) >>> 31) | 0; ch = s; cl = t;
+    s = ah + dl | 0; t = al + dh + ((ah & dl | (ah | dl) & ~s) >>> 31) | 0; al = s; ah = t;
+    t = (bl << 17 | bh >>> 15) ^ ch; bh = (bh << 17 | bl >>> 15) ^ cl; bl = t;
+    t = (dl << 21 | dh >>> 11) ^ al; dh = (dh << 21 | dl >>> 11) ^ ah; dl = t;
+    if (r <= n) {
+      al ^= m[2 * r - 2]; ah ^= m[2 * r - 1];
+      if (r < n) { dl ^= m[2 * r]; dh ^= m[2 * r + 1]; } else cl ^= 255;
+    }
   }
+  sum[0] = al ^ bl ^ cl ^ dl; sum[1] = ah ^ bh ^ ch ^ dh;
 }
 
-function blake2b(bytes, size) {
-  const n = bytes.length, blocks = Math.max(1, n + 127 >> 7), padded = new Uint8Array(blocks << 7), h = new Int32Array(16), v = new Int32Array(32);
-  padded.set(bytes);
-  LOWER.forEach((low, i) => { h[2 * i] = low; h[2 * i + 1] = IV[i]; });
-  const first = h.slice();
-  h[0] ^= 0x01010000 ^ size;
-  for (let k = 0; k < blocks; k++) {
-    v.set(h);
-    v.set(first, 16);
-    v[24] ^= Math.min(n, k + 1 << 7);
-    if (k === blocks - 1) { v[28] = ~v[28]; v[29] = ~v[29]; }
-    for (const order of ORDER) round(v, 0, 4, new Int32Array(padded.buffer, k << 7, 32), order);
-    for (let i = 0; i < 16; i++) h[i] ^= v[i] ^ v[i + 16];
-  }
-  return new Uint8Array(h.buffer, 0, size);
-}
-
-// stretch hashes to any length.
-function stretch(bytes, size) {
-  const out = new Uint8Array(size), input = new Uint8Array(4 + bytes.length);
-  new DataView(input.buffer).setUint32(0, size, true);
-  input.set(bytes, 4);
-  let part = blake2b(input, Math.min(size, 64)), at = 0;
-  for (; size - at > 64; at += 32) {
-    out.set(part.subarray(0, 32), at);
-    part = blake2b(part, Math.min(64, size - at - 32));
-  }
-  out.set(part, at);
-  return out;
-}
-
-// fill makes the block at next of those at last and ref.
-const scratch = new Int32Array(256);
-function fill(M, last, ref, next) {
-  const Z = scratch;
-  for (let i = 0; i < 256; i++) M[next + i] = Z[i] = M[last + i] ^ M[ref + i];
-  for (let i = 0; i < 8; i++) round(Z, 32 * i, 4, null, '');
-  for (let i = 0; i < 8; i++) round(Z, 4 * i, 32, null, '');
-  for (let i = 0; i < 256; i++) M[next + i] ^= Z[i];
-}
-
-// upper is the upper half of a product.
-function upper(a, b) {
-  const t = imul(a >>> 16, b & 65535) + (imul(a & 65535, b & 65535) >>> 16) | 0, u = imul(a & 65535, b >>> 16) + (t & 65535) | 0;
-  return imul(a >>> 16, b >>> 16) + (t >>> 16) + (u >>> 16) | 0;
-}
-
-// pick says which of the n blocks before the last is looked at.
-const pick = (random, n) => n - 1 - upper(upper(random, random), n);
-
-// memory is the one that is filled, and which blocks are looked at in its first half: there that depends on nothing.
-let memory, picks;
+// tables are the memory of the search: 2.8 MB. Entries of a round lie in 256 buckets by the lowest eight bits of their sums; low and high are
+// the values of the first round, and in the third a sum and a place in the second round, with the other place in third.
+let tables;
 function prepare() {
-  memory = new Int32Array(256 * BLOCKS);
-  picks = new Int32Array(BLOCKS / 2);
-  const m = new Int32Array(1024); // input, zeros, once, twice
-  for (let i = 0; i < BLOCKS / 2; i++) {
-    if (i % 512 === 0) { m.fill(0); m[4] = i / 512; m[6] = BLOCKS; m[8] = 1; m[10] = 2; }
-    if (i % 128 === 0) { m[12]++; fill(m, 0, 256, 512); fill(m, 512, 256, 768); }
-    if (i > 1) picks[i] = pick(m[768 + i % 128 * 2], i - 1);
+  const words = n => new Int32Array(n || 256 * ROOM);
+  tables = {counts: words(768), low: words(), high: words(), index: words(), low2: words(), high2: words(), pair: words(), third: words(), head: words(128),
+    next: words(ROOM + 1), found: []};
+}
+
+// search60 finds the solutions of a counter: sixteen bytes each.
+function search60(counter) {
+  if (!tables) prepare();
+  const {counts, low, high, index} = tables;
+  counts.fill(0);
+  tables.found = [];
+  MESSAGE[1] = counter >>> 16;
+  for (let i = 0; i < 65536; i++) {
+    MESSAGE[0] = counter << 16 | i;
+    sip(1, 0);
+    const b = sum[0] & 255, n = counts[b]++, at = b * ROOM + n;
+    if (n >= ROOM) counts[b] = ROOM;
+    else { low[at] = sum[0]; high[at] = sum[1]; index[at] = i; }
+  }
+  for (let round = 0; round < 3; round++) for (let b = 0; b <= 128; b++) meet(round, b, 256 - b & 255);
+  return tables.found;
+}
+
+// meet adds up the entries of two buckets that can add up to zero, which may be one bucket. Those with the same next seven bits are in a chain.
+function meet(round, bucket, mate) {
+  const {counts, index, pair, third, head, next} = tables, from = round === 1 ? tables.low2 : tables.low, above = round === 1 ? tables.high2 : tables.high;
+  const to = round === 0 ? tables.low2 : tables.low, ours = bucket * ROOM, theirs = mate * ROOM, more = 256 * (round + 1);
+  head.fill(0);
+  if (mate !== bucket) {
+    for (let i = 0, n = counts[256 * round + bucket]; i < n; i++) { const c = from[ours + i] >>> 8 & 127; next[i + 1] = head[c]; head[c] = i + 1; }
+  }
+  for (let j = 0, n = counts[256 * round + mate]; j < n; j++) {
+    const v = from[theirs + j], w = above[theirs + j];
+    for (let i = head[0 - v >>> 8 & 127]; i; i = next[i]) {
+      const u = from[ours + i - 1], s = u + v | 0;
+      if (round === 2) {
+        if (!(s << 2)) found(ours + i - 1, theirs + j);
+        continue;
+      }
+      const t = above[ours + i - 1] + w + ((u & v | (u | v) & ~s) >>> 31) | 0, l = s >>> 15 | t << 17, b = l & 255, n = counts[more + b]++, at = b * ROOM + n;
+      if (n >= ROOM) counts[more + b] = ROOM;
+      else if (round === 0) {
+        const x = index[ours + i - 1], y = index[theirs + j];
+        to[at] = l; tables.high2[at] = t >>> 15; pair[at] = x < y ? x | y << 16 : y | x << 16;
+      } else { to[at] = l; tables.high[at] = ours + i - 1; third[at] = theirs + j; }
+    }
+    if (mate === bucket) { const c = v >>> 8 & 127; next[j + 1] = head[c]; head[c] = j + 1; }
   }
 }
 
-// argon2id hashes a part and a counter with the seed as salt, to eight bytes.
-function argon2id(seed, part, n) {
-  if (!memory) prepare();
-  const head = new Uint8Array(88), view = new DataView(head.buffer), M = memory;
-  [1, 8, BLOCKS, 1, 0x13, 2, 16, 0, 0, 0, 0, 32].forEach((v, i) => view.setUint32(4 * i, v, true));
-  view.setUint32(32, part); view.setUint32(36, n / 4294967296); view.setUint32(40, n);
-  head.set(seed, 48);
-  const start = new Uint8Array(72);
-  start.set(blake2b(head, 64));
-  for (let i = 0; i < 2; i++) {
-    start[64] = i;
-    M.set(new Int32Array(stretch(start, 1024).buffer), 256 * i);
-  }
-  for (let i = 2; i < BLOCKS; i++) fill(M, 256 * (i - 1), 256 * (i < BLOCKS / 2 ? picks[i] : pick(M[256 * (i - 1)], i - 1)), 256 * i);
-  return stretch(new Uint8Array(M.buffer, 1024 * (BLOCKS - 1)), 8);
+// found notes a solution, the smaller half first, if no index comes twice.
+function found(a, b) {
+  const {high, third, pair} = tables, four = at => [pair[high[at]] >>> 0, pair[third[at]] >>> 0].sort((x, y) => x - y);
+  const [x, y] = [four(a), four(b)].sort((x, y) => x[1] - y[1] || x[0] - y[0]), indices = new Uint16Array(Uint32Array.of(...x, ...y).buffer);
+  if (new Set(indices).size === 8 && tables.found.length < 16) tables.found.push(new Uint8Array(indices.buffer));
 }
 
-// searchArgon is search for argon2id.
-function searchArgon(job) {
+// native is the WebAssembly, or null where there is none: old browsers, and policies that forbid it.
+let native;
+function load() {
+  try {
+    native = new WebAssembly.Instance(new WebAssembly.Module(decode(WASM))).exports;
+  } catch (_) { native = null; }
+}
+
+// solutions60 are those of a counter, under KEY.
+function solutions60(counter) {
+  if (native === undefined) load();
+  if (!native) return search60(counter);
+  new Int32Array(native.memory.buffer, 0, 8).set(KEY);
+  const all = Array.from({length: native.solve(counter)}, (_, i) => new Uint8Array(native.memory.buffer, 64 + 16 * i, 16).slice());
+  return all.filter(s => new Set(new Uint16Array(s.buffer)).size === 8);
+}
+
+// effort60 is the effort of a solution: its upper and its lower half.
+function effort60(counter, solution) {
+  MESSAGE.set(new Int32Array(solution.buffer));
+  MESSAGE[4] = counter; MESSAGE[5] = 0;
+  sip(3, 0xee);
+  return [sum[1] >>> 0, sum[0] >>> 0];
+}
+
+// hits60 are the solutions of some counters with enough effort: counter and solution.
+function hits60(job) {
+  const hits = [];
+  KEY.set(job.key);
   for (let n = job.from; n < job.from + job.count; n++) {
-    const view = new DataView(argon2id(job.salt, job.part, n).buffer), v = view.getUint32(0);
-    if (v < job.target[0] || v === job.target[0] && view.getUint32(4) < job.target[1]) return n;
+    for (const s of solutions60(n)) {
+      const e = effort60(n, s);
+      if (e[0] < job.target[0] || e[0] === job.target[0] && e[1] < job.target[1]) hits.push([n, s]);
+    }
   }
-  return -1;
+  return hits;
 }
 
 function power(a, n, p) {
@@ -354,7 +353,8 @@ if (typeof document === 'undefined' && typeof root.postMessage === 'function') {
   root.onmessage = e => {
     const job = e.data;
     try {
-      if (job.seed) root.postMessage({job: job.id, found: job.salt ? searchArgon(job) : search(job)});
+      if (job.seed) root.postMessage({job: job.id, found: search(job)});
+      else if (job.key) root.postMessage({hits: hits60(job), wasm: !!native});
       else root.postMessage({x: logarithm(job, n => root.postMessage({done: n}))});
     } catch (err) { root.postMessage({error: String(err.message || err)}); }
   };
@@ -417,6 +417,16 @@ function logarithmJob(c) {
   return {p, a: of('weir classic f'), b: of('weir classic g'), width: p >> 1n};
 }
 
+// inOrder writes hits of eqs60 as a solution: ascending by counter and, as little-endian numbers, by indices.
+function inOrder(hits) {
+  hits.sort(([n, a], [m, b]) => {
+    let i = 15;
+    while (i > 0 && a[i] === b[i]) i--;
+    return n - m || a[i] - b[i];
+  });
+  return hits.flatMap(([n, s]) => [n >>> 24, n >>> 16 & 255, n >>> 8 & 255, n & 255, ...s]);
+}
+
 function solve(challenge, options) {
   const o = options || {}, staff = [];
   let address = '';
@@ -428,7 +438,7 @@ function solve(challenge, options) {
     return w;
   };
   return new Promise((resolve, reject) => {
-    const c = read(challenge), hashes = c.algorithm === 'argon2id' ? {parts: 8, chunk: 1, each: BLOCKS} : {parts: 16, chunk: 1 << 15, each: 1};
+    const c = read(challenge), eqs = c.algorithm === 'eqs60', PARTS = 16, chunk = eqs ? 2 : 1 << 15;
     let done = 0;
     const tell = (n, left) => { done += n; if (o.progress) o.progress(done / (done + left), done, done + left); };
     const fail = e => reject(e instanceof Error ? e : new Error(e.message || 'stamp: the worker does not start'));
@@ -447,17 +457,18 @@ function solve(challenge, options) {
       };
       return w.postMessage(job);
     }
-    const least = BigInt(hashes.parts * hashes.each), t = c.exact <= least ? (1n << 64n) - 1n : (least << 64n) / c.exact, view = new DataView(c.seed.buffer);
-    const seed = Array.from({length: 8}, (_, i) => view.getInt32(4 * i)), salt = hashes.each > 1 && c.seed, target = [Number(t >> 32n), Number(t & 0xffffffffn)];
-    const parts = Array.from({length: hashes.parts}, (_, part) => ({part, next: 0, busy: 0, found: -1}));
+    const least = BigInt(eqs ? HITS * EACH / 2 : PARTS), t = c.exact <= least ? (1n << 64n) - 1n : (least << 64n) / c.exact;
+    const target = [Number(t >> 32n), Number(t & 0xffffffffn)], view = new DataView(c.seed.buffer), seed = Array.from({length: 8}, (_, i) => view.getInt32(4 * i));
+    const parts = Array.from({length: PARTS}, (_, part) => ({part, next: 0, busy: 0, found: -1})), key = eqs && keyOf(c.seed), hits = [];
     const open = () => parts.filter(p => p.found < 0);
-    // hand gives a worker a chunk of the unsolved part that the fewest work on.
+    // hand gives a worker a chunk of the unsolved part that the fewest work on; for eqs60 the next counters.
     const hand = w => {
+      if (eqs && hits.length >= HITS) return resolve(challenge + '.' + encode(inOrder(hits.slice(0, HITS))));
       if (!open().length) return resolve(challenge + '.' + encode(parts.flatMap(p => [...bytesOf(BigInt(p.found), 6)])));
-      const p = open().reduce((best, p) => p.busy < best.busy ? p : best);
+      const p = eqs ? parts[0] : open().reduce((best, p) => p.busy < best.busy ? p : best);
       p.busy++;
-      w.job = {id: p.part, seed, salt, target, part: p.part, from: p.next, count: hashes.chunk};
-      p.next += hashes.chunk;
+      w.job = eqs ? {key, target, from: p.next, count: chunk} : {id: p.part, seed, target, part: p.part, from: p.next, count: chunk};
+      p.next += chunk;
       w.postMessage(w.job);
     };
     const n = Math.max(1, Math.min(o.workers || (root.navigator && navigator.hardwareConcurrency) || 2, 8));
@@ -466,11 +477,17 @@ function solve(challenge, options) {
       w.onerror = fail;
       w.onmessage = e => {
         if (e.data.error) return fail(new Error(e.data.error));
+        // Luck has no memory: a part that is not solved yet is as far from it as at the start.
+        if (eqs) {
+          root.weirStamp.wasm = e.data.wasm;
+          hits.push(...e.data.hits);
+          tell(chunk * EACH, Math.max(HITS - hits.length, 0) * c.work / HITS);
+          return hand(w);
+        }
         const p = parts[e.data.job], found = e.data.found;
         p.busy--;
         if (found >= 0 && p.found < 0) p.found = found;
-        // Luck has no memory: a part that is not solved yet is as far from it as at the start.
-        tell((found >= 0 ? found - w.job.from + 1 : hashes.chunk) * hashes.each, open().length * c.work / hashes.parts);
+        tell(found >= 0 ? found - w.job.from + 1 : chunk, open().length * c.work / PARTS);
         hand(w);
       };
       hand(w);
@@ -482,5 +499,6 @@ function solve(challenge, options) {
 }
 
 root.weirStamp = {solve, read};
-if (typeof module === 'object' && module.exports) module.exports = {solve, read, search, sha256, logarithm, logarithmJob, argon2id};
+if (typeof module === 'object' && module.exports) module.exports = {solve, read, search, sha256, logarithm, logarithmJob, keyOf, KEY, MESSAGE, sum, sip, search60, solutions60, effort60,
+  usesWasm: () => !!native};
 })(typeof self !== 'undefined' ? self : globalThis);

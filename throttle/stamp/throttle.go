@@ -267,7 +267,7 @@ type Stats struct {
 	NotPaying  uint64
 	Spent      int    // stamps that are remembered
 	Full       uint64 // stamps not taken, as no more can be remembered
-	Busy       uint64 // stamps not looked at, as too many costly ones are
+	Busy       uint64 // stamps not taken, as too many questions to other nodes were open
 	Gone       uint64 // stamps of nodes of the farm that are gone or did not answer
 }
 

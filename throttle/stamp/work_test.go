@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,13 @@ func TestAlgorithmText(t *testing.T) {
 		}
 	}
 	var a Algorithm
+	if err := a.UnmarshalText([]byte("argon2id")); err == nil || !strings.Contains(err.Error(), "were removed") ||
+		!strings.Contains(weir.FieldErrors(err)[0].Hint, `write "eqs60"`) {
+		t.Error(err)
+	}
+	if Algorithm(4).known() || Algorithm(0).known() || (EQS60 + 1).known() {
+		t.Error("a number without a puzzle is known")
+	}
 	if err := a.UnmarshalText([]byte("sha256k")); err == nil ||
 		weir.FieldErrors(err)[0].Hint != `did you mean "sha256-k"?` {
 		t.Error(err)

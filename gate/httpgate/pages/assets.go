@@ -82,6 +82,10 @@ const (
 	keepAWhile  = "public, max-age=300"
 )
 
+// scriptPolicy is what a worker may do that runs one of the files: compute, in WebAssembly too, and nothing else. A
+// worker has the policy of its own file, so that no page behind the gate has to allow WebAssembly.
+const scriptPolicy = "default-src 'none'; script-src 'wasm-unsafe-eval'"
+
 // Serve answers a request for one of the files. It reports false, and does nothing, when there is none at its path.
 func (a *Assets) Serve(w http.ResponseWriter, r *http.Request) bool {
 	f := a.files[r.URL.Path]
@@ -90,6 +94,7 @@ func (a *Assets) Serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", scriptPolicy)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
 		h.Set("Content-Length", "0")

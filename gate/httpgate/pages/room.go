@@ -16,11 +16,12 @@ var roomHTML string
 
 var roomPages = templates("room", roomHTML)
 
-// RoomPolicy lets the page use nothing but its own style, the scripts of the gate, and workers that run them. Where a
-// form goes is left open: browsers apply form-action to redirects as well, and a shop may send its customers on to a
-// bank. Any site may show the page in a frame, as it may show what is behind it: whoever is led to press something
+// RoomPolicy lets the page use nothing but its own style, the scripts of the gate, and workers that run them. Some
+// browsers apply it to workers, which may use WebAssembly, so it is allowed here; pages behind the gate do not get it.
+// Where a form goes is left open: browsers apply form-action to redirects as well, and a shop may send its customers on
+// to a bank. Any site may show the page in a frame, as it may show what is behind it: whoever is led to press something
 // there repeats a request that they made, and nothing else.
-var RoomPolicy = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src '" +
+var RoomPolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src '" +
 	styleHash(renderRoom(&Room{})) +
 	"'; img-src data:; base-uri 'none'"
 

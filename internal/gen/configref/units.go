@@ -57,7 +57,7 @@ var units = []unit{
 		"An amount of computing: so many basic operations of the puzzle, or a power of two of them.",
 		[]string{"16 bits", "16.5 bits", "65536"}, `^([0-9]+|[0-9]+(\.[0-9]*)? *bits?)$`, anyNumber},
 	{reflect.TypeFor[stamp.Algorithm](), "algorithm", "algorithms", "A kind of puzzle.",
-		[]string{"sha256-k", "dlog", "argon2id", "dlog-classic"}, `^(sha256-k|dlog|dlog-classic|argon2id)$`, noNumber},
+		[]string{"sha256-k", "eqs60", "dlog", "dlog-classic"}, `^(sha256-k|dlog|dlog-classic|eqs60)$`, noNumber},
 	{reflect.TypeFor[reach.Window](), "window", "windows", "A stretch of time up to now.",
 		[]string{"hour", "day", "week"}, `^(hour|day|week|1h|24h|1d|7d|1w)$`, noNumber},
 	{reflect.TypeFor[reach.Threshold](), "threshold", "thresholds", "From how many on: dynamic, a share, or a number.",

@@ -60,7 +60,7 @@ func ExampleTransport() {
 
 // A mail gets a stamp for each recipient before it goes to sendmail.
 func ExampleMail() {
-	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: stamp.Bits(10)}, nil, nil, nil)
+	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: stamp.Bits(10)}, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

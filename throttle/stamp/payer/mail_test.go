@@ -19,7 +19,7 @@ var start = time.Date(2026, 3, 2, 12, 30, 0, 0, time.UTC)
 
 func newDesk(tb testing.TB) *stamp.MailDesk {
 	tb.Helper()
-	d, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil, nil)
+	d, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -278,7 +278,7 @@ func TestRefused(t *testing.T) {
 
 // TestTooDear: what no machine could do in time is not begun.
 func TestTooDear(t *testing.T) {
-	for alg, work := range map[stamp.Algorithm]stamp.Work{stamp.SHA256K: stamp.MaxWork, stamp.Argon2id: stamp.MaxWork,
+	for alg, work := range map[stamp.Algorithm]stamp.Work{stamp.SHA256K: stamp.MaxWork, stamp.EQS60: stamp.MaxWork,
 		stamp.DLog: 1 << 33} {
 		g := newGate(t)
 		g.ask.Algorithm, g.ask.Work = alg, work

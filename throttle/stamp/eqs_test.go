@@ -1,0 +1,490 @@
+package stamp
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"weir/internal/needs"
+)
+
+var updateVectors = flag.Bool("update-vectors", false, "write testdata/eqs60.json anew")
+
+// An eqsVector is what the solvers in Go, WebAssembly and JavaScript agree on. Numbers of 64 bits are hexadecimal.
+type eqsVector struct {
+	Seed     string        `json:"seed"`
+	Key      []string      `json:"key"`
+	Values   []string      `json:"values"` // of counter and index 0, 1, 65535
+	Counters []eqsCounters `json:"counters"`
+}
+
+type eqsCounters struct {
+	Counter   uint32   `json:"counter"`
+	Solutions []string `json:"solutions"` // eight indices as little-endian bytes
+	Efforts   []string `json:"efforts"`
+}
+
+func word(n uint64) string { return fmt.Sprintf("%016x", n) }
+
+// vectorOf computes a vector.
+func vectorOf(seed [seedBytes]byte, counters []uint32) eqsVector {
+	c := seeded(seed)
+	k := eqs{}.key(c)
+	v := eqsVector{Seed: hex.EncodeToString(seed[:])}
+	for _, w := range k {
+		v.Key = append(v.Key, word(w))
+	}
+	for _, m := range []uint64{0, 1, 65535} {
+		v.Values = append(v.Values, word(k.value(m<<16|m)))
+	}
+	table := new(eqsTable)
+	for _, n := range counters {
+		found := slices.Clone(table.solutions(&k, n))
+		slices.SortFunc(found, func(a, b eqsSolution) int { return a.compare(&b) })
+		all := eqsCounters{Counter: n, Solutions: []string{}, Efforts: []string{}}
+		for _, h := range found {
+			all.Solutions = append(all.Solutions, hex.EncodeToString(h.append(nil)[4:]))
+			all.Efforts = append(all.Efforts, word(k.effort(n, h.low, h.high)))
+		}
+		v.Counters = append(v.Counters, all)
+	}
+	return v
+}
+
+// seeded is a challenge of a seed.
+func seeded(seed [seedBytes]byte) *Challenge {
+	c := &Challenge{Algorithm: EQS60, Work: eqsLeast}
+	copy(c.Nonce[:], seed[:])
+	copy(c.tag[:], seed[nonceBytes:])
+	return c
+}
+
+const vectorFile = "testdata/eqs60.json"
+
+// TestEqsVectors: the vectors that all solvers share are those of the Go solver.
+func TestEqsVectors(t *testing.T) {
+	var up [seedBytes]byte
+	for i := range up {
+		up[i] = byte(i)
+	}
+	got := []eqsVector{vectorOf([seedBytes]byte{}, []uint32{0, 1, 2, 3, math.MaxUint32}),
+		vectorOf(up, []uint32{0, 1, 1 << 16, 1 << 31})}
+	text, err := json.MarshalIndent(got, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, '\n')
+	if *updateVectors {
+		if err := os.WriteFile(vectorFile, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(vectorFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != string(want) {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+// TestEqsSolver: the solver finds what a search with maps finds that has nothing in common with it but the values, and
+// as many as are expected.
+func TestEqsSolver(t *testing.T) {
+	t.Parallel()
+	k := sipKey{1, 2, 3, 4}
+	table := new(eqsTable)
+	for _, n := range []uint32{7, math.MaxUint32} {
+		got := slices.Clone(table.solutions(&k, n))
+		slices.SortFunc(got, func(a, b eqsSolution) int { return a.compare(&b) })
+		if want := plainSearch(&k, n); !slices.Equal(got, want) {
+			t.Errorf("counter %d: found %x, want %x", n, got, want)
+		}
+	}
+	total, counters := 0, 100
+	for n := range counters {
+		for _, h := range table.solutions(&k, uint32(n)) {
+			if total++; !h.ordered() || !k.solves(&h) {
+				t.Errorf("counter %d: %x", n, h)
+			}
+		}
+	}
+	// The key is fixed: 200 expected, and the usual deviation is 14.
+	if total < 150 || total > 250 {
+		t.Errorf("%d solutions of %d counters", total, counters)
+	}
+}
+
+// plainSearch finds the solutions of a counter by maps from sums to what makes them.
+func plainSearch(k *sipKey, counter uint32) (found []eqsSolution) {
+	type entry struct {
+		sum     uint64
+		indices []uint16
+	}
+	var all []entry
+	for i := range 1 << 16 {
+		all = append(all, entry{k.value(uint64(counter)<<16 | uint64(i)), []uint16{uint16(i)}})
+	}
+	for _, width := range []int{15, 30, 60} {
+		mask := uint64(1)<<width - 1
+		byRest := map[uint64][]entry{}
+		var next []entry
+		for _, b := range all {
+			for _, a := range byRest[-b.sum&mask] {
+				halves := [][]uint16{a.indices, b.indices}
+				slices.SortFunc(halves, func(a, b []uint16) int { // the last one counts most
+					for i := len(a) - 1; i >= 0; i-- {
+						if a[i] != b[i] {
+							return int(a[i]) - int(b[i])
+						}
+					}
+					return 0
+				})
+				next = append(next, entry{a.sum + b.sum, slices.Concat(halves...)})
+			}
+			byRest[b.sum&mask] = append(byRest[b.sum&mask], b)
+		}
+		all = next
+	}
+	for _, e := range all {
+		sorted := slices.Sorted(slices.Values(e.indices))
+		if len(slices.Compact(sorted)) < eqsIndices {
+			continue
+		}
+		b := binary.BigEndian.AppendUint32(nil, counter)
+		for _, i := range e.indices {
+			b = binary.LittleEndian.AppendUint16(b, i)
+		}
+		found = append(found, eqsAt(b, 0))
+	}
+	slices.SortFunc(found, func(a, b eqsSolution) int { return a.compare(&b) })
+	return found
+}
+
+// TestEqsOrder: of the orders that the sums allow only one is canonical, and none where an index comes twice.
+func TestEqsOrder(t *testing.T) {
+	good := []uint16{1, 9, 4, 10, 3, 11, 2, 60000}
+	of := func(i []uint16) eqsSolution {
+		b := make([]byte, 4, eqsHit)
+		for _, n := range i {
+			b = binary.LittleEndian.AppendUint16(b, n)
+		}
+		return eqsAt(b, 0)
+	}
+	if h := of(good); !h.ordered() {
+		t.Fatal("the canonical order is refused")
+	}
+	// The seven swaps of halves.
+	for _, s := range [][3]int{{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {6, 7, 1}, {0, 2, 2}, {4, 6, 2}, {0, 4, 4}} {
+		swapped := slices.Clone(good)
+		for i := range s[2] {
+			swapped[s[0]+i], swapped[s[1]+i] = swapped[s[1]+i], swapped[s[0]+i]
+		}
+		if h := of(swapped); h.ordered() {
+			t.Errorf("%v is taken", swapped)
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		some := make([]uint16, eqsIndices)
+		for i := range some {
+			some[i] = uint16(r.IntN(24))
+		}
+		b := make([]byte, 4, eqsHit)
+		for _, n := range some {
+			b = binary.LittleEndian.AppendUint16(b, n)
+		}
+		h := eqsAt(b, 0)
+		distinct := len(slices.Compact(slices.Sorted(slices.Values(some)))) == eqsIndices
+		if eqsDistinct(h.low, h.high) != distinct {
+			t.Fatalf("%v: distinct %t", some, !distinct)
+		}
+	}
+}
+
+// eqsSolved issues a challenge and solves it with the counters from one on.
+func eqsSolved(tb testing.TB, o *Office, a Ask, from uint64) (challenge string, solution []byte) {
+	tb.Helper()
+	challenge, err := o.Issue(start, a)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return challenge, eqsSolution16(tb, challenge, from)
+}
+
+func eqsSolution16(tb testing.TB, challenge string, from uint64) []byte {
+	tb.Helper()
+	c, err := ParseChallenge(challenge)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	solution, err := eqs{}.solveFrom(bg, &c, &search{workers: 2}, from)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return solution
+}
+
+func stampOf(challenge string, solution []byte) string {
+	return challenge + "." + encoding.EncodeToString(solution)
+}
+
+// TestEqsMutations: whatever is changed in a stamp, it is refused, and none of it spends the stamp. A million changes
+// in the long run.
+func TestEqsMutations(t *testing.T) {
+	t.Parallel()
+	n := 20_000
+	if needs.Long() {
+		n = 1_000_000
+	}
+	o := NewOffice(Parts{})
+	a := ask(EQS60, 1<<17)
+	challenge, solution := eqsSolved(t, o, a, 0)
+	r := rand.New(rand.NewPCG(3, 4))
+	kinds := []func(b []byte){
+		func(b []byte) { b[r.IntN(len(b))] ^= 1 << r.IntN(8) },                         // a bit
+		func(b []byte) { b[r.IntN(len(b))] = byte(r.Uint32()) },                        // a byte
+		func(b []byte) { swap(b, r.IntN(eqsHits), r.IntN(eqsHits)) },                   // the order of hits
+		func(b []byte) { copy(b[r.IntN(eqsHits)*eqsHit:], hitOf(b, r.IntN(eqsHits))) }, // one hit twice
+		func(b []byte) { // two indices of a hit
+			h := hitOf(b, r.IntN(eqsHits))[4:]
+			i, j := 2*r.IntN(eqsIndices), 2*r.IntN(eqsIndices)
+			h[i], h[i+1], h[j], h[j+1] = h[j], h[j+1], h[i], h[i+1]
+		},
+		func(b []byte) { // one index twice
+			h := hitOf(b, r.IntN(eqsHits))[4:]
+			copy(h[2*r.IntN(eqsIndices):], h[2*r.IntN(eqsIndices):][:2])
+		},
+		func(b []byte) { // the halves of a hit, a four or a pair
+			h, w := hitOf(b, r.IntN(eqsHits))[4:], 2<<r.IntN(3)
+			at := r.IntN(16/(2*w)) * 2 * w
+			half := slices.Clone(h[at : at+w])
+			copy(h[at:], h[at+w:at+2*w])
+			copy(h[at+w:], half)
+		},
+		func(b []byte) { // the counter
+			binary.BigEndian.PutUint32(hitOf(b, r.IntN(eqsHits)), r.Uint32N(64))
+		},
+		func(b []byte) { // all of a hit
+			h := hitOf(b, r.IntN(eqsHits))
+			for i := range h {
+				h[i] = byte(r.Uint32())
+			}
+		},
+	}
+	tried := 0
+	for tried < n {
+		changed := slices.Clone(solution)
+		kind := tried % len(kinds)
+		for range 1 + r.IntN(2) {
+			kinds[kind](changed)
+		}
+		if slices.Equal(changed, solution) {
+			continue
+		}
+		tried++
+		if _, err := o.Verify(bg, start, stampOf(challenge, changed), demand(a)); err != ErrWrong {
+			t.Fatalf("kind %d: %x is %v", kind, changed, err)
+		}
+	}
+	if _, err := o.Verify(bg, start, stampOf(challenge, solution), demand(a)); err != nil {
+		t.Errorf("after %d wrong ones: %v", n, err)
+	}
+}
+
+func hitOf(b []byte, i int) []byte { return b[i*eqsHit:][:eqsHit] }
+
+func swap(b []byte, i, j int) {
+	one := slices.Clone(hitOf(b, i))
+	copy(hitOf(b, i), hitOf(b, j))
+	copy(hitOf(b, j), one)
+}
+
+// TestEqsReplay: a challenge is paid once, whatever solution comes, and none but the canonical form of one is right.
+func TestEqsReplay(t *testing.T) {
+	t.Parallel()
+	o := NewOffice(Parts{})
+	a := ask(EQS60, 1)
+	challenge, solution := eqsSolved(t, o, a, 0)
+	second := eqsSolution16(t, challenge, 1000)
+	if slices.Equal(solution, second) {
+		t.Fatal("the second solution is the first")
+	}
+	permuted := slices.Clone(solution)
+	swap(permuted, 0, 1)
+	if _, err := o.Verify(bg, start, stampOf(challenge, permuted), demand(a)); err != ErrWrong {
+		t.Errorf("permuted: %v", err)
+	}
+	if _, err := o.Verify(bg, start, stampOf(challenge, solution), demand(a)); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string][]byte{"the same": solution, "permuted": permuted, "another": second} {
+		if _, err := o.Verify(bg, start, stampOf(challenge, s), demand(a)); err != ErrReplayed {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Each solution was good by itself.
+	fresh, err := o.Issue(start, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Verify(bg, start, stampOf(fresh, eqsSolution16(t, fresh, 1000)), demand(a)); err != nil {
+		t.Error(err)
+	}
+	// A solution of another challenge is none.
+	third, _ := o.Issue(start, a)
+	if _, err := o.Verify(bg, start, stampOf(third, solution), demand(a)); err != ErrWrong {
+		t.Errorf("of another challenge: %v", err)
+	}
+}
+
+// TestEqsTarget: more work is a lower target, in steps of at most a percent, and effort counts.
+func TestEqsTarget(t *testing.T) {
+	for w := Work(eqsLeast + 1); w < MaxWork; w += w / 50 {
+		a, b := eqs{}.target(w), eqs{}.target(w+w/100)
+		if ratio := float64(a) / float64(b); !(ratio > 1 && ratio <= 1.0101) {
+			t.Fatalf("from %d: a step of %f", w, ratio)
+		}
+	}
+	o := NewOffice(Parts{})
+	challenge, solution := eqsSolved(t, o, ask(EQS60, 1), 0)
+	c, err := ParseChallenge(challenge)
+	if err != nil || !(eqs{}).check(&c, nil, solution) {
+		t.Fatal("not solved", err)
+	}
+	c.Work = 64 * eqsLeast // sixteen hits in a row would be a chance of 2^-96
+	if (eqs{}).check(&c, nil, solution) {
+		t.Error("a solution without the effort is taken")
+	}
+}
+
+// TestEqsCounters: a solver that has no counters left says so.
+func TestEqsCounters(t *testing.T) {
+	c := seeded([seedBytes]byte{1})
+	s := &search{workers: 1}
+	if _, err := (eqs{}).solveFrom(bg, c, s, math.MaxUint32); err != ErrTooHard || s.done.Load() != eqsEach {
+		t.Errorf("%v after %d operations", err, s.done.Load())
+	}
+}
+
+// TestEqsAllocates: neither taking nor refusing a stamp allocates.
+func TestEqsAllocates(t *testing.T) {
+	o := NewOffice(Parts{})
+	a := ask(EQS60, 1)
+	challenge, solution := eqsSolved(t, o, a, 0)
+	c, err := ParseChallenge(challenge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if !(eqs{}).check(&c, nil, solution) {
+			t.Error("refused")
+		}
+	}); n != 0 {
+		t.Errorf("taking: %f allocations", n)
+	}
+	solution[eqsBytes-1] ^= 1
+	if n := testing.AllocsPerRun(100, func() {
+		if (eqs{}).check(&c, nil, solution) {
+			t.Error("taken")
+		}
+	}); n != 0 {
+		t.Errorf("refusing: %f allocations", n)
+	}
+}
+
+// TestEqsLuck is target S5 for eqs60: the hits of a counter are Poisson distributed.
+func TestEqsLuck(t *testing.T) {
+	t.Parallel()
+	for _, w := range []Work{eqsLeast, 1 << 20, 5_000_000} {
+		const draws = 200_000
+		r := rand.New(rand.NewPCG(5, 6))
+		each := float64(eqsHits) * eqsEach / float64(w) // hits of a counter
+		costs, sum := make([]float64, draws), 0.0
+		for i := range costs {
+			// The counters until the sixteenth hit: arrivals of a Poisson process, in whole counters.
+			at := 0.0
+			for range eqsHits {
+				at += r.ExpFloat64() / each
+			}
+			costs[i] = math.Ceil(at) * eqsEach
+			sum += costs[i]
+		}
+		slices.Sort(costs)
+		mean := sum / draws
+		ratio := costs[draws*99/100] / mean
+		t.Logf("%s: p99 / mean = %.3f, mean / declared = %.3f", w, ratio, mean/float64(w))
+		if ratio > 1.7 {
+			t.Errorf("%s: p99 / mean = %.3f", w, ratio)
+		}
+		// The counter with the last hit is searched to its end: half a counter more than declared.
+		if want := float64(w) + eqsEach/2; math.Abs(mean/want-1) > 0.003 {
+			t.Errorf("%s: the mean is %f", w, mean)
+		}
+	}
+}
+
+// FuzzEqs: whatever is taken is a solution by plain arithmetic.
+func FuzzEqs(f *testing.F) {
+	c := seeded([seedBytes]byte{2})
+	solution, err := eqs{}.solve(bg, c, &search{workers: 2})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(solution)
+	f.Add(make([]byte, eqsBytes))
+	k := eqs{}.key(c)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) != eqsBytes || !(eqs{}).check(c, nil, b) {
+			return
+		}
+		for i := range eqsHits {
+			h := hitOf(b, i)
+			if i > 0 && slices.Equal(h, hitOf(b, i-1)) {
+				t.Fatalf("hit %d comes twice", i)
+			}
+			seen, sum := map[uint16]bool{}, uint64(0)
+			for j := range eqsIndices {
+				index := binary.LittleEndian.Uint16(h[4+2*j:])
+				seen[index] = true
+				sum += k.value(uint64(binary.BigEndian.Uint32(h))<<16 | uint64(index))
+			}
+			if len(seen) != eqsIndices || sum%(1<<60) != 0 {
+				t.Fatalf("hit %d: %x", i, h)
+			}
+		}
+	})
+}
+
+// BenchmarkEqsCounter is what searching one counter takes: eqsEach operations of work.
+func BenchmarkEqsCounter(b *testing.B) {
+	t, k := new(eqsTable), sipKey{1, 2, 3, 4}
+	n, found := uint32(0), 0
+	for b.Loop() {
+		found += len(t.solutions(&k, n))
+		n++
+	}
+	b.ReportMetric(float64(found)/float64(n), "solutions/counter")
+}
+
+// BenchmarkEqsCheck is what the solution alone takes to verify.
+func BenchmarkEqsCheck(b *testing.B) {
+	c := seeded([seedBytes]byte{3})
+	solution, err := eqs{}.solve(bg, c, &search{workers: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if !(eqs{}).check(c, nil, solution) {
+			b.Fatal("refused")
+		}
+	}
+}
