@@ -334,7 +334,8 @@ func TestSelfServiceStrangers(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/", "/t", "/style.css", "/weir", "/weir/", "/weirt/" + goodTicket, "/a/b/c"} {
+	for _, path := range []string{"/t", "/style.css", "/weir", "/weirt/" + goodTicket, "/a/b/c", "/own",
+		"/own/", "/login/x"} {
 		if code, _, h := get(t, "GET", site+path, ""); code != 404 || h.Get("Content-Security-Policy") == "" {
 			t.Errorf("%s: %d", path, code)
 		}
