@@ -150,6 +150,9 @@ const readBatch = 64
 func (h *userHistory) look(ctx context.Context, names []string) {
 	now := h.clock.Now()
 	for batch := range slices.Chunk(names, readBatch) {
+		if h.stopped() {
+			return
+		}
 		ctx, cancel := context.WithTimeout(ctx, pastPatience)
 		all, err := h.read(ctx, now, batch)
 		cancel()
@@ -169,6 +172,12 @@ func (h *userHistory) look(ctx context.Context, names []string) {
 		}
 		h.mu.Unlock()
 	}
+}
+
+func (h *userHistory) stopped() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
 }
 
 // note adds what was read of a user.
