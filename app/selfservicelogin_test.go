@@ -71,8 +71,8 @@ func newPages(t *testing.T, gate, more string) (*post, *pageUser) {
 	return p, newPageUser(t, "http://"+address)
 }
 
-// TestLogInOnThePage: a stopped user logs in with the mail password, sees what is held, and is sent a link with which it
-// is released. Somebody who has only the password can release nothing, nor send links without end.
+// TestLogInOnThePage: a stopped user logs in with the mail password, sees what is held, and is sent a link to release
+// it. Somebody who has only the password can release nothing, nor send links without end.
 func TestLogInOnThePage(t *testing.T) {
 	t.Parallel()
 	p, v := newPages(t, "", "")
@@ -119,6 +119,20 @@ func TestLogInOnThePage(t *testing.T) {
 		t.Error(code)
 	}
 	_, at = v.logIn("ann", password)
+	p.clock.Advance(time.Second)
+	if err := p.control.Passwd(t.Context(), "ann", "another horse"); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := v.page("/" + at); code != 410 {
+		t.Errorf("a session that began with the old password: %d", code)
+	}
+	if code, _ := v.logIn("ann", password); code != 403 {
+		t.Errorf("the old password: %d", code)
+	}
+	_, at = v.logIn("ann", "another horse")
+	if code, _ := v.page("/" + at); code != 200 {
+		t.Error(code)
+	}
 	p.clock.Advance(31 * time.Minute)
 	if code, _ := v.page("/" + at); code != 410 {
 		t.Error(code)
@@ -131,14 +145,14 @@ func TestLogInOnThePage(t *testing.T) {
 	for _, e := range page.Entries {
 		all = append(all, e.What)
 	}
-	if text := strings.Join(all, ", "); strings.Count(text, "logged in") != 2 || strings.Count(text, "link sent") != 1 {
+	if text := strings.Join(all, ", "); strings.Count(text, "logged in") != 3 || strings.Count(text, "link sent") != 1 {
 		t.Error(text)
 	}
 	disabled := true
 	if _, err := p.control.SetUser(t.Context(), console.UserChange{Name: "ann", Disabled: &disabled}); err != nil {
 		t.Fatal(err)
 	}
-	if code, _ := v.logIn("ann", password); code != 403 {
+	if code, _ := v.logIn("ann", "another horse"); code != 403 {
 		t.Errorf("a disabled user: %d", code)
 	}
 }

@@ -22,11 +22,11 @@ const (
 	pastPatience = 5 * time.Second // with the store
 )
 
-// boundPastUsers counts users of whom nothing is kept because the table is full.
+// boundPastUsers counts messages of users who are not kept because the table is full.
 const boundPastUsers = "user_history"
 
-// A userHistory keeps the last hour of mail users that send, are held back or are looked at. It reads what the throttles
-// have stored, every ten seconds while there are such users. Their number is bounded: see admit.
+// A userHistory keeps the last hour of mail users that send, are held back or are looked at. It reads what the
+// throttles have stored, every ten seconds while there are such users. Their number is bounded: see admit.
 type userHistory struct {
 	clock clock.Clock
 	read  func(ctx context.Context, now time.Time, users []string) ([]spool.UserStanding, error)
@@ -150,6 +150,9 @@ const readBatch = 64
 func (h *userHistory) look(ctx context.Context, names []string) {
 	now := h.clock.Now()
 	for batch := range slices.Chunk(names, readBatch) {
+		if h.stopped() {
+			return
+		}
 		ctx, cancel := context.WithTimeout(ctx, pastPatience)
 		all, err := h.read(ctx, now, batch)
 		cancel()
@@ -169,6 +172,12 @@ func (h *userHistory) look(ctx context.Context, names []string) {
 		}
 		h.mu.Unlock()
 	}
+}
+
+func (h *userHistory) stopped() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
 }
 
 // note adds what was read of a user.
@@ -217,7 +226,8 @@ var mailColumns = []console.Measure{console.Waiting, console.StopAbove, console.
 	console.WorkingSet, console.UserStopped}
 
 func mailRow(s *spool.Standing) []float32 {
-	row := []float32{float32(s.Waiting), float32(s.Limit), float32(s.Slack), float32(s.MSlack), float32(s.WorkingSet), 0}
+	row := []float32{float32(s.Waiting), float32(s.Limit), float32(s.Slack), float32(s.MSlack),
+		float32(s.WorkingSet), 0}
 	if s.Stopped {
 		row[5] = 1
 	}

@@ -164,8 +164,8 @@ func TestUserHistoryBounds(t *testing.T) {
 	}
 }
 
-// TestUserHistoryReach: the estimates of windows that a throttle does not have are left out, and limits that nobody knows
-// are null.
+// TestUserHistoryReach: the estimates of windows that a throttle does not have are left out, and so are limits that
+// nobody knows.
 func TestUserHistoryReach(t *testing.T) {
 	t.Parallel()
 	h, c, now, _ := newUserHistory(t)

@@ -62,55 +62,6 @@ func (d *desk) Page(_ context.Context, ticket string) (PageView, error) {
 
 func (d *desk) StampParams() []byte { return d.params }
 
-func (d *desk) LogsIn() bool { return d.password != "" }
-
-const lookTicket = "l00kt1cket"
-
-func (d *desk) LogIn(_ context.Context, name, password string) (Session, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.logIns++
-	switch {
-	case d.err != nil:
-		return Session{}, d.err
-	case d.password == "":
-		return Session{}, ErrNoLogIn
-	case name != "ann" || password != d.password:
-		return Session{}, fmt.Errorf("page: %w", ErrPassword)
-	}
-	if d.acts {
-		return Session{goodTicket, true}, nil
-	}
-	return Session{Ticket: lookTicket}, nil
-}
-
-func (d *desk) looks(ticket string) error {
-	if ticket != lookTicket {
-		return ErrForged
-	}
-	return d.err
-}
-
-func (d *desk) Look(_ context.Context, ticket string) (PageView, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.view, d.looks(ticket)
-}
-
-func (d *desk) SendLink(_ context.Context, ticket string) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.links++
-	return d.view.Contact != "", d.looks(ticket)
-}
-
-func (d *desk) LogOut(_ context.Context, ticket string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.err = ErrOld
-	return nil
-}
-
 func (d *desk) Act(_ context.Context, ticket, form string, c Command) (out Outcome, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -383,7 +334,8 @@ func TestSelfServiceStrangers(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/", "/t", "/style.css", "/weir", "/weir/", "/weirt/" + goodTicket, "/a/b/c"} {
+	for _, path := range []string{"/t", "/style.css", "/weir", "/weirt/" + goodTicket, "/a/b/c", "/own",
+		"/own/", "/login/x"} {
 		if code, _, h := get(t, "GET", site+path, ""); code != 404 || h.Get("Content-Security-Policy") == "" {
 			t.Errorf("%s: %d", path, code)
 		}

@@ -30,7 +30,8 @@ type Desk interface {
 	LogIn(ctx context.Context, name, password string) (Session, error)
 	// Look returns what a user sees in a session that is for looking only.
 	Look(ctx context.Context, ticket string) (PageView, error)
-	// SendLink sends the user of such a session a link to act with, at their contact, and reports whether they have one.
+	// SendLink sends the user of such a session a link to act with, at their contact, and reports whether there is
+	// one.
 	SendLink(ctx context.Context, ticket string) (bool, error)
 	// LogOut ends such a session.
 	LogOut(ctx context.Context, ticket string) error

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -9,6 +10,55 @@ import (
 
 	"weir/store"
 )
+
+func (d *desk) LogsIn() bool { return d.password != "" }
+
+const lookTicket = "l00kt1cket"
+
+func (d *desk) LogIn(_ context.Context, name, password string) (Session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.logIns++
+	switch {
+	case d.err != nil:
+		return Session{}, d.err
+	case d.password == "":
+		return Session{}, ErrNoLogIn
+	case name != "ann" || password != d.password:
+		return Session{}, fmt.Errorf("page: %w", ErrPassword)
+	}
+	if d.acts {
+		return Session{goodTicket, true}, nil
+	}
+	return Session{Ticket: lookTicket}, nil
+}
+
+func (d *desk) looks(ticket string) error {
+	if ticket != lookTicket {
+		return ErrForged
+	}
+	return d.err
+}
+
+func (d *desk) Look(_ context.Context, ticket string) (PageView, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.view, d.looks(ticket)
+}
+
+func (d *desk) SendLink(_ context.Context, ticket string) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.links++
+	return d.view.Contact != "", d.looks(ticket)
+}
+
+func (d *desk) LogOut(_ context.Context, ticket string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = ErrOld
+	return nil
+}
 
 // TestSelfServiceLogIn: a user logs in with the mail password and looks; wrong ones get the same answer, whoever they
 // are; what the session is for is all that it does.

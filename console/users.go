@@ -56,8 +56,8 @@ type UserHistory struct {
 	User  string    `json:"user"`
 	At    time.Time `json:"at"`    // now
 	Since time.Time `json:"since"` // nothing is known from before
-	// Throttles has a series for each throttle that knows the user, of the kinds mail and reach. There is a row for each
-	// time at which a figure changed, looked at every Series.Seconds: it holds until the next one.
+	// Throttles has a series for each throttle that knows the user, of the kinds mail and reach. There is a row for
+	// each time at which a figure changed, looked at every Series.Seconds: it holds until the next one.
 	Throttles []Series `json:"throttles"`
 }
 
@@ -281,8 +281,8 @@ var (
 )
 
 func userCalls() []*Call {
-	return []*Call{&userList.Call, &userAdd.Call, &userShow.Call, &userHistory.Call, &userRemove.Call, &userSet.Call, &userPasswd.Call,
-		&userStop.Call, &userResume.Call}
+	return []*Call{&userList.Call, &userAdd.Call, &userShow.Call, &userHistory.Call, &userRemove.Call,
+		&userSet.Call, &userPasswd.Call, &userStop.Call, &userResume.Call}
 }
 
 // Users returns a part of the users.

@@ -27,7 +27,8 @@ func TestDefaults(t *testing.T) {
 		Login: weir.Duration(time.Minute), Session: weir.Duration(time.Hour), Wait: weir.Duration(30 * time.Second)}
 	if d.Bounds != bounds || d.Timeouts != timeouts || d.TLS.Mode != TLSNone || d.Auth != AuthUsers ||
 		d.Stopped != RefuseMail || d.Senders != SendersAny ||
-		d.Ambiguous != AmbiguousRetry || *d.Held.Remind != weir.Duration(72*time.Hour) || d.Held.Expire != 0 || d.Postmaster != "postmaster@mail.example.org" ||
+		d.Ambiguous != AmbiguousRetry || *d.Held.Remind != weir.Duration(72*time.Hour) ||
+		d.Held.Expire != 0 || d.Postmaster != "postmaster@mail.example.org" ||
 		!reflect.DeepEqual(*d.Stamps, Stamping{Algorithm: "sha256-k", Work: "20 bits", FromLoad: 0.9,
 			OnInvalid: FateRefuse}) {
 		t.Errorf("%+v %+v", d, d.Stamps)

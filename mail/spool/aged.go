@@ -68,8 +68,8 @@ func (d *desk) shortest(of func(*Gate) time.Duration) (least time.Duration) {
 	return least
 }
 
-// expireHeld gives up messages that were held for as long as their gate says: the sender is told as if they could not be
-// delivered. A message whose sender cannot be told now is left for the next time.
+// expireHeld gives up messages that were held for as long as their gate says: the sender is told as if they could not
+// be delivered. A message whose sender cannot be told now is left for the next time.
 func (d *desk) expireHeld(ctx context.Context, now time.Time) error {
 	least := d.shortest(func(g *Gate) time.Duration { return g.HeldFor })
 	if least == 0 {

@@ -89,7 +89,10 @@ func TestRemindersAreForThoseWhoCanRead(t *testing.T) {
 		r.sent(u, recipients(u, 40)...)
 	}
 	r.sent(ann, recipients("a", 40)...)
-	r.must(r.ChangeUser(t.Context(), r.now(), "op", ann, func(u *store.User, _ bool) error { u.Disabled = true; return nil }))
+	r.must(r.ChangeUser(t.Context(), r.now(), "op", ann, func(u *store.User, _ bool) error {
+		u.Disabled = true
+		return nil
+	}))
 	r.must(r.RemoveUser(t.Context(), r.now(), "op", "cleo"))
 	r.run()
 	r.pass(3 * day)
@@ -107,8 +110,8 @@ func TestRemindersAreForThoseWhoCanRead(t *testing.T) {
 	}
 }
 
-// TestHeldMailExpires: what nobody releases is given up, the sender is told, and the throttle does not count it any more.
-// Delayed mail is not touched, nor is any of it given up twice.
+// TestHeldMailExpires: what nobody releases is given up, the sender is told, and the throttle does not count it any
+// more. Delayed mail is not touched, nor is any of it given up twice.
 func TestHeldMailExpires(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, aging)

@@ -334,7 +334,7 @@ func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, u
 	if t, err = tx.Ticket(nonce); err == nil {
 		user, err = tx.User(t.User)
 	}
-	if errors.Is(err, store.ErrNotFound) || err == nil && now.After(t.Until) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && (now.After(t.Until) || overtaken(&t, &user)) {
 		err = notice.ErrOld
 	}
 	return t, user, err

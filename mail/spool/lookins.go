@@ -15,6 +15,15 @@ const (
 	linkEvery  = 10 * time.Minute // a link by mail
 )
 
+// sessionMark stands for the messages in the ticket of a session, which is about none. No message has this id.
+const sessionMark store.MailID = 1
+
+// overtaken reports whether a ticket is of a session that began before its user was changed: the password may be
+// another one now.
+func overtaken(t *store.Ticket, user *store.User) bool {
+	return len(t.Letters) == 1 && t.Letters[0] == sessionMark && user.Changed.After(t.Until.Add(-sessionFor))
+}
+
 // LogIn begins a session of a user whose password is right, and returns its ticket: for looking, or, with act, for all
 // that a link in a notice is good for. It returns store.ErrNotFound for users that the store does not have.
 func (d *desk) LogIn(ctx context.Context, now time.Time, user string, act bool) (ticket string, err error) {
@@ -22,7 +31,8 @@ func (d *desk) LogIn(ctx context.Context, now time.Time, user string, act bool) 
 	if act {
 		purpose = notice.ForPage
 	}
-	t := store.Ticket{Nonce: notice.NewNonce(), User: user, Until: now.Add(sessionFor), Used: true}
+	t := store.Ticket{Nonce: notice.NewNonce(), User: user, Until: now.Add(sessionFor), Used: true,
+		Letters: []store.MailID{sessionMark}}
 	if all := d.gates.Load().throttles(); len(all) > 0 {
 		t.Throttle, t.Gate = all[0].Throttle, all[0].Name
 	}
