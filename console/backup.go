@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"reflect"
+	"sync"
 
 	"weir/console/access"
 )
@@ -42,7 +43,8 @@ func backup(q *Request, in any, write func(any) error) error {
 	case !q.serving.copying.CompareAndSwap(false, true):
 		return Rejected("a backup is being made already")
 	}
-	defer q.serving.copying.Store(false)
+	ends := sync.OnceFunc(func() { q.serving.copying.Store(false) })
+	defer ends()
 	var told int64 = -1
 	progress := func(done, total int64) {
 		if step := max(total/backupLines, 1); told >= 0 && done-told < step {
@@ -57,6 +59,7 @@ func backup(q *Request, in any, write func(any) error) error {
 		}
 		return err
 	}
+	ends() // before the client knows, who may ask for another one at once
 	_ = write(BackupProgress{Ended: true}) // a client that has left does not want to know
 	return nil
 }
