@@ -59,7 +59,7 @@ func backup(q *Request, in any, write func(any) error) error {
 		}
 		return err
 	}
-	ends() // before the client knows, who may ask for another one at once
+	ends()                                 // before the client knows, who may ask for another one at once
 	_ = write(BackupProgress{Ended: true}) // a client that has left does not want to know
 	return nil
 }
