@@ -43,6 +43,9 @@ type Options struct {
 	// password is written to a file in the data folder.
 	FirstPassword func(name, password string) error
 
+	// Demo is what the console shows of the demo that this weir is a part of. Default: it is part of none.
+	Demo console.Demo
+
 	// Load reads the configuration again, for Reread. Without it the configuration changes by Reload only.
 	Load func() (*config.Config, error)
 	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.

@@ -237,6 +237,9 @@ func (b backend) gateOf(name string) (*gate, error) {
 	return nil, console.NotFound(fmt.Sprintf("there is no gate %q; one of %s", name, strings.Join(names, ", ")))
 }
 
+// Demo returns the demo that weir is a part of, or nil.
+func (b backend) Demo() console.Demo { return b.opts.Demo }
+
 func (b backend) NotifyTargets() []notify.Stats { return b.notices.targets() }
 
 func (b backend) TryNotify(ctx context.Context, by string) []notify.Result {

@@ -203,6 +203,11 @@ func TestEveryCall(t *testing.T) {
 		{call: "token-revoke", good: "name=ci", bad: "name=ci", code: 404},
 		// A lost node needs a farm that has lost one: TestFarmOrders in package console has the good case.
 		{call: "farm-forget", bad: `{"node":""}`, elsewhere: true},
+		// This weir is no demo: TestVisitors in package demo has the good cases.
+		{call: "demo-show", bad: "", code: 404, elsewhere: true},
+		{call: "demo-flood", bad: `{"scene":"quota"}`, code: 404, elsewhere: true},
+		{call: "demo-pay", bad: `{"scene":"stamps","on":true}`, code: 404, elsewhere: true},
+		{call: "demo-stop", bad: `{"scene":"quota"}`, code: 404, elsewhere: true},
 		{call: "farm-leave", good: "{}", bad: "x"},
 	}
 	seen := map[string]bool{}

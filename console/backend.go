@@ -40,6 +40,8 @@ type Backend interface {
 	Reach() Reach
 	// Farm is nil where weir is alone.
 	Farm() Farm
+	// Demo is nil where weir is no demo.
+	Demo() Demo
 	// Access lets operators in. It is nil while the store is not open.
 	Access() *access.Desk
 	// Log adds to the audit log. The time of the entry is filled in.

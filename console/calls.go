@@ -52,7 +52,7 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 // Calls returns the table of calls.
 func Calls() []*Call {
 	return slices.Concat(statusCalls(), overviewCalls(), capacityCalls(), limitCalls(), banCalls(), listCalls(),
-		mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls())
+		mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls(), demoCalls())
 }
 
 // A Request is a call that somebody makes.

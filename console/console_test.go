@@ -18,6 +18,7 @@ import (
 
 // backend is a weir that only the test knows.
 type backend struct {
+	demo      Demo
 	notReady  error
 	mu        sync.Mutex
 	told      []notify.Stats

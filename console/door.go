@@ -33,23 +33,29 @@ type caller struct {
 
 // cookie sets a cookie that scripts cannot read and other sites cannot send. An empty value removes it.
 func (s *Server) cookie(w http.ResponseWriter, r *http.Request, name, value string, life time.Duration) {
-	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		MaxAge: int(life.Seconds())}
-	if s.guard.Load().secure(r) {
-		c.Name, c.Secure = hostOnly+name, true
-	}
+	c := &http.Cookie{Name: s.cookieName(r, name), Value: value, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, MaxAge: int(life.Seconds()), Secure: s.guard.Load().secure(r)}
 	if value == "" {
 		c.MaxAge = -1
 	}
 	http.SetCookie(w, c)
 }
 
-// cookieOf returns the value of a cookie. Where the client speaks TLS the one that was set without it does not count.
-func (s *Server) cookieOf(r *http.Request, name string) string {
+// cookieName returns the name that a cookie has in the browser. Cookies know no ports: those of a demo must not replace
+// the ones of a weir that serves on the same machine.
+func (s *Server) cookieName(r *http.Request, name string) string {
+	if s.backend.Demo() != nil {
+		name = "demo_" + name
+	}
 	if s.guard.Load().secure(r) {
 		name = hostOnly + name
 	}
-	if c, err := r.Cookie(name); err == nil {
+	return name
+}
+
+// cookieOf returns the value of a cookie. Where the client speaks TLS the one that was set without it does not count.
+func (s *Server) cookieOf(r *http.Request, name string) string {
+	if c, err := r.Cookie(s.cookieName(r, name)); err == nil {
 		return c.Value
 	}
 	return ""
@@ -176,14 +182,19 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.countLogIn("ok")
+	s.welcome(w, r, in)
+	seeOther(w, "./"+p.To)
+}
+
+// welcome gives a browser its session.
+func (s *Server) welcome(w http.ResponseWriter, r *http.Request, in access.Admission) {
 	// The old session, if any, ends: nobody goes on in a session that somebody else has begun.
 	if old := s.cookieOf(r, sessionCookie); old != "" {
-		_ = desk.LogOut(r.Context(), old, source.String())
+		_ = s.backend.Access().LogOut(r.Context(), old, s.guard.Load().source(r).String())
 	}
 	s.cookie(w, r, seedCookie, "", 0)
 	s.cookie(w, r, sessionCookie, in.Secret, access.SessionLife)
 	s.cookie(w, r, browserCookie, in.Browser, browserLife)
-	seeOther(w, "./"+p.To)
 }
 
 func (s *Server) failLogIn(w http.ResponseWriter, r *http.Request, p logInPage, err error) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 )
 
+func (b *backend) Demo() Demo { return b.demo }
+
 func (b *backend) Farm() Farm {
 	if b.farm == nil {
 		return nil

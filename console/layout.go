@@ -49,7 +49,7 @@ type page struct {
 
 // consolePages are the pages in the order of the navigation.
 func consolePages() []*page {
-	return slices.Concat([]*page{overviewPage(), whyPage(), throttlesPage(), capacityPage(), sourcesPage()},
+	return slices.Concat([]*page{demoPage(), overviewPage(), whyPage(), throttlesPage(), capacityPage(), sourcesPage()},
 		mailPages(), []*page{farmPage(), auditPage(), operatorsPage(), accountPage()})
 }
 

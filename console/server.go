@@ -128,6 +128,7 @@ func (s *Server) handler(stopping context.Context) http.Handler {
 	open.HandleFunc("/readyz", s.readyz)
 	open.Handle("/metrics", s.metrics.Handler())
 	open.Handle("/debug/pprof/", s.profiles(stopping))
+	open.HandleFunc(EnterPath, s.enter)
 	open.HandleFunc("/", s.page)
 
 	acts := http.NewServeMux() // they change something

@@ -17,7 +17,7 @@ import (
 
 // asksNobody are the commands that ask no running weir, and why.
 var asksNobody = map[string]string{
-	"serve": "it is the running weir", "demo": "it runs weirs of its own", "init": "it writes a file",
+	"serve": "it is the running weir", "demo play": "it runs weirs of its own", "init": "it writes a file",
 	"check": "it reads a file", "store check": "weir is stopped", "store salvage": "weir is stopped",
 	"plan bloom": "it calculates", "stamp solve": "it is a client of a gate", "stamp mail": "it is a client of a gate",
 	"simulate mail": "it calculates", "simulate virus": "it calculates", "simulate reach": "it calculates",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,30 +16,59 @@ import (
 )
 
 type demoCommand struct {
+	Play  demoPlayCommand  `cmd:"" default:"withargs" help:"Watch weir work: people and floods in front of a small service, in the terminal and on a page. The same as weir demo."`
+	Show  demoShowCommand  `cmd:"" help:"Show the scenes of a running demo."`
+	Flood demoFloodCommand `cmd:"" help:"Bring people and a flood to a scene of a running demo."`
+	Pay   demoPayCommand   `cmd:"" help:"Make the people in a scene of a running demo pay for stamps."`
+	Stop  demoStopCommand  `cmd:"" help:"End the flood in a scene of a running demo, or send the people home."`
+}
+
+type demoPlayCommand struct {
 	For  time.Duration `placeholder:"TIME" help:"How long to run. Default: until Ctrl-C on a terminal, else 29s."`
+	Hold bool          `help:"Keep the page open when the scenes are over, until Ctrl-C or for an hour."`
 	JSON bool          `name:"json" help:"Print only the report, as JSON."`
 }
 
-func (c *demoCommand) Validate() error {
+func (c *demoPlayCommand) Validate() error {
 	if c.For < 0 {
 		return errors.New("--for: it must not be negative")
+	}
+	if c.Hold && c.JSON {
+		return errors.New("--hold is for a page, and --json shows none")
 	}
 	return nil
 }
 
 // Run plays the demo. A first signal brings it to its end, with a report; a second one ends it at once.
-func (c *demoCommand) Run(t *terminal) error {
+func (c *demoPlayCommand) Run(t *terminal) error {
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer release()
 	defer context.AfterFunc(ctx, release)()
-	// The reader of the output may close it. That ends the demo too, and its files are removed.
-	ctx, quit := signal.NotifyContext(ctx, syscall.SIGPIPE)
+	// The reader of the output may close it. That ends the demo too, and its files are removed. The signal for it tells
+	// nothing: it also comes when one side of a connection resets it, which floods do all the time.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	o := demo.Options{For: c.For, JSON: c.JSON, Out: t.out, Err: t.err, Colour: t.colour, Version: versionOf().Version}
+	o := demo.Options{For: c.For, Hold: c.Hold, JSON: c.JSON, Out: &watchedWriter{t.out, quit}, Err: t.err, Colour: t.colour,
+		Version: versionOf().Version}
 	if f, ok := t.out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
 		o.Terminal = true
 		o.Width = func() int { return cmp.Or(widthOf(f), 80) }
 	}
 	_, err := demo.Run(ctx, o)
 	return err
+}
+
+// A watchedWriter calls failed when something could not be written.
+type watchedWriter struct {
+	io.Writer
+	failed func()
+}
+
+func (w *watchedWriter) Write(text []byte) (int, error) {
+	n, err := w.Writer.Write(text)
+	if err != nil {
+		w.failed()
+	}
+	return n, err
 }

@@ -18,7 +18,11 @@ type helpExample struct{ command, example string }
 func helpGroups() []helpGroup {
 	return []helpGroup{
 		{"Start", []helpExample{
-			{"demo", "weir demo --for 20s"},
+			{"demo play", "weir demo --for 20s"},
+			{"demo show", "weir demo show --control /tmp/weir-demo-1/weir.sock"},
+			{"demo flood", "weir demo flood quota --control /tmp/weir-demo-1/weir.sock"},
+			{"demo pay", "weir demo pay stamps --control /tmp/weir-demo-1/weir.sock"},
+			{"demo stop", "weir demo stop quota --control /tmp/weir-demo-1/weir.sock"},
 			{"init", "weir init --for api --upstream http://127.0.0.1:3000 --limit 100/1m"},
 			{"check", "weir check /etc/weir/weir.yaml"},
 			{"serve", "weir serve -c /etc/weir/weir.yaml"},

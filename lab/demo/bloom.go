@@ -65,7 +65,8 @@ func bloomScene() Scene {
 	next := func(s *Stage) *crowd { return s.Props.(*bloomCast).attempts }
 	return Scene{
 		Name: "bloom",
-		Story: fmt.Sprintf("%d people and a flood from %s networks, before a service with room for %s requests a second",
+		Story: fmt.Sprintf("%d people and a flood from %s networks, in front of a service with room for %s requests a "+
+			"second",
 			bloomPeople, grouped(bloomNetworks), grouped(int64(bloomPlaces/bloomWork.Seconds()))),
 		Weight:         6,
 		Rule:           fmt.Sprintf("Each network may come %d times a minute, %d at once.", bloomLimit, bloomBurst),

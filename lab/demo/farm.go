@@ -52,9 +52,10 @@ const farmSite = "http://farm.example/"
 func farmScene() Scene {
 	return Scene{
 		Name: "farm",
-		Story: fmt.Sprintf("people, copied stamps and forgers at three weirs that act as one, before a service with "+
-			"room for %.0f requests a second", farmPlaces/farmWork.Seconds()),
+		Story: fmt.Sprintf("people, copied stamps and forgers at three weirs that act as one, in front of a service "+
+			"with room for %.0f requests a second", farmPlaces/farmWork.Seconds()),
 		Weight: 3,
+		Apart:  true,
 		Rule:   "A stamp pays for one request in the whole farm. Who forges one is banned everywhere.",
 		Setup:  setUpFarm,
 		Ready:  func(s *Stage) error { return farmOf(s).ready(s) },

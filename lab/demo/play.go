@@ -14,9 +14,8 @@ import (
 const redraw = 200 * time.Millisecond
 
 type play struct {
-	scene  *Scene
-	stage  *Stage
-	cast   []*player
+	*pair
+	house  *house
 	show   show
 	parts  parts
 	began  time.Time // the scene
@@ -24,7 +23,7 @@ type play struct {
 	on     bool      // the throttle is at work
 	seen   seen      // in this half
 	strain strain    // where there are stamps
-	mail   backlog   // where there is mail
+	queue  backlog   // where there is mail
 }
 
 // seen is what the status of the throttles showed.
@@ -44,39 +43,37 @@ func (p parts) total() time.Duration {
 	return p.without + p.with
 }
 
+// now is the side that is played.
+func (p *play) now() *side { return p.side(p.on) }
+
 func (p *play) perform(ctx context.Context) (r SceneReport, err error) {
-	r = SceneReport{Name: p.scene.Name, LimitPerSecond: p.scene.LimitPerSecond}
-	for i := range p.scene.Cast {
-		p.cast = append(p.cast, &player{Actor: p.scene.Cast[i]})
-	}
+	r = SceneReport{Name: p.Name, LimitPerSecond: p.LimitPerSecond}
 	p.began = time.Now()
-	p.show.open(p.scene, p.stage)
+	p.show.open(p.pair)
 	if r.Without, err = p.half(ctx, false, p.parts.without); err != nil {
 		return r, err
 	}
 	if r.Half, err = p.half(ctx, true, p.parts.with); err != nil {
 		return r, err
 	}
-	if p.scene.Allows != nil {
-		r.FloodLimit = p.scene.Allows(r.Half)
+	if p.Scene.Allows != nil {
+		r.FloodLimit = p.Scene.Allows(r.Half)
 	}
-	if p.scene.Checks != nil {
-		r.Checks = p.scene.Checks(r)
+	if p.Scene.Checks != nil {
+		r.Checks = p.Scene.Checks(r)
 	}
-	for _, a := range p.cast {
-		if a.Role == Flood {
-			r.FloodNetworks += a.networks(p.stage).Ever
+	for i, a := range p.with.cast {
+		if a.Role == Flood { // on both sides they come in the same order
+			r.FloodNetworks += max(a.networks(p.with.stage).Ever, p.without.cast[i].networks(p.without.stage).Ever)
 		}
 	}
-	p.show.close(p.scene, &r)
+	p.show.close(p.Scene, &r)
 	return r, nil
 }
 
 // half lets the cast act for a while, or until ctx ends. The actors finish what is under way.
 func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, error) {
-	if err := p.stage.throttle(on); err != nil {
-		return Half{}, err
-	}
+	p.on = on
 	if err := p.look(); err != nil {
 		return Half{}, err
 	}
@@ -88,45 +85,34 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 		ctx, cancel = context.WithTimeout(ctx, length)
 		defer cancel()
 	}
-	p.on, p.halved, p.stage.length = on, time.Now(), length
+	stage, cast := p.now().stage, p.now().cast
+	p.halved, stage.length = time.Now(), length
 	if ctx.Err() == nil {
 		p.show.half(on, length)
 	}
-	var workers sync.WaitGroup
-	var leave []func()
-	for _, a := range p.cast {
+	for _, a := range cast {
 		a.begin(on, newHalfTime(p.halved, length))
 	}
-	for _, a := range p.cast {
-		if a.Later != nil {
-			a.Later(p.stage, a.tally.later())
-		}
-		act, done := a.Enter(p.stage)
-		leave = append(leave, done)
-		for range a.Workers {
-			workers.Go(func() { a.work(ctx, act) })
-		}
-	}
+	var workers sync.WaitGroup
+	leave := p.now().enter(ctx, &workers, func(*player) bool { return true })
 	p.watch(&workers)
 	took := time.Since(p.halved)
-	for _, done := range leave {
-		done()
-	}
+	leave()
 	p.tell()
 	err := p.look()
-	h := halfOf(p.cast, p.stage, took)
+	h := halfOf(cast, stage, took)
 	h.Delayed, h.Bloom, h.Stamps = int64(p.seen.delayed-before), p.seen.bloom, p.strain.report()
-	if p.scene.Mail != nil {
-		h.Mail = p.scene.Mail(p.stage)
+	if p.Mail != nil {
+		h.Mail = p.Mail(stage)
 	}
-	if p.scene.Farm != nil {
-		h.Farm = p.scene.Farm(p.stage)
+	if p.Farm != nil {
+		h.Farm = p.Farm(stage)
 	}
 	return h, err
 }
 
 func (p *play) look() error {
-	status, err := p.stage.status()
+	status, err := p.now().stage.status()
 	if err != nil {
 		return err
 	}
@@ -139,17 +125,17 @@ func (p *play) look() error {
 	}
 	now := time.Now()
 	p.strain.look(&status, p.flooded(now), now)
-	p.mail.look(&status, now)
+	p.queue.look(&status, now)
 	return nil
 }
 
 // flooded reports whether the flood is there.
 func (p *play) flooded(now time.Time) bool {
-	return slices.ContainsFunc(p.cast, func(a *player) bool { return a.Role == Flood && a.away(now) == 0 })
+	return slices.ContainsFunc(p.now().cast, func(a *player) bool { return a.Role == Flood && a.away(now) == 0 })
 }
 
 func (p *play) tell() {
-	for _, text := range p.stage.noted() {
+	for _, text := range p.house.hear(p.pair) {
 		p.show.note(text)
 	}
 }
@@ -186,6 +172,9 @@ type player struct {
 	turn  Span // in this half
 }
 
+// always is the turn of an actor who comes whenever it is called.
+var always = Span{0, 1<<63 - 1}
+
 // A halfTime is when a half began and how long it takes, or one round of it where the end is open.
 type halfTime struct {
 	began time.Time
@@ -199,6 +188,9 @@ func newHalfTime(began time.Time, length time.Duration) halfTime {
 	}
 	return halfTime{began, length, false}
 }
+
+// floods reports whether the actor comes and goes with the flood.
+func (a *player) floods() bool { return a.Role == Flood || a.WithFlood }
 
 func (a *player) begin(on bool, half halfTime) {
 	a.tally.begin()
@@ -284,16 +276,22 @@ type row struct {
 
 func (p *play) view(now time.Time) view {
 	v := view{on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
-		rule: p.scene.Rule, bloom: p.seen.bloom,
-		dials: append(p.strain.dials(p.on, p.began, now), p.mail.dials(p.began, now)...), holds: p.scene.holds()}
+		rule: p.Scene.Rule, bloom: p.seen.bloom,
+		dials: append(p.strain.dials(p.on, p.began, now), p.queue.dials(p.began, now)...), holds: p.Scene.holds()}
 	if !p.on {
 		v.left = max(p.parts.without-now.Sub(p.halved), 0)
 	}
-	for _, a := range p.cast {
+	for i, a := range p.now().cast {
+		history := a.tally.history(p.began, now)
+		if p.on { // the seconds of the other half stay: they show the change
+			for j, n := range p.without.cast[i].tally.history(p.began, now) {
+				history[j] += n
+			}
+		}
 		f := a.tally.figures()
 		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now),
-			held: max(f.Held, 0), networks: a.networks(p.stage).Half,
-			p50: f.P50, p99: f.P99, history: a.tally.history(p.began, now)})
+			held: max(f.Held, 0), networks: a.networks(p.now().stage).Half,
+			p50: f.P50, p99: f.P99, history: history})
 	}
 	return v
 }

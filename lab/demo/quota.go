@@ -38,8 +38,8 @@ func quotaScene() Scene {
 	}
 	return Scene{
 		Name: "quota",
-		Story: fmt.Sprintf("two polite accounts and one that floods, before a service with room for %.0f requests a "+
-			"second",
+		Story: fmt.Sprintf("two polite accounts and one that floods, in front of a service with room for %.0f requests "+
+			"a second",
 			quotaPlaces/quotaWork.Seconds()),
 		Weight:         3,
 		Rule:           fmt.Sprintf("Each account may send %d a second.", quotaLimit),

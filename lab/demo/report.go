@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -34,6 +35,16 @@ type Check struct {
 
 // ErrNotSo is what Run returns when something that must be so was not.
 var ErrNotSo = errors.New("not so")
+
+// write writes the report where it is wanted as JSON, and returns the failed checks.
+func (r *Report) write(o Options) error {
+	if !o.JSON {
+		return r.notSo()
+	}
+	e := json.NewEncoder(o.Out)
+	e.SetIndent("", "  ")
+	return errors.Join(e.Encode(r), r.notSo())
+}
 
 // notSo returns the failed checks, or nil.
 func (r *Report) notSo() error {

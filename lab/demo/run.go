@@ -3,11 +3,11 @@ package demo
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"time"
+
+	"weir/lab/machine"
 )
 
 // DefaultFor is how long the demo takes where Out is no terminal and nothing else was asked for.
@@ -19,11 +19,16 @@ const (
 	interlude = 10 * time.Second
 )
 
+// holdMost bounds how long the page stays open after the last scene, where that is asked for.
+const holdMost = time.Hour
+
 // Options say how the demo is run and shown. The zero value plays for DefaultFor and shows nothing.
 type Options struct {
 	// For is how long all scenes take together. 0 means until the context ends where Out is a terminal, else
 	// DefaultFor.
 	For time.Duration
+	// Hold keeps the page open when the scenes are over, until the context ends or an hour has passed.
+	Hold bool
 	// JSON writes the report as JSON, and nothing else, to Out.
 	JSON bool
 	// Out is where people read. Default: nowhere.
@@ -73,33 +78,38 @@ func run(ctx context.Context, list []Scene, o Options) (Report, error) {
 		}
 		playable = append(playable, scene)
 	}
-	for i, scene := range playable {
+	if len(playable) == 0 {
+		return report, report.write(o)
+	}
+	h, err := openHouse(playable, log, o.Version)
+	if err != nil {
+		return report, err
+	}
+	defer h.close()
+	s.page(h.address())
+	for i, p := range h.pairs {
 		if i > 0 && ctx.Err() != nil {
 			break
 		}
-		r, err := perform(ctx, scene, s, log, o, o.partsOf(playable, i))
+		r, err := perform(ctx, h, p, s, o.partsOf(playable, i))
 		if err != nil {
 			return report, err
 		}
 		report.Scenes = append(report.Scenes, r)
 	}
-	if !o.JSON {
-		return report, report.notSo()
+	if err := report.write(o); err != nil || !o.Hold {
+		return report, err
 	}
-	e := json.NewEncoder(o.Out)
-	e.SetIndent("", "  ")
-	return report, errors.Join(e.Encode(report), report.notSo())
+	s.hold(holdMost)
+	machine.Sleep(ctx, holdMost)
+	return report, nil
 }
 
-func perform(ctx context.Context, scene *Scene, s show, log *slog.Logger, o Options, length parts) (SceneReport,
-	error) {
-	stage, err := setStage(scene, log, o.Version)
-	if err != nil {
-		return SceneReport{}, err
-	}
-	defer stage.close()
+func perform(ctx context.Context, h *house, p *pair, s show, length parts) (SceneReport, error) {
+	h.claim(p)
+	defer h.yield(p)
 	defer s.restore()
-	return (&play{scene: scene, stage: stage, show: s, parts: length}).perform(ctx)
+	return (&play{pair: p, house: h, show: s, parts: length}).perform(ctx)
 }
 
 // partsOf divides the time by weight. An open end is the last scene's.

@@ -271,8 +271,10 @@ func TestInterrupted(t *testing.T) {
 		return Served
 	}
 	var out bytes.Buffer
+	second := shortScene(act)
+	second.Setup = setUpStamps
 	// until interrupted
-	r, err := run(ctx, []Scene{shortScene(act), shortScene(act)}, Options{Out: &out, Terminal: true})
+	r, err := run(ctx, []Scene{shortScene(act), second}, Options{Out: &out, Terminal: true})
 	if err != nil {
 		t.Fatal(err)
 	}

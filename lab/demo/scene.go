@@ -36,11 +36,16 @@ type Scene struct {
 	// Allows returns the most that the limits let the flood have in a half. May be nil, where there is no such limit.
 	Allows func(Half) int64
 
+	// Apart says that the scene has weirs of its own, and not a gate of the one that all others share.
+	Apart bool
 	// Possible says why the scene cannot be played here, or nil. May be nil.
 	Possible func() error
 	// Setup starts what stands behind the gate, with Stage.Serve, and returns the configuration of the weir in front of
 	// it. Data folder, console and log are the stage's business.
 	Setup func(*Stage) (config.Config, error)
+	// Pay makes people pay for stamps from now on, or not. They pay until it is called. May be nil, where they have no
+	// choice.
+	Pay func(s *Stage, on bool)
 	// Ready does what needs a running weir, before anybody comes. May be nil.
 	Ready func(*Stage) error
 	// Expects are warnings of weir that are a part of the story, and are not shown.
@@ -74,6 +79,8 @@ type Actor struct {
 	Name    string
 	Role    Role
 	Workers int // side by side
+	// WithFlood says that the actor comes and goes with the flood that a visitor calls: it has a part in its story.
+	WithFlood bool
 
 	// Enter is called once for each half. It returns what a worker does again and again, and what is done when all of
 	// them have finished. Workers call act at the same time.

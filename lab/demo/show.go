@@ -7,17 +7,20 @@ import (
 	"sync"
 	"time"
 
+	"weir"
 	"weir/internal/tabular"
 )
 
 // A show is how people see what happens. Only the warnings of a screen come from other goroutines.
 type show interface {
 	skip(*Scene, error)                 // a scene cannot be played here
-	open(*Scene, *Stage)                // a scene begins
+	page(address string)                // the house is open, and there is a page of it
+	open(*pair)                         // a scene begins
 	half(on bool, length time.Duration) // a half begins, with the throttle or without; 0 is an open end
 	draw(view)                          // some time has passed
 	note(text string)                   // something has happened
 	close(*Scene, *SceneReport)         // a scene has ended
+	hold(most time.Duration)            // all scenes have ended, and the page stays for so long
 	restore()                           // whatever happened, leave the terminal as it was
 }
 
@@ -65,12 +68,30 @@ func (p *plain) heading(text string) {
 	}
 }
 
-func (p *plain) open(scene *Scene, stage *Stage) {
+// page says where the page is. Where it is broken it could not be clicked on, so that it has a line of its own.
+func (p *plain) page(address string) {
+	if address == "" {
+		return
+	}
+	p.apart()
+	p.heading(tabular.Ink(p.colour).Paint(tabular.Head, "weir demo:") + " all scenes side by side, with buttons, in a " +
+		"browser on this machine:")
+	fmt.Fprintf(p.out, "\n  %s\n", address)
+}
+
+func (p *plain) hold(most time.Duration) {
+	p.apart()
+	p.heading(fmt.Sprintf("The scenes are over. The page stays open until Ctrl-C, at most %s.", weir.Duration(most)))
+}
+
+func (p *plain) open(scene *pair) {
+	stage := scene.with.stage
 	p.apart()
 	ink := tabular.Ink(p.colour)
 	p.heading(ink.Paint(tabular.Head, "weir demo, scene "+scene.Name+":") + " " + scene.Story)
 	fmt.Fprintln(p.out)
 	fmt.Fprintf(p.out, "  gate      %s\n", stage.Front())
+	fmt.Fprintf(p.out, "  without   %s  the same, with the throttle in shadow\n", scene.without.stage.Front())
 	fmt.Fprintf(p.out, "  metrics   %s\n", stage.MetricsURL())
 	if scene.Try != nil {
 		for i, line := range scene.Try(stage) {

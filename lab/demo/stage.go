@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -25,54 +26,87 @@ const loopback = "127.0.0.1:0"
 // farewell bounds how long taking a scene down may take.
 const farewell = 5 * time.Second
 
-// A Stage is where a scene plays: the weir, what stands behind it, and a folder that is removed at the end.
-type Stage struct {
-	weir    *app.App
-	control *console.Client
-	others  []*console.Client // other weirs, whose throttles are switched with the weir's own
+// A crew raises weirs and takes them down again.
+type crew struct {
 	log     *slog.Logger
 	version string
-	atWork  bool          // the throttles
-	quiet   *atomic.Bool  // the demo itself does something that weir warns of
-	strike  []func()      // run backwards at the end
-	length  time.Duration // of the half; 0 is an open end
+	quiet   *atomic.Bool // the demo itself does something that weir warns of
+	closed  bool         // the weirs have no console
+	demo    console.Demo // what their console shows of the demo; nil: nothing
+	strike  []func()     // run backwards at the end
+}
+
+// newCrew returns a crew whose weirs do not log the warnings that are a part of the story.
+func newCrew(log *slog.Logger, version string, expects ...string) crew {
+	quiet := new(atomic.Bool)
+	return crew{quiet: quiet, version: version, log: slog.New(hush{log.Handler(), quiet, expects})}
+}
+
+// A Stage is where a scene plays on one side: the weir, and what stands behind it.
+type Stage struct {
+	crew
+	weir    *app.App
+	http    int      // the number of its first gate for HTTP: scenes share a weir
+	mail    bool     // its gate is for mail
+	names   []string // of its throttles
+	control *console.Client
+	others  []*console.Client // other weirs, whose throttles are switched with the weir's own
+	atWork  bool              // the throttles
+	length  time.Duration     // of the half; 0 is an open end
 	notes   chan string
 
 	// Props is what Setup has made for the actors of this play.
 	Props any
 }
 
-// setStage builds a stage. Where it fails, nothing is left behind.
+func newStage(c crew) *Stage {
+	return &Stage{crew: c, notes: make(chan string, maxNotes), atWork: true}
+}
+
+// setStage builds a stage with a weir of its own. Where it fails, nothing is left behind.
 func setStage(scene *Scene, log *slog.Logger, version string) (*Stage, error) {
-	quiet := new(atomic.Bool)
-	s := &Stage{quiet: quiet, notes: make(chan string, maxNotes), version: version,
-		log: slog.New(hush{log.Handler(), quiet, scene.Expects})}
-	if err := s.build(scene); err != nil {
+	s := newStage(newCrew(log, version, scene.Expects...))
+	cfg, err := scene.Setup(s)
+	if err == nil {
+		err = s.own(cfg)
+	}
+	if err == nil {
+		err = s.ready(scene)
+	}
+	if err != nil {
 		s.close()
 		return nil, fmt.Errorf("scene %s: %w", scene.Name, err)
 	}
 	return s, nil
 }
 
-func (s *Stage) build(scene *Scene) error {
-	cfg, err := scene.Setup(s)
-	if err != nil {
-		return err
-	}
+// own raises a weir for this stage alone.
+func (s *Stage) own(cfg config.Config) error {
+	s.configured(cfg)
 	weirs, err := s.raise(cfg)
-	if err != nil {
-		return err
+	if err == nil {
+		s.use(weirs[0])
 	}
-	s.weir = weirs[0]
-	s.control = console.NewClient(s.weir.ControlPath())
-	if scene.Ready != nil {
-		return scene.Ready(s)
-	}
-	return nil
+	return err
 }
 
-// raise starts weirs for the time of the scene, side by side, each with a folder of its own.
-func (s *Stage) raise(all ...config.Config) (weirs []*app.App, err error) {
+// configured notes what of a weir belongs to this stage.
+func (s *Stage) configured(cfg config.Config) {
+	s.mail, s.names = len(cfg.HTTP) == 0, slices.Collect(maps.Keys(cfg.Throttles))
+}
+
+// use takes a weir that runs.
+func (s *Stage) use(w *app.App) { s.weir, s.control = w, console.NewClient(w.ControlPath()) }
+
+func (s *Stage) ready(scene *Scene) error {
+	if scene.Ready == nil {
+		return nil
+	}
+	return scene.Ready(s)
+}
+
+// raise starts weirs until the crew closes, side by side, each with a folder of its own.
+func (s *crew) raise(all ...config.Config) (weirs []*app.App, err error) {
 	for _, cfg := range all {
 		dir, err := os.MkdirTemp("", "weir-demo-")
 		if err != nil {
@@ -81,8 +115,11 @@ func (s *Stage) raise(all ...config.Config) (weirs []*app.App, err error) {
 		s.strike = append(s.strike, func() { os.RemoveAll(dir) })
 		cfg.Data = dir
 		cfg.Console.Listen = loopback
+		if s.closed {
+			cfg.Console.Listen = console.Off
+		}
 		cfg.Log = config.Log{Level: config.LevelWarn, Access: config.AccessOff}
-		w, err := app.New(&cfg, app.Options{Log: s.log, Version: s.version})
+		w, err := app.New(&cfg, app.Options{Log: s.log, Version: s.version, Demo: s.demo})
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +143,7 @@ func (s *Stage) raise(all ...config.Config) (weirs []*app.App, err error) {
 	return weirs, errors.Join(errs...)
 }
 
-func (s *Stage) close() {
+func (s *crew) close() {
 	for _, undo := range slices.Backward(s.strike) {
 		undo()
 	}
@@ -151,10 +188,10 @@ func (s *Stage) noted() (texts []string) {
 
 // Front returns the address of the first gate, for people.
 func (s *Stage) Front() string {
-	if s.weir.Addr("http", 0) != nil {
-		return s.GateURL(0)
+	if s.mail {
+		return "smtp://" + s.MailAddr()
 	}
-	return "smtp://" + s.MailAddr()
+	return s.GateURL(0)
 }
 
 // MailAddr returns where the first gate for mail listens.
@@ -162,7 +199,7 @@ func (s *Stage) MailAddr() string { return s.weir.Addr("smtp", 0).String() }
 
 func (s *Stage) GateURL(i int) string { return "http://" + s.GateAddr(i) + "/" }
 
-func (s *Stage) GateAddr(i int) string { return s.weir.Addr("http", i).String() }
+func (s *Stage) GateAddr(i int) string { return s.weir.Addr("http", s.http+i).String() }
 
 func (s *Stage) MetricsURL() string { return "http://" + s.weir.ConsoleAddr().String() + "/metrics" }
 
@@ -188,8 +225,21 @@ func (s *Stage) throttle(on bool) error {
 	return err
 }
 
-// status returns how weir is, as `weir status` does.
-func (s *Stage) status() (console.Status, error) { return s.control.Status(context.Background()) }
+// status returns how weir is, as `weir status` does, without what belongs to other scenes.
+func (s *Stage) status() (console.Status, error) {
+	status, err := s.control.Status(context.Background())
+	other := func(name string) bool { return !slices.Contains(s.names, name) }
+	status.Throttles = slices.DeleteFunc(status.Throttles, func(t console.ThrottleStatus) bool { return other(t.Throttle) })
+	status.Gates = slices.DeleteFunc(status.Gates, func(g console.GateStatus) bool {
+		return !slices.ContainsFunc(s.names, func(name string) bool {
+			return slices.Contains(g.Throttles, name) || slices.Contains(g.Accept, name)
+		})
+	})
+	if !s.mail {
+		status.Mail = nil
+	}
+	return status, err
+}
 
 // quoted quotes a path for a shell.
 func quoted(path string) string {

@@ -44,24 +44,30 @@ const (
 	stampTogether = 12 // requests of a bot at a time: fewer than one client may have waiting
 )
 
-// spending is how long people and bots have worked in this half, on phones.
-type spending struct{ people, bots atomic.Int64 }
+// spending is how long people and bots have worked in this half, on phones, and whether people pay at all.
+type spending struct {
+	people, bots atomic.Int64
+	thrifty      atomic.Bool // people wait instead
+}
+
+func spendingOf(s *Stage) *spending { return s.Props.(*spending) }
 
 // stampScene: under overload, clients that pay with a little work go first and the others wait in line. The work rises
 // with the load, until a flood that pays cannot keep up. When the flood has gone, nothing is asked any more.
 func stampScene() Scene {
 	return Scene{
 		Name: "stamps",
-		Story: fmt.Sprintf("people, some without scripts, and a flood that comes, learns to pay and goes, before a "+
+		Story: fmt.Sprintf("people, some without scripts, and a flood that comes, learns to pay and goes, in front of a "+
 			"service with room for %.0f requests a second",
 			stampPlaces/stampWork.Seconds()),
 		Weight:  11,
 		Preview: 0.2,
 		Rule:    fmt.Sprintf("Over a load of %s, who pays with work goes first.", weir.Share(stampFrom)),
 		Setup:   setUpStamps,
+		Pay:     func(s *Stage, on bool) { spendingOf(s).thrifty.Store(!on) },
 		Cast: []Actor{
-			{Name: "people", Role: People, Workers: stampPeople, Enter: people(19, pays), Pause: between,
-				Work: func(s *Stage) time.Duration { return time.Duration(s.Props.(*spending).people.Load()) }},
+			{Name: "people", Role: People, Workers: stampPeople, Enter: people(19, paysOrWaits), Pause: between,
+				Work: func(s *Stage) time.Duration { return time.Duration(spendingOf(s).people.Load()) }},
 			{Name: "no scripts", Role: People, Workers: stampUnscript, Enter: people(18, waits), Turn: untilAlmost,
 				Pause: between},
 			{Name: "flood", Role: Flood, Workers: stampFlooders, Enter: swarm, Turn: floodTurn,
@@ -77,7 +83,7 @@ func stampScene() Scene {
 						return rand.N(20 * time.Millisecond)
 					}
 					return stampRest
-				}, Work: func(s *Stage) time.Duration { return time.Duration(s.Props.(*spending).bots.Load()) }},
+				}, Work: func(s *Stage) time.Duration { return time.Duration(spendingOf(s).bots.Load()) }},
 		},
 		Try: func(s *Stage) []string {
 			return []string{

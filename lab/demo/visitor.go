@@ -67,7 +67,7 @@ type person struct {
 	client *http.Client
 	page   *url.URL
 	from   netip.Addr
-	paid   *atomic.Int64 // by all people together
+	all    *spending // of all people together
 }
 
 // doing is what a person does when a page says that the site is busy, before they try again.
@@ -80,13 +80,13 @@ func people(second byte, busy doing) func(*Stage) (func(context.Context) Result,
 		transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 		page := &url.URL{Scheme: "http", Host: s.GateAddr(0), Path: "/"}
 		var number atomic.Uint32
-		paid := &s.Props.(*spending).people
-		paid.Store(0)
+		all := spendingOf(s)
+		all.people.Store(0)
 		return func(ctx context.Context) Result {
 			n := number.Add(1)
 			jar, _ := cookiejar.New(nil) // no options, no error
 			p := &person{&http.Client{Transport: transport, Jar: jar}, page,
-				netip.AddrFrom4([4]byte{198, second, byte(n >> 8), byte(n)}), paid}
+				netip.AddrFrom4([4]byte{198, second, byte(n >> 8), byte(n)}), all}
 			return p.visit(ctx, busy)
 		}, transport.CloseIdleConnections
 	}
@@ -110,6 +110,14 @@ func (p *person) visit(ctx context.Context, busy doing) Result {
 	}
 }
 
+// paysOrWaits does what people do at the moment.
+func paysOrWaits(ctx context.Context, p *person, h http.Header) error {
+	if p.all.thrifty.Load() {
+		return waits(ctx, p, h)
+	}
+	return pays(ctx, p, h)
+}
+
 // pays does what the script of the page does: it works, and puts the stamp into a cookie.
 func pays(ctx context.Context, p *person, h http.Header) error {
 	paid, err := payer.Pay(ctx, h.Get(payer.ChallengeHeader), payer.Options{Workers: 1})
@@ -117,7 +125,7 @@ func pays(ctx context.Context, p *person, h http.Header) error {
 		return err
 	}
 	p.client.Jar.SetCookies(p.page, []*http.Cookie{{Name: stampCookie, Value: paid.Stamp, Path: "/"}})
-	machine.Sleep(ctx, asPhone(paid, p.paid))
+	machine.Sleep(ctx, asPhone(paid, &p.all.people))
 	return ctx.Err()
 }
 
@@ -165,7 +173,7 @@ func bots(s *Stage) (func(context.Context) Result, func()) {
 		client *http.Client
 		source netip.Addr
 	}
-	paid := &s.Props.(*spending).bots
+	paid := &spendingOf(s).bots
 	paid.Store(0)
 	idle := make(chan bot, stampBots*stampTogether)
 	for i := range stampBots {

@@ -165,6 +165,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{Options{For: -1}, "for: -1ns is out of bounds"},
 		{Options{Patience: 2 * time.Hour}, "patience: 2h0m0s is out of bounds"},
+		{Options{Algorithm: 4},
+			`algorithm: there is no puzzle "algorithm(4)" (one of sha256-k, dlog, dlog-classic, eqs60)`},
 		{Options{Concurrent: -1}, "concurrent: -1 at a time"},
 		{Options{Concurrent: maxConcurrent + 1}, "concurrent: 10001 at a time"},
 		{Options{Queue: maxConcurrent + 1}, "queue: 10001 in line"},
