@@ -40,6 +40,17 @@ func said(b *browser.Page, text string) {
 	b.Wait(fmt.Sprintf("document.readyState === 'complete' && document.querySelector('.said')?.innerText == %q", text))
 }
 
+// sticksOut returns the heads of tables that are wider than the page's own width, although the screen has room for
+// them.
+func sticksOut(b *browser.Page) []string {
+	return browser.Eval[[]string](b, `(() => {
+		const main = document.querySelector('main'), pad = parseFloat(getComputedStyle(main).paddingRight);
+		const end = main.getBoundingClientRect().right - pad;
+		return [...main.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > end + 1)
+			.map(t => t.tHead.innerText);
+	})()`)
+}
+
 // TestConsoleMailInBrowser: an operator sees who is stopped and what waits, reads a message, releases one, deletes
 // another, and lets the user send again. One arrives and the other does not. None of it needs a script.
 func TestConsoleMailInBrowser(t *testing.T) {
@@ -50,6 +61,9 @@ func TestConsoleMailInBrowser(t *testing.T) {
 	url := operates(b, t, p)
 	look := func(words ...string) func(string, int, http.Header) {
 		return func(at string, status int, _ http.Header) {
+			for _, table := range sticksOut(b) {
+				t.Errorf("%s: wider than the page: %s", at, table)
+			}
 			text := b.Text("main")
 			for _, word := range words {
 				if status != http.StatusOK || !strings.Contains(text, word) {
