@@ -82,17 +82,14 @@ func (s *Spool) await(ctx context.Context, wait time.Duration, woken <-chan stru
 	}
 }
 
-// housekeep does hourly work.
+// housekeep does hourly work. Whoever comes while it is being done waits, so that RunDue has done what is due.
 func (s *Spool) housekeep(ctx context.Context, now time.Time) error {
 	s.keeping.Lock()
-	due := s.keeping.at.IsZero() || now.Sub(s.keeping.at) >= keepEvery || now.Before(s.keeping.at)
-	if due {
-		s.keeping.at = now
-	}
-	s.keeping.Unlock()
-	if !due {
+	defer s.keeping.Unlock()
+	if last := s.keeping.at; !last.IsZero() && now.Sub(last) < keepEvery && !now.Before(last) {
 		return nil
 	}
+	s.keeping.at = now
 	err := s.update(ctx, func(tx store.MailTx) error {
 		if err := tx.PruneTickets(now.Add(-keepUsed), pruneBatch); err != nil {
 			return err
