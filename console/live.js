@@ -29,7 +29,7 @@ function say(text, lost) {
   if (note.textContent !== text) note.textContent = text;
 }
 
-const clock = () => latest.toLocaleTimeString();
+const clock = () => latest.toISOString().slice(11, 19) + ' UTC'; // as everywhere on the page
 
 function rest() {
   clearTimeout(timer);
