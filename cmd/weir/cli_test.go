@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"weir"
+	"weir/throttle/stamp"
 )
 
 // Every flag that counts takes 1e6, every rate takes 60/m, of whatever command. A number of another type would have a
@@ -59,6 +60,7 @@ func TestNumbersInFlags(t *testing.T) {
 					t.Errorf("%s: 60M/m is %v, 1e6 is %v", name, a, b)
 				}
 			case weir.Duration, time.Duration, weir.Size, weir.Share: // these have units
+			case stamp.Algorithm: // these have names
 			default:
 				switch typ.Kind() {
 				case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint,

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"weir"
 	"weir/config"
 	"weir/console"
 	"weir/internal/browser"
@@ -63,7 +64,14 @@ func refuses(t *testing.T, what string, err error, code int) {
 // TestVisitors: visitors flood a scene over the API, make people pay, and stop it. The script and they do not disturb
 // each other.
 func TestVisitors(t *testing.T) {
-	h := newHouse(t, quotaScene(), stampScene())
+	cheap := stampScene()
+	cheap.Setup = func(s *Stage) (config.Config, error) {
+		cfg, err := setUpStamps(s)
+		o := cfg.Throttles["stamps"].Stamp
+		o.First, o.DoubleEvery = 64, new(weir.Duration(time.Hour)) // nobody fails to pay for want of a processor
+		return cfg, err
+	}
+	h := newHouse(t, quotaScene(), cheap)
 	h.flood, h.stay = time.Hour, time.Hour // they go when they are sent
 	ctx, client := t.Context(), h.weir.control
 	refuses(t, "no such scene", client.FloodDemo(ctx, "moon"), http.StatusNotFound)
