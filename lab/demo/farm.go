@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
+	"syscall"
 	"time"
 
 	"weir/app"
@@ -142,11 +144,19 @@ func setUpFarm(s *Stage) (config.Config, error) {
 
 func nodeName(i int) string { return string(rune('a' + i)) }
 
+// handedOut are the ports that unassigned has returned, as keys: nobody may listen there yet.
+var handedOut sync.Map
+
 // unassigned returns a free address that the system does not give to a connection meanwhile: nodes must know the
-// addresses of the others before any of them listens.
+// addresses of the others before any of them listens. It returns none twice.
 func unassigned() (address string, err error) {
 	for range 100 {
-		address = "127.0.0.1:" + strconv.Itoa(10_000+random.N(20_000))
+		port := 10_000 + random.N(20_000)
+		if _, before := handedOut.LoadOrStore(port, true); before {
+			err = syscall.EADDRINUSE
+			continue
+		}
+		address = "127.0.0.1:" + strconv.Itoa(port)
 		var l net.Listener
 		if l, err = net.Listen("tcp", address); err == nil {
 			return address, l.Close()
