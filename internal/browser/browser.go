@@ -337,7 +337,14 @@ func (p *Page) Prefer(scheme string) {
 // Visit goes to a URL and waits until the page is there.
 func (p *Page) Visit(url string) (status int, header http.Header) {
 	p.t.Helper()
-	res := run(p, "visit "+url, chromedp.NavigateResponse(url))
+	res, err := try(p, chromedp.NavigateResponse(url))
+	// A page that is on its way elsewhere, as after a click, may abort this one. It gets there once.
+	for again := 0; err != nil && strings.Contains(err.Error(), "net::ERR_ABORTED") && again < 3; again++ {
+		res, err = try(p, chromedp.NavigateResponse(url))
+	}
+	if err != nil {
+		p.t.Fatalf("browser: visit %s: %v", url, err)
+	}
 	if res == nil {
 		p.t.Fatalf("browser: visit %s: no response", url)
 	}
