@@ -101,11 +101,11 @@ func TestLogInOnThePage(t *testing.T) {
 		}
 	}
 	p.runs(0)
-	mails := p.sink.to("ann@private.example")
-	if len(mails) != before+1 || !strings.HasPrefix(mails[before].header("Subject"), "Your link to your held mail") {
-		t.Fatalf("%d mails, and %d before", len(mails), before)
+	sent := p.sink.to("ann@private.example")
+	if len(sent) != before+1 || !strings.HasPrefix(sent[before].header("Subject"), "Your link to your held mail") {
+		t.Fatalf("%d messages, and %d before", len(sent), before)
 	}
-	way := link.FindString(strings.ReplaceAll(mails[before].text, "=\r\n", ""))
+	way := link.FindString(strings.ReplaceAll(sent[before].text, "=\r\n", ""))
 	code, body = v.page(strings.TrimPrefix(way, v.site))
 	if code != 200 || !strings.Contains(body, "Release all") {
 		t.Fatalf("%d %s", code, body)
@@ -301,8 +301,8 @@ func TestLogInInBrowser(t *testing.T) {
 	b.Click("button[value=link]")
 	b.Wait(`document.querySelector(".said")?.innerText.startsWith("A link is on its way")`)
 	p.runs(0)
-	mails := p.sink.to("ann@private.example")
-	way := link.FindString(strings.ReplaceAll(mails[len(mails)-1].text, "=\r\n", ""))
+	sent := p.sink.to("ann@private.example")
+	way := link.FindString(strings.ReplaceAll(sent[len(sent)-1].text, "=\r\n", ""))
 	b.Visit(way)
 	b.Click("button[value=release-all]")
 	b.Wait(`document.querySelector(".said") !== null`)

@@ -119,7 +119,7 @@ func TestUserHistoryBounds(t *testing.T) {
 	}
 	h.show(t.Context(), "late") // an operator looks
 	if len(h.users) != maxPastUsers || h.users["late"] == nil || h.users["user1"] != nil {
-		t.Error("no place for whom an operator looks at")
+		t.Error("a user that an operator looks at has no place")
 	}
 	for i := range 2 * maxPastUsers { // one who looks at all
 		h.show(t.Context(), fmt.Sprint("user", i))
