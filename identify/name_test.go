@@ -245,7 +245,8 @@ func TestPlacesDisagree(t *testing.T) {
 			t.Fatal(err)
 		}
 		a = a.By(c.conflict, "")
-		got, _, err := a.AccountBy(request("", c.lines), netip.MustParseAddr("192.0.2.1"), c.said)
+		r := request("", c.lines)
+		got, _, err := a.AccountBy(r, r.Header, netip.MustParseAddr("192.0.2.1"), c.said)
 		if got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, err, c.want, c.err)
 		}
