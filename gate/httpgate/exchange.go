@@ -11,6 +11,7 @@ import (
 	"weir"
 	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/http1"
 	"weir/policy"
 )
 
@@ -21,7 +22,11 @@ type exchange struct {
 	setup *setup
 	conn  *conn // nil when the request came on no connection of the gate's own
 	w     http.ResponseWriter
-	r     *http.Request
+	r     *http.Request // its Header may be missing: see full
+	reply *reply        // w, where a session serves the request
+
+	fields *http1.Fields // of the request
+	own    http1.Fields  // the same, where no session has read it
 
 	ctx    context.Context         // ends when the client leaves
 	cancel context.CancelCauseFunc // nil while only net/http can tell that the client has left
@@ -87,6 +92,14 @@ var errOver = errors.New("the request is over")
 
 // errLeft is why a request's context ended when the hang-up watch saw the client go.
 var errLeft = errors.New("the client has left")
+
+// full returns the request with its Header, for those who need one as net/http has it.
+func (x *exchange) full() *http.Request {
+	if x.r.Header == nil {
+		x.r.Header = x.fields.Header()
+	}
+	return x.r
+}
 
 // breakable makes sure that x.ctx can be ended from here.
 func (x *exchange) breakable() {
@@ -193,19 +206,33 @@ func (x *exchange) endStream() {
 	x.writing.Unlock()
 }
 
+// finalHeaders adds the gate's own headers to an answer.
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
-	x.setup.response.apply(h)
-	x.headers.Set(h, "X-Request-Id", x.event.ID)
+	passes := x.reply != nil && x.reply.passed.Len() > 0
+	if passes {
+		f := &x.reply.passed
+		x.setup.response.apply(f)
+		f.Set("X-Request-Id", x.event.ID)
+	} else {
+		x.setup.response.apply(h)
+		x.headers.Set(h, "X-Request-Id", x.event.ID)
+	}
 	if x.payment != nil {
 		x.paymentHeaders()
 	}
-	if x.judged {
-		now := x.onward
-		if !x.answered || now.IsZero() { // the upstream may have taken its time
-			now = x.gate.env.Clock.Now()
-		}
+	if !x.judged {
+		return
+	}
+	now := x.onward
+	if !x.answered || now.IsZero() { // the upstream may have taken its time
+		now = x.gate.env.Clock.Now()
+	}
+	if !passes {
 		refusal.RateLimit(h, x.pass.Answer.Figures, now)
+	} else if policy, limit := refusal.Fields(x.pass.Answer.Figures, now); policy != "" {
+		x.reply.passed.Add("RateLimit-Policy", policy)
+		x.reply.passed.Add("RateLimit", limit)
 	}
 }
 
