@@ -76,19 +76,18 @@ func (c *conn) close() {
 }
 
 // exchange makes a call, up to the head of its answer. With an error the connection is closed.
-func (c *conn) exchange(p *Pool, k *Call, by Caller) error {
+func (c *conn) exchange(p *Pool, k *Call, by Caller, now time.Time) error {
 	c.pool, c.by, c.ctx = p, by, k.Request.Context()
 	c.bufs = bufferPool.Get().(*buffers)
 	c.in, c.seen, c.patient, c.relaxed, c.sender, c.unhook = c.bufs.in[:0], false, false, false, nil, nil
-	if err := c.ask(k, by); err != nil {
+	if err := c.ask(k, by, now); err != nil {
 		return c.fail(err)
 	}
 	return nil
 }
 
-func (c *conn) ask(k *Call, by Caller) error {
+func (c *conn) ask(k *Call, by Caller, now time.Time) error {
 	r, response := k.Request, c.pool.opts.Timeouts.Response.Std()
-	now := time.Now()
 	if response <= 2*grace { // the watch is not so fine
 		c.patient, c.timed = true, true
 		_ = c.nc.SetDeadline(now.Add(response))

@@ -48,7 +48,7 @@ func FuzzAnswer(f *testing.F) {
 		c := newConn(p.servers[0], &bytesConn{src: bytes.NewReader(say), piece: int(piece) + 1})
 		p.servers[0].active.Add(1)
 		k := &Call{Request: r}
-		if err := c.exchange(p, k, nil); err != nil {
+		if err := c.exchange(p, k, nil, time.Now()); err != nil {
 			p.servers[0].active.Add(-1)
 			return
 		}

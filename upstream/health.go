@@ -125,7 +125,7 @@ func (p *Pool) ask(ctx context.Context, s *server) bool {
 		if err != nil {
 			return err
 		}
-		return c.exchange(p, k, by)
+		return c.exchange(p, k, by, time.Now())
 	})
 	if err != nil {
 		s.active.Add(-1)

@@ -90,7 +90,7 @@ func (s *server) stats(now time.Time) Stats {
 }
 
 // take returns the idle connection that was used last and is still good, or nil.
-func (s *server) take(o *Options) *conn {
+func (s *server) take(o *Options, now time.Time) *conn {
 	for {
 		s.mu.Lock()
 		last := len(s.idle) - 1
@@ -102,7 +102,7 @@ func (s *server) take(o *Options) *conn {
 		s.idle[last] = nil
 		s.idle = s.idle[:last]
 		s.mu.Unlock()
-		if time.Since(c.since) < o.IdleTime.Std() && c.quiet() {
+		if now.Sub(c.since) < o.IdleTime.Std() && c.quiet() {
 			return c
 		}
 		c.close()
@@ -111,7 +111,9 @@ func (s *server) take(o *Options) *conn {
 
 // put keeps a connection for the next request, unless there are enough.
 func (s *server) put(c *conn, o *Options) {
-	c.since = time.Now()
+	if c.since = c.began; c.patient {
+		c.since = time.Now() // the exchange took its time
+	}
 	s.mu.Lock()
 	if s.users == 0 || len(s.idle) >= o.Idle || s.proxy != NoProxyProtocol {
 		s.mu.Unlock()
@@ -194,7 +196,8 @@ func (s *server) ownClient(p *Pool, k *Call, by Caller) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c := s.take(&p.opts)
+	now := time.Now()
+	c := s.take(&p.opts, now)
 	for {
 		reused := c != nil
 		if !reused {
@@ -202,8 +205,9 @@ func (s *server) ownClient(p *Pool, k *Call, by Caller) error {
 			if c, err = s.dial(ctx, &p.opts, by, upgrades(k)); err != nil {
 				return err
 			}
+			now = time.Now()
 		}
-		err := c.exchange(p, k, by)
+		err := c.exchange(p, k, by, now)
 		if err == nil {
 			return nil
 		}
