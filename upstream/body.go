@@ -92,6 +92,15 @@ func (b *Body) Buffered() (n int, all bool) {
 	return int(have), false
 }
 
+// Whole returns all of a body of known length that is not larger than most, if it has come; else nil. It is good until
+// the body is closed, and must not be changed.
+func (b *Body) Whole(most int64) []byte {
+	if b.c == nil || b.kind != sizedBody || b.left > most || int64(len(b.c.in)) < b.left {
+		return nil
+	}
+	return b.c.in[:b.left]
+}
+
 // lastChunk is the end of a chunk and of a body without trailers.
 var lastChunk = []byte("\r\n0\r\n\r\n")
 

@@ -48,6 +48,7 @@ type exchange struct {
 	cookies   bool // what names the account in its cookies must be put in order
 	replied   int  // the status of the upstream's answer; 0 while there is none
 	reached   bool // it may have reached the upstream
+	slow      bool // the upstream took its time
 	hijacked  bool
 	answered  bool         // by the gate itself, not by the upstream
 	writeErr  error        // the client could not be written to
@@ -146,8 +147,11 @@ func (x *exchange) readDeadline(t time.Time) {
 
 // pause waits until a time, or until the client leaves.
 func (x *exchange) pause(until time.Time) error {
+	if until.IsZero() {
+		return nil
+	}
 	wait := until.Sub(x.gate.env.Clock.Now())
-	if until.IsZero() || wait <= 0 {
+	if wait <= 0 {
 		return nil
 	}
 	x.watchLeaving()
@@ -225,7 +229,7 @@ func (x *exchange) finalHeaders() {
 		return
 	}
 	now := x.onward
-	if !x.answered || now.IsZero() { // the upstream may have taken its time
+	if x.slow || now.IsZero() {
 		now = x.gate.env.Clock.Now()
 	}
 	if !passes {

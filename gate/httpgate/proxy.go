@@ -227,6 +227,7 @@ func (x *exchange) Early(status int, f *http1.Fields) error {
 
 // Waits is called when the answer takes its time. From now on there is a watch for a client that leaves.
 func (x *exchange) Waits() context.Context {
+	x.slow = true
 	if x.alone() {
 		x.breakable()
 		x.watchLeaving()

@@ -57,6 +57,10 @@ func (x *exchange) respond(k *behind.Call) {
 	}
 }
 
+// smallAnswer is how large a body may be that is copied at once, while the upstream's connection is still held: the
+// answer gathers it, and does not wait for the client.
+const smallAnswer = 2 << 10
+
 // copyBody copies the body, piece by piece as it comes.
 func (x *exchange) copyBody(k *behind.Call) error {
 	if x.length = k.Length; x.length < 0 {
@@ -67,6 +71,10 @@ func (x *exchange) copyBody(k *behind.Call) error {
 	}
 	late := true
 	if own, ok := k.Body.(*behind.Body); ok {
+		if small := own.Whole(smallAnswer); small != nil {
+			_, err := x.piece(small, true)
+			return err
+		}
 		n, all := own.Buffered()
 		late = n == 0 && !all
 	}

@@ -134,10 +134,10 @@ func Canonical(name string) string {
 	return textproto.CanonicalMIMEHeaderKey(name)
 }
 
-// HasWord reports whether a list has a word, in any case.
+// HasWord reports whether a list, without blanks around it, has a word, in any case.
 func HasWord(list, word string) bool {
-	if len(list) == len(word) {
-		return strings.EqualFold(list, word)
+	if strings.IndexByte(list, ',') < 0 {
+		return len(list) == len(word) && strings.EqualFold(list, word)
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		if strings.EqualFold(strings.Trim(part, " \t"), word) {
