@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
 	"weir/internal/http1"
 )
 
@@ -268,7 +269,8 @@ func TestTrailers(t *testing.T) {
 func TestTrailersAreAnnounced(t *testing.T) {
 	r := request(t, "POST", "/", io.MultiReader(strings.NewReader("hello")))
 	r.Trailer = http.Header{"X-Digest": nil, "Content-Length": nil, "Transfer-Encoding": nil}
-	if head := string(appendRequest(nil, &target{host: "b"}, &Call{Request: r})); !strings.Contains(head, "\r\nTrailer: X-Digest\r\n") {
+	if head := string(appendRequest(nil, &target{host: "b"}, &Call{Request: r})); !strings.Contains(head,
+		"\r\nTrailer: X-Digest\r\n") {
 		t.Errorf("%q", head)
 	}
 	p := start(t,

@@ -44,23 +44,22 @@ type exchange struct {
 
 	onward time.Time // when it went on to the upstream, or was refused
 
-	status    int
-	cookies   bool // what names the account in its cookies must be put in order
-	replied   int  // the status of the upstream's answer; 0 while there is none
-	reached   bool // it may have reached the upstream
-	slow      bool // the upstream took its time
-	hijacked  bool
-	answered  bool         // by the gate itself, not by the upstream
-	writeErr  error        // the client could not be written to
-	in        atomic.Int64 // bytes of the request's body; read by the transport's goroutine
-	out       int64        // bytes of the response's body
-	sent      atomic.Int64 // the same, for Moved
-	begun     atomic.Bool  // the upstream's answer is being passed on
-	lost      atomic.Bool  // it has lost its place
-	bodyErr   atomic.Pointer[error]
-	bodyRead  atomic.Bool // the request's body has been read to its end
-	outAfter  time.Time   // the response's body pauses until then
-	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
+	status   int
+	cookies  bool // what names the account in its cookies must be put in order
+	replied  int  // the status of the upstream's answer; 0 while there is none
+	reached  bool // it may have reached the upstream
+	slow     bool // the upstream took its time
+	hijacked bool
+	answered bool         // by the gate itself, not by the upstream
+	writeErr error        // the client could not be written to
+	in       atomic.Int64 // bytes of the request's body; read by the transport's goroutine
+	out      int64        // bytes of the response's body
+	sent     atomic.Int64 // the same, for Moved
+	begun    atomic.Bool  // the upstream's answer is being passed on
+	lost     atomic.Bool  // it has lost its place
+	bodyErr  atomic.Pointer[error]
+	bodyRead atomic.Bool // the request's body has been read to its end
+	outAfter time.Time   // the response's body pauses until then
 
 	headers refusal.Singles // of the response
 	length  int64           // of the response's body; without end where it is not known
@@ -68,8 +67,12 @@ type exchange struct {
 	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
 	ended   bool            // under writing
 
-	mu   sync.Mutex // deadlines are set by whoever reads the body
-	over bool       // the connection may be serving the next request
+	late *time.Timer // prolongs an HTTP/2 stream; nil with HTTP/1
+
+	mu        sync.Mutex // deadlines are set by whoever reads the body, and by that timer
+	over      bool       // the connection may be serving the next request
+	lastWrite time.Time  // when the deadline for writing was last renewed, HTTP/2 only
+	prolonged bool       // net/http's own deadline does not count any more
 }
 
 // exchanges are those that may be used again, with the memory of their passes.
@@ -78,13 +81,14 @@ var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pa
 // recycle makes an exchange ready for the next request, unless somebody else may still look at it: the sender of a
 // body, a timer, a watch, or a program that embeds the gate.
 func (x *exchange) recycle() {
-	if x.conn == nil || x.r.ProtoMajor != 1 || x.hasBody() || x.cancel != nil || x.head != nil || x.waited ||
-		x.hijacked || x.payment != nil {
+	if x.conn == nil || x.hasBody() || x.cancel != nil || x.head != nil || x.waited || x.hijacked || x.payment != nil ||
+		x.late != nil && !x.late.Stop() {
 		return
 	}
-	pass := x.pass
+	pass, own := x.pass, x.own
 	pass.Answer.Clear()
-	*x = exchange{pass: pass}
+	own.Reset()
+	*x = exchange{pass: pass, own: own}
 	exchanges.Put(x)
 }
 
@@ -360,9 +364,32 @@ func (x *exchange) renewWrite() {
 	if x.r.ProtoMajor < 2 {
 		return
 	}
-	progress := x.setup.opts.Timeouts.Progress.Std()
-	if now := time.Now(); now.UnixNano()-x.renewedAt > int64(progress/8) {
-		x.renewedAt = now.UnixNano()
-		_ = http.NewResponseController(x.w).SetWriteDeadline(now.Add(progress + progress/8))
+	now := time.Now()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if now.Sub(x.lastWrite) > x.setup.opts.Timeouts.Progress.Std()/8 {
+		x.lastWrite = now
+		x.streamDeadline()
 	}
+}
+
+// prolong is called when an HTTP/2 stream takes its time. Until then it has the time that net/http's server gives it
+// (httpOptions): to set a deadline takes that server longer than most answers.
+func (x *exchange) prolong() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.prolonged = true
+	x.streamDeadline()
+}
+
+// streamDeadline sets the deadline for writing to an HTTP/2 stream. There is none before the answer. x.mu is held.
+func (x *exchange) streamDeadline() {
+	if x.over || !x.prolonged {
+		return
+	}
+	var until time.Time
+	if !x.lastWrite.IsZero() {
+		until = x.lastWrite.Add(x.setup.writeTime())
+	}
+	_ = http.NewResponseController(x.w).SetWriteDeadline(until)
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"weir"
 	"weir/gate/refusal"
@@ -37,6 +38,11 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody // HTTP/2 has a reader even where there is nothing to read
+	}
+	if r.ProtoMajor >= 2 {
+		if x.prolonged = x.conn == nil; !x.prolonged {
+			x.late = time.AfterFunc(x.setup.opts.Timeouts.Progress.Std()/8, x.prolong)
+		}
 	}
 	underWay := g.UnderWay.Add(1)
 	g.env.Observer.InFlight(1)
@@ -72,6 +78,9 @@ func (x *exchange) end() {
 	}
 	x.unwatch()
 	x.endStream()
+	if x.late != nil {
+		x.late.Stop()
+	}
 	x.mu.Lock()
 	x.over = true
 	x.mu.Unlock()
