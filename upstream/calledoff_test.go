@@ -40,7 +40,7 @@ func TestSenderCalledOff(t *testing.T) {
 	body := &touchy{Reader: strings.NewReader("hello")}
 	r := request(t, "PUT", "/x", body)
 	r.Header.Set("Expect", "100-continue")
-	s := startSender(&conn{nc: here, pool: p, server: p.servers[0]}, r)
+	s := startSender(&conn{nc: here, pool: p, server: p.servers()[0]}, r)
 	if !s.callOff() {
 		t.Error("it had begun before the server said that it wants the body")
 	}

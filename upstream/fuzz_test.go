@@ -45,16 +45,16 @@ func FuzzAnswer(f *testing.F) {
 			method = "HEAD"
 		}
 		r, _ := http.NewRequest(method, "http://a/", nil)
-		c := newConn(p.servers[0], &bytesConn{src: bytes.NewReader(say), piece: int(piece) + 1})
-		p.servers[0].active.Add(1)
+		c := newConn(p.servers()[0], &bytesConn{src: bytes.NewReader(say), piece: int(piece) + 1})
+		p.servers()[0].active.Add(1)
 		res, err := c.exchange(p, r, nil)
 		if err != nil {
-			p.servers[0].active.Add(-1)
+			p.servers()[0].active.Add(-1)
 			return
 		}
 		body, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
-		if p.servers[0].active.Load() != 0 {
+		if p.servers()[0].active.Load() != 0 {
 			t.Fatal("still under way")
 		}
 		var theirs *http.Response
