@@ -66,7 +66,7 @@ func (g *gate) view(now time.Time) console.GateStatus {
 	if gt, ok := g.Gate.(*httpgate.Gate); ok {
 		s.KeptBytes = gt.KeptBodies()
 		for _, v := range gt.Servers() {
-			s.Servers = append(s.Servers, console.Server{Server: v.Server, Healthy: v.Well, InFlight: v.Active,
+			s.Servers = append(s.Servers, console.ServerStatus{Server: v.Server, Healthy: v.Well, InFlight: v.Active,
 				Idle: v.Idle, Requests: v.Requests, Failures: v.Failures})
 		}
 	}

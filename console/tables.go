@@ -29,7 +29,7 @@ func capacityRows(gates []GateStatus) (rows []capacityRow) {
 
 // A serverRow is a server behind a gate as the page shows it.
 type serverRow struct {
-	Server
+	ServerStatus
 	Gate string
 }
 
