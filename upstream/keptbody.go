@@ -56,6 +56,7 @@ func (k *keptBody) again() bool {
 		return false
 	}
 	k.try++
+	k.shut = false
 	return true
 }
 
@@ -145,6 +146,9 @@ func (r *keptReader) Read(p []byte) (int, error) {
 		k.mu.Unlock()
 		return 0, errCalledOff
 	}
+	if k.final { // no try before reads any more: it would read for this one
+		k.free()
+	}
 	room := k.room()
 	k.mu.Unlock()
 	if room > 0 {
@@ -185,9 +189,6 @@ func (r *keptReader) fromKept(p []byte) (int, error, bool) {
 		n := copy(p, k.kept[r.at:])
 		if r.at += int64(n); r.at < int64(len(k.kept)) {
 			return n, nil, true
-		}
-		if k.final {
-			k.free()
 		}
 		return n, k.end, true
 	case k.end != nil:
