@@ -23,8 +23,8 @@ const (
 	IPv6      Family = "ipv6"
 )
 
-// network is what a Resolver is asked for.
-func (f Family) network() string {
+// Network is what a Resolver is asked for.
+func (f Family) Network() string {
 	switch f {
 	case IPv4:
 		return "ip4"
@@ -185,7 +185,7 @@ var errNoAddress = errors.New("the name has no address that can be used")
 func (p *Pool) lookUp(n *name) {
 	ctx, cancel := context.WithTimeout(p.base, lookupTime)
 	defer cancel()
-	found, err := p.env.Resolver.LookupNetIP(ctx, p.opts.Family.network(), n.to.domain)
+	found, err := p.env.Resolver.LookupNetIP(ctx, p.opts.Family.Network(), n.to.domain)
 	if found = usable(found); err == nil && len(found) == 0 {
 		err = errNoAddress
 	}
