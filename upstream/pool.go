@@ -69,8 +69,8 @@ func newPool(o Options, env Env, before *Pool) (*Pool, error) {
 func (p *Pool) servers() []*server { return *p.members.Load() }
 
 // populate makes the servers that the options and the addresses of names ask for. It keeps those of the pool, and of
-// the pool before, that stay. p.mu is held.
-func (p *Pool) populate(before *Pool) {
+// the pool before, that stay, and returns those that are gone. p.mu is held.
+func (p *Pool) populate(before *Pool) (gone []*server) {
 	var old []*server
 	if now := p.members.Load(); now != nil {
 		old = *now
@@ -93,10 +93,10 @@ func (p *Pool) populate(before *Pool) {
 	for _, s := range old {
 		if !slices.Contains(all, s) {
 			p.stopCheck(s)
-			s.release()
-			p.env.Observer.Left(s.to.name)
+			gone = append(gone, s)
 		}
 	}
+	return gone
 }
 
 // shared returns the server of that name if the pool that follows can use it, and notes that one more pool does.

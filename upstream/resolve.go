@@ -189,20 +189,35 @@ func (p *Pool) lookUp(n *name) {
 	if found = usable(found); err == nil && len(found) == 0 {
 		err = errNoAddress
 	}
+	gone, known, more := p.found(n, found, err)
+	for _, s := range gone { // what is under way goes on
+		s.release()
+		p.env.Observer.Left(s.to.name)
+	}
+	if more {
+		p.env.Observer.Bounded(BoundAddresses)
+	}
+	if p.base.Err() == nil {
+		p.env.Observer.Resolved(n.to.name, known, err)
+	}
+}
+
+// found takes the addresses of a name. It returns the servers that are gone, how many addresses are known, and whether
+// there are more than can be used.
+func (p *Pool) found(n *name, found []netip.Addr, err error) (gone []*server, known int, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n.busy = false
 	if p.closed {
-		return
+		return nil, 0, false
 	}
 	if err == nil {
 		if most := p.share(); len(found) > most {
-			p.env.Observer.Bounded(BoundAddresses)
-			found = found[:most]
+			found, more = found[:most], true
 		}
 		if !slices.Equal(found, n.addrs) {
 			n.addrs = found
-			p.populate(nil)
+			gone = p.populate(nil)
 		}
 	}
 	n.looked = true
@@ -212,7 +227,7 @@ func (p *Pool) lookUp(n *name) {
 		defer p.mu.Unlock()
 		p.startLookup(n)
 	})
-	p.env.Observer.Resolved(n.to.name, len(n.addrs), err)
+	return gone, len(n.addrs), more
 }
 
 // share is how many addresses each name may have. p.mu is held.

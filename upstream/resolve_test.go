@@ -223,6 +223,7 @@ func TestResolveBound(t *testing.T) {
 		for more := range 2 {
 			dns.Set("many.example", addrs(c.most+more)...)
 			p := lookingUp(t, Options{Servers: c.servers, Resolve: weir.Duration(time.Minute)}, dns.Resolver())
+			eventually(t, "looked up", func() bool { return strings.Contains(p.seen.String(), "many.example has") })
 			<-p.ready
 			others := len(c.servers) - 1 - strings.Count(fmt.Sprint(c.servers), "other")
 			if n := len(p.Stats()); n != c.most+others {

@@ -202,7 +202,7 @@ func (t *tries) failed(r *http.Request, err error, by Caller) bool {
 	// What a server may have worked on is not undone because the next one cannot be reached.
 	failure.Reached = failure.Reached || t.last.reached
 	t.why = failure
-	return r.Context().Err() == nil && t.repeats(r, end{why: failure.Why, reached: reached, seen: failure.seen,
+	return t.repeats(r, end{why: failure.Why, reached: reached, seen: failure.seen,
 		consumed: failure.consumed})
 }
 
@@ -219,7 +219,7 @@ func (t *tries) repeats(r *http.Request, e end) bool {
 	if t.kept != nil {
 		e.consumed = false // it is asked below
 	}
-	if t.n > p.opts.Retries.Servers || !p.on.allow(e) {
+	if t.n > p.opts.Retries.Servers || r.Context().Err() != nil || !p.on.allow(e) {
 		return false
 	}
 	t.tried |= 1 << slices.Index(t.all, t.at)
