@@ -214,6 +214,14 @@ func TestExamples(t *testing.T) {
 			// what the client wrote itself does not count
 			e.wants(429, 1, e.at[exampleGate], "/", "X-Forwarded-For", "198.51.100.2, 198.51.100.1")
 		},
+		"upstreams.yaml": func(t *testing.T) {
+			e := runExample(t, "upstreams.yaml") // nobody listens at the address of the second server
+			e.wants(200, 8, e.at[exampleGate], "/", "X-Api-Key", "a")
+			e.gate("one server is left", func(g console.GateStatus) bool {
+				return len(g.Servers) == 2 && g.Servers[0].Healthy && !g.Servers[1].Healthy &&
+					g.Servers[0].Requests == 8 && g.Servers[1].Failures == 3
+			})
+		},
 		"shadow.yaml": func(t *testing.T) {
 			e := runExample(t, "shadow.yaml")
 			e.wants(200, 20, e.at[exampleGate], "/", "X-Api-Key", "a")

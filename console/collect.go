@@ -173,7 +173,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		if g.Capacity != nil {
 			g.Capacity.collect(s, g.Gate)
 		}
-		if g.Servers != nil {
+		if g.Kind == "http" {
 			put(s, "weir_http_upstream_kept_bytes", g.KeptBytes, g.Gate)
 		}
 	}

@@ -261,6 +261,25 @@ func TestReachedOnce(t *testing.T) {
 	}
 }
 
+// TestUsualRequestsCostNothing: without any of the keys, what is decided about a request takes no memory.
+func TestUsualRequestsCostNothing(t *testing.T) {
+	for _, servers := range [][]string{{"http://127.0.0.1:1"}, {"http://127.0.0.1:1", "http://127.0.0.1:2"}} {
+		p := start(t, To(servers...))
+		r := request(t, "PUT", "/", strings.NewReader("hello"))
+		if n := testing.AllocsPerRun(100, func() {
+			tr := tries{pool: p.Pool, all: p.servers()}
+			s, err := tr.enter(r.Context(), nil)
+			if err != nil || tr.request(r) != r || !tr.passes(503) {
+				t.Fatal(err)
+			}
+			tr.release()
+			s.active.Add(-1)
+		}); n != 0 {
+			t.Errorf("%d servers: %v allocations", len(servers), n)
+		}
+	}
+}
+
 // TestRetryOptions: mistakes have a path and a hint.
 func TestRetryOptions(t *testing.T) {
 	for want, o := range map[string]Retries{
