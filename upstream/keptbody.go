@@ -37,15 +37,15 @@ func (t *tries) keep(r *http.Request) {
 	}
 }
 
-// request returns the request of the try under way, with a body of its own.
-func (t *tries) request(r *http.Request) *http.Request {
+// renew gives the try under way a request with a body of its own, if the body is kept.
+func (t *tries) renew(k *Call) {
 	if t.kept == nil {
-		return r
+		return
 	}
 	out := new(http.Request)
-	*out = *r
+	*out = *k.Request
 	out.Body = &keptReader{body: t.kept, try: t.kept.try}
-	return out
+	k.Request = out
 }
 
 // again ends the try under way. It reports whether all that it has read is there for another one.

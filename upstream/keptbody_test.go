@@ -215,14 +215,16 @@ func TestKeptReaders(t *testing.T) {
 		r.ContentLength = -1
 		tr.keep(r)
 		var all sync.WaitGroup
-		last, possible := tr.request(r), true
+		k := &Call{Request: r}
+		tr.renew(k)
+		possible := true
 		for range round % 4 {
-			stale := last.Body
+			stale := k.Request.Body
 			all.Go(func() { _, _ = io.ReadAll(stale); _ = stale.Close() })
 			if possible = tr.kept.again(); !possible {
 				break
 			}
-			last = tr.request(r)
+			tr.renew(k)
 		}
 		if !possible { // then there is no other try
 			all.Wait()
@@ -232,7 +234,7 @@ func TestKeptReaders(t *testing.T) {
 		if round%2 == 0 {
 			tr.release() // the answer came before the end of the body
 		}
-		got, err := io.ReadAll(last.Body)
+		got, err := io.ReadAll(k.Request.Body)
 		if err == nil && !bytes.Equal(got, want) {
 			t.Fatalf("round %d: %d bytes of %d, or other ones", round, len(got), len(want))
 		}
@@ -240,7 +242,7 @@ func TestKeptReaders(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		all.Wait()
-		_ = last.Body.Close()
+		_ = k.Request.Body.Close()
 		tr.release()
 		if p.Kept() != 0 {
 			t.Fatalf("round %d: %d bytes are still kept", round, p.Kept())

@@ -202,42 +202,34 @@ func (p *Pool) pick(all []*server, c choice) (best *server, bestWell bool) {
 // RoundTrip gives a request to a server and returns its answer.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) { return p.Do(r, nil) }
 
-// Do gives a request to a server and returns its answer, whose body must be closed. The request's headers are not
-// touched after it has returned. An Error means that no server answered, an UnavailableError that none was asked; others
-// are of the request's context or body.
-func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
-	if err := sendable(r); err != nil {
-		return nil, err
-	}
+// Send makes a call. An Error means that no server answered, an UnavailableError that none was asked; others are of the
+// request's context or body.
+func (p *Pool) Send(k *Call, by Caller) error {
 	t := tries{pool: p, all: p.servers()}
 	if len(t.all) != 1 || p.opts.Retries.Same {
 		p.earn()
 	}
-	if p.opts.Retries.Body > 0 && hasBody(r) {
-		t.keep(r)
+	if p.opts.Retries.Body > 0 && hasBody(k.Request) {
+		t.keep(k.Request)
 	}
 	for {
-		s, err := t.enter(r.Context(), by)
+		s, err := t.enter(k.Request.Context(), by)
 		if err != nil {
 			t.drop()
-			return nil, err
+			return err
 		}
-		res, err := s.give(p, t.request(r), by, s.ownClient)
-		if err == nil && t.passes(res.StatusCode) {
+		t.renew(k)
+		switch err = s.give(p, k, by, s.ownClient); {
+		case err == nil && (t.passes(k.Answer.Status) || !t.answered(k)):
 			t.release()
-			return res, nil
-		}
-		switch {
-		case err == nil && t.answered(r, res.StatusCode, res.Header["Retry-After"]):
-			discard(res)
+			return nil
 		case err == nil:
-			t.release()
-			return res, nil
+			k.discard()
 		default:
 			s.active.Add(-1)
-			if !t.failed(r, err, by) {
+			if !t.failed(k, err, by) {
 				t.drop()
-				return nil, err
+				return err
 			}
 		}
 	}

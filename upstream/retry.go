@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/identify"
+	"weir/internal/http1"
 )
 
 // retryStatuses are the answers after which a request may be tried again. Other statuses come from the service itself,
@@ -43,7 +43,7 @@ func (o *Retries) validate(v *weir.Mistakes) {
 	}
 	if v.AtMost("retries.methods", "methods", len(o.Methods), MaxMethods) {
 		for i, method := range o.Methods {
-			if !identify.IsToken(method) || method == http.MethodConnect {
+			if !http1.IsToken(method) || method == http.MethodConnect {
 				v.Add(fmt.Sprintf("retries.methods[%d]", i), fmt.Sprintf("%.64q is not a method that may come twice", method),
 					"write POST or PATCH")
 			}
@@ -100,7 +100,7 @@ func (c *conditions) allow(e end) bool {
 	return false
 }
 
-// tries are those of one request. They know nothing of how requests and answers are written.
+// tries are those of one request.
 type tries struct {
 	pool  *Pool
 	all   []*server // those that there were when the request came
@@ -165,8 +165,8 @@ func (t *tries) passes(status int) bool {
 }
 
 // answered judges an answer. It reports whether the request is tried again, so that nothing of the answer counts.
-func (t *tries) answered(r *http.Request, status int, retryAfter []string) bool {
-	p, s := t.pool, t.at
+func (t *tries) answered(k *Call) bool {
+	p, s, status := t.pool, t.at, k.Answer.Status
 	if p.bad.has(status) {
 		s.failed(p, FailStatus)
 	} else if s.trouble.Load() {
@@ -175,14 +175,14 @@ func (t *tries) answered(r *http.Request, status int, retryAfter []string) bool 
 	if !p.on.statuses.has(status) {
 		return false
 	}
-	if status == http.StatusServiceUnavailable && len(retryAfter) > 0 {
-		s.rest(retryAfter[0])
+	if status == http.StatusServiceUnavailable {
+		s.rest(k.Answer.Fields.Get("Retry-After"))
 	}
-	return t.repeats(r, end{why: FailStatus, status: status, reached: true, consumed: hasBody(r)})
+	return t.repeats(k, end{why: FailStatus, status: status, reached: true, consumed: hasBody(k.Request)})
 }
 
 // failed judges an error. It reports whether the request is tried again.
-func (t *tries) failed(r *http.Request, err error, by Caller) bool {
+func (t *tries) failed(k *Call, err error, by Caller) bool {
 	p, s := t.pool, t.at
 	failure, ok := errors.AsType[*Error](err)
 	if !ok { // of the request itself
@@ -202,7 +202,7 @@ func (t *tries) failed(r *http.Request, err error, by Caller) bool {
 	// What a server may have worked on is not undone because the next one cannot be reached.
 	failure.Reached = failure.Reached || t.last.reached
 	t.why = failure
-	return t.repeats(r, end{why: failure.Why, reached: reached, seen: failure.seen,
+	return t.repeats(k, end{why: failure.Why, reached: reached, seen: failure.seen,
 		consumed: failure.consumed})
 }
 
@@ -213,13 +213,13 @@ func (e *Error) blames(by Caller) bool {
 }
 
 // repeats reports whether a try that ended so is followed by another one.
-func (t *tries) repeats(r *http.Request, e end) bool {
+func (t *tries) repeats(k *Call, e end) bool {
 	p := t.pool
-	e.twice = idempotent(r) || slices.Contains(p.opts.Retries.Methods, r.Method)
+	e.twice = idempotent(k) || slices.Contains(p.opts.Retries.Methods, k.Request.Method)
 	if t.kept != nil {
 		e.consumed = false // it is asked below
 	}
-	if t.n > p.opts.Retries.Servers || r.Context().Err() != nil || !p.on.allow(e) {
+	if t.n > p.opts.Retries.Servers || k.Request.Context().Err() != nil || !p.on.allow(e) {
 		return false
 	}
 	t.tried |= 1 << slices.Index(t.all, t.at)
@@ -281,13 +281,14 @@ func (s *server) rest(retryAfter string) {
 func (s *server) rests(now time.Time) bool { return now.UnixNano() < s.resting.Load() }
 
 // discard ends an answer of which nothing is passed on. The connection is kept if all of the answer is there.
-func discard(res *http.Response) {
-	if own, ok := res.Body.(*Body); ok {
+func (k *Call) discard() {
+	if own, ok := k.Body.(*Body); ok {
 		if _, all := own.Buffered(); all {
 			_, _ = io.Copy(io.Discard, own)
 		}
 	}
-	_ = res.Body.Close()
+	_ = k.Body.Close()
+	k.Body, k.Trailer, k.Length, k.Close = nil, nil, 0, false
 }
 
 // The budget of retries, in millionths of a request: each request adds its share, each retry takes a whole one. It
@@ -317,10 +318,10 @@ func spend(budget *atomic.Int64) bool {
 }
 
 // idempotent reports whether a request may be sent twice (RFC 9110, 9.2.2), by its method or by an idempotency key.
-func idempotent(r *http.Request) bool {
-	switch r.Method {
+func idempotent(k *Call) bool {
+	switch k.Request.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
 		return true
 	}
-	return len(r.Header["Idempotency-Key"]) > 0 || len(r.Header["X-Idempotency-Key"]) > 0
+	return k.Fields.Has("Idempotency-Key") || k.Fields.Has("X-Idempotency-Key")
 }

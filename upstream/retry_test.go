@@ -266,10 +266,11 @@ func TestUsualRequestsCostNothing(t *testing.T) {
 	for _, servers := range [][]string{{"http://127.0.0.1:1"}, {"http://127.0.0.1:1", "http://127.0.0.1:2"}} {
 		p := start(t, To(servers...))
 		r := request(t, "PUT", "/", strings.NewReader("hello"))
+		k := Call{Request: r}
 		if n := testing.AllocsPerRun(100, func() {
 			tr := tries{pool: p.Pool, all: p.servers()}
 			s, err := tr.enter(r.Context(), nil)
-			if err != nil || tr.request(r) != r || !tr.passes(503) {
+			if tr.renew(&k); err != nil || k.Request != r || !tr.passes(503) {
 				t.Fatal(err)
 			}
 			tr.release()
