@@ -221,6 +221,12 @@ func TestExamples(t *testing.T) {
 				return len(g.Servers) == 2 && g.Servers[0].Healthy && !g.Servers[1].Healthy &&
 					g.Servers[0].Requests == 8 && g.Servers[1].Failures == 3
 			})
+			// A request that is tried twice has one place: there is no other one.
+			e = runExample(t, "upstreams.yaml", "  account:", "  capacity: {concurrent: 1}\n  account:")
+			e.wants(200, 8, e.at[exampleGate], "/", "X-Api-Key", "a")
+			e.gate("one place for each", func(g console.GateStatus) bool {
+				return g.Servers[1].Failures == 3 && g.Capacity.InUse == 0 && g.Capacity.LetIn["pool"] == 8
+			})
 		},
 		"shadow.yaml": func(t *testing.T) {
 			e := runExample(t, "shadow.yaml")
