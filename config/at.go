@@ -7,8 +7,8 @@ import (
 	"weir/internal/yamltree"
 )
 
-// At puts mistakes that were found after a file was loaded at their lines. The file is read again; if it cannot be, they
-// have no lines.
+// At puts mistakes that were found after a file was loaded at their lines. The file is read again; if it cannot be,
+// they have no lines.
 func At(path string, all []*weir.FieldError) (errs Errors) {
 	data, err := readFile(path)
 	text := strings.TrimPrefix(string(data), "\uFEFF")

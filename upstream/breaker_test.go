@@ -168,8 +168,8 @@ func TestFailFast(t *testing.T) {
 		for range 20 {
 			p.clock.Advance(time.Second / 4)
 			_, _, err := p.get("/")
-			if none, ok := errors.AsType[*UnavailableError](err); !ok || none.Why != NoneHealthy || none.After > 10*time.Second ||
-				none.After < 5*time.Second {
+			if none, ok := errors.AsType[*UnavailableError](err); !ok || none.Why != NoneHealthy ||
+				none.After > 10*time.Second || none.After < 5*time.Second {
 				t.Fatalf("%#v", err)
 			}
 		}
@@ -183,7 +183,8 @@ func TestFailFast(t *testing.T) {
 		}
 	}
 	// With checks it is not known when.
-	p := start(t, Options{Servers: []string{url}, Health: Health{Path: "/", Statuses: []int{500}, Unhealthy: 1, FailFast: true}})
+	p := start(t, Options{Servers: []string{url}, Health: Health{Path: "/", Statuses: []int{500}, Unhealthy: 1,
+		FailFast: true}})
 	f.status.Store(500)
 	_, _, _ = p.get("/")
 	_, _, err := p.get("/")
@@ -281,8 +282,9 @@ type blamed struct {
 
 func (b *blamed) Received() bool { return b.received }
 
-// TestClientsDoNotBreak: what a client causes never counts against a server: it leaves, breaks its body off, sends it so
-// slowly that the server hangs up, reads so slowly that the server hangs up, or asks for an answer that is too large.
+// TestClientsDoNotBreak: what a client causes never counts against a server: it leaves, breaks its body off, sends it
+// so slowly that the server hangs up, reads so slowly that the server hangs up, or asks for an answer that is too
+// large.
 func TestClientsDoNotBreak(t *testing.T) {
 	noneLeft(t)
 	hangsUp := script(t, func(_ net.Conn, br *bufio.Reader) {

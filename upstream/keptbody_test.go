@@ -16,7 +16,8 @@ import (
 	"weir"
 )
 
-// TestKeptBodyBound: a body of the largest size is sent again, one byte more is not, whether its length is known or not.
+// TestKeptBodyBound: a body of the largest size is sent again, one byte more is not, whether its length is known or
+// not.
 func TestKeptBodyBound(t *testing.T) {
 	noneLeft(t)
 	const most = 20_000

@@ -56,12 +56,12 @@ type Options struct {
 	Health Health `yaml:"health"`
 	// When a request that failed is given to another server.
 	Retries Retries `yaml:"retries"`
-	// How many requests each server works on at once. One more goes to another server. If all have as many, it is answered
-	// with 503. Default: no bound.
+	// How many requests each server works on at once. One more goes to another server. If all have as many, it is
+	// answered with 503. Default: no bound.
 	Concurrent int `yaml:"concurrent"`
 	// How often the names of servers are looked up, from 1s on; and again when no connection comes about. Each address
-	// of a name is then a server of its own, up to 64 servers in all. While a lookup fails, the addresses that are known
-	// stay. Default: not; each new connection looks the name up, and uses one address.
+	// of a name is then a server of its own, up to 64 servers in all. While a lookup fails, the addresses that are
+	// known stay. Default: not; each new connection looks the name up, and uses one address.
 	Resolve weir.Duration `yaml:"resolve"`
 	// Which addresses of a name are used with resolve: any, ipv4 or ipv6. Default any.
 	Family Family `yaml:"family"`
@@ -90,10 +90,11 @@ type Health struct {
 	Timeout weir.Duration `yaml:"timeout"`
 	// How many good answers in a row make a server healthy again. Default 2.
 	Healthy int `yaml:"healthy"`
-	// How many failures in a row, of requests or of checks, make a server unhealthy. What a client causes is no failure of
-	// the server. Default 3.
+	// How many failures in a row, of requests or of checks, make a server unhealthy. What a client causes is no failure
+	// of the server. Default 3.
 	Unhealthy int `yaml:"unhealthy"`
-	// Answers that count as failures too, as in [500, 502, 503]. From 500 to 599. Default: none, any answer is a good one.
+	// Answers that count as failures too, as in [500, 502, 503]. From 500 to 599. Default: none, any answer is a good
+	// one.
 	Statuses []int `yaml:"statuses"`
 	// Answer 503 with Retry-After at once while no server is healthy. Default: all servers are tried then.
 	FailFast bool `yaml:"fail_fast"`
@@ -102,9 +103,10 @@ type Health struct {
 // Retries bound how much more work there is when servers fail.
 type Retries struct {
 	// After what a request is given to another server: connect (no connection came about), broken (the connection ended
-	// before an answer began), timeout, or an answer of 500, 502, 503 or 504. Of such an answer nothing is passed on. Only
-	// requests that may safely come twice (GET, PUT and the like), or that cannot have arrived, are given to another
-	// server, and only if nothing of their body was read, or all of that was kept. Default [connect, broken, timeout].
+	// before an answer began), timeout, or an answer of 500, 502, 503 or 504. Of such an answer nothing is passed on.
+	// Only requests that may safely come twice (GET, PUT and the like), or that cannot have arrived, are given to
+	// another server, and only if nothing of their body was read, or all of that was kept. Default
+	// [connect, broken, timeout].
 	On []string `yaml:"on"`
 	// How many requests may be given to another server, as a share of all. Requests that cannot have arrived do not
 	// count. 0% for no retries at all. Default 10%.

@@ -37,7 +37,8 @@ func demands(t testing.TB, a, clients *gatetest.Authority, http2 bool, name stri
 	return s
 }
 
-// TestTLSOutwards: a server with a certificate of an own authority, which demands one of ours, over HTTP/1.1 and HTTP/2.
+// TestTLSOutwards: a server with a certificate of an own authority, which demands one of ours, over HTTP/1.1 and
+// HTTP/2.
 func TestTLSOutwards(t *testing.T) {
 	ours, clients, strangers := gatetest.NewAuthority(t, "ours"), gatetest.NewAuthority(t, "clients"),
 		gatetest.NewAuthority(t, "strangers")

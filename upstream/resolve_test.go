@@ -171,7 +171,8 @@ func TestResolveBefore(t *testing.T) {
 		Resolve: weir.Duration(time.Second)}, dns.Resolver())
 	for range 3 {
 		_, _, err := p.get("/")
-		if none, ok := errors.AsType[*UnavailableError](err); !ok || none.Why != NoneResolved || none.After != time.Second {
+		if none, ok := errors.AsType[*UnavailableError](err); !ok || none.Why != NoneResolved ||
+			none.After != time.Second {
 			t.Fatalf("%v", err)
 		}
 	}

@@ -94,8 +94,8 @@ func TestRetriedRequestsAreChargedOnce(t *testing.T) {
 	}
 }
 
-// TestBreakerAtTheGate: servers that answer with errors are left alone. With none left, clients are told at once when to
-// come again, and are not charged. One request tries whether a server is back.
+// TestBreakerAtTheGate: servers that answer with errors are left alone. With none left, clients are told at once when
+// to come again, and are not charged. One request tries whether a server is back.
 func TestBreakerAtTheGate(t *testing.T) {
 	var status, asked atomic.Int32
 	status.Store(500)
@@ -142,8 +142,8 @@ func TestBreakerAtTheGate(t *testing.T) {
 	}
 }
 
-// TestConcurrentAtTheGate: a server gets as many requests at once as it may. One more is refused quickly, is not charged,
-// and is not a failure of the server.
+// TestConcurrentAtTheGate: a server gets as many requests at once as it may. One more is refused quickly, is not
+// charged, and is not a failure of the server.
 func TestConcurrentAtTheGate(t *testing.T) {
 	held, goOn := make(chan bool, 10), make(chan bool)
 	url := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -262,8 +262,8 @@ func TestClientsCannotTurnABreaker(t *testing.T) {
 	}
 }
 
-// TestNamesAtTheGate: a service whose name is not known yet gets 503; then its addresses share the requests, as the name
-// server says.
+// TestNamesAtTheGate: a service whose name is not known yet gets 503; then its addresses share the requests, as the
+// name server says.
 func TestNamesAtTheGate(t *testing.T) {
 	dns := dnstest.Start(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -340,8 +340,8 @@ func TestTLSOutwardsAtTheGate(t *testing.T) {
 		s.StartTLS()
 		defer s.Close()
 		shown := clients.server("first.example")
-		o := Options{Upstream: behind.Options{Servers: []string{s.URL}, TLS: &behind.TLS{CA: ours.File, Cert: shown.Cert,
-			Key: shown.Key, ServerName: "app.example"}}}
+		o := Options{Upstream: behind.Options{Servers: []string{s.URL}, TLS: &behind.TLS{CA: ours.File,
+			Cert: shown.Cert, Key: shown.Key, ServerName: "app.example"}}}
 		g := start(t, o)
 		proto := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[http2]
 		ask := func(want string) {

@@ -123,8 +123,8 @@ func (s *Server) answer(message []byte) ([]byte, error) {
 		default:
 			continue
 		}
-		reply.Answers = append(reply.Answers, dnsmessage.Resource{Body: body, Header: dnsmessage.ResourceHeader{Name: q.Name,
-			Class: dnsmessage.ClassINET, TTL: 1}})
+		reply.Answers = append(reply.Answers, dnsmessage.Resource{Body: body,
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 1}})
 	}
 	return reply.Pack()
 }
