@@ -132,13 +132,13 @@ type keptReader struct {
 
 func (r *keptReader) Read(p []byte) (int, error) {
 	k := r.body
-	if n, err, ok := r.fromKept(p); ok {
+	if n, ok, err := r.fromKept(p); ok {
 		return n, err
 	}
 	k.reads.Lock()
 	defer k.reads.Unlock()
 	// A try before may have read meanwhile.
-	if n, err, ok := r.fromKept(p); ok {
+	if n, ok, err := r.fromKept(p); ok {
 		return n, err
 	}
 	k.mu.Lock()
@@ -176,25 +176,25 @@ func (r *keptReader) Read(p []byte) (int, error) {
 }
 
 // fromKept reads what was read before. It reports false if more must be read from the client.
-func (r *keptReader) fromKept(p []byte) (int, error, bool) {
+func (r *keptReader) fromKept(p []byte) (n int, ok bool, err error) {
 	k := r.body
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case k.try != r.try:
-		return 0, errCalledOff, true
+		return 0, true, errCalledOff
 	case len(p) == 0:
-		return 0, nil, true
+		return 0, true, nil
 	case !k.lost && r.at < int64(len(k.kept)):
 		n := copy(p, k.kept[r.at:])
 		if r.at += int64(n); r.at < int64(len(k.kept)) {
-			return n, nil, true
+			return n, true, nil
 		}
-		return n, k.end, true
+		return n, true, k.end
 	case k.end != nil:
-		return 0, k.end, true
+		return 0, true, k.end
 	}
-	return 0, nil, false
+	return 0, false, nil
 }
 
 func (r *keptReader) Close() error {

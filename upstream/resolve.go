@@ -211,6 +211,11 @@ func (p *Pool) found(n *name, found []netip.Addr, err error) (gone []*server, kn
 	if p.closed {
 		return nil, 0, false
 	}
+	n.timer = p.env.Clock.AfterFunc(p.opts.Resolve.Std(), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.startLookup(n)
+	})
 	if err == nil {
 		if most := p.share(); len(found) > most {
 			found, more = found[:most], true
@@ -222,11 +227,6 @@ func (p *Pool) found(n *name, found []netip.Addr, err error) (gone []*server, kn
 	}
 	n.looked = true
 	p.noteReady()
-	n.timer = p.env.Clock.AfterFunc(p.opts.Resolve.Std(), func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.startLookup(n)
-	})
 	return gone, len(n.addrs), more
 }
 

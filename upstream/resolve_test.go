@@ -55,12 +55,15 @@ func lookingUp(t testing.TB, o Options, by Resolver) *rig {
 	return r
 }
 
-// round lets the next lookup come, and waits until it is over.
-func (r *rig) round(after time.Duration) {
+// round lets the next lookup come, and waits until it is over. before is how many there were.
+func (r *rig) round(before int, after time.Duration) {
 	r.t.Helper()
-	before := strings.Count(r.seen.String(), " has ")
+	lookups := func(n int) func() bool {
+		return func() bool { return strings.Count(r.seen.String(), " has ") == n }
+	}
+	eventually(r.t, "the lookup before", lookups(before))
 	r.clock.Advance(after)
-	eventually(r.t, "a lookup", func() bool { return strings.Count(r.seen.String(), " has ") > before })
+	eventually(r.t, "the next lookup", lookups(before+1))
 }
 
 // spread is who answers a number of requests.
@@ -104,7 +107,7 @@ func TestResolve(t *testing.T) {
 	}
 	dns.Set("app.example", "127.0.0.2", "127.0.0.1", "::1", "0.0.0.0", "ff02::1")
 	want(4, "127.0.0.1")
-	p.round(30 * time.Second)
+	p.round(1, 30*time.Second)
 	want(12, "127.0.0.1", "127.0.0.2", "::1")
 	if s := p.Stats(); s[0].Requests < 4 || s[0].Idle != 1 || s[1].Server != url+" (127.0.0.2)" || len(s) != 3 {
 		t.Errorf("%+v", s)
@@ -117,7 +120,7 @@ func TestResolve(t *testing.T) {
 	}
 	gone := p.servers()
 	dns.Set("app.example", "127.0.0.2")
-	p.round(30 * time.Second)
+	p.round(2, 30*time.Second)
 	want(4, "127.0.0.2")
 	for _, s := range gone {
 		if stays := s.to.name == url+" (127.0.0.2)"; (s.stats(p.clock.Now()).Idle > 0) != stays {
@@ -132,11 +135,11 @@ func TestResolve(t *testing.T) {
 
 	// A name server that fails, or does not know the name any more, changes nothing.
 	dns.Fail(true)
-	p.round(30 * time.Second)
+	p.round(3, 30*time.Second)
 	want(4, "127.0.0.2")
 	dns.Fail(false)
 	dns.Set("app.example")
-	p.round(30 * time.Second)
+	p.round(4, 30*time.Second)
 	want(4, "127.0.0.2")
 	if got := p.seen.String(); strings.Count(got, "has 1, true") != 2 || strings.Count(got, "left ") != 2 {
 		t.Error(got)
@@ -177,7 +180,7 @@ func TestResolveBefore(t *testing.T) {
 		}
 	}
 	dns.Set("later.example", "127.0.0.1")
-	p.round(time.Second)
+	p.round(1, time.Second)
 	if _, _, err := p.get("/"); err != nil {
 		t.Error(err)
 	}
