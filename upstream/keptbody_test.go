@@ -63,6 +63,7 @@ func TestKeptBodyTrailers(t *testing.T) {
 
 // A trickle is a body that comes when the test says so.
 type trickle struct {
+	waits  chan bool // told before a read waits; nil for nobody
 	pieces chan string
 	rest   string
 	ends   error
@@ -70,6 +71,9 @@ type trickle struct {
 
 func (b *trickle) Read(p []byte) (int, error) {
 	if b.rest == "" {
+		if b.waits != nil {
+			b.waits <- true
+		}
 		piece, ok := <-b.pieces
 		if !ok {
 			return 0, b.ends
@@ -198,6 +202,48 @@ func TestKeptBodyFails(t *testing.T) {
 		}
 		p.idle()
 		eventually(t, "freed", func() bool { return p.Kept() == 0 })
+	}
+}
+
+// TestKeptBodyReadForTheNext: a read of a try that was called off meanwhile is for the next try, even if it is more
+// than what is kept.
+func TestKeptBodyReadForTheNext(t *testing.T) {
+	p := start(t, Options{Servers: []string{"http://127.0.0.1:1"}, Retries: Retries{Body: 5}})
+	body := &trickle{waits: make(chan bool), pieces: make(chan string), ends: io.EOF}
+	tr := tries{pool: p.Pool}
+	k := &Call{Request: request(t, "PUT", "/", body)}
+	tr.keep(k.Request)
+	tr.renew(k)
+	first := make(chan error)
+	go func(r io.Reader) {
+		_, err := io.ReadAll(r)
+		first <- err
+	}(k.Request.Body)
+	<-body.waits
+	body.pieces <- "hello"
+	<-body.waits // for what is beyond the bound
+	if !tr.kept.again() {
+		t.Fatal("what has been read is not there")
+	}
+	tr.renew(k)
+	second := make(chan string)
+	go func() {
+		text, err := io.ReadAll(k.Request.Body)
+		second <- fmt.Sprintf("%s %v", text, err)
+	}()
+	body.pieces <- " and good"
+	if err := receive(t, first); err != errCalledOff {
+		t.Error(err)
+	}
+	<-body.waits
+	body.pieces <- " bye"
+	<-body.waits
+	close(body.pieces)
+	if got := receive(t, second); got != "hello and good bye <nil>" {
+		t.Error(got)
+	}
+	if tr.release(); tr.kept.again() || p.Kept() != 0 {
+		t.Errorf("%d bytes are kept", p.Kept())
 	}
 }
 
