@@ -90,7 +90,7 @@ func (x *exchange) makeOnward(o *onward) {
 	if upgrade != "" && !dangerousUpgrade(upgrade) {
 		o.header["Connection"], o.header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
 	}
-	if s.till != nil {
+	if s.stamps {
 		pages.Strip(o.header)
 	}
 	x.forwardHeaders(in, o)
