@@ -28,9 +28,6 @@ type Options struct {
 	// The service behind the gate: the address of its server, http://127.0.0.1:3000, or a list of them, or a mapping
 	// with servers and more.
 	Upstream behind.Options `yaml:"upstream"`
-	// Several sites or services behind the gate, by host and path, each with an upstream, throttles and so on of its
-	// own. Requests that no route matches go to the upstream of the gate, and get 404 without one. Default: none.
-	Routes []Route `yaml:"routes"`
 	// Proxies in front of the gate, whose forwarding header is believed. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. The other one is ignored and
@@ -65,6 +62,9 @@ type Options struct {
 	Bounds Bounds `yaml:"bounds"`
 	// How long the gate waits for clients and for the upstream.
 	Timeouts Timeouts `yaml:"timeouts"`
+	// Several sites or services behind the gate, by host and path, each with an upstream, throttles and so on of its
+	// own. Requests that no route matches go to the upstream of the gate, and get 404 without one. Default: none.
+	Routes []Route `yaml:"routes"`
 }
 
 // Bounds keep clients from filling the server up.
