@@ -167,7 +167,7 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		places, _ := identify.ParseAccounts(account) // the gate has taken them
 		ev.Account = places.OfSource(ev.Source)
 	}
-	if at := gt.roomOf(to); at != nil {
+	if at := gt.bottleneckOf(to); at != nil {
 		b.look(b.current.Load())
 		share, delay := at.Load(ev.Time)
 		ev.Load = weir.Load{Of: at.of, Share: share, Delay: delay}

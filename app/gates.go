@@ -71,8 +71,8 @@ func (g *gate) view(now time.Time) console.GateStatus {
 }
 
 // explain asks every throttle of the gate what it would say: those that judge the connection, when it is known where it
-// would come from, and those that judge what comes over it, which are those of the chain. A refused connection is judged
-// no further.
+// would come from, and those that judge what comes over it, which are those of the chain. A refused connection is
+// judged no further.
 func (g *gate) explain(ev *weir.Event, chain *policy.Chain) (steps []policy.Step, verdict weir.Answer) {
 	if g.accept != nil && ev.Source.IsValid() && !g.trusts(ev.Source) {
 		connection := *ev

@@ -178,7 +178,7 @@ func (a *App) watched(g *generation) (all []watched) {
 	}
 	all = append(all, watched{name: a.bans.link.Name, kind: "ban", unit: "events", link: a.bans.link})
 	for _, gt := range g.gates {
-		for _, at := range gt.rooms() {
+		for _, at := range gt.bottlenecks() {
 			all = append(all, watched{name: at.name(at.of), kind: capacityLink, unit: "requests", link: at.link})
 		}
 		if limits, ok := gt.state.(*envoyLimits); ok {

@@ -30,8 +30,8 @@ func (l *lanes) links() []*policy.Link {
 	return []*policy.Link{l.link}
 }
 
-// prepareLanes keeps the lanes of a gate or a route that stays, with whoever waits in them, or makes them. old are those
-// before, or nil.
+// prepareLanes keeps the lanes of a gate or a route that stays, with whoever waits in them, or makes them. old are
+// those before, or nil.
 func (c *change) prepareLanes(o httpgate.Options, of string, old *lanes) (*lanes, error) {
 	now := c.app.clock.Now
 	if o.Capacity == nil {

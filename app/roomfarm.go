@@ -52,7 +52,7 @@ func (m *member) shareRooms(g *generation) error {
 	}
 	wanted, nth := map[string]*admission.Lanes{}, map[string]int{}
 	for _, gt := range g.gates {
-		for _, at := range gt.rooms() {
+		for _, at := range gt.bottlenecks() {
 			if !at.Local() {
 				wanted[roomTopic(at.upstream, nth[at.upstream])] = at.Lanes
 				nth[at.upstream]++

@@ -24,33 +24,33 @@ type routed struct {
 	own     bool   // the lanes are the route's own
 }
 
-// A room is an upstream with a limited capacity: of a gate, or of one of its routes.
-type room struct {
+// A bottleneck is an upstream with a limited capacity: of a gate, or of one of its routes.
+type bottleneck struct {
 	*lanes
 	of       string // what its load is called
 	upstream string
 	chain    *policy.Chain
 }
 
-// rooms are those of a gate.
-func (g *gate) rooms() (all []room) {
+// bottlenecks are those of a gate.
+func (g *gate) bottlenecks() (all []bottleneck) {
 	if g.lanes != nil {
-		all = append(all, room{g.lanes, g.listen, g.status.Upstream, g.chain})
+		all = append(all, bottleneck{g.lanes, g.listen, g.status.Upstream, g.chain})
 	}
 	for _, r := range g.routes {
 		if r.own {
-			all = append(all, room{r.lanes, httpgate.RouteLoad(g.listen, r.name), r.status.Upstream, r.chain})
+			all = append(all, bottleneck{r.lanes, httpgate.RouteLoad(g.listen, r.name), r.status.Upstream, r.chain})
 		}
 	}
 	return all
 }
 
-// roomOf is the room of what a request is judged by; nil where nothing is limited.
-func (g *gate) roomOf(r *routed) *room {
+// bottleneckOf is that of what a request is judged by; nil where nothing is limited.
+func (g *gate) bottleneckOf(r *routed) *bottleneck {
 	if r == nil {
 		r = &routed{lanes: g.lanes}
 	}
-	for _, one := range g.rooms() {
+	for _, one := range g.bottlenecks() {
 		if one.lanes == r.lanes {
 			return &one
 		}

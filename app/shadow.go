@@ -32,7 +32,7 @@ func (a *App) switches(g *generation) (all []switched) {
 		all = append(all, switched{p.name(), p.link, p.setShadow})
 	}
 	for _, gt := range g.gates {
-		for _, at := range gt.rooms() {
+		for _, at := range gt.bottlenecks() {
 			all = append(all, switched{at.name(at.of), at.link,
 				func(on bool) error { at.link.Shadow.Store(on); return nil }})
 		}

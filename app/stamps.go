@@ -33,7 +33,7 @@ func stampView(t *stamp.Throttle, o *stamp.Options) *console.Stamp {
 func (a *App) look(g *generation) {
 	now := a.clock.Now()
 	for _, gt := range g.gates {
-		for _, at := range gt.rooms() {
+		for _, at := range gt.bottlenecks() {
 			share, delay := at.Load(now)
 			for _, link := range at.chain.Links() {
 				if t, ok := link.Throttle.(*stamp.Throttle); ok {

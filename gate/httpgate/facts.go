@@ -23,8 +23,8 @@ func (o Options) Facts() gate.Facts {
 				gate.List{Key: under + ".throttles", Names: r.Throttles, Judges: gate.Requests, Apart: true})
 		}
 		if r.Throttles != nil || r.Account != nil {
-			facts.Routes = append(facts.Routes, gate.Clients{Under: under, Proxies: o.TrustedProxies, Account: r.Account,
-				Conflict: o.Of(r).AccountConflict, Throttles: r.Throttles})
+			facts.Routes = append(facts.Routes, gate.Clients{Under: under, Proxies: o.TrustedProxies,
+				Account: r.Account, Conflict: o.Of(r).AccountConflict, Throttles: r.Throttles})
 		}
 	}
 	return facts

@@ -245,7 +245,8 @@ func TestRoutesOverTLS(t *testing.T) {
 			}
 			req.Host = c.host
 			res, body := do(t, tr, req)
-			if got := fmt.Sprint(res.StatusCode, " ", body); !strings.HasPrefix(got, c.want) || (res.ProtoMajor == 2) != h2 {
+			got := fmt.Sprint(res.StatusCode, " ", body)
+			if !strings.HasPrefix(got, c.want) || (res.ProtoMajor == 2) != h2 {
 				t.Errorf("h2 %v %s as %s: %s, want %s", h2, c.host, c.name, got, c.want)
 			}
 			if leaf := res.TLS.PeerCertificates[0]; leaf.VerifyHostname(c.name) != nil {

@@ -375,7 +375,8 @@ func TestRouteOptions(t *testing.T) {
 	r := Route{Upstream: new(to("http://b")), Throttles: []string{}, Account: []string{},
 		Headers: Headers{Response: HeaderRules{Set: map[string]string{"X-B": "route"}, Remove: []string{"x-a"}}}}
 	own := gate.Of(r)
-	if own.Upstream.String() != "http://b" || own.Capacity != nil || len(own.Throttles)+len(own.Account) != 0 || !gate.OwnChain(r) {
+	if own.Upstream.String() != "http://b" || own.Capacity != nil || len(own.Throttles)+len(own.Account) != 0 ||
+		!gate.OwnChain(r) {
 		t.Errorf("%+v", own)
 	}
 	h := http.Header{"Server": {"x"}, "X-A": {"up"}, "X-B": {"up"}, "X-C": {"up"}}
