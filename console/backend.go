@@ -170,7 +170,7 @@ type RouteStatus struct {
 }
 
 // For says which requests a route is for, in a few words.
-func (r *RouteStatus) For() string {
+func (r RouteStatus) For() string {
 	switch {
 	case len(r.Hosts) == 0 && r.Path == "":
 		return ""
@@ -181,7 +181,7 @@ func (r *RouteStatus) For() string {
 }
 
 // To says where a route leads to.
-func (r *RouteStatus) To() string {
+func (r RouteStatus) To() string {
 	switch {
 	case r.Answer != 0:
 		return fmt.Sprintf("answers %d", r.Answer)
