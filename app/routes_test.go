@@ -35,7 +35,7 @@ http:
   trusted_proxies: [127.0.0.0/8]
   account: ["header:X-Api-Key"]
 %s
-console: {listen: "127.0.0.1:0"}
+console: {listen: "127.0.0.1:0", without_login: view}
 throttles:
 %s`, s.folder, gate, throttles))))
 	if err != nil {
@@ -178,8 +178,16 @@ func TestRoutesOfTheirOwn(t *testing.T) {
 	if err != nil || len(report.Gates) != 1 || report.Gates[0].Gate != "127.0.0.1:0 api" {
 		t.Errorf("%+v %v", report, err)
 	}
-	if err := s.control.Reload(context.Background()); err == nil {
-		t.Error("there is no file to read again")
+	for path, want := range map[string]string{"/": "Routes of 127.0.0.1:0", "/capacity": "127.0.0.1:0 api"} {
+		resp, err := http.Get("http://" + s.app.ConsoleAddr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := slurp(t, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %s\n%s", path, resp.Status, body)
+		}
 	}
 	// A reload keeps the lanes of the route, with whoever waits there.
 	release = s.holding()
