@@ -250,7 +250,7 @@ func (x *exchange) choose() {
 	s := x.setup
 	ev := &x.event.Route
 	also := ev.Also
-	if also != nil && len(x.r.Header) > 0 {
+	if also != nil {
 		// Headers that name another path do not reach the upstream.
 		also = identify.Route("", "", identify.Escaped(x.r.URL), nil).Also
 	}
@@ -260,7 +260,7 @@ func (x *exchange) choose() {
 	}
 	// The upstream may believe what a proxy says about the host.
 	for _, name := range [...]string{"X-Forwarded-Host", "Forwarded"} {
-		for _, line := range x.r.Header[name] {
+		for _, line := range x.fields.Values(name) {
 			for host := range strings.SplitSeq(line, ",") {
 				if name == "Forwarded" {
 					host = forwardedHost(host)
