@@ -336,8 +336,9 @@ func TestRouteReload(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				if status, body := get("/kept"); status != 200 || body != "kept" {
-					t.Errorf("%d %s", status, body)
+				res, body, err := try(tr, g.request("GET", "/kept", nil))
+				if err != nil || res.StatusCode != 200 || body != "kept" {
+					t.Errorf("%v %s", err, body)
 					return
 				}
 			}
