@@ -22,7 +22,6 @@ type setup struct {
 	opts     Options // with defaults
 	door     *policy.Door
 	chain    *policy.Chain
-	metered  bool              // a throttle of the chain counts bytes
 	till     policy.Till       // nil where no stamps are taken
 	lanes    *admission.Lanes  // nil where the capacity is not limited
 	clients  *identify.Clients // sign what clients are given
@@ -85,7 +84,7 @@ func (s *setup) adopt(o Options, chain *policy.Chain) {
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
-	s.opts, s.chain, s.metered, s.till, s.lanes = o, chain, chain.Meters(), chain.Till(), nil
+	s.opts, s.chain, s.till, s.lanes = o, chain, chain.Till(), nil
 	if link := chain.LanesLink(); link != nil {
 		s.lanes, _ = link.Throttle.(*admission.Lanes)
 	}
