@@ -10,6 +10,8 @@ type FieldError struct {
 	Path string // as in "policies[2].limit"; empty for the whole
 	Msg  string // what is wrong
 	Hint string // what to write instead, where that is known
+	// Other is the path of a second place that the mistake is about, as for two that exclude each other; else empty.
+	Other string
 }
 
 func (e *FieldError) Error() string {
@@ -18,6 +20,9 @@ func (e *FieldError) Error() string {
 		b.WriteString(e.Path + ": ")
 	}
 	b.WriteString(e.Msg)
+	if e.Other != "" {
+		b.WriteString(": see " + e.Other)
+	}
 	if e.Hint != "" {
 		b.WriteString(" (" + e.Hint + ")")
 	}
@@ -52,17 +57,25 @@ func FieldErrors(err error) []*FieldError {
 func Under(path string, err error) error {
 	var all []error
 	for _, fe := range FieldErrors(err) {
-		below := *fe
-		switch {
-		case path == "":
-		case fe.Path == "":
-			below.Path = path
-		case strings.HasPrefix(fe.Path, "["):
-			below.Path = path + fe.Path
-		default:
-			below.Path = path + "." + fe.Path
+		next := *fe
+		next.Path = below(path, fe.Path)
+		if fe.Other != "" {
+			next.Other = below(path, fe.Other)
 		}
-		all = append(all, &below)
+		all = append(all, &next)
 	}
 	return errors.Join(all...)
+}
+
+// below returns a path below another one.
+func below(above, path string) string {
+	switch {
+	case above == "":
+		return path
+	case path == "":
+		return above
+	case strings.HasPrefix(path, "["):
+		return above + path
+	}
+	return above + "." + path
 }

@@ -158,20 +158,25 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 	if ev.Source, err = sourceOf(q); err != nil {
 		return console.Explanation{}, err
 	}
+	account, chain := gt.account, gt.chain
+	name, to, end := gt.routeFor(q)
+	if to != nil {
+		account, chain = to.account, to.chain
+	}
 	if ev.Account == "" {
-		places, _ := identify.ParseAccounts(gt.account) // the gate has taken them
+		places, _ := identify.ParseAccounts(account) // the gate has taken them
 		ev.Account = places.OfSource(ev.Source)
 	}
-	if gt.lanes != nil {
+	if at := gt.bottleneckOf(to); at != nil {
 		b.look(b.current.Load())
-		share, delay := gt.lanes.Load(ev.Time)
-		ev.Load = weir.Load{Of: gt.listen, Share: share, Delay: delay}
-		if till := gt.chain.Till(); till != nil {
-			ev.Pool = asProgram{gt.lanes.Lanes, &ev, till.Terms().Always}
+		share, delay := at.Load(ev.Time)
+		ev.Load = weir.Load{Of: at.of, Share: share, Delay: delay}
+		if till := chain.Till(); till != nil {
+			ev.Pool = asProgram{at.Lanes, &ev, till.Terms().Always}
 		}
 	}
-	e := explanation(gt.explain(&ev))
-	e.Gate = gt.listen
+	e := explanation(gt.explain(&ev, chain))
+	e.Gate, e.Route, e.Ends = gt.listen, name, end
 	if ev.Account != "" {
 		b.explainLimits(&e, ev.Account)
 	}

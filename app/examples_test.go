@@ -108,6 +108,29 @@ func (e *example) get(at, path string, headers ...string) *http.Response {
 	return answer
 }
 
+// asHost asks a gate for a host, and wants a status, and a redirect where it is not empty.
+func (e *example) asHost(status int, location, at, host, path string, headers ...string) *http.Response {
+	e.t.Helper()
+	r, err := http.NewRequestWithContext(e.t.Context(), "GET", "http://"+at+path, nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	r.Host = host
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	io.Copy(io.Discard, answer.Body)
+	if answer.StatusCode != status || answer.Header.Get("Location") != location {
+		e.t.Fatalf("%s%s: %s to %q, want %d", host, path, answer.Status, answer.Header.Get("Location"), status)
+	}
+	return answer
+}
+
 // wants asks so many times, and wants each answered with a status.
 func (e *example) wants(status, times int, at, path string, headers ...string) *http.Response {
 	e.t.Helper()
@@ -184,6 +207,29 @@ func TestExamples(t *testing.T) {
 			e.wants(429, 1, gate, "/", "X-Api-Key", "acme")
 			e.wants(200, 200, gate, "/", "X-Api-Key", "initech")
 			e.wants(429, 1, gate, "/", "X-Api-Key", "initech")
+		},
+		"routes.yaml": func(t *testing.T) {
+			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Service", "other")
+			}))
+			t.Cleanup(other.Close)
+			_, port, _ := net.SplitHostPort(other.Listener.Addr().String())
+			e := runExample(t, "routes.yaml", "127.0.0.1:3001", "localhost:"+port)
+			gate := e.at[exampleGate]
+			e.asHost(401, "", gate, "api.example.org", "/v1/x")
+			for range 10 {
+				e.asHost(200, "", gate, "api.example.org", "/v1/x", "X-Api-Key", "acme")
+			}
+			e.asHost(429, "", gate, "api.example.org", "/v1/x", "X-Api-Key", "acme")
+			if r := e.asHost(200, "", gate, "api.example.org", "/v2"); r.Header.Get("X-Service") != "other" {
+				t.Errorf("%v", r.Header)
+			}
+			if r := e.asHost(200, "", gate, "www.shop.example", "/"); r.Header.Get("X-Frame-Options") != "DENY" {
+				t.Errorf("%v", r.Header)
+			}
+			e.asHost(200, "", gate, "anything", "/health")
+			e.asHost(308, "https://www.example.org/a?b=c", gate, "old.example.net", "/a?b=c")
+			e.asHost(404, "", gate, "unknown", "/")
 		},
 		"delay.yaml": func(t *testing.T) {
 			e := runExample(t, "delay.yaml")

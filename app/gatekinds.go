@@ -94,6 +94,9 @@ func (c *change) planGate(kind string, facts skeleton.Facts) *gatePlan {
 func (c *change) chains(p *gatePlan, o skeleton.Options, last ...*policy.Link) (map[string]*policy.Chain, error) {
 	all := map[string]*policy.Chain{}
 	for _, l := range o.Facts().Lists {
+		if l.Apart {
+			continue
+		}
 		var err error
 		switch l.Judges {
 		case skeleton.Messages:

@@ -35,6 +35,7 @@ type gate struct {
 	trusts  func(netip.Addr) bool // whose connections are not counted
 	account []string
 	lanes   *lanes // nil where the capacity is not limited
+	routes  []*routed
 
 	// Gates for mail only.
 	post   *spool.Gate
@@ -70,6 +71,7 @@ func (g *gate) view(now time.Time) console.GateStatus {
 				Idle: v.Idle, Requests: v.Requests, Failures: v.Failures})
 		}
 	}
+	s.Routes = g.routesView(now)
 	if s.Throttles == nil {
 		s.Throttles = []string{} // a list for scripts, even if it is empty
 	}
@@ -77,8 +79,9 @@ func (g *gate) view(now time.Time) console.GateStatus {
 }
 
 // explain asks every throttle of the gate what it would say: those that judge the connection, when it is known where it
-// would come from, and those that judge what comes over it. A refused connection is judged no further.
-func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer) {
+// would come from, and those that judge what comes over it, which are those of the chain. A refused connection is
+// judged no further.
+func (g *gate) explain(ev *weir.Event, chain *policy.Chain) (steps []policy.Step, verdict weir.Answer) {
 	if g.accept != nil && ev.Source.IsValid() && !g.trusts(ev.Source) {
 		connection := *ev
 		connection.Kind = policy.KindConnection
@@ -88,7 +91,7 @@ func (g *gate) explain(ev *weir.Event) (steps []policy.Step, verdict weir.Answer
 		// The block list is asked again below, where it knows more.
 		steps = slices.DeleteFunc(steps, func(s policy.Step) bool { return s.Throttle == config.Bans })
 	}
-	rest, verdict := g.chain.Explain(ev)
+	rest, verdict := chain.Explain(ev)
 	return append(steps, rest...), verdict
 }
 
@@ -128,24 +131,6 @@ func (c *change) cannotListen(gt *gate, err error) error {
 		}
 	}
 	return e
-}
-
-func (c *change) planHTTP(p *gatePlan, o httpgate.Options) (err error) {
-	if p.lanes, err = c.prepareLanes(o, p.old); err != nil {
-		return err
-	}
-	if _, err = c.chains(p, o, p.lanes.links()...); err != nil {
-		return err
-	}
-	p.status.Upstream = o.Upstream.String()
-	p.forget = func(m *console.Metrics) { m.Forget(o.Listen) }
-	wire(p, func() (*httpgate.Gate, error) {
-		return httpgate.New(o, p.accept, p.chain, c.app.httpEnv(o, c.next.cfg, p.seen))
-	}, func(g *httpgate.Gate) (func(), func(), error) {
-		commit, abort, err := g.Prepare(o, p.accept, p.chain)
-		return func() { commit(); g.SetAccess(httpgate.AccessLog(c.next.cfg.Log.Access)) }, abort, err
-	})
-	return nil
 }
 
 func (c *change) planTCP(p *gatePlan, o tcpgate.Options) error {

@@ -178,8 +178,8 @@ func (a *App) watched(g *generation) (all []watched) {
 	}
 	all = append(all, watched{name: a.bans.link.Name, kind: "ban", unit: "events", link: a.bans.link})
 	for _, gt := range g.gates {
-		if l := gt.lanes; l != nil {
-			all = append(all, watched{name: l.name(gt.listen), kind: capacityLink, unit: "requests", link: l.link})
+		for _, at := range gt.bottlenecks() {
+			all = append(all, watched{name: at.name(at.of), kind: capacityLink, unit: "requests", link: at.link})
 		}
 		if limits, ok := gt.state.(*envoyLimits); ok {
 			all = append(all, limits.watched()...)

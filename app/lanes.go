@@ -30,12 +30,13 @@ func (l *lanes) links() []*policy.Link {
 	return []*policy.Link{l.link}
 }
 
-// prepareLanes keeps the lanes of a gate that stays, with whoever waits in them, or makes them.
-func (c *change) prepareLanes(o httpgate.Options, old *gate) (*lanes, error) {
+// prepareLanes keeps the lanes of a gate or a route that stays, with whoever waits in them, or makes them. old are
+// those before, or nil.
+func (c *change) prepareLanes(o httpgate.Options, of string, old *lanes) (*lanes, error) {
 	now := c.app.clock.Now
 	if o.Capacity == nil {
-		if old != nil && old.lanes != nil {
-			c.commit = append(c.commit, func() { old.lanes.Retire(now()) })
+		if old != nil {
+			c.commit = append(c.commit, func() { old.Retire(now()) })
 		}
 		return nil, nil
 	}
@@ -48,13 +49,13 @@ func (c *change) prepareLanes(o httpgate.Options, old *gate) (*lanes, error) {
 	if opts.Local == nil {
 		opts.Local = new(o.Upstream.Here())
 	}
-	if old != nil && old.lanes != nil {
+	if old != nil {
 		c.commit = append(c.commit, func() {
-			if err := old.lanes.Configure(opts, now()); err != nil { // the options were checked
-				c.app.opts.Log.Error("the capacity stays as it was", "gate", o.Listen, "err", err)
+			if err := old.Configure(opts, now()); err != nil { // the options were checked
+				c.app.opts.Log.Error("the capacity stays as it was", "gate", of, "err", err)
 			}
 		})
-		return old.lanes, nil
+		return old, nil
 	}
 	l, err := admission.New(opts, now())
 	if err != nil {

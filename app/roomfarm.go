@@ -52,9 +52,11 @@ func (m *member) shareRooms(g *generation) error {
 	}
 	wanted, nth := map[string]*admission.Lanes{}, map[string]int{}
 	for _, gt := range g.gates {
-		if gt.lanes != nil && !gt.lanes.Local() {
-			wanted[roomTopic(gt.status.Upstream, nth[gt.status.Upstream])] = gt.lanes.Lanes
-			nth[gt.status.Upstream]++
+		for _, at := range gt.bottlenecks() {
+			if !at.Local() {
+				wanted[roomTopic(at.upstream, nth[at.upstream])] = at.Lanes
+				nth[at.upstream]++
+			}
 		}
 	}
 	for topic, r := range m.rooms {

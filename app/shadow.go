@@ -32,9 +32,9 @@ func (a *App) switches(g *generation) (all []switched) {
 		all = append(all, switched{p.name(), p.link, p.setShadow})
 	}
 	for _, gt := range g.gates {
-		if l := gt.lanes; l != nil {
-			all = append(all, switched{l.name(gt.listen), l.link,
-				func(on bool) error { l.link.Shadow.Store(on); return nil }})
+		for _, at := range gt.bottlenecks() {
+			all = append(all, switched{at.name(at.of), at.link,
+				func(on bool) error { at.link.Shadow.Store(on); return nil }})
 		}
 	}
 	return all

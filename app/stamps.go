@@ -33,13 +33,12 @@ func stampView(t *stamp.Throttle, o *stamp.Options) *console.Stamp {
 func (a *App) look(g *generation) {
 	now := a.clock.Now()
 	for _, gt := range g.gates {
-		if gt.lanes == nil {
-			continue
-		}
-		share, delay := gt.lanes.Load(now)
-		for _, link := range gt.chain.Links() {
-			if t, ok := link.Throttle.(*stamp.Throttle); ok {
-				t.Observe(weir.Load{Of: gt.listen, Share: share, Delay: delay}, now)
+		for _, at := range gt.bottlenecks() {
+			share, delay := at.Load(now)
+			for _, link := range at.chain.Links() {
+				if t, ok := link.Throttle.(*stamp.Throttle); ok {
+					t.Observe(weir.Load{Of: at.of, Share: share, Delay: delay}, now)
+				}
 			}
 		}
 	}

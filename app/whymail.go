@@ -41,7 +41,7 @@ func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, err
 	if gt.kind == "smtp" {
 		ev.Client = smtpgate.ClientMark + user
 	}
-	steps, verdict := gt.explain(&ev)
+	steps, verdict := gt.explain(&ev, gt.chain)
 	if verdict.Verdict < weir.Challenge {
 		each := ev
 		each.Cost = int64(len(q.To)) // all of them together

@@ -33,12 +33,15 @@ func (c *Config) accountOddities() []*weir.FieldError {
 func (c *Config) clients() iter.Seq2[string, gate.Clients] {
 	return func(yield func(string, gate.Clients) bool) {
 		for path, o := range c.Gates() {
-			clients := o.Facts().Clients
-			if clients.Under != "" {
-				path += "." + clients.Under
-			}
-			if !yield(path, clients) {
-				return
+			facts := o.Facts()
+			for _, clients := range append([]gate.Clients{facts.Clients}, facts.Routes...) {
+				at := path
+				if clients.Under != "" {
+					at += "." + clients.Under
+				}
+				if !yield(at, clients) {
+					return
+				}
 			}
 		}
 	}

@@ -81,7 +81,9 @@ func (c *Config) oddities() []*weir.FieldError {
 	for path, o := range c.Gates() {
 		gates++
 		// Lists below another key are for gates that may have rules of another kind beside them.
-		listed := func(l gate.List) bool { return len(l.Names) > 0 || strings.Contains(l.Key, ".") }
+		listed := func(l gate.List) bool {
+			return len(l.Names) > 0 || strings.Contains(l.Key, ".") && !l.Apart
+		}
 		if lists := o.Facts().Lists; len(lists) > 0 && !slices.ContainsFunc(lists, listed) {
 			all = append(all, &weir.FieldError{Path: path, Msg: "the gate has no throttles: everything passes",
 				Hint: "list some: throttles: [name]"})
@@ -101,6 +103,7 @@ func (c *Config) oddities() []*weir.FieldError {
 		}
 	}
 	all = append(all, c.stampOddities()...)
+	all = append(all, c.routeOddities()...)
 	all = append(all, c.proxyOddities()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		if !used[name] {

@@ -255,7 +255,8 @@ func (d *decoder) entries(n *yamltree.Node, v reflect.Value) {
 	v.Set(m)
 }
 
-// A shortened mapping can be written as the value of one of its keys alone, which is a list: next_hop: 127.0.0.1:25.
+// A shortened mapping can be written as the value of one of its keys alone: next_hop: 127.0.0.1:25. Where that is a
+// list, so can a single entry of it.
 type shortened interface{ Short() string }
 
 // lengthen writes out a mapping that was written short. It changes the tree, so that mistakes are found where they
@@ -265,8 +266,9 @@ func lengthen(n *yamltree.Node, v reflect.Value) {
 	if !ok || n.Kind != yamltree.Scalar && n.Kind != yamltree.List {
 		return
 	}
-	value := *n
-	if n.Kind == yamltree.Scalar {
+	value, fields := *n, fieldsOf(v.Type())
+	short := slices.IndexFunc(fields, func(f field) bool { return f.name == s.Short() })
+	if n.Kind == yamltree.Scalar && fields[short].t.Kind() == reflect.Slice {
 		value = yamltree.Node{Kind: yamltree.List, At: n.At,
 			Items: []*yamltree.Node{{Kind: yamltree.Scalar, At: n.At, Text: n.Text}}}
 	}

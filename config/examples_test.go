@@ -29,10 +29,12 @@ func TestExamplesHaveNoMistakes(t *testing.T) {
 		if c.Data != "./weir-data" {
 			t.Errorf("%s keeps its data in %q", name, c.Data)
 		}
-		for _, g := range c.HTTP {
-			if !strings.HasPrefix(g.Listen, "127.0.0.1:") ||
-				!strings.HasPrefix(g.Upstream.String(), "http://127.0.0.1:") {
-				t.Errorf("%s reaches beyond this machine: %s, %s", name, g.Listen, g.Upstream)
+		for i := range c.HTTP {
+			for at, g := range c.HTTP[i].Each() {
+				if !strings.HasPrefix(g.Listen, "127.0.0.1:") || (at == "" && len(c.HTTP[i].Routes) == 0 || g.Forwards()) &&
+					!strings.HasPrefix(g.Upstream.String(), "http://127.0.0.1:") {
+					t.Errorf("%s reaches beyond this machine: %s, %s", name, g.Listen, g.Upstream)
+				}
 			}
 		}
 		if base := filepath.Base(name); !strings.Contains(string(readme), "("+base+")") {

@@ -120,7 +120,7 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	return c, errs, d.found(root, odd)
 }
 
-var gateThrottle = regexp.MustCompile(`^http\[\d+\]\.throttles\[\d+\]$`)
+var gateThrottle = regexp.MustCompile(`^http\[\d+\]\.(routes\[\d+\]\.)?throttles\[\d+\]$`)
 
 // found puts what a check found at its line, except where the decoder has said already what is wrong.
 func (d *decoder) found(root *yamltree.Node, all []*weir.FieldError) Errors {
@@ -136,6 +136,9 @@ next:
 			own = own || d.secret[n]
 		}
 		e := mistake(p.at, fe.Msg, fe.Hint)
+		if fe.Other != "" {
+			e.Msg += fmt.Sprintf(", on line %d", locate(root, fe.Other).at.Line)
+		}
 		d.secrets.hide(e, own)
 		errs = append(errs, e)
 	}

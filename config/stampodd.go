@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir"
+	"weir/gate/httpgate"
 	"weir/identify"
 	"weir/throttle/stamp"
 )
@@ -13,21 +14,16 @@ import (
 // stampOddities returns what is allowed for stamps but hardly meant.
 func (c *Config) stampOddities() []*weir.FieldError {
 	var odd odds
-	for i, g := range c.HTTP {
-		at := fmt.Sprintf("http[%d]", i)
-		for j, name := range g.Throttles {
-			o := c.Throttles[name].Stamp
-			if o == nil {
-				continue
+	for i := range c.HTTP {
+		for under, g := range c.HTTP[i].Each() {
+			if !g.Forwards() && len(c.HTTP[i].Routes) > 0 {
+				continue // nothing to pay for
 			}
-			here := fmt.Sprintf("%s.throttles[%d]", at, j)
-			if g.Capacity == nil && !o.AlwaysAsks() {
-				odd.add(here, fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load",
-					name), "add capacity: {concurrent: 64} to the gate")
-			} else {
-				oddPayers(&odd, here, name, o, g.Account)
+			at := fmt.Sprintf("http[%d]", i)
+			if under != "" {
+				at += "." + under
 			}
-			oddExempt(&odd, at, name, o, g.Account, g.JWT != nil && g.JWT.Plan != "")
+			c.oddStamps(&odd, at, &g)
 		}
 	}
 	for at, g := range c.clients() {
@@ -43,6 +39,24 @@ func (c *Config) stampOddities() []*weir.FieldError {
 		}
 	}
 	return odd
+}
+
+// oddStamps looks at the stamps of a gate, or of one of its routes.
+func (c *Config) oddStamps(odd *odds, at string, g *httpgate.Options) {
+	for j, name := range g.Throttles {
+		o := c.Throttles[name].Stamp
+		if o == nil {
+			continue
+		}
+		here := fmt.Sprintf("%s.throttles[%d]", at, j)
+		if g.Capacity == nil && !o.AlwaysAsks() {
+			odd.add(here, fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load",
+				name), "add capacity: {concurrent: 64} to the gate")
+		} else {
+			oddPayers(odd, here, name, o, g.Account)
+		}
+		oddExempt(odd, at, name, o, g.Account, g.JWT != nil && g.JWT.Plan != "")
+	}
 }
 
 // oddPayers finds gates whose clients are programs, as they bring keys, tokens or certificates, where nobody thought of

@@ -2,7 +2,9 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"weir"
@@ -151,6 +153,8 @@ type GateStatus struct {
 	Capacity  *Capacity      `json:"capacity,omitempty"`   // of the upstream, where it is limited
 	Servers   []ServerStatus `json:"servers,omitempty"`    // of the upstream of an HTTP gate
 	KeptBytes int64          `json:"kept_bytes,omitempty"` // of bodies that are kept, so that they can be sent again
+	// Routes are those of an HTTP gate, and last what no route matches: default or none.
+	Routes []RouteStatus `json:"routes,omitempty"`
 }
 
 // ServerStatus is a server behind an HTTP gate.
@@ -161,6 +165,58 @@ type ServerStatus struct {
 	Idle     int    `json:"idle"`     // connections kept for the next request; HTTP/1.1 only
 	Requests uint64 `json:"requests"` // given to it since the start, tries included
 	Failures uint64 `json:"failures"` // of those and of checks
+}
+
+// RouteStatus is one route of a gate.
+type RouteStatus struct {
+	Route     string            `json:"route"`
+	Hosts     []string          `json:"hosts,omitempty"` // left out for every host
+	Path      string            `json:"path,omitempty"`
+	Upstream  string            `json:"upstream,omitempty"`
+	Answer    int               `json:"answer,omitempty"`   // the status that the gate answers with by itself
+	Redirect  string            `json:"redirect,omitempty"` // where clients are sent to
+	Throttles []string          `json:"throttles"`
+	Verdicts  map[string]uint64 `json:"verdicts"`           // by verdict
+	Failed    uint64            `json:"failed"`             // of the admitted requests, those answered with 5xx
+	Capacity  *Capacity         `json:"capacity,omitempty"` // where the route has one of its own
+}
+
+// For says which requests a route is for, in a few words.
+func (r RouteStatus) For() string {
+	switch {
+	case len(r.Hosts) == 0 && r.Path == "":
+		return ""
+	case len(r.Hosts) == 0:
+		return r.Path
+	}
+	return strings.Join(r.Hosts, ", ") + r.Path
+}
+
+// To says where a route leads to.
+func (r RouteStatus) To() string {
+	switch {
+	case r.Answer != 0:
+		return fmt.Sprintf("answers %d", r.Answer)
+	case r.Redirect != "":
+		return "redirects to " + r.Redirect
+	case r.Upstream == "":
+		return "answers 404"
+	}
+	return r.Upstream
+}
+
+// WithRoutes returns the gates, and after each of them those of its routes that have a capacity of their own.
+func WithRoutes(gates []GateStatus) (all []GateStatus) {
+	for _, g := range gates {
+		all = append(all, g)
+		for _, r := range g.Routes {
+			if r.Capacity != nil {
+				all = append(all, GateStatus{Gate: g.Gate + " " + r.Route, Kind: g.Kind, Address: g.Address + " " + r.Route,
+					Upstream: r.Upstream, Throttles: r.Throttles, Capacity: r.Capacity})
+			}
+		}
+	}
+	return all
 }
 
 // XDPStatus is the limiter of one network interface.
@@ -271,6 +327,8 @@ type Question struct {
 // An Explanation answers a Question.
 type Explanation struct {
 	Gate    string       `json:"gate"`
+	Route   string       `json:"route,omitempty"` // where the gate has routes
+	Ends    string       `json:"ends,omitempty"`  // what becomes of an admitted request that goes to no upstream
 	Verdict weir.Verdict `json:"verdict"`
 	By      string       `json:"by,omitempty"` // the throttle that decides
 	Text    string       `json:"text"`

@@ -75,7 +75,7 @@ func capacityOf(s Status, o Overview) CapacityReport {
 	for i := range o.Gates {
 		past[o.Gates[i].Address] = &o.Gates[i]
 	}
-	for _, g := range s.Gates {
+	for _, g := range WithRoutes(s.Gates) {
 		if g.Capacity == nil {
 			continue
 		}

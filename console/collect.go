@@ -19,6 +19,9 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_throttle_expired_waits_total", "Waits that ended without a turn.", "throttle"},
 	{"weir_throttle_shadow", "1 while the throttle judges and counts, but admits everything.", "throttle"},
 
+	{"weir_http_route_requests_total", "Requests by route of an HTTP gate and by verdict.", "gate route verdict"},
+	{"weir_http_route_failed_total", "Of the admitted requests of a route, those answered with 5xx.", "gate route"},
+
 	{"weir_notices_total", "Notices to people, by target and by result: sent, or dropped because too many waited or " +
 		"nobody took them for a day.", "target result"},
 	{"weir_notices_failed_total", "Attempts to deliver notices that failed.", "target"},
@@ -169,12 +172,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		t.collect(s)
 	}
 	status := c.backend.Status()
-	for _, g := range status.Gates {
+	for _, g := range WithRoutes(status.Gates) {
 		if g.Capacity != nil {
 			g.Capacity.collect(s, g.Gate)
 		}
 		if g.Kind == "http" {
 			put(s, "weir_http_upstream_kept_bytes", g.KeptBytes, g.Gate)
+		}
+		for _, r := range g.Routes {
+			for verdict, n := range r.Verdicts {
+				put(s, "weir_http_route_requests_total", n, g.Gate, r.Route, verdict)
+			}
+			put(s, "weir_http_route_failed_total", r.Failed, g.Gate, r.Route)
 		}
 	}
 	for _, x := range c.backend.XDP() {

@@ -17,7 +17,7 @@ type capacityRow struct {
 }
 
 func capacityRows(gates []GateStatus) (rows []capacityRow) {
-	for _, g := range gates {
+	for _, g := range WithRoutes(gates) {
 		if g.Capacity == nil {
 			continue
 		}

@@ -24,6 +24,7 @@ type Facts struct {
 	Lists   []List
 	Sockets int // how many it may have open, as far as the options say so
 	Clients Clients
+	Routes  []Clients // what routes say instead
 }
 
 // A List is a list of throttles.
@@ -31,6 +32,7 @@ type List struct {
 	Key    string // where it stands in the options
 	Names  []string
 	Judges Judged
+	Apart  bool // it is not for all requests: the kind of gate sees to its chain
 }
 
 // Judged is what the throttles of a list judge.

@@ -81,6 +81,9 @@ func (c *checkCommand) Run(t *terminal) error {
 		if !c.JSON {
 			fmt.Fprintf(t.out, "%s: %s, %s, %s\n", file, t.paint(tabular.Good, "ok"), count(gates(cfg), "gate"),
 				count(len(cfg.Throttles), "throttle"))
+			for _, line := range app.RouteLines(cfg) {
+				fmt.Fprintf(t.out, "  %s\n", printable(line))
+			}
 		}
 	}
 	if c.JSON {

@@ -49,7 +49,8 @@ func (t *terminal) status(s *console.Status) {
 	t.write(&gates)
 	fmt.Fprintln(t.out)
 	t.servers(s.Gates)
-	t.capacities(s.Gates)
+	t.routes(s.Gates)
+	t.capacities(console.WithRoutes(s.Gates))
 
 	if len(s.XDP) > 0 {
 		t.packets(s.XDP)
@@ -102,6 +103,23 @@ func (t *terminal) servers(gates []console.GateStatus) {
 			}
 			rows.row(text(s.Server), text(g.Gate), health, number(s.InFlight), number(s.Idle), number(s.Requests),
 				number(s.Failures))
+		}
+	}
+	if len(rows.rows) > 0 {
+		t.write(&rows)
+		fmt.Fprintln(t.out)
+	}
+}
+
+// routes shows where the requests of gates with several sites or services go.
+func (t *terminal) routes(gates []console.GateStatus) {
+	rows := table{heads: []string{"route", "of", "for", "to", "throttles", "admitted", "delayed", "challenged", "refused",
+		"failed"}}
+	for _, g := range gates {
+		for _, r := range g.Routes {
+			v := r.Verdicts
+			rows.row(text(r.Route), text(g.Gate), text(r.For()), text(r.To()), text(strings.Join(r.Throttles, ", ")),
+				number(v["admit"]), number(v["wait"]), number(v["challenge"]), number(v["refuse"]), number(r.Failed))
 		}
 	}
 	if len(rows.rows) > 0 {

@@ -79,6 +79,13 @@ func (c *whyCommand) Run(t *terminal) error {
 
 func (t *terminal) explanation(e *console.Explanation) {
 	fmt.Fprintf(t.out, "%s\n\n", t.paint(verdictTint(e.Verdict), e.Text))
+	if e.Route != "" {
+		fmt.Fprintf(t.out, "route: %s", printable(e.Route))
+		if e.Ends != "" {
+			fmt.Fprintf(t.out, " (%s)", e.Ends)
+		}
+		fmt.Fprint(t.out, "\n\n")
+	}
 	steps := table{heads: []string{"throttle", "mode", "verdict", "why"}}
 	rules := ruleTable()
 	for _, s := range e.Steps {

@@ -40,7 +40,11 @@ func (x *exchange) log(now time.Time) {
 	attrs = append(attrs,
 		slog.String("method", x.r.Method),
 		slog.String("host", x.event.Route.Host),
-		slog.String("path", maskSegments(x.r.URL.Path, x.event.Account)),
+		slog.String("path", maskSegments(x.r.URL.Path, x.event.Account)))
+	if to := x.setup.route; to != nil {
+		attrs = append(attrs, slog.String("route", to.name))
+	}
+	attrs = append(attrs,
 		slog.Int("status", x.status),
 		slog.Int64("in", x.in.Load()),
 		slog.Int64("out", x.out),

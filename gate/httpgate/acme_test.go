@@ -212,3 +212,26 @@ func TestACMEOptions(t *testing.T) {
 		t.Errorf("without a folder: %v", err)
 	}
 }
+
+// A gate that sends everybody to HTTPS answers the authority all the same.
+func TestACMEAtARedirect(t *testing.T) {
+	s := newACMEServer(t, "http-01")
+	env := Env{Data: t.TempDir(), Proofs: &keys.Proofs{}}
+	plain := startWith(t, Options{Listen: "127.0.0.1:0", Routes: []Route{
+		{Host: Hosts{"www.example.com"}, Redirect: &Redirect{To: "https"}}}}, env)
+	plain.Start()
+	g := startWith(t, s.options(t, func(a *keys.ACME) { a.HTTP01 = true }), env)
+	s.stands("127.0.0.1:1", plain.addr)
+	g.Start()
+	if _, err := s.served(g, "www.example.com"); err != nil {
+		t.Fatalf("%v: %s", err, g.log)
+	}
+	if s.visits() != "http-01:<nil>" {
+		t.Error(s.visits())
+	}
+	res, _ := plain.at("www.example.com", "/.well-known/acme-challenge/"+strings.Repeat("x", 22))
+	if at := res.Header.Get("Location"); res.StatusCode != 308 ||
+		at != "https://www.example.com/.well-known/acme-challenge/"+strings.Repeat("x", 22) {
+		t.Errorf("%s %s", res.Status, at)
+	}
+}

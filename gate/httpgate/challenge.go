@@ -19,7 +19,7 @@ const clientAge = 30 * 24 * time.Hour
 
 // ticket reads the ticket that the request brought.
 func (x *exchange) ticket() {
-	text := cmp.Or(x.r.Header.Get(pages.TicketHeader), pages.Brought(x.r, pages.TicketCookie))
+	text := cmp.Or(x.r.Header.Get(pages.TicketHeader), pages.Brought(x.r, x.setup.ticket))
 	if text == "" {
 		return
 	}
@@ -155,7 +155,7 @@ func (x *exchange) renewTicket() string {
 		t.By = t.By.Add(formPatience) // somebody has to press a button
 	}
 	text := x.setup.tickets.Sign(t)
-	x.give(pages.TicketCookie, text, t.By.Sub(x.event.Time))
+	x.give(x.setup.ticket, text, t.By.Sub(x.event.Time))
 	return text
 }
 

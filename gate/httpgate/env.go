@@ -75,13 +75,17 @@ const (
 	// a request that names its account twice, or in a way that servers read differently
 	BoundAccount = "account"
 	BoundToken   = "token" // a JSON Web Token that is not good
+	BoundRoute   = "route" // a request that no route matches
+	// a request that servers may read as one for several routes
+	BoundUnclear = "unclear"
 	// a new certificate, or other file or set of keys, that is of no use: the old one stays
 	BoundCertificate = "certificate"
 )
 
 // BoundNames lists what Observer.Bounded may be told.
 var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed,
-	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCertificate}
+	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCertificate,
+	BoundRoute, BoundUnclear}
 
 func (e Env) withDefaults() Env {
 	e.Env = e.Env.WithDefaults()

@@ -43,10 +43,10 @@ type Gate struct {
 }
 
 // New returns a gate that listens nowhere yet. The chain accept judges every connection, the other one every request;
-// nil admits everything.
-func New(o Options, accept, chain *policy.Chain, env Env) (*Gate, error) {
+// nil admits everything. The chains of routes come last, in the order of the options; nil stands for that of the gate.
+func New(o Options, accept, chain *policy.Chain, env Env, routes ...*policy.Chain) (*Gate, error) {
 	env = env.withDefaults()
-	s, err := newSetup(o, accept, chain, env, nil)
+	s, err := newSetup(o, accept, chain, routes, env, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +93,7 @@ func (g *Gate) Listen() error {
 func (g *Gate) begin() {
 	signed := *g.Setup.Load()
 	signed.sign(g.env)
+	signed.signRoutes(g.env)
 	g.Setup.Store(&signed)
 	signed.keys.Begin()
 }
@@ -108,10 +109,11 @@ func (g *Gate) newServer(o gate.HTTPOptions) *http.Server {
 // Prepare prepares a reload with other options and chains. Everything that can fail happens here; then either commit,
 // which cannot fail, or abort must be called. Requests under way keep the options and the chain that they began with.
 // The listener is kept, and a changed listen address ignored.
-func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort func(), err error) {
+func (g *Gate) Prepare(o Options, accept, chain *policy.Chain, routes ...*policy.Chain) (commit, abort func(),
+	err error) {
 	now := g.Setup.Load()
 	o.Listen = now.opts.Listen
-	return g.Replace(newSetup(o, accept, chain, g.env, now))
+	return g.Replace(newSetup(o, accept, chain, routes, g.env, now))
 }
 
 // cut closes the connections that net/http does not know of.

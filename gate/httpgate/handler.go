@@ -48,7 +48,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
-	if x.setup.till != nil && g.assets.Serve(x, x.full()) { // free: without them nobody could pay
+	if x.setup.stamps && g.assets.Serve(x, x.full()) { // free: without them nobody could pay
 		x.answered = true
 		return
 	}
@@ -64,7 +64,9 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.onward = g.env.Clock.Now()
 	x.reached = true
-	x.forward()
+	if x.setup.route == nil || !x.answerRoute() {
+		x.forward()
+	}
 }
 
 // end settles and counts the exchange, whatever happened to it.
@@ -110,6 +112,7 @@ func (x *exchange) end() {
 		x.onward = now
 	}
 	g.env.Observer.Served(x.pass.Answer.Verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
+	x.setup.route.served(x.pass.Answer.Verdict, x.status)
 	x.log(now)
 	g.env.Observer.InFlight(-1)
 	g.UnderWay.Add(-1)
@@ -137,6 +140,9 @@ func (x *exchange) identify() {
 	x.event.Source, x.event.OtherSource, x.event.SourceUnknown = x.origin.Addr, x.origin.Other, x.origin.Unknown
 	x.event.ID = id
 	x.event.Route = identify.Route(r.Method, r.Host, identify.Escaped(r.URL), x.fields)
+	if x.setup.router != nil {
+		x.choose()
+	}
 	x.known()
 }
 

@@ -3,6 +3,7 @@ package httpgate
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"weir"
 	"weir/gate"
@@ -57,6 +58,29 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 
 // validateIdentity finds mistakes in how clients are known by what they have, and in the rules for headers.
 func (o *Options) validateIdentity(v *weir.Mistakes, accounts *identify.Accounts) {
+	o.validateAccounts(v, accounts)
+	if o.JWT != nil {
+		v.Under("jwt", o.JWT.Validate())
+		if len(o.claims()) == 0 && o.JWT.Plan == "" {
+			v.Add("jwt", "tokens are checked, but not used", "write account: [jwt:sub], or plan: plan")
+		}
+	}
+	v.Under("headers.request", o.Headers.Request.validate())
+	v.Under("headers.response", o.Headers.Response.validate())
+}
+
+// claims are the names of the claims that accounts are made of, at the gate or at one of its routes.
+func (o *Options) claims() (all []string) {
+	for _, own := range o.Each() {
+		accounts, _ := identify.ParseAccounts(own.Account)
+		all = append(all, accounts.Claims()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// validateAccounts finds places for accounts that are not looked at.
+func (o *Options) validateAccounts(v *weir.Mistakes, accounts *identify.Accounts) {
 	if accounts.Certs() && (o.TLS == nil || o.TLS.ClientCA == "") {
 		v.Add("account", "accounts are taken from certificates, for which clients are not asked",
 			"write tls: {client_ca: …}")
@@ -65,14 +89,6 @@ func (o *Options) validateIdentity(v *weir.Mistakes, accounts *identify.Accounts
 		v.Add("account", "accounts are taken from tokens, which are not checked",
 			"write jwt: {key: …}, or jwt: {jwks: …}")
 	}
-	if o.JWT != nil {
-		v.Under("jwt", o.JWT.Validate())
-		if len(accounts.Claims()) == 0 && o.JWT.Plan == "" {
-			v.Add("jwt", "tokens are checked, but not used", "write account: [jwt:sub], or plan: plan")
-		}
-	}
-	v.Under("headers.request", o.Headers.Request.validate())
-	v.Under("headers.response", o.Headers.Response.validate())
 }
 
 // A File is one that options name, and the field that does.

@@ -62,6 +62,9 @@ type Options struct {
 	Bounds Bounds `yaml:"bounds"`
 	// How long the gate waits for clients and for the upstream.
 	Timeouts Timeouts `yaml:"timeouts"`
+	// Several sites or services behind the gate, by host and path, each with an upstream, throttles and so on of its
+	// own. Requests that no route matches go to the upstream of the gate, and get 404 without one. Default: none.
+	Routes []Route `yaml:"routes"`
 }
 
 // Bounds keep clients from filling the server up.
@@ -120,6 +123,11 @@ func (o Options) WithDefaults() Options {
 		o.Capacity = &full
 	}
 	o.Upstream = o.Upstream.WithDefaults()
+	routes := o.Routes
+	o.Routes = nil
+	for _, r := range routes {
+		o.Routes = append(o.Routes, r.withDefaults())
+	}
 	o.Bounds.Connections = cmp.Or(o.Bounds.Connections, 20_000)
 	o.Bounds.Handshakes = cmp.Or(o.Bounds.Handshakes, 2_000)
 	o.Bounds.Requests = cmp.Or(o.Bounds.Requests, 20_000)
@@ -139,7 +147,12 @@ func (o Options) WithDefaults() Options {
 func (o Options) Validate() error {
 	var v weir.Mistakes
 	o.validateListen(&v)
-	v.Under("upstream", o.Upstream.Validate())
+	if o.Forwards() || len(o.Routes) == 0 {
+		v.Under("upstream", o.Upstream.Validate())
+	} else if o.Capacity != nil {
+		v.Add("capacity", "the gate has no upstream whose capacity it could be", "move it to the routes that need it")
+	}
+	o.validateRoutes(&v)
 	gate.ValidateProxies(&v, "trusted_proxies", o.TrustedProxies)
 	v.OneOf("forwarded_header", string(o.ForwardedHeader), string(identify.XForwardedFor),
 		string(identify.ForwardedHeader), string(identify.EitherHeader))

@@ -38,7 +38,7 @@ func (x *exchange) known() {
 	s := x.setup
 	if s.lanes != nil {
 		share, delay := s.lanes.Load(x.event.Time)
-		x.event.Load = weir.Load{Of: s.opts.Listen, Share: share, Delay: delay}
+		x.event.Load = weir.Load{Of: s.of, Share: share, Delay: delay}
 	}
 	if s.till == nil {
 		return
@@ -146,7 +146,7 @@ func (x *exchange) paymentHeaders() {
 		x.give(pages.MessageCookie(x.messageID), "", -time.Second)
 	}
 	if x.renewed {
-		x.give(pages.TicketCookie, x.setup.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
+		x.give(x.setup.ticket, x.setup.tickets.Sign(x.place), x.place.By.Sub(x.event.Time))
 	}
 }
 

@@ -104,7 +104,7 @@ func (x *exchange) makeOnward(o *onward) {
 		f.Set("Connection", "Upgrade")
 		f.Set("Upgrade", upgrade)
 	}
-	if s.till != nil {
+	if s.stamps {
 		pages.Strip(f)
 	}
 	x.forwardHeaders(f)

@@ -4,14 +4,13 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"reflect"
 	"sync"
 	"time"
 
-	"weir"
 	"weir/admission"
 	"weir/gate"
 	"weir/gate/httpgate/keys"
+	"weir/gate/httpgate/pages"
 	"weir/identify"
 	"weir/policy"
 	behind "weir/upstream"
@@ -30,39 +29,37 @@ type setup struct {
 	keys     *keys.Keys
 	proxies  identify.Proxies
 	accounts identify.Accounts
-	servers  *behind.Pool // behind the gate
+	servers  *behind.Pool // behind the gate; nil where nothing is passed on
+	pools    pools        // of the gate and its routes
+
+	of     string  // what the load is called that is measured here
+	ticket string  // the cookie for places in line
+	stamps bool    // the gate takes stamps, here or at one of its routes
+	router *router // nil for a gate without routes, and for a route
+	route  *route  // nil for a gate without routes
+	at     string  // the path of the route
 
 	headerFrom        []netip.Prefix // of proxies whose connections begin with a PROXY header
 	request, response rules          // for headers
 }
 
 // newSetup checks the options. Connections and keys that the setup before, if any, has in common with this one are
-// kept.
-func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*setup, error) {
+// kept. routes are the chains of the routes, in order; nil stands for the chain of the gate.
+func newSetup(o Options, accept, chain *policy.Chain, routes []*policy.Chain, env Env, before *setup) (*setup,
+	error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	if chain == nil {
-		chain, _ = policy.New(nil, nil)
-	}
-	s := &setup{opts: o, chain: chain, till: chain.Till(),
-		proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
-	s.accounts, _ = identify.ParseAccounts(o.Account)
-	tokens := ""
-	if o.JWT != nil {
-		tokens = o.JWT.Header
-	}
-	s.accounts = s.accounts.By(o.AccountConflict, tokens)
+	s := &setup{proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader), of: o.Listen,
+		ticket: pages.TicketCookie}
+	s.adopt(o, chain)
+	s.stamps = s.till != nil
 	for _, prefix := range o.ProxyProtocol.From {
 		s.headerFrom = append(s.headerFrom, identify.PlainPrefix(prefix))
 	}
-	s.request, s.response = o.Headers.Request.ready(), o.Headers.Response.ready()
 	if accept != nil {
 		s.door = policy.NewDoor(accept, s.proxies.Trusts)
-	}
-	if link := chain.LanesLink(); link != nil {
-		s.lanes, _ = link.Throttle.(*admission.Lanes)
 	}
 	s.sign(env)
 	var oldKeys *keys.Keys
@@ -70,16 +67,34 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 		oldKeys = before.keys
 	}
 	var err error
-	s.keys, err = keys.New(o.TLS, o.JWT, s.accounts.Claims(), keys.Env{Clock: env.Clock, Log: env.Log, Roots: env.Roots,
+	s.keys, err = keys.New(o.TLS, o.JWT, o.claims(), keys.Env{Clock: env.Clock, Log: env.Log, Roots: env.Roots,
 		Data: env.Data, Proofs: env.Proofs, Unusable: func() { env.Observer.Bounded(BoundCertificate) }}, oldKeys)
 	if err != nil {
 		return nil, err
 	}
-	if s.servers, err = newServers(&o, env, before); err != nil {
-		s.keys.End(oldKeys)
+	if err = s.lead(routes, env, before); err != nil {
+		s.end(before)
 		return nil, err
 	}
 	return s, nil
+}
+
+// adopt takes what routes may have of their own.
+func (s *setup) adopt(o Options, chain *policy.Chain) {
+	if chain == nil {
+		chain, _ = policy.New(nil, nil)
+	}
+	s.opts, s.chain, s.till, s.lanes = o, chain, chain.Till(), nil
+	if link := chain.LanesLink(); link != nil {
+		s.lanes, _ = link.Throttle.(*admission.Lanes)
+	}
+	s.accounts, _ = identify.ParseAccounts(o.Account)
+	tokens := ""
+	if o.JWT != nil {
+		tokens = o.JWT.Header
+	}
+	s.accounts = s.accounts.By(o.AccountConflict, tokens)
+	s.request, s.response = o.Headers.Request.ready(), o.Headers.Response.ready()
 }
 
 func (s *setup) httpOptions() gate.HTTPOptions {
@@ -96,30 +111,11 @@ func (s *setup) writeTime() time.Duration {
 
 // end ends what goes on in the background, except for what kept uses too. Requests under way go on.
 func (s *setup) end(kept *setup) {
+	if kept == nil {
+		kept = &setup{}
+	}
 	s.keys.End(kept.keys)
-	if s.servers != kept.servers {
-		s.servers.Close()
-	}
-}
-
-func newServers(o *Options, env Env, before *setup) (*behind.Pool, error) {
-	next := o.upstream()
-	if before == nil {
-		p, err := behind.New(next, behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots,
-			Resolver: env.Resolver})
-		return p, weir.Under("upstream", err)
-	}
-	if reflect.DeepEqual(next, before.opts.upstream()) {
-		stale, err := before.servers.Stale()
-		if err != nil {
-			return nil, weir.Under("upstream", err)
-		}
-		if !stale {
-			return before.servers, nil
-		}
-	}
-	p, err := before.servers.Configure(next)
-	return p, weir.Under("upstream", err)
+	s.pools.close(kept.pools)
 }
 
 // upstream are the options of the servers, with the gate's timeouts.
@@ -132,6 +128,9 @@ func (o *Options) upstream() behind.Options {
 func (s *setup) sign(env Env) {
 	secrets := env.Secrets(s.opts.Throttles)
 	s.clients = identify.NewClients(secrets[0], secrets[1:]...)
+	if s.ticket != pages.TicketCookie {
+		secrets = s.ownSecrets(secrets)
+	}
 	s.tickets = admission.NewTickets(secrets[0], secrets[1:]...)
 }
 

@@ -25,8 +25,18 @@ func (x *exchange) unavailable(none *behind.UnavailableError) {
 	x.answer(doc)
 }
 
-// Servers are the servers behind the gate, as they are now.
-func (g *Gate) Servers() []behind.Stats { return g.Setup.Load().servers.Stats() }
+// Servers are the servers behind the gate and its routes, as they are now.
+func (g *Gate) Servers() (all []behind.Stats) {
+	for _, p := range g.Setup.Load().pools {
+		all = append(all, p.Stats()...)
+	}
+	return all
+}
 
 // KeptBodies is how many bytes of requests' bodies are kept, so that they can be sent to another server.
-func (g *Gate) KeptBodies() int64 { return g.Setup.Load().servers.Kept() }
+func (g *Gate) KeptBodies() (n int64) {
+	for _, p := range g.Setup.Load().pools {
+		n += p.Kept()
+	}
+	return n
+}

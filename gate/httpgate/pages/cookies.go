@@ -85,5 +85,5 @@ func ours(c string) bool {
 	name, _, _ := strings.Cut(c, "=")
 	name = strings.TrimSuffix(name, crossSuffix)
 	return name == ClientCookie || name == TicketCookie || name == StampCookie ||
-		strings.HasPrefix(name, StampCookie+"-")
+		strings.HasPrefix(name, StampCookie+"-") || strings.HasPrefix(name, TicketCookie+"-")
 }

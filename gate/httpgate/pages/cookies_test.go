@@ -20,8 +20,9 @@ func TestStrip(t *testing.T) {
 		"a=1; weir-client=x; b=2":         "a=1; b=2",
 		"weir-stamp=x; weir-ticket=y;a=1": "a=1",
 		"weir-stamp-AbC_-123=x; b=2":      "b=2",
-		"weir-stamps=mine; weird=yes; my-weir-ticket=": "weir-stamps=mine; weird=yes; my-weir-ticket=",
-		"a=weir-stamp; weir-client":                    "a=weir-stamp",
+		"weir-ticket-0123456789ab=x; c=3; weir-ticketing=z":                                              "c=3; weir-ticketing=z",
+		"weir-stamps=mine; weird=yes; my-weir-ticket=":                                                   "weir-stamps=mine; weird=yes; my-weir-ticket=",
+		"a=weir-stamp; weir-client":                                                                      "a=weir-stamp",
 		"weir-client-cross=x; weir-ticket-cross=y; weir-stamp-cross=z; weir-stamp-AbC-cross=; a-cross=1": "a-cross=1",
 	} {
 		var h http1.Fields
