@@ -73,13 +73,15 @@ const (
 	// a request that names its account twice, or in a way that servers read differently
 	BoundAccount = "account"
 	BoundToken   = "token" // a JSON Web Token that is not good
+	BoundCost    = "cost"  // an answer whose price is not a number
 	// a new certificate, or other file or set of keys, that is of no use: the old one stays
 	BoundCertificate = "certificate"
 )
 
 // BoundNames lists what Observer.Bounded may be told.
 var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed,
-	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCertificate}
+	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCost,
+	BoundCertificate}
 
 func (e Env) withDefaults() Env {
 	e.Env = e.Env.WithDefaults()

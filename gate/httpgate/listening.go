@@ -66,10 +66,7 @@ func (o *Options) validateIdentity(v *weir.Mistakes, accounts *identify.Accounts
 			"write jwt: {key: …}, or jwt: {jwks: …}")
 	}
 	if o.JWT != nil {
-		v.Under("jwt", o.JWT.Validate())
-		if len(accounts.Claims()) == 0 && o.JWT.Plan == "" {
-			v.Add("jwt", "tokens are checked, but not used", "write account: [jwt:sub], or plan: plan")
-		}
+		v.Under("jwt", o.JWT.Validate()) // whether tokens are used at all depends on the throttles, too
 	}
 	v.Under("headers.request", o.Headers.Request.validate())
 	v.Under("headers.response", o.Headers.Response.validate())

@@ -15,6 +15,7 @@ import (
 // respond passes the upstream's answer on to the client.
 func (x *exchange) respond(res *http.Response, method string) {
 	x.replied = res.StatusCode
+	x.seePrice(res.Header)
 	h := x.w.Header()
 	copyEndToEnd(h, res.Header)
 	announced := len(res.Trailer)
@@ -101,6 +102,7 @@ func (x *exchange) upgrade(res *http.Response, wanted string) {
 	defer client.Close()
 	defer server.Close()
 	x.replied = res.StatusCode
+	x.seePrice(res.Header)
 	h := x.w.Header()
 	copyEndToEnd(h, res.Header)
 	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{got}

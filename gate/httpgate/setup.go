@@ -30,6 +30,9 @@ type setup struct {
 	proxies  identify.Proxies
 	accounts identify.Accounts
 	servers  *behind.Pool // behind the gate
+	keyed    bool         // throttles of the chain count by parts of requests
+	// the header of answers that says what requests cost; empty where nobody looks at it
+	costHeader string
 
 	headerFrom        []netip.Prefix // of proxies whose connections begin with a PROXY header
 	request, response rules          // for headers
@@ -52,7 +55,11 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if o.JWT != nil {
 		tokens = o.JWT.Header
 	}
-	s.accounts = s.accounts.By(o.AccountConflict, tokens)
+	var err error
+	if s.accounts, err = s.accounts.By(o.AccountConflict, tokens).WithParts(chain.KeyParts()); err != nil {
+		return nil, err
+	}
+	s.keyed, s.costHeader = len(chain.KeyParts()) > 0, chain.CostHeader()
 	for _, prefix := range o.ProxyProtocol.From {
 		s.headerFrom = append(s.headerFrom, identify.PlainPrefix(prefix))
 	}
@@ -68,7 +75,6 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if before != nil {
 		oldKeys = before.keys
 	}
-	var err error
 	s.keys, err = keys.New(o.TLS, o.JWT, s.accounts.Claims(), keys.Env{Clock: env.Clock, Log: env.Log, Roots: env.Roots,
 		Data: env.Data, Proofs: env.Proofs, Unusable: func() { env.Observer.Bounded(BoundCertificate) }}, oldKeys)
 	if err != nil {
