@@ -132,10 +132,10 @@ func (a *Accounts) carrier(e *extractor) string {
 }
 
 func (e *extractor) String() string {
-	switch e.kind {
-	case fromPath:
+	switch {
+	case e.kind == fromPath:
 		return extractorNames[e.kind] + ":" + strconv.Itoa(e.n)
-	case fromHeader, fromQuery, fromCookie, fromClaim:
+	case e.name != "":
 		return extractorNames[e.kind] + ":" + e.name
 	}
 	return extractorNames[e.kind]
