@@ -65,13 +65,15 @@ type place struct {
 }
 
 // Parts appends the parts that WithParts named, as they stand in a request. One that is missing is left out. rewrite
-// means that the result of Cookies must be sent on; said is as for AccountBy.
+// means that the result of Cookies must be sent on; h and said are as for AccountBy.
 //
 // It is as strict as AccountBy: what servers may read in another way is a PartError.
-func (a *Accounts) Parts(to []weir.Part, r *http.Request, said Claims) (_ []weir.Part, rewrite bool, err error) {
+func (a *Accounts) Parts(to []weir.Part, r *http.Request, h Fields, said Claims) (
+	_ []weir.Part, rewrite bool, err error,
+) {
 	for i := range a.parts {
 		p := &a.parts[i]
-		value, again, err := a.part(p, r, said)
+		value, again, err := a.part(p, r, h, said)
 		if err != nil {
 			return to, false, &PartError{p.spec, err}
 		}
@@ -83,11 +85,11 @@ func (a *Accounts) Parts(to []weir.Part, r *http.Request, said Claims) (_ []weir
 	return to, rewrite, nil
 }
 
-func (a *Accounts) part(p *place, r *http.Request, said Claims) (value string, again bool, err error) {
-	if lists := r.Header["Connection"]; lists != nil && namedIn(lists, a.header(&p.extractor)) {
+func (a *Accounts) part(p *place, r *http.Request, h Fields, said Claims) (value string, again bool, err error) {
+	if lists := h.Values("Connection"); lists != nil && namedIn(lists, a.header(&p.extractor)) {
 		return "", false, ErrAccountHop
 	}
-	if value, again, err = a.find(&p.extractor, r, said); err != nil {
+	if value, again, err = a.find(&p.extractor, r, h, said); err != nil {
 		return "", false, err
 	}
 	return value, again, checkText(value)
@@ -105,7 +107,7 @@ func (a *Accounts) PartsOf(to []weir.Part, r *http.Request) ([]weir.Part, error)
 			}
 		}
 	}
-	to, rewrite, err := a.Parts(to, r, nil)
+	to, rewrite, err := a.Parts(to, r, r.Header, nil)
 	if err == nil && rewrite {
 		i := slices.IndexFunc(a.parts, func(p place) bool { return p.kind == fromCookie })
 		return to, &PartError{a.parts[i].spec, ErrAccountTwice}

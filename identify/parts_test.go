@@ -67,7 +67,7 @@ func TestPartsOfRequests(t *testing.T) {
 		if c.name != "nothing" {
 			said = claims{"org": "o1", "sub": "s"}
 		}
-		parts, rewrite, err := a.Parts(nil, r, said)
+		parts, rewrite, err := a.Parts(nil, r, r.Header, said)
 		var all []string
 		for _, p := range parts {
 			all = append(all, p.Name+"="+p.Value)
@@ -129,7 +129,7 @@ func TestPartsAllocateNothing(t *testing.T) {
 	r.Header.Set("X-Tenant", "acme")
 	said := Claims(claims{"org": "o1"})
 	room := make([]weir.Part, 0, 4)
-	if n := testing.AllocsPerRun(100, func() { _, _, _ = a.Parts(room, r, said) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _, _, _ = a.Parts(room, r, r.Header, said) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

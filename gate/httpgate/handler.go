@@ -156,7 +156,7 @@ func (x *exchange) misfit() bool {
 	default:
 		var err error
 		said := x.claims()
-		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.origin.Addr, said)
+		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, r.Header, x.origin.Addr, said)
 		if err == nil {
 			return !x.findParts(said)
 		}

@@ -21,7 +21,7 @@ func (x *exchange) findParts(said identify.Claims) bool {
 		return true
 	}
 	x.parts = partLists.Get().(*[]weir.Part)
-	found, rewrite, err := x.setup.accounts.Parts((*x.parts)[:0], x.r, said)
+	found, rewrite, err := x.setup.accounts.Parts((*x.parts)[:0], x.r, x.r.Header, said)
 	*x.parts, x.event.Parts = found, found
 	x.cookies = x.cookies || rewrite
 	if err == nil {
