@@ -126,7 +126,7 @@ func newQuota(o quota.Options, now time.Time) (*mechanism, error) {
 	m.show = func(_ config.Throttle, v *console.Throttle) {
 		s := m.judge.(*quota.Quota).Stats()
 		v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting,
-			Strangers: s.Strangers, PushedOut: s.PushedOut}
+			Strangers: s.Strangers, PushedOut: s.PushedOut, Capped: s.Capped}
 		if f := s.Farm; f != nil {
 			v.Table.Farm = &console.Told{Told: f.Told, Heard: f.Heard, Ignored: f.Unknown}
 		}

@@ -377,3 +377,29 @@ func (k *Key) Anonymous(key string) bool {
 
 // KeyPart is an account as it is written in a key: with a backslash before commas and backslashes.
 func KeyPart(account string) string { return string(appendPart(nil, account, false)) }
+
+// PlainPart is what a part of a key stands for: KeyPart the other way round.
+func PlainPart(part string) string {
+	if part == "-" {
+		return ""
+	}
+	if strings.IndexByte(part, '\\') < 0 {
+		return part
+	}
+	b := make([]byte, 0, len(part))
+	for i := 0; i < len(part); i++ {
+		if part[i] != '\\' || i+1 == len(part) {
+			b = append(b, part[i])
+			continue
+		}
+		if i++; part[i] == 'x' && i+2 < len(part) {
+			high, _ := fromHex(part[i+1])
+			low, _ := fromHex(part[i+2])
+			b = append(b, high<<4|low)
+			i += 2
+			continue
+		}
+		b = append(b, part[i])
+	}
+	return string(b)
+}

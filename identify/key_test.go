@@ -197,6 +197,10 @@ func FuzzKey(f *testing.F) {
 		if got := k.Owner(one); got != KeyPart(account1) {
 			t.Errorf("the owner of %s is %s, want %s", one, got, KeyPart(account1))
 		}
+		if got := PlainPart(KeyPart(account1)); got != account1 {
+			t.Errorf("%q became %q", account1, got)
+		}
+		_ = PlainPart(account2) // whatever an operator writes
 		for _, r := range one {
 			if r < ' ' || r == 0x7f || r == '\ufffd' && !strings.Contains(account1+tenant1, "\ufffd") {
 				t.Errorf("%q is not legible", one)

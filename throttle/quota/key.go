@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"weir"
 	"weir/identify"
@@ -156,6 +157,19 @@ func (rs *rules) figures(name string) map[string]Override {
 	both := maps.Clone(all)
 	maps.Copy(both, own)
 	return both
+}
+
+// Owner returns the account that a key belongs to, or "" where the key has none, or limits count by the account alone.
+func (q *Quota) Owner(key string) string {
+	rs := q.rules.Load()
+	if rs.key == nil {
+		return ""
+	}
+	owner := rs.key.Owner(key)
+	if !strings.Contains(key, ",") || strings.HasPrefix(owner, identify.SourcePrefix) {
+		return ""
+	}
+	return identify.PlainPart(owner)
 }
 
 // anonymous reports whether a key names nobody.
