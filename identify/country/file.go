@@ -62,16 +62,13 @@ func Parse(data []byte) (*File, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	f := &File{reader: r}
-	looked := 0
-	for result := range r.Networks() {
-		if err := result.Err(); err != nil {
+	for _, from := range []netip.Addr{netip.IPv4Unspecified(), netip.MustParseAddr("2000::")} {
+		found, err := f.any(from)
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("%w: %w", ErrBroken, err)
-		}
-		if f.read(result) != "" {
+		case found:
 			return f, nil
-		}
-		if looked++; looked == maxLooks {
-			break
 		}
 	}
 	return nil, ErrNothing
@@ -79,6 +76,39 @@ func Parse(data []byte) (*File, error) {
 
 // maxLooks is how many networks may come before the first one with a country.
 const maxLooks = 10_000
+
+// any reports whether some network has a country, from an address on. It goes from network to network: a broken file
+// may have a tree that nobody could walk through to its end.
+func (f *File) any(at netip.Addr) (bool, error) {
+	for range maxLooks {
+		result := f.reader.Lookup(at)
+		if err := result.Err(); err != nil {
+			return false, err
+		}
+		if f.read(result) != "" {
+			return true, nil
+		}
+		var more bool
+		if at, more = behind(at, result.Prefix()); !more {
+			break
+		}
+	}
+	return false, nil
+}
+
+// behind returns the first address behind a network, and whether there is one.
+func behind(at netip.Addr, network netip.Prefix) (next netip.Addr, more bool) {
+	if !network.IsValid() || network.Addr().BitLen() != at.BitLen() || network.Bits() == 0 {
+		return at, false
+	}
+	last := network.Masked().Addr().AsSlice()
+	for i := network.Bits(); i < at.BitLen(); i++ {
+		last[i/8] |= 1 << (7 - i%8)
+	}
+	end, _ := netip.AddrFromSlice(last)
+	next = end.Next()
+	return next, next.IsValid()
+}
 
 // Of returns the country of an address, as two capital letters (ISO 3166), or "" where it is not known. It allocates
 // nothing for countries that were asked for before.
