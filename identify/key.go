@@ -298,7 +298,12 @@ func appendPart(b []byte, s string, lowered bool) []byte {
 	case "-":
 		return append(b, `\-`...)
 	}
-	for i := 0; i < len(s); {
+	plain := 0
+	for plain < len(s) && keyBytes[s[plain]] && !(lowered && s[plain] >= 'A' && s[plain] <= 'Z') {
+		plain++
+	}
+	b = append(b, s[:plain]...)
+	for i := plain; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
 			switch {
@@ -329,6 +334,14 @@ func appendPart(b []byte, s string, lowered bool) []byte {
 	}
 	return b
 }
+
+// keyBytes are the bytes that stand for themselves in a key.
+var keyBytes = func() (is [256]bool) {
+	for c := byte(' '); c < 0x7f; c++ {
+		is[c] = c != ',' && c != '\\'
+	}
+	return is
+}()
 
 func appendEscape(b []byte, c byte) []byte {
 	const digits = "0123456789abcdef"
