@@ -21,7 +21,7 @@ func (x *exchange) findParts(said identify.Claims) bool {
 		return true
 	}
 	x.parts = partLists.Get().(*[]weir.Part)
-	found, rewrite, err := x.setup.accounts.Parts((*x.parts)[:0], x.r, x.r.Header, said)
+	found, rewrite, err := x.setup.accounts.Parts((*x.parts)[:0], x.r, x.fields, said)
 	*x.parts, x.event.Parts = found, found
 	x.cookies = x.cookies || rewrite
 	if err == nil {
@@ -44,7 +44,7 @@ func (x *exchange) freeParts() {
 
 // seePrice notes what the headers of the upstream's answer say that the request has cost. What is no number counts as
 // nothing said.
-func (x *exchange) seePrice(h interface{ Values(name string) []string }) {
+func (x *exchange) seePrice(h identify.Fields) {
 	name := x.setup.costHeader
 	if name == "" {
 		return

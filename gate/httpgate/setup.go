@@ -3,9 +3,11 @@ package httpgate
 import (
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"reflect"
 	"sync"
+	"time"
 
 	"weir/admission"
 	"weir/gate"
@@ -59,7 +61,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if s.accounts, err = s.accounts.By(o.AccountConflict, tokens).WithParts(chain.KeyParts()); err != nil {
 		return nil, err
 	}
-	s.keyed, s.costHeader = len(chain.KeyParts()) > 0, chain.CostHeader()
+	s.keyed, s.costHeader = len(chain.KeyParts()) > 0, http.CanonicalHeaderKey(chain.CostHeader())
 	for _, prefix := range o.ProxyProtocol.From {
 		s.headerFrom = append(s.headerFrom, identify.PlainPrefix(prefix))
 	}
@@ -89,7 +91,14 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 
 func (s *setup) httpOptions() gate.HTTPOptions {
 	t := &s.opts.Timeouts
-	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header)}
+	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header),
+		Write: s.writeTime()}
+}
+
+// writeTime is how long a client may take nothing of an answer over HTTP/2.
+func (s *setup) writeTime() time.Duration {
+	progress := s.opts.Timeouts.Progress.Std()
+	return progress + progress/8
 }
 
 // end ends what goes on in the background, except for what kept uses too. Requests under way go on.
