@@ -113,7 +113,8 @@ func (b backend) Account(name string) (console.Account, error) {
 			if !known {
 				continue
 			}
-			view := console.AccountThrottle{Throttle: t.name, Plan: s.Plan, Rules: console.Rules(s.Rules), Waiting: s.Waiting}
+			view := console.AccountThrottle{Throttle: t.name, Plan: s.Plan, Rules: console.Rules(s.Rules),
+				Waiting: s.Waiting}
 			if owner := q.Owner(one); owner != "" {
 				view.Key, a.Logged = one, identify.Mask(owner) // the log has the account only
 			}

@@ -31,8 +31,8 @@ var (
 // Goroutines may share it.
 //
 // Keys are written as text: the parts in order, with a comma in between. A part that is missing is "-". In a part, a
-// comma and a backslash have a backslash before them, and what cannot be printed is \xHH. So two lists of parts have the
-// same key only if all parts are the same, whatever clients write into them.
+// comma and a backslash have a backslash before them, and what cannot be printed is \xHH. So two lists of parts have
+// the same key only if all parts are the same, whatever clients write into them.
 type Key struct {
 	parts []keyPart
 	// V4 and V6 are the lengths of prefixes by which events without an account are counted.

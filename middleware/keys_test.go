@@ -13,8 +13,10 @@ import (
 // A key of several parts is found in the request, as strictly as an account.
 func TestKeyOfSeveralParts(t *testing.T) {
 	t.Parallel()
-	l, _ := limiter(t, Options{Throttles: []weir.Throttle{newQuota(t, quota.Options{Policies: []quota.Policy{gatetest.PerMinute(1)},
-		Key: []string{"account", "method", "header:X-Tenant"}})}, Account: byKey})
+	byParts := func(parts ...string) []weir.Throttle {
+		return []weir.Throttle{newQuota(t, quota.Options{Policies: []quota.Policy{gatetest.PerMinute(1)}, Key: parts})}
+	}
+	l, _ := limiter(t, Options{Throttles: byParts("account", "method", "header:X-Tenant"), Account: byKey})
 	h := l.Handler(fine)
 	get := func(headers ...string) int {
 		r := of("acme")
@@ -39,8 +41,7 @@ func TestKeyOfSeveralParts(t *testing.T) {
 			t.Errorf("request %d: %d, want %d", i, got, c.want)
 		}
 	}
-	if _, err := New(Options{Throttles: []weir.Throttle{newQuota(t, quota.Options{Policies: []quota.Policy{gatetest.PerMinute(1)},
-		Key: []string{"jwt:org"}})}}); !errors.Is(err, ErrPlaces) {
+	if _, err := New(Options{Throttles: byParts("jwt:org")}); !errors.Is(err, ErrPlaces) {
 		t.Errorf("a claim: %v", err)
 	}
 }

@@ -60,8 +60,8 @@ func (v *visit) leave(service string, code *string, err *error) {
 	g.env.Observer.Answered(service, *code)
 	clear(v.items)
 	clear(v.parts)
-	*v = visit{answer: weir.Answer{Figures: v.answer.Figures[:0]}, key: v.key[:0], items: v.items[:0], parts: v.parts[:0],
-		passes: v.passes}
+	*v = visit{answer: weir.Answer{Figures: v.answer.Figures[:0]}, key: v.key[:0], items: v.items[:0],
+		parts: v.parts[:0], passes: v.passes}
 	g.visits.Put(v)
 	g.UnderWay.Add(-1)
 }

@@ -22,8 +22,8 @@ type Cost struct {
 	// decision API or Envoy says that a request costs is multiplied by it.
 	Rules []CostRule `yaml:"rules"`
 	// The header of the answer that says, as a whole number, what the request has cost: X-Cost. Until the answer comes,
-	// the request is charged what the rules say; then it is charged the rest, even over the limit, or given back what is
-	// too much. For HTTP gates; services that ask the decision API say it when they settle. Default: none.
+	// the request is charged what the rules say; then it is charged the rest, even over the limit, or given back what
+	// is too much. For HTTP gates; services that ask the decision API say it when they settle. Default: none.
 	Header string `yaml:"header"`
 	// The most that an answer may charge. Higher figures count as this. Default 1000.
 	Max int `yaml:"max"`

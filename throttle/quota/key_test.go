@@ -288,7 +288,8 @@ func TestKeysAtAnEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			if a.Verdict == weir.Admit {
-				n.Settle(a.Hold, weir.Outcome{Time: n.now(), Done: true, Price: weir.Price{Known: weir.Priced, N: price}})
+				n.Settle(a.Hold, weir.Outcome{Time: n.now(), Done: true,
+					Price: weir.Price{Known: weir.Priced, N: price}})
 			}
 			time.Sleep(time.Second) // until everybody knows
 			return a.Verdict

@@ -326,8 +326,8 @@ func (o *Override) apply(t terms) terms {
 // is exempt.
 func (o *Override) limits() bool { return o.Limit.Set || o.Burst.Set || o.Gap > 0 }
 
-// known reports whether the options name an account: it then has an entry in the table whatever happens. Where keys have
-// several parts, they have to name the whole key: one account may have any number of keys.
+// known reports whether the options name an account: it then has an entry in the table whatever happens. Where keys
+// have several parts, they have to name the whole key: one account may have any number of keys.
 func (rs *rules) known(account string) bool {
 	_, override := rs.Overrides[account]
 	_, member := rs.Members[account]
