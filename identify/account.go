@@ -79,9 +79,9 @@ type extractor struct {
 // may share it.
 type Accounts struct {
 	list   []extractor
-	parts  []place // of keys, see WithParts
-	first  bool    // the first place counts
-	tokens string  // the header that brings tokens
+	parts  []partPlace // of keys, see WithParts
+	first  bool        // the first place counts
+	tokens string      // the header that brings tokens
 }
 
 // By sets what happens if places disagree, and the header of tokens; "" is Authorization.

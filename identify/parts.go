@@ -53,13 +53,13 @@ func (a Accounts) WithParts(specs []string) (Accounts, error) {
 			v.Add(fmt.Sprintf("[%d]", i), mistake.Msg, mistake.Hint)
 			continue
 		}
-		a.parts = append(a.parts, place{e, e.String()})
+		a.parts = append(a.parts, partPlace{e, e.String()})
 	}
 	return a, v.Err()
 }
 
-// A place is where a part of a key is found.
-type place struct {
+// A partPlace is where a part of a key is found.
+type partPlace struct {
 	extractor
 	spec string
 }
@@ -85,7 +85,7 @@ func (a *Accounts) Parts(to []weir.Part, r *http.Request, h Fields, said Claims)
 	return to, rewrite, nil
 }
 
-func (a *Accounts) part(p *place, r *http.Request, h Fields, said Claims) (value string, again bool, err error) {
+func (a *Accounts) part(p *partPlace, r *http.Request, h Fields, said Claims) (value string, again bool, err error) {
 	if lists := h.Values("Connection"); lists != nil && namedIn(lists, a.header(&p.extractor)) {
 		return "", false, ErrAccountHop
 	}
@@ -109,7 +109,7 @@ func (a *Accounts) PartsOf(to []weir.Part, r *http.Request) ([]weir.Part, error)
 	}
 	to, rewrite, err := a.Parts(to, r, r.Header, nil)
 	if err == nil && rewrite {
-		i := slices.IndexFunc(a.parts, func(p place) bool { return p.kind == fromCookie })
+		i := slices.IndexFunc(a.parts, func(p partPlace) bool { return p.kind == fromCookie })
 		return to, &PartError{a.parts[i].spec, ErrAccountTwice}
 	}
 	return to, err
