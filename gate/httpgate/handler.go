@@ -211,6 +211,7 @@ func (x *exchange) judge() bool {
 	g := x.gate
 	x.judged = true
 	x.setup.chain.Judge(x.ctx, &x.event, x.pass)
+	x.metered = x.setup.chain.MetersNow()
 	if x.pass.Answer.Verdict == weir.Wait && !x.wait() {
 		return false
 	}
@@ -293,6 +294,10 @@ func (x *exchange) failed(err error) {
 	if mistake, ok := errors.AsType[behind.RequestError](err); ok {
 		x.reached = false
 		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(mistake)))
+		return
+	}
+	if none, ok := errors.AsType[*behind.UnavailableError](err); ok {
+		x.unavailable(none)
 		return
 	}
 	status, detail := http.StatusBadGateway, words.Text("The answer of the service behind the gate is not valid.")

@@ -117,6 +117,9 @@ func (x *exchange) upgrade(k *behind.Call) {
 	x.replied = k.Answer.Status
 	x.seePrice(&k.Answer.Fields)
 	h := x.w.Header()
+	if x.reply != nil {
+		h = x.reply.passed.Header()
+	}
 	copyEndToEnd(h, &k.Answer.Fields)
 	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{got}
 	out := http.Response{StatusCode: k.Answer.Status, ProtoMajor: 1, ProtoMinor: 1, Header: h}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"weir"
 	"weir/admission"
 	"weir/gate"
 	"weir/gate/httpgate/keys"
@@ -23,7 +24,6 @@ type setup struct {
 	opts     Options // with defaults
 	door     *policy.Door
 	chain    *policy.Chain
-	metered  bool              // a throttle of the chain counts bytes
 	till     policy.Till       // nil where no stamps are taken
 	lanes    *admission.Lanes  // nil where the capacity is not limited
 	clients  *identify.Clients // sign what clients are given
@@ -50,7 +50,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
-	s := &setup{opts: o, chain: chain, metered: chain.Meters(), till: chain.Till(),
+	s := &setup{opts: o, chain: chain, till: chain.Till(),
 		proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
 	s.accounts, _ = identify.ParseAccounts(o.Account)
 	tokens := ""
@@ -111,13 +111,22 @@ func (s *setup) end(kept *setup) {
 
 func newServers(o *Options, env Env, before *setup) (*behind.Pool, error) {
 	next := o.upstream()
-	switch {
-	case before == nil:
-		return behind.New(next, behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots})
-	case reflect.DeepEqual(next, before.opts.upstream()):
-		return before.servers, nil
+	if before == nil {
+		p, err := behind.New(next, behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots,
+			Resolver: env.Resolver})
+		return p, weir.Under("upstream", err)
 	}
-	return before.servers.Configure(next)
+	if reflect.DeepEqual(next, before.opts.upstream()) {
+		stale, err := before.servers.Stale()
+		if err != nil {
+			return nil, weir.Under("upstream", err)
+		}
+		if !stale {
+			return before.servers, nil
+		}
+	}
+	p, err := before.servers.Configure(next)
+	return p, weir.Under("upstream", err)
 }
 
 // upstream are the options of the servers, with the gate's timeouts.
