@@ -51,12 +51,13 @@ const (
 	Flagged             // the account is flagged, and nothing of it goes on
 	NoRecipient         // the event names no recipient, and recipients are counted
 	SharedLimit         // what unknown accounts share is used up
+	BadKey              // what limits count it by is too long, or can be read in several ways
 )
 
 var reasonNames = [...]string{"", "over-limit", "line-full", "wait-too-long", "no-account", "too-costly", "overload",
 	"failure", "no-source",
 	"banned", "unpaid", "not-paying", "forged", "replayed", "too-many", "new-recipient", "flagged", "no-recipient",
-	"shared-limit"}
+	"shared-limit", "bad-key"}
 
 func (r Reason) String() string { return Name(reasonNames[:], r, "reason") }
 
@@ -153,7 +154,24 @@ type Outcome struct {
 	Done bool // false: it did not go on, and what was taken is given back
 	// Status is of the response, where the gate saw one; 0 elsewhere. What a gate answers itself is none.
 	Status int
+	Price  Price
 }
+
+// A Price is what an event turned out to cost, as its answer said. The zero value is for gates that see no answers.
+type Price struct {
+	Known Pricing
+	N     int64 // with Priced, in requests; never below zero
+}
+
+// A Pricing says what is known of a price.
+type Pricing uint8
+
+const (
+	Unseen     Pricing = iota // nobody looked
+	Unanswered                // no answer came: the client left first, or the upstream failed
+	Unpriced                  // the answer says nothing
+	Priced                    // the answer says N
+)
 
 // A Turn is a place in a line. The throttle that made it calls it once; settling its hold leaves the line.
 type Turn struct {

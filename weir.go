@@ -24,6 +24,7 @@ type Event struct {
 	Holder  Holder     // whoever has the place that it is given; nil where nobody can be asked
 	Purse   *Purse     // what it brings to pay with; nil for nothing
 	Message *Message   // what only messages have; nil for everything else
+	Parts   []Part     // what keys of limits are made of, besides the fields above, as far as it is there
 
 	// The source by the other reading of the forwarding headers; invalid where there is one reading.
 	OtherSource netip.Addr
@@ -38,6 +39,10 @@ func (e *Event) Freed(listed func(netip.Addr) bool) bool {
 	return !e.SourceUnknown && e.Source.IsValid() && listed(e.Source) &&
 		(!e.OtherSource.IsValid() || listed(e.OtherSource))
 }
+
+// A Part is what a request says about itself under a name by which the keys of limits ask for it, such as
+// "header:X-Tenant". The gate has read it as strictly as an account.
+type Part struct{ Name, Value string }
 
 // A Message is what only messages have: mail, text messages and the like.
 type Message struct {

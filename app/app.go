@@ -16,6 +16,7 @@ import (
 	"weir/farm"
 	skeleton "weir/gate"
 	"weir/gate/httpgate/keys"
+	"weir/identify/country"
 	"weir/internal/clock"
 	"weir/internal/outlet"
 	"weir/internal/pacer"
@@ -94,7 +95,9 @@ type App struct {
 	lookups chan struct{} // of names, under way
 	// What HTTP gates have promised to show to those who give out certificates.
 	proofs keys.Proofs
-	coming *config.Config // what is being prepared or started; work is held
+	// Which country addresses are in; nil where nobody knows.
+	countries atomic.Pointer[country.File]
+	coming    *config.Config // what is being prepared or started; work is held
 
 	work    sync.Mutex // Start, Reload and Stop wait for each other
 	reading sync.Mutex // as do those who read the configuration again

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"weir/identify"
 	"weir/notify"
 	"weir/policy"
+	"weir/throttle/quota"
 )
 
 // backend is the App as the console sees it.
@@ -105,10 +108,17 @@ func (b backend) Account(name string) (console.Account, error) {
 		if q == nil {
 			continue
 		}
-		if s, known := q.Account(name, b.clock.Now()); known {
-			a.Throttles = append(a.Throttles, console.AccountThrottle{
-				Throttle: t.name, Plan: s.Plan, Rules: console.Rules(s.Rules), Waiting: s.Waiting,
-			})
+		for _, one := range namesIn(q, name) {
+			s, known := q.Account(one, b.clock.Now())
+			if !known {
+				continue
+			}
+			view := console.AccountThrottle{Throttle: t.name, Plan: s.Plan, Rules: console.Rules(s.Rules),
+				Waiting: s.Waiting}
+			if owner := q.Owner(one); owner != "" {
+				view.Key, a.Logged = one, identify.Mask(owner) // the log has the account only
+			}
+			a.Throttles = append(a.Throttles, view)
 		}
 	}
 	a.Limits = b.ownLimits(name)
@@ -126,7 +136,9 @@ func (b backend) ResetAccount(name string) (console.Account, error) {
 	}
 	for _, t := range b.current.Load().throttles {
 		if q := t.accounts(); q != nil {
-			q.Reset(name, b.clock.Now())
+			for _, one := range namesIn(q, name) {
+				q.Reset(one, b.clock.Now())
+			}
 		}
 	}
 	if after, err := b.Account(name); err == nil {
@@ -134,6 +146,15 @@ func (b backend) ResetAccount(name string) (console.Account, error) {
 	}
 	a.Throttles = []console.AccountThrottle{}
 	return a, nil
+}
+
+// maxKeys is how many keys of one account are shown, or reset, at a time.
+const maxKeys = 1000
+
+// namesIn are the names under which a quota may know an account: its own, and its keys.
+func namesIn(q *quota.Quota, name string) []string {
+	keys, _ := q.Keys(identify.KeyPart(name), maxKeys)
+	return append([]string{name}, keys...)
 }
 
 // Why asks the chain of a gate what it would say to a request, taking nothing. At a gate for mail it is asked about a
@@ -163,6 +184,9 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 	if to != nil {
 		account, chain = to.account, to.chain
 	}
+	if ev.Parts, err = partsOf(q, chain.KeyParts()); err != nil {
+		return console.Explanation{}, err
+	}
 	if ev.Account == "" {
 		places, _ := identify.ParseAccounts(account) // the gate has taken them
 		ev.Account = places.OfSource(ev.Source)
@@ -180,7 +204,30 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 	if ev.Account != "" {
 		b.explainLimits(&e, ev.Account)
 	}
+	for i := range e.Steps {
+		if t := b.current.Load().throttle(e.Steps[i].Throttle); t != nil && t.accounts() != nil {
+			if e.Steps[i].Key = t.accounts().KeyOf(&ev); e.Steps[i].Key != "" {
+				b.explainLimits(&e, e.Steps[i].Key)
+			}
+		}
+	}
 	return e, nil
+}
+
+// partsOf reads what keys of limits are made of. Each must be one by which a throttle of the gate counts.
+func partsOf(q console.Question, known []string) (parts []weir.Part, err error) {
+	for _, name := range slices.Sorted(maps.Keys(q.Parts)) {
+		usual, err := identify.PartName(name)
+		if err != nil || !slices.Contains(known, usual) {
+			hint := "no throttle here counts by such a part"
+			if len(known) > 0 {
+				hint = "they count by " + strings.Join(known, ", ")
+			}
+			return nil, console.Invalid(fmt.Sprintf("no throttle of the gate counts by %q (%s)", name, hint))
+		}
+		parts = append(parts, weir.Part{Name: usual, Value: q.Parts[name]})
+	}
+	return parts, nil
 }
 
 // explainLimits adds the limits of the account itself to the throttles that hold them.

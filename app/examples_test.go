@@ -231,6 +231,34 @@ func TestExamples(t *testing.T) {
 			e.asHost(308, "https://www.example.org/a?b=c", gate, "old.example.net", "/a?b=c")
 			e.asHost(404, "", gate, "unknown", "/")
 		},
+		"keys.yaml": func(t *testing.T) {
+			e := runExample(t, "keys.yaml")
+			at, api := e.at[exampleGate], e.at["127.0.0.1:9100"]
+			as := func(account, tenant string) []string { return []string{"X-Api-Key", account, "X-Tenant", tenant} }
+			job := func(account, tenant, path string) string {
+				return e.decide(api, "change-me-before-you-use-it", fmt.Sprintf(`{"policy":"jobs","account":"%s",`+
+					`"route":"POST shop.example%s","parts":{"header:X-Tenant":"%s"}}`, account, path, tenant))
+			}
+			e.wants(200, 19, at, "/orders/1", as("acme", "one")...)
+			if got := job("acme", "one", "/orders"); !strings.Contains(got, `"verdict":"admit"`) {
+				t.Errorf("the twentieth, by the API: %s", got)
+			}
+			e.wants(429, 1, at, "/orders/2", as("acme", "one")...)
+			if got := job("acme", "one", "/orders"); !strings.Contains(got, `"verdict":"refuse"`) {
+				t.Errorf("over the share, by the API: %s", got)
+			}
+			e.wants(200, 1, at, "/bills", as("acme", "one")...)
+			e.wants(200, 1, at, "/orders", as("acme", "other")...)
+			for i := range 20 { // searches use the budget up, whatever tenants they are for
+				e.wants(200, 1, at, "/search", as("globex", fmt.Sprint(i))...)
+			}
+			e.wants(429, 1, at, "/orders", as("globex", "new")...)
+			raw, err := os.ReadFile("../examples/keys.yaml")
+			page, err2 := os.ReadFile("../docs/keys.md")
+			if err != nil || err2 != nil || !strings.Contains(string(page), "```yaml\n"+string(raw)+"```") {
+				t.Errorf("docs/keys.md does not show this file: %v, %v", err, err2)
+			}
+		},
 		"delay.yaml": func(t *testing.T) {
 			e := runExample(t, "delay.yaml")
 			e.wants(200, 5, e.at[exampleGate], "/", "X-Api-Key", "a")

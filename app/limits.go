@@ -275,8 +275,12 @@ func (b backend) configured(t *throttle, policy, account string) console.Figures
 	if o.Policies[i].Window == quota.GCRA {
 		f.Burst = o.Policies[i].Burst
 	}
-	plan := cmp.Or(o.Members[account], o.DefaultPlan)
-	for _, instead := range []map[string]quota.Override{o.Plans[plan], o.Overrides[account]} {
+	all := []map[string]quota.Override{o.Plans[cmp.Or(o.Members[account], o.DefaultPlan)], o.Overrides[account]}
+	if owner := identify.KeyPart(t.accounts().Owner(account)); owner != account && len(o.Key) > 0 {
+		plan := cmp.Or(o.Members[owner], o.DefaultPlan)
+		all = []map[string]quota.Override{o.Plans[plan], o.Overrides[owner], o.Overrides[account]}
+	}
+	for _, instead := range all {
 		n, ok := instead[policy]
 		switch {
 		case !ok:

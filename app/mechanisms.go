@@ -122,10 +122,11 @@ func newQuota(o quota.Options, now time.Time) (*mechanism, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.enter = func(a *App, _ string, _ *atomic.Bool) { m.judge.(*quota.Quota).Locate(a.countryOf) }
 	m.show = func(_ config.Throttle, v *console.Throttle) {
 		s := m.judge.(*quota.Quota).Stats()
 		v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting,
-			Strangers: s.Strangers, PushedOut: s.PushedOut}
+			Strangers: s.Strangers, PushedOut: s.PushedOut, Capped: s.Capped}
 		if f := s.Farm; f != nil {
 			v.Table.Farm = &console.Told{Told: f.Told, Heard: f.Heard, Ignored: f.Unknown}
 		}

@@ -128,6 +128,9 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 		t := *old
 		link := *old.link // in-flight requests still hold the old one: what changes goes into a copy
 		link.OnError, link.Names = cfg.OnError, naming(cfg)
+		if cfg.Quota != nil {
+			link.Parts, link.CostHeader = cfg.Quota.Parts(), cfg.Quota.CostHeader()
+		}
 		t.link, t.config = &link, cfg
 		if !sameOptions(old.config, cfg) {
 			c.configure = append(c.configure, reconfigured{old, cfg})

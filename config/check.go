@@ -57,6 +57,8 @@ func (c *Config) validate(listens bool) error {
 		f.throttle(name, c.Throttles[name])
 	}
 	f.lists(c)
+	f.keys(c)
+	f.tokens(c)
 	f.mailStamps(c)
 	f.flaggedLimits(c)
 	f.circles(c)
@@ -102,6 +104,8 @@ func (c *Config) oddities() []*weir.FieldError {
 			used[name] = true
 		}
 	}
+	all = append(all, c.keyOddities()...)
+	all = append(all, c.costOddities()...)
 	all = append(all, c.stampOddities()...)
 	all = append(all, c.routeOddities()...)
 	all = append(all, c.proxyOddities()...)

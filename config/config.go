@@ -46,6 +46,10 @@ type Config struct {
 	API *apigate.Options `yaml:"api"`
 	// The throttles, by the name under which gates list them. Letters, digits, '-', '_' and '.'.
 	Throttles map[string]Throttle `yaml:"throttles"`
+	// A file in the MaxMind format (MMDB) that says which country an address is in, for keys with a country: MaxMind's
+	// GeoLite2-Country, DB-IP's country lite, or one like them. It is read again on reload. At most 256MiB. Default:
+	// none.
+	Countries string `yaml:"countries"`
 	// The block list: clients and networks that are not served at any gate.
 	Bans ban.Options `yaml:"bans"`
 	// Limiters of network interfaces, in the kernel.

@@ -114,6 +114,7 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	errs = append(errs, d.found(root, mistakes)...)
 	odd := c.oddities()
 	if why == forHere {
+		errs = append(errs, d.found(root, c.brokenFiles())...)
 		odd = append(odd, c.missingFiles()...)
 		odd = append(odd, c.proxiesInFiles()...)
 	}

@@ -87,6 +87,7 @@ type Table struct {
 	Waiting   int    `json:"waiting"`
 	Strangers uint64 `json:"strangers"`  // events of accounts without a place of their own, since the start
 	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
+	Capped    uint64 `json:"capped"`     // answers that said a higher cost than is allowed, since the start
 	// In a farm, what was told to the other nodes and heard of them.
 	Farm *Told `json:"farm,omitempty"`
 	// With farm: exact, how the node deals with the engine.
@@ -274,6 +275,7 @@ type Account struct {
 // AccountThrottle is what one throttle knows of an account.
 type AccountThrottle struct {
 	Throttle string `json:"throttle"`
+	Key      string `json:"key,omitempty"` // of which the figures are, where the account has several
 	Plan     string `json:"plan,omitempty"`
 	Rules    []Rule `json:"rules"`
 	Waiting  int    `json:"waiting"`
@@ -317,6 +319,8 @@ type Question struct {
 	Client  string `json:"client,omitempty"` // the id that weir gave to it
 	Account string `json:"account,omitempty"`
 	Plan    string `json:"plan,omitempty"`
+	// What keys of limits are made of, besides that, by the name of the part: header:X-Tenant.
+	Parts map[string]string `json:"parts,omitempty"`
 
 	// Of a message.
 	User   string   `json:"user,omitempty"`
@@ -344,6 +348,7 @@ type Step struct {
 	Rule     string       `json:"rule,omitempty"` // the rule that decides
 	Until    time.Time    `json:"until,omitzero"`
 	Text     string       `json:"text"`
+	Key      string       `json:"key,omitempty"` // what it is counted as, where that is not the account alone
 	Rules    []Rule       `json:"rules"`
 	// Limits are those that the account has of its own.
 	Limits []AccountLimit `json:"limits,omitempty"`

@@ -29,6 +29,7 @@ var observed = []struct{ name, help, labels string }{
 
 	{"weir_quota_accounts", "Accounts in a quota's table.", "throttle"},
 	{"weir_quota_waiting", "Events that wait in a quota's lines now.", "throttle"},
+	{"weir_quota_capped_costs_total", "Answers that said a higher cost than cost.max allows.", "throttle"},
 	{"weir_quota_overflow_total", "Events of accounts that share limits because a quota's table is full.", "throttle"},
 	{"weir_quota_accepted_accounts", "Accounts in a quota's table that the upstream has accepted, or that the " +
 		"configuration names.", "throttle"},
@@ -227,6 +228,7 @@ func (t Throttle) collect(s scrape) {
 		put(s, "weir_quota_accepted_accounts", q.Accounts-q.Probation, name)
 		put(s, "weir_quota_probation_accounts", q.Probation, name)
 		put(s, "weir_quota_pushed_out_total", q.PushedOut, name)
+		put(s, "weir_quota_capped_costs_total", q.Capped, name)
 		if f := q.Farm; f != nil {
 			put(s, "weir_quota_farm_told_total", f.Told, name)
 			put(s, "weir_quota_farm_heard_total", f.Heard, name)

@@ -33,7 +33,19 @@ type List struct {
 	Names  []string
 	Judges Judged
 	Apart  bool // it is not for all requests: the kind of gate sees to its chain
+	// Parts are the words of what keys of limits may have besides account, network and country, as in identify.Key.
+	Parts []string
+	// Answers says that the gate sees what becomes of an event, or is told, and so what it cost.
+	Answers bool
 }
+
+// HTTPParts are the parts of keys that every HTTP request has, or may have.
+func HTTPParts() []string {
+	return []string{"method", "host", "path", "header", "bearer", "query", "cookie"}
+}
+
+// NamedParts are the parts of keys that a program may name that asks.
+func NamedParts() []string { return append(HTTPParts(), "jwt", "cert") }
 
 // Judged is what the throttles of a list judge.
 type Judged int

@@ -79,8 +79,9 @@ type extractor struct {
 // may share it.
 type Accounts struct {
 	list   []extractor
-	first  bool   // the first place counts
-	tokens string // the header that brings tokens
+	parts  []partPlace // of keys, see WithParts
+	first  bool        // the first place counts
+	tokens string      // the header that brings tokens
 }
 
 // By sets what happens if places disagree, and the header of tokens; "" is Authorization.
@@ -131,10 +132,10 @@ func (a *Accounts) carrier(e *extractor) string {
 }
 
 func (e *extractor) String() string {
-	switch e.kind {
-	case fromPath:
+	switch {
+	case e.kind == fromPath:
 		return extractorNames[e.kind] + ":" + strconv.Itoa(e.n)
-	case fromHeader, fromQuery, fromCookie, fromClaim:
+	case e.name != "":
 		return extractorNames[e.kind] + ":" + e.name
 	}
 	return extractorNames[e.kind]
@@ -208,8 +209,10 @@ func hint(word, spec string) string {
 	if best := weir.Nearest(word, extractorNames[:]...); best != "" {
 		return "did you mean " + best + strings.TrimPrefix(spec, word) + "?"
 	}
-	return "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san, jwt:CLAIM"
+	return everyPlace
 }
+
+const everyPlace = "one of header:NAME, bearer, query:NAME, cookie:NAME, path:N, source, cert, cert:san, jwt:CLAIM"
 
 // certName returns the common name, or first alternative name, of a client's certificate, if that was verified.
 func certName(r *http.Request, alternative bool) string {
@@ -235,14 +238,14 @@ func (a *Accounts) Certs() bool {
 	return slices.ContainsFunc(a.list, func(e extractor) bool { return e.kind == fromCert })
 }
 
-// Claims returns the claims of a token that may name an account.
-func (a *Accounts) Claims() []string {
-	var names []string
-	for _, e := range a.list {
-		if e.kind == fromClaim {
+// Claims returns the claims of a token that may name an account, or are a part of a key.
+func (a *Accounts) Claims() (names []string) {
+	a.places(func(e *extractor) bool {
+		if e.kind == fromClaim && !slices.Contains(names, e.name) {
 			names = append(names, e.name)
 		}
-	}
+		return false
+	})
 	return names
 }
 
@@ -306,11 +309,16 @@ func (a *Accounts) Challenges() []string {
 }
 
 func check(id string) error {
+	if len(id) <= MaxAccount && strings.HasPrefix(id, SourcePrefix) {
+		return ErrAccountReserved
+	}
+	return checkText(id)
+}
+
+// checkText is check for what is no account.
+func checkText(id string) error {
 	if len(id) > MaxAccount {
 		return ErrAccountTooLong
-	}
-	if strings.HasPrefix(id, SourcePrefix) {
-		return ErrAccountReserved
 	}
 	if !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
 		return ErrAccountBytes

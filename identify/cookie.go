@@ -93,16 +93,18 @@ func hides(pair, name string) bool {
 	}
 }
 
-// Cookies returns the Cookie header to send on if a cookie names the account. The pair of the account goes first, so
-// that no other can swallow it, and other pairs that a server may take for it are left out. nil means none is left.
+// Cookies returns the Cookie header to send on if a cookie names the account, or a part of a key. Such a pair goes
+// first, so that no other can swallow it, and other pairs that a server may take for it are left out. nil means none is
+// left.
 func (a *Accounts) Cookies(lines []string) []string {
 	var kept []string
-	for i := range a.list {
-		if e := &a.list[i]; e.kind == fromCookie {
+	a.places(func(e *extractor) bool {
+		if e.kind == fromCookie {
 			kept = lift(split(lines), e.name)
 			lines = []string{strings.Join(kept, "; ")}
 		}
-	}
+		return false
+	})
 	if len(kept) == 0 {
 		return nil
 	}

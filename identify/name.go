@@ -16,7 +16,7 @@ type Claims interface {
 // cannot change the request for the upstream: anything that the upstream may read as another account is an error.
 func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 	for name := range r.Header {
-		if a.Alias(name) {
+		if a.aliasOfAccount(name) {
 			return "", ErrAccountSpelling
 		}
 	}
@@ -169,36 +169,46 @@ func bearer(line string) string {
 
 // hops reports whether a Connection header names a header with the account, which the upstream would not get then.
 func (a *Accounts) hops(lists []string) bool {
-	for _, list := range lists {
-		for list != "" {
-			var name string
-			if name, list, _ = strings.Cut(list, ","); a.Names(strings.Trim(name, " \t")) {
-				return true
-			}
+	for i := range a.list {
+		if namedIn(lists, a.header(&a.list[i])) {
+			return true
 		}
 	}
 	return false
 }
 
-// Names reports whether a header, or one that servers may take for it, is one that accounts are found in.
+// Names reports whether a header, or one that servers may take for it, is one that accounts or parts of keys are found
+// in.
 func (a *Accounts) Names(header string) bool {
-	for i := range a.list {
-		if Alike(a.header(&a.list[i]), header) {
+	return a.places(func(e *extractor) bool { return Alike(a.header(e), header) })
+}
+
+// Alias reports whether servers may take a header for one that accounts or parts of keys are found in, although it is
+// another one. CGI and its successors do not distinguish '-' from '_', and some do not distinguish any two signs.
+func (a *Accounts) Alias(header string) bool {
+	if a.aliasOfAccount(header) {
+		return true
+	}
+	for i := range a.parts {
+		if a.isAlias(&a.parts[i].extractor, header) {
 			return true
 		}
 	}
 	return false
 }
 
-// Alias reports whether servers may take a header for one that accounts are found in, although it is another one. CGI
-// and its successors do not distinguish '-' from '_', and some do not distinguish any two signs.
-func (a *Accounts) Alias(header string) bool {
+func (a *Accounts) aliasOfAccount(header string) bool {
 	for i := range a.list {
-		if name := a.header(&a.list[i]); Alike(name, header) && !strings.EqualFold(name, header) {
+		if a.isAlias(&a.list[i], header) {
 			return true
 		}
 	}
 	return false
+}
+
+func (a *Accounts) isAlias(e *extractor, header string) bool {
+	name := a.header(e)
+	return Alike(name, header) && !strings.EqualFold(name, header)
 }
 
 func (a *Accounts) header(e *extractor) string {

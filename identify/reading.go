@@ -67,7 +67,13 @@ func Segments(escaped string, n int) (first string, agree bool) {
 
 // nth returns the n-th segment of a path that is not empty.
 func nth(p string, n int) string {
-	for segment := range strings.SplitSeq(p, "/") {
+	for p != "" {
+		segment := p
+		if end := strings.IndexByte(p, '/'); end >= 0 {
+			segment, p = p[:end], p[end+1:]
+		} else {
+			p = ""
+		}
 		if segment == "" {
 			continue
 		}

@@ -58,7 +58,7 @@ func (l *Limiter) call(ctx context.Context, method string, told func(header, tra
 func (l *Limiter) through(ctx context.Context, v *visit, method string, told func(header, trailer metadata.MD),
 	next func() error) error {
 	r, from := requestOf(ctx, method)
-	if err := l.identify(ctx, r, from, &v.event); err != nil {
+	if err := l.identify(ctx, r, from, v); err != nil {
 		doc := misfit(v, err)
 		return status.FromProto(doc.GRPCStatus()).Err()
 	}

@@ -11,6 +11,7 @@ import (
 	"weir"
 	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
+	"weir/policy"
 )
 
 // Handler puts the throttles in front of a handler. Admitted requests reach it with the RateLimit headers of their
@@ -33,7 +34,8 @@ func (l *Limiter) serve(w http.ResponseWriter, r *http.Request, v *visit, next h
 	out := &writer{w: w}
 	returned := false
 	defer func() {
-		v.pass.Settle(weir.Outcome{Time: l.clock.Now(), Done: true, Status: out.outcome(returned)})
+		v.pass.Settle(weir.Outcome{Time: l.clock.Now(), Done: true, Status: out.outcome(returned),
+			Price: l.price(out, returned)})
 	}()
 	next.ServeHTTP(out, r)
 	returned = true
@@ -42,7 +44,7 @@ func (l *Limiter) serve(w http.ResponseWriter, r *http.Request, v *visit, next h
 // admit judges a request, and answers it unless it goes on.
 func (l *Limiter) admit(w http.ResponseWriter, r *http.Request, v *visit) bool {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	if err := l.identify(r.Context(), r, peer.Addr(), &v.event); err != nil {
+	if err := l.identify(r.Context(), r, peer.Addr(), v); err != nil {
 		doc := misfit(v, err)
 		write(w, r, &doc)
 		return false
@@ -116,6 +118,17 @@ func (w *writer) outcome(returned bool) int {
 		return http.StatusOK
 	}
 	return http.StatusInternalServerError
+}
+
+// price is what the handler says that the request has cost, in the header that a throttle looks at.
+func (l *Limiter) price(w *writer, returned bool) weir.Price {
+	if l.costHeader == "" {
+		return weir.Price{}
+	}
+	if w.status == 0 && !w.hijacked && !returned {
+		return weir.Price{Known: weir.Unanswered}
+	}
+	return policy.PriceOf(w.w.Header().Values(l.costHeader))
 }
 
 func (w *writer) Header() http.Header { return w.w.Header() }

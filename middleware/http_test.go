@@ -351,7 +351,7 @@ func TestAllocations(t *testing.T) {
 	l, c := limiter(t, Options{Throttles: []weir.Throttle{q}, Account: byKey})
 	r, ctx, v, peer := of("acme"), t.Context(), new(visit), netip.MustParseAddr("192.0.2.1")
 	if n := testing.AllocsPerRun(1000, func() {
-		if err := errors.Join(l.identify(ctx, r, peer, &v.event), l.judge(ctx, v)); err != nil {
+		if err := errors.Join(l.identify(ctx, r, peer, v), l.judge(ctx, v)); err != nil {
 			t.Error(err)
 		}
 		v.pass.Settle(weir.Outcome{Time: c.Now(), Done: true, Status: 200})

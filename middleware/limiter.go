@@ -63,7 +63,9 @@ type Limiter struct {
 	proxies  identify.Proxies
 	clock    clock.Clock
 	waiting  atomic.Int64
-	visits   sync.Pool // of *visit
+	// the header of answers that says what requests cost; empty where no throttle looks at it
+	costHeader string
+	visits     sync.Pool // of *visit
 }
 
 // New returns a Limiter. Throttles in which requests wait are moved by it from now on.
@@ -86,12 +88,16 @@ func newLimiter(o Options, c clock.Clock) (*Limiter, error) {
 			return nil, err
 		}
 	}
+	l.costHeader = l.chain.CostHeader()
 	if l.chain.Rations() {
 		return nil, ErrVolume
 	}
 	accounts, err := identify.ParseAccounts(o.Account)
 	if err != nil {
 		return nil, weir.Under("account", err)
+	}
+	if accounts, err = accounts.WithParts(l.chain.KeyParts()); err != nil {
+		return nil, err
 	}
 	if len(accounts.Claims()) > 0 {
 		return nil, ErrPlaces
@@ -118,6 +124,7 @@ func newLimiter(o Options, c clock.Clock) (*Limiter, error) {
 // A visit is one request before the throttles. Visits are reused, so that a decision leaves no garbage.
 type visit struct {
 	event weir.Event
+	parts []weir.Part // the memory of the event's
 	pass  policy.Pass
 }
 
@@ -125,18 +132,24 @@ type visit struct {
 func (l *Limiter) recycle(v *visit) {
 	v.pass.Answer.Clear()
 	v.event = weir.Event{}
+	clear(v.parts)
 	l.visits.Put(v)
 }
 
 // identify says who sent a request and what it is about.
-func (l *Limiter) identify(ctx context.Context, r *http.Request, peer netip.Addr, ev *weir.Event) error {
+func (l *Limiter) identify(ctx context.Context, r *http.Request, peer netip.Addr, v *visit) error {
+	ev := &v.event
 	origin := l.proxies.Source(peer, r.Header)
 	ev.Time, ev.Kind = l.clock.Now(), "http"
 	ev.Source, ev.OtherSource, ev.SourceUnknown = origin.Addr, origin.Other, origin.Unknown
 	ev.Route = identify.Route(r.Method, r.Host, identify.Escaped(r.URL), r.Header)
 	ev.Agent = r.UserAgent()
 	var err error
-	if ev.Account, err = l.accounts.Account(r, origin.Addr); err == nil && l.opts.Identify != nil {
+	if ev.Account, err = l.accounts.Account(r, origin.Addr); err == nil {
+		v.parts, err = l.accounts.PartsOf(v.parts[:0], r)
+		ev.Parts = v.parts
+	}
+	if err == nil && l.opts.Identify != nil {
 		err = l.opts.Identify(ctx, ev)
 	}
 	return err

@@ -37,6 +37,10 @@ type Link struct {
 	Counts   *Counts
 	Watch    *Watch // of those who are held back or pay; nil where nobody looks
 	Names    Naming // how they are named there
+	// Parts are what the throttle counts by that the gate has to find in requests, and CostHeader is where answers say
+	// what requests cost: see Keyed.
+	Parts      []string
+	CostHeader string
 	// Excess, where it is not nil, is told of events that the throttle refuses, unless it is in shadow. It must not
 	// block, and must not keep what it is given.
 	Excess func(ev *weir.Event, a *weir.Answer)
@@ -45,6 +49,9 @@ type Link struct {
 // NewLink returns a link with counters of its own, not in shadow.
 func NewLink(name string, t weir.Throttle, onError OnError) *Link {
 	l := &Link{Name: name, Throttle: t, OnError: onError, Shadow: new(atomic.Bool), Counts: new(Counts)}
+	if k, ok := t.(Keyed); ok {
+		l.Parts, l.CostHeader = k.KeyParts(), k.CostHeader()
+	}
 	l.DeclareRules()
 	return l
 }

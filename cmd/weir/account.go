@@ -18,7 +18,7 @@ type accountCommand struct {
 type accountFlags struct {
 	target
 	JSON bool   `name:"json" help:"Print the account as JSON."`
-	Name string `arg:"" help:"The account, or the source address where requests are counted by it."`
+	Name string `arg:"" help:"The account, or the source address where requests are counted by it, or a whole key, as in acme,GET."`
 }
 
 type accountGetCommand struct{ accountFlags }
@@ -44,12 +44,16 @@ func (t *terminal) account(a *console.Account) {
 	fmt.Fprintf(t.out, "in the access log: account=%s\n", a.Logged)
 	rules := ruleTable()
 	for _, h := range a.Throttles {
-		line := fmt.Sprintf("%s: %d waiting", h.Throttle, h.Waiting)
+		name := h.Throttle
+		if h.Key != "" {
+			name += " " + printable(h.Key)
+		}
+		line := fmt.Sprintf("%s: %d waiting", name, h.Waiting)
 		if h.Plan != "" {
 			line += ", plan " + printable(h.Plan)
 		}
 		fmt.Fprintln(t.out, line)
-		rules.add(h.Throttle, h.Rules)
+		rules.add(name, h.Rules)
 	}
 	fmt.Fprintln(t.out)
 	if len(rules.rows) > 0 {

@@ -14,12 +14,13 @@ import (
 
 type whyCommand struct {
 	target
-	Gate    string `placeholder:"ADDRESS" help:"The gate to ask, by its listen address. Needed when there are several."`
-	Account string `placeholder:"NAME" help:"The account that is charged."`
-	Plan    string `placeholder:"NAME" help:"The plan of the account, as the gate would find it."`
-	Source  string `placeholder:"IP" help:"The address that the request comes from."`
-	Client  string `placeholder:"ID" help:"The id that weir gave to the client."`
-	JSON    bool   `name:"json" help:"Print the explanation as JSON."`
+	Gate    string            `placeholder:"ADDRESS" help:"The gate to ask, by its listen address. Needed when there are several."`
+	Account string            `placeholder:"NAME" help:"The account that is charged."`
+	Plan    string            `placeholder:"NAME" help:"The plan of the account, as the gate would find it."`
+	Source  string            `placeholder:"IP" help:"The address that the request comes from."`
+	Client  string            `placeholder:"ID" help:"The id that weir gave to the client."`
+	Parts   map[string]string `name:"part" mapsep:"none" placeholder:"PART=VALUE" help:"What else limits count by, as in header:X-Tenant=acme. May be repeated."`
+	JSON    bool              `name:"json" help:"Print the explanation as JSON."`
 
 	User   string   `group:"At a gate for mail" placeholder:"NAME" help:"The user who sends the message."`
 	To     []string `group:"At a gate for mail" sep:"none" placeholder:"ADDRESS" help:"A recipient of the message. May be repeated."`
@@ -62,7 +63,7 @@ func (c *whyCommand) question() (console.Question, error) {
 	}
 	return console.Question{
 		Gate: c.Gate, Method: strings.ToUpper(c.Method), Host: strings.ToLower(u.Hostname()), Path: u.EscapedPath(),
-		Source: c.Source, Client: c.Client, Account: c.Account, Plan: c.Plan,
+		Source: c.Source, Client: c.Client, Account: c.Account, Plan: c.Plan, Parts: c.Parts,
 	}, nil
 }
 
@@ -94,6 +95,11 @@ func (t *terminal) explanation(e *console.Explanation) {
 		rules.add(s.Throttle, s.Rules)
 	}
 	t.write(&steps)
+	for _, s := range e.Steps {
+		if s.Key != "" {
+			fmt.Fprintf(t.out, "%s counts it as %s\n", s.Throttle, printable(s.Key))
+		}
+	}
 	if len(rules.rows) > 0 {
 		fmt.Fprintln(t.out)
 		t.write(&rules.table)

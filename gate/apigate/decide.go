@@ -66,6 +66,9 @@ func (c *call) judge(q *question) (decision, *problem) { return c.judgeWith(q, t
 func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 	g := c.gate
 	name, chain, wrong := c.setup.policy(q.Policy)
+	if wrong == nil {
+		wrong = q.Parts.unasked(chain.KeyParts())
+	}
 	if wrong != nil {
 		return d, wrong
 	}

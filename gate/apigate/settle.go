@@ -24,7 +24,8 @@ func (g *Gate) findHold(id string) (*hold, *problem) {
 
 // abandon settles a hold that its client did not settle in time.
 func (g *Gate) abandon(h *hold) {
-	h.settle(g, 0, weir.Outcome{Done: g.Setup.Load().opts.Holds.Expired == ExpiredDone})
+	h.settle(g, 0, weir.Outcome{Done: g.Setup.Load().opts.Holds.Expired == ExpiredDone,
+		Price: weir.Price{Known: weir.Unanswered}})
 }
 
 // settle ends holds as their clients say.
@@ -48,6 +49,13 @@ func (c *call) conclude(s *settlement) (settled, *problem) {
 		return settled{}, invalid("status", fmt.Sprintf("%d is no status of HTTP", s.Status),
 			"between 100 and 599, or leave it out")
 	}
+	price := weir.Price{Known: weir.Unpriced}
+	if s.Cost != nil {
+		if wrong := checkAmount("cost", *s.Cost); wrong != nil {
+			return settled{}, wrong
+		}
+		price = weir.Price{Known: weir.Priced, N: *s.Cost}
+	}
 	h, wrong := c.gate.findHold(s.Hold)
 	if wrong != nil {
 		return settled{}, wrong
@@ -55,7 +63,7 @@ func (c *call) conclude(s *settlement) (settled, *problem) {
 	if !c.gate.holds.take(h) {
 		return settled{}, noHold()
 	}
-	h.settle(c.gate, s.Bytes, weir.Outcome{Done: s.Done == nil || *s.Done, Status: s.Status})
+	h.settle(c.gate, s.Bytes, weir.Outcome{Done: s.Done == nil || *s.Done, Status: s.Status, Price: price})
 	return settled{true}, nil
 }
 

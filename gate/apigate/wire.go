@@ -28,6 +28,7 @@ type question struct {
 	Route      route    `json:"route"`
 	Cost       int64    `json:"cost"`
 	Bytes      int64    `json:"bytes"`
+	Parts      parts    `json:"parts"` // what keys of limits are made of, besides the other fields
 	Stamp      string   `json:"stamp"`
 	// who pays with a stamp, as the asking service knows them; the default is the source
 	Client  string  `json:"client"`
@@ -88,6 +89,8 @@ type settlement struct {
 	Bytes int64  `json:"bytes"`
 	// Status is of the answer that the request got, in the words of HTTP; 0 when it is left out.
 	Status int `json:"status"`
+	// Cost is what the request turned out to cost, for throttles that charge what answers say; as decided without it.
+	Cost *int64 `json:"cost"`
 }
 
 // A settled is the answer to it.
@@ -193,7 +196,7 @@ func (q *question) event(ev *weir.Event, msg *weir.Message, recipients int) *pro
 			fmt.Sprintf("a share: 0.9 for 90 %%, at most %d", maxLoad))
 	}
 	*ev = weir.Event{Account: q.Account, Plan: q.Plan, Kind: q.Kind, ID: q.ID, Cost: q.Cost, Bytes: q.Bytes,
-		Route: q.Route.event()}
+		Route: q.Route.event(), Parts: q.Parts}
 	if ev.Kind == "" {
 		ev.Kind = defaultKind
 	}

@@ -31,6 +31,7 @@ type visit struct {
 	request http.Request // the request that is asked about, in which its account is found
 	url     url.URL
 	event   weir.Event
+	parts   []weir.Part // the memory of the event's
 	pass    policy.Pass
 }
 
@@ -76,6 +77,7 @@ func (v *visit) end() {
 	}
 	pass := &v.pass
 	pass.Answer.Clear()
+	clear(v.parts)
 	v.gate, v.setup, v.w, v.r, v.answered, v.held = nil, nil, nil, nil, false, 0
 	v.asked, v.request, v.url, v.event = original{}, http.Request{}, url.URL{}, weir.Event{}
 	g.visits.Put(v)
@@ -125,7 +127,11 @@ func (v *visit) understand(peer netip.Addr) bool {
 		ID: saneID(h["X-Request-Id"]), Agent: v.r.UserAgent(), Route: identify.Route(o.method, o.host, o.raw, h)}
 	v.url = url.URL{Path: o.path, RawPath: o.raw, RawQuery: o.query}
 	v.request.Method, v.request.Host, v.request.URL, v.request.Header = o.method, o.host, &v.url, h
-	if v.event.Account, err = s.accounts.Account(&v.request, o.source); err != nil {
+	if v.event.Account, err = s.accounts.Account(&v.request, o.source); err == nil {
+		v.parts, err = s.accounts.PartsOf(v.parts[:0], &v.request)
+		v.event.Parts = v.parts
+	}
+	if err != nil {
 		v.gate.env.Observer.Bounded(BoundAccount)
 		v.problem(http.StatusBadRequest, refusal.Sentence(err))
 		return false

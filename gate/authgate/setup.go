@@ -37,8 +37,9 @@ func newSetup(o Options, chain *policy.Chain) (*setup, error) {
 	// None of the proxies writes Forwarded: a client wrote it.
 	s.proxies = identify.NewProxies(trusted, identify.XForwardedFor)
 	accounts, _ := identify.ParseAccounts(o.Account)
-	s.accounts = accounts.By(o.AccountConflict, "")
-	return s, nil
+	var err error
+	s.accounts, err = accounts.By(o.AccountConflict, "").WithParts(chain.KeyParts())
+	return s, err
 }
 
 // readAhead is how much more than its bound net/http takes for a request's head.

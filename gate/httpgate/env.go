@@ -78,13 +78,14 @@ const (
 	BoundRoute   = "route" // a request that no route matches
 	// a request that servers may read as one for several routes
 	BoundUnclear = "unclear"
+	BoundCost    = "cost" // an answer whose price is not a number
 	// a new certificate, or other file or set of keys, that is of no use: the old one stays
 	BoundCertificate = "certificate"
 )
 
 // BoundNames lists what Observer.Bounded may be told.
 var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed,
-	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCertificate,
+	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCost, BoundCertificate,
 	BoundRoute, BoundUnclear}
 
 func (e Env) withDefaults() Env {

@@ -45,6 +45,9 @@ type exchange struct {
 
 	onward time.Time // when it went on to the upstream, or was refused
 
+	parts *[]weir.Part // the memory of the event's parts; nil where there are none
+	price weir.Price   // what the answer says that the request has cost
+
 	status   int
 	cookies  bool // what names the account in its cookies must be put in order
 	replied  int  // the status of the upstream's answer; 0 while there is none

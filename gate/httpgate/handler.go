@@ -89,7 +89,7 @@ func (x *exchange) end() {
 	now := g.env.Clock.Now()
 	if x.judged {
 		// What never reached the upstream is given back.
-		x.pass.Settle(weir.Outcome{Time: now, Done: x.reached, Status: x.replied})
+		x.pass.Settle(weir.Outcome{Time: now, Done: x.reached, Status: x.replied, Price: x.finalPrice()})
 		if !x.reached {
 			x.event.Purse.Refund()
 			if x.event.Place.Called {
@@ -114,6 +114,7 @@ func (x *exchange) end() {
 	g.env.Observer.Served(x.pass.Answer.Verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
 	x.setup.route.served(x.pass.Answer.Verdict, x.status)
 	x.log(now)
+	x.freeParts()
 	g.env.Observer.InFlight(-1)
 	g.UnderWay.Add(-1)
 	if failure != nil {
@@ -175,9 +176,10 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
 	default:
 		var err error
-		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.fields, x.origin.Addr, x.claims())
+		said := x.claims()
+		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.fields, x.origin.Addr, said)
 		if err == nil {
-			return false
+			return !x.findParts(said)
 		}
 		x.gate.env.Observer.Bounded(BoundAccount)
 		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(err)))

@@ -8,6 +8,7 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/identify"
+	"weir/policy"
 )
 
 // A Socket is a file of this machine, with an owner and a mode that say who may use it.
@@ -60,20 +61,24 @@ func (o *Options) validateListen(v *weir.Mistakes) {
 func (o *Options) validateIdentity(v *weir.Mistakes, accounts *identify.Accounts) {
 	o.validateAccounts(v, accounts)
 	if o.JWT != nil {
-		v.Under("jwt", o.JWT.Validate())
-		if len(o.claims()) == 0 && o.JWT.Plan == "" {
-			v.Add("jwt", "tokens are checked, but not used", "write account: [jwt:sub], or plan: plan")
-		}
+		v.Under("jwt", o.JWT.Validate()) // whether tokens are used at all depends on the throttles, too
 	}
 	v.Under("headers.request", o.Headers.Request.validate())
 	v.Under("headers.response", o.Headers.Response.validate())
 }
 
-// claims are the names of the claims that accounts are made of, at the gate or at one of its routes.
-func (o *Options) claims() (all []string) {
+// claims are the names of the claims that accounts are made of, at the gate or at one of its routes, and keys of
+// limits in their chains.
+func (o *Options) claims(chains ...*policy.Chain) (all []string) {
 	for _, own := range o.Each() {
 		accounts, _ := identify.ParseAccounts(own.Account)
 		all = append(all, accounts.Claims()...)
+	}
+	for _, chain := range chains {
+		if chain != nil {
+			keys, _ := identify.Accounts{}.WithParts(chain.KeyParts())
+			all = append(all, keys.Claims()...)
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -48,7 +48,6 @@ func TestValidateListening(t *testing.T) {
 		{func(o *Options) { o.TLS.ClientCerts = "maybe" }, "tls.client_certs"},
 		{func(o *Options) { o.TLS = nil }, "account"},
 		{func(o *Options) { o.JWT = nil }, "account"},
-		{func(o *Options) { o.Account = []string{"cert"} }, "jwt"},
 		{func(o *Options) { o.JWT.Key = "" }, "jwt.key"},
 		{func(o *Options) { o.Headers.Response.Remove = []string{"TE"} }, "headers.response.remove[0]"},
 		{func(o *Options) { o.Bounds.Handshakes, o.Timeouts.Handshake = -1, -1 },

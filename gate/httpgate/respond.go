@@ -16,6 +16,7 @@ import (
 func (x *exchange) respond(k *behind.Call) {
 	status, method := k.Answer.Status, x.r.Method
 	x.replied = status
+	x.seePrice(&k.Answer.Fields)
 	announced := len(k.Trailer)
 	if announced > 0 {
 		if method != http.MethodHead {
@@ -114,6 +115,7 @@ func (x *exchange) upgrade(k *behind.Call) {
 	defer client.Close()
 	defer server.Close()
 	x.replied = k.Answer.Status
+	x.seePrice(&k.Answer.Fields)
 	h := x.w.Header()
 	if x.reply != nil {
 		h = x.reply.passed.Header()

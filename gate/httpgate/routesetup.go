@@ -115,7 +115,9 @@ func (s *setup) lead(chains []*policy.Chain, env Env, before *setup) (err error)
 // toward makes the setup of a route. old is the one of the same name before, or nil.
 func (s *setup) toward(r Route, chain *policy.Chain, env Env, before, old *setup) (*setup, error) {
 	to := *s
-	to.adopt(s.opts.Of(r).WithDefaults(), chain)
+	if err := to.adopt(s.opts.Of(r).WithDefaults(), chain); err != nil {
+		return nil, err
+	}
 	to.at = r.path()
 	to.route = &route{name: r.Name, answer: r.Answer, to: r.Redirect, counts: countsOf(old)}
 	switch {

@@ -3,6 +3,7 @@ package httpgate
 import (
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -39,6 +40,9 @@ type setup struct {
 	route  *route  // nil for a gate without routes
 	at     string  // the path of the route
 
+	keyed      bool   // throttles of the chain count by parts of requests
+	costHeader string // of answers, which says what requests cost; empty where nobody looks at it
+
 	headerFrom        []netip.Prefix // of proxies whose connections begin with a PROXY header
 	request, response rules          // for headers
 }
@@ -53,7 +57,9 @@ func newSetup(o Options, accept, chain *policy.Chain, routes []*policy.Chain, en
 	o = o.WithDefaults()
 	s := &setup{proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader), of: o.Listen,
 		ticket: pages.TicketCookie}
-	s.adopt(o, chain)
+	if err := s.adopt(o, chain); err != nil {
+		return nil, err
+	}
 	s.stamps = s.till != nil
 	for _, prefix := range o.ProxyProtocol.From {
 		s.headerFrom = append(s.headerFrom, identify.PlainPrefix(prefix))
@@ -67,8 +73,8 @@ func newSetup(o Options, accept, chain *policy.Chain, routes []*policy.Chain, en
 		oldKeys = before.keys
 	}
 	var err error
-	s.keys, err = keys.New(o.TLS, o.JWT, o.claims(), keys.Env{Clock: env.Clock, Log: env.Log, Roots: env.Roots,
-		Data: env.Data, Proofs: env.Proofs, Unusable: func() { env.Observer.Bounded(BoundCertificate) }}, oldKeys)
+	s.keys, err = keys.New(o.TLS, o.JWT, o.claims(append(routes, chain)...), keys.Env{Clock: env.Clock, Log: env.Log,
+		Roots: env.Roots, Data: env.Data, Proofs: env.Proofs, Unusable: func() { env.Observer.Bounded(BoundCertificate) }}, oldKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +86,7 @@ func newSetup(o Options, accept, chain *policy.Chain, routes []*policy.Chain, en
 }
 
 // adopt takes what routes may have of their own.
-func (s *setup) adopt(o Options, chain *policy.Chain) {
+func (s *setup) adopt(o Options, chain *policy.Chain) (err error) {
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
@@ -93,8 +99,12 @@ func (s *setup) adopt(o Options, chain *policy.Chain) {
 	if o.JWT != nil {
 		tokens = o.JWT.Header
 	}
-	s.accounts = s.accounts.By(o.AccountConflict, tokens)
+	if s.accounts, err = s.accounts.By(o.AccountConflict, tokens).WithParts(chain.KeyParts()); err != nil {
+		return err
+	}
+	s.keyed, s.costHeader = len(chain.KeyParts()) > 0, http.CanonicalHeaderKey(chain.CostHeader())
 	s.request, s.response = o.Headers.Request.ready(), o.Headers.Response.ready()
+	return nil
 }
 
 func (s *setup) httpOptions() gate.HTTPOptions {

@@ -20,6 +20,8 @@ func detail(l *words.Language, a *weir.Answer, why weir.Reason) string {
 	switch why {
 	case weir.NoAccount:
 		return l.Say("The request does not say which account it belongs to.")
+	case weir.BadKey:
+		return l.Say("The request is written in a way that servers read differently, or a part of it is too long.")
 	case weir.TooCostly:
 		return l.Say("The request costs more than its limit will ever allow.")
 	case weir.Overload:

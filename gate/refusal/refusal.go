@@ -74,6 +74,8 @@ func Status(a *weir.Answer, own bool) int {
 	switch a.Reason {
 	case weir.NoAccount:
 		return http.StatusUnauthorized
+	case weir.BadKey:
+		return http.StatusBadRequest
 	case weir.Banned, weir.Forged, weir.Replayed:
 		return http.StatusForbidden
 	case weir.Overload, weir.Failure:
@@ -126,7 +128,7 @@ func RetryAfter(a *weir.Answer, now time.Time) int64 { return WholeSeconds(Again
 // that decided, whichever is later. Where both are unknown it is a second. 0 means that it is of no use to come again.
 func Again(a *weir.Answer, now time.Time) time.Duration {
 	switch a.Reason {
-	case weir.NoAccount, weir.NoSource, weir.TooCostly, weir.Forged, weir.Replayed:
+	case weir.NoAccount, weir.NoSource, weir.TooCostly, weir.Forged, weir.Replayed, weir.BadKey:
 		return 0
 	case weir.Banned:
 		if a.Until.IsZero() { // forever

@@ -93,6 +93,10 @@ func (v *visit) identify(a *auth.AttributeContext) *refusal.Refusal {
 	ev.Route = identify.Route(h.Method, h.Host, identify.Escaped(u), header)
 	r := http.Request{Method: h.Method, Host: h.Host, URL: u, Header: header}
 	account, err := v.setup.accounts.Account(&r, ev.Source)
+	if err == nil {
+		v.parts, err = v.setup.accounts.PartsOf(v.parts[:0], &r)
+		ev.Parts = v.parts
+	}
 	if err != nil {
 		v.gate.env.Observer.Bounded(BoundAccount)
 		return badRequest(refusal.Sentence(err))

@@ -25,6 +25,7 @@ type visit struct {
 	answer weir.Answer
 	key    []byte
 	items  []item
+	parts  []weir.Part
 	passes []*policy.Pass // those from used on are free
 	used   int
 }
@@ -58,7 +59,9 @@ func (v *visit) leave(service string, code *string, err *error) {
 	}
 	g.env.Observer.Answered(service, *code)
 	clear(v.items)
-	*v = visit{answer: weir.Answer{Figures: v.answer.Figures[:0]}, key: v.key[:0], items: v.items[:0], passes: v.passes}
+	clear(v.parts)
+	*v = visit{answer: weir.Answer{Figures: v.answer.Figures[:0]}, key: v.key[:0], items: v.items[:0],
+		parts: v.parts[:0], passes: v.passes}
 	g.visits.Put(v)
 	g.UnderWay.Add(-1)
 }

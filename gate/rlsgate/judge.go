@@ -27,6 +27,8 @@ func (v *visit) judge(ctx context.Context, dom *domain, req *rls.RateLimitReques
 		if !dom.opts.event(&v.event, d.Entries) {
 			continue
 		}
+		v.parts, _ = dom.parts(v.parts[:0], d.Entries) // limit has turned away what is not clear
+		v.event.Parts = v.parts
 		if it.hits == 0 {
 			v.peek(dom, i, r)
 			continue

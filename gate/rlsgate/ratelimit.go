@@ -125,7 +125,7 @@ func hits(req *rls.RateLimitRequest, d *common.RateLimitDescriptor) uint64 {
 func (v *visit) limit(ctx context.Context, dom *domain, req *rls.RateLimitRequest, r *reply) error {
 	for i, d := range req.Descriptors {
 		it := &v.items[i]
-		if !it.unfit && dom.opts.doubtful(d.Entries) {
+		if _, plain := dom.parts(nil, d.Entries); !it.unfit && (!plain || dom.opts.doubtful(d.Entries)) {
 			it.unfit = true
 			v.gate.env.Observer.Bounded(BoundAccount)
 		}

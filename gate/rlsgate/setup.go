@@ -24,9 +24,10 @@ type setup struct {
 
 // A domain is one of weir's own, with a chain, or an imported one, with a tree.
 type domain struct {
-	opts  Domain
-	chain *policy.Chain
-	tree  *level
+	opts     Domain
+	chain    *policy.Chain
+	keyParts []string // by which throttles of the chain count
+	tree     *level
 }
 
 // newSetup checks the options, and reads the files that they name.
@@ -37,9 +38,11 @@ func newSetup(o Options, p Parts) (*setup, error) {
 	s := &setup{opts: o.WithDefaults(), domains: map[string]*domain{}, counters: &counters{limit: p.Limit}}
 	var v weir.Mistakes
 	for _, name := range slices.Sorted(maps.Keys(o.Domains)) {
-		s.domains[name] = &domain{opts: o.Domains[name], chain: p.Domains[name]}
-		if p.Domains[name] == nil {
+		d := &domain{opts: o.Domains[name], chain: p.Domains[name]}
+		if s.domains[name] = d; d.chain == nil {
 			v.Add("domains."+name, fmt.Sprintf("the domain %q has no chain", name), "")
+		} else {
+			d.keyParts = d.chain.KeyParts()
 		}
 	}
 	if o.Config != "" {
@@ -51,6 +54,11 @@ func newSetup(o Options, p Parts) (*setup, error) {
 		}
 		accounts, _ := identify.ParseAccounts(a.Account)
 		s.accounts = accounts.By(a.AccountConflict, "")
+		if s.authz != nil {
+			var err error
+			s.accounts, err = s.accounts.WithParts(s.authz.KeyParts())
+			v.Under("authz", err)
+		}
 		s.proxies = identify.NewProxies(a.TrustedProxies, a.ForwardedHeader)
 	}
 	return s, v.Err()

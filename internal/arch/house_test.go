@@ -34,12 +34,13 @@ var floors = map[string]int{
 	"lab/peers":         1, // the peers' configurations
 	"lab/machine":       1, // processes for measurements
 
-	"throttle/*":     2,
-	"identify/token": 2, // JSON web tokens
-	"mail/*":         2,
-	"store/*":        2,
-	"farm/nats":      2, // the bus
-	"farm/redis":     2, // the pot
+	"throttle/*":       2,
+	"identify/country": 2, // of addresses
+	"identify/token":   2, // JSON web tokens
+	"mail/*":           2,
+	"store/*":          2,
+	"farm/nats":        2, // the bus
+	"farm/redis":       2, // the pot
 
 	"policy":               3,
 	"throttle/stamp/payer": 3, // the client's side
@@ -74,6 +75,7 @@ var floors = map[string]int{
 
 	"internal/arch":     exempt,
 	"internal/browser":  exempt, // for tests
+	"internal/mmdb":     exempt, // for tests
 	"internal/exim":     exempt, // for tests
 	"internal/docstest": exempt,
 	"internal/mutants":  exempt,

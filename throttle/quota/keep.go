@@ -313,7 +313,7 @@ func (r *rule) long() bool {
 type texts struct{ account, v4, v6 string }
 
 func (r *rule) written(v4, v6 int) texts {
-	id := r.identity()
+	id := r.ident
 	return texts{id, fmt.Sprintf("%s by /%d", id, v4), fmt.Sprintf("%s by /%d", id, v6)}
 }
 

@@ -267,7 +267,7 @@ func (r *rule) price(cost int64) int64 {
 	switch {
 	case r.bytes:
 		return 0
-	case r.way == level:
+	case r.once:
 		return 1
 	}
 	return cost

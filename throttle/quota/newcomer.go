@@ -22,6 +22,7 @@ const (
 	shared                // it is a set of strangers
 	charged               // its source was charged with it
 	contended             // of some limit it may be contested: see state.contested, which costs more to ask
+	anonymous             // its key names nobody: it stays on probation, as sources do
 
 	oneEvent  = 1 << 6 // the figure of events, of 10 bits
 	maxEvents = 1<<10 - 1
@@ -135,7 +136,7 @@ type stranger struct {
 
 // origin is where an event of an account comes from, if that matters when the event ends.
 func (t *table) origin(rs *rules, a *account, from netip.Addr) origin {
-	if a.onProbation() && a.name != "" && t.crowded(rs) {
+	if a.onProbation() && a.mayEarn() && t.crowded(rs) {
 		return t.bringers.of(rs, from)
 	}
 	return counted
@@ -143,7 +144,7 @@ func (t *table) origin(rs *rules, a *account, from netip.Addr) origin {
 
 // approve takes in that the upstream accepted an account on probation, brought from an origin. Its shard is locked.
 func (t *table) approve(rs *rules, a *account, from origin, now int64) {
-	if a.index < 0 || a.name == "" || !a.onProbation() || !t.bringers.fits(rs, acceptedKeys, from, now, true) {
+	if a.index < 0 || !a.mayEarn() || !a.onProbation() || !t.bringers.fits(rs, acceptedKeys, from, now, true) {
 		return
 	}
 	if a.has(charged) {
@@ -153,10 +154,13 @@ func (t *table) approve(rs *rules, a *account, from origin, now int64) {
 	a.remember(rs)
 }
 
+// mayEarn reports whether the account may earn a place in the table.
+func (a *account) mayEarn() bool { return a.name != "" && !a.has(anonymous) }
+
 // accept lets an account keep its entry for as long as it is limited. Its shard is locked. A source stays on
 // probation: an attacker who has many addresses must not fill the table.
 func (a *account) accept() {
-	if a.index < 0 || a.name == "" || !a.onProbation() {
+	if a.index < 0 || !a.mayEarn() || !a.onProbation() {
 		return
 	}
 	s := a.shard
@@ -209,6 +213,7 @@ func (t *table) admit(rs *rules, g *stranger, now int64) *account {
 		return a
 	}
 	a := s.add(g.hash, newAccount(s, g.name, netip.Addr{}), false)
+	rs.characterize(a)
 	a.update(rs)
 	a.says(rs, g.plan)
 	if g.pushed {

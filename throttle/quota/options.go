@@ -80,6 +80,14 @@ const (
 type Options struct {
 	// The limits. Each event is held against every policy that matches it; it is charged to all of them or to none.
 	Policies []Policy `yaml:"policies"`
+	// What is counted apart: the limits hold for each combination of these parts. account, method, host, path:1 (the
+	// first segment of the path), network (the source address, of IPv6 the /64; network:24/56 for other lengths),
+	// country (see countries), header:X-Tenant, bearer, query:key, cookie:session, cert, cert:san and jwt:org. A part
+	// that is missing is a value of its own. Whoever may choose a part freely gets a new limit with each value. At most
+	// 8 parts. Default: the account.
+	Key []string `yaml:"key"`
+	// What requests cost, for policies of kind requests. Default: each costs 1.
+	Cost Cost `yaml:"cost"`
 	// What accounts on a plan get instead, by plan and policy.
 	Plans map[string]map[string]Override `yaml:"plans"`
 	// Which account is on which plan.
@@ -181,6 +189,9 @@ func (o Options) WithDefaults() Options {
 	o.SourceV6 = cmp.Or(o.SourceV6, 64)
 	o.MaxAccounts = cmp.Or(o.MaxAccounts, 100_000)
 	o.NewAccounts = cmp.Or(o.NewAccounts, weir.Rate{Count: 100, Per: time.Hour})
+	if o.Cost.Header != "" {
+		o.Cost.Max = cmp.Or(o.Cost.Max, DefaultMaxCost)
+	}
 	o.Policies = slices.Clone(o.Policies)
 	for i := range o.Policies {
 		p := &o.Policies[i]
@@ -244,6 +255,8 @@ func (o Options) Validate() error {
 			}
 		}
 	}
+	o.validateKey(&v.Mistakes)
+	v.Under("cost", o.Cost.validate(&o))
 	v.overrides("plans", o.Plans, byName)
 	v.overrides("overrides", o.Overrides, byName)
 	return v.Err()

@@ -16,9 +16,10 @@ import (
 type Quota struct {
 	rules   atomic.Pointer[rules]
 	table   *table
-	seen    atomic.Int64 // when Advance was last called
-	mu      sync.Mutex   // one Configure, Divide, Share or Lend at a time
-	answers sync.Pool    // of *weir.Answer, for Allow
+	seen    atomic.Int64  // when Advance was last called
+	mu      sync.Mutex    // one Configure, Divide, Share or Lend at a time
+	answers sync.Pool     // of *weir.Answer, for Allow
+	capped  atomic.Uint64 // answers that said a higher price than the options allow
 }
 
 var (
@@ -82,7 +83,7 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 	rs, now := q.rules.Load(), nanos(ev.Time)
 	acc, g := q.table.find(rs, ev, now, enter)
 	if acc == nil {
-		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
+		a.Verdict, a.Reason = weir.Refuse, rs.homeless(ev)
 		return nil
 	}
 	paid := pays(ev.Purse.Paid())
@@ -143,7 +144,7 @@ func (q *Quota) current(a *account) *rules {
 func (q *Quota) borrow(acc *account, g *stranger, ev *weir.Event, paid bool, asks uint64, a *weir.Answer) (n next) {
 	acc.shard.mu.Lock()
 	rs := q.current(acc)
-	rd := &rider{cost: min(ev.Charge(), MaxLimit+1), asks: asks}
+	rd := &rider{cost: rs.charge(ev, acc), asks: asks}
 	rd.decide = func(rs *rules, now int64, failed bool) uint64 {
 		a.Clear()
 		acc.update(rs)
@@ -244,7 +245,7 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 	rs, now := q.rules.Load(), nanos(ev.Time)
 	acc, _ := q.table.find(rs, ev, now, peek)
 	if acc == nil {
-		a.Verdict, a.Reason = weir.Refuse, weir.NoAccount
+		a.Verdict, a.Reason = weir.Refuse, rs.homeless(ev)
 		return
 	}
 	defer acc.shard.mu.Unlock()
@@ -357,6 +358,9 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 		w.away(rs, now)
 	}
 	taken, at := takenBy(&h, rs)
+	if o.Done && rs.Cost.Header != "" {
+		h.N = q.reprice(rs, acc, taken, at, now, h.N, o.Price)
+	}
 	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
 		if o.Done && r.way != level {
 			return
@@ -462,7 +466,7 @@ type bill struct {
 
 func newBill(rs *rules, acc *account, ev *weir.Event, now int64) *bill {
 	// What costs more than any limit allows is refused, however much more it is.
-	return &bill{rules: rs, account: acc, now: now, cost: min(ev.Charge(), MaxLimit+1)}
+	return &bill{rules: rs, account: acc, now: now, cost: rs.charge(ev, acc)}
 }
 
 // check puts the verdict of all rules into the answer: the longest refusal, else the longest wait. It changes nothing.
@@ -592,6 +596,9 @@ const sharedAdvice = time.Minute
 func (b *bill) take(a *weir.Answer) {
 	acc := b.account
 	returns := b.mask & (b.levels | b.rules.volume)
+	if b.rules.Cost.Header != "" {
+		returns = b.mask // the answer may change what was charged
+	}
 	if returns != 0 {
 		acc.pins++
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -29,6 +30,8 @@ type rule struct {
 	bytes  bool      // counts bytes, not requests
 	delay  bool      // over the limit, events wait
 	stamp  bool      // over the limit, events may pay
+	once   bool      // an event counts as one, whatever it costs
+	debts  bool      // more than the limit may be charged: bytes, and what answers say
 	kept   bool      // its counters are kept over a restart
 	from   int64     // steady: when this version of the options came; what was taken before was taken at another rate
 	share  share     // of a farm's limit that this node grants
@@ -95,8 +98,11 @@ type rules struct {
 	strange map[string][]terms // the same, for those who have no entry
 	whole   map[string][]terms // the same, before it is divided among the nodes of a farm
 	ties
-	byID map[uint64]*rule               // those that are shared
-	own  map[string]map[string]Override // of what is imposed, what fits the policies
+	key       *identify.Key                  // what is counted apart; nil where that is the account
+	by        string                         // the key in the identity of rules
+	ofAccount bool                           // the key has an account
+	byID      map[uint64]*rule               // those that are shared
+	own       map[string]map[string]Override // of what is imposed, what fits the policies
 }
 
 // ties are what a quota is under besides its options: other nodes, and what operators have imposed. Without any, it is
@@ -107,6 +113,7 @@ type ties struct {
 	lender  *Lender
 	empty   bool // nobody is counted yet, so that slots are free at once: the first one is the fastest
 	imposed map[string]map[string]Override
+	country func(netip.Addr) string // nil where nobody knows
 }
 
 func (t ties) divided(sh share) ties {
@@ -137,6 +144,7 @@ func compile(o Options, before *rules, with ties) (*rules, error) {
 	}
 	rs := &rules{Options: o.WithDefaults(), version: 1, ties: with, byID: map[uint64]*rule{}}
 	rs.list = make([]*rule, len(rs.Policies))
+	rs.compileKey()
 	rs.own = rs.fitting(with.imposed)
 	if before != nil {
 		rs.version = before.version + 1
@@ -155,7 +163,7 @@ func compile(o Options, before *rules, with ties) (*rules, error) {
 			rs.assign(i, rs.freeSlot(used), rs.version)
 		}
 	}
-	if r := rs.list[0]; len(rs.list) == 1 && r.all && r.way != level && !r.bytes {
+	if r := rs.list[0]; len(rs.list) == 1 && r.all && r.way != level && !r.bytes && !rs.Cost.set() {
 		rs.only = r
 	}
 	rs.empty = false
@@ -181,6 +189,8 @@ func (rs *rules) assign(i, at int, since uint32) {
 	r := newRule(rs.Policies[i], at)
 	r.since = since
 	r.share = rs.share
+	r.ident += rs.by
+	r.debts = r.bytes || rs.Cost.Header != ""
 	r.texts = r.written(rs.SourceV4, rs.SourceV6)
 	if r.Farm == FarmBroadcast && rs.shared != nil {
 		r.shared = rs.shared
@@ -255,9 +265,9 @@ func (rs *rules) override(all []terms, overrides map[string]Override) []terms {
 func (rs *rules) identity(i int) string {
 	p := &rs.Policies[i]
 	if p.Farm == FarmExact && rs.lender != nil {
-		return p.identity() + rs.lender.identity
+		return p.identity() + rs.by + rs.lender.identity
 	}
-	return p.identity()
+	return p.identity() + rs.by
 }
 
 // identity is what a rule counts: counters go on over a reload, and over a restart, as long as it stays the same.
@@ -271,7 +281,8 @@ func (p *Policy) identity() string {
 
 func newRule(p Policy, at int) *rule {
 	r := &rule{Policy: p, ident: p.identity(), slot: at, bit: 1 << at, all: p.Match.always(), loc: time.UTC,
-		way: ways[p.Window], bytes: p.Kind == Volume, delay: p.Over == OverDelay, stamp: p.Over == OverStamp}
+		way: ways[p.Window], bytes: p.Kind == Volume, delay: p.Over == OverDelay, stamp: p.Over == OverStamp,
+		once: p.Kind == Concurrent || p.Kind == Idle}
 	r.base = terms{limit: p.Limit.N, burst: p.Burst.N, period: int64(p.Period.Length)}
 	if p.Kind == Idle {
 		// A least gap between two starts is a steady rate of one per gap, without a burst.
@@ -315,12 +326,13 @@ func (o *Override) apply(t terms) terms {
 // is exempt.
 func (o *Override) limits() bool { return o.Limit.Set || o.Burst.Set || o.Gap > 0 }
 
-// known reports whether the options name an account: it then has an entry in the table whatever happens.
+// known reports whether the options name an account: it then has an entry in the table whatever happens. Where keys
+// have several parts, they have to name the whole key: one account may have any number of keys.
 func (rs *rules) known(account string) bool {
 	_, override := rs.Overrides[account]
 	_, member := rs.Members[account]
 	_, imposed := rs.own[account]
-	return override || member || imposed
+	return override || imposed || member && rs.key == nil
 }
 
 // doubts reports whether an event is charged to an address that the options exempt from something, but may have come

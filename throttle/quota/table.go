@@ -182,6 +182,9 @@ const (
 
 // find returns the account of an event with its shard locked, or nil when the event has none.
 func (t *table) find(rs *rules, ev *weir.Event, now int64, m manner) (*account, *stranger) {
+	if rs.key != nil {
+		return t.findKey(rs, ev, now, m)
+	}
 	if ev.Account != "" && !rs.doubts(ev) {
 		if a := t.lookup(rs, ev.Account, netip.Addr{}); a != nil { // as most are
 			return a, nil
@@ -250,13 +253,13 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		marked := s.pushed.has(hash, now)
 		charge = !marked && t.crowded(rs)
 		if marked || charge && !t.bringers.fits(rs, newKeys, by, now, true) {
-			return t.share(stranger{hash: hash, name: name, from: by, pushed: marked})
+			return t.share(rs, stranger{hash: hash, name: name, from: by, pushed: marked})
 		}
 		if !t.freeEntry(rs, s, now, true) {
 			if charge {
 				t.bringers.give(rs, newKeys, by)
 			}
-			return t.share(stranger{hash: hash, name: name, from: by})
+			return t.share(rs, stranger{hash: hash, name: name, from: by})
 		}
 	}
 	if a := s.accounts.get(hash); a != nil { // somebody else was faster, or the hash is the same
@@ -267,9 +270,10 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 		if a.is(name, source) {
 			return a, nil
 		}
-		return t.share(stranger{hash: hash, name: name, from: by})
+		return t.share(rs, stranger{hash: hash, name: name, from: by})
 	}
 	a := s.add(hash, newAccount(s, name, source), known)
+	rs.characterize(a)
 	if charge {
 		a.set(charged)
 	}
@@ -343,10 +347,10 @@ func (t *table) take(rs *rules) bool {
 	return false
 }
 
-func (t *table) share(g stranger) (*account, *stranger) {
+func (t *table) share(rs *rules, g stranger) (*account, *stranger) {
 	t.strange.Add(1)
 	a := t.stranger(g.hash)
-	if g.name == "" {
+	if g.name == "" || rs.anonymous(g.name) {
 		return a, nil // a source cannot earn an entry
 	}
 	g.account = a
@@ -459,19 +463,21 @@ func (a *account) update(rs *rules) {
 
 // take makes the account's profile.
 func (a *account) take(rs *rules) {
-	known := a.name != "" && rs.known(a.name)
+	named := a.name != "" && rs.names(a.name)
 	p := a.profile()
 	if p == nil {
-		if !known && rs.DefaultPlan == "" && !(a.has(shared) && (rs.shared != nil || rs.lender != nil)) {
+		if !named && rs.DefaultPlan == "" && !(a.has(shared) && (rs.shared != nil || rs.lender != nil)) {
 			return
 		}
 		p = new(profile)
 		a.own().profile = p
 	}
 	p.plan, p.override = "", nil
-	if known {
-		p.plan, p.override = rs.Members[a.name], rs.overrides(a.name)
-		a.accept()
+	if named {
+		p.plan, p.override = rs.Members[rs.owner(a.name)], rs.figures(a.name)
+		if rs.known(a.name) {
+			a.accept()
+		}
 	}
 	if p.terms = rs.terms(a.plan(rs), p.override); a.has(shared) {
 		p.terms = rs.strangerTerms(a.plan(rs))

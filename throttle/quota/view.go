@@ -23,6 +23,7 @@ type Stats struct {
 	Waiting   int    `json:"waiting"`
 	Strangers uint64 `json:"strangers"`  // events of accounts without an entry in the table, since the start
 	PushedOut uint64 `json:"pushed_out"` // accounts on probation that were pushed out by others, since the start
+	Capped    uint64 `json:"capped"`     // answers that said a higher cost than the options allow, since the start
 	Unsavable uint64 `json:"unsavable"`  // counters that no store takes: an id that is too long, or no text
 	// In a farm, what was told to the other nodes and heard of them; nil elsewhere.
 	Farm *SharedStats `json:"farm,omitempty"`
@@ -114,7 +115,7 @@ func (q *Quota) Rules() (names []string) {
 // Stats returns the size of the table.
 func (q *Quota) Stats() Stats {
 	s := Stats{Accounts: int(q.table.count.Load()), Probation: q.table.newcomers(), Strangers: q.table.strange.Load(),
-		PushedOut: q.table.pushedOut.Load(), Unsavable: q.table.keeping.unsavable.Load()}
+		PushedOut: q.table.pushedOut.Load(), Capped: q.capped.Load(), Unsavable: q.table.keeping.unsavable.Load()}
 	for i := range q.table.shards {
 		s.Waiting += int(q.table.shards[i].waiting.Load())
 	}

@@ -95,14 +95,15 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		}
 	case steady:
 		st.rescale(t, now)
-		// Requests never owe more than a burst, so more means that the clock was set back. Bytes may owe more. A late
+		// Requests never owe more than a burst, so more means that the clock was set back. Bytes may owe more, and
+		// requests whose answers say what they cost. A late
 		// event must not be taken for a clock that was set back.
 		// All nodes of a farm together may owe another burst.
 		most := t.whole
 		if r.shared != nil {
 			most = add(t.whole, t.whole)
 		}
-		if !r.bytes && st.start-now > add(most, t.period) {
+		if !r.debts && st.start-now > add(most, t.period) {
 			st.start = add(now, most)
 		}
 	}
