@@ -14,6 +14,7 @@ import (
 	skeleton "weir/gate"
 	"weir/gate/apigate"
 	"weir/gate/authgate"
+	"weir/gate/httpgate"
 	"weir/gate/tcpgate"
 	"weir/identify"
 	"weir/mail/spool"
@@ -64,6 +65,13 @@ func (g *gate) view(now time.Time) console.GateStatus {
 	s.InFlight, s.Waiting = g.seen.inFlight.Load(), g.seen.waiting.Load()
 	s.Capacity = g.lanes.view(now)
 	s.Routes = g.routesView(now)
+	if gt, ok := g.Gate.(*httpgate.Gate); ok {
+		s.KeptBytes = gt.KeptBodies()
+		for _, v := range gt.Servers() {
+			s.Servers = append(s.Servers, console.ServerStatus{Server: v.Server, Healthy: v.Well, InFlight: v.Active,
+				Idle: v.Idle, Requests: v.Requests, Failures: v.Failures})
+		}
+	}
 	if s.Throttles == nil {
 		s.Throttles = []string{} // a list for scripts, even if it is empty
 	}

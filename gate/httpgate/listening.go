@@ -8,6 +8,7 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/identify"
+	behind "weir/upstream"
 )
 
 // A Socket is a file of this machine, with an owner and a mode that say who may use it.
@@ -109,6 +110,17 @@ func (o *Options) Files() (all []File) {
 			add(fmt.Sprintf("tls.certificates[%d].key", i), c.Key)
 		}
 		add("tls.client_ca", t.ClientCA)
+	}
+	upstream := func(at string, u *behind.Options) {
+		if u != nil && u.TLS != nil {
+			add(at+"upstream.tls.ca", u.TLS.CA)
+			add(at+"upstream.tls.cert", u.TLS.Cert)
+			add(at+"upstream.tls.key", u.TLS.Key)
+		}
+	}
+	upstream("", &o.Upstream)
+	for i, r := range o.Routes {
+		upstream(fmt.Sprintf("routes[%d].", i), r.Upstream)
 	}
 	if j := o.JWT; j != nil {
 		add("jwt.key", j.Key)

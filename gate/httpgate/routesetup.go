@@ -4,9 +4,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"reflect"
 	"slices"
 
+	"weir"
 	"weir/gate/httpgate/pages"
 	"weir/policy"
 	behind "weir/upstream"
@@ -38,18 +40,30 @@ func (p *pools) get(o *Options, env Env, before pools, old *behind.Pool) (*behin
 	if pool := p.find(&next); pool != nil {
 		return pool, nil
 	}
-	pool, err := before.find(&next), error(nil)
+	pool := before.find(&next)
+	if pool != nil {
+		stale, err := pool.Stale()
+		if err != nil {
+			return nil, weir.Under("upstream", err)
+		}
+		if stale { // files that it names have changed
+			pool, old = nil, pool
+		}
+	}
+	var err error
 	switch {
 	case pool != nil:
 	case old != nil:
 		pool, err = old.Configure(next)
 	default:
-		pool, err = behind.New(next, behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots})
+		pool, err = behind.New(next, behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots,
+			Resolver: env.Resolver})
 	}
-	if err == nil {
-		*p = append(*p, pooled{next, pool})
+	if err != nil {
+		return nil, weir.Under("upstream", err)
 	}
-	return pool, err
+	*p = append(*p, pooled{next, pool})
+	return pool, nil
 }
 
 // close closes all pools that are not among those kept.
@@ -89,7 +103,7 @@ func (s *setup) lead(chains []*policy.Chain, env Env, before *setup) (err error)
 		}
 		to, err := s.toward(r, chain, env, before, old[r.Name])
 		if err != nil {
-			return err
+			return weir.Under(fmt.Sprintf("routes[%d]", i), err)
 		}
 		routes = append(routes, to)
 		s.stamps = s.stamps || to.till != nil
