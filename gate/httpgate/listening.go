@@ -9,6 +9,7 @@ import (
 	"weir/gate"
 	"weir/identify"
 	"weir/policy"
+	behind "weir/upstream"
 )
 
 // A Socket is a file of this machine, with an owner and a mode that say who may use it.
@@ -115,10 +116,16 @@ func (o *Options) Files() (all []File) {
 		}
 		add("tls.client_ca", t.ClientCA)
 	}
-	if t := o.Upstream.TLS; t != nil {
-		add("upstream.tls.ca", t.CA)
-		add("upstream.tls.cert", t.Cert)
-		add("upstream.tls.key", t.Key)
+	upstream := func(at string, u *behind.Options) {
+		if u != nil && u.TLS != nil {
+			add(at+"upstream.tls.ca", u.TLS.CA)
+			add(at+"upstream.tls.cert", u.TLS.Cert)
+			add(at+"upstream.tls.key", u.TLS.Key)
+		}
+	}
+	upstream("", &o.Upstream)
+	for i, r := range o.Routes {
+		upstream(fmt.Sprintf("routes[%d].", i), r.Upstream)
 	}
 	if j := o.JWT; j != nil {
 		add("jwt.key", j.Key)

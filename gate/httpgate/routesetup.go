@@ -40,16 +40,17 @@ func (p *pools) get(o *Options, env Env, before pools, old *behind.Pool) (*behin
 	if pool := p.find(&next); pool != nil {
 		return pool, nil
 	}
-	pool, err := before.find(&next), error(nil)
+	pool := before.find(&next)
 	if pool != nil {
 		stale, err := pool.Stale()
 		if err != nil {
 			return nil, weir.Under("upstream", err)
 		}
-		if stale {
+		if stale { // files that it names have changed
 			pool, old = nil, pool
 		}
 	}
+	var err error
 	switch {
 	case pool != nil:
 	case old != nil:
