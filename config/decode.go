@@ -255,7 +255,8 @@ func (d *decoder) entries(n *yamltree.Node, v reflect.Value) {
 	v.Set(m)
 }
 
-// A shortened mapping can be written as the value of one of its keys alone, which is a list: next_hop: 127.0.0.1:25.
+// A shortened mapping can be written as the value of one of its keys alone: next_hop: 127.0.0.1:25. Where that is a
+// list, a single value will do.
 type shortened interface{ Short() string }
 
 // lengthen writes out a mapping that was written short. It changes the tree, so that mistakes are found where they
@@ -266,12 +267,17 @@ func lengthen(n *yamltree.Node, v reflect.Value) {
 		return
 	}
 	value := *n
-	if n.Kind == yamltree.Scalar {
+	if n.Kind == yamltree.Scalar && isList(v.Type(), s.Short()) {
 		value = yamltree.Node{Kind: yamltree.List, At: n.At,
 			Items: []*yamltree.Node{{Kind: yamltree.Scalar, At: n.At, Text: n.Text}}}
 	}
 	*n = yamltree.Node{Kind: yamltree.Mapping, At: n.At,
 		Pairs: []yamltree.Pair{{Key: s.Short(), At: n.At, Value: &value}}}
+}
+
+// isList reports whether a field of a struct is a list.
+func isList(t reflect.Type, name string) bool {
+	return slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.name == name && f.t.Kind() == reflect.Slice })
 }
 
 func (d *decoder) fields(n *yamltree.Node, v reflect.Value) {

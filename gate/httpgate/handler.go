@@ -36,6 +36,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
+	x.beginTrace()
 	if x.setup.till != nil && g.assets.Serve(x, r) { // free: without them nobody could pay
 		x.answered = true
 		return
@@ -96,6 +97,7 @@ func (x *exchange) end() {
 	}
 	g.env.Observer.Served(x.pass.Answer.Verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
 	x.log(now)
+	x.endTrace(now)
 	g.env.Observer.InFlight(-1)
 	g.UnderWay.Add(-1)
 	if failure != nil {

@@ -95,6 +95,7 @@ func (x *exchange) makeOnward(o *onward) {
 	}
 	x.forwardHeaders(in, o)
 	o.set("X-Request-Id", x.event.ID)
+	x.traceOnward(o)
 	s.request.apply(o.header)
 }
 

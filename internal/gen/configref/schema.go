@@ -89,6 +89,9 @@ func (e *entry) schema(t reflect.Type) (object, error) {
 			if err != nil {
 				return nil, err
 			}
+			if f.Type.Kind() != reflect.Slice {
+				return object{"anyOf": []any{ref(t.String()), list}}, nil
+			}
 			one, err := e.schema(f.Type.Elem())
 			return object{"anyOf": []any{ref(t.String()), list, one}}, err
 		}
