@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -28,55 +27,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir"
+	"weir/traces/tracestest"
 )
-
-// A collector receives spans by OTLP over HTTP, and reads them with OpenTelemetry's own types.
-type collector struct {
-	mu       sync.Mutex
-	requests []*http.Request
-	got      []*tracepb.ResourceSpans
-	// answer may answer in place of the collector, and reports whether it did.
-	answer func(w http.ResponseWriter) bool
-}
-
-func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.requests = append(c.requests, r)
-	if c.answer != nil && c.answer(w) {
-		return
-	}
-	// ExportTraceServiceRequest has the same fields.
-	var data tracepb.TracesData
-	if err == nil {
-		err = proto.UnmarshalOptions{}.Unmarshal(body, &data)
-	}
-	if err != nil || r.Method != "POST" || r.URL.Path != "/v1/traces" ||
-		r.Header.Get("Content-Type") != "application/x-protobuf" {
-		http.Error(w, fmt.Sprint(err), 400)
-		return
-	}
-	c.got = append(c.got, data.ResourceSpans...)
-	w.Header().Set("Content-Type", "application/x-protobuf")
-}
-
-func (c *collector) spans() (all []*tracepb.Span) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.got {
-		for _, s := range r.ScopeSpans {
-			all = append(all, s.Spans...)
-		}
-	}
-	return all
-}
-
-func (c *collector) calls() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.requests)
-}
 
 // counts are what became of spans.
 type counts struct {
@@ -100,7 +52,7 @@ func (c *counts) String() string {
 }
 
 // connected makes a tracer that speaks to a collector over memory, so that simulated time may pass.
-func connected(t *testing.T, c *collector, o Options) (*Tracer, *counts) {
+func connected(t *testing.T, c *tracestest.Collector, o Options) (*Tracer, *counts) {
 	t.Helper()
 	o.Endpoint = "http://collector"
 	n := new(counts)
@@ -159,11 +111,9 @@ func add(tr *Tracer, name string) {
 
 // TestSpansAreOTLP: OpenTelemetry's own types read what is sent, field by field.
 func TestSpansAreOTLP(t *testing.T) {
-	c := new(collector)
-	server := httptest.NewServer(c)
-	defer server.Close()
+	c, url := tracestest.Start(t)
 	n := new(counts)
-	tr, err := New(Options{Endpoint: server.URL, Service: "edge", Headers: map[string]string{"x-key": "secret"}},
+	tr, err := New(Options{Endpoint: url, Service: "edge", Headers: map[string]string{"x-key": "secret"}},
 		Env{Version: "1.2.3", Count: n.count})
 	if err != nil {
 		t.Fatal(err)
@@ -189,19 +139,16 @@ func TestSpansAreOTLP(t *testing.T) {
 	s.Begin(&other, Server, "POST", start, start)
 	tr.Add(&s)
 	tr.Close(t.Context())
-	if n.String() != "map[sent:3]" || c.calls() != 1 || c.requests[0].Header.Get("X-Key") != "secret" {
-		t.Fatalf("%v, %d calls", n, c.calls())
+	if n.String() != "map[sent:3]" || len(c.Requests()) != 1 || c.Requests()[0].Header.Get("X-Key") != "secret" {
+		t.Fatalf("%v, %d calls", n, len(c.Requests()))
 	}
-	resource := map[string]string{}
-	for _, a := range c.got[0].Resource.Attributes {
-		resource[a.Key] = a.Value.GetStringValue()
-	}
-	scope := c.got[0].ScopeSpans[0].Scope
-	if resource["service.name"] != "edge" || resource["service.version"] != "1.2.3" || resource["host.name"] == "" ||
+	resource := tracestest.Attributes(c.Resources()[0].Resource.Attributes)
+	scope := c.Resources()[0].ScopeSpans[0].Scope
+	if resource["service.name"] != "edge" || resource["service.version"] != "1.2.3" || resource["host.name"] == nil ||
 		scope.Name != "weir" || scope.Version != "1.2.3" {
 		t.Errorf("%v %v", resource, scope)
 	}
-	all := c.spans()
+	all := c.Spans()
 	if len(all) != 3 {
 		t.Fatalf("%d spans", len(all))
 	}
@@ -240,24 +187,24 @@ func TestSpansAreOTLP(t *testing.T) {
 // Spans go together: after two seconds, or when there are enough.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := new(collector)
+		c := new(tracestest.Collector)
 		tr, n := connected(t, c, Options{})
 		add(tr, "one")
 		add(tr, "two")
 		time.Sleep(flushEvery - 1)
-		if synctest.Wait(); c.calls() != 0 {
+		if synctest.Wait(); len(c.Requests()) != 0 {
 			t.Error("too early")
 		}
 		time.Sleep(1)
-		if synctest.Wait(); c.calls() != 1 || len(c.spans()) != 2 {
-			t.Errorf("%d calls, %d spans", c.calls(), len(c.spans()))
+		if synctest.Wait(); len(c.Requests()) != 1 || len(c.Spans()) != 2 {
+			t.Errorf("%d calls, %d spans", len(c.Requests()), len(c.Spans()))
 		}
 		name := strings.Repeat("x", 1000)
 		for range enough/1000 + 1 {
 			add(tr, name)
 		}
-		if synctest.Wait(); c.calls() != 2 {
-			t.Errorf("%d calls", c.calls())
+		if synctest.Wait(); len(c.Requests()) != 2 {
+			t.Errorf("%d calls", len(c.Requests()))
 		}
 		add(tr, "last")
 		tr.Close(t.Context())
@@ -276,7 +223,7 @@ func TestCollectorThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		defer close(hang)
-		c := &collector{answer: func(http.ResponseWriter) bool { <-hang; return true }}
+		c := &tracestest.Collector{Answer: func(int, http.ResponseWriter) bool { <-hang; return true }}
 		tr, n := connected(t, c, Options{})
 		name := strings.Repeat("x", 1<<20-100)
 		add(tr, name) // is being sent
@@ -345,13 +292,12 @@ func TestAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				at := new(collector)
-				at.answer = func(w http.ResponseWriter) bool { return c.answer(len(at.requests), w) }
+				at := &tracestest.Collector{Answer: c.answer}
 				tr, n := connected(t, at, Options{})
 				add(tr, "one")
 				time.Sleep(giveUpAfter + 2*longestPause)
-				if synctest.Wait(); !c.calls(at.calls()) || n.String() != c.want {
-					t.Errorf("%d calls, %v", at.calls(), n)
+				if synctest.Wait(); !c.calls(len(at.Requests())) || n.String() != c.want {
+					t.Errorf("%d calls, %v", len(at.Requests()), n)
 				}
 				tr.Close(t.Context())
 			})
@@ -362,7 +308,7 @@ func TestAgain(t *testing.T) {
 // An end does not wait for a collector that is to be asked again.
 func TestCloseTriesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &collector{answer: func(w http.ResponseWriter) bool { w.WriteHeader(503); return true }}
+		c := &tracestest.Collector{Answer: func(_ int, w http.ResponseWriter) bool { w.WriteHeader(503); return true }}
 		tr, n := connected(t, c, Options{})
 		add(tr, "one")
 		time.Sleep(flushEvery)
@@ -370,15 +316,15 @@ func TestCloseTriesOnce(t *testing.T) {
 		add(tr, "two")
 		began := time.Now()
 		tr.Close(t.Context())
-		if took := time.Since(began); took != 0 || n.String() != "map[failed:2]" || c.calls() != 2 {
-			t.Error(took, n, c.calls())
+		if took := time.Since(began); took != 0 || n.String() != "map[failed:2]" || len(c.Requests()) != 2 {
+			t.Error(took, n, len(c.Requests()))
 		}
 	})
 }
 
 // Certificates on both sides: the endpoint's own authority, and one for weir.
 func TestTLS(t *testing.T) {
-	c := new(collector)
+	c := new(tracestest.Collector)
 	server := httptest.NewUnstartedServer(c)
 	clients := x509.NewCertPool()
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
