@@ -40,7 +40,7 @@ const (
 	AddressFull    ClientAddress = "full"
 )
 
-// Options say where traces go, and of which requests there are any. Without an endpoint there are none.
+// Options configure traces. Without an endpoint there are none.
 type Options struct {
 	// Where spans are sent, by OTLP over HTTP: http://127.0.0.1:4318. Without a path it is /v1/traces. Default: nowhere;
 	// there are no traces, and headers of requests are passed on as they come.

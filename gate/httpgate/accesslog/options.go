@@ -42,18 +42,18 @@ const (
 	Stderr = "stderr"
 )
 
-// Options are those of the access log. The short form is requests alone.
+// Options configure the access log. The short form is requests alone.
 type Options struct {
 	// Which requests get a line: all (the default), refused (only what was refused, delayed or failed) or off.
 	Requests Requests `yaml:"requests"`
 	// What a line looks like: log (as a line of the log), json, combined (as nginx and Apache write it), or a template
-	// such as "{source} {method} {path} {status} {took}". Default log; json where to is given.
+	// such as "{source} {method} {path} {status} {took}". Default: log, and json where to is given.
 	Format string `yaml:"format"`
 	// Where lines go that are not part of the log: the path of a file, stdout or stderr. A file is made with mode 0640
-	// if it is not there, and opened again on a reload and when it was moved away. Default stderr.
+	// if it is not there, and opened again on a reload and when it was moved away. Default: stderr.
 	To string `yaml:"to"`
 	// What becomes of the lines of a flood: first (in each second the first 10 of every rule that turns requests away,
-	// and the first 1000 that pass; the log says how many more there were) or all. Default first with format log,
+	// and the first 1000 that pass; the log says how many more there were) or all. Default: first with format log,
 	// otherwise all.
 	Floods Floods `yaml:"floods"`
 }
