@@ -79,8 +79,11 @@ type TLS struct {
 // Enabled reports whether there are traces.
 func (o Options) Enabled() bool { return o.Endpoint != "" }
 
-// WithDefaults returns the options with everything filled in that was left out.
+// WithDefaults returns the options with everything filled in that was left out. Without an endpoint nothing is.
 func (o Options) WithDefaults() Options {
+	if !o.Enabled() {
+		return o
+	}
 	if o.Sample == nil {
 		o.Sample = new(weir.Share(0.01))
 	}
