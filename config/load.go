@@ -115,6 +115,7 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	odd := c.oddities()
 	if why == forHere {
 		odd = append(odd, c.missingFiles()...)
+		odd = append(odd, c.logOddities()...)
 		odd = append(odd, c.proxiesInFiles()...)
 	}
 	return c, errs, d.found(root, odd)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/gate"
 	"weir/gate/gatetest"
 	"weir/gate/httpgate/accesslog"
 	"weir/identify"
@@ -216,7 +218,8 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // BenchmarkAccessLine is what a line costs a request, from the exchange to the buffer.
 func BenchmarkAccessLine(b *testing.B) {
-	g, err := New(Options{Listen: "127.0.0.1:0", Upstream: behind.To("http://127.0.0.1:1")}, nil, chainOf(b), Env{})
+	g, err := New(Options{Listen: "127.0.0.1:0", Upstream: behind.To("http://127.0.0.1:1")}, nil, chainOf(b),
+		Env{Env: gate.Env{Log: slog.New(slog.NewJSONHandler(io.Discard, nil))}})
 	if err != nil {
 		b.Fatal(err)
 	}
