@@ -73,8 +73,8 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	c.next.cfg, a.coming = &full, &full
 	c.next.proxies = newNetworks(full.TrustedProxies())
 	c.next.print = fingerprint(full)
-	for _, step := range []func() error{c.prepareFolder, c.prepareAccess, c.prepareTraces, c.prepareBans, c.prepareThrottles, c.prepareFarm,
-		c.prepareCounters,
+	for _, step := range []func() error{c.prepareFolder, c.prepareAccess, c.prepareTraces, c.prepareBans,
+		c.prepareThrottles, c.prepareFarm, c.prepareCounters,
 		c.prepareConsole, c.preparePages, c.prepareControl,
 		c.prepareGates, c.prepareRooms, c.deliverBy, c.preparePackets} {
 		if err := step(); err != nil {

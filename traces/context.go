@@ -51,8 +51,8 @@ func randomID() uint64 {
 	}
 }
 
-// threshold is what the last 63 bits of a trace's id must be below to be sampled. The SDKs of OpenTelemetry do the same,
-// so that they choose the same traces.
+// threshold is what the last 63 bits of a trace's id must be below to be sampled. The SDKs of OpenTelemetry do the
+// same, so that they choose the same traces.
 func threshold(sample weir.Share) uint64 {
 	switch {
 	case sample >= 1:

@@ -175,7 +175,8 @@ func TestSpansAreOTLP(t *testing.T) {
 			Flags: 0x101},
 		{TraceId: other.Trace[:], SpanId: other.Server[:], Name: "POST", Kind: tracepb.Span_SPAN_KIND_SERVER,
 			StartTimeUnixNano: uint64(start.UnixNano()), EndTimeUnixNano: uint64(start.UnixNano()),
-			Links: []*tracepb.Span_Link{{TraceId: parent.Trace[:], SpanId: parent.Span[:], Flags: 0x301}}, Flags: 0x101},
+			Links: []*tracepb.Span_Link{{TraceId: parent.Trace[:], SpanId: parent.Span[:], Flags: 0x301}},
+			Flags: 0x101},
 	}
 	for i, want := range wants {
 		if !proto.Equal(all[i], want) {

@@ -42,8 +42,8 @@ const (
 
 // Options configure traces. Without an endpoint there are none.
 type Options struct {
-	// Where spans are sent, by OTLP over HTTP: http://127.0.0.1:4318. Without a path it is /v1/traces. Default: nowhere;
-	// there are no traces, and headers of requests are passed on as they come.
+	// Where spans are sent, by OTLP over HTTP: http://127.0.0.1:4318. Without a path it is /v1/traces. Default:
+	// nowhere; there are no traces, and headers of requests are passed on as they come.
 	Endpoint string `yaml:"endpoint"`
 	// How many of the requests are sampled that no believed parent decides on. Default 1%.
 	Sample *weir.Share `yaml:"sample"`
@@ -115,7 +115,8 @@ func (o Options) Validate() error {
 	}
 	m.OneOf("parents", string(o.Parents), string(ParentsNone), string(ParentsProxies), string(ParentsAll))
 	m.OneOf("client_address", string(o.ClientAddress), string(AddressOff), string(AddressNetwork), string(AddressFull))
-	if len(o.Service) > maxService || strings.ContainsFunc(o.Service, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if len(o.Service) > maxService || strings.ContainsFunc(o.Service, control) {
 		m.Add("service", "this is no name of a service", fmt.Sprintf("at most %d bytes, in one line", maxService))
 	}
 	m.AtMost("headers", "headers", len(o.Headers), MaxHeaders)

@@ -85,7 +85,8 @@ func TestUntrustedParents(t *testing.T) {
 	seen := map[TraceID]bool{}
 	for range 1000 {
 		tr.Begin(&c, []string{good}, false)
-		if c.Sampled || c.Continued || !c.HasParent || c.Trace == c.Parent.Trace || seen[c.Trace] || c.Server == c.Client {
+		if c.Sampled || c.Continued || !c.HasParent || c.Trace == c.Parent.Trace || seen[c.Trace] ||
+			c.Server == c.Client {
 			t.Fatalf("%+v", c)
 		}
 		seen[c.Trace] = true
@@ -115,7 +116,8 @@ func TestTrustedParents(t *testing.T) {
 
 // As many requests are sampled as were asked for.
 func TestSample(t *testing.T) {
-	for share, within := range map[weir.Share][2]int{0: {0, 0}, 1: {20000, 20000}, 0.5: {9500, 10500}, 0.01: {120, 290}} {
+	for share, within := range map[weir.Share][2]int{0: {0, 0}, 1: {20000, 20000}, 0.5: {9500, 10500},
+		0.01: {120, 290}} {
 		tr := tracer(t, Options{Sample: &share})
 		n := 0
 		var c Context

@@ -142,7 +142,8 @@ func TestAccessLevels(t *testing.T) {
 					return overLimit(ev, a)
 				}
 				return nil
-			})), Env{Env: gate.Env{Log: slog.New(slog.NewJSONHandler(&log, nil))}, Access: accesslog.Log{Requests: level}})
+			})), Env{Env: gate.Env{Log: slog.New(slog.NewJSONHandler(&log, nil))},
+				Access: accesslog.Log{Requests: level}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,8 @@ var attacks = []string{
 // hostile is a record in which everything that a client chooses is an attack.
 func hostile(text string) *Record {
 	r := sample()
-	r.Method, r.Host, r.Path, r.Query, r.Protocol, r.Referer, r.UserAgent, r.ID = text, text, text, text, text, text, text, text
+	r.Method, r.Host, r.Path, r.Query = text, text, text, text
+	r.Protocol, r.Referer, r.UserAgent, r.ID = text, text, text, text
 	return r
 }
 
