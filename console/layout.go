@@ -81,6 +81,8 @@ func laidOut(texts ...string) *template.Template {
 			}
 			return fmt.Sprint(n, " ", what)
 		},
+		"countOf": countOf,
+		"changes": auditChanges,
 		"pair": func(this any, with *layout) pair { return pair{this, with} },
 	}).Parse(layoutHTML))
 	content := t.New("content")
