@@ -83,7 +83,7 @@ func laidOut(texts ...string) *template.Template {
 		},
 		"countOf": countOf,
 		"changes": auditChanges,
-		"pair": func(this any, with *layout) pair { return pair{this, with} },
+		"pair":    func(this any, with *layout) pair { return pair{this, with} },
 	}).Parse(layoutHTML))
 	content := t.New("content")
 	template.Must(content.Parse(texts[0]))
