@@ -227,6 +227,8 @@ func BenchmarkAccessLine(b *testing.B) {
 	r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64)")
 	x := exchanges.Get().(*exchange)
 	x.gate, x.setup, x.r, x.ctx, x.status, x.out = g, g.Setup.Load(), r, r.Context(), 200, 261
+	x.fields = &x.own
+	x.own.AddHeader(r.Header)
 	now := time.Now()
 	x.event.Time, x.event.ID, x.event.Source = now, "m7ehk9hv2bwakgkd", netip.MustParseAddr("192.0.2.7")
 	for _, format := range []string{"log", "json", "combined", "{source} {method} {path} {status} {took}"} {

@@ -92,8 +92,8 @@ func (x *exchange) record(r *accesslog.Record, now time.Time, f *accesslog.Forma
 	if f.HasQuery() {
 		r.Query = maskQuery(x.r.URL.RawQuery, x.event.Account)
 	}
-	r.UserAgent = firstOf(x.r.Header["User-Agent"])
-	r.Referer = firstOf(x.r.Header["Referer"])
+	r.UserAgent = x.fields.Get("User-Agent")
+	r.Referer = x.fields.Get("Referer")
 	if end := strings.IndexAny(r.Referer, "?#"); end >= 0 {
 		r.Referer = r.Referer[:end]
 	}
@@ -101,13 +101,6 @@ func (x *exchange) record(r *accesslog.Record, now time.Time, f *accesslog.Forma
 	r.Verdict = x.pass.Answer.Verdict
 	r.By, r.Rule, r.Reason = x.cause()
 	r.Waited, r.Took = x.waitedTime(), now.Sub(x.event.Time)
-}
-
-func firstOf(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
 }
 
 // cause is what refused a request, or what it waited for.

@@ -8,6 +8,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/http1"
 	"weir/traces"
 )
 
@@ -32,20 +33,20 @@ func (x *exchange) beginTrace() {
 	}
 	t := traced.Get().(*trace)
 	t.tracer, t.passed = tracer, false
-	tracer.Begin(&t.context, x.r.Header["Traceparent"], tracer.Trusts(x.origin.Proxied))
+	tracer.Begin(&t.context, x.fields.Values("Traceparent"), tracer.Trusts(x.origin.Proxied))
 	x.trace = t
 }
 
 // traceOnward names the gate's span as the parent of what the upstream does. The state of a trace goes with the trace:
 // what a client says about another one is not passed on.
-func (x *exchange) traceOnward(o *onward) {
+func (x *exchange) traceOnward(f *http1.Fields) {
 	if x.trace == nil {
 		return
 	}
 	x.trace.passed = true
-	o.set("Traceparent", x.trace.context.Header())
+	f.Set("Traceparent", x.trace.context.Header())
 	if !x.trace.context.Continued {
-		delete(o.header, "Tracestate")
+		f.Del("Tracestate")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/http1"
 	"weir/traces"
 	"weir/traces/tracestest"
 	behind "weir/upstream"
@@ -256,29 +257,29 @@ func TestWithoutTraces(t *testing.T) {
 	if g.got("Traceparent") != "as it came" || g.got("Tracestate") != "x" || len(g.spans()) != 0 {
 		t.Errorf("%s", g.got("Traceparent"))
 	}
-	x, o := tracedExchange(t, g.Gate)
-	if n := testing.AllocsPerRun(100, func() { traceOnce(x, o) }); n != 0 {
+	x, f := tracedExchange(g.Gate)
+	if n := testing.AllocsPerRun(100, func() { traceOnce(x, f) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 // tracedExchange is an exchange in the middle, for measurements.
-func tracedExchange(t testing.TB, g *Gate) (*exchange, *onward) {
+func tracedExchange(g *Gate) (*exchange, *http1.Fields) {
 	r := httptest.NewRequest("GET", "/v1/search", nil)
 	x := exchanges.Get().(*exchange)
 	x.gate, x.setup, x.r, x.ctx, x.status, x.replied = g, g.Setup.Load(), r, r.Context(), 200, 200
 	x.event.Time = g.env.Clock.Now()
+	x.fields = &x.own
 	x.onward, x.event.ID, x.event.Source = x.event.Time, "m7ehk9hv2bwakgkd", netip.MustParseAddr("192.0.2.7")
-	return x, onwards.Get().(*onward)
+	return x, new(http1.Fields)
 }
 
 // traceOnce is all that tracing does for one request.
-func traceOnce(x *exchange, o *onward) {
+func traceOnce(x *exchange, f *http1.Fields) {
 	x.beginTrace()
-	x.traceOnward(o)
+	x.traceOnward(f)
 	x.endTrace(x.onward)
-	clear(o.header)
-	o.added = onward{}.added
+	f.Reset()
 }
 
 // BenchmarkTrace is what traces cost a request: where there are none, for one that is not sampled, and for one that is.
@@ -298,10 +299,10 @@ func BenchmarkTrace(b *testing.B) {
 				g.SetTracer(tr)
 				defer g.SetTracer(nil)
 			}
-			x, o := tracedExchange(b, g)
+			x, f := tracedExchange(g)
 			b.ReportAllocs()
 			for b.Loop() {
-				traceOnce(x, o)
+				traceOnce(x, f)
 			}
 		})
 	}
