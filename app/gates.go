@@ -26,6 +26,7 @@ type gate struct {
 	skeleton.Gate
 	kind   string // http, tcp, udp, smtp, postfix, auth, rls, api
 	listen string // as configured
+	label  string // in the metrics: listen, with a number where several gates have port 0
 	status console.GateStatus
 	seen   *traffic
 
@@ -131,9 +132,10 @@ func (c *change) planHTTP(p *gatePlan, o httpgate.Options) (err error) {
 		return err
 	}
 	p.status.Upstream = o.Upstream.String()
-	p.forget = func(m *console.Metrics) { m.Forget(o.Listen) }
+	label := p.label
+	p.forget = func(m *console.Metrics) { m.Forget(label) }
 	wire(p, func() (*httpgate.Gate, error) {
-		return httpgate.New(o, p.accept, p.chain, c.app.httpEnv(o, c.next, p.seen))
+		return httpgate.New(o, p.accept, p.chain, c.app.httpEnv(o, c.next, p.gate))
 	}, func(g *httpgate.Gate) (func(), func(), error) { return g.Prepare(o, p.accept, p.chain) })
 	return nil
 }
@@ -143,10 +145,11 @@ func (c *change) planTCP(p *gatePlan, o tcpgate.Options) error {
 		return err
 	}
 	p.status.Upstream = o.Upstream
-	p.forget = func(m *console.Metrics) { m.ForgetTCP(o.Listen) }
+	label := p.label
+	p.forget = func(m *console.Metrics) { m.ForgetTCP(label) }
 	wire(p, func() (*tcpgate.Gate, error) {
 		return tcpgate.New(o, p.accept, p.chain, tcpgate.Env{Env: c.app.envOf(o.Listen),
-			Observer: tcpObserver{p.seen, c.app.metrics.TCP(o.Listen), c.app.metrics}})
+			Observer: tcpObserver{p.seen, c.app.metrics.TCP(p.label), c.app.metrics}})
 	}, func(g *tcpgate.Gate) (func(), func(), error) { return g.Prepare(o, p.accept, p.chain) })
 	return nil
 }

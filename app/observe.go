@@ -178,11 +178,11 @@ func declareBounds(m *console.Metrics) {
 }
 
 // httpEnv is what an HTTP gate gets of its surroundings.
-func (a *App) httpEnv(o httpgate.Options, next *generation, seen *traffic) httpgate.Env {
+func (a *App) httpEnv(o httpgate.Options, next *generation, of *gate) httpgate.Env {
 	return httpgate.Env{
 		Env: a.envOf(o.Listen), Access: next.access.ready(), Tracer: next.tracer,
-		Observer: httpObserver{seen, a.metrics.HTTP(o.Listen), a.metrics},
+		Observer: httpObserver{of.seen, a.metrics.HTTP(of.label), a.metrics},
 		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: next.cfg.Data, Proofs: &a.proofs,
-		Upstream: serversObserver{a, o.Listen},
+		Upstream: serversObserver{a, of.label},
 	}
 }
