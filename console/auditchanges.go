@@ -40,6 +40,26 @@ func auditChanges(before, after store.Detail) []changed {
 	return all
 }
 
+// auditText is what an entry says, in words also where an order was noted as JSON.
+func auditText(text string) string {
+	if !strings.HasPrefix(text, "{") || !json.Valid([]byte(text)) {
+		return text
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	_, _ = d.Token() // the brace
+	var parts []string
+	for d.More() { // in the order in which it was written
+		key, _ := d.Token()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return text
+		}
+		parts = append(parts, fmt.Sprint(strings.ReplaceAll(fmt.Sprint(key), "_", " "), " ", inWords(v)))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // flatten reads JSON as names and words. What is not JSON stays as it is.
 func flatten(name string, text store.Detail, into map[string]string) {
 	if text == "" {

@@ -26,6 +26,23 @@ func TestAuditChanges(t *testing.T) {
 	}
 }
 
+// TestAuditText: an order is shown in words, in the order in which it was written.
+func TestAuditText(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"who":"198.51.100.0/24","for":"2h","reason":"scraping"}`: "who 198.51.100.0/24, for 2h, reason scraping",
+		`{"messages":["A","B"],"dry_run":true,"n":3}`:              "messages A, B, dry run yes, n 3",
+		`{}`:          "",
+		`{"a":1} and`: `{"a":1} and`,
+		"plain words": "plain words",
+		"":            "",
+		`{broken`:     `{broken`,
+	} {
+		if got := auditText(text); got != want {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
 // TestCountOf: one of many is one.
 func TestCountOf(t *testing.T) {
 	for n, want := range map[string]string{"0": "0 events", "1": "1 event", "2": "2 events", "11": "11 events"} {

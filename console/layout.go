@@ -83,6 +83,7 @@ func laidOut(texts ...string) *template.Template {
 		},
 		"countOf": countOf,
 		"changes": auditChanges,
+		"inWords": auditText,
 		"pair":    func(this any, with *layout) pair { return pair{this, with} },
 	}).Parse(layoutHTML))
 	content := t.New("content")
