@@ -90,8 +90,8 @@ func (c *change) planGate(kind string, facts skeleton.Facts) *gatePlan {
 	return p
 }
 
-// freeLabel is what a new gate is called in the metrics. Gates with port 0 may have the same address; each has series of
-// its own.
+// freeLabel is what a new gate is called in the metrics. Gates with port 0 may have the same address; each has series
+// of its own.
 func (c *change) freeLabel(kind, listen string) string {
 	for n, label := 2, listen; ; n++ {
 		taken := func(g *gate) bool { return g.kind == kind && g.label == label }

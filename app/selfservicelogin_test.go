@@ -329,7 +329,7 @@ func (from through) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestGuessesOfANetwork: sixty wrong passwords of a network are looked at in ten minutes. Then it has to wait, and
-// others do not: it cannot use up what everybody has. Where the web server in front is not named, no header is believed.
+// others do not: it cannot use up what everybody has.
 func TestGuessesOfANetwork(t *testing.T) {
 	t.Parallel()
 	p, v := newPages(t, "", ", trusted_proxies: [127.0.0.1/32]")
