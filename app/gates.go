@@ -61,7 +61,7 @@ func (g *gate) address() string {
 // view is the gate as the console shows it.
 func (g *gate) view(now time.Time) console.GateStatus {
 	s := g.status
-	s.Gate, s.Kind, s.Address = g.listen, g.kind, g.address()
+	s.Gate, s.Kind, s.Address, s.Label = g.listen, g.kind, g.address(), g.label
 	s.InFlight, s.Waiting = g.seen.inFlight.Load(), g.seen.waiting.Load()
 	s.Capacity = g.lanes.view(now)
 	if gt, ok := g.Gate.(*httpgate.Gate); ok {

@@ -139,6 +139,7 @@ type ConfigStatus struct {
 
 // GateStatus is one gate.
 type GateStatus struct {
+	Label     string         `json:"-"`       // in metrics: Gate, with a number where several have port 0
 	Gate      string         `json:"gate"`    // as configured
 	Kind      string         `json:"kind"`    // http, tcp, api
 	Address   string         `json:"address"` // as bound

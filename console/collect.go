@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -171,10 +172,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	status := c.backend.Status()
 	for _, g := range status.Gates {
 		if g.Capacity != nil {
-			g.Capacity.collect(s, g.Gate)
+			g.Capacity.collect(s, cmp.Or(g.Label, g.Gate))
 		}
 		if g.Kind == "http" {
-			put(s, "weir_http_upstream_kept_bytes", g.KeptBytes, g.Gate)
+			put(s, "weir_http_upstream_kept_bytes", g.KeptBytes, cmp.Or(g.Label, g.Gate))
 		}
 	}
 	for _, x := range c.backend.XDP() {
