@@ -158,7 +158,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.metrics.Watch(backend{a})
 	declareBounds(a.metrics)
 	if o.Outlet != nil {
-		o.Outlet.Tell(func() { a.metrics.BoundReached(boundLog) }, func(lines int64) {
+		o.Outlet.Tell(func(lines int64) { a.metrics.BoundReachedBy(boundLog, lines) }, func(lines int64) {
 			o.Log.Warn("lines of the log were dropped: the program that reads it was too slow", "lines", lines)
 		})
 	}
@@ -197,6 +197,14 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	undo.add(func() { g.control.Stop(ended()) })
+	if err := a.openAccess(g); err != nil {
+		return err
+	}
+	undo.add(func() { a.closeAccess(g.access) })
+	if g.tracer != nil {
+		g.tracer.Start()
+		undo.add(func() { g.tracer.Close(ended()) })
+	}
 	k, err := a.openStore(ctx, g.cfg.Data)
 	if err != nil {
 		return err
@@ -304,6 +312,8 @@ func (a *App) takeDown(ctx context.Context) error {
 	release := context.AfterFunc(ctx, a.giveUp)
 	a.background.Wait()
 	release()
+	a.closeAccess(g.access)
+	closeTracer(g.tracer)
 	for _, p := range g.parts() {
 		errs = append(errs, p.Stop(ctx))
 	}

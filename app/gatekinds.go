@@ -76,17 +76,30 @@ func (c *change) planGate(kind string, facts skeleton.Facts) *gatePlan {
 	if at >= 0 {
 		p.old = c.removed[at]
 		c.removed = slices.Delete(c.removed, at, at+1)
-		p.Gate, p.seen, p.state = p.old.Gate, p.old.seen, p.old.state
+		p.Gate, p.seen, p.state, p.label = p.old.Gate, p.old.seen, p.old.state, p.old.label
 		return p
 	}
 	p.seen.Edge.Gate = p.listen
+	p.label = c.freeLabel(kind, p.listen)
 	switch kind {
 	case "http":
-		p.seen.counts = c.app.metrics.HTTP(p.listen).Counts
+		p.seen.counts = c.app.metrics.HTTP(p.label).Counts
 	case "tcp", "udp":
-		p.seen.counts = c.app.metrics.TCP(p.listen).Counts
+		p.seen.counts = c.app.metrics.TCP(p.label).Counts
 	}
 	return p
+}
+
+// freeLabel is what a new gate is called in the metrics. Gates with port 0 may have the same address; each has series
+// of its own.
+func (c *change) freeLabel(kind, listen string) string {
+	for n, label := 2, listen; ; n++ {
+		taken := func(g *gate) bool { return g.kind == kind && g.label == label }
+		if !slices.ContainsFunc(c.next.gates, taken) && !slices.ContainsFunc(c.old.gates, taken) {
+			return label
+		}
+		label = fmt.Sprintf("%s (%d)", listen, n)
+	}
 }
 
 // chains makes the chains of a gate, by the keys of their lists. What comes last is asked after all throttles that

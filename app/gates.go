@@ -26,6 +26,7 @@ type gate struct {
 	skeleton.Gate
 	kind   string // http, tcp, udp, smtp, postfix, auth, rls, api
 	listen string // as configured
+	label  string // in the metrics: listen, with a number where several gates have port 0
 	status console.GateStatus
 	seen   *traffic
 
@@ -61,7 +62,7 @@ func (g *gate) address() string {
 // view is the gate as the console shows it.
 func (g *gate) view(now time.Time) console.GateStatus {
 	s := g.status
-	s.Gate, s.Kind, s.Address = g.listen, g.kind, g.address()
+	s.Gate, s.Kind, s.Address, s.Label = g.listen, g.kind, g.address(), g.label
 	s.InFlight, s.Waiting = g.seen.inFlight.Load(), g.seen.waiting.Load()
 	s.Capacity = g.lanes.view(now)
 	if gt, ok := g.Gate.(*httpgate.Gate); ok {
@@ -138,10 +139,11 @@ func (c *change) planTCP(p *gatePlan, o tcpgate.Options) error {
 		return err
 	}
 	p.status.Upstream = o.Upstream
-	p.forget = func(m *console.Metrics) { m.ForgetTCP(o.Listen) }
+	label := p.label
+	p.forget = func(m *console.Metrics) { m.ForgetTCP(label) }
 	wire(p, func() (*tcpgate.Gate, error) {
 		return tcpgate.New(o, p.accept, p.chain, tcpgate.Env{Env: c.app.envOf(o.Listen),
-			Observer: tcpObserver{p.seen, c.app.metrics.TCP(o.Listen), c.app.metrics}})
+			Observer: tcpObserver{p.seen, c.app.metrics.TCP(p.label), c.app.metrics}})
 	}, func(g *tcpgate.Gate) (func(), func(), error) { return g.Prepare(o, p.accept, p.chain) })
 	return nil
 }

@@ -207,3 +207,44 @@ func TestBloomIsSwept(t *testing.T) {
 		t.Errorf("%d changes of the key in 15 hours", got-before)
 	}
 }
+
+// TestGatesWithPortZero: gates that take any free port have figures of their own, over reloads, too.
+func TestGatesWithPortZero(t *testing.T) {
+	t.Parallel()
+	const two = `
+data: DATA
+http:
+- {listen: "127.0.0.1:0", upstream: UPSTREAM}
+- {listen: "127.0.0.1:0", upstream: UPSTREAM}
+console: {listen: "127.0.0.1:0"}
+`
+	b := start(t, two)
+	counts := func() (all []uint64) {
+		for _, gt := range b.current.Load().gates {
+			all = append(all, gt.seen.verdicts().Verdicts[weir.Admit])
+		}
+		return all
+	}
+	settled := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); fmt.Sprint(counts()) != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%v, want %s", counts(), want)
+			}
+		}
+	}
+	for range 3 {
+		b.get(0, "acme")
+	}
+	b.get(1, "acme")
+	settled("[3 1]")
+	if err := b.Reload(b.config(two + "log: {access: refused}\n")); err != nil {
+		t.Fatal(err)
+	}
+	b.get(1, "acme")
+	settled("[3 2]")
+	if _, body := b.page("/metrics"); !strings.Contains(body,
+		`weir_http_requests_total{code="2xx",gate="127.0.0.1:0 (2)",verdict="admit"} 2`) {
+		t.Error(body)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"weir/config"
 	"weir/console"
+	"weir/traces"
 )
 
 // A generation is everything that one configuration made. It does not change once it is in effect, so that readers
@@ -20,7 +21,9 @@ type generation struct {
 	pages     *console.SelfService // nil when they are off
 	control   *console.Control
 	proxies   networks // that gates trust
-	print     string   // the fingerprint of the configuration, in a farm
+	access    *accessLog
+	tracer    *traces.Tracer // nil where there are no traces
+	print     string         // the fingerprint of the configuration, in a farm
 }
 
 // isProxy reports whether some gate trusts an address as a proxy.
@@ -70,9 +73,8 @@ func (a *App) prepare(cfg *config.Config) (*change, error) {
 	c.next.cfg, a.coming = &full, &full
 	c.next.proxies = newNetworks(full.TrustedProxies())
 	c.next.print = fingerprint(full)
-	for _, step := range []func() error{c.prepareFolder, c.prepareBans, c.prepareCountries,
-		c.prepareThrottles, c.prepareFarm,
-		c.prepareCounters,
+	for _, step := range []func() error{c.prepareFolder, c.prepareAccess, c.prepareTraces, c.prepareBans,
+		c.prepareCountries, c.prepareThrottles, c.prepareFarm, c.prepareCounters,
 		c.prepareConsole, c.preparePages, c.prepareControl,
 		c.prepareGates, c.prepareRooms, c.deliverBy, c.preparePackets} {
 		if err := step(); err != nil {

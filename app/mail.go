@@ -33,6 +33,7 @@ type post struct {
 	pages        weir.Throttle  // wrong passwords of each user, on the pages
 	accounts     weir.Throttle  // wrong passwords of each user, at all gates and on the page for log-ins
 	entries      weir.Throttle  // wrong passwords of everybody, on the page for log-ins
+	networks     weir.Throttle  // the same of each network, where it is known
 	sessions     weir.Throttle  // sessions of each user, on the pages
 
 	once  sync.Once
@@ -53,6 +54,10 @@ func newPost(a *App) (*post, error) {
 	if err != nil {
 		return nil, err
 	}
+	networks, err := quota.New(networkGuesses)
+	if err != nil {
+		return nil, err
+	}
 	sessions, err := quota.New(sessionLimit)
 	if err != nil {
 		return nil, err
@@ -60,7 +65,7 @@ func newPost(a *App) (*post, error) {
 	accounts, err := quota.New(accountGuesses)
 	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host,
 		signer: notice.NewSigner(nil), pages: pages, accounts: accounts,
-		entries: entries, sessions: sessions}, err
+		entries: entries, networks: networks, sessions: sessions}, err
 }
 
 // sign makes the tickets of mail users follow a configuration.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"weir"
-	"weir/config"
 	"weir/console"
 	"weir/gate/apigate"
 	"weir/gate/authgate"
@@ -186,6 +185,7 @@ const boundSettings = "settings"
 // declareBounds makes the series of every bound.
 func declareBounds(m *console.Metrics) {
 	m.DeclareBound(boundLog)
+	m.DeclareBound(boundAccess)
 	m.DeclareBound(boundSettings)
 	m.DeclareBound(boundPastUsers)
 	declare := func(kind string, names []string) {
@@ -201,11 +201,11 @@ func declareBounds(m *console.Metrics) {
 }
 
 // httpEnv is what an HTTP gate gets of its surroundings.
-func (a *App) httpEnv(o httpgate.Options, c *config.Config, seen *traffic) httpgate.Env {
+func (a *App) httpEnv(o httpgate.Options, next *generation, of *gate) httpgate.Env {
 	return httpgate.Env{
-		Env: a.envOf(o.Listen), Access: httpgate.AccessLog(c.Log.Access),
-		Observer: httpObserver{seen, a.metrics.HTTP(o.Listen), a.metrics},
-		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Proofs: &a.proofs,
-		Upstream: serversObserver{a, o.Listen, new(loglimit.Line)},
+		Env: a.envOf(o.Listen), Access: next.access.ready(), Tracer: next.tracer,
+		Observer: httpObserver{of.seen, a.metrics.HTTP(of.label), a.metrics},
+		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: next.cfg.Data, Proofs: &a.proofs,
+		Upstream: serversObserver{a, of.label, new(loglimit.Line)},
 	}
 }

@@ -191,7 +191,7 @@ func (a *App) retire(all []*throttle) {
 // forget drops the series of a gate, unless there is a new one of the same name.
 func (a *App) forget(gone *gate) {
 	for _, gt := range a.current.Load().gates {
-		if gt.kind == gone.kind && gt.listen == gone.listen {
+		if gt.kind == gone.kind && gt.label == gone.label {
 			return
 		}
 	}

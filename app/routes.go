@@ -74,13 +74,11 @@ func (c *change) planHTTP(p *gatePlan, o httpgate.Options) (err error) {
 		return err
 	}
 	p.status.Upstream = o.Upstream.String()
-	p.forget = func(m *console.Metrics) { m.Forget(o.Listen) }
+	label := p.label
+	p.forget = func(m *console.Metrics) { m.Forget(label) }
 	wire(p, func() (*httpgate.Gate, error) {
-		return httpgate.New(o, p.accept, p.chain, c.app.httpEnv(o, c.next.cfg, p.seen), chains...)
-	}, func(g *httpgate.Gate) (func(), func(), error) {
-		commit, abort, err := g.Prepare(o, p.accept, p.chain, chains...)
-		return func() { commit(); g.SetAccess(httpgate.AccessLog(c.next.cfg.Log.Access)) }, abort, err
-	})
+		return httpgate.New(o, p.accept, p.chain, c.app.httpEnv(o, c.next, p.gate), chains...)
+	}, func(g *httpgate.Gate) (func(), func(), error) { return g.Prepare(o, p.accept, p.chain, chains...) })
 	return nil
 }
 

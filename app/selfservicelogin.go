@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -54,16 +55,16 @@ func (s selfService) passwords() *passwordSource {
 func (s selfService) LogsIn() bool { return s.passwords() != nil }
 
 // LogIn begins a session of a mail user. Guesses are charged before they are looked at: to the user, together with
-// those at all gates and on the pages of links, and to everybody who logs in here. The source is not known, as a web
-// server is in front, and what it may say in a header could be anybody's.
-func (s selfService) LogIn(ctx context.Context, name, password string) (session console.Session, err error) {
+// those at all gates and on the pages of links, to their network where it is known, and to everybody who logs in here.
+func (s selfService) LogIn(ctx context.Context, source netip.Addr, name, password string) (session console.Session,
+	err error) {
 	from := s.passwords()
 	if from == nil {
 		return session, console.ErrNoLogIn
 	}
 	given := strings.ToLower(strings.TrimSpace(name))
 	user := identify.LogInName(given, from.realm)
-	err = s.checkLogIn(ctx, from, user, given, password)
+	err = s.checkLogIn(ctx, from, source, user, given, password)
 	how := "ok"
 	if err == nil {
 		session.Act = s.current.Load().cfg.SelfService.Password == console.PasswordAct
@@ -88,9 +89,16 @@ func cutName(name string) string {
 }
 
 // checkLogIn returns nil if a password is right. It works as AUTH at a gate does, and shares its limits.
-func (s selfService) checkLogIn(ctx context.Context, from *passwordSource, user, given, password string) error {
+func (s selfService) checkLogIn(ctx context.Context, from *passwordSource, source netip.Addr,
+	user, given, password string,
+) error {
 	now := s.opts.Clock.Now
-	limits := []login.Limit{{Throttle: everybody{s.post.entries}, Key: "pages"}}
+	var limits []login.Limit
+	if source.IsValid() { // first, so that a network that is over its own limit takes nothing of everybody's
+		network := guessingNetwork(source)
+		limits = append(limits, login.Limit{Throttle: charged{s.post.networks, network}, Key: "network " + network})
+	}
+	limits = append(limits, login.Limit{Throttle: charged{s.post.entries, "everybody"}, Key: "pages"})
 	take := func(known func() bool) (*login.Guess, error) {
 		return s.post.guard.Take(ctx, limits, func() weir.Event {
 			return weir.Event{Time: now(), Account: user, Kind: smtpgate.KindLogIn, Cost: 1}
@@ -175,18 +183,35 @@ func notTaken(err error) error {
 	return err
 }
 
-// everybody charges all events to one account.
-type everybody struct{ weir.Throttle }
-
-func (e everybody) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
-	all := *ev
-	all.Account = "everybody"
-	return e.Throttle.Judge(ctx, &all, a)
+// charged charges all events to one account.
+type charged struct {
+	weir.Throttle
+	account string
 }
 
-// entryGuesses is how many wrong passwords are looked at on the page for log-ins, of everybody together; sessionLimit
-// is how many sessions a user may begin.
+func (c charged) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
+	one := *ev
+	one.Account = c.account
+	return c.Throttle.Judge(ctx, &one, a)
+}
+
+// guessingNetwork is what wrong passwords of an address are charged to: itself, as many people may share it, or the /56
+// of IPv6 that providers give to one customer.
+func guessingNetwork(source netip.Addr) string {
+	if source.Is4() {
+		return source.String()
+	}
+	network, _ := source.Prefix(56)
+	return network.String()
+}
+
+// entryGuesses is how many wrong passwords are looked at on the page for log-ins, of everybody together, and
+// networkGuesses of one network: as few that it takes ten networks to use up what everybody has, and as many that an
+// office behind one address is not locked out on a Monday. sessionLimit is how many sessions a user may begin.
 var (
+	networkGuesses = quota.Options{MaxAccounts: 10_000, Policies: []quota.Policy{
+		{Name: "wrong-passwords", Limit: quota.Count(60), Period: weir.Period{Length: 10 * time.Minute}},
+	}}
 	entryGuesses = quota.Options{Policies: []quota.Policy{
 		{Name: "wrong-passwords", Limit: quota.Count(60), Period: weir.Period{Length: time.Minute}},
 	}}

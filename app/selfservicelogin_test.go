@@ -318,3 +318,58 @@ func TestLogInInBrowser(t *testing.T) {
 		t.Error(status)
 	}
 }
+
+// through is a web server in front, which says where clients come from.
+type through string
+
+func (from through) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Forwarded-For", "198.51.100.99, "+string(from)) // the first one is the client's own word
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestGuessesOfANetwork: sixty wrong passwords of a network are looked at in ten minutes. Then it has to wait, and
+// others do not: it cannot use up what everybody has.
+func TestGuessesOfANetwork(t *testing.T) {
+	t.Parallel()
+	p, v := newPages(t, "", ", trusted_proxies: [127.0.0.1/32]")
+	p.user("ann")
+	at := func(address string) *pageUser {
+		return &pageUser{t, v.site, &http.Client{Transport: through(address), CheckRedirect: v.client.CheckRedirect}}
+	}
+	names := 0
+	guess := func(address string, times, want int) {
+		t.Helper()
+		user := at(address)
+		_, body := user.page("/login")
+		for range times {
+			names++
+			if code, _ := user.post("/login", body, "user", fmt.Sprint("user", names), "password", "guess"); code != want {
+				t.Fatalf("guess %d from %s: %d, want %d", names, address, code, want)
+			}
+		}
+	}
+	guess("203.0.113.7", 59, 403)
+	p.clock.Advance(time.Minute) // for everybody's limit
+	guess("203.0.113.7", 1, 403)
+	guess("203.0.113.7", 80, 429) // takes nothing of everybody's
+	guess("203.0.113.8", 1, 403)
+	guess("2001:db8:1:2::1", 1, 403)
+	if code, _ := at("203.0.113.8").logIn("ann", password); code != 303 {
+		t.Errorf("somebody elsewhere: %d", code)
+	}
+	// Somebody behind the same address who logged in a short while ago is not locked out.
+	if code, _ := at("203.0.113.7").logIn("ann", password); code != 303 {
+		t.Errorf("somebody who is known, behind the same address: %d", code)
+	}
+	p.clock.Advance(10 * time.Minute)
+	guess("203.0.113.7", 1, 403)
+	// The addresses of one customer are one network.
+	for i := range 59 {
+		guess(fmt.Sprintf("2001:db8:1:2%02x::%d", i, i), 1, 403)
+	}
+	p.clock.Advance(time.Minute)
+	guess("2001:db8:1:2ff::1", 1, 403)
+	guess("2001:db8:1:2fe::1", 1, 429)
+	guess("2001:db8:1:300::1", 1, 403)
+}

@@ -49,6 +49,7 @@ func (c *Config) validate(listens bool) error {
 	f.options("console", c.Console)
 	f.options("self_service", c.SelfService)
 	f.options("notify", c.Notify)
+	f.options("traces", c.Traces)
 	if c.Farm != nil {
 		f.options("farm", *c.Farm)
 	}
@@ -150,7 +151,7 @@ func oneOf[T ~string](f *findings, path string, got T, known ...T) {
 func (f *findings) logs(l Log) {
 	oneOf(f, "log.level", l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)
 	oneOf(f, "log.format", l.Format, FormatAuto, FormatText, FormatJSON)
-	oneOf(f, "log.access", l.Access, AccessAll, AccessRefused, AccessOff)
+	f.options("log.access", l.Access)
 }
 
 // autoBans looks at the throttles whose refusals lead to bans.

@@ -9,6 +9,7 @@ import (
 	"weir/gate/apigate"
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
+	"weir/gate/httpgate/accesslog"
 	"weir/gate/postfixgate"
 	"weir/gate/rlsgate"
 	"weir/gate/smtpgate"
@@ -22,6 +23,7 @@ import (
 	"weir/throttle/quota"
 	"weir/throttle/reach"
 	"weir/throttle/stamp"
+	"weir/traces"
 )
 
 // Config is a whole configuration, as it stands in the file.
@@ -64,6 +66,8 @@ type Config struct {
 	Notify notify.Options `yaml:"notify"`
 	// The log.
 	Log Log `yaml:"log"`
+	// Traces of requests, for a collector of OpenTelemetry. Default: none.
+	Traces traces.Options `yaml:"traces"`
 
 	// Warnings are what Load and Parse found odd but not wrong.
 	Warnings Errors `yaml:"-"`
@@ -93,8 +97,9 @@ type Log struct {
 	Level Level `yaml:"level"`
 	// text, json, or auto (the default): text on a terminal, JSON elsewhere.
 	Format Format `yaml:"format"`
-	// One line for each request: all (the default), refused (only what was refused, delayed or failed) or off.
-	Access Access `yaml:"access"`
+	// One line for each request: which requests, what a line looks like, and where it goes; or which requests alone, as
+	// in access: refused.
+	Access accesslog.Options `yaml:"access"`
 }
 
 // A Level is how severe something must be to be logged.
@@ -118,16 +123,6 @@ const (
 	FormatJSON Format = "json"
 )
 
-// An Access says which requests are logged.
-type Access string
-
-// What may be logged.
-const (
-	AccessAll     Access = "all"
-	AccessRefused Access = "refused" // only what was refused, delayed or failed
-	AccessOff     Access = "off"
-)
-
 // Bans is what the block list is called beside the throttles. No throttle may have its name.
 const Bans = "bans"
 
@@ -141,7 +136,7 @@ func (c Config) WithDefaults() Config {
 	fill(&c.Control, filepath.Join(c.Data, "weir.sock"))
 	fill(&c.Log.Level, LevelInfo)
 	fill(&c.Log.Format, FormatAuto)
-	fill(&c.Log.Access, AccessAll)
+	c.Log.Access = c.Log.Access.WithDefaults()
 	complete(reflect.ValueOf(&c).Elem())
 	throttles := make(map[string]Throttle, len(c.Throttles))
 	for name, t := range c.Throttles {

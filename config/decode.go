@@ -256,7 +256,7 @@ func (d *decoder) entries(n *yamltree.Node, v reflect.Value) {
 }
 
 // A shortened mapping can be written as the value of one of its keys alone: next_hop: 127.0.0.1:25. Where that is a
-// list, so can a single entry of it.
+// list, a single value will do.
 type shortened interface{ Short() string }
 
 // lengthen writes out a mapping that was written short. It changes the tree, so that mistakes are found where they
@@ -266,14 +266,18 @@ func lengthen(n *yamltree.Node, v reflect.Value) {
 	if !ok || n.Kind != yamltree.Scalar && n.Kind != yamltree.List {
 		return
 	}
-	value, fields := *n, fieldsOf(v.Type())
-	short := slices.IndexFunc(fields, func(f field) bool { return f.name == s.Short() })
-	if n.Kind == yamltree.Scalar && fields[short].t.Kind() == reflect.Slice {
+	value := *n
+	if n.Kind == yamltree.Scalar && isList(v.Type(), s.Short()) {
 		value = yamltree.Node{Kind: yamltree.List, At: n.At,
 			Items: []*yamltree.Node{{Kind: yamltree.Scalar, At: n.At, Text: n.Text}}}
 	}
 	*n = yamltree.Node{Kind: yamltree.Mapping, At: n.At,
 		Pairs: []yamltree.Pair{{Key: s.Short(), At: n.At, Value: &value}}}
+}
+
+// isList reports whether a field of a struct is a list.
+func isList(t reflect.Type, name string) bool {
+	return slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.name == name && f.t.Kind() == reflect.Slice })
 }
 
 func (d *decoder) fields(n *yamltree.Node, v reflect.Value) {

@@ -116,6 +116,7 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	if why == forHere {
 		errs = append(errs, d.found(root, c.brokenFiles())...)
 		odd = append(odd, c.missingFiles()...)
+		odd = append(odd, c.logOddities()...)
 		odd = append(odd, c.proxiesInFiles()...)
 	}
 	return c, errs, d.found(root, odd)

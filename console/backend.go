@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -142,6 +143,7 @@ type ConfigStatus struct {
 
 // GateStatus is one gate.
 type GateStatus struct {
+	Label     string         `json:"-"`       // in metrics: Gate, with a number where several have port 0
 	Gate      string         `json:"gate"`    // as configured
 	Kind      string         `json:"kind"`    // http, tcp, api
 	Address   string         `json:"address"` // as bound
@@ -212,7 +214,8 @@ func WithRoutes(gates []GateStatus) (all []GateStatus) {
 		all = append(all, g)
 		for _, r := range g.Routes {
 			if r.Capacity != nil {
-				all = append(all, GateStatus{Gate: g.Gate + " " + r.Route, Kind: g.Kind, Address: g.Address + " " + r.Route,
+				all = append(all, GateStatus{Gate: g.Gate + " " + r.Route, Kind: g.Kind,
+					Label: cmp.Or(g.Label, g.Gate) + " " + r.Route, Address: g.Address + " " + r.Route,
 					Upstream: r.Upstream, Throttles: r.Throttles, Capacity: r.Capacity})
 			}
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -175,16 +176,16 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	status := c.backend.Status()
 	for _, g := range WithRoutes(status.Gates) {
 		if g.Capacity != nil {
-			g.Capacity.collect(s, g.Gate)
+			g.Capacity.collect(s, cmp.Or(g.Label, g.Gate))
 		}
 		if g.Kind == "http" {
-			put(s, "weir_http_upstream_kept_bytes", g.KeptBytes, g.Gate)
+			put(s, "weir_http_upstream_kept_bytes", g.KeptBytes, cmp.Or(g.Label, g.Gate))
 		}
 		for _, r := range g.Routes {
 			for verdict, n := range r.Verdicts {
-				put(s, "weir_http_route_requests_total", n, g.Gate, r.Route, verdict)
+				put(s, "weir_http_route_requests_total", n, cmp.Or(g.Label, g.Gate), r.Route, verdict)
 			}
-			put(s, "weir_http_route_failed_total", r.Failed, g.Gate, r.Route)
+			put(s, "weir_http_route_failed_total", r.Failed, cmp.Or(g.Label, g.Gate), r.Route)
 		}
 	}
 	for _, x := range c.backend.XDP() {

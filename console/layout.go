@@ -81,7 +81,10 @@ func laidOut(texts ...string) *template.Template {
 			}
 			return fmt.Sprint(n, " ", what)
 		},
-		"pair": func(this any, with *layout) pair { return pair{this, with} },
+		"countOf": countOf,
+		"changes": auditChanges,
+		"inWords": auditText,
+		"pair":    func(this any, with *layout) pair { return pair{this, with} },
 	}).Parse(layoutHTML))
 	content := t.New("content")
 	template.Must(content.Parse(texts[0]))

@@ -61,6 +61,8 @@ var written = []struct{ name, help, labels string }{
 		"result"},
 	{"weir_console_logins_total", "Log-ins to the console by result: ok, wrong, throttled, busy, failed.", "result"},
 
+	{"weir_traces_spans_total", "Spans of traces, by result: sent, dropped (no room), rejected (by the collector), failed.",
+		"result"},
 	{"weir_bound_reached_total", "How often something was turned away because a bound was reached.", "bound"},
 	{"weir_reloads_total", "Reloads of the configuration, by result: ok, or failed (nothing was changed).", "result"},
 }
@@ -170,6 +172,23 @@ func (m *Metrics) DeclareBound(bound string) { m.counter("weir_bound_reached_tot
 
 // BoundReached counts something that was turned away at a bound. The name must come from a small set.
 func (m *Metrics) BoundReached(bound string) { m.counter("weir_bound_reached_total", bound).Inc() }
+
+// BoundReachedBy is BoundReached for several at once.
+func (m *Metrics) BoundReachedBy(bound string, n int64) {
+	m.counter("weir_bound_reached_total", bound).Add(float64(n))
+}
+
+// DeclareSpans makes the series of what may become of spans.
+func (m *Metrics) DeclareSpans(results ...string) {
+	for _, result := range results {
+		m.counter("weir_traces_spans_total", result)
+	}
+}
+
+// Spans counts what became of spans.
+func (m *Metrics) Spans(result string, n int64) {
+	m.counter("weir_traces_spans_total", result).Add(float64(n))
+}
 
 // Reloaded counts a reload.
 func (m *Metrics) Reloaded(ok bool) { m.counter("weir_reloads_total", resultName(ok)).Inc() }

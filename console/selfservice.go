@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"strings"
 	"sync/atomic"
 
 	"weir"
+	"weir/gate"
+	"weir/identify"
 	"weir/internal/words"
 )
 
@@ -43,6 +46,9 @@ type SelfServiceOptions struct {
 	// The language of notices, for users who have not chosen one: en or de. On the pages, the browser's language goes
 	// first. Default en.
 	Language string `yaml:"language"`
+	// The web servers in front, whose X-Forwarded-For is believed: 127.0.0.1/32. Then wrong passwords are also limited
+	// per network, so that one network cannot keep all others from logging in. Default: none.
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 }
 
 // A PasswordLogIn says what a log-in with the mail password is good for.
@@ -90,6 +96,7 @@ func (o SelfServiceOptions) Validate() error {
 		}
 	}
 	var v weir.Mistakes
+	gate.ValidateProxies(&v, "trusted_proxies", o.TrustedProxies)
 	v.OneOf("language", o.Language, words.Tags()...)
 	if o.Password != "" {
 		v.OneOf("password", string(o.Password), string(PasswordLook), string(PasswordAct), string(PasswordOff))
@@ -161,10 +168,26 @@ func NewSelfService(o SelfServiceOptions, d Desk, secret []byte, m *Metrics, log
 	return s
 }
 
-// Configure changes the public address of the pages. The address to listen on stays the same.
+// Configure changes the options of the pages. The address to listen on stays the same.
 func (s *SelfService) Configure(o SelfServiceOptions) {
 	o = o.WithDefaults()
 	s.options.Store(&o)
+}
+
+// source is the address of a user; invalid where it is not known. It is not as long as nobody says who the web server
+// in front is: the peer may be that, and what stands in a header anybody's word.
+func (s *SelfService) source(r *http.Request) netip.Addr {
+	trusted := s.options.Load().TrustedProxies
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if len(trusted) == 0 || err != nil {
+		return netip.Addr{}
+	}
+	proxies := identify.NewProxies(trusted, identify.XForwardedFor)
+	from := proxies.Source(peer.Addr(), r.Header)
+	if from.Unknown || from.Proxied && !from.XForwardedFor {
+		return netip.Addr{}
+	}
+	return from.Addr
 }
 
 func (s *SelfService) Listen() error {

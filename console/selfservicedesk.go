@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	"weir/store"
@@ -26,8 +27,8 @@ type Desk interface {
 	LogsIn() bool
 	// LogIn begins a session of a user with their mail password. It returns ErrPassword for a wrong name or password,
 	// ErrLate, ErrBusy, ErrNoEntry, and ErrNoLogIn where LogsIn is false. Time and answer do not tell whether there is
-	// such a user.
-	LogIn(ctx context.Context, name, password string) (Session, error)
+	// such a user. from is where they are; invalid where that is not known.
+	LogIn(ctx context.Context, from netip.Addr, name, password string) (Session, error)
 	// Look returns what a user sees in a session that is for looking only.
 	Look(ctx context.Context, ticket string) (PageView, error)
 	// SendLink sends the user of such a session a link to act with, at their contact, and reports whether there is

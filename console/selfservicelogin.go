@@ -82,7 +82,7 @@ func (s *SelfService) logIn(w http.ResponseWriter, r *http.Request) {
 	var session Session
 	err := ErrPassword
 	if len(user) <= store.MaxUser && len(password) <= MaxPassword && user != "" && password != "" {
-		session, err = s.desk.LogIn(r.Context(), user, password)
+		session, err = s.desk.LogIn(r.Context(), s.source(r), user, password)
 	} else {
 		user = ""
 	}

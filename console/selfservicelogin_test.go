@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ func (d *desk) LogsIn() bool { return d.password != "" }
 
 const lookTicket = "l00kt1cket"
 
-func (d *desk) LogIn(_ context.Context, name, password string) (Session, error) {
+func (d *desk) LogIn(_ context.Context, _ netip.Addr, name, password string) (Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.logIns++
@@ -224,5 +225,34 @@ func TestSelfServiceLogInActs(t *testing.T) {
 	}
 	if err := (SelfServiceOptions{URL: "https://a.example", Password: "on"}).Validate(); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestSourceOfALogIn: a header is believed of a web server that the operator names, and of nobody else.
+func TestSourceOfALogIn(t *testing.T) {
+	for _, c := range []struct {
+		trusted, peer, header, want string
+	}{
+		{"", "127.0.0.1:1", "203.0.113.7", "invalid IP"},
+		{"", "203.0.113.1:1", "", "invalid IP"},
+		{"127.0.0.1/32", "127.0.0.1:1", "198.51.100.1, 203.0.113.7", "203.0.113.7"},
+		{"127.0.0.1/32", "127.0.0.1:1", "", "invalid IP"},
+		{"127.0.0.1/32", "127.0.0.1:1", "nonsense", "invalid IP"},
+		{"127.0.0.1/32", "203.0.113.9:1", "203.0.113.7", "203.0.113.9"},
+		{"127.0.0.1/32", "no address", "203.0.113.7", "invalid IP"},
+	} {
+		o := SelfServiceOptions{URL: "http://example.org"}
+		if c.trusted != "" {
+			o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix(c.trusted)}
+		}
+		s := &SelfService{}
+		s.Configure(o)
+		r := httptest.NewRequest("POST", "/login", nil)
+		if r.RemoteAddr = c.peer; c.header != "" {
+			r.Header.Set("X-Forwarded-For", c.header)
+		}
+		if got := s.source(r).String(); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
 	}
 }

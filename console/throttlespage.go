@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"weir/console/access"
 )
@@ -71,3 +72,11 @@ func throttles(v *visit) (any, error) {
 
 // whole writes a count.
 func whole(n float64) string { return fmt.Sprintf("%.0f", n) }
+
+// countOf writes a count with what it is of, which is given for many: one of them is an event, not an events.
+func countOf(n, of string) string {
+	if n == "1" {
+		of = strings.TrimSuffix(of, "s")
+	}
+	return n + " " + of
+}

@@ -11,9 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -65,7 +67,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"notified": notified, "signal": sendSignal, "get": get, "status": status, "keepmail": keepMail,
-			"damage": damage,
+			"damage": damage, "written": written,
 			"consoleurl": func(ts *testscript.TestScript, _ bool, _ []string) {
 				s, err := console.NewClient(ts.Getenv("WEIR_CONTROL")).Status(context.Background())
 				ts.Check(err)
@@ -108,6 +110,24 @@ func notified(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	if state, _, _ := strings.Cut(string(message[:n]), "\n"); state != args[0] {
 		ts.Fatalf("notified %q, want %q", state, args[0])
+	}
+}
+
+// written waits until a file has a line that matches.
+func written(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: written FILE REGEXP")
+	}
+	line, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		text, _ := os.ReadFile(ts.MkAbs(args[0]))
+		if line.Match(text) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no line of %s matches %s:\n%s", args[0], args[1], text)
+		}
 	}
 }
 

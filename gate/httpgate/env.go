@@ -7,25 +7,18 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/gate/httpgate/accesslog"
 	"weir/gate/httpgate/keys"
+	"weir/traces"
 	behind "weir/upstream"
-)
-
-// An AccessLog says which requests get a line in the access log.
-type AccessLog string
-
-// What may be logged.
-const (
-	AccessAll     AccessLog = "all"     // every request
-	AccessRefused AccessLog = "refused" // those that were refused, delayed, or failed
-	AccessOff     AccessLog = "off"     // none
 )
 
 // An Env is what a gate needs of its surroundings. The zero value uses the system's clock, and neither logs nor
 // observes.
 type Env struct {
 	gate.Env
-	Access   AccessLog // AccessAll unless given; see Gate.SetAccess
+	Access   accesslog.Log  // see Gate.SetAccess
+	Tracer   *traces.Tracer // nil for no traces; see Gate.SetTracer
 	Observer Observer
 	// Upstream is told how the servers behind the gate do; nil for nobody.
 	Upstream behind.Observer
@@ -90,9 +83,6 @@ var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, Boun
 
 func (e Env) withDefaults() Env {
 	e.Env = e.Env.WithDefaults()
-	if e.Access == "" {
-		e.Access = AccessAll
-	}
 	if e.Observer == nil {
 		e.Observer = nobody{}
 	}

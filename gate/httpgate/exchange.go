@@ -41,7 +41,8 @@ type exchange struct {
 	waited              bool   // it was made to wait
 	waitedBy, waitedFor string // by which throttle and rule
 
-	*payment // nil where no stamps are taken: most exchanges should be small, as many may be held
+	trace    *trace // nil where there are no traces
+	*payment        // nil where no stamps are taken: most exchanges should be small, as many may be held
 
 	onward time.Time // when it went on to the upstream, or was refused
 

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"weir/gate"
+	"weir/gate/httpgate/accesslog"
 	"weir/gate/httpgate/pages"
 	"weir/internal/http1"
 	"weir/internal/loglimit"
 	"weir/policy"
+	"weir/traces"
 )
 
 // A Gate is one HTTP listener with its upstream and its chain of throttles.
@@ -24,7 +26,8 @@ type Gate struct {
 	assets *pages.Assets
 	rooms  pages.Rooms
 
-	access   atomic.Pointer[AccessLog]
+	access   atomic.Pointer[accesslog.Log]
+	tracer   atomic.Pointer[traces.Tracer]
 	arriving atomic.Int64   // connections whose PROXY header or TLS handshake is under way
 	arrivals sync.WaitGroup // the same
 	// arrivable ends when a stop waits no longer for those.
@@ -73,11 +76,12 @@ func New(o Options, accept, chain *policy.Chain, env Env, routes ...*policy.Chai
 	})
 	context.AfterFunc(g.Base, g.cut)
 	g.SetAccess(env.Access)
+	g.SetTracer(env.Tracer)
 	return g, nil
 }
 
-// SetAccess changes which requests get a line in the access log.
-func (g *Gate) SetAccess(which AccessLog) { g.access.Store(&which) }
+// SetAccess changes which requests get a line in the access log, and where it goes.
+func (g *Gate) SetAccess(l accesslog.Log) { g.access.Store(&l) }
 
 // Listen binds the address, or makes the socket. Port 0 takes a free one; see Addr. Where keys of tokens are being
 // fetched, it then waits for the first try, ten seconds at most, so that tokens count from the first request on.
@@ -143,7 +147,7 @@ func (g *Gate) malformed(c *conn, why error) {
 		bound = BoundHeader
 	}
 	g.env.Observer.Bounded(bound)
-	if *g.access.Load() != AccessOff && g.mayLog("malformed", g.env.Clock.Now()) {
+	if g.access.Load().Requests != accesslog.Off && g.mayLog("malformed", g.env.Clock.Now()) {
 		g.env.Log.LogAttrs(g.Base, slog.LevelInfo, "malformed request",
 			slog.String("peer", c.RemoteAddr().String()), slog.String("why", why.Error()))
 	}

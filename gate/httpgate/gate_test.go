@@ -15,6 +15,7 @@ import (
 	"time"
 	"weir/gate"
 	"weir/gate/gatetest"
+	"weir/gate/httpgate/accesslog"
 
 	"weir"
 )
@@ -132,7 +133,8 @@ func TestProblemGolden(t *testing.T) {
 }
 
 func TestAccessLevels(t *testing.T) {
-	for level, want := range map[AccessLog]string{AccessAll: "200 429 400", AccessRefused: "429 400", AccessOff: ""} {
+	for level, want := range map[accesslog.Requests]string{accesslog.All: "200 429 400", accesslog.Refused: "429 400",
+		accesslog.Off: ""} {
 		var log gatetest.Log
 		g, err := New(Options{Listen: "127.0.0.1:0", Upstream: to(echo(t).URL), Account: []string{"path:2"}}, nil,
 			chainOf(t, newThrottle(func(ev *weir.Event, a *weir.Answer) error {
@@ -140,7 +142,8 @@ func TestAccessLevels(t *testing.T) {
 					return overLimit(ev, a)
 				}
 				return nil
-			})), Env{Env: gate.Env{Log: slog.New(slog.NewJSONHandler(&log, nil))}, Access: level})
+			})), Env{Env: gate.Env{Log: slog.New(slog.NewJSONHandler(&log, nil))},
+				Access: accesslog.Log{Requests: level}})
 		if err != nil {
 			t.Fatal(err)
 		}

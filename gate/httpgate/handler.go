@@ -48,6 +48,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
+	x.beginTrace()
 	if x.setup.stamps && g.assets.Serve(x, x.full()) { // free: without them nobody could pay
 		x.answered = true
 		return
@@ -114,6 +115,7 @@ func (x *exchange) end() {
 	g.env.Observer.Served(x.pass.Answer.Verdict, x.status, x.onward.Sub(x.event.Time), now.Sub(x.event.Time))
 	x.setup.route.served(x.pass.Answer.Verdict, x.status)
 	x.log(now)
+	x.endTrace(now)
 	x.freeParts()
 	g.env.Observer.InFlight(-1)
 	g.UnderWay.Add(-1)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/httpgate/accesslog"
 	"weir/gate/httpgate/keys"
 	"weir/internal/needs"
 )
@@ -62,7 +63,7 @@ func TestIdleConnections(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, Options{Upstream: to(up.URL), TLS: c.tls, Timeouts: forever})
-			g.SetAccess(AccessOff)
+			g.SetAccess(accesslog.Log{Requests: accesslog.Off})
 			clients := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIdleConnections$")
 			clients.Env = append(os.Environ(), idleAddress+"="+g.addr, idleNumber+"="+strconv.Itoa(c.n),
 				fmt.Sprintf("%s=%v", idleTLS, c.tls != nil))

@@ -405,10 +405,16 @@ http {
 // startNginx starts an nginx in front of a server, and returns where it listens. It ends with the test.
 func startNginx(t *testing.T, behind string) string {
 	t.Helper()
+	return startNginxIn(t, t.TempDir(), nginxInstead, behind)
+}
+
+// startNginxIn is startNginx with a configuration, in a folder.
+func startNginxIn(t *testing.T, folder, template, behind string) string {
+	t.Helper()
 	program := needs.Program(t, "nginx", "apt-get install nginx")
-	folder, at := t.TempDir(), needs.FreeAddress()
+	at := needs.FreeAddress()
 	config := filepath.Join(folder, "config")
-	text := strings.NewReplacer("FOLDER", folder, "LISTEN", at, "BEHIND", behind).Replace(nginxInstead)
+	text := strings.NewReplacer("FOLDER", folder, "LISTEN", at, "BEHIND", behind).Replace(template)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

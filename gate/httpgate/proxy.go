@@ -109,6 +109,7 @@ func (x *exchange) makeOnward(o *onward) {
 	}
 	x.forwardHeaders(f)
 	f.Set("X-Request-Id", x.event.ID)
+	x.traceOnward(f)
 	s.request.apply(f)
 }
 

@@ -29,6 +29,7 @@ var floors = map[string]int{
 	"internal/plot":     1, // for pages and reports
 	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log
+	"internal/logfile":  1, // for the access log
 	"internal/heavy":    1, // for those who watch: who is held back
 	"internal/needs":    1, // for tests, and for tools of tests
 	"lab/peers":         1, // the peers' configurations
@@ -47,6 +48,7 @@ var floors = map[string]int{
 	"admission":            3,
 	"mail/spool":           3,
 	"notify":               3, // who is told what happens
+	"traces":               3, // what a collector is told of requests
 	"upstream":             3, // the services behind a gate: connections, health, retries
 	"gate/refusal":         3, // what clients are told
 	"internal/pacer":       3, // moves throttles when something is due

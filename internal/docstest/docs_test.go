@@ -252,7 +252,7 @@ func follow(from, to string, anchors map[string]map[string]bool) error {
 	return nil
 }
 
-var metricName = regexp.MustCompile(`\bweir_(?:throttle|auth|quota|bloom|stamp|capacity|bans|store|http|tcp|api|mail|smtp|postfix|self_service|reach|xdp|rls|bound|reloads|build)[a-z_]*`)
+var metricName = regexp.MustCompile(`\bweir_(?:throttle|auth|quota|bloom|stamp|capacity|bans|store|http|tcp|api|mail|smtp|postfix|self_service|reach|xdp|rls|bound|reloads|build|traces)[a-z_]*`)
 
 // TestMetrics: the table of metrics is complete, and nothing else is promised anywhere.
 func TestMetrics(t *testing.T) {

@@ -5,6 +5,7 @@
 package outlet
 
 import (
+	"bytes"
 	"io"
 	"sync"
 	"time"
@@ -17,12 +18,17 @@ type Outlet struct {
 	wake  chan struct{} // holds one: there is something to do
 	done  chan struct{}
 
+	// Lines are gathered until there are enough bytes, or for so long. Zero: they are written at once.
+	enough int
+	every  time.Duration
+	timer  *time.Timer
+
 	mu      sync.Mutex
 	waiting []byte
 	since   time.Time // when the write under way began; zero where there is none
 	missing int64     // lines left out since missed was last called
 	closed  bool
-	dropped func()
+	dropped func(lines int64)
 	missed  func(lines int64)
 }
 
@@ -33,9 +39,19 @@ func New(to io.Writer, bound int) *Outlet {
 	return o
 }
 
-// Tell sets two functions, which may be nil. dropped is called at once for each line that is left out, and must not
-// write to the outlet. missed is called with their number when lines are taken again.
-func (o *Outlet) Tell(dropped func(), missed func(lines int64)) {
+// NewGathering is New for many lines: they are written together, as soon as there are enough bytes of them, and after a
+// time at the latest.
+func NewGathering(to io.Writer, bound, enough int, every time.Duration) *Outlet {
+	o := &Outlet{to: to, bound: bound, wake: make(chan struct{}, 1), done: make(chan struct{}), enough: enough,
+		every: every}
+	o.timer = time.AfterFunc(every, o.rouse)
+	go o.run()
+	return o
+}
+
+// Tell sets two functions, which may be nil. dropped is called at once with the number of lines that are left out, and
+// must not write to the outlet. missed is called with their number when lines are taken again.
+func (o *Outlet) Tell(dropped func(lines int64), missed func(lines int64)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dropped, o.missed = dropped, missed
@@ -46,19 +62,25 @@ func (o *Outlet) Write(line []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || len(o.waiting)+len(line) > o.bound {
-		o.leaveOut()
+		o.leaveOut(1)
 		return len(line), nil
 	}
+	first := len(o.waiting) == 0
 	o.waiting = append(o.waiting, line...)
-	o.rouse()
+	switch {
+	case o.timer == nil || len(o.waiting) >= o.enough:
+		o.rouse()
+	case first:
+		o.timer.Reset(o.every)
+	}
 	return len(line), nil
 }
 
-// leaveOut counts a line. o.mu is held.
-func (o *Outlet) leaveOut() {
-	o.missing++
+// leaveOut counts lines. o.mu is held.
+func (o *Outlet) leaveOut(lines int64) {
+	o.missing += lines
 	if o.dropped != nil {
-		o.dropped()
+		o.dropped(lines)
 	}
 }
 
@@ -91,11 +113,11 @@ func (o *Outlet) run() {
 		if len(batch) == 0 {
 			continue
 		}
-		_, err := o.to.Write(batch)
+		n, err := o.to.Write(batch)
 		o.mu.Lock()
 		o.since = time.Time{}
 		if err != nil {
-			o.leaveOut()
+			o.leaveOut(max(1, int64(bytes.Count(batch[min(max(n, 0), len(batch)):], []byte("\n")))))
 		}
 		if o.closed {
 			o.rouse()
@@ -118,6 +140,9 @@ func (o *Outlet) Stuck(now time.Time) time.Duration {
 func (o *Outlet) Close(patience time.Duration) {
 	o.mu.Lock()
 	o.closed = true
+	if o.timer != nil {
+		o.timer.Stop()
+	}
 	o.rouse()
 	o.mu.Unlock()
 	timer := time.NewTimer(patience)

@@ -19,7 +19,7 @@ func TestReaderThatStops(t *testing.T) {
 		r, w := io.Pipe()
 		o := New(w, 100)
 		var dropped int
-		o.Tell(func() { dropped++ }, func(n int64) { fmt.Fprintf(o, "%d missing\n", n) })
+		o.Tell(func(n int64) { dropped += int(n) }, func(n int64) { fmt.Fprintf(o, "%d missing\n", n) })
 		line := []byte("123456789\n")
 		for range 50 {
 			if n, err := o.Write(line); n != len(line) || err != nil {
@@ -91,7 +91,7 @@ func TestWriterThatFails(t *testing.T) {
 		r.Close()
 		o := New(w, 1000)
 		dropped := 0
-		o.Tell(func() { dropped++ }, nil)
+		o.Tell(func(n int64) { dropped += int(n) }, nil)
 		fmt.Fprintln(o, "one")
 		synctest.Wait()
 		fmt.Fprintln(o, "two")
@@ -131,3 +131,82 @@ func TestLinesAreWhole(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 }
+
+// Lines are gathered: they are written when there are enough, and after a while.
+func TestGathering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got writes
+		o := NewGathering(&got, 1000, 30, time.Second)
+		line := "123456789\n"
+		write := func(lines int) {
+			for range lines {
+				fmt.Fprint(o, line)
+			}
+			synctest.Wait()
+		}
+		write(2)
+		time.Sleep(time.Second - 1)
+		if synctest.Wait(); got.String() != "" {
+			t.Errorf("too early: %q", got.String())
+		}
+		time.Sleep(time.Nanosecond)
+		if synctest.Wait(); got.String() != "20" {
+			t.Errorf("after a second: %q", got.String())
+		}
+		write(3) // enough
+		write(1)
+		if got.String() != "20 30" {
+			t.Errorf("three lines: %q", got.String())
+		}
+		time.Sleep(time.Hour)
+		if synctest.Wait(); got.String() != "20 30 10" {
+			t.Errorf("after an hour: %q", got.String())
+		}
+		write(1)
+		o.Close(time.Second)
+		if got.String() != "20 30 10 10" {
+			t.Errorf("at the end: %q", got.String())
+		}
+	})
+}
+
+// writes notes how much was written at a time.
+type writes struct {
+	mu    sync.Mutex
+	sizes []string
+}
+
+func (w *writes) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sizes = append(w.sizes, fmt.Sprint(len(p)))
+	return len(p), nil
+}
+
+func (w *writes) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.sizes, " ")
+}
+
+// A batch that fails in the middle loses the lines that were not written, and they are all counted.
+func TestHalfABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewGathering(half{}, 1000, 40, time.Second)
+		dropped := int64(0)
+		o.Tell(func(n int64) { dropped += n }, nil)
+		for range 4 {
+			fmt.Fprint(o, "123456789\n")
+		}
+		synctest.Wait()
+		if dropped != 3 { // one is torn
+			t.Errorf("%d lines were left out", dropped)
+		}
+		o.Close(time.Second)
+	})
+}
+
+// half takes fifteen bytes of everything.
+type half struct{}
+
+func (half) Write([]byte) (int, error) { return 15, io.ErrShortWrite }

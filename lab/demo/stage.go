@@ -17,6 +17,7 @@ import (
 	"weir/app"
 	"weir/config"
 	"weir/console"
+	"weir/gate/httpgate/accesslog"
 	"weir/lab/machine"
 )
 
@@ -118,7 +119,7 @@ func (s *crew) raise(all ...config.Config) (weirs []*app.App, err error) {
 		if s.closed {
 			cfg.Console.Listen = console.Off
 		}
-		cfg.Log = config.Log{Level: config.LevelWarn, Access: config.AccessOff}
+		cfg.Log = config.Log{Level: config.LevelWarn, Access: accesslog.Options{Requests: accesslog.Off}}
 		w, err := app.New(&cfg, app.Options{Log: s.log, Version: s.version, Demo: s.demo})
 		if err != nil {
 			return nil, err
