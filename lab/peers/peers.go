@@ -13,9 +13,13 @@ var (
 	HAProxy string
 )
 
-// NginxProxy is nginx with limit_req and proxy_pass. NginxService is the service behind it. Their templates are given
-// where to listen, and a folder for what they write.
+// NginxProxy is nginx with limit_req and proxy_pass, and HAProxyProxy is HAProxy with a stick table. NginxService is the
+// service behind them, which has the file "large" in its folder. Their templates are given where to listen, and a folder
+// for what they write; those of the proxies also where to listen for TLS, and the certificate with its key, which HAProxy
+// wants in one file.
 var (
+	//go:embed haproxy-proxy.cfg.tmpl
+	HAProxyProxy string
 	//go:embed nginx-proxy.conf.tmpl
 	NginxProxy string
 	//go:embed nginx-service.conf.tmpl
