@@ -60,6 +60,8 @@ var rows = []struct {
 	{"Q1f", sharedDecisions},
 	{"Q1g", goLimiters},
 	{"Q2", proxied},
+	{"Q2g", growing},
+	{"Q2p", timeByPhase},
 	{"Q3", heldRequests},
 	{"Q4", neverOver},
 	{"Q5", overshoot},

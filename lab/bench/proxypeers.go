@@ -50,7 +50,7 @@ const largeBody = 1 << 20
 
 // startProxies starts nginx, HAProxy, weir, and the service behind them. It returns the address of the service, the ids
 // of its processes, and the proxies.
-func (t *trial) startProxies(folder string) (service string, pids []int, all []*proxy) {
+func (t *trial) startProxies(folder, binary string) (service string, pids []int, all []*proxy) {
 	haproxy := program("haproxy")
 	check(os.Chmod(folder, 0o755)) // the workers of nginx are another user
 	check(os.WriteFile(filepath.Join(folder, "large"), make([]byte, largeBody), 0o644))
@@ -71,7 +71,7 @@ func (t *trial) startProxies(folder string) (service string, pids []int, all []*
 	}
 	all = append(all, &proxy{"HAProxy", given["Listen"], given["Secure"], given["Listen"] + "/refused", []int{p.Pid}})
 
-	weir, binary := &proxy{name: "weir"}, buildWeir(folder)
+	weir := &proxy{name: "weir"}
 	for i, way := range []struct {
 		to    *string
 		tls   string

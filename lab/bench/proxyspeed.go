@@ -48,7 +48,7 @@ func proxied(t *trial) (figures []figure) {
 	}
 	folder := t.folder()
 	client := newClient(t.context(), each)
-	service, pids, proxies := t.startProxies(folder)
+	service, pids, proxies := t.startProxies(folder, buildWeir(folder))
 	for _, p := range proxies {
 		pids = append(pids, p.pids...)
 	}
