@@ -55,11 +55,9 @@ func (g *growth) csv() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s,%s\n", g.with, strings.Join(g.sides, ","))
 	for _, row := range g.rows {
-		for i, value := range row {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(strconv.FormatFloat(value, 'g', 4, 64))
+		b.WriteString(strconv.Itoa(int(row[0])))
+		for _, value := range row[1:] {
+			fmt.Fprintf(&b, ",%.1f", value)
 		}
 		b.WriteByte('\n')
 	}

@@ -25,25 +25,25 @@ import (
 // phases are the parts of a request's way through weir, in its order. The time of a sample belongs to the innermost
 // function of the stack that a phase knows.
 var phases = []struct {
-	name  string
-	known *regexp.Regexp
-	talks bool // reads or writes, so that the kernel has work
+	name   string
+	known  *regexp.Regexp
+	kernel string // what the kernel does for it, if much
 }{
 	{"read and parse the request", regexp.MustCompile(`^weir/gate/httpgate\.\(\*(session|conn|wire)\)\.` +
-		`([rR]ead|parse|fill|peek|next|await|deadline)|^weir/gate/httpgate\.\(\*wire\)\.renew$`), true},
+		`([rR]ead|parse|fill|peek|next|await|deadline)|^weir/gate/httpgate\.\(\*wire\)\.renew$`), "read from the client"},
 	{"identify: address, account, route", regexp.MustCompile(`^weir/identify[./]|` +
-		`^weir/gate/httpgate\.(\(\*exchange\)\.(identify|misfit)|newID)`), false},
+		`^weir/gate/httpgate\.(\(\*exchange\)\.(identify|misfit)|newID)`), ""},
 	{"ask the throttles, and account for it", regexp.MustCompile(`^weir/(policy|throttle|admission)[./]|` +
-		`^weir/gate/httpgate\.\(\*exchange\)\.(judge|mayWrite|piece|pause)`), false},
+		`^weir/gate/httpgate\.\(\*exchange\)\.(judge|mayWrite|piece|pause)`), ""},
 	{"make and send the request to the upstream", regexp.MustCompile(`^weir/upstream\.(\(\*conn\)\.write|appendRequest)|` +
-		`^weir/gate/httpgate\.\(\*exchange\)\.(makeOnward|forwardHeaders|forward)|^weir/gate/httpgate\.\(\*onward\)`), true},
+		`^weir/gate/httpgate\.\(\*exchange\)\.(makeOnward|forwardHeaders|forward)|^weir/gate/httpgate\.\(\*onward\)`), "write to the upstream"},
 	{"choose the upstream and a connection, keep time", regexp.MustCompile(`^weir/upstream\.(\(\*(Pool|server|watch|Call)\)|` +
-		`\(\*conn\)\.(exchange|end|alive|ask)|peeker)`), false},
-	{"read and parse the upstream's answer", regexp.MustCompile(`^weir/upstream\.`), true},
+		`\(\*conn\)\.(exchange|end|alive|ask)|peeker)`), ""},
+	{"read and parse the upstream's answer", regexp.MustCompile(`^weir/upstream\.`), "read from the upstream"},
 	{"answer the client", regexp.MustCompile(`^weir/gate/httpgate\.(\(\*reply\)|\(\*(conn|wire)\)\.[wW]rite|` +
-		`\(\*exchange\)\.(respond|WriteHeader|Write|finalHeaders|copyBody|send|flush))|^weir/gate/refusal\.`), true},
-	{"metrics and logs", regexp.MustCompile(`^weir/(console|app|internal/(loglimit|heavy|outlet))[./]|prometheus`), false},
-	{"the gate itself: sessions and exchanges", regexp.MustCompile(`^weir/gate`), false},
+		`\(\*exchange\)\.(respond|WriteHeader|Write|finalHeaders|copyBody|send|flush))|^weir/gate/refusal\.`), "write to the client"},
+	{"metrics and logs", regexp.MustCompile(`^weir/(console|app|internal/(loglimit|heavy|outlet))[./]|prometheus`), ""},
+	{"the gate itself: sessions and exchanges", regexp.MustCompile(`^weir/gate`), ""},
 }
 
 const (
@@ -176,8 +176,8 @@ func phaseOf(stack []string) string {
 		for _, p := range phases {
 			if p.known.MatchString(name) {
 				switch {
-				case kernel && p.talks:
-					return kernelToo + p.name
+				case kernel && p.kernel != "":
+					return kernelToo + p.kernel
 				case kernel:
 					return waking
 				}
@@ -191,16 +191,18 @@ func phaseOf(stack []string) string {
 	return scheduling
 }
 
+// orderOf returns where a phase stands in the table.
 func orderOf(phase string) int {
-	name, kernel := strings.CutPrefix(phase, kernelToo)
-	at := len(phases)
 	for i, p := range phases {
-		if p.name == name {
-			at = i
+		switch phase {
+		case p.name:
+			return i
+		case kernelToo + p.kernel:
+			return i + len(phases) + 1
 		}
 	}
-	if kernel {
-		at += len(phases) + 1
+	if phase == scheduling {
+		return len(phases)
 	}
-	return at
+	return 2*len(phases) + 1
 }

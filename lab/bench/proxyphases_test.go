@@ -41,7 +41,7 @@ Duration: 1s, Total samples = 100ms (10%)
 func TestReadTraces(t *testing.T) {
 	want := []share{{"read and parse the request", 0.2}, {"ask the throttles, and account for it", 0.1},
 		{"read and parse the upstream's answer", 0.1}, {scheduling, 0.08},
-		{kernelToo + "make and send the request to the upstream", 0.4}, {waking, 0.12}}
+		{kernelToo + "write to the upstream", 0.4}, {waking, 0.12}}
 	got := readTraces(strings.NewReader(someTraces))
 	if len(got) != len(want) {
 		t.Fatalf("%v", got)
