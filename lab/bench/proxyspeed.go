@@ -55,7 +55,7 @@ func proxied(t *trial) (figures []figure) {
 	reverse := &proxy{name: "httputil.ReverseProxy", plain: t.startReverseProxy(service), pids: []int{os.Getpid()}}
 
 	first := true // it makes connections and memory
-	all, busy := quietRounds(rounds, time.Minute, pids, func() (round [][]score) {
+	all, busy := quietRounds(rounds, 7*time.Minute, pids, func() (round [][]score) {
 		if first && !t.quick {
 			first = false
 			client.play(proxies, reverse)

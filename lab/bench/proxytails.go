@@ -24,7 +24,7 @@ func (t *trial) tails(proxies []*proxy, saturation float64, pids []int) (figures
 	}
 	for _, share := range []int{50, 80} {
 		rate, turns := max(int(saturation*float64(share)/100), 1), 0
-		all, busy := quietRounds(rounds, time.Minute, pids, func() []float64 {
+		all, busy := quietRounds(rounds, 90*time.Second, pids, func() []float64 {
 			turns++
 			late := make([]float64, 3*len(sides)) // p50, p99 and p99.9 of each side, in milliseconds
 			for turn := range sides {
