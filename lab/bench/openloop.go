@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pace says when requests should be sent, and notes how late their answers are. All times are since the beginning, and
-// are passed in.
+// A pace says when requests should be sent, and notes how late their answers are. All times are since the beginning,
+// and are passed in.
 //
-// With a rate, requests are due at regular times, whatever becomes of the ones before them. An answer is as late as it
-// comes after the time when its request was due, also where the request itself could not be sent by then. A client that
-// counts from the time of sending sends nothing while it waits for a stalled server, and so leaves out all those who
-// would have waited too (coordinated omission). Without a rate, a request is due as soon as it can be sent.
+// With a rate, requests are due at regular times, whatever becomes of the ones before them. An answer is as late as
+// it comes after the time when its request was due, also where the request itself could not be sent by then. A client
+// that counts from the time of sending sends nothing while it waits for a stalled server, and so leaves out all those
+// who would have waited too (coordinated omission). Without a rate, a request is due as soon as it can be sent.
 type pace struct {
 	rate  int // requests a second, or 0
 	total int
@@ -63,8 +63,8 @@ type caller struct {
 	filled int // of in
 }
 
-// callers send requests over several connections. They share the machine with what they measure, so they cost as little
-// as possible: one thread, one request that was encoded before, and answers that are read in place.
+// callers send requests over several connections. They share the machine with what they measure, so they cost as
+// little as possible: one thread, one request that was encoded before, and answers that are read in place.
 type callers struct {
 	poll     int
 	conns    []*caller
@@ -210,8 +210,8 @@ var (
 	errAnswer      = errors.New("the proxy did not answer as it should")
 )
 
-// answerSize returns how long the answer is that some bytes begin with, or 0 if that is not known yet. Only 200 with a
-// length is known.
+// answerSize returns how long the answer is that some bytes begin with, or 0 if that is not known yet. Only 200 with
+// a length is known.
 func answerSize(in []byte) (int, error) {
 	head := bytes.Index(in, []byte("\r\n\r\n"))
 	if head < 0 {

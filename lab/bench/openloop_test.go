@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// stall plays three seconds of 1,000 requests a second over some connections to a server that answers after 100 µs, but
-// takes requests one at a time, and none for 100 ms in the middle. Time is simulated. sent has how long each answer took
-// after its request was sent, as a client would note that counts from there.
+// stall plays three seconds of 1,000 requests a second over some connections to a server that answers after 100 µs,
+// but takes requests one at a time, and none for 100 ms in the middle. Time is simulated. sent has how long each
+// answer took after its request was sent, as a client would note that counts from there.
 func stall(connections int) (p, sent *pace) {
 	const work, from, to = 100 * time.Microsecond, 1500 * time.Millisecond, 1600 * time.Millisecond
 	p, sent = newPace(1000, 3000), newPace(0, 3000)
@@ -41,8 +41,8 @@ func stall(connections int) (p, sent *pace) {
 	return p, sent
 }
 
-// TestPaceShowsAStall: 100 of 3,000 requests are due while the server stands still for 100 ms, whether or not there is a
-// connection to send them on. The percentiles show it, where those of a client that counts from sending do not.
+// TestPaceShowsAStall: 100 of 3,000 requests are due while the server stands still for 100 ms, whether or not there
+// is a connection to send them on. The percentiles show it, where those of a client that counts from sending do not.
 func TestPaceShowsAStall(t *testing.T) {
 	for _, connections := range []int{1, 2, 1000} {
 		p, sent := stall(connections)

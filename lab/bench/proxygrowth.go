@@ -22,8 +22,8 @@ type growth struct {
 	rows  [][]float64
 }
 
-// growing is Q2g: how the processor time of a small request, and the memory of requests that wait, grow with connections,
-// accounts, throttles, and requests that wait. The client sends as fast as it gets answers.
+// growing is Q2g: how the processor time of a small request, and the memory of requests that wait, grow with
+// connections, accounts, throttles, and requests that wait. The client sends as fast as it gets answers.
 func growing(t *trial) (figures []figure) {
 	service := t.startNginx(t.folder(), "service", peers.NginxService, "")
 	binary := buildWeir(t.folder())
@@ -193,8 +193,8 @@ func (t *trial) withThrottles(service, binary string) *growth {
 	return g
 }
 
-// withWaiting: requests of one account wait, while others pass. Where they waited too briefly to be measured, all is done
-// again.
+// withWaiting: requests of one account wait, while others pass. Where they waited too briefly to be measured, all is
+// done again.
 func (t *trial) withWaiting(service, binary string) *growth {
 	g := &growth{with: "waiting", sides: []string{"weir_us", "memory_mb"}, file: "proxywaiting.csv"}
 	counts, period := []int{0, 1000, 2500, 5000, 10_000}, time.Minute

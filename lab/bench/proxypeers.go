@@ -48,8 +48,8 @@ const (
 
 const largeBody = 1 << 20
 
-// startProxies starts nginx, HAProxy, weir, and the service behind them. It returns the address of the service, the ids
-// of its processes, and the proxies.
+// startProxies starts nginx, HAProxy, weir, and the service behind them. It returns the address of the service, the
+// ids of its processes, and the proxies.
 func (t *trial) startProxies(folder, binary string) (service string, pids []int, all []*proxy) {
 	haproxy := program("haproxy")
 	check(os.Chmod(folder, 0o755)) // the workers of nginx are another user
@@ -129,8 +129,8 @@ func (t *trial) runNginx(folder, name, text string, given map[string]string) (ad
 	return address, pids
 }
 
-// startReverseProxy runs httputil's proxy in this process, which has nothing else to do, with as many idle connections
-// as it can use.
+// startReverseProxy runs httputil's proxy in this process, which has nothing else to do, with as many idle
+// connections as it can use.
 func (t *trial) startReverseProxy(service string) string {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.DisableCompression = 0, 1024, true

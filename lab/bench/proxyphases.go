@@ -30,18 +30,21 @@ var phases = []struct {
 	kernel string // what the kernel does for it, if much
 }{
 	{"read and parse the request", regexp.MustCompile(`^weir/gate/httpgate\.\(\*(session|conn|wire)\)\.` +
-		`([rR]ead|parse|fill|peek|next|await|deadline)|^weir/gate/httpgate\.\(\*wire\)\.renew$`), "read from the client"},
+		`([rR]ead|parse|fill|peek|next|await|deadline)|^weir/gate/httpgate\.\(\*wire\)\.renew$`),
+		"read from the client"},
 	{"identify: address, account, route", regexp.MustCompile(`^weir/identify[./]|` +
 		`^weir/gate/httpgate\.(\(\*exchange\)\.(identify|misfit)|newID)`), ""},
 	{"ask the throttles, and account for it", regexp.MustCompile(`^weir/(policy|throttle|admission)[./]|` +
 		`^weir/gate/httpgate\.\(\*exchange\)\.(judge|mayWrite|piece|pause)`), ""},
 	{"make and send the request to the upstream", regexp.MustCompile(`^weir/upstream\.(\(\*conn\)\.write|appendRequest)|` +
-		`^weir/gate/httpgate\.\(\*exchange\)\.(makeOnward|forwardHeaders|forward)|^weir/gate/httpgate\.\(\*onward\)`), "write to the upstream"},
+		`^weir/gate/httpgate\.\(\*exchange\)\.(makeOnward|forwardHeaders|forward)|^weir/gate/httpgate\.\(\*onward\)`),
+		"write to the upstream"},
 	{"choose the upstream and a connection, keep time", regexp.MustCompile(`^weir/upstream\.(\(\*(Pool|server|watch|Call)\)|` +
 		`\(\*conn\)\.(exchange|end|alive|ask)|peeker)`), ""},
 	{"read and parse the upstream's answer", regexp.MustCompile(`^weir/upstream\.`), "read from the upstream"},
 	{"answer the client", regexp.MustCompile(`^weir/gate/httpgate\.(\(\*reply\)|\(\*(conn|wire)\)\.[wW]rite|` +
-		`\(\*exchange\)\.(respond|WriteHeader|Write|finalHeaders|copyBody|send|flush))|^weir/gate/refusal\.`), "write to the client"},
+		`\(\*exchange\)\.(respond|WriteHeader|Write|finalHeaders|copyBody|send|flush))|^weir/gate/refusal\.`),
+		"write to the client"},
 	{"metrics and logs", regexp.MustCompile(`^weir/(console|app|internal/(loglimit|heavy|outlet))[./]|prometheus`), ""},
 	{"the gate itself: sessions and exchanges", regexp.MustCompile(`^weir/gate`), ""},
 }
@@ -56,8 +59,8 @@ const (
 var inSystemCall = regexp.MustCompile(`^(internal/runtime/syscall(/linux)?\.(Syscall6|EpollWait)|` +
 	`syscall\.(Raw)?Syscall6?|runtime\.(futex|epollwait|usleep|madvise|write1|read|tgkill|mincore|osyield)(\.abi0)?)$`)
 
-// timeByPhase is Q2p: what share of weir's processor time goes where while wrk asks over 64 connections, by a profile of
-// weir serve itself.
+// timeByPhase is Q2p: what share of weir's processor time goes where while wrk asks over 64 connections, by a profile
+// of weir serve itself.
 func timeByPhase(t *trial) (figures []figure) {
 	wrk, folder, seconds := program("wrk"), t.folder(), 20
 	if t.quick {
@@ -129,8 +132,9 @@ type share struct {
 	share float64
 }
 
-// readTraces reads what go tool pprof -traces prints: blocks between lines of dashes, of one stack each. A block begins
-// with the time and the innermost function. The shares are in the order of the phases, with the kernel's behind them.
+// readTraces reads what go tool pprof -traces prints: blocks between lines of dashes, of one stack each. A block
+// begins with the time and the innermost function. The shares are in the order of the phases, with the kernel's
+// behind them.
 func readTraces(r io.Reader) (all []share) {
 	times, sum := map[string]float64{}, 0.0
 	var stack []string
@@ -168,8 +172,8 @@ func readTraces(r io.Reader) (all []share) {
 	return all
 }
 
-// phaseOf returns the phase of a stack, whose innermost function comes first. The kernel's time is apart, by what it was
-// asked for: system calls to read and to write are most of it.
+// phaseOf returns the phase of a stack, whose innermost function comes first. The kernel's time is apart, by what it
+// was asked for: system calls to read and to write are most of it.
 func phaseOf(stack []string) string {
 	kernel := inSystemCall.MatchString(stack[0])
 	for _, name := range stack {

@@ -31,16 +31,17 @@ var loads = []traffic{
 	{what: "proxied requests/s with one policy, 64 connections, small bodies", path: "/", connections: 64, least: 0.9},
 	{what: "… 512 connections", path: "/", connections: 512, least: 1},
 	{what: "refused requests/s, 64 connections", connections: 64, refused: true, least: 0.9},
-	{what: "TLS with keep-alive, 64 connections, small bodies: requests/s", path: "/", connections: 64, tls: true, least: 1},
+	{what: "TLS with keep-alive, 64 connections, small bodies: requests/s", path: "/", connections: 64, tls: true,
+		least: 1},
 	{what: "HTTP/2 over TLS, 16 connections, 8 streams at a time on each, small bodies: requests/s", path: "/",
 		connections: 16, streams: 8, tls: true, least: 0.5},
 	{what: "bodies of 1 MiB, 64 connections: requests/s", path: "/large", connections: 64, least: 1},
 }
 
-// proxied is Q2: how many requests a second go through a proxy with one limit, how many it refuses, what a request costs
-// the processors, and how late answers are at a constant rate. weir serve, nginx with limit_req and proxy_pass, HAProxy
-// with a stick table, and net/http/httputil's ReverseProxy, which knows no limits, stand in front of the same service and
-// are asked in turns by the same client: wrk, h2load, and callers at a constant rate.
+// proxied is Q2: how many requests a second go through a proxy with one limit, how many it refuses, what a request
+// costs the processors, and how late answers are at a constant rate. weir serve, nginx with limit_req and proxy_pass,
+// HAProxy with a stick table, and net/http/httputil's ReverseProxy, which knows no limits, stand in front of the same
+// service and are asked in turns by the same client: wrk, h2load, and callers at a constant rate.
 func proxied(t *trial) (figures []figure) {
 	rounds, each := 5, 3*time.Second
 	if t.quick {
@@ -98,7 +99,8 @@ type score struct {
 // cost is what a request takes of the processors, in microseconds.
 func (a score) cost() float64 { return float64(a.spent.Microseconds()) / a.total }
 
-// medianOf returns the value of the round that is in the middle by its rate, so that rate and cost are of the same round.
+// medianOf returns the value of the round that is in the middle by its rate, so that rate and cost are of the same
+// round.
 func medianOf[T any](rounds []T, of func(T) score) score {
 	var all []score
 	for _, round := range rounds {
@@ -120,8 +122,8 @@ func newClient(ctx context.Context, each time.Duration) *client {
 	return &client{ctx: ctx, wrk: program("wrk"), h2load: program("h2load"), each: each}
 }
 
-// play puts every load on every proxy, and the first load also on the last one. Each round begins with another proxy, so
-// that none of them always follows the same one.
+// play puts every load on every proxy, and the first load also on the last one. Each round begins with another proxy,
+// so that none of them always follows the same one.
 func (c *client) play(proxies []*proxy, reverse *proxy) (round [][]score) {
 	c.turns++
 	for i, l := range loads {
@@ -165,10 +167,11 @@ func askMany(ctx context.Context, wrk, page string, d time.Duration, refused boo
 }
 
 // askOver also returns how many answers came.
-func askOver(ctx context.Context, wrk, url string, connections int, d time.Duration, refused bool) (rate, total float64) {
+func askOver(ctx context.Context, wrk, url string, connections int, d time.Duration, refused bool) (rate,
+	total float64) {
 	whole := (d + time.Second - 1).Truncate(time.Second)
-	cmd := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(int(whole.Seconds()))+"s",
-		"-H", "X-Api-Key: acme", url)
+	cmd := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections),
+		"-d"+strconv.Itoa(int(whole.Seconds()))+"s", "-H", "X-Api-Key: acme", url)
 	if d < whole { // wrk knows whole seconds, but ends early and reports when it is interrupted
 		defer time.AfterFunc(d, func() { _ = cmd.Process.Signal(syscall.SIGINT) }).Stop()
 	}
@@ -192,7 +195,8 @@ var (
 )
 
 // askStreams asks over HTTP/2.
-func askStreams(ctx context.Context, h2load, url string, connections, streams int, d time.Duration) (rate, total float64) {
+func askStreams(ctx context.Context, h2load, url string, connections, streams int, d time.Duration) (rate,
+	total float64) {
 	out := output(exec.CommandContext(ctx, h2load, "-t1", "-c"+strconv.Itoa(connections), "-m"+strconv.Itoa(streams),
 		"-D"+strconv.FormatInt(d.Milliseconds(), 10)+"ms", "-H", "X-Api-Key: acme", url))
 	rate, total = number(h2loadRate, out), number(h2loadGood, out)

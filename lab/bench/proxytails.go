@@ -8,8 +8,8 @@ import (
 )
 
 // tails is the second half of Q2: how late answers are at half and at four fifths of the requests a second that nginx
-// can do. Requests are sent at a constant rate, also while the proxy stands still, and the time of an answer counts from
-// when its request should have been sent.
+// can do. Requests are sent at a constant rate, also while the proxy stands still, and the time of an answer counts
+// from when its request should have been sent.
 func (t *trial) tails(proxies []*proxy, saturation float64, pids []int) (figures []figure) {
 	const connections, most = 64, 1.5
 	rounds, each := 5, 3*time.Second

@@ -63,8 +63,8 @@ func writeResults(results []result, whole bool) error {
 // errNoTable is the error of a page without the table of results.
 var errNoTable = errors.New("there is no table of results")
 
-// mergeResults puts results into the table of a page, in the order of the rows. All lines of the same rows are replaced;
-// the others, and what stands around the table, stay.
+// mergeResults puts results into the table of a page, in the order of the rows. All lines of the same rows are
+// replaced; the others, and what stands around the table, stay.
 func mergeResults(page string, results []result) (string, error) {
 	head, rest, found := strings.Cut(page, tableHead)
 	if !found {

@@ -20,8 +20,8 @@ type Busyness struct {
 // userHZ is the unit in which Linux reports times to processes, as a part of a second.
 const userHZ = 100
 
-// Busy returns how long the processors have worked until now. This process counts as ours, with its children that have
-// ended and the processes with the given ids. The result is empty where the system does not report it.
+// Busy returns how long the processors have worked until now. This process counts as ours, with its children that
+// have ended and the processes with the given ids. The result is empty where the system does not report it.
 func Busy(pids ...int) (b Busyness) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -63,7 +63,8 @@ func Spent(pids ...int) (sum time.Duration) {
 	return sum
 }
 
-// Family is a process and those that its first thread has started, as the workers of a server are; proc_tid_children(5).
+// Family is a process and those that its first thread has started, as the workers of a server are;
+// proc_tid_children(5).
 func Family(pid int) []int {
 	all := []int{pid}
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

@@ -36,8 +36,8 @@ var byAccounts = &growth{by: "accounts", title: "accounts that take turns", spre
 		heading: "Processor time of a small request, in µs, by accounts",
 		small:   "user and system time of weir serve; 64 connections, one limit for each account"}}
 
-var byThrottles = &growth{by: "throttles", title: "throttles in the chain", of: []string{"weir_us"}, names: []string{"weir"},
-	card: card{from: "proxythrottles.csv", title: "What a small request costs, by throttles", classes: proxies,
+var byThrottles = &growth{by: "throttles", title: "throttles in the chain", of: []string{"weir_us"},
+	names: []string{"weir"}, card: card{from: "proxythrottles.csv", title: "What a small request costs, by throttles", classes: proxies,
 		says: "Processor time that weir takes for a small request, in microseconds, against how many quotas are asked in " +
 			"turn.",
 		heading: "Processor time of a small request, in µs, by throttles",
@@ -51,8 +51,8 @@ var byWaiting = &growth{by: "waiting", title: "requests of another account that 
 		heading: "Processor time of a small request, in µs, while others wait",
 		small:   "user and system time of weir serve; 64 connections, one quota"}}
 
-var memoryByWaiting = &growth{by: "waiting", title: "requests that wait", of: []string{"memory_mb"}, names: []string{"weir"},
-	card: card{from: "proxywaiting.csv", title: "The memory of requests that wait", classes: proxies,
+var memoryByWaiting = &growth{by: "waiting", title: "requests that wait", of: []string{"memory_mb"},
+	names: []string{"weir"}, card: card{from: "proxywaiting.csv", title: "The memory of requests that wait", classes: proxies,
 		says:    "Resident memory of weir serve in megabytes against how many requests wait in line.",
 		heading: "Resident memory of weir serve, in MB, by requests that wait",
 		small:   "each on a connection of its own"}}
@@ -62,8 +62,8 @@ func (g *growth) draw(r io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plot.Plot{Says: g.card.title, X: plot.Axis{Title: g.title, Lo: rows[0][0], Hi: rows[len(rows)-1][0], Log: g.spread,
-		Grid: true}}
+	p := &plot.Plot{Says: g.card.title,
+		X: plot.Axis{Title: g.title, Lo: rows[0][0], Hi: rows[len(rows)-1][0], Log: g.spread, Grid: true}}
 	for i, name := range g.names {
 		// The last series is weir's, also where it is alone.
 		look := len(proxies) - len(g.names) + i
