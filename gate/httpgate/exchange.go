@@ -11,6 +11,7 @@ import (
 	"weir"
 	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/http1"
 	"weir/policy"
 )
 
@@ -21,7 +22,11 @@ type exchange struct {
 	setup *setup
 	conn  *conn // nil when the request came on no connection of the gate's own
 	w     http.ResponseWriter
-	r     *http.Request
+	r     *http.Request // its Header may be missing: see full
+	reply *reply        // w, where a session serves the request
+
+	fields *http1.Fields // of the request
+	own    http1.Fields  // the same, where no session has read it
 
 	ctx    context.Context         // ends when the client leaves
 	cancel context.CancelCauseFunc // nil while only net/http can tell that the client has left
@@ -32,6 +37,7 @@ type exchange struct {
 	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
 	pass                *policy.Pass
 	judged              bool
+	metered             bool   // a throttle that judged it counts bytes
 	waited              bool   // it was made to wait
 	waitedBy, waitedFor string // by which throttle and rule
 
@@ -39,22 +45,22 @@ type exchange struct {
 
 	onward time.Time // when it went on to the upstream, or was refused
 
-	status    int
-	cookies   bool // what names the account in its cookies must be put in order
-	replied   int  // the status of the upstream's answer; 0 while there is none
-	reached   bool // it may have reached the upstream
-	hijacked  bool
-	answered  bool         // by the gate itself, not by the upstream
-	writeErr  error        // the client could not be written to
-	in        atomic.Int64 // bytes of the request's body; read by the transport's goroutine
-	out       int64        // bytes of the response's body
-	sent      atomic.Int64 // the same, for Moved
-	begun     atomic.Bool  // the upstream's answer is being passed on
-	lost      atomic.Bool  // it has lost its place
-	bodyErr   atomic.Pointer[error]
-	bodyRead  atomic.Bool // the request's body has been read to its end
-	outAfter  time.Time   // the response's body pauses until then
-	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
+	status   int
+	cookies  bool // what names the account in its cookies must be put in order
+	replied  int  // the status of the upstream's answer; 0 while there is none
+	reached  bool // it may have reached the upstream
+	slow     bool // the upstream took its time
+	hijacked bool
+	answered bool         // by the gate itself, not by the upstream
+	writeErr error        // the client could not be written to
+	in       atomic.Int64 // bytes of the request's body; read by the transport's goroutine
+	out      int64        // bytes of the response's body
+	sent     atomic.Int64 // the same, for Moved
+	begun    atomic.Bool  // the upstream's answer is being passed on
+	lost     atomic.Bool  // it has lost its place
+	bodyErr  atomic.Pointer[error]
+	bodyRead atomic.Bool // the request's body has been read to its end
+	outAfter time.Time   // the response's body pauses until then
 
 	headers refusal.Singles // of the response
 	length  int64           // of the response's body; without end where it is not known
@@ -62,8 +68,12 @@ type exchange struct {
 	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
 	ended   bool            // under writing
 
-	mu   sync.Mutex // deadlines are set by whoever reads the body
-	over bool       // the connection may be serving the next request
+	late *time.Timer // prolongs an HTTP/2 stream; nil with HTTP/1
+
+	mu        sync.Mutex // deadlines are set by whoever reads the body, and by that timer
+	over      bool       // the connection may be serving the next request
+	lastWrite time.Time  // when the deadline for writing was last renewed, HTTP/2 only
+	prolonged bool       // net/http's own deadline does not count any more
 }
 
 // exchanges are those that may be used again, with the memory of their passes.
@@ -72,13 +82,14 @@ var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pa
 // recycle makes an exchange ready for the next request, unless somebody else may still look at it: the sender of a
 // body, a timer, a watch, or a program that embeds the gate.
 func (x *exchange) recycle() {
-	if x.conn == nil || x.r.ProtoMajor != 1 || x.hasBody() || x.cancel != nil || x.head != nil || x.waited ||
-		x.hijacked || x.payment != nil {
+	if x.conn == nil || x.hasBody() || x.cancel != nil || x.head != nil || x.waited || x.hijacked || x.payment != nil ||
+		x.late != nil && !x.late.Stop() {
 		return
 	}
-	pass := x.pass
+	pass, own := x.pass, x.own
 	pass.Answer.Clear()
-	*x = exchange{pass: pass}
+	own.Reset()
+	*x = exchange{pass: pass, own: own}
 	exchanges.Put(x)
 }
 
@@ -87,6 +98,14 @@ var errOver = errors.New("the request is over")
 
 // errLeft is why a request's context ended when the hang-up watch saw the client go.
 var errLeft = errors.New("the client has left")
+
+// full returns the request with its Header, for those who need one as net/http has it.
+func (x *exchange) full() *http.Request {
+	if x.r.Header == nil {
+		x.r.Header = x.fields.Header()
+	}
+	return x.r
+}
 
 // breakable makes sure that x.ctx can be ended from here.
 func (x *exchange) breakable() {
@@ -133,8 +152,11 @@ func (x *exchange) readDeadline(t time.Time) {
 
 // pause waits until a time, or until the client leaves.
 func (x *exchange) pause(until time.Time) error {
+	if until.IsZero() {
+		return nil
+	}
 	wait := until.Sub(x.gate.env.Clock.Now())
-	if until.IsZero() || wait <= 0 {
+	if wait <= 0 {
 		return nil
 	}
 	x.watchLeaving()
@@ -193,16 +215,27 @@ func (x *exchange) endStream() {
 	x.writing.Unlock()
 }
 
+// header is where the headers of the answer are set: in the list of a session's answer, or in net/http's map.
+func (x *exchange) header() refusal.Header {
+	if w := x.reply; w != nil {
+		w.gather()
+		return &w.passed
+	}
+	x.headers.Of = x.w.Header()
+	return &x.headers
+}
+
+// finalHeaders adds the gate's own headers to an answer.
 func (x *exchange) finalHeaders() {
-	h := x.w.Header()
+	h := x.header()
 	x.setup.response.apply(h)
-	x.headers.Set(h, "X-Request-Id", x.event.ID)
+	h.Set("X-Request-Id", x.event.ID)
 	if x.payment != nil {
 		x.paymentHeaders()
 	}
 	if x.judged {
 		now := x.onward
-		if !x.answered || now.IsZero() { // the upstream may have taken its time
+		if x.slow || now.IsZero() {
 			now = x.gate.env.Clock.Now()
 		}
 		refusal.RateLimit(h, x.pass.Answer.Figures, now)
@@ -226,7 +259,7 @@ func (x *exchange) piece(p []byte, last bool) (sent int, err error) {
 			x.renewWrite()
 			n, err = x.sendAll(p[sent:sent+n], last && sent+n == len(p))
 			sent += n
-			if x.setup.metered && x.judged {
+			if x.metered && x.judged {
 				x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
 			}
 		}
@@ -249,7 +282,7 @@ func (x *exchange) mayWrite(n int) (int, error) {
 		if err := x.pause(until); err != nil {
 			return 0, err
 		}
-		if n == 0 || !x.setup.metered || !x.judged {
+		if n == 0 || !x.metered || !x.judged {
 			return n, nil
 		}
 		var granted int64
@@ -264,7 +297,7 @@ const maxBite = 4 << 10
 
 // bite is the part of a buffer that is filled, or written, at a time.
 func (x *exchange) bite(p []byte) []byte {
-	if x.setup.metered {
+	if x.metered {
 		return p[:min(len(p), maxBite)]
 	}
 	return p
@@ -273,7 +306,7 @@ func (x *exchange) bite(p []byte) []byte {
 // ration waits until n bytes are granted where bytes are metered, however long that takes, and notes that they flow. It
 // sets the time until which the next ones should pause.
 func (x *exchange) ration(n int, after *time.Time) error {
-	if !x.setup.metered || n == 0 {
+	if !x.metered || n == 0 {
 		return nil
 	}
 	clock := x.gate.env.Clock
@@ -329,9 +362,32 @@ func (x *exchange) renewWrite() {
 	if x.r.ProtoMajor < 2 {
 		return
 	}
-	progress := x.setup.opts.Timeouts.Progress.Std()
-	if now := time.Now(); now.UnixNano()-x.renewedAt > int64(progress/8) {
-		x.renewedAt = now.UnixNano()
-		_ = http.NewResponseController(x.w).SetWriteDeadline(now.Add(progress + progress/8))
+	now := time.Now()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if now.Sub(x.lastWrite) > x.setup.opts.Timeouts.Progress.Std()/8 {
+		x.lastWrite = now
+		x.streamDeadline()
 	}
+}
+
+// prolong is called when an HTTP/2 stream takes its time. Until then it has the time that net/http's server gives it
+// (httpOptions): to set a deadline takes that server longer than most answers.
+func (x *exchange) prolong() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.prolonged = true
+	x.streamDeadline()
+}
+
+// streamDeadline sets the deadline for writing to an HTTP/2 stream. There is none before the answer. x.mu is held.
+func (x *exchange) streamDeadline() {
+	if x.over || !x.prolonged {
+		return
+	}
+	var until time.Time
+	if !x.lastWrite.IsZero() {
+		until = x.lastWrite.Add(x.setup.writeTime())
+	}
+	_ = http.NewResponseController(x.w).SetWriteDeadline(until)
 }

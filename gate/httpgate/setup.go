@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"sync"
+	"time"
 
 	"weir/admission"
 	"weir/gate"
@@ -21,7 +22,6 @@ type setup struct {
 	opts     Options // with defaults
 	door     *policy.Door
 	chain    *policy.Chain
-	metered  bool              // a throttle of the chain counts bytes
 	till     policy.Till       // nil where no stamps are taken
 	lanes    *admission.Lanes  // nil where the capacity is not limited
 	clients  *identify.Clients // sign what clients are given
@@ -45,7 +45,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
-	s := &setup{opts: o, chain: chain, metered: chain.Meters(), till: chain.Till(),
+	s := &setup{opts: o, chain: chain, till: chain.Till(),
 		proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
 	s.accounts, _ = identify.ParseAccounts(o.Account)
 	tokens := ""
@@ -83,7 +83,14 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 
 func (s *setup) httpOptions() gate.HTTPOptions {
 	t := &s.opts.Timeouts
-	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header)}
+	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header),
+		Write: s.writeTime()}
+}
+
+// writeTime is how long a client may take nothing of an answer over HTTP/2.
+func (s *setup) writeTime() time.Duration {
+	progress := s.opts.Timeouts.Progress.Std()
+	return progress + progress/8
 }
 
 // end ends what goes on in the background, except for what kept uses too. Requests under way go on.
