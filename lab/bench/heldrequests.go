@@ -86,8 +86,8 @@ log: {access: "off"}
 	}
 	each, inversions := float64(held-before)/float64(n), seen.inversions(n)
 	return []figure{
-		{fmt.Sprintf("memory of a held HTTP/1.1 request, %d held (resident size of weir serve)", n), "≤ 24 KB",
-			fmt.Sprintf("%.1f KB", each), each <= 24},
+		{fmt.Sprintf("memory of a held HTTP/1.1 request, %d held (resident size of weir serve)", n), "≤ 12 KB",
+			fmt.Sprintf("%.1f KB", each), each <= 12},
 		{fmt.Sprintf("… that reached the upstream ahead of one that was in line before it, of %d", n), "0",
 			strconv.Itoa(inversions), inversions == 0},
 	}

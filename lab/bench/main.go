@@ -3,10 +3,11 @@
 // Command bench measures weir beside its peers, in the same run and interleaved, and compares the ratios with their
 // targets.
 //
-//	go run ./lab/bench            the whole table
-//	go run ./lab/bench -quick     everything once, to see that it works; the figures mean little
-//	go run ./lab/bench -only Q1   one row
-//	go run ./lab/bench -write     the whole table, also into lab/bench/RESULTS.md, and points for plots
+//	go run ./lab/bench                   the whole table
+//	go run ./lab/bench -quick            everything once, to see that it works; the figures mean little
+//	go run ./lab/bench -only Q1          one row
+//	go run ./lab/bench -write            the whole table, also into lab/bench/RESULTS.md, and points for plots
+//	go run ./lab/bench -only Q2 -write   one row; the others in lab/bench/RESULTS.md stay as they are
 package main
 
 import (
@@ -19,7 +20,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"weir/lab/machine"
 	"weir/throttle/stamp"
 )
 
@@ -60,6 +60,8 @@ var rows = []struct {
 	{"Q1f", sharedDecisions},
 	{"Q1g", goLimiters},
 	{"Q2", proxied},
+	{"Q2g", growing},
+	{"Q2p", timeByPhase},
 	{"Q3", heldRequests},
 	{"Q4", neverOver},
 	{"Q5", overshoot},
@@ -86,10 +88,14 @@ func main() {
 	quick := flag.Bool("quick", false, "run everything once and briefly; the figures mean little")
 	only := flag.String("only", "", "rows to run, as in Q1,Q3")
 	write := flag.Bool("write", false,
-		"write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, the points alone")
+		"write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, these rows alone")
 	algorithm := stamp.SHA256K
 	flag.TextVar(&algorithm, "algorithm", algorithm, "the puzzle of stamps in S7, S9 and S10")
 	flag.Parse()
+	if *quick && *write {
+		fmt.Fprintln(os.Stderr, "bench: figures of -quick mean little and are not written")
+		os.Exit(2)
+	}
 	if err := run(trial{quick: *quick, write: *write, algorithm: algorithm}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -97,11 +103,6 @@ func main() {
 }
 
 func run(how trial, only string) error {
-	type result struct {
-		id string
-		figure
-	}
-	yes := map[bool]string{true: "yes", false: "**no**"}
 	var results []result
 	for _, r := range rows {
 		if only != "" && !slices.Contains(strings.Split(only, ","), r.id) {
@@ -126,25 +127,10 @@ func run(how trial, only string) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "#\tmeasure\ttarget\tfigure\tmet")
 	for _, r := range results {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, yes[r.met])
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.what, r.target, r.got, r.verdict())
 	}
-	if err := w.Flush(); err != nil || !how.write || only != "" { // only the whole table is written
+	if err := w.Flush(); err != nil || !how.write {
 		return err
 	}
-	var page strings.Builder
-	fmt.Fprintf(&page, resultsHead, machine.Describe())
-	for _, r := range results {
-		fmt.Fprintf(&page, "| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, yes[r.met])
-	}
-	return os.WriteFile("lab/bench/RESULTS.md", []byte(page.String()), 0o644)
+	return writeResults(results, only == "")
 }
-
-const resultsHead = `# Results
-
-Made by ` + "`go run ./lab/bench -write`" +
-	` on %s. Each comparison runs both sides in the same process or on the same machine,
-interleaved, and gives the ratio of the medians over the rounds; only ratios are worth comparing between machines.
-
-| # | measure | target | figure | met |
-|---|---|---|---|---|
-`

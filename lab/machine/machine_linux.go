@@ -20,8 +20,8 @@ type Busyness struct {
 // userHZ is the unit in which Linux reports times to processes, as a part of a second.
 const userHZ = 100
 
-// Busy returns how long the processors have worked until now. This process counts as ours, with its children that have
-// ended and the processes with the given ids. The result is empty where the system does not report it.
+// Busy returns how long the processors have worked until now. This process counts as ours, with its children that
+// have ended and the processes with the given ids. The result is empty where the system does not report it.
 func Busy(pids ...int) (b Busyness) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -34,7 +34,7 @@ func Busy(pids ...int) (b Busyness) {
 		name != "cpu" {
 		return b
 	}
-	ours := timeOf(pids)
+	ours := Spent(pids...)
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var use syscall.Rusage
 		if syscall.Getrusage(who, &use) != nil {
@@ -45,8 +45,9 @@ func Busy(pids ...int) (b Busyness) {
 	return Busyness{at: time.Now(), all: time.Duration(user+nice+system+irq+soft) * time.Second / userHZ, ours: ours}
 }
 
-// timeOf is how long processes have been running on any core, together; proc_pid_stat(5).
-func timeOf(pids []int) (sum time.Duration) {
+// Spent is how long processes have been running on any core, in user and in system mode, together; proc_pid_stat(5).
+// Those that have ended count nothing.
+func Spent(pids ...int) (sum time.Duration) {
 	for _, pid := range pids {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
@@ -60,6 +61,19 @@ func timeOf(pids []int) (sum time.Duration) {
 		}
 	}
 	return sum
+}
+
+// Family is a process and those that its first thread has started, as the workers of a server are;
+// proc_tid_children(5).
+func Family(pid int) []int {
+	all := []int{pid}
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, word := range strings.Fields(string(text)) {
+		if child, err := strconv.Atoi(word); err == nil {
+			all = append(all, child)
+		}
+	}
+	return all
 }
 
 // Others returns which share of the machine others had since before, or 0 where that is not known.

@@ -17,7 +17,7 @@ var berlin = time.FixedZone("", 3600)
 
 func sample() *Record {
 	return &Record{
-		Time: time.Date(2026, 11, 17, 20, 33, 59, 123_000_000, berlin), Gate: ":8080", ID: "m7ehk9hv2bwakgkd",
+		Time: time.Date(2026, 11, 17, 20, 33, 59, 123_000_000, berlin), Gate: ":8080", Route: "shop", ID: "m7ehk9hv2bwakgkd",
 		Source: netip.MustParseAddr("192.0.2.7"), Account: "6e996ddc", Method: "GET", Host: "api.example.com",
 		Path: "/v1/search", Query: "q=tea", Protocol: "HTTP/1.1", Referer: "https://example.com/",
 		UserAgent: `Mozilla/5.0 (X11; Linux x86_64)`, Status: 429, In: 12, Out: 261, Verdict: weir.Refuse, By: "plans",
@@ -39,7 +39,7 @@ func TestFormats(t *testing.T) {
 		{"combined", Combined, sample(), `192.0.2.7 - 6e996ddc [17/Nov/2026:20:33:59 +0100] "GET /v1/search HTTP/1.1" 429 ` +
 			`261 "https://example.com/" "Mozilla/5.0 (X11; Linux x86_64)"`},
 		{"combined, empty", Combined, empty, `- - - [01/Jan/1970:00:00:00 +0000] "- - -" 000 0 "-" "-"`},
-		{"json", JSON, sample(), `{"time":"2026-11-17T19:33:59.123Z","gate":":8080","id":"m7ehk9hv2bwakgkd",` +
+		{"json", JSON, sample(), `{"time":"2026-11-17T19:33:59.123Z","gate":":8080","route":"shop","id":"m7ehk9hv2bwakgkd",` +
 			`"source":"192.0.2.7","account":"6e996ddc","method":"GET","host":"api.example.com","path":"/v1/search",` +
 			`"protocol":"HTTP/1.1","user_agent":"Mozilla/5.0 (X11; Linux x86_64)","status":429,"in":12,"out":261,` +
 			`"verdict":"refuse","by":"plans","rule":"per-second","reason":"over-limit","waited_ms":1250.400,` +
@@ -51,7 +51,7 @@ func TestFormats(t *testing.T) {
 		{"braces", mustParse("{{{status}}} {took}\t{waited}"), sample(), "{429} 1.250\t1.250"},
 		{"no name", mustParse("a line"), sample(), "a line"},
 		{"all names", mustParse("{" + strings.Join(Names[:], "} {") + "}"), traced,
-			"2026-11-17T19:33:59.123Z 17/Nov/2026:20:33:59 +0100 1794944039.123 :8080 m7ehk9hv2bwakgkd " +
+			"2026-11-17T19:33:59.123Z 17/Nov/2026:20:33:59 +0100 1794944039.123 :8080 shop m7ehk9hv2bwakgkd " +
 				"4bf90000000000000000000000000036 192.0.2.7 6e996ddc GET api.example.com /v1/search q=tea HTTP/1.1 " +
 				"https://example.com/ Mozilla/5.0 (X11; Linux x86_64) 429 12 261 refuse plans per-second over-limit 1.250 " +
 				"1.250 1250.400 1250.518"},

@@ -16,6 +16,11 @@ var plots = []struct {
 }{
 	{"B4", "lab/bench/bloomcollateral.csv", "docs/img/bloom-collateral.svg", drawCollateral},
 	{"Q5c", "lab/bench/farmovershoot.csv", "docs/img/farm-overshoot.svg", drawOvershoot},
+	{"Q2g", "lab/bench/proxyconnections.csv", "docs/img/proxy-connections.svg", byConnections.draw},
+	{"Q2g", "lab/bench/proxyaccounts.csv", "docs/img/proxy-accounts.svg", byAccounts.draw},
+	{"Q2g", "lab/bench/proxythrottles.csv", "docs/img/proxy-throttles.svg", byThrottles.draw},
+	{"Q2g", "lab/bench/proxywaiting.csv", "docs/img/proxy-waiting.svg", byWaiting.draw},
+	{"Q2g", "lab/bench/proxywaiting.csv", "docs/img/proxy-memory.svg", memoryByWaiting.draw},
 }
 
 func main() {
@@ -38,15 +43,48 @@ func run() error {
 			return err
 		}
 	}
-	return nil
+	page, err := phases()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, phasesPage), page, 0o644)
+}
+
+// phases returns the page with its table.
+func phases() ([]byte, error) {
+	f, err := open(phasesRow, filepath.Join(root, phasesPoints))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	table, err := tabulate(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", phasesPoints, err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, phasesPage))
+	if err == nil {
+		page, err = fill(page, table)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", phasesPage, err)
+	}
+	return page, nil
+}
+
+// open opens the points that a row of lab/bench makes.
+func open(row, name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("there are no points to draw (go run ./lab/bench -only %s -write makes them): %w", row, err)
+	}
+	return f, nil
 }
 
 // generate draws one of the plots.
 func generate(i int, name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := open(plots[i].row, name)
 	if err != nil {
-		return nil, fmt.Errorf("there are no points to draw (go run ./lab/bench -only %s -write makes them): %w",
-			plots[i].row, err)
+		return nil, err
 	}
 	defer f.Close()
 	picture, err := plots[i].draw(f)

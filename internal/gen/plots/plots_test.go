@@ -25,6 +25,79 @@ func TestPlotsAreCurrent(t *testing.T) {
 	}
 }
 
+func TestPhasesAreCurrent(t *testing.T) {
+	want, err := phases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(root, phasesPage)); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not current (%v): run go generate ./internal/gen/plots", phasesPage, err)
+	}
+}
+
+// TestDrawGrowth: a line and its signs for each proxy, a legend of as many, and a tick at each point.
+func TestDrawGrowth(t *testing.T) {
+	const points = "connections,nginx_us,haproxy_us,weir_us\n4,10,11,14\n64,9,10,12\n1024,9.5,12,15\n"
+	plot, err := byConnections.draw(strings.NewReader(points))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := byConnections.draw(strings.NewReader(points)); err != nil || !bytes.Equal(plot, again) {
+		t.Error("a second run gives something else")
+	}
+	wellFormed(t, plot)
+	for what, n := range map[string]int{`class="line `: 6, `class="sign `: 12, ">HAProxy<": 1, ">1,024<": 1, ">15<": 1} {
+		if got := strings.Count(string(plot), what); got != n {
+			t.Errorf("%d times %q, want %d", got, what, n)
+		}
+	}
+	alone, err := memoryByWaiting.draw(strings.NewReader("waiting,weir_us,memory_mb\n0,20,40\n10000,21,160\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, alone)
+	if n := strings.Count(string(alone), `class="line weir`); n != 2 {
+		t.Errorf("%d lines", n)
+	}
+	for _, text := range []string{"connections,nginx_us\n", "connections,nginx_us,weir_us\n1,2,3\n",
+		"connections,nginx_us,haproxy_us,weir_us\n4,10,-1,14\n"} {
+		if _, err := byConnections.draw(strings.NewReader(text)); err == nil {
+			t.Errorf("%q is drawn", text)
+		}
+	}
+}
+
+// TestTabulate: phases with their shares and the sum, which stand between the marks of a page and nowhere else.
+func TestTabulate(t *testing.T) {
+	table, err := tabulate(strings.NewReader("phase,us\n\"read, and parse\",1.5\nanswer,4.5\n"))
+	want := "| phase | µs of a processor | share |\n|---|---|---|\n| read, and parse | 1.50 | 25 % |\n" +
+		"| answer | 4.50 | 75 % |\n| **together** | **6.0** | |\n"
+	if err != nil || table != want {
+		t.Errorf("%v: %s", err, table)
+	}
+	for text, want := range map[string]string{"": "no phases", "phase,us\n": "no phases", "a,b\nc,1\n": "no phases",
+		"phase,us\na,x\n": `line 2: us is "x"`, "phase,us\na,-1\n": "line 2", "phase,us\na,NaN\n": "line 2",
+		"phase,us\na,0\n": "any time"} {
+		if _, err := tabulate(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	page := []byte("before\n" + phasesBegin + "old\n" + phasesEnd + "after\n")
+	got, err := fill(page, "new\n")
+	if err != nil || string(got) != "before\n"+phasesBegin+"\nnew\n\n"+phasesEnd+"after\n" {
+		t.Errorf("%v: %s", err, got)
+	}
+	if again, err := fill(got, "new\n"); err != nil || !bytes.Equal(again, got) {
+		t.Errorf("%v: %s", err, again)
+	}
+	for _, page := range []string{"", phasesBegin, phasesEnd + phasesBegin, phasesBegin + phasesEnd + phasesEnd,
+		phasesBegin + phasesBegin + phasesEnd} {
+		if _, err := fill([]byte(page), "new\n"); !errors.Is(err, errMarks) {
+			t.Errorf("%q: %v", page, err)
+		}
+	}
+}
+
 const some = `attackers,k,lines,times,probes,formula,measured
 51570,5,16384,50,1000,0.01,0.0101
 17838,3,16384,50,1000,0.001,0.00099
