@@ -57,7 +57,7 @@ var written = []struct{ name, help, labels string }{
 		"gate action"},
 	{"weir_self_service_requests_total", "Requests for the pages of mail users: shown, done, refused, failed, and for logins login and login_refused.",
 		"result"},
-	{"weir_console_logins_total", "Log-ins to the console by result: ok, wrong, throttled, busy, failed.", "result"},
+	{"weir_console_logins_total", "Logins to the console by result: ok, wrong, throttled, busy, failed.", "result"},
 
 	{"weir_bound_reached_total", "How often something was turned away because a bound was reached.", "bound"},
 	{"weir_reloads_total", "Reloads of the configuration, by result: ok, or failed (nothing was changed).", "result"},

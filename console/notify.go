@@ -35,7 +35,7 @@ var (
 	})
 )
 
-var errNobodyTold = NotFound("nobody is told of anything (notify: in the configuration says who is)")
+var errNobodyTold = NotFound("there are no targets for notices (notify: in the configuration lists them)")
 
 func notifyCalls() []*Call { return []*Call{&notifyList.Call, &notifyTest.Call} }
 

@@ -45,7 +45,7 @@ type SelfServiceOptions struct {
 	Language string `yaml:"language"`
 }
 
-// A PasswordLogIn says what a log-in with the mail password is good for.
+// A PasswordLogIn says what a login with the mail password is good for.
 type PasswordLogIn string
 
 // What it may be good for.

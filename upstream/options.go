@@ -53,7 +53,7 @@ type Options struct {
 	// When a request that failed is given to another server.
 	Retries Retries `yaml:"retries"`
 	// Tell the servers who the client is by the PROXY protocol, v1 or v2. A connection then carries one request only.
-	// Only for http:// and unix:. Default: not.
+	// Only for http:// and unix:. Default: off.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// How many connections to each server are kept open for the next request. Default 4096.
 	Idle int `yaml:"-"`

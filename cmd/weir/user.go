@@ -248,7 +248,7 @@ func (c *userRemoveCommand) Run(t *terminal) error {
 		return map[string]string{"removed": c.Name}, client.RemoveUser(ctx, c.Name)
 	}, func(*map[string]string) {
 		fmt.Fprintf(t.out,
-			"%s is no user any more; what waited in their delay queue is held (weir queue list --user %[1]s)\n",
+			"%s is no longer a user; what waited in their delay queue is held (weir queue list --user %[1]s)\n",
 			printable(c.Name))
 	})
 }
