@@ -10,7 +10,7 @@ import (
 
 var (
 	notifyList = define(Call{Method: http.MethodGet, Path: "/notify", Role: access.View,
-		Commands: []string{"notify list"}, Summary: "Shows who is told of attacks, stopped users and the like, and how that goes."},
+		Commands: []string{"notify list"}, Summary: "Shows who gets notices of attacks, stopped users and the like, and whether they could be delivered."},
 		func(q *Request, _ *none) (NotifyTargets, error) { return NotifyTargets{q.backend.NotifyTargets()}, nil })
 
 	notifyTest = define(Call{Method: http.MethodPost, Path: "/notify/test", Role: access.Act,
