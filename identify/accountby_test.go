@@ -68,7 +68,7 @@ func TestAccountOfCertAndToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &http.Request{URL: &url.URL{Path: "/"}, Header: http.Header{"X-Key": {"k"}}, TLS: c.state}
-		got, _, err := a.AccountBy(r, netip.MustParseAddr("192.0.2.1"), c.said)
+		got, _, err := a.AccountBy(r, r.Header, netip.MustParseAddr("192.0.2.1"), c.said)
 		if (err != nil) != c.bad || !c.bad && got != c.want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

@@ -20,7 +20,7 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 			return "", ErrAccountSpelling
 		}
 	}
-	id, rewrite, err := a.AccountBy(r, source, nil)
+	id, rewrite, err := a.AccountBy(r, r.Header, source, nil)
 	if err == nil && rewrite {
 		return "", ErrAccountTwice
 	}
@@ -28,15 +28,18 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 }
 
 // AccountBy is Account for callers that pass the request on and have verified its token; nil is for no good token. They
-// leave out every header that is an Alias and, if rewrite is true, send what Cookies returns.
+// leave out every header that is an Alias and, if rewrite is true, send what Cookies returns. The header fields are
+// those of h; r.Header is not looked at.
 //
 // A place may hold the same id twice. A place with two ids is an error, except for cookies: browsers send one name
 // twice for good reasons, so the first counts. By sets what happens if places disagree. The source never disagrees.
-func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (id string, rewrite bool, err error) {
+func (a *Accounts) AccountBy(r *http.Request, h Fields, source netip.Addr, said Claims) (
+	id string, rewrite bool, err error,
+) {
 	if len(a.list) == 0 {
 		return "", false, nil
 	}
-	if lists := r.Header["Connection"]; lists != nil && a.hops(lists) {
+	if lists := h.Values("Connection"); lists != nil && a.hops(lists) {
 		return "", false, ErrAccountHop
 	}
 	var from *extractor
@@ -49,7 +52,7 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 			}
 			continue
 		}
-		found, again, err := a.find(e, r, said)
+		found, again, err := a.find(e, r, h, said)
 		rewrite = rewrite || again
 		if err == nil && found != "" {
 			err = check(found)
@@ -60,7 +63,7 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 		switch {
 		case found == "":
 			if e.kind == fromClaim && said == nil {
-				text, _ := Token(r.Header, a.tokens) // find has looked at the error
+				text, _ := Token(h, a.tokens) // find has looked at the error
 				token = token || strings.Count(text, ".") == 2
 			}
 		case from == nil:
@@ -79,20 +82,20 @@ func (a *Accounts) AccountBy(r *http.Request, source netip.Addr, said Claims) (i
 }
 
 // find reads one place. again means that the result of Cookies must be sent on.
-func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, again bool, err error) {
+func (a *Accounts) find(e *extractor, r *http.Request, h Fields, said Claims) (id string, again bool, err error) {
 	switch e.kind {
 	case fromHeader:
 		if e.name == "Host" {
 			return r.Host, false, nil
 		}
-		id, err = single(r.Header[e.name])
+		id, err = single(h.Values(e.name))
 		if err == nil && strings.IndexByte(id, ',') >= 0 {
 			err = ErrAccountList
 		}
 	case fromBearer:
-		id, err = Token(r.Header, authorization)
+		id, err = Token(h, authorization)
 	case fromClaim:
-		if _, err = Token(r.Header, a.tokens); err == nil && said != nil {
+		if _, err = Token(h, a.tokens); err == nil && said != nil {
 			id = said.Claim(e.name)
 		}
 	case fromCert:
@@ -100,7 +103,7 @@ func (a *Accounts) find(e *extractor, r *http.Request, said Claims) (id string, 
 	case fromQuery:
 		id, err = queryValue(r.URL.RawQuery, e.name)
 	case fromCookie:
-		return cookieValue(r.Header["Cookie"], e.name)
+		return cookieValue(h.Values("Cookie"), e.name)
 	case fromPath:
 		var agree bool
 		if id, agree = Segments(Escaped(r.URL), e.n); !agree {
@@ -128,8 +131,8 @@ const authorization = "Authorization"
 
 // Token returns the bearer token in a header, or "" if there is none. In another header than Authorization it may be
 // written without the word. If servers may read several tokens, that is an error.
-func Token(h http.Header, header string) (string, error) {
-	line, err := single(h[header])
+func Token(h Fields, header string) (string, error) {
+	line, err := single(h.Values(header))
 	if err != nil || line == "" {
 		return "", err
 	}

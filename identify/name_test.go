@@ -143,7 +143,7 @@ func TestNamedTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := request(c.query, c.lines)
-		got, rewrite, err := a.AccountBy(r, netip.Addr{}, nil)
+		got, rewrite, err := a.AccountBy(r, r.Header, netip.Addr{}, nil)
 		if got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, err, c.want, c.err)
 		}
@@ -245,7 +245,8 @@ func TestPlacesDisagree(t *testing.T) {
 			t.Fatal(err)
 		}
 		a = a.By(c.conflict, "")
-		got, _, err := a.AccountBy(request("", c.lines), netip.MustParseAddr("192.0.2.1"), c.said)
+		r := request("", c.lines)
+		got, _, err := a.AccountBy(r, r.Header, netip.MustParseAddr("192.0.2.1"), c.said)
 		if got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, err, c.want, c.err)
 		}
@@ -264,7 +265,7 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 		t.Run(place, rapid.MakeCheck(func(t *rapid.T) {
 			query, all := readers.Any(t, place)
 			r := request(query, all)
-			if id, rewrite, err := a.AccountBy(r, netip.Addr{}, nil); err == nil {
+			if id, rewrite, err := a.AccountBy(r, r.Header, netip.Addr{}, nil); err == nil {
 				if how, read := readers.Misread(place, query, passedOn(&a, r, rewrite), id); how != "" {
 					t.Fatalf("%q %q: charged %q, read by %q: %q", query, all, id, how, read)
 				}
@@ -289,7 +290,7 @@ func TestNobodyReadsAnotherAccount(t *testing.T) {
 			query, all = query+q, append(all, more...)
 		}
 		r := request(query, all)
-		id, rewrite, err := a.AccountBy(r, netip.MustParseAddr("192.0.2.1"), nil)
+		id, rewrite, err := a.AccountBy(r, r.Header, netip.MustParseAddr("192.0.2.1"), nil)
 		if err != nil {
 			return
 		}

@@ -1,7 +1,6 @@
 package identify
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -30,10 +29,10 @@ var anything = []string{weir.Any}
 // A path that is Straight has one reading. For any other, Also has the paths that servers may read in it: with path
 // parameters cut off, with dot segments resolved or not, decoded once more, and so on, in any order. Headers that
 // override the path or the method count too. An ordinary request allocates nothing unless its path has escapes.
-func Route(method, host, escaped string, h http.Header) weir.Route {
+func Route(method, host, escaped string, h Fields) weir.Route {
 	r := weir.Route{Method: method, Host: Host(host)}
 	var others []string
-	if len(h) > 0 {
+	if h != nil {
 		others = overridden(h, escaped)
 		r.AlsoMethods = overriding(h)
 	}
@@ -80,9 +79,9 @@ func nth(p string, n int) string {
 }
 
 // overridden returns the paths that headers name instead of the one in the request line.
-func overridden(h http.Header, escaped string) (all []string) {
+func overridden(h Fields, escaped string) (all []string) {
 	for _, name := range pathHeaders {
-		for _, v := range h[name] {
+		for _, v := range h.Values(name) {
 			v, _, _ = strings.Cut(v, "?")
 			if v = withoutOrigin(strings.Trim(v, " \t")); v != "" && v != escaped {
 				all = append(all, v)
@@ -93,9 +92,9 @@ func overridden(h http.Header, escaped string) (all []string) {
 }
 
 // overriding returns the methods that headers name instead of the one in the request line.
-func overriding(h http.Header) (all []string) {
+func overriding(h Fields) (all []string) {
 	for _, name := range methodHeaders {
-		for _, line := range h[name] {
+		for _, line := range h.Values(name) {
 			for v := range strings.SplitSeq(line, ",") {
 				if v = strings.Trim(v, " \t"); v == "" || slices.Contains(all, v) {
 					continue

@@ -1,7 +1,6 @@
 package identify
 
 import (
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -22,6 +21,12 @@ const (
 	maxHops          = 32  // how many elements are read, from the right
 	maxElementLength = 256 // bytes of an element
 )
+
+// Fields are the header fields of a request: an http.Header, or a list of them.
+type Fields interface {
+	// Values returns the values of a name in canonical form. They must not be changed.
+	Values(name string) []string
+}
 
 // Proxies are the proxies in front of a gate whose headers are trusted. The zero value trusts none.
 type Proxies struct {
@@ -63,7 +68,7 @@ type Origin struct {
 // An element that is not an address ("unknown", "_hidden", garbage) ends the walk, and so does the 33rd element. The
 // source is then the proxy that wrote it, and Unknown is set. It is also set if there is only the header that the
 // proxies do not maintain. A request with neither header is the proxy's own.
-func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
+func (p *Proxies) Source(peer netip.Addr, h Fields) Origin {
 	peer = Plain(peer)
 	if !p.Trusts(peer) {
 		return Origin{Addr: peer}
@@ -72,10 +77,10 @@ func (p *Proxies) Source(peer netip.Addr, h http.Header) Origin {
 }
 
 // Told is Source for a peer that is trusted whatever its address, as on a socket of this machine.
-func (p *Proxies) Told(peer netip.Addr, h http.Header) Origin {
+func (p *Proxies) Told(peer netip.Addr, h Fields) Origin {
 	peer = Plain(peer)
 	o := Origin{Addr: peer, Proxied: true}
-	xff, fwd := h["X-Forwarded-For"], h["Forwarded"]
+	xff, fwd := h.Values("X-Forwarded-For"), h.Values("Forwarded")
 	o.XForwardedFor = len(xff) > 0 && p.header != ForwardedHeader
 	o.Forwarded = len(fwd) > 0 && (p.header == ForwardedHeader || p.header == EitherHeader)
 	whole := true

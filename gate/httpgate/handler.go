@@ -154,7 +154,7 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
 	default:
 		var err error
-		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.origin.Addr, x.claims())
+		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, r.Header, x.origin.Addr, x.claims())
 		if err == nil {
 			return false
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"weir/identify"
@@ -105,7 +104,7 @@ const maxPlan = 64
 
 // Claims returns what the token of a request says, and the plan that it names. Without a token, or without keys, both
 // are empty. An error means that the token is not good.
-func (k *Keys) Claims(h http.Header, now time.Time) (claims identify.Claims, plan string, err error) {
+func (k *Keys) Claims(h identify.Fields, now time.Time) (claims identify.Claims, plan string, err error) {
 	t := k.tokens
 	if t == nil {
 		return nil, "", nil
