@@ -68,8 +68,8 @@ func NewID() string { return strconv.FormatUint(rand.Uint64N(1<<40), 32) }
 
 // HTTPOptions are those that net/http takes once and for all.
 type HTTPOptions struct {
-	Header, Idle time.Duration // ReadHeaderTimeout, IdleTimeout
-	HeaderBytes  int           // MaxHeaderBytes
+	Header, Idle, Write time.Duration // ReadHeaderTimeout, IdleTimeout, WriteTimeout
+	HeaderBytes         int           // MaxHeaderBytes
 }
 
 // HTTPServer returns a server for Hooks.Server. Its requests end with Base, and it answers nothing by itself, not even
@@ -79,6 +79,7 @@ func (k *Skeleton[S]) HTTPServer(h http.Handler, o HTTPOptions) *http.Server {
 		Handler:                      h,
 		ReadHeaderTimeout:            o.Header,
 		IdleTimeout:                  o.Idle,
+		WriteTimeout:                 o.Write,
 		MaxHeaderBytes:               o.HeaderBytes,
 		BaseContext:                  func(net.Listener) context.Context { return k.Base },
 		DisableGeneralOptionsHandler: true,

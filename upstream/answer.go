@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -9,103 +10,90 @@ import (
 	"sync"
 	"time"
 
-	"weir/identify"
+	"weir/internal/http1"
 )
 
-// An answer is a response and its body, in one piece of memory.
-type answer struct {
-	response http.Response
-	body     Body
-}
+// Bounds on what a server may say before a body, and after it.
+const (
+	maxHead    = 256 << 10
+	maxFields  = 1000
+	maxTrailer = 64 << 10
+	maxEarly   = 100 // informational answers to one request
+)
 
-func (c *conn) answer(r *http.Request, h *head) (*http.Response, error) {
+// errHeadTooLarge is for answers whose headers are beyond a bound.
+var errHeadTooLarge = errors.New("the headers of the answer are too large")
+
+// answered makes ready to read the body of the answer whose head has come.
+func (c *conn) answered(k *Call) {
 	if c.sender != nil {
 		c.sender.answerCame()
 		c.sender.goOn() // with an answer, 100 Continue will not come
 	}
-	a := new(answer)
-	res := &a.response
-	fillResponse(res, r, h)
-	b := &a.body
-	b.c, b.res, b.close = c, res, h.close || r.Close
-	res.Body = b
-	empty := r.Method == http.MethodHead || h.status == http.StatusNoContent || h.status == http.StatusNotModified
+	r, a, b := k.Request, &k.Answer, &k.body
+	k.body = Body{c: c, call: k, close: a.Close || a.Minor == 0 && !a.KeepAlive || r.Close}
+	k.Body, k.Length = b, a.Length
+	empty := r.Method == http.MethodHead || a.Status == http.StatusNoContent || a.Status == http.StatusNotModified
 	switch {
 	case empty:
 		// A server that does not know better may send a body all the same.
-		b.close = b.close || h.status == http.StatusNoContent && (h.chunked || h.length > 0)
-		if h.status == http.StatusNoContent {
-			res.ContentLength = 0
+		b.close = b.close || a.Status == http.StatusNoContent && (a.Chunked || a.Length > 0)
+		if a.Status == http.StatusNoContent {
+			k.Length = 0
 		}
-	case h.chunked:
+	case a.Chunked:
 		b.kind = chunkedBody
-		if names := h.header["Trailer"]; names != nil {
-			announce(res, names)
+		if a.Fields.Has("Trailer") {
+			k.announce()
 		}
-	case h.length >= 0:
-		b.left = h.length
+	case a.Length >= 0:
+		b.left = a.Length
 	default:
 		b.kind, b.close = untilClose, true
 		c.relax()
 	}
-	res.Close = b.close
-	if b.kind == sizedBody && b.left == 0 {
+	if k.Close = b.close; b.kind == sizedBody && b.left == 0 {
 		b.finish(true)
 	}
-	return res, nil
 }
 
-func fillResponse(res *http.Response, r *http.Request, h *head) {
-	*res = http.Response{Status: h.reason, StatusCode: h.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: h.minor,
-		Header: h.header, ContentLength: h.length, Request: r}
-	if h.minor == 0 {
-		res.Proto = "HTTP/1.0"
-	}
-	if h.chunked {
-		res.TransferEncoding = chunkedCoding
-	}
-}
-
-var chunkedCoding = []string{"chunked"}
-
-// announce moves the names of trailers from the header to res.Trailer.
-func announce(res *http.Response, lists []string) {
-	delete(res.Header, "Trailer")
-	for _, list := range lists {
+// announce moves the names of trailers from the header to Trailer.
+func (k *Call) announce() {
+	for _, list := range k.Answer.Fields.Values("Trailer") {
 		for name := range strings.SplitSeq(list, ",") {
-			if name = canonical(strings.Trim(name, " \t")); identify.IsToken(name) && !forbiddenTrailer(name) {
-				if res.Trailer == nil {
-					res.Trailer = http.Header{}
+			name = http1.Canonical(strings.Trim(name, " \t"))
+			if http1.IsToken(name) && !forbiddenTrailer(name) {
+				if k.Trailer == nil {
+					k.Trailer = http.Header{}
 				}
-				res.Trailer[name] = nil
+				k.Trailer[name] = nil
 			}
 		}
 	}
+	k.Answer.Fields.Del("Trailer")
 }
 
-// switched returns the connection itself, after 101.
-func (c *conn) switched(r *http.Request, h *head) (*http.Response, error) {
-	if len(r.Header["Upgrade"]) == 0 || !h.upgrade || h.chunked || h.length > 0 {
-		return nil, malformedError("an upgrade that nobody asked for")
+// switched makes the connection itself the body, after 101.
+func (c *conn) switched(k *Call) error {
+	if a := &k.Answer; !upgrades(k) || !a.Upgrade || a.Chunked || a.Length > 0 {
+		return http1.Mistake("an upgrade that nobody asked for")
 	}
 	if c.sender != nil {
 		c.sender.answerCame()
 		c.sender.goOn()
 		if !c.sender.settle() {
-			return nil, malformedError("an upgrade before the end of the request")
+			return http1.Mistake("an upgrade before the end of the request")
 		}
 	}
 	c.relax()
 	rest := append([]byte(nil), c.in...)
 	if !c.end() {
-		return nil, context.Cause(c.ctx)
+		return context.Cause(c.ctx)
 	}
 	_ = c.nc.SetDeadline(time.Time{})
-	res := new(http.Response)
-	fillResponse(res, r, h)
-	res.ContentLength = 0
-	res.Body = &tunnel{Conn: c.nc, server: c.server, rest: rest}
-	return res, nil
+	c.server.watch.remove(c)
+	k.Length, k.Body = 0, &tunnel{Conn: c.nc, server: c.server, rest: rest}
+	return nil
 }
 
 // A tunnel is a connection after an upgrade.

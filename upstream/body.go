@@ -6,8 +6,9 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strings"
 	"sync/atomic"
+
+	"weir/internal/http1"
 )
 
 // A bodyKind says how the end of a body is found.
@@ -22,15 +23,16 @@ const (
 // A Body is the body of an answer as our own client reads it. It is for one goroutine; only Close may be called from
 // another one, while no read is under way. At its end the connection is kept for the next request.
 type Body struct {
-	c     *conn // nil when it has ended
-	res   *http.Response
-	kind  bodyKind
-	close bool  // the connection cannot be used again
-	left  int64 // of the body, or of the chunk
+	c      *conn // nil when it has ended
+	call   *Call
+	res    *http.Response // nil where the caller has no use for one
+	kind   bodyKind
+	close  bool  // the connection cannot be used again
+	left   int64 // of a sized body
+	chunks http1.Chunks
 
-	inChunks bool  // a chunk has been read, so that its end is due
-	err      error // what a read returns from now on
-	over     atomic.Bool
+	err  error // what a read returns from now on
+	over atomic.Bool
 }
 
 // Read reads a piece of the body. At its end, and not before, the error is io.EOF.
@@ -83,10 +85,20 @@ func (b *Body) Buffered() (n int, all bool) {
 	case sizedBody:
 		return int(min(have, b.left)), have >= b.left
 	case chunkedBody:
-		all = (b.inChunks || b.left > 0) && have >= b.left && bytes.HasPrefix(b.c.in[b.left:], lastChunk)
-		return int(min(have, b.left)), all
+		left := b.chunks.Left
+		all = left > 0 && have >= left && bytes.HasPrefix(b.c.in[left:], lastChunk)
+		return int(min(have, left)), all
 	}
 	return int(have), false
+}
+
+// Whole returns all of a body of known length that is not larger than most, if it has come; else nil. It is good until
+// the body is closed, and must not be changed.
+func (b *Body) Whole(most int64) []byte {
+	if b.c == nil || b.kind != sizedBody || b.left > most || int64(len(b.c.in)) < b.left {
+		return nil
+	}
+	return b.c.in[:b.left]
 }
 
 // lastChunk is the end of a chunk and of a body without trailers.
@@ -94,22 +106,19 @@ var lastChunk = []byte("\r\n0\r\n\r\n")
 
 // took counts n bytes of the body as read. It returns io.EOF with the last of them.
 func (b *Body) took(n int) error {
-	if b.kind == untilClose {
-		return nil
-	}
-	b.left -= int64(n)
-	if b.left > 0 {
-		return nil
-	}
-	if b.kind == sizedBody {
-		b.finish(true)
-		return io.EOF
-	}
-	// The end of a chunked body mostly arrives together with its last chunk.
-	if bytes.HasPrefix(b.c.in, lastChunk) {
-		b.c.in = b.c.in[len(lastChunk):]
-		b.finish(true)
-		return io.EOF
+	switch b.kind {
+	case sizedBody:
+		if b.left -= int64(n); b.left == 0 {
+			b.finish(true)
+			return io.EOF
+		}
+	case chunkedBody:
+		// The end of a chunked body mostly arrives together with its last chunk.
+		if b.chunks.Left -= int64(n); b.chunks.Left == 0 && bytes.HasPrefix(b.c.in, lastChunk) {
+			b.c.in = b.c.in[len(lastChunk):]
+			b.finish(true)
+			return io.EOF
+		}
 	}
 	return nil
 }
@@ -122,120 +131,38 @@ func (b *Body) ready() (int64, error) {
 	case sizedBody:
 		return b.left, nil
 	}
-	if b.left > 0 {
-		return b.left, nil
-	}
-	if err := b.nextChunk(); err != nil {
-		return 0, err
-	}
-	if b.left == 0 {
-		if err := b.trailer(); err != nil {
+	for b.chunks.Left == 0 {
+		n, more, done, err := b.chunks.Next(b.c.in, http1.Bounds{Bytes: maxTrailer, Fields: maxFields}, b.trailer)
+		b.c.in = b.c.in[n:]
+		switch {
+		case err != nil:
 			return 0, err
+		case done:
+			b.finish(true)
+			return 0, nil
+		case more:
+			b.c.relax()
+			if err := b.c.fill(); err != nil {
+				return 0, err
+			}
 		}
-		b.finish(true)
 	}
-	return b.left, nil
+	return b.chunks.Left, nil
 }
 
-// Bounds on the lines of a chunked body.
-const (
-	maxChunkLine  = 4096
-	maxSizeDigits = 15
-)
-
-// line returns the next line without its end. It is good until the next call.
-func (b *Body) line(most int) ([]byte, error) {
-	c, seen := b.c, 0
-	for {
-		if i := bytes.IndexByte(c.in[seen:], '\n'); i >= 0 {
-			i += seen
-			line := c.in[:i+1]
-			c.in = c.in[i+1:]
-			if i == 0 || line[i-1] != '\r' {
-				return nil, malformedError("a line of a chunked body does not end with CRLF")
-			}
-			if i > most {
-				return nil, malformedError("a line of a chunked body is too long")
-			}
-			return line[:i-1], nil
-		}
-		if seen = len(c.in); seen > most {
-			return nil, malformedError("a line of a chunked body is too long")
-		}
-		c.relax()
-		if err := c.fill(); err != nil {
-			return nil, err
+// trailer takes a field that came after the last chunk.
+func (b *Body) trailer(name, value string) error {
+	if forbiddenTrailer(name) {
+		return http1.Mistake("a trailer that says how to read what came before it")
+	}
+	if b.call.Trailer == nil {
+		b.call.Trailer = http.Header{}
+		if b.res != nil {
+			b.res.Trailer = b.call.Trailer
 		}
 	}
-}
-
-func (b *Body) nextChunk() error {
-	if b.inChunks {
-		line, err := b.line(2)
-		if err != nil {
-			return err
-		}
-		if len(line) > 0 {
-			return malformedError("a chunk is longer than its size")
-		}
-	}
-	line, err := b.line(maxChunkLine)
-	if err != nil {
-		return err
-	}
-	b.inChunks = true
-	size, ok := chunkSize(line)
-	if !ok {
-		return malformedError("malformed chunk size")
-	}
-	b.left = size
+	b.call.Trailer[name] = append(b.call.Trailer[name], value)
 	return nil
-}
-
-// chunkSize reads the line before a chunk. Extensions are ignored.
-func chunkSize(line []byte) (size int64, ok bool) {
-	digits := 0
-	for digits < len(line) {
-		d := strings.IndexByte("0123456789abcdef", line[digits]|0x20)
-		if line[digits] < '0' || d < 0 {
-			break
-		}
-		size = size<<4 | int64(d)
-		if digits++; digits > maxSizeDigits {
-			return 0, false
-		}
-	}
-	rest := line[digits:]
-	return size, digits > 0 && (len(rest) == 0 || rest[0] == ';') && isValue(rest)
-}
-
-// trailer reads what comes after the last chunk, up to an empty line.
-func (b *Body) trailer() error {
-	total, fields := 0, 0
-	for {
-		line, err := b.line(maxTrailer)
-		if err != nil {
-			return err
-		}
-		if len(line) == 0 {
-			return nil
-		}
-		total, fields = total+len(line), fields+1
-		if total > maxTrailer || fields > maxFields {
-			return errHeadTooLarge
-		}
-		name, value, err := parseField(string(line))
-		if err != nil {
-			return err
-		}
-		if forbiddenTrailer(name) {
-			return malformedError("a trailer that says how to read what came before it")
-		}
-		if b.res.Trailer == nil {
-			b.res.Trailer = http.Header{}
-		}
-		b.res.Trailer[name] = append(b.res.Trailer[name], value)
-	}
 }
 
 // finish ends a body. If it was read to its end, the connection is kept for the next request.

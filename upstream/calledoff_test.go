@@ -38,9 +38,9 @@ func TestSenderCalledOff(t *testing.T) {
 	}
 	defer p.Close()
 	body := &touchy{Reader: strings.NewReader("hello")}
-	r := request(t, "PUT", "/x", body)
-	r.Header.Set("Expect", "100-continue")
-	s := startSender(&conn{nc: here, pool: p, server: p.servers[0]}, r)
+	k := &Call{Request: request(t, "PUT", "/x", body)}
+	k.Fields.Add("Expect", "100-continue")
+	s := startSender(&conn{nc: here, pool: p, server: p.servers[0]}, k)
 	if !s.callOff() {
 		t.Error("it had begun before the server said that it wants the body")
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"weir/internal/http1"
 )
 
 // A conn is a connection for HTTP/1.1 with one exchange at a time, in the request's goroutine; a sender sends the body.
@@ -19,6 +21,7 @@ type conn struct {
 	peeks  func() bool // see quiet
 	over   bool        // TLS, which does not survive a write that timed out
 	since  time.Time   // idle
+	watched
 
 	// Of the exchange under way.
 	pool    *Pool
@@ -31,6 +34,7 @@ type conn struct {
 	seen    bool   // a part of an answer came
 	patient bool   // the deadline is the one of the options, or none
 	relaxed bool   // there is no deadline any more
+	timed   bool   // a deadline has been set, and must be removed
 }
 
 // buffers are for reading and writing heads. An idle connection has none.
@@ -53,71 +57,82 @@ var bufferPool = sync.Pool{New: func() any {
 const grace = 20 * time.Millisecond
 
 func newConn(s *server, nc net.Conn) *conn {
+	c := &conn{server: s, nc: nc}
 	if over, ok := nc.(*tls.Conn); ok {
-		return &conn{server: s, nc: nc, over: true, peeks: tlsPeeker(over)}
+		c.over, c.peeks = true, tlsPeeker(over)
+	} else {
+		c.peeks = peeker(nc)
 	}
-	return &conn{server: s, nc: nc, peeks: peeker(nc)}
+	s.watch.add(c)
+	return c
 }
 
 // quiet reports whether an idle connection is still open and has received nothing.
 func (c *conn) quiet() bool { return c.peeks == nil || c.peeks() }
 
-func (c *conn) close() { _ = c.nc.Close() }
-
-// exchange sends a request and reads the head of its answer. With an error the connection is closed.
-func (c *conn) exchange(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
-	c.pool, c.by, c.ctx = p, by, r.Context()
-	c.bufs = bufferPool.Get().(*buffers)
-	c.in, c.seen, c.patient, c.relaxed, c.sender, c.unhook = c.bufs.in[:0], false, false, false, nil, nil
-	res, err := c.ask(r, by)
-	if err != nil {
-		return nil, c.fail(err)
-	}
-	return res, nil
+func (c *conn) close() {
+	c.server.watch.remove(c)
+	_ = c.nc.Close()
 }
 
-func (c *conn) ask(r *http.Request, by Caller) (*http.Response, error) {
-	response := c.pool.opts.Timeouts.Response.Std()
-	now := time.Now()
-	c.patient = response <= grace
-	_ = c.nc.SetDeadline(now.Add(min(response, grace)))
+// exchange makes a call, up to the head of its answer. With an error the connection is closed.
+func (c *conn) exchange(p *Pool, k *Call, by Caller, now time.Time) error {
+	c.pool, c.by, c.ctx = p, by, k.Request.Context()
+	c.bufs = bufferPool.Get().(*buffers)
+	c.in, c.seen, c.patient, c.relaxed, c.sender, c.unhook = c.bufs.in[:0], false, false, false, nil, nil
+	if err := c.ask(k, by, now); err != nil {
+		return c.fail(err)
+	}
+	return nil
+}
+
+func (c *conn) ask(k *Call, by Caller, now time.Time) error {
+	r, response := k.Request, c.pool.opts.Timeouts.Response.Std()
+	if response <= 2*grace { // the watch is not so fine
+		c.patient, c.timed = true, true
+		_ = c.nc.SetDeadline(now.Add(response))
+	} else {
+		c.begin(now, c.over || hasBody(r))
+	}
 	if hasBody(r) || c.over {
+		c.timed = true
 		_ = c.nc.SetWriteDeadline(now.Add(response))
 	}
-	out := appendRequest(c.bufs.out[:0], &c.server.to, r)
+	c.server.watch.start()
+	out := appendRequest(c.bufs.out[:0], &c.server.to, k)
 	if cap(out) <= maxOut {
 		c.bufs.out = out
 	}
 	if err := c.write(out); err != nil {
-		return nil, err
+		return err
 	}
 	if hasBody(r) {
 		c.patient = false // until it has been sent
-		c.sender = startSender(c, r)
+		c.sender = startSender(c, k)
 	}
 	if by != nil {
 		by.Sent()
 	}
 	for n := 0; ; n++ {
-		h, err := c.readHead()
-		if err != nil {
-			return nil, err
+		if err := c.readHead(&k.Answer); err != nil {
+			return err
 		}
-		switch {
-		case h.status == http.StatusSwitchingProtocols:
-			return c.switched(r, &h)
-		case h.status >= 200:
-			return c.answer(r, &h)
-		case h.chunked || h.length > 0:
-			return nil, malformedError("an informational answer with a body")
+		switch a := &k.Answer; {
+		case a.Status == http.StatusSwitchingProtocols:
+			return c.switched(k)
+		case a.Status >= 200:
+			c.answered(k)
+			return nil
+		case a.Chunked || a.Length > 0:
+			return http1.Mistake("an informational answer with a body")
 		case n == maxEarly:
-			return nil, malformedError("too many informational answers")
-		case h.status == http.StatusContinue:
+			return http1.Mistake("too many informational answers")
+		case a.Status == http.StatusContinue:
 			c.server.silent.Store(false)
 			c.sender.goOn()
 		case by != nil:
-			if err := by.Early(h.status, h.header); err != nil {
-				return nil, err
+			if err := by.Early(a.Status, &a.Fields); err != nil {
+				return err
 			}
 		}
 	}
@@ -145,9 +160,9 @@ func (c *conn) fail(err error) error {
 
 // reason is the Fail name of an error while an answer is read.
 func reason(err error) string {
-	if _, ok := errors.AsType[malformedError](err); ok {
+	if _, ok := errors.AsType[http1.Mistake](err); ok {
 		return FailMalformed
-	} else if errors.Is(err, errHeadTooLarge) {
+	} else if errors.Is(err, errHeadTooLarge) || errors.Is(err, http1.ErrTrailers) {
 		return FailHeader
 	}
 	return FailBroken
@@ -157,6 +172,10 @@ func reason(err error) string {
 func (c *conn) end() bool {
 	whole := c.unhook == nil || c.unhook()
 	c.unhook = nil
+	if c.rest() || c.timed {
+		c.timed = false
+		_ = c.nc.SetDeadline(time.Time{})
+	}
 	if c.bufs != nil {
 		c.bufs.out = c.bufs.out[:0]
 		if len(c.bufs.in) == bufferIn {
@@ -179,7 +198,8 @@ func (c *conn) hook() {
 
 // wait is called when the grace is over. From now on the client is watched, and the deadline is that of the options.
 func (c *conn) wait() {
-	c.patient = true
+	c.rest()
+	c.patient, c.timed = true, true
 	c.hook()
 	if response := c.pool.opts.Timeouts.Response.Std(); c.sender != nil {
 		c.sender.due(response)
@@ -190,14 +210,18 @@ func (c *conn) wait() {
 
 // relax removes the deadlines. It is called before more of a body is read than what came with the head.
 func (c *conn) relax() {
-	if !c.relaxed {
-		c.patient, c.relaxed = true, true
-		c.hook()
-		if c.sender != nil { // it may still be sending
-			_ = c.nc.SetReadDeadline(time.Time{})
-		} else {
-			_ = c.nc.SetDeadline(time.Time{})
-		}
+	if c.relaxed {
+		return
+	}
+	nudged := c.rest()
+	c.patient, c.relaxed = true, true
+	c.hook()
+	switch {
+	case !nudged && !c.timed:
+	case c.sender != nil: // it may still be sending
+		_ = c.nc.SetReadDeadline(time.Time{})
+	default:
+		_ = c.nc.SetDeadline(time.Time{})
 	}
 }
 
@@ -244,28 +268,24 @@ func (c *conn) fill() error {
 	}
 }
 
-func (c *conn) readHead() (head, error) {
-	seen := 0
+func (c *conn) readHead(h *http1.Head) error {
+	h.Begin(http1.Answer)
 	for {
-		if n := headEnd(c.in, seen); n > 0 {
-			if n > maxHead {
-				return head{}, errHeadTooLarge
-			}
-			h, err := parseHead(c.in[:n])
+		n, err := h.Read(c.in, http1.Bounds{Bytes: maxHead, Fields: maxFields})
+		switch {
+		case err == http1.ErrTooLarge:
+			return errHeadTooLarge
+		case err != nil:
+			return err
+		case n > 0:
 			c.in = c.in[n:]
-			return h, err
+			return nil
 		}
-		if bareLF(c.in, seen) {
-			return head{}, malformedError("a line of the head does not end with CRLF") // and its end would never come
-		}
-		if seen = len(c.in); seen >= maxHead {
-			return head{}, errHeadTooLarge
-		}
-		if seen >= len("HTTP/1.") && string(c.in[:len("HTTP/1.")]) != "HTTP/1." {
-			return head{}, malformedError("the answer is not HTTP/1")
+		if seen := len(c.in); seen >= len("HTTP/1.") && string(c.in[:len("HTTP/1.")]) != "HTTP/1." {
+			return http1.Mistake("the answer is not HTTP/1")
 		}
 		if err := c.fill(); err != nil {
-			return head{}, err
+			return err
 		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 
 	"weir/internal/clock"
+	"weir/internal/http1"
 )
 
 // An Env is what a pool needs from its caller. The zero value uses the machine's clock and observes nothing.
@@ -68,7 +68,7 @@ type Caller interface {
 	// Ends are the addresses of the client and of what it connected to, for the PROXY protocol.
 	Ends() (client, local netip.AddrPort)
 	// Early is given an informational answer, other than 100 and 101, before the final one. An error ends the request.
-	Early(status int, h http.Header) error
+	Early(status int, f *http1.Fields) error
 	// Waits is called when the answer takes longer. It returns a context that ends when the client leaves.
 	Waits() context.Context
 	// Sent is called when the request, or the head of one with a body, was written. It may be called more than once.

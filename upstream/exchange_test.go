@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/http1"
 )
 
 func TestKeepAlive(t *testing.T) {
@@ -159,7 +161,7 @@ func TestAnswers(t *testing.T) {
 		"too many trailers": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" +
 			strings.Repeat("X: y\r\n", maxFields+1) + "\r\n", "", FailHeader, false},
 		"a chunk line too long": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;" +
-			strings.Repeat("x", maxChunkLine), "", FailMalformed, false},
+			strings.Repeat("x", 4096), "", FailMalformed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range []bool{false, true} {
@@ -267,7 +269,8 @@ func TestTrailers(t *testing.T) {
 func TestTrailersAreAnnounced(t *testing.T) {
 	r := request(t, "POST", "/", io.MultiReader(strings.NewReader("hello")))
 	r.Trailer = http.Header{"X-Digest": nil, "Content-Length": nil, "Transfer-Encoding": nil}
-	if head := string(appendRequest(nil, &target{host: "b"}, r)); !strings.Contains(head, "\r\nTrailer: X-Digest\r\n") {
+	if head := string(appendRequest(nil, &target{host: "b"}, &Call{Request: r})); !strings.Contains(head,
+		"\r\nTrailer: X-Digest\r\n") {
 		t.Errorf("%q", head)
 	}
 	p := start(t,
@@ -289,7 +292,7 @@ func TestTrailersAreAnnounced(t *testing.T) {
 func TestLengthOfNothing(t *testing.T) {
 	for method, says := range map[string]bool{"POST": true, "PUT": true, "PATCH": true, "GET": false, "HEAD": false,
 		"DELETE": false} {
-		head := string(appendRequest(nil, &target{host: "b"}, request(t, method, "/", nil)))
+		head := string(appendRequest(nil, &target{host: "b"}, &Call{Request: request(t, method, "/", nil)}))
 		if strings.Contains(head, "Content-Length: 0\r\n") != says || strings.Contains(head, "Transfer-Encoding") {
 			t.Errorf("%q", head)
 		}
@@ -589,7 +592,7 @@ type caller struct {
 func (c *caller) Ends() (client, local netip.AddrPort) {
 	return netip.MustParseAddrPort("192.0.2.7:1234"), netip.MustParseAddrPort("192.0.2.1:80")
 }
-func (c *caller) Early(status int, h http.Header) error {
+func (c *caller) Early(status int, h *http1.Fields) error {
 	c.early = append(c.early, fmt.Sprint(status, h.Get("Link")))
 	return nil
 }

@@ -47,11 +47,12 @@ func FuzzAnswer(f *testing.F) {
 		r, _ := http.NewRequest(method, "http://a/", nil)
 		c := newConn(p.servers[0], &bytesConn{src: bytes.NewReader(say), piece: int(piece) + 1})
 		p.servers[0].active.Add(1)
-		res, err := c.exchange(p, r, nil)
-		if err != nil {
+		k := &Call{Request: r}
+		if err := c.exchange(p, k, nil, time.Now()); err != nil {
 			p.servers[0].active.Add(-1)
 			return
 		}
+		res := k.response()
 		body, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if p.servers[0].active.Load() != 0 {
@@ -109,13 +110,14 @@ func FuzzRequest(f *testing.F) {
 			t.Skip()
 		}
 		r.Method, r.URL.Path, r.URL.RawQuery, r.Host, r.Header = method, path, query, host, http.Header{name: {value}}
-		if sendable(r) != nil {
+		k := &Call{Request: r}
+		if k.Fields.AddHeader(r.Header); Sendable(k) != nil {
 			return
 		}
 		if body == "" {
 			r.Body = http.NoBody
 		}
-		out := appendRequest(nil, &target{host: "b"}, r)
+		out := appendRequest(nil, &target{host: "b"}, k)
 		br := bufio.NewReader(bytes.NewReader(append(out, body...)))
 		got, err := http.ReadRequest(br)
 		if err != nil {

@@ -116,21 +116,22 @@ const checkBytes = 64 << 10
 
 func (p *Pool) ask(ctx context.Context, s *server) bool {
 	path, query, _ := strings.Cut(p.opts.Health.Path, "?")
-	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Host: s.to.host,
-		Close: true, Header: http.Header{"User-Agent": {"weir"}}}).WithContext(ctx)
+	k := &Call{Request: (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query},
+		Host: s.to.host, Close: true}).WithContext(ctx)}
+	k.Fields.Add("User-Agent", "weir")
 	s.active.Add(1) // given back with the answer
-	res, err := s.give(p, r, nil, func(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
+	err := s.give(p, k, nil, func(p *Pool, k *Call, by Caller) error {
 		c, err := s.dial(ctx, &p.opts, by, false)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return c.exchange(p, r, by)
+		return c.exchange(p, k, by, time.Now())
 	})
 	if err != nil {
 		s.active.Add(-1)
 		return false
 	}
-	_, err = io.CopyN(io.Discard, res.Body, checkBytes)
-	_ = res.Body.Close()
-	return (err == nil || err == io.EOF) && res.StatusCode >= 200 && res.StatusCode < 400
+	_, err = io.CopyN(io.Discard, k.Body, checkBytes)
+	_ = k.Body.Close()
+	return (err == nil || err == io.EOF) && k.Answer.Status >= 200 && k.Answer.Status < 400
 }

@@ -149,12 +149,8 @@ func (p *Pool) bit(s *server) uint64 {
 // RoundTrip gives a request to a server and returns its answer.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) { return p.Do(r, nil) }
 
-// Do gives a request to a server and returns its answer, whose body must be closed. The request's headers are not
-// touched after it has returned. An Error means that no server answered; others are of the request's context or body.
-func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
-	if err := sendable(r); err != nil {
-		return nil, err
-	}
+// Send makes a call. An Error means that no server answered; others are of the request's context or body.
+func (p *Pool) Send(k *Call, by Caller) error {
 	if len(p.servers) > 1 {
 		p.earn()
 	}
@@ -166,22 +162,23 @@ func (p *Pool) Do(r *http.Request, by Caller) (*http.Response, error) {
 		}
 		s.requests.Add(1)
 		s.active.Add(1)
-		res, err := s.give(p, r, by, s.ownClient)
+		err := s.give(p, k, by, s.ownClient)
 		if err == nil {
 			if s.trouble.Load() {
 				s.answered(p)
 			}
-			return res, nil
+			return nil
 		}
 		s.active.Add(-1)
 		failure, ok := errors.AsType[*Error](err)
 		if !ok {
-			return nil, err // of the request itself
+			return err // of the request itself
 		}
 		s.failed(p, failure.Why)
 		tried |= p.bit(s)
-		if n == p.opts.Retries.Servers || r.Context().Err() != nil || p.pick(tried) == nil || !p.mayRetry(r, failure) {
-			return nil, err
+		if n == p.opts.Retries.Servers || k.Request.Context().Err() != nil || p.pick(tried) == nil ||
+			!p.mayRetry(k, failure) {
+			return err
 		}
 	}
 }
@@ -201,11 +198,11 @@ func (p *Pool) earn() {
 }
 
 // mayRetry reports whether a failed request may go to another server. What cannot have arrived costs no budget.
-func (p *Pool) mayRetry(r *http.Request, e *Error) bool {
+func (p *Pool) mayRetry(k *Call, e *Error) bool {
 	if *p.opts.Retries.Budget == 0 || e.consumed || e.seen {
 		return false
 	}
-	return !e.Reached || idempotent(r) && spend(&p.budget)
+	return !e.Reached || idempotent(k) && spend(&p.budget)
 }
 
 func spend(budget *atomic.Int64) bool {
@@ -221,10 +218,10 @@ func spend(budget *atomic.Int64) bool {
 }
 
 // idempotent reports whether a request may be sent twice (RFC 9110, 9.2.2), by its method or by an idempotency key.
-func idempotent(r *http.Request) bool {
-	switch r.Method {
+func idempotent(k *Call) bool {
+	switch k.Request.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
 		return true
 	}
-	return len(r.Header["Idempotency-Key"]) > 0 || len(r.Header["X-Idempotency-Key"]) > 0
+	return k.Fields.Has("Idempotency-Key") || k.Fields.Has("X-Idempotency-Key")
 }

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"weir/identify"
+	"weir/internal/http1"
 )
 
 // A RequestError says why a request cannot be sent to any server.
@@ -34,24 +34,20 @@ func bodyLength(r *http.Request) int64 {
 	return r.ContentLength
 }
 
-// sendable returns an error for a request that servers could read as another one, or as two.
-func sendable(r *http.Request) error {
+// Sendable returns an error for a call that servers could read as another one, or as two.
+func Sendable(k *Call) error {
+	r := k.Request
 	switch {
 	case r.URL == nil || r.URL.Opaque != "" || !cleanTarget(r.URL.RawQuery):
 		return errNoTarget
-	case r.Method != "" && !identify.IsToken(r.Method):
+	case r.Method != "" && !http1.IsToken(r.Method):
 		return errBadMethod
 	case !cleanTarget(r.Host) || r.Host == "" && !cleanTarget(r.URL.Host):
 		return errBadHost
 	}
-	for name, values := range r.Header {
-		if !identify.IsToken(name) {
+	for i := range k.Fields.Len() {
+		if name, value := k.Fields.At(i); !http1.IsToken(name) || !http1.IsValue(value) {
 			return errBadField
-		}
-		for _, v := range values {
-			if !isValue(v) {
-				return errBadField
-			}
 		}
 	}
 	return nil
@@ -59,7 +55,12 @@ func sendable(r *http.Request) error {
 
 // cleanTarget reports whether s can be a part of a request line: it has neither spaces nor control characters.
 func cleanTarget(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // outside escapes the bytes that would end a path.
@@ -74,16 +75,21 @@ func asSent(u *url.URL) string {
 }
 
 // appendRequest writes the head of a request. It alone decides on the framing of the body.
-func appendRequest(b []byte, to *target, r *http.Request) []byte {
+func appendRequest(b []byte, to *target, k *Call) []byte {
+	r := k.Request
 	b = append(b, cmp.Or(r.Method, http.MethodGet)...)
 	b = append(append(b, ' '), to.base...)
-	path := asSent(r.URL)
-	if !strings.HasPrefix(path, "/") {
-		b = append(b, '/')
-	}
-	b = append(b, path...)
-	if r.URL.ForceQuery || r.URL.RawQuery != "" {
-		b = append(append(b, '?'), r.URL.RawQuery...)
+	if k.Target != "" {
+		b = append(b, k.Target...)
+	} else {
+		path := asSent(r.URL)
+		if !strings.HasPrefix(path, "/") {
+			b = append(b, '/')
+		}
+		b = append(b, path...)
+		if r.URL.ForceQuery || r.URL.RawQuery != "" {
+			b = append(append(b, '?'), r.URL.RawQuery...)
+		}
 	}
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(append(b, cmp.Or(r.Host, r.URL.Host, to.host)...), "\r\n"...)
@@ -99,16 +105,10 @@ func appendRequest(b []byte, to *target, r *http.Request) []byte {
 	if r.Close {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	var array [32]string
-	names := array[:0]
-	for name := range r.Header {
-		if !ours(name) {
-			names = append(names, name)
+	for i := range k.Fields.Len() {
+		if name, value := k.Fields.At(i); !ours(name) {
+			b = http1.AppendField(b, name, value)
 		}
-	}
-	slices.Sort(names) // so that equal requests are equal bytes
-	for _, name := range names {
-		b = appendField(b, name, r.Header[name])
 	}
 	return append(b, "\r\n"...)
 }
@@ -118,17 +118,10 @@ func ours(name string) bool {
 	return name == "Host" || name == "Content-Length" || name == "Transfer-Encoding" || name == "Trailer"
 }
 
-func appendField(b []byte, name string, values []string) []byte {
-	for _, v := range values {
-		b = append(append(append(append(b, name...), ": "...), v...), "\r\n"...)
-	}
-	return b
-}
-
 func appendTrailerNames(b []byte, trailer http.Header) []byte {
 	before := "Trailer: "
 	for name := range trailer {
-		if identify.IsToken(name) && !forbiddenTrailer(name) {
+		if http1.IsToken(name) && !forbiddenTrailer(name) {
 			b = append(append(b, before...), name...)
 			before = ", "
 		}
@@ -143,12 +136,12 @@ func appendTrailerNames(b []byte, trailer http.Header) []byte {
 func appendTrailer(b []byte, trailer http.Header) []byte {
 	b = append(b, "0\r\n"...)
 	for name, values := range trailer {
-		if !identify.IsToken(name) || forbiddenTrailer(name) {
+		if !http1.IsToken(name) || forbiddenTrailer(name) {
 			continue
 		}
 		for _, v := range values {
-			if isValue(v) {
-				b = appendField(b, name, []string{v})
+			if http1.IsValue(v) {
+				b = http1.AppendField(b, name, v)
 			}
 		}
 	}
@@ -163,13 +156,4 @@ func forbiddenTrailer(name string) bool {
 		return true
 	}
 	return false
-}
-
-func isValue[T string | []byte](s T) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }

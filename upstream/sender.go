@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/http1"
 )
 
 // A sender sends the body of a request, while the answer may already come.
@@ -31,9 +33,9 @@ type sender struct {
 // asked again, until it does.
 const expectTime = 200 * time.Millisecond
 
-func startSender(c *conn, r *http.Request) *sender {
-	s := &sender{c: c, r: r, done: make(chan struct{})}
-	if e := r.Header["Expect"]; len(e) > 0 && hasWord(e[0], "100-continue") && !c.server.silent.Load() {
+func startSender(c *conn, k *Call) *sender {
+	s := &sender{c: c, r: k.Request, done: make(chan struct{})}
+	if http1.HasWord(k.Fields.Get("Expect"), "100-continue") && !c.server.silent.Load() {
 		s.expects = make(chan struct{})
 	}
 	go s.run(c.nc, c.pool.opts.Timeouts.Response.Std())

@@ -30,6 +30,7 @@ type server struct {
 	idle   []*conn // the one used last is at the end
 	sweeps *time.Timer
 	health health
+	watch  watch
 }
 
 func newServer(to target, o *Options, env Env) *server {
@@ -89,7 +90,7 @@ func (s *server) stats(now time.Time) Stats {
 }
 
 // take returns the idle connection that was used last and is still good, or nil.
-func (s *server) take(o *Options) *conn {
+func (s *server) take(o *Options, now time.Time) *conn {
 	for {
 		s.mu.Lock()
 		last := len(s.idle) - 1
@@ -101,7 +102,7 @@ func (s *server) take(o *Options) *conn {
 		s.idle[last] = nil
 		s.idle = s.idle[:last]
 		s.mu.Unlock()
-		if time.Since(c.since) < o.IdleTime.Std() && c.quiet() {
+		if now.Sub(c.since) < o.IdleTime.Std() && c.quiet() {
 			return c
 		}
 		c.close()
@@ -110,7 +111,9 @@ func (s *server) take(o *Options) *conn {
 
 // put keeps a connection for the next request, unless there are enough.
 func (s *server) put(c *conn, o *Options) {
-	c.since = time.Now()
+	if c.since = c.began; c.patient {
+		c.since = time.Now() // the exchange took its time
+	}
 	s.mu.Lock()
 	if s.users == 0 || len(s.idle) >= o.Idle || s.proxy != NoProxyProtocol {
 		s.mu.Unlock()
@@ -168,48 +171,50 @@ func (s *server) dial(ctx context.Context, o *Options, by Caller, only1 bool) (*
 	return newConn(s, nc), nil
 }
 
-// A client gives a request to a server.
-type client func(p *Pool, r *http.Request, by Caller) (*http.Response, error)
+// A client gives a call to a server.
+type client func(p *Pool, k *Call, by Caller) error
 
-// give gives a request to our own client if that can speak to the server, and otherwise to net/http's.
-func (s *server) give(p *Pool, r *http.Request, by Caller, own client) (*http.Response, error) {
-	if s.via == nil || s.to.scheme == "https" && (s.speaks.Load() != speaksHTTP2 || upgrades(r)) {
-		if res, err := own(p, r, by); err != errHTTP2 {
-			return res, err
+// give gives a call to our own client if that can speak to the server, and otherwise to net/http's.
+func (s *server) give(p *Pool, k *Call, by Caller, own client) error {
+	if s.via == nil || s.to.scheme == "https" && (s.speaks.Load() != speaksHTTP2 || upgrades(k)) {
+		if err := own(p, k, by); err != errHTTP2 {
+			return err
 		}
 	}
-	res, err := s.viaTransport(p, r, by)
+	err := s.viaTransport(p, k, by)
 	if failure, ok := errors.AsType[*Error](err); ok && failure.Why != FailTimeout {
 		s.speaks.Store(speaksUnknown) // it may have changed
 	}
-	return res, err
+	return err
 }
 
-// upgrades reports whether a request asks for another protocol on its connection. HTTP/2 cannot carry that.
-func upgrades(r *http.Request) bool { return len(r.Header["Upgrade"]) > 0 }
+// upgrades reports whether a call asks for another protocol on its connection. HTTP/2 cannot carry that.
+func upgrades(k *Call) bool { return k.Fields.Has("Upgrade") }
 
-func (s *server) ownClient(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
-	ctx := r.Context()
+func (s *server) ownClient(p *Pool, k *Call, by Caller) error {
+	ctx := k.Request.Context()
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	c := s.take(&p.opts)
+	now := time.Now()
+	c := s.take(&p.opts, now)
 	for {
 		reused := c != nil
 		if !reused {
 			var err error
-			if c, err = s.dial(ctx, &p.opts, by, upgrades(r)); err != nil {
-				return nil, err
+			if c, err = s.dial(ctx, &p.opts, by, upgrades(k)); err != nil {
+				return err
 			}
+			now = time.Now()
 		}
-		res, err := c.exchange(p, r, by)
+		err := c.exchange(p, k, by, now)
 		if err == nil {
-			return res, nil
+			return nil
 		}
 		// If nothing of an answer came, the server has just closed an idle connection.
 		failure, ok := errors.AsType[*Error](err)
-		if !ok || !reused || failure.Why != FailBroken || failure.seen || failure.consumed || !idempotent(r) {
-			return nil, err
+		if !ok || !reused || failure.Why != FailBroken || failure.seen || failure.consumed || !idempotent(k) {
+			return err
 		}
 		c = nil
 	}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/http1"
 )
 
 // newTransport makes net/http's client for a server that our own client cannot speak to.
@@ -62,7 +64,8 @@ func unreached(err error) bool {
 	return noConn || badCert || noTLS
 }
 
-func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Response, error) {
+func (s *server) viaTransport(p *Pool, k *Call, by Caller) error {
+	r := k.Request
 	ctx := r.Context()
 	var told *teller
 	if by != nil {
@@ -71,7 +74,7 @@ func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Respon
 		ctx = httptrace.WithClientTrace(ctx, told.trace(hasBody(r)))
 	}
 	out := r.WithContext(ctx)
-	out.Header = r.Header.Clone() // net/http may read it after RoundTrip has returned
+	out.Header = k.Fields.Header() // of its own: net/http may read it after RoundTrip has returned
 	out.URL = &url.URL{Scheme: s.to.scheme, Host: s.to.host, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	path := asSent(r.URL)
 	if path == "" || path[0] != '/' {
@@ -106,26 +109,31 @@ func (s *server) viaTransport(p *Pool, r *http.Request, by Caller) (*http.Respon
 		if body != nil {
 			failure.consumed = !body.callOff()
 			if bodyErr := body.err.Load(); bodyErr != nil {
-				return nil, *bodyErr
+				return *bodyErr
 			}
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if !failure.Reached {
 			failure.Why = FailConnect
 		} else if failure.Timeout() {
 			failure.Why = FailTimeout
 		}
-		return nil, failure
+		return failure
 	}
 	counted := &countedBody{ReadCloser: res.Body, s: s}
 	if w, ok := res.Body.(io.Writer); ok && res.StatusCode == http.StatusSwitchingProtocols {
-		res.Body = &countedTunnel{countedBody: counted, Writer: w}
+		k.Body = &countedTunnel{countedBody: counted, Writer: w}
 	} else {
-		res.Body = counted
+		k.Body = counted
 	}
-	return res, nil
+	a := &k.Answer
+	a.Begin(http1.Answer)
+	a.Status, a.Reason, a.Minor, a.Length = res.StatusCode, res.Status, res.ProtoMinor, res.ContentLength
+	a.Fields.AddHeader(res.Header)
+	k.Length, k.Trailer, k.Close, counted.call, counted.res = res.ContentLength, res.Trailer, res.Close, k, res
+	return nil
 }
 
 // A teller passes on to a caller what net/http reports to a trace. net/http does that from other goroutines, which may
@@ -163,7 +171,9 @@ func (t *teller) trace(body bool) *httptrace.ClientTrace {
 			if code == http.StatusContinue || t.over {
 				return nil
 			}
-			return t.by.Early(code, http.Header(header))
+			var f http1.Fields
+			f.AddHeader(http.Header(header))
+			return t.by.Early(code, &f)
 		},
 	}
 	if body {
@@ -215,6 +225,17 @@ type countedBody struct {
 	io.ReadCloser
 	s    *server
 	once sync.Once
+	call *Call
+	res  *http.Response
+}
+
+// Read passes on what came. At the end the trailers are there, among them some that may not have been announced.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.call.Trailer = b.res.Trailer
+	}
+	return n, err
 }
 
 func (b *countedBody) Close() error {

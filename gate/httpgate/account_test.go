@@ -53,7 +53,7 @@ func (c *charged) account() string {
 type speaker func(target string, lines []readers.Line) int
 
 // http1 speaks HTTP/1.1 by hand, each request on a connection of its own.
-func http1(r *rig) speaker {
+func overHTTP1(r *rig) speaker {
 	return func(target string, lines []readers.Line) int {
 		c := r.dial()
 		defer c.Close()
@@ -139,7 +139,7 @@ func TestTheUpstreamReadsWhoPaid(t *testing.T) {
 		up, c := taker.Start(t), newCharged()
 		o := Options{Upstream: to(up.URL()), Account: []string{place}}
 		plain, secure := start(t, o, c), startTLS(t, ca, o, c)
-		for version, say := range map[string]speaker{"HTTP/1.1": http1(plain), "HTTP/2": speakHTTP2(secure, ca)} {
+		for version, say := range map[string]speaker{"HTTP/1.1": overHTTP1(plain), "HTTP/2": speakHTTP2(secure, ca)} {
 			t.Run(place+" "+version, rapid.MakeCheck(func(t *rapid.T) {
 				query, lines := readers.Any(t, place)
 				status := say("/v1/x?"+query, lines)
@@ -200,7 +200,7 @@ func TestNamedTwiceAtTheGate(t *testing.T) {
 		up, paid := taker.Start(t), newCharged()
 		o := Options{Upstream: to(up.URL()), Account: []string{c.place}}
 		plain, secure := start(t, o, paid), startTLS(t, ca, o, paid)
-		for version, say := range map[string]speaker{"HTTP/1.1": http1(plain), "HTTP/2": speakHTTP2(secure, ca)} {
+		for version, say := range map[string]speaker{"HTTP/1.1": overHTTP1(plain), "HTTP/2": speakHTTP2(secure, ca)} {
 			status := say("/v1/x?"+c.query, c.lines)
 			got := up.Take()
 			if status != c.status || (len(got) == 1) != (c.status == 200) {
@@ -226,7 +226,7 @@ func TestNamedTwiceAtTheGate(t *testing.T) {
 	// Over HTTP/1 the Connection header could have the account removed on its way.
 	up, paid := taker.Start(t), newCharged()
 	r := start(t, Options{Upstream: to(up.URL()), Account: []string{"header:X-Api-Key"}}, paid)
-	if status := http1(r)("/", []readers.Line{{Name: "X-Api-Key", Value: "invented"},
+	if status := overHTTP1(r)("/", []readers.Line{{Name: "X-Api-Key", Value: "invented"},
 		{Name: "Connection", Value: "close, x-api-key"}}); status != 400 || len(up.Take()) > 0 {
 		t.Errorf("taken away: %d", status)
 	}
@@ -243,7 +243,7 @@ func TestPlacesThatDisagree(t *testing.T) {
 		o := Options{Upstream: to(up.URL()), Account: []string{"header:X-Api-Key", "bearer", "source"},
 			AccountConflict: conflict}
 		plain, secure := start(t, o, paid), startTLS(t, ca, o, paid)
-		for version, say := range map[string]speaker{"HTTP/1.1": http1(plain), "HTTP/2": speakHTTP2(secure, ca)} {
+		for version, say := range map[string]speaker{"HTTP/1.1": overHTTP1(plain), "HTTP/2": speakHTTP2(secure, ca)} {
 			if got := say("/", both); got != want || want == 200 && paid.account() != "a" {
 				t.Errorf("%q, %s: %d, charged %q", conflict, version, got, paid.account())
 			}

@@ -30,7 +30,7 @@ func (g *Gate) receive(accepted net.Conn) {
 		g.env.Observer.Bounded(BoundConnections)
 		return
 	}
-	c := newConn(g, sock, peer, int(s.opts.Bounds.Header))
+	c := newConn(g, sock, peer)
 	c.trusted = s.opts.Socket.Trusted && !peer.IsValid()
 	if !header && s.opts.TLS == nil {
 		g.take(c)
@@ -146,9 +146,9 @@ func (c *conn) shakeHands(ctx context.Context, config *tls.Config) error {
 	}
 	state := over.ConnectionState()
 	c.tls, c.state = over, &state
-	c.framing.speaks = onlyHTTP1
+	c.speaks = onlyHTTP1
 	if state.NegotiatedProtocol == "h2" {
-		c.framing.speaks = onlyHTTP2
+		c.speaks = onlyHTTP2
 	}
 	return nil
 }

@@ -1,16 +1,16 @@
 package httpgate
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"weir/internal/http1"
 )
 
 // A clientBody is the body of a request as a session reads it. The upstream's sender may still be reading when the
@@ -18,26 +18,25 @@ import (
 type clientBody struct {
 	session *session
 
-	mu       sync.Mutex
-	request  *http.Request
-	chunked  bool
-	inChunks bool
-	left     int64 // of the body, or of the chunk
-	ended    bool
-	expects  bool // the client waits for 100 Continue
-	err      error
+	mu      sync.Mutex
+	request *http.Request
+	chunked bool
+	chunks  http1.Chunks
+	left    int64 // of a body without chunks
+	most    int   // bytes of trailers
+	ended   bool
+	expects bool // the client waits for 100 Continue
+	err     error
 
 	reading atomic.Bool
 }
 
 // beginBody makes ready for the body of a request.
-func (s *session) beginBody(r *http.Request, chunked bool) {
-	s.body, r.Body = nil, http.NoBody
-	if chunked || r.ContentLength > 0 {
-		s.body = &clientBody{session: s, request: r, chunked: chunked, left: max(r.ContentLength, 0),
-			expects: r.ProtoMinor == 1 && httpguts.HeaderValuesContainsToken(r.Header["Expect"], "100-continue")}
-		r.Body = s.body
-	}
+func (s *session) beginBody(r *http.Request, h *http1.Head) {
+	s.body = &clientBody{session: s, request: r, chunked: h.Chunked, left: max(h.Length, 0),
+		most:    int(s.gate.Setup.Load().opts.Bounds.Header),
+		expects: h.Minor == 1 && httpguts.HeaderValuesContainsToken(h.Fields.Values("Expect"), "100-continue")}
+	r.Body = s.body
 }
 
 // Close does nothing: the session calls leave.
@@ -72,13 +71,15 @@ func (b *clientBody) Read(p []byte) (int, error) {
 }
 
 func (b *clientBody) read(p []byte) (int, error) {
-	s := b.session
-	if b.chunked && b.left == 0 {
-		if err := b.nextChunk(); err != nil {
-			return 0, err
+	s, left := b.session, &b.left
+	if b.chunked {
+		if left = &b.chunks.Left; *left == 0 {
+			if err := b.nextChunk(); err != nil {
+				return 0, err
+			}
 		}
 	}
-	p = p[:min(int64(len(p)), b.left)]
+	p = p[:min(int64(len(p)), *left)]
 	var n int
 	if len(s.in) > 0 {
 		n = copy(p, s.in)
@@ -92,72 +93,39 @@ func (b *clientBody) read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if b.left -= int64(n); b.left == 0 && !b.chunked {
+	if *left -= int64(n); *left == 0 && !b.chunked {
 		return n, io.EOF
 	}
 	return n, nil
 }
 
-// line returns the next line between the chunks. The framing has checked its bounds.
-func (b *clientBody) line() ([]byte, error) {
+// nextChunk reads up to the next chunk. After the last one it reads the trailers and returns io.EOF.
+func (b *clientBody) nextChunk() error {
 	s := b.session
 	for {
-		if i := bytes.IndexByte(s.in, '\n'); i >= 0 {
-			line := bytes.TrimSuffix(s.in[:i], []byte("\r"))
-			s.in = s.in[i+1:]
-			return line, nil
+		n, more, done, err := b.chunks.Next(s.in, http1.Bounds{Bytes: b.most, Fields: maxFields}, b.trailer)
+		s.in = s.in[n:]
+		switch {
+		case err != nil:
+			s.gate.malformed(s.conn, err)
+			return errBrokenChunk
+		case done:
+			return io.EOF
+		case !more:
+			return nil
 		}
 		if err := s.read(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
 
-// nextChunk reads the end of a chunk and the size of the next one. After the last chunk it reads the trailers and
-// returns io.EOF.
-func (b *clientBody) nextChunk() error {
-	if b.inChunks {
-		if line, err := b.line(); err != nil {
-			return err
-		} else if len(line) > 0 {
-			return errBrokenChunk
-		}
+func (b *clientBody) trailer(name, value string) error {
+	if b.request.Trailer == nil {
+		b.request.Trailer = http.Header{}
 	}
-	line, err := b.line()
-	if err != nil {
-		return err
-	}
-	b.inChunks = true
-	if len(line) == 0 || len(line) > maxSizeDigits {
-		return errBrokenChunk
-	}
-	for _, c := range line {
-		d := strings.IndexByte("0123456789abcdef", c|0x20)
-		if c < '0' || d < 0 {
-			return errBrokenChunk
-		}
-		b.left = b.left<<4 | int64(d)
-	}
-	if b.left > 0 {
-		return nil
-	}
-	for {
-		line, err := b.line()
-		if err != nil {
-			return err
-		}
-		if len(line) == 0 {
-			return io.EOF
-		}
-		name, value, found := strings.Cut(string(line), ":")
-		if !found {
-			return errBrokenChunk
-		}
-		if b.request.Trailer == nil {
-			b.request.Trailer = http.Header{}
-		}
-		b.request.Trailer.Add(name, strings.Trim(value, " \t"))
-	}
+	b.request.Trailer.Add(name, value)
+	return nil
 }
 
 var errBrokenChunk = errors.New("a chunk of the request's body is malformed")

@@ -8,13 +8,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/http1"
 )
 
-// A conn is a client's connection as net/http sees it. It reads strictly (framing), inside TLS as well, cuts off a
-// client that takes nothing of a response for too long, and is counted until it is closed. A read and a write may go on
-// at the same time, two reads may not.
+// A conn is a client's connection. It reads inside TLS where there is TLS, cuts off a client that takes nothing of a
+// response for too long, and is counted until it is closed. A read and a write may go on at the same time, two reads
+// may not.
 //
-// net/http does not know of TLS: the gate has done the handshake (arrive.go), and ServeHTTP tells requests of it.
+// net/http, which serves HTTP/2, does not know of TLS: the gate has done the handshake (arrive.go), and ServeHTTP tells
+// requests of it.
 type conn struct {
 	wire
 	peer    netip.Addr           // unmapped, without a zone; invalid on a socket of this machine
@@ -22,10 +25,10 @@ type conn struct {
 	remote  net.Addr             // as a PROXY header says; nil without one
 	tls     *tls.Conn            // nil without TLS
 	state   *tls.ConnectionState // of tls, once hands are shaken
+	speaks  protocol
 
-	framing framing
-	pending []byte   // what framing let through and nobody has read yet
-	scanned *scanned // for pending and the line under way; nil while there is neither
+	pending  []byte // what a session has read that belongs to HTTP/2
+	prefaced int    // bytes of the preface that have come, where TLS settled on HTTP/2
 
 	alone  bool        // a session has it: nobody reads ahead while a request is under way
 	deaf   atomic.Bool // nothing more is read: the answer is the last one
@@ -33,86 +36,52 @@ type conn struct {
 	closed sync.Once
 }
 
-func newConn(g *Gate, s socket, peer netip.Addr, headerBound int) *conn {
-	return &conn{wire: wire{socket: s, gate: g}, peer: peer, framing: newFraming(headerBound)}
+// A protocol is what may be spoken on a connection. TLS may have settled it.
+type protocol uint8
+
+const (
+	either protocol = iota
+	onlyHTTP1
+	onlyHTTP2
+)
+
+func newConn(g *Gate, s socket, peer netip.Addr) *conn {
+	return &conn{wire: wire{socket: s, gate: g}, peer: peer}
 }
 
-// Read returns what net/http may see. After an error of the connection, such as a deadline, the next call goes on.
+// Read reads what the client sends. After an error of the connection, such as a deadline, the next call goes on.
 func (c *conn) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	for {
-		if len(c.pending) > 0 {
-			n := copy(p, c.pending)
-			c.pending = c.pending[n:]
-			c.release()
-			return n, nil
-		}
-		if c.deaf.Load() || c.framing.noPreface() {
-			return 0, io.EOF
-		}
-		switch c.framing.state {
-		case raw:
-			return c.read(p)
-		case broken:
-			// net/http has got all that it needs to refuse. Until then it reads ahead to notice that the client leaves.
-			// To a request before the broken one, an end of the stream would look as if the client had left.
-			if _, err := c.read(p); err != nil {
-				return 0, err
-			}
-			continue
-		case tooLarge:
-			for i := range p {
-				p[i] = 'a'
-			}
-			return len(p), nil
-		}
-		if left := c.framing.counting(); left > 0 {
-			n, err := c.read(p[:min(int64(len(p)), left)])
-			if n > 0 {
-				c.framing.counted(n)
-			}
-			return n, err
-		}
-		n, err := c.read(p)
-		if n == 0 {
-			return 0, err
-		}
-		if c.scanned == nil {
-			c.scanned = scans.Get().(*scanned)
-			c.framing.line = c.scanned.line[:0]
-		}
-		c.scanned.out = c.framing.scan(p[:n], c.scanned.out[:0])
-		if c.pending = c.scanned.out; c.framing.noPreface() {
+	if len(c.pending) > 0 {
+		n := copy(p, c.pending)
+		if c.pending = c.pending[n:]; len(c.pending) == 0 {
 			c.pending = nil
 		}
-		if c.framing.why != "" {
-			c.linger.Store(true)
-			c.gate.malformed(c)
-		}
+		return n, nil
 	}
+	if c.deaf.Load() {
+		return 0, io.EOF
+	}
+	n, err := c.read(p)
+	if c.speaks == onlyHTTP2 && c.prefaced < len(preface) && !c.begins(p[:n]) {
+		c.gate.malformed(c, errNoPreface)
+		c.deaf.Store(true)
+		return 0, io.EOF
+	}
+	return n, err
 }
 
-// scanned is the memory that reading a head takes. A connection needs none while its request is under way or waits, so
-// that many share a few.
-type scanned struct{ line, out []byte }
+// preface is what a client that settled on HTTP/2 begins with. If it does not, it is not answered: it would misread an
+// answer of HTTP/1 (RFC 9113, section 3.4).
+const (
+	preface      = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	errNoPreface = http1.Mistake("HTTP/1 where HTTP/2 was settled")
+)
 
-var scans = sync.Pool{New: func() any { return &scanned{make([]byte, 0, 256), make([]byte, 0, 1024)} }}
-
-// maxScanned is how large the memory may be that is kept.
-const maxScanned = 8 << 10
-
-// release gives the memory back when there is nothing in it.
-func (c *conn) release() {
-	if c.scanned == nil || len(c.pending) > 0 || len(c.framing.line) > 0 {
-		return
-	}
-	c.scanned.line = c.framing.line[:0]
-	if cap(c.scanned.line) <= maxScanned && cap(c.scanned.out) <= maxScanned {
-		scans.Put(c.scanned)
-	}
-	c.scanned, c.pending, c.framing.line = nil, nil, nil
+// begins compares what has come with the preface.
+func (c *conn) begins(piece []byte) bool {
+	piece = piece[:min(len(piece), len(preface)-c.prefaced)]
+	c.prefaced += len(piece)
+	return string(piece) == preface[c.prefaced-len(piece):c.prefaced]
 }
 
 func (c *conn) read(p []byte) (int, error) {

@@ -7,7 +7,7 @@
 //
 // What a client may take of the gate is bounded: connections, requests, waiting requests, the size of heads and bodies,
 // and the time without progress. What it sends is read strictly: a request that two servers could frame in two ways
-// never gets past the connection (see framing.go).
+// never gets past the connection (see package internal/http1).
 //
 // Each request that the chain took something for is settled exactly once. It counts as done once it may have reached
 // the upstream, whatever came back. What was refused, left while waiting, or found no connection to the upstream is

@@ -11,6 +11,7 @@ import (
 	"weir"
 	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/http1"
 	"weir/policy"
 )
 
@@ -21,7 +22,11 @@ type exchange struct {
 	setup *setup
 	conn  *conn // nil when the request came on no connection of the gate's own
 	w     http.ResponseWriter
-	r     *http.Request
+	r     *http.Request // its Header may be missing: see full
+	reply *reply        // w, where a session serves the request
+
+	fields *http1.Fields // of the request
+	own    http1.Fields  // the same, where no session has read it
 
 	ctx    context.Context         // ends when the client leaves
 	cancel context.CancelCauseFunc // nil while only net/http can tell that the client has left
@@ -39,22 +44,22 @@ type exchange struct {
 
 	onward time.Time // when it went on to the upstream, or was refused
 
-	status    int
-	cookies   bool // what names the account in its cookies must be put in order
-	replied   int  // the status of the upstream's answer; 0 while there is none
-	reached   bool // it may have reached the upstream
-	hijacked  bool
-	answered  bool         // by the gate itself, not by the upstream
-	writeErr  error        // the client could not be written to
-	in        atomic.Int64 // bytes of the request's body; read by the transport's goroutine
-	out       int64        // bytes of the response's body
-	sent      atomic.Int64 // the same, for Moved
-	begun     atomic.Bool  // the upstream's answer is being passed on
-	lost      atomic.Bool  // it has lost its place
-	bodyErr   atomic.Pointer[error]
-	bodyRead  atomic.Bool // the request's body has been read to its end
-	outAfter  time.Time   // the response's body pauses until then
-	renewedAt int64       // when the deadline for writing was last renewed, HTTP/2 only
+	status   int
+	cookies  bool // what names the account in its cookies must be put in order
+	replied  int  // the status of the upstream's answer; 0 while there is none
+	reached  bool // it may have reached the upstream
+	slow     bool // the upstream took its time
+	hijacked bool
+	answered bool         // by the gate itself, not by the upstream
+	writeErr error        // the client could not be written to
+	in       atomic.Int64 // bytes of the request's body; read by the transport's goroutine
+	out      int64        // bytes of the response's body
+	sent     atomic.Int64 // the same, for Moved
+	begun    atomic.Bool  // the upstream's answer is being passed on
+	lost     atomic.Bool  // it has lost its place
+	bodyErr  atomic.Pointer[error]
+	bodyRead atomic.Bool // the request's body has been read to its end
+	outAfter time.Time   // the response's body pauses until then
 
 	headers refusal.Singles // of the response
 	length  int64           // of the response's body; without end where it is not known
@@ -62,8 +67,12 @@ type exchange struct {
 	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
 	ended   bool            // under writing
 
-	mu   sync.Mutex // deadlines are set by whoever reads the body
-	over bool       // the connection may be serving the next request
+	late *time.Timer // prolongs an HTTP/2 stream; nil with HTTP/1
+
+	mu        sync.Mutex // deadlines are set by whoever reads the body, and by that timer
+	over      bool       // the connection may be serving the next request
+	lastWrite time.Time  // when the deadline for writing was last renewed, HTTP/2 only
+	prolonged bool       // net/http's own deadline does not count any more
 }
 
 // exchanges are those that may be used again, with the memory of their passes.
@@ -72,13 +81,14 @@ var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pa
 // recycle makes an exchange ready for the next request, unless somebody else may still look at it: the sender of a
 // body, a timer, a watch, or a program that embeds the gate.
 func (x *exchange) recycle() {
-	if x.conn == nil || x.r.ProtoMajor != 1 || x.hasBody() || x.cancel != nil || x.head != nil || x.waited ||
-		x.hijacked || x.payment != nil {
+	if x.conn == nil || x.hasBody() || x.cancel != nil || x.head != nil || x.waited || x.hijacked || x.payment != nil ||
+		x.late != nil && !x.late.Stop() {
 		return
 	}
-	pass := x.pass
+	pass, own := x.pass, x.own
 	pass.Answer.Clear()
-	*x = exchange{pass: pass}
+	own.Reset()
+	*x = exchange{pass: pass, own: own}
 	exchanges.Put(x)
 }
 
@@ -87,6 +97,14 @@ var errOver = errors.New("the request is over")
 
 // errLeft is why a request's context ended when the hang-up watch saw the client go.
 var errLeft = errors.New("the client has left")
+
+// full returns the request with its Header, for those who need one as net/http has it.
+func (x *exchange) full() *http.Request {
+	if x.r.Header == nil {
+		x.r.Header = x.fields.Header()
+	}
+	return x.r
+}
 
 // breakable makes sure that x.ctx can be ended from here.
 func (x *exchange) breakable() {
@@ -133,8 +151,11 @@ func (x *exchange) readDeadline(t time.Time) {
 
 // pause waits until a time, or until the client leaves.
 func (x *exchange) pause(until time.Time) error {
+	if until.IsZero() {
+		return nil
+	}
 	wait := until.Sub(x.gate.env.Clock.Now())
-	if until.IsZero() || wait <= 0 {
+	if wait <= 0 {
 		return nil
 	}
 	x.watchLeaving()
@@ -193,19 +214,33 @@ func (x *exchange) endStream() {
 	x.writing.Unlock()
 }
 
+// finalHeaders adds the gate's own headers to an answer.
 func (x *exchange) finalHeaders() {
 	h := x.w.Header()
-	x.setup.response.apply(h)
-	x.headers.Set(h, "X-Request-Id", x.event.ID)
+	passes := x.reply != nil && x.reply.passed.Len() > 0
+	if passes {
+		f := &x.reply.passed
+		x.setup.response.apply(f)
+		f.Set("X-Request-Id", x.event.ID)
+	} else {
+		x.setup.response.apply(h)
+		x.headers.Set(h, "X-Request-Id", x.event.ID)
+	}
 	if x.payment != nil {
 		x.paymentHeaders()
 	}
-	if x.judged {
-		now := x.onward
-		if !x.answered || now.IsZero() { // the upstream may have taken its time
-			now = x.gate.env.Clock.Now()
-		}
+	if !x.judged {
+		return
+	}
+	now := x.onward
+	if x.slow || now.IsZero() {
+		now = x.gate.env.Clock.Now()
+	}
+	if !passes {
 		refusal.RateLimit(h, x.pass.Answer.Figures, now)
+	} else if policy, limit := refusal.Fields(x.pass.Answer.Figures, now); policy != "" {
+		x.reply.passed.Add("RateLimit-Policy", policy)
+		x.reply.passed.Add("RateLimit", limit)
 	}
 }
 
@@ -329,9 +364,32 @@ func (x *exchange) renewWrite() {
 	if x.r.ProtoMajor < 2 {
 		return
 	}
-	progress := x.setup.opts.Timeouts.Progress.Std()
-	if now := time.Now(); now.UnixNano()-x.renewedAt > int64(progress/8) {
-		x.renewedAt = now.UnixNano()
-		_ = http.NewResponseController(x.w).SetWriteDeadline(now.Add(progress + progress/8))
+	now := time.Now()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if now.Sub(x.lastWrite) > x.setup.opts.Timeouts.Progress.Std()/8 {
+		x.lastWrite = now
+		x.streamDeadline()
 	}
+}
+
+// prolong is called when an HTTP/2 stream takes its time. Until then it has the time that net/http's server gives it
+// (httpOptions): to set a deadline takes that server longer than most answers.
+func (x *exchange) prolong() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.prolonged = true
+	x.streamDeadline()
+}
+
+// streamDeadline sets the deadline for writing to an HTTP/2 stream. There is none before the answer. x.mu is held.
+func (x *exchange) streamDeadline() {
+	if x.over || !x.prolonged {
+		return
+	}
+	var until time.Time
+	if !x.lastWrite.IsZero() {
+		until = x.lastWrite.Add(x.setup.writeTime())
+	}
+	_ = http.NewResponseController(x.w).SetWriteDeadline(until)
 }

@@ -11,6 +11,7 @@ import (
 
 	"weir/gate"
 	"weir/gate/httpgate/pages"
+	"weir/internal/http1"
 	"weir/internal/loglimit"
 	"weir/policy"
 )
@@ -100,7 +101,6 @@ func (g *Gate) newServer(o gate.HTTPOptions) *http.Server {
 	s := g.HTTPServer(g, o)
 	s.ConnContext = withConn
 	s.Protocols = new(http.Protocols)
-	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
 	return s
 }
@@ -134,15 +134,16 @@ func (g *Gate) end() {
 func (g *Gate) progress() time.Duration { return g.Setup.Load().opts.Timeouts.Progress.Std() }
 
 // malformed counts and logs bytes that are not a request.
-func (g *Gate) malformed(c *conn) {
+func (g *Gate) malformed(c *conn, why error) {
+	c.linger.Store(true)
 	bound := BoundMalformed
-	if c.framing.state == tooLarge {
+	if why == http1.ErrTooLarge {
 		bound = BoundHeader
 	}
 	g.env.Observer.Bounded(bound)
 	if *g.access.Load() != AccessOff && g.mayLog("malformed", g.env.Clock.Now()) {
 		g.env.Log.LogAttrs(g.Base, slog.LevelInfo, "malformed request",
-			slog.String("peer", c.RemoteAddr().String()), slog.String("why", c.framing.why))
+			slog.String("peer", c.RemoteAddr().String()), slog.String("why", why.Error()))
 	}
 }
 

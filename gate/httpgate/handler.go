@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"weir"
 	"weir/gate/refusal"
@@ -25,6 +26,12 @@ const statusLeft = 499
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := exchanges.Get().(*exchange)
 	x.gate, x.setup, x.w, x.r, x.conn, x.ctx = g, g.Setup.Load(), w, r, connOf(r.Context()), r.Context()
+	if x.reply, _ = w.(*reply); x.reply != nil {
+		x.fields = x.reply.fields
+	} else {
+		x.fields = &x.own
+		x.own.AddHeader(r.Header)
+	}
 	x.event.Time, x.event.Kind = g.env.Clock.Now(), "http"
 	if x.conn != nil && x.conn.state != nil {
 		r.TLS = x.conn.state // net/http does not know of it
@@ -32,11 +39,16 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody // HTTP/2 has a reader even where there is nothing to read
 	}
+	if r.ProtoMajor >= 2 {
+		if x.prolonged = x.conn == nil; !x.prolonged {
+			x.late = time.AfterFunc(x.setup.opts.Timeouts.Progress.Std()/8, x.prolong)
+		}
+	}
 	underWay := g.UnderWay.Add(1)
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
-	if x.setup.till != nil && g.assets.Serve(x, r) { // free: without them nobody could pay
+	if x.setup.till != nil && g.assets.Serve(x, x.full()) { // free: without them nobody could pay
 		x.answered = true
 		return
 	}
@@ -66,6 +78,9 @@ func (x *exchange) end() {
 	}
 	x.unwatch()
 	x.endStream()
+	if x.late != nil {
+		x.late.Stop()
+	}
 	x.mu.Lock()
 	x.over = true
 	x.mu.Unlock()
@@ -108,20 +123,20 @@ func (x *exchange) end() {
 func (x *exchange) identify() {
 	r := x.r
 	if x.conn != nil && x.conn.trusted {
-		x.origin = x.setup.proxies.Told(x.peer(), r.Header)
+		x.origin = x.setup.proxies.Told(x.peer(), x.fields)
 	} else {
-		x.origin = x.setup.proxies.Source(x.peer(), r.Header)
+		x.origin = x.setup.proxies.Source(x.peer(), x.fields)
 	}
 	id := ""
 	if x.origin.Proxied {
-		id = saneID(r.Header["X-Request-Id"])
+		id = saneID(x.fields.Values("X-Request-Id"))
 	}
 	if id == "" {
 		id = newID(x.event.Time)
 	}
 	x.event.Source, x.event.OtherSource, x.event.SourceUnknown = x.origin.Addr, x.origin.Other, x.origin.Unknown
 	x.event.ID = id
-	x.event.Route = identify.Route(r.Method, r.Host, identify.Escaped(r.URL), r.Header)
+	x.event.Route = identify.Route(r.Method, r.Host, identify.Escaped(r.URL), x.fields)
 	x.known()
 }
 
@@ -146,7 +161,7 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusMethodNotAllowed,
 			"The gate does not forward requests about the server as a whole.")
 	case r.ProtoMajor >= 2 && headSize(r) > int64(o.Bounds.Header):
-		// For HTTP/1 the framing has checked it.
+		// For HTTP/1 its reader has checked it.
 		x.gate.env.Observer.Bounded(BoundHeader)
 		x.problem(http.StatusRequestHeaderFieldsTooLarge, "The headers of the request are too large.")
 	case o.Bounds.Body > 0 && r.ContentLength > int64(o.Bounds.Body):
@@ -154,7 +169,7 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
 	default:
 		var err error
-		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, r.Header, x.origin.Addr, x.claims())
+		x.event.Account, x.cookies, err = x.setup.accounts.AccountBy(r, x.fields, x.origin.Addr, x.claims())
 		if err == nil {
 			return false
 		}
@@ -178,7 +193,7 @@ func (x *exchange) proof() bool {
 
 // claims returns what the request's token says, and takes the plan from there. A token that is not good says nothing.
 func (x *exchange) claims() identify.Claims {
-	claims, plan, err := x.setup.keys.Claims(x.r.Header, x.event.Time)
+	claims, plan, err := x.setup.keys.Claims(x.fields, x.event.Time)
 	if err != nil {
 		x.gate.env.Observer.Bounded(BoundToken)
 		x.gate.env.Log.Debug("a token is not valid", "id", x.event.ID, "error", err)

@@ -20,9 +20,6 @@ type hangups struct {
 	done    chan struct{}
 }
 
-// watchesHangups says that there is such a watch on this system.
-const watchesHangups = true
-
 func newHangups() *hangups { return &hangups{watched: map[uint64]func(){}} }
 
 // add calls gone, once, when the peer of a connection hangs up. A connection is watched once at a time. The function

@@ -1,15 +1,12 @@
-//go:build !linux
+//go:build !unix
 
 package httpgate
 
 import "syscall"
 
-// hangups watches nothing on this system. A client that leaves while its request waits with the body unread is noticed
-// when the turn has come and the body is read; until then it keeps its place in line.
+// hangups watches nothing on this system. A client that leaves while its request waits is noticed when the turn has
+// come and it is read from or written to; until then it keeps its place in line.
 type hangups struct{}
-
-// watchesHangups says that there is no such watch on this system.
-const watchesHangups = false
 
 func newHangups() *hangups { return &hangups{} }
 

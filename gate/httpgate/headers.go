@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir"
+	"weir/internal/http1"
 )
 
 // Headers are changes to the headers of requests and responses.
@@ -40,7 +41,7 @@ func (h *HeaderRules) validate() error {
 	}
 	name := func(at, s string) {
 		switch {
-		case !isToken(s):
+		case !http1.IsToken(s):
 			v.Add(at, fmt.Sprintf("%q names no header", s), "write X-Powered-By")
 		case slices.Contains(framed, http.CanonicalHeaderKey(s)):
 			v.Add(at, fmt.Sprintf("%s says where a message begins, ends or goes to", s), "leave it to the gate")
@@ -61,24 +62,32 @@ func (h *HeaderRules) validate() error {
 // rules are header rules made ready. The zero value changes nothing. They are safe for concurrent use.
 type rules struct {
 	remove []string
-	set    http.Header // the values are shared by all messages: appending to one makes a copy
+	set    http1.Fields
 }
 
 func (h *HeaderRules) ready() rules {
-	r := rules{set: http.Header{}}
+	var r rules
 	for _, name := range h.Remove {
 		r.remove = append(r.remove, http.CanonicalHeaderKey(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Set)) { // of two spellings, the later one counts
-		r.set[http.CanonicalHeaderKey(name)] = []string{h.Set[name]}
+		r.set.Set(http.CanonicalHeaderKey(name), h.Set[name])
 	}
 	return r
 }
 
-// apply changes headers in place. It allocates nothing of its own.
-func (r *rules) apply(h http.Header) {
+// headerFields are an http.Header, or the fields of a message.
+type headerFields interface {
+	Set(name, value string)
+	Del(name string)
+}
+
+// apply changes headers in place.
+func (r *rules) apply(h headerFields) {
 	for _, name := range r.remove {
-		delete(h, name)
+		h.Del(name)
 	}
-	maps.Copy(h, r.set)
+	for i := range r.set.Len() {
+		h.Set(r.set.At(i))
+	}
 }

@@ -13,7 +13,7 @@ func descriptors(t testing.TB, want uint64) uint64 {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		t.Fatal(err)
 	}
-	if l.Cur < want {
+	if uint64(l.Cur) < want {
 		l.Cur = min(want, l.Max)
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &l)
 		_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l)

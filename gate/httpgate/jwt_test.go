@@ -130,7 +130,7 @@ func TestTokenBySpelling(t *testing.T) {
 		for _, line := range c.lines {
 			lines = append(lines, readers.Line{Name: "Authorization", Value: line})
 		}
-		if status := http1(g)("/", lines); status != c.status || status == 200 && paid.account() != c.account {
+		if status := overHTTP1(g)("/", lines); status != c.status || status == 200 && paid.account() != c.account {
 			t.Errorf("%.40q: %d, charged %q", c.lines, status, paid.account())
 		}
 	}

@@ -43,7 +43,7 @@ func (x *exchange) known() {
 	if s.till == nil {
 		return
 	}
-	x.event.Agent = x.r.UserAgent()
+	x.event.Agent = x.full().UserAgent()
 	x.payment = &payment{terms: s.till.Terms()}
 	if x.terms.Address {
 		x.event.Client = identify.AddressID(x.event.Source)
@@ -152,7 +152,7 @@ func (x *exchange) paymentHeaders() {
 
 // secure reports whether the client came over TLS, as far as the gate can tell.
 func (x *exchange) secure() bool {
-	return x.r.TLS != nil || x.origin.Proxied && x.r.Header.Get("X-Forwarded-Proto") == "https"
+	return x.r.TLS != nil || x.origin.Proxied && x.fields.Get("X-Forwarded-Proto") == "https"
 }
 
 // give sets a cookie of the gate's own.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/http1"
 	"weir/internal/needs"
 	"weir/internal/recorder"
 )
@@ -233,7 +234,7 @@ func shown(r recorder.Request) string {
 	all := []string{r.Method(), r.Target(), host}
 	truth := map[string]string{"x-forwarded-for": "127.0.0.1", "x-forwarded-host": host, "x-forwarded-proto": "http"}
 	quoted := host
-	if !isToken([]byte(host)) {
+	if !http1.IsToken(host) {
 		quoted = strconv.Quote(host)
 	}
 	truth["forwarded"] = "for=127.0.0.1;host=" + quoted + ";proto=http"

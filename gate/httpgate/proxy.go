@@ -6,31 +6,31 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"strings"
 	"sync"
 
 	"golang.org/x/net/http/httpguts"
 
 	"weir/gate/httpgate/pages"
-	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/http1"
+	behind "weir/upstream"
 )
 
-// An onward is the request that goes to the upstream. Its memory is used again, except for a request with a body, whose
-// sender may look at it for a moment longer.
+// onwards are calls to the upstream whose memory is used again, except for a request with a body, whose sender may look
+// at it for a moment longer.
+var onwards = sync.Pool{New: func() any { return new(onward) }}
+
+// An onward is a call to the upstream.
 type onward struct {
+	behind.Call
 	request http.Request
-	header  http.Header
-	added   refusal.Singles // by the gate
 }
 
-var onwards = sync.Pool{New: func() any { return &onward{header: http.Header{}} }}
-
-func (o *onward) set(name, value string) { o.added.Set(o.header, name, value) }
-
 func (o *onward) free() {
-	clear(o.header)
-	*o = onward{header: o.header}
+	o.Reset()
+	o.request = http.Request{}
 	onwards.Put(o)
 }
 
@@ -41,13 +41,17 @@ func (x *exchange) forward() {
 	}
 	o := onwards.Get().(*onward)
 	x.makeOnward(o)
-	upgrade := o.header.Get("Upgrade")
-	out := &o.request
 	if x.hasBody() {
-		out = out.WithContext(x.ctx) // a copy, which outlives this function
-		x.wrapBody(out)
+		o.Request = o.Request.WithContext(x.ctx) // a copy, which outlives this function
+		x.wrapBody(o.Request)
 	}
-	res, err := x.setup.servers.Do(out, x)
+	var err error
+	if !x.parsedHere() {
+		err = behind.Sendable(&o.Call)
+	}
+	if err == nil {
+		err = x.setup.servers.Send(&o.Call, x)
+	}
 	if !x.hasBody() {
 		defer o.free()
 	}
@@ -55,47 +59,57 @@ func (x *exchange) forward() {
 		x.failed(err)
 		return
 	}
-	defer res.Body.Close()
-	if res.StatusCode == http.StatusSwitchingProtocols {
-		x.upgrade(res, upgrade)
+	defer o.Body.Close()
+	if o.Answer.Status == http.StatusSwitchingProtocols {
+		x.upgrade(&o.Call)
 		return
 	}
-	x.respond(res, x.r.Method)
+	x.respond(&o.Call)
 }
 
 // makeOnward makes the request that goes to the upstream: without headers about one connection, with those of the gate.
 func (x *exchange) makeOnward(o *onward) {
-	in, s := x.r, x.setup
-	o.request = *in
+	in, s := x.fields, x.setup
+	o.request = *x.r
 	out := &o.request
-	out.Header, out.Close, out.TransferEncoding, out.Trailer = o.header, false, nil, nil
-	upgrade := upgradeOf(in.Header)
-	copyEndToEnd(o.header, in.Header)
-	for name := range o.header {
-		if aboutOrigin(name) && !x.believed(name) || framesByAnotherName(name) || rewritesTarget(name) ||
-			s.accounts.Alias(name) {
-			delete(o.header, name)
+	out.Header, out.Close, out.TransferEncoding, out.Trailer = nil, false, nil, nil
+	o.Request = out
+	if x.reply != nil && x.reply.session.plain {
+		o.Target = x.r.RequestURI
+	}
+	f := &o.Fields
+	named := namedBy(in)
+	cookies := x.cookies
+	for i := range in.Len() {
+		name, value := in.At(i)
+		switch {
+		case hopByHop(name) || slices.Contains(named, name):
+		case aboutOrigin(name) && !x.believed(name) || framesByAnotherName(name) || rewritesTarget(name) ||
+			s.accounts.Alias(name):
+		case name == "Cookie" && x.cookies:
+			if cookies {
+				cookies = false
+				for _, line := range s.accounts.Cookies(in.Values("Cookie")) {
+					f.Add(name, line)
+				}
+			}
+		default:
+			f.Add(name, value)
 		}
 	}
-	if x.cookies {
-		if lines := s.accounts.Cookies(in.Header["Cookie"]); lines != nil {
-			o.header["Cookie"] = lines
-		} else {
-			delete(o.header, "Cookie")
-		}
+	if httpguts.HeaderValuesContainsToken(in.Values("Te"), "trailers") {
+		f.Set("Te", "trailers")
 	}
-	if httpguts.HeaderValuesContainsToken(in.Header["Te"], "trailers") {
-		o.set("Te", "trailers")
-	}
-	if upgrade != "" && !dangerousUpgrade(upgrade) {
-		o.header["Connection"], o.header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
+	if upgrade := upgradeOf(in); upgrade != "" && !dangerousUpgrade(upgrade) {
+		f.Set("Connection", "Upgrade")
+		f.Set("Upgrade", upgrade)
 	}
 	if s.till != nil {
-		pages.Strip(o.header)
+		pages.Strip(f)
 	}
-	x.forwardHeaders(in, o)
-	o.set("X-Request-Id", x.event.ID)
-	s.request.apply(o.header)
+	x.forwardHeaders(f)
+	f.Set("X-Request-Id", x.event.ID)
+	s.request.apply(f)
 }
 
 // wrapBody puts the gate's bounds around the body of the request that goes to the upstream.
@@ -125,7 +139,7 @@ func (x *exchange) believed(name string) bool {
 	if name != "X-Real-Ip" {
 		return true
 	}
-	values := x.r.Header[name]
+	values := x.fields.Values(name)
 	addr, err := netip.ParseAddr(values[0])
 	return err == nil && len(values) == 1 && identify.Plain(addr) == x.origin.Addr
 }
@@ -200,16 +214,20 @@ func (x *exchange) Ends() (client, local netip.AddrPort) {
 }
 
 // Early passes an informational answer on.
-func (x *exchange) Early(status int, header http.Header) error {
-	h := x.w.Header()
-	copyEndToEnd(h, header)
+func (x *exchange) Early(status int, f *http1.Fields) error {
+	if x.reply != nil {
+		copyEndToEnd(&x.reply.passed, f)
+	} else {
+		copyEndToEnd(x.w.Header(), f)
+	}
 	x.WriteHeader(status)
-	clear(h)
+	clear(x.w.Header())
 	return nil
 }
 
 // Waits is called when the answer takes its time. From now on there is a watch for a client that leaves.
 func (x *exchange) Waits() context.Context {
+	x.slow = true
 	if x.alone() {
 		x.breakable()
 		x.watchLeaving()
@@ -235,29 +253,34 @@ func hopByHop(name string) bool {
 	return false
 }
 
-// copyEndToEnd adds the headers of a message that are passed on. The values are shared and must not be changed.
-func copyEndToEnd(to, from http.Header) {
-	for name, values := range from {
-		if !hopByHop(name) {
-			if before := to[name]; before != nil {
-				values = append(before[:len(before):len(before)], values...)
-			}
-			to[name] = values
-		}
-	}
-	for _, list := range from["Connection"] {
-		for name := range strings.SplitSeq(list, ",") {
-			if name = textproto.TrimString(name); name != "" {
-				delete(to, textproto.CanonicalMIMEHeaderKey(name))
-			}
+// copyEndToEnd adds the headers of a message that are passed on.
+func copyEndToEnd(to interface{ Add(name, value string) }, from *http1.Fields) {
+	named := namedBy(from)
+	for i := range from.Len() {
+		if name, value := from.At(i); !hopByHop(name) && !slices.Contains(named, name) {
+			to.Add(name, value)
 		}
 	}
 }
 
+// namedBy returns the headers that Connection names: they are about one connection too.
+func namedBy(f *http1.Fields) (all []string) {
+	for _, list := range f.Values("Connection") {
+		for name := range strings.SplitSeq(list, ",") {
+			switch name = textproto.TrimString(name); name {
+			case "", "close", "keep-alive", "Keep-Alive", "upgrade", "Upgrade": // these are left out anyway
+			default:
+				all = append(all, textproto.CanonicalMIMEHeaderKey(name))
+			}
+		}
+	}
+	return all
+}
+
 // upgradeOf is the protocol that a message wants its connection to switch to, or empty.
-func upgradeOf(h http.Header) string {
-	if u := h["Upgrade"]; len(u) > 0 && httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade") {
-		return u[0]
+func upgradeOf(f *http1.Fields) string {
+	if u := f.Get("Upgrade"); u != "" && httpguts.HeaderValuesContainsToken(f.Values("Connection"), "upgrade") {
+		return u
 	}
 	return ""
 }
@@ -276,51 +299,52 @@ func dangerousUpgrade(protocols string) bool {
 
 // forwardHeaders tells the upstream where the request came from. What the peer says is passed on only if the gate
 // believes it, so that gate and upstream go by the same source.
-func (x *exchange) forwardHeaders(in *http.Request, o *onward) {
-	spoken, host := "http", in.Host
-	if in.TLS != nil {
+func (x *exchange) forwardHeaders(f *http1.Fields) {
+	in := x.fields
+	spoken, host := "http", x.r.Host
+	if x.r.TLS != nil {
 		spoken = "https"
 	}
 	proto := spoken
 	if x.origin.Proxied {
-		if v := in.Header.Get("X-Forwarded-Proto"); v == "http" || v == "https" {
+		if v := in.Get("X-Forwarded-Proto"); v == "http" || v == "https" {
 			proto = v
 		}
-		if v := in.Header.Get("X-Forwarded-Host"); v != "" {
+		if v := in.Get("X-Forwarded-Host"); v != "" {
 			host = v
 		}
 	}
 	var room [128]byte
 	b := room[:0]
 	switch {
-	case x.origin.Forwarded && identify.WellForwarded(in.Header["Forwarded"]):
-		b = append(append(b, strings.Join(in.Header["Forwarded"], ", ")...), ", "...)
+	case x.origin.Forwarded && identify.WellForwarded(in.Values("Forwarded")):
+		b = append(append(b, strings.Join(in.Values("Forwarded"), ", ")...), ", "...)
 	case x.origin.Forwarded:
 		// A client broke the grammar left of what the proxies wrote. The upstream gets the source that the gate found.
 		b, _, _ = appendFor(b, x.origin.Addr)
 		b = append(b, ", "...)
 	}
 	b, from, to := appendFor(b, x.peer())
-	if in.Host != "" { // HTTP/1.0 may have none
-		b = appendHost(append(b, ";host="...), in.Host)
+	if x.r.Host != "" { // HTTP/1.0 may have none
+		b = appendHost(append(b, ";host="...), x.r.Host)
 	}
 	forwarded := string(append(append(b, ";proto="...), spoken...))
 	address := forwarded[from:to] // no memory of its own
 	if x.origin.XForwardedFor {
-		prior := strings.Join(in.Header["X-Forwarded-For"], ", ")
+		prior := strings.Join(in.Values("X-Forwarded-For"), ", ")
 		if address != "" {
 			prior += ", " + address
 		}
 		address = prior
 	}
+	f.Set("Forwarded", forwarded)
 	if address != "" {
-		o.set("X-Forwarded-For", address)
+		f.Set("X-Forwarded-For", address)
 	}
-	o.set("X-Forwarded-Proto", proto)
 	if host != "" {
-		o.set("X-Forwarded-Host", host)
+		f.Set("X-Forwarded-Host", host)
 	}
-	o.set("Forwarded", forwarded)
+	f.Set("X-Forwarded-Proto", proto)
 }
 
 // appendFor writes an address as the "for" of an element (RFC 7239, 6), and returns where the bare address stands.
@@ -344,7 +368,7 @@ func appendFor(b []byte, addr netip.Addr) (_ []byte, from, to int) {
 // appendHost writes a host as a token if it is one, and else as a quoted string. net/http lets no quotes and
 // backslashes through, but a proxy should not count on that.
 func appendHost(b []byte, host string) []byte {
-	if isToken(host) {
+	if http1.IsToken(host) {
 		return append(b, host...)
 	}
 	b = append(b, '"')

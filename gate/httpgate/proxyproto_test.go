@@ -199,7 +199,7 @@ func FuzzProxyHeader(f *testing.F) {
 	f.Add([]byte("PROXY UNKNOWN ffff::1 ffff::2 1 2\r\nrest"))
 	f.Add([]byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c := newConn(nil, bytesSocket{Reader: bytes.NewReader(in)}, netip.MustParseAddr("127.0.0.1"), 512)
+		c := newConn(nil, bytesSocket{Reader: bytes.NewReader(in)}, netip.MustParseAddr("127.0.0.1"))
 		local, err := c.readHeader(t.Context())
 		if err != nil {
 			return

@@ -34,6 +34,7 @@ func (x *exchange) problem(status int, detail words.Text) {
 // answer writes the refusal as a page for people, and as a problem document for programs.
 func (x *exchange) answer(doc refusal.Refusal) {
 	doc.RequestID = x.event.ID
+	x.full()
 	if pages.WantsPage(x.r) {
 		look := x.setup.opts.Pages.Look(x.r)
 		x.answerPage(&doc, pages.RefusalPolicy, look, pages.Refusal(&doc, look))
@@ -84,7 +85,7 @@ func (x *exchange) leaveBody() {
 		return
 	}
 	started := x.in.Load() > 0 || x.bodyErr.Load() != nil
-	if !started && r.ContentLength > 0 && r.ContentLength <= smallBody && r.Header.Get("Expect") == "" {
+	if !started && r.ContentLength > 0 && r.ContentLength <= smallBody && !x.fields.Has("Expect") {
 		x.readDeadline(time.Now().Add(x.setup.opts.Timeouts.Progress.Std()))
 		return
 	}

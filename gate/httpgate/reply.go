@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"weir/internal/http1"
 )
 
 // A reply writes the answers of a session, one after the other. What it writes is gathered, and sent off when there is
@@ -22,6 +24,8 @@ import (
 type reply struct {
 	session *session
 	header  http.Header
+	fields  *http1.Fields // of the request
+	passed  http1.Fields  // of an answer that is passed on: they go before those of header
 
 	mu       sync.Mutex // the body's sender writes 100 Continue, and a timer sends heads off
 	request  *http.Request
@@ -38,7 +42,7 @@ type reply struct {
 	trailers []string // that were announced
 }
 
-func (w *reply) begin(r *http.Request) {
+func (w *reply) begin(r *http.Request, fields *http1.Fields) {
 	if w.header == nil {
 		w.header = make(http.Header, 8)
 	}
@@ -46,13 +50,14 @@ func (w *reply) begin(r *http.Request) {
 	defer w.mu.Unlock()
 	w.request, w.status, w.left, w.chunked, w.bodiless, w.close, w.over, w.err = r, 0, -1, false, false, r.Close, false,
 		nil
-	w.trailers = w.trailers[:0]
+	w.trailers, w.fields = w.trailers[:0], fields
+	w.passed.Reset()
 }
 
 func (w *reply) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.over, w.request = true, nil
+	w.over, w.request, w.fields = true, nil, nil
 	clear(w.header)
 	if w.block != nil {
 		blocks.Put(w.block)
@@ -83,16 +88,23 @@ func (w *reply) WriteHeader(status int) {
 	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
 		if w.request.ProtoMinor == 1 { // HTTP/1.0 knows none
 			w.head(status)
-			w.fields(true)
+			w.passed.AddHeader(w.header)
+			w.passed.Del("Content-Length")
+			w.passed.Del("Transfer-Encoding")
+			w.lines()
 			w.add("\r\n")
+			w.passed.Reset()
 			_ = w.flush()
 		}
 		return
 	}
 	w.status = status
+	if len(w.header) > 0 {
+		w.passed.AddHeader(w.header)
+	}
 	w.head(status)
 	w.frame()
-	w.fields(false)
+	w.lines()
 	w.add("\r\n")
 }
 
@@ -110,25 +122,28 @@ func (w *reply) head(status int) {
 
 // frame decides how the body is framed, and whether the connection goes on.
 func (w *reply) frame() {
-	h := w.header
+	f := &w.passed
 	w.bodiless = w.request.Method == http.MethodHead || w.status == http.StatusNoContent ||
 		w.status == http.StatusNotModified
-	if lengths := h["Content-Length"]; len(lengths) > 0 {
+	if lengths := f.Values("Content-Length"); len(lengths) > 0 {
 		if n, err := strconv.ParseInt(lengths[0], 10, 64); err == nil && n >= 0 && len(lengths) == 1 &&
 			w.status != http.StatusNoContent {
 			w.left = n
 		} else {
-			delete(h, "Content-Length")
+			f.Del("Content-Length")
 		}
 	}
-	delete(h, "Transfer-Encoding")
-	for _, list := range h["Trailer"] {
+	f.Del("Transfer-Encoding")
+	for _, list := range f.Values("Trailer") {
 		for name := range strings.SplitSeq(list, ",") {
 			w.trailers = append(w.trailers, http.CanonicalHeaderKey(strings.TrimSpace(name)))
 		}
 	}
-	w.close = w.close || httpguts.HeaderValuesContainsToken(h["Connection"], "close") || w.session.gate.Stopping()
-	delete(h, "Connection")
+	if options := f.Values("Connection"); options != nil {
+		w.close = w.close || httpguts.HeaderValuesContainsToken(options, "close")
+		f.Del("Connection")
+	}
+	w.close = w.close || w.session.gate.Stopping()
 	if w.left < 0 && !w.bodiless {
 		if w.request.ProtoMinor == 1 {
 			w.chunked = true
@@ -143,42 +158,32 @@ func (w *reply) frame() {
 	case w.request.ProtoMinor == 0:
 		w.add("Connection: keep-alive\r\n")
 	}
-	if h["Date"] == nil {
+	if !f.Has("Date") {
 		w.add("Date: ")
 		w.add(today(time.Now()))
 		w.add("\r\n")
 	}
 }
 
-// fields writes the headers, sorted by name.
-func (w *reply) fields(early bool) {
-	var room [32]string
-	names := room[:0]
-	for name := range w.header {
-		if !strings.HasPrefix(name, http.TrailerPrefix) && !slices.Contains(w.trailers, name) &&
-			!(early && (name == "Content-Length" || name == "Transfer-Encoding")) {
-			names = append(names, name)
+// lines writes the headers.
+func (w *reply) lines() {
+	for i := range w.passed.Len() {
+		if name, value := w.passed.At(i); !strings.HasPrefix(name, http.TrailerPrefix) &&
+			!slices.Contains(w.trailers, name) {
+			w.field(name, value)
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		w.field(name, w.header[name])
 	}
 }
 
-func (w *reply) field(name string, values []string) {
-	if !isToken(name) {
+func (w *reply) field(name, value string) {
+	if !http1.IsToken(name) {
 		return
 	}
-	for _, v := range values {
-		w.add(name)
-		w.add(": ")
-		if strings.IndexByte(v, '\n') >= 0 || strings.IndexByte(v, '\r') >= 0 || strings.IndexByte(v, 0) >= 0 {
-			v = oneLine.Replace(v) // a line end in a value would begin another header
-		}
-		w.add(v)
-		w.add("\r\n")
+	if !http1.IsValue(value) {
+		value = oneLine.Replace(value) // a line end in a value would begin another header
 	}
+	w.add("")
+	w.out = http1.AppendField(w.out, name, value)
 }
 
 var oneLine = strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ")
@@ -286,10 +291,11 @@ func (w *reply) finish() error {
 	if w.chunked {
 		w.add("0\r\n")
 		for name, values := range w.header {
-			if late, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
-				w.field(late, values)
-			} else if slices.Contains(w.trailers, name) {
-				w.field(name, values)
+			late, ok := strings.CutPrefix(name, http.TrailerPrefix)
+			for i := range values {
+				if ok || slices.Contains(w.trailers, name) {
+					w.field(late, values[i])
+				}
 			}
 		}
 		w.add("\r\n")

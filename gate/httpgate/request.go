@@ -7,106 +7,77 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"weir/internal/http1"
 )
 
-// parse makes a request of a head that the framing has checked. What net/http's server would refuse is refused here
-// too, with the status that is returned.
-func (s *session) parse(head []byte) (*http.Request, int) {
-	text := string(head) // one allocation for all of it
-	line, rest, _ := strings.Cut(text, "\r\n")
-	method, target, ok1 := strings.Cut(line, " ")
-	target, version, ok2 := strings.Cut(target, " ")
-	if !ok1 || !ok2 {
-		return nil, http.StatusBadRequest
-	}
-	r := &s.request
+// Why a head that is well formed is no request for the gate.
+const (
+	errTarget   = http1.Mistake("malformed request target")
+	errHost     = http1.Mistake("malformed or missing host")
+	errTrailing = http1.Mistake("a trailer that frames or routes the message")
+)
+
+// parse makes a request of a head, for whoever wants one as net/http has it. It has no Header: that is built only for
+// those who need it (exchange.full). What net/http's server would refuse is refused here too.
+func (s *session) parse() (*http.Request, error) {
+	h, r := s.head, &s.request
 	*r = *s.blank
-	r.Method, r.RequestURI, r.Proto, r.RemoteAddr = method, target, version, s.remote
-	switch version {
-	case "HTTP/1.1":
-		r.ProtoMajor, r.ProtoMinor = 1, 1
-	case "HTTP/1.0":
-		r.ProtoMajor = 1
-	default:
-		return nil, http.StatusBadRequest
+	s.fields = &h.Fields
+	r.Method, r.RequestURI, r.RemoteAddr, r.Host = h.Method, h.Target, s.remote, h.Host
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, h.Minor
+	r.Close = h.Close
+	if h.Minor == 0 {
+		r.Proto, r.Close = "HTTP/1.0", !h.KeepAlive
 	}
-	if r.URL = parseTarget(&s.url, method, target); r.URL == nil {
-		return nil, http.StatusBadRequest
+	r.URL = parseTarget(&s.url, h.Method, h.Target)
+	s.plain = r.URL == &s.url
+	if r.URL == nil {
+		return nil, errTarget
 	}
-	n := strings.Count(rest, "\r\n") - 1
-	if s.header == nil {
-		s.header = make(http.Header, 8)
-	}
-	clear(s.header)
-	r.Header = s.header
-	if cap(s.values) < n {
-		s.values = make([]string, n+4)
-	}
-	values := s.values[:n]
-	hosts, length, chunked := 0, int64(0), false
-	for i := range n {
-		line, rest, _ = strings.Cut(rest, "\r\n")
-		colon := strings.IndexByte(line, ':')
-		if colon <= 0 || line[0] == ' ' || line[0] == '\t' {
-			return nil, http.StatusBadRequest
-		}
-		name, value := textproto.CanonicalMIMEHeaderKey(line[:colon]), strings.Trim(line[colon+1:], " \t")
-		switch name {
-		case "Host":
-			hosts++
-			r.Host = value
-			continue
-		case "Content-Length":
-			for _, c := range []byte(value) {
-				length = length*10 + int64(c-'0')
-			}
-		case "Transfer-Encoding":
-			chunked = true
-			continue
-		}
-		if known := r.Header[name]; known != nil {
-			r.Header[name] = append(known, value)
-			continue
-		}
-		values[i] = value
-		r.Header[name] = values[i : i+1 : i+1]
-	}
-	if hosts > 1 || r.Host == "" && r.ProtoMinor == 1 && method != http.MethodConnect || !validHost(r.Host) {
-		return nil, http.StatusBadRequest
+	if h.Hosts() > 1 || h.Host == "" && h.Minor == 1 && h.Method != http.MethodConnect || !s.goodHost(h.Host) {
+		return nil, errHost
 	}
 	if r.URL.Host != "" { // RFC 9112, section 3.2.2: the target overrides Host
 		if r.Host = r.URL.Host; !validHost(r.Host) {
-			return nil, http.StatusBadRequest
+			return nil, errHost
 		}
 	}
-	if connection := r.Header["Connection"]; r.ProtoMinor == 0 {
-		r.Close = !httpguts.HeaderValuesContainsToken(connection, "keep-alive")
-	} else if connection != nil {
-		r.Close = httpguts.HeaderValuesContainsToken(connection, "close")
+	if !h.Chunked && h.Length <= 0 {
+		s.body, r.Body = nil, http.NoBody
+		return r, nil
 	}
-	if names := r.Header["Trailer"]; names != nil && chunked && !announceTrailers(r, names) {
-		return nil, http.StatusBadRequest
-	}
-	r.ContentLength = length
-	if chunked {
+	// The sender of the body may look at the request for a moment longer.
+	own, u := *r, *r.URL
+	own.URL, r = &u, &own
+	if r.ContentLength = h.Length; h.Chunked {
 		r.ContentLength, r.TransferEncoding = -1, chunkedCoding
-		delete(r.Header, "Content-Length")
+		if !announceTrailers(r, h) {
+			return nil, errTrailing
+		}
 	}
-	if chunked || length > 0 { // the sender of the body may look at the request for a moment longer
-		own, u := *r, *r.URL
-		own.URL = &u
-		r, s.header, s.values = &own, nil, nil
+	s.beginBody(r, h)
+	s.head = new(http1.Head)
+	return r, nil
+}
+
+// goodHost is validHost. Most requests of a connection have the host of the one before.
+func (s *session) goodHost(host string) bool {
+	if host == s.host && host != "" {
+		return true
 	}
-	s.beginBody(r, chunked)
-	return r, 0
+	if !validHost(host) {
+		return false
+	}
+	s.host = host
+	return true
 }
 
 var chunkedCoding = []string{"chunked"}
 
 // announceTrailers moves the names of trailers to r.Trailer. It reports false for one that frames the request.
-func announceTrailers(r *http.Request, lists []string) bool {
-	delete(r.Header, "Trailer")
-	for _, list := range lists {
+func announceTrailers(r *http.Request, h *http1.Head) bool {
+	for _, list := range h.Fields.Values("Trailer") {
 		for name := range strings.SplitSeq(list, ",") {
 			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
 			switch name {
@@ -121,6 +92,7 @@ func announceTrailers(r *http.Request, lists []string) bool {
 			r.Trailer[name] = nil
 		}
 	}
+	h.Fields.Del("Trailer")
 	return true
 }
 

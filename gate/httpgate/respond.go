@@ -13,55 +13,68 @@ import (
 )
 
 // respond passes the upstream's answer on to the client.
-func (x *exchange) respond(res *http.Response, method string) {
-	x.replied = res.StatusCode
-	h := x.w.Header()
-	copyEndToEnd(h, res.Header)
-	announced := len(res.Trailer)
+func (x *exchange) respond(k *behind.Call) {
+	status, method := k.Answer.Status, x.r.Method
+	x.replied = status
+	announced := len(k.Trailer)
 	if announced > 0 {
 		if method != http.MethodHead {
-			delete(h, "Content-Length") // in HTTP/1 only a body without a length has trailers
-			res.ContentLength = -1
+			k.Answer.Fields.Del("Content-Length") // in HTTP/1 only a body without a length has trailers
+			k.Length = -1
 		}
-		h["Trailer"] = append(h["Trailer"], strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
+		x.w.Header()["Trailer"] = []string{strings.Join(slices.Collect(maps.Keys(k.Trailer)), ", ")}
+	}
+	if x.reply != nil {
+		copyEndToEnd(&x.reply.passed, &k.Answer.Fields)
+	} else {
+		copyEndToEnd(x.w.Header(), &k.Answer.Fields)
 	}
 	if x.payment != nil {
-		x.accepted(res.StatusCode)
+		x.accepted(status)
 		if x.begun.Store(true); x.lost.Load() {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	x.WriteHeader(res.StatusCode)
-	if method != http.MethodHead && res.StatusCode != http.StatusNotModified && res.StatusCode != http.StatusNoContent {
-		if err := x.copyBody(res); err != nil {
+	x.WriteHeader(status)
+	if method != http.MethodHead && status != http.StatusNotModified && status != http.StatusNoContent {
+		if err := x.copyBody(k); err != nil {
 			// Half a response must not look like a whole one.
 			x.gate.env.Log.Debug("a response was not passed on to its end", "id", x.event.ID, "error", err)
 			panic(http.ErrAbortHandler)
 		}
 	}
-	_ = res.Body.Close() // now its trailers are there
-	if len(res.Trailer) == 0 {
+	_ = k.Body.Close() // now its trailers are there
+	if len(k.Trailer) == 0 {
 		return
 	}
 	_ = http.NewResponseController(x.w).Flush() // trailers come after chunks only
-	for name, values := range res.Trailer {
-		if len(res.Trailer) != announced {
+	h := x.w.Header()
+	for name, values := range k.Trailer {
+		if len(k.Trailer) != announced {
 			name = http.TrailerPrefix + name
 		}
 		h[name] = append(h[name], values...)
 	}
 }
 
+// smallAnswer is how large a body may be that is copied at once, while the upstream's connection is still held: the
+// answer gathers it, and does not wait for the client.
+const smallAnswer = 2 << 10
+
 // copyBody copies the body, piece by piece as it comes.
-func (x *exchange) copyBody(res *http.Response) error {
-	if x.length = res.ContentLength; x.length < 0 {
+func (x *exchange) copyBody(k *behind.Call) error {
+	if x.length = k.Length; x.length < 0 {
 		x.length = math.MaxInt64
 	}
 	if x.length == 0 {
 		return nil
 	}
 	late := true
-	if own, ok := res.Body.(*behind.Body); ok {
+	if own, ok := k.Body.(*behind.Body); ok {
+		if small := own.Whole(smallAnswer); small != nil {
+			_, err := x.piece(small, true)
+			return err
+		}
 		n, all := own.Buffered()
 		late = n == 0 && !all
 	}
@@ -71,7 +84,7 @@ func (x *exchange) copyBody(res *http.Response) error {
 	buf := buffers.Get().(*buffer)
 	defer buffers.Put(buf)
 	for {
-		n, err := res.Body.Read(buf[:])
+		n, err := k.Body.Read(buf[:])
 		if n > 0 {
 			if _, err := x.piece(buf[:n], err == io.EOF); err != nil {
 				return err
@@ -86,9 +99,9 @@ func (x *exchange) copyBody(res *http.Response) error {
 }
 
 // upgrade joins the connections to both sides, after the upstream has switched to the protocol that the client wanted.
-func (x *exchange) upgrade(res *http.Response, wanted string) {
-	got := upgradeOf(res.Header)
-	server, ok := res.Body.(io.ReadWriteCloser)
+func (x *exchange) upgrade(k *behind.Call) {
+	wanted, got := k.Fields.Get("Upgrade"), upgradeOf(&k.Answer.Fields)
+	server, ok := k.Body.(io.ReadWriteCloser)
 	if !ok || wanted == "" || !strings.EqualFold(got, wanted) {
 		x.failed(fmt.Errorf("the upstream switched to %q when asked for %q", got, wanted))
 		return
@@ -100,11 +113,11 @@ func (x *exchange) upgrade(res *http.Response, wanted string) {
 	}
 	defer client.Close()
 	defer server.Close()
-	x.replied = res.StatusCode
+	x.replied = k.Answer.Status
 	h := x.w.Header()
-	copyEndToEnd(h, res.Header)
+	copyEndToEnd(h, &k.Answer.Fields)
 	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{got}
-	out := http.Response{StatusCode: res.StatusCode, ProtoMajor: 1, ProtoMinor: 1, Header: h}
+	out := http.Response{StatusCode: k.Answer.Status, ProtoMajor: 1, ProtoMinor: 1, Header: h}
 	if err := out.Write(brw); err != nil {
 		return
 	}

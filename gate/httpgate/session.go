@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"weir/internal/http1"
 )
 
 // A session is one client's connection on which HTTP/1 is spoken. One goroutine reads the requests, takes each through
@@ -24,6 +26,7 @@ type session struct {
 	conn   *conn
 	blank  *http.Request // with the context of all requests
 	remote string
+	host   string // that of the last request
 	state  atomic.Int32
 	fresh  atomic.Bool // no request has come yet
 
@@ -32,10 +35,11 @@ type session struct {
 	due   time.Time // the deadline for reading; zero when it has to be set anew
 
 	// A request without a body is over when it has been answered. The next one uses the same memory.
+	head    *http1.Head
+	fields  *http1.Fields // of the request under way
 	request http.Request
 	url     url.URL
-	header  http.Header
-	values  []string // of header
+	plain   bool // the target goes on as it came
 
 	body  *clientBody // of the request under way; nil where it has none
 	reply reply
@@ -53,10 +57,9 @@ type block [4 << 10]byte
 
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// take serves HTTP/1 in a session, and gives HTTP/2 to net/http. On systems without a watch for clients that leave,
-// net/http does both.
+// take serves HTTP/1 in a session, and gives HTTP/2 to net/http.
 func (g *Gate) take(c *conn) {
-	if !watchesHangups || c.framing.speaks == onlyHTTP2 {
+	if c.speaks == onlyHTTP2 {
 		g.Hand(c)
 	} else {
 		g.speak(c)
@@ -65,7 +68,7 @@ func (g *Gate) take(c *conn) {
 
 // speak serves a connection, in a goroutine of its own.
 func (g *Gate) speak(c *conn) {
-	s := &session{gate: g, conn: c, remote: c.RemoteAddr().String()}
+	s := &session{gate: g, conn: c, remote: c.RemoteAddr().String(), head: new(http1.Head)}
 	s.blank = new(http.Request).WithContext(withConn(g.Base, c))
 	c.alone = true
 	s.reply.session = s
@@ -134,26 +137,29 @@ var past = time.Unix(1, 0)
 func (s *session) run() (ours bool) {
 	defer s.gate.Recover("a connection ended in a panic", func() { ours = true }, slog.String("peer", s.remote))
 	for {
-		head := s.readHead()
-		if head == nil && s.conn.framing.state == raw { // HTTP/2
+		n, err := s.readHead()
+		if err == http1.ErrPreface {
 			s.conn.pending = bytes.Clone(s.in)
+			s.in = nil
 			s.release()
 			_ = s.conn.SetReadDeadline(time.Time{})
 			s.conn.alone = false
 			s.gate.Hand(s.conn)
 			return false
 		}
-		if head == nil {
+		if n == 0 || err != nil {
+			s.misread(err)
+			s.in = nil
 			s.release()
 			return true
 		}
 		s.fresh.Store(false)
-		r, mistake := s.parse(head)
-		if mistake != 0 {
+		r, mistake := s.parse()
+		if mistake != nil {
 			s.misread(mistake)
 			return true
 		}
-		s.in = s.in[len(head):]
+		s.in = s.in[n:]
 		s.release()
 		if !s.answer(r) {
 			return !s.reply.hijacked
@@ -164,7 +170,7 @@ func (s *session) run() (ours bool) {
 	}
 }
 
-// read reads more of what the client sends. A head larger than a block is bounded by the framing.
+// read reads more of what the client sends. A head larger than a block is bounded by its reader.
 func (s *session) read() error {
 	if s.block == nil {
 		s.block = blocks.Get().(*block)
@@ -197,72 +203,71 @@ func (s *session) release() {
 	}
 }
 
-// readHead reads until there is a head, with the empty line at its end. It returns nil when the connection has ended,
-// or HTTP/2 has begun.
-func (s *session) readHead() []byte {
-	o := &s.gate.Setup.Load().opts.Timeouts
-	timed, seen := false, 0
+// readHead reads until there is a head, and returns its length. It is 0 when the connection has ended, or with an error
+// of what came.
+func (s *session) readHead() (int, error) {
+	setup := s.gate.Setup.Load()
+	o, most := &setup.opts.Timeouts, http1.Bounds{Bytes: int(setup.opts.Bounds.Header), Fields: maxFields}
+	timed := false
+	s.head.Begin(http1.Request)
 	for {
-		if len(s.in) > 0 && !s.state.CompareAndSwap(sessionIdle, sessionBusy) && s.state.Load() != sessionBusy {
-			return nil // the gate has just stopped
+		n, err := s.head.Read(s.in, most)
+		begun := n > 0 || s.head.Begun()
+		if begun && !s.state.CompareAndSwap(sessionIdle, sessionBusy) && s.state.Load() != sessionBusy {
+			return 0, nil // the gate has just stopped
 		}
-		if s.conn.framing.state == raw {
-			return nil
+		if err == http1.ErrPreface && (!s.fresh.Load() || s.conn.speaks == onlyHTTP1) {
+			err = http1.Mistake("malformed HTTP version")
 		}
-		if end := headEnd(s.in, seen); end > 0 {
-			return s.in[:end]
+		if n > 0 || err != nil {
+			return n, err
 		}
-		if s.conn.framing.state == tooLarge {
-			s.misread(http.StatusRequestHeaderFieldsTooLarge)
-			return nil
-		}
-		seen = len(s.in)
 		switch now, idle := time.Now(), o.Idle.Std(); {
-		case seen > 0 && !timed:
+		case begun && !timed:
 			timed = true
 			s.deadline(now.Add(o.Header.Std()))
-		case seen == 0 && s.due.Sub(now) < idle:
+		case !begun && s.due.Sub(now) < idle:
 			s.deadline(now.Add(idle + idle/8)) // an eighth more, so that it is not set for every request
 		}
 		switch { // drain may have set its deadline before this one
 		case s.state.Load() == sessionClosing:
-			return nil
-		case s.gate.draining.Load() && seen == 0:
+			return 0, nil
+		case s.gate.draining.Load() && !begun:
 			s.deadline(time.Now().Add(s.gate.patience))
 		}
 		if s.read() != nil {
-			return nil
+			return 0, nil
 		}
 	}
 }
+
+// maxFields is how many header fields, or trailers, a request may have.
+const maxFields = 1000
 
 func (s *session) deadline(t time.Time) {
 	s.due = t
 	_ = s.conn.SetReadDeadline(t)
 }
 
-// headEnd returns the length of a head in b, with the empty line that ends it, or 0. The first seen bytes have been
-// searched before.
-func headEnd(b []byte, seen int) int {
-	from := max(seen-3, 0)
-	if i := bytes.Index(b[from:], []byte("\r\n\r\n")); i >= 0 {
-		return from + i + 4
+// misread answers bytes that are not a request. It is the last answer. There is none where nothing came.
+func (s *session) misread(why error) {
+	if why == nil {
+		return
 	}
-	return 0
-}
-
-// misread answers bytes that are not a request. It is the last answer.
-func (s *session) misread(status int) {
+	status := http.StatusBadRequest
+	if why == http1.ErrTooLarge {
+		status = http.StatusRequestHeaderFieldsTooLarge
+	}
+	s.gate.malformed(s.conn, why)
 	line := strconv.Itoa(status) + " " + http.StatusText(status)
 	_, _ = io.WriteString(s.conn, "HTTP/1.1 "+line+
 		"\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+line)
-	s.conn.linger.Store(true)
 }
 
 // answer takes a request through the gate and reports whether the connection can be used on.
 func (s *session) answer(r *http.Request) (again bool) {
 	w := &s.reply
-	w.begin(r)
+	w.begin(r, s.fields)
 	if !s.handle(w, r) {
 		w.abandon()
 		return false
@@ -283,7 +288,8 @@ func (s *session) handle(w *reply, r *http.Request) (whole bool) {
 			s.gate.Panicked("a request ended in a panic", what, slog.String("peer", s.remote))
 		}
 	}()
-	if expects := r.Header["Expect"]; len(expects) > 0 && !httpguts.HeaderValuesContainsToken(expects, "100-continue") {
+	if expects := w.fields.Values("Expect"); len(expects) > 0 &&
+		!httpguts.HeaderValuesContainsToken(expects, "100-continue") {
 		w.Header()["Connection"] = []string{"close"}
 		w.WriteHeader(http.StatusExpectationFailed)
 		return true

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"sync"
+	"time"
 
 	"weir/admission"
 	"weir/gate"
@@ -83,7 +84,14 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 
 func (s *setup) httpOptions() gate.HTTPOptions {
 	t := &s.opts.Timeouts
-	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header)}
+	return gate.HTTPOptions{Header: t.Header.Std(), Idle: t.Idle.Std(), HeaderBytes: int(s.opts.Bounds.Header),
+		Write: s.writeTime()}
+}
+
+// writeTime is how long a client may take nothing of an answer over HTTP/2.
+func (s *setup) writeTime() time.Duration {
+	progress := s.opts.Timeouts.Progress.Std()
+	return progress + progress/8
 }
 
 // end ends what goes on in the background, except for what kept uses too. Requests under way go on.

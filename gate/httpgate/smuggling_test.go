@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -68,12 +70,29 @@ func (rec *tape) got() string {
 
 const second = "GET /smuggled HTTP/1.1\r\nHost: b\r\n\r\n"
 
+// violations are requests that must not get through.
+func violations(t *testing.T) map[string]string {
+	text, err := os.ReadFile("../../internal/http1/testdata/violations.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, quoted, found := strings.Cut(strings.TrimSpace(line), "\t"); found {
+			if all[name], err = strconv.Unquote(quoted); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return all
+}
+
 // TestSmuggling sends each violation with a second request behind it, over real sockets: the answer is 400 and nothing
 // else, and the upstream sees no complete request.
 func TestSmuggling(t *testing.T) {
 	rec := record(t)
 	g := start(t, Options{Upstream: to("http://" + rec.Addr().String())})
-	for name, probe := range violations {
+	for name, probe := range violations(t) {
 		for _, good := range []string{"", "GET /good HTTP/1.1\r\nHost: a\r\n\r\n"} {
 			t.Run(name, func(t *testing.T) {
 				c := g.dial()

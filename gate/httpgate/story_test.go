@@ -98,7 +98,7 @@ func TestStopMeetsANewConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newConn(g.Gate, accepted.(socket), peerOf(accepted.(socket)), 32<<10)
+		c := newConn(g.Gate, accepted.(socket), peerOf(accepted.(socket)))
 		g.Open.Add(1)
 		g.speak(c)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // less than a connection may be idle

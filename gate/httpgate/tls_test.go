@@ -86,7 +86,7 @@ func TestTLSFraming(t *testing.T) {
 			}
 		})
 	}
-	if n := g.seen.bounds(BoundMalformed); n != 5 {
+	if n := g.seen.bounds(BoundMalformed); n != 6 {
 		t.Errorf("%d malformed", n)
 	}
 }

@@ -45,9 +45,6 @@ func (x *exchange) hijack() (*upgraded, *bufio.ReadWriter, error) {
 		x.status = http.StatusSwitchingProtocols
 		x.finalHeaders()
 	}
-	if own, ok := c.(*conn); ok {
-		own.framing.state = raw // from here on it is not HTTP; no read is under way
-	}
 	up := &upgraded{Conn: c, x: x, ahead: rw.Reader}
 	x.gate.upgraded.Store(c, nil)
 	return up, rw, nil

@@ -20,6 +20,7 @@ var floors = map[string]int{
 	"internal/tabular":  1, // for commands and the demo
 	"internal/clock":    1, // for packages that act; a mechanism is given the time
 	"internal/loglimit": 1, // for logs
+	"internal/http1":    1, // for the bytes of HTTP
 	"internal/hmackey":  1, // for tickets and stamps
 	"internal/stored":   1, // for what stores keep
 	"internal/queue":    1, // for those who wait

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"weir/internal/http1"
 )
 
 // What a client pays with, and what it is given. Cookies are for browsers, headers for everybody else.
@@ -56,10 +58,10 @@ func Crosses(r *http.Request) bool {
 }
 
 // Strip takes out of a request what concerns the gate alone.
-func Strip(h http.Header) {
-	h.Del(StampHeader)
-	h.Del(TicketHeader)
-	lines := h["Cookie"]
+func Strip(f *http1.Fields) {
+	f.Del(StampHeader)
+	f.Del(TicketHeader)
+	lines := f.Values("Cookie")
 	if len(lines) == 0 || !strings.Contains(strings.Join(lines, ";"), cookiePrefix) {
 		return
 	}
@@ -72,10 +74,10 @@ func Strip(h http.Header) {
 		}
 	}
 	if len(kept) == 0 {
-		h.Del("Cookie")
+		f.Del("Cookie")
 		return
 	}
-	h["Cookie"] = []string{strings.Join(kept, "; ")}
+	f.Set("Cookie", strings.Join(kept, "; "))
 }
 
 // ours reports whether a cookie is one that the gate gave.

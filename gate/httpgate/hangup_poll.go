@@ -1,0 +1,93 @@
+//go:build unix
+
+package httpgate
+
+import (
+	"sync"
+	"syscall"
+	"time"
+)
+
+// polledHangups notices clients that leave where the system does not tell of them: it looks at the watched sockets now
+// and then. A client that has sent more before it left is noticed only when that is read.
+type polledHangups struct {
+	mu      sync.Mutex
+	watched map[*polledConn]struct{}
+	timer   *time.Timer // nil while nothing is watched
+	closed  bool
+}
+
+type polledConn struct {
+	rc   syscall.RawConn
+	gone func()
+}
+
+// pollTime is how long it may take until a client that left is noticed.
+const pollTime = 100 * time.Millisecond
+
+func newPolledHangups() *polledHangups {
+	return &polledHangups{watched: map[*polledConn]struct{}{}}
+}
+
+// add calls gone, once, when the peer of a connection hangs up. The function returned ends the watch; it is nil when
+// the connection cannot be watched.
+func (h *polledHangups) add(c syscall.Conn, gone func()) (remove func()) {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	one := &polledConn{rc, gone}
+	h.watched[one] = struct{}{}
+	if h.timer == nil {
+		h.timer = time.AfterFunc(pollTime, h.look)
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watched, one)
+	}
+}
+
+func (h *polledHangups) look() {
+	var left []*polledConn
+	h.mu.Lock()
+	for one := range h.watched {
+		if one.left() {
+			delete(h.watched, one)
+			left = append(left, one)
+		}
+	}
+	if h.timer = nil; len(h.watched) > 0 && !h.closed {
+		h.timer = time.AfterFunc(pollTime, h.look)
+	}
+	h.mu.Unlock()
+	for _, one := range left {
+		one.gone()
+	}
+}
+
+// left reports whether the next thing to be read is the end.
+func (c *polledConn) left() (gone bool) {
+	failed := c.rc.Control(func(fd uintptr) {
+		var one [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = err == nil && n == 0 || err == syscall.ECONNRESET
+	})
+	return failed == nil && gone
+}
+
+// close ends all watches.
+func (h *polledHangups) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	clear(h.watched)
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}
