@@ -30,7 +30,7 @@ func TestGuaranteesAreHeld(t *testing.T) {
 		}
 		return tests[folder]
 	}
-	name := regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test[A-Za-z0-9]+)`")
+	name := regexp.MustCompile("`(?:([a-z0-9/]+)\\.)?(Test[A-Za-z0-9]+)`")
 	found := 0
 	for i, line := range strings.Split(string(text), "\n") {
 		folder, named := "", 0
