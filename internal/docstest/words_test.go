@@ -111,8 +111,8 @@ var unspoken = []string{".git", "bin", "dist", "docs", "internal/arch", "interna
 // action is what a template computes, and a tag of HTML.
 var action = regexp.MustCompile(`{{[^}]*}}|<[^>]*>`)
 
-// TestPlainTexts: what weir says has none of the bad habits: help, errors, log lines, the operators' pages, and comments
-// of the examples and of the packaged files.
+// TestPlainTexts: what weir says has none of the bad habits: help, errors, log lines, the operators' pages, and the
+// comments of the examples and of the packaged files.
 func TestPlainTexts(t *testing.T) {
 	texts := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
