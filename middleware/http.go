@@ -52,7 +52,7 @@ func (l *Limiter) admit(w http.ResponseWriter, r *http.Request, v *visit) bool {
 	now := v.event.Time
 	if len(v.pass.Answer.Figures) > 0 {
 		now = l.clock.Now()
-		refusal.RateLimit(w.Header(), v.pass.Answer.Figures, now)
+		refusal.RateLimit(&refusal.Singles{Of: w.Header()}, v.pass.Answer.Figures, now)
 	}
 	if v.pass.Answer.Verdict == weir.Admit {
 		return true
@@ -74,17 +74,17 @@ func (l *Limiter) refuse(w http.ResponseWriter, r *http.Request, v *visit, now t
 
 // write answers with a refusal: a page for people, a problem document for programs, a status for gRPC.
 func write(w http.ResponseWriter, r *http.Request, doc *refusal.Refusal) {
-	var values refusal.Singles
+	values := refusal.Singles{Of: w.Header()}
 	var buffer [768]byte
 	h := w.Header()
-	doc.Head(h, &values)
-	if refusal.IsGRPC(r) {
-		doc.HeadGRPC(h, r)
+	doc.Head(&values)
+	if refusal.IsGRPC(r.Header.Get("Content-Type")) {
+		doc.HeadGRPC(&values, r.Header.Get("Content-Type"))
 		w.WriteHeader(http.StatusOK)
 		return
 	}
 	kind, body := "application/problem+json", buffer[:0]
-	if pages.WantsPage(r) {
+	if pages.WantsPage(r.Header) {
 		h.Set("Content-Security-Policy", pages.RefusalPolicy)
 		look := new(pages.Options).Look(r)
 		look.Head(h)
@@ -92,7 +92,7 @@ func write(w http.ResponseWriter, r *http.Request, doc *refusal.Refusal) {
 	} else {
 		body = append(doc.AppendJSON(body), '\n')
 	}
-	refusal.Content(h, &values, kind, len(body))
+	refusal.Content(&values, kind, len(body))
 	w.WriteHeader(doc.Status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that has left needs no answer

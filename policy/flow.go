@@ -42,6 +42,20 @@ func (c *Chain) Meters() bool {
 	})
 }
 
+// MetersNow is Meters with the limits that throttles have at the moment: one that could count bytes, and has no limit
+// on them, does not count. An event that was judged under such limits need not ask, nor tell what flows.
+func (c *Chain) MetersNow() bool {
+	for _, link := range c.links {
+		if _, ok := link.Throttle.(weir.Meter); !ok {
+			continue
+		}
+		if r, ok := link.Throttle.(weir.Rationer); !ok || r.Rations() {
+			return true
+		}
+	}
+	return false
+}
+
 // Rations reports whether a throttle of the chain that is not in shadow has a limit on bytes.
 func (c *Chain) Rations() bool {
 	for _, link := range c.links {

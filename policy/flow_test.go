@@ -90,3 +90,21 @@ func TestAsk(t *testing.T) {
 	p.Return(1, now, now)
 	left("after the end", 800, 0)
 }
+
+// idler could ration bytes, and has no limit on them.
+type idler struct{ rationer }
+
+func (*idler) Rations() bool { return false }
+
+// A chain whose throttles have no limit on bytes need not be told of them.
+func TestMetersNow(t *testing.T) {
+	for want, throttle := range map[bool]weir.Throttle{true: &rationer{}, false: &idler{}} {
+		c, err := New([]*Link{{Name: "one", Throttle: throttle}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.MetersNow(); got != want || !c.Meters() {
+			t.Errorf("%T: %t", throttle, got)
+		}
+	}
+}

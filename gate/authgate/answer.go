@@ -21,7 +21,7 @@ const (
 // admit lets the request go on. 200 is what every proxy understands.
 func (v *visit) admit(now time.Time) {
 	v.answered = true
-	refusal.RateLimit(v.w.Header(), v.pass.Answer.Figures, now)
+	refusal.RateLimit(&refusal.Singles{Of: v.w.Header()}, v.pass.Answer.Figures, now)
 	v.w.WriteHeader(http.StatusOK)
 	v.gate.env.Observer.Decided(weir.Admit, v.held)
 }
@@ -36,7 +36,7 @@ func (v *visit) refuse(a *weir.Answer) {
 			h.Add("WWW-Authenticate", challenge)
 		}
 	}
-	refusal.RateLimit(h, v.pass.Answer.Figures, now)
+	refusal.RateLimit(&refusal.Singles{Of: h}, v.pass.Answer.Figures, now)
 	v.write(&doc)
 	v.gate.env.Observer.Decided(a.Verdict, v.held)
 }

@@ -42,7 +42,7 @@ func (x *exchange) Take() bool {
 		return false
 	}
 	s, ok := x.setup.lanes.Take(&x.event,
-		admission.Taking{Covers: x.terms.Covers, AtOnce: pages.WantsPage(x.r), Always: x.terms.Always})
+		admission.Taking{Covers: x.terms.Covers, AtOnce: pages.WantsPage(x.fields), Always: x.terms.Always})
 	x.standing = s
 	if x.event.Place.Number == 0 { // there was none, or it is used up
 		x.place = admission.Ticket{}
@@ -81,7 +81,7 @@ type demand struct {
 // challenge asks for a stamp, and gives a ticket for the general pool to clients that cannot pay.
 func (x *exchange) challenge() {
 	a := &x.pass.Answer
-	page := pages.WantsPage(x.r)
+	page := pages.WantsPage(x.fields)
 	if x.pooled() && x.event.Place.Number == 0 {
 		x.setup.lanes.TurnedAway(&x.event)
 	}

@@ -37,6 +37,7 @@ type exchange struct {
 	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
 	pass                *policy.Pass
 	judged              bool
+	metered             bool   // a throttle that judged it counts bytes
 	waited              bool   // it was made to wait
 	waitedBy, waitedFor string // by which throttle and rule
 
@@ -214,33 +215,30 @@ func (x *exchange) endStream() {
 	x.writing.Unlock()
 }
 
+// header is where the headers of the answer are set: in the list of a session's answer, or in net/http's map.
+func (x *exchange) header() refusal.Header {
+	if w := x.reply; w != nil {
+		w.gather()
+		return &w.passed
+	}
+	x.headers.Of = x.w.Header()
+	return &x.headers
+}
+
 // finalHeaders adds the gate's own headers to an answer.
 func (x *exchange) finalHeaders() {
-	h := x.w.Header()
-	passes := x.reply != nil && x.reply.passed.Len() > 0
-	if passes {
-		f := &x.reply.passed
-		x.setup.response.apply(f)
-		f.Set("X-Request-Id", x.event.ID)
-	} else {
-		x.setup.response.apply(h)
-		x.headers.Set(h, "X-Request-Id", x.event.ID)
-	}
+	h := x.header()
+	x.setup.response.apply(h)
+	h.Set("X-Request-Id", x.event.ID)
 	if x.payment != nil {
 		x.paymentHeaders()
 	}
-	if !x.judged {
-		return
-	}
-	now := x.onward
-	if x.slow || now.IsZero() {
-		now = x.gate.env.Clock.Now()
-	}
-	if !passes {
+	if x.judged {
+		now := x.onward
+		if x.slow || now.IsZero() {
+			now = x.gate.env.Clock.Now()
+		}
 		refusal.RateLimit(h, x.pass.Answer.Figures, now)
-	} else if policy, limit := refusal.Fields(x.pass.Answer.Figures, now); policy != "" {
-		x.reply.passed.Add("RateLimit-Policy", policy)
-		x.reply.passed.Add("RateLimit", limit)
 	}
 }
 
@@ -261,7 +259,7 @@ func (x *exchange) piece(p []byte, last bool) (sent int, err error) {
 			x.renewWrite()
 			n, err = x.sendAll(p[sent:sent+n], last && sent+n == len(p))
 			sent += n
-			if x.setup.metered && x.judged {
+			if x.metered && x.judged {
 				x.outAfter = x.pass.Flow(int64(n), x.gate.env.Clock.Now())
 			}
 		}
@@ -284,7 +282,7 @@ func (x *exchange) mayWrite(n int) (int, error) {
 		if err := x.pause(until); err != nil {
 			return 0, err
 		}
-		if n == 0 || !x.setup.metered || !x.judged {
+		if n == 0 || !x.metered || !x.judged {
 			return n, nil
 		}
 		var granted int64
@@ -299,7 +297,7 @@ const maxBite = 4 << 10
 
 // bite is the part of a buffer that is filled, or written, at a time.
 func (x *exchange) bite(p []byte) []byte {
-	if x.setup.metered {
+	if x.metered {
 		return p[:min(len(p), maxBite)]
 	}
 	return p
@@ -308,7 +306,7 @@ func (x *exchange) bite(p []byte) []byte {
 // ration waits until n bytes are granted where bytes are metered, however long that takes, and notes that they flow. It
 // sets the time until which the next ones should pause.
 func (x *exchange) ration(n int, after *time.Time) error {
-	if !x.setup.metered || n == 0 {
+	if !x.metered || n == 0 {
 		return nil
 	}
 	clock := x.gate.env.Clock

@@ -209,6 +209,7 @@ func (x *exchange) judge() bool {
 	g := x.gate
 	x.judged = true
 	x.setup.chain.Judge(x.ctx, &x.event, x.pass)
+	x.metered = x.setup.chain.MetersNow()
 	if x.pass.Answer.Verdict == weir.Wait && !x.wait() {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir"
+	"weir/gate/refusal"
 	"weir/internal/http1"
 )
 
@@ -76,14 +77,8 @@ func (h *HeaderRules) ready() rules {
 	return r
 }
 
-// headerFields are an http.Header, or the fields of a message.
-type headerFields interface {
-	Set(name, value string)
-	Del(name string)
-}
-
 // apply changes headers in place.
-func (r *rules) apply(h headerFields) {
+func (r *rules) apply(h refusal.Header) {
 	for _, name := range r.remove {
 		h.Del(name)
 	}

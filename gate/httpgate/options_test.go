@@ -68,7 +68,7 @@ func TestIDs(t *testing.T) {
 
 func TestRateLimitNames(t *testing.T) {
 	h := http.Header{}
-	refusal.RateLimit(h, []weir.Figure{{By: "a", Rule: "x", Limit: 5, Remaining: 3},
+	refusal.RateLimit(&refusal.Singles{Of: h}, []weir.Figure{{By: "a", Rule: "x", Limit: 5, Remaining: 3},
 		{By: "b", Rule: "x", Limit: 7, Remaining: 7},
 		{By: "a", Rule: "x", Limit: 5, Remaining: 2}, {By: "a", Rule: "\x80\\", Limit: 1}}, epoch)
 	written := "RateLimit" // not Ratelimit, as Header.Get would have it

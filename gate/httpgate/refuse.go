@@ -34,9 +34,8 @@ func (x *exchange) problem(status int, detail words.Text) {
 // answer writes the refusal as a page for people, and as a problem document for programs.
 func (x *exchange) answer(doc refusal.Refusal) {
 	doc.RequestID = x.event.ID
-	x.full()
-	if pages.WantsPage(x.r) {
-		look := x.setup.opts.Pages.Look(x.r)
+	if pages.WantsPage(x.fields) {
+		look := x.setup.opts.Pages.Look(x.full())
 		x.answerPage(&doc, pages.RefusalPolicy, look, pages.Refusal(&doc, look))
 		return
 	}
@@ -54,15 +53,15 @@ func (x *exchange) answerPage(doc *refusal.Refusal, policy string, look pages.Lo
 // answerBytes writes an answer of the gate's own.
 func (x *exchange) answerBytes(doc *refusal.Refusal, kind string, body []byte) {
 	x.answered = true
-	h := x.w.Header()
-	doc.Head(h, &x.headers)
-	if refusal.IsGRPC(x.r) {
-		doc.HeadGRPC(h, x.r)
+	h := x.header()
+	doc.Head(h)
+	if called := x.fields.Get("Content-Type"); refusal.IsGRPC(called) {
+		doc.HeadGRPC(h, called)
 		x.leaveBody()
 		x.WriteHeader(http.StatusOK)
 		return
 	}
-	refusal.Content(h, &x.headers, kind, len(body))
+	refusal.Content(h, kind, len(body))
 	x.leaveBody()
 	x.WriteHeader(doc.Status)
 	if x.r.Method != http.MethodHead {

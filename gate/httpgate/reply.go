@@ -88,7 +88,7 @@ func (w *reply) WriteHeader(status int) {
 	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
 		if w.request.ProtoMinor == 1 { // HTTP/1.0 knows none
 			w.head(status)
-			w.passed.AddHeader(w.header)
+			w.gather()
 			w.passed.Del("Content-Length")
 			w.passed.Del("Transfer-Encoding")
 			w.lines()
@@ -99,13 +99,19 @@ func (w *reply) WriteHeader(status int) {
 		return
 	}
 	w.status = status
-	if len(w.header) > 0 {
-		w.passed.AddHeader(w.header)
-	}
+	w.gather()
 	w.head(status)
 	w.frame()
 	w.lines()
 	w.add("\r\n")
+}
+
+// gather moves what was set in the header to the list that is written.
+func (w *reply) gather() {
+	if len(w.header) > 0 {
+		w.passed.AddHeader(w.header)
+		clear(w.header)
+	}
 }
 
 // head writes the status line.

@@ -115,6 +115,9 @@ func (x *exchange) upgrade(k *behind.Call) {
 	defer server.Close()
 	x.replied = k.Answer.Status
 	h := x.w.Header()
+	if x.reply != nil {
+		h = x.reply.passed.Header()
+	}
 	copyEndToEnd(h, &k.Answer.Fields)
 	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{got}
 	out := http.Response{StatusCode: k.Answer.Status, ProtoMajor: 1, ProtoMinor: 1, Header: h}

@@ -22,7 +22,6 @@ type setup struct {
 	opts     Options // with defaults
 	door     *policy.Door
 	chain    *policy.Chain
-	metered  bool              // a throttle of the chain counts bytes
 	till     policy.Till       // nil where no stamps are taken
 	lanes    *admission.Lanes  // nil where the capacity is not limited
 	clients  *identify.Clients // sign what clients are given
@@ -46,7 +45,7 @@ func newSetup(o Options, accept, chain *policy.Chain, env Env, before *setup) (*
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
-	s := &setup{opts: o, chain: chain, metered: chain.Meters(), till: chain.Till(),
+	s := &setup{opts: o, chain: chain, till: chain.Till(),
 		proxies: identify.NewProxies(o.TrustedProxies, o.ForwardedHeader)}
 	s.accounts, _ = identify.ParseAccounts(o.Account)
 	tokens := ""

@@ -3,7 +3,6 @@ package refusal
 import (
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +14,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// IsGRPC reports whether a request is a call of gRPC, or of gRPC-Web. Such clients take every HTTP status but 200 for
+// IsGRPC reports whether a request with such a Content-Type is a call of gRPC, or of gRPC-Web. Such clients take every HTTP status but 200 for
 // "unavailable", and many of them try again at once.
-func IsGRPC(r *http.Request) bool {
-	kind, ok := strings.CutPrefix(r.Header.Get("Content-Type"), "application/grpc")
+func IsGRPC(kind string) bool {
+	kind, ok := strings.CutPrefix(kind, "application/grpc")
 	return ok && (kind == "" || strings.IndexByte("+;-", kind[0]) >= 0)
 }
 
@@ -43,20 +42,20 @@ func (doc *Refusal) Pushback() string {
 	return strconv.FormatInt(doc.RetryAfter*1000, 10)
 }
 
-// HeadGRPC sets the headers of a refusal for a call of gRPC: there are no others, the HTTP status is 200, and there is
-// no body.
-func (doc *Refusal) HeadGRPC(h http.Header, r *http.Request) {
+// HeadGRPC sets the headers of a refusal for a call of gRPC with such a Content-Type: there are no others, the HTTP
+// status is 200, and there is no body.
+func (doc *Refusal) HeadGRPC(h Header, kind string) {
 	state := doc.GRPCStatus()
 	if pushback := doc.Pushback(); pushback != "" {
-		h["Grpc-Retry-Pushback-Ms"] = []string{pushback}
+		h.Set("Grpc-Retry-Pushback-Ms", pushback)
 	}
 	if details, err := proto.Marshal(state); err == nil {
-		h["Grpc-Status-Details-Bin"] = []string{base64.RawStdEncoding.EncodeToString(details)}
+		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(details))
 	}
-	h["Grpc-Status"] = []string{strconv.Itoa(int(state.Code))}
-	h["Grpc-Message"] = []string{grpcMessage(doc.Detail)}
-	h["Content-Type"] = []string{r.Header.Get("Content-Type")}
-	delete(h, "Content-Length")
+	h.Set("Grpc-Status", strconv.Itoa(int(state.Code)))
+	h.Set("Grpc-Message", grpcMessage(doc.Detail))
+	h.Set("Content-Type", kind)
+	h.Del("Content-Length")
 }
 
 // grpcMessage escapes what a message of gRPC may not contain.

@@ -1,7 +1,6 @@
 package refusal
 
 import (
-	"net/http"
 	"strconv"
 	"time"
 
@@ -10,19 +9,11 @@ import (
 
 // RateLimit adds the fields of Fields to those that an upstream may have sent. Header.Add would write the name as
 // Ratelimit.
-func RateLimit(h http.Header, figures []weir.Figure, now time.Time) {
+func RateLimit(h Header, figures []weir.Figure, now time.Time) {
 	if policy, limit := Fields(figures, now); policy != "" {
-		values := []string{policy, limit}
-		add(h, "RateLimit-Policy", values[0:1:1])
-		add(h, "RateLimit", values[1:2:2])
+		h.Add("RateLimit-Policy", policy)
+		h.Add("RateLimit", limit)
 	}
-}
-
-func add(h http.Header, name string, values []string) {
-	if before := h[name]; before != nil {
-		values = append(before[:len(before):len(before)], values...)
-	}
-	h[name] = values
 }
 
 // Fields returns the values of RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for the rules that

@@ -13,11 +13,11 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 func TestRateLimit(t *testing.T) {
 	h := http.Header{}
-	RateLimit(h, nil, noon)
+	RateLimit(&Singles{Of: h}, nil, noon)
 	if len(h) != 0 {
 		t.Error("headers without figures:", h)
 	}
-	RateLimit(h, []weir.Figure{
+	RateLimit(&Singles{Of: h}, []weir.Figure{
 		{By: "plans", Rule: "at-once", Unit: "at once", Limit: 3, Remaining: 3}, // told again below
 		{By: "plans", Rule: "per-second", Unit: "requests", Limit: 5, Remaining: 4,
 			Window: weir.Window(200 * time.Millisecond), Reset: noon.Add(100 * time.Millisecond)},

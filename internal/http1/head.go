@@ -52,8 +52,8 @@ type Head struct {
 
 // A line is where a field is, in the bytes of the head.
 type line struct {
-	name, colon int // begin and end of the name
-	from, to    int // of the value
+	name, colon uint32 // begin and end of the name
+	from, to    uint32 // of the value
 	canonical   bool
 }
 
@@ -190,7 +190,7 @@ func (h *Head) field(text []byte, at int) error {
 	if !IsValue(text[from:to]) {
 		return Mistake("control character in a header")
 	}
-	h.lines = append(h.lines, line{at, at + colon, at + from, at + to, canonical})
+	h.lines = append(h.lines, line{uint32(at), uint32(at + colon), uint32(at + from), uint32(at + to), canonical})
 	return nil
 }
 

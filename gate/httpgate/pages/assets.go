@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/identify"
 	"weir/internal/words"
 )
 
@@ -157,13 +158,13 @@ func takesGzip(lines []string) bool {
 
 // WantsPage reports whether a person looks at the answer: a browser says so when it navigates. Other clients prefer
 // HTML to JSON.
-func WantsPage(r *http.Request) bool {
-	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+func WantsPage(f identify.Fields) bool {
+	if mode := first(f, "Sec-Fetch-Mode"); mode != "" {
 		// Nobody looks at what a link saves (<a download>).
-		return mode == "navigate" && r.Header.Get("Sec-Fetch-Dest") != "empty"
+		return mode == "navigate" && first(f, "Sec-Fetch-Dest") != "empty"
 	}
 	html, other := 0.0, 0.0
-	for _, line := range r.Header["Accept"] {
+	for _, line := range f.Values("Accept") {
 		for element := range strings.SplitSeq(line, ",") {
 			switch kind, q := weight(element); kind {
 			case "text/html", "application/xhtml+xml":
@@ -174,6 +175,13 @@ func WantsPage(r *http.Request) bool {
 		}
 	}
 	return html > 0 && html > other
+}
+
+func first(f identify.Fields, name string) string {
+	if all := f.Values(name); len(all) > 0 {
+		return all[0]
+	}
+	return ""
 }
 
 // weight returns an element of a list, in lower case, and its weight (RFC 9110, 12.4.2).

@@ -54,7 +54,7 @@ func Crosses(r *http.Request) bool {
 	case "iframe", "frame", "embed", "object":
 		return true
 	}
-	return r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" && WantsPage(r)
+	return r.Method == http.MethodPost && r.Header.Get("Sec-Fetch-Site") == "cross-site" && WantsPage(r.Header)
 }
 
 // Strip takes out of a request what concerns the gate alone.

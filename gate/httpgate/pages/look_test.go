@@ -46,7 +46,7 @@ func TestLook(t *testing.T) {
 		}
 		h := http.Header{}
 		look.Head(h)
-		refusal.Content(h, new(refusal.Singles), "text/html", 1)
+		refusal.Content(&refusal.Singles{Of: h}, "text/html", 1)
 		if h.Get("Content-Language") != want || !slices.Equal(h["Vary"], []string{"Accept-Language", "Accept"}) {
 			t.Errorf("%q: %v", accepted, h)
 		}
