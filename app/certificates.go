@@ -21,6 +21,9 @@ func certificateFiles(cfg *config.Config) (all []string) {
 		if t := cfg.HTTP[i].TLS; t != nil {
 			all = append(all, t.Files(cfg.Data)...)
 		}
+		if t := cfg.HTTP[i].Upstream.TLS; t != nil { // it is renewed by others
+			all = append(all, t.Cert)
+		}
 	}
 	for i := range cfg.SMTP {
 		all = append(all, cfg.SMTP[i].TLS.Cert)

@@ -214,6 +214,20 @@ func TestExamples(t *testing.T) {
 			// what the client wrote itself does not count
 			e.wants(429, 1, e.at[exampleGate], "/", "X-Forwarded-For", "198.51.100.2, 198.51.100.1")
 		},
+		"upstreams.yaml": func(t *testing.T) {
+			e := runExample(t, "upstreams.yaml") // nobody listens at the address of the second server
+			e.wants(200, 8, e.at[exampleGate], "/", "X-Api-Key", "a")
+			e.gate("one server is left", func(g console.GateStatus) bool {
+				return len(g.Servers) == 2 && g.Servers[0].Healthy && !g.Servers[1].Healthy &&
+					g.Servers[0].Requests == 8 && g.Servers[1].Failures == 3
+			})
+			// A request that is tried twice has one place: there is no other one.
+			e = runExample(t, "upstreams.yaml", "  account:", "  capacity: {concurrent: 1}\n  account:")
+			e.wants(200, 8, e.at[exampleGate], "/", "X-Api-Key", "a")
+			e.gate("one place for each", func(g console.GateStatus) bool {
+				return g.Servers[1].Failures == 3 && g.Capacity.InUse == 0 && g.Capacity.LetIn["pool"] == 8
+			})
+		},
 		"shadow.yaml": func(t *testing.T) {
 			e := runExample(t, "shadow.yaml")
 			e.wants(200, 20, e.at[exampleGate], "/", "X-Api-Key", "a")

@@ -63,6 +63,13 @@ func (g *gate) view(now time.Time) console.GateStatus {
 	s.Gate, s.Kind, s.Address = g.listen, g.kind, g.address()
 	s.InFlight, s.Waiting = g.seen.inFlight.Load(), g.seen.waiting.Load()
 	s.Capacity = g.lanes.view(now)
+	if gt, ok := g.Gate.(*httpgate.Gate); ok {
+		s.KeptBytes = gt.KeptBodies()
+		for _, v := range gt.Servers() {
+			s.Servers = append(s.Servers, console.ServerStatus{Server: v.Server, Healthy: v.Well, InFlight: v.Active,
+				Idle: v.Idle, Requests: v.Requests, Failures: v.Failures})
+		}
+	}
 	if s.Throttles == nil {
 		s.Throttles = []string{} // a list for scripts, even if it is empty
 	}

@@ -11,6 +11,7 @@ import (
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/tcpgate"
+	"weir/internal/loglimit"
 	"weir/mail/spool"
 	"weir/policy"
 	"weir/throttle/stamp"
@@ -133,8 +134,9 @@ func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound
 
 // A serversObserver is told how the servers behind an HTTP gate do.
 type serversObserver struct {
-	app  *App
-	gate string
+	app        *App
+	gate       string
+	unresolved *loglimit.Line
 }
 
 var _ upstream.Observer = serversObserver{}
@@ -155,6 +157,26 @@ func (o serversObserver) Turned(server string, well bool) {
 	}
 }
 
+func (o serversObserver) Resolved(server string, addresses int, err error) {
+	o.app.metrics.UpstreamAddresses(o.gate, server, addresses)
+	if err == nil {
+		return
+	}
+	o.app.metrics.UpstreamFailed(o.gate, server, upstream.FailResolve)
+	if _, ok := o.unresolved.Now(o.app.clock.Now().Sub(o.app.started)); ok {
+		o.app.opts.Log.Warn("the name of a server cannot be looked up; the addresses that are known stay", "gate", o.gate,
+			"server", server, "addresses", addresses, "error", err)
+	}
+}
+
+func (o serversObserver) Left(server string) {
+	o.app.metrics.UpstreamLeft(o.gate, server)
+	o.app.opts.Log.Info("a server is no more: its name does not have that address any longer", "gate", o.gate,
+		"server", server)
+}
+
+func (o serversObserver) Bounded(bound string) { o.app.metrics.BoundReached("http_" + bound) }
+
 // boundLog is counted for each line of the log that there was no room for.
 const boundLog = "log_lines"
 
@@ -172,6 +194,7 @@ func declareBounds(m *console.Metrics) {
 		}
 	}
 	declare("spool", spool.BoundNames[:])
+	declare("http", upstream.BoundNames[:])
 	for _, kind := range gateKinds() {
 		declare(kind.name, kind.bounds)
 	}
@@ -183,6 +206,6 @@ func (a *App) httpEnv(o httpgate.Options, c *config.Config, seen *traffic) httpg
 		Env: a.envOf(o.Listen), Access: httpgate.AccessLog(c.Log.Access),
 		Observer: httpObserver{seen, a.metrics.HTTP(o.Listen), a.metrics},
 		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: c.Data, Proofs: &a.proofs,
-		Upstream: serversObserver{a, o.Listen},
+		Upstream: serversObserver{a, o.Listen, new(loglimit.Line)},
 	}
 }

@@ -139,16 +139,28 @@ type ConfigStatus struct {
 
 // GateStatus is one gate.
 type GateStatus struct {
-	Gate      string    `json:"gate"`    // as configured
-	Kind      string    `json:"kind"`    // http, tcp, api
-	Address   string    `json:"address"` // as bound
-	Upstream  string    `json:"upstream,omitempty"`
-	Accept    []string  `json:"accept,omitempty"` // the throttles that judge connections
-	Throttles []string  `json:"throttles"`
-	Policies  []string  `json:"policies,omitempty"` // what the decision API may be asked for
-	InFlight  int64     `json:"in_flight"`
-	Waiting   int64     `json:"waiting"`
-	Capacity  *Capacity `json:"capacity,omitempty"` // of the upstream, where it is limited
+	Gate      string         `json:"gate"`    // as configured
+	Kind      string         `json:"kind"`    // http, tcp, api
+	Address   string         `json:"address"` // as bound
+	Upstream  string         `json:"upstream,omitempty"`
+	Accept    []string       `json:"accept,omitempty"` // the throttles that judge connections
+	Throttles []string       `json:"throttles"`
+	Policies  []string       `json:"policies,omitempty"` // what the decision API may be asked for
+	InFlight  int64          `json:"in_flight"`
+	Waiting   int64          `json:"waiting"`
+	Capacity  *Capacity      `json:"capacity,omitempty"`   // of the upstream, where it is limited
+	Servers   []ServerStatus `json:"servers,omitempty"`    // of the upstream of an HTTP gate
+	KeptBytes int64          `json:"kept_bytes,omitempty"` // of bodies that are kept, so that they can be sent again
+}
+
+// ServerStatus is a server behind an HTTP gate.
+type ServerStatus struct {
+	Server   string `json:"server"`  // as configured, with the address where its name was looked up
+	Healthy  bool   `json:"healthy"` // or the next request tries whether it is
+	InFlight int    `json:"in_flight"`
+	Idle     int    `json:"idle"`     // connections kept for the next request; HTTP/1.1 only
+	Requests uint64 `json:"requests"` // given to it since the start, tries included
+	Failures uint64 `json:"failures"` // of those and of checks
 }
 
 // XDPStatus is the limiter of one network interface.

@@ -24,7 +24,10 @@ func (b fullBackend) Status() Status {
 	s.Gates = []GateStatus{
 		{Gate: "127.0.0.1:8080", Kind: "http", Accept: []string{"edge"}, Address: "127.0.0.1:8080",
 			Upstream: "http://127.0.0.1:3000", Throttles: []string{"plans", "uploads-of-the-whole-organisation"},
-			InFlight: 12, Waiting: 3, Capacity: capacity},
+			InFlight: 12, Waiting: 3, Capacity: capacity, Servers: []ServerStatus{
+				{Server: "https://a-service-with-a-long-name.internal.example:9443 (2001:db8:20::1)", Healthy: true,
+					InFlight: 12, Idle: 4096, Requests: 12345678},
+				{Server: "http://127.0.0.1:3001", Requests: 31, Failures: 3}}},
 		{Gate: "127.0.0.1:0", Kind: "http", Address: "127.0.0.1:41234", Upstream: "http://127.0.0.1:3001",
 			Capacity: &Capacity{Concurrent: 200, InUse: 16, Load: 0.08, Shadow: true}},
 		{Gate: "[::]:8443", Kind: "tcp", Address: "[::]:8443",

@@ -60,6 +60,8 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_stamp_accepted_total", "Uses of stamps that were accepted.", "throttle"},
 	{"weir_stamp_spent", "Stamps that are remembered as used.", "throttle"},
 
+	{"weir_http_upstream_kept_bytes", "Memory of requests' bodies that are kept, so that they can be sent again.", "gate"},
+
 	{"weir_capacity_limit", "Requests that the upstream can work on at once, as configured or learnt.", "gate"},
 	{"weir_capacity_here", "How many of them are this node's, in a farm.", "gate"},
 	{"weir_capacity_in_use", "Requests that the upstream works on now.", "gate"},
@@ -170,6 +172,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, g := range status.Gates {
 		if g.Capacity != nil {
 			g.Capacity.collect(s, g.Gate)
+		}
+		if g.Kind == "http" {
+			put(s, "weir_http_upstream_kept_bytes", g.KeptBytes, g.Gate)
 		}
 	}
 	for _, x := range c.backend.XDP() {

@@ -81,6 +81,16 @@ func (m *Metrics) UpstreamTurned(gate, server string, healthy bool) {
 	m.gauge("weir_http_upstream_healthy", gate, server).Set(oneIf(healthy))
 }
 
+// UpstreamAddresses notes how many addresses of a server's name are in use.
+func (m *Metrics) UpstreamAddresses(gate, server string, n int) {
+	m.gauge("weir_http_upstream_addresses", gate, server).Set(float64(n))
+}
+
+// UpstreamLeft drops the series of a server that is no more.
+func (m *Metrics) UpstreamLeft(gate, server string) {
+	m.forgetWith("http", prometheus.Labels{"gate": gate, "server": server})
+}
+
 // TCPMetrics are the series of one TCP or UDP gate. Safe for concurrent use; nothing here allocates.
 type TCPMetrics struct {
 	open, waiting      prometheus.Gauge

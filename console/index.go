@@ -49,6 +49,7 @@ func overview(v *visit) (any, error) {
 	shown := struct {
 		Status
 		Plots      []gatePlots
+		Servers    []serverRow
 		Capacities []capacityRow
 		Stamps     []stampRow
 		Blooms     []bloomRow
@@ -65,6 +66,7 @@ func overview(v *visit) (any, error) {
 	for _, h := range past {
 		shown.Plots = append(shown.Plots, spanOf(false).plotsOf(h))
 	}
+	shown.Servers = serverRows(shown.Gates)
 	shown.Capacities, shown.Stamps = capacityRows(shown.Gates), stampRows(shown.Throttles, past)
 	for _, t := range shown.Throttles {
 		if t.Bloom != nil {

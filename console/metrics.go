@@ -25,6 +25,8 @@ var written = []struct{ name, help, labels string }{
 		"gate server"},
 	{"weir_http_upstream_healthy", "Whether a server that has failed is healthy again (1) or not yet (0).",
 		"gate server"},
+	{"weir_http_upstream_addresses", "Addresses of a server's name that are in use, where names are looked up again.",
+		"gate server"},
 
 	{"weir_tcp_connections", "Connections open at a TCP gate now; sessions at a UDP gate.", "gate"},
 	{"weir_tcp_connections_waiting", "Connections that wait for a throttle now.", "gate"},
@@ -132,8 +134,11 @@ func (m *Metrics) gauge(name string, labels ...string) prometheus.Gauge {
 }
 
 // forget drops the series of a gate that is no more from the metrics of one kind, as in weir_KIND_requests_total.
-func (m *Metrics) forget(kind, gate string) {
-	prefix, of := "weir_"+kind+"_", prometheus.Labels{"gate": gate}
+func (m *Metrics) forget(kind, gate string) { m.forgetWith(kind, prometheus.Labels{"gate": gate}) }
+
+// forgetWith drops the series of a kind of gates that have these labels.
+func (m *Metrics) forgetWith(kind string, of prometheus.Labels) {
+	prefix := "weir_" + kind + "_"
 	for _, w := range written {
 		switch name := w.name; {
 		case !strings.HasPrefix(name, prefix):

@@ -27,6 +27,25 @@ func capacityRows(gates []GateStatus) (rows []capacityRow) {
 	return rows
 }
 
+// A serverRow is a server behind a gate as the page shows it.
+type serverRow struct {
+	ServerStatus
+	Gate string
+}
+
+// serverRows are the servers of gates that have several, or one that is not healthy.
+func serverRows(gates []GateStatus) (rows []serverRow) {
+	for _, g := range gates {
+		if len(g.Servers) == 1 && g.Servers[0].Healthy {
+			continue
+		}
+		for _, s := range g.Servers {
+			rows = append(rows, serverRow{s, g.Gate})
+		}
+	}
+	return rows
+}
+
 // A stampRow is a throttle that asks for stamps as the page shows it.
 type stampRow struct {
 	ThrottleStatus

@@ -45,3 +45,12 @@ func TestCapacityRows(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 }
+
+func TestServerRows(t *testing.T) {
+	rows := serverRows([]GateStatus{{Gate: "a", Servers: []ServerStatus{{Server: "alone", Healthy: true}}},
+		{Gate: "b", Servers: []ServerStatus{{Server: "alone and out"}}}, {Gate: "c"},
+		{Gate: "d", Servers: []ServerStatus{{Server: "one", Healthy: true}, {Server: "two", Failures: 3}}}})
+	if got := fmt.Sprintf("%v", rows); got != "[{{alone and out false 0 0 0 0} b} {{one true 0 0 0 0} d} {{two false 0 0 0 3} d}]" {
+		t.Error(got)
+	}
+}

@@ -189,14 +189,14 @@ func (b *Body) finish(whole bool) {
 // fail ends a body that broke off, and returns the error for the reader.
 func (b *Body) fail(err error) error {
 	c := b.c
-	ctx, server, pool := c.ctx, c.server, c.pool
+	ctx, server := c.ctx, c.server
 	b.finish(false)
 	if ctx.Err() != nil {
 		b.err = context.Cause(ctx)
 		return b.err
 	}
 	why := reason(err)
-	server.failed(pool, why)
+	server.noted(why) // a client that reads slowly can make a server hang up
 	b.err = &Error{Server: server.to.name, Why: why, Reached: true, Err: err, seen: true}
 	return b.err
 }

@@ -40,7 +40,7 @@ func TestSenderCalledOff(t *testing.T) {
 	body := &touchy{Reader: strings.NewReader("hello")}
 	k := &Call{Request: request(t, "PUT", "/x", body)}
 	k.Fields.Add("Expect", "100-continue")
-	s := startSender(&conn{nc: here, pool: p, server: p.servers[0]}, k)
+	s := startSender(&conn{nc: here, pool: p, server: p.servers()[0]}, k)
 	if !s.callOff() {
 		t.Error("it had begun before the server said that it wants the body")
 	}

@@ -11,8 +11,12 @@
 // the connection. A body that ends too early is an error and never looks complete.
 //
 // A request is tried again on a new connection to the same server where an idle one turned out to be closed, and on
-// another server within the budget for that; only when nothing of an answer was seen, nothing of a body was read, and
-// asking twice does no harm (RFC 9110, section 9.2.2), or when the request cannot have arrived.
+// another server within the budget for that; only when asking twice does no harm (RFC 9110, section 9.2.2), or when the
+// request cannot have arrived. Nothing of its body may have been read, unless that was kept (keptbody.go), and nothing
+// of an answer seen, except for a whole head with a status that the options name (retry.go).
+//
+// A server that fails several times in a row gets no requests; later, one request at a time tries it (breaker.go). What
+// a client causes is not a failure of the server. Names are looked up again where the options say so (resolve.go).
 //
 // Time comes from Env.Clock, with one exception: how long sockets may take, and stay idle, is real time.
 package upstream

@@ -500,7 +500,7 @@ func TestContinueThatNeverComes(t *testing.T) {
 		if _, body, err := p.do(r); err != nil || body != "ok" {
 			t.Fatalf("%q %v", body, err)
 		}
-		if got := p.servers[0].silent.Load(); got != c.silent {
+		if got := p.servers()[0].silent.Load(); got != c.silent {
 			t.Errorf("request %d: silent %v, want %v", i, got, c.silent)
 		}
 	}
@@ -596,6 +596,7 @@ func (c *caller) Early(status int, h *http1.Fields) error {
 	c.early = append(c.early, fmt.Sprint(status, h.Get("Link")))
 	return nil
 }
+func (c *caller) Received() bool         { return true }
 func (c *caller) Sent()                  { c.sent++ }
 func (c *caller) Waits() context.Context { return context.Background() }
 

@@ -45,17 +45,17 @@ func FuzzAnswer(f *testing.F) {
 			method = "HEAD"
 		}
 		r, _ := http.NewRequest(method, "http://a/", nil)
-		c := newConn(p.servers[0], &bytesConn{src: bytes.NewReader(say), piece: int(piece) + 1})
-		p.servers[0].active.Add(1)
+		c := newConn(p.servers()[0], &bytesConn{src: bytes.NewReader(say), piece: int(piece) + 1})
+		p.servers()[0].active.Add(1)
 		k := &Call{Request: r}
 		if err := c.exchange(p, k, nil, time.Now()); err != nil {
-			p.servers[0].active.Add(-1)
+			p.servers()[0].active.Add(-1)
 			return
 		}
 		res := k.response()
 		body, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
-		if p.servers[0].active.Load() != 0 {
+		if p.servers()[0].active.Load() != 0 {
 			t.Fatal("still under way")
 		}
 		var theirs *http.Response
@@ -145,3 +145,19 @@ func (nothing) RemoteAddr() net.Addr             { return nil }
 func (nothing) SetDeadline(time.Time) error      { return nil }
 func (nothing) SetReadDeadline(time.Time) error  { return nil }
 func (nothing) SetWriteDeadline(time.Time) error { return nil }
+
+// FuzzRetryAfter: whatever a server says, it is left alone for a bounded time.
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{"", "0", "120", "-1", "4294967296", "Fri, 31 Dec 1999 23:59:59 GMT",
+		"Fri, 31 Dec 9999 23:59:59 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", "1e9", " 5"} {
+		f.Add(seed)
+	}
+	s := &server{env: Env{}.withDefaults()}
+	f.Fuzz(func(t *testing.T, text string) {
+		s.resting.Store(0)
+		s.rest(text)
+		if s.rests(time.Now().Add(maxRest)) {
+			t.Errorf("%q: rests until %s", text, time.Unix(0, s.resting.Load()))
+		}
+	})
+}

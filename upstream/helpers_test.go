@@ -32,6 +32,11 @@ func (s *seen) note(format string, a ...any) {
 func (s *seen) Failed(_, why string)     { s.note("failed %s", why) }
 func (s *seen) Retried(string)           { s.note("retried") }
 func (s *seen) Turned(_ string, up bool) { s.note("well %v", up) }
+func (s *seen) Resolved(name string, n int, err error) {
+	s.note("%s has %d, %v", name, n, err != nil)
+}
+func (s *seen) Left(server string)   { s.note("left %s", server) }
+func (s *seen) Bounded(bound string) { s.note("bound %s", bound) }
 func (s *seen) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,10 +14,14 @@ import (
 
 // Bounds on what an operator may write.
 const (
-	MaxServers = 64
-	MaxIdle    = 1_000_000
-	MaxChecks  = 1000
-	maxTime    = time.Hour
+	MaxServers    = 64 // addresses of names included
+	MaxIdle       = 1_000_000
+	MaxChecks     = 1000
+	MaxConcurrent = 1_000_000
+	MaxBody       = 16 << 20 // of a body that is kept for another try
+	MaxBodies     = 64 << 30 // of all of them
+	MinResolve    = time.Second
+	maxTime       = time.Hour
 )
 
 // A Balance says which server gets the next request.
@@ -52,6 +56,18 @@ type Options struct {
 	Health Health `yaml:"health"`
 	// When a request that failed is given to another server.
 	Retries Retries `yaml:"retries"`
+	// How many requests each server works on at once. One more goes to another server. If all have as many, it is
+	// answered with 503. Default: no bound.
+	Concurrent int `yaml:"concurrent"`
+	// How often the names of servers are looked up, from 1s on; and again when no connection comes about. Each address
+	// of a name is then a server of its own, up to 64 servers in all. While a lookup fails, the addresses that are
+	// known stay. Default: not; each new connection looks the name up, and uses one address.
+	Resolve weir.Duration `yaml:"resolve"`
+	// Which addresses of a name are used with resolve: any, ipv4 or ipv6. Default any.
+	Family Family `yaml:"family"`
+	// How servers with https:// are verified, and what is shown to them. Default: they are verified by the authorities
+	// that this machine trusts, and are shown nothing.
+	TLS *TLS `yaml:"tls"`
 	// Tell the servers who the client is by the PROXY protocol, v1 or v2. A connection then carries one request only.
 	// Only for http:// and unix:. Default: off.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
@@ -74,18 +90,40 @@ type Health struct {
 	Timeout weir.Duration `yaml:"timeout"`
 	// How many good answers in a row make a server healthy again. Default 2.
 	Healthy int `yaml:"healthy"`
-	// How many failures in a row, of requests or checks, make a server unhealthy. Default 3.
+	// How many failures in a row, of requests or of checks, make a server unhealthy. What a client causes is no failure
+	// of the server. Default 3.
 	Unhealthy int `yaml:"unhealthy"`
+	// Answers that count as failures too, as in [500, 502, 503]. From 500 to 599. Default: none, any answer is a good
+	// one.
+	Statuses []int `yaml:"statuses"`
+	// Answer 503 with Retry-After at once while no server is healthy. Default: all servers are tried then.
+	FailFast bool `yaml:"fail_fast"`
 }
 
 // Retries bound how much more work there is when servers fail.
 type Retries struct {
-	// How many requests may be given to another server, as a share of all. Only requests that may safely come twice
-	// (GET, PUT and the like), and whose body has not been read yet, are given to another server. 0% for none. Default
-	// 10%.
+	// After what a request is given to another server: connect (no connection came about), broken (the connection ended
+	// before an answer began), timeout, or an answer of 500, 502, 503 or 504. Of such an answer nothing is passed on.
+	// Only requests that may safely come twice (GET, PUT and the like), or that cannot have arrived, are given to
+	// another server, and only if nothing of their body was read, or all of that was kept. Default
+	// [connect, broken, timeout].
+	On []string `yaml:"on"`
+	// How many requests may be given to another server, as a share of all. Requests that cannot have arrived do not
+	// count. 0% for no retries at all. Default 10%.
 	Budget *weir.Share `yaml:"budget"`
 	// How many other servers may be tried for one request. Default 1.
 	Servers int `yaml:"servers"`
+	// Try the same server again where there is no other one, after 25 to 50 ms, and twice as long each time. Every
+	// such try counts for the budget. Default false.
+	Same bool `yaml:"same"`
+	// Methods that may come twice besides GET, HEAD, OPTIONS, TRACE, PUT and DELETE, as in [POST]. Only if the service
+	// notices a request that comes twice. Default: none.
+	Methods []string `yaml:"methods"`
+	// How large a body may be that is kept, so that it can be sent again: up to 16MiB. Default: none is kept.
+	Body weir.Size `yaml:"body"`
+	// How much memory the kept bodies of all requests may take together. A request that finds no room is not tried
+	// again. Default 64MiB.
+	Bodies weir.Size `yaml:"bodies"`
 }
 
 // Timeouts say how long servers are waited for.
@@ -116,6 +154,13 @@ func (o Options) WithDefaults() Options {
 		o.Retries.Budget = new(weir.Share(0.1))
 	}
 	o.Retries.Servers = cmp.Or(o.Retries.Servers, 1)
+	if o.Retries.On == nil {
+		o.Retries.On = []string{FailConnect, FailBroken, FailTimeout}
+	}
+	o.Retries.Bodies = cmp.Or(o.Retries.Bodies, 64<<20)
+	if o.Resolve != 0 {
+		o.Family = cmp.Or(o.Family, AnyFamily)
+	}
 	o.Idle = cmp.Or(o.Idle, 4096)
 	o.IdleTime = cmp.Or(o.IdleTime, weir.Duration(time.Minute))
 	o.Timeouts.Connect = cmp.Or(o.Timeouts.Connect, weir.Duration(5*time.Second))
@@ -162,6 +207,13 @@ func (o Options) Validate() error {
 			"from 0% to 100%")
 	}
 	v.Count("retries.servers", o.Retries.Servers, MaxServers)
+	o.Retries.validate(&v)
+	validateStatuses(&v, "health.statuses", o.Health.Statuses)
+	v.Count("concurrent", o.Concurrent, MaxConcurrent)
+	o.validateNames(&v)
+	if o.TLS != nil {
+		v.Under("tls", o.TLS.validate(o.Servers))
+	}
 	v.Count("idle", o.Idle, MaxIdle)
 	v.Timeout("idle_time", o.IdleTime)
 	v.Timeout("timeouts.connect", o.Timeouts.Connect)
@@ -173,12 +225,14 @@ const serverHint = "write http://127.0.0.1:3000, https://…, h2c://… or unix:
 
 // A target is where a server is.
 type target struct {
-	name    string // as it was written
+	name    string // as it was written, with the address where its name was looked up
+	source  string // as it was written, if its name was looked up
 	scheme  string
 	network string
 	address string // to dial
 	host    string // for the Host header where the request has none
 	base    string // goes before each path, without a slash at its end
+	domain  string // the host without its port; empty for a socket of this machine
 	plain   bool   // HTTP/1.1 without TLS: our own client
 }
 
@@ -236,11 +290,8 @@ func parseTarget(s string) (target, *weir.FieldError) {
 	if u.Port() != "" {
 		port = u.Port()
 	}
-	host := u.Hostname()
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	t.address = host + ":" + port
+	t.domain = u.Hostname()
+	t.address = net.JoinHostPort(t.domain, port)
 	return t, nil
 }
 

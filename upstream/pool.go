@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -13,61 +12,108 @@ import (
 
 // A Pool spreads requests over the servers of one service.
 type Pool struct {
-	opts    Options // with defaults
-	env     Env
-	servers []*server
+	opts   Options // with defaults
+	env    Env
+	on     conditions // under which a request is tried again
+	bad    statusSet  // answers that count as failures
+	judges bool       // the status of an answer matters
+	tls    *outward   // for https servers
 
-	next   atomic.Uint32 // the server that gets the next request in turn
-	budget atomic.Int64  // of retries, in millionths
+	members atomic.Pointer[[]*server] // replaced as a whole when names have other addresses
+	next    atomic.Uint32             // the server that gets the next request in turn
+	budget  atomic.Int64              // of retries, in millionths
+	kept    atomic.Int64              // bytes of bodies that are kept for another try
 
 	mu     sync.Mutex
 	closed bool
-	checks []clock.Timer // the next check of each server
+	checks map[*server]clock.Timer // the next check of each server
+	names  []*name                 // that are looked up
+	ready  chan struct{}           // closed when each name has been looked up once
 	cancel context.CancelFunc
-	base   context.Context // of checks
+	base   context.Context // of checks and lookups
 }
 
 var _ http.RoundTripper = (*Pool)(nil)
 
-// New returns a pool. It makes no connections before the first request, except for checks.
+// New returns a pool. It makes no connections before the first request, except for checks; and it looks names up where
+// the options say so. An error about a file that the options name is a weir.FieldError, too.
 func New(o Options, env Env) (*Pool, error) { return newPool(o, env, nil) }
 
-// Configure returns a pool with other options that shares the servers that stay. Both must be closed.
+// Configure returns a pool with other options that shares the servers that stay. Both must be closed. Files that the
+// options name are read again.
 func (p *Pool) Configure(o Options) (*Pool, error) { return newPool(o, p.env, p) }
 
 func newPool(o Options, env Env, before *Pool) (*Pool, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Pool{opts: o.WithDefaults(), env: env.withDefaults()}
+	p := &Pool{opts: o.WithDefaults(), env: env.withDefaults(), checks: map[*server]clock.Timer{},
+		ready: make(chan struct{})}
+	var err error
+	if p.tls, err = newOutward(o.TLS, p.env.Roots); err != nil {
+		return nil, err
+	}
+	p.on, p.bad = newConditions(&p.opts.Retries), newStatusSet(o.Health.Statuses)
+	p.judges = len(o.Health.Statuses) > 0 || p.on.statuses != statusSet{}
 	p.base, p.cancel = context.WithCancel(context.Background())
 	p.budget.Store(budgetMost)
-	for _, name := range o.Servers {
-		s := before.shared(name, &p.opts)
-		if s == nil {
-			to, _ := parseTarget(name)
-			s = newServer(to, &p.opts, p.env)
-		}
-		p.servers = append(p.servers, s)
-	}
-	p.startChecks()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.names = before.knownNames(&p.opts)
+	p.populate(before)
+	p.startLookups()
 	return p, nil
 }
 
-// shared returns the server of that name if the new options allow it, and notes that one more pool uses it.
-func (p *Pool) shared(name string, o *Options) *server {
+// servers are those that there are now. The list does not change.
+func (p *Pool) servers() []*server { return *p.members.Load() }
+
+// populate makes the servers that the options and the addresses of names ask for. It keeps those of the pool, and of
+// the pool before, that stay, and returns those that are gone. p.mu is held.
+func (p *Pool) populate(before *Pool) (gone []*server) {
+	var old []*server
+	if now := p.members.Load(); now != nil {
+		old = *now
+	}
+	var all []*server
+	for _, to := range p.targets() {
+		i := slices.IndexFunc(old, func(s *server) bool { return s.to.name == to.name })
+		if i >= 0 {
+			all = append(all, old[i])
+			continue
+		}
+		s := before.shared(to.name, p)
+		if s == nil {
+			s = newServer(to, p)
+		}
+		p.startCheck(s)
+		all = append(all, s)
+	}
+	p.members.Store(&all)
+	for _, s := range old {
+		if !slices.Contains(all, s) {
+			p.stopCheck(s)
+			gone = append(gone, s)
+		}
+	}
+	return gone
+}
+
+// shared returns the server of that name if the pool that follows can use it, and notes that one more pool does.
+func (p *Pool) shared(name string, next *Pool) *server {
 	if p == nil {
 		return nil
 	}
-	for _, s := range p.servers {
-		if s.to.name == name && s.fits(o) && s.share() {
+	for _, s := range p.servers() {
+		if s.to.name == name && s.fits(next) && s.share() {
 			return s
 		}
 	}
 	return nil
 }
 
-// Close stops the checks and closes idle connections. Requests go on, even new ones, but connections are not kept.
+// Close stops checks and lookups and closes idle connections. Requests go on, even new ones, but connections are not
+// kept.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,12 +122,11 @@ func (p *Pool) Close() {
 	}
 	p.closed = true
 	p.cancel()
-	for _, t := range p.checks {
-		if t != nil {
-			t.Stop()
-		}
+	for _, n := range p.names {
+		n.stop()
 	}
-	for _, s := range p.servers {
+	for _, s := range p.servers() {
+		p.stopCheck(s)
 		s.release()
 	}
 }
@@ -89,7 +134,7 @@ func (p *Pool) Close() {
 // Stats is the state of a server.
 type Stats struct {
 	Server   string
-	Well     bool
+	Well     bool   // healthy; or the next request tries whether it is
 	Active   int    // requests under way
 	Idle     int    // connections kept for the next request; HTTP/1.1 only
 	Requests uint64 // given to it, tries included
@@ -98,130 +143,94 @@ type Stats struct {
 
 // Stats returns the state of each server, in the order of the options.
 func (p *Pool) Stats() []Stats {
-	all := make([]Stats, len(p.servers))
-	for i, s := range p.servers {
+	servers := p.servers()
+	all := make([]Stats, len(servers))
+	for i, s := range servers {
 		all[i] = s.stats(p.env.Clock.Now())
 	}
 	return all
 }
 
-// pick returns the server that gets the next request, other than those tried, or nil. If none is well, any may be it.
-func (p *Pool) pick(tried uint64) *server {
-	if len(p.servers) == 1 {
-		if tried != 0 {
-			return nil
-		}
-		return p.servers[0]
+// Kept is how many bytes of bodies are kept for another try.
+func (p *Pool) Kept() int64 { return p.kept.Load() }
+
+// A choice says which servers may be picked.
+type choice struct {
+	tried uint64 // not those
+	again bool   // not those that asked for a pause
+	well  bool   // only healthy ones
+}
+
+// pick returns the server that gets the next request, and whether it is well; or nil. If none is well, any may be it,
+// unless the options or the choice say otherwise.
+func (p *Pool) pick(all []*server, c choice) (best *server, bestWell bool) {
+	if len(all) == 1 && c == (choice{}) && p.opts.Concurrent == 0 && !p.opts.Health.FailFast {
+		return all[0], false
+	}
+	if len(all) == 0 {
+		return nil, false
 	}
 	now := p.env.Clock.Now()
 	turn := 0
 	switch {
 	case p.opts.Balance == First:
-	case tried == 0:
-		turn = int(p.next.Add(1) % uint32(len(p.servers)))
+	case !c.again:
+		turn = int(p.next.Add(1) % uint32(len(all)))
 	default:
 		// Another try does not advance the turn, or the server that is next would be passed over.
-		turn = int(p.next.Load() % uint32(len(p.servers)))
+		turn = int(p.next.Load() % uint32(len(all)))
 	}
-	var best *server
-	var bestWell bool
 	var least int64
-	for i := range p.servers {
-		at := (turn + i) % len(p.servers)
-		s := p.servers[at]
-		if tried&(1<<at) != 0 {
+	for i := range all {
+		at := (turn + i) % len(all)
+		s := all[at]
+		if c.tried&(1<<at) != 0 || s.full(&p.opts) || c.again && s.rests(now) {
 			continue
 		}
 		well, active := s.well(now), s.active.Load()
+		if !well && (c.well || p.opts.Health.FailFast) {
+			continue
+		}
 		if best == nil || well && !bestWell || well == bestWell && p.opts.Balance == LeastConnections &&
 			active < least {
 			best, bestWell, least = s, well, active
 		}
 	}
-	return best
-}
-
-// bit stands for a server in a set of them.
-func (p *Pool) bit(s *server) uint64 {
-	return 1 << slices.Index(p.servers, s)
+	return best, bestWell
 }
 
 // RoundTrip gives a request to a server and returns its answer.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) { return p.Do(r, nil) }
 
-// Send makes a call. An Error means that no server answered; others are of the request's context or body.
+// Send makes a call. An Error means that no server answered, an UnavailableError that none was asked; others are of the
+// request's context or body.
 func (p *Pool) Send(k *Call, by Caller) error {
-	if len(p.servers) > 1 {
+	t := tries{pool: p, all: p.servers()}
+	if len(t.all) != 1 || p.opts.Retries.Same {
 		p.earn()
 	}
-	var tried uint64
-	for n := 0; ; n++ {
-		s := p.pick(tried)
-		if n > 0 {
-			p.env.Observer.Retried(s.to.name)
-		}
-		s.requests.Add(1)
-		s.active.Add(1)
-		err := s.give(p, k, by, s.ownClient)
-		if err == nil {
-			if s.trouble.Load() {
-				s.answered(p)
-			}
-			return nil
-		}
-		s.active.Add(-1)
-		failure, ok := errors.AsType[*Error](err)
-		if !ok {
-			return err // of the request itself
-		}
-		s.failed(p, failure.Why)
-		tried |= p.bit(s)
-		if n == p.opts.Retries.Servers || k.Request.Context().Err() != nil || p.pick(tried) == nil ||
-			!p.mayRetry(k, failure) {
+	if p.opts.Retries.Body > 0 && hasBody(k.Request) {
+		t.keep(k.Request)
+	}
+	for {
+		s, err := t.enter(k.Request.Context(), by)
+		if err != nil {
+			t.drop()
 			return err
 		}
-	}
-}
-
-// The budget of retries, in millionths of a request: each request adds its share, each retry takes a whole one. It
-// starts full, so that a service with few requests has some too.
-const (
-	budgetOne  = 1_000_000
-	budgetMost = 10 * budgetOne
-)
-
-// earn adds the share of one request.
-func (p *Pool) earn() {
-	if share := int64(float64(*p.opts.Retries.Budget) * budgetOne); p.budget.Load() < budgetMost {
-		p.budget.Add(share)
-	}
-}
-
-// mayRetry reports whether a failed request may go to another server. What cannot have arrived costs no budget.
-func (p *Pool) mayRetry(k *Call, e *Error) bool {
-	if *p.opts.Retries.Budget == 0 || e.consumed || e.seen {
-		return false
-	}
-	return !e.Reached || idempotent(k) && spend(&p.budget)
-}
-
-func spend(budget *atomic.Int64) bool {
-	for {
-		left := budget.Load()
-		if left < budgetOne {
-			return false
-		}
-		if budget.CompareAndSwap(left, left-budgetOne) {
-			return true
+		t.renew(k)
+		switch err = s.give(p, k, by, s.ownClient); {
+		case err == nil && (t.passes(k.Answer.Status) || !t.answered(k)):
+			t.release()
+			return nil
+		case err == nil:
+			k.discard()
+		default:
+			s.active.Add(-1)
+			if !t.failed(k, err, by) {
+				t.drop()
+				return err
+			}
 		}
 	}
-}
-
-// idempotent reports whether a request may be sent twice (RFC 9110, 9.2.2), by its method or by an idempotency key.
-func idempotent(k *Call) bool {
-	switch k.Request.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		return true
-	}
-	return k.Fields.Has("Idempotency-Key") || k.Fields.Has("X-Idempotency-Key")
 }

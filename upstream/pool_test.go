@@ -175,7 +175,7 @@ func TestStale(t *testing.T) {
 			hangUp <- true
 			<-hungUp
 			eventually(t, "noticed", func() bool {
-				s := p.servers[0]
+				s := p.servers()[0]
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				return !s.idle[0].quiet()

@@ -16,6 +16,7 @@ type server struct {
 	to    target
 	proxy ProxyProtocol
 	env   Env
+	tls   *outward
 	via   *http.Transport // nil if our own client is the only one
 
 	active   atomic.Int64
@@ -24,6 +25,8 @@ type server struct {
 	trouble  atomic.Bool // health is not that of a healthy server
 	silent   atomic.Bool // it did not answer Expect: 100-continue
 	speaks   atomic.Int32
+	checking atomic.Int32 // checks under way, which active counts too
+	resting  atomic.Int64 // until when it asked not to be tried again, in Unix nanoseconds
 
 	mu     sync.Mutex
 	users  int     // pools that share it
@@ -33,19 +36,23 @@ type server struct {
 	watch  watch
 }
 
-func newServer(to target, o *Options, env Env) *server {
-	s := &server{to: to, proxy: o.ProxyProtocol, env: env, users: 1}
+func newServer(to target, p *Pool) *server {
+	s := &server{to: to, proxy: p.opts.ProxyProtocol, env: p.env, tls: p.tls, users: 1}
 	if !to.plain {
-		s.via = newTransport(to, o, env.Roots)
+		s.via = newTransport(to, &p.opts, p.tls)
 	}
 	return s
 }
 
-// fits reports whether a server can be used with other options. net/http's client has the timeouts built in.
-func (s *server) fits(o *Options) bool {
-	return s.proxy == o.ProxyProtocol && (s.via == nil || s.via.ResponseHeaderTimeout == o.Timeouts.Response.Std() &&
+// fits reports whether another pool can use a server. net/http's client has the timeouts built in.
+func (s *server) fits(p *Pool) bool {
+	o := &p.opts
+	if s.proxy != o.ProxyProtocol || s.to.scheme == "https" && !s.tls.same(p.tls) {
+		return false
+	}
+	return s.via == nil || s.via.ResponseHeaderTimeout == o.Timeouts.Response.Std() &&
 		s.via.TLSHandshakeTimeout == o.Timeouts.Connect.Std() && s.via.MaxIdleConnsPerHost == o.Idle &&
-		s.via.IdleConnTimeout == o.IdleTime.Std())
+		s.via.IdleConnTimeout == o.IdleTime.Std()
 }
 
 // share notes that one more pool uses the server. It reports false if none does any more.

@@ -28,8 +28,9 @@ func (s *server) encrypt(ctx context.Context, nc net.Conn, o *Options, only1 boo
 	if only1 || s.speaks.Load() == speaksHTTP1 {
 		offers = offers[1:]
 	}
-	name, _, _ := net.SplitHostPort(s.to.address)
-	over := tls.Client(nc, &tls.Config{ServerName: name, NextProtos: offers, RootCAs: s.env.Roots})
+	config := s.tls.config(s.to.domain)
+	config.NextProtos = offers
+	over := tls.Client(nc, config)
 	err := over.HandshakeContext(ctx)
 	switch {
 	case err != nil:

@@ -76,7 +76,7 @@ func TestTLS(t *testing.T) {
 			// What a server says of itself is asked in the same way.
 			o := To(s.URL)
 			o.Health = Health{Path: "/", Every: weir.Duration(time.Second)}
-			if q := pool(o); !q.ask(t.Context(), q.servers[0]) {
+			if q := pool(o); !q.ask(t.Context(), q.servers()[0]) {
 				t.Error("the server is not well")
 			}
 			strangers := start(t, To(s.URL))

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -20,7 +19,7 @@ import (
 )
 
 // newTransport makes net/http's client for a server that our own client cannot speak to.
-func newTransport(to target, o *Options, roots *x509.CertPool) *http.Transport {
+func newTransport(to target, o *Options, over *outward) *http.Transport {
 	dialer := &net.Dialer{Timeout: o.Timeouts.Connect.Std(), KeepAlive: 15 * time.Second}
 	t := &http.Transport{
 		Proxy: nil, // variables of the environment do not count
@@ -46,7 +45,7 @@ func newTransport(to target, o *Options, roots *x509.CertPool) *http.Transport {
 		t.Protocols.SetUnencryptedHTTP2(true)
 	} else {
 		t.Protocols.SetHTTP2(true)
-		t.TLSClientConfig = &tls.Config{RootCAs: roots}
+		t.TLSClientConfig = over.config(to.domain)
 	}
 	return t
 }

@@ -1,12 +1,20 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
 
+	"weir"
 	"weir/app"
 	"weir/config"
 	"weir/internal/tabular"
+	"weir/upstream"
 )
 
 type checkCommand struct {
@@ -49,6 +57,7 @@ func (c *checkCommand) Run(t *terminal) error {
 	for _, file := range c.Files {
 		cfg, err := load(file)
 		if cfg != nil {
+			cfg.Warnings = append(cfg.Warnings, unresolved(cfg, file, net.DefaultResolver)...)
 			report.Warnings = append(report.Warnings, mistakesOf(cfg.Warnings)...)
 			report.OK = report.OK && !(c.Strict && len(cfg.Warnings) > 0)
 			for _, w := range cfg.Warnings {
@@ -61,7 +70,7 @@ func (c *checkCommand) Run(t *terminal) error {
 			report.OK = false
 			mistakes, ok := errors.AsType[config.Errors](err)
 			if !ok {
-				mistakes = config.Errors{{File: file, Msg: err.Error()}}
+				mistakes = config.At(file, weir.FieldErrors(err))
 			}
 			report.Errors = append(report.Errors, mistakesOf(mistakes)...)
 			if !c.JSON {
@@ -113,6 +122,42 @@ func tooFewFiles(cfg *config.Config, file string, limit uint64) config.Errors {
 	return config.Errors{{File: file,
 		Msg:  fmt.Sprintf("weir may have %d files open here, and the bounds of its gates need %d", limit, needed),
 		Hint: "raise LimitNOFILE, or lower bounds.connections"}}
+}
+
+// lookupTime is how long the names of all servers may take to be looked up.
+const lookupTime = 3 * time.Second
+
+// unresolved warns of servers whose names have no address here. weir would start, and answer with 503.
+func unresolved(cfg *config.Config, file string, by upstream.Resolver) config.Errors {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
+	defer cancel()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var odd []*weir.FieldError
+	for i := range cfg.HTTP {
+		o := &cfg.HTTP[i].Upstream
+		names := o.Names()
+		for k, server := range o.Servers {
+			name, looked := names[server]
+			if !looked {
+				continue
+			}
+			all.Go(func() {
+				_, err := by.LookupNetIP(ctx, o.Family.Network(), name)
+				if err == nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				odd = append(odd, &weir.FieldError{Path: fmt.Sprintf("http[%d].upstream.servers[%d]", i, k),
+					Msg:  fmt.Sprintf("%s cannot be looked up here: %v", name, err),
+					Hint: "weir starts, and answers with 503 until it can be"})
+			})
+		}
+	}
+	all.Wait()
+	slices.SortFunc(odd, func(a, b *weir.FieldError) int { return cmp.Compare(a.Path, b.Path) })
+	return config.At(file, odd)
 }
 
 func mistakesOf(all config.Errors) []mistake {

@@ -48,6 +48,7 @@ func (t *terminal) status(s *console.Status) {
 	}
 	t.write(&gates)
 	fmt.Fprintln(t.out)
+	t.servers(s.Gates)
 	t.capacities(s.Gates)
 
 	if len(s.XDP) > 0 {
@@ -85,6 +86,28 @@ func (t *terminal) status(s *console.Status) {
 	}
 	t.stamps(s.Throttles)
 	t.mail(s.Mail)
+}
+
+// servers shows the servers behind gates that have several, or one that is not healthy.
+func (t *terminal) servers(gates []console.GateStatus) {
+	rows := table{heads: []string{"server", "gate", "health", "under way", "idle", "requests", "failures"}}
+	for _, g := range gates {
+		if len(g.Servers) == 1 && g.Servers[0].Healthy {
+			continue
+		}
+		for _, s := range g.Servers {
+			health := cell{text: "unhealthy", tint: tabular.Bad}
+			if s.Healthy {
+				health = text("healthy")
+			}
+			rows.row(text(s.Server), text(g.Gate), health, number(s.InFlight), number(s.Idle), number(s.Requests),
+				number(s.Failures))
+		}
+	}
+	if len(rows.rows) > 0 {
+		t.write(&rows)
+		fmt.Fprintln(t.out)
+	}
 }
 
 func (t *terminal) capacities(gates []console.GateStatus) {

@@ -29,6 +29,8 @@ type Env struct {
 	Observer Observer
 	// Upstream is told how the servers behind the gate do; nil for nobody.
 	Upstream behind.Observer
+	// Resolver looks up the names of servers behind the gate, where the options say so; nil for the machine's.
+	Resolver behind.Resolver
 	// Offend is told of clients that belong on the block list.
 	Offend func(ev *weir.Event, a *weir.Answer)
 	// Secrets sign the ids and tickets that clients are given, at a gate with these throttles: the first one does, all

@@ -294,6 +294,10 @@ func (x *exchange) failed(err error) {
 		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(mistake)))
 		return
 	}
+	if none, ok := errors.AsType[*behind.UnavailableError](err); ok {
+		x.unavailable(none)
+		return
+	}
 	status, detail := http.StatusBadGateway, words.Text("The answer of the service behind the gate is not valid.")
 	if timedOut(err) {
 		status, detail = http.StatusGatewayTimeout, "The service behind the gate took too long to answer."

@@ -58,7 +58,7 @@ func TestIdleConnections(t *testing.T) {
 		n    int
 		kb   uint64
 	}{
-		{"plain", nil, n, 24}, {"TLS", &keys.TLS{Cert: files.Cert, Key: files.Key}, 200, 48},
+		{"plain", nil, n, 12}, {"TLS", &keys.TLS{Cert: files.Cert, Key: files.Key}, 200, 48},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, Options{Upstream: to(up.URL), TLS: c.tls, Timeouts: forever})

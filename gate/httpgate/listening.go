@@ -94,6 +94,11 @@ func (o *Options) Files() (all []File) {
 		}
 		add("tls.client_ca", t.ClientCA)
 	}
+	if t := o.Upstream.TLS; t != nil {
+		add("upstream.tls.ca", t.CA)
+		add("upstream.tls.cert", t.Cert)
+		add("upstream.tls.key", t.Key)
+	}
 	if j := o.JWT; j != nil {
 		add("jwt.key", j.Key)
 		if !j.Remote() {

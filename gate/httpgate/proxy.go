@@ -235,6 +235,9 @@ func (x *exchange) Waits() context.Context {
 	return x.ctx
 }
 
+// Received reports whether all of the request has come from the client.
+func (x *exchange) Received() bool { return !x.hasBody() || x.bodyRead.Load() }
+
 // Sent is called when the request has been written, or its headers if it has a body. Only then does the next of those
 // that waited go on.
 func (x *exchange) Sent() {

@@ -30,9 +30,10 @@ type session struct {
 	state  atomic.Int32
 	fresh  atomic.Bool // no request has come yet
 
-	in    []byte    // what has been read and not been used
-	block *block    // where that is; nil while there is nothing
-	due   time.Time // the deadline for reading; zero when it has to be set anew
+	in      []byte // what has been read and not been used
+	block   *block // where that is; nil while there is nothing
+	fresher freshReader
+	due     time.Time // the deadline for reading; zero when it has to be set anew
 
 	// A request without a body is over when it has been answered. The next one uses the same memory.
 	head    *http1.Head
@@ -71,6 +72,7 @@ func (g *Gate) speak(c *conn) {
 	s := &session{gate: g, conn: c, remote: c.RemoteAddr().String(), head: new(http1.Head)}
 	s.blank = new(http.Request).WithContext(withConn(g.Base, c))
 	c.alone = true
+	s.fresher.begin(c)
 	s.reply.session = s
 	s.fresh.Store(true)
 	g.sessions.Store(s, nil)
@@ -172,6 +174,14 @@ func (s *session) run() (ours bool) {
 
 // read reads more of what the client sends. A head larger than a block is bounded by its reader.
 func (s *session) read() error {
+	if s.block == nil && s.fresher.raw != nil && len(s.conn.ahead) == 0 && !s.conn.deaf.Load() {
+		b, n, err := s.fresher.read()
+		if err != nil {
+			return err
+		}
+		s.block, s.in = b, b[:n]
+		return nil
+	}
 	if s.block == nil {
 		s.block = blocks.Get().(*block)
 		s.in = s.block[:0]

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"weir"
 	"weir/admission"
 	"weir/gate"
 	"weir/gate/httpgate/keys"
@@ -103,13 +104,22 @@ func (s *setup) end(kept *setup) {
 
 func newServers(o *Options, env Env, before *setup) (*behind.Pool, error) {
 	next := o.upstream()
-	switch {
-	case before == nil:
-		return behind.New(next, behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots})
-	case reflect.DeepEqual(next, before.opts.upstream()):
-		return before.servers, nil
+	if before == nil {
+		p, err := behind.New(next, behind.Env{Clock: env.Clock, Observer: env.Upstream, Roots: env.Roots,
+			Resolver: env.Resolver})
+		return p, weir.Under("upstream", err)
 	}
-	return before.servers.Configure(next)
+	if reflect.DeepEqual(next, before.opts.upstream()) {
+		stale, err := before.servers.Stale()
+		if err != nil {
+			return nil, weir.Under("upstream", err)
+		}
+		if !stale {
+			return before.servers, nil
+		}
+	}
+	p, err := before.servers.Configure(next)
+	return p, weir.Under("upstream", err)
 }
 
 // upstream are the options of the servers, with the gate's timeouts.
