@@ -203,7 +203,7 @@ func parseVisits(b []byte) (at farm.Node, rest []byte, err error) {
 	n := 1 + int(b[0])
 	at = farm.Node{Name: string(b[1:n]), Boot: binary.BigEndian.Uint64(b[n:])}
 	if rest = b[n+8:]; len(rest)%visitBytes != 0 {
-		return at, nil, fmt.Errorf("%w: %d bytes are no whole visits", errMessage, len(rest))
+		return at, nil, fmt.Errorf("%w: %d bytes are not whole visits", errMessage, len(rest))
 	}
 	return at, rest, nil
 }

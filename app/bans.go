@@ -196,7 +196,7 @@ func (b backend) Ban(ctx context.Context, o console.BanOrder, by string) (r cons
 		return r, b.whyNotBanned(err)
 	}
 	r.Ban = banView(order)
-	until := "for good"
+	until := "permanently"
 	if !r.Ban.Until.IsZero() {
 		until = r.Ban.Until.UTC().Format(time.RFC3339)
 	}

@@ -169,7 +169,7 @@ func TestConsoleInBrowser(t *testing.T) {
 
 	// The audit log has it all: who, from where, before and after.
 	c.Visit(c.url + "/audit")
-	for _, what := range []string{"log-in", "account-reset", "ban-add", "ban-remove", "stopped", "released", "deleted",
+	for _, what := range []string{"login", "account-reset", "ban-add", "ban-remove", "stopped", "released", "deleted",
 		"resumed", "shadow-on-farm", "reload-farm"} {
 		c.reads(what)
 	}

@@ -332,7 +332,7 @@ func TestQuotasAtTheMailGate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := ann.send("x", to[5]); code(err) != 450 || !strings.Contains(err.Error(), "mails") {
+	if err := ann.send("x", to[5]); code(err) != 450 || !strings.Contains(err.Error(), "messages") {
 		t.Errorf("a fourth mail: %v", err)
 	}
 	if err := bob.sendText("Subject: large\r\n\r\n"+strings.Repeat("0123456789\r\n", 1000),

@@ -92,7 +92,7 @@ func (n *notices) apply(cfg *config.Config) {
 	notifier, err := notify.New(n.options, notify.Env{Clock: n.app.opts.Clock, Log: n.app.opts.Log,
 		Node: n.app.nodeName(cfg)})
 	if err != nil {
-		n.app.opts.Log.Error("nobody is told of anything", "err", err)
+		n.app.opts.Log.Error("notices cannot be sent", "err", err)
 		return
 	}
 	n.notifier = notifier

@@ -66,7 +66,7 @@ func (a *App) joinStamps(bus stampBus, self [stamp.TagBytes]byte, name string, t
 	}, nil
 }
 
-var errNoQuestion = errors.New("this is no question about stamps that the node knows: bring all nodes to one version")
+var errNoQuestion = errors.New("the node does not understand this question about stamps: bring all nodes to one version")
 
 // topicOf is where nodes speak about one thing of a throttle. Names may be longer than topics.
 func topicOf(what, name string) string {

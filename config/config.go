@@ -56,7 +56,7 @@ type Config struct {
 	Bans ban.Options `yaml:"bans"`
 	// Limiters of network interfaces, in the kernel.
 	XDP []xdpgate.Options `yaml:"xdp"`
-	// Metrics and health.
+	// The console: pages for operators, the API, metrics and health.
 	Console console.Options `yaml:"console"`
 	// The pages on which mail users act on their own held mail.
 	SelfService console.SelfServiceOptions `yaml:"self_service"`
@@ -79,15 +79,15 @@ type Throttle struct {
 	Bloom *bloom.Options `yaml:"bloom"`
 	// Limits per account: requests, concurrency, spacing, volume.
 	Quota *quota.Options `yaml:"quota"`
-	// Clients pay with CPU time when there is more to do than can be done, and go first.
+	// When the service is overloaded, clients that pay with CPU time go first.
 	Stamp *stamp.Options `yaml:"stamp"`
-	// Outgoing mail of each user reaches different recipients only so fast.
+	// Limits how fast the outgoing mail of each user reaches different recipients.
 	Mail *outbreak.Options `yaml:"mail"`
-	// Users write to people they never wrote to only so fast: a stolen account shows by the people it writes to.
+	// Limits how fast users write to people they never wrote to: this is how a stolen account is found.
 	Reach *reach.Options `yaml:"reach"`
 	// Judge and count, but let everything pass. Default false.
 	Shadow bool `yaml:"shadow"`
-	// What a failure of the throttle itself means: closed (refuse; the default) or open (pass it over).
+	// What a failure of the throttle itself means: closed (refuse; the default) or open (go on without it).
 	OnError policy.OnError `yaml:"on_error"`
 }
 

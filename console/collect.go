@@ -24,7 +24,7 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_http_route_failed_total", "Of the admitted requests of a route, those answered with 5xx.", "gate route"},
 
 	{"weir_notices_total", "Notices to people, by target and by result: sent, or dropped because too many waited or " +
-		"nobody took them for a day.", "target result"},
+		"they could not be delivered for a day.", "target result"},
 	{"weir_notices_failed_total", "Attempts to deliver notices that failed.", "target"},
 	{"weir_notices_waiting", "Notices that wait to be delivered.", "target"},
 

@@ -170,7 +170,7 @@ func TestControlSocketThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := "/" + strings.Repeat("x", maxSocketPath)
-	for path, want := range map[string]string{path: "is no socket", long: "at most 103"} {
+	for path, want := range map[string]string{path: "is not a socket", long: "at most 103"} {
 		c := NewControl(path, newBackend(), NewMetrics("test"), quiet)
 		if err := c.Listen(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)

@@ -84,7 +84,7 @@ type DemoPay struct {
 	On    bool   `json:"on"` // they pay; otherwise they wait in line
 }
 
-var errNoDemo = NotFound("this weir is no demo: weir demo starts one")
+var errNoDemo = NotFound("this weir is not a demo: weir demo starts one")
 
 // demoOf returns the demo that a weir is a part of.
 func (q *Request) demoOf() (Demo, error) {

@@ -15,7 +15,7 @@ import (
 const (
 	sessionCookie = "weir_session"
 	browserCookie = "weir_browser" // the operator has logged in with this browser before
-	seedCookie    = "weir_form"    // binds the form of a log-in to the browser
+	seedCookie    = "weir_form"    // binds the form of a login to the browser
 	hostOnly      = "__Host-"
 	browserLife   = 90 * 24 * time.Hour
 )
@@ -141,7 +141,7 @@ type logInPage struct {
 	Ended bool // with what they did last
 }
 
-// showLogIn shows the form of a log-in.
+// showLogIn shows the form of a login.
 func (s *Server) showLogIn(w http.ResponseWriter, r *http.Request, code int, p logInPage) {
 	desk := s.backend.Access()
 	if desk == nil {
@@ -208,18 +208,18 @@ func (s *Server) failLogIn(w http.ResponseWriter, r *http.Request, p logInPage, 
 				"weir operator password gives you another one."
 		w.Header().Set("Retry-After", "600")
 	case errors.Is(err, access.ErrBusy):
-		result, p.Wrong = "busy", "Too many log-ins at once. Please try again in a minute."
+		result, p.Wrong = "busy", "Too many logins at once. Please try again in a minute."
 		w.Header().Set("Retry-After", "60")
 	default:
 		p.Wrong = "This does not work at the moment. See the log of weir."
 		if r.Context().Err() == nil {
-			s.log.Error("a log-in failed", "err", err)
+			s.log.Error("a login failed", "err", err)
 		}
 	}
 	s.countLogIn(result)
 	if hidden, ok := s.refusals.Now(time.Since(s.made)); ok && (result == "wrong" || result == "throttled") {
 		// The name is left out: it may be a password in the wrong field.
-		s.log.Warn("a log-in to the console was refused", "source", s.guard.Load().source(r).String(),
+		s.log.Warn("a login to the console was refused", "source", s.guard.Load().source(r).String(),
 			"result", result, "hidden", hidden)
 	}
 	s.showLogIn(w, r, code, p)

@@ -467,7 +467,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 			t.Errorf("%q is in the log: %s", s, h.log)
 		}
 	}
-	if !strings.Contains(h.log.String(), "a log-in to the console was refused") ||
+	if !strings.Contains(h.log.String(), "a login to the console was refused") ||
 		!strings.Contains(h.log.String(), "source=127.0.0.1") {
 		t.Errorf("a refused log-in is not in the log: %s", h.log)
 	}

@@ -19,7 +19,7 @@ type Farm interface {
 	Reload(ctx context.Context, by string) ([]NodeResult, error)
 	// Forget makes all nodes forget one that is lost.
 	Forget(ctx context.Context, node, by string) ([]NodeResult, error)
-	// Leave says goodbye to the others. This weir serves on, alone, until it is started anew.
+	// Leave says goodbye to the others. This weir serves on, alone, until it is restarted.
 	Leave(ctx context.Context, by string) error
 }
 
@@ -148,7 +148,7 @@ var (
 
 	farmLeave = define(Call{Method: http.MethodPost, Path: "/farm/leave", Role: access.Admin,
 		Commands: []string{"farm leave"},
-		Summary:  "Takes this node out of its farm. It serves on, alone, until it is started anew."},
+		Summary:  "Takes this node out of its farm. It serves on, alone, until it is restarted."},
 		toFarm(func(f Farm, q *Request, _ *none) ([]NodeResult, error) {
 			return nil, f.Leave(context.WithoutCancel(q), q.by())
 		})).saying(func(*none, FarmResult) string { return "This node has left the farm." })

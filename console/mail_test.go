@@ -179,7 +179,7 @@ func TestQueueOverTheSocket(t *testing.T) {
 	}
 	m.queue = nil
 	if _, err := c.ShowMail(ctx, 5); code(err) != http.StatusNotFound ||
-		err.Error() != "there is no mail 0000000000005: it was delivered, or deleted, or never was" {
+		err.Error() != "there is no message 0000000000005: it was delivered or deleted, or never existed" {
 		t.Error(err)
 	}
 

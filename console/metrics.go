@@ -59,7 +59,7 @@ var written = []struct{ name, help, labels string }{
 		"gate action"},
 	{"weir_self_service_requests_total", "Requests for the pages of mail users: shown, done, refused, failed, and for logins login and login_refused.",
 		"result"},
-	{"weir_console_logins_total", "Log-ins to the console by result: ok, wrong, throttled, busy, failed.", "result"},
+	{"weir_console_logins_total", "Logins to the console by result: ok, wrong, throttled, busy, failed.", "result"},
 
 	{"weir_traces_spans_total", "Spans of traces, by result: sent, dropped (no room), rejected (by the collector), failed.",
 		"result"},

@@ -10,7 +10,7 @@ import (
 
 var (
 	notifyList = define(Call{Method: http.MethodGet, Path: "/notify", Role: access.View,
-		Commands: []string{"notify list"}, Summary: "Shows who is told of attacks, stopped users and the like, and how that goes."},
+		Commands: []string{"notify list"}, Summary: "Shows who gets notices of attacks, stopped users and the like, and whether they could be delivered."},
 		func(q *Request, _ *none) (NotifyTargets, error) { return NotifyTargets{q.backend.NotifyTargets()}, nil })
 
 	notifyTest = define(Call{Method: http.MethodPost, Path: "/notify/test", Role: access.Act,
@@ -35,7 +35,7 @@ var (
 	})
 )
 
-var errNobodyTold = NotFound("nobody is told of anything (notify: in the configuration says who is)")
+var errNobodyTold = NotFound("there are no targets for notices (notify: in the configuration lists them)")
 
 func notifyCalls() []*Call { return []*Call{&notifyList.Call, &notifyTest.Call} }
 

@@ -42,7 +42,7 @@ func OpenAPI(calls []*Call, comment func(t reflect.Type, field string) string) (
 		"openapi": "3.1.0",
 		"info": map[string]any{"title": "weir", "version": "1",
 			"summary": "What a running weir can be asked for.",
-			"description": "Each call is also a command of the weir command line. Over the control socket no log-in is " +
+			"description": "Each call is also a command of the weir command line. Over the control socket no login is " +
 				"needed; over the network send a token (weir token add) as Authorization: Bearer. An error is an object " +
 				"with the field error. What a call changes is in the audit log."},
 		"servers":  []any{map[string]any{"url": Prefix}},

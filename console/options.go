@@ -21,7 +21,7 @@ const DefaultListen = "127.0.0.1:9000"
 // Off as the listen address turns the console off.
 const Off = "off"
 
-// Options configure the console: metrics and health.
+// Options configure the console: pages for operators, the API, metrics and health.
 type Options struct {
 	// The address to listen on, or "off". Default 127.0.0.1:9000.
 	Listen string `yaml:"listen"`
@@ -39,14 +39,14 @@ type Options struct {
 	TLS *TLS `yaml:"tls"`
 	// A proxy in front of the console that operators come through.
 	Proxy Proxy `yaml:"proxy"`
-	// What everybody who may connect can do without a log-in: nothing, or look (view). Default: nothing. Health and
-	// metrics never need a log-in.
+	// What everybody who may connect can do without a login: nothing, or look (view). Default: nothing. Health and
+	// metrics never need a login.
 	WithoutLogin access.Role `yaml:"without_login"`
 }
 
 // TLS is the certificate of the console.
 type TLS struct {
-	// A file with the certificate and those that vouch for it, in PEM. It and the key are read again when they change.
+	// A file with the certificate and its chain, in PEM. It and the key are read again when they change.
 	Cert string `yaml:"cert"`
 	// The file with its key, in PEM.
 	Key string `yaml:"key"`
@@ -105,7 +105,7 @@ func (o Options) Validate() error {
 		for i, p := range all {
 			switch {
 			case !p.IsValid():
-				add(fmt.Sprintf("%s[%d]", path, i), "this is no network", "write 10.0.0.0/8 or 2001:db8::/32")
+				add(fmt.Sprintf("%s[%d]", path, i), "this is not a network", "write 10.0.0.0/8 or 2001:db8::/32")
 			case p != p.Masked():
 				add(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("%s has bits beyond its prefix", p),
 					fmt.Sprintf("did you mean %s?", p.Masked()))
@@ -129,7 +129,7 @@ func (o Options) Validate() error {
 			"write cert: /etc/weir/console.pem and key: /etc/weir/console.key")
 	}
 	if o.WithoutLogin != access.None && o.WithoutLogin != access.View {
-		add("without_login", fmt.Sprintf("%q is not allowed: whoever acts must log in", o.WithoutLogin),
+		add("without_login", fmt.Sprintf("%q is not allowed: to act, operators must log in", o.WithoutLogin),
 			"write view, or leave it out")
 	}
 	o.Proxy.validate(add)
@@ -138,7 +138,7 @@ func (o Options) Validate() error {
 
 func (p *Proxy) validate(add func(path, msg, hint string)) {
 	if len(p.From) == 0 && (p.Header != "" || p.Role != access.None) {
-		add("proxy.from", "nobody says where the proxy connects from", "write from: [192.0.2.1/32]")
+		add("proxy.from", "the address of the proxy is missing", "write from: [192.0.2.1/32]")
 	}
 	if p.Header != "" && !httpguts.ValidHeaderFieldName(p.Header) {
 		add("proxy.header", fmt.Sprintf("%q is not the name of a header", p.Header), "write X-Forwarded-User")

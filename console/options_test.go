@@ -28,7 +28,7 @@ func TestOptions(t *testing.T) {
 		{Options{Listen: "example.com:9000"},
 			`listen: "example.com:9000" is not an address: "example.com" is not an IP address (write 127.0.0.1:9000, or off)`},
 		{Options{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/8"), {}}},
-			"allow[0]: 10.1.0.0/8 has bits beyond its prefix (did you mean 10.0.0.0/8?)\nallow[1]: this is no " +
+			"allow[0]: 10.1.0.0/8 has bits beyond its prefix (did you mean 10.0.0.0/8?)\nallow[1]: this is not a " +
 				"network (write 10.0.0.0/8 or 2001:db8::/32)"},
 		{Options{Hosts: []string{"a.example", "b:1"}},
 			`hosts[1]: "b:1" is not a host (write the name alone, in small letters: weir.example.com)`},

@@ -65,7 +65,7 @@ func newBusy() busyBackend {
 	b.entries = []store.Entry{{ID: 9, At: busyTime, By: "ann", What: "ban-add", From: "198.51.100.7", User: "acme",
 		Text: `{"who":"192.0.2.0/24","for":"1d"}`, After: `{"who":"192.0.2.0/24","reason":"scraping <b>"}`},
 		{ID: 8, At: busyTime, By: "weir", What: "stopped", User: strings.Repeat("a-long-name.", 12) + "@example.org", Mail: 7},
-		{ID: 7, At: busyTime, By: "ann", What: "log-in", From: "2001:db8::1234:5678:9abc:def0"}}
+		{ID: 7, At: busyTime, By: "ann", What: "login", From: "2001:db8::1234:5678:9abc:def0"}}
 	return b
 }
 

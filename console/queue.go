@@ -148,7 +148,7 @@ var (
 				text = "" // what people write is for those who have to decide about it
 			}
 			return MailView{cut(found, MaxMailRecipients), header[:min(len(header), MaxHeader)], text},
-				missing(err, "there is no mail %s: it was delivered, or deleted, or never was", in.ID)
+				missing(err, "there is no message %s: it was delivered or deleted, or never existed", in.ID)
 		}))
 
 	queueRelease = define(Call{Method: http.MethodPost, Path: "/mail/release", Role: access.Act,

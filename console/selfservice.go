@@ -51,7 +51,7 @@ type SelfServiceOptions struct {
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 }
 
-// A PasswordLogIn says what a log-in with the mail password is good for.
+// A PasswordLogIn says what a login with the mail password is good for.
 type PasswordLogIn string
 
 // What it may be good for.

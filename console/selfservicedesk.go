@@ -40,7 +40,7 @@ type Desk interface {
 	StampParams() []byte
 }
 
-// A Session is what a log-in with a password begins.
+// A Session is what a login with a password begins.
 type Session struct {
 	Ticket string
 	Act    bool // it is as good as a link in a notice; else it is for Look

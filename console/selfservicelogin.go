@@ -62,7 +62,7 @@ func (s *SelfService) readForm(w http.ResponseWriter, r *http.Request, ticket st
 	return nil, false
 }
 
-// What a user is told whose log-in failed.
+// What a user is told whose login failed.
 const (
 	wrongLogIn words.Text = "The user or the password is not right."
 	lateLogIn  words.Text = "There were too many wrong passwords. Please try again later, or use the link in the mail about " +
@@ -188,4 +188,4 @@ func (s *SelfService) lookAct(w http.ResponseWriter, r *http.Request) {
 }
 
 var sessionOver = wrong{http.StatusGone, "You are not logged in any more",
-	"A log-in is good for half an hour. Go back to the page on which you logged in, and log in again."}
+	"A login is good for half an hour. Go back to the page on which you logged in, and log in again."}

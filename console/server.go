@@ -44,7 +44,7 @@ type Server struct {
 	pages   []*page
 
 	made     time.Time
-	refusals loglimit.Line // of log-ins, in the log
+	refusals loglimit.Line // of logins, in the log
 	lifecycle
 }
 

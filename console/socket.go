@@ -51,7 +51,7 @@ func clearSocket(path string) error {
 	case err != nil:
 		return fmt.Errorf("control: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("control: %s is there and is no socket", path)
+		return fmt.Errorf("control: %s exists and is not a socket", path)
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {

@@ -77,7 +77,7 @@ func textOf(v reflect.Value) (string, error) {
 	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
 		return fmt.Sprint(v.Interface()), nil
 	}
-	return "", fmt.Errorf("a %s is no parameter", v.Type())
+	return "", fmt.Errorf("a %s cannot be a parameter", v.Type())
 }
 
 // fill reads parameters, or the fields of a form, into a struct. It is as strict as the decoder of JSON bodies.

@@ -174,7 +174,7 @@ func Join(j Joining, now time.Time) (*Farm, error) {
 	case j.Bus == nil:
 		return nil, errors.New("a farm needs a bus")
 	case !namable(j.Node.Name):
-		return nil, fmt.Errorf("%q is no name for a node: write up to %d letters, digits, '-' and '_' in farm.node",
+		return nil, fmt.Errorf("%q is not a name for a node: write up to %d letters, digits, '-' and '_' in farm.node",
 			j.Node.Name, MaxNode)
 	case j.Expected < 0 || j.Expected > MaxNodes:
 		return nil, fmt.Errorf("%d nodes are expected, and a farm has at most %d: list fewer peers", j.Expected,

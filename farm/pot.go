@@ -238,11 +238,11 @@ func (w *Want) check() error {
 	case w.End.Year() > 2200: // microseconds since the epoch must stay below 2^53
 		return fmt.Errorf("%w: End is in the year %d", ErrNumber, w.End.Year())
 	case calendar && (w.Start.Unix() < 0 || w.End.Sub(w.Start) < MinPeriod || w.End.Sub(w.Start) > MaxPeriod):
-		return fmt.Errorf("%w: from %v to %v is no period", ErrAsk, w.Start, w.End)
+		return fmt.Errorf("%w: from %v to %v is not a period", ErrAsk, w.Start, w.End)
 	case !calendar && (w.Period < MinPeriod || w.Period > MaxPeriod):
 		return fmt.Errorf("%w: Period is %v, %v to %v are possible", ErrAsk, w.Period, MinPeriod, MaxPeriod)
 	case w.Period%time.Microsecond != 0:
-		return fmt.Errorf("%w: Period is %v, which is no whole number of microseconds", ErrAsk, w.Period)
+		return fmt.Errorf("%w: Period is %v, which is not a whole number of microseconds", ErrAsk, w.Period)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (s *Sealer) Fingerprint() string { return hex.EncodeToString((*s.keys.Load(
 // Seal seals a payload. It returns ErrTooLarge for more than a bus carries.
 func (s *Sealer) Seal(p Purpose, from Node, seq uint64, payload []byte) ([]byte, error) {
 	if !namable(from.Name) {
-		return nil, fmt.Errorf("%q is no name for a node: write up to %d letters, digits, '-' and '_'", from.Name, MaxNode)
+		return nil, fmt.Errorf("%q is not a name for a node: write up to %d letters, digits, '-' and '_'", from.Name, MaxNode)
 	}
 	headSize := 1 + keyIDSize + 1 + len(from.Name)
 	if headSize+saltSize+nonceSize+fixedBody+len(payload)+tagSize > MaxMessage {

@@ -74,7 +74,7 @@ func validTopic(name string) error {
 	switch {
 	case name == "" || len(name) > MaxTopic ||
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "":
-		return fmt.Errorf("%q is no topic: use up to %d letters, digits, '-', '_' and '.'", clip(name), MaxTopic)
+		return fmt.Errorf("%q is not a topic: use up to %d letters, digits, '-', '_' and '.'", clip(name), MaxTopic)
 	case strings.HasPrefix(name, ownTopics):
 		return fmt.Errorf("the topic %q is the farm's own: use one that does not begin with %q", name, ownTopics)
 	}

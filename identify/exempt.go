@@ -120,7 +120,7 @@ func (o ExemptOptions) Validate() error {
 func validateAccount(at, id string, v *weir.Mistakes) {
 	switch err := check(id); {
 	case id == "":
-		v.Add(at, "an account without a name is nobody's", "write its id, or leave it out")
+		v.Add(at, "an account has no name", "write its id, or leave it out")
 	case err == ErrAccountReserved:
 		v.Add(at, err.Error(), "list the address under networks")
 	case err != nil:

@@ -139,7 +139,7 @@ func TestExemptAccountsAtTheirBounds(t *testing.T) {
 		"accounts[0]: the account id is longer than 256 bytes (write the id as clients send it)": {Accounts: []string{strings.Repeat("x", MaxAccount+1)}},
 		"accounts[0]: the account id has control characters or white space around it, or is not UTF-8 (write the id " +
 			"as clients send it)": {Accounts: []string{"a\nb"}},
-		"accounts[1]: an account without a name is nobody's (write its id, or leave it out)": {Accounts: []string{"a",
+		"accounts[1]: an account has no name (write its id, or leave it out)": {Accounts: []string{"a",
 			""}},
 		`accounts[0]: the account id starts with "source:", which stands for source addresses (list the address under networks)`: {
 			Accounts: []string{"source:192.0.2.1"}},

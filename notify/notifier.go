@@ -71,7 +71,7 @@ type Stats struct {
 	Waiting int       `json:"waiting"`
 	Sent    uint64    `json:"sent"`    // notices that were accepted
 	Failed  uint64    `json:"failed"`  // attempts
-	Dropped uint64    `json:"dropped"` // notices: too many waited, or nobody took them for a day
+	Dropped uint64    `json:"dropped"` // notices: too many waited, or they could not be delivered for a day
 	Error   string    `json:"error,omitempty"`
 	ErrorAt time.Time `json:"error_at,omitzero"`
 }
@@ -189,7 +189,7 @@ func (n *Notifier) deliver(t *target, all []Notice) bool {
 			t.stats.Dropped += uint64(len(all))
 			t.forget(all)
 			t.mu.Unlock()
-			n.env.Log.Error("notices are dropped: nobody took them for a day", "target", t.name, "notices", len(all))
+			n.env.Log.Error("notices are dropped: they could not be delivered for a day", "target", t.name, "notices", len(all))
 			return true
 		}
 		due := make(chan struct{})

@@ -67,7 +67,7 @@ func (t *Target) Validate() error {
 	var m weir.Mistakes
 	switch {
 	case t.Webhook == nil && t.Mail == nil:
-		m.Add("", "it says nobody who is told", "add webhook: {url: …, secret: …} or mail: {to: […], next_hop: …}")
+		m.Add("", "it names nobody to tell", "add webhook: {url: …, secret: …} or mail: {to: […], next_hop: …}")
 	case t.Webhook != nil && t.Mail != nil:
 		m.Add("mail", "a target has a webhook or mail, not both", "make two targets of it")
 	}
@@ -90,7 +90,7 @@ func (w *Webhook) validate(m *weir.Mistakes) {
 	u, err := url.Parse(w.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(w.URL) > maxURL:
-		m.Add("webhook.url", "this is no address of a webhook", "write https://hooks.example.com/weir")
+		m.Add("webhook.url", "this is not the address of a webhook", "write https://hooks.example.com/weir")
 	case u.User != nil:
 		m.Add("webhook.url", "a password in an address is easily shown to others", "leave it out: what is sent is signed")
 	}
@@ -107,11 +107,11 @@ func (t *Mail) validate(m *weir.Mistakes) {
 	m.AtMost("mail.to", "recipients", len(t.To), MaxTo)
 	for i, to := range t.To {
 		if !isAddress(to) {
-			m.Add(fmt.Sprintf("mail.to[%d]", i), fmt.Sprintf("%.64q is no address for mail", to), "write ops@example.com")
+			m.Add(fmt.Sprintf("mail.to[%d]", i), fmt.Sprintf("%.64q is not a mail address", to), "write ops@example.com")
 		}
 	}
 	if t.From != "" && !isAddress(t.From) {
-		m.Add("mail.from", fmt.Sprintf("%.64q is no address for mail", t.From), "write weir@example.com")
+		m.Add("mail.from", fmt.Sprintf("%.64q is not a mail address", t.From), "write weir@example.com")
 	}
 	if len(t.NextHop.Servers) == 0 {
 		m.Add("mail.next_hop", "no server takes the mail", "write next_hop: 127.0.0.1:25")

@@ -49,7 +49,7 @@ func ParseMailID(text string) (MailID, error) {
 		id = id<<5 | MailID(value)
 	}
 	if !good {
-		return 0, fmt.Errorf("%.64q is no id of a mail (%d letters and digits): %w", text, idLength, ErrInvalid)
+		return 0, fmt.Errorf("%.64q is not the id of a message (%d letters and digits): %w", text, idLength, ErrInvalid)
 	}
 	return id, nil
 }

@@ -87,7 +87,7 @@ func (l *Letter) Validate() error {
 	}
 	switch {
 	case !l.ID.Valid():
-		return fmt.Errorf("%s is no id of a mail: %w", l.ID, ErrInvalid)
+		return fmt.Errorf("%s is not the id of a message: %w", l.ID, ErrInvalid)
 	case !plainSource(l.Source):
 		return fmt.Errorf("the source %s is not written as it should be: %w", l.Source, ErrInvalid)
 	case l.Return != "" && l.Return != "FULL" && l.Return != "HDRS":
@@ -114,7 +114,7 @@ func (a *Addressee) Validate() error {
 	case strings.ContainsAny(a.Address, "\r\n"):
 		return fmt.Errorf("the address of an addressee has a line break: %w", ErrInvalid)
 	case !a.Mail.Valid():
-		return fmt.Errorf("%s is no id of a mail: %w", a.Mail, ErrInvalid)
+		return fmt.Errorf("%s is not the id of a message: %w", a.Mail, ErrInvalid)
 	case a.Number < 0 || a.Number >= MaxAddressees:
 		return fmt.Errorf("addressee number %d, from 0 up to %d: %w", a.Number, MaxAddressees-1, ErrInvalid)
 	case !a.State.Valid():
@@ -195,7 +195,7 @@ func (t *Ticket) Validate() error {
 	}
 	for _, id := range t.Letters {
 		if !id.Valid() {
-			return fmt.Errorf("%s is no id of a mail: %w", id, ErrInvalid)
+			return fmt.Errorf("%s is not the id of a message: %w", id, ErrInvalid)
 		}
 	}
 	return cmp.Or(checkTexts(
@@ -208,7 +208,7 @@ func (t *Ticket) Validate() error {
 // Validate returns what is wrong with the entry: ErrInvalid or ErrTooLarge.
 func (e *Entry) Validate() error {
 	if e.Mail != 0 && !e.Mail.Valid() {
-		return fmt.Errorf("%s is no id of a mail: %w", e.Mail, ErrInvalid)
+		return fmt.Errorf("%s is not the id of a message: %w", e.Mail, ErrInvalid)
 	}
 	return cmp.Or(checkTexts(
 		bounded{"who did it", e.By, MaxUser, true}, bounded{"what was done", e.What, MaxWhat, true},

@@ -61,7 +61,7 @@ type Options struct {
 	Concurrent int `yaml:"concurrent"`
 	// How often the names of servers are looked up, from 1s on; and again when no connection comes about. Each address
 	// of a name is then a server of its own, up to 64 servers in all. While a lookup fails, the addresses that are
-	// known stay. Default: not; each new connection looks the name up, and uses one address.
+	// known stay. Default: off; each new connection looks the name up, and uses one address.
 	Resolve weir.Duration `yaml:"resolve"`
 	// Which addresses of a name are used with resolve: any, ipv4 or ipv6. Default any.
 	Family Family `yaml:"family"`
@@ -69,7 +69,7 @@ type Options struct {
 	// that this machine trusts, and are shown nothing.
 	TLS *TLS `yaml:"tls"`
 	// Tell the servers who the client is by the PROXY protocol, v1 or v2. A connection then carries one request only.
-	// Only for http:// and unix:. Default: not.
+	// Only for http:// and unix:. Default: off.
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol"`
 	// How many connections to each server are kept open for the next request. Default 4096.
 	Idle int `yaml:"-"`
@@ -90,8 +90,8 @@ type Health struct {
 	Timeout weir.Duration `yaml:"timeout"`
 	// How many good answers in a row make a server healthy again. Default 2.
 	Healthy int `yaml:"healthy"`
-	// How many failures in a row, of requests or of checks, make a server unhealthy. What a client causes is no failure
-	// of the server. Default 3.
+	// How many failures in a row, of requests or of checks, make a server unhealthy. What a client causes does not
+	// count. Default 3.
 	Unhealthy int `yaml:"unhealthy"`
 	// Answers that count as failures too, as in [500, 502, 503]. From 500 to 599. Default: none, any answer is a good
 	// one.

@@ -32,13 +32,13 @@ type cli struct {
 	Capacity capacityCommand `cmd:"" help:"Show how full gates with a limited capacity are, what a stamp costs, and who pays."`
 	Refusals refusalsCommand `cmd:"" help:"Show the last refusals, with the rule and its figures."`
 	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request, or to a message, now. Nothing is charged."`
-	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used."`
+	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used, and set limits of single accounts."`
 	Ban      banCommand      `cmd:"" help:"Show or change the block list: clients and networks that are not served."`
 	Queue    queueCommand    `cmd:"" help:"Show the mail that waits, and release, delete or retry it."`
 	User     userCommand     `cmd:"" help:"Show or change who may send mail."`
 	Reach    reachCommand    `cmd:"" help:"Show or change who is flagged for writing to too many new people."`
 	Audit    auditCommand    `cmd:"" help:"Show who did what, when and from where, including what weir did by itself."`
-	Notify   notifyCommand   `cmd:"" help:"Show or try who is told of attacks, stopped users and the like."`
+	Notify   notifyCommand   `cmd:"" help:"Show or test who gets notices of attacks, stopped users and the like."`
 	Operator operatorCommand `cmd:"" help:"Show or change who may log in to the console."`
 	Token    tokenCommand    `cmd:"" help:"Show, make or revoke tokens, with which programs use the console."`
 	Backup   backupCommand   `cmd:"" help:"Copy the store of a running weir to a folder."`
@@ -53,7 +53,7 @@ type cli struct {
 	Version  versionCommand  `cmd:"" help:"Show the version."`
 
 	Upgrade    upgradeCommand    `cmd:"" help:"Let the binary that was installed over a running weir take its place. No connection is refused."`
-	Completion completionCommand `cmd:"" help:"Print what makes a shell complete weir's commands and flags."`
+	Completion completionCommand `cmd:"" help:"Print a script that lets a shell complete weir's commands and flags."`
 	Man        manCommand        `cmd:"" hidden:"" help:"Write the manual pages to a folder, for packages."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`

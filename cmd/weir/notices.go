@@ -10,8 +10,8 @@ import (
 )
 
 type notifyCommand struct {
-	List notifyListCommand `cmd:"" help:"Show who is told of attacks, stopped users and the like, and how that goes."`
-	Test notifyTestCommand `cmd:"" help:"Send a test to everybody who is told, and show what each answered."`
+	List notifyListCommand `cmd:"" help:"Show who gets notices of attacks, stopped users and the like, and whether they could be delivered."`
+	Test notifyTestCommand `cmd:"" help:"Send a test notice to every target, and show what each answered."`
 }
 
 type notifyListCommand struct {
@@ -22,7 +22,7 @@ type notifyListCommand struct {
 func (c *notifyListCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, (*console.Client).NotifyTargets, func(all *console.NotifyTargets) {
 		if len(all.Targets) == 0 {
-			fmt.Fprintln(t.out, "nobody is told of anything (notify: in the configuration says who is)")
+			fmt.Fprintln(t.out, "there are no targets for notices (notify: in the configuration lists them)")
 			return
 		}
 		rows := table{heads: []string{"target", "sent", "waiting", "failed", "dropped", "last error"}}

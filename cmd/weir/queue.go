@@ -17,8 +17,8 @@ type queueCommand struct {
 	Show    queueShowCommand    `cmd:"" help:"Show one message: its remaining recipients and its header."`
 	Release queueReleaseCommand `cmd:"" help:"Send held and delayed messages at once."`
 	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed messages. Nobody is told."`
-	Retry   queueRetryCommand   `cmd:"" help:"Try messages now that wait for another try."`
-	Track   queueTrackCommand   `cmd:"" help:"Show the way of a message, or of mail to an address: what waits, attempts to deliver it, and acts."`
+	Retry   queueRetryCommand   `cmd:"" help:"Try now to deliver messages that wait for another attempt."`
+	Track   queueTrackCommand   `cmd:"" help:"Show what happened to a message, or to mail for an address: what waits, attempts to deliver it, and what people did."`
 }
 
 type queueListCommand struct {

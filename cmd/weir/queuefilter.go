@@ -20,7 +20,7 @@ type filterFlags struct {
 	Domain    string        `placeholder:"DOMAIN" help:"Only messages with a recipient in this domain; .example.com also means what is below."`
 	Subject   string        `placeholder:"TEXT" help:"Only messages with this text in the subject."`
 	Older     weir.Duration `placeholder:"TIME" help:"Only messages received longer ago: 3d."`
-	Newer     weir.Duration `placeholder:"TIME" help:"Only messages received not so long ago: 2h."`
+	Newer     weir.Duration `placeholder:"TIME" help:"Only messages received within this time: 2h."`
 	Larger    weir.Size     `placeholder:"SIZE" help:"Only messages larger than this: 1MB."`
 	Smaller   weir.Size     `placeholder:"SIZE" help:"Only messages smaller than this."`
 }

@@ -49,7 +49,7 @@ type passwordFlags struct {
 type userAddCommand struct {
 	userFlags
 	passwordFlags
-	Contact    string   `placeholder:"ADDRESS" required:"" help:"Where weir tells the user that their mail is held. Best is a mailbox that does not depend on weir."`
+	Contact    string   `placeholder:"ADDRESS" required:"" help:"Where weir tells the user that their mail is held. Use a mailbox that does not depend on weir."`
 	Sender     []string `placeholder:"ADDRESS" sep:"," help:"An address that the user may send from. May be repeated. Default: any."`
 	Language   string   `placeholder:"LANGUAGE" help:"The language of notices and of the user's page: en, de. Default: that of self_service.language, and on the page that of the browser."`
 	NoPassword bool     `help:"Add the user without a password: they cannot log in."`
@@ -194,7 +194,7 @@ func (t *terminal) user(u *console.UserView) {
 
 type userStopCommand struct {
 	userFlags
-	Why string `placeholder:"TEXT" help:"The reason, for people who ask later."`
+	Why string `placeholder:"TEXT" help:"The reason. The user is told, and it is in the audit log."`
 }
 
 func (c *userStopCommand) Run(t *terminal) error {
@@ -248,7 +248,7 @@ func (c *userRemoveCommand) Run(t *terminal) error {
 		return map[string]string{"removed": c.Name}, client.RemoveUser(ctx, c.Name)
 	}, func(*map[string]string) {
 		fmt.Fprintf(t.out,
-			"%s is no user any more; what waited in their delay queue is held (weir queue list --user %[1]s)\n",
+			"%s is no longer a user; what waited in their delay queue is held (weir queue list --user %[1]s)\n",
 			printable(c.Name))
 	})
 }

@@ -44,7 +44,7 @@ var (
 	ErrNobody    = errors.New("access: no such session or token, or it is over")
 	ErrWrong     = errors.New("wrong name or password")
 	ErrGuessing  = errors.New("too many wrong passwords: wait a few minutes")
-	ErrBusy      = errors.New("too many log-ins at once: try again in a minute")
+	ErrBusy      = errors.New("too many logins at once: try again in a minute")
 	ErrLastAdmin = errors.New("this is the last operator with the role admin")
 	ErrTooMany   = errors.New("there are as many as there may be")
 	ErrName      = errors.New("a name has 1 to 64 of a-z, 0-9, '.', '_', '-' and '@', and begins with a letter or digit")
@@ -159,7 +159,7 @@ func (d *Desk) Signed(who Identity, purpose, text, signature string) bool {
 	return who.bound != "" && hmac.Equal([]byte(signature), []byte(d.Sign(who, purpose, text)))
 }
 
-// Before returns the token of a form that is sent before somebody is known: the log-in. seed is in a cookie.
+// Before returns the token of a form that is sent before somebody is known: the login. seed is in a cookie.
 func (d *Desk) Before(seed string) string { return d.sign("log-in", seed) }
 
 // GenuineBefore reports whether a form carries what Before returned.

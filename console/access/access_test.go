@@ -146,10 +146,10 @@ func TestLogInAndOut(t *testing.T) {
 		t.Errorf("the other session: %v", err)
 	}
 	log := r.audit()
-	if e := log[0]; e.What != "log-out" || e.By != "ann" || e.From != "192.0.2.1" {
+	if e := log[0]; e.What != "logout" || e.By != "ann" || e.From != "192.0.2.1" {
 		t.Errorf("%+v", e)
 	}
-	if e := log[len(log)-2]; e.What != "log-in" || e.By != "ann" || e.From != "192.0.2.1" {
+	if e := log[len(log)-2]; e.What != "login" || e.By != "ann" || e.From != "192.0.2.1" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -686,7 +686,7 @@ func TestAStoreThatFails(t *testing.T) {
 	_, token := r.Token(t.Context(), "weir_x")
 	_, logIn := r.logIn(Attempt{Name: "ann", Password: password})
 	_, vouched := r.Vouched(t.Context(), "ann", Admin)
-	for what, err := range map[string]error{"session": session, "token": token, "log-in": logIn, "vouched": vouched} {
+	for what, err := range map[string]error{"session": session, "token": token, "login": logIn, "vouched": vouched} {
 		if !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%s: %v", what, err)
 		}

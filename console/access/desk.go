@@ -74,7 +74,7 @@ type Attempt struct {
 	Browser        string // the mark of a browser that is known, as it came
 }
 
-// An Admission is the result of a log-in. Its texts are for cookies.
+// An Admission is the result of a login. Its texts are for cookies.
 type Admission struct {
 	Identity
 	Secret  string // of the session
@@ -183,7 +183,7 @@ func (d *Desk) admit(ctx context.Context, who store.Operator, a Attempt) (in Adm
 			}
 		}
 		return cmp.Or(tx.PutSession(s),
-			tx.Log(store.Entry{At: now, By: who.Name, What: "log-in", From: sourceText(a.Source)}))
+			tx.Log(store.Entry{At: now, By: who.Name, What: "login", From: sourceText(a.Source)}))
 	})
 	if err != nil {
 		return in, err
@@ -281,7 +281,7 @@ func (d *Desk) LogOut(ctx context.Context, secret, source string) error {
 			return nil
 		}
 		return cmp.Or(err, tx.RemoveSession(sum),
-			tx.Log(store.Entry{At: d.o.Clock.Now(), By: s.Operator, What: "log-out", From: source}))
+			tx.Log(store.Entry{At: d.o.Clock.Now(), By: s.Operator, What: "logout", From: source}))
 	})
 }
 

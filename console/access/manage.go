@@ -208,7 +208,7 @@ func (d *Desk) SetRole(ctx context.Context, by Identity, name string, role Role)
 // A SessionView is an open session as others may see it.
 type SessionView struct {
 	ID     string    `json:"id"`
-	Source string    `json:"source"` // the address of the log-in
+	Source string    `json:"source"` // the address of the login
 	Made   time.Time `json:"made"`   // when the operator logged in
 	Seen   time.Time `json:"seen"`   // when it was last used, to the minute
 	Until  time.Time `json:"until"`  // when it ends in any case

@@ -227,7 +227,7 @@ func (id *identity) verify(certs []*x509.Certificate, now time.Time) error {
 }
 
 // errNoNode is what a stranger gets before anything costly is computed.
-var errNoNode = errors.New("it is no node of a farm")
+var errNoNode = errors.New("it is not a node of a farm")
 
 // config returns how routes are secured. claimed is told who is refused and why, before the handshake fails: the other
 // end often leaves first, and gives no reason.

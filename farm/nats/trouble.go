@@ -99,7 +99,7 @@ func judged(err error) refusedNode {
 	case errors.Is(err, errNoNode):
 		return refusedNode{why: errNoNode.Error(), stranger: true}
 	default:
-		return refusedNode{why: shorten("it is no node of a farm: " + err.Error()), stranger: true}
+		return refusedNode{why: shorten("it is not a node of a farm: " + err.Error()), stranger: true}
 	}
 }
 

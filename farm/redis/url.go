@@ -64,7 +64,7 @@ func parse(text string) (p address, err error) {
 	case (engine == "rediss" || engine == "valkeys") && !p.socket:
 		p.tls = true
 	default:
-		return bad("its scheme is none of redis, rediss, redis+sentinel, rediss+sentinel, redis+unix, valkey, valkeys")
+		return bad("its scheme is not one of redis, rediss, redis+sentinel, rediss+sentinel, redis+unix, valkey, valkeys")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.Contains(query, "@") {
@@ -98,7 +98,7 @@ func parse(text string) (p address, err error) {
 		}
 		hostPort, err := withPort(host, port)
 		if err != nil {
-			return bad("one of its hosts is no address") // which may be a part of a password
+			return bad("one of its hosts is not an address") // which may be a part of a password
 		}
 		if p.addresses = append(p.addresses, hostPort); len(p.addresses) > maxAddresses {
 			return bad("it has more than %d addresses", maxAddresses)
@@ -142,7 +142,7 @@ func parse(text string) (p address, err error) {
 	}
 	if db != "" {
 		if p.db, err = strconv.Atoi(db); err != nil || p.db < 0 {
-			return bad("what follows the host is no number of a database")
+			return bad("what follows the host is not the number of a database")
 		}
 	}
 	if p.cluster && p.db != 0 {

@@ -46,7 +46,7 @@ func (c *call) conclude(s *settlement) (settled, *problem) {
 		return settled{}, wrong
 	}
 	if s.Status != 0 && (s.Status < 100 || s.Status > 599) {
-		return settled{}, invalid("status", fmt.Sprintf("%d is no status of HTTP", s.Status),
+		return settled{}, invalid("status", fmt.Sprintf("%d is not an HTTP status", s.Status),
 			"between 100 and 599, or leave it out")
 	}
 	price := weir.Price{Known: weir.Unpriced}

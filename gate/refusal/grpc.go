@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// IsGRPC reports whether a request with such a Content-Type is a call of gRPC, or of gRPC-Web. Such clients take every HTTP status but 200 for
-// "unavailable", and many of them try again at once.
+// IsGRPC reports whether a request with such a Content-Type is a call of gRPC, or of gRPC-Web. Such clients take every
+// HTTP status but 200 for "unavailable", and many of them try again at once.
 func IsGRPC(kind string) bool {
 	kind, ok := strings.CutPrefix(kind, "application/grpc")
 	return ok && (kind == "" || strings.IndexByte("+;-", kind[0]) >= 0)

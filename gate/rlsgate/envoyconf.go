@@ -269,7 +269,7 @@ func (c *compiler) limit(n *yamltree.Node) *rule {
 		name, _ := c.text(c.mapping(item, "replaces", replaceKeys)["name"])
 		switch name {
 		case "":
-			c.fail(item, "nobody says what is replaced", "write - name: the name of a rate_limit")
+			c.fail(item, "the name of the rate_limit to replace is missing", "write - name: the name of a rate_limit")
 		case r.name:
 			c.fail(item, fmt.Sprintf("the rate_limit %q cannot replace itself", name), "")
 		}

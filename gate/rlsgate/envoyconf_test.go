@@ -53,7 +53,7 @@ func TestFileErrors(t *testing.T) {
 		"replaces itself": {rateLimit("unit: day, name: x, replaces: [{name: x}]"),
 			`f:4:47: the rate_limit "x" cannot replace itself`},
 		"replaces nothing": {rateLimit("unit: day, replaces: [{name: ''}]"),
-			"f:4:38: nobody says what is replaced (write - name: the name of a rate_limit)"},
+			"f:4:38: the name of the rate_limit to replace is missing (write - name: the name of a rate_limit)"},
 		"shared": {"domain: d\ndescriptors:\n- key: a\n  value: b\n  share_threshold: true\n",
 			"f:5:20: only a value that ends in * can share its threshold (write value: b*, or leave share_threshold " +
 				"out)"},

@@ -80,7 +80,7 @@ func (d *delivery) judgeMail() *no {
 	}
 	ev := d.event(d.tx, counted)
 	ev.ID, ev.Bytes = d.id.String(), d.text.size
-	after, pass, n := d.judge(d.setup.parts.Throttles, &ev, "mails")
+	after, pass, n := d.judge(d.setup.parts.Throttles, &ev, "messages")
 	if n != nil {
 		return n
 	}

@@ -78,8 +78,8 @@ const (
 
 // Options configure one gate for mail.
 type Options struct {
-	// The address to listen on: ":587", ":465", "127.0.0.1:2525". Clients must connect to it themselves: no proxy in
-	// front is believed.
+	// The address to listen on: ":587", ":465", "127.0.0.1:2525". Clients must connect to it directly: no proxy in
+	// front is trusted.
 	Listen string `yaml:"listen"`
 	// The name by which the gate introduces itself, and which Received fields and message ids show. Default: the
 	// machine's.
@@ -205,7 +205,7 @@ type Stamping struct {
 	// for 10 more minutes.
 	Schedule []Step `yaml:"schedule"`
 	// Instead of a schedule: ask for the first work at from_load, and double it after every such interval at whose end
-	// the load is still there. No more is asked than takes a phone a minute. Default: not.
+	// the load is still there. The work never takes a phone more than a minute. Default: off.
 	DoubleEvery weir.Duration `yaml:"double_every"`
 	// The work that doubling begins with. Default: work.
 	First string `yaml:"first"`

@@ -91,7 +91,7 @@ func TestQuota(t *testing.T) {
 	c.mail("ann@example.org", "bob@example.com", hello, "250 ")
 	c.mail("ann@example.org", "carl@example.com", hello, "250 ")
 	c.mail("ann@example.org", "dora@example.com", hello,
-		"450 4.7.1 over the limit of 2 mails per 1h (t0/per-hour), come back in 1h")
+		"450 4.7.1 over the limit of 2 messages per 1h (t0/per-hour), come back in 1h")
 	c.mail("ann@example.org", "support@example.org", hello, "250 ") // nobody counts these
 	r.as("bound").mail("bound@example.org", "bob@example.com", hello, "250 ")
 	r.clock.Advance(time.Hour)
@@ -116,20 +116,20 @@ func TestVolume(t *testing.T) {
 func TestSharedLimit(t *testing.T) {
 	t.Parallel()
 	for want, a := range map[string]weir.Answer{
-		"over the limit shared by new accounts, of 5 mails per 1h (plans/hourly), come back in 1m": {
+		"over the limit shared by new accounts, of 5 messages per 1h (plans/hourly), come back in 1m": {
 			Reason: weir.SharedLimit, Until: epoch.Add(time.Minute),
 			Figure: weir.Figure{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5,
 				Window: weir.Window(time.Hour)}},
-		"over the limit of 5 mails per month (plans/monthly)": {Reason: weir.OverLimit,
+		"over the limit of 5 messages per month (plans/monthly)": {Reason: weir.OverLimit,
 			Figure: weir.Figure{By: "plans", Rule: "monthly", Unit: "requests", Limit: 5,
 				Window: weir.NewWindow(30*24*time.Hour, weir.Month)}},
 		"over the limit shared by new accounts, of 1KB": {Reason: weir.SharedLimit,
 			Figure: weir.Figure{Unit: "bytes", Limit: 1000}},
 	} {
-		if got := explain(&a, "mails", epoch, false); got != want {
+		if got := explain(&a, "messages", epoch, false); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if no := throttled(&a, "mails", epoch); no.reply.code != 450 {
+		if no := throttled(&a, "messages", epoch); no.reply.code != 450 {
 			t.Errorf("%d", no.reply.code)
 		}
 	}

@@ -32,8 +32,8 @@ var (
 	ErrPrivateKey  = errors.New("it is a private key, which has no place here: write the public one")
 	ErrShortSecret = fmt.Errorf("a shared secret must have %d bytes at least", minSecret)
 	ErrLongSecret  = fmt.Errorf("a shared secret must have %d bytes at most", maxSecret)
-	ErrNoSecret    = errors.New("others may know this key, so that it is no shared secret")
-	ErrUndeclared  = errors.New("it is no public key that can be read here; if it is a shared secret, write " +
+	ErrNoSecret    = errors.New("others may know this key, so it cannot be a shared secret")
+	ErrUndeclared  = errors.New("it is not a public key that weir can read; if it is a shared secret, write " +
 		"algorithms: [HS256]")
 	ErrWeakKey  = fmt.Errorf("an RSA key must have %d bits at least, and %d at most", minRSA, maxRSA)
 	ErrManyKeys = fmt.Errorf("a set has %d keys at most", MaxKeys)

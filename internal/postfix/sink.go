@@ -82,7 +82,7 @@ func (s *Sink) Mails() []Mail {
 func (s *Sink) Await(n int) []Mail {
 	s.t.Helper()
 	if !keeper.Await(func() bool { return len(s.Mails()) >= n }) {
-		s.t.Fatalf("%d mails arrived, want %d", len(s.Mails()), n)
+		s.t.Fatalf("%d messages arrived, want %d", len(s.Mails()), n)
 	}
 	return s.Mails()
 }

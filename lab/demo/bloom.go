@@ -151,7 +151,7 @@ func tellBloom(r SceneReport) []string {
 		told = append(told,
 			fmt.Sprintf("Next door it came %d times from each of %s networks. The service there asked weir over the "+
 				"decision API, about "+
-				"%d networks at a time, and was told in %s of %s answers whom to refuse.",
+				"%d networks at a time, and was told in %s of %s answers which of them to refuse.",
 				bloomWants, grouped(next.Networks), bloomTogether, grouped(next.Refused), grouped(next.Sent)))
 	}
 	return append(told, tellTables(r)...)

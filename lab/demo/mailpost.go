@@ -412,7 +412,7 @@ func (k *sink) copies(id string) (arrived, again int) {
 func (k *sink) arrived(to []string, text []byte, at time.Time) error {
 	m, err := mail.ReadMessage(bytes.NewReader(text))
 	if err != nil {
-		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "this is no mail"}
+		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "this is not a message"}
 	}
 	id := strings.Trim(m.Header.Get("Message-Id"), "<>")
 	done, known := k.note(id, to, at)

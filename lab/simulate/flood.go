@@ -141,7 +141,7 @@ func (o FloodOptions) Validate() error {
 		of   weir.Share
 	}{{"without", o.Without}, {"phones", o.Phones}} {
 		if !(share.of >= 0 && share.of <= 1) {
-			all.Add(share.path, fmt.Sprintf("%s is no share of people", share.of), "0% to 100%")
+			all.Add(share.path, fmt.Sprintf("%s is not a share of people", share.of), "0% to 100%")
 		}
 	}
 	if o.Until <= o.From || o.From < 0 || o.Until > o.For {

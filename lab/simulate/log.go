@@ -290,7 +290,7 @@ var why = [reasons]string{
 	badJSON:        "not JSON",
 	otherLine:      "of no mail: connections, warnings, other programs",
 	refused:        "of mail that Postfix refused",
-	outside:        "of mail from outside: without a log-in, and from no client that is a user",
+	outside:        "of mail from outside: without a login, and from a client that is not a user",
 	local:          "of mail handed in on the machine itself",
 	again:          "of mail handed in again, by a filter or the server before",
 	nullSender:     "of mail of a server without a sender",

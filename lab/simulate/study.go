@@ -32,7 +32,7 @@ type Study struct {
 
 // Figures are what a throttle would have done to a whole log.
 type Figures struct {
-	Mails        int     `json:"mails"`
+	Mails        int     `json:"messages"`
 	Delayed      int     `json:"delayed"` // mails with at least one recipient who had to wait
 	DelayedShare float64 `json:"delayed_share"`
 	Stops        int     `json:"stops"`
@@ -59,7 +59,7 @@ type LogInfo struct {
 	To      time.Time `json:"to"`
 	Lines   int       `json:"lines"`
 	Skipped int       `json:"skipped"` // lines that are of no mail a user sent, or cannot be read
-	Mails   int       `json:"mails"`
+	Mails   int       `json:"messages"`
 	Users   int       `json:"users"`
 	Reasons []Reason  `json:"reasons,omitempty"` // why lines were skipped
 	// The times are seconds from a start that the log does not tell.
@@ -87,7 +87,7 @@ type ParamsInfo struct {
 // UserStudy is what would have happened to one user.
 type UserStudy struct {
 	User      string  `json:"user"`
-	Mails     int     `json:"mails"`
+	Mails     int     `json:"messages"`
 	Delayed   int     `json:"delayed"`
 	Stops     int     `json:"stops"`
 	MeanDelay float64 `json:"mean_delay_s"`
@@ -153,7 +153,7 @@ const ReachReading = "Recipients are those of the log, whether they would have b
 // them.
 type ReachUser struct {
 	User       string  `json:"user"`
-	Mails      int     `json:"mails"`
+	Mails      int     `json:"messages"`
 	Recipients float64 `json:"recipients"` // different ones
 	MostHour   float64 `json:"most_hour"`  // new ones within an hour
 	MostDay    float64 `json:"most_day"`

@@ -116,7 +116,7 @@ func readStored(text string) (*secret, error) {
 func decode(text string, least int) ([]byte, error) {
 	b, err := encoding.DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") { // which the decoder would skip
-		return nil, errors.New("is no base64")
+		return nil, errors.New("is not base64")
 	}
 	if len(b) < least || len(b) > maxBytes {
 		return nil, fmt.Errorf("is not %d to %d bytes long", least, maxBytes)

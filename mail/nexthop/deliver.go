@@ -45,9 +45,9 @@ func addressed(j *Job, results []Result) []int {
 	for i := range j.Recipients {
 		switch {
 		case !sender:
-			results[i] = Result{Outcome: Failed, Status: statusBadSender, Text: "the sender is no address"}
+			results[i] = Result{Outcome: Failed, Status: statusBadSender, Text: "the sender is not an address"}
 		case !isAddress(j.Recipients[i].Address):
-			results[i] = Result{Outcome: Failed, Status: statusBadRecipient, Text: "the recipient is no address"}
+			results[i] = Result{Outcome: Failed, Status: statusBadRecipient, Text: "the recipient is not an address"}
 		default:
 			results[i] = Result{Outcome: Later, Status: statusOurs, Text: "not tried"}
 			todo = append(todo, i)

@@ -208,11 +208,11 @@ func readNumbers(text string) ([]int, *CommandError) {
 
 func readNumber(text string) (int, *CommandError) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
-		return 0, wrong("\"{text}\" is no number", "text", clean(text, 20))
+		return 0, wrong("\"{text}\" is not a number", "text", clean(text, 20))
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxLines {
-		return 0, wrong("there is no mail {n}", "n", clean(text, 20))
+		return 0, wrong("there is no message {n}", "n", clean(text, 20))
 	}
 	return n, nil
 }

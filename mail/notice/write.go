@@ -46,18 +46,18 @@ func (n *Notice) header() (*lines, error) {
 		return nil, fmt.Errorf("%w: no kind %d", ErrInvalid, n.Kind)
 	}
 	if n.Link != "" && !isLink(n.Link) {
-		return nil, fmt.Errorf("%w: %.64q is no link", ErrInvalid, n.Link)
+		return nil, fmt.Errorf("%w: %.64q is not a link", ErrInvalid, n.Link)
 	}
 	from, to, reply := mailbox(n.From), mailbox(n.To), mailbox(n.ReplyTo)
 	for _, a := range []struct{ name, given, read string }{{"From", n.From, from}, {"To", n.To, to},
 		{"ReplyTo", n.ReplyTo, reply}} {
 		if a.read == "" && (a.given != "" || a.name != "ReplyTo") {
-			return nil, fmt.Errorf("%w: %s: %.64q is no address", ErrInvalid, a.name, a.given)
+			return nil, fmt.Errorf("%w: %s: %.64q is not an address", ErrInvalid, a.name, a.given)
 		}
 	}
 	id := messageID(n.MessageID)
 	if id == "" && n.MessageID != "" {
-		return nil, fmt.Errorf("%w: %.64q is no id", ErrInvalid, n.MessageID)
+		return nil, fmt.Errorf("%w: %.64q is not an id", ErrInvalid, n.MessageID)
 	}
 	id = cmp.Or(id, messageID(NewNonce()+"@"+n.Host), NewNonce()+"@invalid")
 	h.field("From", encodeWords(n.Language.Say("Mail service"))+" "+from)

@@ -19,7 +19,7 @@ func TestSalvageOperators(t *testing.T) {
 			must(t, tx.PutOperator(store.Operator{Name: name, Role: "admin", Password: "hash", Made: epoch, Changed: epoch}))
 			must(t, tx.PutSession(store.Session{Sum: sum, Operator: name, Made: epoch, Seen: epoch, Until: epoch}))
 			must(t, tx.PutToken(store.Token{Sum: sum, Name: name, Role: "admin", Made: epoch}))
-			must(t, tx.Log(store.Entry{At: epoch, By: name, What: "log-in", From: "192.0.2.1", After: `{"n":1}`}))
+			must(t, tx.Log(store.Entry{At: epoch, By: name, What: "login", From: "192.0.2.1", After: `{"n":1}`}))
 		}
 		return nil
 	}))

@@ -106,7 +106,7 @@ func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string)
 			int64(l.ID), int64(a.Number), a.Address, a.Notify, a.Original, int64(a.State)))
 	}
 	err = cmp.Or(err, v.log("salvaged", l.User, l.ID,
-		fmt.Sprintf("its text was in a file; held for %d recipients, some of whom may have it", len(to))))
+		fmt.Sprintf("its text was in a file; held for %d recipients, and some of them may have it", len(to))))
 	if err != nil {
 		return errors.Join(err, v.to.exec("ROLLBACK"))
 	}

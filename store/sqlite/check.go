@@ -22,13 +22,13 @@ type Condition struct {
 	Missing  bool     `json:"missing,omitempty"` // there is no database
 	Version  int      `json:"version"`           // of its tables
 	Bytes    int64    `json:"bytes"`
-	Damage   []string `json:"damage"`  // what is wrong with the database, up to maxDamage lines
-	Mails    int      `json:"mails"`   // that wait
-	Filed    int      `json:"filed"`   // … whose texts are in files
-	Lost     []string `json:"lost"`    // mails whose text is missing or cut off, up to maxDamage
-	Losses   int      `json:"losses"`  // how many they are
-	Unknown  int      `json:"unknown"` // files of no mail
-	Partial  int      `json:"partial"` // files that were incoming when weir ended
+	Damage   []string `json:"damage"`   // what is wrong with the database, up to maxDamage lines
+	Mails    int      `json:"messages"` // that wait
+	Filed    int      `json:"filed"`    // … whose texts are in files
+	Lost     []string `json:"lost"`     // mails whose text is missing or cut off, up to maxDamage
+	Losses   int      `json:"losses"`   // how many they are
+	Unknown  int      `json:"unknown"`  // files of no mail
+	Partial  int      `json:"partial"`  // files that were incoming when weir ended
 	SetAside int      `json:"set_aside"`
 }
 

@@ -132,7 +132,7 @@ func (t *tx) Letters(q store.LetterQuery, limit int) (all []store.Queued, err er
 	query, args := anyLetters, []any{int64(q.After)}
 	switch {
 	case q.State != 0 && !q.State.Valid():
-		return nil, fmt.Errorf("mails in %s: %w", q.State, store.ErrInvalid)
+		return nil, fmt.Errorf("messages in %s: %w", q.State, store.ErrInvalid)
 	case q.User != "" && q.State != 0:
 		query, args = lettersByState, []any{q.User, int64(q.After), int64(q.State)}
 	case q.User != "":

@@ -142,7 +142,7 @@ func (f *files) prepare() error {
 		return fmt.Errorf("the data folder %w: %s is a file", store.ErrUnwritable, f.folder)
 	}
 	if info, err := os.Stat(f.db); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s %w: it is no file", f.db, store.ErrUnwritable)
+		return fmt.Errorf("%s %w: it is not a file", f.db, store.ErrUnwritable)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(folder, File), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cannotOpen(t, Options{Folder: folder}, store.ErrUnwritable, "it is no file")
+	cannotOpen(t, Options{Folder: folder}, store.ErrUnwritable, "it is not a file")
 
 	readOnly := t.TempDir()
 	if err := os.Chmod(readOnly, 0o500); err != nil {

@@ -153,7 +153,7 @@ func (t *texts) sealed(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.staged[name] {
-		return fmt.Errorf("%.32q is no text that was sealed: %w", name, store.ErrInvalid)
+		return fmt.Errorf("%.32q is not a sealed text: %w", name, store.ErrInvalid)
 	}
 	return nil
 }

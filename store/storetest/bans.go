@@ -147,7 +147,7 @@ func bansMistakes(_ *testing.T, s *subject) {
 		"IPv4 in IPv6":        func(b *store.Ban) { b.BanKey = net("::ffff:192.0.2.0/120") },
 		"no UTF-8":            func(b *store.Ban) { b.Client = "\xff" },
 		"a zero byte":         func(b *store.Ban) { b.Reason = "a\x00b" },
-		"who is no UTF-8":     func(b *store.Ban) { b.By = "\xc3" },
+		"who is not UTF-8":    func(b *store.Ban) { b.By = "\xc3" },
 		"before the epoch":    func(b *store.Ban) { b.Since = time.Unix(-1, 0) },
 		"a lift without end":  func(b *store.Ban) { b.Lifted, b.Until = true, time.Time{} },
 		"a lift at no time":   func(b *store.Ban) { b.Lifted, b.Since = true, time.Time{} },

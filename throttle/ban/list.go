@@ -262,7 +262,7 @@ func (l *List) Add(b store.Ban, now time.Time) error {
 	}
 	switch {
 	case b.Lifted:
-		return fmt.Errorf("a lift is no ban: %w", store.ErrInvalid)
+		return fmt.Errorf("a lift is not a ban: %w", store.ErrInvalid)
 	case b.Client == "" && b.Prefix.Bits() == 0:
 		return errEverybody
 	case !b.Holds(now):
@@ -447,7 +447,7 @@ func (l *List) Remove(key store.BanKey, now time.Time) error {
 		return err
 	}
 	if key.Lifted {
-		return fmt.Errorf("a lift is no ban: %w", store.ErrInvalid)
+		return fmt.Errorf("a lift is not a ban: %w", store.ErrInvalid)
 	}
 	l.mu.Lock()
 	l.seen = now.UnixNano()

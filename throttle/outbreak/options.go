@@ -98,7 +98,7 @@ type Options struct {
 	Exempt []string `yaml:"exempt"`
 	// Whose mail without a sender to one recipient, which is how servers write notifications, is never counted and
 	// passes: servers (the default; clients that are known by their address), free (users who log in, too) or counted
-	// (nobody's). Whoever steals a password may leave the sender out.
+	// (nobody's). A thief with a stolen password may leave the sender out.
 	NullSender NullSender `yaml:"null_sender"`
 	// How many of those one server or user may send: all of them at once, and as many again in each period. More are
 	// deferred with 450, so that a server tries again. Default 60/h.

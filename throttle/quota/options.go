@@ -129,8 +129,8 @@ type Policy struct {
 	Burst Amount `yaml:"burst"`
 	// The least time between the starts of two requests, for kind idle.
 	Gap weir.Duration `yaml:"gap"`
-	// What happens over the limit: refuse (the default), delay, or stamp, for kinds requests and idle: whoever pays
-	// with a stamp goes on, beside the limit; everybody else is asked for one.
+	// What happens over the limit: refuse (the default), delay, or stamp, for kinds requests and idle. Clients
+	// that pay with a stamp then go on, and do not count against the limit; all others are asked for one.
 	Over Over `yaml:"over"`
 	// The bounds of a delay.
 	Delay Delay `yaml:"delay"`
@@ -368,7 +368,7 @@ func (v *mistakes) exact(p *Policy) {
 	}
 	for field, d := range map[string]time.Duration{"period": p.Period.Length, "gap": p.Gap.Std()} {
 		if d%time.Microsecond != 0 {
-			v.Add(field, fmt.Sprintf("%s is no whole number of microseconds, in which engines count", d), "")
+			v.Add(field, fmt.Sprintf("%s is not a whole number of microseconds, in which engines count", d), "")
 		}
 		if d > 0 && d < farm.MinPeriod {
 			v.Add(field, fmt.Sprintf("%s is too short for farm: exact", d),

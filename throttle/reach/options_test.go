@@ -75,7 +75,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 			"floor: 30 is above the threshold, which is never reached (at most 20)"},
 		{Options{Against: "before"}, `against: unknown against "before" (one of history, previous)`},
 		{Options{Against: AgainstPrevious},
-			"against: a threshold of dynamic is no share of anything (write one in percent: threshold: 200%)"},
+			"against: a threshold of dynamic is not a share (write one in percent: threshold: 200%)"},
 		{Options{Floor: -1}, "floor: -1 is out of bounds"},
 		{Options{Floor: MaxThreshold + 1}, "floor: 1000001 is out of bounds"},
 		{Options{Newcomers: MaxNewcomers + 1}, "newcomers: 10000001 is out of bounds"},

@@ -27,7 +27,7 @@ type Sketch struct {
 // NewSketch returns a sketch with so many cells, a power of two from 256 to 65536.
 func NewSketch(cells int) (*Sketch, error) {
 	if cells < MinCells || cells > MaxCells || cells&(cells-1) != 0 {
-		return nil, fmt.Errorf("%w: %d is no power of two from %d to %d", ErrCells, cells, MinCells, MaxCells)
+		return nil, fmt.Errorf("%w: %d is not a power of two from %d to %d", ErrCells, cells, MinCells, MaxCells)
 	}
 	return &Sketch{bits: uint8(bits.TrailingZeros(uint(cells)))}, nil
 }

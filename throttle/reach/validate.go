@@ -88,7 +88,7 @@ func (v *mistakes) threshold(o *Options) {
 	}
 	v.OneOf("against", string(o.Against), string(AgainstHistory), string(AgainstPrevious))
 	if o.Against == AgainstPrevious && o.Threshold.Share == 0 {
-		v.Add("against", fmt.Sprintf("a threshold of %s is no share of anything", o.Threshold),
+		v.Add("against", fmt.Sprintf("a threshold of %s is not a share", o.Threshold),
 			"write one in percent: threshold: 200%")
 	}
 	v.Count("floor", o.Floor, MaxThreshold)

@@ -41,7 +41,7 @@ const (
 	FatePool Fate = "pool" // as if it had brought none: it is asked for one, and may wait in the general pool
 )
 
-// Options configure stamps: what clients pay with when there is more to do than can be done.
+// Options configure stamps: what clients pay with when the service is overloaded.
 type Options struct {
 	// The puzzle: sha256-k (the default), eqs60 (ten times less of an advantage for graphics cards), dlog, or
 	// dlog-classic (weak: for the document's own flow).
@@ -79,7 +79,7 @@ type Options struct {
 	// Work by load, in steps, instead of the steered one: [{load: 0%, work: 4 bits}, {load: 80%, work: 8 bits}].
 	Schedule []Step `yaml:"schedule"`
 	// Instead of the steered difficulty: start with the first work at from_load, and double it after every such
-	// interval at whose end the load is still there. 0 for not. Default: not; with classic 10s.
+	// interval at whose end the load is still there. 0 turns it off. Default: off; with classic 10s.
 	DoubleEvery *weir.Duration `yaml:"double_every"`
 	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
 	Doubles Doubles `yaml:"doubles"`

@@ -11,8 +11,8 @@ import (
 	"weir/internal/words"
 )
 
-// Options say what the gate's own pages show besides weir's words: the page that asks for a stamp, which is also the
-// waiting room, and the page of a refusal.
+// Options say what you add to the gate's own pages: the page that asks for a stamp, which is also the waiting room, and
+// the page of a refusal.
 type Options struct {
 	// The name of the site, above the text and in the title of the page. Default: none.
 	Site string `yaml:"site"`

@@ -103,6 +103,11 @@ func (r *release) archive(t target) error {
 		{top, 0o755, []string{filepath.Join(r.stage(t), t.binary())}},
 		{top, 0o644, []string{in("LICENSE"), in("README.md"), in("CHANGELOG.md"), in("deploy/weir.yaml")}},
 		{top + "/examples", 0o644, glob(in("examples/*"))},
+		{top + "/docs", 0o644, glob(in("docs/*.md"))},
+		{top + "/docs/img", 0o644, glob(in("docs/img/*"))},
+		{top + "/docs/adr", 0o644, glob(in("docs/adr/*"))},
+		{top + "/deploy/prometheus", 0o644, glob(in("deploy/prometheus/*"))},
+		{top + "/deploy/grafana", 0o644, glob(in("deploy/grafana/*"))},
 		{top + "/completions", 0o644, glob(filepath.Join(r.work, "completions", "*"))},
 	}
 	if t.system != "windows" {

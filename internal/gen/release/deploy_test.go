@@ -48,7 +48,7 @@ func TestPackagedFilesExist(t *testing.T) {
 	t.Parallel()
 	f := readNfpm(t)
 	made := []string{"weir", "man", "completions/weir", "completions/_weir", "completions/weir.fish", "sbom.cdx.json",
-		"examples"}
+		"examples", "docs"}
 	var sources []string
 	for _, c := range f.Contents {
 		sources = append(sources, c.Source)

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,35 +40,37 @@ func (r *release) packages(t target) error {
 	return nil
 }
 
-// stagePapers puts the manual pages, compressed as packages have them, the completions and the examples beside the
-// binary. Their modes are the same wherever the source comes from.
+// stagePapers puts the manual pages, compressed as packages have them, the completions, the examples and the
+// documentation beside the binary. Their modes are the same wherever the source comes from.
 func (r *release) stagePapers(t target) error {
 	for _, from := range []string{filepath.Join(r.work, "man"), filepath.Join(r.work, "completions"),
-		filepath.Join(r.root, "examples")} {
+		filepath.Join(r.root, "examples"), filepath.Join(r.root, "docs")} {
 		folder := filepath.Base(from)
 		to := filepath.Join(r.stage(t), folder)
-		if err := os.MkdirAll(to, 0o755); err != nil {
-			return err
-		}
-		files, err := os.ReadDir(from)
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			data, err := os.ReadFile(filepath.Join(from, f.Name()))
+		err := filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			name := f.Name()
-			if folder == "man" {
-				if data, err = compressed(data); err != nil {
-					return err
-				}
+			rel, err := filepath.Rel(from, file)
+			if err != nil {
+				return err
+			}
+			name := filepath.Join(to, rel)
+			if d.IsDir() {
+				return os.MkdirAll(name, 0o755)
+			}
+			data, err := os.ReadFile(file)
+			if err == nil && folder == "man" {
 				name += ".gz"
+				data, err = compressed(data)
 			}
-			if err := os.WriteFile(filepath.Join(to, name), data, 0o644); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+			if err != nil {
+				return err
 			}
+			return os.WriteFile(name, data, 0o644)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", folder, err)
 		}
 	}
 	return nil

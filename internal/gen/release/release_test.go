@@ -215,7 +215,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// checkExamples looks for all examples in what a command lists.
+// checkExamples looks for all examples, the documentation and the files for watching in what a command lists.
 func checkExamples(t *testing.T, command ...string) {
 	t.Helper()
 	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
@@ -229,6 +229,11 @@ func checkExamples(t *testing.T, command ...string) {
 	for _, e := range examples {
 		if !bytes.Contains(out, []byte("/examples/"+e.Name()+"\n")) {
 			t.Errorf("%v: there is no %s", command, e.Name())
+		}
+	}
+	for _, name := range []string{"/docs/install.md", "/docs/img/flow.svg", "/deploy/prometheus/weir.rules.yml", "/deploy/grafana/weir.json"} {
+		if !bytes.Contains(out, []byte(name+"\n")) {
+			t.Errorf("%v: there is no %s", command, name)
 		}
 	}
 }
@@ -273,10 +278,10 @@ func TestStagedPapers(t *testing.T) {
 	if staged[0]["completions/_weir"] != "a script" || staged[0]["man/weir.1.gz"] == "" {
 		t.Errorf("%v", slices.Sorted(maps.Keys(staged[0])))
 	}
-	// weir init names these.
-	for _, name := range []string{"nginx-auth.conf", "envoy-edge.yml"} {
-		want, err := os.ReadFile(root + "/examples/" + name)
-		if err != nil || staged[0]["examples/"+name] != string(want) {
+	// weir init names the first two, and the examples name pages.
+	for _, name := range []string{"examples/nginx-auth.conf", "examples/envoy-edge.yml", "docs/envoy.md", "docs/img/flow.svg"} {
+		want, err := os.ReadFile(root + "/" + name)
+		if err != nil || staged[0][name] != string(want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -111,7 +111,7 @@ func parseMail(text []byte) (*Mail, error) {
 			last := &m.fields[len(m.fields)-1]
 			last.raw = last.raw[:len(last.raw)+len(raw)]
 		case !ok:
-			return nil, &MailError{line, "is no header field; an empty line ends the header"}
+			return nil, &MailError{line, "is not a header field; an empty line ends the header"}
 		default:
 			m.fields = append(m.fields, mailField{name, raw, line})
 		}
