@@ -101,7 +101,7 @@ func parsePart(spec string) (p keyPart, mistake *weir.FieldError) {
 	case "network":
 		p.kind, p.v4, p.v6 = partNetwork, 32, 64
 		if named && !p.bits(rest) {
-			return p, &weir.FieldError{Msg: fmt.Sprintf("%q is no network", spec),
+			return p, &weir.FieldError{Msg: fmt.Sprintf("%q is not a network", spec),
 				Hint: "write network:24/64, for the /24 of an IPv4 address and the /64 of an IPv6 address"}
 		}
 		p.spec = fmt.Sprintf("network:%d/%d", p.v4, p.v6)
@@ -143,7 +143,7 @@ func PartName(spec string) (string, error) {
 	case mistake != nil:
 		return "", mistake
 	case p.kind != partSaid:
-		return "", &weir.FieldError{Msg: fmt.Sprintf("%q is no part that a request brings by itself", spec)}
+		return "", &weir.FieldError{Msg: fmt.Sprintf("%q is not a part that a request brings by itself", spec)}
 	}
 	return p.spec, nil
 }

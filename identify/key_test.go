@@ -153,8 +153,8 @@ func TestParseKey(t *testing.T) {
 		"account account":       `[1]: "account" is listed twice (leave one out)`,
 		"header:X-A header:x-a": `[1]: "header:x-a" is listed twice (leave one out)`,
 		"country:DE":            "[0]: country takes no name (write country)",
-		"network:33/64":         `[0]: "network:33/64" is no network (write network:24/64, for the /24 of an IPv4 address and the /64 of an IPv6 address)`,
-		"network:24":            `[0]: "network:24" is no network (write network:24/64, for the /24 of an IPv4 address and the /64 of an IPv6 address)`,
+		"network:33/64":         `[0]: "network:33/64" is not a network (write network:24/64, for the /24 of an IPv4 address and the /64 of an IPv6 address)`,
+		"network:24":            `[0]: "network:24" is not a network (write network:24/64, for the /24 of an IPv4 address and the /64 of an IPv6 address)`,
 		"path:0":                `[0]: "path:0" names no segment of the path (write path:1 for the first)`,
 		strings.Repeat("account ", MaxKeyParts+1): "9 parts are too many (at most 8)",
 	} {

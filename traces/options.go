@@ -117,7 +117,7 @@ func (o Options) Validate() error {
 	m.OneOf("client_address", string(o.ClientAddress), string(AddressOff), string(AddressNetwork), string(AddressFull))
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if len(o.Service) > maxService || strings.ContainsFunc(o.Service, control) {
-		m.Add("service", "this is no name of a service", fmt.Sprintf("at most %d bytes, in one line", maxService))
+		m.Add("service", "this is not the name of a service", fmt.Sprintf("at most %d bytes, in one line", maxService))
 	}
 	m.AtMost("headers", "headers", len(o.Headers), MaxHeaders)
 	for name, value := range o.Headers {
@@ -151,7 +151,7 @@ func (o *Options) url() (*url.URL, error) {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.RawQuery != "" ||
 		u.Fragment != "" || len(o.Endpoint) > maxURL:
-		return nil, &weir.FieldError{Msg: "this is no address of a collector", Hint: "write http://127.0.0.1:4318"}
+		return nil, &weir.FieldError{Msg: "this is not the address of a collector", Hint: "write http://127.0.0.1:4318"}
 	case u.User != nil:
 		return nil, &weir.FieldError{Msg: "a password in an address is easily shown to others",
 			Hint: `write headers: {Authorization: "Basic ${file:/etc/weir/traces}"}`}

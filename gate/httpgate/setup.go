@@ -74,7 +74,8 @@ func newSetup(o Options, accept, chain *policy.Chain, routes []*policy.Chain, en
 	}
 	var err error
 	s.keys, err = keys.New(o.TLS, o.JWT, o.claims(append(routes, chain)...), keys.Env{Clock: env.Clock, Log: env.Log,
-		Roots: env.Roots, Data: env.Data, Proofs: env.Proofs, Unusable: func() { env.Observer.Bounded(BoundCertificate) }}, oldKeys)
+		Roots: env.Roots, Data: env.Data, Proofs: env.Proofs,
+		Unusable: func() { env.Observer.Bounded(BoundCertificate) }}, oldKeys)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (c *Cost) validate(o *Options) error {
 	case c.Header == "":
 		return v.Err()
 	case !identify.IsToken(c.Header) || strings.EqualFold(c.Header, "Host"):
-		v.Add("header", fmt.Sprintf("%q is no header", c.Header), "write X-Cost")
+		v.Add("header", fmt.Sprintf("%q is not a header", c.Header), "write X-Cost")
 	}
 	if c.Max != 0 {
 		within("max", c.Max, 1)

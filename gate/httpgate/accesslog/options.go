@@ -105,7 +105,7 @@ func (o Options) Validate() error {
 	switch {
 	case o.To == "" || o.To == Stdout || o.To == Stderr:
 	case !filepath.IsAbs(o.To) || strings.ContainsRune(o.To, 0):
-		m.Add("to", fmt.Sprintf("%.64q is no place for lines", o.To), "write stdout, stderr or a whole path, as in "+
+		m.Add("to", fmt.Sprintf("%.64q is not a place for lines", o.To), "write stdout, stderr or a whole path, as in "+
 			"/var/log/weir/access.log")
 	}
 	if o.Format == FormatLog && o.To != "" {
