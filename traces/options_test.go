@@ -20,7 +20,7 @@ func TestOptions(t *testing.T) {
 			Headers: map[string]string{"X-Api-Key": "secret"}, TLS: TLS{CA: "ca.pem", Cert: "cert.pem", Key: "key.pem"},
 			Timeout: weir.Duration(time.Second)}, ""},
 		{Options{Sample: new(weir.Share(0.5))}, "endpoint: traces have no endpoint"},
-		{Options{Endpoint: "127.0.0.1:4318"}, "endpoint: this is no address of a collector (write http://127.0.0.1:4318)"},
+		{Options{Endpoint: "127.0.0.1:4318"}, "endpoint: this is not the address of a collector (write http://127.0.0.1:4318)"},
 		{Options{Endpoint: "grpc://127.0.0.1"}, "endpoint: this is no address"},
 		{Options{Endpoint: "http://h/?token=x"}, "endpoint: this is no address"},
 		{Options{Endpoint: "http://a:b@h:4318"}, "endpoint: a password in an address"},
