@@ -72,7 +72,8 @@ type exchange struct {
 	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
 	ended   bool            // under writing
 
-	late *time.Timer // prolongs an HTTP/2 stream; nil with HTTP/1
+	late      *time.Timer   // prolongs an HTTP/2 stream; nil with HTTP/1
+	writeTime time.Duration // that a client may take nothing in; HTTP/2 only
 
 	mu        sync.Mutex // deadlines are set by whoever reads the body, and by that timer
 	over      bool       // the connection may be serving the next request
@@ -391,7 +392,7 @@ func (x *exchange) streamDeadline() {
 	}
 	var until time.Time
 	if !x.lastWrite.IsZero() {
-		until = x.lastWrite.Add(x.setup.writeTime())
+		until = x.lastWrite.Add(x.writeTime)
 	}
 	_ = http.NewResponseController(x.w).SetWriteDeadline(until)
 }

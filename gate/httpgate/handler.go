@@ -40,6 +40,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.NoBody // HTTP/2 has a reader even where there is nothing to read
 	}
 	if r.ProtoMajor >= 2 {
+		x.writeTime = x.setup.writeTime()
 		if x.prolonged = x.conn == nil; !x.prolonged {
 			x.late = time.AfterFunc(x.setup.opts.Timeouts.Progress.Std()/8, x.prolong)
 		}
