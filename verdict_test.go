@@ -33,7 +33,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%q came back as %q, %v", r, back, err)
 		}
 	}
-	if SharedLimit.String() != "shared-limit" || int(SharedLimit) != len(reasonNames)-1 {
+	if BadKey.String() != "bad-key" || int(BadKey) != len(reasonNames)-1 {
 		t.Error("the names of the reasons are out of step")
 	}
 	var r Reason

@@ -168,7 +168,7 @@ func TestConsoleOptions(t *testing.T) {
 			WithoutLogin: access.View},
 		"tls: TLS needs":                        {TLS: &TLS{Cert: "x"}},
 		"without_login: \"act\" is not allowed": {WithoutLogin: access.Act},
-		"proxy.from: nobody says":               {Proxy: Proxy{Header: "X-User"}},
+		"proxy.from: the address":               {Proxy: Proxy{Header: "X-User"}},
 		"proxy.from[0]: 192.0.2.1/24 has bits":  {Proxy: Proxy{From: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")}}},
 		"proxy.header: \"a b\" is not":          {Proxy: Proxy{From: self, Header: "a b"}},
 		"proxy.header: cookie means":            {Proxy: Proxy{From: self, Header: "cookie"}},

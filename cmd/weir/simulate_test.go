@@ -63,7 +63,7 @@ func TestSimulateMistakes(t *testing.T) {
 			`--capacity: it follows from --concurrent and --service`},
 		{`simulate flood --concurrent=-1`, `--concurrent: "-1" is below zero \(write 0 or more\)`},
 		{`simulate flood --concurrent 4 --service 0s`, `--service: a service that takes no time`},
-		{`simulate flood --capacity 50/s --without 120%`, `--without: 120% is no share of people`},
+		{`simulate flood --capacity 50/s --without 120%`, `--without: 120% is not a share of people`},
 		{`simulate flood --capacity 50/s --paying 100/s`, `--hashes: the flood that pays cannot pay anything`},
 		{`simulate flood --capacity 50/s --hashes many`, `--hashes: "many" is not a number \(write 20, 1e6 or 1M\)`},
 		{`simulate flood --capacity 50/s --until 3m`, `--until: a flood from 10s until 3m is not within 2m`},

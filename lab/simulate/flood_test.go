@@ -208,7 +208,7 @@ func TestFloodMistakes(t *testing.T) {
 		{func(o *FloodOptions) { o.Flood = math.NaN() }, "flood: NaN a second"},
 		{func(o *FloodOptions) { o.Paying = 10 }, "hashes: the flood that pays cannot pay anything"},
 		{func(o *FloodOptions) { o.Hashes = math.Inf(1) }, "hashes: "},
-		{func(o *FloodOptions) { o.Without = 1.1 }, "without: 110% is no share of people (0% to 100%)"},
+		{func(o *FloodOptions) { o.Without = 1.1 }, "without: 110% is not a share of people (0% to 100%)"},
 		{func(o *FloodOptions) { o.Phones = weir.Share(math.NaN()) }, "phones: "},
 		{func(o *FloodOptions) { o.For = MaxFloodTime + 1 }, "for: "},
 		{func(o *FloodOptions) { o.Service = MaxFloodService + 1 }, "service: "},
