@@ -195,7 +195,7 @@ func TestOptions(t *testing.T) {
 			`format: there is no name {pth} (did you mean "path"?)`},
 		{Options{Format: FormatLog, To: Stdout}, Options{All, FormatLog, Stdout, FloodsFirst},
 			`to: lines of the log go where the log goes`},
-		{Options{To: "access.log"}, Options{All, FormatJSON, "access.log", FloodsAll}, `to: "access.log" is no place`},
+		{Options{To: "access.log"}, Options{All, FormatJSON, "access.log", FloodsAll}, `to: "access.log" is not a place`},
 		{Options{Requests: "none", Floods: "some"}, Options{"none", FormatLog, "", "some"},
 			`requests: unknown requests "none" (one of all, refused, off)`},
 	} {
