@@ -206,7 +206,7 @@ func TestCostMistakes(t *testing.T) {
 		"cost.rules[0].cost: 1000000001 is out of bounds": rule(MaxCost + 1),
 		"cost.max: 1000000001 is out of bounds":           {Header: "X-Cost", Max: MaxCost + 1},
 		"cost.unanswered: -1 is out of bounds":            {Header: "X-Cost", Unanswered: -1},
-		`cost.header: "X Cost" is not a header`:              {Header: "X Cost"},
+		`cost.header: "X Cost" is not a header`:           {Header: "X Cost"},
 		"cost.rules: 101 rules are too many":              {Rules: slicesOf(MaxCostRules+1, CostRule{Cost: 1})},
 		`cost.rules[0].match.paths[0]: "search" does not start with a slash`: {Rules: []CostRule{{Cost: 2,
 			Match: Match{Paths: []string{"search"}}}}},
