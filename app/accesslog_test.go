@@ -7,24 +7,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"weir"
+	"weir/gate/gatetest"
 	"weir/internal/logfile"
 )
 
 // eventuallyFile waits until a file has a text.
 func (b *bench) eventuallyFile(path, want string) string {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		text, _ := os.ReadFile(path)
-		if strings.Contains(string(text), want) {
-			return string(text)
-		}
-		if time.Now().After(end) {
-			b.t.Fatalf("%s has no %q: %s", path, want, text)
-		}
-	}
+	var text []byte
+	gatetest.Eventually(b.t, fmt.Sprintf("%q in %s", want, path), func() bool {
+		text, _ = os.ReadFile(path)
+		return strings.Contains(string(text), want)
+	})
+	return string(text)
 }
 
 // withAccess is twoPerHour with options of the access log.
@@ -67,14 +64,10 @@ func TestAccessLogAndReloads(t *testing.T) {
 	reload(fmt.Sprintf(`{to: %s, format: "{method} {path} {status}"}`, at("two")))
 	b.get(0, "other")
 	b.wants("the template", b.eventuallyFile(at("two"), "\n"), "GET /v1/things 200\n")
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if text, _ := os.ReadFile(at("one")); strings.Count(string(text), "\n") == 2 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("a line of the old file is lost")
-		}
-	}
+	eventually(t, "the last line of the old file", func() bool {
+		text, _ := os.ReadFile(at("one"))
+		return strings.Count(string(text), "\n") == 2
+	})
 	// Back to the log, and no more.
 	reload("refused")
 	b.get(0, "acme")

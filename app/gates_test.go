@@ -227,11 +227,7 @@ console: {listen: "127.0.0.1:0"}
 	}
 	settled := func(want string) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); fmt.Sprint(counts()) != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%v, want %s", counts(), want)
-			}
-		}
+		eventually(t, "counts of "+want, func() bool { return fmt.Sprint(counts()) == want })
 	}
 	for range 3 {
 		b.get(0, "acme")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/traces/tracestest"
 )
@@ -28,11 +27,7 @@ func TestTracesAndReloads(t *testing.T) {
 	}
 	waitFor := func(c *tracestest.Collector, n int) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); len(c.Spans()) < n; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d spans, want %d", len(c.Spans()), n)
-			}
-		}
+		eventually(t, fmt.Sprintf("%d spans", n), func() bool { return len(c.Spans()) >= n })
 	}
 	waitFor(one, 5) // two went on to the upstream, and were sent because the tracer was closed
 	b.get(0, "acme")
