@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"weir"
+	"weir/internal/hmackey"
 )
 
 // An Algorithm is a kind of puzzle. The zero value stands for the default, sha256-k.
@@ -87,8 +88,8 @@ type puzzle interface {
 	fit(w Work) (Algorithm, Work)
 	// draw fills in c.Data, which the tag covers, where the algorithm needs it.
 	draw(c *Challenge, k *key)
-	// check reports whether a solution of the right length is right. The challenge is genuine.
-	check(c *Challenge, k *key, solution []byte) bool
+	// check reports whether a solution of the right length is right. The challenge is genuine. h is the caller's.
+	check(c *Challenge, k *key, h *hmackey.Hash, solution []byte) bool
 	// solve finds a solution.
 	solve(ctx context.Context, c *Challenge, s *search) ([]byte, error)
 	// sizes returns the length of the data and of the solution in bytes.

@@ -61,9 +61,6 @@ func (c *Challenge) seed() (s [seedBytes]byte) {
 	return s
 }
 
-// encoding is strict, so that no two texts mean the same challenge.
-var encoding = base64.RawURLEncoding.Strict()
-
 // appendHead writes everything up to the data.
 func (c *Challenge) appendHead(b []byte) []byte {
 	var fixed [fixedBytes]byte
@@ -96,21 +93,6 @@ func ParseChallenge(text string) (Challenge, error) {
 	c.Message, c.Client = string(message), string(client)
 	c.Data = append([]byte(nil), c.Data...)
 	return c, nil
-}
-
-// decodeText decodes base64url into buf. What decodes is written in exactly one way.
-func decodeText(buf []byte, text string, most int) ([]byte, error) {
-	want := encoding.DecodedLen(len(text))
-	if len(text) > most || want > len(buf) {
-		return nil, ErrMalformed
-	}
-	var in [max(MaxChallenge, maxSolutionText)]byte
-	n, err := encoding.Decode(buf, in[:copy(in[:], text)])
-	// The decoder skips line ends; a stamp has none.
-	if err != nil || n != want {
-		return nil, ErrMalformed
-	}
-	return buf[:n], nil
 }
 
 // parse reads the binary form. Ids and data are not copied, so that refusing a stamp allocates nothing.

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
+
+	"weir/internal/hmackey"
 )
 
 // Bounds of dlog-classic. Above them it becomes dlog of equal work. Below them the subgroup has a single element.
@@ -125,7 +127,7 @@ func (classic) values(c *Challenge, p uint64) (a, b uint64) {
 	return member("weir classic f"), member("weir classic g")
 }
 
-func (d classic) check(c *Challenge, _ *key, solution []byte) bool {
+func (d classic) check(c *Challenge, _ *key, _ *hmackey.Hash, solution []byte) bool {
 	p := binary.BigEndian.Uint64(c.Data)
 	a, b := d.values(c, p)
 	x := binary.BigEndian.Uint64(solution[8:])

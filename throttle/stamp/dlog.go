@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"math/big"
 	"strings"
+
+	"weir/internal/hmackey"
 )
 
 const exponentBytes = 16
@@ -61,7 +63,7 @@ func (d dlog) draw(c *Challenge, k *key) {
 	c.Data = f.bytes(power(f, d.base(c), d.secret(c, k).Bytes(), nil))
 }
 
-func (d dlog) check(c *Challenge, k *key, solution []byte) bool {
+func (d dlog) check(c *Challenge, k *key, _ *hmackey.Hash, solution []byte) bool {
 	var want [exponentBytes]byte
 	d.secret(c, k).FillBytes(want[:])
 	return hmac.Equal(want[:], solution)

@@ -1,7 +1,6 @@
 package stamp
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"weir/internal/hmackey"
 )
 
 // The format of an eqs60 solution: sixteen hits, each a counter of four bytes and eight indices of two.
@@ -48,59 +49,30 @@ func (eqs) target(w Work) uint64 {
 	return t
 }
 
-// A sipKey is the state of a SipHash before the first word.
-type sipKey [4]uint64
-
+// key is the key of a challenge: the hash of its seed.
 func (eqs) key(c *Challenge) sipKey {
 	seed := c.seed()
 	sum := sha256.Sum256(seed[:])
-	k0, k1 := binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:])
-	return sipKey{k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573}
+	return eqsKey(&sum)
 }
 
-// value is the SipHash-1-3 of one word. All messages have one length, so the block of the length is left out.
-func (k *sipKey) value(m uint64) uint64 {
-	v0, v1, v2, v3 := sipRound(k[0], k[1], k[2], k[3]^m)
-	v0, v1, v2, v3 = sipRound(v0^m, v1, v2^0xff, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	return v0 ^ v1 ^ v2 ^ v3
+func eqsKey(sum *[sha256.Size]byte) sipKey {
+	return newSipKey(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))
 }
 
-// effort is the SipHash-1-3 of a solution and its counter, in a domain of its own.
-func (k *sipKey) effort(counter uint32, low, high uint64) uint64 {
-	v0, v1, v2, v3 := sipRound(k[0], k[1]^0xee, k[2], k[3]^low)
-	v0, v1, v2, v3 = sipRound(v0^low, v1, v2, v3^high)
-	v0, v1, v2, v3 = sipRound(v0^high, v1, v2, v3^uint64(counter))
-	v0, v1, v2, v3 = sipRound(v0^uint64(counter), v1, v2^0xff, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
-	return v0 ^ v1 ^ v2 ^ v3
-}
-
-func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
-	v0 += v1
-	v2 += v3
-	v1 = bits.RotateLeft64(v1, 13) ^ v0
-	v3 = bits.RotateLeft64(v3, 16) ^ v2
-	v0 = bits.RotateLeft64(v0, 32)
-	v2 += v1
-	v0 += v3
-	v1 = bits.RotateLeft64(v1, 17) ^ v2
-	v3 = bits.RotateLeft64(v3, 21) ^ v0
-	return v0, v1, bits.RotateLeft64(v2, 32), v3
-}
-
-func (e eqs) check(c *Challenge, _ *key, solution []byte) bool {
-	k, t := e.key(c), e.target(c.Work)
+func (e eqs) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
+	(*block)(hash.Text()).begin(c, seedBytes)
+	k, t := eqsKey(hash.Block()), e.target(c.Work)
+	p := k.pairs()
 	var before eqsSolution
 	for i := range eqsHits {
-		h := eqsAt(solution, i)
+		b := (*[eqsHit]byte)(solution[i*eqsHit:])
+		h := eqsAt(b)
 		// Strictly ascending, so that one hit counts once and one set of hits is written in one way.
-		if i > 0 && before.compare(&h) >= 0 {
+		if i > 0 && !before.less(&h) {
 			return false
 		}
-		if !h.ordered() || k.effort(h.counter, h.low, h.high) >= t || !k.solves(&h) {
+		if !h.ordered() || k.effort(h.counter, h.low, h.high) >= t || !p.solves(b) {
 			return false
 		}
 		before = h
@@ -114,10 +86,9 @@ type eqsSolution struct {
 	low, high uint64
 }
 
-func eqsAt(solution []byte, i int) eqsSolution {
-	b := solution[i*eqsHit:][:eqsHit]
+func eqsAt(b *[eqsHit]byte) eqsSolution {
 	le := binary.LittleEndian
-	return eqsSolution{binary.BigEndian.Uint32(b), le.Uint64(b[4:]), le.Uint64(b[12:])}
+	return eqsSolution{binary.BigEndian.Uint32(b[:]), le.Uint64(b[4:]), le.Uint64(b[12:])}
 }
 
 func (h *eqsSolution) append(b []byte) []byte {
@@ -127,53 +98,66 @@ func (h *eqsSolution) append(b []byte) []byte {
 }
 
 func (h *eqsSolution) compare(other *eqsSolution) int {
-	if h.counter != other.counter {
-		return cmp.Compare(h.counter, other.counter)
+	switch {
+	case h.less(other):
+		return -1
+	case other.less(h):
+		return 1
 	}
-	return cmp.Or(cmp.Compare(h.high, other.high), cmp.Compare(h.low, other.low))
+	return 0
+}
+
+// less is whether a subtraction borrows: where counters are the same is a matter of chance, so a branch would often be
+// predicted wrongly.
+func (h *eqsSolution) less(other *eqsSolution) bool {
+	_, borrow := bits.Sub64(h.low, other.low, 0)
+	_, borrow = bits.Sub64(h.high, other.high, borrow)
+	_, borrow = bits.Sub64(uint64(h.counter), uint64(other.counter), borrow)
+	return borrow != 0
 }
 
 // ordered reports whether the smaller half comes first in every pair, four and eight, and no index comes twice. Halves
-// are compared as little-endian numbers, as in Equi-X.
+// are compared as little-endian numbers, as in Equi-X: by their last indices, which differ where no index comes twice.
 func (h *eqsSolution) ordered() bool {
-	if h.low >= h.high || uint32(h.low) >= uint32(h.low>>32) || uint32(h.high) >= uint32(h.high>>32) {
+	a, b := h.low, h.high
+	a0, a1, a2, a3 := uint16(a), uint16(a>>16), uint16(a>>32), uint16(a>>48)
+	b0, b1, b2, b3 := uint16(b), uint16(b>>16), uint16(b>>32), uint16(b>>48)
+	if a0 >= a1 || a2 >= a3 || a1 >= a3 || b0 >= b1 || b2 >= b3 || b1 >= b3 || a3 >= b3 {
 		return false
 	}
-	return uint16(h.low) < uint16(h.low>>16) && uint16(h.low>>32) < uint16(h.low>>48) &&
-		uint16(h.high) < uint16(h.high>>16) && uint16(h.high>>32) < uint16(h.high>>48) && eqsDistinct(h.low, h.high)
-}
-
-// eqsDistinct reports whether all of eight indices differ. A word that is turned by one, two and three places and
-// compared with itself, or with the other one, has a zero among its four places where two indices are the same.
-func eqsDistinct(a, b uint64) bool {
-	zero := zeroLane(a^bits.RotateLeft64(a, 16)) | zeroLane(a^bits.RotateLeft64(a, 32)) |
-		zeroLane(b^bits.RotateLeft64(b, 16)) | zeroLane(b^bits.RotateLeft64(b, 32)) |
-		zeroLane(a^b) | zeroLane(a^bits.RotateLeft64(b, 16)) | zeroLane(a^bits.RotateLeft64(b, 32)) |
+	// What can still be the same: the third of a four and one of the first two, and one of each four. A word that is
+	// turned by some places and compared with the other one has a zero where two indices are the same.
+	same := zeroLane(a^b) | zeroLane(a^bits.RotateLeft64(b, 16)) | zeroLane(a^bits.RotateLeft64(b, 32)) |
 		zeroLane(a^bits.RotateLeft64(b, 48))
-	return zero == 0
+	return a0 != a2 && a1 != a2 && b0 != b2 && b1 != b2 && same&laneTops == 0
 }
 
-// zeroLane is zero if and only if none of the four places of 16 bits is.
+// laneTops are the highest bits of the four places of 16 bits.
+const laneTops = 0x8000_8000_8000_8000
+
+// zeroLane has none of the highest bits set if and only if none of the four places of 16 bits is zero.
 func zeroLane(x uint64) uint64 {
-	const one, top = 0x0001_0001_0001_0001, 0x8000_8000_8000_8000
-	return (x - one) &^ x & top
+	const one = 0x0001_0001_0001_0001
+	return (x - one) &^ x
 }
 
-// solves reports whether the values add up to zero, in pairs, fours and all of them.
-func (k *sipKey) solves(h *eqsSolution) bool {
-	a, ok := k.half(uint64(h.counter)<<16, h.low)
+// solves reports whether the values of a hit add up to zero, in pairs, fours and all of them.
+func (p *sipPairs) solves(b *[eqsHit]byte) bool {
+	base := uint64(binary.BigEndian.Uint32(b[:])) << 16
+	low, ok := p.half(base, (*[8]byte)(b[4:]))
 	if !ok {
 		return false
 	}
-	b, ok := k.half(uint64(h.counter)<<16, h.high)
-	return ok && (a+b)&(1<<60-1) == 0
+	high, ok := p.half(base, (*[8]byte)(b[12:]))
+	return ok && (low+high)&(1<<60-1) == 0
 }
 
 // half adds up the values of four indices.
-func (k *sipKey) half(base, four uint64) (uint64, bool) {
-	a := k.value(base|four&0xffff) + k.value(base|four>>16&0xffff)
-	b := k.value(base|four>>32&0xffff) + k.value(base|four>>48)
-	return a + b, (a|b)&(1<<15-1) == 0 && (a+b)&(1<<30-1) == 0
+func (p *sipPairs) half(base uint64, b *[8]byte) (uint64, bool) {
+	le := binary.LittleEndian
+	first := p.sum(base|uint64(le.Uint16(b[:])), base|uint64(le.Uint16(b[2:])))
+	second := p.sum(base|uint64(le.Uint16(b[4:])), base|uint64(le.Uint16(b[6:])))
+	return first + second, (first|second)&(1<<15-1) == 0 && (first+second)&(1<<30-1) == 0
 }
 
 func (e eqs) solve(ctx context.Context, c *Challenge, s *search) ([]byte, error) {

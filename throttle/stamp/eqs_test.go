@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"weir/internal/hmackey"
 	"weir/internal/needs"
 )
 
@@ -108,10 +109,10 @@ func TestEqsSolver(t *testing.T) {
 			t.Errorf("counter %d: found %x, want %x", n, got, want)
 		}
 	}
-	total, counters := 0, 100
+	total, counters, p := 0, 100, k.pairs()
 	for n := range counters {
 		for _, h := range table.solutions(&k, uint32(n)) {
-			if total++; !h.ordered() || !k.solves(&h) {
+			if total++; !h.ordered() || !p.solves((*[eqsHit]byte)(h.append(nil))) {
 				t.Errorf("counter %d: %x", n, h)
 			}
 		}
@@ -162,7 +163,7 @@ func plainSearch(k *sipKey, counter uint32) (found []eqsSolution) {
 		for _, i := range e.indices {
 			b = binary.LittleEndian.AppendUint16(b, i)
 		}
-		found = append(found, eqsAt(b, 0))
+		found = append(found, eqsAt((*[eqsHit]byte)(b)))
 	}
 	slices.SortFunc(found, func(a, b eqsSolution) int { return a.compare(&b) })
 	return found
@@ -176,7 +177,7 @@ func TestEqsOrder(t *testing.T) {
 		for _, n := range i {
 			b = binary.LittleEndian.AppendUint16(b, n)
 		}
-		return eqsAt(b, 0)
+		return eqsAt((*[eqsHit]byte)(b))
 	}
 	if h := of(good); !h.ordered() {
 		t.Fatal("the canonical order is refused")
@@ -192,21 +193,44 @@ func TestEqsOrder(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 100_000 {
+	taken := 0
+	for range 300_000 {
+		// Few indices, so that some come twice; half of them in the order of the pairs, so that some are canonical.
 		some := make([]uint16, eqsIndices)
 		for i := range some {
 			some[i] = uint16(r.IntN(24))
 		}
-		b := make([]byte, 4, eqsHit)
-		for _, n := range some {
-			b = binary.LittleEndian.AppendUint16(b, n)
+		if r.IntN(2) == 0 {
+			for i := 0; i < eqsIndices; i += 2 {
+				slices.Sort(some[i : i+2])
+			}
 		}
-		h := eqsAt(b, 0)
-		distinct := len(slices.Compact(slices.Sorted(slices.Values(some)))) == eqsIndices
-		if eqsDistinct(h.low, h.high) != distinct {
-			t.Fatalf("%v: distinct %t", some, !distinct)
+		h := of(some)
+		if h.ordered() != plainOrdered(some) {
+			t.Fatalf("%v: ordered %t", some, h.ordered())
+		}
+		if h.ordered() {
+			taken++
 		}
 	}
+	if taken < 1000 {
+		t.Errorf("only %d were canonical", taken)
+	}
+}
+
+// plainOrdered says what ordered says, index by index.
+func plainOrdered(all []uint16) bool {
+	for width := 1; width < eqsIndices; width *= 2 {
+		for at := 0; at < eqsIndices; at += 2 * width {
+			one, other := slices.Clone(all[at:at+width]), slices.Clone(all[at+width:at+2*width])
+			slices.Reverse(one) // the last one counts most
+			slices.Reverse(other)
+			if slices.Compare(one, other) >= 0 {
+				return false
+			}
+		}
+	}
+	return len(slices.Compact(slices.Sorted(slices.Values(all)))) == eqsIndices
 }
 
 // eqsSolved issues a challenge and solves it with the counters from one on.
@@ -353,14 +377,14 @@ func TestEqsTarget(t *testing.T) {
 			t.Fatalf("from %d: a step of %f", w, ratio)
 		}
 	}
-	o := NewOffice(Parts{})
+	o, hash := NewOffice(Parts{}), hmackey.NewHash()
 	challenge, solution := eqsSolved(t, o, ask(EQS60, 1), 0)
 	c, err := ParseChallenge(challenge)
-	if err != nil || !(eqs{}).check(&c, nil, solution) {
+	if err != nil || !(eqs{}).check(&c, nil, hash, solution) {
 		t.Fatal("not solved", err)
 	}
 	c.Work = 64 * eqsLeast // sixteen hits in a row would be a chance of 2^-96
-	if (eqs{}).check(&c, nil, solution) {
+	if (eqs{}).check(&c, nil, hash, solution) {
 		t.Error("a solution without the effort is taken")
 	}
 }
@@ -376,7 +400,7 @@ func TestEqsCounters(t *testing.T) {
 
 // TestEqsAllocates: neither taking nor refusing a stamp allocates.
 func TestEqsAllocates(t *testing.T) {
-	o := NewOffice(Parts{})
+	o, hash := NewOffice(Parts{}), hmackey.NewHash()
 	a := ask(EQS60, 1)
 	challenge, solution := eqsSolved(t, o, a, 0)
 	c, err := ParseChallenge(challenge)
@@ -384,7 +408,7 @@ func TestEqsAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if !(eqs{}).check(&c, nil, solution) {
+		if !(eqs{}).check(&c, nil, hash, solution) {
 			t.Error("refused")
 		}
 	}); n != 0 {
@@ -392,7 +416,7 @@ func TestEqsAllocates(t *testing.T) {
 	}
 	solution[eqsBytes-1] ^= 1
 	if n := testing.AllocsPerRun(100, func() {
-		if (eqs{}).check(&c, nil, solution) {
+		if (eqs{}).check(&c, nil, hash, solution) {
 			t.Error("taken")
 		}
 	}); n != 0 {
@@ -440,9 +464,9 @@ func FuzzEqs(f *testing.F) {
 	}
 	f.Add(solution)
 	f.Add(make([]byte, eqsBytes))
-	k := eqs{}.key(c)
+	k, hash := eqs{}.key(c), hmackey.NewHash()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) != eqsBytes || !(eqs{}).check(c, nil, b) {
+		if len(b) != eqsBytes || !(eqs{}).check(c, nil, hash, b) {
 			return
 		}
 		for i := range eqsHits {
@@ -481,9 +505,10 @@ func BenchmarkEqsCheck(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	hash := hmackey.NewHash()
 	b.ReportAllocs()
 	for b.Loop() {
-		if !(eqs{}).check(c, nil, solution) {
+		if !(eqs{}).check(c, nil, hash, solution) {
 			b.Fatal("refused")
 		}
 	}

@@ -86,10 +86,13 @@ func derive(from []byte, purpose string, n int64) (to [sha256.Size]byte) {
 }
 
 func (r *Keyring) at(now time.Time) *keys {
-	period := floorDiv(now.UnixMilli(), r.rotate.Milliseconds())
-	if ks := r.current.Load(); ks != nil && ks.period == period {
-		return ks
+	ms, rotate := now.UnixMilli(), r.rotate.Milliseconds()
+	if ks := r.current.Load(); ks != nil {
+		if since := ms - ks.period*rotate; 0 <= since && since < rotate { // nearly always, and without a division
+			return ks
+		}
 	}
+	period := floorDiv(ms, rotate)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ks := r.current.Load(); ks != nil && ks.period == period {
@@ -116,15 +119,15 @@ func (ks *keys) find(id uint64) *key {
 	return nil
 }
 
-func (k *key) sum(b []byte) [tagBytes]byte {
-	sum := k.tags.Sum(b)
+func (k *key) sum(h *hmackey.Hash, b []byte) [tagBytes]byte {
+	sum := k.tags.SumWith(h, b)
 	return [tagBytes]byte(sum[:])
 }
 
-// floorDiv divides and rounds down, below zero too.
+// floorDiv divides by what is positive and rounds down, below zero too. It divides once: that is dear.
 func floorDiv(a, b int64) int64 {
 	q := a / b
-	if a%b < 0 {
+	if q*b > a {
 		q--
 	}
 	return q

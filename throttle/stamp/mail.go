@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/hmackey"
 )
 
 // Bounds of mail stamps.
@@ -334,7 +335,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 	if uses > 0 {
 		return Receipt{}, ErrReplayed
 	}
-	if !puzzles[c.Algorithm].check(&c, nil, m.solution) {
+	if !puzzles[c.Algorithm].check(&c, nil, hmackey.NewHash(), m.solution) {
 		return Receipt{}, ErrWrong
 	}
 	if uses, err = ledger.Spend(ctx, now, use); err != nil {

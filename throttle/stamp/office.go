@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/hmackey"
 )
 
 // Parts are what an office is made of.
@@ -43,6 +45,7 @@ type desk struct {
 	raw  [maxBytes]byte
 	text [MaxChallenge]byte
 	buf  [maxSolution]byte
+	hash *hmackey.Hash
 }
 
 // Counts say what an office has done since it was opened.
@@ -60,7 +63,8 @@ func NewOffice(p Parts) *Office {
 	if p.Ledger == nil {
 		p.Ledger = NewFilter(5*time.Minute+skew, defaultMaxSpent)
 	}
-	o := &Office{parts: p, marks: maphash.MakeSeed(), desks: sync.Pool{New: func() any { return new(desk) }}}
+	o := &Office{parts: p, marks: maphash.MakeSeed(),
+		desks: sync.Pool{New: func() any { return &desk{hash: hmackey.NewHash()} }}}
 	o.since.Store(p.Since.UnixMilli()) // as challenges tell the time
 	return o
 }
@@ -118,7 +122,7 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	puzzles[c.Algorithm].draw(c, k)
 	b := c.appendHead(desk.raw[:0])
 	b = append(append(b, byte(len(c.Data))), c.Data...)
-	tag := k.sum(b)
+	tag := k.sum(desk.hash, b)
 	b = append(b, tag[:]...)
 	o.Counts.Issued.Add(1)
 	n := encoding.EncodedLen(len(b))
@@ -187,7 +191,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if k == nil {
 		return Receipt{}, ErrUnknown
 	}
-	if tag := k.sum(raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
+	if tag := k.sum(desk.hash, raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
 		return Receipt{}, ErrForged
 	}
 	b := o.branch.Load() // once: it may change meanwhile
@@ -206,8 +210,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		return Receipt{}, ErrTooEasy
 	}
 	c.Message, c.Client = d.Message, who
-	use := Use{Nonce: c.Nonce, Expires: c.Expires, Lifetime: c.Lifetime, Covers: max(d.Covers, 1),
-		Mark: maphash.String(o.marks, stamp)}
+	use := Use{Nonce: c.Nonce, Expires: c.Expires, Lifetime: c.Lifetime, Covers: max(d.Covers, 1)}
 	ledger := o.ledger(b)
 	uses, mark, err := ledger.Look(ctx, now, use)
 	if err != nil {
@@ -216,13 +219,16 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if uses >= use.Covers {
 		return Receipt{}, ErrReplayed
 	}
-	// The solution of a stamp that was accepted before is not checked again.
+	// The solution of a stamp that was accepted before is not checked again. One that covers a single request never is.
+	if use.Covers > 1 {
+		use.Mark = maphash.String(o.marks, stamp)
+	}
 	if uses == 0 || mark != use.Mark {
 		solution, err := decodeText(desk.buf[:size], stamp[dot+1:], encoding.EncodedLen(size))
 		if err != nil {
 			return Receipt{}, err
 		}
-		if !puzzles[c.Algorithm].check(c, k, solution) {
+		if !puzzles[c.Algorithm].check(c, k, desk.hash, solution) {
 			return Receipt{}, ErrWrong
 		}
 	}
@@ -253,33 +259,52 @@ func (o *Office) Refund(ctx context.Context, now time.Time, r *Receipt) error {
 	return o.ledger(o.branch.Load()).Refund(ctx, now, r.use())
 }
 
-// An outcome is what became of a stamp, and how often.
-type outcome struct {
-	err   error
-	times *atomic.Uint64
-}
+// outcomes are what may become of a stamp.
+var outcomes = [...]error{nil, ErrMalformed, ErrForged, ErrUnknown, ErrExpired, ErrForeign, ErrTooEasy, ErrReplayed,
+	ErrWrong, ErrFull, ErrBusy, ErrIssuerGone}
 
-func (c *Counts) outcomes() [12]outcome {
-	return [...]outcome{{nil, &c.Accepted}, {ErrMalformed, &c.Malformed}, {ErrForged, &c.Forged},
-		{ErrUnknown, &c.Unknown}, {ErrExpired, &c.Expired}, {ErrForeign, &c.Foreign}, {ErrTooEasy, &c.TooEasy},
-		{ErrReplayed, &c.Replayed}, {ErrWrong, &c.Wrong}, {ErrFull, &c.Full}, {ErrBusy, &c.Busy},
-		{ErrIssuerGone, &c.Gone}}
+// of is the count of an outcome. Errors that are not about stamps, such as that of a context, have none. What floods
+// consist of comes first.
+func (c *Counts) of(err error) *atomic.Uint64 {
+	switch err {
+	case nil:
+		return &c.Accepted
+	case ErrReplayed:
+		return &c.Replayed
+	case ErrForged:
+		return &c.Forged
+	case ErrWrong:
+		return &c.Wrong
+	case ErrMalformed:
+		return &c.Malformed
+	case ErrUnknown:
+		return &c.Unknown
+	case ErrExpired:
+		return &c.Expired
+	case ErrForeign:
+		return &c.Foreign
+	case ErrTooEasy:
+		return &c.TooEasy
+	case ErrFull:
+		return &c.Full
+	case ErrBusy:
+		return &c.Busy
+	case ErrIssuerGone:
+		return &c.Gone
+	}
+	return nil
 }
 
 func (c *Counts) add(old *Counts) {
 	c.Issued.Add(old.Issued.Load())
-	before := old.outcomes()
-	for i, o := range c.outcomes() {
-		o.times.Add(before[i].times.Load())
+	for _, err := range outcomes {
+		c.of(err).Add(old.of(err).Load())
 	}
 }
 
-// count counts an outcome. Errors that are not about stamps, such as that of a context, are not counted.
 func (c *Counts) count(err error) {
-	for _, o := range c.outcomes() {
-		if o.err == err {
-			o.times.Add(1)
-		}
+	if n := c.of(err); n != nil {
+		n.Add(1)
 	}
 }
 

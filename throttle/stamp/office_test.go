@@ -228,7 +228,7 @@ func TestWrongBurnsNothing(t *testing.T) {
 			switch alg {
 			case SHA256K:
 				b, n := newBlock(&c), counter(solution, 3)+1
-				for sha256k.value(&b, 3, n) >= sha256k.target(c.Work) {
+				for sha256k.value(b, 3, n) >= sha256k.target(c.Work) {
 					n++
 				}
 				putCounter(varied, 3, n)
@@ -329,7 +329,7 @@ func another(c *Challenge, solution []byte) ([]byte, bool) {
 	if !ok { // x is the only one below the width, or the order
 		return nil, false
 	}
-	for b := newBlock(c); h.value(&b, 0, n) >= h.target(c.Work); n++ {
+	for b := newBlock(c); h.value(b, 0, n) >= h.target(c.Work); n++ {
 	}
 	putCounter(other, 0, n)
 	return other, true
@@ -509,7 +509,7 @@ func TestDLogBothWays(t *testing.T) {
 			if y.BitLen() > 8*exponentBytes {
 				solution = b[:] // it cannot even be written
 			}
-			one, other := dlog{}.check(&c, k, solution), dlog{}.proves(&c, solution)
+			one, other := dlog{}.check(&c, k, nil, solution), dlog{}.proves(&c, solution)
 			if one != other || one != (y.Cmp(x) == 0) {
 				t.Errorf("work %d: x %s, answer %s: %v and %v", w, x, y, one, other)
 			}

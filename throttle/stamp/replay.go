@@ -76,10 +76,12 @@ func NewFilter(ttl time.Duration, most int) *Filter {
 func (f *Filter) open(now time.Time, u *Use) (*stripe, *map[Nonce]spent, error) {
 	s := &f.stripe[u.Nonce[nonceBytes-1]%stripes] // the beginning names the issuer, in a farm
 	s.mu.Lock()
-	r := f.runAt(s, floorDiv(now.UnixMilli(), f.ttl))
-	switch at := floorDiv(u.Expires.UnixMilli(), f.ttl) - r.to; at {
-	case 0, 1:
-		return s, &r.spent[at], nil
+	r := f.runOf(s, now.UnixMilli())
+	switch at := u.Expires.UnixMilli() - r.to*f.ttl; {
+	case 0 <= at && at < f.ttl:
+		return s, &r.spent[0], nil
+	case f.ttl <= at && at < 2*f.ttl:
+		return s, &r.spent[1], nil
 	default:
 		s.mu.Unlock()
 		if at < 0 {
@@ -89,6 +91,18 @@ func (f *Filter) open(now time.Time, u *Use) (*stripe, *map[Nonce]spent, error) 
 		// It was issued under options that let it live longer than stamps are remembered, or by a clock that is ahead.
 		return nil, nil, ErrForeign
 	}
+}
+
+// runOf returns the run that a time in milliseconds belongs to. That is nearly always the generation that the latest
+// run has come to, and is found without a division. The stripe is locked.
+func (f *Filter) runOf(s *stripe, now int64) *run {
+	if n := len(s.runs); n > 0 {
+		r := &s.runs[n-1]
+		if since := now - r.to*f.ttl; 0 <= since && since < f.ttl {
+			return r
+		}
+	}
+	return f.runAt(s, floorDiv(now, f.ttl))
 }
 
 // runAt returns the run that a generation belongs to, and brings it up to date. The stripe is locked.
