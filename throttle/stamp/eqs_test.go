@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -123,20 +124,46 @@ func TestEqsSolver(t *testing.T) {
 	}
 }
 
+// A plainEntry is some indices, in canonical order, and the sum of their values.
+type plainEntry struct {
+	sum     uint64
+	indices []uint16
+}
+
 // plainSearch finds the solutions of a counter by maps from sums to what makes them.
 func plainSearch(k *sipKey, counter uint32) (found []eqsSolution) {
-	type entry struct {
-		sum     uint64
-		indices []uint16
+	for _, e := range plainRounds(k, counter)[2] {
+		if plainDistinct(e.indices) {
+			found = append(found, eqsHitOf(counter, e.indices))
+		}
 	}
-	var all []entry
+	slices.SortFunc(found, func(a, b eqsSolution) int { return a.compare(&b) })
+	return found
+}
+
+func eqsHitOf(counter uint32, indices []uint16) eqsSolution {
+	b := binary.BigEndian.AppendUint32(nil, counter)
+	for _, i := range indices {
+		b = binary.LittleEndian.AppendUint16(b, i)
+	}
+	return eqsAt((*[eqsHit]byte)(b))
+}
+
+func plainDistinct(indices []uint16) bool {
+	return len(slices.Compact(slices.Sorted(slices.Values(indices)))) == len(indices)
+}
+
+// plainRounds returns the pairs, fours and eights whose sums are zero in as many bits, those included in which an index
+// comes twice.
+func plainRounds(k *sipKey, counter uint32) (rounds [][]plainEntry) {
+	var all []plainEntry
 	for i := range 1 << 16 {
-		all = append(all, entry{k.value(uint64(counter)<<16 | uint64(i)), []uint16{uint16(i)}})
+		all = append(all, plainEntry{k.value(uint64(counter)<<16 | uint64(i)), []uint16{uint16(i)}})
 	}
 	for _, width := range []int{15, 30, 60} {
 		mask := uint64(1)<<width - 1
-		byRest := map[uint64][]entry{}
-		var next []entry
+		byRest := map[uint64][]plainEntry{}
+		var next []plainEntry
 		for _, b := range all {
 			for _, a := range byRest[-b.sum&mask] {
 				halves := [][]uint16{a.indices, b.indices}
@@ -148,37 +175,20 @@ func plainSearch(k *sipKey, counter uint32) (found []eqsSolution) {
 					}
 					return 0
 				})
-				next = append(next, entry{a.sum + b.sum, slices.Concat(halves...)})
+				next = append(next, plainEntry{a.sum + b.sum, slices.Concat(halves...)})
 			}
 			byRest[b.sum&mask] = append(byRest[b.sum&mask], b)
 		}
 		all = next
+		rounds = append(rounds, all)
 	}
-	for _, e := range all {
-		sorted := slices.Sorted(slices.Values(e.indices))
-		if len(slices.Compact(sorted)) < eqsIndices {
-			continue
-		}
-		b := binary.BigEndian.AppendUint32(nil, counter)
-		for _, i := range e.indices {
-			b = binary.LittleEndian.AppendUint16(b, i)
-		}
-		found = append(found, eqsAt((*[eqsHit]byte)(b)))
-	}
-	slices.SortFunc(found, func(a, b eqsSolution) int { return a.compare(&b) })
-	return found
+	return rounds
 }
 
 // TestEqsOrder: of the orders that the sums allow only one is canonical, and none where an index comes twice.
 func TestEqsOrder(t *testing.T) {
 	good := []uint16{1, 9, 4, 10, 3, 11, 2, 60000}
-	of := func(i []uint16) eqsSolution {
-		b := make([]byte, 4, eqsHit)
-		for _, n := range i {
-			b = binary.LittleEndian.AppendUint16(b, n)
-		}
-		return eqsAt((*[eqsHit]byte)(b))
-	}
+	of := func(i []uint16) eqsSolution { return eqsHitOf(0, i) }
 	if h := of(good); !h.ordered() {
 		t.Fatal("the canonical order is refused")
 	}
@@ -230,7 +240,154 @@ func plainOrdered(all []uint16) bool {
 			}
 		}
 	}
-	return len(slices.Compact(slices.Sorted(slices.Values(all)))) == eqsIndices
+	return plainDistinct(all)
+}
+
+// plainCheck says what check says, value by value, by the definition of the puzzle alone.
+func plainCheck(c *Challenge, solution []byte) bool {
+	k, t := eqs{}.key(c), eqs{}.target(c.Work)
+	for i := range eqsHits {
+		raw := hitOf(solution, i)
+		var indices []uint16
+		for j := 4; j < eqsHit; j += 2 {
+			indices = append(indices, binary.LittleEndian.Uint16(raw[j:]))
+		}
+		h := eqsAt((*[eqsHit]byte)(raw))
+		if !plainOrdered(indices) || !plainSolves(&k, h.counter, indices) || k.effort(h.counter, h.low, h.high) >= t {
+			return false
+		}
+		if i > 0 && bytes.Compare(ascending(hitOf(solution, i-1)), ascending(raw)) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// ascending turns a hit into bytes that are compared from the left: the counter, then the last index first.
+func ascending(hit []byte) []byte {
+	b := slices.Clone(hit)
+	slices.Reverse(b[4:])
+	return b
+}
+
+// plainSolves says what solves says, value by value.
+func plainSolves(k *sipKey, counter uint32, indices []uint16) bool {
+	for width, bits := 2, 15; width <= eqsIndices; width, bits = 2*width, 2*bits {
+		for part := range slices.Chunk(indices, width) {
+			sum := uint64(0)
+			for _, i := range part {
+				sum += plainValue(k, uint64(counter)<<16|uint64(i))
+			}
+			if sum%(1<<bits) != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// plainValue is SipHash-1-3 as its authors wrote it.
+func plainValue(k *sipKey, m uint64) uint64 {
+	v := *k
+	round := func() {
+		v[0], v[2] = v[0]+v[1], v[2]+v[3]
+		v[1], v[3] = v[1]<<13|v[1]>>51, v[3]<<16|v[3]>>48
+		v[1], v[3] = v[1]^v[0], v[3]^v[2]
+		v[0] = v[0]<<32 | v[0]>>32
+		v[2], v[0] = v[2]+v[1], v[0]+v[3]
+		v[1], v[3] = v[1]<<17|v[1]>>47, v[3]<<21|v[3]>>43
+		v[1], v[3] = v[1]^v[2], v[3]^v[0]
+		v[2] = v[2]<<32 | v[2]>>32
+	}
+	v[3] ^= m
+	round()
+	v[0] ^= m
+	v[2] ^= 0xff
+	round()
+	round()
+	round()
+	return v[0] ^ v[1] ^ v[2] ^ v[3]
+}
+
+// TestEqsNearMisses: hits whose pairs, or fours, add up to zero and no more, and whole ones. The verifier says of each
+// what the plain sums say.
+func TestEqsNearMisses(t *testing.T) {
+	t.Parallel()
+	k, counter := sipKey{1, 2, 3, 4}, uint32(0)
+	for table := new(eqsTable); len(table.solutions(&k, counter)) == 0; counter++ { // one that has some
+	}
+	rounds, p := plainRounds(&k, counter), k.pairs()
+	r := rand.New(rand.NewPCG(11, 12))
+	right := 0
+	try := func(indices []uint16) {
+		h := eqsHitOf(counter, indices)
+		got, want := p.solves((*[eqsHit]byte)(h.append(nil))), plainSolves(&k, counter, indices)
+		if got != want {
+			t.Fatalf("%v solves: %t", indices, got)
+		}
+		if want {
+			right++
+		}
+	}
+	some := func(round, n int) (indices []uint16) {
+		for range n {
+			indices = append(indices, rounds[round][r.IntN(len(rounds[round]))].indices...)
+		}
+		return indices
+	}
+	for range 50_000 {
+		try(some(0, 4)) // pairs
+		try(some(1, 2)) // fours
+		mixed := some(1, 2)
+		mixed[r.IntN(len(mixed))] = uint16(r.Uint32())
+		try(mixed)
+	}
+	for _, e := range rounds[2] {
+		try(e.indices)
+	}
+	if right < len(rounds[2]) || right == 0 {
+		t.Errorf("%d were right, of %d", right, len(rounds[2]))
+	}
+}
+
+// TestEqsChoices: any sixteen hits of a challenge are right in ascending order and in no other, each of them once.
+func TestEqsChoices(t *testing.T) {
+	t.Parallel()
+	c, hash := seeded([seedBytes]byte{4}), hmackey.NewHash()
+	k, table := eqs{}.key(c), new(eqsTable)
+	var hits []eqsSolution
+	for n := uint32(0); len(hits) < eqsHits+8; n++ {
+		hits = append(hits, table.solutions(&k, n)...)
+	}
+	r := rand.New(rand.NewPCG(13, 14))
+	right := 0
+	for i := range 20_000 {
+		r.Shuffle(len(hits), func(i, j int) { hits[i], hits[j] = hits[j], hits[i] })
+		chosen := slices.Clone(hits[:eqsHits])
+		if i%4 > 0 {
+			slices.SortFunc(chosen, func(a, b eqsSolution) int { return a.compare(&b) })
+		}
+		switch at := r.IntN(eqsHits - 1); i % 4 {
+		case 2:
+			chosen[at], chosen[at+1] = chosen[at+1], chosen[at]
+		case 3:
+			chosen[at+1] = chosen[at]
+		}
+		var solution []byte
+		for _, h := range chosen {
+			solution = h.append(solution)
+		}
+		got, want := (eqs{}).check(c, nil, hash, solution), plainCheck(c, solution)
+		if got != want || want != (i%4 == 1) {
+			t.Fatalf("choice %d: %x is taken: %t, and right: %t", i, solution, got, want)
+		}
+		if want {
+			right++
+		}
+	}
+	if right != 5000 {
+		t.Errorf("%d were right", right)
+	}
 }
 
 // eqsSolved issues a challenge and solves it with the counters from one on.
@@ -271,6 +428,10 @@ func TestEqsMutations(t *testing.T) {
 	o := NewOffice(Parts{})
 	a := ask(EQS60, 1<<17)
 	challenge, solution := eqsSolved(t, o, a, 0)
+	c, err := ParseChallenge(challenge)
+	if err != nil || !plainCheck(&c, solution) {
+		t.Fatal("not solved", err)
+	}
 	r := rand.New(rand.NewPCG(3, 4))
 	kinds := []func(b []byte){
 		func(b []byte) { b[r.IntN(len(b))] ^= 1 << r.IntN(8) },                         // a bit
@@ -316,6 +477,9 @@ func TestEqsMutations(t *testing.T) {
 		tried++
 		if _, err := o.Verify(bg, start, stampOf(challenge, changed), demand(a)); err != ErrWrong {
 			t.Fatalf("kind %d: %x is %v", kind, changed, err)
+		}
+		if plainCheck(&c, changed) {
+			t.Fatalf("kind %d: %x is right by the plain sums", kind, changed)
 		}
 	}
 	if _, err := o.Verify(bg, start, stampOf(challenge, solution), demand(a)); err != nil {

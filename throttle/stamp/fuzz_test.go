@@ -36,7 +36,7 @@ func FuzzParseChallenge(f *testing.F) {
 func FuzzVerify(f *testing.F) {
 	o := NewOffice(Parts{Keys: NewKeyring(1<<40, []byte("fuzz"))})
 	a := ask(SHA256K, 1<<12)
-	for _, alg := range []Algorithm{SHA256K, DLog, DLogClassic} {
+	for _, alg := range Algorithms {
 		b := a
 		b.Algorithm = alg
 		s := solved(f, o, b)

@@ -5,9 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/big"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/hmackey"
 )
 
 // cheap is work that each algorithm does at once.
@@ -571,4 +574,32 @@ func (d dlog) proves(c *Challenge, solution []byte) bool {
 	x := new(big.Int).SetBytes(solution)
 	b, ok := f.elem(c.Data)
 	return ok && x.Cmp(width(c.Work)) < 0 && power(f, d.base(c), x.Bytes(), nil) == b
+}
+
+// TestHashesSameAnswers: what sha256-k takes is what the hashes of its parts say, for solutions of which about every
+// other one is right.
+func TestHashesSameAnswers(t *testing.T) {
+	r, h := rand.New(rand.NewPCG(15, 16)), hmackey.NewHash()
+	right := 0
+	for range 5000 {
+		c := &Challenge{Algorithm: SHA256K, Work: 17}
+		binary.BigEndian.PutUint64(c.Nonce[:], r.Uint64())
+		binary.BigEndian.PutUint64(c.tag[:], r.Uint64())
+		solution, want := make([]byte, sha256k.parts*counterBytes), true
+		for i := range solution {
+			solution[i] = byte(r.Uint32())
+		}
+		for i := range sha256k.parts {
+			want = want && sha256k.value(newBlock(c), i, counter(solution, i)) < sha256k.target(c.Work)
+		}
+		if got := sha256k.check(c, nil, h, solution); got != want {
+			t.Fatalf("%x under %x is taken: %t", solution, c.Nonce, got)
+		}
+		if want {
+			right++
+		}
+	}
+	if right < 1000 || right > 4000 {
+		t.Errorf("%d of 5000 were right", right)
+	}
 }
