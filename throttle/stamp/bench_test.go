@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"strings"
 	"testing"
 	"time"
 )
@@ -55,29 +56,45 @@ func BenchmarkIssue(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse is target S2.
+// BenchmarkRefuse is target S2: stamps that cost a flood nothing, or once, and wrong solutions of genuine challenges.
 func BenchmarkRefuse(b *testing.B) {
-	o := NewOffice(Parts{})
-	a := ask(SHA256K, 64)
-	forged := solved(b, NewOffice(Parts{Keys: NewKeyring(time.Hour, []byte("another"))}), a)
-	turned := []byte(solved(b, o, a))
-	turned[20] ^= 1
-	spent := solved(b, o, a)
-	if _, err := o.Verify(bg, start, spent, demand(a)); err != nil {
-		b.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		stamp string
-		want  error
-	}{"unknown-key": {forged, ErrUnknown}, "turned": {string(turned), ErrForged}, "replayed": {spent, ErrReplayed}} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := o.Verify(bg, start, c.stamp, demand(a)); err != c.want {
-					b.Fatal(err)
+	for _, alg := range []Algorithm{SHA256K, EQS60} {
+		o := NewOffice(Parts{})
+		a := ask(alg, 64)
+		forged := solved(b, NewOffice(Parts{Keys: NewKeyring(time.Hour, []byte("another"))}), a)
+		good := solved(b, o, a)
+		turned := []byte(good)
+		turned[20] ^= 1
+		challenge, text, _ := strings.Cut(good, ".")
+		solution, err := encoding.DecodeString(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		solution[len(solution)-1] ^= 0x80
+		spent := solved(b, o, a)
+		if _, err := o.Verify(bg, start, spent, demand(a)); err != nil {
+			b.Fatal(err)
+		}
+		for _, c := range []struct {
+			name  string
+			stamp string
+			want  error
+		}{
+			{"unknown-key", forged, ErrUnknown},
+			{"turned", string(turned), ErrForged},
+			{"replayed", spent, ErrReplayed},
+			{"zeros", stampOf(challenge, make([]byte, len(solution))), ErrWrong},
+			{"wrong-at-its-end", stampOf(challenge, solution), ErrWrong},
+		} {
+			b.Run(alg.String()+"/"+c.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := o.Verify(bg, start, c.stamp, demand(a)); err != c.want {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 

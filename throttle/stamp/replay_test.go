@@ -3,12 +3,15 @@ package stamp
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/needs"
 )
 
 // nonce is the n-th of many.
@@ -50,27 +53,78 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// TestVerifyRace: the same through the whole of Verify.
+// TestVerifyRace: the same through the whole of Verify. Half of those who race bring another solution of the challenge,
+// where there is one. Wrong ones race along and spend nothing. A million of each in the long run.
 func TestVerifyRace(t *testing.T) {
-	o := NewOffice(Parts{})
-	a := ask(SHA256K, 256)
-	s := solved(t, o, a)
-	var accepted atomic.Int64
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 2_000 {
-				if _, err := o.Verify(bg, start, s, demand(a)); err == nil {
-					accepted.Add(1)
-				} else if err != ErrReplayed {
-					t.Error(err)
-				}
-			}
-		})
+	const racers = 8
+	each := 2_000
+	if needs.Long() {
+		each = 1_000_000 / racers
 	}
-	all.Wait()
-	if n := accepted.Load(); n != 1 {
-		t.Errorf("%d accepted", n)
+	for _, alg := range []Algorithm{SHA256K, EQS60} {
+		for _, covers := range []int{1, 50} {
+			o, a := NewOffice(Parts{}), ask(alg, 256)
+			stamps := []string{solved(t, o, a)}
+			challenge, _, _ := strings.Cut(stamps[0], ".")
+			if alg == EQS60 {
+				stamps = append(stamps, stampOf(challenge, eqsSolution16(t, challenge, 1000)))
+			}
+			_, size := puzzles[alg].sizes()
+			wrong := stampOf(challenge, make([]byte, size))
+			d := demand(a)
+			d.Covers = covers
+			var accepted atomic.Int64
+			var all sync.WaitGroup
+			for i := range racers {
+				all.Go(func() {
+					for range each {
+						if _, err := o.Verify(bg, start, stamps[i%len(stamps)], d); err == nil {
+							accepted.Add(1)
+						} else if err != ErrReplayed {
+							t.Error(err)
+						}
+						if _, err := o.Verify(bg, start, wrong, d); err != ErrWrong && err != ErrReplayed {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := accepted.Load(); n != int64(covers) {
+				t.Errorf("%s that covers %d: %d accepted", alg, covers, n)
+			}
+		}
+	}
+}
+
+// TestCoversMoreThanBefore: a stamp that was spent while stamps covered one request has uses left when they cover more,
+// and its solution is checked then.
+func TestCoversMoreThanBefore(t *testing.T) {
+	for _, alg := range []Algorithm{SHA256K, EQS60} {
+		o, a := NewOffice(Parts{}), ask(alg, 256)
+		s := solved(t, o, a)
+		challenge, _, _ := strings.Cut(s, ".")
+		_, size := puzzles[alg].sizes()
+		one, three := demand(a), demand(a)
+		three.Covers = 3
+		for i, step := range []struct {
+			stamp string
+			d     Demand
+			want  error
+		}{
+			{s, one, nil},
+			{s, one, ErrReplayed},
+			{stampOf(challenge, make([]byte, size)), three, ErrWrong},
+			{s, three, nil},
+			{stampOf(challenge, make([]byte, size)), three, ErrWrong},
+			{s, one, ErrReplayed},
+			{s, three, nil},
+			{s, three, ErrReplayed},
+		} {
+			if _, err := o.Verify(bg, start, step.stamp, step.d); err != step.want {
+				t.Errorf("%s, step %d: %v, want %v", alg, i, err, step.want)
+			}
+		}
 	}
 }
 
