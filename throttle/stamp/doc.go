@@ -32,8 +32,8 @@
 //     little: 0.89 of the declared work at best (interleaved baby steps and giant steps), and that needs memory;
 //     kangaroos take 1.33 and more.
 //   - eqs60: eight of the 65,536 values of a counter, hashed, sorted and added up. It takes one HMAC to issue, and an
-//     HMAC and 144 SipHashes to verify. That GPU does the work of about 360 browser threads, a tenth of its advantage
-//     with sha256-k; allow a skilled attacker two to four times that.
+//     HMAC, a hash and 144 SipHashes to verify. That GPU does the work of about 360 browser threads, a tenth of its
+//     advantage with sha256-k; allow a skilled attacker two to four times that.
 //   - dlog-classic: a possibility. It takes a prime to issue and a power to verify. Attackers gain almost everything:
 //     n bits of field cost 1.5·√(2^(n-1)) products by baby steps, and where a prime comes again, index calculus takes a
 //     few thousand for each further one. It is weak, for the document's own flow.
