@@ -27,8 +27,8 @@ func sameText(tb testing.TB, text string, room int) {
 	}
 }
 
-// TestDecodeText: the decoder says what that of the standard library says, for texts of each length, with each character
-// in each of the last places, and with as much room as they need, one byte less and some more.
+// TestDecodeText: the decoder says what that of the standard library says, for texts of each length, with each
+// character in each of the last places, and with as much room as they need, one byte less and some more.
 func TestDecodeText(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for n := range 70 {
