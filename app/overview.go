@@ -52,7 +52,7 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 		if w.Throttles == nil {
 			w.Throttles = []string{}
 		}
-		if t := g.stamps(gt); t != nil {
+		if t := g.stamps(gt.chain); t != nil {
 			w.Stamps = t.name
 		}
 		r := h.gates[gt.seen]
@@ -63,6 +63,7 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 		r.series(&w.Series, q.Window == console.OneHour, q.Since, gt.lanes != nil)
 		w.Hour = r.totals(readGate(g, gt, now))
 		o.Gates = append(o.Gates, w)
+		o.Routes = append(o.Routes, h.roomsOf(g, gt, q, now)...)
 	}
 	for _, t := range throttles {
 		w := console.ThrottleWatch{Shadow: t.link.Shadow.Load(),

@@ -28,6 +28,7 @@ type routed struct {
 type bottleneck struct {
 	*lanes
 	of       string // what its load is called
+	route    string // its name; empty for the gate itself
 	upstream string
 	chain    *policy.Chain
 }
@@ -35,12 +36,22 @@ type bottleneck struct {
 // bottlenecks are those of a gate.
 func (g *gate) bottlenecks() (all []bottleneck) {
 	if g.lanes != nil {
-		all = append(all, bottleneck{g.lanes, g.listen, g.status.Upstream, g.chain})
+		all = append(all, bottleneck{g.lanes, g.listen, "", g.status.Upstream, g.chain})
 	}
 	for _, r := range g.routes {
 		if r.own {
-			all = append(all, bottleneck{r.lanes, httpgate.RouteLoad(g.listen, r.name), r.status.Upstream, r.chain})
+			all = append(all, bottleneck{r.lanes, httpgate.RouteLoad(g.listen, r.name), r.name, r.status.Upstream,
+				r.chain})
 		}
+	}
+	return all
+}
+
+// ownRooms are the bottlenecks of routes.
+func (g *gate) ownRooms() []bottleneck {
+	all := g.bottlenecks()
+	if g.lanes != nil {
+		all = all[1:] // that of the gate
 	}
 	return all
 }

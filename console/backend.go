@@ -168,6 +168,19 @@ type ServerStatus struct {
 	Idle     int    `json:"idle"`     // connections kept for the next request; HTTP/1.1 only
 	Requests uint64 `json:"requests"` // given to it since the start, tries included
 	Failures uint64 `json:"failures"` // of those and of checks
+	// Routes are those whose requests it gets, default for the upstream of the gate; left out for a gate without routes.
+	// A server of several routes is there once if they share its connections and its health, and else for each of them.
+	Routes []string `json:"routes,omitempty"`
+	Down   bool     `json:"-"` // it has failed and did not come back yet
+}
+
+// For says which routes a server gets requests of, in a few words.
+func (s ServerStatus) For() string {
+	const most = 3
+	if more := len(s.Routes) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(s.Routes[:most], ", "), more)
+	}
+	return strings.Join(s.Routes, ", ")
 }
 
 // RouteStatus is one route of a gate.

@@ -22,6 +22,9 @@ func capacityPage() *page {
 		show: showCapacity}, capacityHTML, plotHTML, emergencyHTML)
 }
 
+// maxPlotted is how many capacities have plots on a page. Of the others it shows the figures.
+const maxPlotted = 50
+
 // A capacityShown is the page Capacity.
 type capacityShown struct {
 	CapacityReport
@@ -61,8 +64,12 @@ func showCapacity(v *visit) (any, error) {
 	}
 	report := capacityOf(v.status(), v.backend.Overview(look))
 	shown := &capacityShown{CapacityReport: report, Hour: look.Window == OneHour}
-	for _, g := range shown.Gates {
-		shown.Rooms = append(shown.Rooms, roomOf(g, spanOf(shown.Hour)))
+	for i, g := range shown.Gates {
+		room := roomOf(g, spanOf(shown.Hour))
+		if i >= maxPlotted {
+			room.Plots = nil
+		}
+		shown.Rooms = append(shown.Rooms, room)
 	}
 	return shown, nil
 }
