@@ -13,7 +13,7 @@ func TestServerInTwoPools(t *testing.T) {
 	t.Parallel()
 	const routes = `
   routes:
-  - {name: api, path: /api, upstream: {servers: [SITE], health: {statuses: [500], unhealthy: 1, every: 1h}}}
+  - {name: api, path: /api, upstream: {servers: ["SITE"], health: {statuses: [500], unhealthy: 1, every: 1h}}}
   - {name: web, path: /web, upstream: SITE}`
 	s, other := routedSite(t, routes, `
   idle: {quota: {policies: [{name: few, limit: 3, period: 1h}]}}`)
