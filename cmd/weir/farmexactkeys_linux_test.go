@@ -64,8 +64,8 @@ throttles:
 		{"acme", "-", "/orders", limit},    // and not what is written like it
 		{"globex", "one", "/bills", limit}, // another account
 		{"acme", "big", "/orders/2", 2 * limit},
-		{"acme", "one,orders", "/x", limit}, // a comma does not end a part
-		{"acme", "one", "/ORDERS/3", 0},     // the same key as the first one
+		{"acme", `one\`, "/x", limit},   // escaped in the key
+		{"acme", "one", "/ORDERS/3", 0}, // the same key as the first one
 	}
 	admitted := make([]atomic.Int64, len(keys))
 	var all sync.WaitGroup
