@@ -197,11 +197,11 @@ func (p *packets) count() {
 	}
 }
 
-// HistoryBytes is what the past of so many gates and throttles takes at most, with who is held back. A throttle that
-// asks for stamps takes policy.PayersBytes more.
-func HistoryBytes(gates, throttles int) int64 {
+// HistoryBytes is what the past of so many gates, routes with a capacity of their own and throttles takes at most, with
+// who is held back. A throttle that asks for stamps takes policy.PayersBytes more.
+func HistoryBytes(gates, rooms, throttles int) int64 {
 	const samples = console.HistoryLength + console.HourLength
 	row := func(c *columns) int64 { return 12 + 4*int64(len(c.all())) }
-	return int64(gates)*samples*row(&gateColumns) +
+	return int64(gates)*samples*row(&gateColumns) + int64(rooms)*samples*row(&roomColumns) +
 		int64(throttles)*(samples*row(&throttleColumns)+policy.WatchBytes)
 }

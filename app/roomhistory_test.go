@@ -3,6 +3,7 @@ package app
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"weir/console"
 )
@@ -75,6 +76,12 @@ func TestHistoryOfRoutes(t *testing.T) {
 	b.clock.Advance(console.HistoryEvery)
 	b.wants("samples after a reload", len(b.past(0).Samples), 23)
 	b.wants("records of routes", len(b.history.rooms), 2)
+	b.clock.Advance(2 * time.Hour)
+	var took int64
+	for _, r := range b.history.rooms {
+		took += r.bytes()
+	}
+	b.wants("bytes that they take", took, HistoryBytes(0, 2, 0))
 	// The capacity of the gate comes before those of its routes.
 	reload(strings.Replace(roomy, "  upstream: UPSTREAM\n", "  upstream: UPSTREAM\n  capacity: {concurrent: 9}\n", 1))
 	b.wants("the first past", b.past(0).Gate, "127.0.0.1:0")

@@ -135,7 +135,8 @@ func (c *change) planRoutes(p *gatePlan, o httpgate.Options) (chains []*policy.C
 }
 
 func routeStatus(r httpgate.Route, own httpgate.Options) console.RouteStatus {
-	s := console.RouteStatus{Route: r.Name, Hosts: slices.Clone(r.Host), Path: r.Path, Throttles: own.Throttles}
+	s := console.RouteStatus{Route: r.Name, Hosts: slices.Clone(r.Host), Path: r.Path, Throttles: own.Throttles,
+		Strips: r.StripPrefix}
 	switch {
 	case r.Answer != nil:
 		s.Answer = r.Answer.Status
@@ -205,7 +206,7 @@ func RouteLines(cfg *config.Config) (all []string) {
 					listed(own.Throttles)))
 			}
 		}
-		if len(g.Routes) > 0 {
+		if len(g.Routes) > 0 && !slices.ContainsFunc(g.Routes, forAll) {
 			end := "404"
 			if g.Forwards() {
 				end = g.Upstream.String()
@@ -215,6 +216,9 @@ func RouteLines(cfg *config.Config) (all []string) {
 	}
 	return all
 }
+
+// forAll reports whether a route is for every host and every path, so that nothing else is left.
+func forAll(r httpgate.Route) bool { return len(r.Host) == 0 && strings.Trim(r.Path, "/") == "" }
 
 func hostsOf(r httpgate.Route) []string {
 	if len(r.Host) == 0 {
@@ -229,6 +233,8 @@ func leadsTo(r httpgate.Route, own httpgate.Options) string {
 		return fmt.Sprintf("answer %d", r.Answer.Status)
 	case r.Redirect != nil:
 		return fmt.Sprintf("redirect %d to %s", r.Redirect.Status, r.Redirect.To)
+	case r.StripPrefix:
+		return fmt.Sprintf("%s, without %s", own.Upstream.String(), strings.TrimRight(r.Path, "/"))
 	}
 	return own.Upstream.String()
 }

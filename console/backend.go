@@ -188,6 +188,7 @@ type RouteStatus struct {
 	Route     string            `json:"route"`
 	Hosts     []string          `json:"hosts,omitempty"` // left out for every host
 	Path      string            `json:"path,omitempty"`
+	Strips    bool              `json:"strip_prefix,omitempty"` // the upstream gets requests without the path
 	Upstream  string            `json:"upstream,omitempty"`
 	Answer    int               `json:"answer,omitempty"`   // the status that the gate answers with by itself
 	Redirect  string            `json:"redirect,omitempty"` // where clients are sent to
@@ -217,6 +218,8 @@ func (r RouteStatus) To() string {
 		return "redirects to " + r.Redirect
 	case r.Upstream == "":
 		return "answers 404"
+	case r.Strips:
+		return r.Upstream + ", without " + strings.TrimRight(r.Path, "/")
 	}
 	return r.Upstream
 }
