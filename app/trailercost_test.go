@@ -40,8 +40,8 @@ func pricedLate(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestCostsInTrailers: a service that learns what an answer costs while it writes it says so after the body, over HTTP/1.1
-// and HTTP/2. The client sees no trailer whose header is removed.
+// TestCostsInTrailers: a service that learns what an answer costs while it writes it says so after the body, over
+// HTTP/1.1 and HTTP/2. The client sees no trailer whose header is removed.
 func TestCostsInTrailers(t *testing.T) {
 	t.Parallel()
 	for _, h2 := range []bool{false, true} {

@@ -168,8 +168,9 @@ type ServerStatus struct {
 	Idle     int    `json:"idle"`     // connections kept for the next request; HTTP/1.1 only
 	Requests uint64 `json:"requests"` // given to it since the start, tries included
 	Failures uint64 `json:"failures"` // of those and of checks
-	// Routes are those whose requests it gets, default for the upstream of the gate; left out for a gate without routes.
-	// A server of several routes is there once if they share its connections and its health, and else for each of them.
+	// Routes are those whose requests it gets, default for the upstream of the gate; left out for a gate without
+	// routes. A server of several routes is there once if they share its connections and its health, and else for each
+	// of them.
 	Routes []string `json:"routes,omitempty"`
 	Down   bool     `json:"-"` // it has failed and did not come back yet
 }

@@ -101,8 +101,8 @@ func (t *terminal) servers(gates []console.GateStatus) {
 			if s.Healthy {
 				health = text("healthy")
 			}
-			rows.row(text(s.Server), text(g.Gate), text(cmp.Or(s.For(), "all")), health, number(s.InFlight), number(s.Idle), number(s.Requests),
-				number(s.Failures))
+			rows.row(text(s.Server), text(g.Gate), text(cmp.Or(s.For(), "all")), health, number(s.InFlight),
+				number(s.Idle), number(s.Requests), number(s.Failures))
 		}
 	}
 	if len(rows.rows) > 0 {

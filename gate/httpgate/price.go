@@ -46,8 +46,8 @@ func (x *exchange) hasEnd(k *behind.Call) bool {
 		k.Length != 0
 }
 
-// seeTrailers notes what the trailers of an answer that has ended say about the price. They are the last word: a service
-// may not know before.
+// seeTrailers notes what the trailers of an answer that has ended say about the price. They are the last word: a
+// service may not know before.
 func (x *exchange) seeTrailers(k *behind.Call) {
 	name := x.setup.costHeader
 	if name == "" {

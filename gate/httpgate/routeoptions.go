@@ -31,8 +31,8 @@ type Route struct {
 	// one with the longest path counts. Default: every path.
 	Path string `yaml:"path"`
 	// Cut the path of the route off before a request goes to the upstream: with path /v1, /v1/users?a=b becomes
-	// /users?a=b, and /v1 becomes /. The upstream is told by X-Forwarded-Prefix. Limits, logs and the choice of the route
-	// go by the path as it came. Default false.
+	// /users?a=b, and /v1 becomes /. The upstream is told by X-Forwarded-Prefix. Limits, logs and the choice of the
+	// route go by the path as it came. Default false.
 	StripPrefix bool `yaml:"strip_prefix"`
 	// The service behind this route, as in the gate. Default: the upstream of the gate.
 	Upstream *behind.Options `yaml:"upstream"`

@@ -7,8 +7,8 @@ import (
 // ServerStats is the state of a server behind a gate.
 type ServerStats struct {
 	behind.Stats
-	// Routes are those whose requests it gets, RouteDefault for the upstream of the gate; nil for a gate without routes.
-	// A server that stands in several pools is listed for each of them.
+	// Routes are those whose requests it gets, RouteDefault for the upstream of the gate; nil for a gate without
+	// routes. A server that stands in several pools is listed for each of them.
 	Routes []string
 	// Down means that it has failed and did not come back yet.
 	Down bool
