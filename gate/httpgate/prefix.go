@@ -79,7 +79,7 @@ func unescaped(text string) (c byte, ok bool) {
 		case '0' <= digit && digit <= '9':
 			digit -= '0'
 		case 'a' <= digit|0x20 && digit|0x20 <= 'f':
-			digit = digit | 0x20 - 'a' + 10
+			digit = (digit | 0x20) - 'a' + 10
 		default:
 			return 0, false
 		}
