@@ -101,6 +101,10 @@ func (x *exchange) cutPrefix(o *onward) {
 	}
 	u := *x.r.URL
 	u.Path, u.RawPath = identify.Unescape(rest), rest
+	if o.Request != &o.request { // it is that of the client, which stays as it is
+		o.request = *x.r
+		o.Request = &o.request
+	}
 	o.request.URL, o.Target = &u, ""
 	o.Fields.Set(prefixHeader, x.outerPrefix(&o.Fields)+to.cut)
 }

@@ -150,6 +150,12 @@ func TestStripPrefix(t *testing.T) {
 			t.Errorf("%.80s: %.80s %v, want %.80s", in, got, err, want)
 		}
 	}
+	for _, path := range []string{"/v1/form", "/two/form"} { // with a body
+		res, body := g.do(g.request("POST", path+"?a=b", strings.NewReader("body")))
+		if want := "/form?a=b " + strings.TrimSuffix(path, "/form"); res.StatusCode != 200 || body != want {
+			t.Errorf("POST %s: %s %q, want %q", path, res.Status, body, want)
+		}
+	}
 	if name, _, end := g.RouteOf("a", "/v1/..;/v1/x"); name != RouteNone || !strings.Contains(end, "400") {
 		t.Errorf("weir why says %s, %s", name, end)
 	}
