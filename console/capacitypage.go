@@ -64,14 +64,19 @@ func showCapacity(v *visit) (any, error) {
 	}
 	report := capacityOf(v.status(), v.backend.Overview(look))
 	shown := &capacityShown{CapacityReport: report, Hour: look.Window == OneHour}
-	for i, g := range shown.Gates {
-		room := roomOf(g, spanOf(shown.Hour))
+	shown.Rooms = roomsOf(shown.Gates, spanOf(shown.Hour))
+	return shown, nil
+}
+
+func roomsOf(gates []CapacityGate, sp span) (all []roomShown) {
+	for i, g := range gates {
+		room := roomOf(g, sp)
 		if i >= maxPlotted {
 			room.Plots = nil
 		}
-		shown.Rooms = append(shown.Rooms, room)
+		all = append(all, room)
 	}
-	return shown, nil
+	return all
 }
 
 func roomOf(g CapacityGate, sp span) roomShown {
