@@ -9,6 +9,7 @@ import (
 	"weir"
 	"weir/admission"
 	"weir/console"
+	"weir/gate/httpgate"
 	"weir/internal/clock"
 	"weir/policy"
 	"weir/throttle/stamp"
@@ -25,6 +26,7 @@ type history struct {
 	timer     clock.Timer
 	over      bool
 	gates     map[*traffic]*record
+	rooms     map[*lanes]*record // of routes with a capacity of their own
 	throttles map[*policy.Counts]*record
 }
 
@@ -61,6 +63,7 @@ func (h *history) tick() {
 func (h *history) look() {
 	g, now := h.now(), h.clock.Now()
 	gates, throttles := map[*traffic]*record{}, map[*policy.Counts]*record{}
+	rooms := map[*lanes]*record{}
 	for _, gt := range g.gates {
 		r := h.gates[gt.seen]
 		if r == nil {
@@ -68,6 +71,14 @@ func (h *history) look() {
 		}
 		r.sample(readGate(g, gt, now), now)
 		gates[gt.seen] = r
+		for _, at := range gt.ownRooms() {
+			r := h.rooms[at.lanes]
+			if r == nil {
+				r = newRecord(&roomColumns)
+			}
+			r.sample(readRoom(g, at, now), now)
+			rooms[at.lanes] = r
+		}
 	}
 	for _, w := range h.app.watched(g) {
 		r := h.throttles[w.link.Counts]
@@ -78,7 +89,7 @@ func (h *history) look() {
 		throttles[w.link.Counts] = r
 		w.link.Watch.Age(h.app.clock.Now())
 	}
-	h.gates, h.throttles = gates, throttles
+	h.gates, h.rooms, h.throttles = gates, rooms, throttles
 	h.timer = h.clock.AfterFunc(console.HistoryEvery, h.tick)
 }
 
@@ -121,20 +132,14 @@ func readGate(g *generation, gt *gate, now time.Time) reading {
 	t, c := gt.seen, gt.seen.verdicts()
 	v := c.Verdicts
 	var s admission.Stats
-	var load, work, takes float64
+	var work, takes float64
 	if gt.lanes != nil {
-		s = gt.lanes.Stats(now)
-		load = float64(s.Load)
-		if till := g.stamps(gt); till != nil {
-			share, delay := gt.lanes.Load(now)
-			w := till.stamps().Observe(weir.Load{Of: gt.listen, Share: share, Delay: delay}, now)
-			work, takes = float64(w), w.Time(till.config.Stamp.Algorithm).Seconds()
-		}
+		s, work, takes = readLanes(g, gt.bottlenecks()[0], now)
 	}
 	return reading{
 		counts: []uint64{v[weir.Admit], max(v[weir.Wait], t.delayed.Load()), v[weir.Challenge], v[weir.Refuse],
 			t.Would.Load(), t.Connections.Load(), t.TurnedAway.Load(), s.Stamped.LetIn, s.Pool.LetIn, s.TurnedAway},
-		levels: []float64{float64(t.inFlight.Load()), float64(t.waiting.Load()), load, work, takes,
+		levels: []float64{float64(t.inFlight.Load()), float64(t.waiting.Load()), float64(s.Load), work, takes,
 			float64(s.InLine + s.Called)},
 		spread: c.Added,
 	}
@@ -344,13 +349,13 @@ func (r *record) totals(now reading) console.Totals {
 	return total
 }
 
-// stamps returns the throttle that asks for stamps at a gate, or nil. Where there are several it is the first, as for
+// stamps returns the throttle of a chain that asks for stamps, or nil. Where there are several it is the first, as for
 // the gate.
-func (g *generation) stamps(gt *gate) *throttle {
-	if gt.chain == nil {
+func (g *generation) stamps(chain *policy.Chain) *throttle {
+	if chain == nil {
 		return nil
 	}
-	for _, link := range gt.chain.Links() {
+	for _, link := range chain.Links() {
 		if _, ok := link.Throttle.(*stamp.Throttle); ok {
 			return g.throttle(link.Name)
 		}
@@ -358,25 +363,31 @@ func (g *generation) stamps(gt *gate) *throttle {
 	return nil
 }
 
-// History returns how the gates with a capacity fared, in the order of Status.
+// History returns how the gates with a capacity fared, in the order of Status, and after each of them those of its
+// routes that have one of their own.
 func (b backend) History() (all []console.GateHistory) {
 	g, h := b.current.Load(), b.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, gt := range g.gates {
-		if gt.lanes == nil {
-			continue
-		}
-		past := console.GateHistory{Gate: gt.listen, Address: gt.address()}
-		if t := g.stamps(gt); t != nil {
+	add := func(name, address string, chain *policy.Chain, r *record) {
+		past := console.GateHistory{Gate: name, Address: address}
+		if t := g.stamps(chain); t != nil {
 			past.Stamps = t.name
 		}
-		if r := h.gates[gt.seen]; r != nil {
+		if r != nil {
 			var s console.Series
 			r.series(&s, false, 0, true)
 			past.Samples = s.Samples()
 		}
 		all = append(all, past)
+	}
+	for _, gt := range g.gates {
+		if gt.lanes != nil {
+			add(gt.listen, gt.address(), gt.chain, h.gates[gt.seen])
+		}
+		for _, at := range gt.ownRooms() {
+			add(at.of, httpgate.RouteLoad(gt.address(), at.route), at.chain, h.rooms[at.lanes])
+		}
 	}
 	return all
 }

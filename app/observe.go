@@ -147,7 +147,6 @@ func (o serversObserver) Failed(server, why string) {
 func (o serversObserver) Retried(server string) { o.app.metrics.UpstreamRetried(o.gate, server) }
 
 func (o serversObserver) Turned(server string, well bool) {
-	o.app.metrics.UpstreamTurned(o.gate, server, well)
 	log := o.app.opts.Log.With("gate", o.gate, "server", server)
 	if well {
 		log.Info("a server is healthy again")

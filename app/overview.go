@@ -52,7 +52,7 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 		if w.Throttles == nil {
 			w.Throttles = []string{}
 		}
-		if t := g.stamps(gt); t != nil {
+		if t := g.stamps(gt.chain); t != nil {
 			w.Stamps = t.name
 		}
 		r := h.gates[gt.seen]
@@ -63,6 +63,7 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 		r.series(&w.Series, q.Window == console.OneHour, q.Since, gt.lanes != nil)
 		w.Hour = r.totals(readGate(g, gt, now))
 		o.Gates = append(o.Gates, w)
+		o.Routes = append(o.Routes, h.roomsOf(g, gt, q, now)...)
 	}
 	for _, t := range throttles {
 		w := console.ThrottleWatch{Shadow: t.link.Shadow.Load(),
@@ -196,11 +197,11 @@ func (p *packets) count() {
 	}
 }
 
-// HistoryBytes is what the past of so many gates and throttles takes at most, with who is held back. A throttle that
-// asks for stamps takes policy.PayersBytes more.
-func HistoryBytes(gates, throttles int) int64 {
+// HistoryBytes is what the past of so many gates, routes with a capacity of their own and throttles takes at most, with
+// who is held back. A throttle that asks for stamps takes policy.PayersBytes more.
+func HistoryBytes(gates, rooms, throttles int) int64 {
 	const samples = console.HistoryLength + console.HourLength
 	row := func(c *columns) int64 { return 12 + 4*int64(len(c.all())) }
-	return int64(gates)*samples*row(&gateColumns) +
+	return int64(gates)*samples*row(&gateColumns) + int64(rooms)*samples*row(&roomColumns) +
 		int64(throttles)*(samples*row(&throttleColumns)+policy.WatchBytes)
 }

@@ -301,10 +301,10 @@ func TestHistoryBytes(t *testing.T) {
 	for _, r := range b.history.throttles {
 		took += r.bytes()
 	}
-	if most := HistoryBytes(2, 3) - 3*policy.WatchBytes; took != most {
+	if most := HistoryBytes(2, 0, 3) - 3*policy.WatchBytes; took != most {
 		t.Errorf("%d bytes, promised are %d", took, most)
 	}
-	t.Logf("a gate takes %d KiB, a throttle %d KiB", HistoryBytes(1, 0)>>10, HistoryBytes(0, 1)>>10)
+	t.Logf("a gate takes %d KiB, a throttle %d KiB", HistoryBytes(1, 0, 0)>>10, HistoryBytes(0, 0, 1)>>10)
 }
 
 func (r *record) bytes() (n int64) {

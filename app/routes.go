@@ -28,6 +28,7 @@ type routed struct {
 type bottleneck struct {
 	*lanes
 	of       string // what its load is called
+	route    string // its name; empty for the gate itself
 	upstream string
 	chain    *policy.Chain
 }
@@ -35,12 +36,22 @@ type bottleneck struct {
 // bottlenecks are those of a gate.
 func (g *gate) bottlenecks() (all []bottleneck) {
 	if g.lanes != nil {
-		all = append(all, bottleneck{g.lanes, g.listen, g.status.Upstream, g.chain})
+		all = append(all, bottleneck{g.lanes, g.listen, "", g.status.Upstream, g.chain})
 	}
 	for _, r := range g.routes {
 		if r.own {
-			all = append(all, bottleneck{r.lanes, httpgate.RouteLoad(g.listen, r.name), r.status.Upstream, r.chain})
+			all = append(all, bottleneck{r.lanes, httpgate.RouteLoad(g.listen, r.name), r.name, r.status.Upstream,
+				r.chain})
 		}
+	}
+	return all
+}
+
+// ownRooms are the bottlenecks of routes.
+func (g *gate) ownRooms() []bottleneck {
+	all := g.bottlenecks()
+	if g.lanes != nil {
+		all = all[1:] // that of the gate
 	}
 	return all
 }
@@ -124,7 +135,8 @@ func (c *change) planRoutes(p *gatePlan, o httpgate.Options) (chains []*policy.C
 }
 
 func routeStatus(r httpgate.Route, own httpgate.Options) console.RouteStatus {
-	s := console.RouteStatus{Route: r.Name, Hosts: slices.Clone(r.Host), Path: r.Path, Throttles: own.Throttles}
+	s := console.RouteStatus{Route: r.Name, Hosts: slices.Clone(r.Host), Path: r.Path, Throttles: own.Throttles,
+		Strips: r.StripPrefix}
 	switch {
 	case r.Answer != nil:
 		s.Answer = r.Answer.Status
@@ -194,7 +206,7 @@ func RouteLines(cfg *config.Config) (all []string) {
 					listed(own.Throttles)))
 			}
 		}
-		if len(g.Routes) > 0 {
+		if len(g.Routes) > 0 && !slices.ContainsFunc(g.Routes, forAll) {
 			end := "404"
 			if g.Forwards() {
 				end = g.Upstream.String()
@@ -204,6 +216,9 @@ func RouteLines(cfg *config.Config) (all []string) {
 	}
 	return all
 }
+
+// forAll reports whether a route is for every host and every path, so that nothing else is left.
+func forAll(r httpgate.Route) bool { return len(r.Host) == 0 && strings.Trim(r.Path, "/") == "" }
 
 func hostsOf(r httpgate.Route) []string {
 	if len(r.Host) == 0 {
@@ -218,6 +233,8 @@ func leadsTo(r httpgate.Route, own httpgate.Options) string {
 		return fmt.Sprintf("answer %d", r.Answer.Status)
 	case r.Redirect != nil:
 		return fmt.Sprintf("redirect %d to %s", r.Redirect.Status, r.Redirect.To)
+	case r.StripPrefix:
+		return fmt.Sprintf("%s, without %s", own.Upstream.String(), strings.TrimRight(r.Path, "/"))
 	}
 	return own.Upstream.String()
 }

@@ -19,12 +19,13 @@ type decoder struct {
 	left    int // how many values may still be read, so that aliases cannot unfold without end
 	errs    Errors
 	failed  map[*yamltree.Node]bool // whose mistakes are reported: what follows from them is not
+	strange map[*yamltree.Node]bool // mappings with a key that nobody knows: it may be what is missing there
 	secret  map[*yamltree.Node]bool // whose text came from elsewhere
 }
 
 func newDecoder(folder string, size int) *decoder {
 	return &decoder{secrets: secrets{folder: folder}, left: size + maxUnfolded, failed: map[*yamltree.Node]bool{},
-		secret: map[*yamltree.Node]bool{}}
+		strange: map[*yamltree.Node]bool{}, secret: map[*yamltree.Node]bool{}}
 }
 
 func (d *decoder) fail(n *yamltree.Node, msg, hint string) {
@@ -310,7 +311,10 @@ func (d *decoder) fields(n *yamltree.Node, v reflect.Value) {
 		}
 		close := weir.Nearest(p.Key, names...)
 		d.errs = append(d.errs, mistake(p.At, fmt.Sprintf("unknown key %q", p.Key), keyHint(p.Key, close, known)))
-		if _, taken := seen[close]; close != "" && !taken {
+		switch _, taken := seen[close]; {
+		case close == "":
+			d.strange[n] = true
+		case !taken:
 			// Continue as if it had been written correctly: what is below is checked too, and nothing is reported as
 			// missing.
 			seen[close] = p.At

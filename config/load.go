@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -105,12 +104,9 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	if len(broken) > 0 || d.failed[root] || d.left < 0 {
 		return nil, errs, nil // what is not there cannot be checked
 	}
-	mistakes := weir.FieldErrors(c.validate(why != forStudy))
-	if throttles := locate(root, "throttles"); throttles.exact && d.failed[throttles.nodes[1]] {
-		// No gate is to blame for throttles that could not be read.
-		mistakes = slices.DeleteFunc(mistakes,
-			func(fe *weir.FieldError) bool { return gateThrottle.MatchString(fe.Path) })
-	}
+	unsure := d.unsureThrottles(root, c)
+	mistakes := slices.DeleteFunc(weir.FieldErrors(c.validate(why != forStudy)),
+		func(fe *weir.FieldError) bool { return unsure[fe.Path] })
 	errs = append(errs, d.found(root, mistakes)...)
 	odd := c.oddities()
 	if why == forHere {
@@ -122,26 +118,23 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	return c, errs, d.found(root, odd)
 }
 
-var gateThrottle = regexp.MustCompile(`^http\[\d+\]\.(routes\[\d+\]\.)?throttles\[\d+\]$`)
-
 // found puts what a check found at its line, except where the decoder has said already what is wrong.
 func (d *decoder) found(root *yamltree.Node, all []*weir.FieldError) Errors {
 	var errs Errors
-next:
 	for _, fe := range all {
 		p := locate(root, fe.Path)
-		own := false
-		for _, n := range p.nodes {
-			if d.failed[n] {
-				continue next
-			}
-			own = own || d.secret[n]
+		if d.follows(p) {
+			continue
 		}
 		e := mistake(p.at, fe.Msg, fe.Hint)
 		if fe.Other != "" {
-			e.Msg += fmt.Sprintf(", on line %d", locate(root, fe.Other).at.Line)
+			other := locate(root, fe.Other)
+			if d.follows(other) {
+				continue
+			}
+			e.Msg += fmt.Sprintf(", on line %d", other.at.Line)
 		}
-		d.secrets.hide(e, own)
+		d.secrets.hide(e, slices.ContainsFunc(p.nodes, func(n *yamltree.Node) bool { return d.secret[n] }))
 		errs = append(errs, e)
 	}
 	return errs

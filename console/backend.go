@@ -168,6 +168,20 @@ type ServerStatus struct {
 	Idle     int    `json:"idle"`     // connections kept for the next request; HTTP/1.1 only
 	Requests uint64 `json:"requests"` // given to it since the start, tries included
 	Failures uint64 `json:"failures"` // of those and of checks
+	// Routes are those whose requests it gets, default for the upstream of the gate; left out for a gate without
+	// routes. A server of several routes is there once if they share its connections and its health, and else for each
+	// of them.
+	Routes []string `json:"routes,omitempty"`
+	Down   bool     `json:"-"` // it has failed and did not come back yet
+}
+
+// For says which routes a server gets requests of, in a few words.
+func (s ServerStatus) For() string {
+	const most = 3
+	if more := len(s.Routes) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(s.Routes[:most], ", "), more)
+	}
+	return strings.Join(s.Routes, ", ")
 }
 
 // RouteStatus is one route of a gate.
@@ -175,6 +189,7 @@ type RouteStatus struct {
 	Route     string            `json:"route"`
 	Hosts     []string          `json:"hosts,omitempty"` // left out for every host
 	Path      string            `json:"path,omitempty"`
+	Strips    bool              `json:"strip_prefix,omitempty"` // the upstream gets requests without the path
 	Upstream  string            `json:"upstream,omitempty"`
 	Answer    int               `json:"answer,omitempty"`   // the status that the gate answers with by itself
 	Redirect  string            `json:"redirect,omitempty"` // where clients are sent to
@@ -204,6 +219,8 @@ func (r RouteStatus) To() string {
 		return "redirects to " + r.Redirect
 	case r.Upstream == "":
 		return "answers 404"
+	case r.Strips:
+		return r.Upstream + ", without " + strings.TrimRight(r.Path, "/")
 	}
 	return r.Upstream
 }

@@ -21,7 +21,7 @@ type CapacityReport struct {
 	ShadowAll *ShadowAll     `json:"shadow_all,omitempty"` // the emergency switch is on
 }
 
-// A CapacityGate is a gate whose upstream has a limited capacity.
+// A CapacityGate is a gate whose upstream has a limited capacity, or a route with one of its own.
 type CapacityGate struct {
 	Gate     string   `json:"gate"`    // as configured
 	Address  string   `json:"address"` // as bound
@@ -71,9 +71,12 @@ func capacityOf(s Status, o Overview) CapacityReport {
 	for i := range o.Throttles {
 		payers[o.Throttles[i].Name] = o.Throttles[i].Payers
 	}
-	past := map[string]*GateWatch{}
-	for i := range o.Gates {
-		past[o.Gates[i].Address] = &o.Gates[i]
+	past := map[string]*RouteWatch{}
+	for _, w := range o.Gates {
+		past[w.Address] = &RouteWatch{Series: w.Series, Address: w.Address, Stamps: w.Stamps}
+	}
+	for i := range o.Routes {
+		past[o.Routes[i].Address] = &o.Routes[i]
 	}
 	for _, g := range WithRoutes(s.Gates) {
 		if g.Capacity == nil {

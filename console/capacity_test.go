@@ -61,6 +61,14 @@ func TestCapacityReport(t *testing.T) {
 	}
 }
 
+// TestPlotsAreBounded: one capacity more than a page has plots of is shown by its figures alone.
+func TestPlotsAreBounded(t *testing.T) {
+	rooms := roomsOf(make([]CapacityGate, maxPlotted+1), spanOf(false))
+	if len(rooms) != maxPlotted+1 || len(rooms[maxPlotted-1].Plots) == 0 || rooms[maxPlotted].Plots != nil {
+		t.Errorf("%d rooms", len(rooms))
+	}
+}
+
 // TestSamples: columns that are missing or too short are nothing.
 func TestSamples(t *testing.T) {
 	s := Series{At: []int64{1000, 2000}, Columns: map[Measure]Values{Load: {0.5, float32(math.NaN())}, InLine: {3}}}

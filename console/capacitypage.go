@@ -22,6 +22,9 @@ func capacityPage() *page {
 		show: showCapacity}, capacityHTML, plotHTML, emergencyHTML)
 }
 
+// maxPlotted is how many capacities have plots on a page. Of the others it shows the figures.
+const maxPlotted = 50
+
 // A capacityShown is the page Capacity.
 type capacityShown struct {
 	CapacityReport
@@ -61,10 +64,19 @@ func showCapacity(v *visit) (any, error) {
 	}
 	report := capacityOf(v.status(), v.backend.Overview(look))
 	shown := &capacityShown{CapacityReport: report, Hour: look.Window == OneHour}
-	for _, g := range shown.Gates {
-		shown.Rooms = append(shown.Rooms, roomOf(g, spanOf(shown.Hour)))
-	}
+	shown.Rooms = roomsOf(shown.Gates, spanOf(shown.Hour))
 	return shown, nil
+}
+
+func roomsOf(gates []CapacityGate, sp span) (all []roomShown) {
+	for i, g := range gates {
+		room := roomOf(g, sp)
+		if i >= maxPlotted {
+			room.Plots = nil
+		}
+		all = append(all, room)
+	}
+	return all
 }
 
 func roomOf(g CapacityGate, sp span) roomShown {

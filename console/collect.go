@@ -65,6 +65,7 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_stamp_accepted_total", "Uses of stamps that were accepted.", "throttle"},
 	{"weir_stamp_spent", "Stamps that are remembered as used.", "throttle"},
 
+	{"weir_http_upstream_healthy", "1 while a server is healthy, 0 after it has failed and until it is back.", "gate server"},
 	{"weir_http_upstream_kept_bytes", "Memory of requests' bodies that are kept, so that they can be sent again.", "gate"},
 
 	{"weir_capacity_limit", "Requests that the upstream can work on at once, as configured or learnt.", "gate"},
@@ -178,6 +179,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		if g.Capacity != nil {
 			g.Capacity.collect(s, cmp.Or(g.Label, g.Gate))
 		}
+	}
+	for _, g := range status.Gates {
+		g.collectServers(s)
 		if g.Kind == "http" {
 			put(s, "weir_http_upstream_kept_bytes", g.KeptBytes, cmp.Or(g.Label, g.Gate))
 		}
@@ -204,6 +208,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if status.Farm != nil {
 		status.Farm.collect(s)
+	}
+}
+
+// collectServers reports which servers of a gate have failed. A server in several pools has failed if it has in one.
+func (g *GateStatus) collectServers(s scrape) {
+	healthy := map[string]bool{}
+	for _, server := range g.Servers {
+		before, known := healthy[server.Server]
+		healthy[server.Server] = !server.Down && (before || !known)
+	}
+	for server, well := range healthy {
+		put(s, "weir_http_upstream_healthy", oneIf(well), cmp.Or(g.Label, g.Gate), server)
 	}
 }
 

@@ -206,7 +206,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %s", name, mistake)
 		}
 		if r.Record != "" {
-			known[r.Record] = []string{"instance", "throttle", "verdict", "mode", "gate", "code"}
+			known[r.Record] = []string{"instance", "throttle", "verdict", "mode", "gate", "route", "code"}
 			continue
 		}
 		if s := r.Labels["severity"]; s != "page" && s != "ticket" {

@@ -76,11 +76,6 @@ func (m *Metrics) UpstreamRetried(gate, server string) {
 	m.counter("weir_http_upstream_retries_total", gate, server).Inc()
 }
 
-// UpstreamTurned notes whether a server is healthy.
-func (m *Metrics) UpstreamTurned(gate, server string, healthy bool) {
-	m.gauge("weir_http_upstream_healthy", gate, server).Set(oneIf(healthy))
-}
-
 // UpstreamAddresses notes how many addresses of a server's name are in use.
 func (m *Metrics) UpstreamAddresses(gate, server string, n int) {
 	m.gauge("weir_http_upstream_addresses", gate, server).Set(float64(n))

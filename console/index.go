@@ -63,7 +63,7 @@ func overview(v *visit) (any, error) {
 	o := v.backend.Overview(q)
 	shown.Traffic = trafficOf(&o, q.Window == OneHour)
 	past := v.backend.History()
-	for _, h := range past {
+	for _, h := range past[:min(len(past), maxPlotted)] {
 		shown.Plots = append(shown.Plots, spanOf(false).plotsOf(h))
 	}
 	shown.Servers = serverRows(shown.Gates)

@@ -23,8 +23,6 @@ var written = []struct{ name, help, labels string }{
 		"by reason.", "gate server reason"},
 	{"weir_http_upstream_retries_total", "Requests that failed at another server and were sent to this one.",
 		"gate server"},
-	{"weir_http_upstream_healthy", "Whether a server that has failed is healthy again (1) or not yet (0).",
-		"gate server"},
 	{"weir_http_upstream_addresses", "Addresses of a server's name that are in use, where names are looked up again.",
 		"gate server"},
 

@@ -61,6 +61,7 @@ type Overview struct {
 	Ready     bool            `json:"ready"`
 	NotReady  string          `json:"not_ready,omitempty"` // why not
 	Gates     []GateWatch     `json:"gates"`
+	Routes    []RouteWatch    `json:"routes,omitempty"` // those with a capacity of their own
 	Throttles []ThrottleWatch `json:"throttles"`
 	Refusals  []Refusal       `json:"refusals"` // the latest first
 	Changes   []Change        `json:"changes"`  // the latest first
@@ -74,6 +75,13 @@ type GateWatch struct {
 	Throttles []string `json:"throttles"`
 	Stamps    string   `json:"stamps,omitempty"` // the throttle that asks for stamps
 	Hour      Totals   `json:"hour"`
+}
+
+// A RouteWatch is a route with a capacity of its own over time, with the measures of gates with a capacity.
+type RouteWatch struct {
+	Series
+	Address string `json:"address"`          // of the gate, as bound, and the route
+	Stamps  string `json:"stamps,omitempty"` // the throttle that asks for stamps
 }
 
 // A ThrottleWatch is a throttle over time, and who it holds back.

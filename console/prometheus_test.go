@@ -73,6 +73,14 @@ func TestPromtool(t *testing.T) {
 		{"WeirCannotSave", `weir_store_failing{instance="a",part="bans"}`, "1x100", "0x100"},
 		{"WeirReloadFailed", `weir_reloads_total{instance="a",result="failed"}`, "0x60 1x40", "1x100"},
 		{"WeirBoundReached", `weir_bound_reached_total{instance="a",bound="b"}`, "0+1x100", "5x100"},
+		{"WeirBoundReached", `weir_bound_reached_total{instance="a",bound="http_connections"}`, "0+1x100", "5x100"},
+		{"WeirLogLinesLost", `weir_bound_reached_total{instance="a",bound="access_log_lines"}`, "0+1x100", "5x100"},
+		{"WeirTracesLost", `weir_traces_spans_total{instance="a",result="dropped"}`, "0+1x100", "5x100"},
+		{"WeirCostsOdd", `weir_quota_capped_costs_total{instance="a",throttle="t"}`, "0+1x100", "5x100"},
+		{"WeirCostsOdd", `weir_bound_reached_total{instance="a",bound="http_cost"}`, "0+1x100", "5x100"},
+		{"WeirUpstreamDown", `weir_http_upstream_healthy{instance="a",gate="g",server="s"}`, "0x100", "1x100"},
+		{"WeirNameNotFound", `weir_http_upstream_failures_total{instance="a",gate="g",server="s",reason="resolve"}`,
+			"0+1x100", "5x100"},
 		{"WeirThrottleFails", `weir_throttle_errors_total{instance="a",throttle="t"}`, "0+1x100", "5x100"},
 		{"WeirTableFull", `weir_quota_overflow_total{instance="a",throttle="t"}`, "0+1x100", "5x100"},
 		{"WeirCollateral", `weir_bloom_collateral_ratio{instance="a",throttle="t"}`, "0.02x100", "0.005x100"},
@@ -112,6 +120,26 @@ func TestPromtool(t *testing.T) {
 	failed := `weir_http_requests_total{instance="a",gate="g",code="5xx"}`
 	several("WeirUpstreamErrors", 0, ok, "0+99x100", failed, "0+1x100")
 	several("WeirUpstreamErrors", 1, ok, "0+90x100", failed, "0+10x100")
+	admitted := `weir_http_route_requests_total{instance="a",gate="g",route="r",verdict="admit"}`
+	refused := `weir_http_route_requests_total{instance="a",gate="g",route="r",verdict="refuse"}`
+	none := `weir_http_route_requests_total{instance="a",gate="g",route="none",verdict="admit"}`
+	broken := `weir_http_route_failed_total{instance="a",gate="g",route="r"}`
+	several("WeirRouteErrors", 1, admitted, "0+90x100", broken, "0+10x100")
+	several("WeirRouteErrors", 0, admitted, "0+99x100", broken, "0+1x100")
+	several("WeirRouteErrors", 1, admitted, "0+90x100", broken, "0+10x100", refused, "0+900x100")
+	several("WeirNoRoute", 1, admitted, "0+10x100", none, "0+30x100")
+	several("WeirNoRoute", 0, admitted, "0+30x100", none, "0+10x100")
+	one := `weir_http_upstream_healthy{instance="a",gate="g",server="one"}`
+	two := `weir_http_upstream_healthy{instance="a",gate="g",server="two"}`
+	several("WeirUpstreamDown", 0, one, "0x100", two, "1x100")
+	several("WeirUpstreamUnhealthy", 1, one, "0x100", two, "1x100")
+	retried := `weir_http_upstream_retries_total{instance="a",gate="g",server="two"}`
+	several("WeirUpstreamRetries", 1, ok, "0+90x100", retried, "0+10x100")
+	several("WeirUpstreamRetries", 0, ok, "0+99x100", retried, "0+1x100")
+	// What comes to every public address, or has an alert of its own, is not a bound to be raised.
+	for _, bound := range []string{"http_route", "http_unclear", "http_cost", "log_lines"} {
+		several("WeirBoundReached", 0, fmt.Sprintf(`weir_bound_reached_total{instance="a",bound=%q}`, bound), "0+1x100")
+	}
 	open, limit := `process_open_fds{job="weir",instance="a"}`, `process_max_fds{job="weir",instance="a"}`
 	several("WeirFilesRunOut", 1, open, "95x100", limit, "100x100")
 	several("WeirFilesRunOut", 0, open, "80x100", limit, "100x100")

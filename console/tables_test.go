@@ -50,7 +50,18 @@ func TestServerRows(t *testing.T) {
 	rows := serverRows([]GateStatus{{Gate: "a", Servers: []ServerStatus{{Server: "alone", Healthy: true}}},
 		{Gate: "b", Servers: []ServerStatus{{Server: "alone and out"}}}, {Gate: "c"},
 		{Gate: "d", Servers: []ServerStatus{{Server: "one", Healthy: true}, {Server: "two", Failures: 3}}}})
-	if got := fmt.Sprintf("%v", rows); got != "[{{alone and out false 0 0 0 0} b} {{one true 0 0 0 0} d} {{two false 0 0 0 3} d}]" {
+	if got := fmt.Sprintf("%v", rows); got != "[{{alone and out false 0 0 0 0 [] false} b} "+
+		"{{one true 0 0 0 0 [] false} d} {{two false 0 0 0 3 [] false} d}]" {
 		t.Error(got)
+	}
+}
+
+// TestServerFor: a server says which routes it is for, and not more than a few of them.
+func TestServerFor(t *testing.T) {
+	for want, routes := range map[string][]string{"": nil, "a": {"a"}, "a, b, c": {"a", "b", "c"},
+		"a, b, c and 2 more": {"a", "b", "c", "d", "e"}} {
+		if got := (ServerStatus{Routes: routes}).For(); got != want {
+			t.Errorf("%v: %q, want %q", routes, got, want)
+		}
 	}
 }

@@ -242,6 +242,9 @@ func decode(p, keep string) string {
 	return string(b)
 }
 
+// Unescape decodes the escapes of a path once. What is no escape stays as it is.
+func Unescape(escaped string) string { return decode(escaped, "") }
+
 func fromEscape(s string) (byte, bool) {
 	if len(s) < 3 {
 		return 0, false

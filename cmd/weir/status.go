@@ -91,7 +91,7 @@ func (t *terminal) status(s *console.Status) {
 
 // servers shows the servers behind gates that have several, or one that is not healthy.
 func (t *terminal) servers(gates []console.GateStatus) {
-	rows := table{heads: []string{"server", "gate", "health", "under way", "idle", "requests", "failures"}}
+	rows := table{heads: []string{"server", "gate", "routes", "health", "under way", "idle", "requests", "failures"}}
 	for _, g := range gates {
 		if len(g.Servers) == 1 && g.Servers[0].Healthy {
 			continue
@@ -101,8 +101,8 @@ func (t *terminal) servers(gates []console.GateStatus) {
 			if s.Healthy {
 				health = text("healthy")
 			}
-			rows.row(text(s.Server), text(g.Gate), health, number(s.InFlight), number(s.Idle), number(s.Requests),
-				number(s.Failures))
+			rows.row(text(s.Server), text(g.Gate), text(cmp.Or(s.For(), "all")), health, number(s.InFlight),
+				number(s.Idle), number(s.Requests), number(s.Failures))
 		}
 	}
 	if len(rows.rows) > 0 {

@@ -8,7 +8,6 @@ import (
 	"weir/gate/refusal"
 	"weir/identify"
 	"weir/internal/words"
-	"weir/policy"
 )
 
 // partLists are the memory of events' parts.
@@ -40,29 +39,4 @@ func (x *exchange) freeParts() {
 	clear(*x.parts)
 	partLists.Put(x.parts)
 	x.parts, x.event.Parts = nil, nil
-}
-
-// seePrice notes what the headers of the upstream's answer say that the request has cost. What is no number counts as
-// nothing said.
-func (x *exchange) seePrice(h identify.Fields) {
-	name := x.setup.costHeader
-	if name == "" {
-		return
-	}
-	x.price.Known = weir.Unpriced
-	values := h.Values(name)
-	if len(values) == 0 {
-		return
-	}
-	if x.price = policy.PriceOf(values); x.price.Known != weir.Priced {
-		x.gate.env.Observer.Bounded(BoundCost)
-	}
-}
-
-// finalPrice is what is known of the price in the end.
-func (x *exchange) finalPrice() weir.Price {
-	if x.setup.costHeader != "" && x.price.Known == weir.Unseen {
-		return weir.Price{Known: weir.Unanswered}
-	}
-	return x.price
 }

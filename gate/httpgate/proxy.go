@@ -113,6 +113,7 @@ func (x *exchange) makeOnward(o *onward) {
 	x.forwardHeaders(f)
 	f.Set("X-Request-Id", x.event.ID)
 	x.traceOnward(f)
+	x.cutPrefix(o)
 	s.request.apply(f)
 }
 

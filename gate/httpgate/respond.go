@@ -17,6 +17,7 @@ func (x *exchange) respond(k *behind.Call) {
 	status, method := k.Answer.Status, x.r.Method
 	x.replied = status
 	x.seePrice(&k.Answer.Fields)
+	x.expectTrailers(k)
 	announced := len(k.Trailer)
 	if announced > 0 {
 		if method != http.MethodHead {
@@ -41,6 +42,7 @@ func (x *exchange) respond(k *behind.Call) {
 		}
 	}
 	_ = k.Body.Close() // now its trailers are there
+	x.seeTrailers(k)
 	if len(k.Trailer) == 0 {
 		return
 	}

@@ -30,6 +30,10 @@ type Route struct {
 	// The paths of the route: /v1 is that path and everything below it, /v1/users, and not /v10. Of several routes the
 	// one with the longest path counts. Default: every path.
 	Path string `yaml:"path"`
+	// Cut the path of the route off before a request goes to the upstream: with path /v1, /v1/users?a=b becomes
+	// /users?a=b, and /v1 becomes /. The upstream is told by X-Forwarded-Prefix. Limits, logs and the choice of the
+	// route go by the path as it came. Default false.
+	StripPrefix bool `yaml:"strip_prefix"`
 	// The service behind this route, as in the gate. Default: the upstream of the gate.
 	Upstream *behind.Options `yaml:"upstream"`
 	// The gate answers by itself.
@@ -239,6 +243,9 @@ next:
 	for i := range o.Routes {
 		r, at := &o.Routes[i], fmt.Sprintf("routes[%d]", i)
 		v.Under(at, o.validateRoute(r))
+		if !r.placed() {
+			continue // that is said already; what it is for is not known
+		}
 		hosts := r.Host
 		if len(hosts) == 0 {
 			hosts = Hosts{""}
@@ -258,6 +265,16 @@ next:
 		}
 		names[r.name()] = at
 	}
+}
+
+// placed reports whether hosts and path of a route are good ones.
+func (r *Route) placed() bool {
+	var v weir.Mistakes
+	for _, host := range r.Host {
+		validateHost(&v, "host", host)
+	}
+	validatePath(&v, r.Path)
+	return len(v) == 0
 }
 
 // where says what a route is for.
@@ -285,6 +302,12 @@ func (o *Options) validateRoute(r *Route) error {
 		}
 	}
 	validatePath(&v, r.Path)
+	switch {
+	case r.StripPrefix && r.path() == "/":
+		v.Add("strip_prefix", "the route has no path that could be cut off", "write the path of the route: path: /v1")
+	case r.StripPrefix && (r.Answer != nil || r.Redirect != nil && r.Redirect.To != toHTTPS):
+		v.Add("strip_prefix", "no upstream gets the requests of this route", "leave it out")
+	}
 	r.validateEnd(&v, o)
 	if r.Capacity != nil {
 		v.Under("capacity", r.Capacity.Validate())

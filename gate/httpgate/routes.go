@@ -15,6 +15,7 @@ type route struct {
 	end    ending
 	answer *Answer // of a fixed answer
 	to     *Redirect
+	cut    string // what is cut off the path of requests, as it was written; empty for nothing
 	counts *routeCounts
 }
 
@@ -225,7 +226,7 @@ func alike(a, b *setup) bool {
 	return a == b || a.route.end == forwarded && b.route.end == forwarded && a.servers == b.servers &&
 		a.lanes == b.lanes && slices.Equal(a.opts.Throttles, b.opts.Throttles) &&
 		slices.Equal(a.opts.Account, b.opts.Account) && a.opts.AccountConflict == b.opts.AccountConflict &&
-		a.opts.Bounds.Body == b.opts.Bounds.Body
+		a.opts.Bounds.Body == b.opts.Bounds.Body && a.route.cut == b.route.cut
 }
 
 // oddHost reports whether a host, in the form of rules, is one that servers may take for another: with an empty label,
@@ -255,6 +256,10 @@ func (x *exchange) choose() {
 		also = identify.Route("", "", identify.Escaped(x.r.URL), nil).Also
 	}
 	x.setup = s.router.choose(ev.Host, ev.Path, also)
+	if !x.setup.cuttable(identify.Escaped(x.r.URL)) {
+		x.setup = s.router.unclear
+		return
+	}
 	if !x.origin.Proxied || !s.router.byHost() {
 		return
 	}
@@ -321,6 +326,9 @@ func (g *Gate) RouteOf(host, escaped string) (name string, index int, end string
 	}
 	r := identify.Route("", host, escaped, nil)
 	to := s.router.choose(r.Host, r.Path, r.Also)
+	if !to.cuttable(escaped) {
+		to = s.router.unclear
+	}
 	return to.route.name, slices.Index(s.router.routes, to), endings[to.route.end]
 }
 

@@ -312,6 +312,16 @@ func TestValidateRoutes(t *testing.T) {
 			o.Routes = []Route{{Path: "/1", Upstream: &up, Account: []string{"beaver"}},
 				{Path: "/2", Upstream: &up, Account: []string{"cert", "jwt:sub"}}}
 		}, "routes[0].account[0] routes[1].account routes[1].account"},
+		"prefixes": {func(o *Options) {
+			o.Routes = []Route{{Upstream: &up, StripPrefix: true}, {Path: "/a", Answer: &Answer{}, StripPrefix: true},
+				{Path: "/b", Redirect: &Redirect{To: "https://x"}, StripPrefix: true},
+				{Path: "/c", Upstream: &up, StripPrefix: true},
+				{Path: "/d", Host: Hosts{"x"}, Redirect: &Redirect{To: "https"}, Upstream: &up, StripPrefix: true}}
+		}, "routes[0].strip_prefix routes[1].strip_prefix routes[2].strip_prefix"},
+		"one message": {func(o *Options) {
+			o.Routes = []Route{towards("", "x", ""), towards("", "/x", ""), towards("", "x", ""), towards("a..b", "", ""),
+				towards("a..b", "", "")}
+		}, "routes[0].path routes[2].path routes[3].host[0] routes[4].host[0]"},
 		"the rest": {func(o *Options) {
 			o.Routes = []Route{{Path: "/1", Upstream: &behind.Options{}, Body: -1, Timeouts: RouteTimeouts{-1, -1},
 				Headers: Headers{Request: HeaderRules{Remove: []string{"Host"}}}}}

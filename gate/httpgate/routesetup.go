@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"weir"
 	"weir/gate/httpgate/pages"
@@ -121,6 +122,9 @@ func (s *setup) toward(r Route, chain *policy.Chain, env Env, before, old *setup
 	}
 	to.at = r.path()
 	to.route = &route{name: r.Name, answer: r.Answer, to: r.Redirect, counts: countsOf(old)}
+	if r.StripPrefix {
+		to.route.cut = strings.TrimRight(r.Path, "/")
+	}
 	switch {
 	case r.Answer != nil:
 		to.route.end = answered

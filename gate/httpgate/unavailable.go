@@ -24,19 +24,3 @@ func (x *exchange) unavailable(none *behind.UnavailableError) {
 	doc.RetryAfter = max(refusal.WholeSeconds(none.After), 1)
 	x.answer(doc)
 }
-
-// Servers are the servers behind the gate and its routes, as they are now.
-func (g *Gate) Servers() (all []behind.Stats) {
-	for _, p := range g.Setup.Load().pools {
-		all = append(all, p.Stats()...)
-	}
-	return all
-}
-
-// KeptBodies is how many bytes of requests' bodies are kept, so that they can be sent to another server.
-func (g *Gate) KeptBodies() (n int64) {
-	for _, p := range g.Setup.Load().pools {
-		n += p.Kept()
-	}
-	return n
-}

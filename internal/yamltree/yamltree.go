@@ -235,6 +235,11 @@ func (b *builder) node(n ast.Node) *Node {
 	case *ast.SequenceNode:
 		made.Kind = List
 		for _, v := range n.Values {
+			if whole := inOne(v); n.IsFlowStyle && whole != nil {
+				b.size++
+				made.Items = append(made.Items, whole)
+				continue
+			}
 			made.Items = append(made.Items, b.node(v))
 		}
 	case *ast.AnchorNode:
@@ -262,6 +267,38 @@ func (b *builder) node(n ast.Node) *Node {
 		b.fail(made.At, "this cannot be read here", "")
 	}
 	return made
+}
+
+// inOne returns the text of an entry of a list in brackets that the parser takes for a key and a value, or nil. A colon
+// without a space behind it belongs to the text (YAML 1.2, 7.3.3); inside of braces the parser does not know that, and
+// {servers: [http://127.0.0.1:3000]} is what everybody writes.
+func inOne(n ast.Node) *Node {
+	pair, ok := n.(*ast.MappingValueNode)
+	if m, is := n.(*ast.MappingNode); is && !m.IsFlowStyle && len(m.Values) == 1 {
+		pair, ok = m.Values[0], true
+	}
+	if !ok || !isPlain(pair.Key) || !isPlain(pair.Value) {
+		return nil
+	}
+	key, value := pair.Key.GetToken(), pair.Value.GetToken()
+	if key.Position.Line != value.Position.Line ||
+		value.Position.Column != key.Position.Column+utf8.RuneCountInString(key.Value)+1 {
+		return nil
+	}
+	return &Node{At: tokenAt(key), Text: key.Value + ":" + value.Value, Plain: true}
+}
+
+// isPlain reports whether a node is a text, a number or the like without quotes.
+func isPlain(n ast.Node) bool {
+	scalar, ok := n.(ast.ScalarNode)
+	if !ok || n.GetToken() == nil || n.GetToken().Position == nil {
+		return false
+	}
+	switch n.(type) {
+	case *ast.NullNode, *ast.LiteralNode, *ast.MergeKeyNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		return false
+	}
+	return scalar.Type() != ast.StringType || n.GetToken().Type == token.StringType
 }
 
 // pair adds a key with its value to a mapping.

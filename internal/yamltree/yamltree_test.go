@@ -55,6 +55,9 @@ func TestParse(t *testing.T) {
 		"a key twice is for the caller": {"a: 1\na: 2", "{a@1:1=1@1:4 a@2:1=2@2:4}@1:1", 3},
 		"a key with a question mark":    {"? a\n: 1", "{a@1:3=1@2:3}@1:1", 2},
 		"an alias is what it names":     {"a: &x [1]\nb: *x", "{a@1:1=[1@1:8]@1:7 b@2:1=[1@1:8]@1:7}@1:1", 5},
+		"a colon within a text": {"{a: [x:1, http://h:80, 'q':1, y: 2, 12:30, w:v:u], b: http://h:80}",
+			`{a@1:2=[x:1@1:6 http://h:80@1:11 {q@1:24=1@1:28}@1:24 {y@1:31=2@1:34}@1:31 12:30@1:37 w:v:u@1:44]@1:5 ` +
+				`b@1:52=http://h:80@1:55}@1:1`, 11},
 		"merged keys": {"a: &x {b: 1}\nc:\n  <<: *x\n  d: 2",
 			"{a@1:1={b@1:8=1@1:11}@1:7 c@2:1={<b@1:8=1@1:11 d@4:3=2@4:6}@3:3}@1:1", 7},
 		"a merged list": {"a: &x {b: 1}\nc: {<<: [*x, *x]}",

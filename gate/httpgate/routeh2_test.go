@@ -1,0 +1,120 @@
+package httpgate
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"weir/gate/httpgate/keys"
+)
+
+// TestRouteHTTP2Raw: fields of HTTP/2 that no client library sends. One name is not asked for by :authority and another
+// one by Host, and no path leads past the limits of its route.
+func TestRouteHTTP2Raw(t *testing.T) {
+	seen := make(chan string, 10)
+	tell := func(name string) http.HandlerFunc {
+		return func(_ http.ResponseWriter, r *http.Request) {
+			seen <- fmt.Sprint(name, " ", r.Host, " ", r.RequestURI, " ", r.Header.Get("X-Forwarded-Host"))
+		}
+	}
+	one, two := upstream(t, tell("one")), upstream(t, tell("two"))
+	a := newAuthority(t, "routes")
+	c := a.server("www.example.com", "one.example", "two.example")
+	strict := newThrottle(overLimit)
+	g := startRouted(t, Options{TLS: &keys.TLS{Cert: c.Cert, Key: c.Key}, Routes: []Route{
+		{Host: Hosts{"one.example"}, Upstream: new(to(one.URL)), Throttles: []string{"strict"}},
+		{Host: Hosts{"*.one.example", "two.example"}, Upstream: new(to(one.URL))},
+		{Path: "/any", Upstream: new(to(one.URL))},
+		{Host: Hosts{"two.example"}, Path: "/cut", StripPrefix: true, Upstream: new(to(two.URL))},
+	}}, nil, chainOf(t, strict), nil, nil, nil)
+	for _, c := range []struct{ authority, host, path, want string }{
+		{"two.example", "", "/x", "200 one two.example /x two.example"},
+		{"two.example", "", "/cut/x?y", "200 two two.example /x?y two.example"},
+		{"TWO.example:443", "", "/cut", "200 two TWO.example:443 / TWO.example:443"},
+		{"one.example", "", "/", "429"},
+		{"One.Example.:8443", "", "/", "429"},
+		{"one.example", "two.example", "/", "429"}, // what the upstream gets is :authority
+		{"two.example", "one.example", "/", "200 one two.example / two.example"},
+		{"", "one.example", "/", "429"},
+		{"", "two.example", "/", "200 one two.example / two.example"},
+		{"", "", "/", "4"},
+		{"one.example..", "", "/", "400"},
+		{".one.example", "", "/", "400"},
+		{"one.example,two.example", "", "/", "400"},
+		{"one.example@two.example", "", "/", "4"},
+		{"two.example/", "", "/", "4"},
+		{"two.example", "", "http://one.example/", "200 one two.example / two.example"}, // route and upstream go by :authority
+		{"", "", "http://one.example/any", "4"},                                         // which the upstream would get as its host
+		{"three.example", "", "http://one.example/any", "200 one three.example /any three.example"},
+		{"two.example", "", "one.example/", "4"},
+		{"two.example", "", "*", "4"},
+		{"two.example", "", "", "4"},
+		{"two.example", "", "/x/../cut/y", "400"},
+		{"two.example", "", "/cut/..;/cut/y", "400"},
+		{"two.example", "", "/cut%2fy", "400"},
+		{"two.example", "", "/CUT/y", "400"},
+		{"two.example", "", "//one.example/cut", "400"},
+		{"two.example", "", "/cut/\\y", "400"},
+	} {
+		got := ask2Raw(g, a, c.authority, c.host, c.path)
+		select {
+		case said := <-seen:
+			got += " " + said
+		default:
+		}
+		if !strings.HasPrefix(got, c.want) && (c.want != "4" || got != "0") {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// ask2Raw asks by HTTP/2, with an empty field left out, and returns the status; 0 if the stream or the connection was
+// ended.
+func ask2Raw(r *rig, a *authority, authority, host, path string) string {
+	t := r.t
+	t.Helper()
+	c := r.dialTLS(a, "h2")
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	f := http2.NewFramer(c, c)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_ = f.WriteSettings()
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, p := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", authority}, {":path", path},
+		{"host", host}} {
+		if p[1] != "" {
+			_ = e.WriteField(hpack.HeaderField{Name: p[0], Value: p[1]})
+		}
+	}
+	if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true,
+		EndHeaders: true}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return "0"
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				_ = f.WriteSettingsAck()
+			}
+		case *http2.MetaHeadersFrame:
+			return frame.PseudoValue("status")
+		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+			return "0"
+		}
+	}
+}
