@@ -18,7 +18,7 @@ type setup struct {
 	domains  map[string]*domain
 	counters *counters
 	links    []*policy.Link // those that the rate limit service asks, once each
-	authz    *policy.Chain // nil for none
+	authz    *policy.Chain  // nil for none
 	accounts identify.Accounts
 	proxies  identify.Proxies
 }
