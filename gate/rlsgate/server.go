@@ -16,6 +16,12 @@ import (
 // maxHeaderList is the most that is read of a call's headers. Envoy's tracing adds some to its own.
 const maxHeaderList = 16 << 10
 
+// The services whose health is told.
+const (
+	rateLimitService     = "envoy.service.ratelimit.v3.RateLimitService"
+	authorizationService = "envoy.service.auth.v3.Authorization"
+)
+
 // A server is a gRPC server for the skeleton of gates. When it is replaced, callers are told to make other connections,
 // and requests under way go on.
 type server struct {
@@ -31,9 +37,8 @@ func (g *Gate) newServer(o serverOptions) *server {
 			auth.Authorization_Check_FullMethodName: {Answer: g.answerAuthz,
 				Prompt: func() bool { return g.Setup.Load().promptAuthz() }},
 		},
-		Services: []string{"", rls.RateLimitService_ServiceDesc.ServiceName,
-			auth.Authorization_ServiceDesc.ServiceName},
-		Message: o.message, Streams: o.streams, HeaderList: maxHeaderList, Connect: o.connect, Silent: o.silent,
+		Services: []string{"", rateLimitService, authorizationService},
+		Message:  o.message, Streams: o.streams, HeaderList: maxHeaderList, Connect: o.connect, Silent: o.silent,
 		Bounded:  g.env.Observer.Bounded,
 		Panicked: func(what any) { g.Panicked(gate.ConnectionFailed, what) },
 	})}

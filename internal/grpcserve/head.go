@@ -45,7 +45,7 @@ const (
 var (
 	errFieldName   = errors.New("the name of a header is malformed")
 	errFieldValue  = errors.New("the value of a header is malformed")
-	errPseudo      = errors.New("a pseudo-header is unknown, comes twice, or in the wrong place")
+	errPseudo      = errors.New("a pseudo-header is unknown, empty, comes twice, or in the wrong place")
 	errPseudoNone  = errors.New("a pseudo-header is missing")
 	errConnection  = errors.New("a header belongs to a connection of HTTP/1")
 	errLength      = errors.New("the length of the content is not the one that was announced")
@@ -113,7 +113,7 @@ func (h *head) pseudoHeader(f hpack.HeaderField) {
 	case ":authority":
 		bit = pseudoAuthority
 	}
-	if bit == 0 || h.regular || h.pseudo&bit != 0 {
+	if bit == 0 || h.regular || h.pseudo&bit != 0 || f.Value == "" && bit != pseudoAuthority {
 		h.malformed = errPseudo
 	}
 	h.pseudo |= bit
