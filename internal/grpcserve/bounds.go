@@ -23,11 +23,12 @@ var (
 	ErrHeaderList = &BoundError{"headers", "the headers are too large"}
 	// The call is answered by DEADLINE_EXCEEDED.
 	ErrSlow = &BoundError{"slow", "the request did not come to its end in time"}
+	// The stream is reset, or the connection ends where nothing at all is taken off it.
+	ErrUnread = &BoundError{"unread", "answers are not taken"}
 	// The connection ends.
 	ErrHeaderBlock = &BoundError{"header_block", "a block of headers is too long"}
 	ErrResets      = &BoundError{"resets", "too many calls were called off"}
 	ErrFrames      = &BoundError{"frames", "too many frames that ask for nothing"}
-	ErrUnread      = &BoundError{"unread", "answers are not taken"}
 )
 
 // Bounds lists what Options.Bounded may be told.
@@ -46,8 +47,9 @@ const (
 	// maxResets is how many calls may be called off in a tick, where Options.Streams is not more. Every answer allows
 	// for one more. Envoy calls off what takes longer than its timeout.
 	maxResets = 1000
-	// maxUnread is how much of the answers a connection may hold that its caller does not take.
-	maxUnread = 4 << 20
+	// unreadMessages is how many of the largest messages of answers a connection may hold that its caller does not
+	// take.
+	unreadMessages = 4
 	// enough is how much is gathered before it is sent.
 	enough = 64 << 10
 	// ticks are how often within Options.Silent connections are looked at.

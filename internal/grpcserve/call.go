@@ -55,9 +55,12 @@ func isGRPC(content string) bool {
 	return ok && (rest == "" || rest == "+proto" || rest[0] == ';' || strings.HasPrefix(rest, "+proto;"))
 }
 
+// maxPath is how much of the path of an unknown method its caller is told.
+const maxPath = 200
+
 // unknown is the refusal of a method that there is not.
 func (s *Server) unknown(path string) *refusal {
-	return &refusal{code: codes.Unimplemented, text: "there is no method " + path}
+	return &refusal{code: codes.Unimplemented, text: "there is no method " + path[:min(len(path), maxPath)]}
 }
 
 // unfit says why content is not one message, or nil. Before the end more may come.
@@ -90,10 +93,11 @@ func (c *conn) call(s *stream, message []byte) error {
 		return nil
 	case s.method.Prompt != nil && s.method.Prompt():
 		c.mu.Unlock()
-		ctx, cancel := c.server.base, context.CancelFunc(nil)
-		if !s.deadline.IsZero() && !time.Now().Before(s.deadline) {
-			ctx, cancel = context.WithDeadline(ctx, s.deadline)
+		ctx := c.server.base
+		if !s.deadline.IsZero() && !time.Now().Before(s.deadline) { // it is over already; otherwise it does not matter
+			late, cancel := context.WithDeadline(ctx, s.deadline)
 			defer cancel()
+			ctx = late
 		}
 		answer, err := c.safely(ctx, s.method, message, c.answer)
 		c.mu.Lock()
@@ -102,12 +106,6 @@ func (c *conn) call(s *stream, message []byte) error {
 		}
 		if !c.over && c.streams[s.id] == s { // a look may have ended it meanwhile
 			c.reply(s, answer, err)
-		}
-		if len(c.out) > enough {
-			c.mu.Unlock()
-			c.flush()
-			c.awaitWritten()
-			c.mu.Lock()
 		}
 		return nil
 	}

@@ -63,6 +63,7 @@ type conn struct {
 	out        []byte
 	spare      []byte // for out, while another one is written
 	held       int    // bytes of answers in stalled
+	maxUnread  int    // the most of out and held
 	writing    bool
 	written    sync.Cond
 	deadlineAt int64 // the tick at which the deadline for writing was set, plus 1
@@ -86,7 +87,7 @@ const (
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, nc: nc, streams: map[uint32]*stream{}, initialWindow: firstWindow,
-		sendWindow: firstWindow, recvWindow: firstWindow}
+		sendWindow: firstWindow, recvWindow: firstWindow, maxUnread: unreadMessages * max(s.o.Message, 1<<20)}
 	c.written.L = &c.mu
 	c.refill()
 	c.buffered = bufio.NewReaderSize((*flushing)(c), readSize)
@@ -223,6 +224,18 @@ func (c *conn) run() error {
 		if err := c.take(f); err != nil {
 			return err
 		}
+		c.relieve()
+	}
+}
+
+// relieve sends what has been answered, before it is too much.
+func (c *conn) relieve() {
+	c.mu.Lock()
+	much := len(c.out) > enough
+	c.mu.Unlock()
+	if much {
+		c.flush()
+		c.awaitWritten()
 	}
 }
 

@@ -194,7 +194,8 @@ func TestBeginningHasAnEnd(t *testing.T) {
 // TestSilence: a caller that is silent is asked, and cut off when it stays silent. One that answers stays.
 func TestSilence(t *testing.T) {
 	inTime(t, nil, func(t *testing.T, r *rig, c *caller, _ net.Conn) {
-		go c.hello()
+		var hello sync.WaitGroup
+		hello.Go(func() { c.hello() })
 		begun := time.Now()
 		ping := func() *http2.PingFrame {
 			for {
@@ -213,6 +214,7 @@ func TestSilence(t *testing.T) {
 				t.Errorf("the question came after %s", took)
 			}
 			begun = time.Now()
+			hello.Wait()
 			c.must(c.framer.WritePing(true, p.Data))
 		}
 		if ping() == nil || ping() != nil {

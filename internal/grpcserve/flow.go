@@ -72,10 +72,6 @@ func (c *conn) stall(s *stream, rest, trailer []byte) {
 	c.held += len(rest)
 	s.rest = append(s.rest, rest...)
 	s.trailer = trailer
-	if c.held+len(c.out) > maxUnread {
-		c.server.o.Bounded(ErrUnread.Name)
-		c.reset(s, http2.ErrCodeEnhanceYourCalm)
-	}
 }
 
 // sendStalled goes on with answers that wait for a window, in the order in which they began to.

@@ -51,6 +51,11 @@ func (c *conn) reply(s *stream, message []byte, err error) {
 		c.replyError(s, status.Convert(err))
 		return
 	}
+	if len(c.out)+c.held+len(message) > c.maxUnread {
+		c.server.o.Bounded(ErrUnread.Name)
+		c.reset(s, http2.ErrCodeEnhanceYourCalm)
+		return
+	}
 	c.begin(s)
 	if rest := c.send(s, messageOf(message)); len(rest) > 0 {
 		c.stall(s, rest, trailersOK)
