@@ -128,10 +128,10 @@ type caller struct {
 	hpack  *hpack.Encoder
 	fields []hpack.HeaderField // of the last block that was read
 	dec    *hpack.Decoder
-	raw    bool // no deadline, for time that a test controls
+	bytes  map[uint32]int // of content, by stream
 }
 
-// call opens a connection, and ends the beginning of it.
+// dial opens a connection, and ends the beginning of it.
 func (r *rig) dial(t testing.TB, settings ...http2.Setting) *caller {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.listen(t))
@@ -146,7 +146,7 @@ func (r *rig) dial(t testing.TB, settings ...http2.Setting) *caller {
 }
 
 func newCaller(t testing.TB, conn net.Conn) *caller {
-	c := &caller{t: t, conn: conn, framer: http2.NewFramer(conn, conn)}
+	c := &caller{t: t, conn: conn, framer: http2.NewFramer(conn, conn), bytes: map[uint32]int{}}
 	c.framer.AllowIllegalWrites = true
 	c.hpack = hpack.NewEncoder(&c.block)
 	c.dec = hpack.NewDecoder(4096, func(f hpack.HeaderField) { c.fields = append(c.fields, f) })
@@ -264,6 +264,7 @@ func (c *caller) hear(id uint32) (d told) {
 				return told{isReset: true, reset: f.ErrCode}
 			}
 		case *http2.DataFrame:
+			c.bytes[f.StreamID] += len(f.Data())
 			if f.StreamID == id {
 				d.message = append(d.message, f.Data()...)
 			}
