@@ -17,8 +17,8 @@ type Throttle interface {
 	Peek(ev *Event, a *Answer)
 }
 
-// A Prompter says whether Judge answers from memory: it asks nobody over a network, and opens no purse. Whoever has more
-// to do than to wait for an answer then judges on the spot. A throttle that is not a Prompter may take its time.
+// A Prompter says whether Judge answers from memory: it asks nobody over a network, and opens no purse. Whoever has
+// more to do than to wait for an answer then judges on the spot. A throttle that is not a Prompter may take its time.
 type Prompter interface {
 	Prompt() bool
 }

@@ -16,8 +16,8 @@ import (
 	"weir/identify"
 )
 
-// authorize answers Envoy. What is not admitted is denied. Nothing that a client sends makes the call an error, as Envoy
-// may be configured to let requests pass after an error.
+// authorize answers Envoy. What is not admitted is denied. Nothing that a client sends makes the call an error, as
+// Envoy may be configured to let requests pass after an error.
 func (g *Gate) authorize(ctx context.Context, req *auth.CheckRequest) (resp *auth.CheckResponse, err error) {
 	v, err := g.enter(ctx)
 	code := CodeFailed

@@ -39,7 +39,9 @@ func TestAttacks(t *testing.T) {
 		{name: "acknowledged settings", bound: "frames", want: "GOAWAY ENHANCE_YOUR_CALM " + ErrFrames.Error(),
 			attack: flood(func(c *caller) error { return c.framer.WriteSettingsAck() })},
 		{name: "priorities", bound: "frames", want: "GOAWAY ENHANCE_YOUR_CALM " + ErrFrames.Error(),
-			attack: flood(func(c *caller) error { return c.framer.WritePriority(3, http2.PriorityParam{StreamDep: 1}) })},
+			attack: flood(func(c *caller) error {
+				return c.framer.WritePriority(3, http2.PriorityParam{StreamDep: 1})
+			})},
 		{name: "windows", bound: "frames", want: "GOAWAY ENHANCE_YOUR_CALM " + ErrFrames.Error(),
 			attack: flood(func(c *caller) error { return c.framer.WriteWindowUpdate(0, 1) })},
 		{name: "unknown frames", bound: "frames", want: "GOAWAY ENHANCE_YOUR_CALM " + ErrFrames.Error(),
@@ -84,10 +86,11 @@ func TestAttacks(t *testing.T) {
 				for range 1000 {
 					block = append(block, again...)
 				}
-				c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true,
-					EndStream: true}))
+				c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block,
+					EndHeaders: true, EndStream: true}))
 			}},
-		{name: "a large message", stream: 1, bound: "message", want: `200 status 8 "the message is too large" message ""`,
+		{name: "a large message", stream: 1, bound: "message",
+			want:   `200 status 8 "the message is too large" message ""`,
 			change: func(o *Options) { o.Message = 1000 },
 			attack: func(c *caller) {
 				c.open(1, echo)
@@ -97,7 +100,8 @@ func TestAttacks(t *testing.T) {
 			want: fmt.Sprintf("GOAWAY %s a caller has odd streams", protocol)},
 		{name: "an old stream", want: "GOAWAY STREAM_CLOSED the stream has been closed",
 			attack: func(c *caller) { c.echoes(3); c.open(1, echo) }},
-		{name: "content before headers", want: fmt.Sprintf("GOAWAY %s content on a stream that has not begun", protocol),
+		{name: "content before headers",
+			want:   fmt.Sprintf("GOAWAY %s content on a stream that has not begun", protocol),
 			attack: func(c *caller) { c.must(c.framer.WriteData(1, true, nil)) }},
 		{name: "content after the end", stream: 1, want: "RST_STREAM STREAM_CLOSED",
 			attack: func(c *caller) { c.echoes(1); c.must(c.framer.WriteData(1, true, nil)) }},
@@ -105,7 +109,8 @@ func TestAttacks(t *testing.T) {
 			attack: func(c *caller) { c.ask(1, echo, "hello", "content-length", "9") }},
 		{name: "less content than announced", stream: 1, want: "RST_STREAM PROTOCOL_ERROR",
 			attack: func(c *caller) { c.ask(1, echo, "hello", "content-length", "11") }},
-		{name: "a window of the connection", want: fmt.Sprintf("GOAWAY %s the window of the connection is too large", flow),
+		{name: "a window of the connection",
+			want:   fmt.Sprintf("GOAWAY %s the window of the connection is too large", flow),
 			attack: func(c *caller) { c.must(c.framer.WriteWindowUpdate(0, maxWindow)) }},
 		{name: "a window of a stream", stream: 1, want: "RST_STREAM FLOW_CONTROL_ERROR",
 			attack: func(c *caller) { c.open(1, echo); c.must(c.framer.WriteWindowUpdate(1, maxWindow)) }},
@@ -117,7 +122,8 @@ func TestAttacks(t *testing.T) {
 			}},
 		{name: "a window of what has not begun", attack: func(c *caller) { c.must(c.framer.WriteWindowUpdate(7, 1)) },
 			want: fmt.Sprintf("GOAWAY %s a window for a stream that has not begun", protocol)},
-		{name: "a reset of what has not begun", want: fmt.Sprintf("GOAWAY %s a stream that has not begun is reset", protocol),
+		{name: "a reset of what has not begun",
+			want:   fmt.Sprintf("GOAWAY %s a stream that has not begun is reset", protocol),
 			attack: func(c *caller) { c.must(c.framer.WriteRSTStream(7, http2.ErrCodeCancel)) }},
 		{name: "more unfinished messages than the window of the connection",
 			want: fmt.Sprintf("GOAWAY %s more content than the window of the connection allows", flow),
@@ -136,7 +142,8 @@ func TestAttacks(t *testing.T) {
 			}},
 		{name: "a frame that is too large", want: "GOAWAY FRAME_SIZE_ERROR a frame is larger than 16384 bytes",
 			attack: func(c *caller) { _ = c.framer.WriteRawFrame(http2.FramePing, 0, 0, make([]byte, frameSize+1)) }},
-		{name: "a setting that cannot be", want: fmt.Sprintf("GOAWAY %s a setting has a value that it cannot have", protocol),
+		{name: "a setting that cannot be",
+			want: fmt.Sprintf("GOAWAY %s a setting has a value that it cannot have", protocol),
 			attack: func(c *caller) {
 				c.must(c.framer.WriteSettings(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1}))
 			}},
@@ -149,9 +156,8 @@ func TestAttacks(t *testing.T) {
 			c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0xff, 0xff, 0xff},
 				EndHeaders: true}))
 		}},
-		{name: "a stream that depends on itself", stream: 1, want: "RST_STREAM PROTOCOL_ERROR", attack: func(c *caller) {
-			c.must(c.framer.WritePriority(1, http2.PriorityParam{StreamDep: 1}))
-		}},
+		{name: "a stream that depends on itself", stream: 1, want: "RST_STREAM PROTOCOL_ERROR",
+			attack: func(c *caller) { c.must(c.framer.WritePriority(1, http2.PriorityParam{StreamDep: 1})) }},
 		{name: "upper case", stream: 1, want: "RST_STREAM PROTOCOL_ERROR",
 			attack: func(c *caller) { c.ask(1, echo, "x", "Name", "value") }},
 		{name: "a header of a connection", stream: 1, want: "RST_STREAM PROTOCOL_ERROR",
@@ -224,7 +230,8 @@ func TestWithinBounds(t *testing.T) {
 	for range maxIdleFrames - 10 {
 		c.must(c.framer.WritePing(false, [8]byte{}))
 	}
-	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.headers(echo, "a", "123456789")}))
+	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
+		BlockFragment: c.headers(echo, "a", "123456789")}))
 	for range maxContinued - 1 {
 		c.must(c.framer.WriteContinuation(1, false, nil))
 	}

@@ -49,10 +49,10 @@ type conn struct {
 	mu      sync.Mutex // of everything below
 	streams map[uint32]*stream
 	free    []*stream
-	active  int    // streams, and calls under way whose stream is gone
-	last    uint32 // the highest stream of the caller
-	closed  [8]uint32
-	nclosed int // where the next one is put in closed
+	active  int        // streams, and calls under way whose stream is gone
+	last    uint32     // the highest stream of the caller
+	closed  [64]uint32 // the last streams that were reset here
+	nclosed int        // where the next one is put in closed
 
 	initialWindow int64 // for answers, of a stream that begins
 	sendWindow    int64 // for answers, of the connection

@@ -177,7 +177,8 @@ func inTime(t *testing.T, change func(*Options), test func(t *testing.T, r *rig,
 
 // TestBeginningHasAnEnd: who does not begin with HTTP/2 in time is cut off.
 func TestBeginningHasAnEnd(t *testing.T) {
-	for _, said := range []string{"", "PRI * HTTP/2.0\r\n", http2.ClientPreface, http2.ClientPreface + "\x00\x00\x06\x04"} {
+	for _, said := range []string{"", "PRI * HTTP/2.0\r\n", http2.ClientPreface,
+		http2.ClientPreface + "\x00\x00\x06\x04"} {
 		inTime(t, nil, func(t *testing.T, r *rig, c *caller, conn net.Conn) {
 			go func() { _, _ = io.WriteString(conn, said) }()
 			begun := time.Now()

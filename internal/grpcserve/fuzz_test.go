@@ -99,12 +99,13 @@ func FuzzConnection(f *testing.F) {
 			o.Streams, o.Message, o.HeaderList = 3, 100_000, 500
 			delete(o.Methods, broken)
 			big := o.Methods[large]
-			o.Methods[large] = Method{Prompt: big.Prompt, Answer: func(ctx context.Context, message, to []byte) ([]byte, error) {
+			answer := func(ctx context.Context, message, to []byte) ([]byte, error) {
 				if len(message) != 4 || binary.BigEndian.Uint32(message) > 200_000 {
 					return nil, errors.New("too large for a test")
 				}
 				return big.Answer(ctx, message, to)
-			}}
+			}
+			o.Methods[large] = Method{Prompt: big.Prompt, Answer: answer}
 		})
 		conn := &tape{said: bytes.NewReader(append([]byte(http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
 			said...))}

@@ -36,8 +36,8 @@ type Method struct {
 	// Answer appends the answer to a message. An error is told to the caller as its gRPC status. The message is valid
 	// until Answer returns.
 	Answer func(ctx context.Context, message, to []byte) ([]byte, error)
-	// Prompt reports whether Answer does not wait for anything. A call is then answered by who reads the connection. Nil
-	// means that it may wait.
+	// Prompt reports whether Answer does not wait for anything. A call is then answered by who reads the connection.
+	// Nil means that it may wait.
 	Prompt func() bool
 }
 
