@@ -17,6 +17,12 @@ type Throttle interface {
 	Peek(ev *Event, a *Answer)
 }
 
+// A Prompter says whether Judge answers from memory: it asks nobody over a network, and opens no purse. Whoever has
+// more to do than to wait for an answer then judges on the spot. A throttle that is not a Prompter may take its time.
+type Prompter interface {
+	Prompt() bool
+}
+
 // A ConcurrencyLimiter also limits how much is under way at once. Such a place is taken last, after all waits.
 type ConcurrencyLimiter interface {
 	// Enter takes the place for a hold with Hold.Enter. It may answer Wait or Refuse; Settle ends the hold either way.

@@ -34,7 +34,7 @@ func gateKinds() []gateKind {
 		{"smtp", nil, planned((*change).planSMTP)},
 		{"postfix", postfixgate.BoundNames[:], planned((*change).planPostfix)},
 		{"auth", authgate.BoundNames[:], planned((*change).planAuth)},
-		{"rls", rlsgate.BoundNames[:], planned((*change).planRLS)},
+		{"rls", rlsgate.BoundNames, planned((*change).planRLS)},
 		{"api", apigate.BoundNames[:], planned((*change).planAPI)},
 	}
 }

@@ -65,6 +65,12 @@ func (l *Link) DeclareRules() {
 	l.Counts.Declare(rules)
 }
 
+// Prompt reports whether the throttle answers from memory: see weir.Prompter.
+func (l *Link) Prompt() bool {
+	p, ok := l.Throttle.(weir.Prompter)
+	return ok && p.Prompt()
+}
+
 // sign puts the link's name into an answer of its throttle.
 func (l *Link) sign(a *weir.Answer) {
 	a.By = l.Name

@@ -11,36 +11,36 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A slowListener keeps gRPC from beginning with the connections that it has accepted: gRPC asks where each of them came
-// in before it looks at it.
+// A slowListener keeps the server from reading the connections that it has accepted.
 type slowListener struct {
 	net.Listener
-	accepted, asked, closed, goOn chan struct{}
-	accept, ask, close            sync.Once
+	asked, closed, goOn chan struct{}
+	ask, close          sync.Once
 }
 
 func (l *slowListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	if err == nil {
-		l.accept.Do(func() { close(l.accepted) })
+	if err != nil {
+		return nil, err
 	}
-	return c, err
-}
-
-func (l *slowListener) Addr() net.Addr {
-	select {
-	case <-l.accepted:
-		l.ask.Do(func() { close(l.asked) })
-		<-l.goOn
-	default:
-	}
-	return l.Listener.Addr()
+	return &slowConn{c, l}, nil
 }
 
 func (l *slowListener) Close() error {
 	err := l.Listener.Close()
 	l.close.Do(func() { close(l.closed) })
 	return err
+}
+
+type slowConn struct {
+	net.Conn
+	listener *slowListener
+}
+
+func (c *slowConn) Read(b []byte) (int, error) {
+	c.listener.ask.Do(func() { close(c.listener.asked) })
+	<-c.listener.goOn
+	return c.Conn.Read(b)
 }
 
 // TestShutdownAnswersArrivals: a call whose connection was accepted before the server is told to stop is not lost, even
@@ -51,8 +51,8 @@ func TestShutdownAnswersArrivals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow := &slowListener{Listener: l, accepted: make(chan struct{}), asked: make(chan struct{}),
-		closed: make(chan struct{}), goOn: make(chan struct{})}
+	slow := &slowListener{Listener: l, asked: make(chan struct{}), closed: make(chan struct{}),
+		goOn: make(chan struct{})}
 	release := sync.OnceFunc(func() { close(slow.goOn) })
 	s := r.newServer(r.Setup.Load().serverOptions())
 	served := make(chan error, 1)

@@ -16,16 +16,10 @@ import (
 	"weir/identify"
 )
 
-// authzServer is external authorization.
-type authzServer struct {
-	auth.UnimplementedAuthorizationServer
-	gate *Gate
-}
-
-// Check answers Envoy. What is not admitted is denied. Nothing that a client sends makes the call an error, as Envoy
-// may be configured to let requests pass after an error.
-func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *auth.CheckResponse, err error) {
-	v, err := s.gate.enter(ctx)
+// authorize answers Envoy. What is not admitted is denied. Nothing that a client sends makes the call an error, as
+// Envoy may be configured to let requests pass after an error.
+func (g *Gate) authorize(ctx context.Context, req *auth.CheckRequest) (resp *auth.CheckResponse, err error) {
+	v, err := g.enter(ctx)
 	code := CodeFailed
 	defer v.leave(ServiceAuthz, &code, &err)
 	if err != nil {
@@ -48,7 +42,7 @@ func (s authzServer) Check(ctx context.Context, req *auth.CheckRequest) (resp *a
 	}
 	a := &p.Answer
 	if a.Ban {
-		s.gate.env.Offend(&v.event, a)
+		g.env.Offend(&v.event, a)
 	}
 	if a.Verdict != weir.Admit {
 		return v.deny(refusal.OfUnpayable(a, v.now), a.Figures), nil

@@ -18,11 +18,11 @@ func BenchmarkDecide(b *testing.B) {
 		"own": edge("user")} {
 		b.Run(name, func(b *testing.B) {
 			r := startRig(b, o, map[string]quota.Options{"plans": perMinute(1 << 40)}, clock.System, nil)
-			s := rateLimitServer{gate: r.Gate}
 			reqs := requests(1000)
+			var reply reply
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, err := s.ShouldRateLimit(b.Context(), reqs[i%len(reqs)]); err != nil {
+				if err := r.rateLimit(b.Context(), reqs[i%len(reqs)], &reply); err != nil {
 					b.Fatal(err)
 				}
 			}

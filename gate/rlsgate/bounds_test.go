@@ -163,8 +163,7 @@ func TestDeadline(t *testing.T) {
 	r := newRig(t, edge("user"), map[string]quota.Options{"plans": perMinute(1)})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := rateLimitServer{gate: r.Gate}.ShouldRateLimit(ctx,
-		&rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")})
+	err := r.rateLimit(ctx, &rls.RateLimitRequest{Domain: "edge", Descriptors: descriptors("user=a")}, new(reply))
 	if status.Code(err) != codes.Canceled {
 		t.Errorf("the error is %v", err)
 	}

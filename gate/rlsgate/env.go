@@ -3,6 +3,7 @@ package rlsgate
 import (
 	"weir"
 	"weir/gate"
+	"weir/internal/grpcserve"
 	"weir/policy"
 )
 
@@ -70,10 +71,17 @@ const (
 	BoundAccount = "account"
 )
 
-// BoundNames lists what Observer.Bounded may be told. A message that is too large is turned away before the gate sees
-// it.
-var BoundNames = [...]string{BoundConnections, BoundRequests, BoundDescriptors, BoundEntries, BoundValue,
-	BoundOverrides, BoundAccount}
+// BoundNames lists what Observer.Bounded may be told: these, and the bounds of connections.
+var BoundNames = boundNames()
+
+func boundNames() []string {
+	names := []string{BoundConnections, BoundRequests, BoundDescriptors, BoundEntries, BoundValue, BoundOverrides,
+		BoundAccount}
+	for _, b := range grpcserve.Bounds {
+		names = append(names, b.Name)
+	}
+	return names
+}
 
 func (e Env) withDefaults() Env {
 	e.Env = e.Env.WithDefaults()

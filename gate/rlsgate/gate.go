@@ -10,8 +10,9 @@ import (
 // A Gate is one listener for Envoy with its services.
 type Gate struct {
 	*gate.Skeleton[setup]
-	env    Env
-	visits sync.Pool // of *visit
+	env       Env
+	visits    sync.Pool // of *visit
+	questions sync.Pool // of *question
 }
 
 // New returns a gate that listens nowhere yet.
@@ -22,6 +23,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	}
 	g := &Gate{env: env.withDefaults()}
 	g.visits.New = func() any { return new(visit) }
+	g.questions.New = func() any { return new(question) }
 	g.Skeleton = gate.New(g.env.Env, s, gate.Hooks[setup]{
 		What: "requests",
 		Open: func(s *setup) (gate.Listener, error) {

@@ -104,8 +104,9 @@ func (v *visit) tell(a *weir.Answer, i int, over bool, r *reply) {
 		f = nearest(a.Figures)
 	}
 	if f != nil {
-		st.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: f.Rule, RequestsPerUnit: clamp(f.Limit),
-			Unit: unitOf(f.Window)}
+		limit := &r.limits[i]
+		limit.Name, limit.RequestsPerUnit, limit.Unit = f.Rule, clamp(f.Limit), unitOf(f.Window)
+		st.CurrentLimit = limit
 		st.LimitRemaining = clamp(f.Remaining)
 		if seconds := refusal.WholeSeconds(until(a, f).Sub(v.now)); seconds > 0 {
 			r.resets[i].Seconds = seconds

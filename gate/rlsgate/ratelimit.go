@@ -15,12 +15,6 @@ import (
 	"weir/policy"
 )
 
-// rateLimitServer is the rate limit service.
-type rateLimitServer struct {
-	rls.UnimplementedRateLimitServiceServer
-	gate *Gate
-}
-
 // An item is one descriptor on its way.
 type item struct {
 	rule    *rule // imported; nil where nothing is limited
@@ -36,36 +30,44 @@ type reply struct {
 	nearest  *rls.RateLimitResponse_DescriptorStatus // to its end, for the headers
 	statuses []rls.RateLimitResponse_DescriptorStatus
 	resets   []durationpb.Duration
+	limits   []rls.RateLimitResponse_RateLimit // of throttles; rules have their own
 }
 
-func newReply(n int) *reply {
-	r := &reply{statuses: make([]rls.RateLimitResponse_DescriptorStatus, n), resets: make([]durationpb.Duration, n)}
-	r.OverallCode = rls.RateLimitResponse_OK
-	r.Statuses = make([]*rls.RateLimitResponse_DescriptorStatus, n)
-	for i := range r.statuses {
-		r.Statuses[i] = &r.statuses[i]
-		r.statuses[i].Code = rls.RateLimitResponse_OK
+// begin makes the reply one for n descriptors that are within their limits.
+func (r *reply) begin(n int) {
+	if cap(r.statuses) < n {
+		r.statuses = make([]rls.RateLimitResponse_DescriptorStatus, n)
+		r.resets = make([]durationpb.Duration, n)
+		r.limits = make([]rls.RateLimitResponse_RateLimit, n)
+		r.Statuses = make([]*rls.RateLimitResponse_DescriptorStatus, n)
 	}
-	return r
+	r.statuses, r.resets, r.limits = r.statuses[:n], r.resets[:n], r.limits[:n]
+	r.Statuses, r.nearest, r.ResponseHeadersToAdd = r.Statuses[:n], nil, nil
+	r.OverallCode = rls.RateLimitResponse_OK
+	for i := range r.statuses {
+		st := &r.statuses[i]
+		st.Code, st.CurrentLimit, st.LimitRemaining = rls.RateLimitResponse_OK, nil, 0
+		st.DurationUntilReset = nil
+		r.Statuses[i], r.resets[i].Seconds = st, 0
+	}
 }
 
-// ShouldRateLimit answers Envoy.
-func (s rateLimitServer) ShouldRateLimit(ctx context.Context, req *rls.RateLimitRequest) (resp *rls.RateLimitResponse,
-	err error) {
-	v, err := s.gate.enter(ctx)
+// rateLimit fills in the reply of the rate limit service to Envoy.
+func (g *Gate) rateLimit(ctx context.Context, req *rls.RateLimitRequest, r *reply) (err error) {
+	v, err := g.enter(ctx)
 	code := CodeFailed
 	defer v.leave(ServiceRateLimit, &code, &err)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := v.check(req); err != nil {
-		return nil, err
+		return err
 	}
-	r := newReply(len(req.Descriptors))
+	r.begin(len(req.Descriptors))
 	dom := v.setup.domains[req.Domain]
 	if dom != nil {
 		if err := v.limit(ctx, dom, req, r); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if v.setup.opts.Headers.Send && r.nearest != nil {
@@ -75,7 +77,7 @@ func (s rateLimitServer) ShouldRateLimit(ctx context.Context, req *rls.RateLimit
 	if r.OverallCode == rls.RateLimitResponse_OVER_LIMIT {
 		code = CodeOverLimit
 	}
-	return &r.RateLimitResponse, nil
+	return nil
 }
 
 // check checks a request against the bounds, and notes which descriptors are too long to be counted.

@@ -74,12 +74,11 @@ func TestEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := rateLimitServer{gate: g}
 	ask := func(text string) {
 		t.Helper()
 		got = weir.Event{}
-		if _, err := s.ShouldRateLimit(t.Context(),
-			&rls.RateLimitRequest{Domain: "edge", HitsAddend: 3, Descriptors: descriptors(text)}); err != nil {
+		if err := g.rateLimit(t.Context(), &rls.RateLimitRequest{Domain: "edge", HitsAddend: 3,
+			Descriptors: descriptors(text)}, new(reply)); err != nil {
 			t.Fatal(err)
 		}
 	}

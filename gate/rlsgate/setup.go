@@ -17,7 +17,8 @@ type setup struct {
 	opts     Options // with defaults
 	domains  map[string]*domain
 	counters *counters
-	authz    *policy.Chain // nil for none
+	links    []*policy.Link // those that the rate limit service asks, once each
+	authz    *policy.Chain  // nil for none
 	accounts identify.Accounts
 	proxies  identify.Proxies
 }
@@ -48,6 +49,7 @@ func newSetup(o Options, p Parts) (*setup, error) {
 	if o.Config != "" {
 		s.bring(&v, o, p)
 	}
+	s.noteLinks()
 	if a := s.opts.Authz; a != nil {
 		if s.authz = p.Authz; s.authz == nil {
 			v.Add("authz", "external authorization has no chain", "")
@@ -93,6 +95,52 @@ func (s *setup) bring(v *weir.Mistakes, o Options, p Parts) {
 			}
 		})
 	}
+}
+
+// maxPromptLinks is how many throttles are asked for each call whether they answer from memory. Where there are more,
+// calls are answered as if one did not.
+const maxPromptLinks = 64
+
+// noteLinks notes the throttles that the rate limit service asks.
+func (s *setup) noteLinks() {
+	seen := map[*policy.Link]bool{}
+	note := func(l *policy.Link) {
+		if !seen[l] {
+			seen[l] = true
+			s.links = append(s.links, l)
+		}
+	}
+	for _, d := range s.domains {
+		if d.chain != nil {
+			for _, l := range d.chain.Links() {
+				note(l)
+			}
+		}
+	}
+	s.counters.made.Range(func(_, c any) bool {
+		note(c.(*counter).link)
+		return true
+	})
+}
+
+// promptRateLimit reports whether a call of the rate limit service is answered without a wait. Limits that requests
+// bring are counted as those of files are.
+func (s *setup) promptRateLimit() bool {
+	return s.opts.MaxWait == 0 && s.opts.Farm != FarmExact && len(s.links) <= maxPromptLinks && prompt(s.links)
+}
+
+// promptAuthz reports the same of external authorization.
+func (s *setup) promptAuthz() bool {
+	return s.opts.MaxWait == 0 && (s.authz == nil || prompt(s.authz.Links()))
+}
+
+func prompt(links []*policy.Link) bool {
+	for _, l := range links {
+		if !l.Prompt() {
+			return false
+		}
+	}
+	return true
 }
 
 // serverOptions are those that a gRPC server cannot change later.

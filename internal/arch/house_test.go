@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"upstream":             3, // the services behind a gate: connections, health, retries
 	"gate/refusal":         3, // what clients are told
 	"internal/pacer":       3, // moves throttles when something is due
+	"internal/grpcserve":   3, // for gates that are asked over gRPC
 
 	"console/access":  4, // who may use the console
 	"gate":            4, // what all gates share

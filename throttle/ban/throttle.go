@@ -6,7 +6,10 @@ import (
 	"weir"
 )
 
-var _ weir.Throttle = (*List)(nil)
+var (
+	_ weir.Throttle = (*List)(nil)
+	_ weir.Prompter = (*List)(nil)
+)
 
 // The rules that answers name: who is banned, the client or its network.
 const (
@@ -16,6 +19,9 @@ const (
 
 // Rules lists the rules that answers name.
 func (*List) Rules() []string { return []string{RuleClient, RuleNetwork} }
+
+// Prompt reports true: the list is in memory.
+func (*List) Prompt() bool { return true }
 
 // Judge refuses the events of clients and networks that are on the list, until their ban is over. Where there is no
 // client, as at a door, the source alone decides. Where the source has two readings, a ban of either one refuses.

@@ -95,6 +95,9 @@ func (v *level) soon(left, owed, tokens int64, now time.Duration) time.Duration 
 	return v.bornNow + v.times(int64(max(now-v.bornNow, 0)/v.Unit)+units)
 }
 
+// Prompt reports true: the filters are in memory.
+func (*Limiter) Prompt() bool { return true }
+
 // Judge takes the cost of an event from every level, or refuses and takes nothing.
 func (l *Limiter) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 	s := l.setup.Load()

@@ -93,6 +93,9 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 	return nil
 }
 
+// Prompt reports whether no engine of a farm is asked.
+func (q *Quota) Prompt() bool { return q.rules.Load().lender == nil }
+
 // A step is what has to be done before an event can be decided about.
 type step uint8
 
