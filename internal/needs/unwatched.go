@@ -12,7 +12,7 @@ import (
 // WEIR_TWICE. Then the test is left out of the run with the detector. "make race" and "make long" leave nothing out.
 func Unwatched(t testing.TB) {
 	t.Helper()
-	if watched && os.Getenv("WEIR_TWICE") != "" {
+	if Watched && os.Getenv("WEIR_TWICE") != "" {
 		t.Skip("it runs without the race detector")
 	}
 }

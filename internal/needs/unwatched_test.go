@@ -14,8 +14,8 @@ func TestUnwatched(t *testing.T) {
 			runs = true
 		}()
 		<-ended
-		if want := !watched || twice == ""; runs != want || (l.skipped == "") != want {
-			t.Errorf("WEIR_TWICE=%q, watched %t: runs %t, skipped %q", twice, watched, runs, l.skipped)
+		if want := !Watched || twice == ""; runs != want || (l.skipped == "") != want {
+			t.Errorf("WEIR_TWICE=%q, watched %t: runs %t, skipped %q", twice, Watched, runs, l.skipped)
 		}
 	}
 }

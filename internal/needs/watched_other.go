@@ -2,5 +2,5 @@
 
 package needs
 
-// watched says that the race detector watches this program.
-const watched = false
+// Watched says that the race detector watches this program.
+const Watched = false

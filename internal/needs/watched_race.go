@@ -2,5 +2,5 @@
 
 package needs
 
-// watched says that the race detector watches this program.
-const watched = true
+// Watched says that the race detector watches this program.
+const Watched = true
