@@ -41,8 +41,8 @@ HAVE_BROWSER = { command -v chromium || command -v chromium-browser || command -
 HAVE_CC = { echo '\#include <stdlib.h>' | $(CC) -E - || echo '\#include <stdlib.h>' | gcc -E -; } >/dev/null 2>&1
 
 # The race detector does not watch SQLite, which is C turned into Go with locks of its own, nor the arithmetic of
-# passwords. Watching them took two fifths of the processor time of the tests of mail. SQLite's driver is watched, as is
-# all of weir.
+# passwords. Watching them took two fifths of the processor time of the tests of mail. It does not watch what drives the
+# browser of tests either. SQLite's driver is watched, as is all of weir.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory golang.org/x/crypto/argon2 \
 	github.com/chromedp/... github.com/go-json-experiment/json/...
 RACE      := -race $(foreach packages,$(UNWATCHED),-gcflags=$(packages)=-race=false)
