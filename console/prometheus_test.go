@@ -50,8 +50,8 @@ func TestPromtool(t *testing.T) {
 		Queries  []query  `json:"promql_expr_test"`
 	}
 	minutes, weeks := &test{Name: "minutes", Interval: "1m"}, &test{Name: "a week", Interval: "2h"}
-	// add lets time pass over some series, and says how many alerts of a name fire at the end. The series have an instance
-	// of their own, so that all of them pass at the same time.
+	// add lets time pass over some series, and says how many alerts of a name fire at the end. The series have an
+	// instance of their own, so that all of them pass at the same time.
 	add := func(alert string, firing int, pairs ...string) {
 		c, at := minutes, "70m"
 		if alert == "WeirShadowForgotten" {
