@@ -320,6 +320,9 @@ func checkText(id string) error {
 	if len(id) > MaxAccount {
 		return ErrAccountTooLong
 	}
+	if isPlain(id) {
+		return nil
+	}
 	if !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
 		return ErrAccountBytes
 	}
@@ -327,6 +330,16 @@ func checkText(id string) error {
 		return ErrAccountBytes // servers trim it away, and it would be another account
 	}
 	return nil
+}
+
+// isPlain reports whether a text has nothing but visible ASCII.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // IsBlank reports whether some servers trim a character away.

@@ -208,7 +208,7 @@ func (a *Accounts) aliasOfAccount(header string) bool {
 
 func (a *Accounts) isAlias(e *extractor, header string) bool {
 	name := a.header(e)
-	return Alike(name, header) && !strings.EqualFold(name, header)
+	return name != header && Alike(name, header) && !strings.EqualFold(name, header)
 }
 
 func (a *Accounts) header(e *extractor) string {

@@ -188,9 +188,8 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 	shadow := link.Shadow.Load()
 	if a.Verdict != weir.Admit {
 		p.note(link, a, now, shadow, !h.counted)
-	} else if ev := p.event; link.Names.Payers && ev != nil && ev.Purse.Paid().Work > 0 {
-		c := clientOf(ev)
-		link.Watch.Paid(now, link.Names.party(&c))
+	} else if link.Names.Payers && p.event != nil && p.event.Purse.Paid().Work > 0 {
+		link.paid(p.event, now)
 	}
 	if a.Verdict != weir.Admit || !a.Hold.Enter {
 		h.count(link, a.Rule, a.Verdict)
@@ -238,16 +237,27 @@ func (p *Pass) note(link *Link, a *weir.Answer, now time.Time, shadow, first boo
 	if first {
 		w.Held(now, who, 1, shadow)
 	}
-	if a.Verdict < weir.Challenge || !w.refusals.admit(now) {
-		return
+	if a.Verdict >= weir.Challenge && w.refusals.admit(now) {
+		link.refused(a, now, edge, &c, &who, shadow)
 	}
+}
+
+// refused keeps a refusal for those who watch. It is a function of its own, as are others here, so that a goroutine
+// that waits has never needed the stack for it.
+func (l *Link) refused(a *weir.Answer, now time.Time, edge *Edge, c *client, who *Party, shadow bool) {
 	r := Refusal{Time: now, Verdict: a.Verdict, Reason: a.Reason, Figure: a.Figure, Until: a.Until, Shadow: shadow,
-		Who: who, Source: c.source, ID: c.id}
-	r.By = link.Name
+		Who: *who, Source: c.source, ID: c.id}
+	r.By = l.Name
 	if edge != nil {
 		r.Gate = edge.Gate
 	}
-	w.refusals.put(&r)
+	l.Watch.refusals.put(&r)
+}
+
+// paid tells those who watch that an event went on as its client has paid.
+func (l *Link) paid(ev *weir.Event, now time.Time) {
+	c := clientOf(ev)
+	l.Watch.Paid(now, l.Names.party(&c))
 }
 
 // count puts the throttle's verdict on this event into its counters, once.
@@ -270,8 +280,21 @@ func (p *Pass) decide(a *weir.Answer) {
 	p.Answer.Figures, p.Answer.Hold, p.Answer.Turn = figures, weir.Hold{}, nil
 }
 
+// enters reports whether a throttle limits a level.
+func (p *Pass) enters() bool {
+	for i := range p.held {
+		if p.held[i].hold.Enter {
+			return true
+		}
+	}
+	return false
+}
+
 // enter takes the places that limit a level, once nothing else is waited for.
 func (p *Pass) enter(now time.Time) {
+	if p.Answer.Verdict == weir.Admit && !p.enters() {
+		return
+	}
 	a := p.chain.answer()
 	defer p.chain.done(a)
 	p.decide(a)

@@ -36,7 +36,7 @@ type Call struct {
 func (k *Call) Reset() {
 	k.Fields.Reset()
 	k.Answer.Begin(http1.Answer)
-	*k = Call{Fields: k.Fields, Answer: k.Answer}
+	k.Request, k.Target, k.Length, k.Body, k.Trailer, k.Close, k.body = nil, "", 0, nil, nil, false, Body{}
 }
 
 // Do gives a request to a server and returns its answer, whose body must be closed. The request's headers are not

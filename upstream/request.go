@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,17 +106,25 @@ func appendRequest(b []byte, to *target, k *Call) []byte {
 	if r.Close {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	for i := range k.Fields.Len() {
-		if name, value := k.Fields.At(i); !ours(name) {
+	for _, name := range ours {
+		if k.Fields.Has(name) {
+			return append(appendOthers(b, &k.Fields), "\r\n"...)
+		}
+	}
+	return append(k.Fields.Append(b), "\r\n"...)
+}
+
+// ours are headers that are written from other fields of the request.
+var ours = [...]string{"Host", "Content-Length", "Transfer-Encoding", "Trailer"}
+
+// appendOthers writes all fields but those.
+func appendOthers(b []byte, f *http1.Fields) []byte {
+	for i := range f.Len() {
+		if name, value := f.At(i); !slices.Contains(ours[:], name) {
 			b = http1.AppendField(b, name, value)
 		}
 	}
-	return append(b, "\r\n"...)
-}
-
-// ours reports whether a header is written from other fields of the request.
-func ours(name string) bool {
-	return name == "Host" || name == "Content-Length" || name == "Transfer-Encoding" || name == "Trailer"
+	return b
 }
 
 func appendTrailerNames(b []byte, trailer http.Header) []byte {

@@ -18,6 +18,13 @@ import (
 // An exchange is one request with its answer, on their way through the gate. It is the http.ResponseWriter that answers
 // go through, and the upstream's Caller. It belongs to the goroutine of the request, except for what says otherwise.
 type exchange struct {
+	pass *policy.Pass
+	own  http1.Fields // of the request, where no session has read it
+	errand
+}
+
+// An errand is what an exchange knows of the request under way.
+type errand struct {
 	gate  *Gate
 	setup *setup
 	conn  *conn // nil when the request came on no connection of the gate's own
@@ -26,7 +33,7 @@ type exchange struct {
 	reply *reply        // w, where a session serves the request
 
 	fields *http1.Fields // of the request
-	own    http1.Fields  // the same, where no session has read it
+	bodied bool          // it has a body
 
 	ctx    context.Context         // ends when the client leaves
 	cancel context.CancelCauseFunc // nil while only net/http can tell that the client has left
@@ -35,7 +42,6 @@ type exchange struct {
 
 	origin              identify.Origin
 	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
-	pass                *policy.Pass
 	judged              bool
 	metered             bool   // a throttle that judged it counts bytes
 	waited              bool   // it was made to wait
@@ -91,10 +97,9 @@ func (x *exchange) recycle() {
 		x.late != nil && !x.late.Stop() {
 		return
 	}
-	pass, own := x.pass, x.own
-	pass.Answer.Clear()
-	own.Reset()
-	*x = exchange{pass: pass, own: own}
+	x.pass.Answer.Clear()
+	x.own.Reset()
+	x.errand = errand{}
 	exchanges.Put(x)
 }
 
@@ -119,7 +124,7 @@ func (x *exchange) breakable() {
 	}
 }
 
-func (x *exchange) hasBody() bool { return x.r.Body != nil && x.r.Body != http.NoBody }
+func (x *exchange) hasBody() bool { return x.bodied }
 
 // alone reports whether nobody reads from the client's connection while its request is under way, so that only a watch
 // notices that the client leaves. net/http reads ahead when there is no body to be read.
@@ -140,6 +145,9 @@ func (x *exchange) watchLeaving() {
 
 // unwatch ends the watch, and keeps a late reader of the body from starting one.
 func (x *exchange) unwatch() {
+	if x.cancel == nil {
+		return // there is nothing that it could end
+	}
 	x.unhook.Do(func() {})
 	if x.remove != nil {
 		x.remove()

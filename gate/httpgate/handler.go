@@ -39,6 +39,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody // HTTP/2 has a reader even where there is nothing to read
 	}
+	x.bodied = r.Body != nil && r.Body != http.NoBody
 	if r.ProtoMajor >= 2 {
 		x.writeTime = x.setup.writeTime()
 		if x.prolonged = x.conn == nil; !x.prolonged {

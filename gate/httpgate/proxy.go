@@ -29,8 +29,10 @@ type onward struct {
 }
 
 func (o *onward) free() {
+	if o.Request == &o.request {
+		o.request = http.Request{}
+	}
 	o.Reset()
-	o.request = http.Request{}
 	onwards.Put(o)
 }
 
@@ -70,10 +72,11 @@ func (x *exchange) forward() {
 // makeOnward makes the request that goes to the upstream: without headers about one connection, with those of the gate.
 func (x *exchange) makeOnward(o *onward) {
 	in, s := x.fields, x.setup
-	o.request = *x.r
-	out := &o.request
-	out.Header, out.Close, out.TransferEncoding, out.Trailer = nil, false, nil, nil
-	o.Request = out
+	if o.Request = x.r; x.bodied || x.r.Close { // or else it is all the same
+		o.request = *x.r
+		o.request.Header, o.request.Close, o.request.TransferEncoding, o.request.Trailer = nil, false, nil, nil
+		o.Request = &o.request
+	}
 	if x.reply != nil && x.reply.session.plain {
 		o.Target = x.r.RequestURI
 	}
@@ -81,7 +84,7 @@ func (x *exchange) makeOnward(o *onward) {
 	named := namedBy(in)
 	cookies := x.cookies
 	for i := range in.Len() {
-		name, value := in.At(i)
+		name, _ := in.At(i)
 		switch {
 		case hopByHop(name) || slices.Contains(named, name):
 		case aboutOrigin(name) && !x.believed(name) || framesByAnotherName(name) || rewritesTarget(name) ||
@@ -94,7 +97,7 @@ func (x *exchange) makeOnward(o *onward) {
 				}
 			}
 		default:
-			f.Add(name, value)
+			f.Copy(in, i)
 		}
 	}
 	if httpguts.HeaderValuesContainsToken(in.Values("Te"), "trailers") {
@@ -216,11 +219,7 @@ func (x *exchange) Ends() (client, local netip.AddrPort) {
 
 // Early passes an informational answer on.
 func (x *exchange) Early(status int, f *http1.Fields) error {
-	if x.reply != nil {
-		copyEndToEnd(&x.reply.passed, f)
-	} else {
-		copyEndToEnd(x.w.Header(), f)
-	}
+	x.passOn(f)
 	x.WriteHeader(status)
 	clear(x.w.Header())
 	return nil
@@ -258,11 +257,23 @@ func hopByHop(name string) bool {
 }
 
 // copyEndToEnd adds the headers of a message that are passed on.
-func copyEndToEnd(to interface{ Add(name, value string) }, from *http1.Fields) {
-	named := namedBy(from)
-	for i := range from.Len() {
+func copyEndToEnd(to http.Header, from *http1.Fields) {
+	for i, named := 0, namedBy(from); i < from.Len(); i++ {
 		if name, value := from.At(i); !hopByHop(name) && !slices.Contains(named, name) {
 			to.Add(name, value)
+		}
+	}
+}
+
+// passOn is copyEndToEnd for the answer under way.
+func (x *exchange) passOn(from *http1.Fields) {
+	if x.reply == nil {
+		copyEndToEnd(x.w.Header(), from)
+		return
+	}
+	for i, named := 0, namedBy(from); i < from.Len(); i++ {
+		if name, _ := from.At(i); !hopByHop(name) && !slices.Contains(named, name) {
+			x.reply.passed.Copy(from, i)
 		}
 	}
 }
@@ -305,6 +316,11 @@ func dangerousUpgrade(protocols string) bool {
 // believes it, so that gate and upstream go by the same source.
 func (x *exchange) forwardHeaders(f *http1.Fields) {
 	in := x.fields
+	told := x.told()
+	if told != nil && told.host == x.r.Host && told.forwarded != "" {
+		told.add(f)
+		return
+	}
 	spoken, host := "http", x.r.Host
 	if x.r.TLS != nil {
 		spoken = "https"
@@ -341,14 +357,34 @@ func (x *exchange) forwardHeaders(f *http1.Fields) {
 		}
 		address = prior
 	}
-	f.Set("Forwarded", forwarded)
-	if address != "" {
-		f.Set("X-Forwarded-For", address)
+	o := origin{forwarded, address, host, proto}
+	if told != nil {
+		*told = o
 	}
-	if host != "" {
-		f.Set("X-Forwarded-Host", host)
+	o.add(f)
+}
+
+// An origin is what the upstream is told about where requests come from.
+type origin struct{ forwarded, address, host, proto string }
+
+func (o *origin) add(f *http1.Fields) {
+	f.Set("Forwarded", o.forwarded)
+	if o.address != "" {
+		f.Set("X-Forwarded-For", o.address)
 	}
-	f.Set("X-Forwarded-Proto", proto)
+	if o.host != "" {
+		f.Set("X-Forwarded-Host", o.host)
+	}
+	f.Set("X-Forwarded-Proto", o.proto)
+}
+
+// told is what was said about the last request of the same connection. It is the same for the next one to that host,
+// unless a proxy says who sends it; then there is none.
+func (x *exchange) told() *origin {
+	if x.reply == nil || x.origin.Proxied || x.origin.Forwarded || x.origin.XForwardedFor {
+		return nil
+	}
+	return &x.reply.session.told
 }
 
 // appendFor writes an address as the "for" of an element (RFC 7239, 6), and returns where the bare address stands.

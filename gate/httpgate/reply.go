@@ -26,6 +26,7 @@ type reply struct {
 	header  http.Header
 	fields  *http1.Fields // of the request
 	passed  http1.Fields  // of an answer that is passed on: they go before those of header
+	mixed   bool          // there are some of header among them, whose names have not been checked
 
 	mu       sync.Mutex // the body's sender writes 100 Continue, and a timer sends heads off
 	request  *http.Request
@@ -52,6 +53,7 @@ func (w *reply) begin(r *http.Request, fields *http1.Fields) {
 		nil
 	w.trailers, w.fields = w.trailers[:0], fields
 	w.passed.Reset()
+	w.mixed = false
 }
 
 func (w *reply) end() {
@@ -110,6 +112,7 @@ func (w *reply) WriteHeader(status int) {
 func (w *reply) gather() {
 	if len(w.header) > 0 {
 		w.passed.AddHeader(w.header)
+		w.mixed = true
 		clear(w.header)
 	}
 }
@@ -171,20 +174,22 @@ func (w *reply) frame() {
 	}
 }
 
-// lines writes the headers.
+// lines writes the headers. Those that the upstream wrote well go on as they are.
 func (w *reply) lines() {
-	for i := range w.passed.Len() {
-		if name, value := w.passed.At(i); !strings.HasPrefix(name, http.TrailerPrefix) &&
-			!slices.Contains(w.trailers, name) {
+	for i := 0; i < w.passed.Len(); {
+		if lines, n := w.passed.Run(i); n > 0 && len(w.trailers) == 0 {
+			w.add(lines)
+			i += n
+			continue
+		}
+		if name, value := w.passed.At(i); !w.mixed || http1.IsToken(name) && !slices.Contains(w.trailers, name) {
 			w.field(name, value)
 		}
+		i++
 	}
 }
 
 func (w *reply) field(name, value string) {
-	if !http1.IsToken(name) {
-		return
-	}
 	if !http1.IsValue(value) {
 		value = oneLine.Replace(value) // a line end in a value would begin another header
 	}
@@ -299,7 +304,7 @@ func (w *reply) finish() error {
 		for name, values := range w.header {
 			late, ok := strings.CutPrefix(name, http.TrailerPrefix)
 			for i := range values {
-				if ok || slices.Contains(w.trailers, name) {
+				if (ok || slices.Contains(w.trailers, name)) && http1.IsToken(late) {
 					w.field(late, values[i])
 				}
 			}

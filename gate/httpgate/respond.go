@@ -25,11 +25,7 @@ func (x *exchange) respond(k *behind.Call) {
 		}
 		x.w.Header()["Trailer"] = []string{strings.Join(slices.Collect(maps.Keys(k.Trailer)), ", ")}
 	}
-	if x.reply != nil {
-		copyEndToEnd(&x.reply.passed, &k.Answer.Fields)
-	} else {
-		copyEndToEnd(x.w.Header(), &k.Answer.Fields)
-	}
+	x.passOn(&k.Answer.Fields)
 	if x.payment != nil {
 		x.accepted(status)
 		if x.begun.Store(true); x.lost.Load() {

@@ -27,6 +27,7 @@ type session struct {
 	blank  *http.Request // with the context of all requests
 	remote string
 	host   string // that of the last request
+	told   origin // the same
 	state  atomic.Int32
 	fresh  atomic.Bool // no request has come yet
 

@@ -2,6 +2,7 @@ package refusal
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"weir"
@@ -23,6 +24,9 @@ func RateLimit(h Header, figures []weir.Figure, now time.Time) {
 // throttle/rule. Windows are whole seconds, rounded up: a client that takes 5 per 200 ms for 5 per second is on the
 // safe side. A level, such as requests at once, has no window. An unknown reset is left out.
 func Fields(figures []weir.Figure, now time.Time) (policies, limits string) {
+	if len(figures) == 1 {
+		return single(&figures[0], now)
+	}
 	var buffer [2][192]byte
 	policy, limit := buffer[0][:0], buffer[1][:0]
 	for i := range figures {
@@ -40,23 +44,55 @@ func Fields(figures []weir.Figure, now time.Time) (policies, limits string) {
 		if len(policy) > 0 {
 			policy, limit = append(policy, ", "...), append(limit, ", "...)
 		}
-		policy = strconv.AppendInt(append(appendString(policy, name), ";q="...), f.Limit, 10)
-		if f.Window > 0 {
-			policy = strconv.AppendInt(append(policy, ";w="...), WholeSeconds(f.Window.Length()), 10)
-		}
-		switch f.Unit {
-		case "bytes":
-			policy = append(policy, `;qu="content-bytes"`...)
-		case "at once":
-			policy = append(policy, `;qu="concurrent-requests"`...)
-		}
-		limit = strconv.AppendInt(append(appendString(limit, name), ";r="...), f.Remaining, 10)
-		if !f.Reset.IsZero() {
-			limit = strconv.AppendInt(append(limit, ";t="...), WholeSeconds(f.Reset.Sub(now)), 10)
-		}
+		policy, limit = appendPolicy(policy, name, f), appendLimit(limit, name, f, now)
 	}
 	both := string(append(policy, limit...)) // one piece of memory for both
 	return both[:len(policy)], both[len(policy):]
+}
+
+func appendPolicy(b []byte, name string, f *weir.Figure) []byte {
+	b = strconv.AppendInt(append(appendString(b, name), ";q="...), f.Limit, 10)
+	if f.Window > 0 {
+		b = strconv.AppendInt(append(b, ";w="...), WholeSeconds(f.Window.Length()), 10)
+	}
+	switch f.Unit {
+	case "bytes":
+		b = append(b, `;qu="content-bytes"`...)
+	case "at once":
+		b = append(b, `;qu="concurrent-requests"`...)
+	}
+	return b
+}
+
+func appendLimit(b []byte, name string, f *weir.Figure, now time.Time) []byte {
+	b = strconv.AppendInt(append(appendString(b, name), ";r="...), f.Remaining, 10)
+	if !f.Reset.IsZero() {
+		b = strconv.AppendInt(append(b, ";t="...), WholeSeconds(f.Reset.Sub(now)), 10)
+	}
+	return b
+}
+
+// A policy is a rule, and how it is told.
+type policy struct {
+	rule, unit string
+	limit      int64
+	window     weir.Window
+	text       string
+}
+
+// policies are some that were told before, by a part of their limits. Most services have few.
+var policies [64]atomic.Pointer[policy]
+
+// single is Fields for one rule.
+func single(f *weir.Figure, now time.Time) (string, string) {
+	place := &policies[uint64(f.Limit)%uint64(len(policies))]
+	p := place.Load()
+	if p == nil || p.rule != f.Rule || p.limit != f.Limit || p.window != f.Window || p.unit != f.Unit {
+		p = &policy{f.Rule, f.Unit, f.Limit, f.Window, string(appendPolicy(nil, f.Rule, f))}
+		place.Store(p)
+	}
+	var buffer [192]byte
+	return p.text, string(appendLimit(buffer[:0], f.Rule, f, now))
 }
 
 // toldLater reports whether the rule of figure i comes again: it may be met when the event is judged and when it

@@ -1,40 +1,46 @@
 package http1
 
 import (
-	"encoding/binary"
 	"net/textproto"
 	"strings"
 )
 
-// What a byte of a token is (RFC 9110, 5.6.2).
+// How far the reading of a name has come. Up to inPlain it is canonical.
 const (
-	noToken = iota
-	lower
-	upper
-	dash
-	sign // a digit, or another byte of a token
+	atWord  = iota // a word begins: its first letter should be a capital
+	inPlain        // within a word
+	atOther        // the same, in a name that is not canonical
+	inOther
+	atEnd // a byte that is not one of a token (RFC 9110, 5.6.2)
 )
 
-var tokenBytes = func() (kinds [256]uint8) {
+// steps says where a byte leads.
+var steps = func() (to [atEnd][256]uint8) {
 	for c := range 256 {
-		switch {
-		case c >= 'a' && c <= 'z':
-			kinds[c] = lower
-		case c >= 'A' && c <= 'Z':
-			kinds[c] = upper
-		case c == '-':
-			kinds[c] = dash
-		case c >= '0' && c <= '9' || c < 128 && strings.IndexByte("!#$%&'*+.^_`|~", byte(c)) >= 0:
-			kinds[c] = sign
+		small, capital := c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z'
+		digit := c >= '0' && c <= '9'
+		for from := range to {
+			next := uint8(inPlain)
+			switch {
+			case !small && !capital && !digit && (c >= 128 || strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) < 0):
+				to[from][c] = atEnd
+				continue
+			case c == '-':
+				next = atWord
+			}
+			if from >= atOther || from == atWord && small || from == inPlain && capital {
+				next += atOther
+			}
+			to[from][c] = next
 		}
 	}
-	return kinds
+	return to
 }()
 
 // IsToken reports whether s is a token, as methods and names of fields are.
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
-		if tokenBytes[s[i]] == noToken {
+		if steps[atWord][s[i]] == atEnd {
 			return false
 		}
 	}
@@ -43,32 +49,30 @@ func IsToken[T string | []byte](s T) bool {
 
 // nameEnd returns the length of the name that a line begins with, and whether it is canonical.
 func nameEnd(line []byte) (n int, canonical bool) {
-	canonical = true
-	wrong := uint8(lower) // what is not canonical at the beginning of a word
-	for ; n < len(line); n++ {
-		kind := tokenBytes[line[n]]
-		if kind == noToken {
-			break
+	at := uint8(atWord)
+	row := &steps[at]
+	for i, c := range line {
+		next := row[c]
+		if next == atEnd {
+			return i, at <= inPlain
 		}
-		if kind == wrong {
-			canonical = false
-		}
-		if wrong = upper; kind == dash {
-			wrong = lower
-		}
+		at, row = next, &steps[next%atEnd]
 	}
-	return n, canonical
+	return len(line), at <= inPlain
 }
 
 // IsValue reports whether s has no control characters other than tabs.
 func IsValue[T string | []byte](s T) bool {
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		if controls(word(s[i:])) != 0 && !plain(s[i:i+8]) {
+	if len(s) < 8 {
+		return plain(s)
+	}
+	for i := 0; i+8 < len(s); i += 8 {
+		if controls(word(s, i)) != 0 && !plain(s[i:i+8]) {
 			return false
 		}
 	}
-	return plain(s[i:])
+	last := len(s) - 8
+	return controls(word(s, last)) == 0 || plain(s[last:])
 }
 
 func plain[T string | []byte](s T) bool {
@@ -90,10 +94,10 @@ func isTarget[T string | []byte](s T) bool {
 	return len(s) > 0
 }
 
-func word[T string | []byte](s T) uint64 {
-	var b [8]byte
-	copy(b[:], s)
-	return binary.LittleEndian.Uint64(b[:])
+// word is the eight bytes from i on.
+func word[T string | []byte](s T, i int) uint64 {
+	return uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
 }
 
 const (
@@ -136,6 +140,9 @@ func Canonical(name string) string {
 
 // HasWord reports whether a list, without blanks around it, has a word, in any case.
 func HasWord(list, word string) bool {
+	if list == word {
+		return true
+	}
 	if strings.IndexByte(list, ',') < 0 {
 		return len(list) == len(word) && strings.EqualFold(list, word)
 	}

@@ -29,14 +29,20 @@ const (
 
 // A Head is the beginning of a message: its first line and its fields.
 type Head struct {
+	Fields Fields // without Host and Transfer-Encoding
+	lines  []line
+	found
+}
+
+// found is what else a head says.
+type found struct {
 	Method, Target string // of a request
 	Status         int    // of an answer
 	Reason         string // with the status: 200 OK
 
 	Minor   int // of HTTP/1.x
 	Host    string
-	Fields  Fields // without Host and Transfer-Encoding
-	Length  int64  // as Content-Length says; -1 without one
+	Length  int64 // as Content-Length says; -1 without one
 	Chunked bool
 
 	Close, KeepAlive, Upgrade bool // Connection says so
@@ -47,14 +53,14 @@ type Head struct {
 	next  int // where the line begins that is not complete
 	seen  int // how far line ends have been looked for
 	parts [2]int
-	lines []line
 }
 
 // A line is where a field is, in the bytes of the head.
 type line struct {
 	name, colon uint32 // begin and end of the name
 	from, to    uint32 // of the value
-	canonical   bool
+	canonical   bool   // the name
+	exact       bool   // all of it is as AppendField would write it
 }
 
 // Bounds of a head and of its fields.
@@ -66,7 +72,9 @@ type Bounds struct {
 // Begin makes ready to read a head. Memory of one before is used again.
 func (h *Head) Begin(kind Kind) {
 	h.Fields.Reset()
-	*h = Head{Fields: h.Fields, Length: -1, kind: kind, lines: h.lines[:0]}
+	h.lines = h.lines[:0]
+	h.found = found{}
+	h.Length, h.kind = -1, kind
 }
 
 // Begun reports whether a part of the first line has been read.
@@ -190,7 +198,8 @@ func (h *Head) field(text []byte, at int) error {
 	if !IsValue(text[from:to]) {
 		return Mistake("control character in a header")
 	}
-	h.lines = append(h.lines, line{uint32(at), uint32(at + colon), uint32(at + from), uint32(at + to), canonical})
+	exact := canonical && from == colon+2 && text[colon+1] == ' ' && to == len(text)
+	h.lines = append(h.lines, line{uint32(at), uint32(at + colon), uint32(at + from), uint32(at + to), canonical, exact})
 	return nil
 }
 
@@ -202,6 +211,8 @@ func (h *Head) finish(text string) error {
 		h.Method, h.Target = text[:h.parts[0]], text[h.parts[0]+1:h.parts[1]]
 	}
 	codings := 0
+	h.Fields.text = text
+	h.Fields.grow(len(h.lines))
 	for i := range h.lines {
 		l := &h.lines[i]
 		name, value := text[l.name:l.colon], text[l.from:l.to]
@@ -241,7 +252,11 @@ func (h *Head) finish(text string) error {
 			h.KeepAlive = h.KeepAlive || HasWord(value, "keep-alive")
 			h.Upgrade = h.Upgrade || HasWord(value, "upgrade")
 		}
-		h.Fields.Add(name, value)
+		var whole span
+		if l.exact {
+			whole = span{l.name, l.to + uint32(len("\r\n"))}
+		}
+		h.Fields.add(name, value, whole)
 	}
 	if h.Chunked && h.Minor == 0 {
 		return Mistake("Transfer-Encoding in HTTP/1.0")

@@ -43,7 +43,7 @@ func read(in []byte, piece int, bound int) (r reading) {
 			return r
 		}
 		used += n
-		said := fmt.Sprintf("%s %s %q %v", h.Method, h.Target, h.Host, h.Fields)
+		said := fmt.Sprintf("%s %s %q {%v %v}", h.Method, h.Target, h.Host, h.Fields.names, h.Fields.values)
 		var body []byte
 		for left := max(h.Length, 0); left > 0; {
 			if have == used && !more() {
@@ -221,7 +221,7 @@ func FuzzAnswers(f *testing.F) {
 			if k == 0 && cutErr == nil && have < len(in) {
 				continue
 			}
-			same := cut.Status == whole.Status && fmt.Sprint(cut.Fields) == fmt.Sprint(whole.Fields)
+			same := cut.Status == whole.Status && string(cut.Fields.Append(nil)) == string(whole.Fields.Append(nil))
 			if k != n || fmt.Sprint(cutErr) != fmt.Sprint(err) || err == nil && n > 0 && !same {
 				t.Fatalf("pieces of %d matter: %d, %v; %d, %v", piece+1, k, cutErr, n, err)
 			}

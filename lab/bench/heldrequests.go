@@ -52,20 +52,21 @@ log: {access: "off"}
 	end := time.Now().Truncate(period).Add(period)
 	weir.useUp(n)
 
-	// The memory first, without asking for the length of the line all the time: answering would cost memory too. The
-	// second time counts: a process that has just begun has never touched much of what it allocated.
+	// The memory first, and the length of the line is asked for now and then only: answers make garbage, and the more
+	// weir holds the more of it may lie about. The second time counts: a process that has just begun has never touched
+	// much of what it allocated.
 	var held int64
 	calls := make([]net.Conn, n)
 	for range 2 {
 		for i := range calls {
 			calls[i] = weir.get("/")
 		}
-		weir.waiting(n)
+		weir.waiting(n, 100*time.Millisecond)
 		held = memoryKB(weir.Pid, "VmRSS")
 		for _, c := range calls {
 			c.Close()
 		}
-		weir.waiting(0)
+		weir.waiting(0, 100*time.Millisecond)
 	}
 
 	// Then the order: each is sent when the one before it is in line.
@@ -73,7 +74,7 @@ log: {access: "off"}
 	for i := range calls {
 		calls[i] = weir.get(fmt.Sprintf("/%d", i))
 		defer calls[i].Close()
-		weir.waiting(i + 1)
+		weir.waiting(i+1, 0)
 	}
 	if time.Now().After(end) {
 		check(errors.New("this machine is too slow to fill the line within one period"))
@@ -117,12 +118,13 @@ func (r *running) useUp(n int) {
 	}
 }
 
-// waiting waits until n requests are in line.
-func (r *running) waiting(n int) {
+// waiting waits until n requests are in line. It looks again after each pause.
+func (r *running) waiting(n int, pause time.Duration) {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		if try(r.control.Status(context.Background())).Throttles[0].Table.Waiting == n {
 			return
 		}
+		time.Sleep(pause)
 	}
 	check(fmt.Errorf("there are never %d in line", n))
 }

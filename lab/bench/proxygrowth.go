@@ -218,7 +218,7 @@ func (t *trial) withWaiting(service, binary string) *growth {
 			for len(held) < n {
 				held = append(held, weir.get("/"))
 			}
-			weir.waiting(n)
+			weir.waiting(n, 100*time.Millisecond)
 			g.add(t, n, func() []float64 {
 				return []float64{t.costOf(p, c), float64(memoryKB(weir.Pid, "VmRSS")) / 1024}
 			})
@@ -227,7 +227,7 @@ func (t *trial) withWaiting(service, binary string) *growth {
 		for _, conn := range held {
 			_ = conn.Close()
 		}
-		weir.waiting(0)
+		weir.waiting(0, 100*time.Millisecond)
 		if intime {
 			return g
 		}

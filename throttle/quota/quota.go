@@ -88,7 +88,7 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 	}
 	paid := pays(ev.Purse.Paid())
 	if next := q.judge(rs, acc, g, ev, now, paid, a); next.step != settled {
-		q.goOn(ctx, acc, g, *ev, now, paid, next, a)
+		q.goOn(ctx, acc, g, ev, now, paid, next, a)
 	}
 	return nil
 }
@@ -109,10 +109,11 @@ type next struct {
 }
 
 // goOn does what has to be done before an event can be decided about. The account is pinned, so that it is not
-// forgotten meanwhile. The event is a copy, for the heap.
-func (q *Quota) goOn(ctx context.Context, acc *account, g *stranger, ev weir.Event, now int64, paid bool, n next,
+// forgotten meanwhile.
+func (q *Quota) goOn(ctx context.Context, acc *account, g *stranger, of *weir.Event, now int64, paid bool, n next,
 	a *weir.Answer,
 ) {
+	ev := *of // a copy, for the heap
 	defer acc.unpin()
 	for n.step != settled {
 		switch n.step {
