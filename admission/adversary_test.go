@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/needs"
 	"weir/throttle/stamp"
 )
 
@@ -79,6 +80,7 @@ func (a attack) strike(w *world, all *[]*visitor, from int) {
 // has a page in a time that depends on how many clients pay and not on what they send, and after the end nothing is
 // asked any more.
 func TestAdversary(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		places := rapid.IntRange(1, 25).Draw(rt, "places")
 		takes := time.Duration(rapid.IntRange(20, 150).Draw(rt, "takes ms")) * time.Millisecond
@@ -146,6 +148,7 @@ func ends(rt *rapid.T, w *world, all []*visitor) {
 // TestNoWorseThanWithout: while nobody pays, a client that neither pays nor keeps a ticket gets what capacity alone
 // would give it.
 func TestNoWorseThanWithout(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		places, seed := rapid.IntRange(1, 20).Draw(rt, "places"), rapid.Uint64().Draw(rt, "seed")
 		takes := time.Duration(rapid.IntRange(10, 150).Draw(rt, "takes ms")) * time.Millisecond
@@ -196,6 +199,7 @@ func TestNoWorseThanWithout(t *testing.T) {
 // TestFairShare: whatever others send, a client that has one request with weir waits for one round of clients, and is
 // never turned away.
 func TestFairShare(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		const takes, lasts = 50 * time.Millisecond, 4 * time.Second
 		places := rapid.IntRange(1, 12).Draw(rt, "places")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // A sim plays clients against lanes, in time that passes as fast as it can be computed. It is the same every time.
@@ -21,6 +22,7 @@ type sim struct {
 }
 
 func newSim(t testing.TB, o Options) *sim {
+	needs.Unwatched(t)
 	return &sim{rig: newRig(t, o), rng: rand.New(rand.NewPCG(4, 2))}
 }
 

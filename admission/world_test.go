@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/stamp"
 )
 
@@ -65,6 +66,7 @@ type bought struct {
 
 func newWorld(t testing.TB, lanes Options, stamps *stamp.Options, takes time.Duration, seed uint64) *world {
 	t.Helper()
+	needs.Unwatched(t)
 	w := &world{t: t, takes: takes, places: lanes.Concurrent, rng: rand.New(rand.NewPCG(seed, 1)), now: begin}
 	var err error
 	if w.lanes, err = New(lanes, begin); err != nil {

@@ -201,7 +201,7 @@ func TestBloomIsSwept(t *testing.T) {
 		if err := each.judge.Judge(t.Context(), ev, new(weir.Answer)); err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Advance(time.Minute)
+		b.clock.Leap(time.Minute)
 	}
 	if got := each.view().Bloom.Rotations; got != before+1 {
 		t.Errorf("%d changes of the key in 15 hours", got-before)

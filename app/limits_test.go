@@ -30,7 +30,7 @@ console: {listen: "127.0.0.1:0"}
 // served is how many requests of an account pass in a new hour, up to 20.
 func (b *bench) served(account string) (n int) {
 	b.t.Helper()
-	b.clock.Advance(time.Hour)
+	b.clock.Leap(time.Hour)
 	for n < 20 && b.get(0, account) == 200 {
 		n++
 	}

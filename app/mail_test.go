@@ -92,7 +92,7 @@ func TestOneMailToForty(t *testing.T) {
 			t.Errorf("%s: he cannot ask for help: %v", name, err)
 		}
 	}
-	p.runs(time.Hour)
+	p.sleeps(time.Hour)
 	p.arrived(15, to) // a stopped queue does not move
 	r, err := p.control.Release(context.Background(), console.MailOrder{User: "ann", All: true})
 	if err != nil || r.Recipients != 25 {
@@ -342,7 +342,7 @@ func TestQuotasAtTheMailGate(t *testing.T) {
 	if err := bob.send("x", "d@elsewhere.example"); code(err) != 450 || !strings.Contains(err.Error(), "traffic") {
 		t.Errorf("too many bytes: %v", err)
 	}
-	p.runs(time.Hour)
+	p.sleeps(time.Hour)
 	if err := ann.Reset(); err != nil {
 		t.Fatal(err)
 	}

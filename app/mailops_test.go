@@ -72,7 +72,7 @@ func TestDisabledAndRemoved(t *testing.T) {
 		}
 	}
 	disable(true)
-	p.runs(time.Hour)
+	p.sleeps(time.Hour)
 	if _, err := p.control.ResumeUser(ctx, "ann", false); err == nil ||
 		!strings.Contains(err.Error(), "weir user set ann disabled=false") {
 		t.Errorf("resumed: %v", err)
@@ -88,7 +88,7 @@ func TestDisabledAndRemoved(t *testing.T) {
 	if err := p.control.RemoveUser(ctx, "ann"); err != nil {
 		t.Fatal(err)
 	}
-	p.runs(time.Hour)
+	p.sleeps(time.Hour)
 	queue, err := p.control.Queue(ctx, store.LetterQuery{User: "ann"}, 10)
 	if err != nil || len(queue.Mails) != 1 || queue.Mails[0].To[0].State != store.Held ||
 		len(p.sink.to("c@elsewhere.example")) != 0 {

@@ -209,6 +209,13 @@ func (p *post) user(name string, senders ...string) {
 	}
 }
 
+// sleeps is runs for a long time in which nothing has to happen on the way.
+func (p *post) sleeps(d time.Duration) {
+	p.t.Helper()
+	p.clock.Leap(d)
+	p.runs(0)
+}
+
 // runs moves the clock, and waits until everything is done that falls due.
 func (p *post) runs(d time.Duration) {
 	p.t.Helper()

@@ -143,7 +143,7 @@ func TestStoppedBesidePostfix(t *testing.T) {
 	if _, err := p.control.ResumeUser(t.Context(), "ann", false); err != nil {
 		t.Fatal(err)
 	}
-	p.runs(24 * time.Hour)
+	p.sleeps(24 * time.Hour)
 	if err := submit(mta.Addr, "ann", "friend@example.net"); err != nil {
 		t.Errorf("resumed: %v", err)
 	}

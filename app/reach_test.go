@@ -94,7 +94,7 @@ func TestReachKnownOnly(t *testing.T) {
 	if err := ann.send("note to self", "ann@private.example"); err != nil {
 		t.Errorf("his own address: %v", err)
 	}
-	p.runs(2 * time.Hour)
+	p.sleeps(2 * time.Hour)
 	if err := ann.send("later", "new-1@elsewhere.example"); err != nil {
 		t.Errorf("when the rate has fallen: %v", err)
 	}
@@ -168,7 +168,7 @@ func TestReachHoldNew(t *testing.T) {
 		t.Errorf("the user was told %d times", len(told))
 	}
 	// The flag ends, and what is withheld stays so.
-	p.runs(3 * time.Hour)
+	p.sleeps(3 * time.Hour)
 	if s := p.status(); s.Recipients[store.Withheld] != 12 {
 		t.Errorf("%d are withheld after the flag has ended, want 12", s.Recipients[store.Withheld])
 	}
@@ -315,7 +315,7 @@ func TestReachMakesTheMailThrottleStricter(t *testing.T) {
 	if got := len(p.sink.to("new-1@elsewhere.example")); got != 0 {
 		t.Error("the mail of a flagged user did not wait")
 	}
-	p.runs(2 * time.Hour)
+	p.sleeps(2 * time.Hour)
 	if got := len(p.sink.to("new-1@elsewhere.example")); got != 1 {
 		t.Error("the mail of a flagged user did not leave")
 	}

@@ -179,7 +179,7 @@ func TestUsualReach(t *testing.T) {
 		if err := ann.send("hello", crowd(fmt.Sprint("hour", i), 4)...); err != nil {
 			t.Fatal(err)
 		}
-		p.runs(time.Hour)
+		p.sleeps(time.Hour)
 	}
 	u, err = p.control.ReachUsual(ctx, "contacts")
 	if err != nil || len(u.Cohorts) == 0 || u.Cohorts[0].Window != "hour" || u.Cohorts[0].Samples != 2 ||

@@ -47,11 +47,11 @@ type page struct {
 	there func(Backend) bool
 }
 
-// consolePages are the pages in the order of the navigation.
-func consolePages() []*page {
+// consolePages are the pages in the order of the navigation. They are made once, and do not change.
+var consolePages = sync.OnceValue(func() []*page {
 	return slices.Concat([]*page{demoPage(), overviewPage(), whyPage(), throttlesPage(), capacityPage(), sourcesPage()},
 		mailPages(), []*page{farmPage(), auditPage(), operatorsPage(), accountPage()})
-}
+})
 
 // A visit is somebody who looks at a page.
 type visit struct {

@@ -49,23 +49,26 @@ func TestPromtool(t *testing.T) {
 		Series   []series `json:"input_series"`
 		Queries  []query  `json:"promql_expr_test"`
 	}
-	var tests, weeks []test
-	// add lets time pass over some series, and says how many alerts of a name fire at the end.
-	add := func(alert, values string, firing int, names ...string) {
-		c := test{Name: fmt.Sprint(alert, " ", values), Interval: "1m"}
-		for _, name := range names {
-			c.Series = append(c.Series, series{name, values})
+	minutes, weeks := &test{Name: "minutes", Interval: "1m"}, &test{Name: "a week", Interval: "2h"}
+	// add lets time pass over some series, and says how many alerts of a name fire at the end. The series have an
+	// instance of their own, so that all of them pass at the same time.
+	add := func(alert string, firing int, pairs ...string) {
+		c, at := minutes, "70m"
+		if alert == "WeirShadowForgotten" {
+			c, at = weeks, "178h"
 		}
-		q := query{Expr: fmt.Sprintf(`count(ALERTS{alertname=%q,alertstate="firing"})`, alert), At: "70m"}
+		instance := fmt.Sprintf(`instance="%s %s %d"`, alert, pairs[1], len(c.Queries))
+		for i := 0; i < len(pairs); i += 2 {
+			if !strings.Contains(pairs[i], `instance="a"`) {
+				t.Errorf("%s has no instance", pairs[i])
+			}
+			c.Series = append(c.Series, series{strings.Replace(pairs[i], `instance="a"`, instance, 1), pairs[i+1]})
+		}
+		q := query{Expr: fmt.Sprintf(`count(ALERTS{alertname=%q,alertstate="firing",%s})`, alert, instance), At: at}
 		if firing > 0 {
 			q.Want = []sample{{"{}", firing}}
 		}
-		if c.Queries = []query{q}; alert == "WeirShadowForgotten" {
-			c.Interval, c.Queries[0].At = "2h", "178h"
-			weeks = append(weeks, c)
-			return
-		}
-		tests = append(tests, c)
+		c.Queries = append(c.Queries, q)
 	}
 	fires := map[string]bool{}
 	for _, c := range []struct{ alert, series, bad, good string }{
@@ -99,17 +102,13 @@ func TestPromtool(t *testing.T) {
 		{"WeirStrangers", `weir_farm_strangers_total{instance="a"}`, "0+1x100", "5x100"},
 		{"WeirEngineLost", `weir_farm_counters_up{instance="a"}`, "0x100", "1x100"},
 	} {
-		add(c.alert, c.bad, 1, c.series)
-		add(c.alert, c.good, 0, c.series)
+		add(c.alert, 1, c.series, c.bad)
+		add(c.alert, 0, c.series, c.good)
 		fires[c.alert] = true
 	}
 	// Some need more than one series.
 	several := func(alert string, firing int, pairs ...string) {
-		add(alert, pairs[1], firing, pairs[0])
-		c := &tests[len(tests)-1]
-		for i := 2; i < len(pairs); i += 2 {
-			c.Series = append(c.Series, series{pairs[i], pairs[i+1]})
-		}
+		add(alert, firing, pairs...)
 		fires[alert] = true
 	}
 	delivered := `weir_mail_delivered_total{instance="a",gate="g"}`
@@ -162,9 +161,9 @@ func TestPromtool(t *testing.T) {
 		t.Errorf("there is no alert %s", alert)
 	}
 	// JSON is YAML too. Over a week, the rules are looked at less often: once a minute takes a minute.
-	for interval, tests := range map[string][]test{"1m": tests, "2h": weeks} {
+	for interval, c := range map[string]*test{"1m": minutes, "2h": weeks} {
 		text, err := json.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": interval,
-			"tests": tests})
+			"tests": []*test{c}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 func letters(b *inbox, topic string, n, size int) (taken int) {
@@ -35,6 +37,7 @@ func TestInboxBounds(t *testing.T) {
 
 // However many parts of snapshots wait, messages have room, and are heard first. The parts are heard all the same.
 func TestSnapshotsDisplaceNothing(t *testing.T) {
+	needs.Unwatched(t)
 	var b inbox
 	letters(&b, partTopic, MaxInbox, MaxPlain)
 	if taken := letters(&b, "things", MaxInbox/2, 1000); taken != MaxInbox/2 {

@@ -12,6 +12,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
+	"weir/internal/needs"
 )
 
 // lan is what a good network does.
@@ -117,6 +118,7 @@ func TestShare(t *testing.T) {
 
 // A node that slept does not take the others for lost, and the others find it again.
 func TestSleep(t *testing.T) {
+	needs.Unwatched(t)
 	w := newWorld(t, 1, 3, lan, false)
 	w.start(t)
 	w.Run(time.Second)
@@ -254,6 +256,7 @@ func TestRestartWithClockSetBack(t *testing.T) {
 
 // Clocks agree within the delay of messages, and none runs backwards.
 func TestClocksAgree(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(3, 5).Draw(t, "nodes"), lan, false)
 		w.Network.Loss = 0.05
@@ -309,6 +312,7 @@ func TestTwoClocksHaveNoMedian(t *testing.T) {
 
 // A machine's clock that jumps moves the offset slowly, loses nobody, and goes unnoticed by the others.
 func TestClockJumps(t *testing.T) {
+	needs.Unwatched(t)
 	for _, jump := range []time.Duration{
 		time.Hour, -time.Hour, 3 * time.Second, -3 * time.Second, 24 * 365 * time.Hour,
 	} {
@@ -381,6 +385,7 @@ func TestCaughtUp(t *testing.T) {
 // A node that said goodbye, or that an operator had forgotten, is not counted on until it is heard again, though it is
 // listed.
 func TestNotCountedOn(t *testing.T) {
+	needs.Unwatched(t)
 	w := newWorld(t, 1, 3, lan, false)
 	for _, n := range w.nodes {
 		n.Options = func(j *farm.Joining) { j.Expected = 3 }

@@ -6,6 +6,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
+	"weir/internal/needs"
 )
 
 // A slow state takes time to hear.
@@ -79,6 +80,7 @@ func (w *world) rest(t *testing.T) {
 // Nodes that are told more than they can hear lose messages. When that is over they make up for it and come to
 // rest: the snapshots that they need do not make them lose more, and they go on talking meanwhile.
 func TestOverrunFarmComesToRest(t *testing.T) {
+	needs.Unwatched(t)
 	w := slowWorld(t, 4, 1000, 200*time.Microsecond)
 	w.Run(3 * time.Second)
 	w.chatter(3*time.Second, 40) // 12,000 a second for each to hear, and it can hear 5,000

@@ -12,6 +12,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
+	"weir/internal/needs"
 )
 
 var oldSecret, newSecret = []byte("the old secret of the farm"), []byte("the new secret of the farm")
@@ -187,6 +188,7 @@ func TestRotation(t *testing.T) {
 
 // Whoever records what is sent and sends it again does no harm.
 func TestReplays(t *testing.T) {
+	needs.Unwatched(t)
 	type message struct {
 		topic string
 		msg   []byte

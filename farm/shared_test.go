@@ -10,10 +10,12 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
+	"weir/internal/needs"
 )
 
 // A snapshot that is larger than the outbox is sent bit by bit.
 func TestLargeSnapshot(t *testing.T) {
+	needs.Unwatched(t)
 	for _, loss := range []float64{0, 0.2} {
 		w := newWorld(t, 1, 2, lan, false)
 		w.Network.Outbox, w.Network.Rate = 300_000, 5_000_000
@@ -35,6 +37,7 @@ func TestLargeSnapshot(t *testing.T) {
 
 // Many nodes that ask for the same are sent it once.
 func TestSnapshotsAreShared(t *testing.T) {
+	needs.Unwatched(t)
 	w := newWorld(t, 1, 6, lan, false)
 	if err := w.nodes[0].Start(); err != nil {
 		t.Fatal(err)
@@ -224,6 +227,7 @@ func TestBounds(t *testing.T) {
 
 // Messages that come while nobody calls Advance are bounded.
 func TestInbox(t *testing.T) {
+	needs.Unwatched(t)
 	w := newWorld(t, 1, 2, farmtest.Network{Backlog: 1 << 20, Outbox: 1 << 30}, false)
 	w.start(t)
 	w.Run(time.Second)

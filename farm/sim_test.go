@@ -13,6 +13,7 @@ import (
 	"weir"
 	"weir/farm"
 	"weir/farm/farmtest"
+	"weir/internal/needs"
 )
 
 var _ weir.Clocked = (*farm.Farm)(nil)
@@ -156,6 +157,7 @@ func networks() *rapid.Generator[farmtest.Network] {
 
 // After whatever happens, once the network is well all nodes see each other and have the same.
 func TestAllAgreeAfterQuiet(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		restarts := rapid.Bool().Draw(t, "restarts")
 		w := newWorld(t, rapid.Uint64().Draw(t, "seed"), rapid.IntRange(2, 5).Draw(t, "nodes"), networks().Draw(t, "network"), restarts)

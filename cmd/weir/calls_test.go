@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"weir/console"
+	"weir/internal/needs"
 )
 
 // asksNobody are the commands that ask no running weir, and why.
@@ -29,8 +30,9 @@ var asksNobody = map[string]string{
 // TestCommandsAndCallsAreOneList: each command that asks a running weir makes a call, each call is made by a command,
 // and the OpenAPI document has the same list.
 func TestCommandsAndCallsAreOneList(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
-	made := map[string]bool{}
+	made, commands := map[string]bool{}, parser(t).Model
 	type key struct{ method, path string }
 	calls := map[key]*console.Call{}
 	for _, c := range console.Calls() {
@@ -44,7 +46,7 @@ func TestCommandsAndCallsAreOneList(t *testing.T) {
 		for _, command := range c.Commands {
 			words, flag, flagged := strings.Cut(command, " --")
 			made[words] = true
-			node := find(parser(t).Model.Node, strings.Fields(words))
+			node := find(commands.Node, strings.Fields(words))
 			if node == nil {
 				t.Errorf("%s %s: there is no command weir %s", c.Method, c.Path, words)
 				continue
@@ -64,7 +66,7 @@ func TestCommandsAndCallsAreOneList(t *testing.T) {
 			}
 		}
 	}
-	for _, leaf := range parser(t).Model.Leaves(true) {
+	for _, leaf := range commands.Leaves(true) {
 		if (asksNobody[leaf.Path()] != "") == made[leaf.Path()] {
 			t.Errorf("weir %s: makes a call %t, is offline %q", leaf.Path(), made[leaf.Path()], asksNobody[leaf.Path()])
 		}

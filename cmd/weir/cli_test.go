@@ -8,12 +8,14 @@ import (
 	"github.com/alecthomas/kong"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/stamp"
 )
 
 // Every flag that counts takes 1e6, every rate takes 60/m, of whatever command. A number of another type would have a
 // reader of its own: the only ones are a seed, which is no count, and a factor.
 func TestNumbersInFlags(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	parser, err := newParser(&terminal{})
 	if err != nil {

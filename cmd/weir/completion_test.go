@@ -54,6 +54,7 @@ func checkCompletion(t *testing.T, shell, line, output string, want, not []strin
 }
 
 func TestCompletionBash(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	bash := needs.Program(t, "bash", "apt-get install bash")
 	folder := completionIn(t, "weir.bash", bashScript)
@@ -74,6 +75,7 @@ func TestCompletionBash(t *testing.T) {
 }
 
 func TestCompletionFish(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	fish := needs.Program(t, "fish", "apt-get install fish")
 	folder := completionIn(t, "weir.fish", fishScript)
@@ -110,6 +112,7 @@ _weir
 `
 
 func TestCompletionZsh(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	zsh := needs.Program(t, "zsh", "apt-get install zsh")
 	folder := completionIn(t, "_weir", zshScript)

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // An event is a system call of a traced process, or one end of it: others happen between them.
@@ -388,6 +390,7 @@ func (d *disk) cutPower(t *testing.T, into string, chance *rand.Rand, worst bool
 
 // The disk of a power cut holds what was synced, and may lose everything else.
 func TestDisk(t *testing.T) {
+	needs.Unwatched(t)
 	line := func(format string, args ...any) string {
 		for i := range args {
 			if s, ok := args[i].(string); ok {

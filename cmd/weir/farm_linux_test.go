@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/console"
+	"weir/internal/needs"
 	"weir/internal/netlab"
 	"weir/throttle/stamp/payer"
 )
@@ -292,6 +293,7 @@ func (g *grange) stamp(i int) paid {
 
 // TestFarmSharesBans: a ban at one node is one at all, in the kernel too, and after a cut.
 func TestFarmSharesBans(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	g := growFarm(t, true, false)
 	who := g.Address(g.clients())
@@ -339,6 +341,7 @@ func TestFarmSharesBans(t *testing.T) {
 
 // TestFarmSpendsStampsOnce: a stamp that one node asked for is paid at another, and is spent at all.
 func TestFarmSpendsStampsOnce(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	g := growFarm(t, false, false)
 	g.nodes[1].stop(t) // b is started anew between question and answer
@@ -373,6 +376,7 @@ func TestFarmSpendsStampsOnce(t *testing.T) {
 
 // TestFarmObeysOneOperator: shadow and reload for all nodes, and a node with another configuration.
 func TestFarmObeysOneOperator(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	g := growFarm(t, false, false)
 	g.must(1, "shadow", "on", "--all", "--farm")
@@ -416,6 +420,7 @@ func TestFarmObeysOneOperator(t *testing.T) {
 
 // TestFarmWakesUp: a node that was stopped for a while has missed nothing, and does no harm.
 func TestFarmWakesUp(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	g := growFarm(t, false, false)
 	sleeper := g.nodes[2].Process
@@ -445,6 +450,7 @@ func TestFarmWakesUp(t *testing.T) {
 
 // TestFarmRefusesStrangers: who does not belong to the farm is told why, and gets nothing.
 func TestFarmRefusesStrangers(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	g := growFarm(t, false, false)
 	g.nodes[2].stop(t)
@@ -482,6 +488,7 @@ func TestFarmRefusesStrangers(t *testing.T) {
 
 // TestExampleOfFarm runs examples/farm.yaml three times, each with its own name and addresses.
 func TestExampleOfFarm(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	text, err := os.ReadFile("../../examples/farm.yaml")
 	if err != nil {

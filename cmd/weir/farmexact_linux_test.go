@@ -101,6 +101,7 @@ func exactSize() (nodes, limit int) {
 // TestFarmExactEngineRestarted: the engine is killed under load, and starts empty. Nothing is granted twice, and a
 // monthly quota does not stay shut.
 func TestFarmExactEngineRestarted(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	nodes, limit := exactSize()
 	f := growExact(t, nodes, redisServer, monthly(limit)...)
@@ -113,6 +114,7 @@ func TestFarmExactEngineRestarted(t *testing.T) {
 // TestFarmExactEnginePromoted: the primary is killed under load, and sentinels promote a replica that may lack the last
 // moments.
 func TestFarmExactEnginePromoted(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	nodes, limit := exactSize()
 	f := newExact(t, nodes, redisServer, monthly(limit)...)
@@ -155,6 +157,7 @@ func (f *exactFarm) drain(gate int, account string, nodes ...int) (n int) {
 // TestFarmExactEngineStopped: while the engine stands still, policies do what on_loss says, and all others what they
 // always do. Afterwards the engine knows what was granted without it.
 func TestFarmExactEngineStopped(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	f := growExact(t, 3, redisServer,
 		`{name: p, limit: 30, period: year, farm: exact}`,
@@ -222,6 +225,7 @@ func TestFarmExactEngineStopped(t *testing.T) {
 // TestFarmExactNodeKilled: a node dies with what it had taken ahead. Nobody gets it a second time, and it is back when
 // the period is over.
 func TestFarmExactNodeKilled(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	const limit, length = 300, 3 * time.Second
 	f := growExact(t, 3, redisServer, `{name: p, limit: 300, period: 3s, farm: exact}`)
@@ -274,6 +278,7 @@ func (f *exactFarm) cutFrom(node int, port string, cut bool) {
 // TestFarmExactCutOff: a node that does not reach the engine grants nothing, and takes nothing from the others. One
 // that does not reach the other nodes counts with them all the same.
 func TestFarmExactCutOff(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	nftables(t)
 	f := growExact(t, 3, redisServer, `{name: p, limit: 300, period: year, farm: exact}`)

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"weir/internal/needs"
 )
 
 // envoyClient asks a gate for Envoy of a node.
@@ -68,6 +70,7 @@ func (f *exactFarm) askEnvoy(c rls.RateLimitServiceClient, node int, known map[i
 // TestFarmExactEnvoy: three nodes answer Envoy as one does that counts alone, request by request, by throttles of
 // weir's own and by a file of envoyproxy/ratelimit.
 func TestFarmExactEnvoy(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	f := newExact(t, 3, redisServer)
 	file := filepath.Join(t.TempDir(), "limits.yaml")

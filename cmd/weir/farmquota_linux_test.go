@@ -188,6 +188,7 @@ func (c *crop) part(i int, cut bool) {
 
 // TestFarmKeepsOneLimit is the document's case: four may go on, and five servers are sent one each.
 func TestFarmKeepsOneLimit(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	c := growQuotas(t, 5, `{name: four, limit: 4, period: year}`)
 	const rounds = 20
@@ -254,6 +255,7 @@ func TestFarmKeepsOneLimit(t *testing.T) {
 // TestFarmDelays: of five requests to five servers the fifth waits, and is served in the next period though others come
 // first then.
 func TestFarmDelays(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	const length = 2 * time.Second
 	c := growQuotas(t, 5, `{name: four, limit: 4, period: 2s, over: delay}`)
@@ -289,6 +291,7 @@ func TestFarmDelays(t *testing.T) {
 
 // TestFarmMetersBytes: two nodes stream to one account, together as much as it may have.
 func TestFarmMetersBytes(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	c := growQuotas(t, 2, `{name: volume, kind: volume, limit: 1MB, period: 1h}`)
 	var sum int64
@@ -313,6 +316,7 @@ func TestFarmMetersBytes(t *testing.T) {
 
 // TestFarmParted: while the nodes of a farm do not hear each other, each side grants its share, and no more.
 func TestFarmParted(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	nftables(t)
 	c := growQuotas(t, 3, `{name: p, limit: 30, period: 1h, on_loss: share}`)
@@ -353,6 +357,7 @@ func TestFarmParted(t *testing.T) {
 
 // TestFarmFreesPlaces: places at once are counted over all nodes, and those of a node that dies come free.
 func TestFarmFreesPlaces(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	c := growQuotas(t, 3, `{name: places, kind: concurrent, limit: 2}`)
 	hold := func(i int) *http.Response {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"weir/internal/needs"
 )
 
 func parser(t *testing.T) *kong.Kong {
@@ -21,6 +23,7 @@ func parser(t *testing.T) *kong.Kong {
 
 // Every command stands under one heading, with an example of that very command which weir understands.
 func TestHelpGroups(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	grouped := map[string]string{}
 	for _, g := range helpGroups() {
@@ -31,7 +34,8 @@ func TestHelpGroups(t *testing.T) {
 			grouped[c.command] = c.example
 		}
 	}
-	for _, leaf := range parser(t).Model.Leaves(true) {
+	commands := parser(t)
+	for _, leaf := range commands.Model.Leaves(true) {
 		example, ok := grouped[leaf.Path()]
 		if !ok {
 			t.Errorf("weir %s has no place in helpGroups", leaf.Path())
@@ -43,7 +47,7 @@ func TestHelpGroups(t *testing.T) {
 		if args[0] != "weir" {
 			t.Errorf("%s: the example does not call weir", example)
 		}
-		parsed, err := parser(t).Parse(args[1:])
+		parsed, err := commands.Parse(args[1:])
 		if err != nil {
 			t.Errorf("%s: %v", example, err)
 		} else if at := parsed.Selected().Path(); at != leaf.Path() {
@@ -57,6 +61,7 @@ func TestHelpGroups(t *testing.T) {
 
 // The help of a command ends nowhere without its example.
 func TestHelpShowsExamples(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	model := parser(t).Model.Node
 	for _, g := range helpGroups() {

@@ -99,6 +99,7 @@ func helloServer(t *testing.T) (url string, hangs chan struct{}) {
 }
 
 func TestInitAPI(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	upstream, _ := helloServer(t)
 	s := startInit(t, "api", "--listen", needs.FreeAddress(), "--upstream", upstream, "--limit", "5/1h")
@@ -112,6 +113,7 @@ func TestInitAPI(t *testing.T) {
 
 // A network over its limit is refused. While the service is busy, people get the waiting room.
 func TestInitSite(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	upstream, hangs := helloServer(t)
 	s := startInit(t, "site", "--listen", needs.FreeAddress(), "--upstream", upstream, "--limit", "3/1h")
@@ -156,6 +158,7 @@ func challenged(t *testing.T, listen string) bool {
 }
 
 func TestInitMail(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	next := newHop(t, "user")
 	s := startInit(t, "mail", "--listen", needs.FreeAddress(), "--upstream", next.address, "--hostname", "mail.example.org")
@@ -180,6 +183,7 @@ func listenOf(t *testing.T, text string) string {
 // The real Postfix, with the lines that the file has for it, has a message wait that goes to too many new people, and
 // hands on what passes.
 func TestInitPostfix(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	back := needs.FreeAddress()
 	s := startInit(t, "postfix", "--listen", needs.FreeAddress(), "--divert", needs.FreeAddress(), "--upstream", back,
@@ -232,6 +236,7 @@ func TestInitPostfix(t *testing.T) {
 
 // The real nginx, with the recipe that the file names, refuses the request over the limit.
 func TestInitNginx(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	listen, web, app := needs.FreeAddress(), needs.FreeAddress(), ""
 	app, _ = helloServer(t)
@@ -280,6 +285,7 @@ func TestInitNginx(t *testing.T) {
 
 // Both of Envoy's services answer, and refuse what is over the limit of a key.
 func TestInitEnvoy(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	listen := needs.FreeAddress()
 	s := startInit(t, "envoy", "--listen", listen, "--limit", "5/1h", "--header", "X-Customer")

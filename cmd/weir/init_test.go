@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"weir/config"
+	"weir/internal/needs"
 )
 
 // answered runs weir init as on a terminal where somebody types.
@@ -32,6 +33,7 @@ func usualAnswers(s starter) map[string]string {
 
 // Every kind makes, with the usual answers, a short file without a warning whose console is on the loopback.
 func TestInitFiles(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for _, s := range starters() {
 		r, err := s.render(usualAnswers(s))
@@ -62,6 +64,7 @@ func TestInitFiles(t *testing.T) {
 
 // Somebody who takes what is offered, or types a number, gets a file that weir check accepts; questions have defaults.
 func TestInitAsks(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for i, s := range starters() {
 		file := filepath.Join(t.TempDir(), "weir.yaml")
@@ -106,6 +109,7 @@ func TestInitAsks(t *testing.T) {
 
 // A bad answer gets an error with a hint, and the question is asked again; flags are not asked for.
 func TestInitAsksAgain(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	folder := t.TempDir()
 	taken, file := filepath.Join(folder, "taken.yaml"), filepath.Join(folder, "weir.yaml")
@@ -153,6 +157,7 @@ func TestInitAsksAgain(t *testing.T) {
 
 // Input that ends is an error, wherever it ends, and so are wrong answers without end.
 func TestInitEnds(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	for _, typed := range []string{"", "api", "api\n", "api\n:8080\nhttp://127.0.0.1:3000\n", "site\n\n\n\n\n" + file} {
@@ -172,6 +177,7 @@ func TestInitEnds(t *testing.T) {
 }
 
 func TestInitBounds(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	most := strings.Repeat("x", maxAnswer)
 	for _, end := range []string{"\n", "\r\n"} {
@@ -202,6 +208,7 @@ func TestInitBounds(t *testing.T) {
 
 // What stands in the file is what was typed, whatever YAML and shells make of such characters.
 func TestInitQuotes(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s, err := starterOf("api")
 	if err != nil {

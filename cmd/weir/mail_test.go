@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/console"
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -305,6 +306,7 @@ func (p *postOffice) Backup(ctx context.Context, folder string, progress func(do
 
 // TestMailScripts runs the commands about mail against a control socket, with a terminal where they ask.
 func TestMailScripts(t *testing.T) {
+	needs.Unwatched(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/mail",
 		Setup: func(e *testscript.Env) error {

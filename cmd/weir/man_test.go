@@ -10,6 +10,7 @@ import (
 
 // Every command has a page that names its flags, and roff finds nothing wrong with it.
 func TestManPages(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	groff := needs.Program(t, "groff", "apt-get install groff-base")
 	model := parser(t).Model.Node

@@ -108,6 +108,7 @@ func startWeirWith(t *testing.T, file string, inherited []*os.File, command ...s
 // that was not synced any part may be lost or torn: what the disk then holds has every mail that was acknowledged
 // before. Without one of the syncs it has not.
 func TestPowerCut(t *testing.T) {
+	needs.Unwatched(t)
 	strace := needs.Program(t, "strace", "apt-get install strace")
 	mails, points := 24, 10
 	if needs.Long() {

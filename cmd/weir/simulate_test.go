@@ -10,11 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/needs"
 	"weir/lab/simulate"
 )
 
 // What cannot be tried is a wrong use of the command, whatever is in the files: exit code 2, and what to write instead.
 func TestSimulateMistakes(t *testing.T) {
+	needs.Unwatched(t)
 	for _, c := range []struct{ args, want string }{
 		{`simulate`, ``},
 		{`simulate worm`, ``},

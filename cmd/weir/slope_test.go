@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // A trend is how fast a measured value grows, for each sample.
@@ -39,6 +41,7 @@ func (t trend) leaks(samples int) bool { return t.least > 0 && t.growth(samples)
 
 // TestTrend: a leak of 3 % is found among noise and spikes, and noise is not taken for one.
 func TestTrend(t *testing.T) {
+	needs.Unwatched(t)
 	const samples = 270
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -46,6 +46,7 @@ const onDemand = 12
 // goroutines are as many as after the warm-up. "make long" soaks for an hour (or WEIR_SOAK=10m), and then neither the
 // heap nor these have a slope.
 func TestSoak(t *testing.T) {
+	needs.Unwatched(t)
 	length, every, reloads := 2*time.Second, 100*time.Millisecond, 100*time.Millisecond
 	if needs.Long() {
 		length, every, reloads = time.Hour, 10*time.Second, 7*time.Second
@@ -144,7 +145,7 @@ func newSoak(t *testing.T) *soak {
 	}
 	t.Cleanup(func() { os.RemoveAll(s.folder) })
 	binary := filepath.Join(s.folder, "weir")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary,
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", binary,
 		"weir/cmd/weir").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"weir/internal/needs"
 	"weir/throttle/stamp"
 	"weir/throttle/stamp/payer"
 )
@@ -97,6 +98,7 @@ func (g *stampGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestStampScripts runs the scripts about stamps. GATE is a gate that asks for them; what is made is verified with the
 // library.
 func TestStampScripts(t *testing.T) {
+	needs.Unwatched(t)
 	g := newStampGate(t)
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)

@@ -325,7 +325,14 @@ func (s *served) launch(t testing.TB, ns netlab.Namespace) {
 	if err := ns.Do(s.Start); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Process.Kill() })
+	t.Cleanup(func() {
+		s.Process.Kill()
+		for range s.ended { // until the log is read
+		}
+		if log := strings.Join(s.said, "\n"); strings.Contains(log, "DATA RACE") { // one that is killed has no exit code
+			t.Errorf("weir has a race:\n%s", log)
+		}
+	})
 	go func() {
 		lines := bufio.NewScanner(log)
 		for lines.Scan() {

@@ -10,6 +10,7 @@ func TestMemPot(t *testing.T) { TestPot(t, func(*testing.T) *PotRig { return Mem
 
 // TestSimulatedPot: never more than a limit, whatever goes wrong, and what is unused can be had.
 func TestSimulatedPot(t *testing.T) {
+	needs.Unwatched(t)
 	seeds := uint64(150)
 	if needs.Long() {
 		seeds = 3_000

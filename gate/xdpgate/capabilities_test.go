@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/needs"
 	"weir/internal/netlab"
 )
 
@@ -36,6 +37,7 @@ func withCapabilities(t *testing.T, dir string, f func() error, capabilities ...
 
 // TestCapabilities: the three are enough, and without one of them it is named.
 func TestCapabilities(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	o := slow()
 	o.Pin = t.TempDir()
@@ -82,6 +84,7 @@ func TestCapabilities(t *testing.T) {
 }
 
 func TestMissingCapabilities(t *testing.T) {
+	needs.Unwatched(t)
 	for _, c := range []struct {
 		status, want string
 	}{
@@ -112,6 +115,7 @@ func TestMissingCapabilities(t *testing.T) {
 }
 
 func TestNewEnough(t *testing.T) {
+	needs.Unwatched(t)
 	for release, want := range map[string]bool{"5.15.0-1-amd64": true, "5.14.99": false, "6.1": true,
 		"6.18.44-fc": true, "4.19.0": false, "5.4": false, "10.0": true, "": false} {
 		if got := newEnough(release, 5, 15); got != want {

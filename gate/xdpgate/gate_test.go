@@ -20,6 +20,7 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/internal/netlab"
 	"weir/throttle/bloom"
 )
@@ -79,6 +80,7 @@ func mode(t *testing.T, g *Gate) Attachment {
 
 // TestRestart: the limits survive the gate, and the next gate takes them over.
 func TestRestart(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	newCable(t)
 	o := onHost(t)
@@ -162,6 +164,7 @@ func (g *Gate) kernelIndex(t *testing.T) int {
 }
 
 func TestConfigure(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	newCable(t)
 	o := onHost(t)
@@ -227,6 +230,7 @@ func TestConfigure(t *testing.T) {
 
 // TestNotElsewhere: an interface that cannot run the program where it should keeps its limits where they are.
 func TestNotElsewhere(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	netlab.New(t).Enter(t)
 	o := slow()
@@ -251,6 +255,7 @@ func TestNotElsewhere(t *testing.T) {
 
 // TestGeneric: where the driver cannot, the stack does, and that is said loudly.
 func TestGeneric(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	netlab.New(t).Enter(t)
 	o := slow()
@@ -283,6 +288,7 @@ func TestGeneric(t *testing.T) {
 
 // TestJumboFrames: with a large MTU packets have several buffers, and drivers refuse programs that do not know of them.
 func TestJumboFrames(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	far := newCable(t)
 	if err := errors.Join(netlab.Command("ip", "link", "set", netlab.Host, "mtu", "9000"),
@@ -309,6 +315,7 @@ func TestJumboFrames(t *testing.T) {
 
 // TestOccupied: another's program is left alone, and named.
 func TestOccupied(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	newCable(t)
 	other, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody", Type: ebpf.XDP, License: "MIT",
@@ -353,6 +360,7 @@ func TestOccupied(t *testing.T) {
 
 // TestInterfaceGone: an interface that was removed and made again gets a new link, and the tables go on.
 func TestInterfaceGone(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	netlab.New(t).Enter(t)
 	make := func() {
@@ -386,6 +394,7 @@ func TestInterfaceGone(t *testing.T) {
 }
 
 func TestAttachMistakes(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	o := slow()
 	o.Pin = t.TempDir()
@@ -449,6 +458,7 @@ func (n *notices) Notice(one bloom.Notice) { *n = append(*n, one) }
 
 // TestCare: tables are swept, keys change and nothing is forgotten meanwhile, and too much damage is told.
 func TestCare(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	newCable(t)
 	o := onHost(t)

@@ -19,6 +19,7 @@ import (
 
 	"weir/gate"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/internal/netlab"
 )
 
@@ -49,6 +50,7 @@ func dead(t *testing.T, pin string) []string {
 // TestPinsOfAGoneNamespace: a namespace ends, and what its weir pinned is removed. What limits packets in another
 // namespace is not.
 func TestPinsOfAGoneNamespace(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	near, far := netlab.Cable(t)
@@ -97,6 +99,7 @@ func TestPinsOfAGoneNamespace(t *testing.T) {
 // TestDeadPinsOfARunningWeir: a weir whose interface is gone keeps its pins while it runs, and takes them over when
 // both are back.
 func TestDeadPinsOfARunningWeir(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	near, _ := netlab.Cable(t)
 	o := slow()
@@ -139,6 +142,7 @@ func TestDeadPinsOfARunningWeir(t *testing.T) {
 // TestHalfPinned: a weir that was killed while it started leaves a folder without a link. A weir that starts now is
 // not disturbed.
 func TestHalfPinned(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	half := pinsOf(pin, "eth9")
@@ -178,6 +182,7 @@ func TestHalfPinned(t *testing.T) {
 // TestPinsOfAnotherNamespace: interfaces of two namespaces have the same name and the same number. The second weir
 // takes nothing from the first, and does not think that its own packets are limited.
 func TestPinsOfAnotherNamespace(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	o := slow()
 	o.Pin = filepath.Join(netlab.BPF(t), "weir")
@@ -221,6 +226,7 @@ func TestPinsOfAnotherNamespace(t *testing.T) {
 // TestNoPacketsAreLimited: whatever takes the program from its interface, the log says it once, at the next care or
 // when somebody asks, and a reload puts it back.
 func TestNoPacketsAreLimited(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	near, _ := netlab.Cable(t)
 	near.Enter(t)

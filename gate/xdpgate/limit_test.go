@@ -40,6 +40,7 @@ func (t *Trial) granted(tb testing.TB, packet []byte) (n int) {
 }
 
 func TestBurstAndRefill(t *testing.T) {
+	needs.Unwatched(t)
 	trial := trialOf(t, small())
 	packet := syn4("198.18.7.1")
 	if got := trial.granted(t, syn4("198.18.8.1")); got != 10 {
@@ -79,6 +80,7 @@ func TestBurstAndRefill(t *testing.T) {
 // TestRollover: a line that was drained and then idle for nearly a whole window of its time counter is not "in the
 // future".
 func TestRollover(t *testing.T) {
+	needs.Unwatched(t)
 	o := small()
 	o.Bloom.Rate, o.Bloom.Burst = weir.Rate{Count: 5000, Per: time.Second}, 5000
 	trial := trialOf(t, o)
@@ -102,6 +104,7 @@ func TestRollover(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
+	needs.Unwatched(t)
 	o := Options{Interface: "lo", Mode: Bytes,
 		Bloom: bloom.Options{Rate: weir.Rate{Count: 1000, Per: time.Hour}, Burst: 4_000_000, K: 4, Attackers: 1000}}
 	trial := trialOf(t, o)
@@ -123,6 +126,7 @@ func TestBytes(t *testing.T) {
 // TestTooCostly: a packet that the limiters of a source could never pay for is dropped and counted apart. Options rule
 // it out for most packets.
 func TestTooCostly(t *testing.T) {
+	needs.Unwatched(t)
 	o := plain().WithDefaults()
 	o.Mode = Bytes
 	shapes := []bloom.Shape{{Bits: 16, K: 2, Lines: 10_000, Capacity: 100, Share: 100, PerUnit: 1, Unit: time.Second,
@@ -152,6 +156,7 @@ func TestTooCostly(t *testing.T) {
 
 // TestLevels: all levels of an IPv6 source must pass, and what the narrower one gave is given back.
 func TestLevels(t *testing.T) {
+	needs.Unwatched(t)
 	o := small()
 	o.Bloom.Wider = 2 // twenty for a /48
 	trial := trialOf(t, o)
@@ -177,6 +182,7 @@ func TestLevels(t *testing.T) {
 }
 
 func TestShadow(t *testing.T) {
+	needs.Unwatched(t)
 	trial := trialOf(t, small())
 	trial.memory.flag(controlShadow, true)
 	for range 15 {

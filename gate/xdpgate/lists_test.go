@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // TestLists: who is allowed, who is banned, for how long, and what does not fit.
 func TestLists(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	newCable(t)
 	o := onHost(t)
@@ -103,6 +105,7 @@ func TestLists(t *testing.T) {
 
 // TestListBound: one network more than a list holds is refused by name, and what is on it stays.
 func TestListBound(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	newCable(t)
 	g, _ := handClock(t, onHost(t), Env{})

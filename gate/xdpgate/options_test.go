@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/bloom"
 )
 
@@ -15,6 +16,7 @@ func valid() Options {
 }
 
 func TestValidate(t *testing.T) {
+	needs.Unwatched(t)
 	many := func(n int) []netip.Prefix {
 		all := make([]netip.Prefix, n)
 		for i := range all {
@@ -90,6 +92,7 @@ func TestValidate(t *testing.T) {
 
 // TestHint: a limit that follows the hint is fine.
 func TestHint(t *testing.T) {
+	needs.Unwatched(t)
 	o := valid()
 	o.Mode, o.Bloom.Rate.Count, o.Bloom.Burst = Bytes, 100_000, 330_245
 	if err := o.Validate(); err != nil {
@@ -98,6 +101,7 @@ func TestHint(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
+	needs.Unwatched(t)
 	o := valid().WithDefaults()
 	if o.Mode != SYN || o.Attach != Auto || o.Pin != "/sys/fs/bpf/weir" || o.Bloom.K != 5 ||
 		o.Bloom.Count != bloom.Events {

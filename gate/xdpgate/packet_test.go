@@ -8,10 +8,13 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+
+	"weir/internal/needs"
 )
 
 // TestPackets: what the program makes of packets of every kind, in every mode.
 func TestPackets(t *testing.T) {
+	needs.Unwatched(t)
 	synPayload := tcp(443, flagSYN)
 	chain := func(n int) []byte {
 		var all []byte
@@ -151,6 +154,7 @@ func change(packet []byte, at int, to byte) []byte {
 
 // TestTruncated: a packet cut off anywhere is left to the stack, and is never counted as somebody's.
 func TestTruncated(t *testing.T) {
+	needs.Unwatched(t)
 	o := plain()
 	o.Ports = []int{443}
 	o.Mode = Packets
@@ -178,6 +182,7 @@ func TestTruncated(t *testing.T) {
 
 // TestWatched: only packets for the watched networks are counted.
 func TestWatched(t *testing.T) {
+	needs.Unwatched(t)
 	o := plain()
 	o.Prefixes = []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24"), netip.MustParsePrefix("fd00:1::/32")}
 	trial := trialOf(t, o)

@@ -17,6 +17,7 @@ import (
 // TestEveryMachine: the program for each kind of machine is accepted by the verifier here and gives the same answers.
 // What differs between them is the order of reads, which every machine keeps that keeps the stronger one.
 func TestEveryMachine(t *testing.T) {
+	needs.Unwatched(t)
 	for ordered, name := range []string{"arm64", "x86"} {
 		t.Run(name, func(t *testing.T) {
 			p, err := newPlan(Options{Interface: "lo",
@@ -32,6 +33,7 @@ func TestEveryMachine(t *testing.T) {
 
 // TestOlderKernel: where packets of several buffers are not known, the program does without them.
 func TestOlderKernel(t *testing.T) {
+	needs.Unwatched(t)
 	needsKernel(t)
 	o := plain()
 	o.Mode, o.Bloom.Burst = Bytes, 1_000_000
@@ -69,6 +71,7 @@ func TestOlderKernel(t *testing.T) {
 
 // TestFigures: the largest figures that options allow are accepted by the verifier.
 func TestFigures(t *testing.T) {
+	needs.Unwatched(t)
 	o := plain()
 	o.Bloom.K, o.Bloom.V6 = bloom.MaxK, []int{128, 64, 48, 32}
 	for _, o.Mode = range []Mode{SYN, Packets, Bytes} {

@@ -239,6 +239,7 @@ func sameFor(t *testing.T, p *plan, packets int, seed uint64) {
 
 // TestSameAnswers: Go and kernel, asked the same packets, give the same answers (B7).
 func TestSameAnswers(t *testing.T) {
+	needs.Unwatched(t)
 	packets := 400_000
 	switch {
 	case needs.Long():

@@ -58,8 +58,8 @@ func buildWith(t *testing.T, folder string) (binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(folder, "weir")
-	build := exec.Command("go", "build", "-buildvcs=false", "-overlay", write("overlay.json", string(list)), "-o", binary,
-		"./cmd/weir")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-overlay", write("overlay.json", string(list)),
+		"-o", binary, "./cmd/weir")
 	build.Dir = base
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

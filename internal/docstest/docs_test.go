@@ -50,11 +50,7 @@ func TestConfigurations(t *testing.T) {
 // TestCommands asks weir for help with every command that the docs show: a command, a flag or a word too many that does
 // not exist is an error even then.
 func TestCommands(t *testing.T) {
-	weir := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", weir,
-		"weir/cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	weir := filepath.Join(tools(t), "weir")
 	help := func(args []string) error {
 		out, err := exec.Command(weir, append(args, "--help")...).CombinedOutput()
 		if err != nil {
@@ -198,7 +194,8 @@ func TestGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(temp, "out") + string(filepath.Separator)
-	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-overlay", list, "-o", out}, args...)...)
+	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-ldflags=-w", "-overlay", list, "-o", out},
+		args...)...)
 	build.Dir = base
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Errorf("go build: %v\n%s%v", err, text, where)

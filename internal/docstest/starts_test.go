@@ -47,11 +47,7 @@ func TestStarts(t *testing.T) {
 	shell := needs.Program(t, "bash", "apt-get install bash")
 	needs.Program(t, "curl", "apt-get install curl")
 	needs.Program(t, "python3", "apt-get install python3")
-	tools := t.TempDir()
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(tools, "weir"),
-		"weir/cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	tools := tools(t)
 	found := 0
 	for _, p := range pages(t) {
 		for _, s := range starts(t, p) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"weir/internal/needs"
 )
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -16,6 +18,7 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 const minute = time.Minute
 
 func TestCounts(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s := New(minute)
 	for i := range 10 {
@@ -83,6 +86,7 @@ func TestAges(t *testing.T) {
 
 // TestBounds: one name more than there are places, one byte more than a name has, one more than the highest count.
 func TestBounds(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s := New(minute)
 	for i := range 100 * Places {
@@ -144,6 +148,7 @@ func hashOf(s *Sketch, name string) uint64 {
 
 // TestErrorBound: no count is too high by more than its Over, and no Over is more than a 16th of what came to its set.
 func TestErrorBound(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s := &stream{Sketch: New(minute), truth: map[string]uint32{}}
 	draw := rand.New(rand.NewPCG(1, 2))
@@ -167,6 +172,7 @@ func TestErrorBound(t *testing.T) {
 // TestRotatingNames: someone who sends each time under a new name, a hundred times as much as everybody else together,
 // does not hide those who are really held back, whether they came before or during the flood.
 func TestRotatingNames(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s := New(minute)
 	var name [8]byte

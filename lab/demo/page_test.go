@@ -17,6 +17,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/browser"
+	"weir/internal/needs"
 )
 
 // newHouse opens a house with some scenes.
@@ -242,6 +243,7 @@ func TestAddress(t *testing.T) {
 // TestDemoInBrowser: somebody opens the address and floods a scene, first with scripts and then without. People stay
 // served where the throttle is at work, the flood is refused there, and the page shows it.
 func TestDemoInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	p := browser.Open(t) // before the house has a temporary folder of its own
 	h := newHouse(t, quotaScene(), stampScene(), mailScene())
 	demo := "http://" + h.weir.weir.ConsoleAddr().String() + "/demo"

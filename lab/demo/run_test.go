@@ -17,6 +17,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/gate/httpgate"
+	"weir/internal/needs"
 	behind "weir/upstream"
 )
 
@@ -38,6 +39,7 @@ func tidy(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
+	needs.Unwatched(t)
 	tidy(t)
 	var out, warnings bytes.Buffer
 	returned,
@@ -196,6 +198,7 @@ func TestPlain(t *testing.T) {
 }
 
 func TestTerminal(t *testing.T) {
+	needs.Unwatched(t)
 	tidy(t)
 	var out bytes.Buffer
 	r, err := Run(t.Context(), Options{For: 2 * time.Second, Out: &out, Terminal: true, Colour: true})

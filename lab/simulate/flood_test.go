@@ -10,6 +10,7 @@ import (
 
 	"weir"
 	"weir/admission"
+	"weir/internal/needs"
 	"weir/throttle/stamp"
 )
 
@@ -99,6 +100,7 @@ func TestUnpaidFlood(t *testing.T) {
 // A flood that pays drives the price up. Whatever a stamp covers, people are served, and it gets no more than they
 // leave over.
 func TestPayingFlood(t *testing.T) {
+	needs.Unwatched(t)
 	o := scene()
 	o.Hashes = 8e6 // a core
 	all := flood(t, o)
@@ -125,6 +127,7 @@ func TestPayingFlood(t *testing.T) {
 
 // The same seed gives the same figures, another one others; with weir and without it the same people come.
 func TestFloodIsTheSameAgain(t *testing.T) {
+	needs.Unwatched(t)
 	o := scene()
 	o.Flood, o.Hashes, o.For = 300, 1e6, 40*time.Second
 	first := flood(t, o)
@@ -169,6 +172,7 @@ func TestFloodPoints(t *testing.T) {
 // A classic gate, an algorithm that counts something else, a capacity that is learnt, and one that is written wrongly
 // can be played, too.
 func TestFloodOtherOptions(t *testing.T) {
+	needs.Unwatched(t)
 	for name, change := range map[string]func(*FloodOptions){
 		"classic":   func(o *FloodOptions) { o.Stamps.Classic = true },
 		"eqs60":     func(o *FloodOptions) { o.Stamps.Algorithm = stamp.EQS60 },

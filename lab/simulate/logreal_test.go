@@ -14,6 +14,7 @@ import (
 
 // TestPostfixItself reads a log that Postfix has written, with a filter behind it that hands every mail in again.
 func TestPostfixItself(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel() // it waits for Postfix most of the time
 	sink, behind := postfix.NewSink(t), needs.FreeAddress()
 	p := postfix.Start(t, postfix.Options{

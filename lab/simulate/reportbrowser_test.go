@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/browser"
+	"weir/internal/needs"
 )
 
 // reportServer serves the report of a study, as if it were a file: with no header that helps it.
@@ -67,6 +68,7 @@ const drawnJS = `[...document.querySelectorAll('figure')].map(f => {
 
 // TestReportInBrowser: an operator opens the file, wherever and on whatever, and sees everything.
 func TestReportInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	url, oddities := reportServer(t, sample()), map[string]string{}
 	for name, s := range odd() {

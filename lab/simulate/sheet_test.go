@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/browser"
+	"weir/internal/needs"
 )
 
 // sheets are the reports of all studies but that of a mail log, and of odd ones.
@@ -84,6 +85,7 @@ func TestSheets(t *testing.T) {
 
 // Everybody who came is served, refused, gone, or still there: no column is left for anybody else.
 func TestFloodCrowdsAddUp(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s, err := Flood(FloodOptions{
 		People: 20, Flood: 300, Hashes: 8e6, Concurrent: 5, Service: 100 * time.Millisecond, For: 30 * time.Second,
@@ -101,6 +103,7 @@ func TestFloodCrowdsAddUp(t *testing.T) {
 
 // TestSheetsInBrowser: they stand on every screen, in both schemes, as the report of a mail log does.
 func TestSheetsInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	pages := sheets(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

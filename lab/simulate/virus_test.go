@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 // The document's table: no later and no more than the reference model in its worst phase.
 func TestVirusTable(t *testing.T) {
+	needs.Unwatched(t)
 	given := DocumentParams()
 	given.Stop = 40
 	rows := VirusTable(given)
@@ -36,6 +39,7 @@ func TestVirusTable(t *testing.T) {
 }
 
 func TestVirus(t *testing.T) {
+	needs.Unwatched(t)
 	p := DocumentParams()
 	for _, c := range []struct {
 		name string

@@ -13,7 +13,7 @@ import (
 
 // How new passwords are hashed: the least that OWASP recommends. More memory means fewer at once.
 const (
-	hashMemory = 19456 // KiB
+	hashMemory = 19456 / hashPart // KiB
 	hashPasses = 2
 	hashLanes  = 1
 	saltBytes  = 16

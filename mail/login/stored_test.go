@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // cheap is what is stored with parameters that are quick enough for tests.
@@ -20,7 +22,7 @@ func TestHashIsTextInTheUsualForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if form := regexp.MustCompile(`^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$`); !form.MatchString(one) {
+	if form := regexp.MustCompile(`^\$argon2id\$v=19\$m=\d+,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$`); !form.MatchString(one) {
 		t.Errorf("stored is %q", one)
 	}
 	if two, _ := Hash("correct horse"); one == two {
@@ -31,6 +33,19 @@ func TestHashIsTextInTheUsualForm(t *testing.T) {
 	}
 	if _, err := Hash(strings.Repeat("x", MaxPassword+1)); !errors.Is(err, ErrLong) {
 		t.Errorf("too long: %v", err)
+	}
+}
+
+// TestHashTakesItsTime: a new password takes as much memory as OWASP recommends, but for tests under the race detector.
+func TestHashTakesItsTime(t *testing.T) {
+	needs.Unwatched(t)
+	memory := "m=19456"
+	if needs.Watched {
+		memory = "m=1216"
+	}
+	stored, err := Hash("correct horse")
+	if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$"+memory+",t=2,p=1$") {
+		t.Errorf("stored is %q, want %s; %v", stored, memory, err)
 	}
 }
 

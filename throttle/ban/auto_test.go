@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -126,6 +127,7 @@ func TestALimitOfADay(t *testing.T) {
 
 // However somebody spreads it, refusals in fewer parts of the time than it takes never lead to a ban.
 func TestJustUnder(t *testing.T) {
+	needs.Unwatched(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
 		c := newCrowd(t, Options{})
@@ -146,6 +148,7 @@ func TestJustUnder(t *testing.T) {
 }
 
 func TestAutoInShadow(t *testing.T) {
+	needs.Unwatched(t)
 	c := newCrowd(t, Options{Auto: &Auto{}})
 	would := 0
 	for range 600 {
@@ -206,6 +209,7 @@ func TestOperatorsGoFirst(t *testing.T) {
 
 // A flood from many networks fills a table of fixed size. Who is refused most is caught all the same.
 func TestAutoIsBounded(t *testing.T) {
+	needs.Unwatched(t)
 	c := newCrowd(t, Options{Max: 100})
 	random := rand.New(rand.NewPCG(5, 6))
 	caught := 0

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -181,6 +182,7 @@ func TestListsThatMakeNoSense(t *testing.T) {
 // What is imported at one node holds at all, and so does what is no longer on the list; also where more is said at once
 // than fits.
 func TestListsTravel(t *testing.T) {
+	needs.Unwatched(t)
 	a, b, c := newMember(t, Options{}), newMember(t, Options{}), newMember(t, Options{})
 	var many []string
 	for i := range maxOutbox + 50 {

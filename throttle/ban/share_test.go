@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/farm"
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -431,6 +432,7 @@ func TestWhatIsSparedHere(t *testing.T) {
 
 // What waits is bounded: one word for each client until the next flush, and a bound for all.
 func TestTheOutboxIsBounded(t *testing.T) {
+	needs.Unwatched(t)
 	a := newMember(t, Options{})
 	woken := 0
 	a.Wake(func() { woken++ })
@@ -480,6 +482,7 @@ func TestTheOutboxIsBounded(t *testing.T) {
 
 // A flood of offences leaves every list within its bounds.
 func TestAFloodIsBounded(t *testing.T) {
+	needs.Unwatched(t)
 	a, b := newMember(t, Options{Max: 100}), newMember(t, Options{Max: 50})
 	for i := range 20_000 {
 		source := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})

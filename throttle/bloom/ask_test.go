@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // downloads are flows of bytes, in the order in which they next ask.
@@ -119,6 +120,7 @@ func (w *watch) add(n int64, now time.Time) {
 // opening and closing, and whenever the key changes, over any stretch it gets at most rate x stretch + burst + one
 // token for each flow.
 func TestAskAdversary(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		rate := rapid.SampledFrom([]int64{1_000, 10_000, 1_000_000, 50_000_000}).Draw(rt, "rate")
 		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100,
@@ -179,6 +181,7 @@ func TestAskAdversary(t *testing.T) {
 
 // TestFiveHundredFlows: 500 greedy flows of one source get what one gets.
 func TestFiveHundredFlows(t *testing.T) {
+	needs.Unwatched(t)
 	const rate, length = 10_000, 34 * time.Second
 	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100})
 	var all downloads
@@ -196,6 +199,7 @@ func TestFiveHundredFlows(t *testing.T) {
 
 // TestOneFlowGetsTheRate: an innocent download is not slower for being asked.
 func TestOneFlowGetsTheRate(t *testing.T) {
+	needs.Unwatched(t)
 	for _, rate := range []int64{1_000, 10_000, 1_000_000, 100_000_000} {
 		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100})
 		d := r.open("192.0.2.1", 32<<10)
@@ -211,6 +215,7 @@ func TestOneFlowGetsTheRate(t *testing.T) {
 // TestDownloadBesideAFlood: another source's flows, opened and closed all the time, take nothing from a lone download,
 // nor from one that sends small packets, also when the key changes.
 func TestDownloadBesideAFlood(t *testing.T) {
+	needs.Unwatched(t)
 	const rate = 10_000
 	r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100_000,
 		Rotate: weir.Duration(15 * time.Second)})
@@ -260,6 +265,7 @@ func TestDownloadBesideAFlood(t *testing.T) {
 
 // TestFlowsTakeTurns: ten downloads share alike, and a flow with small packets waits for one round of them at most.
 func TestFlowsTakeTurns(t *testing.T) {
+	needs.Unwatched(t)
 	for _, rate := range []int64{10_000, 1_000_000} {
 		r := newRig(t, Options{Rate: perSecond(rate), Count: Bytes, Attackers: 100})
 		var all downloads

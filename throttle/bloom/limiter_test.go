@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // A rig is a limiter that is asked in simulated time and advanced when it is due.
@@ -205,6 +206,7 @@ func TestRotation(t *testing.T) {
 
 // TestGrowth: too much damage is told; with leave, the tables grow until it is not.
 func TestGrowth(t *testing.T) {
+	needs.Unwatched(t)
 	const attackers = 400
 	attack := func(r *rig) {
 		for range 8 {
@@ -251,6 +253,7 @@ func TestGrowth(t *testing.T) {
 
 // TestCollateral: the share of innocent networks refused is what the formula says, and what the limiter estimates.
 func TestCollateral(t *testing.T) {
+	needs.Unwatched(t)
 	const attackers = 2000
 	o := Options{Rate: weir.Rate{Count: 60, Per: time.Minute}, Burst: 50, Attackers: attackers, Collateral: 0.05,
 		V6: []int{64}}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 const day = 24 * time.Hour
@@ -19,6 +20,7 @@ const day = 24 * time.Hour
 // TestRotationKeepsLimit: one source that asks far more often than it may gets its limit and one burst, and nearly all
 // of it, however often the key changes meanwhile.
 func TestRotationKeepsLimit(t *testing.T) {
+	needs.Unwatched(t)
 	for _, c := range []struct {
 		o         Options
 		every     time.Duration
@@ -57,6 +59,7 @@ func TestRotationKeepsLimit(t *testing.T) {
 // TestDay: low limits over a day, asked once a second: no more than the limit and a burst, and no less than nine tenths
 // of the limit.
 func TestDay(t *testing.T) {
+	needs.Unwatched(t)
 	for _, c := range []struct {
 		o           Options
 		least, most int
@@ -109,6 +112,7 @@ func TestShortRotation(t *testing.T) {
 
 // TestCosts: a source that was quiet can have its burst in costs of any size up to all of it.
 func TestCosts(t *testing.T) {
+	needs.Unwatched(t)
 	for _, burst := range []int64{10, 200, 1000, 100_000} {
 		for _, cost := range []int64{1, 3, burst / 3, burst/2 + 1, burst - 1, burst} {
 			alone := func() *rig {
@@ -155,6 +159,7 @@ func TestCosts(t *testing.T) {
 // TestIdle: a table that nobody asks is looked at no more once its limiters are full, and is as it was when somebody
 // comes back, at whatever time.
 func TestIdle(t *testing.T) {
+	needs.Unwatched(t)
 	for _, rest := range []time.Duration{0, time.Second, 70 * time.Second, 66 * time.Minute,
 		5*time.Hour + 17*time.Millisecond} {
 		r := newRig(t, Options{Rate: perSecond(10), Burst: 10, Attackers: 100})
@@ -357,6 +362,7 @@ func reload(rt *rapid.T, r *rig, o *Options) {
 // TestLoneClient: a client that is alone and asks within nine tenths of its limit is never refused, in portions of any
 // size, while keys change and options are reloaded.
 func TestLoneClient(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		o := drawn(rt)
 		r := newRig(t, o)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 func perSecond(n int64) weir.Rate { return weir.Rate{Count: n, Per: time.Second} }
@@ -242,6 +243,7 @@ func TestContention(t *testing.T) {
 // TestRollover: drained and then idle for whatever time, a source is granted, though the time counters begin anew every
 // 65.536 s.
 func TestRollover(t *testing.T) {
+	needs.Unwatched(t)
 	s := Shape{Bits: wide, K: 5, Lines: 1, Capacity: 1, Share: 1, PerUnit: 1, Unit: time.Millisecond, Grain: 1,
 		Parts: 1}
 	every := window / 4 * s.Unit

@@ -331,7 +331,7 @@ func TestExactBytes(t *testing.T) {
 						time.Sleep(time.Millisecond)
 						continue
 					}
-					time.Sleep(max(time.Millisecond, time.Until(again)))
+					time.Sleep(max(10*time.Millisecond, time.Until(again)))
 				}
 				n.Settle(a.Hold, weir.Outcome{Time: time.Now(), Done: true})
 			})

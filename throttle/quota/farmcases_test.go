@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // The document's case where who is over the limit waits: the fifth is the first one served in the next second.
 func TestTheFifthIsFirstInTheNextSecond(t *testing.T) {
+	needs.Unwatched(t)
 	for _, window := range []WindowKind{Fixed, Sliding} {
 		o := policy(window, 4, time.Second)
 		o.Policies[0] = delayed(o.Policies[0], 10, 5*time.Second)
@@ -42,6 +44,7 @@ func TestTheFifthIsFirstInTheNextSecond(t *testing.T) {
 
 // With a limit of one a second and a line on each of six nodes, one goes on each second, at each node in turn.
 func TestSixLinesTakeTurns(t *testing.T) {
+	needs.Unwatched(t)
 	for _, window := range []WindowKind{Fixed, Sliding, GCRA} {
 		t.Run(string(window), func(t *testing.T) {
 			o := policy(window, 1, time.Second)
@@ -83,6 +86,7 @@ func TestSixLinesTakeTurns(t *testing.T) {
 
 // Places of a node that was killed come free within two seconds, for those who wait elsewhere.
 func TestPlacesOfADeadNode(t *testing.T) {
+	needs.Unwatched(t)
 	w := newWorld(t, 1, 6, lan, one(delayed(Policy{Name: "at-once", Kind: Concurrent, Limit: Count(4)}, 10,
 		time.Minute))).start()
 	for i := range 4 {
@@ -115,6 +119,7 @@ func TestPlacesOfADeadNode(t *testing.T) {
 
 // Two nodes that stream together stay within two per cent of ten megabytes a minute.
 func TestTwoNodesStream(t *testing.T) {
+	needs.Unwatched(t)
 	const limit = 10_000_000
 	for _, window := range []WindowKind{Fixed, GCRA} {
 		p := delayed(Policy{Name: "bytes", Kind: Volume, Window: window, Limit: Bytes(limit),
@@ -153,6 +158,7 @@ func TestTwoNodesStream(t *testing.T) {
 
 // Bytes that flowed are counted at all nodes, also at those that are started anew, with a store and without.
 func TestVolumeSurvivesRestarts(t *testing.T) {
+	needs.Unwatched(t)
 	for _, stores := range []bool{true, false} {
 		w := newWorld(t, 1, 3, lan, one(Policy{Name: "bytes", Kind: Volume, Limit: Bytes(1_000_000),
 			Period: weir.Period{Length: 2 * time.Hour}}))
@@ -192,6 +198,7 @@ func minutes(m map[time.Time]int64) (all []time.Time) {
 }
 
 func TestTwoNodesKeepAGap(t *testing.T) {
+	needs.Unwatched(t)
 	w := newWorld(t, 1, 2, lan, one(Policy{Name: "gap", Kind: Idle, Gap: weir.Duration(100 * time.Millisecond)})).start()
 	for i := range 50 {
 		w.nodes[i%2].ask("x")
@@ -230,6 +237,7 @@ func (w *world) same(account string, want int64) {
 }
 
 func TestResetAndGiveBackTravel(t *testing.T) {
+	needs.Unwatched(t)
 	for _, window := range []WindowKind{Fixed, Sliding} {
 		w := newWorld(t, 1, 3, lan, policy(window, 100, time.Hour)).start()
 		var visits []*visit
@@ -250,6 +258,7 @@ func TestResetAndGiveBackTravel(t *testing.T) {
 }
 
 func TestOverridesAndPlansAreShared(t *testing.T) {
+	needs.Unwatched(t)
 	o := policy(Fixed, 2, time.Hour)
 	o.Plans = map[string]map[string]Override{"gold": {"p": {Limit: Count(6)}}}
 	o.Members = map[string]string{"g": "gold"}
@@ -271,6 +280,7 @@ func TestOverridesAndPlansAreShared(t *testing.T) {
 
 // An account that is named by its source is one account everywhere, by the prefix that the options say.
 func TestSourcesAreShared(t *testing.T) {
+	needs.Unwatched(t)
 	o := policy(Fixed, 3, time.Hour)
 	o.SourceV4, o.SourceV6 = 24, 56
 	w := newWorld(t, 1, 3, lan, o).start()
@@ -297,6 +307,7 @@ func TestSourcesAreShared(t *testing.T) {
 
 // Those without an entry get a part of the limit on each node, as nobody tells of them.
 func TestStrangersGetAPart(t *testing.T) {
+	needs.Unwatched(t)
 	o := policy(Fixed, 12, time.Hour)
 	o.MaxAccounts = 1
 	w := newWorld(t, 1, 3, lan, o).start()
@@ -323,6 +334,7 @@ func TestStrangersGetAPart(t *testing.T) {
 
 // A monthly counter survives restarting each node in turn, and all at once, exactly.
 func TestMonthlySurvivesRestarts(t *testing.T) {
+	needs.Unwatched(t)
 	for _, stores := range []bool{true, false} {
 		w := newWorld(t, 1, 3, lan, one(monthly(1000)))
 		for _, n := range w.nodes {
@@ -365,6 +377,7 @@ func TestMonthlySurvivesRestarts(t *testing.T) {
 
 // After a second of a partition each side grants its part of what is left; after healing all agree within two seconds.
 func TestSidesOfAPartition(t *testing.T) {
+	needs.Unwatched(t)
 	o := policy(Fixed, 60, time.Second)
 	o.Policies[0].OnLoss = LossShare
 	w := newWorld(t, 1, 6, lan, o).start()
@@ -515,6 +528,7 @@ func TestRulesOfOneNameThatCountOtherwise(t *testing.T) {
 // Nodes come and go under ever new names, as in places where each has a name of its own. What they used counts until
 // its period is over, and no more of them are remembered than there is room for.
 func TestNodesComeAndGo(t *testing.T) {
+	needs.Unwatched(t)
 	const nodes = 2 * maxColleagues
 	year := Options{Policies: []Policy{{Name: "p", Limit: Count(nodes + 10), Period: weir.Period{Calendar: weir.Year},
 		Over: OverDelay}}}

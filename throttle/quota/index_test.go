@@ -4,10 +4,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/needs"
 )
 
 // The index does what a map does.
 func TestIndexIsAMap(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var x index
 		model := map[uint64]*account{}

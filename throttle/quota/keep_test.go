@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/store"
 	"weir/store/sqlite"
 )
@@ -182,6 +183,7 @@ func same(t tb, a, b *Quota, now time.Time, account string) {
 
 // Whatever is judged, saved now and then, and taken in by a fresh quota: both say the same, then and later.
 func TestAnySequenceSurvives(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		o := longOptions(rt)
 		r := newRig(t, o)
@@ -344,6 +346,7 @@ func TestDirtyPartsAreThoseOfTheWindow(t *testing.T) {
 
 // A batch never becomes larger than a store takes, and the next one goes on where it ended.
 func TestDirtyHasBounds(t *testing.T) {
+	needs.Unwatched(t)
 	weekly := Policy{Name: "weekly", Limit: Count(5), Period: weir.Period{Calendar: weir.Week}}
 	for _, c := range []struct {
 		policies []Policy
@@ -479,6 +482,7 @@ func TestAResetSurvives(t *testing.T) {
 
 // Accounts come and go, and what is saved is what they have.
 func TestForgettingLosesNoChange(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		o, saved := one(daily(100, Fixed)), shelf{}
 		o.MaxAccounts = 600
@@ -508,6 +512,7 @@ func TestForgettingLosesNoChange(t *testing.T) {
 
 // Marks move with the accounts when others leave.
 func TestMarksMove(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &newTable().shards[0]
 		marked := map[*account]bool{}

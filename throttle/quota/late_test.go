@@ -8,12 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // TestLateDecisions: somebody who read the clock, was held up, and is judged after others with a later time gets
 // nothing of a period that is over, and opens none again. Whatever is asked for at whatever times of the last minute,
 // no period and no stretch has more than its limit.
 func TestLateDecisions(t *testing.T) {
+	needs.Unwatched(t)
 	const limit = 20
 	ways := map[string]Policy{
 		"fixed":    {Window: Fixed, Period: weir.Period{Length: time.Second}},

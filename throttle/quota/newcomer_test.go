@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // v4 is the n-th of many addresses.
@@ -75,6 +76,7 @@ func TestOpinions(t *testing.T) {
 // However many keys are invented, a new customer of a monthly plan gets the whole of it, and nobody who was there
 // before loses anything.
 func TestInventedKeysKeepNobodyOut(t *testing.T) {
+	needs.Unwatched(t)
 	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
 		p := daily(5, w)
 		if w == Fixed {
@@ -101,6 +103,7 @@ func TestInventedKeysKeepNobodyOut(t *testing.T) {
 
 // Invented keys that use up their limits, and whose answers say nothing, do not keep a new customer out either.
 func TestUsedUpKeysKeepNobodyOut(t *testing.T) {
+	needs.Unwatched(t)
 	o := one(monthly(3))
 	o.MaxAccounts = 1000
 	r := newRig(t, o)
@@ -116,6 +119,7 @@ func TestUsedUpKeysKeepNobodyOut(t *testing.T) {
 
 // Whoever is pushed out goes on with what was used, and is told that a shared limit is used up, and to try again soon.
 func TestPushedOutGetNoMore(t *testing.T) {
+	needs.Unwatched(t)
 	for _, status := range []int{0, 503, 302, 401} {
 		for _, p := range []Policy{monthly(5), daily(5, Sliding), daily(5, GCRA)} {
 			o := one(p)
@@ -388,6 +392,7 @@ func TestPushedCellsAreBounded(t *testing.T) {
 // Whatever invented keys do: an accepted account is charged to itself and to nobody else, a new customer gets its
 // limit, and no key gets more than its limit of answers that are not 401 or 403.
 func TestWhateverInventedKeysDo(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		const limit, customers = 3, 6
 		p := daily(limit, rapid.SampledFrom([]WindowKind{Fixed, Sliding, GCRA}).Draw(rt, "window"))

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // A purse is what a test pays with, and how often that was done.
@@ -362,6 +363,7 @@ func TestAPanicWhileAPurseIsOpenKeepsNothing(t *testing.T) {
 
 // For those who do not pay, a limit is what it would be had the payers never come.
 func TestPayersLeaveNoTrace(t *testing.T) {
+	needs.Unwatched(t)
 	policies := eachWindow()
 	rapid.Check(t, func(rt *rapid.T) {
 		p := policies[rapid.SampledFrom([]string{"fixed", "sliding", "gcra", "idle"}).Draw(rt, "window")]

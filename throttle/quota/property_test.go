@@ -13,11 +13,13 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // Whatever happens, no window ever admits more than its limit, nobody is forgotten in line, those of one account and
 // policy go in order, and when everything is over nothing is held.
 func TestAnySequence(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.Int64Range(1, 6).Draw(rt, "limit")
 		p := perSecond(limit)
@@ -138,6 +140,7 @@ func TestAnySequence(t *testing.T) {
 
 // A sliding window may remember for a sixteenth of the period too long, never for too short a time.
 func TestSlidingIsExactToASixteenth(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(rt, "limit")
 		p := perSecond(int64(limit))
@@ -290,6 +293,7 @@ func TestLateAtASteadyRate(t *testing.T) {
 
 // TestGrant: what is granted quickly is granted as everything else is, whatever came before.
 func TestGrant(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		p := perSecond(rapid.Int64Range(0, 5).Draw(rt, "limit"))
 		p.Window = rapid.SampledFrom([]WindowKind{Fixed, Sliding, GCRA}).Draw(rt, "window")

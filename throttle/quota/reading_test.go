@@ -14,6 +14,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/needs"
 )
 
 // servers are small models of how servers read the path of a request, written from their documentation and
@@ -224,6 +225,7 @@ func build(choices []byte) string {
 
 // TestNoServerIsFooled: whatever a path is made of, if a server reads /login, a limit for /login holds.
 func TestNoServerIsFooled(t *testing.T) {
+	needs.Unwatched(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	some := func(most int) []byte {
 		choices := make([]byte, rnd.IntN(most+1))

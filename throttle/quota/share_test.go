@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // shares are the nodes of a farm that divide a limit.
@@ -42,6 +43,7 @@ func (r *rig) drain(account string, at time.Time, most int) (n int) {
 
 // In each period all nodes together grant exactly the limit, and each has its turn.
 func TestSharesAddUp(t *testing.T) {
+	needs.Unwatched(t)
 	berlin := weir.Period{Calendar: weir.Day}
 	for _, c := range []struct {
 		name   string
@@ -125,6 +127,7 @@ func TestSharesSayWhenTheTurnComes(t *testing.T) {
 
 // No stretch of one period sees more than the limit, over all nodes.
 func TestSharesOfASlidingWindow(t *testing.T) {
+	needs.Unwatched(t)
 	for _, of := range []int{2, 3, 5} {
 		for _, limit := range []int64{1, 2, 4, 7} {
 			p := divided(perSecond(limit))

@@ -181,6 +181,7 @@ func (p *drama) configure(n *node, o Options) {
 // Whatever happens to the nodes of a farm and between them, none grants what it knows to be used up, none refuses what
 // nobody has used, those in line are called in order, and after quiet all agree on what was granted.
 func TestFarmAnySequence(t *testing.T) {
+	needs.Unwatched(t)
 	seeds(t, "100")
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyDrama(t)

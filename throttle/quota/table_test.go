@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 func TestMissingAccount(t *testing.T) {
@@ -27,6 +28,7 @@ func TestMissingAccount(t *testing.T) {
 }
 
 func TestInventedAccountsPushNobodyOut(t *testing.T) {
+	needs.Unwatched(t)
 	o := Options{Policies: []Policy{perSecond(2)}, MaxAccounts: 100,
 		Overrides: map[string]map[string]Override{"partner": {"per-second": {Limit: Count(3)}}}}
 	r := newRig(t, o)

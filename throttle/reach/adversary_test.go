@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // TestAdversary: whoever chooses times, recipients, what others refuse, and the moments of restarts and reloads
@@ -21,6 +22,7 @@ import (
 // Whoever stays below the threshold is never flagged, and a flagged user still writes to those who are known, or, with
 // a limit, as many messages as are left: another user beside the adversary, and the adversary.
 func TestAdversary(t *testing.T) {
+	needs.Unwatched(t)
 	for _, over := range []Action{Limit, HoldNew, KnownOnly, Block} {
 		t.Run(string(over), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/needs"
 )
 
 func filterOf(keys []uint64) *Filter {
@@ -52,6 +54,7 @@ func TestFilterCounts(t *testing.T) {
 }
 
 func TestFilterHasRoom(t *testing.T) {
+	needs.Unwatched(t)
 	f := manyFiltered(maxLayers)
 	if f.layers() != maxLayers || math.Abs(errorOf(f.Count(), 1<<20)) > 0.01 {
 		t.Fatalf("%d layers, %f", f.layers(), f.Count())

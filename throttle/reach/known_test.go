@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/needs"
 )
 
 func knownOf(keys []uint64) *Known {
@@ -59,6 +61,7 @@ func strangers(has func(uint64) bool, probes int) float64 {
 // A known recipient takes 1.5 bytes, and one in a hundred strangers seems to be one, however many there are.
 // BenchmarkKnownSize does the same for more sizes, one by one.
 func TestKnownIsSmall(t *testing.T) {
+	needs.Unwatched(t)
 	for _, n := range []int{10_000, 24_000, 40_000, 50_000, 184_000, 360_000, 1_000_000, MaxKnown} {
 		k := manyKnown(uint64(n), n)
 		a, _ := k.AppendRecent(nil)
@@ -81,6 +84,7 @@ func TestKnownIsSmall(t *testing.T) {
 }
 
 func TestKnownHasRoom(t *testing.T) {
+	needs.Unwatched(t)
 	k := manyKnown(1, MaxKnown-1)
 	keys, refused := someKeys(2, 2000), 0
 	for len(keys) > 0 && k.Len() < MaxKnown { // some who were added turn out to be the same when they are settled
@@ -222,6 +226,7 @@ func TestKnownMerges(t *testing.T) {
 
 // Both parts of a farm know the same people for the most part, and each met some more.
 func TestKnownMergesMany(t *testing.T) {
+	needs.Unwatched(t)
 	keys := someKeys(5, 36_000)
 	a, b := knownOf(keys[:26_000]), knownOf(keys[10_000:])
 	if err := a.Merge(b); err != nil {

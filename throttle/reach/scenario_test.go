@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // histories are all that a history may be kept in.
@@ -24,6 +25,7 @@ func histories() map[string]Options {
 // A newsletter goes to the same 50,000 people again and again, and its sender is never flagged: with newcomers
 // raised at the start, with a list that grew before weir came, and whatever the threshold is.
 func TestNewsletter(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for name, o := range histories() {
 		for _, threshold := range []Threshold{{}, {Share: 2}, {Count: 50}} {
@@ -56,6 +58,7 @@ func TestNewsletter(t *testing.T) {
 
 // A user who brings a list in the first days is not punished for its length up to newcomers, and is beyond.
 func TestNewcomer(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for name, o := range histories() {
 		if o.Count == Changes { // which counts far too few
@@ -97,6 +100,7 @@ func TestNewcomer(t *testing.T) {
 
 // 50,000 known people and 1,000 strangers, in one list.
 func TestKnownOnly(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for _, o := range []Options{
 		{Over: KnownOnly}, {Over: HoldNew, Count: Changes}, {Over: KnownOnly, Structure: Bloom},
@@ -273,6 +277,7 @@ func TestCounting(t *testing.T) {
 
 // Rules change while states are stored: nobody who was known gets new.
 func TestOtherRules(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	general := Options{Newcomers: 10_000, Windows: []Window{Hour, Day}}
 	with := func(change func(o *Options)) Options {

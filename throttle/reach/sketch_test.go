@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/needs"
 )
 
 // someKeys returns as many keys as asked for, other ones for every seed.
@@ -44,6 +46,7 @@ func rms(errs []float64) float64 {
 // A sketch of few is exact, and of many it is as wrong as 4096 cells are. BenchmarkSketchError does the same for a
 // million.
 func TestSketchCounts(t *testing.T) {
+	needs.Unwatched(t)
 	for seed := range uint64(100) {
 		if s := sketchOf(someKeys(seed, 10)); s.Count() != 10 || s.Estimate() != 10 || s.Changes() != 10 || !s.Exact() {
 			t.Errorf("seed %d: %v, %v, %d of 10", seed, s.Count(), s.Estimate(), s.Changes())
@@ -255,6 +258,7 @@ func TestSketchIsPlain(t *testing.T) {
 
 // Merging is the union: the order does not matter, and doing it again changes nothing.
 func TestSketchMerges(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		make := func(keys []uint64) *Sketch {
 			s, _ := NewSketch(256)

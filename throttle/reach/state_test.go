@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // The action holds from the first recipient that is too many; those before it pass.
@@ -253,6 +254,7 @@ func TestGoesOn(t *testing.T) {
 
 // Around the threshold a flag does not come and go.
 func TestHysteresis(t *testing.T) {
+	needs.Unwatched(t)
 	o := counted(50, Flag)
 	o.Windows, o.Known = []Window{Hour}, true
 	g := newRig(t, o)

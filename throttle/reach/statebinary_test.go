@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 // states are some of every kind, with what they were made by.
@@ -64,6 +66,7 @@ func TestStoredStates(t *testing.T) {
 
 // How many bytes a user takes: R1.
 func TestStoredSizes(t *testing.T) {
+	needs.Unwatched(t)
 	for name, most := range map[string]int{"zero": 16, "ten": 128, "ten and known": 128, "ten at once": 128} {
 		b, _ := states(t)[name].s.AppendBinary(nil)
 		t.Logf("%s: %d bytes", name, len(b))

@@ -11,6 +11,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"weir/identify"
 	"weir/internal/words"
@@ -30,7 +31,7 @@ type file struct {
 	kind    string
 	version string // of the content
 	plain   []byte
-	packed  []byte
+	packed  func() []byte // with gzip, when somebody asks for it first
 }
 
 // roomScripts are the names of the waiting room's script in each language: room.js, room.de.js.
@@ -41,11 +42,16 @@ var roomScripts = each(func(l *words.Language) string {
 	return "room." + l.Tag() + ".js"
 })
 
+// translated is the script of the waiting room in each language, made once for all gates.
+var translated = sync.OnceValue(func() [][]byte {
+	return each(func(l *words.Language) []byte { return l.Script(roomScript) })
+})
+
 // NewAssets takes the script of the waiting room in every language, and other scripts by name.
 func NewAssets(scripts map[string][]byte) *Assets {
 	a := &Assets{files: map[string]*file{}}
-	for i, l := range words.All() {
-		a.add(roomScripts[i], l.Script(roomScript))
+	for i, script := range translated() {
+		a.add(roomScripts[i], script)
 	}
 	for name, script := range scripts {
 		a.add(name, script)
@@ -55,15 +61,18 @@ func NewAssets(scripts map[string][]byte) *Assets {
 
 func (a *Assets) add(name string, content []byte) {
 	sum := sha256.Sum256(content)
-	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	_, _ = z.Write(content)
-	_ = z.Close()
+	packed := sync.OnceValue(func() []byte {
+		var b bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+		_, _ = z.Write(content)
+		_ = z.Close()
+		return b.Bytes()
+	})
 	kind := "text/javascript; charset=utf-8"
 	if ext := path.Ext(name); ext != ".js" {
 		kind = mime.TypeByExtension(ext)
 	}
-	a.files[assetPath+name] = &file{kind, base64.RawURLEncoding.EncodeToString(sum[:9]), content, b.Bytes()}
+	a.files[assetPath+name] = &file{kind, base64.RawURLEncoding.EncodeToString(sum[:9]), content, packed}
 }
 
 // address is where a page finds a file. It names the version, so that a browser may keep the file permanently.
@@ -115,7 +124,7 @@ func (a *Assets) Serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	body := f.plain
 	if takesGzip(r.Header["Accept-Encoding"]) {
-		body = f.packed
+		body = f.packed()
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("Content-Type", f.kind)

@@ -28,7 +28,7 @@ func TestRoomIsSmall(t *testing.T) {
 		if f == nil {
 			t.Fatalf("no %s", name)
 		}
-		size += len(f.packed)
+		size += len(f.packed())
 	}
 	t.Logf("%d bytes", size)
 	if size > 15_000 {
