@@ -72,12 +72,12 @@ func FuzzFields(f *testing.F) {
 	f.Add("x-Forwarded-for", "a\x7fb", "A: \x00\r\n")
 	f.Add("X--a-", "123456789\t0123456\x1f", "A: b\r\nA: b\r\nB: c\r\n")
 	f.Fuzz(func(t *testing.T, name, value, lines string) {
-		n, canonical := nameEnd([]byte(name))
-		if n == len(name) != IsToken(name) && name != "" {
-			t.Errorf("%q: its name ends at %d", name, n)
+		end, canonical := nameEnd([]byte(name))
+		if end == len(name) != IsToken(name) && name != "" {
+			t.Errorf("%q: its name ends at %d", name, end)
 		}
-		if n > 0 && canonical != (textproto.CanonicalMIMEHeaderKey(name[:n]) == name[:n]) {
-			t.Errorf("%q is canonical: %v", name[:n], canonical)
+		if end > 0 && canonical != (textproto.CanonicalMIMEHeaderKey(name[:end]) == name[:end]) {
+			t.Errorf("%q is canonical: %v", name[:end], canonical)
 		}
 		good := true
 		for _, c := range []byte(value) {
@@ -88,7 +88,8 @@ func FuzzFields(f *testing.F) {
 		}
 		var h Head
 		h.Begin(Answer)
-		if n, err := h.Read([]byte("HTTP/1.1 200 OK\r\n"+lines+"\r\n"), Bounds{Bytes: 2 << 10, Fields: 20}); n == 0 || err != nil {
+		n, err := h.Read([]byte("HTTP/1.1 200 OK\r\n"+lines+"\r\n"), Bounds{Bytes: 2 << 10, Fields: 20})
+		if n == 0 || err != nil {
 			return
 		}
 		var to Fields

@@ -199,7 +199,8 @@ func (h *Head) field(text []byte, at int) error {
 		return Mistake("control character in a header")
 	}
 	exact := canonical && from == colon+2 && text[colon+1] == ' ' && to == len(text)
-	h.lines = append(h.lines, line{uint32(at), uint32(at + colon), uint32(at + from), uint32(at + to), canonical, exact})
+	h.lines = append(h.lines, line{name: uint32(at), colon: uint32(at + colon), from: uint32(at + from),
+		to: uint32(at + to), canonical: canonical, exact: exact})
 	return nil
 }
 
