@@ -80,10 +80,12 @@ func (x *exchange) copyBody(k *behind.Call) error {
 	if late {
 		x.headLater()
 	}
-	buf := buffers.Get().(*buffer)
-	defer buffers.Put(buf)
+	var c copier
+	defer c.free()
 	for {
-		n, err := k.Body.Read(buf[:])
+		buf := c.buffer()
+		n, err := k.Body.Read(buf)
+		c.copied += n
 		if n > 0 {
 			if _, err := x.piece(buf[:n], err == io.EOF); err != nil {
 				return err

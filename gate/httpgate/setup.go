@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
 
 	"weir/admission"
@@ -149,8 +148,3 @@ func timedOut(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Timeout()
 }
-
-type buffer [32 << 10]byte
-
-// buffers are those through which bodies are copied.
-var buffers = sync.Pool{New: func() any { return new(buffer) }}
