@@ -152,14 +152,20 @@ func TestDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRig(nil)
 	c := r.client(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := c.call(ctx, slow, nil); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("a call without end is answered by %v", err)
+	var called context.Context
+	for wait := 20 * time.Millisecond; called == nil; wait *= 2 { // the call may come too late
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		if _, err := c.call(ctx, slow, nil); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("a call without end is answered by %v", err)
+		}
+		cancel()
+		select {
+		case called = <-r.begun:
+		default:
+		}
 	}
-	called := <-r.begun
 	<-called.Done()
-	ctx, cancel = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() { called = <-r.begun; cancel() }()
 	if _, err := c.call(ctx, slow, nil); status.Code(err) != codes.Canceled {
 		t.Errorf("a call that is called off is answered by %v", err)
