@@ -66,7 +66,8 @@ func BenchmarkRefuse(b *testing.B) {
 		turned[20] ^= 1
 		var challenge, wrong string
 		var size int
-		for err := error(nil); err != ErrWrong; _, err = o.Verify(bg, start, wrong, demand(a)) { // it may be right by luck
+		// By luck, what is changed may be right.
+		for err := error(nil); err != ErrWrong; _, err = o.Verify(bg, start, wrong, demand(a)) {
 			var text string
 			challenge, text, _ = strings.Cut(solved(b, o, a), ".")
 			solution, err := encoding.DecodeString(text)
