@@ -24,6 +24,7 @@ import (
 	"weir/app"
 	"weir/config"
 	"weir/console"
+	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/internal/mmdb"
 )
@@ -40,6 +41,16 @@ type junction struct {
 	answer   func(http.ResponseWriter, *http.Request)
 	folder   string
 	envoy    rls.RateLimitServiceClient
+}
+
+// left is how much an account has left of its first rule.
+func (c *junction) left(t *testing.T, account string) int64 {
+	t.Helper()
+	a, err := c.control.Account(context.Background(), account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Throttles[0].Rules[0].Remaining
 }
 
 const askingToken = "0123456789abcdef0123"
@@ -473,14 +484,6 @@ func TestCostsOverHTTP(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	left := func(account string) int64 {
-		t.Helper()
-		a, err := c.control.Account(context.Background(), account)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.Throttles[0].Rules[0].Remaining
-	}
 	for i, one := range []struct {
 		path   string
 		status int
@@ -505,7 +508,7 @@ func TestCostsOverHTTP(t *testing.T) {
 		if status, text := c.do("http", "POST", one.path, "x", "X-Api-Key: "+account); status != one.status {
 			t.Errorf("%s: %d %s", one.path, status, text)
 		}
-		if got := left(account); got != one.want {
+		if got := c.left(t, account); got != one.want {
 			t.Errorf("%s: %d left, want %d", one.path, got, one.want)
 		}
 	}
@@ -580,27 +583,14 @@ func TestCostsOfThoseWhoLeave(t *testing.T) {
 	for range 25 {
 		<-c.seen
 	}
-	left := func(account string) int64 {
-		a, err := c.control.Account(context.Background(), account)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.Throttles[0].Rules[0].Remaining
-	}
-	if got := left("leaver"); got != 95 {
+	if got := c.left(t, "leaver"); got != 95 {
 		t.Errorf("%d left while five are under way", got)
 	}
 	cancel()
 	for range 5 {
 		<-done
 	}
-	deadline := time.Now().Add(patience)
-	for left("leaver") != 65 { // seven each
-		if time.Now().After(deadline) {
-			t.Fatalf("%d left after five have left, want 65", left("leaver"))
-		}
-		time.Sleep(time.Millisecond)
-	}
+	gatetest.Eventually(t, "five have left, and paid seven each", func() bool { return c.left(t, "leaver") == 65 })
 	close(hold)
 	for range 20 {
 		if err := <-done; err != nil {

@@ -10,7 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
+
+	"weir/gate/gatetest"
 )
 
 // pricedLate answers with a cost that is known when the body is written: in a trailer, announced or not.
@@ -61,14 +62,6 @@ func TestCostsInTrailers(t *testing.T) {
 			if err := c.app.Reload(c.config(costs)); err != nil {
 				t.Fatal(err)
 			}
-			left := func(account string) int64 {
-				t.Helper()
-				a, err := c.control.Account(context.Background(), account)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return a.Throttles[0].Rules[0].Remaining
-			}
 			for i, one := range []struct {
 				query string
 				want  int64
@@ -106,7 +99,7 @@ func TestCostsInTrailers(t *testing.T) {
 				if other := resp.Trailer.Get("X-Other"); (other == "shown") != strings.Contains(one.query, "trailer=") {
 					t.Errorf("%s: another trailer is %q", one.query, other)
 				}
-				if got := left(account); got != one.want {
+				if got := c.left(t, account); got != one.want {
 					t.Errorf("%s: %d left, want %d", one.query, got, one.want)
 				}
 			}
@@ -124,14 +117,8 @@ func TestCostsInTrailers(t *testing.T) {
 					t.Fatalf("%s: %q %v", account, line, err)
 				}
 				conn.Close()
-				deadline := time.Now().Add(patience)
-				for under(t, c) > 0 {
-					if time.Now().After(deadline) {
-						t.Fatalf("%s: the request does not end", account)
-					}
-					time.Sleep(time.Millisecond)
-				}
-				if got := left(account); got != one.want {
+				gatetest.Eventually(t, account+" has left", func() bool { return under(t, c) == 0 })
+				if got := c.left(t, account); got != one.want {
 					t.Errorf("%s: %d left, want %d", account, got, one.want)
 				}
 			}
