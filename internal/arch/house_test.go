@@ -84,6 +84,7 @@ var floors = map[string]int{
 	"internal/mutants":  exempt,
 	"internal/netlab":   exempt, // for tests
 	"internal/dnstest":  exempt, // for tests
+	"internal/h2test":   exempt, // for tests
 	"internal/readers":  exempt, // for tests
 	"internal/recorder": exempt, // for tests
 	"internal/gen":      exempt,
