@@ -138,13 +138,13 @@ func (t *Tracer) Add(s *Span) {
 		t.env.Count(Dropped, 1)
 		return
 	}
-	first := len(t.waiting) == 0
+	before := len(t.waiting)
 	t.waiting = appendBytes(t.waiting, field, s.b)
 	t.spans++
 	switch {
-	case len(t.waiting) >= enough:
+	case before < enough && len(t.waiting) >= enough: // once: a second call would send the few that come after these
 		t.rouse()
-	case first:
+	case before == 0:
 		t.timer.Reset(flushEvery)
 	}
 }

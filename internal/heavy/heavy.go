@@ -176,6 +176,9 @@ func (t *set) age(now, half int64) {
 		p := &t.slots[i]
 		t.counts[i] >>= min(passed, 32)
 		p.over >>= min(passed, 32)
+		if since := now - p.last; t.counts[i] == 0 && since >= 0 && since < half {
+			t.counts[i] = 1 // or one that came just before the end would be forgotten at once
+		}
 		if t.counts[i] == 0 {
 			t.hashes[i] = 0
 			*p = slot{}

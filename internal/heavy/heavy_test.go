@@ -72,6 +72,13 @@ func TestAges(t *testing.T) {
 			t.Errorf("set %d still has a name: %+v", i, p)
 		}
 	}
+	s.Add(noon.Add(minute-1), 1, "late", 1) // a moment before the half-life ends
+	if top := s.Top(noon.Add(2*minute-2), 9); len(top) != 1 || top[0].Count != 1 {
+		t.Errorf("forgotten before a half-life had passed: %+v", top)
+	}
+	if top := s.Top(noon.Add(2*minute), 9); len(top) != 0 {
+		t.Errorf("%+v", top)
+	}
 	s.Add(noon, 1, "back", 1<<31)
 	s.Add(noon.Add(-time.Hour), 1, "back", 1) // the clock was set back
 	s.Age(noon.Add(-time.Hour))
