@@ -259,9 +259,17 @@ func hopByHop(name string) bool {
 
 // copyEndToEnd adds the headers of a message that are passed on.
 func copyEndToEnd(to http.Header, from *http1.Fields) {
+	values := make([]string, from.Len())
 	for i, named := 0, namedBy(from); i < from.Len(); i++ {
-		if name, value := from.At(i); !hopByHop(name) && !slices.Contains(named, name) {
-			to.Add(name, value)
+		name, value := from.At(i)
+		if hopByHop(name) || slices.Contains(named, name) {
+			continue
+		}
+		values[i] = value
+		if before := to[name]; before != nil {
+			to[name] = append(before, value)
+		} else {
+			to[name] = values[i : i+1 : i+1]
 		}
 	}
 }

@@ -62,7 +62,7 @@ var blocks = sync.Pool{New: func() any { return new(block) }}
 // take serves HTTP/1 in a session, and gives HTTP/2 to net/http.
 func (g *Gate) take(c *conn) {
 	if c.speaks == onlyHTTP2 {
-		g.Hand(c)
+		g.handStreams(c)
 	} else {
 		g.speak(c)
 	}
@@ -147,7 +147,7 @@ func (s *session) run() (ours bool) {
 			s.release()
 			_ = s.conn.SetReadDeadline(time.Time{})
 			s.conn.alone = false
-			s.gate.Hand(s.conn)
+			s.gate.handStreams(s.conn)
 			return false
 		}
 		if n == 0 || err != nil {
