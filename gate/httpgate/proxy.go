@@ -369,6 +369,9 @@ func (x *exchange) forwardHeaders(f *http1.Fields) {
 	o := origin{forwarded, address, host, proto}
 	if told != nil {
 		*told = o
+		if x.reply == nil {
+			x.conn.told.Store(told)
+		}
 	}
 	o.add(f)
 }
@@ -390,10 +393,16 @@ func (o *origin) add(f *http1.Fields) {
 // told is what was said about the last request of the same connection. It is the same for the next one to that host,
 // unless a proxy says who sends it; then there is none.
 func (x *exchange) told() *origin {
-	if x.reply == nil || x.origin.Proxied || x.origin.Forwarded || x.origin.XForwardedFor {
+	if x.origin.Proxied || x.origin.Forwarded || x.origin.XForwardedFor || x.reply == nil && x.conn == nil {
 		return nil
 	}
-	return &x.reply.session.told
+	if x.reply != nil {
+		return &x.reply.session.told
+	}
+	if o := x.conn.told.Load(); o != nil && o.host == x.r.Host { // other streams may look at it
+		return o
+	}
+	return new(origin)
 }
 
 // appendFor writes an address as the "for" of an element (RFC 7239, 6), and returns where the bare address stands.

@@ -97,22 +97,25 @@ func (c *streamConn) ended(err error) {
 			c.out, c.block = nil, nil
 		}
 	}
-	if err != nil || c.closing {
-		_ = c.conn.Close() // who reads learns of it
-	}
 	c.written.Broadcast()
+	if err != nil || c.closing {
+		c.mu.Unlock()
+		_ = c.conn.Close() // who reads learns of it
+		c.mu.Lock()
+	}
 }
 
 // Close closes the connection. What net/http has written before is sent, if the client takes it in a moment.
 func (c *streamConn) Close() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.writing {
+	first, writing := !c.closing, c.writing
+	c.closing = true
+	c.mu.Unlock()
+	if !writing {
 		return c.conn.Close()
 	}
-	if !c.closing {
-		c.closing = true
-		_ = c.SetReadDeadline(past)
+	if first {
+		_ = c.SetReadDeadline(past) // nobody reads on
 		time.AfterFunc(drainTime, func() { _ = c.wire.Close() })
 	}
 	return nil
