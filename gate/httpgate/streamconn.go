@@ -8,88 +8,105 @@ import (
 )
 
 // A streamConn is a client's connection on which net/http serves HTTP/2. It gathers what net/http writes: each answer
-// comes in one piece or two, and each of them would be a record of TLS, a call of the system, and the same again for
-// the client. A goroutine that lasts until everything is sent writes what has gathered while others were running.
+// comes in two pieces, and each of them would be a record of TLS, a call of the system, and the same again for the
+// client. A goroutine that lasts until everything is sent writes what has gathered while others were running.
 //
-// Write may be called while another Write, a Read or Close goes on. A client that takes nothing is cut off by the wire,
-// as always; no more than gathered bytes, and one piece, wait for it.
+// Pieces are sent in the order in which they came. A client that takes nothing is cut off by the wire, as always; no
+// more than gathered bytes, and one piece, wait for it.
 type streamConn struct {
 	*conn
 
 	mu      sync.Mutex // of everything below
 	out     []byte     // what is to be sent; in block
 	block   *block     // nil while there is nothing
-	writing bool       // somebody writes what was in out, and goes on with what is
-	written sync.Cond  // writing has ended, or out is empty again
+	woken   bool       // there is a goroutine that sends what is gathered
+	sending bool       // somebody sends what was gathered before, or a large piece
+	sent    sync.Cond  // of mu: nobody does any more
 	err     error      // nothing more is sent
-	closing bool       // whoever writes closes the connection at the end
+	closing bool       // the last one who sends closes the connection
 }
 
-// gathered is how many bytes are gathered at most. A piece that is larger is written by itself.
+// gathered is how many bytes are gathered at most.
 const gathered = len(block{})
 
 // handStreams gives a connection to net/http, which serves HTTP/2.
 func (g *Gate) handStreams(c *conn) {
-	s := &streamConn{conn: c}
-	s.written.L = &s.mu
-	g.Hand(s)
+	g.Hand(newStreamConn(c))
 }
 
-// Write takes all of p. What cannot be sent is told by a later call.
+func newStreamConn(c *conn) *streamConn {
+	s := &streamConn{conn: c}
+	s.sent.L = &s.mu
+	return s
+}
+
+// Write takes all of p. If it cannot be sent, a later call says so, and the connection is closed.
 func (c *streamConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	large := len(p) > gathered
-	for c.err == nil && c.writing && (large || len(c.out)+len(p) > gathered) {
-		c.written.Wait()
+	for c.err == nil && !c.closing && len(c.out)+len(p) > gathered {
+		switch {
+		case c.sending:
+			c.sent.Wait()
+		case len(c.out) > 0: // the goroutine has not begun, and is not waited for
+			c.flush()
+		default:
+			return c.send(p)
+		}
 	}
 	switch {
 	case c.err != nil:
 		return 0, c.err
 	case c.closing:
 		return 0, net.ErrClosed
-	case large: // nobody writes, so that nothing is gathered
-		c.writing = true
-		c.mu.Unlock()
-		n, err := c.conn.Write(p)
-		c.mu.Lock()
-		c.ended(err)
-		return n, err
 	}
 	if c.block == nil {
 		c.block = blocks.Get().(*block)
 		c.out = c.block[:0]
 	}
 	c.out = append(c.out, p...)
-	if !c.writing {
-		c.writing = true
-		go c.send()
+	if !c.woken {
+		c.woken = true
+		go c.sendGathered()
 	}
 	return len(p), nil
 }
 
-// send sends what is gathered, in a goroutine of its own. The other goroutines that can run do so first: they may have
-// something for this client.
-func (c *streamConn) send() {
+// sendGathered sends what is gathered, in a goroutine of its own. The other goroutines that can run do so first: they
+// may have something for this client.
+func (c *streamConn) sendGathered() {
 	runtime.Gosched()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var err error
-	for err == nil && len(c.out) > 0 {
-		b, room := c.out, c.block
-		c.out, c.block = nil, nil
-		c.written.Broadcast()
-		c.mu.Unlock()
-		_, err = c.conn.Write(b)
-		blocks.Put(room)
-		c.mu.Lock()
+	for c.err == nil && len(c.out) > 0 {
+		if c.sending {
+			c.sent.Wait()
+		} else {
+			c.flush()
+		}
 	}
-	c.ended(err)
+	c.woken = false
+	c.closeAtLast()
 }
 
-// ended is called by whoever has written, with mu locked.
-func (c *streamConn) ended(err error) {
-	c.writing = false
+// flush sends what is gathered. mu is locked, and unlocked meanwhile.
+func (c *streamConn) flush() {
+	b, room := c.out, c.block
+	c.out, c.block = nil, nil
+	_, _ = c.send(b)
+	blocks.Put(room)
+}
+
+// send sends a piece. mu is locked, and unlocked meanwhile.
+func (c *streamConn) send(p []byte) (int, error) {
+	c.sending = true
+	c.mu.Unlock()
+	n, err := c.conn.Write(p)
+	if err != nil {
+		_ = c.conn.Close() // who reads learns of it
+	}
+	c.mu.Lock()
+	c.sending = false
 	if err != nil {
 		c.err = err
 		if c.block != nil {
@@ -97,10 +114,17 @@ func (c *streamConn) ended(err error) {
 			c.out, c.block = nil, nil
 		}
 	}
-	c.written.Broadcast()
-	if err != nil || c.closing {
+	c.sent.Broadcast()
+	c.closeAtLast()
+	return n, err
+}
+
+// closeAtLast closes the connection where Close has left that to the last one who sends. mu is locked, and unlocked
+// meanwhile.
+func (c *streamConn) closeAtLast() {
+	if c.closing && !c.woken && !c.sending {
 		c.mu.Unlock()
-		_ = c.conn.Close() // who reads learns of it
+		_ = c.conn.Close()
 		c.mu.Lock()
 	}
 }
@@ -108,10 +132,10 @@ func (c *streamConn) ended(err error) {
 // Close closes the connection. What net/http has written before is sent, if the client takes it in a moment.
 func (c *streamConn) Close() error {
 	c.mu.Lock()
-	first, writing := !c.closing, c.writing
+	first, busy := !c.closing, c.woken || c.sending
 	c.closing = true
 	c.mu.Unlock()
-	if !writing {
+	if !busy {
 		return c.conn.Close()
 	}
 	if first {

@@ -20,9 +20,7 @@ func pipedStreams(t *testing.T, progress time.Duration) (*streamConn, net.Conn) 
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { _ = ours.Close(); _ = theirs.Close() })
 	g.Open.Add(1)
-	c := &streamConn{conn: newConn(g, pipeSocket{ours}, peerOf(pipeSocket{ours}))}
-	c.written.L = &c.mu
-	return c, theirs
+	return newStreamConn(newConn(g, pipeSocket{ours}, peerOf(pipeSocket{ours}))), theirs
 }
 
 // writing calls Write in the background.
@@ -80,7 +78,7 @@ func TestStreamsGather(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 		synctest.Wait()
-		if c.mu.Lock(); c.writing || c.block != nil {
+		if c.mu.Lock(); c.woken || c.sending || c.block != nil {
 			t.Error("memory is kept while there is nothing to send")
 		}
 		c.mu.Unlock()

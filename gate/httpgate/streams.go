@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"weir/internal/http1"
@@ -10,7 +11,7 @@ import (
 // goodPath reports whether the path of an HTTP/2 request is one. A URL, as HTTP/1 has it for proxies, is not: :scheme
 // and :authority say the same (RFC 9113, section 8.3.1).
 func goodPath(r *http.Request) bool {
-	return r.RequestURI[0] == '/' || r.RequestURI == "*" && r.Method == http.MethodOptions
+	return strings.HasPrefix(r.RequestURI, "/") || r.RequestURI == "*" && r.Method == http.MethodOptions
 }
 
 // headSize is the size of an HTTP/2 request's head, as it would be in HTTP/1.
