@@ -13,10 +13,16 @@ import (
 //
 // Pieces are sent in the order in which they came. A client that takes nothing is cut off by the wire, as always; no
 // more than gathered bytes, and one piece, wait for it.
+//
+// It also reads ahead where there is no TLS, which does so itself: net/http asks for the head of a frame, and then for
+// the rest.
 type streamConn struct {
 	*conn
+	fresher freshReader
+	ahead   []byte // what has been read and not been asked for; in room
+	room    *block // nil while there is nothing
 
-	mu      sync.Mutex // of everything below
+	mu      sync.Mutex // of everything below, which is about writing
 	out     []byte     // what is to be sent; in block
 	block   *block     // nil while there is nothing
 	woken   bool       // there is a goroutine that sends what is gathered
@@ -37,7 +43,28 @@ func (g *Gate) handStreams(c *conn) {
 func newStreamConn(c *conn) *streamConn {
 	s := &streamConn{conn: c}
 	s.sent.L = &s.mu
+	s.fresher.begin(c)
 	return s
+}
+
+// Read reads what the client sends. A connection that waits has no buffer.
+func (c *streamConn) Read(p []byte) (int, error) {
+	if len(c.ahead) == 0 {
+		if c.fresher.raw == nil || len(p) >= len(block{}) || len(c.pending)+len(c.wire.ahead) > 0 || c.deaf.Load() {
+			return c.conn.Read(p)
+		}
+		b, n, err := c.fresher.read()
+		if err != nil {
+			return 0, err
+		}
+		c.room, c.ahead = b, b[:n]
+	}
+	n := copy(p, c.ahead)
+	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+		blocks.Put(c.room)
+		c.room, c.ahead = nil, nil
+	}
+	return n, nil
 }
 
 // Write takes all of p. If it cannot be sent, a later call says so, and the connection is closed.

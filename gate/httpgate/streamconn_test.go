@@ -184,3 +184,52 @@ func TestStreamsUnread(t *testing.T) {
 		}
 	})
 }
+
+// TestStreamsRead: whatever pieces are asked for, everything comes once and in order, and then the end. What came with
+// the preface comes first.
+func TestStreamsRead(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ours, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newStreamConn(newConn(new(Gate), ours.(socket), peerOf(ours.(socket))))
+	defer ours.Close()
+	want := make([]byte, 10*len(block{}))
+	for i := range want {
+		want[i] = byte(i ^ i>>8)
+	}
+	c.pending, c.wire.ahead = bytes.Clone(want[:30]), bytes.Clone(want[30:50])
+	go func() {
+		_, _ = client.Write(want[50:])
+		_ = client.Close()
+	}()
+	var got []byte
+	p := make([]byte, 2*len(block{}))
+	for i := 0; ; i++ {
+		size := []int{9, 100, len(block{}) - 1, 9, len(block{}), 1, len(p)}[i%7]
+		n, err := c.Read(p[:size])
+		got = append(got, p[:n]...)
+		if err != nil {
+			if err != io.EOF {
+				t.Error(err)
+			}
+			break
+		}
+		if (c.room == nil) != (len(c.ahead) == 0) {
+			t.Fatal("memory is kept while there is nothing in it")
+		}
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes, not those %d", len(got), len(want))
+	}
+}
