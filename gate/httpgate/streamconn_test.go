@@ -169,7 +169,8 @@ func TestStreamsUnread(t *testing.T) {
 		if err := <-large; !timedOut(err) {
 			t.Error(err)
 		}
-		if took := time.Since(began); took < progress-progress/progressParts || took > progress+2*progress/progressParts {
+		part := progress / progressParts
+		if took := time.Since(began); took < progress-part || took > progress+2*part {
 			t.Errorf("cut off after %v", took)
 		}
 		if _, err := c.Write([]byte("more")); !timedOut(err) {
