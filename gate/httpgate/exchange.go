@@ -19,8 +19,8 @@ import (
 // go through, and the upstream's Caller. It belongs to the goroutine of the request, except for what says otherwise.
 type exchange struct {
 	pass *policy.Pass
-	own  http1.Fields // of the request, where no session has read it
-	late *time.Timer  // prolongs an HTTP/2 stream; nil before there was one
+	own  *http1.Fields // of the request, where no session has read it; nil before there were some
+	late *time.Timer   // prolongs an HTTP/2 stream; nil before there was one
 	errand
 }
 
@@ -34,7 +34,6 @@ type errand struct {
 	reply *reply        // w, where a session serves the request
 
 	fields *http1.Fields // of the request
-	bodied bool          // it has a body
 
 	ctx    context.Context         // ends when the client leaves
 	cancel context.CancelCauseFunc // nil while only net/http can tell that the client has left
@@ -43,6 +42,7 @@ type errand struct {
 
 	origin              identify.Origin
 	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
+	bodied              bool       // it has a body
 	judged              bool
 	metered             bool   // a throttle that judged it counts bytes
 	waited              bool   // it was made to wait
@@ -57,8 +57,8 @@ type errand struct {
 	price weir.Price   // what the answer says that the request has cost
 
 	status   int
-	cookies  bool // what names the account in its cookies must be put in order
 	replied  int  // the status of the upstream's answer; 0 while there is none
+	cookies  bool // what names the account in its cookies must be put in order
 	reached  bool // it may have reached the upstream
 	slow     bool // the upstream took its time
 	hijacked bool
@@ -79,11 +79,9 @@ type errand struct {
 	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
 	ended   bool            // under writing
 
-	timed     bool          // late runs, or has run
-	writeTime time.Duration // that a client may take nothing in; HTTP/2 only
-
 	mu        sync.Mutex // deadlines are set by whoever reads the body, and by that timer
 	over      bool       // the connection may be serving the next request
+	timed     bool       // late runs, or has run
 	lastWrite time.Time  // when the deadline for writing was last renewed, HTTP/2 only
 	prolonged bool       // net/http's own deadline does not count any more
 }
@@ -99,7 +97,9 @@ func (x *exchange) recycle() {
 		return
 	}
 	x.pass.Answer.Clear()
-	x.own.Reset()
+	if x.own != nil {
+		x.own.Reset()
+	}
 	x.errand = errand{}
 	exchanges.Put(x)
 }

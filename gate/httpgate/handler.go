@@ -10,6 +10,7 @@ import (
 	"weir"
 	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/http1"
 	"weir/internal/words"
 	behind "weir/upstream"
 )
@@ -28,7 +29,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if x.reply, _ = w.(*reply); x.reply != nil {
 		x.fields = x.reply.fields
 	} else {
-		x.fields = &x.own
+		if x.own == nil {
+			x.own = new(http1.Fields)
+		}
+		x.fields = x.own
 		x.own.AddHeader(r.Header)
 	}
 	x.event.Time, x.event.Kind = g.env.Clock.Now(), "http"
@@ -40,7 +44,6 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.bodied = r.Body != nil && r.Body != http.NoBody
 	if r.ProtoMajor >= 2 {
-		x.writeTime = x.setup.writeTime()
 		if x.prolonged = x.conn == nil; !x.prolonged {
 			x.prolongLater()
 		}

@@ -67,7 +67,7 @@ func (x *exchange) streamDeadline() {
 	}
 	var until time.Time
 	if !x.lastWrite.IsZero() {
-		until = x.lastWrite.Add(x.writeTime)
+		until = x.lastWrite.Add(x.setup.writeTime())
 	}
 	_ = http.NewResponseController(x.w).SetWriteDeadline(until)
 }
