@@ -159,8 +159,7 @@ func canonical(parts []plainEntry) []uint16 {
 	return slices.Concat(a, b)
 }
 
-// TestEqsSumsEverywhere: each of the three sums counts by itself, with its lowest and its highest bit, in each place. No
-// other bit does.
+// TestEqsSumsEverywhere: each of the three sums counts by itself, with its lowest and its highest bit, in each place.
 func TestEqsSumsEverywhere(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
@@ -170,7 +169,9 @@ func TestEqsSumsEverywhere(t *testing.T) {
 		pair, four, all uint64
 		right           bool
 	}{
-		{0, 0, 0, true}, {1, 0, 0, false}, {1 << 14, 0, 0, false}, {0, 1 << 15, 0, false}, {0, 1 << 29, 0, false},
+		{0, 0, 0, true},
+		{1, 0, 0, false}, {1 << 14, 0, 0, false},
+		{0, 1 << 15, 0, false}, {0, 1 << 29, 0, false},
 		{0, 0, 1 << 30, false}, {0, 0, 1 << 59, false},
 	} {
 		tried := 0
@@ -191,8 +192,8 @@ func TestEqsSumsEverywhere(t *testing.T) {
 	}
 }
 
-// sumsOf finds eight indices whose values add up to numbers of our choice: the first of two pairs to one modulo 2^15, so
-// that the second is its negative, the first of two fours to one modulo 2^30, and all to one modulo 2^60.
+// sumsOf finds eight indices whose values add up to numbers of our choice: the first of two pairs to one modulo 2^15,
+// and the second to its negative; the first of two fours to one modulo 2^30, likewise; and all to one modulo 2^60.
 func sumsOf(k *sipKey, counter uint32, pair, four, all uint64) (found []eqsSolution) {
 	var values []plainEntry
 	for i := range 1 << 16 {
@@ -235,8 +236,11 @@ func TestEqsPairs(t *testing.T) {
 			some[i] = uint16(r.IntN(16))
 		}
 		if r.IntN(2) == 0 {
-			some = canonical([]plainEntry{{indices: some[:1]}, {indices: some[1:2]}, {indices: some[2:3]},
-				{indices: some[3:4]}, {indices: some[4:5]}, {indices: some[5:6]}, {indices: some[6:7]}, {indices: some[7:]}})
+			var parts []plainEntry
+			for one := range slices.Chunk(some, 1) {
+				parts = append(parts, plainEntry{indices: one})
+			}
+			some = canonical(parts)
 		}
 		ok := true
 		for i, other := range eqsPairs {
