@@ -20,6 +20,7 @@ import (
 type exchange struct {
 	pass *policy.Pass
 	own  http1.Fields // of the request, where no session has read it
+	late *time.Timer  // prolongs an HTTP/2 stream; nil before there was one
 	errand
 }
 
@@ -78,7 +79,7 @@ type errand struct {
 	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
 	ended   bool            // under writing
 
-	late      *time.Timer   // prolongs an HTTP/2 stream; nil with HTTP/1
+	timed     bool          // late runs, or has run
 	writeTime time.Duration // that a client may take nothing in; HTTP/2 only
 
 	mu        sync.Mutex // deadlines are set by whoever reads the body, and by that timer
@@ -94,7 +95,7 @@ var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pa
 // body, a timer, a watch, or a program that embeds the gate.
 func (x *exchange) recycle() {
 	if x.conn == nil || x.hasBody() || x.cancel != nil || x.head != nil || x.waited || x.hijacked || x.payment != nil ||
-		x.late != nil && !x.late.Stop() {
+		x.timed || x.trailing() {
 		return
 	}
 	x.pass.Answer.Clear()
@@ -368,39 +369,4 @@ func (x *exchange) send(p []byte, last bool) (int, error) {
 		_ = http.NewResponseController(x.w).Flush()
 	}
 	return n, err
-}
-
-// renewWrite gives an HTTP/2 stream more time. For HTTP/1, wire.Write does it.
-func (x *exchange) renewWrite() {
-	if x.r.ProtoMajor < 2 {
-		return
-	}
-	now := time.Now()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if now.Sub(x.lastWrite) > x.setup.opts.Timeouts.Progress.Std()/8 {
-		x.lastWrite = now
-		x.streamDeadline()
-	}
-}
-
-// prolong is called when an HTTP/2 stream takes its time. Until then it has the time that net/http's server gives it
-// (httpOptions): to set a deadline takes that server longer than most answers.
-func (x *exchange) prolong() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.prolonged = true
-	x.streamDeadline()
-}
-
-// streamDeadline sets the deadline for writing to an HTTP/2 stream. There is none before the answer. x.mu is held.
-func (x *exchange) streamDeadline() {
-	if x.over || !x.prolonged {
-		return
-	}
-	var until time.Time
-	if !x.lastWrite.IsZero() {
-		until = x.lastWrite.Add(x.writeTime)
-	}
-	_ = http.NewResponseController(x.w).SetWriteDeadline(until)
 }
