@@ -8,11 +8,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 // TestFarmExactKeys: a key of several parts is counted exactly over all nodes, in a real engine. Each combination has
 // the whole limit, and not one more, wherever its requests come to.
 func TestFarmExactKeys(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	const limit = 60
 	f := newExact(t, 2, redisServer)

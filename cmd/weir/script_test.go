@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/console"
+	"weir/internal/needs"
 )
 
 func TestMain(m *testing.M) {
@@ -28,7 +29,16 @@ func TestMain(m *testing.M) {
 
 // The scripts in testdata run the command itself. WEIR_CONTROL is a path for the control socket, UPSTREAM a service to
 // stand in front of; a weir that is started in the background tells by NOTIFY_SOCKET how it stands.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// TestCommandScripts runs the scripts in which no weir serves.
+func TestCommandScripts(t *testing.T) {
+	needs.Unwatched(t)
+	runScripts(t, "testdata/script/commands")
+}
+
+func runScripts(t *testing.T, folder string) {
+	t.Helper()
 	hanging := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hang" {
@@ -39,7 +49,7 @@ func TestScripts(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close)
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: folder,
 		Setup: func(e *testscript.Env) error {
 			// The script's own folder has too long a name for a socket.
 			short, err := os.MkdirTemp("", "weir")

@@ -17,6 +17,7 @@ import (
 
 	"weir/console"
 	"weir/gate/xdpgate"
+	"weir/internal/needs"
 	"weir/internal/netlab"
 )
 
@@ -30,6 +31,7 @@ const (
 // TestPacketsOfAServingWeir: before a weir that serves, thousands of networks flood with SYNs, and a polite client from
 // another network connects every time. With weir stopped the limits stay, until they are removed.
 func TestPacketsOfAServingWeir(t *testing.T) {
+	needs.Unwatched(t)
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	folder, err := os.MkdirTemp("", "weir")
@@ -138,6 +140,7 @@ xdp:
 // TestExampleOfPackets: examples/xdp.yaml in a network of its own. It is in shadow: whoever is over the limit, or
 // banned, is counted and passes.
 func TestExampleOfPackets(t *testing.T) {
+	needs.Unwatched(t)
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	folder, err := os.MkdirTemp("", "weir")
@@ -191,6 +194,7 @@ func TestExampleOfPackets(t *testing.T) {
 // TestPacketsWithoutCapabilities: a weir that may not limit packets says exactly what it lacks, and does the rest of
 // its work.
 func TestPacketsWithoutCapabilities(t *testing.T) {
+	needs.Unwatched(t)
 	near, _ := netlab.Cable(t)
 	const nobody = 65534
 	folder, err := os.MkdirTemp("", "weir")
