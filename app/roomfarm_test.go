@@ -53,7 +53,7 @@ func (f *fold) browse(i int, jar map[string]string) int {
 	for name, value := range jar {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
-	resp, err := (&http.Client{Timeout: 20 * time.Second}).Do(r)
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(r)
 	if err != nil {
 		f.t.Fatalf("%c: %v, with %+v", 'a'+i, err, f.capacity(i))
 	}

@@ -70,7 +70,7 @@ func (n *mailNode) start(secrets []string) {
 }
 
 func (n *mailNode) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil {
 		n.t.Error(err)

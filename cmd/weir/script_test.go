@@ -130,7 +130,7 @@ func written(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	line, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		text, _ := os.ReadFile(ts.MkAbs(args[0]))
 		if line.Match(text) {
 			return

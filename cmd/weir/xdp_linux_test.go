@@ -265,13 +265,13 @@ func packetsAt(t testing.TB, ns netlab.Namespace, pin string) xdpgate.Counters {
 // visitFrom asks the weir at the near end for something, from an address of the far end.
 func visitFrom(far netlab.Namespace, from netip.Addr) error {
 	return far.Do(func() error {
-		d := net.Dialer{Timeout: 20 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+		d := net.Dialer{Timeout: time.Minute, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 		c, err := d.Dial("tcp", netlab.HostV4+":8080")
 		if err != nil {
 			return fmt.Errorf("from %s: %w", from, err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {

@@ -36,7 +36,7 @@ func (r *rig) servedFrom(local string) bool {
 		r.t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	answer, _ := io.ReadAll(c)
 	return len(answer) > 0

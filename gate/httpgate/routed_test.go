@@ -40,7 +40,7 @@ func startRoutedIn(t testing.TB, env Env, o Options, chain *policy.Chain, routes
 	gatetest.Run(t, g)
 	r.Gate, r.addr, r.url = g, g.Addr().String(), "http://"+g.Addr().String()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = g.Stop(ctx)
 	})
@@ -52,7 +52,7 @@ func (r *rig) at(host, path string, header ...string) (*http.Response, string) {
 	r.t.Helper()
 	req := r.request("GET", path, nil, header...)
 	req.Host = host
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second,
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
 	if err != nil {
 		r.t.Fatal(err)
