@@ -313,7 +313,7 @@ func TestFarmDelays(t *testing.T) {
 func TestFarmMetersBytes(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
-	c := growQuotas(t, 2, `{name: volume, kind: volume, limit: 1MB, period: 1h}`)
+	c := growQuotas(t, 2, `{name: volume, kind: volume, limit: 1MB, period: 365d}`)
 	var sum int64
 	for round := 0; round < 100; round++ {
 		resp, err := c.open(round%2, "x", "/50000")
@@ -339,7 +339,7 @@ func TestFarmParted(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
 	nftables(t)
-	c := growQuotas(t, 3, `{name: p, limit: 30, period: 1h, on_loss: share}`)
+	c := growQuotas(t, 3, `{name: p, limit: 30, period: 365d, on_loss: share}`)
 	drain := func(account string, nodes ...int) (n int) {
 		for refused := 0; refused < len(nodes); {
 			refused = 0
