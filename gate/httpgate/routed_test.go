@@ -300,11 +300,17 @@ func TestRouteChains(t *testing.T) {
 			t.Errorf("%+v: %s %s", c, res.Status, body)
 		}
 	}
-	// What a route answers by itself, or not at all, counts against limits, too.
-	for _, want := range []int{200, 504, 404} {
-		if o := receive(t, edge.Settled); !o.Done || o.Status != want && want != 504 {
-			t.Errorf("%+v, want %d", o, want)
+	// What a route answers by itself, or not at all, counts against limits, too. A request is settled after its answer,
+	// so the next one may be ahead of it.
+	settled := map[int]bool{}
+	for range 3 {
+		o := receive(t, edge.Settled)
+		if settled[o.Status] = true; !o.Done {
+			t.Errorf("%+v", o)
 		}
+	}
+	if len(settled) != 3 || !settled[200] || !settled[404] {
+		t.Errorf("settled with %v", settled)
 	}
 }
 
