@@ -344,10 +344,14 @@ func TestFarmParted(t *testing.T) {
 		for refused := 0; refused < len(nodes); {
 			refused = 0
 			for _, i := range nodes {
-				if c.ask(i, account) == http.StatusOK {
-					n++
-				} else {
+				if c.ask(i, account) != http.StatusOK {
 					refused++
+					continue
+				}
+				n++
+				left := c.remaining(i, account)
+				for _, other := range nodes {
+					c.eventually("the others know", func() bool { return c.remaining(other, account) <= left })
 				}
 			}
 		}
@@ -361,8 +365,7 @@ func TestFarmParted(t *testing.T) {
 	if n := drain("x", 2); n != 10 {
 		t.Errorf("one of three grants %d of 30", n)
 	}
-	// Both count together, so that one more may go on before the other is told.
-	if n := drain("x", 0, 1); n < 20 || n > 21 {
+	if n := drain("x", 0, 1); n != 20 {
 		t.Errorf("two of three grant %d of 30", n)
 	}
 	c.part(2, false)
