@@ -14,8 +14,8 @@ import (
 	"weir/throttle/bloom"
 )
 
-// edge is a Bloom limiter of two connections in an hour for each address. Its key is drawn by chance, and it is so large
-// that two addresses do not share a limiter.
+// edge is a Bloom limiter of two connections in an hour for each address. Its key is drawn by chance, and it is so
+// large that two addresses do not share a limiter.
 func edge(t *testing.T) weir.Throttle {
 	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 2, Per: time.Hour}, Burst: 2, K: 2, V4: 32,
 		Attackers: 100_000}, epoch)

@@ -24,7 +24,6 @@ import (
 type session struct {
 	gate   *Gate
 	conn   *conn
-	blank  *http.Request // with the context of all requests
 	remote string
 	host   string // that of the last request
 	told   origin // the same
@@ -71,7 +70,7 @@ func (g *Gate) take(c *conn) {
 // speak serves a connection, in a goroutine of its own.
 func (g *Gate) speak(c *conn) {
 	s := &session{gate: g, conn: c, remote: c.RemoteAddr().String(), head: new(http1.Head)}
-	s.blank = new(http.Request).WithContext(withConn(g.Base, c))
+	s.request = *new(http.Request).WithContext(withConn(g.Base, c))
 	c.alone = true
 	s.fresher.begin(c)
 	s.reply.session = s

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestUnwatched: a test is left out where the race detector watches it and it runs a second time, and nowhere else. Then
-// its name stands in the list of those that do. Where that cannot be written, it fails.
+// TestUnwatched: a test is left out where the race detector watches it and it runs a second time, and nowhere else.
+// Then its name stands in the list of those that do. Where that cannot be written, it fails.
 func TestUnwatched(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "list")
 	for _, c := range []struct{ twice, skipped, failed string }{
