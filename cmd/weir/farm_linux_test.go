@@ -515,9 +515,7 @@ func TestExampleOfFarm(t *testing.T) {
 	}
 	g.start(0, 1, 2)
 	g.settled(0, 1, 2)
-	if f := g.status(1); f.Share != 3 {
-		t.Errorf("%+v", f)
-	}
+	g.eventually("limits are divided by three", func() bool { return g.status(1).Share == 3 })
 	g.must(2, "ban", "add", "192.0.2.7")
 	g.eventually("a has the ban of c", func() bool { return strings.Contains(g.must(0, "ban", "list"), "192.0.2.7") })
 }

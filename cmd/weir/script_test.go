@@ -151,7 +151,8 @@ func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(running[0].Process.Signal(signals[args[0]]))
 }
 
-// get asks the first gate as an account and compares the status.
+// get asks the first gate as an account and compares the status. It waits until the request is over for the gate, too,
+// which has a little to do after its answer.
 func get(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: get ACCOUNT STATUS")
@@ -166,11 +167,18 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 	if fmt.Sprint(resp.StatusCode) != args[1] {
 		ts.Fatalf("status %d, want %s", resp.StatusCode, args[1])
 	}
+	for end := time.Now().Add(time.Minute); firstGate(ts).InFlight > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("the request does not end")
+		}
+	}
 }
 
 // gate returns the URL of the first gate of the running weir.
-func gate(ts *testscript.TestScript) string {
+func gate(ts *testscript.TestScript) string { return "http://" + firstGate(ts).Address }
+
+func firstGate(ts *testscript.TestScript) console.GateStatus {
 	s, err := console.NewClient(ts.Getenv("WEIR_CONTROL")).Status(context.Background())
 	ts.Check(err)
-	return "http://" + s.Gates[0].Address
+	return s.Gates[0]
 }
