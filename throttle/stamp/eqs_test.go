@@ -100,6 +100,7 @@ func TestEqsVectors(t *testing.T) {
 // TestEqsSolver: the solver finds what a search with maps finds that has nothing in common with it but the values, and
 // as many as are expected.
 func TestEqsSolver(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	k := sipKey{1, 2, 3, 4}
 	table := new(eqsTable)
@@ -187,6 +188,7 @@ func plainRounds(k *sipKey, counter uint32) (rounds [][]plainEntry) {
 
 // TestEqsOrder: of the orders that the sums allow only one is canonical, and none where an index comes twice.
 func TestEqsOrder(t *testing.T) {
+	needs.Unwatched(t)
 	good := []uint16{1, 9, 4, 10, 3, 11, 2, 60000}
 	of := func(i []uint16) eqsSolution { return eqsHitOf(0, i) }
 	if h := of(good); !h.ordered() {
@@ -312,6 +314,7 @@ func plainValue(k *sipKey, m uint64) uint64 {
 // TestEqsNearMisses: hits whose pairs, or fours, add up to zero and no more, and whole ones. The verifier says of each
 // what the plain sums say.
 func TestEqsNearMisses(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	k, counter := sipKey{1, 2, 3, 4}, uint32(0)
 	for table := new(eqsTable); len(table.solutions(&k, counter)) == 0; counter++ { // one that has some
@@ -352,6 +355,7 @@ func TestEqsNearMisses(t *testing.T) {
 
 // TestEqsChoices: any sixteen hits of a challenge are right in ascending order and in no other, each of them once.
 func TestEqsChoices(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	c := seeded([seedBytes]byte{4})
 	k, table := eqs{}.key(c), new(eqsTable)
@@ -420,6 +424,7 @@ func stampOf(challenge string, solution []byte) string {
 // TestEqsMutations: whatever is changed in a stamp, it is refused, and none of it spends the stamp. A million changes
 // in the long run.
 func TestEqsMutations(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	n := 20_000
 	if needs.Long() {
