@@ -44,8 +44,8 @@ func (c *collection) adjust() {
 }
 
 // percentFor is how much garbage there may be, in percent of the whole that is scanned for it: as much as fits into
-// roomyHeap, or two fifths of a heap that is larger. Stacks count as scanned, but they are not garbage: requests that wait
-// have large ones, and what they left behind would otherwise take more memory than they do.
+// roomyHeap, or two fifths of a heap that is larger. Stacks count as scanned, but they are not garbage: requests that
+// wait have large ones, and what they left behind would otherwise take more memory than they do.
 func percentFor(live, whole uint64) int {
 	if whole == 0 {
 		return 100
