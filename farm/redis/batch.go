@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,7 +35,8 @@ type call struct {
 	names       [2]string
 	run, engine string
 	live        []string
-	asked       string
+	asked       []byte
+	usual       bool
 
 	ctx      context.Context
 	answered chan answer
@@ -113,31 +115,43 @@ func (p *Pot) gather(l *lane) (batch []*call) {
 	return batch
 }
 
-// answer runs the script for a batch. What a call has in common with the one before is not sent again.
+// together writes calls as the script reads them. What a call has in common with the one before is not sent again.
+func together(batch []*call) (names []string, text []byte) {
+	size := 0
+	for _, c := range batch {
+		size += headSize + len(c.asked)
+	}
+	names, text = make([]string, 0, 2*len(batch)), make([]byte, 0, size+256)
+	var last *call
+	for _, c := range batch {
+		at, what := len(text), byte(0)
+		text = append(text, 0, 0, 0, 0, 0)
+		if last == nil || c.run != last.run || c.engine != last.engine {
+			what |= hasRun
+			text = appendText(appendText(text, c.run), c.engine)
+		}
+		if last == nil || !slices.Equal(c.live, last.live) {
+			what |= hasLive
+			text = appendLive(text, c.live)
+		}
+		if c.usual {
+			what |= isUsual
+		}
+		text = append(text, c.asked...)
+		binary.LittleEndian.PutUint32(text[at:], uint32(len(text)-at))
+		text[at+headSize-1] = what
+		names = append(names, c.names[0], c.names[1])
+		last = c
+	}
+	return names, text
+}
+
+// answer runs the script for a batch.
 func (p *Pot) answer(client rueidis.Client, batch []*call) {
-	names := make([]string, 0, 2*len(batch))
-	args := make([]string, 2, 2+4*len(batch))
+	names, text := together(batch)
+	args := []string{"", "", rueidis.BinaryString(text)}
 	if p.clock != nil {
 		args[0], args[1] = strconv.FormatInt(p.clock(), 10), p.identity()
-	}
-	last := &call{}
-	for _, c := range batch {
-		run, engine, live := c.run, c.engine, "="
-		if c.engine == "" {
-			engine = "?" // not that of the call before
-		}
-		if c.run == last.run {
-			run = ""
-		}
-		if c.engine == last.engine && c != batch[0] {
-			engine = ""
-		}
-		if c == batch[0] || !slices.Equal(c.live, last.live) {
-			live = writeLive(c.live)
-		}
-		names = append(names, c.names[:]...)
-		args = append(args, run, engine, live, c.asked)
-		last = c
 	}
 	all, err := p.lua.Exec(context.Background(), client, names, args).ToArray()
 	if err = named(err); err == nil && len(all) != len(batch) {
