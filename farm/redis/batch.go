@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -30,7 +31,7 @@ type lane struct {
 	scripts int // under way
 }
 
-// A call is what a script is told of it. It is answered once.
+// A call is what a script is told of it. It is answered once. newCall makes one.
 type call struct {
 	names       [2]string
 	run, engine string
@@ -47,7 +48,15 @@ type answer struct {
 	err  error
 }
 
-// exec has a call answered by a script. The client is not told of the deadline: the pot then knows of every call when
+func newCall() any { return &call{answered: make(chan answer, 1)} }
+
+// recycle takes a call back that has been answered. Those that were given up are not: somebody may answer them yet.
+func (p *Pot) recycle(c *call) {
+	*c = call{answered: c.answered, asked: c.asked[:0]}
+	p.free.Put(c)
+}
+
+// exec has a call answered by a script, after which nobody else may use it. The client is not told of the deadline: the pot then knows of every call when
 // it has been answered.
 func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call) (string, error) {
 	if p.calls.Add(1) > maxCalls {
@@ -55,7 +64,7 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 		return "", fmt.Errorf("%w: it has not answered %d calls", ErrBusy, maxCalls)
 	}
 	l := &p.lanes[tag]
-	c.ctx, c.answered = ctx, make(chan answer, 1)
+	c.ctx = ctx
 	l.mu.Lock()
 	l.waiting = append(l.waiting, c)
 	begins := l.scripts < maxScripts && len(l.waiting) > manyWait*l.scripts
@@ -68,11 +77,13 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 	}
 	select {
 	case a := <-c.answered:
+		p.recycle(c)
 		return a.said, a.err
 	case <-ctx.Done():
 	}
 	select {
 	case a := <-c.answered: // both are there where this node had no time to look: the engine was not late
+		p.recycle(c)
 		return a.said, a.err
 	default:
 		return "", named(ctx.Err())
@@ -82,6 +93,7 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 // drain has calls answered until none waits.
 func (p *Pot) drain(l *lane, client rueidis.Client) {
 	for {
+		runtime.Gosched() // others that are about to call go along
 		batch := p.gather(l)
 		if batch == nil {
 			return

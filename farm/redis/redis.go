@@ -72,6 +72,7 @@ type Pot struct {
 
 	ids      sync.Map // ruleID → what the rule is called in the engine
 	countIDs atomic.Int64
+	free     sync.Pool // of calls
 
 	mu         sync.Mutex
 	client     rueidis.Client
@@ -89,7 +90,7 @@ func Open(url string, o Options) (*Pot, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pot{where: at, lua: rueidis.NewLuaScript(script)}
+	p := &Pot{where: at, lua: rueidis.NewLuaScript(script), free: sync.Pool{New: newCall}}
 	p.option = rueidis.ClientOption{
 		InitAddress: at.addresses, Username: at.user, Password: at.password, SelectDB: at.db,
 		ClientName: "weir", Dialer: net.Dialer{Timeout: dialTime},
@@ -325,8 +326,9 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 		ask.Engine = *seen
 	}
 	for tries := 1; ; tries++ {
-		c := &call{names: names, run: ask.Run, engine: ask.Engine, live: ask.Live}
-		if c.asked, c.usual, err = p.write(&ask); err != nil {
+		c := p.free.Get().(*call)
+		c.names, c.run, c.engine, c.live = names, ask.Run, ask.Engine, ask.Live
+		if c.asked, c.usual, err = p.write(c.asked, &ask); err != nil {
 			return farm.Reply{}, err
 		}
 		said, err := p.exec(ctx, client, tag, c)

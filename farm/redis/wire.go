@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,16 +23,16 @@ const (
 	headSize = 4 + 1
 )
 
-// write is a call as the script reads it, after what calls have in common. It reports whether that is the usual call:
-// of one limit in fixed periods, of which nothing is carried over or forgotten.
-func (p *Pot) write(ask *farm.Ask) (b []byte, usual bool, err error) {
+// write appends a call as the script reads it, after what calls have in common. It reports whether that is the usual
+// call: of one limit in fixed periods, of which nothing is carried over or forgotten.
+func (p *Pot) write(b []byte, ask *farm.Ask) (_ []byte, usual bool, err error) {
 	if len(ask.Wants) == 1 {
 		if w := &ask.Wants[0]; w.Way == farm.Fixed && !w.Carry && !w.Forget && (w.Mark == "" || len(w.Mark) == 5*8) {
-			b, err = p.writeUsual(ask.Seq, w)
+			b, err = p.writeUsual(b, ask.Seq, w)
 			return b, true, err
 		}
 	}
-	b = make([]byte, 0, 16+(12+17*8)*len(ask.Wants))
+	b = slices.Grow(b, 16+(12+17*8)*len(ask.Wants))
 	b = number(number(b, int64(ask.Seq)), int64(len(ask.Wants)))
 	for i := range ask.Wants {
 		w := &ask.Wants[i]
@@ -52,23 +53,23 @@ func (p *Pot) write(ask *farm.Ask) (b []byte, usual bool, err error) {
 			b = number(b, n)
 		}
 		if err := checkMark(w.Mark); err != nil {
-			return nil, false, err
+			return b, false, err
 		}
 		b = append(number(b, int64(len(w.Mark)/8)), w.Mark...)
 	}
 	return b, false, nil
 }
 
-func (p *Pot) writeUsual(seq uint64, w *farm.Want) ([]byte, error) {
+func (p *Pot) writeUsual(b []byte, seq uint64, w *farm.Want) ([]byte, error) {
 	if err := checkMark(w.Mark); err != nil {
-		return nil, err
+		return b, err
 	}
 	mark := w.Mark
 	if mark == "" {
 		mark = noMark
 	}
 	start, end := bounds(w)
-	b := append(number(make([]byte, 0, 8+12+12*8), int64(seq)), p.id(w)...)
+	b = append(number(slices.Grow(b, 8+12+12*8), int64(seq)), p.id(w)...)
 	b = number(number(number(number(b, w.Limit), w.Used), w.Need), w.Ahead)
 	b = append(b, mark[:leastMark*8]...)
 	b = number(number(number(b, w.Period.Microseconds()), start), end)

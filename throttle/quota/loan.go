@@ -206,8 +206,11 @@ func (r *rule) lentLeft(st *state, t *terms, now int64) int64 {
 }
 
 // lentReset is reset for what is on loan.
-func (r *rule) lentReset(st *state, t *terms, now int64) int64 {
-	switch ln := st.loan(); {
+func (r *rule) lentReset(st *state, t *terms, now int64) int64 { return r.resetOf(st.loan(), t, now) }
+
+// resetOf is lentReset where the loan is known; nil where there is none.
+func (r *rule) resetOf(ln *loan, t *terms, now int64) int64 {
+	switch {
 	case ln != nil && ln.opens > now:
 		return ln.opens
 	case ln != nil && r.way == inPeriods && ln.ends > now:
@@ -217,6 +220,31 @@ func (r *rule) lentReset(st *state, t *terms, now int64) int64 {
 		return end
 	}
 	return add(now, t.period)
+}
+
+// grantLent is grant for what is on loan: the loan is looked up once.
+func (r *rule) grantLent(rs *rules, a *account, st *state, cost, now int64, answer *weir.Answer) bool {
+	if cost == 0 || cost > MaxLimit || st.room(now) < cost || a.has(contended) {
+		return false
+	}
+	ln := st.loan()
+	if ln == nil {
+		return false
+	}
+	t := &r.base
+	answer.Figures = grow(answer.Figures)
+	f := &answer.Figures[len(answer.Figures)-1]
+	left := min(t.limit, add(st.others-st.used, ln.left))
+	r.tell(f, st, t, now, left, r.resetOf(ln, t, now))
+	f.Remaining = max(0, left-cost)
+	if st.used = min(add(st.used, cost), farm.MaxNumber); st.used >= st.start {
+		st.start = never
+		ln.borrower.call(now)
+	}
+	a.mark(r, st, t, now)
+	h := &answer.Hold
+	h.Ref, h.A, h.At, h.N, h.V = a, r.bit, now, cost, rs.version
+	return true
 }
 
 // spend counts what is granted.

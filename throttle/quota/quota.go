@@ -223,6 +223,9 @@ func (q *Quota) decide(rs *rules, a *account, g *stranger, ev *weir.Event, now i
 // for requests that allows the event. It takes a tenth off the time of such a decision. Otherwise it takes nothing.
 func (r *rule) grant(rs *rules, a *account, cost, now int64, answer *weir.Answer) bool {
 	st, t := a.state(r), &r.base
+	if r.lends(t) {
+		return r.grantLent(rs, a, st, cost, now, answer)
+	}
 	r.roll(st, t, now)
 	if cost > MaxLimit || r.when(st, t, now, cost) > now || a.has(contended) {
 		return false
