@@ -24,7 +24,7 @@ func TestExactGrant(t *testing.T) {
 				for i := range nodes {
 					f := newLendingFarm(t, 1, o)
 					defer f.close()
-					f.lag = 1
+					f.lag = 0
 					nodes[i] = f.nodes[0]
 				}
 				if nodes[0].rules.Load().only == nil {
@@ -50,9 +50,9 @@ func TestExactGrant(t *testing.T) {
 					if answers[0].Verdict == weir.Admit {
 						granted++
 					}
-					time.Sleep(time.Duration(r.Int64N(30)) * time.Millisecond)
+					time.Sleep(time.Duration(r.Int64N(int64(30 * time.Millisecond)))) // never when something else is due
 					if r.IntN(200) == 0 {
-						time.Sleep(time.Duration(r.Int64N(3000)) * time.Millisecond)
+						time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
 					}
 				}
 				if granted < 500 {
