@@ -140,8 +140,8 @@ func (g *Guarded) admit(now time.Time) error {
 	return nil
 }
 
-// note takes down what became of a call. gaveUp is why the caller waits no more. It reports whether the watcher is to be
-// told something.
+// note takes down what became of a call. gaveUp is why the caller waits no more. It reports whether the watcher is to
+// be told something.
 func (g *Guarded) note(began time.Time, engine string, err, gaveUp error) (news bool) {
 	now := g.Now()
 	g.mu.Lock()

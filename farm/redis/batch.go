@@ -50,14 +50,14 @@ type answer struct {
 
 func newCall() any { return &call{answered: make(chan answer, 1)} }
 
-// recycle takes a call back that has been answered. Those that were given up are not: somebody may answer them yet.
+// recycle takes a call back that has been answered. One that was given up is not taken back: it may be answered yet.
 func (p *Pot) recycle(c *call) {
 	*c = call{answered: c.answered, asked: c.asked[:0]}
 	p.free.Put(c)
 }
 
-// exec has a call answered by a script, after which nobody else may use it. The client is not told of the deadline: the pot then knows of every call when
-// it has been answered.
+// exec has a call answered by a script, after which nobody else may use it. The client is not told of the deadline: the
+// pot then knows of every call when it has been answered.
 func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call) (string, error) {
 	if p.calls.Add(1) > maxCalls {
 		p.calls.Add(-1)

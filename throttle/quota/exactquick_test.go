@@ -50,7 +50,8 @@ func TestExactGrant(t *testing.T) {
 					if answers[0].Verdict == weir.Admit {
 						granted++
 					}
-					time.Sleep(time.Duration(r.Int64N(int64(30 * time.Millisecond)))) // never when something else is due
+					// Nothing else is due at the same nanosecond.
+					time.Sleep(time.Duration(r.Int64N(int64(30 * time.Millisecond))))
 					if r.IntN(200) == 0 {
 						time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
 					}

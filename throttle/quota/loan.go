@@ -222,31 +222,6 @@ func (r *rule) resetOf(ln *loan, t *terms, now int64) int64 {
 	return add(now, t.period)
 }
 
-// grantLent is grant for what is on loan: the loan is looked up once.
-func (r *rule) grantLent(rs *rules, a *account, st *state, cost, now int64, answer *weir.Answer) bool {
-	if cost == 0 || cost > MaxLimit || st.room(now) < cost || a.has(contended) {
-		return false
-	}
-	ln := st.loan()
-	if ln == nil {
-		return false
-	}
-	t := &r.base
-	answer.Figures = grow(answer.Figures)
-	f := &answer.Figures[len(answer.Figures)-1]
-	left := min(t.limit, add(st.others-st.used, ln.left))
-	r.tell(f, st, t, now, left, r.resetOf(ln, t, now))
-	f.Remaining = max(0, left-cost)
-	if st.used = min(add(st.used, cost), farm.MaxNumber); st.used >= st.start {
-		st.start = never
-		ln.borrower.call(now)
-	}
-	a.mark(r, st, t, now)
-	h := &answer.Hold
-	h.Ref, h.A, h.At, h.N, h.V = a, r.bit, now, cost, rs.version
-	return true
-}
-
 // spend counts what is granted.
 func (r *rule) spend(st *state, t *terms, now, n int64) {
 	ln := st.loan()
