@@ -58,7 +58,7 @@ WATCHED := . ./app ./config ./console ./farm/nats ./farm/redis $(GATES) ./mail/.
 UNWATCHABLE := ./internal/arch ./internal/docstest ./internal/words
 
 # Packages with single tests of that kind, which needs.Unwatched marks. Where the race detector watches such a package,
-# these tests are left out, and the package runs a second time without it.
+# these tests are left out. They tell their names by a file, and run after the others, without it.
 TWICE = $$($(GO) list $$(grep -rlF --include='*_test.go' 'needs.Unwatched(' . | sed 's|/[^/]*$$||' | sort -u))
 
 # Else every program that is built with it takes a second to end.
@@ -167,9 +167,11 @@ test: setup ## all tests, with the race detector where goroutines meet (CI=true:
 		if [ "$$CI" = true ]; then \
 			rest=$$($(GO) list $(UNWATCHABLE)); watched=$$(echo "$$all" | grep -vxF "$$rest"); \
 		fi; \
-		race="$(RACE)"; \
-		WEIR_TWICE=1 $(TEST) $(ARGS) $$(echo "$$all" | grep -xF "$$watched") || status=1; \
-		race=; all=$$(echo "$$all" | grep -xF "$$rest$$(echo; echo "$(TWICE)")"); \
+		race="$(RACE)"; left=$$(mktemp) || exit 1; watched=$$(echo "$$all" | grep -xF "$$watched"); \
+		WEIR_TWICE="$$left" $(TEST) $(ARGS) $$watched || status=1; \
+		race=; all=$$(echo "$$all" | grep -xF "$$rest"); \
+		names=$$(sort -u "$$left" | paste -s -d '|' -); rm -f "$$left"; \
+		[ -z "$$names" ] || $(TEST) -run "^($$names)$$" $(ARGS) $$(echo "$$watched" | grep -xF "$(TWICE)") || status=1; \
 	fi; \
 	$(TEST) $(ARGS) $$all || status=1; \
 	seconds=$$(($$(date +%s) - start)); echo "tests took $$((seconds / 60)):$$(printf %02d $$((seconds % 60)))"; \

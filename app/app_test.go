@@ -14,6 +14,7 @@ import (
 
 	"weir/config"
 	"weir/console"
+	"weir/internal/needs"
 )
 
 func TestServe(t *testing.T) {
@@ -144,20 +145,15 @@ func TestFailedStartRollsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := free.Addr().String()
-	free.Close()
+	first := needs.FreeAddress()
 	b := &bench{t: t, dir: folder(t), upstream: "http://127.0.0.1:1"}
 	a, err := New(b.config(fmt.Sprintf(`
 data: DATA
 http:
 - {listen: %q, upstream: UPSTREAM}
 - {listen: %q, upstream: UPSTREAM}
-console: {listen: "127.0.0.1:0"}
-`, first, taken.Addr())), Options{})
+console: {listen: %q}
+`, first, taken.Addr(), needs.FreeAddress())), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

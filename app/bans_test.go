@@ -196,7 +196,7 @@ func TestBannedWhileConnected(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	in := bufio.NewReader(c)
 	send := func() int {
 		t.Helper()

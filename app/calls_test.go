@@ -47,7 +47,7 @@ func newEverything(t *testing.T, c clock.Clock) *post {
 	t.Cleanup(upstream.Close)
 	peer := needs.FreeAddress()
 	p.extra = reachOf("known-only") + fmt.Sprintf(`
-  plans: {quota: {policies: [{name: per-hour, limit: 5, period: 1h}]}}
+  plans: {quota: {policies: [{name: per-year, limit: 5, period: 365d}]}}
 http: [{listen: "127.0.0.1:0", upstream: %q, account: ["header:X-Api-Key"], throttles: [plans]}]
 farm: {node: a, listen: %q, peers: [%q], secret: of this test alone}
 notify: [{webhook: {url: %q, secret: a secret of sixteen}}]

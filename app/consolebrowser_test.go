@@ -100,7 +100,7 @@ func TestConsoleInBrowser(t *testing.T) {
 		resp.Body.Close()
 	}
 	c.lookUp("acme")
-	c.reads("per-hour")
+	c.reads("per-year")
 	c.reads("What would happen now")
 	c.reads("refuse")
 	c.Click("form[action='do/account-reset'] button")

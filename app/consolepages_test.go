@@ -182,7 +182,7 @@ func TestConsoleThrottlesInBrowser(t *testing.T) {
 	}
 	for _, sought := range []string{"acme", refusals.Refusals[0].ID} { // who asks for help quotes the id of the request
 		b.Visit(url + "/why?q=" + sought)
-		if text := b.Text("main"); !strings.Contains(text, "Last refusals") || !strings.Contains(text, "plans/per-hour") ||
+		if text := b.Text("main"); !strings.Contains(text, "Last refusals") || !strings.Contains(text, "plans/per-year") ||
 			!strings.Contains(text, refusals.Refusals[0].ID) {
 			t.Errorf("%s: %s", sought, text)
 		}
@@ -198,7 +198,7 @@ func TestConsoleThrottlesInBrowser(t *testing.T) {
 	fills(b, "limit", "7")
 	browser.Eval[string](b, "document.querySelector('[action$=account-limit] [name=note]').value = 'until the invoice is paid'")
 	b.Click("[action$='do/account-limit'] button")
-	said(b, "acme has in plans/per-hour: limit 7.")
+	said(b, "acme has in plans/per-year: limit 7.")
 	wants(get(3), 200, 200, 429)
 	b.Inspect("console-throttles-limit", url+"/throttles?filter=acme", func(at string, status int, _ http.Header) {
 		if text := b.Text("main"); status != http.StatusOK || !strings.Contains(text, "until the invoice is paid") ||
@@ -213,5 +213,5 @@ func TestConsoleThrottlesInBrowser(t *testing.T) {
 	said(b, "Out of shadow: verdicts are acted upon.")
 	wants(get(1), 429)
 	b.Click("[action$='do/account-limit-remove'] button")
-	said(b, "acme has in plans/per-hour what the configuration says.")
+	said(b, "acme has in plans/per-year what the configuration says.")
 }

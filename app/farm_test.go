@@ -268,8 +268,10 @@ func TestFarmShares(t *testing.T) {
 		return slices.Equal(got, want)
 	}
 	for i, a := range f.nodes {
-		f.eventually("the limit is divided", func() bool { return limits(a, 30_000, 20_000) })
-		if s := (backend{a}).Farm().Status(); s.Share != 3 || s.Node != string(rune('a'+i)) || len(s.Nodes) != 3 ||
+		f.eventually("the limit is divided by three", func() bool {
+			return limits(a, 30_000, 20_000) && (backend{a}).Farm().Status().Share == 3
+		})
+		if s := (backend{a}).Farm().Status(); s.Node != string(rune('a'+i)) || len(s.Nodes) != 3 ||
 			s.Nodes[0].State != "here" || s.Nodes[1].Differs {
 			t.Errorf("%+v", s)
 		}

@@ -65,7 +65,7 @@ func (b *bench) echoes() bool {
 		return false // the reset came before the dial was over
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprint(c, "hello")
 	got, err := io.ReadAll(io.LimitReader(c, 5))
 	return err == nil && string(got) == "hello"

@@ -139,7 +139,7 @@ func TestOverviewOfConnections(t *testing.T) {
 		if err != nil { // it was reset at once
 			continue
 		}
-		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		c.SetReadDeadline(time.Now().Add(time.Minute))
 		c.Read(make([]byte, 1)) // it is closed or reset
 		c.Close()
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"weir/farm"
 	"weir/identify"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/mail/notice"
 	"weir/throttle/stamp"
 )
@@ -70,7 +70,7 @@ func (n *mailNode) start(secrets []string) {
 }
 
 func (n *mailNode) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil {
 		n.t.Error(err)
@@ -127,12 +127,7 @@ func TestFarmSecretRotatesForMail(t *testing.T) {
 	t.Parallel()
 	var member [2]farm.Options
 	for i := range member {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		member[i] = farm.Options{Node: fmt.Sprintf("node-%d", i), Listen: l.Addr().String()}
-		l.Close()
+		member[i] = farm.Options{Node: fmt.Sprintf("node-%d", i), Listen: needs.FreeAddress()}
 	}
 	member[0].Peers, member[1].Peers = []string{member[1].Listen}, []string{member[0].Listen}
 	nodes := [2]*mailNode{newMailNode(t, member[0], rotated[0]), newMailNode(t, member[1], rotated[0])}
@@ -160,12 +155,7 @@ func TestFarmSecretRotatesForMail(t *testing.T) {
 // It is started anew for that: a reload refuses it.
 func TestIntoAFarm(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	n := newMailNode(t, farm.Options{Node: "one", Listen: l.Addr().String(), Peers: []string{"127.0.0.1:1"}}, nil)
+	n := newMailNode(t, farm.Options{Node: "one", Listen: needs.FreeAddress(), Peers: []string{"127.0.0.1:1"}}, nil)
 	alone, hashes := n.gives(), n.hashKey("recipients of mail")
 	n.end()
 	n.start(rotated[0])

@@ -18,6 +18,7 @@ import (
 	"weir"
 	"weir/console"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/store"
 	"weir/store/sqlite"
 )
@@ -65,12 +66,7 @@ func TestStartWithoutAStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := &bench{t: t, dir: folder(t), upstream: "http://127.0.0.1:1", clock: clock.NewFake(noon)}
 			c.spoil(t, b.dir)
-			free, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := free.Addr().String()
-			free.Close()
+			address := needs.FreeAddress()
 			a, err := New(b.config(strings.Replace(twoPerHour, "127.0.0.1:0", address, 1)), Options{Clock: b.clock})
 			if err != nil {
 				t.Fatal(err)

@@ -154,7 +154,7 @@ func (s *Server) showLogIn(w http.ResponseWriter, r *http.Request, code int, p l
 		s.cookie(w, r, seedCookie, seed, time.Hour)
 	}
 	p.Token = desk.Before(seed)
-	s.render(w, code, logInText, &layout{Title: "Log in", Root: "./", Page: p})
+	s.render(w, code, logInText(), &layout{Title: "Log in", Root: "./", Page: p})
 }
 
 // logIn lets an operator in.

@@ -100,10 +100,11 @@ type pair struct {
 	With *layout
 }
 
+// Pages that are not in the navigation. Commands, which show none, do not make them.
 var (
-	logInText = laidOut(logInHTML)
-	wrongText = laidOut(wrongHTML)
-	onceText  = laidOut(onceHTML)
+	logInText = sync.OnceValue(func() *template.Template { return laidOut(logInHTML) })
+	wrongText = sync.OnceValue(func() *template.Template { return laidOut(wrongHTML) })
+	onceText  = sync.OnceValue(func() *template.Template { return laidOut(onceHTML) })
 )
 
 // A layout is what every page shows around its own part.
@@ -215,7 +216,7 @@ func (s *Server) fail(w http.ResponseWriter, f *layout, err error) {
 		e = &Error{http.StatusInternalServerError, "This does not work at the moment: " + err.Error()}
 	}
 	f.Live, f.Plots, f.Page = false, false, e
-	s.render(w, e.Code, wrongText, f)
+	s.render(w, e.Code, wrongText(), f)
 }
 
 func (s *Server) render(w http.ResponseWriter, code int, t *template.Template, f *layout) {
@@ -281,7 +282,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 	case c.shows:
 		f := s.layout(r, who)
 		f.Title, f.Root, f.Back, f.Page = "Shown once", "../", back, out
-		s.render(w, http.StatusOK, onceText, f)
+		s.render(w, http.StatusOK, onceText(), f)
 		return
 	case s.ended(r, who):
 		seeOther(w, "../login?ended=1")

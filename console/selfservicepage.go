@@ -199,7 +199,7 @@ func (s *SelfService) tell(w http.ResponseWriter, l *words.Language, p wrong) {
 
 func (s *SelfService) write(w http.ResponseWriter, l *words.Language, code int, name string, v any) {
 	var b bytes.Buffer
-	if err := pages[l.Index()].ExecuteTemplate(&b, name, v); err != nil {
+	if err := pages()[l.Index()].ExecuteTemplate(&b, name, v); err != nil {
 		s.log.Error("a page of a mail user failed", "error", err)
 		http.Error(w, l.Say(notNow.Text), http.StatusInternalServerError)
 		return

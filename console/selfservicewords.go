@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"weir/internal/words"
@@ -17,13 +18,13 @@ var pageHTML string
 //go:embed selfservice.css
 var pageCSS string
 
-// pages are the templates in each language.
-var pages = func() (all []*template.Template) {
+// pages are the templates in each language. Commands, which show none, do not make them.
+var pages = sync.OnceValue(func() (all []*template.Template) {
 	for _, l := range words.All() {
 		all = append(all, template.Must(template.New("selfservice").Funcs(speech{l}.functions()).Parse(l.Template(pageHTML))))
 	}
 	return all
-}()
+})
 
 // speech says what is on a page, in a language.
 type speech struct{ *words.Language }

@@ -13,7 +13,7 @@ import (
 )
 
 // patience bounds how long a test waits for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // serve opens a socket whose connections go to servers.
 func serve(t *testing.T, first *http.Server) (*servers, net.Listener) {

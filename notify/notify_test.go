@@ -27,7 +27,7 @@ import (
 
 const (
 	secret   = "a secret of sixteen"
-	patience = 30 * time.Second
+	patience = time.Minute
 )
 
 // A service is a webhook that keeps what it is sent.

@@ -155,7 +155,7 @@ func TestTryThatSaysNothing(t *testing.T) {
 // TestFailFast: with no healthy server a request is refused at once, and says when it is worth another try.
 func TestFailFast(t *testing.T) {
 	f, url := newFickle(t)
-	for _, others := range [][]string{nil, {dead(t)}} {
+	for _, others := range [][]string{nil, {dead()}} {
 		f.status.Store(500)
 		f.asked.Store(0)
 		p := start(t, Options{Servers: append([]string{url}, others...), Balance: First,

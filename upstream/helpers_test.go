@@ -83,7 +83,7 @@ func script(t testing.TB, serve func(c net.Conn, br *bufio.Reader)) string {
 			}
 			all.Go(func() {
 				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+				_ = c.SetDeadline(time.Now().Add(time.Minute))
 				serve(c, bufio.NewReader(c))
 			})
 		}
@@ -119,7 +119,7 @@ func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
 
 func request(t testing.TB, method, target string, body io.Reader) *http.Request {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, method, "http://service.example"+target, body)
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *rig) idle() int {
 
 func eventually(t testing.TB, what string, fact func() bool) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !fact(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !fact(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never came true: %s", what)
 		}
@@ -175,7 +175,7 @@ func receive[T any](t testing.TB, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nothing came")
 		panic("unreachable")
 	}
@@ -185,7 +185,7 @@ func receive[T any](t testing.TB, c <-chan T) T {
 func noneLeft(t testing.TB) {
 	t.Cleanup(func() {
 		buf := make([]byte, 1<<20)
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			stacks := string(buf[:runtime.Stack(buf, true)])
 			if !strings.Contains(stacks, "upstream.(*sender)") && !strings.Contains(stacks, "upstream.(*Pool)") {
 				return

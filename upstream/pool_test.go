@@ -13,22 +13,15 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 func named(t testing.TB, name string) string {
 	return serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }).URL
 }
 
-// dead is an address where nobody listens.
-func dead(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
-}
+// dead is an address where nobody listens, nor anybody will while the tests run.
+func dead() string { return "http://" + needs.FreeAddress() }
 
 func TestOptions(t *testing.T) {
 	for servers, ok := range map[string]bool{"": false, "http://": false, "ftp://a": false, "http://u@a": false,
@@ -78,7 +71,7 @@ func TestSchemes(t *testing.T) {
 	if _, body, err := p.get("/a%2Fb?x"); err != nil || body != "HTTP/2.0 /base/a%2Fb?x" || p.idle() != 0 {
 		t.Errorf("%q %v", body, err)
 	}
-	p = start(t, To(strings.Replace(dead(t), "http:", "https:", 1)))
+	p = start(t, To(strings.Replace(dead(), "http:", "https:", 1)))
 	_, _, err := p.get("/")
 	if failure, ok := errors.AsType[*Error](err); !ok || failure.Reached || failure.Why != FailConnect {
 		t.Errorf("%v", err)
@@ -246,8 +239,8 @@ func TestRetries(t *testing.T) {
 		body   string
 		ok     bool
 	}{
-		"cannot be reached":                {To(dead(t), good), "GET", "", true},
-		"cannot be reached, POST":          {To(dead(t), good), "POST", "hello", true},
+		"cannot be reached":                {To(dead(), good), "GET", "", true},
+		"cannot be reached, POST":          {To(dead(), good), "POST", "hello", true},
 		"breaks":                           {To(broken, good), "GET", "", true},
 		"breaks, PUT":                      {To(broken, good), "PUT", "", true},
 		"breaks, POST":                     {To(broken, good), "POST", "", false},
@@ -256,9 +249,9 @@ func TestRetries(t *testing.T) {
 		"no budget": {Options{Servers: []string{broken, good}, Retries: Retries{Budget: &none}},
 			"GET", "", false},
 		"nobody else":    {To(broken), "GET", "", false},
-		"all break":      {To(broken, dead(t)), "GET", "", false},
-		"only one other": {To(broken, dead(t), good), "GET", "", false},
-		"two others": {Options{Servers: []string{broken, dead(t), good}, Retries: Retries{Servers: 2}}, "GET", "",
+		"all break":      {To(broken, dead()), "GET", "", false},
+		"only one other": {To(broken, dead(), good), "GET", "", false},
+		"two others": {Options{Servers: []string{broken, dead(), good}, Retries: Retries{Servers: 2}}, "GET", "",
 			true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -350,7 +343,7 @@ func TestPassiveHealth(t *testing.T) {
 		t.Error(got)
 	}
 	// When nobody is well, all are tried.
-	p = start(t, To(dead(t)))
+	p = start(t, To(dead()))
 	for range 5 {
 		_, _, err := p.get("/")
 		if failure, ok := errors.AsType[*Error](err); !ok || failure.Reached {

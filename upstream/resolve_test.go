@@ -15,14 +15,19 @@ import (
 	"weir"
 	"weir/internal/clock"
 	"weir/internal/dnstest"
+	"weir/internal/needs"
 )
 
 // goOn lets requests for /hold go on.
 var goOn = make(chan bool)
 
-// at starts a server that answers with its address, at a port of several addresses; 0 for any.
+// at starts a server that answers with its address, at a port of several addresses; 0 for any that is free at all of
+// them.
 func at(t testing.TB, addr string, port int) (*http.Server, int) {
 	t.Helper()
+	if port == 0 {
+		port = int(netip.MustParseAddrPort(needs.FreeAddress()).Port())
+	}
 	l, err := net.Listen("tcp", net.JoinHostPort(addr, fmt.Sprint(port)))
 	if err != nil {
 		t.Fatal(err)

@@ -131,7 +131,7 @@ func TestRetryOnStatusOfAll(t *testing.T) {
 		t.Errorf("%v %q %v, asked %d times", res, body, err, asked.Load())
 	}
 	// Only healthy servers are asked after an answer: one that is out would give a worse one.
-	p = start(t, Options{Servers: []string{answers(t, 503, &asked), dead(t)}, Balance: First,
+	p = start(t, Options{Servers: []string{answers(t, 503, &asked), dead()}, Balance: First,
 		Health: Health{Unhealthy: 1}, Retries: Retries{On: []string{"503"}}})
 	p.servers()[1].failed(p.Pool, FailConnect)
 	asked.Store(0)
@@ -254,7 +254,7 @@ func TestRetryStorm(t *testing.T) {
 // charged.
 func TestReachedOnce(t *testing.T) {
 	broken := script(t, func(_ net.Conn, br *bufio.Reader) { _, _ = http.ReadRequest(br) })
-	p := start(t, Options{Servers: []string{broken, dead(t)}, Balance: First})
+	p := start(t, Options{Servers: []string{broken, dead()}, Balance: First})
 	_, _, err := p.get("/")
 	if failure, ok := errors.AsType[*Error](err); !ok || failure.Why != FailConnect || !failure.Reached {
 		t.Errorf("%v", err)

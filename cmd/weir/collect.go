@@ -11,8 +11,8 @@ import (
 const roomyHeap = 64 << 20
 
 // collectRarely makes garbage collections of a small heap rare. Otherwise a weir that keeps little in memory and
-// answers many requests would collect dozens of times a second, and every hundredth request would wait for that. A
-// larger heap follows the usual rule. If GOGC is set, nothing is changed.
+// answers many requests would collect dozens of times a second, and every hundredth request would wait for that. If
+// GOGC is set, nothing is changed.
 func collectRarely() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -43,11 +43,16 @@ func (c *collection) adjust() {
 	runtime.SetFinalizer(c, (*collection).adjust)
 }
 
-// percentFor is how much garbage there may be, in percent of the whole that is scanned for it, so that the heap grows
-// to roomyHeap.
+// percentFor is how much garbage there may be, in percent of the whole that is scanned for it: as much as fits into
+// roomyHeap, or two fifths of a heap that is larger. Stacks count as scanned, but they are not garbage: requests that wait
+// have large ones, and what they left behind would otherwise take more memory than they do.
 func percentFor(live, whole uint64) int {
-	if live >= roomyHeap || whole == 0 {
+	if whole == 0 {
 		return 100
 	}
-	return int(min(max((roomyHeap-live)*100/whole, 100), 3200))
+	garbage := live / 5 * 2
+	if live < roomyHeap {
+		garbage = max(garbage, roomyHeap-live)
+	}
+	return int(min(max(garbage*100/whole, 10), 3200))
 }

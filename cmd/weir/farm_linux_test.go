@@ -344,24 +344,32 @@ func TestFarmSpendsStampsOnce(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
 	g := growFarm(t, false, false)
-	g.nodes[1].stop(t) // b is started anew between question and answer
-	stamp := g.stamp(0)
-	g.start(1)
-	g.settled(0, 1, 2)
-	if got := g.code(1, stamp); got != http.StatusOK {
-		t.Errorf("b: %d", got)
+	// answers reports whether a node answers to a stamp as it should. On a busy machine it may ask for another one
+	// instead: the issuer has not answered in time.
+	answers := func(i int, stamp paid, want int) bool {
+		got := g.code(i, stamp)
+		if got != want && got != http.StatusServiceUnavailable {
+			t.Fatalf("%c answers with %d to a stamp, want %d", 'a'+i, got, want)
+		}
+		return got == want
 	}
-	if got := g.code(2, stamp); got != http.StatusForbidden {
-		t.Errorf("c: %d", got)
+	restarted := func() {
+		g.start(1)
+		g.settled(0, 1, 2)
 	}
-	g.nodes[1].stop(t)
-	g.start(1)
-	g.settled(0, 1, 2)
-	if got := g.code(1, stamp); got != http.StatusForbidden {
-		t.Errorf("b after a restart: %d", got)
-	}
+	g.eventually("a stamp of a is good at b, and spent at all", func() bool {
+		g.nodes[1].stop(t) // b is started anew between question and answer
+		stamp := g.stamp(0)
+		restarted()
+		if !answers(1, stamp, http.StatusOK) || !answers(2, stamp, http.StatusForbidden) {
+			return false
+		}
+		g.nodes[1].stop(t)
+		restarted()
+		return answers(1, stamp, http.StatusForbidden)
+	})
 	// The issuer is gone: a new challenge, no pass, no ban.
-	stamp = g.stamp(0)
+	stamp := g.stamp(0)
 	g.nodes[0].stop(t)
 	for _, i := range []int{1, 2} {
 		if resp, err := g.get(i, stamp); err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
@@ -369,9 +377,7 @@ func TestFarmSpendsStampsOnce(t *testing.T) {
 			t.Errorf("%c, without the issuer: %v, %v", 'a'+i, resp, err)
 		}
 	}
-	if got := g.code(2, g.stamp(1)); got != http.StatusOK {
-		t.Errorf("%d: no more stamps are taken", got)
-	}
+	g.eventually("stamps are taken", func() bool { return answers(2, g.stamp(1), http.StatusOK) })
 }
 
 // TestFarmObeysOneOperator: shadow and reload for all nodes, and a node with another configuration.
@@ -509,9 +515,7 @@ func TestExampleOfFarm(t *testing.T) {
 	}
 	g.start(0, 1, 2)
 	g.settled(0, 1, 2)
-	if f := g.status(1); f.Share != 3 {
-		t.Errorf("%+v", f)
-	}
+	g.eventually("limits are divided by three", func() bool { return g.status(1).Share == 3 })
 	g.must(2, "ban", "add", "192.0.2.7")
 	g.eventually("a has the ban of c", func() bool { return strings.Contains(g.must(0, "ban", "list"), "192.0.2.7") })
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/console"
+	"weir/internal/needs"
 )
 
 func TestMain(m *testing.M) {
@@ -28,7 +29,16 @@ func TestMain(m *testing.M) {
 
 // The scripts in testdata run the command itself. WEIR_CONTROL is a path for the control socket, UPSTREAM a service to
 // stand in front of; a weir that is started in the background tells by NOTIFY_SOCKET how it stands.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// TestCommandScripts runs the scripts in which no weir serves.
+func TestCommandScripts(t *testing.T) {
+	needs.Unwatched(t)
+	runScripts(t, "testdata/script/commands")
+}
+
+func runScripts(t *testing.T, folder string) {
+	t.Helper()
 	hanging := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hang" {
@@ -39,7 +49,7 @@ func TestScripts(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close)
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: folder,
 		Setup: func(e *testscript.Env) error {
 			// The script's own folder has too long a name for a socket.
 			short, err := os.MkdirTemp("", "weir")
@@ -120,7 +130,7 @@ func written(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	line, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		text, _ := os.ReadFile(ts.MkAbs(args[0]))
 		if line.Match(text) {
 			return
@@ -141,7 +151,8 @@ func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(running[0].Process.Signal(signals[args[0]]))
 }
 
-// get asks the first gate as an account and compares the status.
+// get asks the first gate as an account and compares the status. It waits until the request is over for the gate, too,
+// which has a little to do after its answer.
 func get(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: get ACCOUNT STATUS")
@@ -156,11 +167,18 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 	if fmt.Sprint(resp.StatusCode) != args[1] {
 		ts.Fatalf("status %d, want %s", resp.StatusCode, args[1])
 	}
+	for end := time.Now().Add(time.Minute); firstGate(ts).InFlight > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("the request does not end")
+		}
+	}
 }
 
 // gate returns the URL of the first gate of the running weir.
-func gate(ts *testscript.TestScript) string {
+func gate(ts *testscript.TestScript) string { return "http://" + firstGate(ts).Address }
+
+func firstGate(ts *testscript.TestScript) console.GateStatus {
 	s, err := console.NewClient(ts.Getenv("WEIR_CONTROL")).Status(context.Background())
 	ts.Check(err)
-	return "http://" + s.Gates[0].Address
+	return s.Gates[0]
 }

@@ -17,6 +17,7 @@ import (
 
 	"weir/console"
 	"weir/gate/xdpgate"
+	"weir/internal/needs"
 	"weir/internal/netlab"
 )
 
@@ -30,6 +31,7 @@ const (
 // TestPacketsOfAServingWeir: before a weir that serves, thousands of networks flood with SYNs, and a polite client from
 // another network connects every time. With weir stopped the limits stay, until they are removed.
 func TestPacketsOfAServingWeir(t *testing.T) {
+	needs.Unwatched(t)
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	folder, err := os.MkdirTemp("", "weir")
@@ -138,6 +140,7 @@ xdp:
 // TestExampleOfPackets: examples/xdp.yaml in a network of its own. It is in shadow: whoever is over the limit, or
 // banned, is counted and passes.
 func TestExampleOfPackets(t *testing.T) {
+	needs.Unwatched(t)
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	folder, err := os.MkdirTemp("", "weir")
@@ -191,6 +194,7 @@ func TestExampleOfPackets(t *testing.T) {
 // TestPacketsWithoutCapabilities: a weir that may not limit packets says exactly what it lacks, and does the rest of
 // its work.
 func TestPacketsWithoutCapabilities(t *testing.T) {
+	needs.Unwatched(t)
 	near, _ := netlab.Cable(t)
 	const nobody = 65534
 	folder, err := os.MkdirTemp("", "weir")
@@ -261,13 +265,13 @@ func packetsAt(t testing.TB, ns netlab.Namespace, pin string) xdpgate.Counters {
 // visitFrom asks the weir at the near end for something, from an address of the far end.
 func visitFrom(far netlab.Namespace, from netip.Addr) error {
 	return far.Do(func() error {
-		d := net.Dialer{Timeout: 20 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+		d := net.Dialer{Timeout: time.Minute, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 		c, err := d.Dial("tcp", netlab.HostV4+":8080")
 		if err != nil {
 			return fmt.Errorf("from %s: %w", from, err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/gate/xdpgate"
+	"weir/internal/needs"
 	"weir/internal/netlab"
 )
 
@@ -85,6 +86,7 @@ func metricsInside(t *testing.T, ns netlab.Namespace) string {
 // TestNoPacketsAreLimited: somebody removes the limiter of a weir that runs. Status, metric and log say so, until a
 // reload brings it back.
 func TestNoPacketsAreLimited(t *testing.T) {
+	needs.Unwatched(t)
 	near, _ := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	config := limiting(t, netlab.Host, pin)
@@ -129,6 +131,7 @@ func TestNoPacketsAreLimited(t *testing.T) {
 // TestReloadFindsWhatWasMissing: there was no BPF file system at the start. It is mounted, and a reload begins to
 // limit; what was switched meanwhile stays.
 func TestReloadFindsWhatWasMissing(t *testing.T) {
+	needs.Unwatched(t)
 	near, _ := netlab.Cable(t)
 	mount := t.TempDir()
 	pin := filepath.Join(mount, "weir")
@@ -164,6 +167,7 @@ func TestReloadFindsWhatWasMissing(t *testing.T) {
 // TestPinsAfterTheirNamespace: a weir and its namespace are gone. The next weir, in another namespace, removes what
 // is left of it and warns of nothing. While the namespace lives, it leaves it alone.
 func TestPinsAfterTheirNamespace(t *testing.T) {
+	needs.Unwatched(t)
 	near, far := netlab.Cable(t)
 	here := netlab.New(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")

@@ -102,7 +102,7 @@ func TestBadAddressTellsNoPassword(t *testing.T) {
 
 // TestServerRestarts: the bus is there before its server, and finds it again.
 func TestServerRestarts(t *testing.T) {
-	port := freePort(t, "127.0.0.1")
+	port := freePort()
 	url := "nats://user:pass-word@127.0.0.1:" + port
 	var book logbook
 	first := external("a", url)

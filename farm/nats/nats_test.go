@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	secretA  = "a secret of the farm, for tests"
 	secretB  = "another secret of it, for tests"
 )

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/farm"
+	"weir/internal/needs"
 )
 
 // names is a name server.
@@ -41,36 +42,15 @@ func (n *names) resolve(_ context.Context, host string) ([]netip.Addr, error) {
 	return nil, errors.New("no such host")
 }
 
-// freePort is one that is free at several addresses of this machine.
-func freePort(t *testing.T, hosts ...string) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", hosts[0]+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		l.Close()
-		free := true
-		for _, h := range hosts[1:] {
-			other, err := net.Listen("tcp", net.JoinHostPort(h, port))
-			if err != nil {
-				free = false
-				break
-			}
-			other.Close()
-		}
-		if free {
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
+// freePort is one where nobody listens, at any address of this machine.
+func freePort() string {
+	_, port, _ := net.SplitHostPort(needs.FreeAddress())
+	return port
 }
 
 // TestNames: a node that appears under a name is found, and one that disappears is let go.
 func TestNames(t *testing.T) {
-	port := freePort(t, "127.0.0.1", "127.0.0.2")
+	port := freePort()
 	var dns names
 	dns.set("weir.internal", "127.0.0.1")
 	var book logbook
@@ -151,7 +131,7 @@ func TestPeersAreBounded(t *testing.T) {
 
 // TestUnreachable: a peer that does not answer is logged once, and once more when it does.
 func TestUnreachable(t *testing.T) {
-	port := freePort(t, "127.0.0.1")
+	port := freePort()
 	var book logbook
 	o := optionsOf("a")
 	o.Log = book.logger()

@@ -17,7 +17,7 @@ import (
 	"weir/internal/needs"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // A server is a Redis of its own.
 type server struct {

@@ -14,7 +14,7 @@ import (
 var Noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 // Patience bounds how long a test waits for something that must happen. A test that passes never waits it out.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Receive waits for something that must come.
 func Receive[T any](t testing.TB, from <-chan T) T {

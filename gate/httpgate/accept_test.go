@@ -14,10 +14,11 @@ import (
 	"weir/throttle/bloom"
 )
 
-// edge is a Bloom limiter of two connections in an hour for each address.
+// edge is a Bloom limiter of two connections in an hour for each address. Its key is drawn by chance, and it is so
+// large that two addresses do not share a limiter.
 func edge(t *testing.T) weir.Throttle {
 	l, err := bloom.New(bloom.Options{Rate: weir.Rate{Count: 2, Per: time.Hour}, Burst: 2, K: 2, V4: 32,
-		Attackers: 100}, epoch)
+		Attackers: 100_000}, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func (r *rig) servedFrom(local string) bool {
 		r.t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	answer, _ := io.ReadAll(c)
 	return len(answer) > 0

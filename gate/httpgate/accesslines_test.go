@@ -21,6 +21,7 @@ import (
 	"weir/gate/gatetest"
 	"weir/gate/httpgate/accesslog"
 	"weir/identify"
+	"weir/internal/http1"
 	"weir/internal/logfile"
 	"weir/internal/outlet"
 	behind "weir/upstream"
@@ -227,7 +228,8 @@ func BenchmarkAccessLine(b *testing.B) {
 	r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64)")
 	x := exchanges.Get().(*exchange)
 	x.gate, x.setup, x.r, x.ctx, x.status, x.out = g, g.Setup.Load(), r, r.Context(), 200, 261
-	x.fields = &x.own
+	x.own = new(http1.Fields)
+	x.fields = x.own
 	x.own.AddHeader(r.Header)
 	now := time.Now()
 	x.event.Time, x.event.ID, x.event.Source = now, "m7ehk9hv2bwakgkd", netip.MustParseAddr("192.0.2.7")

@@ -119,7 +119,7 @@ func ask2(r *rig, c *tls.Conn, target string, lines []readers.Line) int {
 }
 
 // patience bounds how long a test waits for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func linesOf(r taker.Request) (all []readers.Line) {
 	for _, line := range r.Lines() {

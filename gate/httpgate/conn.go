@@ -26,6 +26,7 @@ type conn struct {
 	tls     *tls.Conn            // nil without TLS
 	state   *tls.ConnectionState // of tls, once hands are shaken
 	speaks  protocol
+	told    atomic.Pointer[origin] // about a request of HTTP/2; see exchange.told
 
 	pending  []byte // what a session has read that belongs to HTTP/2
 	prefaced int    // bytes of the preface that have come, where TLS settled on HTTP/2

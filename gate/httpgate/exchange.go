@@ -19,7 +19,8 @@ import (
 // go through, and the upstream's Caller. It belongs to the goroutine of the request, except for what says otherwise.
 type exchange struct {
 	pass *policy.Pass
-	own  http1.Fields // of the request, where no session has read it
+	own  *http1.Fields // of the request, where no session has read it; nil before there were some
+	late *time.Timer   // prolongs an HTTP/2 stream; nil before there was one
 	errand
 }
 
@@ -33,7 +34,6 @@ type errand struct {
 	reply *reply        // w, where a session serves the request
 
 	fields *http1.Fields // of the request
-	bodied bool          // it has a body
 
 	ctx    context.Context         // ends when the client leaves
 	cancel context.CancelCauseFunc // nil while only net/http can tell that the client has left
@@ -42,6 +42,7 @@ type errand struct {
 
 	origin              identify.Origin
 	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
+	bodied              bool       // it has a body
 	judged              bool
 	metered             bool   // a throttle that judged it counts bytes
 	waited              bool   // it was made to wait
@@ -56,8 +57,8 @@ type errand struct {
 	price weir.Price   // what the answer says that the request has cost
 
 	status   int
-	cookies  bool // what names the account in its cookies must be put in order
 	replied  int  // the status of the upstream's answer; 0 while there is none
+	cookies  bool // what names the account in its cookies must be put in order
 	reached  bool // it may have reached the upstream
 	slow     bool // the upstream took its time
 	hijacked bool
@@ -78,11 +79,9 @@ type errand struct {
 	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
 	ended   bool            // under writing
 
-	late      *time.Timer   // prolongs an HTTP/2 stream; nil with HTTP/1
-	writeTime time.Duration // that a client may take nothing in; HTTP/2 only
-
 	mu        sync.Mutex // deadlines are set by whoever reads the body, and by that timer
 	over      bool       // the connection may be serving the next request
+	timed     bool       // late runs, or has run
 	lastWrite time.Time  // when the deadline for writing was last renewed, HTTP/2 only
 	prolonged bool       // net/http's own deadline does not count any more
 }
@@ -94,11 +93,13 @@ var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pa
 // body, a timer, a watch, or a program that embeds the gate.
 func (x *exchange) recycle() {
 	if x.conn == nil || x.hasBody() || x.cancel != nil || x.head != nil || x.waited || x.hijacked || x.payment != nil ||
-		x.late != nil && !x.late.Stop() {
+		x.timed || x.trailing() {
 		return
 	}
 	x.pass.Answer.Clear()
-	x.own.Reset()
+	if x.own != nil {
+		x.own.Reset()
+	}
 	x.errand = errand{}
 	exchanges.Put(x)
 }
@@ -368,39 +369,4 @@ func (x *exchange) send(p []byte, last bool) (int, error) {
 		_ = http.NewResponseController(x.w).Flush()
 	}
 	return n, err
-}
-
-// renewWrite gives an HTTP/2 stream more time. For HTTP/1, wire.Write does it.
-func (x *exchange) renewWrite() {
-	if x.r.ProtoMajor < 2 {
-		return
-	}
-	now := time.Now()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if now.Sub(x.lastWrite) > x.setup.opts.Timeouts.Progress.Std()/8 {
-		x.lastWrite = now
-		x.streamDeadline()
-	}
-}
-
-// prolong is called when an HTTP/2 stream takes its time. Until then it has the time that net/http's server gives it
-// (httpOptions): to set a deadline takes that server longer than most answers.
-func (x *exchange) prolong() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.prolonged = true
-	x.streamDeadline()
-}
-
-// streamDeadline sets the deadline for writing to an HTTP/2 stream. There is none before the answer. x.mu is held.
-func (x *exchange) streamDeadline() {
-	if x.over || !x.prolonged {
-		return
-	}
-	var until time.Time
-	if !x.lastWrite.IsZero() {
-		until = x.lastWrite.Add(x.writeTime)
-	}
-	_ = http.NewResponseController(x.w).SetWriteDeadline(until)
 }

@@ -156,6 +156,9 @@ func (g *Gate) malformed(c *conn, why error) {
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
+	if streams, ok := c.(*streamConn); ok {
+		c = streams.conn
+	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 

@@ -6,11 +6,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"weir"
 	"weir/gate/refusal"
 	"weir/identify"
+	"weir/internal/http1"
 	"weir/internal/words"
 	behind "weir/upstream"
 )
@@ -29,7 +29,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if x.reply, _ = w.(*reply); x.reply != nil {
 		x.fields = x.reply.fields
 	} else {
-		x.fields = &x.own
+		if x.own == nil {
+			x.own = new(http1.Fields)
+		}
+		x.fields = x.own
 		x.own.AddHeader(r.Header)
 	}
 	x.event.Time, x.event.Kind = g.env.Clock.Now(), "http"
@@ -41,9 +44,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.bodied = r.Body != nil && r.Body != http.NoBody
 	if r.ProtoMajor >= 2 {
-		x.writeTime = x.setup.writeTime()
 		if x.prolonged = x.conn == nil; !x.prolonged {
-			x.late = time.AfterFunc(x.setup.opts.Timeouts.Progress.Std()/8, x.prolong)
+			x.prolongLater()
 		}
 	}
 	underWay := g.UnderWay.Add(1)
@@ -83,9 +85,7 @@ func (x *exchange) end() {
 	}
 	x.unwatch()
 	x.endStream()
-	if x.late != nil {
-		x.late.Stop()
-	}
+	x.timed = x.timed && !x.late.Stop()
 	x.mu.Lock()
 	x.over = true
 	x.mu.Unlock()
@@ -168,10 +168,12 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusMethodNotAllowed, "The gate does not open tunnels.")
 	case !x.parsedHere() && !(validHost(r.Host) && validTarget(r.URL) && (r.Host != "" || !r.ProtoAtLeast(1, 1))):
 		x.problem(http.StatusBadRequest, "The host of the request is not valid.")
+	case r.ProtoMajor >= 2 && !goodPath(r):
+		x.problem(http.StatusBadRequest, "The path of the request is not valid.")
 	case r.RequestURI == "*":
 		x.problem(http.StatusMethodNotAllowed,
 			"The gate does not forward requests about the server as a whole.")
-	case r.ProtoMajor >= 2 && headSize(r) > int64(o.Bounds.Header):
+	case r.ProtoMajor >= 2 && headSize(r, x.fields) > int64(o.Bounds.Header):
 		// For HTTP/1 its reader has checked it.
 		x.gate.env.Observer.Bounded(BoundHeader)
 		x.problem(http.StatusRequestHeaderFieldsTooLarge, "The headers of the request are too large.")
@@ -338,15 +340,4 @@ func (x *exchange) failedByClient(err error) {
 	default:
 		x.problem(http.StatusBadRequest, "The body of the request is malformed or incomplete.")
 	}
-}
-
-// headSize is the size of an HTTP/2 request's head, as it would be in HTTP/1.
-func headSize(r *http.Request) int64 {
-	n := int64(len(r.Method) + len(r.RequestURI) + len(r.Host) + len("  HTTP/1.1\r\nHost: \r\n\r\n"))
-	for name, values := range r.Header {
-		for _, v := range values {
-			n += int64(len(name) + len(v) + len(": \r\n"))
-		}
-	}
-	return n
 }

@@ -115,7 +115,7 @@ func startIn(t testing.TB, env Env, o Options, throttles ...weir.Throttle) *rig 
 	gatetest.Run(t, g)
 	r.Gate, r.addr, r.url = g, g.Addr().String(), "http://"+g.Addr().String()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = g.Stop(ctx)
 		if n := g.UnderWay.Load(); n != 0 {
@@ -173,7 +173,7 @@ func (r *rig) answer(br *bufio.Reader) (*http.Response, string) {
 }
 
 func client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 }
 
 func (r *rig) do(req *http.Request) (*http.Response, string) {

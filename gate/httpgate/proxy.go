@@ -259,9 +259,17 @@ func hopByHop(name string) bool {
 
 // copyEndToEnd adds the headers of a message that are passed on.
 func copyEndToEnd(to http.Header, from *http1.Fields) {
+	values := make([]string, from.Len())
 	for i, named := 0, namedBy(from); i < from.Len(); i++ {
-		if name, value := from.At(i); !hopByHop(name) && !slices.Contains(named, name) {
-			to.Add(name, value)
+		name, value := from.At(i)
+		if hopByHop(name) || slices.Contains(named, name) {
+			continue
+		}
+		values[i] = value
+		if before := to[name]; before != nil {
+			to[name] = append(before, value)
+		} else {
+			to[name] = values[i : i+1 : i+1]
 		}
 	}
 }
@@ -361,6 +369,9 @@ func (x *exchange) forwardHeaders(f *http1.Fields) {
 	o := origin{forwarded, address, host, proto}
 	if told != nil {
 		*told = o
+		if x.reply == nil {
+			x.conn.told.Store(told)
+		}
 	}
 	o.add(f)
 }
@@ -382,10 +393,16 @@ func (o *origin) add(f *http1.Fields) {
 // told is what was said about the last request of the same connection. It is the same for the next one to that host,
 // unless a proxy says who sends it; then there is none.
 func (x *exchange) told() *origin {
-	if x.reply == nil || x.origin.Proxied || x.origin.Forwarded || x.origin.XForwardedFor {
+	if x.origin.Proxied || x.origin.Forwarded || x.origin.XForwardedFor || x.reply == nil && x.conn == nil {
 		return nil
 	}
-	return &x.reply.session.told
+	if x.reply != nil {
+		return &x.reply.session.told
+	}
+	if o := x.conn.told.Load(); o != nil && o.host == x.r.Host { // other streams may look at it
+		return o
+	}
+	return new(origin)
 }
 
 // appendFor writes an address as the "for" of an element (RFC 7239, 6), and returns where the bare address stands.

@@ -22,7 +22,7 @@ import (
 func h2c() *http.Client {
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	return &http.Client{Transport: tr, Timeout: time.Minute}
 }
 
 // script is an upstream that says the same to everybody who has sent a head, and hangs up.

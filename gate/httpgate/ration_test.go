@@ -230,7 +230,7 @@ func TestUploadAfterTheAnswer(t *testing.T) {
 				})
 				_ = c.Close()
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			_ = g.Stop(ctx)
 			_ = l.Close()

@@ -22,7 +22,7 @@ const (
 // those who need it (exchange.full). What net/http's server would refuse is refused here too.
 func (s *session) parse() (*http.Request, error) {
 	h, r := s.head, &s.request
-	*r = *s.blank
+	forget(r)
 	s.fields = &h.Fields
 	r.Method, r.RequestURI, r.RemoteAddr, r.Host = h.Method, h.Target, s.remote, h.Host
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, h.Minor
@@ -59,6 +59,14 @@ func (s *session) parse() (*http.Request, error) {
 	s.beginBody(r, h)
 	s.head = new(http1.Head)
 	return r, nil
+}
+
+// forget empties a request, but for its context: that is the same for all requests of a connection.
+func forget(r *http.Request) {
+	r.Method, r.URL, r.Proto, r.ProtoMajor, r.ProtoMinor, r.Header = "", nil, "", 0, 0, nil
+	r.Body, r.GetBody, r.ContentLength, r.TransferEncoding, r.Close, r.Host = nil, nil, 0, nil, false, ""
+	r.Form, r.PostForm, r.MultipartForm, r.Trailer, r.RemoteAddr, r.RequestURI = nil, nil, nil, nil, "", ""
+	r.TLS, r.Response, r.Pattern = nil, nil, ""
 }
 
 // goodHost is validHost. Most requests of a connection have the host of the one before.

@@ -40,7 +40,7 @@ func startRoutedIn(t testing.TB, env Env, o Options, chain *policy.Chain, routes
 	gatetest.Run(t, g)
 	r.Gate, r.addr, r.url = g, g.Addr().String(), "http://"+g.Addr().String()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = g.Stop(ctx)
 	})
@@ -52,7 +52,7 @@ func (r *rig) at(host, path string, header ...string) (*http.Response, string) {
 	r.t.Helper()
 	req := r.request("GET", path, nil, header...)
 	req.Host = host
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second,
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
 	if err != nil {
 		r.t.Fatal(err)
@@ -300,11 +300,17 @@ func TestRouteChains(t *testing.T) {
 			t.Errorf("%+v: %s %s", c, res.Status, body)
 		}
 	}
-	// What a route answers by itself, or not at all, counts against limits, too.
-	for _, want := range []int{200, 504, 404} {
-		if o := receive(t, edge.Settled); !o.Done || o.Status != want && want != 504 {
-			t.Errorf("%+v, want %d", o, want)
+	// What a route answers by itself, or not at all, counts against limits, too. A request is settled after its answer,
+	// so the next one may be ahead of it.
+	settled := map[int]bool{}
+	for range 3 {
+		o := receive(t, edge.Settled)
+		if settled[o.Status] = true; !o.Done {
+			t.Errorf("%+v", o)
 		}
+	}
+	if len(settled) != 3 || !settled[200] || !settled[404] {
+		t.Errorf("settled with %v", settled)
 	}
 }
 

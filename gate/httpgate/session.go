@@ -24,7 +24,6 @@ import (
 type session struct {
 	gate   *Gate
 	conn   *conn
-	blank  *http.Request // with the context of all requests
 	remote string
 	host   string // that of the last request
 	told   origin // the same
@@ -62,7 +61,7 @@ var blocks = sync.Pool{New: func() any { return new(block) }}
 // take serves HTTP/1 in a session, and gives HTTP/2 to net/http.
 func (g *Gate) take(c *conn) {
 	if c.speaks == onlyHTTP2 {
-		g.Hand(c)
+		g.handStreams(c)
 	} else {
 		g.speak(c)
 	}
@@ -71,7 +70,7 @@ func (g *Gate) take(c *conn) {
 // speak serves a connection, in a goroutine of its own.
 func (g *Gate) speak(c *conn) {
 	s := &session{gate: g, conn: c, remote: c.RemoteAddr().String(), head: new(http1.Head)}
-	s.blank = new(http.Request).WithContext(withConn(g.Base, c))
+	s.request = *new(http.Request).WithContext(withConn(g.Base, c))
 	c.alone = true
 	s.fresher.begin(c)
 	s.reply.session = s
@@ -147,7 +146,7 @@ func (s *session) run() (ours bool) {
 			s.release()
 			_ = s.conn.SetReadDeadline(time.Time{})
 			s.conn.alone = false
-			s.gate.Hand(s.conn)
+			s.gate.handStreams(s.conn)
 			return false
 		}
 		if n == 0 || err != nil {

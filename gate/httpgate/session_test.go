@@ -200,7 +200,7 @@ func FuzzSession(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		s := &session{gate: g, conn: &conn{}, blank: new(http.Request), remote: "192.0.2.1:1", head: new(http1.Head)}
+		s := &session{gate: g, conn: &conn{}, remote: "192.0.2.1:1", head: new(http1.Head)}
 		s.head.Begin(http1.Request)
 		if n, err := s.head.Read(in, http1.Bounds{Bytes: 32 << 10, Fields: maxFields}); n == 0 || err != nil {
 			return
@@ -255,5 +255,40 @@ func TestValidHost(t *testing.T) {
 		if got := validHost(host); got != want {
 			t.Errorf("%q: %v", host, got)
 		}
+	}
+}
+
+// TestForget: nothing of a request is left for the next one on its connection, but the context.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	r := new(http.Request).WithContext(context.WithValue(t.Context(), key{}, "kept"))
+	v := reflect.ValueOf(r).Elem()
+	fill := map[reflect.Kind]func(f reflect.Value){
+		reflect.String:    func(f reflect.Value) { f.SetString("x") },
+		reflect.Int:       func(f reflect.Value) { f.SetInt(1) },
+		reflect.Int64:     func(f reflect.Value) { f.SetInt(1) },
+		reflect.Bool:      func(f reflect.Value) { f.SetBool(true) },
+		reflect.Pointer:   func(f reflect.Value) { f.Set(reflect.New(f.Type().Elem())) },
+		reflect.Map:       func(f reflect.Value) { f.Set(reflect.MakeMap(f.Type())) },
+		reflect.Slice:     func(f reflect.Value) { f.Set(reflect.MakeSlice(f.Type(), 1, 1)) },
+		reflect.Interface: func(f reflect.Value) { f.Set(reflect.ValueOf(http.NoBody)) },
+		reflect.Func: func(f reflect.Value) {
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { return nil }))
+		},
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && f.Name != "Cancel" { // which is obsolete: nobody sets it
+			fill[f.Type.Kind()](v.Field(i))
+		}
+	}
+	forget(r)
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
+			t.Errorf("%s is still there", f.Name)
+		}
+	}
+	if r.Context().Value(key{}) != "kept" {
+		t.Error("the context is gone")
 	}
 }

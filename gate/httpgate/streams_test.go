@@ -186,7 +186,7 @@ func TestGRPC(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 
 			out, trailer := new(wrapperspb.StringValue), metadata.MD{}
@@ -245,7 +245,7 @@ func TestGRPCRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			header := metadata.MD{}
 			err = conn.Invoke(ctx, "/test.Echo/Once", wrapperspb.String("hello"), new(wrapperspb.StringValue),

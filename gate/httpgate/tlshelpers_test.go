@@ -106,7 +106,7 @@ func do(t testing.TB, tr http.RoundTripper, req *http.Request) (*http.Response, 
 }
 
 func try(tr http.RoundTripper, req *http.Request) (*http.Response, string, error) {
-	res, err := (&http.Client{Transport: tr, Timeout: 20 * time.Second}).Do(req)
+	res, err := (&http.Client{Transport: tr, Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return nil, "", err
 	}

@@ -269,7 +269,8 @@ func tracedExchange(g *Gate) (*exchange, *http1.Fields) {
 	x := exchanges.Get().(*exchange)
 	x.gate, x.setup, x.r, x.ctx, x.status, x.replied = g, g.Setup.Load(), r, r.Context(), 200, 200
 	x.event.Time = g.env.Clock.Now()
-	x.fields = &x.own
+	x.own = new(http1.Fields)
+	x.fields = x.own
 	x.onward, x.event.ID, x.event.Source = x.event.Time, "m7ehk9hv2bwakgkd", netip.MustParseAddr("192.0.2.7")
 	return x, new(http1.Fields)
 }

@@ -19,6 +19,7 @@ import (
 
 	"weir"
 	"weir/internal/dnstest"
+	"weir/internal/needs"
 	behind "weir/upstream"
 )
 
@@ -266,16 +267,11 @@ func TestClientsCannotTurnABreaker(t *testing.T) {
 // name server says.
 func TestNamesAtTheGate(t *testing.T) {
 	dns := dnstest.Start(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	for i, l := range []net.Listener{l, nil} {
-		if l == nil {
-			if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", port)); err != nil {
-				t.Fatal(err)
-			}
+	_, port, _ := net.SplitHostPort(needs.FreeAddress())
+	for i, address := range []string{"127.0.0.1:", "127.0.0.2:"} {
+		l, err := net.Listen("tcp", address+port)
+		if err != nil {
+			t.Fatal(err)
 		}
 		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "%d %s", i+1, r.Host)
@@ -283,7 +279,7 @@ func TestNamesAtTheGate(t *testing.T) {
 		go func() { _ = s.Serve(l) }()
 		t.Cleanup(func() { _ = s.Close() })
 	}
-	o := Options{Upstream: behind.Options{Servers: []string{fmt.Sprintf("http://app.example:%d", port)},
+	o := Options{Upstream: behind.Options{Servers: []string{fmt.Sprintf("http://app.example:%s", port)},
 		Balance: behind.InTurn, Resolve: weir.Duration(10 * time.Second)}}
 	g := startIn(t, Env{Resolver: dns.Resolver()}, o)
 	res, body := g.do(g.request("GET", "/", nil))

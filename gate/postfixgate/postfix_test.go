@@ -132,7 +132,7 @@ func (of *office) keep(back string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := of.spool.Stop(ctx); err != nil {
 			t.Error(err)

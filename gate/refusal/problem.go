@@ -7,21 +7,10 @@ import (
 
 // AppendJSON writes the document as json.Marshal would, and allocates nothing: refusals should be cheap.
 func (doc *Refusal) AppendJSON(b []byte) []byte {
-	b = appendText(append(b, `{"type":`...), doc.Type)
-	b = appendText(append(b, `,"title":`...), doc.Title)
-	b = strconv.AppendInt(append(b, `,"status":`...), int64(doc.Status), 10)
-	b = appendText(append(b, `,"detail":`...), doc.Detail)
-	for _, f := range [...]struct{ key, text string }{{`,"policy":`, doc.Policy}, {`,"throttle":`, doc.Throttle},
-		{`,"reason":`, doc.Reason}} {
-		if f.text != "" {
-			b = appendText(append(b, f.key...), f.text)
-		}
-	}
-	if doc.Limit != nil {
-		b = strconv.AppendInt(append(b, `,"limit":`...), *doc.Limit, 10)
-	}
-	if doc.Unit != "" {
-		b = appendText(append(b, `,"unit":`...), doc.Unit)
+	if doc.begins != "" {
+		b = append(b, doc.begins...)
+	} else {
+		b = doc.appendCommon(b)
 	}
 	if doc.Remaining != nil {
 		b = strconv.AppendInt(append(b, `,"remaining":`...), *doc.Remaining, 10)

@@ -27,6 +27,12 @@ func Fields(figures []weir.Figure, now time.Time) (policies, limits string) {
 	if len(figures) == 1 {
 		return single(&figures[0], now)
 	}
+	return several(figures, now)
+}
+
+// several is Fields for any number of rules. It stands apart for its buffers: stacks should be small, as many requests
+// may be held.
+func several(figures []weir.Figure, now time.Time) (policies, limits string) {
 	var buffer [2][192]byte
 	policy, limit := buffer[0][:0], buffer[1][:0]
 	for i := range figures {

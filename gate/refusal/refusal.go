@@ -26,8 +26,9 @@ type Refusal struct {
 	RetryAfter int64  `json:"retry_after,omitempty"`
 	RequestID  string `json:"request_id,omitempty"`
 
-	about *weir.Answer // what Detail tells, if it tells of an answer
-	why   weir.Reason
+	about  *weir.Answer // what Detail tells, if it tells of an answer
+	why    weir.Reason
+	begins string // the JSON up to Unit, where others have it in common; else empty
 }
 
 // Of returns the refusal for an answer that is not an admission. own says that the limit is the server's and not the
@@ -38,15 +39,12 @@ func Of(a *weir.Answer, now time.Time, own bool) Refusal {
 
 // of is Of with the detail of another reason.
 func of(a *weir.Answer, now time.Time, own bool, why weir.Reason) Refusal {
-	status := Status(a, own)
-	r := Refusal{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail(nil, a, why),
-		about: a, why: why}
-	r.Policy, r.Throttle, r.Reason, r.RetryAfter = a.Rule, a.By, a.Reason.String(), RetryAfter(a, now)
-	if a.Reason != weir.NoReason {
-		r.Type = "urn:weir:" + r.Reason
-	}
-	if a.Unit != "" || a.Limit > 0 { // otherwise the rule does not count anything
-		r.Limit, r.Unit, r.Remaining = &a.Limit, a.Unit, &a.Remaining
+	c := cause{by: a.By, rule: a.Rule, unit: a.Unit, limit: a.Limit, window: a.Window, reason: a.Reason, why: why,
+		own: own}
+	r := c.common().doc
+	r.about, r.why, r.RetryAfter = a, why, RetryAfter(a, now)
+	if r.Limit != nil {
+		r.Remaining = &a.Remaining
 	}
 	return r
 }

@@ -214,7 +214,7 @@ func nowhere(t testing.TB, network string) string {
 }
 
 // deadline makes a failing test end.
-func deadline(c net.Conn) { _ = c.SetDeadline(time.Now().Add(30 * time.Second)) }
+func deadline(c net.Conn) { _ = c.SetDeadline(time.Now().Add(time.Minute)) }
 
 // dial connects to the gate.
 func (r *rig) dial() *net.TCPConn { r.t.Helper(); return r.dialFrom("") }

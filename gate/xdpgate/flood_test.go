@@ -55,7 +55,7 @@ func visit(far netlab.Namespace, port uint16) error {
 			if from.Is6() {
 				to = netip.MustParseAddr(netlab.HostV6)
 			}
-			d := net.Dialer{Timeout: 20 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+			d := net.Dialer{Timeout: time.Minute, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 			c, err := d.Dial("tcp", netip.AddrPortFrom(to, port).String())
 			if err != nil {
 				return fmt.Errorf("from %s: %w", from, err)

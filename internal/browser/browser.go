@@ -27,7 +27,7 @@ import (
 )
 
 // bound is the longest that one step may take, the start included.
-const bound = 30 * time.Second
+const bound = time.Minute
 
 // A page may speak to this machine only. It has two names, as they are two sites for a browser, whatever their ports.
 const (

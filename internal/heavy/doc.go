@@ -11,6 +11,6 @@
 //     smallest count is about sqrt(2m/256), and not m/256 as with Space-Saving alone. A name that is added more often
 //     than that many times keeps its slot, or gets one.
 //
-// Counts halve every half-life. A name whose count is down to nothing is forgotten, at the earliest a half-life after it
-// came last.
+// Counts halve every half-life. A name whose count is down to nothing is forgotten, at the earliest a half-life after
+// it came last.
 package heavy

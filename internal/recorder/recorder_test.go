@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds how long a test waits for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // talk writes bytes on a connection of its own, and returns what comes back until the upstream closes it.
 func talk(t *testing.T, u *Upstream, text string) string {

@@ -15,6 +15,7 @@ import (
 
 // TestKilledUnderLoad is M2 in short.
 func TestKilledUnderLoad(t *testing.T) {
+	needs.Unwatched(t)
 	folder := t.TempDir()
 	binary := buildWeir(folder)
 	m2 := &trial{}

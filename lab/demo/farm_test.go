@@ -78,7 +78,7 @@ func TestFarmCast(t *testing.T) {
 
 	act, leave := forgers(s)
 	defer leave()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for f.chased.followed() < 2*farmForgers && ctx.Err() == nil { // until the word has come to all nodes
 		if got := act(t.Context()); got != Refused {

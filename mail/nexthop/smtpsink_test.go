@@ -39,7 +39,7 @@ func startSink(t testing.TB, options ...string) string {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		c, err := net.Dial("unix", socket)
 		if err == nil {
 			c.Close()

@@ -237,7 +237,7 @@ func (r *rig) open() {
 	}
 	s := r.Spool
 	r.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		s.Stop(ctx)
 	})
@@ -333,7 +333,7 @@ func (r *rig) run() {
 
 func (r *rig) idle() {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
 	r.must(r.Idle(ctx))
 }

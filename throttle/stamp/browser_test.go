@@ -32,7 +32,7 @@ func TestScriptIsSmall(t *testing.T) {
 			t.Errorf("%s: %d bytes compressed", name, b.Len())
 		}
 	}
-	if !strings.Contains(string(solverScript), primeHex) {
+	if !strings.Contains(string(solverScript()), primeHex) {
 		t.Error("the script has another prime")
 	}
 }
@@ -138,7 +138,7 @@ func TestBrowser(t *testing.T) {
 	mux.HandleFunc("GET /solver.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		_, _ = w.Write(solverScript)
+		_, _ = w.Write(solverScript())
 	})
 	mux.HandleFunc("GET /page.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript")
@@ -436,7 +436,7 @@ func BenchmarkBrowser(b *testing.B) {
 	done := make(chan string, 1)
 	mux := http.NewServeMux()
 	for path, file := range map[string]struct{ kind, text string }{
-		"/solver.js": {"text/javascript", string(solverScript)},
+		"/solver.js": {"text/javascript", string(solverScript())},
 		"/awaits.js": {"text/javascript", `onmessage = async e => {
   const block = new Uint8Array(48);
   for (let n = 0; n < e.data.count; n++) { block[47] = n; await crypto.subtle.digest('SHA-256', block); }

@@ -63,6 +63,15 @@ func eqsKey(sum *[sha256.Size]byte) sipKey {
 func (e eqs) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
 	(*block)(hash.Text()).begin(c, seedBytes)
 	k, t := eqsKey(hash.Block()), e.target(c.Work)
+	if hasEqsLanes {
+		return eqsLanes(&k, t, &eqsPairs, (*[eqsBytes]byte)(solution))
+	}
+	return k.accepts(t, (*[eqsBytes]byte)(solution))
+}
+
+// accepts reports whether a solution is sixteen hits in order, with efforts below a target. It is what processors do
+// that do not have eqsLanes.
+func (k *sipKey) accepts(target uint64, solution *[eqsBytes]byte) bool {
 	p := k.pairs()
 	var before eqsSolution
 	for i := range eqsHits {
@@ -72,7 +81,7 @@ func (e eqs) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bo
 		if i > 0 && !before.less(&h) {
 			return false
 		}
-		if !h.ordered() || k.effort(h.counter, h.low, h.high) >= t || !p.solves(b) {
+		if !h.ordered() || k.effort(h.counter, h.low, h.high) >= target || !p.solves(b) {
 			return false
 		}
 		before = h

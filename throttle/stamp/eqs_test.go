@@ -100,6 +100,7 @@ func TestEqsVectors(t *testing.T) {
 // TestEqsSolver: the solver finds what a search with maps finds that has nothing in common with it but the values, and
 // as many as are expected.
 func TestEqsSolver(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	k := sipKey{1, 2, 3, 4}
 	table := new(eqsTable)
@@ -187,6 +188,7 @@ func plainRounds(k *sipKey, counter uint32) (rounds [][]plainEntry) {
 
 // TestEqsOrder: of the orders that the sums allow only one is canonical, and none where an index comes twice.
 func TestEqsOrder(t *testing.T) {
+	needs.Unwatched(t)
 	good := []uint16{1, 9, 4, 10, 3, 11, 2, 60000}
 	of := func(i []uint16) eqsSolution { return eqsHitOf(0, i) }
 	if h := of(good); !h.ordered() {
@@ -312,6 +314,7 @@ func plainValue(k *sipKey, m uint64) uint64 {
 // TestEqsNearMisses: hits whose pairs, or fours, add up to zero and no more, and whole ones. The verifier says of each
 // what the plain sums say.
 func TestEqsNearMisses(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	k, counter := sipKey{1, 2, 3, 4}, uint32(0)
 	for table := new(eqsTable); len(table.solutions(&k, counter)) == 0; counter++ { // one that has some
@@ -352,8 +355,9 @@ func TestEqsNearMisses(t *testing.T) {
 
 // TestEqsChoices: any sixteen hits of a challenge are right in ascending order and in no other, each of them once.
 func TestEqsChoices(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
-	c, hash := seeded([seedBytes]byte{4}), hmackey.NewHash()
+	c := seeded([seedBytes]byte{4})
 	k, table := eqs{}.key(c), new(eqsTable)
 	var hits []eqsSolution
 	for n := uint32(0); len(hits) < eqsHits+8; n++ {
@@ -377,7 +381,7 @@ func TestEqsChoices(t *testing.T) {
 		for _, h := range chosen {
 			solution = h.append(solution)
 		}
-		got, want := (eqs{}).check(c, nil, hash, solution), plainCheck(c, solution)
+		got, want := eqsChecked(t, c, solution), plainCheck(c, solution)
 		if got != want || want != (i%4 == 1) {
 			t.Fatalf("choice %d: %x is taken: %t, and right: %t", i, solution, got, want)
 		}
@@ -420,6 +424,7 @@ func stampOf(challenge string, solution []byte) string {
 // TestEqsMutations: whatever is changed in a stamp, it is refused, and none of it spends the stamp. A million changes
 // in the long run.
 func TestEqsMutations(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	n := 20_000
 	if needs.Long() {
@@ -478,7 +483,7 @@ func TestEqsMutations(t *testing.T) {
 		if _, err := o.Verify(bg, start, stampOf(challenge, changed), demand(a)); err != ErrWrong {
 			t.Fatalf("kind %d: %x is %v", kind, changed, err)
 		}
-		if plainCheck(&c, changed) {
+		if plainCheck(&c, changed) || eqsChecked(t, &c, changed) {
 			t.Fatalf("kind %d: %x is right by the plain sums", kind, changed)
 		}
 	}
@@ -541,14 +546,14 @@ func TestEqsTarget(t *testing.T) {
 			t.Fatalf("from %d: a step of %f", w, ratio)
 		}
 	}
-	o, hash := NewOffice(Parts{}), hmackey.NewHash()
+	o := NewOffice(Parts{})
 	challenge, solution := eqsSolved(t, o, ask(EQS60, 1), 0)
 	c, err := ParseChallenge(challenge)
-	if err != nil || !(eqs{}).check(&c, nil, hash, solution) {
+	if err != nil || !eqsChecked(t, &c, solution) {
 		t.Fatal("not solved", err)
 	}
 	c.Work = 64 * eqsLeast // sixteen hits in a row would be a chance of 2^-96
-	if (eqs{}).check(&c, nil, hash, solution) {
+	if eqsChecked(t, &c, solution) {
 		t.Error("a solution without the effort is taken")
 	}
 }
@@ -632,9 +637,9 @@ func FuzzEqs(f *testing.F) {
 	}
 	f.Add(solution)
 	f.Add(make([]byte, eqsBytes))
-	k, hash := eqs{}.key(c), hmackey.NewHash()
+	k := eqs{}.key(c)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) != eqsBytes || !(eqs{}).check(c, nil, hash, b) {
+		if len(b) != eqsBytes || !eqsChecked(t, c, b) {
 			return
 		}
 		for i := range eqsHits {
@@ -673,11 +678,22 @@ func BenchmarkEqsCheck(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	hash := hmackey.NewHash()
-	b.ReportAllocs()
-	for b.Loop() {
-		if !(eqs{}).check(c, nil, hash, solution) {
-			b.Fatal("refused")
-		}
+	hash, t := hmackey.NewHash(), eqs{}.target(c.Work)
+	for name, check := range map[string]func() bool{
+		"this-processor": func() bool { return eqs{}.check(c, nil, hash, solution) },
+		"plain": func() bool {
+			(*block)(hash.Text()).begin(c, seedBytes)
+			k := eqsKey(hash.Block())
+			return k.accepts(t, (*[eqsBytes]byte)(solution))
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !check() {
+					b.Fatal("refused")
+				}
+			}
+		})
 	}
 }

@@ -24,7 +24,7 @@ func eqsSite(tb testing.TB, mux *http.ServeMux, policy, line string) *httptest.S
 		w.Header().Set("Content-Type", "text/javascript")
 		w.Header().Set("Content-Security-Policy", policy)
 		_, _ = io.WriteString(w, line)
-		_, _ = w.Write(solverScript)
+		_, _ = w.Write(solverScript())
 	})
 	mux.HandleFunc("GET /module.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript")

@@ -5,11 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // TestLuck is target S5: of a million stamps of sha256-k, the cost of the 99th percentile against the average, by
 // simulation with a fixed seed. The tries of a part are geometrically distributed.
 func TestLuck(t *testing.T) {
+	needs.Unwatched(t)
 	const draws, w = 1_000_000, 1 << 20
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))

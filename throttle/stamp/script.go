@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"regexp"
+	"sync"
 )
 
 //go:generate go run ../../internal/gen/wat eqs60.wat eqs60.wasm
@@ -22,11 +23,12 @@ var fetchScript []byte
 
 // solverScript is the solver with the module inside, so that a worker needs no other file, and without comments and
 // margins, which a phone need not load.
-var solverScript = bytes.Replace(margins.ReplaceAll(solverSource, nil), []byte("@eqs60.wasm@"),
-	[]byte(base64.StdEncoding.EncodeToString(eqsModule)), 1)
-
-// margins are spaces at the beginning of lines, and comments that have a line of their own.
-var margins = regexp.MustCompile(`(?m)^ *//.*\n|^ +`)
+var solverScript = sync.OnceValue(func() []byte {
+	// Spaces at the beginning of lines, and comments that have a line of their own.
+	margins := regexp.MustCompile(`(?m)^ *//.*\n|^ +`)
+	return bytes.Replace(margins.ReplaceAll(solverSource, nil), []byte("@eqs60.wasm@"),
+		[]byte(base64.StdEncoding.EncodeToString(eqsModule)), 1)
+})
 
 // Scripts returns the files for browsers: solver.js, which pays challenges of every algorithm in Web Workers, and
 // fetch.js, a fetch that pays by itself with the solver beside it. The bytes must not be changed.
@@ -34,5 +36,5 @@ var margins = regexp.MustCompile(`(?m)^ *//.*\n|^ +`)
 // A worker has the Content-Security-Policy that solver.js was served with. With one that does not allow WebAssembly by
 // script-src 'wasm-unsafe-eval', it solves eqs60 in plain JavaScript, which takes two to three times as long.
 func Scripts() map[string][]byte {
-	return map[string][]byte{"solver.js": solverScript, "fetch.js": fetchScript}
+	return map[string][]byte{"solver.js": solverScript(), "fetch.js": fetchScript}
 }
