@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
@@ -28,7 +29,8 @@ const (
 type lane struct {
 	mu      sync.Mutex
 	waiting []*call
-	scripts int // under way
+	scripts int         // under way
+	many    atomic.Bool // the last script had several calls
 }
 
 // A call is what a script is told of it. It is answered once. newCall makes one.
@@ -92,15 +94,15 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 
 // drain has calls answered until none waits.
 func (p *Pot) drain(l *lane, client rueidis.Client) {
-	for many := false; ; {
-		if many {
+	for {
+		if l.many.Load() {
 			runtime.Gosched() // others that are about to call go along
 		}
 		batch := p.gather(l)
 		if batch == nil {
 			return
 		}
-		many = len(batch) > 1
+		l.many.Store(len(batch) > 1)
 		p.answer(client, batch)
 		p.calls.Add(-int64(len(batch)))
 	}
