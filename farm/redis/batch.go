@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
@@ -29,8 +28,7 @@ const (
 type lane struct {
 	mu      sync.Mutex
 	waiting []*call
-	scripts int         // under way
-	many    atomic.Bool // the last script had several calls
+	scripts int // under way
 }
 
 // A call is what a script is told of it. It is answered once. newCall makes one.
@@ -94,15 +92,15 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 
 // drain has calls answered until none waits.
 func (p *Pot) drain(l *lane, client rueidis.Client) {
-	for {
-		if l.many.Load() {
+	for many := false; ; {
+		if many {
 			runtime.Gosched() // others that are about to call go along
 		}
 		batch := p.gather(l)
 		if batch == nil {
 			return
 		}
-		l.many.Store(len(batch) > 1)
+		many = len(batch) > 1
 		p.answer(client, batch)
 		p.calls.Add(-int64(len(batch)))
 	}
