@@ -59,7 +59,8 @@ func (f *Farm) median() (ahead time.Duration, ok bool) {
 func (f *Farm) slew(passed tick) {
 	if median, ok := f.median(); ok {
 		most := min(passed, HeartbeatEvery) / slewShare // nothing is sure after more, as this node slept
-		f.offset += min(max(median-f.offset, -most), most)
+		was := f.Offset()
+		f.offset.Store(int64(was + min(max(median-was, -most), most)))
 	}
 }
 
@@ -69,14 +70,10 @@ func (f *Farm) SetClock() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if median, ok := f.median(); ok {
-		f.offset = median
+		f.offset.Store(int64(median))
 	}
 }
 
 // Offset is what to add to the machine's clock to get the farm's time. It moves slowly; with fewer than three nodes it
-// stays where it is.
-func (f *Farm) Offset() time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.offset
-}
+// stays where it is. Every request reads it, several times.
+func (f *Farm) Offset() time.Duration { return time.Duration(f.offset.Load()) }

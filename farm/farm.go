@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -152,7 +153,7 @@ type Farm struct {
 	graves    map[Node]uint64 // the last heartbeats of runs that are not members any more
 	byes      map[string]bool // nodes that are gone for good, as far as anybody knows
 	most      int             // nodes that were up at once
-	offset    time.Duration
+	offset    atomic.Int64    // a time.Duration; set under mu
 	rival     *rival
 	why       string // this node is refused
 	leaving   bool   // a goodbye is to be said

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // How a Guarded pot keeps calls short.
 const (
-	CallTime   = 20 * time.Millisecond  // for one call
+	CallTime   = 20 * time.Millisecond  // for one call, or up to sharedDeadline less
 	MaxFailed  = 3                      // calls in a row, and then the engine is taken for lost
 	ProbeEvery = 100 * time.Millisecond // one call is let through to a lost engine
+
+	sharedDeadline = time.Millisecond
 )
 
 // ErrLost is returned at once while the engine is taken for lost.
@@ -45,6 +48,7 @@ type GuardOptions struct {
 type Guarded struct {
 	pot Pot
 	GuardOptions
+	last atomic.Pointer[deadline]
 
 	mu     sync.Mutex // never held while the pot or the watcher is called
 	state  PotState
@@ -81,12 +85,38 @@ func (g *Guarded) Take(ctx context.Context, ask Ask) (Reply, error) {
 	if err := g.admit(began); err != nil {
 		return Reply{}, err
 	}
-	within, cancel := context.WithTimeout(ctx, CallTime)
+	within, cancel := g.deadline(ctx, began)
 	reply, err := g.pot.Take(within, ask)
 	cancel()
-	g.note(began, reply.Engine, err, ctx.Err())
-	g.tell()
+	if g.note(began, reply.Engine, err, ctx.Err()) {
+		g.tell()
+	}
 	return reply, err
+}
+
+// A deadline is one that calls have in common.
+type deadline struct {
+	context.Context
+	cancel context.CancelFunc // not needed: it ends in time
+	at     time.Time
+}
+
+// deadline returns the context of a call. A timer for each call costs too much, so calls that begin within
+// sharedDeadline have one in common, and the later ones of them a little less time.
+func (g *Guarded) deadline(ctx context.Context, began time.Time) (within context.Context, end context.CancelFunc) {
+	if ctx.Done() != nil { // the caller may give up
+		return context.WithTimeout(ctx, CallTime)
+	}
+	if d := g.last.Load(); d != nil && d.Err() == nil {
+		if left := d.at.Sub(began); left <= CallTime && left > CallTime-sharedDeadline {
+			return d, func() {}
+		}
+	}
+	d := &deadline{}
+	d.Context, d.cancel = context.WithTimeout(ctx, CallTime)
+	d.at, _ = d.Deadline()
+	g.last.Store(d)
+	return d, func() {}
 }
 
 // Close lets go of the engine.
@@ -110,19 +140,21 @@ func (g *Guarded) admit(now time.Time) error {
 	return nil
 }
 
-// note takes down what became of a call. gaveUp is why the caller waits no more.
-func (g *Guarded) note(began time.Time, engine string, err, gaveUp error) {
+// note takes down what became of a call. gaveUp is why the caller waits no more. It reports whether the watcher is to
+// be told something.
+func (g *Guarded) note(began time.Time, engine string, err, gaveUp error) (news bool) {
 	now := g.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
+	case err == nil:
 	case errors.Is(err, ErrAsk) || errors.Is(err, ErrNumber): // the engine was not asked
 		if g.state == PotStalled {
 			g.probe = now
 		}
-		return
-	case err != nil && errors.Is(gaveUp, context.Canceled):
-		return
+		return false
+	case errors.Is(gaveUp, context.Canceled):
+		return false
 	}
 	g.times.add(now, now.Sub(began))
 	if err == nil || errors.Is(err, ErrOutside) || errors.Is(err, ErrCrowded) || errors.Is(err, ErrEngine) {
@@ -133,7 +165,7 @@ func (g *Guarded) note(began time.Time, engine string, err, gaveUp error) {
 		if g.barred == nil {
 			g.become(PotUp, now)
 		}
-		return
+		return g.told != (g.state != PotStalled)
 	}
 	g.failures++
 	g.failed++
@@ -142,6 +174,7 @@ func (g *Guarded) note(began time.Time, engine string, err, gaveUp error) {
 		g.become(PotStalled, now)
 		g.probe = now.Add(ProbeEvery)
 	}
+	return g.told != (g.state != PotStalled)
 }
 
 func (g *Guarded) become(state PotState, now time.Time) {

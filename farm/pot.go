@@ -182,16 +182,16 @@ func (a *Ask) Check() error {
 			return err
 		}
 	}
-	rules := make(map[string]bool, len(a.Wants))
 	for i := range a.Wants {
 		w := &a.Wants[i]
 		if err := w.check(); err != nil {
 			return fmt.Errorf("want %d: %w", i, err)
 		}
-		if rules[w.Rule] {
-			return fmt.Errorf("%w: two wants are of the rule %q", ErrAsk, w.Rule)
+		for j := range i { // they are few
+			if a.Wants[j].Rule == w.Rule {
+				return fmt.Errorf("%w: two wants are of the rule %q", ErrAsk, w.Rule)
+			}
 		}
-		rules[w.Rule] = true
 	}
 	return nil
 }

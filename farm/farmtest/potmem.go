@@ -3,11 +3,11 @@ package farmtest
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -128,10 +128,11 @@ type mark struct {
 	body            []int64
 }
 
+// String writes a mark as the pot in Redis does: numbers as they are in memory.
 func (m *mark) String() string {
-	b := fmt.Appendf(nil, "%d %d %d", m.ver, m.slice, m.own)
-	for _, n := range m.body {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
+	var b []byte
+	for _, n := range append([]int64{m.ver, m.slice, m.own}, m.body...) {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 	}
 	return string(b)
 }
@@ -141,12 +142,15 @@ func parseMark(s string) (*mark, error) {
 		return &mark{slice: -1}, nil
 	}
 	var all []int64
-	for field := range strings.FieldsSeq(s) {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
+	for rest := []byte(s); len(rest) > 0; rest = rest[8:] {
+		if len(rest) < 8 {
 			return nil, fmt.Errorf("%w: a mark is %q", farm.ErrAsk, s)
 		}
-		all = append(all, n)
+		n := math.Float64frombits(binary.LittleEndian.Uint64(rest))
+		if !(n >= 0 && n <= farm.MaxNumber) {
+			return nil, fmt.Errorf("%w: a mark is %q", farm.ErrAsk, s)
+		}
+		all = append(all, int64(n))
 	}
 	if len(all) < 3 {
 		return nil, fmt.Errorf("%w: a mark is %q", farm.ErrAsk, s)

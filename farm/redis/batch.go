@@ -2,7 +2,9 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -29,12 +31,13 @@ type lane struct {
 	scripts int // under way
 }
 
-// A call is what a script is told of it. It is answered once.
+// A call is what a script is told of it. It is answered once. newCall makes one.
 type call struct {
 	names       [2]string
 	run, engine string
 	live        []string
-	asked       string
+	asked       []byte
+	usual       bool
 
 	ctx      context.Context
 	answered chan answer
@@ -45,15 +48,23 @@ type answer struct {
 	err  error
 }
 
-// exec has a call answered by a script. The client is not told of the deadline: the pot then knows of every call when
-// it has been answered.
+func newCall() any { return &call{answered: make(chan answer, 1)} }
+
+// recycle takes a call back that has been answered. One that was given up is not taken back: it may be answered yet.
+func (p *Pot) recycle(c *call) {
+	*c = call{answered: c.answered, asked: c.asked[:0]}
+	p.free.Put(c)
+}
+
+// exec has a call answered by a script, after which nobody else may use it. The client is not told of the deadline: the
+// pot then knows of every call when it has been answered.
 func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call) (string, error) {
 	if p.calls.Add(1) > maxCalls {
 		p.calls.Add(-1)
 		return "", fmt.Errorf("%w: it has not answered %d calls", ErrBusy, maxCalls)
 	}
 	l := &p.lanes[tag]
-	c.ctx, c.answered = ctx, make(chan answer, 1)
+	c.ctx = ctx
 	l.mu.Lock()
 	l.waiting = append(l.waiting, c)
 	begins := l.scripts < maxScripts && len(l.waiting) > manyWait*l.scripts
@@ -66,11 +77,13 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 	}
 	select {
 	case a := <-c.answered:
+		p.recycle(c)
 		return a.said, a.err
 	case <-ctx.Done():
 	}
 	select {
 	case a := <-c.answered: // both are there where this node had no time to look: the engine was not late
+		p.recycle(c)
 		return a.said, a.err
 	default:
 		return "", named(ctx.Err())
@@ -79,11 +92,15 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 
 // drain has calls answered until none waits.
 func (p *Pot) drain(l *lane, client rueidis.Client) {
-	for {
+	for many := false; ; {
+		if many {
+			runtime.Gosched() // others that are about to call go along
+		}
 		batch := p.gather(l)
 		if batch == nil {
 			return
 		}
+		many = len(batch) > 1
 		p.answer(client, batch)
 		p.calls.Add(-int64(len(batch)))
 	}
@@ -113,31 +130,43 @@ func (p *Pot) gather(l *lane) (batch []*call) {
 	return batch
 }
 
-// answer runs the script for a batch. What a call has in common with the one before is not sent again.
+// together writes calls as the script reads them. What a call has in common with the one before is not sent again.
+func together(batch []*call) (names []string, text []byte) {
+	size := 0
+	for _, c := range batch {
+		size += headSize + len(c.asked)
+	}
+	names, text = make([]string, 0, 2*len(batch)), make([]byte, 0, size+256)
+	var last *call
+	for _, c := range batch {
+		at, what := len(text), byte(0)
+		text = append(text, 0, 0, 0, 0, 0)
+		if last == nil || c.run != last.run || c.engine != last.engine {
+			what |= hasRun
+			text = appendText(appendText(text, c.run), c.engine)
+		}
+		if last == nil || !slices.Equal(c.live, last.live) {
+			what |= hasLive
+			text = appendLive(text, c.live)
+		}
+		if c.usual {
+			what |= isUsual
+		}
+		text = append(text, c.asked...)
+		binary.LittleEndian.PutUint32(text[at:], uint32(len(text)-at))
+		text[at+headSize-1] = what
+		names = append(names, c.names[0], c.names[1])
+		last = c
+	}
+	return names, text
+}
+
+// answer runs the script for a batch.
 func (p *Pot) answer(client rueidis.Client, batch []*call) {
-	names := make([]string, 0, 2*len(batch))
-	args := make([]string, 2, 2+4*len(batch))
+	names, text := together(batch)
+	args := []string{"", "", rueidis.BinaryString(text)}
 	if p.clock != nil {
 		args[0], args[1] = strconv.FormatInt(p.clock(), 10), p.identity()
-	}
-	last := &call{}
-	for _, c := range batch {
-		run, engine, live := c.run, c.engine, "="
-		if c.engine == "" {
-			engine = "?" // not that of the call before
-		}
-		if c.run == last.run {
-			run = ""
-		}
-		if c.engine == last.engine && c != batch[0] {
-			engine = ""
-		}
-		if c == batch[0] || !slices.Equal(c.live, last.live) {
-			live = writeLive(c.live)
-		}
-		names = append(names, c.names[:]...)
-		args = append(args, run, engine, live, c.asked)
-		last = c
 	}
 	all, err := p.lua.Exec(context.Background(), client, names, args).ToArray()
 	if err = named(err); err == nil && len(all) != len(batch) {

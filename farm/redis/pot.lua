@@ -3,16 +3,21 @@
 -- call.
 --
 -- KEYS, for each call: what is kept for its key; which engine this is, and since when. Both are under one hash tag.
--- ARGV: a time and an identity for tests ("" for the engine's own), and for each call:
---   run, and the identity that the call is for: "" for those of the call before;
---   the live runs, each after a byte with its length: "=" for those of the call before;
---   the call: seq, the number of wants (none to drop the key), and for each want: id (12 bytes), way, limit, burst,
+-- ARGV: a time and an identity for tests ("" for the engine's own), and all calls in one text. Each call has:
+--   its length, with this number (4 bytes), and a byte that says what follows (1, 2 and 4 are added up);
+--   1: run, and the identity that the call is for, each after a byte with its length. Otherwise those of the call before;
+--   2: the live runs after their length (4 bytes), each after a byte with its length. Otherwise those of the call before;
+--   4: the usual call: seq, and of its only want, which is in fixed periods: id (12 bytes), limit, used, need, ahead, of
+--   its mark version, slice and own, then period, start, end, and of its mark stop and sum. Without a mark the version
+--   is 0 and the slice -1;
+--   otherwise: seq, the number of wants (none to drop the key), and for each want: id (12 bytes), way, limit, burst,
 --   period, start, end, life, what else (1 to carry, 2 to forget), used, need, ahead, how many numbers its mark has,
 --   and those numbers: version, slice, own, and what follows from the way.
 -- Times are in microseconds: nanoseconds are beyond 2^53. Numbers travel as they are in memory: an engine would spend
--- more on reading and writing digits than on counting.
+-- more on reading and writing digits than on counting. It also spends more on an argument than on a few numbers.
 --
 -- The answer has a text for each call. It begins with what happened:
+--   g  the usual call is granted: now, version, slice, own, stop, sum
 --   o  now, granted, stale, failed, wait, the number of runs that must tell, those runs, each after its length, and for
 --      each want: slice, total, others, left, how long, how many numbers its mark has, and those numbers
 --   u  outside of the period: now
@@ -22,7 +27,7 @@
 local STEP = 2000000
 local call, pack, unpack, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
 local min, max = math.min, math.max
-local ARGV, KEYS = ARGV, KEYS
+local KEYS, calls = KEYS, ARGV[3]
 
 local time = tonumber(ARGV[1])
 if not time then
@@ -32,8 +37,8 @@ end
 local engine = ARGV[2]
 if engine == '' then engine = string.match(call('INFO', 'replication'), 'master_replid:(%x+)') end
 
--- Of the call that is answered.
-local run, live, asked, now
+-- Of the call that is answered. It begins at asked.
+local run, live, usual, asked, now
 
 -- The time does not run back by less than STEP: that would open a slice again that is over.
 local function later(t)
@@ -43,34 +48,26 @@ end
 -- A key with one limit in fixed periods, which is open, is kept flat: F, id, now, version, start, stop, sum, till, the
 -- number of runs, the engine after its length; and for each run its name after its length, seq, when it was seen, and
 -- its slice (-1 if it has none), total and used.
-local FLAT, RUN = '<c1c12ddddddBBc0', '<ddddd'
+local FLAT, RUN = '<c1c12ddddddBBc0', '<Bc0ddddd'
+local ONE = '<c1c12ddddddBBc0Bc0ddddd' -- both
 
 -- quick answers the usual call: some more of a limit that is kept flat, within its period, by a run that is known. For
 -- all others it returns nil, and has changed nothing.
 local function quick(name, kept)
   if byte(kept) ~= 70 then return nil end -- F
-  local seq, count = unpack('<dd', asked)
-  if count ~= 1 then return nil end
-  local id, way, limit, _, _, _, _, _, also, has, need, ahead, numbers, at =
-    unpack('<c12dddddddddddd', asked, 17)
-  local _, of, seen, ver, start, stop, sum, till, runs, kin, from = unpack(FLAT, kept)
-  if of ~= id or kin ~= engine or way ~= 0 or also ~= 0 then return nil end
-  local told, slice, own = 0, -1, 0
+  local seq, id, limit, has, need, ahead, told, slice, own = unpack('<dc12ddddddd', calls, asked)
+  local _, of, seen, ver, start, stop, sum, till, runs, kin, who, last, _, part, total, _, at = unpack(ONE, kept)
+  if of ~= id or kin ~= engine then return nil end
   now = time
   later(seen)
-  if numbers > 0 then
-    told, slice, own = unpack('<ddd', asked, at)
-    later(slice)
-  end
+  later(slice)
   if now >= stop or start - now > stop - start then return nil end
-  local length = byte(kept, from)
-  for i = 2, runs do
-    if sub(kept, from + 1, from + length) == run then break end
-    from = from + length + 41
-    length = byte(kept, from)
+  local found = 1
+  while who ~= run do
+    if found == runs then return nil end
+    found = found + 1
+    who, last, _, part, total, _, at = unpack(RUN, kept, at)
   end
-  if not length or sub(kept, from + 1, from + length) ~= run then return nil end
-  local last, _, part, total = unpack(RUN, kept, from + length + 1)
   if seq <= last then return nil end
   local cur, used = 0, 0
   if part < 0 and told > 0 then part, total = slice, min(own, has) end
@@ -81,10 +78,15 @@ local function quick(name, kept)
   if need > 0 and fits < need then return nil end
   local n = need + max(0, min(ahead, fits - need))
   ver, cur, sum = max(ver + 1, now), used + n, sum + n
-  call('SET', name, pack('<c1c12ddddddB', 'F', id, now, ver, start, stop, sum, till, runs) ..
-    sub(kept, 63, from + length) .. pack(RUN, seq, now, start, cur, used) .. sub(kept, from + length + 41), 'KEEPTTL')
-  return pack('<c1dBBddBdddddBddddd', 'o', now, 1, 0, -1, 0, 0, start, cur, sum - cur, max(0, fits - n), stop - now,
-    5, ver, start, cur, stop, sum)
+  local text
+  if runs == 1 then
+    text = pack(ONE, 'F', id, now, ver, start, stop, sum, till, 1, #kin, kin, #run, run, seq, now, start, cur, used)
+  else
+    text = pack('<c1c12ddddddB', 'F', id, now, ver, start, stop, sum, till, runs) .. sub(kept, 63, at - 41) ..
+      pack('<ddddd', seq, now, start, cur, used) .. sub(kept, at)
+  end
+  call('SET', name, text, 'KEEPTTL')
+  return pack('<c1dddddd', 'g', now, ver, start, cur, stop, sum)
 end
 
 -- thorough makes what answers all other calls. Most scripts do not need it.
@@ -106,12 +108,12 @@ local function thorough()
   local function want(at)
     local w, also, numbers = { cur = 0, used = 0, ver = 0, slice = -1, own = 0 }, 0, 0
     w.id, w.way, w.limit, w.burst, w.period, w.start, w.stop, w.life, also, w.has, w.need, w.ahead, numbers, at =
-      unpack('<c12dddddddddddd', asked, at)
+      unpack('<c12dddddddddddd', calls, at)
     w.carry, w.forget = also % 2 == 1, also >= 2
     if numbers > 0 then
-      w.ver, w.slice, w.own, at = unpack('<ddd', asked, at)
+      w.ver, w.slice, w.own, at = unpack('<ddd', calls, at)
       w.body = {}
-      for i = 1, numbers - 3 do w.body[i], at = unpack('<d', asked, at) end
+      for i = 1, numbers - 3 do w.body[i], at = unpack('<d', calls, at) end
     end
     if w.way == FIXED then
       later(w.slice)
@@ -120,6 +122,15 @@ local function thorough()
       later(w.slice * w.len)
     end
     return w, at
+  end
+
+  -- only reads the want of a usual call.
+  local function only(at)
+    local w = { cur = 0, used = 0, way = FIXED, burst = 0, life = 0, body = {} }
+    w.id, w.limit, w.has, w.need, w.ahead, w.ver, w.slice, w.own, w.period, w.start, w.stop, w.body[1], w.body[2] =
+      unpack('<c12dddddddddddd', calls, at)
+    later(w.slice)
+    return w
   end
 
   -- read returns what is kept of a key.
@@ -131,7 +142,7 @@ local function thorough()
     k.rules[id] = r
     for i = 1, runs do
       local name, seq, seen, part, total, used
-      name, seq, seen, part, total, used, at = unpack('<Bc0ddddd', kept, at)
+      name, seq, seen, part, total, used, at = unpack(RUN, kept, at)
       k.runs[name] = { seq, seen }
       if part >= 0 then r.own[name] = { part, total, used } end
     end
@@ -146,7 +157,7 @@ local function thorough()
     for name, known in pairs(key.runs) do
       local own = r.own[name] or { -1, 0, 0 }
       runs = runs + 1
-      all[runs + 1] = pack('<Bc0ddddd', #name, name, known[1], known[2], own[1], own[2], own[3])
+      all[runs + 1] = pack(RUN, #name, name, known[1], known[2], own[1], own[2], own[3])
     end
     all[1] = pack(FLAT, 'F', id, key.now, r.ver, r.start, r.stop, r.sum, r.till, runs, #r.engine, r.engine)
     return table.concat(all)
@@ -472,12 +483,17 @@ local function thorough()
 
   -- The function answers a call.
   return function(name, marker, kept)
-    local seq, count, at = unpack('<dd', asked)
-    local wants = {}
+    local seq, at = unpack('<d', calls, asked)
+    local count, wants = 1, {}
     now = time
     key = read(kept)
     later(key.now)
-    for i = 1, count do wants[i], at = want(at) end
+    if usual then
+      wants[1] = only(at)
+    else
+      count, at = unpack('<d', calls, at)
+      for i = 1, count do wants[i], at = want(at) end
+    end
     if count == 0 then return drop(name, kept, seq) end
     key.now = now
     birth = born(marker)
@@ -575,19 +591,20 @@ local function thorough()
   end
 end
 
-local answers, slow, of = {}, nil, nil
+local answers, slow, of, at = {}, nil, nil, 1
 for i = 1, #KEYS / 2 do
-  local at = 4 * i - 1
-  if ARGV[at] ~= '' then run = ARGV[at] end
-  if ARGV[at + 1] ~= '' then of = ARGV[at + 1] end
-  if ARGV[at + 2] ~= '=' then live = ARGV[at + 2] end
-  asked = ARGV[at + 3]
+  local size, what
+  size, what, asked = unpack('<I4B', calls, at)
+  at = at + size
+  usual = what >= 4
+  if what % 2 == 1 then run, of, asked = unpack('<Bc0Bc0', calls, asked) end
+  if what % 4 >= 2 then live, asked = unpack('<I4c0', calls, asked) end
   if of ~= engine then
     answers[i] = pack('<c1dBc0', 'e', time, #engine, engine)
   else
     local name = KEYS[2 * i - 1]
     local kept = call('GET', name)
-    local answer = kept and quick(name, kept)
+    local answer = usual and kept and quick(name, kept)
     if not answer then
       slow = slow or thorough()
       answer = slow(name, KEYS[2 * i], kept)

@@ -70,6 +70,10 @@ type Pot struct {
 	seen  [tags]atomic.Pointer[string] // which engine has the keys of a tag, as was last heard
 	lanes [tags]lane                   // by tag; without a cluster, the first one
 
+	ids      sync.Map // ruleID → what the rule is called in the engine
+	countIDs atomic.Int64
+	free     sync.Pool // of calls
+
 	mu         sync.Mutex
 	client     rueidis.Client
 	connecting chan struct{} // closed when an attempt has ended; nil when none is under way
@@ -86,7 +90,7 @@ func Open(url string, o Options) (*Pot, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pot{where: at, lua: rueidis.NewLuaScript(script)}
+	p := &Pot{where: at, lua: rueidis.NewLuaScript(script), free: sync.Pool{New: newCall}}
 	p.option = rueidis.ClientOption{
 		InitAddress: at.addresses, Username: at.user, Password: at.password, SelectDB: at.db,
 		ClientName: "weir", Dialer: net.Dialer{Timeout: dialTime},
@@ -264,16 +268,41 @@ func field(info, name string) string {
 func (p *Pot) keys(key string) (names [2]string, tag int) {
 	sum := sha256.Sum256([]byte(key))
 	tag = (int(sum[0])<<8 | int(sum[1])) % tags
-	prefix := p.where.prefix + ":{" + p.where.prefix + strconv.Itoa(tag) + "}"
-	return [2]string{prefix + hex.EncodeToString(sum[2:20]), prefix + "engine"}, tag
+	b := append(append(make([]byte, 0, 128), p.where.prefix...), ":{"...)
+	b = append(strconv.AppendInt(append(b, p.where.prefix...), int64(tag), 10), '}')
+	prefix := len(b)
+	b = hex.AppendEncode(b, sum[2:20])
+	names[0] = string(b)
+	names[1] = string(append(b[:prefix], "engine"...))
+	return names, tag
 }
 
-// appendID appends what a rule is called in the engine. Rules that count another way are others.
-func appendID(b []byte, w *farm.Want) []byte {
+// maxIDs is how many rules are known by what they are called in the engine. When there are more, all are worked out
+// again.
+const maxIDs = 1000
+
+type ruleID struct {
+	rule   string
+	way    farm.Way
+	period time.Duration
+}
+
+// id returns what a rule is called in the engine. Rules that count another way are others.
+func (p *Pot) id(w *farm.Want) string {
+	of := ruleID{w.Rule, w.Way, w.Period}
+	if known, ok := p.ids.Load(of); ok {
+		return known.(string)
+	}
 	text := strconv.AppendInt(make([]byte, 0, 128), int64(w.Way), 10)
 	text = append(strconv.AppendInt(append(text, ' '), int64(w.Period), 10), ' ')
 	sum := sha256.Sum256(append(text, w.Rule...))
-	return append(b, sum[:12]...)
+	id := string(sum[:12])
+	if p.countIDs.Add(1) > maxIDs {
+		p.ids.Clear()
+		p.countIDs.Store(0)
+	}
+	p.ids.Store(of, id)
+	return id
 }
 
 // Take implements farm.Pot.
@@ -297,12 +326,12 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 		ask.Engine = *seen
 	}
 	for tries := 1; ; tries++ {
-		asked, err := write(&ask)
-		if err != nil {
+		c := p.free.Get().(*call)
+		c.names, c.run, c.engine, c.live = names, ask.Run, ask.Engine, ask.Live
+		if c.asked, c.usual, err = p.write(c.asked, &ask); err != nil {
 			return farm.Reply{}, err
 		}
-		said, err := p.exec(ctx, client, tag, &call{names: names, run: ask.Run, engine: ask.Engine, live: ask.Live,
-			asked: asked})
+		said, err := p.exec(ctx, client, tag, c)
 		if err != nil {
 			return farm.Reply{}, err
 		}

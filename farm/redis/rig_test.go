@@ -162,7 +162,7 @@ func TestConformance(t *testing.T) {
 			} else if path, err := exec.LookPath(name); err == nil {
 				program = path
 			} else {
-				t.Skip("valkey-server is not installed; not every Debian has it")
+				t.Skip("valkey-server is not installed; Debian 12 has it in bookworm-backports")
 			}
 			s := start(t, program)
 			n := 0

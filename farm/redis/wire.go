@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,16 +15,29 @@ import (
 // What goes between a pot and its script: pot.lua says how it is laid out. All numbers are floating-point ones, as the
 // script has no others.
 
-// write is a call as the script reads it.
-func write(ask *farm.Ask) (string, error) {
-	b := make([]byte, 0, 16+(12+17*8)*len(ask.Wants))
+// What a call is preceded by: what stands in it.
+const (
+	hasRun   = 1 << iota // a run, and the identity of an engine
+	hasLive              // the live runs
+	isUsual              // it is the usual call
+	headSize = 4 + 1
+)
+
+// write appends a call as the script reads it, after what calls have in common. It reports whether that is the usual
+// call: of one limit in fixed periods, of which nothing is carried over or forgotten.
+func (p *Pot) write(b []byte, ask *farm.Ask) (_ []byte, usual bool, err error) {
+	if len(ask.Wants) == 1 {
+		if w := &ask.Wants[0]; w.Way == farm.Fixed && !w.Carry && !w.Forget && (w.Mark == "" || len(w.Mark) == 5*8) {
+			b, err = p.writeUsual(b, ask.Seq, w)
+			return b, true, err
+		}
+	}
+	b = slices.Grow(b, 16+(12+17*8)*len(ask.Wants))
 	b = number(number(b, int64(ask.Seq)), int64(len(ask.Wants)))
 	for i := range ask.Wants {
 		w := &ask.Wants[i]
-		start, end, also, life := int64(0), int64(0), int64(0), w.Life
-		if w.Way == farm.Fixed && w.Period == 0 {
-			start, end = w.Start.UnixMicro(), w.End.UnixMicro()
-		}
+		start, end := bounds(w)
+		also, life := int64(0), w.Life
 		if w.Carry {
 			also = 1
 		}
@@ -34,17 +47,44 @@ func write(ask *farm.Ask) (string, error) {
 		if w.Way == farm.Level && life == 0 {
 			life = farm.MaxLife
 		}
-		b = appendID(b, w)
+		b = append(b, p.id(w)...)
 		for _, n := range [...]int64{int64(w.Way), w.Limit, w.Burst, w.Period.Microseconds(), start, end,
 			life.Microseconds(), also, w.Used, w.Need, w.Ahead} {
 			b = number(b, n)
 		}
-		var err error
-		if b, err = appendMark(b, w.Mark); err != nil {
-			return "", err
+		if err := checkMark(w.Mark); err != nil {
+			return b, false, err
 		}
+		b = append(number(b, int64(len(w.Mark)/8)), w.Mark...)
 	}
-	return string(b), nil
+	return b, false, nil
+}
+
+func (p *Pot) writeUsual(b []byte, seq uint64, w *farm.Want) ([]byte, error) {
+	if err := checkMark(w.Mark); err != nil {
+		return b, err
+	}
+	mark := w.Mark
+	if mark == "" {
+		mark = noMark
+	}
+	start, end := bounds(w)
+	b = append(number(slices.Grow(b, 8+12+12*8), int64(seq)), p.id(w)...)
+	b = number(number(number(number(b, w.Limit), w.Used), w.Need), w.Ahead)
+	b = append(b, mark[:leastMark*8]...)
+	b = number(number(number(b, w.Period.Microseconds()), start), end)
+	return append(b, mark[leastMark*8:]...), nil
+}
+
+// noMark stands for that of a limit of which a node has heard nothing yet.
+var noMark = string(number(number(number(number(number(nil, 0), -1), 0), 0), 0))
+
+// bounds are those of a period that a calendar makes.
+func bounds(w *farm.Want) (start, end int64) {
+	if w.Way == farm.Fixed && w.Period == 0 {
+		return w.Start.UnixMicro(), w.End.UnixMicro()
+	}
+	return 0, 0
 }
 
 func number(b []byte, n int64) []byte {
@@ -54,38 +94,35 @@ func number(b []byte, n int64) []byte {
 // leastMark is how many numbers each mark has: a version, a slice, and what the run has of it.
 const leastMark = 3
 
-// appendMark appends how many numbers a mark has, and those. For people a mark is these numbers with spaces between.
-func appendMark(b []byte, mark string) ([]byte, error) {
+// checkMark tells whether a mark may be one of this pot's: it is numbers, as the script has written them.
+func checkMark(mark string) error {
 	if mark == "" {
-		return number(b, 0), nil
+		return nil
 	}
-	b = number(b, int64(1+strings.Count(mark, " ")))
-	n := 0
-	for field := range strings.SplitSeq(mark, " ") {
-		v, err := strconv.ParseUint(field, 10, 53)
-		if err != nil {
-			return nil, fmt.Errorf("%w: a mark is none of this pot's", farm.ErrAsk)
+	r := reader{rest: mark}
+	for range len(mark) / 8 {
+		if n := r.number(); n < 0 || n > farm.MaxNumber {
+			r.err = errShort
 		}
-		b = number(b, int64(v))
-		n++
 	}
-	if n < leastMark {
-		return nil, fmt.Errorf("%w: a mark is none of this pot's", farm.ErrAsk)
+	if r.err != nil || r.rest != "" || len(mark) < 8*leastMark {
+		return fmt.Errorf("%w: a mark is none of this pot's", farm.ErrAsk)
 	}
-	return b, nil
+	return nil
 }
 
-// writeLive lists runs.
-func writeLive(live []string) string {
-	n := 0
+// appendText appends a text after its length.
+func appendText(b []byte, text string) []byte { return append(append(b, byte(len(text))), text...) }
+
+// appendLive appends a list of runs after its length.
+func appendLive(b []byte, live []string) []byte {
+	at := len(b)
+	b = append(b, 0, 0, 0, 0)
 	for _, run := range live {
-		n += 1 + len(run)
+		b = appendText(b, run)
 	}
-	b := make([]byte, 0, n)
-	for _, run := range live {
-		b = append(append(b, byte(len(run))), run...)
-	}
-	return string(b)
+	binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
 }
 
 var errShort = errors.New("it is too short")
@@ -131,23 +168,15 @@ func (r *reader) number() int64 {
 	return int64(v)
 }
 
-func (r *reader) mark() string {
-	n := r.byte()
-	b := make([]byte, 0, 20*n)
-	for i := range n {
-		if i > 0 {
-			b = append(b, ' ')
-		}
-		b = strconv.AppendInt(b, r.number(), 10)
-	}
-	return string(b)
-}
+func (r *reader) mark() string { return strings.Clone(r.take(8 * r.byte())) }
 
 // read makes a reply of what the script has answered.
 func read(said string, ask *farm.Ask) (farm.Reply, error) {
 	r := reader{rest: said}
 	what := r.take(1)
 	switch what {
+	case "g":
+		return r.usual(ask)
 	case "o", "u", "e":
 	case "l":
 		return farm.Reply{}, fmt.Errorf("%w: more than %d rules", farm.ErrCrowded, farm.MaxRules)
@@ -188,6 +217,21 @@ func read(said string, ask *farm.Ask) (farm.Reply, error) {
 		return farm.Reply{}, fmt.Errorf("%w: its answer cannot be read: %w", ErrScript, r.err)
 	}
 	return reply, nil
+}
+
+// usual makes a reply of what the script has answered to the usual call.
+func (r *reader) usual(ask *farm.Ask) (farm.Reply, error) {
+	now, mark := r.number(), strings.Clone(r.rest)
+	_, slice, total, stop, sum := r.number(), r.number(), r.number(), r.number(), r.number()
+	if r.err == nil && (r.rest != "" || len(ask.Wants) != 1) {
+		r.err = errors.New("it is too long")
+	}
+	if r.err != nil {
+		return farm.Reply{}, fmt.Errorf("%w: its answer cannot be read: %w", ErrScript, r.err)
+	}
+	return farm.Reply{Now: time.UnixMicro(now), Engine: ask.Engine, Granted: true, Failed: -1,
+		Grants: []farm.Grant{{Slice: slice, Total: total, Others: sum - total, Left: max(0, ask.Wants[0].Limit-sum),
+			For: micros(stop - now), Mark: mark}}}, nil
 }
 
 // micros makes a duration of microseconds. The longest one is what does not fit.

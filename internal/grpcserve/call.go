@@ -113,12 +113,7 @@ func (c *conn) call(s *stream, message []byte) error {
 		s.body = append(s.body, message...)
 		message = s.body
 	}
-	if s.message = message; s.deadline.IsZero() {
-		s.ctx, s.cancel = context.WithCancel(c.server.base)
-	} else {
-		s.ctx, s.cancel = context.WithDeadline(c.server.base, s.deadline)
-	}
-	s.running = true
+	s.message, s.ctx, s.running = message, &callContext{deadline: s.deadline}, true
 	c.server.workers.do(s)
 	return nil
 }
@@ -126,7 +121,7 @@ func (c *conn) call(s *stream, message []byte) error {
 // work answers a call on a worker.
 func (c *conn) work(s *stream) {
 	answer, err := c.safely(s.ctx, s.method, s.message, s.answer)
-	s.cancel()
+	s.ctx.cancel()
 	c.mu.Lock()
 	s.running, s.answer = false, answer
 	if s.gone || c.over {

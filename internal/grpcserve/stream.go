@@ -1,7 +1,6 @@
 package grpcserve
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -35,10 +34,9 @@ type stream struct {
 	rest    []byte
 	trailer []byte
 
-	deadline time.Time // zero for none
-	late     *refusal  // is answered when all content has come
-	ctx      context.Context
-	cancel   context.CancelFunc // nil unless running
+	deadline time.Time    // zero for none
+	late     *refusal     // is answered when all content has come
+	ctx      *callContext // nil unless running
 	message  []byte
 	answer   []byte
 }
@@ -244,7 +242,7 @@ func (c *conn) drop(s *stream) {
 	c.unstall(s)
 	if s.running {
 		s.gone = true
-		s.cancel()
+		s.ctx.cancel()
 		return
 	}
 	c.recycle(s)

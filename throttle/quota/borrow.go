@@ -173,6 +173,10 @@ var errNothing = errors.New("there is nothing to ask")
 type question struct {
 	ask   farm.Ask
 	rules []*rule // of each want
+
+	// Most have one.
+	want [1]farm.Want
+	rule [1]*rule
 }
 
 // ask calls the engine. Where its time is in another period than this node's, it asks again by the engine's.
@@ -206,6 +210,7 @@ func (l *Lender) ask(ctx context.Context, c *question) (farm.Reply, error) {
 func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 	a, l := p.account, p.lender
 	c := &question{ask: farm.Ask{Key: l.key(a), Run: p.run, Live: who.live}}
+	c.ask.Wants, c.rules = c.want[:0], c.rule[:0]
 	need, more := p.demand(rs, who.nodes, now)
 	for _, r := range rs.list {
 		t := a.terms(rs, r)

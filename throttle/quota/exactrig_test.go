@@ -23,7 +23,7 @@ type lendingFarm struct {
 	nodes []*lendingNode
 	r     *rand.Rand
 	mu    sync.Mutex
-	lag   time.Duration // of a call, each way, at most
+	lag   time.Duration // of a call, each way, at most; 0 for none
 	fail  atomic.Int32  // of a hundred calls, so many get no answer, half of them after they were executed
 	stall atomic.Bool
 }
@@ -103,7 +103,11 @@ func (f *lendingFarm) random(n int) int {
 	return f.r.IntN(n)
 }
 
-func (f *lendingFarm) sleep() { time.Sleep(time.Duration(f.random(int(f.lag)) + 1)) }
+func (f *lendingFarm) sleep() {
+	if f.lag > 0 {
+		time.Sleep(time.Duration(f.random(int(f.lag)) + 1))
+	}
+}
 
 // alarm moves something when it is due.
 func (n *lendingNode) alarm(advance func(time.Time) time.Time) func(time.Time) {

@@ -26,8 +26,9 @@ const (
 	// tellLater is when an engine is told of what was granted without it, at the latest, and again where that failed.
 	tellLater = int64(200 * time.Millisecond)
 	// lendFor is how long what is on loan may be spent, at most. By then the clocks of node and engine have not drifted
-	// apart.
-	lendFor = time.Second
+	// apart. What is being spent is renewed renewBefore its end, so that nobody waits for it.
+	lendFor     = time.Second
+	renewBefore = int64(200 * time.Millisecond)
 	// askAgain is when an engine that had nothing left is asked again, at first and at last. Others may return
 	// something.
 	askAgain, askAgainAtLast = int64(5 * time.Millisecond), int64(time.Second)
@@ -256,7 +257,12 @@ func (a *account) key() string {
 	return "s" + a.source().String()
 }
 
-func (l *Lender) key(a *account) string { return l.named(a.key()) }
+func (l *Lender) key(a *account) string {
+	if n := len(l.Name) + len(a.name) + 2; a.name != "" && n <= farm.MaxKey {
+		return l.Name + "/a" + a.name // as below, in one step
+	}
+	return l.named(a.key())
+}
 
 func (l *Lender) named(key string) string {
 	key = l.Name + "/" + key
@@ -419,6 +425,8 @@ func (l *Lender) look(p *borrower, now int64) {
 		case ln.seen == st.used: // it lies idle
 			call, p.back, ln.block = true, true, 0
 			l.stats.returned.Add(1)
+		case ln.block > 0 && st.end-now <= renewBefore && ln.took < st.end-2*renewBefore:
+			call, st.start = true, never
 		default:
 			again = min(again, now+idleAfter)
 		}

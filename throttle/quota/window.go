@@ -412,7 +412,15 @@ const (
 
 // figure puts the state into numbers for people. It fills f in place: this is a good part of what a decision costs.
 func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
-	left := r.left(st, t, now)
+	left, reset := r.left(st, t, now), int64(0)
+	if r.way != level {
+		reset = r.reset(st, t, now, left)
+	}
+	r.tell(f, st, t, now, left, reset)
+}
+
+// tell is figure where it is known what is left, and when it begins anew.
+func (r *rule) tell(f *weir.Figure, st *state, t *terms, now, left, reset int64) {
 	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, left
 	if t.extra != 0 {
 		f.Limit = r.sharedNow(st, t, now)
@@ -434,7 +442,7 @@ func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 		}
 		f.Window = weir.NewWindow(time.Duration(end-start), r.Period.Calendar)
 	}
-	f.Reset = instant(r.reset(st, t, now, left))
+	f.Reset = instant(reset)
 }
 
 // grow returns the answer's figures with one more, to be filled in.
