@@ -92,15 +92,12 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 
 // drain has calls answered until none waits.
 func (p *Pot) drain(l *lane, client rueidis.Client) {
-	for many := false; ; {
-		if many {
-			runtime.Gosched() // others that are about to call go along
-		}
+	for {
+		runtime.Gosched() // others that are about to call go along
 		batch := p.gather(l)
 		if batch == nil {
 			return
 		}
-		many = len(batch) > 1
 		p.answer(client, batch)
 		p.calls.Add(-int64(len(batch)))
 	}
