@@ -57,6 +57,18 @@ func TestMeterPausesResponse(t *testing.T) {
 	}
 }
 
+// An answer that has come whole leaves the upstream's connection to others, while a meter makes its client wait.
+func TestPausedAnswerHoldsNoServer(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, 1500)) })
+	g := start(t, Options{Upstream: to(up.URL)}, byteLimits(t, 100)["bloom"])
+	c := g.dial()
+	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	eventually(t, "a pause", func() bool { return g.clock.Pending() > 0 })
+	if stats := g.Setup.Load().servers.Stats(); stats[0].Active != 0 || stats[0].Idle != 1 {
+		t.Errorf("%+v", stats)
+	}
+}
+
 func TestMeterPausesRequest(t *testing.T) {
 	m, total := pacer(5)
 	g := start(t, Options{Upstream: to(echo(t).URL)}, m)

@@ -238,7 +238,7 @@ func (w *reply) Write(p []byte) (int, error) {
 		w.out = strconv.AppendUint(w.out, uint64(len(p)), 16)
 		w.add("\r\n")
 	}
-	if len(w.out)+len(p) <= len(block{}) {
+	if w.gathers(len(p)) {
 		w.add("")
 		w.out = append(w.out, p...)
 	} else {
@@ -254,6 +254,15 @@ func (w *reply) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// fits reports whether n bytes of the body are gathered behind what is to be sent, with the size of a chunk.
+func (w *reply) fits(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gathers(len("ffff\r\n") + n)
+}
+
+func (w *reply) gathers(n int) bool { return len(w.out)+n <= len(block{}) }
 
 // flush sends off what has been gathered. w.mu is held.
 func (w *reply) flush() error {

@@ -56,9 +56,12 @@ func (x *exchange) respond(k *behind.Call) {
 	}
 }
 
-// smallAnswer is how large a body may be that is copied at once, while the upstream's connection is still held: the
-// answer gathers it, and does not wait for the client.
+// smallAnswer is how large a body may be that is copied at once, while the upstream's connection is still held.
 const smallAnswer = 2 << 10
+
+// gathers reports whether n bytes of the body are written without waiting for the client or a meter. net/http, which
+// writes the answers of HTTP/2, gathers more than smallAnswer whatever the head is.
+func (x *exchange) gathers(n int) bool { return !x.metered && (x.reply == nil || x.reply.fits(n)) }
 
 // copyBody copies the body, piece by piece as it comes.
 func (x *exchange) copyBody(k *behind.Call) error {
@@ -70,7 +73,7 @@ func (x *exchange) copyBody(k *behind.Call) error {
 	}
 	late := true
 	if own, ok := k.Body.(*behind.Body); ok {
-		if small := own.Whole(smallAnswer); small != nil {
+		if small := own.Whole(smallAnswer); small != nil && x.gathers(len(small)) {
 			_, err := x.piece(small, true)
 			return err
 		}
