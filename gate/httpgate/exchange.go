@@ -12,6 +12,7 @@ import (
 	"weir/gate/refusal"
 	"weir/identify"
 	"weir/internal/http1"
+	"weir/internal/splice"
 	"weir/policy"
 )
 
@@ -342,9 +343,14 @@ func (x *exchange) ration(n int, after *time.Time) error {
 	return nil
 }
 
+// inSmallPieces reports whether the request may lose its place to another one. What is sent is then noted often.
+func (x *exchange) inSmallPieces() bool {
+	return x.event.Holder != nil && !x.event.Purse.Paid().First()
+}
+
 // sendAll sends a piece. Where the request may lose its place, it does so in small ones.
 func (x *exchange) sendAll(p []byte, last bool) (sent int, err error) {
-	if x.event.Holder == nil || x.event.Purse.Paid().First() {
+	if !x.inSmallPieces() {
 		return x.send(p, last)
 	}
 	for {
@@ -369,4 +375,18 @@ func (x *exchange) send(p []byte, last bool) (int, error) {
 		_ = http.NewResponseController(x.w).Flush()
 	}
 	return n, err
+}
+
+// pipe sends a piece that is in a pipe.
+func (x *exchange) pipe(p *splice.Pipe) error {
+	if x.head != nil {
+		x.writing.Lock()
+		defer x.writing.Unlock()
+	}
+	n, err := x.reply.pass(p)
+	x.out += int64(n)
+	if err != nil {
+		x.writeErr = err
+	}
+	return err
 }
