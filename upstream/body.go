@@ -77,10 +77,10 @@ func (b *Body) Read(p []byte) (int, error) {
 }
 
 // Take moves bytes of the body into a pipe, which the caller must free, as Read copies them into a buffer. io.EOF comes
-// with the last of them. splice.ErrNone means that the next bytes have to be read: some are in memory already, there
-// are few, or TLS or chunks have to be undone.
+// with the last of them. splice.ErrNone means that the next bytes have to be read: some are in memory already, TLS or
+// chunks have to be undone, or there is no pipe.
 func (b *Body) Take() (*splice.Pipe, error) {
-	if b.err != nil || b.c == nil || b.kind != sizedBody || b.left < splice.Worth || len(b.c.in) > 0 {
+	if b.err != nil || b.c == nil || b.kind != sizedBody || len(b.c.in) > 0 {
 		return nil, splice.ErrNone
 	}
 	raw := b.c.socket()

@@ -12,7 +12,6 @@ import (
 	"weir/gate/refusal"
 	"weir/identify"
 	"weir/internal/http1"
-	"weir/internal/splice"
 	"weir/policy"
 )
 
@@ -375,18 +374,4 @@ func (x *exchange) send(p []byte, last bool) (int, error) {
 		_ = http.NewResponseController(x.w).Flush()
 	}
 	return n, err
-}
-
-// pipe sends a piece that is in a pipe.
-func (x *exchange) pipe(p *splice.Pipe) error {
-	if x.head != nil {
-		x.writing.Lock()
-		defer x.writing.Unlock()
-	}
-	n, err := x.reply.pass(p)
-	x.out += int64(n)
-	if err != nil {
-		x.writeErr = err
-	}
-	return err
 }

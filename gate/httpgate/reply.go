@@ -17,7 +17,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"weir/internal/http1"
-	"weir/internal/splice"
 )
 
 // A reply writes the answers of a session, one after the other. What it writes is gathered, and sent off when there is
@@ -254,36 +253,6 @@ func (w *reply) Write(p []byte) (int, error) {
 		w.add("\r\n")
 	}
 	return len(p), nil
-}
-
-// splices reports whether the body can be passed on without being looked at: to a socket, and with a length that was
-// announced.
-func (w *reply) splices() bool {
-	if w.session.conn.tls != nil {
-		return false
-	}
-	_, ok := w.session.conn.socket.(*net.TCPConn)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return ok && w.left >= 0 && !w.bodiless
-}
-
-// pass is Write for a piece of the body that is in a pipe. It is sent off at once. Only a reply that splices may be
-// asked.
-func (w *reply) pass(p *splice.Pipe) (n int, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.over || w.hijacked:
-		return 0, errOver
-	case w.left < int64(p.Len()):
-		return 0, http.ErrContentLength
-	case w.flush() != nil:
-		return 0, w.err
-	}
-	n, w.err = w.session.conn.pass(p)
-	w.left -= int64(n)
-	return n, w.err
 }
 
 // fits reports whether n bytes of the body are gathered behind what is to be sent, with the size of a chunk.

@@ -87,13 +87,13 @@ func (x *exchange) copyBody(k *behind.Call) error {
 	}
 	var c copier
 	defer c.free()
-	splices := ok && x.reply != nil && !x.metered && x.reply.splices()
+	splices := ok && x.splices()
 	for {
-		if splices && !x.inSmallPieces() {
-			if err := x.splice(own, &c); err == io.EOF {
-				return nil
-			} else if err == nil {
+		if splices {
+			if err := x.splice(own, &c); err == nil {
 				continue
+			} else if err == io.EOF {
+				return nil
 			} else if err != splice.ErrNone {
 				return err
 			}
@@ -112,22 +112,6 @@ func (x *exchange) copyBody(k *behind.Call) error {
 			return err
 		}
 	}
-}
-
-// splice lets the system move the next piece of the body on to the client. splice.ErrNone means that it has to be
-// copied, and io.EOF that it was the last one.
-func (x *exchange) splice(from *behind.Body, c *copier) error {
-	c.free() // it may take long until there are bytes, and until the client has taken them
-	p, err := from.Take()
-	if p == nil {
-		return err
-	}
-	defer p.Free()
-	c.copied += p.Len()
-	if failed := x.pipe(p); failed != nil {
-		return failed
-	}
-	return err
 }
 
 // upgrade joins the connections to both sides, after the upstream has switched to the protocol that the client wanted.

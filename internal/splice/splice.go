@@ -14,6 +14,3 @@ var ErrNone = errors.New("no pipe can be used")
 // and two descriptors. All of them together stay below what the system grants a user without a special right
 // (/proc/sys/fs/pipe-user-pages-soft, 64 MiB).
 const MaxPipes = 64
-
-// Worth is how many bytes should be left to be moved. Copying fewer costs less.
-const Worth = 64 << 10
