@@ -274,7 +274,7 @@ func TestNotSpliced(t *testing.T) {
 		}
 	})
 	count := &meter{newThrottle(nil), func(int64, time.Time) time.Time { return time.Time{} }}
-	a := newAuthority(t)
+	a := newAuthority(t, "an authority")
 	secure := startTLS(t, a, Options{Upstream: to(url)})
 	for name, c := range map[string]struct {
 		g    *rig
