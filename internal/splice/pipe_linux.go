@@ -112,7 +112,10 @@ func (p *Pipe) Pass(to syscall.RawConn) (passed int, err error) {
 			if n, err = move(p.r, int(fd), p.held); err == unix.EAGAIN {
 				err = nil
 				return false
-			} else if err != nil {
+			} else if err == nil && n == 0 {
+				err = io.ErrNoProgress // it would be tried forever
+			}
+			if err != nil {
 				return true
 			}
 			p.held -= n
