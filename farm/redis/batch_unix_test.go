@@ -31,7 +31,7 @@ func (s *server) scripts() int {
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisServer(t))
-	p := s.open("weir")
+	p := s.openPatient("weir")
 	(&client{t: t, pot: p, run: "a"}).take(0, 1)
 	before := s.scripts()
 
