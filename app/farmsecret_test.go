@@ -86,15 +86,22 @@ func TestFarmSecretRotates(t *testing.T) {
 	// has its stamps refused, and the client is asked for another one.
 	taken := func(to *site, pays func() (p *person, stamp string)) {
 		t.Helper()
-		for end := time.Now().Add(patience); ; {
+		for end := time.Now().Add(5 * patience); ; {
 			before := to.stamps().Stamp.Gone
 			p, stamp := pays()
 			p.s = to
 			r := p.get("/", "Stamp", stamp)
-			if r.status == 200 || to.stamps().Stamp.Gone == before || time.Now().After(end) {
-				r.want(200, "")
+			if r.status == 200 {
 				return
 			}
+			if now := to.stamps().Stamp; now.Gone == before || time.Now().After(end) {
+				t.Fatalf("%d: %s\n%+v", r.status, r.body, now)
+			}
+			// Nobody waits any more for a node that was late once, until it is heard again: by its clock.
+			for _, s := range nodes {
+				s.clock.Advance(farm.HeartbeatEvery)
+			}
+			time.Sleep(50 * time.Millisecond) // between two questions
 		}
 	}
 	// carried checks that what one node gives is good at the other.

@@ -60,13 +60,14 @@ func TestOverviewOfMail(t *testing.T) {
 		o.Refusals[0].Gate != "127.0.0.1:0" {
 		t.Errorf("%+v", o.Refusals)
 	}
-	var all []string
-	for _, c := range o.Changes {
-		all = append(all, c.What+" "+c.On)
-	}
-	if text := strings.Join(all, ", "); !strings.Contains(text, "stopped ann") || !strings.Contains(text, "started") {
-		t.Errorf("%s", text)
-	}
+	p.wait(func() bool { // where the audit log takes its time, it is left out
+		var all []string
+		for _, c := range p.overview().Changes {
+			all = append(all, c.What+" "+c.On)
+		}
+		text := strings.Join(all, ", ")
+		return strings.Contains(text, "stopped ann") && strings.Contains(text, "started")
+	})
 }
 
 // TestOverviewOfMailInShadow: what the mail throttle would have held.

@@ -2,10 +2,12 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"weir/console"
+	"weir/farm"
 	"weir/store"
 )
 
@@ -128,6 +130,12 @@ func TestFarmEmergencySwitch(t *testing.T) {
 	if err := f.nodes[2].Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	f.eventually("the others know that c is away", func() bool {
+		a := f.nodes[0]
+		return !slices.ContainsFunc(a.member.Load().Members(a.opts.Clock.Now()), func(who farm.Member) bool {
+			return who.Name == "c" && who.State == farm.Up
+		})
+	})
 	setFarm(0, console.Shadow{All: true, On: true, Note: "the shop is down"})
 	for node := range 2 {
 		if !on(node) || !inShadow(node) {
@@ -139,6 +147,7 @@ func TestFarmEmergencySwitch(t *testing.T) {
 	if err := set(2, console.Shadow{All: true}); err == nil || !strings.Contains(err.Error(), "--farm") {
 		t.Errorf("one node out of the farm's emergency: %v", err)
 	}
+	f.settled()
 	setFarm(2, console.Shadow{All: true})
 	for node := range f.nodes {
 		f.eventually("all are out of shadow", func() bool { return !on(node) && !inShadow(node) })

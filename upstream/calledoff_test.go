@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // A touchy body tells whether somebody has read it, or closed it.
@@ -37,6 +38,7 @@ func TestSenderCalledOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	p.expect = time.Minute
 	body := &touchy{Reader: strings.NewReader("hello")}
 	k := &Call{Request: request(t, "PUT", "/x", body)}
 	k.Fields.Add("Expect", "100-continue")
@@ -76,6 +78,7 @@ func TestRetryHasTheWholeBody(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	})
 	g := start(t, Options{Servers: []string{dead, good}, Balance: First})
+	g.expect = time.Minute
 	r := request(t, "PUT", "/x", io.NopCloser(io.MultiReader(strings.NewReader("one "), strings.NewReader("two"))))
 	r.ContentLength = -1
 	r.Header.Set("Expect", "100-continue")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"weir/internal/clock"
 )
@@ -14,10 +15,11 @@ import (
 type Pool struct {
 	opts   Options // with defaults
 	env    Env
-	on     conditions // under which a request is tried again
-	bad    statusSet  // answers that count as failures
-	judges bool       // the status of an answer matters
-	tls    *outward   // for https servers
+	on     conditions    // under which a request is tried again
+	bad    statusSet     // answers that count as failures
+	judges bool          // the status of an answer matters
+	tls    *outward      // for https servers
+	expect time.Duration // how long a server may take to say whether it wants a body; tests wait for longer
 
 	members atomic.Pointer[[]*server] // replaced as a whole when names have other addresses
 	next    atomic.Uint32             // the server that gets the next request in turn
@@ -48,7 +50,7 @@ func newPool(o Options, env Env, before *Pool) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{opts: o.WithDefaults(), env: env.withDefaults(), checks: map[*server]clock.Timer{},
-		ready: make(chan struct{})}
+		ready: make(chan struct{}), expect: expectTime}
 	var err error
 	if p.tls, err = newOutward(o.TLS, p.env.Roots); err != nil {
 		return nil, err

@@ -113,7 +113,7 @@ func (s *sender) deadline(patience time.Duration) {
 
 // wanted waits until the server wants the body, or expectTime has passed. It is false if the answer came first.
 func (s *sender) wanted() bool {
-	timer := time.NewTimer(expectTime)
+	timer := time.NewTimer(s.c.pool.expect)
 	defer timer.Stop()
 	select {
 	case <-s.expects:

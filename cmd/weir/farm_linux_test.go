@@ -218,7 +218,7 @@ func (g *grange) settled(nodes ...int) {
 func (g *grange) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = g.Ends[g.clients()].Do(func() (err error) {
-			c, err = (&net.Dialer{Timeout: 20 * time.Second}).DialContext(ctx, network, address)
+			c, err = (&net.Dialer{Timeout: time.Minute}).DialContext(ctx, network, address)
 			return err
 		})
 		return c, err
@@ -258,7 +258,7 @@ func (g *grange) get(i int, with paid) (*http.Response, error) {
 	}
 	req.Host = "site.example" // a stamp pays for a page of a site, at whatever node
 	with.put(req)
-	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: g.dialer(),
+	c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DialContext: g.dialer(),
 		DisableKeepAlives: true}}
 	resp, err := c.Do(req)
 	if err == nil {

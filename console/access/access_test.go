@@ -581,8 +581,12 @@ func TestAStrangerLocksNobodyOut(t *testing.T) {
 		}
 	}
 	far := netip.MustParseAddr("203.0.113.9")
+	last := "A"
+	if strings.HasSuffix(known, last) {
+		last = "Q" // which differs in a bit that counts
+	}
 	for what, a := range map[string]Attempt{"a stranger": {}, "a browser of another operator": {Browser: bobs},
-		"a mark that was changed": {Browser: known[:len(known)-1] + "A"}, "a mark of nobody": {Browser: "a.b"}} {
+		"a mark that was changed": {Browser: known[:len(known)-1] + last}, "a mark of nobody": {Browser: "a.b"}} {
 		a.Name, a.Password, a.Source = "ann", password, far
 		if _, err := r.logIn(a); !errors.Is(err, ErrGuessing) {
 			t.Errorf("%s: %v", what, err)

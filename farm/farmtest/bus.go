@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long the suite waits for what must happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // try is how long it waits for an answer that may have been lost, before it asks again.
 const try = 200 * time.Millisecond

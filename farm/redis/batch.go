@@ -99,7 +99,6 @@ func (p *Pot) drain(l *lane, client rueidis.Client) {
 			return
 		}
 		p.answer(client, batch)
-		p.calls.Add(-int64(len(batch)))
 	}
 }
 
@@ -169,6 +168,7 @@ func (p *Pot) answer(client rueidis.Client, batch []*call) {
 	if err = named(err); err == nil && len(all) != len(batch) {
 		err = fmt.Errorf("%w: it answered %d of %d calls", ErrScript, len(all), len(batch))
 	}
+	p.calls.Add(-int64(len(batch))) // first, so that whoever has an answer may call again
 	for i, c := range batch {
 		a := answer{err: err}
 		if err == nil {

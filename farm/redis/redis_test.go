@@ -191,7 +191,7 @@ func TestErrors(t *testing.T) {
 	s := start(t, redisServer(t))
 	s.do("ACL SETUSER weir on >secret "+Permissions, "ACL SETUSER limited on >secret ~other:* +@all", "ACL SETUSER guest on >secret ~weir:* +ping +hello +client +auth")
 	locked := start(t, redisServer(t), "--requirepass", "right")
-	cluster := start(t, redisServer(t), "--cluster-enabled", "yes")
+	cluster, _ := startCluster(t)
 	full := start(t, redisServer(t), "--maxmemory", "1")
 	evicts := start(t, redisServer(t), "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	alone := start(t, redisServer(t), "--min-replicas-to-write", "1")
@@ -260,11 +260,12 @@ func TestErrors(t *testing.T) {
 // TestCluster: the names of one call are on one node.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	one, two := start(t, redisServer(t), "--cluster-enabled", "yes"), start(t, redisServer(t), "--cluster-enabled", "yes")
+	one, _ := startCluster(t)
+	two, bus := startCluster(t)
 	one.do("CLUSTER ADDSLOTSRANGE 0 8191")
 	two.do("CLUSTER ADDSLOTSRANGE 8192 16383", "CLUSTER SET-CONFIG-EPOCH 2")
 	host, port, _ := net.SplitHostPort(two.address)
-	one.do("CLUSTER MEET " + host + " " + port)
+	one.do("CLUSTER MEET " + host + " " + port + " " + bus)
 	for _, s := range []*server{one, two} {
 		until(t, "the cluster is complete", func() bool {
 			return strings.Contains(s.do("CLUSTER INFO"), "cluster_state:ok") &&

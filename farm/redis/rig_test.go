@@ -103,6 +103,23 @@ func (s *server) open(prefix string) *Pot {
 	return p
 }
 
+// openPatient opens a pot that does not give up a connection on which the engine says nothing, for tests that make the
+// engine stand still.
+func (s *server) openPatient(prefix string) *Pot {
+	s.t.Helper()
+	p := s.open(prefix)
+	p.option.ConnWriteTimeout = patience
+	return p
+}
+
+// startCluster starts a server of a cluster. Its port for the other nodes is a free one, too: the usual one is 10,000
+// above its own, where the kernel takes ports for connections from.
+func startCluster(t testing.TB) (s *server, bus string) {
+	t.Helper()
+	_, bus, _ = net.SplitHostPort(needs.FreeAddress())
+	return start(t, redisServer(t), "--cluster-enabled", "yes", "--cluster-port", bus), bus
+}
+
 // rig makes a rig of a server: time and identity are told.
 func (s *server) rig(prefix string) *farmtest.PotRig {
 	p := s.open(prefix)

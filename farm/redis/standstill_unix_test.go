@@ -18,8 +18,10 @@ import (
 func TestStandstill(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisServer(t))
-	c := &client{t: t, pot: s.open("weir"), run: "a"}
+	c := &client{t: t, pot: s.openPatient("weir"), run: "a"}
 	c.take(0, 10)
+	lane := &c.pot.lanes[0]
+	until(t, "nothing is under way", func() bool { return lane.under() == 0 })
 	s.pause()
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -32,21 +34,31 @@ func TestStandstill(t *testing.T) {
 			t.Fatalf("it stands still: %v", err)
 		}
 	}
+	until(t, "a script is under way, or all were given up before", func() bool {
+		return lane.under() == 0 || int(c.pot.calls.Load()) > lane.queued()
+	})
 	// The calls that were given up are bounded, and the next one fails at once.
 	var wg sync.WaitGroup
 	given, cancel := context.WithCancel(t.Context())
-	until(t, "all wait", func() bool {
-		for i := uint64(1); c.pot.calls.Load() < maxCalls; i++ {
+	seq := uint64(0)
+	call := func(n int) {
+		for range n {
+			seq++
+			ask := farm.Ask{Key: "other", Run: "a", Seq: seq, Wants: []farm.Want{day(1)}}
 			wg.Go(func() {
-				w := day(1)
-				_, err := c.pot.Take(given, farm.Ask{Key: "other", Run: "a", Seq: i, Wants: []farm.Want{w}})
-				if !errors.Is(err, context.Canceled) && !errors.Is(err, ErrBusy) {
+				if _, err := c.pot.Take(given, ask); !errors.Is(err, context.Canceled) {
 					t.Errorf("a call that is given up: %v", err)
 				}
 			})
 		}
-		return c.pot.lanes[0].under() == maxScripts
-	})
+	}
+	for lane.under() < maxScripts { // each script begins with the call that is one too many to wait for those before it
+		scripts := lane.under()
+		call(manyWait*scripts + 1 - lane.queued())
+		until(t, "one script more is under way", func() bool { return lane.under() == scripts+1 && lane.queued() == 0 })
+	}
+	call(int(maxCalls - c.pot.calls.Load()))
+	until(t, "all wait", func() bool { return c.pot.calls.Load() == maxCalls })
 	if _, err := c.try(10, 1); !errors.Is(err, ErrBusy) {
 		t.Errorf("one call more: %v", err)
 	}

@@ -39,7 +39,7 @@ const last = "GET /last HTTP/1.1\r\nHost: last\r\nConnection: close\r\n\r\n"
 // probePatience bounds how long a probe waits for bytes that must come. A peer of weir may never send them.
 func probePatience() time.Duration {
 	if os.Getenv("WEIR_PROBE") == "" {
-		return 20 * time.Second
+		return patience
 	}
 	return time.Second
 }

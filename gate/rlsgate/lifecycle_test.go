@@ -3,6 +3,7 @@ package rlsgate
 import (
 	"context"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,6 +74,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			case err := <-done:
 				t.Fatal(err)
 			default:
+				runtime.Gosched()
 			}
 		}
 	}

@@ -270,7 +270,7 @@ func TestPrivateKeysAreRefused(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	random := make([]byte, 48)
 	rand.Read(random)
-	random[0] = 'x'
+	random[0], random[47] = 'x', 'x' // no line end is cut off
 	for name, text := range map[string][]byte{
 		"random": random, "base64": []byte(base64.StdEncoding.EncodeToString(random) + "\n"),
 		"hex":                  []byte(hex.EncodeToString(random)),

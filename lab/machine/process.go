@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a process may take to listen, and to end when it is asked to.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // A Task is a program to run.
 type Task struct {
