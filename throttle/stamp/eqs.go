@@ -60,8 +60,9 @@ func eqsKey(sum *[sha256.Size]byte) sipKey {
 	return newSipKey(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))
 }
 
+func (eqs) prepare(c *Challenge, hash *hmackey.Hash) { (*block)(hash.Text()).begin(c, seedBytes) }
+
 func (e eqs) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
-	(*block)(hash.Text()).begin(c, seedBytes)
 	k, t := eqsKey(hash.Block()), e.target(c.Work)
 	if hasEqsLanes {
 		return eqsLanes(&k, t, &eqsPairs, (*[eqsBytes]byte)(solution))

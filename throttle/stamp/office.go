@@ -183,7 +183,8 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if err != nil {
 		return Receipt{}, err
 	}
-	_, size := puzzles[c.Algorithm].sizes()
+	p := puzzles[c.Algorithm]
+	_, size := p.sizes()
 	if len(stamp)-dot-1 != encoding.EncodedLen(size) {
 		return Receipt{}, ErrMalformed
 	}
@@ -191,7 +192,8 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if k == nil {
 		return Receipt{}, ErrUnknown
 	}
-	if tag := k.sum(desk.hash, raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
+	p.prepare(c, desk.hash)
+	if tag := k.sumBeside(desk.hash, raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
 		return Receipt{}, ErrForged
 	}
 	b := o.branch.Load() // once: it may change meanwhile
@@ -228,7 +230,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		if err != nil {
 			return Receipt{}, err
 		}
-		if !puzzles[c.Algorithm].check(c, k, desk.hash, solution) {
+		if !p.check(c, k, desk.hash, solution) {
 			return Receipt{}, ErrWrong
 		}
 	}
