@@ -60,7 +60,10 @@ func eqsKey(sum *[sha256.Size]byte) sipKey {
 	return newSipKey(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))
 }
 
-func (eqs) prepare(c *Challenge, hash *hmackey.Hash) { (*block)(hash.Text()).begin(c, seedBytes) }
+func (eqs) prepare(c *Challenge, hash *hmackey.Hash) bool {
+	(*block)(hash.Text()).begin(c, seedBytes)
+	return true
+}
 
 func (e eqs) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
 	k, t := eqsKey(hash.Block()), e.target(c.Work)

@@ -124,12 +124,6 @@ func (k *key) sum(h *hmackey.Hash, b []byte) [tagBytes]byte {
 	return [tagBytes]byte(sum[:])
 }
 
-// sumBeside is sum, and may hash what h was prepared with.
-func (k *key) sumBeside(h *hmackey.Hash, b []byte) [tagBytes]byte {
-	sum := k.tags.SumBeside(h, b)
-	return [tagBytes]byte(sum[:])
-}
-
 // floorDiv divides by what is positive and rounds down, below zero too. It divides once: that is dear.
 func floorDiv(a, b int64) int64 {
 	q := a / b

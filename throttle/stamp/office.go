@@ -35,6 +35,7 @@ type Office struct {
 	since  atomic.Int64           // Parts.Since in milliseconds, or less where the clock was ahead then
 	branch atomic.Pointer[branch] // nil: this node is alone
 	marks  maphash.Seed
+	again  again
 	desks  sync.Pool // of *desk
 	Counts Counts
 }
@@ -46,6 +47,20 @@ type desk struct {
 	text [MaxChallenge]byte
 	buf  [maxSolution]byte
 	hash *hmackey.Hash
+	// ahead: the solution of the last stamp was checked, so that of the next one is likely to be. Then what its check
+	// begins with is hashed beside the tag, which takes less than doing it afterwards. A flood of stamps that get no
+	// further does not pay for it.
+	ahead bool
+}
+
+// genuine reports whether a challenge has the tag of a key.
+func (d *desk) genuine(k *key, raw []byte, ahead bool) bool {
+	text, sum := raw[:len(raw)-tagBytes], (*hmackey.Key).SumWith
+	if ahead {
+		sum = (*hmackey.Key).SumBeside
+	}
+	tag := sum(k.tags, d.hash, text)
+	return hmac.Equal(tag[:tagBytes], d.c.tag[:])
 }
 
 // Counts say what an office has done since it was opened.
@@ -192,8 +207,11 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if k == nil {
 		return Receipt{}, ErrUnknown
 	}
-	p.prepare(c, desk.hash)
-	if tag := k.sumBeside(desk.hash, raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
+	ahead := desk.ahead && p.prepare(c, desk.hash)
+	desk.ahead = false
+	text := maphash.Bytes(o.marks, raw)
+	again := o.again.has(text)
+	if !again && !desk.genuine(k, raw, ahead) {
 		return Receipt{}, ErrForged
 	}
 	b := o.branch.Load() // once: it may change meanwhile
@@ -219,7 +237,11 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		return Receipt{}, err
 	}
 	if uses >= use.Covers {
+		o.again.note(text)
 		return Receipt{}, ErrReplayed
+	}
+	if again && !desk.genuine(k, raw, ahead) { // it was replayed, and is good again
+		return Receipt{}, ErrForged
 	}
 	// The solution of a stamp that was accepted before is not checked again. One that covers a single request never is.
 	if use.Covers > 1 {
@@ -229,6 +251,9 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		solution, err := decodeText(desk.buf[:size], stamp[dot+1:], encoding.EncodedLen(size))
 		if err != nil {
 			return Receipt{}, err
+		}
+		if desk.ahead = true; !ahead {
+			p.prepare(c, desk.hash)
 		}
 		if !p.check(c, k, desk.hash, solution) {
 			return Receipt{}, ErrWrong
