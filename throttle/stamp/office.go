@@ -3,8 +3,8 @@ package stamp
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
@@ -47,20 +47,21 @@ type desk struct {
 	text [MaxChallenge]byte
 	buf  [maxSolution]byte
 	hash *hmackey.Hash
-	// ahead: the solution of the last stamp was checked, so that of the next one is likely to be. Then what its check
-	// begins with is hashed beside the tag, which takes less than doing it afterwards. A flood of stamps that get no
-	// further does not pay for it.
+	// ahead: the solution of the last stamp was checked, so that of the next one is likely to be. Then it is decoded, and
+	// what its check begins with is hashed, beside the tag, which takes less than doing it afterwards. A flood of stamps
+	// that get no further does not pay for it.
 	ahead bool
 }
 
 // genuine reports whether a challenge has the tag of a key.
 func (d *desk) genuine(k *key, raw []byte, ahead bool) bool {
-	text, sum := raw[:len(raw)-tagBytes], (*hmackey.Key).SumWith
-	if ahead {
-		sum = (*hmackey.Key).SumBeside
+	var tag [sha256.Size]byte
+	if text := raw[:len(raw)-tagBytes]; ahead {
+		tag = k.tags.SumBeside(d.hash, text)
+	} else {
+		tag = k.tags.SumWith(d.hash, text)
 	}
-	tag := sum(k.tags, d.hash, text)
-	return hmac.Equal(tag[:tagBytes], d.c.tag[:])
+	return subtle.ConstantTimeCompare(tag[:tagBytes], d.c.tag[:]) == 1
 }
 
 // Counts say what an office has done since it was opened.
@@ -177,18 +178,18 @@ func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
 // expiry, whose it is, whether it is spent; then the solution. Only a stamp with nothing wrong is noted as used, so
 // that a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared.
 func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
-	r, err := o.verify(ctx, now, stamp, &d)
+	desk := o.desks.Get().(*desk)
+	r, err := o.verify(ctx, now, stamp, &d, desk)
+	o.desks.Put(desk) // not deferred: in a function with as many returns as verify, that takes as long as all of this
 	o.Counts.count(err)
 	return r, err
 }
 
-func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Demand) (Receipt, error) {
+func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Demand, desk *desk) (Receipt, error) {
 	dot := strings.IndexByte(stamp, '.')
 	if len(stamp) > MaxStamp || dot < 0 {
 		return Receipt{}, ErrMalformed
 	}
-	desk := o.desks.Get().(*desk)
-	defer o.desks.Put(desk)
 	raw, err := decodeText(desk.raw[:], stamp[:dot], MaxChallenge)
 	if err != nil {
 		return Receipt{}, err
@@ -209,14 +210,18 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	}
 	ahead := desk.ahead && p.prepare(c, desk.hash)
 	desk.ahead = false
+	solution, malformed := desk.buf[:size], error(nil)
+	if ahead { // the processor does this, too, while it waits for the tag
+		_, malformed = decodeText(solution, stamp[dot+1:], encoding.EncodedLen(size))
+	}
 	text := maphash.Bytes(o.marks, raw)
 	again := o.again.has(text)
 	if !again && !desk.genuine(k, raw, ahead) {
 		return Receipt{}, ErrForged
 	}
-	b := o.branch.Load() // once: it may change meanwhile
+	b, issued := o.branch.Load(), c.Issued() // once: the branch may change meanwhile
 	if !now.Before(c.Expires) ||
-		(b == nil || b.issued(&c.Nonce)) && c.Issued().UnixMilli() < o.sinceAt(now, c.Lifetime) {
+		(b == nil || b.issued(&c.Nonce)) && issued.UnixMilli() < o.sinceAt(now, c.Lifetime) {
 		return Receipt{}, ErrExpired
 	}
 	who := d.Client
@@ -248,12 +253,12 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		use.Mark = maphash.String(o.marks, stamp)
 	}
 	if uses == 0 || mark != use.Mark {
-		solution, err := decodeText(desk.buf[:size], stamp[dot+1:], encoding.EncodedLen(size))
-		if err != nil {
-			return Receipt{}, err
-		}
 		if desk.ahead = true; !ahead {
+			_, malformed = decodeText(solution, stamp[dot+1:], encoding.EncodedLen(size))
 			p.prepare(c, desk.hash)
+		}
+		if malformed != nil {
+			return Receipt{}, malformed
 		}
 		if !p.check(c, k, desk.hash, solution) {
 			return Receipt{}, ErrWrong
@@ -262,7 +267,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if uses, err = ledger.Spend(ctx, now, use); err != nil {
 		return Receipt{}, err
 	}
-	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: c.Issued(), Expires: c.Expires,
+	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: issued, Expires: c.Expires,
 		Client: c.Client, Message: c.Message, Uses: uses, Covers: use.Covers}, nil
 }
 
