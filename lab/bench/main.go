@@ -91,7 +91,8 @@ func main() {
 	write := flag.Bool("write", false,
 		"write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, these rows alone")
 	algorithm := stamp.SHA256K
-	flag.TextVar(&algorithm, "algorithm", algorithm, "the puzzle of stamps in S7, S9 and S10; with another one than sha256-k, weir is run without its peers")
+	flag.TextVar(&algorithm, "algorithm", algorithm,
+		"the puzzle of stamps in S7, S9 and S10; with another one than sha256-k, weir is run without its peers")
 	flag.Parse()
 	if *quick && *write {
 		fmt.Fprintln(os.Stderr, "bench: figures of -quick mean little and are not written")
