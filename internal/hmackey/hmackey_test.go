@@ -129,7 +129,12 @@ func TestAllocates(t *testing.T) {
 		t.Skip("with the race detector more is allocated")
 	}
 	k, h, text := New([]byte("secret")), NewHash(), make([]byte, 100)
-	if n := testing.AllocsPerRun(100, func() { k.SumWith(h, text); k.SumBeside(h, text); h.Text(); h.Block() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() {
+		k.SumWith(h, text)
+		k.SumBeside(h, text)
+		h.Text()
+		h.Block()
+	}); n != 0 {
 		t.Errorf("%f allocations", n)
 	}
 }

@@ -47,9 +47,9 @@ type desk struct {
 	text [MaxChallenge]byte
 	buf  [maxSolution]byte
 	hash *hmackey.Hash
-	// ahead: the solution of the last stamp was checked, so that of the next one is likely to be. Then it is decoded, and
-	// what its check begins with is hashed, beside the tag, which takes less than doing it afterwards. A flood of stamps
-	// that get no further does not pay for it.
+	// ahead: the solution of the last stamp was checked, so that of the next one is likely to be. Then it is decoded,
+	// and what its check begins with is hashed, beside the tag, which takes less than doing it afterwards. A flood of
+	// stamps that get no further does not pay for it.
 	ahead bool
 }
 
