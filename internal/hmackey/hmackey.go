@@ -14,6 +14,7 @@ import (
 type Key struct {
 	secret       []byte
 	inner, outer []byte // the states of SHA-256 after the two blocks that HMAC makes of the secret
+	states       shaKey // the same, for processors with instructions for SHA-256
 	hashes       sync.Pool
 }
 
@@ -24,7 +25,8 @@ func New(secret []byte) *Key {
 		sum := sha256.Sum256(secret)
 		short = sum[:]
 	}
-	return &Key{secret: secret, inner: after(short, 0x36), outer: after(short, 0x5c),
+	inner, outer := after(short, 0x36), after(short, 0x5c)
+	return &Key{secret: secret, inner: inner, outer: outer, states: shaKeyOf(inner, outer),
 		hashes: sync.Pool{New: func() any { return NewHash() }}}
 }
 
@@ -54,25 +56,45 @@ func (k *Key) Sum(text []byte) [sha256.Size]byte {
 // SumWith is Sum for those who have a Hash of their own.
 func (k *Key) SumWith(h *Hash, text []byte) [sha256.Size]byte {
 	if len(text) > maxText {
-		slow := hmac.New(sha256.New, k.secret)
-		slow.Write(text)
-		return [sha256.Size]byte(slow.Sum(nil))
+		return k.long(text)
 	}
-	// The padding is written here, so that a state read after whole blocks is the sum. Sum of a hash.Hash copies the
-	// hash to do the same, which takes as long as a block.
-	n := copy(h.text[:], text)
-	end := (n + 1 + 8 + sha256.BlockSize - 1) / sha256.BlockSize * sha256.BlockSize
-	clear(h.text[n : end-8])
-	h.text[n] = 0x80
-	binary.BigEndian.PutUint64(h.text[end-8:], uint64(sha256.BlockSize+n)*8)
-	inner := h.run(k.inner, h.text[:end])
+	if hasSHA {
+		var sum [sha256.Size]byte
+		shaMAC(&shaTable, &k.states, &sum, &h.text[0], h.pad(text)/sha256.BlockSize, nil, nil)
+		return sum
+	}
+	return k.plain(h, text)
+}
 
-	b := h.Text()
-	copy(b[:], inner[:])
+// SumBeside is SumWith. If this processor can do both at once, it also hashes the block that stands in Text, so that
+// Block has nothing to do if it is called next.
+func (k *Key) SumBeside(h *Hash, text []byte) [sha256.Size]byte {
+	if !hasSHA || len(text) > maxText {
+		return k.SumWith(h, text)
+	}
+	var sum [sha256.Size]byte
+	shaMAC(&shaTable, &k.states, &sum, &h.text[0], h.pad(text)/sha256.BlockSize, &h.block, &h.sum)
+	h.done = true
+	return sum
+}
+
+// long signs a text that a Hash has no room for.
+func (k *Key) long(text []byte) [sha256.Size]byte {
+	h := hmac.New(sha256.New, k.secret)
+	h.Write(text)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// plain signs a text with the hash of the standard library. The padding is written here, so that a state read after
+// whole blocks is the sum. Sum of a hash.Hash copies the hash to do the same, which takes as long as a block.
+func (k *Key) plain(h *Hash, text []byte) [sha256.Size]byte {
+	inner := h.run(k.inner, h.text[:h.pad(text)])
+	b := h.text[:sha256.BlockSize]
+	copy(b, inner[:])
 	b[sha256.Size] = 0x80
 	clear(b[sha256.Size+1:])
 	binary.BigEndian.PutUint16(b[sha256.BlockSize-2:], (sha256.BlockSize+sha256.Size)*8)
-	return *h.run(k.outer, b[:])
+	return *h.run(k.outer, b)
 }
 
 // maxText is what a Hash has room for. Longer texts are signed the slow way.
@@ -88,7 +110,20 @@ const (
 type Hash struct {
 	state
 	text  [maxText + 9]byte
+	block [sha256.BlockSize]byte
+	sum   [sha256.Size]byte // of the block, if it is done
+	done  bool
 	after [stateBytes]byte
+}
+
+// pad writes a text and the padding behind it, and returns how many bytes of whole blocks these are.
+func (h *Hash) pad(text []byte) int {
+	n := copy(h.text[:], text)
+	end := (n + 1 + 8 + sha256.BlockSize - 1) / sha256.BlockSize * sha256.BlockSize
+	clear(h.text[n : end-8])
+	h.text[n] = 0x80
+	binary.BigEndian.PutUint64(h.text[end-8:], uint64(sha256.BlockSize+n)*8)
+	return end
 }
 
 // state is what the hash of the standard library is.
@@ -103,15 +138,28 @@ func NewHash() *Hash {
 	return &Hash{state: sha256.New().(state)}
 }
 
-// Text is the block that Block hashes. It holds anything to begin with, and is lost when something is signed.
-func (h *Hash) Text() *[sha256.BlockSize]byte { return (*[sha256.BlockSize]byte)(h.text[:]) }
+// Text is the block that Block hashes. It holds anything to begin with.
+func (h *Hash) Text() *[sha256.BlockSize]byte {
+	h.done = false
+	return &h.block
+}
 
 // Block returns the sum of the text that stands in Text and was padded there to one block as SHA-256 demands: a bit of
 // one, zeros, and the length in bits. What it returns is good until the next call.
 func (h *Hash) Block() *[sha256.Size]byte {
+	if hasSHA {
+		if !h.done {
+			shaBlock(&shaTable, &h.sum, &h.block)
+		}
+		return &h.sum
+	}
+	return h.plainBlock()
+}
+
+func (h *Hash) plainBlock() *[sha256.Size]byte {
 	h.Reset()
-	h.Write(h.text[:sha256.BlockSize])
-	return h.sum()
+	h.Write(h.block[:])
+	return h.written()
 }
 
 // run returns the sum of whole blocks, from a state on.
@@ -120,11 +168,11 @@ func (h *Hash) run(from, blocks []byte) *[sha256.Size]byte {
 		panic(err) // it was written by such a hash
 	}
 	h.Write(blocks)
-	return h.sum()
+	return h.written()
 }
 
-// sum reads the sum of the blocks so far.
-func (h *Hash) sum() *[sha256.Size]byte {
+// written reads the sum of the blocks so far.
+func (h *Hash) written() *[sha256.Size]byte {
 	if _, err := h.AppendBinary(h.after[:0]); err != nil {
 		panic(err) // never fails
 	}

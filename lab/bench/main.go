@@ -8,6 +8,7 @@
 //	go run ./lab/bench -only Q1          one row
 //	go run ./lab/bench -write            the whole table, also into lab/bench/RESULTS.md, and points for plots
 //	go run ./lab/bench -only Q2 -write   one row; the others in lab/bench/RESULTS.md stay as they are
+//	go run ./lab/bench -only S7,S9,S10 -algorithm eqs60   weir alone with another puzzle: the peers need no stamps
 package main
 
 import (
@@ -90,7 +91,8 @@ func main() {
 	write := flag.Bool("write", false,
 		"write the table to lab/bench/RESULTS.md, and points for plots to lab/bench/*.csv; with -only, these rows alone")
 	algorithm := stamp.SHA256K
-	flag.TextVar(&algorithm, "algorithm", algorithm, "the puzzle of stamps in S7, S9 and S10")
+	flag.TextVar(&algorithm, "algorithm", algorithm,
+		"the puzzle of stamps in S7, S9 and S10; with another one than sha256-k, weir is run without its peers")
 	flag.Parse()
 	if *quick && *write {
 		fmt.Fprintln(os.Stderr, "bench: figures of -quick mean little and are not written")

@@ -105,7 +105,33 @@ func refusedOf(of stamp.Algorithm, rounds, n int, target float64) []figure {
 		return figure{fmt.Sprintf("refusing a %s stamp (%s), one core", what, of), fmt.Sprintf("≥ %.0f M/s", target/1e6),
 			fmt.Sprintf("%.2f M/s", rate/1e6), rate >= target}
 	}
-	return []figure{measured("forged", times[0]), measured("replayed", times[1])}
+	first := firstReplays(of, 10*rounds, min(n/1000, 200))
+	return []figure{measured("forged", times[0]), measured("replayed", times[1]),
+		{fmt.Sprintf("for comparison, refusing replayed stamps (%s), each for the first time", of), "–",
+			fmt.Sprintf("%.2f M/s", first/1e6), true}}
+}
+
+// firstReplays is how many stamps a second are refused that were accepted once and are replayed once, the median of
+// some rounds: an office knows at once what it has refused before.
+func firstReplays(of stamp.Algorithm, rounds, n int) float64 {
+	a, ctx := question(of, 64), context.Background()
+	office := stamp.NewOffice(stamp.Parts{})
+	all := paid(office, a, n)
+	times := []time.Duration{}
+	for range rounds {
+		fresh := stamp.NewOffice(stamp.Parts{Keys: office.Parts().Keys})
+		for _, s := range all {
+			try(fresh.Verify(ctx, when, s, wanted(a)))
+		}
+		times = append(times, interleaved(1, func() {
+			for _, s := range all {
+				if _, err := fresh.Verify(ctx, when, s, wanted(a)); !errors.Is(err, stamp.ErrReplayed) {
+					check(fmt.Errorf("%v, want %v", err, stamp.ErrReplayed))
+				}
+			}
+		})[0])
+	}
+	return float64(n) / median(times).Seconds()
 }
 
 func accepting(t *trial) []figure {

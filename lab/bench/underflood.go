@@ -8,6 +8,7 @@ import (
 	"time"
 
 	floods "weir/lab/flood" // flood is what B4 does
+	"weir/throttle/stamp"
 )
 
 // underFlood is S9: what people get while a service of fixed capacity is flooded with ten times as much as it can do,
@@ -43,12 +44,27 @@ func underFlood(t *trial) (figures []figure) {
 // runFlood runs scenes with a weir that is built for them, and names the peers that are left out.
 func (t *trial) runFlood(row string, run floods.Options) floods.Report {
 	run.Solver, run.Algorithm = buildWeir(t.folder()), t.algorithm
+	if t.algorithm != stamp.SHA256K {
+		run.Fronts = []string{"weir"} // what the others do does not depend on the puzzle, and takes ten minutes
+	}
+	run.Watch = told(row)
 	r, err := floods.Run(t.context(), run)
 	for _, l := range r.LeftOut {
 		fmt.Fprintf(os.Stderr, "%s: %s is left out: %s\n", row, l.Front, l.Why)
 	}
 	check(err)
 	return r
+}
+
+// told says on standard error which round begins, as each takes up to 80 seconds.
+func told(row string) func(floods.Progress) {
+	last := 0
+	return func(p floods.Progress) {
+		if p.Round != last {
+			last = p.Round
+			fmt.Fprintf(os.Stderr, "%s: round %d of %d, %s %s, %s\n", row, p.Round, p.Rounds, p.Scene, p.Kind, p.Front)
+		}
+	}
 }
 
 // afterFlood is S10: what clients get that a throttle may shut out by mistake. Programs that neither pay nor keep

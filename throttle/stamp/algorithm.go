@@ -88,7 +88,11 @@ type puzzle interface {
 	fit(w Work) (Algorithm, Work)
 	// draw fills in c.Data, which the tag covers, where the algorithm needs it.
 	draw(c *Challenge, k *key)
-	// check reports whether a solution of the right length is right. The challenge is genuine. h is the caller's.
+	// prepare writes the block that check begins with to h.Text, so that it can be hashed while the tag is, and reports
+	// whether there is one.
+	prepare(c *Challenge, h *hmackey.Hash) bool
+	// check reports whether a solution of the right length is right. The challenge is genuine. h is the caller's, and
+	// was prepared.
 	check(c *Challenge, k *key, h *hmackey.Hash, solution []byte) bool
 	// solve finds a solution.
 	solve(ctx context.Context, c *Challenge, s *search) ([]byte, error)

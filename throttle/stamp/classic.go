@@ -127,6 +127,8 @@ func (classic) values(c *Challenge, p uint64) (a, b uint64) {
 	return member("weir classic f"), member("weir classic g")
 }
 
+func (classic) prepare(*Challenge, *hmackey.Hash) bool { return false }
+
 func (d classic) check(c *Challenge, _ *key, _ *hmackey.Hash, solution []byte) bool {
 	p := binary.BigEndian.Uint64(c.Data)
 	a, b := d.values(c, p)

@@ -63,6 +63,8 @@ func (d dlog) draw(c *Challenge, k *key) {
 	c.Data = f.bytes(power(f, d.base(c), d.secret(c, k).Bytes(), nil))
 }
 
+func (dlog) prepare(*Challenge, *hmackey.Hash) bool { return false }
+
 func (d dlog) check(c *Challenge, k *key, _ *hmackey.Hash, solution []byte) bool {
 	var want [exponentBytes]byte
 	d.secret(c, k).FillBytes(want[:])

@@ -60,8 +60,12 @@ func eqsKey(sum *[sha256.Size]byte) sipKey {
 	return newSipKey(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))
 }
 
-func (e eqs) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
+func (eqs) prepare(c *Challenge, hash *hmackey.Hash) bool {
 	(*block)(hash.Text()).begin(c, seedBytes)
+	return true
+}
+
+func (e eqs) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
 	k, t := eqsKey(hash.Block()), e.target(c.Work)
 	if hasEqsLanes {
 		return eqsLanes(&k, t, &eqsPairs, (*[eqsBytes]byte)(solution))

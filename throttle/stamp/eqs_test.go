@@ -581,7 +581,7 @@ func TestEqsAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if !(eqs{}).check(&c, nil, hash, solution) {
+		if !eqsCheck(&c, hash, solution) {
 			t.Error("refused")
 		}
 	}); n != 0 {
@@ -589,7 +589,7 @@ func TestEqsAllocates(t *testing.T) {
 	}
 	solution[eqsBytes-1] ^= 1
 	if n := testing.AllocsPerRun(100, func() {
-		if (eqs{}).check(&c, nil, hash, solution) {
+		if eqsCheck(&c, hash, solution) {
 			t.Error("taken")
 		}
 	}); n != 0 {
@@ -680,7 +680,7 @@ func BenchmarkEqsCheck(b *testing.B) {
 	}
 	hash, t := hmackey.NewHash(), eqs{}.target(c.Work)
 	for name, check := range map[string]func() bool{
-		"this-processor": func() bool { return eqs{}.check(c, nil, hash, solution) },
+		"this-processor": func() bool { return eqsCheck(c, hash, solution) },
 		"plain": func() bool {
 			(*block)(hash.Text()).begin(c, seedBytes)
 			k := eqsKey(hash.Block())

@@ -77,6 +77,8 @@ func (h *hashes) value(b *block, part int, n uint64) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
+func (*hashes) prepare(*Challenge, *hmackey.Hash) bool { return false }
+
 func (h *hashes) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
 	b, t := (*block)(hash.Text()), h.target(c.Work)
 	b.begin(c, inBlock)

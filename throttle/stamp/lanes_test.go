@@ -15,11 +15,17 @@ import (
 func eqsChecked(tb testing.TB, c *Challenge, solution []byte) bool {
 	tb.Helper()
 	k, t := eqs{}.key(c), eqs{}.target(c.Work)
-	got := eqs{}.check(c, nil, hmackey.NewHash(), solution)
+	got := eqsCheck(c, hmackey.NewHash(), solution)
 	if plain := k.accepts(t, (*[eqsBytes]byte)(solution)); plain != got {
 		tb.Fatalf("%x is accepted: %t, and by the plain check: %t", solution, got, plain)
 	}
 	return got
+}
+
+// eqsCheck prepares a hash, and checks a solution.
+func eqsCheck(c *Challenge, hash *hmackey.Hash, solution []byte) bool {
+	eqs{}.prepare(c, hash)
+	return eqs{}.check(c, nil, hash, solution)
 }
 
 // eqsBoth says of a solution what both ways to check it say.

@@ -335,7 +335,9 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 	if uses > 0 {
 		return Receipt{}, ErrReplayed
 	}
-	if !puzzles[c.Algorithm].check(&c, nil, hmackey.NewHash(), m.solution) {
+	p, hash := puzzles[c.Algorithm], hmackey.NewHash()
+	p.prepare(&c, hash)
+	if !p.check(&c, nil, hash, m.solution) {
 		return Receipt{}, ErrWrong
 	}
 	if uses, err = ledger.Spend(ctx, now, use); err != nil {

@@ -3,8 +3,8 @@ package stamp
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
@@ -35,6 +35,7 @@ type Office struct {
 	since  atomic.Int64           // Parts.Since in milliseconds, or less where the clock was ahead then
 	branch atomic.Pointer[branch] // nil: this node is alone
 	marks  maphash.Seed
+	again  again
 	desks  sync.Pool // of *desk
 	Counts Counts
 }
@@ -46,6 +47,21 @@ type desk struct {
 	text [MaxChallenge]byte
 	buf  [maxSolution]byte
 	hash *hmackey.Hash
+	// ahead: the solution of the last stamp was checked, so that of the next one is likely to be. Then it is decoded,
+	// and what its check begins with is hashed, beside the tag, which takes less than doing it afterwards. A flood of
+	// stamps that get no further does not pay for it.
+	ahead bool
+}
+
+// genuine reports whether a challenge has the tag of a key.
+func (d *desk) genuine(k *key, raw []byte, ahead bool) bool {
+	var tag [sha256.Size]byte
+	if text := raw[:len(raw)-tagBytes]; ahead {
+		tag = k.tags.SumBeside(d.hash, text)
+	} else {
+		tag = k.tags.SumWith(d.hash, text)
+	}
+	return subtle.ConstantTimeCompare(tag[:tagBytes], d.c.tag[:]) == 1
 }
 
 // Counts say what an office has done since it was opened.
@@ -162,18 +178,18 @@ func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
 // expiry, whose it is, whether it is spent; then the solution. Only a stamp with nothing wrong is noted as used, so
 // that a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared.
 func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
-	r, err := o.verify(ctx, now, stamp, &d)
+	desk := o.desks.Get().(*desk)
+	r, err := o.verify(ctx, now, stamp, &d, desk)
+	o.desks.Put(desk) // not deferred: in a function with as many returns as verify, that takes as long as all of this
 	o.Counts.count(err)
 	return r, err
 }
 
-func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Demand) (Receipt, error) {
+func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Demand, desk *desk) (Receipt, error) {
 	dot := strings.IndexByte(stamp, '.')
 	if len(stamp) > MaxStamp || dot < 0 {
 		return Receipt{}, ErrMalformed
 	}
-	desk := o.desks.Get().(*desk)
-	defer o.desks.Put(desk)
 	raw, err := decodeText(desk.raw[:], stamp[:dot], MaxChallenge)
 	if err != nil {
 		return Receipt{}, err
@@ -183,7 +199,8 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if err != nil {
 		return Receipt{}, err
 	}
-	_, size := puzzles[c.Algorithm].sizes()
+	p := puzzles[c.Algorithm]
+	_, size := p.sizes()
 	if len(stamp)-dot-1 != encoding.EncodedLen(size) {
 		return Receipt{}, ErrMalformed
 	}
@@ -191,12 +208,20 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if k == nil {
 		return Receipt{}, ErrUnknown
 	}
-	if tag := k.sum(desk.hash, raw[:len(raw)-tagBytes]); !hmac.Equal(tag[:], c.tag[:]) {
+	ahead := desk.ahead && p.prepare(c, desk.hash)
+	desk.ahead = false
+	solution, malformed := desk.buf[:size], error(nil)
+	if ahead { // the processor does this, too, while it waits for the tag
+		_, malformed = decodeText(solution, stamp[dot+1:], encoding.EncodedLen(size))
+	}
+	text := maphash.Bytes(o.marks, raw)
+	again := o.again.has(text)
+	if !again && !desk.genuine(k, raw, ahead) {
 		return Receipt{}, ErrForged
 	}
-	b := o.branch.Load() // once: it may change meanwhile
+	b, issued := o.branch.Load(), c.Issued() // once: the branch may change meanwhile
 	if !now.Before(c.Expires) ||
-		(b == nil || b.issued(&c.Nonce)) && c.Issued().UnixMilli() < o.sinceAt(now, c.Lifetime) {
+		(b == nil || b.issued(&c.Nonce)) && issued.UnixMilli() < o.sinceAt(now, c.Lifetime) {
 		return Receipt{}, ErrExpired
 	}
 	who := d.Client
@@ -217,25 +242,32 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		return Receipt{}, err
 	}
 	if uses >= use.Covers {
+		o.again.note(text)
 		return Receipt{}, ErrReplayed
+	}
+	if again && !desk.genuine(k, raw, ahead) { // it was replayed, and is good again
+		return Receipt{}, ErrForged
 	}
 	// The solution of a stamp that was accepted before is not checked again. One that covers a single request never is.
 	if use.Covers > 1 {
 		use.Mark = maphash.String(o.marks, stamp)
 	}
 	if uses == 0 || mark != use.Mark {
-		solution, err := decodeText(desk.buf[:size], stamp[dot+1:], encoding.EncodedLen(size))
-		if err != nil {
-			return Receipt{}, err
+		if desk.ahead = true; !ahead {
+			_, malformed = decodeText(solution, stamp[dot+1:], encoding.EncodedLen(size))
+			p.prepare(c, desk.hash)
 		}
-		if !puzzles[c.Algorithm].check(c, k, desk.hash, solution) {
+		if malformed != nil {
+			return Receipt{}, malformed
+		}
+		if !p.check(c, k, desk.hash, solution) {
 			return Receipt{}, ErrWrong
 		}
 	}
 	if uses, err = ledger.Spend(ctx, now, use); err != nil {
 		return Receipt{}, err
 	}
-	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: c.Issued(), Expires: c.Expires,
+	return Receipt{Nonce: c.Nonce, Algorithm: c.Algorithm, Work: c.Work, Issued: issued, Expires: c.Expires,
 		Client: c.Client, Message: c.Message, Uses: uses, Covers: use.Covers}, nil
 }
 

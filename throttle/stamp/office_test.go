@@ -75,8 +75,13 @@ func TestLongest(t *testing.T) {
 // TestRefusals: a stamp for another client, message, time, or with less work than demanded is refused, and refusing
 // spends nothing.
 func TestRefusals(t *testing.T) {
+	for alg, w := range map[Algorithm]Work{SHA256K: 256, EQS60: eqsLeast} {
+		t.Run(alg.String(), func(t *testing.T) { refusals(t, ask(alg, w)) })
+	}
+}
+
+func refusals(t *testing.T, a Ask) {
 	o := NewOffice(Parts{})
-	a := ask(SHA256K, 256)
 	s := solved(t, o, a)
 	other := NewOffice(Parts{})
 	for name, c := range map[string]struct {
@@ -91,7 +96,7 @@ func TestRefusals(t *testing.T) {
 		"another message": {o, start, s, Demand{Client: a.Client, Message: ID("GET", "https://example.com/ ", "")},
 			ErrForeign},
 		"swapped":              {o, start, s, Demand{Client: a.Message, Message: a.Client}, ErrForeign},
-		"too easy":             {o, start, s, Demand{Client: a.Client, Message: a.Message, MinWork: 257}, ErrTooEasy},
+		"too easy":             {o, start, s, Demand{Client: a.Client, Message: a.Message, MinWork: a.Work + 1}, ErrTooEasy},
 		"expired":              {o, start.Add(a.Lifetime), s, demand(a), ErrExpired},
 		"the key is gone":      {o, start.Add(3 * time.Hour), s, demand(a), ErrUnknown},
 		"another secret":       {other, start, s, demand(a), ErrUnknown},
@@ -103,6 +108,11 @@ func TestRefusals(t *testing.T) {
 		"a line end":           {o, start, s[:40] + "\n" + s[40:], demand(a), ErrMalformed},
 		"line ends at the end": {o, start, s[:len(s)-4] + "\r\n\r\n", demand(a), ErrMalformed},
 		"as long as allowed":   {o, start, strings.Repeat("A", MaxStamp), demand(a), ErrMalformed},
+		"in small letters":     {o, start, strings.ToLower(s), demand(a), ErrMalformed},
+		"padded":               {o, start, s + "=", demand(a), ErrMalformed},
+		"a padded challenge":   {o, start, strings.Replace(s, ".", "=.", 1), demand(a), ErrMalformed},
+		"of the future":        {o, start.Add(-20 * time.Minute), s, demand(a), ErrForeign},
+		"of a later key":       {o, start.Add(-3 * time.Hour), s, demand(a), ErrUnknown},
 		"longer":               {o, start, strings.Repeat("A", MaxStamp+1), demand(a), ErrMalformed},
 		"endless":              {o, start, strings.Repeat("A.", 1<<20), demand(a), ErrMalformed},
 	} {
@@ -117,7 +127,7 @@ func TestRefusals(t *testing.T) {
 
 // TestEveryBit: whichever bit of a stamp is turned, it is refused; so is every other character in its place.
 func TestEveryBit(t *testing.T) {
-	for _, alg := range []Algorithm{SHA256K, DLog, DLogClassic} {
+	for _, alg := range Algorithms {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
 			o := NewOffice(Parts{})

@@ -69,7 +69,12 @@ type spent struct {
 
 // NewFilter makes a filter for challenges that live for at most ttl. It remembers at most so many stamps.
 func NewFilter(ttl time.Duration, most int) *Filter {
-	return &Filter{ttl: max(ttl.Milliseconds(), 1), most: int64(most)}
+	f := &Filter{ttl: max(ttl.Milliseconds(), 1), most: int64(most)}
+	runs := make([]run, stripes) // one for each stripe: there are more only where the clock jumps
+	for i := range f.stripe {
+		f.stripe[i].runs = runs[i : i : i+1]
+	}
+	return f
 }
 
 // open locks the stripe of a stamp and returns the generation that it belongs to.
@@ -191,7 +196,13 @@ func (f *Filter) spend(now time.Time, u *Use) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer s.mu.Unlock()
+	uses, err := f.spendIn(in, u)
+	s.mu.Unlock()
+	return uses, err
+}
+
+// spendIn is spend in a generation. The stripe is locked.
+func (f *Filter) spendIn(in *map[Nonce]spent, u *Use) (int, error) {
 	e, known := (*in)[u.Nonce]
 	if known && int(e.uses) >= max(u.Covers, 1) {
 		return int(e.uses), ErrReplayed

@@ -2,7 +2,7 @@
 
 // func textLanes(t *textTables, out []byte, text string) bool
 //
-// 64 characters at a time become 48 bytes. The last time there may be fewer: K1 has a bit for each character, K2 for
+// 64 characters at a time become 48 bytes. Towards the end there may be fewer: K1 has a bit for each character, K2 for
 // each byte, and what has no bit is neither read nor written.
 TEXT ·textLanes(SB), NOSPLIT, $0-49
 	MOVQ t+0(FP), AX
@@ -20,6 +20,24 @@ TEXT ·textLanes(SB), NOSPLIT, $0-49
 	VPBROADCASTD BX, Z20
 	VPXORQ       Z3, Z3, Z3    // wrong characters set the highest bit of a byte here
 	MOVQ         $-1, R8
+
+	// As long as there is room for 64 bytes, all of them are written: the next ones go over those that are too many.
+whole:
+	CMPQ       DX, $64
+	JLT        more
+	VMOVDQU64  (SI), Z0
+	VMOVDQA64  Z0, Z1
+	VPERMI2B   Z17, Z16, Z1
+	VPTERNLOGQ $0xfe, Z0, Z1, Z3
+	VPMADDUBSW Z19, Z1, Z1
+	VPMADDWD   Z20, Z1, Z1
+	VPERMB     Z1, Z18, Z1
+	VMOVDQU64  Z1, (DI)
+	ADDQ       $64, SI
+	ADDQ       $48, DI
+	SUBQ       $48, DX
+	SUBQ       $64, CX
+	JMP        whole
 
 more:
 	MOVQ    $64, R9
