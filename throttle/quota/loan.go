@@ -71,7 +71,7 @@ func (a *account) borrows(rs *rules, r *rule) *loan {
 	}
 	p := a.borrower(rs)
 	if p == nil {
-		p = &borrower{account: a, lender: r.lender, run: r.lender.run()}
+		p = &borrower{account: a, lender: r.lender, run: r.lender.run(), key: r.lender.key(a)}
 	}
 	st = a.state(r)
 	if st.ring == nil {
