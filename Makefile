@@ -47,14 +47,9 @@ HAVE_CC = { echo '\#include <stdlib.h>' | $(CC) -E - || echo '\#include <stdlib.
 UNWATCHED := modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory golang.org/x/crypto/argon2
 RACE      := -race $(foreach packages,$(UNWATCHED),-gcflags=$(packages)=-race=false)
 
-# The race detector watches these in make test: here goroutines meet. The others mostly compute, which takes ten times
-# as long under it, so that it watches them only where CI=true, and in make long and make race.
-GATES   := ./gate ./gate/apigate ./gate/authgate ./gate/httpgate ./gate/postfixgate ./gate/rlsgate ./gate/smtpgate ./gate/tcpgate
-WATCHED := . ./app ./config ./console ./farm/nats ./farm/redis $(GATES) ./mail/... ./policy ./store/... ./throttle/ban ./throttle/bloom ./throttle/quota ./throttle/stamp/... \
-	./upstream
-
-# In these packages no goroutines meet: they read sources and pages, and run other programs. make test never has the race
-# detector watch them.
+# The race detector takes three to ten times as long, so make test uses it only where CI=true; make race and make long
+# always do. In these packages no goroutines meet, and it never watches them in make test: they read sources and pages,
+# and run other programs.
 UNWATCHABLE := ./internal/arch ./internal/docstest ./internal/words
 
 # Packages with single tests of that kind, which needs.Unwatched marks. Where the race detector watches such a package,
@@ -158,16 +153,13 @@ $(PEERS)/exim4:
 		'LD_LIBRARY_PATH=$$(echo "$$at"/usr/lib/*-linux-gnu) exec "$$at/usr/sbin/exim4" "$$@"' > '$@.new'
 	@chmod +x '$@.new' && mv '$@.new' '$@'
 
-test: setup ## all tests, with the race detector where goroutines meet (CI=true: in all packages), in random order
+test: setup ## all tests, in random order (CI=true: with the race detector)
 	@$(IN_MEMORY); \
 	start=$$(date +%s); status=0; race=; all=$$($(GO) list $(LONGEST) && $(GO) list ./...); \
 	all=$$(echo "$$all" | awk '!seen[$$0]++'); \
-	if $(HAVE_CC); then \
-		watched=$$($(GO) list $(WATCHED)); rest=$$(echo "$$all" | grep -vxF "$$watched"); \
-		if [ "$$CI" = true ]; then \
-			rest=$$($(GO) list $(UNWATCHABLE)); watched=$$(echo "$$all" | grep -vxF "$$rest"); \
-		fi; \
-		race="$(RACE)"; left=$$(mktemp) || exit 1; watched=$$(echo "$$all" | grep -xF "$$watched"); \
+	if [ "$$CI" = true ] && $(HAVE_CC); then \
+		rest=$$($(GO) list $(UNWATCHABLE)); watched=$$(echo "$$all" | grep -vxF "$$rest"); \
+		race="$(RACE)"; left=$$(mktemp) || exit 1; \
 		WEIR_TWICE="$$left" $(TEST) $(ARGS) $$watched || status=1; \
 		race=; all=$$(echo "$$all" | grep -xF "$$rest"); \
 		names=$$(sort -u "$$left" | paste -s -d '|' -); rm -f "$$left"; \

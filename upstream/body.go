@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weir/internal/http1"
+	"weir/internal/splice"
 )
 
 // A bodyKind says how the end of a body is found.
@@ -73,6 +74,30 @@ func (b *Body) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	return 0, b.fail(err)
+}
+
+// Take moves bytes of the body into a pipe, which the caller must free, as Read copies them into a buffer. io.EOF comes
+// with the last of them. splice.ErrNone means that the next bytes have to be read: some are in memory already, TLS or
+// chunks have to be undone, or there is no pipe.
+func (b *Body) Take() (*splice.Pipe, error) {
+	if b.err != nil || b.c == nil || b.kind != sizedBody || len(b.c.in) > 0 {
+		return nil, splice.ErrNone
+	}
+	raw := b.c.socket()
+	if raw == nil {
+		return nil, splice.ErrNone
+	}
+	b.c.relax()
+	p, err := splice.Take(raw, b.left)
+	switch {
+	case p != nil:
+		return p, b.took(p.Len())
+	case err == splice.ErrNone:
+		return nil, err
+	case err == io.EOF:
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, b.fail(err)
 }
 
 // Buffered returns how many bytes of the body can be read without waiting, and whether they are all of it.

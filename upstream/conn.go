@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"weir/internal/http1"
@@ -18,9 +19,10 @@ import (
 type conn struct {
 	server *server
 	nc     net.Conn
-	peeks  func() bool // see quiet
-	over   bool        // TLS, which does not survive a write that timed out
-	since  time.Time   // idle
+	peeks  func() bool     // see quiet
+	over   bool            // TLS, which does not survive a write that timed out
+	raw    syscall.RawConn // see socket
+	since  time.Time       // idle
 	watched
 
 	// Of the exchange under way.
@@ -69,6 +71,14 @@ func newConn(s *server, nc net.Conn) *conn {
 
 // quiet reports whether an idle connection is still open and has received nothing.
 func (c *conn) quiet() bool { return c.peeks == nil || c.peeks() }
+
+// socket is what the system can move bytes from; nil where it cannot, as inside TLS.
+func (c *conn) socket() syscall.RawConn {
+	if tcp, ok := c.nc.(*net.TCPConn); ok && c.raw == nil {
+		c.raw, _ = tcp.SyscallConn()
+	}
+	return c.raw
+}
 
 func (c *conn) close() {
 	c.server.watch.remove(c)

@@ -342,9 +342,14 @@ func (x *exchange) ration(n int, after *time.Time) error {
 	return nil
 }
 
+// inSmallPieces reports whether the request may lose its place to another one. What is sent is then noted often.
+func (x *exchange) inSmallPieces() bool {
+	return x.event.Holder != nil && !x.event.Purse.Paid().First()
+}
+
 // sendAll sends a piece. Where the request may lose its place, it does so in small ones.
 func (x *exchange) sendAll(p []byte, last bool) (sent int, err error) {
-	if x.event.Holder == nil || x.event.Purse.Paid().First() {
+	if !x.inSmallPieces() {
 		return x.send(p, last)
 	}
 	for {

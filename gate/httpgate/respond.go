@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/splice"
 	behind "weir/upstream"
 )
 
@@ -72,7 +73,8 @@ func (x *exchange) copyBody(k *behind.Call) error {
 		return nil
 	}
 	late := true
-	if own, ok := k.Body.(*behind.Body); ok {
+	own, ok := k.Body.(*behind.Body)
+	if ok {
 		if small := own.Whole(smallAnswer); small != nil && x.gathers(len(small)) {
 			_, err := x.piece(small, true)
 			return err
@@ -85,7 +87,17 @@ func (x *exchange) copyBody(k *behind.Call) error {
 	}
 	var c copier
 	defer c.free()
+	splices := ok && x.splices()
 	for {
+		if splices {
+			if err := x.splice(own, &c); err == nil {
+				continue
+			} else if err == io.EOF {
+				return nil
+			} else if err != splice.ErrNone {
+				return err
+			}
+		}
 		buf := c.buffer()
 		n, err := k.Body.Read(buf)
 		c.copied += n

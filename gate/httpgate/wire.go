@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/identify"
+	"weir/internal/splice"
 )
 
 // A socket is a client's connection: TCP, or a socket of this machine.
@@ -53,21 +54,46 @@ func (w *wire) Read(p []byte) (int, error) {
 // Write writes all of p. A client that takes none of it within the progress timeout is cut off, a slow one is not. The
 // system does not say when the client took something, so that it is asked again in parts of the timeout.
 func (w *wire) Write(p []byte) (written int, err error) {
-	var took time.Time // when a part of the timeout ended in which the client took something
+	var took time.Time
 	for {
 		w.renew()
 		n, err := w.socket.Write(p[written:])
 		written += n
-		if w.until.Load() != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return written, err
-		}
-		if now := time.Now(); n > 0 || took.IsZero() {
-			took = now
-		} else if progress := w.gate.progress(); now.Sub(took) >= progress-progress/progressParts {
-			// timers are not exact
+		if !w.goesOn(n, err, &took) {
 			return written, err
 		}
 	}
+}
+
+// pass is Write for what is in a pipe.
+func (w *wire) pass(p *splice.Pipe) (written int, err error) {
+	raw, err := w.socket.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var took time.Time
+	for {
+		w.renew()
+		n, err := p.Pass(raw)
+		written += n
+		if !w.goesOn(n, err, &took) {
+			return written, err
+		}
+	}
+}
+
+// goesOn reports whether an attempt to write, which sent n bytes, is to be followed by another one. took is when a part
+// of the timeout ended in which the client took something; zero at first.
+func (w *wire) goesOn(n int, err error, took *time.Time) bool {
+	if w.until.Load() != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	now, progress := time.Now(), w.gate.progress()
+	if n > 0 || took.IsZero() {
+		*took = now
+		return true
+	}
+	return now.Sub(*took) < progress-progress/progressParts // timers are not exact
 }
 
 // progressParts is how many times in a progress timeout a client that takes nothing is checked.
