@@ -25,6 +25,7 @@
 --   l  too many rules;  r  too many runs
 
 local STEP = 2000000
+local USUAL = 116 -- the length of what follows of a usual call
 local call, pack, unpack, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
 local min, max = math.min, math.max
 local KEYS, calls = KEYS, ARGV[3]
@@ -49,18 +50,19 @@ end
 -- number of runs, the engine after its length; and for each run its name after its length, seq, when it was seen, and
 -- its slice (-1 if it has none), total and used.
 local FLAT, RUN = '<c1c12ddddddBBc0', '<Bc0ddddd'
-local ONE = '<c1c12ddddddBBc0Bc0ddddd' -- both
+local ONE = '<Bc12ddddddBBc0Bc0ddddd' -- both; F is a number
 
 -- quick answers the usual call: some more of a limit that is kept flat, within its period, by a run that is known. For
--- all others it returns nil, and has changed nothing.
+-- all others it returns nil, and has changed nothing. Each call of a function costs as much as several lines of Lua, so
+-- it has few.
 local function quick(name, kept)
   if byte(kept) ~= 70 then return nil end -- F
   local seq, id, limit, has, need, ahead, told, slice, own = unpack('<dc12ddddddd', calls, asked)
   local _, of, seen, ver, start, stop, sum, till, runs, kin, who, last, _, part, total, _, at = unpack(ONE, kept)
   if of ~= id or kin ~= engine then return nil end
   now = time
-  later(seen)
-  later(slice)
+  if seen > now and seen <= time + STEP then now = seen end
+  if slice > now and slice <= time + STEP then now = slice end
   if now >= stop or start - now > stop - start then return nil end
   local found = 1
   while who ~= run do
@@ -70,23 +72,30 @@ local function quick(name, kept)
   end
   if seq <= last then return nil end
   local cur, used = 0, 0
-  if part < 0 and told > 0 then part, total = slice, min(own, has) end
+  if part < 0 and told > 0 then
+    part, total = slice, own
+    if has < own then total = has end
+  end
   if part == start then cur = total end
   if slice == start then used = has end
-  sum = max(0, sum + used - cur)
-  local fits = limit - sum
-  if need > 0 and fits < need then return nil end
-  local n = need + max(0, min(ahead, fits - need))
-  ver, cur, sum = max(ver + 1, now), used + n, sum + n
+  sum = sum + used - cur
+  if sum < 0 then sum = 0 end
+  local fits = limit - sum - need -- after what is needed
+  if need > 0 and fits < 0 then return nil end
+  if ahead > fits then ahead = fits end
+  local n = need
+  if ahead > 0 then n = n + ahead end
+  ver, cur, sum = ver + 1, used + n, sum + n
+  if now > ver then ver = now end
   local text
   if runs == 1 then
-    text = pack(ONE, 'F', id, now, ver, start, stop, sum, till, 1, #kin, kin, #run, run, seq, now, start, cur, used)
+    text = pack(ONE, 70, id, now, ver, start, stop, sum, till, 1, #kin, kin, #run, run, seq, now, start, cur, used)
   else
-    text = pack('<c1c12ddddddB', 'F', id, now, ver, start, stop, sum, till, runs) .. sub(kept, 63, at - 41) ..
+    text = pack('<Bc12ddddddB', 70, id, now, ver, start, stop, sum, till, runs) .. sub(kept, 63, at - 41) ..
       pack('<ddddd', seq, now, start, cur, used) .. sub(kept, at)
   end
   call('SET', name, text, 'KEEPTTL')
-  return pack('<c1dddddd', 'g', now, ver, start, cur, stop, sum)
+  return pack('<Bdddddd', 103, now, ver, start, cur, stop, sum) -- g
 end
 
 -- thorough makes what answers all other calls. Most scripts do not need it.
@@ -593,12 +602,15 @@ end
 
 local answers, slow, of, at = {}, nil, nil, 1
 for i = 1, #KEYS / 2 do
-  local size, what
-  size, what, asked = unpack('<I4B', calls, at)
-  at = at + size
-  usual = what >= 4
+  local what = byte(calls, at + 4)
+  usual, asked = what >= 4, at + 5
   if what % 2 == 1 then run, of, asked = unpack('<Bc0Bc0', calls, asked) end
   if what % 4 >= 2 then live, asked = unpack('<I4c0', calls, asked) end
+  if usual then
+    at = asked + USUAL
+  else
+    at = at + unpack('<I4', calls, at)
+  end
   if of ~= engine then
     answers[i] = pack('<c1dBc0', 'e', time, #engine, engine)
   else

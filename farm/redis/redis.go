@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net"
 	"strconv"
 	"strings"
@@ -70,8 +71,11 @@ type Pot struct {
 	seen  [tags]atomic.Pointer[string] // which engine has the keys of a tag, as was last heard
 	lanes [tags]lane                   // by tag; without a cluster, the first one
 
-	ids      sync.Map // ruleID → what the rule is called in the engine
+	ids      sync.Map // ruleID → *idOf
 	countIDs atomic.Int64
+	lastID   atomic.Pointer[idOf] // that was made: most nodes have one rule
+	names    [keptNames]atomic.Pointer[namesOf]
+	seed     maphash.Seed
 	free     sync.Pool // of calls
 
 	mu         sync.Mutex
@@ -90,7 +94,8 @@ func Open(url string, o Options) (*Pot, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pot{where: at, lua: rueidis.NewLuaScript(script), free: sync.Pool{New: newCall}}
+	p := &Pot{where: at, lua: rueidis.NewLuaScript(script), free: sync.Pool{New: newCall},
+		seed: maphash.MakeSeed()}
 	p.option = rueidis.ClientOption{
 		InitAddress: at.addresses, Username: at.user, Password: at.password, SelectDB: at.db,
 		ClientName: "weir", Dialer: net.Dialer{Timeout: dialTime},
@@ -263,9 +268,23 @@ func field(info, name string) string {
 	return ""
 }
 
+// keptNames is how many keys are known by the names under which they are kept, at most: of two that have the same place
+// the later one.
+const keptNames = 4096
+
+type namesOf struct {
+	key   string
+	names [2]string
+	tag   int
+}
+
 // keys returns the names under which a key is kept. Accounts are hashed: their names are of any length, and of no
 // concern to whoever reads the engine.
 func (p *Pot) keys(key string) (names [2]string, tag int) {
+	at := &p.names[maphash.String(p.seed, key)%keptNames]
+	if known := at.Load(); known != nil && known.key == key {
+		return known.names, known.tag
+	}
 	sum := sha256.Sum256([]byte(key))
 	tag = (int(sum[0])<<8 | int(sum[1])) % tags
 	b := append(append(make([]byte, 0, 128), p.where.prefix...), ":{"...)
@@ -274,6 +293,7 @@ func (p *Pot) keys(key string) (names [2]string, tag int) {
 	b = hex.AppendEncode(b, sum[2:20])
 	names[0] = string(b)
 	names[1] = string(append(b[:prefix], "engine"...))
+	at.Store(&namesOf{key, names, tag})
 	return names, tag
 }
 
@@ -287,22 +307,31 @@ type ruleID struct {
 	period time.Duration
 }
 
+type idOf struct {
+	ruleID
+	id string
+}
+
 // id returns what a rule is called in the engine. Rules that count another way are others.
 func (p *Pot) id(w *farm.Want) string {
 	of := ruleID{w.Rule, w.Way, w.Period}
+	if last := p.lastID.Load(); last != nil && last.ruleID == of {
+		return last.id
+	}
 	if known, ok := p.ids.Load(of); ok {
-		return known.(string)
+		return known.(*idOf).id
 	}
 	text := strconv.AppendInt(make([]byte, 0, 128), int64(w.Way), 10)
 	text = append(strconv.AppendInt(append(text, ' '), int64(w.Period), 10), ' ')
 	sum := sha256.Sum256(append(text, w.Rule...))
-	id := string(sum[:12])
+	made := &idOf{of, string(sum[:12])}
 	if p.countIDs.Add(1) > maxIDs {
 		p.ids.Clear()
 		p.countIDs.Store(0)
 	}
-	p.ids.Store(of, id)
-	return id
+	p.ids.Store(of, made)
+	p.lastID.Store(made)
+	return made.id
 }
 
 // Take implements farm.Pot.

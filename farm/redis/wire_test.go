@@ -48,3 +48,35 @@ func TestMarks(t *testing.T) {
 		}
 	}
 }
+
+// Names of keys are the same whether they are known or worked out, also when more keys are asked for than are known.
+func TestNamesOfKeys(t *testing.T) {
+	p, err := Open("redis://127.0.0.1:1", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	type place struct {
+		names [2]string
+		tag   int
+	}
+	first := map[string]place{}
+	for range 3 {
+		for i := range 2*keptNames + 1 {
+			key := fmt.Sprint("plans/account-", i)
+			var at place
+			at.names, at.tag = p.keys(key)
+			if before, known := first[key]; known && before != at {
+				t.Fatalf("%s is kept as %v, and was as %v", key, at, before)
+			}
+			first[key] = at
+		}
+	}
+	seen := map[string]bool{}
+	for key, at := range first {
+		if seen[at.names[0]] {
+			t.Errorf("%s has the name of another key", key)
+		}
+		seen[at.names[0]] = true
+	}
+}

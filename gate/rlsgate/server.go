@@ -70,7 +70,7 @@ func (g *Gate) answerRateLimit(ctx context.Context, message, to []byte) ([]byte,
 	if err := g.rateLimit(ctx, req, &q.reply); err != nil {
 		return nil, err
 	}
-	return proto.MarshalOptions{}.MarshalAppend(to, &q.reply.RateLimitResponse)
+	return q.reply.write(to)
 }
 
 // answerAuthz answers external authorization.

@@ -15,7 +15,7 @@ import (
 type borrower struct {
 	account  *account
 	lender   *Lender
-	run      string        // by which the engine knows it
+	run, key string        // by which the engine knows it
 	calling  bool          // a call is under way
 	asking   *atomic.Int64 // where the call is counted; nil if it is not
 	back     bool          // what is not needed goes back with the next one
@@ -209,7 +209,7 @@ func (l *Lender) ask(ctx context.Context, c *question) (farm.Reply, error) {
 // answered. It returns nil when there is nothing to ask.
 func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 	a, l := p.account, p.lender
-	c := &question{ask: farm.Ask{Key: l.key(a), Run: p.run, Live: who.live}}
+	c := &question{ask: farm.Ask{Key: p.key, Run: p.run, Live: who.live}}
 	c.ask.Wants, c.rules = c.want[:0], c.rule[:0]
 	need, more := p.demand(rs, who.nodes, now)
 	for _, r := range rs.list {

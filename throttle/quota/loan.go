@@ -12,16 +12,16 @@ import (
 // much may be spent of it, and end is until when. start is how much must be spent for more to be fetched. So an event
 // that is admitted costs a comparison and an addition. Windows are the engine's business.
 
-// A loan is what else is known of one limit of one account.
+// A loan is what else is known of one limit of one account. What a decision reads of it stands first.
 type loan struct {
+	left     int64 // what the engine could have granted more
+	ends     int64 // from then on nothing counts that was spent of it
+	opens    int64 // when the engine expects to have more
 	borrower *borrower
 	mark     string // of the last grant
 	slice    int64  // what is spent now
 	begun    int64  // since when it has been known: what was charged earlier was of another one
-	ends     int64  // from then on nothing counts that was spent of it
-	left     int64  // what the engine could have granted more
-	no       int64  // until then it is not asked for more than it had left
-	opens    int64  // when it expects to have more
+	no       int64  // until then the engine is not asked for more than it had left
 	block    int64  // how much is taken ahead
 	took     int64  // when more was last asked for
 	from     int64  // what was spent then
@@ -33,10 +33,19 @@ type loan struct {
 
 // loan returns what is known of a limit; nil while the engine has said nothing.
 func (st *state) loan() *loan {
-	if p := st.peers(); p != nil {
-		return p.loan
+	if st.ring == nil {
+		return nil
 	}
-	return nil
+	return st.ring.loan
+}
+
+// lent is the memory of a loan, and of the ring by which it is found. A decision reads the end of one and the beginning
+// of the other: they are in the same cache line, the only one that it needs besides those of an account that is counted
+// here.
+type lent struct {
+	ring ring
+	loan loan
+	_    [32]byte // to the end of a cache line, where the next one begins
 }
 
 // borrower returns the account's borrower, or nil.
@@ -62,11 +71,17 @@ func (a *account) borrows(rs *rules, r *rule) *loan {
 	}
 	p := a.borrower(rs)
 	if p == nil {
-		p = &borrower{account: a, lender: r.lender, run: r.lender.run()}
+		p = &borrower{account: a, lender: r.lender, run: r.lender.run(), key: r.lender.key(a)}
 	}
 	st = a.state(r)
-	ln := &loan{borrower: p, left: math.MaxInt64}
-	st.meet().loan, st.start = ln, never
+	if st.ring == nil {
+		both := new(lent)
+		both.ring.loan, st.ring = &both.loan, &both.ring
+	} else {
+		st.ring.loan = new(loan)
+	}
+	ln := st.ring.loan
+	ln.borrower, ln.left, st.start = p, math.MaxInt64, never
 	return ln
 }
 

@@ -22,11 +22,11 @@ type peers struct {
 	// What is known of this node's own use. Fixed requests: before is what its earlier runs used in the period that
 	// starts at slice. Bytes in periods: total is what flowed here in that period, before what flowed in the last one.
 	own     cell
-	flown   int64 // bytes in periods: of the own total, what the others were told
-	folded  cell  // fixed requests: what nodes used that are forgotten
-	earlier *ring // sliding: what its earlier runs used
-	theirs  *ring // sliding: what all others used, of what stands in the window
-	loan    *loan // nil where nothing is on loan
+	flown   int64                // bytes in periods: of the own total, what the others were told
+	folded  cell                 // fixed requests: what nodes used that are forgotten
+	earlier *ring                // sliding: what its earlier runs used
+	theirs  *ring                // sliding: what all others used, of what stands in the window
+	high    *[buckets + 1]uint32 // of the parts in the ring: what 32 bits do not hold; nil while they do
 }
 
 // A cell is a running total of one slice of time.
@@ -89,10 +89,7 @@ func (st *state) meet() *peers {
 	if st.ring == nil {
 		st.ring = new(ring)
 	}
-	if st.ring.peers == nil {
-		st.ring.peers = new(peers)
-	}
-	return st.ring.peers
+	return st.ring.meet()
 }
 
 // contested reports whether somebody waits at another node, or several nodes use the limit up fast.

@@ -3,40 +3,49 @@ package quota
 // A ring is the parts of a sliding window. Every account has one, so it is small: more than 32 bits stand elsewhere.
 // Other windows have an empty one where the other nodes of a farm told something.
 type ring struct {
-	low     [buckets + 1]uint32  // of each part
-	changed uint32               // which parts a store does not know of, by their slot
-	high    *[buckets + 1]uint32 // nil while every part is below 2^32
-	peers   *peers               // nil while no other node has told anything
-	untold  uint32               // which parts the other nodes do not know of
+	low     [buckets + 1]uint32 // of each part
+	changed uint32              // which parts a store does not know of, by their slot
+	untold  uint32              // which parts the other nodes do not know of
+	large   bool                // a part is not below 2^32: peers has the rest of it
+	peers   *peers              // nil while no other node has told anything
+	loan    *loan               // nil where nothing is on loan
 }
 
 // at is what was charged in a part.
 func (g *ring) at(slot int64) int64 {
 	n := int64(g.low[slot])
-	if g.high != nil {
-		n |= int64(g.high[slot]) << 32
+	if g.large {
+		n |= int64(g.peers.high[slot]) << 32
 	}
 	return n
 }
 
 func (g *ring) set(slot, n int64) {
-	if g.high == nil && n>>32 != 0 {
-		g.high = new([buckets + 1]uint32)
+	if !g.large && n>>32 != 0 {
+		g.large, g.meet().high = true, new([buckets + 1]uint32)
 	}
-	if g.low[slot] = uint32(n); g.high != nil {
-		g.high[slot] = uint32(n >> 32)
+	if g.low[slot] = uint32(n); g.large {
+		g.peers.high[slot] = uint32(n >> 32)
 	}
 }
 
 func (g *ring) copy() *ring {
 	c := *g
 	c.changed = 1<<len(c.low) - 1
-	c.untold, c.peers = c.changed, nil
-	if g.high != nil {
-		high := *g.high
-		c.high = &high
+	c.untold, c.peers, c.loan = c.changed, nil, nil
+	if g.large {
+		high := *g.peers.high
+		c.peers = &peers{high: &high}
 	}
 	return &c
+}
+
+// meet returns the peers of a ring, to be filled in.
+func (g *ring) meet() *peers {
+	if g.peers == nil {
+		g.peers = new(peers)
+	}
+	return g.peers
 }
 
 // forget empties all parts and marks those that a store must forget.

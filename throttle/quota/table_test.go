@@ -220,11 +220,15 @@ func TestCacheLines(t *testing.T) {
 		table table
 		s     shard
 		a     account
+		l     lent
 	)
 	for what, c := range map[string]struct{ got, want uintptr }{
 		"account":               {unsafe.Sizeof(a), 128},
 		"state":                 {unsafe.Sizeof(a.first), 64},
 		"ring":                  {unsafe.Sizeof(ring{}), 96},
+		"lent":                  {unsafe.Sizeof(l), 256},
+		"loan in a ring":        {unsafe.Offsetof(l.ring.loan) / 64, 1},
+		"read of a loan":        {(unsafe.Offsetof(l.loan) + unsafe.Offsetof(l.loan.opens)) / 64, 1},
 		"shard":                 {unsafe.Sizeof(s), 256},
 		"first line of a shard": {unsafe.Offsetof(s.accounts) + unsafe.Offsetof(s.accounts.n), 64},
 		"before the shards":     {unsafe.Offsetof(table.shards), 0},
