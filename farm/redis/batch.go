@@ -20,7 +20,7 @@ const (
 	// maxScripts is how many scripts of a lane are under way at a time. The next one begins when many calls wait: that
 	// is cheaper for all than more scripts with fewer calls, and an engine that is far away still has enough to do.
 	maxScripts = 4
-	manyWait   = 4 // for each script under way
+	manyWait   = 3 // for each script under way
 )
 
 // A lane is calls that may go together. In a cluster those are the calls of one hash tag, as all their keys are on one
