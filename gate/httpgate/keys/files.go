@@ -1,6 +1,8 @@
 package keys
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -121,11 +123,31 @@ func (f *files[T]) look() (anew bool, err error) {
 func (f *files[T]) read() (value T, err error) {
 	contents := make([][]byte, len(f.paths))
 	for i, path := range f.paths {
-		if contents[i], err = readFile(path); err != nil {
+		if contents[i], err = readTwice(path, readFile); err != nil {
 			return value, err
 		}
 	}
 	return f.parse(contents)
+}
+
+// errChanging is about a file that is different each time it is read.
+var errChanging = errors.New("it changes while it is read")
+
+// readTwice reads a file until it is the same twice. Whoever writes a certificate in place of another may be half
+// done: the beginning of the old one with the end of the new one has a key that fits and a signature that does not.
+func readTwice(path string, read func(path string) ([]byte, error)) ([]byte, error) {
+	const most = 4
+	last, err := read(path)
+	for range most - 1 {
+		if err != nil {
+			return nil, err
+		}
+		before := last
+		if last, err = read(path); err == nil && bytes.Equal(before, last) {
+			return last, nil
+		}
+	}
+	return nil, cmp.Or(err, fmt.Errorf("%s: %w", path, errChanging))
 }
 
 func readFile(path string) ([]byte, error) {
