@@ -90,6 +90,59 @@ func TestStampedTakeTurns(t *testing.T) {
 	}
 }
 
+// The parts of a page go together, although each of them uses the page's stamp once more: before the next request of
+// whoever has many waiting and a new stamp for each.
+func TestAPageGoesTogether(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	r.l.Asked(1 << 16)
+	fresh := func(source string) *event { return r.want(r.ask(from(used(1<<16, 1), source)), weir.Wait, 0) }
+	under := r.admit(0)
+	var greedy []*event
+	for range 2 * pageful {
+		greedy = append(greedy, fresh("192.0.2.1"))
+	}
+	r.order(under, greedy[:pageful]...)
+	var parts []*event
+	for i := 2; i <= pageful; i++ {
+		parts = append(parts, r.want(r.ask(from(used(1<<16, i), "192.0.2.2")), weir.Wait, 0))
+	}
+	r.order(greedy[pageful-1], append(parts, greedy[pageful])...)
+}
+
+// Whoever takes care to have no more waiting than a page has, always with new stamps, gets a page for each turn of the
+// others and not more.
+func TestAPageAfterTheOtherTakesTurns(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	r.l.Asked(1 << 16)
+	under, mine := r.admit(0), map[int]*event{}
+	ask := func(source string) *event {
+		e := r.want(r.ask(from(used(1<<16, 1), source)), weir.Wait, 0)
+		mine[e.n] = e
+		return e
+	}
+	for range pageful - 1 {
+		ask("192.0.2.1")
+	}
+	other, turns := ask("192.0.2.2"), 0
+	const calls = 20 * (pageful + 1)
+	for range calls {
+		r.settle(under, true)
+		got := r.called()
+		if len(got) != 1 {
+			t.Fatalf("called %v", got)
+		}
+		if under = mine[got[0]]; under == other {
+			turns++
+			other = ask("192.0.2.2")
+		} else {
+			ask("192.0.2.1")
+		}
+	}
+	if turns < calls/(pageful+1)-1 {
+		t.Errorf("the other one had %d of %d turns", turns, calls)
+	}
+}
+
 // used returns an event with a stamp that has been used so often.
 func used(work uint64, uses int) weir.Event {
 	var ev weir.Event

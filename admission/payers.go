@@ -18,8 +18,9 @@ type payers struct {
 
 // A tab is what one client has waiting.
 type tab struct {
-	end float64 // of the turn of the last one
-	n   int
+	end    float64 // where the next one begins
+	n      int
+	shared int // how many have begun in the turn of the last one
 }
 
 // pageful is how many requests share a turn, and how many uses of a stamp are worth one: a page and what it loads.
@@ -50,14 +51,22 @@ func (p *payers) join(w *waiter, rank float64) {
 			t = new(tab)
 			p.behind[w.client] = t
 		}
-		t.end = w.begins + 1
-		if t.n++; t.n <= pageful {
-			t.end = w.begins + 1.0/pageful
-		}
+		t.joined(w.begins)
 	}
 	p.next.Add(w)
 	p.worst.Add(w)
 	p.age.Add(&w.age, w)
+}
+
+// joined notes where a request begins. Those of a page begin together: if each began later than the one before, the last
+// would go after others that used their stamps once, because it also uses the same stamp for the fifth time.
+func (t *tab) joined(begins float64) {
+	t.n++
+	if t.shared++; t.n > pageful || t.shared >= pageful {
+		t.end, t.shared = begins+1, 0
+		return
+	}
+	t.end = begins
 }
 
 // begins is where a request of a client begins that joins now.

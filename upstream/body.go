@@ -83,7 +83,7 @@ func (b *Body) Take() (*splice.Pipe, error) {
 	if b.err != nil || b.c == nil || b.kind != sizedBody || len(b.c.in) > 0 {
 		return nil, splice.ErrNone
 	}
-	raw := b.c.socket()
+	raw := b.c.raw
 	if raw == nil {
 		return nil, splice.ErrNone
 	}

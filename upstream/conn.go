@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/internal/sockio"
 )
 
 // A conn is a connection for HTTP/1.1 with one exchange at a time, in the request's goroutine; a sender sends the body.
@@ -21,7 +22,7 @@ type conn struct {
 	nc     net.Conn
 	peeks  func() bool     // see quiet
 	over   bool            // TLS, which does not survive a write that timed out
-	raw    syscall.RawConn // see socket
+	raw    syscall.RawConn // what the system can move bytes from; nil where it cannot, as inside TLS
 	since  time.Time       // idle
 	watched
 
@@ -59,7 +60,10 @@ var bufferPool = sync.Pool{New: func() any {
 const grace = 20 * time.Millisecond
 
 func newConn(s *server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc}
+	c := &conn{server: s, nc: sockio.Of(nc)}
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		c.raw, _ = tcp.SyscallConn()
+	}
 	if over, ok := nc.(*tls.Conn); ok {
 		c.over, c.peeks = true, tlsPeeker(over)
 	} else {
@@ -71,14 +75,6 @@ func newConn(s *server, nc net.Conn) *conn {
 
 // quiet reports whether an idle connection is still open and has received nothing.
 func (c *conn) quiet() bool { return c.peeks == nil || c.peeks() }
-
-// socket is what the system can move bytes from; nil where it cannot, as inside TLS.
-func (c *conn) socket() syscall.RawConn {
-	if tcp, ok := c.nc.(*net.TCPConn); ok && c.raw == nil {
-		c.raw, _ = tcp.SyscallConn()
-	}
-	return c.raw
-}
 
 func (c *conn) close() {
 	c.server.watch.remove(c)

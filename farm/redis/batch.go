@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -93,7 +92,6 @@ func (p *Pot) exec(ctx context.Context, client rueidis.Client, tag int, c *call)
 // drain has calls answered until none waits.
 func (p *Pot) drain(l *lane, client rueidis.Client) {
 	for {
-		runtime.Gosched() // others that are about to call go along
 		batch := p.gather(l)
 		if batch == nil {
 			return

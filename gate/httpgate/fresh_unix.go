@@ -5,6 +5,8 @@ package httpgate
 import (
 	"io"
 	"syscall"
+
+	"weir/internal/sockio"
 )
 
 // A freshReader reads the first bytes of a request. A connection that waits for one has no buffer: it takes one when
@@ -47,16 +49,11 @@ func (r *freshReader) read() (*block, int, error) {
 
 func (r *freshReader) try(fd uintptr) bool {
 	b := blocks.Get().(*block)
-	for {
-		n, err := syscall.Read(int(fd), b[:])
-		switch err {
-		case syscall.EINTR:
-		case syscall.EAGAIN:
-			blocks.Put(b)
-			return false
-		default:
-			r.block, r.n, r.err = b, max(n, 0), err
-			return true
-		}
+	n, err := sockio.Read(fd, b[:])
+	if err == syscall.EAGAIN {
+		blocks.Put(b)
+		return false
 	}
+	r.block, r.n, r.err = b, n, err
+	return true
 }

@@ -5,12 +5,12 @@
 ;;         0  the key: the state of SipHash before the first word, four words of 64 bits
 ;;        64  solutions, 16 bytes each, at most 16
 ;;      1024  how many entries each of 256 buckets has, in three rounds
-;;      4096  the first entry of each of 128 chains, plus one
 ;;      4608  the next entry of each entry of a bucket, plus one
 ;;      8192  first: values of the first round; sums and places of the third. A bucket has room for 384 entries
 ;;    794624  second: sums of the second round
 ;;   1581056  the two indices of each entry of the second round
 ;;   1974272  the index of each entry of the first round
+;;   2170880  the first entry of each chain, plus one: of 128 chains, and of 2048 in the third round
 (module
   (memory (export "memory") 34 34)
 
@@ -74,27 +74,28 @@
       (br_if $third (i32.le_u (local.get $i) (i32.const 128))))
     (local.get $found))
 
-  ;; chain puts entry $i of a bucket into the chain of its sum.
-  (func $chain (param $i i32) (param $sum i64)
+  ;; chain puts entry $i of a bucket into the chain of its sum. The last chain is at $last: 508 for 128 chains, 8188 for 2048.
+  (func $chain (param $i i32) (param $sum i64) (param $last i32)
     (local $c i32)
-    (local.set $c (i32.and (i32.shr_u (i32.wrap_i64 (local.get $sum)) (i32.const 6)) (i32.const 508)))
-    (i32.store offset=4612 (i32.shl (local.get $i) (i32.const 2)) (i32.load offset=4096 (local.get $c)))
-    (i32.store offset=4096 (local.get $c) (i32.add (local.get $i) (i32.const 1))))
+    (local.set $c (i32.and (i32.shr_u (i32.wrap_i64 (local.get $sum)) (i32.const 6)) (local.get $last)))
+    (i32.store offset=4612 (i32.shl (local.get $i) (i32.const 2)) (i32.load offset=2170880 (local.get $c)))
+    (i32.store offset=2170880 (local.get $c) (i32.add (local.get $i) (i32.const 1))))
 
   ;; begin empties the chains and fills them with the $n entries at $from, whose sums begin at bit $shift. $n is 0 where a bucket meets
   ;; itself.
-  (func $begin (param $from i32) (param $n i32) (param $shift i64)
+  (func $begin (param $from i32) (param $n i32) (param $shift i64) (param $last i32)
     (local $i i32)
     (loop $clear
-      (i64.store offset=4096 (local.get $i) (i64.const 0))
+      (i64.store offset=2170880 (local.get $i) (i64.const 0))
       (local.set $i (i32.add (local.get $i) (i32.const 8)))
-      (br_if $clear (i32.lt_u (local.get $i) (i32.const 512))))
+      (br_if $clear (i32.lt_u (local.get $i) (local.get $last))))
     (local.set $i (i32.const 0))
     (block $done
       (loop $next
         (br_if $done (i32.ge_u (local.get $i) (local.get $n)))
         (call $chain (local.get $i)
-          (i64.shr_u (i64.load (i32.add (local.get $from) (i32.shl (local.get $i) (i32.const 3)))) (local.get $shift)))
+          (i64.shr_u (i64.load (i32.add (local.get $from) (i32.shl (local.get $i) (i32.const 3)))) (local.get $shift))
+          (local.get $last))
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br $next))))
 
@@ -106,14 +107,14 @@
     (local.set $theirs (i32.mul (local.get $mate) (i32.const 384)))
     (call $begin (i32.add (i32.shl (local.get $ours) (i32.const 3)) (i32.const 8192))
       (select (i32.const 0) (i32.load offset=1024 (i32.shl (local.get $bucket) (i32.const 2))) (i32.eq (local.get $bucket) (local.get $mate)))
-      (i64.const 0))
+      (i64.const 0) (i32.const 508))
     (local.set $n (i32.load offset=1024 (i32.shl (local.get $mate) (i32.const 2))))
     (block $done
       (loop $next
         (br_if $done (i32.ge_u (local.get $j) (local.get $n)))
         (local.set $v (i64.load offset=8192 (i32.shl (i32.add (local.get $theirs) (local.get $j)) (i32.const 3))))
         (local.set $i
-          (i32.load offset=4096 (i32.and (i32.shr_u (i32.sub (i32.const 0) (i32.wrap_i64 (local.get $v))) (i32.const 6)) (i32.const 508))))
+          (i32.load offset=2170880 (i32.and (i32.shr_u (i32.sub (i32.const 0) (i32.wrap_i64 (local.get $v))) (i32.const 6)) (i32.const 508))))
         (block $end
           (loop $link
             (br_if $end (i32.eqz (local.get $i)))
@@ -135,7 +136,7 @@
                   (i32.lt_u (local.get $x) (local.get $y))))))
             (local.set $i (i32.load offset=4608 (i32.shl (local.get $i) (i32.const 2))))
             (br $link)))
-        (if (i32.eq (local.get $bucket) (local.get $mate)) (then (call $chain (local.get $j) (local.get $v))))
+        (if (i32.eq (local.get $bucket) (local.get $mate)) (then (call $chain (local.get $j) (local.get $v) (i32.const 508))))
         (local.set $j (i32.add (local.get $j) (i32.const 1)))
         (br $next))))
 
@@ -147,14 +148,14 @@
     (local.set $theirs (i32.mul (local.get $mate) (i32.const 384)))
     (call $begin (i32.add (i32.shl (local.get $ours) (i32.const 3)) (i32.const 794624))
       (select (i32.const 0) (i32.load offset=2048 (i32.shl (local.get $bucket) (i32.const 2))) (i32.eq (local.get $bucket) (local.get $mate)))
-      (i64.const 0))
+      (i64.const 0) (i32.const 508))
     (local.set $n (i32.load offset=2048 (i32.shl (local.get $mate) (i32.const 2))))
     (block $done
       (loop $next
         (br_if $done (i32.ge_u (local.get $j) (local.get $n)))
         (local.set $v (i64.load offset=794624 (i32.shl (i32.add (local.get $theirs) (local.get $j)) (i32.const 3))))
         (local.set $i
-          (i32.load offset=4096 (i32.and (i32.shr_u (i32.sub (i32.const 0) (i32.wrap_i64 (local.get $v))) (i32.const 6)) (i32.const 508))))
+          (i32.load offset=2170880 (i32.and (i32.shr_u (i32.sub (i32.const 0) (i32.wrap_i64 (local.get $v))) (i32.const 6)) (i32.const 508))))
         (block $end
           (loop $link
             (br_if $end (i32.eqz (local.get $i)))
@@ -171,7 +172,7 @@
                     (i64.extend_i32_u (i32.add (local.get $theirs) (local.get $j))))))))
             (local.set $i (i32.load offset=4608 (i32.shl (local.get $i) (i32.const 2))))
             (br $link)))
-        (if (i32.eq (local.get $bucket) (local.get $mate)) (then (call $chain (local.get $j) (local.get $v))))
+        (if (i32.eq (local.get $bucket) (local.get $mate)) (then (call $chain (local.get $j) (local.get $v) (i32.const 508))))
         (local.set $j (i32.add (local.get $j) (i32.const 1)))
         (br $next))))
 
@@ -182,17 +183,17 @@
     (local.set $theirs (i32.mul (local.get $mate) (i32.const 384)))
     (call $begin (i32.add (i32.shl (local.get $ours) (i32.const 3)) (i32.const 8192))
       (select (i32.const 0) (i32.load offset=3072 (i32.shl (local.get $bucket) (i32.const 2))) (i32.eq (local.get $bucket) (local.get $mate)))
-      (i64.const 34))
+      (i64.const 34) (i32.const 8188))
     (local.set $n (i32.load offset=3072 (i32.shl (local.get $mate) (i32.const 2))))
     (block $done
       (loop $next
         (br_if $done (i32.ge_u (local.get $j) (local.get $n)))
         (local.set $v (i64.load offset=8192 (i32.shl (i32.add (local.get $theirs) (local.get $j)) (i32.const 3))))
         (local.set $i
-          (i32.load offset=4096
+          (i32.load offset=2170880
             (i32.and
               (i32.shr_u (i32.sub (i32.const 0) (i32.wrap_i64 (i64.shr_u (local.get $v) (i64.const 34)))) (i32.const 6))
-              (i32.const 508))))
+              (i32.const 8188))))
         (block $end
           (loop $link
             (br_if $end (i32.eqz (local.get $i)))
@@ -207,7 +208,7 @@
             (local.set $i (i32.load offset=4608 (i32.shl (local.get $i) (i32.const 2))))
             (br $link)))
         (if (i32.eq (local.get $bucket) (local.get $mate)) (then
-          (call $chain (local.get $j) (i64.shr_u (local.get $v) (i64.const 34)))))
+          (call $chain (local.get $j) (i64.shr_u (local.get $v) (i64.const 34)) (i32.const 8188))))
         (local.set $j (i32.add (local.get $j) (i32.const 1)))
         (br $next)))
     (local.get $found))

@@ -7,6 +7,8 @@ const (
 	// eqsRoom is how many entries a bucket holds: 256 on average, and 128 more are eight times the usual deviation.
 	eqsRoom   = 384
 	eqsChains = 128
+	// eqsLast is how many chains there are in the last round, where nearly all of them are empty.
+	eqsLast = 2048
 	// eqsMost is how many solutions of one counter are kept: two on average, and more than 16 once in 10^10.
 	eqsMost = 16
 )
@@ -14,8 +16,9 @@ const (
 // An eqsTable is the memory for the search of one counter, 2.2 MiB. It is used again for the next one.
 //
 // The search goes in three rounds. In each, entries lie in 256 buckets by the lowest eight bits of their sums. Those of
-// two buckets that can add up to zero meet through chains by the next seven bits. In the first two rounds each pair
-// whose lowest 15 bits add up to zero is an entry of the next round, without those bits.
+// two buckets that can add up to zero meet through chains by the next bits. In the first two rounds these are seven, and
+// each pair whose lowest 15 bits add up to zero is an entry of the next round, without those bits. In the third, sums
+// have to be zero as a whole, and so are told apart by eleven bits.
 type eqsTable struct {
 	counts [3][eqsBuckets]uint32
 	// The values of the first round; then, in the third, a sum of 30 bits above two places of 17 in the second round.
@@ -25,7 +28,7 @@ type eqsTable struct {
 	second [eqsBuckets * eqsRoom]uint64
 	pair   [eqsBuckets * eqsRoom]uint32
 	// Chains of the entries of one bucket: places in it plus one; zero ends a chain.
-	head  [eqsChains]uint32
+	head  [eqsLast]uint32
 	next  [eqsRoom + 1]uint32
 	found [eqsMost]eqsSolution
 }
@@ -64,9 +67,9 @@ func (t *eqsTable) place(round int, sum uint64) (at uint32, ok bool) {
 	return b*eqsRoom + n, true
 }
 
-// chain puts the entry i of a bucket into the chain of its sum.
-func (t *eqsTable) chain(i uint32, sum uint64) {
-	c := sum / eqsBuckets % eqsChains
+// chain puts the entry i of a bucket into the chain of its sum, one of so many.
+func (t *eqsTable) chain(i uint32, sum, chains uint64) {
+	c := sum / eqsBuckets % chains
 	t.next[i+1] = t.head[c]
 	t.head[c] = i + 1
 }
@@ -74,10 +77,10 @@ func (t *eqsTable) chain(i uint32, sum uint64) {
 // pairs is the first round for a bucket and its mate, which is itself where two of its entries can meet.
 func (t *eqsTable) pairs(bucket, mate uint32) {
 	ours, theirs := t.first[bucket*eqsRoom:][:eqsRoom], t.first[mate*eqsRoom:][:eqsRoom]
-	t.head = [eqsChains]uint32{}
+	clear(t.head[:eqsChains])
 	if mate != bucket {
 		for i, v := range ours[:t.counts[0][bucket]] {
-			t.chain(uint32(i), v)
+			t.chain(uint32(i), v, eqsChains)
 		}
 	}
 	for j, v := range theirs[:t.counts[0][mate]] {
@@ -89,7 +92,7 @@ func (t *eqsTable) pairs(bucket, mate uint32) {
 			}
 		}
 		if mate == bucket {
-			t.chain(uint32(j), v)
+			t.chain(uint32(j), v, eqsChains)
 		}
 	}
 }
@@ -97,10 +100,10 @@ func (t *eqsTable) pairs(bucket, mate uint32) {
 // fours is the second round.
 func (t *eqsTable) fours(bucket, mate uint32) {
 	ours, theirs := t.second[bucket*eqsRoom:][:eqsRoom], t.second[mate*eqsRoom:][:eqsRoom]
-	t.head = [eqsChains]uint32{}
+	clear(t.head[:eqsChains])
 	if mate != bucket {
 		for i, v := range ours[:t.counts[1][bucket]] {
-			t.chain(uint32(i), v)
+			t.chain(uint32(i), v, eqsChains)
 		}
 	}
 	for j, v := range theirs[:t.counts[1][mate]] {
@@ -111,7 +114,7 @@ func (t *eqsTable) fours(bucket, mate uint32) {
 			}
 		}
 		if mate == bucket {
-			t.chain(uint32(j), v)
+			t.chain(uint32(j), v, eqsChains)
 		}
 	}
 }
@@ -119,14 +122,14 @@ func (t *eqsTable) fours(bucket, mate uint32) {
 // eights is the third round: the sum of all has to be zero, not only its lowest bits. It returns how many are found.
 func (t *eqsTable) eights(bucket, mate, counter uint32, n int) int {
 	ours, theirs := t.first[bucket*eqsRoom:][:eqsRoom], t.first[mate*eqsRoom:][:eqsRoom]
-	t.head = [eqsChains]uint32{}
+	clear(t.head[:])
 	if mate != bucket {
 		for i, v := range ours[:t.counts[2][bucket]] {
-			t.chain(uint32(i), v>>34)
+			t.chain(uint32(i), v>>34, eqsLast)
 		}
 	}
 	for j, v := range theirs[:t.counts[2][mate]] {
-		for i := t.head[-(v>>34)/eqsBuckets%eqsChains]; i != 0; i = t.next[i] {
+		for i := t.head[-(v>>34)/eqsBuckets%eqsLast]; i != 0; i = t.next[i] {
 			if (ours[i-1]>>34+v>>34)<<34 != 0 || n == eqsMost {
 				continue
 			}
@@ -138,7 +141,7 @@ func (t *eqsTable) eights(bucket, mate, counter uint32, n int) int {
 			}
 		}
 		if mate == bucket {
-			t.chain(uint32(j), v>>34)
+			t.chain(uint32(j), v>>34, eqsLast)
 		}
 	}
 	return n

@@ -228,7 +228,7 @@ function sip(n, domain) {
 let tables;
 function prepare() {
   const words = n => new Int32Array(n || 256 * ROOM);
-  tables = {counts: words(768), low: words(), high: words(), index: words(), low2: words(), high2: words(), pair: words(), third: words(), head: words(128),
+  tables = {counts: words(768), low: words(), high: words(), index: words(), low2: words(), high2: words(), pair: words(), third: words(), head: words(2048),
     next: words(ROOM + 1), found: []};
 }
 
@@ -250,17 +250,18 @@ function search60(counter) {
   return tables.found;
 }
 
-// meet adds up the entries of two buckets that can add up to zero, which may be one bucket. Those with the same next seven bits are in a chain.
+// meet adds up the entries of two buckets that can add up to zero, which may be one bucket. Those with the same next bits are in a
+// chain: seven bits, or eleven in the third round, where sums have to be zero as a whole.
 function meet(round, bucket, mate) {
   const {counts, index, pair, third, head, next} = tables, from = round === 1 ? tables.low2 : tables.low, above = round === 1 ? tables.high2 : tables.high;
-  const to = round === 0 ? tables.low2 : tables.low, ours = bucket * ROOM, theirs = mate * ROOM, more = 256 * (round + 1);
-  head.fill(0);
+  const to = round === 0 ? tables.low2 : tables.low, ours = bucket * ROOM, theirs = mate * ROOM, more = 256 * (round + 1), chains = round === 2 ? 2047 : 127;
+  head.fill(0, 0, chains + 1);
   if (mate !== bucket) {
-    for (let i = 0, n = counts[256 * round + bucket]; i < n; i++) { const c = from[ours + i] >>> 8 & 127; next[i + 1] = head[c]; head[c] = i + 1; }
+    for (let i = 0, n = counts[256 * round + bucket]; i < n; i++) { const c = from[ours + i] >>> 8 & chains; next[i + 1] = head[c]; head[c] = i + 1; }
   }
   for (let j = 0, n = counts[256 * round + mate]; j < n; j++) {
     const v = from[theirs + j], w = above[theirs + j];
-    for (let i = head[0 - v >>> 8 & 127]; i; i = next[i]) {
+    for (let i = head[0 - v >>> 8 & chains]; i; i = next[i]) {
       const u = from[ours + i - 1], s = u + v | 0;
       if (round === 2) {
         if (!(s << 2)) found(ours + i - 1, theirs + j);
@@ -273,7 +274,7 @@ function meet(round, bucket, mate) {
         to[at] = l; tables.high2[at] = t >>> 15; pair[at] = x < y ? x | y << 16 : y | x << 16;
       } else { to[at] = l; tables.high[at] = ours + i - 1; third[at] = theirs + j; }
     }
-    if (mate === bucket) { const c = v >>> 8 & 127; next[j + 1] = head[c]; head[c] = j + 1; }
+    if (mate === bucket) { const c = v >>> 8 & chains; next[j + 1] = head[c]; head[c] = j + 1; }
   }
 }
 

@@ -1,0 +1,7 @@
+//go:build !linux || race
+
+package sockio
+
+import "net"
+
+func of(s Socket) net.Conn { return s }
