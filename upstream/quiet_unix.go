@@ -5,6 +5,8 @@ package upstream
 import (
 	"net"
 	"syscall"
+
+	"weir/internal/sockio"
 )
 
 // peeker returns a function that reports whether an idle connection has nothing to read, not even its end.
@@ -18,10 +20,6 @@ func peeker(nc net.Conn) func() bool {
 		return nil
 	}
 	var quiet bool
-	var one [1]byte
-	look := func(fd uintptr) {
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
-	}
+	look := func(fd uintptr) { quiet = sockio.Quiet(fd) }
 	return func() bool { return rc.Control(look) == nil && quiet }
 }

@@ -65,6 +65,18 @@ func direct(call, fd uintptr, p []byte) (int, error) {
 // Read reads what is there from a descriptor that does not block, or fails with syscall.EAGAIN.
 func Read(fd uintptr, p []byte) (int, error) { return direct(syscall.SYS_READ, fd, p) }
 
+// Quiet reports whether there is nothing to read from a socket, not even its end.
+func Quiet(fd uintptr) bool {
+	var one [1]byte
+	for {
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one)), 1,
+			syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+		if errno != syscall.EINTR {
+			return errno == syscall.EAGAIN
+		}
+	}
+}
+
 func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

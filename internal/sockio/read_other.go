@@ -13,3 +13,14 @@ func Read(fd uintptr, p []byte) (int, error) {
 		}
 	}
 }
+
+// Quiet reports whether there is nothing to read from a socket, not even its end.
+func Quiet(fd uintptr) bool {
+	var one [1]byte
+	for {
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		if err != syscall.EINTR {
+			return err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+		}
+	}
+}

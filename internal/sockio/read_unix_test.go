@@ -27,3 +27,36 @@ func TestRead(t *testing.T) {
 		t.Errorf("%q, %v, %v", p[:n], err, failed)
 	}
 }
+
+func TestQuiet(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network, func(t *testing.T) {
+			one, other := pair(t, network)
+			raw, err := one.(Socket).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var quiet bool
+			look := func(fd uintptr) { quiet = Quiet(fd) }
+			if err := raw.Control(look); err != nil || !quiet {
+				t.Fatalf("before anything came: quiet %t, %v", quiet, err)
+			}
+			comes := func(fd uintptr) bool { look(fd); return !quiet }
+			if _, err := other.Write([]byte{1}); err != nil {
+				t.Fatal(err)
+			}
+			if err := raw.Read(comes); err != nil || quiet {
+				t.Errorf("a byte: quiet %t, %v", quiet, err)
+			}
+			if n, err := one.Read(make([]byte, 8)); n != 1 || err != nil {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := raw.Read(comes); err != nil || quiet {
+				t.Errorf("the end: quiet %t, %v", quiet, err)
+			}
+		})
+	}
+}

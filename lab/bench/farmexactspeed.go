@@ -154,9 +154,10 @@ func decideAll(q *quota.Quota, accounts []string, d time.Duration) float64 {
 
 // exactDecisions makes decisions in this process.
 func exactDecisions(t *trial) (figures []figure) {
-	rounds, each := 11, 2*time.Second
+	// Rounds are short and many, because the machine's own speed changes within seconds.
+	rounds, each, before := 25, time.Second, 500*time.Millisecond
 	if t.quick {
-		rounds, each = 1, 200*time.Millisecond
+		rounds, each, before = 1, 200*time.Millisecond, 50*time.Millisecond
 	}
 	counters, engine := t.startRedis()
 	policy := func(name string, mode quota.Farm) quota.Policy {
@@ -175,7 +176,7 @@ func exactDecisions(t *trial) (figures []figure) {
 		local := try(quota.New(quota.Options{Policies: []quota.Policy{policy("local", quota.FarmLocal)}}))
 		all, busy := quietRounds(rounds, 2*time.Minute, []int{engine.Pid}, func() (round []float64) {
 			for _, q := range []*quota.Quota{exact.Quota, local} {
-				decideAll(q, names, each/4) // what lay idle meanwhile went back
+				decideAll(q, names, before) // what lay idle meanwhile went back
 				round = append(round, decideAll(q, names, each))
 			}
 			return round
