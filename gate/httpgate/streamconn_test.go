@@ -234,3 +234,45 @@ func TestStreamsRead(t *testing.T) {
 		t.Errorf("%d bytes, not those %d", len(got), len(want))
 	}
 }
+
+// FuzzStreams: whatever the sizes of the pieces and of what the client reads, all bytes arrive in order.
+func FuzzStreams(f *testing.F) {
+	sizes := []int{0, 1, 9, 100, gathered - 100, gathered - 1, gathered, gathered + 1, 3 * gathered}
+	f.Add([]byte{3, 3, 4, 3, 3}, uint16(16<<10))
+	f.Add([]byte{8, 1, 7, 6, 0, 5, 2}, uint16(9))
+	f.Add([]byte{}, uint16(1))
+	f.Fuzz(func(t *testing.T, pieces []byte, reads uint16) {
+		if len(pieces) > 32 {
+			return
+		}
+		synctest.Test(t, func(t *testing.T) {
+			c, client := pipedStreams(t, time.Hour)
+			var want []byte
+			for i, p := range pieces {
+				want = append(want, bytes.Repeat([]byte{byte('a' + i%26)}, sizes[int(p)%len(sizes)])...)
+			}
+			go func() {
+				rest := want
+				for _, p := range pieces {
+					n := sizes[int(p)%len(sizes)]
+					if _, err := c.Write(rest[:n]); err != nil {
+						t.Error(err)
+					}
+					rest = rest[n:]
+				}
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			var got []byte
+			for part, err := make([]byte, max(1, int(reads))), error(nil); err == nil; {
+				var n int
+				n, err = client.Read(part)
+				got = append(got, part[:n]...)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d bytes arrived of %d, or others", len(got), len(want))
+			}
+		})
+	})
+}
