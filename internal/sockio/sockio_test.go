@@ -144,8 +144,8 @@ func described(err error) string {
 	if !ok {
 		return fmt.Sprint(err)
 	}
-	return fmt.Sprintf("%s %s from %T to %T: %v, late %t, closed %t", op.Op, op.Net, op.Source, op.Addr, op.Err, op.Timeout(),
-		errors.Is(err, net.ErrClosed))
+	return fmt.Sprintf("%s %s from %T to %T: %v, late %t, closed %t", op.Op, op.Net, op.Source, op.Addr, op.Err,
+		op.Timeout(), errors.Is(err, net.ErrClosed))
 }
 
 // TestWaitingEnds: whoever waits is told of a deadline that is set meanwhile, and of the end.
