@@ -1,9 +1,10 @@
 // Package sockio reads and writes sockets without telling Go's scheduler.
 //
 // The scheduler is told of every system call, because some take long: a call that lasts for more than 20 µs loses its
-// processor to another thread, and has to get one back afterwards. Sockets of package net never block, so nobody needs
-// to take their place. But sending to a receiver on the same machine often lasts for more than 20 µs, because the kernel
-// does the receiver's work in the same call. Where few connections are busy, threads then wake each other all the time.
+// processor to another thread, and has to get one back afterwards. Sockets of package net never block, so nobody
+// needs to take their place. But sending to a receiver on the same machine often lasts for more than 20 µs, as the
+// kernel does the receiver's work in the same call. Where few connections are busy, threads then wake each other all
+// the time.
 //
 // This works on Linux. On other systems, and under the race detector, which has to see what passes between goroutines
 // through sockets, connections stay as they are.

@@ -15,10 +15,10 @@ const (
 
 // An eqsTable is the memory for the search of one counter, 2.2 MiB. It is used again for the next one.
 //
-// The search goes in three rounds. In each, entries lie in 256 buckets by the lowest eight bits of their sums. Those of
-// two buckets that can add up to zero meet through chains by the next bits. In the first two rounds these are seven, and
-// each pair whose lowest 15 bits add up to zero is an entry of the next round, without those bits. In the third, sums
-// have to be zero as a whole, and so are told apart by eleven bits.
+// The search goes in three rounds. In each, entries lie in 256 buckets by the lowest eight bits of their sums. Those
+// of two buckets that can add up to zero meet through chains by the next bits. In the first two rounds these are
+// seven, and each pair whose lowest 15 bits add up to zero is an entry of the next round, without those bits. In the
+// third, sums have to be zero as a whole, and eleven bits tell most of the others apart.
 type eqsTable struct {
 	counts [3][eqsBuckets]uint32
 	// The values of the first round; then, in the third, a sum of 30 bits above two places of 17 in the second round.
