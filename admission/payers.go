@@ -58,8 +58,8 @@ func (p *payers) join(w *waiter, rank float64) {
 	p.age.Add(&w.age, w)
 }
 
-// joined notes where a request begins. Those of a page begin together: if each began later than the one before, the last
-// would go after others that used their stamps once, because it also uses the same stamp for the fifth time.
+// joined notes where a request begins. Those of a page begin together: if each began later than the one before, the
+// last would go after others that used their stamps once, because it also uses the same stamp for the fifth time.
 func (t *tab) joined(begins float64) {
 	t.n++
 	if t.shared++; t.n > pageful || t.shared >= pageful {
