@@ -79,7 +79,7 @@ log: {access: "off"}
 	}
 	clients.Wait()
 	control := console.NewClient(a.ControlPath())
-	// Clients that left may have sent requests that the gate has yet to accept, so all of it is looked at until it is over.
+	// Requests of clients that left may still be on their way into the gate.
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		left := leftBehind(t, control, accounts)
 		if left == "" {
