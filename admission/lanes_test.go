@@ -143,6 +143,31 @@ func TestAPageAfterTheOtherTakesTurns(t *testing.T) {
 	}
 }
 
+// A page that comes while something of the same client still waits goes together, too, if others had turns meanwhile.
+func TestTheNextPageGoesTogether(t *testing.T) {
+	p := newPayers()
+	join := func(who uint64, rank float64) *waiter {
+		w := &waiter{client: client{who, 4}}
+		p.join(w, rank)
+		return w
+	}
+	join(1, 100) // uses a stamp for the last time, and waits long
+	for range pageful - 2 {
+		join(1, 0)
+		p.take()
+	}
+	for range 2 * pageful {
+		join(2, 0)
+	}
+	for range pageful + 2 {
+		p.take()
+	}
+	first, second := join(1, 0), join(1, 0)
+	if first.begins == 0 || second.begins != first.begins {
+		t.Errorf("the page begins at %v, its first part at %v", first.begins, second.begins)
+	}
+}
+
 // used returns an event with a stamp that has been used so often.
 func used(work uint64, uses int) weir.Event {
 	var ev weir.Event

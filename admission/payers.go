@@ -62,6 +62,9 @@ func (p *payers) join(w *waiter, rank float64) {
 // last would go after others that used their stamps once, because it also uses the same stamp for the fifth time.
 func (t *tab) joined(begins float64) {
 	t.n++
+	if begins > t.end { // that turn is over
+		t.shared = 0
+	}
 	if t.shared++; t.n > pageful || t.shared >= pageful {
 		t.end, t.shared = begins+1, 0
 		return

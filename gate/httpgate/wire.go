@@ -6,19 +6,15 @@ import (
 	"net/netip"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"weir/identify"
+	"weir/internal/sockio"
 	"weir/internal/splice"
 )
 
 // A socket is a client's connection: TCP, or a socket of this machine.
-type socket interface {
-	net.Conn
-	CloseWrite() error
-	SyscallConn() (syscall.RawConn, error)
-}
+type socket = sockio.Socket
 
 // peerOf is the address at the other end; invalid on a socket of this machine.
 func peerOf(s socket) netip.Addr {

@@ -12,6 +12,9 @@ import (
 	"unsafe"
 )
 
+// most is how many bytes one call moves: nothing else runs on its processor meanwhile.
+const most = 64 << 10
+
 // A conn is a Socket with its own Read and Write.
 type conn struct {
 	Socket
@@ -50,6 +53,7 @@ func (t *transfer) try(fd uintptr) bool {
 
 // direct makes a call that reads or writes.
 func direct(call, fd uintptr, p []byte) (int, error) {
+	p = p[:min(len(p), most)]
 	for {
 		n, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 		switch errno {
