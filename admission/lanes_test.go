@@ -101,12 +101,12 @@ func TestAPageGoesTogether(t *testing.T) {
 	for range 2 * pageful {
 		greedy = append(greedy, fresh("192.0.2.1"))
 	}
-	r.order(under, greedy[:pageful]...)
+	r.order(under, greedy[:pageful+1]...) // from now on each of the greedy one's requests is a turn
 	var parts []*event
 	for i := 2; i <= pageful; i++ {
 		parts = append(parts, r.want(r.ask(from(used(1<<16, i), "192.0.2.2")), weir.Wait, 0))
 	}
-	r.order(greedy[pageful-1], append(parts, greedy[pageful])...)
+	r.order(greedy[pageful], append(parts, greedy[pageful+1])...)
 }
 
 // Whoever takes care to have no more waiting than a page has, always with new stamps, gets a page for each turn of the
@@ -166,6 +166,29 @@ func TestTheNextPageGoesTogether(t *testing.T) {
 	if first.begins == 0 || second.begins != first.begins {
 		t.Errorf("the page begins at %v, its first part at %v", first.begins, second.begins)
 	}
+}
+
+// Whoever sends page after page, with a new stamp for each request and the next page when the last one is in, does not
+// keep others waiting who use their stamps a second time.
+func TestPagesOfNewStampsStarveNobody(t *testing.T) {
+	p := newPayers()
+	join := func(who uint64, uses int) *waiter {
+		w := &waiter{client: client{who, 4}}
+		p.join(w, rank(1, 1, uses))
+		return w
+	}
+	last := join(1, pageful)
+	for range 3 {
+		for range pageful {
+			join(2, 1)
+		}
+		for range pageful {
+			if p.take() == last {
+				return
+			}
+		}
+	}
+	t.Errorf("after three pages of the other one, who is due at %v still waits at %v", last.due, p.now)
 }
 
 // used returns an event with a stamp that has been used so often.

@@ -18,9 +18,9 @@ type payers struct {
 
 // A tab is what one client has waiting.
 type tab struct {
-	end    float64 // where the next one begins
+	end    float64 // of the turn of the last one; while others may share it, its beginning
 	n      int
-	shared int // how many have begun in the turn of the last one
+	shared int // how many share that turn
 }
 
 // pageful is how many requests share a turn, and how many uses of a stamp are worth one: a page and what it loads.
@@ -51,7 +51,7 @@ func (p *payers) join(w *waiter, rank float64) {
 			t = new(tab)
 			p.behind[w.client] = t
 		}
-		t.joined(w.begins)
+		t.joined(w)
 	}
 	p.next.Add(w)
 	p.worst.Add(w)
@@ -60,16 +60,20 @@ func (p *payers) join(w *waiter, rank float64) {
 
 // joined notes where a request begins. Those of a page begin together: if each began later than the one before, the
 // last would go after others that used their stamps once, because it also uses the same stamp for the fifth time.
-func (t *tab) joined(begins float64) {
-	t.n++
-	if begins > t.end { // that turn is over
+// Time goes on with each of them all the same. Otherwise page after page of new stamps would begin now, and whoever
+// waits with an older stamp would do so for ever.
+func (t *tab) joined(w *waiter) {
+	if w.begins >= t.end+1 { // that turn is over
 		t.shared = 0
 	}
-	if t.shared++; t.n > pageful || t.shared >= pageful {
-		t.end, t.shared = begins+1, 0
-		return
+	if t.shared == 0 {
+		t.end = w.begins
 	}
-	t.end = begins
+	w.reaches = max(w.begins, t.end+float64(t.shared)/pageful)
+	t.n++
+	if t.shared++; t.n > pageful || t.shared >= pageful {
+		t.end, t.shared = w.begins+1, 0
+	}
 }
 
 // begins is where a request of a client begins that joins now.
@@ -96,7 +100,7 @@ func (p *payers) leave(w *waiter) {
 
 func (p *payers) take() *waiter {
 	w := p.next.First()
-	p.now = max(p.now, w.begins)
+	p.now = max(p.now, w.begins, w.reaches)
 	p.leave(w)
 	return w
 }
