@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"weir/internal/sockio"
 )
 
 // Enter counts a connection in Open, of which there may be most. It reports false, and counts nothing, when it is one
@@ -31,7 +29,7 @@ func (k *Skeleton[S]) Counted(c net.Conn, most int, bounded func()) *Conn {
 		_ = c.Close()
 		return nil
 	}
-	return &Conn{Conn: sockio.Of(c), leave: sync.OnceFunc(func() { k.Open.Add(-1) })}
+	return &Conn{Conn: c, leave: sync.OnceFunc(func() { k.Open.Add(-1) })}
 }
 
 // A Conn is a connection that is counted until it is closed.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"weir/internal/http1"
-	"weir/internal/sockio"
 )
 
 // A conn is a connection for HTTP/1.1 with one exchange at a time, in the request's goroutine; a sender sends the body.
@@ -60,7 +59,7 @@ var bufferPool = sync.Pool{New: func() any {
 const grace = 20 * time.Millisecond
 
 func newConn(s *server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: sockio.Of(nc)}
+	c := &conn{server: s, nc: nc}
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		c.raw, _ = tcp.SyscallConn()
 	}

@@ -5,8 +5,6 @@ package upstream
 import (
 	"net"
 	"syscall"
-
-	"weir/internal/sockio"
 )
 
 // peeker returns a function that reports whether an idle connection has nothing to read, not even its end.
@@ -20,6 +18,13 @@ func peeker(nc net.Conn) func() bool {
 		return nil
 	}
 	var quiet bool
-	look := func(fd uintptr) { quiet = sockio.Quiet(fd) }
+	var one [1]byte
+	look := func(fd uintptr) {
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		for err == syscall.EINTR {
+			_, _, err = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		}
+		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+	}
 	return func() bool { return rc.Control(look) == nil && quiet }
 }

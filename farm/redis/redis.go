@@ -19,7 +19,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"weir/farm"
-	"weir/internal/sockio"
 )
 
 //go:embed pot.lua
@@ -105,17 +104,9 @@ func Open(url string, o Options) (*Pot, error) {
 		AlwaysPipelining: true, PipelineMultiplex: -1, ConnWriteTimeout: dialTime,
 		ForceSingleClient: !at.cluster,
 	}
-	if !at.tls {
-		network := "tcp"
-		if at.socket {
-			network = "unix"
-		}
-		p.option.DialCtxFn = func(ctx context.Context, to string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			c, err := d.DialContext(ctx, network, to)
-			if err != nil {
-				return nil, err
-			}
-			return sockio.Of(c), nil
+	if at.socket {
+		p.option.DialCtxFn = func(ctx context.Context, path string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", path)
 		}
 	}
 	if at.tls {

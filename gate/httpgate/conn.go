@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"weir/internal/http1"
-	"weir/internal/sockio"
 )
 
 // A conn is a client's connection. It reads inside TLS where there is TLS, cuts off a client that takes nothing of a
@@ -48,7 +47,7 @@ const (
 )
 
 func newConn(g *Gate, s socket, peer netip.Addr) *conn {
-	return &conn{wire: wire{socket: s, bytes: sockio.Of(s), gate: g}, peer: peer}
+	return &conn{wire: wire{socket: s, gate: g}, peer: peer}
 }
 
 // Read reads what the client sends. After an error of the connection, such as a deadline, the next call goes on.

@@ -5,8 +5,6 @@ package httpgate
 import (
 	"io"
 	"syscall"
-
-	"weir/internal/sockio"
 )
 
 // A freshReader reads the first bytes of a request. A connection that waits for one has no buffer: it takes one when
@@ -49,11 +47,14 @@ func (r *freshReader) read() (*block, int, error) {
 
 func (r *freshReader) try(fd uintptr) bool {
 	b := blocks.Get().(*block)
-	n, err := sockio.Read(fd, b[:])
+	n, err := syscall.Read(int(fd), b[:])
+	for err == syscall.EINTR {
+		n, err = syscall.Read(int(fd), b[:])
+	}
 	if err == syscall.EAGAIN {
 		blocks.Put(b)
 		return false
 	}
-	r.block, r.n, r.err = b, n, err
+	r.block, r.n, r.err = b, max(n, 0), err
 	return true
 }

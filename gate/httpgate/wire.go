@@ -6,15 +6,19 @@ import (
 	"net/netip"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"weir/identify"
-	"weir/internal/sockio"
 	"weir/internal/splice"
 )
 
 // A socket is a client's connection: TCP, or a socket of this machine.
-type socket = sockio.Socket
+type socket interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
 
 // peerOf is the address at the other end; invalid on a socket of this machine.
 func peerOf(s socket) netip.Addr {
@@ -28,7 +32,6 @@ func peerOf(s socket) netip.Addr {
 // cannot do that, as it cannot go on after a deadline in the middle of a record.
 type wire struct {
 	socket
-	bytes net.Conn // the socket, as it is read and written
 	gate  *Gate
 	ahead []byte       // what was read with the PROXY header and is still to be read
 	until atomic.Int64 // when writing ends whatever the progress, in Unix nanoseconds; 0 for never
@@ -45,7 +48,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		}
 		return n, nil
 	}
-	return w.bytes.Read(p)
+	return w.socket.Read(p)
 }
 
 // Write writes all of p. A client that takes none of it within the progress timeout is cut off, a slow one is not. The
@@ -54,7 +57,7 @@ func (w *wire) Write(p []byte) (written int, err error) {
 	var took time.Time
 	for {
 		w.renew()
-		n, err := w.bytes.Write(p[written:])
+		n, err := w.socket.Write(p[written:])
 		written += n
 		if !w.goesOn(n, err, &took) {
 			return written, err

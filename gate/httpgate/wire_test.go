@@ -37,7 +37,7 @@ func TestProgress(t *testing.T) {
 				28 * time.Second},
 		} {
 			ours, theirs := net.Pipe()
-			w := &wire{socket: pipeSocket{ours}, bytes: ours, gate: g}
+			w := &wire{socket: pipeSocket{ours}, gate: g}
 			go func() {
 				for _, d := range c.takes {
 					time.Sleep(d)

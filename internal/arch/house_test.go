@@ -22,7 +22,6 @@ var floors = map[string]int{
 	"internal/loglimit": 1, // for logs
 	"internal/http1":    1, // for the bytes of HTTP
 	"internal/splice":   1, // for bytes that nobody looks at
-	"internal/sockio":   1, // for gates, upstreams and engines
 	"internal/hmackey":  1, // for tickets and stamps
 	"internal/stored":   1, // for what stores keep
 	"internal/queue":    1, // for those who wait

@@ -1,7 +1,0 @@
-//go:build !linux || race
-
-package sockio
-
-import "net"
-
-func of(s Socket) net.Conn { return s }
