@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"weir"
-	"weir/gate/gatetest"
 	"weir/internal/logfile"
+	"weir/internal/needs"
 )
 
 // eventuallyFile waits until a file has a text.
 func (b *bench) eventuallyFile(path, want string) string {
 	b.t.Helper()
 	var text []byte
-	gatetest.Eventually(b.t, fmt.Sprintf("%q in %s", want, path), func() bool {
+	needs.Wait(b.t, fmt.Sprintf("%q in %s", want, path), func() bool {
 		text, _ = os.ReadFile(path)
 		return strings.Contains(string(text), want)
 	})

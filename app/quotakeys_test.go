@@ -24,9 +24,9 @@ import (
 	"weir/app"
 	"weir/config"
 	"weir/console"
-	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/internal/mmdb"
+	"weir/internal/needs"
 )
 
 // A junction is a running weir with gates for HTTP, Envoy, services that ask and proxies that ask, and one quota that
@@ -590,7 +590,7 @@ func TestCostsOfThoseWhoLeave(t *testing.T) {
 	for range 5 {
 		<-done
 	}
-	gatetest.Eventually(t, "five have left, and paid seven each", func() bool { return c.left(t, "leaver") == 65 })
+	needs.Wait(t, "five have left, and paid seven each", func() bool { return c.left(t, "leaver") == 65 })
 	close(hold)
 	for range 20 {
 		if err := <-done; err != nil {

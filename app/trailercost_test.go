@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/gate/gatetest"
+	"weir/internal/needs"
 )
 
 // pricedLate answers with a cost that is known when the body is written: in a trailer, announced or not.
@@ -117,7 +117,7 @@ func TestCostsInTrailers(t *testing.T) {
 					t.Fatalf("%s: %q %v", account, line, err)
 				}
 				conn.Close()
-				gatetest.Eventually(t, account+" has left", func() bool { return under(t, c) == 0 })
+				needs.Wait(t, account+" has left", func() bool { return under(t, c) == 0 })
 				if got := c.left(t, account); got != one.want {
 					t.Errorf("%s: %d left, want %d", account, got, one.want)
 				}

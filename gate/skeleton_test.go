@@ -18,6 +18,7 @@ import (
 	"weir/gate/gatetest"
 	"weir/internal/clock"
 	"weir/internal/loglimit"
+	"weir/internal/needs"
 )
 
 // options of the gate of these tests, which are its setup too.
@@ -232,7 +233,7 @@ func TestBound(t *testing.T) {
 		t.Errorf("%d turned away, %d open", g.bounded.Load(), g.Open.Load())
 	}
 	first.Close()
-	gatetest.Eventually(t, "a place is free", func() bool { return g.Open.Load() == 1 })
+	needs.Wait(t, "a place is free", func() bool { return g.Open.Load() == 1 })
 	third := g.talk(t)
 	defer third.Close()
 	third.says("hello")
@@ -249,7 +250,7 @@ func TestPanic(t *testing.T) {
 	c.says("hello")
 	_, _ = io.WriteString(c, "panic\n")
 	c.isClosed()
-	gatetest.Eventually(t, "the log tells", func() bool {
+	needs.Wait(t, "the log tells", func() bool {
 		return strings.Contains(g.log.String(), "a bug in weir") && strings.Contains(g.log.String(), "as told") &&
 			strings.Contains(g.log.String(), "skeleton_test.go")
 	})

@@ -17,6 +17,7 @@ import (
 	"weir/gate/httpgate"
 	"weir/identify"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/policy"
 	"weir/throttle/quota"
 	"weir/upstream"
@@ -168,7 +169,7 @@ func TestWaits(t *testing.T) {
 	answers := make(chan *httptest.ResponseRecorder, 1)
 	go func() { answers <- ask(h, of("acme")) }()
 	turn := gatetest.Receive(t, line.Turns)
-	gatetest.Eventually(t, "it waits", func() bool { return l.waiting.Load() == 1 })
+	needs.Wait(t, "it waits", func() bool { return l.waiting.Load() == 1 })
 
 	w := ask(h, of("acme")) // one too many
 	if gatetest.Receive(t, line.Settled).Done || w.Code != 503 || !strings.Contains(w.Body.String(), "max_waiting") {
@@ -213,7 +214,7 @@ func TestMovesThrottles(t *testing.T) {
 	}
 	answers := make(chan *httptest.ResponseRecorder, 1)
 	go func() { answers <- ask(h, of("acme")) }()
-	gatetest.Eventually(t, "it waits", func() bool { return l.waiting.Load() == 1 && c.Pending() > 0 })
+	needs.Wait(t, "it waits", func() bool { return l.waiting.Load() == 1 && c.Pending() > 0 })
 	c.Advance(time.Minute)
 	if w := gatetest.Receive(t, answers); w.Code != 200 {
 		t.Error(w.Code)

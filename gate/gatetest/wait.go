@@ -28,16 +28,6 @@ func Receive[T any](t testing.TB, from <-chan T) T {
 	}
 }
 
-// Eventually polls for a fact that no channel tells of.
-func Eventually(t testing.TB, what string, fact func() bool) {
-	t.Helper()
-	for end := time.Now().Add(Patience); !fact(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
-
 // Ended is a context that is over.
 func Ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())

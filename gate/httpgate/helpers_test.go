@@ -17,6 +17,7 @@ import (
 	"weir"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	behind "weir/upstream"
 )
 

@@ -18,6 +18,7 @@ import (
 	"weir/gate"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/mail/spool"
 	"weir/store"
 )

@@ -17,6 +17,7 @@ import (
 	"weir/gate"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/mail/login"
 	"weir/mail/nexthop"
 	"weir/mail/notice"

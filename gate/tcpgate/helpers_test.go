@@ -16,6 +16,7 @@ import (
 	"weir/gate"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/policy"
 	"weir/throttle/quota"
 )
