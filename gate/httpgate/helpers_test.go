@@ -28,7 +28,7 @@ var (
 	newThrottle = gatetest.NewThrottle
 	newLine     = gatetest.NewLine
 	chainOf     = gatetest.Chain
-	eventually  = gatetest.Eventually
+	eventually  = needs.Wait
 )
 
 func receive[T any](t testing.TB, from <-chan T) T { t.Helper(); return gatetest.Receive(t, from) }

@@ -27,7 +27,7 @@ import (
 var (
 	chainOf    = gatetest.Chain
 	ended      = gatetest.Ended
-	eventually = gatetest.Eventually
+	eventually = needs.Wait
 )
 
 var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)

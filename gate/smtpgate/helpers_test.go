@@ -32,7 +32,7 @@ import (
 var (
 	epoch      = gatetest.Noon
 	chainOf    = gatetest.Chain
-	eventually = gatetest.Eventually
+	eventually = needs.Wait
 )
 
 const gateName = "test"

@@ -29,7 +29,7 @@ var (
 	newLine     = gatetest.NewLine
 	chainOf     = gatetest.Chain
 	ended       = gatetest.Ended
-	eventually  = gatetest.Eventually
+	eventually  = needs.Wait
 )
 
 func receive[T any](t testing.TB, from <-chan T) T { t.Helper(); return gatetest.Receive(t, from) }
