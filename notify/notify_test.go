@@ -22,6 +22,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/mail/nexthop"
 )
 
@@ -93,15 +94,6 @@ func begin(t *testing.T, c clock.Clock, targets ...Target) *Notifier {
 	return n
 }
 
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to be: %s", what)
-		}
-	}
-}
-
 // TestWebhook: what is sent is signed as the specification says, names this weir, and has no line breaks of strangers.
 func TestWebhook(t *testing.T) {
 	t.Parallel()
@@ -119,7 +111,7 @@ func TestWebhook(t *testing.T) {
 	if len(r.Notices) != 1 || r.Notices[0] != want || r.Text != want.Text {
 		t.Errorf("%s", r.body)
 	}
-	until(t, "it is noted", func() bool { return n.Stats()[0].Sent == 1 })
+	needs.Wait(t, "it is noted", func() bool { return n.Stats()[0].Sent == 1 })
 }
 
 // TestSignature is an example that libraries for Standard Webhooks are tested with.
@@ -153,7 +145,7 @@ func TestRetries(t *testing.T) {
 		n.Tell(Notice{Event: Disk, Text: fmt.Sprint("more ", i)})
 	}
 	for _, pause := range []time.Duration{time.Second, 2 * time.Second} {
-		until(t, "it waits", func() bool { return c.Pending() == 1 })
+		needs.Wait(t, "it waits", func() bool { return c.Pending() == 1 })
 		if at := c.Next().Sub(c.Now()); at != pause {
 			t.Errorf("it waits for %s, want %s", at, pause)
 		}
@@ -165,7 +157,7 @@ func TestRetries(t *testing.T) {
 	if r := s.next(t); len(r.Notices) != MaxTogether || r.header.Get("Webhook-Id") == id {
 		t.Errorf("%d notices go together", len(r.Notices))
 	}
-	until(t, "it waits", func() bool { return c.Pending() == 1 })
+	needs.Wait(t, "it waits", func() bool { return c.Pending() == 1 })
 	if st := n.Stats()[0]; st.Sent != 1 || st.Failed != 3 || st.Waiting != MaxTogether+1 ||
 		!strings.Contains(st.Error, "503") || strings.Contains(st.Error, "T0P53CR3T") {
 		t.Errorf("%+v", st)
@@ -174,7 +166,7 @@ func TestRetries(t *testing.T) {
 		if n.Stats()[0].Dropped > 0 {
 			break
 		}
-		until(t, "it waits", func() bool { return c.Pending() == 1 || n.Stats()[0].Dropped > 0 })
+		needs.Wait(t, "it waits", func() bool { return c.Pending() == 1 || n.Stats()[0].Dropped > 0 })
 		c.Advance(longestPause)
 		for len(s.got) > 50 {
 			<-s.got
@@ -269,7 +261,7 @@ func TestMail(t *testing.T) {
 	n := begin(t, clock.System, to("ops@example.com", "nobody@example.com", "night@example.com"))
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	n.Tell(Notice{Event: UserStopped, Over: true, Time: at, Text: "jörg may send again.\r\nBcc: all@example.com"})
-	until(t, "it is delivered", func() bool { return n.Stats()[0].Sent == 1 })
+	needs.Wait(t, "it is delivered", func() bool { return n.Stats()[0].Sent == 1 })
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.texts) != 1 || strings.Join(k.to, " ") != "ops@example.com night@example.com" {

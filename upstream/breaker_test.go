@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // fickle is a server whose answers the test chooses.
@@ -103,15 +104,15 @@ func TestOneTryAtATime(t *testing.T) {
 	}
 	ask(50)
 	goOn := receive(t, f.held)
-	eventually(t, "the others have gone elsewhere", func() bool { return elsewhere.Load() == 49 })
+	needs.Wait(t, "the others have gone elsewhere", func() bool { return elsewhere.Load() == 49 })
 	// The one that tries may take long; a client must not keep the server out by that.
 	p.clock.Advance(10 * time.Second)
 	ask(50)
 	second := receive(t, f.held)
-	eventually(t, "the others have gone elsewhere", func() bool { return elsewhere.Load() == 98 })
+	needs.Wait(t, "the others have gone elsewhere", func() bool { return elsewhere.Load() == 98 })
 	f.status.Store(200)
 	close(goOn)
-	eventually(t, "it is back", func() bool { return p.Stats()[0].Well && tried.Load() == 1 })
+	needs.Wait(t, "it is back", func() bool { return p.Stats()[0].Well && tried.Load() == 1 })
 	close(second)
 	all.Wait()
 	f.holds.Store(false)
@@ -195,7 +196,7 @@ func TestFailFast(t *testing.T) {
 	for range 2 {
 		pending := p.clock.Pending()
 		p.clock.Advance(5 * time.Second)
-		eventually(t, "the next check", func() bool { return p.clock.Pending() == pending })
+		needs.Wait(t, "the next check", func() bool { return p.clock.Pending() == pending })
 	}
 	if _, body, err := p.get("/"); body != "fickle" || err != nil {
 		t.Errorf("%q %v", body, err)
@@ -236,7 +237,7 @@ func TestConcurrentBound(t *testing.T) {
 			t.Error(got)
 		}
 		close(held[5])
-		eventually(t, "one is done", func() bool { return p.Stats()[1].Active == 2 })
+		needs.Wait(t, "one is done", func() bool { return p.Stats()[1].Active == 2 })
 		ask()
 		held[5] = receive(t, b.held)
 		for _, goOn := range held {

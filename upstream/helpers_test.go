@@ -16,6 +16,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	"weir/internal/needs"
 )
 
 // seen is an observer that remembers.
@@ -146,7 +147,7 @@ func (r *rig) do(req *http.Request) (*http.Response, string, error) {
 // idle waits until nothing is under way, and returns how many connections are laid aside.
 func (r *rig) idle() int {
 	r.t.Helper()
-	eventually(r.t, "nothing under way", func() bool {
+	needs.Wait(r.t, "nothing under way", func() bool {
 		for _, s := range r.Stats() {
 			if s.Active != 0 {
 				return false
@@ -159,15 +160,6 @@ func (r *rig) idle() int {
 		n += s.Idle
 	}
 	return n
-}
-
-func eventually(t testing.TB, what string, fact func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !fact(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
 }
 
 func receive[T any](t testing.TB, c <-chan T) T {
@@ -185,16 +177,19 @@ func receive[T any](t testing.TB, c <-chan T) T {
 func noneLeft(t testing.TB) {
 	t.Cleanup(func() {
 		buf := make([]byte, 1<<20)
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			stacks := string(buf[:runtime.Stack(buf, true)])
+		var stacks string
+		defer func() {
+			if stacks != "" {
+				t.Logf("left behind:\n%s", stacks)
+			}
+		}()
+		needs.Wait(t, "all goroutines have ended", func() bool {
+			stacks = string(buf[:runtime.Stack(buf, true)])
 			if !strings.Contains(stacks, "upstream.(*sender)") && !strings.Contains(stacks, "upstream.(*Pool)") {
-				return
+				stacks = ""
 			}
-			if time.Now().After(end) {
-				t.Errorf("left behind:\n%s", stacks)
-				return
-			}
-		}
+			return stacks == ""
+		})
 	})
 }
 

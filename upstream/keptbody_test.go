@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // TestKeptBodyBound: a body of the largest size is sent again, one byte more is not, whether its length is known or
@@ -42,7 +43,7 @@ func TestKeptBodyBound(t *testing.T) {
 				case size > most && res.StatusCode != 503:
 					t.Errorf("%s %d of %d, chunked %t: sent again", scheme, size, most, chunked)
 				}
-				eventually(t, "freed", func() bool { return p.Kept() == 0 })
+				needs.Wait(t, "freed", func() bool { return p.Kept() == 0 })
 			}
 		}
 		p.idle()
@@ -114,7 +115,7 @@ func TestKeptBodyUnderWay(t *testing.T) {
 	}()
 	body.pieces <- "hello"
 	failing <- true
-	eventually(t, "the next try", func() bool { return strings.Contains(p.seen.String(), "retried") })
+	needs.Wait(t, "the next try", func() bool { return strings.Contains(p.seen.String(), "retried") })
 	body.pieces <- " and "
 	body.pieces <- "good bye"
 	close(body.pieces)
@@ -122,7 +123,7 @@ func TestKeptBodyUnderWay(t *testing.T) {
 		t.Error(got)
 	}
 	p.idle()
-	eventually(t, "freed", func() bool { return p.Kept() == 0 })
+	needs.Wait(t, "freed", func() bool { return p.Kept() == 0 })
 }
 
 // TestKeptBodies: bodies of all requests take no more than the bound. One beyond it passes, and is not tried again.
@@ -167,7 +168,7 @@ func TestKeptBodies(t *testing.T) {
 	if got[200] != 2 || got[503] != 1 {
 		t.Error(got)
 	}
-	eventually(t, "freed", func() bool { return p.Kept() == 0 })
+	needs.Wait(t, "freed", func() bool { return p.Kept() == 0 })
 }
 
 // TestKeptBodyFails: what a client breaks off is its own failure, in the first try and in the second.
@@ -191,7 +192,7 @@ func TestKeptBodyFails(t *testing.T) {
 		}()
 		body.pieces <- "hello"
 		if len(servers) > 1 {
-			eventually(t, "the next try", func() bool { return strings.Contains(p.seen.String(), "retried") })
+			needs.Wait(t, "the next try", func() bool { return strings.Contains(p.seen.String(), "retried") })
 		}
 		close(body.pieces)
 		if err := receive(t, done); err != left {
@@ -201,7 +202,7 @@ func TestKeptBodyFails(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 		p.idle()
-		eventually(t, "freed", func() bool { return p.Kept() == 0 })
+		needs.Wait(t, "freed", func() bool { return p.Kept() == 0 })
 	}
 }
 

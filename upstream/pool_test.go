@@ -167,7 +167,7 @@ func TestStale(t *testing.T) {
 			}
 			hangUp <- true
 			<-hungUp
-			eventually(t, "noticed", func() bool {
+			needs.Wait(t, "noticed", func() bool {
 				s := p.servers()[0]
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -376,7 +376,7 @@ func TestActiveHealth(t *testing.T) {
 			if q := receive(t, checked); q != "x" {
 				t.Errorf("asked with %q", q)
 			}
-			eventually(t, "the next check is planned", func() bool { return p.clock.Pending() == pending })
+			needs.Wait(t, "the next check is planned", func() bool { return p.clock.Pending() == pending })
 		}
 		check := func(want string) {
 			t.Helper()
@@ -467,7 +467,7 @@ func TestIdleBounds(t *testing.T) {
 	if _, _, err := p.get("/"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "swept", func() bool { return p.idle() == 0 })
+	needs.Wait(t, "swept", func() bool { return p.idle() == 0 })
 }
 
 // Many at once, with servers that come and go: every answer is whole and belongs to its request.

@@ -66,9 +66,9 @@ func (r *rig) round(before int, after time.Duration) {
 	lookups := func(n int) func() bool {
 		return func() bool { return strings.Count(r.seen.String(), " has ") == n }
 	}
-	eventually(r.t, "the lookup before", lookups(before))
+	needs.Wait(r.t, "the lookup before", lookups(before))
 	r.clock.Advance(after)
-	eventually(r.t, "the next lookup", lookups(before+1))
+	needs.Wait(r.t, "the next lookup", lookups(before+1))
 }
 
 // spread is who answers a number of requests.
@@ -160,7 +160,7 @@ func TestResolve(t *testing.T) {
 			break
 		}
 	}
-	eventually(t, "it has moved", func() bool {
+	needs.Wait(t, "it has moved", func() bool {
 		_, body, err := p.get("/")
 		return err == nil && strings.HasPrefix(body, "127.0.0.1")
 	})
@@ -232,7 +232,7 @@ func TestResolveBound(t *testing.T) {
 		for more := range 2 {
 			dns.Set("many.example", addrs(c.most+more)...)
 			p := lookingUp(t, Options{Servers: c.servers, Resolve: weir.Duration(time.Minute)}, dns.Resolver())
-			eventually(t, "looked up", func() bool { return strings.Contains(p.seen.String(), "many.example has") })
+			needs.Wait(t, "looked up", func() bool { return strings.Contains(p.seen.String(), "many.example has") })
 			<-p.ready
 			others := len(c.servers) - 1 - strings.Count(fmt.Sprint(c.servers), "other")
 			if n := len(p.Stats()); n != c.most+others {

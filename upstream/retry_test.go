@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // TestConditions: which ends of a try are followed by another one.
@@ -200,8 +201,8 @@ func TestRetrySame(t *testing.T) {
 			select {
 			case status := <-done:
 				return p, status
-			case <-time.After(time.Millisecond):
-				p.clock.Advance(samePause) // it waits by the clock
+			case <-p.clock.Set():
+				p.clock.Advance(2 * samePause) // what the second pause takes at most
 			}
 		}
 	}
@@ -226,7 +227,7 @@ func TestRetrySame(t *testing.T) {
 		_, err := p.RoundTrip(request(t, "GET", "/", nil).WithContext(ctx))
 		failed <- err
 	}()
-	eventually(t, "the pause", func() bool { return p.clock.Pending() == 1 })
+	needs.Wait(t, "the pause", func() bool { return p.clock.Pending() == 1 })
 	leave(gone)
 	if err := receive(t, failed); err != gone || asked.Load() != 1 || p.clock.Pending() != 0 {
 		t.Errorf("%v, asked %d times", err, asked.Load())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/farm"
+	"weir/internal/needs"
 )
 
 // patience is how long the suite waits for what must happen.
@@ -55,16 +56,6 @@ func TestBus(t *testing.T, open func(t *testing.T) (a, b, c farm.Bus)) {
 	}
 }
 
-// until waits for something that must become true.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to be: %s", what)
-		}
-	}
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -102,7 +93,7 @@ func listen(t *testing.T, bus farm.Bus, topic string, speakers ...farm.Bus) *ear
 	must(t, err)
 	for _, from := range speakers {
 		before := e.probed()
-		until(t, "a bus hears another one", func() bool {
+		needs.Wait(t, "a bus hears another one", func() bool {
 			must(t, from.Send(topic, []byte(probe)))
 			return e.probed() > before
 		})
@@ -125,7 +116,7 @@ func (e *ear) all() []string {
 // hears waits until the ear has heard just these.
 func (e *ear) hears(t *testing.T, want ...string) {
 	t.Helper()
-	until(t, e.topic+" hears "+strings.Join(want, ", "), func() bool { return len(e.all()) >= len(want) })
+	needs.Wait(t, e.topic+" hears "+strings.Join(want, ", "), func() bool { return len(e.all()) >= len(want) })
 	if got := e.all(); !slices.Equal(got, want) {
 		t.Errorf("%s: heard %q, want %q", e.topic, got, want)
 	}
@@ -153,7 +144,7 @@ func testOrder(t *testing.T, a, b, c farm.Bus) {
 		send(t, a, "t", binary.BigEndian.AppendUint32(nil, n))
 	}
 	for _, e := range []*ear{atB, atC} {
-		until(t, "all messages are heard", func() bool { return len(e.all()) == messages })
+		needs.Wait(t, "all messages are heard", func() bool { return len(e.all()) == messages })
 		if got := e.all(); !slices.IsSorted(got) {
 			t.Error("the messages of one sender came in another order")
 		}
@@ -163,7 +154,7 @@ func testOrder(t *testing.T, a, b, c farm.Bus) {
 // send sends when there is room in the outbox.
 func send(t *testing.T, bus farm.Bus, topic string, msg []byte) {
 	t.Helper()
-	until(t, "there is room in the outbox", func() bool {
+	needs.Wait(t, "there is room in the outbox", func() bool {
 		err := bus.Send(topic, msg)
 		if err != nil && !errors.Is(err, farm.ErrOutbox) {
 			t.Fatal(err)
@@ -211,7 +202,7 @@ func ask(t *testing.T, bus farm.Bus, to, topic string, msg []byte) (answer []byt
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	until(t, "the node answers", func() bool {
+	needs.Wait(t, "the node answers", func() bool {
 		var err error
 		answer, err = bus.Ask(ctx, to, topic, msg)
 		if err != nil && !errors.Is(err, farm.ErrGone) {
@@ -225,7 +216,7 @@ func ask(t *testing.T, bus farm.Bus, to, topic string, msg []byte) (answer []byt
 // gone asks until the node is known to be gone. A question that was under way at that moment may have no answer.
 func gone(t *testing.T, bus farm.Bus, to, topic string) {
 	t.Helper()
-	until(t, to+" is gone", func() bool {
+	needs.Wait(t, to+" is gone", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), try)
 		defer cancel()
 		_, err := bus.Ask(ctx, to, topic, nil)
@@ -361,7 +352,7 @@ func testClose(t *testing.T, a, b, _ farm.Bus) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	must(t, a.Close(ctx))
-	until(t, "all is heard that was sent before", func() bool { return len(heard.all()) == messages })
+	needs.Wait(t, "all is heard that was sent before", func() bool { return len(heard.all()) == messages })
 	must(t, a.Close(ctx))
 	if err := a.Send("t", nil); !errors.Is(err, farm.ErrClosed) {
 		t.Errorf("Send: %v", err)
@@ -420,8 +411,8 @@ func testStats(t *testing.T, a, b, _ farm.Bus) {
 	for range 10 {
 		must(t, a.Send("t", []byte("x")))
 	}
-	until(t, "all are heard", func() bool { return len(heard.all()) == 10 })
-	until(t, "nothing waits", func() bool { return a.Stats().Waiting == 0 })
+	needs.Wait(t, "all are heard", func() bool { return len(heard.all()) == 10 })
+	needs.Wait(t, "nothing waits", func() bool { return a.Stats().Waiting == 0 })
 	if s := a.Stats(); s.Sent < sent+10 || s.Dropped != 0 || len(s.Refused) != 0 {
 		t.Errorf("the sender: %+v", s)
 	}

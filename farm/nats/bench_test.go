@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 // report tells how long things took.
@@ -29,7 +31,7 @@ func BenchmarkSend(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	until(b, "both hear", func() bool {
+	needs.Wait(b, "both hear", func() bool {
 		_ = x.Send("t", make([]byte, 8))
 		return x.server.NumSubscriptions() > 0 && len(arrived) > 4
 	})

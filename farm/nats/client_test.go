@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"weir/farm"
+	"weir/internal/needs"
 )
 
 // TestOutbox: bytes and messages are bounded, and what goes makes room.
@@ -76,7 +77,7 @@ func TestStuckServer(t *testing.T) {
 	if err != nil && !errors.Is(err, farm.ErrOutbox) {
 		t.Error(err)
 	}
-	until(t, "messages are dropped", func() bool {
+	needs.Wait(t, "messages are dropped", func() bool {
 		_ = b.Send("t", full)
 		return b.Stats().Dropped > 0
 	})
@@ -118,10 +119,10 @@ func TestServerRestarts(t *testing.T) {
 	s := start()
 	met(t, a, b)
 	s.Shutdown()
-	until(t, "the server is missed", func() bool { return book.count("the NATS server is away") == 1 })
+	needs.Wait(t, "the server is missed", func() bool { return book.count("the NATS server is away") == 1 })
 	start()
 	met(t, a, b)
-	until(t, "the server is back", func() bool { return book.count("connected again to the NATS server") == 1 })
+	needs.Wait(t, "the server is back", func() bool { return book.count("connected again to the NATS server") == 1 })
 	if strings.Contains(book.String(), "pass-word") {
 		t.Errorf("the password stands in the log:\n%s", book.String())
 	}
@@ -147,7 +148,7 @@ func TestPanics(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "messages are heard after a panic", func() bool {
+	needs.Wait(t, "messages are heard after a panic", func() bool {
 		if err := a.Send("t", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +162,7 @@ func TestPanics(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	until(t, "the panic is logged", func() bool { return book.count("panic=answer") == 1 && book.count("panic=hear") > 1 })
+	needs.Wait(t, "the panic is logged", func() bool { return book.count("panic=answer") == 1 && book.count("panic=hear") > 1 })
 	cancel()
 	asking.Wait()
 	askable(t, a, "b.1", "t")
@@ -170,7 +171,7 @@ func TestPanics(t *testing.T) {
 // askable waits until a node answers.
 func askable(t testing.TB, from *Bus, to, topic string) {
 	t.Helper()
-	until(t, to+" answers", func() bool {
+	needs.Wait(t, to+" answers", func() bool {
 		got, err := from.Ask(t.Context(), to, topic, []byte("hello"))
 		return err == nil && string(got) == "hello"
 	})
@@ -204,11 +205,11 @@ func TestAnswersAreBounded(t *testing.T) {
 			}
 		})
 	}
-	until(t, "one question too many is dropped", func() bool {
+	needs.Wait(t, "one question too many is dropped", func() bool {
 		return busy.Load() == maxAnswers && b.Stats().Dropped == 1
 	})
 	close(release)
-	until(t, "the others are answered", func() bool { return answered.Load() == maxAnswers })
+	needs.Wait(t, "the others are answered", func() bool { return answered.Load() == maxAnswers })
 	cancel()
 	asking.Wait()
 	askable(t, a, "b.1", "t")
@@ -251,18 +252,18 @@ func TestSlowListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	msg := bytes.Repeat([]byte{'x'}, 32<<10)
-	until(t, "both hear", func() bool {
+	needs.Wait(t, "both hear", func() bool {
 		_ = a.Send("t", msg)
 		return atC.Load() > 0 && len(entered) == 1
 	})
 	sent := int64(0)
-	until(t, "the slow one loses messages", func() bool {
+	needs.Wait(t, "the slow one loses messages", func() bool {
 		if a.Send("t", msg) == nil {
 			sent++
 		}
 		return b.Stats().Dropped > 0
 	})
-	until(t, "the other one has them all", func() bool { return atC.Load() >= sent })
+	needs.Wait(t, "the other one has them all", func() bool { return atC.Load() >= sent })
 	met(t, a, b, c) // its other topics are heard
 }
 
@@ -282,7 +283,7 @@ func TestNothingIsLeft(t *testing.T) {
 	for _, bus := range []*Bus{a, b, c, open(t, lonely), open(t, external("e", "nats://127.0.0.1:1"))} {
 		closeBus(t, bus)
 	}
-	until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	needs.Wait(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // TestCloseWithoutTime: a bus that has no time to send what waits says so, and is closed all the same.

@@ -15,6 +15,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
+	"weir/internal/needs"
 )
 
 const (
@@ -22,16 +23,6 @@ const (
 	secretA  = "a secret of the farm, for tests"
 	secretB  = "another secret of it, for tests"
 )
-
-// until waits for something that must become true.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to be: %s", what)
-		}
-	}
-}
 
 // A logbook keeps lines of the log.
 type logbook struct {
@@ -149,7 +140,7 @@ func met(t testing.TB, all ...*Bus) {
 		for _, from := range all {
 			if to != from {
 				once, stop := hears(t, to, from)
-				until(t, fmt.Sprintf("%s hears %s", to.node.Name, from.node.Name), once)
+				needs.Wait(t, fmt.Sprintf("%s hears %s", to.node.Name, from.node.Name), once)
 				stop()
 			}
 		}
@@ -164,7 +155,7 @@ func settled(t testing.TB, all ...*Bus) {
 	for _, b := range all {
 		ports[b.addr.Port] = true
 	}
-	until(t, "all have one connection to each other", func() bool {
+	needs.Wait(t, "all have one connection to each other", func() bool {
 		called := map[[2]string]int{} // by the two nodes: how many of them use a call of their own
 		for _, b := range all {
 			routes, err := b.server.Routez(nil)

@@ -65,7 +65,7 @@ func TestNames(t *testing.T) {
 	first.Log = book.logger()
 	a := open(t, first)
 	self := "peers: weir.internal:" + port + " is this node itself; nobody else was found there"
-	until(t, "the node notices that it is alone", func() bool { return book.count(self) == 1 })
+	needs.Wait(t, "the node notices that it is alone", func() bool { return book.count(self) == 1 })
 
 	second := at("b", "127.0.0.2")
 	second.Peers = nil // it is found, and does not look itself
@@ -74,13 +74,13 @@ func TestNames(t *testing.T) {
 	met(t, a, b)
 
 	dns.set("weir.internal") // the name server is gone: nothing changes
-	until(t, "the name is missed", func() bool {
+	needs.Wait(t, "the name is missed", func() bool {
 		return book.count("does not resolve: no such host; weir goes on with what it knows") == 1
 	})
 	met(t, a, b)
 	dns.set("weir.internal", "127.0.0.1")
-	until(t, "the name resolves again", func() bool { return book.count("resolves again") == 1 })
-	until(t, "the route to the node that disappeared is closed", func() bool { return a.server.NumRoutes() == 0 })
+	needs.Wait(t, "the name resolves again", func() bool { return book.count("resolves again") == 1 })
+	needs.Wait(t, "the route to the node that disappeared is closed", func() bool { return a.server.NumRoutes() == 0 })
 	if n := book.count(self); n != 2 {
 		t.Errorf("that it is alone stands in the log %d times:\n%s", n, book.String())
 	}
@@ -138,14 +138,14 @@ func TestUnreachable(t *testing.T) {
 	o.Peers = []string{"127.0.0.1:" + port}
 	a := open(t, o)
 	line := "peers: 127.0.0.1:" + port + " does not answer: connection refused; weir goes on without it"
-	until(t, "the peer is missed", func() bool { return book.count(line) == 1 })
+	needs.Wait(t, "the peer is missed", func() bool { return book.count(line) == 1 })
 	second := optionsOf("b")
 	second.Listen = "127.0.0.1:" + port
 	b := open(t, second)
 	met(t, a, b)
-	until(t, "the peer answers", func() bool { return book.count("peers: 127.0.0.1:"+port+" answers again") == 1 })
+	needs.Wait(t, "the peer answers", func() bool { return book.count("peers: 127.0.0.1:"+port+" answers again") == 1 })
 	closeBus(t, b)
-	until(t, "the peer is missed again", func() bool { return book.count(line) == 2 })
+	needs.Wait(t, "the peer is missed again", func() bool { return book.count(line) == 2 })
 	b = open(t, second) // a restart
 	met(t, a, b)
 	if n := book.count(line); n != 2 {
@@ -204,9 +204,9 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b, ofA, ofB := pair(t, c.change)
 			at := b.Addr().String()
-			until(t, "a says why", func() bool { return strings.Contains(a.Stats().Refused[at], c.atA) })
-			until(t, "b says why", func() bool { return strings.Contains(b.Stats().Refused["127.0.0.1"], c.atB) })
-			until(t, "a tries again", func() bool { return tries(b, "127.0.0.1") > 2 })
+			needs.Wait(t, "a says why", func() bool { return strings.Contains(a.Stats().Refused[at], c.atA) })
+			needs.Wait(t, "b says why", func() bool { return strings.Contains(b.Stats().Refused["127.0.0.1"], c.atB) })
+			needs.Wait(t, "a tries again", func() bool { return tries(b, "127.0.0.1") > 2 })
 			if n := ofA.count(c.atA); n != 1 {
 				t.Errorf("a: %d lines:\n%s", n, ofA.String())
 			}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"weir/farm"
+	"weir/internal/needs"
 )
 
 // A maker makes certificates that have nothing to do with a secret.
@@ -175,7 +176,7 @@ func TestFlood(t *testing.T) {
 	}
 	met(t, a, b) // while they wait
 	open.Wait()
-	until(t, "nothing of the strangers is left", func() bool { return runtime.NumGoroutine() <= before })
+	needs.Wait(t, "nothing of the strangers is left", func() bool { return runtime.NumGoroutine() <= before })
 	met(t, a, b)
 	c := openTo(t, "c", a)
 	met(t, a, b, c)
@@ -214,7 +215,7 @@ func TestFiles(t *testing.T) {
 	c := open(t, other)
 	meet(t, a, b, c)
 	met(t, a, b)
-	until(t, "a refuses a node with another certificate", func() bool {
+	needs.Wait(t, "a refuses a node with another certificate", func() bool {
 		return strings.Contains(a.Stats().Refused[c.Addr().String()], "not signed by an authority that this node trusts (farm.tls.ca)")
 	})
 	if n := a.server.NumRoutes(); n != 1 {

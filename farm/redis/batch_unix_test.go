@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/farm"
+	"weir/internal/needs"
 )
 
 // scripts is how many scripts the engine has run.
@@ -55,7 +56,7 @@ func TestBatch(t *testing.T) {
 				}
 			})
 		}
-		until(t, "they are under way", func() bool { return p.lanes[0].under() == script+1 && p.lanes[0].queued() == 0 })
+		needs.Wait(t, "they are under way", func() bool { return p.lanes[0].under() == script+1 && p.lanes[0].queued() == 0 })
 	}
 	for i := range given {
 		all.Go(func() {
@@ -64,7 +65,7 @@ func TestBatch(t *testing.T) {
 			}
 		})
 	}
-	until(t, "they wait", func() bool { return p.lanes[0].queued() == given })
+	needs.Wait(t, "they wait", func() bool { return p.lanes[0].queued() == given })
 	giveUp()
 	for i := range calls {
 		all.Go(func() {
@@ -80,7 +81,7 @@ func TestBatch(t *testing.T) {
 			}
 		})
 	}
-	until(t, "all wait", func() bool { return p.lanes[0].queued() == given+calls-1 })
+	needs.Wait(t, "all wait", func() bool { return p.lanes[0].queued() == given+calls-1 })
 	s.resume()
 	all.Wait()
 	if n := s.scripts() - before; n > maxScripts+calls/maxBatch+1 {

@@ -53,20 +53,10 @@ func (c *client) take(used, need int64) farm.Reply {
 	return r
 }
 
-// until waits for what must happen.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to be: %s", what)
-		}
-	}
-}
-
 // reconnected asks until the engine that was restarted is reached.
 func (c *client) reconnected(used, need int64) (r farm.Reply) {
 	c.t.Helper()
-	until(c.t, "the engine is reached again", func() bool {
+	needs.Wait(c.t, "the engine is reached again", func() bool {
 		var err error
 		r, err = c.try(used, need)
 		if err != nil && !errors.Is(err, ErrUnreachable) {
@@ -159,7 +149,7 @@ func TestPromotion(t *testing.T) {
 	replica := start(t, redisServer(t))
 	host, port, _ := net.SplitHostPort(primary.address)
 	replica.do("REPLICAOF " + host + " " + port)
-	until(t, "the replica is in step", func() bool {
+	needs.Wait(t, "the replica is in step", func() bool {
 		return strings.Contains(replica.do("INFO replication"), "master_link_status:up")
 	})
 	a := &client{t: t, pot: primary.open("weir"), run: "a", live: []string{"a", "b"}}
@@ -167,7 +157,7 @@ func TestPromotion(t *testing.T) {
 	a.take(0, 0)
 	b.take(0, 0)
 	before := a.take(0, 300).Engine
-	until(t, "the replica has what the primary has", func() bool {
+	needs.Wait(t, "the replica has what the primary has", func() bool {
 		return primary.do("DBSIZE") == replica.do("DBSIZE") && primary.do("DBSIZE") == "2"
 	})
 	primary.kill()
@@ -267,7 +257,7 @@ func TestCluster(t *testing.T) {
 	host, port, _ := net.SplitHostPort(two.address)
 	one.do("CLUSTER MEET " + host + " " + port + " " + bus)
 	for _, s := range []*server{one, two} {
-		until(t, "the cluster is complete", func() bool {
+		needs.Wait(t, "the cluster is complete", func() bool {
 			return strings.Contains(s.do("CLUSTER INFO"), "cluster_state:ok") &&
 				strings.Contains(s.do("CLUSTER INFO"), "cluster_size:2")
 		})

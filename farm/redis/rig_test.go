@@ -51,15 +51,13 @@ func (s *server) start() {
 // listens waits until the server listens.
 func (s *server) listens() {
 	s.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
-		if c, err := net.Dial("tcp", s.address); err == nil {
+	needs.Wait(s.t, s.program+" listens", func() bool {
+		c, err := net.Dial("tcp", s.address)
+		if err == nil {
 			_ = c.Close()
-			return
 		}
-		if time.Now().After(end) {
-			s.t.Fatalf("%s never listened", s.program)
-		}
-	}
+		return err == nil
+	})
 }
 
 func (s *server) kill() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/farm"
+	"weir/internal/needs"
 )
 
 // TestStandstill: who gives up has an error at once, and the call may be executed all the same. It does no harm.
@@ -21,7 +22,7 @@ func TestStandstill(t *testing.T) {
 	c := &client{t: t, pot: s.openPatient("weir"), run: "a"}
 	c.take(0, 10)
 	lane := &c.pot.lanes[0]
-	until(t, "nothing is under way", func() bool { return lane.under() == 0 })
+	needs.Wait(t, "nothing is under way", func() bool { return lane.under() == 0 })
 	s.pause()
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -34,7 +35,7 @@ func TestStandstill(t *testing.T) {
 			t.Fatalf("it stands still: %v", err)
 		}
 	}
-	until(t, "a script is under way, or all were given up before", func() bool {
+	needs.Wait(t, "a script is under way, or all were given up before", func() bool {
 		return lane.under() == 0 || int(c.pot.calls.Load()) > lane.queued()
 	})
 	// The calls that were given up are bounded, and the next one fails at once.
@@ -55,10 +56,10 @@ func TestStandstill(t *testing.T) {
 	for lane.under() < maxScripts { // each script begins with the call that is one too many to wait for those before it
 		scripts := lane.under()
 		call(manyWait*scripts + 1 - lane.queued())
-		until(t, "one script more is under way", func() bool { return lane.under() == scripts+1 && lane.queued() == 0 })
+		needs.Wait(t, "one script more is under way", func() bool { return lane.under() == scripts+1 && lane.queued() == 0 })
 	}
 	call(int(maxCalls - c.pot.calls.Load()))
-	until(t, "all wait", func() bool { return c.pot.calls.Load() == maxCalls })
+	needs.Wait(t, "all wait", func() bool { return c.pot.calls.Load() == maxCalls })
 	if _, err := c.try(10, 1); !errors.Is(err, ErrBusy) {
 		t.Errorf("one call more: %v", err)
 	}
@@ -68,7 +69,7 @@ func TestStandstill(t *testing.T) {
 		t.Errorf("they have been given up, and not answered: %v", err)
 	}
 	s.resume()
-	until(t, "all are answered", func() bool { return c.pot.calls.Load() == 0 })
+	needs.Wait(t, "all are answered", func() bool { return c.pot.calls.Load() == 0 })
 	if r := c.take(10, 990); !r.Granted || c.last.Total != 1000 {
 		t.Errorf("%+v", r)
 	}

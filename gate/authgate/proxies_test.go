@@ -123,22 +123,21 @@ func (f *front) run(cmd *exec.Cmd) bool {
 			<-ended
 		}
 	}
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	f.t.Cleanup(stop)
+	up := false
+	needs.Wait(f.t, "the proxy listens", func() bool {
 		select {
 		case <-ended:
-			return false
-		case <-tick.C:
-		}
-		if c, err := net.Dial("tcp", f.address); err == nil {
-			_ = c.Close()
-			f.t.Cleanup(stop)
 			return true
+		default:
 		}
-	}
-	stop()
-	return false
+		c, err := net.Dial("tcp", f.address)
+		if up = err == nil; up {
+			_ = c.Close()
+		}
+		return up
+	})
+	return up
 }
 
 // get sends a request through the proxy, as a client with this address and with these headers.

@@ -23,6 +23,7 @@ import (
 	"weir/identify"
 	"weir/internal/http1"
 	"weir/internal/logfile"
+	"weir/internal/needs"
 	"weir/internal/outlet"
 	behind "weir/upstream"
 )
@@ -41,7 +42,7 @@ func accessTo(t testing.TB, format string) (accesslog.Log, *gatetest.Log) {
 // accessLines waits for so many lines.
 func accessLines(t testing.TB, to *gatetest.Log, n int) []string {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d lines", n), func() bool { return strings.Count(to.String(), "\n") >= n })
+	needs.Wait(t, fmt.Sprintf("%d lines", n), func() bool { return strings.Count(to.String(), "\n") >= n })
 	return strings.Split(strings.TrimSuffix(to.String(), "\n"), "\n")
 }
 
@@ -82,7 +83,7 @@ func TestCombinedIsNginx(t *testing.T) {
 			_, _ = io.Copy(io.Discard, res.Body)
 			_ = c.Close()
 		}
-		eventually(t, "nginx writes", func() bool { return strings.Count(theirs(), "\n") > i })
+		needs.Wait(t, "nginx writes", func() bool { return strings.Count(theirs(), "\n") > i })
 		ours, nginxs := accessLines(t, to, i+1)[i], strings.Split(theirs(), "\n")[i]
 		if when.ReplaceAllString(ours, "[]") != when.ReplaceAllString(nginxs, "[]") {
 			t.Errorf("\nweir  %s\nnginx %s", ours, nginxs)
@@ -143,7 +144,7 @@ func TestEveryRequestHasItsLine(t *testing.T) {
 		for range 3 * maxRefused {
 			g.do(g.request("GET", "/", nil))
 		}
-		eventually(t, "all are over", func() bool { return g.UnderWay.Load() == 0 })
+		needs.Wait(t, "all are over", func() bool { return g.UnderWay.Load() == 0 })
 	}
 	flood()
 	if n := len(accessLines(t, to, 3*maxRefused)); n != 3*maxRefused {
@@ -158,7 +159,7 @@ func TestEveryRequestHasItsLine(t *testing.T) {
 		t.Errorf("%d lines, the first is %s", len(lines), lines[0])
 	}
 	g.clock.Advance(time.Second)
-	eventually(t, "summed up", func() bool { return strings.Contains(g.log.String(), `"requests":20`) })
+	needs.Wait(t, "summed up", func() bool { return strings.Contains(g.log.String(), `"requests":20`) })
 }
 
 // TestSlowDisk: an access log whose disk hangs holds up no request.
@@ -176,7 +177,7 @@ func TestSlowDisk(t *testing.T) {
 			t.Fatal(res.Status)
 		}
 	}
-	eventually(t, "all are over", func() bool { return g.UnderWay.Load() == 0 })
+	needs.Wait(t, "all are over", func() bool { return g.UnderWay.Load() == 0 })
 	if n := dropped.Load(); n < 50-2*100/10-2 || n > 50 {
 		t.Errorf("%d lines were left out", n)
 	}
@@ -194,7 +195,7 @@ func TestAccessToAFile(t *testing.T) {
 		Options{Upstream: behind.To(echo(t).URL)})
 	line := func(path string) string { b, _ := os.ReadFile(path); return string(b) }
 	g.do(g.request("GET", "/one", nil))
-	eventually(t, "a line", func() bool { return strings.Contains(line(path), "/one") })
+	needs.Wait(t, "a line", func() bool { return strings.Contains(line(path), "/one") })
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestAccessToAFile(t *testing.T) {
 	}
 	commit()
 	g.do(g.request("GET", "/two", nil))
-	eventually(t, "another line", func() bool { return strings.Contains(line(path), "/two") })
+	needs.Wait(t, "another line", func() bool { return strings.Contains(line(path), "/two") })
 	if strings.Contains(line(path+".1"), "/two") || strings.Contains(line(path), "/one") {
 		t.Errorf("%q, then %q", line(path+".1"), line(path))
 	}

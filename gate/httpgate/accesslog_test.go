@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 // A flood of refusals does not fill the disk: the first ones of each rule are told in full, the rest once a second.
@@ -16,9 +18,9 @@ func TestRefusalsAreSummedUp(t *testing.T) {
 				t.Fatal(res.Status)
 			}
 		}
-		eventually(t, "all are over", func() bool { return g.UnderWay.Load() == 0 })
+		needs.Wait(t, "all are over", func() bool { return g.UnderWay.Load() == 0 })
 		g.clock.Advance(time.Second)
-		eventually(t, "summed up", func() bool { return !g.summing.Load() })
+		needs.Wait(t, "summed up", func() bool { return !g.summing.Load() })
 	}
 	if err := g.Stop(t.Context()); err != nil {
 		t.Fatal(err)

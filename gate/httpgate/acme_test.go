@@ -13,6 +13,7 @@ import (
 	"weir/gate/gatetest"
 	"weir/gate/httpgate/keys"
 	"weir/internal/clock"
+	"weir/internal/needs"
 )
 
 // startWith is start with an environment of the test's own.
@@ -144,8 +145,8 @@ func TestACMEFails(t *testing.T) {
 	g := startWith(t, o, Env{Data: t.TempDir()})
 	s.stands("127.0.0.1:1", "127.0.0.1:1")
 	g.Start()
-	eventually(t, "the order failed", func() bool { return g.seen.bounds(BoundCertificate) == 1 })
-	eventually(t, "told why", func() bool {
+	needs.Wait(t, "the order failed", func() bool { return g.seen.bounds(BoundCertificate) == 1 })
+	needs.Wait(t, "told why", func() bool {
 		return strings.Contains(g.log.String(),
 			"the authority says: tls-alpn-01: connection: www.example.com refused the connection")
 	})
@@ -178,7 +179,7 @@ func TestACMEIsSlow(t *testing.T) {
 	if _, err := s.served(g, "www.example.com"); err == nil {
 		t.Error("a certificate out of nowhere")
 	}
-	eventually(t, "counted", func() bool { return g.seen.bounds(BoundHandshake) == 1 })
+	needs.Wait(t, "counted", func() bool { return g.seen.bounds(BoundHandshake) == 1 })
 	began := time.Now()
 	if err := g.Stop(t.Context()); err != nil || time.Since(began) > 10*time.Second {
 		t.Errorf("%v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 func TestConnectionsBound(t *testing.T) {
@@ -25,7 +26,7 @@ func TestConnectionsBound(t *testing.T) {
 	if _, err := third.Read(make([]byte, 1)); err == nil {
 		t.Error("the one too many was served")
 	}
-	eventually(t, "one turned away", func() bool { return g.seen.bounds(BoundConnections) == 1 })
+	needs.Wait(t, "one turned away", func() bool { return g.seen.bounds(BoundConnections) == 1 })
 	if g.Open.Load() != 2 {
 		t.Errorf("%d open", g.Open.Load())
 	}
@@ -40,7 +41,7 @@ func TestConnectionPlaceIsGivenBack(t *testing.T) {
 			t.Fatal(res.Status)
 		}
 		_ = c.Close()
-		eventually(t, "place free", func() bool { return g.Open.Load() == 0 })
+		needs.Wait(t, "place free", func() bool { return g.Open.Load() == 0 })
 	}
 }
 
@@ -70,7 +71,7 @@ func TestWaitingBound(t *testing.T) {
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	turn := receive(t, l.Turns)
-	eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+	needs.Wait(t, "waiting", func() bool { return g.waiting.Load() == 1 })
 	res, body := g.do(g.request("GET", "/", nil))
 	if doc := problemOf(t, body); res.StatusCode != 503 || doc["policy"] != "bounds.waiting" {
 		t.Errorf("%v %s", res.Status, body)
@@ -153,9 +154,9 @@ func TestSlowClients(t *testing.T) {
 		c := g.dial()
 		g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		receive(t, asked)
-		eventually(t, "cut off", func() bool { return g.UnderWay.Load() == 0 })
+		needs.Wait(t, "cut off", func() bool { return g.UnderWay.Load() == 0 })
 	})
-	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }
 
 // A request that waits in line may wait longer than any progress timeout.
@@ -207,5 +208,5 @@ func TestRefusedUpload(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "all closed", func() bool { return g.UnderWay.Load() == 0 })
+	needs.Wait(t, "all closed", func() bool { return g.UnderWay.Load() == 0 })
 }

@@ -11,6 +11,7 @@ import (
 	"weir"
 	"weir/gate/httpgate/pages"
 	"weir/internal/browser"
+	"weir/internal/needs"
 )
 
 // used is a refusal with the longest words that there are.
@@ -66,7 +67,7 @@ func TestPageInBrowser(t *testing.T) {
 				}
 			})
 			// A refused client is not made to ask for more, like an icon: that would count against it.
-			eventually(t, "all visits counted", func() bool { return g.requestsSeen() >= visits })
+			needs.Wait(t, "all visits counted", func() bool { return g.requestsSeen() >= visits })
 			if n := g.requestsSeen(); n != visits {
 				t.Errorf("%d requests for %d visits", n, visits)
 			}

@@ -18,6 +18,7 @@ import (
 	"weir/gate/httpgate/accesslog"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 func TestAdmit(t *testing.T) {
@@ -222,7 +223,7 @@ func TestWaitAndGo(t *testing.T) {
 		}()
 	}
 	first, second := receive(t, l.Turns), receive(t, l.Turns)
-	eventually(t, "two waiting", func() bool { return g.waiting.Load() == 2 })
+	needs.Wait(t, "two waiting", func() bool { return g.waiting.Load() == 2 })
 	first.Grant()
 	receive(t, answers)
 	if g.waiting.Load() != 1 {
@@ -254,12 +255,12 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			c := g.dial()
 			g.send(c, head)
 			receive(t, l.Turns)
-			eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+			needs.Wait(t, "waiting", func() bool { return g.waiting.Load() == 1 })
 			_ = c.Close()
 			if o := receive(t, l.Settled); o.Done {
 				t.Error("charged for nothing")
 			}
-			eventually(t, "gone", func() bool { return g.UnderWay.Load() == 0 && g.Open.Load() == 0 })
+			needs.Wait(t, "gone", func() bool { return g.UnderWay.Load() == 0 && g.Open.Load() == 0 })
 		})
 	}
 }
@@ -296,7 +297,7 @@ func TestPanicInThrottle(t *testing.T) {
 	if o := receive(t, calm.Settled); o.Done {
 		t.Error("not given back")
 	}
-	eventually(t, "a line in the log", func() bool { return strings.Contains(g.log.String(), "ended in a panic") })
+	needs.Wait(t, "a line in the log", func() bool { return strings.Contains(g.log.String(), "ended in a panic") })
 	if res, _ := g.do(g.request("GET", "/", nil)); res.StatusCode != 200 {
 		t.Errorf("%v", res.Status)
 	}
@@ -316,7 +317,7 @@ func TestStop(t *testing.T) {
 	turn := receive(t, l.Turns)
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(context.Background()) }()
-	eventually(t, "refused connections", func() bool {
+	needs.Wait(t, "refused connections", func() bool {
 		c, err := net.Dial("tcp", g.addr)
 		if err == nil {
 			_ = c.Close()

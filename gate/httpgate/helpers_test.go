@@ -28,7 +28,6 @@ var (
 	newThrottle = gatetest.NewThrottle
 	newLine     = gatetest.NewLine
 	chainOf     = gatetest.Chain
-	eventually  = needs.Wait
 )
 
 func receive[T any](t testing.TB, from <-chan T) T { t.Helper(); return gatetest.Receive(t, from) }
@@ -216,7 +215,7 @@ func problemOf(t testing.TB, body string) map[string]any {
 func (r *rig) accessLine(id string) map[string]any {
 	r.t.Helper()
 	var found map[string]any
-	eventually(r.t, "access log line "+id, func() bool {
+	needs.Wait(r.t, "access log line "+id, func() bool {
 		for line := range strings.Lines(r.log.String()) {
 			var doc map[string]any
 			if json.Unmarshal([]byte(line), &doc) == nil && doc["msg"] == "request" && doc["id"] == id {

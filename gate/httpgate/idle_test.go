@@ -85,7 +85,7 @@ func TestIdleConnections(t *testing.T) {
 				}
 			}
 			expect("all idle")
-			eventually(t, "all are idle", func() bool { return g.UnderWay.Load() == 0 && g.Open.Load() == int64(c.n) })
+			needs.Wait(t, "all are idle", func() bool { return g.UnderWay.Load() == 0 && g.Open.Load() == int64(c.n) })
 			each := (memory() - before) / uint64(c.n)
 			t.Logf("%d connections, %.1f KB each", c.n, float64(each)/1024)
 			if each > c.kb<<10 {

@@ -22,6 +22,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"weir/identify/token"
+	"weir/internal/needs"
 )
 
 // A provider is an identity provider that serves a set of keys by HTTPS, and counts who asks.
@@ -137,7 +138,7 @@ func (r *tokenRig) bad(token string) {
 // fetched waits until nothing is being fetched, and so many fetches in all have come to the provider.
 func (r *tokenRig) fetched(p *provider, want int64) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d fetches", want), func() bool { return p.asked.Load() >= want })
+	needs.Wait(r.t, fmt.Sprintf("%d fetches", want), func() bool { return p.asked.Load() >= want })
 	r.Setup.Load().keys.Await()
 	if n := p.asked.Load(); n != want {
 		r.t.Errorf("fetched %d times, want %d", n, want)

@@ -44,7 +44,7 @@ func TestMeterPausesResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(next)
-	eventually(t, "a pause", func() bool { return g.clock.Pending() == 1 })
+	needs.Wait(t, "a pause", func() bool { return g.clock.Pending() == 1 })
 	if total.Load() != 5 {
 		t.Errorf("%d bytes charged", total.Load())
 	}
@@ -63,7 +63,7 @@ func TestPausedAnswerHoldsNoServer(t *testing.T) {
 	g := start(t, Options{Upstream: to(up.URL)}, byteLimits(t, 100)["bloom"])
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	eventually(t, "a pause", func() bool { return g.clock.Pending() > 0 })
+	needs.Wait(t, "a pause", func() bool { return g.clock.Pending() > 0 })
 	if stats := g.Setup.Load().servers.Stats(); stats[0].Active != 0 || stats[0].Idle != 1 {
 		t.Errorf("%+v", stats)
 	}
@@ -74,9 +74,9 @@ func TestMeterPausesRequest(t *testing.T) {
 	g := start(t, Options{Upstream: to(echo(t).URL)}, m)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n12345")
-	eventually(t, "five bytes", func() bool { return total.Load() == 5 })
+	needs.Wait(t, "five bytes", func() bool { return total.Load() == 5 })
 	g.send(c, "678")
-	eventually(t, "a pause", func() bool { return g.clock.Pending() == 1 })
+	needs.Wait(t, "a pause", func() bool { return g.clock.Pending() == 1 })
 	g.clock.Advance(time.Second)
 	if res, body := g.answer(bufio.NewReader(c)); res.StatusCode != 200 || body != "12345678" {
 		t.Errorf("%v %q", res.Status, body)
@@ -89,11 +89,11 @@ func TestLeavingWhilePaused(t *testing.T) {
 	g := start(t, Options{Upstream: to(echo(t).URL)}, m)
 	c := g.dial()
 	g.send(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 800\r\n\r\n12345")
-	eventually(t, "five bytes", func() bool { return total.Load() == 5 })
-	eventually(t, "a pause", func() bool { return g.clock.Pending() == 1 })
+	needs.Wait(t, "five bytes", func() bool { return total.Load() == 5 })
+	needs.Wait(t, "a pause", func() bool { return g.clock.Pending() == 1 })
 	_ = c.Close()
 	receive(t, m.Settled)
-	eventually(t, "gone", func() bool { return g.UnderWay.Load() == 0 && g.clock.Pending() == 0 })
+	needs.Wait(t, "gone", func() bool { return g.UnderWay.Load() == 0 && g.clock.Pending() == 0 })
 }
 
 type zeros struct{}

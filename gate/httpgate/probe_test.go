@@ -426,7 +426,7 @@ func startNginxIn(t *testing.T, folder, template, behind string) string {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})
-	eventually(t, "nginx listens", func() bool {
+	needs.Wait(t, "nginx listens", func() bool {
 		c, err := net.Dial("tcp", at)
 		if err == nil {
 			_ = c.Close()

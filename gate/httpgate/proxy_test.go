@@ -109,7 +109,7 @@ func TestUpstreamDiesInTheMiddle(t *testing.T) {
 					t.Error("given back")
 				}
 			}
-			eventually(t, "a line in the log", func() bool { return strings.Contains(g.log.String(), "broke off") })
+			needs.Wait(t, "a line in the log", func() bool { return strings.Contains(g.log.String(), "broke off") })
 		})
 	}
 }
@@ -149,7 +149,7 @@ func TestHTTP2Leaving(t *testing.T) {
 	ctx, cancel := contextWithCancel(req)
 	failed := make(chan error, 1)
 	go func() { _, err := c.Do(ctx); failed <- err }()
-	eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+	needs.Wait(t, "waiting", func() bool { return g.waiting.Load() == 1 })
 	cancel()
 	receive(t, failed)
 	if o := receive(t, l.Settled); o.Done {

@@ -17,6 +17,7 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/internal/clock"
+	"weir/internal/needs"
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -103,8 +104,8 @@ func TestProxyProtocolForged(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all counted", func() bool { return g.seen.bounds(BoundProxyHeader) == len(forged) })
-	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 && g.arriving.Load() == 0 })
+	needs.Wait(t, "all counted", func() bool { return g.seen.bounds(BoundProxyHeader) == len(forged) })
+	needs.Wait(t, "all closed", func() bool { return g.Open.Load() == 0 && g.arriving.Load() == 0 })
 
 	stranger := start(t, Options{Upstream: to(teller(t)),
 		ProxyProtocol: ProxyProtocol{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
@@ -178,7 +179,7 @@ func TestDoorBehindProxyProtocol(t *testing.T) {
 	if got := talk(g, "PROXY UNKNOWN\r\n"+plainGet); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
 		t.Errorf("%q", got)
 	}
-	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }
 
 // bytesSocket is a connection that brings some bytes.

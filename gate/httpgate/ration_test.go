@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/bloom"
 	"weir/throttle/quota"
 )
@@ -164,14 +165,14 @@ func TestUpgradedInPieces(t *testing.T) {
 			for range 4 {                                   // seconds
 				before := f.seen.Load()
 				for range 100 {
-					eventually(t, "somebody waits", func() bool { return f.clock.Pending() > 0 })
+					needs.Wait(t, "somebody waits", func() bool { return f.clock.Pending() > 0 })
 					f.clock.Advance(10 * time.Millisecond)
 				}
-				eventually(t, "a second's worth, but for two pieces in hand",
+				needs.Wait(t, "a second's worth, but for two pieces in hand",
 					func() bool { return f.seen.Load()-before >= 1_000 })
 			}
 			stop()
-			eventually(t, "over", func() bool {
+			needs.Wait(t, "over", func() bool {
 				f.clock.Advance(100 * time.Millisecond)
 				select {
 				case <-done:
@@ -219,7 +220,7 @@ func TestUploadAfterTheAnswer(t *testing.T) {
 				go func() { _, _ = io.Copy(c, zeros{}) }()
 				answered := make(chan struct{})
 				go func() { _, _ = http.ReadResponse(bufio.NewReader(c), nil); close(answered) }()
-				eventually(t, "answered or held", func() bool {
+				needs.Wait(t, "answered or held", func() bool {
 					select {
 					case <-answered:
 						return g.UnderWay.Load() == 0
@@ -278,20 +279,15 @@ func TestParallelRequests(t *testing.T) {
 					}
 				})
 			}
-			for late := time.Now().Add(time.Minute); f.clock.Now().Before(epoch.Add(length)); {
+			for f.clock.Now().Before(epoch.Add(length)) {
+				needs.Wait(t, "somebody waits for the clock", func() bool { return f.clock.Pending() > 0 })
 				now := f.clock.Now()
 				seen, most := f.seen.Load(), int64(now.Sub(epoch).Seconds()*rate)+rate*9/8
-				switch {
-				case seen > most:
+				if seen > most {
 					t.Fatalf("%d bytes after %s, want at most %d", seen, now.Sub(epoch), most)
-				case f.clock.Pending() > 0: // somebody waits for the clock
-					f.clock.Advance(10 * time.Millisecond)
-					throttle.(weir.Clocked).Advance(f.clock.Now())
-					late = time.Now().Add(time.Minute)
-				case time.Now().After(late):
-					t.Fatal("nobody asks for bytes")
 				}
-				time.Sleep(10 * time.Microsecond)
+				f.clock.Advance(10 * time.Millisecond)
+				throttle.(weir.Clocked).Advance(f.clock.Now())
 			}
 			if seen := f.seen.Load(); seen < rate {
 				t.Errorf("%d bytes in %s: nothing gets through", seen, length)
@@ -299,7 +295,7 @@ func TestParallelRequests(t *testing.T) {
 			stop()
 			done := make(chan struct{})
 			go func() { clients.Wait(); close(done) }()
-			eventually(t, "over", func() bool {
+			needs.Wait(t, "over", func() bool {
 				f.clock.Advance(100 * time.Millisecond)
 				throttle.(weir.Clocked).Advance(f.clock.Now())
 				select {

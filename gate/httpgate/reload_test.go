@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 func (r *rig) reload(o Options, throttles ...weir.Throttle) {
@@ -74,7 +75,7 @@ func TestReloadServer(t *testing.T) {
 	turn := receive(t, l.Turns)
 	fresh := g.dial() // connected, and silent so far
 	g.send(fresh, "GET / HT")
-	eventually(t, "two connections", func() bool { return g.Open.Load() == 2 })
+	needs.Wait(t, "two connections", func() bool { return g.Open.Load() == 2 })
 
 	var load sync.WaitGroup
 	stop := make(chan bool)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir"
+	"weir/internal/needs"
 	behind "weir/upstream"
 )
 
@@ -97,14 +98,14 @@ func TestLeavingWhileTheUpstreamThinks(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"} {
 		c := g.dial()
 		g.send(c, say)
-		eventually(t, "under way", func() bool { return admit.Held.Load() == 1 })
+		needs.Wait(t, "under way", func() bool { return admit.Held.Load() == 1 })
 		_ = c.Close()
 		receive(t, gone)
 		if o := receive(t, admit.Settled); !o.Done {
 			t.Error("given back, and it had arrived")
 		}
 	}
-	eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "closed", func() bool { return g.Open.Load() == 0 })
 }
 
 // An informational answer of the upstream is passed on before the final one, without the gate's own headers.

@@ -15,6 +15,7 @@ import (
 
 	"weir"
 	"weir/internal/http1"
+	"weir/internal/needs"
 )
 
 // answers is an upstream that answers with what the path of the request names.
@@ -177,7 +178,7 @@ func TestSessionTimeouts(t *testing.T) {
 		if _, err := io.ReadAll(c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
+		needs.Wait(t, "closed", func() bool { return g.Open.Load() == 0 })
 	}
 }
 

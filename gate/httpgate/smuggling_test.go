@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // tape is an upstream of raw TCP that keeps every byte it gets, and answers each request that comes.
@@ -203,5 +205,5 @@ func TestHeaderBound(t *testing.T) {
 	if g.seen.bounds(BoundHeader) != 2 {
 		t.Errorf("%d counted", g.seen.bounds(BoundHeader))
 	}
-	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }

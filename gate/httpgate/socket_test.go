@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 func onSocket(path string) *http.Transport {
@@ -86,5 +87,5 @@ func TestSocketLeavesAndProxyProtocol(t *testing.T) {
 	if got, _ := io.ReadAll(c); !strings.Contains(string(got), "X-Forwarded-For: 198.51.100.8\r\n") {
 		t.Errorf("%s", got)
 	}
-	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/internal/splice"
 )
 
@@ -165,13 +166,13 @@ func TestUnreadLargeAnswers(t *testing.T) {
 		return g, c
 	}
 	patient, pauses := ask(time.Hour)
-	eventually(t, "a pipe in use", func() bool { return pipesInUse(t) == 1 })
+	needs.Wait(t, "a pipe in use", func() bool { return pipesInUse(t) == 1 })
 	if _, body := patient.answer(bufio.NewReader(pauses)); body != string(largeBody) {
 		t.Errorf("%d bytes after a pause, or others", len(body))
 	}
 	g, stops := ask(time.Second)
-	eventually(t, "a pipe in use", func() bool { return pipesInUse(t) == 1 })
-	eventually(t, "cut off", func() bool { return g.UnderWay.Load() == 0 })
+	needs.Wait(t, "a pipe in use", func() bool { return pipesInUse(t) == 1 })
+	needs.Wait(t, "cut off", func() bool { return g.UnderWay.Load() == 0 })
 	if got, _ := io.ReadAll(stops); len(got) == 0 || len(got) >= len(largeBody) {
 		t.Errorf("%d bytes came to the client that did not read", len(got))
 	}
@@ -207,7 +208,7 @@ func TestSplicedPiecesLeaveAtOnce(t *testing.T) {
 			t.Fatalf("piece %d: %v, or other bytes", i, err)
 		}
 	}
-	eventually(t, "no pipe in use", func() bool { return pipesInUse(t) == 0 })
+	needs.Wait(t, "no pipe in use", func() bool { return pipesInUse(t) == 0 })
 }
 
 // A body that breaks off never looks whole, however it is passed on.
@@ -260,7 +261,7 @@ func TestSplicedClientLeaves(t *testing.T) {
 			if err := receive(t, left); err == nil {
 				t.Error("the upstream read something")
 			}
-			eventually(t, "over", func() bool { return g.UnderWay.Load() == 0 && pipesInUse(t) == 0 })
+			needs.Wait(t, "over", func() bool { return g.UnderWay.Load() == 0 && pipesInUse(t) == 0 })
 		})
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/needs"
 )
 
 // Nobody tells the upstream another story than the gate goes by: not by fields it does not write itself, not by names
@@ -57,17 +58,13 @@ func TestStopAwaitsTheFirstRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for g.Open.Load() == 0 {
-		runtime.Gosched()
-	}
+	needs.Wait(t, "accepted", func() bool { return g.Open.Load() > 0 })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(ctx) }()
 	<-g.Serving.Done()
-	for !g.draining.Load() {
-		runtime.Gosched()
-	}
+	needs.Wait(t, "the gate drains", g.draining.Load)
 	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // TestStreamsApart: many requests at once on one connection of HTTP/2, with bodies and without, small and large, with
@@ -77,5 +79,5 @@ func TestStreamsApart(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "all over", func() bool { return g.UnderWay.Load() == 0 })
+	needs.Wait(t, "all over", func() bool { return g.UnderWay.Load() == 0 })
 }

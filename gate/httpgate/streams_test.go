@@ -119,7 +119,7 @@ func TestWebSocketOverTLS(t *testing.T) {
 	if o := receive(t, admit.Settled); !o.Done {
 		t.Error("not counted")
 	}
-	eventually(t, "over", func() bool { return g.UnderWay.Load() == 0 && admit.Held.Load() == 0 && g.Open.Load() == 0 })
+	needs.Wait(t, "over", func() bool { return g.UnderWay.Load() == 0 && admit.Held.Load() == 0 && g.Open.Load() == 0 })
 	line := g.accessLine(res.Header.Get("X-Request-Id"))
 	if line["in"].(float64) < 30 || line["out"].(float64) < 30 {
 		t.Errorf("%v", line)
@@ -219,7 +219,7 @@ func TestGRPC(t *testing.T) {
 				strings.Join(stream.Trailer()["x-trailer"], "") != "of the stream" {
 				t.Errorf("%v, %v", err, stream.Trailer())
 			}
-			eventually(t, "all settled", func() bool { return admit.Done.Load() == 3 && admit.Held.Load() == 0 })
+			needs.Wait(t, "all settled", func() bool { return admit.Done.Load() == 3 && admit.Held.Load() == 0 })
 		})
 	}
 }

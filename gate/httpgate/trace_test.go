@@ -17,6 +17,7 @@ import (
 	"weir"
 	"weir/identify"
 	"weir/internal/http1"
+	"weir/internal/needs"
 	"weir/traces"
 	"weir/traces/tracestest"
 	behind "weir/upstream"
@@ -60,7 +61,7 @@ func startTraced(t *testing.T, o traces.Options, g Options, throttles ...weir.Th
 // spans ends the tracing, and returns what the collector got.
 func (r *tracingRig) spans() []*tracepb.Span {
 	r.t.Helper()
-	eventually(r.t, "all are over", func() bool { return r.UnderWay.Load() == 0 })
+	needs.Wait(r.t, "all are over", func() bool { return r.UnderWay.Load() == 0 })
 	r.SetTracer(nil)
 	r.tracer.Close(r.t.Context())
 	return r.collector.Spans()
@@ -176,7 +177,7 @@ func TestTraceOfAWait(t *testing.T) {
 		g.do(g.request("GET", "/", nil))
 	}()
 	turn := receive(t, line.Turns)
-	eventually(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+	needs.Wait(t, "waiting", func() bool { return g.waiting.Load() == 1 })
 	g.clock.Advance(1500 * time.Millisecond)
 	turn.Grant()
 	receive(t, done)

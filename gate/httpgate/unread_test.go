@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // hasty is an upstream that answers as soon as it has read a head.
@@ -53,7 +54,7 @@ func TestAnsweredBeforeTheBody(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }
 
 // TestRefusedWithASmallBody: a small body is read to its end after the refusal, in however many pieces it comes, and
@@ -86,5 +87,5 @@ func TestRefusedWithASmallBody(t *testing.T) {
 		refused()
 		_ = c.Close()
 	}
-	eventually(t, "all closed", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }

@@ -89,7 +89,7 @@ func TestRetriedRequestsAreChargedOnce(t *testing.T) {
 					body != "come later" || res.Header.Get("X-First") != "yes" {
 					t.Errorf("%d %.40q", res.StatusCode, body)
 				}
-				eventually(t, "nothing is kept", func() bool { return g.KeptBodies() == 0 })
+				needs.Wait(t, "nothing is kept", func() bool { return g.KeptBodies() == 0 })
 			})
 		}
 	}
@@ -306,8 +306,8 @@ func TestNamesAtTheGate(t *testing.T) {
 		dns.Set("app.example", c.addrs...)
 		before := dns.Asked()
 		g.clock.Advance(10 * time.Second)
-		eventually(t, "asked", func() bool { return dns.Asked() >= before+2 })
-		eventually(t, c.want, func() bool { return fmt.Sprint(who()) == c.want })
+		needs.Wait(t, "asked", func() bool { return dns.Asked() >= before+2 })
+		needs.Wait(t, c.want, func() bool { return fmt.Sprint(who()) == c.want })
 	}
 	// A reload with the same names keeps the addresses.
 	o.Upstream.Concurrent = 100

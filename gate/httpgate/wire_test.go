@@ -1,16 +1,18 @@
 package httpgate
 
 import (
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-	"weir/gate"
 
 	"weir"
+	"weir/gate"
 )
 
 // pipeSocket is one end of a pipe in the place of a system's socket.
@@ -55,4 +57,47 @@ func TestProgress(t *testing.T) {
 			_ = theirs.Close()
 		}
 	})
+}
+
+// A slow client is not cut off below TLS, although TLS cannot go on after a deadline in the middle of a record.
+func TestProgressBelowTLS(t *testing.T) {
+	a := newAuthority(t, "ca")
+	files := a.server("www.example.com")
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		const progress, size = 8 * time.Second, 100_000
+		s := &setup{opts: Options{Timeouts: Timeouts{Progress: weir.Duration(progress)}}}
+		g := &Gate{Skeleton: gate.New(gate.Env{}, s, gate.Hooks[setup]{})}
+		ours, theirs := net.Pipe()
+		sent := make(chan error, 1)
+		go func() {
+			over := tls.Server(&wire{socket: pipeSocket{ours}, gate: g}, &tls.Config{Certificates: []tls.Certificate{pair}})
+			_, err := over.Write(make([]byte, size))
+			sent <- errors.Join(err, over.Close())
+		}()
+		began := time.Now()
+		client := tls.Client(trickle{theirs}, &tls.Config{RootCAs: a.Pool, ServerName: "www.example.com",
+			Time: func() time.Time { return epoch }})
+		if n, err := io.Copy(io.Discard, client); n != size || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 10*progress {
+			t.Errorf("took only %s", took)
+		}
+		_ = theirs.Close()
+	})
+}
+
+// trickle takes its time for each bit of a record: more than the timeout in all.
+type trickle struct{ net.Conn }
+
+func (c trickle) Read(p []byte) (int, error) {
+	time.Sleep(3 * time.Second)
+	return c.Conn.Read(p[:min(len(p), 1000)])
 }

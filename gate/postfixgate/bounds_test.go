@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/mail/spool"
 )
 
@@ -70,7 +71,7 @@ func TestAbandoned(t *testing.T) {
 		c := r.dial()
 		answer := c.ask(pairs)
 		_ = c.Close()
-		eventually(t, "the gate has seen the end of the connection", func() bool { return adrift() == adriftThen })
+		needs.Wait(t, "the gate has seen the end of the connection", func() bool { return adrift() == adriftThen })
 		return answer
 	}
 	open := r.dial()
@@ -187,7 +188,7 @@ func TestConnections(t *testing.T) {
 	}
 	want(t, first.ask("protocol_state=MAIL"), "DUNNO")
 	_ = second.Close()
-	eventually(t, "there is room again", func() bool { return r.seen.connections.Load() == 1 })
+	needs.Wait(t, "there is room again", func() bool { return r.seen.connections.Load() == 1 })
 	want(t, r.dial().ask("protocol_state=MAIL"), "DUNNO")
 
 	r = start(t, Options{Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, Parts{})
@@ -212,7 +213,7 @@ func TestGarbage(t *testing.T) {
 		asks := r.dial()
 		_, _ = asks.Write([]byte(c.text)) // the gate may have closed it before the end
 		asks.closed()
-		eventually(t, "it is counted", func() bool { return r.seen.bounds(c.bound) == before+1 })
+		needs.Wait(t, "it is counted", func() bool { return r.seen.bounds(c.bound) == before+1 })
 	}
 	if log := r.log.String(); strings.Count(log, "does not speak") != 1 {
 		t.Errorf("want one line in ten seconds: %s", log)
@@ -223,7 +224,7 @@ func TestGarbage(t *testing.T) {
 	hasty.opts.Timeouts.Idle = weir.Duration(time.Nanosecond)
 	r.Setup.Store(&hasty)
 	r.dial().closed()
-	eventually(t, "it is counted", func() bool { return r.seen.bounds(BoundIdle) == 1 })
+	needs.Wait(t, "it is counted", func() bool { return r.seen.bounds(BoundIdle) == 1 })
 }
 
 // TestPipelined: requests that come at once are answered in order.

@@ -25,9 +25,8 @@ import (
 
 // What the tests of all gates share.
 var (
-	chainOf    = gatetest.Chain
-	ended      = gatetest.Ended
-	eventually = needs.Wait
+	chainOf = gatetest.Chain
+	ended   = gatetest.Ended
 )
 
 var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -173,7 +172,7 @@ func start(t testing.TB, o Options, p Parts) *rig {
 		if n, o := g.Open.Load(), r.seen.connections.Load(); n != 0 || o != 0 {
 			t.Errorf("%d open (%d observed) after the stop", n, o)
 		}
-		eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+		needs.Wait(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 	})
 	return r
 }

@@ -22,7 +22,6 @@ import (
 	"weir/gate"
 	"weir/identify"
 	"weir/internal/clock"
-	"weir/internal/keeper"
 	"weir/internal/needs"
 	"weir/internal/postfix"
 	"weir/mail/nexthop"
@@ -321,9 +320,11 @@ func newRelay(t *testing.T, of *office, addr string) *relay {
 // await waits until so many mails were taken.
 func (r *relay) await(n int) {
 	r.of.t.Helper()
-	if !keeper.Await(func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.taken >= n }) {
-		r.of.t.Fatalf("%d mails were diverted, want %d", r.taken, n)
-	}
+	needs.Wait(r.of.t, fmt.Sprint(n, " mails are diverted"), func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.taken >= n
+	})
 }
 
 type diverted struct {

@@ -3,7 +3,6 @@ package rlsgate
 import (
 	"context"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"weir/internal/needs"
 	"weir/policy"
 	"weir/throttle/quota"
 )
@@ -69,14 +69,14 @@ func TestReloadUnderLoad(t *testing.T) {
 		o.Bounds.Streams = 100 + i
 		before := asked.Load()
 		r.swap(o, r.parts(o, nil))
-		for asked.Load() < before+10 {
+		needs.Wait(t, "more was asked", func() bool {
 			select {
 			case err := <-done:
 				t.Fatal(err)
 			default:
-				runtime.Gosched()
 			}
-		}
+			return asked.Load() >= before+10
+		})
 	}
 	close(stop)
 	if err := <-done; err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -191,9 +190,7 @@ func TestWaits(t *testing.T) {
 		r, _, judged, settled := held(t)
 		go func() {
 			<-judged
-			for r.clock.Pending() == 0 {
-				runtime.Gosched()
-			}
+			<-r.clock.Set()
 			r.clock.Advance(time.Minute)
 		}()
 		want(t, r.ask("edge", "user=ann"), "over")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // TestMessageBound: a mail may be as large as it says, by DATA and by BDAT, and not a byte larger.
@@ -112,7 +113,7 @@ func TestEndlessCommand(t *testing.T) {
 	if _, err := c.reply(); err == nil {
 		t.Error("the session goes on")
 	}
-	eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
+	needs.Wait(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
 	if r.seen.count("bound line") != 1 || r.spool.accepted.Load() != 0 {
 		t.Error(r.seen.counts)
 	}
@@ -166,7 +167,7 @@ func TestSessionBounds(t *testing.T) {
 		}
 		first.cmd("QUIT", "221 ")
 		first.conn.Close()
-		eventually(t, "there is room again", func() bool { return r.seen.sessions.Load() == 1 })
+		needs.Wait(t, "there is room again", func() bool { return r.seen.sessions.Load() == 1 })
 		r.dial()
 	}
 }
@@ -193,7 +194,7 @@ func TestRegulars(t *testing.T) {
 	for _, c := range strangers {
 		c.conn.Close()
 	}
-	eventually(t, "they leave", func() bool { return r.seen.sessions.Load() == 1 })
+	needs.Wait(t, "they leave", func() bool { return r.seen.sessions.Load() == 1 })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.strangers != 0 || !r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now()) ||
@@ -343,7 +344,7 @@ func TestTime(t *testing.T) {
 			c.mail("ann@example.org", "ann@inside.example.org", hello, "250 ")
 			c.cmd("QUIT", "221 ")
 		}
-		eventually(t, "the sessions end", func() bool { // until then the connections are theirs
+		needs.Wait(t, "the sessions end", func() bool { // until then the connections are theirs
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return len(r.sessions) == 0
@@ -371,7 +372,7 @@ func TestTime(t *testing.T) {
 		c.cmd("DATA", "354 ")
 		c.send("Subject: x\r\n\r\nhello")
 		c.conn.Close()
-		eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
+		needs.Wait(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
 		if r.spool.accepted.Load() != 0 || r.seen.count("mail aborted") != 1 {
 			t.Error(r.seen.counts)
 		}

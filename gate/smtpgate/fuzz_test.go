@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 // starts are the states in which a fuzzed session goes on.
@@ -74,7 +75,7 @@ func FuzzSession(f *testing.F) {
 		if err != nil && len(say) < 200<<10 {
 			t.Fatalf("%v after %q", err, answers)
 		}
-		eventually(t, "the session ends", func() bool {
+		needs.Wait(t, "the session ends", func() bool {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			return len(r.sessions) == 0

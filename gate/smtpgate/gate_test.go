@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/needs"
 	"weir/mail/notice"
 	"weir/mail/spool"
 	"weir/store"
@@ -45,7 +46,7 @@ func TestMail(t *testing.T) {
 	if r.seen.count("mail accepted") != 1 || r.seen.count("login ok") != 1 {
 		t.Errorf("%v", r.seen.counts)
 	}
-	eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
+	needs.Wait(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
 }
 
 // TestOffers: what EHLO announces.
@@ -279,7 +280,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		c.cmd("RCPT TO:<ann@inside.example.org>", "250 ")
 		end(c)
 		c.conn.Close()
-		eventually(t, name+": nothing is left",
+		needs.Wait(t, name+": nothing is left",
 			func() bool { return r.seen.sessions.Load() == 0 && r.spool.staged.Load() == 0 })
 	}
 }
@@ -614,7 +615,7 @@ func TestPanic(t *testing.T) {
 		}
 		c.ended()
 	}
-	eventually(t, "everything is given back", func() bool {
+	needs.Wait(t, "everything is given back", func() bool {
 		held, _, undone := th.settled()
 		return held == 0 && undone == 2
 	})

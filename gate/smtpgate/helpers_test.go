@@ -17,7 +17,6 @@ import (
 	"weir/gate"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
-	"weir/internal/needs"
 	"weir/mail/login"
 	"weir/mail/nexthop"
 	"weir/mail/notice"
@@ -30,9 +29,8 @@ import (
 
 // What the tests of all gates share.
 var (
-	epoch      = gatetest.Noon
-	chainOf    = gatetest.Chain
-	eventually = needs.Wait
+	epoch   = gatetest.Noon
+	chainOf = gatetest.Chain
 )
 
 const gateName = "test"

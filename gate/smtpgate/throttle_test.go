@@ -15,6 +15,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/needs"
 	"weir/mail/login"
 	"weir/mail/notice"
 	"weir/mail/spool"
@@ -155,7 +156,7 @@ func TestRecipients(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.parts.PerRecipient, r.parts.Throttles = chainOf(t, th), chainOf(t, mails) })
 	expect := func(held, done, undone int) {
 		t.Helper()
-		eventually(t, "everything is settled", func() bool {
+		needs.Wait(t, "everything is settled", func() bool {
 			h, d, u := th.settled()
 			return h == held && d == done && u == undone
 		})
@@ -233,7 +234,7 @@ func TestTurn(t *testing.T) {
 	c.expect("450 4.7.1 ")
 	begin()
 	<-turns
-	eventually(t, "it waits", func() bool { return r.seen.waiting.Load() == 1 && r.clock.Pending() > 0 })
+	needs.Wait(t, "it waits", func() bool { return r.seen.waiting.Load() == 1 && r.clock.Pending() > 0 })
 	r.clock.Advance(30 * time.Second)
 	c.expect("451 4.7.1 over a limit (t0), come back in 30s")
 	if held, done, undone := th.settled(); held != 0 || done != 1 || undone != 2 || r.seen.count("bound wait") != 1 ||

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/needs"
 	"weir/mail/nexthop"
 )
 
@@ -84,7 +85,7 @@ func TestNoHandshake(t *testing.T) {
 	if strings.Contains(string(got), "250") {
 		t.Errorf("%q", got)
 	}
-	eventually(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
+	needs.Wait(t, "the session ends", func() bool { return r.seen.sessions.Load() == 0 })
 }
 
 // TestImplicit: TLS from the first byte on, and no clear text at all.

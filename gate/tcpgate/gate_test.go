@@ -16,6 +16,7 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/internal/loglimit"
+	"weir/internal/needs"
 	"weir/throttle/quota"
 )
 
@@ -50,12 +51,12 @@ func TestAdmit(t *testing.T) {
 			if o := receive(t, admit.Settled); !o.Done || !o.Time.Equal(epoch) {
 				t.Errorf("settled %+v", o)
 			}
-			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
+			needs.Wait(t, "closed", func() bool { return g.Open.Load() == 0 })
 			if in, out := g.seen.in.Load(), g.seen.out.Load(); in != 4 || out != 4 || g.seen.verdicts(weir.Admit) != 1 {
 				t.Errorf("%d in, %d out, %d admitted", in, out, g.seen.verdicts(weir.Admit))
 			}
 			var line map[string]any
-			eventually(t, "a line", func() bool { return json.Unmarshal([]byte(g.log.String()), &line) == nil })
+			needs.Wait(t, "a line", func() bool { return json.Unmarshal([]byte(g.log.String()), &line) == nil })
 			if line["msg"] != "connection" || line["source"] != "127.0.0.1" || line["verdict"] != "admit" ||
 				line["in"] != 4.0 || line["out"] != 4.0 || line["cut"] != nil {
 				t.Errorf("%v", line)
@@ -125,7 +126,7 @@ func TestPanicLater(t *testing.T) {
 		t.Error("given back")
 	}
 	passes(t, neighbour)
-	eventually(t, "a line", func() bool { return strings.Contains(g.log.String(), `"panic":"three"`) })
+	needs.Wait(t, "a line", func() bool { return strings.Contains(g.log.String(), `"panic":"three"`) })
 }
 
 func TestDoor(t *testing.T) {
@@ -195,7 +196,7 @@ func TestHalfClose(t *testing.T) {
 				expect(t, up, "really")
 				expectEnd(t, up)
 			})
-			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
+			needs.Wait(t, "closed", func() bool { return g.Open.Load() == 0 })
 		})
 	}
 }
@@ -219,7 +220,7 @@ func TestReset(t *testing.T) {
 			expect(t, up, "half")
 			gate.Reset(client)
 			expectCut(t, up)
-			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
+			needs.Wait(t, "closed", func() bool { return g.Open.Load() == 0 })
 		})
 	}
 }
@@ -235,7 +236,7 @@ func TestSlowReader(t *testing.T) {
 			g := start(t, Options{Upstream: upstream}, throttles...)
 			client := g.dial()
 			_ = client.CloseWrite()
-			eventually(t, "the gate is done",
+			needs.Wait(t, "the gate is done",
 				func() bool { return g.seen.verdicts(weir.Admit) == 1 && g.Open.Load() == 0 })
 			if n, err := io.Copy(io.Discard, client); n != size || err != nil {
 				t.Errorf("%d bytes, %v", n, err)

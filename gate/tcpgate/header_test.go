@@ -15,6 +15,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"weir"
+	"weir/internal/needs"
 )
 
 func prefixes(texts ...string) (all []netip.Prefix) {
@@ -126,7 +127,7 @@ func TestHeaderIn(t *testing.T) {
 			expect(t, client, "answer")
 			_ = client.Close()
 			_ = up.Close()
-			eventually(t, "closed", func() bool { return g.Open.Load() == 0 })
+			needs.Wait(t, "closed", func() bool { return g.Open.Load() == 0 })
 			if g.seen.in.Load() != int64(len(c.arrives)) {
 				t.Errorf("%d bytes in", g.seen.in.Load())
 			}
@@ -176,7 +177,7 @@ func TestHeaderStop(t *testing.T) {
 		ProxyProtocol: ProxyProtocol{In: ProxyInRequired}})
 	c := g.dialFrom("127.0.0.9")
 	send(t, c, "PRO")
-	eventually(t, "let in", func() bool { return g.Open.Load() == 1 })
+	needs.Wait(t, "let in", func() bool { return g.Open.Load() == 1 })
 	if err := g.Stop(ended()); err == nil {
 		t.Error("no error")
 	}

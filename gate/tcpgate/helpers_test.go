@@ -29,7 +29,6 @@ var (
 	newLine     = gatetest.NewLine
 	chainOf     = gatetest.Chain
 	ended       = gatetest.Ended
-	eventually  = needs.Wait
 )
 
 func receive[T any](t testing.TB, from <-chan T) T { t.Helper(); return gatetest.Receive(t, from) }
@@ -91,7 +90,7 @@ func (o *observer) await(t testing.TB, b string) { t.Helper(); awaitBound(t, o, 
 
 func awaitBound(t testing.TB, o *observer, b string, n int) {
 	t.Helper()
-	eventually(t, "turned away at "+b, func() bool { return o.bounds(b) == n })
+	needs.Wait(t, "turned away at "+b, func() bool { return o.bounds(b) == n })
 }
 
 // rig is a gate on a real socket, with everything around it in the test's hand.
@@ -131,7 +130,7 @@ func startWith(t testing.TB, o Options, accept, chain *policy.Chain) *rig {
 		if n, w, o := g.Open.Load(), g.waiting.Load(), r.seen.connections.Load(); n != 0 || w != 0 || o != 0 {
 			t.Errorf("%d open (%d observed), %d waiting after the stop", n, o, w)
 		}
-		eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+		needs.Wait(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 		if n := r.clock.Pending(); n != 0 {
 			t.Errorf("%d timers are left", n)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/quota"
 )
 
@@ -24,12 +25,10 @@ func (r *rig) paced(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		default:
+		case <-r.clock.Set():
 		}
-		if r.clock.Pending() > 1 {
+		for r.clock.Pending() > 1 {
 			r.clock.Advance(step)
-		} else {
-			time.Sleep(10 * time.Microsecond)
 		}
 	}
 }
@@ -89,11 +88,11 @@ func TestPause(t *testing.T) {
 	up := receive(t, conns)
 	send(t, client, "hello")
 	expect(t, up, "hello")
-	eventually(t, "a pause", func() bool { return g.clock.Pending() == 2 })
+	needs.Wait(t, "a pause", func() bool { return g.clock.Pending() == 2 })
 	send(t, client, "world!")
 	send(t, up, "ok")
 	expect(t, client, "ok")
-	eventually(t, "noted", func() bool { return g.seen.out.Load() == 2 })
+	needs.Wait(t, "noted", func() bool { return g.seen.out.Load() == 2 })
 	for range 59 {
 		g.clock.Advance(time.Minute)
 	}
@@ -103,7 +102,7 @@ func TestPause(t *testing.T) {
 	g.clock.Advance(time.Minute)
 	expect(t, up, "world!")
 	send(t, client, "hello")
-	eventually(t, "a pause", func() bool { return g.clock.Pending() == 2 })
+	needs.Wait(t, "a pause", func() bool { return g.clock.Pending() == 2 })
 	_ = g.Stop(ended())
 	expectCut(t, client)
 }
@@ -130,8 +129,8 @@ func TestBackpressure(t *testing.T) {
 	go func() { _, _ = io.Copy(client, zeros{}) }()
 	before := int64(0)
 	for range 10 {
-		eventually(t, "a pause", func() bool { return g.clock.Pending() == 2 })
-		eventually(t, "arrived", func() bool { return arrived.Load() == total.Load() })
+		needs.Wait(t, "a pause", func() bool { return g.clock.Pending() == 2 })
+		needs.Wait(t, "arrived", func() bool { return arrived.Load() == total.Load() })
 		if n := total.Load(); n <= before || n > before+chunkSize {
 			t.Fatalf("%d bytes after %d", n, before)
 		}
@@ -191,7 +190,7 @@ func TestLargeTransfer(t *testing.T) {
 			if a, b := hex.EncodeToString(sent.Sum(nil)), hex.EncodeToString(got.Sum(nil)); a != b {
 				t.Errorf("sent %s, got %s", a, b)
 			}
-			eventually(t, "counted", func() bool { return g.seen.in.Load() == size && g.seen.out.Load() == size })
+			needs.Wait(t, "counted", func() bool { return g.seen.in.Load() == size && g.seen.out.Load() == size })
 		})
 	}
 }

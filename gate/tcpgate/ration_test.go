@@ -13,6 +13,7 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/internal/needs"
 	"weir/throttle/bloom"
 	"weir/throttle/quota"
 )
@@ -90,20 +91,17 @@ func TestParallelConnections(t *testing.T) {
 					}
 				})
 			}
-			for late := time.Now().Add(time.Minute); g.clock.Now().Before(epoch.Add(length)); {
+			for g.clock.Now().Before(epoch.Add(length)) {
+				needs.Wait(t, "somebody waits for the clock", func() bool {
+					return int64(g.clock.Pending()) > g.Open.Load() || g.waiting.Load() > 0
+				})
 				now := g.clock.Now()
 				flowed, most := g.seen.in.Load()+g.seen.out.Load(), int64(now.Sub(epoch).Seconds()*rate)+burst*9/8
-				switch {
-				case flowed > most:
+				if flowed > most {
 					t.Fatalf("%d bytes after %s, want at most %d", flowed, now.Sub(epoch), most)
-				case int64(g.clock.Pending()) > g.Open.Load() || g.waiting.Load() > 0: // somebody waits for the clock
-					g.clock.Advance(10 * time.Millisecond)
-					throttle.(weir.Clocked).Advance(g.clock.Now())
-					late = time.Now().Add(time.Minute)
-				case time.Now().After(late):
-					t.Fatal("nobody asks for bytes")
 				}
-				time.Sleep(10 * time.Microsecond)
+				g.clock.Advance(10 * time.Millisecond)
+				throttle.(weir.Clocked).Advance(g.clock.Now())
 			}
 			if flowed := g.seen.in.Load() + g.seen.out.Load(); flowed < rate {
 				t.Errorf("%d bytes in %s: nothing gets through", flowed, length)
@@ -149,14 +147,14 @@ func TestLeavingWhileRationed(t *testing.T) {
 			g := start(t, Options{Upstream: echo(t)}, throttle)
 			c := g.dial()
 			send(t, c, strings.Repeat("x", 50_000))
-			eventually(t, "a pause", func() bool { return g.clock.Pending() > 1 && g.seen.in.Load() > 0 })
+			needs.Wait(t, "a pause", func() bool { return g.clock.Pending() > 1 && g.seen.in.Load() > 0 })
 			gate.Reset(c)
-			eventually(t, "gone", func() bool { g.clock.Advance(100 * time.Millisecond); return g.Open.Load() == 0 })
+			needs.Wait(t, "gone", func() bool { g.clock.Advance(100 * time.Millisecond); return g.Open.Load() == 0 })
 			other := g.dial()
 			send(t, other, "ping")
 			got := make(chan error, 1)
 			go func() { _, err := io.ReadFull(other, make([]byte, 4)); got <- err }()
-			eventually(t, "served", func() bool {
+			needs.Wait(t, "served", func() bool {
 				g.clock.Advance(100 * time.Millisecond)
 				throttle.(weir.Clocked).Advance(g.clock.Now())
 				return len(got) == 1
@@ -188,7 +186,7 @@ func TestUDPRepliesAreRationed(t *testing.T) {
 			})}, throttle)
 			c := g.client()
 			send(t, c, "many")
-			eventually(t, "replies", func() bool {
+			needs.Wait(t, "replies", func() bool {
 				return int(g.seen.out.Load())/1000+
 					g.seen.verdicts(weir.Refuse) == 50
 			})
@@ -198,11 +196,11 @@ func TestUDPRepliesAreRationed(t *testing.T) {
 			g.clock.Advance(5 * time.Second)
 			before := g.seen.out.Load()
 			send(t, c, "late")
-			eventually(t, "sent", func() bool { return g.seen.in.Load() == 8 })
+			needs.Wait(t, "sent", func() bool { return g.seen.in.Load() == 8 })
 			dropped := g.seen.verdicts(weir.Refuse) + g.seen.verdicts(weir.Wait)
 			for i := range 15 { // over the limit by packets that get no reply yet
 				send(t, c, fmt.Sprintf("%01000d", i))
-				eventually(t, "judged", func() bool {
+				needs.Wait(t, "judged", func() bool {
 					return int(g.seen.in.Load()-8)/1000+g.seen.verdicts(weir.Refuse)+
 						g.seen.verdicts(weir.Wait)-dropped == i+1
 				})
@@ -212,7 +210,7 @@ func TestUDPRepliesAreRationed(t *testing.T) {
 			}
 			dropped = g.seen.verdicts(weir.Refuse)
 			close(more)
-			eventually(t, "dropped", func() bool { return g.seen.verdicts(weir.Refuse) >= dropped+50 })
+			needs.Wait(t, "dropped", func() bool { return g.seen.verdicts(weir.Refuse) >= dropped+50 })
 			if n := g.seen.out.Load(); n != before {
 				t.Errorf("%d bytes of replies went uncharged", n-before)
 			}
@@ -234,7 +232,7 @@ func TestUDPManyClients(t *testing.T) {
 				for range clients / 5 {
 					send(t, g.client(), "many")
 					sent++
-					eventually(t, "all are answered for", func() bool {
+					needs.Wait(t, "all are answered for", func() bool {
 						admitted = int(g.seen.in.Load()) / 4
 						dropped := g.seen.verdicts(weir.Refuse) + g.seen.verdicts(weir.Wait)
 						return int(g.seen.out.Load())/1000+dropped == sent-admitted+admitted*replies

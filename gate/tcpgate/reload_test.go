@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/quota"
 )
 
@@ -127,7 +128,7 @@ func TestReloadUnderTraffic(t *testing.T) {
 		chains = append(chains, m.throttle)
 		g.reload(Options{Upstream: upstream, Timeouts: Timeouts{Idle: weir.Duration(time.Minute)}}, m)
 		seen := g.seen.verdicts(weir.Admit)
-		eventually(t, "the chain is met", func() bool { return g.seen.verdicts(weir.Admit) > seen })
+		needs.Wait(t, "the chain is met", func() bool { return g.seen.verdicts(weir.Admit) > seen })
 		if i%2 == 0 {
 			g.reload(Options{Upstream: upstream})
 		}
@@ -135,6 +136,6 @@ func TestReloadUnderTraffic(t *testing.T) {
 	close(stop)
 	load.Wait()
 	for i, c := range chains {
-		eventually(t, fmt.Sprintf("chain %d is free", i), func() bool { return c.Held.Load() == 0 })
+		needs.Wait(t, fmt.Sprintf("chain %d is free", i), func() bool { return c.Held.Load() == 0 })
 	}
 }

@@ -89,7 +89,7 @@ func hear(c net.Conn, want string) error {
 
 func (r *rig) judged(v weir.Verdict, n int) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d times %s", n, v), func() bool { return r.seen.verdicts(v) == n })
+	needs.Wait(r.t, fmt.Sprintf("%d times %s", n, v), func() bool { return r.seen.verdicts(v) == n })
 }
 
 func TestUDP(t *testing.T) {
@@ -108,7 +108,7 @@ func TestUDP(t *testing.T) {
 			for i := range 10 {
 				says(t, c, fmt.Sprint("packet ", i))
 			}
-			eventually(t, "noted", func() bool { return g.seen.in.Load() == 80 && g.seen.out.Load() == 80 })
+			needs.Wait(t, "noted", func() bool { return g.seen.in.Load() == 80 && g.seen.out.Load() == 80 })
 			if g.seen.verdicts(weir.Admit) != 10 || g.seen.connections.Load() != 1 {
 				t.Errorf("%d packets, %d sessions", g.seen.verdicts(weir.Admit), g.seen.connections.Load())
 			}
@@ -208,7 +208,7 @@ func TestUDPConcurrent(t *testing.T) {
 	send(t, two, "c")
 	g.judged(weir.Refuse, 1)
 	g.clock.Advance(time.Minute)
-	eventually(t, "expired", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "expired", func() bool { return g.Open.Load() == 0 })
 	says(t, two, "d")
 }
 
@@ -225,7 +225,7 @@ func TestUDPClientsBound(t *testing.T) {
 	send(t, three, "3")
 	awaitBound(t, g.seen, BoundClients, 2)
 	g.clock.Advance(40 * time.Second) // the second one has been idle for more than a minute, the first one has not
-	eventually(t, "one expired", func() bool { return g.Open.Load() == 1 })
+	needs.Wait(t, "one expired", func() bool { return g.Open.Load() == 1 })
 	says(t, three, "3")
 	says(t, one, "1")
 	send(t, two, "2")
@@ -269,7 +269,7 @@ func TestUDPUnreachable(t *testing.T) {
 	c := g.client()
 	for i := range 5 {
 		send(t, c, "hello")
-		eventually(t, "noticed", func() bool { return g.seen.unreached.Load() == int64(i+1) })
+		needs.Wait(t, "noticed", func() bool { return g.seen.unreached.Load() == int64(i+1) })
 	}
 	if n := strings.Count(g.log.String(), "cannot be reached"); n != 1 || g.Open.Load() != 1 {
 		t.Errorf("%d lines, %d sessions", n, g.Open.Load())
@@ -320,7 +320,7 @@ func TestUDPUnsendable(t *testing.T) {
 	if o := receive(t, admit.Settled); o.Done {
 		t.Error("charged")
 	}
-	eventually(t, "noted", func() bool { return g.seen.unreached.Load() == 1 })
+	needs.Wait(t, "noted", func() bool { return g.seen.unreached.Load() == 1 })
 	says(t, c, "hello")
 }
 
@@ -341,7 +341,7 @@ func TestUDPSuccessor(t *testing.T) {
 		Upstream: serveUDP(t, func(string) []string { <-answer; return []string{"7 bytes"} })}, m)
 	c := g.client()
 	send(t, c, "one")
-	eventually(t, "it went on", func() bool { return g.seen.in.Load() == 3 })
+	needs.Wait(t, "it went on", func() bool { return g.seen.in.Load() == 3 })
 	close(answer)
 	receive(t, blocked)
 	g.clock.Advance(time.Minute)
@@ -352,7 +352,7 @@ func TestUDPSuccessor(t *testing.T) {
 	}
 	close(release)
 	hears(t, c, "7 bytes")
-	eventually(t, "the old one has ended", func() bool { return g.Open.Load() == 1 })
+	needs.Wait(t, "the old one has ended", func() bool { return g.Open.Load() == 1 })
 	send(t, c, "three")
 	hears(t, c, "7 bytes")
 	if n := g.Open.Load(); n != 1 {
@@ -387,9 +387,9 @@ func TestUDPPanic(t *testing.T) {
 	send(t, c, "333")
 	says(t, c, "1")
 	send(t, c, "more")
-	eventually(t, "the session is over", func() bool { return g.Open.Load() == 0 })
+	needs.Wait(t, "the session is over", func() bool { return g.Open.Load() == 0 })
 	says(t, c, "next")
-	eventually(t, "logged", func() bool { return strings.Count(g.log.String(), `"panic"`) == 3 })
+	needs.Wait(t, "logged", func() bool { return strings.Count(g.log.String(), `"panic"`) == 3 })
 }
 
 // A reload under traffic loses no packet, and the new chain judges from the next one on.
@@ -424,7 +424,7 @@ func TestUDPReload(t *testing.T) {
 	last, total := counter()
 	g.reload(Options{Protocol: UDP, Upstream: upstream}, last)
 	says(t, g.client(), "x")
-	eventually(t, "two bytes are charged", func() bool { return total.Load() == 2 })
+	needs.Wait(t, "two bytes are charged", func() bool { return total.Load() == 2 })
 }
 
 // A stop waits for the reply that is due, not for sessions to expire.
@@ -443,7 +443,7 @@ func TestUDPStop(t *testing.T) {
 	receive(t, asked)
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Stop(context.Background()) }()
-	eventually(t, "the other is gone", func() bool { return g.Open.Load() == 1 })
+	needs.Wait(t, "the other is gone", func() bool { return g.Open.Load() == 1 })
 	close(answer)
 	hears(t, c, "slow")
 	if err := receive(t, stopped); err != nil {
@@ -454,7 +454,7 @@ func TestUDPStop(t *testing.T) {
 func TestUDPStopCuts(t *testing.T) {
 	g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string { return nil })})
 	send(t, g.client(), "no answer")
-	eventually(t, "a session", func() bool { return g.Open.Load() == 1 })
+	needs.Wait(t, "a session", func() bool { return g.Open.Load() == 1 })
 	if err := g.Stop(ended()); err == nil {
 		t.Error("no error")
 	}

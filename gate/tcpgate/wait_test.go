@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/needs"
 	"weir/throttle/quota"
 )
 
@@ -16,7 +17,7 @@ func TestWait(t *testing.T) {
 	c := g.dial()
 	turn := receive(t, l.Turns)
 	send(t, c, "early")
-	eventually(t, "waiting", func() bool { return g.seen.waiting.Load() == 1 })
+	needs.Wait(t, "waiting", func() bool { return g.seen.waiting.Load() == 1 })
 	if l.GoneOn.Load() != 0 || g.seen.verdicts(weir.Wait) != 0 {
 		t.Error("went on")
 	}
@@ -37,7 +38,7 @@ func TestWaitCalledOff(t *testing.T) {
 	if o := receive(t, l.Settled); o.Done {
 		t.Error("charged")
 	}
-	eventually(t, "judged", func() bool { return g.seen.verdicts(weir.Refuse) == 1 })
+	needs.Wait(t, "judged", func() bool { return g.seen.verdicts(weir.Refuse) == 1 })
 }
 
 // A client that leaves gives its place back, whether or not it had said something that nobody has read.
@@ -53,7 +54,7 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			if o := receive(t, l.Settled); o.Done || l.GoneOn.Load() != 0 {
 				t.Errorf("settled %+v, %d away", o, l.GoneOn.Load())
 			}
-			eventually(t, "gone", func() bool { return g.Open.Load() == 0 && g.waiting.Load() == 0 })
+			needs.Wait(t, "gone", func() bool { return g.Open.Load() == 0 && g.waiting.Load() == 0 })
 		})
 	}
 }
@@ -67,7 +68,7 @@ func TestConcurrent(t *testing.T) {
 	passes(t, first)
 	waits := func(n int64) {
 		t.Helper()
-		eventually(t, "waiting", func() bool { return g.seen.waiting.Load() == n })
+		needs.Wait(t, "waiting", func() bool { return g.seen.waiting.Load() == n })
 	}
 	second := g.dial()
 	waits(1)
@@ -84,7 +85,7 @@ func TestWaitingBound(t *testing.T) {
 	g := start(t, Options{Upstream: echo(t), Bounds: Bounds{Waiting: 1}}, l)
 	c := g.dial()
 	turn := receive(t, l.Turns)
-	eventually(t, "waiting", func() bool { return g.seen.waiting.Load() == 1 })
+	needs.Wait(t, "waiting", func() bool { return g.seen.waiting.Load() == 1 })
 	g.turnsAway("")
 	g.seen.await(t, BoundWaiting)
 	if o := receive(t, l.Settled); o.Done {
@@ -102,7 +103,7 @@ func TestConnectionsBound(t *testing.T) {
 	g.turnsAway("")
 	g.seen.await(t, BoundConnections)
 	_ = one.Close()
-	eventually(t, "a place is free", func() bool { return g.Open.Load() == 1 })
+	needs.Wait(t, "a place is free", func() bool { return g.Open.Load() == 1 })
 	passes(t, g.dial())
 	passes(t, two)
 }
@@ -120,7 +121,7 @@ func TestStop(t *testing.T) {
 	go func() { stopped <- g.Stop(context.Background()) }()
 	<-g.Serving.Done()
 	go func() { stopped <- g.Stop(context.Background()) }()
-	eventually(t, "nobody is let in", func() bool {
+	needs.Wait(t, "nobody is let in", func() bool {
 		c, err := g.try("")
 		if err == nil {
 			_ = c.Close()
@@ -189,7 +190,7 @@ func TestIdle(t *testing.T) {
 			for range 5 {
 				before := g.seen.out.Load()
 				passes(t, c)
-				eventually(t, "noted", func() bool {
+				needs.Wait(t, "noted", func() bool {
 					return g.seen.out.Load() == before+4 &&
 						g.seen.in.Load() == before+4
 				})
@@ -223,7 +224,7 @@ func TestIdleWhileStuck(t *testing.T) {
 			}
 			// Nobody can tell when the buffers of the system are full; until they are, each look finds that something
 			// has moved.
-			eventually(t, "cut", func() bool { g.clock.Advance(2 * time.Minute); return g.Open.Load() == 0 })
+			needs.Wait(t, "cut", func() bool { g.clock.Advance(2 * time.Minute); return g.Open.Load() == 0 })
 			receive(t, ended)
 			receive(t, ended)
 		})

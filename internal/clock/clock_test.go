@@ -33,6 +33,21 @@ func TestFakeRunsTimersInOrderAtTheirTime(t *testing.T) {
 	}
 }
 
+// TestFakeTellsOfTimers: who waits for a timer learns that one was set, once for all of them.
+func TestFakeTellsOfTimers(t *testing.T) {
+	c := NewFake(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC))
+	for range 2 {
+		c.AfterFunc(time.Second, func() {})
+		c.AfterFunc(time.Second, func() {})
+		<-c.Set()
+		select {
+		case <-c.Set():
+			t.Error("a timer that nobody set")
+		default:
+		}
+	}
+}
+
 func TestFakeLeaps(t *testing.T) {
 	c := NewFake(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC))
 	ran := 0

@@ -11,6 +11,7 @@ type Fake struct {
 	mu     sync.Mutex
 	now    time.Time
 	timers []*fakeTimer
+	set    chan struct{} // full after a timer was set
 }
 
 type fakeTimer struct {
@@ -20,7 +21,10 @@ type fakeTimer struct {
 }
 
 // NewFake returns a clock that stands at t.
-func NewFake(t time.Time) *Fake { return &Fake{now: t} }
+func NewFake(t time.Time) *Fake { return &Fake{now: t, set: make(chan struct{}, 1)} }
+
+// Set returns a channel that has something to be received when a timer has been set since the last receive.
+func (c *Fake) Set() <-chan struct{} { return c.set }
 
 func (c *Fake) Now() time.Time {
 	c.mu.Lock()
@@ -34,6 +38,10 @@ func (c *Fake) AfterFunc(d time.Duration, f func()) Timer {
 	defer c.mu.Unlock()
 	t := &fakeTimer{c, c.now.Add(d), f}
 	c.timers = append(c.timers, t)
+	select {
+	case c.set <- struct{}{}:
+	default: // it has not been received yet
+	}
 	return t
 }
 

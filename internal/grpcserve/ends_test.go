@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,8 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"weir/internal/needs"
 )
 
 // TestShutdown: callers are told twice. Calls under way, and those that were sent before the caller heard of the end,
@@ -98,9 +99,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for answered.Load() < 100 {
-		runtime.Gosched()
-	}
+	needs.Wait(t, "calls are answered", func() bool { return answered.Load() >= 100 })
 	if err := r.Shutdown(within(t)); err != nil {
 		t.Error(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"weir/internal/needs"
 )
 
 // TestKeeper: the script runs until its input ends, and what it says is known then.
@@ -15,9 +17,7 @@ func TestKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	up := filepath.Join(folder, "up")
-	if !Await(func() bool { _, err := os.Stat(up); return err == nil }) {
-		t.Fatal("it does not start")
-	}
+	needs.Wait(t, "it starts", func() bool { _, err := os.Stat(up); return err == nil })
 	if k.Said() != "" {
 		t.Error("it has said something")
 	}

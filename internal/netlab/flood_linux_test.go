@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"weir/internal/needs"
 )
 
 // tcpCounts reads the counters of TCP in a namespace: segments taken in, and those with a wrong checksum.
@@ -51,7 +52,7 @@ func TestFloodReachesTCP(t *testing.T) {
 		frames := [][]byte{SYN(netip.MustParseAddr(from), 443)}
 		// More are sent until enough have come: a cable that has just been made may lose some.
 		const count = 100
-		for deadline := time.Now().Add(time.Minute); ; {
+		needs.Wait(t, "SYNs from "+from+" have come to TCP", func() bool {
 			if err := Flood(far, frames, count); err != nil {
 				t.Fatal(err)
 			}
@@ -59,12 +60,7 @@ func TestFloodReachesTCP(t *testing.T) {
 			if err != nil || wrong != 0 {
 				t.Fatalf("from %s: %d checksums are wrong, %v", from, wrong, err)
 			}
-			if segments >= count {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("from %s: %d SYNs have come to TCP", from, segments)
-			}
-		}
+			return segments >= count
+		})
 	}
 }

@@ -44,9 +44,7 @@ func TestMailGoesThrough(t *testing.T) {
 	if !strings.Contains(p.Log(), "sasl_username=ann") {
 		t.Error("nothing of it stands in the log")
 	}
-	if !keeper.Await(func() bool { return p.Queued("active") == 0 }) {
-		t.Error("the queue does not empty")
-	}
+	needs.Wait(t, "the queue is empty", func() bool { return p.Queued("active") == 0 })
 	if _, err := p.Command("postqueue", "-j"); err != nil {
 		t.Error(err)
 	}

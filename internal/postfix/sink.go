@@ -2,6 +2,7 @@ package postfix
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/mail"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"weir/internal/keeper"
+	"weir/internal/needs"
 )
 
 // A Sink is a mail server that takes everything and keeps it.
@@ -81,9 +82,7 @@ func (s *Sink) Mails() []Mail {
 // Await waits until it has taken so many mails, and returns them.
 func (s *Sink) Await(n int) []Mail {
 	s.t.Helper()
-	if !keeper.Await(func() bool { return len(s.Mails()) >= n }) {
-		s.t.Fatalf("%d messages arrived, want %d", len(s.Mails()), n)
-	}
+	needs.Wait(s.t, fmt.Sprint(n, " messages have arrived"), func() bool { return len(s.Mails()) >= n })
 	return s.Mails()
 }
 

@@ -28,9 +28,7 @@ func floodFor(t *testing.T, h http.Handler, s swarm, enough func() bool, after f
 		defer close(done)
 		s.run(ctx, time.Now(), func() {})
 	}()
-	for !enough() {
-		time.Sleep(time.Millisecond) // until it happens, however long that takes
-	}
+	needs.Wait(t, "enough was seen", enough)
 	cancel()
 	after()
 	<-done

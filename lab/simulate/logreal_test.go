@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/keeper"
 	"weir/internal/needs"
 	"weir/internal/postfix"
 )
@@ -40,9 +39,7 @@ func TestPostfixItself(t *testing.T) {
 		}
 	}
 	sink.Await(4)
-	if !keeper.Await(func() bool { return strings.Count(p.Log(), ": removed") == 8 }) {
-		t.Fatal("the queue does not empty")
-	}
+	needs.Wait(t, "the queue is empty", func() bool { return strings.Count(p.Log(), ": removed") == 8 })
 	path := filepath.Join(t.TempDir(), "maillog")
 	if err := os.WriteFile(path, []byte(p.Log()), 0o600); err != nil {
 		t.Fatal(err)

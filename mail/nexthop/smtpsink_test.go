@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"weir/internal/needs"
 )
@@ -39,16 +38,14 @@ func startSink(t testing.TB, options ...string) string {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	needs.Wait(t, "smtp-sink listens", func() bool {
 		c, err := net.Dial("unix", socket)
 		if err == nil {
 			c.Close()
-			return socket
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
+	return socket
 }
 
 // TestSMTPSink: Postfix' test server takes mail, and fails in all the ways that it can.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir/internal/loglimit"
+	"weir/internal/needs"
 	"weir/mail/nexthop"
 	"weir/store"
 )
@@ -40,9 +40,7 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { r.Run(ctx) })
 	rest := func() { // until Run waits for the clock
-		for r.clock.Pending() == 0 && tried.Load() < 1000 {
-			runtime.Gosched()
-		}
+		needs.Wait(t, "Run waits for the clock", func() bool { return r.clock.Pending() > 0 || tried.Load() >= 1000 })
 	}
 	const rounds = 20
 	began := r.now()
@@ -60,10 +58,10 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 	}
 	r.carrier.set(func(c *carrier) { c.after = nil })
 	broken.fails.Store(false)
-	for len(r.states()) > 0 {
+	needs.Wait(t, "all is delivered", func() bool {
 		r.clock.Advance(failPause)
-		runtime.Gosched()
-	}
+		return len(r.states()) == 0
+	})
 	cancel()
 	wg.Wait()
 	r.wantDelivered(2)

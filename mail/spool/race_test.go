@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"weir/internal/needs"
 	"weir/mail/nexthop"
 	"weir/store"
 )
@@ -147,10 +147,8 @@ func TestRun(t *testing.T) {
 	r.sent(ann, "a@example.net")
 	<-done
 	r.sent(ann, "b@example.net")
-	<-done                       // the notice
-	for r.clock.Pending() == 0 { // until Run waits
-		runtime.Gosched()
-	}
+	<-done // the notice
+	needs.Wait(t, "Run waits for the clock", func() bool { return r.clock.Pending() > 0 })
 	r.clock.Advance(time.Minute)
 	<-done
 	if len(r.carrier.to("b@example.net")) != 1 {

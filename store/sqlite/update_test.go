@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -112,9 +113,7 @@ func TestAnUpdateMayBeLeft(t *testing.T) {
 	go func() {
 		result <- s.Mail().Update(ctx, func(tx store.MailTx) error { return tx.PutUser(store.User{Name: "never"}) })
 	}()
-	for len(s.queue) == 0 {
-		runtime.Gosched()
-	}
+	needs.Wait(t, "the caller waits", func() bool { return len(s.queue) > 0 })
 	leave()
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Error(err)

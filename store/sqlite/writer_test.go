@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -148,9 +148,7 @@ func TestCloseFlushes(t *testing.T) {
 			}
 		})
 	}
-	for s.alive() == nil {
-		runtime.Gosched()
-	}
+	needs.Wait(t, "the store is being closed", func() bool { return s.alive() != nil })
 	go s.run()
 	wg.Wait()
 	for _, w := range all {
