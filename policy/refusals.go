@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"weir"
 )
@@ -52,6 +53,9 @@ type keptRefusal struct {
 	id         [maxRefusalID]byte
 	nameN, idN uint16
 }
+
+// It compiles only while a kept refusal has the size that is promised.
+var _ [refusalBytes - unsafe.Sizeof(keptRefusal{})]byte
 
 // admit reports whether one more refusal is kept.
 func (r *refusals) admit(now time.Time) bool {

@@ -1,5 +1,3 @@
-//go:build !race
-
 package httpgate
 
 import (
@@ -7,11 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"weir/internal/needs"
 )
 
-// TestStreamsUseExchangesAgain: a request of HTTP/2 uses the memory of the one before it, as one of HTTP/1 does. (The
-// race detector makes pools forget.)
+// TestStreamsUseExchangesAgain: a request of HTTP/2 uses the memory of the one before it, as one of HTTP/1 does.
 func TestStreamsUseExchangesAgain(t *testing.T) {
+	needs.Unwatched(t) // the race detector makes pools forget
 	g := start(t, Options{Upstream: to("http://127.0.0.1:1")}, newThrottle(overLimit))
 	ours, theirs := net.Pipe()
 	defer ours.Close()

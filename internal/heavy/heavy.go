@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // The size of a sketch: so many sets of so many names, each of at most MaxName bytes.
@@ -19,12 +20,7 @@ const (
 )
 
 // Bytes is what a sketch takes when all its sets are in use.
-const Bytes = sets * (setBytes + ways*slotBytes)
-
-const (
-	setBytes  = 256
-	slotBytes = 8 + 8 + 8 + 8 + MaxName
-)
+const Bytes = sets * int(unsafe.Sizeof(set{})+ways*unsafe.Sizeof(slot{}))
 
 // A Sketch counts names. Make one with New. It is safe for concurrent use; Add allocates nothing once its set is in
 // use, and never waits for another goroutine.

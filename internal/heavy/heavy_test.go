@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	"weir/internal/needs"
 )
@@ -116,13 +115,6 @@ func TestBounds(t *testing.T) {
 	if top := s.Top(noon, 1); top[0].Count != 1<<32-1 || top[0].Total != 1<<32 {
 		t.Errorf("%+v", top[0])
 	}
-	if got := unsafe.Sizeof(set{}); got != setBytes {
-		t.Errorf("a set has %d bytes", got)
-	}
-	if got := unsafe.Sizeof(slot{}); got > slotBytes {
-		t.Errorf("a slot has %d bytes", got)
-	}
-	t.Logf("a sketch has at most %d KiB", Bytes>>10)
 }
 
 // A stream is who sent what, with the truth beside the sketch.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 )
 
 // states are some of every kind.
@@ -47,9 +46,6 @@ func TestStatesAreSmall(t *testing.T) {
 		s := states(t)[name]
 		if b, _ := s.AppendBinary(nil); len(b) != want {
 			t.Errorf("%s: %d bytes, want %d", name, len(b), want)
-		}
-		if n := int(unsafe.Sizeof(*s)) + 8*cap(s.set) + int(unsafe.Sizeof(Item{}))*cap(s.queue); n > 200 {
-			t.Errorf("%s: %d bytes of memory", name, n)
 		}
 	}
 }

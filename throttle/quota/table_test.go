@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-	"unsafe"
 
 	"weir"
 	"weir/internal/needs"
@@ -208,33 +207,5 @@ func TestTwoAccountsOfOneHash(t *testing.T) {
 	}
 	if n := r.q.Stats().Accounts; n != 1 {
 		t.Errorf("%d accounts in the table, want 1", n)
-	}
-}
-
-// What a decision touches begins and ends with cache lines. A farm counts on the room in an account.
-func TestCacheLines(t *testing.T) {
-	if unsafe.Sizeof(uintptr(0)) != 8 {
-		t.Skip("the sizes are for 64 bits")
-	}
-	var (
-		table table
-		s     shard
-		a     account
-		l     lent
-	)
-	for what, c := range map[string]struct{ got, want uintptr }{
-		"account":               {unsafe.Sizeof(a), 128},
-		"state":                 {unsafe.Sizeof(a.first), 64},
-		"ring":                  {unsafe.Sizeof(ring{}), 96},
-		"lent":                  {unsafe.Sizeof(l), 256},
-		"loan in a ring":        {unsafe.Offsetof(l.ring.loan) / 64, 1},
-		"read of a loan":        {(unsafe.Offsetof(l.loan) + unsafe.Offsetof(l.loan.opens)) / 64, 1},
-		"shard":                 {unsafe.Sizeof(s), 256},
-		"first line of a shard": {unsafe.Offsetof(s.accounts) + unsafe.Offsetof(s.accounts.n), 64},
-		"before the shards":     {unsafe.Offsetof(table.shards), 0},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s: %d bytes, want %d", what, c.got, c.want)
-		}
 	}
 }

@@ -153,16 +153,6 @@ func TestKnownManyForgetsNobody(t *testing.T) {
 	}
 }
 
-func TestKnownAllocates(t *testing.T) {
-	k, keys, i := manyKnown(1, 50_000), someKeys(1, 100_000), 0
-	if got := testing.AllocsPerRun(2000, func() { k.Has(keys[i*37%len(keys)]); i++ }); got != 0 {
-		t.Errorf("Has: %f allocations", got)
-	}
-	if got := testing.AllocsPerRun(2000, func() { k.Add(keys[50_000+i]); i++ }); got > 0.5 {
-		t.Errorf("Add: %f allocations", got)
-	}
-}
-
 // What is stored is what was there, and is not changed by what comes later.
 func TestKnownIsStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
