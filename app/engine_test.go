@@ -123,7 +123,7 @@ farm: {node: a, listen: %q, peers: [%q], secret: the same for all three, counter
 		t.Fatal(err)
 	}
 	log := &logText{}
-	a, err := New(cfg, Options{Version: "test", Log: slog.New(slog.NewTextHandler(log, nil)),
+	a, err := New(cfg, Options{HashMemory: 8, Version: "test", Log: slog.New(slog.NewTextHandler(log, nil)),
 		Load: func() (*config.Config, error) { return config.Load(file) }})
 	if err != nil {
 		t.Fatal(err)

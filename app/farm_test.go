@@ -94,7 +94,7 @@ func (f *fold) start(nodes ...int) {
 		}
 		ahead := f.ahead[i] // it may be changed while old timers still ask
 		own := clock.Shifted{Clock: clock.System, By: func() time.Duration { return ahead }}
-		a, err := New(cfg, Options{Version: "test", Clock: own})
+		a, err := New(cfg, Options{Version: "test", Clock: own, HashMemory: 8})
 		if err != nil {
 			f.t.Fatal(err)
 		}

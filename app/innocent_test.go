@@ -62,7 +62,7 @@ func openShop(t *testing.T, gates []string, more string) *shop {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	// The clock stands still, so that no period ends in the middle of a test.
-	if s.app, err = app.New(cfg, app.Options{Clock: clock.NewFake(noon)}); err != nil {
+	if s.app, err = app.New(cfg, app.Options{Clock: clock.NewFake(noon), HashMemory: 8}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.app.Start(context.Background()); err != nil {
