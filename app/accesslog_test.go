@@ -30,6 +30,7 @@ func withAccess(options string) string { return twoPerHour + "log: {access: " + 
 // TestAccessLogAndReloads: a file of its own gets every line; a reload opens it again, changes the format at once, and
 // moves to another file or back to the log.
 func TestAccessLogAndReloads(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	b := start(t, withAccess(fmt.Sprintf("{to: %s, format: combined}", at("one"))))
@@ -64,7 +65,7 @@ func TestAccessLogAndReloads(t *testing.T) {
 	reload(fmt.Sprintf(`{to: %s, format: "{method} {path} {status}"}`, at("two")))
 	b.get(0, "other")
 	b.wants("the template", b.eventuallyFile(at("two"), "\n"), "GET /v1/things 200\n")
-	eventually(t, "the last line of the old file", func() bool {
+	needs.Wait(t, "the last line of the old file", func() bool {
 		text, _ := os.ReadFile(at("one"))
 		return strings.Count(string(text), "\n") == 2
 	})
@@ -84,6 +85,7 @@ func TestAccessLogAndReloads(t *testing.T) {
 
 // TestAccessLogThatCannotBeOpened: weir does not start, and a reload changes nothing; both say why and where.
 func TestAccessLogThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	good := withAccess(fmt.Sprintf(`{to: %s, format: "{status}"}`, filepath.Join(dir, "access")))
 	b := start(t, good)

@@ -40,6 +40,10 @@ type Options struct {
 	// Unwatched keeps no past and nobody's name, so that an overview is empty. It is there to measure what they cost.
 	Unwatched bool
 
+	// HashMemory is how much memory, in KiB, the hash of a new password takes, of operators and of mail users. Default:
+	// that of login.Options. Tests, which take very many passwords, set less.
+	HashMemory int
+
 	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
 	// password is written to a file in the data folder.
 	FirstPassword func(name, password string) error

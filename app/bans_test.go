@@ -473,7 +473,7 @@ func (b *bench) again(between func()) {
 // run starts a weir in the place of one that has stopped.
 func (b *bench) run(cfg *config.Config, log *slog.Logger) {
 	b.t.Helper()
-	a, err := New(cfg, Options{Clock: b.clock, Version: "test", Log: log})
+	a, err := New(cfg, Options{HashMemory: 8, Clock: b.clock, Version: "test", Log: log})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func startBefore(t testing.TB, text string, upstream http.HandlerFunc) *bench {
 	t.Cleanup(behind.Close)
 	b := &bench{t: t, clock: clock.NewFake(noon), dir: filepath.Join(folder(t), "data"), upstream: behind.URL}
 	var err error
-	b.App, err = New(b.config(text), Options{Clock: b.clock, Version: "test"})
+	b.App, err = New(b.config(text), Options{Clock: b.clock, Version: "test", HashMemory: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"weir"
 	"weir/console"
+	"weir/internal/needs"
 )
 
 func (b *bench) imports(o console.ListOrder) console.ListResult {
@@ -108,7 +109,7 @@ func TestFarmBlockLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		for node := range f.nodes {
-			f.eventually("all nodes have the list", func() bool { return banned(node, "drop") == n })
+			needs.Wait(f.t, "all nodes have the list", func() bool { return banned(node, "drop") == n })
 		}
 	}
 }

@@ -52,7 +52,7 @@ http: [{listen: "127.0.0.1:0", upstream: %q, account: ["header:X-Api-Key"], thro
 farm: {node: a, listen: %q, peers: [%q], secret: of this test alone}
 notify: [{webhook: {url: %q, secret: a secret of sixteen}}]
 `, upstream.URL, peer, peer, upstream.URL)
-	a, err := app.New(p.config(tight, reachGate), app.Options{Clock: c, Version: "test",
+	a, err := app.New(p.config(tight, reachGate), app.Options{Clock: c, HashMemory: 8, Version: "test",
 		Load: func() (*config.Config, error) { return p.config(tight, reachGate), nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func (r *redisEngine) start() {
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	eventually(r.t, "Redis listens", func() bool {
+	needs.Wait(r.t, "Redis listens", func() bool {
 		c, err := net.Dial("tcp", r.address)
 		if err == nil {
 			c.Close()
@@ -78,11 +78,6 @@ func (r *redisEngine) do(command string) {
 	if n, err := c.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), "+OK") {
 		r.t.Fatalf("%s: %q, %v", command, answer[:n], err)
 	}
-}
-
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	(&fold{t: t}).eventually(what, so)
 }
 
 // logText is a log that a test reads while it is written.
@@ -123,7 +118,7 @@ farm: {node: a, listen: %q, peers: [%q], secret: the same for all three, counter
 		t.Fatal(err)
 	}
 	log := &logText{}
-	a, err := New(cfg, Options{Version: "test", Log: slog.New(slog.NewTextHandler(log, nil)),
+	a, err := New(cfg, Options{HashMemory: 8, Version: "test", Log: slog.New(slog.NewTextHandler(log, nil)),
 		Load: func() (*config.Config, error) { return config.Load(file) }})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +140,7 @@ func TestEngineLostAndBack(t *testing.T) {
 	a, log, file := exactNode(t, "redis://:"+enginePassword+"@"+redis.address, "")
 	said := func(what string) {
 		t.Helper()
-		eventually(t, what, func() bool { return strings.Contains(log.String(), what) })
+		needs.Wait(t, what, func() bool { return strings.Contains(log.String(), what) })
 	}
 	said("cannot be used")
 	if s := counterStatus(a); s == nil || s.State != "unknown" || s.Address != "redis://"+redis.address {
@@ -159,7 +154,7 @@ func TestEngineLostAndBack(t *testing.T) {
 			Wants: []farm.Want{{Rule: "r", Limit: 1 << 40, Period: time.Hour, Need: 1}}})
 		return err
 	}
-	eventually(t, "it is lost", func() bool { return errors.Is(take(), farm.ErrLost) })
+	needs.Wait(t, "it is lost", func() bool { return errors.Is(take(), farm.ErrLost) })
 	said("is lost: policies")
 	if s := counterStatus(a); s.State != "stalled" || s.Refused == 0 || s.Failures < farm.MaxFailed ||
 		!strings.Contains(s.Error, "cannot be reached") {
@@ -167,7 +162,7 @@ func TestEngineLostAndBack(t *testing.T) {
 	}
 
 	redis.start()
-	eventually(t, "calls are answered", func() bool { return take() == nil })
+	needs.Wait(t, "calls are answered", func() bool { return take() == nil })
 	said("is back")
 	said("can be used\"")
 	if s := counterStatus(a); s.State != "up" || s.Engine == "" || s.Latency.P99 <= 0 || s.Sum <= 0 ||
@@ -175,9 +170,9 @@ func TestEngineLostAndBack(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	redis.kill()
-	eventually(t, "it is lost again", func() bool { return errors.Is(take(), farm.ErrLost) })
+	needs.Wait(t, "it is lost again", func() bool { return errors.Is(take(), farm.ErrLost) })
 	redis.start()
-	eventually(t, "it is back again", func() bool { return take() == nil })
+	needs.Wait(t, "it is back again", func() bool { return take() == nil })
 
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -210,13 +205,13 @@ func TestEngineEvicts(t *testing.T) {
 	redis := newRedisEngine(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	redis.start()
 	a, log, _ := exactNode(t, "redis://:"+enginePassword+"@"+redis.address, "")
-	eventually(t, "it is barred", func() bool { return counterStatus(a).State == "stalled" })
+	needs.Wait(t, "it is barred", func() bool { return counterStatus(a).State == "stalled" })
 	if s := counterStatus(a); !strings.Contains(s.Error, "noeviction") {
 		t.Errorf("%+v", s)
 	}
-	eventually(t, "it is said", func() bool { return strings.Contains(log.String(), "set noeviction") })
+	needs.Wait(t, "it is said", func() bool { return strings.Contains(log.String(), "set noeviction") })
 	redis.do("CONFIG SET maxmemory-policy noeviction")
-	eventually(t, "it is used", func() bool { return counterStatus(a).State != "stalled" })
+	needs.Wait(t, "it is used", func() bool { return counterStatus(a).State != "stalled" })
 }
 
 // TestEngineWrongPassword: it is said, and the password is not.
@@ -225,7 +220,7 @@ func TestEngineWrongPassword(t *testing.T) {
 	redis := newRedisEngine(t)
 	redis.start()
 	_, log, _ := exactNode(t, "redis://:another-"+enginePassword+"@"+redis.address, "")
-	eventually(t, "it is said", func() bool { return strings.Contains(log.String(), "does not accept the user or the password") })
+	needs.Wait(t, "it is said", func() bool { return strings.Contains(log.String(), "does not accept the user or the password") })
 	if strings.Contains(log.String(), enginePassword) {
 		t.Errorf("the log has the password:\n%s", log)
 	}
@@ -259,6 +254,7 @@ func TestEngineTLS(t *testing.T) {
 
 // TestEngineInFingerprint: nodes that count in another engine have another configuration. Users may differ.
 func TestEngineInFingerprint(t *testing.T) {
+	t.Parallel()
 	with := func(counters string) string {
 		return fingerprint(config.Config{Farm: &farm.Options{Secret: farm.Secrets{"x"}, Counters: counters}})
 	}

@@ -94,7 +94,7 @@ func (f *fold) start(nodes ...int) {
 		}
 		ahead := f.ahead[i] // it may be changed while old timers still ask
 		own := clock.Shifted{Clock: clock.System, By: func() time.Duration { return ahead }}
-		a, err := New(cfg, Options{Version: "test", Clock: own})
+		a, err := New(cfg, Options{Version: "test", Clock: own, HashMemory: 8})
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -112,22 +112,11 @@ func (f *fold) start(nodes ...int) {
 	}
 }
 
-// eventually waits until something is so.
-func (f *fold) eventually(what string, so func() bool) {
-	f.t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); {
-		if time.Now().After(end) {
-			f.t.Fatalf("not after a minute: %s", what)
-		}
-		time.Sleep(time.Millisecond) // between two questions
-	}
-}
-
 // settled waits until all nodes see each other.
 func (f *fold) settled() {
 	f.t.Helper()
 	for _, a := range f.nodes {
-		f.eventually("the nodes see each other", func() bool {
+		needs.Wait(f.t, "the nodes see each other", func() bool {
 			up := 0
 			for _, who := range a.member.Load().Members(a.opts.Clock.Now()) {
 				if who.State == farm.Up {
@@ -192,7 +181,7 @@ func (f *fold) shares() {
 	for from := range f.nodes {
 		at, again := (from+1)%3, (from+2)%3
 		var paid, client string
-		f.eventually(fmt.Sprintf("a stamp of %c is good at %c", 'a'+from, 'a'+at), func() bool {
+		needs.Wait(f.t, fmt.Sprintf("a stamp of %c is good at %c", 'a'+from, 'a'+at), func() bool {
 			paid, client = f.pay(from)
 			return f.status(at, paid, client, http.StatusOK)
 		})
@@ -203,7 +192,7 @@ func (f *fold) shares() {
 			f.t.Fatal(err)
 		}
 		for to := range f.nodes {
-			f.eventually(who+" is banned at all", func() bool {
+			needs.Wait(f.t, who+" is banned at all", func() bool {
 				page, err := backend{f.nodes[to]}.Bans(console.BanQuery{Filter: who})
 				return err == nil && page.Total == 1
 			})
@@ -212,7 +201,7 @@ func (f *fold) shares() {
 			f.t.Fatal(err)
 		}
 		for to := range f.nodes {
-			f.eventually(who+" is banned nowhere", func() bool {
+			needs.Wait(f.t, who+" is banned nowhere", func() bool {
 				page, err := backend{f.nodes[to]}.Bans(console.BanQuery{Filter: who})
 				return err == nil && page.Total == 0
 			})
@@ -268,7 +257,7 @@ func TestFarmShares(t *testing.T) {
 		return slices.Equal(got, want)
 	}
 	for i, a := range f.nodes {
-		f.eventually("the limit is divided by three", func() bool {
+		needs.Wait(f.t, "the limit is divided by three", func() bool {
 			return limits(a, 30_000, 20_000) && (backend{a}).Farm().Status().Share == 3
 		})
 		if s := (backend{a}).Farm().Status(); s.Node != string(rune('a'+i)) || len(s.Nodes) != 3 ||

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/console"
+	"weir/internal/needs"
 	"weir/store"
 	"weir/throttle/ban"
 )
@@ -44,7 +45,7 @@ bans: {max: 100}
 	for last := offenders - 2; last < offenders; last++ {
 		key := store.BanKey{Client: fmt.Sprint("offender-", last)}
 		for _, b := range f.nodes {
-			f.eventually(key.String()+" is banned at all nodes", func() bool {
+			needs.Wait(f.t, key.String()+" is banned at all nodes", func() bool {
 				_, found := b.bans.list.Get(key, b.clock.Now())
 				return found
 			})
@@ -86,7 +87,7 @@ func TestFarmAgreesAfterOrdersAtOnce(t *testing.T) {
 		}
 		return lists
 	}
-	f.eventually("all have the same list", func() bool {
+	needs.Wait(f.t, "all have the same list", func() bool {
 		l := lists()
 		same := func(a, b store.Ban) bool { return a.Equal(&b) }
 		return slices.EqualFunc(l[0], l[1], same) && slices.EqualFunc(l[0], l[2], same)

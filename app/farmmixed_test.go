@@ -61,14 +61,14 @@ throttles:
 	load.HAProxy(t, nodes, (*exec.Cmd).Start)
 	becomes := func(i int, older bool) func() {
 		return func() {
-			f.eventually("the nodes see who is older", f.sees)
+			needs.Wait(f.t, "the nodes see who is older", f.sees)
 			if err := f.nodes[i].Stop(context.Background()); err != nil {
 				t.Error(err)
 			}
 			f.older[i] = older
 			f.start(i)
 			f.settled()
-			f.eventually("the nodes see who is older", f.sees)
+			needs.Wait(f.t, "the nodes see who is older", f.sees)
 		}
 	}
 	served := load.Run(t, becomes(0, false), becomes(1, true), becomes(2, true))

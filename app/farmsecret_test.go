@@ -56,9 +56,9 @@ func meet(t *testing.T, nodes ...*site) {
 		}
 		return up == len(nodes)-1
 	}
-	for end := last.Add(patience); slices.ContainsFunc(nodes, func(s *site) bool { return !sees(s) }); {
-		if time.Now().After(end) {
-			t.Fatal("the nodes do not find each other")
+	needs.Wait(t, "the nodes find each other", func() bool {
+		if !slices.ContainsFunc(nodes, func(s *site) bool { return !sees(s) }) {
+			return true
 		}
 		passed := time.Since(last)
 		last = last.Add(passed)
@@ -66,7 +66,8 @@ func meet(t *testing.T, nodes ...*site) {
 		for _, s := range nodes {
 			s.clock.Advance(passed)
 		}
-	}
+		return false
+	})
 }
 
 // TestFarmSecretRotates: while two nodes change the secret, one after the other, each honours what the other gives to
@@ -86,23 +87,23 @@ func TestFarmSecretRotates(t *testing.T) {
 	// has its stamps refused, and the client is asked for another one.
 	taken := func(to *site, pays func() (p *person, stamp string)) {
 		t.Helper()
-		for end := time.Now().Add(5 * patience); ; {
+		needs.Wait(t, "a stamp of the other node is accepted", func() bool {
 			before := to.stamps().Stamp.Gone
 			p, stamp := pays()
 			p.s = to
 			r := p.get("/", "Stamp", stamp)
 			if r.status == 200 {
-				return
+				return true
 			}
-			if now := to.stamps().Stamp; now.Gone == before || time.Now().After(end) {
+			if now := to.stamps().Stamp; now.Gone == before {
 				t.Fatalf("%d: %s\n%+v", r.status, r.body, now)
 			}
 			// Nobody waits any more for a node that was late once, until it is heard again: by its clock.
 			for _, s := range nodes {
 				s.clock.Advance(farm.HeartbeatEvery)
 			}
-			time.Sleep(50 * time.Millisecond) // between two questions
-		}
+			return false
+		})
 	}
 	// carried checks that what one node gives is good at the other.
 	carried := func(from, to *site) {

@@ -13,6 +13,7 @@ import (
 
 	"weir"
 	"weir/console"
+	"weir/internal/needs"
 )
 
 // everyGate has a gate of every kind that listens, and a Bloom limiter in each place that one can have.
@@ -227,7 +228,7 @@ console: {listen: "127.0.0.1:0"}
 	}
 	settled := func(want string) {
 		t.Helper()
-		eventually(t, "counts of "+want, func() bool { return fmt.Sprint(counts()) == want })
+		needs.Wait(t, "counts of "+want, func() bool { return fmt.Sprint(counts()) == want })
 	}
 	for range 3 {
 		b.get(0, "acme")

@@ -61,7 +61,7 @@ console: {listen: "off"}
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.New(cfg, app.Options{})
+	a, err := app.New(cfg, app.Options{HashMemory: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

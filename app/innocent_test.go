@@ -62,7 +62,7 @@ func openShop(t *testing.T, gates []string, more string) *shop {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	// The clock stands still, so that no period ends in the middle of a test.
-	if s.app, err = app.New(cfg, app.Options{Clock: clock.NewFake(noon)}); err != nil {
+	if s.app, err = app.New(cfg, app.Options{Clock: clock.NewFake(noon), HashMemory: 8}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.app.Start(context.Background()); err != nil {
@@ -271,17 +271,18 @@ func openPlaces(t *testing.T) *shop {
 // TestInnocentClients: a client that names its account once gets through as if there were no weir, up to its limit.
 func TestInnocentClients(t *testing.T) {
 	t.Parallel()
-	s := openPlaces(t)
 	all := innocents(t)
 	for i, p := range places {
-		for _, c := range all[p.name] {
-			for k, secure := range []bool{false, true} {
-				name := p.name + "/" + c.name
-				if secure {
-					name += "/tls"
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s := openPlaces(t)
+			for _, c := range all[p.name] {
+				for k, secure := range []bool{false, true} {
+					t.Run(c.name+"/"+overWhat(secure), func(t *testing.T) {
+						s.behaves(t, s.gate(t, 2*i+k, secure), p.name, c)
+					})
 				}
-				t.Run(name, func(t *testing.T) { s.behaves(t, s.gate(t, 2*i+k, secure), p.name, c) })
 			}
-		}
+		})
 	}
 }

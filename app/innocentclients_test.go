@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/internal/needs"
@@ -261,11 +262,12 @@ for line in sys.stdin:
     print(status, flush=True)
 `
 
-// A python is an interpreter that sends what it is told to. It is started when it is needed first, and ends with the
-// test.
+// A python is an interpreter that sends what it is told to, one job after the other. It is started when it is needed
+// first, and ends with the test.
 type python struct {
 	t                    *testing.T
 	module, script, from string
+	mu                   sync.Mutex // held during a job
 	in                   io.WriteCloser
 	out                  *bufio.Reader
 }
@@ -278,6 +280,8 @@ func newPython(t *testing.T, module, script, from string) *python {
 func (p *python) get(j job) func(*way, string) int {
 	return func(w *way, account string) int {
 		w.t.Helper()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.start(w.t)
 		j.Base, j.Cert = w.base, w.cert()
 		raw, err := json.Marshal(j)

@@ -88,33 +88,31 @@ func before(t *testing.T, gate, text string, run func(folder, config string) *ex
 			<-ended
 		}
 	}
-	if listens(at, ended) {
-		t.Cleanup(stop)
+	t.Cleanup(stop)
+	if listens(t, at, ended) {
 		return at
 	}
-	stop()
 	said, _ := os.ReadFile(log)
 	t.Fatalf("the proxy does not start: %s", said)
 	return ""
 }
 
 // listens waits until somebody listens, or the process has ended.
-func listens(at string, ended <-chan struct{}) bool {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(patience); ; {
+func listens(t *testing.T, at string, ended <-chan struct{}) bool {
+	up := false
+	needs.Wait(t, "the proxy listens", func() bool {
 		select {
 		case <-ended:
-			return false
-		case <-late:
-			return false
-		case <-tick.C:
-		}
-		if c, err := net.Dial("tcp", at); err == nil {
-			_ = c.Close()
 			return true
+		default:
 		}
-	}
+		c, err := net.Dial("tcp", at)
+		if up = err == nil; up {
+			_ = c.Close()
+		}
+		return up
+	})
+	return up
 }
 
 // TestInnocentsBehindProxies: clients behind a proxy that is trusted are told apart by key and by address, whatever

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"weir/internal/needs"
 )
 
 // TestOldGenerationsAreGone: whatever a reload replaces is garbage afterwards. One reference back to the configuration
@@ -39,11 +40,8 @@ smtp: [{listen: "127.0.0.1:0", hostname: mail.example.org, next_hop: "127.0.0.1:
 			t.Fatal(err)
 		}
 	}
-	// a gate may be busy going down
-	for end := time.Now().Add(time.Minute); gone.Load() < reloads-1; time.Sleep(time.Millisecond) {
+	needs.Wait(t, "old generations are gone", func() bool { // a gate may be busy going down
 		runtime.GC()
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d old generations are gone", gone.Load(), reloads)
-		}
-	}
+		return gone.Load() >= reloads-1
+	})
 }

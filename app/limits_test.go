@@ -11,6 +11,7 @@ import (
 
 	"weir"
 	"weir/console"
+	"weir/internal/needs"
 	"weir/store"
 	"weir/store/settings"
 )
@@ -266,13 +267,13 @@ http:
 	}
 	set(0, "acme", "12")
 	for node := range f.nodes {
-		f.eventually("all nodes know the limit", func() bool { return knows(node, "acme", "12") })
+		needs.Wait(f.t, "all nodes know the limit", func() bool { return knows(node, "acme", "12") })
 	}
 	// What is heard of takes effect in a moment.
 	lets := func(node, gate int, account string, want int) {
 		t.Helper()
 		n := 0
-		f.eventually(fmt.Sprintf("%d of %s pass gate %d of node %d", want, account, gate, node), func() bool {
+		needs.Wait(f.t, fmt.Sprintf("%d of %s pass gate %d of node %d", want, account, gate, node), func() bool {
 			n += passes(node, gate, account)
 			return n >= want
 		})
@@ -301,7 +302,7 @@ http:
 		t.Fatal(err)
 	}
 	f.start(2)
-	f.eventually("a node that was away learns of it", func() bool {
+	needs.Wait(f.t, "a node that was away learns of it", func() bool {
 		page, err := backend{f.nodes[2]}.Limits(console.LimitQuery{Account: "acme"})
 		return knows(2, "late", "9") && err == nil && page.Total == 2
 	})

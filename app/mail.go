@@ -63,8 +63,8 @@ func newPost(a *App) (*post, error) {
 		return nil, err
 	}
 	accounts, err := quota.New(accountGuesses)
-	return &post{logins: login.New(login.Options{Clock: a.opts.Clock}), seen: &mailObserver{app: a}, host: host,
-		signer: notice.NewSigner(nil), pages: pages, accounts: accounts,
+	return &post{logins: login.New(login.Options{Clock: a.opts.Clock, HashMemory: a.opts.HashMemory}),
+		seen: &mailObserver{app: a}, host: host, signer: notice.NewSigner(nil), pages: pages, accounts: accounts,
 		entries: entries, networks: networks, sessions: sessions}, err
 }
 

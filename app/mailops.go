@@ -183,7 +183,7 @@ func (d mailOps) User(ctx context.Context, name string) (v console.UserView, err
 
 func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
 	name := userName(n.Name)
-	hash, err := hashed(n.Password)
+	hash, err := d.hashed(n.Password)
 	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders)); err != nil {
 		return console.UserView{}, err
 	}
@@ -201,14 +201,14 @@ func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (con
 }
 
 // hashed makes of a password what is stored; of none, none.
-func hashed(password string) (string, error) {
+func (d mailOps) hashed(password string) (string, error) {
 	if password == "" {
 		return "", nil
 	}
 	if err := login.Check(password); err != nil {
 		return "", console.Invalid(strings.TrimPrefix(err.Error(), "login: "))
 	}
-	return login.Hash(password)
+	return d.post.logins.Hash(password)
 }
 
 func (d mailOps) checkContact(contact string) error {
@@ -307,7 +307,7 @@ func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (
 }
 
 func (d mailOps) Passwd(ctx context.Context, by, name, password string) error {
-	hash, err := hashed(password)
+	hash, err := d.hashed(password)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func newPost(t *testing.T, mail, gate, extra string) *post {
 
 func (p *post) start(cfg *config.Config) {
 	p.t.Helper()
-	a, err := app.New(cfg, app.Options{Clock: p.clock, Log: p.log})
+	a, err := app.New(cfg, app.Options{Clock: p.clock, Log: p.log, HashMemory: someWork})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -198,6 +198,10 @@ throttles:
 }
 
 const password = "correct horse"
+
+// someWork is the memory, in KiB, that the passwords of these tests take: about a millisecond of work, and not forty, as
+// there are very many. It is enough for guesses at once to meet.
+const someWork = 512
 
 // user adds a user, whose contact is at another domain.
 func (p *post) user(name string, senders ...string) {

@@ -16,6 +16,7 @@ import (
 	"weir/console"
 	"weir/internal/clock"
 	"weir/store"
+	"weir/store/sqlite"
 )
 
 // house starts a weir with a console, and returns what it has logged.
@@ -149,5 +150,46 @@ func TestAuditLogIsShortened(t *testing.T) {
 	c.Leap(2 * time.Hour)
 	if all := acts(); len(all) != 2 || !all[1].At.After(noon) {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestPasswordsTakeTheirTime: without options of tests, the passwords of operators and of mail users are hashed with as
+// much memory as login takes.
+func TestPasswordsTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	p := &post{t: t, sink: newSink(t), folder: t.TempDir()}
+	a, err := app.New(p.config(tight, ""), app.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	p.app, p.control = a, console.NewClient(a.ControlPath())
+	p.user("ann")
+	if err := p.mailer("ann").Close(); err != nil {
+		t.Error(err)
+	}
+	p.stop()
+	kept, err := sqlite.Open(t.Context(), sqlite.Options{Folder: p.folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	var operator store.Operator
+	var user store.User
+	err = errors.Join(
+		kept.Access().View(t.Context(), func(tx store.AccessTx) (err error) {
+			operator, err = tx.Operator("admin")
+			return err
+		}),
+		kept.Mail().View(t.Context(), func(tx store.MailTx) (err error) {
+			user, err = tx.User("ann")
+			return err
+		}))
+	for _, stored := range []string{operator.Password, user.Password} {
+		if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$m=19456,t=2,p=1$") {
+			t.Errorf("stored is %q, %v", stored, err)
+		}
 	}
 }

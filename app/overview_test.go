@@ -12,6 +12,7 @@ import (
 	"weir"
 	"weir/console"
 	"weir/identify"
+	"weir/internal/needs"
 	"weir/policy"
 )
 
@@ -271,7 +272,7 @@ func TestChanges(t *testing.T) {
 	}
 	want := "reload-failed, reloaded, account-reset account " + identify.Mask("secret-key") +
 		", ban-remove 192.0.2.0/24, ban-add 192.0.2.0/24, shadow-on all throttles, started, operator-add admin"
-	eventually(t, want, func() bool { // where the audit log takes its time, it is left out
+	needs.Wait(t, want, func() bool { // where the audit log takes its time, it is left out
 		var got []string
 		for _, c := range b.overview(console.OverviewQuery{}).Changes {
 			got = append(got, strings.TrimSpace(c.What+" "+c.On))

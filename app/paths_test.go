@@ -86,7 +86,7 @@ console: {listen: "off"}
 		t.Fatal(err)
 	}
 	c := &crossing{t: t}
-	if c.app, err = app.New(cfg, app.Options{Clock: clock.NewFake(noon)}); err != nil {
+	if c.app, err = app.New(cfg, app.Options{Clock: clock.NewFake(noon), HashMemory: 8}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.app.Start(context.Background()); err != nil {

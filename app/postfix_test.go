@@ -31,7 +31,7 @@ postfix:
 smtp:
 - {listen: %q, networks: [127.0.0.0/8], auth: none, marks: true, next_hop: %q, throttles: [outgoing], admin: admin@example.org, hostname: mail.example.org}
 throttles:
-  outgoing: {mail: {rate: 1/m}}
+  outgoing: {mail: {rate: 1/m, stop: 8}}
 `, t.TempDir(), asks, host, port, back, diverts, back))
 }
 
@@ -89,11 +89,11 @@ func TestBesidePostfix(t *testing.T) {
 		t.Errorf("his mail passes: %v", err)
 	}
 	if r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil ||
-		r.Recipients != 21 {
+		r.Recipients != 9 {
 		t.Errorf("%+v %v", r, err)
 	}
 	p.runs(0)
-	all := b.reached(4 + 1 + 1 + 21) // bob's, the admin's notice, and what was released
+	all := b.reached(4 + 1 + 1 + 9) // bob's, the admin's notice, and what was released
 	if once := slices.Compact(slices.Clone(all)); len(all)-len(once) != 1 {
 		t.Errorf("somebody has it twice: %v", all)
 	}
@@ -108,7 +108,7 @@ func TestStoppedBesidePostfix(t *testing.T) {
 	p, mta, world := besidePostfix(t, map[string]string{
 		"defer_transports": "weir", "queue_run_delay": "1h", "minimal_backoff_time": "1s", "maximal_backoff_time": "1s",
 	})
-	const sent = 40
+	const sent = 16
 	for i := range sent {
 		if err := submit(mta.Addr, "ann", fmt.Sprintf("victim%d@example.net", i)); err != nil {
 			t.Fatalf("mail %d: %v", i, err)

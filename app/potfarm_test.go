@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/farm"
+	"weir/internal/needs"
 )
 
 // TestLendQuotas: quotas with exact policies are tied to the engine, and let go of it when a reload changes that.
@@ -84,7 +85,7 @@ func TestLendEnvoysRules(t *testing.T) {
 		if err := a.Reread(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "removed gates are gone", func() bool {
+		needs.Wait(t, "removed gates are gone", func() bool {
 			m := a.member.Load()
 			m.lenders.mu.Lock()
 			defer m.lenders.mu.Unlock()
@@ -105,6 +106,7 @@ func TestLendEnvoysRules(t *testing.T) {
 
 // TestLiveRuns: the engine is told of all runs that are up, this one first. A run has another name after a restart.
 func TestLiveRuns(t *testing.T) {
+	t.Parallel()
 	f := newFold(t)
 	var all []string
 	for _, a := range f.nodes {
@@ -113,7 +115,7 @@ func TestLiveRuns(t *testing.T) {
 	slices.Sort(all)
 	for _, a := range f.nodes {
 		m := a.member.Load()
-		f.eventually("all runs are known", func() bool {
+		needs.Wait(f.t, "all runs are known", func() bool {
 			runs := m.liveRuns()
 			if runs[0] != runOf(m.Self()) {
 				t.Errorf("%q", runs)

@@ -86,7 +86,7 @@ func newJunction(t *testing.T, rest string) *junction {
 	t.Cleanup(c.upstream.Close)
 	c.write("token.key", []byte(strings.Repeat("k", 32)))
 	c.write("countries.mmdb", countries("127.0.0.0/8", "DE"))
-	a, err := app.New(c.config(rest), app.Options{Clock: c.clock})
+	a, err := app.New(c.config(rest), app.Options{Clock: c.clock, HashMemory: 8})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,7 @@ func TestReloadKeepsCounters(t *testing.T) {
 // TestReloadRenamesAPolicy: a rule that a reload brings is counted apart, and what the old one refused stays in the
 // totals.
 func TestReloadRenamesAPolicy(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	for range 3 {
 		b.get(0, "acme")

@@ -18,13 +18,14 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
+	"weir/internal/needs"
 )
 
 // noon is where the clock of these tests stands: on the border of a period.
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 // patience bounds how long a test waits for something that must happen. It is never waited out by a test that passes.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // A site is a running weir with a real upstream, and the clock in the test's hand.
 type site struct {
@@ -262,11 +263,7 @@ func (s *site) waiting(n int) {
 // until asks again and again whether something has happened that nobody tells of.
 func (s *site) until(what string, happened func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	needs.Wait(s.t, what, happened)
 }
 
 // one is a throttle with one policy, as YAML.

@@ -13,6 +13,7 @@ import (
 	"weir/admission"
 	"weir/config"
 	"weir/farm"
+	"weir/internal/needs"
 )
 
 // lanes are those of a node's gate.
@@ -76,7 +77,7 @@ func TestFarmSharesRooms(t *testing.T) {
 		}
 		return parts, sum
 	}
-	f.eventually("the capacity is divided", func() bool {
+	needs.Wait(f.t, "the capacity is divided", func() bool {
 		parts, sum := here()
 		return sum == 100 && min(parts[0], parts[1], parts[2]) == 33
 	})
@@ -92,7 +93,7 @@ func TestFarmSharesRooms(t *testing.T) {
 			t.Fatalf("a ticket of %c is not good at %c: %d", 'a'+from, 'a'+(from+1)%3, got)
 		}
 		for at := range f.nodes {
-			f.eventually("it is known who was let in", func() bool { return f.capacity(at).Visitors > from })
+			needs.Wait(f.t, "it is known who was let in", func() bool { return f.capacity(at).Visitors > from })
 			jar["weir-ticket"] = ticket
 			if got := f.browse(at, jar); got != http.StatusServiceUnavailable {
 				t.Errorf("a ticket of %c that was used is good at %c: %d", 'a'+from, 'a'+at, got)
@@ -106,9 +107,9 @@ func TestFarmSharesRooms(t *testing.T) {
 		done, _ := f.enter(0, netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), 0)
 		settle = append(settle, done)
 	}
-	f.eventually("one node has all places", func() bool { return f.capacity(0).InUse == 98 })
+	needs.Wait(f.t, "one node has all places", func() bool { return f.capacity(0).InUse == 98 })
 	for i := range 3 {
-		f.eventually("the load is the farm's", func() bool {
+		needs.Wait(f.t, "the load is the farm's", func() bool {
 			share, _ := f.lanes(i).Load(f.nodes[i].clock.Now())
 			return share > 1.5
 		})
@@ -128,8 +129,8 @@ func TestFarmSharesRooms(t *testing.T) {
 		t.Error(err)
 	}
 	f.start(2)
-	f.eventually("a node that starts anew knows who was let in", func() bool { return f.capacity(2).Visitors >= 3 })
-	f.eventually("the capacity is divided again", func() bool {
+	needs.Wait(f.t, "a node that starts anew knows who was let in", func() bool { return f.capacity(2).Visitors >= 3 })
+	needs.Wait(f.t, "the capacity is divided again", func() bool {
 		parts, sum := here()
 		return sum == 100 && min(parts[0], parts[1], parts[2]) > 25
 	})
@@ -144,7 +145,7 @@ func TestFarmSharesRooms(t *testing.T) {
 		if err := f.nodes[0].Reload(cfg); err != nil {
 			t.Fatal(err)
 		}
-		f.eventually("a reload decides whether it is shared", func() bool {
+		needs.Wait(f.t, "a reload decides whether it is shared", func() bool {
 			s := f.capacity(0)
 			return s.Here == 0 == local && (local && s.Capacity == 100 || s.Here > 25 && s.Here < 50)
 		})
@@ -199,7 +200,7 @@ func TestFarmRestartsKeepTheLine(t *testing.T) {
 		}
 	}
 	for i := range f.nodes {
-		f.eventually("each node has a place", func() bool { return f.capacity(i).Here == 1 })
+		needs.Wait(f.t, "each node has a place", func() bool { return f.capacity(i).Here == 1 })
 		if full(i); len(settle[i]) != 4 {
 			t.Fatalf("%c: %d were let in, with %+v", 'a'+i, len(settle[i])-3, f.capacity(i))
 		}
@@ -208,7 +209,7 @@ func TestFarmRestartsKeepTheLine(t *testing.T) {
 	// asked of all of them is four for each place; where one has not been heard, it is less than three.
 	heard := func() {
 		for i := range f.nodes {
-			f.eventually("all nodes know that the others are full", func() bool {
+			needs.Wait(f.t, "all nodes know that the others are full", func() bool {
 				share, _ := f.lanes(i).Load(f.nodes[i].clock.Now())
 				return share > 3.5
 			})
@@ -227,7 +228,7 @@ func TestFarmRestartsKeepTheLine(t *testing.T) {
 	// Some are called while a node that has just started has nobody else to serve.
 	inLine := func(i int) bool { s := f.capacity(i); return s.InLine+s.Called == people }
 	for i := range f.nodes {
-		f.eventually("all nodes know the line", func() bool { return inLine(i) })
+		needs.Wait(f.t, "all nodes know the line", func() bool { return inLine(i) })
 	}
 	for i := range f.nodes {
 		if err := f.nodes[i].Stop(context.Background()); err != nil {
@@ -236,7 +237,7 @@ func TestFarmRestartsKeepTheLine(t *testing.T) {
 		f.start(i)
 		full(i)
 		f.settled()
-		f.eventually("a node that starts anew knows the line", func() bool { return inLine(i) })
+		needs.Wait(f.t, "a node that starts anew knows the line", func() bool { return inLine(i) })
 	}
 	heard()
 	// The newest goes after all of them.
@@ -244,7 +245,7 @@ func TestFarmRestartsKeepTheLine(t *testing.T) {
 	for range 2 {
 		f.browse(0, newest)
 	}
-	f.eventually("one more is in line", func() bool { s := f.capacity(2); return s.InLine+s.Called == people+1 })
+	needs.Wait(f.t, "one more is in line", func() bool { s := f.capacity(2); return s.InLine+s.Called == people+1 })
 	for i := range settle {
 		for _, done := range settle[i] {
 			done()

@@ -8,6 +8,7 @@ import (
 
 	"weir/console"
 	"weir/farm"
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -130,7 +131,7 @@ func TestFarmEmergencySwitch(t *testing.T) {
 	if err := f.nodes[2].Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.eventually("the others know that c is away", func() bool {
+	needs.Wait(f.t, "the others know that c is away", func() bool {
 		a := f.nodes[0]
 		return !slices.ContainsFunc(a.member.Load().Members(a.opts.Clock.Now()), func(who farm.Member) bool {
 			return who.Name == "c" && who.State == farm.Up
@@ -143,13 +144,13 @@ func TestFarmEmergencySwitch(t *testing.T) {
 		}
 	}
 	f.start(2)
-	f.eventually("a node that was away is in shadow", func() bool { return on(2) && inShadow(2) })
+	needs.Wait(f.t, "a node that was away is in shadow", func() bool { return on(2) && inShadow(2) })
 	if err := set(2, console.Shadow{All: true}); err == nil || !strings.Contains(err.Error(), "--farm") {
 		t.Errorf("one node out of the farm's emergency: %v", err)
 	}
 	f.settled()
 	setFarm(2, console.Shadow{All: true})
 	for node := range f.nodes {
-		f.eventually("all are out of shadow", func() bool { return !on(node) && !inShadow(node) })
+		needs.Wait(f.t, "all are out of shadow", func() bool { return !on(node) && !inShadow(node) })
 	}
 }

@@ -53,7 +53,7 @@ func (s *site) begin(gate, options string) {
 
 func (s *site) beginBy(cfg *config.Config) {
 	s.t.Helper()
-	a, err := app.New(cfg, app.Options{Clock: s.clock})
+	a, err := app.New(cfg, app.Options{Clock: s.clock, HashMemory: 8})
 	if err != nil {
 		s.t.Fatal(err)
 	}

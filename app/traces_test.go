@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/needs"
 	"weir/traces/tracestest"
 )
 
@@ -16,6 +17,7 @@ func withTraces(endpoint, more string) string {
 // TestTracesAndReloads: spans of requests reach the collector, a reload changes where they go and takes them away, and
 // what waits is sent at the end.
 func TestTracesAndReloads(t *testing.T) {
+	t.Parallel()
 	one, at := tracestest.Start(t)
 	b := start(t, withTraces(at, ""))
 	for range 3 {
@@ -27,7 +29,7 @@ func TestTracesAndReloads(t *testing.T) {
 	}
 	waitFor := func(c *tracestest.Collector, n int) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%d spans", n), func() bool { return len(c.Spans()) >= n })
+		needs.Wait(t, fmt.Sprintf("%d spans", n), func() bool { return len(c.Spans()) >= n })
 	}
 	waitFor(one, 5) // two went on to the upstream, and were sent because the tracer was closed
 	b.get(0, "acme")
@@ -59,6 +61,7 @@ func TestTracesAndReloads(t *testing.T) {
 
 // TestTracesThatCannotBegin: a certificate that cannot be read fails the reload, and nothing changes.
 func TestTracesThatCannotBegin(t *testing.T) {
+	t.Parallel()
 	b := start(t, twoPerHour)
 	err := b.Reload(b.config(withTraces("https://127.0.0.1:1", ", tls: {ca: /does/not/exist}")))
 	if err == nil || !strings.HasPrefix(err.Error(), "traces.tls.ca: open /does/not/exist") {

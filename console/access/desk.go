@@ -19,11 +19,13 @@ import (
 	"weir/throttle/quota"
 )
 
-// Options are what a Desk needs. All but Changed must be given.
+// Options are what a Desk needs. All but HashMemory and Changed must be given.
 type Options struct {
 	Store  store.Access
 	Clock  login.Clock
 	Secret []byte // signs forms, and marks browsers that are known
+	// HashMemory is that of login.Options. Default: theirs.
+	HashMemory int
 	// Changed is told of an operator who has another password, or is no more. May be nil.
 	Changed func(operator string)
 }
@@ -58,7 +60,8 @@ func New(o Options) (*Desk, error) {
 	}
 	d := &Desk{o: o, hashing: make(chan struct{}, hashesAtOnce),
 		// A password that was right is not remembered: operators log in seldom.
-		passwords: login.New(login.Options{Clock: o.Clock, Workers: 1, Waiting: 16, Remember: -1})}
+		passwords: login.New(login.Options{Clock: o.Clock, Workers: 1, Waiting: 16, Remember: -1,
+			HashMemory: o.HashMemory})}
 	var errs [4]error
 	d.sources, errs[0] = limit("source", perSource, 10*time.Minute)
 	d.names, errs[1] = limit("name", perName, time.Hour)

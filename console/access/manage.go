@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/mail/login"
 	"weir/store"
 )
 
@@ -43,7 +42,7 @@ func (d *Desk) hash(ctx context.Context, password string) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	return login.Hash(password)
+	return d.passwords.Hash(password)
 }
 
 // First is the operator that the first start makes.

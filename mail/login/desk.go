@@ -35,8 +35,8 @@ func New(o Options) *Desk {
 		keys:    newKeyer(),
 		memory:  newMemory(o.Remember, o.Remembered),
 		workers: make(chan struct{}, o.Workers),
-		nobody: &secret{memory: hashMemory, passes: hashPasses, lanes: hashLanes, salt: make([]byte, saltBytes),
-			hash: make([]byte, hashBytes)},
+		nobody: &secret{memory: uint32(o.HashMemory), passes: hashPasses, lanes: hashLanes,
+			salt: make([]byte, saltBytes), hash: make([]byte, hashBytes)},
 		derive: derive,
 	}
 }

@@ -25,6 +25,9 @@ type Options struct {
 	Remember time.Duration
 	// How many logins are remembered. One more pushes out the oldest. Default 10000.
 	Remembered int
+	// How much memory, in KiB, a new password takes, and the attempt to log in as an unknown user. Default 19456. Tests
+	// that take very many passwords set less: one with 8 takes no time. Known users take what their stored hash says.
+	HashMemory int
 	// Default: the machine's clock.
 	Clock Clock
 }
@@ -41,6 +44,7 @@ func (o Options) withDefaults() Options {
 	o.Waiting = min(max(cmp.Or(o.Waiting, 64), 1), MaxWaiting)
 	o.Remember = min(cmp.Or(o.Remember, 10*time.Minute), MaxRemember)
 	o.Remembered = min(max(cmp.Or(o.Remembered, 10_000), 1), MaxRemembered)
+	o.HashMemory = min(max(cmp.Or(o.HashMemory, hashMemory), 8*hashLanes), maxMemory)
 	o.Clock = cmp.Or[Clock](o.Clock, systemClock{})
 	return o
 }

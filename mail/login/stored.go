@@ -13,7 +13,7 @@ import (
 
 // How new passwords are hashed: the least that OWASP recommends. More memory means fewer at once.
 const (
-	hashMemory = 19456 / hashPart // KiB
+	hashMemory = 19456 // KiB
 	hashPasses = 2
 	hashLanes  = 1
 	saltBytes  = 16
@@ -42,14 +42,19 @@ type secret struct {
 
 // Hash returns what is stored for a password: argon2id with its parameters and a salt, in the usual text form. The
 // password must not be empty nor longer than MaxPassword. Check is for passwords that people choose.
-func Hash(password string) (string, error) {
+func Hash(password string) (string, error) { return hashWith(hashMemory, password) }
+
+// Hash is the function Hash with the memory of the desk's options.
+func (d *Desk) Hash(password string) (string, error) { return hashWith(d.o.HashMemory, password) }
+
+func hashWith(memory int, password string) (string, error) {
 	switch {
 	case password == "":
 		return "", ErrShort
 	case len(password) > MaxPassword:
 		return "", ErrLong
 	}
-	s := secret{memory: hashMemory, passes: hashPasses, lanes: hashLanes, salt: make([]byte, saltBytes)}
+	s := secret{memory: uint32(memory), passes: hashPasses, lanes: hashLanes, salt: make([]byte, saltBytes)}
 	_, _ = rand.Read(s.salt) // never fails
 	s.hash = derive([]byte(password), &s, hashBytes)
 	return s.String(), nil

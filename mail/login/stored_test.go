@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"weir/internal/needs"
 )
 
 // cheap is what is stored with parameters that are quick enough for tests.
@@ -18,14 +16,15 @@ func cheap(t testing.TB, password string) string {
 }
 
 func TestHashIsTextInTheUsualForm(t *testing.T) {
-	one, err := Hash("correct horse")
+	desk := New(Options{HashMemory: 8})
+	one, err := desk.Hash("correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if form := regexp.MustCompile(`^\$argon2id\$v=19\$m=\d+,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$`); !form.MatchString(one) {
 		t.Errorf("stored is %q", one)
 	}
-	if two, _ := Hash("correct horse"); one == two {
+	if two, _ := desk.Hash("correct horse"); one == two {
 		t.Error("two hashes of a password are alike: no salt")
 	}
 	if _, err := Hash(""); !errors.Is(err, ErrShort) {
@@ -36,16 +35,15 @@ func TestHashIsTextInTheUsualForm(t *testing.T) {
 	}
 }
 
-// TestHashTakesItsTime: a new password takes as much memory as OWASP recommends, but for tests under the race detector.
+// TestHashTakesItsTime: a new password takes as much memory as OWASP recommends, unless the options say otherwise.
 func TestHashTakesItsTime(t *testing.T) {
-	needs.Unwatched(t)
-	memory := "m=19456"
-	if needs.Watched {
-		memory = "m=1216"
-	}
-	stored, err := Hash("correct horse")
-	if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$"+memory+",t=2,p=1$") {
-		t.Errorf("stored is %q, want %s; %v", stored, memory, err)
+	for i, hash := range []func(string) (string, error){Hash, New(Options{}).Hash,
+		New(Options{HashMemory: 64}).Hash, New(Options{HashMemory: -1}).Hash} {
+		want := []string{"m=19456", "m=19456", "m=64", "m=8"}[i]
+		stored, err := hash("correct horse")
+		if err != nil || !strings.HasPrefix(stored, "$argon2id$v=19$"+want+",t=2,p=1$") {
+			t.Errorf("stored is %q, want %s; %v", stored, want, err)
+		}
 	}
 }
 
@@ -131,11 +129,7 @@ func TestCheck(t *testing.T) {
 
 // FuzzReadStored: what is read is within its bounds, and written in exactly one way.
 func FuzzReadStored(f *testing.F) {
-	stored, err := Hash("correct horse")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(stored)
+	f.Add(cheap(f, "correct horse"))
 	f.Add("")
 	f.Add("$argon2id$v=19$m=4294967295,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA")
 	f.Add("$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA")
