@@ -12,8 +12,11 @@ import (
 	"weir/console"
 )
 
-// A stopper can be taken down.
-type stopper interface{ Stop(context.Context) error }
+// A stopper can be taken down. It gives up its address before, by Unlisten.
+type stopper interface {
+	Unlisten()
+	Stop(context.Context) error
+}
 
 // reloadRecord is what status says about reloads.
 type reloadRecord struct {
@@ -150,7 +153,8 @@ func (c *change) configureThrottles(now time.Time) error {
 }
 
 // leaveBehind takes down what the new generation does not use, in the background: requests may be under way in a gate
-// for long, and the reload itself may have come through the control socket that is to be closed.
+// for long, and the reload itself may have come through the control socket that is to be closed. Addresses are free at
+// once, as the next reload may want them.
 func (a *App) leaveBehind(c *change) {
 	if len(c.removed)+len(c.retired)+len(c.closed) == 0 {
 		return
@@ -158,6 +162,12 @@ func (a *App) leaveBehind(c *change) {
 	if len(c.removed) == 0 { // no chain is left that asks them: whoever waits there may go
 		a.retire(c.retired)
 		c.retired = nil
+	}
+	for _, s := range c.closed {
+		s.Unlisten()
+	}
+	for _, gt := range c.removed {
+		gt.Unlisten()
 	}
 	a.background.Go(func() {
 		ctx, cancel := context.WithTimeout(a.retreat, a.opts.Drain)

@@ -61,11 +61,16 @@ func (l *lifecycle) Start() {
 	l.served.Go(func() { l.http.Serve(l.listener) })
 }
 
+// Unlisten closes the address, so that somebody else can have it at once. Stop must follow.
+func (l *lifecycle) Unlisten() {
+	if l.listener != nil {
+		l.listener.Close()
+	}
+}
+
 // Stop closes the address and waits for answers under way, until ctx ends. It may be called without Start.
 func (l *lifecycle) Stop(ctx context.Context) error {
-	if l.listener != nil {
-		l.listener.Close() // the server does not know it before it serves
-	}
+	l.Unlisten() // the server does not know the listener before it serves
 	err := l.http.Shutdown(ctx)
 	if err != nil {
 		l.http.Close()

@@ -83,6 +83,7 @@ type Gate interface {
 	Listen() error
 	Addr() net.Addr
 	Start()
+	Unlisten()
 	Stop(context.Context) error
 }
 

@@ -67,6 +67,8 @@ type Skeleton[S any] struct {
 	mu       sync.Mutex
 	listener Listener // nil before Listen
 	started  bool
+	shut     bool // the listener is closed
+	ending   bool // Stop was called
 	servers  *servers // nil before Start, and where there is no Hooks.Server
 }
 
@@ -174,21 +176,31 @@ func (k *Skeleton[S]) replace(next *S) {
 // lastWait is how long a stop waits for what has been cut off already.
 const lastWait = 5 * time.Second
 
+// Unlisten closes the listener, so that another gate can have its address at once. Stop must follow: it waits for what
+// is under way. A gate for packets keeps its socket until then, as answers go out by it.
+func (k *Skeleton[S]) Unlisten() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stop()
+	if k.listener != nil && !k.shut {
+		k.shut = true
+		_ = k.listener.Close()
+	}
+}
+
 // Stop takes nothing more and waits until what is under way has come to its end. When ctx ends first, the rest is cut
 // off and the error of ctx returned. A second call waits for the first.
 func (k *Skeleton[S]) Stop(ctx context.Context) error {
+	k.Unlisten()
 	k.mu.Lock()
-	first := !k.Stopping()
-	k.stop()
-	listener, started, servers := k.listener, k.started, k.servers
+	first := !k.ending
+	k.ending = true
+	started, servers := k.started, k.servers
 	k.mu.Unlock()
 	if !first {
 		return waitFor(ctx, k.over)
 	}
 	defer close(k.over)
-	if listener != nil {
-		_ = listener.Close()
-	}
 	if servers != nil {
 		servers.shut()
 	}

@@ -128,6 +128,29 @@ func TestListenTwice(t *testing.T) {
 	}
 }
 
+// The address is free after Unlisten, while a connection is under way, for which the stop waits.
+func TestUnlisten(t *testing.T) {
+	g := newEcho(options{word: "hello", bound: 2})
+	gatetest.Run(t, g)
+	c := g.talk(t)
+	c.says("hello")
+	g.Unlisten()
+	l, err := net.Listen("tcp", g.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, _ = io.WriteString(c, "still here\n")
+	c.says("still here")
+	stopped := make(chan error, 1)
+	go func() { stopped <- g.Stop(context.Background()) }()
+	c.Close()
+	if err := gatetest.Receive(t, stopped); err != nil || g.ended.Load() != 1 {
+		t.Error(err, g.ended.Load())
+	}
+	g.Unlisten() // does nothing
+}
+
 // A stop waits for what is under way, and a second one for the first.
 func TestStopDrains(t *testing.T) {
 	g := newEcho(options{word: "hello", bound: 2})

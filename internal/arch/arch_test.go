@@ -218,27 +218,6 @@ func namesSay(p pkg, _ int) (wrong []string) {
 // clockCalls are the functions of package time that read the clock or wait for it.
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 
-// TestFilesAreShort: a file that needs a table of contents wants to be two. Tests are no exception.
-func TestFilesAreShort(t *testing.T) {
-	const most = 700
-	for _, p := range packages(t) {
-		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles, p.IgnoredGoFiles, p.TestGoFiles, p.XTestGoFiles) {
-			src, err := os.ReadFile(filepath.Join(p.Dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines := bytes.Count(src, []byte("\n"))
-			if lines <= most {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.PackageClauseOnly)
-			if err != nil || !ast.IsGenerated(file) {
-				t.Errorf("%s/%s: %d lines; a file of more than %d wants to be two", p.path, name, lines, most)
-			}
-		}
-	}
-}
-
 // TestSource holds the rules about what stands in the files against every file that is not a test.
 func TestSource(t *testing.T) {
 	for _, p := range packages(t) {
@@ -323,15 +302,4 @@ func importName(file *ast.File, importPath string) string {
 		}
 	}
 	return ""
-}
-
-// TestMainIsShort: the command line is one struct; main only starts it.
-func TestMainIsShort(t *testing.T) {
-	src, err := os.ReadFile(filepath.Join(root(t), "cmd", "weir", "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := bytes.Count(src, []byte("\n")); lines >= 30 {
-		t.Errorf("cmd/weir/main.go has %d lines; it stays under 30", lines)
-	}
 }

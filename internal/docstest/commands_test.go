@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"weir/internal/markdown"
 )
 
 var (
@@ -21,24 +23,24 @@ var (
 func TestGoCommands(t *testing.T) {
 	found := 0
 	for _, p := range pages(t) {
-		if p.path == "CHANGELOG.md" || strings.HasPrefix(p.path, "docs/adr/") {
+		if p.Path == "CHANGELOG.md" || strings.HasPrefix(p.Path, "docs/adr/") {
 			continue // these tell what was
 		}
-		lines := p.prose
-		for _, b := range p.blocks {
-			for i, text := range strings.Split(b.text, "\n") {
-				lines = append(lines, line{b.line + i, text})
+		lines := p.Prose
+		for _, b := range p.Blocks {
+			for i, text := range strings.Split(b.Text, "\n") {
+				lines = append(lines, markdown.Line{Number: b.Line + i, Text: text})
 			}
 		}
 		for _, l := range lines {
-			for _, m := range goCommand.FindAllStringSubmatch(l.text, -1) {
+			for _, m := range goCommand.FindAllStringSubmatch(l.Text, -1) {
 				where := ourPackage.FindStringSubmatch(m[0])
 				if where == nil {
 					continue
 				}
 				found++
 				if complaint := goCommandExists(m[1], m[0], where[1]); complaint != "" {
-					t.Errorf("%s:%d: %s: %s", p.path, l.number, m[0], complaint)
+					t.Errorf("%s:%d: %s: %s", p.Path, l.Number, m[0], complaint)
 				}
 			}
 		}
@@ -117,14 +119,14 @@ func TestKeysExist(t *testing.T) {
 	}
 	found := 0
 	for _, p := range pages(t) {
-		if !strings.HasPrefix(p.path, "docs/") || strings.HasPrefix(p.path, "docs/adr/") {
+		if !strings.HasPrefix(p.Path, "docs/") || strings.HasPrefix(p.Path, "docs/adr/") {
 			continue
 		}
-		for _, l := range p.prose {
-			for _, m := range keyPath.FindAllStringSubmatch(l.text, -1) {
+		for _, l := range p.Prose {
+			for _, m := range keyPath.FindAllStringSubmatch(l.Text, -1) {
 				found++
 				if !known[m[1]] {
-					t.Errorf("%s:%d: there is no key %s: write what the bound is, if it is fixed", p.path, l.number, m[1])
+					t.Errorf("%s:%d: there is no key %s: write what the bound is, if it is fixed", p.Path, l.Number, m[1])
 				}
 			}
 		}

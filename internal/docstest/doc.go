@@ -1,5 +1,6 @@
-// Package docstest executes the documentation: configurations in it are valid, commands in it exist, Go code compiles,
-// links lead somewhere, and metrics are the ones there are. There is nothing to import here.
+// Package docstest holds the documentation against the program: configurations in it are valid, Go code compiles, links
+// lead somewhere, keys, metrics and messages are the ones there are, and each guarantee names its test. The commands of
+// pages are tried where the command is, in cmd/weir. There is nothing to import here.
 //
 // In a fenced block, the word after the backticks says what is done with it:
 //

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/markdown"
 	"weir/internal/needs"
 )
 
@@ -27,16 +28,19 @@ func TestForeignModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	temp := t.TempDir()
-	if err := os.Symlink(base, filepath.Join(temp, "weir")); err != nil {
-		t.Fatal(err)
-	}
 	folder := filepath.Join(temp, "shop")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// weir stays where it is: in another folder all of it would be compiled again.
+	const beside = "weir=../weir"
+	if strings.Count(build.Text, beside) != 1 {
+		t.Fatalf("%s: weir is not in %s", build.At(), beside)
+	}
+	commands := strings.Replace(build.Text, beside, "'weir="+base+"'", 1)
 	const written = "127.0.0.1:8080"
-	if strings.Count(program.text, written) != 1 {
-		t.Fatalf("%s: the program does not listen on %s", program.at(), written)
+	if strings.Count(program.Text, written) != 1 {
+		t.Fatalf("%s: the program does not listen on %s", program.At(), written)
 	}
 	address := needs.FreeAddress()
 	sums, err := os.ReadFile(filepath.Join(base, "go.sum"))
@@ -44,20 +48,19 @@ func TestForeignModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"main.go": strings.ReplaceAll(program.text, written, address),
+		"main.go": strings.ReplaceAll(program.Text, written, address),
 		"go.sum":  string(sums), // else go get would ask for them on the web
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	made := exec.CommandContext(ctx, shell, "-e", "-c", build.text)
+	ctx := t.Context()
+	made := exec.CommandContext(ctx, shell, "-e", "-c", commands)
 	made.Dir = folder
 	made.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off", "GOFLAGS=-buildvcs=false")
 	if out, err := made.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", build.at(), err, out)
+		t.Fatalf("%s: %v\n%s", build.At(), err, out)
 	}
 
 	var log strings.Builder
@@ -73,26 +76,32 @@ func TestForeignModule(t *testing.T) {
 			t.Logf("the program says: %s", &log)
 		}
 	}()
-	_, port, _ := net.SplitHostPort(address)
-	await(ctx, t, "the program", func() bool { return listens(ctx, port) })
+	needs.Wait(t, "the program listens", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return false
+		}
+		_ = c.Close()
+		return true
+	})
 	sixthIsRefused(ctx, t, "http://"+address+"/")
 }
 
 // foreign returns the first program of docs/go.md, and the commands below it.
-func foreign(t *testing.T) (program, build block) {
+func foreign(t *testing.T) (program, build markdown.Block) {
 	t.Helper()
 	for _, p := range pages(t) {
-		if p.path != "docs/go.md" {
+		if p.Path != "docs/go.md" {
 			continue
 		}
-		for i, b := range p.blocks {
-			if b.is("go", "") && i+1 < len(p.blocks) && p.blocks[i+1].is("sh", "") {
-				return b, p.blocks[i+1]
+		for i, b := range p.Blocks {
+			if b.Is("go", "") && i+1 < len(p.Blocks) && p.Blocks[i+1].Is("sh", "") {
+				return b, p.Blocks[i+1]
 			}
 		}
 	}
 	t.Fatal("docs/go.md has no program with commands below it")
-	return block{}, block{}
+	return markdown.Block{}, markdown.Block{}
 }
 
 // sixthIsRefused asks six times for an account. A new window may begin meanwhile, and admit the sixth: then it tries

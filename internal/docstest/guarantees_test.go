@@ -1,55 +1,310 @@
 package docstest
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"weir/internal/markdown"
 )
 
-// TestGuaranteesAreHeld: every test that the page of guarantees names exists, and every row of its tables names one.
-// A test is named with its folder, or like the one before it in the row.
+var (
+	// testName is a test in code, with its folder, or like the one before it in the row.
+	testName = regexp.MustCompile("^`(?:([a-z0-9/]+)\\.)?((?:Test|Fuzz)[A-Za-z0-9_]+)`$")
+	// notPromised is the title of a section without promises.
+	notPromised = regexp.MustCompile(`\bnot promise\b`)
+)
+
+const makeLong = "`make long`"
+
+// A held is a test or a fuzz target that there is.
+type held struct {
+	long bool // only make long runs it
+}
+
+// heldIn returns the tests of a folder, by name. Files of all systems count.
+func heldIn(folder string) (map[string]held, error) {
+	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]held{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		testsOf(file, all)
+	}
+	return all, nil
+}
+
+// testsOf adds the tests and fuzz targets of a file: functions that go test calls.
+func testsOf(file *ast.File, all map[string]held) {
+	for _, decl := range file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || f.Body == nil || len(f.Type.Params.List) != 1 || f.Type.Results != nil {
+			continue
+		}
+		pointer, ok := f.Type.Params.List[0].Type.(*ast.StarExpr)
+		if !ok {
+			continue
+		}
+		takes, ok := pointer.X.(*ast.SelectorExpr)
+		if !ok || fmt.Sprint(takes.X) != "testing" {
+			continue
+		}
+		if strings.HasPrefix(f.Name.Name, "Test") && takes.Sel.Name == "T" ||
+			strings.HasPrefix(f.Name.Name, "Fuzz") && takes.Sel.Name == "F" {
+			all[f.Name.Name] = held{onlyLong(f)}
+		}
+	}
+}
+
+// onlyLong reports whether a test is skipped unless make long runs it.
+func onlyLong(f *ast.FuncDecl) bool {
+	for _, s := range f.Body.List {
+		branch, ok := s.(*ast.IfStmt)
+		if !ok {
+			continue
+		}
+		not, ok := branch.Cond.(*ast.UnaryExpr)
+		if !ok || not.Op != token.NOT || !calls(not.X, "Long") {
+			continue
+		}
+		for _, inside := range branch.Body.List {
+			if call, ok := inside.(*ast.ExprStmt); ok &&
+				(calls(call.X, "Skip") || calls(call.X, "Skipf") || calls(call.X, "SkipNow")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// calls reports whether an expression calls a function or method of that name.
+func calls(e ast.Expr, name string) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == name
+}
+
+// A promises reads the page of guarantees.
+type promises struct {
+	tests func(folder string) map[string]held
+	wrong []string
+	named int
+
+	sections []section // those that are open, by level
+	column   int       // of the table that has the tests; -1 outside of a table
+	folder   string    // of the last test in the row
+}
+
+// A section must name a test, there or in its parts.
+type section struct {
+	line  int
+	title string
+	named bool
+}
+
+func (p *promises) complain(line int, format string, args ...any) {
+	p.wrong = append(p.wrong, fmt.Sprintf("docs/guarantees.md:%d: ", line)+fmt.Sprintf(format, args...))
+}
+
+// read reads the lines of the page.
+func (p *promises) read(lines []markdown.Line) {
+	p.column = -1
+	for _, l := range lines {
+		level := len(l.Text) - len(strings.TrimLeft(l.Text, "#"))
+		switch {
+		case level > 0:
+			p.end(level - 1)
+			p.sections = append(p.sections, section{line: l.Number, title: strings.TrimSpace(l.Text[level:])})
+			p.column = -1
+		case !strings.HasPrefix(l.Text, "|"):
+			p.column = -1
+		case p.column < 0:
+			p.head(l)
+		case strings.HasPrefix(l.Text, "|--"):
+		default:
+			p.row(l)
+		}
+	}
+	p.end(0)
+}
+
+// end closes sections, down to a level. The first one is the page.
+func (p *promises) end(level int) {
+	for len(p.sections) > level {
+		last := p.sections[len(p.sections)-1]
+		p.sections = p.sections[:len(p.sections)-1]
+		if !last.named && !notPromised.MatchString(last.title) {
+			p.complain(last.line, "no test holds %q", last.title)
+		}
+		if n := len(p.sections); n > 0 && last.named {
+			p.sections[n-1].named = true
+		}
+	}
+}
+
+// head finds the column of tests.
+func (p *promises) head(l markdown.Line) {
+	for i, cell := range strings.Split(l.Text, "|") {
+		if strings.TrimSpace(cell) == "test" {
+			p.column = i
+		}
+	}
+	if p.column < 0 {
+		p.complain(l.Number, "a table without a column of tests")
+		p.column = len(l.Text) // which no row has
+	}
+}
+
+// row reads a row of a table: it names tests that exist, and nothing else in their place.
+func (p *promises) row(l markdown.Line) {
+	cells := strings.Split(l.Text, "|")
+	if p.column >= len(cells)-1 {
+		p.complain(l.Number, "the row has %d columns", len(cells)-2)
+		return
+	}
+	named := 0
+	p.folder = ""
+	for _, code := range markdown.InlineCode.FindAllString(cells[p.column], -1) {
+		m := testName.FindStringSubmatch(code)
+		switch {
+		case m != nil:
+			named++
+			p.test(l, m[1], m[2])
+		case code != makeLong:
+			p.complain(l.Number, "%s is not a test: name the test that shows it", code)
+		}
+	}
+	if named == 0 {
+		p.complain(l.Number, "no test holds this")
+	}
+	p.named += named
+	if n := len(p.sections); n > 0 && named > 0 {
+		p.sections[n-1].named = true
+	}
+}
+
+func (p *promises) test(l markdown.Line, folder, name string) {
+	if folder != "" {
+		p.folder = folder
+	}
+	test, there := p.tests(p.folder)[name]
+	switch {
+	case !there:
+		p.complain(l.Number, "there is no test %s in %q", name, p.folder)
+	case test.long && !strings.Contains(l.Text, makeLong):
+		p.complain(l.Number, "only make long runs %s: the row has to say so, as "+makeLong, name)
+	}
+}
+
+// TestGuaranteesAreHeld: every row of the page of guarantees names tests or fuzz targets that there are, and nothing
+// else in their place; every section names one; and where only make long runs a test, the row says so.
 func TestGuaranteesAreHeld(t *testing.T) {
-	root := "../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs/guarantees.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := map[string]string{} // the text of all tests in a folder
-	in := func(folder string) string {
-		if _, known := tests[folder]; !known {
-			files, _ := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
-			for _, f := range files {
-				b, err := os.ReadFile(f)
-				if err != nil {
-					t.Fatal(err)
-				}
-				tests[folder] += string(b)
-			}
-		}
-		return tests[folder]
+	page, err := markdown.Parse("docs/guarantees.md", string(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	name := regexp.MustCompile("`(?:([a-z0-9/]+)\\.)?(Test[A-Za-z0-9]+)`")
-	found := 0
-	for i, line := range strings.Split(string(text), "\n") {
-		folder, named := "", 0
-		for _, m := range name.FindAllStringSubmatch(line, -1) {
-			if m[1] != "" {
-				folder = m[1]
+	known := map[string]map[string]held{}
+	p := &promises{tests: func(folder string) map[string]held {
+		if known[folder] == nil {
+			all, err := heldIn(folder)
+			if err != nil {
+				t.Fatal(err)
 			}
-			named++
-			if !strings.Contains(in(folder), "func "+m[2]+"(t *testing.T)") {
-				t.Errorf("docs/guarantees.md:%d: there is no test %s in %q", i+1, m[2], folder)
+			known[folder] = all
+		}
+		return known[folder]
+	}}
+	p.read(page.Prose)
+	for _, w := range p.wrong {
+		t.Error(w)
+	}
+	if p.named < 300 {
+		t.Errorf("%d tests are named: has the form of the page changed?", p.named)
+	}
+}
+
+// TestGuaranteesThatNobodyHolds: what the rule finds.
+func TestGuaranteesThatNobodyHolds(t *testing.T) {
+	const source = `package x
+import ("testing"; "weir/internal/needs")
+func TestOne(t *testing.T) {}
+func TestLong(t *testing.T) { if !needs.Long() { t.Skip("an hour") }; work() }
+func TestSized(t *testing.T) { n := 1; if needs.Long() { n = 100 }; work(n) }
+func FuzzOne(f *testing.F) {}
+func TestHelper(t *testing.T, n int) {}
+func (s suite) TestMethod(t *testing.T) {}
+// func TestCommented(t *testing.T) {}
+`
+	file, err := parser.ParseFile(token.NewFileSet(), "x_test.go", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]held{}
+	testsOf(file, tests)
+	for row, want := range map[string]string{
+		"| a promise | `a.TestOne` |":                     "",
+		"| a promise | `a.TestOne`, `TestSized` |":        "",
+		"| a promise | `a.FuzzOne`, over real sockets |":  "",
+		"| a promise | `a.TestLong`, in `make long` |":    "",
+		"| in `make long`, a promise | `a.TestLong` |":    "",
+		"| a promise | `a.TestLong` |":                    "only make long runs TestLong",
+		"| a promise | `a.TestTwo` |":                     "there is no test TestTwo",
+		"| a promise | `a.TestHelper` |":                  "there is no test",
+		"| a promise | `a.TestMethod` |":                  "there is no test",
+		"| a promise | `a.TestCommented` |":               "there is no test",
+		"| a promise | `b.TestOne` |":                     "there is no test",
+		"| a promise | `a.TestOne`; `farm/nats` |":        "is not a test",
+		"| `a.TestOne`, in the column of promises | no |": "no test holds this",
+		"| a promise | and a fuzz test |":                 "no test holds this",
+		"| a promise |":                                   "columns",
+	} {
+		p := &promises{tests: func(folder string) map[string]held {
+			if folder != "a" {
+				return nil
 			}
+			return tests
+		}}
+		text := "# Guarantees\n## One\n| promise | test |\n|---|---|\n| another | `a.TestOne` |\n" + row
+		p.read(linesOf(text))
+		if got := strings.Join(p.wrong, "; "); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: complains %q, want %q", row, got, want)
 		}
-		heads := strings.Contains(line, "---") || strings.Contains(line, "| test |")
-		if strings.HasPrefix(line, "|") && !heads && named == 0 {
-			t.Errorf("docs/guarantees.md:%d: no test holds this", i+1)
+	}
+	p := &promises{tests: func(string) map[string]held { return tests }}
+	p.read(linesOf("# Guarantees\n## One\n### Part\n| test | what |\n|---|---|\n| `a.TestOne` | it |\n### Other part\n" +
+		"words\n### What they do not promise\nwords\n## Two\nwords\n| a | b |\n|---|---|\n"))
+	want := []string{`:7: no test holds "Other part"`, `:13: a table without`, `:11: no test holds "Two"`}
+	if len(p.wrong) != len(want) {
+		t.Fatalf("%q", p.wrong)
+	}
+	for i, w := range want {
+		if !strings.Contains(p.wrong[i], w) {
+			t.Errorf("complains %q, want %q", p.wrong[i], w)
 		}
-		found += named
 	}
-	if found < 20 {
-		t.Errorf("%d tests are named", found)
+}
+
+func linesOf(text string) (all []markdown.Line) {
+	for i, l := range strings.Split(text, "\n") {
+		all = append(all, markdown.Line{Number: i + 1, Text: l})
 	}
+	return all
 }

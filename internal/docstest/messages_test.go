@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/markdown"
 )
 
 // varies is what a message fills in: the docs write an ellipsis, or a name as an example.
@@ -32,19 +34,19 @@ func TestMessages(t *testing.T) {
 	found := 0
 	for _, p := range pages(t) {
 		inside := false
-		for _, l := range p.prose {
+		for _, l := range p.Prose {
 			switch {
-			case strings.HasPrefix(l.text, "| message |"):
+			case strings.HasPrefix(l.Text, "| message |"):
 				inside = true
 				continue
-			case !strings.HasPrefix(l.text, "|"):
+			case !strings.HasPrefix(l.Text, "|"):
 				inside = false
 			}
-			if !inside || strings.HasPrefix(l.text, "|---") {
+			if !inside || strings.HasPrefix(l.Text, "|---") {
 				continue
 			}
-			first := strings.Split(l.text, " | ")[0]
-			for _, quoted := range inlineCode.FindAllString(first, -1) {
+			first := strings.Split(l.Text, " | ")[0]
+			for _, quoted := range markdown.InlineCode.FindAllString(first, -1) {
 				found++
 				var parts []string
 				longest := ""
@@ -59,7 +61,7 @@ func TestMessages(t *testing.T) {
 				// Few lines have the longest part; to search all of them for the whole takes long.
 				if !slices.ContainsFunc(code,
 					func(line string) bool { return strings.Contains(line, longest) && whole.MatchString(line) }) {
-					t.Errorf("%s:%d: weir has no message like %s", p.path, l.number, quoted)
+					t.Errorf("%s:%d: weir has no message like %s", p.Path, l.Number, quoted)
 				}
 			}
 		}

@@ -1,10 +1,12 @@
-package docstest
+package lint
 
 import (
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"weir/internal/markdown"
 )
 
 var (
@@ -34,18 +36,18 @@ func TestFigures(t *testing.T) {
 	found := 0
 	for _, p := range pages(t) {
 		section := ""
-		for _, l := range p.prose {
-			if title, is := strings.CutPrefix(l.text, "## "); is {
+		for _, l := range p.Prose {
+			if title, is := strings.CutPrefix(l.Text, "## "); is {
 				section = title
 			}
 			in := false
-			for _, s := range measured[p.path] {
+			for _, s := range measured[p.Path] {
 				in = in || s == section
 			}
 			if !in {
 				continue
 			}
-			text := linkMarkup.ReplaceAllString(l.text, "$1")
+			text := markdown.LinkMarkup.ReplaceAllString(l.Text, "$1")
 			for _, f := range figure.FindAllString(text, -1) {
 				found++
 				if given[f] || results[strings.ReplaceAll(f, ",", "")] {
@@ -55,7 +57,7 @@ func TestFigures(t *testing.T) {
 				if thousands, is := strings.CutSuffix(f, ",000"); is && strings.Contains(string(raw), " "+thousands+" k/s") {
 					continue
 				}
-				t.Errorf("%s:%d: lab/bench/RESULTS.md does not have %s", p.path, l.number, f)
+				t.Errorf("%s:%d: lab/bench/RESULTS.md does not have %s", p.Path, l.Number, f)
 			}
 		}
 	}

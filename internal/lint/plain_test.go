@@ -1,4 +1,4 @@
-package docstest
+package lint
 
 import (
 	"go/ast"
@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"weir/internal/markdown"
 )
 
 // maxSentence is how many words a sentence may have. A longer one has more than one idea.
@@ -60,7 +62,7 @@ func spoken(path string) bool {
 // TestPlainPages: README and docs have none of the bad habits, and no sentence that goes on and on.
 func TestPlainPages(t *testing.T) {
 	for _, p := range pages(t) {
-		if !spoken(p.path) {
+		if !spoken(p.Path) {
 			continue
 		}
 		var paragraph []string
@@ -68,18 +70,18 @@ func TestPlainPages(t *testing.T) {
 		end := func() {
 			for _, s := range sentences(strings.Join(paragraph, " ")) {
 				if n := len(strings.Fields(s)); n > maxSentence {
-					t.Errorf("%s:%d: a sentence of %d words: make two: %.60s…", p.path, from, n, s)
+					t.Errorf("%s:%d: a sentence of %d words: make two: %.60s…", p.Path, from, n, s)
 				}
 			}
 			paragraph = nil
 		}
-		for _, l := range p.prose {
-			if strings.HasPrefix(l.text, "    ") {
+		for _, l := range p.Prose {
+			if strings.HasPrefix(l.Text, "    ") {
 				continue
 			}
-			text := linkMarkup.ReplaceAllString(inlineCode.ReplaceAllString(l.text, "code"), "$1")
+			text := markdown.LinkMarkup.ReplaceAllString(markdown.InlineCode.ReplaceAllString(l.Text, "code"), "$1")
 			for _, found := range bad(text) {
-				t.Errorf("%s:%d: %s", p.path, l.number, found)
+				t.Errorf("%s:%d: %s", p.Path, l.Number, found)
 			}
 			if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "|") || strings.HasPrefix(text, "#") ||
 				strings.HasPrefix(text, "!") || listItem.MatchString(text) {
@@ -89,7 +91,7 @@ func TestPlainPages(t *testing.T) {
 				continue // cells and descriptions of pictures are lists of facts
 			}
 			if len(paragraph) == 0 {
-				from = l.number
+				from = l.Number
 			}
 			paragraph = append(paragraph, text)
 		}
@@ -106,7 +108,7 @@ var (
 func sentences(paragraph string) []string { return sentenceEnd.Split(paragraph, -1) }
 
 // unspoken are folders without texts of weir's, or with the words themselves.
-var unspoken = []string{".git", "bin", "dist", "docs", "internal/arch", "internal/mutants", "lab/bench"}
+var unspoken = []string{".git", "bin", "dist", "docs", "internal/arch", "internal/lint", "internal/mutants", "lab/bench"}
 
 // action is what a template computes, and a tag of HTML.
 var action = regexp.MustCompile(`{{[^}]*}}|<[^>]*>`)

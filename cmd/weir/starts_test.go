@@ -1,9 +1,8 @@
 //go:build unix
 
-package docstest
+package main
 
 import (
-	"context"
 	"net"
 	"os"
 	"os/exec"
@@ -12,31 +11,28 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"weir/internal/markdown"
 	"weir/internal/needs"
 )
 
-// patience bounds what a start may take on a machine that has a lot else to do. It is not a measurement.
-const patience = 2 * time.Minute
-
 // A start is what a page tells a new user to paste, and what they see then.
 type start struct {
-	begin, try block
+	begin, try markdown.Block
 	want       []string
 }
 
 // starts returns the starts of a page: a block `sh start`, a block `sh try` and a block `text`, in this order.
-func starts(t *testing.T, p page) (all []start) {
-	for i, b := range p.blocks {
-		if !b.is("sh", "start") {
+func starts(t *testing.T, p markdown.Page) (all []start) {
+	for i, b := range p.Blocks {
+		if !b.Is("sh", "start") {
 			continue
 		}
-		if i+2 >= len(p.blocks) || !p.blocks[i+1].is("sh", "try") || !p.blocks[i+2].is("text", "") {
-			t.Errorf("%s: a block `sh start` is followed by `sh try` and `text`", b.at())
+		if i+2 >= len(p.Blocks) || !p.Blocks[i+1].Is("sh", "try") || !p.Blocks[i+2].Is("text", "") {
+			t.Errorf("%s: a block `sh start` is followed by `sh try` and `text`", b.At())
 			continue
 		}
-		all = append(all, start{b, p.blocks[i+1], strings.Split(strings.TrimSpace(p.blocks[i+2].text), "\n")})
+		all = append(all, start{b, p.Blocks[i+1], strings.Split(strings.TrimSpace(p.Blocks[i+2].Text), "\n")})
 	}
 	return all
 }
@@ -44,15 +40,23 @@ func starts(t *testing.T, p page) (all []start) {
 // TestStarts pastes every start of every page into a shell and compares what is printed. Only the ports are others, so
 // that nothing on this machine is in the way.
 func TestStarts(t *testing.T) {
+	needs.Unwatched(t)
+	t.Parallel()
 	shell := needs.Program(t, "bash", "apt-get install bash")
 	needs.Program(t, "curl", "apt-get install curl")
 	needs.Program(t, "python3", "apt-get install python3")
-	tools := tools(t)
+	all, err := markdown.Pages(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
 	found := 0
-	for _, p := range pages(t) {
+	for _, p := range all {
 		for _, s := range starts(t, p) {
 			found++
-			t.Run(s.begin.at(), func(t *testing.T) { s.run(t, shell, tools) })
+			t.Run(s.begin.At(), func(t *testing.T) {
+				t.Parallel()
+				s.run(t, shell)
+			})
 		}
 	}
 	if found < 5 {
@@ -69,7 +73,7 @@ var (
 	serves = regexp.MustCompile(`weir serve -c (\S+)`)
 )
 
-func (s *start) run(t *testing.T, shell, tools string) {
+func (s *start) run(t *testing.T, shell string) {
 	folder := workFolder(t)
 	ports := map[string]string{}
 	moved := func(text string) string {
@@ -81,8 +85,7 @@ func (s *start) run(t *testing.T, shell, tools string) {
 			return m[1] + ports[m[2]]
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	paste := func(text string) (string, *exec.Cmd) {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {
@@ -91,7 +94,6 @@ func (s *start) run(t *testing.T, shell, tools string) {
 		defer out.Close()
 		cmd := exec.CommandContext(ctx, shell, "-e", "-c", text)
 		cmd.Dir = folder
-		cmd.Env = append(os.Environ(), "PATH="+tools+string(filepath.ListSeparator)+os.Getenv("PATH"))
 		cmd.Stdout, cmd.Stderr = out, out // a file: what goes on in the background does not keep Run waiting
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		err = cmd.Run()
@@ -102,14 +104,14 @@ func (s *start) run(t *testing.T, shell, tools string) {
 		return string(printed), cmd
 	}
 
-	_, begun := paste(moved(s.begin.text))
+	_, begun := paste(moved(s.begin.Text))
 	defer endGroup(t, begun.Process.Pid)
-	for _, m := range behind.FindAllStringSubmatch(s.begin.text, -1) {
-		await(ctx, t, "port "+m[1], func() bool { return listens(ctx, ports[m[1]]) })
+	for _, m := range behind.FindAllStringSubmatch(s.begin.Text, -1) {
+		needs.Wait(t, "port "+m[1], func() bool { return listens(ports[m[1]]) })
 	}
-	for _, m := range serves.FindAllStringSubmatch(s.begin.text, -1) {
-		await(ctx, t, m[1], func() bool {
-			status := exec.CommandContext(ctx, filepath.Join(tools, "weir"), "status", "-c", m[1])
+	for _, m := range serves.FindAllStringSubmatch(s.begin.Text, -1) {
+		needs.Wait(t, "the weir of "+m[1], func() bool {
+			status := exec.CommandContext(ctx, "weir", "status", "-c", m[1])
 			status.Dir = folder
 			return status.Run() == nil
 		})
@@ -117,22 +119,22 @@ func (s *start) run(t *testing.T, shell, tools string) {
 	if t.Failed() {
 		return
 	}
-	printed, tried := paste(moved(s.try.text))
+	printed, tried := paste(moved(s.try.Text))
 	defer endGroup(t, tried.Process.Pid)
 	got := strings.Split(strings.TrimSpace(printed), "\n")
 	for i, want := range s.want {
 		if i >= len(got) || !matches(want, got[i]) {
-			t.Fatalf("%s: line %d is not %q:\n%s", s.try.at(), i+1, want, printed)
+			t.Fatalf("%s: line %d is not %q:\n%s", s.try.At(), i+1, want, printed)
 		}
 	}
 	if len(got) > len(s.want) && s.want[len(s.want)-1] != "…" {
-		t.Errorf("%s: more is printed than the page says:\n%s", s.try.at(), printed)
+		t.Errorf("%s: more is printed than the page says:\n%s", s.try.At(), printed)
 	}
 }
 
 // workFolder looks like the folder of the project to a start, and takes what a start writes.
 func workFolder(t *testing.T) string {
-	base, err := filepath.Abs(root)
+	base, err := filepath.Abs(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,21 +159,8 @@ func matches(want, got string) bool {
 	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimRight(got, "\r"))
 }
 
-// await returns when something is ready.
-func await(ctx context.Context, t *testing.T, what string, ready func() bool) {
-	for !ready() {
-		select {
-		case <-ctx.Done():
-			t.Errorf("%s is not ready", what)
-			return
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-func listens(ctx context.Context, port string) bool {
-	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+func listens(port string) bool {
+	c, err := net.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		return false
 	}
@@ -182,12 +171,6 @@ func listens(ctx context.Context, port string) bool {
 // endGroup ends what a shell has left in the background, and waits until it is gone.
 func endGroup(t *testing.T, group int) {
 	_ = syscall.Kill(-group, syscall.SIGTERM)
-	for deadline := time.Now().Add(patience); syscall.Kill(-group, 0) == nil; {
-		if time.Now().After(deadline) {
-			_ = syscall.Kill(-group, syscall.SIGKILL)
-			t.Errorf("what the start left in the background does not end")
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	defer syscall.Kill(-group, syscall.SIGKILL)
+	needs.Wait(t, "the end of what the start left in the background", func() bool { return syscall.Kill(-group, 0) != nil })
 }
