@@ -20,7 +20,7 @@ const (
 )
 
 // Bytes is what a sketch takes when all its sets are in use.
-const Bytes = sets * int(unsafe.Sizeof(set{})+ways*unsafe.Sizeof(slot{}))
+const Bytes = sets * int64(unsafe.Sizeof(set{})+ways*unsafe.Sizeof(slot{}))
 
 // A Sketch counts names. Make one with New. It is safe for concurrent use; Add allocates nothing once its set is in
 // use, and never waits for another goroutine.
