@@ -59,7 +59,7 @@ const farmTopic = "room"
 // newFarmRig starts nodes that know how many they are.
 func newFarmRig(t testing.TB, seed uint64, n int, network farmtest.Network, o Options) *farmRig {
 	t.Helper()
-	needs.Unwatched(t)
+	needs.Unwatched(t) // all nodes run in one goroutine
 	r := &farmRig{Sim: farmtest.NewSim(seed, network), t: t, o: o, takes: 100 * time.Millisecond}
 	for i := range n {
 		r.nodes = append(r.nodes, r.add(string(rune('a'+i)), n))

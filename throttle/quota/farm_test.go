@@ -32,7 +32,7 @@ func TestFiveServersKeepOneLimit(t *testing.T) {
 // nothing in the long run.
 func TestOvershoot(t *testing.T) {
 	needs.Unwatched(t)
-	const limit, seconds = 1000, 5
+	const limit, seconds = 1000, 3
 	for _, c := range []struct {
 		window  WindowKind
 		offered int // a second
