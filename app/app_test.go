@@ -69,13 +69,7 @@ func TestReadyAndStop(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- b.Stop(context.Background()) }()
 	// The gate's port is closed once it drains; the console still answers.
-	for {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			break
-		}
-		c.Close()
-	}
+	closed(t, addr)
 	code, body = b.page("/readyz")
 	b.wants("ready while draining", fmt.Sprint(code, body), "503{\"ready\":false,\"reason\":\"stopping\"}\n")
 	if code, _ := b.page("/healthz"); code != 200 {
@@ -98,9 +92,7 @@ func TestReadyAndStop(t *testing.T) {
 	if _, err := os.Stat(b.ControlPath()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the control socket is still there: %v", err)
 	}
-	if _, err := net.Dial("tcp", b.ConsoleAddr().String()); err == nil {
-		t.Error("the console still listens")
-	}
+	closed(t, b.ConsoleAddr().String())
 }
 
 func TestStopWithoutPatience(t *testing.T) {
@@ -163,15 +155,8 @@ console: {listen: %q}
 	if _, err := os.Stat(a.ControlPath()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the control socket is still there: %v", err)
 	}
-	again, err := net.Listen("tcp", first)
-	if err != nil {
-		t.Errorf("the first gate still listens: %v", err)
-	} else {
-		again.Close()
-	}
-	if _, err := net.Dial("tcp", a.ConsoleAddr().String()); err == nil {
-		t.Error("the console still listens")
-	}
+	closed(t, first)
+	closed(t, a.ConsoleAddr().String())
 	if err := a.Stop(t.Context()); err != nil {
 		t.Errorf("stop after a failed start: %v", err)
 	}

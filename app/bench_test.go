@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
+	"weir/internal/needs"
 )
 
 // noon is when tests begin: in the middle of no period.
@@ -62,6 +64,19 @@ func startBefore(t testing.TB, text string, upstream http.HandlerFunc) *bench {
 	t.Cleanup(func() { b.Stop(ended()) })
 	b.client = console.NewClient(b.ControlPath())
 	return b
+}
+
+// closed waits until nobody listens at an address. A program that another test starts has copies of all sockets until
+// it is loaded.
+func closed(t testing.TB, addr string) {
+	t.Helper()
+	needs.Wait(t, "nobody listens at "+addr, func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
 }
 
 func (b *bench) config(text string) *config.Config {

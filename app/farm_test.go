@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -83,33 +86,50 @@ farm: {node: %c, listen: %q, peers: [%q, %q, %q], secret: the same for all three
 	return f
 }
 
-// start starts nodes at the same time, as each waits a moment for the others.
+// start starts nodes at the same time, as each waits a moment for the others. The address of a node that starts anew
+// may be taken for a moment: a program that another test starts has copies of all sockets until it is loaded.
 func (f *fold) start(nodes ...int) {
 	f.t.Helper()
-	started := make(chan error, len(nodes))
-	for _, i := range nodes {
-		cfg, err := config.Load(f.config[i])
-		if err != nil {
-			f.t.Fatal(err)
+	needs.Wait(f.t, "addresses are free", func() bool {
+		started := make([]error, len(nodes))
+		var all sync.WaitGroup
+		for k, i := range nodes {
+			a := f.build(i)
+			all.Go(func() { started[k] = a.Start(f.t.Context()) })
 		}
-		ahead := f.ahead[i] // it may be changed while old timers still ask
-		own := clock.Shifted{Clock: clock.System, By: func() time.Duration { return ahead }}
-		a, err := New(cfg, Options{Version: "test", Clock: own, HashMemory: 8})
-		if err != nil {
-			f.t.Fatal(err)
+		all.Wait()
+		var again []int
+		for k, err := range started {
+			if errors.Is(err, syscall.EADDRINUSE) {
+				again = append(again, nodes[k])
+			} else if err != nil {
+				f.t.Fatal(err)
+			}
 		}
-		if f.older[i] {
-			a.carry = farmtest.Older
-		}
-		f.nodes[i] = a
-		f.t.Cleanup(func() { a.Stop(context.Background()) })
-		go func() { started <- a.Start(f.t.Context()) }()
+		nodes = again
+		return len(nodes) == 0
+	})
+}
+
+// build makes a node anew.
+func (f *fold) build(i int) *App {
+	f.t.Helper()
+	cfg, err := config.Load(f.config[i])
+	if err != nil {
+		f.t.Fatal(err)
 	}
-	for range nodes {
-		if err := <-started; err != nil {
-			f.t.Fatal(err)
-		}
+	ahead := f.ahead[i] // it may be changed while old timers still ask
+	own := clock.Shifted{Clock: clock.System, By: func() time.Duration { return ahead }}
+	a, err := New(cfg, Options{Version: "test", Clock: own, HashMemory: 8})
+	if err != nil {
+		f.t.Fatal(err)
 	}
+	if f.older[i] {
+		a.carry = farmtest.Older
+	}
+	f.nodes[i] = a
+	f.t.Cleanup(func() { a.Stop(context.Background()) })
+	return a
 }
 
 // settled waits until all nodes see each other.

@@ -177,10 +177,7 @@ console: {listen: "127.0.0.1:0"}
 	}
 	b.background.Wait()
 	for _, addr := range []string{api, tcp} {
-		if c, err := net.Dial("tcp", addr); err == nil {
-			c.Close()
-			t.Errorf("%s still listens", addr)
-		}
+		closed(t, addr)
 	}
 	_, body := b.page("/metrics")
 	for _, gone := range []string{"weir_tcp_verdicts_total{", `throttle="edge"`, `policy="login"`} {

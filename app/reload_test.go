@@ -137,10 +137,7 @@ func TestReloadGatesComeAndGo(t *testing.T) {
 	}
 	b.wants("second", b.Addr("http", 0), second)
 	b.background.Wait()
-	if c, err := net.Dial("tcp", first); err == nil {
-		c.Close()
-		t.Error("the removed gate still listens")
-	}
+	closed(t, first)
 	if _, body := b.page("/metrics"); strings.Contains(body, `gate="127.0.0.1:0"`) {
 		t.Error("the removed gate still has series")
 	}
@@ -254,10 +251,7 @@ func TestReloadMovesConsoleAndControl(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.background.Wait()
-	if c, err := net.Dial("tcp", old); err == nil {
-		c.Close()
-		t.Error("the old console still listens")
-	}
+	closed(t, old)
 	if _, err := b.client.Status(t.Context()); !errors.Is(err, console.ErrNotRunning) {
 		t.Errorf("the old control: %v", err)
 	}

@@ -3,7 +3,9 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,14 +60,18 @@ func newMailNode(t *testing.T, member farm.Options, secrets []string) *mailNode 
 
 func (n *mailNode) start(secrets []string) {
 	n.t.Helper()
-	a, err := New(n.config(secrets), Options{Clock: clock.NewFake(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if err := a.Start(context.Background()); err != nil {
-		n.t.Fatal(err)
-	}
-	n.App = a
+	needs.Wait(n.t, "the address is free", func() bool { // as fold.start does
+		a, err := New(n.config(secrets), Options{Clock: clock.NewFake(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))})
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		n.App = a
+		err = a.Start(context.Background())
+		if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+			n.t.Fatal(err)
+		}
+		return err == nil
+	})
 	n.t.Cleanup(n.end)
 }
 
