@@ -22,6 +22,7 @@ var activated = []string{"sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec weir "$@"`
 // A weir whose socket is handed over restarts under load without refusing a connection or leaving one unanswered: what
 // comes meanwhile waits in the socket, which whoever opened it keeps open.
 func TestActivation(t *testing.T) {
+	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "hello")
 	}))

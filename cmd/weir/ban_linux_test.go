@@ -7,15 +7,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/gate/xdpgate"
+	"weir/internal/needs"
 	"weir/internal/netlab"
 )
 
 // TestBansInTheKernel: who is banned by command is dropped in the kernel, until the ban is removed: while weir is down,
 // too. Who must not be dropped is not.
 func TestBansInTheKernel(t *testing.T) {
+	needs.Unwatched(t)
+	t.Parallel()
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	folder, err := os.MkdirTemp("", "weir")
@@ -58,17 +60,18 @@ xdp:
 		if err := netlab.Flood(far, [][]byte{netlab.SYN(netip.MustParseAddr(from), 8080)}, 1); err != nil {
 			t.Fatal(err)
 		}
-		deadline := time.Now().Add(time.Minute)
-		for time.Now().Before(deadline) {
+		fate := ""
+		needs.Wait(t, "the SYN is counted", func() bool {
 			after := packetsAt(t, near, pin)
 			switch {
 			case after.Banned > before.Banned:
-				return "banned"
+				fate = "banned"
 			case after.Passed > before.Passed:
-				return "passed"
+				fate = "passed"
 			}
-		}
-		return "lost"
+			return fate != ""
+		})
+		return fate
 	}
 	expect := func(when string, want map[string]string) {
 		t.Helper()

@@ -17,42 +17,30 @@ func TestDemoAndItsReader(t *testing.T) {
 	}
 	defer os.RemoveAll(folder)
 	t.Setenv("TMPDIR", folder)
-	play := func(args ...string) (*bufio.Scanner, *os.File, chan int) {
-		t.Helper()
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		code := make(chan int, 1)
-		go func() {
-			defer w.Close()
-			code <- run(append([]string{"demo"}, args...), &terminal{out: w, err: w})
-		}()
-		return bufio.NewScanner(r), r, code
-	}
-	lines, r, code := play("--for", "1s")
-	if !lines.Scan() {
-		t.Fatal(lines.Err())
-	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGPIPE); err != nil {
+	r, w, err := os.Pipe()
+	if err != nil {
 		t.Fatal(err)
 	}
+	code := make(chan int, 1)
+	go func() {
+		defer w.Close()
+		code <- run([]string{"demo", "--for", "1s", "--hold"}, &terminal{out: w, err: w})
+	}()
+	lines := bufio.NewScanner(r)
 	scenes := 0
-	for lines.Scan() {
+	for scenes < 2 && lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "weir demo, scene ") {
-			scenes++
+			if scenes++; scenes == 1 {
+				if err := syscall.Kill(os.Getpid(), syscall.SIGPIPE); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
-	r.Close()
-	if got := <-code; got != exitOK || scenes != 5 {
-		t.Errorf("%d after %d scenes", got, scenes)
+	if scenes < 2 {
+		t.Fatalf("%d scenes: %v", scenes, lines.Err())
 	}
-
-	lines, r, code = play("--hold") // it would take half a minute, and then an hour
-	if !lines.Scan() {
-		t.Fatal(lines.Err())
-	}
-	r.Close()
+	r.Close() // with more scenes to come, and an hour of the page
 	<-code
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)

@@ -24,7 +24,7 @@ func TestFarmExactNeverOver(t *testing.T) {
 	for _, program := range []string{redisServer, "valkey-server"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			nodes, limit := 3, 300
+			nodes, limit := 3, 100
 			if needs.Long() {
 				nodes, limit = 6, 1000
 			}
@@ -77,7 +77,7 @@ func (f *exactFarm) replaceEngine(limit int, replace func()) {
 		for last := -1; last != len(f.of(c.account)); { // until nothing goes on any more
 			last = len(f.of(c.account))
 			before := c.refused.Load()
-			f.eventually("more is refused", func() bool { return c.refused.Load() > before+200 })
+			f.eventually("more is refused", func() bool { return c.refused.Load() > before+20 })
 		}
 		c.end()
 		f.mustUseOf(c.account, limit, c.least)
@@ -95,7 +95,7 @@ func exactSize() (nodes, limit int) {
 	if needs.Long() {
 		return 6, 6000
 	}
-	return 3, 600
+	return 3, 200
 }
 
 // TestFarmExactEngineRestarted: the engine is killed under load, and starts empty. Nothing is granted twice, and a
@@ -227,9 +227,9 @@ func TestFarmExactEngineStopped(t *testing.T) {
 func TestFarmExactNodeKilled(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
-	const limit, length = 300, 3 * time.Second
-	f := growExact(t, 3, redisServer, `{name: p, limit: 300, period: 3s, farm: exact}`)
-	l := f.press(24, 0, "x")
+	const limit, length = 100, 2 * time.Second
+	f := growExact(t, 3, redisServer, `{name: p, limit: 100, period: 2s, farm: exact}`)
+	l := f.press(8, 0, "x")
 	full := func(after int64) func() bool {
 		return func() bool {
 			for n, seen := range f.audit("x", limit, length).periods {
@@ -242,7 +242,7 @@ func TestFarmExactNodeKilled(t *testing.T) {
 	}
 	f.eventually("a period is used up", full(0))
 	seen := len(f.of("x"))
-	f.eventually("the next one has begun", func() bool { return len(f.of("x")) > seen+20 })
+	f.eventually("the next one has begun", func() bool { return len(f.of("x")) > seen+10 })
 	if err := f.nodes[2].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -281,9 +281,9 @@ func TestFarmExactCutOff(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
 	nftables(t)
-	f := growExact(t, 3, redisServer, `{name: p, limit: 300, period: year, farm: exact}`)
+	f := growExact(t, 3, redisServer, `{name: p, limit: 90, period: year, farm: exact}`)
 	anybody := func() int { return rand.IntN(3) }
-	f.rush(90, 0, "engine", anybody)
+	f.rush(30, 0, "engine", anybody)
 	f.cutFrom(2, "6379", true)
 	f.eventually("c has lost the engine", func() bool {
 		_, _ = f.send(context.Background(), 2, 0, "probe")
@@ -292,15 +292,15 @@ func TestFarmExactCutOff(t *testing.T) {
 	if n := f.drain(0, "engine", 2); n != 0 {
 		t.Errorf("%d went on without the engine", n)
 	}
-	f.rush(600, 0, "engine", func() int { return rand.IntN(2) })
+	f.rush(180, 0, "engine", func() int { return rand.IntN(2) })
 	f.cutFrom(2, "6379", false)
-	f.rush(100, 0, "engine", anybody)
-	f.mustUse("engine", 300)
+	f.rush(60, 0, "engine", anybody)
+	f.mustUse("engine", 90)
 
 	f.cutFrom(2, "7400", true)
 	f.settled(0, 1)
-	f.rush(900, 0, "nodes", anybody)
-	f.mustUse("nodes", 300)
+	f.rush(270, 0, "nodes", anybody)
+	f.mustUse("nodes", 90)
 	f.cutFrom(2, "7400", false)
 	f.settled(0, 1, 2)
 }

@@ -17,7 +17,7 @@ import (
 func TestFarmExactKeys(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
-	const limit = 60
+	const limit = 20
 	f := newExact(t, 2, redisServer)
 	f.serves = fmt.Sprintf(`
 http:
@@ -34,7 +34,7 @@ throttles:
 	f.grow()
 
 	send := func(node int, account, tenant, path string) int {
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 			req, err := http.NewRequest(http.MethodGet, "http://"+f.Address(node)+":8080"+path, nil)
 			if err != nil {
 				t.Error(err)

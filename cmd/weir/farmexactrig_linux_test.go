@@ -120,11 +120,7 @@ func (e *engine) ask(command string) (said string) {
 
 func (e *engine) eventually(what string, so func() bool) {
 	e.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) { // between two questions
-		if time.Now().After(deadline) {
-			e.t.Fatalf("%s: not after a minute: %s", e.program, what)
-		}
-	}
+	needs.Wait(e.t, e.program+": "+what, so)
 }
 
 // An exactFarm is a farm that counts in an engine, which runs beside the clients.
@@ -197,7 +193,7 @@ func (f *exactFarm) send(ctx context.Context, node, gate int, account string) (s
 
 // insist sends a request until it is decided about by the limit: one that the engine is lost for comes again.
 func (f *exactFarm) insist(node, gate int, account string) (status int) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		status, _ = f.send(context.Background(), node, gate, account)
 		if status != 0 && status != http.StatusServiceUnavailable {
 			return status
@@ -232,6 +228,9 @@ type crowd struct {
 	closed  atomic.Int64 // as the engine is lost
 }
 
+// between is how long clients of a crowd wait before they ask again.
+const between = 10 * time.Millisecond
+
 // press has clients ask a gate of all nodes on behalf of an account.
 func (f *exactFarm) press(clients, gate int, account string) *crowd {
 	ctx, stop := context.WithCancel(context.Background())
@@ -245,10 +244,10 @@ func (f *exactFarm) press(clients, gate int, account string) *crowd {
 				case http.StatusOK:
 				case http.StatusTooManyRequests:
 					l.refused.Add(1)
-					time.Sleep(2 * time.Millisecond) // as clients do
+					<-time.After(between)
 				default:
 					l.closed.Add(1)
-					time.Sleep(2 * time.Millisecond)
+					<-time.After(between)
 				}
 			}
 		})

@@ -48,7 +48,7 @@ func (f *exactFarm) failures(node int) (failed uint64, lost bool) {
 func (f *exactFarm) askEnvoy(c rls.RateLimitServiceClient, node int, known map[int]uint64,
 	req *rls.RateLimitRequest) *rls.RateLimitResponse {
 	f.t.Helper()
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		r, err := c.ShouldRateLimit(context.Background(), req)
 		if grpcstatus.Code(err) == codes.Unavailable && time.Now().Before(end) {
 			continue

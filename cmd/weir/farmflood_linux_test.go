@@ -130,7 +130,7 @@ func (f *forger) newcomer(ctx context.Context, source string) (string, error) {
 // node. The list stays as long as it may be, what finds no place is counted, and operators are obeyed by all nodes.
 func TestFarmIsFlooded(t *testing.T) {
 	t.Parallel()
-	most, sources := 500, 2500
+	most, sources := 100, 500
 	if needs.Long() {
 		most, sources = 5000, 50_000
 	}

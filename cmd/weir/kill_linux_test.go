@@ -39,6 +39,7 @@ var accounts = []string{"acme", "initech", "hooli"}
 // what accounts have used of a year is less than what was answered by what it had not saved yet, and never more than
 // what they asked for.
 func TestKills(t *testing.T) {
+	t.Parallel()
 	kills, longest := 3, 500*time.Millisecond
 	if needs.Long() {
 		kills, longest = 200, 3*time.Second

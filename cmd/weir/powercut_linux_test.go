@@ -109,6 +109,7 @@ func startWeirWith(t *testing.T, file string, inherited []*os.File, command ...s
 // before. Without one of the syncs it has not.
 func TestPowerCut(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	strace := needs.Program(t, "strace", "apt-get install strace")
 	mails, points := 24, 10
 	if needs.Long() {

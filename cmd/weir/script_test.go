@@ -64,6 +64,7 @@ func runScripts(t *testing.T, folder string) {
 			e.Defer(func() { manager.Close() })
 			e.Values["manager"] = manager
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second to end
+			e.Setenv("GOGC", "off")                 // a third of the time of a command goes into collecting its own flags
 			e.Setenv("UPSTREAM", upstream.URL)
 			e.Setenv("WEIR_CONTROL", filepath.Join(short, "weir.sock"))
 			e.Setenv("NOTIFY_SOCKET", filepath.Join(short, "notify"))
@@ -130,7 +131,7 @@ func written(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	line, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; <-time.After(time.Millisecond) {
 		text, _ := os.ReadFile(ts.MkAbs(args[0]))
 		if line.Match(text) {
 			return
@@ -167,7 +168,7 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 	if fmt.Sprint(resp.StatusCode) != args[1] {
 		ts.Fatalf("status %d, want %s", resp.StatusCode, args[1])
 	}
-	for end := time.Now().Add(time.Minute); firstGate(ts).InFlight > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); firstGate(ts).InFlight > 0; <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			ts.Fatalf("the request does not end")
 		}

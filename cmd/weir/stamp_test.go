@@ -108,7 +108,8 @@ func TestStampScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script/stamp",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second to end
+			e.Setenv("GOGC", "off")                 // a third of the time of a command goes into collecting its own flags
 			e.Setenv("GATE", server.URL)
 			wrapper, err := wrapperInDocs()
 			if err != nil {

@@ -21,6 +21,7 @@ import (
 // sockets, although no service manager holds them: no connection is refused and each gets its answer. One that does not
 // understand the configuration changes nothing.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "hello")
 	}))

@@ -32,6 +32,7 @@ const (
 // another network connects every time. With weir stopped the limits stay, until they are removed.
 func TestPacketsOfAServingWeir(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	folder, err := os.MkdirTemp("", "weir")
@@ -141,6 +142,7 @@ xdp:
 // banned, is counted and passes.
 func TestExampleOfPackets(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	near, far := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	folder, err := os.MkdirTemp("", "weir")
@@ -195,6 +197,7 @@ func TestExampleOfPackets(t *testing.T) {
 // its work.
 func TestPacketsWithoutCapabilities(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	near, _ := netlab.Cable(t)
 	const nobody = 65534
 	folder, err := os.MkdirTemp("", "weir")
@@ -333,8 +336,12 @@ func (s *served) launch(t testing.TB, ns netlab.Namespace) {
 		s.Process.Kill()
 		for range s.ended { // until the log is read
 		}
-		if log := strings.Join(s.said, "\n"); strings.Contains(log, "DATA RACE") { // one that is killed has no exit code
-			t.Errorf("weir has a race:\n%s", log)
+		log := strings.Join(s.said, "\n")
+		if strings.Contains(log, "DATA RACE") { // one that is killed has no exit code
+			t.Error("weir has a race")
+		}
+		if t.Failed() {
+			t.Logf("%s:\n%s", s.Args[len(s.Args)-1], log)
 		}
 	})
 	go func() {

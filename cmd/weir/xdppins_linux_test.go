@@ -87,6 +87,7 @@ func metricsInside(t *testing.T, ns netlab.Namespace) string {
 // reload brings it back.
 func TestNoPacketsAreLimited(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	near, _ := netlab.Cable(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
 	config := limiting(t, netlab.Host, pin)
@@ -132,6 +133,7 @@ func TestNoPacketsAreLimited(t *testing.T) {
 // limit; what was switched meanwhile stays.
 func TestReloadFindsWhatWasMissing(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	near, _ := netlab.Cable(t)
 	mount := t.TempDir()
 	pin := filepath.Join(mount, "weir")
@@ -168,6 +170,7 @@ func TestReloadFindsWhatWasMissing(t *testing.T) {
 // is left of it and warns of nothing. While the namespace lives, it leaves it alone.
 func TestPinsAfterTheirNamespace(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	near, far := netlab.Cable(t)
 	here := netlab.New(t)
 	pin := filepath.Join(netlab.BPF(t), "weir")
