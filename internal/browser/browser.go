@@ -27,7 +27,7 @@ import (
 )
 
 // bound is the longest that one step may take, the start included.
-const bound = time.Minute
+const bound = 2 * time.Minute
 
 // A page may speak to this machine only. It has two names, as they are two sites for a browser, whatever their ports.
 const (
@@ -35,13 +35,17 @@ const (
 	other = "localhost"
 )
 
-// names are those under which Chromium is installed.
-var names = []string{"chromium", "chromium-browser", "google-chrome"}
+// names are those under which Chromium is installed. The first two are the headless shell, which has no windows to care
+// for and needs a third of the processor time. Debian's comes with a script that would stay between the test and the
+// browser, so it is started by its path.
+var names = []string{"chrome-headless-shell", "/usr/lib/chromium/chromium-headless-shell", "chromium",
+	"chromium-browser", "google-chrome"}
 
 // A Page is one tab of a Chromium. It belongs to the test that opened it, and to its goroutine.
 type Page struct {
-	t   testing.TB
-	ctx context.Context
+	t          testing.TB
+	ctx        context.Context
+	scriptless bool // see Scripts
 
 	mu         sync.Mutex
 	documents  map[string]bool // pages that were asked for, by URL
@@ -56,7 +60,7 @@ type Page struct {
 // test.
 func Open(t testing.TB) *Page {
 	t.Helper()
-	path := find(t)
+	path := find(t, names)
 	ctx, end, err := shared.visitor(path)
 	if err != nil {
 		t.Fatalf("%s does not start: %v", path, err)
@@ -93,19 +97,21 @@ func (p *Page) Tab() *Page {
 // Frame finds a frame of another site in the page, by how its address begins. It waits until the frame is there.
 func (p *Page) Frame(address string) *Page {
 	p.t.Helper()
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	var frame *target.Info
+	needs.Wait(p.t, "a frame at "+address, func() bool {
 		found, err := chromedp.Targets(p.ctx)
 		if err != nil {
 			p.t.Fatalf("browser: frames: %v", err)
 		}
-		for _, f := range found {
-			if f.Type == "iframe" && p.owns(f) && strings.HasPrefix(f.URL, address) {
-				return p.inFrame(chromedp.WithTargetID(f.TargetID))
-			}
+		i := slices.IndexFunc(found, func(f *target.Info) bool {
+			return f.Type == "iframe" && p.owns(f) && strings.HasPrefix(f.URL, address)
+		})
+		if i >= 0 {
+			frame = found[i]
 		}
-	}
-	p.t.Fatalf("browser: no frame at %s", address)
-	return nil
+		return i >= 0
+	})
+	return p.inFrame(chromedp.WithTargetID(frame.TargetID))
 }
 
 // owns reports whether a target is the visitor's. Other tests may visit the same browser.
@@ -157,7 +163,7 @@ func (p *Page) watch() {
 
 // find returns the path of a Chromium. Where there is none the test is skipped, or fails where everything must be
 // tested.
-func find(t testing.TB) string {
+func find(t testing.TB, names []string) string {
 	t.Helper()
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -165,7 +171,7 @@ func find(t testing.TB) string {
 		}
 	}
 	needs.Skip(t,
-		fmt.Sprintf("no browser: none of %q is on the PATH; 'make setup' or 'apt-get install chromium' gets one",
+		fmt.Sprintf("no browser: there is none of %q; 'make setup' or 'apt-get install chromium-headless-shell' gets one",
 			names))
 	return ""
 }
@@ -391,19 +397,30 @@ func (p *Page) picture() []byte {
 	return run(p, "screenshot", chromedp.FullScreenshot(100))
 }
 
-// Inspect visits a URL on every screen and in every scheme, holds the page against what every page must fulfil, takes
-// its picture under the name, and calls look for the rest.
+// Inspect visits a URL, holds the page against what every page must fulfil, asks axe-core, takes the page's picture
+// under the name, and calls look for the rest. How wide the page is depends on the screen, and contrast on the color
+// scheme, so two visits show every screen and every scheme. For "make long", and where pictures are wanted, there is
+// one for each pair.
 func (p *Page) Inspect(name, url string, look func(at string, status int, header http.Header)) {
 	p.t.Helper()
-	for _, screen := range Screens {
-		for _, scheme := range Schemes {
+	every := needs.Long() || os.Getenv("WEIR_SCREENSHOTS") != ""
+	for i, screen := range Screens {
+		for j, scheme := range Schemes {
+			if i != j && !every {
+				continue
+			}
 			at := name + "-" + screen.Name + "-" + scheme
 			p.Show(screen)
 			p.Prefer(scheme)
 			status, header := p.Visit(url)
 			look(at, status, header)
 			p.Screenshot(at)
-			for _, fault := range p.Faults() {
+			faults := p.Faults()
+			// Most that axe-core looks at is the same everywhere. A phone has tables that are none to look at.
+			if screen.Phone || every {
+				faults = append(faults, p.Axe(seen)...)
+			}
+			for _, fault := range faults {
 				p.t.Errorf("%s: %s", at, fault)
 			}
 		}

@@ -9,7 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"weir/internal/needs"
 )
 
 const good = `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>good</title>
@@ -31,7 +32,7 @@ func serve(t *testing.T, csp, page string) string {
 func TestGoodPage(t *testing.T) {
 	t.Parallel()
 	url := serve(t, "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
-		good+`<h1>one</h1><p><a href="#x">link</a> <button>do</button>`)
+		good+`<main><h1>one</h1><p><a href="#x">link</a> <button>do</button></main>`)
 	p := Open(t)
 	p.Inspect("good", url, func(at string, status int, header http.Header) {
 		if status != http.StatusTeapot || header.Get("Content-Security-Policy") == "" {
@@ -111,13 +112,10 @@ func TestComplaints(t *testing.T) {
 	for i, c := range cases {
 		p.Visit(urls[i])
 		var got string
-		for end := time.Now().Add(bound); !strings.Contains(got, c.want) &&
-			time.Now().Before(end); time.Sleep(time.Millisecond) {
+		needs.Wait(t, c.page+": a complaint with "+c.want, func() bool {
 			got += strings.Join(p.Complaints(), "; ")
-		}
-		if !strings.Contains(got, c.want) {
-			t.Errorf("%s: complains %q, want %q", c.page, got, c.want)
-		}
+			return strings.Contains(got, c.want)
+		})
 	}
 }
 
@@ -155,12 +153,11 @@ func (s *spy) Fatal(a ...any) {
 }
 
 func TestNoBrowser(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
 	for ci, want := range map[string]string{"": "skip: no browser", "true": "fatal: no browser"} {
 		t.Setenv("CI", ci)
 		s := &spy{TB: t}
 		done := make(chan struct{})
-		go func() { defer close(done); Open(s) }()
+		go func() { defer close(done); find(s, []string{"no-such-browser", "/no/such/browser"}) }()
 		<-done
 		if !strings.HasPrefix(s.end, want) || !strings.Contains(s.end, "make setup") {
 			t.Errorf("CI=%q: %q, want %q", ci, s.end, want)

@@ -29,7 +29,7 @@ func TestVisitorsAreStrangers(t *testing.T) {
 // TestDeadBrowser: after a browser that died there is another one, and nothing of either is left.
 func TestDeadBrowser(t *testing.T) {
 	t.Parallel()
-	path := find(t)
+	path := find(t, names)
 	c := &chromium{on: true}
 	defer c.close()
 	first, end, err := c.visitor(path)

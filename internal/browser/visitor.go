@@ -15,6 +15,7 @@ import (
 // Scripts turns JavaScript on and off, from the next visit on. What a test itself asks of the page still works.
 func (p *Page) Scripts(on bool) {
 	p.t.Helper()
+	p.scriptless = !on
 	set(p, "scripts", emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
 }
 
