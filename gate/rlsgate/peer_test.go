@@ -3,6 +3,7 @@ package rlsgate
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,13 @@ func startPeer(t *testing.T, files map[string]string) rls.RateLimitServiceClient
 	port := func() string { return strings.TrimPrefix(needs.FreeAddress(), "127.0.0.1:") }
 	redisPort, grpcPort := port(), port()
 	run(t, nil, redis, "--port", redisPort, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", root)
+	needs.Wait(t, "Redis listens", func() bool { // the service ends without it
+		c, err := net.Dial("tcp", "127.0.0.1:"+redisPort)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
 	run(t, []string{"USE_STATSD=false", "DISABLE_STATS=true", "LOG_LEVEL=error", "BACKEND_TYPE=redis",
 		"REDIS_SOCKET_TYPE=tcp",
 		"REDIS_URL=127.0.0.1:" + redisPort, "RUNTIME_ROOT=" + root, "RUNTIME_SUBDIRECTORY=ratelimit",
@@ -55,36 +63,18 @@ func startPeer(t *testing.T, files map[string]string) rls.RateLimitServiceClient
 	}
 }
 
-// run runs a program until the test ends. It may be started anew while what it needs is not there yet.
+// run runs a program until the test ends.
 func run(t *testing.T, env []string, program string, args ...string) {
 	t.Helper()
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			cmd := exec.Command(program, args...)
-			cmd.Env = append(os.Environ(), env...)
-			if err := cmd.Start(); err != nil {
-				t.Error(err)
-				return
-			}
-			ended := make(chan struct{})
-			go func() { _ = cmd.Wait(); close(ended) }()
-			select {
-			case <-ended:
-			case <-stop:
-				_ = cmd.Process.Kill()
-				<-ended
-				return
-			}
-			select {
-			case <-stop:
-				return
-			case <-time.After(50 * time.Millisecond): // Redis was not there when the service began
-			}
-		}
-	}()
-	t.Cleanup(func() { close(stop); <-done })
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 }
 
 // longer gives a file units that do not end within a test.

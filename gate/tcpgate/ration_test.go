@@ -149,13 +149,13 @@ func TestLeavingWhileRationed(t *testing.T) {
 			send(t, c, strings.Repeat("x", 50_000))
 			needs.Wait(t, "a pause", func() bool { return g.clock.Pending() > 1 && g.seen.in.Load() > 0 })
 			gate.Reset(c)
-			needs.Wait(t, "gone", func() bool { g.clock.Advance(100 * time.Millisecond); return g.Open.Load() == 0 })
+			needs.Wait(t, "gone", func() bool { g.clock.Advance(time.Second); return g.Open.Load() == 0 })
 			other := g.dial()
 			send(t, other, "ping")
 			got := make(chan error, 1)
 			go func() { _, err := io.ReadFull(other, make([]byte, 4)); got <- err }()
 			needs.Wait(t, "served", func() bool {
-				g.clock.Advance(100 * time.Millisecond)
+				g.clock.Advance(time.Second)
 				throttle.(weir.Clocked).Advance(g.clock.Now())
 				return len(got) == 1
 			})

@@ -16,8 +16,8 @@ import (
 
 // The flood: so many networks send so many SYNs in turn.
 const (
-	floodNetworks = 5_000
-	floodSYNs     = 200_000
+	floodNetworks = 2_500
+	floodSYNs     = 100_000
 	burst         = 20 // of each network, half of what it sends
 )
 
