@@ -199,8 +199,8 @@ throttles:
 
 const password = "correct horse"
 
-// someWork is the memory, in KiB, that the passwords of these tests take: about a millisecond of work, and not forty, as
-// there are very many. It is enough for guesses at once to meet.
+// someWork is the memory, in KiB, that the passwords of these tests take. That is about a millisecond of work, and not
+// forty, as there are very many. It is enough for guesses at once to meet.
 const someWork = 512
 
 // user adds a user, whose contact is at another domain.
