@@ -33,8 +33,9 @@ const (
 	fetchBound = 2 * time.Minute
 )
 
-// seen is the rule of axe-core that costs most. Faults asks for more, so that a page which passes there needs it not.
-const seen = "color-contrast"
+// Contrast is the rule of axe-core that costs most. A page that Faults has looked at does not need it: that asks for as
+// much contrast of small text, and for more of large text.
+const Contrast = "color-contrast"
 
 // Axe returns what axe-core finds wrong with the page as it is now, by all rules except those that are named. Where
 // axe-core is neither cached nor to be had, the test is skipped, or fails where everything must be tested.

@@ -418,7 +418,7 @@ func (p *Page) Inspect(name, url string, look func(at string, status int, header
 			faults := p.Faults()
 			// Most that axe-core looks at is the same everywhere. A phone has tables that are none to look at.
 			if screen.Phone || every {
-				faults = append(faults, p.Axe(seen)...)
+				faults = append(faults, p.Axe(Contrast)...)
 			}
 			for _, fault := range faults {
 				p.t.Errorf("%s: %s", at, fault)

@@ -11,6 +11,7 @@ import (
 	"weir"
 	"weir/gate/refusal"
 	"weir/internal/browser"
+	"weir/internal/needs"
 	"weir/internal/words"
 )
 
@@ -116,11 +117,14 @@ func TestRoomInGerman(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t)
 	d.look = Options{Site: "Donaudampfschifffahrtsgesellschaft", Note: "Wenn es länger dauert: 0800 555-0100."}
+	d.idle()
 	p := browser.Open(t)
 	p.Speaks("de-AT,de,en")
-	p.Processors(1)
-	for _, screen := range []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true}, browser.Screens[0],
-		browser.Screens[1]} {
+	screens := []browser.Screen{{Name: "320", Width: 320, Height: 568, Phone: true}}
+	if needs.Long() {
+		screens = append(screens, browser.Screens...)
+	}
+	for _, screen := range screens {
 		p.Show(screen)
 		for name := range states {
 			at := "room-de-" + name + "-" + screen.Name
