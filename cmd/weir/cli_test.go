@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -77,5 +78,44 @@ func TestNumbersInFlags(t *testing.T) {
 	}
 	if counts < 15 || rates < 8 {
 		t.Errorf("%d counts, %d rates", counts, rates)
+	}
+}
+
+// TestGrammar: a command is the same among all others and without them, and whoever names none gets all of them.
+func TestGrammar(t *testing.T) {
+	needs.Unwatched(t)
+	t.Parallel()
+	whole, err := newParser(&terminal{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	describe := func(node *kong.Node) (all string) {
+		for _, leaf := range node.Leaves(false) {
+			all += fmt.Sprintln(leaf.FullPath(), leaf.Help, leaf.Detail, leaf.Group, leaf.Summary())
+			for _, flags := range leaf.AllFlags(false) {
+				for _, f := range flags {
+					all += fmt.Sprintln(f, f.Help, f.Default, f.Enum, f.Envs)
+				}
+			}
+		}
+		return all
+	}
+	for _, command := range whole.Model.Children {
+		alone, err := parserFor(grammar([]string{command.Name, "--and-more"}), &terminal{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(alone.Model.Children)
+		if all := command.Name == "completion" || command.Name == "man"; n != 1 && !all || n == 1 && all {
+			t.Errorf("%s is one of %d commands", command.Name, n)
+		}
+		if got, want := describe(child(alone.Model.Node, command.Name)), describe(command); got != want {
+			t.Errorf("%s is\n%s\namong all others\n%s", command.Name, got, want)
+		}
+	}
+	for _, args := range [][]string{nil, {"--help"}, {"--version"}, {"serv"}, {""}, {"ShowVersion"}, {"showversion"}} {
+		if _, all := grammar(args).(*cli); !all {
+			t.Errorf("%q: not all commands", args)
+		}
 	}
 }

@@ -128,14 +128,8 @@ func TestInitSite(t *testing.T) {
 		}
 	}()
 	<-hangs
-	for end := time.Now().Add(time.Minute); ; { // the load is that of the last second
-		if challenged(t, listen) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("nobody gets the waiting room")
-		}
-	}
+	// The load is that of the last second.
+	needs.Wait(t, "somebody gets the waiting room", func() bool { return challenged(t, listen) })
 }
 
 // challenged asks once as a browser does, without patience, and reports whether it gets the waiting room and a puzzle.

@@ -307,6 +307,7 @@ func (p *postOffice) Backup(ctx context.Context, folder string, progress func(do
 // TestMailScripts runs the commands about mail against a control socket, with a terminal where they ask.
 func TestMailScripts(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/mail",
 		Setup: func(e *testscript.Env) error {

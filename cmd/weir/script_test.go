@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,11 +30,15 @@ func TestMain(m *testing.M) {
 
 // The scripts in testdata run the command itself. WEIR_CONTROL is a path for the control socket, UPSTREAM a service to
 // stand in front of; a weir that is started in the background tells by NOTIFY_SOCKET how it stands.
-func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	runScripts(t, "testdata/script")
+}
 
 // TestCommandScripts runs the scripts in which no weir serves.
 func TestCommandScripts(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	runScripts(t, "testdata/script/commands")
 }
 
@@ -98,6 +103,10 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: status CODE COMMAND...")
 	}
+	if args[0] == fmt.Sprint(exitUsage) && args[1] == "weir" && !namesFile(ts, args[2:]) {
+		misuse(ts, args[2:])
+		return
+	}
 	code := 0
 	if err := ts.Exec(args[1], args[2:]...); err != nil {
 		exit, ok := errors.AsType[*exec.ExitError](err)
@@ -109,6 +118,28 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	if fmt.Sprint(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
 	}
+}
+
+// namesFile reports whether an argument is a file or a folder of the script.
+func namesFile(ts *testscript.TestScript, args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		if _, value, found := strings.Cut(arg, "="); found {
+			arg = value
+		}
+		_, err := os.Stat(ts.MkAbs(arg))
+		return arg != "" && err == nil
+	})
+}
+
+// misuse wants arguments that are not understood. That is decided before anything is done, so it takes no process.
+func misuse(ts *testscript.TestScript, args []string) {
+	parser, err := parserFor(grammar(args), &terminal{out: ts.Stdout(), err: ts.Stderr()})
+	ts.Check(err)
+	parser.Exit = func(code int) { ts.Fatalf("exit code %d, want %d", code, exitUsage) }
+	if _, err = parser.Parse(args); err == nil {
+		ts.Fatalf("the arguments are understood")
+	}
+	refuse(err, ts.Stderr())
 }
 
 // notified waits for the next notification and compares its first line.

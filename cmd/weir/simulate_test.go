@@ -17,6 +17,7 @@ import (
 // What cannot be tried is a wrong use of the command, whatever is in the files: exit code 2, and what to write instead.
 func TestSimulateMistakes(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	for _, c := range []struct{ args, want string }{
 		{`simulate`, ``},
 		{`simulate worm`, ``},

@@ -42,8 +42,13 @@ func (t trend) leaks(samples int) bool { return t.least > 0 && t.growth(samples)
 // TestTrend: a leak of 3 % is found among noise and spikes, and noise is not taken for one.
 func TestTrend(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	const samples = 270
-	for seed := range uint64(50) {
+	seeds := uint64(5)
+	if needs.Long() {
+		seeds = 50
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 0))
 		steady, leaking := make([]float64, samples), make([]float64, samples)
 		for i := range steady {

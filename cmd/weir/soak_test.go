@@ -268,7 +268,7 @@ func (s *soak) start() {
 			s.Logf("the end of the log:\n%s", log.text)
 		}
 	})
-	manager.SetReadDeadline(time.Now().Add(time.Minute))
+	manager.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	if _, err := manager.Read(make([]byte, 4096)); err != nil {
 		s.Fatal(err)
 	}

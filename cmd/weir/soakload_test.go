@@ -272,7 +272,7 @@ func (s *soak) drivePolicy() (func(int) error, func()) {
 				return err
 			}
 		}
-		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetDeadline(time.Now().Add(2 * time.Minute))
 		answers := bufio.NewReader(c)
 		user := soakUser(n % soakUsers)
 		for _, state := range []string{"RCPT", "END-OF-MESSAGE"} {

@@ -102,6 +102,7 @@ func (g *stampGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // library.
 func TestStampScripts(t *testing.T) {
 	needs.Unwatched(t)
+	t.Parallel()
 	g := newStampGate(t)
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"weir/console"
 	"weir/internal/needs"
@@ -56,6 +57,7 @@ func TestUpgrade(t *testing.T) {
 					return
 				}
 				answered[client]++
+				<-time.After(time.Millisecond) // so that the new weirs get to start
 			}
 		})
 	}

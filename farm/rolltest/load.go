@@ -21,9 +21,12 @@ import (
 const (
 	customers = 4
 	perStep   = 20 // pages that customers get before the next step
-	kept      = 40 // stamps of each step that are tried at each node
+	kept      = 10 // stamps of each step that are tried at each node
 	patience  = 2 * time.Minute
 )
+
+// between is how long a customer looks at a page. Nodes that start need the processors, too.
+const between = 20 * time.Millisecond
 
 // PageHeader of a request names the page that a customer pays for. The service behind the nodes may count them.
 const PageHeader = "X-Page"
@@ -137,6 +140,7 @@ func (l *Load) pay(t *testing.T, number int, stop <-chan struct{}) {
 			l.room--
 		}
 		l.mu.Unlock()
+		<-time.After(between)
 	}
 }
 

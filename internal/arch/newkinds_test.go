@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-)
 
-// patience bounds how long the test waits for something that must happen.
-const patience = time.Minute
+	"weir/internal/needs"
+)
 
 // added are the lines that a new throttle and a new gate need outside their folders, each with its import, and the
 // lines that they follow.
@@ -107,17 +105,12 @@ func TestNewKindsTouchOneLine(t *testing.T) {
 	knock := func() string {
 		t.Helper()
 		var c net.Conn
-		var err error
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if c, err = net.Dial("unix", socket); err == nil {
-				break
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		needs.Wait(t, "the gate listens", func() bool {
+			var err error
+			c, err = net.Dial("unix", socket)
+			return err == nil
+		})
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
 		word, err := io.ReadAll(c)
 		if err != nil {
 			t.Fatal(err)
@@ -144,12 +137,8 @@ func TestNewKindsTouchOneLine(t *testing.T) {
 	socket = filepath.Join(folder, "other")
 	configure(3, "few")
 	run("", "reload", "-c", file)
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(old); err != nil {
-			break
-		} else if time.Now().After(end) {
-			t.Fatal("the old gate is still there")
-		}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("the old gate is still there")
 	}
 	configure(1, "few")
 	run("", "reload", "-c", file)

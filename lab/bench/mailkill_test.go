@@ -13,9 +13,13 @@ import (
 	"weir/internal/needs"
 )
 
-// TestKilledUnderLoad is M2 in short.
+// TestKilledUnderLoad is M2 in short. That no mail is lost by a kill or a power cut is seen from outside by the tests of
+// cmd/weir, and whether M2 works by a quick run of the measurements.
 func TestKilledUnderLoad(t *testing.T) {
 	needs.Unwatched(t)
+	if !needs.Long() {
+		t.Skip("a build, kills and a trace: make long")
+	}
 	folder := t.TempDir()
 	binary := buildWeir(folder)
 	m2 := &trial{}

@@ -166,10 +166,11 @@ func keys(at string, tree any) (all []string) {
 	return all
 }
 
+// TestPlain: what a pipe gets. How each scene is told is seen from its figures, elsewhere.
 func TestPlain(t *testing.T) {
 	tidy(t)
 	var out bytes.Buffer
-	r, err := Run(t.Context(), Options{For: 2 * time.Second, Out: &out})
+	r, err := run(t.Context(), scenes()[:2], Options{For: time.Second, Out: &out})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestTerminal(t *testing.T) {
 	needs.Unwatched(t)
 	tidy(t)
 	var out bytes.Buffer
-	r, err := Run(t.Context(), Options{For: 2 * time.Second, Out: &out, Terminal: true, Colour: true})
+	r, err := run(t.Context(), scenes()[:1], Options{For: time.Second, Out: &out, Terminal: true, Colour: true})
 	if err != nil {
 		t.Fatal(err)
 	}
