@@ -206,7 +206,7 @@ func TestConsoleThrottlesInBrowser(t *testing.T) {
 			t.Errorf("%s: %d %s", at, status, text)
 		}
 	})
-	b.Click("[aria-label='Take plans into shadow']")
+	b.Click("[aria-label='To shadow: plans']")
 	said(b, "In shadow: nothing is refused, and everything is counted.")
 	wants(get(1), 200)
 	b.Click("[aria-label='Enforce plans']")

@@ -100,7 +100,10 @@ func TestSelfServiceInBrowser(t *testing.T) {
 		"bad": {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200,
 			[]string{"The current password is not right"}},
 		"forged": {newDesk(), "/t/forged", 403, []string{"This link is not valid"}},
-		"old":    {newDesk(), "/weir/t/old", 410, []string{"This link is out of date"}},
+		"login":  {newDesk(), "/login", 200, []string{"Log in to your held mail", "password"}},
+		"look": {newDesk(), "/own/" + lookTicket, 200,
+			[]string{"You cannot send mail", "summer party", "Send me a link", "Log out"}},
+		"old": {newDesk(), "/weir/t/old", 410, []string{"This link is out of date"}},
 	})
 }
 

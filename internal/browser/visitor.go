@@ -100,7 +100,8 @@ func Await[T any](p *Page, expression string) T {
 	return run(p, "await "+expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Wait waits until a condition in JavaScript holds in the page, whichever page that is by then.
+// Wait waits until a condition in JavaScript holds in the page, whichever page that is by then, and all of that page is
+// there.
 func (p *Page) Wait(condition string) {
 	p.t.Helper()
 	var err error
@@ -110,7 +111,9 @@ func (p *Page) Wait(condition string) {
 		pause = min(2*pause, 32*time.Millisecond)
 		var held bool
 		// Between two pages there is nothing that could answer.
-		if held, err = try(p, chromedp.Evaluate[bool](fmt.Sprintf("!!(%s)", condition))); err == nil && held {
+		held, err = try(p, chromedp.Evaluate[bool](fmt.Sprintf("document.readyState !== 'loading' && !!(%s)",
+			condition)))
+		if err == nil && held {
 			return
 		}
 	}
