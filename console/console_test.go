@@ -73,7 +73,8 @@ func accessDesk(t testing.TB, c login.Clock) *access.Desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kept.Close() })
-	desk, err := access.New(access.Options{Store: kept.Access(), Clock: c, Secret: []byte("a secret of 32 bytes, or about so")})
+	desk, err := access.New(access.Options{Store: kept.Access(), Clock: c, HashMemory: 8,
+		Secret: []byte("a secret of 32 bytes, or about so")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,8 @@ func newRig(t testing.TB) *rig {
 
 func (r *rig) desk() *Desk {
 	r.t.Helper()
-	d, err := New(Options{Store: r.store.Access(), Clock: r.clock, Secret: []byte("secret of the tests, 32 bytes ok")})
+	d, err := New(Options{Store: r.store.Access(), Clock: r.clock, HashMemory: 8,
+		Secret: []byte("secret of the tests, 32 bytes ok")})
 	if err != nil {
 		r.t.Fatal(err)
 	}

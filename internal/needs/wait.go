@@ -12,7 +12,8 @@ const patience = 2 * time.Minute
 // fails, and says what it waited for. Prefer a channel where there is one.
 func Wait(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for late, pause := time.Now().Add(patience), time.Millisecond; !condition(); pause = min(2*pause, 20*time.Millisecond) {
+	late := time.Now().Add(patience)
+	for pause := time.Millisecond; !condition(); pause = min(2*pause, 20*time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("waited in vain: " + what)
 		}
