@@ -20,7 +20,18 @@ const (
 )
 
 // Bytes is what a sketch takes when all its sets are in use.
-const Bytes = sets * int64(unsafe.Sizeof(set{})+ways*unsafe.Sizeof(slot{}))
+const Bytes = sets * (setBytes + ways*slotBytes)
+
+const (
+	setBytes  = 256
+	slotBytes = 8 + 8 + 8 + 8 + MaxName
+)
+
+// It compiles only while nothing is larger.
+var (
+	_ [setBytes - unsafe.Sizeof(set{})]byte
+	_ [slotBytes - unsafe.Sizeof(slot{})]byte
+)
 
 // A Sketch counts names. Make one with New. It is safe for concurrent use; Add allocates nothing once its set is in
 // use, and never waits for another goroutine.
