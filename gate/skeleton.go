@@ -67,8 +67,8 @@ type Skeleton[S any] struct {
 	mu       sync.Mutex
 	listener Listener // nil before Listen
 	started  bool
-	shut     bool // the listener is closed
-	ending   bool // Stop was called
+	shut     bool     // the listener is closed
+	ending   bool     // Stop was called
 	servers  *servers // nil before Start, and where there is no Hooks.Server
 }
 

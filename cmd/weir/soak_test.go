@@ -297,8 +297,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// load runs all drivers for a time, each at its rate, with the configuration reloaded as often as said. A length of 0 is
-// until each driver has done enough. Whatever else is to be done meanwhile ends with the channel.
+// load runs all drivers for a time, each at its rate, with the configuration reloaded as often as said. A length of 0
+// is until each driver has done enough. Whatever else is to be done meanwhile ends with the channel.
 func (s *soak) load(length, reloads time.Duration, meanwhile func(stop <-chan struct{})) {
 	stop := make(chan struct{})
 	var all sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 	"weir/internal/needs"
 )
 
-// TestKilledUnderLoad is M2 in short. That no mail is lost by a kill or a power cut is seen from outside by the tests of
-// cmd/weir, and whether M2 works by a quick run of the measurements.
+// TestKilledUnderLoad is M2 in short. That no mail is lost by a kill or a power cut is seen from outside by the tests
+// of cmd/weir, and whether M2 works by a quick run of the measurements.
 func TestKilledUnderLoad(t *testing.T) {
 	needs.Unwatched(t)
 	if !needs.Long() {
