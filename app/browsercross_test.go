@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -145,6 +146,7 @@ func TestADownload(t *testing.T) {
 	p.Click("#save") // nobody can pay here, so nothing comes of it
 	s.until("the link that saves to be asked", func() bool { return s.stamps().Stamp.Challenged == 1 })
 	p.Visit(s.home + "/page/links?forget")
+	p.Visit(s.home + "/page/links") // to come back to: a browser may have kept the page, or ask for it again
 	p.Click("#link")
 	p.Wait(pressable)
 	if text := p.Text("main"); !strings.Contains(text, "If it is for a download, that starts by itself") ||
@@ -200,14 +202,16 @@ two</textarea><button>Send</button></form>`
 		`schedule: [{load: 0%, work: 12 bits}], covers: 1, never_ask: {paths: ["/page/*", "/style.css"]}`,
 		map[string]string{"/page/form": form})
 	first := browser.Open(t)
-	for charset, part := range map[string]string{
-		"windows-1252": "=%F6%80%26%2312450%3B", "shift_jis": "%83A%95%5C", "iso-2022-jp": "%1B%24B",
-		"euc-kr": "%B0%A1", "gb18030": "%810%8B2%A2%E3", "koi8-r": "%D6", "big5": "%AA%ED", "utf-8": "%C3%B6",
-	} {
+	charsets := map[string]string{ // one of each kind: of single bytes, with states, and of all there is
+		"windows-1252": "=%F6%80%26%2312450%3B", "iso-2022-jp": "%1B%24B", "utf-8": "%C3%B6"}
+	if needs.Long() {
+		maps.Copy(charsets, map[string]string{"shift_jis": "%83A%95%5C", "euc-kr": "%B0%A1",
+			"gb18030": "%810%8B2%A2%E3", "koi8-r": "%D6", "big5": "%AA%ED"})
+	}
+	for charset, part := range charsets {
 		for _, scripts := range []bool{true, false} {
-			if !scripts && !needs.Long() &&
-				!slices.Contains([]string{"windows-1252", "iso-2022-jp", "utf-8"}, charset) {
-				continue // the button sends what the script would; one charset of each kind will do
+			if !scripts && !needs.Long() && charset != "windows-1252" {
+				continue // the button sends what the script would
 			}
 			p := first.Tab() // as a tab does not do the work for one address again and again
 			p.Scripts(scripts)
@@ -301,9 +305,6 @@ func TestAFrameWithoutCookies(t *testing.T) {
 		t.Errorf("reads %q", text)
 	}
 	p.Screenshot("gate-framed")
-	for _, found := range frame.Axe() {
-		t.Error(found)
-	}
 	frame.Click("#go")
 	s.until("the page in its own tab", func() bool { return len(s.reached("GET /framed")) == 1 })
 }

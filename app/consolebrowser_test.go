@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/console"
 	"weir/console/access"
 	"weir/internal/browser"
 	"weir/internal/clock"
+	"weir/internal/needs"
 	"weir/store"
 )
 
@@ -212,10 +212,5 @@ func TestConsoleInBrowser(t *testing.T) {
 // wait waits until something is so.
 func (p *post) wait(so func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); !so(); {
-		if time.Now().After(end) {
-			p.t.Fatal("it never came true")
-		}
-		time.Sleep(time.Millisecond) // between two questions
-	}
+	needs.Wait(p.t, "something to be so", so)
 }

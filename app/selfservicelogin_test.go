@@ -267,23 +267,13 @@ func TestLogInOnThePageByTheNextHop(t *testing.T) {
 	}
 }
 
-// TestLogInInBrowser: in a real browser, in all sizes and colours, without a script, by keyboard.
+// TestLogInInBrowser: in a real browser, from the password to a message that arrives.
 func TestLogInInBrowser(t *testing.T) {
 	t.Parallel()
 	b := browser.Open(t)
 	p, v := newPages(t, "", "")
 	p.stopped()
-	look := func(words ...string) func(string, int, http.Header) {
-		return func(at string, status int, _ http.Header) {
-			text := b.Text("main")
-			for _, word := range words {
-				if status != http.StatusOK || !strings.Contains(text, word) {
-					t.Errorf("%s: %d, without %q: %s", at, status, word, text)
-				}
-			}
-		}
-	}
-	b.Inspect("selfservice-login", v.site+"/login", look("Log in to your held mail", "password"))
+	shows(b, t, v.site+"/login", "Log in to your held mail", "password")
 	b.Tolerate("403")
 	fills(b, "user", "ann")
 	fills(b, "password", "wrong password")
@@ -297,7 +287,7 @@ func TestLogInInBrowser(t *testing.T) {
 	b.Click("main button")
 	b.Wait(`document.readyState === "complete" && document.querySelector("h1")?.innerText == "Your held mail"`)
 	at := browser.Eval[string](b, "location.href")
-	b.Inspect("selfservice-look", at, look("You cannot send mail", "sunday 2", "cheap watches", "Send me a link", "Log out"))
+	shows(b, t, at, "You cannot send mail", "sunday 2", "cheap watches", "Send me a link", "Log out")
 	b.Click("button[value=link]")
 	b.Wait(`document.querySelector(".said")?.innerText.startsWith("A link is on its way")`)
 	p.runs(0)

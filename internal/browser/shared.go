@@ -119,6 +119,8 @@ func start(path string) (context.Context, func(), error) {
 		chromedp.Flag("host-resolver-rules", "MAP "+other+" "+home+", MAP * ~NOTFOUND, EXCLUDE "+home),
 		// One more process for a page that never comes. The first two are chromedp's own.
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"),
+		// Two sites are two processes, as in a browser with windows.
+		chromedp.Flag("site-per-process", true),
 		// Servers in tests sign their own certificates.
 		chromedp.Flag("ignore-certificate-errors", true),
 	})
