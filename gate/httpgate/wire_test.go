@@ -74,7 +74,8 @@ func TestProgressBelowTLS(t *testing.T) {
 		ours, theirs := net.Pipe()
 		sent := make(chan error, 1)
 		go func() {
-			over := tls.Server(&wire{socket: pipeSocket{ours}, gate: g}, &tls.Config{Certificates: []tls.Certificate{pair}})
+			over := tls.Server(&wire{socket: pipeSocket{ours}, gate: g},
+				&tls.Config{Certificates: []tls.Certificate{pair}})
 			_, err := over.Write(make([]byte, size))
 			sent <- err
 		}()
