@@ -153,21 +153,23 @@ func cutEverywhere(t *testing.T, data string, trace []*event, acknowledged map[s
 	ignores func(path string) bool,
 	tell func(string, ...any)) (lost int) {
 	t.Helper()
-	acks := 0
 	says := func(e *event) [][]string {
 		if !e.begun || e.call != "write" || len(e.args) < 2 {
 			return nil
 		}
 		return queuedAs.FindAllStringSubmatch(e.args[1], -1)
 	}
-	at := map[int]bool{}
+	at, seen := map[int]bool{}, map[string]bool{} // a write that the kernel interrupts is there twice
 	for i, e := range trace {
-		if says(e) != nil {
-			if acks++; acks*points/2/len(acknowledged) != (acks-1)*points/2/len(acknowledged) {
-				at[i] = true
+		for _, id := range says(e) {
+			if acks := len(seen) + 1; !seen[id[1]] {
+				seen[id[1]] = true
+				at[i] = at[i] || acks*points/2/len(acknowledged) != (acks-1)*points/2/len(acknowledged)
 			}
 		}
 	}
+	acks := len(seen)
+	maps.DeleteFunc(at, func(_ int, cut bool) bool { return !cut })
 	for chance := rand.New(rand.NewPCG(4, 4)); len(at) < points; {
 		at[chance.IntN(len(trace))] = true
 	}
