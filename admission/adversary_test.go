@@ -210,7 +210,7 @@ func TestFairShare(t *testing.T) {
 		w.every(time.Second/time.Duration(rate), lasts, func(i int) *visitor {
 			return &visitor{source: v4(11, i%others), patient: 20 * time.Second}
 		})
-		round := time.Duration(others+2) * takes * 6 / 5 / time.Duration(max(1, places-places/10))
+		round := time.Duration(others+2) * takes * 6 / 5 / time.Duration(max(1, places-max(1, places/10)))
 		var again func()
 		again = func() {
 			w.come(&visitor{source: v4(10, 1), done: func(v *visitor, ok bool) {

@@ -84,11 +84,11 @@ func (a *away) back(who client, at int64) bool {
 // TurnedAway notes that an event was challenged or refused because of the load, and has no ticket in line. It counts as
 // demand, once for each client until it has been let in: a retry asks for nothing new. The gate calls it for all such
 // events, also for those that Enter refused.
-func (l *Lanes) TurnedAway(ev *weir.Event) {
+func (l *Lanes) TurnedAway(ev *weir.Event, now time.Time) {
 	who := l.client(ev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.tick(ev.Time)
+	at := l.tick(now)
 	l.counts.TurnedAway++
 	if l.away.note(who, at) {
 		l.window.current().away++

@@ -27,7 +27,7 @@ func TestAdmittedAllocatesNothing(t *testing.T) {
 			ev.Time = ev.Time.Add(time.Millisecond)
 			through(r.l, &ev, &a)
 			r.l.Load(ev.Time)
-			r.l.TurnedAway(&ev)
+			r.l.TurnedAway(&ev, ev.Time)
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
@@ -93,13 +93,13 @@ func BenchmarkThroughTheLine(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.now = r.now.Add(time.Millisecond)
-		next, other := r.l.payers.next.First(), r.l.commons.rounds[heldRound].ring.First().waiting.First()
+		next, other := r.l.turns[paid].first(), r.l.turns[held].first()
 		r.l.Settle(under, weir.Outcome{Time: r.now, Done: true})
-		if next.state != letIn {
+		if next.place.line == nil {
 			next = other
 		}
 		under = weir.Hold{Ref: next}
-		e := &ev[next.lane] // another one like it
+		e := &ev[next.round.lane()] // another one like it
 		e.Time = r.now
 		a.Clear()
 		_ = r.l.Judge(context.Background(), e, &a)
@@ -127,7 +127,7 @@ func BenchmarkTurnedAway(b *testing.B) {
 	now := epoch
 	for b.Loop() {
 		now = now.Add(time.Microsecond)
-		l.TurnedAway(&weir.Event{Time: now, Source: address(1)})
+		l.TurnedAway(&weir.Event{Time: now, Source: address(1)}, now)
 	}
 }
 

@@ -32,6 +32,18 @@ func clientOf(source netip.Addr) client {
 	}
 }
 
+func (c client) String() string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], c.id)
+	switch c.family {
+	case 4:
+		return netip.AddrFrom4([4]byte(b[4:8])).String()
+	case 6:
+		return netip.PrefixFrom(netip.AddrFrom16(b), 64).String()
+	}
+	return map[uint8]string{byAccount: "an account", 0: "unknown"}[c.family]
+}
+
 func (c client) hash(seed maphash.Seed) uint64 {
 	var key [9]byte
 	binary.BigEndian.PutUint64(key[:], c.id)

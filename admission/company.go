@@ -171,9 +171,7 @@ func (l *Lanes) meet() {
 			whole++
 		}
 	}
-	slices.SortFunc(f.up, func(a, b *peer) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Boot, b.Boot))
-	})
+	slices.SortFunc(f.up, func(a, b *peer) int { return compare(a.Node, b.Node) })
 	f.ready = f.ready || len(f.known) > 0 && whole >= len(f.known)
 }
 
@@ -218,19 +216,12 @@ func (l *Lanes) redivide(at int64) {
 	if t := f.teacher; t != nil && l.o.Learn {
 		l.learner.adopt(t.limit, t.base, at)
 	}
-	own := 0
+	own, _ := slices.BinarySearchFunc(f.up, f.Self, func(p *peer, n farm.Node) int { return compare(p.Node, n) })
 	f.claims = f.claims[:0]
-	for i, p := range f.up {
-		if own == i && !before(p.Node, f.Self) {
-			f.claims = append(f.claims, claim{wants: f.told.wants, used: f.told.used})
-		} else if own == i {
-			own++
-		}
+	for _, p := range f.up {
 		f.claims = append(f.claims, claim{wants: p.wants, used: p.report.used})
 	}
-	if own == len(f.up) {
-		f.claims = append(f.claims, claim{wants: f.told.wants, used: f.told.used})
-	}
+	f.claims = slices.Insert(f.claims, own, claim{wants: f.told.wants, used: f.told.used})
 	divide(l.heardShare(l.whole()), f.claims)
 	if part := grant(own, f.claims); part != f.part {
 		f.part = part
@@ -245,8 +236,8 @@ func (l *Lanes) heardShare(of int) int {
 	return max(1, of*n/max(f.of, n))
 }
 
-func before(a, b farm.Node) bool {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Boot, b.Boot)) < 0
+func compare(a, b farm.Node) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Boot, b.Boot))
 }
 
 // findTeacher returns the node whose learnt capacity counts for all, or nil for this one. It is the first by name of
@@ -257,7 +248,7 @@ func (l *Lanes) findTeacher(mean float64) *peer {
 		if !p.learnt || p.wants < mean/2 {
 			continue
 		}
-		if f.told.learnt && f.told.wants >= mean/2 && before(f.Self, p.Node) {
+		if f.told.learnt && f.told.wants >= mean/2 && compare(f.Self, p.Node) < 0 {
 			return nil
 		}
 		return p
@@ -306,7 +297,7 @@ func (l *Lanes) report(at int64) report {
 	}
 	f := l.farm
 	r := report{turn: f.told.turn + 1, asked: sixteenths(l.demand), outside: sixteenths(l.outside), used: l.used(),
-		held: l.commons.rounds[calledRound].total, ahead: l.ahead(at), waiting: l.commons.len() + l.payers.len(),
+		held: l.turns[called].total, ahead: l.ahead(at), waiting: l.waiting(),
 		capacity: min(l.whole(), MaxConcurrent), delay: l.ownDelay, number: l.numbers.Load(),
 		learnt: l.o.Learn && l.learner.base > 0, limit: l.learner.limit, base: l.learner.base}
 	r.wants = max(r.asked+max(0, r.outside), float64(r.used+r.waiting))
@@ -328,7 +319,7 @@ func (l *Lanes) stir() {
 // know, uses more while somebody waits, or gives back places that are not its own any more.
 func (l *Lanes) tellAfter() int64 {
 	f := l.farm
-	used, waiting := l.used(), l.commons.len()+l.payers.len()
+	used, waiting := l.used(), l.inLane(pool)+l.inLane(stamped)
 	if float64(used+waiting) > f.told.wants*1.125+1 || used > f.told.used && waiting > 0 ||
 		used < f.told.used && f.told.used > f.part {
 		return tellBriskly

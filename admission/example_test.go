@@ -42,9 +42,6 @@ func Example() {
 	fmt.Println("paid:", paid.Verdict)
 
 	now = now.Add(2 * time.Second)
-	share, delay := lanes.Load(now)
-	fmt.Printf("load %s, those who paid wait for %s\n", share.Rounded(), delay)
-
 	lanes.Settle(first, weir.Outcome{Time: now, Done: true})
 	select {
 	case <-paid.Turn.Called():
@@ -52,12 +49,15 @@ func Example() {
 	case <-plain.Turn.Called():
 		fmt.Println("the one who did not pay is next")
 	}
+	now = now.Add(time.Second / 10)
+	share, delay := lanes.Load(now)
+	fmt.Printf("load %s, those who paid wait for %s\n", share.Rounded(), delay)
 	// Output:
 	// first: admit
 	// second: wait
 	// paid: wait
-	// load 300%, those who paid wait for 2s
 	// the one who paid is next
+	// load 290%, those who paid wait for 2s
 }
 
 // A waiting room: a ticket, a place in line, and the turn.

@@ -12,7 +12,7 @@ import (
 func (r *rig) takes(source string) bool {
 	ev := from(paying(0), source)
 	ev.Time = r.now
-	_, ok := r.l.Take(&ev, Taking{Covers: 1})
+	_, ok := r.l.Take(&ev, Taking{Covers: 1}, r.now)
 	return ok
 }
 
@@ -30,10 +30,13 @@ func TestTheTenthIsLeft(t *testing.T) {
 		t.Errorf("called %v: a second later nothing is asked any more", got)
 	}
 	r.wait(0)
-	small := newRig(t, Options{Concurrent: 9})
-	small.takes("192.0.2.1")
-	for range 9 { // a tenth of nine is nothing
-		small.admit(0)
+	for places, left := range map[int]int{1: 0, 2: 1, 9: 1, 20: 2} { // of a single place the pool has a part of the time
+		small := newRig(t, Options{Concurrent: places})
+		small.takes("192.0.2.1")
+		for range places - left {
+			small.admit(0)
+		}
+		small.wait(0)
 	}
 }
 
@@ -62,7 +65,7 @@ func TestPoolWait(t *testing.T) {
 	}
 	ev := from(paying(0), "203.0.113.2")
 	ev.Time = r.now
-	if _, ok := r.l.Take(&ev, Taking{Covers: 1, AtOnce: true}); ok || ev.Place.Held {
+	if _, ok := r.l.Take(&ev, Taking{Covers: 1, AtOnce: true}, r.now); ok || ev.Place.Held {
 		t.Error("who cannot be held was taken")
 	}
 }
@@ -82,7 +85,7 @@ func TestPoolIsNotTakenByRule(t *testing.T) {
 		}
 		ev := from(paying(0), "192.0.2.1")
 		ev.Time = r.now
-		if _, ok := r.l.Take(&ev, c.how); ok {
+		if _, ok := r.l.Take(&ev, c.how, r.now); ok {
 			t.Errorf("%s: it was taken", name)
 		}
 	}
@@ -106,7 +109,7 @@ func TestWhoIsTakenLeavesTheLine(t *testing.T) {
 	r.ask(weir.Event{Place: weir.Place{Number: 1, Called: true}})
 	n := r.l.Number(r.now)
 	ev := weir.Event{Time: r.now, Source: address(int(n)), Place: weir.Place{Number: n}}
-	s, ok := r.l.Take(&ev, Taking{Covers: 3})
+	s, ok := r.l.Take(&ev, Taking{Covers: 3}, r.now)
 	if !ok || !ev.Place.Held || s.State != InLine || r.stats().InLine != 0 {
 		t.Errorf("%+v %v %+v, %d in line", s, ok, ev.Place, r.stats().InLine)
 	}
@@ -115,55 +118,92 @@ func TestWhoIsTakenLeavesTheLine(t *testing.T) {
 // A mover is an exchange that tells how it gets on.
 type mover struct {
 	moved int64
+	waits bool // for the service
 	lost  bool
 }
 
-func (m *mover) Moved() int64 { return m.moved }
-func (m *mover) Lose()        { m.lost = true }
+func (m *mover) Moved() (int64, bool) { return m.moved, !m.waits }
+func (m *mover) Lose()                { m.lost = true }
 
-func TestNoProgress(t *testing.T) {
-	r := newRig(t, Options{Concurrent: 3})
-	enter := func(work uint64) (*mover, *event) {
-		m, ev := new(mover), paying(work)
-		ev.Holder = m
-		return m, r.want(r.ask(ev), weir.Admit, 0)
+// A client that owes bytes, or does not take them, more slowly than slowest loses its place while somebody waits, paid or
+// not. The time that the service takes costs it nothing.
+func TestTooSlow(t *testing.T) {
+	for _, work := range []uint64{0, 2} {
+		r := newRig(t, Options{Concurrent: 4, Slowest: 1000})
+		enter := func(source string, m *mover) *event {
+			ev := from(paying(work), source)
+			ev.Holder = m
+			return r.want(r.ask(ev), weir.Admit, 0)
+		}
+		slow, quick, late, waits := new(mover), new(mover), new(mover), &mover{waits: true}
+		stands := enter("192.0.2.1", slow)
+		enter("192.0.2.2", quick)
+		enter("192.0.2.3", late)
+		enter("192.0.2.4", waits)
+		r.advance(time.Minute)
+		if slow.lost || late.lost {
+			t.Fatal("nobody waits")
+		}
+		r.wait(0)
+		late.waits = true
+		for second := range 20 {
+			slow.moved += 999
+			quick.moved += 1300
+			late.waits = second < 10
+			r.advance(time.Second)
+			if late.lost != (second >= 14) {
+				t.Errorf("work %d, second %d: late %v", work, second, late.lost)
+			}
+		}
+		if !slow.lost || quick.lost || waits.lost {
+			t.Errorf("work %d: slow %v, quick %v, waits %v", work, slow.lost, quick.lost, waits.lost)
+		}
+		if n := r.stats().Lost; n != 2 {
+			t.Errorf("%d lost", n)
+		}
+		r.held = nil // their time is over
+		before := r.l.service
+		r.settle(stands, true)
+		if r.l.service != before {
+			t.Error("how long somebody took who did nothing says nothing about the upstream")
+		}
 	}
-	still, stands := enter(0)
-	slow, _ := enter(0)
-	paid, _ := enter(2)
-	r.advance(time.Minute)
-	if still.lost || slow.lost {
-		t.Fatal("nobody waits who paid")
-	}
-	r.wait(0)
-	r.advance(time.Minute)
-	if still.lost {
-		t.Fatal("only the pool waits")
-	}
-	slow.moved += moves
-	r.wait(2)
-	for range 20 {
-		r.advance(4 * time.Second)
-		slow.moved += moves
-	}
-	if !still.lost || slow.lost || paid.lost {
-		t.Errorf("still %v, slow %v, paid %v", still.lost, slow.lost, paid.lost)
-	}
-	if n := r.stats().Lost; n != 1 {
-		t.Errorf("%d lost", n)
-	}
-	r.held = nil // their time is over
-	before := r.l.service
-	r.settle(stands, true)
-	if r.l.service != before {
-		t.Error("how long somebody took who did nothing says nothing about the upstream")
-	}
-	r.admit(2)
-	slow.moved += moves - 1
-	r.wait(2)
-	r.advance(20 * time.Second)
-	if !slow.lost {
-		t.Error("a few bytes are no progress")
+}
+
+// A client with more than its fair part of the places loses what waits for it however fast it is, and what stands still,
+// until it has its part.
+func TestFairPartOfThePlaces(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		r := newRig(t, Options{Concurrent: 8, MaxWait: weir.Duration(5 * time.Minute)})
+		var all []*mover
+		for range 8 {
+			m := &mover{waits: waits}
+			ev := from(paying(2), "192.0.2.1")
+			ev.Holder = m
+			r.want(r.ask(ev), weir.Admit, 0)
+			all = append(all, m)
+		}
+		for i := range 3 {
+			ev := from(paying(0), fmt.Sprintf("198.51.100.%d", i))
+			r.want(r.ask(ev), weir.Wait, 0)
+		}
+		for range 40 {
+			for _, m := range all {
+				if !waits {
+					m.moved += 1 << 20
+				}
+			}
+			r.advance(time.Second)
+		}
+		lost := 0
+		for _, m := range all {
+			if m.lost {
+				lost++
+			}
+		}
+		if lost != 6 { // four clients share eight places
+			t.Errorf("for the service %v: %d lost", waits, lost)
+		}
 	}
 }
 
@@ -171,12 +211,12 @@ func TestARetryIsNoNewDemand(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 10})
 	for range 300 { // a hundred clients, each of them three times a second, for ten minutes
 		for i := range 100 {
-			r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(i)})
+			r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(i)}, r.now)
 		}
 		r.now = r.now.Add(2 * time.Second)
 		r.load(0, 0)
 	}
-	r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(1000)})
+	r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(1000)}, r.now)
 	r.now = r.now.Add(time.Second / 2)
 	if share, _ := r.l.Load(r.now); share == 0 {
 		t.Error("a new one is demand")
@@ -186,13 +226,13 @@ func TestARetryIsNoNewDemand(t *testing.T) {
 	r.settle(e, false)
 	r.now = r.now.Add(5 * time.Second)
 	r.load(0, 0)
-	r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(1)})
+	r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(1)}, r.now)
 	r.now = r.now.Add(time.Second / 2)
 	if share, _ := r.l.Load(r.now); share == 0 {
 		t.Error("a new visit is demand")
 	}
 	r.now = r.now.Add(time.Duration(awayFor) + 2*time.Second)
-	r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(2)})
+	r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(2)}, r.now)
 	r.now = r.now.Add(time.Second / 2)
 	if share, _ := r.l.Load(r.now); share == 0 {
 		t.Error("who stayed away for minutes is new")
@@ -203,7 +243,7 @@ func TestAChallengeAndItsReturnAreOneVisit(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 10})
 	var under []*event
 	for i := range 200 { // 20 a second, each challenged, back after a second, and done after 250 ms: five places
-		r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(i)})
+		r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(i)}, r.now)
 		if i >= 20 {
 			ev := paying(2)
 			ev.Source = address(i - 20)
@@ -222,7 +262,7 @@ func TestAChallengeAndItsReturnAreOneVisit(t *testing.T) {
 func TestAwayIsBounded(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 10})
 	for i := range 2 * awaySets * awayWays {
-		r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(i)})
+		r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(i)}, r.now)
 		if i%1000 == 0 {
 			r.now = r.now.Add(20 * time.Millisecond)
 		}
@@ -232,19 +272,23 @@ func TestAwayIsBounded(t *testing.T) {
 	}
 }
 
+// In a full lane the client that has most waiting makes room for another one, and among equals work decides.
 func TestFullLaneKeepsThoseWhoPayMost(t *testing.T) {
-	r := newRig(t, Options{Concurrent: 1, Waiting: 2})
-	r.l.Asked(1 << 16)
+	r := newRig(t, Options{Concurrent: 1, Waiting: 3})
 	r.admit(0)
-	use := func(source string, uses int) *event { return r.ask(from(used(1<<16, uses), source)) }
-	tenth := r.want(use("192.0.2.1", 10), weir.Wait, 0)
-	first := r.want(use("192.0.2.2", 1), weir.Wait, 0)
-	r.want(use("192.0.2.3", 20), weir.Refuse, weir.LineFull)
-	r.want(use("192.0.2.4", 2), weir.Wait, 0)
+	ask := func(source string, work uint64) *event { return r.ask(from(paying(work), source)) }
+	first, second := ask("192.0.2.1", 1<<20), ask("192.0.2.1", 1<<20)
+	cheap := ask("192.0.2.2", 1<<10)
+	third := r.want(ask("192.0.2.3", 1<<12), weir.Wait, 0) // a newcomer, however much the greedy one paid
 	r.called()
-	r.want(tenth, weir.Refuse, weir.LineFull)
+	r.want(second, weir.Refuse, weir.LineFull)
+	r.want(ask("192.0.2.4", 1<<10), weir.Refuse, weir.LineFull)
+	r.want(ask("192.0.2.5", 1<<11), weir.Wait, 0)
+	r.called()
+	r.want(cheap, weir.Refuse, weir.LineFull)
 	r.want(first, weir.Wait, 0)
-	if s := r.stats(); s.Stamped.Full != 2 || s.Stamped.Waiting != 2 {
+	r.want(third, weir.Wait, 0)
+	if s := r.stats(); s.Stamped.Full != 3 || s.Stamped.Waiting != 3 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -313,7 +357,7 @@ func TestTheDocumentLeavesNoTenth(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 20})
 	ev := from(paying(0), "192.0.2.1")
 	ev.Time = r.now
-	if _, ok := r.l.Take(&ev, Taking{Always: true}); ok {
+	if _, ok := r.l.Take(&ev, Taking{Always: true}, r.now); ok {
 		t.Fatal("it was taken")
 	}
 	for range 20 {

@@ -200,7 +200,7 @@ func (n *farmNode) send(ev weir.Event, done func(served bool)) {
 		c.turn = a.Turn
 		n.held = append(n.held, c)
 	default:
-		n.l.TurnedAway(&ev)
+		n.l.TurnedAway(&ev, ev.Time)
 		done(false)
 	}
 }

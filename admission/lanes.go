@@ -17,11 +17,10 @@ const (
 	RulePerClient = "per_client" // one client has as much waiting as one may have
 )
 
-// never is when nothing falls due.
-const never = math.MaxInt64
-
-// setBack is how far the clock must fall behind to have been set back. Less is calls that overtook each other.
-const setBack = int64(5 * time.Second)
+const (
+	never    = math.MaxInt64 // when nothing falls due
+	askedFor = time.Second   // for so long places are left to those who pay
+)
 
 // Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with New;
 // goroutines may share them. Enter takes a place, after all waits, so Lanes belong at the end of a chain.
@@ -39,18 +38,18 @@ type Lanes struct {
 
 	mu      sync.Mutex
 	o       Options
-	at      int64 // the time that everything is brought up to; it never runs backwards
-	skew    int64 // by how much that is ahead of a clock that was set back
-	due     int64 // what Advance or Alarm said last
+	began   time.Time // nothing but the time since then counts: a clock that is set changes nothing
+	at      int64     // the time that everything is brought up to; it never runs backwards
+	due     int64     // what Advance or Alarm said last
 	retired bool
 
-	payers  payers
-	commons commons
-	inUse   [lanes]int
-	tenants tenants
-	share   poolShare
-	seq     uint64
-	asked   int64 // when a stamp was last asked for; 0 for never
+	turns    [rounds]turns
+	lastPool round // which round of the pool had the last place
+	inUse    [lanes]int
+	places   places
+	share    poolShare
+	seq      uint64
+	asked    int64 // when a stamp was last asked for; 0 for never
 
 	window   window
 	service  pulse
@@ -84,8 +83,11 @@ func New(o Options, now time.Time) (*Lanes, error) {
 	}
 	at := nanos(now)
 	seed := maphash.MakeSeed()
-	l := &Lanes{at: at, due: never, payers: newPayers(), commons: newCommons(), clients: clients{},
-		away: away{seed: seed}, accepted: accepted{seed: seed}, room: newRoom(at)}
+	l := &Lanes{began: now, at: at, due: never, clients: clients{}, away: away{seed: seed},
+		accepted: accepted{seed: seed}, room: newRoom(at)}
+	for i := range l.turns {
+		l.turns[i] = newTurns()
+	}
 	l.window.now = at / bucket
 	l.numbers.Store(uint64(at))
 	l.measured.at.Store(-bucket)
@@ -163,21 +165,22 @@ func (l *Lanes) free() int { return l.capacity() - l.used() }
 // inLane is how many are held in a lane.
 func (l *Lanes) inLane(in lane) int {
 	if in == stamped {
-		return l.payers.len()
+		return l.turns[paid].total
 	}
-	return l.commons.len()
+	return l.turns[held].total + l.turns[called].total
 }
 
-// tick brings everything up to a time, and returns it as a number that never runs backwards, as clocks may.
+// waiting is how many are held.
+func (l *Lanes) waiting() int { return l.inLane(pool) + l.inLane(stamped) }
+
+// tick brings everything up to a time, and returns it as a number that never runs backwards. The time is that of the
+// call, never one that an event carries.
 func (l *Lanes) tick(now time.Time) int64 {
-	at := nanos(now) + l.skew
-	if at < l.at-setBack {
-		l.skew += l.at - at
-	}
+	at := nanos(l.began) + int64(now.Sub(l.began))
 	if at <= l.at {
 		return l.at
 	}
-	waiting, paying := l.commons.len(), l.payers.len()
+	waiting, paying := l.inLane(pool), l.inLane(stamped)
 	l.window.pass(l.at, at, [lanes]int{pool: waiting + l.inUse[pool], stamped: paying + l.inUse[stamped]})
 	l.share.pass(time.Duration(at-l.at), paying > 0, l.inUse[pool], waiting)
 	l.at = at
@@ -189,7 +192,7 @@ func (l *Lanes) instant(at int64) time.Time {
 	if at == never || at == 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, at-l.skew)
+	return l.began.Add(time.Duration(at - nanos(l.began)))
 }
 
 // nanos is the time as it is counted here. There is nothing before the epoch.
@@ -198,51 +201,36 @@ func nanos(t time.Time) int64 { return max(0, t.UnixNano()) }
 // A request is what Judge remembers of an event. It goes into the hold, so that nothing is allocated for it.
 type request struct {
 	client client
-	lane   lane
-	round  uint8   // pool: held or called
-	rank   float64 // stamped: how many turns later it is due
+	round  round
+	id     uint32 // of the client, where it paid
+	work   uint64 // that was paid
 }
 
-// What is in Hold.V, besides the family of the client.
-const (
-	holdStamped = 1 << 8
-	holdCalled  = 1 << 9
-)
-
 func (r request) hold(l *Lanes, at int64, holder weir.Holder) weir.Hold {
-	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.id, B: math.Float64bits(r.rank), V: uint32(r.client.family),
-		Enter: true}
+	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.id, B: r.work, C: uint64(r.id),
+		V: uint32(r.client.family)<<8 | uint32(r.round), Enter: true}
 	if holder != nil {
 		h.Ref = holder
-	}
-	if r.lane == stamped {
-		h.V |= holdStamped
-	} else if r.round == calledRound {
-		h.V |= holdCalled
 	}
 	return h
 }
 
 func requestOf(h *weir.Hold) request {
-	r := request{client: client{h.A, uint8(h.V)}, rank: math.Float64frombits(h.B)}
-	switch {
-	case h.V&holdStamped != 0:
-		r.lane = stamped
-	case h.V&holdCalled != 0:
-		r.round = calledRound
-	}
-	return r
+	return request{client{h.A, uint8(h.V >> 8)}, round(h.V & 0xff), uint32(h.C), h.B}
 }
 
 func (l *Lanes) asks(ev *weir.Event) request {
-	r := request{client: l.client(ev)}
-	switch paid := ev.Purse.Paid(); {
-	case paid.Work > 0:
-		r.lane, r.rank = stamped, rank(l.price.Load(), paid.Work, paid.Uses)
-	case paid.Free: // as good as the first use of a stamp
-		r.lane, r.rank = stamped, rank(1, 1, 1)
+	r := request{client: l.client(ev), round: held}
+	switch stamp := ev.Purse.Paid(); {
+	case stamp.Free: // nobody paid more
+		r.round, r.work = paid, math.MaxUint64
+	case stamp.Work > 0:
+		r.round, r.work = paid, stamp.Work
 	case ev.Place.Called:
-		r.round = calledRound
+		r.round = called
+	}
+	if r.round == paid && ev.Client != "" {
+		r.id = uint32(maphash.String(l.accepted.seed, ev.Client))
 	}
 	return r
 }
@@ -258,7 +246,7 @@ func (l *Lanes) Peek(ev *weir.Event, a *weir.Answer) {
 	r := l.asks(ev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.decide(r, l.tick(ev.Time), a)
+	l.decide(r, l.at, a)
 }
 
 // Enter takes a place at the upstream, or one in the lane.
@@ -271,11 +259,11 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	l.decide(r, at, a)
 	switch a.Verdict {
 	case weir.Admit:
-		p := l.tenants.get()
-		l.letIn(p, r.client, r.lane, holder, at)
+		p := l.places.get()
+		l.letIn(p, r.client, r.round, holder, at)
 		h.Ref = p
 	case weir.Wait:
-		if l.full(r.lane) {
+		if l.full(r.round.lane()) {
 			l.drop(l.instead(r))
 		}
 		w := l.join(r, holder, at)
@@ -284,7 +272,7 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		if a.Reason == weir.TooMany {
 			l.counts.TooMany++
 		} else {
-			l.laneCounts[r.lane].Full++
+			l.laneCounts[r.round.lane()].Full++
 		}
 	}
 	l.stir()
@@ -293,26 +281,27 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 // full reports whether as many are held in a lane as may be.
 func (l *Lanes) full(in lane) bool { return l.inLane(in) >= l.o.Waiting }
 
-// instead returns the waiter that leaves a full lane to make room for a request, or nil. In the pool it is the newest
-// request of the client that has most waiting. In the stamped lane it is the one that would go last.
+// instead returns the waiter that leaves a full lane to make room for a request, or nil. Those who were called from the
+// waiting room stay.
 func (l *Lanes) instead(r request) *waiter {
-	if r.lane == stamped {
-		return l.payers.least(l.payers.begins(r.client) + r.rank)
+	if r.round == called {
+		r.round = held
 	}
-	return l.commons.rounds[heldRound].greediest(r.client)
+	return l.turns[r.round].instead(r.client, r.work)
 }
 
 // drop refuses a request that waits, to make room for another client.
 func (l *Lanes) drop(w *waiter) {
 	l.leave(w)
-	l.laneCounts[w.lane].Full++
+	l.laneCounts[w.round.lane()].Full++
 	w.turn.Refuse(weir.LineFull)
 }
 
-// reserve is how many places the pool leaves to those who pay, while stamps are asked for.
+// reserve is how many places the pool leaves to those who pay, while stamps are asked for. A single place is divided by
+// time alone.
 func (l *Lanes) reserve(at int64) int {
-	if l.asking(at) {
-		return l.capacity() / 10
+	if c := l.capacity(); c > 1 && l.asking(at) {
+		return max(1, c/10)
 	}
 	return 0
 }
@@ -320,22 +309,20 @@ func (l *Lanes) reserve(at int64) int {
 // asking reports whether somebody was asked for a stamp within askedFor.
 func (l *Lanes) asking(at int64) bool { return l.asked != 0 && at-l.asked < int64(askedFor) }
 
-const askedFor = time.Second
-
 func (l *Lanes) poolMay(at int64) bool {
 	return l.free() > 0 && l.inUse[pool] < l.capacity()-l.reserve(at)
 }
 
 // poolOpen reports whether a request of the pool that comes now finds a place.
-func (l *Lanes) poolOpen(at int64) bool { return l.commons.len() == 0 && l.poolMay(at) }
+func (l *Lanes) poolOpen(at int64) bool { return l.inLane(pool) == 0 && l.poolMay(at) }
 
 // decide says what happens to a request. Nobody waits while there is a place, so a request that finds one is next.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
-	if r.lane == stamped && l.free() > 0 || r.lane == pool && l.poolOpen(at) {
+	if r.round.lane() == stamped && l.free() > 0 || r.round.lane() == pool && l.poolOpen(at) {
 		return
 	}
 	switch {
-	case l.full(r.lane) && l.instead(r) == nil:
+	case l.full(r.round.lane()) && l.instead(r) == nil:
 		a.Verdict, a.Reason = weir.Refuse, weir.LineFull
 	case l.clients.of(r.client) >= l.o.PerClient:
 		a.Verdict, a.Reason = weir.Refuse, weir.TooMany
@@ -345,7 +332,7 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 		a.Verdict, a.Reason = weir.Wait, weir.Overload
 	}
 	a.Figure = weir.Figure{Rule: RuleWaiting, Unit: "waiting", Limit: int64(l.o.Waiting),
-		Remaining: int64(max(0, l.o.Waiting-l.inLane(r.lane)))}
+		Remaining: int64(max(0, l.o.Waiting-l.inLane(r.round.lane())))}
 	if l.service.n > 0 {
 		if wait := min(l.expect(r, at), float64(l.o.MaxWait)); wait > 0 {
 			a.Until = l.instant(at + int64(wait))
@@ -355,12 +342,10 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 
 // expect is about how long a request waits that joins a lane now; 0 when that is not known.
 func (l *Lanes) expect(r request, at int64) float64 {
-	var before int
-	var places float64
-	if r.lane == pool {
-		before, places = l.commons.before(r.client), l.poolPlaces(at)
-	} else {
-		before, places = l.payers.before(l.payers.begins(r.client)+r.rank), l.paidPlaces()
+	before, places := l.turns[r.round].before(r.client), l.paidPlaces()
+	if r.round.lane() == pool {
+		places = l.poolPlaces(at)
+		before += min(before+1, l.turns[held+called-r.round].total) // the rounds take turns
 	}
 	if places == 0 { // strict: when all who paid are through
 		return 0
@@ -371,7 +356,7 @@ func (l *Lanes) expect(r request, at int64) float64 {
 // poolPlaces is about how many places the pool has: its share while somebody who paid waits, else what they leave.
 func (l *Lanes) poolPlaces(at int64) float64 {
 	all := float64(l.means())
-	if l.payers.len() > 0 {
+	if l.inLane(stamped) > 0 {
 		return all * l.share.part
 	}
 	if at-l.looked >= bucket {
@@ -382,24 +367,20 @@ func (l *Lanes) poolPlaces(at int64) float64 {
 
 func (l *Lanes) paidPlaces() float64 {
 	all := float64(l.means())
-	if l.commons.len() > 0 {
+	if l.inLane(pool) > 0 {
 		all *= 1 - l.share.part
 	}
 	return all
 }
 
-// Asked notes what a stamp costs now. The delay in Load is that of a client who pays this price.
+// Asked notes what a stamp costs now. The delay in Load is that of clients whose stamps are worth that.
 func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
 func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 	l.seq++
-	w := &waiter{lane: r.lane, round: r.round, seq: l.seq, since: at, client: r.client, turn: weir.NewTurn()}
+	w := &waiter{request: r, seq: l.seq, since: at, turn: weir.NewTurn()}
 	w.place.holder = holder
-	if r.lane == stamped {
-		l.payers.join(w, r.rank)
-	} else {
-		l.commons.join(w)
-	}
+	l.turns[r.round].join(w, at)
 	l.clients.add(w.client)
 	l.alert(at + int64(l.o.MaxWait))
 	l.alert(l.evictDue())
@@ -411,24 +392,18 @@ func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 
 // leave takes a waiter out of its lane without giving it a place.
 func (l *Lanes) leave(w *waiter) {
-	if w.lane == stamped {
-		l.payers.leave(w)
-	} else {
-		l.commons.leave(w)
-	}
+	l.turns[w.round].leave(w)
 	l.clients.remove(w.client)
-	w.state = gone
 }
 
 // letIn takes a place. A client that was turned away before is no longer counted as demand from outside.
-func (l *Lanes) letIn(p *tenancy, who client, in lane, holder weir.Holder, at int64) {
+func (l *Lanes) letIn(p *place, who client, in round, holder weir.Holder, at int64) {
 	if l.away.back(who, at) {
 		l.window.current().back++
 		l.noteAway(who, true)
 	}
-	l.tenants.begin(p, in, holder, at)
-	l.inUse[in]++
-	l.laneCounts[in].LetIn++
+	l.begin(p, who, in, holder, at)
+	l.laneCounts[p.round.lane()].LetIn++
 	l.learner.used(l.usedByAll())
 }
 
@@ -440,31 +415,35 @@ func (l *Lanes) let(at int64) {
 			return
 		}
 		l.clients.remove(w.client)
-		w.state = letIn
-		l.letIn(&w.place, w.client, w.lane, w.place.holder, at)
-		if w.lane == stamped {
-			l.window.current().let++
-		}
+		l.letIn(&w.place, w.client, w.round, w.place.holder, at)
 		w.turn.Grant()
 	}
 }
 
 // next takes the waiter that gets the next place out of its lane; nil when nobody may have it.
 func (l *Lanes) next(at int64) *waiter {
-	fromPool := l.commons.len() > 0 && l.poolMay(at)
+	from, fromPool := paid, l.inLane(pool) > 0 && l.poolMay(at)
 	switch {
-	case l.payers.len() > 0 && !(fromPool && l.share.poolNext(l.inUse[pool])):
-		return l.payers.take()
+	case l.inLane(stamped) > 0 && !(fromPool && l.share.poolNext(l.inUse[pool])):
 	case fromPool:
-		return l.commons.take()
+		if from = held + called - l.lastPool; l.turns[from].total == 0 {
+			from = l.lastPool
+		}
+		l.lastPool = from
+	default:
+		return nil
 	}
-	return nil
+	w, waited := l.turns[from].take(l.capacity(), at)
+	if from == paid && w.work >= l.price.Load() {
+		l.window.current().waited = max(l.window.current().waited, waited)
+	}
+	return w
 }
 
 // Settle gives a place back, to the next in line, or takes a waiting event out of its lane.
 func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	w, waited := h.Ref.(*waiter)
-	p, taken := h.Ref.(*tenancy)
+	p, taken := h.Ref.(*place)
 	if !waited && !taken {
 		return // it never had a place
 	}
@@ -474,10 +453,9 @@ func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	switch {
 	case taken:
 		l.giveBack(p, at, o.Done)
-	case w.state == letIn:
-		w.state = gone
+	case w.place.line != nil:
 		l.giveBack(&w.place, at, o.Done)
-	case w.state == held:
+	case w.line != nil:
 		l.leave(w)
 	}
 	l.let(at)
@@ -485,10 +463,9 @@ func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	l.stir()
 }
 
-func (l *Lanes) giveBack(p *tenancy, at int64, done bool) {
+func (l *Lanes) giveBack(p *place, at int64, done bool) {
 	since, lost := p.since, p.lost
-	l.inUse[p.lane]--
-	l.tenants.end(p)
+	l.end(p)
 	if !done || lost { // how long somebody took who did nothing says nothing about the upstream
 		return
 	}
@@ -526,10 +503,11 @@ func (l *Lanes) advance(now time.Time) (due time.Time, f *company, msgs [][]byte
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
-	for _, oldest := range [...]func() *waiter{l.commons.oldest, l.payers.age.First} {
+	for i := range l.turns {
+		oldest := l.turns[i].age.First
 		for w := oldest(); w != nil && w.since+int64(l.o.MaxWait) <= at; w = oldest() {
 			l.leave(w)
-			l.laneCounts[w.lane].Expired++
+			l.laneCounts[w.round.lane()].Expired++
 			w.turn.Refuse(weir.WaitTooLong)
 		}
 	}
@@ -558,13 +536,13 @@ func (l *Lanes) advance(now time.Time) (due time.Time, f *company, msgs [][]byte
 
 func (l *Lanes) nextDue() int64 {
 	due := int64(never)
-	for _, w := range [...]*waiter{l.commons.oldest(), l.payers.age.First()} {
-		if w != nil {
+	for i := range l.turns {
+		if w := l.turns[i].age.First(); w != nil {
 			due = min(due, w.since+int64(l.o.MaxWait))
 		}
 	}
 	due = min(due, l.evictDue())
-	if l.commons.len() > 0 && l.reserve(l.at) > 0 {
+	if l.inLane(pool) > 0 && l.reserve(l.at) > 0 {
 		due = min(due, l.asked+int64(askedFor))
 	}
 	if p := l.room.seen.First(); p != nil {

@@ -59,136 +59,114 @@ func TestJudgedAndNeverEntered(t *testing.T) {
 	r.wait(0)
 }
 
-// Those who paid go first, by the work that each use of their stamps cost. Exempt clients go with those who pay what is
-// asked.
-func TestStampedGoByWorkPerUse(t *testing.T) {
-	r := newRig(t, Options{Concurrent: 1, Strict: true})
-	r.l.Asked(1 << 12)
-	under := r.admit(0)
-	use := func(work uint64, uses int) *event { return r.want(r.ask(from(used(work, uses), "")), weir.Wait, 0) }
-	poor, tenth, little := r.wait(0), use(1<<12, 10), use(1<<10, 1)
-	second, first := use(1<<12, 2), use(1<<12, 1)
-	rich, free := use(1<<20, 1), r.want(r.ask(freeEvent()), weir.Wait, 0)
-	r.order(under, rich, first, free, second, little, tenth, poor)
-}
-
-// Clients take turns: whoever sends a hundred requests is in nobody's way, from however many connections.
+// Those who paid go first, and whatever they paid and however often they have used it, they take turns.
 func TestStampedTakeTurns(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1})
-	r.l.Asked(1 << 16)
 	under := r.admit(0)
+	ask := func(ev weir.Event, source string) *event { return r.want(r.ask(from(ev, source)), weir.Wait, 0) }
 	var greedy []*event
 	for i := range 20 {
-		greedy = append(greedy, r.want(r.ask(from(used(1<<16, 1+i), "192.0.2.1")), weir.Wait, 0))
+		greedy = append(greedy, ask(used(1<<16, 1+i), "192.0.2.1"))
 	}
-	a := r.want(r.ask(from(used(1<<16, 1), "192.0.2.2")), weir.Wait, 0)
-	b := r.want(r.ask(from(used(1<<16, 2), "192.0.2.2")), weir.Wait, 0)
-	c := r.want(r.ask(from(used(1<<16, 1), "192.0.2.3")), weir.Wait, 0)
-	r.order(under, greedy[0], a, c, greedy[1], b, greedy[2])
-	if _, delay := r.l.Load(r.now.Add(time.Second)); delay > 0 {
-		t.Errorf("a newcomer waits %s", delay)
-	}
+	a, b := ask(used(1<<10, 10), "192.0.2.2"), ask(used(1<<20, 1), "192.0.2.2")
+	c, d := ask(used(1<<16, 3), "192.0.2.3"), ask(freeEvent(), "192.0.2.4")
+	r.order(under, greedy[0], a, c, d, greedy[1], b, greedy[2])
 }
 
-// The parts of a page go together, although each of them uses the page's stamp once more: before the next request of
-// whoever has many waiting and a new stamp for each.
-func TestAPageGoesTogether(t *testing.T) {
+// Whoever comes back, with a new stamp each time, goes to the end of the round: a client with older stamps has one
+// turn in each.
+func TestWhoComesBackGoesToTheEnd(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1})
-	r.l.Asked(1 << 16)
-	fresh := func(source string) *event { return r.want(r.ask(from(used(1<<16, 1), source)), weir.Wait, 0) }
-	under := r.admit(0)
-	var greedy []*event
-	for range 2 * pageful {
-		greedy = append(greedy, fresh("192.0.2.1"))
-	}
-	r.order(under, greedy[:pageful+1]...) // from now on each of the greedy one's requests is a turn
-	var parts []*event
-	for i := 2; i <= pageful; i++ {
-		parts = append(parts, r.want(r.ask(from(used(1<<16, i), "192.0.2.2")), weir.Wait, 0))
-	}
-	r.order(greedy[pageful], append(parts, greedy[pageful+1])...)
-}
-
-// Whoever takes care to have no more waiting than a page has, always with new stamps, gets a page for each turn of the
-// others and not more.
-func TestAPageAfterTheOtherTakesTurns(t *testing.T) {
-	r := newRig(t, Options{Concurrent: 1})
-	r.l.Asked(1 << 16)
-	under, mine := r.admit(0), map[int]*event{}
-	ask := func(source string) *event {
-		e := r.want(r.ask(from(used(1<<16, 1), source)), weir.Wait, 0)
-		mine[e.n] = e
+	under, from1 := r.admit(0), map[int]string{}
+	ask := func(source string, uses int) *event {
+		e := r.want(r.ask(from(used(1<<16, uses), source)), weir.Wait, 0)
+		from1[e.n] = source
+		r.waits[e.n] = e
 		return e
 	}
-	for range pageful - 1 {
-		ask("192.0.2.1")
+	for i := range 5 {
+		ask("192.0.2.100", i+2)
 	}
-	other, turns := ask("192.0.2.2"), 0
-	const calls = 20 * (pageful + 1)
-	for range calls {
+	for i := range 12 {
+		ask(fmt.Sprintf("192.0.2.%d", i), 1)
+	}
+	for turn := range 5 * 13 {
 		r.settle(under, true)
 		got := r.called()
 		if len(got) != 1 {
 			t.Fatalf("called %v", got)
 		}
-		if under = mine[got[0]]; under == other {
-			turns++
-			other = ask("192.0.2.2")
-		} else {
-			ask("192.0.2.1")
+		source := from1[got[0]]
+		if mine := source == "192.0.2.100"; mine != (turn%13 == 0) {
+			t.Fatalf("turn %d is of %s", turn, source)
+		} else if !mine {
+			ask(source, 1)
 		}
-	}
-	if turns < calls/(pageful+1)-1 {
-		t.Errorf("the other one had %d of %d turns", turns, calls)
+		under = r.waits[got[0]]
 	}
 }
 
-// A page that comes while something of the same client still waits goes together, too, if others had turns meanwhile.
-func TestTheNextPageGoesTogether(t *testing.T) {
-	p := newPayers()
-	join := func(who uint64, rank float64) *waiter {
-		w := &waiter{client: client{who, 4}}
-		p.join(w, rank)
-		return w
-	}
-	join(1, 100) // uses a stamp for the last time, and waits long
-	for range pageful - 2 {
-		join(1, 0)
-		p.take()
-	}
-	for range 2 * pageful {
-		join(2, 0)
-	}
-	for range pageful + 2 {
-		p.take()
-	}
-	first, second := join(1, 0), join(1, 0)
-	if first.begins == 0 || second.begins != first.begins {
-		t.Errorf("the page begins at %v, its first part at %v", first.begins, second.begins)
-	}
-}
-
-// Whoever sends page after page, with a new stamp for each request and the next page when the last one is in, does not
-// keep others waiting who use their stamps a second time.
-func TestPagesOfNewStampsStarveNobody(t *testing.T) {
-	p := newPayers()
-	join := func(who uint64, uses int) *waiter {
-		w := &waiter{client: client{who, 4}}
-		p.join(w, rank(1, 1, uses))
-		return w
-	}
-	last := join(1, pageful)
-	for range 3 {
-		for range pageful {
-			join(2, 1)
+// A free place goes to the client that has the fewest, in either lane, so that nobody has more than a fair part of
+// them while others wait.
+func TestNobodyHasMoreThanAFairPart(t *testing.T) {
+	for _, work := range []uint64{0, 1 << 16} {
+		r := newRig(t, Options{Concurrent: 6})
+		ask := func(source string) *event { return r.ask(from(paying(work), source)) }
+		var greedy []*event
+		for range 20 {
+			greedy = append(greedy, ask("192.0.2.1"))
 		}
-		for range pageful {
-			if p.take() == last {
-				return
+		var others []*event
+		for range 5 {
+			others = append(others, ask("192.0.2.2"))
+		}
+		for i := range 3 { // it has six, five, four
+			r.settle(greedy[i], true)
+			if got := r.called(); !slices.Equal(got, []int{others[i].n}) {
+				t.Fatalf("work %d, place %d: called %v", work, i, got)
 			}
 		}
+		r.settle(greedy[3], true) // three each, and then two against three
+		if got := r.called(); !slices.Equal(got, []int{greedy[6].n}) {
+			t.Errorf("work %d: called %v", work, got)
+		}
 	}
-	t.Errorf("after three pages of the other one, who is due at %v still waits at %v", last.due, p.now)
+}
+
+// Of four places one goes to an address at which several people wait who paid, if it has less than a fourth of the
+// places: sharing an address costs little, and sharing it with oneself gains little. Its people take turns.
+func TestPeopleBehindOneAddress(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 8})
+	var under []*event
+	for i := range 8 {
+		under = append(under, r.ask(from(used(1, 1), fmt.Sprintf("203.0.113.%d", i))))
+	}
+	ask := func(source, id string) *event {
+		ev := from(used(1<<16, 1), source)
+		ev.Client = id
+		return r.want(r.ask(ev), weir.Wait, 0)
+	}
+	var people, others []*event
+	for i := range 8 {
+		others = append(others, ask(fmt.Sprintf("192.0.2.%d", i), "own"))
+	}
+	for _, id := range []string{"a", "a", "a", "b", "c"} {
+		people = append(people, ask("198.51.100.1", id))
+	}
+	want := []*event{others[0], others[1], others[2], people[0], others[3], others[4], others[5], people[3]}
+	for i, e := range want {
+		r.settle(under[i], true)
+		if got := r.called(); !slices.Equal(got, []int{e.n}) {
+			t.Fatalf("place %d: called %v, want %d", i, got, e.n)
+		}
+	}
+	// With a fourth of the places it has its turn like all others.
+	for i, e := range []*event{others[6], others[7], people[4], people[1], people[2]} {
+		r.settle(want[i], true)
+		if got := r.called(); !slices.Equal(got, []int{e.n}) {
+			t.Fatalf("then place %d: called %v, want %d", i, got, e.n)
+		}
+	}
 }
 
 // used returns an event with a stamp that has been used so often.
@@ -368,34 +346,31 @@ func TestHeldTooLong(t *testing.T) {
 	}
 }
 
-func TestClockSetBack(t *testing.T) {
-	for _, back := range []time.Duration{time.Millisecond, 4 * time.Second, time.Hour, 30 * 365 * 24 * time.Hour} {
-		r := newRig(t, Options{Concurrent: 1, MaxWait: weir.Duration(10 * time.Second), Strict: true})
-		under := r.admit(0)
-		r.now = r.now.Add(time.Second)
-		r.wait(2)
-		r.l.Present(r.l.Number(r.now), address(1), 1, r.now)
-		r.now = r.now.Add(-back)
-		r.tick()
-		late := r.wait(2)
-		share, delay := r.l.Load(r.now)
-		if !(share >= 0 && share < 10) || delay < 0 || delay > time.Minute {
-			t.Errorf("%s: load %s, delay %s", back, share, delay)
+// The lanes have one clock, which no event moves: whoever waits is refused after max_wait, whatever comes meanwhile
+// that has been judged for long, or comes from a clock that is ahead.
+func TestNoEventMovesTheClock(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 2, MaxWait: weir.Duration(8 * time.Second)})
+	r.admit(0)
+	r.admit(0)
+	began := map[*event]time.Time{}
+	for second := range 40 {
+		began[r.wait(0)] = r.now
+		for _, off := range []time.Duration{-8 * time.Second, -time.Hour, time.Hour} {
+			ev := from(paying(0), "192.0.2.7")
+			ev.Time = r.now.Add(off)
+			r.l.Take(&ev, Taking{AtOnce: true}, r.now)
+			r.l.HasRoom(&ev, Taking{AtOnce: true}, r.now)
+			r.l.TurnedAway(&ev, r.now)
 		}
-		// Nobody waits longer for that than the little that may be mistaken for calls that overtook each other.
-		if r.due.IsZero() || r.due.Sub(r.now) > 15*time.Second {
-			t.Errorf("%s: due %s from now", back, r.due.Sub(r.now))
-		}
-		r.settle(under, true)
-		r.called()
-		r.want(late, weir.Wait, 0)
-		r.advance(16 * time.Second)
-		r.want(late, weir.Refuse, weir.WaitTooLong)
-		if s := r.stats(); s.NoShows != 1 || s.InUse != 1 {
-			t.Errorf("%s: %+v", back, s)
-		}
-		if share, _ = r.l.Load(r.now); share < 0.9 || share > 1.1 {
-			t.Errorf("%s: load %s", back, share)
+		r.advance(time.Second)
+		for e, since := range began {
+			waits := e.answer.Verdict == weir.Wait
+			if waits != (r.now.Sub(since) < 8*time.Second) {
+				t.Fatalf("second %d: waits %v after %s", second, waits, r.now.Sub(since))
+			}
+			if !waits {
+				delete(began, e)
+			}
 		}
 	}
 }

@@ -22,10 +22,10 @@ type window struct {
 
 // A spell is what went on in one bucket.
 type spell struct {
-	area [lanes]float64 // places in use and requests held, times nanoseconds
-	away int            // clients turned away
-	back int            // and who came in after that
-	let  int            // let in from the stamped lane, after a wait
+	area   [lanes]float64 // places in use and requests held, times nanoseconds
+	away   int            // clients turned away
+	back   int            // and who came in after that
+	waited int64          // longest wait for a turn of clients whose stamps are worth today's price
 }
 
 func (w *window) current() *spell { return &w.ring[w.now%(buckets+1)] }
@@ -53,22 +53,22 @@ func (w *window) pass(from, to int64, level [lanes]int) {
 }
 
 // sum returns how many of each lane were under way or held on average, how many clients were turned away in a second
-// and have not come in, and how many were let in after a wait. Where those come in that another node turned away, away
+// and have not come in, and how long clients that paid have waited for their turns at most. Where those come in that another node turned away, away
 // is below 0.
-func (w *window) sum(at int64) (level [lanes]float64, away float64, let int) {
+func (w *window) sum(at int64) (level [lanes]float64, away float64, waited int64) {
 	for i := range w.ring {
 		s := &w.ring[i]
 		for i := range level {
 			level[i] += s.area[i]
 		}
 		away += float64(s.away - s.back)
-		let += s.let
+		waited = max(waited, s.waited)
 	}
 	span := float64(at - (w.now-buckets)*bucket)
 	for i := range level {
 		level[i] /= span
 	}
-	return level, away / span * float64(time.Second), let
+	return level, away / span * float64(time.Second), waited
 }
 
 // A pulse is a mean of how long requests take. What is new counts more; the first few count alike.
@@ -103,9 +103,9 @@ func (p *pulse) orGuess() float64 {
 
 // Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in
 // use, requests held, and what the clients would need who were turned away, each of them once. Above 1 it is too
-// much. It also says how long a client waits that pays now: by how many are due before it, at the pace of the upstream.
-// (Neither how long the oldest has waited nor how many wait would do: those who paid little wait long where others pay
-// more, and a client that sends too much delays only itself.) It is cheap: the figures are renewed every 50 ms.
+// much. It also says how long those waited who paid: the longest wait of a client for its turn, among those that got one
+// with a stamp that is worth what is asked now. (A client that has places already waits for itself. Where no place moves,
+// paying more would help nobody.) It is cheap: the figures are renewed every 50 ms.
 //
 // In a farm both are the farm's: all that is asked in proportion to all that the upstream can do, and the mean delay of
 // the nodes, each by how much is asked of it. So a stamp costs the same at all nodes.
@@ -122,11 +122,11 @@ func (l *Lanes) Load(now time.Time) (share weir.Share, delay time.Duration) {
 
 // measure works out load and delay at a time that everything has been brought up to.
 func (l *Lanes) measure(at int64) {
-	level, away, let := l.window.sum(at)
+	level, away, waited := l.window.sum(at)
 	l.paying, l.looked = level[stamped], at
 	l.demand = level[stamped] + level[pool]
 	l.outside = away * l.service.orGuess() / float64(time.Second)
-	l.ownDelay = l.delay(at, let)
+	l.ownDelay = waited
 	demand, outside, delay := l.demand, l.outside, l.ownDelay
 	if f := l.farm; f != nil {
 		demand, outside = demand+f.asked, outside+f.outside
@@ -137,17 +137,4 @@ func (l *Lanes) measure(at int64) {
 	demand += max(0, outside)
 	l.measured.share.Store(math.Float64bits(demand / float64(l.wholeMeans())))
 	l.measured.delay.Store(delay)
-}
-
-// delay is how long a client waits that comes now and pays what is asked. let is how many were let in in the last
-// second.
-func (l *Lanes) delay(at int64, let int) int64 {
-	before := l.payers.newcomer()
-	switch {
-	case before == 0:
-		return 0
-	case let == 0 || l.service.n == 0: // nothing moves, or nobody knows how fast
-		return at - l.payers.age.First().since
-	}
-	return int64(float64(before) * l.service.mean / l.paidPlaces())
 }

@@ -85,7 +85,7 @@ func TestNothingGoesOn(t *testing.T) {
 	r.now = r.now.Add(time.Second / 2)
 	r.settle(under, true)
 	r.settle(waits, true)
-	if share, delay := r.l.Load(r.now); share < 100 || delay != 0 {
+	if share, delay := r.l.Load(r.now); share < 100 || delay != time.Second/2 {
 		t.Fatalf("load %s, delay %s", share, delay)
 	}
 	for _, pause := range []time.Duration{2 * time.Second, time.Hour} {
@@ -96,8 +96,10 @@ func TestNothingGoesOn(t *testing.T) {
 	}
 }
 
+// The delay is the longest that a client waited for its turn that paid what is asked now, while places move.
 func TestDelayOfThoseWhoPaid(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1})
+	r.l.Asked(4)
 	delay := func(want time.Duration) {
 		t.Helper()
 		r.now = r.now.Add(time.Duration(bucket)) // to see it anew
@@ -105,28 +107,34 @@ func TestDelayOfThoseWhoPaid(t *testing.T) {
 			t.Errorf("after %s: delay %s, want %s", r.now.Sub(epoch), got, want)
 		}
 	}
+	next := func(under, want *event) *event {
+		t.Helper()
+		r.settle(under, true)
+		if got := r.called(); len(got) != 1 || got[0] != want.n {
+			t.Fatalf("called %v", got)
+		}
+		return want
+	}
 	delay(0)
 	under := r.admit(0)
 	r.wait(0) // the general pool is not meant
-	r.now = r.now.Add(time.Second)
+	ask := func(work uint64, source string) *event { return r.ask(from(paying(work), source)) }
+	a1, b1, c1 := ask(4, "192.0.2.1"), ask(2, "192.0.2.2"), ask(4, "192.0.2.3")
+	a2 := ask(4, "192.0.2.1")
+	r.now = r.now.Add(time.Minute)
+	delay(0) // nothing moves: nobody is to work for that
+	r.now = epoch.Add(time.Minute + time.Second)
+	under = next(under, a1)
+	delay(r.now.Sub(epoch) - time.Duration(bucket))
+	r.now = r.now.Add(2 * time.Second)
 	delay(0)
-	paid := r.wait(2)
-	delay(50 * time.Millisecond)
-	r.now = r.now.Add(200 * time.Millisecond)
-	delay(300 * time.Millisecond) // it waits still
-	r.settle(under, true)
-	r.want(paid, weir.Wait, 0)
-	if got := r.called(); len(got) != 1 || got[0] != paid.n {
-		t.Fatalf("called %v", got)
-	}
-	delay(0) // nobody is ahead of who comes now
-	// From here on it is known how long a request takes: 1.35 s, on nine tenths of a place. The lane moves, so that it
-	// is that which counts, and not how long somebody has waited who paid little.
-	r.wait(2)
-	r.wait(2)
-	delay(3 * time.Second)
-	r.now = r.now.Add(time.Second)
-	delay(1100 * time.Millisecond) // for a second nobody was let in: it does not move
+	under = next(under, b1)
+	delay(0) // it paid less than what is asked
+	under = next(under, c1)
+	delay(r.now.Sub(epoch) - time.Duration(bucket))
+	r.now = r.now.Add(2 * time.Second)
+	next(under, a2)
+	delay(r.now.Sub(epoch.Add(time.Minute + time.Second))) // since its last turn
 }
 
 func TestServiceTime(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 	MaxLine       = 1_000_000
 	MaxPool       = weir.Share(0.5)
 	MaxMaxWait    = 10 * time.Minute
+	MaxSlowest    = weir.Size(1 << 20)
 	MinReload     = time.Second
 	MaxReload     = time.Minute
 )
@@ -47,6 +48,9 @@ type Options struct {
 	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64.
 	// Default 64: a page and what it loads.
 	PerClient int `yaml:"per_client"`
+	// How many bytes a second a client has to send of a request's body, or take of the answer, while others wait. A
+	// slower one loses its place. Default 4KiB.
+	Slowest weir.Size `yaml:"slowest"`
 	// How often the page of the waiting room reloads, from 1s to 1m. People who miss two reloads lose their place.
 	// Default 5s.
 	Reload weir.Duration `yaml:"reload"`
@@ -74,6 +78,7 @@ func (o Options) WithDefaults() Options {
 	o.MaxWait = cmp.Or(o.MaxWait, weir.Duration(30*time.Second))
 	o.PoolWait = cmp.Or(o.PoolWait, new(min(weir.Duration(5*time.Second), o.MaxWait)))
 	o.PerClient = cmp.Or(o.PerClient, 64)
+	o.Slowest = cmp.Or(o.Slowest, 4<<10)
 	o.Reload = cmp.Or(o.Reload, weir.Duration(5*time.Second))
 	return o
 }
@@ -115,6 +120,7 @@ func (o Options) Validate() error {
 	if d := *full.PoolWait; d < 0 && o.PoolWait != nil || d > full.MaxWait {
 		v.Add("pool_wait", fmt.Sprintf("%s is out of bounds", d), fmt.Sprintf("up to max_wait, %s", full.MaxWait))
 	}
+	v.Size("slowest", o.Slowest, 1, MaxSlowest)
 	v.Lasts("reload", o.Reload, MinReload, MaxReload)
 	return v.Err()
 }

@@ -11,7 +11,7 @@ import (
 
 func TestDefaults(t *testing.T) {
 	want := Options{Concurrent: 64, Pool: 0.1, Waiting: 1000, Line: 10_000, MaxWait: weir.Duration(30 * time.Second),
-		PoolWait: nil, PerClient: 64, Reload: weir.Duration(5 * time.Second)}
+		PoolWait: nil, PerClient: 64, Slowest: 4 << 10, Reload: weir.Duration(5 * time.Second)}
 	got := (Options{Concurrent: 64}).WithDefaults()
 	if *got.PoolWait != weir.Duration(5*time.Second) {
 		t.Errorf("%s", *got.PoolWait)

@@ -23,15 +23,13 @@ func divide(places int, claims []claim) {
 	total := 0.0
 	for i := range claims {
 		total += claims[i].wants
+		claims[i].part = 0
 	}
 	unwanted := max(0, float64(places)-total) / float64(n)
 	weight := func(c *claim) float64 { return c.wants + unwanted }
 	// Those who would get less than one get one, and the others share the rest.
 	places, total = max(places, n), total+unwanted*float64(n)
 	rest, floored := float64(places), 0
-	for i := range claims {
-		claims[i].part = 0
-	}
 	for again := true; again; {
 		again = false
 		for i := range claims {

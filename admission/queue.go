@@ -14,32 +14,33 @@ const (
 	lanes
 )
 
-// A waiter is an event that is held.
-type waiter struct {
-	lane    lane
-	state   waiterState
-	round   uint8   // pool: held or called
-	index   int     // stamped: among those who go first
-	worst   int     // stamped: among those who go last
-	begins  float64 // stamped: and so do those after it of the same client
-	reaches float64 // stamped: where time stands when it is let in, unless that is later
-	due     float64 // stamped: the smallest goes first
-	seq     uint64  // among equals, the first to come
-	since   int64   // when it began to wait
-	client  client
-	turn    *weir.Turn
-	place   tenancy            // once it has been let in
-	age     queue.Node[waiter] // in the order in which the waiters came
-	line    *line              // pool: of its client
-	spot    queue.Node[waiter] // and its position there
-}
-
-type waiterState uint8
+// A round is one in which clients take turns. The pool has two, which take turns themselves.
+type round uint8
 
 const (
-	held waiterState = iota
-	letIn
-	gone
+	held   round = iota // requests of the pool
+	called              // people who were called from the waiting room
+	paid                // the stamped lane
+	rounds
 )
 
-func sooner(a, b *waiter) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
+func (r round) lane() lane {
+	if r == paid {
+		return stamped
+	}
+	return pool
+}
+
+// A waiter is an event that is held.
+type waiter struct {
+	request
+	seq    uint64 // among equals, the first to come
+	since  int64  // when it began to wait
+	turn   *weir.Turn
+	place  place              // that it has, once it has been let in
+	age    queue.Node[waiter] // in the order in which the waiters came
+	least  int                // in the order of work
+	line   *line              // of its client; nil where it does not wait any more
+	person *person
+	spot   queue.Node[waiter] // and its position there
+}

@@ -16,12 +16,13 @@ var epoch = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
 // A rig is lanes with a clock in the test's hand.
 type rig struct {
-	t    testing.TB
-	l    *Lanes
-	now  time.Time
-	due  time.Time // as Alarm and Advance say
-	next int       // number of the next event
-	held []*event  // those that wait
+	t     testing.TB
+	l     *Lanes
+	now   time.Time
+	due   time.Time      // as Alarm and Advance say
+	next  int            // number of the next event
+	held  []*event       // those that wait
+	waits map[int]*event // for tests that look them up
 
 	strangers atomic.Int64 // who were turned away
 }
@@ -39,7 +40,7 @@ func newRig(t testing.TB, o Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, l: l, now: epoch}
+	r := &rig{t: t, l: l, now: epoch, waits: map[int]*event{}}
 	l.Alarm(func(due time.Time) {
 		if r.due.IsZero() || due.Before(r.due) {
 			r.due = due
@@ -198,7 +199,7 @@ func (r *rig) present(number uint64, covers int) Standing {
 
 // turnedAway tells of a client that was not there before.
 func (r *rig) turnedAway(now time.Time) {
-	r.l.TurnedAway(&weir.Event{Time: now, Source: address(1<<20 + int(r.strangers.Add(1)))})
+	r.l.TurnedAway(&weir.Event{Time: now, Source: address(1<<20 + int(r.strangers.Add(1)))}, now)
 }
 
 func (r *rig) stats() Stats { return r.l.Stats(r.now) }
@@ -214,8 +215,7 @@ func (r *rig) empty() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.entries), l.room.order.len(), l.room.called,
-		l.tenants.n, len(l.payers.behind), len(l.commons.rounds[heldRound].lines),
-		len(l.commons.rounds[calledRound].lines),
+		l.places.n, len(l.turns[held].lines), len(l.turns[called].lines), len(l.turns[paid].lines),
 		l.room.seen.First()); left != "[0 0] 0 0 0 0 0 0 0 0 0 <nil>" {
 		r.t.Errorf("something is left: %s", left)
 	}
@@ -228,4 +228,10 @@ func (l *Lanes) Present(number uint64, source netip.Addr, covers int, now time.T
 	return l.present(number, source, covers, l.tick(now))
 }
 
-func (l *Lanes) waiting() int { return l.commons.len() + l.payers.len() }
+// first is who goes next.
+func (t *turns) first() *waiter {
+	if t.total == 0 {
+		return nil
+	}
+	return t.next.First().people.First().waiting.First()
+}

@@ -247,7 +247,7 @@ func (l *Lanes) call(at int64) {
 	if r.order.root == nil {
 		return
 	}
-	n, there := l.ahead(at), r.called+l.commons.rounds[calledRound].total
+	n, there := l.ahead(at), r.called+l.turns[called].total
 	if f := l.farm; f != nil {
 		if !f.ready {
 			return
@@ -268,16 +268,16 @@ func (l *Lanes) call(at int64) {
 
 // ahead is how many of the general pool can be let in until they next show up, those in the lane included.
 func (l *Lanes) ahead(at int64) int {
-	if l.payers.len() > 0 && l.o.Strict {
+	if l.inLane(stamped) > 0 && l.o.Strict {
 		return 0 // they would be held, and refused in the end
 	}
 	places := l.poolPlaces(at)
-	if l.commons.rounds[heldRound].total > 0 {
+	if l.turns[held].total > 0 {
 		places /= 2 // they take turns with those who are held
 	}
 	// Nobody is called who would be held for longer than one may be.
 	reload := min(float64(l.o.Reload), float64(l.o.MaxWait)/2)
-	if w := l.commons.rounds[calledRound].age.First(); w != nil && float64(at-w.since) > reload {
+	if w := l.turns[called].age.First(); w != nil && float64(at-w.since) > reload {
 		return 0
 	}
 	return max(1, int(math.Ceil(min(places*reload/(l.service.orGuess()*l.room.needs(at)), MaxLine))))

@@ -173,7 +173,7 @@ func (s *Shared) Hear(from farm.Node, msg []byte, now time.Time) error {
 	at, body := l.tick(now), msg[2:]
 	switch msg[1] {
 	case kindReport:
-		return l.hearReport(from, body, at)
+		return l.hearReport(from, body, at, now)
 	case kindLine:
 		err := l.hearLine(body, at)
 		l.call(at)
@@ -190,7 +190,7 @@ func (s *Shared) Hear(from farm.Node, msg []byte, now time.Time) error {
 	return nil
 }
 
-func (l *Lanes) hearReport(from farm.Node, body []byte, at int64) error {
+func (l *Lanes) hearReport(from farm.Node, body []byte, at int64, now time.Time) error {
 	r, err := parseReport(body)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (l *Lanes) hearReport(from farm.Node, body []byte, at int64) error {
 	}
 	// Numbers are comparable: whoever comes later gets a higher one, whichever node they come to and whatever its clock
 	// says. Somebody whose clock is hours ahead is not followed.
-	if last := l.numbers.Load(); r.number > last && r.number-min(r.number, uint64(at-l.skew)) <= maxAhead {
+	if last := l.numbers.Load(); r.number > last && r.number-min(r.number, uint64(nanos(now))) <= maxAhead {
 		l.numbers.CompareAndSwap(last, r.number) // else another number was given: the next report has it again
 	}
 	l.rearrange(at)

@@ -185,7 +185,7 @@ func TestTurnedAwayInAFarm(t *testing.T) {
 	r.Every(time.Second/150, func() bool { // 50 % load
 		n++
 		who, at := address(n), r.nodes[n%3]
-		at.l.TurnedAway(&weir.Event{Time: at.FarmTime(), Source: who})
+		at.l.TurnedAway(&weir.Event{Time: at.FarmTime(), Source: who}, at.FarmTime())
 		r.After(700*time.Millisecond, func() { // it has paid
 			ev := paying(1000)
 			ev.Source = who
@@ -251,7 +251,7 @@ func TestFarmCostsNoAllocation(t *testing.T) {
 		ev.Time = ev.Time.Add(time.Millisecond)
 		through(r.l, &ev, &a)
 		r.l.Load(ev.Time)
-		r.l.TurnedAway(&ev)
+		r.l.TurnedAway(&ev, ev.Time)
 	}); n > 0 {
 		t.Errorf("%.1f allocations", n)
 	}

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"weir"
@@ -24,17 +26,27 @@ type Stats struct {
 	LineFull   uint64        `json:"line_full"`   // people who found the line full
 	// requests and people refused because their client has too many waiting
 	TooMany uint64 `json:"too_many"`
-	// unpaid exchanges that lost their places, as they made no progress while others who paid waited
-	Lost uint64 `json:"lost"`
+	// exchanges that lost their places to others who waited, as their clients were too slow or had more than their part
+	Lost    uint64   `json:"lost"`
+	Holders []Holder `json:"holders"` // who has most places, at most five
+}
+
+// A Holder is a client with places.
+type Holder struct {
+	Client  string `json:"client"` // its address, of IPv6 the /64; an account is not named
+	Lane    string `json:"lane"`
+	Places  int    `json:"places"`
+	Waiting int    `json:"waiting"` // and so many requests more in the lane
 }
 
 // LaneStats are the figures of one lane.
 type LaneStats struct {
-	InUse   int    `json:"in_use"`
-	Waiting int    `json:"waiting"`
-	LetIn   uint64 `json:"let_in"`
-	Expired uint64 `json:"expired"` // held for too long
-	Full    uint64 `json:"full"`    // refused because the lane was full
+	InUse   int           `json:"in_use"`
+	Waiting int           `json:"waiting"`
+	LetIn   uint64        `json:"let_in"`
+	Longest weir.Duration `json:"longest"` // that a request has waited which waits now
+	Expired uint64        `json:"expired"` // held for too long
+	Full    uint64        `json:"full"`    // refused because the lane was full
 }
 
 // Stats returns the figures at a time.
@@ -42,7 +54,7 @@ func (l *Lanes) Stats(now time.Time) Stats {
 	share, delay := l.Load(now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tick(now)
+	at := l.tick(now)
 	s := l.counts
 	s.Capacity, s.InUse = l.wholeMeans(), l.used()
 	if l.farm != nil {
@@ -50,9 +62,24 @@ func (l *Lanes) Stats(now time.Time) Stats {
 	}
 	s.Load, s.Delay = share.Rounded(), weir.Duration(delay)
 	s.InLine, s.Called, s.Visitors = l.room.order.len(), l.room.called, l.room.remembered()
-	for in, into := range map[lane]*LaneStats{stamped: &s.Stamped, pool: &s.Pool} {
-		*into = l.laneCounts[in]
-		into.InUse, into.Waiting = l.inUse[in], l.inLane(in)
+	var longest [lanes]weir.Duration
+	for i := range l.turns {
+		in, t := round(i).lane(), &l.turns[i]
+		l.laneCounts[in].InUse, l.laneCounts[in].Waiting = l.inUse[in], l.inLane(in)
+		if first := t.age.First(); first != nil {
+			longest[in] = max(longest[in], weir.Duration(at-first.since))
+		}
+		for who, c := range t.lines {
+			if c.places > 0 {
+				s.Holders = append(s.Holders, Holder{who.String(), [...]string{"pool", "stamped"}[in], c.places, c.n})
+			}
+		}
 	}
+	s.Pool, s.Stamped = l.laneCounts[pool], l.laneCounts[stamped]
+	s.Pool.Longest, s.Stamped.Longest = longest[pool], longest[stamped]
+	slices.SortFunc(s.Holders, func(a, b Holder) int {
+		return cmp.Or(b.Places-a.Places, b.Waiting-a.Waiting, cmp.Compare(a.Client, b.Client))
+	})
+	s.Holders = slices.Clip(s.Holders[:min(len(s.Holders), 5)])
 	return s
 }

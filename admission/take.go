@@ -1,6 +1,10 @@
 package admission
 
-import "weir"
+import (
+	"time"
+
+	"weir"
+)
 
 // Taking says how the general pool may take an event that did not pay.
 type Taking struct {
@@ -12,11 +16,11 @@ type Taking struct {
 // Take reports whether the general pool takes an event of which a stamp is asked, and notes the place in the event.
 // It does where the number of its ticket has been called, where there is a place at once, and where it would be held
 // no longer than pool_wait. Enter then takes or holds it. The standing is that of its ticket, if it has one.
-func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
+func (l *Lanes) Take(ev *weir.Event, how Taking, now time.Time) (Standing, bool) {
 	who := l.client(ev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.tick(ev.Time)
+	at := l.tick(now)
 	if !how.Always { // in the document's flow the pool leaves nothing to others but priority
 		l.asked = at
 	}
@@ -43,19 +47,19 @@ func (l *Lanes) Take(ev *weir.Event, how Taking) (Standing, bool) {
 }
 
 // HasRoom reports whether the pool would take an event, as Take does for one without a ticket, and takes nothing.
-func (l *Lanes) HasRoom(ev *weir.Event, how Taking) bool {
+func (l *Lanes) HasRoom(ev *weir.Event, how Taking, now time.Time) bool {
 	who := l.client(ev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !how.Always && l.roomFor(who, how.AtOnce, l.tick(ev.Time))
+	return !how.Always && l.roomFor(who, how.AtOnce, l.tick(now))
 }
 
 func (l *Lanes) roomFor(who client, atOnce bool, at int64) bool {
 	if l.poolOpen(at) {
 		return true
 	}
-	r := request{client: who}
-	if atOnce || l.o.Strict && l.payers.len() > 0 || l.clients.of(who) >= l.o.PerClient || l.full(pool) &&
+	r := request{client: who, round: held}
+	if atOnce || l.o.Strict && l.inLane(stamped) > 0 || l.clients.of(who) >= l.o.PerClient || l.full(pool) &&
 		l.instead(r) == nil {
 		return false
 	}

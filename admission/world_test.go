@@ -36,6 +36,7 @@ type world struct {
 type visitor struct {
 	source  netip.Addr
 	account string
+	id      string        // that weir gave it
 	page    bool          // a browser's navigation
 	ticket  uint64        // that it brings
 	keeps   bool          // it brings the ticket that it was given when it comes again
@@ -111,7 +112,7 @@ func (w *world) come(v *visitor) {
 		v.came = w.now
 	}
 	v.since, v.place, v.hold, v.turn, v.inside = w.now, weir.Place{Number: v.ticket}, weir.Hold{}, nil, false
-	ev := weir.Event{Time: w.now, Source: v.source, Account: v.account, Load: w.load(), Place: v.place, Holder: v}
+	ev := weir.Event{Time: w.now, Source: v.source, Account: v.account, Client: v.id, Load: w.load(), Place: v.place, Holder: v}
 	v.purse = nil
 	if s := v.stamp; s != nil && s.uses < s.covers {
 		v.purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
@@ -133,7 +134,7 @@ func (w *world) come(v *visitor) {
 	case weir.Challenge:
 		w.challenge(v, &ev, stamp.Work(a.Limit))
 	default:
-		w.lanes.TurnedAway(&ev)
+		w.lanes.TurnedAway(&ev, w.now)
 		w.refused(v)
 	}
 }
@@ -147,17 +148,17 @@ type taker struct {
 
 func (t taker) Take() bool {
 	_, ok := t.w.lanes.Take(t.ev, Taking{Covers: t.w.till.Terms().Covers, AtOnce: t.v.page,
-		Always: t.w.till.Terms().Always})
+		Always: t.w.till.Terms().Always}, t.w.now)
 	return ok
 }
 
 // Moved and Lose make the visitor a weir.Holder.
-func (v *visitor) Moved() int64 { return 0 }
-func (v *visitor) Lose()        { v.stuck = false }
+func (v *visitor) Moved() (int64, bool) { return 0, v.stuck }
+func (v *visitor) Lose()                { v.stuck = false }
 
 func (w *world) challenge(v *visitor, ev *weir.Event, work stamp.Work) {
 	if ev.Place.Number == 0 {
-		w.lanes.TurnedAway(ev)
+		w.lanes.TurnedAway(ev, w.now)
 		if v.keeps {
 			v.ticket = w.lanes.Number(w.now)
 		}
@@ -206,7 +207,7 @@ func (w *world) sentAway(v *visitor) {
 		w.challenge(v, &ev, w.work())
 		return
 	}
-	w.lanes.TurnedAway(&ev)
+	w.lanes.TurnedAway(&ev, w.now)
 	w.refused(v)
 }
 

@@ -74,7 +74,9 @@ func (l *lanes) view(now time.Time) *console.Capacity {
 	s := l.Stats(now)
 	return &console.Capacity{
 		Concurrent: s.Capacity, Here: s.Here, InUse: s.InUse, Load: float64(s.Load),
-		Delay:   float64(s.Delay.Std().Microseconds()) / 1000,
+		Delay:   milliseconds(s.Delay),
+		Longest: map[string]float64{"stamped": milliseconds(s.Stamped.Longest), "pool": milliseconds(s.Pool.Longest)},
+		Holders: s.Holders,
 		Stamped: s.Stamped.Waiting, Pool: s.Pool.Waiting, InLine: s.InLine + s.Called, TurnedAway: s.TurnedAway,
 		Shadow: l.link.Shadow.Load(),
 		LetIn:  map[string]uint64{"stamped": s.Stamped.LetIn, "pool": s.Pool.LetIn},
@@ -83,6 +85,8 @@ func (l *lanes) view(now time.Time) *console.Capacity {
 	}
 }
 
+func milliseconds(d weir.Duration) float64 { return float64(d.Std().Microseconds()) / 1000 }
+
 // asProgram is how the general pool would take an event that comes from a program. It takes nothing.
 type asProgram struct {
 	lanes  *admission.Lanes
@@ -90,4 +94,6 @@ type asProgram struct {
 	always bool
 }
 
-func (p asProgram) Take() bool { return p.lanes.HasRoom(p.event, admission.Taking{Always: p.always}) }
+func (p asProgram) Take() bool {
+	return p.lanes.HasRoom(p.event, admission.Taking{Always: p.always}, p.event.Time)
+}

@@ -36,7 +36,8 @@ type capacityShown struct {
 type roomShown struct {
 	CapacityGate
 	Load, Price string
-	Wait        weir.Duration // of those who paid
+	Wait        weir.Duration            // of those who paid, for their turns
+	Longest     map[string]weir.Duration // that a request waits now, by lane
 	Plots       []*gatePlot
 	Refused     []refusedFor
 	Paid        []paidShare
@@ -81,8 +82,10 @@ func roomsOf(gates []CapacityGate, sp span) (all []roomShown) {
 
 func roomOf(g CapacityGate, sp span) roomShown {
 	c := &g.Capacity
-	r := roomShown{CapacityGate: g, Load: percent(c.Load),
-		Wait: weir.Duration(time.Duration(math.Round(c.Delay)) * time.Millisecond)}
+	r := roomShown{CapacityGate: g, Load: percent(c.Load), Wait: inMillis(c.Delay), Longest: map[string]weir.Duration{}}
+	for lane, wait := range c.Longest {
+		r.Longest[lane] = inMillis(wait)
+	}
 	h := GateHistory{Gate: g.Gate, Address: g.Address, Samples: g.Past.Samples()}
 	name := cmp.Or(g.Address, g.Gate)
 	r.Plots = append(r.Plots, sp.loadPlot(h, name))
@@ -97,12 +100,17 @@ func roomOf(g CapacityGate, sp span) roomShown {
 	for _, why := range []struct{ key, text string }{{"full", "found no room to wait"},
 		{"too-many", "were too many of one client"}, {"expired", "waited too long"},
 		{"no-show", "were called and did not come"},
-		{"lost", "lost their place: they did not pay, and made no progress"}} {
+		{"lost", "lost their place: too slow, or more than their part"}} {
 		if n := c.Refused[why.key]; n > 0 {
 			r.Refused = append(r.Refused, refusedFor{why.text, n})
 		}
 	}
 	return r
+}
+
+// inMillis rounds a number of milliseconds.
+func inMillis(ms float64) weir.Duration {
+	return weir.Duration(time.Duration(math.Round(ms)) * time.Millisecond)
 }
 
 // sharesOf divides the requests that came while stamps were asked for.

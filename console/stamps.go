@@ -1,6 +1,10 @@
 package console
 
-import "cmp"
+import (
+	"cmp"
+
+	"weir/admission"
+)
 
 // A Stamp is the state of a throttle that asks for stamps.
 type Stamp struct {
@@ -35,16 +39,18 @@ func (c *Capacity) Places() int { return cmp.Or(c.Here, c.Concurrent) }
 
 // A Capacity is the state of the lanes in front of an upstream.
 type Capacity struct {
-	Concurrent int               `json:"concurrent"`     // how much the upstream does at once, as configured or learnt
-	Here       int               `json:"here,omitempty"` // in a farm: how much of that is this node's
-	InUse      int               `json:"in_use"`
-	Load       float64           `json:"load"`        // what is asked of it, in proportion
-	Delay      float64           `json:"delay_ms"`    // of those who paid
-	Stamped    int               `json:"stamped"`     // waiting, paid
-	Pool       int               `json:"pool"`        // waiting in the general pool, as held requests
-	InLine     int               `json:"in_line"`     // waiting in the general pool, with tickets
-	LetIn      map[string]uint64 `json:"let_in"`      // by lane
-	Refused    map[string]uint64 `json:"refused"`     // by reason
-	TurnedAway uint64            `json:"turned_away"` // asked to pay, or refused, for the load
-	Shadow     bool              `json:"shadow"`
+	Concurrent int                `json:"concurrent"`     // how much the upstream does at once, as configured or learnt
+	Here       int                `json:"here,omitempty"` // in a farm: how much of that is this node's
+	InUse      int                `json:"in_use"`
+	Load       float64            `json:"load"`        // what is asked of it, in proportion
+	Delay      float64            `json:"delay_ms"`    // the longest that a client waited for its turn that paid, lately
+	Longest    map[string]float64 `json:"longest_ms"`  // that a request waits now, by lane
+	Holders    []admission.Holder `json:"holders"`     // who has most places
+	Stamped    int                `json:"stamped"`     // waiting, paid
+	Pool       int                `json:"pool"`        // waiting in the general pool, as held requests
+	InLine     int                `json:"in_line"`     // waiting in the general pool, with tickets
+	LetIn      map[string]uint64  `json:"let_in"`      // by lane
+	Refused    map[string]uint64  `json:"refused"`     // by reason
+	TurnedAway uint64             `json:"turned_away"` // asked to pay, or refused, for the load
+	Shadow     bool               `json:"shadow"`
 }

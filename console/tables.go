@@ -2,7 +2,6 @@ package console
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -21,8 +20,7 @@ func capacityRows(gates []GateStatus) (rows []capacityRow) {
 		if g.Capacity == nil {
 			continue
 		}
-		wait := time.Duration(math.Round(g.Capacity.Delay)) * time.Millisecond
-		rows = append(rows, capacityRow{GateStatus: g, Load: percent(g.Capacity.Load), Wait: weir.Duration(wait)})
+		rows = append(rows, capacityRow{GateStatus: g, Load: percent(g.Capacity.Load), Wait: inMillis(g.Capacity.Delay)})
 	}
 	return rows
 }

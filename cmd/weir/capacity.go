@@ -37,11 +37,15 @@ func (t *terminal) capacity(r *console.CapacityReport) {
 	var status []console.GateStatus
 	prices := table{heads: []string{"gate", "stamps", "mode", "price", "on a phone", "asked", "paid", "from the pool",
 		"free", "not paying"}}
+	holders := table{heads: []string{"places of", "who", "lane", "places", "waiting"}}
 	payers := table{heads: []string{"payers of", "who", "requests lately", "in all", "since", "last"}}
 	listed := map[string]bool{}
 	for i := range r.Gates {
 		g := &r.Gates[i]
 		status = append(status, console.GateStatus{Gate: g.Gate, Capacity: &g.Capacity})
+		for _, h := range g.Capacity.Holders {
+			holders.row(text(g.Gate), text(h.Client), text(h.Lane), number(h.Places), number(h.Waiting))
+		}
 		s := g.Stamps
 		if s == nil {
 			continue
@@ -62,6 +66,10 @@ func (t *terminal) capacity(r *console.CapacityReport) {
 		}
 	}
 	t.capacities(status)
+	if len(holders.rows) > 0 {
+		t.write(&holders)
+		fmt.Fprintln(t.out)
+	}
 	if len(prices.rows) == 0 {
 		fmt.Fprintln(t.out, "no throttle asks for stamps")
 		return

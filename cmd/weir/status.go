@@ -129,8 +129,8 @@ func (t *terminal) routes(gates []console.GateStatus) {
 }
 
 func (t *terminal) capacities(gates []console.GateStatus) {
-	rows := table{heads: []string{"capacity of", "in use", "of", "load", "stamped wait", "stamped", "pool", "in line",
-		"turned away", "mode"}}
+	rows := table{heads: []string{"capacity of", "in use", "of", "load", "longest wait", "stamped", "pool",
+		"in line", "turned away", "mode"}}
 	for _, g := range gates {
 		if c := g.Capacity; c != nil {
 			of := number(c.Concurrent)
@@ -139,7 +139,7 @@ func (t *terminal) capacities(gates []console.GateStatus) {
 			}
 			rows.row(text(g.Gate), number(c.InUse), of,
 				cell{text: fmt.Sprintf("%.0f%%", 100*c.Load), right: true},
-				cell{text: fmt.Sprintf("%.0f ms", c.Delay), right: true}, number(c.Stamped), number(c.Pool),
+				cell{text: fmt.Sprintf("%.0f ms", max(c.Longest["stamped"], c.Longest["pool"])), right: true}, number(c.Stamped), number(c.Pool),
 				number(c.InLine), number(c.TurnedAway), mode(c.Shadow))
 		}
 	}

@@ -42,7 +42,8 @@ func (x *exchange) Take() bool {
 		return false
 	}
 	s, ok := x.setup.lanes.Take(&x.event,
-		admission.Taking{Covers: x.terms.Covers, AtOnce: pages.WantsPage(x.fields), Always: x.terms.Always})
+		admission.Taking{Covers: x.terms.Covers, AtOnce: pages.WantsPage(x.fields), Always: x.terms.Always},
+		x.gate.env.Clock.Now())
 	x.standing = s
 	if x.event.Place.Number == 0 { // there was none, or it is used up
 		x.place = admission.Ticket{}
@@ -83,7 +84,7 @@ func (x *exchange) challenge() {
 	a := &x.pass.Answer
 	page := pages.WantsPage(x.fields)
 	if x.pooled() && x.event.Place.Number == 0 {
-		x.setup.lanes.TurnedAway(&x.event)
+		x.setup.lanes.TurnedAway(&x.event, x.gate.env.Clock.Now())
 	}
 	if page && !x.terms.Address && x.event.Client == "" {
 		id, cookie := x.setup.clients.New(x.event.Time)

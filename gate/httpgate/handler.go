@@ -245,7 +245,7 @@ func (x *exchange) judge() bool {
 	}
 	// A client that is refused by a limit of its own asks nothing of the upstream.
 	if chain := x.setup.chain; x.setup.lanes != nil && (chain.ByTill(a) || chain.ByLanes(a)) {
-		x.setup.lanes.TurnedAway(&x.event)
+		x.setup.lanes.TurnedAway(&x.event, x.onward)
 	}
 	x.refuse(a)
 	return false

@@ -72,12 +72,12 @@ func (g *floodGate) arrive(v *visit) {
 	switch a.Verdict {
 	case weir.Challenge:
 		if ev.Place.Number == 0 {
-			g.lanes.TurnedAway(&ev)
+			g.lanes.TurnedAway(&ev, g.time())
 		}
 		g.lanes.Asked(uint64(a.Limit))
 		g.asked(v, stamp.Work(a.Limit), g.o.Lanes.Reload.Std())
 	case weir.Refuse:
-		g.lanes.TurnedAway(&ev)
+		g.lanes.TurnedAway(&ev, g.time())
 		g.refuse(v)
 	default:
 		g.enter(v, &ev)
@@ -94,7 +94,7 @@ type floodPool struct {
 func (p *floodPool) Take() bool {
 	v, ev := p.visit, p.event
 	how := admission.Taking{Covers: p.o.Stamps.Covers, AtOnce: v.crowd.people, Always: p.till.Terms().Always}
-	_, ok := p.lanes.Take(ev, how)
+	_, ok := p.lanes.Take(ev, how, p.time())
 	v.ticket, v.called = ev.Place.Number, ev.Place.Called
 	return ok
 }
@@ -183,7 +183,7 @@ func (g *floodGate) back(v *visit) {
 	if v.called {
 		g.lanes.Refund(v.ticket)
 	}
-	g.lanes.TurnedAway(&weir.Event{Time: g.time(), Source: v.source})
+	g.lanes.TurnedAway(&weir.Event{Time: g.time(), Source: v.source}, g.time())
 	g.refuse(v)
 }
 
