@@ -118,8 +118,8 @@ type mover struct {
 	lost  bool
 }
 
-func (m *mover) Moved() int64 { return m.moved }
-func (m *mover) Lose()        { m.lost = true }
+func (m *mover) Moved() (int64, bool) { return m.moved, true }
+func (m *mover) Lose()                { m.lost = true }
 
 func TestNoProgress(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 3})

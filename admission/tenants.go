@@ -84,7 +84,7 @@ func (l *Lanes) evict(at int64) {
 		if p.lost {
 			continue
 		}
-		if moved := p.holder.Moved(); moved-p.moved >= moves {
+		if moved, late := p.holder.Moved(); moved-p.moved >= moves || !late {
 			p.moved, p.seen = moved, at
 		} else if at-p.seen >= stall {
 			p.lost = true

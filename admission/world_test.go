@@ -152,8 +152,8 @@ func (t taker) Take() bool {
 }
 
 // Moved and Lose make the visitor a weir.Holder.
-func (v *visitor) Moved() int64 { return 0 }
-func (v *visitor) Lose()        { v.stuck = false }
+func (v *visitor) Moved() (int64, bool) { return 0, true }
+func (v *visitor) Lose()                { v.stuck = false }
 
 func (w *world) challenge(v *visitor, ev *weir.Event, work stamp.Work) {
 	if ev.Place.Number == 0 {
