@@ -93,8 +93,9 @@ type Pool interface {
 
 // A Holder has a place at the upstream. Its methods may be called from any goroutine until the event is settled.
 type Holder interface {
-	// Moved is how many bytes have gone through so far, in both directions.
-	Moved() int64
+	// Moved is how many bytes have gone through so far, in both directions, and whether the event waits for its client:
+	// that owes bytes of its body, or does not take the answer.
+	Moved() (n int64, late bool)
 	// Lose takes the place away: the event ends soon, and is settled as always. It must not block, nor call back.
 	Lose()
 }

@@ -228,7 +228,8 @@ func BenchmarkAccessLine(b *testing.B) {
 	r := httptest.NewRequest("GET", "/v1/search", nil)
 	r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64)")
 	x := exchanges.Get().(*exchange)
-	x.gate, x.setup, x.r, x.ctx, x.status, x.out = g, g.Setup.Load(), r, r.Context(), 200, 261
+	x.gate, x.setup, x.r, x.ctx, x.status = g, g.Setup.Load(), r, r.Context(), 200
+	x.out.Store(261)
 	x.own = new(http1.Fields)
 	x.fields = x.own
 	x.own.AddHeader(r.Header)

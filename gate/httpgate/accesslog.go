@@ -69,7 +69,7 @@ func (x *exchange) logAttrs(now time.Time) {
 	attrs = append(attrs,
 		slog.Int("status", x.status),
 		slog.Int64("in", x.in.Load()),
-		slog.Int64("out", x.out),
+		slog.Int64("out", x.out.Load()),
 		slog.String("verdict", a.Verdict.String()))
 	if by != "" {
 		attrs = append(attrs, slog.String("by", by), slog.String("rule", rule))
@@ -104,7 +104,7 @@ func (x *exchange) record(r *accesslog.Record, now time.Time, f *accesslog.Forma
 	if end := strings.IndexAny(r.Referer, "?#"); end >= 0 {
 		r.Referer = r.Referer[:end]
 	}
-	r.Status, r.In, r.Out = x.status, x.in.Load(), x.out
+	r.Status, r.In, r.Out = x.status, x.in.Load(), x.out.Load()
 	r.Verdict = x.pass.Answer.Verdict
 	r.By, r.Rule, r.Reason = x.cause()
 	r.Waited, r.Took = x.waitedTime(), now.Sub(x.event.Time)

@@ -27,7 +27,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		return 0, b.fail(err)
 	}
 	b.renew()
+	x.owed.Store(true)
 	n, err := b.src.Read(x.bite(p))
+	x.owed.Store(false)
 	total := x.in.Add(int64(n))
 	if b.bound > 0 && total > b.bound {
 		return 0, b.fail(errBodyTooLarge)

@@ -65,8 +65,9 @@ type errand struct {
 	answered bool         // by the gate itself, not by the upstream
 	writeErr error        // the client could not be written to
 	in       atomic.Int64 // bytes of the request's body; read by the transport's goroutine
-	out      int64        // bytes of the response's body
-	sent     atomic.Int64 // the same, for Moved
+	out      atomic.Int64 // bytes of the response's body
+	owed     atomic.Bool  // the client is waited for: it owes bytes of its body
+	taking   atomic.Int32 // how many write to the client: the request's goroutine, and a timer
 	begun    atomic.Bool  // the upstream's answer is being passed on
 	lost     atomic.Bool  // it has lost its place
 	bodyErr  atomic.Pointer[error]
@@ -93,7 +94,7 @@ var exchanges = sync.Pool{New: func() any { return &exchange{pass: new(policy.Pa
 // body, a timer, a watch, or a program that embeds the gate.
 func (x *exchange) recycle() {
 	if x.conn == nil || x.hasBody() || x.cancel != nil || x.head != nil || x.waited || x.hijacked || x.payment != nil ||
-		x.timed || x.trailing() {
+		x.timed || x.lost.Load() || x.trailing() {
 		return
 	}
 	x.pass.Answer.Clear()
@@ -118,10 +119,22 @@ func (x *exchange) full() *http.Request {
 	return x.r
 }
 
-// breakable makes sure that x.ctx can be ended from here.
+// breakable makes sure that x.ctx can be ended from here. Whoever is about to wait calls it: most requests never do.
 func (x *exchange) breakable() {
-	if x.cancel == nil {
-		x.ctx, x.cancel = context.WithCancelCause(x.ctx)
+	if x.cancel != nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ctx, x.cancel = context.WithCancelCause(x.ctx); x.lost.Load() {
+		x.cancel(errLost)
+	}
+}
+
+// waits is called before the exchange waits for something that x.ctx can end.
+func (x *exchange) waits() {
+	if x.alone() || x.event.Holder != nil {
+		x.breakable()
 	}
 }
 
@@ -212,7 +225,9 @@ func (x *exchange) headLater() {
 	x.head = time.AfterFunc(headDelay, func() {
 		x.writing.Lock()
 		defer x.writing.Unlock()
-		if x.out == 0 && !x.ended {
+		if x.out.Load() == 0 && !x.ended {
+			x.taking.Add(1)
+			defer x.taking.Add(-1)
 			_ = http.NewResponseController(x.w).Flush()
 		}
 	})
@@ -290,8 +305,8 @@ func (x *exchange) piece(p []byte, last bool) (sent int, err error) {
 func (x *exchange) mayWrite(n int) (int, error) {
 	until := x.outAfter
 	for {
-		if !until.IsZero() && x.alone() {
-			x.breakable()
+		if !until.IsZero() {
+			x.waits()
 		}
 		if err := x.pause(until); err != nil {
 			return 0, err
@@ -342,22 +357,17 @@ func (x *exchange) ration(n int, after *time.Time) error {
 	return nil
 }
 
-// inSmallPieces reports whether the request may lose its place to another one. What is sent is then noted often.
-func (x *exchange) inSmallPieces() bool {
-	return x.event.Holder != nil && !x.event.Purse.Paid().First()
-}
-
-// sendAll sends a piece. Where the request may lose its place, it does so in small ones.
+// sendAll sends a piece. Where progress must show and the system does not tell, it does so in small ones.
 func (x *exchange) sendAll(p []byte, last bool) (sent int, err error) {
-	if !x.inSmallPieces() {
+	x.taking.Add(1)
+	defer x.taking.Add(-1)
+	if x.event.Holder == nil || x.acked() {
 		return x.send(p, last)
 	}
 	for {
 		n := min(len(p)-sent, smallPiece)
-		n, err = x.send(p[sent:sent+n], last && sent+n == len(p))
-		sent += n
-		x.sent.Add(int64(n))
-		if err != nil || sent >= len(p) {
+		n, err = x.send(p[sent:sent+n], last || sent+n < len(p))
+		if sent += n; err != nil || sent >= len(p) {
 			return sent, err
 		}
 	}
@@ -369,7 +379,7 @@ func (x *exchange) send(p []byte, last bool) (int, error) {
 		defer x.writing.Unlock()
 	}
 	n, err := x.w.Write(p)
-	if x.out += int64(n); err == nil && !last && x.out < x.length {
+	if out := x.out.Add(int64(n)); err == nil && !last && out < x.length {
 		// An error shows with the next piece, and an embedding server may not be able to flush.
 		_ = http.NewResponseController(x.w).Flush()
 	}

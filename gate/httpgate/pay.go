@@ -39,6 +39,7 @@ func (x *exchange) known() {
 	if s.lanes != nil {
 		share, delay := s.lanes.Load(x.event.Time)
 		x.event.Load = weir.Load{Of: s.of, Share: share, Delay: delay}
+		x.event.Holder = x
 	}
 	if s.till == nil {
 		return
@@ -52,8 +53,7 @@ func (x *exchange) known() {
 	}
 	x.event.Purse = weir.NewPurse(x.pay)
 	if s.lanes != nil {
-		x.event.Pool, x.event.Holder = x, x
-		x.breakable() // it may lose its place
+		x.event.Pool = x
 		x.ticket()
 	}
 }

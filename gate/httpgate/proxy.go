@@ -221,7 +221,9 @@ func (x *exchange) Ends() (client, local netip.AddrPort) {
 // Early passes an informational answer on.
 func (x *exchange) Early(status int, f *http1.Fields) error {
 	x.passOn(f)
+	x.taking.Add(1)
 	x.WriteHeader(status)
+	x.taking.Add(-1)
 	clear(x.w.Header())
 	return nil
 }
@@ -229,8 +231,8 @@ func (x *exchange) Early(status int, f *http1.Fields) error {
 // Waits is called when the answer takes its time. From now on there is a watch for a client that leaves.
 func (x *exchange) Waits() context.Context {
 	x.slow = true
+	x.waits()
 	if x.alone() {
-		x.breakable()
 		x.watchLeaving()
 	}
 	return x.ctx

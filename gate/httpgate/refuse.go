@@ -68,7 +68,7 @@ func (x *exchange) answerBytes(doc *refusal.Refusal, kind string, body []byte) {
 		if n, err := x.w.Write(body); err != nil {
 			x.writeErr = err
 		} else {
-			x.out += int64(n)
+			x.out.Add(int64(n))
 		}
 	}
 }

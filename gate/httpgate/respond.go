@@ -28,11 +28,9 @@ func (x *exchange) respond(k *behind.Call) {
 		x.w.Header()["Trailer"] = []string{strings.Join(slices.Collect(maps.Keys(k.Trailer)), ", ")}
 	}
 	x.passOn(&k.Answer.Fields)
-	if x.payment != nil {
-		x.accepted(status)
-		if x.begun.Store(true); x.lost.Load() {
-			panic(http.ErrAbortHandler)
-		}
+	x.accepted(status)
+	if x.begun.Store(true); x.lost.Load() {
+		panic(http.ErrAbortHandler)
 	}
 	x.WriteHeader(status)
 	if method != http.MethodHead && status != http.StatusNotModified && status != http.StatusNoContent {

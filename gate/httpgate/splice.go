@@ -33,9 +33,6 @@ func (w *reply) sized() bool {
 // splice moves the next piece of the body on. splice.ErrNone means that it has to be copied, and io.EOF that it was the
 // last one. Nothing is held while the piece has not come.
 func (x *exchange) splice(from *behind.Body, c *copier) error {
-	if x.inSmallPieces() {
-		return splice.ErrNone
-	}
 	c.free()
 	p, err := from.Take()
 	if p == nil {
@@ -49,14 +46,16 @@ func (x *exchange) splice(from *behind.Body, c *copier) error {
 	return err
 }
 
-// sendPipe is send for a piece that is in a pipe.
+// sendPipe is sendAll for a piece that is in a pipe.
 func (x *exchange) sendPipe(p *splice.Pipe) error {
+	x.taking.Add(1)
+	defer x.taking.Add(-1)
 	if x.head != nil {
 		x.writing.Lock()
 		defer x.writing.Unlock()
 	}
 	n, err := x.reply.pass(p)
-	if x.out += int64(n); err != nil {
+	if x.out.Add(int64(n)); err != nil {
 		x.writeErr = err
 	}
 	return err

@@ -100,7 +100,7 @@ func (x *exchange) serverSpan(t *trace, now time.Time) {
 	s.Text("client.address", t.tracer.Address(x.event.Source))
 	s.Text("network.protocol.version", protocolVersion(x.r.ProtoMajor, x.r.ProtoMinor))
 	s.Int("http.request.body.size", x.in.Load())
-	s.Int("http.response.body.size", x.out)
+	s.Int("http.response.body.size", x.out.Load())
 	s.Text("weir.request_id", x.event.ID)
 	s.Text("weir.gate", x.setup.opts.Listen)
 	s.Text("weir.account", identify.Mask(x.event.Account))

@@ -7,12 +7,13 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 // tunnel copies in both directions until both have ended, one has failed, or the gate stops.
 func (x *exchange) tunnel(client *upgraded, server io.ReadWriteCloser) {
+	x.begun.Store(true)
+	x.waits()
 	end := func() {
 		_ = server.Close()
 		_ = client.Conn.Close()
@@ -57,7 +58,6 @@ type upgraded struct {
 	ahead    *bufio.Reader // what the client sent before the switch
 	inAfter  time.Time     // reads pause until then; one goroutine reads
 	outAfter time.Time     // writes pause until then; one goroutine writes
-	written  atomic.Int64
 	closed   sync.Once
 }
 
@@ -89,10 +89,11 @@ func (u *upgraded) Write(p []byte) (sent int, err error) {
 		if err := u.x.ration(len(piece), &u.outAfter); err != nil {
 			return sent, err
 		}
+		u.x.taking.Add(1)
 		n, err := u.Conn.Write(piece)
+		u.x.taking.Add(-1)
 		sent += n
-		u.written.Add(int64(n))
-		u.x.sent.Add(int64(n))
+		u.x.out.Add(int64(n))
 		if err != nil || sent == len(p) {
 			return sent, err
 		}
@@ -108,9 +109,6 @@ func (u *upgraded) CloseWrite() error {
 }
 
 func (u *upgraded) Close() error {
-	u.closed.Do(func() {
-		u.x.gate.upgraded.Delete(u.Conn)
-		u.x.out += u.written.Load()
-	})
+	u.closed.Do(func() { u.x.gate.upgraded.Delete(u.Conn) })
 	return u.Conn.Close()
 }
