@@ -13,6 +13,8 @@ import (
 // capacityLink is what the lanes of a gate are called beside its throttles.
 const capacityLink = "capacity"
 
+var _ policy.Lanes = (*admission.Lanes)(nil)
+
 // lanes are those in front of the upstream of one gate.
 type lanes struct {
 	*admission.Lanes

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"context"
 
 	"weir"
@@ -22,7 +24,7 @@ type Till interface {
 type Lanes interface {
 	weir.ConcurrencyLimiter
 	// TurnedAway is called for an event that wanted a place at the upstream and was turned away before it had one.
-	TurnedAway(ev *weir.Event)
+	TurnedAway(ev *weir.Event, now time.Time)
 }
 
 // assign finds the links that have a role in the chain beside judging: the first till, and the lanes.
