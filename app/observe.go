@@ -60,6 +60,8 @@ func (o httpObserver) Waiting(delta int) {
 	o.http.Waiting(delta)
 }
 
+func (o httpObserver) Reading(delta int) { o.http.Reading(delta) }
+
 func (o httpObserver) InFlight(delta int) {
 	o.inFlight.Add(int64(delta))
 	o.http.InFlight(delta)

@@ -15,6 +15,7 @@ var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}
 type HTTPMetrics struct {
 	requests          [len(classes)][len(weir.Verdicts)]prometheus.Counter
 	waiting, inFlight prometheus.Gauge
+	reading           prometheus.Gauge
 	added, duration   prometheus.Observer
 }
 
@@ -23,6 +24,7 @@ func (m *Metrics) HTTP(gate string) *HTTPMetrics {
 	h := &HTTPMetrics{
 		waiting:  m.gauge("weir_http_requests_waiting", gate),
 		inFlight: m.gauge("weir_http_requests_in_flight", gate),
+		reading:  m.gauge("weir_http_bodies_reading", gate),
 		added:    m.histograms["weir_http_throttle_delay_seconds"].WithLabelValues(gate),
 		duration: m.histograms["weir_http_request_duration_seconds"].WithLabelValues(gate),
 	}
@@ -39,6 +41,9 @@ func (m *Metrics) Forget(gate string) { m.forget("http", gate) }
 
 // Waiting counts requests that begin (1) or cease (-1) to wait.
 func (h *HTTPMetrics) Waiting(delta int) { h.waiting.Add(float64(delta)) }
+
+// Reading counts bodies that begin (1) or cease (-1) to be read before their requests have a place.
+func (h *HTTPMetrics) Reading(delta int) { h.reading.Add(float64(delta)) }
 
 // InFlight counts requests that begin (1) or end (-1).
 func (h *HTTPMetrics) InFlight(delta int) { h.inFlight.Add(float64(delta)) }

@@ -15,6 +15,7 @@ import (
 // histograms, all others gauges.
 var written = []struct{ name, help, labels string }{
 	{"weir_http_requests_total", "Requests answered, by class of the status code and verdict.", "gate code verdict"},
+	{"weir_http_bodies_reading", "Bodies that are read now before their requests have a place at the upstream.", "gate"},
 	{"weir_http_requests_waiting", "Requests that wait for a throttle now.", "gate"},
 	{"weir_http_requests_in_flight", "Requests under way now, including those that wait.", "gate"},
 	{"weir_http_throttle_delay_seconds", "Latency that throttling added to a request.", "gate"},

@@ -160,6 +160,9 @@ func (c *Chain) done(a *weir.Answer) {
 type Pass struct {
 	// Answer is the verdict. Its Figures are those of every throttle not in shadow.
 	Answer weir.Answer
+	// Ready, unless it is nil, is called once before a place is taken that limits a level. It returns the time at which
+	// the event is ready for it. With an error the event is refused, and the gate knows why.
+	Ready  func() (time.Time, error)
 	chain  *Chain
 	event  *weir.Event // while it is being judged
 	client client      // Wait: what is left of the event
@@ -303,6 +306,16 @@ func (p *Pass) enter(now time.Time) {
 	}
 	a := p.chain.answer()
 	defer p.chain.done(a)
+	if ready := p.Ready; ready != nil && p.enters() {
+		p.Ready = nil
+		var err error
+		if now, err = ready(); err != nil {
+			a.Verdict, a.Reason = weir.Refuse, weir.Overload
+			p.decide(a)
+			p.Settle(weir.Outcome{Time: now})
+			return
+		}
+	}
 	p.decide(a)
 	for i, link := range p.chain.links {
 		h := &p.held[i]

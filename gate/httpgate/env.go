@@ -46,6 +46,8 @@ type Observer interface {
 	InFlight(delta int)
 	// Waiting tells that so many more, or fewer, requests are held back.
 	Waiting(delta int)
+	// Reading tells that so many more, or fewer, bodies are being read before their requests have a place.
+	Reading(delta int)
 	// Served tells that a request has been answered: on what verdict, with what status, how long the gate held it up
 	// before it went on or was refused, and how long it took in all.
 	Served(verdict weir.Verdict, status int, added, total time.Duration)
@@ -60,7 +62,10 @@ const (
 	BoundWaiting     = "waiting"
 	BoundHeader      = "header"
 	BoundBody        = "body"
+	BoundBodies      = "bodies"    // a body too many that was to be read before its request had a place
 	BoundMalformed   = "malformed" // a request that breaks the rules of HTTP's framing
+
+	BoundClientBodies = "client_bodies" // and one too many of the same client
 
 	BoundHandshakes  = "handshakes"   // a connection too many whose PROXY header or TLS handshake is under way
 	BoundHandshake   = "handshake"    // a TLS handshake that failed
@@ -78,6 +83,7 @@ const (
 
 // BoundNames lists what Observer.Bounded may be told.
 var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed,
+	BoundBodies, BoundClientBodies,
 	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCost, BoundCertificate,
 	BoundRoute, BoundUnclear}
 
@@ -102,4 +108,5 @@ type nobody struct{}
 func (nobody) InFlight(int)                                           {}
 func (nobody) Waiting(int)                                            {}
 func (nobody) Served(weir.Verdict, int, time.Duration, time.Duration) {}
+func (nobody) Reading(int)                                            {}
 func (nobody) Bounded(string)                                         {}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type Gate struct {
 	draining    atomic.Bool
 	patience    time.Duration // firstRequest, except in tests
 	waiting     atomic.Int64
+	bodies      bodyRoom
 
 	lines   loglimit.Rates // of the log
 	summing atomic.Bool    // lines left out are about to be reported
@@ -53,7 +55,8 @@ func New(o Options, accept, chain *policy.Chain, env Env, routes ...*policy.Chai
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts), patience: firstRequest}
+	g := &Gate{env: env, watch: newHangups(), assets: pages.NewAssets(env.Scripts), patience: firstRequest,
+		bodies: bodyRoom{clients: map[netip.Addr]int64{}}}
 	g.arrivable, g.endArrivals = context.WithCancel(context.Background())
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "requests",

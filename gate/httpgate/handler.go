@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"weir"
 	"weir/gate/refusal"
@@ -85,6 +86,9 @@ func (x *exchange) end() {
 	}
 	x.unwatch()
 	x.endStream()
+	if x.early > 0 {
+		g.bodies.free(x.early)
+	}
 	x.timed = x.timed && !x.late.Stop()
 	x.mu.Lock()
 	x.over = true
@@ -222,12 +226,23 @@ func (x *exchange) claims() identify.Claims {
 func (x *exchange) judge() bool {
 	g := x.gate
 	x.judged = true
+	var early error
+	if x.readsFirst() {
+		x.pass.Ready = func() (now time.Time, err error) {
+			now, early = x.readFirst()
+			return now, early
+		}
+	}
 	x.setup.chain.Judge(x.ctx, &x.event, x.pass)
 	x.metered = x.setup.chain.MetersNow()
 	if x.pass.Answer.Verdict == weir.Wait && !x.wait() {
 		return false
 	}
 	a := &x.pass.Answer
+	if early != nil {
+		x.failedFirst(early)
+		return false
+	}
 	if a.Verdict == weir.Admit {
 		return true
 	}

@@ -61,9 +61,11 @@ type observer struct {
 	served   map[int]int
 	bounded  map[string]int
 	inFlight int
+	reading  int
 }
 
 func (o *observer) InFlight(d int) { o.mu.Lock(); o.inFlight += d; o.mu.Unlock() }
+func (o *observer) Reading(d int)  { o.mu.Lock(); o.reading += d; o.mu.Unlock() }
 func (o *observer) Waiting(d int)  { o.mu.Lock(); o.waiting += d; o.mu.Unlock() }
 func (o *observer) Served(_ weir.Verdict, status int, _, _ time.Duration) {
 	o.mu.Lock()

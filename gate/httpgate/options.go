@@ -77,6 +77,11 @@ type Bounds struct {
 	Requests int `yaml:"requests"`
 	// Requests that a throttle may hold back at a time. One more gets 503. Default 10000.
 	Waiting int `yaml:"waiting"`
+	// Memory of all bodies of up to 64 KiB that are read before their requests have a place at the upstream. Default
+	// 64 MiB.
+	Bodies weir.Size `yaml:"-"`
+	// And of those that one client is sending. More gets 429. Default 1 MiB.
+	ClientBodies weir.Size `yaml:"-"`
 	// Request line and headers. More gets 431. Default 32KiB.
 	Header weir.Size `yaml:"header"`
 	// The body of a request. More gets 413. Default: no bound, bodies are streamed.
@@ -132,6 +137,8 @@ func (o Options) WithDefaults() Options {
 	o.Bounds.Handshakes = cmp.Or(o.Bounds.Handshakes, 2_000)
 	o.Bounds.Requests = cmp.Or(o.Bounds.Requests, 20_000)
 	o.Bounds.Waiting = cmp.Or(o.Bounds.Waiting, 10_000)
+	o.Bounds.Bodies = cmp.Or(o.Bounds.Bodies, 64<<20)
+	o.Bounds.ClientBodies = cmp.Or(o.Bounds.ClientBodies, 1<<20)
 	o.Bounds.Header = cmp.Or(o.Bounds.Header, 32<<10)
 	o.Timeouts.Handshake = cmp.Or(o.Timeouts.Handshake, weir.Duration(10*time.Second))
 	o.Timeouts.Header = cmp.Or(o.Timeouts.Header, weir.Duration(10*time.Second))
