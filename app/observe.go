@@ -186,6 +186,7 @@ func declareBounds(m *console.Metrics) {
 	m.DeclareBound(boundLog)
 	m.DeclareBound(boundAccess)
 	m.DeclareBound(boundSettings)
+	m.DeclareBound(boundLogIns)
 	m.DeclareBound(boundPastUsers)
 	declare := func(kind string, names []string) {
 		for _, name := range names {
