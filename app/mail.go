@@ -18,19 +18,20 @@ import (
 	"weir/mail/notice"
 	"weir/mail/spool"
 	"weir/policy"
+	"weir/store"
 	"weir/throttle/outbreak"
 	"weir/throttle/quota"
 )
 
 // A post is the mail side of an App: the spool, which is open from Start to Stop, and what gates share.
 type post struct {
-	*spool.Spool // nil before Start
-	logins       *login.Desk
-	guard        login.Guard // of those who guess passwords, at all gates and on the pages
+	*spool.Spool            // nil before Start
+	door         login.Door // for users, at all gates and on the pages; its store is there from Start on
 	seen         *mailObserver
 	signer       *notice.Signer // of tickets in notices
 	host         string         // of this machine
-	pages        weir.Throttle  // wrong passwords of each user, on the pages
+	tickets      weir.Throttle  // wrong passwords of each user, on the pages of links
+	pages        weir.Throttle  // wrong passwords of each user, on the page for log-ins
 	accounts     weir.Throttle  // wrong passwords of each user, at all gates and on the page for log-ins
 	entries      weir.Throttle  // wrong passwords of everybody, on the page for log-ins
 	networks     weir.Throttle  // the same of each network, where it is known
@@ -46,27 +47,32 @@ func newPost(a *App) (*post, error) {
 	if err != nil {
 		host = "localhost"
 	}
-	pages, err := quota.New(pageGuesses)
-	if err != nil {
-		return nil, err
+	p := &post{seen: &mailObserver{app: a}, host: host, signer: notice.NewSigner(nil)}
+	for throttle, o := range map[*weir.Throttle]quota.Options{&p.tickets: pageGuesses, &p.pages: pageGuesses,
+		&p.entries: entryGuesses, &p.networks: networkGuesses, &p.sessions: sessionLimit, &p.accounts: accountGuesses,
+		&p.door.Own: knownGuesses} {
+		q, err := quota.New(o)
+		if err != nil {
+			return nil, err
+		}
+		*throttle = q
 	}
-	entries, err := quota.New(entryGuesses)
-	if err != nil {
-		return nil, err
-	}
-	networks, err := quota.New(networkGuesses)
-	if err != nil {
-		return nil, err
-	}
-	sessions, err := quota.New(sessionLimit)
-	if err != nil {
-		return nil, err
-	}
-	accounts, err := quota.New(accountGuesses)
-	return &post{logins: login.New(login.Options{Clock: a.opts.Clock, HashMemory: a.opts.HashMemory}),
-		seen: &mailObserver{app: a}, host: host, signer: notice.NewSigner(nil), pages: pages, accounts: accounts,
-		entries: entries, networks: networks, sessions: sessions}, err
+	p.door.Desk = login.New(login.Options{Clock: a.opts.Clock, HashMemory: a.opts.HashMemory})
+	p.door.Failed = a.notNoted
+	return p, nil
 }
+
+// notNoted counts a network of a login that could not be noted.
+func (a *App) notNoted(err error) {
+	if errors.Is(err, store.ErrCrowded) {
+		a.metrics.BoundReached(boundLogIns)
+		return
+	}
+	a.opts.Log.Warn("a network of a login could not be looked up or noted", "err", err)
+}
+
+// boundLogIns is the name of the bound on networks of logins in the metrics.
+const boundLogIns = "login_networks"
 
 // sign makes the tickets of mail users follow a configuration.
 func (p *post) sign(a *App, c *config.Config) {
@@ -87,7 +93,7 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 	if err := errors.Join(s.ConfigureReach(ctx, g.reaches()), s.Configure(g.posts()), s.Start(ctx)); err != nil {
 		return errors.Join(err, s.Stop(ended()))
 	}
-	a.post.Spool = s
+	a.post.Spool, a.post.door.Store = s, k.store.Access()
 	letters, _, err := s.Count(ctx)
 	if err != nil {
 		return errors.Join(err, s.Stop(ended()))

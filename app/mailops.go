@@ -208,7 +208,7 @@ func (d mailOps) hashed(password string) (string, error) {
 	if err := login.Check(password); err != nil {
 		return "", console.Invalid(strings.TrimPrefix(err.Error(), "login: "))
 	}
-	return d.post.logins.Hash(password)
+	return d.post.door.Desk.Hash(password)
 }
 
 func (d mailOps) checkContact(contact string) error {

@@ -188,6 +188,7 @@ func declareBounds(m *console.Metrics) {
 	m.DeclareBound(boundLog)
 	m.DeclareBound(boundAccess)
 	m.DeclareBound(boundSettings)
+	m.DeclareBound(boundLogIns)
 	m.DeclareBound(boundPastUsers)
 	declare := func(kind string, names []string) {
 		for _, name := range names {

@@ -27,7 +27,8 @@ const (
 // admitOperators lets operators log in. The first start makes one, if there is a console to log in to.
 func (a *App) admitOperators(ctx context.Context, k *kept, g *generation) error {
 	desk, err := access.New(access.Options{Store: k.store.Access(), Clock: a.opts.Clock,
-		HashMemory: a.opts.HashMemory, Secret: derive(a.secret, "the console"), Changed: func(name string) {
+		HashMemory: a.opts.HashMemory, Secret: derive(a.secret, "the console"), Failed: a.notNoted,
+		Changed: func(name string) {
 			if name == access.First { // its first password is no more
 				_ = os.Remove(filepath.Join(g.cfg.Data, passwordFile))
 			}

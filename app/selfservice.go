@@ -14,7 +14,6 @@ import (
 	"weir/mail/notice"
 	"weir/mail/spool"
 	"weir/store"
-	"weir/throttle/quota"
 )
 
 // selfService is the mail side as mail users see it.
@@ -93,7 +92,8 @@ func (s selfService) Act(ctx context.Context, ticket, form string, c console.Com
 const byOperator words.Text = "An operator of the mail server stopped you, and only they can let you send again. " +
 	"Please ask for help."
 
-// whoever returns the user of a ticket whose password is right. Wrong ones are limited for each user, in their name.
+// whoever returns the user of a ticket whose password is right. Wrong ones are limited for each user, apart from those
+// of people without a ticket.
 func (s selfService) whoever(ctx context.Context, ticket, password string) (u store.User, err error) {
 	v, err := s.post.Page(ctx, s.opts.Clock.Now(), ticket)
 	if err != nil {
@@ -102,22 +102,9 @@ func (s selfService) whoever(ctx context.Context, ticket, password string) (u st
 	if u, err = s.post.User(ctx, v.User); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return u, err
 	}
-	guess, err := s.post.guard.Take(ctx, []login.Limit{{Throttle: s.post.pages, Key: "page " + v.User}},
-		func() weir.Event { return weir.Event{Time: s.opts.Clock.Now(), Account: v.User} },
-		func() bool { return s.post.logins.Remembered(v.User, u.Password, password) })
-	switch {
-	case errors.Is(err, login.ErrGuessing):
-		return u, console.ErrLate
-	case err != nil:
-		return u, err
-	}
-	wrong := true // unless something else is found out
-	defer func() { guess.End(s.opts.Clock.Now(), wrong) }()
-	err = s.post.logins.Verify(ctx, v.User, u.Password, password)
-	if wrong = errors.Is(err, login.ErrWrong); wrong {
-		return u, console.ErrPassword
-	}
-	return u, err
+	return u, refused(s.post.door.LogIn(ctx, &login.Attempt{Name: v.User, Stored: u.Password, Password: password,
+		Event: func() weir.Event { return weir.Event{Time: s.opts.Clock.Now(), Account: v.User} },
+		Own:   &login.Limit{Throttle: s.post.tickets, Key: "ticket " + v.User}}))
 }
 
 // ChangePassword gives a user another password.
@@ -152,7 +139,5 @@ func (s selfService) ChangeLanguage(ctx context.Context, ticket, language string
 
 func byPage(u store.User) string { return fmt.Sprintf("%s, on the page", u.Name) }
 
-// pageGuesses is how many wrong passwords of a user are looked at on the pages.
-var pageGuesses = quota.Options{Policies: []quota.Policy{
-	{Name: "wrong-passwords", Limit: quota.Count(10), Period: weir.Period{Length: 10 * time.Minute}},
-}}
+// pageGuesses is how many wrong passwords of a user are looked at on the page for log-ins, and on those of links.
+var pageGuesses = wrongPasswords(10, 10*time.Minute)

@@ -11,6 +11,7 @@ import (
 	"weir/console"
 	"weir/gate/smtpgate"
 	"weir/identify"
+	"weir/internal/turns"
 	"weir/mail/login"
 	"weir/mail/nexthop"
 	"weir/store"
@@ -92,68 +93,45 @@ func cutName(name string) string {
 func (s selfService) checkLogIn(ctx context.Context, from *passwordSource, source netip.Addr,
 	user, given, password string,
 ) error {
-	now := s.opts.Clock.Now
-	var limits []login.Limit
+	a := login.Attempt{Name: user, Password: password, Source: source, Event: func() weir.Event {
+		return weir.Event{Time: s.opts.Clock.Now(), Source: source, Account: user, Kind: smtpgate.KindLogIn, Cost: 1}
+	}}
+	limit := func(t weir.Throttle, kind, of string) {
+		a.Limits = append(a.Limits, login.Limit{Throttle: t, Key: kind + " " + of, Account: of})
+	}
 	if source.IsValid() { // first, so that a network that is over its own limit takes nothing of everybody's
-		network := guessingNetwork(source)
-		limits = append(limits, login.Limit{Throttle: charged{s.post.networks, network}, Key: "network " + network})
+		limit(s.post.networks, "network", guessingNetwork(source))
 	}
-	limits = append(limits, login.Limit{Throttle: charged{s.post.entries, "everybody"}, Key: "pages"})
-	take := func(known func() bool) (*login.Guess, error) {
-		return s.post.guard.Take(ctx, limits, func() weir.Event {
-			return weir.Event{Time: now(), Account: user, Kind: smtpgate.KindLogIn, Cost: 1}
-		}, known)
-	}
-	never := func() bool { return false }
+	limit(s.post.entries, "pages", "everybody")
+	var u store.User
 	if user == "" || len(user) > store.MaxUser ||
 		strings.ContainsFunc(given, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-		guess, err := take(never)
-		if err != nil {
-			return notTaken(err)
-		}
-		guess.End(now(), true)
-		return console.ErrPassword
-	}
-	limits = append(limits, login.Limit{Throttle: s.post.pages, Key: "page " + user},
-		login.Limit{Throttle: s.post.accounts, Key: "user " + user})
-	u, err := s.post.User(ctx, user)
-	known := err == nil
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	stored := u.Password // empty for nobody: it takes as long
-	if from.relay != nil {
-		stored = "at the next hop of " + from.gate // as the gate remembers it
-	}
-	guess, err := take(func() bool { return s.post.logins.Remembered(user, stored, password) })
-	if err != nil {
-		return notTaken(err)
-	}
-	wrong := true // also after a panic
-	defer func() {
-		if guess == nil && wrong { // it was right a short while ago, and nothing was taken
-			guess, _ = take(never)
-		}
-		guess.End(now(), wrong)
-	}()
-	if from.relay != nil {
-		if err = from.relay.Auth(ctx, given, password); err == nil && !known && from.known {
-			err = login.ErrWrong
-		}
-		if err == nil {
-			s.post.logins.Remember(user, stored, password)
-		}
+		a.Name = ""
 	} else {
-		err = s.post.logins.Verify(ctx, user, stored, password)
+		limit(s.post.pages, "page", user)
+		limit(s.post.accounts, "user", user)
+		var err error
+		if u, err = s.post.User(ctx, user); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		known := err == nil
+		a.Stored = u.Password // empty for nobody: it takes as long
+		if from.relay != nil {
+			a.Stored = "at the next hop of " + from.gate // as the gate remembers it
+			a.Ask = func(ctx context.Context, rank turns.Rank) error {
+				err := from.relay.Auth(ctx, rank, given, password)
+				if err == nil && !known && from.known {
+					err = login.ErrWrong
+				}
+				return err
+			}
+		}
 	}
-	wrong = errors.Is(err, login.ErrWrong)
-	switch {
-	case wrong || err == nil && u.Disabled:
-		return console.ErrPassword
-	case errors.Is(err, login.ErrBusy):
-		return console.ErrBusy
-	case err != nil:
+	if err := refused(s.post.door.LogIn(ctx, &a)); err != nil {
 		return err
+	}
+	if u.Disabled {
+		return console.ErrPassword
 	}
 	return s.mayEnter(ctx, user)
 }
@@ -172,27 +150,15 @@ func (s selfService) mayEnter(ctx context.Context, user string) error {
 	return nil
 }
 
-// notTaken is what a user is told whose password was not looked at.
-func notTaken(err error) error {
-	switch {
-	case errors.Is(err, login.ErrGuessing):
-		return console.ErrLate
-	case errors.Is(err, login.ErrBusy):
-		return console.ErrBusy
+// refused is what a user is told who was not let in.
+func refused(err error) error {
+	for is, told := range map[error]error{login.ErrWrong: console.ErrPassword, login.ErrGuessing: console.ErrLate,
+		login.ErrBusy: console.ErrBusy} {
+		if errors.Is(err, is) {
+			return told
+		}
 	}
 	return err
-}
-
-// charged charges all events to one account.
-type charged struct {
-	weir.Throttle
-	account string
-}
-
-func (c charged) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
-	one := *ev
-	one.Account = c.account
-	return c.Throttle.Judge(ctx, &one, a)
 }
 
 // guessingNetwork is what wrong passwords of an address are charged to: itself, as many people may share it, or the /56
@@ -209,9 +175,11 @@ func guessingNetwork(source netip.Addr) string {
 // networkGuesses of one network: as few that it takes ten networks to use up what everybody has, and as many that an
 // office behind one address is not locked out on a Monday. sessionLimit is how many sessions a user may begin.
 var (
-	networkGuesses = quota.Options{MaxAccounts: 10_000, Policies: []quota.Policy{
-		{Name: "wrong-passwords", Limit: quota.Count(60), Period: weir.Period{Length: 10 * time.Minute}},
-	}}
+	networkGuesses = func() quota.Options {
+		o := wrongPasswords(60, 10*time.Minute)
+		o.MaxAccounts = 10_000
+		return o
+	}()
 	entryGuesses = quota.Options{Policies: []quota.Policy{
 		{Name: "wrong-passwords", Limit: quota.Count(60), Period: weir.Period{Length: time.Minute}},
 	}}

@@ -12,6 +12,7 @@ import (
 	skeleton "weir/gate"
 	"weir/gate/smtpgate"
 	"weir/identify"
+	"weir/internal/turns"
 	"weir/mail/login"
 	"weir/mail/nexthop"
 	"weir/mail/notice"
@@ -26,11 +27,24 @@ import (
 var guesses = bloom.Options{Rate: weir.Rate{Count: 10, Per: time.Minute}, Burst: 20, Attackers: 1000,
 	MaxMemory: 1 << 20}
 
-// accountGuesses is how many wrong passwords may come for one user, from wherever. Users whose log-in is remembered do
-// not notice.
-var accountGuesses = quota.Options{Policies: []quota.Policy{
-	{Name: "wrong-passwords", Limit: quota.Count(20), Period: weir.Period{Length: 10 * time.Minute}},
-}}
+// accountGuesses is how many wrong passwords may come for one user, from networks that are not known for them: twenty
+// at once, and then one in thirty seconds. So the user gets in elsewhere soon after somebody has stopped guessing.
+// knownGuesses is how many may come from each network that is known for a user. Only users who have logged in have a
+// place among those.
+var (
+	accountGuesses = wrongPasswords(20, 10*time.Minute)
+	knownGuesses   = func() quota.Options {
+		o := wrongPasswords(20, 10*time.Minute)
+		o.MaxAccounts, o.NewAccounts = 1_000_000, weir.Rate{Count: 1_000_000, Per: time.Hour}
+		return o
+	}()
+)
+
+// wrongPasswords is a limit that refills evenly.
+func wrongPasswords(most int64, per time.Duration) quota.Options {
+	return quota.Options{Policies: []quota.Policy{{Name: "wrong-passwords", Limit: quota.Count(most),
+		Period: weir.Period{Length: per}, Window: quota.GCRA}}}
+}
 
 // userName is the name of a user as gates know it: in lower case, and of a client that sends without logging in what
 // identify makes of its address.
@@ -103,8 +117,8 @@ func (c *change) planSMTP(p *gatePlan, o smtpgate.Options) error {
 type nextHopLogins struct{ *nexthop.Client }
 
 // Auth says what the next hop said, in the words of those who verify passwords.
-func (n nextHopLogins) Auth(ctx context.Context, name, password string) error {
-	err := n.Client.Auth(ctx, name, password)
+func (n nextHopLogins) Auth(ctx context.Context, rank turns.Rank, name, password string) error {
+	err := n.Client.Auth(ctx, rank, name, password)
 	for from, to := range map[error]error{nexthop.ErrWrong: login.ErrWrong, nexthop.ErrBusy: login.ErrBusy} {
 		if errors.Is(err, from) {
 			return to
@@ -137,7 +151,7 @@ func (a *App) smtpEnv(name string, o smtpgate.Options, seen smtpgate.Observer) s
 	return smtpgate.Env{
 		Env:  skeleton.Env{Clock: a.opts.Clock, Log: a.opts.Log.With("gate", o.Listen), Sockets: a.opts.Sockets},
 		Name: name, Observer: seen,
-		Spool: a.post, Logins: a.post.logins, Guard: &a.post.guard,
+		Spool: a.post, Door: &a.post.door,
 		Commands: func(ctx context.Context, now time.Time, ticket string, text io.Reader) error {
 			err := a.post.Command(ctx, now, name, ticket, text)
 			if err != nil && !errors.Is(err, notice.ErrForged) && !errors.Is(err, spool.ErrUnknown) && isAbout(err) {

@@ -204,9 +204,9 @@ func (s *Server) failLogIn(w http.ResponseWriter, r *http.Request, p logInPage, 
 		code, result, p.Wrong = http.StatusForbidden, "wrong", "Wrong name or password."
 	case errors.Is(err, access.ErrGuessing):
 		code, result, p.Wrong = http.StatusTooManyRequests, "throttled",
-			"Too many wrong passwords: this one was not looked at. Wait ten minutes. On the machine itself, "+
+			"Too many wrong passwords: this one was not looked at. Wait a minute. On the machine itself, "+
 				"weir operator password gives you another one."
-		w.Header().Set("Retry-After", "600")
+		w.Header().Set("Retry-After", "60")
 	case errors.Is(err, access.ErrBusy):
 		result, p.Wrong = "busy", "Too many logins at once. Please try again in a minute."
 		w.Header().Set("Retry-After", "60")

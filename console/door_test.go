@@ -438,9 +438,9 @@ func TestGuessing(t *testing.T) {
 	if codes[http.StatusForbidden] != 10 || codes[http.StatusTooManyRequests] != 5 {
 		t.Errorf("%v", codes)
 	}
-	if r := stranger.logIn("ann", testPassword); r.code != http.StatusTooManyRequests ||
+	if r := stranger.logIn("vera", testPassword); r.code != http.StatusTooManyRequests ||
 		r.header.Get("Retry-After") == "" {
-		t.Errorf("the right one, too late: %d", r.code)
+		t.Errorf("the right one of somebody who was not here before: %d", r.code)
 	}
 	if r := known.logIn("ann", testPassword); r.code != http.StatusSeeOther {
 		t.Errorf("a browser that is known: %d %s", r.code, r.body)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -16,8 +17,8 @@ const (
 	MaxDetail       = 8 << 10 // what was there before an act, or after it
 )
 
-// Access is who may use the console: operators, their sessions, and the tokens of programs. Secrets are never stored,
-// only what they are recognised by.
+// Access is who may use the console: operators, their sessions, and the tokens of programs; and from which networks
+// they and mail users have logged in. Secrets are never stored, only what they are recognised by.
 type Access interface {
 	// Update runs f in a transaction, under the conditions of Mail.Update.
 	Update(ctx context.Context, f func(AccessTx) error) error
@@ -34,7 +35,7 @@ type AccessTx interface {
 	Operators(after string, limit int) ([]Operator, error)
 	// PutOperator adds or replaces an operator.
 	PutOperator(Operator) error
-	// RemoveOperator removes an operator, with the sessions and the tokens, if there is one.
+	// RemoveOperator removes an operator, with the sessions, the tokens and the networks, if there is one.
 	RemoveOperator(name string) error
 
 	// Session returns a session, or ErrNotFound.
@@ -58,6 +59,14 @@ type AccessTx interface {
 	PutToken(Token) error
 	// RemoveToken removes the token of a name, and reports whether there was one.
 	RemoveToken(name string) (bool, error)
+
+	// LogIn returns a network from which somebody has logged in, or ErrNotFound.
+	LogIn(console bool, name string, network netip.Prefix) (LogIn, error)
+	// PutLogIn adds or replaces a network. Of one name there are up to each. One more pushes out the one that was used
+	// longest ago, if possible of those that were noted once. One more than most of all names is ErrCrowded.
+	PutLogIn(l LogIn, each, most int) error
+	// PruneLogIns forgets up to limit networks that were last used before a time.
+	PruneLogIns(before time.Time, limit int) error
 
 	// Log adds to the audit log, at its end, and gives the entry its ID.
 	Log(Entry) error
@@ -119,6 +128,24 @@ func (t *Token) Validate() error {
 		bounded{"the operator of a token", t.Operator, MaxOperatorName, false},
 		bounded{"who made a token", t.By, MaxUser, false}),
 		checkTime("made", t.Made), checkMaybe("until", t.Until), checkMaybe("used", t.Used))
+}
+
+// A LogIn is a network from which somebody has logged in.
+type LogIn struct {
+	Console bool         // an operator; otherwise a mail user
+	Name    string       // as package identify makes it of what was typed
+	Network netip.Prefix // without host bits; an IPv4 network is never written as one of IPv6
+	Since   time.Time    // the first time
+	At      time.Time    // the last time, about
+}
+
+// Validate returns what is wrong with it: ErrInvalid or ErrTooLarge.
+func (l *LogIn) Validate() error {
+	if !l.Network.IsValid() || l.Network != l.Network.Masked() || l.Network.Addr().Is4In6() {
+		return fmt.Errorf("the network of a login, %q: %w", l.Network, ErrInvalid)
+	}
+	return cmp.Or(checkTexts(bounded{"the name of a login", l.Name, MaxUser, true}), checkTime("since", l.Since),
+		checkTime("at", l.At))
 }
 
 // A Detail is a JSON value as text; empty for none.

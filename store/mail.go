@@ -66,8 +66,8 @@ type MailTx interface {
 	Users(after string, limit int) ([]User, error)
 	// PutUser adds or replaces a user.
 	PutUser(User) error
-	// RemoveUser removes a user, with the tickets and what throttles remember and know, if there is one. The mails
-	// stay.
+	// RemoveUser removes a user, with the tickets, the networks, and what throttles remember and know, if there is one.
+	// The mails stay.
 	RemoveUser(name string) error
 
 	// Remembered returns what a throttle remembers of a user, or ErrNotFound.

@@ -43,7 +43,7 @@ const (
 var (
 	ErrNobody    = errors.New("access: no such session or token, or it is over")
 	ErrWrong     = errors.New("wrong name or password")
-	ErrGuessing  = errors.New("too many wrong passwords: wait a few minutes")
+	ErrGuessing  = errors.New("too many wrong passwords: wait a minute")
 	ErrBusy      = errors.New("too many logins at once: try again in a minute")
 	ErrLastAdmin = errors.New("this is the last operator with the role admin")
 	ErrTooMany   = errors.New("there are as many as there may be")

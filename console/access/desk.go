@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 	"weir/mail/login"
 	"weir/store"
 	"weir/throttle/quota"
 )
 
-// Options are what a Desk needs. All but HashMemory and Changed must be given.
+// Options are what a Desk needs. All but HashMemory, Changed and Failed must be given.
 type Options struct {
 	Store  store.Access
 	Clock  login.Clock
@@ -28,29 +29,33 @@ type Options struct {
 	HashMemory int
 	// Changed is told of an operator who has another password, or is no more. May be nil.
 	Changed func(operator string)
+	// Failed is that of login.Door. May be nil.
+	Failed func(error)
 }
 
 // A Desk lets operators in. New makes one. It is safe for concurrent use.
 type Desk struct {
 	o                             Options
 	passwords                     *login.Desk
-	guard                         login.Guard
+	door                          login.Door
 	sources, names, all, browsers *quota.Quota
 	hashing                       chan struct{}
 }
 
-// The limits of wrong passwords. A stranger who uses up the limit of a name locks out other strangers only: a browser
-// in which this operator has logged in before has a limit of its own, and counts in no other.
+// The limits of wrong passwords: so many at once, and then evenly as many in the time. A stranger who uses up the limit
+// of a name locks out other strangers only: a browser, and a network, from which this operator has logged in before has
+// a limit of its own, and counts in no other.
 const (
 	perSource  = 10 // in ten minutes; an IPv6 network of /64 is one source
-	perName    = 30 // in an hour
+	perName    = 30 // in thirty minutes
 	perBrowser = 10 // in ten minutes
+	perKnown   = 30 // in thirty minutes, from a network
 	perMinute  = 60 // of all strangers together, so that guesses never take much of the processor
 )
 
 func limit(name string, n int64, per time.Duration) (*quota.Quota, error) {
 	return quota.New(quota.Options{MaxAccounts: 20_000, Policies: []quota.Policy{{Name: name, Limit: quota.Count(n),
-		Window: quota.Sliding, Period: weir.Period{Length: per}}}})
+		Window: quota.GCRA, Period: weir.Period{Length: per}}}})
 }
 
 // New returns a desk.
@@ -62,11 +67,14 @@ func New(o Options) (*Desk, error) {
 		// A password that was right is not remembered: operators log in seldom.
 		passwords: login.New(login.Options{Clock: o.Clock, Workers: 1, Waiting: 16, Remember: -1,
 			HashMemory: o.HashMemory})}
-	var errs [4]error
+	var errs [5]error
 	d.sources, errs[0] = limit("source", perSource, 10*time.Minute)
-	d.names, errs[1] = limit("name", perName, time.Hour)
+	d.names, errs[1] = limit("name", perName, 30*time.Minute)
 	d.browsers, errs[2] = limit("browser", perBrowser, 10*time.Minute)
 	d.all, errs[3] = limit("all", perMinute, time.Minute)
+	known, err := limit("known", perKnown, 30*time.Minute)
+	errs[4] = err
+	d.door.Desk, d.door.Store, d.door.Console, d.door.Own, d.door.Failed = d.passwords, o.Store, true, known, o.Failed
 	return d, errors.Join(errs[:]...)
 }
 
@@ -84,33 +92,17 @@ type Admission struct {
 	Browser string // the mark of the browser
 }
 
-// keyed counts everything as one account.
-type keyed struct {
-	*quota.Quota
-	account string
-}
-
-func (k keyed) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
-	e := *ev
-	e.Account = k.account
-	return k.Quota.Judge(ctx, &e, a)
-}
-
-// limits are those that an attempt is held against.
-func (d *Desk) limits(a Attempt) []login.Limit {
+// limits are those that an attempt is held against: those of strangers, or its own.
+func (d *Desk) limits(a Attempt) (all []login.Limit, own *login.Limit) {
 	of := func(q *quota.Quota, kind, key string) login.Limit {
-		return login.Limit{Throttle: keyed{q, key}, Key: kind + " " + key}
+		return login.Limit{Throttle: q, Account: key, Key: kind + " " + key}
 	}
 	if id := d.browserOf(a.Browser, a.Name); id != "" {
-		return []login.Limit{of(d.browsers, "browser", id)}
+		browser := of(d.browsers, "browser", id)
+		return nil, &browser
 	}
-	bits := 32
-	source := a.Source.Unmap()
-	if source.Is6() {
-		bits = 64
-	}
-	network, _ := source.WithZone("").Prefix(bits)
-	return []login.Limit{of(d.sources, "source", network.String()), of(d.names, "name", a.Name), of(d.all, "all", "all")}
+	return []login.Limit{of(d.sources, "source", identify.Network(a.Source, 32, 64).String()),
+		of(d.names, "name", a.Name), of(d.all, "all", "all")}, nil
 }
 
 // LogIn makes a session for somebody with the right password. An unknown name takes as long as a wrong password.
@@ -129,34 +121,23 @@ func (d *Desk) check(ctx context.Context, a Attempt) (who store.Operator, err er
 	if len(a.Name) > store.MaxOperatorName || len(a.Password) > login.MaxPassword {
 		a.Name, a.Password = a.Name[:min(len(a.Name), store.MaxOperatorName)], "" // wrong, and charged as such
 	}
-	guess, err := d.guard.Take(ctx, d.limits(a),
-		func() weir.Event { return weir.Event{Time: d.o.Clock.Now(), Source: a.Source} }, func() bool { return false })
-	switch {
-	case errors.Is(err, login.ErrGuessing):
-		return who, ErrGuessing
-	case errors.Is(err, login.ErrBusy):
-		return who, ErrBusy
-	case err != nil:
-		return who, err
-	}
-	wrong := false
-	defer func() { guess.End(d.o.Clock.Now(), wrong) }()
 	if err := d.o.Store.View(ctx, func(tx store.AccessTx) (err error) {
 		who, err = tx.Operator(a.Name)
 		return err
 	}); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return who, err
 	}
-	switch err := d.passwords.Verify(ctx, a.Name, who.Password, a.Password); {
-	case errors.Is(err, login.ErrWrong):
-		wrong = true
-		return who, ErrWrong
-	case errors.Is(err, login.ErrBusy):
-		return who, ErrBusy
-	case err != nil:
-		return who, err
+	in := login.Attempt{Name: a.Name, Stored: who.Password, Password: a.Password, Source: a.Source,
+		Event: func() weir.Event { return weir.Event{Time: d.o.Clock.Now(), Source: a.Source} }}
+	in.Limits, in.Own = d.limits(a)
+	err = d.door.LogIn(ctx, &in)
+	for is, told := range map[error]error{login.ErrWrong: ErrWrong, login.ErrGuessing: ErrGuessing,
+		login.ErrBusy: ErrBusy} {
+		if errors.Is(err, is) {
+			return who, told
+		}
 	}
-	return who, nil
+	return who, err
 }
 
 // admit makes the session. The password was looked at before: if it has changed since, nobody is let in.

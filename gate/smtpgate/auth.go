@@ -1,6 +1,7 @@
 package smtpgate
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/turns"
 	"weir/mail/login"
 	"weir/store"
 )
@@ -147,57 +149,46 @@ var errUnknown = errors.New("the password is right, but weir does not know the u
 // verify verifies a password, for a user by the name here, and as the client gave it.
 func (s *session) verify(name, given, password string) (user store.User, how string, cause error) {
 	ctx := s.gate.Base
+	a := login.Attempt{Name: name, Password: password, Source: s.conn.source, Event: func() weir.Event {
+		return weir.Event{Time: s.now(), Source: s.conn.source, Account: name, Kind: KindLogIn, ID: s.conn.id, Cost: 1}
+	}}
+	if t := s.setup.parts.Guesses; t != nil {
+		a.Limits = append(a.Limits, login.Limit{Throttle: t,
+			Key: "at " + s.gate.env.Name + " from " + neighbourhood(s.conn.source)})
+	}
 	if name == "" || len(name) > maxName ||
 		strings.ContainsFunc(given, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
-		guess, err := s.guess("", func() bool { return false })
-		if err != nil {
-			return user, notLooked(err), nil
+		a.Name = ""
+	} else if t := s.setup.parts.UserGuesses; t != nil {
+		a.Limits = append(a.Limits, login.Limit{Throttle: t, Key: "user " + name})
+	}
+	known := false
+	if a.Name != "" {
+		var err error
+		if user, err = s.gate.env.Spool.User(ctx, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return user, LogInFailed, err
 		}
-		guess.End(s.now(), true)
-		return user, LogInWrong, nil
+		known = err == nil
 	}
-	user, err := s.gate.env.Spool.User(ctx, name)
-	known := err == nil
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return user, LogInFailed, err
-	}
-	logins, stored := s.gate.env.Logins, ""
-	elsewhere := s.setup.opts.Auth == AuthNextHop
-	switch {
-	case elsewhere:
-		stored = "at the next hop of " + s.gate.env.Name // stands for a hash that weir does not have
-	case known:
-		stored = user.Password
-	}
-	// A client that logged in with this password of late does not guess, even if others guess from there or this name.
-	guess, err := s.guess(name, func() bool { return logins != nil && logins.Remembered(name, stored, password) })
-	if err != nil {
-		return user, notLooked(err), nil
-	}
-	wrong := true // also after a panic
-	defer func() {
-		if guess == nil && wrong { // it was right a short while ago, and nothing was taken
-			guess, _ = s.guess(name, func() bool { return false })
-		}
-		guess.End(s.now(), wrong)
-	}()
-	if elsewhere {
+	if s.setup.opts.Auth == AuthNextHop {
 		user.Name = name
-		err = s.setup.parts.Relay.Auth(ctx, given, password)
-		if err == nil && !known && s.setup.opts.KnownOnly {
-			err, cause = login.ErrWrong, errUnknown
-		}
-		if err == nil && logins != nil {
-			logins.Remember(name, stored, password)
+		a.Stored = "at the next hop of " + s.gate.env.Name // stands for a hash that weir does not have
+		a.Ask = func(ctx context.Context, rank turns.Rank) error {
+			err := s.setup.parts.Relay.Auth(ctx, rank, given, password)
+			if err == nil && !known && s.setup.opts.KnownOnly {
+				err, cause = login.ErrWrong, errUnknown
+			}
+			return err
 		}
 	} else {
-		err = logins.Verify(ctx, name, stored, password)
+		a.Stored = user.Password
 	}
-	wrong = errors.Is(err, login.ErrWrong)
-	switch {
+	switch err := s.gate.env.Door.LogIn(ctx, &a); {
 	case err == nil:
-	case wrong:
+	case errors.Is(err, login.ErrWrong):
 		return user, LogInWrong, cause
+	case errors.Is(err, login.ErrGuessing):
+		return user, LogInGuessing, cause
 	case errors.Is(err, login.ErrBusy):
 		return user, LogInBusy, nil
 	default:
@@ -212,21 +203,6 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 	return user, LogInRight, nil
 }
 
-// guess takes what a wrong password costs, before it is verified. An invalid name, which is empty, has no user's limit.
-func (s *session) guess(name string, known func() bool) (*login.Guess, error) {
-	var limits []login.Limit
-	if t := s.setup.parts.Guesses; t != nil {
-		limits = append(limits, login.Limit{Throttle: t,
-			Key: "at " + s.gate.env.Name + " from " + neighbourhood(s.conn.source)})
-	}
-	if t := s.setup.parts.UserGuesses; t != nil && name != "" {
-		limits = append(limits, login.Limit{Throttle: t, Key: "user " + name})
-	}
-	return s.gate.env.Guard.Take(s.gate.Base, limits, func() weir.Event {
-		return weir.Event{Time: s.now(), Source: s.conn.source, Account: name, Kind: KindLogIn, ID: s.conn.id, Cost: 1}
-	}, known)
-}
-
 // neighbourhood is the widest network whose clients may share a unit of Parts.Guesses.
 func neighbourhood(source netip.Addr) string {
 	source = source.Unmap()
@@ -236,15 +212,4 @@ func neighbourhood(source netip.Addr) string {
 	}
 	prefix, _ := source.Prefix(bits)
 	return prefix.String()
-}
-
-// notLooked is the result of a login whose password was not verified.
-func notLooked(err error) string {
-	switch {
-	case errors.Is(err, login.ErrGuessing):
-		return LogInGuessing
-	case errors.Is(err, login.ErrBusy):
-		return LogInBusy
-	}
-	return LogInFailed
 }

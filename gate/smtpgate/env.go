@@ -8,22 +8,23 @@ import (
 
 	"weir"
 	"weir/gate"
+	"weir/internal/turns"
 	"weir/mail/login"
 	"weir/mail/spool"
 	"weir/policy"
 	"weir/store"
 )
 
-// An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed, and Logins if
-// weir has the passwords. The zero value of the others keeps the machine's time, and neither logs nor observes.
+// An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed, and a Door with
+// a Desk if weir has the passwords. The zero value of the others keeps the machine's time, and neither logs nor
+// observes.
 type Env struct {
 	gate.Env
 	Name     string // by which the spool knows the gate
 	Observer Observer
 	Spool    Spool
-	Logins   Logins
-	// Guard limits wrong passwords. Gates that share Parts.UserGuesses share it. Default: one of its own.
-	Guard *login.Guard
+	// Door lets users in. Gates that share Parts.UserGuesses share it. Default: one of its own, without a Desk.
+	Door *login.Door
 	// Commands carries out a message to the command address: the detail of the address, and the beginning of the text.
 	// nil: there are no commands by mail.
 	Commands func(ctx context.Context, now time.Time, ticket string, text io.Reader) error
@@ -40,8 +41,8 @@ type Parts struct {
 	Accept       *policy.Chain // judges each connection before anything is read from it
 	Throttles    *policy.Chain // judges each message
 	PerRecipient *policy.Chain // judges each recipient
-	Guesses      weir.Throttle // limits wrong passwords by source; see login.Guard
-	UserGuesses  weir.Throttle // limits wrong passwords by user, from all sources
+	Guesses      weir.Throttle // limits wrong passwords by source, of strangers; see login.Door
+	UserGuesses  weir.Throttle // limits wrong passwords by user, from all sources but the user's own
 	Relay        Relay         // has the passwords, with auth: next_hop
 	Stamps       Stamps
 }
@@ -63,20 +64,9 @@ type Spool interface {
 
 var _ Spool = (*spool.Spool)(nil)
 
-// Logins verify passwords. *login.Desk does.
-type Logins interface {
-	Verify(ctx context.Context, name, stored, password string) error
-	// Remembered reports, at next to no cost, whether a password was right of late. Remember notes one that the next
-	// hop has verified.
-	Remembered(name, stored, password string) bool
-	Remember(name, stored, password string)
-}
-
-var _ Logins = (*login.Desk)(nil)
-
 // A Relay asks the next hop whether a password is right. It returns login.ErrWrong, login.ErrBusy or another error.
 type Relay interface {
-	Auth(ctx context.Context, name, password string) error
+	Auth(ctx context.Context, rank turns.Rank, name, password string) error
 }
 
 // Stamps pay for messages.
@@ -120,7 +110,7 @@ const (
 	LogInRight    = "ok"
 	LogInWrong    = "wrong"
 	LogInBusy     = "busy"     // too many are being verified
-	LogInGuessing = "guessing" // not verified: too many wrong ones from this network, or for this user
+	LogInGuessing = "guessing" // too many wrong ones from this network, or for this user
 	LogInStopped  = "stopped"
 	LogInDisabled = "disabled"
 	LogInFailed   = "failed" // it could not be verified
@@ -176,8 +166,8 @@ func (e Env) withDefaults() (Env, error) {
 	if e.Observer == nil {
 		e.Observer = nobody{}
 	}
-	if e.Guard == nil {
-		e.Guard = new(login.Guard)
+	if e.Door == nil {
+		e.Door = new(login.Door)
 	}
 	if e.Offend == nil {
 		e.Offend = func(*weir.Event, *weir.Answer) {}

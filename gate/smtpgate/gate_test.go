@@ -458,7 +458,7 @@ func TestUserChanges(t *testing.T) {
 // TestNetworks: clients that send without AUTH are known by their address.
 func TestNetworks(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(r *rig) { r.opts.Networks, r.opts.Auth, r.env.Logins = prefixes("127.0.0.0/8"), AuthNone, nil })
+	r := newRig(t, func(r *rig) { r.opts.Networks, r.opts.Auth, r.env.Door = prefixes("127.0.0.0/8"), AuthNone, nil })
 	c := r.dial()
 	if offers := c.cmd("EHLO x", "250 "); strings.Contains(offers, "AUTH") {
 		t.Error(offers)

@@ -73,7 +73,7 @@ func TestParallelGuesses(t *testing.T) {
 			var asked atomic.Int64
 			desk := login.New(login.Options{Workers: 4, Waiting: 1000})
 			r := newRig(t, func(r *rig) {
-				r.env.Logins = desk
+				r.env.Door = &login.Door{Desk: desk}
 				r.parts.Relay = relay(func(string, string) error { asked.Add(1); return login.ErrWrong })
 				change(r)
 			})
@@ -110,7 +110,7 @@ func TestParallelFirstLogIns(t *testing.T) {
 			r := newRig(t, func(r *rig) {
 				r.opts.Auth = auth
 				r.parts.Guesses, r.parts.UserGuesses = newGuesses(t, 5), userGuesses(t, 2)
-				r.env.Logins = login.New(login.Options{Workers: 4, Waiting: 1000})
+				r.env.Door = &login.Door{Desk: login.New(login.Options{Workers: 4, Waiting: 1000})}
 				r.parts.Relay = relay(func(_, password string) error {
 					if password != "correct horse" {
 						return login.ErrWrong
@@ -152,7 +152,7 @@ func TestChangedPasswordIsCharged(t *testing.T) {
 	var changed atomic.Bool
 	r := newRig(t, func(r *rig) {
 		r.opts.Auth, r.parts.UserGuesses = AuthNextHop, userGuesses(t, 2)
-		r.env.Logins = login.New(login.Options{})
+		r.env.Door = &login.Door{Desk: login.New(login.Options{})}
 		r.parts.Relay = relay(func(string, string) error {
 			if changed.Load() {
 				return login.ErrWrong
@@ -175,7 +175,7 @@ func TestUnverifiedIsNotCharged(t *testing.T) {
 	say := func(f func() error) { what.Store(&f) }
 	r := newRig(t, func(r *rig) {
 		r.opts.Auth, r.parts.UserGuesses = AuthNextHop, userGuesses(t, 2)
-		r.env.Logins = nil
+		r.env.Door = nil
 		r.parts.Relay = relay(func(string, string) error { return (*what.Load())() })
 	})
 	for _, err := range []error{login.ErrBusy, fmt.Errorf("the next hop is away")} {

@@ -183,7 +183,8 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 	r.spool = &watched{Spool: s}
 	r.opts = Options{Listen: "127.0.0.1:0", Hostname: "mail.example.org",
 		NextHop: nexthop.Options{Servers: []string{"127.0.0.1:1"}}}
-	r.env = Env{Env: gate.Env{Clock: r.clock}, Name: gateName, Spool: r.spool, Logins: r.logins, Observer: r.seen,
+	r.env = Env{Env: gate.Env{Clock: r.clock}, Name: gateName, Spool: r.spool, Observer: r.seen,
+		Door:       &login.Door{Desk: r.logins},
 		TakeStamps: stamp.TakeMail}
 	r.rules = outbreak.Options{Internal: []string{"inside.example.org"}, Free: []string{"support@example.org"}}
 	if change != nil {

@@ -16,6 +16,7 @@ import (
 	"weir"
 	"weir/identify"
 	"weir/internal/needs"
+	"weir/internal/turns"
 	"weir/mail/login"
 	"weir/mail/notice"
 	"weir/mail/spool"
@@ -272,7 +273,7 @@ func TestGuessing(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.parts.Guesses = limit.Throttle()
 		r.opts.Bounds.Logins = 100
-		r.env.Logins = login.New(login.Options{})
+		r.env.Door = &login.Door{Desk: login.New(login.Options{})}
 		r.opts.Command = "weir@mail.example.org"
 		r.env.Commands = func(context.Context, time.Time, string, io.Reader) error { return notice.ErrForged }
 		r.env.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -300,7 +301,7 @@ func TestGuessing(t *testing.T) {
 	if tries < 1 || tries > 5 {
 		t.Errorf("%d tries", tries)
 	}
-	stats := func() login.Stats { return r.env.Logins.(*login.Desk).Stats() }
+	stats := func() login.Stats { return r.env.Door.Desk.Stats() }
 	verified := stats()
 	r.greeted().cmd("AUTH PLAIN "+plain("ann", "correct horse"), "454 4.7.0 ")
 	if after := stats(); after != verified {
@@ -333,7 +334,7 @@ func TestUserGuesses(t *testing.T) {
 				r.opts.Auth = auth
 				r.parts.UserGuesses = newQuota(t,
 					quota.Policy{Name: "wrong", Limit: quota.Count(3), Period: weir.Period{Length: 10 * time.Minute}})
-				r.env.Logins = login.New(login.Options{Clock: r.clock})
+				r.env.Door = &login.Door{Desk: login.New(login.Options{Clock: r.clock})}
 				r.parts.Relay = relay(func(_, password string) error {
 					if asked++; password != "correct horse" {
 						return login.ErrWrong
@@ -399,14 +400,16 @@ func TestRealm(t *testing.T) {
 // relay knows the passwords of the next hop.
 type relay func(name, password string) error
 
-func (r relay) Auth(_ context.Context, name, password string) error { return r(name, password) }
+func (r relay) Auth(_ context.Context, _ turns.Rank, name, password string) error {
+	return r(name, password)
+}
 
 // TestNextHopAuth: the next hop is asked, and its users need not be ours.
 func TestNextHopAuth(t *testing.T) {
 	t.Parallel()
 	answer := login.ErrWrong
 	r := newRig(t, func(r *rig) {
-		r.opts.Auth, r.env.Logins, r.opts.Bounds.Logins = AuthNextHop, nil, 100
+		r.opts.Auth, r.env.Door, r.opts.Bounds.Logins = AuthNextHop, nil, 100
 		r.parts.Relay = relay(func(name, password string) error {
 			if name == "zoe" && password == "secret" {
 				return nil

@@ -25,6 +25,7 @@ var floors = map[string]int{
 	"internal/hmackey":  1, // for tickets and stamps
 	"internal/stored":   1, // for what stores keep
 	"internal/queue":    1, // for those who wait
+	"internal/turns":    1, // for logins: who is verified first
 	"internal/shown":    1, // for pages, notices and bounces
 	"internal/words":    1, // for what people read
 	"internal/plot":     1, // for pages and reports

@@ -7,20 +7,22 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
+	"errors"
 	"hash"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/turns"
 )
 
 // A Desk verifies passwords. It is safe for concurrent use. New makes one.
 type Desk struct {
-	o       Options
-	keys    *keyer
-	memory  *memory
-	workers chan struct{}
-	inside  atomic.Int64 // logins that wait or are being verified
-	nobody  *secret      // verified where there is no such user, so that it takes as long
+	o      Options
+	keys   *keyer
+	memory *memory
+	turns  *turns.Turns // of verifying
+	nobody *secret      // verified where there is no such user, so that it takes as long
 
 	derive func(password []byte, s *secret, length int) []byte // tests count the calls
 
@@ -31,10 +33,10 @@ type Desk struct {
 func New(o Options) *Desk {
 	o = o.withDefaults()
 	return &Desk{
-		o:       o,
-		keys:    newKeyer(),
-		memory:  newMemory(o.Remember, o.Remembered),
-		workers: make(chan struct{}, o.Workers),
+		o:      o,
+		keys:   newKeyer(),
+		memory: newMemory(o.Remember, o.Remembered),
+		turns:  turns.New(o.Workers, o.Waiting),
 		nobody: &secret{memory: uint32(o.HashMemory), passes: hashPasses, lanes: hashLanes,
 			salt: make([]byte, saltBytes), hash: make([]byte, hashBytes)},
 		derive: derive,
@@ -42,10 +44,11 @@ func New(o Options) *Desk {
 }
 
 // Verify returns nil if a password is right for what is stored. If stored is empty, there is no such user: it takes as
-// long as usual, and fails. A right password is remembered for a while, and costs next to nothing the next time.
+// long as usual, and fails. A right password is remembered for a while, and costs next to nothing the next time. Of
+// those who wait for a worker the rank says who goes first.
 //
 // Its errors are ErrWrong, ErrBusy, ErrStored, and that of a context that ends during the wait.
-func (d *Desk) Verify(ctx context.Context, name, stored, password string) error {
+func (d *Desk) Verify(ctx context.Context, rank turns.Rank, name, stored, password string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -69,10 +72,14 @@ func (d *Desk) Verify(ctx context.Context, name, stored, password string) error 
 			return err
 		}
 	}
-	if err := d.enter(ctx); err != nil {
+	switch err := d.turns.Take(ctx, rank); {
+	case errors.Is(err, turns.ErrBusy):
+		d.busy.Add(1)
+		return ErrBusy
+	case err != nil:
 		return err
 	}
-	defer d.leave()
+	defer d.turns.Done()
 	if known && d.knows(k) { // another login of the same user was verified during the wait
 		return nil
 	}
@@ -112,26 +119,6 @@ func (d *Desk) knows(k key) bool {
 	return true
 }
 
-func (d *Desk) enter(ctx context.Context) error {
-	if d.inside.Add(1) > int64(d.o.Workers+d.o.Waiting) {
-		d.inside.Add(-1)
-		d.busy.Add(1)
-		return ErrBusy
-	}
-	select {
-	case d.workers <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		d.inside.Add(-1)
-		return ctx.Err()
-	}
-}
-
-func (d *Desk) leave() {
-	<-d.workers
-	d.inside.Add(-1)
-}
-
 // Stats are what a desk has done so far.
 type Stats struct {
 	Verified   uint64 // right, and hashed to find out
@@ -145,7 +132,7 @@ type Stats struct {
 // Stats returns the counters.
 func (d *Desk) Stats() Stats {
 	return Stats{Verified: d.verified.Load(), Remembered: d.remembered.Load(), Wrong: d.wrong.Load(),
-		Busy: d.busy.Load(), Inside: int(d.inside.Load()), Kept: d.memory.len()}
+		Busy: d.busy.Load(), Inside: d.turns.Inside(), Kept: d.memory.len()}
 }
 
 // A key stands for a name, its stored hash and a password. Without the secret of the process it says nothing about

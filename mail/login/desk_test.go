@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/clock"
+	"weir/internal/turns"
 )
 
 var start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -23,15 +24,15 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Verify(t.Context(), "ann", stored, "correct horse"); err != nil {
+	if err := d.Verify(t.Context(), turns.Last, "ann", stored, "correct horse"); err != nil {
 		t.Errorf("right: %v", err)
 	}
 	for _, wrong := range []string{"", "correct horse ", "Correct horse", string(make([]byte, MaxPassword+1))} {
-		if err := d.Verify(t.Context(), "ann", stored, wrong); !errors.Is(err, ErrWrong) {
+		if err := d.Verify(t.Context(), turns.Last, "ann", stored, wrong); !errors.Is(err, ErrWrong) {
 			t.Errorf("%.20q: %v", wrong, err)
 		}
 	}
-	if err := d.Verify(t.Context(), string(make([]byte, MaxName+1)), stored, "correct horse"); !errors.Is(err,
+	if err := d.Verify(t.Context(), turns.Last, string(make([]byte, MaxName+1)), stored, "correct horse"); !errors.Is(err,
 		ErrWrong) {
 		t.Errorf("long name: %v", err)
 	}
@@ -65,7 +66,7 @@ func TestNobodyIsAsMuchWorkAsSomebody(t *testing.T) {
 			return make([]byte, length) // even if the answer were the dummy's
 		}
 		for _, stored := range []string{"", stored} {
-			if err := d.Verify(t.Context(), "ann", stored, "guess"); !errors.Is(err, ErrWrong) {
+			if err := d.Verify(t.Context(), turns.Last, "ann", stored, "guess"); !errors.Is(err, ErrWrong) {
 				t.Errorf("%d KiB, stored %q: %v", memory, stored, err)
 			}
 		}
@@ -85,7 +86,7 @@ func TestRightIsRememberedForAWhile(t *testing.T) {
 	verify := func(name, stored, password string, want error, work int64) {
 		t.Helper()
 		n.Store(0)
-		if err := d.Verify(t.Context(), name, stored, password); !errors.Is(err, want) {
+		if err := d.Verify(t.Context(), turns.Last, name, stored, password); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 		if n.Load() != work {
@@ -144,7 +145,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	verify := func(i int) bool {
 		t.Helper()
 		before := n.Load()
-		if err := d.Verify(t.Context(), fmt.Sprint("user", i), stored, "correct horse"); err != nil {
+		if err := d.Verify(t.Context(), turns.Last, fmt.Sprint("user", i), stored, "correct horse"); err != nil {
 			t.Fatal(err)
 		}
 		return n.Load() == before
@@ -194,7 +195,7 @@ func TestWorkersAndWaitingAreBounded(t *testing.T) {
 		stored := cheap(t, "correct horse")
 		errs := make(chan error, 100)
 		start := func(ctx context.Context, name string) {
-			go func() { errs <- d.Verify(ctx, name, stored, "correct horse") }()
+			go func() { errs <- d.Verify(ctx, turns.Last, name, stored, "correct horse") }()
 			synctest.Wait()
 		}
 		for i := range workers + waiting {
@@ -226,7 +227,7 @@ func TestWhoGivesUpFreesHisPlace(t *testing.T) {
 		stored := cheap(t, "correct horse")
 		done := make(chan error, 3)
 		verify := func(ctx context.Context, name string) {
-			go func() { done <- d.Verify(ctx, name, stored, "correct horse") }()
+			go func() { done <- d.Verify(ctx, turns.Last, name, stored, "correct horse") }()
 			synctest.Wait()
 		}
 		verify(t.Context(), "at work")
@@ -259,7 +260,7 @@ func TestSameLogInWaitsForTheFirst(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if err := d.Verify(t.Context(), "ann", stored, "correct horse"); err != nil {
+			if err := d.Verify(t.Context(), turns.Last, "ann", stored, "correct horse"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -278,10 +279,10 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for j := range 50 {
 				name := fmt.Sprint("user", (i+j)%10)
-				if err := d.Verify(t.Context(), name, stored, "correct horse"); err != nil {
+				if err := d.Verify(t.Context(), turns.Last, name, stored, "correct horse"); err != nil {
 					t.Error(err)
 				}
-				if err := d.Verify(t.Context(), name, stored, "wrong"); !errors.Is(err, ErrWrong) {
+				if err := d.Verify(t.Context(), turns.Last, name, stored, "wrong"); !errors.Is(err, ErrWrong) {
 					t.Error(err)
 				}
 			}
@@ -303,7 +304,7 @@ func TestOptions(t *testing.T) {
 	if got := bad.withDefaults(); got != within {
 		t.Errorf("%+v", got)
 	}
-	if d := New(bad); d.Verify(t.Context(), "ann", cheap(t, "correct horse"), "correct horse") != nil {
+	if d := New(bad); d.Verify(t.Context(), turns.Last, "ann", cheap(t, "correct horse"), "correct horse") != nil {
 		t.Error("a desk works whatever the options")
 	}
 }
@@ -315,12 +316,12 @@ func BenchmarkRemembered(b *testing.B) {
 		b.Fatal(err)
 	}
 	ctx := b.Context()
-	if err := d.Verify(ctx, "ann", stored, "correct horse"); err != nil {
+	if err := d.Verify(ctx, turns.Last, "ann", stored, "correct horse"); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = d.Verify(ctx, "ann", stored, "correct horse")
+		_ = d.Verify(ctx, turns.Last, "ann", stored, "correct horse")
 	}
 }
 
@@ -332,7 +333,7 @@ func BenchmarkVerified(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := d.Verify(b.Context(), "ann", stored, "correct horse"); err != nil {
+		if err := d.Verify(b.Context(), turns.Last, "ann", stored, "correct horse"); err != nil {
 			b.Fatal(err)
 		}
 	}

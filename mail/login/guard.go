@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,6 +21,16 @@ const MaxInLine = 256
 type Limit struct {
 	Throttle weir.Throttle
 	Key      string
+	Account  string // what is charged; empty: the account of the event
+}
+
+// judge asks the throttle.
+func (l *Limit) judge(ctx context.Context, ev weir.Event, a *weir.Answer) (admitted bool, err error) {
+	if l.Account != "" {
+		ev.Account = l.Account
+	}
+	err = l.Throttle.Judge(ctx, &ev, a)
+	return err == nil && a.Verdict == weir.Admit, err
 }
 
 // A Guard limits wrong passwords. A guess takes its units before the password is verified, and a right password gives
@@ -45,6 +56,7 @@ type Guess struct {
 	guard  *Guard
 	limits []Limit
 	holds  []weir.Hold
+	others int64 // wrong passwords, and those being verified, that a limit counts beside this one; the most of any
 }
 
 // Take takes a unit of each limit, all of them or none. event returns what is judged. known reports whether the
@@ -79,12 +91,15 @@ func (g *Guard) try(ctx context.Context, limits []Limit, ev weir.Event, called s
 	turn chan struct{}, key string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	guess = &Guess{g, limits, make([]weir.Hold, len(limits))}
+	guess = &Guess{guard: g, limits: limits, holds: make([]weir.Hold, len(limits))}
 	for i, l := range limits {
 		var a weir.Answer
-		err := l.Throttle.Judge(ctx, &ev, &a)
+		admitted, err := l.judge(ctx, ev, &a)
 		guess.holds[i] = a.Hold
-		if err == nil && a.Verdict == weir.Admit {
+		for _, f := range a.Figures {
+			guess.others = max(guess.others, f.Limit-f.Remaining-1)
+		}
+		if admitted {
 			continue
 		}
 		guess.settle(i+1, ev.Time, false)
@@ -118,6 +133,25 @@ func (g *Guard) stand(key string, front bool) (chan struct{}, error) {
 	}
 	n.waiting = slices.Insert(n.waiting, at, turn)
 	return turn, nil
+}
+
+// Charge charges a wrong password that was verified already: to all limits, or to none if one of them has nothing left.
+// Then it returns ErrGuessing.
+func (g *Guard) Charge(ctx context.Context, limits []Limit, ev weir.Event) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	guess := &Guess{guard: g, limits: limits, holds: make([]weir.Hold, len(limits))}
+	for i, l := range limits {
+		var a weir.Answer
+		admitted, err := l.judge(ctx, ev, &a)
+		guess.holds[i] = a.Hold
+		if !admitted {
+			guess.settle(i+1, ev.Time, false)
+			return cmp.Or(err, ErrGuessing)
+		}
+	}
+	guess.settle(len(limits), ev.Time, true)
+	return nil
 }
 
 // End settles a guess. A wrong one stays charged. One that was right, or not verified, gives back what it took.

@@ -37,23 +37,14 @@ type guarded struct {
 }
 
 func (g *guarded) take(ctx context.Context, user string) (*Guess, error) {
-	limits := []Limit{{forNetwork{g.network}, "network"}}
+	limits := []Limit{{g.network, "network", "everybody"}}
 	if g.users != nil {
-		limits = append(limits, Limit{g.users, "user " + user})
+		limits = append(limits, Limit{g.users, "user " + user, ""})
 	}
 	return g.guard.Take(ctx, limits, func() weir.Event { return weir.Event{Time: start, Account: user} }, func() bool {
 		_, known := g.known.Load(user)
 		return known
 	})
-}
-
-// forNetwork charges whoever comes to the same account.
-type forNetwork struct{ *quota.Quota }
-
-func (n forNetwork) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
-	all := *ev
-	all.Account = "everybody"
-	return n.Quota.Judge(ctx, &all, a)
 }
 
 // left is how many more wrong passwords are looked at.
@@ -277,7 +268,7 @@ func TestCalledKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &guarded{t: t, network: wrongs(t, 2)}
 		take := func(known func()) *Guess {
-			guess, err := g.guard.Take(t.Context(), []Limit{{g.network, "network"}},
+			guess, err := g.guard.Take(t.Context(), []Limit{{g.network, "network", ""}},
 				func() weir.Event { return weir.Event{Time: start, Account: "all"} },
 				func() bool { known(); return false })
 			if err != nil {

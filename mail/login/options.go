@@ -18,7 +18,8 @@ const (
 type Options struct {
 	// How many passwords are verified at once. Each takes 19 MiB. Default: half of the processors, and at least one.
 	Workers int
-	// How many logins may wait. One more gets ErrBusy. Default 64.
+	// How many logins of strangers may wait, and sixteen times as many of users who are known. One more gets ErrBusy.
+	// Default 64.
 	Waiting int
 	// How long a right password is remembered, so that the next login costs next to nothing. A changed password is
 	// forgotten at once. Negative: not at all. Default 10m.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	"weir/internal/turns"
 )
 
 // A Client hands messages to one next hop, which may be several servers. It is safe for concurrent use. New makes one.
@@ -24,8 +26,8 @@ type Client struct {
 	env     Env
 	name    string // in EHLO
 	servers []*server
-	slots   chan struct{} // one for each delivery under way
-	logIns  chan struct{} // one for each login under way
+	slots   *turns.Turns  // of deliveries
+	logIns  *turns.Turns  // of logins
 	quits   chan struct{} // one for each connection that sends QUIT
 
 	life   context.Context // ends when deliveries are given up
@@ -38,7 +40,7 @@ type Client struct {
 	open   int // connections
 	sweeps clock.Timer
 
-	waiting, asking           atomic.Int64
+	waiting                   atomic.Int64
 	dials, reused, mails      atomic.Uint64
 	lost, ambiguous, restarts atomic.Uint64
 }
@@ -50,7 +52,7 @@ func New(o Options, env Env) (*Client, error) {
 	}
 	o = o.WithDefaults()
 	c := &Client{opts: o, env: env.withDefaults(), name: cmp.Or(o.Hello, machineName()),
-		slots: make(chan struct{}, o.Connections), logIns: make(chan struct{}, o.Connections),
+		slots: turns.New(o.Connections, math.MaxInt), logIns: turns.New(o.Connections, logInsPerSlot*o.Connections),
 		quits: make(chan struct{}, o.Connections)}
 	var roots *x509.CertPool
 	if o.CA != "" {
@@ -166,22 +168,21 @@ var (
 
 const (
 	maxLogIn      = 1024 // bytes of a name or a password that is passed on
-	logInsPerSlot = 10   // logins that may wait for each that is under way
+	logInsPerSlot = 10   // logins of strangers that may wait for each that is under way
 )
 
 // Auth asks the next hop whether a password is right, by a login on a connection of its own. It is encrypted as for our
-// own password. As many are under way at once as there may be connections for mail. Ten times as many wait, and one
-// more gets ErrBusy.
-func (c *Client) Auth(ctx context.Context, name, password string) error {
+// own password. As many are under way at once as there may be connections for mail. Ten times as many strangers wait,
+// and one more gets ErrBusy. The rank says who goes first.
+func (c *Client) Auth(ctx context.Context, rank turns.Rank, name, password string) error {
 	if name == "" || len(name) > maxLogIn || len(password) > maxLogIn || strings.ContainsRune(name+password, 0) {
 		return ErrWrong // AUTH PLAIN separates with NUL
 	}
-	defer c.asking.Add(-1)
-	if c.asking.Add(1) > int64((1+logInsPerSlot)*c.opts.Connections) {
+	ctx, leave, err := c.enter(ctx, c.logIns, rank)
+	switch {
+	case errors.Is(err, turns.ErrBusy):
 		return ErrBusy
-	}
-	ctx, leave, err := c.enter(ctx, c.logIns)
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("nexthop: %w", err)
 	}
 	defer leave()

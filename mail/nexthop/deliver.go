@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"weir/internal/turns"
 )
 
 var (
@@ -21,7 +23,7 @@ func (c *Client) Deliver(ctx context.Context, j *Job) []Result {
 		return results
 	}
 	c.waiting.Add(1)
-	ctx, leave, err := c.enter(ctx, c.slots)
+	ctx, leave, err := c.enter(ctx, c.slots, turns.Last)
 	c.waiting.Add(-1)
 	if err != nil {
 		fill(results, todo, Result{Outcome: Later, Status: statusStopping, Text: err.Error()})
@@ -63,7 +65,7 @@ func fill(results []Result, who []int, r Result) {
 }
 
 // enter waits for a slot. The function that it returns gives the slot back.
-func (c *Client) enter(ctx context.Context, slots chan struct{}) (context.Context, func(), error) {
+func (c *Client) enter(ctx context.Context, slots *turns.Turns, rank turns.Rank) (context.Context, func(), error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -79,17 +81,18 @@ func (c *Client) enter(ctx context.Context, slots chan struct{}) (context.Contex
 		cancel()
 		c.active.Done()
 	}
-	select {
-	case slots <- struct{}{}:
-	case <-ctx.Done():
+	if err := slots.Take(ctx, rank); err != nil {
 		leave()
-		return nil, nil, errStopped
+		if !errors.Is(err, turns.ErrBusy) {
+			err = errStopped
+		}
+		return nil, nil, err
 	}
 	out := func() {
-		<-slots
+		slots.Done()
 		leave()
 	}
-	if ctx.Err() != nil || whole.Err() != nil { // select chose at random
+	if ctx.Err() != nil || whole.Err() != nil { // it may have ended at the same moment
 		out()
 		return nil, nil, errStopped
 	}

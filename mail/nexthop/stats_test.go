@@ -28,7 +28,7 @@ type ServerStats struct {
 // Stats returns how the client is.
 func (c *Client) Stats() Stats {
 	s := Stats{
-		Waiting: int(c.waiting.Load()), LogIns: int(c.asking.Load()), Dials: c.dials.Load(), Reused: c.reused.Load(),
+		Waiting: int(c.waiting.Load()), LogIns: c.logIns.Inside(), Dials: c.dials.Load(), Reused: c.reused.Load(),
 		Mails: c.mails.Load(),
 		Lost:  c.lost.Load(), Ambiguous: c.ambiguous.Load(), Restarts: c.restarts.Load(),
 	}

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 
 	"github.com/emersion/go-sasl"
+
+	"weir/internal/turns"
 )
 
 // TestTLS: who is talked to, and who reads along.
@@ -197,7 +199,7 @@ func TestAuth(t *testing.T) {
 				*o = c.o
 				o.Servers = []string{c.server}
 			})
-			err := client.Auth(soon(t), c.user, c.pass)
+			err := client.Auth(soon(t), turns.Last, c.user, c.pass)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -224,7 +226,7 @@ func TestAuthFailOver(t *testing.T) {
 	}
 	client := newClient(t, Env{Dial: dial}, nil, "127.0.0.1:1", "127.0.0.1:2")
 	for range 2 {
-		if err := client.Auth(soon(t), "weir", "pass word"); err != nil {
+		if err := client.Auth(soon(t), turns.Last, "weir", "pass word"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -233,7 +235,7 @@ func TestAuthFailOver(t *testing.T) {
 	}
 	alone := newClient(t, Env{Dial: dial}, nil, "127.0.0.1:1")
 	for range 2 {
-		if err := alone.Auth(soon(t), "weir", "x"); err == nil ||
+		if err := alone.Auth(soon(t), turns.Last, "weir", "x"); err == nil ||
 			!strings.Contains(err.Error(), "127.0.0.1:1: no connection: the disk is full") {
 			t.Error(err)
 		}
@@ -250,7 +252,7 @@ func TestAuthBusy(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 2 * (1 + logInsPerSlot) {
 			wg.Go(func() {
-				if err := client.Auth(ctx, "weir", "x"); !errors.Is(err, errStopped) {
+				if err := client.Auth(ctx, turns.Last, "weir", "x"); !errors.Is(err, errStopped) {
 					t.Error(err)
 				}
 			})
@@ -259,13 +261,13 @@ func TestAuthBusy(t *testing.T) {
 		if got := client.Stats(); got.LogIns != 22 || got.Dials != 2 {
 			t.Errorf("%+v", got)
 		}
-		if err := client.Auth(ctx, "weir", "x"); !errors.Is(err, ErrBusy) {
+		if err := client.Auth(ctx, turns.Last, "weir", "x"); !errors.Is(err, ErrBusy) {
 			t.Error(err)
 		}
 		cancel()
 		wg.Wait()
 		client.Close(t.Context())
-		if err := client.Auth(t.Context(), "weir", "x"); !errors.Is(err, errClosed) {
+		if err := client.Auth(t.Context(), turns.Last, "weir", "x"); !errors.Is(err, errClosed) {
 			t.Error(err)
 		}
 	})

@@ -63,7 +63,7 @@ func (t *tx) RemoveOperator(name string) error {
 		return err
 	}
 	for _, query := range [...]string{`DELETE FROM sessions WHERE operator = ?`, `DELETE FROM tokens WHERE operator = ?`,
-		`DELETE FROM operators WHERE name = ?`} {
+		`DELETE FROM logins WHERE console = 1 AND name = ?`, `DELETE FROM operators WHERE name = ?`} {
 		if _, err := t.run(query, name); err != nil {
 			return t.spoil(err)
 		}

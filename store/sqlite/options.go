@@ -20,7 +20,7 @@ const (
 // Bounds of options.
 const (
 	MaxWaitingCap = 1_000_000
-	MinBytes      = 192 << 10 // an empty file has more than half of it
+	MinBytes      = 256 << 10 // an empty file has more than half of it
 	maxPatience   = 10 * time.Minute
 )
 

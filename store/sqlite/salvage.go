@@ -256,7 +256,7 @@ func tablesOf(s *session) (map[string]*table, error) {
 		tables[t.name] = t
 		return nil
 	}, `SELECT s.name, s.rootpage, l.wr FROM sqlite_schema s JOIN pragma_table_list l ON l.name = s.name
-		WHERE s.type = 'table' AND l.schema = 'main' AND s.name NOT LIKE 'sqlite%' AND s.name <> 'stamps_kept'`); err != nil { // that is counted again
+		WHERE s.type = 'table' AND l.schema = 'main' AND s.name NOT LIKE 'sqlite%' AND s.name NOT LIKE '%_kept'`); err != nil { // those are counted again
 		return nil, err
 	}
 	for _, t := range tables {
@@ -457,7 +457,8 @@ var checks = map[string]func(row) error{
 	"users": sane(readUser), "languages": sane(readLanguage), "memories": sane(readMemory),
 	"sketches": sane(readSketch), "addressees": sane(readAddressee), "entries": sane(readEntry),
 	"acts": sane(readAct), "operators": sane(readOperator), "sessions": sane(readSession), "tokens": sane(readToken),
-	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
+	"logins": sane(readLogIn),
+	"known":  func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
 	"letters": func(r row) error {
 		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
 			return store.ErrCorrupt

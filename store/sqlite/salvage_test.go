@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,8 @@ func fill(t testing.TB, s *Store, n int) {
 				tx.PutSketch(store.Sketch{Throttle: "reach", User: l.User, State: []byte("sketch")}),
 				tx.PutKnown("reach", l.User, bytes.Repeat([]byte{2}, 20*i+1)),
 				tx.PutTicket(store.Ticket{Nonce: fmt.Sprint("nonce-", i), User: l.User, Until: epoch}),
+				tx.(store.AccessTx).PutLogIn(store.LogIn{Name: l.User, Network: home, Since: epoch, At: epoch}, 9,
+					1<<20),
 				tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped", User: l.User}))
 		})
 	}
@@ -132,9 +135,11 @@ func copyFolder(t testing.TB, from, to string, damage func([]byte) []byte) {
 	must(t, os.WriteFile(path, whole, 0o600))
 }
 
+var home = netip.MustParsePrefix("2001:db8::/64")
+
 // An inventory is how much of everything is in a store.
 type inventory struct {
-	languages                                                                                          int // of users
+	languages, logins                                                                                  int // of users
 	bans, lifts, counters, settings, users, mails, memories, sketches, known, tickets, entries, stamps int
 	held, others                                                                                       int // recipients
 }
@@ -194,6 +199,9 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 					t.Errorf("%d bytes are remembered of %s", len(m.State), name)
 				}
 			}
+			if _, err := tx.(store.AccessTx).LogIn(false, name, home); err == nil {
+				n.logins++
+			}
 			if _, err := tx.Sketch("reach", name); err == nil {
 				n.sketches++
 			}
@@ -241,8 +249,8 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 
 // everything is what fill puts into a store.
 var everything = inventory{bans: keptEach, lifts: keptEach, counters: keptEach, settings: keptEach, users: keptEach,
-	languages: keptEach,
-	mails:     keptEach, memories: keptEach,
+	languages: keptEach, logins: keptEach,
+	mails: keptEach, memories: keptEach,
 	sketches: keptEach, known: keptEach,
 	tickets: keptEach, entries: keptEach, stamps: keptEach, others: 2 * keptEach}
 

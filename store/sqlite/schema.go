@@ -225,6 +225,21 @@ var migrations = []string{
 		user     TEXT    NOT NULL PRIMARY KEY,
 		language TEXT    NOT NULL
 	) STRICT, WITHOUT ROWID;`,
+
+	// Networks from which people have logged in. Counting them would read them all, so their number is written down.
+	`CREATE TABLE logins (
+		console INTEGER NOT NULL, -- 1: an operator; 0: a mail user
+		name    TEXT    NOT NULL,
+		network TEXT    NOT NULL,
+		since   INTEGER NOT NULL,
+		at      INTEGER NOT NULL,
+		PRIMARY KEY (console, name, network)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX logins_at ON logins (at);
+	CREATE TABLE logins_kept (n INTEGER NOT NULL) STRICT;
+	INSERT INTO logins_kept (n) VALUES (0);
+	CREATE TRIGGER logins_put AFTER INSERT ON logins BEGIN UPDATE logins_kept SET n = n + 1; END;
+	CREATE TRIGGER logins_gone AFTER DELETE ON logins BEGIN UPDATE logins_kept SET n = n - 1; END;`,
 }
 
 // version returns the version of the tables, up to a known one. A new file has version 0.

@@ -68,6 +68,7 @@ func (t *tx) RemoveUser(name string) error {
 	}
 	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM known WHERE user = ?`,
 		`DELETE FROM sketches WHERE user = ?`, `DELETE FROM languages WHERE user = ?`,
+		`DELETE FROM logins WHERE console = 0 AND name = ?`,
 		`DELETE FROM users WHERE name = ?`} {
 		if _, err := t.run(query, name); err != nil {
 			return t.spoil(err)

@@ -65,6 +65,8 @@ func Run(t *testing.T, open Opener) {
 		{"access/operators", accessOperators},
 		{"access/sessions", accessSessions},
 		{"access/tokens", accessTokens},
+		{"access/networks of logins", accessLogIns},
+		{"access/bounds of networks", accessLogInBounds},
 		{"access/what makes no sense, and bounds", accessMistakes},
 		{"access/the audit log of acts", auditOfActs},
 		{"everything/survives", survives},
