@@ -88,6 +88,15 @@ func TestStampedTakeTurns(t *testing.T) {
 	if _, delay := r.l.Load(r.now.Add(time.Second)); delay > 0 {
 		t.Errorf("a newcomer waits %s", delay)
 	}
+	// A new stamp for each request helps no more: after a page of them comes whoever else pays.
+	r = newRig(t, Options{Concurrent: 1})
+	r.l.Asked(1 << 16)
+	under = r.admit(0)
+	for i := range greedy {
+		greedy[i] = r.want(r.ask(from(used(1<<16, 1), "192.0.2.1")), weir.Wait, 0)
+	}
+	a = r.want(r.ask(from(used(1<<16, 1), "192.0.2.2")), weir.Wait, 0)
+	r.order(under, slices.Concat(greedy[:pageful], []*event{a}, greedy[pageful:pageful+2])...)
 }
 
 // The parts of a page go together, although each of them uses the page's stamp once more: before the next request of
