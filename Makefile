@@ -73,13 +73,13 @@ setup: ## install what the tests need besides Go (Debian, as root); elsewhere sa
 
 # Packages are compiled first, so that the time of the tests is theirs.
 test: setup ## all tests, in random order
-	@$(IN_MEMORY); packages=$(PACKAGES); start=$$(date +%s); \
+	@$(IN_MEMORY); packages="$(PACKAGES)"; start=$$(date +%s); \
 	$(TEST) -run '^$$' $$packages >/dev/null; \
 	echo "compiled in $$(($$(date +%s) - start)) s"; \
 	$(REPORT) $(TEST) -json -timeout 20m $(ARGS) $$packages
 
 race: setup ## the tests under the race detector, COUNT times over
-	@internal/tools/setup race; $(IN_MEMORY); packages=$(PACKAGES); \
+	@internal/tools/setup race; $(IN_MEMORY); packages="$(PACKAGES)"; \
 	$(REPORT) $(TEST) $(RACE) -json -timeout 60m -count=$(COUNT) $(ARGS) $$packages
 
 long: setup ## all tests in full size, an hour of load among them, and mutants

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/config"
 	"weir/console"
+	"weir/internal/needs"
 )
 
 func TestReloadKeepsCounters(t *testing.T) {
@@ -201,9 +201,9 @@ func (b *bench) later(account string) <-chan int {
 
 // until returns when so many wait in the first throttle.
 func (b *bench) until(n int) {
-	for (backend{b.App}).Throttles()[0].Table.Waiting != n {
-		runtime.Gosched()
-	}
+	b.t.Helper()
+	needs.Wait(b.t, fmt.Sprintf("%d wait", n),
+		func() bool { return (backend{b.App}).Throttles()[0].Table.Waiting == n })
 }
 
 func TestReloadAndShadow(t *testing.T) {

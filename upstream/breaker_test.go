@@ -258,6 +258,17 @@ func TestConcurrentRace(t *testing.T) {
 		now.Add(-1)
 	}).URL
 	p := start(t, Options{Servers: []string{url}, Concurrent: 2})
+	s := p.servers()[0]
+	var entered int64
+	for range 4 { // all were given the server while it had room
+		if _, ok := s.enter(p.Pool, true); ok {
+			entered++
+		}
+	}
+	if entered != 2 {
+		t.Errorf("%d of four at once", entered)
+	}
+	s.active.Add(-entered)
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {

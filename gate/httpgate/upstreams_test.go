@@ -147,7 +147,11 @@ func TestBreakerAtTheGate(t *testing.T) {
 // charged, and is not a failure of the server.
 func TestConcurrentAtTheGate(t *testing.T) {
 	held, goOn := make(chan bool, 10), make(chan bool)
+	var came atomic.Int32
 	url := upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		if came.Add(1) > 2 {
+			return
+		}
 		held <- true
 		<-goOn
 	}).URL

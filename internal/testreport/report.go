@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	slowest     = 10      // packages that are named
-	mostLines   = 400     // of a failed test's output; its last ones
-	mostSkipped = 20      // tests that are named
-	mostFailed  = 15      // tests that are named in the last lines
-	mostReason  = 300     // bytes of a reason
-	mostEvent   = 4 << 20 // bytes of a line of go test
+	slowest      = 10      // packages that are named
+	mostLines    = 400     // of a failed test's output; its last ones
+	mostSkipped  = 20      // tests that are named
+	mostFailed   = 15      // tests that are named in the last lines
+	mostReason   = 300     // bytes of a reason
+	mostUnderWay = 5       // tests that are named with it
+	mostEvent    = 4 << 20 // bytes of a line of go test
 )
 
 // An event is a line of "go test -json" (go doc test2json). ImportPath stands for Package where a build is meant.
@@ -125,14 +126,28 @@ func (r *report) packageEnded(e event) {
 		// It ended outside of a test: TestMain, a panic, a time limit, a race at the end. What its tests had written by
 		// then is all there is.
 		lines := r.output[e.Package]
+		var begun []string
 		for _, name := range slices.Sorted(maps.Keys(r.output)) {
-			if strings.HasPrefix(name, e.Package+".") {
+			if test, its := strings.CutPrefix(name, e.Package+"."); its {
 				lines = append(slices.Clone(r.output[name]), lines...)
+				begun = append(begun, test)
 			}
 		}
 		r.show("--- FAIL: "+e.Package, lines)
-		r.failed(e.Package, reason(lines))
+		r.failed(e.Package, reason(lines)+underWay(begun))
 	}
+}
+
+// underWay names the tests that had begun when their package ended: one of them is to blame.
+func underWay(tests []string) string {
+	if len(tests) == 0 {
+		return ""
+	}
+	text := " (in " + strings.Join(tests[:min(len(tests), mostUnderWay)], ", ")
+	if over := len(tests) - mostUnderWay; over > 0 {
+		text += fmt.Sprintf(" and %d more", over)
+	}
+	return text + ")"
 }
 
 // show prints the end of an output, and how much of it is left out.

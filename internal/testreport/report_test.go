@@ -62,6 +62,10 @@ func TestFailures(t *testing.T) {
 		"a panic": {map[string]string{
 			"a/a_test.go": head + "func TestBad(t *testing.T) { panic(\"this is wrong\") }\n"},
 			[]string{"FAILED m/a.TestBad: panic: this is wrong"}},
+		"a panic beside a test": {map[string]string{
+			"a/a_test.go": head + "func TestGood(t *testing.T) {}\n\nfunc TestBad(t *testing.T) {\n\tgo panic(\"this is wrong\")\n" +
+				"\tselect {}\n}\n"},
+			[]string{"FAILED m/a: panic: this is wrong (in TestBad)"}},
 		"the end of a package": {map[string]string{
 			"a/a_test.go": "package p\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" +
 				"func TestMain(m *testing.M) { m.Run(); println(\"this is wrong\"); os.Exit(3) }\n\nfunc TestGood(t *testing.T) {}\n"},
