@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"weir"
+	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
 	"weir/identify"
 	"weir/internal/http1"
@@ -232,7 +233,7 @@ func (x *exchange) judge() bool {
 		return true
 	}
 	x.onward = g.env.Clock.Now()
-	if a.Ban {
+	if a.Ban && !pages.FromElsewhere(x.r, x.fields) {
 		g.env.Offend(&x.event, a)
 	}
 	if a.Verdict == weir.Refuse && x.payment != nil && x.dropped() {
