@@ -8,25 +8,37 @@ import (
 	"weir/identify"
 	"weir/store"
 	"weir/throttle/ban"
+	"weir/throttle/bloom"
+	"weir/throttle/quota"
 )
 
-// exceeded returns what a throttle tells of events that it refuses: a network that stays over a limit may be banned. It
-// is nil for throttles whose refusals cannot be held against a network.
-func (a *App) exceeded(throttle, kind string) func(*weir.Event, *weir.Answer) {
-	if kind != "bloom" && kind != "quota" {
+// exceeded returns what a throttle tells of events: a network that stays over a limit may be banned. It is nil for
+// throttles whose refusals cannot be held against a network.
+func (a *App) exceeded(throttle string, by weir.Throttle) func(*weir.Event, *weir.Answer) {
+	q, isQuota := by.(*quota.Quota)
+	if _, isBloom := by.(*bloom.Limiter); !isBloom && !isQuota {
 		return nil
 	}
 	return func(ev *weir.Event, answer *weir.Answer) {
+		list := a.bans.list
+		granted := answer.Verdict < weir.Challenge
+		if granted && !list.Sharing(ev.Time) {
+			return
+		}
 		// A quota charges the account where the event names one. A stranger may have used that up, and its owner is
 		// refused.
-		if kind == "quota" && ev.Account != "" && !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
+		if isQuota && ev.Account != "" && !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
+			return
+		}
+		if granted {
+			list.Granted(ev.Source, throttle, ev.Time)
 			return
 		}
 		if !overLimit(answer) || !ownFault(ev) || a.current.Load().isProxy(ev.Source) {
 			return
 		}
-		who, what := a.bans.list.Exceed(ban.Excess{Source: ev.Source, Throttle: throttle, Limit: answer.Limit,
-			Per: answer.Window.Length()}, ev.Time)
+		who, what := list.Exceed(ban.Excess{Source: ev.Source, Throttle: throttle, Limit: answer.Limit,
+			Per: answer.Window.Length(), Shared: !isQuota || q.Shares(list.Network(ev.Source))}, ev.Time)
 		switch what {
 		case ban.WouldBan:
 			a.opts.Log.Warn("a network stays over a limit, and would be banned (bans.auto.enforce bans it)",
@@ -42,6 +54,9 @@ func (a *App) exceeded(throttle, kind string) func(*weir.Event, *weir.Answer) {
 // overLimit reports whether an event was refused because too much came. A limit that unknown accounts share is not
 // meant: others may have used it up. Nor is a level: there, requests under way count, and those may be slow.
 func overLimit(a *weir.Answer) bool {
+	if a.Verdict != weir.Refuse {
+		return false
+	}
 	switch a.Reason {
 	case weir.OverLimit, weir.LineFull, weir.WaitTooLong:
 		return a.Window > 0 && a.Unit != "bytes"

@@ -129,3 +129,49 @@ func TestBansOfAFloodAreOneChange(t *testing.T) {
 		t.Errorf("a while later: %+v", all[0])
 	}
 }
+
+// TestTheNeighbourIsNotBanned: somebody comes again and again while neighbours use up a limit that they share. Nobody
+// but the flooder is banned, if it can be told who that is.
+func TestTheNeighbourIsNotBanned(t *testing.T) {
+	t.Parallel()
+	const policies = "policies: [{name: few, limit: 2, period: 1s}]"
+	for name, edge := range map[string]string{
+		"a Bloom limiter":                  "bloom: {rate: 2/s, burst: 5, v6: [48]}",
+		"a group of a Bloom limiter":       "bloom: {rate: 2/s, burst: 5, groups: {all: [203.0.113.0/24, 2001:db8::/32]}}",
+		"a quota of a wide network":        "quota: {source_v4: 24, source_v6: 48, " + policies + "}",
+		"a quota by a part of the request": `quota: {key: ["header:X-Tenant"], ` + policies + "}",
+	} {
+		for _, who := range [][]string{{"203.0.113.66", "203.0.113.67", "203.0.113.68", "203.0.113.69"},
+			{"2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8:1:4::1"}} {
+			t.Run(name+" "+who[0], func(t *testing.T) {
+				t.Parallel()
+				b := start(t, strings.Replace(guardedSite, "quota: {policies: [{name: per-second, limit: 2, period: 1s}]}",
+					edge, 1))
+				flooder, innocent := who[0], who[1]
+				asks := func(source string, n int) int {
+					return b.visit(0, n, "X-Forwarded-For", source, "X-Tenant", "acme")
+				}
+				// They take turns at being first, so that none of them takes most of it.
+				for second := range 30 {
+					for i := range 3 {
+						asks(who[[]int{0, 2, 3}[(second+i)%3]], 12)
+					}
+					b.wants("the innocent", asks(innocent, 12), 429)
+					b.clock.Advance(time.Second)
+				}
+				seconds := 0
+				for ; asks(flooder, 12) != 403 && seconds < 30; seconds++ {
+					b.wants("the innocent, beside one who takes all", asks(innocent, 12), 429)
+					b.clock.Advance(time.Second)
+				}
+				b.wants("the flooder", asks(flooder, 1), 403)
+				b.clock.Advance(3 * time.Second)
+				b.wants("the innocent, afterwards", asks(innocent, 1), 200)
+				page, err := b.client.Bans(t.Context(), console.BanQuery{})
+				if err != nil || page.Total != 1 {
+					t.Errorf("after %d seconds: %+v, %v", seconds, page.Bans, err)
+				}
+			})
+		}
+	}
+}

@@ -77,7 +77,7 @@ var offences = map[weir.Reason]string{
 //
 // The address of a trusted proxy is never banned. It is the source where nobody knows who is behind the proxy.
 func (a *App) offend(ev *weir.Event, answer *weir.Answer) {
-	o := ban.Offence{Client: ev.Client, Source: ev.Source,
+	o := ban.Offence{Client: identify.ClientAt(ev.Client, ev.Source), Source: ev.Source,
 		Reason: cmp.Or(offences[answer.Reason], answer.Reason.String()), By: answer.By}
 	if a.current.Load().isProxy(ev.Source) {
 		if o.Client == identify.AddressID(ev.Source) {

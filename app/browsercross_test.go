@@ -61,7 +61,11 @@ func newStreet(t *testing.T, secure bool, options string, pages map[string]strin
 			for _, name := range []string{"weir-client", "weir-ticket", "weir-stamp"} {
 				if r.URL.Query().Has("forget") {
 					w.Header().Add("Set-Cookie", name+"=; Path=/; Max-Age=0")
-					w.Header().Add("Set-Cookie", name+"-cross=; Path=/; Max-Age=0; SameSite=None; Secure; Partitioned")
+					w.Header().Add("Set-Cookie", "__Host-"+name+"=; Path=/; Max-Age=0; Secure")
+					for _, prefix := range []string{"", "__Host-"} {
+						w.Header().Add("Set-Cookie",
+							prefix+name+"-cross=; Path=/; Max-Age=0; SameSite=None; Secure; Partitioned")
+					}
 				}
 			}
 			fmt.Fprint(w, `<!doctype html><html lang="en"><title>a page</title><link rel="icon" href="data:,">`+page)

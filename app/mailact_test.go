@@ -287,7 +287,7 @@ func TestStampedMail(t *testing.T) {
 	}
 }
 
-// TestForgedStamps puts a user on the block list who brings stamps that were never solved.
+// TestForgedStamps puts a user on the block list who brings stamps that were never solved, in messages of their own.
 func TestForgedStamps(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "rate: 1/m", "stamps: {work: 16 bits}", "")
@@ -314,6 +314,14 @@ func TestForgedStamps(t *testing.T) {
 			return head + "." + regexp.MustCompile(`[A-Za-z0-9_-]`).ReplaceAllString(strings.TrimSuffix(tail,
 				"\r\nFrom"), "A") + "\r\nFrom"
 		})
+	// In a message that she passes on, somebody else may have put it there.
+	if err := m.sendText("Received: from a by b; Mon, 2 Mar 2026 12:00:00 +0000\r\n"+stamped,
+		"a@elsewhere.example"); code(err) != 550 {
+		t.Fatalf("passed on: %v", err)
+	}
+	if err := m.send("without", "b@elsewhere.example"); err != nil {
+		t.Fatalf("she is banned for what somebody else wrote: %v", err)
+	}
 	if err := m.sendText(stamped, "a@elsewhere.example"); code(err) != 550 {
 		t.Fatalf("%v\n%s", err, stamped)
 	}

@@ -145,7 +145,7 @@ func (c *change) prepareThrottle(name string, cfg config.Throttle) (*throttle, e
 	link := c.app.watchedLink(name, m.judge, cfg.OnError)
 	link.Names = naming(cfg)
 	link.Shadow.Store(c.app.newShadow(name, cfg.Shadow))
-	link.Excess = c.app.exceeded(name, k.name)
+	link.Told = c.app.exceeded(name, m.judge)
 	t := &throttle{name: name, kind: k.name, link: link, config: cfg, mechanism: m}
 	c.app.applyLimits([]*throttle{t})
 	if old != nil { // another mechanism under the same name: its series go on

@@ -163,6 +163,16 @@ func (k *clientKey) sum(text []byte) [sha256.Size]byte {
 	return sha256.Sum256(append(append(array[:0], k.outer[:]...), inner[:]...))
 }
 
+// ClientAt names a client with an id of a cookie at its address: what is held against such an id holds at that address
+// alone. Somebody else may have the same id, and may have put it into the browser of this client. Other ids name
+// somebody wherever they are, and are returned as they are.
+func ClientAt(id string, addr netip.Addr) string {
+	if len(id) != idChars || strings.ContainsAny(id, ":"+AddressPrefix) {
+		return id
+	}
+	return id + AddressID(addr)
+}
+
 // AddressID returns the id of a client without a cookie: its address, as in "@192.0.2.1". For IPv6 it is the /64, as in
 // "@2001:db8:1:2::", since clients choose addresses within it. An invalid address gives "".
 func AddressID(addr netip.Addr) string {

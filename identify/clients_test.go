@@ -273,3 +273,18 @@ func BenchmarkClients(b *testing.B) {
 		}
 	})
 }
+
+// TestClientAt: what is held against the id of a cookie holds at an address. Ids that gates make themselves stay.
+func TestClientAt(t *testing.T) {
+	id, _ := NewClients(nil).New(today)
+	here, there := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	if got := ClientAt(id, here); got != id+"@192.0.2.1" || ClientAt(id, there) != id+"@2001:db8::" ||
+		ClientAt(id, netip.Addr{}) != id {
+		t.Error(got)
+	}
+	for _, id := range []string{"", "@192.0.2.1", "mail:ann", "mail:ann.of.22.letters", "abc"} {
+		if got := ClientAt(id, here); got != id {
+			t.Errorf("%q became %q", id, got)
+		}
+	}
+}

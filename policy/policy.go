@@ -41,9 +41,9 @@ type Link struct {
 	// what requests cost: see Keyed.
 	Parts      []string
 	CostHeader string
-	// Excess, where it is not nil, is told of events that the throttle refuses, unless it is in shadow. It must not
-	// block, and must not keep what it is given.
-	Excess func(ev *weir.Event, a *weir.Answer)
+	// Told, where it is not nil, is told of events that the throttle lets go on or holds back. What it only would hold
+	// back, in shadow, is not told. It must not block, and must not keep what it is given.
+	Told func(ev *weir.Event, a *weir.Answer)
 }
 
 // NewLink returns a link with counters of its own, not in shadow.
@@ -126,10 +126,11 @@ func (c *Chain) Judge(ctx context.Context, ev *weir.Event, p *Pass) {
 				a.Verdict, a.Reason = weir.Refuse, weir.Failure
 			}
 		}
-		if !p.take(i, a, ev.Time) {
-			if a.Verdict == weir.Refuse && link.Excess != nil {
-				link.Excess(ev, a)
-			}
+		goesOn := p.take(i, a, ev.Time)
+		if link.Told != nil && goesOn == (a.Verdict < weir.Challenge) {
+			link.Told(ev, a)
+		}
+		if !goesOn {
 			return
 		}
 	}

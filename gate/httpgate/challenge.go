@@ -19,15 +19,17 @@ const clientAge = 30 * 24 * time.Hour
 
 // ticket reads the ticket that the request brought.
 func (x *exchange) ticket() {
-	text := cmp.Or(x.r.Header.Get(pages.TicketHeader), pages.Brought(x.r, x.setup.ticket))
-	if text == "" {
-		return
+	texts := x.brought(x.setup.ticket)
+	if text := x.r.Header.Get(pages.TicketHeader); text != "" {
+		texts = []string{text}
 	}
-	t, err := x.setup.tickets.Parse(text, x.payer(), x.event.Time)
-	if err != nil {
-		return // the client is asked for a stamp, and gets a new ticket
+	for _, text := range texts {
+		if t, err := x.setup.tickets.Parse(text, x.payer(), x.event.Time); err == nil {
+			x.place, x.event.Place.Number = t, t.Number
+			return
+		}
 	}
-	x.place, x.event.Place.Number = t, t.Number
+	// Without one that is good, the client is asked for a stamp, and gets a new ticket.
 }
 
 // payer identifies the client: the id that it was given, or its address.
@@ -86,10 +88,11 @@ func (x *exchange) challenge() {
 	if x.pooled() && x.event.Place.Number == 0 {
 		x.setup.lanes.TurnedAway(&x.event, x.gate.env.Clock.Now())
 	}
-	if page && !x.terms.Address && x.event.Client == "" {
-		id, cookie := x.setup.clients.New(x.event.Time)
-		x.event.Client = id
-		x.give(pages.ClientCookie, cookie, clientAge)
+	if page && !x.terms.Address {
+		if x.event.Client == "" {
+			x.event.Client, x.clientCookie = x.setup.clients.New(x.event.Time)
+		}
+		x.give(pages.ClientCookie, x.clientCookie, clientAge) // again: another host may have set it, for this path only
 	}
 	message := ""
 	if x.terms.Binds {
@@ -201,8 +204,9 @@ func (x *exchange) room(p *weir.Puzzle, message string, form *pages.Form, lost w
 	return &pages.Room{
 		Look:  look,
 		Limit: limit, Puzzle: p.Text, Takes: p.Takes, Form: form, Lost: lost, RequestID: x.event.ID,
-		Cookie: cookie, CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second), Secure: x.secure(),
-		Cross: pages.Crosses(x.r), InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead,
+		Cookie: pages.CookieName(cookie, x.secure()), Secure: x.secure(),
+		CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second),
+		Cross:     pages.Crosses(x.r), InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead,
 		Estimate: s.Estimate, Reload: s.Reload, Full: s.State == admission.Full, TooMany: s.State == admission.TooMany,
 		Assets: x.gate.assets,
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
 	"weir/identify"
 	"weir/internal/http1"
@@ -247,7 +248,7 @@ func (x *exchange) judge() bool {
 		return true
 	}
 	x.onward = g.env.Clock.Now()
-	if a.Ban {
+	if a.Ban && !pages.FromElsewhere(x.r, x.fields) {
 		g.env.Offend(&x.event, a)
 	}
 	if a.Verdict == weir.Refuse && x.payment != nil && x.dropped() {

@@ -31,6 +31,8 @@ type payment struct {
 	kept        []byte // the beginning of the body
 	keptAll     bool   // it is all of the body
 	spentCookie bool   // the stamp came in a cookie that is good for this request only
+
+	clientCookie string // with the client's id
 }
 
 // known fills in the load, and where stamps are taken the id that the client was given and what it pays with.
@@ -48,8 +50,13 @@ func (x *exchange) known() {
 	x.payment = &payment{terms: s.till.Terms()}
 	if x.terms.Address {
 		x.event.Client = identify.AddressID(x.event.Source)
-	} else if id := pages.Brought(x.r, pages.ClientCookie); id != "" {
-		x.event.Client, _ = x.setup.clients.Read(id, x.event.Time)
+	} else {
+		for _, cookie := range x.brought(pages.ClientCookie) {
+			if x.event.Client, _ = x.setup.clients.Read(cookie, x.event.Time); x.event.Client != "" {
+				x.clientCookie = cookie
+				break
+			}
+		}
 	}
 	x.event.Purse = weir.NewPurse(x.pay)
 	if s.lanes != nil {
@@ -67,19 +74,25 @@ func (x *exchange) accepted(status int) {
 	}
 }
 
-// pay is called when a throttle asks for payment.
-func (x *exchange) pay(ctx context.Context, ev *weir.Event) (weir.Paid, func()) {
+// pay is called when a throttle asks for payment. A header is the client's own. A cookie may be of somebody else, such
+// as a host beside this one: one that is worth nothing is no fault of the client, who is asked for another stamp.
+func (x *exchange) pay(ctx context.Context, ev *weir.Event) (paid weir.Paid, refund func()) {
 	stamp := x.r.Header.Get(pages.StampHeader)
 	name, message := pages.StampCookie, ""
 	if x.terms.Binds && (stamp != "" || strings.Contains(strings.Join(x.r.Header["Cookie"], ";"), pages.StampCookie)) {
 		message = x.message()
 		name = pages.MessageCookie(message)
 	}
-	if stamp == "" {
-		stamp = pages.Brought(x.r, name)
-		x.spentCookie = x.terms.Binds && stamp != ""
+	if paid, refund = x.setup.till.Receive(ctx, ev, stamp, message); stamp != "" || paid.First() {
+		return paid, refund
 	}
-	return x.setup.till.Receive(ctx, ev, stamp, message)
+	for _, stamp := range x.brought(name) {
+		x.spentCookie = x.terms.Binds
+		if paid, refund = x.setup.till.Receive(ctx, ev, stamp, message); paid.First() || paid.Fault == weir.Overload {
+			return paid, refund
+		}
+	}
+	return weir.Paid{}, nil
 }
 
 // message is the id of a request: a hash of method, URL and body. Of a form the fields count and not how they are
@@ -154,6 +167,9 @@ func (x *exchange) paymentHeaders() {
 func (x *exchange) secure() bool {
 	return x.r.TLS != nil || x.origin.Proxied && x.fields.Get("X-Forwarded-Proto") == "https"
 }
+
+// brought are the values of a cookie of the gate's own, the likeliest first.
+func (x *exchange) brought(name string) []string { return pages.Brought(x.r, x.secure(), name) }
 
 // give sets a cookie of the gate's own.
 func (x *exchange) give(name, value string, age time.Duration) {

@@ -115,8 +115,10 @@ func (d *delivery) pay() *no {
 			good[normal[i]] = got[i]
 		}
 		if forged && o.OnInvalid == FateRefuse {
-			ev := d.event(d.tx, normal)
-			d.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
+			if d.head.received == 0 { // else whoever wrote a message that is passed on may have put it in
+				ev := d.event(d.tx, normal)
+				d.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
+			}
 			return refuse(MailStamp, 550, 571, "a stamp is not genuine, or wrongly solved")
 		}
 	}

@@ -211,8 +211,8 @@ type Stamping struct {
 	First string `yaml:"first"`
 	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
 	Doubles Doubles `yaml:"doubles"`
-	// What happens to a message with forged or wrongly solved stamps: refuse (and the client goes on the block list;
-	// the default) or pool.
+	// What happens to a message with forged or wrongly solved stamps: refuse (the default; and the client goes on the
+	// block list, unless somebody else may have written the message) or pool.
 	OnInvalid Fate `yaml:"on_invalid"`
 	// Whether mail without a stamp for each recipient is refused.
 	Required bool `yaml:"required"`

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir"
@@ -28,7 +29,8 @@ const (
 
 // Auto configures automatic bans of networks that stay over a limit. Only refusals that are charged to the source
 // count: by a Bloom limiter, or by a quota where the request names no account. Those of accounts do not: whoever knows
-// an account could use it up, and its owner would be banned.
+// an account could use it up, and its owner would be banned. Those of limits that others share count for whoever got
+// most of the limit.
 type Auto struct {
 	// In how many parts of the time a network must be refused: the time is divided into 60 parts, and each counts once,
 	// however often the network is refused in it. So a page with a hundred pictures counts once or twice. Default 20.
@@ -85,6 +87,9 @@ type Excess struct {
 	Throttle string
 	Limit    int64 // how much is allowed …
 	Per      time.Duration
+	// Shared: others than the network that would be banned may have used the limit up. The refusal counts only if most
+	// of what the limit allows went to the network itself: see Granted.
+	Shared bool
 }
 
 // A Repeat is what became of an Excess.
@@ -100,7 +105,16 @@ const (
 // one in its set that was refused least. Which set that is nobody outside can tell.
 type repeaters struct {
 	seed   maphash.Seed
+	shared atomic.Int64 // when a shared limit last refused somebody, in nanoseconds since the epoch
 	shards [autoShards]repeaterShard
+}
+
+// of returns the hash of a network at a throttle; without a throttle, that of what is known of it as a whole.
+func (r *repeaters) of(network netip.Prefix, throttle string) uint64 {
+	return maphash.Comparable(r.seed, struct {
+		netip.Prefix
+		string
+	}{network, throttle})
 }
 
 type repeaterShard struct {
@@ -108,13 +122,16 @@ type repeaterShard struct {
 	sets *[autoSets][autoWays]repeater // nil: nobody was refused yet
 }
 
-// A repeater is a network that was refused over a limit.
+// A repeater is a network that was refused over a limit of a throttle. What is as old as all parts of time is
+// forgotten, little by little.
 type repeater struct {
-	network netip.Prefix
+	hash    uint64
 	part    int64   // the number of the latest part of time
 	mask    uint64  // in which of the parts up to then it was refused: bit 0 is the latest
-	excess  float64 // how many times what the limit allows was refused, less what is long ago
-	told    int64   // a ban is not reported again before this, in nanoseconds since the epoch
+	excess  float64 // how many times what the limit allows was refused
+	granted float64 // how many events went on since it was first refused, while limits were shared
+	// of the network as a whole: a ban is not reported again before this, in nanoseconds since the epoch
+	told int64
 }
 
 const partsMask = 1<<Parts - 1
@@ -128,11 +145,14 @@ func (l *List) Exceed(x Excess, now time.Time) (netip.Prefix, Repeat) {
 		l.exempts(x.Source) {
 		return netip.Prefix{}, Noted
 	}
-	o := s.Auto
-	network := identify.Network(identify.Plain(x.Source).WithZone(""), s.V4, s.V6)
+	o, at := s.Auto, now.UnixNano()
+	network := s.network(x.Source)
 	// Of a limit per day no small part is meant: somebody who has used it up and asks once a second is no flood.
 	allowed := float64(x.Limit) * max(1, float64(o.Within)/float64(x.Per))
-	if !l.repeaters.note(o, network, 1/allowed, now.UnixNano()) {
+	if x.Shared {
+		l.repeaters.shared.Store(at)
+	}
+	if !l.repeaters.note(o, network, &x, allowed, at) || !l.repeaters.tell(o, network, at) {
 		return network, Noted
 	}
 	if !o.Enforce {
@@ -148,43 +168,94 @@ func (l *List) Exceed(x Excess, now time.Time) (netip.Prefix, Repeat) {
 	return network, BannedByNow
 }
 
-// note counts a refusal of a network, and reports whether the network is over the threshold, once until that would be
-// over.
-func (r *repeaters) note(o *Auto, network netip.Prefix, excess float64, now int64) bool {
-	h := maphash.Comparable(r.seed, network)
+// Network is what an automatic ban of a source bans.
+func (l *List) Network(source netip.Addr) netip.Prefix { return l.setup.Load().network(source) }
+
+func (s *setup) network(source netip.Addr) netip.Prefix { return identify.Network(source, s.V4, s.V6) }
+
+// Sharing reports whether Granted is to be called: a limit that several networks share has lately refused somebody.
+func (l *List) Sharing(now time.Time) bool {
+	o := l.setup.Load().Auto
+	return o != nil && now.UnixNano()-l.repeaters.shared.Load() <= int64(o.Within)
+}
+
+// Granted notes that an event of a source went on that was charged to the source. It counts for networks that the
+// throttle has refused lately.
+func (l *List) Granted(source netip.Addr, throttle string, now time.Time) {
+	s := l.setup.Load()
+	if s.Auto == nil || !source.IsValid() {
+		return
+	}
+	h := l.repeaters.of(s.network(source), throttle)
+	shard := &l.repeaters.shards[h%autoShards]
+	part := s.Auto.part(now.UnixNano())
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if who, _ := shard.find(h, part); who != nil {
+		who.granted++
+	}
+}
+
+// part is the number of the part of time that an instant is in.
+func (o *Auto) part(now int64) int64 { return now / (int64(o.Within) / Parts) }
+
+// note counts a refusal of a network, and reports whether the network is over the threshold.
+func (r *repeaters) note(o *Auto, network netip.Prefix, x *Excess, allowed float64, now int64) bool {
+	h := r.of(network, x.Throttle)
 	s := &r.shards[h%autoShards]
-	part := now / (int64(o.Within) / Parts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sets == nil {
-		s.sets = new([autoSets][autoWays]repeater)
-	}
-	who := s.find(int(h/autoShards%autoSets), network, part)
-	who.age(part)
+	who := s.enter(h, o.part(now))
 	who.mask |= 1
-	who.excess += excess
-	if bits.OnesCount64(who.mask) < o.After || who.excess < float64(o.Times) || now < who.told {
+	who.excess += 1 / allowed
+	own := !x.Shared || who.granted > allowed*float64(bits.Len64(who.mask))/Parts/2 // since the oldest part
+	return own && bits.OnesCount64(who.mask) >= o.After && who.excess >= float64(o.Times)
+}
+
+// tell reports whether a ban of a network is to be made or reported: once until it would be over.
+func (r *repeaters) tell(o *Auto, network netip.Prefix, now int64) bool {
+	h := r.of(network, "")
+	s := &r.shards[h%autoShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who := s.enter(h, o.part(now))
+	if who.mask = partsMask; now < who.told { // others go before it when there is no room
 		return false
 	}
 	who.told = now + int64(o.For)
 	return true
 }
 
-// find returns the entry of a network. One that is not there takes the place of the least one.
-func (s *repeaterShard) find(set int, network netip.Prefix, part int64) *repeater {
-	all := &s.sets[set]
-	least, lowest := 0, Parts+1
+// find returns the entry of a hash, brought up to date, or nil and the least one of its set.
+func (s *repeaterShard) find(h uint64, part int64) (found, least *repeater) {
+	if s.sets == nil {
+		return nil, nil
+	}
+	all := &s.sets[h/autoShards%autoSets]
+	lowest := Parts + 1
 	for i := range all {
-		if all[i].network == network {
-			return &all[i]
-		}
 		all[i].age(part)
+		if all[i].hash == h {
+			return &all[i], nil
+		}
 		if n := bits.OnesCount64(all[i].mask); n < lowest {
-			least, lowest = i, n
+			least, lowest = &all[i], n
 		}
 	}
-	all[least] = repeater{network: network, part: part}
-	return &all[least]
+	return nil, least
+}
+
+// enter returns the entry of a hash. One that is not there takes the place of the least one.
+func (s *repeaterShard) enter(h uint64, part int64) *repeater {
+	if s.sets == nil {
+		s.sets = new([autoSets][autoWays]repeater)
+	}
+	found, least := s.find(h, part)
+	if found == nil {
+		*least = repeater{hash: h, part: part}
+		found = least
+	}
+	return found
 }
 
 // age forgets what is longer ago than the time in which refusals count. A clock that was set back begins again.
@@ -192,13 +263,14 @@ func (r *repeater) age(part int64) {
 	switch passed := part - r.part; {
 	case passed == 0:
 	case passed < -1 || passed >= Parts:
-		r.mask, r.excess, r.part = 0, 0, part
+		r.mask, r.excess, r.granted, r.part = 0, 0, 0, part
 		if passed < 0 {
 			r.told = 0
 		}
 	case passed > 0:
 		r.mask = r.mask << passed & partsMask
 		r.excess -= r.excess * float64(passed) / Parts
+		r.granted -= r.granted * float64(passed) / Parts
 		r.part = part
 	}
 }

@@ -297,3 +297,84 @@ func BenchmarkExceed(b *testing.B) {
 		c.Exceed(Excess{Source: source, Throttle: "edge", Limit: 60, Per: time.Minute}, c.now)
 	}
 }
+
+// asks has a source ask n times of a limit of 60 a minute that is shared, of which so many are granted, and returns
+// what came of it.
+func (c *crowd) asks(source string, n, granted int) (what Repeat) {
+	addr := netip.MustParseAddr(source)
+	for i := range n {
+		if i < granted {
+			if c.Sharing(c.now) {
+				c.Granted(addr, "edge", c.now)
+			}
+			continue
+		}
+		x := Excess{Source: addr, Throttle: "edge", Limit: 60, Per: time.Minute, Shared: true}
+		if _, r := c.Exceed(x, c.now); r > what {
+			what = r
+		}
+	}
+	return what
+}
+
+// TestSharedLimits: of a limit that others use, too, only who got most of it by itself is banned for its refusals,
+// however often the others come again.
+func TestSharedLimits(t *testing.T) {
+	needs.Unwatched(t)
+	for name, c := range map[string]struct {
+		granted func(second int) (flooder, innocent int)
+		banned  bool // the flooder
+	}{
+		"the flooder takes all":              {func(int) (int, int) { return 1, 0 }, true},
+		"somebody gets a fifth":              {func(s int) (int, int) { return min(1, s%5), 1 - min(1, s%5) }, true},
+		"neither gets anything of a third":   {func(int) (int, int) { return 0, 0 }, false},
+		"most of it went to a third network": {func(s int) (int, int) { return max(0, 1-s%3), max(0, s%3-1) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCrowd(t, Options{})
+			for second := range 600 {
+				flooder, innocent := c.granted(second)
+				w.asks("192.0.2.7", 100, flooder)
+				if w.asks("192.0.2.8", 50, innocent) != Noted || w.banned("192.0.2.8") {
+					t.Fatalf("the innocent is banned after %d seconds", second)
+				}
+				w.now = w.now.Add(time.Second)
+			}
+			if w.Stats().AutoBanned > 0 != c.banned {
+				t.Errorf("the flooder is banned: %t", !c.banned)
+			}
+		})
+	}
+}
+
+// TestGrantsOfOtherThrottles: they do not count. Who is served at one gate has not used up the limit of another one.
+func TestGrantsOfOtherThrottles(t *testing.T) {
+	c := newCrowd(t, Options{})
+	innocent := netip.MustParseAddr("192.0.2.8")
+	for range 600 {
+		for range 50 {
+			c.Granted(innocent, "another", c.now)
+			c.Exceed(Excess{Source: innocent, Throttle: "another", Limit: 1e6, Per: time.Minute, Shared: true}, c.now)
+		}
+		if c.asks("192.0.2.8", 50, 0) != Noted {
+			t.Fatal("banned")
+		}
+		c.now = c.now.Add(time.Second)
+	}
+}
+
+// TestOneBanForAllThrottles: what an operator has lifted stays lifted, whichever throttle refuses the network next.
+func TestOneBanForAllThrottles(t *testing.T) {
+	c := newCrowd(t, Options{})
+	c.flood("192.0.2.7", 100, 60)
+	must(t, c.Remove(store.BanKey{Prefix: netip.MustParsePrefix("192.0.2.7/32")}, c.now))
+	for range 60 {
+		for range 100 {
+			x := Excess{Source: netip.MustParseAddr("192.0.2.7"), Throttle: "another", Limit: 60, Per: time.Minute}
+			if _, what := c.Exceed(x, c.now); what != Noted {
+				t.Fatal("banned again at once")
+			}
+		}
+		c.now = c.now.Add(time.Second)
+	}
+}

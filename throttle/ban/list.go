@@ -139,8 +139,10 @@ func (l *List) Find(client string, source netip.Addr, now time.Time) (store.Ban,
 func (l *List) find(ev *weir.Event) *item {
 	at := ev.Time.UnixNano()
 	if ev.Client != "" && l.counts.clients.Load() > 0 {
-		if i := l.clients.find(ev.Client); i != nil && i.holds(at) {
-			return i
+		for _, name := range [...]string{ev.Client, identify.ClientAt(ev.Client, ev.Source)} {
+			if i := l.clients.find(name); i != nil && i.holds(at) {
+				return i
+			}
 		}
 	}
 	if l.counts.networks.Load() == 0 {

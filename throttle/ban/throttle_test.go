@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/identify"
 	"weir/policy"
 	"weir/store"
 )
@@ -123,5 +124,27 @@ func TestBanByEitherReading(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { a.Clear(); _ = l.Judge(t.Context(), &ev, &a) }); n != 0 {
 			t.Errorf("%+v: %v allocations", c, n)
 		}
+	}
+}
+
+// TestAnIdAtAnAddress: what a mechanism holds against the id of a cookie holds at its address. An operator's ban of the
+// id holds everywhere.
+func TestAnIdAtAnAddress(t *testing.T) {
+	l := newList(t, Options{})
+	id, _ := identify.NewClients(nil).New(epoch)
+	here, there := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.9")
+	must(t, l.Offend(Offence{Client: identify.ClientAt(id, there), Source: there}, epoch))
+	for _, c := range []struct {
+		client string
+		source netip.Addr
+		want   bool
+	}{{id, there, true}, {id, here, false}, {"", there, false}, {id, netip.Addr{}, false}} {
+		if _, banned := l.Find(c.client, c.source, epoch); banned != c.want {
+			t.Errorf("%q at %s: %t", c.client, c.source, banned)
+		}
+	}
+	must(t, l.Add(store.Ban{BanKey: store.BanKey{Client: id}, Operator: true, Since: epoch}, epoch))
+	if _, banned := l.Find(id, here, epoch); !banned {
+		t.Error("an operator's ban of the id does not hold")
 	}
 }

@@ -40,6 +40,13 @@ func (q *Quota) KeyParts() []string {
 	return rs.key.Said()
 }
 
+// Shares reports whether others than a network may use up what an event from there without an account is charged to.
+func (q *Quota) Shares(network netip.Prefix) bool {
+	rs := q.rules.Load()
+	return rs.key != nil && !rs.ofAccount ||
+		identify.Network(network.Addr(), rs.SourceV4, rs.SourceV6).Bits() < network.Bits()
+}
+
 // Locate sets what knows the countries of addresses, for keys with a country, before the quota is used. It returns the
 // country of an address, or "", and may be called from any goroutine.
 func (q *Quota) Locate(country func(netip.Addr) string) {

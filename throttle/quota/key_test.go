@@ -348,3 +348,31 @@ func BenchmarkJudgeByAKey(b *testing.B) {
 		})
 	}
 }
+
+// TestShares: which quotas may be used up by others than the network that a ban hits.
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		o       Options
+		network string
+		want    bool
+	}{
+		{Options{}, "192.0.2.1/32", false},
+		{Options{}, "2001:db8::/64", false},
+		{Options{SourceV4: 24}, "192.0.2.1/32", true},
+		{Options{SourceV4: 24}, "192.0.2.0/24", false},
+		{Options{SourceV4: 24}, "2001:db8::/64", false},
+		{Options{SourceV6: 48}, "2001:db8::/64", true},
+		{Options{Key: []string{"account", "method"}}, "192.0.2.1/32", false},
+		{Options{Key: []string{"account", "method"}, SourceV4: 16}, "192.0.2.1/32", true},
+		{Options{Key: []string{"method"}}, "192.0.2.1/32", true},
+	} {
+		c.o.Policies = keyed(2).Policies
+		q, err := New(c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Shares(netip.MustParsePrefix(c.network)); got != c.want {
+			t.Errorf("%+v: %s shares: %t", c.o, c.network, got)
+		}
+	}
+}

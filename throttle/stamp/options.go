@@ -67,11 +67,11 @@ type Options struct {
 	// is turned away. Clients without a cookie are counted by their address, so that a whole company may be one.
 	// Default 1000; with classic 1.
 	Patience int `yaml:"patience"`
-	// What happens to a request with a forged or wrongly solved stamp: drop (and the client goes on the block list; the
-	// default) or pool.
+	// What happens to a request with a forged or wrongly solved stamp in its header: drop (and the client goes on the
+	// block list; the default) or pool. In a cookie it counts as none.
 	OnInvalid Fate `yaml:"on_invalid"`
 	// What happens to a request with a used stamp, where a stamp covers one request: drop (the default) or pool. Where
-	// it covers more, a new stamp is simply asked for.
+	// it covers more, or came in a cookie, a new stamp is simply asked for.
 	OnReplay Fate `yaml:"on_replay"`
 	// The source document to the letter: dlog-classic, difficulty that doubles, one stamp for each request, the
 	// client's address as its id, old clients without a stamp on the block list, and strict priority.

@@ -158,10 +158,11 @@ func challenge(a *weir.Answer, work Work) {
 	a.Figure = weir.Figure{Rule: rule, Unit: "operations", Limit: int64(work)}
 }
 
-// visitor is the key by which unpaid challenges are counted: the client's id, or its address where it has none.
+// visitor is the key by which unpaid challenges are counted: the client's id at its address, or the address where it
+// has none.
 func visitor(s *setup, ev *weir.Event) string {
 	if ev.Client != "" && !s.Classic {
-		return ev.Client
+		return identify.ClientAt(ev.Client, ev.Source)
 	}
 	return identify.AddressID(ev.Source)
 }

@@ -173,6 +173,13 @@ func TestPatience(t *testing.T) {
 	if v := ask("", "192.0.2.2", start); v != weir.Challenge {
 		t.Errorf("a neighbour: %s", v)
 	}
+	id, _ := identify.NewClients(nil).New(start)
+	for range 3 {
+		ask(id, "198.51.100.9", start)
+	}
+	if ask(id, "198.51.100.9", start) != weir.Refuse || ask(id, "192.0.2.1", start) != weir.Challenge {
+		t.Error("the id of somebody else, put into a browser, has no patience left")
+	}
 	if v := ask("", "192.0.2.1", start.Add(time.Minute)); v != weir.Challenge {
 		t.Errorf("a minute later: %s", v)
 	}

@@ -22,6 +22,7 @@ func TestStrip(t *testing.T) {
 		"weir-stamp-AbC_-123=x; b=2":      "b=2",
 		"weir-ticket-0123456789ab=x; c=3; weir-ticketing=z":                                              "c=3; weir-ticketing=z",
 		"weir-stamps=mine; weird=yes; my-weir-ticket=":                                                   "weir-stamps=mine; weird=yes; my-weir-ticket=",
+		"__Host-weir-client=x; __Host-weir-stamp-AbC-cross=y; __Host-a=1":                                "__Host-a=1",
 		"a=weir-stamp; weir-client":                                                                      "a=weir-stamp",
 		"weir-client-cross=x; weir-ticket-cross=y; weir-stamp-cross=z; weir-stamp-AbC-cross=; a-cross=1": "a-cross=1",
 	} {
@@ -81,12 +82,50 @@ func TestCookiesThatCross(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", c, got, want)
 		}
 	}
-	for cookies, want := range map[string]string{"": "", "weir-ticket=a": "a", "weir-ticket-cross=b": "b",
-		"weir-ticket-cross=b; weir-ticket=a": "a"} {
+}
+
+// TestBrought: cookies that a host beside this one has planted are not taken for the gate's own over TLS. Without it,
+// the last ones count, as they are for the shortest path, and no more than a few of them.
+func TestBrought(t *testing.T) {
+	const name = "weir-ticket"
+	for cookies, want := range map[string][2][]string{
+		"":                                  {},
+		name + "=a":                         {{"a"}, nil},
+		name + "-cross=b":                   {{"b"}, nil},
+		name + "-cross=b; " + name + "=a":   {{"a", "b"}, nil},
+		name + "=planted; " + name + "=own": {{"own", "planted"}, nil},
+		name + "=1; __Host-" + name + "=2; __Host-" + name + "-cross=3": {{"1"}, {"2", "3"}},
+		strings.Repeat(name+"=x; ", 99) + name + "=own":                 {{"own", "x", "x", "x"}, nil},
+	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Cookie", cookies)
-		if got := Brought(r, "weir-ticket"); got != want {
-			t.Errorf("%q: %q, want %q", cookies, got, want)
+		for i, secure := range []bool{false, true} {
+			if got := Brought(r, secure, name); !slices.Equal(got, want[i]) {
+				t.Errorf("TLS %t, %.60q: %q, want %q", secure, cookies, got, want[i])
+			}
+		}
+	}
+}
+
+// TestFromElsewhere: what browsers say when a page of another origin makes them send a request.
+func TestFromElsewhere(t *testing.T) {
+	for _, c := range []struct {
+		origin, site string
+		want         bool
+	}{
+		{"", "", false}, {"", "none", false}, {"", "same-origin", false}, {"http://example.com", "", false},
+		{"https://EXAMPLE.com", "same-origin", false}, {"", "cross-site", true}, {"", "same-site", true},
+		{"http://example.com", "cross-site", true}, {"http://other.example", "", true}, {"null", "", true},
+		{"http://example.com:81", "", true}, {"http://example.com.other.example", "", true},
+	} {
+		r := httptest.NewRequest("GET", "http://example.com/", nil)
+		for name, value := range map[string]string{"Origin": c.origin, "Sec-Fetch-Site": c.site} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		if got := FromElsewhere(r, r.Header); got != c.want {
+			t.Errorf("Origin %q, Sec-Fetch-Site %q: %t", c.origin, c.site, got)
 		}
 	}
 }

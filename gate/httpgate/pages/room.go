@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"strings"
 	"time"
 
 	"weir/gate/refusal"
@@ -69,7 +70,7 @@ func (r *Room) Solver() string { return r.Assets.address("solver.js") }
 func (r *Room) Script() string { return r.Assets.address(roomScripts[r.Language.Index()]) }
 
 // Shared reports whether a stamp that another tab paid is good for this one too.
-func (r *Room) Shared() bool { return r.Cookie == StampCookie }
+func (r *Room) Shared() bool { return strings.TrimPrefix(r.Cookie, hostPrefix) == StampCookie }
 
 // Why says why anything is asked.
 func (r *Room) Why() string {

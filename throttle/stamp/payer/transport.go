@@ -13,9 +13,10 @@ import (
 
 // What a gate and its clients tell each other.
 const (
-	StampHeader     = "Stamp"           // of a request: a stamp
-	ChallengeHeader = "Stamp-Challenge" // of an answer: what is to be paid
-	ClientCookie    = "weir-client"     // of both: the id that the gate gave
+	StampHeader     = "Stamp"                  // of a request: a stamp
+	ChallengeHeader = "Stamp-Challenge"        // of an answer: what is to be paid
+	ClientCookie    = "weir-client"            // of both: the id that the gate gave
+	hostCookie      = "__Host-" + ClientCookie // the same over TLS
 )
 
 const (
@@ -135,7 +136,7 @@ func (t *Transport) send(r *http.Request, body *body, with *coin, round int) (*h
 			out.Header.Set(StampHeader, with.stamp)
 		}
 		if with.client != "" {
-			setCookie(out.Header, ClientCookie, with.client)
+			setCookie(out.Header, with.client)
 		}
 	}
 	resp, err := t.base().RoundTrip(out)
@@ -165,18 +166,19 @@ func (t *Transport) fault(r *http.Request, err error) {
 	}
 }
 
-// given is the id that an answer gives the client.
+// given is the cookie with the id that an answer gives the client, as a request has it.
 func given(resp *http.Response) string {
 	for _, c := range resp.Cookies() {
-		if c.Name == ClientCookie {
-			return c.Value
+		if c.Name == ClientCookie || c.Name == hostCookie {
+			return c.Name + "=" + c.Value
 		}
 	}
 	return ""
 }
 
 // setCookie puts a cookie into a request in place of one of the same name. The others stay as they were written.
-func setCookie(h http.Header, name, value string) {
+func setCookie(h http.Header, cookie string) {
+	name, _, _ := strings.Cut(cookie, "=")
 	var kept []string
 	for _, line := range h["Cookie"] {
 		for c := range strings.SplitSeq(line, ";") {
@@ -185,7 +187,7 @@ func setCookie(h http.Header, name, value string) {
 			}
 		}
 	}
-	h.Set("Cookie", strings.Join(append(kept, name+"="+value), "; "))
+	h.Set("Cookie", strings.Join(append(kept, cookie), "; "))
 }
 
 // A key says where a request goes, and by which id the caller is known there, if it sends one.
@@ -194,8 +196,10 @@ type key struct{ scheme, address, host, client string }
 func keyOf(r *http.Request) key {
 	k := key{scheme: r.URL.Scheme, address: strings.ToLower(r.URL.Host),
 		host: strings.ToLower(cmp.Or(r.Host, r.URL.Host))}
-	if c, err := r.Cookie(ClientCookie); err == nil {
-		k.client = c.Value
+	for _, name := range []string{ClientCookie, hostCookie} {
+		if c, err := r.Cookie(name); err == nil {
+			k.client = c.Value
+		}
 	}
 	return k
 }
