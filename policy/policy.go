@@ -180,6 +180,7 @@ type held struct {
 	rule    string    // Wait: the rule that makes it wait
 	until   time.Time // Wait: when the turn is expected
 	waited  bool      // its turn was called
+	placed  bool      // Enter was called: the event has a place
 	counted bool      // its verdict is final and in Counts
 	granted int64     // bytes that the throttle granted and that have not flowed yet
 }
@@ -324,6 +325,7 @@ func (p *Pass) enter(now time.Time) {
 			continue
 		}
 		a.Clear()
+		h.placed = true
 		link.Throttle.(weir.ConcurrencyLimiter).Enter(&h.hold, now, a)
 		a.Hold = h.hold
 		if !p.take(i, a, now) {
@@ -397,6 +399,20 @@ func (p *Pass) Settle(o weir.Outcome) {
 	for i := range p.held {
 		p.give(i, o)
 	}
+}
+
+// Leave settles what the event holds with throttles that limit a level, so that another one can have its place. It
+// reports whether all throttles that ration bytes can still be asked.
+func (p *Pass) Leave(o weir.Outcome) (asks bool) {
+	asks = true
+	for i := range p.held {
+		if p.held[i].placed && !p.held[i].hold.IsZero() {
+			r, ok := p.chain.links[i].Throttle.(weir.Rationer)
+			asks = asks && !(ok && r.Rations())
+			p.give(i, o)
+		}
+	}
+	return asks
 }
 
 // give settles what link i holds, if it holds anything.

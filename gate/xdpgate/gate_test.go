@@ -4,10 +4,12 @@ package xdpgate
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"strings"
@@ -527,4 +529,43 @@ func TestCare(t *testing.T) {
 	}
 	g.kernel = again
 	kernel.Close()
+}
+
+// TestNobodyKeepsTheOthersOut: sixteen /48s, a quarter of the attackers that are planned for, as each takes four limits
+// of the narrower networks, send from random /64s. Other networks connect once each, and no more of them are refused
+// than planned, while tables learn and when keys change.
+func TestNobodyKeepsTheOthersOut(t *testing.T) {
+	needs.Unwatched(t)
+	needsKernel(t)
+	newCable(t)
+	o := onHost(t)
+	o.Bloom = bloom.Options{Rate: weir.Rate{Count: 60, Per: time.Minute}, Burst: 15, Attackers: 64,
+		Rotate: weir.Duration(3 * time.Minute)}
+	g, move := handClock(t, o, Env{})
+	attack := syn6("2001:db8::1")
+	dice, passed, refused := rand.New(rand.NewPCG(1, 2)), 0, 0
+	for second := range 400 {
+		move(time.Second)
+		for i := range 16 * 30 {
+			binary.BigEndian.PutUint32(attack[14+8+4:], uint32(i%16)<<16|dice.Uint32N(1<<16))
+			if g.judge(t, attack) == xdpPass {
+				passed++
+			}
+		}
+		for i := range 10 {
+			n := second*10 + i
+			if g.judge(t, syn4(fmt.Sprintf("198.%d.%d.1", 18+n>>8, n&255))) != xdpPass {
+				refused++
+			}
+		}
+		if second%20 == 19 {
+			if refused > 2 { // 1 %
+				t.Errorf("after %d s, %d of 200 innocent networks are refused", second, refused)
+			}
+			refused = 0
+		}
+	}
+	if s, err := g.Stats(); err != nil || s.Rotations != 2 || passed > 16*4*(400+15) {
+		t.Errorf("%+v, %v, %d of the attackers' packets passed", s, err, passed)
+	}
 }

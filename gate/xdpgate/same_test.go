@@ -79,19 +79,17 @@ func (m *model) judge(src netip.Addr, cost int64, now time.Duration) string {
 		why := "limited"
 		if cost > s.Burst() {
 			why = "too_costly"
-		} else {
-			if m.next != nil {
-				m.next[i].Drain(n, s.Tokens(cost), now-m.bornNext)
-			}
-			if place, ok := m.now[i].Take(n, s.Tokens(cost), now-m.bornNow); ok {
-				places = append(places, place)
-				continue
-			}
+		} else if place, ok := m.now[i].Take(n, s.Tokens(cost), now-m.bornNow); ok {
+			places = append(places, place)
+			continue
 		}
 		for j, place := range places {
 			m.now[j].Give(place, m.plan.shapes[j].Tokens(cost), now-m.bornNow)
 		}
 		return why
+	}
+	for i := range m.next[:min(len(nets), len(m.next))] {
+		m.next[i].Drain(nets[i], m.plan.shapes[i].Tokens(cost), now-m.bornNext)
 	}
 	return "passed"
 }

@@ -139,7 +139,8 @@ func (p *pacer) Return(h weir.Hold, n int64, asked, now time.Time) {
 	}
 }
 
-// uncharge gives back tokens that Charge took: first to limiters that owe, evenly as they were charged.
+// uncharge gives back tokens that Charge took, or Drain from all limiters: first to those that owe, evenly as they were
+// charged.
 func (t *Table) uncharge(n Network, tokens int64, now time.Duration) {
 	var array [MaxK]Slot
 	slots := t.slots(t.key.Hash(n), &array)

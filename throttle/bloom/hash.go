@@ -37,13 +37,21 @@ func NetworkV4(addr [4]byte, n int) Network {
 
 // NetworkV6 returns the network of the first n bits of an IPv6 address, n from 0 to 128.
 func NetworkV6(addr [16]byte, n int) Network {
-	high, low := binary.BigEndian.Uint64(addr[:]), binary.BigEndian.Uint64(addr[8:])
+	return networkV6(binary.BigEndian.Uint64(addr[:]), binary.BigEndian.Uint64(addr[8:]), n)
+}
+
+func networkV6(high, low uint64, n int) Network {
 	if n <= 64 {
 		high, low = high&(^uint64(0)<<(64-n)), 0
 	} else {
 		low &= ^uint64(0) << (128 - n)
 	}
 	return Network{a: bits.ReverseBytes64(high), b: bits.ReverseBytes64(low), last: uint64(n) | lengthV6<<56}
+}
+
+// wider is the network of the first n bits of an IPv6 network.
+func (w Network) wider(n int) Network {
+	return networkV6(bits.ReverseBytes64(w.a), bits.ReverseBytes64(w.b), n)
 }
 
 // NetworkGroup returns the network of a group, by its number.

@@ -73,14 +73,6 @@ type level struct {
 	bornNext  time.Duration
 }
 
-// take asks for tokens. The next table is charged whatever the answer is, so that it never has more than this one.
-func (v *level) take(n Network, tokens int64, now time.Duration) (Taken, balance) {
-	if v.next != nil {
-		v.next.Drain(n, tokens, now-v.bornNext)
-	}
-	return v.now.take(n, tokens, now-v.bornNow)
-}
-
 // edge is when the next unit of time begins, or now. The units of two tables begin together: otherwise one of them
 // could give a unit more than the other after both were empty. A source would have it on top when the key changes.
 func (v *level) edge(now time.Duration) time.Duration {
@@ -115,12 +107,11 @@ func (l *Limiter) grant(s *setup, ev *weir.Event, a *weir.Answer) bool {
 	if !ev.Source.Is4() || v.next != nil || v.Grain != 1 || cost != 1 || s.nets.ranges.Len() > 0 {
 		return false
 	}
-	t := v.now
-	h := t.key.Hash(NetworkV4(ev.Source.As4(), s.nets.v4))
-	ok := t.takeFirst(h, uint64(v.Parts), t.unit(ev.Time.Sub(l.born)-v.bornNow))
+	t, n := v.now, NetworkV4(ev.Source.As4(), s.nets.v4)
+	ok := t.takeFirst(t.key.Hash(n), uint64(v.Parts), t.unit(ev.Time.Sub(l.born)-v.bornNow))
 	if ok {
 		// One by one: copying a Hold that was just written would wait for the writes.
-		a.Hold.Ref, a.Hold.N, a.Hold.A, a.Hold.V = s, cost, h, 1
+		a.Hold.Ref, a.Hold.N, a.Hold.C, a.Hold.V = s, cost, n.last, 1
 	}
 	return ok
 }
@@ -169,25 +160,47 @@ func (s *setup) refuse(level int, ev *weir.Event, group string, until time.Time,
 }
 
 // take takes the cost in a hold from all levels or none. It returns how many grant it, and what the next one had left.
+//
+// The next tables are charged with what all levels grant, and with nothing else: so they never have more than the limit
+// leaves to a source, and nobody drains them with events that are refused.
 func (s *setup) take(nets []Network, now time.Duration, taken *weir.Hold) (granted int, was balance) {
 	for i := range nets {
 		v, from := &s.levels[i], Taken{}
 		if taken.N <= v.Burst() {
-			from, was = v.take(nets[i], v.Tokens(taken.N), now)
+			from, was = v.now.take(nets[i], v.Tokens(taken.N), now-v.bornNow)
 		}
 		if from.Last == 0 {
-			s.give(taken, i, now)
+			s.give(taken, nets[:i], now)
 			return i, was
 		}
-		put(taken, i, from)
+		taken.V |= uint32(from.Last) << (4 * i)
+	}
+	for i := range nets {
+		if v := &s.levels[i]; v.next != nil {
+			last, part := v.next.Drain(nets[i], v.Tokens(taken.N), now-v.bornNext)
+			taken.V |= uint32(last) << (4*i + nextAt)
+			taken.At |= min(part, 1<<partBits-1) << (partBits * i)
+		}
+	}
+	if len(nets) > 0 {
+		taken.A, taken.B, taken.C = nets[0].a, nets[0].b, nets[0].last
 	}
 	return len(nets), was
 }
 
+// A hold has the narrowest network of a source in A, B and C, and in V, in four bits for each level, which limiter gave
+// the last of the tokens: of the tables that decide, and from bit nextAt on of the next ones. Where the next one had
+// too little, the bits are 0, and At has what it gave, in partBits for each level.
+const (
+	nextAt   = 4 * MaxLevels
+	partBits = 64 / MaxLevels
+)
+
 // Settle gives back what was taken for an event that did not go on.
 func (l *Limiter) Settle(h weir.Hold, o weir.Outcome) {
 	if s, ok := h.Ref.(*setup); ok && !o.Done {
-		s.give(&h, len(s.levels), o.Time.Sub(l.born))
+		var array [MaxLevels]Network
+		s.give(&h, s.nets.held(&h, &array), o.Time.Sub(l.born))
 	}
 }
 
@@ -234,32 +247,18 @@ func (s *setup) figure(level int, ev *weir.Event, group string) weir.Figure {
 	return f
 }
 
-func (s *setup) give(taken *weir.Hold, n int, now time.Duration) {
-	for i := range n {
-		if from := get(taken, i); from.Last != 0 {
-			v := &s.levels[i]
-			v.now.Give(from, v.Tokens(taken.N), now-v.bornNow)
+// give gives back what was taken from the levels of some networks, in the tables that decide and in the next ones.
+func (s *setup) give(taken *weir.Hold, nets []Network, now time.Duration) {
+	for i, n := range nets {
+		v := &s.levels[i]
+		tokens, last := v.Tokens(taken.N), taken.V>>(4*i)
+		v.now.giveBack(n, last, tokens, now-v.bornNow)
+		if last >>= nextAt; last&15 != 0 {
+			v.next.giveBack(n, last, tokens, now-v.bornNext)
+		} else if part := taken.At >> (partBits * i) & (1<<partBits - 1); part > 0 {
+			v.next.uncharge(n, part, now-v.bornNext)
 		}
 	}
-}
-
-// put writes where the tokens of a level came from into a hold: the hash into a word, the limiter into four bits of V.
-func put(h *weir.Hold, level int, from Taken) {
-	switch level {
-	case 0:
-		h.A = from.Hash
-	case 1:
-		h.B = from.Hash
-	case 2:
-		h.C = from.Hash
-	default:
-		h.At = int64(from.Hash)
-	}
-	h.V |= uint32(from.Last) << (4 * level)
-}
-
-func get(h *weir.Hold, level int) Taken {
-	return Taken{[MaxLevels]uint64{h.A, h.B, h.C, uint64(h.At)}[level], uint8(h.V >> (4 * level) & 15)}
 }
 
 // Allow reports whether the network of an address may have n now, and takes them if so: n events, or n bytes where the

@@ -96,6 +96,18 @@ func (n *networks) of(ev *weir.Event, array *[MaxLevels]Network) (nets []Network
 	return array[:len(n.v6)], ""
 }
 
+// held returns the networks of which a hold has the narrowest.
+func (n *networks) held(h *weir.Hold, array *[MaxLevels]Network) []Network {
+	array[0] = Network{h.A, h.B, h.C}
+	if h.C>>56 != lengthV6 {
+		return array[:1]
+	}
+	for i, bits := range n.v6[1:] {
+		array[i+1] = array[0].wider(bits)
+	}
+	return array[:len(n.v6)]
+}
+
 func (n *networks) exempts(addr netip.Addr) bool {
 	s, found := n.ranges.Find(addr)
 	return found && s.exempt

@@ -102,12 +102,20 @@ func (t *Table) take(n Network, tokens int64, now time.Duration) (Taken, balance
 	return Taken{h, last}, was
 }
 
-// Drain is Take for a table that does not decide: it also takes what is too little for the tokens.
-func (t *Table) Drain(n Network, tokens int64, now time.Duration) {
+// Drain is Take for a table that does not decide: what is too little for the tokens is also taken. It returns the number
+// of the limiter that gave the last of the tokens, or 0 and how many all of them had.
+func (t *Table) Drain(n Network, tokens int64, now time.Duration) (last uint8, had int64) {
 	h := t.key.Hash(n)
-	if !t.takeFirst(h, uint64(tokens), t.unit(now)) {
-		t.takeOther(h, tokens, now, true)
+	if t.takeFirst(h, uint64(tokens), t.unit(now)) {
+		return 1, 0
 	}
+	last, was := t.takeOther(h, tokens, now, true)
+	return last, was.left
+}
+
+// giveBack is Give for a network, with the number of the limiter in four bits.
+func (t *Table) giveBack(n Network, last uint32, tokens int64, now time.Duration) {
+	t.Give(Taken{t.key.Hash(n), uint8(last & 15)}, tokens, now)
 }
 
 // takeFirst takes from the first limiter of a network if it has the tokens. It touches one line and writes one word.
@@ -166,7 +174,7 @@ func (t *Table) add(b *balance, spent uint64) {
 }
 
 // spendFrom takes tokens from the limiters in order and returns the number of the last one, from 1. If they have too
-// little it takes nothing and returns 0, and what they have; to drain it takes what they have.
+// little it takes nothing and returns 0, and what they have; to drain it takes that, and returns what it took.
 func (t *Table) spendFrom(slots []Slot, tokens int64, drain bool) (last uint8, was balance) {
 	most, needed := int64(t.capacity), t.needed(tokens)
 	if needed < tokens {
@@ -185,8 +193,10 @@ func (t *Table) spendFrom(slots []Slot, tokens int64, drain bool) (last uint8, w
 			return uint8(i + 1), was
 		}
 	}
-	if !drain { // another goroutine was quicker
-		for i, p := range slots {
+	was.left = 0
+	for i, p := range slots {
+		was.left += taken[i]
+		if !drain { // another goroutine was quicker
 			t.giveUpTo(p, taken[i])
 		}
 	}

@@ -350,21 +350,19 @@ static __always_inline u32 take_one(u32 half, u64 network, u32 tokens, u32 drain
 	return take(0, half, hash(&state.half[0][half], 0, 0, network, false), tokens, drain);
 }
 
-// charge_one takes from the half that will take over, whatever comes of it: so it never has more than the one that decides.
+// charge_one takes what was granted from the half that will take over, as far as it has it: so it never has more than the limit leaves.
 __noinline int charge_one(u32 half, u64 network, u32 tokens)
 {
 	take_one(half & 1, network, tokens, true);
 	return 0;
 }
 
-// take_v6 takes for an IPv6 network from one level, and charges the half that will take over.
-__noinline u32 take_v6(u32 level, u64 control, u64 high, u64 low, u32 tokens)
+// take_v6 takes for an IPv6 network from one level of one half. To drain it takes what is there.
+__noinline u32 take_v6(u32 level, u64 half_drain, u64 high, u64 low, u32 tokens)
 {
 	level &= MAX_LEVELS - 1;
-	u32 half = control & CONTROL_HALF, bits = config.level[level].v6_bits;
-	if (control & CONTROL_CHARGE)
-		take(level, half ^ 1, hash_v6(&state.half[level][half ^ 1], high, low, bits), tokens, true);
-	return take(level, half, hash_v6(&state.half[level][half], high, low, bits), tokens, false);
+	u32 half = half_drain & 1;
+	return take(level, half, hash_v6(&state.half[level][half], high, low, config.level[level].v6_bits), tokens, half_drain >> 32);
 }
 
 // give returns tokens to the limiters of a hash, from the one that gave the last of them backwards.
@@ -384,11 +382,11 @@ __noinline int give(u64 h, u32 level, u32 half, u32 from, u32 tokens)
 	return 0;
 }
 
-// give_v6 returns tokens to the limiters of an IPv6 network on one level. What the half that will take over gave stays spent.
-__noinline int give_v6(u32 level, u64 control, u64 high, u64 low, u64 tokens)
+// give_v6 returns tokens to the limiters of an IPv6 network on one level of one half.
+__noinline int give_v6(u32 level, u64 half, u64 high, u64 low, u64 tokens)
 {
 	level &= MAX_LEVELS - 1;
-	u32 half = control & CONTROL_HALF;
+	half &= 1;
 	give(hash_v6(&state.half[level][half], high, low, config.level[level].v6_bits), level, half, tokens >> 32, tokens);
 	return 0;
 }

@@ -58,15 +58,18 @@ static __always_inline enum outcome limit_one(u64 network, u64 control, u32 cost
 	u32 tokens = tokens_of(0, cost);
 	if (too_costly(0, tokens))
 		return TOO_COSTLY;
+	if (!take_one(half, network, tokens, false))
+		return LIMITED;
 	if (control & CONTROL_CHARGE)
 		charge_one(half ^ 1, network, tokens);
-	return take_one(half, network, tokens, false) ? PASSED : LIMITED;
+	return PASSED;
 }
 
-// limit_v6 judges an IPv6 source: it takes from every level, or gives back what the narrower ones gave.
+// limit_v6 judges an IPv6 source: it takes from every level, or gives back what the narrower ones gave. The half that will take over
+// is charged with what all levels grant, and with nothing else.
 static __always_inline enum outcome limit_v6(const struct packet *p, u64 control, u32 cost)
 {
-	u64 from[MAX_LEVELS] = {};
+	u64 half = control & CONTROL_HALF, from[MAX_LEVELS] = {};
 	KEEP_LOOP
 	for (u32 i = 0; i < MAX_LEVELS; i++) {
 		if (i >= config.levels)
@@ -75,12 +78,17 @@ static __always_inline enum outcome limit_v6(const struct packet *p, u64 control
 		enum outcome why = LIMITED;
 		if (too_costly(i, tokens))
 			why = TOO_COSTLY;
-		else if ((from[i] = take_v6(i, control, p->src[0], p->src[1], tokens)))
+		else if ((from[i] = take_v6(i, half, p->src[0], p->src[1], tokens)))
 			continue;
 		KEEP_LOOP
 		for (u32 j = 0; j < i; j++)
-			give_v6(j, control, p->src[0], p->src[1], from[j] << 32 | tokens_of(j, cost));
+			give_v6(j, half, p->src[0], p->src[1], from[j] << 32 | tokens_of(j, cost));
 		return why;
+	}
+	if (control & CONTROL_CHARGE) {
+		KEEP_LOOP
+		for (u32 i = 0; i < MAX_LEVELS && i < config.levels; i++)
+			take_v6(i, (half ^ 1) | 1ULL << 32, p->src[0], p->src[1], tokens_of(i, cost));
 	}
 	return PASSED;
 }
