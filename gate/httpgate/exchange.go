@@ -44,6 +44,7 @@ type errand struct {
 	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
 	bodied              bool       // it has a body
 	early               int64      // bytes of the body that were read before the request had a place
+	earlyErr            error      // why that failed
 	judged              bool
 	metered             bool   // a throttle that judged it counts bytes
 	waited              bool   // it was made to wait

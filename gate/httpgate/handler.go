@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"weir"
 	"weir/gate/httpgate/pages"
@@ -227,12 +226,8 @@ func (x *exchange) claims() identify.Claims {
 func (x *exchange) judge() bool {
 	g := x.gate
 	x.judged = true
-	var early error
 	if x.readsFirst() {
-		x.pass.Ready = func() (now time.Time, err error) {
-			now, early = x.readFirst()
-			return now, early
-		}
+		x.pass.Ready = x.readFirst
 	}
 	x.setup.chain.Judge(x.ctx, &x.event, x.pass)
 	x.metered = x.setup.chain.MetersNow()
@@ -240,8 +235,8 @@ func (x *exchange) judge() bool {
 		return false
 	}
 	a := &x.pass.Answer
-	if early != nil {
-		x.failedFirst(early)
+	if x.earlyErr != nil {
+		x.failedFirst(x.earlyErr)
 		return false
 	}
 	if a.Verdict == weir.Admit {

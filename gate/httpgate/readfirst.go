@@ -150,6 +150,7 @@ func (x *exchange) readFirst() (time.Time, error) {
 		x.r.Body = putBack(body, x.r.Body)
 		err = nil
 	default:
+		x.earlyErr = err
 		x.bodyErr.CompareAndSwap(nil, &err)
 	}
 	return x.gate.env.Clock.Now(), err
