@@ -64,6 +64,7 @@ type Puzzle struct {
 	Work      uint64        // the expected number of operations
 	Takes     time.Duration // about so long on a phone
 	Expires   time.Time
+	Dear      bool // it costs more than usual, as too many requests from the client's address did not pay
 }
 
 // Terms say how stamps are used.

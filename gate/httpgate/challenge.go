@@ -88,9 +88,10 @@ func (x *exchange) challenge() {
 	if x.pooled() && x.event.Place.Number == 0 {
 		x.setup.lanes.TurnedAway(&x.event, x.gate.env.Clock.Now())
 	}
+	client := x.event.Client
 	if page && !x.terms.Address {
-		if x.event.Client == "" {
-			x.event.Client, x.clientCookie = x.setup.clients.New(x.event.Time)
+		if client == "" {
+			client, x.clientCookie = x.setup.clients.New(x.event.Time)
 		}
 		x.give(pages.ClientCookie, x.clientCookie, clientAge) // again: another host may have set it, for this path only
 	}
@@ -107,13 +108,14 @@ func (x *exchange) challenge() {
 		x.failedByClient(*err)
 		return
 	}
-	puzzle, err := x.setup.till.Ask(&x.event, x.event.Client, message)
+	puzzle, err := x.setup.till.Ask(&x.event, client, message)
 	if err != nil {
 		x.gate.env.Log.Error("no puzzle could be made", "id", x.event.ID, "err", err)
 		x.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure, Figure: weir.Figure{By: a.By, Rule: a.Rule}})
 		return
 	}
-	if x.pooled() {
+	x.event.Client = client
+	if x.pooled() && !puzzle.Dear {
 		x.setup.lanes.Asked(puzzle.Work)
 	}
 	ticket := x.renewTicket()
@@ -208,6 +210,6 @@ func (x *exchange) room(p *weir.Puzzle, message string, form *pages.Form, lost w
 		CookieAge: int(p.Expires.Sub(x.event.Time) / time.Second),
 		Cross:     pages.Crosses(x.r), InLine: x.event.Place.Number != 0 && s.State == admission.InLine, Ahead: s.Ahead,
 		Estimate: s.Estimate, Reload: s.Reload, Full: s.State == admission.Full, TooMany: s.State == admission.TooMany,
-		Assets: x.gate.assets,
+		Assets: x.gate.assets, Dear: p.Dear,
 	}
 }

@@ -64,8 +64,8 @@ type Options struct {
 	// Which clients and paths are never asked: health checks, webhooks, feeds, good bots.
 	NeverAsk identify.ExemptOptions `yaml:"never_ask"`
 	// How many challenges a client may leave unpaid within a minute, without a ticket for the general pool, before it
-	// is turned away. Clients without a cookie are counted by their address, so that a whole company may be one.
-	// Default 1000; with classic 1.
+	// is turned away. Clients without a cookie are counted by their address: beyond it, newcomers there may pay four
+	// times as much. Default 1000; with classic 1.
 	Patience int `yaml:"patience"`
 	// What happens to a request with a forged or wrongly solved stamp in its header: drop (and the client goes on the
 	// block list; the default) or pool. In a cookie it counts as none.

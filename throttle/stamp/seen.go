@@ -77,6 +77,19 @@ func (s *seen) note(client string, now time.Time) int {
 	}
 }
 
+// left is how many challenges a client has left unpaid in this minute.
+func (s *seen) left(client string, now time.Time) int {
+	if t := s.table.Load(); t != nil {
+		set, tag := t.set(client)
+		for i := range set {
+			if e := set[i].Load(); e>>32 == tag {
+				return int(count(e, minute(now)))
+			}
+		}
+	}
+	return 0
+}
+
 // forget drops the count of a client that paid.
 func (s *seen) forget(client string) {
 	t := s.table.Load()

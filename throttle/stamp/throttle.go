@@ -133,7 +133,7 @@ func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a 
 		} else {
 			t.counts.Held.Add(1)
 		}
-	case ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience:
+	case ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience && (s.Classic || ev.Client != ""):
 		t.counts.NotPaying.Add(1)
 		refuse(a, weir.NotPaying, s.Classic)
 		a.Until = ev.Time.Truncate(patienceWindow).Add(patienceWindow)
@@ -166,6 +166,10 @@ func visitor(s *setup, ev *weir.Event) string {
 	}
 	return identify.AddressID(ev.Source)
 }
+
+// dearer is how many times as much is asked of newcomers at an address at which patience is used up. They may pay: others
+// there may have used it up.
+const dearer = 4
 
 // Settle does nothing: the throttle holds nothing. The event's purse gives back what was paid.
 func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
@@ -237,6 +241,10 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	if work == 0 { // another throttle asks
 		work = s.difficulty.First()
 	}
+	dear := ev.Client == "" && t.seen.left(identify.AddressID(ev.Source), ev.Time) > s.Patience
+	if dear {
+		work = min(dearer*work, max(work, s.difficulty.Most()))
+	}
 	text, err := s.office.Issue(ev.Time,
 		Ask{Algorithm: s.Algorithm, Work: work, Lifetime: s.Expires.Std(), Message: message, Client: client})
 	if err != nil {
@@ -244,7 +252,7 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	}
 	return weir.Puzzle{
 		Text: text, Algorithm: s.Algorithm.String(), Work: uint64(work), Takes: work.Time(s.Algorithm),
-		Expires: ev.Time.Add(s.Expires.Std()),
+		Expires: ev.Time.Add(s.Expires.Std()), Dear: dear,
 	}, nil
 }
 

@@ -164,8 +164,20 @@ func TestPatience(t *testing.T) {
 			t.Fatal(v)
 		}
 	}
-	if v := ask("", "192.0.2.1", start); v != weir.Refuse {
+	price := func(client, address string) uint64 {
+		p, err := th.Ask(visit(th, client, address, ""), "new", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Work
+	}
+	usual := price("", "192.0.2.1")
+	if v := ask("", "192.0.2.1", start); v != weir.Challenge {
 		t.Errorf("the fourth: %s", v)
+	}
+	if got := price("", "192.0.2.1"); got != dearer*usual || price("ann", "192.0.2.1") != usual ||
+		price("", "192.0.2.2") != usual {
+		t.Errorf("a newcomer there may pay %d, which was %d", got, usual)
 	}
 	if v := ask("ann", "192.0.2.1", start); v != weir.Challenge {
 		t.Errorf("somebody with an id at that address: %s", v)

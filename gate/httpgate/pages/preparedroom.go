@@ -39,7 +39,7 @@ func (p *Rooms) Render(r *Room) []byte {
 
 // prepared returns the prepared page, or nil when the page differs in more.
 func (p *Rooms) prepared(r *Room) *preparedRoom {
-	if r.InLine || r.Form != nil || r.Lost != "" || r.Puzzle == "" || !plain(r.Puzzle) || !plain(r.RequestID) {
+	if r.Dear || r.InLine || r.Form != nil || r.Lost != "" || r.Puzzle == "" || !plain(r.Puzzle) || !plain(r.RequestID) {
 		return nil
 	}
 	standIn := *r

@@ -50,6 +50,7 @@ type Room struct {
 	Full      bool          // the line is full: keep trying
 	TooMany   bool          // too many of this network are in line
 	Form      *Form         // to be sent again; nil for none
+	Dear      bool          // the stamp costs more than usual, as too many requests from that address did not pay
 	Lost      words.Text    // why what was sent cannot be sent again from here, as a sentence; empty when it can
 	Limit     string        // the client's own limit that is used up, as a sentence; empty where it is the load
 	RequestID string
