@@ -173,6 +173,10 @@ func TestNoErrorIsLost(t *testing.T) {
 		name string
 		do   func() error
 	}{
+		{"take over", func() error {
+			r.tookOver.Store(false)
+			return r.takeOver(ctx, r.now())
+		}},
 		{"look", func() error { return decide(false) }},
 		{"decide", func() error { return decide(true) }},
 		{"accept", func() error { _, err := r.send(ann, "a1@example.net"); return err }},
