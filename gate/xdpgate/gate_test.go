@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -567,5 +568,39 @@ func TestNobodyKeepsTheOthersOut(t *testing.T) {
 	}
 	if s, err := g.Stats(); err != nil || s.Rotations != 2 || passed > 16*4*(400+15) {
 		t.Errorf("%+v, %v, %d of the attackers' packets passed", s, err, passed)
+	}
+}
+
+// TestCallsAtOnce: operators call, reloads come and the gate tends its tables, all at the same time.
+func TestCallsAtOnce(t *testing.T) {
+	needsKernel(t)
+	newCable(t)
+	o := onHost(t)
+	g := attached(t, o, Env{})
+	until := time.Now().Add(time.Hour)
+	var all sync.WaitGroup
+	for i := range 3 { // on other threads, which do not see the interface
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 70, byte(i)}), 32)
+		all.Go(func() {
+			for range 8 {
+				g.tend()
+				_, counters := g.Counters()
+				_, stats := g.Stats()
+				_, bans := g.Bans()
+				if err := errors.Join(counters, stats, bans, g.Ban(p, until), g.Allow(p, until), g.Disallow(p),
+					g.SetShadow(i == 0)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 2 {
+		if err := g.Configure(o); err != nil {
+			t.Error(err)
+		}
+	}
+	all.Wait()
+	if bans, err := g.Bans(); len(bans) != 3 || err != nil {
+		t.Errorf("%v, %v", bans, err)
 	}
 }

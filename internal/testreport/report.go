@@ -134,7 +134,7 @@ func (r *report) packageEnded(e event) {
 			}
 		}
 		r.show("--- FAIL: "+e.Package, lines)
-		r.failed(e.Package, reason(lines)+underWay(begun))
+		r.failed(e.Package, cmp.Or(reason(lines), "it ended without a word")+underWay(begun))
 	}
 }
 
@@ -170,7 +170,10 @@ func (r *report) failed(name, why string) {
 var telling = regexp.MustCompile(`^\s*(\S+\.go:\d+: |\S+\.go:\d+:\d+: |panic: |fatal error: |WARNING: DATA RACE)`)
 
 // frame is a line that go test itself writes about a test.
-var frame = regexp.MustCompile(`^\s*(=== |--- |FAIL|ok\s|PASS|exit status)`)
+var frame = regexp.MustCompile(`^\s*(=== |--- |FAIL|ok\s|PASS|exit status|-test\.shuffle )`)
+
+// access is where a race is, below its title.
+var access = regexp.MustCompile(`^\s+(\S+\.go:\d+) \+0x`)
 
 // reason returns the first line that says what is wrong, or else the last one that the test wrote.
 func reason(lines []string) string {
@@ -182,6 +185,9 @@ func reason(lines []string) string {
 			// A message may begin on the next line.
 			if strings.HasSuffix(text, ":") && i+1 < len(lines) {
 				text += " " + strings.TrimSpace(lines[i+1])
+			}
+			if at := slices.IndexFunc(lines[i:], access.MatchString); at > 0 && strings.HasSuffix(text, "DATA RACE") {
+				text += " at " + access.FindStringSubmatch(lines[i+at])[1]
 			}
 			break
 		}

@@ -25,7 +25,7 @@ func module(t *testing.T, files map[string]string) (out string, well bool) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "test", "-json", "-vet=off", "./...")
+	cmd := exec.Command("go", "test", "-json", "-vet=off", "-shuffle=on", "./...")
 	cmd.Dir = folder
 	events, err := cmd.Output()
 	if _, failed := err.(*exec.ExitError); err != nil && !failed {
@@ -70,6 +70,9 @@ func TestFailures(t *testing.T) {
 			"a/a_test.go": "package p\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" +
 				"func TestMain(m *testing.M) { m.Run(); println(\"this is wrong\"); os.Exit(3) }\n\nfunc TestGood(t *testing.T) {}\n"},
 			[]string{"FAILED m/a: this is wrong"}},
+		"an exit": {map[string]string{
+			"a/a_test.go": "package p\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestBad(t *testing.T) { os.Exit(3) }\n"},
+			[]string{"FAILED m/a: it ended without a word (in TestBad)"}},
 		"what does not compile": {map[string]string{
 			"a/a_test.go": head + "func TestBad(t *testing.T) { return 1 }\n", "b/b_test.go": head + "func TestGood(t *testing.T) {}\n"},
 			[]string{"FAILED m/a: a/a_test.go:5:37: too many return values", "1 tests in 2 packages"}},
@@ -130,5 +133,14 @@ func TestBoundedOutput(t *testing.T) {
 	r.read(strings.NewReader("{" + strings.Repeat(" ", mostEvent) + "}\n"))
 	if len(r.failures) != 1 || !strings.Contains(r.failures[0].reason, "too long") {
 		t.Errorf("a line that is too long: %v", r.failures)
+	}
+}
+
+// TestReasonOfARace: where it is.
+func TestReasonOfARace(t *testing.T) {
+	lines := strings.SplitAfter("=== RUN   TestBad\n==================\nWARNING: DATA RACE\n"+
+		"Read at 0x00c000012345 by goroutine 8:\n  weir/p.TestBad()\n      weir/p/p_test.go:19 +0xbc\n", "\n")
+	if got := reason(lines); got != "WARNING: DATA RACE at weir/p/p_test.go:19" {
+		t.Errorf("%q", got)
 	}
 }

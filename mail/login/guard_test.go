@@ -216,6 +216,28 @@ func TestAllOrNothing(t *testing.T) {
 	})
 }
 
+// broken is a throttle that cannot judge.
+type broken struct{ weir.Throttle }
+
+func (broken) Judge(context.Context, *weir.Event, *weir.Answer) error { return errBroken }
+
+var errBroken = errors.New("broken")
+
+// TestThrottleFails: nobody guesses while a limit cannot be asked, and nothing is taken of the others.
+func TestThrottleFails(t *testing.T) {
+	g := &guarded{t: t, network: wrongs(t, 1)}
+	limits := []Limit{{forNetwork{g.network}, "network"}, {broken{}, "broken"}}
+	guess, err := g.guard.Take(t.Context(), limits, func() weir.Event { return weir.Event{Time: start} },
+		func() bool { return false })
+	if guess != nil || !errors.Is(err, errBroken) {
+		t.Errorf("%v, %v", guess, err)
+	}
+	if n := g.left(); n != 1 {
+		t.Errorf("%d are left", n)
+	}
+	g.empty()
+}
+
 // The line is bounded, and whoever gives up makes room in it.
 func TestLineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

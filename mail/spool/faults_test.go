@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -110,6 +111,44 @@ func (t flakyTx) RemoveAddressees(id store.MailID, numbers ...int) error {
 func (t flakyTx) PutTicket(k store.Ticket) error {
 	return none(t.s, func() error { return t.MailTx.PutTicket(k) })
 }
+func (t flakyTx) Memories(user string, limit int) ([]store.Memory, error) {
+	return one(t.s, func() ([]store.Memory, error) { return t.MailTx.Memories(user, limit) })
+}
+func (t flakyTx) PutUser(u store.User) error {
+	return none(t.s, func() error { return t.MailTx.PutUser(u) })
+}
+func (t flakyTx) PutKnown(throttle, user string, known []byte) error {
+	return none(t.s, func() error { return t.MailTx.PutKnown(throttle, user, known) })
+}
+func (t flakyTx) Log(e store.Entry) error {
+	return none(t.s, func() error { return t.MailTx.Log(e) })
+}
+
+// fullLog is an audit log that takes two entries.
+type fullLog struct {
+	store.MailTx
+	texts []string
+}
+
+func (l *fullLog) Log(e store.Entry) error {
+	if l.texts = append(l.texts, e.Text); len(l.texts) > 2 {
+		return errBroken
+	}
+	return nil
+}
+
+// TestAllIsLogged: every entry, and whoever asked is told when one cannot be.
+func TestAllIsLogged(t *testing.T) {
+	entries := []store.Entry{{Text: "a"}, {Text: "b"}, {Text: "c"}, {Text: "d"}}
+	for n, want := range []string{"[] <nil>", "[a] <nil>", "[a b] <nil>", fmt.Sprint("[a b c] ", errBroken),
+		fmt.Sprint("[a b c] ", errBroken)} {
+		l := new(fullLog)
+		err := logAll(l, entries[:n])
+		if got := fmt.Sprint(l.texts, " ", err); got != want {
+			t.Errorf("%d entries: %s, want %s", n, got, want)
+		}
+	}
+}
 
 // TestNoErrorIsLost: whichever call of the store fails, whoever asked is told, and nothing has changed: asked once
 // more, all is done.
@@ -134,6 +173,10 @@ func TestNoErrorIsLost(t *testing.T) {
 		name string
 		do   func() error
 	}{
+		{"take over", func() error {
+			r.tookOver.Store(false)
+			return r.takeOver(ctx, r.now())
+		}},
 		{"look", func() error { return decide(false) }},
 		{"decide", func() error { return decide(true) }},
 		{"accept", func() error { _, err := r.send(ann, "a1@example.net"); return err }},

@@ -283,6 +283,14 @@ func TestAGuestEarnsAPlace(t *testing.T) {
 				t.Fatalf("%+v", s)
 			}
 			r.answered(e, 200)
+			if a := r.q.table.lookup(r.q.rules.Load(), stranger, netip.Addr{}); a == nil {
+				t.Fatalf("%s: it has no place", w)
+			} else {
+				if a.onProbation() {
+					t.Errorf("%s: others can push it out", w)
+				}
+				a.shard.mu.Unlock()
+			}
 			r.answered(f, 500)
 			s, known := r.q.Account(stranger, r.now)
 			if !known || s.Rules[0].Remaining != 3 || s.Rules[1].Remaining != 10 {
