@@ -87,16 +87,16 @@ func newBloom(o bloom.Options, now time.Time) (*mechanism, error) {
 	return &mechanism{judge: l.Throttle(), retire: l.Retire,
 		configure: func(c config.Throttle, now time.Time) error { return l.Configure(*c.Bloom, now) },
 		enter:     func(a *App, name string, _ *atomic.Bool) { l.Notify(a.noticed(name)) },
-		show:      func(_ config.Throttle, v *console.Throttle) { v.Bloom = bloomView(l.Stats()) }}, nil
+		show:      func(c config.Throttle, v *console.Throttle) { v.Bloom = bloomView(l.Stats(), *c.Bloom) }}, nil
 }
 
 // sameCount: bytes are metered, and events are not.
 func sameCount(old, next config.Throttle) bool { return old.Bloom.Count == next.Bloom.Count }
 
-func bloomView(s bloom.Stats) *console.Bloom {
+func bloomView(s bloom.Stats, o bloom.Options) *console.Bloom {
 	return &console.Bloom{
 		Bytes: s.Bytes, Drained: float64(s.Drained), Collateral: float64(s.Collateral), Attackers: s.Attackers,
-		Rotations: s.Rotations,
+		Rotations: s.Rotations, AmpleBurst: int64(o.AmpleBurst()),
 	}
 }
 

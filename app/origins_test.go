@@ -35,7 +35,7 @@ rls:
 - {listen: "127.0.0.1:0", authz: {trusted_proxies: [127.0.0.1/32, 10.0.0.0/8], forwarded_header: HEADER, throttles: [few]}}
 bans: {exempt: [127.0.0.1/32, 10.0.0.0/8, 198.51.100.0/24]}
 throttles:
-  few: {bloom: {rate: 2/s, exempt: [127.0.0.1/32, 10.0.0.0/8, 198.51.100.0/24]}}
+  few: {bloom: {rate: 2/s, burst: 5, exempt: [127.0.0.1/32, 10.0.0.0/8, 198.51.100.0/24]}}
   stamps: {stamp: {from_load: 0, first: 64, never_ask: {networks: [127.0.0.1/32, 10.0.0.0/8, 198.51.100.0/24]}}}
   plans: {quota: {policies: [{name: few, limit: 2, period: 1h}], overrides: {"source:127.0.0.1": {few: {exempt: true}}, "source:198.51.100.1": {few: {exempt: true}}}}}
 console: {listen: "off"}

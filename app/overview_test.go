@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,10 @@ func TestOverviewWithoutCapacity(t *testing.T) {
 	}
 	if _, has := g.Columns[console.Load]; has || g.Unit != "requests" || o.Gates[1].Unit != "connections" {
 		t.Errorf("%+v", g)
+	}
+	if s, err := b.client.Status(t.Context()); err != nil || !slices.ContainsFunc(s.Throttles,
+		func(t console.ThrottleStatus) bool { return t.Bloom != nil && t.Bloom.AmpleBurst == 15 }) {
+		t.Errorf("the burst of edge is too small: %+v, %v", s.Throttles, err)
 	}
 	plans := throttleOf(o, "plans")
 	if plans.Last(console.Admitted) != 3 || plans.Last(console.Refused) != 3 || plans.Last(console.WouldRefuse) != 0 ||

@@ -199,7 +199,7 @@ func (p *packets) view() console.Throttle {
 	v := console.Throttle{Link: p.link, Kind: "xdp"}
 	if s, err := p.gate.Stats(); err == nil {
 		v.Bloom = bloomView(bloom.Stats{Bytes: s.Bytes, Drained: s.Drained, Collateral: s.Collateral,
-			Attackers: s.Attackers, Rotations: s.Rotations})
+			Attackers: s.Attackers, Rotations: s.Rotations}, p.options.Bloom)
 	}
 	p.count()
 	return v

@@ -106,6 +106,7 @@ func (c *Config) oddities() []*weir.FieldError {
 		}
 	}
 	all = append(all, c.keyOddities()...)
+	all = append(all, c.burstOddities()...)
 	all = append(all, c.costOddities()...)
 	all = append(all, c.stampOddities()...)
 	all = append(all, c.routeOddities()...)

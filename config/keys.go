@@ -10,6 +10,7 @@ import (
 	"weir"
 	"weir/identify"
 	"weir/identify/country"
+	"weir/throttle/bloom"
 	"weir/throttle/quota"
 )
 
@@ -131,6 +132,26 @@ func (c *Config) keyOddities() []*weir.FieldError {
 					"list a throttle beside it that does not count by that: a quota without a key, or a bloom")
 			}
 		}
+	}
+	return odd
+}
+
+// burstOddities finds Bloom limiters that ordinary visitors drain.
+func (c *Config) burstOddities() []*weir.FieldError {
+	var odd odds
+	look := func(at string, o *bloom.Options) {
+		if ample := o.AmpleBurst(); ample != 0 {
+			odd.add(at+".bloom.burst", fmt.Sprintf("a few visits use up a burst of %d: networks that keep to their limit "+
+				"refuse each other", o.WithDefaults().Burst), fmt.Sprintf("at least %d, or a smaller k", ample))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		if o := c.Throttles[name].Bloom; o != nil {
+			look("throttles."+name, o)
+		}
+	}
+	for i := range c.XDP {
+		look(fmt.Sprintf("xdp[%d]", i), &c.XDP[i].Bloom)
 	}
 	return odd
 }

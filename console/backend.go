@@ -74,11 +74,12 @@ type Throttle struct {
 
 // A Bloom is the state of a Bloom limiter's tables.
 type Bloom struct {
-	Bytes      int64   `json:"bytes"`      // of the tables
-	Drained    float64 `json:"drained"`    // the share of limiters that have nothing left
-	Collateral float64 `json:"collateral"` // the share of innocent networks refused, as estimated
-	Attackers  int64   `json:"attackers"`  // networks far over their limit, as estimated
-	Rotations  uint64  `json:"rotations"`  // of the key, since the start
+	Bytes      int64   `json:"bytes"`                 // of the tables
+	Drained    float64 `json:"drained"`               // the share of limiters that have nothing left
+	Collateral float64 `json:"collateral"`            // the share of innocent networks refused, as estimated
+	Attackers  int64   `json:"attackers"`             // networks far over their limit, as estimated
+	Rotations  uint64  `json:"rotations"`             // of the key, since the start
+	AmpleBurst int64   `json:"ample_burst,omitempty"` // if the configured burst is so small that visitors drain the limiters
 }
 
 // A Table is how full a table of accounts is.

@@ -87,6 +87,7 @@ type bloomRow struct {
 	Drained    weir.Share
 	Filled     float64
 	Memory     weir.Size
+	AmpleBurst int64
 }
 
 func rowOf(t ThrottleStatus) bloomRow {
@@ -94,7 +95,7 @@ func rowOf(t ThrottleStatus) bloomRow {
 	share := func(v float64) weir.Share { return weir.Share(math.Round(v*1e4) / 1e4) }
 	return bloomRow{
 		Throttle: t.Throttle, Collateral: share(b.Collateral), Attackers: b.Attackers, Drained: share(b.Drained),
-		Filled: b.Drained,
+		Filled: b.Drained, AmpleBurst: b.AmpleBurst,
 		Memory: weir.Size(math.Ceil(float64(b.Bytes)/(1<<20))) << 20,
 	}
 }

@@ -117,7 +117,7 @@ func TestInitSite(t *testing.T) {
 	t.Parallel()
 	upstream, hangs := helloServer(t)
 	s := startInit(t, "site", "--listen", needs.FreeAddress(), "--upstream", upstream, "--limit", "3/1h")
-	s.shows("^10 200 10 429$")
+	s.shows("^15 200 15 429$")
 	listen := needs.FreeAddress()
 	startInit(t, "site", "--listen", listen, "--upstream", upstream, "--limit", "1000/s", "--concurrent", "1")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,7 +27,9 @@ type planBloomCommand struct {
 // bloomPlan is what --json prints.
 type bloomPlan struct {
 	bloom.Plan
-	Attackers *int64 `json:"attackers,omitempty"` // when they were asked for
+	Attackers *int64 `json:"attackers,omitempty"`   // when they were asked for
+	Crowd     int64  `json:"crowd"`                 // networks that can have all of their limit at the same time
+	Ample     int64  `json:"ample_burst,omitempty"` // if --burst is smaller
 }
 
 func (c *planBloomCommand) Validate() error {
@@ -67,9 +69,12 @@ func (c *planBloomCommand) plan() (bloomPlan, bloom.Options, error) {
 		set(&o.Attackers, &n)
 	}
 	if err != nil {
-		err = fmt.Errorf("--%w", err) // the fields have the names of the flags
+		return p, o, fmt.Errorf("--%w", err) // the fields have the names of the flags
 	}
-	return p, o, err
+	if p.Crowd = p.Plan.Crowd(); c.Burst != 0 {
+		p.Ample = int64(o.AmpleBurst())
+	}
+	return p, o, nil
 }
 
 func set[F, V ~int | ~int64 | ~float64](field *F, flag *V) {
@@ -115,6 +120,16 @@ a limiter takes %s.
 `, about(p.Bytes/2), levels, about(levels*p.Bytes))
 	if o.Burst == 0 {
 		fmt.Fprintf(t.out, "If the burst is small, half of all this is enough: --burst shows it.\n")
+	}
+
+	fmt.Fprintf(t.out, `
+When nobody attacks, all networks together get as much as %d of them may have
+by their limit. If more of them use all of it, they refuse each other.
+`, p.Crowd())
+	if ample := o.AmpleBurst(); o.Burst != 0 && ample != 0 {
+		fmt.Fprintf(t.out, "%s\n", t.paint(tabular.Bad, fmt.Sprintf(
+			"A burst of %d is used up by a few visits: networks that keep to their limit refuse\n"+
+				"each other. A burst of %d cures it.", o.Burst, ample)))
 	}
 
 	t.section(fmt.Sprintf("How much memory %d attackers take with another k", o.Attackers), otherK(p, o))

@@ -76,8 +76,8 @@ func TestCarried(t *testing.T) {
 func TestPlanAsJSON(t *testing.T) {
 	memory := weir.Size(16 << 20)
 	for want, c := range map[string]planBloomCommand{
-		"bytes collateral k lanes lines":           {JSON: true},
-		"attackers bytes collateral k lanes lines": {JSON: true, Memory: &memory},
+		"bytes collateral crowd k lanes lines":           {JSON: true},
+		"attackers bytes collateral crowd k lanes lines": {JSON: true, Memory: &memory},
 	} {
 		var out strings.Builder
 		if err := c.Run(&terminal{out: &out}); err != nil {

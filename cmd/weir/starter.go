@@ -209,7 +209,8 @@ func (s *starter) values(answers map[string]string) (map[string]any, error) {
 		return nil, err
 	}
 	// Two periods at once, in fives: a Bloom limiter has five parts, and rounds its burst down to a multiple of that.
-	burst := (2*count + 4) / 5 * 5
+	// With less than fifteen, visitors would refuse each other.
+	burst := max(15, (2*count+4)/5*5)
 	values["count"], values["period"], values["sliding"], values["burst"] = count, period, !calendar, burst
 	if text, ok := answers["concurrent"]; ok {
 		if values["concurrent"], err = weir.ParseCount(text); err != nil {

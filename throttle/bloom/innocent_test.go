@@ -151,3 +151,33 @@ func (f prefixFlood) play(t *testing.T) {
 	}
 	t.Logf("at most %.2f%% of the innocent refused, until %s", 100*most, r.now.Sub(start))
 }
+
+// TestCrowd: with the burst that AmpleBurst names, as many visitors as the table is planned for may use a good part of
+// their limit, all the time, and ten times as many a tenth of that. With a burst of k they refuse each other.
+func TestCrowd(t *testing.T) {
+	needs.Unwatched(t)
+	const planned = 1000
+	refused := func(burst weir.Number, visitors, each int) float64 {
+		r := newRig(t, Options{Rate: weir.Rate{Count: 60, Per: time.Hour}, Burst: burst, Attackers: planned})
+		dice, refused, asked := rand.New(rand.NewPCG(1, 2)), 0, 0
+		for range visitors * each * 2 { // two hours
+			r.pass(time.Hour / time.Duration(visitors*each))
+			if r.askAddr(source(dice.IntN(visitors)), 1).Verdict != weir.Admit && r.now.Sub(start) > time.Hour {
+				refused++
+			}
+			asked++
+		}
+		return 2 * float64(refused) / float64(asked)
+	}
+	ample := Options{Rate: perSecond(1), Burst: 5}.AmpleBurst()
+	if again := (Options{Rate: perSecond(1), Burst: ample}).AmpleBurst(); ample != 15 || again != 0 {
+		t.Fatalf("a burst of %d, and then of %d", ample, again)
+	}
+	for _, c := range []struct{ visitors, each int }{{planned, 30}, {10 * planned, 6}} {
+		few, enough := refused(5, c.visitors, c.each), refused(ample, c.visitors, c.each)
+		if t.Logf("%+v: %.2f%%, and %.2f%% with a burst of %d", c, 100*few, 100*enough, ample); enough > 0.01 ||
+			few < 2*enough || few < 0.003 {
+			t.Errorf("%+v: %.4f refused, and %.4f with a burst of %d", c, few, enough, ample)
+		}
+	}
+}

@@ -26,6 +26,7 @@ const (
 	maxPer    = 365 * 24 * time.Hour
 	maxTimes  = 1 << 20 // the limit, for the widest networks
 	maxBytes  = MaxTokens / 3
+	ample     = 3 // tokens of a limiter: see Options.AmpleBurst
 )
 
 // A Count says what is counted.
@@ -40,7 +41,8 @@ const (
 type Options struct {
 	// The limit of each source network: 100/s, 20/m; where bytes are counted 10MB/s.
 	Rate weir.Rate `yaml:"rate"`
-	// How much a source may take at once after it was idle. At least k. Default: a second's worth, and at least k.
+	// How much a source may take at once after it was idle. At least k, and better three times k: with less, networks
+	// that keep to their limit refuse each other. Default: a second's worth, and at least three times k.
 	Burst weir.Number `yaml:"burst"`
 	// What is counted: events (requests, connections or packets; the default) or bytes. A limit on bytes paces what
 	// flows.
@@ -77,7 +79,7 @@ func (o Options) WithDefaults() Options {
 	o.K = cmp.Or(o.K, 5)
 	if o.Burst == 0 && o.Rate.Per > 0 {
 		second := float64(o.Rate.Count) / o.Rate.Per.Seconds()
-		o.Burst = max(weir.Number(math.Ceil(min(second, MaxBurst))), weir.Number(o.K)*max(o.Grain, 1))
+		o.Burst = max(weir.Number(math.Ceil(min(second, MaxBurst))), ample*weir.Number(o.K)*max(o.Grain, 1))
 	}
 	o.Count = cmp.Or(o.Count, Events)
 	o.V4 = cmp.Or(o.V4, 24)
@@ -91,6 +93,16 @@ func (o Options) WithDefaults() Options {
 		o.Rotate = weir.Duration(max(10*time.Minute, o.learn()))
 	}
 	return o
+}
+
+// AmpleBurst returns the least burst that keeps ordinary visitors from refusing each other, if the configured one is
+// smaller, and otherwise 0. A limiter that holds one token is drained by one visit, as if by an attacker.
+func (o Options) AmpleBurst() weir.Number {
+	o = o.WithDefaults()
+	if least := ample * weir.Number(o.K) * max(o.Grain, 1); o.Count == Events && o.Burst < least {
+		return least
+	}
+	return 0
 }
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors.

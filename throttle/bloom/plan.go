@@ -45,6 +45,10 @@ type Plan struct {
 // Limiters is how many limiters one table has.
 func (p Plan) Limiters() int64 { return int64(p.Lines) * int64(p.Lanes) }
 
+// Crowd is how many networks can have all of their limit at the same time. Whatever the burst is, the limiters get no
+// more tokens than that.
+func (p Plan) Crowd() int64 { return p.Limiters() / int64(p.K) }
+
 // LanesFor is how many limiters a line has for sources with so large a burst of events: 62 of one byte or 31 of two. A
 // burst of 0 is unknown and takes two bytes. (A burst that fills within less than a millisecond takes two as well.)
 func LanesFor(k int, burst int64) int {
@@ -61,6 +65,8 @@ func Size(k int, attackers int64, collateral weir.Share, burst int64) (Plan, err
 	case k < 1 || k > MaxK:
 		return Plan{}, &weir.FieldError{Path: "k", Msg: fmt.Sprintf("%d limiters for each source are not possible", k),
 			Hint: fmt.Sprintf("1 to %d", MaxK)}
+	case burst != 0 && burst < int64(k):
+		return Plan{}, tooSmall(burst, k, 1)
 	case attackers < 1 || attackers > MaxAttackers:
 		return Plan{}, &weir.FieldError{Path: "attackers",
 			Msg:  fmt.Sprintf("%d attackers cannot be planned for", attackers),

@@ -67,9 +67,7 @@ func fit(rate weir.Rate, burst int64, k int, grain int64, bits int, fine int64) 
 	share := burst / int64(k) / grain
 	switch {
 	case share < 1:
-		return s, &weir.FieldError{Path: "burst",
-			Msg:  fmt.Sprintf("a burst of %d leaves less than one token for each of a source's %d limiters", burst, k),
-			Hint: fmt.Sprintf("at least %d, or a smaller k", int64(k)*grain)}
+		return s, tooSmall(burst, k, grain)
 	case share > MaxTokens:
 		return s, &weir.FieldError{Path: "grain",
 			Msg: fmt.Sprintf("a limiter holds at most %d tokens, a burst of %d needs %d", MaxTokens, burst, share),
@@ -106,6 +104,12 @@ func fit(rate weir.Rate, burst int64, k int, grain int64, bits int, fine int64) 
 		s.Capacity -= s.PerUnit
 	}
 	return s, nil
+}
+
+func tooSmall(burst int64, k int, grain int64) error {
+	return &weir.FieldError{Path: "burst",
+		Msg:  fmt.Sprintf("a burst of %d leaves less than one token for each of a source's %d limiters", burst, k),
+		Hint: fmt.Sprintf("at least %d, or a smaller k", int64(k)*grain)}
 }
 
 // Bytes is the memory of the table.

@@ -28,7 +28,7 @@ func TestRotationKeepsLimit(t *testing.T) {
 		rotations uint64 // at least
 	}{
 		{Options{Rate: weir.Rate{Count: 1000, Per: day}, Burst: 1000}, 30 * time.Second, 25 * day, 2},
-		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}}, 30 * time.Second, day, 8},
+		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}, Burst: 5}, 30 * time.Second, day, 8},
 		{Options{Rate: weir.Rate{Count: 1, Per: time.Minute}, Burst: 100}, 20 * time.Second, 40 * time.Hour, 2},
 		{Options{Rate: perSecond(10), Burst: 20, Rotate: weir.Duration(30 * time.Second)}, 30 * time.Millisecond,
 			5 * time.Minute, 7},
@@ -65,7 +65,7 @@ func TestDay(t *testing.T) {
 		least, most int
 	}{
 		{Options{Rate: weir.Rate{Count: 1000, Per: day}, Burst: 1000}, 1900, 2000},
-		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}}, 432, 485},
+		{Options{Rate: weir.Rate{Count: 20, Per: time.Hour}, Burst: 5}, 432, 485},
 	} {
 		c.o.Attackers, c.o.V6 = 100, []int{64}
 		r := newRig(t, c.o)
