@@ -102,8 +102,8 @@ func (t *Table) take(n Network, tokens int64, now time.Duration) (Taken, balance
 	return Taken{h, last}, was
 }
 
-// Drain is Take for a table that does not decide: what is too little for the tokens is also taken. It returns the number
-// of the limiter that gave the last of the tokens, or 0 and how many all of them had.
+// Drain is Take for a table that does not decide: what is too little for the tokens is also taken. It returns the
+// number of the limiter that gave the last of the tokens, or 0 and how many all of them had.
 func (t *Table) Drain(n Network, tokens int64, now time.Duration) (last uint8, had int64) {
 	h := t.key.Hash(n)
 	if t.takeFirst(h, uint64(tokens), t.unit(now)) {
