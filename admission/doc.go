@@ -1,9 +1,9 @@
 // Package admission stands in front of an upstream that can work on so many requests at once, and says who goes next.
 //
-// In the stamped lane wait those who paid, in the general pool all others. A place that becomes free goes to the next in
-// line at once, never to a newcomer, and never waits for somebody who is away. When both lanes wait, the stamped lane
-// goes first; the pool is guaranteed a share of the capacity all the same, counted in time and not in requests, unless
-// strict says otherwise. While stamps are asked for, Take decides which unpaid events the pool accepts.
+// In the stamped lane wait those who paid, in the general pool all others. A place that becomes free goes to the next
+// in line at once, never to a newcomer, and never waits for somebody who is away. When both lanes wait, the stamped
+// lane goes first; the pool is guaranteed a share of the capacity all the same, counted in time and not in requests,
+// unless strict says otherwise. While stamps are asked for, Take decides which unpaid events the pool accepts.
 //
 // # Turns
 //

@@ -30,7 +30,7 @@ func TestTheTenthIsLeft(t *testing.T) {
 		t.Errorf("called %v: a second later nothing is asked any more", got)
 	}
 	r.wait(0)
-	for places, left := range map[int]int{1: 0, 2: 1, 9: 1, 20: 2} { // of a single place the pool has a part of the time
+	for places, left := range map[int]int{1: 0, 2: 1, 9: 1, 20: 2} { // a single place is divided by time
 		small := newRig(t, Options{Concurrent: places})
 		small.takes("192.0.2.1")
 		for range places - left {
@@ -125,8 +125,8 @@ type mover struct {
 func (m *mover) Moved() (int64, bool) { return m.moved, !m.waits }
 func (m *mover) Lose()                { m.lost = true }
 
-// A client that owes bytes, or does not take them, more slowly than slowest loses its place while somebody waits, paid or
-// not. The time that the service takes costs it nothing.
+// A client that owes bytes, or does not take them, more slowly than slowest loses its place while somebody waits, paid
+// or not. The time that the service takes costs it nothing.
 func TestTooSlow(t *testing.T) {
 	for _, work := range []uint64{0, 2} {
 		r := newRig(t, Options{Concurrent: 4, Slowest: 1000})
@@ -170,8 +170,8 @@ func TestTooSlow(t *testing.T) {
 	}
 }
 
-// A client with more than its fair part of the places loses what waits for it however fast it is, and what stands still,
-// until it has its part.
+// A client with more than its fair part of the places loses what waits for it however fast it is, and what stands
+// still, until it has its part.
 func TestFairPartOfThePlaces(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		r := newRig(t, Options{Concurrent: 8, MaxWait: weir.Duration(5 * time.Minute)})

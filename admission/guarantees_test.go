@@ -263,8 +263,8 @@ func TestPageBesideAPayer(t *testing.T) {
 	}
 }
 
-// equalTurns is how long a page of five requests takes, the last four of them at once, among so many other clients, each
-// with something waiting all the time: a round for each request.
+// equalTurns is how long a page of five requests takes, the last four of them at once, among so many other clients,
+// each with something waiting all the time: a round for each request.
 func equalTurns(others, places int, takes time.Duration) time.Duration {
 	return 5*takes*time.Duration(others+1)/time.Duration(places) + 2*takes
 }

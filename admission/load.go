@@ -53,8 +53,8 @@ func (w *window) pass(from, to int64, level [lanes]int) {
 }
 
 // sum returns how many of each lane were under way or held on average, how many clients were turned away in a second
-// and have not come in, and how long clients that paid have waited for their turns at most. Where those come in that another node turned away, away
-// is below 0.
+// and have not come in, and how long clients that paid have waited for their turns at most. Where those come in that
+// another node turned away, away is below 0.
 func (w *window) sum(at int64) (level [lanes]float64, away float64, waited int64) {
 	for i := range w.ring {
 		s := &w.ring[i]
@@ -103,9 +103,9 @@ func (p *pulse) orGuess() float64 {
 
 // Load says how much is asked of the upstream in proportion to what it can do, over about the last second: places in
 // use, requests held, and what the clients would need who were turned away, each of them once. Above 1 it is too
-// much. It also says how long those waited who paid: the longest wait of a client for its turn, among those that got one
-// with a stamp that is worth what is asked now. (A client that has places already waits for itself. Where no place moves,
-// paying more would help nobody.) It is cheap: the figures are renewed every 50 ms.
+// much. It also says how long those waited who paid: the longest wait of a client for its turn, among those that got
+// one with a stamp that is worth what is asked now. (A client that has places already waits for itself. Where no place
+// moves, paying more would help nobody.) It is cheap: the figures are renewed every 50 ms.
 //
 // In a farm both are the farm's: all that is asked in proportion to all that the upstream can do, and the mean delay of
 // the nodes, each by how much is asked of it. So a stamp costs the same at all nodes.

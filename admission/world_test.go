@@ -112,7 +112,8 @@ func (w *world) come(v *visitor) {
 		v.came = w.now
 	}
 	v.since, v.place, v.hold, v.turn, v.inside = w.now, weir.Place{Number: v.ticket}, weir.Hold{}, nil, false
-	ev := weir.Event{Time: w.now, Source: v.source, Account: v.account, Client: v.id, Load: w.load(), Place: v.place, Holder: v}
+	ev := weir.Event{Time: w.now, Source: v.source, Account: v.account, Client: v.id, Load: w.load(), Place: v.place,
+		Holder: v}
 	v.purse = nil
 	if s := v.stamp; s != nil && s.uses < s.covers {
 		v.purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {

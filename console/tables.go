@@ -20,7 +20,8 @@ func capacityRows(gates []GateStatus) (rows []capacityRow) {
 		if g.Capacity == nil {
 			continue
 		}
-		rows = append(rows, capacityRow{GateStatus: g, Load: percent(g.Capacity.Load), Wait: inMillis(g.Capacity.Delay)})
+		rows = append(rows, capacityRow{GateStatus: g, Load: percent(g.Capacity.Load),
+			Wait: inMillis(g.Capacity.Delay)})
 	}
 	return rows
 }

@@ -139,8 +139,8 @@ func (t *terminal) capacities(gates []console.GateStatus) {
 			}
 			rows.row(text(g.Gate), number(c.InUse), of,
 				cell{text: fmt.Sprintf("%.0f%%", 100*c.Load), right: true},
-				cell{text: fmt.Sprintf("%.0f ms", max(c.Longest["stamped"], c.Longest["pool"])), right: true}, number(c.Stamped), number(c.Pool),
-				number(c.InLine), number(c.TurnedAway), mode(c.Shadow))
+				cell{text: fmt.Sprintf("%.0f ms", max(c.Longest["stamped"], c.Longest["pool"])), right: true},
+				number(c.Stamped), number(c.Pool), number(c.InLine), number(c.TurnedAway), mode(c.Shadow))
 		}
 	}
 	if len(rows.rows) > 0 {
