@@ -161,8 +161,8 @@ func TestPeopleShareAnAddress(t *testing.T) {
 	}
 }
 
-// TestWaitsOfOthersAreNotCut: all places are taken, and requests come, also one with a stamp whose body comes late. Each
-// waits for as long as it may, to the second.
+// TestWaitsOfOthersAreNotCut: all places are taken, and requests come, also some with a stamp whose bodies come late.
+// Each waits for as long as it may, to the second.
 func TestWaitsOfOthersAreNotCut(t *testing.T) {
 	t.Parallel()
 	const late, maxWait = 5, 8
@@ -219,7 +219,7 @@ func TestSlowUploadsHoldNoPlaces(t *testing.T) {
 		"paid":           {lanes + ", throttles: [stamps]", always, true},
 		"without stamps": {lanes, always, false},
 	} {
-		for _, speed := range []int{0, 1000, 8 << 10} { // bytes a second, of which the last is quick enough for a fair part
+		for _, speed := range []int{0, 1000, 8 << 10} { // bytes a second; the last is quick enough for a fair part
 			t.Run(fmt.Sprintf("%s, %d", name, speed), func(t *testing.T) {
 				t.Parallel()
 				s := stamped(t, c.gate, c.options)
