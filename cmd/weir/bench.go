@@ -32,7 +32,7 @@ func (c *benchSolverCommand) Run(t *terminal) error { return flood.ServeSolver(o
 type benchFloodCommand struct {
 	For             time.Duration   `default:"12s" placeholder:"TIME" help:"How long visitors are counted in each round. Default ${default}."`
 	WarmUp          time.Duration   `default:"8s" placeholder:"TIME" help:"How long each round warms up before anything is counted. Default ${default}."`
-	Scene           []string        `default:"flood,after,keys,payer" placeholder:"NAME" help:"What to play: people under a flood (flood), programs after one (after), a client of an API beside invented keys (keys), people beside an attacker who pays (payer). Default all."`
+	Scene           []string        `default:"flood,after,keys,payer,turns,shared,uploads" placeholder:"NAME" help:"What to play: people under a flood (flood), programs after one (after), a client of an API beside invented keys (keys), people beside an attacker who pays (payer) or beside many who pay for each request (turns), people who share an address beside them (shared), programs beside slow uploads (uploads). Default all."`
 	Flood           string          `default:"both" enum:"many,few,both" placeholder:"KIND" help:"The flood: from many slow sources (many), from a few fast ones (few), or both. Default ${default}."`
 	Fronts          []string        `placeholder:"NAME" help:"What to compare: some of none, nginx, haproxy, weir. Default: all that are installed."`
 	Algorithm       stamp.Algorithm `default:"sha256-k" placeholder:"NAME" help:"The puzzle of weir's stamps: sha256-k, eqs60, dlog or dlog-classic. Default ${default}."`

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	floods "weir/lab/flood" // flood is what B4 does
@@ -68,10 +69,11 @@ func told(row string) func(floods.Progress) {
 }
 
 // afterFlood is S10: what clients get that a throttle may shut out by mistake. Programs that neither pay nor keep
-// tickets, when a flood is over; a client of an API beside invented keys; people beside an attacker who pays. The peers
-// are for comparison. See docs/flood.md.
+// tickets, when a flood is over; a client of an API beside invented keys; people beside an attacker who pays, and
+// beside many who pay for every request, also where they share an address; programs beside slow uploads. The peers are
+// for comparison. See docs/flood.md.
 func afterFlood(t *trial) (figures []figure) {
-	run := floods.Options{Scenes: []floods.Scene{floods.AfterFlood, floods.Keys, floods.Payer}}
+	run := floods.Options{Scenes: floods.Scenes[1:]}
 	if t.quick {
 		run.For, run.WarmUp, run.Haste = 150*time.Millisecond, 50*time.Millisecond, 100
 	}
@@ -90,7 +92,28 @@ func afterFlood(t *trial) (figures []figure) {
 func sceneFigure(s floods.Scene, one *floods.SceneRound) figure {
 	c := &one.Parts[0].Clients
 	served := fmt.Sprintf("%.1f %% (p95 %s)", 100*c.Share, c.Most())
+	several := func(what, target string) figure {
+		var got []string
+		for _, p := range one.Parts {
+			c := &p.Clients
+			text := fmt.Sprintf("%s: %.1f %% (p95 %s", p.Beside, 100*c.Share, c.Most())
+			if p.TurnsMS > 0 {
+				text += fmt.Sprintf(", equal turns %.2f s", p.TurnsMS/1000)
+			}
+			got = append(got, text+")")
+		}
+		return figure{fmt.Sprintf(what, one.Title), target, strings.Join(got, "; "), one.Met}
+	}
 	switch s {
+	case floods.Turns:
+		return several("beside addresses with one request at a time and a new stamp for each, from one core, %s in front: "+
+			"pages of 5 requests whole", "≥ 95 %, p95 ≤ 1.5 × what equal turns give")
+	case floods.Shared:
+		return several("people behind one address, beside addresses with one request at a time and a new stamp for each, "+
+			"%s in front: pages of 5 requests whole", "≥ 95 %")
+	case floods.Uploads:
+		return several("beside slow uploads of one address on all places, %s in front: clients that neither pay nor keep "+
+			"tickets served", "≥ 95 %")
 	case floods.AfterFlood:
 		return figure{fmt.Sprintf("from 10 s after a flood of 8 × the capacity, %s in front: clients at 44 %% load "+
 			"that neither pay nor keep tickets served", one.Title), "≥ 95 %", served, one.Met}

@@ -181,7 +181,8 @@ type payer struct {
 	front   string
 	proxy   http.RoundTripper
 	solver  solver
-	sources int // addresses
+	sources int  // addresses
+	each    bool // each of them has one request at a time, and a new stamp for each
 	tally   *tally
 	begin   time.Time
 	next    atomic.Int64 // the address that is used next
@@ -218,9 +219,13 @@ func (p *payer) run(ctx context.Context) {
 	for range payerAskers {
 		workers.Go(func() { p.ask(ctx, puzzles) })
 	}
-	workers.Go(func() { p.solve(ctx, puzzles) })
-	for range payerConnections {
-		workers.Go(func() { p.use(ctx) })
+	connections, covers := payerConnections, payerCovers
+	if p.each {
+		connections, covers = p.sources, 1
+	}
+	workers.Go(func() { p.solve(ctx, puzzles, covers) })
+	for i := range connections {
+		workers.Go(func() { p.use(ctx, i) })
 	}
 	workers.Wait()
 }
@@ -259,7 +264,7 @@ func idOf(h http.Header) string {
 	return ""
 }
 
-func (p *payer) solve(ctx context.Context, puzzles <-chan demand) {
+func (p *payer) solve(ctx context.Context, puzzles <-chan demand, covers int) {
 	for {
 		select {
 		case z := <-puzzles:
@@ -273,18 +278,22 @@ func (p *payer) solve(ctx context.Context, puzzles <-chan demand) {
 			if c, err := stamp.ParseChallenge(z.challenge); err == nil {
 				p.tally.pay(at, paymentOf(c, took))
 			}
-			p.put(&bought{stamp: paid, id: z.id, source: z.source, left: payerCovers})
+			p.put(&bought{stamp: paid, id: z.id, source: z.source, left: covers})
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (p *payer) use(ctx context.Context) {
+// use sends over one connection. It is that of an address where each of them has one.
+func (p *payer) use(ctx context.Context, connection int) {
 	for {
 		b := p.take(ctx)
 		if b == nil {
 			return
+		}
+		if p.each {
+			b.source = payerSource(connection)
 		}
 		at := time.Since(p.begin)
 		status, h, err := p.send(ctx, acceptAny, b)

@@ -13,8 +13,9 @@
 // served or has lost patience, so that none profits from the end.
 //
 // The other scenes are about clients that a throttle may shut out by mistake: programs after a flood (AfterFlood), the
-// client of an API beside invented keys (Keys), people beside an attacker who pays (Payer). They have one group of
-// clients and one attack, and are played and counted in the same way.
+// client of an API beside invented keys (Keys), people beside an attacker who pays (Payer), or beside
+// many who pay for every request (Turns), also where they share an address (Shared), programs beside slow uploads
+// (Uploads). They have one group of clients and one attack, and are played and counted in the same way.
 //
 // Report has the figures; Table and Page show them.
 package flood

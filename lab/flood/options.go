@@ -33,10 +33,14 @@ const (
 	AfterFlood Scene = "after" // what programs get that neither pay nor keep tickets, when a flood is over
 	Keys       Scene = "keys"  // what a client of an API gets beside invented keys
 	Payer      Scene = "payer" // what people get beside an attacker who pays
+	// Turns is what people get beside addresses that have one request at a time each, and pay for every one.
+	Turns   Scene = "turns"
+	Shared  Scene = "shared"  // what people behind one address get beside such addresses
+	Uploads Scene = "uploads" // what programs get while slow uploads of one address have all places
 )
 
 // Scenes lists all of them.
-var Scenes = []Scene{UnderFlood, AfterFlood, Keys, Payer}
+var Scenes = []Scene{UnderFlood, AfterFlood, Keys, Payer, Turns, Shared, Uploads}
 
 // Options say what is run. The zero value runs everything with every front that is installed.
 type Options struct {

@@ -85,9 +85,10 @@ type Part struct {
 	Clients Figures `json:"clients"` // that the scene is about
 	// of all of them; those who were not served count with the patience of people
 	MedianMS   float64 `json:"median_ms"`
-	Times      float64 `json:"times,omitempty"`  // the median, in proportion to that of the first part
-	Attack     Figures `json:"attack"`           // the flood, the invented keys or the payer
-	Stamps     *Stamps `json:"stamps,omitempty"` // what the clients paid
+	TurnsMS    float64 `json:"turns_ms,omitempty"` // what equal turns give, where that is the target
+	Times      float64 `json:"times,omitempty"`    // the median, in proportion to that of the first part
+	Attack     Figures `json:"attack"`             // the flood, the invented keys or the payer
+	Stamps     *Stamps `json:"stamps,omitempty"`   // what the clients paid
 	AttackPaid *Stamps `json:"attack_stamps,omitempty"`
 }
 

@@ -128,16 +128,17 @@ func (r *round) stay(ctx context.Context, v *visitor, at time.Duration, pages in
 }
 
 func (r *round) look(ctx context.Context, v *visitor, at, patience time.Duration, counts bool) {
-	r.visit(v.group, at, counts, func() result {
+	r.visit(v.group, at, counts, func() (result, time.Duration) {
 		// Patience begins when they should have come, even where this machine is late.
 		patient, cancel := context.WithDeadline(ctx, r.begin.Add(at+patience))
 		defer cancel()
-		return v.view(patient, at)
+		return v.view(patient, at), 0
 	})
 }
 
-// visit runs a visit that should begin at a time, beside all others, and counts its result if it counts.
-func (r *round) visit(g group, at time.Duration, counts bool, do func() result) {
+// visit runs a visit that should begin at a time, beside all others, and counts its result if it counts. do also
+// returns how much of its time does not count.
+func (r *round) visit(g group, at time.Duration, counts bool, do func() (result, time.Duration)) {
 	if !counts {
 		r.workers.Go(func() { do() })
 		return
@@ -145,14 +146,14 @@ func (r *round) visit(g group, at time.Duration, counts bool, do func() result) 
 	r.waits.Add(1)
 	r.workers.Go(func() {
 		defer r.waits.Done()
-		res := do()
-		r.tally.add(g, at, time.Since(r.begin)-at, res)
+		res, free := do()
+		r.tally.add(g, at, time.Since(r.begin)-at-free, res)
 	})
 }
 
 // come lets a client come at first, and another one after each gap. visit returns the result of one.
 func (r *round) come(ctx context.Context, first time.Duration, gap func() time.Duration,
-	visit func(ctx context.Context, n int, at time.Duration) result) {
+	visit func(ctx context.Context, n int, at time.Duration) (result, time.Duration)) {
 	over := sync.OnceFunc(r.waits.Done)
 	defer over()
 	for n, at := 0, first; ; n, at = n+1, at+gap() {
@@ -163,7 +164,7 @@ func (r *round) come(ctx context.Context, first time.Duration, gap func() time.D
 		if !machine.Sleep(ctx, time.Until(r.begin.Add(at))) {
 			return
 		}
-		r.visit(people, at, counts, func() result { return visit(ctx, n, at) })
+		r.visit(people, at, counts, func() (result, time.Duration) { return visit(ctx, n, at) })
 	}
 }
 

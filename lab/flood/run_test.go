@@ -177,7 +177,7 @@ func TestOptions(t *testing.T) {
 		{Options{Haste: 0.5}, "haste: 0.5 times as fast cannot be played (1 to 1000)"},
 		{Options{Haste: maxHaste + 1}, "haste: 1001 times as fast"},
 		{Options{Scenes: []Scene{Keys, "during"}},
-			`scene: there is no scene "during" (some of flood, after, keys, payer)`},
+			`scene: there is no scene "during" (some of flood, after, keys, payer, turns, shared, uploads)`},
 		{Options{Kinds: []Kind{"some"}}, `flood: there is no flood "some" (many, few or both)`},
 		{Options{Fronts: []string{"varnish"}},
 			`fronts: there is no "varnish" to compare (some of none, nginx, haproxy, weir)`},

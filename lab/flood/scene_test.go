@@ -3,6 +3,7 @@ package flood
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -58,12 +59,12 @@ func soundScenes(t *testing.T, r *Report, fronts ...string) {
 	}
 }
 
-// idlePayer reports whether an attacker who pays has offered nothing in one of the rounds.
+// idlePayer reports whether an attacker has offered nothing in one of the rounds.
 func idlePayer(r *Report) bool {
 	for i := range r.Scenes {
 		for j := range r.Scenes[i].Rounds {
 			for k, part := range r.Scenes[i].Rounds[j].Parts {
-				if r.Scenes[i].Scene == Payer && k > 0 && part.Attack.Offered == 0 {
+				if (r.Scenes[i].Scene != Payer || k > 0) && part.Attack.Offered == 0 {
 					return true
 				}
 			}
@@ -75,13 +76,22 @@ func idlePayer(r *Report) bool {
 // TestScenes plays all that are not a flood, in small and over real sockets.
 func TestScenes(t *testing.T) {
 	t.Parallel()
-	scenes := []Scene{AfterFlood, Keys, Payer}
+	for from, want := range map[int]int{1: 2 + 2 + 6, 4: 8 + 2 + 4} { // three scenes, and how many rounds they have
+		t.Run(string(Scenes[from]), func(t *testing.T) {
+			t.Parallel()
+			playScenes(t, Scenes[from:from+3], want)
+		})
+	}
+}
+
+func playScenes(t *testing.T, scenes []Scene, want int) {
+	t.Helper()
 	o := briefScene(scenes, "none", "weir")
 	o.For = time.Second // a payer needs time before they offer anything, and more on a busy machine
 	rounds, seen := 0, map[Scene]bool{}
 	o.Watch = func(p Progress) {
 		rounds, seen[p.Scene] = max(rounds, p.Round), true
-		if p.Rounds != 2+2+6 || p.Kind != "" || p.Expected <= 0 {
+		if p.Rounds != want || p.Kind != "" || p.Expected <= 0 {
 			t.Errorf("progress %+v", p)
 		}
 	}
@@ -92,14 +102,14 @@ func TestScenes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Floods) != 0 || len(r.Scenes) != len(scenes) || rounds != 10 || len(seen) != len(scenes) {
+	if len(r.Floods) != 0 || len(r.Scenes) != len(scenes) || rounds != want || len(seen) != len(scenes) {
 		t.Fatalf("%d rounds of %v: %+v", rounds, seen, r)
 	}
 	soundScenes(t, &r, "none", "weir")
 	// The flood is counted from its beginning, which is before the clients are.
-	if got, want := r.Scenes[0].Rounds[0].Parts[0].Attack.Offered,
-		int64(burstRate*burst.Seconds()/o.Haste); got != want {
-		t.Errorf("the flood was %d, want %d", got, want)
+	if got, all := r.Scenes[0].Rounds[0].Parts[0].Attack.Offered,
+		int64(burstRate*burst.Seconds()/o.Haste); scenes[0] == AfterFlood && got != all {
+		t.Errorf("the flood was %d, want %d", got, all)
 	}
 }
 
@@ -112,7 +122,7 @@ func TestScenesOfPeers(t *testing.T) {
 			if _, err := machine.Find(name); err != nil {
 				needs.Skip(t, name+" is not installed")
 			}
-			r, err := Run(t.Context(), briefScene([]Scene{AfterFlood, Keys}, name))
+			r, err := Run(t.Context(), briefScene([]Scene{AfterFlood, Keys, Shared, Uploads}, name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -312,6 +322,76 @@ func (o *oneAtATime) solve(ctx context.Context, challenge string) (string, time.
 	return newHere().solve(ctx, challenge)
 }
 
+// TestPayersInTurns: each address has one request at a time, with a stamp that nobody has used before.
+func TestPayersInTurns(t *testing.T) {
+	const sources, enough = 3, 60
+	var mu sync.Mutex
+	total, under, stamps := 0, map[string]int{}, map[string]bool{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server := httptest.NewServer(anOffice(t, payerCovers, func(r *http.Request) {
+		from, paid := r.Header.Get("X-Forwarded-For"), r.Header.Get(stampHeader)
+		mu.Lock()
+		if under[from]++; under[from] > 1 || stamps[paid] {
+			t.Errorf("%d from %s, a new stamp: %t", under[from], from, !stamps[paid])
+		}
+		stamps[paid] = true
+		if total++; total >= enough && len(under) == sources {
+			cancel()
+		}
+		mu.Unlock()
+		time.Sleep(time.Millisecond)
+		mu.Lock()
+		under[from]--
+		mu.Unlock()
+	}))
+	defer server.Close()
+	p := &payer{front: strings.TrimPrefix(server.URL, "http://"), proxy: server.Client().Transport,
+		solver: &oneAtATime{t: t}, sources: sources, each: true, tally: newTally(Options{For: time.Hour}),
+		begin: time.Now()}
+	p.run(ctx)
+}
+
+// TestUploads: bodies are sent piece by piece from one address, and again when they are refused.
+func TestUploads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &slowBody{ctx: t.Context(), piece: uploadPiece, left: 2*uploadPiece + 1}
+		began := time.Now()
+		if n, err := io.Copy(io.Discard, b); n != 2*uploadPiece+1 || err != nil ||
+			time.Since(began) != 3*uploadPause {
+			t.Errorf("%d bytes in %s, %v", n, time.Since(began), err)
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := atomic.Int64{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.ContentLength != uploadSize ||
+			r.Header.Get("X-Forwarded-For") != visitorSource(without, uploadSource).String() {
+			t.Errorf("%s with %d bytes from %v", r.Method, r.ContentLength, r.Header)
+		}
+		if asked.Add(1) > 2*4 {
+			cancel()
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	tally := newTally(Options{For: time.Hour})
+	r := &round{begin: time.Now()}
+	r.waits.Add(1)
+	r.uploads(part{places: 4}, tally)(ctx, &crowd{front: strings.TrimPrefix(server.URL, "http://"), tally: tally})
+	if f := tally.of(flood); f.Refused < 4 || f.Served != 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestEqualTurns: a page of five requests has a round for each.
+func TestEqualTurns(t *testing.T) {
+	if got := (part{payers: 12, places: 4}).turns(); got != 1825*time.Millisecond {
+		t.Error(got)
+	}
+}
+
 // TestPayerWhoIsNotAsked: while nothing is asked, a payer sends without a stamp.
 func TestPayerWhoIsNotAsked(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -378,6 +458,11 @@ func TestJudge(t *testing.T) {
 		return Part{Clients: Figures{Offered: offered, Served: served,
 			Share: float64(served) / float64(max(offered, 1))}, MedianMS: median}
 	}
+	turn := func(offered, served int64, most float64) Part {
+		p := part(offered, served, 0)
+		p.Clients.P95, p.TurnsMS = most, 1000
+		return p
+	}
 	for name, c := range map[string]struct {
 		scene Scene
 		parts []Part
@@ -389,6 +474,9 @@ func TestJudge(t *testing.T) {
 		"twice":              {Payer, []Part{part(9, 9, 160), part(9, 9, 320), part(9, 0, 30000)}, true},
 		"more":               {Payer, []Part{part(9, 9, 160), part(9, 9, 321), part(9, 9, 160)}, false},
 		"no page came":       {Payer, []Part{part(9, 0, 100), part(9, 0, 100), part(9, 9, 100)}, false},
+		"in time":            {Turns, []Part{turn(20, 19, 1500), turn(9, 9, 100)}, true},
+		"late":               {Turns, []Part{turn(9, 9, 100), turn(20, 20, 1501)}, false},
+		"few came":           {Uploads, []Part{part(9, 9, 100), part(10, 9, 100)}, false},
 		"few came beside it": {Payer, []Part{part(9, 9, 100), part(10, 5, 150), part(9, 9, 100)}, false},
 	} {
 		one := SceneRound{Parts: c.parts}

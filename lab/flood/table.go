@@ -205,6 +205,12 @@ func (p *Played) heading() string {
 		return "After a flood: programs that neither pay nor keep tickets"
 	case Keys:
 		return "Invented keys: one client of an API beside them"
+	case Turns:
+		return "Turns: people beside addresses that pay for every request"
+	case Shared:
+		return "One address: people who share it, beside addresses that pay for every request"
+	case Uploads:
+		return "Slow uploads of one address: programs beside them"
 	default:
 		return "A payer: people beside an attacker who pays with one core"
 	}
@@ -224,6 +230,21 @@ func (p *Played) about() string {
 		return fmt.Sprintf("%s %d requests/s come from one address, each with another key. One client with a key and "+
 			"an address of its own asks once a second, and does not try again. %s",
 			service, inventedRate, served)
+	case Turns, Shared:
+		who, target := "of their own", fmt.Sprintf("Target: %s of the pages whole, and %s of those within %g times what "+
+			"equal turns give.", percent(sceneTarget), percent(sceneTarget), turnTarget)
+		if p.Scene == Shared {
+			who, target = "that they share", fmt.Sprintf("Target: %s of the pages whole.", percent(sceneTarget))
+		}
+		return fmt.Sprintf("A service that takes %s for a request. People with an address %s load a page of %d "+
+			"requests; the time in which they make stamps does not count. One core makes stamps for payers with an "+
+			"address each, who have one request at a time, and a new stamp for each. %s",
+			duration(milliseconds(turnWork)), who, 1+pageParts, target)
+	case Uploads:
+		return fmt.Sprintf("A service with 8 places, that takes %s for a request. One address always sends 8 bodies of "+
+			"1 MiB, at 1.2 KiB/s, or pays and sends a byte each %s. Programs come at %d/s, each from a new address, and "+
+			"try up to %d times, %s apart. %s", duration(milliseconds(turnWork)), duration(milliseconds(uploadPause)),
+			callers, callTries, duration(milliseconds(callPause)), served)
 	default:
 		return fmt.Sprintf("%s People load a page of %d requests. The attacker makes stamps as fast as one core can, "+
 			"and uses them on %d connections. Target: half of the pages within %d times what they take without the "+
@@ -253,11 +274,43 @@ func (p *Played) table(seconds float64) *tabular.Table {
 			{Head: "TARGET"},
 		}
 	}
+	several := p.Scene.parts()[0].places > 0
+	if several {
+		t.Columns = []tabular.Column{
+			{Head: "IN FRONT"},
+			{Head: "BESIDE"},
+			{Head: "SERVED", Right: true},
+			{Head: "P50", Right: true, Rank: 3},
+			{Head: "P95", Right: true},
+			{Head: "EQUAL TURNS", Right: true, Rank: 1},
+			{Head: "ATTACK SERVED", Right: true, Rank: 2},
+			{Head: "TARGET"},
+		}
+	}
 	for i := range p.Rounds {
 		one := &p.Rounds[i]
 		hue := met(one.Met)
 		name, target := tabular.Tinted(tabular.Head, frontName(one.Front, one.Title, one.Version)),
 			tabular.Tinted(hue, metOrNot(one.Met))
+		for j := range one.Parts {
+			if !several {
+				break
+			}
+			part, turns := &one.Parts[j], "–"
+			if part.TurnsMS > 0 {
+				turns = duration(part.TurnsMS)
+			}
+			c, hue := &part.Clients, met(part.met())
+			t.Rows = append(t.Rows, []tabular.Cell{
+				name, tabular.Text(part.Beside), tabular.Tinted(hue, percent(c.Share)), tabular.Text(c.Half()),
+				tabular.Text(c.Most()), tabular.Text(turns),
+				tabular.Text(number(float64(part.Attack.Served)/seconds) + "/s"),
+				tabular.Tinted(hue, metOrNot(part.met())),
+			})
+		}
+		if several {
+			continue
+		}
 		if p.Scene != Payer {
 			c := &one.Parts[0].Clients
 			t.Rows = append(t.Rows, []tabular.Cell{

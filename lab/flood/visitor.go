@@ -3,6 +3,7 @@ package flood
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/netip"
@@ -53,6 +54,9 @@ type visitor struct {
 	client *http.Client
 	source netip.Addr
 	stamp  chan string // the last one; while it is taken out, a new one is made
+
+	solving time.Duration // how long making stamps took, for who has the stamp
+	piece   int           // uploads, so many bytes at a time; 0 for who only reads
 }
 
 func (c *crowd) visitor(g group, n int) *visitor {
@@ -101,6 +105,10 @@ func (v *visitor) try(ctx context.Context, at time.Duration) (res result, again 
 	req, err := request(ctx, v.front, v.accept, v.source)
 	if err != nil {
 		return failed, v.reload
+	}
+	if v.piece > 0 {
+		req.Method, req.ContentLength = http.MethodPost, uploadSize
+		req.Body = io.NopCloser(&slowBody{ctx: ctx, piece: v.piece, left: uploadSize})
 	}
 	paid, ok := v.purse(ctx)
 	if !ok {
@@ -175,7 +183,9 @@ func (v *visitor) pay(ctx context.Context, at time.Duration, challenge, not stri
 	if err != nil {
 		return fmt.Errorf("a challenge that cannot be read: %w", err)
 	}
+	began := time.Now()
 	paid, took, err := v.solver.solve(ctx, challenge)
+	v.solving += time.Since(began)
 	if err != nil {
 		return err
 	}

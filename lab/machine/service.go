@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A Service is a web service of fixed capacity: it works on so many requests at a time, for the same time on each. A
+// A Service is a web service of fixed capacity: it works on so many requests at a time, for the same time on each, after
+// it has read the body. A
 // request that finds every place taken waits in line, first in, first out. One that finds the line full gets 503. It is
 // safe for concurrent use.
 type Service struct {
@@ -59,6 +60,9 @@ func (s *Service) do(r *http.Request) bool {
 		return false
 	}
 	defer func() { <-s.places }()
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return false // nobody will read the answer
+	}
 	time.Sleep(s.work)
 	s.done.Add(1)
 	return true
