@@ -129,33 +129,36 @@ func (m *mover) Lose()                { m.lost = true }
 // or not. The time that the service takes costs it nothing.
 func TestTooSlow(t *testing.T) {
 	for _, work := range []uint64{0, 2} {
-		r := newRig(t, Options{Concurrent: 4, Slowest: 1000})
+		r := newRig(t, Options{Concurrent: 5, Slowest: 1000})
 		enter := func(source string, m *mover) *event {
 			ev := from(paying(work), source)
 			ev.Holder = m
 			return r.want(r.ask(ev), weir.Admit, 0)
 		}
 		slow, quick, late, waits := new(mover), new(mover), new(mover), &mover{waits: true}
+		player := new(mover)
 		stands := enter("192.0.2.1", slow)
 		enter("192.0.2.2", quick)
 		enter("192.0.2.3", late)
 		enter("192.0.2.4", waits)
+		enter("192.0.2.5", player)
 		r.advance(time.Minute)
 		if slow.lost || late.lost {
 			t.Fatal("nobody waits")
 		}
 		r.wait(0)
 		late.waits = true
+		player.moved = 100_000 // it takes more than it needs, and pauses
 		for second := range 20 {
-			slow.moved += 999
-			quick.moved += 1300
+			slow.moved += 500
+			quick.moved += 1000
 			late.waits = second < 10
 			r.advance(time.Second)
 			if late.lost != (second >= 14) {
 				t.Errorf("work %d, second %d: late %v", work, second, late.lost)
 			}
 		}
-		if !slow.lost || quick.lost || waits.lost {
+		if !slow.lost || quick.lost || waits.lost || player.lost {
 			t.Errorf("work %d: slow %v, quick %v, waits %v", work, slow.lost, quick.lost, waits.lost)
 		}
 		if n := r.stats().Lost; n != 2 {

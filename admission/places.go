@@ -10,7 +10,9 @@ import (
 const (
 	// leastStall and mostStall bound for how long a client may be too slow: eight times as long as requests take.
 	leastStall, mostStall = int64(5 * time.Second), int64(30 * time.Second)
-	lookAgain             = int64(time.Second)
+	// ahead is for how long the bytes that a client has moved quickly may last: players take more than they need, and pause.
+	ahead     = int64(2 * time.Minute)
+	lookAgain = int64(time.Second)
 )
 
 // A place is one at the upstream that somebody has.
@@ -19,10 +21,9 @@ type place struct {
 	line   *line // of its client
 	since  int64
 	holder weir.Holder // nil where nobody can be asked; those are not in the list
-	moved  int64       // bytes, when it was last quick enough or did not wait for its client
-	seen   int64       // and when that was
-	busy   int64       // when it was last quick enough, whoever it waited for
-	went   int64       // bytes at that time
+	moved  int64       // bytes, when it was last looked at
+	lasts  int64       // until when they last at the slowest speed; the time that it does not wait for its client is free
+	busy   int64       // and without that
 	lost   bool
 	own    bool // it is part of no waiter, and may be used again
 	listed queue.Node[place]
@@ -48,7 +49,7 @@ func (s *places) get() *place {
 
 // begin takes a place for a client.
 func (l *Lanes) begin(p *place, who client, in round, holder weir.Holder, at int64) {
-	*p = place{round: in, line: l.turns[in].line(who), since: at, seen: at, busy: at, own: p.own}
+	*p = place{round: in, line: l.turns[in].line(who), since: at, lasts: at, busy: at, own: p.own}
 	l.turns[in].place(p.line, 1)
 	l.inUse[p.round.lane()]++
 	if holder != nil {
@@ -105,14 +106,16 @@ func (l *Lanes) evict(at int64) {
 			continue
 		}
 		moved, late := p.holder.Moved()
-		if !late || !again || moved-p.moved >= l.enough(at-p.seen) {
-			p.moved, p.seen = moved, at
+		more := int64(min(float64(moved-p.moved)/float64(l.o.Slowest)*1e9, float64(ahead)))
+		if p.moved = moved; !again {
+			p.lasts, p.busy = max(p.lasts, at), max(p.busy, at)
 		}
-		if !again || moved-p.went >= l.enough(at-p.busy) {
-			p.went, p.busy = moved, at
+		p.lasts, p.busy = min(p.lasts+more, at+ahead), min(p.busy+more, at+ahead)
+		if !late {
+			p.lasts = max(p.lasts, at)
 		}
 		greedy := p.line.places-p.line.lost > fair
-		if at-p.seen >= stall || greedy && (late && at-p.since >= stall || at-p.busy >= mostStall) {
+		if at-p.lasts >= stall || greedy && (late && at-p.since >= stall || at-p.busy >= mostStall) {
 			p.lost = true
 			p.line.lost++
 			l.counts.Lost++
@@ -120,9 +123,6 @@ func (l *Lanes) evict(at int64) {
 		}
 	}
 }
-
-// enough is how many bytes a client has to move in a time.
-func (l *Lanes) enough(time int64) int64 { return int64(float64(l.o.Slowest) * float64(time) / 1e9) }
 
 func (l *Lanes) evictDue() int64 {
 	if l.waiting() == 0 || l.places.n == 0 {
