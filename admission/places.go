@@ -10,7 +10,7 @@ import (
 const (
 	// leastStall and mostStall bound for how long a client may be too slow: eight times as long as requests take.
 	leastStall, mostStall = int64(5 * time.Second), int64(30 * time.Second)
-	// ahead is for how long the bytes that a client has moved quickly may last: players take more than they need, and pause.
+	// ahead is for how long what a client has moved quickly may last: players take more than they need, and pause.
 	ahead     = int64(2 * time.Minute)
 	lookAgain = int64(time.Second)
 )
@@ -22,7 +22,7 @@ type place struct {
 	since  int64
 	holder weir.Holder // nil where nobody can be asked; those are not in the list
 	moved  int64       // bytes, when it was last looked at
-	lasts  int64       // until when they last at the slowest speed; the time that it does not wait for its client is free
+	lasts  int64       // until when they last at the slowest speed; while it does not wait for its client, that is free
 	busy   int64       // and without that
 	lost   bool
 	own    bool // it is part of no waiter, and may be used again

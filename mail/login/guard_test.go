@@ -226,7 +226,7 @@ var errBroken = errors.New("broken")
 // TestThrottleFails: nobody guesses while a limit cannot be asked, and nothing is taken of the others.
 func TestThrottleFails(t *testing.T) {
 	g := &guarded{t: t, network: wrongs(t, 1)}
-	limits := []Limit{{forNetwork{g.network}, "network"}, {broken{}, "broken"}}
+	limits := []Limit{{g.network, "network", "everybody"}, {broken{}, "broken", ""}}
 	guess, err := g.guard.Take(t.Context(), limits, func() weir.Event { return weir.Event{Time: start} },
 		func() bool { return false })
 	if guess != nil || !errors.Is(err, errBroken) {

@@ -167,8 +167,8 @@ func visitor(s *setup, ev *weir.Event) string {
 	return identify.AddressID(ev.Source)
 }
 
-// dearer is how many times as much is asked of newcomers at an address at which patience is used up. They may pay: others
-// there may have used it up.
+// dearer is how many times as much is asked of newcomers at an address at which patience is used up. They may pay:
+// others there may have used it up.
 const dearer = 4
 
 // Settle does nothing: the throttle holds nothing. The event's purse gives back what was paid.
