@@ -254,8 +254,8 @@ func (r *round) payer(p *payer) actor {
 	}
 }
 
-// uploads lets one address come with a slow upload for each place, and with another one when one is over. The round does
-// not wait for their results.
+// uploads lets one address come with a slow upload for each place, and with another one when one is over. The round
+// does not wait for their results.
 func (r *round) uploads(p part, t *tally) actor {
 	return func(ctx context.Context, c *crowd) {
 		r.waits.Done()

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// A Service is a web service of fixed capacity: it works on so many requests at a time, for the same time on each, after
-// it has read the body. A
-// request that finds every place taken waits in line, first in, first out. One that finds the line full gets 503. It is
-// safe for concurrent use.
+// A Service is a web service of fixed capacity: it works on so many requests at a time, for the same time on each,
+// after it has read the body. A request that finds every place taken waits in line, first in, first out. One that finds
+// the line full gets 503. It is safe for concurrent use.
 type Service struct {
 	page    string
 	work    time.Duration

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -95,6 +96,26 @@ func TestServiceOrder(t *testing.T) {
 		}
 		if n := s.Done(); n != concurrent+queue {
 			t.Errorf("%d were worked on", n)
+		}
+	})
+}
+
+// TestServiceBody: a request has a place while its body comes. One whose body breaks off is not worked on.
+func TestServiceBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewService("", 1, 1, time.Second, false)
+		began := time.Now()
+		body, upload := io.Pipe()
+		go s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", body))
+		synctest.Wait()
+		go func() {
+			time.Sleep(time.Minute)
+			upload.CloseWithError(io.ErrUnexpectedEOF)
+		}()
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if took := time.Since(began); w.Code != http.StatusOK || took != time.Minute+time.Second || s.Done() != 1 {
+			t.Errorf("status %d after %s, %d done", w.Code, took, s.Done())
 		}
 	})
 }
