@@ -16,8 +16,8 @@ type client struct {
 	family uint8 // 4 or 6; byAccount; 0 for nobody
 }
 
-// byAccount is the family of a client that is known by its account.
-const byAccount = 1
+// The families of a client that is known by its account, and of an id that weir gave.
+const byAccount, byID = 1, 2
 
 func clientOf(source netip.Addr) client {
 	switch source = identify.Plain(source); {

@@ -378,7 +378,8 @@ func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
 func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 	l.seq++
-	w := &waiter{request: r, seq: l.seq, since: at, turn: weir.NewTurn()}
+	w := &waiter{request: r, seq: l.seq, since: at, turn: weir.NewTurn(),
+		cheap: r.round == paid && r.work <= l.price.Load()/2}
 	w.place.holder = holder
 	l.turns[r.round].join(w, at)
 	l.clients.add(w.client)

@@ -133,6 +133,34 @@ func TestNobodyHasMoreThanAFairPart(t *testing.T) {
 	}
 }
 
+// A stamp is that of one client, however many addresses it comes from: its requests take one turn in a round.
+func TestOneIdFromManyAddresses(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	under := r.admit(0)
+	ask := func(source, id string) *event {
+		ev := from(used(1<<16, 1), source)
+		ev.Client = id
+		return r.want(r.ask(ev), weir.Wait, 0)
+	}
+	a, b := ask("192.0.2.1", "spread"), ask("192.0.2.2", "spread")
+	c, d := ask("192.0.2.3", "spread"), ask("192.0.2.4", "other")
+	r.order(under, a, d, b, c)
+}
+
+// Stamps that are worth half of today's price or less wait for all that are worth more: a stock of cheap ones keeps
+// nobody out.
+func TestAStockOfCheapStamps(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1})
+	under := r.admit(0)
+	r.l.Asked(8)
+	ask := func(work uint64, source string) *event {
+		return r.want(r.ask(from(paying(work), source)), weir.Wait, 0)
+	}
+	cheap, other := ask(4, "192.0.2.1"), ask(4, "192.0.2.2")
+	older, today, second := ask(5, "192.0.2.3"), ask(8, "192.0.2.4"), ask(4, "192.0.2.4")
+	r.order(under, older, today, cheap, other, second)
+}
+
 // Of four places one goes to an address at which several people wait who paid, if it has less than a fourth of the
 // places: sharing an address costs little, and sharing it with oneself gains little. Its people take turns.
 func TestPeopleBehindOneAddress(t *testing.T) {
@@ -148,7 +176,7 @@ func TestPeopleBehindOneAddress(t *testing.T) {
 	}
 	var people, others []*event
 	for i := range 8 {
-		others = append(others, ask(fmt.Sprintf("192.0.2.%d", i), "own"))
+		others = append(others, ask(fmt.Sprintf("192.0.2.%d", i), fmt.Sprint("own ", i)))
 	}
 	for _, id := range []string{"a", "a", "a", "b", "c"} {
 		people = append(people, ask("198.51.100.1", id))

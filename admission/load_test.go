@@ -119,7 +119,7 @@ func TestDelayOfThoseWhoPaid(t *testing.T) {
 	under := r.admit(0)
 	r.wait(0) // the general pool is not meant
 	ask := func(work uint64, source string) *event { return r.ask(from(paying(work), source)) }
-	a1, b1, c1 := ask(4, "192.0.2.1"), ask(2, "192.0.2.2"), ask(4, "192.0.2.3")
+	a1, b1, c1 := ask(4, "192.0.2.1"), ask(3, "192.0.2.2"), ask(4, "192.0.2.3")
 	a2 := ask(4, "192.0.2.1")
 	r.now = r.now.Add(time.Minute)
 	delay(0) // nothing moves: nobody is to work for that

@@ -32,7 +32,6 @@ type place struct {
 // places are those who have a place and can be asked how they get on.
 type places struct {
 	all    queue.Listed[place]
-	n      int
 	looked int64    // when they were last looked at
 	spare  []*place // to be used again; as many as there were at once
 }
@@ -55,7 +54,6 @@ func (l *Lanes) begin(p *place, who client, in round, holder weir.Holder, at int
 	if holder != nil {
 		p.holder = holder
 		l.places.all.Add(&p.listed, p)
-		l.places.n++
 	}
 }
 
@@ -69,7 +67,6 @@ func (l *Lanes) end(p *place) {
 	p.line = nil
 	if p.holder != nil {
 		l.places.all.Remove(&p.listed)
-		l.places.n--
 		p.holder = nil
 	}
 	if p.own {
@@ -95,7 +92,7 @@ func (l *Lanes) fair() int {
 // part of the places also loses those that wait for it, however fast it is, and those at which nothing happens. For
 // nothing else the service may take its time.
 func (l *Lanes) evict(at int64) {
-	if l.waiting() == 0 || l.places.n == 0 || at-l.places.looked < lookAgain {
+	if l.waiting() == 0 || l.places.all.First() == nil || at-l.places.looked < lookAgain {
 		return
 	}
 	again := at-l.places.looked <= 2*lookAgain // else nobody has waited, and all of them begin now
@@ -125,7 +122,7 @@ func (l *Lanes) evict(at int64) {
 }
 
 func (l *Lanes) evictDue() int64 {
-	if l.waiting() == 0 || l.places.n == 0 {
+	if l.waiting() == 0 || l.places.all.First() == nil {
 		return never
 	}
 	return max(l.places.looked+lookAgain, l.at)

@@ -34,6 +34,7 @@ func (r round) lane() lane {
 // A waiter is an event that is held.
 type waiter struct {
 	request
+	cheap  bool   // it is worth half of today's price at most, and waits for all that are worth more
 	seq    uint64 // among equals, the first to come
 	since  int64  // when it began to wait
 	turn   *weir.Turn

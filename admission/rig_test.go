@@ -215,8 +215,8 @@ func (r *rig) empty() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if left := fmt.Sprint(l.inUse, l.waiting(), len(l.clients), len(l.room.entries), l.room.order.len(), l.room.called,
-		l.places.n, len(l.turns[held].lines), len(l.turns[called].lines), len(l.turns[paid].lines),
-		l.room.seen.First()); left != "[0 0] 0 0 0 0 0 0 0 0 0 <nil>" {
+		l.places.all.First(), len(l.turns[held].lines), len(l.turns[called].lines), len(l.turns[paid].lines),
+		l.room.seen.First()); left != "[0 0] 0 0 0 0 0 <nil> 0 0 0 <nil>" {
 		r.t.Errorf("something is left: %s", left)
 	}
 }

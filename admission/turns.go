@@ -4,16 +4,17 @@ import "weir/internal/queue"
 
 // turns is a round: events that wait for a place, and who has how many places. The package comment has the rule.
 type turns struct {
-	lines map[client]*line     // of clients that wait or have a place
-	next  queue.Ranked[line]   // of those that wait, whose turn is next
-	most  queue.Ranked[line]   // and who has most waiting
-	least queue.Ranked[waiter] // whose stamp cost least
-	age   queue.Listed[waiter] // who came first
-	crowd queue.Listed[line]   // where people with stamps of their own share an address
-	total int                  // events that wait
-	count uint64               // of turns and joins
-	given uint64               // places given to those who waited
-	spare []*line              // to be used again, so that an event that is let in at once allocates nothing
+	lines  map[client]*line     // of clients that wait or have a place
+	next   queue.Ranked[line]   // of those that wait, whose turn is next
+	most   queue.Ranked[line]   // and who has most waiting
+	least  queue.Ranked[waiter] // whose stamp cost least
+	age    queue.Listed[waiter] // who came first
+	crowd  queue.Listed[line]   // where people with stamps of their own share an address
+	people map[client]*person   // that wait
+	total  int                  // events that wait
+	count  uint64               // of turns and joins
+	given  uint64               // places given to those who waited
+	spare  []*line              // to be used again, so that an event that is let in at once allocates nothing
 }
 
 // A line is what one client has waiting, and how many places it has.
@@ -26,22 +27,27 @@ type line struct {
 	ids    int                  // how many people
 	turn   uint64               // the smallest goes first among those with as many places
 	since  int64                // when it came, or had its last turn
+	cheap  bool                 // what goes next is worth half of today's price at most
 	next   int                  // in the heaps
 	most   int
 	spot   queue.Node[line] // in the crowd
 }
 
-// A person is a client id that has something waiting. Those without a stamp are one person.
+// A person has something waiting.
 type person struct {
-	id      uint32
+	who     client
+	line    *line
 	waiting queue.Listed[waiter]
 	turn    queue.Node[person]
 }
 
 func newTurns() turns {
 	return turns{
-		lines: map[client]*line{},
+		lines: map[client]*line{}, people: map[client]*person{},
 		next: queue.NewRanked(func(a, b *line) bool {
+			if a.cheap != b.cheap {
+				return b.cheap
+			}
 			return a.places < b.places || a.places == b.places && a.turn < b.turn
 		}, func(l *line) *int { return &l.next }),
 		most: queue.NewRanked(func(a, b *line) bool { return a.n > b.n }, func(l *line) *int { return &l.most }),
@@ -82,15 +88,21 @@ func (t *turns) place(l *line, more int) {
 }
 
 func (t *turns) join(w *waiter, at int64) {
-	l := t.line(w.client)
-	w.line, w.person = l, l.person(w.id)
-	if w.person == nil {
-		w.person = &person{id: w.id}
-		l.people.Add(&w.person.turn, w.person)
-		if l.ids++; l.ids == 2 {
-			t.crowd.Add(&l.spot, l)
+	who := w.client
+	if w.id != 0 { // it is one client, wherever it comes from
+		who = client{uint64(w.id), byID}
+	}
+	p := t.people[who]
+	if p == nil {
+		p = &person{who: who, line: t.line(w.client)}
+		t.people[who] = p
+		p.line.people.Add(&p.turn, p)
+		if p.line.ids++; p.line.ids == 2 {
+			t.crowd.Add(&p.line.spot, p.line)
 		}
 	}
+	l := p.line
+	w.line, w.person, w.client = l, p, l.client
 	w.person.waiting.Add(&w.spot, w)
 	t.age.Add(&w.age, w)
 	t.least.Add(w)
@@ -99,25 +111,15 @@ func (t *turns) join(w *waiter, at int64) {
 		t.most.Fix(l)
 		return
 	}
-	t.turn(l, at)
+	l.cheap = w.cheap
+	t.count++
+	l.turn, l.since = t.count, at
 	t.next.Add(l)
 	t.most.Add(l)
 }
 
-// turn puts a client at the end of the round.
-func (t *turns) turn(l *line, at int64) {
-	t.count++
-	l.turn, l.since = t.count, at
-}
-
-func (l *line) person(id uint32) *person {
-	for p := l.people.First(); p != nil; p = p.turn.Next() {
-		if p.id == id {
-			return p
-		}
-	}
-	return nil
-}
+// head is what goes next of a line.
+func (l *line) head() *waiter { return l.people.First().waiting.First() }
 
 func (t *turns) leave(w *waiter) {
 	l, p := w.line, w.person
@@ -127,13 +129,16 @@ func (t *turns) leave(w *waiter) {
 	t.total--
 	w.line = nil
 	if p.waiting.First() == nil {
+		delete(t.people, p.who)
 		l.people.Remove(&p.turn)
 		if l.ids--; l.ids == 1 {
 			t.crowd.Remove(&l.spot)
 		}
 	}
 	if l.n--; l.n > 0 {
+		l.cheap = l.head().cheap
 		t.most.Fix(l)
+		t.next.Fix(l)
 		return
 	}
 	t.next.Remove(l)
@@ -153,15 +158,15 @@ func (t *turns) take(places int, at int64) (w *waiter, waited int64) {
 		l, extra = t.next.First(), false
 	}
 	p := l.people.First()
-	w = p.waiting.First()
+	w = l.head()
 	if l.places == 0 {
 		waited = at - l.since
 	}
 	l.people.Remove(&p.turn) // the next turn of this line is for others
 	l.people.Add(&p.turn, p)
 	if !extra {
-		t.turn(l, at)
-		t.next.Fix(l)
+		t.count++
+		l.turn, l.since = t.count, at
 	}
 	t.leave(w)
 	return w, waited
@@ -169,21 +174,16 @@ func (t *turns) take(places int, at int64) (w *waiter, waited int64) {
 
 // crowded returns the line that has a turn because several people share it; nil where it is the turn of all.
 func (t *turns) crowded(places int) *line {
-	first := t.crowd.First()
-	if first == nil || t.given%everyFourth != 0 {
+	l := t.crowd.First()
+	if l == nil || t.given%everyFourth != 0 {
 		return nil
 	}
-	for {
-		l := t.crowd.First()
-		t.crowd.Remove(&l.spot)
-		t.crowd.Add(&l.spot, l)
-		switch {
-		case l.places < max(1, places/everyFourth):
-			return l
-		case t.crowd.First() == first:
-			return nil
-		}
+	t.crowd.Remove(&l.spot)
+	t.crowd.Add(&l.spot, l)
+	if l.places >= max(1, places/everyFourth) {
+		return nil
 	}
+	return l
 }
 
 // instead returns the waiter that leaves where no more may wait and another client comes: the newest of the client that

@@ -20,7 +20,7 @@ func (tills) Terms() weir.Terms                                    { return weir
 type upstreams struct{ *script }
 
 func (upstreams) Enter(*weir.Hold, time.Time, *weir.Answer) {}
-func (upstreams) TurnedAway(*weir.Event)                    {}
+func (upstreams) TurnedAway(*weir.Event, time.Time)         {}
 
 // The chain says which of its links is the till and which the lanes, and whether an answer is theirs.
 func TestRoles(t *testing.T) {

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"weir"
@@ -14,11 +15,12 @@ import (
 // its HTTP gate asks them.
 type floodGate struct {
 	*play
-	lanes *admission.Lanes
-	till  *stamp.Throttle
-	due   time.Time   // when the lanes have something to do; zero for never
-	held  [2][]*visit // in the general pool, and in the stamped lane
-	peak  stamp.Work
+	lanes  *admission.Lanes
+	till   *stamp.Throttle
+	due    time.Time   // when the lanes have something to do; zero for never
+	held   [2][]*visit // in the general pool, and in the stamped lane
+	peak   stamp.Work
+	stamps int // how many were made
 }
 
 func newFloodGate(o FloodOptions) (*floodGate, error) {
@@ -65,6 +67,9 @@ func (g *floodGate) early(next time.Duration) bool {
 func (g *floodGate) arrive(v *visit) {
 	ev := weir.Event{Time: g.time(), Source: v.source, Load: g.load(), Place: weir.Place{Number: v.ticket},
 		Purse: g.purse(v)}
+	if with := v.brings(g.now); with != nil {
+		ev.Client = with.id
+	}
 	v.purse, v.called = ev.Purse, false
 	ev.Pool = &floodPool{g, v, &ev}
 	var a weir.Answer
@@ -99,13 +104,22 @@ func (p *floodPool) Take() bool {
 	return ok
 }
 
-// purse is what a request brings to pay with; nil for nothing.
-func (g *floodGate) purse(v *visit) *weir.Purse {
+// brings is the stamp that a request brings, or nil.
+func (v *visit) brings(now time.Duration) *bought {
 	with := v.stamp
 	if v.crowd.paying {
 		with = v.crowd.stamp
 	}
-	if with == nil || with.left == 0 || g.now >= with.until {
+	if with == nil || with.left == 0 || now >= with.until {
+		return nil
+	}
+	return with
+}
+
+// purse is what a request brings to pay with; nil for nothing.
+func (g *floodGate) purse(v *visit) *weir.Purse {
+	with := v.brings(g.now)
+	if with == nil {
 		return nil
 	}
 	return weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
@@ -146,7 +160,8 @@ func (g *floodGate) make(c *crowd, work stamp.Work, then func(*bought)) {
 		if counts {
 			c.counts.Stamps++
 		}
-		then(&bought{work: work, left: g.o.Stamps.Covers, until: issued + g.o.Stamps.Expires.Std()})
+		g.stamps++
+		then(&bought{id: strconv.Itoa(g.stamps), work: work, left: g.o.Stamps.Covers, until: issued + g.o.Stamps.Expires.Std()})
 	})
 }
 

@@ -41,6 +41,7 @@ type crowd struct {
 
 // bought is a stamp.
 type bought struct {
+	id    string // of the client that made it
 	work  stamp.Work
 	left  int // requests that it still pays for
 	until time.Duration
