@@ -9,12 +9,12 @@
 //
 // Clients take turns. A client is an account that the upstream has accepted, else an address (of IPv6 a /64). A free
 // place goes to the client that has the fewest; among those with as many, to the one that came, or had its last turn,
-// longest ago: whoever comes back goes to the end of the round, whatever it paid. Of every four places of the stamped
-// lane, one goes to an address where several people wait who paid, if it has less than a fourth of all; people at one
-// address take turns, and an id has one turn, wherever it comes from. Stamps that are worth half of today's price or less
-// wait for the others. When as many wait as may, the client with most waiting makes room; among equals, work decides who
-// stays. A client that is too slow loses its place while others wait; one that has more than its fair part, also those
-// that wait for it. What is asked next follows the longest wait of clients that paid.
+// longest ago: whoever comes back goes to the end of the round. Stamps worth half of today's price or less wait for the
+// others. Of every four places of the stamped lane, one goes to an address where several people wait who paid, if it
+// has less than a fourth of all; people at one address take turns, and an id has one, wherever it comes from. When as
+// many wait as may, the client with most waiting makes room; among equals, work decides who stays. A client that is too
+// slow loses its place while others wait; one that has more than its fair part, also those that wait for it. What is
+// asked next follows the longest wait of clients that paid.
 //
 // # The rest
 //

@@ -161,7 +161,8 @@ func (g *floodGate) make(c *crowd, work stamp.Work, then func(*bought)) {
 			c.counts.Stamps++
 		}
 		g.stamps++
-		then(&bought{id: strconv.Itoa(g.stamps), work: work, left: g.o.Stamps.Covers, until: issued + g.o.Stamps.Expires.Std()})
+		then(&bought{id: strconv.Itoa(g.stamps), work: work, left: g.o.Stamps.Covers,
+			until: issued + g.o.Stamps.Expires.Std()})
 	})
 }
 
