@@ -67,7 +67,7 @@ type MailTx interface {
 	// PutUser adds or replaces a user.
 	PutUser(User) error
 	// RemoveUser removes a user, with the tickets, the networks, and what throttles remember and know, if there is one.
-	// The mails stay.
+	// The messages stay.
 	RemoveUser(name string) error
 
 	// Remembered returns what a throttle remembers of a user, or ErrNotFound.
