@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"weir/internal/needs"
 )
@@ -33,12 +32,12 @@ throttles:
 	f.engine = "redis://" + f.redis.address()
 	f.grow()
 
-	send := func(node int, account, tenant, path string) int {
-		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	send := func(node int, account, tenant, path string) (status int) {
+		needs.Wait(t, "the engine is there", func() bool {
 			req, err := http.NewRequest(http.MethodGet, "http://"+f.Address(node)+":8080"+path, nil)
 			if err != nil {
 				t.Error(err)
-				return 0
+				return true
 			}
 			req.Header.Set("X-Api-Key", account)
 			if tenant != "" {
@@ -46,15 +45,14 @@ throttles:
 			}
 			resp, err := f.ways[node].RoundTrip(req)
 			if err != nil {
-				continue
+				return false
 			}
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
-			if resp.StatusCode != http.StatusServiceUnavailable { // the engine was lost for a moment
-				return resp.StatusCode
-			}
-		}
-		return 0
+			status = resp.StatusCode
+			return status != http.StatusServiceUnavailable // the engine was lost for a moment
+		})
+		return status
 	}
 	keys := []struct {
 		account, tenant, path string

@@ -193,12 +193,10 @@ func (f *exactFarm) send(ctx context.Context, node, gate int, account string) (s
 
 // insist sends a request until it is decided about by the limit: one that the engine is lost for comes again.
 func (f *exactFarm) insist(node, gate int, account string) (status int) {
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	needs.Wait(f.t, "the engine is there", func() bool {
 		status, _ = f.send(context.Background(), node, gate, account)
-		if status != 0 && status != http.StatusServiceUnavailable {
-			return status
-		}
-	}
+		return status != 0 && status != http.StatusServiceUnavailable
+	})
 	return status
 }
 
@@ -228,14 +226,15 @@ type crowd struct {
 	closed  atomic.Int64 // as the engine is lost
 }
 
-// between is how long clients of a crowd wait before they ask again.
-const between = 10 * time.Millisecond
+// pace is how often one of a crowd that were refused asks again.
+const pace = time.Millisecond
 
 // press has clients ask a gate of all nodes on behalf of an account.
 func (f *exactFarm) press(clients, gate int, account string) *crowd {
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	l := &crowd{end: func() { stop(); all.Wait() }}
+	again := time.NewTicker(pace)
+	l := &crowd{end: func() { stop(); all.Wait(); again.Stop() }}
 	for k := range clients {
 		all.Go(func() {
 			rnd := rand.New(rand.NewPCG(20, uint64(k)))
@@ -244,10 +243,10 @@ func (f *exactFarm) press(clients, gate int, account string) *crowd {
 				case http.StatusOK:
 				case http.StatusTooManyRequests:
 					l.refused.Add(1)
-					<-time.After(between)
+					<-again.C
 				default:
 					l.closed.Add(1)
-					<-time.After(between)
+					<-again.C
 				}
 			}
 		})

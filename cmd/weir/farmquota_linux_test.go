@@ -259,7 +259,10 @@ func TestFarmDelays(t *testing.T) {
 	t.Parallel()
 	const length = 2 * time.Second
 	c := growQuotas(t, 5, `{name: four, limit: 4, period: 2s, over: delay}`)
-	begin := func(late time.Duration) { <-time.After(time.Until(time.Now().Truncate(length).Add(length + late))) }
+	begin := func(late time.Duration) {
+		at := time.Now().Truncate(length).Add(length + late)
+		needs.Wait(t, "a period begins", func() bool { return !time.Now().Before(at) })
+	}
 	const last = 4
 	account := ""
 	var done sync.WaitGroup
@@ -281,20 +284,15 @@ func TestFarmDelays(t *testing.T) {
 		for i := range 4 {
 			send(i)
 		}
-		for c.remaining(last, account) != 0 {
-			if !early() {
-				return false
-			}
-			<-time.After(10 * time.Millisecond)
+		soon := func(what string, so func() bool) bool {
+			needs.Wait(t, what, func() bool { return !early() || so() })
+			return early()
+		}
+		if !soon("the four are known", func() bool { return c.remaining(last, account) == 0 }) {
+			return false
 		}
 		send(last)
-		for c.waiting(last, account) == 0 {
-			if !early() {
-				return false
-			}
-			<-time.After(10 * time.Millisecond)
-		}
-		return early()
+		return soon("the fifth waits", func() bool { return c.waiting(last, account) > 0 })
 	})
 	begin(0)
 	for range 4 {

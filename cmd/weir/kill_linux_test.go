@@ -27,6 +27,7 @@ type ledger struct {
 	asked map[string]int64 // requests of accounts
 	used  map[string]int64 // … as the weir knew when it started
 
+	answers     int                    // of the weir
 	began, died time.Time              // the weir
 	acks        map[string][]time.Time // when it has answered
 	forgotten   int                    // requests
@@ -40,9 +41,9 @@ var accounts = []string{"acme", "initech", "hooli"}
 // what they asked for.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills, longest := 3, 500*time.Millisecond
+	kills, most := 3, 300 // answers
 	if needs.Long() {
-		kills, longest = 200, 3*time.Second
+		kills, most = 200, 3000
 	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
@@ -74,17 +75,17 @@ throttles: {year: {quota: {policies: [{name: year, limit: 1000000000, period: 36
 	for kill := range kills {
 		weir := startWeir(t, file, "weir")
 		l.compare(t, control)
-		l.began, l.acks = time.Now(), map[string][]time.Time{}
+		l.began, l.acks, l.answers = time.Now(), map[string][]time.Time{}, 0
 		var clients sync.WaitGroup
 		for client := range 3 {
 			clients.Go(func() { l.write(post, fmt.Sprintf("%d-%d", kill, client)) })
 			clients.Go(func() { l.get(web, accounts[client]) })
 		}
-		lives := time.Duration(chance.Int64N(int64(longest)))
+		answers := chance.IntN(most)
 		if kill%10 == 9 {
-			lives *= 4
+			answers *= 4
 		}
-		<-time.After(lives)
+		needs.Wait(t, fmt.Sprintf("weir has answered %d times", answers), func() bool { return l.answered() >= answers })
 		if err := weir.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -134,6 +135,7 @@ func (l *ledger) write(address, name string) {
 			return
 		}
 		l.mu.Lock()
+		l.answers++
 		l.mails++
 		for _, one := range to {
 			l.mail[one] = true
@@ -163,9 +165,17 @@ func (l *ledger) get(address, account string) {
 			return
 		}
 		l.mu.Lock()
+		l.answers++
 		l.acks[account] = append(l.acks[account], time.Now())
 		l.mu.Unlock()
 	}
+}
+
+// answered is how often the weir has answered so far.
+func (l *ledger) answered() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answers
 }
 
 // slowest is how long a save may take on a machine that is busy. Only a weir that lives for long shows a save that is

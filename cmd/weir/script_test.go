@@ -16,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -162,16 +161,27 @@ func written(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	line, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	for end := time.Now().Add(2 * time.Minute); ; <-time.After(time.Millisecond) {
-		text, _ := os.ReadFile(ts.MkAbs(args[0]))
-		if line.Match(text) {
-			return
+	var text []byte
+	defer func() {
+		if !line.Match(text) {
+			ts.Logf("%s:\n%s", args[0], text)
 		}
-		if time.Now().After(end) {
-			ts.Fatalf("no line of %s matches %s:\n%s", args[0], args[1], text)
-		}
-	}
+	}()
+	needs.Wait(played{ts: ts}, fmt.Sprintf("a line of %s matches %s", args[0], args[1]), func() bool {
+		text, _ = os.ReadFile(ts.MkAbs(args[0]))
+		return line.Match(text)
+	})
 }
+
+// A played script is a test that can wait.
+type played struct {
+	testing.TB
+	ts *testscript.TestScript
+}
+
+func (played) Helper() {}
+
+func (p played) Fatal(args ...any) { p.ts.Fatalf("%s", fmt.Sprint(args...)) }
 
 // sendSignal sends a signal to the command in the background.
 func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
@@ -199,11 +209,7 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 	if fmt.Sprint(resp.StatusCode) != args[1] {
 		ts.Fatalf("status %d, want %s", resp.StatusCode, args[1])
 	}
-	for end := time.Now().Add(2 * time.Minute); firstGate(ts).InFlight > 0; <-time.After(time.Millisecond) {
-		if time.Now().After(end) {
-			ts.Fatalf("the request does not end")
-		}
-	}
+	needs.Wait(played{ts: ts}, "the request ends", func() bool { return firstGate(ts).InFlight == 0 })
 }
 
 // gate returns the URL of the first gate of the running weir.

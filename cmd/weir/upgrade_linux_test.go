@@ -42,6 +42,8 @@ func TestUpgrade(t *testing.T) {
 	weir := startWeir(t, file, "weir")
 	defer func() { weir.Process.Kill(); weir.Wait() }()
 	stop, failed := make(chan struct{}), make(chan error, 4)
+	pace := time.NewTicker(time.Millisecond / 4) // so that the new weirs get to start
+	defer pace.Stop()
 	var clients sync.WaitGroup
 	answered := make([]int, cap(failed))
 	for client := range answered {
@@ -50,14 +52,13 @@ func TestUpgrade(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-pace.C:
 				}
 				if err := once(address); err != nil {
 					failed <- err
 					return
 				}
 				answered[client]++
-				<-time.After(time.Millisecond) // so that the new weirs get to start
 			}
 		})
 	}

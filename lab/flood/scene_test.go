@@ -326,7 +326,7 @@ func (o *oneAtATime) solve(ctx context.Context, challenge string) (string, time.
 func TestPayersInTurns(t *testing.T) {
 	const sources, enough = 3, 60
 	var mu sync.Mutex
-	total, under, stamps := 0, map[string]int{}, map[string]bool{}
+	total, under, stamps, newest := 0, map[string]int{}, map[string]bool{}, make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	server := httptest.NewServer(anOffice(t, payerCovers, func(r *http.Request) {
@@ -339,8 +339,15 @@ func TestPayersInTurns(t *testing.T) {
 		if total++; total >= enough && len(under) == sources {
 			cancel()
 		}
+		// The newest request stays until another one comes, so that two of one address would meet.
+		close(newest)
+		newest = make(chan struct{})
+		newer := newest
 		mu.Unlock()
-		time.Sleep(time.Millisecond)
+		select {
+		case <-newer:
+		case <-ctx.Done():
+		}
 		mu.Lock()
 		under[from]--
 		mu.Unlock()
