@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,9 +51,50 @@ func TestReport(t *testing.T) {
 		}
 	}
 	for _, wrong := range []report{{asked: math.NaN()}, {wants: -1}, {limit: math.Inf(1)}, {outside: math.Inf(-1)},
-		{base: -1}, {asked: maxPlaces * 2}} {
+		{base: -1}, {asked: 1<<30 + 1}, {outside: -1<<30 - 1}} {
 		if got, err := parseReport(wrong.append(nil)[2:]); err == nil {
 			t.Errorf("%+v", got)
+		}
+	}
+	most := report{asked: 1 << 30, outside: -1 << 30}
+	if _, err := parseReport(most.append(nil)[2:]); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWrongNotes: a note about a client that no node writes is refused.
+func TestWrongNotes(t *testing.T) {
+	r, s, _, _ := joined(t, Options{Concurrent: 1})
+	good := (&awayNote{client{1, 4}, false}).append([]byte{wireVersion, kindAway})
+	for name, wrong := range map[string][]byte{
+		"a part":              good[:len(good)-1],
+		"an account":          (&awayNote{client{1, 0}, true}).append(good),
+		"neither in nor away": append(slices.Clone(good[:len(good)-1]), 2),
+	} {
+		if err := r.tells(s, wrong); !errors.Is(err, errMessage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := r.tells(s, good); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOldVisits: what another node tells of a ticket that has expired meanwhile, or of none, is not kept.
+func TestOldVisits(t *testing.T) {
+	r, s, _, _ := joined(t, Options{Concurrent: 1, Strict: true})
+	late := time.Duration(r.l.patience(nanos(r.now)))
+	for _, c := range []struct {
+		number uint64
+		until  time.Duration
+		kept   int
+	}{{0, time.Minute, 0}, {1, -late, 0}, {2, 1 - late, 1}, {3, time.Minute, 2}} {
+		v := visit{until: nanos(r.now.Add(c.until)), uses: 1, turn: 1}
+		if err := r.tells(s, v.append(appendVisits(nil, nanos(r.now), other), c.number)); err != nil {
+			t.Error(err)
+		}
+		if got := r.l.room.remembered(); got != c.kept {
+			t.Errorf("after %d, until %s: %d are kept, want %d", c.number, c.until, got, c.kept)
 		}
 	}
 }
@@ -173,7 +215,8 @@ func TestSnapshotTellsAll(t *testing.T) {
 	}
 	// It leaves, and serves with its part.
 	f.Leave(r.now)
-	if got := fresh.Stats(r.now); got.Here != 1 || f.Hear(other, []byte{wireVersion, kindReport}, r.now) != nil {
+	if got := fresh.Stats(r.now); got.Here != 1 ||
+		f.Hear(farm.Node{Name: "a", Boot: 1}, []byte{wireVersion, kindReport}, r.now) != nil {
 		t.Errorf("%+v", got)
 	}
 }

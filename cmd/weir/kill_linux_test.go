@@ -41,9 +41,9 @@ var accounts = []string{"acme", "initech", "hooli"}
 // what they asked for.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills, most := 3, 300 // answers
+	kills, most := 3, 600 // answers
 	if needs.Long() {
-		kills, most = 200, 3000
+		kills, most = 200, 4000
 	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
