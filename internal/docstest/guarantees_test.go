@@ -3,11 +3,14 @@ package docstest
 import (
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +19,7 @@ import (
 
 var (
 	// testName is a test in code, with its folder, or like the one before it in the row.
-	testName = regexp.MustCompile("^`(?:([a-z0-9/]+)\\.)?((?:Test|Fuzz)[A-Za-z0-9_]+)`$")
+	testName = regexp.MustCompile("^`(?:([a-z0-9/]+)\\.)?((?:Test|Fuzz)[A-Z0-9_][A-Za-z0-9_]*)`$")
 	// notPromised is the title of a section without promises.
 	notPromised = regexp.MustCompile(`\bnot promise\b`)
 )
@@ -28,14 +31,24 @@ type held struct {
 	long bool // only make long runs it
 }
 
-// heldIn returns the tests of a folder, by name. Files of all systems count.
+// onLinux is where make test runs all tests.
+var onLinux = build.Context{GOOS: "linux", GOARCH: "amd64", Compiler: build.Default.Compiler,
+	ReleaseTags: build.Default.ReleaseTags}
+
+// heldIn returns the tests of a folder that make test runs, by name.
 func heldIn(folder string) (map[string]held, error) {
-	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]held{}
 	for _, name := range files {
+		if there, err := onLinux.MatchFile(filepath.Split(name)); err != nil || !there {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
@@ -62,7 +75,9 @@ func testsOf(file *ast.File, all map[string]held) {
 		}
 		if strings.HasPrefix(f.Name.Name, "Test") && takes.Sel.Name == "T" ||
 			strings.HasPrefix(f.Name.Name, "Fuzz") && takes.Sel.Name == "F" {
-			all[f.Name.Name] = held{onlyLong(f)}
+			if !skips(f.Body) { // nor is it empty
+				all[f.Name.Name] = held{onlyLong(f)}
+			}
 		}
 	}
 }
@@ -70,22 +85,33 @@ func testsOf(file *ast.File, all map[string]held) {
 // onlyLong reports whether a test is skipped unless make long runs it.
 func onlyLong(f *ast.FuncDecl) bool {
 	for _, s := range f.Body.List {
-		branch, ok := s.(*ast.IfStmt)
-		if !ok {
-			continue
-		}
-		not, ok := branch.Cond.(*ast.UnaryExpr)
-		if !ok || not.Op != token.NOT || !calls(not.X, "Long") {
-			continue
-		}
-		for _, inside := range branch.Body.List {
-			if call, ok := inside.(*ast.ExprStmt); ok &&
-				(calls(call.X, "Skip") || calls(call.X, "Skipf") || calls(call.X, "SkipNow")) {
-				return true
-			}
+		if branch, ok := s.(*ast.IfStmt); ok && skips(branch.Body) && asksForLong(branch.Cond) {
+			return true
 		}
 	}
 	return false
+}
+
+// asksForLong reports whether a condition holds wherever it is not make long that runs.
+func asksForLong(cond ast.Expr) bool {
+	switch e := cond.(type) {
+	case *ast.UnaryExpr:
+		return e.Op == token.NOT && calls(e.X, "Long")
+	case *ast.BinaryExpr:
+		return e.Op == token.LOR && (asksForLong(e.X) || asksForLong(e.Y))
+	}
+	return false
+}
+
+// skips reports whether a block does nothing, or skips the test whatever happens.
+func skips(block *ast.BlockStmt) bool {
+	for _, s := range block.List {
+		if call, ok := s.(*ast.ExprStmt); ok &&
+			(calls(call.X, "Skip") || calls(call.X, "Skipf") || calls(call.X, "SkipNow")) {
+			return true
+		}
+	}
+	return len(block.List) == 0
 }
 
 // calls reports whether an expression calls a function or method of that name.
@@ -224,7 +250,7 @@ func TestGuaranteesAreHeld(t *testing.T) {
 	known := map[string]map[string]held{}
 	p := &promises{tests: func(folder string) map[string]held {
 		if known[folder] == nil {
-			all, err := heldIn(folder)
+			all, err := heldIn(filepath.Join(root, folder))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,13 +271,17 @@ func TestGuaranteesAreHeld(t *testing.T) {
 func TestGuaranteesThatNobodyHolds(t *testing.T) {
 	const source = `package x
 import ("testing"; "weir/internal/needs")
-func TestOne(t *testing.T) {}
+func TestOne(t *testing.T) { work() }
+func TestNothing(t *testing.T) {}
+func TestSkipped(t *testing.T) { t.Parallel(); t.Skip("it is flaky"); work() }
 func TestLong(t *testing.T) { if !needs.Long() { t.Skip("an hour") }; work() }
+func TestLongOr(t *testing.T) { if testing.Short() || !needs.Long() { t.Skip("an hour") }; work() }
 func TestSized(t *testing.T) { n := 1; if needs.Long() { n = 100 }; work(n) }
-func FuzzOne(f *testing.F) {}
-func TestHelper(t *testing.T, n int) {}
-func (s suite) TestMethod(t *testing.T) {}
-// func TestCommented(t *testing.T) {}
+func FuzzOne(f *testing.F) { work() }
+func Testify(t *testing.T) { work() }
+func TestHelper(t *testing.T, n int) { work() }
+func (s suite) TestMethod(t *testing.T) { work() }
+// func TestCommented(t *testing.T) { work() }
 `
 	file, err := parser.ParseFile(token.NewFileSet(), "x_test.go", source, 0)
 	if err != nil {
@@ -266,7 +296,11 @@ func (s suite) TestMethod(t *testing.T) {}
 		"| a promise | `a.TestLong`, in `make long` |":    "",
 		"| in `make long`, a promise | `a.TestLong` |":    "",
 		"| a promise | `a.TestLong` |":                    "only make long runs TestLong",
+		"| a promise | `a.TestLongOr` |":                  "only make long runs TestLongOr",
 		"| a promise | `a.TestTwo` |":                     "there is no test TestTwo",
+		"| a promise | `a.TestNothing` |":                 "there is no test",
+		"| a promise | `a.TestSkipped` |":                 "there is no test",
+		"| a promise | `a.Testify` |":                     "is not a test",
 		"| a promise | `a.TestHelper` |":                  "there is no test",
 		"| a promise | `a.TestMethod` |":                  "there is no test",
 		"| a promise | `a.TestCommented` |":               "there is no test",
@@ -299,6 +333,24 @@ func (s suite) TestMethod(t *testing.T) {}
 		if !strings.Contains(p.wrong[i], w) {
 			t.Errorf("complains %q, want %q", p.wrong[i], w)
 		}
+	}
+}
+
+// TestOnlyTestsOfLinuxHold: a test that only another system compiles holds nothing.
+func TestOnlyTestsOfLinuxHold(t *testing.T) {
+	folder := t.TempDir()
+	const test = "package x\nimport \"testing\"\nfunc Test%s(t *testing.T) { work() }\n"
+	for name, head := range map[string]string{"all": "", "unix": "//go:build unix\n", "linux": "", "windows": "",
+		"never": "//go:build ignore\n"} {
+		text := head + fmt.Sprintf(test, "_"+name)
+		if err := os.WriteFile(filepath.Join(folder, "x_"+name+"_test.go"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := heldIn(folder)
+	if got := slices.Sorted(maps.Keys(all)); err != nil || !slices.Equal(got, []string{"Test_all", "Test_linux",
+		"Test_unix"}) {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
