@@ -145,9 +145,15 @@ func TestHeaderRules(t *testing.T) {
 		res.Header.Get("Strict-Transport-Security") == "" || res.Header.Get("Retry-After") == "" {
 		t.Errorf("%s, %v", res.Status, res.Header)
 	}
-	many := map[string]string{}
-	for i := range maxRules + 1 {
+	many, most := map[string]string{}, HeaderRules{Set: map[string]string{}, Remove: []string{"x-debug"}}
+	for i := range 101 {
 		many["X-"+strings.Repeat("a", i+1)] = "x"
+	}
+	for i := range 99 {
+		most.Set["X-"+strings.Repeat("a", i+1)] = "x"
+	}
+	if err := most.validate(); err != nil {
+		t.Error(err)
 	}
 	for name, bad := range map[string]HeaderRules{
 		"framing": {Set: map[string]string{"content-length": "1"}}, "no name": {Remove: []string{"a b"}},
