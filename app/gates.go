@@ -67,6 +67,13 @@ func (g *gate) view(now time.Time) console.GateStatus {
 	s.Capacity = g.lanes.view(now)
 	if gt, ok := g.Gate.(*httpgate.Gate); ok {
 		s.KeptBytes = gt.KeptBodies()
+		for _, p := range gt.UnlistedProxies() {
+			u := console.UnlistedProxy{Header: p.Header}
+			if p.Addr.IsValid() {
+				u.Address = p.Addr.String()
+			}
+			s.Unlisted = append(s.Unlisted, u)
+		}
 		for _, v := range gt.Servers() {
 			s.Servers = append(s.Servers, console.ServerStatus{Server: v.Server, Healthy: v.Well, InFlight: v.Active,
 				Idle: v.Idle, Requests: v.Requests, Failures: v.Failures, Routes: v.Routes, Down: v.Down})

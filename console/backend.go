@@ -159,6 +159,31 @@ type GateStatus struct {
 	KeptBytes int64          `json:"kept_bytes,omitempty"` // of bodies that are kept, so that they can be sent again
 	// Routes are those of an HTTP gate, and last what no route matches: default or none.
 	Routes []RouteStatus `json:"routes,omitempty"`
+	// Unlisted are addresses that look like proxies which trusted_proxies does not name, the busiest first.
+	Unlisted []UnlistedProxy `json:"unlisted_proxies,omitempty"`
+}
+
+// An UnlistedProxy is an address that is not trusted and sends a forwarding header again and again.
+type UnlistedProxy struct {
+	Address string `json:"address,omitempty"` // left out for the socket of the gate
+	Header  string `json:"header"`
+}
+
+// Advice says what to do about it.
+func (p UnlistedProxy) Advice() string {
+	who, where := cmp.Or(p.Address, "Somebody on the socket"), "trusted_proxies"
+	do := "name it under trusted_proxies"
+	if p.Address == "" {
+		where, do = "socket.trusted", "write socket: {trusted: true}"
+	}
+	switch p.Header {
+	case "X-Real-IP":
+		do += ", and let it send X-Forwarded-For"
+	case "Forwarded":
+		do += ", and write forwarded_header: forwarded"
+	}
+	return fmt.Sprintf("%s sends %s and is not trusted (%s). If it is a proxy of yours, all of its clients count as one: %s.",
+		who, p.Header, where, do)
 }
 
 // ServerStatus is a server behind an HTTP gate.

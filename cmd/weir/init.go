@@ -30,22 +30,24 @@ var (
 )
 
 type initCommand struct {
-	For        string `enum:",api,site,mail,postfix,nginx,envoy" default:"" placeholder:"KIND" help:"What the configuration is for: api, site, mail, postfix, nginx or envoy. Other choices that are not given have defaults. Default: ask, on a terminal."`
-	Listen     string `placeholder:"ADDRESS" help:"Where weir listens, such as :8080."`
-	Upstream   string `placeholder:"URL|ADDRESS" help:"Your service (api, site), your mail server (mail), or where Postfix takes messages back (postfix)."`
-	Limit      string `placeholder:"RATE" help:"The limit: of each API key, such as 100/1m (api, nginx, envoy); of each source network, such as 50/s (site); how fast waiting messages leave (mail, postfix)."`
-	Header     string `placeholder:"NAME" help:"The header with the API key of a request (api, nginx, envoy). Default: X-Api-Key."`
-	Concurrent string `placeholder:"N" help:"How many requests the service can work on at once (site)."`
-	Hostname   string `placeholder:"NAME" help:"The name of the mail server (mail, postfix). Needed there."`
-	Admin      string `placeholder:"ADDRESS" help:"Who is told when a user is stopped (mail, postfix). Default: postmaster at the hostname."`
-	Divert     string `placeholder:"ADDRESS" help:"Where weir takes messages that have to wait (postfix)."`
-	Cert       string `placeholder:"FILE" help:"The certificate of the gate (mail). Needed to take passwords from other machines."`
-	Key        string `placeholder:"FILE" help:"The key of the certificate (mail)."`
-	Console    string `placeholder:"ADDRESS" help:"Where the console listens: an address of this machine alone."`
-	Data       string `placeholder:"FOLDER" help:"Where weir keeps its data. Default: weir-data, or /var/lib/weir for a file in /etc."`
-	Out        string `short:"o" placeholder:"FILE" help:"Where to write the configuration; - prints it. Default: weir.yaml here; for root /etc/weir/weir.yaml, if there is none."`
-	Force      bool   `help:"Replace the file if it exists."`
-	JSON       bool   `name:"json" help:"Print as JSON what was written and what to do next."`
+	For         string `enum:",api,site,mail,postfix,nginx,envoy" default:"" placeholder:"KIND" help:"What the configuration is for: api, site, mail, postfix, nginx or envoy. Other choices that are not given have defaults. Default: ask, on a terminal."`
+	Listen      string `placeholder:"ADDRESS" help:"Where weir listens, such as :8080."`
+	Upstream    string `placeholder:"URL|ADDRESS" help:"Your service (api, site), your mail server (mail), or where Postfix takes messages back (postfix)."`
+	Proxy       string `placeholder:"NETWORKS" help:"The proxies in front of weir, such as nginx or a CDN: 127.0.0.1 or 10.0.0.0/8, 192.0.2.7 (api, site). Default: none."`
+	ProxyHeader string `placeholder:"NAME" help:"Which header they name the client in: x-forwarded-for or forwarded (api, site). Default: x-forwarded-for."`
+	Limit       string `placeholder:"RATE" help:"The limit: of each API key, such as 100/1m (api, nginx, envoy); of each source network, such as 50/s (site); how fast waiting messages leave (mail, postfix)."`
+	Header      string `placeholder:"NAME" help:"The header with the API key of a request (api, nginx, envoy). Default: X-Api-Key."`
+	Concurrent  string `placeholder:"N" help:"How many requests the service can work on at once (site)."`
+	Hostname    string `placeholder:"NAME" help:"The name of the mail server (mail, postfix). Needed there."`
+	Admin       string `placeholder:"ADDRESS" help:"Who is told when a user is stopped (mail, postfix). Default: postmaster at the hostname."`
+	Divert      string `placeholder:"ADDRESS" help:"Where weir takes messages that have to wait (postfix)."`
+	Cert        string `placeholder:"FILE" help:"The certificate of the gate (mail). Needed to take passwords from other machines."`
+	Key         string `placeholder:"FILE" help:"The key of the certificate (mail)."`
+	Console     string `placeholder:"ADDRESS" help:"Where the console listens: an address of this machine alone."`
+	Data        string `placeholder:"FOLDER" help:"Where weir keeps its data. Default: weir-data, or /var/lib/weir for a file in /etc."`
+	Out         string `short:"o" placeholder:"FILE" help:"Where to write the configuration; - prints it. Default: weir.yaml here; for root /etc/weir/weir.yaml, if there is none."`
+	Force       bool   `help:"Replace the file if it exists."`
+	JSON        bool   `name:"json" help:"Print as JSON what was written and what to do next."`
 }
 
 // initReport is what --json prints.
@@ -59,6 +61,7 @@ type initReport struct {
 // flags are the choices that were made on the command line.
 func (c *initCommand) flags() map[string]string {
 	given := map[string]string{"listen": c.Listen, "upstream": c.Upstream, "header": c.Header, "limit": c.Limit,
+		"proxy": c.Proxy, "proxy-header": c.ProxyHeader,
 		"concurrent": c.Concurrent, "hostname": c.Hostname, "admin": c.Admin, "divert": c.Divert, "cert": c.Cert, "key": c.Key, "console": c.Console,
 		"data": c.Data, "out": c.Out}
 	for flag, value := range given {
@@ -92,6 +95,9 @@ func (s *starter) fits(given map[string]string) error {
 	for _, a := range s.asks {
 		if a.usual == "" && !a.quiet && given[a.flag] == "" {
 			all = append(all, fmt.Errorf("--%s is missing (write --%[1]s mail.example.org)", a.flag))
+		}
+		if a.needs != "" && given[a.flag] != "" && isNone(given[a.needs]) {
+			all = append(all, fmt.Errorf("--%s has no meaning without --%s", a.flag, a.needs))
 		}
 	}
 	return errors.Join(append(all, s.knows(given))...)

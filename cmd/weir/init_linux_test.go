@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/smtp"
@@ -236,30 +237,12 @@ func TestInitNginx(t *testing.T) {
 	app, _ = helloServer(t)
 	s := startInit(t, "nginx", "--listen", listen, "--limit", "5/1h")
 	s.shows("^5 200 1 403$")
-	program := needs.Program(t, "nginx", "apt-get install nginx")
 	recipe, err := os.ReadFile("../../examples/nginx-auth.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := t.TempDir()
-	text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %s/pid;\nevents {}\nhttp {\naccess_log off;\n", folder)
-	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		text += fmt.Sprintf("%s_temp_path %s/%[1]s;\n", kind, folder)
-	}
-	text += strings.NewReplacer("listen 80;", "listen "+web+";", "127.0.0.1:9003", listen, "127.0.0.1:3000",
-		strings.TrimPrefix(app, "http://")).Replace(string(recipe)) + "}\n"
-	config := filepath.Join(folder, "nginx.conf")
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	nginx, err := machine.Start(machine.Task{Program: program, Args: []string{"-p", folder, "-e", "stderr", "-c", config}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nginx.Stop)
-	if err := nginx.Listens(t.Context(), "tcp", web); err != nil {
-		t.Fatal(err)
-	}
+	startNginx(t, web, strings.NewReplacer("listen 80;", "listen "+web+";", "127.0.0.1:9003", listen, "127.0.0.1:3000",
+		strings.TrimPrefix(app, "http://")).Replace(string(recipe)))
 	for i := range 6 {
 		req, err := http.NewRequest("GET", "http://"+web+"/", nil)
 		if err != nil {
@@ -274,6 +257,84 @@ func TestInitNginx(t *testing.T) {
 		if want := map[bool]int{true: 200, false: 429}[i < 5]; resp.StatusCode != want {
 			t.Errorf("request %d: %s", i+1, resp.Status)
 		}
+	}
+}
+
+// startNginx runs the real nginx until the test ends, and waits until it listens.
+func startNginx(t *testing.T, listen, servers string) {
+	t.Helper()
+	program := needs.Program(t, "nginx", "apt-get install nginx")
+	folder := t.TempDir()
+	text := fmt.Sprintf("daemon off;\nmaster_process off;\npid %s/pid;\nevents {}\nhttp {\naccess_log off;\n", folder)
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		text += fmt.Sprintf("%s_temp_path %s/%[1]s;\n", kind, folder)
+	}
+	config := filepath.Join(folder, "nginx.conf")
+	if err := os.WriteFile(config, []byte(text+servers+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nginx, err := machine.Start(machine.Task{Program: program, Args: []string{"-p", folder, "-e", "stderr", "-c", config}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nginx.Stop)
+	if err := nginx.Listens(t.Context(), "tcp", listen); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nginxLine is the line for nginx in the comments of a configuration.
+var nginxLine = regexp.MustCompile(`(?m)^  #     (proxy_set_header X-Forwarded-For .*;)$`)
+
+// A site behind nginx: visitors have limits of their own if weir init was told of nginx. Otherwise all of them are one,
+// and weir says so.
+func TestInitSiteBehindNginx(t *testing.T) {
+	needs.Unwatched(t)
+	t.Parallel()
+	upstream, _ := helloServer(t)
+	visit := func(t *testing.T, from, web string) int {
+		t.Helper()
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		client := http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
+		defer client.CloseIdleConnections()
+		resp, err := client.Get("http://" + web + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	const line = "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
+	for _, c := range []struct {
+		name  string
+		flags []string
+		next  int // what the second visitor gets when the first is over the limit
+	}{{"told", []string{"--proxy", "127.0.0.1"}, 200}, {"not told", nil, 429}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			gate, web := needs.FreeAddress(), needs.FreeAddress()
+			s := startInit(t, "site", append([]string{"--listen", gate, "--upstream", upstream, "--limit", "3/1h"}, c.flags...)...)
+			if m := nginxLine.FindStringSubmatch(s.text); (m != nil) != (c.flags != nil) || m != nil && m[1] != line {
+				t.Errorf("the line for nginx: %q", m)
+			}
+			startNginx(t, web, fmt.Sprintf("server {\nlisten %s;\nlocation / {\nproxy_pass http://%s;\n%s\n}\n}\n", web, gate, line))
+			for i := range 20 {
+				if got := visit(t, "127.0.0.5", web); (got == 200) != (i < 15) {
+					t.Fatalf("request %d: %d", i+1, got)
+				}
+			}
+			if got := visit(t, "127.77.0.6", web); got != c.next {
+				t.Errorf("the second visitor: %d", got)
+			}
+			out, err := exec.Command("weir", "status", "-c", s.file).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			warned := strings.Contains(string(out), gate+": 127.0.0.1 sends X-Forwarded-For and is not trusted (trusted_proxies).")
+			if warned != (c.flags == nil) {
+				t.Errorf("%s", out)
+			}
+		})
 	}
 }
 

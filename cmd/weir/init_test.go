@@ -71,7 +71,7 @@ func TestInitAsks(t *testing.T) {
 		typed := fmt.Sprintf("%d\n", i+1)
 		for _, a := range s.asks {
 			switch {
-			case a.quiet:
+			case a.quiet || a.needs != "":
 			case a.flag == "hostname":
 				typed += "\n  mail.example.com \n" // without an answer it is asked again
 			default:
@@ -94,7 +94,7 @@ func TestInitAsks(t *testing.T) {
 			t.Errorf("%s: %+v\n%s", s.kind, cfg.SMTP[0], asked)
 		}
 		for _, a := range s.asks {
-			if !a.quiet && !strings.Contains(asked, a.question) {
+			if !a.quiet && a.needs == "" && !strings.Contains(asked, a.question) {
 				t.Errorf("%s: %q is not asked", s.kind, a.question)
 			}
 		}
@@ -119,6 +119,7 @@ func TestInitAsksAgain(t *testing.T) {
 	typed := strings.Join([]string{"ngnix", "9", "", // an API
 		"8080", "127.0.0.1:9000", ":8081",
 		"ftp://files.example", "http://a.example\x1b[2J", "http://127.0.0.1:3001",
+		"nginx", "10.0.0.1/33", "127.0.0.1, 10.0.0.0/8 ::1", "X-Real-IP", "Forwarded",
 		"X Key", "X-Customer",
 		"lots", "5", "0/s", "5/fortnight", "1000000001/s", "7/s",
 		taken, filepath.Join(folder, "none", "weir.yaml"), folder, file, ""}, "\n")
@@ -130,6 +131,7 @@ func TestInitAsksAgain(t *testing.T) {
 		`"ngnix" is not one of them \(did you mean "nginx"\?\)`, `"9" is not one of them \(one of api, site`,
 		`"8080" is not an address`, `the console listens on 127.0.0.1:9000 already`,
 		`"ftp://files.example" is not an upstream`, `no control characters`, `"header:X Key" names no header \(write header:X-Api-Key\)`,
+		`"nginx" is not a network`, `"10.0.0.1/33" is not a network`, `unknown forwarded_header "x-real-ip" \(one of x-forwarded-for`,
 		`"lots" does not say per what \(write 5/s`, `"5" does not say per what`, `lets nobody through`,
 		`"5/fortnight" is not a limit`, regexp.QuoteMeta(errLargeLimit.Error()),
 		`the file exists: .*taken.yaml \(choose another name, or replace it with --force\)`, `there is no folder .*none`,
@@ -147,6 +149,7 @@ func TestInitAsksAgain(t *testing.T) {
 	}
 	cfg, err := load(file)
 	if err != nil || cfg.HTTP[0].Listen != ":8081" || cfg.HTTP[0].Account[0] != "header:X-Customer" || cfg.Data != filepath.Join(folder, "data") ||
+		fmt.Sprint(cfg.HTTP[0].TrustedProxies) != "[127.0.0.1/32 10.0.0.0/8 ::1/128]" || cfg.HTTP[0].ForwardedHeader != "forwarded" ||
 		fmt.Sprint(cfg.Throttles["keys"].Quota.Policies[0].Limit) != "7" {
 		t.Errorf("%+v, %v", cfg, err)
 	}
@@ -160,14 +163,14 @@ func TestInitEnds(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
-	for _, typed := range []string{"", "api", "api\n", "api\n:8080\nhttp://127.0.0.1:3000\n", "site\n\n\n\n\n" + file} {
+	for _, typed := range []string{"", "api", "api\n", "api\n:8080\nhttp://127.0.0.1:3000\n", "site\n\n\n\n\n\n" + file} {
 		code, out, asked := answered(typed)
 		if code != exitFailed || out != "" || !strings.Contains(asked, errNoAnswer.Error()) {
 			t.Errorf("%q: %d\n%s%s", typed, code, asked, out)
 		}
 	}
 	wrong := strings.Repeat("wrong\n", maxTries)
-	code, _, asked := answered(wrong[:len(wrong)-len("wrong\n")]+"api\n\n\n\n\n"+file+"\n\n", "--json")
+	code, _, asked := answered(wrong[:len(wrong)-len("wrong\n")]+"api\n\n\n\n\n\n"+file+"\n\n", "--json")
 	if code != exitOK {
 		t.Errorf("the last try is right: %d\n%s", code, asked)
 	}

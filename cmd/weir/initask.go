@@ -44,7 +44,7 @@ func (t *terminal) askStarter(c *initCommand, usual string) (s starter, answers 
 			}
 			continue
 		}
-		if a.quiet {
+		if a.quiet || a.needs != "" && isNone(s.fill(taken)[a.needs]) {
 			continue
 		}
 		usual := a.usual

@@ -21,6 +21,7 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
+	"weir/identify"
 )
 
 // Bounds on what weir init is told.
@@ -51,7 +52,13 @@ type starterAsk struct {
 	flag, question string
 	usual          string // what an empty answer means; "" where there has to be one
 	quiet          bool   // a flag only, which may be left out
+	needs          string // the flag without which it has no meaning
 }
+
+// noProxy is the answer that no proxy is in front.
+const noProxy = "none"
+
+func isNone(answer string) bool { return answer == "" || answer == noProxy || answer == "no" }
 
 // What usual answers say of other answers.
 const (
@@ -73,6 +80,10 @@ func starters() []starter {
 	key := starterAsk{flag: "header", question: "Which header has the API key of a request?", usual: "X-Api-Key"}
 	name := starterAsk{flag: "hostname", question: "What is the name of your mail server (such as mail.example.org)?"}
 	admin := starterAsk{flag: "admin", question: "Who is told when a user is stopped?", usual: "postmaster" + atHostname}
+	proxy := starterAsk{flag: "proxy", question: "Which proxies are in front of weir, such as nginx or a CDN " +
+		"(their addresses: 127.0.0.1, 10.0.0.0/8)?", usual: noProxy}
+	named := starterAsk{flag: "proxy-header", question: "Which header do they name the client in (x-forwarded-for, " +
+		"forwarded)?", usual: string(identify.XForwardedFor), needs: "proxy"}
 	pace := starterAsk{flag: "limit", question: "How fast may waiting messages to new people leave, for each user?",
 		usual: "1/m"}
 	quiet := func(flag, usual string) starterAsk { return starterAsk{flag: flag, usual: usual, quiet: true} }
@@ -81,6 +92,7 @@ func starters() []starter {
 			quiet("console", console),
 			{flag: "listen", question: where, usual: "127.0.0.1:8080"},
 			{flag: "upstream", question: service, usual: "http://127.0.0.1:3000"},
+			proxy, named,
 			key,
 			{flag: "limit", question: perKey, usual: "100/1m"},
 		}},
@@ -88,6 +100,7 @@ func starters() []starter {
 			quiet("console", console),
 			{flag: "listen", question: where, usual: "127.0.0.1:8080"},
 			{flag: "upstream", question: service, usual: "http://127.0.0.1:3000"},
+			proxy, named,
 			{flag: "limit", question: "How many requests may each source network send?", usual: "50/s"},
 			{flag: "concurrent", question: "How many requests can the service work on at once?", usual: "64"},
 		}},
@@ -216,6 +229,13 @@ func (s *starter) values(answers map[string]string) (map[string]any, error) {
 		if values["concurrent"], err = weir.ParseCount(text); err != nil {
 			return nil, err
 		}
+	}
+	if text, ok := answers["proxy"]; ok {
+		var proxies []string
+		if !isNone(text) {
+			proxies = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+		values["proxies"], values["forwarded"] = proxies, strings.ToLower(answers["proxy-header"])
 	}
 	if answers["cert"] == "" != (answers["key"] == "") {
 		return nil, errors.New("a certificate needs its key (write --cert mail.pem --key mail.key)")

@@ -48,6 +48,11 @@ func (t *terminal) status(s *console.Status) {
 	}
 	t.write(&gates)
 	fmt.Fprintln(t.out)
+	for _, g := range s.Gates {
+		for _, p := range g.Unlisted {
+			fmt.Fprintf(t.out, "%s: %s\n\n", printable(g.Gate), t.paint(tabular.Warn, printable(p.Advice())))
+		}
+	}
 	t.servers(s.Gates)
 	t.routes(s.Gates)
 	t.capacities(console.WithRoutes(s.Gates))

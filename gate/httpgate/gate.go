@@ -13,6 +13,7 @@ import (
 	"weir/gate"
 	"weir/gate/httpgate/accesslog"
 	"weir/gate/httpgate/pages"
+	"weir/identify"
 	"weir/internal/http1"
 	"weir/internal/loglimit"
 	"weir/policy"
@@ -38,6 +39,8 @@ type Gate struct {
 	patience    time.Duration // firstRequest, except in tests
 	waiting     atomic.Int64
 	bodies      bodyRoom
+
+	unlisted identify.Unlisted
 
 	lines   loglimit.Rates // of the log
 	summing atomic.Bool    // lines left out are about to be reported

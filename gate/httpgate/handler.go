@@ -139,6 +139,9 @@ func (x *exchange) identify() {
 	} else {
 		x.origin = x.setup.proxies.Source(x.peer(), x.fields)
 	}
+	if !x.origin.Proxied {
+		x.gate.noteUnlisted(x.peer(), x.fields, x.event.Time)
+	}
 	id := ""
 	if x.origin.Proxied {
 		id = saneID(x.fields.Values("X-Request-Id"))
