@@ -72,6 +72,7 @@ var stateNames = [...]string{"starting", "serving", "stopping"}
 var (
 	ErrNotServing = errors.New("weir is not serving")
 	ErrStarted    = errors.New("weir was started before")
+	ErrBusy       = errors.New("a start or a reload is still under way")
 )
 
 // An App is a weir. Make one with New.
@@ -103,7 +104,7 @@ type App struct {
 	countries atomic.Pointer[country.File]
 	coming    *config.Config // what is being prepared or started; work is held
 
-	work    sync.Mutex // Start, Reload and Stop wait for each other
+	work    turn       // Start, Reload and Stop wait for each other
 	reading sync.Mutex // as do those who read the configuration again
 	state   atomic.Int32
 	current atomic.Pointer[generation] // never nil; what it points to does not change
@@ -120,6 +121,8 @@ type App struct {
 	giveUp     context.CancelFunc // ends it
 
 	reloads reloadRecord
+	// The last upgrade that failed; nil if none did.
+	upgrade atomic.Pointer[console.UpgradeStatus]
 }
 
 // New builds what the configuration asks for. Nothing is opened, and a failed New leaves nothing behind.
@@ -136,7 +139,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	if err := ownFolder(cfg.WithDefaults().Data); err != nil {
 		return nil, err
 	}
-	a := &App{opts: o, clock: o.Clock, metrics: console.NewMetrics(o.Version),
+	a := &App{opts: o, clock: o.Clock, work: make(turn, 1), metrics: console.NewMetrics(o.Version),
 		failures: &failures{clock: o.Clock, log: o.Log, last: map[string]*failure{}}}
 	if cfg.Farm != nil {
 		a.clock = clock.Shifted{Clock: o.Clock, By: a.offset}
@@ -292,7 +295,10 @@ func (a *App) Stop(ctx context.Context) error {
 		a.state.Store(stopping)
 		// A start or reload under way finishes first. The lock is released again: a command that waits for it is told
 		// that weir is stopping.
-		a.work.Lock()
+		if !a.work.lockUntil(ctx) {
+			a.stopErr = ErrBusy
+			return
+		}
 		running := a.running
 		a.work.Unlock()
 		if running {
@@ -388,6 +394,27 @@ func (a *App) ConsoleAddr() net.Addr {
 
 // ControlPath returns where the control socket is.
 func (a *App) ControlPath() string { return a.current.Load().cfg.Control }
+
+// A turn is a lock that can be waited for until a context ends. It is made with room for one.
+type turn chan struct{}
+
+func (t turn) Lock()   { t <- struct{}{} }
+func (t turn) Unlock() { <-t }
+
+// lockUntil reports whether it has the lock.
+func (t turn) lockUntil(ctx context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // ended returns a context that is over, for taking down what has not served anybody.
 func ended() context.Context {

@@ -65,7 +65,7 @@ func (b backend) Status() console.Status {
 		s.Throttles = append(s.Throttles, t.Status())
 	}
 	s.XDP = b.XDP()
-	s.ShadowAll = b.shadowAll()
+	s.ShadowAll, s.Upgrade = b.shadowAll(), b.upgrade.Load()
 	s.Bans, s.Store, s.Mail = b.BanStatus(), b.StoreStatus(), b.mailStatus()
 	if f := b.Farm(); f != nil {
 		status := f.Status()

@@ -4,15 +4,12 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"weir/config"
+	"weir/internal/readfile"
 )
-
-// maxCertificate bounds the file of a certificate.
-const maxCertificate = 1 << 20
 
 // certificateFiles are the files that certificates are in. A gate renews those that it gets by itself long before they
 // end: one that ends soon tells that it could not.
@@ -40,14 +37,7 @@ func certificateFiles(cfg *config.Config) (all []string) {
 
 // certificateEnd reads when the first certificate of a file ends.
 func certificateEnd(path string) (time.Time, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if info.Size() > maxCertificate {
-		return time.Time{}, fmt.Errorf("%s has %d bytes", path, info.Size())
-	}
-	text, err := os.ReadFile(path)
+	text, err := readfile.Read(path, readfile.MaxPEM)
 	if err != nil {
 		return time.Time{}, err
 	}

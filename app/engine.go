@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"weir/farm"
 	"weir/farm/redis"
 	"weir/internal/clock"
+	"weir/internal/readfile"
 )
 
 // How often the engine of the counters is checked, besides the calls that it gets.
@@ -74,7 +74,7 @@ func engineTLS(files farm.TLS) (*tls.Config, error) {
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if files.CA != "" {
-		text, err := os.ReadFile(files.CA)
+		text, err := readfile.Read(files.CA, readfile.MaxPEM)
 		if err != nil {
 			return nil, &weir.FieldError{Path: "ca", Msg: err.Error()}
 		}
@@ -85,7 +85,7 @@ func engineTLS(files farm.TLS) (*tls.Config, error) {
 	}
 	if files.Cert != "" {
 		load := func() (*tls.Certificate, error) {
-			cert, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+			cert, err := readfile.Pair(files.Cert, files.Key)
 			return &cert, err
 		}
 		if _, err := load(); err != nil {

@@ -80,6 +80,13 @@ func (a *App) reloadFailed(err error) {
 	a.opts.Log.Error("reload failed, nothing was changed", "err", err)
 }
 
+// NotUpgraded says that a new binary could not take the place of this one.
+func (a *App) NotUpgraded(err error) {
+	a.upgrade.Store(&console.UpgradeStatus{Failed: a.opts.Clock.Now(), Error: err.Error()})
+	a.changed("upgrade-failed", err.Error())
+	a.opts.Log.Error("no upgrade: this weir goes on", "err", err)
+}
+
 func (a *App) reload(cfg *config.Config) error {
 	a.work.Lock()
 	defer a.work.Unlock()

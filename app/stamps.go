@@ -3,16 +3,15 @@ package app
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"time"
 
 	"weir"
 	"weir/console"
 	"weir/identify"
+	"weir/internal/readfile"
 	"weir/throttle/stamp"
 )
 
@@ -111,10 +110,5 @@ func notFound(err error) bool {
 
 // readList reads a file of networks, or as much of it as shows that it is too large.
 func readList(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, identify.MaxExemptFile+1))
+	return readfile.Read(path, identify.MaxExemptFile)
 }

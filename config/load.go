@@ -1,9 +1,8 @@
 package config
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"weir"
+	"weir/internal/readfile"
 	"weir/internal/yamltree"
 )
 
@@ -54,16 +54,18 @@ const (
 )
 
 func readFile(path string) ([]byte, *Error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, &Error{File: path, Msg: "cannot be read: " + reason(err), cause: err}
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
+	data, err := readfile.Read(path, MaxFile)
+	switch {
+	case errors.Is(err, readfile.ErrLarge):
+		return nil, tooLarge(path)
+	case err != nil:
 		return nil, &Error{File: path, Msg: "cannot be read: " + reason(err), cause: err}
 	}
 	return data, nil
+}
+
+func tooLarge(path string) *Error {
+	return &Error{File: path, Msg: fmt.Sprintf("the file is larger than %s", weir.Size(MaxFile))}
 }
 
 // Parse reads a configuration from YAML text. name is what mistakes call the file; files that the text refers to are
@@ -73,7 +75,7 @@ func Parse(name string, data []byte) (*Config, error) { return parse(name, data,
 func parse(name string, data []byte, why purpose) (*Config, error) {
 	s := source{name: name}
 	if len(data) > MaxFile {
-		return nil, Errors{{File: name, Msg: fmt.Sprintf("the file is larger than %s", weir.Size(MaxFile))}}
+		return nil, Errors{tooLarge(name)}
 	}
 	text := strings.TrimPrefix(string(data), "\uFEFF") // some editors put a byte order mark first
 	s.lines = strings.Split(text, "\n")

@@ -4,17 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"weir"
+	"weir/internal/readfile"
 )
 
 // logOddities returns what is missing on this machine for the access log and for traces.
 func (c *Config) logOddities() []*weir.FieldError {
 	var odd odds
 	missing := func(path string) bool {
-		_, err := os.Stat(path)
+		_, err := readfile.Stat(path)
 		return filepath.IsAbs(path) && errors.Is(err, fs.ErrNotExist)
 	}
 	if to := c.Log.Access.To; filepath.IsAbs(to) && missing(filepath.Dir(to)) {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"weir/gate/rlsgate"
 	"weir/gate/smtpgate"
 	"weir/identify"
+	"weir/internal/readfile"
 	"weir/throttle/stamp"
 )
 
@@ -97,7 +97,7 @@ func (c *Config) missingFiles() []*weir.FieldError {
 			if !filepath.IsAbs(f.path) {
 				continue
 			}
-			if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
+			if _, err := readfile.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
 				odd.add(fmt.Sprintf("smtp[%d].tls.%s", i, f.key),
 					fmt.Sprintf("there is no file %s: weir would not start", f.path), "put it there before")
 			}
@@ -108,7 +108,7 @@ func (c *Config) missingFiles() []*weir.FieldError {
 			if !filepath.IsAbs(f.Path) {
 				continue
 			}
-			if _, err := os.Stat(f.Path); errors.Is(err, fs.ErrNotExist) {
+			if _, err := readfile.Stat(f.Path); errors.Is(err, fs.ErrNotExist) {
 				odd.add(fmt.Sprintf("http[%d].%s", i, f.Field),
 					fmt.Sprintf("there is no file %s: weir would not start", f.Path), "put it there before")
 			}

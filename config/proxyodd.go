@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/identify"
+	"weir/internal/readfile"
 )
 
 // trusting is a gate that takes the word of proxies for where requests came from.
@@ -119,12 +119,7 @@ func readAbsolute(path string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		return nil, os.ErrNotExist
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, identify.MaxExemptFile+1))
+	return readfile.Read(path, identify.MaxExemptFile)
 }
 
 // usersOf returns the gates whose requests a throttle judges.

@@ -3,12 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"weir/internal/readfile"
 )
 
 // Bounds on what references bring in.
@@ -96,25 +97,19 @@ func (s *secrets) read(path string) (string, *Error) {
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(s.folder, full)
 	}
-	// A pipe or a device could keep us waiting for ever, so only files are opened.
-	info, err := os.Stat(full)
+	info, err := readfile.Stat(full)
 	if err == nil && !info.Mode().IsRegular() {
 		return "", &Error{Msg: fmt.Sprintf("%s is not a file", path)}
 	}
-	var f *os.File
+	var content []byte
 	if err == nil {
-		f, err = os.Open(full)
+		content, err = readfile.Read(full, MaxSecret)
 	}
-	if err != nil {
-		return "", &Error{Msg: fmt.Sprintf("%s cannot be read: %s", path, reason(err)), cause: err}
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, MaxSecret+1))
-	if err != nil {
-		return "", &Error{Msg: fmt.Sprintf("%s cannot be read: %s", path, reason(err)), cause: err}
-	}
-	if len(content) > MaxSecret {
+	switch {
+	case errors.Is(err, readfile.ErrLarge):
 		return "", &Error{Msg: fmt.Sprintf("%s is larger than %d KiB", path, MaxSecret>>10)}
+	case err != nil:
+		return "", &Error{Msg: fmt.Sprintf("%s cannot be read: %s", path, reason(err)), cause: err}
 	}
 	return trimLine(string(content)), nil
 }

@@ -128,6 +128,7 @@ type Status struct {
 	ShadowAll *ShadowAll       `json:"shadow_all,omitempty"` // the emergency switch is on
 	Bans      BanStatus        `json:"bans"`
 	Store     StoreStatus      `json:"store"`
+	Upgrade   *UpgradeStatus   `json:"upgrade,omitempty"` // the last one that failed
 	Farm      *FarmStatus      `json:"farm,omitempty"`    // left out where weir is alone
 	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
 	Control   string           `json:"control"`           // the path of the control socket
@@ -140,6 +141,12 @@ type ConfigStatus struct {
 	Reloads   uint64    `json:"reloads"` // that took
 	Failed    uint64    `json:"failed"`  // reloads that changed nothing
 	LastError string    `json:"last_error,omitempty"`
+}
+
+// UpgradeStatus is an upgrade that failed: the new binary does not take the configuration.
+type UpgradeStatus struct {
+	Failed time.Time `json:"failed"`
+	Error  string    `json:"error"`
 }
 
 // GateStatus is one gate.

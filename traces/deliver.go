@@ -10,13 +10,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"weir"
+	"weir/internal/readfile"
 )
 
 // deliver sends a batch, and again if the collector asks for that or cannot be reached.
@@ -142,7 +142,7 @@ func eachField(b []byte, field protowire.Number, kind protowire.Type, f func(b [
 func (t *TLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CA != "" {
-		text, err := os.ReadFile(t.CA)
+		text, err := readfile.Read(t.CA, readfile.MaxPEM)
 		if err != nil {
 			return nil, &weir.FieldError{Path: "tls.ca", Msg: err.Error()}
 		}
@@ -153,7 +153,7 @@ func (t *TLS) config() (*tls.Config, error) {
 		}
 	}
 	if t.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		pair, err := readfile.Pair(t.Cert, t.Key)
 		if err != nil {
 			return nil, &weir.FieldError{Path: "tls.cert", Msg: err.Error()}
 		}

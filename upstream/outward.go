@@ -1,18 +1,17 @@
 package upstream
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"strings"
 
 	"weir"
+	"weir/internal/readfile"
 )
 
 // TLS is how servers with https:// are verified, and what is shown to them. There is no way to leave the verification
@@ -85,7 +84,7 @@ func newOutward(o *TLS, roots *x509.CertPool) (*outward, error) {
 	var v weir.Mistakes
 	sum := sha256.New()
 	read := func(key, path string) []byte {
-		text, err := readFile(path)
+		text, err := readfile.Read(path, readfile.MaxPEM)
 		if err != nil {
 			v.Add("tls."+key, "cannot be read: "+reasonOf(err), "name a file in PEM that weir may read")
 		}
@@ -123,24 +122,6 @@ func reasonOf(err error) string {
 		return pe.Path + ": " + pe.Err.Error()
 	}
 	return err.Error()
-}
-
-// maxFile is how large a file with certificates or a key may be.
-const maxFile = 4 << 20
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var text bytes.Buffer
-	if n, err := io.Copy(&text, io.LimitReader(f, maxFile+1)); err != nil {
-		return nil, err
-	} else if n > maxFile {
-		return nil, fmt.Errorf("%s is larger than %s", path, weir.Size(maxFile))
-	}
-	return text.Bytes(), nil
 }
 
 func (w *outward) same(other *outward) bool { return w.digest == other.digest }

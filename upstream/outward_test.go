@@ -16,6 +16,7 @@ import (
 
 	"weir"
 	"weir/gate/gatetest"
+	"weir/internal/readfile"
 )
 
 // demands is a server of https that knows one authority of clients, and tells who came.
@@ -161,7 +162,7 @@ func TestTLSMistakes(t *testing.T) {
 	}
 	empty, large := filepath.Join(a.Dir, "empty"), filepath.Join(a.Dir, "large")
 	a.Write(empty, nil)
-	a.Write(large, bytes.Repeat([]byte("x"), maxFile+1))
+	a.Write(large, bytes.Repeat([]byte("x"), readfile.MaxPEM+1))
 	for name, c := range map[string]struct {
 		server string
 		tls    TLS

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -45,8 +46,9 @@ func (c *serveCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Load(c.Config)
-	if err != nil {
+	heard := &hearing{signals: signals}
+	var cfg *config.Config
+	if stop, err := heard.during(func() (err error) { cfg, err = config.Load(c.Config); return err }); stop || err != nil {
 		return err
 	}
 	log.configure(cfg.WithDefaults().Log)
@@ -57,40 +59,48 @@ func (c *serveCommand) Run(t *terminal) error {
 	if t.errTTY {
 		show = t.firstPassword
 	}
-	a, err := app.New(cfg, app.Options{
-		FirstPassword: show,
-		Log:           log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
-		Load:    func() (*config.Config, error) { return config.Load(c.Config) },
-		Logging: log.configure, Outlet: log.outlet, Sockets: sockets,
-	})
+	var a *app.App
+	if stop, err := heard.during(func() (err error) {
+		a, err = app.New(cfg, app.Options{
+			FirstPassword: show,
+			Log:           log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
+			Load:    func() (*config.Config, error) { return config.Load(c.Config) },
+			Logging: log.configure, Outlet: log.outlet, Sockets: sockets,
+		})
+		return err
+	}); stop || err != nil {
+		return err
+	}
+	handedOver := "" // the sockets, once a new weir is to have them
+	stop, err := heard.during(func() error { return a.Start(context.Background()) })
 	if err != nil {
 		return err
 	}
-	if err := a.Start(context.Background()); err != nil {
-		return err
+	if !stop {
+		notify(log.Logger, "READY=1")
 	}
-	notify(log.Logger, "READY=1")
-	handedOver := "" // the sockets, once a new weir is to have them
-	for sig := range signals {
-		if sig == upgradeSignal {
-			if err = successor.check(c.Config); err == nil {
+	for !stop && handedOver == "" {
+		switch sig := heard.next(); sig {
+		case upgradeSignal:
+			stop, err = heard.during(func() error { return successor.check(c.Config) })
+			if !stop && err == nil {
 				handedOver, err = sockets.ForSuccessor()
 			}
-			if err == nil {
-				break
+			if err != nil {
+				a.NotUpgraded(err)
 			}
-			log.Error("no upgrade: this weir goes on", "err", err)
-			continue
+		case syscall.SIGHUP:
+			notify(log.Logger, "RELOADING=1\n"+monotonic())
+			status := "STATUS=reloaded"
+			if stop, err = heard.during(a.Reread); err != nil { // the app has logged it
+				status = "STATUS=the last reload failed, nothing was changed"
+			}
+			if !stop {
+				notify(log.Logger, "READY=1\n"+status)
+			}
+		default:
+			stop = true
 		}
-		if sig != syscall.SIGHUP {
-			break
-		}
-		notify(log.Logger, "RELOADING=1\n"+monotonic())
-		status := "STATUS=reloaded"
-		if err := a.Reread(); err != nil { // the app has logged it
-			status = "STATUS=the last reload failed, nothing was changed"
-		}
-		notify(log.Logger, "READY=1\n"+status)
 	}
 	if handedOver == "" {
 		notify(log.Logger, "STOPPING=1")
@@ -112,24 +122,73 @@ func (t *terminal) firstPassword(name, password string) error {
 	return err
 }
 
-// stop drains until the deadline or the next signal.
+// lastPatience is how long weir closes what it has open after the drain is over. A delivery of mail may need 5 seconds.
+const lastPatience = 6 * time.Second
+
+// errHangs is returned where something does not let weir end in order.
+var errHangs = errors.New("something hangs, such as a disk or a share")
+
+// stop drains until the deadline or the next signal. It ends even if something hangs.
 func (c *serveCommand) stop(a *app.App, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Drain)
 	defer cancel()
-	go func() {
-		for {
-			select {
-			case sig := <-signals:
-				if sig != syscall.SIGHUP && sig != upgradeSignal {
-					cancel()
-				}
-			case <-ctx.Done():
-				return
+	stopped := make(chan error, 1)
+	go func() { stopped <- a.Stop(ctx) }()
+	var err error
+	for over, last := ctx.Done(), (<-chan time.Time)(nil); ; {
+		select {
+		case err = <-stopped:
+		case <-last:
+			err = errHangs
+		case sig := <-signals:
+			if isStop(sig) {
+				cancel()
+			}
+			continue
+		case <-over:
+			over, last = nil, time.After(lastPatience)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("stopped before everything was done: %w", err)
+		}
+		return nil
+	}
+}
+
+// isStop reports whether a signal tells weir to stop.
+func isStop(sig os.Signal) bool { return sig != syscall.SIGHUP && sig != upgradeSignal }
+
+// hearing takes signals, also while weir does something that may take long.
+type hearing struct {
+	signals <-chan os.Signal
+	later   os.Signal // came meanwhile; an upgrade reads the configuration, too
+}
+
+// during does something, and returns before it is done if weir is to stop.
+func (h *hearing) during(do func() error) (stop bool, err error) {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	for {
+		select {
+		case err := <-done:
+			return false, err
+		case sig := <-h.signals:
+			if isStop(sig) {
+				return true, nil
+			}
+			if h.later != upgradeSignal {
+				h.later = sig
 			}
 		}
-	}()
-	if err := a.Stop(ctx); err != nil {
-		return fmt.Errorf("stopped before everything was done: %w", err)
 	}
-	return nil
+}
+
+// next waits for a signal.
+func (h *hearing) next() os.Signal {
+	if sig := h.later; sig != nil {
+		h.later = nil
+		return sig
+	}
+	return <-h.signals
 }

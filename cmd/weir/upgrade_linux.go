@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,10 +60,15 @@ func newSuccession() (*succession, error) {
 	return &succession{binary}, err
 }
 
+// checkPatience is how long the new binary may take to check the configuration.
+const checkPatience = time.Minute
+
 // check asks the new binary whether it can serve the configuration: if it cannot, this one goes on.
 func (s *succession) check(file string) error {
-	if out, err := exec.Command(s.binary, "check", file).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s check %s: %w: %s", s.binary, file, err, out)
+	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, s.binary, "check", file).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s check %s: %w: %s", s.binary, file, cmp.Or(ctx.Err(), err), out)
 	}
 	return nil
 }

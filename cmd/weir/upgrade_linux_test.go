@@ -82,8 +82,8 @@ func TestUpgrade(t *testing.T) {
 	if err := os.WriteFile(file, []byte("htp: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("weir", "upgrade", "--control", control, "--wait", "1s").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "the new weir does not serve yet") {
+	out, err := exec.Command("weir", "upgrade", "--control", control).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the old weir goes on") || !strings.Contains(string(out), `unknown key "htp"`) {
 		t.Errorf("%v: %s", err, out)
 	}
 	after, err := client.Status(context.Background())

@@ -12,13 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"weir/farm"
+	"weir/internal/readfile"
 )
 
 // Certificates that follow from the secret are valid whatever a machine's clock says (RFC 5280, 4.1.2.5).
@@ -115,7 +115,7 @@ func newIdentity(o farm.Options, major int) (*identity, error) {
 // read takes certificates from files.
 func (id *identity) read(files farm.TLS) (err error) {
 	id.files = true
-	if id.cert, err = tls.LoadX509KeyPair(files.Cert, files.Key); err != nil {
+	if id.cert, err = readfile.Pair(files.Cert, files.Key); err != nil {
 		return fmt.Errorf("farm: the node's certificate: %w (farm.tls.cert, farm.tls.key)", err)
 	}
 	id.roots, err = readRoots(files.CA)
@@ -123,7 +123,7 @@ func (id *identity) read(files farm.TLS) (err error) {
 }
 
 func readRoots(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pem, err := readfile.Read(file, readfile.MaxPEM)
 	if err != nil {
 		return nil, fmt.Errorf("farm: who signs the nodes' certificates: %w (farm.tls.ca)", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"weir/farm"
+	"weir/internal/readfile"
 )
 
 // Bounds of the client.
@@ -95,7 +96,7 @@ func (b *Bus) external(o *nats.Options) error {
 		// read again at every connect, so that new certificates need no restart
 		o.Secure = true
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
-		o.TLSCertCB = func() (tls.Certificate, error) { return tls.LoadX509KeyPair(files.Cert, files.Key) }
+		o.TLSCertCB = func() (tls.Certificate, error) { return readfile.Pair(files.Cert, files.Key) }
 		o.RootCAsCB = func() (*x509.CertPool, error) { return readRoots(files.CA) }
 		if _, err := o.TLSCertCB(); err != nil {
 			return fmt.Errorf("farm: the node's certificate: %w (farm.tls.cert, farm.tls.key)", err)

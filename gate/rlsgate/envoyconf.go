@@ -14,6 +14,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"weir"
+	"weir/internal/readfile"
 	"weir/internal/yamltree"
 )
 
@@ -95,14 +96,14 @@ func Read(path string, merge bool) (*Imported, error) {
 }
 
 func filesOf(path string) ([]string, error) {
-	info, err := os.Stat(path)
+	info, err := readfile.Stat(path)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	entries, err := os.ReadDir(path) // sorted
+	entries, err := readfile.Within(path, func() ([]os.DirEntry, error) { return os.ReadDir(path) }) // sorted
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
@@ -125,12 +126,11 @@ func filesOf(path string) ([]string, error) {
 }
 
 func readFile(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxFile {
+	text, err := readfile.Read(path, maxFile)
+	if errors.Is(err, readfile.ErrLarge) {
 		return "", &weir.FieldError{Path: path, Msg: "the file is too large",
 			Hint: fmt.Sprintf("at most %s; use a folder with several files instead", weir.Size(maxFile))}
 	}
-	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", unreadable(path, err)
 	}

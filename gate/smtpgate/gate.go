@@ -15,6 +15,7 @@ import (
 	"weir/gate"
 	"weir/identify"
 	"weir/internal/loglimit"
+	"weir/internal/readfile"
 	"weir/policy"
 )
 
@@ -122,7 +123,7 @@ func (s *setup) loadTLS() error {
 	if !s.opts.encrypted() {
 		return nil
 	}
-	cert, err := tls.LoadX509KeyPair(s.opts.TLS.Cert, s.opts.TLS.Key)
+	cert, err := readfile.Pair(s.opts.TLS.Cert, s.opts.TLS.Key)
 	if err != nil {
 		return &weir.FieldError{Path: "tls", Msg: fmt.Sprintf("cannot use the certificate: %v", err),
 			Hint: "cert and key are files in PEM that belong together"}

@@ -3,14 +3,13 @@ package country
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"sync/atomic"
 
 	"github.com/oschwald/maxminddb-golang/v2"
 
 	"weir"
+	"weir/internal/readfile"
 )
 
 // MaxFile is how large a file may be. Those that know countries have about 10 MB, those that know cities up to 150 MB.
@@ -36,21 +35,16 @@ const seenRecords = 4096
 
 // Open reads a file.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return read(f, MaxFile)
+	return open(path, MaxFile)
 }
 
-func read(from io.Reader, most weir.Size) (*File, error) {
-	data, err := io.ReadAll(io.LimitReader(from, int64(most)+1))
+func open(path string, most weir.Size) (*File, error) {
+	data, err := readfile.Read(path, most)
 	switch {
+	case errors.Is(err, readfile.ErrLarge):
+		return nil, ErrTooLarge
 	case err != nil:
 		return nil, err
-	case int64(len(data)) > int64(most):
-		return nil, ErrTooLarge
 	}
 	return Parse(data)
 }

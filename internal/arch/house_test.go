@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"internal/yamltree": 1, // for files that people write
 	"internal/outlet":   1, // for the log
 	"internal/logfile":  1, // for the access log
+	"internal/readfile": 1, // for files that a configuration names
 	"internal/heavy":    1, // for those who watch: who is held back
 	"internal/needs":    1, // for tests, and for tools of tests
 	"lab/peers":         1, // the peers' configurations

@@ -17,6 +17,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
+	"weir/internal/readfile"
 	"weir/internal/turns"
 )
 
@@ -94,7 +95,7 @@ func machineName() string {
 }
 
 func readCA(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path)
+	pem, err := readfile.Read(path, readfile.MaxPEM)
 	if err != nil {
 		return nil, &weir.FieldError{Path: "ca", Msg: "the file cannot be read: " + err.Error()}
 	}

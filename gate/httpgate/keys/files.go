@@ -5,21 +5,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"weir/internal/clock"
+	"weir/internal/readfile"
 )
 
 // fileEvery is how often files are looked at, at most.
 const fileEvery = 5 * time.Second
-
-// maxFile is how large a file with certificates or keys may be.
-const maxFile = 4 << 20
 
 // A watch looks at files now and then, when somebody passes by. It is safe for concurrent use.
 type watch[T any] struct {
@@ -100,7 +96,7 @@ type version struct {
 func (f *files[T]) look() (anew bool, err error) {
 	now := make([]version, len(f.paths))
 	for i, path := range f.paths {
-		if info, err := os.Stat(path); err == nil { // a missing file fails when it is read
+		if info, err := readfile.Stat(path); err == nil { // a missing file fails when it is read
 			now[i] = version{info.ModTime(), info.Size()}
 		}
 	}
@@ -150,15 +146,4 @@ func readTwice(path string, read func(path string) ([]byte, error)) ([]byte, err
 	return nil, cmp.Or(err, fmt.Errorf("%s: %w", path, errChanging))
 }
 
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return text, err
-}
+func readFile(path string) ([]byte, error) { return readfile.Read(path, readfile.MaxPEM) }
