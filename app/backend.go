@@ -82,8 +82,8 @@ func (b backend) XDP() (all []console.XDPStatus) {
 	return all
 }
 
-// Throttles returns the throttles in order of their names, then the block list, and then the limiters of network
-// interfaces.
+// Throttles returns the throttles in order of their names, then the block list, what else limits at gates, and the
+// limiters of network interfaces.
 func (b backend) Throttles() []console.Throttle {
 	var all []console.Throttle
 	g := b.current.Load()
@@ -91,6 +91,11 @@ func (b backend) Throttles() []console.Throttle {
 		all = append(all, t.view())
 	}
 	all = append(all, b.bans.view())
+	for _, gt := range g.gates {
+		for _, l := range gt.limits() {
+			all = append(all, l.view())
+		}
+	}
 	for _, p := range g.packets {
 		all = append(all, p.view())
 	}

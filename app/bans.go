@@ -255,7 +255,11 @@ func (b backend) notBanned(key store.BanKey, now time.Time) error {
 // banWarnings is what an operator should know about a ban that holds.
 func (b backend) banWarnings(key store.BanKey) (all []string) {
 	if b.bans.link.Shadow.Load() {
-		all = append(all, "the block list is in shadow: nobody is refused until weir shadow off "+config.Bans)
+		off := config.Bans
+		if b.shadowAll() != nil {
+			off = "--all"
+		}
+		all = append(all, "the block list is in shadow: nobody is refused until weir shadow off "+off)
 	}
 	for _, own := range loopback {
 		if key.Prefix.IsValid() && own.Overlaps(key.Prefix) {

@@ -183,17 +183,35 @@ func (a *App) watched(g *generation) (all []watched) {
 	}
 	all = append(all, watched{name: a.bans.link.Name, kind: "ban", unit: "events", link: a.bans.link})
 	for _, gt := range g.gates {
-		for _, at := range gt.bottlenecks() {
-			all = append(all, watched{name: at.name(at.of), kind: capacityLink, unit: "requests", link: at.link})
-		}
-		if limits, ok := gt.state.(*envoyLimits); ok {
-			all = append(all, limits.watched()...)
-		}
+		all = append(all, gt.limits()...)
 	}
 	for _, p := range g.packets {
 		all = append(all, watched{name: p.name(), kind: "xdp", unit: "packets", link: p.link, refresh: p.count})
 	}
 	return all
+}
+
+// limits are what judges at a gate and no throttle of the configuration: capacities, and what counts the imported rules
+// of Envoy.
+func (g *gate) limits() (all []watched) {
+	for _, at := range g.bottlenecks() {
+		of := g.label
+		if at.route != "" {
+			of = httpgate.RouteLoad(of, at.route)
+		}
+		all = append(all, watched{name: at.name(of), kind: capacityLink, unit: "requests", link: at.link})
+	}
+	if rules, ok := g.state.(*envoyLimits); ok {
+		all = append(all, rules.watched(g.label)...)
+	}
+	return all
+}
+
+// view is what is watched as the console sees a throttle.
+func (w *watched) view() console.Throttle {
+	link := *w.link
+	link.Name = w.name
+	return console.Throttle{Link: &link, Kind: w.kind}
 }
 
 // units are what is counted at a kind of gate; requests at all others.

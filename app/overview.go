@@ -23,8 +23,8 @@ const (
 func (b backend) Overview(q console.OverviewQuery) console.Overview {
 	g, now := b.current.Load(), b.clock.Now()
 	top, last := cmp.Or(q.Top, defaultTop), cmp.Or(q.Last, defaultLast)
-	o := console.Overview{At: b.opts.Clock.Now(), State: stateNames[b.state.Load()], Gates: []console.GateWatch{},
-		Throttles: []console.ThrottleWatch{}}
+	o := console.Overview{At: b.opts.Clock.Now(), State: stateNames[b.state.Load()], ShadowAll: b.shadowAll(),
+		Gates: []console.GateWatch{}, Throttles: []console.ThrottleWatch{}}
 	if err := b.Ready(); err != nil {
 		o.NotReady = err.Error()
 	}
@@ -172,12 +172,12 @@ func refusalText(r *policy.Refusal, throttle string) console.Refusal {
 	return t
 }
 
-// watched lists the quotas of imported rules.
-func (l *envoyLimits) watched() (all []watched) {
+// watched lists the quotas of a gate's imported rules.
+func (l *envoyLimits) watched(gate string) (all []watched) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, unit := range l.units {
-		name := unit.link.Name + " of " + l.gate
+		name := unit.link.Name + " of " + gate
 		if key.exact {
 			name += ", exact"
 		}

@@ -56,6 +56,18 @@ func TestOverviewInBrowser(t *testing.T) {
 	b.clock.Advance(2 * console.HistoryEvery)
 	reads("Nothing is turned away now.")
 
+	// With the emergency switch on it says something else, at once.
+	b.shadow(console.Shadow{All: true, On: true, Note: "ticket 17"})
+	reads("Everything is let pass: all throttles are in shadow since")
+	reads("ticket 17. Nothing is refused or delayed; everything is counted.")
+	reads("serving without limits")
+	reads("Everything is let pass: the emergency switch is on. Nothing would be held back now.")
+	b.shadow(console.Shadow{All: true})
+	reads("Nothing is turned away now.")
+	if text := p.Text("body"); strings.Contains(text, "let pass") || strings.Contains(text, "without limits") {
+		t.Errorf("it is over: %s", text)
+	}
+
 	// The last hour, by a link that needs no script.
 	p.Click(".spans a")
 	reads("an hour ago")

@@ -10,6 +10,8 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"weir/console"
 )
 
 // Envoy asks: by weir's own throttles, and by a file of envoyproxy/ratelimit that is taken over as it is.
@@ -71,5 +73,14 @@ rls: [{listen: "127.0.0.1:0", config: `+file+`, domains: {shop: {throttles: [pla
 	}
 	if got := ask("legacy", "path", "/b"); got != ok {
 		t.Errorf("after a reload that failed: %s", got)
+	}
+	// The emergency switch includes imported rules.
+	for on, want := range map[bool]rls.RateLimitResponse_Code{true: ok, false: over} {
+		if _, err := p.control.SetShadow(t.Context(), console.Shadow{All: true, On: on}); err != nil {
+			t.Fatal(err)
+		}
+		if got := ask("legacy", "path", "/a"); got != want {
+			t.Errorf("the emergency switch is on: %t: %s, want %s", on, got, want)
+		}
 	}
 }

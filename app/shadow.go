@@ -22,7 +22,8 @@ type switched struct {
 	set  func(bool) error
 }
 
-// switches are the throttles of a generation, the block list, the limiters of network interfaces, and capacities.
+// switches are the throttles of a generation, the block list, the limiters of network interfaces, and what else limits
+// at gates.
 func (a *App) switches(g *generation) (all []switched) {
 	for _, t := range g.throttles {
 		all = append(all, switched{t.name, t.link, func(on bool) error { t.link.Shadow.Store(on); return nil }})
@@ -32,9 +33,8 @@ func (a *App) switches(g *generation) (all []switched) {
 		all = append(all, switched{p.name(), p.link, p.setShadow})
 	}
 	for _, gt := range g.gates {
-		for _, at := range gt.bottlenecks() {
-			all = append(all, switched{at.name(at.of), at.link,
-				func(on bool) error { at.link.Shadow.Store(on); return nil }})
+		for _, l := range gt.limits() {
+			all = append(all, switched{l.name, l.link, func(on bool) error { l.link.Shadow.Store(on); return nil }})
 		}
 	}
 	return all

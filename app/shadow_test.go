@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,52 @@ func TestEmergencySwitch(t *testing.T) {
 		if _, err := b.client.SetShadow(t.Context(), wrong); err == nil {
 			t.Errorf("%.60v was taken", wrong)
 		}
+	}
+}
+
+// TestEmergencyIsSeen: while the switch is on, every page says so, and the metrics do; what a capacity would have held
+// back is counted.
+func TestEmergencyIsSeen(t *testing.T) {
+	t.Parallel()
+	arrived, finish := make(chan struct{}), make(chan struct{})
+	b := startBefore(t, `
+data: DATA
+http: [{listen: "127.0.0.1:0", upstream: UPSTREAM, capacity: {concurrent: 1}}]
+console: {listen: "127.0.0.1:0", without_login: view}
+`, func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-finish
+	})
+	_, body := b.page("/metrics")
+	for _, want := range []string{"weir_shadow_all 0", `weir_throttle_shadow{throttle="capacity of 127.0.0.1:0"} 0`} {
+		b.wants("before: "+want, strings.Contains(body, want), true)
+	}
+	b.shadow(console.Shadow{All: true, On: true, Note: "the shop is down"})
+	answers := make(chan int, 2)
+	for range 2 {
+		go func() {
+			code, _ := ask(b.Addr("http", 0).String(), "acme")
+			answers <- code
+		}()
+		<-arrived // although there is only one place
+	}
+	_, body = b.page("/metrics")
+	for _, want := range []string{"weir_shadow_all 1", `weir_throttle_shadow{throttle="capacity of 127.0.0.1:0"} 1`,
+		`weir_throttle_verdicts_total{mode="shadow",policy="",throttle="capacity of 127.0.0.1:0",verdict="wait"} 1`} {
+		b.wants("metrics: "+want, strings.Contains(body, want), true)
+	}
+	b.clock.Advance(console.HistoryEvery)
+	for _, path := range []string{"/", "/why", "/throttles", "/capacity", "/sources", "/audit", "/no-such-page"} {
+		_, body := b.page(path)
+		b.wants(path, strings.Contains(body, "all throttles are in shadow</b> since") &&
+			strings.Contains(body, ": the shop is down. Nothing is refused or delayed;"), true)
+	}
+	_, body = b.page("/")
+	b.wants("the overview", strings.Contains(body, "Nothing is turned away") || strings.Contains(body, ">serving</b>"), false)
+	b.wants("what would be held back", strings.Contains(body, "would be held back at 127.0.0.1:0."), true)
+	close(finish)
+	for range 2 {
+		b.wants("let pass", <-answers, 200)
 	}
 }
 

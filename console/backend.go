@@ -27,7 +27,8 @@ type Backend interface {
 	Overview(OverviewQuery) Overview
 	// Refusals returns the last refusals.
 	Refusals(RefusalQuery) RefusalPage
-	// Throttles returns the configured throttles, by name.
+	// Throttles returns what judges, under names that differ: the configured throttles, the block list, capacities,
+	// imported rules, and limiters of network interfaces.
 	Throttles() []Throttle
 	// XDP returns the limiters of network interfaces.
 	XDP() []XDPStatus

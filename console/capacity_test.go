@@ -186,7 +186,7 @@ func TestCapacityIsInspected(t *testing.T) {
 			"No throttle here asks for stamps", "Emergency: let everything pass"}},
 		"hour":  {flooding(), "/capacity?window=1h", []string{"an hour ago"}},
 		"empty": {&backend{}, "/capacity", []string{"No gate has a limited capacity.", "weir init --for site"}},
-		"emergency": {emergencyBackend{flooding()}, "/capacity", []string{"All throttles are in shadow since 2024-05-01",
+		"emergency": {emergencyBackend{flooding()}, "/capacity", []string{"all throttles are in shadow since 2024-05-01",
 			"by ann: the <new> limits lock everybody out", "End the emergency"}},
 	}
 	urls := map[string]string{}

@@ -19,6 +19,7 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_throttle_errors_total", "How often a throttle failed to judge.", "throttle"},
 	{"weir_throttle_expired_waits_total", "Waits that ended without a turn.", "throttle"},
 	{"weir_throttle_shadow", "1 while the throttle judges and counts, but admits everything.", "throttle"},
+	{"weir_shadow_all", "1 while the emergency switch is on: nothing is refused or delayed.", ""},
 
 	{"weir_http_route_requests_total", "Requests by route of an HTTP gate and by verdict.", "gate route verdict"},
 	{"weir_http_route_failed_total", "Of the admitted requests of a route, those answered with 5xx.", "gate route"},
@@ -175,6 +176,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		t.collect(s)
 	}
 	status := c.backend.Status()
+	put(s, "weir_shadow_all", oneIf(status.ShadowAll != nil))
 	for _, g := range WithRoutes(status.Gates) {
 		if g.Capacity != nil {
 			g.Capacity.collect(s, cmp.Or(g.Label, g.Gate))

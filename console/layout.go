@@ -121,6 +121,8 @@ type layout struct {
 	Back    string // where a form leads back to
 	Said    string // the result of the last form
 	Bad     bool   // it failed
+	// ShadowAll is the emergency switch, which every page speaks of while it is on.
+	ShadowAll *ShadowAll
 	Live    bool
 	Plots   bool
 	Page    any
@@ -188,10 +190,9 @@ func (s *Server) layout(r *http.Request, who caller) *layout {
 
 // layoutWith fills in what is around a page.
 func (s *Server) layoutWith(r *http.Request, who caller, here *page, status func() Status) *layout {
-	desk := s.backend.Access()
-	f := &layout{Title: "Not found", Root: "./", Version: status().Version, Who: who.Name, Own: who.Operator != "",
-		Role:    who.Role,
-		Session: who.session != "", Form: desk.Form(who.Identity)}
+	desk, now := s.backend.Access(), status()
+	f := &layout{Title: "Not found", Root: "./", Version: now.Version, Who: who.Name, Own: who.Operator != "",
+		Role: who.Role, Session: who.session != "", Form: desk.Form(who.Identity), ShadowAll: now.ShadowAll}
 	for _, p := range s.pages {
 		if who.Role.May(p.role) && (p.there == nil || p.there(s.backend)) {
 			if p.under == "" {

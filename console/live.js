@@ -3,7 +3,7 @@
 (() => {
 'use strict';
 
-const at = id => document.getElementById(id), live = at('live'), note = at('note'), button = at('pause');
+const at = id => document.getElementById(id), live = at('live'), alarm = at('alarm'), note = at('note'), button = at('pause');
 const EVERY = 2000, CALM = 10000, PATIENCE = 10000;
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 let timer = 0, asking = false, paused = false, latest = new Date();
@@ -48,7 +48,7 @@ async function update() {
     const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
     if (page.documentElement.dataset.version !== document.documentElement.dataset.version) location.reload(); // another version, with another script
     if (!paused) {
-      patch(live, page.getElementById('live'));
+      for (const part of [alarm, live]) patch(part, page.getElementById(part.id));
       document.dispatchEvent(new Event('weir:patched'));
       latest = new Date();
       say('');

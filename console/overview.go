@@ -59,7 +59,8 @@ type Overview struct {
 	At        time.Time       `json:"at"`
 	State     string          `json:"state"` // starting, serving or stopping
 	Ready     bool            `json:"ready"`
-	NotReady  string          `json:"not_ready,omitempty"` // why not
+	NotReady  string          `json:"not_ready,omitempty"`  // why not
+	ShadowAll *ShadowAll      `json:"shadow_all,omitempty"` // the emergency switch is on
 	Gates     []GateWatch     `json:"gates"`
 	Routes    []RouteWatch    `json:"routes,omitempty"` // those with a capacity of their own
 	Throttles []ThrottleWatch `json:"throttles"`

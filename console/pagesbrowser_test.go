@@ -255,6 +255,39 @@ func TestPagesInBrowser(t *testing.T) {
 	}
 }
 
+// TestEmergencyOnEveryPage: every page says that the emergency switch is on, and lets operators who may turn it off.
+func TestEmergencyOnEveryPage(t *testing.T) {
+	t.Parallel()
+	const off = `action="./do/shadow-on"`
+	for role, may := range map[access.Role]bool{access.Admin: true, access.View: false} {
+		b := demoed{newBusy()}
+		site, _, _ := start(t, vouched(role), b)
+		at := vouching(t, site)
+		for _, p := range consolePages() {
+			code, body, _ := get(t, http.MethodGet, at+"/"+cmp.Or(pathWith[p.path], p.path), "")
+			if !strings.Contains(body, "all throttles are in shadow</b> since <time") || strings.Contains(body, off) != may ||
+				strings.Contains(body, "Emergency: let everything pass") {
+				t.Errorf("%s, as %s: %d\n%s", p.name, role, code, body)
+			}
+		}
+	}
+}
+
+// A demoed backend has every page, and the emergency switch on.
+type demoed struct{ busyBackend }
+
+func (demoed) Demo() Demo { return played{} }
+
+func (b demoed) Status() Status {
+	s := b.busyBackend.Status()
+	s.ShadowAll = &ShadowAll{By: "ann", At: busyTime}
+	return s
+}
+
+// pathWith are the paths of pages that need to be told what to show.
+var pathWith = map[string]string{"mail-user": "mail-user?name=ann", "mail-message": "mail-message?id=0000000000007",
+	"why": "why?q=acme"}
+
 // TestPagesSay: pages that have no other parts than those of TestPagesInBrowser, but say something else.
 func TestPagesSay(t *testing.T) {
 	t.Parallel()
@@ -339,10 +372,8 @@ func TestPagesLookOnce(t *testing.T) {
 	site, _, _ := start(t, vouched(access.Admin), b)
 	at := vouching(t, site)
 	for _, p := range consolePages() {
-		path := map[string]string{"mail-user": "mail-user?name=ann", "mail-message": "mail-message?id=0000000000007",
-			"why": "why?q=acme"}[p.path]
 		b.looks.Store(0)
-		resp, err := http.Get(at + "/" + cmp.Or(path, p.path))
+		resp, err := http.Get(at + "/" + cmp.Or(pathWith[p.path], p.path))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -88,6 +88,7 @@ func TestPromtool(t *testing.T) {
 		{"WeirTableFull", `weir_quota_overflow_total{instance="a",throttle="t"}`, "0+1x100", "5x100"},
 		{"WeirCollateral", `weir_bloom_collateral_ratio{instance="a",throttle="t"}`, "0.02x100", "0.005x100"},
 		{"WeirPacketsNotLimited", `weir_xdp_attached{instance="a",interface="eth0"}`, "0x100", "1x100"},
+		{"WeirEmergencySwitch", `weir_shadow_all{instance="a"}`, "0x60 1x10", "0x66 1x4"}, // within 10 minutes
 		{"WeirShadowForgotten", `weir_throttle_shadow{instance="a",throttle="t"}`, "1x100", "1x50 0 1x49"},
 		{"WeirUpstreamErrors", `weir_http_requests_total{instance="a",gate="g",code="5xx"}`, "0+1x100", "5x100"},
 		{"WeirUpstreamUnhealthy", `weir_http_upstream_healthy{instance="a",gate="g",server="s"}`, "0x100", "1x100"},

@@ -33,14 +33,13 @@ const namesShown = 5
 
 func throttles(v *visit) (any, error) {
 	shown := struct {
-		Rows      []throttleRow
-		ShadowAll *ShadowAll
-		Quotas    []string // throttles whose limits can be set for single accounts
-		Filter    string
+		Rows   []throttleRow
+		Quotas []string // throttles whose limits can be set for single accounts
+		Filter string
 		LimitPage
-	}{Filter: v.query.Get("filter"), ShadowAll: v.status().ShadowAll}
+	}{Filter: v.query.Get("filter")}
 	for _, t := range v.backend.Throttles() {
-		if t.Kind == "quota" {
+		if t.Kind == "quota" && t.Table != nil {
 			shown.Quotas = append(shown.Quotas, t.Link.Name)
 		}
 	}

@@ -79,8 +79,11 @@ func trafficOf(o *Overview, hour bool) trafficView {
 // Sure is how often lately, of what certainly belongs to the name.
 func (h HeldBack) Sure() uint64 { return h.Recent - h.Over }
 
-// lead says in a sentence how things are: the gate that turns away most.
+// lead says in a sentence how things are: the gate that turns away most, or would.
 func lead(o *Overview) (text string, alarm bool) {
+	if o.ShadowAll != nil {
+		return letPass(o), true
+	}
 	var worst *GateWatch
 	var away float64
 	for i := range o.Gates {
@@ -111,6 +114,22 @@ func lead(o *Overview) (text string, alarm bool) {
 		}
 	}
 	return text + ".", away > passed
+}
+
+// letPass says what is let pass as the emergency switch is on.
+func letPass(o *Overview) string {
+	const all = "Everything is let pass: the emergency switch is on"
+	var worst *GateWatch
+	for i := range o.Gates {
+		if g := &o.Gates[i]; known(g.Last(Would)) > 0 && (worst == nil || g.Last(Would) > worst.Last(Would)) {
+			worst = g
+		}
+	}
+	if worst == nil {
+		return all + ". Nothing would be held back now."
+	}
+	return fmt.Sprintf("%s. Without it, %s of %s %s a second would be held back at %s.", all, rate(worst.Last(Would)),
+		rate(known(worst.Last(Admitted))), worst.Unit, worst.Name)
 }
 
 // known is a value, or 0 where there is none.

@@ -20,11 +20,8 @@ func (c *statusCommand) Run(t *terminal) error {
 }
 
 func (t *terminal) status(s *console.Status) {
-	state := t.paint(tabular.Warn, s.State)
-	if s.Ready {
-		state = t.paint(tabular.Good, s.State)
-	}
-	fmt.Fprintf(t.out, "weir %s, %s since %s\n", printable(s.Version), state, moment(s.Started))
+	fmt.Fprintf(t.out, "weir %s, %s since %s\n", printable(s.Version), t.state(s.State, s.Ready, s.ShadowAll), moment(s.Started))
+	t.emergency(s.ShadowAll)
 	fmt.Fprintf(t.out, "configuration: %s, in effect since %s, %s", printable(s.Config.Path), moment(s.Config.Loaded),
 		count(int(s.Config.Reloads), "reload"))
 	if s.Config.Failed > 0 {
@@ -35,7 +32,6 @@ func (t *terminal) status(s *console.Status) {
 			"the last reload failed and changed nothing: "+strings.ReplaceAll(s.Config.LastError, "\n", "\n  ")))
 	}
 	fmt.Fprintf(t.out, "\nconsole: %s, control: %s\n", cmp.Or(s.Console, "off"), printable(s.Control))
-	t.emergency(s.ShadowAll)
 	t.invalid(s)
 	fmt.Fprintln(t.out)
 	t.farm(s.Farm)
@@ -208,6 +204,17 @@ func moment(at time.Time) string {
 		return ""
 	}
 	return at.Local().Format("2006-01-02 15:04:05")
+}
+
+// state is what weir does, in a word or two.
+func (t *terminal) state(state string, ready bool, all *console.ShadowAll) string {
+	switch {
+	case !ready:
+		return t.paint(tabular.Warn, state)
+	case all != nil:
+		return t.paint(tabular.Bad, state+" without limits")
+	}
+	return t.paint(tabular.Good, state)
 }
 
 // emergency says that the emergency switch is on.
