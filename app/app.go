@@ -104,7 +104,7 @@ type App struct {
 	countries atomic.Pointer[country.File]
 	coming    *config.Config // what is being prepared or started; work is held
 
-	work    turn       // Start, Reload and Stop wait for each other
+	work    latch      // Start, Reload and Stop wait for each other
 	reading sync.Mutex // as do those who read the configuration again
 	state   atomic.Int32
 	current atomic.Pointer[generation] // never nil; what it points to does not change
@@ -139,7 +139,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	if err := ownFolder(cfg.WithDefaults().Data); err != nil {
 		return nil, err
 	}
-	a := &App{opts: o, clock: o.Clock, work: make(turn, 1), metrics: console.NewMetrics(o.Version),
+	a := &App{opts: o, clock: o.Clock, work: make(latch, 1), metrics: console.NewMetrics(o.Version),
 		failures: &failures{clock: o.Clock, log: o.Log, last: map[string]*failure{}}}
 	if cfg.Farm != nil {
 		a.clock = clock.Shifted{Clock: o.Clock, By: a.offset}
@@ -395,14 +395,14 @@ func (a *App) ConsoleAddr() net.Addr {
 // ControlPath returns where the control socket is.
 func (a *App) ControlPath() string { return a.current.Load().cfg.Control }
 
-// A turn is a lock that can be waited for until a context ends. It is made with room for one.
-type turn chan struct{}
+// A latch is a lock that can be waited for until a context ends. It is made with room for one.
+type latch chan struct{}
 
-func (t turn) Lock()   { t <- struct{}{} }
-func (t turn) Unlock() { <-t }
+func (t latch) Lock()   { t <- struct{}{} }
+func (t latch) Unlock() { <-t }
 
 // lockUntil reports whether it has the lock.
-func (t turn) lockUntil(ctx context.Context) bool {
+func (t latch) lockUntil(ctx context.Context) bool {
 	select {
 	case t <- struct{}{}:
 		return true

@@ -48,7 +48,11 @@ func (c *serveCommand) Run(t *terminal) error {
 	}
 	heard := &hearing{signals: signals}
 	var cfg *config.Config
-	if stop, err := heard.during(func() (err error) { cfg, err = config.Load(c.Config); return err }); stop || err != nil {
+	stop, err := heard.during(func() (err error) {
+		cfg, err = config.Load(c.Config)
+		return err
+	})
+	if stop || err != nil {
 		return err
 	}
 	log.configure(cfg.WithDefaults().Log)
@@ -72,7 +76,7 @@ func (c *serveCommand) Run(t *terminal) error {
 		return err
 	}
 	handedOver := "" // the sockets, once a new weir is to have them
-	stop, err := heard.during(func() error { return a.Start(context.Background()) })
+	stop, err = heard.during(func() error { return a.Start(context.Background()) })
 	if err != nil {
 		return err
 	}

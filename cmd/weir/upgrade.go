@@ -39,7 +39,8 @@ func (c *upgradeCommand) Run(t *terminal) error {
 			_, err := fmt.Fprintf(t.out, "%s serves in the place of %s\n", after.Version, before.Version)
 			return err
 		}
-		if err == nil && after.Upgrade != nil && (before.Upgrade == nil || after.Upgrade.Failed != before.Upgrade.Failed) {
+		failed := after.Upgrade != nil && (before.Upgrade == nil || after.Upgrade.Failed != before.Upgrade.Failed)
+		if err == nil && failed {
 			return fmt.Errorf("no upgrade, the old weir goes on: %s", after.Upgrade.Error)
 		}
 		if ctx.Err() != nil {
