@@ -37,14 +37,12 @@ func flood(source int) *visitor { return &visitor{source: v4(11, source), patien
 
 // workConserving fails when a place is free that somebody in weir could have.
 func workConserving(w *world) {
-	s := w.lanes.Stats(w.now)
-	free := s.Capacity - s.InUse
-	if free > 0 && s.Stamped.Waiting > 0 {
-		w.t.Fatalf("after %s: %d places are free, and %d who paid wait", w.now.Sub(begin), free, s.Stamped.Waiting)
+	capacity, free, pooled, paying := w.standing()
+	if free > 0 && paying > 0 {
+		w.t.Fatalf("after %s: %d places are free, and %d who paid wait", w.now.Sub(begin), free, paying)
 	}
-	if free > max(min(1, s.Capacity-1), s.Capacity/10) && s.Pool.Waiting > 0 {
-		w.t.Fatalf("after %s: %d of %d places are free, and %d of the pool wait", w.now.Sub(begin), free, s.Capacity,
-			s.Pool.Waiting)
+	if free > max(min(1, capacity-1), capacity/10) && pooled > 0 {
+		w.t.Fatalf("after %s: %d of %d places are free, and %d of the pool wait", w.now.Sub(begin), free, capacity, pooled)
 	}
 }
 

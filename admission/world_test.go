@@ -269,7 +269,7 @@ func (w *world) settle(v *visitor, done bool) {
 // call lets those go on whose turn has come.
 func (w *world) call() {
 	for {
-		if s := w.lanes.Stats(w.now); len(w.waiting) == s.Pool.Waiting+s.Stamped.Waiting {
+		if _, _, pooled, paying := w.standing(); len(w.waiting) == pooled+paying {
 			return
 		}
 		kept := w.waiting[:0]
@@ -292,6 +292,16 @@ func (w *world) call() {
 			}
 		}
 	}
+}
+
+// standing is how many places there are, and how many are free; and who waits. Stats would sort clients by what they
+// have, too, which takes most of the time where it is asked after every step.
+func (w *world) standing() (capacity, free, pooled, paying int) {
+	l := w.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	capacity = l.wholeMeans()
+	return capacity, capacity - l.used(), l.inLane(pool), l.inLane(stamped)
 }
 
 // run lets time pass.

@@ -162,7 +162,7 @@ func TestTLSMistakes(t *testing.T) {
 	}
 	empty, large := filepath.Join(a.Dir, "empty"), filepath.Join(a.Dir, "large")
 	a.Write(empty, nil)
-	a.Write(large, bytes.Repeat([]byte("x"), readfile.MaxPEM+1))
+	a.Write(large, bytes.Repeat([]byte("x"), int(readfile.MaxPEM)+1))
 	for name, c := range map[string]struct {
 		server string
 		tls    TLS

@@ -2,7 +2,7 @@
 // turned around, a call left out, a number that is one off), runs the tests of the package and of those that depend
 // on it, and lists the mistakes that no test noticed:
 //
-//	go run ./internal/mutants -n 220
+//	go run ./internal/mutants -n 255
 //	go run ./internal/mutants -only spool,mail -n 40 -seed 2
 //
 // No file in the tree is changed: the compiler gets the changed file by go build -overlay. A survivor that is not

@@ -99,6 +99,19 @@ func TestClockBackwards(t *testing.T) {
 	r.stopped(false)
 }
 
+// TestResumeAfterTheClockWasSetBack: whoever is resumed waits for one period, and not for what the clock was ahead.
+func TestResumeAfterTheClockWasSetBack(t *testing.T) {
+	r := newRig(t, standard())
+	r.wait(time.Hour)
+	r.send(r.many(40)...)
+	r.stopped(true)
+	r.now = epoch
+	r.s.Resume(&r.p, r.now, false)
+	r.due(time.Minute)
+	r.wait(time.Minute)
+	r.waiting(24)
+}
+
 func TestTwoRates(t *testing.T) {
 	r := newRig(t, standard())
 	r.p.MultiEvery, r.p.MaxMSlack = 25*time.Second, 2
@@ -133,6 +146,19 @@ func TestTwoRates(t *testing.T) {
 	r.want("to one", r.fresh(), passed)
 	r.wait(1)
 	r.want("to another", r.fresh(), delayed)
+}
+
+// TestNoCreditForTheTimeBefore: while only recipients of mails to several wait, and none of them leaves, the clock of
+// mails to one keeps up. Whoever writes then does not get credit for the time before.
+func TestNoCreditForTheTimeBefore(t *testing.T) {
+	r := newRig(t, standard())
+	r.p.MultiEvery = time.Hour
+	r.send(r.many(17)...)
+	r.waiting(2)
+	r.wait(90 * time.Second)
+	r.want("to one", r.fresh(), passed)
+	r.want("to another", r.fresh(), delayed)
+	r.due(2 * time.Minute)
 }
 
 // TestCreditWhileOthersWait: while recipients of mails to several wait, credit for mails to one comes back one by
@@ -336,5 +362,12 @@ func TestAnotherPace(t *testing.T) {
 		r.wait(0).credit(1, 10)
 		r.wait(time.Hour)
 		r.credit(1, 11)
+
+		r = newRig(t, standard())
+		r.p.Every, r.p.MultiEvery = time.Nanosecond, time.Nanosecond // as fast as can be
+		r.send(r.many(15)...)
+		r.now = r.now.Add(time.Millisecond)
+		r.p.Every, r.p.MultiEvery = time.Hour, time.Hour
+		r.wait(0).credit(1, 15)
 	}
 }

@@ -1,6 +1,7 @@
 package outbreak
 
 import (
+	"bytes"
 	"testing"
 	"time"
 )
@@ -58,6 +59,18 @@ func TestNulls(t *testing.T) {
 	r.p.Exempt, r.p.Nulls = false, Nulls{}
 	for range 100 {
 		take(true)
+	}
+}
+
+// TestUncountedNullsLeaveNothing: of whoever is not counted nothing has to be stored.
+func TestUncountedNullsLeaveNothing(t *testing.T) {
+	p := standard() // without a limit on them
+	var s, fresh State
+	s.TakeNull(&p, epoch)
+	got, _ := s.MarshalBinary()
+	want, _ := fresh.MarshalBinary()
+	if !bytes.Equal(got, want) {
+		t.Errorf("%x, %x of somebody new", got, want)
 	}
 }
 
