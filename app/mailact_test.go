@@ -101,10 +101,11 @@ func TestAStoppedUserReplies(t *testing.T) {
 	if p.status().Recipients[store.Held] != 23-2 {
 		t.Fatalf("%+v", p.status())
 	}
-	must(outside.sendText(replied(notice, "Release 1-2", "resume"), to))
+	must(outside.sendText(replied(notice, "Resume, release 1-2"), to))
 	p.arrived(3, own)
-	if s := p.status(); s.Stopped != 0 {
-		t.Errorf("%+v", s)
+	p.sleeps(24 * time.Hour)
+	if s := p.status(); s.Stopped != 0 || s.Recipients[store.Held] != 23-2-2 {
+		t.Errorf("what nobody has released does not stay held: %+v", s)
 	}
 	must(outside.sendText(replied(notice, "release all"), to)) // a second time
 	p.runs(0)
@@ -233,8 +234,10 @@ func TestAStoppedUserOnThePage(t *testing.T) {
 	}
 	page.Click(`button[value=resume]`)
 	page.Wait(`document.querySelector("#stopped") === null`)
-	if p.status().Stopped != 0 {
-		t.Error("she is still stopped")
+	p.sleeps(24 * time.Hour)
+	if s := p.status(); s.Stopped != 0 || s.Recipients[store.Held] != 23-2-1 || p.sink.reached() != 2 ||
+		!strings.Contains(page.Text(".said"), "Mail to 20 recipients is still held") {
+		t.Errorf("she is still stopped, or what she has not released is not held: %+v, %q", s, page.Text(".said"))
 	}
 	page.Tolerate("403")
 	if status, _ := page.Visit(at[:len(at)-3] + "aaa"); status != 403 || strings.Contains(page.Text("body"), "sunday") {

@@ -111,4 +111,5 @@ type Outcome struct {
 	Released int  // recipients whose mail is on its way
 	Deleted  int  // recipients who will not get it
 	Resumed  bool // they may send again
+	Held     int  // recipients whose mail still waits for a decision
 }

@@ -266,7 +266,7 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 	out, err := s.desk.Act(ctx, ticket, a.form.Nonce, c)
 	switch {
 	case c.Resume:
-		said = result{Code: saidResumed}
+		said = result{Code: saidResumed, N: out.Held}
 	case c.ReleaseAll, len(c.Release) > 0:
 		said = result{Code: saidReleased, N: out.Released}
 	default:

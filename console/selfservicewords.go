@@ -124,7 +124,6 @@ func (s *SelfService) spoken(r *http.Request, chosen string) *words.Language {
 
 // sentences are the results in words, where those are always the same.
 var sentences = map[string]words.Text{
-	saidResumed:  "You can send mail again.",
 	saidPassword: "Your password is changed. Enter the new one in your mail program.",
 	saidLanguage: "The language is changed.",
 	saidLink: "A link is on its way to your contact address. With it you can release your mail, delete it, and send " +
@@ -152,6 +151,11 @@ func (r *result) In(l *words.Language) string {
 	case r.Code == saidDeleted:
 		return l.Count(n, "Deleted: the mail to {n} recipient will not be sent.",
 			"Deleted: the mail to {n} recipients will not be sent.")
+	case r.Code == saidResumed && n == 0:
+		return l.Say("You can send mail again.")
+	case r.Code == saidResumed:
+		return l.Count(n, "You can send mail again. Mail to {n} recipient is still held, until you release or delete it.",
+			"You can send mail again. Mail to {n} recipients is still held, until you release or delete it.")
 	case r.Code == saidLength:
 		return l.Say("A password has 1 to {n} characters, so nothing was changed.", "n", r.N)
 	case sentences[r.Code] != "":

@@ -273,11 +273,11 @@ var (
 			})).logged().saying(func(in *UserStop, _ UserView) string { return "Stopped: " + in.Name + "." })
 
 	userResume = define(Call{Method: http.MethodPost, Path: "/user/resume", Role: access.Act,
-		Commands: []string{"user resume"}, Summary: "Lets a stopped mail user send again."},
+		Commands: []string{"user resume"}, Summary: "Lets a stopped mail user send again. What is held stays held."},
 		aboutUser(func(in *UserResume) string { return in.Name },
 			func(q *Request, m Mail, in *UserResume) (UserView, error) {
 				return m.ResumeUser(q, q.by(), in.Name, in.Slow)
-			})).logged().saying(func(in *UserResume, _ UserView) string { return "Sends again: " + in.Name + "." })
+			})).logged().saying(func(in *UserResume, _ UserView) string { return "Sends again: " + in.Name + ". What is held stays held." })
 )
 
 func userCalls() []*Call {

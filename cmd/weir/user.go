@@ -17,7 +17,7 @@ type userCommand struct {
 	Show    userShowCommand    `cmd:"" help:"Show a user and their state in each throttle."`
 	History userHistoryCommand `cmd:"" help:"Show the last hour of a user: working set, slack, queue and reach."`
 	Stop    userStopCommand    `cmd:"" help:"Stop a user: new messages are refused, waiting messages are held."`
-	Resume  userResumeCommand  `cmd:"" help:"Let a stopped user send again."`
+	Resume  userResumeCommand  `cmd:"" help:"Let a stopped user send again. What is held stays held: see weir queue release."`
 	Passwd  userPasswdCommand  `cmd:"" help:"Change a user's password."`
 	Set     userSetCommand     `cmd:"" help:"Change a user's data and personal limits."`
 	Remove  userRemoveCommand  `cmd:"" help:"Remove a user. Their waiting messages are held."`
@@ -205,7 +205,7 @@ func (c *userStopCommand) Run(t *terminal) error {
 
 type userResumeCommand struct {
 	userFlags
-	Slow bool `help:"Resume in slow motion first, to see whether it was the user."`
+	Slow bool `help:"In slow motion at first: without credit, which comes back slowly."`
 }
 
 func (c *userResumeCommand) Run(t *terminal) error {
@@ -213,6 +213,7 @@ func (c *userResumeCommand) Run(t *terminal) error {
 	if c.Slow {
 		how += ", slowly"
 	}
+	how += fmt.Sprintf("; what is held stays held (weir queue list --user %s)", printable(c.Name))
 	return c.change(t, func(client *console.Client, ctx context.Context) (console.UserView, error) {
 		return client.ResumeUser(ctx, c.Name, c.Slow)
 	}, how)

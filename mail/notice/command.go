@@ -53,7 +53,7 @@ const (
 func Usage(l *words.Language) string {
 	release, remove, all := l.Say(wordRelease), l.Say(wordDelete), l.Say(wordAll)
 	return "  " + strings.Join([]string{release + " " + all, release + " 1, 3-5", remove + " " + all, remove + " 2",
-		l.Say(wordResume)}, "\n  ")
+		l.Say(wordResume), release + " 1, " + l.Say(wordResume)}, "\n  ")
 }
 
 // understood are the words of commands in all languages, and what they stand for.
@@ -79,7 +79,8 @@ var marks = func() (all []string) {
 	return all
 }()
 
-// readCommands reads the lines above the quoted part, and skips those that are no commands.
+// readCommands reads the lines above the quoted part, and skips those that are no commands. A line may have several, with
+// or without commas between them.
 func readCommands(text string) (Command, error) {
 	var c Command
 	lines, found := splitLines(text), false
@@ -88,35 +89,25 @@ func readCommands(text string) (Command, error) {
 		if quoteBegins(lines[i:]) {
 			break
 		}
-		verb, rest := split(line)
-		if open != nil {
-			if numbers, err := readNumbers(verb + " " + rest); err == nil {
+		all := clauses(tokens(line))
+		if open != nil && len(all) == 0 {
+			if numbers, err := readNumbers(tokens(line)); err == nil {
 				*open = append(*open, numbers...)
 				continue
 			}
 		}
-		var list *[]int
-		var all *bool
-		switch understood[verb] {
-		case wordRelease:
-			list, all = &c.Release, &c.ReleaseAll
-		case wordDelete:
-			list, all = &c.Delete, &c.DeleteAll
-		}
 		open = nil
-		switch {
-		case understood[verb] == wordResume && rest == "":
-			c.Resume, found = true, true
-		case list == nil: // something else
-		case understood[rest] == wordAll:
-			*all, found = true, true
-		case rest == "" || isAbout(rest):
-			numbers, err := readNumbers(rest)
+		if !slices.ContainsFunc(all, clause.isCommand) {
+			continue
+		}
+		found = true
+		for _, one := range all {
+			list, err := c.add(one)
 			if err != nil {
 				err.Line = clean(line, maxSubject)
 				return Command{}, err
 			}
-			*list, open, found = append(*list, numbers...), list, true
+			open = list
 		}
 	}
 	if !found {
@@ -132,12 +123,59 @@ func readCommands(text string) (Command, error) {
 	return c, nil
 }
 
-// isAbout reports whether the text after a verb says which messages, as in "release all but 2".
-func isAbout(rest string) bool {
-	if end := strings.IndexAny(rest, " ,"); end > 0 && understood[rest[:end]] == wordAll {
+// A clause is a verb and what follows it up to the next one.
+type clause struct {
+	verb words.Text
+	args []string
+}
+
+// clauses returns those of a line that begins with a verb.
+func clauses(line []string) (all []clause) {
+	for _, word := range line {
+		switch verb := understood[word]; {
+		case verb == wordRelease, verb == wordDelete, verb == wordResume:
+			all = append(all, clause{verb: verb})
+		case len(all) == 0:
+			return nil
+		case verb != wordAnd:
+			last := &all[len(all)-1]
+			last.args = append(last.args, word)
+		}
+	}
+	return all
+}
+
+// isCommand reports whether a clause is meant as a command, valid or not, as in "release all but 2".
+func (c clause) isCommand() bool {
+	if len(c.args) == 0 {
 		return true
 	}
-	return strings.IndexByte("0123456789-#", rest[0]) >= 0
+	return c.verb != wordResume && (understood[c.args[0]] == wordAll || strings.IndexByte("0123456789-", c.args[0][0]) >= 0)
+}
+
+// add adds a clause. It returns the list that its numbers were added to, if it had any.
+func (c *Command) add(one clause) (*[]int, *CommandError) {
+	list, all := &c.Release, &c.ReleaseAll
+	if one.verb == wordDelete {
+		list, all = &c.Delete, &c.DeleteAll
+	}
+	switch {
+	case one.verb == wordResume && len(one.args) > 0:
+		return nil, unreadable(one.args[0])
+	case one.verb == wordResume:
+		c.Resume = true
+		return nil, nil
+	case len(one.args) == 1 && understood[one.args[0]] == wordAll:
+		*all = true
+		return nil, nil
+	}
+	numbers, err := readNumbers(one.args)
+	*list = append(*list, numbers...)
+	return list, err
+}
+
+func unreadable(word string) *CommandError {
+	return wrong("cannot read \"{text}\"", "text", clean(word, 20))
 }
 
 func (c *Command) contradiction() error {
@@ -158,20 +196,25 @@ func (c *Command) contradiction() error {
 	return wrong("mail {n} cannot be both released and deleted", "n", which)
 }
 
-// split returns the first word of a line and the rest, in lower case and without the signs people put around commands.
-func split(line string) (verb, rest string) {
-	line = strings.ToLower(strings.Trim(line, " .!,;:*\"'`•“”"))
-	line = strings.TrimLeft(strings.TrimPrefix(line, "- "), " ")
-	verb, rest, _ = strings.Cut(line, " ")
-	return strings.TrimRight(verb, ",:"), strings.TrimSpace(rest)
+// signs are what people put around commands, and between them.
+const signs = ".!:*\"'`•“”"
+
+var between = strings.NewReplacer("–", "-", "—", "-", ",", " ", ";", " ", "#", " ", "&", " ")
+
+// tokens are the words of a line, in lower case. A range is one of them, however it is written.
+func tokens(line string) []string {
+	line = strings.TrimLeft(between.Replace(strings.ToLower(line)), "- ")
+	all := strings.Fields(strings.ReplaceAll(strings.Join(strings.Fields(line), " "), " - ", "-"))
+	for i := range all {
+		all[i] = strings.Trim(all[i], signs)
+	}
+	return slices.DeleteFunc(all, func(word string) bool { return word == "" })
 }
 
-// readNumbers reads "1 3", "1,3", "1-3" and "1 and 3". The list is in order, each number once.
-func readNumbers(text string) ([]int, *CommandError) {
+// readNumbers reads numbers and ranges. The list is in order, each number once.
+func readNumbers(text []string) ([]int, *CommandError) {
 	var in [MaxLines + 1]bool
-	text = strings.NewReplacer("–", "-", "—", "-", ",", " ", ";", " ", "#", " ", "&", " ").Replace(text)
-	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), " - ", "-")
-	for word := range strings.FieldsSeq(text) {
+	for _, word := range text {
 		if understood[word] == wordAnd {
 			continue
 		}
@@ -208,7 +251,7 @@ func readNumbers(text string) ([]int, *CommandError) {
 
 func readNumber(text string) (int, *CommandError) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
-		return 0, wrong("\"{text}\" is not a number", "text", clean(text, 20))
+		return 0, unreadable(text)
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxLines {

@@ -54,6 +54,7 @@ type Notice struct {
 	More      int           // how many are held besides
 	Since     time.Time     // Reminder: when the oldest message came
 	Expire    time.Duration // after how long what is held is given up; 0: never
+	CanResume bool          // the user is stopped, and may let themselves send again
 	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
 	Text string
 }

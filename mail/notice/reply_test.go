@@ -27,7 +27,7 @@ func TestCommands(t *testing.T) {
 		"all in German":     {"FREIGEBEN ALLE", all, ""},
 		"without umlauts":   {"loeschen alle.", Command{DeleteAll: true}, ""},
 		"of two languages":  {"delete alle\nfortsetzen", Command{DeleteAll: true, Resume: true}, ""},
-		"German, all but":   {"freigeben alle außer 2", Command{}, `"alle" is not a number`},
+		"German, all but":   {"freigeben alle außer 2", Command{}, `cannot read "alle"`},
 		"German, below":     {"Danke\n---- Um per E-Mail zu antworten, schreiben Sie über diese Zeile ----\nlöschen alle", Command{}, "nothing"},
 		"in any case":       {"\r\n  RELEASE   All  \r\n", all, ""},
 		"one":               {"release 1", Command{Release: []int{1}}, ""},
@@ -48,21 +48,34 @@ func TestCommands(t *testing.T) {
 		"zero":              {"release 0", Command{}, "no message 0"},
 		"huge":              {"release 1-99999999999999999999", Command{}, "no message 999"},
 		"backwards":         {"release 3-1", Command{}, "backwards"},
-		"negative":          {"release -1", Command{}, "is not a number"},
-		"word":              {"release 1 two", Command{}, `"two" is not a number`},
-		"all but":           {"release all but 2", Command{}, `"all" is not a number`},
+		"negative":          {"release -1", Command{}, "cannot read"},
+		"word":              {"release 1 two", Command{}, `cannot read "two"`},
+		"all but":           {"release all but 2", Command{}, `cannot read "all"`},
 		"which":             {"release", Command{}, "say which"},
 		"which, later":      {"resume\ndelete", Command{}, "say which"},
 		"both":              {"release 1-3\ndelete 3", Command{}, "mail 3 cannot be both released and deleted"},
 		"both, all":         {"release all\ndelete all", Command{}, "everything cannot be"},
 		"both, all of one":  {"release all\ndelete 2", Command{}, "mail 2 cannot be"},
 		"both, all another": {"delete all\nrelease 7", Command{}, "mail 7 cannot be"},
-		"too long a line":   {"release 1" + strings.Repeat(" 1", maxLine), Command{}, "is not a number"},
+		"too long a line":   {"release 1" + strings.Repeat(" 1", maxLine), Command{}, "cannot read"},
 		"empty":             {"", Command{}, "nothing"},
 		"prose":             {"Please release me.\nI want my mail to be released.\nDelete it!", Command{}, "nothing"},
 		"resume something":  {"resume sending", Command{}, "nothing"},
 		"numbers alone":     {"1 2 3", Command{}, "nothing"},
 		"in a sentence":     {"please release all", Command{}, "nothing"},
+		"both in a line":    {"release all, resume", Command{ReleaseAll: true, Resume: true}, ""},
+		"the other way":     {"Resume, release all.", Command{ReleaseAll: true, Resume: true}, ""},
+		"no comma":          {"resume release all", Command{ReleaseAll: true, Resume: true}, ""},
+		"no space":          {"release all,resume", Command{ReleaseAll: true, Resume: true}, ""},
+		"and resume":        {"delete 2, release 1 and 3-4 and resume!", Command{Release: []int{1, 3, 4}, Delete: []int{2}, Resume: true}, ""},
+		"two sentences":     {"Release all. Resume.", Command{ReleaseAll: true, Resume: true}, ""},
+		"both, in German":   {"alle\nfreigeben alle und fortsetzen", Command{ReleaseAll: true, Resume: true}, ""},
+		"numbers go on":     {"resume, release 1,\n2 3", Command{Release: []int{1, 2, 3}, Resume: true}, ""},
+		"half a command":    {"release all, resume please", Command{}, `cannot read "please"`},
+		"prose, then one":   {"release them and resume", Command{}, `cannot read "them"`},
+		"which, and resume": {"release and resume", Command{}, "say which"},
+		"both in one line":  {"release all delete 2", Command{}, "mail 2 cannot be"},
+		"a verb is no list": {"release delete 2", Command{}, "say which"},
 	} {
 		got, err := readCommands(c.text)
 		var wrong *CommandError
@@ -135,7 +148,7 @@ func TestCommandWords(t *testing.T) {
 	for _, l := range words.All() {
 		for _, text := range []words.Text{wordRelease, wordDelete, wordResume, wordAll, wordAnd} {
 			word := l.Say(text)
-			if verb, rest := split(word); verb != word || rest != "" || means[word] != "" && means[word] != text {
+			if got := tokens(word); len(got) != 1 || got[0] != word || means[word] != "" && means[word] != text {
 				t.Errorf("%s: %q is %q", l.Tag(), text, word)
 			}
 			means[word] = text

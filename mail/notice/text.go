@@ -104,7 +104,8 @@ func (n *Notice) stopped(l *lines) {
 	n.say(l, "{kept}, and you decide what happens next. Until you do, the server takes no new mail from this account.")
 	n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
 		"trust, then delete the messages, and only then let your account send again. Tell those who run your mail.")
-	n.say(l, "If you did write them, release them. They leave at once.")
+	n.say(l, "If you did write them, release them: they leave at once. Then let your account send again. One does not do "+
+		"the other: what you do not release stays on hold.")
 }
 
 func (n *Notice) delayed(l *lines) {
@@ -271,12 +272,16 @@ func (n *Notice) list(l *lines) {
 
 func (n *Notice) ways(l *lines) {
 	page, mail := n.Language.Say("On the web page:"), n.Language.Say("By mail, once: answer this message, and write one "+
-		"or more of these at the very top, each on a line of its own.")
+		"or more of these at the very top.")
 	if !n.Until.IsZero() {
 		until := n.clock(n.Until)
 		page = n.Language.Say("On the web page, until {time}:", "time", until)
 		mail = n.Language.Say("By mail, once, until {time}: answer this message, and write one or more of these at the "+
-			"very top, each on a line of its own.", "time", until)
+			"very top.", "time", until)
+	}
+	commands := n.commands()
+	if n.Kind == Answer && len(commands) == 0 {
+		return
 	}
 	if n.Link != "" {
 		l.line(page)
@@ -293,7 +298,7 @@ func (n *Notice) ways(l *lines) {
 	}
 	l.fill("", "", mail)
 	l.line("")
-	for _, w := range n.commands() {
+	for _, w := range commands {
 		l.line(fmt.Sprintf("    %-14s %s", w[0], w[1]))
 	}
 	l.line("")
@@ -322,8 +327,15 @@ func (n *Notice) commands() (all [][2]string) {
 	if several {
 		add(remove+" "+every, say("throws all of them away"))
 	}
-	if n.Kind == Stopped || n.Kind == Answer || n.Kind == Reminder || n.Kind == Link {
-		add(say(wordResume), say("lets the account send again"))
+	if n.CanResume {
+		add(say(wordResume), say("lets the account send again; what is on hold stays there"))
+	}
+	if n.CanResume && listed > 0 {
+		which := "1"
+		if several {
+			which = every
+		}
+		add(release+" "+which+", "+say(wordResume), say("does both"))
 	}
 	return all
 }

@@ -560,7 +560,7 @@ func TestNullSenderOfTheStopped(t *testing.T) {
 		}
 		r.must(r.ResumeUser(t.Context(), r.now(), "op", user, false))
 		r.must(send("x@example.net"))
-		if standing, err := r.Standing(t.Context(), r.now(), user); err != nil || standing[0].Waiting != 25 {
+		if standing, err := r.Standing(t.Context(), r.now(), user); err != nil || standing[0].Waiting != 0 {
 			t.Errorf("%s: %+v, %v", user, standing, err)
 		}
 	}

@@ -39,6 +39,8 @@ type Done struct {
 	Released, Deleted int // recipients
 	Resumed           bool
 	Refused           bool // not resumed, because an operator stopped the user
+	Held              int  // recipients that still wait for a decision
+	Stopped           bool // the user is still stopped, and may let themselves send again
 }
 
 // Command does what a user wrote to the command address of a gate: once for each notice, and only with the user's own
@@ -112,7 +114,27 @@ func (c *command) run(tx store.MailTx) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(tx, &ticket, func(l *words.Language) string { return c.done.text(l, missing) })
+	n := notice.Notice{CanResume: c.done.Stopped}
+	if c.done.Held > 0 || c.done.Stopped { // this ticket is spent
+		held, err := heldMail(tx, ticket.User, c.user.Made, store.MaxTicketLetters)
+		if err != nil {
+			return err
+		}
+		n.Waiting, n.Held = waiting(held), lines(held)
+		again := store.Ticket{User: ticket.User, Throttle: ticket.Throttle, Gate: ticket.Gate}
+		if err := c.desk.ticket(tx, c.of(&ticket), &n, again, c.now, held); err != nil {
+			return err
+		}
+	}
+	return c.answer(tx, &ticket, n, func(l *words.Language) string { return c.done.text(l, missing) })
+}
+
+// of is the gate that the notice is about, if there still is one.
+func (c *command) of(ticket *store.Ticket) *Gate {
+	if known := c.desk.gates.Load().of(ticket.Gate); known != nil {
+		return known
+	}
+	return c.gate
 }
 
 // numbered translates the numbers of a notice. All means all messages that were held when the notice was written.
@@ -169,7 +191,11 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	if err := tx.PutTicket(count); err != nil {
 		return err
 	}
-	return c.answer(tx, ticket, func(l *words.Language) string {
+	n := notice.Notice{}
+	if which == help { // the ticket is still good: an answer to this answer is one to the notice
+		n.ReplyTo = notice.Detail(c.of(ticket).Command, c.desk.opts.Signer.Sign(notice.ForMail, c.nonce, ticket.Until))
+	}
+	return c.answer(tx, ticket, n, func(l *words.Language) string {
 		said := ""
 		if wrong != nil {
 			said = wrong.In(l)
@@ -183,18 +209,16 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 }
 
 // answer writes to the registered contact of the user, if there is one.
-func (c *command) answer(tx store.MailTx, ticket *store.Ticket, text func(*words.Language) string) error {
+func (c *command) answer(tx store.MailTx, ticket *store.Ticket, n notice.Notice,
+	text func(*words.Language) string) error {
 	if c.user.Contact == "" {
 		return nil
 	}
-	g := c.gate
-	if known := c.desk.gates.Load().of(ticket.Gate); known != nil {
-		g = known
-	}
-	l := g.speaks(&c.user)
+	g := c.of(ticket)
+	n.Kind, n.Host, n.Now, n.User, n.Language = notice.Answer, g.Host, c.now, ticket.User, g.speaks(&c.user)
+	n.InReplyTo, n.Subject, n.Text = c.reply.MessageID, c.reply.Subject, text(n.Language)
 	c.results = append(c.results, result{ready: true})
-	return c.desk.write(tx, g, &notice.Notice{Kind: notice.Answer, Host: g.Host, InReplyTo: c.reply.MessageID,
-		Subject: c.reply.Subject, Now: c.now, User: ticket.User, Text: text(l), Language: l}, c.user.Contact)
+	return c.desk.write(tx, g, &n, c.user.Contact)
 }
 
 func (d *Done) text(l *words.Language, missing []int) string {
@@ -208,6 +232,13 @@ func (d *Done) text(l *words.Language, missing []int) string {
 	if d.Resumed {
 		all = append(all, l.Say("You can send mail again."))
 	}
+	if n := int64(d.Held); n > 0 {
+		all = append(all, l.Count(n, "Mail to {n} recipient is still on hold, until you release it or delete it.",
+			"Mail to {n} recipients is still on hold, until you release it or delete it."))
+	}
+	if d.Stopped {
+		all = append(all, l.Say("Your account still cannot send mail: that is a command of its own."))
+	}
 	if d.Refused {
 		all = append(all, l.Say("The administrator stopped you, and only they can let you send mail again."))
 	}
@@ -215,8 +246,8 @@ func (d *Done) text(l *words.Language, missing []int) string {
 		numbers := strings.Trim(fmt.Sprint(missing[:min(len(missing), 20)]), "[]")
 		all = append(all, l.Say("The notice has no number {numbers}.", "numbers", numbers))
 	}
-	if len(all) == 0 {
-		return l.Say("There was nothing left to do: what the notice lists has left already, or was deleted.")
+	if d.Released+d.Deleted == 0 && !d.Resumed && !d.Refused && len(missing) == 0 {
+		all = slices.Insert(all, 0, l.Say("There was nothing left to do: what the notice lists has left already, or was deleted."))
 	}
 	return strings.Join(all, "\n")
 }
@@ -239,26 +270,29 @@ func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.T
 	done.Deleted = do(Selection{Mails: a.Delete}, remove)
 	done.Released += do(Selection{All: a.ReleaseAll, UpTo: a.UpTo}, release)
 	done.Deleted += do(Selection{All: a.DeleteAll, UpTo: a.UpTo}, remove)
-	if err != nil || !a.Resume {
-		return done, results, err
-	}
 	g := d.gates.Load().throttle(ticket.Throttle)
-	if g == nil {
-		return done, results, nil
+	if err != nil || g == nil {
+		return done, results, err
 	}
 	t, err := d.queue.openUser(tx, now, g, ticket.User)
 	if err != nil {
 		return done, results, err
 	}
+	own := t.mem.state.ByOperator() || t.user.Disabled
 	switch _, stopped := t.mem.state.Stopped(); {
-	case !stopped:
-		err = t.end(news{})
-	case t.mem.state.ByOperator(), t.user.Disabled:
-		done.Refused = true
-		err = t.end(news{})
-	default:
+	case stopped && a.Resume && !own:
 		done.Resumed = true
 		err = t.resume(by, false)
+	default:
+		done.Refused, done.Stopped = stopped && a.Resume, stopped && !own && t.mem.stopped()
+		err = t.end(news{})
+	}
+	if err != nil {
+		return done, results, err
+	}
+	left, err := heldMail(tx, ticket.User, since, maxAct)
+	for i := range left {
+		done.Held += countOf(left[i].To, heldForGood)
 	}
 	return done, append(results, t.result), err
 }

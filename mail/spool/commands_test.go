@@ -85,6 +85,49 @@ func TestCommandReleaseAllAndResume(t *testing.T) {
 	r.wantStates(nil)
 }
 
+// TestResumeIsNotRelease: by mail, on the page and by an operator, who may send again has not released anything. The
+// answer lists what is left, and can be answered.
+func TestResumeIsNotRelease(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"resume", "release 1, resume", "resume and release 1", "resume release 1",
+		"delete 2 resume release 1"} {
+		r, ticket, _ := stoppedRig(t)
+		told := len(r.carrier.to(contact))
+		r.must(r.Command(t.Context(), r.now(), gateName, ticket, reply(line)))
+		r.pass(24 * time.Hour)
+		left := 21 - strings.Count(line, "release") - strings.Count(line, "delete")
+		r.wantStates(map[store.State]int{store.Held: left})
+		r.wantDelivered(1 + strings.Count(line, "release"))
+		if r.Stopped(gateName, ann) || !strings.Contains(r.answer(), fmt.Sprintf("Mail to %d recipients is still on hold",
+			left)) || strings.Contains(r.answer(), "  resume") {
+			t.Errorf("%s: %s", line, r.answer())
+		}
+		next, page := r.tickets()
+		if len(r.carrier.to(contact)) != told+1 || next == ticket {
+			t.Fatalf("%s: no further ticket", line)
+		}
+		if v, err := r.Page(t.Context(), r.now(), page); err != nil || len(v.Held) != left || v.Stopped {
+			t.Errorf("%s: page %+v, %v", line, v, err)
+		}
+		r.must(r.Command(t.Context(), r.now(), gateName, next, reply("delete all")))
+		r.idle()
+		r.wantStates(nil)
+		if text := r.answer(); strings.Contains(text, "on hold, until") || strings.Contains(text, "By mail") {
+			t.Errorf("%s: %s", line, text)
+		}
+	}
+	r, ticket, page := stoppedRig(t)
+	r.must(r.Command(t.Context(), r.now(), gateName, ticket, reply("release all")))
+	r.idle()
+	if !strings.Contains(r.answer(), "still cannot send") || !strings.Contains(r.answer(), "  resume") {
+		t.Errorf("released, and stopped: %s", r.answer())
+	}
+	done, err := r.Act(t.Context(), r.now(), page, "form", Action{Resume: true})
+	if r.must(err); done != (Done{Resumed: true}) {
+		t.Errorf("%+v", done)
+	}
+}
+
 func TestCommandDeleteAll(t *testing.T) {
 	t.Parallel()
 	r, ticket, _ := stoppedRig(t)
@@ -231,7 +274,7 @@ func TestPage(t *testing.T) {
 	}
 	done, err := r.Act(t.Context(), r.now(), ticket, "first",
 		Action{Release: []store.MailID{v.Held[0].ID}, Delete: []store.MailID{v.Held[1].ID}})
-	if r.must(err); done != (Done{Released: 1, Deleted: 1}) {
+	if r.must(err); done != (Done{Released: 1, Deleted: 1, Held: 19, Stopped: true}) {
 		t.Errorf("done %+v", done)
 	}
 	if _, err := r.Act(t.Context(), r.now(), ticket, "first", Action{ReleaseAll: true}); !errors.Is(err, ErrSpent) {
@@ -263,12 +306,12 @@ func TestPage(t *testing.T) {
 	}
 	done, err = r.Act(t.Context(), r.now(), ticket, "second",
 		Action{Delete: []store.MailID{next.Held[0].ID}, ReleaseAll: true, UpTo: next.Held[17].ID, Resume: true})
-	if r.must(err); done != (Done{Released: 17, Deleted: 1, Resumed: true}) {
+	if r.must(err); done != (Done{Released: 17, Deleted: 1, Resumed: true, Held: 1}) {
 		t.Errorf("done %+v", done)
 	}
 	r.idle()
 	r.wantDelivered(1 + 1 + 17)
-	r.wantStates(map[store.State]int{store.Delayed: 1})
+	r.wantStates(map[store.State]int{store.Held: 1})
 	if r.Stopped(gateName, ann) {
 		t.Error("not resumed")
 	}

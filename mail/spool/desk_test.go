@@ -123,7 +123,7 @@ func TestStopAndResume(t *testing.T) {
 	r.pass(time.Hour)
 	r.wantDelivered(1)
 	r.must(r.ResumeUser(t.Context(), r.now(), "op", ann, false))
-	r.wantStates(map[store.State]int{store.Delayed: 2})
+	r.wantStates(map[store.State]int{store.Held: 2})
 	if r.Stopped(gateName, ann) || len(r.audit("resumed")) != 1 {
 		t.Error("not resumed")
 	}
@@ -131,9 +131,12 @@ func TestStopAndResume(t *testing.T) {
 	if len(r.audit("resumed")) != 1 {
 		t.Error("resumed twice")
 	}
-	r.pass(time.Minute)
-	r.wantDelivered(2)
-	r.pass(time.Minute)
+	r.pass(time.Hour)
+	r.wantDelivered(1)
+	if n, err := r.Release(t.Context(), r.now(), "op", ann, Selection{All: true}); n != 2 || err != nil {
+		t.Errorf("released %d, %v", n, err)
+	}
+	r.idle()
 	r.wantDelivered(3)
 }
 
@@ -147,7 +150,7 @@ func TestResumeLeavesReviewAlone(t *testing.T) {
 	r.must(r.StopUser(t.Context(), r.now(), "op", ann, ""))
 	r.wantHeld(41)
 	r.must(r.ResumeUser(t.Context(), r.now(), "op", ann, false))
-	r.wantHeld(40)
+	r.wantHeld(41)
 }
 
 func (r *rig) wantHeld(n int) {
@@ -168,9 +171,9 @@ func TestAutoResume(t *testing.T) {
 	if r.Stopped(gateName, ann) || len(r.audit("resumed")) != 1 || r.seen.get(&r.seen.resumed) != 1 {
 		t.Fatalf("not tried again: %v", r.audit(""))
 	}
-	r.wantStates(map[store.State]int{store.Delayed: 25})
-	r.pass(4 * time.Minute) // slow motion
-	r.wantDelivered(16)
+	r.wantStates(map[store.State]int{store.Held: 25})
+	r.pass(time.Hour)
+	r.wantDelivered(15)
 	// An operator's stop has no end.
 	r.must(r.StopUser(t.Context(), r.now(), "op", ann, ""))
 	r.pass(48 * time.Hour)

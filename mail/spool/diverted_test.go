@@ -50,8 +50,8 @@ func TestDivertedMailOfTheStopped(t *testing.T) {
 	r.wantDelivered(15 + 1)
 }
 
-// TestDivertedMailGoesOnWithTheRest: kept, it leaves when the user goes on, in its turn; in shadow nothing is held.
-func TestDivertedMailGoesOnWithTheRest(t *testing.T) {
+// TestDivertedMailStaysWithTheRest: it is held and released with the other mail of the user; in shadow nothing is held.
+func TestDivertedMailStaysWithTheRest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.sent(ann, recipients("r", 40)...)
@@ -62,9 +62,9 @@ func TestDivertedMailGoesOnWithTheRest(t *testing.T) {
 	r.idle()
 	r.again("second")
 	r.must(r.ResumeUser(t.Context(), r.now(), "root", ann, false))
-	r.wantStates(map[store.State]int{store.Delayed: 26})
-	for range 26 {
-		r.pass(time.Minute)
+	r.wantHeld(26)
+	if n, err := r.Release(t.Context(), r.now(), "root", ann, Selection{All: true}); n != 26 || err != nil {
+		t.Errorf("released %d, %v", n, err)
 	}
 	r.idle()
 	r.wantDelivered(41)

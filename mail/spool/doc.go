@@ -13,8 +13,8 @@
 // The states of a recipient, as the store has them:
 //
 //	Delayed -- leaves the queue, or is released --> Ready -- before the final dot --> Sending -- taken --> gone
-//	   ^                                              ^                                  |
-//	   |  resumed / stopped                           +--------- not taken: later -------+-- refused: bounced, gone
+//	   |                                              ^                                  |
+//	   |  the user is stopped                         +--------- not taken: later -------+-- refused: bounced, gone
 //	   v                                              |                                  |
 //	  Held ------------ released ---------------------+   after a crash: ambiguous: Ready or Held, and in the log
 //

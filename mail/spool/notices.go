@@ -95,11 +95,16 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 		return false, err
 	}
 	n := notice.Notice{Kind: m.kind, Host: g.Host, Now: now, User: user.Name, Waiting: waiting(held), Limit: m.limit,
-		Held: lines(held), Text: m.why, Since: m.since, Expire: g.HeldFor}
+		Held: lines(held), Text: m.why, Since: m.since, Expire: g.HeldFor, CanResume: m.kind == notice.Stopped}
 	if m.user {
 		told := n
 		told.Language = g.speaks(user)
-		if err := e.ticket(tx, g, &told, held); err != nil {
+		if told.CanResume, err = mayResume(tx, g, user); err != nil {
+			return false, err
+		}
+		told.CanResume = told.CanResume || m.kind == notice.Stopped
+		ticket := store.Ticket{User: user.Name, Throttle: g.Throttle, Gate: g.Name}
+		if err := e.ticket(tx, g, &told, ticket, now, held); err != nil {
 			return false, err
 		}
 		if err := e.write(tx, g, &told, user.Contact); err != nil {
@@ -121,10 +126,23 @@ func (g *Gate) speaks(user *store.User) *words.Language {
 	return g.Language
 }
 
-// ticket adds to a notice what the user can act with.
-func (e *env) ticket(tx store.MailTx, g *Gate, n *notice.Notice, held []store.Queued) error {
-	ticket := store.Ticket{Nonce: notice.NewNonce(), User: n.User, Throttle: g.Throttle, Gate: g.Name,
-		Until: n.Now.Add(g.TicketsFor)}
+// mayResume reports whether the throttle of a gate has stopped a user, who may let themselves send again.
+func mayResume(tx store.MailTx, g *Gate, user *store.User) (bool, error) {
+	kept, err := tx.Remembered(g.Throttle, user.Name)
+	var m memory
+	if err != nil || user.Disabled || m.read(kept.State) != nil {
+		if isNotFound(err) {
+			err = nil
+		}
+		return false, err
+	}
+	return m.stopped() && !m.state.ByOperator(), nil
+}
+
+// ticket adds to a notice what the user can act with: a new ticket.
+func (e *env) ticket(tx store.MailTx, g *Gate, n *notice.Notice, ticket store.Ticket, now time.Time,
+	held []store.Queued) error {
+	ticket.Nonce, ticket.Until = notice.NewNonce(), now.Add(g.TicketsFor)
 	for i := range held {
 		ticket.Letters = append(ticket.Letters, held[i].ID)
 	}

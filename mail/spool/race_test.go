@@ -95,6 +95,8 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 			if user := fmt.Sprintf("user%d", u); r.Stopped(gateName, user) {
 				r.must(r.ResumeUser(t.Context(), r.now(), "op", user, false))
 			}
+			_, err := r.Release(t.Context(), r.now(), "op", fmt.Sprintf("user%d", u), Selection{All: true})
+			r.must(err)
 		}
 		r.pass(30 * time.Minute)
 		if len(r.states()) == 0 {

@@ -21,7 +21,7 @@ func (r *rig) disable(name string, disabled bool) {
 	r.idle()
 }
 
-// TestDisabled: nothing of a disabled user goes on by itself, and everything as before when enabled.
+// TestDisabled: nothing of a disabled user goes on by itself, and what is held then stays held when they are enabled.
 func TestDisabled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -53,15 +53,14 @@ func TestDisabled(t *testing.T) {
 	r.must(r.limits(ann, ""))
 	r.again("second")
 	r.disable(ann, false)
-	r.wantStates(map[store.State]int{store.Delayed: 3})
+	r.wantStates(map[store.State]int{store.Held: 3})
 	r.wantDelivered(1)
 	if r.Stopped(gateName, ann) {
 		t.Error("still stopped")
 	}
-	r.pass(time.Minute)
-	r.wantDelivered(2)
-	r.pass(2 * time.Minute)
-	r.wantDelivered(4)
+	r.pass(time.Hour)
+	r.wantDelivered(1)
+	r.sent(ann, "x@example.net")
 	if len(r.carrier.to(contact)) != told || len(r.carrier.to(admin)) != 0 {
 		t.Error("somebody was told")
 	}
@@ -85,7 +84,7 @@ func TestDisabledWhileStopped(t *testing.T) {
 	if r.Stopped(gateName, ann) { // it is time, long since
 		t.Error("not tried again")
 	}
-	r.wantStates(map[store.State]int{store.Delayed: 25})
+	r.wantStates(map[store.State]int{store.Held: 25})
 	r.disable(ann, true)
 	r.must(r.StopUser(t.Context(), r.now(), "op", ann, "stolen"))
 	r.disable(ann, false)
@@ -104,18 +103,24 @@ func TestDisabledWhileStopped(t *testing.T) {
 	}
 }
 
-// TestExemptIsLogged: what was held goes on, and the log says why.
+// TestExemptIsLogged: who is exempt from now on may send again, what is delayed goes on, what is held stays so, and the
+// log says why.
 func TestExemptIsLogged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.user(store.User{Name: "bob"})
 	r.sent(ann, recipients("r", 40)...)
+	r.sent("bob", recipients("r", 30)...)
 	r.idle()
-	r.must(r.limits(ann, `{"exempt":true}`))
+	for _, user := range []string{ann, "bob"} {
+		r.must(r.limits(user, `{"exempt":true}`))
+	}
 	r.idle()
-	r.wantDelivered(40)
+	r.wantDelivered(15 + 30)
+	r.wantHeld(25)
 	released, resumed := r.audit("released"), r.audit("resumed")
-	if len(released) != 1 || released[0].User != ann || released[0].Text != "exempt: 25 recipients" ||
-		len(resumed) != 1 || resumed[0].Text != "exempt" {
+	if len(released) != 1 || released[0].User != "bob" || released[0].Text != "exempt: 15 recipients" ||
+		len(resumed) != 1 || resumed[0].Text != "exempt" || resumed[0].User != ann {
 		t.Errorf("audit log %+v, %+v", released, resumed)
 	}
 }
@@ -154,7 +159,8 @@ func TestLostThrottle(t *testing.T) {
 		r := rename(t)
 		r.must(r.ResumeUser(t.Context(), r.now(), "op", ann, false))
 		r.idle()
-		r.wantDelivered(56)
+		r.wantDelivered(31)
+		r.wantHeld(50)
 		if log := r.audit("resumed"); len(log) != 1 || log[0].By != "op" ||
 			log[0].Text != "the throttle outgoing is gone" {
 			t.Errorf("audit log %+v", log)
@@ -207,7 +213,8 @@ func TestLostThrottle(t *testing.T) {
 		r.pass(2 * time.Hour)
 		r.wantHeld(1)
 		r.disable(ann, false)
-		r.wantDelivered(2)
+		r.wantDelivered(1)
+		r.wantHeld(1)
 	})
 }
 

@@ -29,8 +29,7 @@ func (d *desk) StopUser(ctx context.Context, now time.Time, by, user, why string
 // ErrDisabled is returned by ResumeUser for disabled users.
 var ErrDisabled = errors.New("spool: the user is disabled")
 
-// ResumeUser lets a stopped user send again. Waiting messages leave at the normal pace or in slow motion. Those that a
-// throttle held back that is gone leave at once.
+// ResumeUser lets a stopped user send again, at the normal pace or in slow motion. What is held stays held.
 func (d *desk) ResumeUser(ctx context.Context, now time.Time, by, user string, slow bool) error {
 	return d.atEveryThrottle(ctx, now, user, func(t *userTx) error {
 		if t.user.Disabled {
@@ -43,13 +42,14 @@ func (d *desk) ResumeUser(ctx context.Context, now time.Time, by, user string, s
 	}, func(tx store.MailTx, m *store.Memory) (result, error) { return d.releaseLost(tx, now, by, m) })
 }
 
-// releaseLost removes the memory that a throttle that is gone has of a user, and releases what it held back.
+// releaseLost removes the memory that a throttle that is gone has of a user, and releases what it delayed. What it held
+// stays held.
 func (d *desk) releaseLost(tx store.MailTx, now time.Time, by string, m *store.Memory) (result, error) {
 	t, err := d.queue.openLost(tx, now, m)
 	if err != nil {
 		return result{}, err
 	}
-	if err := t.readyItems(t.mem.state.Take(func(outbreak.Item) bool { return true })); err != nil {
+	if err := t.readyItems(t.mem.state.Waiting()); err != nil {
 		return result{}, err
 	}
 	if t.was || m.Stopped {

@@ -254,23 +254,20 @@ func (t *userTx) stops() bool {
 	return stopped && (!t.was || t.resumed) && !t.shadow
 }
 
-// resumeMail is what follows when a stopped user goes on.
+// resumeMail is what follows when a stopped user goes on. What is held stays held until somebody decides about it.
 func (t *userTx) resumeMail(by, how string) error {
 	if t.mem.wouldStop {
 		t.mem.wouldStop = false
 		return nil
 	}
 	t.resumed = true
-	if err := t.markWaiting(store.Held, store.Delayed); err != nil {
-		return err
-	}
 	return t.note(by, "resumed", how)
 }
 
 // readyItems makes ready what has left the queue.
 func (t *userTx) readyItems(items []outbreak.Item) error {
 	return t.changeItems(items, func(a *store.Addressee) bool {
-		if a.State != store.Delayed && a.State != store.Held {
+		if a.State != store.Delayed {
 			return false
 		}
 		makeReady(a, t.now)
@@ -303,11 +300,6 @@ func makeReady(a *store.Addressee, now time.Time) {
 	a.Since = a.Due
 }
 
-// markWaiting gives everything in the delay queue another state.
-func (t *userTx) markWaiting(from, to store.State) error {
-	return t.changeItems(t.mem.state.Waiting(), func(a *store.Addressee) bool { return move(a, from, to) })
-}
-
 // move changes the state of an addressee that is in another, and reports whether it was.
 func move(a *store.Addressee, from, to store.State) bool {
 	is := a.State == from
@@ -328,7 +320,8 @@ func (t *userTx) end(n news) error {
 	}
 	if t.mem.stopped() && (!t.was || t.resumed) {
 		t.stopped = true
-		if err := t.markWaiting(store.Delayed, store.Held); err != nil {
+		if err := t.changeItems(t.mem.state.Waiting(),
+			func(a *store.Addressee) bool { return move(a, store.Delayed, store.Held) }); err != nil {
 			return err
 		}
 	}

@@ -15,8 +15,7 @@ import (
 //   - Mails to one that pass, and all that leave the queue: max_slack and one for each tick.
 //   - Recipients of mails to several that pass, and all that leave the queue: max_mslack and one for each tick. With
 //     two clocks, only those leave by a clock that are of its kind.
-//   - No more than stop recipients wait, beside those that were forgiven by a resume and those of the mail that stopped
-//     the user; nothing passes or leaves while the user is stopped.
+//   - No more than stop recipients wait, beside those of the mail that stopped the user; nothing passes or leaves while the user is stopped.
 //   - Messages without a sender: as many as null_rate says at once, and as many in each period.
 //
 // Whoever has credit left, or writes to somebody in the working set, is served at once: another user beside the
@@ -39,8 +38,7 @@ func TestAdversary(t *testing.T) {
 		// What waits is not lost, and leaves in the end.
 		for _, u := range w.users {
 			if u.s.Resume(&w.p, w.now, false); u.stopped {
-				u.stopped = false
-				u.forgive()
+				u.stopped, u.waiting = false, nil
 			}
 			for range u.waiting {
 				w.pass(max(w.p.Every, w.p.MultiEvery))
@@ -89,7 +87,6 @@ type user struct {
 	sent     []sent
 	nulls    []time.Time
 	waiting  []Item
-	forgiven map[Item]bool // those waited already when the user was resumed
 	stopped  bool
 	credit   [2]int    // at least so much, of mails to one and to several
 	quiet    time.Time // since when it grows: nobody waits, and the user is not stopped
@@ -183,7 +180,7 @@ func (w *play) tick(u *user) {
 	}
 	if _, stopped := u.s.Stopped(); before && !stopped {
 		u.stopped, u.quiet = false, w.now // tried again, in slow motion
-		u.forgive()
+		u.waiting, u.credit = nil, [2]int{}
 	}
 	for _, it := range out {
 		at := slices.Index(u.waiting, it)
@@ -206,16 +203,13 @@ func (u *user) grow(w *play) {
 		u.quiet = w.now
 		return
 	}
-	if ticks := int(w.now.Sub(u.quiet) / max(w.p.Every, w.p.MultiEvery)); ticks > 0 {
+	every := max(w.p.Every, w.p.MultiEvery)
+	if u.s.Slow() {
+		every *= time.Duration(w.p.Slow)
+	}
+	if ticks := int(w.now.Sub(u.quiet) / every); ticks > 0 {
 		u.credit = [2]int{min(u.credit[0]+ticks, w.p.MaxSlack), min(u.credit[1]+ticks, w.p.MaxMSlack)}
 		u.quiet = w.now
-	}
-}
-
-func (u *user) forgive() {
-	u.forgiven = map[Item]bool{}
-	for _, it := range u.waiting {
-		u.forgiven[it] = true
 	}
 }
 
@@ -263,14 +257,9 @@ func (w *play) send(u *user, now time.Time, keys ...uint64) {
 			u.waiting = append(u.waiting, Item{w.mail, i, key, single})
 		}
 	}
-	lately := 0
-	for _, it := range u.waiting {
-		if !u.forgiven[it] {
-			lately++
-		}
-	}
-	if over := d.Delayed > 0 && lately > w.p.Stop; d.Stopped != over {
-		w.rt.Fatalf("%s: stopped: %v with %d waiting, stop is %d\n%s", u.name, d.Stopped, lately, w.p.Stop, u.told())
+	if over := d.Delayed > 0 && len(u.waiting) > w.p.Stop; d.Stopped != over {
+		w.rt.Fatalf("%s: stopped: %v with %d waiting, stop is %d\n%s", u.name, d.Stopped, len(u.waiting), w.p.Stop,
+			u.told())
 	}
 	u.stopped = d.Stopped
 	w.tick(u) // by the time of a late mail something may be due
@@ -284,10 +273,14 @@ func (w *play) intervene(u *user) {
 		u.s.Stop(w.now)
 		u.stopped = true
 	case 1, 2:
+		slowly := rapid.Bool().Draw(w.rt, "slowly")
 		if u.stopped {
-			u.forgive()
+			u.waiting = nil
+			if slowly {
+				u.credit = [2]int{}
+			}
 		}
-		u.s.Resume(&w.p, w.now, rapid.Bool().Draw(w.rt, "slowly"))
+		u.s.Resume(&w.p, w.now, slowly)
 		u.stopped, u.quiet = false, w.now
 	case 3: // deleted, or released: then it goes on, as its user wants
 		third := func(it Item) bool { return it.Key%3 == 0 }

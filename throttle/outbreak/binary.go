@@ -69,9 +69,6 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.BigEndian.AppendUint64(b, key)
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.queue)))
-	if len(s.queue) > 0 {
-		b = binary.AppendUvarint(b, uint64(s.base))
-	}
 	for rest := s.queue; len(rest) > 0; {
 		n := run(rest)
 		head := uint64(n) << 1
@@ -154,12 +151,11 @@ func (r *reader) state() (s State, ok bool) {
 		}
 	}
 	if n := r.sized(MaxItems, 9); n > 0 {
-		s.base = int32(r.Count(uint64(n)))
 		s.queue = make([]Item, 0, n)
 		ok = r.items(&s.queue, n) && ok
 	}
 	return s, ok && flags&^flagsAll == 0 && (s.stopped || !s.operator) &&
-		(!s.slow || len(s.queue) > 0 && !s.stopped) &&
+		(!s.slow || s.started && !s.stopped) &&
 		(s.started || s.spent == 0 && s.mSpent == 0 && s.set == nil && s.queue == nil) &&
 		distinct(s.set)
 }

@@ -60,7 +60,7 @@ func (p *Params) two() bool {
 
 // Tick lets the clock run until now, and appends what leaves the delay queue by it, in order, to out. Every tick until
 // now counts, at the pace that p says; how long ago the last call was costs nothing. A stopped user is tried again if
-// it is time. If the user has become exempt, everything leaves.
+// it is time. If the user has become exempt, everything leaves, unless the user was stopped (see Resume).
 func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 	if !s.started {
 		return out
@@ -68,16 +68,15 @@ func (s *State) Tick(p *Params, now time.Time, out []Item) []Item {
 	t := nanos(now)
 	s.wind(p, t)
 	switch {
-	case p.Exempt && !s.operator:
-		out = append(out, s.queue...)
+	case p.Exempt && s.stopped && !s.operator:
 		s.resume(p, t, false)
+	case p.Exempt && !s.operator:
+		out, s.slow = append(out, s.queue...), false
 		s.keep(nil)
 	case s.stopped && s.again(p) > t:
 		s.idle(p, t)
 		return out
 	case s.stopped:
-		// From now on, not from when it was due: what has been held must not leave in one go because nobody looked in
-		// time.
 		s.resume(p, t, true)
 	}
 	if p.two() {
@@ -182,6 +181,7 @@ func (s *State) settle(p *Params, now int64) {
 	case len(s.queue) == 0:
 		s.spent, s.last = earn(s.spent, s.last, now, single)
 		s.mSpent, s.multi = earn(s.mSpent, s.multi, now, multi)
+		s.slow = s.slow && (s.spent > 0 || s.mSpent > 0)
 	case single == multi:
 	default:
 		if s.tick(0, true, single) == never {
@@ -208,7 +208,6 @@ func (s *State) runOne(p *Params, now int64, out []Item) []Item {
 		out = append(out, s.leave(p, n))
 	}
 	if n > 0 {
-		s.base = max(0, s.base-int32(n))
 		s.keep(s.queue[:copy(s.queue, s.queue[n:])])
 	}
 	return out
@@ -249,9 +248,6 @@ func (s *State) runTwo(p *Params, now int64, out []Item) []Item {
 			s.multi = at
 			s.mSpent--
 		}
-		if left == 0 && s.slow {
-			s.idle(p, at) // back to the normal pace
-		}
 	}
 	s.leftTwo(i, j, left)
 	return out
@@ -262,13 +258,10 @@ func (s *State) leftTwo(i, j, left int) {
 	if left == len(s.queue) {
 		return
 	}
-	base, kept := s.base, s.queue[:0]
+	kept := s.queue[:0]
 	for at, it := range s.queue {
-		switch {
-		case it.Single && at >= i, !it.Single && at >= j:
+		if it.Single && at >= i || !it.Single && at >= j {
 			kept = append(kept, it)
-		case at < int(base):
-			s.base--
 		}
 	}
 	s.keep(kept)
@@ -288,7 +281,7 @@ func (s *State) tick(from int, single bool, every int64) int64 {
 	if single {
 		last, spent = s.last, s.spent
 	}
-	if s.next(from, single) < len(s.queue) || spent > 0 && !s.slow {
+	if s.next(from, single) < len(s.queue) || spent > 0 {
 		return after(last, every)
 	}
 	return never

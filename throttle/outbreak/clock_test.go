@@ -30,9 +30,8 @@ func TestYearsOfIdle(t *testing.T) {
 		r.s.Stop(r.now)
 		r.wait(100 * 365 * 24 * time.Hour) // 3·10¹² periods
 		r.s.Resume(&r.p, r.now, true)
-		r.waiting(11)
-		r.wait(time.Hour)
 		r.waiting(0)
+		r.credit(0, 0)
 		r.wait(100 * 365 * 24 * time.Hour)
 		r.credit(1, 10_000)
 	}
@@ -201,32 +200,22 @@ func TestRatesChange(t *testing.T) {
 	r.credit(1, 2)
 }
 
+// What was held when the user is resumed is nobody's any more: it neither leaves nor counts.
 func TestResume(t *testing.T) {
 	r := newRig(t, standard())
 	r.send(r.many(40)...)
 	r.wait(90 * time.Second)
+	r.waiting(25)
 	r.s.Resume(&r.p, r.now, false)
 	r.stopped(false)
-	r.waiting(25)
-	r.due(2 * time.Minute)
-	// What waited is forgiven: 20 more may wait.
+	r.waiting(0)
+	r.due(-1)
+	r.wait(24 * time.Hour)
+	if len(r.left) != 0 {
+		t.Errorf("%d left", len(r.left))
+	}
+	r.credit(1, 15)
 	r.fresh()
-	for range 20 {
-		r.want("one of 20", r.fresh(), delayed)
-	}
-	r.want("one more", r.fresh(), Decision{Stopped: true, Delayed: 1})
-	r.s.Resume(&r.p, r.now, false)
-	r.wait(40 * time.Minute)
-	r.waiting(46 - 40)
-	// It has shrunk with the queue: with 6 of before, 20 more may wait, not 46.
-	for range 20 {
-		r.want("one of 20", r.fresh(), delayed)
-	}
-	r.want("one more", r.fresh(), Decision{Stopped: true, Delayed: 1})
-	// Taking some of those of before out makes no room for others.
-	r.s.Resume(&r.p, r.now, false)
-	r.s.Take(func(it Item) bool { return it.Key%2 == 0 })
-	r.waiting(14)
 	for range 20 {
 		r.want("one of 20", r.fresh(), delayed)
 	}
@@ -242,30 +231,43 @@ func TestSlowMotion(t *testing.T) {
 	if !r.s.Slow() {
 		t.Error("not in slow motion")
 	}
-	r.due(34 * time.Minute)
-	r.wait(8 * time.Minute)
-	r.waiting(1)
-	r.credit(1, 0)
-	r.due(42 * time.Minute)
+	r.waiting(0)
+	r.credit(0, 0)
+	r.wait(4 * time.Minute)
+	r.credit(1, 1)
+	r.fresh()
+	r.want("without credit", r.fresh(), delayed)
+	r.due(38 * time.Minute)
 	r.wait(4 * time.Minute)
 	r.waiting(0)
+	r.wait(13 * 4 * time.Minute)
+	r.credit(1, 14)
+	if !r.s.Slow() {
+		t.Error("not in slow motion")
+	}
+	r.wait(4 * time.Minute)
+	r.credit(1, 15)
 	if r.s.Slow() {
 		t.Error("still in slow motion")
 	}
-	r.credit(1, 0)
+	r.send(r.many(4)...)
 	r.wait(2 * time.Minute)
-	r.credit(1, 2)
+	r.credit(1, 13)
 
 	// An operator may end it; what was missed in slow motion does not come at once.
-	r.send(r.many(4)...)
+	r.send(r.many(15)...)
 	r.s.Resume(&r.p, r.now, true)
 	r.wait(3*time.Minute + 30*time.Second)
-	r.waiting(2)
+	r.credit(1, 0)
+	r.stopped(true)
+	r.s.Resume(&r.p, r.now, true)
+	r.wait(3*time.Minute + 30*time.Second)
+	r.credit(0, 0)
 	r.s.Resume(&r.p, r.now, false)
 	r.wait(0)
-	r.waiting(2)
-	r.wait(30 * time.Second)
-	r.waiting(1)
+	r.credit(0, 0)
+	r.wait(time.Minute)
+	r.credit(1, 1)
 }
 
 func TestTriedAgain(t *testing.T) {
@@ -277,18 +279,19 @@ func TestTriedAgain(t *testing.T) {
 	r.stopped(true)
 	r.wait(1)
 	r.stopped(false)
-	r.waiting(25)
-	r.due(24*time.Hour + 4*time.Minute)
-	// However late somebody looks, what has been held does not leave in one go.
-	r.s.Stop(r.now)
-	r.s.Resume(&r.p, r.now, false)
+	r.waiting(0)
+	r.due(-1)
+	r.credit(0, 0)
+	// However late somebody looks, the user begins without credit.
 	for !r.fresh().Stopped {
 	}
 	r.wait(30 * 24 * time.Hour)
 	r.stopped(false)
-	r.waiting(46)
-	r.wait(4 * time.Minute)
-	r.waiting(45)
+	r.waiting(0)
+	r.credit(0, 0)
+	if len(r.left) != 0 {
+		t.Errorf("%d left", len(r.left))
+	}
 
 	// A user that an operator has stopped waits for an operator.
 	r.s.Stop(r.now)

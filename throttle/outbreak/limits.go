@@ -34,7 +34,7 @@ type Limits struct {
 	Recipients *int `yaml:"recipients" example:"100"`
 	// What happens to a single message that is large enough to stop the user: stop or hold.
 	Large Large `yaml:"large" example:"hold"`
-	// After how long a stopped user is tried again; 0: never.
+	// After how long a stopped user may send again, in slow motion; 0: never.
 	Resume *weir.Duration `yaml:"resume" example:"24h"`
 	// How many times as long the clock takes in slow motion.
 	Slow *int `yaml:"slow" example:"4"`

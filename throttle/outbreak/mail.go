@@ -91,13 +91,12 @@ type State struct {
 	set   []uint64 // the working set, the latest first
 	queue []Item   // the delay queue, the next first; nil where nobody waits
 
-	base          int32 // so many at the head of the queue waited already when the user was resumed
 	nulls         int64 // when the last message without a sender is forgotten; 0 where there was none
 	spent, mSpent int32 // what is missing of slack and mSlack: nothing at first, whatever their maxima are
 	started       bool  // the clock runs
 	stopped       bool
 	operator      bool // stopped by an operator
-	slow          bool // slow motion; somebody waits
+	slow          bool // slow motion: somebody waits, or credit is missing
 }
 
 // Stopped reports whether the user is stopped, and since when.
@@ -136,9 +135,9 @@ func (s *State) stop(now int64) {
 	s.stopped, s.slow = true, false
 }
 
-// Resume lets a stopped user go on. What waits goes on waiting, at the normal pace or in slow motion: until the queue
-// is empty, the clock takes longer and no credit is earned. What waits now is forgiven: only more than Stop others stop
-// the user again. If the user is not stopped, it changes the pace.
+// Resume lets a stopped user go on. What was held is no longer the throttle's: it leaves the queue, and whoever keeps it
+// waits for somebody to release or delete it. In slow motion the user begins without credit, and the clock takes longer
+// until nobody waits and the credit is full again. If the user is not stopped, it changes the pace.
 func (s *State) Resume(p *Params, now time.Time, slow bool) {
 	t := nanos(now)
 	s.wind(p, t)
@@ -146,14 +145,17 @@ func (s *State) Resume(p *Params, now time.Time, slow bool) {
 }
 
 func (s *State) resume(p *Params, now int64, slow bool) {
-	if s.stopped {
-		s.base = int32(len(s.queue))
-	}
 	if s.stopped || s.slow && !slow {
 		s.idle(p, now)
 	}
+	if s.stopped {
+		s.keep(nil)
+		if slow && s.started {
+			s.spent, s.mSpent = int32(credit(p.MaxSlack)), int32(credit(p.MaxMSlack))
+		}
+	}
 	s.stopped, s.operator, s.since = false, false, 0
-	s.slow = slow && len(s.queue) > 0
+	s.slow = slow && (len(s.queue) > 0 || s.spent > 0 || s.mSpent > 0)
 }
 
 // Waiting is what waits, in order. It is not to be changed, and good until the state is changed.
@@ -161,27 +163,20 @@ func (s *State) Waiting() []Item { return s.queue }
 
 // Take takes items out of the delay queue that were released or deleted, and returns them. Credit does not change.
 func (s *State) Take(match func(Item) bool) (taken []Item) {
-	base, i := s.base, int32(-1)
-	kept := slices.DeleteFunc(s.queue, func(it Item) bool {
-		i++
-		if !match(it) {
-			return false
+	s.keep(slices.DeleteFunc(s.queue, func(it Item) bool {
+		is := match(it)
+		if is {
+			taken = append(taken, it)
 		}
-		if i < base {
-			s.base--
-		}
-		taken = append(taken, it)
-		return true
-	})
-	s.keep(kept)
+		return is
+	}))
 	return taken
 }
 
 // keep makes kept, which is a part of the queue, the whole of it.
 func (s *State) keep(kept []Item) {
-	s.queue = kept
-	if len(kept) == 0 {
-		s.queue, s.base, s.slow = nil, 0, false
+	if s.queue = kept; len(kept) == 0 {
+		s.queue = nil
 	}
 }
 

@@ -19,16 +19,11 @@ type model struct {
 	c1, c2        int // seconds since the clocks ticked
 	slack, mSlack int
 	set           []uint64 // the oldest first
-	queue         []waiting
+	queue         []Item
 	stopped       bool
 	operator      bool
 	slow          bool
 	since         int
-}
-
-type waiting struct {
-	Item
-	old bool // waited at the resume
 }
 
 func (m *model) periods() (one, several int) {
@@ -67,7 +62,7 @@ func (m *model) second() (out []Item) {
 		m.c1 = 0
 		if i := m.first(true); i >= 0 {
 			out = append(out, m.leave(i)...)
-		} else if !m.slow {
+		} else {
 			m.slack = min(m.slack+1, m.p.MaxSlack)
 		}
 	}
@@ -75,7 +70,7 @@ func (m *model) second() (out []Item) {
 		m.c2 = 0
 		if i := m.first(false); i >= 0 {
 			out = append(out, m.leave(i)...)
-		} else if !m.slow {
+		} else {
 			m.mSlack = min(m.mSlack+1, m.p.MaxMSlack)
 		}
 	}
@@ -83,19 +78,23 @@ func (m *model) second() (out []Item) {
 }
 
 func (m *model) first(single bool) int {
-	return slices.IndexFunc(m.queue, func(w waiting) bool { return w.Single == single })
+	return slices.IndexFunc(m.queue, func(it Item) bool { return it.Single == single })
 }
 
 func (m *model) leave(i int) []Item {
-	it := m.queue[i].Item
+	it := m.queue[i]
 	m.queue = slices.Delete(m.queue, i, i+1)
 	if it.Single {
 		m.remember(it.Key)
 	}
-	if len(m.queue) == 0 && m.slow {
+	return []Item{it}
+}
+
+// full ends slow motion when nobody waits and the credit is full.
+func (m *model) full() {
+	if m.slow && len(m.queue) == 0 && m.slack == m.p.MaxSlack && m.mSlack == m.p.MaxMSlack {
 		m.normal()
 	}
-	return []Item{it}
 }
 
 // normal ends slow motion. The clocks have ticked in the normal pace all the while, as it were.
@@ -138,7 +137,7 @@ func (m *model) submit(mail uint64, keys []uint64) (d Decision, fates []Fate) {
 			m.mSlack--
 		default:
 			fates[i] = Delay
-			m.queue = append(m.queue, waiting{Item{mail, i, key, len(keys) == 1}, false})
+			m.queue = append(m.queue, Item{mail, i, key, len(keys) == 1})
 			d.Delayed++
 			continue
 		}
@@ -151,13 +150,7 @@ func (m *model) submit(mail uint64, keys []uint64) (d Decision, fates []Fate) {
 		}
 		return Decision{Held: true}, fates
 	}
-	lately := 0
-	for _, w := range m.queue {
-		if !w.old {
-			lately++
-		}
-	}
-	if d.Delayed > 0 && lately > m.p.Stop {
+	if d.Delayed > 0 && len(m.queue) > m.p.Stop {
 		d.Stopped = true
 		m.stop()
 	}
@@ -175,15 +168,17 @@ func (m *model) stop() {
 }
 
 func (m *model) resume(slow bool) {
-	if m.stopped {
-		for i := range m.queue {
-			m.queue[i].old = true
-		}
-	}
 	if m.slow && !slow {
 		m.normal()
 	}
-	m.stopped, m.operator, m.slow = false, false, slow && len(m.queue) > 0
+	if m.stopped {
+		m.queue = nil
+		if slow && m.started {
+			m.slack, m.mSlack = 0, 0
+		}
+	}
+	m.stopped, m.operator, m.slow = false, false, slow && m.started
+	m.full()
 }
 
 // Whatever happens, the state machine says what the model says, which ticks second by second.
@@ -228,6 +223,7 @@ func TestAgainstTheModel(t *testing.T) {
 			if after, _ := s.AppendBinary(nil); !bytes.Equal(before, after) {
 				rt.Fatal("a look changed it")
 			}
+			m.full()
 			same("left", s.Tick(&p, at(), nil), out)
 			same("peeked", peeked, s.Peek(&p, at(), []uint64{3}, nil))
 			slackNow, mSlackNow := s.Credit(&p, at())
@@ -266,28 +262,23 @@ func TestAgainstTheModel(t *testing.T) {
 					m.operator = true
 				}
 			case 9:
-				// Of a few; a release of all is in the other tests, since it ends slow motion between two ticks.
 				match := func(it Item) bool { return it.Key%3 == 0 }
-				if m.slow && !slices.ContainsFunc(m.queue, func(w waiting) bool { return !match(w.Item) }) {
-					break
-				}
 				var taken []Item
-				m.queue = slices.DeleteFunc(m.queue, func(w waiting) bool {
-					if match(w.Item) {
-						taken = append(taken, w.Item)
+				m.queue = slices.DeleteFunc(m.queue, func(it Item) bool {
+					if match(it) {
+						taken = append(taken, it)
 					}
-					return match(w.Item)
+					return match(it)
 				})
 				same("taken", s.Take(match), taken)
+				m.full()
 			}
 			same("left", s.Tick(&p, at(), nil), []Item(nil))
 			_, stopped := s.Stopped()
 			same("stopped", stopped, m.stopped)
 			same("slow", s.Slow(), m.slow)
 			var queue []Item
-			for _, w := range m.queue {
-				queue = append(queue, w.Item)
-			}
+			queue = append(queue, m.queue...)
 			same("waiting", s.Waiting(), queue)
 			if m.started {
 				slack, mSlack := s.Credit(&p, at())

@@ -89,10 +89,11 @@ type Options struct {
 	// What happens to a single message that is large enough to stop its user by itself: stop (the user; the default),
 	// or hold, which holds the mail for review and lets the user go on.
 	Large Large `yaml:"large"`
-	// After how long a stopped user is tried again, in slow motion, unless an operator stopped them. Default: never.
+	// After how long a stopped user may send again, in slow motion, unless an operator stopped them. What is held stays
+	// held. Default: never.
 	Resume weir.Duration `yaml:"resume"`
-	// In slow motion a period takes so many times as long, and no credit is earned, until nobody waits any more.
-	// Default 4.
+	// In slow motion a user begins without credit, and a period takes so many times as long, until nobody waits and the
+	// credit is full again. Default 4.
 	Slow int `yaml:"slow"`
 	// Users whose mail always passes, such as bulk mailers.
 	Exempt []string `yaml:"exempt"`

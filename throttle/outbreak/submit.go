@@ -119,7 +119,7 @@ func (s *State) judge(p *Params, keys []uint64, fates []Fate) (d Decision) {
 	case len(s.queue)+d.Delayed > MaxItems:
 		return Decision{Refused: true, Full: true}
 	default:
-		d.Stopped = len(s.queue)+d.Delayed > int(s.base)+stop
+		d.Stopped = len(s.queue)+d.Delayed > stop
 	}
 	fill(fates, n, Delay)
 	fill(fates, d.Passed, Pass)

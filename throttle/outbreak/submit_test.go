@@ -173,10 +173,17 @@ func TestExempt(t *testing.T) {
 	r.wait(0)
 	r.stopped(false)
 	r.waiting(0)
-	if len(r.left) != 25 {
+	r.due(-1)
+	if len(r.left) != 0 {
+		t.Error(len(r.left), "of a stopped user have left")
+	}
+	r.p.Exempt = false
+	r.send(r.many(20)...)
+	r.p.Exempt = true
+	r.wait(0)
+	if len(r.left) != 20 {
 		t.Error(len(r.left), "have left")
 	}
-	r.due(-1)
 }
 
 func TestReplacement(t *testing.T) {
@@ -228,12 +235,12 @@ func TestWorkingSetChangesItsSize(t *testing.T) {
 func TestFull(t *testing.T) {
 	r := newRig(t, standard())
 	r.p.Stop, r.p.MaxMSlack = MaxStop, 0
-	for len(r.s.queue) < MaxItems-5 {
-		n := min(MaxRecipients, MaxItems-5-len(r.s.queue))
-		if d := r.s.Submit(&r.p, r.now, 1, r.many(n), nil, nil); d.Refused {
-			t.Fatal(d)
-		}
-		r.s.Resume(&r.p, r.now, false)
+	if d := r.s.Submit(&r.p, r.now, 1, r.many(5), nil, nil); d.Refused {
+		t.Fatal(d)
+	}
+	for len(r.s.queue) < MaxItems-5 { // more than a stop leaves room for, as after a lower one
+		r.key++
+		r.s.queue = append(r.s.queue, Item{Mail: 1, Number: len(r.s.queue), Key: r.key})
 	}
 	r.want("one more than there is room for", r.send(r.many(6)...), Decision{Refused: true, Full: true})
 	r.stopped(false)
