@@ -14,8 +14,9 @@ import (
 
 // submit sends a message to a server, as a user who logs in.
 func submit(server, user string, to ...string) error {
-	text := fmt.Sprintf("From: %s@example.org\r\nSubject: x\r\n%s: forged\r\n\r\nhello\r\n", user, identify.MarkHeader)
-	return gosmtp.SendMail(server, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), user+"@example.org", to,
+	local, _, _ := strings.Cut(user, "@")
+	text := fmt.Sprintf("From: %s@example.org\r\nSubject: x\r\n%s: forged\r\n\r\nhello\r\n", local, identify.MarkHeader)
+	return gosmtp.SendMail(server, gosmtp.PlainAuth("", user, "secret", "127.0.0.1"), local+"@example.org", to,
 		[]byte(text))
 }
 

@@ -158,7 +158,7 @@ func TestEximWithoutWeir(t *testing.T) {
 	cfg, err := config.Parse("weir.yaml", fmt.Appendf(nil, `
 data: %s
 console: {listen: "off"}
-postfix: [{listen: %q, throttles: [outgoing]}]
+postfix: [{listen: %q, realm: keep, throttles: [outgoing]}]
 throttles: {outgoing: {mail: {rate: 1/m}}}
 `, t.TempDir(), at["127.0.0.1:10040"]))
 	if err != nil {

@@ -16,7 +16,7 @@ func TestOldGenerationsAreGone(t *testing.T) {
 	text := strings.ReplaceAll(everyGate, "TCPUPSTREAM", echoServer(t)) + `
 auth: [{listen: "127.0.0.1:0", throttles: [each]}]
 rls: [{listen: "127.0.0.1:0", authz: {throttles: [each]}}]
-postfix: [{listen: "127.0.0.1:0", over: defer, throttles: [outgoing]}]
+postfix: [{listen: "127.0.0.1:0", realm: keep, over: defer, throttles: [outgoing]}]
 smtp: [{listen: "127.0.0.1:0", hostname: mail.example.org, next_hop: "127.0.0.1:1", throttles: [contacts, outgoing]}]
 `
 	text = strings.Replace(text, "  each:  ",

@@ -230,7 +230,7 @@ func TestRestart(t *testing.T) {
 // TestLogInAtTheNextHop asks the next hop about passwords, and never learns any.
 func TestLogInAtTheNextHop(t *testing.T) {
 	t.Parallel()
-	p := newPost(t, "rate: 1/m", "auth: next_hop", "")
+	p := newPost(t, "rate: 1/m", "auth: next_hop\n  realm: keep", "")
 	c, err := smtp.Dial(p.app.Addr("smtp", 0).String())
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,11 @@ import (
 )
 
 // spoolFilter is a filter as the spool knows it.
-func spoolFilter(f console.MailFilter, now time.Time) spool.Filter {
+func (d mailOps) spoolFilter(ctx context.Context, f console.MailFilter) spool.Filter {
+	now := d.now()
+	if f.User != "" {
+		f.User = d.named(ctx, f.User)
+	}
 	return spool.Filter{User: f.User, Sender: f.Sender, Recipient: f.Recipient, Domain: f.Domain, Subject: f.Subject,
 		State: f.State, Since: f.Since(now), Before: f.Before(now), Larger: int64(f.Larger), Smaller: int64(f.Smaller)}
 }
@@ -19,7 +23,7 @@ func spoolFilter(f console.MailFilter, now time.Time) spool.Filter {
 func (d mailOps) Find(ctx context.Context, f console.MailFilter, after store.MailID, limit int) ([]store.Queued,
 	store.MailID, error,
 ) {
-	return d.post.Find(ctx, spoolFilter(f, d.now()), after, limit)
+	return d.post.Find(ctx, d.spoolFilter(ctx, f), after, limit)
 }
 
 // Bulk acts on a part of all messages that match.
@@ -27,7 +31,7 @@ func (d mailOps) Bulk(ctx context.Context, by string, f console.MailFilter, o co
 	error,
 ) {
 	// Who leaves does not break off a part; the next one is not begun.
-	r, err := d.post.Bulk(context.WithoutCancel(ctx), d.now(), by, spool.Bulk{Filter: spoolFilter(f, d.now()),
+	r, err := d.post.Bulk(context.WithoutCancel(ctx), d.now(), by, spool.Bulk{Filter: d.spoolFilter(ctx, f),
 		Act: spool.Act(o.Act), After: o.After, UpTo: o.UpTo, Dry: o.Dry})
 	return console.BulkResult(r), err
 }

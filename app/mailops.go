@@ -36,6 +36,9 @@ func (b backend) Mail() console.Mail {
 func (d mailOps) now() time.Time { return d.opts.Clock.Now() }
 
 func (d mailOps) Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error) {
+	if q.User != "" {
+		q.User = d.named(ctx, q.User)
+	}
 	return d.post.Queue(ctx, q, limit)
 }
 
@@ -71,6 +74,7 @@ func (d mailOps) order(ctx context.Context, by string, o console.MailOrder,
 	ofUser func(context.Context, time.Time, string, string, spool.Selection) (int, error),
 	mails func(context.Context, time.Time, string, []store.MailID) (int, error)) (r console.MailResult, err error) {
 	if o.All {
+		o.User = d.named(ctx, o.User)
 		before, err := d.count(ctx, o.User)
 		if err != nil {
 			return r, err
@@ -153,13 +157,17 @@ func (d mailOps) Users(ctx context.Context, q console.UserQuery) (p console.User
 }
 
 func (d mailOps) User(ctx context.Context, name string) (v console.UserView, err error) {
-	name = userName(name) // as it was added, and as it logs in
+	name = d.named(ctx, name)
 	v.User, err = d.post.User(ctx, name)
 	unknown := errors.Is(err, store.ErrNotFound)
 	if err != nil && !unknown {
 		return v, err
 	}
 	v.User.Name, v.LogIn = name, v.Password != ""
+	cfg := d.current.Load().cfg
+	if v.Never, _ = cfg.NeverSends(name); v.Never == "" && d.userName(name) != name {
+		v.Never = fmt.Sprintf("whoever logs in is %s, by the realm %s", d.userName(name), cfg.Realm())
+	}
 	standings, err := d.post.Standing(ctx, d.now(), name)
 	if err != nil {
 		return v, err
@@ -182,7 +190,7 @@ func (d mailOps) User(ctx context.Context, name string) (v console.UserView, err
 }
 
 func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (console.UserView, error) {
-	name := userName(n.Name)
+	name := d.userName(n.Name)
 	hash, err := d.hashed(n.Password)
 	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders)); err != nil {
 		return console.UserView{}, err
@@ -261,7 +269,7 @@ func setLimits(u *store.User, given map[string]string) error {
 }
 
 func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (console.UserView, error) {
-	c.Name = userName(c.Name)
+	c.Name = d.named(ctx, c.Name)
 	if c.Contact != nil {
 		if err := d.checkContact(*c.Contact); err != nil {
 			return console.UserView{}, err
@@ -311,7 +319,7 @@ func (d mailOps) Passwd(ctx context.Context, by, name, password string) error {
 	if err != nil {
 		return err
 	}
-	return d.post.ChangeUser(ctx, d.now(), by, userName(name), func(u *store.User, isNew bool) error {
+	return d.post.ChangeUser(ctx, d.now(), by, d.named(ctx, name), func(u *store.User, isNew bool) error {
 		if isNew {
 			return store.ErrNotFound
 		}
@@ -321,12 +329,12 @@ func (d mailOps) Passwd(ctx context.Context, by, name, password string) error {
 }
 
 func (d mailOps) RemoveUser(ctx context.Context, by, name string) error {
-	return d.post.RemoveUser(ctx, d.now(), by, userName(name))
+	return d.post.RemoveUser(ctx, d.now(), by, d.named(ctx, name))
 }
 
 // StopUser stops a user, or a client that is known by its address.
 func (d mailOps) StopUser(ctx context.Context, by, name, why string) (console.UserView, error) {
-	name = userName(name)
+	name = d.named(ctx, name)
 	if _, ok := identify.ParseAddressUser(name); !ok {
 		if _, err := d.User(ctx, name); err != nil {
 			return console.UserView{}, err
@@ -339,7 +347,7 @@ func (d mailOps) StopUser(ctx context.Context, by, name, why string) (console.Us
 }
 
 func (d mailOps) ResumeUser(ctx context.Context, by, name string, slow bool) (console.UserView, error) {
-	name = userName(name)
+	name = d.named(ctx, name)
 	switch u, err := d.User(ctx, name); {
 	case err != nil:
 		return u, err

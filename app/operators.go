@@ -128,6 +128,10 @@ func (b backend) Entries(ctx context.Context, q store.EntryQuery, limit int) (fo
 	}
 	err = k.store.Mail().View(ctx, func(tx store.MailTx) error {
 		found, err = tx.Entries(q, limit)
+		if known := b.userName(q.User); err == nil && len(found) == 0 && q.User != "" && known != q.User {
+			q.User = known // of mail; others are as they were written
+			found, err = tx.Entries(q, limit)
+		}
 		return err
 	})
 	return found, err

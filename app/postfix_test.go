@@ -27,7 +27,7 @@ func besidePostfix(t *testing.T, main map[string]string) (p *post, mta *postfix.
 data: %s
 console: {listen: "off"}
 postfix:
-- {listen: %q, filter: "weir:[%s]:%s", throttles: [outgoing], next_hop: %q}
+- {listen: %q, realm: example.org, filter: "weir:[%s]:%s", throttles: [outgoing], next_hop: %q}
 smtp:
 - {listen: %q, networks: [127.0.0.0/8], auth: none, marks: true, next_hop: %q, throttles: [outgoing], admin: admin@example.org, hostname: mail.example.org}
 throttles:
@@ -60,7 +60,7 @@ func besidePostfixAs(t *testing.T, main map[string]string, asks, back, text stri
 	maps.Copy(settings, main)
 	mta = postfix.Start(t, postfix.Options{
 		Relay: world.Addr(),
-		Users: map[string]string{"ann": "secret", "bob": "secret"},
+		Users: map[string]string{"ann": "secret", "bob": "secret", "ann@example.org": "secret", "ann+news": "secret"},
 		Main:  settings,
 		Master: []string{
 			"weir unix - - n - 20 smtp",

@@ -68,11 +68,11 @@ type messageOut struct {
 }
 
 // messageOf reads the sender and the recipients of a message.
-func messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err error) {
+func (d *reachJudge) messageOf(of *spool.Reach, ev *weir.Event) (m spool.Message, ok bool, err error) {
 	if ev.Message == nil {
 		return m, false, nil
 	}
-	m.User = cmp.Or(ev.Message.User, ev.Account)
+	m.User = d.app.userName(cmp.Or(ev.Message.User, ev.Account)) // as gates for mail know them
 	m.Recipients, err = of.Rules.Recipients(ev.Kind, ev.Message)
 	return m, len(m.Recipients) > 0, err
 }
@@ -94,7 +94,7 @@ func (d *reachJudge) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) 
 // judge judges a message. Where it may be sent, and take says so, its recipients are under way from now on.
 func (d *reachJudge) judge(ctx context.Context, ev *weir.Event, a *weir.Answer, take bool) (*spool.Message, error) {
 	of := d.of.Load()
-	m, any, err := messageOf(of, ev)
+	m, any, err := d.messageOf(of, ev)
 	if err != nil {
 		// The message lacks what tells recipients apart: whoever asks has to say it.
 		a.Verdict, a.Reason, a.Rule = weir.Refuse, weir.NoRecipient, "reach"

@@ -91,16 +91,12 @@ func (d reachOps) ReachOf(ctx context.Context, user, throttle string) ([]console
 	return list, err
 }
 
-// known finds a user by the name as written, which is how clients of the decision API have it, or as it logs in.
+// known finds a user. Gates for mail and clients of the decision API know them by the same name.
 func (d reachOps) known(ctx context.Context, user, throttle string) (name string, list []console.ReachView,
 	err error) {
-	for _, name = range []string{user, userName(user)} {
-		found, err := d.post.ReachStandings(ctx, d.now(), name)
-		if list = reachViews(found, throttle); err != nil || len(list) > 0 {
-			return name, list, err
-		}
-	}
-	return name, nil, nil
+	name = d.userName(user)
+	found, err := d.post.ReachStandings(ctx, d.now(), name)
+	return name, reachViews(found, throttle), err
 }
 
 // Flag flags a user. An unknown name is likely to be misspelt.

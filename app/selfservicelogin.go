@@ -21,7 +21,6 @@ import (
 // A passwordSource is who knows the passwords of mail users: the first gate with AUTH.
 type passwordSource struct {
 	gate  string // under which its mail is kept
-	realm string
 	relay *nextHopLogins // nil: weir itself knows them
 	known bool           // only users of weir's may log in
 }
@@ -42,7 +41,7 @@ func (s selfService) passwords() *passwordSource {
 			if gt.post == nil || gt.listen != of.Listen {
 				continue
 			}
-			p := &passwordSource{gate: gt.post.Name, realm: of.Realm, known: of.KnownOnly}
+			p := &passwordSource{gate: gt.post.Name, known: of.KnownOnly}
 			if of.Auth == smtpgate.AuthNextHop {
 				p.relay = &nextHopLogins{gt.post.Carrier.(*nexthop.Client)}
 			}
@@ -64,7 +63,7 @@ func (s selfService) LogIn(ctx context.Context, source netip.Addr, name, passwor
 		return session, console.ErrNoLogIn
 	}
 	given := strings.ToLower(strings.TrimSpace(name))
-	user := identify.LogInName(given, from.realm)
+	user := identify.LogInName(given, s.current.Load().cfg.Realm())
 	err = s.checkLogIn(ctx, from, source, user, given, password)
 	how := "ok"
 	if err == nil {

@@ -46,11 +46,23 @@ func wrongPasswords(most int64, per time.Duration) quota.Options {
 		Period: weir.Period{Length: per}, Window: quota.GCRA}}}
 }
 
-// userName is the name of a user as gates know it: in lower case, and of a client that sends without logging in what
-// identify makes of its address.
-func userName(name string) string {
-	name, _ = identify.ParseAddressUser(strings.ToLower(name))
-	return name
+// userName is the name of a user as gates know it.
+func (a *App) userName(name string) string {
+	return identify.UserName(name, a.current.Load().cfg.Realm())
+}
+
+// named is the user that somebody means by a name: as gates know it, or else one of the store that no login leads to,
+// as after a realm was set.
+func (d mailOps) named(ctx context.Context, name string) string {
+	known, written := d.userName(name), strings.ToLower(name)
+	if known != written {
+		if _, err := d.post.User(ctx, known); errors.Is(err, store.ErrNotFound) {
+			if _, err := d.post.User(ctx, written); err == nil {
+				return written
+			}
+		}
+	}
+	return known
 }
 
 // smtpState is what a gate for mail keeps from one generation to the next.

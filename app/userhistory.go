@@ -366,7 +366,7 @@ func (a *App) standings(ctx context.Context, now time.Time, users []string) ([]s
 
 // UserHistory returns the last hour of a user who is known.
 func (d mailOps) UserHistory(ctx context.Context, name string) (console.UserHistory, error) {
-	name = userName(name)
+	name = d.named(ctx, name)
 	if _, err := d.User(ctx, name); err != nil {
 		return console.UserHistory{}, err
 	}

@@ -17,7 +17,7 @@ const nullSender = "<>"
 
 // whyMail asks what a gate for mail would make of a mail: its chains, and the throttles that the spool runs.
 func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, error) {
-	user := userName(q.User)
+	user := b.userName(q.User)
 	if user == "" || len(q.To) == 0 {
 		return console.Explanation{},
 			console.Invalid(fmt.Sprintf("the gate %s takes mail: name a user and a recipient (weir why --user ann --to "+

@@ -142,7 +142,7 @@ func TestWhyKnowsPostfix(t *testing.T) {
 data: %s
 console: {listen: "off"}
 postfix:
-- {listen: %q, over: hold, throttles: [outgoing, contacts], per_recipient: [recipients], next_hop: "127.0.0.1:25"}
+- {listen: %q, realm: keep, over: hold, throttles: [outgoing, contacts], per_recipient: [recipients], next_hop: "127.0.0.1:25"}
 throttles:
   outgoing: {mail: {rate: 1/m, max_mslack: 3, stop: 50}}
   contacts: {reach: {threshold: 20, floor: 20, over: hold-new, windows: [day]}}

@@ -61,6 +61,7 @@ func (c *Config) validate(listens bool) error {
 	f.keys(c)
 	f.tokens(c)
 	f.mailStamps(c)
+	f.oneRealm(c)
 	f.flaggedLimits(c)
 	f.circles(c)
 	f.internals(c)

@@ -137,11 +137,21 @@ func (c Config) WithDefaults() Config {
 	fill(&c.Log.Level, LevelInfo)
 	fill(&c.Log.Format, FormatAuto)
 	c.Log.Access = c.Log.Access.WithDefaults()
+	realm := c.Realm()
 	complete(reflect.ValueOf(&c).Elem())
+	for i := range c.SMTP {
+		if c.SMTP[i].Auth != smtpgate.AuthNone {
+			c.SMTP[i].Realm = realm
+		}
+	}
+	for i := range c.Postfix {
+		c.Postfix[i].Realm = realm
+	}
 	throttles := make(map[string]Throttle, len(c.Throttles))
 	for name, t := range c.Throttles {
 		complete(reflect.ValueOf(&t).Elem())
 		fill(&t.OnError, policy.Closed)
+		t.nameUsers(realm)
 		throttles[name] = t
 	}
 	c.Throttles = throttles

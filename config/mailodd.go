@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"weir"
 	"weir/gate/rlsgate"
 	"weir/gate/smtpgate"
-	"weir/identify"
 	"weir/internal/readfile"
 	"weir/throttle/stamp"
 )
@@ -123,29 +120,4 @@ func (c *Config) missingFiles() []*weir.FieldError {
 		}
 	}
 	return odd
-}
-
-// strayUsers finds IPv6 addresses as names of users: such clients are known by their networks.
-func (c *Config) strayUsers(odd *odds) {
-	stray := func(path, name string) {
-		if _, err := netip.ParseAddr(name); err != nil {
-			return
-		}
-		if known, _ := identify.ParseAddressUser(name); known != name {
-			odd.add(path, fmt.Sprintf("nobody sends as %s: clients that do not log in are known by their networks", name),
-				fmt.Sprintf("write %q", known))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
-		o := c.Throttles[name].Mail
-		if o == nil {
-			continue
-		}
-		for i, user := range o.Exempt {
-			stray(fmt.Sprintf("throttles.%s.mail.exempt[%d]", name, i), user)
-		}
-		for _, user := range slices.Sorted(maps.Keys(o.Users)) {
-			stray(fmt.Sprintf("throttles.%s.mail.users.%s", name, user), user)
-		}
-	}
 }

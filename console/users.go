@@ -28,6 +28,7 @@ const (
 type UserView struct {
 	store.User
 	LogIn     bool       `json:"log_in"`    // they have a password
+	Never     string     `json:"never,omitempty"` // why no gate takes mail of theirs
 	Throttles []Standing `json:"throttles"` // that know them
 }
 

@@ -37,8 +37,7 @@ func ParseAddressUser(text string) (name string, ok bool) {
 // KeepRealm leaves the names of users as they log in.
 const KeepRealm = "keep"
 
-// LogInName returns the user name for a login at another server, at which several spellings may mean one account. It is
-// in lower case. With a realm, which is a domain, it has the form name@domain without a +detail: ann, ann+x and
+// LogInName returns the user name for a login, of which several spellings may mean one account. It is in lower case. With a realm, which is a domain, it has the form name@domain without a +detail: ann, ann+x and
 // ANN@example.org are one user in the realm example.org. "" and KeepRealm are no realm.
 func LogInName(name, realm string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -54,6 +53,15 @@ func LogInName(name, realm string) string {
 		local = local[:plus]
 	}
 	return local + "@" + domain
+}
+
+// UserName returns the user for a name as people and programs write it in configuration, commands and calls: that of a
+// client that is known by its address, and else what LogInName says.
+func UserName(name, realm string) string {
+	if user, ok := ParseAddressUser(strings.TrimSpace(name)); ok {
+		return user
+	}
+	return LogInName(name, realm)
 }
 
 // IsRealm reports whether a text can be a realm: KeepRealm, or a domain.

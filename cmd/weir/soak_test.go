@@ -225,7 +225,7 @@ api:
 auth:
 - {listen: $auth, for: nginx, account: ["header:X-Api-Key"], trusted_proxies: [127.0.0.0/8], throttles: [edge, plans]}
 postfix:
-- {listen: $policy, over: defer, throttles: [outgoing], per_recipient: [people]}
+- {listen: $policy, realm: keep, over: defer, throttles: [outgoing], per_recipient: [people]}
 throttles:
   edge: {bloom: {rate: $limit/s, burst: 200}}
   arrivals: {bloom: {rate: 1000/s, burst: 1000}}

@@ -38,8 +38,12 @@ func (c *userFlags) Validate() error {
 
 func (c *userFlags) change(t *terminal, call func(*console.Client, context.Context) (console.UserView, error),
 	done string) error {
-	return ask(t, c.target, c.JSON, call,
-		func(*console.UserView) { fmt.Fprintf(t.out, "%s %s\n", printable(c.Name), done) })
+	return ask(t, c.target, c.JSON, call, func(u *console.UserView) {
+		fmt.Fprintf(t.out, "%s %s\n", printable(u.Name), done)
+		if u.Never != "" {
+			fmt.Fprintf(t.out, "warning: no mail will ever come from %s: %s\n", printable(u.Name), u.Never)
+		}
+	})
 }
 
 type passwordFlags struct {
@@ -160,6 +164,9 @@ func (t *terminal) user(u *console.UserView) {
 	state, tint := stateOf(u)
 	line("user", printable(u.Name))
 	line("state", t.paint(tint, state))
+	if u.Never != "" {
+		line("warning", t.paint(tabular.Warn, "no mail ever comes from here: "+u.Never))
+	}
 	if !u.Made.IsZero() {
 		line("contact", printable(cmp.Or(u.Contact, "none: nobody is told when they are stopped")))
 		line("senders", printable(cmp.Or(strings.Join(u.Senders, ", "), "any")))

@@ -52,8 +52,10 @@ type Options struct {
 	// The networks from which Postfix may ask. Anybody who can ask can use up the limits of users. Default: this
 	// machine.
 	Clients []netip.Prefix `yaml:"clients"`
-	// Which spellings of a login at Postfix are the same user: keep (the default: only upper and lower case are the
-	// same) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user ann@example.org.
+	// Which spellings of a login at Postfix are the same user: your domain, as in example.org, or keep. With a domain,
+	// ann, ann+x and ann@example.org are the user ann@example.org, everywhere: here, in throttles, in commands and in
+	// calls. With keep, only upper and lower case are the same: write it if each user can log in under one name only.
+	// All gates have the same one, which stands at one or at all. Needed.
 	Realm string `yaml:"realm"`
 	// Networks whose clients send without logging in: what they send is charged to their addresses, and of IPv6 to
 	// their /64. Other mail without a login is incoming mail, and is not judged. Default: none.

@@ -90,9 +90,10 @@ type Options struct {
 	NextHop nexthop.Options `yaml:"next_hop"`
 	// Who knows the users' passwords: users (weir's own, the default), next_hop (the next hop's AUTH is asked) or none.
 	Auth Auth `yaml:"auth"`
-	// Which spellings of a name are the same user, with auth: next_hop: keep (the default: only upper and lower case
-	// are the same) or your domain, as in example.org. Then ann, ann+x and ann@example.org are the user
-	// ann@example.org. The next hop is asked with the name as it was given.
+	// Which spellings of a name are the same user: your domain, as in example.org, or keep. With a domain, ann, ann+x and
+	// ann@example.org are the user ann@example.org, everywhere: here, in throttles, in commands and in calls. With keep,
+	// only upper and lower case are the same. All gates have the same one, which stands at one or at all. Needed with
+	// auth: next_hop, where the next hop is asked with the name as it was given. Default: keep.
 	Realm string `yaml:"realm"`
 	// Whether only users that weir knows (see weir user) may log in, with auth: next_hop. Without it, every name that
 	// the next hop accepts is a user with its own credit. If the next hop accepts one account under many names, turn
@@ -279,7 +280,7 @@ func (o Options) WithDefaults() Options {
 	o.TLS.Mode = cmp.Or(o.TLS.Mode, mode)
 	o.NextHop = o.NextHop.WithDefaults()
 	o.Auth = cmp.Or(o.Auth, AuthUsers)
-	if o.Auth == AuthNextHop {
+	if o.Auth != AuthNone {
 		o.Realm = cmp.Or(o.Realm, identify.KeepRealm)
 	}
 	o.Stopped = cmp.Or(o.Stopped, RefuseMail)

@@ -102,8 +102,8 @@ func (o *Options) takesFrom(other string) bool {
 
 func (o *Options) validateRealm(v *weir.Mistakes) {
 	const hint = "write auth: next_hop, or leave it out"
-	if o.Auth != AuthNextHop && o.Realm != "" {
-		v.Add("realm", "weir's own users log in by the names that it knows", hint)
+	if o.Auth == AuthNone && o.Realm != "" {
+		v.Add("realm", "nobody logs in here", "leave it out")
 	} else if o.Realm != "" && !identify.IsRealm(o.Realm) {
 		v.Add("realm", fmt.Sprintf("%q is not a domain", o.Realm), "write example.org, or keep")
 	}
