@@ -77,3 +77,22 @@ func TestVirusOfANewUser(t *testing.T) {
 		t.Error(r.now.Sub(epoch), r.left)
 	}
 }
+
+// TestPatientThief: who never lets anything wait reaches two new recipients for each tick, beside the credit at first, and
+// is never stopped.
+func TestPatientThief(t *testing.T) {
+	r := newRig(t, standard())
+	reached := 0
+	for minute := range 24 * 60 {
+		r.wait(time.Minute)
+		reached += r.fresh().Passed
+		if minute%15 == 14 {
+			reached += r.send(r.many(15)...).Passed
+		}
+	}
+	r.stopped(false)
+	r.waiting(0)
+	if reached != 2880 {
+		t.Errorf("%d reached", reached)
+	}
+}
