@@ -3,6 +3,7 @@ package app
 import (
 	"weir/console"
 	"weir/gate/postfixgate"
+	"weir/mail/notice"
 	"weir/mail/spool"
 )
 
@@ -12,8 +13,11 @@ func (c *change) planPostfix(p *gatePlan, o postfixgate.Options) error {
 	if err != nil {
 		return err
 	}
+	if !c.next.cfg.TakesCommands(o.Command) {
+		o.Command = "" // a reply would go nowhere
+	}
 	p.post, err = c.keepPost(name, o.Throttles, o.NextHop,
-		spool.Gate{Host: c.app.post.host, Admin: o.Admin, Command: o.Command})
+		spool.Gate{Host: c.app.post.host, Admin: o.Admin, Command: o.Command, Elsewhere: elsewhere[o.Over]})
 	if err != nil {
 		return err
 	}
@@ -26,6 +30,10 @@ func (c *change) planPostfix(p *gatePlan, o postfixgate.Options) error {
 	}, func(g *postfixgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
 	return nil
 }
+
+// elsewhere says what becomes of messages that are too much.
+var elsewhere = map[postfixgate.Over]notice.Elsewhere{postfixgate.OverHold: notice.OnHold,
+	postfixgate.OverDefer: notice.PutOff, postfixgate.OverReject: notice.Declined}
 
 // markSecrets sign the marks by which a gate for mail knows whose mail Postfix diverts to it: the first one signs, all
 // are honoured.

@@ -56,6 +56,10 @@ func (c *Config) mailOddities() []*weir.FieldError {
 		if name != "" && g.Admin == "" {
 			odd.add(at+".admin", nobody, add)
 		}
+		if g.Command != "" && !c.TakesCommands(g.Command) {
+			odd.add(at+".command", fmt.Sprintf("no gate for mail takes replies to %q, so notices do not offer it", g.Command),
+				"add command: "+g.Command+" to a gate under smtp, or leave it out")
+		}
 		if g.Filter != "" && !slices.ContainsFunc(c.SMTP,
 			func(s smtpgate.Options) bool { return s.Marks && c.mailThrottleOf(s.Throttles) == name }) {
 			odd.add(at+".filter",
@@ -69,6 +73,11 @@ func (c *Config) mailOddities() []*weir.FieldError {
 	}
 	c.strayUsers(&odd)
 	return odd
+}
+
+// TakesCommands reports whether a gate reads messages to an address as commands.
+func (c *Config) TakesCommands(address string) bool {
+	return slices.ContainsFunc(c.SMTP, func(g smtpgate.Options) bool { return strings.EqualFold(g.Command, address) })
 }
 
 // isNear reports whether the command address of a gate is in the domain that the gate is in, or in an internal one.

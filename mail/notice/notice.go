@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/words"
 	"weir/store"
+	"weir/throttle/reach"
 )
 
 // A Kind is what a notice tells.
@@ -48,24 +49,54 @@ type Notice struct {
 	User      string
 	Link      string        // to the page; empty: there is none
 	Until     time.Time     // until when ticket and link are good
-	Waiting   int           // recipients
-	Limit     int           // how many may wait; 0: not told
-	Held      []Line        // numbered from 1 in this order; at most MaxLines are shown
-	More      int           // how many are held besides
+	Recipients              // who wait, by why they do
+	Limit      int          // how many may wait; 0: not told
+	List      []Line        // numbered from 1 in this order; at most MaxLines are shown
+	More      int           // how many wait besides
 	Since     time.Time     // Reminder: when the oldest message came
 	Expire    time.Duration // after how long what is held is given up; 0: never
 	CanResume bool          // the user is stopped, and may let themselves send again
+	Elsewhere Elsewhere     // what became of messages that were too much, where weir does not keep them
+	Over      reach.Action  // Flagged: what holds for the user
+	Rate      string        // Flagged, with reach.Limit: how much they may send
+	Forever   bool          // Flagged: an operator did it, and only an operator ends it
+	Untold    bool          // Admin: the user has no contact, and was not told
 	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
 	Text string
 }
 
-// A Line is one held message.
+// Recipients are how many recipients wait, by why they do.
+type Recipients struct {
+	Delayed int // leave by themselves
+	Held    int // leave when somebody releases them
+	New     int // the same; the user never wrote to them before
+}
+
+// All is how many wait.
+func (r *Recipients) All() int { return r.Delayed + r.Held + r.New }
+
+// decided is how many wait for a decision.
+func (r *Recipients) decided() int { return r.Held + r.New }
+
+// Elsewhere says what another server does with messages that were too much.
+type Elsewhere uint8
+
+// What it does.
+const (
+	Here     Elsewhere = iota // nothing: weir keeps them
+	OnHold                    // it has them in its hold queue
+	PutOff                    // it did not take them, and the sender tries again
+	Declined                  // it refused them
+)
+
+// A Line is one message that waits, with its recipients by why they do.
 type Line struct {
 	ID      store.MailID
 	At      time.Time
-	To      []string
 	Subject string
 	Size    int64
+
+	Delayed, Held, New []string
 }
 
 // Bounds.

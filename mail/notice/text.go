@@ -31,11 +31,19 @@ func (n *Notice) subject() string {
 	switch n.Kind {
 	case Answer:
 	case Admin:
-		return "Stopped: " + user + " at " + host + ", " + count(n.Waiting, "recipient") + " waiting"
+		if n.All() == 0 {
+			return "Stopped: " + user + " at " + host
+		}
+		return "Stopped: " + user + " at " + host + ", " + count(n.All(), "recipient") + " waiting"
 	case AdminFlagged:
 		return "Flagged: " + user + " at " + host + " writes to many new people"
 	case AdminReminder:
 		return "Still held: mail of " + user + " at " + host
+	case Stopped:
+		if n.waits() == 0 {
+			return n.Language.Say(subjects[Barred], "user", user, "host", host)
+		}
+		fallthrough
 	default:
 		return n.Language.Say(subjects[n.Kind], "user", user, "host", host)
 	}
@@ -58,7 +66,7 @@ var bodies = map[Kind]func(*Notice, *lines){
 
 func (n *Notice) body() string {
 	l := &lines{}
-	if n.ReplyTo != "" {
+	if n.ReplyTo != "" && (n.acts() || n.Kind == Answer) {
 		l.line("---- " + n.Language.Say("To act by mail, {mark}", "mark", n.Language.Say(Mark)) + " ----")
 		l.line("")
 	}
@@ -81,10 +89,8 @@ func (n *Notice) account() string {
 
 // say writes a paragraph in the language of the user, about the account.
 func (n *Notice) say(l *lines, t words.Text) {
-	l.fill("", "", n.Language.Say(t, "account", n.account(), "kept", n.kept(), "text", clean(n.Text, 1000),
-		"since", n.clock(n.Since),
-		"waiting", n.count(n.Waiting, "{n} recipient is", "{n} recipients are"),
-		"limit", n.count(n.Limit, "{n} recipient", "{n} recipients")))
+	l.fill("", "", n.Language.Say(t, "account", n.account(), "text", clean(n.Text, 1000), "since", n.clock(n.Since),
+		"rate", clean(n.Rate, maxName), "limit", n.count(n.Limit, "{n} recipient", "{n} recipients")))
 	l.line("")
 }
 
@@ -92,33 +98,99 @@ func (n *Notice) count(how int, one, other words.Text) string {
 	return n.Language.Count(int64(how), one, other)
 }
 
-func (n *Notice) kept() string {
-	return n.Language.Count(int64(n.held()), "Nothing is lost. {n} message with {recipients} is kept",
-		"Nothing is lost. {n} messages with {recipients} are kept",
-		"recipients", n.count(n.Waiting, "{n} recipient", "{n} recipients"))
+// tell writes a paragraph about some recipients, if there are any.
+func (n *Notice) tell(l *lines, how int, one, other words.Text) {
+	if how > 0 {
+		l.fill("", "", n.count(how, one, other))
+		l.line("")
+	}
+}
+
+// acts reports whether the user can do something by this notice.
+func (n *Notice) acts() bool {
+	return (n.Link != "" || n.ReplyTo != "") && (n.waits() > 0 || n.CanResume || n.Kind == Link)
+}
+
+// states says what becomes of what waits, each state by itself.
+func (n *Notice) states(l *lines) {
+	n.tell(l, n.Delayed, "Mail to {n} recipient is delayed. It leaves by itself, a little later.",
+		"Mail to {n} recipients is delayed. It leaves by itself, to one recipient after the other.")
+	switch {
+	case n.acts():
+		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves when you release it, and only then.",
+			"Mail to {n} recipients is on hold. It leaves when you release it, and only then.")
+		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It leaves when you "+
+			"release it, and only then.", "Mail to {n} recipients is on hold because your account never wrote to them "+
+			"before. It leaves when you release it, and only then.")
+	default:
+		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves when those who run the mail server release it.",
+			"Mail to {n} recipients is on hold. It leaves when those who run the mail server release it.")
+		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It leaves when "+
+			"those who run the mail server release it.", "Mail to {n} recipients is on hold because your account never wrote "+
+			"to them before. It leaves when those who run the mail server release it.")
+	}
+	if n.waits() > 0 {
+		n.say(l, "Nothing of it is lost.")
+	}
+}
+
+// stolen says what to do first about messages that somebody else wrote.
+func (n *Notice) stolen(l *lines) {
+	switch {
+	case n.acts() && n.waits() > 0 && n.CanResume:
+		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+			"trust, then delete the messages, and only then let your account send again. Tell those who run your mail.")
+	case n.acts() && n.waits() > 0:
+		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+			"trust, and delete the messages. Tell those who run your mail.")
+	case n.acts() && n.CanResume:
+		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+			"trust, and only then let your account send again. Tell those who run your mail.")
+	default:
+		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+			"trust, and tell those who run your mail.")
+	}
+}
+
+// yours says what to do about messages that the user wrote.
+func (n *Notice) yours(l *lines) {
+	switch {
+	case n.acts() && n.decided() > 0 && n.CanResume:
+		n.say(l, "If you did write them, release them: they leave at once. Then let your account send again. One does not do "+
+			"the other: what you do not release stays on hold.")
+	case n.acts() && n.decided() > 0:
+		n.say(l, "If you did write them, release them: they leave at once.")
+	case n.acts() && n.CanResume:
+		n.say(l, "If you did write them, let your account send again.")
+	case n.Kind == Stopped:
+		n.say(l, "If you did write them, ask those who run the mail server to let your account send again.")
+	}
 }
 
 func (n *Notice) stopped(l *lines) {
 	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. That is how it looks when "+
-		"somebody has stolen a password, so the server has stopped sending your mail.")
-	n.say(l, "{kept}, and you decide what happens next. Until you do, the server takes no new mail from this account.")
-	n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
-		"trust, then delete the messages, and only then let your account send again. Tell those who run your mail.")
-	n.say(l, "If you did write them, release them: they leave at once. Then let your account send again. One does not do "+
-		"the other: what you do not release stays on hold.")
+		"somebody has stolen a password. So the server takes no new mail from this account until somebody lets it send "+
+		"again.")
+	switch n.Elsewhere {
+	case OnHold:
+		n.say(l, "What was too much is in the hold queue of the mail server. Those who run it can release it or delete it.")
+	case PutOff:
+		n.say(l, "What was too much was not taken. Your mail program, or the server that sent it for you, may try again later.")
+	case Declined:
+		n.say(l, "What was too much was refused: your mail program has told you what.")
+	}
+	n.states(l)
+	n.stolen(l)
+	n.yours(l)
 }
 
 func (n *Notice) delayed(l *lines) {
-	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. The server now sends it "+
-		"slowly, to one recipient after the other: {waiting} waiting.")
+	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. So the server sends it slowly.")
+	n.states(l)
 	if n.Limit > 0 {
-		n.say(l, "Nothing is lost, and you need not do anything: your mail arrives, a little later. If more than {limit} "+
-			"wait, the server stops sending for this account and asks you.")
-	} else {
-		n.say(l, "Nothing is lost, and you need not do anything: your mail arrives, a little later.")
+		n.say(l, "If mail to more than {limit} is delayed, the server stops sending for this account and asks you.")
 	}
-	n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
-		"trust, and delete the messages. Tell those who run your mail.")
+	n.stolen(l)
 }
 
 func (n *Notice) review(l *lines) {
@@ -129,10 +201,9 @@ func (n *Notice) review(l *lines) {
 		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until somebody has "+
 			"looked at it.")
 	}
-	n.say(l, "Nothing is lost, and your other mail goes on. The mail leaves when you release it, or those who run the "+
-		"mail server do.")
-	n.say(l, "IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and "+
-		"delete the mail. Tell those who run your mail.")
+	n.states(l)
+	n.stolen(l)
+	n.yours(l)
 }
 
 func (n *Notice) barred(l *lines) {
@@ -141,28 +212,47 @@ func (n *Notice) barred(l *lines) {
 		n.say(l, "They write: {text}")
 	}
 	n.say(l, "Only they can let it send again. Please ask them.")
+	n.states(l)
 }
 
 func (n *Notice) flagged(l *lines) {
 	n.say(l, "Your account {account} has written to many people it never wrote to before, in a short time. That is how "+
-		"it looks when somebody has stolen a password, so the server is careful with it until there are fewer of them "+
-		"again.")
-	if n.held() > 0 {
-		n.say(l, "{kept} until you release them, or those who run the mail server do. Mail to people you have written to "+
-			"before goes on.")
-	} else {
-		n.say(l, "If the server refuses a message, your mail program tells you.")
+		"it looks when somebody has stolen a password.")
+	switch {
+	case n.Over == reach.Limit:
+		n.say(l, "So the server takes only some of its mail for now ({rate}), and puts off the rest. If a message is put off, "+
+			"your mail program tells you.")
+	case n.Over == reach.Block:
+		n.say(l, "So the server refuses its mail for now. Your mail program tells you what was refused.")
+	case n.Over == reach.KnownOnly, n.Elsewhere == Declined:
+		n.say(l, "So the server refuses its mail to people it never wrote to before. Your mail program tells you what was "+
+			"refused. Mail to others goes on.")
+	case n.Elsewhere == OnHold:
+		n.say(l, "So mail to people it never wrote to before goes into the hold queue of the mail server, where those who run "+
+			"it can release it. Mail to others goes on.")
+	case n.Elsewhere == PutOff:
+		n.say(l, "So the server does not take its mail to people it never wrote to before for now. Your mail program may try "+
+			"again. Mail to others goes on.")
+	default:
+		n.say(l, "So mail to people it never wrote to before is put on hold. Mail to others goes on.")
 	}
-	n.say(l, "IF YOU DID NOT WRITE TO THEM, somebody has your password. Change it at once, on a computer that you trust, "+
-		"and delete the messages. Tell those who run your mail.")
+	if n.Forever {
+		n.say(l, "This ends when those who run the mail server end it.")
+	} else {
+		n.say(l, "This ends by itself when there are fewer new people, or when those who run the mail server end it. What is "+
+			"on hold then stays there.")
+	}
+	n.states(l)
+	n.stolen(l)
+	n.yours(l)
 }
 
 func (n *Notice) reminder(l *lines) {
 	n.say(l, "Mail of your account {account} is still on hold, the oldest since {since}: nobody has released it or deleted "+
 		"it.")
-	n.say(l, "If you did write it, release it. It leaves at once.")
-	n.say(l, "IF YOU DID NOT WRITE IT, somebody has your password. Change it at once, on a computer that you trust, and "+
-		"delete the mail. Tell those who run your mail.")
+	n.states(l)
+	n.stolen(l)
+	n.yours(l)
 }
 
 func (n *Notice) link(l *lines) {
@@ -170,12 +260,13 @@ func (n *Notice) link(l *lines) {
 		"With it you can release held mail and delete it, and let your account send again.")
 	n.say(l, "IF IT WAS NOT YOU, somebody has your password. Change it at once, on a computer that you trust. Tell those "+
 		"who run your mail.")
+	n.states(l)
 }
 
 // expiry says until when one may decide.
 func (n *Notice) expiry(l *lines) {
 	days := int(n.Expire / (24 * time.Hour))
-	if days == 0 || n.held() == 0 {
+	if days == 0 || n.decided() == 0 {
 		return
 	}
 	switch n.Kind {
@@ -206,15 +297,45 @@ func (n *Notice) adminFlagged(l *lines) {
 func (n *Notice) admin(l *lines) {
 	limit := ""
 	if n.Limit > 0 {
-		limit = fmt.Sprintf(", and %d may", n.Limit)
+		limit = fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
 	}
-	l.paragraph("The account %s is stopped: %s waiting%s. Its mail is kept, new mail from it is refused, and the user "+
-		"was told where a contact is known. Perhaps somebody has stolen the password; ask the user before you release "+
-		"anything.", n.account(), countIs(n.Waiting, "recipient"), limit)
+	l.paragraph("The account %s is stopped: new mail from it is refused.%s Perhaps somebody has stolen the password; ask the "+
+		"user before you release anything.", n.account(), limit)
+	if n.waits() > 0 {
+		l.paragraph("%s. What is held leaves only when somebody releases it, also after the user may send again.", n.sums())
+	}
+	commands := []string{"weir queue list --user " + n.User}
+	switch n.Elsewhere {
+	case OnHold:
+		l.paragraph("What was too much is in the hold queue of the mail server.")
+		commands[0] = "postqueue -p"
+	case PutOff:
+		l.paragraph("What was too much was not taken by the mail server; clients may try again.")
+	case Declined:
+		l.paragraph("What was too much was refused by the mail server.")
+	}
+	if n.Untold {
+		l.paragraph("The user has no contact, and was not told.")
+		commands = append(commands, "weir user set "+n.User+" contact=ADDRESS")
+	}
 	if n.Text != "" {
 		l.paragraph("Why: %s", clean(n.Text, 1000))
 	}
-	n.onServer(l, "weir queue list", "weir user passwd "+n.User, "weir user resume "+n.User)
+	n.onServer(l, append(commands, "weir user passwd "+n.User, "weir user resume "+n.User)...)
+}
+
+// sums says how many recipients wait, for the admin.
+func (n *Notice) sums() string {
+	var all []string
+	for _, s := range []struct {
+		n    int
+		what string
+	}{{n.Held, "held"}, {n.Delayed, "delayed"}, {n.New, "held because the user never wrote there"}} {
+		if s.n > 0 {
+			all = append(all, count(s.n, "recipient")+" "+s.what)
+		}
+	}
+	return "Mail to " + strings.Join(all, ", ")
 }
 
 // onServer lists commands for the admin, if the name of the user can be typed into a shell as it is.
@@ -242,16 +363,16 @@ func (n *Notice) answer(l *lines) {
 	l.line("")
 }
 
-// held is how many messages are held, listed or not.
-func (n *Notice) held() int { return len(n.Held) + max(n.More, 0) }
+// waits is how many messages wait, listed or not.
+func (n *Notice) waits() int { return len(n.List) + max(n.More, 0) }
 
 func (n *Notice) list(l *lines) {
-	if n.held() == 0 {
+	if n.waits() == 0 {
 		return
 	}
 	l.line(n.Language.Say("What is waiting:"))
 	l.line("")
-	shown := n.Held[:min(len(n.Held), MaxLines)]
+	shown := n.List[:min(len(n.List), MaxLines)]
 	for i, m := range shown {
 		about := n.clock(m.At) + ", " + n.size(m.Size)
 		if n.Kind == Admin || n.Kind == AdminFlagged || n.Kind == AdminReminder {
@@ -259,11 +380,13 @@ func (n *Notice) list(l *lines) {
 		}
 		// Lines with words of a message are never broken: no line begins with such a word.
 		l.line(fmt.Sprintf("%3d. %s", i+1, about))
-		l.line("     " + n.Language.Say("To: {recipients}", "recipients", n.recipients(m.To)))
+		n.recipients(l, "Delayed, to: {recipients}", m.Delayed)
+		n.recipients(l, "On hold, to: {recipients}", m.Held)
+		n.recipients(l, "On hold, never written to before: {recipients}", m.New)
 		l.line("     " + n.Language.Say("Subject: {subject}", "subject",
 			cmp.Or(cite(m.Subject, maxSubject), n.Language.Say("(none)"))))
 	}
-	if more := n.held() - len(shown); more > 0 {
+	if more := n.waits() - len(shown); more > 0 {
 		l.line("     " + n.count(more, "and {n} message more that is not listed here",
 			"and {n} messages more that are not listed here"))
 	}
@@ -271,6 +394,16 @@ func (n *Notice) list(l *lines) {
 }
 
 func (n *Notice) ways(l *lines) {
+	if !n.acts() {
+		switch n.Kind {
+		case Stopped, Delayed, Review, Barred, Flagged, Reminder:
+			if n.waits() == 0 {
+				return
+			}
+			l.fill("", "", n.Language.Say("Those who run the mail server can release the messages, or delete them."))
+		}
+		return
+	}
 	page, mail := n.Language.Say("On the web page:"), n.Language.Say("By mail, once: answer this message, and write one "+
 		"or more of these at the very top.")
 	if !n.Until.IsZero() {
@@ -279,29 +412,20 @@ func (n *Notice) ways(l *lines) {
 		mail = n.Language.Say("By mail, once, until {time}: answer this message, and write one or more of these at the "+
 			"very top.", "time", until)
 	}
-	commands := n.commands()
-	if n.Kind == Answer && len(commands) == 0 {
-		return
-	}
 	if n.Link != "" {
 		l.line(page)
 		l.line("")
 		l.line("    " + n.Link)
 		l.line("")
 	}
-	if n.ReplyTo == "" {
-		if n.Link == "" && (n.Kind == Stopped || n.Kind == Delayed || n.Kind == Review || n.Kind == Reminder ||
-			n.Kind == Flagged && n.held() > 0) {
-			l.fill("", "", n.Language.Say("Those who run the mail server can release the messages, or delete them."))
+	if commands := n.commands(); n.ReplyTo != "" && len(commands) > 0 {
+		l.fill("", "", mail)
+		l.line("")
+		for _, w := range commands {
+			l.line(fmt.Sprintf("    %-14s %s", w[0], w[1]))
 		}
-		return
+		l.line("")
 	}
-	l.fill("", "", mail)
-	l.line("")
-	for _, w := range commands {
-		l.line(fmt.Sprintf("    %-14s %s", w[0], w[1]))
-	}
-	l.line("")
 	l.fill("", "", n.Language.Say("Do not forward this message: anyone who has it can do the same."))
 }
 
@@ -310,7 +434,7 @@ func (n *Notice) commands() (all [][2]string) {
 	say := n.Language.Say
 	release, remove, every := say(wordRelease), say(wordDelete), say(wordAll)
 	add := func(command, does string) { all = append(all, [2]string{command, "(" + does + ")"}) }
-	listed, several := min(len(n.Held), MaxLines), n.held() > 1
+	listed, several := min(len(n.List), MaxLines), n.waits() > 1
 	if several {
 		add(release+" "+every, say("sends all of them"))
 	}
@@ -340,7 +464,11 @@ func (n *Notice) commands() (all [][2]string) {
 	return all
 }
 
-func (n *Notice) recipients(to []string) string {
+// recipients writes some recipients of a message, if there are any.
+func (n *Notice) recipients(l *lines, t words.Text, to []string) {
+	if len(to) == 0 {
+		return
+	}
 	var names []string
 	for _, a := range to[:min(len(to), maxShown)] {
 		names = append(names, cite(a, maxAddress))
@@ -349,7 +477,7 @@ func (n *Notice) recipients(to []string) string {
 	if more := len(to) - maxShown; more > 0 {
 		text += " " + n.Language.Say("and {n} more", "n", more)
 	}
-	return text
+	l.line("     " + n.Language.Say(t, "recipients", text))
 }
 
 // shellWord is a name that can be typed into a shell as it is.
@@ -360,15 +488,6 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func countIs(n int, what string) string { return count(n, what) + " " + isAre(n) }
-
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // clock says when. The text is a layout of package time, which knows names in English only.

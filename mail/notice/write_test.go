@@ -6,9 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"mime"
 	"net/mail"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"weir/internal/words"
 	"weir/store"
+	"weir/throttle/reach"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -31,14 +34,13 @@ func sample(kind Kind) *Notice {
 		Kind: kind, From: "weir@mail.example.org", ReplyTo: "weir+" + ticket + "@mail.example.org",
 		To: "ann@example.com", Host: "mail.example.org",
 		MessageID: "1@mail.example.org", Now: start, User: "ann", Link: "https://mail.example.org/held?t=" + ticket,
-		Until:   start.AddDate(0, 0, 7),
-		Waiting: 26, Limit: 20,
-		Held: []Line{
-			{ID: 1 << 60, At: start.Add(-3 * time.Minute), To: many(40), Subject: "Minutes of the meeting",
-				Size: 12_345},
-			{ID: 1<<60 + 1, At: start.Add(-2 * time.Minute), To: many(1),
+		Until:      start.AddDate(0, 0, 7),
+		Recipients: Recipients{Held: 44}, Limit: 20, CanResume: kind == Stopped,
+		List: []Line{
+			{ID: 1 << 60, At: start.Add(-3 * time.Minute), Held: many(40), Subject: "Minutes of the meeting", Size: 12_345},
+			{ID: 1<<60 + 1, At: start.Add(-2 * time.Minute), Held: many(1),
 				Subject: "Grüße aus Überlingen, und ein langer Betreff, der nicht auf eine Zeile passt", Size: 3},
-			{ID: 1<<60 + 2, At: start.Add(-time.Minute), To: many(3), Size: 5_000_000},
+			{ID: 1<<60 + 2, At: start.Add(-time.Minute), Held: many(3), Size: 5_000_000},
 		},
 		More: 2,
 	}
@@ -52,29 +54,15 @@ func many(n int) (to []string) {
 	return to
 }
 
+// TestGolden compares whole messages, with their headers.
 func TestGolden(t *testing.T) {
 	for name, n := range map[string]*Notice{
-		"stopped":      sample(Stopped),
-		"delayed":      sample(Delayed),
-		"admin":        sample(Admin),
-		"answer":       sample(Answer),
-		"short":        sample(Stopped), // no page, no commands, nothing but ASCII
-		"single":       sample(Stopped),
-		"review":       sample(Review),
-		"barred":       sample(Barred),
-		"flagged":      sample(Flagged),
-		"adminflagged": sample(AdminFlagged),
-		"reminder":     sample(Reminder),
-		"adminremind":  sample(AdminReminder),
-		"de-reminder":  sample(Reminder),
-		"link":         sample(Link),
-		"de-link":      sample(Link),
-		"de-stopped":   sample(Stopped),
-		"de-delayed":   sample(Delayed),
-		"de-review":    sample(Review),
-		"de-barred":    sample(Barred),
-		"de-flagged":   sample(Flagged),
-		"de-answer":    sample(Answer),
+		"stopped":    sample(Stopped),
+		"admin":      sample(Admin),
+		"answer":     sample(Answer),
+		"short":      sample(Stopped), // no page, no commands, nothing but ASCII
+		"de-stopped": sample(Stopped),
+		"de-answer":  sample(Answer),
 	} {
 		kind, german := strings.CutPrefix(name, "de-")
 		if german {
@@ -86,28 +74,151 @@ func TestGolden(t *testing.T) {
 		case "answer":
 			n.Subject, n.InReplyTo, n.Text = "Re: Grüße", "<42@laptop>",
 				"Released: mails 1 and 3.\nDeleted: mail 2.\n\nYour account sends again."
-			n.Held, n.More, n.ReplyTo, n.Link = nil, 0, "", ""
+			n.Recipients, n.List, n.More, n.ReplyTo, n.Link = Recipients{}, nil, 0, "", ""
 		case "short":
-			n.ReplyTo, n.Link, n.Held, n.More, n.Limit = "", "", n.Held[:1], 0, 0
-		case "review":
-			n.Held, n.More, n.Waiting = n.Held[:1], 0, 40
-		case "reminder", "adminremind":
-			n.Since, n.Expire = start.AddDate(0, 0, -3), 30*24*time.Hour
-		case "barred":
-			n.Held, n.More, n.ReplyTo, n.Link, n.Text = nil, 0, "", "", "your computer sends spam, call us"
-		case "single":
-			n.Held, n.More, n.Waiting = n.Held[1:2], 0, 1
+			n.ReplyTo, n.Link, n.List, n.More, n.Limit, n.Held = "", "", n.List[:1], 0, 0, 40
 		}
 		got := written(t, n)
 		read(t, got)
-		path := filepath.Join("testdata", name+".eml")
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
+		golden(t, name+".eml", got)
+	}
+}
+
+// golden compares a text with a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(path); err != nil || got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s\n%v", name, got, want, err)
+	}
+}
+
+// A situation is what a user may be told about.
+type situation struct {
+	name string
+	kind Kind
+	Recipients
+	only []Elsewhere // the gates at which it happens; nil: all of them
+	set  func(*Notice)
+}
+
+var kept = []Elsewhere{Here}
+
+var situations = []situation{
+	{"stopped", Stopped, Recipients{Held: 25}, kept, nil},
+	{"stopped by one message to one", Stopped, Recipients{Held: 1}, kept, nil},
+	{"stopped, and some mail was to new people", Stopped, Recipients{Held: 21, New: 8}, kept, nil},
+	{"stopped, nothing waits in weir", Stopped, Recipients{}, []Elsewhere{OnHold, PutOff, Declined}, nil},
+	{"stopped, and mail of another gate waits", Stopped, Recipients{Held: 3, Delayed: 2}, []Elsewhere{OnHold, PutOff, Declined}, nil},
+	{"delayed", Delayed, Recipients{Delayed: 6}, kept, nil},
+	{"one is delayed, no limit", Delayed, Recipients{Delayed: 1}, kept, func(n *Notice) { n.Limit = 0 }},
+	{"delayed, and some mail was to new people", Delayed, Recipients{Delayed: 7, New: 8}, kept, nil},
+	{"held for review", Review, Recipients{Held: 40}, kept, nil},
+	{"stopped by an operator", Barred, Recipients{Held: 2}, kept, func(n *Notice) { n.Text = "your computer sends spam, call us" }},
+	{"stopped by an operator, nothing waits", Barred, Recipients{}, nil, nil},
+	{"flagged, new people are withheld", Flagged, Recipients{New: 8}, kept, nil},
+	{"flagged, some withheld, others delayed", Flagged, Recipients{New: 1, Delayed: 7}, kept, nil},
+	{"flagged, withheld, and stopped before", Flagged, Recipients{New: 8, Held: 25}, kept, func(n *Notice) { n.CanResume = true }},
+	{"flagged, new people, kept elsewhere", Flagged, Recipients{}, []Elsewhere{OnHold, PutOff, Declined}, nil},
+	{"flagged, known people only", Flagged, Recipients{}, nil, func(n *Notice) { n.Over = reach.KnownOnly }},
+	{"flagged, so many messages", Flagged, Recipients{}, nil, func(n *Notice) { n.Over, n.Rate = reach.Limit, "10/h" }},
+	{"flagged, everything is refused", Flagged, Recipients{}, nil, func(n *Notice) { n.Over = reach.Block }},
+	{"flagged by an operator", Flagged, Recipients{New: 2}, kept, func(n *Notice) { n.Forever = true }},
+	{"still on hold", Reminder, Recipients{Held: 2, New: 3}, nil, func(n *Notice) { n.Since, n.Expire = start.AddDate(0, 0, -3), 30*24*time.Hour }},
+	{"still on hold, and stopped", Reminder, Recipients{Held: 25}, kept, func(n *Notice) { n.Since, n.CanResume = start.AddDate(0, 0, -3), true }},
+	{"asked for a link", Link, Recipients{Held: 25}, kept, func(n *Notice) { n.CanResume = true }},
+	{"what an answer leaves to decide", Answer, Recipients{Held: 25}, kept, func(n *Notice) { n.Text, n.CanResume = "Mail was deleted for 1 recipient.", true }},
+	{"tells the admin of a stop", Admin, Recipients{Held: 25, New: 1}, kept, nil},
+	{"tells the admin of a stop, the user has no contact", Admin, Recipients{Held: 25}, kept, func(n *Notice) { n.Untold = true }},
+	{"tells the admin of a stop, nothing waits in weir", Admin, Recipients{}, []Elsewhere{OnHold, PutOff, Declined}, nil},
+	{"tells the admin of an operator's stop", Admin, Recipients{}, kept, func(n *Notice) { n.Text = "stopped by root" }},
+	{"tells the admin of a flag", AdminFlagged, Recipients{New: 8}, kept, func(n *Notice) { n.Text = "51 new recipients within an hour" }},
+	{"tells the admin what is still held", AdminReminder, Recipients{Held: 2}, kept, func(n *Notice) { n.Since = start.AddDate(0, 0, -3) }},
+}
+
+// TestEveryText compares what is told in every situation, at gates that keep messages and at those that do not, with a
+// page, commands by mail, both and none: each state has its own count and its own sentence, and what is offered works.
+func TestEveryText(t *testing.T) {
+	gates := map[Elsewhere]string{Here: "weir keeps mail", OnHold: "Postfix, over: hold", PutOff: "Postfix, over: defer",
+		Declined: "Postfix, over: reject"}
+	ways := []struct {
+		name       string
+		page, mail bool
+	}{{"page and commands", true, true}, {"page", true, false}, {"commands", false, true}, {"neither", false, false}}
+	for _, l := range []*words.Language{words.English, words.Find("de")} {
+		var b strings.Builder
+		for _, s := range situations {
+			forAdmin := s.kind == Admin || s.kind == AdminFlagged || s.kind == AdminReminder
+			if forAdmin && l != words.English {
+				continue
+			}
+			for gate := Here; gate <= Declined; gate++ {
+				if s.only != nil && !slices.Contains(s.only, gate) {
+					continue
+				}
+				for _, way := range ways {
+					if forAdmin && way.page || s.kind == Link && !way.page || !forAdmin && l != words.English && way.page != way.mail {
+						continue
+					}
+					n := sample(s.kind)
+					n.Language, n.Recipients, n.Elsewhere, n.Over, n.More = l, s.Recipients, gate, reach.HoldNew, 0
+					n.List = nil
+					if s.All() > 0 {
+						n.List = []Line{{ID: 1 << 60, At: start, Subject: "Minutes", Size: 12_345, Delayed: many(s.Delayed),
+							Held: many(s.Held), New: many(s.New)}}
+					}
+					if !way.page {
+						n.Link = ""
+					}
+					if !way.mail {
+						n.ReplyTo = ""
+					}
+					if s.set != nil {
+						s.set(n)
+					}
+					if forAdmin {
+						n.Link, n.ReplyTo = "", ""
+						if way.mail {
+							continue
+						}
+					}
+					h, body := read(t, written(t, n))
+					subject, err := new(mime.WordDecoder).DecodeHeader(h.Get("Subject"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					fmt.Fprintf(&b, "===== %s; %s; %s\nSubject: %s\n\n%s\n", s.name, gates[gate], way.name, subject,
+						strings.ReplaceAll(body, "\r\n", "\n"))
+					check(t, n, body)
+				}
 			}
 		}
-		if want, err := os.ReadFile(path); err != nil || got != string(want) {
-			t.Errorf("%s: got\n%s\nwant\n%s\n%v", name, got, want, err)
+		golden(t, "texts."+l.Tag()+".txt", b.String())
+	}
+}
+
+// check holds what is true of every text: it offers nothing that does not work, and promises nothing that nobody has.
+func check(t *testing.T, n *Notice, body string) {
+	t.Helper()
+	if n.Language != words.English {
+		return
+	}
+	for what, c := range map[string]struct{ is, may bool }{
+		"a page":     {strings.Contains(body, "https://"), n.Link != ""},
+		"commands":   {strings.Contains(body, "By mail, once"), n.ReplyTo != "" && (n.All() > 0 || n.CanResume)},
+		"a release":  {strings.Contains(body, "  release"), n.ReplyTo != "" && n.All() > 0},
+		"to resume":  {strings.Contains(body, "\r\n    resume"), n.ReplyTo != "" && n.CanResume},
+		"held mail":  {strings.Contains(body, "is on hold"), n.Recipients.Held+n.New > 0 || n.Kind == Reminder},
+		"slow mail":  {strings.Contains(body, "is delayed. It leaves"), n.Delayed > 0},
+		"that it is": {strings.Contains(body, "is lost"), n.All() > 0},
+	} {
+		if c.is && !c.may {
+			t.Errorf("it speaks of %s:\n%s", what, body)
 		}
 	}
 }
@@ -174,7 +285,7 @@ func TestNothingFromMailsGetsOut(t *testing.T) {
 		"all\n=?utf-8?q?=0D=0ABcc:_eve?= \xff" + strings.Repeat("ø", 5000)
 	n := sample(Answer)
 	n.User, n.Host, n.Subject, n.InReplyTo, n.Text = evil, evil, evil, evil, evil
-	n.Held = []Line{{To: []string{evil, evil, evil, evil}, Subject: evil, Size: -1}}
+	n.List = []Line{{Held: []string{evil, evil, evil, evil}, Subject: evil, Size: -1}}
 	for n.Kind = Stopped; n.Kind <= Answer; n.Kind++ {
 		text := written(t, n)
 		h, body := read(t, text)
@@ -220,13 +331,13 @@ func TestWhatCannotBeWritten(t *testing.T) {
 
 func TestListIsBounded(t *testing.T) {
 	n := sample(Stopped)
-	n.Held, n.More = nil, 5
+	n.List, n.More = nil, 5
 	for i := range MaxLines + 1 {
-		n.Held = append(n.Held, Line{ID: store.MailID(i), At: start, To: []string{"bob@example.net"},
+		n.List = append(n.List, Line{ID: store.MailID(i), At: start, Held: []string{"bob@example.net"},
 			Subject: "x"})
 	}
 	_, body := read(t, written(t, n))
-	if strings.Count(body, "To: bob") != MaxLines || !strings.Contains(body, "\r\n100. ") ||
+	if strings.Count(body, "to: bob") != MaxLines || !strings.Contains(body, "\r\n100. ") ||
 		!strings.Contains(body, "and 6 messages more") {
 		t.Errorf("%s", body)
 	}
@@ -238,13 +349,13 @@ func TestCommandsFitTheList(t *testing.T) {
 		want         string
 	}{
 		{0, 0, "resume"},
-		{0, 7, "release all, delete all, resume"},
-		{1, 0, "release 1, delete 1, resume"},
-		{1, 1, "release all, release 1, delete 1, delete all, resume"},
-		{2, 0, "release all, release 1, delete 2, delete all, resume"},
-		{3, 0, "release all, release 1 3, delete 2, delete all, resume"},
+		{0, 7, "release all; delete all; resume"},
+		{1, 0, "release 1; delete 1; resume; release 1, resume"},
+		{1, 1, "release all; release 1; delete 1; delete all; resume; release all, resume"},
+		{2, 0, "release all; release 1; delete 2; delete all; resume; release all, resume"},
+		{3, 0, "release all; release 1 3; delete 2; delete all; resume; release all, resume"},
 	} {
-		n := Notice{Held: sample(Stopped).Held[:c.listed], More: c.more}
+		n := Notice{List: sample(Stopped).List[:c.listed], More: c.more, CanResume: true}
 		var got []string
 		for _, command := range n.commands() {
 			got = append(got, command[0])
@@ -253,7 +364,7 @@ func TestCommandsFitTheList(t *testing.T) {
 				t.Errorf("%q: %+v, %v", command[0], read, err)
 			}
 		}
-		if strings.Join(got, ", ") != c.want {
+		if strings.Join(got, "; ") != c.want {
 			t.Errorf("%d and %d more: %q, want %q", c.listed, c.more, got, c.want)
 		}
 	}
@@ -278,8 +389,8 @@ func FuzzWrite(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, to, user, host, text, id, link string, size int) {
 		n := sample(Kind(kind % 4))
 		n.To, n.User, n.Host, n.Subject, n.Text, n.InReplyTo, n.Link = to, user, host, text, text, id, link
-		n.Waiting, n.Limit, n.More = size, size, size
-		n.Held = append(n.Held, Line{To: []string{to, user, text}, Subject: text, Size: int64(size)})
+		n.Recipients.Held, n.Limit, n.More = size, size, size
+		n.List = append(n.List, Line{Held: []string{to, user, text}, Subject: text, Size: int64(size)})
 		var b bytes.Buffer
 		if err := Write(&b, n); err != nil {
 			if !errors.Is(err, ErrInvalid) || b.Len() > 0 {

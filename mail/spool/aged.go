@@ -282,7 +282,8 @@ func (d *desk) remind(ctx context.Context, now time.Time, g *Gate, name string) 
 		if err != nil || r == nil {
 			return err
 		}
-		m := notification{kind: notice.Reminder, adminKind: notice.AdminReminder, user: true, since: r.held[0].Received}
+		m := notification{kind: notice.Reminder, adminKind: notice.AdminReminder, user: true,
+			Notice: notice.Notice{Since: r.held[0].Received}}
 		if r.user.Contact == "" {
 			m.admin = g.Admin
 		}
@@ -292,8 +293,9 @@ func (d *desk) remind(ctx context.Context, now time.Time, g *Gate, name string) 
 		if err := tx.PutTicket(r.mark); err != nil {
 			return err
 		}
+		n := tally(r.held)
 		return tx.Log(entry(now, weirItself, "reminded", name, 0, fmt.Sprintf("%s, the oldest of %s",
-			recipientsText(waiting(r.held)), r.held[0].Received.UTC().Format(time.DateTime))))
+			recipientsText(n.All()), r.held[0].Received.UTC().Format(time.DateTime))))
 	})
 	if err == nil && reminded {
 		d.tell.Reminded(g.Name)

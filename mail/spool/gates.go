@@ -45,12 +45,19 @@ func (g *gates) throttle(name string) *Gate {
 	return nil
 }
 
-// throttles returns one gate for each throttle.
+// throttles returns one gate for each throttle: one that takes commands, if there is one, or that keeps messages.
 func (g *gates) throttles() (list []*Gate) {
+	better := func(a, b *Gate) bool {
+		return a.Command != "" && b.Command == "" || (a.Command != "") == (b.Command != "") && a.Admin != "" && b.Admin == ""
+	}
 	for _, way := range g.list {
 		conf := way.conf.Load()
-		if !slices.ContainsFunc(list, func(other *Gate) bool { return other.Throttle == conf.Throttle }) {
+		i := slices.IndexFunc(list, func(other *Gate) bool { return other.Throttle == conf.Throttle })
+		switch {
+		case i < 0:
 			list = append(list, conf)
+		case better(conf, list[i]):
+			list[i] = conf
 		}
 	}
 	return list

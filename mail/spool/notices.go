@@ -69,19 +69,17 @@ func (t *userTx) lasts() time.Duration {
 // tell writes to the user, where there is an address, and to the admin that the user is stopped.
 func (t *userTx) tell(kind notice.Kind, admin, why string) error {
 	written, err := t.queue.notify(t.tx, t.now, t.gate, &t.user, notification{kind: kind, adminKind: notice.Admin,
-		user: true, admin: admin, why: why, limit: t.params.Stop})
+		user: true, admin: admin, Notice: notice.Notice{Text: why, Limit: t.params.Stop}})
 	t.ready = t.ready || written
 	return err
 }
 
 // A notification is what a user and an admin are told.
 type notification struct {
+	notice.Notice   // what is special about it
 	kind, adminKind notice.Kind
 	user            bool   // the user is told, where there is an address
 	admin           string // the address of the admin; empty: none
-	why             string
-	limit           int       // how many recipients may wait
-	since           time.Time // Reminder: when the oldest message came
 }
 
 // notify writes to a user and to an admin, and reports whether it wrote anything.
@@ -94,15 +92,17 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 	if err != nil {
 		return false, err
 	}
-	n := notice.Notice{Kind: m.kind, Host: g.Host, Now: now, User: user.Name, Waiting: waiting(held), Limit: m.limit,
-		Held: lines(held), Text: m.why, Since: m.since, Expire: g.HeldFor, CanResume: m.kind == notice.Stopped}
+	n := m.Notice
+	n.Kind, n.Host, n.Now, n.User, n.Expire, n.Elsewhere = m.kind, g.Host, now, user.Name, g.HeldFor, g.Elsewhere
+	n.Recipients, n.List, n.Untold = tally(held), lines(held), !m.user
 	if m.user {
 		told := n
 		told.Language = g.speaks(user)
-		if told.CanResume, err = mayResume(tx, g, user); err != nil {
-			return false, err
+		if told.CanResume = m.kind == notice.Stopped; !told.CanResume { // else it is not stored yet
+			if told.CanResume, err = mayResume(tx, g, user); err != nil {
+				return false, err
+			}
 		}
-		told.CanResume = told.CanResume || m.kind == notice.Stopped
 		ticket := store.Ticket{User: user.Name, Throttle: g.Throttle, Gate: g.Name}
 		if err := e.ticket(tx, g, &told, ticket, now, held); err != nil {
 			return false, err
@@ -168,9 +168,9 @@ var subjects = map[notice.Kind]string{
 func (e *env) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error {
 	o := e.own(n.Now, g.Name, n.User, subjects[n.Kind], to)
 	n.From, n.To, n.MessageID = cmp.Or(g.Command, g.Postmaster), to, o.message.ID.String()+"@"+g.Host
-	all := n.Held
+	all := n.List
 	for show := min(len(all), notice.MaxLines); ; show /= 2 {
-		n.Held, n.More = all[:show], len(all)-show
+		n.List, n.More = all[:show], len(all)-show
 		var b bytes.Buffer
 		if err := notice.Write(&b, n); err != nil {
 			// An invalid contact must not be the reason to refuse a message.
@@ -208,11 +208,17 @@ func Waits(a *store.Addressee) bool {
 	return a.State == store.Held || a.State == store.Delayed || a.State == store.Withheld
 }
 
-func waiting(all []store.Queued) (n int) {
+// tally counts the recipients that wait, by why they do.
+func tally(all []store.Queued) (n notice.Recipients) {
 	for i := range all {
 		for k := range all[i].To {
-			if Waits(&all[i].To[k]) {
-				n++
+			switch all[i].To[k].State {
+			case store.Delayed:
+				n.Delayed++
+			case store.Held:
+				n.Held++
+			case store.Withheld:
+				n.New++
 			}
 		}
 	}
@@ -226,8 +232,13 @@ func lines(all []store.Queued) []notice.Line {
 		q := &all[i]
 		list[i] = notice.Line{ID: q.ID, At: q.Received, Subject: q.Subject, Size: q.Size}
 		for k := range q.To {
-			if Waits(&q.To[k]) {
-				list[i].To = append(list[i].To, q.To[k].Address)
+			switch a := &q.To[k]; a.State {
+			case store.Delayed:
+				list[i].Delayed = append(list[i].Delayed, a.Address)
+			case store.Held:
+				list[i].Held = append(list[i].Held, a.Address)
+			case store.Withheld:
+				list[i].New = append(list[i].New, a.Address)
 			}
 		}
 	}

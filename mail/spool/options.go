@@ -131,6 +131,8 @@ type Gate struct {
 	// The address for replies to notices. The ticket is added: weir@example.com becomes weir+TICKET@example.com. Empty:
 	// there are no replies.
 	Command string
+	// What becomes of messages that are too much, where another server keeps them.
+	Elsewhere notice.Elsewhere
 	// The page of a ticket, which shows the user what is held; nil: there is none.
 	PageURL func(ticket string) string
 	// The language of notices to users who have not chosen one; nil: English.

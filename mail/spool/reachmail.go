@@ -154,10 +154,12 @@ func (c *reachTx) tell() (bool, error) {
 		admin = c.gate.Admin
 	}
 	c.sketch.told = c.now
-	action := c.of.Rules.Options().Over
+	o := c.of.Rules.Options()
+	_, by, _ := c.sketch.state.Flagged()
 	return c.reach.notify(c.tx, c.now, c.gate, &c.account, notification{kind: notice.Flagged,
-		adminKind: notice.AdminFlagged, user: action != reach.Flag, admin: admin,
-		why: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, action)})
+		adminKind: notice.AdminFlagged, user: o.Over != reach.Flag, admin: admin,
+		Notice: notice.Notice{Over: o.Over, Rate: o.Limit.String(), Forever: by.Limit == 0,
+			Text: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, o.Over)}})
 }
 
 func holds(r *reach.Rules, action reach.Action) string {
