@@ -27,6 +27,14 @@ func (b backend) whyMail(gt *gate, q console.Question) (console.Explanation, err
 	if err != nil {
 		return console.Explanation{}, err
 	}
+	if gt.kind == "smtp" {
+		for _, address := range append([]string{q.Sender}, q.To...) {
+			if err := smtpgate.CheckAddress(address); err != nil && address != "" && address != nullSender {
+				return console.Explanation{}, console.Invalid(fmt.Sprintf("the gate %s does not take %q: %v (write "+
+					"bob@example.com)", gt.listen, address, err))
+			}
+		}
+	}
 	sender := q.Sender
 	switch sender {
 	case "":

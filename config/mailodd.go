@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,6 +73,16 @@ func (c *Config) mailOddities() []*weir.FieldError {
 			"add one under smtp or postfix, or leave it out")
 	}
 	c.strayUsers(&odd)
+	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
+		if o := c.Throttles[name].Mail; o != nil {
+			for i, domain := range o.Internal {
+				if slices.ContainsFunc(o.Internal, func(other string) bool { return strings.EqualFold(other, "."+domain) }) {
+					odd.add(fmt.Sprintf("throttles.%s.mail.internal[%d]", name, i),
+						fmt.Sprintf("%q is in %q already", domain, "."+domain), "leave it out")
+				}
+			}
+		}
+	}
 	return odd
 }
 

@@ -143,7 +143,7 @@ var (
 			if err := in.check(); err != nil {
 				return BulkResult{}, err
 			}
-			q.subject = in.User
+			q.subject, q.did, q.looked = in.User, "queue-"+in.Act+"-all", in.Dry
 			return m.Bulk(q, q.by(), in.filter(), *in)
 		})).saying(func(in *BulkOrder, out BulkResult) string {
 		text := map[string]string{"release": "Released", "delete": "Deleted", "retry": "Tried again"}[in.Act]

@@ -66,6 +66,8 @@ type Request struct {
 
 	before  any    // what was there, for the audit log
 	subject string // the user or account that it concerns, for the audit log
+	did     string // what it does, for the audit log, where one call may do several things; empty: its name
+	looked  bool   // it has only looked, and the audit log is not written
 }
 
 // by is who asks, as the backend is told.
@@ -126,14 +128,14 @@ type none struct{}
 
 // log writes the audit log for a call that took.
 func (q *Request) log(c *Call, in, out any) error {
-	if !c.Acts() || c.logs {
+	if !c.Acts() || c.logs || q.looked {
 		return nil
 	}
 	text, err := json.Marshal(in)
 	if err != nil || len(text) > store.MaxEntryText || string(text) == "{}" {
 		text = nil
 	}
-	return q.backend.Log(q, store.Entry{By: q.Who.Name, What: c.Name(), User: q.subject, Text: string(text),
+	return q.backend.Log(q, store.Entry{By: q.Who.Name, What: cmp.Or(q.did, c.Name()), User: q.subject, Text: string(text),
 		From: q.From, Before: detail(q.before), After: detail(out)})
 }
 

@@ -97,7 +97,7 @@ func (t *terminal) condition(c *sqlite.Condition, folder string) {
 		bad         bool
 		n           int
 	}{
-		{"texts of mail in files", "missing or cut off", true, c.Losses},
+		{"texts of mail in files", "missing, cut off or changed", true, c.Losses},
 		{"texts in files", "of no mail", false, c.Unknown},
 		{"texts in files", "set aside in " + store.AsideFolder, false, c.SetAside},
 		{"texts in files", "not complete, never acknowledged", false, c.Partial},

@@ -43,6 +43,12 @@ func parseAddress(text string, wide bool) (address, error) {
 	return a, nil
 }
 
+// CheckAddress returns an error for an address that gates do not take.
+func CheckAddress(text string) error {
+	_, err := parseAddress(text, true)
+	return err
+}
+
 const labelForm = `[a-zA-Z0-9_\x{80}-\x{10ffff}-]+`
 
 var domainForm = regexp.MustCompile(`^(\[[a-zA-Z0-9.:-]+\]|` + labelForm + `(\.` + labelForm + `)*)$`)

@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
 const letter = "Received: from laptop by mail.example.org; Mon, 02 Mar 2026 08:59:58 +0000\r\n" +
+	"X-Weir-User: 1;YW5u;forged\r\n" +
 	"X-Weir-Stamp: one\r\n" +
 	"From: Ann <ann@example.org>\r\n" +
 	"x-weir-stamp : two,\r\n two goes on\r\n" +

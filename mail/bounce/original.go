@@ -5,15 +5,16 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"weir/internal/shown"
 )
 
-// stampHeader is the field that pays for a message. It is never returned.
-const stampHeader = "X-Weir-Stamp"
+// ownHeaders are never returned: what pays for a message, and whose mail another server says that it is.
+var ownHeaders = []string{"X-Weir-Stamp", "X-Weir-User"}
 
-// An original reads the message as it is returned: with CRLF line ends, without stamps.
+// An original reads the message as it is returned: with CRLF line ends, without fields of weir's own.
 type original struct {
 	in     *bufio.Reader // of lines that end in CRLF
 	full   bool
@@ -111,7 +112,7 @@ func (o *original) next() error {
 				return io.EOF
 			}
 		case line[0] != ' ' && line[0] != '\t':
-			o.skip = isStamp(line)
+			o.skip = isOwn(line)
 		}
 	}
 	o.start = line[len(line)-1] == '\n'
@@ -123,9 +124,10 @@ func (o *original) next() error {
 	return nil
 }
 
-func isStamp(line []byte) bool {
+func isOwn(line []byte) bool {
 	name, _, _ := bytes.Cut(line, []byte(":"))
-	return strings.EqualFold(string(bytes.TrimRight(name, " \t\r\n")), stampHeader)
+	text := string(bytes.TrimRight(name, " \t\r\n"))
+	return slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(text, own) })
 }
 
 // A crlf reads a text with CR, LF or CRLF as its line ends, and returns it with CRLF.

@@ -174,12 +174,18 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 		done++
 		progress(done, int64(c.Filed))
 		why := ""
-		if _, has, err := readNote(at.path(name)); errors.Is(err, fs.ErrNotExist) {
+		if n, has, err := readNote(at.path(name)); errors.Is(err, fs.ErrNotExist) {
 			why = "its text is missing"
 		} else if err != nil && !errors.Is(err, errNoNote) {
 			why = "its text cannot be read: " + err.Error()
 		} else if has != size {
 			why = fmt.Sprintf("its text has %d bytes instead of %d", has, size)
+		} else if err == nil {
+			if sum, err := sumOf(at.path(name), size); err != nil {
+				why = "its text cannot be read: " + err.Error()
+			} else if sum != n.Sum {
+				why = "its text has changed: the sum is another one"
+			}
 		}
 		if known[name] = true; why != "" {
 			if c.Losses++; len(c.Lost) < maxDamage {

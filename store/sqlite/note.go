@@ -18,7 +18,23 @@ import (
 // checksum and noteMark.
 type note struct {
 	store.Letter
-	To []noted `json:"to"`
+	To  []noted `json:"to"`
+	Sum uint32  `json:"sum"` // of the text: Castagnoli's
+}
+
+// sums are of texts. Most machines compute them in hardware.
+var sums = crc32.MakeTable(crc32.Castagnoli)
+
+// sumOf is the sum of the first bytes of a file.
+func sumOf(path string, size int64) (uint32, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	h := crc32.New(sums)
+	_, err = io.CopyN(h, f, size)
+	return h.Sum32(), err
 }
 
 type noted struct {
@@ -37,8 +53,8 @@ const (
 // errNoNote: a file has only a text, as all had before there were notes.
 var errNoNote = errors.New("no envelope behind the text")
 
-func appendNote(w io.Writer, l *store.Letter, to []store.Addressee) error {
-	n := note{Letter: *l, To: make([]noted, len(to))}
+func appendNote(w io.Writer, l *store.Letter, to []store.Addressee, sum uint32) error {
+	n := note{Letter: *l, To: make([]noted, len(to)), Sum: sum}
 	for i, a := range to {
 		n.To[i] = noted{a.Number, a.Address, a.Notify, a.Original}
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 
 	"weir/store"
@@ -16,6 +17,7 @@ type staged struct {
 	name   string
 	file   *os.File
 	size   int64
+	sum    uint32 // of what is in the file
 	ended  bool
 	err    error // of the file; it stays
 
@@ -46,9 +48,10 @@ func (s *staged) Write(p []byte) (n int, err error) {
 			s.err = unwritten(err)
 			return 0, s.err
 		}
-		s.memory = nil
+		s.sum, s.memory = crc32.Checksum(s.memory, sums), nil
 	}
 	n, err = s.file.Write(p)
+	s.sum = crc32.Update(s.sum, sums, p[:n])
 	s.size += int64(n)
 	s.err = unwritten(err)
 	return n, s.err
@@ -68,7 +71,7 @@ func (s *staged) Seal() (store.Text, error) {
 		return store.Text{Inline: s.memory, Size: s.size}, nil
 	}
 	if s.letter != nil {
-		if s.err = unwritten(appendNote(s.file, s.letter, s.to)); s.err != nil {
+		if s.err = unwritten(appendNote(s.file, s.letter, s.to, s.sum)); s.err != nil {
 			return store.Text{}, s.err
 		}
 	}

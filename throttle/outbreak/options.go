@@ -220,14 +220,6 @@ func (o Options) Validate() error {
 	v.Names("exempt", o.Exempt)
 	v.Domains("internal", o.Internal, "put single addresses under free", strings.ToLower)
 	v.List("free", o.Free, strings.ToLower, address)
-	for i, domain := range o.Internal {
-		if base, below := strings.CutPrefix(domain, "."); !below &&
-			slices.ContainsFunc(o.Internal, func(other string) bool {
-				return strings.EqualFold(other, "."+base)
-			}) {
-			v.Add(fmt.Sprintf("internal[%d]", i), fmt.Sprintf("%q is in %q already", domain, "."+base), "leave it out")
-		}
-	}
 	if len(o.Users) > MaxUsers {
 		v.Add("users", fmt.Sprintf("%d users are too many", len(o.Users)),
 			fmt.Sprintf("at most %d; weir user set keeps limits in the store", MaxUsers))
