@@ -4,6 +4,7 @@ import (
 	"fmt"
 	gosmtp "net/smtp"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/identify"

@@ -10,8 +10,8 @@ import (
 	"weir/store"
 )
 
-// TestSpellingsBesidePostfix: with a realm, every spelling of a login at a real Postfix is one user with one credit, and
-// a name means that user wherever it is written: in the configuration, in commands, and in what is shown.
+// TestSpellingsBesidePostfix: with a realm, every spelling of a login at a real Postfix is one user with one credit,
+// and a name means that user wherever it is written: in the configuration, in commands, and in what is shown.
 func TestSpellingsBesidePostfix(t *testing.T) {
 	t.Parallel()
 	asks, diverts, back := needs.FreeAddress(), needs.FreeAddress(), needs.FreeAddress()
@@ -45,8 +45,8 @@ throttles:
 	}
 	// One user for whoever asks.
 	u, err := p.control.AddUser(t.Context(), console.NewUser{Name: "Ann", Contact: "ann@private.example"})
-	if err != nil || u.Name != "ann@example.org" || u.Never != "" || len(u.Throttles) != 1 || u.Throttles[0].Waiting != 1 ||
-		u.Throttles[0].Slack != 0 {
+	if err != nil || u.Name != "ann@example.org" || u.Never != "" || len(u.Throttles) != 1 ||
+		u.Throttles[0].Waiting != 1 || u.Throttles[0].Slack != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	for _, name := range []string{"ann", "ANN@example.org", "ann+other"} {
@@ -64,7 +64,8 @@ throttles:
 	if u, err := p.control.AddUser(t.Context(), console.NewUser{Name: "@example.org"}); err != nil || u.Never == "" {
 		t.Errorf("a name that nobody has: %+v, %v", u, err)
 	}
-	if r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil || r.Recipients != 1 {
+	r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true})
+	if err != nil || r.Recipients != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	p.runs(0)

@@ -20,7 +20,7 @@ import (
 
 // A passwordSource is who knows the passwords of mail users: the first gate with AUTH.
 type passwordSource struct {
-	gate  string // under which its mail is kept
+	gate  string         // under which its mail is kept
 	relay *nextHopLogins // nil: weir itself knows them
 	known bool           // only users of weir's may log in
 }

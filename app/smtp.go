@@ -17,6 +17,7 @@ import (
 	"weir/mail/nexthop"
 	"weir/mail/notice"
 	"weir/mail/spool"
+	"weir/store"
 	"weir/throttle/bloom"
 	"weir/throttle/quota"
 	"weir/throttle/stamp"

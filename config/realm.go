@@ -61,7 +61,9 @@ func (f *findings) oneRealm(c *Config) {
 func (t *Throttle) nameUsers(realm string) {
 	all := func(names []string) (users []string) {
 		for _, name := range names {
-			users = append(users, identify.UserName(name, realm))
+			if user := identify.UserName(name, realm); !slices.Contains(users, user) {
+				users = append(users, user)
+			}
 		}
 		return users
 	}

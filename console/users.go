@@ -27,9 +27,9 @@ const (
 // A UserView is a user and their state.
 type UserView struct {
 	store.User
-	LogIn     bool       `json:"log_in"`    // they have a password
+	LogIn     bool       `json:"log_in"`          // they have a password
 	Never     string     `json:"never,omitempty"` // why no gate takes mail of theirs
-	Throttles []Standing `json:"throttles"` // that know them
+	Throttles []Standing `json:"throttles"`       // that know them
 }
 
 // Stopped reports whether a throttle has stopped them.
@@ -278,7 +278,9 @@ var (
 		aboutUser(func(in *UserResume) string { return in.Name },
 			func(q *Request, m Mail, in *UserResume) (UserView, error) {
 				return m.ResumeUser(q, q.by(), in.Name, in.Slow)
-			})).logged().saying(func(in *UserResume, _ UserView) string { return "Sends again: " + in.Name + ". What is held stays held." })
+			})).logged().saying(func(in *UserResume, _ UserView) string {
+		return "Sends again: " + in.Name + ". What is held stays held."
+	})
 )
 
 func userCalls() []*Call {

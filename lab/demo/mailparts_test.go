@@ -25,9 +25,9 @@ func aNotice(t *testing.T, kind notice.Kind, subjects ...string) *mail.Message {
 	t.Helper()
 	n := notice.Notice{Kind: kind, From: mailCommand, To: "gina@home.example", ReplyTo: "weir+ticket@" + mailHost,
 		Host: mailHost, Now: time.Unix(1_000_000_000, 0), User: "gina",
-		Link: "http://127.0.0.1:9001/t/ticket", Waiting: len(subjects), Limit: 20, Text: "Done."}
+		Link: "http://127.0.0.1:9001/t/ticket", Recipients: notice.Recipients{Held: len(subjects)}, Limit: 20, Text: "Done."}
 	for _, subject := range subjects {
-		n.Held = append(n.Held, notice.Line{At: n.Now, To: []string{"a@there.example"}, Subject: subject,
+		n.List = append(n.List, notice.Line{At: n.Now, Held: []string{"a@there.example"}, Subject: subject,
 			Size: 300})
 	}
 	var b bytes.Buffer

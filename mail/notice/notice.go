@@ -36,31 +36,31 @@ const (
 
 // A Notice is what a user is told. Write cleans the texts in it that come from messages.
 type Notice struct {
-	Kind      Kind
-	Language  *words.Language // of the user; nil: English
-	From      string          // header From, an address: the command address, or the postmaster's if there is none
-	ReplyTo   string          // the command address with the ticket in it; empty: there are no commands by mail
-	To        string
-	Host      string
-	MessageID string // without angle brackets; empty: a random one
-	InReplyTo string
-	Subject   string // Answer: of the message that is answered; empty: our own
-	Now       time.Time
-	User      string
-	Link      string        // to the page; empty: there is none
-	Until     time.Time     // until when ticket and link are good
-	Recipients              // who wait, by why they do
-	Limit      int          // how many may wait; 0: not told
-	List      []Line        // numbered from 1 in this order; at most MaxLines are shown
-	More      int           // how many wait besides
-	Since     time.Time     // Reminder: when the oldest message came
-	Expire    time.Duration // after how long what is held is given up; 0: never
-	CanResume bool          // the user is stopped, and may let themselves send again
-	Elsewhere Elsewhere     // what became of messages that were too much, where weir does not keep them
-	Over      reach.Action  // Flagged: what holds for the user
-	Rate      string        // Flagged, with reach.Limit: how much they may send
-	Forever   bool          // Flagged: an operator did it, and only an operator ends it
-	Untold    bool          // Admin: the user has no contact, and was not told
+	Kind       Kind
+	Language   *words.Language // of the user; nil: English
+	From       string          // header From, an address: the command address, or the postmaster's if there is none
+	ReplyTo    string          // the command address with the ticket in it; empty: there are no commands by mail
+	To         string
+	Host       string
+	MessageID  string // without angle brackets; empty: a random one
+	InReplyTo  string
+	Subject    string // Answer: of the message that is answered; empty: our own
+	Now        time.Time
+	User       string
+	Link       string        // to the page; empty: there is none
+	Until      time.Time     // until when ticket and link are good
+	Recipients               // who wait, by why they do
+	Limit      int           // how many may wait; 0: not told
+	List       []Line        // numbered from 1 in this order; at most MaxLines are shown
+	More       int           // how many wait besides
+	Since      time.Time     // Reminder: when the oldest message came
+	Expire     time.Duration // after how long what is held is given up; 0: never
+	CanResume  bool          // the user is stopped, and may let themselves send again
+	Elsewhere  Elsewhere     // what became of messages that were too much, where weir does not keep them
+	Over       reach.Action  // Flagged: what holds for the user
+	Rate       string        // Flagged, with reach.Limit: how much they may send
+	Forever    bool          // Flagged: an operator did it, and only an operator ends it
+	Untold     bool          // Admin: the user has no contact, and was not told
 	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
 	Text string
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/words"
+	"weir/throttle/reach"
 )
 
 // Mark is above the text of a notice. However a mail program quotes, the user did not write what is below it.
@@ -117,11 +118,11 @@ func (n *Notice) states(l *lines) {
 		"Mail to {n} recipients is delayed. It leaves by itself, to one recipient after the other.")
 	switch {
 	case n.acts():
-		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves when you release it, and only then.",
-			"Mail to {n} recipients is on hold. It leaves when you release it, and only then.")
-		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It leaves when you "+
-			"release it, and only then.", "Mail to {n} recipients is on hold because your account never wrote to them "+
-			"before. It leaves when you release it, and only then.")
+		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves only when you release it, or those who run the mail server do.",
+			"Mail to {n} recipients is on hold. It leaves only when you release it, or those who run the mail server do.")
+		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It leaves only "+
+			"when you release it, or those who run the mail server do.", "Mail to {n} recipients is on hold because your account never wrote to them "+
+			"before. It leaves only when you release it, or those who run the mail server do.")
 	default:
 		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves when those who run the mail server release it.",
 			"Mail to {n} recipients is on hold. It leaves when those who run the mail server release it.")
@@ -451,8 +452,11 @@ func (n *Notice) commands() (all [][2]string) {
 	if several {
 		add(remove+" "+every, say("throws all of them away"))
 	}
-	if n.CanResume {
+	switch {
+	case n.CanResume && n.decided() > 0:
 		add(say(wordResume), say("lets the account send again; what is on hold stays there"))
+	case n.CanResume:
+		add(say(wordResume), say("lets the account send again"))
 	}
 	if n.CanResume && listed > 0 {
 		which := "1"

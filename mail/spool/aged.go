@@ -293,7 +293,7 @@ func (d *desk) remind(ctx context.Context, now time.Time, g *Gate, name string) 
 		if err := tx.PutTicket(r.mark); err != nil {
 			return err
 		}
-		n := tally(r.held)
+		n := waitingOf(r.held)
 		return tx.Log(entry(now, weirItself, "reminded", name, 0, fmt.Sprintf("%s, the oldest of %s",
 			recipientsText(n.All()), r.held[0].Received.UTC().Format(time.DateTime))))
 	})

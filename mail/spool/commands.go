@@ -120,7 +120,7 @@ func (c *command) run(tx store.MailTx) error {
 		if err != nil {
 			return err
 		}
-		n.Recipients, n.List = tally(held), lines(held)
+		n.Recipients, n.List = waitingOf(held), lines(held)
 		again := store.Ticket{User: ticket.User, Throttle: ticket.Throttle, Gate: ticket.Gate}
 		if err := c.desk.ticket(tx, c.of(&ticket), &n, again, c.now, held); err != nil {
 			return err
@@ -341,7 +341,7 @@ func (d *desk) pageFor(ctx context.Context, now time.Time, purpose, ticket strin
 		}
 		v = PageView{User: t.User, Until: t.Until, More: len(held) > maxPage}
 		held = held[:min(len(held), maxPage)]
-		n := tally(held)
+		n := waitingOf(held)
 		v.Held, v.Waiting = held, n.All()
 		if len(held) > 0 {
 			v.Last = held[len(held)-1].ID

@@ -94,7 +94,7 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 	}
 	n := m.Notice
 	n.Kind, n.Host, n.Now, n.User, n.Expire, n.Elsewhere = m.kind, g.Host, now, user.Name, g.HeldFor, g.Elsewhere
-	n.Recipients, n.List, n.Untold = tally(held), lines(held), !m.user
+	n.Recipients, n.List, n.Untold = waitingOf(held), lines(held), !m.user
 	if m.user {
 		told := n
 		told.Language = g.speaks(user)
@@ -208,8 +208,8 @@ func Waits(a *store.Addressee) bool {
 	return a.State == store.Held || a.State == store.Delayed || a.State == store.Withheld
 }
 
-// tally counts the recipients that wait, by why they do.
-func tally(all []store.Queued) (n notice.Recipients) {
+// waitingOf counts the recipients that wait, by why they do.
+func waitingOf(all []store.Queued) (n notice.Recipients) {
 	for i := range all {
 		for k := range all[i].To {
 			switch all[i].To[k].State {

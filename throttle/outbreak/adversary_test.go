@@ -82,14 +82,14 @@ func (w *play) fastest(kind int, since time.Time) time.Duration {
 
 // A user has a state, and what the test knows of it.
 type user struct {
-	name     string
-	s        State
-	sent     []sent
-	nulls    []time.Time
-	waiting  []Item
-	stopped  bool
-	credit   [2]int    // at least so much, of mails to one and to several
-	quiet    time.Time // since when it grows: nobody waits, and the user is not stopped
+	name    string
+	s       State
+	sent    []sent
+	nulls   []time.Time
+	waiting []Item
+	stopped bool
+	credit  [2]int    // at least so much, of mails to one and to several
+	quiet   time.Time // since when it grows: nobody waits, and the user is not stopped
 }
 
 // A sent is a recipient whose mail went on.
