@@ -241,6 +241,8 @@ func TestCommandIsAboutTheNotice(t *testing.T) {
 func TestOperatorsStopIsNotTheUsers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.sent(ann, "a@example.net")
+	r.sent(ann, "b@example.net")
 	r.must(r.StopUser(t.Context(), r.now(), "op", ann, ""))
 	r.idle()
 	ticket, page := r.tickets()

@@ -88,7 +88,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		"no flags":              "\x01",
 		"unknown flag":          "\x01\x20\x00\x00\x00\x00",
 		"operator, not stopped": "\x01\x04\x00\x00\x00\x00",
-		"slow, nobody waits":    "\x01\x09" + time8 + "\x00\x00\x00\x00",
+		"slow, not started":     "\x01\x08\x00\x00\x00\x00",
 		"spent, not started":    "\x01\x00\x01\x00\x00\x00",
 		"the same two clocks":   "\x01\x11" + time8 + time8 + "\x00\x00\x00\x00",
 		"one of two clocks":     "\x01\x10" + time8 + "\x00\x00\x00\x00",
@@ -99,19 +99,18 @@ func TestUnmarshalRefuses(t *testing.T) {
 		"larger set than bytes": "\x01\x01" + time8 + "\x00\x00\xe8\x07" + time8,
 		"twice in the set":      "\x01\x01" + time8 + "\x00\x00\x02" + time8 + time8 + "\x00",
 		// MaxItems + 1
-		"long queue":              "\x01\x01" + time8 + "\x00\x00\x00\x81\x80\x04\x00" + strings.Repeat("\x00", 1<<20),
-		"longer queue than bytes": "\x01\x01" + time8 + "\x00\x00\x00\x80\x80\x04\x00" + item,
-		"more old ones than all":  "\x01\x01" + time8 + "\x00\x00\x00\x01\x02" + item,
-		"empty run":               "\x01\x01" + time8 + "\x00\x00\x00\x01\x00\x00" + item,
-		"longer run than queue": "\x01\x01" + time8 + "\x00\x00\x00\x01\x00\x04" + time8 + "\x00" + time8 + "\x00" +
+		"long queue":              "\x01\x01" + time8 + "\x00\x00\x00\x81\x80\x04" + strings.Repeat("\x00", 1<<20),
+		"longer queue than bytes": "\x01\x01" + time8 + "\x00\x00\x00\x80\x80\x04" + item,
+		"empty run":               "\x01\x01" + time8 + "\x00\x00\x00\x01\x00" + item,
+		"longer run than queue": "\x01\x01" + time8 + "\x00\x00\x00\x01\x04" + time8 + "\x00" + time8 + "\x00" +
 			time8,
-		"two runs of a mail": "\x01\x01" + time8 + "\x00\x00\x00\x02\x00" + item + item,
+		"two runs of a mail": "\x01\x01" + time8 + "\x00\x00\x00\x02" + item + item,
 	} {
 		if err := new(State).UnmarshalBinary([]byte(text)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := new(State).UnmarshalBinary([]byte("\x01\x01" + time8 + "\x00\x00\x00\x01\x00" + item)); err != nil {
+	if err := new(State).UnmarshalBinary([]byte("\x01\x01" + time8 + "\x00\x00\x00\x01" + item)); err != nil {
 		t.Error("what is right:", err)
 	}
 }
@@ -138,12 +137,23 @@ func FuzzState(f *testing.F) {
 			epoch} {
 			s.Due(&p)
 			s.Peek(&p, at, []uint64{9}, nil)
+			dropped := func(before int, was bool) { // what was held is nobody's after a resume
+				if _, is := s.Stopped(); was && !is {
+					waiting -= before
+				}
+			}
+			before := len(s.Waiting())
+			_, was := s.Stopped()
 			out += len(s.Tick(&p, at, nil))
+			dropped(before, was)
 			fates := make([]Fate, 3)
 			waiting += s.Submit(&p, at, 7, []uint64{1, 2, 3}, nil, fates).Delayed
 			waiting += s.Submit(&p, at, 8, []uint64{4}, nil, fates).Delayed
 			if i == 1 {
+				before := len(s.Waiting())
+				_, was := s.Stopped()
 				s.Resume(&p, at, later%2 == 0)
+				dropped(before, was)
 			}
 		}
 		out += len(s.Take(func(it Item) bool { return it.Key%2 == 0 }))

@@ -256,9 +256,6 @@ func TestSlowMotion(t *testing.T) {
 
 	// An operator may end it; what was missed in slow motion does not come at once.
 	r.send(r.many(15)...)
-	r.s.Resume(&r.p, r.now, true)
-	r.wait(3*time.Minute + 30*time.Second)
-	r.credit(1, 0)
 	r.stopped(true)
 	r.s.Resume(&r.p, r.now, true)
 	r.wait(3*time.Minute + 30*time.Second)

@@ -245,7 +245,7 @@ func TestFull(t *testing.T) {
 	r.want("one more than there is room for", r.send(r.many(6)...), Decision{Refused: true, Full: true})
 	r.stopped(false)
 	r.waiting(MaxItems - 5)
-	r.want("as many as there is room for", r.send(r.many(5)...), Decision{Delayed: 5})
+	r.want("as many as there is room for", r.send(r.many(5)...), Decision{Stopped: true, Delayed: 5})
 	b, err := r.s.AppendBinary(nil)
 	if err != nil || len(b) > 12*MaxItems {
 		t.Error(len(b), err)
