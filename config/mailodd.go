@@ -76,7 +76,8 @@ func (c *Config) mailOddities() []*weir.FieldError {
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		if o := c.Throttles[name].Mail; o != nil {
 			for i, domain := range o.Internal {
-				if slices.ContainsFunc(o.Internal, func(other string) bool { return strings.EqualFold(other, "."+domain) }) {
+				wider := func(other string) bool { return strings.EqualFold(other, "."+domain) }
+				if slices.ContainsFunc(o.Internal, wider) {
 					odd.add(fmt.Sprintf("throttles.%s.mail.internal[%d]", name, i),
 						fmt.Sprintf("%q is in %q already", domain, "."+domain), "leave it out")
 				}

@@ -135,8 +135,8 @@ func (q *Request) log(c *Call, in, out any) error {
 	if err != nil || len(text) > store.MaxEntryText || string(text) == "{}" {
 		text = nil
 	}
-	return q.backend.Log(q, store.Entry{By: q.Who.Name, What: cmp.Or(q.did, c.Name()), User: q.subject, Text: string(text),
-		From: q.From, Before: detail(q.before), After: detail(out)})
+	return q.backend.Log(q, store.Entry{By: q.Who.Name, What: cmp.Or(q.did, c.Name()), User: q.subject,
+		Text: string(text), From: q.From, Before: detail(q.before), After: detail(out)})
 }
 
 // detail writes a value for the audit log, as far as there is space for it.

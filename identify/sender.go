@@ -37,8 +37,9 @@ func ParseAddressUser(text string) (name string, ok bool) {
 // KeepRealm leaves the names of users as they log in.
 const KeepRealm = "keep"
 
-// LogInName returns the user name for a login, of which several spellings may mean one account. It is in lower case. With a realm, which is a domain, it has the form name@domain without a +detail: ann, ann+x and
-// ANN@example.org are one user in the realm example.org. "" and KeepRealm are no realm.
+// LogInName returns the user name for a login, of which several spellings may mean one account. It is in lower case.
+// With a realm, which is a domain, it has the form name@domain without a +detail: ann, ann+x and ANN@example.org are
+// one user in the realm example.org. "" and KeepRealm are no realm.
 func LogInName(name, realm string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if realm == "" || realm == KeepRealm || name == "" {

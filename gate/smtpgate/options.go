@@ -90,10 +90,10 @@ type Options struct {
 	NextHop nexthop.Options `yaml:"next_hop"`
 	// Who knows the users' passwords: users (weir's own, the default), next_hop (the next hop's AUTH is asked) or none.
 	Auth Auth `yaml:"auth"`
-	// Which spellings of a name are the same user: your domain, as in example.org, or keep. With a domain, ann, ann+x and
-	// ann@example.org are the user ann@example.org, everywhere: here, in throttles, in commands and in calls. With keep,
-	// only upper and lower case are the same. All gates have the same one, which stands at one or at all. Needed with
-	// auth: next_hop, where the next hop is asked with the name as it was given. Default: keep.
+	// Which spellings of a name are the same user: your domain, as in example.org, or keep. With a domain, ann, ann+x
+	// and ann@example.org are the user ann@example.org, everywhere: here, in throttles, in commands and in calls. With
+	// keep, only upper and lower case are the same. All gates have the same one, which stands at one or at all. Needed
+	// with auth: next_hop, where the next hop is asked with the name as it was given. Default: keep.
 	Realm string `yaml:"realm"`
 	// Whether only users that weir knows (see weir user) may log in, with auth: next_hop. Without it, every name that
 	// the next hop accepts is a user with its own credit. If the next hop accepts one account under many names, turn

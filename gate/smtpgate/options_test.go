@@ -77,7 +77,7 @@ func TestValidate(t *testing.T) {
 		},
 		"hostname ":        func(o *Options) { o.Hostname = ".." },
 		"hostname  ":       func(o *Options) { o.Hostname = "[127.0.0.1]" },
-		"realm known_only": func(o *Options) { o.Realm, o.KnownOnly = "example.org", true },
+		"known_only":       func(o *Options) { o.Realm, o.KnownOnly = "example.org", true },
 		"realm":            func(o *Options) { o.Auth, o.Realm = AuthNextHop, "example..org" },
 		"timeouts.idle timeouts.login": func(o *Options) {
 			o.Timeouts.Idle, o.Timeouts.Login = leastTimeout-1, 1

@@ -79,8 +79,8 @@ var marks = func() (all []string) {
 	return all
 }()
 
-// readCommands reads the lines above the quoted part, and skips those that are no commands. A line may have several, with
-// or without commas between them.
+// readCommands reads the lines above the quoted part, and skips those that are no commands. A line may have several,
+// with or without commas between them.
 func readCommands(text string) (Command, error) {
 	var c Command
 	lines, found := splitLines(text), false
@@ -150,7 +150,8 @@ func (c clause) isCommand() bool {
 	if len(c.args) == 0 {
 		return true
 	}
-	return c.verb != wordResume && (understood[c.args[0]] == wordAll || strings.IndexByte("0123456789-", c.args[0][0]) >= 0)
+	return c.verb != wordResume &&
+		(understood[c.args[0]] == wordAll || strings.IndexByte("0123456789-", c.args[0][0]) >= 0)
 }
 
 // add adds a clause. It returns the list that its numbers were added to, if it had any.

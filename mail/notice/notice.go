@@ -10,7 +10,6 @@ import (
 
 	"weir/internal/words"
 	"weir/store"
-	"weir/throttle/reach"
 )
 
 // A Kind is what a notice tells.
@@ -57,8 +56,8 @@ type Notice struct {
 	Expire     time.Duration // after how long what is held is given up; 0: never
 	CanResume  bool          // the user is stopped, and may let themselves send again
 	Elsewhere  Elsewhere     // what became of messages that were too much, where weir does not keep them
-	Over       reach.Action  // Flagged: what holds for the user
-	Rate       string        // Flagged, with reach.Limit: how much they may send
+	Over       Over          // Flagged: what holds for the user
+	Rate       string        // Flagged, with Rationed: how much they may send
 	Forever    bool          // Flagged: an operator did it, and only an operator ends it
 	Untold     bool          // Admin: the user has no contact, and was not told
 	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
@@ -87,6 +86,17 @@ const (
 	OnHold                    // it has them in its hold queue
 	PutOff                    // it did not take them, and the sender tries again
 	Declined                  // it refused them
+)
+
+// Over says what holds for a flagged user.
+type Over uint8
+
+// What holds.
+const (
+	NewOnHold  Over = iota // mail to new recipients is held
+	NewRefused             // it is refused
+	Rationed               // so much mail is taken
+	Blocked                // none is
 )
 
 // A Line is one message that waits, with its recipients by why they do.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"weir/internal/words"
-	"weir/throttle/reach"
 )
 
 // Mark is above the text of a notice. However a mail program quotes, the user did not write what is below it.
@@ -118,16 +117,22 @@ func (n *Notice) states(l *lines) {
 		"Mail to {n} recipients is delayed. It leaves by itself, to one recipient after the other.")
 	switch {
 	case n.acts():
-		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves only when you release it, or those who run the mail server do.",
-			"Mail to {n} recipients is on hold. It leaves only when you release it, or those who run the mail server do.")
-		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It leaves only "+
-			"when you release it, or those who run the mail server do.", "Mail to {n} recipients is on hold because your account never wrote to them "+
+		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves only when you release it, or those who run "+
+			"the mail server do.",
+			"Mail to {n} recipients is on hold. It leaves only when you release it, or those who run the mail "+
+				"server do.")
+		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It "+
+			"leaves only "+
+			"when you release it, or those who run the mail server do.", "Mail to {n} recipients is on hold "+
+				"because your account never wrote to them "+
 			"before. It leaves only when you release it, or those who run the mail server do.")
 	default:
 		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves when those who run the mail server release it.",
 			"Mail to {n} recipients is on hold. It leaves when those who run the mail server release it.")
-		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It leaves when "+
-			"those who run the mail server release it.", "Mail to {n} recipients is on hold because your account never wrote "+
+		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It "+
+			"leaves when "+
+			"those who run the mail server release it.", "Mail to {n} recipients is on hold because your account "+
+				"never wrote "+
 			"to them before. It leaves when those who run the mail server release it.")
 	}
 	if n.waits() > 0 {
@@ -139,16 +144,20 @@ func (n *Notice) states(l *lines) {
 func (n *Notice) stolen(l *lines) {
 	switch {
 	case n.acts() && n.waits() > 0 && n.CanResume:
-		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a "+
+			"computer that you "+
 			"trust, then delete the messages, and only then let your account send again. Tell those who run your mail.")
 	case n.acts() && n.waits() > 0:
-		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a "+
+			"computer that you "+
 			"trust, and delete the messages. Tell those who run your mail.")
 	case n.acts() && n.CanResume:
-		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a "+
+			"computer that you "+
 			"trust, and only then let your account send again. Tell those who run your mail.")
 	default:
-		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a computer that you "+
+		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a "+
+			"computer that you "+
 			"trust, and tell those who run your mail.")
 	}
 }
@@ -157,7 +166,8 @@ func (n *Notice) stolen(l *lines) {
 func (n *Notice) yours(l *lines) {
 	switch {
 	case n.acts() && n.decided() > 0 && n.CanResume:
-		n.say(l, "If you did write them, release them: they leave at once. Then let your account send again. One does not do "+
+		n.say(l, "If you did write them, release them: they leave at once. Then let your account send again. One "+
+			"does not do "+
 			"the other: what you do not release stays on hold.")
 	case n.acts() && n.decided() > 0:
 		n.say(l, "If you did write them, release them: they leave at once.")
@@ -170,13 +180,16 @@ func (n *Notice) yours(l *lines) {
 
 func (n *Notice) stopped(l *lines) {
 	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. That is how it looks when "+
-		"somebody has stolen a password. So the server takes no new mail from this account until somebody lets it send "+
+		"somebody has stolen a password. So the server takes no new mail from this account until somebody lets it "+
+			"send "+
 		"again.")
 	switch n.Elsewhere {
 	case OnHold:
-		n.say(l, "What was too much is in the hold queue of the mail server. Those who run it can release it or delete it.")
+		n.say(l, "What was too much is in the hold queue of the mail server. Those who run it can release it or "+
+			"delete it.")
 	case PutOff:
-		n.say(l, "What was too much was not taken. Your mail program, or the server that sent it for you, may try again later.")
+		n.say(l, "What was too much was not taken. Your mail program, or the server that sent it for you, may try "+
+			"again later.")
 	case Declined:
 		n.say(l, "What was too much was refused: your mail program has told you what.")
 	}
@@ -186,7 +199,8 @@ func (n *Notice) stopped(l *lines) {
 }
 
 func (n *Notice) delayed(l *lines) {
-	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. So the server sends it slowly.")
+	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. So the server sends it "+
+		"slowly.")
 	n.states(l)
 	if n.Limit > 0 {
 		n.say(l, "If mail to more than {limit} is delayed, the server stops sending for this account and asks you.")
@@ -196,10 +210,12 @@ func (n *Notice) delayed(l *lines) {
 
 func (n *Notice) review(l *lines) {
 	if n.Limit > 0 {
-		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until somebody has "+
+		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until "+
+			"somebody has "+
 			"looked at it. More than {limit} may not wait.")
 	} else {
-		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until somebody has "+
+		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until "+
+			"somebody has "+
 			"looked at it.")
 	}
 	n.states(l)
@@ -217,22 +233,27 @@ func (n *Notice) barred(l *lines) {
 }
 
 func (n *Notice) flagged(l *lines) {
-	n.say(l, "Your account {account} has written to many people it never wrote to before, in a short time. That is how "+
+	n.say(l, "Your account {account} has written to many people it never wrote to before, in a short time. That is "+
+		"how "+
 		"it looks when somebody has stolen a password.")
 	switch {
-	case n.Over == reach.Limit:
-		n.say(l, "So the server takes only some of its mail for now ({rate}), and puts off the rest. If a message is put off, "+
+	case n.Over == Rationed:
+		n.say(l, "So the server takes only some of its mail for now ({rate}), and puts off the rest. If a message "+
+			"is put off, "+
 			"your mail program tells you.")
-	case n.Over == reach.Block:
+	case n.Over == Blocked:
 		n.say(l, "So the server refuses its mail for now. Your mail program tells you what was refused.")
-	case n.Over == reach.KnownOnly, n.Elsewhere == Declined:
-		n.say(l, "So the server refuses its mail to people it never wrote to before. Your mail program tells you what was "+
+	case n.Over == NewRefused, n.Elsewhere == Declined:
+		n.say(l, "So the server refuses its mail to people it never wrote to before. Your mail program tells you "+
+			"what was "+
 			"refused. Mail to others goes on.")
 	case n.Elsewhere == OnHold:
-		n.say(l, "So mail to people it never wrote to before goes into the hold queue of the mail server, where those who run "+
+		n.say(l, "So mail to people it never wrote to before goes into the hold queue of the mail server, where "+
+			"those who run "+
 			"it can release it. Mail to others goes on.")
 	case n.Elsewhere == PutOff:
-		n.say(l, "So the server does not take its mail to people it never wrote to before for now. Your mail program may try "+
+		n.say(l, "So the server does not take its mail to people it never wrote to before for now. Your mail "+
+			"program may try "+
 			"again. Mail to others goes on.")
 	default:
 		n.say(l, "So mail to people it never wrote to before is put on hold. Mail to others goes on.")
@@ -240,7 +261,8 @@ func (n *Notice) flagged(l *lines) {
 	if n.Forever {
 		n.say(l, "This ends when those who run the mail server end it.")
 	} else {
-		n.say(l, "This ends by itself when there are fewer new people, or when those who run the mail server end it. What is "+
+		n.say(l, "This ends by itself when there are fewer new people, or when those who run the mail server end "+
+			"it. What is "+
 			"on hold then stays there.")
 	}
 	n.states(l)
@@ -249,7 +271,8 @@ func (n *Notice) flagged(l *lines) {
 }
 
 func (n *Notice) reminder(l *lines) {
-	n.say(l, "Mail of your account {account} is still on hold, the oldest since {since}: nobody has released it or deleted "+
+	n.say(l, "Mail of your account {account} is still on hold, the oldest since {since}: nobody has released it or "+
+		"deleted "+
 		"it.")
 	n.states(l)
 	n.stolen(l)
@@ -257,9 +280,11 @@ func (n *Notice) reminder(l *lines) {
 }
 
 func (n *Notice) link(l *lines) {
-	n.say(l, "Somebody has logged in to the page of your account {account} with its password, and has asked for this link. "+
+	n.say(l, "Somebody has logged in to the page of your account {account} with its password, and has asked for "+
+		"this link. "+
 		"With it you can release held mail and delete it, and let your account send again.")
-	n.say(l, "IF IT WAS NOT YOU, somebody has your password. Change it at once, on a computer that you trust. Tell those "+
+	n.say(l, "IF IT WAS NOT YOU, somebody has your password. Change it at once, on a computer that you trust. Tell "+
+		"those "+
 		"who run your mail.")
 	n.states(l)
 }
@@ -281,7 +306,8 @@ func (n *Notice) expiry(l *lines) {
 }
 
 func (n *Notice) adminReminder(l *lines) {
-	l.paragraph("Mail of the account %s is still held, the oldest since %s. The user has no contact, so nobody else is "+
+	l.paragraph("Mail of the account %s is still held, the oldest since %s. The user has no contact, so nobody "+
+		"else is "+
 		"told.", n.account(), n.clock(n.Since))
 	n.onServer(l, "weir queue list --user "+n.User, "weir user set "+n.User+" contact=ADDRESS")
 }
@@ -300,10 +326,12 @@ func (n *Notice) admin(l *lines) {
 	if n.Limit > 0 {
 		limit = fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
 	}
-	l.paragraph("The account %s is stopped: new mail from it is refused.%s Perhaps somebody has stolen the password; ask the "+
+	l.paragraph("The account %s is stopped: new mail from it is refused.%s Perhaps somebody has stolen the "+
+		"password; ask the "+
 		"user before you release anything.", n.account(), limit)
 	if n.waits() > 0 {
-		l.paragraph("%s. What is held leaves only when somebody releases it, also after the user may send again.", n.sums())
+		l.paragraph("%s. What is held leaves only when somebody releases it, also after the user may send "+
+			"again.", n.sums())
 	}
 	commands := []string{"weir queue list --user " + n.User}
 	switch n.Elsewhere {
@@ -405,12 +433,14 @@ func (n *Notice) ways(l *lines) {
 		}
 		return
 	}
-	page, mail := n.Language.Say("On the web page:"), n.Language.Say("By mail, once: answer this message, and write one "+
+	page, mail := n.Language.Say("On the web page:"), n.Language.Say("By mail, once: answer this message, and "+
+		"write one "+
 		"or more of these at the very top.")
 	if !n.Until.IsZero() {
 		until := n.clock(n.Until)
 		page = n.Language.Say("On the web page, until {time}:", "time", until)
-		mail = n.Language.Say("By mail, once, until {time}: answer this message, and write one or more of these at the "+
+		mail = n.Language.Say("By mail, once, until {time}: answer this message, and write one or more of these at "+
+			"the "+
 			"very top.", "time", until)
 	}
 	if n.Link != "" {

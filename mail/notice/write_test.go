@@ -21,7 +21,6 @@ import (
 
 	"weir/internal/words"
 	"weir/store"
-	"weir/throttle/reach"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -115,31 +114,42 @@ var situations = []situation{
 	{"stopped by one message to one", Stopped, Recipients{Held: 1}, kept, nil},
 	{"stopped, and some mail was to new people", Stopped, Recipients{Held: 21, New: 8}, kept, nil},
 	{"stopped, nothing waits in weir", Stopped, Recipients{}, []Elsewhere{OnHold, PutOff, Declined}, nil},
-	{"stopped, and mail of another gate waits", Stopped, Recipients{Held: 3, Delayed: 2}, []Elsewhere{OnHold, PutOff, Declined}, nil},
+	{"stopped, and mail of another gate waits", Stopped, Recipients{Held: 3, Delayed: 2},
+		[]Elsewhere{OnHold, PutOff, Declined}, nil},
 	{"delayed", Delayed, Recipients{Delayed: 6}, kept, nil},
 	{"one is delayed, no limit", Delayed, Recipients{Delayed: 1}, kept, func(n *Notice) { n.Limit = 0 }},
 	{"delayed, and some mail was to new people", Delayed, Recipients{Delayed: 7, New: 8}, kept, nil},
 	{"held for review", Review, Recipients{Held: 40}, kept, nil},
-	{"stopped by an operator", Barred, Recipients{Held: 2}, kept, func(n *Notice) { n.Text = "your computer sends spam, call us" }},
+	{"stopped by an operator", Barred, Recipients{Held: 2}, kept,
+		func(n *Notice) { n.Text = "your computer sends spam, call us" }},
 	{"stopped by an operator, nothing waits", Barred, Recipients{}, nil, nil},
 	{"flagged, new people are withheld", Flagged, Recipients{New: 8}, kept, nil},
 	{"flagged, some withheld, others delayed", Flagged, Recipients{New: 1, Delayed: 7}, kept, nil},
-	{"flagged, withheld, and stopped before", Flagged, Recipients{New: 8, Held: 25}, kept, func(n *Notice) { n.CanResume = true }},
+	{"flagged, withheld, and stopped before", Flagged, Recipients{New: 8, Held: 25}, kept,
+		func(n *Notice) { n.CanResume = true }},
 	{"flagged, new people, kept elsewhere", Flagged, Recipients{}, []Elsewhere{OnHold, PutOff, Declined}, nil},
-	{"flagged, known people only", Flagged, Recipients{}, nil, func(n *Notice) { n.Over = reach.KnownOnly }},
-	{"flagged, so many messages", Flagged, Recipients{}, nil, func(n *Notice) { n.Over, n.Rate = reach.Limit, "10/h" }},
-	{"flagged, everything is refused", Flagged, Recipients{}, nil, func(n *Notice) { n.Over = reach.Block }},
+	{"flagged, known people only", Flagged, Recipients{}, nil, func(n *Notice) { n.Over = NewRefused }},
+	{"flagged, so many messages", Flagged, Recipients{}, nil, func(n *Notice) { n.Over, n.Rate = Rationed, "10/h" }},
+	{"flagged, everything is refused", Flagged, Recipients{}, nil, func(n *Notice) { n.Over = Blocked }},
 	{"flagged by an operator", Flagged, Recipients{New: 2}, kept, func(n *Notice) { n.Forever = true }},
-	{"still on hold", Reminder, Recipients{Held: 2, New: 3}, nil, func(n *Notice) { n.Since, n.Expire = start.AddDate(0, 0, -3), 30*24*time.Hour }},
-	{"still on hold, and stopped", Reminder, Recipients{Held: 25}, kept, func(n *Notice) { n.Since, n.CanResume = start.AddDate(0, 0, -3), true }},
+	{"still on hold", Reminder, Recipients{Held: 2, New: 3}, nil,
+		func(n *Notice) { n.Since, n.Expire = start.AddDate(0, 0, -3), 30*24*time.Hour }},
+	{"still on hold, and stopped", Reminder, Recipients{Held: 25}, kept,
+		func(n *Notice) { n.Since, n.CanResume = start.AddDate(0, 0, -3), true }},
 	{"asked for a link", Link, Recipients{Held: 25}, kept, func(n *Notice) { n.CanResume = true }},
-	{"what an answer leaves to decide", Answer, Recipients{Held: 25}, kept, func(n *Notice) { n.Text, n.CanResume = "Mail was deleted for 1 recipient.", true }},
+	{"what an answer leaves to decide", Answer, Recipients{Held: 25}, kept,
+		func(n *Notice) { n.Text, n.CanResume = "Mail was deleted for 1 recipient.", true }},
 	{"tells the admin of a stop", Admin, Recipients{Held: 25, New: 1}, kept, nil},
-	{"tells the admin of a stop, the user has no contact", Admin, Recipients{Held: 25}, kept, func(n *Notice) { n.Untold = true }},
-	{"tells the admin of a stop, nothing waits in weir", Admin, Recipients{}, []Elsewhere{OnHold, PutOff, Declined}, nil},
-	{"tells the admin of an operator's stop", Admin, Recipients{}, kept, func(n *Notice) { n.Text = "stopped by root" }},
-	{"tells the admin of a flag", AdminFlagged, Recipients{New: 8}, kept, func(n *Notice) { n.Text = "51 new recipients within an hour" }},
-	{"tells the admin what is still held", AdminReminder, Recipients{Held: 2}, kept, func(n *Notice) { n.Since = start.AddDate(0, 0, -3) }},
+	{"tells the admin of a stop, the user has no contact", Admin, Recipients{Held: 25}, kept,
+		func(n *Notice) { n.Untold = true }},
+	{"tells the admin of a stop, nothing waits in weir", Admin, Recipients{},
+		[]Elsewhere{OnHold, PutOff, Declined}, nil},
+	{"tells the admin of an operator's stop", Admin, Recipients{}, kept,
+		func(n *Notice) { n.Text = "stopped by root" }},
+	{"tells the admin of a flag", AdminFlagged, Recipients{New: 8}, kept,
+		func(n *Notice) { n.Text = "51 new recipients within an hour" }},
+	{"tells the admin what is still held", AdminReminder, Recipients{Held: 2}, kept,
+		func(n *Notice) { n.Since = start.AddDate(0, 0, -3) }},
 }
 
 // TestEveryText compares what is told in every situation, at gates that keep messages and at those that do not, with a
@@ -163,11 +173,12 @@ func TestEveryText(t *testing.T) {
 					continue
 				}
 				for _, way := range ways {
-					if forAdmin && way.page || s.kind == Link && !way.page || !forAdmin && l != words.English && way.page != way.mail {
+					if forAdmin && way.page || s.kind == Link && !way.page ||
+						!forAdmin && l != words.English && way.page != way.mail {
 						continue
 					}
 					n := sample(s.kind)
-					n.Language, n.Recipients, n.Elsewhere, n.Over, n.More = l, s.Recipients, gate, reach.HoldNew, 0
+					n.Language, n.Recipients, n.Elsewhere, n.More = l, s.Recipients, gate, 0
 					n.List = nil
 					if s.All() > 0 {
 						n.List = []Line{{ID: 1 << 60, At: start, Subject: "Minutes", Size: 12_345, Delayed: many(s.Delayed),

@@ -158,9 +158,13 @@ func (c *reachTx) tell() (bool, error) {
 	_, by, _ := c.sketch.state.Flagged()
 	return c.reach.notify(c.tx, c.now, c.gate, &c.account, notification{kind: notice.Flagged,
 		adminKind: notice.AdminFlagged, user: o.Over != reach.Flag, admin: admin,
-		Notice: notice.Notice{Over: o.Over, Rate: o.Limit.String(), Forever: by.Limit == 0,
+		Notice: notice.Notice{Over: overs[o.Over], Rate: o.Limit.String(), Forever: by.Limit == 0,
 			Text: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, o.Over)}})
 }
+
+// overs is what holds for flagged users, in the words of notices. With reach.Flag nothing does.
+var overs = map[reach.Action]notice.Over{reach.HoldNew: notice.NewOnHold, reach.KnownOnly: notice.NewRefused,
+	reach.Limit: notice.Rationed, reach.Block: notice.Blocked}
 
 func holds(r *reach.Rules, action reach.Action) string {
 	switch action {

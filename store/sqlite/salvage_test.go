@@ -613,10 +613,7 @@ func TestCheckTexts(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(folder, MailFolder, "*", "*"))
 	must(t, err)
 	must(t, errors.Join(os.Remove(files[0]), os.Truncate(files[1], 1000), os.WriteFile(files[2]+unsealed, nil, 0o600)))
-	text, err := os.ReadFile(files[3])
-	must(t, err)
-	text[100] ^= 1 // as a failing disk does it: nothing else shows it
-	must(t, os.WriteFile(files[3], text, 0o600))
+	flip(t, files[3]) // as a failing disk does it: nothing else shows it
 	c, err := Check(t.Context(), folder, nil)
 	if err != nil || !c.Damaged() || c.Losses != 3 || len(c.Lost) != 3 || c.Partial != 1 || len(c.Damage) != 0 {
 		t.Fatalf("%+v, %v", c, err)

@@ -284,3 +284,12 @@ func TestCopiesToStrangeFolders(t *testing.T) {
 		}
 	}
 }
+
+// flip changes a bit of a file.
+func flip(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must(t, err)
+	b[100] ^= 1
+	must(t, os.WriteFile(path, b, 0o600))
+}

@@ -15,7 +15,8 @@ import (
 //   - Mails to one that pass, and all that leave the queue: max_slack and one for each tick.
 //   - Recipients of mails to several that pass, and all that leave the queue: max_mslack and one for each tick. With
 //     two clocks, only those leave by a clock that are of its kind.
-//   - No more than stop recipients wait, beside those of the mail that stopped the user; nothing passes or leaves while the user is stopped.
+//   - No more than stop recipients wait, beside those of the mail that stopped the user; nothing passes or leaves while
+//     the user is stopped.
 //   - Messages without a sender: as many as null_rate says at once, and as many in each period.
 //
 // Whoever has credit left, or writes to somebody in the working set, is served at once: another user beside the

@@ -135,9 +135,9 @@ func (s *State) stop(now int64) {
 	s.stopped, s.slow = true, false
 }
 
-// Resume lets a stopped user go on. What was held is no longer the throttle's: it leaves the queue, and whoever keeps it
-// waits for somebody to release or delete it. In slow motion the user begins without credit, and the clock takes longer
-// until nobody waits and the credit is full again. If the user is not stopped, it changes the pace.
+// Resume lets a stopped user go on. What was held is no longer the throttle's: it leaves the queue, and whoever keeps
+// it waits for somebody to release or delete it. In slow motion the user begins without credit, and the clock takes
+// longer until nobody waits and the credit is full again. If the user is not stopped, it changes the pace.
 func (s *State) Resume(p *Params, now time.Time, slow bool) {
 	t := nanos(now)
 	s.wind(p, t)

@@ -78,8 +78,7 @@ func TestVirusOfANewUser(t *testing.T) {
 	}
 }
 
-// TestPatientThief: who never lets anything wait reaches two new recipients for each tick, beside the credit at first, and
-// is never stopped.
+// TestPatientThief: who never lets anything wait reaches two new recipients for each tick, and is never stopped.
 func TestPatientThief(t *testing.T) {
 	r := newRig(t, standard())
 	reached := 0
