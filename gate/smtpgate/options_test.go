@@ -75,10 +75,10 @@ func TestValidate(t *testing.T) {
 			o.Command, o.Postmaster = "weir@mail.example.org",
 				"weir@mail.example.org"
 		},
-		"hostname ":        func(o *Options) { o.Hostname = ".." },
-		"hostname  ":       func(o *Options) { o.Hostname = "[127.0.0.1]" },
-		"known_only":       func(o *Options) { o.Realm, o.KnownOnly = "example.org", true },
-		"realm":            func(o *Options) { o.Auth, o.Realm = AuthNextHop, "example..org" },
+		"hostname ":  func(o *Options) { o.Hostname = ".." },
+		"hostname  ": func(o *Options) { o.Hostname = "[127.0.0.1]" },
+		"known_only": func(o *Options) { o.Realm, o.KnownOnly = "example.org", true },
+		"realm":      func(o *Options) { o.Auth, o.Realm = AuthNextHop, "example..org" },
 		"timeouts.idle timeouts.login": func(o *Options) {
 			o.Timeouts.Idle, o.Timeouts.Login = leastTimeout-1, 1
 			o.Timeouts.Data = leastTimeout

@@ -124,7 +124,7 @@ func (n *Notice) states(l *lines) {
 		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It "+
 			"leaves only "+
 			"when you release it, or those who run the mail server do.", "Mail to {n} recipients is on hold "+
-				"because your account never wrote to them "+
+			"because your account never wrote to them "+
 			"before. It leaves only when you release it, or those who run the mail server do.")
 	default:
 		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves when those who run the mail server release it.",
@@ -132,7 +132,7 @@ func (n *Notice) states(l *lines) {
 		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It "+
 			"leaves when "+
 			"those who run the mail server release it.", "Mail to {n} recipients is on hold because your account "+
-				"never wrote "+
+			"never wrote "+
 			"to them before. It leaves when those who run the mail server release it.")
 	}
 	if n.waits() > 0 {
@@ -181,7 +181,7 @@ func (n *Notice) yours(l *lines) {
 func (n *Notice) stopped(l *lines) {
 	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. That is how it looks when "+
 		"somebody has stolen a password. So the server takes no new mail from this account until somebody lets it "+
-			"send "+
+		"send "+
 		"again.")
 	switch n.Elsewhere {
 	case OnHold:
