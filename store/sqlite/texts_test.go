@@ -285,11 +285,18 @@ func TestCopiesToStrangeFolders(t *testing.T) {
 	}
 }
 
-// flip changes a bit of a file.
-func flip(t *testing.T, path string) {
-	t.Helper()
-	b, err := os.ReadFile(path)
+// TestCheckSums: a bit that a failing disk has changed is found, although nothing else shows it.
+func TestCheckSums(t *testing.T) {
+	t.Parallel()
+	folder := filled(t, filedEvery)
+	files, err := filepath.Glob(filepath.Join(folder, MailFolder, "*", "*"))
+	must(t, err)
+	b, err := os.ReadFile(files[0])
 	must(t, err)
 	b[100] ^= 1
-	must(t, os.WriteFile(path, b, 0o600))
+	must(t, os.WriteFile(files[0], b, 0o600))
+	c, err := Check(t.Context(), folder, nil)
+	if err != nil || !c.Damaged() || c.Losses != 1 || !strings.Contains(c.Lost[0], "its text has changed") {
+		t.Errorf("%+v, %v", c, err)
+	}
 }
