@@ -230,6 +230,10 @@ func (s *starter) values(answers map[string]string) (map[string]any, error) {
 			return nil, err
 		}
 	}
+	values["realm"] = answers["hostname"]
+	if _, parent, _ := strings.Cut(answers["hostname"], "."); strings.Contains(parent, ".") {
+		values["realm"] = parent
+	}
 	if text, ok := answers["proxy"]; ok {
 		var proxies []string
 		if !isNone(text) {
