@@ -154,7 +154,7 @@ func TestConsoleInBrowser(t *testing.T) {
 	}
 	c.lookUp("ann")
 	c.Click("form[action='do/user-resume'] button")
-	c.reads("Sends again: ann.")
+	c.reads("Sends again: ann. What is held stays held.")
 
 	// The farm, all of it, into shadow and back.
 	c.Visit(c.url + "/farm")

@@ -86,7 +86,7 @@ func TestConsoleMailInBrowser(t *testing.T) {
 	act("sunday 3", "queue-delete", "Deleted: 1 message.")
 	b.Visit(url + "/mail")
 	b.Click("[action$=user-resume] button")
-	said(b, "Sends again: ann.")
+	said(b, "Sends again: ann. What is held stays held.")
 	p.runs(0)
 	shows(b, t, url+"/mail?track=father", "delivered", "father@elsewhere.example")
 	if n := len(p.sink.to("father@elsewhere.example")); n != 1 {
