@@ -99,6 +99,12 @@ func TestFlood(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	for _, a := range polite() { // the flood fills the table of neighbours
+		if err := netlab.Command("ip", "neigh", "add", a.String(), "lladdr", netlab.WireMAC.String(), "dev", netlab.Host,
+			"nud", "permanent"); err != nil {
+			t.Fatal(err)
+		}
+	}
 
 	o := onHost(t)
 	o.Ports = []int{int(port)}

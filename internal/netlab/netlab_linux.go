@@ -29,8 +29,12 @@ const (
 	bitsV6 = "/8"
 )
 
-// hostMAC is the address of the near end.
-var hostMAC = net.HardwareAddr{2, 0, 0, 0, 0, 1}
+// The addresses of the ends. WireMAC is for those who tell the near end about more addresses of the far one: a flood
+// from many addresses fills the table of neighbours, and then the system finds no others.
+var (
+	hostMAC = net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	WireMAC = net.HardwareAddr{2, 0, 0, 0, 0, 2}
+)
 
 // A Namespace is a network of its own, with no way out.
 type Namespace struct{ file *os.File }
@@ -131,7 +135,7 @@ func Cable(t testing.TB) (near, far Namespace) {
 	err := near.Do(func() error {
 		return errors.Join(
 			Command("ip", "link", "add", Host, "address", hostMAC.String(), "type", "veth", "peer", "name", Wire,
-				"netns", there),
+				"address", WireMAC.String(), "netns", there),
 			Command("ip", "addr", "add", HostV4+bitsV4, "dev", Host),
 			Command("ip", "addr", "add", HostV6+bitsV6, "dev", Host, "nodad"),
 			Command("ip", "link", "set", Host, "up"))
@@ -143,7 +147,9 @@ func Cable(t testing.TB) (near, far Namespace) {
 		return errors.Join(
 			Command("ip", "addr", "add", WireV4+bitsV4, "dev", Wire),
 			Command("ip", "addr", "add", wireV6+bitsV6, "dev", Wire, "nodad"),
-			Command("ip", "link", "set", Wire, "up"))
+			Command("ip", "link", "set", Wire, "up"),
+			Command("ip", "neigh", "add", HostV4, "lladdr", hostMAC.String(), "dev", Wire, "nud", "permanent"),
+			Command("ip", "neigh", "add", HostV6, "lladdr", hostMAC.String(), "dev", Wire, "nud", "permanent"))
 	})
 	if err != nil {
 		t.Fatal(err)
