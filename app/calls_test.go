@@ -173,7 +173,7 @@ func TestEveryCall(t *testing.T) {
 		{call: "queue-delete", good: `{"messages":["HELD"]}`, bad: `{}`, acts: "deleted"},
 		{call: "queue-retry", good: `{"messages":["HELD"]}`, bad: `{"all":true,"user":"ann"}`},
 		{call: "user-resume", good: name, bad: `{"name":"nobody"}`, code: 404, acts: "resumed"},
-		{call: "queue-release-all", good: `{"act":"release","user":"ann","dry":true}`, bad: `{"act":"burn","user":"ann"}`},
+		{call: "queue-release-all", good: `{"act":"release","user":"ann"}`, bad: `{"act":"burn","user":"ann"}`},
 		{call: "queue-track", good: "recipient=friend", bad: "recipient=x&id=0000000000001"},
 		{call: "reach-list", good: "limit=1", bad: "limit=1001"},
 		{call: "reach-show", good: "name=ann", bad: "name="},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -85,7 +86,8 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 	a.post.sign(a, g.cfg)
 	s, err := spool.New(spool.Options{
 		Store: k.store.Mail(), Clock: a.opts.Clock, Log: a.opts.Log, Observer: a.post.seen,
-		Secret: a.hashKey("recipients of mail"), Signer: a.post.signer,
+		Secret: a.hashKey("recipients of mail"), Signer: a.post.signer, Trail: filepath.Join(g.cfg.Data, "trail"),
+		Domains: func() bool { return a.current.Load().cfg.Log.Recipients == config.RecipientsDomain },
 	})
 	if err != nil {
 		return err

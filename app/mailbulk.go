@@ -50,7 +50,11 @@ func (d mailOps) Track(ctx context.Context, q console.TrackQuery, limit int) (fo
 	} else if found, _, err = d.post.Find(ctx, spool.Filter{Recipient: q.Recipient}, 0, limit); err != nil {
 		return nil, nil, err
 	}
-	for _, s := range d.post.Trail(q.ID, q.Recipient, limit) {
+	trail := d.post.Trail(q.ID, q.Recipient, limit)
+	if len(trail) == 0 && len(found) == 0 && q.ID != 0 { // it may be how another server calls it
+		trail = d.post.Trail(0, q.ID.String(), limit)
+	}
+	for _, s := range trail {
 		steps = append(steps, console.MailStep(s))
 	}
 	return found, steps, nil

@@ -153,6 +153,7 @@ func oneOf[T ~string](f *findings, path string, got T, known ...T) {
 func (f *findings) logs(l Log) {
 	oneOf(f, "log.level", l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)
 	oneOf(f, "log.format", l.Format, FormatAuto, FormatText, FormatJSON)
+	oneOf(f, "log.recipients", l.Recipients, RecipientsAddress, RecipientsDomain)
 	f.options("log.access", l.Access)
 }
 

@@ -97,6 +97,8 @@ type Log struct {
 	Level Level `yaml:"level"`
 	// text, json, or auto (the default): text on a terminal, JSON elsewhere.
 	Format Format `yaml:"format"`
+	// How the log names the recipients of mail: address (the default) or domain, as in @example.org.
+	Recipients Recipients `yaml:"recipients"`
 	// One line for each request: which requests, what a line looks like, and where it goes; or which requests alone, as
 	// in access: refused.
 	Access accesslog.Options `yaml:"access"`
@@ -111,6 +113,15 @@ const (
 	LevelInfo  Level = "info"
 	LevelWarn  Level = "warn"
 	LevelError Level = "error"
+)
+
+// Recipients says how the log names the recipients of mail.
+type Recipients string
+
+// The ways.
+const (
+	RecipientsAddress Recipients = "address"
+	RecipientsDomain  Recipients = "domain"
 )
 
 // A Format is what a line of the log looks like.
@@ -136,6 +147,7 @@ func (c Config) WithDefaults() Config {
 	fill(&c.Control, filepath.Join(c.Data, "weir.sock"))
 	fill(&c.Log.Level, LevelInfo)
 	fill(&c.Log.Format, FormatAuto)
+	fill(&c.Log.Recipients, RecipientsAddress)
 	c.Log.Access = c.Log.Access.WithDefaults()
 	realm := c.Realm()
 	complete(reflect.ValueOf(&c).Elem())

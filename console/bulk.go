@@ -115,23 +115,26 @@ type BulkResult struct {
 // A TrackQuery asks for the way of a message, or of mail to an address.
 type TrackQuery struct {
 	ID        store.MailID `json:"id,omitempty"`
-	Recipient string       `json:"recipient,omitempty"` // a part of an address
+	Recipient string       `json:"recipient,omitempty"` // a part of an address; or a Message-ID, or the id of a message at the server before or after
 }
 
-// A MailStep is one attempt to deliver a message to a recipient, with its result.
+// A MailStep is what became of a message, or of one of its recipients, as it is in the log.
 type MailStep struct {
 	At      time.Time    `json:"at"`
 	Mail    store.MailID `json:"mail"`
+	ID      string       `json:"message_id,omitempty"`
 	User    string       `json:"user,omitempty"`
-	Address string       `json:"address"`
-	Result  string       `json:"result"`           // delivered, deferred, failed or ambiguous
-	Status  string       `json:"status,omitempty"` // what the next server said
+	Address string       `json:"address,omitempty"` // of the recipient; left out: of several
+	Result  string       `json:"result"`            // accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
+	Status  string       `json:"status,omitempty"`  // what the next server said, or how many recipients it is about
+	Hop     string       `json:"hop,omitempty"`     // the next server
+	Queue   string       `json:"queue,omitempty"`   // the id by which another server knows it: the next one, or for accepted the one before
 }
 
 // A Track is what is known of the way of mail, up to MaxTrack of each.
 type Track struct {
 	Mails    []MailLine    `json:"messages"` // that wait
-	Attempts []MailStep    `json:"attempts"` // the latest first; the last ten thousand since the start are known
+	Attempts []MailStep    `json:"attempts"` // the latest first; the last ten thousand are known, also after a restart
 	Acts     []store.Entry `json:"acts"`     // of the audit log, the latest first; only of single messages
 }
 
@@ -182,7 +185,7 @@ var (
 			}
 			if len(t.Mails)+len(t.Attempts)+len(t.Acts) == 0 {
 				return t, NotFound("nothing is known of it: it never was, or it was delivered longer ago than weir remembers " +
-					"(the logs of the next server know)")
+					"(the log knows)")
 			}
 			return t, nil
 		}))

@@ -55,15 +55,14 @@ func (c *filterFlags) bulk(act string) console.BulkOrder {
 type queueTrackCommand struct {
 	target
 	JSON bool   `name:"json" help:"Print it as JSON."`
-	What string `arg:"" name:"id-or-address" help:"The id of a message, or a part of the address of a recipient, with the @."`
+	What string `arg:"" name:"id-or-address" help:"The id of a message, here or at the server before or after; its Message-ID; or a part of the address of a recipient, with the @."`
 }
 
 func (c *queueTrackCommand) query() (q console.TrackQuery, err error) {
-	if strings.Contains(c.What, "@") {
-		q.Recipient = c.What
-		return q, nil
-	}
 	if q.ID, err = mailID(c.What); err != nil {
+		q.Recipient = c.What
+	}
+	if c.What == "" {
 		return q, errors.New("name the id of a message, or an address with its @")
 	}
 	return q, nil
@@ -87,10 +86,10 @@ func (t *terminal) track(all *console.Track) {
 		fmt.Fprintln(t.out)
 	}
 	if len(all.Attempts) > 0 {
-		rows := table{heads: []string{"when", "mail", "user", "recipient", "result", "said"}}
+		rows := table{heads: []string{"when", "mail", "user", "recipient", "result", "id there", "said"}}
 		for _, s := range all.Attempts {
 			rows.row(text(moment(s.At)), text(s.Mail.String()), text(s.User), text(s.Address), text(s.Result),
-				text(s.Status))
+				text(s.Queue), text(s.Status))
 		}
 		t.write(&rows)
 		fmt.Fprintln(t.out)

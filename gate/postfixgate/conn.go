@@ -106,8 +106,12 @@ func (c *conn) answer() answer {
 	c.forgetLatest()
 	t := &inquiry{gate: g, setup: g.Setup.Load(), req: q, now: g.env.Clock.Now()}
 	a := t.judge()
-	if a.action != ActionDunno && g.env.Log.Enabled(g.Base, slog.LevelDebug) {
-		g.env.Log.LogAttrs(g.Base, slog.LevelDebug, "policy", slog.String("queue_id", string(q.queue)),
+	level := slog.LevelInfo // with the queue id, by which the log of Postfix has it
+	if len(q.queue) == 0 || a.action == ActionPrepend {
+		level = slog.LevelDebug
+	}
+	if a.action != ActionDunno && g.env.Log.Enabled(g.Base, level) {
+		g.env.Log.LogAttrs(g.Base, level, "policy", slog.String("queue_id", string(q.queue)),
 			slog.String("instance", string(q.instance)), slog.String("state", string(q.state)),
 			slog.String("user", t.user), slog.String("action", string(a.action)))
 	}

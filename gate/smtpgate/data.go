@@ -225,11 +225,14 @@ func (d *delivery) log(r spool.Receipt, n *no) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 12)
+	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs, slog.String("session", d.conn.id), slog.String("mail", d.id.String()),
 		slog.String("source", d.conn.source.String()), slog.String("user", d.tx.who.name),
 		slog.String("sender", d.tx.sender.String()), slog.Int("recipients", len(d.tx.to)),
-		slog.Int64("bytes", d.text.size))
+		slog.Int64("bytes", d.text.size), slog.String("message_id", d.head.id))
+	if id := d.origin(); id != "" {
+		attrs = append(attrs, slog.String("queue_id", id))
+	}
 	if n != nil {
 		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.code),
 			slog.String("why", n.reply.text))

@@ -17,7 +17,9 @@ import (
 type header struct {
 	subject  string
 	received int
-	date, id bool
+	date     bool
+	id       string // Message-ID, without angle brackets
+	origin   string // the id by which the server before knows it
 	text     []byte // without Return-Path, which only the last server writes (RFC 5321 section 4.4)
 }
 
@@ -29,11 +31,15 @@ func readHeader(text []byte) (h header) {
 		field := text[at:end]
 		switch name := fieldName(field); {
 		case fold(name, "received"):
-			h.received++
+			if h.received++; h.received == 1 {
+				h.origin = originOf(field)
+			}
 		case fold(name, "date"):
 			h.date = true
 		case fold(name, "message-id"):
-			h.id = true
+			if h.id == "" {
+				h.id = idOf(field)
+			}
 		case fold(name, "subject") && h.subject == "":
 			h.subject = subjectOf(field)
 		case fold(name, "return-path"):
@@ -46,6 +52,29 @@ func readHeader(text []byte) (h header) {
 		h.text = append(kept, text[from:]...)
 	}
 	return h
+}
+
+// idForm is what may stand in the log as the id of a message.
+var idForm = regexp.MustCompile(`^[!-~]{1,250}$`)
+
+// idOf is the id in a Message-ID field. One that nobody could look for is none.
+func idOf(field []byte) string {
+	_, value, _ := bytes.Cut(field, []byte(":"))
+	id := strings.Trim(strings.TrimSpace(string(value)), "<>")
+	if !idForm.MatchString(id) {
+		return "invalid"
+	}
+	return id
+}
+
+// originForm is where a server that hands a message on says what it calls it (RFC 5321 section 4.4).
+var originForm = regexp.MustCompile(`\sid ([0-9A-Za-z-]{6,32})[\s;]`)
+
+func originOf(field []byte) string {
+	if m := originForm.FindSubmatch(field); m != nil {
+		return string(m[1])
+	}
+	return ""
 }
 
 // fieldEnd is the end of the field that begins at a position.
@@ -135,8 +164,9 @@ func (t *trace) appendMissing(b []byte, h *header) []byte {
 	if !h.date {
 		b = fmt.Appendf(b, "Date: %s\r\n", t.date())
 	}
-	if !h.id {
-		b = fmt.Appendf(b, "Message-ID: <%s@%s>\r\n", t.id, t.host)
+	if h.id == "" {
+		h.id = fmt.Sprintf("%s@%s", t.id, t.host)
+		b = fmt.Appendf(b, "Message-ID: <%s>\r\n", h.id)
 	}
 	return b
 }

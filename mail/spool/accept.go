@@ -51,6 +51,9 @@ func (q *queue) Accept(ctx context.Context, now time.Time, e *Envelope, text sto
 		return Receipt{}, err
 	}
 	q.reach.settleReach(in.reachTx)
+	if in.refusal == nil {
+		q.delivery.note(in.accepted())
+	}
 	ready := in.forWorkers()
 	switch {
 	case in.handed && len(ready) > 0:
@@ -181,6 +184,16 @@ func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 			a.Owner, a.Due = in.queue.opts.Owner, now.Add(handOver)
 		}
 	}
+}
+
+// accepted is the first step of a message.
+func (in *incoming) accepted() Step {
+	s := Step{At: in.now, Mail: in.e.ID, ID: in.e.MessageID, User: in.e.User, Result: stepAccepted, Queue: in.e.Origin,
+		Status: recipientsText(len(in.to))}
+	if len(in.to) == 1 {
+		s.Address = in.to[0].Address
+	}
+	return s
 }
 
 // forWorkers returns the addressees that go on at once.
@@ -317,6 +330,9 @@ type Envelope struct {
 	Sender   string
 	Subject  string
 	Source   netip.Addr
+
+	MessageID string // of the header, without angle brackets
+	Origin    string // the id by which the server before knows the message, if it says so
 	UTF8     bool
 	EightBit bool
 	Return   string

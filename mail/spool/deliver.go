@@ -265,7 +265,7 @@ func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownMess
 func (d *delivery) report(j *job, end *ending, now time.Time) {
 	gate := j.message.Gate
 	if !j.gone && !j.broken { // else nothing was tried
-		d.trail.note(j, now)
+		d.note(j.ends(now)...)
 	}
 	if end.done > 0 {
 		d.tell.Delivered(gate, end.done, max(0, now.Sub(j.to[0].Since)))

@@ -12,7 +12,7 @@ import (
 // A delivery hands messages to the next hop. It has the workers of each gate and their jobs.
 type delivery struct {
 	*env
-	trail     trail // the last attempts
+	trail     trail // the last steps
 	flight    flight
 	bytes     atomic.Int64 // of texts in memory
 	parked    parked

@@ -95,7 +95,7 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 	if err != nil {
 		return 0, nil, err
 	}
-	acted := map[recipient]bool{}
+	acted, steps := map[recipient]bool{}, []Step(nil)
 	withheld := map[string]*freed{} // by gate
 	for i := range chosen {
 		numbers, err := d.actOn(tx, now, by, &chosen[i], v, withheld)
@@ -103,6 +103,10 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 			return 0, nil, err
 		}
 		n += len(numbers)
+		if len(numbers) > 0 {
+			steps = append(steps, Step{At: now, Mail: chosen[i].ID, User: user, Result: v.name,
+				Status: recipientsText(len(numbers))})
+		}
 		for _, number := range numbers {
 			acted[recipient{chosen[i].ID, number}] = true
 		}
@@ -117,7 +121,7 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 		}
 		results = append(results, t.result)
 	}
-	return n, results, nil
+	return n, append(results, result{steps: steps}), nil
 }
 
 // A recipient is one of a message.

@@ -49,6 +49,10 @@ type Options struct {
 	Stamps int
 	// How long the audit log goes back. Default 90 days.
 	AuditFor time.Duration
+	// The file that keeps the last steps of messages over a restart; empty: none does.
+	Trail string
+	// Whether log and trail name only the domains of recipients; nil: never.
+	Domains func() bool
 }
 
 func (o Options) withDefaults() Options {

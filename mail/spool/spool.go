@@ -49,6 +49,7 @@ func New(o Options) (*Spool, error) {
 	s := &Spool{env: newEnv(o.withDefaults())}
 	s.halt, s.end = context.WithCancel(context.Background())
 	s.delivery = newDelivery(s.env)
+	s.openTrail()
 	s.reaches = &reaches{env: s.env, delivery: s.delivery, flagged: newFlagged()}
 	s.queue = &queue{env: s.env, delivery: s.delivery, reach: s.reaches}
 	s.desk = &desk{env: s.env, delivery: s.delivery, reach: s.reaches, queue: s.queue}
@@ -144,6 +145,7 @@ func (s *Spool) Stop(ctx context.Context) error {
 		if err := s.savePopulations(context.Background()); err != nil {
 			s.log.Error("what reach throttles have learnt lately is not stored", "error", err)
 		}
+		s.closeTrail()
 		close(ended)
 	}()
 	defer s.cut()

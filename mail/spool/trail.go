@@ -1,67 +1,221 @@
 package spool
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"weir/internal/loglimit"
 	"weir/mail/nexthop"
 	"weir/store"
 )
 
-// MaxTrail is how many ends of deliveries are remembered, in about 3 MB of memory. They are not stored: what happened
-// longer ago is in the logs of the next server.
+// MaxTrail is how many steps are remembered, in about 5 MB of memory, and about as much in the file of Options.Trail.
+// What happened longer ago is in the log.
 const MaxTrail = 10_000
 
-// A Step is one attempt to deliver a message to a recipient, with its result.
+// A Step is what became of a message, or of one of its recipients. Each is a line of the log, too.
 type Step struct {
 	At      time.Time    `json:"at"`
 	Mail    store.MailID `json:"mail"`
+	ID      string       `json:"message_id,omitempty"` // Message-ID
 	User    string       `json:"user,omitempty"`
-	Address string       `json:"address"`
-	Result  string       `json:"result"`           // delivered, deferred, failed or ambiguous
-	Status  string       `json:"status,omitempty"` // what the next server said
+	Address string       `json:"address,omitempty"` // of the recipient; empty: of several
+	Result  string       `json:"result"`            // accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
+	Status  string       `json:"status,omitempty"`  // what the next server said, or how many recipients it is about
+	Hop     string       `json:"hop,omitempty"`     // the next server
+	Queue   string       `json:"queue,omitempty"`   // the id by which another server knows it: the next one, or for accepted the one before
 }
 
-// A trail is the last attempts. The zero value is ready for use.
+// A trail is the last steps. It is bounded, and so is its file, which has twice as many lines at most: nothing of it is
+// needed, so that a crash may cost the last of them.
 type trail struct {
-	mu   sync.Mutex
-	ring []Step
-	next int // where the oldest is, once it is full
+	mu    sync.Mutex
+	ring  []Step
+	next  int // where the oldest is, once it is full
+	ids   map[store.MailID]string
+	path  string
+	file  *os.File
+	lines int
+	lost  loglimit.Line
+}
+
+// old is what the file before is called.
+const old = ".old"
+
+// openTrail reads what the last run has noted.
+func (d *delivery) openTrail() {
+	t := &d.trail
+	if t.path = d.opts.Trail; t.path == "" {
+		return
+	}
+	for _, path := range []string{t.path + old, t.path} {
+		b, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.log.Warn("the last steps of messages cannot be read", "file", path, "error", err)
+		}
+		t.lines = 0
+		for line := range bytes.Lines(b) {
+			var s Step
+			if json.Unmarshal(line, &s) == nil && s.Mail != 0 { // the last line may be cut off
+				t.add(s)
+			}
+			t.lines++
+		}
+	}
+}
+
+// add remembers a step.
+func (t *trail) add(s Step) {
+	if t.ids == nil {
+		t.ids = map[store.MailID]string{}
+	}
+	if s.ID != "" {
+		t.ids[s.Mail] = s.ID
+	}
+	if len(t.ring) < MaxTrail {
+		t.ring = append(t.ring, s)
+		return
+	}
+	if gone := &t.ring[t.next]; gone.Result == stepAccepted {
+		delete(t.ids, gone.Mail)
+	}
+	t.ring[t.next] = s
+	t.next = (t.next + 1) % MaxTrail
+}
+
+// stepAccepted is the first step of every message. It has the Message-ID of all that follow.
+const stepAccepted = "accepted"
+
+// note logs steps, and remembers them.
+func (d *delivery) note(steps ...Step) {
+	t := &d.trail
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines bytes.Buffer
+	for _, s := range steps {
+		if s.ID == "" {
+			s.ID = t.ids[s.Mail]
+		}
+		t.add(s)
+		if d.opts.Domains != nil && d.opts.Domains() {
+			s.Address = s.Address[max(strings.LastIndexByte(s.Address, '@'), 0):]
+		}
+		if s.Result != stepAccepted { // the gate has a line for that, with more in it
+			s.log(d.log)
+		}
+		b, _ := json.Marshal(s) // never fails
+		lines.Write(append(b, '\n'))
+	}
+	if err := t.write(lines.Bytes(), len(steps)); err != nil {
+		d.complain(&t.lost, "the last steps of messages cannot be written: after a restart weir queue track will not know "+
+			"them", "file", t.path, "error", err)
+	}
+}
+
+func (t *trail) write(b []byte, lines int) (err error) {
+	if t.path == "" || len(b) == 0 {
+		return nil
+	}
+	if t.file != nil && t.lines >= MaxTrail {
+		err = errors.Join(t.file.Close(), os.Rename(t.path, t.path+old))
+		t.file, t.lines = nil, 0
+	}
+	if t.file == nil && err == nil {
+		t.file, err = os.OpenFile(t.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	}
+	if err == nil {
+		_, err = t.file.Write(b)
+		t.lines += lines
+	}
+	return err
+}
+
+// closeTrail ends what openTrail began.
+func (d *delivery) closeTrail() {
+	t := &d.trail
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file != nil {
+		_ = t.file.Close()
+		t.file = nil
+	}
+	t.path = ""
+}
+
+func (s *Step) log(log *slog.Logger) {
+	attrs := []slog.Attr{slog.String("mail", s.Mail.String())}
+	for _, a := range [][2]string{{"message_id", s.ID}, {"user", s.User}, {"to", s.Address}, {"result", s.Result},
+		{"hop", s.Hop}, {"queue_id", s.Queue}, {"reply", s.Status}} {
+		if a[1] != "" {
+			attrs = append(attrs, slog.String(a[0], a[1]))
+		}
+	}
+	log.LogAttrs(context.Background(), slog.LevelInfo, "mail", attrs...)
 }
 
 var stepResults = map[nexthop.Outcome]string{nexthop.Done: "delivered", nexthop.Failed: "failed",
 	nexthop.Ambiguous: "ambiguous"}
 
-// note remembers the results of a delivery.
-func (t *trail) note(j *job, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range j.to {
-		r := &j.results[i]
-		s := Step{At: now, Mail: j.message.ID, User: j.message.User, Address: j.to[i].Address, Status: status(r)}
-		if s.Result = stepResults[r.Outcome]; s.Result == "" {
-			s.Result = "deferred"
+// queued find the id that a server has given a message, as Postfix and weir, Exim, and Sendmail say it.
+var queued = []*regexp.Regexp{regexp.MustCompile(`queued as ([0-9A-Za-z]{6,32})\b`),
+	regexp.MustCompile(`\bid=([0-9A-Za-z-]{6,32})\b`), regexp.MustCompile(`^([0-9A-Za-z]{12,20}) `)}
+
+func queueID(text string) string {
+	for _, form := range queued {
+		if m := form.FindStringSubmatch(text); m != nil {
+			return m[1]
 		}
-		if len(t.ring) < MaxTrail {
-			t.ring = append(t.ring, s)
-			continue
-		}
-		t.ring[t.next] = s
-		t.next = (t.next + 1) % MaxTrail
 	}
+	return ""
 }
 
-// Trail returns up to limit of the last attempts to deliver a message, or to deliver to an address that has a text in
-// it, the latest first. It knows of the last MaxTrail since the start.
-func (d *delivery) Trail(id store.MailID, address string, limit int) (found []Step) {
-	address = strings.ToLower(address)
+// ends are the steps of a delivery.
+func (j *job) ends(now time.Time) []Step {
+	steps := make([]Step, len(j.to))
+	for i := range j.to {
+		r := &j.results[i]
+		s := Step{At: now, Mail: j.message.ID, User: j.message.User, Address: j.to[i].Address, Status: status(r),
+			Hop: r.Server, Result: "deferred"}
+		if is := stepResults[r.Outcome]; is != "" {
+			s.Result = is
+		}
+		if r.Outcome == nexthop.Done {
+			s.Queue = queueID(r.Text)
+		}
+		steps[i] = s
+	}
+	return steps
+}
+
+// Trail returns up to limit of the last steps of a message, or of messages whose recipient has a text in the address, or
+// whose Message-ID or id at another server it is. The latest come first. It knows of the last MaxTrail.
+func (d *delivery) Trail(id store.MailID, text string, limit int) (found []Step) {
+	low := strings.ToLower(text)
+	name := strings.Trim(text, "<>")
 	t := &d.trail
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var named []store.MailID
+	for i := range t.ring {
+		if s := &t.ring[i]; name != "" && (s.ID == name || s.Queue == name) && !slices.Contains(named, s.Mail) &&
+			len(named) < limit {
+			named = append(named, s.Mail)
+		}
+	}
 	for i := range t.ring {
 		s := &t.ring[(t.next+len(t.ring)-1-i)%len(t.ring)]
-		if (id == 0 || s.Mail == id) && (address == "" || strings.Contains(strings.ToLower(s.Address), address)) {
+		if id != 0 && s.Mail == id || low != "" && s.Address != "" && strings.Contains(strings.ToLower(s.Address), low) ||
+			slices.Contains(named, s.Mail) {
 			if found = append(found, *s); len(found) == limit {
 				break
 			}

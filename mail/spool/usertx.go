@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"weir/store"
@@ -36,6 +38,7 @@ type result struct {
 	stopped        bool      // the user was stopped
 	resumed        bool      // the user goes on
 	due            time.Time // when the clock of the user has something to do
+	steps          []Step    // of messages
 }
 
 // openUser begins a userTx, and runs the clock until now.
@@ -320,9 +323,19 @@ func (t *userTx) end(n news) error {
 	}
 	if t.mem.stopped() && (!t.was || t.resumed) {
 		t.stopped = true
-		if err := t.changeItems(t.mem.state.Waiting(),
-			func(a *store.Addressee) bool { return move(a, store.Delayed, store.Held) }); err != nil {
+		held := map[store.MailID]int{}
+		if err := t.changeItems(t.mem.state.Waiting(), func(a *store.Addressee) bool {
+			is := move(a, store.Delayed, store.Held)
+			if is {
+				held[a.Mail]++
+			}
+			return is
+		}); err != nil {
 			return err
+		}
+		for _, id := range slices.Sorted(maps.Keys(held)) {
+			t.steps = append(t.steps, Step{At: t.now, Mail: id, User: t.user.Name, Result: "held",
+				Status: recipientsText(held[id])})
 		}
 	}
 	if err := t.inform(n); err != nil {
@@ -362,6 +375,7 @@ func (q *queue) settle(r result) {
 		q.log.Info("a user may send again", "throttle", r.throttle, "user", r.user)
 	}
 	q.expect(r.due)
+	q.delivery.note(r.steps...)
 }
 
 // settleAll settles several results, and reports whether a recipient became ready.
