@@ -87,6 +87,7 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 	s, err := spool.New(spool.Options{
 		Store: k.store.Mail(), Clock: a.opts.Clock, Log: a.opts.Log, Observer: a.post.seen,
 		Secret: a.hashKey("recipients of mail"), Signer: a.post.signer, Trail: filepath.Join(g.cfg.Data, "trail"),
+		Contact: func(user string) string { return a.current.Load().cfg.SelfService.ContactOf(user) },
 		Domains: func() bool { return a.current.Load().cfg.Log.Recipients == config.RecipientsDomain },
 	})
 	if err != nil {

@@ -131,6 +131,8 @@ func (o *mailObserver) Ambiguous(gate string, n int) {
 
 func (o *mailObserver) Stopped(throttle string) { o.app.metrics.UserStopped(throttle) }
 
+func (o *mailObserver) Untold(throttle string) { o.app.metrics.UserUntold(throttle) }
+
 func (o *mailObserver) Flagged(throttle string) { o.app.metrics.UserFlagged(throttle) }
 
 func (o *mailObserver) Reached(throttle, user string, v reach.Verdict, shadow bool) {

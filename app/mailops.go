@@ -195,6 +195,9 @@ func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (con
 	if err = errors.Join(err, d.checkContact(n.Contact), checkSenders(n.Senders)); err != nil {
 		return console.UserView{}, err
 	}
+	if n.Dry && err == nil {
+		return d.checked(&store.User{Name: name}, n.Limits)
+	}
 	err = d.post.ChangeUser(ctx, d.now(), by, name, func(u *store.User, isNew bool) error {
 		if !isNew {
 			return store.ErrExists
@@ -283,6 +286,9 @@ func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (
 	if err := checkSenders(c.AddSenders); err != nil {
 		return console.UserView{}, err
 	}
+	if c.Dry {
+		return d.checked(&store.User{Name: c.Name}, c.Limits)
+	}
 	err := d.post.ChangeUser(ctx, d.now(), by, c.Name, func(u *store.User, isNew bool) error {
 		if isNew {
 			return store.ErrNotFound
@@ -312,6 +318,12 @@ func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (
 		return console.UserView{}, err
 	}
 	return d.User(ctx, c.Name)
+}
+
+// checked says what is wrong with limits, and changes nothing.
+func (d mailOps) checked(u *store.User, given map[string]string) (console.UserView, error) {
+	never, _ := d.current.Load().cfg.NeverSends(u.Name)
+	return console.UserView{User: *u, Never: never}, setLimits(u, given)
 }
 
 func (d mailOps) Passwd(ctx context.Context, by, name, password string) error {

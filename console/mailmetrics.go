@@ -98,6 +98,9 @@ func (m *Metrics) UserFlagged(throttle string) { m.counter("weir_reach_flags_tot
 // UserStopped counts a user that a throttle stopped.
 func (m *Metrics) UserStopped(throttle string) { m.counter("weir_mail_stops_total", throttle).Inc() }
 
+// UserUntold counts a user who was stopped and has no contact.
+func (m *Metrics) UserUntold(throttle string) { m.counter("weir_mail_untold_total", throttle).Inc() }
+
 // PolicyMetrics are the series of one policy service. Safe for concurrent use.
 type PolicyMetrics struct {
 	open  prometheus.Gauge

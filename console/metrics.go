@@ -52,6 +52,7 @@ var written = []struct{ name, help, labels string }{
 	{"weir_mail_reminders_total", "Reminders that mail is still held.", "gate"},
 	{"weir_mail_ambiguous_total", "Recipients that the next hop may or may not have accepted.", "gate"},
 	{"weir_mail_stops_total", "How often a user was stopped.", "throttle"},
+	{"weir_mail_untold_total", "How often a user was stopped who has no contact, and was not told.", "throttle"},
 	{"weir_reach_flags_total", "How often a user was flagged.", "throttle"},
 	{"weir_postfix_connections", "Connections of Postfix to a policy service open now.", "gate"},
 	{"weir_postfix_requests_total", "Requests of Postfix to a policy service, by the action of the answer.",

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/mail"
 	"net/netip"
 	"net/url"
 	"path"
@@ -46,6 +47,9 @@ type SelfServiceOptions struct {
 	// The language of notices, for users who have not chosen one: en or de. On the pages, the browser's language goes
 	// first. Default en.
 	Language string `yaml:"language"`
+	// The contact of users who have none registered: {user}@home.example, where {user} is the name without its domain,
+	// and {domain} that domain. It works without pages, too. Default: none.
+	Contacts string `yaml:"contacts"`
 	// The web servers in front, whose X-Forwarded-For is believed: 127.0.0.1/32. Then wrong passwords are also limited
 	// per network, so that one network cannot keep all others from logging in. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
@@ -60,6 +64,16 @@ const (
 	PasswordAct  PasswordLogIn = "act"
 	PasswordOff  PasswordLogIn = "off"
 )
+
+// ContactOf is the contact that the rule gives a user; empty if it gives none.
+func (o SelfServiceOptions) ContactOf(user string) string {
+	name, domain, _ := strings.Cut(user, "@")
+	contact := strings.NewReplacer("{user}", name, "{domain}", domain).Replace(o.Contacts)
+	if a, err := mail.ParseAddress(contact); err != nil || a.Address != contact || strings.EqualFold(contact, user) {
+		return ""
+	}
+	return contact
+}
 
 // WithDefaults returns the options with the defaults filled in. Without pages there are none.
 func (o SelfServiceOptions) WithDefaults() SelfServiceOptions {
@@ -98,6 +112,9 @@ func (o SelfServiceOptions) Validate() error {
 	var v weir.Mistakes
 	gate.ValidateProxies(&v, "trusted_proxies", o.TrustedProxies)
 	v.OneOf("language", o.Language, words.Tags()...)
+	if o.Contacts != "" && (o.ContactOf("ann@example.org") == "" || !strings.Contains(o.Contacts, "{user}")) {
+		v.Add("contacts", fmt.Sprintf("%q does not make an address", o.Contacts), "write {user}@home.example")
+	}
 	if o.Password != "" {
 		v.OneOf("password", string(o.Password), string(PasswordLook), string(PasswordAct), string(PasswordOff))
 	}

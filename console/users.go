@@ -82,6 +82,7 @@ type NewUser struct {
 	Contact  string   `json:"contact,omitempty"`
 	Senders  []string `json:"senders,omitempty"`
 	Language string   `json:"language,omitempty"` // of notices and of their page: de; none: the usual one
+	Dry      bool     `json:"dry,omitempty"`      // only say what is wrong
 	// the user's own limits, by their names in the configuration of the throttle
 	Limits map[string]string `json:"limits,omitempty"`
 }
@@ -96,6 +97,7 @@ type UserChange struct {
 	RemoveSenders []string          `json:"remove_senders,omitempty"`
 	Limits        map[string]string `json:"limits,omitempty"` // by name; an empty value removes the limit
 	Disabled      *bool             `json:"disabled,omitempty"`
+	Dry           bool              `json:"dry,omitempty"` // only say what is wrong
 }
 
 // A UserPassword gives a user another password.
@@ -202,7 +204,7 @@ var (
 			return p, err
 		}))
 
-	userAdd = define(Call{Method: http.MethodPost, Path: "/users", Role: access.Admin, Commands: []string{"user add"},
+	userAdd = define(Call{Method: http.MethodPost, Path: "/users", Role: access.Admin, Commands: []string{"user add", "user import"},
 		Summary: "Adds a mail user."},
 		withMail(func(q *Request, m Mail, in *NewUser) (v UserView, err error) {
 			if err := checkUser(in.Name, &in.Contact, &in.Language, in.Limits, in.Senders); err != nil {

@@ -71,6 +71,7 @@ func helpGroups() []helpGroup {
 			{"queue delete", "weir queue delete 6GXY1YJ1GEP0C"},
 			{"queue retry", "weir queue retry 6GXY1YJ1GEP0C"},
 			{"user add", "weir user add ann --contact ann@example.org"},
+			{"user import", "weir user import people.csv --dry-run"},
 			{"user list", "weir user list"},
 			{"user show", "weir user show ann"},
 			{"user history", "weir user history ann"},

@@ -13,6 +13,7 @@ import (
 
 type userCommand struct {
 	Add     userAddCommand     `cmd:"" help:"Add a user who may send mail."`
+	Import  userImportCommand  `cmd:"" help:"Add users and change contacts from a list: CSV or LDIF."`
 	List    userListCommand    `cmd:"" help:"Show the users."`
 	Show    userShowCommand    `cmd:"" help:"Show a user and their state in each throttle."`
 	History userHistoryCommand `cmd:"" help:"Show the last hour of a user: working set, slack, queue and reach."`

@@ -31,6 +31,8 @@ const (
 	AdminReminder // tells the admin that messages of a user without a contact are still held
 
 	Link // the user has asked for a link
+
+	Moved // the contact has changed: tells the old one
 )
 
 // A Notice is what a user is told. Write cleans the texts in it that come from messages.

@@ -24,6 +24,7 @@ var subjects = map[Kind]words.Text{
 
 	Reminder: "Your mail is still on hold: {user} at {host}",
 	Link:     "Your link to your held mail: {user} at {host}",
+	Moved:    "Your notices go elsewhere: {user} at {host}",
 }
 
 func (n *Notice) subject() string {
@@ -61,7 +62,7 @@ var bodies = map[Kind]func(*Notice, *lines){
 	Stopped: (*Notice).stopped, Delayed: (*Notice).delayed, Admin: (*Notice).admin, Answer: (*Notice).answer,
 	Review: (*Notice).review, Barred: (*Notice).barred, Flagged: (*Notice).flagged,
 	AdminFlagged: (*Notice).adminFlagged, Reminder: (*Notice).reminder, AdminReminder: (*Notice).adminReminder,
-	Link: (*Notice).link,
+	Link: (*Notice).link, Moved: (*Notice).moved,
 }
 
 func (n *Notice) body() string {
@@ -287,6 +288,12 @@ func (n *Notice) link(l *lines) {
 		"those "+
 		"who run your mail.")
 	n.states(l)
+}
+
+func (n *Notice) moved(l *lines) {
+	n.say(l, "Notices about your account {account} go to another address from now on. This is the last one that comes here.")
+	n.say(l, "IF YOU DID NOT WANT THAT, tell those who run your mail at once: whoever reads mail at the other address can "+
+		"release held mail, and let your account send again.")
 }
 
 // expiry says until when one may decide.

@@ -42,7 +42,7 @@ func Write(w io.Writer, n *Notice) error {
 // header writes the header up to Content-Transfer-Encoding, which depends on the text.
 func (n *Notice) header() (*lines, error) {
 	h := &lines{}
-	if n.Kind > Link {
+	if n.Kind > Moved {
 		return nil, fmt.Errorf("%w: no kind %d", ErrInvalid, n.Kind)
 	}
 	if n.Link != "" && !isLink(n.Link) {

@@ -137,6 +137,7 @@ var situations = []situation{
 	{"still on hold, and stopped", Reminder, Recipients{Held: 25}, kept,
 		func(n *Notice) { n.Since, n.CanResume = start.AddDate(0, 0, -3), true }},
 	{"asked for a link", Link, Recipients{Held: 25}, kept, func(n *Notice) { n.CanResume = true }},
+	{"the contact has changed", Moved, Recipients{}, kept, func(n *Notice) { n.Link, n.ReplyTo = "", "" }},
 	{"what an answer leaves to decide", Answer, Recipients{Held: 25}, kept,
 		func(n *Notice) { n.Text, n.CanResume = "Mail was deleted for 1 recipient.", true }},
 	{"tells the admin of a stop", Admin, Recipients{Held: 25, New: 1}, kept, nil},
@@ -321,7 +322,7 @@ func TestNothingFromMailsGetsOut(t *testing.T) {
 
 func TestWhatCannotBeWritten(t *testing.T) {
 	for name, change := range map[string]func(*Notice){
-		"kind":         func(n *Notice) { n.Kind = Link + 1 },
+		"kind":         func(n *Notice) { n.Kind = Moved + 1 },
 		"nobody":       func(n *Notice) { n.To = "" },
 		"to two":       func(n *Notice) { n.To = "a@example.org, b@example.org" },
 		"injected":     func(n *Notice) { n.To = "a@example.org\r\nBcc: b@example.org" },

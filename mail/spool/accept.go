@@ -324,20 +324,20 @@ var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
 
 // An Envelope is a message that a gate has received.
 type Envelope struct {
-	ID       store.MailID // from NewID
-	Gate     string
-	User     string // the authenticated name, or else the address of the client
-	Sender   string
-	Subject  string
-	Source   netip.Addr
+	ID      store.MailID // from NewID
+	Gate    string
+	User    string // the authenticated name, or else the address of the client
+	Sender  string
+	Subject string
+	Source  netip.Addr
 
 	MessageID string // of the header, without angle brackets
 	Origin    string // the id by which the server before knows the message, if it says so
-	UTF8     bool
-	EightBit bool
-	Return   string
-	Envelope string
-	To       []To
+	UTF8      bool
+	EightBit  bool
+	Return    string
+	Envelope  string
+	To        []To
 
 	// Another server has taken the message, and would keep it if it were refused: that of a stopped user is held.
 	Diverted bool

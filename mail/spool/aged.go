@@ -232,7 +232,7 @@ type reminder struct {
 func (d *desk) reminderOf(tx store.MailTx, now time.Time, g *Gate, name string) (*reminder, error) {
 	r := &reminder{}
 	var err error
-	if r.user, err = userOf(tx, name); err != nil {
+	if r.user, err = d.userOf(tx, name); err != nil {
 		return nil, err
 	}
 	if r.user.Disabled || r.user.Contact == "" && g.Admin == "" {

@@ -1,9 +1,12 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -112,7 +115,7 @@ func TestBulk(t *testing.T) {
 		t.Errorf("audit log %v", r.audit(""))
 	}
 	steps := r.Trail(0, "R4@", 9)
-	if len(steps) != 1 || steps[0].Result != "delivered" || steps[0].User != ann || steps[0].Mail == 0 {
+	if len(steps) != 2 || steps[0].Result != "delivered" || steps[1].Result != "accepted" || steps[0].User != ann || steps[0].Mail == 0 {
 		t.Errorf("the trail has %+v", steps)
 	}
 	if _, err := r.Bulk(t.Context(), r.now(), "op", Bulk{Act: "eat"}); !errors.Is(err, store.ErrInvalid) {
@@ -208,7 +211,7 @@ func TestBulkRetry(t *testing.T) {
 	for _, s := range r.Trail(0, "one.example", 9) {
 		results = append(results, s.Result)
 	}
-	if got := strings.Join(results, " "); got != "delivered deferred" {
+	if got := strings.Join(results, " "); got != "delivered deferred accepted" {
 		t.Errorf("the trail is %q", got)
 	}
 	if mails, _, _ := r.bulk(Bulk{Act: ActRetry}); mails != 1 { // all of them
@@ -216,17 +219,67 @@ func TestBulkRetry(t *testing.T) {
 	}
 }
 
-// The trail remembers a bounded number of attempts: the last ones.
-func TestTrailIsBounded(t *testing.T) {
-	var tr delivery
-	for i := range MaxTrail + 7 {
-		tr.trail.note(&job{message: store.Letter{ID: store.MailID(i + 1)}, to: []store.Addressee{{Address: "r@example.net"}},
-			results: []nexthop.Result{{Outcome: nexthop.Done}}}, start)
+// TestTrail: a bounded number of steps is remembered, the last ones, in memory and in the file, which another run reads. A
+// message is found by each of its ids.
+func TestTrail(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "trail")
+	domains := false
+	open := func() *delivery {
+		d := newDelivery(newEnv(Options{Trail: path, Domains: func() bool { return domains }}.withDefaults()))
+		d.openTrail()
+		t.Cleanup(d.closeTrail)
+		return d
 	}
-	if len(tr.trail.ring) != MaxTrail || tr.Trail(7, "", 9) != nil || len(tr.Trail(8, "", 9)) != 1 {
-		t.Errorf("%d attempts are remembered", len(tr.trail.ring))
+	d := open()
+	for i := range 3*MaxTrail + 7 {
+		d.note(Step{At: start, Mail: store.MailID(i + 1), Result: stepAccepted, ID: fmt.Sprintf("%d@laptop", i+1),
+			Queue: fmt.Sprintf("Q%dZ", i+1)})
 	}
-	if last := tr.Trail(0, "", 2); len(last) != 2 || last[0].Mail != MaxTrail+7 {
-		t.Errorf("the latest are %+v", last)
+	j := &job{message: store.Letter{ID: 3*MaxTrail + 7, User: ann}, to: []store.Addressee{{Address: "Bob@example.net"}},
+		results: []nexthop.Result{{Outcome: nexthop.Done, Code: 250, Status: "2.0.0", Text: "Ok: queued as 4cXr2w0Q9Mz1Vk",
+			Server: "127.0.0.1:25"}}}
+	d.note(j.ends(start)...)
+	domains = true
+	j.to[0].Address = "eve@example.net"
+	d.note(j.ends(start)...)
+	if len(d.trail.ring) != MaxTrail || len(d.trail.ids) > MaxTrail || d.Trail(2*MaxTrail+8, "", 9) != nil {
+		t.Errorf("%d steps and %d ids are remembered", len(d.trail.ring), len(d.trail.ids))
+	}
+	d.closeTrail()
+	for _, end := range []string{"", old} {
+		if b, err := os.ReadFile(path + end); err != nil || bytes.Count(b, []byte("\n")) > MaxTrail ||
+			bytes.Contains(b, []byte("eve@")) {
+			t.Errorf("%s: %d lines, %v", end, bytes.Count(b, []byte("\n")), err)
+		}
+	}
+	if f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0); err != nil {
+		t.Fatal(err)
+	} else if _, err = f.WriteString(`{"mail":"6GX`); err != nil || f.Close() != nil { // a crash
+		t.Fatal(err)
+	}
+	d = open()
+	for _, text := range []string{fmt.Sprintf("<%d@laptop>", j.message.ID), "4cXr2w0Q9Mz1Vk", fmt.Sprintf("Q%dZ", j.message.ID)} {
+		got := d.Trail(0, text, 9)
+		if len(got) != 3 || got[1].Address != "Bob@example.net" || got[1].ID != fmt.Sprintf("%d@laptop", j.message.ID) ||
+			got[1].Hop != "127.0.0.1:25" || got[2].Result != stepAccepted {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	if got := d.Trail(0, "bob@", 9); len(got) != 1 || got[0].Status != "250 2.0.0 Ok: queued as 4cXr2w0Q9Mz1Vk" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestQueueID: what servers call a message.
+func TestQueueID(t *testing.T) {
+	for text, want := range map[string]string{
+		"Ok: queued as 4cXr2w0Q9Mz1Vk": "4cXr2w0Q9Mz1Vk", "OK: queued as 6GXY1KS59WAG2": "6GXY1KS59WAG2",
+		"OK id=1tXk2a-000000003Ab-1Wxy": "1tXk2a-000000003Ab-1Wxy", "5A2B7c9d012345 Message accepted for delivery": "5A2B7c9d012345",
+		"Message accepted": "", "ok": "", "": "",
+	} {
+		if got := queueID(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }

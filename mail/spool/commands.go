@@ -87,7 +87,7 @@ func (c *command) run(tx store.MailTx) error {
 	c.outcome, c.done, c.results = nil, Done{}, nil
 	ticket, err := tx.Ticket(c.nonce)
 	if err == nil {
-		c.user, err = tx.User(ticket.User)
+		c.user, err = c.desk.userOf(tx, ticket.User)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -331,7 +331,7 @@ func (d *desk) pageFor(ctx context.Context, now time.Time, purpose, ticket strin
 		return PageView{}, err
 	}
 	return read(ctx, d.env, func(tx store.MailTx) (v PageView, err error) {
-		t, user, err := goodTicket(tx, nonce, now)
+		t, user, err := d.goodTicket(tx, nonce, now)
 		if err != nil {
 			return v, err
 		}
@@ -365,9 +365,9 @@ func (d *desk) pageFor(ctx context.Context, now time.Time, purpose, ticket strin
 }
 
 // goodTicket returns a ticket that is still good, and its user. A command by mail does not end it for the page.
-func goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
+func (d *desk) goodTicket(tx store.MailTx, nonce string, now time.Time) (t store.Ticket, user store.User, err error) {
 	if t, err = tx.Ticket(nonce); err == nil {
-		user, err = tx.User(t.User)
+		user, err = d.userOf(tx, t.User)
 	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && (now.After(t.Until) || overtaken(&t, &user)) {
 		err = notice.ErrOld
@@ -393,7 +393,7 @@ func (d *desk) Act(ctx context.Context, now time.Time, ticket, form string, a Ac
 	var results []result
 	err = d.update(ctx, func(tx store.MailTx) error {
 		done, results = Done{}, nil
-		t, user, err := goodTicket(tx, nonce, now)
+		t, user, err := d.goodTicket(tx, nonce, now)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,26 @@ func read[T any](ctx context.Context, e *env, f func(store.MailTx) (T, error)) (
 
 // User returns a user of the store, or store.ErrNotFound.
 func (e *env) User(ctx context.Context, name string) (store.User, error) {
-	return read(ctx, e, func(tx store.MailTx) (store.User, error) { return tx.User(name) })
+	return read(ctx, e, func(tx store.MailTx) (store.User, error) {
+		user, err := e.userOf(tx, name)
+		if err == nil && user.Made.IsZero() {
+			err = store.ErrNotFound
+		}
+		return user, err
+	})
+}
+
+// userOf reads a user, with a contact by the rule for those who have none. One that the store does not have has only a
+// name, and perhaps such a contact.
+func (e *env) userOf(tx store.MailTx, name string) (store.User, error) {
+	user, err := tx.User(name)
+	if isNotFound(err) {
+		user, err = store.User{Name: name}, nil
+	}
+	if user.Contact == "" && e.opts.Contact != nil && !byAddress(name) {
+		user.Contact = e.opts.Contact(name)
+	}
+	return user, err
 }
 
 func (e *env) wakeUp() {

@@ -38,7 +38,7 @@ func (t *userTx) inform(n news) error {
 		if t.mem.suspended { // the admin did it, and a disabled user cannot answer
 			return nil
 		}
-		t.mem.told = t.now
+		t.mem.told, t.untold = t.now, t.user.Contact == ""
 		if t.mem.state.ByOperator() {
 			return t.tell(notice.Barred, t.gate.Admin, cmp.Or(n.why, "stopped by "+n.by))
 		}
@@ -161,7 +161,7 @@ var subjects = map[notice.Kind]string{
 	notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
 	notice.Flagged: "Notice: new recipients", notice.AdminFlagged: "Notice: a user is flagged",
 	notice.Reminder: "Notice: still held", notice.AdminReminder: "Notice: mail of a user is still held",
-	notice.Link: "Notice: link", notice.Answer: "Notice: answer",
+	notice.Link: "Notice: link", notice.Answer: "Notice: answer", notice.Moved: "Notice: another contact",
 }
 
 // write puts a notice into the store, to be delivered like any message. It is short enough to need no file.

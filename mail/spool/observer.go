@@ -23,6 +23,8 @@ type Observer interface {
 	// Ambiguous: it is unknown whether a message was delivered.
 	Ambiguous(gate string, n int)
 	Stopped(throttle string)
+	// Untold: a user was stopped who has no contact, and so was not told.
+	Untold(throttle string)
 	Resumed(throttle string)
 	// Flagged: a reach throttle has flagged a user.
 	Flagged(throttle string)
@@ -74,6 +76,7 @@ func (Nobody) Failed(string, int)                          {}
 func (Nobody) Bounced(string)                              {}
 func (Nobody) Ambiguous(string, int)                       {}
 func (Nobody) Stopped(string)                              {}
+func (Nobody) Untold(string)                               {}
 func (Nobody) Resumed(string)                              {}
 func (Nobody) Flagged(string)                              {}
 func (Nobody) Reached(string, string, reach.Verdict, bool) {}

@@ -49,6 +49,8 @@ type Options struct {
 	Stamps int
 	// How long the audit log goes back. Default 90 days.
 	AuditFor time.Duration
+	// The contact of a user who has none in the store; nil or empty: there is none.
+	Contact func(user string) string
 	// The file that keeps the last steps of messages over a restart; empty: none does.
 	Trail string
 	// Whether log and trail name only the domains of recipients; nil: never.

@@ -113,7 +113,7 @@ func (in *incoming) endReach() (err error) {
 
 // ask judges the recipients of a message that the reach throttle of a gate counts. It returns nil if it counts none.
 func (r *reaches) ask(tx store.MailTx, now time.Time, g *Gate, name string, to []To) (*reachTx, error) {
-	user, err := userOf(tx, name)
+	user, err := r.userOf(tx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -180,15 +180,6 @@ func holds(r *reach.Rules, action reach.Action) string {
 	return "messages of the user still go out"
 }
 
-// userOf reads a user. One that the store does not have has only a name.
-func userOf(tx store.MailTx, name string) (store.User, error) {
-	user, err := tx.User(name)
-	if isNotFound(err) {
-		return store.User{Name: name}, nil
-	}
-	return user, err
-}
-
 // A freed is what is not withheld any more of the mail of a gate.
 type freed struct {
 	known      []string // released recipients
@@ -204,7 +195,7 @@ func (r *reaches) settleWithheld(tx store.MailTx, now time.Time, user string, fr
 		if g == nil || g.Reach == nil {
 			continue
 		}
-		u, err := userOf(tx, user)
+		u, err := r.userOf(tx, user)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/mail/notice"
 	"weir/store"
 	"weir/throttle/outbreak"
 )
@@ -115,7 +116,7 @@ func (d *desk) lostMemories(tx store.MailTx, user string) ([]store.Memory, error
 // ChangeUser changes or adds a user. change is given the user as stored, or with only the name, and whether the user is
 // new. It may be called more than once. Limits that cannot be read are an error. Valid ones hold at once, also for what
 // waits. Waiting messages of a disabled user are held until the user is enabled. Another contact voids the tickets,
-// since they were sent to the old one. A stopped user is told again.
+// since they were sent to the old one, which is told. A stopped user is told again.
 func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	change func(u *store.User, isNew bool) error) error {
 	return d.queue.apply(ctx, now, func(tx store.MailTx) ([]result, error) {
@@ -147,7 +148,13 @@ func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 				return nil, err
 			}
 		}
-		return d.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
+		results, err := d.reconsider(tx, now, name, news{by: by, moved: moved}, u.Disabled)
+		if gates := d.gates.Load().throttles(); err == nil && moved && before.Contact != "" && len(gates) > 0 {
+			results = append(results, result{ready: true})
+			err = d.write(tx, gates[0], &notice.Notice{Kind: notice.Moved, Host: gates[0].Host, Now: now, User: name,
+				Language: gates[0].speaks(&before)}, before.Contact)
+		}
+		return results, err
 	})
 }
 

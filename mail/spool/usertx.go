@@ -39,6 +39,7 @@ type result struct {
 	resumed        bool      // the user goes on
 	due            time.Time // when the clock of the user has something to do
 	steps          []Step    // of messages
+	untold         bool      // the user was stopped, and has no contact
 }
 
 // openUser begins a userTx, and runs the clock until now.
@@ -92,7 +93,7 @@ func (q *queue) peekUser(tx store.MailTx, now time.Time, gate *Gate, name string
 
 // newUserTx reads the user, and the limits that hold.
 func (q *queue) newUserTx(tx store.MailTx, now time.Time, gate *Gate, name string) (*userTx, error) {
-	user, err := userOf(tx, name)
+	user, err := q.userOf(tx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -368,6 +369,9 @@ func (q *queue) settle(r result) {
 	}
 	if r.stopped {
 		q.tell.Stopped(r.throttle)
+		if r.untold {
+			q.tell.Untold(r.throttle)
+		}
 		q.log.Warn("a user is stopped", "throttle", r.throttle, "user", r.user)
 	}
 	if r.resumed {
