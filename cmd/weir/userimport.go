@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"weir/console"
-	"weir/mail/roster"
+	"weir/internal/roster"
 )
 
 type userImportCommand struct {
