@@ -33,6 +33,7 @@ var floors = map[string]int{
 	"internal/outlet":   1, // for the log
 	"internal/logfile":  1, // for the access log
 	"internal/readfile": 1, // for files that a configuration names
+	"internal/roster":   1, // for lists of users that commands read
 	"internal/heavy":    1, // for those who watch: who is held back
 	"internal/needs":    1, // for tests, and for tools of tests
 	"lab/peers":         1, // the peers' configurations
