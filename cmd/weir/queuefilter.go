@@ -62,7 +62,7 @@ func (c *queueTrackCommand) query() (q console.TrackQuery, err error) {
 	if q.ID, err = mailID(c.What); err != nil {
 		q.Recipient = c.What
 	}
-	if c.What == "" {
+	if len(c.What) < 6 && !strings.Contains(c.What, "@") {
 		return q, errors.New("name the id of a message, or an address with its @")
 	}
 	return q, nil

@@ -58,7 +58,7 @@ func (d *desk) LogOut(ctx context.Context, now time.Time, ticket string) error {
 		return err
 	}
 	return d.update(ctx, func(tx store.MailTx) error {
-		t, _, err := goodTicket(tx, nonce, now)
+		t, _, err := d.goodTicket(tx, nonce, now)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (d *desk) SendLink(ctx context.Context, now time.Time, ticket string) (sent
 	}
 	err = d.queue.apply(ctx, now, func(tx store.MailTx) ([]result, error) {
 		sent = false
-		t, user, err := goodTicket(tx, nonce, now)
+		t, user, err := d.goodTicket(tx, nonce, now)
 		if err != nil || user.Contact == "" {
 			return nil, err
 		}
