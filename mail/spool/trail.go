@@ -166,12 +166,12 @@ func (s *Step) log(log *slog.Logger) {
 var stepResults = map[nexthop.Outcome]string{nexthop.Done: "delivered", nexthop.Failed: "failed",
 	nexthop.Ambiguous: "ambiguous"}
 
-// queued find the id that a server has given a message, as Postfix and weir, Exim, and Sendmail say it.
-var queued = []*regexp.Regexp{regexp.MustCompile(`queued as ([0-9A-Za-z]{6,32})\b`),
+// queueIDs find the id that a server has given a message, as Postfix and weir, Exim, and Sendmail say it.
+var queueIDs = []*regexp.Regexp{regexp.MustCompile(`queued as ([0-9A-Za-z]{6,32})\b`),
 	regexp.MustCompile(`\bid=([0-9A-Za-z-]{6,32})\b`), regexp.MustCompile(`^([0-9A-Za-z]{12,20}) `)}
 
 func queueID(text string) string {
-	for _, form := range queued {
+	for _, form := range queueIDs {
 		if m := form.FindStringSubmatch(text); m != nil {
 			return m[1]
 		}
