@@ -20,7 +20,7 @@ func TestDefaults(t *testing.T) {
 	if c.Data != "/var/lib/weir" || c.Control != "/var/lib/weir/weir.sock" || c.Console.Listen != "127.0.0.1:9000" {
 		t.Errorf("%+v", c)
 	}
-	if c.Log != (Log{LevelInfo, FormatAuto, accesslog.Options{}.WithDefaults()}) {
+	if c.Log != (Log{LevelInfo, FormatAuto, RecipientsAddress, accesslog.Options{}.WithDefaults()}) {
 		t.Errorf("%+v", c.Log)
 	}
 	if c.Throttles["plans"].OnError != policy.Closed || c.Throttles["plans"].Quota.MaxAccounts == 0 ||

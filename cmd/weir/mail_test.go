@@ -199,6 +199,9 @@ func (p *postOffice) AddUser(_ context.Context, by string, u console.NewUser) (c
 	if p.users[u.Name] != nil {
 		return console.UserView{}, store.ErrExists
 	}
+	if u.Dry {
+		return console.UserView{User: store.User{Name: u.Name}}, nil
+	}
 	p.users[u.Name] = &console.UserView{User: store.User{Name: u.Name, Contact: u.Contact, Senders: u.Senders,
 		Language: u.Language, Made: noon, Changed: noon}, LogIn: u.Password != "",
 		Throttles: []console.Standing{{Throttle: "outgoing", Slack: 1, MSlack: 15, Limits: "rate=1/m stop=20"}}}
@@ -220,6 +223,9 @@ func (p *postOffice) change(name string, f func(*console.UserView) error) (conso
 
 func (p *postOffice) SetUser(_ context.Context, by string, c console.UserChange) (console.UserView, error) {
 	return p.change(c.Name, func(u *console.UserView) error {
+		if c.Dry {
+			return nil
+		}
 		for key := range c.Limits {
 			if key != "stop" && key != "rate" && key != "exempt" {
 				return console.Invalid(fmt.Sprintf("%s: unknown; did you mean stop?", key))

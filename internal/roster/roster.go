@@ -215,7 +215,7 @@ func ReadLDIF(r io.Reader, c Columns) (*List, error) {
 			}
 		default:
 			take()
-			if began == 0 {
+			if began == 0 && line[0] != '#' {
 				began = at
 			}
 			text = append(text, line...)

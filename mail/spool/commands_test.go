@@ -446,6 +446,14 @@ func TestTicketsEndWithTheUser(t *testing.T) {
 	})
 	void(r, forMail, forPage)
 	r.user(store.User{Name: ann, Contact: contact}) // as it was before: it is another one all the same
+	r.idle()
+	if old := r.carrier.to("ann@elsewhere.example"); len(old) != 1 || !strings.Contains(old[0].text, "another address") ||
+		strings.Contains(old[0].text, "/held/") || strings.Contains(old[0].text, contact) {
+		t.Errorf("the old contact is told %+v", old)
+	}
+	r.carrier.set(func(c *carrier) {
+		c.taken = slices.DeleteFunc(c.taken, func(d handed) bool { return d.to == "ann@elsewhere.example" })
+	})
 	void(r, forMail, forPage)
 	_, forPage = r.tickets()
 	if v, err := r.Page(t.Context(), r.now(), forPage); err != nil || v.Waiting != 21 {
