@@ -13,8 +13,8 @@ import (
 	"weir/internal/needs"
 )
 
-// TestWayOfAMessage: a message that a real Postfix diverts is found by its id here, by its Message-ID, and by both of its
-// ids in Postfix's log, also after a restart. Each step is one line of the log.
+// TestWayOfAMessage: a message that a real Postfix diverts is found by its id here, by its Message-ID, and by both of
+// its ids in Postfix's log, also after a restart.
 func TestWayOfAMessage(t *testing.T) {
 	t.Parallel()
 	asks, diverts, back := needs.FreeAddress(), needs.FreeAddress(), needs.FreeAddress()

@@ -114,8 +114,9 @@ type BulkResult struct {
 
 // A TrackQuery asks for the way of a message, or of mail to an address.
 type TrackQuery struct {
-	ID        store.MailID `json:"id,omitempty"`
-	Recipient string       `json:"recipient,omitempty"` // a part of an address; or a Message-ID, or the id of a message at the server before or after
+	ID store.MailID `json:"id,omitempty"`
+	// a part of an address; or a Message-ID, or the id of a message at the server before or after
+	Recipient string `json:"recipient,omitempty"`
 }
 
 // A MailStep is what became of a message, or of one of its recipients, as it is in the log.
@@ -125,10 +126,12 @@ type MailStep struct {
 	ID      string       `json:"message_id,omitempty"`
 	User    string       `json:"user,omitempty"`
 	Address string       `json:"address,omitempty"` // of the recipient; left out: of several
-	Result  string       `json:"result"`            // accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
-	Status  string       `json:"status,omitempty"`  // what the next server said, or how many recipients it is about
-	Hop     string       `json:"hop,omitempty"`     // the next server
-	Queue   string       `json:"queue,omitempty"`   // the id by which another server knows it: the next one, or for accepted the one before
+	// accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
+	Result string `json:"result"`
+	Status string `json:"status,omitempty"` // what the next server said, or how many recipients it is about
+	Hop    string `json:"hop,omitempty"`    // the next server
+	// the id by which another server knows it: the next one, or for accepted the one before
+	Queue string `json:"queue,omitempty"`
 }
 
 // A Track is what is known of the way of mail, up to MaxTrack of each.

@@ -1,7 +1,7 @@
 // Package roster reads lists of mail users and their contacts: CSV with a heading, and LDIF (RFC 2849).
 //
-// Read returns the entries that can be used and, with its line, what is wrong with each of the others. It neither stores
-// anything nor knows which names and addresses are valid.
+// ReadCSV and ReadLDIF return the entries that can be used and, with its line, what is wrong with each of the others.
+// They neither store anything nor know which names and addresses are valid.
 package roster
 
 import (

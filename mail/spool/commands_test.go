@@ -447,7 +447,7 @@ func TestTicketsEndWithTheUser(t *testing.T) {
 	void(r, forMail, forPage)
 	r.user(store.User{Name: ann, Contact: contact}) // as it was before: it is another one all the same
 	r.idle()
-	if old := r.carrier.to("ann@elsewhere.example"); len(old) != 1 || !strings.Contains(old[0].text, "another address") ||
+	if old := r.carrier.to("ann@elsewhere.example"); len(old) != 1 || !strings.Contains(old[0].text, "the last one that comes here") ||
 		strings.Contains(old[0].text, "/held/") || strings.Contains(old[0].text, contact) {
 		t.Errorf("the old contact is told %+v", old)
 	}

@@ -30,10 +30,12 @@ type Step struct {
 	ID      string       `json:"message_id,omitempty"` // Message-ID
 	User    string       `json:"user,omitempty"`
 	Address string       `json:"address,omitempty"` // of the recipient; empty: of several
-	Result  string       `json:"result"`            // accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
-	Status  string       `json:"status,omitempty"`  // what the next server said, or how many recipients it is about
-	Hop     string       `json:"hop,omitempty"`     // the next server
-	Queue   string       `json:"queue,omitempty"`   // the id by which another server knows it: the next one, or for accepted the one before
+	// accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
+	Result string `json:"result"`
+	Status string `json:"status,omitempty"` // what the next server said, or how many recipients it is about
+	Hop    string `json:"hop,omitempty"`    // the next server
+	// the id by which another server knows it: the next one, or for accepted the one before
+	Queue string `json:"queue,omitempty"`
 }
 
 // A trail is the last steps. It is bounded, and so is its file, which has twice as many lines at most: nothing of it is
@@ -197,8 +199,8 @@ func (j *job) ends(now time.Time) []Step {
 	return steps
 }
 
-// Trail returns up to limit of the last steps of a message, or of messages whose recipient has a text in the address, or
-// whose Message-ID or id at another server it is. The latest come first. It knows of the last MaxTrail.
+// Trail returns up to limit of the last steps of a message, or of messages whose recipient has a text in the address,
+// or whose Message-ID or id at another server it is. The latest come first. It knows of the last MaxTrail.
 func (d *delivery) Trail(id store.MailID, text string, limit int) (found []Step) {
 	low := strings.ToLower(text)
 	name := strings.Trim(text, "<>")
