@@ -9,8 +9,8 @@ import (
 	"weir/store"
 )
 
-// TestContactByRule: a user without a contact of their own is told by the rule, and acts by mail. When a contact changes,
-// the old one is told.
+// TestContactByRule: a user without a contact of their own is told by the rule, and acts by mail. When a contact
+// changes, the old one is told.
 func TestContactByRule(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "rate: 1/m, stop: 2", "", "self_service: {contacts: \"{user}@private.example\"}\n")

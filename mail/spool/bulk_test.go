@@ -219,7 +219,7 @@ func TestBulkRetry(t *testing.T) {
 	}
 }
 
-// TestTrail: a bounded number of steps is remembered, the last ones, in memory and in the file, which another run reads.
+// TestTrail: a bounded number of steps is remembered, the last ones, in memory and in the file that another run reads.
 // A message is found by each of its ids.
 func TestTrail(t *testing.T) {
 	t.Parallel()
