@@ -130,14 +130,14 @@ bench: build ## side by side with its peers, against the targets
 	@internal/tools/setup bench
 	$(GO) run ./lab/bench $(ARGS)
 
-TARGETS := $(foreach system,linux darwin windows freebsd,$(system)/amd64 $(system)/arm64)
+EVERY := $(foreach system,linux darwin windows freebsd,$(system)/amd64 $(system)/arm64)
 
 # A full build takes 100 seconds of a processor for each of them where nothing is cached, this 3.
 crosscheck: ## type-check everything for every system and processor that weir is made for
-	$(GO) run ./internal/gen/crosscheck $(TARGETS)
+	$(GO) run ./internal/gen/crosscheck $(EVERY)
 
 cross: crosscheck ## build for every system and processor that weir is made for
-	@for target in $(TARGETS); do \
+	@for target in $(EVERY); do \
 		echo "build: $$target"; \
 		GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/weir || exit 1; \
 	done
@@ -150,9 +150,12 @@ SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || echo 0)
 # The maintainer that packages name. If you publish packages, write yourself. Mail to .invalid reaches nobody (RFC 2606).
 MAINTAINER ?= The weir authors <maintainers@weir.invalid>
 
-release: ## everything that a version consists of, into dist: binaries, packages, image, bills of materials, checksums
+# What a release is for: this machine, unless TARGETS has others, as in TARGETS="linux/arm64 darwin/arm64", or all.
+TARGETS ?= $(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)
+
+release: ## what a version consists of, for this machine or TARGETS, into dist: binaries, packages, image, bills of materials, checksums
 	$(GO) run ./internal/gen/release -out dist -version '$(VERSION)' -commit '$(COMMIT)' -epoch '$(SOURCE_DATE_EPOCH)' \
-		-maintainer '$(MAINTAINER)' $(TARGETS)
+		-maintainer '$(MAINTAINER)' $(if $(filter all,$(TARGETS)),$(EVERY),$(TARGETS))
 
 cover: setup ## test coverage by package
 	$(GO) test -cover ./...

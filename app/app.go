@@ -44,8 +44,8 @@ type Options struct {
 	// that of login.Options. Tests, which take very many passwords, set less.
 	HashMemory int
 
-	// FirstPassword is given the password of the operator that the first start makes. It must not log it. Default: the
-	// password is written to a file in the data folder.
+	// FirstPassword is given the password of the operator that the first start makes, at each start until it was used.
+	// It must not log it. May be nil: the password is in a file in the data folder.
 	FirstPassword func(name, password string) error
 
 	// Demo is what the console shows of the demo that this weir is a part of. Default: it is part of none.

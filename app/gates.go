@@ -76,7 +76,7 @@ func (g *gate) view(now time.Time) console.GateStatus {
 		}
 		for _, v := range gt.Servers() {
 			s.Servers = append(s.Servers, console.ServerStatus{Server: v.Server, Healthy: v.Well, InFlight: v.Active,
-				Idle: v.Idle, Requests: v.Requests, Failures: v.Failures, Routes: v.Routes, Down: v.Down})
+				Idle: v.Idle, Requests: v.Requests, Failures: v.Failures, Routes: v.Routes})
 		}
 	}
 	s.Routes = g.routesView(now)

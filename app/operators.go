@@ -7,15 +7,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"weir/console/access"
+	"weir/internal/readfile"
 	"weir/store"
 )
 
-// passwordFile, in the data folder, has the password of the operator that the first start makes, where no terminal
-// shows it.
+// passwordFile, in the data folder, has the password of the operator that the first start makes, until it was used.
 const passwordFile = "admin-password"
+
+// maxPasswordFile is how much of it is read.
+const maxPasswordFile = 1024
 
 // How long entries of the audit log are kept, and how often old ones are removed.
 const (
@@ -26,13 +30,14 @@ const (
 
 // admitOperators lets operators log in. The first start makes one, if there is a console to log in to.
 func (a *App) admitOperators(ctx context.Context, k *kept, g *generation) error {
+	known := func(name string) {
+		if name == access.First { // its first password is no more, or somebody knows it
+			_ = os.Remove(filepath.Join(g.cfg.Data, passwordFile))
+		}
+	}
 	desk, err := access.New(access.Options{Store: k.store.Access(), Clock: a.opts.Clock,
 		HashMemory: a.opts.HashMemory, Secret: derive(a.secret, "the console"), Failed: a.notNoted,
-		Changed: func(name string) {
-			if name == access.First { // its first password is no more
-				_ = os.Remove(filepath.Join(g.cfg.Data, passwordFile))
-			}
-		}})
+		Changed: known, Entered: known})
 	if err != nil {
 		return err
 	}
@@ -43,18 +48,30 @@ func (a *App) admitOperators(ctx context.Context, k *kept, g *generation) error 
 	return a.firstOperator(ctx, desk, g.cfg.Data)
 }
 
+// firstOperator makes the first operator if there is none. Until somebody has logged in with the password, each start
+// on a terminal shows it.
 func (a *App) firstOperator(ctx context.Context, desk *access.Desk, folder string) error {
 	path := filepath.Join(folder, passwordFile)
-	keep, where := a.opts.FirstPassword, "the terminal"
-	if keep == nil {
-		keep, where = func(_, password string) error { return writePassword(path, password) }, path
-	}
-	made, err := desk.MakeFirst(ctx, keep)
+	made, err := desk.MakeFirst(ctx, func(_, password string) error { return writePassword(path, password) })
 	if err != nil {
 		return fmt.Errorf("the first operator of the console: %w", err)
 	}
 	if made {
-		a.opts.Log.Info("the operator admin can log in to the console; the password is shown once", "on", where)
+		a.opts.Log.Info("the operator admin can log in to the console; until then, the password is in a file",
+			"file", path)
+	}
+	if a.opts.FirstPassword == nil {
+		return nil
+	}
+	text, err := readfile.Read(path, maxPasswordFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = a.opts.FirstPassword(access.First, strings.TrimSpace(string(text)))
+	}
+	if err != nil {
+		a.opts.Log.Warn("the first password of the console is not shown", "file", path, "err", err)
 	}
 	return nil
 }

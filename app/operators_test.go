@@ -4,9 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -42,8 +48,8 @@ func house(t *testing.T, folder, consoleAt string, o app.Options) (a *app.App, l
 	return a, log, err
 }
 
-// TestFirstPassword: the first start writes it to a file that only weir's own user reads, or hands it to the terminal;
-// it is never in the log. Later starts make none.
+// TestFirstPassword: the first start writes it to a file that only weir's own user reads. Until it was used, each start
+// on a terminal shows it, also after one that failed. It is never in the log. Later starts make none.
 func TestFirstPassword(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -63,38 +69,80 @@ func TestFirstPassword(t *testing.T) {
 	if strings.Contains(log.String(), strings.TrimSpace(string(secret))) || !strings.Contains(log.String(), path) {
 		t.Errorf("the log: %s", log)
 	}
-	_, _, err = house(t, folder, "127.0.0.1:0", app.Options{FirstPassword: func(string, string) error {
-		t.Error("another password")
-		return nil
-	}})
+	// On a terminal, also where the first start there fails as somebody else has the address.
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer taken.Close()
+	folder = t.TempDir()
+	for i, at := range []string{taken.Addr().String(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"} {
+		shown := ""
+		a, log, err := house(t, folder, at, app.Options{FirstPassword: func(name, password string) error {
+			shown = name + " " + password
+			return nil
+		}})
+		if (err != nil) != (i == 0) {
+			t.Fatalf("start %d: %v", i+1, err)
+		}
+		password := strings.TrimPrefix(shown, "admin ")
+		if i == 2 {
+			logInAsAdmin(t, "http://"+a.ConsoleAddr().String(), password)
+		}
+		if err == nil {
+			err = a.Stop(context.Background()) // so that nothing is logged any more
+		}
+		if (err != nil) != (i == 0) || (shown != "") != (i < 3) || shown != "" && strings.Contains(log.String(), password) {
+			t.Errorf("start %d: %q, %v", i+1, shown, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, "admin-password")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it was used, and is still in the file: %v", err)
+	}
 
-	terminal := t.TempDir()
-	shown := ""
-	a, log, err = house(t, terminal, "127.0.0.1:0", app.Options{FirstPassword: func(name, password string) error {
-		shown = name + " " + password
-		return nil
-	}})
-	if err == nil {
-		err = a.Stop(context.Background()) // so that nothing is logged any more
+	// Where the password cannot be kept, nobody is let in, and the next start tries again.
+	broken := t.TempDir()
+	path = filepath.Join(broken, "admin-password")
+	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	if err != nil || !strings.HasPrefix(shown, "admin ") || strings.Contains(log.String(), shown[6:]) {
-		t.Errorf("%q, %v", shown, err)
+	if _, _, err := house(t, broken, "127.0.0.1:0", app.Options{}); err == nil {
+		t.Error("a password that nobody can know")
 	}
-	if _, err := os.Stat(filepath.Join(terminal, "admin-password")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file, too: %v", err)
-	}
-
-	// Where nobody can be told, nobody is let in, and the next start tries again.
-	broken, full := t.TempDir(), errors.New("the disk is full")
-	if _, _, err := house(t, broken, "127.0.0.1:0", app.Options{
-		FirstPassword: func(string, string) error { return full }}); !errors.Is(err, full) {
-		t.Errorf("%v", err)
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
 	}
 	if _, _, err := house(t, broken, "127.0.0.1:0", app.Options{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// logInAsAdmin logs in as a browser does.
+func logInAsAdmin(t *testing.T, site, password string) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+	page, err := client.Get(site + "/login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(page.Body)
+	page.Body.Close()
+	token := regexp.MustCompile(`name="form" value="([^"]+)"`).FindSubmatch(text)
+	if err != nil || token == nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	done, err := client.PostForm(site+"/login", url.Values{"form": {string(token[1])}, "name": {"admin"},
+		"password": {password}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done.Body.Close()
+	if text, _ := io.ReadAll(done.Body); done.StatusCode != http.StatusOK || !bytes.Contains(text, []byte("Log out")) {
+		t.Fatalf("%s\n%s", done.Status, text)
 	}
 }
 

@@ -28,9 +28,11 @@ import (
 
 // Config is a whole configuration, as it stands in the file.
 type Config struct {
-	// The folder for the files that weir keeps. Default /var/lib/weir.
+	// The folder for the files that weir keeps. A relative path starts from the folder of this file. Default
+	// /var/lib/weir.
 	Data string `yaml:"data"`
-	// The socket for commands that talk to a running weir. Default: weir.sock in the data folder.
+	// The socket for commands that talk to a running weir. A relative path starts from the folder of this file.
+	// Default: weir.sock in the data folder.
 	Control string `yaml:"control"`
 	// HTTP gates.
 	HTTP []httpgate.Options `yaml:"http"`
@@ -95,7 +97,8 @@ type Throttle struct {
 type Log struct {
 	// The least severe level: debug, info (the default), warn or error.
 	Level Level `yaml:"level"`
-	// text, json, or auto (the default): text on a terminal, JSON elsewhere.
+	// text, json, or auto (the default): text on a terminal, JSON elsewhere. On a terminal, text is short: the time of
+	// the day, and the level of what is not info.
 	Format Format `yaml:"format"`
 	// How the log names the recipients of mail: address (the default) or domain, as in @example.org.
 	Recipients Recipients `yaml:"recipients"`

@@ -26,7 +26,7 @@ func TestExamplesHaveNoMistakes(t *testing.T) {
 			t.Error(c.Warnings)
 		}
 		// They are tried out on people's own machines.
-		if c.Data != "./weir-data" {
+		if c.Data != "../examples/weir-data" {
 			t.Errorf("%s keeps its data in %q", name, c.Data)
 		}
 		for i := range c.HTTP {

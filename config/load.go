@@ -102,6 +102,8 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	c = new(Config)
 	d := newDecoder(filepath.Dir(name), size)
 	d.value(root, reflect.ValueOf(c).Elem())
+	data := c.Data
+	c.Data, c.Control = beside(d.secrets.folder, c.Data), beside(d.secrets.folder, c.Control)
 	errs = append(broken, d.errs...)
 	if len(broken) > 0 || d.failed[root] || d.left < 0 {
 		return nil, errs, nil // what is not there cannot be checked
@@ -113,6 +115,7 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	odd := c.oddities()
 	if why == forHere {
 		errs = append(errs, d.found(root, c.brokenFiles())...)
+		errs = append(errs, d.found(root, c.dataElsewhere(data))...)
 		odd = append(odd, c.missingFiles()...)
 		odd = append(odd, c.logOddities()...)
 		odd = append(odd, c.proxiesInFiles()...)

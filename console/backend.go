@@ -194,10 +194,27 @@ func (p UnlistedProxy) Advice() string {
 		who, p.Header, where, do)
 }
 
+// Unhealthy says how many servers have failed; "" where none has.
+func (g GateStatus) Unhealthy() string {
+	n := 0
+	for _, s := range g.Servers {
+		if !s.Healthy {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case len(g.Servers):
+		return "No server behind " + g.Gate + " is healthy"
+	}
+	return fmt.Sprintf("%d of %d servers behind %s are unhealthy", n, len(g.Servers), g.Gate)
+}
+
 // ServerStatus is a server behind an HTTP gate.
 type ServerStatus struct {
 	Server   string `json:"server"`  // as configured, with the address where its name was looked up
-	Healthy  bool   `json:"healthy"` // or the next request tries whether it is
+	Healthy  bool   `json:"healthy"` // it has not failed, or it is back
 	InFlight int    `json:"in_flight"`
 	Idle     int    `json:"idle"`     // connections kept for the next request; HTTP/1.1 only
 	Requests uint64 `json:"requests"` // given to it since the start, tries included
@@ -206,7 +223,6 @@ type ServerStatus struct {
 	// routes. A server of several routes is there once if they share its connections and its health, and else for each
 	// of them.
 	Routes []string `json:"routes,omitempty"`
-	Down   bool     `json:"-"` // it has failed and did not come back yet
 }
 
 // For says which routes a server gets requests of, in a few words.

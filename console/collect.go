@@ -218,7 +218,7 @@ func (g *GateStatus) collectServers(s scrape) {
 	healthy := map[string]bool{}
 	for _, server := range g.Servers {
 		before, known := healthy[server.Server]
-		healthy[server.Server] = !server.Down && (before || !known)
+		healthy[server.Server] = server.Healthy && (before || !known)
 	}
 	for server, well := range healthy {
 		put(s, "weir_http_upstream_healthy", oneIf(well), cmp.Or(g.Label, g.Gate), server)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -42,7 +43,7 @@ func (c *Control) Listen() error {
 	if err != nil {
 		return err
 	}
-	c.bind(l, maxControlConnections, nil, c.reached)
+	c.bind(&boundedListener{Listener: l, max: maxControlConnections, reached: c.reached})
 	return nil
 }
 
@@ -58,13 +59,9 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 
 // operator is the name of the user who sent a request.
 func operator(r *http.Request) string {
-	c, _ := r.Context().Value(connKey{}).(net.Conn)
-	if b, ok := c.(*boundedConn); ok {
-		c = b.Conn
-	}
-	if u, ok := c.(*net.UnixConn); ok {
-		if name := peerName(u); name != "" {
-			return name
+	if b := boundedConnOf(r); b != nil {
+		if u, ok := b.Conn.(*net.UnixConn); ok {
+			return cmp.Or(peerName(u), anOperator)
 		}
 	}
 	return anOperator

@@ -26,6 +26,11 @@ func TestGuard(t *testing.T) {
 	if code, _, _ := get(t, "HEAD", url+"/healthz", ""); code != 200 {
 		t.Errorf("HEAD: %d", code)
 	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, _, _ := get(t, "GET", url+path, "evil.example"); code != 200 {
+			t.Errorf("%s by another name: %d", path, code)
+		}
+	}
 	away, _ := serve(t, Options{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, newBackend())
 	if code, body, _ := get(t, "GET", away+"/healthz", ""); code != 403 || !strings.Contains(body, "console.allow") {
 		t.Errorf("a peer from elsewhere: %d %s", code, body)

@@ -5,6 +5,12 @@ import (
 	"net/http"
 )
 
+// Where health and readiness are asked for, by whatever name: load balancers often do not know any.
+const (
+	healthPath = "/healthz"
+	readyPath  = "/readyz"
+)
+
 // Readiness is the body of /readyz.
 type Readiness struct {
 	Ready  bool   `json:"ready"`

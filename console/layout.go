@@ -123,9 +123,9 @@ type layout struct {
 	Bad     bool   // it failed
 	// ShadowAll is the emergency switch, which every page speaks of while it is on.
 	ShadowAll *ShadowAll
-	Live    bool
-	Plots   bool
-	Page    any
+	Live      bool
+	Plots     bool
+	Page      any
 }
 
 type navItem struct {

@@ -33,11 +33,11 @@ func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // bind bounds the connections of a listener. Peers that are not known may take an eighth of the places only, so that
 // they cannot lock the others out; known may be nil where everybody is.
-func (l *lifecycle) bind(listener net.Listener, max int, known func(net.Addr) bool, reached func()) {
-	if known == nil {
-		known = func(net.Addr) bool { return true }
+func (l *lifecycle) bind(b *boundedListener) {
+	if b.known == nil {
+		b.known = func(net.Addr) bool { return true }
 	}
-	l.listener = &boundedListener{Listener: listener, max: max, known: known, reached: reached}
+	l.listener = b
 }
 
 // protect sets the headers that every page has.

@@ -212,7 +212,8 @@ func (s *SelfService) Listen() error {
 	if err != nil {
 		return fmt.Errorf("pages of mail users: %w", err)
 	}
-	s.bind(l, maxPageConnections, nil, func() { s.metrics.BoundReached(boundPages) })
+	s.bind(&boundedListener{Listener: l, max: maxPageConnections,
+		reached: func() { s.metrics.BoundReached(boundPages) }})
 	return nil
 }
 

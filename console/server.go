@@ -19,6 +19,7 @@ import (
 // Bounds of the two servers.
 const (
 	maxConnections        = 128
+	maxChecks             = 16 // connections beyond them, for health and readiness alone
 	maxControlConnections = 32
 	maxStreams            = 16 // of one connection with HTTP/2
 	maxHeader             = 16 << 10
@@ -59,6 +60,7 @@ func New(o Options, b Backend, m *Metrics, log *slog.Logger) (*Server, error) {
 	s.api = newAPI(b, log, stopping)
 	s.http = newHTTPServer(s.handler(stopping), log)
 	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
+	s.http.ConnContext = withConn
 	s.http.RegisterOnShutdown(stop)
 	return s, nil
 }
@@ -94,11 +96,13 @@ func (s *Server) Listen() error {
 	if err != nil {
 		return fmt.Errorf("console: %w", err)
 	}
-	s.bind(l, maxConnections, func(a net.Addr) bool { return s.guard.Load().admits(a) },
-		func() { s.metrics.BoundReached(boundConsole) })
+	s.bind(&boundedListener{Listener: l, max: maxConnections, spare: maxChecks, reached: s.turnedAway,
+		known: func(a net.Addr) bool { return s.guard.Load().admits(a) }})
 	s.listener = &tlsListener{s.listener, &s.keys}
 	return nil
 }
+
+func (s *Server) turnedAway() { s.metrics.BoundReached(boundConsole) }
 
 // A tlsListener speaks TLS while there are keys.
 type tlsListener struct {
@@ -124,8 +128,8 @@ func (s *Server) handler(stopping context.Context) http.Handler {
 	open.HandleFunc("/style.css", style)
 	open.HandleFunc("/live.js", script(liveJS))
 	open.HandleFunc("/plot.js", script(plotJS))
-	open.HandleFunc("/healthz", healthz)
-	open.HandleFunc("/readyz", s.readyz)
+	open.HandleFunc(healthPath, healthz)
+	open.HandleFunc(readyPath, s.readyz)
 	open.Handle("/metrics", s.metrics.Handler())
 	open.Handle("/debug/pprof/", s.profiles(stopping))
 	open.HandleFunc(EnterPath, s.enter)
@@ -142,7 +146,16 @@ func (s *Server) handler(stopping context.Context) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if why := s.guard.Load().check(r); why != "" {
+		health := r.URL.Path == healthPath || r.URL.Path == readyPath
+		if b := boundedConnOf(r); b != nil && b.spare {
+			h.Set("Connection", "close")
+			if !health {
+				s.turnedAway()
+				writeJSON(w, http.StatusServiceUnavailable, &Error{Msg: "the console has as many connections as it may"})
+				return
+			}
+		}
+		if why := s.guard.Load().check(r, health); why != "" {
 			h.Set("Connection", "close")
 			writeJSON(w, http.StatusForbidden, &Error{Msg: why})
 			return

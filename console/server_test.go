@@ -1,10 +1,15 @@
 package console
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -92,6 +97,73 @@ func TestHealthAndReadiness(t *testing.T) {
 	}
 	if code, _, _ := get(t, "GET", url+"/healthz", ""); code != 200 {
 		t.Errorf("healthz while stopping: %d", code)
+	}
+}
+
+// TestHealthHasConnections: whoever holds all connections of the console does not shut out checks of health, with TLS
+// and without. Nothing else is answered over theirs.
+func TestHealthHasConnections(t *testing.T) {
+	t.Parallel()
+	files, pool := certificate(t)
+	for _, o := range []Options{{}, {TLS: files}} {
+		url, m, s := start(t, o, newBackend())
+		trusts := &tls.Config{RootCAs: pool}
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: trusts, DisableKeepAlives: true}}
+		ask := func(path string, want int) {
+			t.Helper()
+			req, err := http.NewRequest("GET", url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = "lb.example"
+			if path == "/metrics" {
+				req.Host = "localhost"
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want || want == http.StatusServiceUnavailable && !resp.Close {
+				t.Errorf("%s, TLS: %t: %s, want %d", path, o.TLS != nil, resp.Status, want)
+			}
+		}
+		ask("/metrics", 200)
+		for range maxConnections { // they are used, and then idle
+			var c net.Conn
+			var err error
+			if o.TLS == nil {
+				c, err = net.Dial("tcp", s.Addr().String())
+			} else {
+				c, err = tls.Dial("tcp", s.Addr().String(), trusts)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: lb.example\r\n\r\n")
+			if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.Close {
+				t.Fatal(resp, err)
+			}
+		}
+		for range 2 {
+			ask("/healthz", 200)
+			ask("/readyz", 200)
+			ask("/metrics", 503)
+			for range maxChecks {
+				c, err := net.Dial("tcp", s.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+			}
+		}
+		ask("/healthz", 200)
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if !regexp.MustCompile(`weir_bound_reached_total{bound="console_connections"} [1-9]`).MatchString(w.Body.String()) {
+			t.Error("the bound is not counted")
+		}
 	}
 }
 

@@ -50,9 +50,16 @@ func TestServerRows(t *testing.T) {
 	rows := serverRows([]GateStatus{{Gate: "a", Servers: []ServerStatus{{Server: "alone", Healthy: true}}},
 		{Gate: "b", Servers: []ServerStatus{{Server: "alone and out"}}}, {Gate: "c"},
 		{Gate: "d", Servers: []ServerStatus{{Server: "one", Healthy: true}, {Server: "two", Failures: 3}}}})
-	if got := fmt.Sprintf("%v", rows); got != "[{{alone and out false 0 0 0 0 [] false} b} "+
-		"{{one true 0 0 0 0 [] false} d} {{two false 0 0 0 3 [] false} d}]" {
+	if got := fmt.Sprintf("%v", rows); got != "[{{alone and out false 0 0 0 0 []} b} "+
+		"{{one true 0 0 0 0 []} d} {{two false 0 0 0 3 []} d}]" {
 		t.Error(got)
+	}
+	out, well := ServerStatus{}, ServerStatus{Healthy: true}
+	for want, all := range map[string][]ServerStatus{"": {well, well}, "No server behind a is healthy": {out},
+		"2 of 3 servers behind a are unhealthy": {out, well, out}} {
+		if got := (GateStatus{Gate: "a", Servers: all}).Unhealthy(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

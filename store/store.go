@@ -7,6 +7,9 @@ import (
 	"unicode/utf8"
 )
 
+// File is the one in the data folder without which there is no store.
+const File = "weir.db"
+
 // Bounds of what may be stored, in bytes and in entries.
 const (
 	MaxClient   = 256    // the id of a client

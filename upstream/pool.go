@@ -136,7 +136,7 @@ func (p *Pool) Close() {
 // Stats is the state of a server.
 type Stats struct {
 	Server   string
-	Well     bool   // healthy; or the next request tries whether it is
+	Well     bool   // it has not failed, or it is back
 	Active   int    // requests under way
 	Idle     int    // connections kept for the next request; HTTP/1.1 only
 	Requests uint64 // given to it, tries included
@@ -148,7 +148,7 @@ func (p *Pool) Stats() []Stats {
 	servers := p.servers()
 	all := make([]Stats, len(servers))
 	for i, s := range servers {
-		all[i] = s.stats(p.env.Clock.Now())
+		all[i] = s.stats()
 	}
 	return all
 }

@@ -128,8 +128,8 @@ func TestResolve(t *testing.T) {
 	p.round(2, 30*time.Second)
 	want(4, "127.0.0.2")
 	for _, s := range gone {
-		if stays := s.to.name == url+" (127.0.0.2)"; (s.stats(p.clock.Now()).Idle > 0) != stays {
-			t.Errorf("%+v", s.stats(p.clock.Now()))
+		if stays := s.to.name == url+" (127.0.0.2)"; (s.stats().Idle > 0) != stays {
+			t.Errorf("%+v", s.stats())
 		}
 	}
 	goOn <- true

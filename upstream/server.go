@@ -88,11 +88,11 @@ func (s *server) release() {
 	}
 }
 
-func (s *server) stats(now time.Time) Stats {
+func (s *server) stats() Stats {
 	s.mu.Lock()
-	idle := len(s.idle)
+	idle, well := len(s.idle), !s.health.down
 	s.mu.Unlock()
-	return Stats{Server: s.to.name, Well: s.well(now), Active: int(s.active.Load()), Idle: idle,
+	return Stats{Server: s.to.name, Well: well, Active: int(s.active.Load()), Idle: idle,
 		Requests: s.requests.Load(), Failures: s.failures.Load()}
 }
 

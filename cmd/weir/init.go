@@ -44,7 +44,7 @@ type initCommand struct {
 	Cert        string `placeholder:"FILE" help:"The certificate of the gate (mail). Needed to take passwords from other machines."`
 	Key         string `placeholder:"FILE" help:"The key of the certificate (mail)."`
 	Console     string `placeholder:"ADDRESS" help:"Where the console listens: an address of this machine alone."`
-	Data        string `placeholder:"FOLDER" help:"Where weir keeps its data. Default: weir-data, or /var/lib/weir for a file in /etc."`
+	Data        string `placeholder:"FOLDER" help:"Where weir keeps its data; a relative path starts from the folder of the configuration. Default: weir-data, or /var/lib/weir for a file in /etc."`
 	Out         string `short:"o" placeholder:"FILE" help:"Where to write the configuration; - prints it. Default: weir.yaml here; for root /etc/weir/weir.yaml, if there is none."`
 	Force       bool   `help:"Replace the file if it exists."`
 	JSON        bool   `name:"json" help:"Print as JSON what was written and what to do next."`

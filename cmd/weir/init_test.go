@@ -86,7 +86,7 @@ func TestInitAsks(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", s.kind, err)
 		}
-		if cfg.Data != "./weir-data" {
+		if cfg.Data != filepath.Join(filepath.Dir(file), "weir-data") {
 			t.Errorf("%s: data in %s", s.kind, cfg.Data)
 		}
 		if len(cfg.SMTP) > 0 && (cfg.SMTP[0].Hostname != "mail.example.com" ||
@@ -220,7 +220,7 @@ func TestInitQuotes(t *testing.T) {
 	for _, text := range []string{"data", dataOfFile, "./data", "/var/lib/weir", "a: b", "a #b", "it's", `say "x" \n`, "1.5", "true", "null",
 		"- a", "{a}", "[a]", "*a", "&a", "!a", "%a", "@a", "`a`", "ä/ö", "a:", "~", "| a", "> a"} {
 		answers := usualAnswers(s)
-		answers["data"], answers["out"] = text, text+".yaml"
+		answers["data"], answers["out"] = text, strings.ReplaceAll(text, "/", "_")+".yaml"
 		cfg, err := s.check(answers)
 		if err != nil || cfg.Data != text {
 			t.Errorf("%q is %q, %v", text, cfg.Data, err)

@@ -30,9 +30,25 @@ func newLog(to io.Writer, tty bool) *logger {
 	w := outlet.New(to, logBound)
 	l := &logger{outlet: w, level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
 	o := &slog.HandlerOptions{Level: l.level}
-	l.Logger = slog.New(formats{text: slog.NewTextHandler(w, o), json: slog.NewJSONHandler(w, o), asJSON: l.json})
+	short := *o
+	if tty {
+		short.ReplaceAttr = shorter
+	}
+	l.Logger = slog.New(formats{text: slog.NewTextHandler(w, &short), json: slog.NewJSONHandler(w, o), asJSON: l.json})
 	l.configure(config.Config{}.WithDefaults().Log)
 	return l
+}
+
+// shorter leaves out what people at a terminal know: the date, and that a line is no warning.
+func shorter(groups []string, a slog.Attr) slog.Attr {
+	switch {
+	case len(groups) > 0:
+	case a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime:
+		return slog.String(slog.TimeKey, a.Value.Time().Format(time.TimeOnly))
+	case a.Key == slog.LevelKey && a.Value.Any() == slog.LevelInfo:
+		return slog.Attr{}
+	}
+	return a
 }
 
 func (l *logger) close() { l.outlet.Close(logPatience) }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"weir/config"
 )
@@ -39,7 +40,20 @@ func testLogChangesWhileInUse(t *testing.T) {
 	terminal := newLog(&out, true)
 	defer terminal.close()
 	terminal.Info("five")
-	if got := line(); !strings.Contains(got, "msg=five") {
-		t.Errorf("on a terminal: %s", got)
+	now := time.Now().Format(time.TimeOnly)
+	if got, want := line(), "time="+now+" msg=five\n"; got != want {
+		t.Errorf("on a terminal: %q, want %q", got, want)
+	}
+	terminal.Warn("six", "time", 7, "level", []int{8})
+	if got, want := line(), "time="+now+" level=WARN msg=six time=7 level=[8]\n"; got != want {
+		t.Errorf("a warning: %q, want %q", got, want)
+	}
+	file := newLog(&out, false)
+	defer file.close()
+	file.configure(config.Log{Format: config.FormatText})
+	file.Info("seven")
+	now = time.Now().Format("2006-01-02T15:04:05.000Z07:00")
+	if got, want := line(), "time="+now+" level=INFO msg=seven\n"; got != want {
+		t.Errorf("text in a file: %q, want %q", got, want)
 	}
 }

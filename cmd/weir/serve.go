@@ -121,8 +121,8 @@ func (c *serveCommand) Run(t *terminal) error {
 
 // firstPassword shows the first password of the console on the terminal. The log may go elsewhere, and never has it.
 func (t *terminal) firstPassword(name, password string) error {
-	_, err := fmt.Fprintf(t.err, "\nThe console has an operator now. This is shown once:\n\n    name      %s\n    password  "+
-		"%s\n\n", name, password)
+	_, err := fmt.Fprintf(t.err, "\nNobody has logged in to the console yet as:\n\n    name      %s\n    password  %s\n\n"+
+		"Each start on a terminal shows this until somebody has.\n\n", name, password)
 	return err
 }
 

@@ -37,8 +37,8 @@ func starts(t *testing.T, p markdown.Page) (all []start) {
 	return all
 }
 
-// TestStarts pastes every start of every page into a shell and compares what is printed. Only the ports are others, so
-// that nothing on this machine is in the way.
+// TestStarts pastes every start of every page into a shell, as somebody does who does not wait, and compares what is
+// printed. Only the ports are others, so that nothing on this machine is in the way.
 func TestStarts(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
@@ -64,14 +64,8 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-var (
-	// port is a port in a start: of an address, of Python's web server or of the mail server for trying.
-	port = regexp.MustCompile(`(127\.0\.0\.1:|http\.server |sink\.py )(\d+)`)
-	// behind is the port of a service behind weir. A gate's own port is not tried: that would count.
-	behind = regexp.MustCompile(`(?:http\.server|sink\.py) (\d+)`)
-	// serves is the configuration of a weir.
-	serves = regexp.MustCompile(`weir serve -c (\S+)`)
-)
+// port is a port in a start: of an address, of Python's web server or of the mail server for trying.
+var port = regexp.MustCompile(`(127\.0\.0\.1:|http\.server |sink\.py )(\d+)`)
 
 func (s *start) run(t *testing.T, shell string) {
 	folder := workFolder(t)
@@ -106,16 +100,6 @@ func (s *start) run(t *testing.T, shell string) {
 
 	_, begun := paste(moved(s.begin.Text))
 	defer endGroup(t, begun.Process.Pid)
-	for _, m := range behind.FindAllStringSubmatch(s.begin.Text, -1) {
-		needs.Wait(t, "port "+m[1], func() bool { return listens(ports[m[1]]) })
-	}
-	for _, m := range serves.FindAllStringSubmatch(s.begin.Text, -1) {
-		needs.Wait(t, "the weir of "+m[1], func() bool {
-			status := exec.CommandContext(ctx, "weir", "status", "-c", m[1])
-			status.Dir = folder
-			return status.Run() == nil
-		})
-	}
 	if t.Failed() {
 		return
 	}
@@ -157,15 +141,6 @@ func matches(want, got string) bool {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
 	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimRight(got, "\r"))
-}
-
-func listens(port string) bool {
-	c, err := net.Dial("tcp", "127.0.0.1:"+port)
-	if err != nil {
-		return false
-	}
-	_ = c.Close()
-	return true
 }
 
 // endGroup ends what a shell has left in the background, and waits until it is gone.

@@ -20,7 +20,7 @@ import (
 	"weir/throttle/quota"
 )
 
-// Options are what a Desk needs. All but HashMemory, Changed and Failed must be given.
+// Options are what a Desk needs. All but HashMemory, Changed, Entered and Failed must be given.
 type Options struct {
 	Store  store.Access
 	Clock  login.Clock
@@ -29,6 +29,8 @@ type Options struct {
 	HashMemory int
 	// Changed is told of an operator who has another password, or is no more. May be nil.
 	Changed func(operator string)
+	// Entered is told of an operator who has logged in with a password. May be nil.
+	Entered func(operator string)
 	// Failed is that of login.Door. May be nil.
 	Failed func(error)
 }
@@ -60,8 +62,10 @@ func limit(name string, n int64, per time.Duration) (*quota.Quota, error) {
 
 // New returns a desk.
 func New(o Options) (*Desk, error) {
-	if o.Changed == nil {
-		o.Changed = func(string) {}
+	for _, f := range []*func(string){&o.Changed, &o.Entered} {
+		if *f == nil {
+			*f = func(string) {}
+		}
 	}
 	d := &Desk{o: o, hashing: make(chan struct{}, hashesAtOnce),
 		// A password that was right is not remembered: operators log in seldom.
@@ -172,6 +176,7 @@ func (d *Desk) admit(ctx context.Context, who store.Operator, a Attempt) (in Adm
 	if err != nil {
 		return in, err
 	}
+	d.o.Entered(who.Name)
 	return Admission{identityOf(who, s), secret, d.browser(who.Name, now)}, nil
 }
 

@@ -10,8 +10,6 @@ type ServerStats struct {
 	// Routes are those whose requests it gets, RouteDefault for the upstream of the gate; nil for a gate without
 	// routes. A server that stands in several pools is listed for each of them.
 	Routes []string
-	// Down means that it has failed and did not come back yet.
-	Down bool
 }
 
 // Servers are the servers behind the gate and its routes, as they are now.
@@ -20,7 +18,7 @@ func (g *Gate) Servers() (all []ServerStats) {
 	for _, p := range s.pools {
 		routes := s.routesTo(p.Pool)
 		for _, one := range p.Stats() {
-			all = append(all, ServerStats{Stats: one, Routes: routes, Down: p.Down(one.Server)})
+			all = append(all, ServerStats{Stats: one, Routes: routes})
 		}
 	}
 	return all

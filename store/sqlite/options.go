@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"weir"
+	"weir/store"
 )
 
 // Names of the files in the data folder. SQLite adds File with -wal and -shm behind it while the store is open.
 const (
-	File     = "weir.db"
+	File     = store.File
 	LockFile = "weir.lock"
 
 	// MailFolder has the texts of mails that are too long for the file.

@@ -1,0 +1,41 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"weir"
+	"weir/internal/readfile"
+	"weir/store"
+)
+
+// beside makes a relative path start from the folder of the configuration, wherever weir is started.
+func beside(folder, path string) string {
+	if path == "" || folder == "." || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(folder, path)
+}
+
+// dataElsewhere finds data that is where a relative path leads from the folder in which weir is started, and not beside
+// the configuration. weir would begin with nothing.
+func (c *Config) dataElsewhere(written string) []*weir.FieldError {
+	if c.Data == written || hasStore(c.Data) || !hasStore(written) {
+		return nil
+	}
+	at, err := filepath.Abs(written)
+	if err != nil {
+		at = written
+	}
+	var odd odds
+	odd.add("data",
+		fmt.Sprintf("a relative path starts from the folder of this file; %s has no data, but %s has", c.Data, at),
+		fmt.Sprintf("write data: %s, or move that folder", at))
+	return odd
+}
+
+// hasStore reports whether a folder has what weir keeps.
+func hasStore(folder string) bool {
+	_, err := readfile.Stat(filepath.Join(folder, store.File))
+	return err == nil
+}
