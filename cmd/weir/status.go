@@ -20,7 +20,12 @@ func (c *statusCommand) Run(t *terminal) error {
 }
 
 func (t *terminal) status(s *console.Status) {
-	fmt.Fprintf(t.out, "weir %s, %s since %s\n", printable(s.Version), t.state(s.State, s.Ready, s.ShadowAll), moment(s.Started))
+	since := "since"
+	if s.ShadowAll != nil { // the limits are off for another time
+		since = "and running since"
+	}
+	fmt.Fprintf(t.out, "weir %s, %s %s %s\n", printable(s.Version), t.state(s.State, s.Ready, s.ShadowAll), since,
+		moment(s.Started))
 	t.emergency(s.ShadowAll)
 	fmt.Fprintf(t.out, "configuration: %s, in effect since %s, %s", printable(s.Config.Path), moment(s.Config.Loaded),
 		count(int(s.Config.Reloads), "reload"))
