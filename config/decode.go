@@ -356,8 +356,22 @@ func (d *decoder) field(p yamltree.Pair, known []field, v reflect.Value) {
 	if p.Value.Kind == yamltree.Null {
 		return // a key without a value counts as left out
 	}
-	i := slices.IndexFunc(known, func(f field) bool { return f.name == name })
-	d.value(p.Value, v.Field(known[i].index))
+	f := known[slices.IndexFunc(known, func(f field) bool { return f.name == name })]
+	into := v.Field(f.index)
+	d.value(p.Value, into)
+	if f.never0 && into.IsZero() && !d.failed[p.Value] && d.left >= 0 {
+		d.fail(p.Value, name+" cannot be 0", "write more than 0, or leave it out")
+	}
+}
+
+// Never0 reports whether 0 is refused as the value of a key: a number that options could not tell from a key that was
+// left out. One behind a pointer can be told, and where 0 is what holds for a key that was left out, the tag says so.
+func Never0(f reflect.StructField) bool {
+	switch f.Type.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
+		return f.Tag.Get("zero") != "same"
+	}
+	return false
 }
 
 func (d *decoder) isMapping(n *yamltree.Node, hint string) bool {
@@ -391,9 +405,10 @@ func (d *decoder) double(p yamltree.Pair, seen map[string]yamltree.Position) boo
 
 // A field of an option type, under the name that it has in the file.
 type field struct {
-	name  string
-	index int
-	t     reflect.Type
+	name   string
+	index  int
+	t      reflect.Type
+	never0 bool // see Never0
 }
 
 func fieldsOf(t reflect.Type) []field {
@@ -404,7 +419,7 @@ func fieldsOf(t reflect.Type) []field {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if name := f.Tag.Get("yaml"); name != "" && name != "-" && f.IsExported() {
-			all = append(all, field{name, i, f.Type})
+			all = append(all, field{name, i, f.Type, Never0(f)})
 		}
 	}
 	return all

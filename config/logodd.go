@@ -10,16 +10,12 @@ import (
 	"weir/internal/readfile"
 )
 
-// logOddities returns what is missing on this machine for the access log and for traces.
+// logOddities returns what is missing on this machine for traces.
 func (c *Config) logOddities() []*weir.FieldError {
 	var odd odds
 	missing := func(path string) bool {
 		_, err := readfile.Stat(path)
 		return filepath.IsAbs(path) && errors.Is(err, fs.ErrNotExist)
-	}
-	if to := c.Log.Access.To; filepath.IsAbs(to) && missing(filepath.Dir(to)) {
-		odd.add("log.access.to", fmt.Sprintf("there is no folder %s: weir would not start", filepath.Dir(to)),
-			"make it, and let the user that weir runs as write there")
 	}
 	certs := c.Traces.TLS
 	for _, f := range []struct{ key, path string }{{"ca", certs.CA}, {"cert", certs.Cert}, {"key", certs.Key}} {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,6 +57,10 @@ func MailStamps(s smtpgate.Stamping) (o stamp.MailOptions, err error) {
 			return 0
 		}
 		w, err := stamp.ParseWork(text)
+		if err == nil && w == 0 { // else it would count as left out
+			err = &weir.FieldError{Msg: path[strings.LastIndexByte(path, '.')+1:] + " cannot be 0",
+				Hint: "write more than 0, or leave it out"}
+		}
 		if err != nil {
 			all = append(all, weir.Under(path, err))
 		}
@@ -69,7 +72,7 @@ func MailStamps(s smtpgate.Stamping) (o stamp.MailOptions, err error) {
 	o.Work, o.First = work("work", s.Work), work("first", s.First)
 	for i, step := range s.Schedule {
 		o.Schedule = append(o.Schedule, stamp.Step{Load: step.Load,
-			Work: work(fmt.Sprintf("schedule[%d].work", i), cmp.Or(step.Work, "0"))})
+			Work: work(fmt.Sprintf("schedule[%d].work", i), step.Work)})
 	}
 	o.FromLoad = max(s.FromLoad, 0) // the gate reports what is below
 	o.DoubleEvery, o.Doubles = s.DoubleEvery, stamp.Doubles(s.Doubles)

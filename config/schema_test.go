@@ -43,7 +43,7 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 	for _, name := range []string{"unknown-key-near", "unknown-key-far", "unit-forgotten", "words",
 		"value-where-a-list-is-wanted",
 		"mapping-where-a-list-is-wanted", "list-where-a-mapping-is-wanted", "value-where-a-mapping-is-wanted",
-		"networks"} {
+		"networks", "zeros"} {
 		if check("testdata/bad/"+name+".yaml") == nil {
 			t.Errorf("%s: the schema accepts it", name)
 		}
@@ -68,6 +68,10 @@ func conforms(root, schema map[string]any, v any, path string) error {
 				if err = conforms(root, one.(map[string]any), v, path); err == nil {
 					break
 				}
+			}
+		case "not":
+			if conforms(root, want.(map[string]any), v, path) == nil {
+				err = fmt.Errorf("%s: %v is excluded", path, v)
 			}
 		case "type":
 			if !isOfType(want, v) {

@@ -125,9 +125,12 @@ func (o SelfServiceOptions) Validate() error {
 func checkURL(text string) (msg, hint string) {
 	const example = "write https://mail.example.org/weir"
 	u, err := url.Parse(text)
+	wrong := weir.CheckURL(u)
 	switch {
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
 		return fmt.Sprintf("%q is not the address of a page", text), example
+	case wrong != nil:
+		return wrong.Error(), example
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.ContainsAny(text, "?#"):
 		return fmt.Sprintf("%q has more than a host and a path", text), example
 	case strings.TrimSuffix(u.Path, "/") != strings.TrimSuffix(path.Clean("/"+u.Path), "/"):

@@ -3,10 +3,8 @@ package farm
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 
 	"weir"
@@ -126,7 +124,8 @@ func (o *Options) validateSecret(m *weir.Mistakes) {
 
 func (o *Options) validateNATS(m *weir.Mistakes) {
 	for _, u := range strings.Split(o.NATS, ",") {
-		if at, err := url.Parse(u); err != nil || at.Host == "" || at.Scheme != "nats" && at.Scheme != "tls" {
+		if at, err := url.Parse(u); err != nil || at.Host == "" || at.Scheme != "nats" && at.Scheme != "tls" ||
+			weir.CheckURL(at) != nil {
 			m.Add("nats", "that is not the address of a NATS server", "write nats://host:4222 or tls://host:4222")
 		}
 	}
@@ -155,14 +154,13 @@ func (o *Options) validatePeers(m *weir.Mistakes) {
 
 // hostPort returns what is wrong with an address.
 func hostPort(text string, emptyHost bool) error {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil {
-		return fmt.Errorf("%q is not a host and a port", text)
-	}
-	if host == "" && !emptyHost {
+	host, port, err := weir.HostPort(text)
+	switch {
+	case err != nil:
+		return err
+	case host == "" && !emptyHost:
 		return fmt.Errorf("%q names no host", text)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 && !emptyHost {
+	case strings.Trim(port, "0") == "" && !emptyHost:
 		return fmt.Errorf("%q has no port from 1 to 65535", text)
 	}
 	return nil

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"path/filepath"
 	"strconv"
@@ -29,12 +28,14 @@ func (a *Address) Validate(v *weir.Mistakes) {
 	case a.Listen == "":
 	case network == "unix" && !filepath.IsAbs(address):
 		v.Add("listen", fmt.Sprintf("%q is not the path of a socket from the root on", a.Listen), "write "+a.Unix)
-	case network == "tcp" && !isAddress(address):
+	case network == "tcp":
 		hint := "write " + a.TCP
 		if a.Default {
 			hint += ", or " + a.Unix
 		}
-		v.Add("listen", fmt.Sprintf("%q is not an address with a port", a.Listen), hint)
+		if _, _, err := weir.HostPort(address); err != nil {
+			v.Add("listen", err.Error(), hint)
+		}
 	}
 	if a.Socket != (Socket{}) && network != "unix" && (a.Listen != "" || a.Default) {
 		v.Add("socket", "the gate does not listen on a socket of this machine",
@@ -70,12 +71,4 @@ func ValidateAccounts(v *weir.Mistakes, account []string, conflict identify.Conf
 		v.Add("account", "neither tokens nor certificates are checked at this gate",
 			"name accounts by header:X-Api-Key, bearer, query:key, cookie:session, path:1 or source")
 	}
-}
-
-func isAddress(text string) bool {
-	_, port, err := net.SplitHostPort(text)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	return err == nil
 }

@@ -88,9 +88,12 @@ func (t *Target) Validate() error {
 
 func (w *Webhook) validate(m *weir.Mistakes) {
 	u, err := url.Parse(w.URL)
+	wrong := weir.CheckURL(u)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(w.URL) > maxURL:
 		m.Add("webhook.url", "this is not the address of a webhook", "write https://hooks.example.com/weir")
+	case wrong != nil:
+		m.Add("webhook.url", wrong.Error(), "write https://hooks.example.com/weir")
 	case u.User != nil:
 		m.Add("webhook.url", "a password in an address is easily shown to others", "leave it out: what is sent is signed")
 	}

@@ -148,10 +148,13 @@ func (o *Options) url() (*url.URL, error) {
 		return nil, nil
 	}
 	u, err := url.Parse(o.Endpoint)
+	wrong := weir.CheckURL(u)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.RawQuery != "" ||
 		u.Fragment != "" || len(o.Endpoint) > maxURL:
 		return nil, &weir.FieldError{Msg: "this is not the address of a collector", Hint: "write http://127.0.0.1:4318"}
+	case wrong != nil:
+		return nil, &weir.FieldError{Msg: wrong.Error(), Hint: "write http://127.0.0.1:4318"}
 	case u.User != nil:
 		return nil, &weir.FieldError{Msg: "a password in an address is easily shown to others",
 			Hint: `write headers: {Authorization: "Basic ${file:/etc/weir/traces}"}`}

@@ -120,7 +120,7 @@ type Retries struct {
 	// notices a request that comes twice. Default: none.
 	Methods []string `yaml:"methods"`
 	// How large a body may be that is kept, so that it can be sent again: up to 16MiB. Default: none is kept.
-	Body weir.Size `yaml:"body"`
+	Body weir.Size `yaml:"body" zero:"same"`
 	// How much memory the kept bodies of all requests may take together. A request that finds no room is not tried
 	// again. Default 64MiB.
 	Bodies weir.Size `yaml:"bodies"`
@@ -286,6 +286,9 @@ func parseTarget(s string) (target, *weir.FieldError) {
 		return fail(fmt.Sprintf("%q names no host", s))
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return fail("an upstream has no user, query or fragment")
+	}
+	if err := weir.CheckURL(u); err != nil {
+		return fail(err.Error())
 	}
 	if u.Port() != "" {
 		port = u.Port()

@@ -97,13 +97,14 @@ func (c *checkCommand) Run(t *terminal) error {
 	return nil
 }
 
-// load reads a configuration and builds everything in it as weir serve would: a file that it names may be missing.
+// load reads a configuration, builds everything in it as weir serve would, and looks for what this machine lacks: a file
+// that it names may be missing.
 func load(file string) (*config.Config, error) {
 	cfg, err := config.Load(file)
 	if err != nil {
 		return nil, err
 	}
-	return cfg, built(cfg, file)
+	return cfg, errors.Join(built(cfg, file), cfg.NotHere())
 }
 
 // built builds everything in a configuration, and adds what this machine lacks to its warnings.

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"weir"
 )
 
 // ErrURL means that an engine's URL cannot be read.
@@ -161,7 +163,8 @@ func withPort(address, port string) (string, error) {
 	} else if strings.Contains(address, ":") {
 		return "", err
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || host == "" || strings.ContainsAny(host, " \t\r\n[]") {
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || host == "" || strings.ContainsAny(host, " \t\r\n[]") ||
+		weir.CheckHost(host) != nil {
 		return "", ErrURL
 	}
 	return net.JoinHostPort(host, port), nil

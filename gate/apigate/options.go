@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -112,10 +110,8 @@ func (o Options) Validate() error {
 	var v mistakes
 	if o.Listen == "" {
 		v.Add("listen", "the gate has no address to listen on", `write listen: "127.0.0.1:9100"`)
-	} else if _, port, err := net.SplitHostPort(o.Listen); err != nil {
-		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write "127.0.0.1:9100"`)
-	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		v.Add("listen", fmt.Sprintf("%q is not a port", port), "a number up to 65535")
+	} else if _, _, err := weir.HostPort(o.Listen); err != nil {
+		v.Add("listen", err.Error(), `write "127.0.0.1:9100"`)
 	}
 	v.tokens(o.Tokens)
 	v.policies(o.Policies)

@@ -3,6 +3,7 @@ package postfixgate
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -257,6 +258,16 @@ func isFilter(text string) bool {
 	transport, hop, found := strings.Cut(text, ":")
 	if !found || transport == "" || hop == "" || len(text) > 512 {
 		return false
+	}
+	host, port, brackets := strings.Cut(strings.TrimPrefix(hop, "["), "]:")
+	if !brackets {
+		host, port, _ = strings.Cut(hop, ":")
+	}
+	if port != "" && strings.Trim(port, "0123456789") == "" {
+		host = strings.TrimPrefix(strings.ToLower(host), "ipv6:")
+		if _, _, err := weir.HostPort(net.JoinHostPort(host, port)); err != nil {
+			return false
+		}
 	}
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }

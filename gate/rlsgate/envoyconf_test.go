@@ -246,7 +246,7 @@ func TestOptions(t *testing.T) {
 		"no port": {func(o *Options) { o.Listen = "localhost" },
 			"listen: \"localhost\" is not an address with a port"},
 		"a bad port": {func(o *Options) { o.Listen = ":70000" },
-			"listen: \":70000\" is not an address with a port"},
+			"listen: \":70000\" has no port up to 65535"},
 		"relative":      {func(o *Options) { o.Listen = "unix:x" }, "not the path of a socket from the root on"},
 		"socket on tcp": {func(o *Options) { o.Socket.Mode = "0600" }, "socket: the gate does not listen on a socket"},
 		"mode": {func(o *Options) { o.Listen, o.Socket.Mode = "unix:/x", "9" },

@@ -40,7 +40,7 @@ type Options struct {
 	Authz *Authz `yaml:"authz"`
 	// How long a request may be held for a throttle that makes it wait. What would wait longer is over the limit. It
 	// must be shorter than Envoy's own timeout. Default 0s: nothing is held.
-	MaxWait weir.Duration `yaml:"max_wait"`
+	MaxWait weir.Duration `yaml:"max_wait" zero:"same"`
 	// What the rate limit service tells clients in headers.
 	Headers Headers `yaml:"headers"`
 	// Bounds on what callers may take of the gate.

@@ -206,8 +206,9 @@ type Stamping struct {
 	// for 10 more minutes.
 	Schedule []Step `yaml:"schedule"`
 	// Instead of a schedule: ask for the first work at from_load, and double it after every such interval at whose end
-	// the load is still there. The work never takes a phone more than a minute. Default: off.
-	DoubleEvery weir.Duration `yaml:"double_every"`
+	// the load is still there. The work never takes a phone more than a minute. 0 turns it off.
+	// Default: off.
+	DoubleEvery weir.Duration `yaml:"double_every" zero:"same"`
 	// The work that doubling begins with. Default: work.
 	First string `yaml:"first"`
 	// What is doubled: bits (the default, as in the document: 16 bits, then 32) or work (16 bits, then 17).
@@ -222,7 +223,7 @@ type Stamping struct {
 // A Step is the work that a recipient costs from a load on.
 type Step struct {
 	// From this load on.
-	Load weir.Share `yaml:"load"`
+	Load weir.Share `yaml:"load" zero:"same"`
 	// The work: "22 bits", or a number of operations.
 	Work string `yaml:"work"`
 }

@@ -2,10 +2,8 @@ package smtpgate
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -118,12 +116,9 @@ func (o *Options) validateListen(v *weir.Mistakes) (host string, ok bool) {
 		v.Add("listen", "the gate has no address to listen on", `write listen: ":587"`)
 		return "", false
 	}
-	host, port, err := net.SplitHostPort(o.Listen)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
+	host, _, err := weir.HostPort(o.Listen)
 	if err != nil {
-		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":587" or "127.0.0.1:2525"`)
+		v.Add("listen", err.Error(), `write ":587" or "127.0.0.1:2525"`)
 	}
 	return host, err == nil
 }

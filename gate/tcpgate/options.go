@@ -3,9 +3,7 @@ package tcpgate
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"weir"
@@ -153,24 +151,24 @@ func (o Options) Validate() error {
 }
 
 func (o *Options) validateAddresses(v *weir.Mistakes) {
-	host, port, ok := "", "", false
+	host, port, wrong := weir.HostPort(o.Listen)
 	if o.Listen == "" {
 		v.Add("listen", "the gate has no address to listen on", `write listen: ":5432"`)
-	} else if host, port, ok = hostPort(o.Listen); !ok {
-		v.Add("listen", fmt.Sprintf("%q is not an address with a port", o.Listen), `write ":5432" or "127.0.0.1:5432"`)
+	} else if wrong != nil {
+		v.Add("listen", wrong.Error(), `write ":5432" or "127.0.0.1:5432"`)
 	}
 	const hint = "write 127.0.0.1:5432, or for tcp unix:/run/db.sock"
 	network, address := gate.Split(o.Upstream)
-	upHost, upPort, upOK := hostPort(address)
+	upHost, upPort, unreachable := weir.HostPort(address)
 	switch {
 	case o.Upstream == "":
 		v.Add("upstream", "the gate has no upstream", hint)
 	case network == "unix" && address == "":
 		v.Add("upstream", "the path of the socket is missing", hint)
 	case network == "unix":
-	case !upOK || upHost == "" || upPort == "0":
+	case unreachable != nil || upHost == "" || upPort == "0":
 		v.Add("upstream", fmt.Sprintf("%q is not a host with a port", o.Upstream), hint)
-	case ok && port == upPort && port != "0" && sameHost(host, upHost):
+	case wrong == nil && port == upPort && port != "0" && sameHost(host, upHost):
 		v.Add("upstream", fmt.Sprintf("%s is where the gate itself listens", o.Upstream),
 			"give the gate another port than the service behind it")
 	}
@@ -193,16 +191,6 @@ func (o *Options) validateUDP(v *weir.Mistakes) {
 			v.Add("proxy_protocol."+way[0], "packets bring no PROXY header", hint)
 		}
 	}
-}
-
-// hostPort takes an address with a port apart.
-func hostPort(address string) (host, port string, ok bool) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", "", false
-	}
-	_, err = strconv.ParseUint(port, 10, 16)
-	return host, port, err == nil
 }
 
 // sameHost reports whether a connection to the upstream's host reaches a gate that listens on another. It looks up no

@@ -69,9 +69,12 @@ func (o *Options) validateAddress(v *weir.Mistakes) {
 	}
 	const hint = "write https://login.example.org/keys"
 	u, err := url.Parse(o.JWKS)
+	wrong := weir.CheckURL(u)
 	switch {
 	case err != nil || u.Hostname() == "" || len(o.JWKS) > maxAddress:
 		v.Add("jwks", "it is not the address of a set of keys", hint)
+	case wrong != nil:
+		v.Add("jwks", wrong.Error(), hint)
 	case u.User != nil:
 		v.Add("jwks", "the address of a set has no name and password in it", hint)
 	case u.Fragment != "":

@@ -241,9 +241,8 @@ func parseTarget(text string) (target, error) {
 }
 
 func isHost(host string) bool {
-	if strings.Contains(host, ":") {
-		_, err := netip.ParseAddr(host)
-		return err == nil
+	if weir.CheckHost(host) != nil {
+		return false
 	}
-	return isHostName(host) && !strings.ContainsAny(host, "[]")
+	return strings.Contains(host, ":") || isHostName(host) && !strings.ContainsAny(host, "[]")
 }

@@ -90,8 +90,8 @@ type Options struct {
 	// or hold, which holds the mail for review and lets the user go on.
 	Large Large `yaml:"large"`
 	// After how long a stopped user may send again, in slow motion, unless an operator stopped them. What is held stays
-	// held. Default: never.
-	Resume weir.Duration `yaml:"resume"`
+	// held. 0: never. Default: never.
+	Resume weir.Duration `yaml:"resume" zero:"same"`
 	// In slow motion a user begins without credit, and a period takes so many times as long, until nobody waits and the
 	// credit is full again. Default 4.
 	Slow int `yaml:"slow"`

@@ -311,7 +311,7 @@ func (p Policy) validate() error {
 	v.OneOf("window", string(p.Window), string(Fixed), string(Sliding), string(GCRA))
 	if p.Burst != p.Limit {
 		if p.Window != GCRA {
-			v.Add("burst", "only window gcra has a burst", "")
+			v.Add("burst", "only window gcra has a burst", "leave it out, or write window: gcra")
 		} else {
 			v.limit("burst", p.Burst, p.Kind)
 			if p.Burst.N < 1 {

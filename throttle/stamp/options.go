@@ -98,9 +98,9 @@ type Options struct {
 // A Step is the work that is asked for from a load on.
 type Step struct {
 	// From this load on.
-	Load weir.Share `yaml:"load"`
+	Load weir.Share `yaml:"load" zero:"same"`
 	// The work: "8 bits", or a number of operations. 0 asks for nothing.
-	Work Work `yaml:"work"`
+	Work Work `yaml:"work" zero:"same"`
 }
 
 // WithDefaults returns the options with everything filled in that was left out.

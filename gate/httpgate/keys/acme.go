@@ -70,7 +70,8 @@ func (a *ACME) validate() error {
 		}
 		seen[name] = true
 	}
-	if u, err := url.Parse(a.Directory); a.Directory != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+	u, err := url.Parse(a.Directory)
+	if a.Directory != "" && (err != nil || u.Scheme != "https" || u.Host == "" || weir.CheckURL(u) != nil) {
 		v.Add("directory", fmt.Sprintf("%q is not the address of a directory", a.Directory),
 			"write "+acme.LetsEncryptURL)
 	}

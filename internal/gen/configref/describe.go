@@ -26,6 +26,7 @@ type entry struct {
 	doc    string // without the default
 	preset preset
 	words  []string // the closed set that the value is of
+	never0 bool     // 0 is refused
 }
 
 // A preset is what holds when a key is left out.
@@ -112,7 +113,7 @@ func (w *walker) entry(key string, t reflect.Type, f reflect.StructField) (entry
 	if err != nil {
 		return entry{}, err
 	}
-	e := entry{key: key, t: f.Type}
+	e := entry{key: key, t: f.Type, never0: config.Never0(f)}
 	e.doc, e.preset = splitDefault(doc)
 	if e.words, err = w.source.closedSet(element(f.Type)); err != nil {
 		return entry{}, err

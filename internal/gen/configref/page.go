@@ -41,7 +41,7 @@ editors complete and check.
 const values = `
 Text is read as it is written: ` + "`0644`, `yes` and `1/s`" +
 	` are text unless the key wants something else. A key without a value counts
-as left out. Only ` + "`true` and `false`" +
+as left out. A 0 is 0, never a default: where it would make no sense, it is an error. Only ` + "`true` and `false`" +
 	` are true and false. Anchors and aliases may be used for whole values; merge keys (` + "`<<`" + `)
 and tags may not.
 

@@ -17,6 +17,11 @@ func schemaOf(sections []*section) ([]byte, error) {
 			"type": "string", "pattern": `\$\{(env|file):[^}]+\}`,
 			"description": "A value from the environment, ${env:NAME}, or from a file, ${file:/path}.",
 		},
+		"zero": object{
+			"description": "0, with or without a unit.",
+			"anyOf": []any{object{"type": "number", "minimum": 0, "maximum": 0},
+				object{"type": "string", "pattern": `^[.0]*0[.0]* *[A-Za-zµ%]*$`}},
+		},
 	}
 	for i := range units {
 		u := &units[i]
@@ -61,6 +66,9 @@ func (s *section) object() (object, error) {
 			return nil, fmt.Errorf("%s.%s: %w", s.t, e.key, err)
 		}
 		p["description"] = e.doc
+		if e.never0 {
+			p["not"] = ref("zero")
+		}
 		if e.preset.literal {
 			p["default"] = e.value()
 		}
