@@ -27,19 +27,22 @@ var _ console.Backend = backend{}
 // patienceWithLog is how long a line of the log may take to be written before weir is not ready any more.
 const patienceWithLog = 10 * time.Second
 
-// Ready reports whether every gate serves, the log is read, and there is room for mail where mail comes in.
+// Ready reports whether every gate serves, the log can be written, and mail can be stored where mail comes in.
 func (b backend) Ready() error {
 	if s := b.state.Load(); s != serving {
 		return errors.New(stateNames[s])
 	}
 	if out := b.opts.Outlet; out != nil {
+		if err := out.Failing(); err != nil {
+			return fmt.Errorf("the log cannot be written: %w", err)
+		}
 		if stuck := out.Stuck(time.Now()); stuck > patienceWithLog {
 			return fmt.Errorf("the log has been stuck for %s: nobody reads it", weir.Duration(stuck.Round(time.Second)))
 		}
 	}
 	if hasMail(b.current.Load().cfg) {
-		if err := b.post.Full(); err != nil {
-			return fmt.Errorf("no mail is accepted because the disk of the data folder is full: %w", err)
+		if err := b.mailStored(); err != nil {
+			return fmt.Errorf("mail cannot be stored: %w", err)
 		}
 	}
 	return nil

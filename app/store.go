@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ const (
 	partBans     = "bans"
 	partCounters = "counters"
 	partSettings = "settings"
+	partMail     = "mail"
 )
 
 // A kept is what an App keeps in its data folder: open from Start to Stop.
@@ -39,6 +41,7 @@ type kept struct {
 	bans     *ban.Keeper
 	counters *counters
 	health   *storeHealth
+	trial    trial        // of whether messages can be stored
 	desk     *access.Desk // of operators; made when the secret is known
 }
 
@@ -46,6 +49,9 @@ type kept struct {
 func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
+	if err := emptied(folder); err != nil {
+		return nil, explainStore(err)
+	}
 	k := &kept{settings: a.settings, health: newStoreHealth(a.opts.Clock, a.opts.Log)}
 	if k.store, err = sqlite.Open(ctx, sqlite.Options{Folder: folder}); err != nil {
 		return nil, explainStore(err)
@@ -67,6 +73,21 @@ func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error)
 		return nil, explainStore(err)
 	}
 	return k, nil
+}
+
+// emptied finds a database that has lost everything. It would be taken for a new one, but a new one has no secret beside
+// it: that is written when the database is.
+func emptied(folder string) error {
+	path := filepath.Join(folder, sqlite.File)
+	db, err := os.Stat(path)
+	if err != nil || db.Size() > 0 {
+		return nil // what else is wrong with it is found when it is opened
+	}
+	if _, err := os.Stat(filepath.Join(folder, secretFile)); err != nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: it is empty, and %s is there, so that it was not always; put a copy in its place, run weir "+
+		"store salvage, or remove it to begin with nothing", path, store.ErrCorrupt, secretFile)
 }
 
 // explainStore adds what to do about a store that cannot be opened.
@@ -111,7 +132,10 @@ func (k *kept) close(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("the latest bans are not saved: %w", err))
 	}
 	closed := make(chan error, 1)
-	go func() { closed <- k.store.Close() }() // it waits for the disk, however long that takes
+	go func() { // it waits for the disk, however long that takes
+		k.trial.end()
+		closed <- k.store.Close()
+	}()
 	select {
 	case err := <-closed:
 		errs = append(errs, err)
@@ -141,6 +165,13 @@ func (b backend) StoreStatus() console.StoreStatus {
 	bans, used, set := k.health.view(partBans), k.health.view(partCounters), k.health.view(partSettings)
 	bans.Unsaved, used.Unsaved, set.Unsaved = b.bans.list.Stats().Unsaved, k.counters.unsaved(), b.settings.Unsaved()
 	s.Parts = append(s.Parts, bans, used, set)
+	if hasMail(b.current.Load().cfg) {
+		mail := k.health.view(partMail)
+		if err := b.mailStored(); err != nil {
+			mail.Error = err.Error()
+		}
+		s.Parts = append(s.Parts, mail)
+	}
 	return s
 }
 
@@ -172,7 +203,7 @@ type partHealth struct {
 
 func newStoreHealth(c clock.Clock, log *slog.Logger) *storeHealth {
 	return &storeHealth{clock: c, log: log, parts: map[string]*partHealth{partBans: {}, partCounters: {},
-		partSettings: {}}}
+		partSettings: {}, partMail: {}}}
 }
 
 // note is told of every failure, and with nil when a part works (again).
@@ -186,13 +217,19 @@ func (h *storeHealth) note(part string, err error) {
 		p.failures++
 		if p.logged.IsZero() || now.Sub(p.logged) >= failurePause {
 			p.logged, p.told = now, true
-			h.log.Error("the store fails: weir goes on, but a restart would forget the latest "+part, "failures",
-				p.failures, "err", err)
+			h.log.Error("the store fails: "+console.StorePart{Part: part}.Means(), "failures", p.failures, "err", err)
 		}
 	case p.told:
 		p.told = false
 		h.log.Info("the store works again", "part", part)
 	}
+}
+
+// failing returns why a part does not work, if it does not.
+func (h *storeHealth) failing(part string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.parts[part].err
 }
 
 func (h *storeHealth) view(part string) console.StorePart {

@@ -81,10 +81,18 @@ type StoreStatus struct {
 
 // A StorePart is one kind of data in the folder.
 type StorePart struct {
-	Part     string `json:"part"`            // bans, counters
+	Part     string `json:"part"`            // bans, counters, settings; mail, where there is a gate for it
 	Unsaved  int    `json:"unsaved"`         // changes that are in memory only
 	Failures uint64 `json:"failures"`        // since the start
 	Error    string `json:"error,omitempty"` // why it cannot be written; empty when it can
+}
+
+// Means is what follows while the part cannot be written.
+func (p StorePart) Means() string {
+	if p.Part == "mail" {
+		return "no mail is taken, and senders are told to try again later"
+	}
+	return "a restart would forget the latest " + p.Part
 }
 
 // A BanQuery asks for a part of the block list.

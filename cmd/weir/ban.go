@@ -195,7 +195,7 @@ func (t *terminal) invalid(s *console.Status) {
 	for _, p := range s.Store.Parts {
 		if p.Error != "" {
 			fmt.Fprintln(t.out, t.paint(tabular.Bad,
-				fmt.Sprintf("the store fails, a restart would forget the latest %s: %s", p.Part, printable(p.Error))))
+				fmt.Sprintf("the store fails, %s: %s", p.Means(), printable(p.Error))))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -68,15 +69,30 @@ type managed struct {
 	said    *strings.Builder
 }
 
-// startManaged starts a weir with a configuration in a folder, and returns when it is ready.
-func startManaged(t *testing.T, text string) *managed {
+// shortFolder is a folder for a socket: t.TempDir has too long a name.
+func shortFolder(t *testing.T) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "weir") // t.TempDir has too long a name for a socket
+	folder, err := os.MkdirTemp("", "weir")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	text = fmt.Sprintf("data: %[1]s/data\ncontrol: %[1]s/weir.sock\nconsole: {listen: \"off\"}\n", folder) + text
+	return folder
+}
+
+// startManaged starts a weir without a console, and returns when it is ready.
+func startManaged(t *testing.T, text string) *managed {
+	t.Helper()
+	said := new(strings.Builder)
+	m := manage(t, shortFolder(t), "console: {listen: \"off\"}\n"+text, said)
+	m.said = said
+	return m
+}
+
+// manage starts a weir with a configuration in a folder, and returns when it is ready. log is where its log goes.
+func manage(t *testing.T, folder, text string, log io.Writer) *managed {
+	t.Helper()
+	text = fmt.Sprintf("data: %[1]s/data\ncontrol: %[1]s/weir.sock\n", folder) + text
 	if err := os.WriteFile(filepath.Join(folder, "weir.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +102,8 @@ func startManaged(t *testing.T, text string) *managed {
 	}
 	t.Cleanup(func() { manager.Close() })
 	manager.SetReadDeadline(time.Now().Add(2 * time.Minute))
-	m := &managed{exec.Command("weir", "serve", "-c", "weir.yaml"), manager, folder, make(chan error, 1), new(strings.Builder)}
-	m.Dir, m.Stderr = folder, m.said
+	m := &managed{exec.Command("weir", "serve", "-c", "weir.yaml"), manager, folder, make(chan error, 1), nil}
+	m.Dir, m.Stderr = folder, log
 	m.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(folder, "notify"), "GORACE=atexit_sleep_ms=0")
 	if err := m.Start(); err != nil {
 		t.Fatal(err)

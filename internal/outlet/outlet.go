@@ -1,5 +1,5 @@
-// Package outlet keeps a slow log from blocking its writers. If the reader of the log stops, or its disk is slow, lines
-// wait in a bounded buffer. Lines that do not fit are left out and counted.
+// Package outlet keeps a slow log from blocking its writers. If the reader of the log stops, or its disk is slow or full,
+// lines wait in a bounded buffer. Lines that do not fit are left out and counted.
 //
 // Most callers want New, Outlet.Write and Outlet.Close. An Outlet is safe for concurrent use.
 package outlet
@@ -16,7 +16,8 @@ type Outlet struct {
 	to    io.Writer
 	bound int
 	wake  chan struct{} // holds one: there is something to do
-	done  chan struct{}
+	end   chan struct{} // closed when nothing more is taken
+	done  chan struct{} // closed when nothing more is written
 
 	// Lines are gathered until there are enough bytes, or for so long. Zero: they are written at once.
 	enough int
@@ -26,6 +27,7 @@ type Outlet struct {
 	mu      sync.Mutex
 	waiting []byte
 	since   time.Time // when the write under way began; zero where there is none
+	err     error     // why the write under way has failed so far
 	missing int64     // lines left out since missed was last called
 	closed  bool
 	dropped func(lines int64)
@@ -34,7 +36,8 @@ type Outlet struct {
 
 // New returns an outlet that keeps up to bound bytes.
 func New(to io.Writer, bound int) *Outlet {
-	o := &Outlet{to: to, bound: bound, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	o := &Outlet{to: to, bound: bound, wake: make(chan struct{}, 1), end: make(chan struct{}),
+		done: make(chan struct{})}
 	go o.run()
 	return o
 }
@@ -42,8 +45,8 @@ func New(to io.Writer, bound int) *Outlet {
 // NewGathering is New for many lines: they are written together, as soon as there are enough bytes of them, and after a
 // time at the latest.
 func NewGathering(to io.Writer, bound, enough int, every time.Duration) *Outlet {
-	o := &Outlet{to: to, bound: bound, wake: make(chan struct{}, 1), done: make(chan struct{}), enough: enough,
-		every: every}
+	o := &Outlet{to: to, bound: bound, wake: make(chan struct{}, 1), end: make(chan struct{}),
+		done: make(chan struct{}), enough: enough, every: every}
 	o.timer = time.AfterFunc(every, o.rouse)
 	go o.run()
 	return o
@@ -113,17 +116,47 @@ func (o *Outlet) run() {
 		if len(batch) == 0 {
 			continue
 		}
-		n, err := o.to.Write(batch)
+		o.write(batch)
 		o.mu.Lock()
-		o.since = time.Time{}
-		if err != nil {
-			o.leaveOut(max(1, int64(bytes.Count(batch[min(max(n, 0), len(batch)):], []byte("\n")))))
-		}
+		o.since, o.err = time.Time{}, nil
 		if o.closed {
 			o.rouse()
 		}
 		o.mu.Unlock()
 	}
+}
+
+// again is how long after a write that failed the rest is tried again.
+const again = time.Second
+
+// write writes a batch, however often that takes: a disk may have room again. Only when the outlet is closed it gives up.
+func (o *Outlet) write(batch []byte) {
+	for {
+		n, err := o.to.Write(batch)
+		batch = batch[min(max(n, 0), len(batch)):]
+		if err == nil || len(batch) == 0 {
+			return
+		}
+		o.mu.Lock()
+		o.err = err
+		if o.closed {
+			o.leaveOut(max(1, int64(bytes.Count(batch, []byte("\n")))))
+			o.mu.Unlock()
+			return
+		}
+		o.mu.Unlock()
+		select {
+		case <-o.end:
+		case <-time.After(again):
+		}
+	}
+}
+
+// Failing returns why the write under way fails, if it does.
+func (o *Outlet) Failing() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }
 
 // Stuck reports how long the write under way has taken; zero if there is none.
@@ -139,6 +172,9 @@ func (o *Outlet) Stuck(now time.Time) time.Duration {
 // Close writes the lines that wait, for up to patience. Later lines are left out.
 func (o *Outlet) Close(patience time.Duration) {
 	o.mu.Lock()
+	if !o.closed {
+		close(o.end)
+	}
 	o.closed = true
 	if o.timer != nil {
 		o.timer.Stop()

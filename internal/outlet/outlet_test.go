@@ -84,7 +84,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A writer that fails loses lines, and nothing else.
+// What cannot be written is tried again until the end, and then it is lost; until then it is known why.
 func TestWriterThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -95,12 +95,60 @@ func TestWriterThatFails(t *testing.T) {
 		fmt.Fprintln(o, "one")
 		synctest.Wait()
 		fmt.Fprintln(o, "two")
-		synctest.Wait()
+		time.Sleep(time.Hour)
+		if err := o.Failing(); err != io.ErrClosedPipe || dropped != 0 {
+			t.Errorf("%v, and %d lines were left out", err, dropped)
+		}
+		began := time.Now()
 		o.Close(time.Second)
-		if dropped != 2 {
-			t.Errorf("%d lines were left out", dropped)
+		if took := time.Since(began); dropped != 2 || took != 0 {
+			t.Errorf("%d lines were left out, after %s", dropped, took)
 		}
 	})
+}
+
+// When a full disk has room again, the log goes on where it stopped.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &small{room: 15}
+		o := NewGathering(d, 1000, 40, time.Second)
+		o.Tell(func(n int64) { t.Errorf("%d lines were left out", n) }, nil)
+		for i := range 4 {
+			fmt.Fprintf(o, "%09d\n", i)
+		}
+		synctest.Wait()
+		if err := o.Failing(); err != io.ErrShortWrite {
+			t.Error(err)
+		}
+		d.mu.Lock()
+		d.room = 1000
+		d.mu.Unlock()
+		time.Sleep(again)
+		synctest.Wait()
+		if got := string(d.text); got != "000000000\n000000001\n000000002\n000000003\n" || o.Failing() != nil {
+			t.Errorf("%q, %v", got, o.Failing())
+		}
+		o.Close(time.Second)
+	})
+}
+
+// small is a disk with little room.
+type small struct {
+	mu   sync.Mutex
+	room int
+	text []byte
+}
+
+func (d *small) Write(p []byte) (n int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n = min(len(p), d.room)
+	d.room -= n
+	d.text = append(d.text, p[:n]...)
+	if n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
 }
 
 // Lines of many goroutines come whole and all of them, however they meet the writer.
@@ -188,25 +236,3 @@ func (w *writes) String() string {
 	defer w.mu.Unlock()
 	return strings.Join(w.sizes, " ")
 }
-
-// A batch that fails in the middle loses the lines that were not written, and they are all counted.
-func TestHalfABatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := NewGathering(half{}, 1000, 40, time.Second)
-		dropped := int64(0)
-		o.Tell(func(n int64) { dropped += n }, nil)
-		for range 4 {
-			fmt.Fprint(o, "123456789\n")
-		}
-		synctest.Wait()
-		if dropped != 3 { // one is torn
-			t.Errorf("%d lines were left out", dropped)
-		}
-		o.Close(time.Second)
-	})
-}
-
-// half takes fifteen bytes of everything.
-type half struct{}
-
-func (half) Write([]byte) (int, error) { return 15, io.ErrShortWrite }
