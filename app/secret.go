@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"weir/config"
+	"weir/internal/readfile"
 )
 
 // secretFile holds weir's own secret, in the data folder. Whoever has it can make stamps and tickets for this node.
@@ -45,9 +46,12 @@ func (a *App) keepSecret(g *generation) error {
 	return a.keepMailKeys(g)
 }
 
+// maxSecretFile is how large the file of a secret may be.
+const maxSecretFile = 4096
+
 // readSecret returns the secret in a file, after writing one if there is no such file.
 func readSecret(path string, fresh []byte) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	text, err := readfile.Read(path, maxSecretFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fresh, writeSecret(path, fresh)
 	}

@@ -117,6 +117,9 @@ func (c *benchFloodCommand) show(t *terminal, r *flood.Report) error {
 
 // widthOf returns the width of a terminal; 0 where out is not a terminal.
 func widthOf(out io.Writer) int {
+	if o, ok := out.(*output); ok {
+		out = o.Writer
+	}
 	if f, ok := out.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return width

@@ -82,6 +82,9 @@ var errTold = errors.New("told")
 
 // run parses the arguments, runs the command and returns its exit code.
 func run(args []string, t *terminal) int {
+	watched := *t
+	watched.out = &output{Writer: t.out}
+	t = &watched
 	parser, err := parserFor(grammar(args), t)
 	if err != nil {
 		fmt.Fprintln(t.err, "weir:", err)
@@ -92,7 +95,11 @@ func run(args []string, t *terminal) int {
 		refuse(err, t.err)
 		return exitUsage
 	}
-	switch err := command.Run(); {
+	err = command.Run()
+	if err == nil {
+		err = t.unwritten()
+	}
+	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errTold):
@@ -148,7 +155,7 @@ func parserFor(grammar any, t *terminal) (*kong.Kong, error) {
 		kong.Name("weir"),
 		kong.Description("A throttling layer: people get through, a flood has to pay, wait or go away."),
 		kong.Writers(t.out, t.err),
-		kong.Exit(os.Exit), // after --help and --version
+		kong.Exit(t.exit), // after --help and --version
 		kong.Vars{"version": versionOf().String()},
 		kong.Bind(t),
 		kong.TypeMapper(reflect.TypeFor[int](), kong.MapperFunc(countFlag)),
@@ -160,6 +167,15 @@ func parserFor(grammar any, t *terminal) (*kong.Kong, error) {
 		parser.Model.HelpFlag.Help = "Show help."
 	}
 	return parser, err
+}
+
+// exit ends the process.
+func (t *terminal) exit(code int) {
+	if err := t.unwritten(); err != nil && code == exitOK {
+		t.fail(err)
+		code = exitFailed
+	}
+	os.Exit(code)
 }
 
 // fail prints an error; for a configuration, every error with its line.

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"weir/lab/demo"
 )
 
@@ -51,9 +49,9 @@ func (c *demoPlayCommand) Run(t *terminal) error {
 	defer quit()
 	o := demo.Options{For: c.For, Hold: c.Hold, JSON: c.JSON, Out: &watchedWriter{t.out, quit}, Err: t.err,
 		Colour: t.colour, Version: versionOf().Version}
-	if f, ok := t.out.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
+	if t.outTTY {
 		o.Terminal = true
-		o.Width = func() int { return cmp.Or(widthOf(f), 80) }
+		o.Width = func() int { return cmp.Or(widthOf(t.out), 80) }
 	}
 	_, err := demo.Run(ctx, o)
 	return err

@@ -15,6 +15,7 @@ import (
 type logger struct {
 	*slog.Logger
 	outlet *outlet.Outlet
+	said   *said
 	level  *slog.LevelVar
 	json   *atomic.Bool
 	tty    bool
@@ -29,12 +30,13 @@ const (
 func newLog(to io.Writer, tty bool) *logger {
 	w := outlet.New(to, logBound)
 	l := &logger{outlet: w, level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
-	o := &slog.HandlerOptions{Level: l.level}
-	short := *o
+	inJSON := &slog.HandlerOptions{Level: l.level, ReplaceAttr: spelled}
+	inText := &slog.HandlerOptions{Level: l.level}
 	if tty {
-		short.ReplaceAttr = shorter
+		inText.ReplaceAttr = shorter
 	}
-	l.Logger = slog.New(formats{text: slog.NewTextHandler(w, &short), json: slog.NewJSONHandler(w, o), asJSON: l.json})
+	h := newRepeats(formats{text: slog.NewTextHandler(w, inText), json: slog.NewJSONHandler(w, inJSON), asJSON: l.json})
+	l.Logger, l.said = slog.New(h), h.said
 	l.configure(config.Config{}.WithDefaults().Log)
 	return l
 }
@@ -51,7 +53,18 @@ func shorter(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-func (l *logger) close() { l.outlet.Close(logPatience) }
+func (l *logger) close() {
+	l.said.end()
+	l.outlet.Close(logPatience)
+}
+
+// spelled writes a duration as people do, and not as a number of nanoseconds.
+func spelled(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
 
 func (l *logger) configure(c config.Log) {
 	levels := map[config.Level]slog.Level{config.LevelDebug: slog.LevelDebug, config.LevelWarn: slog.LevelWarn,

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os/signal"
+	"syscall"
 
 	"weir"
 	"weir/console"
@@ -159,17 +161,38 @@ type tokenAddCommand struct {
 func (c *tokenAddCommand) Validate() error { return access.CheckName(c.Name) }
 
 func (c *tokenAddCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.MadeToken, error) {
-		return client.AddToken(ctx, console.NewToken{Name: c.Name, Role: access.Role(c.Role), For: c.For})
-	}, func(k *console.MadeToken) {
-		// The secret alone goes to standard output, so that it can be sent to a file.
-		until := "until it is revoked"
-		if !k.Until.IsZero() {
-			until = "until " + moment(k.Until)
-		}
-		fmt.Fprintf(t.err, "the token %s has the role %s, %s. It is not shown again:\n", printable(k.Name), k.Role, until)
-		fmt.Fprintln(t.out, k.Secret)
-	})
+	signal.Ignore(syscall.SIGPIPE) // a token that nobody has seen is revoked
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	k, err := client.AddToken(ctx, console.NewToken{Name: c.Name, Role: access.Role(c.Role), For: c.For})
+	if err != nil {
+		return err
+	}
+	if err = c.show(t, &k); err == nil {
+		return nil
+	}
+	if _, revoked := client.RevokeToken(ctx, c.Name); revoked != nil {
+		return fmt.Errorf("the token cannot be shown: %w; nor can it be revoked: %w (write weir token revoke %s)", err, revoked,
+			c.Name)
+	}
+	return fmt.Errorf("the token cannot be shown, and is revoked: %w", err)
+}
+
+// show shows a new token. The secret alone goes to standard output, so that it can be sent to a file.
+func (c *tokenAddCommand) show(t *terminal, k *console.MadeToken) error {
+	if c.JSON {
+		return t.json(k)
+	}
+	until := "until it is revoked"
+	if !k.Until.IsZero() {
+		until = "until " + moment(k.Until)
+	}
+	fmt.Fprintf(t.err, "the token %s has the role %s, %s. It is not shown again:\n", printable(k.Name), k.Role, until)
+	_, err := fmt.Fprintln(t.out, k.Secret)
+	return err
 }
 
 type tokenListCommand struct {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -33,6 +36,35 @@ func newTerminal(out, err *os.File) *terminal {
 		outTTY: os.Getenv("TERM") != "dumb" && term.IsTerminal(int(out.Fd())),
 		errTTY: term.IsTerminal(int(err.Fd())),
 	}
+}
+
+// An output keeps why something could not be written: commands print, and do not look at every error.
+type output struct {
+	io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.Writer.Write(text)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+// unwritten returns why a part of what the command printed is lost, if it is.
+func (t *terminal) unwritten() error {
+	o, ok := t.out.(*output)
+	if !ok {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return fmt.Errorf("the output cannot be written: %w", o.err)
+	}
+	return nil
 }
 
 func (t *terminal) json(v any) error {

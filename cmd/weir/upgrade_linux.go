@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -67,15 +69,37 @@ const checkPatience = time.Minute
 func (s *succession) check(file string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, s.binary, "check", file).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s check %s: %w: %s", s.binary, file, cmp.Or(ctx.Err(), err), out)
+	check := exec.CommandContext(ctx, s.binary, "check", file)
+	check.WaitDelay = time.Second // what it has started may keep its output open
+	said := new(opening)
+	check.Stdout, check.Stderr = said, said
+	err := check.Run()
+	if err == nil && !strings.Contains(said.String(), file+": ok") {
+		err = errors.New("it does not say that the configuration is ok: it is not weir")
+	}
+	if err != nil {
+		return fmt.Errorf("%s check %s: %w: %s", s.binary, file, cmp.Or(ctx.Err(), err), said)
 	}
 	return nil
 }
 
-// become ends this program. The new one has its process id, arguments and sockets.
+// maxOpening is how much of what the new binary says is kept.
+const maxOpening = 16 << 10
+
+// An opening is the beginning of what a program says.
+type opening struct{ strings.Builder }
+
+func (s *opening) Write(text []byte) (int, error) {
+	s.Builder.Write(text[:min(len(text), maxOpening-s.Len())])
+	return len(text), nil
+}
+
+// become ends this program. The new one has its process id, arguments and sockets. Where the binary has gone since it
+// was asked, this one begins again, which is the better end of two.
 func (s *succession) become(sockets string) error {
-	return syscall.Exec(s.binary, os.Args, append(os.Environ(), sockets))
+	env := append(os.Environ(), sockets)
+	err := syscall.Exec(s.binary, os.Args, env)
+	return errors.Join(err, syscall.Exec("/proc/self/exe", os.Args, env))
 }
 
 func (s *succession) String() string { return s.binary }

@@ -91,3 +91,48 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("the old weir does not go on: %v", err)
 	}
 }
+
+// What is no weir that can serve does not take the place of one, whatever it does.
+func TestUpgradeToSomethingElse(t *testing.T) {
+	t.Parallel()
+	folder := shortFolder(t)
+	binary, control := filepath.Join(folder, "weir"), filepath.Join(folder, "weir.sock")
+	real, err := exec.LookPath("weir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, binary); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "weir.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "data: %[1]s/data\ncontrol: %[1]s/weir.sock\nconsole: {listen: %q}\n", folder,
+		needs.FreeAddress()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	weir := startWeir(t, file, "env", "PATH="+folder+":"+os.Getenv("PATH"), "weir")
+	defer func() { weir.Process.Kill(); weir.Wait() }()
+	for want, script := range map[string]string{
+		"it is not weir":        "#!/bin/sh\nexit 0\n",
+		"exit status 3: broken": "#!/bin/sh\nsleep 600 &\necho $! >" + folder + "/pid\necho broken\nexit 3\n",
+		"exit status 4: xxx":    "#!/bin/sh\nhead -c 100000 /dev/zero | tr '\\0' x\nexit 4\n",
+		"exec format error":     "",
+	} {
+		if err := os.Remove(binary); err != nil {
+			t.Fatal(err)
+		}
+		// Another process writes it: one that this one starts meanwhile would keep it busy.
+		write := exec.Command("sh", "-c", "cat >weir && chmod 700 weir")
+		write.Dir, write.Stdin = folder, strings.NewReader(script)
+		if err := write.Run(); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(real, "upgrade", "--control", control).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "the old weir goes on") || !strings.Contains(string(out), want) ||
+			len(out) > 2*maxOpening {
+			t.Errorf("%s: %v: %.500s", want, err, out)
+		}
+	}
+	if pid, err := os.ReadFile(filepath.Join(folder, "pid")); err == nil {
+		exec.Command("kill", strings.TrimSpace(string(pid))).Run()
+	}
+}
