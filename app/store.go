@@ -75,8 +75,8 @@ func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error)
 	return k, nil
 }
 
-// emptied finds a database that has lost everything. It would be taken for a new one, but a new one has no secret beside
-// it: that is written when the database is.
+// emptied finds a database that has lost everything. It would be taken for a new one, but a new one has no secret
+// beside it: that is written when the database is.
 func emptied(folder string) error {
 	path := filepath.Join(folder, sqlite.File)
 	db, err := os.Stat(path)
@@ -86,8 +86,8 @@ func emptied(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, secretFile)); err != nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: it is empty, and %s is there, so that it was not always; put a copy in its place, run weir "+
-		"store salvage, or remove it to begin with nothing", path, store.ErrCorrupt, secretFile)
+	return fmt.Errorf("%s: %w: it is empty, and %s is there, so that it was not always; put a copy in its place, "+
+		"run weir store salvage, or remove it to begin with nothing", path, store.ErrCorrupt, secretFile)
 }
 
 // explainStore adds what to do about a store that cannot be opened.

@@ -97,8 +97,8 @@ func (c *checkCommand) Run(t *terminal) error {
 	return nil
 }
 
-// load reads a configuration, builds everything in it as weir serve would, and looks for what this machine lacks: a file
-// that it names may be missing.
+// load reads a configuration, builds everything in it as weir serve would, and looks for what this machine lacks: a
+// file that it names may be missing.
 func load(file string) (*config.Config, error) {
 	cfg, err := config.Load(file)
 	if err != nil {

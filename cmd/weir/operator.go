@@ -175,8 +175,8 @@ func (c *tokenAddCommand) Run(t *terminal) error {
 		return nil
 	}
 	if _, revoked := client.RevokeToken(ctx, c.Name); revoked != nil {
-		return fmt.Errorf("the token cannot be shown: %w; nor can it be revoked: %w (write weir token revoke %s)", err, revoked,
-			c.Name)
+		return fmt.Errorf("the token cannot be shown: %w; nor can it be revoked: %w (write weir token revoke %s)",
+			err, revoked, c.Name)
 	}
 	return fmt.Errorf("the token cannot be shown, and is revoked: %w", err)
 }

@@ -46,7 +46,8 @@ func TestNotReadyForMail(t *testing.T) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(needs.Program(t, "mkfs.ext4", "e2fsprogs"), "-q", "-F", image).CombinedOutput(); err != nil {
+	mkfs := needs.Program(t, "mkfs.ext4", "e2fsprogs")
+	if out, err := exec.Command(mkfs, "-q", "-F", image).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if out, err := exec.Command("mount", "-o", "loop,errors=remount-ro", image, data).CombinedOutput(); err != nil {
@@ -64,7 +65,8 @@ smtp:
 - {listen: %q, hostname: mail.example.org, auth: none, networks: [127.0.0.0/8], next_hop: %q}
 `, console, gate, needs.FreeAddress()), io.Discard)
 	send := func() error {
-		return smtp.SendMail(gate, nil, "ann@example.org", []string{"bob@example.net"}, []byte("Subject: x\r\n\r\nhello\r\n"))
+		return smtp.SendMail(gate, nil, "ann@example.org", []string{"bob@example.net"},
+			[]byte("Subject: x\r\n\r\nhello\r\n"))
 	}
 	if err := send(); err != nil {
 		t.Fatal(err)

@@ -57,14 +57,16 @@ func TestEqualLines(t *testing.T) {
 		for i := range 499 {
 			fail(i)
 			if i == 0 {
-				const first = `level=WARN msg="the upstream failed" gate=:80 id=0 err="read tcp 127.0.0.1:40000->127.0.0.1:3000: connection reset"` + "\n"
+				const first = `level=WARN msg="the upstream failed" gate=:80 id=0 ` +
+					`err="read tcp 127.0.0.1:40000->127.0.0.1:3000: connection reset"` + "\n"
 				if got := to.taken(); got != first {
 					t.Errorf("%q", got)
 				}
 			}
 			time.Sleep(24 * time.Millisecond)
 		}
-		const ends = `msg="the upstream failed" gate=:80 id=416 err="read tcp 127.0.0.1:40416->127.0.0.1:3000: connection reset" repeated=416`
+		const ends = `msg="the upstream failed" gate=:80 id=416 ` +
+			`err="read tcp 127.0.0.1:40416->127.0.0.1:3000: connection reset" repeated=416`
 		if got := to.taken(); strings.Count(got, "\n") != 1 || !strings.Contains(got, ends) {
 			t.Errorf("%q", got)
 		}

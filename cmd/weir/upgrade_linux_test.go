@@ -105,8 +105,9 @@ func TestUpgradeToSomethingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(folder, "weir.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, "data: %[1]s/data\ncontrol: %[1]s/weir.sock\nconsole: {listen: %q}\n", folder,
-		needs.FreeAddress()), 0o600); err != nil {
+	text := fmt.Appendf(nil, "data: %[1]s/data\ncontrol: %[1]s/weir.sock\nconsole: {listen: %[2]q}\n", folder,
+		needs.FreeAddress())
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	weir := startWeir(t, file, "env", "PATH="+folder+":"+os.Getenv("PATH"), "weir")
@@ -127,8 +128,8 @@ func TestUpgradeToSomethingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := exec.Command(real, "upgrade", "--control", control).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "the old weir goes on") || !strings.Contains(string(out), want) ||
-			len(out) > 2*maxOpening {
+		if err == nil || !strings.Contains(string(out), "the old weir goes on") ||
+			!strings.Contains(string(out), want) || len(out) > 2*maxOpening {
 			t.Errorf("%s: %v: %.500s", want, err, out)
 		}
 	}

@@ -163,8 +163,8 @@ func withPort(address, port string) (string, error) {
 	} else if strings.Contains(address, ":") {
 		return "", err
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || host == "" || strings.ContainsAny(host, " \t\r\n[]") ||
-		weir.CheckHost(host) != nil {
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || host == "" ||
+		strings.ContainsAny(host, " \t\r\n[]") || weir.CheckHost(host) != nil {
 		return "", ErrURL
 	}
 	return net.JoinHostPort(host, port), nil

@@ -387,8 +387,8 @@ func (d *Redirect) validate(r *Route, o *Options) error {
 	switch {
 	case d.To == "":
 		v.Add("to", "the address is missing", hint)
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || !validHost(u.Host) ||
-		weir.CheckURL(u) != nil:
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		!validHost(u.Host) || weir.CheckURL(u) != nil:
 		v.Add("to", fmt.Sprintf("%.64q is not the address of a site", d.To), hint)
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
 		v.Add("to", "the path and the query are those of the request", "leave them out: "+u.Scheme+"://"+u.Host)

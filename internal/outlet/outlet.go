@@ -1,5 +1,5 @@
-// Package outlet keeps a slow log from blocking its writers. If the reader of the log stops, or its disk is slow or full,
-// lines wait in a bounded buffer. Lines that do not fit are left out and counted.
+// Package outlet keeps a slow log from blocking its writers. If the reader of the log stops, or its disk is slow or
+// full, lines wait in a bounded buffer. Lines that do not fit are left out and counted.
 //
 // Most callers want New, Outlet.Write and Outlet.Close. An Outlet is safe for concurrent use.
 package outlet
@@ -129,7 +129,7 @@ func (o *Outlet) run() {
 // again is how long after a write that failed the rest is tried again.
 const again = time.Second
 
-// write writes a batch, however often that takes: a disk may have room again. Only when the outlet is closed it gives up.
+// write writes a batch, however often that takes: a disk may have room again. It gives up when the outlet is closed.
 func (o *Outlet) write(batch []byte) {
 	for {
 		n, err := o.to.Write(batch)
