@@ -31,7 +31,7 @@ func figuresOf(t reflect.Type, path, before, after string, value func(c Config) 
 		below(t.Elem(), path+"[]", before+"[", "]"+after, func(v reflect.Value) reflect.Value { return v.Index(0) })
 	case t.Kind() == reflect.Map:
 		below(t.Elem(), path+".NAME", before+"{NAME: ", "}"+after,
-			func(v reflect.Value) reflect.Value { return v.MapIndex(reflect.ValueOf("NAME")) })
+			func(v reflect.Value) reflect.Value { return v.MapIndex(v.MapKeys()[0]) })
 	case t.Kind() == reflect.Struct && !isText:
 		for _, f := range fieldsOf(t) {
 			below(f.t, strings.TrimPrefix(path+"."+f.name, "."), before+"{"+f.name+": ", "}"+after,
