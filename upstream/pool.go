@@ -153,6 +153,11 @@ func (p *Pool) Stats() []Stats {
 	return all
 }
 
+// HTTP2 reports whether a server may be spoken to in HTTP/2, as gRPC needs it.
+func (p *Pool) HTTP2() bool {
+	return p != nil && slices.ContainsFunc(p.servers(), func(s *server) bool { return s.via != nil })
+}
+
 // Kept is how many bytes of bodies are kept for another try.
 func (p *Pool) Kept() int64 { return p.kept.Load() }
 
@@ -189,13 +194,13 @@ func (p *Pool) pick(all []*server, c choice) (best *server, bestWell bool) {
 		if c.tried&(1<<at) != 0 || s.full(&p.opts) || c.again && s.rests(now) {
 			continue
 		}
-		well, active := s.well(now), s.active.Load()
+		well, load := s.well(now), s.loadOf()
 		if !well && (c.well || p.opts.Health.FailFast) {
 			continue
 		}
 		if best == nil || well && !bestWell || well == bestWell && p.opts.Balance == LeastConnections &&
-			active < least {
-			best, bestWell, least = s, well, active
+			load < least {
+			best, bestWell, least = s, well, load
 		}
 	}
 	return best, bestWell
@@ -221,7 +226,11 @@ func (p *Pool) Send(k *Call, by Caller) error {
 			return err
 		}
 		t.renew(k)
-		switch err = s.give(p, k, by, s.ownClient); {
+		err = s.give(p, k, by, s.ownClient)
+		if err == nil {
+			p.weigh(t.all, s, k.Answer.Status < 500)
+		}
+		switch {
 		case err == nil && (t.passes(k.Answer.Status) || !t.answered(k)):
 			t.release()
 			return nil

@@ -190,6 +190,7 @@ func (t *tries) failed(k *Call, err error, by Caller) bool {
 		return false
 	}
 	if failure.blames(by) {
+		p.weigh(t.all, s, false)
 		s.failed(p, failure.Why)
 	} else {
 		s.noted(failure.Why)

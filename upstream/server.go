@@ -19,14 +19,15 @@ type server struct {
 	tls   *outward
 	via   *http.Transport // nil if our own client is the only one
 
-	active   atomic.Int64
-	requests atomic.Uint64
-	failures atomic.Uint64
-	trouble  atomic.Bool // health is not that of a healthy server
-	silent   atomic.Bool // it did not answer Expect: 100-continue
-	speaks   atomic.Int32
-	checking atomic.Int32 // checks under way, which active counts too
-	resting  atomic.Int64 // until when it asked not to be tried again, in Unix nanoseconds
+	active    atomic.Int64
+	errorLoad atomic.Int64 // see weigh
+	requests  atomic.Uint64
+	failures  atomic.Uint64
+	trouble   atomic.Bool // health is not that of a healthy server
+	silent    atomic.Bool // it did not answer Expect: 100-continue
+	speaks    atomic.Int32
+	checking  atomic.Int32 // checks under way, which active counts too
+	resting   atomic.Int64 // until when it asked not to be tried again, in Unix nanoseconds
 
 	mu     sync.Mutex
 	users  int     // pools that share it
