@@ -75,7 +75,8 @@ func New(o Options, env Env) (*Gate, error) {
 // Attach loads the program and puts it on its interface. What an earlier gate left there is taken over: its lists
 // always, its tables if they were made for the same limit. It returns a MissingCapabilities or an UnsupportedKernel
 // where this process or this system cannot limit packets, an Occupied when another program is on the interface, an
-// Elsewhere when the pins belong to another network namespace, and a NoFileSystem when there is nowhere to pin.
+// Elsewhere when the pins belong to another network namespace, an InUse when another weir has them, and a NoFileSystem
+// when there is nowhere to pin.
 func (g *Gate) Attach() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,7 +142,16 @@ func (g *Gate) install(p *plan) (*kernel, error) {
 			Msg: fmt.Sprintf("there is no network interface %q", p.opts.Interface), Hint: "ip link lists them"}
 	}
 	folder := pinsOf(p.opts.Pin, p.opts.Interface)
-	held, err := folder.hold()
+	var before *os.File
+	if g.kernel != nil {
+		before = g.kernel.held
+	}
+	held, err := folder.holdOn(before)
+	if _, taken := errors.AsType[*InUse](err); taken {
+		if there, wrong := describe(folder); wrong == nil && there.Elsewhere {
+			return nil, &Elsewhere{Interface: iface.Name, Path: string(folder)}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

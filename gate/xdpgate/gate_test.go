@@ -520,6 +520,7 @@ func TestCare(t *testing.T) {
 	}
 	kernel := g.kernel
 	g.kernel = nil
+	kernel.held.Close() // as the process ends
 	again, err := g.install(g.plan)
 	if err != nil {
 		t.Fatal(err)

@@ -166,7 +166,7 @@ func TestHalfPinned(t *testing.T) {
 	if err := half.remove(); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := half.lock(0); f != nil || err != nil {
+	if f, err := half.lock(); f != nil || err != nil {
 		t.Errorf("a folder that is gone: %v, %v", f, err)
 	}
 	again, err := half.hold()
@@ -176,6 +176,37 @@ func TestHalfPinned(t *testing.T) {
 	defer again.Close()
 	if free, err := half.seize(); free != nil || err != nil {
 		t.Errorf("the new folder is not held: %v", err)
+	}
+}
+
+// TestOneWeirForEachPin: a second weir with the same pin is refused, and told which process has it. The first one may
+// put another program in place all the same, and the next weir may follow when it has ended.
+func TestOneWeirForEachPin(t *testing.T) {
+	needs.Unwatched(t)
+	needsKernel(t)
+	near, _ := netlab.Cable(t)
+	o := slow()
+	o.Interface, o.Pin = netlab.Host, filepath.Join(netlab.BPF(t), "weir")
+	first := attachIn(t, near, o)
+	second, err := New(o, Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	err = near.Do(second.Attach)
+	if by, ok := errors.AsType[*InUse](err); !ok || by.PID != os.Getpid() || !strings.HasPrefix(by.Path, o.Pin) {
+		t.Fatalf("the second: %v", err)
+	}
+	o.Shadow = true
+	if err := near.Do(func() error { return first.Configure(o) }); err != nil {
+		t.Errorf("a reload of the first: %v", err)
+	}
+	if err := near.Do(second.Attach); err == nil {
+		t.Error("the second is let in after a reload of the first")
+	}
+	first.Close()
+	if err := near.Do(second.Attach); err != nil {
+		t.Errorf("after the first: %v", err)
 	}
 }
 

@@ -143,6 +143,20 @@ func (e *Elsewhere) Error() string {
 		"or weir xdp detach)", e.Path, e.Interface)
 }
 
+// InUse is why the program could not be attached: another weir has what is pinned there.
+type InUse struct {
+	Path string
+	PID  int // of the other weir; 0 where the system does not say
+}
+
+func (e *InUse) Error() string {
+	who := "another weir"
+	if e.PID > 0 {
+		who += fmt.Sprintf(", process %d,", e.PID)
+	}
+	return fmt.Sprintf("%s limits packets by way of %s (stop it, or give this one its own pin and interface)", who, e.Path)
+}
+
 // NoFileSystem is why nothing could be pinned: the path is in no BPF file system.
 type NoFileSystem struct{ Path string }
 
