@@ -685,11 +685,11 @@ func TestProxyProtocol(t *testing.T) {
 		"PROXY TCP4 192.0.2.7 192.0.2.1 1 2\r\n": {netip.MustParseAddrPort("[::ffff:192.0.2.7]:1"),
 			netip.MustParseAddrPort("192.0.2.1:2")},
 	} {
-		if got := string(appendGreeting(nil, ProxyV1, ends[0], ends[1])); got != want {
+		if got := string(AppendProxyHeader(nil, ProxyV1, ends[0], ends[1])); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := string(appendGreeting(nil, ProxyV2, netip.AddrPort{}, netip.AddrPort{})); got != greetingV2+
+	if got := string(AppendProxyHeader(nil, ProxyV2, netip.AddrPort{}, netip.AddrPort{})); got != greetingV2+
 		"\x20\x00\x00\x00" {
 		t.Errorf("%q", got)
 	}

@@ -15,7 +15,7 @@ func greet(c net.Conn, version ProxyProtocol, by Caller, patience time.Duration)
 		client, local = by.Ends()
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(patience))
-	_, err := c.Write(appendGreeting(nil, version, client, local))
+	_, err := c.Write(AppendProxyHeader(nil, version, client, local))
 	_ = c.SetWriteDeadline(time.Time{})
 	return err
 }
@@ -23,8 +23,8 @@ func greet(c net.Conn, version ProxyProtocol, by Caller, patience time.Duration)
 // greetingV2 begins a header of version 2.
 const greetingV2 = "\r\n\r\n\x00\r\nQUIT\n"
 
-// appendGreeting writes a header of the PROXY protocol. Without two addresses of one family it is LOCAL or UNKNOWN.
-func appendGreeting(b []byte, version ProxyProtocol, client, local netip.AddrPort) []byte {
+// AppendProxyHeader writes a header of the PROXY protocol. Without two addresses of one family it is LOCAL or UNKNOWN.
+func AppendProxyHeader(b []byte, version ProxyProtocol, client, local netip.AddrPort) []byte {
 	from, to := client.Addr().Unmap().WithZone(""), local.Addr().Unmap().WithZone("")
 	if from.Is6() && to.Is4() {
 		to = netip.AddrFrom16(to.As16())

@@ -12,12 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pires/go-proxyproto"
-
 	"weir"
 	"weir/gate"
 	"weir/identify"
 	"weir/policy"
+	behind "weir/upstream"
 )
 
 // Why connections are cut.
@@ -207,20 +206,20 @@ func (c *conn) connect() bool {
 
 // writeHeader tells the upstream where a connection comes from and where it went.
 func writeHeader(w io.Writer, version ProxyOut, from, to net.Addr) error {
-	v := byte(2)
+	v := behind.ProxyV2
 	if version == ProxyOutV1 {
-		v = 1
+		v = behind.ProxyV1
 	}
-	text, err := proxyproto.HeaderProxyFromAddrs(v, from, to).Format()
-	if err != nil {
-		// Only a proxy that mixes IPv4 with IPv6 leads here. There must be a header, or the upstream would take the
-		// client's bytes for one.
-		text, err = proxyproto.HeaderProxyFromAddrs(v, nil, nil).Format()
-	}
-	if err == nil {
-		_, err = w.Write(text)
-	}
+	_, err := w.Write(behind.AppendProxyHeader(nil, v, addressOf(from), addressOf(to)))
 	return err
+}
+
+// addressOf is invalid on a socket of this machine.
+func addressOf(a net.Addr) netip.AddrPort {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort()
+	}
+	return netip.AddrPort{}
 }
 
 // close closes both sides. It may be called from any goroutine, and more than once.
