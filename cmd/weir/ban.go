@@ -118,7 +118,7 @@ type banAddCommand struct {
 	banWho
 	For    *weir.Duration `placeholder:"TIME" help:"How long the ban lasts: 30m, 1d. Default: permanently."`
 	Reason string         `placeholder:"TEXT" help:"The reason, for people who ask later."`
-	Force  bool           `help:"Ban even the address that you are logged in from."`
+	Force  bool           `help:"Ban even the address that you are logged in from, or a large part of the Internet."`
 }
 
 func (c *banAddCommand) Validate() error {
@@ -132,6 +132,9 @@ func (c *banAddCommand) Run(t *terminal) error {
 	if home := loggedInFrom(); !c.Force && c.has(home) {
 		return fmt.Errorf("%s has the address that you are logged in from, %s: you might lock yourself out (--force "+
 			"does it all the same)", c.Who, home)
+	}
+	if key, err := store.ParseBanKey(c.Who); err == nil && !c.Force && vast(key.Prefix) {
+		return fmt.Errorf("%s is a large part of the Internet: hardly anybody could connect (--force does it all the same)", c.Who)
 	}
 	order := console.BanOrder{Who: c.Who, Reason: c.Reason}
 	if c.For != nil {
@@ -150,6 +153,11 @@ func (c *banAddCommand) Run(t *terminal) error {
 func (c *banWho) has(addr netip.Addr) bool {
 	key, err := store.ParseBanKey(c.Who)
 	return err == nil && addr.IsValid() && key.Prefix.IsValid() && key.Prefix.Contains(addr)
+}
+
+// vast reports whether a network is larger than any that one organization has: a slip of the finger bans it.
+func vast(p netip.Prefix) bool {
+	return p.IsValid() && (p.Addr().Is4() && p.Bits() < 8 || p.Addr().Is6() && p.Bits() < 16)
 }
 
 // loggedInFrom is the address that the operator came from by ssh; invalid where ssh does not say.

@@ -25,7 +25,7 @@ type banImportCommand struct {
 	Reason string         `placeholder:"TEXT" help:"The reason, for people who ask later."`
 	DryRun bool           `help:"Show what would change, and change nothing."`
 	Remove bool           `help:"Remove the list: its networks are no longer banned. Without a file."`
-	Force  bool           `help:"Import it even if it has the address that you are logged in from."`
+	Force  bool           `help:"Import it even if it has the address that you are logged in from, or a large part of the Internet."`
 	JSON   bool           `name:"json" help:"Print the result as JSON."`
 	File   string         `arg:"" optional:"" help:"The file: an address or a network in each line, comments behind # or ;. A single - is standard input."`
 }
