@@ -64,6 +64,7 @@ func (c *Config) validate(listens bool) error {
 	f.oneRealm(c)
 	f.flaggedLimits(c)
 	f.circles(c)
+	f.loops(c)
 	f.internals(c)
 	f.addresses(c)
 	if long := len(c.WithDefaults().Control); long > maxSocketPath {

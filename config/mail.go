@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -117,22 +116,6 @@ func hopAddress(server string) string {
 		return ""
 	}
 	return server
-}
-
-// reaches reports whether a connection to an address arrives at a listener. The other addresses of this machine are not
-// known.
-func reaches(address, listen string) bool {
-	to, port, err := net.SplitHostPort(address)
-	at, other, err2 := net.SplitHostPort(listen)
-	if err != nil || err2 != nil || port != other || port == "0" || port == "" {
-		return false
-	}
-	loose := func(host string) bool { return everywhere(host) || strings.EqualFold(host, "localhost") }
-	here := func(host string) bool {
-		addr, err := netip.ParseAddr(host)
-		return loose(host) || err == nil && addr.Unmap().IsLoopback()
-	}
-	return canonical(to) == canonical(at) || here(to) && here(at) && (loose(to) || loose(at))
 }
 
 // ownNames are names at the top that nobody can register: whole networks are below them (RFC 6762, appendix G, and

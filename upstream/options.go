@@ -251,6 +251,20 @@ func (o Options) Here() bool {
 	return len(o.Servers) > 0
 }
 
+// Addresses are where the servers are, in the order of the options: HOST:PORT, or unix:PATH; "" for one that is
+// malformed.
+func (o Options) Addresses() []string {
+	all := make([]string, len(o.Servers))
+	for i, s := range o.Servers {
+		if t, err := parseTarget(s); err == nil && t.network == "unix" {
+			all[i] = "unix:" + t.address
+		} else if err == nil {
+			all[i] = t.address
+		}
+	}
+	return all
+}
+
 func parseTarget(s string) (target, *weir.FieldError) {
 	fail := func(msg string) (target, *weir.FieldError) {
 		return target{}, &weir.FieldError{Msg: msg, Hint: serverHint}
