@@ -68,8 +68,8 @@ func (s *Server) who(r *http.Request) (caller, error) {
 		return caller{}, errNoAccess
 	}
 	if said := r.Header.Values("Authorization"); len(said) > 0 {
-		secret, bearer := strings.CutPrefix(said[0], "Bearer ")
-		if !bearer || len(said) > 1 {
+		scheme, secret, _ := strings.Cut(said[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") || len(said) > 1 {
 			return caller{}, access.ErrNobody
 		}
 		who, err := desk.Token(r.Context(), secret)

@@ -414,6 +414,10 @@ func TestTokensOverHTTP(t *testing.T) {
 		}
 	}
 	good := h.bearer(access.View)
+	lower := "bearer" + strings.TrimPrefix(good[1], "Bearer")
+	if r := h.visitor().get(Prefix+"/status", "Authorization", lower); r.code != 200 {
+		t.Errorf("in lower case: %d", r.code)
+	}
 	var s Status
 	if r := h.visitor().get(Prefix+"/status", good...); r.code != 200 || json.Unmarshal([]byte(r.body), &s) != nil ||
 		s.Version != "test" {

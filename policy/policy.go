@@ -422,9 +422,27 @@ func (p *Pass) give(i int, o weir.Outcome) {
 	hold := h.hold
 	h.hold, h.turn = weir.Hold{}, nil
 	p.mu.Unlock()
-	if !hold.IsZero() {
-		h.count(link, "", weir.Admit)
-		link.Throttle.Settle(hold, o)
+	if hold.IsZero() {
+		return
+	}
+	h.count(link, "", weir.Admit)
+	link.Throttle.Settle(hold, o)
+	if !o.Done && h.rule == "" {
+		p.restore(link.Name, hold.N)
+	}
+}
+
+// restore makes the figures of a throttle what they were before it took what has been given back. Those of one that
+// made the event wait are without it anyway.
+func (p *Pass) restore(name string, n int64) {
+	for i := range p.Answer.Figures {
+		switch f := &p.Answer.Figures[i]; {
+		case f.By != name:
+		case f.Unit == "requests" && f.Window != 0:
+			f.Remaining = min(f.Remaining+n, f.Limit)
+		case f.Unit == "at once":
+			f.Remaining = min(f.Remaining+1, f.Limit)
+		}
 	}
 }
 
