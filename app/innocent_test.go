@@ -124,7 +124,8 @@ func (s *shop) gate(t *testing.T, i int, secure bool) *way {
 }
 
 // gateAdds are the header lines that a gate writes itself.
-var gateAdds = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Request-Id"}
+var gateAdds = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Request-Id",
+	"Weir-Hops"}
 
 // lines are the header lines of a request that concern both ends, by name, with names as Go writes them: their case
 // means nothing (RFC 9110, 5.1). Lines of one name keep their order. Host is left out: it says which way was taken.

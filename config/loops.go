@@ -102,7 +102,7 @@ func reaches(address, listen string) bool {
 	if to != "" && plainHost(to) == plainHost(at) {
 		return true
 	}
-	target, listens := placeOf(to), placeOf(at)
+	target, listens := destinationOf(to), destinationOf(at)
 	switch {
 	case target == nowhere || listens == nowhere:
 		return false
@@ -122,24 +122,24 @@ func samePort(a, b string) bool {
 	return err == nil && err2 == nil && m == n && m != 0
 }
 
-// A place is what a host stands for, as far as that is known without looking its name up.
-type place struct {
+// A destination is what a host stands for, as far as that is known without looking its name up.
+type destination struct {
 	addr     netip.Addr
 	every    bool // all addresses: to connect to it is to connect to this machine
 	loopback bool // a name for this machine
 }
 
-var nowhere place
+var nowhere destination
 
-// placeOf knows addresses, however they are written, and the names of this machine.
-func placeOf(host string) place {
+// destinationOf knows addresses, however they are written, and the names of this machine.
+func destinationOf(host string) destination {
 	host = plainHost(host)
 	if name, err := os.Hostname(); err == nil && host == strings.ToLower(name) || host == "" {
-		return place{every: true}
+		return destination{every: true}
 	}
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "localhost.localdomain" ||
 		host == "ip6-localhost" || host == "ip6-loopback" {
-		return place{loopback: true}
+		return destination{loopback: true}
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -149,11 +149,11 @@ func placeOf(host string) place {
 		return nowhere
 	}
 	addr = addr.Unmap().WithZone("")
-	return place{addr: addr, every: addr.IsUnspecified()}
+	return destination{addr: addr, every: addr.IsUnspecified()}
 }
 
-// here reports whether the place is this machine, at the addresses of one family if the listener has only that.
-func (p place) here(listens netip.Addr) bool {
+// here reports whether the destination is this machine, at the addresses of one family if the listener has only that.
+func (p destination) here(listens netip.Addr) bool {
 	switch {
 	case p.every || p.loopback:
 		return true

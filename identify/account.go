@@ -342,11 +342,6 @@ func isPlain(text string) bool {
 	return true
 }
 
-// IsBlank reports whether some servers trim a character away.
-func IsBlank(r rune) bool {
-	return unicode.IsSpace(r) || r >= '\u200b' && r <= '\u200d' || r == '\u2060' || r == '\ufeff'
-}
-
 // maskKey makes fingerprints useless to readers of the log who have a list of likely ids. It is new in each process.
 var maskKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand

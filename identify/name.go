@@ -20,6 +20,12 @@ func (a *Accounts) Account(r *http.Request, source netip.Addr) (string, error) {
 			return "", ErrAccountSpelling
 		}
 	}
+	if err := checkHeader(r.Header); err != nil {
+		return "", err
+	}
+	if err := CheckTarget(Escaped(r.URL), r.URL.RawQuery); err != nil {
+		return "", err
+	}
 	id, rewrite, err := a.AccountBy(r, r.Header, source, nil)
 	if err == nil && rewrite {
 		return "", ErrAccountTwice
@@ -141,7 +147,7 @@ func Token(h Fields, header string) (string, error) {
 		text = line
 	}
 	if text != "" {
-		if strings.ContainsAny(text, ", \t") {
+		if strings.IndexByte(text, ',') >= 0 || hasBlank(text) {
 			return "", ErrAccountList
 		}
 		return text, nil
@@ -160,11 +166,10 @@ func Token(h Fields, header string) (string, error) {
 func bearer(line string) string {
 	line = strings.Trim(line, " \t")
 	const word = "bearer"
-	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || line[len(word)] != ' ' &&
-		line[len(word)] != '\t' {
+	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || firstBlank(line[len(word):]) == 0 {
 		return ""
 	}
-	return strings.TrimLeft(line[len(word):], " \t")
+	return strings.TrimLeft(line[len(word):], " \t") // a blank of another kind is an error of Token
 }
 
 // hops reports whether a Connection header names a header with the account, which the upstream would not get then.

@@ -11,6 +11,7 @@ import (
 // itself, and all other parameters that they may take for it have the same value.
 func queryValue(query, name string) (value string, err error) {
 	found, exact := false, false
+	fragment := strings.IndexByte(query, '#') >= 0 // for some servers the query ends there
 	for query != "" {
 		var whole string
 		whole, query, _ = strings.Cut(query, "&")
@@ -21,7 +22,7 @@ func queryValue(query, name string) (value string, err error) {
 			if !sameParameter(key, name) {
 				continue
 			}
-			if len(pair) < len(whole) {
+			if len(pair) < len(whole) || fragment {
 				return "", ErrAccountWritten
 			}
 			if text, err = parameter(text); err != nil {
@@ -69,7 +70,9 @@ func sameKey(key, name string) bool {
 		key, _, _ = strings.Cut(key, "[")
 	}
 	key, _, _ = strings.Cut(key, "\x00")
-	key = strings.Trim(key, " \t+")
+	for trimmed := ""; trimmed != key; key = strings.Trim(trimBlanks(key), "+") {
+		trimmed = key
+	}
 	if len(key) != len(name) {
 		return false
 	}
@@ -89,10 +92,11 @@ func keyByte(c byte) byte {
 	return lower(c)
 }
 
-// unescape decodes escapes until there are none, three times at most: some servers decode what they have decoded.
+// unescape decodes escapes until there are none, three times at most: some servers decode what they have decoded, and
+// some also %uXXXX.
 func unescape(s string) string {
 	for range 3 {
-		plain := decode(s, "")
+		plain := decodeWide(decode(s, ""))
 		if plain == s {
 			break
 		}

@@ -89,7 +89,7 @@ func overridden(h Fields, escaped string) (all []string) {
 	for _, name := range pathHeaders {
 		for _, v := range h.Values(name) {
 			v, _, _ = strings.Cut(v, "?")
-			if v = withoutOrigin(strings.Trim(v, " \t")); v != "" && v != escaped {
+			if v = withoutOrigin(trimBlanks(v)); v != "" && v != escaped {
 				all = append(all, v)
 			}
 		}
@@ -102,7 +102,7 @@ func overriding(h Fields) (all []string) {
 	for _, name := range methodHeaders {
 		for _, line := range h.Values(name) {
 			for v := range strings.SplitSeq(line, ",") {
-				if v = strings.Trim(v, " \t"); v == "" || slices.Contains(all, v) {
+				if v = trimBlanks(v); v == "" || slices.Contains(all, v) {
 					continue
 				}
 				if len(all) == MaxReadings {
@@ -256,6 +256,9 @@ func fromEscape(s string) (byte, bool) {
 
 // decodeWide decodes %uXXXX, which is an escape to IIS.
 func decodeWide(p string) string {
+	if strings.IndexByte(p, '%') < 0 {
+		return p
+	}
 	var b strings.Builder
 	for i := 0; i < len(p); i++ {
 		if r, ok := fromWideEscape(p[i:]); ok {
@@ -290,8 +293,12 @@ func eachSegment(p string, f func(string) string) string {
 	return strings.Join(segments, "/")
 }
 
-// trimEnd cuts off what Windows ignores at the end of a name, and some patterns at the end of a line.
+// trimEnd cuts off what Windows ignores at the end of a name, and some patterns at the end of a line. Programs trim
+// spaces of any kind away.
 func trimEnd(segment string) string {
+	if !isASCII(segment) {
+		segment = trimBlanks(segment)
+	}
 	segment = strings.TrimRightFunc(segment, func(r rune) bool { return r <= ' ' })
 	if segment == "." || segment == ".." {
 		return segment

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"unicode/utf8"
 )
 
 // Host returns a host in the form of rules: lower case, without port, brackets and the dot at the end.
@@ -38,14 +39,15 @@ func Escaped(u *url.URL) string {
 }
 
 // Straight reports whether all servers read a path, escaped as it came, in the same way: it has no dot segments, double
-// slashes, backslashes or semicolons, no names that end in dots or spaces, and no escapes that hide them. For limits,
-// Route returns what servers may read in any other path. Such a path exempts no client: for "/search/../healthz" some
-// upstreams run a search.
+// slashes, backslashes or semicolons, no names that end in dots or spaces, no spaces beyond ASCII, and no escapes that
+// hide them. For limits, Route returns what servers may read in any other path. Such a path exempts no client: for
+// "/search/../healthz" some upstreams run a search.
 func Straight(escaped string) bool {
 	if escaped == "" || escaped[0] != '/' {
 		return false
 	}
 	var last, before byte // what came before, decoded
+	var tail [utf8.UTFMax]byte
 	for i := 0; i < len(escaped); i++ {
 		c := escaped[i]
 		if plain[c] {
@@ -71,9 +73,23 @@ func Straight(escaped string) bool {
 			(last == 0xc0 || last == 0xc1 || last == 0xe0 && c < 0xa0 || last == 0xf0 && c < 0x90):
 			return false // UTF-8 that is longer than it must be
 		}
+		if c >= utf8.RuneSelf {
+			if last < utf8.RuneSelf {
+				tail = [utf8.UTFMax]byte{}
+			}
+			if tail = [utf8.UTFMax]byte{tail[1], tail[2], tail[3], c}; blankTail(tail[:]) {
+				return false
+			}
+		}
 		before, last = last, c
 	}
 	return last != '.' && last != ' '
+}
+
+// blankTail reports whether the last bytes of a text are a blank, or may be.
+func blankTail(tail []byte) bool {
+	r, size := utf8.DecodeLastRune(tail)
+	return IsBlank(r) || size == 1 && (tail[len(tail)-1] == 0x85 || tail[len(tail)-1] == 0xa0)
 }
 
 // plain are the bytes that have no special meaning in a path, whatever is around them.

@@ -27,9 +27,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		return 0, b.fail(err)
 	}
 	b.renew()
-	x.owed.Store(true)
+	x.owe()
 	n, err := b.src.Read(x.bite(p))
-	x.owed.Store(false)
+	x.owed.Store(0)
 	total := x.in.Add(int64(n))
 	if b.bound > 0 && total > b.bound {
 		return 0, b.fail(errBodyTooLarge)
@@ -58,12 +58,16 @@ func (b *requestBody) fail(err error) error {
 	return err
 }
 
-// renew moves the deadline on now and then: the client is cut off 1 to 9/8 timeouts after its last byte.
+// renew moves the deadline on now and then: the client is cut off 1 to 9/8 timeouts after its last byte. That of HTTP/2
+// would count while nobody reads, too: see lookAtStream.
 func (b *requestBody) renew() {
+	if b.x.r.ProtoMajor >= 2 {
+		return
+	}
 	progress := b.x.setup.opts.Timeouts.Progress.Std()
 	if now := time.Now(); now.Sub(b.renewed) > progress/8 {
 		b.renewed = now
-		b.x.readDeadline(now.Add(progress + progress/8))
+		b.x.bodyDeadline(now.Add(progress + progress/8))
 	}
 }
 

@@ -77,6 +77,7 @@ const (
 	// a request that servers may read as one for several routes
 	BoundUnclear = "unclear"
 	BoundCost    = "cost" // an answer whose price is not a number
+	BoundLoop    = "loop" // a request that has come by too many gates
 	// a new certificate, or other file or set of keys, that is of no use: the old one stays
 	BoundCertificate = "certificate"
 )
@@ -85,7 +86,7 @@ const (
 var BoundNames = [...]string{BoundConnections, BoundRequests, BoundWaiting, BoundHeader, BoundBody, BoundMalformed,
 	BoundBodies, BoundClientBodies,
 	BoundHandshakes, BoundHandshake, BoundProxyHeader, BoundAccount, BoundToken, BoundCost, BoundCertificate,
-	BoundRoute, BoundUnclear}
+	BoundRoute, BoundUnclear, BoundLoop}
 
 func (e Env) withDefaults() Env {
 	e.Env = e.Env.WithDefaults()

@@ -20,7 +20,7 @@ import (
 type exchange struct {
 	pass *policy.Pass
 	own  *http1.Fields // of the request, where no session has read it; nil before there were some
-	late *time.Timer   // prolongs an HTTP/2 stream; nil before there was one
+	late *time.Timer   // looks at an HTTP/2 stream; nil before there was one
 	errand
 }
 
@@ -45,6 +45,7 @@ type errand struct {
 	bodied              bool       // it has a body
 	early               int64      // bytes of the body that were read before the request had a place
 	earlyErr            error      // why that failed
+	tokenErr            error      // why its token is not good
 	judged              bool
 	metered             bool   // a throttle that judged it counts bytes
 	waited              bool   // it was made to wait
@@ -68,8 +69,9 @@ type errand struct {
 	writeErr error        // the client could not be written to
 	in       atomic.Int64 // bytes of the request's body; read by the transport's goroutine
 	out      atomic.Int64 // bytes of the response's body
-	owed     atomic.Bool  // the client is waited for: it owes bytes of its body
+	owed     atomic.Int64 // since when the client owes bytes of its body, in Unix nanoseconds; 0: it is not waited for
 	taking   atomic.Int32 // how many write to the client: the request's goroutine, and a timer
+	offered  atomic.Int64 // since when HTTP/2's client does not take what is written, in Unix nanoseconds; 0 for not
 	begun    atomic.Bool  // the upstream's answer is being passed on
 	lost     atomic.Bool  // it has lost its place
 	bodyErr  atomic.Pointer[error]
@@ -82,11 +84,10 @@ type errand struct {
 	writing sync.Mutex      // the response is written by the request's goroutine, and by that timer
 	ended   bool            // under writing
 
-	mu        sync.Mutex // deadlines are set by whoever reads the body, and by that timer
-	over      bool       // the connection may be serving the next request
-	timed     bool       // late runs, or has run
-	lastWrite time.Time  // when the deadline for writing was last renewed, HTTP/2 only
-	prolonged bool       // net/http's own deadline does not count any more
+	mu    sync.Mutex // deadlines are set by whoever reads the body, and by that timer
+	over  bool       // the connection may be serving the next request
+	timed bool       // late runs, or has run
+	lasts bool       // an HTTP/2 stream for which net/http's own deadline does not count any more
 }
 
 // exchanges are those that may be used again, with the memory of their passes.
@@ -179,6 +180,23 @@ func (x *exchange) readDeadline(t time.Time) {
 	}
 }
 
+// bodyDeadline sets the deadline for the next bytes of the body, unless the client owes none.
+func (x *exchange) bodyDeadline(t time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over && !x.converses() {
+		_ = http.NewResponseController(x.w).SetReadDeadline(t)
+	}
+}
+
+// converses reports whether request and answer may be a conversation, in which the client may have nothing to say for
+// a while: the length of the body is not known, and the answer has begun, or it is a call of gRPC, whose answer may
+// begin at any time. A service that does not speak HTTP/2 has no such calls.
+func (x *exchange) converses() bool {
+	return x.r.ContentLength < 0 && (x.begun.Load() || x.r.ProtoMajor >= 2 &&
+		refusal.IsGRPC(x.fields.Get("Content-Type")) && x.setup.servers.HTTP2())
+}
+
 // pause waits until a time, or until the client leaves.
 func (x *exchange) pause(until time.Time) error {
 	if until.IsZero() {
@@ -215,7 +233,6 @@ func (x *exchange) WriteHeader(status int) {
 		x.status = status
 		x.finalHeaders()
 	}
-	x.renewWrite()
 	x.w.WriteHeader(status)
 }
 
@@ -230,6 +247,8 @@ func (x *exchange) headLater() {
 		if x.out.Load() == 0 && !x.ended {
 			x.taking.Add(1)
 			defer x.taking.Add(-1)
+			x.offer()
+			defer x.taken()
 			_ = http.NewResponseController(x.w).Flush()
 		}
 	})
@@ -287,7 +306,6 @@ func (x *exchange) piece(p []byte, last bool) (sent int, err error) {
 	for {
 		var n int
 		if n, err = x.mayWrite(len(p) - sent); err == nil {
-			x.renewWrite()
 			n, err = x.sendAll(p[sent:sent+n], last && sent+n == len(p))
 			sent += n
 			if x.metered && x.judged {
@@ -380,6 +398,8 @@ func (x *exchange) send(p []byte, last bool) (int, error) {
 		x.writing.Lock()
 		defer x.writing.Unlock()
 	}
+	x.offer()
+	defer x.taken()
 	n, err := x.w.Write(p)
 	if out := x.out.Add(int64(n)); err == nil && !last && out < x.length {
 		// An error shows with the next piece, and an embedding server may not be able to flush.

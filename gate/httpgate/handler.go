@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 
+	"golang.org/x/net/http/httpguts"
+
 	"weir"
 	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
@@ -45,9 +47,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.bodied = r.Body != nil && r.Body != http.NoBody
 	if r.ProtoMajor >= 2 {
-		if x.prolonged = x.conn == nil; !x.prolonged {
-			x.prolongLater()
-		}
+		x.watchStream()
 	}
 	underWay := g.UnderWay.Add(1)
 	g.env.Observer.InFlight(1)
@@ -91,6 +91,7 @@ func (x *exchange) end() {
 	}
 	x.timed = x.timed && !x.late.Stop()
 	x.mu.Lock()
+	x.limitEnd()
 	x.over = true
 	x.mu.Unlock()
 	now := g.env.Clock.Now()
@@ -111,7 +112,7 @@ func (x *exchange) end() {
 	if x.status == 0 && aborted && left {
 		x.status = statusLeft
 	}
-	if aborted && !left && x.reached && g.mayLog("the upstream broke off", now) {
+	if aborted && !left && x.reached && x.bodyErr.Load() == nil && !x.lost.Load() && g.mayLog("the upstream broke off", now) {
 		g.env.Log.Warn("the upstream broke off in the middle of its response", "id", x.event.ID, "host",
 			x.event.Route.Host, "path", x.event.Route.Path)
 	}
@@ -187,6 +188,13 @@ func (x *exchange) misfit() bool {
 	case o.Bounds.Body > 0 && r.ContentLength > int64(o.Bounds.Body):
 		x.gate.env.Observer.Bounded(BoundBody)
 		x.problem(http.StatusRequestEntityTooLarge, "The body of the request is too large.")
+	case x.expectsOther():
+		x.problem(http.StatusExpectationFailed, "The gate knows no such expectation.")
+	case x.hops() >= maxHops:
+		x.loop()
+	case x.blanks() != nil:
+		x.gate.env.Observer.Bounded(BoundMalformed)
+		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(identify.ErrBlankEnds)))
 	default:
 		var err error
 		said := x.claims()
@@ -198,6 +206,33 @@ func (x *exchange) misfit() bool {
 		x.problem(http.StatusBadRequest, words.Text(refusal.Sentence(err)))
 	}
 	return true
+}
+
+// expectsOther reports whether the client expects something else than 100 Continue (RFC 9110, 10.1.1).
+func (x *exchange) expectsOther() bool {
+	expects := x.fields.Values("Expect")
+	return len(expects) > 0 && !httpguts.HeaderValuesContainsToken(expects, "100-continue")
+}
+
+// loop answers a request that has come around too often.
+func (x *exchange) loop() {
+	g := x.gate
+	g.env.Observer.Bounded(BoundLoop)
+	if g.mayLog("loop", g.env.Clock.Now()) {
+		g.env.Log.LogAttrs(x.ctx, slog.LevelWarn, "a request comes around in a loop: the service behind the gate leads back to it",
+			slog.String("id", x.event.ID), slog.String("host", x.event.Route.Host), slog.String("path", x.event.Route.Path))
+	}
+	x.problem(http.StatusLoopDetected, "The request comes around in a loop.")
+}
+
+// blanks finds what servers read differently because of characters that some of them take for spaces.
+func (x *exchange) blanks() error {
+	for i := range x.fields.Len() {
+		if err := identify.CheckField(x.fields.At(i)); err != nil {
+			return err
+		}
+	}
+	return identify.CheckTarget(identify.Escaped(x.r.URL), x.r.URL.RawQuery)
 }
 
 // proof answers an authority that comes to see whether a domain belongs to this weir, and reports whether it did.
@@ -218,6 +253,7 @@ func (x *exchange) claims() identify.Claims {
 	if err != nil {
 		x.gate.env.Observer.Bounded(BoundToken)
 		x.gate.env.Log.Debug("a token is not valid", "id", x.event.ID, "error", err)
+		x.tokenErr = err
 		return nil
 	}
 	x.event.Plan = plan

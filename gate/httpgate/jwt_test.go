@@ -50,6 +50,12 @@ func TestJWT(t *testing.T) {
 		res, _ := g.do(g.request("GET", "/", nil, "Authorization", "Bearer "+token))
 		return res.StatusCode, receive(t, asked), res.Header.Get("WWW-Authenticate")
 	}
+	whyNot := map[string]string{ // what is said of it besides
+		"expired":   "The token has expired, or never does.",
+		"wrong key": "The token is not signed by a known key, or not in an accepted way.",
+		"wrong kid": "The token is not signed by a known key, or not in an accepted way: it may be signed by a newer one.",
+		"garbage":   "The token is malformed.",
+	}
 	for name, c := range map[string]struct {
 		token  string
 		status int
@@ -68,7 +74,14 @@ func TestJWT(t *testing.T) {
 		"none":      {"", 401, "/"},
 	} {
 		status, got, challenge := ask(c.token)
-		if status != c.status || got != c.want || (status == 401) != (challenge == `Bearer realm="weir"`) {
+		want := ""
+		if status == 401 {
+			want = `Bearer realm="weir"`
+		}
+		if why := whyNot[name]; why != "" {
+			want += `, error="invalid_token", error_description="` + why + `"`
+		}
+		if status != c.status || got != c.want || challenge != want {
 			t.Errorf("%s: %d, %q, %q", name, status, got, challenge)
 		}
 	}

@@ -25,7 +25,7 @@ func (x *exchange) Moved() (n int64, late bool) {
 	if begun && x.acked() {
 		out = x.conn.taken()
 	}
-	late = x.taking.Load() > 0 || x.owed.Load() && !(begun && x.r.ContentLength < 0)
+	late = x.taking.Load() > 0 || x.owed.Load() != 0 && !(begun && x.r.ContentLength < 0)
 	return x.in.Load() + out, late
 }
 

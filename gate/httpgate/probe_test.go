@@ -259,6 +259,7 @@ func shown(r recorder.Request) string {
 			framing = append(framing, strings.ToLower(value))
 		case name == "x-request-id" && len(value) >= 16 && !id:
 			id = true
+		case name == "weir-hops" && value == "1":
 		default:
 			others = append(others, line)
 		}

@@ -88,7 +88,7 @@ func (x *exchange) makeOnward(o *onward) {
 		switch {
 		case hopByHop(name) || slices.Contains(named, name):
 		case aboutOrigin(name) && !x.believed(name) || framesByAnotherName(name) || rewritesTarget(name) ||
-			s.accounts.Alias(name):
+			identify.OverridesByAnotherName(name) || s.accounts.Alias(name):
 		case name == "Cookie" && x.cookies:
 			if cookies {
 				cookies = false
@@ -112,6 +112,7 @@ func (x *exchange) makeOnward(o *onward) {
 	}
 	x.forwardHeaders(f)
 	f.Set("X-Request-Id", x.event.ID)
+	f.Set(hopsHeader, written[x.hops()])
 	x.traceOnward(f)
 	x.cutPrefix(o)
 	s.request.apply(f)
@@ -187,7 +188,7 @@ func rewritesTarget(name string) bool {
 // trails reports whether a field may be a trailer. Servers may take trailers for headers, so that none may say where
 // the request came from, who sends it, what it is for or where it ends.
 func (x *exchange) trails(name string) bool {
-	if x.setup.accounts.Names(name) || rewritesTarget(name) {
+	if x.setup.accounts.Names(name) || rewritesTarget(name) || identify.OverridesMethod(name) {
 		return false
 	}
 	name = http.CanonicalHeaderKey(strings.Map(func(r rune) rune {

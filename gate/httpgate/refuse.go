@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"weir"
@@ -20,11 +21,17 @@ func (x *exchange) document(a *weir.Answer) refusal.Refusal {
 	doc := refusal.Of(a, x.onward, unpayable || chain.ByTill(a) || chain.ByLanes(a))
 	if doc.Status == http.StatusUnauthorized {
 		for _, challenge := range x.setup.accounts.Challenges() {
+			if x.tokenErr != nil && strings.HasPrefix(challenge, "Bearer ") { // RFC 6750, section 3
+				challenge += `, error="invalid_token", error_description="` + quotable.Replace(refusal.Sentence(x.tokenErr)) + `"`
+			}
 			x.w.Header().Add("WWW-Authenticate", challenge)
 		}
 	}
 	return doc
 }
+
+// quotable makes text fit for a quoted string.
+var quotable = strings.NewReplacer(`\`, "", `"`, "'")
 
 // problem answers a request that no throttle refused.
 func (x *exchange) problem(status int, detail words.Text) {
@@ -53,6 +60,9 @@ func (x *exchange) answerPage(doc *refusal.Refusal, policy string, look pages.Lo
 // answerBytes writes an answer of the gate's own.
 func (x *exchange) answerBytes(doc *refusal.Refusal, kind string, body []byte) {
 	x.answered = true
+	if x.judged && !x.reached { // it is not charged, and the figures of the answer say so
+		x.pass.Settle(weir.Outcome{Time: x.gate.env.Clock.Now()})
+	}
 	h := x.header()
 	doc.Head(h)
 	if called := x.fields.Get("Content-Type"); refusal.IsGRPC(called) {
@@ -65,11 +75,13 @@ func (x *exchange) answerBytes(doc *refusal.Refusal, kind string, body []byte) {
 	x.leaveBody()
 	x.WriteHeader(doc.Status)
 	if x.r.Method != http.MethodHead {
+		x.offer()
 		if n, err := x.w.Write(body); err != nil {
 			x.writeErr = err
 		} else {
 			x.out.Add(int64(n))
 		}
+		x.taken()
 	}
 }
 

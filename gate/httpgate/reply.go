@@ -88,16 +88,16 @@ func (w *reply) WriteHeader(status int) {
 		return
 	}
 	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
+		w.gather()
 		if w.request.ProtoMinor == 1 { // HTTP/1.0 knows none
 			w.head(status)
-			w.gather()
 			w.passed.Del("Content-Length")
 			w.passed.Del("Transfer-Encoding")
 			w.lines()
 			w.add("\r\n")
-			w.passed.Reset()
 			_ = w.flush()
 		}
+		w.passed.Reset()
 		return
 	}
 	w.status = status

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/internal/splice"
 	behind "weir/upstream"
@@ -32,6 +33,9 @@ func (x *exchange) respond(k *behind.Call) {
 	if x.begun.Store(true); x.lost.Load() {
 		panic(http.ErrAbortHandler)
 	}
+	if x.bodied && x.converses() && !x.bodyRead.Load() {
+		x.readDeadline(time.Time{})
+	}
 	x.WriteHeader(status)
 	if method != http.MethodHead && status != http.StatusNotModified && status != http.StatusNoContent {
 		if err := x.copyBody(k); err != nil {
@@ -45,7 +49,9 @@ func (x *exchange) respond(k *behind.Call) {
 	if len(k.Trailer) == 0 {
 		return
 	}
+	x.offer()
 	_ = http.NewResponseController(x.w).Flush() // trailers come after chunks only
+	x.taken()
 	h := x.w.Header()
 	for name, values := range k.Trailer {
 		if len(k.Trailer) != announced {

@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
-
 	"weir/internal/http1"
 )
 
@@ -218,7 +216,7 @@ func (s *session) release() {
 func (s *session) readHead() (int, error) {
 	setup := s.gate.Setup.Load()
 	o, most := &setup.opts.Timeouts, http1.Bounds{Bytes: int(setup.opts.Bounds.Header), Fields: maxFields}
-	timed := false
+	waits, timed := false, false
 	s.head.Begin(http1.Request)
 	for {
 		n, err := s.head.Read(s.in, most)
@@ -236,9 +234,10 @@ func (s *session) readHead() (int, error) {
 		case begun && !timed:
 			timed = true
 			s.deadline(now.Add(o.Header.Std()))
-		case !begun && s.due.Sub(now) < idle:
+		case !begun && !waits && s.due.Sub(now) < idle: // empty lines make the wait no longer
 			s.deadline(now.Add(idle + idle/8)) // an eighth more, so that it is not set for every request
 		}
+		waits = true
 		switch { // drain may have set its deadline before this one
 		case s.state.Load() == sessionClosing:
 			return 0, nil
@@ -298,12 +297,6 @@ func (s *session) handle(w *reply, r *http.Request) (whole bool) {
 			s.gate.Panicked("a request ended in a panic", what, slog.String("peer", s.remote))
 		}
 	}()
-	if expects := w.fields.Values("Expect"); len(expects) > 0 &&
-		!httpguts.HeaderValuesContainsToken(expects, "100-continue") {
-		w.Header()["Connection"] = []string{"close"}
-		w.WriteHeader(http.StatusExpectationFailed)
-		return true
-	}
 	s.gate.ServeHTTP(w, r)
 	return true
 }

@@ -131,7 +131,7 @@ func TestSmuggling(t *testing.T) {
 // byte.
 func TestUnambiguous(t *testing.T) {
 	const common = "Forwarded: for=127.0.0.1;host=a;proto=http\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: " +
-		"a\r\nX-Forwarded-Proto: http\r\nX-Request-Id: ID\r\n"
+		"a\r\nX-Forwarded-Proto: http\r\nX-Request-Id: ID\r\nWeir-Hops: 1\r\n"
 	for name, c := range map[string]struct{ in, want string }{
 		"absolute form with another Host": {
 			"GET http://a/x HTTP/1.1\r\nHost: b\r\n\r\n",

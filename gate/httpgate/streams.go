@@ -27,47 +27,62 @@ func headSize(r *http.Request, f *http1.Fields) int64 {
 // trailing reports whether net/http may still read the header of the answer, for trailers.
 func (x *exchange) trailing() bool { return x.reply == nil && x.w.Header()["Trailer"] != nil }
 
-// prolongLater has prolong called when an HTTP/2 stream takes its time.
-func (x *exchange) prolongLater() {
+// watchStream has an eye on what an HTTP/2 stream is offered, once the stream lasts. Until then it has the time that
+// net/http's server gives it (httpOptions): to set a deadline takes that server longer than most answers.
+func (x *exchange) watchStream() {
 	x.timed = true
-	if wait := x.setup.opts.Timeouts.Progress.Std() / 8; x.late == nil {
-		x.late = time.AfterFunc(wait, x.prolong)
+	if wait := x.setup.opts.Timeouts.Progress.Std() / progressParts; x.late == nil {
+		x.late = time.AfterFunc(wait, x.lookAtStream)
 	} else {
 		x.late.Reset(wait)
 	}
 }
 
-// renewWrite gives an HTTP/2 stream more time. For HTTP/1, wire.Write does it.
-func (x *exchange) renewWrite() {
-	if x.r.ProtoMajor < 2 {
-		return
-	}
-	now := time.Now()
+// lookAtStream ends a stream whose client takes nothing of what it is offered, or sends nothing of what it owes. One
+// that is offered nothing and owes nothing may last: the service, or a limit, takes its time. A deadline of net/http
+// could not tell the two apart.
+func (x *exchange) lookAtStream() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if now.Sub(x.lastWrite) > x.setup.opts.Timeouts.Progress.Std()/8 {
-		x.lastWrite = now
-		x.streamDeadline()
+	if x.over {
+		return
+	}
+	stream, progress := http.NewResponseController(x.w), x.setup.opts.Timeouts.Progress.Std()
+	now := time.Now().UnixNano()
+	if since := x.offered.Load(); since != 0 && now-since > int64(progress) {
+		_ = stream.SetWriteDeadline(past)
+		return
+	}
+	if since := x.owed.Load(); since != 0 && now-since > int64(progress) && !x.converses() {
+		_ = stream.SetReadDeadline(past)
+	}
+	if !x.lasts {
+		x.lasts = true
+		_ = stream.SetWriteDeadline(time.Time{})
+	}
+	x.late.Reset(progress / progressParts)
+}
+
+// owe notes that the client is waited for.
+func (x *exchange) owe() { x.owed.Store(time.Now().UnixNano()) }
+
+// offer notes that the client of an HTTP/2 stream is offered something, and taken that it took it.
+func (x *exchange) offer() {
+	if x.r.ProtoMajor >= 2 {
+		x.offered.Store(time.Now().UnixNano())
 	}
 }
 
-// prolong is called when an HTTP/2 stream takes its time. Until then it has the time that net/http's server gives it
-// (httpOptions): to set a deadline takes that server longer than most answers.
-func (x *exchange) prolong() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.prolonged = true
-	x.streamDeadline()
+func (x *exchange) taken() {
+	if x.r.ProtoMajor >= 2 {
+		x.offered.Store(0)
+	}
 }
 
-// streamDeadline sets the deadline for writing to an HTTP/2 stream. There is none before the answer. x.mu is held.
-func (x *exchange) streamDeadline() {
-	if x.over || !x.prolonged {
-		return
+// limitEnd gives the client of an HTTP/2 stream that lasted the usual time for what net/http has gathered of its
+// answer. x.mu is held.
+func (x *exchange) limitEnd() {
+	if x.lasts {
+		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(x.setup.writeTime()))
 	}
-	var until time.Time
-	if !x.lastWrite.IsZero() {
-		until = x.lastWrite.Add(x.setup.writeTime())
-	}
-	_ = http.NewResponseController(x.w).SetWriteDeadline(until)
 }

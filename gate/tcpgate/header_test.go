@@ -135,8 +135,8 @@ func TestHeaderIn(t *testing.T) {
 	}
 }
 
-// TestMixedHeaderOut: with one address of IPv4 and one of IPv6, however the first is kept, the line of version 1 is one that
-// every reader understands.
+// TestMixedHeaderOut: with one address of IPv4 and one of IPv6, however the first is kept, the line of version 1 is one
+// that every reader understands.
 func TestMixedHeaderOut(t *testing.T) {
 	at := func(addr string) *net.TCPAddr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr)) }
 	for _, c := range []struct{ from, to, want string }{

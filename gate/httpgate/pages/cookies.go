@@ -98,7 +98,7 @@ func Strip(f *http1.Fields) {
 	var kept []string
 	for _, line := range lines {
 		for c := range strings.SplitSeq(line, ";") {
-			if c = strings.TrimSpace(c); c != "" && !ours(c) {
+			if c = strings.Trim(c, " \t"); c != "" && !ours(c) {
 				kept = append(kept, c)
 			}
 		}
