@@ -14,7 +14,6 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
-	skeleton "weir/gate"
 	"weir/identify"
 	"weir/policy"
 	"weir/store"
@@ -262,7 +261,7 @@ func (b backend) banWarnings(key store.BanKey) (all []string) {
 		}
 		all = append(all, "the block list is in shadow: nobody is refused until weir shadow off "+off)
 	}
-	for _, own := range skeleton.OwnNetworks() {
+	for _, own := range loopback {
 		if key.Prefix.IsValid() && own.Overlaps(key.Prefix) {
 			all = append(all,
 				fmt.Sprintf("%s is this machine itself: proxies and health checks that run on it are refused too", key))
@@ -278,6 +277,8 @@ func (b backend) banWarnings(key store.BanKey) (all []string) {
 	}
 	return all
 }
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // keepNow waits until what was done is safe and in the kernel, and else says what that means.
 func (b backend) keepNow(ctx context.Context, r *console.BanResult, otherwise string) {

@@ -13,7 +13,6 @@ import (
 
 	"weir/config"
 	"weir/console"
-	skeleton "weir/gate"
 	"weir/store"
 	"weir/store/settings"
 	"weir/throttle/ban"
@@ -49,9 +48,8 @@ func (b backend) ImportList(ctx context.Context, o console.ListOrder, by string)
 	if o.Remove && len(list.Entries) > 0 {
 		return r, console.Invalid("a list that is removed has no entries")
 	}
-	machine := skeleton.OwnNetworks()
 	list.Entries = slices.DeleteFunc(list.Entries, func(p netip.Prefix) bool {
-		own := slices.ContainsFunc(machine, p.Overlaps)
+		own := slices.ContainsFunc(loopback, p.Overlaps)
 		if own {
 			r.LeftOut = append(r.LeftOut, p.String())
 		}
