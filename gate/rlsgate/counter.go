@@ -78,6 +78,9 @@ func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits 
 		ev.Cost = 1
 		a.Clear()
 		c.link.Throttle.Peek(ev, a)
+		if a.Verdict == weir.Refuse && a.Reason == weir.Overload {
+			return 0, false, errUncounted
+		}
 		// Peek says what would be left of the room after a charge of 1, which is what is left of the limit now.
 		return clamp(remaining(a)), a.Verdict != weir.Admit, nil
 	}

@@ -343,7 +343,7 @@ func (ln *loan) grow(r *rule, t *terms, used, now, n int64) {
 	} else {
 		most = min(most, (whole+2*n-1)/(2*n))
 	}
-	if r.Kind == Idle || r.way == steady && r.life(t) < 2*time.Millisecond {
+	if r.way == steady && r.life(t) < 2*time.Millisecond {
 		most = 0
 	}
 	ln.block = min(ln.block, most)

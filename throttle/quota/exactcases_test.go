@@ -156,6 +156,88 @@ func TestExactOnLoss(t *testing.T) {
 	}
 }
 
+// While the engine or other nodes cannot be asked, a client is told to come back in seconds, and nothing of a limit
+// that is used up until the period ends. A policy that is used up says so all the same.
+func TestALossIsToldInSeconds(t *testing.T) {
+	soon := func(t *testing.T, a *weir.Answer, now time.Time) {
+		t.Helper()
+		in := a.Until.Sub(now)
+		if a.Verdict != weir.Refuse || a.Reason != weir.Overload || in < time.Second || in > 3*time.Second {
+			t.Errorf("%v, %v in %v", a.Verdict, a.Reason, in)
+		}
+		if a.Rule != "limit" || !a.Reset.IsZero() || slices.ContainsFunc(a.Figures, func(f weir.Figure) bool {
+			return f.Rule == "limit"
+		}) {
+			t.Errorf("it is told that %+v are left, by %+v", a.Figures, a.Figure)
+		}
+	}
+	year := weir.Period{Calendar: weir.Year}
+	for name, p := range map[string]Policy{
+		"fixed":      {Limit: Count(10), Period: year},
+		"sliding":    {Limit: Count(10), Period: hour, Window: Sliding},
+		"gcra":       {Limit: Count(10), Period: hour, Window: GCRA},
+		"concurrent": {Limit: Count(10), Kind: Concurrent},
+		"delay":      {Limit: Count(10), Period: year, Over: OverDelay},
+		"stamp":      {Limit: Count(10), Period: year, Over: OverStamp},
+	} {
+		p.Name, p.OnLoss = "limit", LossClosed
+		other := Policy{Name: "other", Limit: Count(5), Period: year, Farm: FarmLocal}
+		t.Run("exact, "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := exactly(p)
+				o.Policies = append(o.Policies, other)
+				f := newLendingFarm(t, 1, o)
+				defer f.close()
+				n := f.nodes[0]
+				f.stall.Store(true)
+				spread := map[time.Time]bool{}
+				for i := range 20 {
+					var a weir.Answer
+					_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: fmt.Sprint("a", i)}, &a)
+					if p.Kind == Concurrent && a.Verdict == weir.Admit {
+						n.Enter(&a.Hold, time.Now(), &a)
+						a.Figures = nil
+						soon(t, &a, time.Now())
+						n.Settle(a.Hold, weir.Outcome{Time: time.Now()})
+						continue
+					}
+					soon(t, &a, time.Now())
+					if len(a.Figures) != 1 || a.Figures[0].Remaining != 5 {
+						t.Errorf("of the other policy: %+v", a.Figures)
+					}
+					spread[a.Until] = true
+				}
+				if p.Kind != Concurrent && len(spread) < 15 {
+					t.Errorf("20 clients are to come back at %d times", len(spread))
+				}
+				f.stall.Store(false)
+			})
+		})
+		t.Run("broadcast, "+name, func(t *testing.T) {
+			p.Farm = FarmBroadcast
+			q, err := New(Options{Policies: []Policy{p}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Share("a", 1, func([]byte) error { return nil })
+			q.Divide(3, 0, 1)
+			var a weir.Answer
+			now := epoch
+			_ = q.Judge(t.Context(), &weir.Event{Time: now, Account: "alice"}, &a)
+			if p.Kind == Concurrent && a.Verdict == weir.Admit {
+				q.Enter(&a.Hold, now, &a)
+				a.Figures = nil
+			}
+			soon(t, &a, now)
+			q.Divide(3, 0, 7)
+			a.Clear()
+			if _ = q.Judge(t.Context(), &weir.Event{Time: now, Account: "alice"}, &a); a.Verdict != weir.Admit {
+				t.Errorf("all are up: %v", a.Verdict)
+			}
+		})
+	}
+}
+
 // Who is refused is told what is left, also where it is too little for them.
 func TestExactTellsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -146,8 +146,26 @@ func (b *bill) lend(r *rule, t *terms, need int64, a *weir.Answer) bool {
 		}
 		return true
 	}
-	b.refuse(a, weir.Overload, b.now+int64(lookAgain))
+	b.shut(a)
 	return true
+}
+
+// shut refuses the event by the rule last looked at because the engine or other nodes cannot be asked, unless another
+// refuses for longer. Nobody knows how much is left, so no figure says so, and the client is to come back soon: such a
+// failure is over in seconds. Not all come at the same time.
+func (b *bill) shut(a *weir.Answer) {
+	last := len(a.Figures) - 1
+	name := a.Figures[last].Rule
+	a.Figures = a.Figures[:last]
+	at := uint64(1) << (last - b.before)
+	b.free, b.places = b.free&^at, b.places&^at
+	mixed := (b.account.hash ^ uint64(b.now)) * 0x9e3779b97f4a7c15
+	until := b.now + int64(lookAgain) + int64(mixed>>32)*int64(lookAgainSpread)>>32
+	if a.Verdict < weir.Refuse || until > b.until {
+		b.until = until
+		a.Figure = weir.Figure{Rule: name}
+		a.Verdict, a.Reason, a.Until = weir.Refuse, weir.Overload, instant(until)
+	}
 }
 
 // lineReady is when those in line may go on. Where the engine has to be asked, it is.

@@ -363,20 +363,23 @@ func (v *mistakes) exact(p *Policy) {
 		}
 		return
 	}
+	if p.Kind == Idle {
+		v.Add("farm", "kind idle cannot be counted exactly: a gap has nothing to lend",
+			"write farm: broadcast, or kind: requests with window: gcra and burst: 1")
+	}
 	if p.Ahead.Set && p.Ahead.N != 0 {
 		v.limit("ahead", p.Ahead, p.Kind)
 	}
-	for field, d := range map[string]time.Duration{"period": p.Period.Length, "gap": p.Gap.Std()} {
-		if d%time.Microsecond != 0 {
-			v.Add(field, fmt.Sprintf("%s is not a whole number of microseconds, in which engines count", d), "")
-		}
-		if d > 0 && d < farm.MinPeriod {
-			v.Add(field, fmt.Sprintf("%s is too short for farm: exact", d),
-				fmt.Sprintf("%s is the shortest", farm.MinPeriod))
-		}
-		if d > farm.MaxPeriod {
-			v.Add(field, fmt.Sprintf("%s is too long for farm: exact", d), "the longest is ten years")
-		}
+	d := p.Period.Length
+	if d%time.Microsecond != 0 {
+		v.Add("period", fmt.Sprintf("%s is not a whole number of microseconds, in which engines count", d), "")
+	}
+	if d > 0 && d < farm.MinPeriod {
+		v.Add("period", fmt.Sprintf("%s is too short for farm: exact", d),
+			fmt.Sprintf("%s is the shortest", farm.MinPeriod))
+	}
+	if d > farm.MaxPeriod {
+		v.Add("period", fmt.Sprintf("%s is too long for farm: exact", d), "the longest is ten years")
 	}
 }
 

@@ -28,8 +28,12 @@ func (q *Quota) pay(ctx context.Context, ev *weir.Event, a *weir.Answer) bool {
 	return false
 }
 
-// lookAgain is when somebody may have the time to look at a stamp.
-const lookAgain = time.Second
+// lookAgain is when somebody may have the time to look at a stamp, or an engine and other nodes may be back; those who
+// wait for the latter are spread over lookAgainSpread more.
+const (
+	lookAgain       = time.Second
+	lookAgainSpread = 2 * time.Second
+)
 
 // unpin lets go of an account that somebody came back to.
 func (a *account) unpin() {

@@ -509,6 +509,10 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	if r.lends(t) && st.waiting == 0 && !t.nothing() && need <= r.most(t) && b.lend(r, t, need, a) {
 		return
 	}
+	if t.shut {
+		b.shut(a)
+		return
+	}
 	deadline := add(b.now, int64(r.Delay.MaxWait))
 	until, expected := r.when(st, t, b.now, need), b.now
 	if until <= b.now && at != never { // the others go first

@@ -62,6 +62,7 @@ type terms struct {
 	limit, burst, period int64 // in requests or bytes, and nanoseconds
 	one, whole           int64 // the time that 1 and the whole burst take up at a steady rate
 	exempt               bool
+	shut                 bool   // nothing is granted, as other nodes cannot be heard
 	alone                bool   // counted here, where others of the rule are on loan
 	extra                int32  // of what is left over by dividing the limit among nodes, that takes turns: see share
 	ranks                uint64 // the nodes that take those turns

@@ -82,7 +82,7 @@ func (rs *rules) divide(whole []terms, strangers bool) []terms {
 				*t = r.divide(*t, rs.share.own())
 			}
 		case rs.share.lost() && r.OnLoss == LossClosed:
-			t.limit = 0
+			t.limit, t.shut = 0, t.limit > 0
 		case r.Kind == Idle:
 		case strangers:
 			*t = r.divide(*t, rs.share.own())
