@@ -155,9 +155,10 @@ func (c *banWho) has(addr netip.Addr) bool {
 	return err == nil && addr.IsValid() && key.Prefix.IsValid() && key.Prefix.Contains(addr)
 }
 
-// vast reports whether a network is larger than any that one organization has: a slip of the finger bans it.
+// vast reports whether a network is larger than any that one organization has: a slip of the finger bans it. Everybody
+// is refused in any case.
 func vast(p netip.Prefix) bool {
-	return p.IsValid() && (p.Addr().Is4() && p.Bits() < 8 || p.Addr().Is6() && p.Bits() < 16)
+	return p.Bits() > 0 && (p.Addr().Is4() && p.Bits() < 8 || p.Addr().Is6() && p.Bits() < 16)
 }
 
 // loggedInFrom is the address that the operator came from by ssh; invalid where ssh does not say.
