@@ -88,8 +88,8 @@ func lobbies(t *testing.T) map[string]*lobby {
 		code, _ := (&pageUser{t, v.site, c}).logIn(name, password)
 		return code
 	}
-	return map[string]*lobby{"gate": gate("", password), "gate, by the next hop": gate("auth: next_hop", "next hop knows"),
-		"console": desk, "page": page}
+	hop := gate("auth: next_hop\n  realm: example.org", "next hop knows")
+	return map[string]*lobby{"gate": gate("", password), "gate, by the next hop": hop, "console": desk, "page": page}
 }
 
 // again stops weir and starts it with the same folder.

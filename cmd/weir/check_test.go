@@ -30,7 +30,7 @@ func TestUnresolved(t *testing.T) {
 	text := `http:
 - listen: 127.0.0.1:80
   upstream:
-    servers: [http://known.example, "http://unknown.example:3000", http://127.0.0.1]
+    servers: [http://known.example, "http://unknown.example:3000", "http://127.0.0.1:3000"]
     resolve: 30s
 - listen: 127.0.0.1:81
   upstream: {servers: [http://old.example], resolve: 30s, family: ipv6}
