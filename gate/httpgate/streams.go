@@ -31,11 +31,14 @@ func (x *exchange) trailing() bool { return x.reply == nil && x.w.Header()["Trai
 // net/http's server gives it (httpOptions): to set a deadline takes that server longer than most answers.
 func (x *exchange) watchStream() {
 	x.timed = true
-	if wait := x.setup.opts.Timeouts.Progress.Std() / progressParts; x.late == nil {
-		x.late = time.AfterFunc(wait, x.lookAtStream)
-	} else {
+	wait := x.setup.opts.Timeouts.Progress.Std() / progressParts
+	if x.late != nil {
 		x.late.Reset(wait)
+		return
 	}
+	x.mu.Lock() // the timer may fire before it is known
+	defer x.mu.Unlock()
+	x.late = time.AfterFunc(wait, x.lookAtStream)
 }
 
 // lookAtStream ends a stream whose client takes nothing of what it is offered, or sends nothing of what it owes. One

@@ -146,7 +146,7 @@ func (d *delivery) envelope() *spool.Envelope {
 	e := &spool.Envelope{ID: d.id, Gate: d.gate.env.Name, User: d.tx.who.name, Sender: d.tx.sender.String(),
 		Subject: d.head.subject, MessageID: d.head.id, Origin: d.origin(), Source: d.conn.source, UTF8: d.tx.utf8,
 		EightBit: d.tx.eightBit || d.text.eightBit,
-		Return: d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to)), Diverted: d.marked(d.tx)}
+		Return:   d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to)), Diverted: d.marked(d.tx)}
 	for i := range d.tx.to {
 		e.To[i] = d.tx.to[i].To
 	}
