@@ -2,7 +2,6 @@ package roster
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -149,7 +148,7 @@ func FuzzRead(f *testing.F) {
 			last := 0
 			for _, e := range l.Entries {
 				if e.Name == "" || e.Line <= last || e.Line > strings.Count(text, "\n")+strings.Count(text, "\r")+1 {
-					t.Fatal(fmt.Sprintf("%+v in %q", e, text))
+					t.Fatalf("%+v in %q", e, text)
 				}
 				last = e.Line
 			}
