@@ -19,7 +19,8 @@ var errHangs = errors.New("the disk does not answer")
 // read-only tells nobody. It tries when somebody asks, and never twice at once.
 type trial struct {
 	mu    sync.Mutex
-	began time.Time // when the last one began
+	began time.Time // when the last one began, by the clock of weir
+	since time.Time // the same by the machine's: what a disk takes is real time, even where a test has its own
 	under bool      // it is not over
 	ended bool      // there are no more
 	over  sync.WaitGroup
@@ -30,12 +31,12 @@ func (t *trial) begin(now time.Time, try func()) (under time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.under {
-		return now.Sub(t.began)
+		return time.Since(t.since)
 	}
 	if age := now.Sub(t.began); t.ended || !t.began.IsZero() && age >= 0 && age < tryEvery {
 		return 0
 	}
-	t.began, t.under = now, true
+	t.began, t.since, t.under = now, time.Now(), true
 	t.over.Go(func() {
 		try()
 		t.mu.Lock()
