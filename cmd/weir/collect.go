@@ -10,6 +10,10 @@ import (
 // roomyHeap is how large the heap may grow before garbage is collected, however little of it is in use.
 const roomyHeap = 64 << 20
 
+// mostPercent lets the runtime wait for roomyHeap before it first collects: that many percent of the 4 MiB that it
+// takes for the least heap.
+const mostPercent = roomyHeap / (4 << 20) * 100
+
 // collectRarely makes garbage collections of a small heap rare. Otherwise a weir that keeps little in memory and
 // answers many requests would collect dozens of times a second, and every hundredth request would wait for that. If
 // GOGC is set, nothing is changed.
@@ -54,5 +58,5 @@ func percentFor(live, whole uint64) int {
 	if live < roomyHeap {
 		garbage = max(garbage, roomyHeap-live)
 	}
-	return int(min(max(garbage*100/whole, 10), 3200))
+	return int(min(max(garbage*100/whole, 10), mostPercent))
 }

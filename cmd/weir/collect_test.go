@@ -9,7 +9,7 @@ func TestCollectRarely(t *testing.T) {
 		want        int
 	}{
 		{0, 0, 100}, // nothing was collected yet
-		{1, 1, 3200},
+		{1, 1, 1600},
 		{4 * mb, 6 * mb, 1000},
 		{16 * mb, 24 * mb, 200},
 		{32 * mb, 32 * mb, 100},
