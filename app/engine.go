@@ -21,7 +21,7 @@ import (
 // How often the engine of the counters is checked, besides the calls that it gets.
 const (
 	checkAgain    = 2 * time.Second // while it cannot be used
-	checkEvery    = time.Minute     // its settings may be changed
+	checkEvery    = 5 * time.Second // its settings may be changed
 	checkPatience = 5 * time.Second
 )
 

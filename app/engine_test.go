@@ -212,6 +212,8 @@ func TestEngineEvicts(t *testing.T) {
 	needs.Wait(t, "it is said", func() bool { return strings.Contains(log.String(), "set noeviction") })
 	redis.do("CONFIG SET maxmemory-policy noeviction")
 	needs.Wait(t, "it is used", func() bool { return counterStatus(a).State != "stalled" })
+	redis.do("CONFIG SET maxmemory-policy allkeys-lru") // while it is in use
+	needs.Wait(t, "it is barred again", func() bool { return counterStatus(a).State == "stalled" })
 }
 
 // TestEngineWrongPassword: it is said, and the password is not.

@@ -328,14 +328,45 @@ func fingerprint(cfg config.Config) string {
 		return ""
 	}
 	key, engine := cfg.Farm.Secret[len(cfg.Farm.Secret)-1], engineOf(cfg.Farm)
-	cfg.Data, cfg.Control, cfg.Console.Listen, cfg.Warnings, cfg.Farm = "", "", "", nil, nil
-	text, err := json.Marshal(cfg)
+	cfg.Data, cfg.Control, cfg.Warnings, cfg.Farm = "", "", nil, nil
+	text, err := withoutOwn(cfg)
 	if err != nil {
 		return ""
 	}
 	h := hmac.New(sha256.New, []byte(key))
 	h.Write(append(text, engine...))
 	return hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+// withoutOwn is a configuration without what each node has of its own: where it listens, and what it is called there.
+func withoutOwn(cfg config.Config) ([]byte, error) {
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	own := func(part any) {
+		if fields, ok := part.(map[string]any); ok {
+			for _, name := range []string{"Listen", "Hostname", "Interface", "Pin"} {
+				delete(fields, name)
+			}
+		}
+	}
+	for name, part := range all { // each is one, or a list
+		if name == "Throttles" {
+			continue // they are under names that operators gave them
+		}
+		own(part)
+		if list, ok := part.([]any); ok {
+			for _, one := range list {
+				own(one)
+			}
+		}
+	}
+	return json.Marshal(all)
 }
 
 // An order is what an operator of one node asks of all.
@@ -477,6 +508,13 @@ func (f farmOps) Status() console.FarmStatus {
 		s.Nodes = append(s.Nodes, console.NodeStatus{Name: who.Name, State: string(who.State), Version: who.Version,
 			OffsetMS: inMS(who.Offset), LagMS: inMS(who.Lag), Config: who.Config,
 			Differs: who.State == farm.Up && who.Config != "" && who.Config != own, Why: who.Why})
+	}
+	if of, known := expected(f.bus, f.app.current.Load().cfg.Farm), len(f.Members(time.Time{})); known < of && !s.Left {
+		away := f.bus.Away()
+		for _, address := range slices.Sorted(maps.Keys(away)) {
+			s.Nodes = append(s.Nodes, console.NodeStatus{Name: address, State: "unheard", Why: "it does not answer: " +
+				away[address]})
+		}
 	}
 	for _, address := range slices.Sorted(maps.Keys(stats.Refused)) {
 		s.Others = append(s.Others, console.Stranger{Address: address, Why: stats.Refused[address]})

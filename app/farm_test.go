@@ -327,6 +327,62 @@ func TestFarmReloads(t *testing.T) {
 	}
 }
 
+// TestOwnIsNoOtherConfiguration: what a node has of its own, such as the addresses of its gates, does not make its
+// configuration another one.
+func TestOwnIsNoOtherConfiguration(t *testing.T) {
+	t.Parallel()
+	print := func(text string) string {
+		cfg, err := config.Parse("test", []byte(text+`
+throttles: {Listen: {bloom: {rate: 10/s}}}
+farm: {peers: ["192.0.2.1:7400"], secret: the same for all three}
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fingerprint(*cfg)
+	}
+	const here = `
+data: /a
+console: {listen: "127.0.0.5:9000"}
+http: [{listen: "127.0.0.5:8080", upstream: "http://127.0.0.1:9"}]
+tcp: [{listen: "127.0.0.5:25", upstream: "127.0.0.1:26"}]
+`
+	there := strings.NewReplacer("127.0.0.5", "127.0.0.6", "/a", "/b").Replace(here)
+	if print(here) != print(there) {
+		t.Error("addresses of nodes make another configuration")
+	}
+	if print(here) == print(strings.Replace(here, "127.0.0.1:9\"", "127.0.0.1:10\"", 1)) {
+		t.Error("another upstream does not")
+	}
+}
+
+// TestFarmShowsWhoWasNeverHeard: peers that are listed and do not answer are among the nodes.
+func TestFarmShowsWhoWasNeverHeard(t *testing.T) {
+	t.Parallel()
+	here, silent := needs.FreeAddress(), needs.FreeAddress()
+	cfg, err := config.Parse("test", fmt.Appendf(nil, `
+data: %s
+console: {listen: "off"}
+tcp: [{listen: "127.0.0.1:0", upstream: "127.0.0.1:9"}]
+farm: {node: a, listen: %q, peers: [%q, %q], secret: the same for both}
+`, t.TempDir(), here, here, silent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(cfg, Options{Version: "test", HashMemory: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Stop(context.Background()) })
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	needs.Wait(t, "the peer is shown", func() bool {
+		nodes := farmOps{a.member.Load()}.Status().Nodes
+		return len(nodes) == 2 && nodes[1].Name == silent && nodes[1].State == "unheard" && nodes[1].Why != ""
+	})
+}
+
 // TestExpected: a node counts itself once, whether its own address is among the peers or not.
 func TestExpected(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ var observed = []struct{ name, help, labels string }{
 	{"weir_bans_addresses_total", "Addresses banned because many of their clients are.", ""},
 	{"weir_bans_auto_total", "Networks that stayed over a limit: banned for it (enforce), or only counted (shadow).", "mode"},
 
-	{"weir_farm_nodes", "Nodes of the farm as this one sees them, by state: here, up, lost, left, refused.", "state"},
+	{"weir_farm_nodes", "Nodes of the farm as this one sees them, by state: here, up, lost, left, refused, unheard.", "state"},
 	{"weir_farm_node_up", "1 while another node of the farm is heard, 0 while it is lost.", "node"},
 	{"weir_farm_node_offset_seconds", "How far the clock of another node is ahead of this machine's.", "node"},
 	{"weir_farm_node_lag_seconds", "How long the last heartbeat of another node was under way.", "node"},

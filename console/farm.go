@@ -73,7 +73,7 @@ type Calltime struct {
 // NodeStatus is one node of a farm.
 type NodeStatus struct {
 	Name     string  `json:"name"`
-	State    string  `json:"state"` // here, up, lost, left or refused
+	State    string  `json:"state"` // here, up, lost, left, refused, or unheard: a listed address that does not answer
 	Version  string  `json:"version,omitempty"`
 	OffsetMS float64 `json:"offset_ms"` // of its clock from the one here
 	LagMS    float64 `json:"lag_ms"`
@@ -195,7 +195,7 @@ func (c *Client) LeaveFarm(ctx context.Context) error {
 }
 
 func (f *FarmStatus) collect(s scrape) {
-	states := map[string]int{"here": 0, "up": 0, "lost": 0, "left": 0, "refused": 0}
+	states := map[string]int{"here": 0, "up": 0, "lost": 0, "left": 0, "refused": 0, "unheard": 0}
 	for _, n := range f.Nodes {
 		states[n.State]++
 		if n.State != "up" && n.State != "lost" {

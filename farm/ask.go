@@ -172,6 +172,11 @@ func (f *Farm) Leave(ctx context.Context) error {
 	f.closed = true
 	f.inbox = inbox{}
 	bye, refused := f.goodbye(), f.why != ""
+	for _, m := range f.members {
+		if m.State == Up {
+			m.State = Lost // it is not heard any more
+		}
+	}
 	f.mu.Unlock()
 	for _, stop := range f.stops {
 		stop()

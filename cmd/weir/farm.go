@@ -76,7 +76,7 @@ func (t *terminal) farm(f *console.FarmStatus) {
 		switch n.State {
 		case "up":
 			state.tint = tabular.Good
-		case "lost", "refused":
+		case "lost", "refused", "unheard":
 			state.tint = tabular.Bad
 		}
 		if n.Differs {

@@ -414,6 +414,9 @@ func TestFarmObeysOneOperator(t *testing.T) {
 	g.eventually("c has left", func() bool {
 		return g.sees(0, func(n console.NodeStatus) bool { return n.Name == "c" && n.State == "left" })
 	})
+	if g.sees(2, func(n console.NodeStatus) bool { return n.State == "up" }) {
+		t.Error("c has left, and shows others as up")
+	}
 	if got := g.code(2, paid{}); got != http.StatusServiceUnavailable {
 		t.Errorf("c alone: %d", got)
 	}

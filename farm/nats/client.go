@@ -29,8 +29,9 @@ const (
 	maxUnreadMsgs = 1 << 16
 	reconnectBuf  = 1 << 20 // bytes that wait for a server that is away
 	reconnectWait = 250 * time.Millisecond
-	dialFor       = 2 * time.Second
-	pingEvery     = 5 * time.Second
+	dialFor       = time.Second
+	pingEvery     = time.Second
+	pingsOut      = 2                     // that are not answered: then the connection is made anew
 	maxAddress    = farm.MaxNode + 1 + 20 // name.boot
 )
 
@@ -54,6 +55,7 @@ func (b *Bus) connect() error {
 	o.Timeout = dialFor
 	o.FlusherTimeout = writeDeadline
 	o.PingInterval = pingEvery
+	o.MaxPingsOut = pingsOut
 	o.SubChanLen = maxUnreadMsgs
 	o.AsyncErrorCB = func(_ *nats.Conn, sub *nats.Subscription, err error) {
 		if sub != nil {

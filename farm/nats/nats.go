@@ -239,6 +239,9 @@ func (b *Bus) Stats() farm.BusStats {
 	}
 }
 
+// Away returns the addresses of peers that do not answer, and why.
+func (b *Bus) Away() map[string]string { return b.troubles.unanswered() }
+
 // Close sends what waits, until ctx ends, and lets go of everything. Only the first call has an effect; all return when
 // it is done.
 func (b *Bus) Close(ctx context.Context) error {

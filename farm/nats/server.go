@@ -24,6 +24,10 @@ const (
 	handshake     = 2 * time.Second  // for a stranger
 	startWithin   = 10 * time.Second // binding a port takes no time
 	startPoll     = time.Millisecond
+	// A route on which nothing came back for so many questions is closed, and made anew: TCP would wait as long again
+	// as the cut took. New ones are tried every two seconds.
+	routePing     = time.Second
+	routePingsOut = 2
 	overhead      = 4 << 10 // bytes of a message besides what is sent
 )
 
@@ -54,15 +58,17 @@ func (b *Bus) serverOptions(secured *tls.Config, routes []netip.AddrPort) *serve
 		ConnectErrorReports:   1, // troubles leaves repetitions out
 		ReconnectErrorReports: 1,
 		Cluster: server.ClusterOpts{
-			Name:        clusterName,
-			Host:        host,
-			Port:        port,
-			TLSConfig:   secured,
-			TLSTimeout:  handshake.Seconds(),
-			AuthTimeout: handshake.Seconds(),
-			PoolSize:    -1,
-			Compression: server.CompressionOpts{Mode: server.CompressionOff},
-			NoAdvertise: true,
+			Name:         clusterName,
+			Host:         host,
+			Port:         port,
+			TLSConfig:    secured,
+			TLSTimeout:   handshake.Seconds(),
+			AuthTimeout:  handshake.Seconds(),
+			PoolSize:     -1,
+			Compression:  server.CompressionOpts{Mode: server.CompressionOff},
+			PingInterval: routePing,
+			MaxPingsOut:  routePingsOut,
+			NoAdvertise:  true,
 		},
 	}
 	for _, r := range routes {

@@ -163,6 +163,13 @@ func (t *troubles) answers(addr string) {
 	}
 }
 
+// unanswered returns the addresses that do not answer, and why.
+func (t *troubles) unanswered() map[string]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.away)
+}
+
 // list takes the addresses that this node connects to, and forgets what it knew about others.
 func (t *troubles) list(listed []string) {
 	t.mu.Lock()

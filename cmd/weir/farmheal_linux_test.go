@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/needs"
+)
+
+// TestFarmHeals: a node that is cut off closes its connections to the others while it is cut off, and makes them anew
+// at once when it is back. Connections that were kept would go on when TCP tries again: after a cut of several seconds
+// that is several seconds later.
+func TestFarmHeals(t *testing.T) {
+	needs.Unwatched(t)
+	t.Parallel()
+	nftables(t)
+	c := growQuotas(t, 3, `{name: p, limit: 30, period: 365d, on_loss: share}`)
+	const cut = 2
+	c.eventually("it has connections", func() bool { return c.routes(cut) > 0 })
+	c.part(cut, true)
+	c.eventually("it has closed them", func() bool { return c.routes(cut) == 0 })
+	c.part(cut, false)
+	healed := time.Now()
+	c.settled(0, 1, 2)
+	t.Logf("the nodes hear each other after %s", time.Since(healed))
+}
+
+// routes is how many connections to other nodes, or from them, a node has open.
+func (c *crop) routes(i int) (n int) {
+	c.t.Helper()
+	const port, established = ":1CE8", "01" // 7400
+	if err := c.Ends[i].Do(func() error {
+		for _, table := range []string{"tcp", "tcp6"} {
+			text, err := os.ReadFile("/proc/thread-self/net/" + table)
+			if err != nil {
+				return err
+			}
+			for line := range strings.Lines(string(text)) {
+				f := strings.Fields(line) // number, local address, remote address, state
+				if f[3] == established && (strings.HasSuffix(f[1], port) || strings.HasSuffix(f[2], port)) {
+					n++
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	return n
+}
