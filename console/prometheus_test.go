@@ -211,6 +211,11 @@ scrape_configs:
 		t.Fatal(err)
 	}
 	defer log.Close()
+	t.Cleanup(func() {
+		if said, err := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("%s%v", said, err)
+		}
+	})
 	cmd := exec.CommandContext(ctx, prometheus, "--config.file="+file, "--storage.tsdb.path="+folder+"/data",
 		"--web.listen-address="+address)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -243,25 +248,11 @@ scrape_configs:
 		err = ask("/api/v1/query?query="+url.QueryEscape(expr), &answer)
 		return len(answer.Data.Result), err
 	}
-	// until asks again until something is so. Prometheus says nothing by itself.
-	until := func(what string, so func() bool) {
-		t.Helper()
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for !so() {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				said, _ := os.ReadFile(log.Name())
-				t.Fatalf("not in time: %s\n%s", what, said)
-			}
-		}
-	}
-	until("a scrape and a rule recorded from two", func() bool {
+	needs.Wait(t, "a scrape and a rule recorded from two", func() bool {
 		n, err := query(`weir:throttle_verdicts:rate5m{throttle="plans"}`)
 		return err == nil && n > 0
 	})
-	until("every rule evaluated without an error", func() bool {
+	needs.Wait(t, "every rule evaluated without an error", func() bool {
 		var groups struct {
 			Data struct {
 				Groups []struct {
@@ -288,7 +279,7 @@ scrape_configs:
 	chosen := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*", "$gate", ".*", "$throttle", ".*")
 	// This console has a quota and a farm, but no gates: the tables of metrics say that the rest exists. After a scrape
 	// that took too long nothing has an answer, until the next one.
-	until("20 queries of the dashboard have an answer", func() bool {
+	needs.Wait(t, "20 queries of the dashboard have an answer", func() bool {
 		answered := 0
 		for _, p := range readDashboard(t).Panels {
 			for _, target := range p.Targets {
