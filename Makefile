@@ -87,7 +87,7 @@ long: setup ## all tests in full size, an hour of load among them, and mutants
 	WEIR_LONG=1 $(REPORT) $(TEST) -json -timeout 3h $(ARGS) ./...
 	$(GO) run ./internal/mutants
 
-mutants: ## would the tests notice a mistake? (ARGS="-only spool -n 40 -seed 2")
+mutants: ## would the tests notice a mistake? (ARGS="-only mail/spool -n 40 -seed 2")
 	$(GO) run ./internal/mutants $(ARGS)
 
 lint: ## format, vet, staticcheck, plain words

@@ -84,6 +84,18 @@ func TestChoice(t *testing.T) {
 	}
 }
 
+// TestBeside: the tests beside a file are found, and a file without tests has none.
+func TestBeside(t *testing.T) {
+	t.Chdir("../..")
+	if all := beside("internal/mutants/mutate.go"); len(all) != 1 ||
+		all[0][1] != "^(TestBreed|TestChoice|TestBeside|TestExplained)$" || all[0][2] != "./internal/mutants" {
+		t.Errorf("%q", all)
+	}
+	if all := beside("internal/mutants/doc.go"); all != nil {
+		t.Errorf("%q", all)
+	}
+}
+
 // TestExplained: every survivor that is explained is a mutant that can be made, and has a reason.
 func TestExplained(t *testing.T) {
 	t.Chdir("../..")
