@@ -184,6 +184,11 @@ func TestTakenName(t *testing.T) {
 	if m := a.Farm().Members(a.Clock())[0]; m.State != farm.Here {
 		t.Errorf("the first one is %+v", m)
 	}
+	if all := a.Farm().Members(a.Clock()); !slices.ContainsFunc(all, func(m farm.Member) bool {
+		return m.State == farm.Refused && m.Why == "it has the name of this node: give it another farm.node"
+	}) {
+		t.Errorf("the first one does not report the other one: %+v", all)
+	}
 	if m := b.Farm().Members(b.Clock())[1]; m.State != farm.Up || m.Node != a.Farm().Self() {
 		t.Errorf("b sees %+v", m)
 	}

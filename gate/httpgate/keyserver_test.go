@@ -202,6 +202,35 @@ func TestKeysAreFetched(t *testing.T) {
 	}
 }
 
+// A request with a key that nobody knows has the keys fetched, and neither it nor any other one waits for that.
+func TestNoRequestWaitsForKeys(t *testing.T) {
+	a := newAuthority(t, "ca")
+	p := a.provider()
+	one, two := newKey(t), newKey(t)
+	p.has(t, map[string]*ecdsa.PrivateKey{"1": one})
+	g := startRemote(t, a, token.Options{JWKS: p.at("/keys")})
+	first, second := tokenBy(t, "1", one, about("ann")), tokenBy(t, "2", two, about("bob"))
+	g.good(first, "ann")
+	asked, answer, both := make(chan bool), make(chan bool), setOf(t, map[string]*ecdsa.PrivateKey{"1": one, "2": two})
+	p.answers(func(w http.ResponseWriter, r *http.Request) {
+		asked <- true
+		select {
+		case <-answer:
+			_, _ = w.Write(both)
+		case <-r.Context().Done():
+			t.Error("the gate has given up")
+		}
+	})
+	g.clock.Advance(fetchSoonest)
+	g.bad(second)
+	receive(t, asked)
+	g.bad(second)
+	g.good(first, "ann")
+	answer <- true
+	g.fetched(p, 2)
+	g.good(second, "bob")
+}
+
 // The last good set stays while the provider fails, in whatever way; each failure is counted, and a new one logged.
 func TestOldKeysStayWhileTheProviderFails(t *testing.T) {
 	a := newAuthority(t, "ca")

@@ -207,3 +207,25 @@ func TestHeaderBound(t *testing.T) {
 	}
 	needs.Wait(t, "all closed", func() bool { return g.Open.Load() == 0 })
 }
+
+// TestFieldsAreBounded: a request has a thousand header fields, and a thousand trailers, however few bytes they take.
+// One more is refused.
+func TestFieldsAreBounded(t *testing.T) {
+	t.Parallel()
+	g := start(t, Options{Upstream: to(echo(t).URL)})
+	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
+	for _, c := range []struct {
+		before string
+		fields int
+		status int
+	}{
+		{"GET / HTTP/1.1\r\nHost: a\r\n", 999, 200}, {"GET / HTTP/1.1\r\nHost: a\r\n", 1000, 431},
+		{chunked, 1000, 200}, {chunked, 1001, 400},
+	} {
+		conn := g.dial()
+		g.send(conn, c.before+strings.Repeat("X: y\r\n", c.fields)+"\r\n")
+		if res, _ := g.answer(bufio.NewReader(conn)); res.StatusCode != c.status {
+			t.Errorf("%.20q and %d fields: %s", c.before, c.fields, res.Status)
+		}
+	}
+}

@@ -275,7 +275,8 @@ func TestNoSenderIsToldOf(t *testing.T) {
 	}
 }
 
-// A mail that failed for want of 8BITMIME is not returned in full: the notification would fail as well.
+// A mail that failed for want of 8BITMIME is not returned in full, and its header only in ASCII: the notification would
+// fail as well.
 func TestWithout8BITMIME(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -287,12 +288,12 @@ func TestWithout8BITMIME(t *testing.T) {
 			return nexthop.Result{Outcome: nexthop.Failed, Status: nexthop.StatusEightBit, Text: "no 8BITMIME"}
 		}
 	})
-	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", Return: "FULL", EightBit: true},
-		"a@internal.example")
+	_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org", Return: "FULL", EightBit: true,
+		Subject: "Grüße"}, "a@internal.example")
 	r.must(err)
 	r.idle()
 	told := r.carrier.to("ann@example.org")
-	if len(told) != 1 || strings.Contains(told[0].text, "Hello.") ||
+	if len(told) != 1 || strings.Contains(told[0].text, "Hello.") || !shown.ASCII(told[0].text) ||
 		!strings.Contains(told[0].text, "Content-Type: text/rfc822-headers") {
 		t.Errorf("told %+v", told)
 	}
