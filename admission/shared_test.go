@@ -221,6 +221,18 @@ func TestSnapshotTellsAll(t *testing.T) {
 	}
 }
 
+// TestMorePlaces: where the other nodes leave this one more of the capacity, those who wait are let in at once.
+func TestMorePlaces(t *testing.T) {
+	r, s, _, _ := joined(t, Options{Concurrent: 4})
+	r.admit(0)
+	r.admit(0)
+	waits := r.wait(0)
+	s.Members(nil, 1, 0, r.now)
+	if got := r.called(); !slices.Equal(got, []int{waits.n}) {
+		t.Errorf("called %v, want %d", got, waits.n)
+	}
+}
+
 // TestTurnedAwayInAFarm: a client that one node challenges and another one lets in is one, and asks for one place.
 func TestTurnedAwayInAFarm(t *testing.T) {
 	r := newFarmRig(t, 1, 3, quick, Options{Concurrent: 30})

@@ -307,6 +307,22 @@ func TestWithheldIsBounded(t *testing.T) {
 	}
 }
 
+// What a gate has withheld is released also when the gate has no such throttle any more.
+func TestWithheldOutlivesItsThrottle(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.HoldNew})
+	r.sent(ann, recipients("a", 5)...)
+	if got := r.sent(ann, "new@example.net"); got.Withheld != 1 {
+		t.Fatalf("%+v", got)
+	}
+	r.gate.Reach = nil
+	r.must(r.Configure([]Gate{r.gate}))
+	if n, err := r.Release(t.Context(), r.now(), "root", ann, Selection{All: true}); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	r.idle()
+	r.wantDelivered(6)
+}
+
 // Who is flagged again and again is told of once in a while, and so is the admin; also where another server keeps the
 // mail.
 func TestFlagsAreToldOnceInAWhile(t *testing.T) {

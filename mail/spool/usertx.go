@@ -433,12 +433,11 @@ func (o *mailItems) among(rows []store.Addressee) []bool {
 	addresses := map[string]bool{}
 	for i := range rows {
 		if o.numbers[rows[i].Number] {
-			meant[i] = true
 			addresses[normal(rows[i].Address)] = true
 		}
 	}
 	for i := range rows {
-		meant[i] = meant[i] || addresses[normal(rows[i].Address)]
+		meant[i] = addresses[normal(rows[i].Address)]
 	}
 	return meant
 }

@@ -613,39 +613,6 @@ func TestSalvageIsRefused(t *testing.T) {
 	}
 }
 
-// A text that is missing or cut off is told, and a part of it is never delivered.
-func TestCheckTexts(t *testing.T) {
-	t.Parallel()
-	folder := filled(t, keptEach)
-	files, err := filepath.Glob(filepath.Join(folder, MailFolder, "*", "*"))
-	must(t, err)
-	must(t, errors.Join(os.Remove(files[0]), os.Truncate(files[1], 1000), os.WriteFile(files[2]+unsealed, nil, 0o600)))
-	c, err := Check(t.Context(), folder, nil)
-	if err != nil || !c.Damaged() || c.Losses != 2 || len(c.Lost) != 2 || c.Partial != 1 || len(c.Damage) != 0 {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	said := strings.Join(c.Lost, "\n")
-	for _, want := range []string{"its text is missing (" + filepath.Base(files[0]),
-		"its text has 1000 bytes instead of"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("%s does not say %q", said, want)
-		}
-	}
-	s := mustOpen(t, Options{Folder: folder})
-	unreadable := 0
-	for i := range keptEach / filedEvery {
-		r, err := s.Mail().Open(t.Context(), store.MailID((i+1)*filedEvery))
-		if errors.Is(err, store.ErrCorrupt) {
-			unreadable++
-		} else {
-			must(t, errors.Join(err, r.Close()))
-		}
-	}
-	if unreadable != 2 {
-		t.Errorf("%d texts cannot be read", unreadable)
-	}
-}
-
 // Rows of one table are never taken for those of another: pages do not say which table they are of.
 func TestTablesAreToldApart(t *testing.T) {
 	t.Parallel()
