@@ -203,6 +203,9 @@ func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (con
 			return store.ErrExists
 		}
 		u.Password, u.Contact, u.Senders, u.Language = hash, n.Contact, n.Senders, n.Language
+		if n.Old {
+			u.Made = time.Time{}
+		}
 		return setLimits(u, n.Limits)
 	})
 	if err != nil {

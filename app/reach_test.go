@@ -102,6 +102,29 @@ func TestReachKnownOnly(t *testing.T) {
 	p.auditHas("unflagged", "ann")
 }
 
+// An account that is old is no newcomer with its first message: it was imported, or registered long ago. One that was
+// just registered may bring a list.
+func TestADormantAccountIsNoNewcomer(t *testing.T) {
+	t.Parallel()
+	p := newPost(t, lenient, reachGate, `
+  contacts: {reach: {threshold: 200%, floor: 5, over: known-only, newcomers: 50}}`)
+	p.user("dormant")
+	p.sleeps(15 * 24 * time.Hour)
+	p.user("customer")
+	if _, err := p.control.AddUser(context.Background(),
+		console.NewUser{Name: "imported", Password: password, Old: true}); err != nil {
+		t.Fatal(err)
+	}
+	for name, limit := range map[string]int{"dormant": 5, "imported": 5, "customer": 50} {
+		m, list := p.mailer(name), crowd(name, limit+1)
+		for i, to := range list {
+			if err := m.send("hello", to); (err != nil) != (i == limit) || err != nil && code(err) != 550 {
+				t.Errorf("%s, recipient %d: %v", name, i+1, err)
+			}
+		}
+	}
+}
+
 // auditHas looks for an entry of the audit log.
 func (p *post) auditHas(what, user string) {
 	p.t.Helper()

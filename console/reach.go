@@ -38,7 +38,7 @@ type ReachView struct {
 	Holds      string        `json:"holds,omitempty"` // what holds for them
 	Exempt     bool          `json:"exempt,omitempty"`
 	Recipients int64         `json:"recipients"`     // different ones, as far as one can tell
-	First      time.Time     `json:"first,omitzero"` // when the first message was counted
+	First      time.Time     `json:"first,omitzero"` // when the account was first known; none: long ago, or never
 	Windows    []ReachWindow `json:"windows"`
 	Bytes      int           `json:"bytes"`             // that are kept of them
 	Problem    string        `json:"problem,omitempty"` // why nothing is known

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"weir/console"
@@ -113,11 +114,10 @@ func (t *terminal) reached(v *console.ReachView) {
 		holds = "would hold"
 	}
 	line(holds, printable(v.Holds))
-	first := ""
 	if !v.First.IsZero() {
-		first = ", the first " + moment(v.First)
+		line("known", "since "+moment(v.First))
 	}
-	line("recipients", fmt.Sprintf("%d%s", v.Recipients, first))
+	line("recipients", strconv.FormatInt(v.Recipients, 10))
 	line("stored", bytesOf(int64(v.Bytes)))
 	if len(v.Windows) == 0 {
 		return

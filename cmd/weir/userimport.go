@@ -20,6 +20,7 @@ type userImportCommand struct {
 	Name     string `placeholder:"COLUMN" help:"The column or the attribute with the name of the user. Default: name, or uid in LDIF."`
 	Contact  string `placeholder:"COLUMN" help:"The one with the contact. Default: contact, or mail in LDIF."`
 	Language string `placeholder:"COLUMN" help:"The one with the language. Default: language, or preferredLanguage in LDIF."`
+	New      bool   `help:"Added accounts are new customers' accounts, which may bring a list (newcomers of a reach throttle). Default: they are old."`
 	DryRun   bool   `help:"Show what would change and what is wrong, and change nothing."`
 	JSON     bool   `name:"json" help:"Print the result as JSON."`
 	File     string `arg:"" help:"The file. A single - is standard input."`
@@ -142,7 +143,7 @@ func (c *userImportCommand) one(ctx context.Context, client *console.Client, e *
 		note("changed", strings.Join(texts, ", "))
 	default:
 		if u, err = client.AddUser(ctx, console.NewUser{Name: e.Name, Contact: e.Contact, Language: e.Language,
-			Dry: c.DryRun}); err != nil {
+			Old: !c.New, Dry: c.DryRun}); err != nil {
 			return wrongOr(err, all, note)
 		}
 		all.Added++

@@ -116,7 +116,7 @@ func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (
 	kept, err := tx.Sketch(of.Name, user)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return c, nil
+		return c, c.age()
 	case err != nil:
 		return nil, err
 	}
@@ -127,6 +127,9 @@ func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (
 		r.log.Error("a reach throttle's state of a user is damaged and starts again", "throttle", of.Name, "user",
 			user, "error", err)
 		c.sketch = sketch{}
+		if err := c.age(); err != nil {
+			return nil, err
+		}
 	}
 	if c.sketch.shadow && !c.shadow { // a flag of the time in shadow has no consequences
 		c.sketch.shadow = false
@@ -135,6 +138,18 @@ func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (
 	c.since, _, c.was = c.sketch.state.Flagged()
 	c.was = c.was && !c.sketch.shadow
 	return c, nil
+}
+
+// age says of a user of whom nothing is known that the account is as old as its registration.
+func (c *reachTx) age() error {
+	user, err := c.tx.User(c.user)
+	switch {
+	case err == nil:
+		c.sketch.state.IsAtLeastFrom(user.Made, c.now)
+	case isNotFound(err):
+		err = nil
+	}
+	return err
 }
 
 func (c *reachTx) read(b []byte) error {

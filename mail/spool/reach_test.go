@@ -242,6 +242,40 @@ func TestReachForgetsRemovedUsers(t *testing.T) {
 	r.sent(ann, "new@example.net")
 }
 
+// An old account that is added is no newcomer, also after what is stored of it was damaged; others are.
+func TestOldAccountsAreNoNewcomers(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.KnownOnly, Threshold: reach.Threshold{Share: 2}, Floor: 5})
+	add := func(name string, old bool) {
+		r.must(r.ChangeUser(t.Context(), r.now(), "op", name, func(u *store.User, _ bool) error {
+			if old {
+				u.Made = time.Time{}
+			}
+			return nil
+		}))
+		if u, err := r.User(t.Context(), name); err != nil || !u.Made.Equal(r.now()) {
+			t.Errorf("%+v, %v", u, err)
+		}
+	}
+	refuses := func(name string, want bool) {
+		t.Helper()
+		if _, err := r.send(name, recipients(name, 6)...); errors.Is(err, ErrNewRecipient) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	add("old", true)
+	add("new", false)
+	refuses("old", true)
+	refuses("new", false)
+	refuses("unknown", false)
+	add("later", false)
+	r.pass(15 * 24 * time.Hour)
+	refuses("later", true)
+	r.must(r.store.Update(t.Context(), func(tx store.MailTx) error {
+		return tx.PutSketch(store.Sketch{Throttle: "contacts", User: "later", State: []byte{sketchVersion}})
+	}))
+	refuses("later", true)
+}
+
 // What is learnt of all users outlives a restart.
 func TestPopulationIsKept(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.Flag})

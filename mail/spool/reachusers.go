@@ -166,6 +166,21 @@ func (r *reaches) FlagReach(ctx context.Context, now time.Time, by, throttle, us
 	})
 }
 
+// noteOld notes in all throttles that an account is older than anything that is known of it.
+func (r *reaches) noteOld(tx store.MailTx, now time.Time, user string) error {
+	for _, of := range r.reachThrottles() {
+		c, err := r.open(tx, now, of, user)
+		if err != nil {
+			return err
+		}
+		c.sketch.state.IsAtLeastFrom(time.Time{}, now)
+		if err := c.store(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // A ReachStanding is how a user stands with a reach throttle.
 type ReachStanding struct {
 	Throttle string         `json:"throttle"`
@@ -177,7 +192,7 @@ type ReachStanding struct {
 	Holds    string         `json:"holds,omitempty"` // what the flag does
 	Exempt   bool           `json:"exempt,omitempty"`
 	Count    float64        `json:"recipients"` // different ones, estimated
-	First    time.Time      `json:"first,omitzero"`
+	First    time.Time      `json:"first,omitzero"` // when the account was first known; zero where it is older
 	Figures  []reach.Figure `json:"windows"`
 	Bytes    int            `json:"bytes"` // of the sketch
 	Problem  string         `json:"problem,omitempty"`

@@ -10,7 +10,7 @@ import (
 type meter struct {
 	ring
 	started bool
-	since   int64 // seconds: the first message
+	since   int64 // seconds: the first message, or a time at which the account was there before
 	pending uint8 // bits: in the current period of a window something was sent
 
 	usual [len(Windows)]uint32 // new recipients in a period in which the user sends something, as in a slot

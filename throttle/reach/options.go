@@ -79,9 +79,9 @@ type Options struct {
 	Floor int `yaml:"floor"`
 	// How a dynamic threshold is learnt.
 	Dynamic Dynamic `yaml:"dynamic"`
-	// How many new recipients a user may have in a window while nothing is known of them, which is in their first days
-	// (see dynamic.learn) and those of the throttle: a user who brings a list is not punished for its length.
-	// Default 10000.
+	// How many new recipients a user may have in a window while nothing is known of them, which is in the first days
+	// (see dynamic.learn) after their registration or first message, and in those of the throttle: a user who brings a
+	// list is not punished for its length. Imported accounts are old. Default 10000.
 	Newcomers int `yaml:"newcomers"`
 
 	// What holds for a flagged user: flag (nothing), limit (so many messages in a time, see limit), known-only (new

@@ -142,6 +142,46 @@ func TestKnownOnly(t *testing.T) {
 	}
 }
 
+// An account that was there for long is no newcomer with its first message, and one that was just made is.
+func TestDormant(t *testing.T) {
+	for _, threshold := range []Threshold{{}, {Share: 2}} {
+		for name, c := range map[string]struct {
+			since time.Time
+			limit float64
+		}{
+			"unknown": {epoch.Add(8 * day), 10_000},
+			"new":     {epoch.Add(7 * day), 10_000},
+			"old":     {epoch.Add(-7 * day), DefaultFloor},
+			"ancient": {time.Time{}, DefaultFloor},
+		} {
+			g := newRig(t, Options{Threshold: threshold})
+			g.quiet(3)
+			g.wait(8 * day)
+			if name != "unknown" {
+				g.s.IsAtLeastFrom(c.since, g.now)
+			}
+			b, err := g.s.AppendBinary(nil)
+			if err == nil {
+				err = g.s.UnmarshalBinary(b)
+			}
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if v := g.send(g.many(60)...); v.Limit != c.limit || v.Now != (c.limit < 60) {
+				t.Errorf("%s, %s: %+v", threshold, name, v)
+			}
+			if since := g.s.Since(); !since.Equal(c.since) {
+				t.Errorf("%s, %s: known since %s", threshold, name, since)
+			}
+			// What is said later makes nobody younger.
+			g.s.IsAtLeastFrom(g.now, g.now)
+			if since := g.s.Since(); !since.Equal(c.since) {
+				t.Errorf("%s, %s: said again, known since %s", threshold, name, since)
+			}
+		}
+	}
+}
+
 // Where nobody writes to new people, a floor keeps the first who does from being flagged.
 func TestQuietPopulation(t *testing.T) {
 	for _, from := range []Learning{FromCohort, FromAverage} {

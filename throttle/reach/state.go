@@ -165,9 +165,19 @@ func (s *State) Flagged() (since time.Time, by Figure, flagged bool) {
 // Count is how many different recipients the user has written to, as far as is known.
 func (s *State) Count() float64 { return s.count() }
 
-// Since is when the first message was committed. It is zero where none was.
+// IsAtLeastFrom says that the account was there at a time, though it may have sent nothing: so an old account is no
+// newcomer with its first message. The zero time is long ago.
+func (s *State) IsAtLeastFrom(then, now time.Time) {
+	s.pass(seconds(now), s.count(), nil)
+	if at := min(seconds(then), s.at); !s.started || at < s.since {
+		s.started, s.since = true, at
+	}
+}
+
+// Since is since when the account is known: from the first message, or as IsAtLeastFrom said. It is zero where neither
+// was, and where that is long ago.
 func (s *State) Since() time.Time {
-	if !s.started {
+	if !s.started || s.since == 0 {
 		return time.Time{}
 	}
 	return instant(s.since)
