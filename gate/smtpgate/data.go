@@ -175,7 +175,8 @@ func (c *cut) Write(p []byte) (int, error) {
 
 // begin returns the header that is stored for the one that came.
 func (d *delivery) begin(text []byte) ([]byte, *no) {
-	if d.marked(d.tx) && !d.tx.command {
+	marked := d.marked(d.tx)
+	if marked && !d.tx.command {
 		var n *no
 		if text, n = d.recognize(text); n != nil {
 			return nil, n
@@ -184,6 +185,9 @@ func (d *delivery) begin(text []byte) ([]byte, *no) {
 	var stamps []string
 	stamps, text = d.gate.env.TakeStamps(text)
 	d.head = readHeader(text)
+	if !marked { // users write what others say
+		d.head.origin = ""
+	}
 	if d.head.received > d.setup.opts.Bounds.ReceivedHops {
 		return nil, refuse(MailLoop, 554, 546,
 			fmt.Sprintf("the mail has passed more than %d servers: it is in a loop",
@@ -230,8 +234,8 @@ func (d *delivery) log(r spool.Receipt, n *no) {
 		slog.String("source", d.conn.source.String()), slog.String("user", d.tx.who.name),
 		slog.String("sender", d.tx.sender.String()), slog.Int("recipients", len(d.tx.to)),
 		slog.Int64("bytes", d.text.size), slog.String("message_id", d.head.id))
-	if id := d.origin(); id != "" {
-		attrs = append(attrs, slog.String("queue_id", id))
+	if d.head.origin != "" {
+		attrs = append(attrs, slog.String("queue_id", d.head.origin))
 	}
 	if n != nil {
 		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.code),

@@ -144,21 +144,13 @@ func unpaid() *no {
 // envelope is what the spool is given.
 func (d *delivery) envelope() *spool.Envelope {
 	e := &spool.Envelope{ID: d.id, Gate: d.gate.env.Name, User: d.tx.who.name, Sender: d.tx.sender.String(),
-		Subject: d.head.subject, MessageID: d.head.id, Origin: d.origin(), Source: d.conn.source, UTF8: d.tx.utf8,
+		Subject: d.head.subject, MessageID: d.head.id, Origin: d.head.origin, Source: d.conn.source, UTF8: d.tx.utf8,
 		EightBit: d.tx.eightBit || d.text.eightBit,
 		Return:   d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to)), Diverted: d.marked(d.tx)}
 	for i := range d.tx.to {
 		e.To[i] = d.tx.to[i].To
 	}
 	return e
-}
-
-// origin is the id by which the server that has diverted the message knows it. Users write what others say.
-func (d *delivery) origin() string {
-	if !d.marked(d.tx) {
-		return ""
-	}
-	return d.head.origin
 }
 
 // marked reports whether the user of a message is known by a mark alone: another server, where the user logged in, has

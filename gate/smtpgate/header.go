@@ -31,9 +31,10 @@ func readHeader(text []byte) (h header) {
 		field := text[at:end]
 		switch name := fieldName(field); {
 		case fold(name, "received"):
-			if h.received++; h.received == 1 {
-				h.origin = originOf(field)
+			if m := originForm.FindSubmatch(field); m != nil && h.received == 0 {
+				h.origin = string(m[1])
 			}
+			h.received++
 		case fold(name, "date"):
 			h.date = true
 		case fold(name, "message-id"):
@@ -69,13 +70,6 @@ func idOf(field []byte) string {
 
 // originForm is where a server that hands a message on says what it calls it (RFC 5321 section 4.4).
 var originForm = regexp.MustCompile(`\sid ([0-9A-Za-z-]{6,32})[\s;]`)
-
-func originOf(field []byte) string {
-	if m := originForm.FindSubmatch(field); m != nil {
-		return string(m[1])
-	}
-	return ""
-}
 
 // fieldEnd is the end of the field that begins at a position.
 func fieldEnd(text []byte, at int) int {

@@ -35,7 +35,7 @@ func (n *Notice) subject() string {
 		if n.All() == 0 {
 			return "Stopped: " + user + " at " + host
 		}
-		return "Stopped: " + user + " at " + host + ", " + count(n.All(), "recipient") + " waiting"
+		return "Stopped: " + user + " at " + host + ", " + n.recipientCount(n.All()) + " waiting"
 	case AdminFlagged:
 		return "Flagged: " + user + " at " + host + " writes to many new people"
 	case AdminReminder:
@@ -89,14 +89,22 @@ func (n *Notice) account() string {
 }
 
 // say writes a paragraph in the language of the user, about the account.
-func (n *Notice) say(l *lines, t words.Text) {
-	l.fill("", "", n.Language.Say(t, "account", n.account(), "text", clean(n.Text, 1000), "since", n.clock(n.Since),
-		"rate", clean(n.Rate, maxName), "limit", n.count(n.Limit, "{n} recipient", "{n} recipients")))
+func (n *Notice) say(l *lines, texts ...words.Text) {
+	var all []string
+	for _, t := range texts {
+		all = append(all, n.Language.Say(t, "account", n.account(), "text", clean(n.Text, 1000), "since",
+			n.clock(n.Since), "rate", clean(n.Rate, maxName), "limit", n.recipientCount(n.Limit)))
+	}
+	l.fill("", "", strings.Join(all, " "))
 	l.line("")
 }
 
 func (n *Notice) count(how int, one, other words.Text) string {
 	return n.Language.Count(int64(how), one, other)
+}
+
+func (n *Notice) recipientCount(how int) string {
+	return n.count(how, "{n} recipient", "{n} recipients")
 }
 
 // tell writes a paragraph about some recipients, if there are any.
@@ -116,62 +124,44 @@ func (n *Notice) acts() bool {
 func (n *Notice) states(l *lines) {
 	n.tell(l, n.Delayed, "Mail to {n} recipient is delayed. It leaves by itself, a little later.",
 		"Mail to {n} recipients is delayed. It leaves by itself, to one recipient after the other.")
+	n.tell(l, n.Held, "Mail to {n} recipient is on hold.", "Mail to {n} recipients is on hold.")
+	n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before.",
+		"Mail to {n} recipients is on hold because your account never wrote to them before.")
+	const safe words.Text = "Nothing of it is lost."
 	switch {
-	case n.acts():
-		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves only when you release it, or those who run "+
-			"the mail server do.",
-			"Mail to {n} recipients is on hold. It leaves only when you release it, or those who run the mail "+
-				"server do.")
-		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It "+
-			"leaves only "+
-			"when you release it, or those who run the mail server do.", "Mail to {n} recipients is on hold "+
-			"because your account never wrote to them "+
-			"before. It leaves only when you release it, or those who run the mail server do.")
-	default:
-		n.tell(l, n.Held, "Mail to {n} recipient is on hold. It leaves when those who run the mail server release it.",
-			"Mail to {n} recipients is on hold. It leaves when those who run the mail server release it.")
-		n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before. It "+
-			"leaves when "+
-			"those who run the mail server release it.", "Mail to {n} recipients is on hold because your account "+
-			"never wrote "+
-			"to them before. It leaves when those who run the mail server release it.")
-	}
-	if n.waits() > 0 {
-		n.say(l, "Nothing of it is lost.")
+	case n.decided() > 0 && n.acts():
+		n.say(l, "What is on hold leaves only when you release it, or those who run the mail server do.", safe)
+	case n.decided() > 0:
+		n.say(l, "What is on hold leaves when those who run the mail server release it.", safe)
+	case n.waits() > 0:
+		n.say(l, safe)
 	}
 }
 
+const tellThem words.Text = "Tell those who run your mail."
+
 // stolen says what to do first about messages that somebody else wrote.
 func (n *Notice) stolen(l *lines) {
-	switch {
-	case n.acts() && n.waits() > 0 && n.CanResume:
-		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a "+
-			"computer that you "+
-			"trust, then delete the messages, and only then let your account send again. Tell those who run your mail.")
-	case n.acts() && n.waits() > 0:
-		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a "+
-			"computer that you "+
-			"trust, and delete the messages. Tell those who run your mail.")
-	case n.acts() && n.CanResume:
-		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a "+
-			"computer that you "+
-			"trust, and only then let your account send again. Tell those who run your mail.")
-	default:
-		n.say(l, "IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a "+
-			"computer that you "+
-			"trust, and tell those who run your mail.")
+	all := []words.Text{"IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a " +
+		"computer that you trust."}
+	if n.acts() && n.waits() > 0 {
+		all = append(all, "Then delete the messages.")
 	}
+	if n.acts() && n.CanResume {
+		all = append(all, "Only then let your account send again.")
+	}
+	n.say(l, append(all, tellThem)...)
 }
 
 // yours says what to do about messages that the user wrote.
 func (n *Notice) yours(l *lines) {
+	const release words.Text = "If you did write them, release them: they leave at once."
 	switch {
 	case n.acts() && n.decided() > 0 && n.CanResume:
-		n.say(l, "If you did write them, release them: they leave at once. Then let your account send again. One "+
-			"does not do "+
-			"the other: what you do not release stays on hold.")
+		n.say(l, release, "Then let your account send again. One does not do the other: what you do not release stays "+
+			"on hold.")
 	case n.acts() && n.decided() > 0:
-		n.say(l, "If you did write them, release them: they leave at once.")
+		n.say(l, release)
 	case n.acts() && n.CanResume:
 		n.say(l, "If you did write them, let your account send again.")
 	case n.Kind == Stopped:
@@ -182,8 +172,7 @@ func (n *Notice) yours(l *lines) {
 func (n *Notice) stopped(l *lines) {
 	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. That is how it looks when "+
 		"somebody has stolen a password. So the server takes no new mail from this account until somebody lets it "+
-		"send "+
-		"again.")
+		"send again.")
 	switch n.Elsewhere {
 	case OnHold:
 		n.say(l, "What was too much is in the hold queue of the mail server. Those who run it can release it or "+
@@ -210,15 +199,12 @@ func (n *Notice) delayed(l *lines) {
 }
 
 func (n *Notice) review(l *lines) {
+	all := []words.Text{"Your account {account} has sent a message to so many people at once that it is held until " +
+		"somebody has looked at it."}
 	if n.Limit > 0 {
-		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until "+
-			"somebody has "+
-			"looked at it. More than {limit} may not wait.")
-	} else {
-		n.say(l, "Your account {account} has sent a message to so many people at once that it is held until "+
-			"somebody has "+
-			"looked at it.")
+		all = append(all, "More than {limit} may not wait.")
 	}
+	n.say(l, all...)
 	n.states(l)
 	n.stolen(l)
 	n.yours(l)
@@ -235,36 +221,30 @@ func (n *Notice) barred(l *lines) {
 
 func (n *Notice) flagged(l *lines) {
 	n.say(l, "Your account {account} has written to many people it never wrote to before, in a short time. That is "+
-		"how "+
-		"it looks when somebody has stolen a password.")
+		"how it looks when somebody has stolen a password.")
 	switch {
 	case n.Over == Rationed:
-		n.say(l, "So the server takes only some of its mail for now ({rate}), and puts off the rest. If a message "+
-			"is put off, "+
-			"your mail program tells you.")
+		n.say(l, "So the server takes only some of its mail for now ({rate}), and puts off the rest. If a message is "+
+			"put off, your mail program tells you.")
 	case n.Over == Blocked:
 		n.say(l, "So the server refuses its mail for now. Your mail program tells you what was refused.")
 	case n.Over == NewRefused, n.Elsewhere == Declined:
-		n.say(l, "So the server refuses its mail to people it never wrote to before. Your mail program tells you "+
-			"what was "+
-			"refused. Mail to others goes on.")
+		n.say(l, "So the server refuses its mail to people it never wrote to before. Your mail program tells you what "+
+			"was refused. Mail to others goes on.")
 	case n.Elsewhere == OnHold:
-		n.say(l, "So mail to people it never wrote to before goes into the hold queue of the mail server, where "+
-			"those who run "+
-			"it can release it. Mail to others goes on.")
+		n.say(l, "So mail to people it never wrote to before goes into the hold queue of the mail server, where those "+
+			"who run it can release it. Mail to others goes on.")
 	case n.Elsewhere == PutOff:
-		n.say(l, "So the server does not take its mail to people it never wrote to before for now. Your mail "+
-			"program may try "+
-			"again. Mail to others goes on.")
+		n.say(l, "So the server does not take its mail to people it never wrote to before for now. Your mail program "+
+			"may try again. Mail to others goes on.")
 	default:
 		n.say(l, "So mail to people it never wrote to before is put on hold. Mail to others goes on.")
 	}
 	if n.Forever {
 		n.say(l, "This ends when those who run the mail server end it.")
 	} else {
-		n.say(l, "This ends by itself when there are fewer new people, or when those who run the mail server end "+
-			"it. What is "+
-			"on hold then stays there.")
+		n.say(l, "This ends by itself when there are fewer new people, or when those who run the mail server end it. "+
+			"What is on hold then stays there.")
 	}
 	n.states(l)
 	n.stolen(l)
@@ -273,27 +253,23 @@ func (n *Notice) flagged(l *lines) {
 
 func (n *Notice) reminder(l *lines) {
 	n.say(l, "Mail of your account {account} is still on hold, the oldest since {since}: nobody has released it or "+
-		"deleted "+
-		"it.")
+		"deleted it.")
 	n.states(l)
 	n.stolen(l)
 	n.yours(l)
 }
 
 func (n *Notice) link(l *lines) {
-	n.say(l, "Somebody has logged in to the page of your account {account} with its password, and has asked for "+
-		"this link. "+
-		"With it you can release held mail and delete it, and let your account send again.")
-	n.say(l, "IF IT WAS NOT YOU, somebody has your password. Change it at once, on a computer that you trust. Tell "+
-		"those "+
-		"who run your mail.")
+	n.say(l, "Somebody has logged in to the page of your account {account} with its password, and has asked for this "+
+		"link. With it you can release held mail and delete it, and let your account send again.")
+	n.say(l, "IF IT WAS NOT YOU, somebody has your password. Change it at once, on a computer that you trust.", tellThem)
 	n.states(l)
 }
 
 func (n *Notice) moved(l *lines) {
 	n.say(l, "Notices about your account {account} go to another address from now on. This is the last one that comes here.")
-	n.say(l, "IF YOU DID NOT WANT THAT, tell those who run your mail at once: whoever reads mail at the other address can "+
-		"release held mail, and let your account send again.")
+	n.say(l, "IF YOU DID NOT WANT THAT, tell those who run your mail at once: whoever reads mail at the other address "+
+		"can release held mail, and let your account send again.")
 }
 
 // expiry says until when one may decide.
@@ -304,18 +280,16 @@ func (n *Notice) expiry(l *lines) {
 	}
 	switch n.Kind {
 	case Stopped, Review, Barred, Flagged, Reminder:
-		l.fill("", "", n.count(days, "What is on hold for {n} day is not sent any more: it goes back to its sender.",
-			"What is on hold for {n} days is not sent any more: it goes back to its sender."))
-		l.line("")
+		n.tell(l, days, "What is on hold for {n} day is not sent any more: it goes back to its sender.",
+			"What is on hold for {n} days is not sent any more: it goes back to its sender.")
 	case AdminReminder:
-		l.paragraph("What is held for %s is given up, and its sender is told.", count(days, "day"))
+		l.paragraph("What is held for %s is given up, and its sender is told.", n.count(days, "{n} day", "{n} days"))
 	}
 }
 
 func (n *Notice) adminReminder(l *lines) {
-	l.paragraph("Mail of the account %s is still held, the oldest since %s. The user has no contact, so nobody "+
-		"else is "+
-		"told.", n.account(), n.clock(n.Since))
+	l.paragraph("Mail of the account %s is still held, the oldest since %s. The user has no contact, so nobody else "+
+		"is told.", n.account(), n.clock(n.Since))
 	n.onServer(l, "weir queue list --user "+n.User, "weir user set "+n.User+" contact=ADDRESS")
 }
 
@@ -331,11 +305,10 @@ func (n *Notice) adminFlagged(l *lines) {
 func (n *Notice) admin(l *lines) {
 	limit := ""
 	if n.Limit > 0 {
-		limit = fmt.Sprintf(" More than %s may not wait.", count(n.Limit, "recipient"))
+		limit = fmt.Sprintf(" More than %s may not wait.", n.recipientCount(n.Limit))
 	}
-	l.paragraph("The account %s is stopped: new mail from it is refused.%s Perhaps somebody has stolen the "+
-		"password; ask the "+
-		"user before you release anything.", n.account(), limit)
+	l.paragraph("The account %s is stopped: new mail from it is refused.%s Perhaps somebody has stolen the password; "+
+		"ask the user before you release anything.", n.account(), limit)
 	if n.waits() > 0 {
 		l.paragraph("%s. What is held leaves only when somebody releases it, also after the user may send "+
 			"again.", n.sums())
@@ -368,7 +341,7 @@ func (n *Notice) sums() string {
 		what string
 	}{{n.Held, "held"}, {n.Delayed, "delayed"}, {n.New, "held because the user never wrote there"}} {
 		if s.n > 0 {
-			all = append(all, count(s.n, "recipient")+" "+s.what)
+			all = append(all, n.recipientCount(s.n)+" "+s.what)
 		}
 	}
 	return "Mail to " + strings.Join(all, ", ")
@@ -440,24 +413,16 @@ func (n *Notice) ways(l *lines) {
 		}
 		return
 	}
-	page, mail := n.Language.Say("On the web page:"), n.Language.Say("By mail, once: answer this message, and "+
-		"write one "+
-		"or more of these at the very top.")
-	if !n.Until.IsZero() {
-		until := n.clock(n.Until)
-		page = n.Language.Say("On the web page, until {time}:", "time", until)
-		mail = n.Language.Say("By mail, once, until {time}: answer this message, and write one or more of these at "+
-			"the "+
-			"very top.", "time", until)
-	}
+	until := n.clock(n.Until)
 	if n.Link != "" {
-		l.line(page)
+		l.line(n.Language.Say("On the web page, until {time}:", "time", until))
 		l.line("")
 		l.line("    " + n.Link)
 		l.line("")
 	}
 	if commands := n.commands(); n.ReplyTo != "" && len(commands) > 0 {
-		l.fill("", "", mail)
+		l.fill("", "", n.Language.Say("By mail, once, until {time}: answer this message, and write one or more of these at "+
+			"the very top.", "time", until))
 		l.line("")
 		for _, w := range commands {
 			l.line(fmt.Sprintf("    %-14s %s", w[0], w[1]))
@@ -480,7 +445,7 @@ func (n *Notice) commands() (all [][2]string) {
 	case listed > 2:
 		add(release+" 1 3", say("sends messages 1 and 3"))
 	case listed > 0:
-		add(release+" 1", say("sends mail 1"))
+		add(release+" 1", say("sends message 1"))
 	}
 	if listed > 0 {
 		which := min(listed, 2)
@@ -523,13 +488,6 @@ func (n *Notice) recipients(l *lines, t words.Text, to []string) {
 
 // shellWord is a name that can be typed into a shell as it is.
 var shellWord = regexp.MustCompile(`^[a-zA-Z0-9@._+][a-zA-Z0-9@._+-]*$`)
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
 
 // clock says when. The text is a layout of package time, which knows names in English only.
 func (n *Notice) clock(t time.Time) string {

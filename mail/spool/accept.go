@@ -188,8 +188,8 @@ func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 
 // accepted is the first step of a message.
 func (in *incoming) accepted() Step {
-	s := Step{At: in.now, Mail: in.e.ID, ID: in.e.MessageID, User: in.e.User, Result: stepAccepted, Queue: in.e.Origin,
-		Status: recipientsText(len(in.to))}
+	s := decided(in.now, in.e.ID, in.e.User, stepAccepted, len(in.to))
+	s.ID, s.Queue = in.e.MessageID, in.e.Origin
 	if len(in.to) == 1 {
 		s.Address = in.to[0].Address
 	}

@@ -104,8 +104,7 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 		}
 		n += len(numbers)
 		if len(numbers) > 0 {
-			steps = append(steps, Step{At: now, Mail: chosen[i].ID, User: user, Result: v.name,
-				Status: recipientsText(len(numbers))})
+			steps = append(steps, decided(now, chosen[i].ID, user, v.name, len(numbers)))
 		}
 		for _, number := range numbers {
 			acted[recipient{chosen[i].ID, number}] = true

@@ -37,7 +37,7 @@ func holdAll(tx store.MailTx, user string) (n int, err error) {
 // hold holds the delayed addressees, except for those that are kept, by index.
 func hold(tx store.MailTx, rows []store.Addressee, kept []bool) (int, error) {
 	return changeRows(tx, rows, func(i int, a *store.Addressee) bool {
-		return (kept == nil || !kept[i]) && move(a, store.Delayed, store.Held)
+		return (kept == nil || !kept[i]) && holdDelayed(a)
 	})
 }
 

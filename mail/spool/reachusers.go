@@ -191,7 +191,7 @@ type ReachStanding struct {
 	Why      string         `json:"why,omitempty"`
 	Holds    string         `json:"holds,omitempty"` // what the flag does
 	Exempt   bool           `json:"exempt,omitempty"`
-	Count    float64        `json:"recipients"` // different ones, estimated
+	Count    float64        `json:"recipients"`     // different ones, estimated
 	First    time.Time      `json:"first,omitzero"` // when the account was first known; zero where it is older
 	Figures  []reach.Figure `json:"windows"`
 	Bytes    int            `json:"bytes"` // of the sketch

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,6 +105,7 @@ func (d *delivery) note(steps ...Step) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var lines bytes.Buffer
+	write := json.NewEncoder(&lines)
 	for _, s := range steps {
 		if s.ID == "" {
 			s.ID = t.ids[s.Mail]
@@ -115,8 +117,7 @@ func (d *delivery) note(steps ...Step) {
 		if s.Result != stepAccepted { // the gate has a line for that, with more in it
 			s.log(d.log)
 		}
-		b, _ := json.Marshal(s) // never fails
-		lines.Write(append(b, '\n'))
+		_ = write.Encode(s) // never fails
 	}
 	if err := t.write(lines.Bytes(), len(steps)); err != nil {
 		d.complain(&t.lost, "the last steps of messages cannot be written: after a restart weir queue track will not know "+
@@ -181,16 +182,18 @@ func queueID(text string) string {
 	return ""
 }
 
+// decided is a step of some recipients of a message.
+func decided(now time.Time, id store.MailID, user, what string, n int) Step {
+	return Step{At: now, Mail: id, User: user, Result: what, Status: recipientsText(n)}
+}
+
 // ends are the steps of a delivery.
 func (j *job) ends(now time.Time) []Step {
 	steps := make([]Step, len(j.to))
 	for i := range j.to {
 		r := &j.results[i]
 		s := Step{At: now, Mail: j.message.ID, User: j.message.User, Address: j.to[i].Address, Status: status(r),
-			Hop: r.Server, Result: "deferred"}
-		if is := stepResults[r.Outcome]; is != "" {
-			s.Result = is
-		}
+			Hop: r.Server, Result: cmp.Or(stepResults[r.Outcome], "deferred")}
 		if r.Outcome == nexthop.Done {
 			s.Queue = queueID(r.Text)
 		}
@@ -216,7 +219,7 @@ func (d *delivery) Trail(id store.MailID, text string, limit int) (found []Step)
 	}
 	for i := range t.ring {
 		s := &t.ring[(t.next+len(t.ring)-1-i)%len(t.ring)]
-		if id != 0 && s.Mail == id || low != "" && s.Address != "" && strings.Contains(strings.ToLower(s.Address), low) ||
+		if id != 0 && s.Mail == id || low != "" && strings.Contains(strings.ToLower(s.Address), low) ||
 			slices.Contains(named, s.Mail) {
 			if found = append(found, *s); len(found) == limit {
 				break

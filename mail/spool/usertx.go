@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"weir/store"
@@ -270,7 +268,7 @@ func (t *userTx) resumeMail(by, how string) error {
 
 // readyItems makes ready what has left the queue.
 func (t *userTx) readyItems(items []outbreak.Item) error {
-	return t.changeItems(items, func(a *store.Addressee) bool {
+	return t.changeItems(items, "", func(a *store.Addressee) bool {
 		if a.State != store.Delayed {
 			return false
 		}
@@ -280,17 +278,20 @@ func (t *userTx) readyItems(items []outbreak.Item) error {
 	})
 }
 
-// changeItems changes the addressees that items stand for.
-func (t *userTx) changeItems(items []outbreak.Item, f func(*store.Addressee) bool) error {
+// changeItems changes the addressees that items stand for, and notes the step that this is for each message, if any.
+func (t *userTx) changeItems(items []outbreak.Item, step string, f func(*store.Addressee) bool) error {
 	for _, one := range byMail(items) {
 		rows, err := t.tx.Addressees(one.mail)
 		if err != nil {
 			return err
 		}
 		meant := one.among(rows)
-		if _, err := changeRows(t.tx, rows,
-			func(i int, a *store.Addressee) bool { return meant[i] && f(a) }); err != nil {
+		n, err := changeRows(t.tx, rows, func(i int, a *store.Addressee) bool { return meant[i] && f(a) })
+		if err != nil {
 			return err
+		}
+		if step != "" && n > 0 {
+			t.steps = append(t.steps, decided(t.now, one.mail, t.user.Name, step, n))
 		}
 	}
 	return nil
@@ -304,11 +305,11 @@ func makeReady(a *store.Addressee, now time.Time) {
 	a.Since = a.Due
 }
 
-// move changes the state of an addressee that is in another, and reports whether it was.
-func move(a *store.Addressee, from, to store.State) bool {
-	is := a.State == from
+// holdDelayed holds an addressee that is delayed, and reports whether it was.
+func holdDelayed(a *store.Addressee) bool {
+	is := a.State == store.Delayed
 	if is {
-		a.State = to
+		a.State = store.Held
 	}
 	return is
 }
@@ -324,19 +325,8 @@ func (t *userTx) end(n news) error {
 	}
 	if t.mem.stopped() && (!t.was || t.resumed) {
 		t.stopped = true
-		held := map[store.MailID]int{}
-		if err := t.changeItems(t.mem.state.Waiting(), func(a *store.Addressee) bool {
-			is := move(a, store.Delayed, store.Held)
-			if is {
-				held[a.Mail]++
-			}
-			return is
-		}); err != nil {
+		if err := t.changeItems(t.mem.state.Waiting(), "held", holdDelayed); err != nil {
 			return err
-		}
-		for _, id := range slices.Sorted(maps.Keys(held)) {
-			t.steps = append(t.steps, Step{At: t.now, Mail: id, User: t.user.Name, Result: "held",
-				Status: recipientsText(held[id])})
 		}
 	}
 	if err := t.inform(n); err != nil {
