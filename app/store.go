@@ -80,7 +80,7 @@ func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error)
 func emptied(folder string) error {
 	path := filepath.Join(folder, sqlite.File)
 	db, err := os.Stat(path)
-	if err != nil || db.Size() > 0 {
+	if err != nil || db.Size() > 0 || !db.Mode().IsRegular() {
 		return nil // what else is wrong with it is found when it is opened
 	}
 	if _, err := os.Stat(filepath.Join(folder, secretFile)); err != nil {

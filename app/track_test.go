@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
@@ -67,10 +68,33 @@ throttles:
 	if err != nil {
 		t.Fatal(err)
 	}
+	var log lockedBuffer
+	p.log = slog.New(slog.NewTextHandler(&log, nil))
 	p.start(cfg)
 	for _, what := range []string{before[1], last.Queue, "<" + last.ID + ">"} {
 		if again := track(what); again.Attempts[0].Address != "@example.net" {
 			t.Errorf("%s: %+v", what, again.Attempts)
 		}
+	}
+	// The lines of the log say the same, with the ids by which Postfix has the message before and after.
+	if err := b.send("ann", "stranger2@example.net"); err != nil {
+		t.Fatal(err)
+	}
+	b.waits(1)
+	b.runs(time.Minute)
+	world.Await(3)
+	lines := regexp.MustCompile(`msg=mail .*session=\S+ mail=(\w+) .* user=ann@example\.org .* message_id=(\S+) queue_id=(\w+) [^\n]*
+(?:.*\n)*.*msg=mail mail=(\w+) message_id=(\S+) user=ann@example\.org to=@example\.net result=delivered hop=(\S+) queue_id=(\w+) reply="250 `)
+	if !keeper.Await(func() bool { return lines.MatchString(log.String()) }) {
+		t.Fatal(log.String())
+	}
+	m := lines.FindStringSubmatch(log.String())
+	if m[1] != m[4] || m[2] != m[5] || m[6] != back {
+		t.Errorf("%q", m[1:])
+	}
+	theirs := regexp.MustCompile(`: ` + m[3] + `: to=<stranger2@example\.net>.*queued as ` + m[1] + `\)\n(?:.*\n)*.*: ` + m[7] +
+		`: to=<stranger2@example\.net>`)
+	if !keeper.Await(func() bool { return theirs.MatchString(mta.Log()) }) {
+		t.Errorf("%q are not in\n%s", m[1:], mta.Log())
 	}
 }

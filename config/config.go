@@ -28,12 +28,10 @@ import (
 
 // Config is a whole configuration, as it stands in the file.
 type Config struct {
-	// The folder for the files that weir keeps. A relative path starts from the folder of this file. Default
-	// /var/lib/weir.
+	// The folder for the files that weir keeps. Default /var/lib/weir.
 	Data string `yaml:"data"`
-	// The socket for commands that talk to a running weir. A relative path starts from the folder of this file.
-	// Default: weir.sock in the data folder.
-	Control string `yaml:"control"`
+	// The socket for commands that talk to a running weir. Default: weir.sock in the data folder.
+	Control string `yaml:"control" file:"beside"`
 	// HTTP gates.
 	HTTP []httpgate.Options `yaml:"http"`
 	// Gates for TCP connections and UDP packets.
@@ -53,7 +51,7 @@ type Config struct {
 	// A file in the MaxMind format (MMDB) that says which country an address is in, for keys with a country: MaxMind's
 	// GeoLite2-Country, DB-IP's country lite, or one like them. It is read again on reload. At most 256MiB. Default:
 	// none.
-	Countries string `yaml:"countries"`
+	Countries string `yaml:"countries" file:"beside"`
 	// The block list: clients and networks that are not served at any gate.
 	Bans ban.Options `yaml:"bans"`
 	// Limiters of network interfaces, in the kernel.

@@ -3,18 +3,24 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 
 	"weir"
 	"weir/internal/readfile"
 	"weir/store"
 )
 
-// beside makes a relative path start from the folder of the configuration, wherever weir is started.
-func beside(folder, path string) string {
-	if path == "" || folder == "." || filepath.IsAbs(path) {
-		return path
+// beside makes a relative path, or each of several, start from the folder of the configuration, wherever weir is started.
+func beside(folder string, path reflect.Value) {
+	if path.Kind() == reflect.Slice {
+		for i := range path.Len() {
+			beside(folder, path.Index(i))
+		}
+		return
 	}
-	return filepath.Join(folder, path)
+	if p := path.String(); p != "" && folder != "." && !filepath.IsAbs(p) {
+		path.SetString(filepath.Join(folder, p))
+	}
 }
 
 // dataElsewhere finds data that is where a relative path leads from the folder in which weir is started, and not beside

@@ -359,6 +359,9 @@ func (d *decoder) field(p yamltree.Pair, known []field, v reflect.Value) {
 	f := known[slices.IndexFunc(known, func(f field) bool { return f.name == name })]
 	into := v.Field(f.index)
 	d.value(p.Value, into)
+	if f.beside {
+		beside(d.secrets.folder, into)
+	}
 	if f.never0 && into.IsZero() && !d.failed[p.Value] && d.left >= 0 {
 		d.fail(p.Value, name+" cannot be 0", "write more than 0, or leave it out")
 	}
@@ -409,6 +412,7 @@ type field struct {
 	index  int
 	t      reflect.Type
 	never0 bool // see Never0
+	beside bool // a file, or files: a relative path starts from the folder of the configuration
 }
 
 func fieldsOf(t reflect.Type) []field {
@@ -419,7 +423,7 @@ func fieldsOf(t reflect.Type) []field {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if name := f.Tag.Get("yaml"); name != "" && name != "-" && f.IsExported() {
-			all = append(all, field{name, i, f.Type, Never0(f)})
+			all = append(all, field{name, i, f.Type, Never0(f), f.Tag.Get("file") == "beside"})
 		}
 	}
 	return all

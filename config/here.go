@@ -21,7 +21,7 @@ func (c *Config) NotHere() error {
 	var f findings
 	folder := func(at, file string) {
 		if !filepath.IsAbs(file) {
-			return // it depends on where weir is started
+			return // a name for a stream
 		}
 		if _, err := readfile.Stat(filepath.Dir(file)); errors.Is(err, fs.ErrNotExist) {
 			f.add(at, fmt.Sprintf("there is no folder %s: weir would not start", filepath.Dir(file)),

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -91,10 +90,10 @@ func (f *findings) tokens(c *Config) {
 	}
 }
 
-// brokenFiles finds files that cannot be read. Relative paths are not checked: they depend on where weir is started.
+// brokenFiles finds files that cannot be read.
 func (c *Config) brokenFiles() []*weir.FieldError {
 	var odd odds
-	if c.Countries != "" && filepath.IsAbs(c.Countries) {
+	if c.Countries != "" {
 		if _, err := country.Open(c.Countries); err != nil {
 			odd.add("countries", err.Error(), "write the path of a file like GeoLite2-Country.mmdb, or leave it out")
 		}

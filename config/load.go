@@ -103,7 +103,7 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	d := newDecoder(filepath.Dir(name), size)
 	d.value(root, reflect.ValueOf(c).Elem())
 	data := c.Data
-	c.Data, c.Control = beside(d.secrets.folder, c.Data), beside(d.secrets.folder, c.Control)
+	beside(d.secrets.folder, reflect.ValueOf(&c.Data).Elem())
 	errs = append(broken, d.errs...)
 	if len(broken) > 0 || d.failed[root] || d.left < 0 {
 		return nil, errs, nil // what is not there cannot be checked

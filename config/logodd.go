@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"weir"
 	"weir/internal/readfile"
@@ -15,7 +14,7 @@ func (c *Config) logOddities() []*weir.FieldError {
 	var odd odds
 	missing := func(path string) bool {
 		_, err := readfile.Stat(path)
-		return filepath.IsAbs(path) && errors.Is(err, fs.ErrNotExist)
+		return path != "" && errors.Is(err, fs.ErrNotExist)
 	}
 	certs := c.Traces.TLS
 	for _, f := range []struct{ key, path string }{{"ca", certs.CA}, {"cert", certs.Cert}, {"key", certs.Key}} {

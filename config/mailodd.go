@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -106,16 +105,12 @@ func (c *Config) isNear(g smtpgate.Options) bool {
 	return t.Mail != nil && !t.Mail.Counted("anybody@"+domain)
 }
 
-// missingFiles returns the files without which weir would not start. Relative paths are not checked: they depend on
-// where weir is started.
+// missingFiles returns the files without which weir would not start.
 func (c *Config) missingFiles() []*weir.FieldError {
 	var odd odds
 	for i, g := range c.SMTP {
 		for _, f := range []struct{ key, path string }{{"cert", g.TLS.Cert}, {"key", g.TLS.Key}} {
-			if !filepath.IsAbs(f.path) {
-				continue
-			}
-			if _, err := readfile.Stat(f.path); errors.Is(err, fs.ErrNotExist) {
+			if _, err := readfile.Stat(f.path); f.path != "" && errors.Is(err, fs.ErrNotExist) {
 				odd.add(fmt.Sprintf("smtp[%d].tls.%s", i, f.key),
 					fmt.Sprintf("there is no file %s: weir would not start", f.path), "put it there before")
 			}
@@ -123,9 +118,6 @@ func (c *Config) missingFiles() []*weir.FieldError {
 	}
 	for i, g := range c.HTTP {
 		for _, f := range g.Files() {
-			if !filepath.IsAbs(f.Path) {
-				continue
-			}
 			if _, err := readfile.Stat(f.Path); errors.Is(err, fs.ErrNotExist) {
 				odd.add(fmt.Sprintf("http[%d].%s", i, f.Field),
 					fmt.Sprintf("there is no file %s: weir would not start", f.Path), "put it there before")
@@ -133,7 +125,7 @@ func (c *Config) missingFiles() []*weir.FieldError {
 		}
 	}
 	for i, g := range c.RLS {
-		if g.Config == "" || !filepath.IsAbs(g.Config) {
+		if g.Config == "" {
 			continue
 		}
 		if _, err := rlsgate.Read(g.Config, g.MergeDomains); err != nil {

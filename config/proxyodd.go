@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -95,8 +93,7 @@ func (c *Config) proxyOddities() []*weir.FieldError {
 	return odd
 }
 
-// proxiesInFiles does the same for lists of exempt clients in files. Relative paths are not checked: they depend on
-// where weir is started. Errors in a file are reported when weir starts.
+// proxiesInFiles does the same for lists of exempt clients in files. Errors in a file are reported when weir starts.
 func (c *Config) proxiesInFiles() []*weir.FieldError {
 	var odd odds
 	all := c.trusting()
@@ -106,7 +103,7 @@ func (c *Config) proxiesInFiles() []*weir.FieldError {
 			continue
 		}
 		told := ""
-		o.NeverAsk.EachListed(readAbsolute, func(field string, p netip.Prefix) {
+		o.NeverAsk.EachListed(readExempt, func(field string, p netip.Prefix) {
 			if field != told && oddNetwork(&odd, users, "throttles."+name+".stamp.never_ask."+field, p) {
 				told = field
 			}
@@ -115,12 +112,7 @@ func (c *Config) proxiesInFiles() []*weir.FieldError {
 	return odd
 }
 
-func readAbsolute(path string) ([]byte, error) {
-	if !filepath.IsAbs(path) {
-		return nil, os.ErrNotExist
-	}
-	return readfile.Read(path, identify.MaxExemptFile)
-}
+func readExempt(path string) ([]byte, error) { return readfile.Read(path, identify.MaxExemptFile) }
 
 // usersOf returns the gates whose requests a throttle judges.
 func usersOf(all []trusting, throttle string) (users []trusting) {

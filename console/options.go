@@ -47,9 +47,9 @@ type Options struct {
 // TLS is the certificate of the console.
 type TLS struct {
 	// A file with the certificate and its chain, in PEM. It and the key are read again when they change.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" file:"beside"`
 	// The file with its key, in PEM.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" file:"beside"`
 }
 
 // A Proxy stands in front of the console.

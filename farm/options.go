@@ -45,11 +45,11 @@ func (Secrets) Single() bool { return true }
 // TLS is the certificate of a node, and who signs those of others.
 type TLS struct {
 	// A file with the certificate of this node, in PEM.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" file:"beside"`
 	// A file with its key, in PEM.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" file:"beside"`
 	// A file with the authorities, in PEM, that sign the certificate of the other side.
-	CA string `yaml:"ca"`
+	CA string `yaml:"ca" file:"beside"`
 }
 
 // Bounds on what an operator may write.

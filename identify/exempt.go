@@ -37,7 +37,7 @@ type ExemptOptions struct {
 	Networks []netip.Prefix `yaml:"networks"`
 	// Files with more such networks: one per line, or in the JSON that search engines publish. They are read again on a
 	// reload.
-	Files []string `yaml:"files"`
+	Files []string `yaml:"files" file:"beside"`
 	// Programs that are welcome, such as the crawlers of search engines. What they call themselves is never enough.
 	Bots []Bot `yaml:"bots"`
 	// Accounts that are never asked, as the gate finds them: exactly, without patterns. An account that clients can
@@ -62,7 +62,7 @@ type Bot struct {
 	// Networks that it comes from.
 	Networks []netip.Prefix `yaml:"networks"`
 	// Files with more such networks, as its operator publishes them.
-	Files []string `yaml:"files"`
+	Files []string `yaml:"files" file:"beside"`
 }
 
 // Validate returns every mistake in the options, as joined weir.FieldErrors. NewExempt looks into the files.

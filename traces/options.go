@@ -69,11 +69,11 @@ type Options struct {
 // TLS says which certificates are used towards the endpoint. The files are read again on a reload.
 type TLS struct {
 	// A file with the authorities, in PEM, that may sign its certificate. Default: those that the machine trusts.
-	CA string `yaml:"ca"`
+	CA string `yaml:"ca" file:"beside"`
 	// A file with the certificate, in PEM, that is shown to it. Default: none.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" file:"beside"`
 	// The file with its key, in PEM.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" file:"beside"`
 }
 
 // Enabled reports whether there are traces.

@@ -20,11 +20,11 @@ type TLS struct {
 	// A file with the authorities, in PEM, one of which must have signed the server's certificate; or with that
 	// certificate itself. It is read again at each reload, as are the other files. Default: those that this machine
 	// trusts.
-	CA string `yaml:"ca"`
+	CA string `yaml:"ca" file:"beside"`
 	// A file with the certificate and its chain, in PEM, that is shown to servers that ask for one. Default: none.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" file:"beside"`
 	// The file with its key, in PEM.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" file:"beside"`
 	// The name that servers are asked for, and that must be in their certificates. Default: the one in their address.
 	ServerName string `yaml:"server_name"`
 }

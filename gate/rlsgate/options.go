@@ -27,7 +27,7 @@ type Options struct {
 	Domains map[string]Domain `yaml:"domains"`
 	// A configuration of envoyproxy/ratelimit: a file, or a folder whose files that end in .yaml or .yml are read.
 	// Default: none.
-	Config string `yaml:"config"`
+	Config string `yaml:"config" file:"beside"`
 	// Whether several files may add to the same domain, as with MERGE_DOMAIN_CONFIG of envoyproxy/ratelimit. Default
 	// false.
 	MergeDomains bool `yaml:"merge_domains"`

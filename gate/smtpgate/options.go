@@ -148,9 +148,9 @@ type TLS struct {
 	// without AUTH).
 	Mode TLSMode `yaml:"mode"`
 	// The file with the certificate and its chain, in PEM. It is read again at each reload.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" file:"beside"`
 	// The file with its private key, in PEM.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" file:"beside"`
 }
 
 // Holding is what happens to mail that is held.

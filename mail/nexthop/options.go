@@ -46,7 +46,7 @@ type Options struct {
 	// password, because an attacker in between could hide the offer of TLS anyway.
 	Verify *bool `yaml:"verify"`
 	// A file with the authorities, in PEM, that may sign the certificate of a server. Default: those of the system.
-	CA string `yaml:"ca"`
+	CA string `yaml:"ca" file:"beside"`
 	// The name to log in with, by AUTH PLAIN or LOGIN. Default: no login.
 	User string `yaml:"user"`
 	// The password to log in with. It is sent over TLS only, or to this machine. Write ${file:/path} or ${env:NAME}.

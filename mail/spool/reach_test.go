@@ -270,7 +270,7 @@ func TestOldAccountsAreNoNewcomers(t *testing.T) {
 	add("later", false)
 	r.pass(15 * 24 * time.Hour)
 	refuses("later", true)
-	r.must(r.store.Update(t.Context(), func(tx store.MailTx) error {
+	r.must(r.store.Mail().Update(t.Context(), func(tx store.MailTx) error {
 		return tx.PutSketch(store.Sketch{Throttle: "contacts", User: "later", State: []byte{sketchVersion}})
 	}))
 	refuses("later", true)

@@ -144,6 +144,10 @@ func (f *files) prepare() error {
 	if info, err := os.Stat(f.db); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s %w: it is not a file", f.db, store.ErrUnwritable)
 	}
+	mail := f.texts().folder
+	if info, err := os.Stat(mail); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s %w: it is not a folder, and the texts of messages belong there", mail, store.ErrUnwritable)
+	}
 	return nil
 }
 

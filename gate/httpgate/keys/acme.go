@@ -34,7 +34,7 @@ type ACME struct {
 	Directory string `yaml:"directory"`
 	// A file with the certificates, in PEM, that must have signed the directory's certificate. Default: those that the
 	// system trusts.
-	DirectoryCA string `yaml:"directory_ca"`
+	DirectoryCA string `yaml:"directory_ca" file:"beside"`
 	// The address that the authority writes to when something is wrong with a certificate. Default: nowhere.
 	Email string `yaml:"email"`
 	// Whether you agree to the authority's terms of service. It must be true.
@@ -43,7 +43,7 @@ type ACME struct {
 	// listen without TLS answer it. Default false.
 	HTTP01 bool `yaml:"http_01"`
 	// The folder that keeps certificates and keys. Default: acme in weir's data folder.
-	Cache string `yaml:"cache"`
+	Cache string `yaml:"cache" file:"beside"`
 }
 
 // maxDomains is how many names a gate gets certificates for.

@@ -18,9 +18,9 @@ import (
 type TLS struct {
 	// A file with the certificate and its chain, in PEM. It and the key are read again within 5s when they change. If
 	// the new one cannot be used, the old one stays in use.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" file:"beside"`
 	// The file with its key, in PEM.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" file:"beside"`
 	// More certificates. The name that a client asks for decides which one it gets. Clients that ask for another name,
 	// or for none, get the first of all.
 	Certificates []Certificate `yaml:"certificates"`
@@ -30,7 +30,7 @@ type TLS struct {
 	MinVersion string `yaml:"min_version"`
 	// A file with the authorities, in PEM, one of which must have signed the certificate of a client. It is read again
 	// when it changes. Default: clients are not asked for any.
-	ClientCA string `yaml:"client_ca"`
+	ClientCA string `yaml:"client_ca" file:"beside"`
 	// Whether a client must have a certificate: request (the default where client_ca is given; one that is sent must be
 	// valid) or require.
 	ClientCerts ClientCerts `yaml:"client_certs"`
@@ -54,9 +54,9 @@ func (t *TLS) Files(data string) (all []string) {
 // A Certificate is a certificate with its key.
 type Certificate struct {
 	// The file with the certificate and its chain, in PEM.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" file:"beside"`
 	// The file with its key, in PEM.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" file:"beside"`
 }
 
 // ClientCerts says what is asked of clients.

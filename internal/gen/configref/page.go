@@ -49,11 +49,13 @@ Any value, or a part of it, may come from elsewhere:
 
 - ` + "`${env:NAME}`" + ` is the environment variable NAME;
 - ` + "`${file:/path}`" +
-	` is what the file holds, without the line break at its end. A relative path starts from the folder of the
-  configuration;
+	` is what the file holds, without the line break at its end;
 - ` + "`$${`" + ` is a plain ` + "`${`" + `.
 
 Values that come from there are never shown in messages.
+
+A relative path of a file or a folder, also such a reference, starts from the folder of the configuration, wherever weir is
+started.
 `
 
 func (s *section) title() string {
