@@ -102,8 +102,8 @@ func TestReachKnownOnly(t *testing.T) {
 	p.auditHas("unflagged", "ann")
 }
 
-// An account that is old is no newcomer with its first message: it was imported, or registered long ago. One that was
-// just registered may bring a list.
+// An account that is old is not a newcomer with its first message: it was imported, or registered long ago. One that
+// was just registered may bring a list.
 func TestADormantAccountIsNoNewcomer(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, lenient, reachGate, `

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFilesAreBesideTheConfiguration: a relative path starts from the folder of the configuration, whichever key it is of;
-// a reference, a socket and a whole path are what they are.
+// TestFilesAreBesideTheConfiguration: a relative path starts from the folder of the configuration, whichever key it is
+// of, and a whole path stays.
 func TestFilesAreBesideTheConfiguration(t *testing.T) {
 	folder := t.TempDir()
 	name := filepath.Join(folder, "weir.yaml")

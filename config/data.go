@@ -10,7 +10,8 @@ import (
 	"weir/store"
 )
 
-// beside makes a relative path, or each of several, start from the folder of the configuration, wherever weir is started.
+// beside makes a relative path, or each of several, start from the folder of the configuration, wherever weir is
+// started.
 func beside(folder string, path reflect.Value) {
 	if path.Kind() == reflect.Slice {
 		for i := range path.Len() {

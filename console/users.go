@@ -82,7 +82,7 @@ type NewUser struct {
 	Contact  string   `json:"contact,omitempty"`
 	Senders  []string `json:"senders,omitempty"`
 	Language string   `json:"language,omitempty"` // of notices and of their page: de; none: the usual one
-	Old      bool     `json:"old,omitempty"`      // the account is older than this call: no newcomer for reach
+	Old      bool     `json:"old,omitempty"`      // the account is older than this call: not a newcomer for reach
 	Dry      bool     `json:"dry,omitempty"`      // only say what is wrong
 	// the user's own limits, by their names in the configuration of the throttle
 	Limits map[string]string `json:"limits,omitempty"`

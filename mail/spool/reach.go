@@ -140,7 +140,7 @@ func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (
 	return c, nil
 }
 
-// age says of a user of whom nothing is known that the account is as old as its registration.
+// age says of a user who was unknown here that the account is as old as its registration.
 func (c *reachTx) age() error {
 	user, err := c.tx.User(c.user)
 	switch {

@@ -242,7 +242,7 @@ func TestReachForgetsRemovedUsers(t *testing.T) {
 	r.sent(ann, "new@example.net")
 }
 
-// An old account that is added is no newcomer, also after what is stored of it was damaged; others are.
+// An old account that is added is not a newcomer, also after what is stored of it was damaged; others are.
 func TestOldAccountsAreNoNewcomers(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.KnownOnly, Threshold: reach.Threshold{Share: 2}, Floor: 5})
 	add := func(name string, old bool) {

@@ -116,8 +116,8 @@ func (d *desk) lostMemories(tx store.MailTx, user string) ([]store.Memory, error
 // ChangeUser changes or adds a user. change is given the user as stored, or with only the name, and whether the user is
 // new. It may be called more than once; where it empties Made of a new user, the account is older than weir knows.
 // Limits that cannot be read are an error. Valid ones hold at once, also for what waits. Waiting messages of a disabled
-// user are held until the user is enabled. Another contact voids the tickets, since they were sent to the old one, which
-// is told. A stopped user is told again.
+// user are held until the user is enabled. Another contact voids the tickets, since they were sent to the old one,
+// which is told. A stopped user is told again.
 func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 	change func(u *store.User, isNew bool) error) error {
 	return d.queue.apply(ctx, now, func(tx store.MailTx) ([]result, error) {

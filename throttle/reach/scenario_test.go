@@ -142,7 +142,7 @@ func TestKnownOnly(t *testing.T) {
 	}
 }
 
-// An account that was there for long is no newcomer with its first message, and one that was just made is.
+// An account that was there for long is not a newcomer with its first message, and one that was just made is.
 func TestDormant(t *testing.T) {
 	for _, threshold := range []Threshold{{}, {Share: 2}} {
 		for name, c := range map[string]struct {
