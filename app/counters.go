@@ -26,6 +26,7 @@ const (
 type counters struct {
 	app    *App
 	store  store.Counters
+	lent   store.Ceilings
 	health *storeHealth
 	ctx    context.Context // of what is saved in the background
 	giveUp context.CancelFunc
@@ -41,14 +42,14 @@ type counters struct {
 }
 
 // startCounters restores what was used before the restart, and begins to save. The gates must not serve yet.
-func (a *App) startCounters(ctx context.Context, s store.Counters, health *storeHealth) (*counters, error) {
-	c := &counters{app: a, store: s, health: health, pruned: a.clock.Now()}
+func (a *App) startCounters(ctx context.Context, s store.Store, health *storeHealth) (*counters, error) {
+	c := &counters{app: a, store: s.Counters(), lent: s.Ceilings(), health: health, pruned: a.clock.Now()}
 	c.began = c.pruned
 	c.ctx, c.giveUp = context.WithCancel(context.Background())
 	if err := c.restore(ctx, a.current.Load().throttles); err != nil {
 		return nil, err
 	}
-	if _, err := s.Prune(ctx, c.pruned); err != nil {
+	if err := c.prune(ctx, c.pruned); err != nil {
 		return nil, err
 	}
 	c.schedule(a.current.Load().throttles)
@@ -178,6 +179,9 @@ func (c *counters) prune(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, savePatience)
 	defer cancel()
 	_, err := c.store.Prune(ctx, now)
+	if err == nil {
+		_, err = c.lent.Prune(ctx, now)
+	}
 	if err == nil {
 		c.pruned = now
 	}

@@ -408,7 +408,11 @@ func (m *member) do(o *order) error {
 	case "reload":
 		return b.Reload(context.Background())
 	case "forget":
-		return m.Forget(o.Node)
+		waited := m.lenders.forget(o.Node)
+		if err := m.Forget(o.Node); !waited {
+			return err
+		}
+		return nil
 	}
 	return fmt.Errorf("this version of weir knows no order %q", o.Do)
 }
@@ -501,7 +505,9 @@ func (f farmOps) Status() console.FarmStatus {
 	s.Left = f.left
 	f.mu.Unlock()
 	if !s.Left {
-		s.Counters = f.engine.status()
+		if s.Counters = f.engine.status(); s.Counters != nil {
+			s.Counters.Waiting = f.lenders.waiting()
+		}
 	}
 	own := f.app.current.Load().print
 	for _, who := range f.Members(f.app.opts.Clock.Now()) {

@@ -1,13 +1,16 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"weir/farm"
+	"weir/store"
 	"weir/throttle/quota"
 )
 
@@ -27,8 +30,8 @@ func (l *lentQuota) Hear(_ farm.Node, msg []byte, _ time.Time) error {
 	return l.Lender.Hear(msg, l.app.clock.Now())
 }
 
-// Snapshot gives nothing: what counts is in the engine, and a call that was missed is made up for by the next one.
-func (l *lentQuota) Snapshot(time.Time, func([]byte) bool) {}
+// Snapshot gives which nodes have told the engine all that they know. What counts is in the engine.
+func (l *lentQuota) Snapshot(_ time.Time, give func([]byte) bool) { l.Lender.Snapshot(give) }
 
 // leave returns what this node has to the engine.
 func (l *lentQuota) leave() {
@@ -82,6 +85,29 @@ func (l *lenders) remove(stays func(name string, q *lentQuota) bool) {
 		all.Go(q.leave)
 	}
 	all.Wait()
+}
+
+// waiting are the nodes that the engine waits for.
+func (l *lenders) waiting() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]bool{}
+	for _, q := range l.byName {
+		for _, node := range q.Stats().Waiting {
+			all[node] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// forget has no quota wait for a node any more. It reports whether one did.
+func (l *lenders) forget(node string) (waited bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.byName {
+		waited = q.Forget(node) || waited
+	}
+	return waited
 }
 
 func (l *lenders) has(name string) bool {
@@ -144,12 +170,17 @@ func (m *member) lend(name string, q *quota.Quota, gate bool) (err error) {
 	l := &lentQuota{app: m.app, quota: q, gate: gate}
 	started := time.Now()
 	l.Lender = q.Lend(quota.Lending{
-		Pot: m.engine, Name: name, Run: runOf(m.Self()), Live: m.liveRuns,
+		Pot: m.engine, Name: name, Run: runOf(m.Self()), Farm: func() []string { return m.Keeping(topic) },
 		Nodes: func() int { return m.Standing().Of },
 		Call:  func(msg []byte) error { return m.Send(topic, msg) },
 		Now:   m.app.clock.Now,
 		Since: func() time.Duration { return time.Since(started) },
+		Disk:  m.app.ceilings(),
 	})
+	if err := m.restore(l.Lender, name); err != nil {
+		l.Close()
+		return fmt.Errorf("what this node may have granted cannot be loaded: %w", err)
+	}
 	if l.stop, err = m.Keep(topic, l); err != nil {
 		l.Close()
 		return err
@@ -160,17 +191,30 @@ func (m *member) lend(name string, q *quota.Quota, gate bool) (err error) {
 }
 
 // runOf is what a run of a node is called in the engine.
-func runOf(n farm.Node) string { return n.Name + "/" + strconv.FormatUint(n.Boot, 10) }
+func runOf(n farm.Node) string { return n.Name + "+" + strconv.FormatUint(n.Boot, 10) }
 
-// liveRuns are the runs of all nodes that are up, with this one.
-func (m *member) liveRuns() []string {
-	runs := []string{runOf(m.Self())}
-	for _, who := range m.Members(m.app.opts.Clock.Now()) {
-		if who.State == farm.Up {
-			runs = append(runs, runOf(who.Node))
-		}
+// ceilings is where this node keeps what it may have granted; nil where there is no data folder.
+func (a *App) ceilings() store.Ceilings {
+	if k := a.kept.Load(); k != nil {
+		return k.store.Ceilings()
 	}
-	return runs
+	return nil
+}
+
+// restore takes in what earlier runs of this node may have granted.
+func (m *member) restore(l *quota.Lender, name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	restored, noRoom, err := l.Restore(ctx)
+	switch log := m.app.opts.Log.With("throttle", name); {
+	case err != nil:
+	case noRoom > 0:
+		log.Warn("there is no room for all accounts of which this node may have granted something: an engine that is "+
+			"lost now stays closed until their periods are over", "no_room", noRoom, "restored", restored)
+	case restored > 0:
+		log.Info("what this node may have granted was restored", "accounts", restored)
+	}
+	return err
 }
 
 // engineChanged tells the quotas that the engine is lost, or back.

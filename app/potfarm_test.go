@@ -104,27 +104,33 @@ func TestLendEnvoysRules(t *testing.T) {
 	tied("")
 }
 
-// TestLiveRuns: the engine is told of all runs that are up, this one first. A run has another name after a restart.
-func TestLiveRuns(t *testing.T) {
+// TestRuns: the engine is told of all nodes that count by it. A run has another name after a restart, and says whose it
+// is.
+func TestRuns(t *testing.T) {
 	t.Parallel()
 	f := newFold(t)
 	var all []string
 	for _, a := range f.nodes {
-		all = append(all, runOf(a.member.Load().Self()))
+		all = append(all, a.member.Load().Self().Name)
 	}
 	slices.Sort(all)
 	for _, a := range f.nodes {
 		m := a.member.Load()
-		needs.Wait(f.t, "all runs are known", func() bool {
-			runs := m.liveRuns()
-			if runs[0] != runOf(m.Self()) {
-				t.Errorf("%q", runs)
+		needs.Wait(f.t, "all nodes are known", func() bool {
+			names := m.Keeping(topicBans)
+			slices.Sort(names)
+			return slices.Equal(names, all)
+		})
+		needs.Wait(f.t, "nobody else keeps it", func() bool {
+			stop, err := m.Keep("alone", sharedBans{m})
+			if err != nil {
+				t.Fatal(err)
 			}
-			slices.Sort(runs)
-			return slices.Equal(runs, all)
+			defer stop()
+			return slices.Equal(m.Keeping("alone"), []string{m.Self().Name})
 		})
 	}
-	if got := runOf(farm.Node{Name: "a", Boot: 7}); got != "a/7" {
+	if got := runOf(farm.Node{Name: "a", Boot: 7}); got != "a+7" || farm.Home(got) != "a" {
 		t.Error(got)
 	}
 	long := farm.Node{Name: strings.Repeat("a", farm.MaxNode), Boot: 1<<64 - 1}

@@ -59,7 +59,7 @@ func (a *App) openStore(ctx context.Context, folder string) (_ *kept, err error)
 	k.bans, err = a.bans.list.Keep(ctx, k.store.Bans(), a.clock.Now(),
 		func(err error) { k.health.note(partBans, err) })
 	if err == nil {
-		if k.counters, err = a.startCounters(ctx, k.store.Counters(), k.health); err != nil {
+		if k.counters, err = a.startCounters(ctx, k.store, k.health); err != nil {
 			err = errors.Join(fmt.Errorf("what accounts have used cannot be loaded: %w", err), k.bans.Close(ctx))
 		}
 	}

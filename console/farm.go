@@ -43,14 +43,17 @@ type FarmStatus struct {
 
 // CounterStatus is the engine in which exact limits are counted, as this node sees it.
 type CounterStatus struct {
-	Address   string     `json:"address"`          // its URL, without user and password
-	Engine    string     `json:"engine,omitempty"` // its identity, as it last said
-	State     string     `json:"state"`            // up, stalled (calls fail at once), or unknown before the first answer
-	Since     time.Time  `json:"since"`
-	Calls     uint64     `json:"calls"`
-	Failures  uint64     `json:"failures"`   // calls without an answer in time, or with an error of the engine
-	Refused   uint64     `json:"refused"`    // calls that were not made while it was stalled
-	Latency   Latency    `json:"latency_ms"` // of calls in the last minute or two
+	Address  string    `json:"address"`          // its URL, without user and password
+	Engine   string    `json:"engine,omitempty"` // its identity, as it last said
+	State    string    `json:"state"`            // up, stalled (calls fail at once), or unknown before the first answer
+	Since    time.Time `json:"since"`
+	Calls    uint64    `json:"calls"`
+	Failures uint64    `json:"failures"`   // calls without an answer in time, or with an error of the engine
+	Refused  uint64    `json:"refused"`    // calls that were not made while it was stalled
+	Latency  Latency   `json:"latency_ms"` // of calls in the last minute or two
+	// Waiting are nodes that have to tell a new engine what they were granted. Until then it grants nothing of the
+	// limits of which they may have been granted something.
+	Waiting   []string   `json:"waiting,omitempty"`
 	Error     string     `json:"error,omitempty"`
 	ErrorAt   time.Time  `json:"error_at,omitzero"`
 	Calltimes []Calltime `json:"-"` // for metrics

@@ -2,6 +2,7 @@ package farm
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -11,18 +12,17 @@ import (
 
 // Bounds of what a Pot is asked.
 const (
-	MaxKey     = 512 // bytes
-	MaxRule    = 512 // bytes
-	MaxRun     = 128 // bytes
-	MaxMark    = 512 // bytes
-	MaxWants   = 64
-	MaxRuns    = 128     // of which a pot keeps totals for one key
-	MaxRules   = 256     // that count for one key at the same time
-	MaxNumber  = 1 << 53 // engines count in floating point
-	MinPeriod  = time.Millisecond
-	MaxPeriod  = 10 * 366 * 24 * time.Hour
-	MaxLife    = 2 * time.Second // of a level, and of what is taken ahead of a steady rate
-	ReopenTime = 2 * time.Second // see Pot
+	MaxKey    = 512 // bytes
+	MaxRule   = 512 // bytes
+	MaxRun    = 128 // bytes
+	MaxMark   = 512 // bytes
+	MaxWants  = 64
+	MaxRuns   = 128     // of which a pot keeps totals for one key
+	MaxRules  = 256     // that count for one key at the same time
+	MaxNumber = 1 << 53 // engines count in floating point
+	MinPeriod = time.Millisecond
+	MaxPeriod = 10 * 366 * 24 * time.Hour
+	MaxLife   = 2 * time.Second // of a level, and of what is taken ahead of a steady rate
 )
 
 // Never is how long to wait for what will not come.
@@ -54,14 +54,13 @@ var (
 //     count as Used of this one.
 //
 // To return what it does not need, a node asks for nothing: Need and Ahead are 0. What it was granted and has not spent
-// is free at once. It does the same to tell of bytes that have flowed although they were not granted: Used is taken as
-// it is, also over the limit.
+// is free at once. It does the same to tell of what was spent although it was not granted: Used is taken as it is, also
+// over the limit.
 //
 // An engine that was restarted or promoted may have lost what it knew: it has another identity then. A limit whose
-// window began earlier is closed until all live nodes have told what they know (any Take does that), or for ReopenTime.
-// Nodes that hear of it tell at once, and who is refused for it asks again every 100 ms. The latest of their marks is
-// the last state that somebody alive knows. A window that began after the engine did is open: nothing of it can have
-// been lost.
+// window began earlier is closed until all nodes have told what they know (any Take does that). Nodes that hear of it
+// tell at once, and who is refused for it asks again each second. The latest of their marks is the last state that
+// somebody knows. A window that began after the engine did is open: nothing of it can have been lost.
 type Pot interface {
 	// Take tells what this node has used, and asks for more. Either all wants are granted what they need, or none is
 	// granted anything. With ErrOutside and ErrEngine the reply tells the engine's time and identity, and nothing has
@@ -75,12 +74,13 @@ type Pot interface {
 type Ask struct {
 	Key string // throttle and account
 	// Run is the run of the node that asks: another one after a restart. A node that has forgotten what it spent of a
-	// key goes on under the same name with a plus and something else: what it had stays counted. Of who has to tell
-	// what they know, the part before the plus counts.
+	// key goes on under the same name with a plus and something else: what it had stays counted. The part before the
+	// plus is the node.
 	Run string
 	Seq uint64 // greater than in all earlier calls for this key by this run
-	// Live are all runs that are up. They must have told what they know before a key under a new engine is open.
-	Live []string
+	// Nodes are all of the farm, also those that cannot be heard. They must have told what they know before a key under
+	// a new engine is open. Those that have told an engine of all keys stand there as Excused says.
+	Nodes []string
 	// Engine is the identity of the engine that the call is for. Leave it empty: the pot knows. A call that was sent to
 	// an earlier engine tells too little, and must not be taken for the last word.
 	Engine string
@@ -113,12 +113,13 @@ type Want struct {
 	// smaller by what the rate gives in that time, so that what is spent late is not too much. Of a level it is when
 	// the node is taken for dead unless it has asked again; 0 is MaxLife.
 	Life time.Duration
-	// Carry makes what is over the limit at the end of a period count in the next one. Fixed only.
-	Carry bool
 	// Forget starts the limit anew, as an operator has said: what was spent counts no more, Used with it. When the call
 	// has been answered, nothing is spent of Total yet. What nodes have been granted and not spent they may spend.
 	// A level has nothing to forget.
 	Forget bool
+	// Unknown: an earlier run of the node may have been granted something in this window, and nobody knows how much. A
+	// new engine stays closed until the window is over.
+	Unknown bool
 
 	Mark  string // of the last Grant for this rule and key, "" if there is none
 	Used  int64  // spent of that grant's slice, and what will be before the reply comes; Level: what is under way
@@ -137,7 +138,7 @@ type Reply struct {
 	// Failed is the want that must wait longest, -1 if none must. Wait is how long if nobody returns anything.
 	Failed int
 	Wait   time.Duration
-	// Waiting are the runs that have to tell what they know. Until then nothing is granted.
+	// Waiting are the nodes that have to tell what they know. Until then nothing is granted.
 	Waiting []string
 	Grants  []Grant // one for each want
 }
@@ -152,7 +153,30 @@ type Grant struct {
 	Mark   string // for the next Want
 }
 
-// Home is the run of a node, without what tells apart what it has forgotten from what it knows.
+// Excused returns how a node stands among Nodes that began, at a time by the clock of an engine, to tell it all that it
+// knows, and has. It counts as long as the engine is the same and has forgotten nothing since.
+func Excused(node, engine string, at time.Time) string {
+	b := append(append([]byte(node), 0), tailOf(engine)...)
+	return string(binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(at.UnixMicro()))))
+}
+
+// Excuse returns the node of an entry of Nodes, and whether it has told an engine of all keys that knows nothing that
+// is older than birth, in microseconds.
+func Excuse(entry, engine string, birth int64) (node string, excused bool) {
+	node, rest, _ := strings.Cut(entry, "\x00")
+	if len(rest) != 16 || rest[:8] != tailOf(engine) {
+		return node, false
+	}
+	return node, math.Float64frombits(binary.LittleEndian.Uint64([]byte(rest[8:]))) >= float64(birth)
+}
+
+// tailOf is the last 8 bytes of an engine's identity.
+func tailOf(engine string) string {
+	engine = "        " + engine
+	return engine[len(engine)-8:]
+}
+
+// Home is the node of a run.
 func Home(run string) string {
 	home, _, _ := strings.Cut(run, "+")
 	return home
@@ -167,8 +191,8 @@ func (a *Ask) Check() error {
 		return fmt.Errorf("%w: it is to be dropped, and has %d wants", ErrAsk, len(a.Wants))
 	case !a.Drop && (len(a.Wants) == 0 || len(a.Wants) > MaxWants):
 		return fmt.Errorf("%w: it has %d wants, 1 to %d are possible", ErrAsk, len(a.Wants), MaxWants)
-	case len(a.Live) > MaxNodes:
-		return fmt.Errorf("%w: it names %d live runs, %d are possible", ErrAsk, len(a.Live), MaxNodes)
+	case len(a.Nodes) > MaxNodes:
+		return fmt.Errorf("%w: it names %d nodes, %d are possible", ErrAsk, len(a.Nodes), MaxNodes)
 	case a.Seq == 0:
 		return fmt.Errorf("%w: its number is 0, the first one is 1", ErrAsk)
 	case a.Seq > MaxNumber:
@@ -177,8 +201,8 @@ func (a *Ask) Check() error {
 	if err := checkRun(a.Run); err != nil {
 		return err
 	}
-	for _, run := range a.Live {
-		if err := checkRun(run); err != nil {
+	for _, node := range a.Nodes {
+		if err := checkRun(node); err != nil {
 			return err
 		}
 	}
@@ -223,8 +247,6 @@ func (w *Want) check() error {
 		return fmt.Errorf("%w: its mark has %d bytes, %d are possible", ErrAsk, len(w.Mark), MaxMark)
 	case w.Way > Level:
 		return fmt.Errorf("%w: there is no way %d", ErrAsk, w.Way)
-	case w.Carry && w.Way != Fixed:
-		return fmt.Errorf("%w: Carry is for fixed periods", ErrAsk)
 	case w.Forget && w.Way == Level:
 		return fmt.Errorf("%w: a level has nothing to forget", ErrAsk)
 	case w.Life < 0 || w.Life > MaxLife:

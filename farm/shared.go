@@ -139,6 +139,19 @@ func (f *Farm) CaughtUp() bool {
 	return true
 }
 
+// Keeping returns the names of the nodes that are up and keep a topic, with those that have not said so yet.
+func (f *Farm) Keeping(topic string) (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names = append(names, f.self.Name)
+	for name, m := range f.members {
+		if s := m.streams[topic]; m.State == Up && (s == nil || !s.absent) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // stream returns what the member tells about a topic.
 func (m *member) stream(topic string) *stream {
 	s := m.streams[topic]

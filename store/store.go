@@ -26,6 +26,7 @@ const (
 type Store interface {
 	Bans() Bans
 	Counters() Counters
+	Ceilings() Ceilings
 	Mail() Mail
 	Access() Access
 	Settings() Settings

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"weir/console"
 	"weir/internal/tabular"
@@ -118,6 +119,11 @@ func (t *terminal) counters(c *console.CounterStatus) {
 	if c.State == "stalled" {
 		fmt.Fprintf(t.out, "lost since %s: %s\n", moment(c.Since),
 			t.paint(tabular.Bad, printable(c.Error)))
+	}
+	if len(c.Waiting) > 0 {
+		fmt.Fprintf(t.out, "limits are closed until these nodes tell what they have granted: %s\n"+
+			"start them again; one that will not come back: weir farm forget NAME\n",
+			t.paint(tabular.Bad, printable(strings.Join(c.Waiting, ", "))))
 	}
 	fmt.Fprintln(t.out)
 }

@@ -35,6 +35,16 @@ lost since 2031-05-06 07:08:09: "no answer\x1b[2J"
 	if got := show(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
+	c.State, c.Waiting = "up", []string{"b", "c"}
+	want = `EXACT LIMITS AT        STATE   CALLS  FAILED  NOT MADE     P50     P99
+redis://10.0.0.9:6379  up     184022       2         9  0.3 ms  1.1 ms
+limits are closed until these nodes tell what they have granted: b, c
+start them again; one that will not come back: weir farm forget NAME
+
+`
+	if got := show(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
 	c = nil
 	if got := show(); got != "" {
 		t.Errorf("without an engine: %q", got)

@@ -186,8 +186,9 @@ func TestFarmExactEngineStopped(t *testing.T) {
 	}
 	for i := range f.nodes {
 		status, header := f.send(context.Background(), i, closed, "late")
-		if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
-			t.Errorf("closed: %d, Retry-After %q", status, header.Get("Retry-After"))
+		again, _ := strconv.Atoi(header.Get("Retry-After"))
+		if left := header.Get("RateLimit"); status != http.StatusServiceUnavailable || again < 1 || again > 4 || left != "" {
+			t.Errorf("closed: %d, Retry-After %q, RateLimit %q", status, header.Get("Retry-After"), left)
 		}
 	}
 	for _, c := range []struct {

@@ -54,7 +54,7 @@ func (b *bench) ask(run string, wants ...farm.Want) farm.Reply {
 func (b *bench) askLive(run string, live []string, wants ...farm.Want) farm.Reply {
 	b.t.Helper()
 	b.seq++
-	r, err := b.Pot.Take(b.t.Context(), farm.Ask{Key: "key", Run: run, Seq: b.seq, Live: live, Wants: wants})
+	r, err := b.Pot.Take(b.t.Context(), farm.Ask{Key: "key", Run: run, Seq: b.seq, Nodes: live, Wants: wants})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -112,7 +112,6 @@ func TestPot(t *testing.T, open func(t *testing.T) *PotRig) {
 	for name, test := range map[string]func(b *bench){
 		"fixed":                       testPotFixed,
 		"fixed by the calendar":       testPotCalendar,
-		"debt of a fixed period":      testPotCarry,
 		"sliding":                     testPotSliding,
 		"steady":                      testPotSteady,
 		"steady taken ahead":          testPotAhead,
@@ -124,7 +123,7 @@ func TestPot(t *testing.T, open func(t *testing.T) *PotRig) {
 		"forgets":                     testPotForgets,
 		"drops a key":                 testPotDrop,
 		"a new engine is told":        testPotReopen,
-		"a new engine stands still":   testPotReopenStall,
+		"a run that is unknown":       testPotUnknown,
 		"promoted with less":          testPotPromoted,
 		"the clock runs back":         testPotClock,
 		"keys and rules are apart":    testPotApart,
@@ -191,7 +190,7 @@ func samePot(t *testing.T, seed uint64, rig *PotRig) {
 			}
 		}
 		run := fmt.Sprint("run", r.IntN(4))
-		ask := farm.Ask{Key: "k", Run: run, Seq: max(1, seqs[run]+uint64(r.IntN(8))/2), Live: []string{run, "run0"}}
+		ask := farm.Ask{Key: "k", Run: run, Seq: max(1, seqs[run]+uint64(r.IntN(8))/2), Nodes: []string{run, "run0"}}
 		seqs[run] = max(seqs[run], ask.Seq)
 		for _, w := range wants {
 			if r.IntN(4) == 0 {
@@ -210,6 +209,7 @@ func samePot(t *testing.T, seed uint64, rig *PotRig) {
 				w.Need, w.Ahead = r.Int64N(4), r.Int64N(6)
 			}
 			w.Forget = w.Way != farm.Level && r.IntN(40) == 0
+			w.Unknown = r.IntN(20) == 0
 			ask.Wants = append(ask.Wants, w)
 		}
 		if len(ask.Wants) == 0 {
@@ -242,7 +242,6 @@ func potWants(r *rand.Rand) []farm.Want {
 	all := []farm.Want{
 		{Rule: "fixed", Way: farm.Fixed, Limit: limit(60), Period: time.Second},
 		{Rule: "month", Way: farm.Fixed, Limit: limit(200), Start: potTime.AddDate(0, 0, -5), End: potTime.AddDate(0, 0, 25)},
-		{Rule: "debt", Way: farm.Fixed, Limit: limit(40), Period: 500 * time.Millisecond, Carry: true},
 		{Rule: "sliding", Way: farm.Sliding, Limit: limit(60), Period: time.Second + time.Microsecond},
 		{Rule: "steady", Way: farm.Steady, Limit: limit(100), Burst: limit(50), Period: time.Second},
 		{Rule: "ahead", Way: farm.Steady, Limit: limit(100), Burst: 20 + limit(50), Period: time.Second,
@@ -278,7 +277,7 @@ func testPotBounds(b *bench) {
 		return err
 	}
 	ask := func(change func(*farm.Ask)) farm.Ask {
-		a := farm.Ask{Key: whole, Run: "a", Seq: 1, Live: live, Wants: []farm.Want{fixed}}
+		a := farm.Ask{Key: whole, Run: "a", Seq: 1, Nodes: live, Wants: []farm.Want{fixed}}
 		change(&a)
 		return a
 	}
@@ -296,9 +295,9 @@ func testPotBounds(b *bench) {
 		"a longer key":       ask(func(a *farm.Ask) { a.Key += "x" }),
 		"no run":             ask(func(a *farm.Ask) { a.Run = "" }),
 		"a longer run":       ask(func(a *farm.Ask) { a.Run = strings.Repeat("r", farm.MaxRun+1) }),
-		"a longer live run":  ask(func(a *farm.Ask) { a.Live = []string{strings.Repeat("r", farm.MaxRun+1)} }),
+		"a longer node":      ask(func(a *farm.Ask) { a.Nodes = []string{strings.Repeat("r", farm.MaxRun+1)} }),
 		"no number":          ask(func(a *farm.Ask) { a.Seq = 0 }),
-		"more live runs":     ask(func(a *farm.Ask) { a.Live = append(live, "b") }),
+		"more nodes":         ask(func(a *farm.Ask) { a.Nodes = append(live, "b") }),
 		"no wants":           ask(func(a *farm.Ask) { a.Wants = nil }),
 		"more wants":         ask(func(a *farm.Ask) { a.Wants = append(many, fixed) }),
 		"two of a rule":      ask(func(a *farm.Ask) { a.Wants = []farm.Want{fixed, fixed} }),
@@ -318,7 +317,6 @@ func testPotBounds(b *bench) {
 		"a calendar sliding": want(func(w *farm.Want) { w.Way, w.Period, w.Start, w.End = farm.Sliding, 0, potTime, day }),
 		"a longer life":      want(func(w *farm.Want) { w.Way, w.Life = farm.Level, farm.MaxLife+1 }),
 		"a fixed life":       want(func(w *farm.Want) { w.Life = 1 }),
-		"a sliding debt":     want(func(w *farm.Want) { w.Way, w.Carry = farm.Sliding, true }),
 	} {
 		if err := take(bad); !errors.Is(err, farm.ErrAsk) {
 			b.t.Errorf("%s: %v", name, err)

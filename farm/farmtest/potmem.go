@@ -16,10 +16,8 @@ import (
 
 // microseconds, as engines count.
 const (
-	step   = int64(farm.MaxLife / time.Microsecond)    // how far an engine's clock is believed to be behind
-	reopen = int64(farm.ReopenTime / time.Microsecond) // how long a rule is closed at most
-	most   = 1 << 50                                   // the longest time that can be owed
-	pause  = 200_000                                   // a longer one between two calls counts as that long
+	step = int64(farm.MaxLife / time.Microsecond) // how far an engine's clock is believed to be behind
+	most = 1 << 50                                // the longest time that can be owed
 )
 
 // A MemPot is a farm.Pot in memory. It is the model by which other engines are checked. Its clock is given.
@@ -66,11 +64,8 @@ type memRule struct {
 	held     int64   // Steady: until when somebody may spend what they took ahead
 	heldLife int64   // Steady: how long they may
 
-	closing  string // the engine under which it is closed
-	waited   int64  // how long it has been
-	last     int64  // when it was last asked
-	told     map[string]bool
-	mustTell map[string]bool
+	closing string              // the engine under which it is closed
+	told    map[string][]string // who has told what they know, and who has to, as they said
 }
 
 // A memOwn is what one run has of a rule.
@@ -116,7 +111,7 @@ func (k *memKey) clone() *memKey {
 	for id, r := range k.rules {
 		rule := *r
 		rule.own, rule.sums = maps.Clone(r.own), maps.Clone(r.sums)
-		rule.told, rule.mustTell = maps.Clone(r.told), maps.Clone(r.mustTell)
+		rule.told = maps.Clone(r.told)
 		c.rules[id] = &rule
 	}
 	return c
@@ -298,13 +293,12 @@ func (c *call) run() (farm.Reply, error) {
 		}
 		if r.engine != c.engine {
 			closed = closed || c.windowStart(w) <= c.birth
-			for name := range r.mustTell {
-				if !r.told[name] {
-					waiting[name] = true
-				}
+			if r.told != nil {
+				c.untold(r, waiting)
 			}
 		}
 	}
+	c.tellRest(reply.Stale)
 	reply.Waiting = slices.Sorted(maps.Keys(waiting))
 	all := true
 	for i, w := range c.wants {

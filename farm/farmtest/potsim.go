@@ -357,7 +357,7 @@ func (n *potNode) spend(granted time.Duration) {
 // send calls the engine. It keeps what it has, or gives back what it has not spent.
 func (n *potNode) send(need int64, keep bool) {
 	n.seq++
-	ask := farm.Ask{Key: "k", Run: n.name, Seq: n.seq, Live: n.live()}
+	ask := farm.Ask{Key: "k", Run: n.name, Seq: n.seq, Nodes: n.live()}
 	for i, w := range n.wants {
 		r := &n.rules[i]
 		if n.now >= r.until || !keep {
@@ -504,7 +504,7 @@ func (s *potSim) calm() {
 			}
 		}
 		w.Mark, w.Ahead = "", farm.MaxNumber
-		reply := s.nodes[0].take(farm.Ask{Key: "k", Run: "rest", Seq: uint64(i + 1), Live: s.live(), Wants: []farm.Want{w}})
+		reply := s.nodes[0].take(farm.Ask{Key: "k", Run: "rest", Seq: uint64(i + 1), Nodes: s.live(), Wants: []farm.Want{w}})
 		if s.err != nil {
 			return
 		}
@@ -529,7 +529,7 @@ func (s *potSim) calm() {
 			continue
 		}
 		w.Mark, w.Ahead, w.Need = "", farm.MaxNumber, 1
-		rest := s.nodes[0].take(farm.Ask{Key: "k", Run: "steady", Seq: uint64(i + 1), Live: s.live(), Wants: []farm.Want{w}})
+		rest := s.nodes[0].take(farm.Ask{Key: "k", Run: "steady", Seq: uint64(i + 1), Nodes: s.live(), Wants: []farm.Want{w}})
 		if s.err != nil {
 			return
 		}

@@ -68,20 +68,6 @@ func testPotCalendar(b *bench) {
 	x.has(x.take(2, 3, 0), true, 3, 0, 0)
 }
 
-func testPotCarry(b *bench) {
-	w := farm.Want{Rule: "r", Way: farm.Fixed, Limit: 10, Period: time.Second, Carry: true}
-	x, y := b.holder("x", w), b.holder("y", w)
-	x.has(x.take(0, 1, 0), true, 1, 0, 9)
-	x.has(x.take(35, 0, 0), true, 35, 0, 0) // 25 are owed
-	b.waits(y.take(0, 1, 0), 0, 3*time.Second)
-	b.pass(time.Second)
-	y.has(y.take(0, 1, 0), false, 0, 25, 0)
-	b.pass(2 * time.Second)
-	y.has(y.take(0, 5, 1), true, 5, 5, 0)
-	b.pass(time.Second)
-	x.has(x.take(0, 10, 0), true, 10, 0, 0)
-}
-
 func testPotSliding(b *bench) {
 	w := farm.Want{Rule: "r", Way: farm.Sliding, Limit: 10, Period: 16 * time.Second} // a bucket is a second
 	x, y := b.holder("x", w), b.holder("y", w)
@@ -333,28 +319,46 @@ func testPotReopen(b *bench) {
 	if r = b.askLive("z", live, second); !r.Granted {
 		b.t.Errorf("a second that began later: %+v", r)
 	}
-	// One that does not tell is not waited for without end.
+	// One that does not tell is waited for until all who have told have forgotten it, or the window is over.
 	b.Restart()
-	closed := 0
-	for again("z", nil, 1); !again("z", nil, 0).Granted; b.pass(100 * ms) {
-		closed++
+	x.take(7, 0, 0)
+	again("y", y, 0)
+	b.pass(time.Hour)
+	if r = again("z", nil, 1); r.Granted || len(r.Waiting) != 0 {
+		b.t.Errorf("it is open, or waits for somebody: %+v", r)
 	}
-	if closed != 20 {
-		b.t.Errorf("it was closed for %v", time.Duration(closed)*100*ms)
+	b.Restart()
+	again("y", y, 0)
+	b.pass(time.Hour)
+	if r = again("z", nil, 1); r.Granted || !slices.Equal(r.Waiting, []string{"x"}) {
+		b.t.Errorf("it does not wait for x: %+v", r)
+	}
+	live = []string{"y", "z"}
+	if r = again("z", nil, 1); r.Granted || !slices.Equal(r.Waiting, []string{"x"}) {
+		b.t.Errorf("y has not forgotten x: %+v", r)
+	}
+	if r = again("y", y, 0); !r.Granted {
+		b.t.Errorf("all have forgotten x: %+v", r)
 	}
 }
 
-func testPotReopenStall(b *bench) {
-	day := farm.Want{Rule: "day", Way: farm.Fixed, Limit: 10, Period: 24 * time.Hour}
-	x := b.holder("x", day)
-	x.has(x.take(0, 4, 0), true, 4, 0, 6)
+// testPotUnknown: what a node was granted and does not know is waited for until the window is over.
+func testPotUnknown(b *bench) {
+	minute := farm.Want{Rule: "minute", Way: farm.Fixed, Limit: 10, Period: time.Minute, Need: 1}
+	b.askLive("x", nil, minute)
 	b.Restart()
-	b.askLive("z", []string{"x", "z"}, day)
-	b.pass(time.Minute) // nobody could tell anything
-	if r := b.askLive("z", []string{"x", "z"}, day); r.Granted {
-		b.t.Error("it is open, and has heard nobody")
+	minute.Unknown = true
+	if r := b.askLive("x", nil, minute); r.Granted {
+		b.t.Errorf("it is open: %+v", r)
 	}
-	x.has(x.take(4, 6, 0), true, 10, 0, 0)
+	minute.Unknown = false
+	if r := b.askLive("y", []string{"x", "y"}, minute); r.Granted {
+		b.t.Errorf("it is open for another node: %+v", r)
+	}
+	b.pass(time.Minute)
+	if r := b.askLive("y", []string{"x", "y"}, minute); !r.Granted {
+		b.t.Errorf("it is closed in the next window: %+v", r)
+	}
 }
 
 func testPotPromoted(b *bench) {

@@ -3,6 +3,7 @@ package farmtest
 import (
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"weir/farm"
@@ -55,8 +56,7 @@ func (c *call) roll(w *wanted) bool {
 	r := w.rule
 	switch w.Way {
 	case farm.Fixed:
-		length := r.end - r.start
-		if r.end > 0 && c.now < r.end && r.start-c.now <= length {
+		if r.end > 0 && c.now < r.end && r.start-c.now <= r.end-r.start {
 			return true
 		}
 		start := int64(0)
@@ -67,14 +67,10 @@ func (c *call) roll(w *wanted) bool {
 		} else if start = w.Start.UnixMicro(); c.now < start || c.now >= end {
 			return false
 		}
-		owed := int64(0)
 		if r.end > 0 && r.end <= c.now {
 			start = max(start, r.end)
-			if periods := max(1, (start-r.start)/length); w.Carry && w.Limit > 0 && periods <= r.sum/w.Limit {
-				owed = r.sum - periods*w.Limit
-			}
 		}
-		r.start, r.end, r.sum, r.own = start, end, owed, map[string]memOwn{}
+		r.start, r.end, r.sum, r.own = start, end, 0, map[string]memOwn{}
 	case farm.Sliding:
 		at := c.now / w.len
 		if at > r.bucket {
@@ -107,9 +103,6 @@ func (c *call) windowStart(w *wanted) int64 {
 	r := w.rule
 	switch w.Way {
 	case farm.Fixed:
-		if w.Carry {
-			return r.start - (r.end - r.start)
-		}
 		return r.start
 	case farm.Sliding:
 		return (r.bucket - 16) * w.len
@@ -120,35 +113,64 @@ func (c *call) windowStart(w *wanted) int64 {
 	}
 }
 
-// tell notes that this run has told what it knows, and opens the rule when all have.
+// tell notes that this run has told what it knows, and opens the rule when all have. Where a node does not know what
+// its earlier run was granted, that is when the window is over.
 func (c *call) tell(w *wanted) {
 	r := w.rule
 	open := c.windowStart(w) > c.birth
 	if !open {
 		if r.closing != c.engine {
-			r.closing, r.waited, r.last = c.engine, 0, c.now
-			r.told, r.mustTell = map[string]bool{}, map[string]bool{}
+			r.closing, r.told = c.engine, map[string][]string{}
 		}
-		r.told[farm.Home(c.ask.Run)] = true
-		for _, run := range c.ask.Live {
-			r.mustTell[run] = true
+		list := append([]string{}, c.ask.Nodes...)
+		if w.Unknown {
+			list = append(list, unknown)
 		}
-		// While the engine stood still nobody could tell it anything: that time does not count.
-		r.waited += max(0, min(pause, c.now-r.last))
-		r.last = c.now
-		if open = r.waited >= reopen; !open {
-			open = true
-			for run := range r.mustTell {
-				open = open && r.told[run]
-			}
-		}
-		r.until = max(r.until, c.now+reopen)
+		r.told[farm.Home(c.ask.Run)] = list
+		waiting := map[string]bool{}
+		c.untold(r, waiting)
+		open = len(waiting) == 0
+		r.until = max(r.until, c.now+step)
 		if w.Way == farm.Level && w.Used > 0 {
 			r.own[c.ask.Run] = memOwn{total: w.Used, life: c.now + w.life}
 		}
 	}
 	if open {
-		r.engine, r.closing, r.told, r.mustTell = c.engine, "", nil, nil
+		r.engine, r.closing, r.told = c.engine, "", nil
+	}
+}
+
+// tellRest notes that the run knows nothing of the other limits of the key: it has told all that it knows.
+func (c *call) tellRest(stale bool) {
+	for _, r := range c.key.rules {
+		wanted := slices.ContainsFunc(c.wants, func(w *wanted) bool { return w.rule == r })
+		if r.closing == c.engine && !stale && !wanted {
+			r.told[farm.Home(c.ask.Run)] = append([]string{}, c.ask.Nodes...)
+		}
+	}
+}
+
+// unknown stands for what nobody can tell. No node has this name.
+const unknown = "?"
+
+// untold puts the nodes that have not told what they know of a closed rule into a set. Who has told has said who else
+// has to. Of those only the nodes count that the caller knows of.
+func (c *call) untold(r *memRule, set map[string]bool) {
+	check := func(entry string) (node string) {
+		node, excused := farm.Excuse(entry, c.engine, c.birth)
+		if r.told[node] == nil && !excused {
+			set[node] = true
+		}
+		return node
+	}
+	known := []string{farm.Home(c.ask.Run)}
+	for _, entry := range c.ask.Nodes {
+		known = append(known, check(entry))
+	}
+	for _, node := range known {
+		for _, entry := range r.told[node] {
+			check(entry)
+		}
 	}
 }
 
@@ -288,11 +310,7 @@ func (c *call) wait(w *wanted) int64 {
 	}
 	switch w.Way {
 	case farm.Fixed:
-		periods := int64(1)
-		if w.Carry {
-			periods = max(1, (r.sum+w.Need-1)/w.Limit)
-		}
-		return r.end - c.now + r.periods(periods-1)
+		return r.end - c.now
 	case farm.Sliding:
 		b := r.bucket - 16
 		for free := w.fits + r.sums[b]; free < w.Need && b < r.bucket; free += r.sums[b] {
@@ -316,9 +334,6 @@ func (c *call) wait(w *wanted) int64 {
 	}
 }
 
-// periods is how long n periods are, at most.
-func (r *memRule) periods(n int64) int64 { return min(n, most/(r.end-r.start)) * (r.end - r.start) }
-
 // grant adds n to what this run has used.
 func (c *call) grant(w *wanted, n int64) {
 	r := w.rule
@@ -330,9 +345,6 @@ func (c *call) grant(w *wanted, n int64) {
 	case farm.Fixed:
 		r.sum += n
 		own.slice, r.until = r.start, r.end
-		if w.Carry && w.Limit > 0 {
-			r.until = r.end + r.periods(r.sum/w.Limit)
-		}
 	case farm.Sliding:
 		r.sums[r.bucket] += n
 		own.slice, r.until = r.bucket, (r.bucket+17)*w.len

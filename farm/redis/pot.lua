@@ -11,7 +11,8 @@
 --   its mark version, slice and own, then period, start, end, and of its mark stop and sum. Without a mark the version
 --   is 0 and the slice -1;
 --   otherwise: seq, the number of wants (none to drop the key), and for each want: id (12 bytes), way, limit, burst,
---   period, start, end, life, what else (1 to carry, 2 to forget), used, need, ahead, how many numbers its mark has,
+--   period, start, end, life, what else (1 to forget, 2 where a part is unknown;
+--   they are added up), used, need, ahead, how many numbers its mark has,
 --   and those numbers: version, slice, own, and what follows from the way.
 -- Times are in microseconds: nanoseconds are beyond 2^53. Numbers travel as they are in memory: an engine would spend
 -- more on reading and writing digits than on counting. It also spends more on an argument than on a few numbers.
@@ -101,11 +102,13 @@ end
 -- thorough makes what answers all other calls. Most scripts do not need it.
 local function thorough()
   local FIXED, SLIDING, STEADY = 0, 1, 2
-  local REOPEN, PAUSE, SLACK = 2000000, 200000, 60000000
+  local SLACK = 60000000
   local MOST = 2 ^ 50
   local NEVER = -1
   local MAXRUNS, MAXRULES = 128, 256
   local YEAR = 366 * 24 * 3600 * 1000
+  local tail = sub('        ' .. engine, -8)
+  local UNKNOWN = pack('<Bc0', 1, '?') -- no node has this name
 
   local floor, ceil = math.floor, math.ceil
   local format, match, tonumber = string.format, string.match, tonumber
@@ -118,7 +121,7 @@ local function thorough()
     local w, also, numbers = { cur = 0, used = 0, ver = 0, slice = -1, own = 0 }, 0, 0
     w.id, w.way, w.limit, w.burst, w.period, w.start, w.stop, w.life, also, w.has, w.need, w.ahead, numbers, at =
       unpack('<c12dddddddddddd', calls, at)
-    w.carry, w.forget = also % 2 == 1, also >= 2
+    w.forget, w.unknown = also % 2 == 1, also >= 2
     if numbers > 0 then
       w.ver, w.slice, w.own, at = unpack('<ddd', calls, at)
       w.body = {}
@@ -221,8 +224,7 @@ local function thorough()
   -- roll brings the rule up to now. It returns whether now is inside of the want's period.
   local function roll(w, r)
     if w.way == FIXED then
-      local length = r.stop - r.start
-      if r.stop > 0 and now < r.stop and r.start - now <= length then return true end
+      if r.stop > 0 and now < r.stop and r.start - now <= r.stop - r.start then return true end
       local start, stop = w.start, w.stop
       if w.period > 0 then
         start = floor(now / w.period) * w.period
@@ -230,13 +232,8 @@ local function thorough()
       elseif now < start or now >= stop then
         return false
       end
-      local owed = 0
-      if r.stop > 0 and r.stop <= now then
-        start = max(start, r.stop)
-        local periods = max(1, floor((start - r.start) / length))
-        if w.carry and w.limit > 0 and periods <= floor(r.sum / w.limit) then owed = r.sum - periods * w.limit end
-      end
-      r.start, r.stop, r.sum, r.own = start, stop, owed, {}
+      if r.stop > 0 and r.stop <= now then start = max(start, r.stop) end
+      r.start, r.stop, r.sum, r.own = start, stop, 0, {}
     elseif w.way == SLIDING then
       local to = floor(now / w.len)
       local gone = to - r.bucket
@@ -266,7 +263,6 @@ local function thorough()
   -- What was granted before the window's start does not count.
   local function windowStart(w, r)
     if w.way == FIXED then
-      if w.carry then return r.start - (r.stop - r.start) end
       return r.start
     elseif w.way == SLIDING then
       return (r.bucket - 16) * w.len
@@ -276,32 +272,46 @@ local function thorough()
     return now - STEP
   end
 
-  -- tell notes that this run has told what it knows, and opens the rule when all have.
+  -- names calls f with each node in a list. Behind its name, a zero byte, may stand the end of an engine's identity, and
+  -- since when the node has told that engine all that it knows.
+  local function names(list, f)
+    local at, entry = 1, nil
+    while at <= #list do
+      entry, at = unpack('<Bc0', list, at)
+      local name = match(entry, '^%Z*')
+      if #entry == #name + 17 then f(name, unpack('<c8d', entry, #name + 2)) else f(name) end
+    end
+  end
+
+  -- untold puts the nodes that have not told what they know of a closed rule into a set. Who has told has said who else
+  -- has to. Of those only the nodes count that the caller knows of.
+  local function untold(r, set)
+    local own = match(run, '^[^+]*')
+    local function check(name, of, at)
+      if not r.told[name] and not (of == tail and at >= birth) then set[name] = true end
+    end
+    names(live, function(name, of, at)
+      check(name, of, at)
+      if r.told[name] and name ~= own then names(r.told[name], check) end
+    end)
+    if r.told[own] then names(r.told[own], check) end
+    return set
+  end
+
+  -- tell notes that this run has told what it knows, and opens the rule when all have. Where a node does not know what
+  -- its earlier run was granted, that is when the window is over.
   local function tell(w, r)
     local open = windowStart(w, r) > birth
     if not open then
-      if r.closing ~= engine then
-        r.closing, r.waited, r.last, r.told, r.must = engine, 0, now, {}, {}
-      end
-      r.told[match(run, '^[^+]*')] = 1 -- the home of the run
-      local at = 1
-      while at <= #live do
-        local name
-        name, at = unpack('<Bc0', live, at)
-        r.must[name] = 1
-      end
-      -- While the engine stood still nobody could tell it anything: that time does not count.
-      r.waited = r.waited + max(0, min(PAUSE, now - r.last))
-      r.last = now
-      open = r.waited >= REOPEN
-      if not open then
-        open = true
-        for name in pairs(r.must) do open = open and r.told[name] ~= nil end
-      end
-      r.till = max(r.till, now + REOPEN)
+      if r.closing ~= engine then r.closing, r.told = engine, {} end
+      local list = live
+      if w.unknown then list = list .. UNKNOWN end
+      r.told[match(run, '^[^+]*')] = list -- by the home of the run
+      open = next(untold(r, {})) == nil
+      r.till = max(r.till, now + STEP)
       if w.way > STEADY and w.has > 0 then r.own[run] = { 0, w.has, 0, 0, now + w.life } end
     end
-    if open then r.engine, r.closing, r.told, r.must = engine, nil, nil, nil end
+    if open then r.engine, r.closing, r.told = engine, nil, nil end
   end
 
   -- What may be owed besides. What was taken ahead may be spent late, at the same time as what is taken then.
@@ -388,20 +398,13 @@ local function thorough()
     end
   end
 
-  local function periods(r, n)
-    local length = r.stop - r.start
-    return min(n, floor(MOST / length)) * length
-  end
-
   -- How long until what is needed fits, if nobody returns anything.
   local function waitFor(w, r)
     local whole = w.limit
     if w.way == STEADY then whole = steadyFits(w, cost(w, w.burst) - w.life) end
     if w.need > whole then return NEVER end
     if w.way == FIXED then
-      local n = 1
-      if w.carry then n = max(1, floor((r.sum + w.need - 1) / w.limit)) end
-      return r.stop - now + periods(r, n - 1)
+      return r.stop - now
     elseif w.way == SLIDING then
       local i, free = 1, w.fits + r.sums[1]
       while free < w.need and i < 17 do
@@ -430,7 +433,6 @@ local function thorough()
       r.sum = r.sum + n
       r.own[run] = { r.start, w.cur, w.used }
       r.till = r.stop
-      if w.carry and w.limit > 0 then r.till = r.stop + periods(r, floor(r.sum / w.limit)) end
     elseif w.way == SLIDING then
       r.sums[17] = r.sums[17] + n
       r.own[run] = { r.bucket, w.cur, w.used }
@@ -503,9 +505,9 @@ local function thorough()
       count, at = unpack('<d', calls, at)
       for i = 1, count do wants[i], at = want(at) end
     end
-    if count == 0 then return drop(name, kept, seq) end
     key.now = now
     birth = born(marker)
+    if count == 0 then return drop(name, kept, seq) end
 
     local known = key.runs[run]
     local stale = known ~= nil and seq <= known[1]
@@ -527,7 +529,7 @@ local function thorough()
     end
     key.runs[run] = { seq, now }
 
-    local closed, waiting = false, {}
+    local closed, waiting, wanted = false, {}, {}
     for _, w in ipairs(wants) do
       local r = key.rules[w.id]
       if not r then
@@ -546,15 +548,20 @@ local function thorough()
         end
         key.rules[w.id] = r
       end
-      w.rule = r
+      w.rule, wanted[r] = r, true
       if r.engine ~= engine and not stale then adopt(w, r) end
       if not roll(w, r) then return pack('<c1d', 'u', now) end
       if r.engine ~= engine and not stale then tell(w, r) end
       if r.engine ~= engine then
         closed = closed or windowStart(w, r) <= birth
-        for name in pairs(r.must or {}) do
-          if not r.told[name] then waiting[name] = true end
-        end
+        if r.told then untold(r, waiting) end
+      end
+    end
+
+    -- Of the other limits of the key the run knows nothing: it has told all that it knows.
+    if not stale then
+      for _, r in pairs(key.rules) do
+        if r.closing == engine and not wanted[r] then r.told[match(run, '^[^+]*')] = live end
       end
     end
 

@@ -49,11 +49,11 @@ func TestShortWay(t *testing.T) {
 		}
 		w := farm.Want{Rule: "limit", Way: farm.Fixed, Limit: 40, Period: 2 * time.Second, Mark: k.grant.Mark,
 			Used: k.spent, Need: random.Int64N(3), Ahead: max(0, random.Int64N(8)-4),
-			Carry: random.IntN(40) == 0, Forget: random.IntN(80) == 0}
+			Unknown: random.IntN(40) == 0, Forget: random.IntN(80) == 0}
 		if random.IntN(30) == 0 {
 			w.Limit = 30
 		}
-		ask := farm.Ask{Key: "key", Run: name, Seq: max(1, k.seq), Live: []string{"run0", "run1"}, Wants: []farm.Want{w}}
+		ask := farm.Ask{Key: "key", Run: name, Seq: max(1, k.seq), Nodes: []string{"run0", "run1"}, Wants: []farm.Want{w}}
 		var said [2]farm.Reply
 		for i, p := range pots {
 			var err error

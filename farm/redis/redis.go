@@ -293,6 +293,9 @@ func (p *Pot) keys(key string) (names [2]string, tag int) {
 	b = hex.AppendEncode(b, sum[2:20])
 	names[0] = string(b)
 	names[1] = string(append(b[:prefix], "engine"...))
+	if !p.where.cluster { // one engine has the keys of all tags
+		names[1] = p.where.prefix + ":engine"
+	}
 	at.Store(&namesOf{key, names, tag})
 	return names, tag
 }
@@ -356,7 +359,7 @@ func (p *Pot) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
 	}
 	for tries := 1; ; tries++ {
 		c := p.free.Get().(*call)
-		c.names, c.run, c.engine, c.live = names, ask.Run, ask.Engine, ask.Live
+		c.names, c.run, c.engine, c.live = names, ask.Run, ask.Engine, ask.Nodes
 		if c.asked, c.usual, err = p.write(c.asked, &ask); err != nil {
 			return farm.Reply{}, err
 		}

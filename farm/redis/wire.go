@@ -24,10 +24,10 @@ const (
 )
 
 // write appends a call as the script reads it, after what calls have in common. It reports whether that is the usual
-// call: of one limit in fixed periods, of which nothing is carried over or forgotten.
+// call: of one limit in fixed periods, of which nothing is forgotten.
 func (p *Pot) write(b []byte, ask *farm.Ask) (_ []byte, usual bool, err error) {
 	if len(ask.Wants) == 1 {
-		if w := &ask.Wants[0]; w.Way == farm.Fixed && !w.Carry && !w.Forget && (w.Mark == "" || len(w.Mark) == 5*8) {
+		if w := &ask.Wants[0]; w.Way == farm.Fixed && !w.Forget && !w.Unknown && (w.Mark == "" || len(w.Mark) == 5*8) {
 			b, err = p.writeUsual(b, ask.Seq, w)
 			return b, true, err
 		}
@@ -38,10 +38,10 @@ func (p *Pot) write(b []byte, ask *farm.Ask) (_ []byte, usual bool, err error) {
 		w := &ask.Wants[i]
 		start, end := bounds(w)
 		also, life := int64(0), w.Life
-		if w.Carry {
+		if w.Forget {
 			also = 1
 		}
-		if w.Forget {
+		if w.Unknown {
 			also += 2
 		}
 		if w.Way == farm.Level && life == 0 {

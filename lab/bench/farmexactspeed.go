@@ -95,9 +95,9 @@ func (t *trial) borrow(address string, p quota.Policy) *borrowing {
 	b := &borrowing{Quota: try(quota.New(quota.Options{Policies: []quota.Policy{p}})),
 		guard: farm.Guard(pot, farm.GuardOptions{Now: time.Now, Text: pot.Text})}
 	began := time.Now()
-	run := "a/" + strconv.FormatInt(began.UnixMicro(), 10)
+	run := "a+" + strconv.FormatInt(began.UnixMicro(), 10)
 	b.lender = b.Lend(quota.Lending{Pot: b.guard, Name: p.Name, Run: run,
-		Live: func() []string { return []string{run} }, Nodes: func() int { return 1 },
+		Farm: func() []string { return []string{"a"} }, Nodes: func() int { return 1 },
 		Call: func([]byte) error { return nil }, Now: time.Now,
 		Since: func() time.Duration { return time.Since(began) }})
 	b.guard.Watch(func(up bool) { b.lender.Lost(!up, time.Now()) })

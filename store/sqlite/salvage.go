@@ -457,8 +457,8 @@ var checks = map[string]func(row) error{
 	"users": sane(readUser), "languages": sane(readLanguage), "memories": sane(readMemory),
 	"sketches": sane(readSketch), "addressees": sane(readAddressee), "entries": sane(readEntry),
 	"acts": sane(readAct), "operators": sane(readOperator), "sessions": sane(readSession), "tokens": sane(readToken),
-	"logins": sane(readLogIn),
-	"known":  func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
+	"logins": sane(readLogIn), "ceilings": sane(readCeiling),
+	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
 	"letters": func(r row) error {
 		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
 			return store.ErrCorrupt

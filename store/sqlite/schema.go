@@ -240,6 +240,23 @@ var migrations = []string{
 	INSERT INTO logins_kept (n) VALUES (0);
 	CREATE TRIGGER logins_put AFTER INSERT ON logins BEGIN UPDATE logins_kept SET n = n + 1; END;
 	CREATE TRIGGER logins_gone AFTER DELETE ON logins BEGIN UPDATE logins_kept SET n = n - 1; END;`,
+
+	// What this node may have been granted of limits that an engine counts.
+	`CREATE TABLE ceilings (
+		throttle TEXT    NOT NULL,
+		rule     TEXT    NOT NULL,
+		account  TEXT    NOT NULL, -- empty where there is none
+		source   TEXT    NOT NULL, -- an address where there is no account
+		run      TEXT    NOT NULL, -- by which the engine knows who was granted it
+		state    BLOB    NOT NULL, -- what the engine said of the limit, as it writes it
+		slice    INTEGER NOT NULL, -- of the window
+		used     INTEGER NOT NULL, -- at most
+		seq      INTEGER NOT NULL, -- of the run's last call
+		accepted INTEGER NOT NULL, -- 1: the upstream has accepted the account
+		until    INTEGER NOT NULL, -- from when on it no longer counts, in nanoseconds since the epoch
+		PRIMARY KEY (throttle, rule, account, source)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX ceilings_until ON ceilings (until);`,
 }
 
 // version returns the version of the tables, up to a known one. A new file has version 0.

@@ -36,6 +36,8 @@ func Run(t *testing.T, open Opener) {
 		{"counters/what makes no sense", countersMistakes},
 		{"counters/bounds", countersBounds},
 		{"counters/any sequence", countersAnySequence},
+		{"ceilings/are kept, replaced and forgotten", ceilingsAreKept},
+		{"ceilings/what makes no sense, and bounds", ceilingsMistakes},
 		{"settings/are put, listed, replaced and removed", settingsAreKept},
 		{"settings/what makes no sense, and bounds", settingsMistakes},
 		{"mail/a transaction is all or nothing", mailAllOrNothing},
@@ -103,6 +105,7 @@ type subject struct {
 	store    store.Store
 	bans     store.Bans
 	counters store.Counters
+	ceilings store.Ceilings
 	mail     store.Mail
 }
 
@@ -113,6 +116,7 @@ func (s *subject) open() {
 		s.Fatalf("cannot open: %v", err)
 	}
 	s.bans, s.counters, s.mail = s.store.Bans(), s.store.Counters(), s.store.Mail()
+	s.ceilings = s.store.Ceilings()
 }
 
 func (s *subject) reopen() {

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,8 @@ type borrower struct {
 	asking   *atomic.Int64 // where the call is counted; nil if it is not
 	back     bool          // what is not needed goes back with the next one
 	forget   bool          // an operator has reset the account
+	closed   bool          // the engine grants nothing until other nodes have told it what they know
+	telling  bool          // the next call is one by which a new engine is told of all accounts
 	riders   []*rider
 	shut     int64 // until then the engine grants nothing, as it is to be told first
 	pause    int64 // how long the engine was last left alone after it had nothing left
@@ -69,6 +72,10 @@ func (p *borrower) begin(now int64) bool {
 		return false
 	}
 	l := p.lender
+	if l.closed.Load() { // what is spent is being written down
+		p.serve(l.quota.rules.Load(), now, true)
+		return false
+	}
 	asking, most := &l.asking, int64(maxAsks)
 	if p.account.onProbation() {
 		asking, most = &l.newcomers, maxNewAsks
@@ -120,15 +127,22 @@ func (l *Lender) talkOnce(ctx context.Context, p *borrower) (again bool) {
 	sent := nanos(l.Now())
 	p.follow(rs, sent)
 	c := p.prepare(rs, who, sent)
+	telling := p.telling
+	p.telling = false
 	a.shard.mu.Unlock()
 	var reply farm.Reply
 	err := errNothing
 	if c != nil {
-		reply, err = l.ask(ctx, c)
+		if reply, err = l.ask(ctx, c); err == nil {
+			err = c.raise(p, &reply, sent)
+		}
 	}
 	a.shard.mu.Lock()
 	rs = l.quota.rules.Load()
 	now := a.shard.clock(nanos(l.Now()))
+	if telling {
+		l.hasTold(c == nil || err == nil)
+	}
 	if c != nil && p.take(rs, c, &reply, err, sent, now) {
 		p.end() // the others are on their way: Advance asks again
 		p.see(now, tellTime)
@@ -137,7 +151,7 @@ func (l *Lender) talkOnce(ctx context.Context, p *borrower) (again bool) {
 	}
 	p.serve(rs, now, err != nil || now < p.shut)
 	p.expire(rs, now)
-	again = len(p.riders) > 0 || p.forget && err == nil && now >= p.shut
+	again = len(p.riders) > 0 || p.telling || p.forget && err == nil && now >= p.shut
 	if !again {
 		p.end()
 		if line := a.line(); line != nil && line.waiting > 0 {
@@ -171,12 +185,16 @@ var errNothing = errors.New("there is nothing to ask")
 
 // A question is one call.
 type question struct {
-	ask   farm.Ask
-	rules []*rule // of each want
+	ask      farm.Ask
+	source   netip.Addr // of the account
+	accepted bool       // the upstream has accepted it
+	rules    []*rule    // of each want
+	ceilings []ceiling  // of each want
 
 	// Most have one.
-	want [1]farm.Want
-	rule [1]*rule
+	want    [1]farm.Want
+	rule    [1]*rule
+	ceiling [1]ceiling
 }
 
 // ask calls the engine. Where its time is in another period than this node's, it asks again by the engine's.
@@ -196,12 +214,14 @@ func (l *Lender) ask(ctx context.Context, c *question) (farm.Reply, error) {
 		switch {
 		case err != nil:
 			l.stats.failed.Add(1)
+			return reply, err
 		case reply.Granted:
 			l.stats.granted.Add(1)
 		default:
 			l.stats.denied.Add(1)
 		}
-		return reply, err
+		l.hearOf(&reply, nanos(l.Now()))
+		return reply, nil
 	}
 }
 
@@ -209,8 +229,9 @@ func (l *Lender) ask(ctx context.Context, c *question) (farm.Reply, error) {
 // answered. It returns nil when there is nothing to ask.
 func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 	a, l := p.account, p.lender
-	c := &question{ask: farm.Ask{Key: p.key, Run: p.run, Live: who.live}}
-	c.ask.Wants, c.rules = c.want[:0], c.rule[:0]
+	c := &question{ask: farm.Ask{Key: p.key, Run: p.run, Nodes: who.farm}}
+	c.ask.Wants, c.rules, c.ceilings = c.want[:0], c.rule[:0], c.ceiling[:0]
+	c.source, c.accepted = a.source(), !a.onProbation()
 	need, more := p.demand(rs, who.nodes, now)
 	for _, r := range rs.list {
 		t := a.terms(rs, r)
@@ -224,18 +245,17 @@ func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 		ln = a.borrows(rs, r)
 		st := a.state(r)
 		w := r.want(t, now)
-		w.Mark, w.Need = ln.mark, need[r.slot]
+		w.Mark, w.Need, w.Unknown = ln.mark, need[r.slot], r.unknown(t, now)
 		// What it may spend until the answer comes it says that it has spent.
 		if w.Need > 0 || p.back || now >= st.end {
 			st.others = min(st.others, st.used)
 		}
-		if w.Need > 0 || more[r.slot] > 0 || ln.want > 0 || ln.block > 0 && st.start == never && !p.back {
+		if w.Need > 0 || more[r.slot] > 0 || ln.block > 0 && st.start == never && !p.back {
 			ln.grow(r, t, st.used, now, who.nodes)
 			// A node never has more than a block ahead: that much is lost where an engine dies before it has answered.
 			ahead := max(0, ln.block-max(0, st.others-st.used))
-			w.Ahead = min(max(more[r.slot], ln.want)+ahead, farm.MaxNumber/4)
+			w.Ahead = min(more[r.slot]+ahead, farm.MaxNumber/4)
 		}
-		ln.want = 0
 		if r.way == steady && ln.block > 0 {
 			w.Life = r.life(t)
 		}
@@ -247,6 +267,7 @@ func (p *borrower) prepare(rs *rules, who *standing, now int64) *question {
 		st.start = never
 		c.ask.Wants = append(c.ask.Wants, w)
 		c.rules = append(c.rules, r)
+		c.ceilings = append(c.ceilings, ln.ceilingOf(r, t, who.nodes))
 	}
 	p.back = false
 	if len(c.ask.Wants) == 0 {
@@ -260,7 +281,7 @@ func (r *rule) want(t *terms, now int64) farm.Want {
 	w := farm.Want{Rule: r.ident, Limit: t.limit}
 	switch r.way {
 	case inPeriods:
-		w.Way, w.Carry = farm.Fixed, r.bytes
+		w.Way = farm.Fixed
 	case inStretches:
 		w.Way = farm.Sliding
 	case steady:
@@ -326,15 +347,15 @@ func (ln *loan) grow(r *rule, t *terms, used, now, n int64) {
 		if ln.block > 0 {
 			ln.block = max(0, 3*(used-ln.from))
 		}
-		if r.bytes {
-			ln.block = max(ln.block, leastBytes)
-		}
 	} else {
 		ln.block = max(1, 2*ln.block)
 	}
 	ln.took, ln.from = now, used
 	whole := r.most(t)
 	most := whole / (10 * n)
+	if r.ceiled { // where nodes are killed, a step on the disk is lost besides
+		most = whole / (ceilingSteps * n)
+	}
 	if r.Ahead.Set {
 		most = r.Ahead.N
 	}
@@ -349,9 +370,6 @@ func (ln *loan) grow(r *rule, t *terms, used, now, n int64) {
 	ln.block = min(ln.block, most)
 }
 
-// leastBytes is how many bytes are taken ahead at first.
-const leastBytes = 64 << 10
-
 // tellTime is how long the other nodes have to tell an engine what they know, before those who wait for it ask again.
 const tellTime = int64(4 * time.Millisecond)
 
@@ -364,6 +382,7 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 	}
 	a := p.account
 	closed := !reply.Granted && reply.Failed < 0
+	p.closed = closed
 	for i, old := range c.rules {
 		r := rs.slots[old.slot].rule
 		if r == nil || r.since != old.since || r.lender != p.lender {
@@ -386,6 +405,9 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 			ln.begun, ln.base, ln.from = sent, 0, 0
 		}
 		ln.slice, ln.mark, ln.left = g.Slice, g.Mark, g.Left
+		if k := &c.ceilings[i]; k.raised {
+			ln.ceiled, ln.ceiling = k.slice, k.n
+		}
 		st.others = g.Total
 		if reply.Stale { // never: numbers grow
 			st.others = min(g.Total, st.used)
@@ -418,10 +440,11 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 		p.lender.tellOthers(a, true, now)
 		return true
 	case closed:
-		p.pause = min(max(askAgain, 2*p.pause), int64(100*time.Millisecond))
+		p.pause = min(max(askAgain, 2*p.pause), askAgainAtLast)
 		p.shut = now + p.pause
-		p.lender.tellOthers(a, true, now)
-		p.see(now, p.pause)
+		if len(p.riders) > 0 { // else nobody needs it: the others tell by themselves
+			p.lender.tellOthers(a, true, now)
+		}
 		return false
 	}
 	p.pause = min(max(askAgain, 2*p.pause), askAgainAtLast)
@@ -477,7 +500,7 @@ func (p *borrower) keep(rs *rules, now int64) {
 			p.see(now, idleAfter)
 		case r.way == level && st.used > 0:
 			p.see(now, renewAfter)
-		case r.way != level && st.used > st.others && st.loan() != nil:
+		case r.way != level && st.used > st.others && st.loan() != nil && !p.closed:
 			p.see(now, tellLater)
 		}
 	}
@@ -490,7 +513,12 @@ func (a *account) lapse(rs *rules) {
 	}
 	if p := a.borrower(rs); p != nil {
 		p.unsee()
+		if p.telling {
+			p.telling = false
+			p.lender.hasTold(true)
+		}
 		rs.lender.entries.Add(1)
+		rs.lender.uncover(rs, p)
 		if a.invented() {
 			rs.lender.discard(a)
 		}

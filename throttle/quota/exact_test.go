@@ -111,8 +111,10 @@ func playExact(t *testing.T, p Policy, seed uint64) {
 				f.mu.Lock()
 				n := f.nodes[f.r.IntN(len(f.nodes))]
 				f.mu.Unlock()
-				var a weir.Answer
-				_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice"}, &a)
+				a, answered := n.judge(&weir.Event{Time: time.Now(), Account: "alice"})
+				if !answered {
+					continue
+				}
 				if a.Verdict == weir.Wait {
 					select {
 					case <-a.Turn.Called():
@@ -158,10 +160,9 @@ func playExact(t *testing.T, p Policy, seed uint64) {
 			f.mu.Lock()
 			i := f.r.IntN(len(f.nodes))
 			old := f.nodes[i]
-			f.nodes = append(f.nodes[:i:i], f.nodes[i+1:]...)
-			old.up.Store(false)
-			close(old.dead)
 			f.mu.Unlock()
+			f.end(old, true)
+			f.forget(old.name)
 			f.join(fmt.Sprintf("%s.%d", old.name, k), o)
 		}
 	}

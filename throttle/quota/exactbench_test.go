@@ -20,7 +20,7 @@ func BenchmarkJudgeExact(b *testing.B) {
 			if mode == FarmExact {
 				began := time.Now()
 				l := q.Lend(Lending{Pot: farmtest.NewPot(time.Now), Name: "plans", Run: "a",
-					Live: func() []string { return []string{"a"} }, Nodes: func() int { return 1 },
+					Farm: func() []string { return []string{"a"} }, Nodes: func() int { return 1 },
 					Call: func([]byte) error { return nil }, Now: time.Now,
 					Since: func() time.Duration { return time.Since(began) }})
 				defer l.Close()

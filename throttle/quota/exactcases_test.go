@@ -389,42 +389,6 @@ func TestExactLines(t *testing.T) {
 	})
 }
 
-// Bytes that flow on several nodes are those of one limit.
-func TestExactBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const limit = 10 << 20
-		o := exactly(Policy{Kind: Volume, Limit: Bytes(limit), Period: weir.Period{Length: time.Minute},
-			Over: OverDelay, Delay: Delay{Max: 100, MaxWait: weir.Duration(time.Second)}})
-		f := newLendingFarm(t, 3, o)
-		defer f.close()
-		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + time.Second)))
-		end := time.Now().Truncate(time.Minute).Add(55 * time.Second)
-		var flown atomic.Int64
-		var all sync.WaitGroup
-		for i := range 6 {
-			all.Go(func() {
-				n := f.nodes[i%3]
-				var a weir.Answer
-				_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "alice"}, &a)
-				for time.Now().Before(end) {
-					granted, again := n.Ask(a.Hold, 32<<10, false, time.Now())
-					if granted > 0 {
-						flown.Add(granted)
-						time.Sleep(time.Millisecond)
-						continue
-					}
-					time.Sleep(max(10*time.Millisecond, time.Until(again)))
-				}
-				n.Settle(a.Hold, weir.Outcome{Time: time.Now(), Done: true})
-			})
-		}
-		all.Wait()
-		if got := flown.Load(); got > limit || got < limit*98/100 {
-			t.Errorf("%d bytes flowed, of %d", got, limit)
-		}
-	})
-}
-
 // Whoever invents accounts does not keep the engine busy for those that are known: one more than may ask at the same
 // time is decided about as if the engine were lost.
 func TestExactInventedAccounts(t *testing.T) {

@@ -37,15 +37,6 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 		r.roll(st, t, at)
 		left := r.left(st, t, at)
 		want := min(most, r.worth(t))
-		if r.lends(t) {
-			left, until := acc.lendBytes(rs, r, t, at, most, whole)
-			if left >= want {
-				granted = min(granted, left)
-			} else {
-				wait = max(wait, until)
-			}
-			return
-		}
 		if r.shared != nil && !whole && left >= want {
 			if left = min(left, r.ration(st, left, want)); left < want {
 				acc.tell(r, st, t, never)
@@ -74,40 +65,6 @@ func (q *Quota) Ask(h weir.Hold, most int64, whole bool, now time.Time) (granted
 		acc.mark(r, st, t, at)
 	})
 	return granted, again
-}
-
-// lendBytes is how many bytes of what is on loan may flow, or until when to wait for some. The engine is asked
-// meanwhile. The whole flows as long as the engine had something left: what is over is a debt of all nodes.
-func (a *account) lendBytes(rs *rules, r *rule, t *terms, now, most int64, whole bool) (left, until int64) {
-	ln := a.borrows(rs, r)
-	st := a.state(r)
-	room := st.room(now)
-	if ln.want = max(ln.want, min(most, r.most(t))); room > 0 {
-		if whole {
-			return most, 0
-		}
-		return room, 0
-	}
-	switch how := r.credit(st, 1, now); {
-	case t.nothing():
-	case how == denied:
-		return 0, max(now+int64(time.Millisecond), min(ln.no, now+int64(r.Delay.MaxWait)))
-	case how != cut:
-		ln.borrower.call(now)
-		if whole && ln.left > 0 {
-			return most, 0
-		}
-		return 0, now + int64(time.Millisecond)
-	}
-	ln.borrower.probe(now)
-	switch {
-	case t.nothing() || r.OnLoss == LossClosed:
-	case r.alone(st, t, now, most) <= now:
-		return most, 0
-	case r.alone(st, t, now, r.worth(t)) <= now:
-		return r.worth(t), 0
-	}
-	return 0, now + tellLater
 }
 
 // ration is how much of what is left may flow before the other nodes of a farm are told: bytes come so fast that all of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,8 +49,11 @@ func (q *Quota) Dirty(batch []store.Counter, throttle string, now time.Time) (_ 
 	return batch, false
 }
 
-// Keeps reports whether there is a policy whose counters are to be kept at all.
-func (q *Quota) Keeps() bool { return q.rules.Load().keeps > 0 }
+// Keeps reports whether there is a policy of which anything is to be kept at all.
+func (q *Quota) Keeps() bool {
+	rs := q.rules.Load()
+	return rs.keeps > 0 || slices.ContainsFunc(rs.Policies, func(p Policy) bool { return p.Farm == FarmExact })
+}
 
 // keeping is what a table knows about being saved.
 type keeping struct {

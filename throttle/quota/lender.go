@@ -15,6 +15,7 @@ import (
 
 	"weir/farm"
 	"weir/internal/queue"
+	"weir/store"
 )
 
 // How a node deals with an engine.
@@ -51,12 +52,13 @@ const (
 type Lending struct {
 	Pot   farm.Pot               // what is shared; a call ends soon, also where the engine stands still
 	Name  string                 // of the throttle: with the account, the key
-	Run   string                 // of this node; another one after a restart
-	Live  func() []string        // the runs of all nodes that are up, this one with them
+	Run   string                 // of this node: its name, a plus, and what is another one after a restart
+	Farm  func() []string        // the nodes that can be heard and lend, with this one
 	Nodes func() int             // among how many nodes a limit is divided
 	Call  func(msg []byte) error // hands a message to all other nodes; does not block
 	Now   func() time.Time       // the time that events carry
 	Since func() time.Duration   // the time since some start, which goes on when a clock is set
+	Disk  store.Ceilings         // of this node; nil where a restart may forget
 }
 
 // A Lender ties a quota to an engine. Quota.Lend makes it. Goroutines may share it.
@@ -75,6 +77,13 @@ type Lender struct {
 	who       atomic.Pointer[standing]
 	probed    atomic.Int64             // when an engine that is lost was last asked
 	asked     atomic.Pointer[borrower] // who was last not answered
+	engine    atomic.Pointer[string]   // that answered last
+	answered  atomic.Int64             // when
+	polled    atomic.Int64             // when an engine that nobody asked was last asked
+	waiting   atomic.Pointer[waiting]
+	began     int64       // when the lending began
+	earlier   atomic.Bool // an earlier run lent
+	partial   atomic.Bool // not all of its ceilings are known
 
 	mu     sync.Mutex // taken under a shard's lock
 	due    queue.Ranked[borrower]
@@ -82,8 +91,14 @@ type Lender struct {
 	// invented accounts that are forgotten here, and that the engine is to forget as well
 	discards   []string
 	discarding bool
+	uncovered  []store.Ceiling // of accounts that are forgotten here
+	forgetting bool
+	survey
+	roll
 
-	stats struct{ calls, failed, granted, denied, waited, returned, dropped, crowded, malformed, kept atomic.Uint64 }
+	stats struct {
+		calls, failed, granted, denied, waited, returned, dropped, crowded, malformed, kept, unkept atomic.Uint64
+	}
 }
 
 // LenderStats say how a node deals with the engine.
@@ -98,7 +113,12 @@ type LenderStats struct {
 	Crowded  uint64 `json:"crowded"`  // calls that were not made, as too many were under way
 	Dropped  uint64 `json:"dropped"`  // accounts that others were not told of, as there were too many
 	Wrong    uint64 `json:"wrong"`    // messages of others that cannot be read
-	Kept     uint64 `json:"kept"`     // invented accounts that the engine keeps until their periods end: there were too many
+	// Kept are invented accounts that the engine keeps until their periods end: there were too many.
+	Kept   uint64 `json:"kept"`
+	Unkept uint64 `json:"unkept"` // how often the disk did not keep what may be granted
+	// Waiting are nodes that have to tell the engine what they know. Until then it grants nothing of what they may have
+	// been granted.
+	Waiting []string `json:"waiting,omitempty"`
 }
 
 var lenders atomic.Uint64
@@ -109,7 +129,9 @@ var lenders atomic.Uint64
 // Somebody has to call Advance when Alarm says so, Hear with the messages of others, and Lost when the engine cannot be
 // asked.
 func (q *Quota) Lend(o Lending) *Lender {
-	l := &Lender{Lending: o, quota: q, called: map[string]bool{}}
+	l := &Lender{Lending: o, quota: q, called: map[string]bool{}, began: nanos(o.Now())}
+	l.shard, l.told = shards+1, map[string]map[string]time.Time{}
+	l.heard, l.kept = map[string]time.Duration{}, map[string]bool{}
 	l.identity = " exact " + strconv.FormatUint(lenders.Add(1), 10)
 	l.due = queue.NewRanked(func(a, b *borrower) bool { return a.due < b.due },
 		func(p *borrower) *int { return &p.position })
@@ -141,6 +163,9 @@ func (l *Lender) Close() {
 		})
 	}
 	returning.Wait()
+	ctx, cancel = context.WithTimeout(context.Background(), lowerTime)
+	defer cancel()
+	l.lower(ctx)
 	q := l.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,7 +174,11 @@ func (l *Lender) Close() {
 	}
 }
 
-const closeTime = 100 * time.Millisecond
+// How long it takes, at most: to return what is on loan, and to have on the disk what was spent.
+const (
+	closeTime = 100 * time.Millisecond
+	lowerTime = 5 * time.Second
+)
 
 // discard has the engine forget an account that all upstreams turned away. Otherwise whoever invents accounts could
 // fill the engine's memory: a key stays there until its periods end. The shard is locked.
@@ -212,19 +241,25 @@ func (l *Lender) giveBack(ctx context.Context, p *borrower) {
 	l.talk(ctx, p, nil)
 }
 
-// Alarm registers the function that is called when Advance is due. It is called under locks.
-func (l *Lender) Alarm(f func(due time.Time)) { l.alarm.Store(&f) }
+// Alarm registers the function that is called when Advance is due: at once, as the engine is to be asked who it is.
+// Later it is called under locks.
+func (l *Lender) Alarm(f func(due time.Time)) {
+	l.alarm.Store(&f)
+	f(l.Now())
+}
 
 // Lost takes in that the engine cannot be asked, or can be again.
 func (l *Lender) Lost(lost bool, now time.Time) {
 	if l.lost.Store(lost); lost {
 		l.wake(nanos(now) + probeEvery)
+	} else {
+		l.wake(nanos(now))
 	}
 }
 
-// standing is who is up, and among how many nodes limits are divided.
+// standing is who is in the farm, and among how many nodes limits are divided.
 type standing struct {
-	live  []string
+	farm  []string
 	nodes int64
 	at    time.Duration
 }
@@ -235,10 +270,21 @@ func (l *Lender) standing() *standing {
 	if s := l.who.Load(); s != nil && now-s.at < 20*time.Millisecond {
 		return s
 	}
-	s := &standing{l.Live(), int64(max(1, l.Nodes())), now}
+	s := &standing{l.excuse(l.everybody(now)), int64(max(1, l.Nodes())), now}
 	l.who.Store(s)
 	return s
 }
+
+// waitsFor are the nodes that the engine waits for, as it said lately.
+func (l *Lender) waitsFor() []string {
+	if w := l.waiting.Load(); w != nil && nanos(l.Now())-w.at < waitingNews {
+		return w.nodes
+	}
+	return nil
+}
+
+// waitingNews is how long what an engine waits for is news.
+const waitingNews = int64(5 * time.Second)
 
 // run is what an entry is called in the engine. One that was forgotten knows no more what it has spent: a new one for
 // the same account says nothing about that.
@@ -340,12 +386,13 @@ func (l *Lender) Advance(now time.Time) time.Time {
 		l.look(p, at)
 	}
 	l.dropAll()
-	var next int64 = never
+	l.forgetUncovered()
+	next := min(l.goOn(at), l.poll(at))
 	if p := l.asked.Load(); p != nil && l.lost.Load() {
 		p.account.shard.mu.Lock()
 		p.probe(at)
 		p.account.shard.mu.Unlock()
-		next = at + probeEvery
+		next = min(next, at+probeEvery)
 	}
 	if len(called) > 0 {
 		_ = l.Call(writeCalled(called)) // where it is lost, what others have comes back when it lies idle
@@ -402,7 +449,7 @@ func (l *Lender) look(p *borrower, now int64) {
 		return
 	}
 	var again int64 = never
-	call := p.forget || len(p.riders) > 0
+	call := p.forget || p.telling || len(p.riders) > 0
 	for _, r := range rs.list {
 		if r.lender != l || !a.counts(r) {
 			continue
@@ -416,7 +463,7 @@ func (l *Lender) look(p *borrower, now int64) {
 		case r.way == level && st.used > 0:
 			call = call || now >= ln.took+renewAfter
 			again = min(again, max(now, ln.took+renewAfter))
-		case r.way != level && st.used > st.others: // granted without it
+		case r.way != level && st.used > st.others && !p.closed: // granted without it
 			call = call || !l.lost.Load()
 			again = min(again, now+tellLater)
 		}
@@ -443,6 +490,9 @@ func (l *Lender) look(p *borrower, now int64) {
 // Hear takes in that other nodes have nothing left for some accounts, or that the engine has to be told: what this node
 // has of them goes back, and the engine hears what it knows.
 func (l *Lender) Hear(msg []byte, now time.Time) error {
+	if len(msg) > 0 && msg[0] == toldVersion {
+		return l.hearTold(msg[1:])
+	}
 	err := readCalled(msg, func(key string, tell bool) {
 		rs := l.quota.rules.Load()
 		var a *account
@@ -479,11 +529,12 @@ func (l *Lender) tellNothing(key string, now time.Time) {
 		return
 	}
 	rs := l.quota.rules.Load()
-	c := &question{ask: farm.Ask{Key: l.named(key), Run: l.Run + "+0", Live: l.standing().live}}
+	c := &question{ask: farm.Ask{Key: l.named(key), Run: l.Run + "+0", Nodes: l.standing().farm}}
 	for _, r := range rs.list {
 		if r.lender == l && r.way != level {
-			c.ask.Wants = append(c.ask.Wants, r.want(&r.base, nanos(now)))
-			c.rules = append(c.rules, r)
+			w := r.want(&r.base, nanos(now))
+			w.Unknown = r.unknown(&r.base, nanos(now))
+			c.ask.Wants, c.rules = append(c.ask.Wants, w), append(c.rules, r)
 		}
 	}
 	go func() {
@@ -560,5 +611,5 @@ func (l *Lender) Stats() LenderStats {
 	return LenderStats{Calls: l.stats.calls.Load(), Failed: l.stats.failed.Load(), Granted: l.stats.granted.Load(),
 		Denied: l.stats.denied.Load(), Waited: l.stats.waited.Load(), Returned: l.stats.returned.Load(), Held: held,
 		Crowded: l.stats.crowded.Load(), Dropped: l.stats.dropped.Load(), Wrong: l.stats.malformed.Load(),
-		Kept: l.stats.kept.Load()}
+		Kept: l.stats.kept.Load(), Unkept: l.stats.unkept.Load(), Waiting: l.waitsFor()}
 }

@@ -26,9 +26,10 @@ type loan struct {
 	took     int64  // when more was last asked for
 	from     int64  // what was spent then
 	seen     int64  // what was spent when it was last looked after
-	want     int64  // bytes that somebody would send
 	base     int64  // on loss: what was spent before the current period
 	paid     int64  // on loss: when what was granted is paid off, at a steady rate
+	ceiling  int64  // on the disk
+	ceiled   int64  // the slice that it is of
 }
 
 // loan returns what is known of a limit; nil while the engine has said nothing.
@@ -45,7 +46,7 @@ func (st *state) loan() *loan {
 type lent struct {
 	ring ring
 	loan loan
-	_    [32]byte // to the end of a cache line, where the next one begins
+	_    [24]byte // to the end of a cache line, where the next one begins
 }
 
 // borrower returns the account's borrower, or nil.

@@ -367,6 +367,10 @@ func (v *mistakes) exact(p *Policy) {
 		v.Add("farm", "kind idle cannot be counted exactly: a gap has nothing to lend",
 			"write farm: broadcast, or kind: requests with window: gcra and burst: 1")
 	}
+	if p.Kind == Volume {
+		v.Add("farm", "kind volume cannot be counted exactly: bytes have flowed when they are counted",
+			"write farm: broadcast")
+	}
 	if p.Ahead.Set && p.Ahead.N != 0 {
 		v.limit("ahead", p.Ahead, p.Kind)
 	}

@@ -33,6 +33,7 @@ type rule struct {
 	once   bool      // an event counts as one, whatever it costs
 	debts  bool      // more than the limit may be charged: bytes, and what answers say
 	kept   bool      // its counters are kept over a restart
+	ceiled bool      // what this node may have been granted of it is
 	from   int64     // steady: when this version of the options came; what was taken before was taken at another rate
 	share  share     // of a farm's limit that this node grants
 	shared *Shared   // with the other nodes; nil where each counts alone
@@ -202,7 +203,8 @@ func (rs *rules) assign(i, at int, since uint32) {
 	}
 	rs.list[i] = r
 	if r.Farm == FarmExact && rs.lender != nil {
-		r.lender, r.kept = rs.lender, false // the engine keeps it
+		r.lender, r.kept = rs.lender, false // the engine keeps it, and a ceiling is on the disk
+		r.ceiled = r.keepsCeilings()
 	}
 	rs.slots[at] = slot{r, rs.identity(i)}
 	if r.bytes {
