@@ -13,7 +13,6 @@ import (
 
 	"weir/config"
 	"weir/console"
-	"weir/farm"
 	skeleton "weir/gate"
 	"weir/gate/httpgate/keys"
 	"weir/identify/country"
@@ -94,10 +93,8 @@ type App struct {
 	post    *post
 	kept    atomic.Pointer[kept]   // nil unless the data folder is in use
 	member  atomic.Pointer[member] // nil where weir is alone
-	// carry, in tests, stands between the farm and its bus.
-	carry   func(farm.Bus, [][]byte) (farm.Bus, error)
-	secret  []byte        // signs what clients are given; read by Start
-	lookups chan struct{} // of names, under way
+	secret  []byte                 // signs what clients are given; read by Start
+	lookups chan struct{}          // of names, under way
 	// What HTTP gates have promised to show to those who give out certificates.
 	proofs keys.Proofs
 	// Which country addresses are in; nil where nobody knows.

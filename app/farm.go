@@ -101,13 +101,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 	if m.bus, err = nats.Open(nats.Options{Node: node, Options: *o, Log: log}); err != nil {
 		return err
 	}
-	var over farm.Bus = m.bus
-	if a.carry != nil {
-		if over, err = a.carry(m.bus, secretsOf(o)); err != nil {
-			return err
-		}
-	}
-	m.Farm, err = farm.Join(farm.Joining{Bus: over, Node: node, Secrets: secretsOf(o), Version: a.opts.Version,
+	m.Farm, err = farm.Join(farm.Joining{Bus: m.bus, Node: node, Secrets: secretsOf(o), Version: a.opts.Version,
 		Config: func() string { return a.current.Load().print }, Log: log, Expected: expected(m.bus, o)}, now)
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)

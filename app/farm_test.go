@@ -19,7 +19,6 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/farm"
-	"weir/farm/farmtest"
 	"weir/farm/nats"
 	"weir/internal/clock"
 	"weir/internal/needs"
@@ -30,12 +29,11 @@ import (
 type fold struct {
 	t      *testing.T
 	nodes  [3]*App
-	older  [3]bool // it speaks the language of the release before
 	ahead  [3]time.Duration
 	config [3]string
 }
 
-func newFold(t *testing.T, older ...int) *fold {
+func newFold(t *testing.T) *fold {
 	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "hello")
@@ -50,22 +48,19 @@ throttles:
   plans: {quota: {policies: [{name: per-day, limit: 30000, period: 1d, on_loss: share},
     {name: here, limit: 60000, period: 1d, farm: local, on_loss: share}]}}
 `, service.URL)
-	}, older...)
+	})
 }
 
 // newFoldOf starts nodes that are configured like this, apart from their farm and their data.
-func newFoldOf(t *testing.T, like func(node int) string, older ...int) *fold {
+func newFoldOf(t *testing.T, like func(node int) string) *fold {
 	t.Helper()
-	return newFoldWith(t, like, "", older...)
+	return newFoldWith(t, like, "")
 }
 
 // newFoldWith is newFoldOf with more in the farm's options.
-func newFoldWith(t *testing.T, like func(node int) string, more string, older ...int) *fold {
+func newFoldWith(t *testing.T, like func(node int) string, more string) *fold {
 	t.Helper()
 	f := &fold{t: t}
-	for _, i := range older {
-		f.older[i] = true
-	}
 	var peers [3]string
 	for i := range peers {
 		peers[i] = needs.FreeAddress()
@@ -123,9 +118,6 @@ func (f *fold) build(i int) *App {
 	a, err := New(cfg, Options{Version: "test", Clock: own, HashMemory: 8})
 	if err != nil {
 		f.t.Fatal(err)
-	}
-	if f.older[i] {
-		a.carry = farmtest.Older
 	}
 	f.nodes[i] = a
 	f.t.Cleanup(func() { a.Stop(context.Background()) })
@@ -226,22 +218,6 @@ func (f *fold) shares() {
 				return err == nil && page.Total == 0
 			})
 		}
-	}
-}
-
-// TestFarmOfTwoVersions: nodes of this release and of the one before act as one, while one after the other is upgraded.
-func TestFarmOfTwoVersions(t *testing.T) {
-	t.Parallel()
-	f := newFold(t, 0, 1)
-	f.shares()
-	for i := range 2 {
-		if err := f.nodes[i].Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-		f.older[i] = false
-		f.start(i)
-		f.settled()
-		f.shares()
 	}
 }
 

@@ -111,6 +111,9 @@ const (
 	goodbyeTopic = ownTopics + "goodbye"
 	requestTopic = ownTopics + "snapshot." // and the address of the node that is asked
 	partTopic    = ownTopics + "part"
+	// With the address of the node that is asked for a proof, or gets it.
+	challengeTopic = ownTopics + "challenge."
+	proofTopic     = ownTopics + "proof."
 )
 
 // A tick is time as a farm counts it: what passed between calls of Advance. Jumps of the machine's clock and sleep do
@@ -155,6 +158,8 @@ type Farm struct {
 	most      int             // nodes that were up at once
 	offset    atomic.Int64    // a time.Duration; set under mu
 	rival     *rival
+	prover    prover
+	proofs    []note // asked for and given, to be sent
 	why       string // this node is refused
 	leaving   bool   // a goodbye is to be said
 
@@ -196,10 +201,12 @@ func Join(j Joining, now time.Time) (*Farm, error) {
 		bus: j.Bus, self: j.Node, sealer: sealer, version: clip(j.Version), configOf: j.Config, log: j.Log,
 		host: clip(cmp.Or(host, j.Node.Name)), expected: j.Expected, last: now, due: now, most: 1,
 		members: map[string]*member{}, strangers: map[string]*stranger{}, graves: map[Node]uint64{},
-		byes:   map[string]bool{},
+		byes: map[string]bool{}, prover: newProver(),
 		topics: map[string]*topic{}, answers: map[string]bool{}, sent: map[string]uint64{},
 	}
-	for _, topic := range []string{beatTopic, goodbyeTopic, requestTopic + j.Node.Address(), partTopic} {
+	own := j.Node.Address()
+	for _, topic := range []string{beatTopic, goodbyeTopic, requestTopic + own, partTopic, challengeTopic + own,
+		proofTopic + own} {
 		stop, err := j.Bus.Hear(topic, f.receive(topic))
 		if err != nil {
 			for _, stop := range f.stops {
@@ -330,6 +337,8 @@ func (f *Farm) collect(now time.Time) (out []note) {
 		f.leaving = false
 		out = append(out, f.goodbye())
 	}
+	out = append(out, f.proofs...)
+	f.proofs = nil
 	if f.why != "" {
 		return out
 	}

@@ -41,6 +41,7 @@ type rival struct {
 	boot         uint64
 	beats        uint64
 	first, heard tick
+	proven       bool // what it says is of now
 }
 
 // A beat is a heartbeat. Fields that are missing were not known when its sender was made.
@@ -50,7 +51,7 @@ type beat struct {
 	Host    string            `json:"host,omitempty"`
 	Raw     int64             `json:"raw"` // its machine's time, in microseconds since the epoch
 	Config  string            `json:"config,omitempty"`
-	Sent    map[string]uint64 `json:"sent"`            // the last number of each shared topic; since minor 1
+	Sent    map[string]uint64 `json:"sent"`            // the last number of each shared topic
 	Ended   uint64            `json:"ended,omitempty"` // changes when runs of other nodes have ended
 }
 
@@ -93,15 +94,23 @@ func (f *Farm) take(d *delivery, now time.Time) *hearing {
 	if f.closed {
 		return nil
 	}
-	if d.From.Name == f.self.Name {
-		f.namesake(d)
-		return nil
+	proven := false
+	if d.topic == proofTopic+f.self.Address() {
+		if d, proven = f.hearProof(d); !proven {
+			return nil
+		}
 	}
-	if f.why != "" {
+	switch {
+	case d.topic == challengeTopic+f.self.Address():
+		f.hearChallenge(d)
 		return nil
-	}
-	if d.topic == beatTopic {
-		f.hearBeat(d, now)
+	case d.From.Name == f.self.Name:
+		f.namesake(d, proven)
+		return nil
+	case f.why != "":
+		return nil
+	case d.topic == beatTopic:
+		f.hearBeat(d, proven, now)
 		return nil
 	}
 	m := f.members[d.From.Name]
@@ -125,8 +134,8 @@ func (f *Farm) take(d *delivery, now time.Time) *hearing {
 	return nil
 }
 
-// hearBeat takes a heartbeat.
-func (f *Farm) hearBeat(d *delivery, now time.Time) {
+// hearBeat takes a heartbeat, which may be proven to be of now.
+func (f *Farm) hearBeat(d *delivery, proven bool, now time.Time) {
 	var b beat
 	if err := json.Unmarshal(d.Payload, &b); err != nil {
 		f.stats.Malformed++
@@ -134,6 +143,12 @@ func (f *Farm) hearBeat(d *delivery, now time.Time) {
 	}
 	m := f.members[d.From.Name]
 	if m != nil && m.Node == d.From && d.Seq <= m.beats {
+		return
+	}
+	if !proven && (m == nil || m.Node != d.From || m.State != Up) {
+		if !f.outdated(d, m) {
+			f.prove(d.From)
+		}
 		return
 	}
 	if m == nil || m.Node != d.From {
@@ -161,8 +176,8 @@ func (f *Farm) hearBeat(d *delivery, now time.Time) {
 // admit makes a run of a node a member, in place of the one that had its name. It returns nil for one that is not
 // let in.
 func (f *Farm) admit(d *delivery, old *member) *member {
-	if old != nil && old.State == Up && d.From.Boot < old.Boot || d.Seq <= f.graves[d.From] {
-		return nil // under way since before
+	if f.outdated(d, old) {
+		return nil
 	}
 	if old != nil {
 		f.bury(old)
@@ -179,6 +194,11 @@ func (f *Farm) admit(d *delivery, old *member) *member {
 	delete(f.byes, m.Name)
 	f.nextBeat = min(f.nextBeat, max(f.now, f.lastBeat+greetEvery)) // it need not wait long to hear of this node
 	return m
+}
+
+// outdated reports whether a heartbeat is of an earlier run than the one that is here.
+func (f *Farm) outdated(d *delivery, here *member) bool {
+	return here != nil && here.State == Up && d.From.Boot < here.Boot || d.Seq <= f.graves[d.From]
 }
 
 // room reports whether there is room for one more member, if need be of one that left.
@@ -237,7 +257,7 @@ func (f *Farm) hearGoodbye(m *member, d *delivery) {
 }
 
 // namesake takes a message of a node with the name of this one.
-func (f *Farm) namesake(d *delivery) {
+func (f *Farm) namesake(d *delivery, proven bool) {
 	switch r := f.rival; {
 	case d.From.Boot == f.self.Boot:
 		return // this node's own, sent back by somebody
@@ -268,10 +288,14 @@ func (f *Farm) namesake(d *delivery) {
 		f.rival = &rival{boot: d.From.Boot, beats: d.Seq, first: f.now, heard: f.now}
 		return
 	}
-	if r.boot != d.From.Boot || d.Seq <= r.beats {
+	if r.boot != d.From.Boot || d.Seq < r.beats || d.Seq == r.beats && !proven {
 		return
 	}
-	r.beats, r.heard = d.Seq, f.now
+	r.beats, r.heard, r.proven = d.Seq, f.now, r.proven || proven
+	if !r.proven {
+		f.prove(d.From)
+		return
+	}
 	if f.why == "" && f.now-r.first >= HeartbeatEvery {
 		f.why = fmt.Sprintf("another node at %s calls itself %s: give this one another farm.node",
 			cmp.Or(clip(b.Host), "another host"), f.self.Name)

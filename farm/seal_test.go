@@ -3,6 +3,7 @@ package farm
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -179,7 +180,8 @@ func FuzzTake(f *testing.F) {
 		if _, err := node.Keep("bans", deaf{}); err != nil {
 			t.Fatal(err)
 		}
-		topics := []string{beatTopic, goodbyeTopic, requestTopic + "b.5", partTopic, "bans"}
+		topics := []string{beatTopic, goodbyeTopic, requestTopic + "b.5", partTopic, "bans", challengeTopic + "b.5",
+			proofTopic + "b.5"}
 		for i, name := range []string{"a", "a", "b"} {
 			if i == 1 {
 				tell(t, node, Node{name, 1}, beatTopic, seq/2+1, []byte(`{"raw":1,"sent":{"bans":0}}`))
@@ -196,8 +198,16 @@ func FuzzTake(f *testing.F) {
 	})
 }
 
-// tell hands a sealed message to a node.
+// tell hands a sealed message to a node, a heartbeat with the proof that it is of now.
 func tell(t *testing.T, to *Farm, from Node, topic string, seq uint64, payload []byte) {
+	if topic == beatTopic {
+		topic = proofTopic + to.self.Address()
+		proven, err := json.Marshal(proof{to.prover.nonce(from, to.now), seq, payload})
+		if err != nil {
+			t.Skip("it is no heartbeat")
+		}
+		payload = proven
+	}
 	msg, err := to.sealer.Seal(Purpose{Topic: topic}, from, seq, payload)
 	if err != nil {
 		t.Skip("more than a bus carries")

@@ -117,42 +117,6 @@ func TestStrangersAreBounded(t *testing.T) {
 	}
 }
 
-// Nodes of this version and of the one before work together.
-func TestOlderMinor(t *testing.T) {
-	for older := range 3 {
-		w := newWorld(t, 1, 3, lan, false)
-		w.Network.Loss = 0.1
-		for i, n := range w.nodes {
-			n.Options = func(j *farm.Joining) { j.Config = func() string { return "fingerprint" } }
-			if i <= older {
-				n.Wrap = func(bus farm.Bus) farm.Bus {
-					bus, err := farmtest.Older(bus, n.Secrets)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return bus
-				}
-			}
-		}
-		w.start(t)
-		for range 40 {
-			for _, n := range w.nodes {
-				w.grow(n, 1)
-			}
-			w.Run(100 * time.Millisecond)
-		}
-		w.Network.Loss = 0
-		for _, n := range w.nodes { // without the table, only a later message shows that the last one was lost
-			w.grow(n, 1)
-		}
-		w.Run(4 * time.Second)
-		w.agree(t)
-		if m := w.nodes[2].Farm().Members(w.Now())[1]; m.Config != "" || m.Version != "simulated" {
-			t.Errorf("%+v", m)
-		}
-	}
-}
-
 // The secret is changed node by node, while they run on together.
 func TestRotation(t *testing.T) {
 	w := newWorld(t, 1, 3, lan, true)
@@ -184,6 +148,50 @@ func TestRotation(t *testing.T) {
 	if n := len(w.sets[w.nodes[0]].has); n != 9 {
 		t.Errorf("%d things of 9", n)
 	}
+}
+
+// What nodes said, sent again to those that were not there then, brings nobody back.
+func TestReplaysMakeNoPhantom(t *testing.T) {
+	type message struct {
+		topic string
+		msg   []byte
+	}
+	var record []message
+	var bus farm.Bus
+	w := newWorld(t, 1, 3, lan, false)
+	for _, n := range w.nodes {
+		n.Wrap = func(inner farm.Bus) farm.Bus {
+			bus = inner
+			return spoil{inner, func(topic string, msg []byte) []byte {
+				record = append(record, message{topic, bytes.Clone(msg)})
+				return msg
+			}}
+		}
+	}
+	w.start(t)
+	w.Run(2 * time.Second)
+	a, b, c := w.nodes[0], w.nodes[1], w.nodes[2]
+	for _, n := range w.nodes {
+		if err := n.Farm().Leave(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		n.Kill()
+		n.Wrap = nil
+	}
+	a.Wrap = func(inner farm.Bus) farm.Bus { bus = inner; return inner }
+	again(t, a)
+	again(t, b)
+	w.Run(time.Second)
+	for _, m := range record {
+		if err := bus.Send(m.topic, m.msg); err != nil { // to b
+			t.Fatal(err)
+		}
+		w.Run(10 * time.Millisecond)
+	}
+	sees(t, b, "a up")
+	again(t, c)
+	w.Run(time.Second)
+	sees(t, b, "a up, c up")
 }
 
 // Whoever records what is sent and sends it again does no harm.

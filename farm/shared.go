@@ -170,13 +170,11 @@ func (f *Farm) compare(m *member, name string, b *beat, was State) {
 	lasts := can && was == Lost && state.Lasting()
 	due := m.ended != b.Ended || was != Up && !lasts
 	n, kept := b.Sent[name]
-	if b.Sent != nil && !kept {
+	if !kept {
 		s.absent = true
 		return
 	}
-	if kept { // else it is of minor 0: messages alone show what is missing
-		s.meet(n, f.now)
-	}
+	s.meet(n, f.now)
 	if due || s.absent {
 		s.require()
 	}

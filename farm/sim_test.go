@@ -88,12 +88,18 @@ func (w *world) add(t failer, name string, all bool) *farmtest.SimNode {
 	return n
 }
 
+// again starts a node again.
+func again(t failer, n *farmtest.SimNode) {
+	t.Helper()
+	if err := n.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (w *world) start(t failer) {
 	t.Helper()
 	for _, n := range w.nodes {
-		if err := n.Start(); err != nil {
-			t.Fatal(err)
-		}
+		again(t, n)
 	}
 }
 

@@ -36,6 +36,14 @@ type grange struct {
 // clients is the namespace of those who ask.
 func (g *grange) clients() int { return len(g.nodes) }
 
+// everyone is the numbers of all nodes.
+func (g *grange) everyone() (nodes []int) {
+	for i := range g.nodes {
+		nodes = append(nodes, i)
+	}
+	return nodes
+}
+
 // newGrange makes room for a farm.
 func newGrange(t testing.TB, nodes int) *grange {
 	t.Helper()

@@ -64,7 +64,14 @@ type crop struct {
 func growQuotas(t testing.TB, nodes int, policies string) *crop {
 	t.Helper()
 	c := &crop{grange: newGrange(t, nodes)}
-	c.serves = fmt.Sprintf(`
+	c.serves = quotaOf(policies)
+	c.grow()
+	return c
+}
+
+// quotaOf is a gate with policies.
+func quotaOf(policies string) string {
+	return fmt.Sprintf(`
 http:
 - listen: ":8080"
   upstream: http://127.0.0.1:3000
@@ -73,22 +80,24 @@ http:
 throttles:
   plans: {quota: {policies: [%s]}}
 `, policies)
-	c.grow()
-	return c
 }
 
 // grow starts all nodes and their upstreams, and waits until they see each other.
 func (c *crop) grow() {
 	c.t.Helper()
-	all := make([]int, len(c.nodes))
+	c.plant()
+	c.start(c.everyone()...)
+	c.settled(c.everyone()...)
+}
+
+// plant makes all configurations and upstreams.
+func (c *crop) plant() {
+	c.t.Helper()
 	for i := range c.nodes {
-		all[i] = i
 		c.serve(i)
 		c.write(i, false, "")
 		c.ways = append(c.ways, &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64})
 	}
-	c.start(all...)
-	c.settled(all...)
 }
 
 // serve is the upstream of a node. It answers a request for /N with N bytes, and one for /wait when the client goes.
