@@ -102,6 +102,8 @@ func TestNamedTwice(t *testing.T) {
 		{"semicolon", "query:key", "x=1;key=b&key=a", nil, "", ErrAccountWritten, nil},
 		{"entity", "query:key", "key=a&amp;key=b", nil, "", ErrAccountWritten, nil},
 		{"semicolon in another", "query:key", "x=1;y=2&key=a", nil, "a", nil, nil},
+		{"fragment", "query:key", "key=a#b", nil, "", ErrAccountWritten, nil},
+		{"fragment at once", "query:key", "#&key=a", nil, "", ErrAccountWritten, nil},
 		{"semicolon in the value", "query:key", "key=a;b", nil, "", ErrAccountWritten, nil},
 		{"empty first", "query:key", "key=&key=a", nil, "", ErrAccountTwice, nil},
 		{"empty last", "query:key", "key=a&key", nil, "", ErrAccountTwice, nil},

@@ -301,3 +301,15 @@ func BenchmarkRoute(b *testing.B) {
 		})
 	}
 }
+
+// Headers that override the method for some servers only are those with other signs in their names.
+func TestOverridesByAnotherName(t *testing.T) {
+	for name, want := range map[string][2]bool{
+		"X-Http-Method-Override": {true, false}, "x-http-method": {true, false}, "X-METHOD-Override": {true, false},
+		"X_Http_Method_Override": {true, true}, "X-Http_Method": {true, true}, "X-Other": {}, "Method": {}, "": {},
+	} {
+		if got := [2]bool{OverridesMethod(name), OverridesByAnotherName(name)}; got != want {
+			t.Errorf("%q: %t, want %t", name, got, want)
+		}
+	}
+}

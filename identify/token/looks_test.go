@@ -198,6 +198,12 @@ func TestPublicKeyIsNeverASecret(t *testing.T) {
 			}
 		}
 	}
+	// No program writes base64 of base64.
+	twice := base64.StdEncoding.EncodeToString(must(x509.MarshalPKIXPublicKey(keys().ed.Public())))
+	twice = base64.StdEncoding.EncodeToString([]byte(twice))
+	if _, err := New(Options{Key: "k"}, []byte(twice), nil, []string{"sub"}); !errors.Is(err, ErrNoSecret) {
+		t.Errorf("base64 of base64: %v", err)
+	}
 }
 
 // A key whose last byte is that of a line end is whole with it, and with a line end behind it.
@@ -276,7 +282,8 @@ func TestSecrets(t *testing.T) {
 		"hex":                  []byte(hex.EncodeToString(random)),
 		"base64 for addresses": []byte(b64(random)), "words": []byte("correct horse battery staple, and another horse"),
 		"zeroes": bytes.Repeat([]byte("0"), 64), "shortest": bytes.Repeat([]byte("x"), minSecret),
-		"longest": bytes.Repeat([]byte("x"), maxSecret),
+		"longest":           bytes.Repeat([]byte("x"), maxSecret),
+		"begins like a key": append([]byte{0x30, 46}, bytes.Repeat([]byte{0xff}, 46)...),
 	} {
 		v, err := New(Options{Key: "k", Algorithms: []string{"HS256"}}, text, nil, nil)
 		if err != nil {

@@ -69,6 +69,23 @@ func (g *guarded) empty() {
 	}
 }
 
+// A wrong password that was verified elsewhere is charged to all limits, or to none.
+func TestChargedToAllOrNone(t *testing.T) {
+	var g Guard
+	limits := []Limit{{wrongs(t, 2), "network", "network"}, {wrongs(t, 1), "user", "user"}}
+	charge := func(limits []Limit, want error) {
+		t.Helper()
+		if err := g.Charge(t.Context(), limits, weir.Event{Time: start}); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	charge(limits, nil)
+	charge(limits, ErrGuessing)
+	charge(limits, ErrGuessing)
+	charge(limits[:1], nil)
+	charge(limits[:1], ErrGuessing)
+}
+
 // Wrong passwords that come at once are as many as those that come one after the other.
 func TestGuessesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

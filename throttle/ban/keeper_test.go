@@ -124,6 +124,7 @@ func TestBansSurvive(t *testing.T) {
 	if err := k.Flush(t.Context()); !errors.Is(err, store.ErrClosed) {
 		t.Error(err)
 	}
+	must(t, keep(t, l, d, epoch.Add(time.Second), nil).Close(t.Context())) // the list has none any more
 
 	again := newList(t, Options{})
 	var changes int

@@ -256,6 +256,7 @@ func TestOperatorsBanNetworks(t *testing.T) {
 		"10.1.2.3": "10.1.2.3", "10.1.2.4": "10.1.0.0/16", "10.9.9.9": "10.0.0.0/8", "::ffff:10.9.9.9": "10.0.0.0/8",
 		"11.0.0.1":      "",
 		"2001:db8:1::1": "2001:db8:1::/48", "2001:db8:2::1": "2001:db8::/32", "2001:db9::1": "",
+		"2001:db8:1:0:ffff:ffff:ffff:ffff": "2001:db8:1::/48",
 	} {
 		if got := banned(l, "", source, later); got != want {
 			t.Errorf("%s: %q, want %q", source, got, want)
