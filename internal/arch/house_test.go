@@ -39,6 +39,8 @@ var floors = map[string]int{
 	"lab/peers":         1, // the peers' configurations
 	"lab/machine":       1, // processes for measurements
 
+	"throttle/stamp/classic": 1, // for the mechanism
+
 	"throttle/*":       2,
 	"identify/country": 2, // of addresses
 	"identify/token":   2, // JSON web tokens

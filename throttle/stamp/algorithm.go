@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"weir"
-	"weir/internal/hmackey"
 )
 
 // An Algorithm is a kind of puzzle. The zero value stands for the default, sha256-k.
@@ -88,16 +87,12 @@ type puzzle interface {
 	fit(w Work) (Algorithm, Work)
 	// draw fills in c.Data, which the tag covers, where the algorithm needs it.
 	draw(c *Challenge, k *key)
-	// prepare writes the block that check begins with to h.Text, so that it can be hashed while the tag is, and reports
-	// whether there is one.
-	prepare(c *Challenge, h *hmackey.Hash) bool
-	// check reports whether a solution of the right length is right. The challenge is genuine. h is the caller's, and
-	// was prepared.
-	check(c *Challenge, k *key, h *hmackey.Hash, solution []byte) bool
+	// check reports whether a solution of the right length is right. The challenge is genuine.
+	check(c *Challenge, k *key, solution []byte) bool
 	// solve finds a solution.
 	solve(ctx context.Context, c *Challenge, s *search) ([]byte, error)
 	// sizes returns the length of the data and of the solution in bytes.
 	sizes() (data, solution int)
 }
 
-var puzzles = [...]puzzle{SHA256K: sha256k, DLog: dlog{}, DLogClassic: classic{}, EQS60: eqs{}}
+var puzzles = [...]puzzle{SHA256K: sha256k, DLog: dlog{}, DLogClassic: dlogClassic{}, EQS60: eqs{}}

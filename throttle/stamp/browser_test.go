@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/internal/browser"
+	"weir/throttle/stamp/classic"
 )
 
 // TestScriptIsSmall: with the page around it, it has to stay below 15 KB compressed.
@@ -32,7 +33,7 @@ func TestScriptIsSmall(t *testing.T) {
 			t.Errorf("%s: %d bytes compressed", name, b.Len())
 		}
 	}
-	if !strings.Contains(string(solverScript()), primeHex) {
+	if !strings.Contains(string(solverScript()), classic.Modulus) {
 		t.Error("the script has another prime")
 	}
 }

@@ -149,7 +149,24 @@ func ID(parts ...string) string {
 		h.Write(n[:])
 		h.Write([]byte(p))
 	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24])
+	return encoding.EncodeToString(h.Sum(nil)[:24])
+}
+
+// encoding is strict, so that no two texts mean the same challenge.
+var encoding = base64.RawURLEncoding.Strict()
+
+// decodeText decodes a text of at most so many characters into buf. What decodes is written in exactly one way: without
+// padding and line ends, and with no bit left over that is set.
+func decodeText(buf []byte, text string, most int) ([]byte, error) {
+	want := encoding.DecodedLen(len(text))
+	if len(text) > most || want > len(buf) || len(text)%4 == 1 {
+		return nil, ErrMalformed
+	}
+	n, err := encoding.Decode(buf, []byte(text))
+	if err != nil || n != want { // the decoder skips line ends, so that less is decoded
+		return nil, ErrMalformed
+	}
+	return buf[:n], nil
 }
 
 func (c *Challenge) String() string {

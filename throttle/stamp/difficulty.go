@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/throttle/stamp/classic"
 )
 
 // A Difficulty decides how much work is asked for. It is pure: what it needs to remember is in the State that goes in
@@ -13,12 +14,10 @@ import (
 //   - steered (the default): every second by the delay that stamped requests meet in their lane. Up fast, down by a
 //     third, nothing at all when the load is gone, never more than a phone can bear.
 //   - in steps: a list of loads and works.
-//   - doubling: nothing until a set load, then the first work, doubled after every interval at whose end the load is
-//     still there.
+//   - doubling, as in the source document: classic.Doubling.
 type Difficulty struct {
 	steps    []Step
-	interval time.Duration // of doubling; zero: steered, unless there are steps
-	doubles  Doubles
+	doubling classic.Doubling // without an interval: steered, unless there are steps
 	from     weir.Share
 	first    Work
 	least    Work // of the algorithm: no puzzle asks for less
@@ -49,8 +48,9 @@ func (d *Difficulty) Next(s State, now time.Time, load weir.Share, delay time.Du
 		s.Work = d.step(load)
 		s.at = now
 		return s
-	case d.interval > 0:
-		return d.double(s, now, load)
+	case d.doubling.Interval > 0:
+		work, since := d.doubling.Next(uint64(s.Work), s.at, now, load)
+		return State{Work: Work(work), at: since}
 	default:
 		return d.steer(s, now, load, delay)
 	}
@@ -67,32 +67,6 @@ func (d *Difficulty) step(load weir.Share) Work {
 		w = max(w, d.least)
 	}
 	return w
-}
-
-func (d *Difficulty) double(s State, now time.Time, load weir.Share) State {
-	if !(load >= d.from) {
-		return State{}
-	}
-	if s.Work == 0 || load == 0 { // with from_load 0% something is asked at idle, but there is no load that lasts
-		return State{Work: d.First(), at: now}
-	}
-	if now.Before(s.at) { // the clock was set back
-		s.at = now
-	}
-	if now.Sub(s.at) < d.interval {
-		return s
-	}
-	// Where several intervals have passed unseen, the load is known at the end of the last one only.
-	if s.at = s.at.Add(d.interval); now.Sub(s.at) >= d.interval {
-		s.at = now
-	}
-	if d.doubles == DoubleWork {
-		s.Work *= 2
-	} else {
-		s.Work = Bits(2 * s.Work.Bits())
-	}
-	s.Work = min(s.Work, d.most)
-	return s
 }
 
 // How the steered difficulty moves.

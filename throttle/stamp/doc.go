@@ -28,15 +28,10 @@
 //   - sha256-k: a hash. It takes one HMAC to issue, and an HMAC and 16 hashes to verify. Attackers gain by hardware
 //     made for hashing: one data-centre GPU does 15.6 G/s, a browser's thread 3 M/s. At 20 bits a browser pays 0.35 s;
 //     the GPU makes 14,800 stamps a second.
-//   - dlog: a product modulo 768 bits. It takes about 100 products to issue and 2 HMACs to verify. Attackers gain
-//     little: 0.89 of the declared work at best (interleaved baby steps and giant steps), and that needs memory;
-//     kangaroos take 1.33 and more.
 //   - eqs60: eight of the 65,536 values of a counter, hashed, sorted and added up. It takes one HMAC to issue, and an
 //     HMAC, a hash and 144 SipHashes to verify. That GPU does the work of about 360 browser threads, a tenth of its
 //     advantage with sha256-k; allow a skilled attacker two to four times that.
-//   - dlog-classic: a possibility. It takes a prime to issue and a power to verify. Attackers gain almost everything:
-//     n bits of field cost 1.5·√(2^(n-1)) products by baby steps, and where a prime comes again, index calculus takes a
-//     few thousand for each further one. It is weak, for the document's own flow.
+//   - dlog and dlog-classic: the puzzles of the source document, in package classic.
 //
 // So a stamp is a price for a place in line, never a proof of being human. The price has to rise with the load, be paid
 // per request, and be paid again. Of a hundred stamps of sha256-k or eqs60 the costliest takes 1.68 times the average.

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"weir/internal/hmackey"
 )
 
 // The format of an eqs60 solution: sixteen hits, each a counter of four bytes and eight indices of two.
@@ -53,30 +51,16 @@ func (eqs) target(w Work) uint64 {
 func (eqs) key(c *Challenge) sipKey {
 	seed := c.seed()
 	sum := sha256.Sum256(seed[:])
-	return eqsKey(&sum)
-}
-
-func eqsKey(sum *[sha256.Size]byte) sipKey {
 	return newSipKey(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]))
 }
 
-func (eqs) prepare(c *Challenge, hash *hmackey.Hash) bool {
-	(*block)(hash.Text()).begin(c, seedBytes)
-	return true
+func (e eqs) check(c *Challenge, _ *key, solution []byte) bool {
+	k := e.key(c)
+	return k.accepts(e.target(c.Work), (*[eqsBytes]byte)(solution))
 }
 
-func (e eqs) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
-	k, t := eqsKey(hash.Block()), e.target(c.Work)
-	if hasEqsLanes {
-		return eqsLanes(&k, t, &eqsPairs, (*[eqsBytes]byte)(solution))
-	}
-	return k.accepts(t, (*[eqsBytes]byte)(solution))
-}
-
-// accepts reports whether a solution is sixteen hits in order, with efforts below a target. It is what processors do
-// that do not have eqsLanes.
+// accepts reports whether a solution is sixteen hits in order, with efforts below a target.
 func (k *sipKey) accepts(target uint64, solution *[eqsBytes]byte) bool {
-	p := k.pairs()
 	var before eqsSolution
 	for i := range eqsHits {
 		b := (*[eqsHit]byte)(solution[i*eqsHit:])
@@ -85,7 +69,7 @@ func (k *sipKey) accepts(target uint64, solution *[eqsBytes]byte) bool {
 		if i > 0 && !before.less(&h) {
 			return false
 		}
-		if !h.ordered() || k.effort(h.counter, h.low, h.high) >= target || !p.solves(b) {
+		if !h.ordered() || k.effort(h.counter, h.low, h.high) >= target || !k.solves(b) {
 			return false
 		}
 		before = h
@@ -155,21 +139,21 @@ func zeroLane(x uint64) uint64 {
 }
 
 // solves reports whether the values of a hit add up to zero, in pairs, fours and all of them.
-func (p *sipPairs) solves(b *[eqsHit]byte) bool {
+func (k *sipKey) solves(b *[eqsHit]byte) bool {
 	base := uint64(binary.BigEndian.Uint32(b[:])) << 16
-	low, ok := p.half(base, (*[8]byte)(b[4:]))
+	low, ok := k.half(base, (*[8]byte)(b[4:]))
 	if !ok {
 		return false
 	}
-	high, ok := p.half(base, (*[8]byte)(b[12:]))
+	high, ok := k.half(base, (*[8]byte)(b[12:]))
 	return ok && (low+high)&(1<<60-1) == 0
 }
 
 // half adds up the values of four indices.
-func (p *sipPairs) half(base uint64, b *[8]byte) (uint64, bool) {
+func (k *sipKey) half(base uint64, b *[8]byte) (uint64, bool) {
 	le := binary.LittleEndian
-	first := p.sum(base|uint64(le.Uint16(b[:])), base|uint64(le.Uint16(b[2:])))
-	second := p.sum(base|uint64(le.Uint16(b[4:])), base|uint64(le.Uint16(b[6:])))
+	first := k.value(base|uint64(le.Uint16(b[:]))) + k.value(base|uint64(le.Uint16(b[2:])))
+	second := k.value(base|uint64(le.Uint16(b[4:]))) + k.value(base|uint64(le.Uint16(b[6:])))
 	return first + second, (first|second)&(1<<15-1) == 0 && (first+second)&(1<<30-1) == 0
 }
 
@@ -185,7 +169,7 @@ func (e eqs) solveFrom(ctx context.Context, c *Challenge, s *search, from uint64
 	var mu sync.Mutex
 	var hits []eqsSolution
 	var enough atomic.Bool
-	s.each(func(int) {
+	s.Each(func(int) {
 		table := new(eqsTable)
 		for !enough.Load() && ctx.Err() == nil {
 			n := next.Add(1) - 1
@@ -200,7 +184,7 @@ func (e eqs) solveFrom(ctx context.Context, c *Challenge, s *search, from uint64
 					mu.Unlock()
 				}
 			}
-			s.add(eqsEach)
+			s.Add(eqsEach)
 		}
 	})
 	if len(hits) < eqsHits {

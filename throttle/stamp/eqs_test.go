@@ -13,7 +13,6 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/hmackey"
 	"weir/internal/needs"
 )
 
@@ -111,10 +110,10 @@ func TestEqsSolver(t *testing.T) {
 			t.Errorf("counter %d: found %x, want %x", n, got, want)
 		}
 	}
-	total, counters, p := 0, 100, k.pairs()
+	total, counters := 0, 100
 	for n := range counters {
 		for _, h := range table.solutions(&k, uint32(n)) {
-			if total++; !h.ordered() || !p.solves((*[eqsHit]byte)(h.append(nil))) {
+			if total++; !h.ordered() || !k.solves((*[eqsHit]byte)(h.append(nil))) {
 				t.Errorf("counter %d: %x", n, h)
 			}
 		}
@@ -319,12 +318,12 @@ func TestEqsNearMisses(t *testing.T) {
 	k, counter := sipKey{1, 2, 3, 4}, uint32(0)
 	for table := new(eqsTable); len(table.solutions(&k, counter)) == 0; counter++ { // one that has some
 	}
-	rounds, p := plainRounds(&k, counter), k.pairs()
+	rounds := plainRounds(&k, counter)
 	r := rand.New(rand.NewPCG(11, 12))
 	right := 0
 	try := func(indices []uint16) {
 		h := eqsHitOf(counter, indices)
-		got, want := p.solves((*[eqsHit]byte)(h.append(nil))), plainSolves(&k, counter, indices)
+		got, want := k.solves((*[eqsHit]byte)(h.append(nil))), plainSolves(&k, counter, indices)
 		if got != want {
 			t.Fatalf("%v solves: %t", indices, got)
 		}
@@ -381,7 +380,7 @@ func TestEqsChoices(t *testing.T) {
 		for _, h := range chosen {
 			solution = h.append(solution)
 		}
-		got, want := eqsChecked(t, c, solution), plainCheck(c, solution)
+		got, want := taken(c, solution), plainCheck(c, solution)
 		if got != want || want != (i%4 == 1) {
 			t.Fatalf("choice %d: %x is taken: %t, and right: %t", i, solution, got, want)
 		}
@@ -420,6 +419,8 @@ func eqsSolution16(tb testing.TB, challenge string, from uint64) []byte {
 func stampOf(challenge string, solution []byte) string {
 	return challenge + "." + encoding.EncodeToString(solution)
 }
+
+func taken(c *Challenge, solution []byte) bool { return eqs{}.check(c, nil, solution) }
 
 // TestEqsMutations: whatever is changed in a stamp, it is refused, and none of it spends the stamp. A million changes
 // in the long run.
@@ -483,7 +484,7 @@ func TestEqsMutations(t *testing.T) {
 		if _, err := o.Verify(bg, start, stampOf(challenge, changed), demand(a)); err != ErrWrong {
 			t.Fatalf("kind %d: %x is %v", kind, changed, err)
 		}
-		if plainCheck(&c, changed) || eqsChecked(t, &c, changed) {
+		if plainCheck(&c, changed) || taken(&c, changed) {
 			t.Fatalf("kind %d: %x is right by the plain sums", kind, changed)
 		}
 	}
@@ -549,11 +550,11 @@ func TestEqsTarget(t *testing.T) {
 	o := NewOffice(Parts{})
 	challenge, solution := eqsSolved(t, o, ask(EQS60, 1), 0)
 	c, err := ParseChallenge(challenge)
-	if err != nil || !eqsChecked(t, &c, solution) {
+	if err != nil || !taken(&c, solution) {
 		t.Fatal("not solved", err)
 	}
 	c.Work = 64 * eqsLeast // sixteen hits in a row would be a chance of 2^-96
-	if eqsChecked(t, &c, solution) {
+	if taken(&c, solution) {
 		t.Error("a solution without the effort is taken")
 	}
 }
@@ -570,7 +571,7 @@ func TestEqsCounters(t *testing.T) {
 // TestEqsAllocates: neither taking nor refusing a stamp allocates.
 func TestEqsAllocates(t *testing.T) {
 	needs.Unwatched(t) // the race detector allocates
-	o, hash := NewOffice(Parts{}), hmackey.NewHash()
+	o := NewOffice(Parts{})
 	a := ask(EQS60, 1)
 	challenge, solution := eqsSolved(t, o, a, 0)
 	c, err := ParseChallenge(challenge)
@@ -578,7 +579,7 @@ func TestEqsAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if !eqsCheck(&c, hash, solution) {
+		if !taken(&c, solution) {
 			t.Error("refused")
 		}
 	}); n != 0 {
@@ -586,7 +587,7 @@ func TestEqsAllocates(t *testing.T) {
 	}
 	solution[eqsBytes-1] ^= 1
 	if n := testing.AllocsPerRun(100, func() {
-		if eqsCheck(&c, hash, solution) {
+		if taken(&c, solution) {
 			t.Error("taken")
 		}
 	}); n != 0 {
@@ -636,7 +637,7 @@ func FuzzEqs(f *testing.F) {
 	f.Add(make([]byte, eqsBytes))
 	k := eqs{}.key(c)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) != eqsBytes || !eqsChecked(t, c, b) {
+		if len(b) != eqsBytes || !taken(c, b) {
 			return
 		}
 		for i := range eqsHits {
@@ -675,22 +676,10 @@ func BenchmarkEqsCheck(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	hash, t := hmackey.NewHash(), eqs{}.target(c.Work)
-	for name, check := range map[string]func() bool{
-		"this-processor": func() bool { return eqsCheck(c, hash, solution) },
-		"plain": func() bool {
-			(*block)(hash.Text()).begin(c, seedBytes)
-			k := eqsKey(hash.Block())
-			return k.accepts(t, (*[eqsBytes]byte)(solution))
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if !check() {
-					b.Fatal("refused")
-				}
-			}
-		})
+	b.ReportAllocs()
+	for b.Loop() {
+		if !taken(c, solution) {
+			b.Fatal("refused")
+		}
 	}
 }

@@ -20,8 +20,7 @@ func guessed(a Algorithm, w Work) float64 {
 	case EQS60: // sixteen sums of 60 bits are zero; less than a float can tell
 		return 0
 	case DLog:
-		n, _ := width(w).Float64()
-		return 1 / n
+		return 9 / math.Pow(2*float64(w), 2) // of the width
 	}
 	return 1
 }

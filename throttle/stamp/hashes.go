@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
-
-	"weir/internal/hmackey"
 )
 
 // The counter of a part in a solution.
@@ -45,46 +43,27 @@ func (h *hashes) target(w Work) uint64 {
 	return t
 }
 
-// A block is what is hashed: 32 bytes of seed, 8 of part, 8 of counter. The rest is what SHA-256 pads.
-type block [sha256.BlockSize]byte
+// A block is what is hashed: the seed, the part and the counter.
+type block [seedBytes + 16]byte
 
-const inBlock = seedBytes + 16
-
-func newBlock(c *Challenge) *block {
-	b := new(block)
-	b.begin(c, inBlock)
+func newBlock(c *Challenge) (b block) {
+	seed := c.seed()
+	copy(b[:], seed[:])
 	return b
 }
 
-// begin writes the seed, and pads as many bytes.
-func (b *block) begin(c *Challenge, n int) {
-	clear(b[:])
-	copy(b[:], c.Nonce[:])
-	copy(b[nonceBytes:], c.tag[:])
-	b[n] = 0x80
-	binary.BigEndian.PutUint16(b[sha256.BlockSize-2:], uint16(8*n))
-}
-
-func (b *block) put(part int, n uint64) {
+// value is the first 64 bits of a hash.
+func (b *block) value(part int, n uint64) uint64 {
 	binary.BigEndian.PutUint64(b[seedBytes:], uint64(part))
 	binary.BigEndian.PutUint64(b[seedBytes+8:], n)
-}
-
-// value is the first 64 bits of a hash.
-func (h *hashes) value(b *block, part int, n uint64) uint64 {
-	b.put(part, n)
-	sum := sha256.Sum256(b[:inBlock])
+	sum := sha256.Sum256(b[:])
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-func (*hashes) prepare(*Challenge, *hmackey.Hash) bool { return false }
-
-func (h *hashes) check(c *Challenge, _ *key, hash *hmackey.Hash, solution []byte) bool {
-	b, t := (*block)(hash.Text()), h.target(c.Work)
-	b.begin(c, inBlock)
+func (h *hashes) check(c *Challenge, _ *key, solution []byte) bool {
+	b, t := newBlock(c), h.target(c.Work)
 	for i := range h.parts {
-		b.put(i, counter(solution, i))
-		if binary.BigEndian.Uint64(hash.Block()[:]) >= t {
+		if b.value(i, counter(solution, i)) >= t {
 			return false
 		}
 	}
@@ -95,7 +74,7 @@ func (h *hashes) solve(ctx context.Context, c *Challenge, s *search) ([]byte, er
 	t := h.target(c.Work)
 	return s.parts(ctx, h.parts, h.chunk, func() func(int, uint64) bool {
 		b := newBlock(c)
-		return func(part int, n uint64) bool { return h.value(b, part, n) < t }
+		return func(part int, n uint64) bool { return b.value(part, n) < t }
 	})
 }
 

@@ -119,8 +119,9 @@ func (ks *keys) find(id uint64) *key {
 	return nil
 }
 
-func (k *key) sum(h *hmackey.Hash, b []byte) [tagBytes]byte {
-	sum := k.tags.SumWith(h, b)
+// tag is what a challenge ends with, whose other bytes are b.
+func (k *key) tag(b []byte) [tagBytes]byte {
+	sum := k.tags.Sum(b)
 	return [tagBytes]byte(sum[:])
 }
 

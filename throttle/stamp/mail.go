@@ -10,13 +10,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/bits"
 	"strings"
 	"sync"
 	"time"
 
 	"weir"
-	"weir/internal/hmackey"
+	"weir/throttle/stamp/classic"
 )
 
 // Bounds of mail stamps.
@@ -132,8 +131,7 @@ func mailChallenge(p *MailParams, l *Letter, nonce Nonce) (c Challenge, err erro
 	copy(c.Nonce[:], sum[:])
 	copy(c.tag[:], sum[nonceBytes:])
 	if a == DLogClassic {
-		c.Data = binary.BigEndian.AppendUint64(nil,
-			safePrime(bits.Len64(uint64(w)-1), binary.BigEndian.Uint64(sum[24:])))
+		c.Data = classic.Prime(uint64(w), binary.BigEndian.Uint64(sum[24:]))
 	}
 	return c, mailable(p.Algorithm, p.Work)
 }
@@ -335,9 +333,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 	if uses > 0 {
 		return Receipt{}, ErrReplayed
 	}
-	p, hash := puzzles[c.Algorithm], hmackey.NewHash()
-	p.prepare(&c, hash)
-	if !p.check(&c, nil, hash, m.solution) {
+	if !puzzles[c.Algorithm].check(&c, nil, m.solution) {
 		return Receipt{}, ErrWrong
 	}
 	if uses, err = ledger.Spend(ctx, now, use); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/throttle/stamp/classic"
 )
 
 const (
@@ -51,7 +52,7 @@ func (o MailOptions) Validate() error {
 		return v.Err()
 	}
 	if err := mailable(full.Algorithm, o.Work); err != nil {
-		v.Add("algorithm", err.Error(), fmt.Sprintf("write sha256-k; dlog-classic goes up to %d bits", maxClassicBits))
+		v.Add("algorithm", err.Error(), fmt.Sprintf("write sha256-k; dlog-classic goes up to %d bits", classic.MaxBits))
 		return v.Err()
 	}
 	most := Bearable(full.Algorithm, MaxMailTime)

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"weir/internal/hmackey"
 )
 
 // Parts are what an office is made of.
@@ -35,7 +33,6 @@ type Office struct {
 	since  atomic.Int64           // Parts.Since in milliseconds, or less where the clock was ahead then
 	branch atomic.Pointer[branch] // nil: this node is alone
 	marks  maphash.Seed
-	again  again
 	desks  sync.Pool // of *desk
 	Counts Counts
 }
@@ -46,22 +43,6 @@ type desk struct {
 	raw  [maxBytes]byte
 	text [MaxChallenge]byte
 	buf  [maxSolution]byte
-	hash *hmackey.Hash
-	// ahead: the solution of the last stamp was checked, so that of the next one is likely to be. Then it is decoded,
-	// and what its check begins with is hashed, beside the tag, which takes less than doing it afterwards. A flood of
-	// stamps that get no further does not pay for it.
-	ahead bool
-}
-
-// genuine reports whether a challenge has the tag of a key.
-func (d *desk) genuine(k *key, raw []byte, ahead bool) bool {
-	var tag [sha256.Size]byte
-	if text := raw[:len(raw)-tagBytes]; ahead {
-		tag = k.tags.SumBeside(d.hash, text)
-	} else {
-		tag = k.tags.SumWith(d.hash, text)
-	}
-	return subtle.ConstantTimeCompare(tag[:tagBytes], d.c.tag[:]) == 1
 }
 
 // Counts say what an office has done since it was opened.
@@ -79,8 +60,7 @@ func NewOffice(p Parts) *Office {
 	if p.Ledger == nil {
 		p.Ledger = NewFilter(5*time.Minute+skew, defaultMaxSpent)
 	}
-	o := &Office{parts: p, marks: maphash.MakeSeed(),
-		desks: sync.Pool{New: func() any { return &desk{hash: hmackey.NewHash()} }}}
+	o := &Office{parts: p, marks: maphash.MakeSeed(), desks: sync.Pool{New: func() any { return new(desk) }}}
 	o.since.Store(p.Since.UnixMilli()) // as challenges tell the time
 	return o
 }
@@ -138,7 +118,7 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	puzzles[c.Algorithm].draw(c, k)
 	b := c.appendHead(desk.raw[:0])
 	b = append(append(b, byte(len(c.Data))), c.Data...)
-	tag := k.sum(desk.hash, b)
+	tag := k.tag(b)
 	b = append(b, tag[:]...)
 	o.Counts.Issued.Add(1)
 	n := encoding.EncodedLen(len(b))
@@ -179,8 +159,8 @@ func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
 // that a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared.
 func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
 	desk := o.desks.Get().(*desk)
+	defer o.desks.Put(desk)
 	r, err := o.verify(ctx, now, stamp, &d, desk)
-	o.desks.Put(desk) // not deferred: in a function with as many returns as verify, that takes as long as all of this
 	o.Counts.count(err)
 	return r, err
 }
@@ -208,15 +188,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if k == nil {
 		return Receipt{}, ErrUnknown
 	}
-	ahead := desk.ahead && p.prepare(c, desk.hash)
-	desk.ahead = false
-	solution, malformed := desk.buf[:size], error(nil)
-	if ahead { // the processor does this, too, while it waits for the tag
-		_, malformed = decodeText(solution, stamp[dot+1:], encoding.EncodedLen(size))
-	}
-	text := maphash.Bytes(o.marks, raw)
-	again := o.again.has(text)
-	if !again && !desk.genuine(k, raw, ahead) {
+	if tag := k.tag(raw[:len(raw)-tagBytes]); subtle.ConstantTimeCompare(tag[:], c.tag[:]) != 1 {
 		return Receipt{}, ErrForged
 	}
 	b, issued := o.branch.Load(), c.Issued() // once: the branch may change meanwhile
@@ -242,25 +214,18 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		return Receipt{}, err
 	}
 	if uses >= use.Covers {
-		o.again.note(text)
 		return Receipt{}, ErrReplayed
-	}
-	if again && !desk.genuine(k, raw, ahead) { // it was replayed, and is good again
-		return Receipt{}, ErrForged
 	}
 	// The solution of a stamp that was accepted before is not checked again. One that covers a single request never is.
 	if use.Covers > 1 {
 		use.Mark = maphash.String(o.marks, stamp)
 	}
 	if uses == 0 || mark != use.Mark {
-		if desk.ahead = true; !ahead {
-			_, malformed = decodeText(solution, stamp[dot+1:], encoding.EncodedLen(size))
-			p.prepare(c, desk.hash)
+		solution, err := decodeText(desk.buf[:], stamp[dot+1:], encoding.EncodedLen(size))
+		if err != nil {
+			return Receipt{}, err
 		}
-		if malformed != nil {
-			return Receipt{}, malformed
-		}
-		if !p.check(c, k, desk.hash, solution) {
+		if !p.check(c, k, solution) {
 			return Receipt{}, ErrWrong
 		}
 	}

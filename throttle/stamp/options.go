@@ -9,6 +9,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/throttle/stamp/classic"
 )
 
 // Bounds on what an operator may write.
@@ -258,16 +259,17 @@ func (o *Options) always() bool { return o.Classic || len(o.Schedule) > 0 || *o.
 func (o Options) Difficulty() *Difficulty {
 	o = o.WithDefaults()
 	least := o.Algorithm.Least()
-	return &Difficulty{
-		steps:    o.Schedule,
-		interval: o.doubleEvery().Std(),
-		doubles:  o.Doubles,
-		from:     *o.FromLoad,
-		first:    max(o.First, least),
-		least:    least,
-		most:     max(Bearable(o.Algorithm, o.MaxTime.Std()), least),
-		target:   o.TargetWait.Std(),
+	d := &Difficulty{
+		steps:  o.Schedule,
+		from:   *o.FromLoad,
+		first:  max(o.First, least),
+		least:  least,
+		most:   max(Bearable(o.Algorithm, o.MaxTime.Std()), least),
+		target: o.TargetWait.Std(),
 	}
+	d.doubling = classic.Doubling{Interval: o.doubleEvery().Std(), From: d.from, First: uint64(d.First()),
+		Most: uint64(d.most), Bits: o.Doubles == DoubleBits}
+	return d
 }
 
 // New opens an office. A configured secret may have issued challenges before. Those from before since, when this

@@ -93,8 +93,8 @@ func TestZeroIsNotTheDefault(t *testing.T) {
 	if *o.FromLoad != 0 || *o.DoubleEvery != 0 {
 		t.Errorf("from_load %s, double_every %s", *o.FromLoad, *o.DoubleEvery)
 	}
-	if d := zero.Difficulty(); d.from != 0 || d.interval != 0 {
-		t.Errorf("the difficulty starts at %s and doubles every %s", d.from, d.interval)
+	if d := zero.Difficulty(); d.from != 0 || d.doubling.Interval != 0 {
+		t.Errorf("the difficulty starts at %s and doubles every %s", d.from, d.doubling.Interval)
 	}
 	for want, all := range map[bool][]Options{
 		true: {zero, {Schedule: sourceSchedule()}},

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-//go:generate go run ../../internal/gen/wat eqs60.wat eqs60.wasm
+//go:generate sh generate.sh eqs60
 
 //go:embed solver.js
 var solverSource []byte

@@ -50,7 +50,10 @@ type search struct {
 	telling  sync.Mutex
 }
 
-func (s *search) add(n uint64) {
+// Count, Each and Add make it what the solvers of package classic share.
+func (s *search) Count() int { return s.workers }
+
+func (s *search) Add(n uint64) {
 	done := s.done.Add(n)
 	if s.progress != nil && s.telling.TryLock() {
 		s.progress(Work(done), s.expected)
@@ -58,7 +61,7 @@ func (s *search) add(n uint64) {
 	}
 }
 
-func (s *search) each(f func(worker int)) {
+func (s *search) Each(f func(worker int)) {
 	var all sync.WaitGroup
 	for w := range s.workers {
 		all.Go(func() { f(w) })
@@ -76,7 +79,7 @@ func (s *search) parts(ctx context.Context, n int, chunk uint64,
 		_     [48]byte
 	}
 	all := make([]part, n)
-	s.each(func(w int) {
+	s.Each(func(w int) {
 		try := worker()
 		for i := range n {
 			i = (i + w*n/s.workers) % n
@@ -94,7 +97,7 @@ func (s *search) parts(ctx context.Context, n int, chunk uint64,
 						break
 					}
 				}
-				s.add(tries)
+				s.Add(tries)
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/throttle/stamp/classic"
 )
 
 // Work is what a stamp costs: the expected number of basic operations to make it, whatever the algorithm. A basic
@@ -100,7 +101,7 @@ func Bearable(a Algorithm, t time.Duration) Work {
 	ops := phone[a] * t.Seconds()
 	if a == DLogClassic {
 		// What it says it costs and what it costs differ: operations are 1.5 times the root of half the field's size.
-		return min(1<<maxClassicBits, Work(min(2*ops*ops/2.25, float64(MaxWork))))
+		return min(1<<classic.MaxBits, Work(min(2*ops*ops/2.25, float64(MaxWork))))
 	}
 	return Work(min(ops, float64(MaxWork)))
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/throttle/stamp/classic"
 )
 
 func TestParseWork(t *testing.T) {
@@ -77,7 +78,7 @@ func TestBearable(t *testing.T) {
 			t.Errorf("%s: bounds", a)
 		}
 	}
-	if w := Bearable(DLogClassic, 5*time.Second); w != 1<<maxClassicBits {
+	if w := Bearable(DLogClassic, 5*time.Second); w != 1<<classic.MaxBits {
 		t.Errorf("dlog-classic is clipped at 40 bits, not %s", w)
 	}
 }

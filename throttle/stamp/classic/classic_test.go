@@ -1,7 +1,8 @@
-package stamp
+package classic
 
 import (
 	"encoding/binary"
+	"math"
 	"math/big"
 	"math/bits"
 	"math/rand/v2"
@@ -12,7 +13,7 @@ import (
 // TestClassicPrimes: primes are safe, of as many bits as asked for, and drawn afresh wherever there is a choice.
 func TestClassicPrimes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for n := minClassicBits; n <= maxClassicBits; n++ {
+	for n := MinBits; n <= MaxBits; n++ {
 		seen := map[uint64]bool{}
 		for range 40 {
 			p := safePrime(n, r.Uint64())
@@ -34,50 +35,34 @@ func TestClassicPrimes(t *testing.T) {
 	}
 }
 
-// TestClassicValues: a and b are in the subgroup and never 0 or 1, so that there always is an x; every challenge can be
-// solved, from the smallest on.
+// TestClassicValues: a and b are in the subgroup and never 0 or 1, so that there always is an x; every puzzle can be
+// solved, from the smallest on, by one pair only.
 func TestClassicValues(t *testing.T) {
-	o := NewOffice(Parts{})
-	for _, bits := range []float64{0, 4, 5, 6, 7, 8, 9, 12, 16, 20, 24} {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, bits := range []int{4, 5, 6, 7, 8, 9, 12, 16, 20, 24} {
 		for i := range 20 {
-			a := ask(DLogClassic, Bits(bits))
-			a.Message = ID(strings.Repeat("x", i))
-			s := solved(t, o, a)
-			c, _ := ParseChallenge(strings.Split(s, ".")[0])
-			p := binary.BigEndian.Uint64(c.Data)
-			v, w := classic{}.values(&c, p)
+			h, prime := of(strings.Repeat("x", i)), Prime(1<<bits, r.Uint64())
+			p := binary.BigEndian.Uint64(prime)
+			a, b := values(h, p)
 			g := small{p}
-			if v < 2 || w < 2 || g.pow(v, p/2) != 1 || g.pow(w, p/2) != 1 {
-				t.Fatalf("a %d, b %d modulo %d", v, w, p)
+			if a < 2 || b < 2 || g.pow(a, p/2) != 1 || g.pow(b, p/2) != 1 {
+				t.Fatalf("a %d, b %d modulo %d", a, b, p)
 			}
-			if _, err := o.Verify(bg, start, s, demand(a)); err != nil {
-				t.Fatal(err)
+			pair, err := Solve(bg, h, prime, &crew{count: 2})
+			if err != nil || !Check(h, prime, pair) {
+				t.Fatalf("modulo %d: %x, %v", p, pair, err)
 			}
-		}
-	}
-}
-
-// TestClassicClip: above 40 bits it is dlog of equal work.
-func TestClassicClip(t *testing.T) {
-	for w, want := range map[Work]Algorithm{1 << 40: DLogClassic, 1<<40 + 1: DLog, MaxWork: DLog, 1: DLogClassic} {
-		a, got := classic{}.fit(w)
-		if a != want || a == DLog && got != w || got < w {
-			t.Errorf("%s: %s of %s", w, a, got)
-		}
-	}
-	o := NewOffice(Parts{})
-	text, err := o.Issue(start, ask(DLogClassic, 1<<41))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c, _ := ParseChallenge(text); c.Algorithm != DLog || c.Work != 1<<41 {
-		t.Errorf("%s", &c)
-	}
-	// A solver does not trust the prime that it is given.
-	for _, p := range []uint64{0, 1, 4, 5, 9, 1<<40 + 15, 13} {
-		c := Challenge{Algorithm: DLogClassic, Work: 16, Data: binary.BigEndian.AppendUint64(nil, p)}
-		if _, err := (SolveOptions{}).solve(bg, &c); err != ErrMalformed {
-			t.Errorf("modulo %d: %v", p, err)
+			for at := range pair {
+				pair[at] ^= 1
+				if Check(h, prime, pair) {
+					t.Errorf("modulo %d: %x is right, too", p, pair)
+				}
+				pair[at] ^= 1
+			}
+			binary.BigEndian.PutUint64(pair[8:], binary.BigEndian.Uint64(pair[8:])+p/2) // x + ord(a)
+			if Check(h, prime, pair) {
+				t.Errorf("modulo %d: %x is right, too", p, pair)
+			}
 		}
 	}
 }
@@ -179,21 +164,19 @@ func TestIndexCalculus(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{24, 32} {
 		p := safePrime(n, r.Uint64())
-		c := Challenge{Message: "m", Client: "c"}
-		a, _ := classic{}.values(&c, p)
+		a, _ := values(of("m"), p)
 		ic := &indexCalculus{g: small{p}, q: p / 2, a: a}
 		ic.prepare(r)
 		once := ic.ops
 		const many = 20
 		for i := range many {
-			c.Message = strings.Repeat("m", i)
-			_, b := classic{}.values(&c, p)
+			_, b := values(of(strings.Repeat("m", i)), p)
 			if x := ic.log(b, r); ic.g.pow(a, x) != b {
 				t.Fatalf("%d bits: a^%d is not b", n, x)
 			}
 		}
 		t.Logf("%d bits: %d operations once for the prime, then %d for each logarithm; the document's way takes %d, "+
 			"baby steps and giant steps %.0f",
-			n, once, (ic.ops-once)/many, p/4, Work(1<<n).Time(DLogClassic).Seconds()*phone[DLogClassic])
+			n, once, (ic.ops-once)/many, p/4, 1.5*math.Sqrt(float64(p)/2))
 	}
 }

@@ -1,37 +1,26 @@
-package stamp
+package classic
 
 import (
 	"context"
 	"encoding/binary"
 	"math/bits"
-	"math/rand/v2"
-
-	"weir/internal/hmackey"
 )
 
-// Bounds of dlog-classic. Above them it becomes dlog of equal work. Below them the subgroup has a single element.
+// Bounds of the puzzle in a small field, in bits of its prime. Below them the subgroup has a single element.
 const (
-	minClassicBits = 4
-	maxClassicBits = 40
+	MinBits = 4
+	MaxBits = 40
 )
 
-// classic follows the source document: a = f(M,C) and b = g(M,C) in the field of a small prime, and the stamp is (a, x)
-// with a^x = b. The prime is safe, p = 2q+1, and drawn for every challenge. Both values are squared into the subgroup
-// of order q and are never 0 or 1, as otherwise there may be no x. n bits of difficulty are n bits of the field.
-type classic struct{}
+// Sizes of the puzzle in a small field, in bytes.
+const (
+	PrimeBytes = 8
+	PairBytes  = 16 // (a, x)
+)
 
-func (classic) fit(w Work) (Algorithm, Work) {
-	n := max(bits.Len64(uint64(w)-1), minClassicBits)
-	if n > maxClassicBits {
-		return dlog{}.fit(w)
-	}
-	return DLogClassic, 1 << n
-}
-
-func (classic) sizes() (int, int) { return 8, 16 }
-
-func (classic) draw(c *Challenge, _ *key) {
-	c.Data = binary.BigEndian.AppendUint64(nil, safePrime(bits.Len64(uint64(c.Work)-1), rand.Uint64()))
+// Prime draws a prime for a work: n bits of difficulty are n bits of the field. The prime is safe, p = 2q+1.
+func Prime(work, random uint64) []byte {
+	return binary.BigEndian.AppendUint64(nil, safePrime(bits.Len64(work-1), random))
 }
 
 // safePrime returns the first safe prime of n bits after a start, and begins anew at the end of the range. Below six
@@ -49,7 +38,7 @@ func safePrime(n int, start uint64) uint64 {
 			return p
 		}
 	}
-	return 11 // unreachable: there is one for every n up to 40
+	return 11 // unreachable: there is one for every number of bits up to 40
 }
 
 // isSafePrime reports whether p and (p-1)/2 are prime, for p below 2^40.
@@ -113,11 +102,11 @@ func (g small) pow(x, n uint64) uint64 {
 	return r
 }
 
-// values are f(M,C) and g(M,C).
-func (classic) values(c *Challenge, p uint64) (a, b uint64) {
+// values are f(M,C) and g(M,C), squared into the subgroup of order q. They are never 0 or 1: then there may be no x.
+func values(h Hash, p uint64) (a, b uint64) {
 	member := func(label string) uint64 {
 		for n := uint32(0); ; n++ {
-			sum := digest(label, n, c.Message, c.Client)
+			sum := h(label, n)
 			v := binary.BigEndian.Uint64(sum[:]) % p
 			if v = (small{p}).mul(v, v); v > 1 {
 				return v
@@ -127,22 +116,21 @@ func (classic) values(c *Challenge, p uint64) (a, b uint64) {
 	return member("weir classic f"), member("weir classic g")
 }
 
-func (classic) prepare(*Challenge, *hmackey.Hash) bool { return false }
-
-func (d classic) check(c *Challenge, _ *key, _ *hmackey.Hash, solution []byte) bool {
-	p := binary.BigEndian.Uint64(c.Data)
-	a, b := d.values(c, p)
-	x := binary.BigEndian.Uint64(solution[8:])
-	return a == binary.BigEndian.Uint64(solution) && x < p/2 && small{p}.pow(a, x) == b
+// Check reports whether a pair is right. The prime is one that Prime drew; h hashes message and client.
+func Check(h Hash, prime, pair []byte) bool {
+	p, x := binary.BigEndian.Uint64(prime), binary.BigEndian.Uint64(pair[8:])
+	a, b := values(h, p)
+	return a == binary.BigEndian.Uint64(pair) && x < p/2 && small{p}.pow(a, x) == b
 }
 
-func (d classic) solve(ctx context.Context, c *Challenge, s *search) ([]byte, error) {
-	p := binary.BigEndian.Uint64(c.Data)
-	if p < 7 || bits.Len64(p) > maxClassicBits || !isSafePrime(p) {
-		return nil, ErrMalformed // the values would not be in one subgroup, and the search in vain
+// Solve finds the pair. It does not trust the prime that it is given.
+func Solve(ctx context.Context, h Hash, prime []byte, w Workers) ([]byte, error) {
+	p := binary.BigEndian.Uint64(prime)
+	if p < 7 || bits.Len64(p) > MaxBits || !isSafePrime(p) {
+		return nil, ErrNoSolution // the values would not be in one subgroup, and the search in vain
 	}
-	a, b := d.values(c, p)
-	x, err := logarithm(ctx, small{p}, a, b, p/2, s)
+	a, b := values(h, p)
+	x, err := logarithm(ctx, small{p}, a, b, p/2, w)
 	if err != nil {
 		return nil, err
 	}

@@ -1,15 +1,46 @@
-package stamp
+package classic
 
 import (
+	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+var bg = context.Background()
+
+// A crew are workers that count what they do.
+type crew struct {
+	count int
+	done  atomic.Uint64
+}
+
+func (c *crew) Count() int   { return c.count }
+func (c *crew) Add(n uint64) { c.done.Add(n) }
+
+func (c *crew) Each(f func(worker int)) {
+	var all sync.WaitGroup
+	for w := range c.count {
+		all.Go(func() { f(w) })
+	}
+	all.Wait()
+}
+
+// of hashes what a puzzle is bound to in these tests.
+func of(message string) Hash {
+	return func(label string, n uint32) [sha256.Size]byte {
+		return sha256.Sum256([]byte(label + " " + strconv.Itoa(int(n)) + " " + message))
+	}
+}
 
 // TestPrime: the prime is the one that its comment tells of.
 func TestPrime(t *testing.T) {
@@ -97,7 +128,7 @@ func TestCost(t *testing.T) {
 		solve       func(g counted, a, b elem) uint64
 	}{
 		"baby-step giant-step": {200, 0.85, 1.0, func(g counted, a, b elem) uint64 {
-			x, err := babyGiant(bg, g, a, b, w, maxBaby, &search{workers: 1})
+			x, err := babyGiant(bg, g, a, b, w, maxBaby, &crew{count: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,14 +140,14 @@ func TestCost(t *testing.T) {
 			return interleavedSteps(g, a, inverse, b, w)
 		}},
 		"kangaroo": {200, 0.8, 2.5, func(g counted, a, b elem) uint64 {
-			x, err := kangaroo(bg, g, a, b, w, &search{workers: 1})
+			x, err := kangaroo(bg, g, a, b, w, &crew{count: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return x
 		}},
 		"baby-step giant-step in little memory": {30, 0.8, 8, func(g counted, a, b elem) uint64 {
-			x, err := babyGiant(bg, g, a, b, w, 1<<7, &search{workers: 1})
+			x, err := babyGiant(bg, g, a, b, w, 1<<7, &crew{count: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +159,7 @@ func TestCost(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			var ops uint64
 			for seed := range c.seeds {
-				a := dlog{}.base(&Challenge{Message: strconv.Itoa(seed)})
+				a := Interval{Hash: of(strconv.Itoa(seed))}.base()
 				x := r.Uint64N(w)
 				if got := c.solve(counted{f, &ops}, a, power64(f, a, x, nil)); got != x {
 					t.Fatalf("found %d, not %d", got, x)
@@ -146,28 +177,76 @@ func TestCost(t *testing.T) {
 // TestLogarithmEdges: both ends of the interval are found, by any number of workers; what is not in it is not.
 func TestLogarithmEdges(t *testing.T) {
 	f := theField()
-	a := dlog{}.base(&Challenge{})
+	a := Interval{Hash: of("")}.base()
 	for _, workers := range []int{1, 2, 5} {
 		for _, w := range []uint64{16, 17, 100, 4096, 5000} {
 			for _, x := range []uint64{0, 1, 2, w / 2, w - 2, w - 1} {
 				b := power64(f, a, x, nil)
-				if got, err := babyGiant(bg, f, a, b, w, maxBaby, &search{workers: workers}); err != nil || got != x {
+				if got, err := babyGiant(bg, f, a, b, w, maxBaby, &crew{count: workers}); err != nil || got != x {
 					t.Errorf("%d workers, width %d: %d, %v; want %d", workers, w, got, err, x)
 				}
-				if got, err := babyGiant(bg, f, a, b, w, 3, &search{workers: workers}); err != nil || got != x {
+				if got, err := babyGiant(bg, f, a, b, w, 3, &crew{count: workers}); err != nil || got != x {
 					t.Errorf("%d workers, width %d, little memory: %d, %v; want %d", workers, w, got, err, x)
 				}
 				if w < 4096 {
 					continue
 				}
-				if got, err := kangaroo(bg, f, a, b, w, &search{workers: workers}); err != nil || got != x {
+				if got, err := kangaroo(bg, f, a, b, w, &crew{count: workers}); err != nil || got != x {
 					t.Errorf("%d workers, width %d, kangaroos: %d, %v; want %d", workers, w, got, err, x)
 				}
 			}
 			if got, err := babyGiant(bg, f, a, power64(f, a, w+w/2+9, nil), w, maxBaby,
-				&search{workers: workers}); err != ErrMalformed {
+				&crew{count: workers}); err != ErrNoSolution {
 				t.Errorf("outside the interval: %d, %v", got, err)
 			}
+		}
+	}
+}
+
+// TestBothWays: drawing the exponent again and a^x = b agree, for right and for wrong answers.
+func TestBothWays(t *testing.T) {
+	order := new(big.Int).Rsh(theField().big, 1)
+	if order.BitLen() <= 8*ExponentBytes {
+		t.Fatal("x + ord(a) can be written as another solution")
+	}
+	for w := uint64(LeastInterval); w < 20*LeastInterval; w = w*5/4 + 1 {
+		i := Interval{w, of(strconv.Itoa(int(w)))}
+		x := i.Exponent(order.Bytes())
+		b := i.Power(x)
+		if new(big.Int).SetBytes(x).Cmp(i.width()) >= 0 {
+			t.Fatalf("x = %x, width %s", x, i.width())
+		}
+		if got, err := i.Solve(bg, b, &crew{count: 2}); err != nil || !slices.Equal(got, x) {
+			t.Errorf("work %d: found %x, %v; want %x", w, got, err, x)
+		}
+		for _, y := range []*big.Int{big.NewInt(1), i.width()} {
+			y.Add(y, new(big.Int).SetBytes(x))
+			if slices.Equal(i.Power(y.Bytes()), b) {
+				t.Errorf("work %d: %s is right, too", w, y)
+			}
+		}
+		if !slices.Equal(i.Power(new(big.Int).Add(order, new(big.Int).SetBytes(x)).Bytes()), b) {
+			t.Error("a is not of the order")
+		}
+	}
+}
+
+// TestDoesNotTrust: a solver refuses what is no power, what nobody drew, and what it would never finish.
+func TestDoesNotTrust(t *testing.T) {
+	i := Interval{LeastInterval, of("")}
+	if _, err := i.Solve(bg, theField().big.Bytes(), &crew{count: 1}); err != ErrNoSolution {
+		t.Errorf("the prime: %v", err)
+	}
+	if _, err := i.Solve(bg, i.Power(i.width().Bytes()), &crew{count: 1}); err != ErrNoSolution {
+		t.Errorf("an exponent above the interval: %v", err)
+	}
+	wide := Interval{1 << 44, of("")}
+	if _, err := wide.Solve(bg, wide.Power([]byte{1}), &crew{count: 1}); err != ErrTooHard {
+		t.Errorf("a wide interval: %v", err)
+	}
+	for _, p := range []uint64{0, 1, 4, 5, 9, 1<<40 + 15, 13} {
+		if _, err := Solve(bg, of(""), binary.BigEndian.AppendUint64(nil, p), &crew{count: 1}); err != ErrNoSolution {
+			t.Errorf("modulo %d: %v", p, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package stamp
+package classic
 
 import (
 	"context"
@@ -51,27 +51,27 @@ func power64[E comparable](g group[E], base E, n uint64, ops *uint64) E {
 }
 
 // logarithm finds x below the width with a^x = b: by baby and giant steps while the table fits, else by kangaroos.
-func logarithm[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
+func logarithm[E comparable](ctx context.Context, g group[E], a, b E, width uint64, team Workers) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	m := min(root/math.Sqrt2, maxBaby)
 	if m+float64(width)/(2*m) > 2*root {
-		return kangaroo(ctx, g, a, b, width, s)
+		return kangaroo(ctx, g, a, b, width, team)
 	}
-	return babyGiant(ctx, g, a, b, width, maxBaby, s)
+	return babyGiant(ctx, g, a, b, width, maxBaby, team)
 }
 
 // babyGiant meets in the middle: x = i·m − j, so a^(i·m) = b·a^j. All j from 1 to m go into the table, then the giant
 // steps are tried. With m the root of half the width that takes 1.41 times the root of the width on average; no inverse
 // is needed. The table holds at most so many entries; with fewer than it would like, it takes longer.
-func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint64, entries uint64, s *search) (uint64,
-	error) {
+func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width, entries uint64,
+	team Workers) (uint64, error) {
 	m := min(uint64(math.Ceil(math.Sqrt(float64(width)/2))), entries, 1<<24-2)
 	giants := width/m + 1
 	table := newTable(m)
 	const rest = 256 // operations between looks at what other workers have found
 
-	share := (m + uint64(s.workers) - 1) / uint64(s.workers)
-	s.each(func(w int) {
+	share := (m + uint64(team.Count()) - 1) / uint64(team.Count())
+	team.Each(func(w int) {
 		from, to := uint64(w)*share, min(uint64(w+1)*share, m)
 		if from >= to {
 			return
@@ -85,25 +85,25 @@ func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint
 			}
 			e = g.mul(e, a)
 			if ops++; ops >= rest {
-				if s.add(ops); ctx.Err() != nil {
+				if team.Add(ops); ctx.Err() != nil {
 					return
 				}
 				ops = 0
 			}
 		}
-		s.add(ops)
+		team.Add(ops)
 	})
 
 	var found atomic.Uint64 // x + 1
 	var once uint64
 	step := power64(g, a, m, &once)
-	s.add(once)
-	s.each(func(w int) {
+	team.Add(once)
+	team.Each(func(w int) {
 		ops := uint64(0)
-		defer func() { s.add(ops) }()
-		stride := power64(g, step, uint64(s.workers), &ops)
+		defer func() { team.Add(ops) }()
+		stride := power64(g, step, uint64(team.Count()), &ops)
 		e := power64(g, step, uint64(w)+1, &ops)
-		for i := uint64(w) + 1; i <= giants; i += uint64(s.workers) {
+		for i := uint64(w) + 1; i <= giants; i += uint64(team.Count()) {
 			for j := range table.get(g.low(e)) {
 				x := i*m - uint64(j) - 1
 				if x < width && power64(g, a, x, &ops) == b {
@@ -112,7 +112,7 @@ func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint
 				}
 			}
 			if ops >= rest {
-				s.add(ops)
+				team.Add(ops)
 				ops = 0
 				if found.Load() != 0 || ctx.Err() != nil {
 					return
@@ -128,7 +128,7 @@ func babyGiant[E comparable](ctx context.Context, g group[E], a, b E, width uint
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	return 0, ErrMalformed // there is no such x: the challenge was made up
+	return 0, ErrNoSolution
 }
 
 // A stepTable finds the number of a baby step by 64 bits of the element. Several workers fill it at once without locks.
@@ -172,10 +172,10 @@ func (t *stepTable) get(low uint64) func(func(uint32) bool) {
 
 // kangaroo lets tame and wild kangaroos jump by steps that depend on where they are, until a wild one lands on the
 // trail of a tame one. It takes about twice the root of the width, and little memory: few points are noted.
-func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint64, s *search) (uint64, error) {
+func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint64, team Workers) (uint64, error) {
 	root := math.Sqrt(float64(width))
 	// Jumps are powers of two. Their mean is nearest to half the root, for each pair.
-	goal, k := root*float64(s.workers)/2, 1
+	goal, k := root*float64(team.Count())/2, 1
 	for ; k < 60 && (math.Exp2(float64(k+1))-1)/float64(k+1) < goal*1.2; k++ {
 	}
 	jumps := make([]E, k)
@@ -183,8 +183,8 @@ func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint6
 	for i := 1; i < k; i++ {
 		jumps[i] = g.mul(jumps[i-1], jumps[i-1])
 	}
-	s.add(uint64(k - 1))
-	marked := uint64(1)<<max(0, bits.Len64(uint64(root))/2-2-bits.Len(uint(s.workers))) - 1
+	team.Add(uint64(k - 1))
+	marked := uint64(1)<<max(0, bits.Len64(uint64(root))/2-2-bits.Len(uint(team.Count()))) - 1
 
 	type trail struct {
 		at   uint64
@@ -193,11 +193,11 @@ func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint6
 	var mu sync.Mutex
 	trails := map[uint64]trail{}
 	var found atomic.Uint64
-	s.each(func(w int) {
+	team.Each(func(w int) {
 		ops := uint64(0)
-		defer func() { s.add(ops) }()
+		defer func() { team.Add(ops) }()
 		// Starts are spread, so that no two of a herd walk the same trail.
-		spread := uint64(w) * (uint64(goal)/uint64(s.workers) + 1)
+		spread := uint64(w) * (uint64(goal)/uint64(team.Count()) + 1)
 		at := [2]uint64{width/2 + spread, spread}
 		point := [2]E{power64(g, a, at[0], &ops), g.mul(b, power64(g, a, at[1], &ops))}
 		for steps := 0; ; steps++ {
@@ -237,7 +237,7 @@ func kangaroo[E comparable](ctx context.Context, g group[E], a, b E, width uint6
 				ops++
 			}
 			if steps&63 == 0 {
-				s.add(ops)
+				team.Add(ops)
 				ops = 0
 				if found.Load() != 0 || ctx.Err() != nil {
 					return

@@ -1,4 +1,4 @@
-package stamp
+package classic
 
 import (
 	"encoding/binary"
@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// primeHex is the prime of dlog: the first safe prime from SHA-256("weir stamp dlog 768-bit safe prime 0") | ...1 |
-// ...2 upwards, with the two highest bits set. It is random, so that nobody can have chosen it for a weakness, and so
-// long that the logarithms of the whole field cost thousands of core years once, and each one more than a stamp.
-const primeHex = "fc3280a656b358aace634bbd2aa09f3c89d1b6f1abb05e37b69f159787e46e94554ce1ea19e19e8cb6d3e22190f43efa" +
+// Modulus is the prime of dlog in hexadecimal: the first safe prime from three SHA-256 upwards, with the two highest
+// bits set: of "weir stamp dlog 768-bit safe prime 0", … 1 and … 2. It is random, so that nobody can have chosen it for
+// a weakness, and so long that the logarithms of the whole field cost thousands of core years once, and each one more
+// than a stamp.
+const Modulus = "fc3280a656b358aace634bbd2aa09f3c89d1b6f1abb05e37b69f159787e46e94554ce1ea19e19e8cb6d3e22190f43efa" +
 	"0664a8c8a933b9c538b239a26ea1afecc22f6f9806aa445fb805c450f08b4adb86c7e2e93b937816093fb9a90c64d967"
 
 const (
@@ -32,7 +33,7 @@ type field768 struct {
 
 // theField is made when it is first needed. Most programs never need it.
 var theField = sync.OnceValue(func() *field768 {
-	p, _ := new(big.Int).SetString(primeHex, 16)
+	p, _ := new(big.Int).SetString(Modulus, 16)
 	f := &field768{p: limbsOf(p), big: p}
 	inv := uint64(1)
 	for range 6 { // Newton: each step doubles the bits that are right
