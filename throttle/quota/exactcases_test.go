@@ -507,6 +507,39 @@ func TestExactInventedAccountsAreDropped(t *testing.T) {
 	})
 }
 
+// An account that has used nothing is kept while something is on loan to it: if it were forgotten, nobody could give
+// that back.
+func TestExactRestGoesBackFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 1, exactly(Policy{Limit: Count(10), Period: hour}))
+		defer f.close()
+		n := f.nodes[0]
+		idle := func() bool {
+			rs := n.rules.Load()
+			a := n.table.lookup(rs, "x", netip.Addr{})
+			if a == nil {
+				return true
+			}
+			defer a.shard.mu.Unlock()
+			r := rs.list[0]
+			return r.idle(a.state(r), a.terms(rs, r), nanos(time.Now()))
+		}
+		var a weir.Answer
+		_ = n.Judge(t.Context(), &weir.Event{Time: time.Now(), Account: "x"}, &a)
+		if a.Verdict != weir.Admit {
+			t.Fatal(a.Explain())
+		}
+		n.Settle(a.Hold, weir.Outcome{Time: time.Now()})
+		if idle() {
+			t.Error("it can be forgotten with what it has on loan")
+		}
+		time.Sleep(time.Minute)
+		if !idle() {
+			t.Error("it cannot be forgotten, and nothing is on loan any more")
+		}
+	})
+}
+
 // More than so many at once stay in the engine until their periods end, and are counted.
 func TestExactDiscardsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
