@@ -2,7 +2,6 @@ package quota
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -97,7 +96,7 @@ func TestExactWithFaults(t *testing.T) {
 func playExact(t *testing.T, p Policy, seed uint64) {
 	o := exactly(p)
 	f := newLendingFarm(t, 4, o)
-	f.r = rand.New(rand.NewPCG(seed, 20))
+	f.seed(seed)
 	defer f.close()
 	var mu sync.Mutex
 	var grants []time.Time

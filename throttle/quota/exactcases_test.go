@@ -397,7 +397,7 @@ func TestExactInventedAccounts(t *testing.T) {
 		o.Members, o.Plans = map[string]string{"alice": "gold"}, map[string]map[string]Override{"gold": {}}
 		f := newLendingFarm(t, 1, o)
 		defer f.close()
-		f.lag = 10 * time.Millisecond
+		f.lag.Store(int64(10 * time.Millisecond))
 		var granted atomic.Int64
 		var all sync.WaitGroup
 		for i := range maxNewAsks + 1 {

@@ -24,7 +24,7 @@ func TestExactGrant(t *testing.T) {
 				for i := range nodes {
 					f := newLendingFarm(t, 1, o)
 					defer f.close()
-					f.lag = 0
+					f.lag.Store(0)
 					nodes[i] = f.nodes[0]
 				}
 				if nodes[0].rules.Load().only == nil {

@@ -29,8 +29,8 @@ type lendingFarm struct {
 	known map[string]bool // the names of all nodes that there ever were
 	r     *rand.Rand
 	mu    sync.Mutex
-	lag   time.Duration // of a call, each way, at most; 0 for none
-	fail  atomic.Int32  // of a hundred calls, so many get no answer, half of them after they were executed
+	lag   atomic.Int64 // of a call, each way, at most; 0 for none, in nanoseconds
+	fail  atomic.Int32 // of a hundred calls, so many get no answer, half of them after they were executed
 	stall atomic.Bool
 }
 
@@ -53,8 +53,8 @@ func (n *lendingNode) now() time.Time { return time.Now().Add(time.Duration(n.sh
 var errNoAnswer = errors.New("no answer")
 
 func newLendingFarm(t *testing.T, nodes int, o Options) *lendingFarm {
-	f := &lendingFarm{t: t, pot: farmtest.NewPot(time.Now), r: rand.New(rand.NewPCG(1, 2)), lag: time.Millisecond,
-		known: map[string]bool{}}
+	f := &lendingFarm{t: t, pot: farmtest.NewPot(time.Now), r: rand.New(rand.NewPCG(1, 2)), known: map[string]bool{}}
+	f.lag.Store(int64(time.Millisecond))
 	for i := range nodes {
 		f.join(fmt.Sprintf("n%d", i), o)
 	}
@@ -233,6 +233,13 @@ func (d diskOf) Load(_ context.Context, throttle string, now time.Time, each fun
 
 func (d diskOf) Prune(context.Context, time.Time) (int, error) { return 0, nil }
 
+// seed has another story begin.
+func (f *lendingFarm) seed(n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.r = rand.New(rand.NewPCG(n, 20))
+}
+
 func (f *lendingFarm) random(n int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -240,8 +247,8 @@ func (f *lendingFarm) random(n int) int {
 }
 
 func (f *lendingFarm) sleep() {
-	if f.lag > 0 {
-		time.Sleep(time.Duration(f.random(int(f.lag)) + 1))
+	if lag := f.lag.Load(); lag > 0 {
+		time.Sleep(time.Duration(f.random(int(lag)) + 1))
 	}
 }
 

@@ -176,7 +176,7 @@ func playSequence(t *testing.T, seed uint64) {
 	time.Sleep(30 * time.Hour)
 	s := &sequence{lendingFarm: newLendingFarm(t, nodes, exactly(p)), o: exactly(p), r: r,
 		grant: map[string][]time.Time{}, unanswered: map[string]int64{}}
-	s.lendingFarm.r = rand.New(rand.NewPCG(seed, 40))
+	s.seed(seed)
 	s.saved = s.pot.Save()
 	busy := 1 + int(p.Limit.N/25) // so that some limits are used up, and others are not
 	done := make(chan struct{})
