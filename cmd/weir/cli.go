@@ -85,6 +85,9 @@ func run(args []string, t *terminal) int {
 	watched := *t
 	watched.out = &output{Writer: t.out}
 	t = &watched
+	if os.Getenv(completionVariable) != "" {
+		return complete(t)
+	}
 	parser, err := parserFor(grammar(args), t)
 	if err != nil {
 		fmt.Fprintln(t.err, "weir:", err)
@@ -126,10 +129,9 @@ func usageHint(err error) string {
 func newParser(t *terminal) (*kong.Kong, error) { return parserFor(&cli{}, t) }
 
 // grammar is the part of the command line that arguments need: with one command instead of all of them, a short command
-// takes two thirds of the time. Arguments that do not begin with a command need all of it, and so do commands about
-// commands.
+// takes two thirds of the time. Arguments that do not begin with a command need all of it, and so do the manual pages.
 func grammar(args []string) any {
-	if len(args) == 0 || args[0] == "completion" || args[0] == "man" {
+	if len(args) == 0 || args[0] == "man" {
 		return &cli{}
 	}
 	var fields []reflect.StructField

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,126 +12,99 @@ import (
 	"weir/internal/needs"
 )
 
-// completionCases are what is typed, and some of what a shell has to offer for the last word, or must not.
+// completionCases are what is typed, and some of what weir has to offer for the last word, or must not. Where it offers
+// nothing, the shell offers files.
 var completionCases = []struct {
 	line      string
 	want, not []string
+	files     bool
 }{
-	{"weir que", []string{"queue"}, []string{"list", "serve"}},
-	{"weir queue ", []string{"list", "release"}, []string{"serve"}},
-	{"weir queue list --st", []string{"--state"}, []string{"--user"}},
-	{"weir bench flood --flood ", []string{"many", "few", "both"}, []string{"--json"}},
-	{"weir completion ", []string{"bash", "zsh", "fish"}, []string{"serve"}},
-	{"weir serve --config ", []string{"here.yaml"}, []string{"--drain"}},
-	{"weir check h", []string{"here.yaml"}, []string{"serve"}},
-	{"weir man", nil, []string{"man"}},
+	{"weir que", []string{"queue"}, []string{"list", "serve"}, false},
+	{"weir queue ", []string{"list", "release"}, []string{"serve"}, false},
+	{"weir queue list --st", []string{"--state"}, []string{"--user"}, false},
+	{"weir bench flood --flood ", []string{"many", "few", "both"}, []string{"--json"}, false},
+	{"weir completion ", []string{"bash", "zsh", "fish"}, []string{"serve"}, false},
+	{"weir serve --config ", nil, []string{"--drain"}, true},
+	{"weir check h", nil, []string{"serve"}, true},
+	{"weir man", nil, []string{"man"}, true},
 }
 
-// completionIn writes the script of a shell into a folder with a file to complete.
-func completionIn(t *testing.T, name string, script func([]completed) string) (folder string) {
-	t.Helper()
-	folder = t.TempDir()
-	for file, text := range map[string]string{name: script(completions(parser(t).Model.Node)), "here.yaml": ""} {
-		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+// TestCompletion: weir offers what can follow.
+func TestCompletion(t *testing.T) {
+	for _, c := range append(completionCases[:len(completionCases):len(completionCases)], struct {
+		line      string
+		want, not []string
+		files     bool
+	}{"weir bench flood --flood=f", []string{"few"}, []string{"many", "--for"}, false}) {
+		t.Setenv(completionVariable, c.line)
+		var out, wrong bytes.Buffer
+		if code := run(nil, &terminal{out: &out, err: &wrong}); code != exitOK || wrong.Len() > 0 {
+			t.Fatalf("%q: %d, %s", c.line, code, wrong.String())
+		}
+		checkCompletion(t, c.line, out.String(), c.want, c.not)
+		if c.files && out.Len() > 0 {
+			t.Errorf("%q offers %q and no files", c.line, out.String())
 		}
 	}
-	return folder
 }
 
-func checkCompletion(t *testing.T, shell, line, output string, want, not []string) {
+func checkCompletion(t *testing.T, line, output string, want, not []string) {
 	t.Helper()
 	offered := strings.Fields(output)
 	for _, w := range want {
 		if !slices.Contains(offered, w) {
-			t.Errorf("%s: %q does not offer %s, only %q", shell, line, w, offered)
+			t.Errorf("%q does not offer %s, only %q", line, w, offered)
 		}
 	}
 	for _, w := range not {
 		if slices.Contains(offered, w) {
-			t.Errorf("%s: %q offers %s", shell, line, w)
+			t.Errorf("%q offers %s", line, w)
 		}
 	}
 }
 
-func TestCompletionBash(t *testing.T) {
-	needs.Unwatched(t)
-	t.Parallel()
-	bash := needs.Program(t, "bash", "apt-get install bash")
-	folder := completionIn(t, "weir.bash", bashScript)
-	for _, c := range append(completionCases, struct {
-		line      string
-		want, not []string
-	}{"weir bench flood --flood = f", []string{"few"}, []string{"many", "--for"}}) {
-		words := strings.Split(c.line, " ")
-		script := `source ./weir.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weir; printf '%s\n' "${COMPREPLY[@]}"`
-		cmd := exec.Command(bash, append([]string{"--norc", "-uc", script, "bash"}, words...)...)
-		cmd.Dir = folder
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		checkCompletion(t, "bash", c.line, string(out), c.want, c.not)
-	}
+// shells are ways to see what a script in the file "script" offers for the line in $1, where weir is on the path. bash
+// and zsh complete on a terminal only: here bash calls what it was told to call, and the functions of zsh say what they
+// were asked to offer.
+var shells = map[string]string{
+	"bash": `source ./script; eval "set -- '$1' $(complete -p weir)"
+while [ "$2" != -C ]; do set -- "$1" "${@:3}"; done
+found=$(COMP_LINE=$1 COMP_POINT=${#1} "$3"); [ -n "$found" ] || found=$(compgen -f -- "${1##* }"); echo "$found"`,
+	"zsh": `compdef() { }
+compadd() { print -rl -- "${offered[@]}"; }
+_files() { print -rl -- *; }
+line=$1; words=("${(@s: :)line}"); CURRENT=$#words
+source ./script
+_weir`,
+	"fish": `source ./script; complete -C $argv[1] | string replace -r '\t.*' ''; true`,
 }
 
-func TestCompletionFish(t *testing.T) {
+// TestCompletionInShells: each shell offers what weir does, or files.
+func TestCompletionInShells(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
-	fish := needs.Program(t, "fish", "apt-get install fish")
-	folder := completionIn(t, "weir.fish", fishScript)
-	for _, c := range completionCases {
-		cmd := exec.Command(fish, "--no-config", "-c", "source ./weir.fish; complete -C '"+c.line+"'")
-		cmd.Dir, cmd.Env = folder, append(os.Environ(), "HOME="+folder)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+	for shell, ask := range shells {
+		program := needs.Program(t, shell, "apt-get install "+shell)
+		folder := t.TempDir()
+		for file, text := range map[string]string{"script": completionScripts[shell], "here.yaml": ""} {
+			if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-		words := ""
-		for line := range strings.Lines(string(out)) { // the word, a tab and its description
-			word, _, _ := strings.Cut(line, "\t")
-			words += strings.TrimSpace(word) + "\n"
+		for _, c := range completionCases {
+			args := map[string][]string{"bash": {"--norc", "-c", ask, "bash"}, "zsh": {"-f", "-c", ask, "zsh"},
+				"fish": {"--no-config", "-c", ask}}[shell]
+			cmd := exec.Command(program, append(args, c.line)...)
+			cmd.Dir, cmd.Env = folder, append(os.Environ(), "HOME="+folder)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %q: %v\n%s", shell, c.line, err, out)
+			}
+			want := c.want
+			if c.files && !strings.HasSuffix(c.line, " man") {
+				want = []string{"here.yaml"}
+			}
+			checkCompletion(t, shell+": "+c.line, string(out), want, c.not)
 		}
-		checkCompletion(t, "fish", c.line, words, c.want, c.not)
-	}
-}
-
-// zsh completes on a terminal only. Here its own functions, which do the rest, only say what they were asked to offer:
-// the flags and values, and behind the words typed so far the commands.
-const zshAsk = `
-_arguments() {
-	print -rl -- "${@//[=\[]*/}"
-	if [[ $* == *'->below'* ]]; then
-		if (( $#typed )); then words=($typed); shift typed; state=below; else state=command; fi
-	fi
-}
-_describe() { print -rl -- "${commands[@]%%:*}"; }
-compdef() { }
-typed=("$@")
-source ./_weir
-_weir
-`
-
-func TestCompletionZsh(t *testing.T) {
-	needs.Unwatched(t)
-	t.Parallel()
-	zsh := needs.Program(t, "zsh", "apt-get install zsh")
-	folder := completionIn(t, "_weir", zshScript)
-	for _, c := range []struct {
-		line      string
-		want, not []string
-	}{
-		{"", []string{"queue", "serve", "--version"}, []string{"list", "man", "--state"}},
-		{"queue", []string{"list", "release"}, []string{"--state"}},
-		{"queue list", []string{"--state", "--config)--config"}, []string{"--drain", "release"}},
-		{"completion", []string{"(bash", "zsh", "fish)"}, []string{"list"}},
-	} {
-		cmd := exec.Command(zsh, append([]string{"-f", "-c", zshAsk, "zsh"}, strings.Fields(c.line)...)...)
-		cmd.Dir = folder
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		checkCompletion(t, "zsh", c.line, strings.ReplaceAll(string(out), "*: :", ""), c.want, c.not)
 	}
 }

@@ -384,3 +384,6 @@ func shellWord(text string) string {
 	}
 	return shellQuote(text)
 }
+
+// shellQuote quotes a text for a shell.
+func shellQuote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
