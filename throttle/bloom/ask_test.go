@@ -342,6 +342,27 @@ func TestLineBound(t *testing.T) {
 	}
 }
 
+// TestMovedToAnotherLine: where new options have a flow belong to another network, it stands in line there alone.
+func TestMovedToAnotherLine(t *testing.T) {
+	o := Options{Rate: perSecond(1000), Count: Bytes, Attackers: 100}
+	r := newRig(t, o)
+	d := r.open("192.0.2.1", 32<<10)
+	for _, o.V4 = range []int{24, 16} {
+		if err := r.Configure(o, r.now); err != nil {
+			t.Fatal(err)
+		}
+		for r.turn(d, math.MaxInt64) > 0 {
+		}
+		if n := len(r.judge.(*pacer).lines.of); n != 1 {
+			t.Errorf("it stands in %d lines", n)
+		}
+	}
+	r.close(d)
+	if n := len(r.judge.(*pacer).lines.of); n != 0 {
+		t.Errorf("%d lines are left", n)
+	}
+}
+
 // TestGoneFromTheLine: a flow that does not come back to ask holds up nobody for long.
 func TestGoneFromTheLine(t *testing.T) {
 	r := newRig(t, Options{Rate: perSecond(1000), Count: Bytes, Attackers: 100})

@@ -507,6 +507,18 @@ func TestExactInventedAccountsAreDropped(t *testing.T) {
 	})
 }
 
+// What no node says is an error, and counted.
+func TestExactHearsNonsense(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newLendingFarm(t, 1, exactly(Policy{Limit: Count(10), Period: hour}))
+		defer f.close()
+		l := f.nodes[0].lender
+		if err := l.Hear([]byte{0xff, 1, 2}, time.Now()); err == nil || l.Stats().Wrong != 1 {
+			t.Errorf("%v, %d are counted", err, l.Stats().Wrong)
+		}
+	})
+}
+
 // An account that has used nothing is kept while something is on loan to it: if it were forgotten, nobody could give
 // that back.
 func TestExactRestGoesBackFirst(t *testing.T) {

@@ -251,3 +251,9 @@ func FuzzPopulation(f *testing.F) {
 		p.Cohorts(g.r, epoch)
 	})
 }
+
+func TestMeanOfNothing(t *testing.T) {
+	if got := new(histogram).mean(); got != 0 {
+		t.Errorf("%v", got)
+	}
+}

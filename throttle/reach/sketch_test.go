@@ -368,3 +368,19 @@ func FuzzSketch(f *testing.F) {
 		}
 	})
 }
+
+// Cells that can get no greater count, too: with as many hashes as there can be, most of them are full.
+func TestFullCells(t *testing.T) {
+	const p, cells = 8, 1 << 8
+	words, each := make([]uint32, wordsOf(p)), math.Exp2(32-p)
+	for i := range cells {
+		v := 1 // as many cells of each value as are to be expected
+		for v <= 32-p && math.Exp(-each/math.Exp2(float64(v))) < (float64(i)+0.5)/cells {
+			v++
+		}
+		setCell(words, uint32(i), 0, uint32(v))
+	}
+	if got, want := estimateCells(words, p), each*cells; math.Abs(got-want) > want/10 {
+		t.Errorf("%.0f hashes, want %.0f", got, want)
+	}
+}
