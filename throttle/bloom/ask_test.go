@@ -346,19 +346,25 @@ func TestLineBound(t *testing.T) {
 func TestMovedToAnotherLine(t *testing.T) {
 	o := Options{Rate: perSecond(1000), Count: Bytes, Attackers: 100}
 	r := newRig(t, o)
-	d := r.open("192.0.2.1", 32<<10)
-	for _, o.V4 = range []int{24, 16} {
-		if err := r.Configure(o, r.now); err != nil {
-			t.Fatal(err)
-		}
-		for r.turn(d, math.MaxInt64) > 0 {
-		}
-		if n := len(r.judge.(*pacer).lines.of); n != 1 {
-			t.Errorf("it stands in %d lines", n)
-		}
+	moved, other := r.open("192.0.2.1", 32<<10), r.open("192.0.3.1", 32<<10)
+	for r.turn(moved, math.MaxInt64) > 0 {
 	}
-	r.close(d)
-	if n := len(r.judge.(*pacer).lines.of); n != 0 {
+	o.V4 = 16
+	if err := r.Configure(o, r.now); err != nil {
+		t.Fatal(err)
+	}
+	for r.turn(other, math.MaxInt64) > 0 {
+	}
+	if n := r.turn(moved, math.MaxInt64); n > 0 {
+		t.Fatalf("%d bytes beyond the limit", n)
+	}
+	lines := &r.judge.(*pacer).lines
+	if n := len(lines.of); n != 1 {
+		t.Errorf("they stand in %d lines", n)
+	}
+	r.close(moved)
+	r.close(other)
+	if n := len(lines.of); n != 0 {
 		t.Errorf("%d lines are left", n)
 	}
 }
