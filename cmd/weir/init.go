@@ -320,6 +320,9 @@ func (t *terminal) written(asJSON bool, s starter, cfg *config.Config, out strin
 	for _, w := range cfg.Warnings {
 		fmt.Fprintf(t.err, "warning: %s", w.Explain())
 	}
+	if len(cfg.HTTP) > 0 && len(cfg.HTTP[0].TrustedProxies) > 0 {
+		r.says = "The lines for your proxy stand in the file, above trusted_proxies.\n\n" + r.says
+	}
 	_, err := fmt.Fprintf(t.out, "%s: %s, %s. Start weir:\n\n    %s\n\n%s\n\n    %s\n", printable(out),
 		t.paint(tabular.Good, "written and checked"), s.title, serve, r.says,
 		strings.ReplaceAll(r.try, "\n", "\n    "))

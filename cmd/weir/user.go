@@ -37,9 +37,15 @@ func (c *userFlags) Validate() error {
 	return nil
 }
 
+// maySend is what is said of a user who was added.
+const maySend = "may send mail"
+
 func (c *userFlags) change(t *terminal, call func(*console.Client, context.Context) (console.UserView, error),
 	done string) error {
 	return ask(t, c.target, c.JSON, call, func(u *console.UserView) {
+		if done == maySend && u.Stopped() {
+			done = "is stopped until somebody lets them send again (weir user resume " + shellWord(u.Name) + ")"
+		}
 		fmt.Fprintf(t.out, "%s %s\n", printable(u.Name), done)
 		if u.Never != "" {
 			fmt.Fprintf(t.out, "warning: no mail will ever come from %s: %s\n", printable(u.Name), u.Never)
@@ -76,7 +82,7 @@ func (c *userAddCommand) Run(t *terminal) error {
 			}
 		}
 		return client.AddUser(ctx, u)
-	}, "may send mail")
+	}, maySend)
 }
 
 type userListCommand struct {

@@ -62,6 +62,7 @@ type Notice struct {
 	Rate       string        // Flagged, with Rationed: how much they may send
 	Forever    bool          // Flagged: an operator did it, and only an operator ends it
 	Untold     bool          // Admin: the user has no contact, and was not told
+	Unknown    bool          // Admin: weir knows nothing of the user but the name
 	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
 	Text string
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -279,18 +280,16 @@ func (n *Notice) expiry(l *lines) {
 		return
 	}
 	switch n.Kind {
-	case Stopped, Review, Barred, Flagged, Reminder:
+	case Stopped, Review, Barred, Flagged, Reminder, AdminReminder:
 		n.tell(l, days, "What is on hold for {n} day is not sent any more: it goes back to its sender.",
 			"What is on hold for {n} days is not sent any more: it goes back to its sender.")
-	case AdminReminder:
-		l.paragraph("What is held for %s is given up, and its sender is told.", n.count(days, "{n} day", "{n} days"))
 	}
 }
 
 func (n *Notice) adminReminder(l *lines) {
 	l.paragraph("Mail of the account %s is still held, the oldest since %s. The user has no contact, so nobody else "+
 		"is told.", n.account(), n.clock(n.Since))
-	n.onServer(l, "weir queue list --user "+n.User, "weir user set "+n.User+" contact=ADDRESS")
+	n.onServer(l, "weir queue list --user "+n.User, n.contact())
 }
 
 func (n *Notice) adminFlagged(l *lines) {
@@ -303,12 +302,8 @@ func (n *Notice) adminFlagged(l *lines) {
 }
 
 func (n *Notice) admin(l *lines) {
-	limit := ""
-	if n.Limit > 0 {
-		limit = fmt.Sprintf(" More than %s may not wait.", n.recipientCount(n.Limit))
-	}
-	l.paragraph("The account %s is stopped: new mail from it is refused.%s Perhaps somebody has stolen the password; "+
-		"ask the user before you release anything.", n.account(), limit)
+	l.paragraph("The account %s is stopped: new mail from it is refused. Perhaps somebody has stolen the password; "+
+		"ask the user before you release anything.", n.account())
 	if n.waits() > 0 {
 		l.paragraph("%s. What is held leaves only when somebody releases it, also after the user may send "+
 			"again.", n.sums())
@@ -325,12 +320,23 @@ func (n *Notice) admin(l *lines) {
 	}
 	if n.Untold {
 		l.paragraph("The user has no contact, and was not told.")
-		commands = append(commands, "weir user set "+n.User+" contact=ADDRESS")
+		commands = append(commands, n.contact())
 	}
 	if n.Text != "" {
 		l.paragraph("Why: %s", clean(n.Text, 1000))
 	}
-	n.onServer(l, append(commands, "weir user passwd "+n.User, "weir user resume "+n.User)...)
+	if !n.Unknown {
+		commands = append(commands, "weir user passwd "+n.User)
+	}
+	n.onServer(l, append(commands, "weir queue delete --all --user "+n.User, "weir user resume "+n.User)...)
+}
+
+// contact is the command that gives the user a contact.
+func (n *Notice) contact() string {
+	if n.Unknown {
+		return "weir user add " + n.User + " --no-password --contact ADDRESS"
+	}
+	return "weir user set " + n.User + " contact=ADDRESS"
 }
 
 // sums says how many recipients wait, for the admin.
@@ -404,11 +410,7 @@ func (n *Notice) list(l *lines) {
 
 func (n *Notice) ways(l *lines) {
 	if !n.acts() {
-		switch n.Kind {
-		case Stopped, Delayed, Review, Barred, Flagged, Reminder:
-			if n.waits() == 0 {
-				return
-			}
+		if n.waits() > 0 && slices.Contains([]Kind{Stopped, Delayed, Review, Barred, Flagged, Reminder}, n.Kind) {
 			l.fill("", "", n.Language.Say("Those who run the mail server can release the messages, or delete them."))
 		}
 		return

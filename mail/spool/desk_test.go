@@ -2,8 +2,10 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -365,5 +367,47 @@ func TestFree(t *testing.T) {
 	}
 	if r.Free(gateName, nil, contact) || r.Free("nowhere", &user, contact) {
 		t.Error("free for anybody")
+	}
+}
+
+// A user who was stopped before weir knew more than the name is told when a contact is added, of what waits; somebody
+// who is added under the name of a removed user is not told of that user's mail.
+func TestStrangerGetsAContact(t *testing.T) {
+	r := newRig(t)
+	const eve = "eve"
+	for i := 0; ; i++ {
+		if _, err := r.send(eve, recipients(fmt.Sprint("s", i, "-"), 12)...); errors.Is(err, ErrStopped) {
+			break
+		} else if err != nil || i > 9 {
+			t.Fatal(i, err)
+		}
+	}
+	r.run()
+	if told := r.carrier.to(admin); len(told) != 1 ||
+		!strings.Contains(told[0].text, "weir user add eve --no-password --contact ADDRESS") ||
+		strings.Contains(told[0].text, "passwd") {
+		t.Errorf("the admin: %+v", told)
+	}
+	held := r.states()[store.Held]
+	r.pass(time.Hour)
+	add := func(contact string) store.User {
+		r.must(r.ChangeUser(t.Context(), r.now(), "op", eve, func(u *store.User, _ bool) error {
+			u.Contact = contact
+			return nil
+		}))
+		r.run()
+		u, err := r.User(t.Context(), eve)
+		r.must(err)
+		return u
+	}
+	add("eve@home.example")
+	if told := r.carrier.to("eve@home.example"); held == 0 || len(told) != 1 ||
+		!strings.Contains(told[0].text, fmt.Sprintf("Mail to %d recipients is on hold", held)) {
+		t.Errorf("%d are held: %+v", held, told)
+	}
+	r.must(r.RemoveUser(t.Context(), r.now(), "op", eve))
+	r.pass(time.Hour)
+	if u := add("other@home.example"); !u.Made.Equal(r.now()) || len(r.carrier.to("other@home.example")) != 0 {
+		t.Errorf("another user of that name: %+v", u)
 	}
 }

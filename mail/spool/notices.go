@@ -94,7 +94,7 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 	}
 	n := m.Notice
 	n.Kind, n.Host, n.Now, n.User, n.Expire, n.Elsewhere = m.kind, g.Host, now, user.Name, g.HeldFor, g.Elsewhere
-	n.Recipients, n.List, n.Untold = waitingOf(held), lines(held), !m.user
+	n.Recipients, n.List, n.Untold, n.Unknown = waitingOf(held), lines(held), !m.user, user.Made.IsZero()
 	if m.user {
 		told := n
 		told.Language = g.speaks(user)

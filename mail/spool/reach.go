@@ -142,12 +142,9 @@ func (r *reaches) open(tx store.MailTx, now time.Time, of *Reach, user string) (
 
 // age says of a user who was unknown here that the account is as old as its registration.
 func (c *reachTx) age() error {
-	user, err := c.tx.User(c.user)
-	switch {
-	case err == nil:
+	user, err := c.reach.userOf(c.tx, c.user)
+	if err == nil && !user.Made.IsZero() {
 		c.sketch.state.IsAtLeastFrom(user.Made, c.now)
-	case isNotFound(err):
-		err = nil
 	}
 	return err
 }

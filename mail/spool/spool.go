@@ -145,7 +145,6 @@ func (s *Spool) Stop(ctx context.Context) error {
 		if err := s.savePopulations(context.Background()); err != nil {
 			s.log.Error("what reach throttles have learnt lately is not stored", "error", err)
 		}
-		s.closeTrail()
 		close(ended)
 	}()
 	defer s.cut()

@@ -47,7 +47,6 @@ type trail struct {
 	next  int // where the oldest is, once it is full
 	ids   map[store.MailID]string
 	path  string
-	file  *os.File
 	lines int
 	lost  loglimit.Line
 }
@@ -129,30 +128,16 @@ func (t *trail) write(b []byte, lines int) (err error) {
 	if t.path == "" || len(b) == 0 {
 		return nil
 	}
-	if t.file != nil && t.lines >= MaxTrail {
-		err = errors.Join(t.file.Close(), os.Rename(t.path, t.path+old))
-		t.file, t.lines = nil, 0
+	if t.lines >= MaxTrail {
+		err, t.lines = os.Rename(t.path, t.path+old), 0
 	}
-	if t.file == nil && err == nil {
-		t.file, err = os.OpenFile(t.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	t.lines += lines
+	file, err2 := os.OpenFile(t.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err2 != nil {
+		return errors.Join(err, err2)
 	}
-	if err == nil {
-		_, err = t.file.Write(b)
-		t.lines += lines
-	}
-	return err
-}
-
-// closeTrail ends what openTrail began.
-func (d *delivery) closeTrail() {
-	t := &d.trail
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.file != nil {
-		_ = t.file.Close()
-		t.file = nil
-	}
-	t.path = ""
+	_, err2 = file.Write(b)
+	return errors.Join(err, err2, file.Close())
 }
 
 func (s *Step) log(log *slog.Logger) {
@@ -169,15 +154,12 @@ func (s *Step) log(log *slog.Logger) {
 var stepResults = map[nexthop.Outcome]string{nexthop.Done: "delivered", nexthop.Failed: "failed",
 	nexthop.Ambiguous: "ambiguous"}
 
-// queueIDs find the id that a server has given a message, as Postfix and weir, Exim, and Sendmail say it.
-var queueIDs = []*regexp.Regexp{regexp.MustCompile(`queued as ([0-9A-Za-z]{6,32})\b`),
-	regexp.MustCompile(`\bid=([0-9A-Za-z-]{6,32})\b`), regexp.MustCompile(`^([0-9A-Za-z]{12,20}) `)}
+// queueForm finds the id that a server has given a message, as Postfix and weir, Exim, and Sendmail say it.
+var queueForm = regexp.MustCompile(`(?:queued as |\bid=)([0-9A-Za-z-]{6,32})\b|^([0-9A-Za-z]{12,20}) `)
 
 func queueID(text string) string {
-	for _, form := range queueIDs {
-		if m := form.FindStringSubmatch(text); m != nil {
-			return m[1]
-		}
+	if m := queueForm.FindStringSubmatch(text); m != nil {
+		return m[1] + m[2]
 	}
 	return ""
 }

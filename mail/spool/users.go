@@ -139,6 +139,12 @@ func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 				return nil, err
 			}
 		}
+		if isNew {
+			u.Made, err = d.ownsFrom(tx, name, u.Made)
+			if err != nil {
+				return nil, err
+			}
+		}
 		u.Name, u.Changed = name, now
 		if err := validLimits(u.Limits); err != nil {
 			return nil, err
@@ -149,7 +155,7 @@ func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 		if err := tx.Log(entry(now, by, what, name, 0, differences(&before, &u))); err != nil {
 			return nil, err
 		}
-		moved := before.Contact != u.Contact && !isNew
+		moved := before.Contact != u.Contact
 		if moved {
 			if err := tx.RemoveTickets(name); err != nil {
 				return nil, err
@@ -163,6 +169,20 @@ func (d *desk) ChangeUser(ctx context.Context, now time.Time, by, name string,
 		}
 		return results, err
 	})
+}
+
+// ownsFrom is from when mail belongs to a user who is added now: a name that sent before it was registered keeps what
+// waits, unless it was that of a user who was removed.
+func (d *desk) ownsFrom(tx store.MailTx, name string, now time.Time) (time.Time, error) {
+	removed, err := tx.Entries(store.EntryQuery{User: name, What: "removed"}, 1)
+	if err != nil || len(removed) > 0 {
+		return now, err
+	}
+	held, err := heldMail(tx, name, time.Time{}, 1)
+	if len(held) > 0 {
+		return earlier(held[0].Received, now), err
+	}
+	return now, err
 }
 
 // reconsider runs the clocks of a changed user. A disabled user is stopped at every throttle, known there or not.
