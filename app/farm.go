@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,14 +36,19 @@ const (
 // tellAfter is how long offences are gathered before the other nodes are told.
 const tellAfter = 10 * time.Millisecond
 
-// joinPatience is how long a node that starts waits for the others, so that it knows what they know before it serves.
-const joinPatience = time.Second
+// How long a node that starts waits, so that it knows what the others know before it serves. It waits for nobody who
+// has just started, too.
+const (
+	hearPatience = time.Second      // to hear others at all
+	joinPatience = 10 * time.Second // to be told what they know
+)
 
 // A member is this weir as a node of a farm.
 type member struct {
 	*farm.Farm
 	app     *App
 	bus     *nats.Bus
+	nodes   *nodesFile
 	pace    *pacer.Pace // by the machine's clock: the farm's time follows from it
 	engine  *engine     // nil where nothing is counted exactly
 	lenders lenders
@@ -56,10 +63,13 @@ type member struct {
 	rooms  map[string]*sharedLanes // by topic
 	seats  [2]int                  // as they were told: among how many, and which
 	stands farm.Standing
+	knew   bool // what was used before it started
 	left   bool
 
-	met   chan struct{} // closed when this node knows what the others know
-	meets sync.Once
+	began    time.Time     // by the farm's time
+	met      chan struct{} // closed when there is nothing to wait for any more
+	meets    sync.Once
+	listened atomic.Bool // others had time to be heard
 
 	news    sync.Mutex    // taken under the farm's lock
 	changes []farm.Member // nodes that came or went, of which the quotas are to be told
@@ -89,7 +99,8 @@ func (a *App) joinFarm(g *generation) (err error) {
 	node := farm.Node{Name: o.Node, Boot: uint64(now.UnixMicro())}
 	log := a.opts.Log.With("farm", o.Node)
 	m := &member{app: a, pace: &pacer.Pace{Clock: a.opts.Clock}, tills: map[string]till{},
-		quotas: map[string]commonQuota{}, rooms: map[string]*sharedLanes{}, met: make(chan struct{})}
+		quotas: map[string]commonQuota{}, rooms: map[string]*sharedLanes{}, met: make(chan struct{}),
+		began: now}
 	if m.engine, err = a.openEngine(o, log, m.engineChanged); err != nil {
 		return err
 	}
@@ -101,8 +112,10 @@ func (a *App) joinFarm(g *generation) (err error) {
 	if m.bus, err = nats.Open(nats.Options{Node: node, Options: *o, Log: log}); err != nil {
 		return err
 	}
+	m.nodes = &nodesFile{path: filepath.Join(g.cfg.Data, nodesName), log: log}
 	m.Farm, err = farm.Join(farm.Joining{Bus: m.bus, Node: node, Secrets: secretsOf(o), Version: a.opts.Version,
-		Config: func() string { return a.current.Load().print }, Log: log, Expected: expected(m.bus, o)}, now)
+		Config: func() string { return a.current.Load().print }, Log: log, Expected: expected(m.bus, o),
+		Kept: m.nodes.read(), Keep: m.nodes.keep}, now)
 	if err != nil {
 		return fmt.Errorf("farm: %w", err)
 	}
@@ -135,10 +148,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 	m.pace.Start(m)
 	m.divide()
 	if o.NATS != "" || len(o.Peers) > 0 {
-		select {
-		case <-m.met:
-		case <-time.After(joinPatience):
-		}
+		m.await()
 		m.SetClock()
 	}
 	// By the farm's time, which may be behind the clock that the throttles were made by.
@@ -147,6 +157,20 @@ func (a *App) joinFarm(g *generation) (err error) {
 		return fmt.Errorf("farm: %w", err)
 	}
 	return nil
+}
+
+// await waits for what the others know.
+func (m *member) await() {
+	heard := time.AfterFunc(hearPatience, func() { m.listened.Store(true) }) // with the next heartbeat it looks again
+	defer heard.Stop()
+	over := time.NewTimer(joinPatience)
+	defer over.Stop()
+	select {
+	case <-m.met:
+	case <-over.C:
+		m.app.opts.Log.Warn("this node serves although it does not know what the other nodes know: policies do what " +
+			"on_loss says")
+	}
 }
 
 // leaveFarm says goodbye to the others, if there are any.
@@ -169,9 +193,8 @@ func (m *member) leave(ctx context.Context) error {
 		t.leave()
 		delete(m.tills, name)
 	}
-	for name, q := range m.quotas {
+	for _, q := range m.quotas {
 		q.leave()
-		delete(m.quotas, name)
 	}
 	m.leaveRooms()
 	m.mu.Unlock()
@@ -180,7 +203,10 @@ func (m *member) leave(ctx context.Context) error {
 	m.pace.Stop()
 	m.bans.Close()
 	m.unshare()
-	return m.Leave(ctx)
+	err := m.Leave(ctx)
+	m.nodes.close()
+	m.divide() // it has no part of the limits any more
+	return err
 }
 
 // Advance does what is due in the farm, and tells the quotas which nodes came or went.
@@ -188,7 +214,7 @@ func (m *member) Advance(now time.Time) time.Time {
 	due := m.Farm.Advance(now)
 	stands := m.divide()
 	m.meetRooms()
-	if stands.Whole() && stands.Of > 1 && m.CaughtUp() {
+	if l := m.Learn(); l.Knows || l.Told && (stands.Whole() && stands.Agreed || m.listened.Load()) {
 		m.meets.Do(func() { close(m.met) })
 	}
 	return due
@@ -493,10 +519,11 @@ func (f farmOps) Status() console.FarmStatus {
 	stats, self := f.Stats(), f.Self()
 	of, _ := f.Share()
 	s := console.FarmStatus{Node: self.Name, Nodes: []console.NodeStatus{}, Offset: inMS(f.Offset()), Share: of,
-		Sent: stats.Sent, Received: stats.Received, Dropped: stats.Dropped + f.bans.Dropped(), Missed: stats.Missed,
+		Parts: bits.OnesCount64(f.Standing().Parts),
+		Sent:  stats.Sent, Received: stats.Received, Dropped: stats.Dropped + f.bans.Dropped(), Missed: stats.Missed,
 		Repairs: stats.Snapshots, Strange: stats.Strangers}
 	f.mu.Lock()
-	s.Left = f.left
+	s.Left, s.Knows = f.left, f.knew
 	f.mu.Unlock()
 	if !s.Left {
 		if s.Counters = f.engine.status(); s.Counters != nil {

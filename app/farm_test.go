@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -124,7 +125,7 @@ func (f *fold) build(i int) *App {
 	return a
 }
 
-// settled waits until all nodes see each other.
+// settled waits until all nodes see each other, and have their parts of the limits.
 func (f *fold) settled() {
 	f.t.Helper()
 	for _, a := range f.nodes {
@@ -135,7 +136,10 @@ func (f *fold) settled() {
 					up++
 				}
 			}
-			return up == 2
+			m := a.member.Load()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return up == 2 && bits.OnesCount64(m.stands.Parts) == 3 && m.knew
 		})
 	}
 }

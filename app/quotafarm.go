@@ -19,12 +19,11 @@ type commonQuota struct {
 func (m *member) shareQuotas(g *generation) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.left {
-		return nil
-	}
 	for name, old := range m.quotas {
 		if t := g.throttle(name); t == nil || t.accounts() != old.quota {
-			old.leave()
+			if !m.left {
+				old.leave()
+			}
 			delete(m.quotas, name)
 		}
 	}
@@ -33,14 +32,17 @@ func (m *member) shareQuotas(g *generation) error {
 		if q == nil {
 			continue
 		}
-		if _, known := m.quotas[t.name]; !known {
+		if _, known := m.quotas[t.name]; !known && m.left {
+			m.quotas[t.name] = commonQuota{quota: q}
+		} else if !known {
 			common, err := m.share(t.name, q)
 			if err != nil {
 				return fmt.Errorf("throttles.%s: %w", t.name, err)
 			}
 			m.quotas[t.name] = common
 		}
-		q.Divide(m.stands.Of, m.stands.Rank, m.stands.Up)
+		q.Divide(m.stands)
+		m.inform(q, m.app.clock.Now())
 	}
 	return nil
 }
@@ -77,19 +79,28 @@ func (h heardQuota) Snapshot(_ time.Time, give func([]byte) bool) {
 
 // divide tells the quotas which nodes came or went, and divides them anew.
 func (m *member) divide() farm.Standing {
-	stands := m.Standing()
+	stands, knows := m.Standing(), m.Learn().Knows
 	m.news.Lock()
 	changes := m.changes
 	m.changes = nil
 	m.news.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := m.app.clock.Now()
+	if !m.knew {
+		m.knew = knows
+		for _, q := range m.quotas {
+			m.inform(q.quota, now)
+		}
+	}
 	if stands == m.stands && changes == nil {
 		return stands
 	}
-	now := m.app.clock.Now()
 	for _, who := range changes {
 		for _, q := range m.quotas {
+			if q.shared == nil {
+				continue
+			}
 			if who.State == farm.Up {
 				q.shared.Find(who.Name, now)
 			} else {
@@ -99,7 +110,16 @@ func (m *member) divide() farm.Standing {
 	}
 	m.stands = stands
 	for _, q := range m.quotas {
-		q.quota.Divide(stands.Of, stands.Rank, stands.Up)
+		q.quota.Divide(stands)
 	}
 	return stands
+}
+
+// inform tells a quota whether this node knows what was used before it started. The member is locked.
+func (m *member) inform(q *quota.Quota, now time.Time) {
+	since := m.began
+	if m.knew {
+		since = time.Time{}
+	}
+	q.Unaware(since, now)
 }

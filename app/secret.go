@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -68,22 +67,8 @@ func readSecret(path string, fresh []byte) ([]byte, error) {
 
 // writeSecret writes the secret completely or not at all.
 func writeSecret(path string, secret []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), secretFile+".*") // for the owner only
-	if err != nil {
+	if err := writeWhole(path, fmt.Appendln(nil, hex.EncodeToString(secret))); err != nil {
 		return fmt.Errorf("the secret cannot be stored: %w", err)
-	}
-	_, err = fmt.Fprintln(f, hex.EncodeToString(secret))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("the secret cannot be stored: %w", err)
-	}
-	if folder, err := os.Open(filepath.Dir(path)); err == nil {
-		_ = folder.Sync() // or its name is lost with the power; not every file system can, and then it need not
-		_ = folder.Close()
 	}
 	return nil
 }

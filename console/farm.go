@@ -29,6 +29,8 @@ type FarmStatus struct {
 	Nodes    []NodeStatus `json:"nodes"`                 // this one first
 	Offset   float64      `json:"offset_ms"`             // of the farm's time from this machine's clock
 	Share    int          `json:"share"`                 // among how many nodes limits are divided
+	Parts    int          `json:"parts"`                 // how many nodes that can be heard have a part of the limits
+	Knows    bool         `json:"knows"`                 // this one knows what accounts used before it started
 	Sent     uint64       `json:"sent"`                  // messages
 	Received uint64       `json:"received"`              // messages
 	Dropped  uint64       `json:"dropped"`               // messages that could not be sent, or came too fast

@@ -162,7 +162,8 @@ func (f *Farm) knows(question Sealed) (known, fresh bool) {
 	return true, m.fresh("", question.Seq)
 }
 
-// Leave says goodbye and lets go of the bus. It may be called again.
+// Leave says goodbye and lets go of the bus. It may be called again. A node that hears nobody keeps its part, and says
+// nothing.
 func (f *Farm) Leave(ctx context.Context) error {
 	f.mu.Lock()
 	if f.closed {
@@ -171,7 +172,10 @@ func (f *Farm) Leave(ctx context.Context) error {
 	}
 	f.closed = true
 	f.inbox = inbox{}
-	bye, refused := f.goodbye(), f.why != ""
+	part, heard := f.part, f.up() > 1
+	f.part, f.agreed = false, false
+	gives := f.roll()
+	bye, silent := f.goodbye(), f.why != "" || part && !heard
 	for _, m := range f.members {
 		if m.State == Up {
 			m.State = Lost // it is not heard any more
@@ -181,7 +185,14 @@ func (f *Farm) Leave(ctx context.Context) error {
 	for _, stop := range f.stops {
 		stop()
 	}
-	if !refused {
+	if part && heard {
+		if err := f.giveUp(ctx, gives); err != nil {
+			f.log.Error("this node leaves without a goodbye: it cannot keep on its disk that others take over its part",
+				"err", err)
+			silent = true
+		}
+	}
+	if !silent {
 		f.post(bye) // if the bus does not take it, the others notice the silence
 	}
 	return f.bus.Close(ctx)

@@ -59,9 +59,13 @@ type Joining struct {
 	Version string        // of weir
 	Config  func() string // the fingerprint of the configuration, told with every heartbeat
 	Log     *slog.Logger
-	// Expected is how many nodes the configuration lists; 0 where it names none. Shares are made of it, or of the most
-	// nodes that were seen.
+	// Expected is how many nodes the configuration lists; 0 where it names none.
 	Expected int
+	// Kept is what Keep was last given, also by an earlier run; nil where there is nothing.
+	Kept []byte
+	// Keep puts who belongs to the farm on a disk, and calls done when it is there, from any goroutine. The last call
+	// counts. Without Keep, nothing outlives the run.
+	Keep func(roll []byte, done func(error))
 }
 
 // A Shared is a state that all nodes have. Each tells the others what happens to its own, by Farm.Send under the
@@ -154,14 +158,14 @@ type Farm struct {
 	order     []*member // by name; nil after a change
 	strangers map[string]*stranger
 	graves    map[Node]uint64 // the last heartbeats of runs that are not members any more
-	byes      map[string]bool // nodes that are gone for good, as far as anybody knows
-	most      int             // nodes that were up at once
-	offset    atomic.Int64    // a time.Duration; set under mu
-	rival     *rival
-	prover    prover
-	proofs    []note // asked for and given, to be sent
-	why       string // this node is refused
-	leaving   bool   // a goodbye is to be said
+	roster
+	aware   bool         // what there was to know when this node started, it knows
+	offset  atomic.Int64 // a time.Duration; set under mu
+	rival   *rival
+	prover  prover
+	proofs  []note // asked for and given, to be sent
+	why     string // this node is refused
+	leaving bool   // a goodbye is to be said
 
 	topics    map[string]*topic
 	answers   map[string]bool
@@ -199,11 +203,12 @@ func Join(j Joining, now time.Time) (*Farm, error) {
 	host, _ := os.Hostname() // without one, the name of the node has to do
 	f := &Farm{
 		bus: j.Bus, self: j.Node, sealer: sealer, version: clip(j.Version), configOf: j.Config, log: j.Log,
-		host: clip(cmp.Or(host, j.Node.Name)), expected: j.Expected, last: now, due: now, most: 1,
+		host: clip(cmp.Or(host, j.Node.Name)), expected: j.Expected, last: now, due: now, roster: roster{keep: j.Keep},
+		prover:  newProver(),
 		members: map[string]*member{}, strangers: map[string]*stranger{}, graves: map[Node]uint64{},
-		byes: map[string]bool{}, prover: newProver(),
 		topics: map[string]*topic{}, answers: map[string]bool{}, sent: map[string]uint64{},
 	}
+	f.enlist(j.Kept)
 	own := j.Node.Address()
 	for _, topic := range []string{beatTopic, goodbyeTopic, requestTopic + own, partTopic, challengeTopic + own,
 		proofTopic + own} {
@@ -269,8 +274,13 @@ func (f *Farm) Advance(now time.Time) time.Time {
 	f.mu.Lock()
 	f.age()
 	f.slew(passed)
+	f.agree()
+	changed := f.toKeep()
 	out := f.collect(now)
 	f.mu.Unlock()
+	if changed != nil {
+		f.handOver(changed)
+	}
 	for _, m := range out {
 		f.post(m)
 	}
@@ -311,6 +321,9 @@ func (f *Farm) next() tick {
 		return f.rival.heard + LostAfter
 	}
 	next := f.nextBeat
+	if f.changed && !f.keeping {
+		next = min(next, f.keepNext)
+	}
 	for _, m := range f.members {
 		if m.State == Up {
 			next = min(next, m.heard+LostAfter)

@@ -26,6 +26,11 @@ type member struct {
 	mourned bool   // and the others were told that its run may have ended
 	mute    bool   // it did not answer in time, and was not heard since
 	clock   offsets
+	knows   bool               // what there was to know when it started
+	since   uint64             // the number of its joining
+	part    bool               // it has a part of what is divided
+	view    uint64             // of its roll
+	set     uint64             // of the names in it
 	windows map[string]*window // of the farm's own topics, and of what it asks
 	streams map[string]*stream // of what is shared
 }
@@ -53,6 +58,8 @@ type beat struct {
 	Config  string            `json:"config,omitempty"`
 	Sent    map[string]uint64 `json:"sent"`            // the last number of each shared topic
 	Ended   uint64            `json:"ended,omitempty"` // changes when runs of other nodes have ended
+	Roll    roll              `json:"roll"`
+	Knows   bool              `json:"knows,omitempty"` // it knows what there was to know when it started
 }
 
 // A farewell is a goodbye.
@@ -62,7 +69,8 @@ type farewell struct {
 
 func (f *Farm) beat(now time.Time) []byte {
 	b := beat{Minor: Minor, Version: f.version, Host: f.host, Raw: now.UnixMicro(), Config: f.config,
-		Sent: map[string]uint64{}, Ended: f.ended}
+		Sent: map[string]uint64{}, Ended: f.ended, Roll: f.kept, Knows: f.aware}
+	b.Roll.Node, b.Roll.Part, b.Roll.Agreed = "", f.part, false
 	for name, t := range f.topics {
 		if t.state != nil {
 			b.Sent[name] = f.sent[name]
@@ -137,7 +145,7 @@ func (f *Farm) take(d *delivery, now time.Time) *hearing {
 // hearBeat takes a heartbeat, which may be proven to be of now.
 func (f *Farm) hearBeat(d *delivery, proven bool, now time.Time) {
 	var b beat
-	if err := json.Unmarshal(d.Payload, &b); err != nil {
+	if err := json.Unmarshal(d.Payload, &b); err != nil || !b.Roll.valid() {
 		f.stats.Malformed++
 		return
 	}
@@ -151,6 +159,7 @@ func (f *Farm) hearBeat(d *delivery, proven bool, now time.Time) {
 		}
 		return
 	}
+	set := f.set()
 	if m == nil || m.Node != d.From {
 		if m = f.admit(d, m); m == nil {
 			return
@@ -164,11 +173,11 @@ func (f *Farm) hearBeat(d *delivery, proven bool, now time.Time) {
 	for name := range f.topics {
 		f.compare(m, name, &b, before)
 	}
-	m.ended = b.Ended
+	m.ended, m.knows = b.Ended, b.Knows
+	f.heed(m, &b.Roll, set)
 	if before != Up {
 		delete(f.strangers, m.Name)
 		f.log.Info("a node of the farm is up", "node", m.Name, "version", m.Version, "was", string(before))
-		f.most = max(f.most, f.up())
 		f.told(m.Member)
 	}
 }
@@ -180,8 +189,10 @@ func (f *Farm) admit(d *delivery, old *member) *member {
 		return nil
 	}
 	if old != nil {
-		f.bury(old)
-		f.orphan()
+		if old.Boot != 0 { // else it was never heard
+			f.bury(old)
+			f.orphan()
+		}
 	} else if !f.room() {
 		f.strange(d.From.Name, fmt.Sprintf("the farm has %d nodes already: 'weir farm forget' removes one that is lost", MaxNodes))
 		f.stats.Strangers++
@@ -191,8 +202,7 @@ func (f *Farm) admit(d *delivery, old *member) *member {
 		Member: Member{Node: d.From}, windows: map[string]*window{}, streams: map[string]*stream{},
 	}
 	f.members[m.Name], f.order = m, nil
-	delete(f.byes, m.Name)
-	f.nextBeat = min(f.nextBeat, max(f.now, f.lastBeat+greetEvery)) // it need not wait long to hear of this node
+	f.greet() // it need not wait long to hear of this node
 	return m
 }
 
@@ -226,19 +236,11 @@ func (f *Farm) bury(m *member) {
 	f.graves[m.Node] = m.beats
 }
 
-// drop removes a member, so that shares are made without it.
+// drop removes a member.
 func (f *Farm) drop(m *member) {
 	f.bury(m)
 	delete(f.members, m.Name)
 	f.order = nil
-	f.most = max(f.most-1, f.up())
-}
-
-// part notes that a node is not expected until it is heard again.
-func (f *Farm) part(name string) {
-	if len(f.byes) < MaxNodes {
-		f.byes[name] = true
-	}
 }
 
 func (f *Farm) hearGoodbye(m *member, d *delivery) {
@@ -250,10 +252,12 @@ func (f *Farm) hearGoodbye(m *member, d *delivery) {
 	if m.State == Left || bye.Beat < m.beats {
 		return // it came back since
 	}
-	m.beats, m.State, m.left = bye.Beat, Left, f.now
+	m.beats = bye.Beat
+	f.bygone(m.Name, m.since)
+	f.leave(m)
+	f.enrol(0)
 	f.orphan()
 	f.log.Info("a node left the farm", "node", m.Name)
-	f.told(m.Member)
 }
 
 // namesake takes a message of a node with the name of this one.
@@ -330,7 +334,6 @@ func (f *Farm) age() {
 			f.ended++
 		case m.State == Left && f.now-m.left >= forgetAfter:
 			f.drop(m)
-			f.part(m.Name)
 		}
 	}
 	if f.ending != 0 && f.now >= f.ending {
@@ -429,10 +432,13 @@ func (f *Farm) Watch(told func(Member)) {
 	}
 }
 
-// A Standing is this node's place among those that divide a limit.
+// A Standing is this node's place among those that divide a limit. Ranks are by name, from 0; sets of them have one
+// bit each.
 type Standing struct {
-	Of, Rank int    // how many there are, and which of them this one is, from 0
-	Up       uint64 // the ranks of those that can be heard, this one included: one bit each
+	Of, Rank int
+	Up       uint64 // who can be heard, this node included
+	Parts    uint64 // of those, who has a part of what is divided: see roll
+	Agreed   bool   // all had the same roll, so that ranks are the same everywhere
 }
 
 // Whole reports whether every node can be heard.
@@ -442,26 +448,27 @@ func (s Standing) Whole() bool { return bits.OnesCount64(s.Up) >= s.Of }
 func (f *Farm) Standing() Standing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	left := 0
 	names := []string{f.self.Name}
 	for name, m := range f.members {
-		if m.State == Left {
-			left++
-		} else {
+		if m.State != Left {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	s := Standing{Of: min(max(f.expected-left-len(f.byes), f.most-left, len(names)), MaxNodes)}
+	s := Standing{Of: min(max(f.expected-len(f.gone), len(names)), MaxNodes)}
 	for rank, name := range names {
-		switch m := f.members[name]; {
-		case name == f.self.Name:
+		m := f.members[name]
+		if name == f.self.Name {
 			s.Rank = rank
-			s.Up |= 1 << rank
-		case m.State == Up:
-			s.Up |= 1 << rank
+		} else if m.State != Up {
+			continue
+		}
+		s.Up |= 1 << rank
+		if f.why == "" && (m == nil && f.part || m != nil && m.part) {
+			s.Parts |= 1 << rank
 		}
 	}
+	s.Agreed = f.agreed && len(names) == s.Of
 	return s
 }
 
@@ -470,12 +477,15 @@ func (f *Farm) Standing() Standing {
 func (f *Farm) Share() (of, rank int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of = max(f.expected-len(f.byes), f.most)
+	left := 0
 	for name, m := range f.members {
-		if m.State != Left && name < f.self.Name {
+		if m.State == Left {
+			left++
+		} else if name < f.self.Name {
 			rank++
 		}
 	}
+	of = max(f.expected-len(f.gone)+left, len(f.members)+1)
 	return of, rank % of
 }
 
@@ -487,10 +497,13 @@ func (f *Farm) Forget(name string) error {
 	if m == nil || m.State == Up {
 		return ErrGone
 	}
-	if m.State == Lost && !m.mourned {
-		f.orphan()
+	if m.State == Lost {
+		if !m.mourned {
+			f.orphan()
+		}
+		f.bygone(name, m.since)
+		f.enrol(0)
 	}
 	f.drop(m)
-	f.part(m.Name)
 	return nil
 }

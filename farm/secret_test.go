@@ -176,7 +176,7 @@ func TestReplaysMakeNoPhantom(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.Kill()
-		n.Wrap = nil
+		n.Wrap, n.Kept = nil, nil
 	}
 	a.Wrap = func(inner farm.Bus) farm.Bus { bus = inner; return inner }
 	again(t, a)

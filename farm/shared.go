@@ -126,14 +126,22 @@ func (f *Farm) unkeep(t *topic) {
 func (f *Farm) CaughtUp() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, m := range f.members {
+		if m.State == Up && !f.complete(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// complete reports whether this node knows what a member has told.
+func (f *Farm) complete(m *member) bool {
 	for name, t := range f.topics {
 		if t.state == nil {
 			continue
 		}
-		for _, m := range f.members {
-			if s := m.streams[name]; m.State == Up && (s == nil || !s.absent && (s.want || s.floor < s.told)) {
-				return false
-			}
+		if s := m.streams[name]; s == nil || !s.absent && (s.want || s.floor < s.told) {
+			return false
 		}
 	}
 	return true
@@ -150,6 +158,43 @@ func (f *Farm) Keeping(topic string) (names []string) {
 		}
 	}
 	return names
+}
+
+// A Learning is how far a node that started has come.
+type Learning struct {
+	// Told: it knows what all nodes have told that know and are up. There may be none.
+	Told bool
+	// Knows: what there was to know when it started, it knows. It does not come back to not knowing.
+	Knows bool
+}
+
+// Learn looks how far this node has come since it started. It knows all when a node that knows has told it; or if none
+// does, as all started together, when all nodes are up and have told each other what they kept. Those that said goodbye
+// are not waited for. A node that is the only one listens for LostAfter.
+func (f *Farm) Learn() Learning {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.aware {
+		return Learning{true, true}
+	}
+	l, heard, taught, all, alone := Learning{Told: true}, false, false, true, true
+	for _, m := range f.members {
+		if m.State == Left {
+			continue
+		}
+		alone = false
+		complete := m.State == Up && f.complete(m)
+		heard, taught = heard || m.knows, taught || complete && m.knows
+		all = all && complete
+		l.Told = l.Told && (complete || !m.knows || m.State != Up)
+	}
+	all = all && f.part && f.agreed && (!alone || f.now >= LostAfter)
+	if l.Told = l.Told && heard == taught; l.Told && (taught || all) && f.why == "" {
+		f.aware = true
+		f.greet()
+	}
+	l.Knows = f.aware
+	return l
 }
 
 // stream returns what the member tells about a topic.

@@ -92,6 +92,14 @@ func (t *terminal) farm(f *console.FarmStatus) {
 			fmt.Fprintf(t.out, "%s: %s\n", printable(n.Name), t.paint(tabular.Bad, printable(n.Why)))
 		}
 	}
+	if f.Parts == 0 {
+		fmt.Fprintln(t.out, t.paint(tabular.Bad, "nobody here has a part of the limits: until other nodes are heard, policies "+
+			"with on_loss: share and closed grant nothing"))
+	}
+	if !f.Knows && !f.Left {
+		fmt.Fprintln(t.out, t.paint(tabular.Bad, "this node does not know what accounts used before it started: policies "+
+			"with on_loss: share and closed grant nothing in periods that had begun before"))
+	}
 	for _, o := range f.Others {
 		fmt.Fprintf(t.out, "%s: %s\n", printable(o.Address), t.paint(tabular.Bad, printable(o.Why)))
 	}

@@ -82,12 +82,24 @@ throttles:
 `, policies)
 }
 
-// grow starts all nodes and their upstreams, and waits until they see each other.
+// grow starts all nodes and their upstreams, and waits until they are whole.
 func (c *crop) grow() {
 	c.t.Helper()
 	c.plant()
 	c.start(c.everyone()...)
+	c.whole()
+}
+
+// whole waits until all nodes see each other, have their parts of the limits, and know what was used.
+func (c *crop) whole() {
+	c.t.Helper()
 	c.settled(c.everyone()...)
+	for i := range c.nodes {
+		c.eventually("all nodes have their parts", func() bool {
+			s := c.status(i)
+			return s.Parts == len(c.nodes) && s.Knows
+		})
+	}
 }
 
 // plant makes all configurations and upstreams.
@@ -376,7 +388,7 @@ func TestFarmParted(t *testing.T) {
 		t.Errorf("two of three grant %d of 30", n)
 	}
 	c.part(2, false)
-	c.settled(0, 1, 2)
+	c.whole()
 	for i := range c.nodes {
 		c.eventually("all totals agree", func() bool { return c.remaining(i, "x") == 0 })
 	}

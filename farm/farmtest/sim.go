@@ -204,6 +204,8 @@ type SimNode struct {
 	Started func(n *SimNode)
 	// Options changes what the next run joins with.
 	Options func(j *farm.Joining)
+	// Kept is what its disk has: who belongs to the farm.
+	Kept []byte
 
 	sim     *Sim
 	run     *run
@@ -262,7 +264,8 @@ func (n *SimNode) Start() error {
 	n.boots[boot] = true
 	j := farm.Joining{
 		Bus: r.bus, Node: farm.Node{Name: n.Name, Boot: boot},
-		Secrets: n.Secrets, Version: "simulated",
+		Secrets: n.Secrets, Version: "simulated", Kept: n.Kept,
+		Keep: func(roll []byte, done func(error)) { n.Kept = roll; done(nil) },
 	}
 	if n.Wrap != nil {
 		j.Bus = n.Wrap(j.Bus)

@@ -86,7 +86,7 @@ func grow(nodes int, o quota.Options) (all []*grower) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		s := g.farm.Standing()
-		g.quota.Divide(s.Of, s.Rank, s.Up)
+		g.quota.Divide(s)
 	}
 	return all
 }

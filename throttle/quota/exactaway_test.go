@@ -91,7 +91,7 @@ func TestExactOnLossWhileAnEngineWaits(t *testing.T) {
 					OnLoss: loss}))
 				defer f.close()
 				for rank, n := range f.nodes {
-					n.Divide(3, rank, 7)
+					n.Divide(placed(3, rank, 7))
 				}
 				time.Sleep(3 * time.Second)
 				f.end(f.nodes[2], true)

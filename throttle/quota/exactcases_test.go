@@ -120,7 +120,7 @@ func TestExactOnLoss(t *testing.T) {
 				f := newLendingFarm(t, 3, exactly(c.policy))
 				defer f.close()
 				for i, n := range f.nodes {
-					n.Divide(3, i, 7)
+					n.Divide(placed(3, i, 7))
 				}
 				each := func(most int) (n int) {
 					for _, node := range f.nodes {
@@ -220,7 +220,7 @@ func TestALossIsToldInSeconds(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.Share("a", 1, func([]byte) error { return nil })
-			q.Divide(3, 0, 1)
+			q.Divide(placed(3, 0, 1))
 			var a weir.Answer
 			now := epoch
 			_ = q.Judge(t.Context(), &weir.Event{Time: now, Account: "alice"}, &a)
@@ -229,7 +229,7 @@ func TestALossIsToldInSeconds(t *testing.T) {
 				a.Figures = nil
 			}
 			soon(t, &a, now)
-			q.Divide(3, 0, 7)
+			q.Divide(placed(3, 0, 7))
 			a.Clear()
 			if _ = q.Judge(t.Context(), &weir.Event{Time: now, Account: "alice"}, &a); a.Verdict != weir.Admit {
 				t.Errorf("all are up: %v", a.Verdict)

@@ -21,6 +21,8 @@ type node struct {
 	quota   *Quota
 	shared  *Shared
 	stands  farm.Standing
+	began   time.Time      // of the run, by the farm's time
+	knew    bool           // what was used before
 	run     int            // which one of the world's this is
 	kept    shelf          // what a store has; nil where there is none
 	line    []*visit       // those who wait
@@ -123,6 +125,7 @@ func (n *node) begin(*farmtest.SimNode) {
 		w.slack = max(w.slack, 200*time.Millisecond)
 	}
 	n.run, n.line, n.stands = w.runs, nil, farm.Standing{}
+	n.began, n.knew = n.FarmTime(), false
 	n.known, n.levels, n.order = map[fact]int{}, map[fact]int64{}, map[string]int{}
 	w.byBoot[fmt.Sprint(n.Name, f.Self().Boot)] = n.run
 	n.shared = n.quota.Share(n.Name, f.Self().Boot, func(msg []byte) error {
@@ -151,6 +154,7 @@ func (n *node) begin(*farmtest.SimNode) {
 	})
 	n.Drive(n.shared)
 	n.Drive(caller{n.quota, n})
+	n.divide()
 	w.Every(50*time.Millisecond, func() bool {
 		if n.Farm() != f {
 			return false
@@ -182,9 +186,17 @@ func (w *world) nameOf(run int) string {
 }
 
 func (n *node) divide() {
+	if !n.knew && n.Running() {
+		since := n.began
+		if n.knew = n.Farm().Learn().Knows; n.knew {
+			since = time.Time{}
+		}
+		n.quota.Unaware(since, n.FarmTime())
+		n.called()
+	}
 	if s := n.Farm().Standing(); s != n.stands && n.Running() {
 		n.stands = s
-		n.quota.Divide(s.Of, s.Rank, s.Up)
+		n.quota.Divide(s)
 		n.called()
 	}
 }

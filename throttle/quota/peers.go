@@ -535,6 +535,9 @@ func (r *rule) mergeOwn(st *state, p *peers, w *telling) (changed bool) {
 			if n > known {
 				p.remember(c.slice, n-known)
 				st.ring.set(at, st.ring.at(at)+n-known)
+				if r.kept { // the store may have lost it
+					st.ring.changed |= 1 << at
+				}
 				st.used += n - known
 				changed = true
 			}

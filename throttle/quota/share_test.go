@@ -4,21 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"weir"
+	"weir/farm"
 	"weir/internal/needs"
 )
+
+// placed is the place of a node that has its part, among nodes that agree.
+func placed(of, rank int, up uint64) farm.Standing {
+	up |= 1 << max(rank, 0)
+	return farm.Standing{Of: of, Rank: rank, Up: up, Parts: up, Agreed: true}
+}
 
 // shares are the nodes of a farm that divide a limit.
 func shares(t *testing.T, o Options, of int) (nodes []*rig) {
 	t.Helper()
 	for rank := range of {
 		r := newRig(t, o)
-		r.q.Divide(of, rank, 1<<rank)
+		r.q.Divide(placed(of, rank, 1<<rank))
 		nodes = append(nodes, r)
 	}
 	return nodes
@@ -157,6 +165,103 @@ func TestSharesOfASlidingWindow(t *testing.T) {
 	}
 }
 
+// A side of several nodes grants in the turn of one of them no more than that, whatever came before.
+func TestTurnsOfASideInASlidingWindow(t *testing.T) {
+	for _, up := range [][2]uint64{{0b00011, 0b11100}, {0b00101, 0b11010}, {0b00111, 0b11000}} {
+		for _, limit := range []int64{1, 2, 3, 4} {
+			p := divided(perSecond(limit))
+			p.Window = Sliding
+			var granted []time.Time
+			var sides [2]*rig
+			for i, ranks := range up {
+				sides[i] = newRig(t, one(p))
+				sides[i].q.Divide(farm.Standing{Of: 5, Rank: bits.TrailingZeros64(ranks), Up: ranks, Parts: ranks,
+					Agreed: true})
+			}
+			for at := epoch; at.Before(epoch.Add(25 * time.Second)); at = at.Add(37 * time.Millisecond) {
+				for _, r := range sides {
+					for range r.drain("a", at, 20) {
+						granted = append(granted, at)
+					}
+				}
+			}
+			for i, first := range granted {
+				n, _ := slices.BinarySearchFunc(granted[i:], first.Add(time.Second), time.Time.Compare)
+				if int64(n) > limit {
+					t.Fatalf("%d, sides %05b: %d in a second", limit, up, n)
+				}
+			}
+			if len(granted) < int(limit)*10 {
+				t.Errorf("%d, sides %05b: %d in 25 seconds", limit, up, len(granted))
+			}
+		}
+	}
+}
+
+// A node without a part grants nothing of what is divided, and while nodes do not agree on their ranks nobody has a
+// turn.
+func TestWithoutAPart(t *testing.T) {
+	for _, c := range []struct {
+		onLoss  OnLoss
+		stands  farm.Standing
+		granted int
+	}{
+		{LossShare, farm.Standing{Of: 1, Up: 1}, 0},
+		{LossClosed, farm.Standing{Of: 1, Up: 1}, 0},
+		{LossOpen, farm.Standing{Of: 1, Up: 1}, 10},
+		{LossShare, farm.Standing{Of: 1, Up: 1, Parts: 1, Agreed: true}, 10},
+		{LossClosed, farm.Standing{Of: 1, Up: 1, Parts: 1}, 10},
+		{LossShare, farm.Standing{Of: 3, Rank: 1, Up: 0b010}, 0},
+		{LossShare, farm.Standing{Of: 3, Rank: 1, Up: 0b011, Parts: 0b001}, 3},
+		{LossShare, farm.Standing{Of: 3, Rank: 1, Up: 0b111, Parts: 0b001}, 10}, // nobody is lost
+		{LossClosed, farm.Standing{Of: 3, Rank: 1, Up: 0b111, Parts: 0b001}, 10},
+		{LossClosed, farm.Standing{Of: 3, Rank: 1, Up: 0b111}, 0},
+		{LossShare, farm.Standing{Of: 3, Rank: 1, Up: 0b011, Parts: 0b011}, 6},
+	} {
+		for _, w := range []WindowKind{Fixed, Sliding} {
+			r := newRig(t, one(Policy{Name: "p", Limit: Count(10), Window: w, Period: weir.Period{Length: time.Hour},
+				OnLoss: c.onLoss}))
+			r.q.Divide(c.stands)
+			if n := r.drain("a", r.now, 20); n != c.granted {
+				t.Errorf("%s %s %+v: %d", c.onLoss, w, c.stands, n)
+			}
+		}
+	}
+}
+
+// A node that does not know what was used before it started grants nothing of that, unless on_loss says so; what begins
+// later it knows.
+func TestUnaware(t *testing.T) {
+	for _, c := range []struct {
+		onLoss        OnLoss
+		window        WindowKind
+		before, after int
+	}{
+		{LossOpen, Fixed, 9, 9}, {LossShare, Fixed, 0, 3}, {LossClosed, Fixed, 0, 0},
+		{LossOpen, Sliding, 9, 9}, {LossShare, Sliding, 0, 3},
+		{LossOpen, GCRA, 9, 9}, {LossShare, GCRA, 0, 3},
+	} {
+		r := newRig(t, one(Policy{Name: "p", Limit: Count(9), Window: c.window, Period: weir.Period{Length: time.Hour},
+			OnLoss: c.onLoss}))
+		began := epoch.Add(10 * time.Minute)
+		r.q.Divide(farm.Standing{Of: 3, Up: 1, Parts: 1, Agreed: true})
+		r.q.Unaware(began, began)
+		if n := r.drain("a", began.Add(time.Minute), 20); n != c.before {
+			t.Errorf("%s %s: %d before", c.onLoss, c.window, n)
+		}
+		later := began.Add(2 * time.Hour)
+		r.q.Unaware(began, later)
+		if n := r.drain("b", later, 20); n != c.after {
+			t.Errorf("%s %s: %d after", c.onLoss, c.window, n)
+		}
+		r.q.Unaware(began, began)
+		r.q.Unaware(time.Time{}, began)
+		if n := r.drain("c", began, 20); n != c.after {
+			t.Errorf("%s %s: %d when it knows", c.onLoss, c.window, n)
+		}
+	}
+}
+
 // The rate is divided as it is, and bursts as far as each has one.
 func TestSharesOfASteadyRate(t *testing.T) {
 	for _, of := range []int{2, 3, 5} {
@@ -232,8 +337,8 @@ func TestSharesOfPlansWhileServing(t *testing.T) {
 			t.Errorf("%s: %+v", account, f)
 		}
 	}
-	r.q.Divide(2, 1, 2)
-	r.q.Divide(2, 1, 2)
+	r.q.Divide(placed(2, 1, 2))
+	r.q.Divide(placed(2, 1, 2))
 	for account, want := range map[string]int64{"a": 5, "g": 10, "o": 20} {
 		a := r.ask(account).answer
 		if f := a.Figures[0]; f.Limit != want || f.Remaining != want-2 {
@@ -254,8 +359,8 @@ func TestSharesOfPlansWhileServing(t *testing.T) {
 		t.Error("a reload forgets the share", err)
 	}
 	for _, whole := range [][2]int{{1, 0}, {0, 0}, {2, 2}, {2, -1}} {
-		r.q.Divide(2, 0, 1)
-		r.q.Divide(whole[0], whole[1], 1)
+		r.q.Divide(placed(2, 0, 1))
+		r.q.Divide(placed(whole[0], whole[1], 1))
 		if f := figure("a"); f.Limit != 10 {
 			t.Errorf("%v: %+v", whole, f)
 		}
@@ -298,7 +403,7 @@ func TestSharesWhileOthersAsk(t *testing.T) {
 		}()
 	}
 	for i := range 200 {
-		q.Divide(i%4, i%3, 1)
+		q.Divide(placed(i%4, i%3, 1))
 	}
 	<-done
 	<-done

@@ -197,6 +197,9 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		if n > t.most() {
 			return never
 		}
+		if t.extra != 0 && st.ring != nil {
+			return r.turnInStretch(st, t, n, now)
+		}
 		free := t.most() - st.used
 		switch {
 		case free-st.others >= n:
