@@ -13,10 +13,10 @@ import (
 // tracePatience is how long the collector may take for the last spans.
 const tracePatience = 5 * time.Second
 
-// prepareTraces keeps the tracer if its options stay; files of certificates are read again.
+// prepareTraces keeps the tracer if its options stay.
 func (c *change) prepareTraces() error {
 	o, old := c.next.cfg.Traces, c.old.tracer
-	same := c.old.cfg != nil && reflect.DeepEqual(o, c.old.cfg.Traces) && o.TLS == traces.TLS{}
+	same := c.old.cfg != nil && reflect.DeepEqual(o, c.old.cfg.Traces)
 	switch {
 	case same:
 		c.next.tracer = old

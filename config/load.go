@@ -117,7 +117,6 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 		errs = append(errs, d.found(root, c.brokenFiles())...)
 		errs = append(errs, d.found(root, c.dataElsewhere(data))...)
 		odd = append(odd, c.missingFiles()...)
-		odd = append(odd, c.logOddities()...)
 		odd = append(odd, c.proxiesInFiles()...)
 	}
 	return c, errs, d.found(root, odd)

@@ -61,7 +61,7 @@ var written = []struct{ name, help, labels string }{
 		"result"},
 	{"weir_console_logins_total", "Logins to the console by result: ok, wrong, throttled, busy, failed.", "result"},
 
-	{"weir_traces_spans_total", "Spans of traces, by result: sent, dropped (no room), rejected (by the collector), failed.",
+	{"weir_traces_spans_total", "Spans of traces, by result: sent, dropped (no room), failed.",
 		"result"},
 	{"weir_bound_reached_total", "How often something was turned away because a bound was reached.", "bound"},
 	{"weir_reloads_total", "Reloads of the configuration, by result: ok, or failed (nothing was changed).", "result"},

@@ -1,24 +1,17 @@
 package traces
 
 import (
+	"cmp"
 	"fmt"
-	"net/http"
 	"net/url"
-	"slices"
+	"os"
 	"strings"
-	"time"
-
-	"golang.org/x/net/http/httpguts"
 
 	"weir"
 )
 
-// Bounds on what an operator may write.
-const (
-	MaxHeaders = 32
-	maxURL     = 2048
-	maxService = 128
-)
+// maxURL is how long an endpoint may be.
+const maxURL = 2048
 
 // Parents says whose parents are believed.
 type Parents string
@@ -42,8 +35,9 @@ const (
 
 // Options configure traces. Without an endpoint there are none.
 type Options struct {
-	// Where spans are sent, by OTLP over HTTP: http://127.0.0.1:4318. Without a path it is /v1/traces. Default:
-	// nowhere; there are no traces, and headers of requests are passed on as they come.
+	// Where spans are sent, by OTLP: http://127.0.0.1:4318. Without a path it is /v1/traces. Default: what
+	// OTEL_EXPORTER_OTLP_ENDPOINT says, else nowhere; then there are no traces, and headers of requests are passed on
+	// as they come. Everything else about sending is in the OTEL_* variables of OpenTelemetry's SDK.
 	Endpoint string `yaml:"endpoint"`
 	// How many of the requests are sampled that no believed parent decides on. Default 1%.
 	Sample *weir.Share `yaml:"sample"`
@@ -55,29 +49,29 @@ type Options struct {
 	// What spans tell of the client's address: off, network (the first 24 bits of IPv4, 48 of IPv6; the default) or
 	// full.
 	ClientAddress ClientAddress `yaml:"client_address"`
-	// The name of this weir among the services, service.name. Default weir.
-	Service string `yaml:"service"`
-	// Headers that are sent to the endpoint, by name. Take secrets from a file or the environment:
-	// {Authorization: "Bearer ${file:/etc/weir/traces}"}.
-	Headers map[string]string `yaml:"headers"`
-	// Certificates, for an endpoint with https.
-	TLS TLS `yaml:"tls"`
-	// How long the endpoint may take to answer. Default 10s.
-	Timeout weir.Duration `yaml:"timeout"`
-}
-
-// TLS says which certificates are used towards the endpoint. The files are read again on a reload.
-type TLS struct {
-	// A file with the authorities, in PEM, that may sign its certificate. Default: those that the machine trusts.
-	CA string `yaml:"ca" file:"beside"`
-	// A file with the certificate, in PEM, that is shown to it. Default: none.
-	Cert string `yaml:"cert" file:"beside"`
-	// The file with its key, in PEM.
-	Key string `yaml:"key" file:"beside"`
 }
 
 // Enabled reports whether there are traces.
-func (o Options) Enabled() bool { return o.Endpoint != "" }
+func (o Options) Enabled() bool {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return false
+	}
+	return o.Endpoint != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" ||
+		os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+}
+
+// speaksGRPC reads which protocol of OTLP the environment wants.
+func speaksGRPC() (bool, error) {
+	switch p := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL")); p {
+	case "", "http/protobuf":
+		return false, nil
+	case "grpc":
+		return true, nil
+	default:
+		return false, &weir.FieldError{Msg: fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL is %.64q", p),
+			Hint: "one of http/protobuf, grpc"}
+	}
+}
 
 // WithDefaults returns the options with everything filled in that was left out. Without an endpoint nothing is.
 func (o Options) WithDefaults() Options {
@@ -93,12 +87,6 @@ func (o Options) WithDefaults() Options {
 	if o.ClientAddress == "" {
 		o.ClientAddress = AddressNetwork
 	}
-	if o.Service == "" {
-		o.Service = "weir"
-	}
-	if o.Timeout == 0 {
-		o.Timeout = weir.Duration(10 * time.Second)
-	}
 	return o
 }
 
@@ -107,7 +95,10 @@ func (o Options) Validate() error {
 	var m weir.Mistakes
 	_, err := o.url()
 	m.Under("endpoint", err)
-	if !o.Enabled() && (o.Sample != nil || len(o.Headers) > 0 || o.TLS != (TLS{}) || o.Service != "") {
+	if o.Enabled() {
+		_, err := speaksGRPC()
+		m.Under("endpoint", err)
+	} else if o.Endpoint == "" && o != (Options{}) {
 		m.Add("endpoint", "traces have no endpoint: nothing would be sent", "write endpoint: http://127.0.0.1:4318")
 	}
 	if o.Sample != nil && !(*o.Sample >= 0 && *o.Sample <= 1) {
@@ -115,34 +106,10 @@ func (o Options) Validate() error {
 	}
 	m.OneOf("parents", string(o.Parents), string(ParentsNone), string(ParentsProxies), string(ParentsAll))
 	m.OneOf("client_address", string(o.ClientAddress), string(AddressOff), string(AddressNetwork), string(AddressFull))
-	control := func(r rune) bool { return r < ' ' || r == 0x7f }
-	if len(o.Service) > maxService || strings.ContainsFunc(o.Service, control) {
-		m.Add("service", "this is not the name of a service", fmt.Sprintf("at most %d bytes, in one line", maxService))
-	}
-	m.AtMost("headers", "headers", len(o.Headers), MaxHeaders)
-	for name, value := range o.Headers {
-		switch canonical := http.CanonicalHeaderKey(name); {
-		case !httpguts.ValidHeaderFieldName(name) || slices.Contains(ownHeaders, canonical):
-			m.Add("headers."+name, fmt.Sprintf("%.64q cannot be set", name), "")
-		case !httpguts.ValidHeaderFieldValue(value):
-			m.Add("headers."+name, "the value cannot be sent: it has a control character", "")
-		}
-	}
-	if (o.TLS.Cert == "") != (o.TLS.Key == "") {
-		m.Add("tls", "a certificate and its key go together", "give both cert and key, or none")
-	}
-	if o.TLS != (TLS{}) && !strings.HasPrefix(o.Endpoint, "https:") {
-		m.Add("tls", "the endpoint does not use TLS", "write endpoint: https://…")
-	}
-	m.Lasts("timeout", o.Timeout, 100*time.Millisecond, time.Minute)
 	return m.Err()
 }
 
-// ownHeaders are those that a request has by itself.
-var ownHeaders = []string{"Host", "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding",
-	"Connection", "Trailer", "Te", "Upgrade"}
-
-// url is where spans are sent.
+// url is where spans are sent; nil for where the environment says.
 func (o *Options) url() (*url.URL, error) {
 	if o.Endpoint == "" {
 		return nil, nil
@@ -157,10 +124,11 @@ func (o *Options) url() (*url.URL, error) {
 		return nil, &weir.FieldError{Msg: wrong.Error(), Hint: "write http://127.0.0.1:4318"}
 	case u.User != nil:
 		return nil, &weir.FieldError{Msg: "a password in an address is easily shown to others",
-			Hint: `write headers: {Authorization: "Basic ${file:/etc/weir/traces}"}`}
-	case u.Port() == "4317":
+			Hint: "set OTEL_EXPORTER_OTLP_HEADERS=Authorization=Basic%20…"}
+	}
+	if grpc, _ := speaksGRPC(); u.Port() == "4317" && !grpc {
 		return nil, &weir.FieldError{Msg: "port 4317 speaks gRPC, and weir sends by HTTP",
-			Hint: "OTLP over HTTP has port 4318"}
+			Hint: "OTLP over HTTP has port 4318; or set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"weir"
 )
@@ -16,9 +15,7 @@ func TestOptions(t *testing.T) {
 	}{
 		{Options{}, ""},
 		{Options{Endpoint: "http://127.0.0.1:4318"}, ""},
-		{Options{Endpoint: "https://collector.example.com/otlp/v1/traces", Sample: new(weir.Share(0)),
-			Headers: map[string]string{"X-Api-Key": "secret"}, TLS: TLS{CA: "ca.pem", Cert: "cert.pem", Key: "key.pem"},
-			Timeout: weir.Duration(time.Second)}, ""},
+		{Options{Endpoint: "https://collector.example.com/otlp/v1/traces", Sample: new(weir.Share(0))}, ""},
 		{Options{Sample: new(weir.Share(0.5))}, "endpoint: traces have no endpoint"},
 		{Options{Endpoint: "127.0.0.1:4318"}, "endpoint: this is not the address of a collector (write http://127.0.0.1:4318)"},
 		{Options{Endpoint: "grpc://127.0.0.1"}, "endpoint: this is not the address"},
@@ -28,29 +25,11 @@ func TestOptions(t *testing.T) {
 		{Options{Endpoint: "http://h", Sample: new(weir.Share(1.1))}, "sample: 110% is not a share of the requests"},
 		{Options{Endpoint: "http://h", Parents: "proxy"}, `parents: unknown parents "proxy" (one of none, proxies, all)`},
 		{Options{Endpoint: "http://h", ClientAddress: "on"}, "client_address: unknown"},
-		{Options{Endpoint: "http://h", Service: "a\nb"}, "service: this is not the name"},
-		{Options{Endpoint: "http://h", Service: strings.Repeat("a", maxService+1)}, "service: this is not the name"},
-		{Options{Endpoint: "http://h", Headers: map[string]string{"content-type": "x"}}, "headers.content-type: "},
-		{Options{Endpoint: "http://h", Headers: map[string]string{"A b": "x"}}, `headers.A b: "A b" cannot be set`},
-		{Options{Endpoint: "http://h", Headers: map[string]string{"A": "x\ny"}}, "headers.A: the value cannot be sent"},
-		{Options{Endpoint: "https://h", TLS: TLS{Cert: "x"}}, "tls: a certificate and its key go together"},
-		{Options{Endpoint: "http://h", TLS: TLS{CA: "x"}}, "tls: the endpoint does not use TLS"},
-		{Options{Endpoint: "http://h", Timeout: 1}, "timeout: 1ns is out of bounds"},
 	} {
 		err := c.o.Validate()
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c.o, err)
 		}
-	}
-	many := Options{Endpoint: "http://h", Headers: map[string]string{}}
-	for i := range MaxHeaders + 1 {
-		if err := many.Validate(); err != nil {
-			t.Errorf("%d headers: %v", i, err)
-		}
-		many.Headers["X-"+strings.Repeat("a", i+1)] = "x"
-	}
-	if err := many.Validate(); err == nil {
-		t.Error("one header too many")
 	}
 	for given, want := range map[string]string{"http://h": "http://h/v1/traces", "http://h/": "http://h/v1/traces",
 		"https://h:1/x": "https://h:1/x"} {
@@ -71,5 +50,36 @@ func TestAddress(t *testing.T) {
 		if got != want+" " {
 			t.Errorf("%q: %q", given, got)
 		}
+	}
+}
+
+// TestEnvironment: the variables of OpenTelemetry's SDK say where to, how and whether.
+func TestEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		env     string
+		o       Options
+		enabled bool
+		want    string // how the mistake begins
+	}{
+		{"", Options{}, false, ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318", Options{}, true, ""},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:4318/v1/traces", Options{Sample: new(weir.Share(1))}, true, ""},
+		{"OTEL_SDK_DISABLED=true", Options{Endpoint: "http://h"}, false, ""},
+		{"OTEL_TRACES_EXPORTER=none", Options{Endpoint: "http://h"}, false, ""},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", Options{Endpoint: "http://h:4317"}, true, ""},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", Options{Endpoint: "http://h:4317"}, true, "endpoint: port 4317"},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL=thrift", Options{Endpoint: "http://h"}, true,
+			`endpoint: OTEL_EXPORTER_OTLP_PROTOCOL is "thrift" (one of http/protobuf, grpc)`},
+	} {
+		t.Run(c.env, func(t *testing.T) {
+			if name, value, found := strings.Cut(c.env, "="); found {
+				t.Setenv(name, value)
+			}
+			err := c.o.Validate()
+			if c.o.Enabled() != c.enabled || (err == nil) != (c.want == "") ||
+				err != nil && !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%v, %v", c.o.Enabled(), err)
+			}
+		})
 	}
 }

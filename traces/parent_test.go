@@ -1,16 +1,20 @@
 package traces
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"weir"
 )
 
 const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// TestParseParent has the cases of W3C Trace Context, sections 3.2.2 and 4.3.
-func TestParseParent(t *testing.T) {
+// TestParse has the cases of W3C Trace Context, sections 3.2.2 and 4.3.
+func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		values []string
 		ok     bool
@@ -37,28 +41,36 @@ func TestParseParent(t *testing.T) {
 		{[]string{"0g" + good[2:]}, false},
 		{[]string{good[:53] + "0x"}, false},
 	} {
-		p, ok := ParseParent(c.values)
-		if ok != c.ok || !ok && p != (Parent{}) {
-			t.Errorf("%q: %v, %+v", c.values, ok, p)
+		if p := parse(c.values); p.IsValid() != c.ok {
+			t.Errorf("%q: %+v", c.values, p)
 		}
 	}
-	p, _ := ParseParent([]string{good})
-	if got := string(appendHeader(nil, p.Trace, p.Span, p.Flags)); got != good || !p.Sampled() {
+	p := parse([]string{good})
+	if got := header(p); got != good || !p.IsSampled() {
 		t.Errorf("%q", got)
 	}
 }
 
-func FuzzParseParent(f *testing.F) {
+// header is what OpenTelemetry's own writer makes of a parent.
+func header(p trace.SpanContext) string {
+	to := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), p), to)
+	return to.Get("traceparent")
+}
+
+// FuzzParse compares what is read with OpenTelemetry's own reader.
+func FuzzParse(f *testing.F) {
 	f.Add(good)
 	f.Add("cc" + good[2:] + "-x")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, ok := ParseParent([]string{text})
-		if !ok {
-			return
+		p := parse([]string{text})
+		from := propagation.MapCarrier{"traceparent": text}
+		theirs := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), from))
+		if p.IsValid() && (!theirs.IsValid() || header(p) != header(theirs)) {
+			t.Errorf("%q became %q, and %q there", text, header(p), header(theirs))
 		}
-		header := string(appendHeader(nil, p.Trace, p.Span, p.Flags))
-		if again, ok := ParseParent([]string{header}); !ok || again != p || header[3:53] != text[3:53] {
-			t.Errorf("%q became %q", text, header)
+		if theirs.IsValid() && !p.IsValid() && len(text) <= maxHeader {
+			t.Errorf("%q is not read, and is %q there", text, header(theirs))
 		}
 	})
 }
@@ -82,15 +94,15 @@ func tracer(t testing.TB, o Options) *Tracer {
 func TestUntrustedParents(t *testing.T) {
 	tr := tracer(t, Options{Sample: new(weir.Share(0))})
 	var c Context
-	seen := map[TraceID]bool{}
+	seen := map[trace.TraceID]bool{}
 	for range 1000 {
 		tr.Begin(&c, []string{good}, false)
-		if c.Sampled || c.Continued || !c.HasParent || c.Trace == c.Parent.Trace || seen[c.Trace] ||
+		if c.Sampled || c.Continued || !c.Parent.IsValid() || c.Trace == c.Parent.TraceID() || seen[c.Trace] ||
 			c.Server == c.Client {
 			t.Fatalf("%+v", c)
 		}
 		seen[c.Trace] = true
-		if h := c.Header(); !strings.HasSuffix(h, "-00") || strings.Contains(h, good[3:35]) {
+		if h := string(c.AppendHeader(nil)); !strings.HasSuffix(h, "-00") || strings.Contains(h, good[3:35]) {
 			t.Fatal(h)
 		}
 	}
@@ -102,14 +114,14 @@ func TestTrustedParents(t *testing.T) {
 	var c Context
 	for flags, want := range map[string]string{"00": "-00", "01": "-01", "02": "-02", "03": "-03", "fe": "-02"} {
 		tr.Begin(&c, []string{good[:53] + flags}, true)
-		h := c.Header()
+		h := string(c.AppendHeader(nil))
 		if !c.Continued || c.Sampled != (want[2]&1 == 1) || h[:36] != good[:36] || h[36:52] == good[36:52] ||
 			!strings.HasSuffix(h, want) {
 			t.Errorf("%s: %+v, %s", flags, c, h)
 		}
 	}
 	tr.Begin(&c, []string{"nonsense"}, true)
-	if c.Continued || c.HasParent || !c.Sampled {
+	if c.Continued || c.Parent.IsValid() || !c.Sampled {
 		t.Errorf("%+v", c)
 	}
 }

@@ -1,42 +1,35 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"os"
-	"sync"
+	"strconv"
+	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"weir/internal/loglimit"
 )
 
-// Bounds of what waits for the collector, and of how long it is waited for.
-const (
-	// MaxWaiting is how many bytes of spans wait, besides those that are being sent. More are dropped.
-	MaxWaiting = 2 << 20
-	// enough bytes are sent at once; others wait for more to come with them.
-	enough     = 128 << 10
-	flushEvery = 2 * time.Second
-	// Spans that were not accepted are sent again after a second, and after twice as long each time.
-	firstPause, longestPause = time.Second, 30 * time.Second
-	giveUpAfter              = time.Minute
-)
-
 // What may become of spans.
 const (
-	Sent     = "sent"     // the collector has them
-	Dropped  = "dropped"  // there was no room for them
-	Rejected = "rejected" // the collector does not want them
-	Failed   = "failed"   // the collector could not be reached for a minute, or did not understand them
+	Sent    = "sent"    // the collector has them
+	Dropped = "dropped" // there was no room for them
+	Failed  = "failed"  // the collector could not be reached for a minute, or did not want them
 )
 
 // Results are all that may become of spans.
-var Results = [...]string{Sent, Dropped, Rejected, Failed}
+var Results = [...]string{Sent, Dropped, Failed}
 
 // An Env is what a tracer needs of the rest. The zero value neither logs nor counts.
 type Env struct {
@@ -50,62 +43,75 @@ type Env struct {
 type Tracer struct {
 	opts     Options // with defaults
 	env      Env
-	below    uint64 // what is sampled
-	url      string
-	resource []byte // ResourceSpans up to its spans
-	scope    []byte // ScopeSpans up to its spans
-	client   *http.Client
-
-	wake    chan struct{} // holds one: there is something to do
-	closing chan struct{} // closed when nothing is tried twice any more
-	done    chan struct{}
-	ctx     context.Context // ends when everything must be over
-	cancel  context.CancelFunc
-	timer   *time.Timer
-	line    loglimit.Line
-	began   time.Time
-
-	mu      sync.Mutex
-	waiting []byte // spans, as fields of ScopeSpans
-	spans   int64  // how many
-	closed  bool
+	sampler  sdk.Sampler
+	exporter sdk.SpanExporter
+	resource *resource.Resource  // who sends
+	provider *sdk.TracerProvider // nil before Start
+	spans    trace.Tracer
 }
 
-// New returns a tracer for valid options. Nothing is sent before Start.
+// New returns a tracer for valid options that are enabled. It may not be used before Start.
 func New(o Options, env Env) (*Tracer, error) {
 	o = o.WithDefaults()
 	if !o.Enabled() {
 		return nil, errors.New("traces have no endpoint")
 	}
+	exporter, err := o.exporter()
+	if err != nil {
+		return nil, err
+	}
+	return newTracer(o, env, exporter)
+}
+
+func newTracer(o Options, env Env, exporter sdk.SpanExporter) (*Tracer, error) {
 	if env.Log == nil {
 		env.Log = slog.New(slog.DiscardHandler)
 	}
 	if env.Count == nil {
 		env.Count = func(string, int64) {}
 	}
-	u, err := o.url()
+	who, err := resource.New(context.Background(), resource.WithHost(), resource.WithAttributes(
+		attribute.String("service.name", "weir"), attribute.String("service.version", env.Version)), resource.WithFromEnv())
 	if err != nil {
 		return nil, err
 	}
-	config, err := o.TLS.config()
-	if err != nil {
-		return nil, err
-	}
-	t := &Tracer{opts: o, env: env, below: threshold(*o.Sample), url: u.String(),
-		resource: resourceOf(o.Service, env.Version), scope: scopeOf(env.Version),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}), began: time.Now()}
-	t.client = &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: config, MaxIdleConns: 1, MaxResponseHeaderBytes: 16 << 10},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	t.ctx, t.cancel = context.WithCancel(context.Background())
-	return t, nil
+	return &Tracer{opts: o, env: env, sampler: sdk.TraceIDRatioBased(float64(*o.Sample)), exporter: exporter,
+		resource: who}, nil
 }
 
 // Start begins to send.
 func (t *Tracer) Start() {
-	t.timer = time.AfterFunc(flushEvery, t.rouse)
-	go t.run()
+	room := mostWaiting()
+	q := &queue{env: t.env, room: int64(room), began: time.Now()}
+	batches := sdk.NewBatchSpanProcessor(sender{t.exporter, q}, sdk.WithMaxQueueSize(room))
+	// Only requests that are sampled have spans.
+	t.provider = sdk.NewTracerProvider(sdk.WithResource(t.resource), sdk.WithIDGenerator(ids{}),
+		sdk.WithSpanProcessor(taker{batches, q}), sdk.WithSampler(sdk.AlwaysSample()))
+	t.spans = t.provider.Tracer("weir", trace.WithInstrumentationVersion(t.env.Version))
+}
+
+// exporter speaks the protocol that OTEL_EXPORTER_OTLP_PROTOCOL names, by default HTTP.
+func (o *Options) exporter() (sdk.SpanExporter, error) {
+	grpc, err := speaksGRPC()
+	if err != nil {
+		return nil, err
+	}
+	u, err := o.url()
+	if err != nil {
+		return nil, err
+	}
+	if grpc {
+		var options []otlptracegrpc.Option
+		if u != nil {
+			options = append(options, otlptracegrpc.WithEndpointURL(u.String()))
+		}
+		return otlptracegrpc.New(context.Background(), options...)
+	}
+	var options []otlptracehttp.Option
+	if u != nil {
+		options = append(options, otlptracehttp.WithEndpointURL(u.String()))
+	}
+	return otlptracehttp.New(context.Background(), options...)
 }
 
 // Trusts reports whether the parent of a request is believed, that a trusted proxy has sent or not.
@@ -129,106 +135,80 @@ func (t *Tracer) Address(addr netip.Addr) string {
 	return addr.String()
 }
 
-// Add takes a span, to be sent. It never waits.
-func (t *Tracer) Add(s *Span) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	const field = 2 // of ScopeSpans
-	if t.closed || len(t.waiting)+len(s.b)+2*protowire.SizeVarint(uint64(len(s.b))) > MaxWaiting {
-		t.env.Count(Dropped, 1)
+// Close sends what waits, until ctx ends. Later spans are dropped.
+func (t *Tracer) Close(ctx context.Context) { // what was not sent is counted
+	if t.provider != nil {
+		_ = t.provider.Shutdown(ctx)
+	}
+}
+
+// MaxWaiting is how many spans may wait for the collector, whatever OTEL_BSP_MAX_QUEUE_SIZE says.
+const MaxWaiting = 1 << 16
+
+// mostWaiting is how many may wait.
+func mostWaiting() int {
+	const usual = sdk.DefaultMaxQueueSize
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE"), strconv.Itoa(usual)))
+	if err != nil || n < 1 {
+		return usual
+	}
+	return min(n, MaxWaiting)
+}
+
+// A queue counts what becomes of spans, in front of the SDK's queue and behind it: the SDK drops silently.
+type queue struct {
+	env     Env
+	room    int64
+	waiting atomic.Int64 // also those that are being sent
+	ended   atomic.Bool
+	line    loglimit.Line
+	began   time.Time
+}
+
+// A taker takes spans.
+type taker struct {
+	sdk.SpanProcessor
+	*queue
+}
+
+// OnEnd takes one, unless there is no room.
+func (f taker) OnEnd(s sdk.ReadOnlySpan) {
+	if f.waiting.Add(1) > f.room {
+		f.waiting.Add(-1)
+		f.env.Count(Dropped, 1)
 		return
 	}
-	before := len(t.waiting)
-	t.waiting = appendBytes(t.waiting, field, s.b)
-	t.spans++
-	switch {
-	case before < enough && len(t.waiting) >= enough: // once: a second call would send the few that come after these
-		t.rouse()
-	case before == 0:
-		t.timer.Reset(flushEvery)
-	}
+	f.SpanProcessor.OnEnd(s)
 }
 
-func (t *Tracer) rouse() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+// Shutdown sends what waits, until ctx ends.
+func (f taker) Shutdown(ctx context.Context) error {
+	err := f.SpanProcessor.Shutdown(ctx)
+	f.ended.Store(true)
+	f.env.Count(Failed, f.waiting.Load())
+	return err
 }
 
-func (t *Tracer) run() {
-	defer close(t.done)
-	var spare []byte
-	for {
-		<-t.wake
-		t.mu.Lock()
-		batch, spans, last := t.waiting, t.spans, t.closed
-		t.waiting, t.spans = spare[:0], 0
-		t.mu.Unlock()
-		if spans > 0 {
-			t.deliver(t.body(batch), spans)
-		}
-		if spare = batch; last {
-			return
+// A sender sends them.
+type sender struct {
+	sdk.SpanExporter
+	*queue
+}
+
+// ExportSpans sends a batch. Errors are told here, as those of the SDK go to one place for the whole process.
+func (b sender) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error {
+	err := b.SpanExporter.ExportSpans(ctx, batch)
+	if b.ended.Load() {
+		return nil // they are counted as failed
+	}
+	n, result := int64(len(batch)), Sent
+	b.waiting.Add(-n)
+	if err != nil {
+		result = Failed
+		if more, ok := b.line.Now(time.Since(b.began)); ok {
+			b.env.Log.Warn("the collector of traces did not take spans", "spans", n, "err", err, "unlogged_before", more)
 		}
 	}
-}
-
-// body is a request of OTLP with a batch of spans (ExportTraceServiceRequest).
-func (t *Tracer) body(batch []byte) []byte {
-	const resourceSpans, scopeSpans = 1, 2 // the fields
-	inner := len(t.scope) + len(batch)
-	outer := len(t.resource) + protowire.SizeTag(scopeSpans) + protowire.SizeBytes(inner)
-	b := make([]byte, 0, outer+16)
-	b = protowire.AppendVarint(protowire.AppendTag(b, resourceSpans, protowire.BytesType), uint64(outer))
-	b = append(b, t.resource...)
-	b = protowire.AppendVarint(protowire.AppendTag(b, scopeSpans, protowire.BytesType), uint64(inner))
-	return append(append(b, t.scope...), batch...)
-}
-
-// Close sends what waits, once, until ctx ends. Later spans are dropped. It may be called once, after Start.
-func (t *Tracer) Close(ctx context.Context) {
-	t.mu.Lock()
-	t.closed = true
-	t.timer.Stop()
-	t.mu.Unlock()
-	close(t.closing)
-	t.rouse()
-	defer t.client.CloseIdleConnections()
-	defer t.cancel()
-	select {
-	case <-t.done:
-	case <-ctx.Done():
-		t.cancel()
-		<-t.done
-	}
-}
-
-// resourceOf says who sends spans, as a field of ResourceSpans.
-func resourceOf(service, version string) []byte {
-	const resource, attribute = 1, 1 // the fields
-	var b []byte
-	add := func(key, value string) {
-		if value == "" {
-			return
-		}
-		b = appendKey(b, attribute, key, protowire.SizeTag(valueText)+protowire.SizeBytes(len(value)))
-		b = appendText(b, valueText, value)
-	}
-	add("service.name", clean(service))
-	add("service.version", clean(version))
-	if host, err := os.Hostname(); err == nil {
-		add("host.name", clean(host))
-	}
-	return appendBytes(nil, resource, b)
-}
-
-// scopeOf says what makes the spans, as a field of ScopeSpans.
-func scopeOf(version string) []byte {
-	const scope, name, number = 1, 1, 2 // the fields
-	b := appendText(nil, name, "weir")
-	if version != "" {
-		b = appendText(b, number, clean(version))
-	}
-	return appendBytes(nil, scope, b)
+	b.env.Count(result, n)
+	return nil
 }

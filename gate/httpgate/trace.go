@@ -3,6 +3,7 @@ package httpgate
 import (
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 type trace struct {
 	tracer  *traces.Tracer
 	context traces.Context
-	span    traces.Span // the memory of both, one after the other
-	passed  bool        // the request went on to the upstream
+	span    traces.Span     // the memory of both, one after the other
+	headers strings.Builder // for the upstream, of many requests: one allocation for all that fit
+	passed  bool            // the request went on to the upstream
 }
 
 var traced = sync.Pool{New: func() any { return new(trace) }}
@@ -44,10 +46,25 @@ func (x *exchange) traceOnward(f *http1.Fields) {
 		return
 	}
 	x.trace.passed = true
-	f.Set("Traceparent", x.trace.context.Header())
+	f.Set("Traceparent", x.trace.header())
 	if !x.trace.context.Continued {
 		f.Del("Tracestate")
 	}
+}
+
+// headersAtOnce is how much room there is for headers of requests that come one after the other.
+const headersAtOnce = 32 * traces.HeaderSize
+
+// header returns the header for the upstream. It stays as it is: there is only written behind it.
+func (t *trace) header() string {
+	if t.headers.Cap()-t.headers.Len() < traces.HeaderSize {
+		t.headers.Reset()
+		t.headers.Grow(headersAtOnce)
+	}
+	var room [traces.HeaderSize]byte
+	before := t.headers.Len()
+	t.headers.Write(t.context.AppendHeader(room[:0]))
+	return t.headers.String()[before:]
 }
 
 // endTrace hands in the spans.

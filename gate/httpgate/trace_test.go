@@ -133,7 +133,7 @@ func TestTraceOfARefusal(t *testing.T) {
 	g := startTraced(t, traces.Options{Sample: new(weir.Share(1))}, Options{}, newThrottle(overLimit))
 	g.do(g.request("BREW", "/", nil))
 	all := g.spans()
-	if len(all) != 1 || all[0].Name != "HTTP" || all[0].Status != nil {
+	if len(all) != 1 || all[0].Name != "HTTP" || all[0].Status.Code != 0 {
 		t.Fatalf("%v", all)
 	}
 	a := attributes(all[0])
