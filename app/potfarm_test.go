@@ -121,14 +121,14 @@ func TestRuns(t *testing.T) {
 			slices.Sort(names)
 			return slices.Equal(names, all)
 		})
+		stop, err := m.Keep("alone", sharedBans{m})
+		if err != nil {
+			t.Fatal(err)
+		}
 		needs.Wait(f.t, "nobody else keeps it", func() bool {
-			stop, err := m.Keep("alone", sharedBans{m})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer stop()
 			return slices.Equal(m.Keeping("alone"), []string{m.Self().Name})
 		})
+		stop()
 	}
 	if got := runOf(farm.Node{Name: "a", Boot: 7}); got != "a+7" || farm.Home(got) != "a" {
 		t.Error(got)

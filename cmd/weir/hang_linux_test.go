@@ -102,7 +102,7 @@ func manage(t *testing.T, folder, text string, log io.Writer) *managed {
 	}
 	t.Cleanup(func() { manager.Close() })
 	manager.SetReadDeadline(time.Now().Add(2 * time.Minute))
-	m := &managed{exec.Command("weir", "serve", "-c", "weir.yaml"), manager, folder, make(chan error, 1), nil}
+	m := &managed{exec.Command("weir", "serve", "-c", "weir.yaml"), manager, folder, make(chan error, 1), new(strings.Builder)}
 	m.Dir, m.Stderr = folder, log
 	m.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(folder, "notify"), "GORACE=atexit_sleep_ms=0")
 	if err := m.Start(); err != nil {
@@ -121,7 +121,7 @@ func (m *managed) await(t *testing.T, state string) {
 		b := make([]byte, 4096)
 		n, err := m.manager.Read(b)
 		if err != nil {
-			t.Fatalf("it does not say %s: %v", state, err)
+			t.Fatalf("it does not say %s: %v, but: %s", state, err, m.said)
 		}
 		said = string(b[:n])
 	}
@@ -151,10 +151,10 @@ func TestReloadThatHangs(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
-	gate := fmt.Sprintf("http: [{listen: %q, upstream: %q", needs.FreeAddress(), upstream.URL)
+	gate := func() string { return fmt.Sprintf("http: [{listen: %q, upstream: %q", needs.FreeAddress(), upstream.URL) }
 	t.Run("a pipe in place of the file", func(t *testing.T) {
 		t.Parallel()
-		m := startManaged(t, gate+"}]\n")
+		m := startManaged(t, gate()+"}]\n")
 		file := filepath.Join(m.folder, "weir.yaml")
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -192,7 +192,7 @@ func TestReloadThatHangs(t *testing.T) {
 	t.Run("a share without its server", func(t *testing.T) {
 		t.Parallel()
 		share, asked := hungShare(t)
-		m := startManaged(t, gate+"}]\n")
+		m := startManaged(t, gate()+"}]\n")
 		file := filepath.Join(m.folder, "weir.yaml")
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
@@ -210,7 +210,7 @@ func TestReloadThatHangs(t *testing.T) {
 	t.Run("a certificate there", func(t *testing.T) {
 		t.Parallel()
 		share, asked := hungShare(t)
-		m := startManaged(t, gate+"}]\n")
+		m := startManaged(t, gate()+"}]\n")
 		file := filepath.Join(m.folder, "weir.yaml")
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -225,6 +225,29 @@ func TestReloadThatHangs(t *testing.T) {
 		}
 		m.send(t, syscall.SIGHUP)
 		asked()
+		m.send(t, syscall.SIGTERM)
+		if err := m.end(t); err != nil {
+			t.Errorf("%v: %s", err, m.said)
+		}
+	})
+	t.Run("a request under way, and a second signal", func(t *testing.T) {
+		t.Parallel()
+		asked, end := make(chan struct{}), make(chan struct{})
+		silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(asked)
+			<-end
+		}))
+		defer silent.Close()
+		defer close(end)
+		address := needs.FreeAddress()
+		m := startManaged(t, fmt.Sprintf("http: [{listen: %q, upstream: %q}]\n", address, silent.URL))
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+		<-asked
 		m.send(t, syscall.SIGTERM)
 		m.await(t, "STOPPING=1")
 		m.send(t, syscall.SIGTERM)

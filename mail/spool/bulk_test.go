@@ -139,6 +139,7 @@ func (r *rig) fill(n int) {
 			}
 			return nil
 		}))
+		r.clock.Advance(time.Millisecond) // within one, the counter of ids may begin again
 	}
 }
 
