@@ -151,7 +151,9 @@ func TestReloadThatHangs(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
-	gate := func() string { return fmt.Sprintf("http: [{listen: %q, upstream: %q", needs.FreeAddress(), upstream.URL) }
+	gate := func() string {
+		return fmt.Sprintf("http: [{listen: %q, upstream: %q", needs.FreeAddress(), upstream.URL)
+	}
 	t.Run("a pipe in place of the file", func(t *testing.T) {
 		t.Parallel()
 		m := startManaged(t, gate()+"}]\n")
