@@ -41,7 +41,8 @@ func (f *exactFarm) askEnvoy(c rls.RateLimitServiceClient, req *rls.RateLimitReq
 	f.t.Helper()
 	needs.Wait(f.t, "a limit decides", func() bool {
 		var err error
-		if r, err = c.ShouldRateLimit(context.Background(), req); err != nil && grpcstatus.Code(err) != codes.Unavailable {
+		r, err = c.ShouldRateLimit(context.Background(), req)
+		if err != nil && grpcstatus.Code(err) != codes.Unavailable {
 			f.t.Fatal(err)
 		}
 		return err == nil && r.Statuses[0].CurrentLimit != nil
