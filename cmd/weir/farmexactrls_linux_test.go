@@ -35,8 +35,8 @@ func (f *exactFarm) envoyClient(node, port int) rls.RateLimitServiceClient {
 	return rls.NewRateLimitServiceClient(conn)
 }
 
-// askEnvoy asks as Envoy does. What is refused by no limit is asked again: a busy machine does not always answer in time
-// for the engine.
+// askEnvoy asks as Envoy does. What is refused by no limit is asked again: on a busy machine the engine does not always
+// answer in time.
 func (f *exactFarm) askEnvoy(c rls.RateLimitServiceClient, req *rls.RateLimitRequest) (r *rls.RateLimitResponse) {
 	f.t.Helper()
 	needs.Wait(f.t, "a limit decides", func() bool {
