@@ -2,7 +2,9 @@ package traces
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -171,6 +173,30 @@ func TestCollectorThatHangs(t *testing.T) {
 			t.Error(n)
 		}
 	})
+}
+
+// talker is a collector that refuses with many words.
+type talker struct{ stuck }
+
+func (talker) ExportSpans(context.Context, []sdk.ReadOnlySpan) error {
+	return errors.New(strings.Repeat("no ", 1<<20))
+}
+
+// TestCollectorThatTalks: what a collector says does not fill the log.
+func TestCollectorThatTalks(t *testing.T) {
+	var log strings.Builder
+	n := new(counts)
+	tr, err := newTracer(Options{Endpoint: "http://collector"}.WithDefaults(),
+		Env{Count: n.count, Log: slog.New(slog.NewTextHandler(&log, nil))}, talker{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Start()
+	add(tr, "x")
+	tr.Close(t.Context())
+	if n.String() != "map[failed:1]" || !strings.Contains(log.String(), "no no no") || log.Len() > 2*maxText {
+		t.Errorf("%v, %d bytes in the log", n, log.Len())
+	}
 }
 
 // TestQueueIsBounded: whatever the environment says.

@@ -99,7 +99,8 @@ func (o Options) Validate() error {
 		_, err := speaksGRPC()
 		m.Under("endpoint", err)
 	} else if o.Endpoint == "" && o != (Options{}) {
-		m.Add("endpoint", "traces have no endpoint: nothing would be sent", "write endpoint: http://127.0.0.1:4318")
+		m.Add("endpoint", "traces have no endpoint: nothing would be sent",
+			"write endpoint: http://127.0.0.1:4318, or set OTEL_EXPORTER_OTLP_ENDPOINT here as well")
 	}
 	if o.Sample != nil && !(*o.Sample >= 0 && *o.Sample <= 1) {
 		m.Add("sample", fmt.Sprintf("%v is not a share of the requests", *o.Sample), "between 0% and 100%")

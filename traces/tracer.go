@@ -206,7 +206,8 @@ func (b sender) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error
 	if err != nil {
 		result = Failed
 		if more, ok := b.line.Now(time.Since(b.began)); ok {
-			b.env.Log.Warn("the collector of traces did not take spans", "spans", n, "err", err, "unlogged_before", more)
+			b.env.Log.Warn("the collector of traces did not take spans", "spans", n, "err", clean(err.Error()),
+				"unlogged_before", more) // what the collector says may be long
 		}
 	}
 	b.env.Count(result, n)
