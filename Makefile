@@ -124,7 +124,8 @@ fuzz: ## run every fuzz test for FUZZTIME each
 	done
 
 benchmarks: ## every benchmark of the packages once, so that none rots
-	$(GO) test -run '^$$' -vet=off -bench . -benchtime 1x ./...
+	$(GO) test -run '^$$' -vet=off -ldflags=-w -bench . -benchtime 1x \
+		$$(grep -rl --include='*_test.go' '^func Benchmark' . | sed 's,/[^/]*$$,,' | sort -u)
 
 bench: build ## side by side with its peers, against the targets
 	@internal/tools/setup bench

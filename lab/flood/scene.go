@@ -42,7 +42,7 @@ const (
 // What clients should get in these scenes.
 const (
 	sceneTarget = 0.95 // of the clients are served
-	pageTarget  = 2    // times as long as without the payer is what a page may take
+	pageTarget  = 2    // times as long as without the payer is what a page may take, its stamp not counted
 	turnTarget  = 1.5  // times what equal turns give is what 95 % of the pages may take
 )
 
@@ -224,8 +224,8 @@ func (r *round) keyHolder() actor {
 	}
 }
 
-// readers lets people come who look at one page each. In the scene Shared all have the same address. Where turns are
-// looked at, the time does not count in which they make stamps.
+// readers lets people come who look at one page each. In the scene Shared all have the same address. The time does not
+// count in which they make stamps: here their devices share the processors of the attacker and of the front.
 func (r *round) readers(patience time.Duration, s Scene) actor {
 	return func(ctx context.Context, c *crowd) {
 		r.come(ctx, r.o.WarmUp%pageEvery, func() time.Duration { return pageEvery },
@@ -236,11 +236,7 @@ func (r *round) readers(patience time.Duration, s Scene) actor {
 				if s == Shared {
 					v.source = visitorSource(people, 0)
 				}
-				res := v.load(patient, at)
-				if s == Payer {
-					return res, 0
-				}
-				return res, v.solving
+				return v.load(patient, at), v.solving
 			})
 	}
 }
