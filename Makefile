@@ -29,7 +29,7 @@ export GORACE := atexit_sleep_ms=0
 
 # These take longest. go test starts packages in the order in which they are named.
 LONGEST := ./app ./gate/httpgate ./cmd/weir ./console ./lab/demo ./gate/xdpgate ./store/sqlite ./internal/docstest \
-	./lab/simulate ./internal/browser ./lab/flood ./throttle/stamp ./lab/bench ./gate/smtpgate ./mail/spool ./farm
+	./lab/simulate ./internal/testkit/browser ./lab/flood ./throttle/stamp ./lab/bench ./gate/smtpgate ./mail/spool ./farm
 
 # Rules of the house and of its language have targets of their own: make arch and make lint.
 RULES := ./internal/arch ./internal/lint

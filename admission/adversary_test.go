@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp"
 )
 

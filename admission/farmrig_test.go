@@ -10,7 +10,7 @@ import (
 	"weir"
 	"weir/farm"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A farmRig is a simulated farm of real lanes in front of one upstream.

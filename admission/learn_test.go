@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // An upstream that can work on so many at once: beyond that, requests take longer in proportion.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A sim plays clients against lanes, in time that passes as fast as it can be computed. It is the same every time.

@@ -10,9 +10,7 @@ import (
 	"weir"
 	"weir/gate/httpgate"
 	"weir/gate/httpgate/accesslog"
-	"weir/internal/logfile"
-	"weir/internal/loglimit"
-	"weir/internal/outlet"
+	"weir/internal/logs"
 )
 
 // Bounds of an access log with a destination of its own.
@@ -35,13 +33,13 @@ type accessLog struct {
 // A destination is where the lines of the access log go.
 type destination struct {
 	name   string
-	file   *logfile.File // nil for stdout and stderr
-	outlet *outlet.Outlet
-	shared bool // the outlet is that of the log
+	file   *logs.File // nil for stdout and stderr
+	buffer *logs.Buffer
+	shared bool // the buffer is that of the log
 }
 
 // Write takes a line. It neither waits nor fails.
-func (d *destination) Write(line []byte) (int, error) { return d.outlet.Write(line) }
+func (d *destination) Write(line []byte) (int, error) { return d.buffer.Write(line) }
 
 // ready is the log for gates.
 func (l *accessLog) ready() accesslog.Log {
@@ -106,7 +104,7 @@ func (c *change) reopenAccess(d *destination) error {
 func accessMistake(err error) error {
 	hint := ""
 	switch {
-	case errors.Is(err, logfile.ErrNotFile):
+	case errors.Is(err, logs.ErrNotFile):
 		hint = "name a file, or stdout"
 	case errors.Is(err, os.ErrNotExist):
 		hint = "make its folder, and let the user that weir runs as write there"
@@ -124,8 +122,8 @@ func (a *App) openAccess(g *generation) error {
 	}
 	var to io.Writer
 	switch {
-	case d.name == accesslog.Stderr && a.opts.Outlet != nil:
-		d.outlet, d.shared = a.opts.Outlet, true // lines of two writers could end up in each other
+	case d.name == accesslog.Stderr && a.opts.LogBuffer != nil:
+		d.buffer, d.shared = a.opts.LogBuffer, true // lines of two writers could end up in each other
 		return nil
 	case d.name == accesslog.Stderr:
 		to = os.Stderr
@@ -133,7 +131,7 @@ func (a *App) openAccess(g *generation) error {
 		to = os.Stdout
 	default:
 		line := rareWarning(a.opts.Log)
-		file, err := logfile.Open(d.name, func(err error) {
+		file, err := logs.Open(d.name, func(err error) {
 			line("the file of the access log cannot be opened again: lines go on to the old one", "err", err)
 		})
 		if err != nil {
@@ -141,9 +139,9 @@ func (a *App) openAccess(g *generation) error {
 		}
 		d.file, to = file, file
 	}
-	d.outlet = outlet.NewGathering(to, accessBound, accessEnough, accessEvery)
+	d.buffer = logs.NewGathering(to, accessBound, accessEnough, accessEvery)
 	metrics, log := a.metrics, a.opts.Log
-	d.outlet.Tell(func(lines int64) { metrics.BoundReachedBy(boundAccess, lines) }, func(lines int64) {
+	d.buffer.Tell(func(lines int64) { metrics.BoundReachedBy(boundAccess, lines) }, func(lines int64) {
 		log.Warn("lines of the access log were dropped: its destination is too slow, or cannot be written",
 			"lines", lines, "to", d.name)
 	})
@@ -153,13 +151,13 @@ func (a *App) openAccess(g *generation) error {
 // closeAccess writes what waits, and closes the file.
 func (a *App) closeAccess(l *accessLog) {
 	d := l.to
-	if d == nil || d.outlet == nil || d.shared {
+	if d == nil || d.buffer == nil || d.shared {
 		return
 	}
-	if d.outlet.Close(accessPatience); d.file == nil {
+	if d.buffer.Close(accessPatience); d.file == nil {
 		return
 	}
-	if d.outlet.Stuck(time.Now()) > 0 {
+	if d.buffer.Stuck(time.Now()) > 0 {
 		a.opts.Log.Warn("lines of the access log are lost: its disk does not answer", "to", d.name)
 		return // it is being written to
 	}
@@ -168,7 +166,7 @@ func (a *App) closeAccess(l *accessLog) {
 
 // rareWarning logs a warning, but not every time.
 func rareWarning(log *slog.Logger) func(message string, args ...any) {
-	began, line := time.Now(), new(loglimit.Line)
+	began, line := time.Now(), new(logs.Line)
 	return func(message string, args ...any) {
 		if more, ok := line.Now(time.Since(began)); ok {
 			log.Warn(message, append(args, "unlogged_before", more)...)

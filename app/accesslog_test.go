@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"weir"
-	"weir/internal/logfile"
-	"weir/internal/needs"
+	"weir/internal/logs"
+	"weir/internal/testkit/needs"
 )
 
 // eventuallyFile waits until a file has a text.
@@ -46,7 +46,7 @@ func TestAccessLogAndReloads(t *testing.T) {
 	text := b.eventuallyFile(at("one"), "429")
 	b.wants("lines", strings.Count(text, "\n"), 3)
 	b.wants("accounts in clear", strings.Contains(text, "acme"), false)
-	if info, err := os.Stat(at("one")); err != nil || info.Mode().Perm()&^logfile.Mode != 0 {
+	if info, err := os.Stat(at("one")); err != nil || info.Mode().Perm()&^logs.Mode != 0 {
 		t.Error(info, err)
 	}
 	// As logrotate does it: move it away, then reload.

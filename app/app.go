@@ -17,7 +17,7 @@ import (
 	"weir/gate/httpgate/keys"
 	"weir/identify/country"
 	"weir/internal/clock"
-	"weir/internal/outlet"
+	"weir/internal/logs"
 	"weir/internal/pacer"
 	"weir/store/settings"
 )
@@ -54,8 +54,8 @@ type Options struct {
 	Load func() (*config.Config, error)
 	// Logging is told what the configuration says about the log, whenever one takes effect. May be nil.
 	Logging func(config.Log)
-	// Outlet is where the log goes through, to be watched. May be nil.
-	Outlet *outlet.Outlet
+	// LogBuffer is where the log goes through, to be watched. May be nil.
+	LogBuffer *logs.Buffer
 }
 
 // The states of an App, in order.
@@ -161,8 +161,8 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.current.Store(c.next)
 	a.metrics.Watch(backend{a})
 	declareBounds(a.metrics)
-	if o.Outlet != nil {
-		o.Outlet.Tell(func(lines int64) { a.metrics.BoundReachedBy(boundLog, lines) }, func(lines int64) {
+	if o.LogBuffer != nil {
+		o.LogBuffer.Tell(func(lines int64) { a.metrics.BoundReachedBy(boundLog, lines) }, func(lines int64) {
 			o.Log.Warn("lines of the log were dropped: the program that reads it was too slow", "lines", lines)
 		})
 	}

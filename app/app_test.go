@@ -14,7 +14,7 @@ import (
 
 	"weir/config"
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func TestServe(t *testing.T) {

@@ -32,7 +32,7 @@ func (b backend) Ready() error {
 	if s := b.state.Load(); s != serving {
 		return errors.New(stateNames[s])
 	}
-	if out := b.opts.Outlet; out != nil {
+	if out := b.opts.LogBuffer; out != nil {
 		if err := out.Failing(); err != nil {
 			return fmt.Errorf("the log cannot be written: %w", err)
 		}

@@ -15,7 +15,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // noon is when tests begin: in the middle of no period.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"weir/identify"
-	"weir/internal/keeper"
-	"weir/internal/postfix"
+	"weir/internal/testkit/keeper"
+	"weir/internal/testkit/postfix"
 	"weir/store"
 )
 

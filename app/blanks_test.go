@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
-	"weir/internal/recorder"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/recorder"
 )
 
 // weirBefore starts a weir with one gate in front of a service, and returns the gate's address.

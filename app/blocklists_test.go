@@ -8,7 +8,7 @@ import (
 
 	"weir"
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func (b *bench) imports(o console.ListOrder) console.ListResult {

@@ -12,8 +12,8 @@ import (
 
 	"weir/app"
 	"weir/console"
-	"weir/internal/browser"
 	"weir/internal/clock"
+	"weir/internal/testkit/browser"
 )
 
 // browsed starts a weir with the machine's own clock before a site with a page, what it loads, and a form.

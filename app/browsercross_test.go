@@ -16,8 +16,8 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // A street has a site behind a weir, and another site with a page of its own. They are two sites to a browser: one is

@@ -19,7 +19,7 @@ import (
 	"weir/console"
 	"weir/console/access"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

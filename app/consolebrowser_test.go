@@ -10,9 +10,9 @@ import (
 
 	"weir/console"
 	"weir/console/access"
-	"weir/internal/browser"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

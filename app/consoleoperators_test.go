@@ -7,8 +7,8 @@ import (
 
 	"weir/console"
 	"weir/console/access"
-	"weir/internal/browser"
 	"weir/internal/clock"
+	"weir/internal/testkit/browser"
 )
 
 // TestConsoleOperatorsInBrowser: with scripts turned off, an admin adds an operator, changes the role, makes a token

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"weir/console"
-	"weir/internal/browser"
 	"weir/internal/clock"
+	"weir/internal/testkit/browser"
 )
 
 // operates logs the first operator in to the console of a running weir, and returns its address.

@@ -19,7 +19,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 const enginePassword = "hunter2-open-sesame"

@@ -24,8 +24,8 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/keeper"
-	"weir/internal/needs"
+	"weir/internal/testkit/keeper"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

@@ -13,9 +13,9 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/exim"
-	"weir/internal/needs"
-	"weir/internal/postfix"
+	"weir/internal/testkit/exim"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/postfix"
 )
 
 // A besideExim is a weir beside a real Exim.

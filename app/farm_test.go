@@ -22,7 +22,7 @@ import (
 	"weir/farm"
 	"weir/farm/nats"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/throttle/ban"
 )

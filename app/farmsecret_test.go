@@ -12,7 +12,7 @@ import (
 	"weir/console"
 	"weir/farm"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"weir/internal/clock"
-	"weir/internal/loglimit"
-	"weir/internal/needs"
+	"weir/internal/logs"
+	"weir/internal/testkit/needs"
 )
 
 // TestFullDisk: on a disk that somebody else has filled, mail is put off, weir says that it is not ready, and the log
@@ -58,7 +58,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	const tries = 200
 	for period := range 2 {
-		p.clock.Advance(loglimit.Every)
+		p.clock.Advance(logs.Every)
 		ready(false)
 		for i := range tries {
 			if i%5 == 0 { // too many errors end a session
@@ -81,7 +81,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(other); err != nil {
 		t.Fatal(err)
 	}
-	p.clock.Advance(loglimit.Every)
+	p.clock.Advance(logs.Every)
 	ready(true)
 	if err := mailer().send("after", "later@elsewhere.example"); err != nil {
 		t.Fatal(err)

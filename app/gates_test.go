@@ -13,7 +13,7 @@ import (
 
 	"weir"
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // everyGate has a gate of every kind that listens, and a Bloom limiter in each place that one can have.

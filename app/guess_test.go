@@ -13,7 +13,7 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // logInsAtOnce logs in over a connection for each, all at the same time, and counts the answers by their code.

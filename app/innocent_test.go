@@ -19,7 +19,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/recorder"
+	"weir/internal/testkit/recorder"
 )
 
 // few is the limit of each account in the tests of innocent clients.

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // text is what a person may write: not ASCII, and with what queries are made of.

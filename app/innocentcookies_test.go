@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/browser"
-	"weir/internal/recorder"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/recorder"
 )
 
 // openTwice starts a weir whose accounts are sessions, without TLS and with it. Whoever logs in gets two cookies of

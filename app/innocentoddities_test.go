@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/recorder"
+	"weir/internal/testkit/recorder"
 )
 
 // An oddity is a request that few clients send, and that is right. ACCOUNT stands for the account.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
-	"weir/internal/recorder"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/recorder"
 )
 
 // nginxBefore is nginx as its manual has it for a service behind a proxy.

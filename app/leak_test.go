@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestOldGenerationsAreGone: whatever a reload replaces is garbage afterwards. One reference back to the configuration

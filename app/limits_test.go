@@ -11,7 +11,7 @@ import (
 
 	"weir"
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/store/settings"
 )

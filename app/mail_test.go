@@ -12,7 +12,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"weir/console"
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/throttle/stamp"
 	"weir/throttle/stamp/payer"

@@ -15,7 +15,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/throttle/stamp"
 	"weir/throttle/stamp/payer"

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 )
 
 func TestMain(m *testing.M) { os.Exit(browser.Main(m)) }

@@ -10,7 +10,7 @@ import (
 	"weir/gate/authgate"
 	"weir/gate/httpgate"
 	"weir/gate/tcpgate"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/mail/spool"
 	"weir/policy"
 	"weir/throttle/stamp"
@@ -137,7 +137,7 @@ func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound
 type serversObserver struct {
 	app        *App
 	gate       string
-	unresolved *loglimit.Line
+	unresolved *logs.Line
 }
 
 var _ upstream.Observer = serversObserver{}
@@ -208,6 +208,6 @@ func (a *App) httpEnv(o httpgate.Options, next *generation, of *gate) httpgate.E
 		Env: a.envOf(o.Listen), Access: next.access.ready(), Tracer: next.tracer,
 		Observer: httpObserver{of.seen, a.metrics.HTTP(of.label), a.metrics},
 		Offend:   a.offend, Secrets: a.secrets, Scripts: stamp.Scripts(), Data: next.cfg.Data, Proofs: &a.proofs,
-		Upstream: serversObserver{a, of.label, new(loglimit.Line)},
+		Upstream: serversObserver{a, of.label, new(logs.Line)},
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"weir"
 	"weir/console"
 	"weir/identify"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/policy"
 )
 

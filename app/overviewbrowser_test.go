@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"weir/console"
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 )
 
 // TestOverviewInBrowser: somebody looks while requests come. The plots move, and whoever is held back appears, without

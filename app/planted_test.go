@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"weir/console"
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 )
 
 const askingGate = "capacity: {concurrent: 10}, throttles: [stamps]"

@@ -11,9 +11,9 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/keeper"
-	"weir/internal/needs"
-	"weir/internal/postfix"
+	"weir/internal/testkit/keeper"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/postfix"
 	"weir/store"
 )
 

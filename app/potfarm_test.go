@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestLendQuotas: quotas with exact policies are tied to the engine, and let go of it when a reload changes that.

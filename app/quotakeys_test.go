@@ -25,8 +25,8 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/mmdb"
-	"weir/internal/needs"
+	"weir/internal/testkit/mmdb"
+	"weir/internal/testkit/needs"
 )
 
 // A junction is a running weir with gates for HTTP, Envoy, services that ask and proxies that ask, and one quota that

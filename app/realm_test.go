@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"weir/config"
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func TestReloadKeepsCounters(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // noon is where the clock of these tests stands: on the border of a period.

@@ -13,7 +13,7 @@ import (
 	"weir/admission"
 	"weir/config"
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // lanes are those of a node's gate.

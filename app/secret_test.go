@@ -13,7 +13,7 @@ import (
 	"weir/farm"
 	"weir/identify"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/mail/notice"
 	"weir/throttle/stamp"
 )

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"weir/console"
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // A pageUser logs in on the page of mail users.

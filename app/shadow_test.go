@@ -9,7 +9,7 @@ import (
 
 	"weir/console"
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

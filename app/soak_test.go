@@ -15,7 +15,7 @@ import (
 	"weir/app"
 	"weir/config"
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // Clients of every kind at once, on the machine's own clock: those who wait, those who leave, those who send half a

@@ -18,7 +18,7 @@ import (
 	"weir"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/store/sqlite"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"weir/config"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/traces/tracestest"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"weir/config"
 	"weir/console"
-	"weir/internal/keeper"
-	"weir/internal/needs"
+	"weir/internal/testkit/keeper"
+	"weir/internal/testkit/needs"
 )
 
 // TestWayOfAMessage: a message that a real Postfix diverts is found by its id here, by its Message-ID, and by both of

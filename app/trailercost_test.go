@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // pricedLate answers with a cost that is known when the body is written: in a trailer, announced or not.

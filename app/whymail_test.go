@@ -10,7 +10,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // why asks about a mail of a user, three times over: asking counts nothing.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 )
 
 // What the test's weir says about bans.

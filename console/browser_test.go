@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 	"weir/policy"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"weir/console/access"
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 )
 
 // A moving backend is a weir whose figures change while somebody looks.

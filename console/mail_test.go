@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 	"weir/store"
 )
 

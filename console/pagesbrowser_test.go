@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"weir/console/access"
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 	"weir/policy"
 	"weir/store"
 )

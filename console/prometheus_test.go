@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 const prometheusFrom = "apt-get install prometheus"

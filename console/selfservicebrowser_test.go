@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 	"weir/internal/words"
 )
 

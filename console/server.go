@@ -13,7 +13,7 @@ import (
 
 	"weir/gate/httpgate/keys"
 	"weir/internal/clock"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 )
 
 // Bounds of the two servers.
@@ -45,7 +45,7 @@ type Server struct {
 	pages   []*page
 
 	made     time.Time
-	refusals loglimit.Line // of logins, in the log
+	refusals logs.Line // of logins, in the log
 	lifecycle
 }
 

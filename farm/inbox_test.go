@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func letters(b *inbox, topic string, n, size int) (taken int) {

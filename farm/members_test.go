@@ -12,7 +12,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // lan is what a good network does.

@@ -6,7 +6,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A slow state takes time to hear.

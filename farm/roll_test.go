@@ -8,7 +8,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // stands checks the place of a node.

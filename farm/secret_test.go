@@ -12,7 +12,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 var oldSecret, newSecret = []byte("the old secret of the farm"), []byte("the new secret of the farm")

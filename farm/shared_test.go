@@ -10,7 +10,7 @@ import (
 
 	"weir/farm"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A snapshot that is larger than the outbox is sent bit by bit.

@@ -13,7 +13,7 @@ import (
 	"weir"
 	"weir/farm"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 var _ weir.Clocked = (*farm.Farm)(nil)

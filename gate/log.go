@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 )
 
 // ConnectionFailed is what is logged with the panic that ended a connection.
@@ -43,7 +43,7 @@ func (k *Skeleton[S]) Panicked(message string, what any, attrs ...slog.Attr) {
 }
 
 // Warn logs a warning, but not every time.
-func (k *Skeleton[S]) Warn(line *loglimit.Line, message string, attrs ...slog.Attr) {
+func (k *Skeleton[S]) Warn(line *logs.Line, message string, attrs ...slog.Attr) {
 	if more, ok := line.Now(k.Elapsed()); ok {
 		k.env.Log.LogAttrs(k.Base, slog.LevelWarn, message, append(attrs, slog.Int64("unlogged_before", more))...)
 	}

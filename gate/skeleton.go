@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 )
 
 // A Listener is what a gate listens on: a net.Listener, whose connections go to Hooks.Take, or something with a method
@@ -57,7 +57,7 @@ type Skeleton[S any] struct {
 	env    Env
 	hooks  Hooks[S]
 	began  time.Time
-	panics loglimit.Rates
+	panics logs.Rates
 
 	stop      context.CancelFunc // ends Serving
 	cancel    context.CancelFunc // ends Base

@@ -17,8 +17,8 @@ import (
 	"weir/gate"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
-	"weir/internal/loglimit"
-	"weir/internal/needs"
+	"weir/internal/logs"
+	"weir/internal/testkit/needs"
 )
 
 // options of the gate of these tests, which are its setup too.
@@ -307,7 +307,7 @@ func TestPanicsAreLimited(t *testing.T) {
 	if n := strings.Count(log.String(), "msg=failed"); n != 11 || !strings.Contains(log.String(), "unlogged_before=1") {
 		t.Error(log.String())
 	}
-	var line loglimit.Line
+	var line logs.Line
 	g.Warn(&line, "beware")
 	g.Warn(&line, "beware")
 	if n := strings.Count(log.String(), "msg=beware"); n != 1 {

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/internal/readers"
+	"weir/internal/testkit/readers"
 )
 
 // request makes one of header lines as they are sent.

@@ -17,7 +17,7 @@ import (
 	"weir/gate/httpgate"
 	"weir/identify"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/policy"
 	"weir/throttle/quota"
 	"weir/upstream"

@@ -22,7 +22,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/mail/nexthop"
 )
 

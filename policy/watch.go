@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/heavy"
+	"weir/policy/heavy"
 )
 
 // How fast a Watch forgets: counts halve in this time. What a throttle would do in shadow is looked at over an hour.

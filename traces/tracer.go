@@ -18,7 +18,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 )
 
 // What may become of spans.
@@ -161,7 +161,7 @@ type queue struct {
 	room    int64
 	waiting atomic.Int64 // also those that are being sent
 	ended   atomic.Bool
-	line    loglimit.Line
+	line    logs.Line
 	began   time.Time
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // fickle is a server whose answers the test chooses.

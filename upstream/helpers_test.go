@@ -16,7 +16,7 @@ import (
 
 	"weir"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // seen is an observer that remembers.

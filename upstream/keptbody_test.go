@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestKeptBodyBound: a body of the largest size is sent again, one byte more is not, whether its length is known or

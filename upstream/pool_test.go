@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func named(t testing.TB, name string) string {

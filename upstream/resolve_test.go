@@ -14,8 +14,8 @@ import (
 
 	"weir"
 	"weir/internal/clock"
-	"weir/internal/dnstest"
-	"weir/internal/needs"
+	"weir/internal/testkit/dnstest"
+	"weir/internal/testkit/needs"
 )
 
 // goOn lets requests for /hold go on.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestConditions: which ends of a try are followed by another one.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"weir/gate/xdpgate"
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 )
 
 // TestBansInTheKernel: who is banned by command is dropped in the kernel, until the ban is removed: while weir is down,

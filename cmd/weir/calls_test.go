@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // asksNobody are the commands that ask no running weir, and why.

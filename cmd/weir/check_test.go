@@ -8,7 +8,7 @@ import (
 
 	"weir/config"
 	"weir/gate/httpgate"
-	"weir/internal/dnstest"
+	"weir/internal/testkit/dnstest"
 )
 
 func TestTooFewFiles(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // completionCases are what is typed, and some of what weir has to offer for the last word, or must not. Where it offers

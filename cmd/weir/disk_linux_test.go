@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // An event is a system call of a traced process, or one end of it: others happen between them.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 )
 
 const redisServer = "redis-server"

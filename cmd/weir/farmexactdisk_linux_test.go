@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestFarmExactRestarts: nodes are restarted, and later the engine comes back empty. What only a restarted node knew is

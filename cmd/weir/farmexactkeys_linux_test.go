@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestFarmExactKeys: a key of several parts is counted exactly over all nodes, in a real engine. Each combination has

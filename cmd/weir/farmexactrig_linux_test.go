@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 )
 
 // engineProgram returns the program of an engine. Valkey is tried where it is installed.

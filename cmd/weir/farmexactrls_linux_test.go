@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // envoyClient asks a gate for Envoy of a node.

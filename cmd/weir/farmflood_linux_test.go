@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp/payer"
 )
 

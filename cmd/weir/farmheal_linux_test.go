@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestFarmHeals: a node that is cut off closes its connections to the others while it is cut off, and makes them anew

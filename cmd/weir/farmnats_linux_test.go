@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // over writes configurations of nodes that meet at a NATS server.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"weir/console"
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 )
 
 // An arrival is a request that an upstream saw.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/store/sqlite"
 )

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // hungShare is a folder that never answers, as a share whose server is gone. asked waits until somebody wants something

@@ -8,7 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func parser(t *testing.T) *kong.Kong {

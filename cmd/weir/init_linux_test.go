@@ -27,9 +27,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"weir/console"
-	"weir/internal/keeper"
-	"weir/internal/needs"
-	"weir/internal/postfix"
+	"weir/internal/testkit/keeper"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/postfix"
 	"weir/lab/machine"
 	"weir/throttle/stamp/payer"
 )

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"weir/config"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // answered runs weir init as on a terminal where somebody types.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

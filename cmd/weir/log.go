@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"weir/config"
-	"weir/internal/outlet"
+	"weir/internal/logs"
 )
 
 // A logger writes the log. Its level and format may change while it is in use.
 type logger struct {
 	*slog.Logger
-	outlet *outlet.Outlet
+	buffer *logs.Buffer
 	said   *said
 	level  *slog.LevelVar
 	json   *atomic.Bool
@@ -28,8 +28,8 @@ const (
 
 // newLog returns a logger with the default level and format.
 func newLog(to io.Writer, tty bool) *logger {
-	w := outlet.New(to, logBound)
-	l := &logger{outlet: w, level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
+	w := logs.NewBuffer(to, logBound)
+	l := &logger{buffer: w, level: new(slog.LevelVar), json: new(atomic.Bool), tty: tty}
 	inJSON := &slog.HandlerOptions{Level: l.level, ReplaceAttr: spelled}
 	inText := &slog.HandlerOptions{Level: l.level}
 	if tty {
@@ -55,7 +55,7 @@ func shorter(groups []string, a slog.Attr) slog.Attr {
 
 func (l *logger) close() {
 	l.said.end()
-	l.outlet.Close(logPatience)
+	l.buffer.Close(logPatience)
 }
 
 // spelled writes a duration as people do, and not as a number of nanoseconds.

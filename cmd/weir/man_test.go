@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // Every command has a page that names its flags, and roff finds nothing wrong with it.

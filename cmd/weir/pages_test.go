@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/markdown"
-	"weir/internal/needs"
+	"weir/internal/testkit/markdown"
+	"weir/internal/testkit/needs"
 )
 
 // repository is the folder of the module, seen from this one.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/store/sqlite"
 )

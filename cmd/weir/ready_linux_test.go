@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // readPage returns the status and the body of a page of the console.

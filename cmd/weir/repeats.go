@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 )
 
 // repeats writes the first of equal warnings and errors at once, and counts the others: every 10 seconds the last of
@@ -97,7 +97,7 @@ func (s *said) again(key uint64, to slog.Handler, r slog.Record) bool {
 		return true
 	}
 	if !s.ended && len(s.lines) < maxSaid {
-		s.lines[key] = &saidLine{to: to, timer: time.AfterFunc(loglimit.Every, func() { s.sumUp(key) })}
+		s.lines[key] = &saidLine{to: to, timer: time.AfterFunc(logs.Every, func() { s.sumUp(key) })}
 	}
 	return false
 }
@@ -113,7 +113,7 @@ func (s *said) sumUp(key uint64) {
 	}
 	last, more := line.last, line.more
 	line.more = 0
-	line.timer.Reset(loglimit.Every)
+	line.timer.Reset(logs.Every)
 	s.mu.Unlock()
 	line.write(last, more)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func TestMain(m *testing.M) {

@@ -69,7 +69,7 @@ func (c *serveCommand) Run(t *terminal) error {
 			FirstPassword: show,
 			Log:           log.Logger, Version: versionOf().Version, Path: c.Config, Drain: c.Drain,
 			Load:    func() (*config.Config, error) { return config.Load(c.Config) },
-			Logging: log.configure, Outlet: log.outlet, Sockets: sockets,
+			Logging: log.configure, LogBuffer: log.buffer, Sockets: sockets,
 		})
 		return err
 	}); stop || err != nil {

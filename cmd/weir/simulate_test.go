@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/lab/simulate"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A trend is how fast a measured value grows, for each sample.

@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // What is measured of a running weir, by the names of its metrics.

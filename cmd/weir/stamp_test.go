@@ -18,7 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp"
 	"weir/throttle/stamp/payer"
 )

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/markdown"
-	"weir/internal/needs"
+	"weir/internal/testkit/markdown"
+	"weir/internal/testkit/needs"
 )
 
 // A start is what a page tells a new user to paste, and what they see then.

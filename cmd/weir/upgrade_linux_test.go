@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A new binary takes the place of a running weir under load, several times over, in the same process and on the same

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"weir/cmd/weir/roster"
 	"weir/console"
-	"weir/internal/roster"
 )
 
 type userImportCommand struct {

@@ -17,8 +17,8 @@ import (
 
 	"weir/console"
 	"weir/gate/xdpgate"
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 )
 
 // A flood of so many networks, each of which sends many times its limit.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/gate/xdpgate"
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 )
 
 // noPackets begins the line of the log that operators look for.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // patience is how long the suite waits for what must happen.

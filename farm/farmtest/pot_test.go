@@ -3,7 +3,7 @@ package farmtest
 import (
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func TestMemPot(t *testing.T) { TestPot(t, func(*testing.T) *PotRig { return MemRig() }) }

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestOutbox: bytes and messages are bounded, and what goes makes room.

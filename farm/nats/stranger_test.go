@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A maker makes certificates that have nothing to do with a secret.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 )
 
 // Bounds of what is remembered about others.
@@ -46,7 +46,7 @@ type troubles struct {
 	listed  []string               // addresses that this node connects to
 	fatal   error                  // what kept the server from listening
 	started time.Time
-	strange loglimit.Line
+	strange logs.Line
 }
 
 func newTroubles(log *slog.Logger, now func() time.Time) *troubles {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // scripts is how many scripts the engine has run.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // day is a limit that no test outlasts.

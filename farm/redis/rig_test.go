@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 const patience = time.Minute

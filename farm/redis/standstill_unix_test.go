@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestStandstill: who gives up has an error at once, and the call may be executed all the same. It does no harm.

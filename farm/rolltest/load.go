@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp"
 	"weir/throttle/stamp/payer"
 )

@@ -13,7 +13,7 @@ import (
 	"weir"
 	"weir/identify"
 	"weir/internal/clock"
-	"weir/internal/readers"
+	"weir/internal/testkit/readers"
 )
 
 // TestNobodyReadsAnotherAccount: a proxy passes on what its client sent, byte by byte, when the gate says yes. So

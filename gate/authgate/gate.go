@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"weir/gate"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/policy"
 )
 
@@ -18,7 +18,7 @@ type Gate struct {
 	visits sync.Pool // of *visit
 
 	waiting            atomic.Int64
-	strange, malformed loglimit.Line
+	strange, malformed logs.Line
 }
 
 // New returns a gate that listens nowhere yet. The chain judges every request; nil admits everything.

@@ -26,7 +26,7 @@ import (
 	"weir"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/quota"
 )
 

@@ -22,9 +22,8 @@ import (
 	"weir/gate/httpgate/accesslog"
 	"weir/identify"
 	"weir/internal/http1"
-	"weir/internal/logfile"
-	"weir/internal/needs"
-	"weir/internal/outlet"
+	"weir/internal/logs"
+	"weir/internal/testkit/needs"
 	behind "weir/upstream"
 )
 
@@ -165,7 +164,7 @@ func TestEveryRequestHasItsLine(t *testing.T) {
 // TestSlowDisk: an access log whose disk hangs holds up no request.
 func TestSlowDisk(t *testing.T) {
 	r, w := io.Pipe() // nobody reads
-	out := outlet.NewGathering(w, 100, 20, time.Second)
+	out := logs.NewGathering(w, 100, 20, time.Second)
 	var dropped atomic.Int64
 	out.Tell(func(n int64) { dropped.Add(n) }, nil)
 	defer out.Close(0)
@@ -186,11 +185,11 @@ func TestSlowDisk(t *testing.T) {
 // TestAccessToAFile: lines of a real gate go to a real file, and to a new one after it was moved away.
 func TestAccessToAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
-	f, err := logfile.Open(path, nil)
+	f, err := logs.Open(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := outlet.NewGathering(f, 1<<20, 1, time.Second)
+	out := logs.NewGathering(f, 1<<20, 1, time.Second)
 	g := startIn(t, Env{Access: accesslog.Options{Format: "combined"}.Ready(out)},
 		Options{Upstream: behind.To(echo(t).URL)})
 	line := func(path string) string { b, _ := os.ReadFile(path); return string(b) }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A flood of refusals does not fill the disk: the first ones of each rule are told in full, the rest once a second.

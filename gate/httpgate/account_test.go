@@ -19,8 +19,8 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/internal/readers"
-	taker "weir/internal/recorder"
+	"weir/internal/testkit/readers"
+	taker "weir/internal/testkit/recorder"
 )
 
 // A charged is a throttle that admits everything and tells which account it charged last.

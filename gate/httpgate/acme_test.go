@@ -13,7 +13,7 @@ import (
 	"weir/gate/gatetest"
 	"weir/gate/httpgate/keys"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // startWith is start with an environment of the test's own.

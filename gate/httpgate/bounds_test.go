@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func TestConnectionsBound(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	"weir"
 	"weir/gate/httpgate/pages"
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // used is a refusal with the longest words that there are.

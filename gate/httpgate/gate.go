@@ -15,7 +15,7 @@ import (
 	"weir/gate/httpgate/pages"
 	"weir/identify"
 	"weir/internal/http1"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/policy"
 	"weir/traces"
 )
@@ -42,8 +42,8 @@ type Gate struct {
 
 	unlisted identify.Unlisted
 
-	lines   loglimit.Rates // of the log
-	summing atomic.Bool    // lines left out are about to be reported
+	lines   logs.Rates  // of the log
+	summing atomic.Bool // lines left out are about to be reported
 
 	sessions sync.Map       // of *session
 	speaking sync.WaitGroup // the same

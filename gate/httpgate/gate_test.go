@@ -18,7 +18,7 @@ import (
 	"weir/gate/httpgate/accesslog"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func TestAdmit(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"weir/gate/httpgate/keys"
-	"weir/internal/h2test"
+	"weir/internal/testkit/h2test"
 )
 
 // The cases of h2spec that net/http's server fails, each on purpose or because RFC 9113 has changed what RFC 7540 asked

@@ -17,7 +17,7 @@ import (
 	"weir"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	behind "weir/upstream"
 )
 

@@ -17,7 +17,7 @@ import (
 	"weir"
 	"weir/gate/httpgate/accesslog"
 	"weir/gate/httpgate/keys"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // memory is what the process holds on to.

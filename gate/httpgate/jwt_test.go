@@ -11,7 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"weir/identify/token"
-	"weir/internal/readers"
+	"weir/internal/testkit/readers"
 )
 
 func keySet(t testing.TB, path string, at time.Time, keys map[string]*ecdsa.PrivateKey) {

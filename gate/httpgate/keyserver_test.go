@@ -22,7 +22,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"weir/identify/token"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A provider is an identity provider that serves a set of keys by HTTPS, and counts who asks.

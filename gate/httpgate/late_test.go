@@ -12,7 +12,7 @@ import (
 
 	"weir"
 	"weir/admission"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // patient is a service that never finishes: what it does before depends on the path.

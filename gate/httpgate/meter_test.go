@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // pacer is a meter that makes the flow pause for a second after every so many bytes.

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"weir/internal/http1"
-	"weir/internal/needs"
-	"weir/internal/recorder"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/recorder"
 )
 
 // A probe is what a client writes in one piece, what it is answered, and what arrives at the upstream.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // h2c returns a client that speaks HTTP/2 without TLS.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/bloom"
 	"weir/throttle/quota"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // begins sends the head of a request with a body of a known length, and the beginning of that.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func (r *rig) reload(o Options, throttles ...weir.Throttle) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"weir/gate/httpgate/keys"
-	recording "weir/internal/recorder"
+	recording "weir/internal/testkit/recorder"
 )
 
 // TestRouteHTTP2Raw: fields of HTTP/2 that no client library sends. One name is not asked for by :authority and another

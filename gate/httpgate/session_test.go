@@ -15,7 +15,7 @@ import (
 
 	"weir"
 	"weir/internal/http1"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // answers is an upstream that answers with what the path of the request names.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // tape is an upstream of raw TCP that keeps every byte it gets, and answers each request that comes.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func onSocket(path string) *http.Transport {

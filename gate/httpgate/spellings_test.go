@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"weir"
-	"weir/internal/readers"
-	taker "weir/internal/recorder"
+	"weir/internal/testkit/readers"
+	taker "weir/internal/testkit/recorder"
 )
 
 // A judged is a throttle that admits everything and keeps the last event.

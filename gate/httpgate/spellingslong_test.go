@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
-	"weir/internal/readers"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/readers"
 )
 
 // realServers are programs behind the gate that say what they read. Debian has all but express, which npm has.
@@ -67,7 +67,7 @@ func TestSpellingsOfRealServers(t *testing.T) {
 			_, port, _ := net.SplitHostPort(addr)
 			args := strings.Fields(strings.ReplaceAll(strings.Join(s.args, " "), "PORT", port))
 			cmd := exec.Command(args[0], args[1:]...)
-			cmd.Dir, cmd.Env = "../../internal/readers/servers", env
+			cmd.Dir, cmd.Env = "../../internal/testkit/readers/servers", env
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

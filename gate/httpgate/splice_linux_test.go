@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
 	"weir/internal/splice"
+	"weir/internal/testkit/needs"
 )
 
 // largeBody is more than sockets hold for a client that does not read, even if they have grown.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // Nobody tells the upstream another story than the gate goes by: not by fields it does not write itself, not by names

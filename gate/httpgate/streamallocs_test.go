@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestStreamsUseExchangesAgain: a request of HTTP/2 uses the memory of the one before it, as one of HTTP/1 does.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestStreamsApart: many requests at once on one connection of HTTP/2, with bodies and without, small and large, with

@@ -26,8 +26,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"weir"
-	"weir/internal/needs"
-	recording "weir/internal/recorder"
+	"weir/internal/testkit/needs"
+	recording "weir/internal/testkit/recorder"
 	behind "weir/upstream"
 )
 

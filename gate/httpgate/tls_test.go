@@ -13,7 +13,7 @@ import (
 
 	"weir"
 	"weir/gate/httpgate/keys"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // Both protocols go over TLS, and the upstream is told.

@@ -17,7 +17,7 @@ import (
 	"weir"
 	"weir/identify"
 	"weir/internal/http1"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/traces"
 	"weir/traces/tracestest"
 	behind "weir/upstream"

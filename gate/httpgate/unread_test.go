@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // hasty is an upstream that answers as soon as it has read a head.

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/dnstest"
-	"weir/internal/needs"
+	"weir/internal/testkit/dnstest"
+	"weir/internal/testkit/needs"
 	behind "weir/upstream"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/mail/spool"
 )
 

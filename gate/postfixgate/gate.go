@@ -6,7 +6,7 @@ import (
 
 	"weir/gate"
 	"weir/identify"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/policy"
 )
 
@@ -19,7 +19,7 @@ type Gate struct {
 	env      Env
 	arriving arriving
 
-	garbled, failing, misled loglimit.Line
+	garbled, failing, misled logs.Line
 }
 
 // New returns a gate that listens nowhere yet.

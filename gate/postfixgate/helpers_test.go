@@ -18,7 +18,7 @@ import (
 	"weir/gate"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/mail/spool"
 	"weir/store"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // causes are answers of which many have the same place in commons.

@@ -17,7 +17,7 @@ import (
 	"weir/gate"
 	"weir/identify"
 	"weir/internal/clock"
-	"weir/internal/readers"
+	"weir/internal/testkit/readers"
 	"weir/policy"
 	"weir/throttle/quota"
 )

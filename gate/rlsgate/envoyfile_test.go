@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestEnvoyFile: Envoy's own types take the file for Envoy, with either of its filters, and notice mistakes. Envoy

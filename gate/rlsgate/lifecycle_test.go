@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/policy"
 	"weir/throttle/quota"
 )

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // startPeer runs envoyproxy/ratelimit with a Redis of its own on the files of a folder, and returns a client of it.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestMessageBound: a mail may be as large as it says, by DATA and by BDAT, and not a byte larger.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // starts are the states in which a fuzzed session goes on.

@@ -14,7 +14,7 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/identify"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/internal/readfile"
 	"weir/policy"
 )
@@ -30,7 +30,7 @@ const (
 type Gate struct {
 	*gate.Skeleton[setup]
 	env     Env
-	untaken loglimit.Line // messages that could not be accepted
+	untaken logs.Line // messages that could not be accepted
 
 	clients clients
 

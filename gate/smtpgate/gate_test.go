@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/mail/notice"
 	"weir/mail/spool"
 	"weir/store"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/postfix"
+	"weir/internal/testkit/postfix"
 	"weir/mail/nexthop"
 	"weir/store"
 )

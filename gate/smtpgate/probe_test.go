@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/postfix"
+	"weir/internal/testkit/postfix"
 	"weir/mail/nexthop"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/internal/turns"
 	"weir/mail/login"
 	"weir/mail/notice"

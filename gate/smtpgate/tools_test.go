@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/mail/nexthop"
 )
 

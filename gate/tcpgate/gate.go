@@ -9,7 +9,7 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/identify"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/policy"
 )
 
@@ -25,8 +25,8 @@ type Gate struct {
 	*gate.Skeleton[setup]
 	env     Env
 	waiting atomic.Int64
-	failing loglimit.Line // the upstream cannot be reached
-	udp     *forwarder    // nil for tcp, and before Listen
+	failing logs.Line  // the upstream cannot be reached
+	udp     *forwarder // nil for tcp, and before Listen
 }
 
 // New returns a gate that listens nowhere yet. The chain accept judges connections before anything is read from them,

@@ -15,8 +15,8 @@ import (
 
 	"weir"
 	"weir/gate"
-	"weir/internal/loglimit"
-	"weir/internal/needs"
+	"weir/internal/logs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/quota"
 )
 
@@ -291,7 +291,7 @@ func TestUnreachable(t *testing.T) {
 	if n := lines(); n != 1 || g.seen.unreached.Load() != many {
 		t.Errorf("%d lines, %d counted", n, g.seen.unreached.Load())
 	}
-	g.clock.Advance(loglimit.Every)
+	g.clock.Advance(logs.Every)
 	g.turnsAway("")
 	if n := lines(); n != 2 || !strings.Contains(g.log.String(), `"unlogged_before":19`) {
 		t.Errorf("%d lines: %s", n, g.log)

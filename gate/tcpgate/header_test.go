@@ -15,7 +15,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func prefixes(texts ...string) (all []netip.Prefix) {

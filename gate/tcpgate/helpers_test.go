@@ -16,7 +16,7 @@ import (
 	"weir/gate"
 	"weir/gate/gatetest"
 	"weir/internal/clock"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/policy"
 	"weir/throttle/quota"
 )

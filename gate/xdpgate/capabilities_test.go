@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 )
 
 // withCapabilities runs f in a namespace of its own, with a BPF file system in a folder and these capabilities alone.

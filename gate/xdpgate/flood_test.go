@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/netlab"
+	"weir/internal/testkit/netlab"
 )
 
 // The flood: so many networks send so many SYNs in turn.

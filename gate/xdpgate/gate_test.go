@@ -23,8 +23,8 @@ import (
 	"weir"
 	"weir/gate"
 	"weir/internal/clock"
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 	"weir/throttle/bloom"
 )
 

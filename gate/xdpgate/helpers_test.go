@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir"
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 	"weir/throttle/bloom"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"weir/gate"
 	"weir/internal/clock"
-	"weir/internal/needs"
-	"weir/internal/netlab"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/netlab"
 )
 
 // attachIn attaches a gate in a namespace.

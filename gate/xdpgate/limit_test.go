@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/bloom"
 )
 

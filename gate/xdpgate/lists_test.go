@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestLists: who is allowed, who is banned, for how long, and what does not fit.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestPackets: what the program makes of packets of every kind, in every mode.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/netlab"
+	"weir/internal/testkit/netlab"
 )
 
 // What BenchmarkPeople plays. The flood is far more than a host without SYN cookies can remember. What the limit leaves

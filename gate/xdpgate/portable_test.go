@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/bloom"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/bloom"
 )
 

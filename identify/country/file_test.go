@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"weir"
-	"weir/internal/mmdb"
+	"weir/internal/testkit/mmdb"
 )
 
 func networks(pairs ...string) map[netip.Prefix]string {

@@ -19,7 +19,6 @@ var floors = map[string]int{
 	"farm":              1, // contracts between nodes
 	"internal/tabular":  1, // for commands and the demo
 	"internal/clock":    1, // for packages that act; a mechanism is given the time
-	"internal/loglimit": 1, // for logs
 	"internal/http1":    1, // for the bytes of HTTP
 	"internal/splice":   1, // for bytes that nobody looks at
 	"internal/hmackey":  1, // for tickets and stamps
@@ -30,16 +29,15 @@ var floors = map[string]int{
 	"internal/words":    1, // for what people read
 	"internal/plot":     1, // for pages and reports
 	"internal/yamltree": 1, // for files that people write
-	"internal/outlet":   1, // for the log
-	"internal/logfile":  1, // for the access log
 	"internal/readfile": 1, // for files that a configuration names
-	"internal/roster":   1, // for lists of users that commands read
-	"internal/heavy":    1, // for those who watch: who is held back
-	"internal/needs":    1, // for tests, and for tools of tests
+	"internal/logs":     1, // for logs
+	"policy/heavy":      1, // for those who watch: who is held back
+	"cmd/weir/roster":   1, // for lists of users that commands read
 	"lab/peers":         1, // the peers' configurations
 	"lab/machine":       1, // processes for measurements
 
 	"throttle/stamp/classic": 1, // for the mechanism
+	"internal/testkit/needs": 1, // for tests, and for tools of tests
 
 	"throttle/*":       2,
 	"identify/country": 2, // of addresses
@@ -76,26 +74,18 @@ var floors = map[string]int{
 	"lab/demo":  8,
 	"lab/flood": 8,
 
-	"internal/keeper":  7, // for tests and measurements: nothing below may import it
-	"internal/postfix": 8, // for tests and measurements: nothing below may import it
+	"internal/testkit/keeper":  7, // for tests and measurements: nothing below may import it
+	"internal/testkit/postfix": 8, // for tests and measurements: nothing below may import it
 
 	"cmd/weir":  9,
 	"lab/bench": 9,
 
+	"internal/testkit/*":  exempt, // what tests talk to
 	"internal/arch":       exempt,
-	"internal/browser":    exempt, // for tests
-	"internal/mmdb":       exempt, // for tests
-	"internal/exim":       exempt, // for tests
 	"internal/docstest":   exempt,
 	"internal/lint":       exempt,
-	"internal/markdown":   exempt, // for tests
 	"internal/mutants":    exempt,
 	"internal/testreport": exempt,
-	"internal/netlab":     exempt, // for tests
-	"internal/dnstest":    exempt, // for tests
-	"internal/h2test":     exempt, // for tests
-	"internal/readers":    exempt, // for tests
-	"internal/recorder":   exempt, // for tests
 	"internal/gen":        exempt,
 	"internal/gen/*":      exempt,
 }

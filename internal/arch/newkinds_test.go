@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // added are the lines that a new throttle and a new gate need outside their folders, each with its import, and the

@@ -43,7 +43,7 @@ func TestUnwatchedTestsHaveNoGoroutines(t *testing.T) {
 
 // unwatched returns the functions of a file that are marked.
 func unwatched(file *ast.File) (all []*ast.FuncDecl) {
-	name := importName(file, module+"/internal/needs")
+	name := importName(file, module+"/internal/testkit/needs")
 	for _, decl := range file.Decls {
 		f, ok := decl.(*ast.FuncDecl)
 		if !ok || f.Body == nil || name == "" {
@@ -80,7 +80,7 @@ func startsGoroutine(f *ast.FuncDecl) (at ast.Node) {
 // TestUnwatchedIsSeen: what the rule looks for.
 func TestUnwatchedIsSeen(t *testing.T) {
 	const text = `package x
-import ("testing"; "weir/internal/needs")
+import ("testing"; "weir/internal/testkit/needs")
 func TestQuiet(t *testing.T) { needs.Unwatched(t) }
 func TestOther(t *testing.T) { go f() }
 func TestGo(t *testing.T) { needs.Unwatched(t); go f() }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/markdown"
+	"weir/internal/testkit/markdown"
 )
 
 var (

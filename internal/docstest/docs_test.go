@@ -16,7 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"weir/config"
-	"weir/internal/markdown"
+	"weir/internal/testkit/markdown"
 )
 
 func TestConfigurations(t *testing.T) {

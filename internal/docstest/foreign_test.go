@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/markdown"
-	"weir/internal/needs"
+	"weir/internal/testkit/markdown"
+	"weir/internal/testkit/needs"
 )
 
 // TestForeignModule makes a module of its own as docs/go.md says, with the first program of that page, and asks it

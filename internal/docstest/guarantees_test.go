@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/markdown"
+	"weir/internal/testkit/markdown"
 )
 
 var (
@@ -270,7 +270,7 @@ func TestGuaranteesAreHeld(t *testing.T) {
 // TestGuaranteesThatNobodyHolds: what the rule finds.
 func TestGuaranteesThatNobodyHolds(t *testing.T) {
 	const source = `package x
-import ("testing"; "weir/internal/needs")
+import ("testing"; "weir/internal/testkit/needs")
 func TestOne(t *testing.T) { work() }
 func TestNothing(t *testing.T) {}
 func TestSkipped(t *testing.T) { t.Parallel(); t.Skip("it is flaky"); work() }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/markdown"
+	"weir/internal/testkit/markdown"
 )
 
 // varies is what a message fills in: the docs write an ellipsis, or a name as an example.

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestShutdown: callers are told twice. Calls under way, and those that were sent before the caller heard of the end,

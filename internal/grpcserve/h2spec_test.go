@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/h2test"
+	"weir/internal/testkit/h2test"
 )
 
 // The cases of h2spec that do not apply, and why.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestSum: it is HMAC-SHA256, for secrets and texts of any length, and whatever was signed before.

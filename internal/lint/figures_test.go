@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/markdown"
+	"weir/internal/testkit/markdown"
 )
 
 var (

@@ -3,7 +3,7 @@ package lint
 import (
 	"testing"
 
-	"weir/internal/markdown"
+	"weir/internal/testkit/markdown"
 )
 
 // root is the folder of the module, seen from this one.

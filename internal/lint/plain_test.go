@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/markdown"
+	"weir/internal/testkit/markdown"
 )
 
 // maxSentence is how many words a sentence may have. A longer one has more than one idea.

@@ -17,7 +17,7 @@ import (
 	"weir"
 	"weir/farm"
 	"weir/farm/nats"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/quota"
 )
 

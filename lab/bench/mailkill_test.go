@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestKilledUnderLoad is M2 in short. That no mail is lost by a kill or a power cut is seen from outside by the tests

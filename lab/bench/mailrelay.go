@@ -16,7 +16,7 @@ import (
 	"text/template"
 	"time"
 
-	"weir/internal/postfix"
+	"weir/internal/testkit/postfix"
 	"weir/lab/machine"
 	"weir/lab/peers"
 	"weir/mail/login"

@@ -45,7 +45,7 @@ var phases = []struct {
 	{"answer the client", regexp.MustCompile(`^weir/gate/httpgate\.(\(\*reply\)|\(\*(conn|wire)\)\.[wW]rite|` +
 		`\(\*exchange\)\.(respond|WriteHeader|Write|finalHeaders|copyBody|send|flush))|^weir/gate/refusal\.`),
 		"write to the client"},
-	{"metrics and logs", regexp.MustCompile(`^weir/(console|app|internal/(loglimit|heavy|outlet))[./]|prometheus`), ""},
+	{"metrics and logs", regexp.MustCompile(`^weir/(console|app|internal/logs|policy/heavy)[./]|prometheus`), ""},
 	{"the gate itself: sessions and exchanges", regexp.MustCompile(`^weir/gate`), ""},
 }
 

@@ -17,7 +17,7 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestCrowd: each network has its volley, a few come at a time and none is left out.

@@ -16,8 +16,8 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // newHouse opens a house with some scenes.

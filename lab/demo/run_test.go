@@ -17,7 +17,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/gate/httpgate"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	behind "weir/upstream"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 )
 
 // TestPageInBrowser: the page can be read on every screen, and asks for nothing.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/lab/machine"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/lab/machine"
 	"weir/throttle/stamp"
 )

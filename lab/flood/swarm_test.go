@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // floodFor lets a swarm flood a handler until enough was seen, and returns what was counted.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestFamily: a process and the child that it waits for. What the child has spent counts, and a process that does not

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func TestProcess(t *testing.T) {

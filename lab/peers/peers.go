@@ -27,7 +27,7 @@ var (
 )
 
 // PostfixMain are the lines of main.cf of a Postfix that relays what this machine sends to one server, beside those
-// of every Postfix in internal/postfix. The template is given the server, and how many clients there are.
+// of every Postfix in internal/testkit/postfix. The template is given the server, and how many clients there are.
 //
 //go:embed postfix-main.cf.tmpl
 var PostfixMain string

@@ -10,7 +10,7 @@ import (
 
 	"weir"
 	"weir/admission"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp"
 )
 

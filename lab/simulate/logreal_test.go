@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
-	"weir/internal/postfix"
+	"weir/internal/testkit/needs"
+	"weir/internal/testkit/postfix"
 )
 
 // TestPostfixItself reads a log that Postfix has written, with a filter behind it that hands every mail in again.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // reportServer serves the report of a study, as if it were a file: with no header that helps it.

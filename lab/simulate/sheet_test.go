@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // sheets are the reports of all studies but that of a mail log, and of odd ones.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // The document's table: no later and no more than the reference model in its worst phase.

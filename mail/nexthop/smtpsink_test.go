@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // startSink starts Postfix' smtp-sink on a socket of this machine, and returns its address.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/mail/nexthop"
 	"weir/store"
 )

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/store"
 )
 
@@ -30,7 +30,7 @@ type delivery struct {
 	under    tally          // what is handed over and not finished
 	finishes chan struct{}  // bounds how many ends are being stored
 
-	failing struct{ ends, hands, takes loglimit.Line } // errors of the store
+	failing struct{ ends, hands, takes logs.Line } // errors of the store
 }
 
 func newDelivery(e *env) *delivery {

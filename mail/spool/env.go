@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/clock"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/store"
 )
 
@@ -52,7 +52,7 @@ func (e *env) update(ctx context.Context, f func(store.MailTx) error) error {
 }
 
 // complain logs an error, but not every time: the log must not fill the disk.
-func (e *env) complain(line *loglimit.Line, message string, attrs ...any) {
+func (e *env) complain(line *logs.Line, message string, attrs ...any) {
 	if more, ok := line.Now(e.clock.Now().Sub(e.began)); ok {
 		e.log.Error(message, append(attrs, "unlogged_before", more)...)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/loglimit"
-	"weir/internal/needs"
+	"weir/internal/logs"
+	"weir/internal/testkit/needs"
 	"weir/mail/nexthop"
 	"weir/store"
 )
@@ -53,7 +53,7 @@ func TestFailingStoreIsLeftAlone(t *testing.T) {
 	if n := tried.Load(); n > 10*(rounds+1) {
 		t.Errorf("tried %d times in %d rounds", n, rounds)
 	}
-	if n, most := written.n.Load(), 4*int64(1+r.now().Sub(began)/loglimit.Every); n == 0 || n > most {
+	if n, most := written.n.Load(), 4*int64(1+r.now().Sub(began)/logs.Every); n == 0 || n > most {
 		t.Errorf("%d lines, want up to %d", n, most)
 	}
 	r.carrier.set(func(c *carrier) { c.after = nil })

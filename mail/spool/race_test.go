@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/mail/nexthop"
 	"weir/store"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/store"
 )
 
@@ -29,8 +29,8 @@ type Spool struct {
 	started bool
 	closed  bool
 
-	failing loglimit.Line // rounds of RunDue
-	keeping struct {      // of housekeep
+	failing logs.Line // rounds of RunDue
+	keeping struct {  // of housekeep
 		sync.Mutex
 		at time.Time
 	}

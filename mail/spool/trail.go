@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/loglimit"
+	"weir/internal/logs"
 	"weir/mail/nexthop"
 	"weir/store"
 )
@@ -48,7 +48,7 @@ type trail struct {
 	ids   map[store.MailID]string
 	path  string
 	lines int
-	lost  loglimit.Line
+	lost  logs.Line
 }
 
 // old is what the file before is called.

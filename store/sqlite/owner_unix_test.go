@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // What root salvages belongs to weir's own user, who could not start otherwise.

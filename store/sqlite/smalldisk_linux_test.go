@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

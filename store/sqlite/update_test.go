@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

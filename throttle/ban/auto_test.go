@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 

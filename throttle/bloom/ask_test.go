@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // downloads are flows of bytes, in the order in which they next ask.

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestRefusedTakesNothing: what is refused at any level, or is admitted and does not go on, takes nothing from any

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A rig is a limiter that is asked in simulated time and advanced when it is due.

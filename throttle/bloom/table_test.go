@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func perSecond(n int64) weir.Rate { return weir.Rate{Count: n, Per: time.Second} }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // In one period, of many requests that come at once to all nodes, or most of them to one, exactly the limit go on.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // Whatever ordinary things happen one after the other, no window sees more than its limit as long as the disks are

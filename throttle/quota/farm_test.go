@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // The document's case: a limit of four a second, and five requests, one to each of five servers.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // The document's case where who is over the limit waits: the fifth is the first one served in the next second.

@@ -12,7 +12,7 @@ import (
 	"weir"
 	"weir/farm"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A story is a farm to which a few things happen, one after the other.

@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // The index does what a map does.

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/store/sqlite"
 )

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestLateDecisions: somebody who read the clock, was held up, and is judged after others with a later time gets

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // v4 is the n-th of many addresses.

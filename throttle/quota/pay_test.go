@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // A purse is what a test pays with, and how often that was done.

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // Whatever happens, no window ever admits more than its limit, nobody is forgotten in line, those of one account and

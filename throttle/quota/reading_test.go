@@ -14,7 +14,7 @@ import (
 
 	"weir"
 	"weir/identify"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // servers are small models of how servers read the path of a request, written from their documentation and

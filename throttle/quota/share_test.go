@@ -12,7 +12,7 @@ import (
 
 	"weir"
 	"weir/farm"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // placed is the place of a node that has its part, among nodes that agree.

@@ -9,7 +9,7 @@ import (
 
 	"weir"
 	"weir/farm/farmtest"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // seeds makes rapid try so many, and more of them where tests are long.

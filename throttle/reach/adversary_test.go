@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestAdversary: whoever chooses times, recipients, what others refuse, and the moments of restarts and reloads

@@ -58,7 +58,7 @@ func ExampleState_Commit() {
 	// friend4@example.net false true
 }
 
-// What was settled is stored by itself: it is large, and changes loglimit.
+// What was settled is stored by itself: it is large, and seldom changes.
 func ExampleKnown() {
 	var known reach.Known
 	for n := range uint64(1000) {

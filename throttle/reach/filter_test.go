@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func filterOf(keys []uint64) *Filter {

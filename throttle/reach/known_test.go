@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 func knownOf(keys []uint64) *Known {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // histories are all that a history may be kept in.

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // someKeys returns as many keys as asked for, other ones for every seed.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // The action holds from the first recipient that is too many; those before it pass.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // states are some of every kind, with what they were made by.

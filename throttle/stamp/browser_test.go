@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 	"weir/throttle/stamp/classic"
 )
 

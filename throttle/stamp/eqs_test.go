@@ -13,7 +13,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 var updateVectors = flag.Bool("update-vectors", false, "write testdata/eqs60.json anew")

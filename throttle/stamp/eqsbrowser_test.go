@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 )
 
 // withWasm is the policy that gates serve the solver with.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // someHits are hits of a key, of a few counters.

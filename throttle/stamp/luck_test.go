@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestLuck is target S5: of a million stamps of sha256-k, the cost of the 99th percentile against the average, by

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // nonce is the n-th of many.

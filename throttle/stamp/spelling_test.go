@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // TestEqsSpellings: a stamp is written in one way. Whatever else means the same, or nearly, is refused before it is

@@ -10,8 +10,8 @@ import (
 
 	"weir"
 	"weir/gate/refusal"
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/internal/words"
 )
 

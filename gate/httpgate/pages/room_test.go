@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
-	"weir/internal/needs"
+	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/browser"
+	"weir/internal/testkit/browser"
 )
 
 // TestRoomStays: where the answer leaves the page where it is, as a download does, the page says that it can be left,

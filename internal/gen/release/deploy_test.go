@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"weir/config"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // root is the folder of the source.

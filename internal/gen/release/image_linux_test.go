@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"weir/console"
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // readOnly runs the image in a folder as a container would: nothing but the data folder can be written, and weir is not

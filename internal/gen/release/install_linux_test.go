@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // insideVariable names the package to a test that runs inside a root of its own.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 // checkManifests runs the code of kustomize and Kubernetes over a copy of the manifests in which one text is replaced.

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/needs"
+	"weir/internal/testkit/needs"
 )
 
 var tested = version{"v1.2.3", "0123456789abcdef", time.Unix(1_700_000_000, 0).UTC()}
