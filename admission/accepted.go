@@ -2,13 +2,14 @@ package admission
 
 import (
 	"hash/maphash"
+	"math"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"weir/internal/tables"
 )
 
-// The table of accepted accounts: one set of entries for each network, 1 MiB in all.
+// The table of accepted accounts: one set of entries for each network, 768 KiB.
 const (
 	acceptedSets = 1 << 13
 	// acceptedWays is how many accounts of one network are clients of their own. Where an upstream accepts every
@@ -18,69 +19,49 @@ const (
 	acceptedFor = int64(10 * time.Minute)
 )
 
-// accepted remembers which accounts the upstream has accepted, and from which networks. Its memory is fixed. A fresh
-// entry is never pushed out: an account that finds no room is known by its address. Goroutines may share it.
+// An acceptance is when the upstream last accepted an account.
+type acceptance struct{ last int64 }
+
+// Worth lets an account stay while it is known: one that finds no room is known by its address. The clock was set back
+// since an entry from the future was made.
+func (a *acceptance) Worth(now int64) uint64 {
+	if now-a.last < acceptedFor && a.last-now < acceptedFor {
+		return tables.Stays
+	}
+	return 0
+}
+
+// accepted remembers which accounts the upstream has accepted, and from which networks. Goroutines may share it.
 type accepted struct {
 	seed  maphash.Seed
-	any   atomic.Bool // there are entries
-	mu    sync.RWMutex
-	table *[acceptedSets][acceptedWays]acceptance
+	table *tables.Sets[acceptance, *acceptance]
 }
 
-type acceptance struct {
-	tag  uint64 // of network and account; 0 for an entry that is free
-	last int64
-}
-
-func (a *accepted) find(who client, account string) (set *[acceptedWays]acceptance, tag uint64) {
-	at := who.hash(a.seed)
-	return &a.table[at%acceptedSets], max(1, maphash.String(a.seed, account)^at)
+// lock locks the set of a client's network for an account.
+func (a *accepted) lock(who client, account string) tables.Set[acceptance, *acceptance] {
+	network := who.hash(a.seed)
+	return a.table.Lock(network&math.MaxUint32 | (maphash.String(a.seed, account)^network)&^math.MaxUint32)
 }
 
 func (a *accepted) has(who client, account string, at int64) bool {
-	if !a.any.Load() || who.family == 0 {
+	if a.table.Empty() || who.family == 0 {
 		return false
 	}
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	set, tag := a.find(who, account)
-	for i := range set {
-		if e := &set[i]; e.tag == tag {
-			return fresh(e.last, at)
-		}
-	}
-	return false
+	set := a.lock(who, account)
+	defer set.Unlock()
+	return set.Find(at) != nil
 }
 
-// fresh reports whether an entry still counts. The clock was set back since an entry from the future was made.
-func fresh(last, at int64) bool { return at-last < acceptedFor && last-at < acceptedFor }
-
 func (a *accepted) note(who client, account string, good bool, at int64) {
-	if who.family == 0 || !good && !a.any.Load() {
+	if who.family == 0 || !good && a.table.Empty() {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.table == nil {
-		a.table = new([acceptedSets][acceptedWays]acceptance)
-		a.any.Store(true)
-	}
-	set, tag := a.find(who, account)
-	room := -1
-	for i := range set {
-		switch e := &set[i]; {
-		case e.tag == tag && good:
-			e.last = at
-			return
-		case e.tag == tag:
-			*e = acceptance{}
-			return
-		case room < 0 && (e.tag == 0 || !fresh(e.last, at)):
-			room = i
-		}
-	}
-	if good && room >= 0 {
-		set[room] = acceptance{tag, at}
+	set := a.lock(who, account)
+	defer set.Unlock()
+	if !good {
+		set.Forget()
+	} else if e := set.Enter(at); e != nil {
+		e.last = at
 	}
 }
 

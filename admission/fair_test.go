@@ -234,7 +234,7 @@ func TestARetryIsNoNewDemand(t *testing.T) {
 	if share, _ := r.l.Load(r.now); share == 0 {
 		t.Error("a new visit is demand")
 	}
-	r.now = r.now.Add(time.Duration(awayFor) + 2*time.Second)
+	r.now = r.now.Add((awayFor + 2) * time.Second)
 	r.l.TurnedAway(&weir.Event{Time: r.now, Source: address(2)}, r.now)
 	r.now = r.now.Add(time.Second / 2)
 	if share, _ := r.l.Load(r.now); share == 0 {

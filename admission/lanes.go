@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/tables"
 )
 
 // The rules that answers name.
@@ -83,8 +84,10 @@ func New(o Options, now time.Time) (*Lanes, error) {
 	}
 	at := nanos(now)
 	seed := maphash.MakeSeed()
-	l := &Lanes{began: now, at: at, due: never, clients: clients{}, away: away{seed: seed},
-		accepted: accepted{seed: seed}, room: newRoom(at)}
+	l := &Lanes{began: now, at: at, due: never, clients: clients{},
+		away:     away{seed: seed, table: tables.NewSets[absence](awaySets, awayWays)},
+		accepted: accepted{seed, tables.NewSets[acceptance](acceptedSets, acceptedWays)},
+		room:     newRoom(at)}
 	for i := range l.turns {
 		l.turns[i] = newTurns()
 	}

@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"internal/yamltree": 1, // for files that people write
 	"internal/readfile": 1, // for files that a configuration names
 	"internal/logs":     1, // for logs
+	"internal/tables":   1, // for what is remembered of strangers
 	"policy/heavy":      1, // for those who watch: who is held back
 	"cmd/weir/roster":   1, // for lists of users that commands read
 	"lab/peers":         1, // the peers' configurations

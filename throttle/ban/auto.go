@@ -5,12 +5,12 @@ import (
 	"math/bits"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"weir"
 	"weir/identify"
+	"weir/internal/tables"
 	"weir/store"
 )
 
@@ -21,10 +21,9 @@ const (
 	maxAutoWithin  = time.Hour
 	maxAutoFor     = 7 * 24 * time.Hour
 	maxAutoNames   = 100
-	autoShards     = 64
-	autoSets       = 64 // in a shard
-	autoWays       = 8  // in a set
-	AutoRemembered = autoShards * autoSets * autoWays
+	autoSets       = 1 << 12
+	autoWays       = 8 // in a set
+	AutoRemembered = autoSets * autoWays
 )
 
 // Auto configures automatic bans of networks that stay over a limit. Only refusals that are charged to the source
@@ -101,12 +100,11 @@ const (
 	BannedByNow               // it has led to a ban
 )
 
-// repeaters count who stays over a limit, in a table of fixed size. A network that does not fit takes the place of the
-// one in its set that was refused least. Which set that is nobody outside can tell.
+// repeaters count who stays over a limit.
 type repeaters struct {
 	seed   maphash.Seed
 	shared atomic.Int64 // when a shared limit last refused somebody, in nanoseconds since the epoch
-	shards [autoShards]repeaterShard
+	table  *tables.Sets[repeater, *repeater]
 }
 
 // of returns the hash of a network at a throttle; without a throttle, that of what is known of it as a whole.
@@ -117,15 +115,9 @@ func (r *repeaters) of(network netip.Prefix, throttle string) uint64 {
 	}{network, throttle})
 }
 
-type repeaterShard struct {
-	mu   sync.Mutex
-	sets *[autoSets][autoWays]repeater // nil: nobody was refused yet
-}
-
 // A repeater is a network that was refused over a limit of a throttle. What is as old as all parts of time is
 // forgotten, little by little.
 type repeater struct {
-	hash    uint64
 	part    int64   // the number of the latest part of time
 	mask    uint64  // in which of the parts up to then it was refused: bit 0 is the latest
 	excess  float64 // how many times what the limit allows was refused
@@ -186,12 +178,11 @@ func (l *List) Granted(source netip.Addr, throttle string, now time.Time) {
 	if s.Auto == nil || !source.IsValid() {
 		return
 	}
-	h := l.repeaters.of(s.network(source), throttle)
-	shard := &l.repeaters.shards[h%autoShards]
 	part := s.Auto.part(now.UnixNano())
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if who, _ := shard.find(h, part); who != nil {
+	set := l.repeaters.table.Lock(l.repeaters.of(s.network(source), throttle))
+	defer set.Unlock()
+	if who := set.Find(part); who != nil {
+		who.age(part)
 		who.granted++
 	}
 }
@@ -201,11 +192,10 @@ func (o *Auto) part(now int64) int64 { return now / (int64(o.Within) / Parts) }
 
 // note counts a refusal of a network, and reports whether the network is over the threshold.
 func (r *repeaters) note(o *Auto, network netip.Prefix, x *Excess, allowed float64, now int64) bool {
-	h := r.of(network, x.Throttle)
-	s := &r.shards[h%autoShards]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	who := s.enter(h, o.part(now))
+	set := r.table.Lock(r.of(network, x.Throttle))
+	defer set.Unlock()
+	who := set.Enter(o.part(now))
+	who.age(o.part(now))
 	who.mask |= 1
 	who.excess += 1 / allowed
 	own := !x.Shared || who.granted > allowed*float64(bits.Len64(who.mask))/Parts/2 // since the oldest part
@@ -214,11 +204,10 @@ func (r *repeaters) note(o *Auto, network netip.Prefix, x *Excess, allowed float
 
 // tell reports whether a ban of a network is to be made or reported: once until it would be over.
 func (r *repeaters) tell(o *Auto, network netip.Prefix, now int64) bool {
-	h := r.of(network, "")
-	s := &r.shards[h%autoShards]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	who := s.enter(h, o.part(now))
+	set := r.table.Lock(r.of(network, ""))
+	defer set.Unlock()
+	who := set.Enter(o.part(now))
+	who.age(o.part(now))
 	if who.mask = partsMask; now < who.told { // others go before it when there is no room
 		return false
 	}
@@ -226,36 +215,11 @@ func (r *repeaters) tell(o *Auto, network netip.Prefix, now int64) bool {
 	return true
 }
 
-// find returns the entry of a hash, brought up to date, or nil and the least one of its set.
-func (s *repeaterShard) find(h uint64, part int64) (found, least *repeater) {
-	if s.sets == nil {
-		return nil, nil
-	}
-	all := &s.sets[h/autoShards%autoSets]
-	lowest := Parts + 1
-	for i := range all {
-		all[i].age(part)
-		if all[i].hash == h {
-			return &all[i], nil
-		}
-		if n := bits.OnesCount64(all[i].mask); n < lowest {
-			least, lowest = &all[i], n
-		}
-	}
-	return nil, least
-}
-
-// enter returns the entry of a hash. One that is not there takes the place of the least one.
-func (s *repeaterShard) enter(h uint64, part int64) *repeater {
-	if s.sets == nil {
-		s.sets = new([autoSets][autoWays]repeater)
-	}
-	found, least := s.find(h, part)
-	if found == nil {
-		*least = repeater{hash: h, part: part}
-		found = least
-	}
-	return found
+// Worth makes the network go first that was refused least. That a ban was reported is remembered while there is room.
+func (r *repeater) Worth(part int64) uint64 {
+	aged := *r
+	aged.age(part)
+	return uint64(1 + bits.OnesCount64(aged.mask))
 }
 
 // age forgets what is longer ago than the time in which refusals count. A clock that was set back begins again.

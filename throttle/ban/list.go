@@ -13,6 +13,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/tables"
 	"weir/store"
 )
 
@@ -90,7 +91,7 @@ func New(o Options) (*List, error) {
 	l := &List{clients: newTable[string](), networks: newTable[network](), operators: newEnding(),
 		others: newEnding(), alarm: func(time.Time) {}, due: forGood}
 	l.setup.Store(s)
-	l.repeaters.seed = maphash.MakeSeed()
+	l.repeaters.seed, l.repeaters.table = maphash.MakeSeed(), tables.NewSets[repeater](autoSets, autoWays)
 	l.lengths.Store(&lengths{})
 	l.suspects = suspects{nameless: rand.Uint64(), by: map[netip.Prefix]*suspect{}}
 	l.lifts = lifts{map[store.BanKey]*item{}, newEnding()}

@@ -137,18 +137,18 @@ type stranger struct {
 // origin is where an event of an account comes from, if that matters when the event ends.
 func (t *table) origin(rs *rules, a *account, from netip.Addr) origin {
 	if a.onProbation() && a.mayEarn() && t.crowded(rs) {
-		return t.bringers.of(rs, from)
+		return t.sources.of(rs, from)
 	}
 	return counted
 }
 
 // approve takes in that the upstream accepted an account on probation, brought from an origin. Its shard is locked.
 func (t *table) approve(rs *rules, a *account, from origin, now int64) {
-	if a.index < 0 || !a.mayEarn() || !a.onProbation() || !t.bringers.fits(rs, acceptedKeys, from, now, true) {
+	if a.index < 0 || !a.mayEarn() || !a.onProbation() || !t.sources.fits(rs, acceptedKeys, from, now, true) {
 		return
 	}
 	if a.has(charged) {
-		t.bringers.give(rs, newKeys, from)
+		t.sources.give(rs, newKeys, from, now)
 	}
 	a.accept()
 	a.remember(rs)
@@ -205,7 +205,7 @@ func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at,
 // none. What may have been pushed out begins with what its set of strangers has used: it has used no more than that.
 func (t *table) admit(rs *rules, g *stranger, now int64) *account {
 	s := g.shard
-	if !t.bringers.fits(rs, acceptedKeys, g.from, now, false) || !t.freeEntry(rs, s, now, true) {
+	if !t.sources.fits(rs, acceptedKeys, g.from, now, false) || !t.freeEntry(rs, s, now, true) {
 		return nil
 	}
 	if a := s.accounts.get(g.hash); a != nil { // another event was faster

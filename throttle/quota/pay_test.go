@@ -117,7 +117,7 @@ func TestChallengeExplains(t *testing.T) {
 	}
 }
 
-// What is worth nothing pays for nothing. Whether its bringer is banned is the stamp throttle's affair.
+// What is worth nothing pays for nothing. Whether its sender is banned is the stamp throttle's affair.
 func TestOnlyAGoodStampPays(t *testing.T) {
 	for _, c := range []struct {
 		paid weir.Paid

@@ -312,7 +312,7 @@ func TestGrant(t *testing.T) {
 		o.Plans = map[string]map[string]Override{"gold": {p.Name: {Limit: Count(7)}}}
 		o.Overrides = map[string]map[string]Override{"free": {p.Name: {Exempt: true}}}
 		quick, whole := newRig(t, o).q, newRig(t, o).q
-		whole.table.seed, whole.table.bringers.seed = quick.table.seed, quick.table.bringers.seed
+		whole.table.seed, whole.table.sources.seed = quick.table.seed, quick.table.sources.seed
 		if quick.rules.Load().only == nil {
 			rt.Fatal("nothing is quick")
 		}

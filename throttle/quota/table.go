@@ -152,13 +152,12 @@ type table struct {
 	alarm     atomic.Pointer[func(int64)]
 	strange   atomic.Uint64
 	pushedOut atomic.Uint64
-	bringers  bringers
+	sources   sources
 	keeping   keeping
 }
 
 func newTable() *table {
-	t := &table{seed: maphash.MakeSeed()}
-	t.bringers.seed = maphash.MakeSeed()
+	t := &table{seed: maphash.MakeSeed(), sources: newSources()}
 	for i := range t.shards {
 		t.shards[i].table, t.shards[i].number = t, uint16(i)
 		t.shards[i].due = queue.NewRanked(func(a, b *line) bool { return a.due < b.due },
@@ -249,15 +248,15 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 			return t.stranger(hash), nil
 		}
 	default:
-		by = t.bringers.of(rs, from)
+		by = t.sources.of(rs, from)
 		marked := s.pushed.has(hash, now)
 		charge = !marked && t.crowded(rs)
-		if marked || charge && !t.bringers.fits(rs, newKeys, by, now, true) {
+		if marked || charge && !t.sources.fits(rs, newKeys, by, now, true) {
 			return t.share(rs, stranger{hash: hash, name: name, from: by, pushed: marked})
 		}
 		if !t.freeEntry(rs, s, now, true) {
 			if charge {
-				t.bringers.give(rs, newKeys, by)
+				t.sources.give(rs, newKeys, by, now)
 			}
 			return t.share(rs, stranger{hash: hash, name: name, from: by})
 		}
@@ -265,7 +264,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 	if a := s.accounts.get(hash); a != nil { // somebody else was faster, or the hash is the same
 		t.count.Add(-1)
 		if charge {
-			t.bringers.give(rs, newKeys, by)
+			t.sources.give(rs, newKeys, by, now)
 		}
 		if a.is(name, source) {
 			return a, nil
@@ -282,7 +281,7 @@ func (t *table) enrol(rs *rules, s *shard, hash uint64, name string, source, fro
 
 // welcome reports whether enrol would give an account an entry of its own.
 func (t *table) welcome(rs *rules, s *shard, hash uint64, from netip.Addr, now int64) bool {
-	if s.pushed.has(hash, now) || t.crowded(rs) && !t.bringers.fits(rs, newKeys, t.bringers.of(rs, from), now, false) {
+	if s.pushed.has(hash, now) || t.crowded(rs) && !t.sources.fits(rs, newKeys, t.sources.of(rs, from), now, false) {
 		return false
 	}
 	return t.count.Load() < int64(rs.MaxAccounts) || t.newcomers() > 0

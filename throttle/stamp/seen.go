@@ -2,104 +2,69 @@ package stamp
 
 import (
 	"hash/maphash"
-	"sync/atomic"
+	"math"
 	"time"
+
+	"weir/internal/tables"
 )
 
 // patienceWindow is how long an unpaid challenge is held against a client.
 const patienceWindow = time.Minute
 
-// The table of clients that were asked: sets of four entries each, 2 MiB in all.
+// The table of clients that were asked: 2 MiB.
 const (
-	seenSets = 1 << 16
-	seenWays = 4
+	unpaidSets = 1 << 16
+	unpaidWays = 4
 )
 
-// seen counts the challenges that clients have recently left unpaid. Its memory is fixed: when too many clients fall
-// into one set, the one with the fewest is forgotten. The zero value is ready to use.
-//
-// An entry is 32 bits of the client's hash, 16 of the minute and 16 of the count.
-type seen struct {
-	table atomic.Pointer[seenTable]
+// An unpaid is how many challenges a client has left unpaid in one minute.
+type unpaid struct {
+	minute, challenges uint16
 }
 
-type seenTable struct {
-	seed maphash.Seed
-	sets [seenSets][seenWays]atomic.Uint64
-}
-
-func (s *seen) load() *seenTable {
-	if t := s.table.Load(); t != nil {
-		return t
-	}
-	s.table.CompareAndSwap(nil, &seenTable{seed: maphash.MakeSeed()})
-	return s.table.Load()
-}
-
-func minute(now time.Time) uint64 {
-	return uint64(now.Unix()/int64(patienceWindow/time.Second)) & 0xffff
-}
-
-func (t *seenTable) set(client string) (*[seenWays]atomic.Uint64, uint64) {
-	h := maphash.String(t.seed, client)
-	return &t.sets[h%seenSets], h >> 32
-}
-
-func count(entry, minute uint64) uint64 {
-	if entry>>16&0xffff != minute {
+// Worth makes the client with the fewest go first.
+func (u *unpaid) Worth(minute int64) uint64 {
+	if u.minute != uint16(minute) {
 		return 0
 	}
-	return entry & 0xffff
+	return uint64(u.challenges)
 }
+
+// seen counts the challenges that clients have recently left unpaid. Goroutines may share it. Make it with newSeen.
+type seen struct {
+	seed  maphash.Seed
+	table *tables.Sets[unpaid, *unpaid]
+}
+
+func newSeen() seen { return seen{maphash.MakeSeed(), tables.NewSets[unpaid](unpaidSets, unpaidWays)} }
+
+func minute(now time.Time) int64 { return now.Unix() / int64(patienceWindow/time.Second) }
 
 // note counts a challenge and returns how many the client has left unpaid in this minute.
 func (s *seen) note(client string, now time.Time) int {
-	set, tag := s.load().set(client)
-	at := minute(now)
-	for {
-		// The entry of this client, or else the one that counts least: it may be empty, or of another minute.
-		slot, old, before, least := 0, uint64(0), uint64(0), uint64(1<<16)
-		for i := range set {
-			e := set[i].Load()
-			n := count(e, at)
-			if n > 0 && e>>32 == tag {
-				slot, old, before = i, e, n
-				break
-			}
-			if n < least {
-				slot, old, least = i, e, n
-			}
-		}
-		n := min(before+1, 0xffff)
-		if set[slot].CompareAndSwap(old, tag<<32|at<<16|n) {
-			return int(n)
-		}
-	}
+	set := s.table.Lock(maphash.String(s.seed, client))
+	defer set.Unlock()
+	u := set.Enter(minute(now))
+	u.minute, u.challenges = uint16(minute(now)), min(u.challenges, math.MaxUint16-1)+1
+	return int(u.challenges)
 }
 
 // left is how many challenges a client has left unpaid in this minute.
 func (s *seen) left(client string, now time.Time) int {
-	if t := s.table.Load(); t != nil {
-		set, tag := t.set(client)
-		for i := range set {
-			if e := set[i].Load(); e>>32 == tag {
-				return int(count(e, minute(now)))
-			}
-		}
+	set := s.table.Lock(maphash.String(s.seed, client))
+	defer set.Unlock()
+	if u := set.Find(minute(now)); u != nil {
+		return int(u.challenges)
 	}
 	return 0
 }
 
 // forget drops the count of a client that paid.
 func (s *seen) forget(client string) {
-	t := s.table.Load()
-	if t == nil {
+	if s.table.Empty() {
 		return
 	}
-	set, tag := t.set(client)
-	for i := range set {
-		if e := set[i].Load(); e != 0 && e>>32 == tag {
-			set[i].CompareAndSwap(e, 0)
-		}
-	}
+	set := s.table.Lock(maphash.String(s.seed, client))
+	defer set.Unlock()
+	set.Forget()
 }

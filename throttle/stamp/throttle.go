@@ -49,7 +49,7 @@ func NewThrottle(o Options, now time.Time, read func(path string) ([]byte, error
 	if err != nil {
 		return nil, weir.Under("never_ask", err)
 	}
-	t := new(Throttle)
+	t := &Throttle{seen: newSeen()}
 	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), exempt})
 	return t, nil
 }

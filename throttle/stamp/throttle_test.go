@@ -238,7 +238,7 @@ func TestPoolTakesWhomItCan(t *testing.T) {
 
 // TestSeenIsBounded: however many come, the table stays as it is, and nobody is held to more than they did.
 func TestSeenIsBounded(t *testing.T) {
-	var s seen
+	s := newSeen()
 	more := 0
 	for i := range 400_000 {
 		if s.note(fmt.Sprint(i), start) != 1 {
@@ -257,7 +257,7 @@ func TestSeenIsBounded(t *testing.T) {
 }
 
 func TestSeenCountsWhoRace(t *testing.T) {
-	var s seen
+	s := newSeen()
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
