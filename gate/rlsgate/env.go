@@ -56,9 +56,6 @@ const (
 	CodeFailed    = "failed"     // a throttle failed
 )
 
-// CodeNames lists how calls may be answered.
-var CodeNames = [...]string{CodeOK, CodeOverLimit, CodeDenied, CodeInvalid, CodeLeft, CodeBusy, CodeFailed}
-
 // What Observer.Bounded is told.
 const (
 	BoundConnections = "connections"

@@ -149,14 +149,9 @@ const (
 	BoundWait       = "wait" // an answer could not be held back any longer
 )
 
-// The names that an Observer may be told.
-var (
-	LogInNames = [...]string{LogInRight, LogInWrong, LogInBusy, LogInGuessing, LogInStopped, LogInDisabled, LogInFailed}
-	MailNames  = [...]string{MailAccepted, MailCommand, MailThrottled, MailStopped, MailFlagged, MailStranger,
-		MailSender, MailMalformed, MailTooLarge, MailLoop, MailStamp, MailFull, MailFailed, MailAborted}
-	BoundNames = [...]string{BoundSessions, BoundPerSource, BoundRecipients, BoundMessage, BoundHeader, BoundLine,
-		BoundErrors, BoundLogins, BoundCommands, BoundTime, BoundWait}
-)
+// BoundNames are the bounds that an Observer may be told.
+var BoundNames = [...]string{BoundSessions, BoundPerSource, BoundRecipients, BoundMessage, BoundHeader, BoundLine,
+	BoundErrors, BoundLogins, BoundCommands, BoundTime, BoundWait}
 
 func (e Env) withDefaults() (Env, error) {
 	if e.Name == "" || e.Spool == nil {

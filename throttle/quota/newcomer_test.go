@@ -260,6 +260,36 @@ func TestASiteHasABoundToo(t *testing.T) {
 	}
 }
 
+// However many sources bring one account each, those that have brought all they may stay bounded, and what was given
+// back may be brought again.
+func TestSourcesAreBounded(t *testing.T) {
+	o := one(monthly(5))
+	o.NewAccounts = weir.Rate{Count: 3, Per: time.Hour}
+	q := newRig(t, o).q
+	rs, sources, now := q.rules.Load(), &q.table.sources, nanos(epoch)
+	bring := func(n int) bool { return sources.fits(rs, newKeys, sources.of(rs, v4(n)), now, true) }
+	greedy := 20
+	for n := range greedy {
+		for i := range 4 {
+			if brought := bring(n); brought != (i < 3) {
+				t.Fatalf("source %d brings account %d: %v", n, i+1, brought)
+			}
+		}
+	}
+	for n := range 2 * sourceSets * sourceWays {
+		bring(greedy + n)
+	}
+	for n := range greedy {
+		if bring(n) {
+			t.Errorf("source %d is forgotten", n)
+		}
+		sources.give(rs, newKeys, sources.of(rs, v4(n)), now)
+		if !bring(n) || bring(n) {
+			t.Errorf("source %d was given one account back", n)
+		}
+	}
+}
+
 // A stranger that the upstream accepts gets a place, and what it was charged as a stranger is moved there.
 func TestAGuestEarnsAPlace(t *testing.T) {
 	for _, w := range []WindowKind{Fixed, Sliding, GCRA} {
