@@ -131,8 +131,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestAgainstAMap: whatever is done, an entry that is there has what a map without a bound has, and a set that never had
-// more keys than entries has forgotten nothing.
+// TestAgainstAMap: whatever is done, an entry that is there has what a map without a bound has, and a set that never
+// had more keys than entries has forgotten nothing.
 func TestAgainstAMap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const sets = 2

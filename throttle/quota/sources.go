@@ -44,8 +44,8 @@ var (
 	acceptedKeys = allowance{10, 0xd6e8feb86659fd93}
 )
 
-// An origin is where an event comes from, as sources are counted: a bit that is set, 31 bits of the source and 32 of its
-// site. 0 is none.
+// An origin is where an event comes from, as sources are counted: a bit that is set, 31 bits of the source and 32 of
+// its site. 0 is none.
 type origin uint64
 
 const counted origin = 1 // the only bit of an origin without a source
