@@ -248,7 +248,7 @@ func (p *Played) about() string {
 	default:
 		return fmt.Sprintf("%s People load a page of %d requests. The attacker makes stamps as fast as one core can, "+
 			"and uses them on %d connections. Target: half of the pages within %d times what they take without the "+
-			"attacker, who has one address.",
+			"attacker, who has one address. Making a stamp does not count.",
 			service, 1+pageParts, payerConnections, pageTarget)
 	}
 }
